@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/memory/bytes.h>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+
+namespace castor {
+namespace {
+
+/// The power of two that a suffix stands for, or -1.
+int shift_of(std::string_view suffix) {
+  if (suffix.empty() || suffix == "B") return 0;
+  const std::string_view letters = "KMGT";
+  const auto at = letters.find(suffix[0]);
+  if (at == std::string_view::npos || (suffix.size() > 1 && suffix.substr(1) != "iB")) return -1;
+  return 10 * (static_cast<int>(at) + 1);
+}
+
+}  // namespace
+
+Result<std::uint64_t> parse_bytes(std::string_view text) {
+  const Error refused{ErrorKind::usage, "'" + std::string(text) + "' is not a size; write it as 512MiB, 8GiB or 0"};
+  double number = 0;
+  const auto [end, errc] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+  if (errc != std::errc() || std::signbit(number) || !std::isfinite(number)) return refused;
+  const int shift = shift_of(text.substr(static_cast<std::size_t>(end - text.data())));
+  if (shift < 0) return refused;
+  const double n_bytes = std::ldexp(number, shift);
+  if (n_bytes >= 0x1p63) return refused;
+  return static_cast<std::uint64_t>(std::llround(n_bytes));
+}
+
+std::string format_bytes(std::uint64_t n_bytes) {
+  constexpr std::array<const char*, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double number = static_cast<double>(n_bytes);
+  std::size_t unit = 0;
+  while (number >= (unit == 0 ? 1024 : 1023.5) && unit + 1 < kUnits.size()) {  // 1023.5 KiB would be written as 1024
+    number /= 1024;
+    ++unit;
+  }
+  const int n_decimals = unit == 0 || number >= 100 ? 0 : number >= 10 ? 1 : 2;
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*f %s", n_decimals, number, kUnits[unit]);
+  return text;
+}
+
+}  // namespace castor

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/memory/clock.h>
+
+#include <chrono>
+
+namespace castor {
+
+std::uint64_t steady_now_ns() {
+  const auto since_boot = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(since_boot).count());
+}
+
+}  // namespace castor

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/memory/bytes.h>
+#include <castor/memory/device.h>
+
+#include "cuda_error.h"
+#include "cuda_resources.h"
+#include "cuda_stream.h"
+
+namespace castor {
+namespace {
+
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(int ordinal, const cudaDeviceProp& properties)
+      : ordinal_(ordinal),
+        name_(properties.name),
+        total_bytes_(properties.totalGlobalMem),
+        device_memory_(ordinal),
+        pinned_memory_(ordinal) {}
+
+  DeviceKind kind() const override { return DeviceKind::cuda; }
+  std::string description() const override { return name_; }
+  Result<std::unique_ptr<Stream>> make_stream() override { return CudaStream::make(ordinal_); }
+  std::unique_ptr<Stream> wrap_compute_stream(void* handle) override {
+    return std::make_unique<CudaStream>(ordinal_, static_cast<cudaStream_t>(handle), false);
+  }
+  MemoryResource& device_memory() override { return device_memory_; }
+  MemoryResource& host_memory() override { return pinned_memory_; }
+  std::uint64_t total_memory_bytes() const override { return total_bytes_; }
+
+ private:
+  const int ordinal_;
+  const std::string name_;
+  const std::uint64_t total_bytes_;
+  CudaMemoryResource device_memory_;
+  PinnedResource pinned_memory_;
+};
+
+}  // namespace
+
+Result<int> count_cuda_devices() {
+  int n_devices = 0;  // stays as it is when the call fails
+  const auto status = cudaGetDeviceCount(&n_devices);
+  (void)cudaGetLastError();
+  if (status == cudaErrorNoDevice || status == cudaErrorInsufficientDriver || (status == cudaSuccess && n_devices == 0))
+    return Error{ErrorKind::failed, std::string("no GPU: CUDA finds none on this machine (") +
+                                        cudaGetErrorString(status) +
+                                        "); use --device cpu, or install the NVIDIA driver"};
+  CASTOR_TRY(cuda_result(status, "no GPU: counting CUDA devices"));
+  return n_devices;
+}
+
+Result<std::unique_ptr<Device>> make_cuda_device(int ordinal) {
+  CASTOR_ASSIGN(const int n_devices, count_cuda_devices());
+  if (ordinal < 0 || ordinal >= n_devices)
+    return Error{ErrorKind::usage, "CUDA device " + std::to_string(ordinal) + " asked for, this machine has " +
+                                       std::to_string(n_devices)};
+  CASTOR_TRY(cuda_result(cudaSetDevice(ordinal), "selecting CUDA device " + std::to_string(ordinal)));
+  cudaDeviceProp properties{};
+  CASTOR_TRY(cuda_result(cudaGetDeviceProperties(&properties, ordinal), "reading CUDA device properties"));
+  return std::unique_ptr<Device>(std::make_unique<CudaDevice>(ordinal, properties));
+}
+
+}  // namespace castor

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda_resources.h"
+
+#include <castor/memory/bytes.h>
+#include <castor/memory/host_resource.h>
+
+#include "cuda_error.h"
+#include "device_guard.h"
+
+namespace castor {
+namespace {
+
+/// What to say when the current device refused `n_bytes`.
+Error device_full(std::uint64_t n_bytes) {
+  (void)cudaGetLastError();
+  std::size_t free_bytes = 0, total_bytes = 0;
+  (void)cudaMemGetInfo(&free_bytes, &total_bytes);
+  return {ErrorKind::does_not_fit, "device tier: " + format_bytes(n_bytes) + " asked for, the GPU has " +
+                                       format_bytes(free_bytes) + " free of " + format_bytes(total_bytes) +
+                                       "; lower --device-budget or the batch"};
+}
+
+}  // namespace
+
+Result<void*> CudaMemoryResource::allocate(std::uint64_t n_bytes) {
+  if (n_bytes == 0) throw ContractViolation("CudaMemoryResource: an allocation of 0 bytes");
+  const DeviceGuard guard(ordinal_);
+  void* data = nullptr;
+  const auto status = cudaMalloc(&data, n_bytes);
+  if (status == cudaErrorMemoryAllocation) return device_full(n_bytes);
+  CASTOR_TRY(cuda_result(status, "device tier: allocating " + format_bytes(n_bytes)));
+  return data;
+}
+
+void CudaMemoryResource::deallocate(void* data, std::uint64_t) noexcept { (void)cudaFree(data); }
+
+Result<void*> PinnedResource::allocate(std::uint64_t n_bytes) {
+  HostResource pages;
+  CASTOR_ASSIGN(void* data, pages.allocate(n_bytes));
+  const DeviceGuard guard(ordinal_);
+  auto pinned = cuda_result(cudaHostRegister(data, align_up(n_bytes, kBufferAlignBytes), cudaHostRegisterPortable),
+                            "host tier: pinning " + format_bytes(n_bytes), ErrorKind::does_not_fit);
+  if (!pinned.ok()) {
+    pages.deallocate(data, n_bytes);
+    return pinned.error();
+  }
+  return data;
+}
+
+void PinnedResource::deallocate(void* data, std::uint64_t n_bytes) noexcept {
+  (void)cudaHostUnregister(data);
+  HostResource().deallocate(data, n_bytes);
+}
+
+}  // namespace castor

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda_stream.h"
+
+#include <utility>
+
+#include "cuda_error.h"
+#include "device_guard.h"
+
+namespace castor {
+namespace {
+
+/// A point in a CUDA stream. The event is created per record (about a microsecond) and destroyed with its last handle.
+class CudaEventState final : public EventState {
+ public:
+  /// `failure` is what the stream had failed with before this point.
+  CudaEventState(cudaEvent_t event, Result<void> failure) : event_(event), failure_(std::move(failure)) {}
+  ~CudaEventState() override { (void)cudaEventDestroy(event_); }
+  CudaEventState(const CudaEventState&) = delete;
+  CudaEventState& operator=(const CudaEventState&) = delete;
+
+  bool ready() const override {
+    if (cudaEventQuery(event_) != cudaErrorNotReady) return true;
+    (void)cudaGetLastError();  // "not ready" is no error, yet the next check of a kernel launch would report it
+    return false;
+  }
+  Result<void> wait() const override {
+    auto outcome = cuda_result(cudaEventSynchronize(event_), "waiting for a CUDA event");
+    return failure_.ok() ? outcome : failure_;
+  }
+  cudaEvent_t event() const { return event_; }
+  const Result<void>& failure() const { return failure_; }
+
+ private:
+  const cudaEvent_t event_;
+  const Result<void> failure_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Stream>> CudaStream::make(int ordinal) {
+  const DeviceGuard guard(ordinal);
+  cudaStream_t stream = nullptr;
+  CASTOR_TRY(cuda_result(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "creating a CUDA stream"));
+  return std::unique_ptr<Stream>(std::make_unique<CudaStream>(ordinal, stream, true));
+}
+
+CudaStream::~CudaStream() {
+  if (!owned_) return;
+  (void)cudaStreamSynchronize(stream_);
+  (void)cudaStreamDestroy(stream_);
+}
+
+Result<void> CudaStream::note(Result<void> outcome) {
+  if (failure_.ok()) failure_ = outcome;
+  return outcome;
+}
+
+Event CudaStream::copy(void* target, const void* source, std::uint64_t n_bytes) {
+  const DeviceGuard guard(ordinal_);
+  if (failure_.ok())
+    (void)note(cuda_result(cudaMemcpyAsync(target, source, n_bytes, cudaMemcpyDefault, stream_),
+                           "copying " + std::to_string(n_bytes) + " bytes"));
+  return record();
+}
+
+Result<void> CudaStream::wait(const Event& event) {
+  const auto* cuda = dynamic_cast<const CudaEventState*>(event.state());
+  if (!cuda) return note(event.wait());
+  const DeviceGuard guard(ordinal_);
+  (void)note(cuda->failure());
+  return note(cuda_result(cudaStreamWaitEvent(stream_, cuda->event(), 0), "waiting for another CUDA stream"));
+}
+
+Event CudaStream::record() {
+  const DeviceGuard guard(ordinal_);
+  cudaEvent_t event = nullptr;
+  auto made = cuda_result(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "creating a CUDA event");
+  if (!made.ok()) return record_by_waiting(std::move(made));
+  auto state = std::make_shared<CudaEventState>(event, failure_);
+  auto recorded = cuda_result(cudaEventRecord(event, stream_), "recording a CUDA event");
+  return recorded.ok() ? Event(std::move(state)) : record_by_waiting(std::move(recorded));
+}
+
+Event CudaStream::record_by_waiting(Result<void> failure) {
+  (void)note(std::move(failure));
+  (void)cudaStreamSynchronize(stream_);
+  auto state = std::make_shared<HostEventState>();
+  state->complete(failure_);
+  return Event(std::move(state));
+}
+
+Result<void> CudaStream::synchronize() {
+  const DeviceGuard guard(ordinal_);
+  auto outcome = cuda_result(cudaStreamSynchronize(stream_), "waiting for a CUDA stream");
+  auto earlier = std::exchange(failure_, {});
+  return earlier.ok() ? outcome : earlier;
+}
+
+}  // namespace castor

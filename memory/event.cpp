@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/memory/event.h>
+
+namespace castor {
+
+bool HostEventState::ready() const {
+  const std::lock_guard lock(mutex_);
+  return outcome_.has_value();
+}
+
+Result<void> HostEventState::wait() const {
+  std::unique_lock lock(mutex_);
+  reached_.wait(lock, [this] { return outcome_.has_value(); });
+  return *outcome_;
+}
+
+void HostEventState::complete(Result<void> outcome) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (outcome_) throw ContractViolation("an event was completed twice");
+    outcome_ = std::move(outcome);
+  }
+  reached_.notify_all();
+}
+
+}  // namespace castor

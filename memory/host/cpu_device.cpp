@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include <castor/memory/device.h>
+#include <castor/memory/host_resource.h>
+
+#include "host_stream.h"
+
+namespace castor {
+namespace {
+
+/// Runs everything at once on the thread that queues it: the compute stream of a device that is the host.
+class InlineStream final : public Stream {
+ public:
+  Event copy(void* target, const void* source, std::uint64_t n_bytes) override {
+    if (failure_.ok()) std::memcpy(target, source, n_bytes);
+    return record();
+  }
+  Result<void> wait(const Event& event) override {
+    auto outcome = event.wait();
+    if (failure_.ok()) failure_ = outcome;
+    return outcome;
+  }
+  Event record() override {
+    if (failure_.ok()) return Event();
+    auto state = std::make_shared<HostEventState>();
+    state->complete(failure_);
+    return Event(std::move(state));
+  }
+  Result<void> synchronize() override { return std::exchange(failure_, {}); }
+
+ private:
+  Result<void> failure_;
+};
+
+class CpuDevice final : public Device {
+ public:
+  DeviceKind kind() const override { return DeviceKind::cpu; }
+  std::string description() const override { return "cpu"; }
+  Result<std::unique_ptr<Stream>> make_stream() override {
+    try {
+      return std::unique_ptr<Stream>(std::make_unique<HostStream>());
+    } catch (const std::system_error& refused) {
+      return Error{ErrorKind::failed,
+                   std::string("a host stream needs a thread, the system gave none: ") + refused.what()};
+    }
+  }
+  std::unique_ptr<Stream> wrap_compute_stream(void*) override { return std::make_unique<InlineStream>(); }
+  MemoryResource& device_memory() override { return memory_; }
+  MemoryResource& host_memory() override { return memory_; }
+  std::uint64_t total_memory_bytes() const override { return 0; }
+
+ private:
+  HostResource memory_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_cpu_device() { return std::make_unique<CpuDevice>(); }
+
+}  // namespace castor

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_stream.h"
+
+#include <cstring>
+#include <utility>
+
+namespace castor {
+
+/// Once something failed, what comes after it must not pretend to have read good bytes.
+Event HostStream::run(WorkerThread::Task task) {
+  return worker_.run([this, task = std::move(task)] {
+    if (failure_.ok()) failure_ = task();
+    return failure_;
+  });
+}
+
+Event HostStream::copy(void* target, const void* source, std::uint64_t n_bytes) {
+  return run([=]() -> Result<void> {
+    std::memcpy(target, source, n_bytes);
+    return {};
+  });
+}
+
+Result<void> HostStream::wait(const Event& event) {
+  if (!event.ready() || !event.wait().ok()) (void)run([event] { return event.wait(); });
+  return {};
+}
+
+Event HostStream::record() {
+  return run([]() -> Result<void> { return {}; });
+}
+
+Result<void> HostStream::synchronize() {
+  (void)record().wait();
+  // The queue is empty and the worker idle, so failure_ is ours until the next task.
+  return std::exchange(failure_, {});
+}
+
+}  // namespace castor

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <castor/memory/stream.h>
+#include <castor/memory/worker_thread.h>
+
+namespace castor {
+
+/// A stream that is one worker thread with a queue.
+///
+/// The destructor runs what is queued to its end, because others wait for the events of it.
+class HostStream final : public Stream {
+ public:
+  Event copy(void* target, const void* source, std::uint64_t n_bytes) override;
+  Result<void> wait(const Event& event) override;
+  Event record() override;
+  Result<void> synchronize() override;
+
+ private:
+  Event run(WorkerThread::Task task);
+
+  Result<void> failure_;  // the worker's alone until its events are reached
+  WorkerThread worker_;
+};
+
+}  // namespace castor

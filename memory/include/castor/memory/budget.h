@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <limits>
+
+#include <castor/memory/tier.h>
+
+namespace castor {
+
+/// The bytes one tier may hold, and what it holds now.
+///
+/// Threads: every member may be called from any thread.
+class Budget {
+ public:
+  static constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
+
+  explicit Budget(Tier tier, std::uint64_t limit_bytes = kUnlimited) : tier_(tier), limit_bytes_(limit_bytes) {}
+  Budget(const Budget&) = delete;
+  Budget& operator=(const Budget&) = delete;
+
+  Tier tier() const { return tier_; }
+  std::uint64_t limit_bytes() const { return limit_bytes_.load(std::memory_order_relaxed); }
+  std::uint64_t used_bytes() const { return used_bytes_.load(std::memory_order_relaxed); }
+  /// The largest `used_bytes` ever seen.
+  std::uint64_t peak_bytes() const { return peak_bytes_.load(std::memory_order_relaxed); }
+  /// What could still be reserved now; 0 where a lowered limit lies below the bytes in use.
+  std::uint64_t free_bytes() const;
+
+  /// Takes `n_bytes` if they fit under the limit; false, and nothing taken, if they do not.
+  [[nodiscard]] bool try_reserve(std::uint64_t n_bytes);
+  /// Gives back what try_reserve took. Requires: that much is reserved (ContractViolation, and then nothing has
+  /// changed).
+  void release(std::uint64_t n_bytes);
+  /// Changes the limit. Bytes already reserved stay, also above a lower limit; only new reservations see it.
+  void set_limit(std::uint64_t limit_bytes) { limit_bytes_.store(limit_bytes, std::memory_order_relaxed); }
+
+ private:
+  const Tier tier_;
+  std::atomic<std::uint64_t> limit_bytes_;
+  std::atomic<std::uint64_t> used_bytes_{0};
+  std::atomic<std::uint64_t> peak_bytes_{0};
+};
+
+}  // namespace castor

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+namespace castor {
+
+/// Nanoseconds since some fixed moment; never runs backwards. Whoever measures takes one, so that tests can turn the
+/// hands.
+using Clock = std::function<std::uint64_t()>;
+
+/// The machine's monotonic clock (about 25 ns a call).
+std::uint64_t steady_now_ns();
+
+}  // namespace castor

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include <castor/memory/memory_resource.h>
+#include <castor/memory/stream.h>
+
+namespace castor {
+
+enum class DeviceKind : std::uint8_t { cpu, cuda };
+
+/// The place where the model computes: streams that carry copies and kernels, and the two kinds of memory they move
+/// between.
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual DeviceKind kind() const = 0;
+  /// For people: `cpu`, or the GPU's product name.
+  virtual std::string description() const = 0;
+  /// A new stream beside all others. Errors: failed.
+  virtual Result<std::unique_ptr<Stream>> make_stream() = 0;
+  /// The stream the model computes on: a wrapper around the caller's handle on CUDA (null = the default stream), on the
+  /// CPU the calling thread itself.
+  virtual std::unique_ptr<Stream> wrap_compute_stream(void* native_handle) = 0;
+  /// Device memory, unlimited and unpooled.
+  virtual MemoryResource& device_memory() = 0;
+  /// Host memory that this device copies to and from at full speed: pinned for a GPU, ordinary for the CPU.
+  virtual MemoryResource& host_memory() = 0;
+  /// Bytes of the device's memory in all; 0 where it has none of its own.
+  virtual std::uint64_t total_memory_bytes() const = 0;
+};
+
+/// The host as the compute device. Its device tier is ordinary DRAM, so that every path runs on every machine.
+std::unique_ptr<Device> make_cpu_device();
+
+/// How many CUDA devices there are. Errors: failed, with the reason in one sentence: the build has no CUDA, or the
+/// machine no GPU.
+Result<int> count_cuda_devices();
+
+/// Opens CUDA device `ordinal` and makes it current for the calling thread. Errors: failed, as count_cuda_devices;
+/// usage where there are fewer devices.
+Result<std::unique_ptr<Device>> make_cuda_device(int ordinal);
+
+}  // namespace castor

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include <castor/memory/event.h>
+
+namespace castor {
+
+/// One thread that runs tasks in the order they were queued.
+///
+/// The destructor runs what is queued to its end, because others wait for the events of it.
+/// Threads: run may be called from any thread.
+class WorkerThread {
+ public:
+  using Task = std::function<Result<void>()>;
+
+  /// Throws std::system_error where the system gives no thread.
+  WorkerThread();
+  ~WorkerThread();
+  WorkerThread(const WorkerThread&) = delete;
+  WorkerThread& operator=(const WorkerThread&) = delete;
+
+  /// Queues `task`, which must not throw; returns the event of its end, with its outcome. What the task holds is let go
+  /// of before.
+  Event run(Task task);
+
+ private:
+  struct Entry {
+    Task task;
+    std::shared_ptr<HostEventState> done;  // owners: the queue and the caller's Event
+  };
+
+  void serve();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Entry> queue_;  // guarded by mutex_
+  bool stopping_ = false;    // guarded by mutex_
+  std::thread thread_;       // last: it uses all of the above
+};
+
+}  // namespace castor

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <castor/io/direct_file.h>
+#include <castor/io/io_engine.h>
+
+#include "support/sanitizers.h"
+#include "support/scratch_folder.h"
+#include "support/test_buffer.h"
+
+namespace castor::test {
+
+/// One engine under test, and how to get it.
+struct IoEngineCase {
+  std::string name;
+  std::function<Result<std::unique_ptr<IoEngine>>()> make;
+};
+
+/// The contract of IoEngine (castor/io/io_engine.h), to be instantiated for every engine with its IoEngineCase.
+class IoEngineSuite : public ::testing::TestWithParam<IoEngineCase> {
+ protected:
+  void SetUp() override {
+    auto made = GetParam().make();
+    if (!made.ok()) GTEST_SKIP() << made.error().message;
+    engine_ = std::move(made).value();
+  }
+
+  DirectFile new_file() const { return DirectFile::create_unnamed(folder_.path()).value(); }
+
+  ScratchFolder folder_;
+  std::unique_ptr<IoEngine> engine_;
+};
+
+TEST_P(IoEngineSuite, ReadsBackWhatWasWritten) {
+  const DirectFile file = new_file();
+  for (const std::uint64_t n_bytes : {4096ull, 8192ull, 1024ull * 1024, 5ull * 1024 * 1024 + 4096}) {
+    const TestBuffer out(n_bytes, n_bytes), in(n_bytes);
+    engine_->submit(file.write_request(12288, out.view())).wait().value();
+    engine_->submit(file.read_request(12288, in.view())).wait().value();
+    EXPECT_TRUE(in.holds(n_bytes)) << n_bytes << " bytes";
+  }
+}
+
+TEST_P(IoEngineSuite, WritesOnlyWhereItWasTold) {
+  const DirectFile file = new_file();
+  const TestBuffer ground(3 * 4096, 1), middle(4096, 2), in(4096);
+  engine_->submit(file.write_request(0, ground.view())).wait().value();
+  engine_->submit(file.write_request(4096, middle.view())).wait().value();
+  engine_->submit(file.read_request(4096, in.view())).wait().value();
+  EXPECT_TRUE(in.holds(2));
+  for (const std::uint64_t at : {0, 8192}) {
+    engine_->submit(file.read_request(at, in.view())).wait().value();
+    EXPECT_EQ(in.data()[0], ground.data()[at]);
+    EXPECT_EQ(in.data()[4095], ground.data()[at + 4095]);
+  }
+}
+
+TEST_P(IoEngineSuite, TellsTheSinkTheBytesMoved) {
+  class Sink final : public IoSink {
+   public:
+    void on_complete(Result<std::uint64_t> outcome) noexcept override {
+      moved_bytes = outcome.ok() ? outcome.value() : 0;
+      const auto kept = told;  // the test may be over before complete returns
+      kept->complete({});
+    }
+    std::uint64_t moved_bytes = 0;
+    std::shared_ptr<HostEventState> told = std::make_shared<HostEventState>();
+  } sink;
+  const DirectFile file = new_file();
+  const TestBuffer out(3 * kMiB, 1);
+  engine_->start(file.write_request(0, out.view()), sink);
+  sink.told->wait().value();
+  EXPECT_EQ(sink.moved_bytes, 3 * kMiB);
+}
+
+TEST_P(IoEngineSuite, SyncsAfterWrites) {
+  const DirectFile file = new_file();
+  const TestBuffer out(4096, 1);
+  engine_->submit(file.write_request(0, out.view())).wait().value();
+  EXPECT_TRUE(engine_->submit(file.sync_request()).wait().ok());
+}
+
+TEST_P(IoEngineSuite, NoBytesAreNoWork) {
+  const DirectFile file = new_file();
+  EXPECT_TRUE(engine_->submit(file.write_request(0, {})).wait().ok());
+  EXPECT_TRUE(engine_->submit(file.read_request(1 << 20, {})).wait().ok());
+}
+
+TEST_P(IoEngineSuite, AReadBeyondTheEndIsAnErrorThatSaysHowFarItCame) {
+  const DirectFile file = new_file();
+  const TestBuffer out(4096, 1), in(8192);
+  engine_->submit(file.write_request(0, out.view())).wait().value();
+  const auto outcome = engine_->submit(file.read_request(0, in.view())).wait();
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.error().kind, ErrorKind::io);
+  EXPECT_NE(outcome.error().message.find("read of 8.00 KiB (8192 bytes) at offset 0 of " + file.path()),
+            std::string::npos)
+      << outcome.error().message;
+  EXPECT_NE(outcome.error().message.find("after 4096 bytes: the file ends there"), std::string::npos)
+      << outcome.error().message;
+}
+
+TEST_P(IoEngineSuite, AReadThatTheEndCutsInsideASectorIsTheSameError) {
+  const std::string path = folder_.path() + "/odd";
+  const DirectFile file = DirectFile::open(path, DirectFile::Mode::write).value();
+  const TestBuffer in(8192);
+  ASSERT_EQ(truncate(path.c_str(), 4196), 0);
+  const auto outcome = engine_->submit(file.read_request(0, in.view())).wait();
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_NE(outcome.error().message.find("stopped after 4196 bytes: the file ends there"), std::string::npos)
+      << outcome.error().message;
+}
+
+TEST_P(IoEngineSuite, AFullDeviceIsAnErrorThatSaysWhatToDo) {
+  const DirectFile file = DirectFile::open("/dev/full", DirectFile::Mode::write).value();
+  const TestBuffer out(8192, 1);
+  const auto outcome = engine_->submit(file.write_request(4096, out.view())).wait();
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.error().kind, ErrorKind::io);
+  EXPECT_EQ(outcome.error().message,
+            "write of 8.00 KiB (8192 bytes) at offset 4096 of /dev/full failed: No space left on device; free space "
+            "there or name a "
+            "folder on another drive with --nvme");
+}
+
+TEST_P(IoEngineSuite, ABadDescriptorFailsThatRequestAlone) {
+  const DirectFile file = new_file();
+  const TestBuffer out(4096, 1);
+  const Event bad = engine_->submit({IoOp::write, -1, "/nowhere", 0, out.view()});
+  const Event good = engine_->submit(file.write_request(0, out.view()));
+  const auto outcome = bad.wait();
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_NE(outcome.error().message.find("/nowhere failed: Bad file descriptor"), std::string::npos)
+      << outcome.error().message;
+  EXPECT_TRUE(good.wait().ok());
+}
+
+TEST_P(IoEngineSuite, MoreRequestsThanAnyQueueHoldAllComplete) {
+  constexpr std::uint64_t kN = 1000;  // an engine has 128 places
+  const DirectFile file = new_file();
+  const TestBuffer out(kN * 4096, 7), in(kN * 4096);
+  std::vector<Event> events;
+  for (std::uint64_t i = 0; i < kN; ++i)
+    events.push_back(engine_->submit(file.write_request(i * 4096, out.view().part(i * 4096, 4096))));
+  for (const auto& event : events) event.wait().value();
+  events.clear();
+  for (std::uint64_t i = 0; i < kN; ++i)
+    events.push_back(engine_->submit(file.read_request(i * 4096, in.view().part(i * 4096, 4096))));
+  for (const auto& event : events) event.wait().value();
+  EXPECT_TRUE(in.holds(7));
+}
+
+TEST_P(IoEngineSuite, ManyThreadsSubmitAtOnce) {
+  constexpr std::uint64_t kNThreads = 4, kNEach = 200;
+  const DirectFile file = new_file();
+  const TestBuffer out(kNThreads * kNEach * 4096, 3), in(out.view().n_bytes);
+  std::atomic<int> n_failed{0};
+  std::vector<std::thread> threads;
+  for (std::uint64_t t = 0; t < kNThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (std::uint64_t i = t * kNEach; i < (t + 1) * kNEach; ++i)
+        if (!engine_->submit(file.write_request(i * 4096, out.view().part(i * 4096, 4096))).wait().ok()) ++n_failed;
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(n_failed, 0);
+  engine_->submit(file.read_request(0, in.view())).wait().value();
+  EXPECT_TRUE(in.holds(3));
+}
+
+TEST_P(IoEngineSuite, GoingAwayFinishesWhatWasSubmitted) {
+  const DirectFile file = new_file();
+  const TestBuffer out(256 * 4096, 5), in(256 * 4096);
+  std::vector<Event> events;
+  for (std::uint64_t i = 0; i < 256; ++i)
+    events.push_back(engine_->submit(file.write_request(i * 4096, out.view().part(i * 4096, 4096))));
+  engine_.reset();
+  for (const auto& event : events) {
+    ASSERT_TRUE(event.ready());
+    EXPECT_TRUE(event.wait().ok());
+  }
+  ASSERT_EQ(pread(file.fd(), in.data(), 256 * 4096, 0), 256 * 4096);
+  EXPECT_TRUE(in.holds(5));
+}
+
+/// Address space of any size over the same few pages, so that a transfer of gigabytes needs no gigabytes of memory.
+class EndlessBuffer {
+ public:
+  static constexpr std::uint64_t kSegmentBytes = 16 * kMiB;
+
+  explicit EndlessBuffer(std::uint64_t n_segments) : n_bytes_(n_segments * kSegmentBytes) {
+    const int pages = memfd_create("castor-test", MFD_CLOEXEC);
+    EXPECT_EQ(ftruncate(pages, kSegmentBytes), 0);
+    void* range = mmap(nullptr, n_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    EXPECT_NE(range, MAP_FAILED);
+    data_ = static_cast<std::byte*>(range);
+    for (std::uint64_t i = 0; i < n_segments; ++i)
+      EXPECT_NE(
+          mmap(data_ + i * kSegmentBytes, kSegmentBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, pages, 0),
+          MAP_FAILED);
+    close(pages);
+  }
+  ~EndlessBuffer() { munmap(data_, n_bytes_); }
+  EndlessBuffer(const EndlessBuffer&) = delete;
+  EndlessBuffer& operator=(const EndlessBuffer&) = delete;
+
+  BufferView view() const { return {data_, n_bytes_}; }
+
+ private:
+  std::uint64_t n_bytes_;
+  std::byte* data_ = nullptr;
+};
+
+TEST_P(IoEngineSuite, WritesMoreThanOneCallCanMove) {
+  if (kThreadSanitizer && engine_->name() != "io_uring")
+    GTEST_SKIP() << "ThreadSanitizer walks over every byte of a call: a minute";
+  const EndlessBuffer out(130);  // 2 GiB and a bit; a single call moves at most 2 147 479 552 bytes
+  const DirectFile sink = DirectFile::open("/dev/null", DirectFile::Mode::write).value();
+  EXPECT_TRUE(engine_->submit(sink.write_request(0, out.view())).wait().ok());
+}
+
+TEST_P(IoEngineSuite, ReadsMoreThanOneCallCanMove) {
+  if (kThreadSanitizer && engine_->name() != "io_uring")
+    GTEST_SKIP() << "ThreadSanitizer walks over every byte of a call: a minute";
+  const EndlessBuffer in(130);
+  const DirectFile file = new_file();
+  const std::uint64_t last_page = in.view().n_bytes - 4096;
+  const TestBuffer mark(4096, 9);
+  ASSERT_EQ(ftruncate(file.fd(), static_cast<off_t>(in.view().n_bytes)), 0);
+  engine_->submit(file.write_request(last_page, mark.view())).wait().value();
+  engine_->submit(file.read_request(0, in.view())).wait().value();
+  EXPECT_EQ(std::memcmp(in.view().data + last_page, mark.data(), 4096), 0);
+}
+
+TEST_P(IoEngineSuite, OffsetsBeyondFourGiBAreKept) {
+  const DirectFile file = new_file();
+  const TestBuffer low(4096, 1), high(4096, 2), in(4096);
+  const std::uint64_t at = 5 * kGiB;  // sparse; cut to 32 bits it would be 1 GiB
+  engine_->submit(file.write_request(kGiB, low.view())).wait().value();
+  engine_->submit(file.write_request(at, high.view())).wait().value();
+  engine_->submit(file.read_request(at, in.view())).wait().value();
+  EXPECT_TRUE(in.holds(2));
+  engine_->submit(file.read_request(kGiB, in.view())).wait().value();
+  EXPECT_TRUE(in.holds(1));
+}
+
+}  // namespace castor::test

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <castor/memory/buffer.h>
+#include <castor/memory/bytes.h>
+#include <castor/memory/device.h>
+
+namespace castor::conformance {
+
+/// The contract of Stream and Event, run over every implementation:
+///
+///   INSTANTIATE_TYPED_TEST_SUITE_P(Host, StreamSuite, HostStreamSubject);
+///
+/// A Subject is default-constructible and has
+///   std::string missing()                   why this machine cannot run it, empty if it can; nothing else is called
+///   then Device& device()                        whose memory the copies use std::unique_ptr<Stream> make_stream()   a
+///   new stream of the kind under test
+template <typename Subject>
+class StreamSuite : public ::testing::Test {
+ protected:
+  static constexpr std::uint64_t kBytes = 3 * kMiB + 17;
+
+  void SetUp() override {
+    if (const auto reason = subject_.missing(); !reason.empty()) GTEST_SKIP() << reason;
+    stream_ = subject_.make_stream();
+    source_ = allocate(subject_.device().host_memory());
+    there_ = allocate(subject_.device().device_memory());
+    back_ = allocate(subject_.device().host_memory());
+    write(source_, 1);
+    write(back_, 0);
+  }
+  void TearDown() override {
+    if (stream_) (void)stream_->synchronize();  // before the buffers go
+  }
+
+  static Buffer allocate(MemoryResource& resource) { return std::move(Buffer::allocate(resource, kBytes)).value(); }
+  /// Bytes that repeat with no power of two, so that a shifted copy shows.
+  static std::uint8_t byte(std::uint64_t k, int seed) { return static_cast<std::uint8_t>(k % 251 + 7 * seed); }
+  static void write(const Buffer& buffer, int seed) {
+    for (std::uint64_t k = 0; k < kBytes; ++k) buffer.data()[k] = std::byte{byte(k, seed)};
+  }
+  static bool holds(const Buffer& buffer, int seed) {
+    for (std::uint64_t k = 0; k < kBytes; ++k)
+      if (buffer.data()[k] != std::byte{byte(k, seed)}) return false;
+    return true;
+  }
+  static Event failed_event(const char* message) {
+    auto state = std::make_shared<HostEventState>();
+    state->complete(Error{ErrorKind::io, message});
+    return Event(std::move(state));
+  }
+
+  Subject subject_;
+  Buffer source_, there_, back_;
+  std::unique_ptr<Stream> stream_;
+};
+
+TYPED_TEST_SUITE_P(StreamSuite);
+
+TYPED_TEST_P(StreamSuite, CopiesRunInTheirOrder) {
+  this->stream_->copy(this->there_.data(), this->source_.data(), this->kBytes);
+  const auto arrived = this->stream_->copy(this->back_.data(), this->there_.data(), this->kBytes);
+  ASSERT_TRUE(arrived.wait().ok());
+  EXPECT_TRUE(arrived.ready());
+  EXPECT_TRUE(this->holds(this->back_, 1));
+}
+
+TYPED_TEST_P(StreamSuite, RecordCoversEverythingQueuedBefore) {
+  for (int round = 0; round < 10; ++round) this->stream_->copy(this->there_.data(), this->source_.data(), this->kBytes);
+  const auto early = this->stream_->copy(this->back_.data(), this->there_.data(), this->kBytes);
+  const auto all = this->stream_->record();
+  ASSERT_TRUE(all.wait().ok());
+  EXPECT_TRUE(early.ready());
+  EXPECT_TRUE(this->holds(this->back_, 1));
+}
+
+TYPED_TEST_P(StreamSuite, WaitOrdersOneStreamAfterAnother) {
+  const auto other = this->subject_.make_stream();
+  for (int round = 0; round < 10; ++round) this->stream_->copy(this->back_.data(), this->source_.data(), this->kBytes);
+  const auto up = this->stream_->copy(this->there_.data(), this->source_.data(), this->kBytes);
+  ASSERT_TRUE(other->wait(up).ok());
+  ASSERT_TRUE(other->copy(this->back_.data(), this->there_.data(), this->kBytes).wait().ok());
+  EXPECT_TRUE(up.ready());
+  EXPECT_TRUE(this->holds(this->back_, 1));
+}
+
+TYPED_TEST_P(StreamSuite, WaitsForAHostThread) {
+  auto state = std::make_shared<HostEventState>();
+  std::thread reader([&] {
+    this->write(this->source_, 2);
+    state->complete({});
+  });
+  (void)this->stream_->wait(Event(state));
+  this->stream_->copy(this->there_.data(), this->source_.data(), this->kBytes);
+  const auto outcome = this->stream_->copy(this->back_.data(), this->there_.data(), this->kBytes).wait();
+  reader.join();
+  ASSERT_TRUE(outcome.ok());
+  EXPECT_TRUE(this->holds(this->back_, 2));
+}
+
+TYPED_TEST_P(StreamSuite, AnEventMadeByDefaultIsReached) {
+  EXPECT_TRUE(Event().ready());
+  EXPECT_TRUE(Event().wait().ok());
+  (void)this->stream_->wait(Event());
+  EXPECT_TRUE(this->stream_->record().wait().ok());
+}
+
+TYPED_TEST_P(StreamSuite, AFailureStopsTheStreamUntilItIsReported) {
+  (void)this->stream_->wait(this->failed_event("drive gone"));
+  const auto skipped = this->stream_->copy(this->back_.data(), this->source_.data(), this->kBytes).wait();
+  ASSERT_FALSE(skipped.ok());
+  EXPECT_EQ(skipped.error().message, "drive gone");
+  EXPECT_EQ(this->stream_->record().wait().error().message, "drive gone");
+  EXPECT_TRUE(this->holds(this->back_, 0)) << "a copy ran after the failure";
+  EXPECT_EQ(this->stream_->synchronize().error().kind, ErrorKind::io);
+
+  EXPECT_TRUE(this->stream_->synchronize().ok()) << "a failure is reported once";
+  ASSERT_TRUE(this->stream_->copy(this->back_.data(), this->source_.data(), this->kBytes).wait().ok());
+  EXPECT_TRUE(this->holds(this->back_, 1));
+}
+
+TYPED_TEST_P(StreamSuite, AFailureTravelsThroughEventsOfOtherStreams) {
+  const auto other = this->subject_.make_stream();
+  (void)this->stream_->wait(this->failed_event("drive gone"));
+  (void)other->wait(this->stream_->record());  // an inline stream says here what the copy says below
+  EXPECT_EQ(other->copy(this->back_.data(), this->source_.data(), this->kBytes).wait().error().message, "drive gone");
+  EXPECT_TRUE(this->holds(this->back_, 0));
+  EXPECT_FALSE(other->synchronize().ok());
+}
+
+TYPED_TEST_P(StreamSuite, TheFirstFailureCounts) {
+  (void)this->stream_->wait(this->failed_event("first"));
+  (void)this->stream_->wait(this->failed_event("second"));
+  EXPECT_EQ(this->stream_->synchronize().error().message, "first");
+}
+
+TYPED_TEST_P(StreamSuite, EarlierWorkIsUnharmedByALaterFailure) {
+  const auto good = this->stream_->copy(this->back_.data(), this->source_.data(), this->kBytes);
+  (void)this->stream_->wait(this->failed_event("late"));
+  EXPECT_TRUE(good.wait().ok());
+  EXPECT_TRUE(this->holds(this->back_, 1));
+}
+
+TYPED_TEST_P(StreamSuite, SynchronizeWaitsForEverything) {
+  for (int round = 0; round < 10; ++round) this->stream_->copy(this->there_.data(), this->source_.data(), this->kBytes);
+  this->stream_->copy(this->back_.data(), this->there_.data(), this->kBytes);
+  ASSERT_TRUE(this->stream_->synchronize().ok());
+  EXPECT_TRUE(this->holds(this->back_, 1));
+}
+
+TYPED_TEST_P(StreamSuite, ZeroBytesAreACopyLikeAnyOther) {
+  EXPECT_TRUE(this->stream_->copy(this->back_.data(), this->source_.data(), 0).wait().ok());
+  EXPECT_TRUE(this->holds(this->back_, 0));
+}
+
+TYPED_TEST_P(StreamSuite, EventsOutliveTheirStream) {
+  const auto last = this->stream_->copy(this->back_.data(), this->source_.data(), this->kBytes);
+  this->stream_.reset();
+  EXPECT_TRUE(last.wait().ok());
+  EXPECT_TRUE(this->holds(this->back_, 1));
+}
+
+REGISTER_TYPED_TEST_SUITE_P(StreamSuite, CopiesRunInTheirOrder, RecordCoversEverythingQueuedBefore,
+                            WaitOrdersOneStreamAfterAnother, WaitsForAHostThread, AnEventMadeByDefaultIsReached,
+                            AFailureStopsTheStreamUntilItIsReported, AFailureTravelsThroughEventsOfOtherStreams,
+                            TheFirstFailureCounts, EarlierWorkIsUnharmedByALaterFailure, SynchronizeWaitsForEverything,
+                            ZeroBytesAreACopyLikeAnyOther, EventsOutliveTheirStream);
+
+}  // namespace castor::conformance

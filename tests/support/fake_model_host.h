@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <castor/plugins/booster.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace castor::test {
+
+inline constexpr DLDataType kFp32 = {kDLFloat, 32, 1};
+inline constexpr DLDataType kBf16 = {kDLBfloat, 16, 1};
+inline constexpr DLDataType kFp16 = {kDLFloat, 16, 1};
+
+struct FakeParam {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  DLDataType dtype = kFp32;
+  std::vector<float> init;  ///< as many as the shape says
+  bool trainable = true;
+};
+
+struct FakeUnit {
+  std::string name;
+  std::vector<std::uint32_t> params;
+};
+
+/// A model without torch: parameters in plain memory, gradients made by the test, every call of the plugin recorded.
+///
+/// Threads: one at a time.
+class FakeModelHost final : public ModelHost {
+ public:
+  FakeModelHost(std::vector<FakeParam> params, std::vector<FakeUnit> units, DLDevice device = {kDLCPU, 0});
+  FakeModelHost(const FakeModelHost&) = delete;
+
+  const castor_host_v1& table() const override { return table_; }
+  std::string take_error() override { return std::exchange(error_, {}); }
+
+  /// In order: `init w`, `bind w`, `unbind w: why`, and what the plugin logged, as it is.
+  const std::vector<std::string>& calls() const { return calls_; }
+  /// From now on the call `call` (as it would be recorded) fails with `status` and the sentence `<call> was told to
+  /// fail`.
+  void fail_on(std::string call, castor_status status) { failing_call_ = std::move(call), failing_status_ = status; }
+
+  /// What the parameter is bound to; null where it is not.
+  const void* bound(std::uint32_t param) const { return bound_.at(param); }
+  /// The bound weights, bf16 widened to fp32. Requires: bound.
+  std::vector<float> weights(std::uint32_t param) const;
+
+  /// A gradient of the parameter's shape and dtype that the plugin must delete. Requires: `values` are as many as the
+  /// parameter's and exact in its dtype.
+  DLManagedTensor* make_gradient(std::uint32_t param, const std::vector<float>& values);
+  /// Gradients made and not yet deleted.
+  int n_live_gradients() const { return *n_live_gradients_; }
+
+ private:
+  static FakeModelHost& of(void* self) { return *static_cast<FakeModelHost*>(self); }
+  static castor_host_v1 make_table(FakeModelHost* self);
+  castor_status record(const std::string& call);
+  castor_status init(std::uint32_t param, float* out);
+  castor_status bind(std::uint32_t param, void* data);
+  castor_status unbind(std::uint32_t param, const char* why);
+  castor_status describe(std::uint32_t param, castor_param_info* out) const;
+  castor_status describe_unit(std::uint32_t unit, castor_unit_info* out) const;
+
+  const std::vector<FakeParam> params_;
+  const std::vector<FakeUnit> units_;
+  const DLDevice device_;
+  const castor_host_v1 table_;
+  std::vector<void*> bound_;
+  std::vector<std::string> calls_;
+  std::string error_;
+  std::string failing_call_;
+  castor_status failing_status_ = CASTOR_FAILED;
+  std::shared_ptr<int> n_live_gradients_ =
+      std::make_shared<int>(0);  // shared with the gradients, which may outlive the host
+};
+
+/// The product of `shape`.
+std::uint64_t numel(const std::vector<std::int64_t>& shape);
+
+}  // namespace castor::test

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Three small tiers on the host, put together as the gemini plugin does, for tests of what moves chunks.
+#pragma once
+
+#include <castor/chunk/chunk_manager.h>
+#include <castor/memory/device.h>
+#include <castor/memory/limited_resource.h>
+#include <castor/memory/pool_resource.h>
+
+#include "memory_spill_store.h"
+
+namespace castor {
+
+struct Tiers {
+  explicit Tiers(std::uint64_t device_bytes = Budget::kUnlimited, std::uint64_t host_bytes = Budget::kUnlimited,
+                 bool with_spill = true)
+      : device_budget(Tier::device, device_bytes),
+        host_budget(Tier::host, host_bytes),
+        limited_device(device->device_memory(), device_budget),
+        limited_host(device->host_memory(), host_budget),
+        pooled_device(limited_device),
+        pooled_host(limited_host),
+        compute(device->wrap_compute_stream(nullptr)),
+        up(device->make_stream().value()),
+        down(device->make_stream().value()),
+        chunks({pooled_device, pooled_host, with_spill ? &spill : nullptr, *compute, *up, *down, timeline}) {}
+
+  std::unique_ptr<Device> device = make_cpu_device();
+  Budget device_budget, host_budget;
+  LimitedResource limited_device, limited_host;
+  PoolResource pooled_device, pooled_host;
+  MemorySpillStore spill;
+  Timeline timeline;
+  std::unique_ptr<Stream> compute, up, down;
+  ChunkManager chunks;
+};
+
+}  // namespace castor
