@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <set>
+#include <utility>
+
+#include <castor/memory/result.h>
+
+namespace castor {
+
+/// A run of bytes in a file.
+struct Extent {
+  std::uint64_t offset_bytes = 0;
+  std::uint64_t n_bytes = 0;
+};
+
+/// Decides which bytes of a file belong to whom; touches no file.
+///
+/// Best fit: the smallest gap that is large enough, the lowest of equal ones; where none is, the file grows. Freed
+/// extents merge with their free neighbours at once, and a gap at the end makes the file's end move back, so nothing
+/// leaks and the largest gap is always known. Cost: O(log gaps).
+///
+/// Threads: one at a time.
+class ExtentAllocator {
+ public:
+  static constexpr std::uint64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
+  /// Offsets and lengths are multiples of this.
+  static constexpr std::uint64_t kGrainBytes = 4096;
+
+  /// Hands out bytes below `limit_bytes` only.
+  explicit ExtentAllocator(std::uint64_t limit_bytes = kUnlimited);
+
+  /// An extent of `n_bytes` rounded up to whole grains. Requires: n_bytes > 0 (ContractViolation).
+  /// Errors: does_not_fit, with the figures; then nothing has changed.
+  Result<Extent> allocate(std::uint64_t n_bytes);
+  /// Gives `extent` back. Requires: it is one that allocate returned and that was not given back since; bytes that are
+  /// free already are a ContractViolation.
+  void free(const Extent& extent);
+
+  std::uint64_t allocated_bytes() const { return allocated_bytes_; }
+  /// Where the last extent ends: the file needs no byte beyond.
+  std::uint64_t end_bytes() const { return end_bytes_; }
+  std::size_t n_gaps() const { return gaps_.size(); }
+
+ private:
+  using Gap = std::map<std::uint64_t, std::uint64_t>::iterator;
+  void add_gap(Extent gap);
+  Extent remove_gap(Gap gap);
+  void check_taken(const Extent& extent) const;
+  std::uint64_t largest_bytes() const;
+
+  std::uint64_t limit_bytes_;
+  std::uint64_t end_bytes_ = 0;
+  std::uint64_t allocated_bytes_ = 0;
+  std::map<std::uint64_t, std::uint64_t> gaps_;                     // offset → bytes
+  std::set<std::pair<std::uint64_t, std::uint64_t>> gaps_by_size_;  // the same as (bytes, offset)
+};
+
+}  // namespace castor

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transfer.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include <castor/memory/bytes.h>
+
+namespace castor {
+namespace {
+
+class NoSink final : public IoSink {
+ public:
+  void on_complete(Result<std::uint64_t>) noexcept override {}
+};
+
+class TransferTest : public ::testing::Test {
+ protected:
+  /// No byte is touched, so the address may be any.
+  Transfer transfer(IoOp op, std::uint64_t offset_bytes, std::uint64_t n_bytes) {
+    return Transfer({op, 3, "/x", offset_bytes, {reinterpret_cast<std::byte*>(0x100000), n_bytes}}, sink_);
+  }
+  NoSink sink_;
+};
+
+TEST_F(TransferTest, AsksForEverythingAtOnceUpToOneGiB) {
+  const auto part = transfer(IoOp::write, 4096, kGiB).next();
+  EXPECT_EQ(part.n_bytes, 1073741824u);
+  EXPECT_EQ(part.offset_bytes, 4096u);
+  EXPECT_EQ(part.fd, 3);
+}
+
+TEST_F(TransferTest, SplitsWhatIsLargerThanOneGiB) {
+  auto large = transfer(IoOp::read, 4096, 5 * kGiB / 2);
+  EXPECT_EQ(large.next().n_bytes, 1073741824u);
+  EXPECT_EQ(large.advance(1073741824), Transfer::Step::again);
+  EXPECT_EQ(large.next().offset_bytes, 4096u + 1073741824u);
+  EXPECT_EQ(large.next().data, reinterpret_cast<std::byte*>(0x100000 + 1073741824ull));
+  EXPECT_EQ(large.advance(1073741824), Transfer::Step::again);
+  EXPECT_EQ(large.next().n_bytes, 536870912u);
+  EXPECT_EQ(large.advance(536870912), Transfer::Step::done);
+  EXPECT_EQ(large.outcome().value(), 2684354560u);
+}
+
+TEST_F(TransferTest, ResumesAShortTransferWhereItStopped) {
+  auto write = transfer(IoOp::write, 1000, 100);
+  EXPECT_EQ(write.advance(30), Transfer::Step::again);
+  EXPECT_EQ(write.next().n_bytes, 70u);
+  EXPECT_EQ(write.next().offset_bytes, 1030u);
+  EXPECT_EQ(write.next().data, reinterpret_cast<std::byte*>(0x100000 + 30));
+  EXPECT_EQ(write.advance(70), Transfer::Step::done);
+  EXPECT_EQ(write.outcome().value(), 100u);
+}
+
+TEST_F(TransferTest, AnInterruptionIsTriedAgainAtOnce) {
+  auto read = transfer(IoOp::read, 0, 10);
+  EXPECT_EQ(read.advance(-EINTR), Transfer::Step::again);
+  EXPECT_EQ(read.next().n_bytes, 10u);
+  EXPECT_EQ(read.advance(10), Transfer::Step::done);
+  EXPECT_TRUE(read.outcome().ok());
+}
+
+TEST_F(TransferTest, TryAgainIsTriedLaterButNotForEver) {
+  auto read = transfer(IoOp::read, 0, 10);
+  for (int i = 0; i < 2000; ++i) ASSERT_EQ(read.advance(-EAGAIN), Transfer::Step::again_later);
+  ASSERT_EQ(read.advance(-EAGAIN), Transfer::Step::done);
+  EXPECT_NE(read.outcome().error().message.find("Resource temporarily unavailable"), std::string::npos);
+}
+
+TEST_F(TransferTest, ProgressStartsTheCountOfPausesAnew) {
+  auto read = transfer(IoOp::read, 0, 10);
+  for (int i = 0; i < 2000; ++i) ASSERT_EQ(read.advance(-EAGAIN), Transfer::Step::again_later);
+  ASSERT_EQ(read.advance(5), Transfer::Step::again);
+  EXPECT_EQ(read.advance(-EAGAIN), Transfer::Step::again_later);
+}
+
+TEST_F(TransferTest, AnErrorAfterHalfTheWaySaysSo) {
+  auto write = transfer(IoOp::write, 8192, 2 * kMiB);
+  EXPECT_EQ(write.advance(1048576), Transfer::Step::again);
+  EXPECT_EQ(write.advance(-EIO), Transfer::Step::done);
+  EXPECT_EQ(write.outcome().error().kind, ErrorKind::io);
+  EXPECT_EQ(write.outcome().error().message,
+            "write of 2.00 MiB (2097152 bytes) at offset 8192 of /x failed after 1048576 bytes: Input/output error; "
+            "the drive failed: "
+            "look at the kernel's log (dmesg) and name a folder on another drive");
+}
+
+TEST_F(TransferTest, AWriteThatMovesNothingIsAnError) {
+  auto write = transfer(IoOp::write, 0, 512);
+  EXPECT_EQ(write.advance(0), Transfer::Step::done);
+  EXPECT_NE(write.outcome().error().message.find("stopped after 0 bytes"), std::string::npos);
+}
+
+TEST_F(TransferTest, ASyncIsDoneWithItsFirstAnswer) {
+  auto sync = transfer(IoOp::sync, 0, 0);
+  EXPECT_FALSE(sync.empty());
+  EXPECT_EQ(sync.advance(0), Transfer::Step::done);
+  EXPECT_EQ(sync.outcome().value(), 0u);
+  auto failed = transfer(IoOp::sync, 0, 0);
+  EXPECT_EQ(failed.advance(-ENOSPC), Transfer::Step::done);
+  EXPECT_EQ(
+      failed.outcome().error().message,
+      "sync of /x failed: No space left on device; free space there or name a folder on another drive with --nvme");
+}
+
+}  // namespace
+}  // namespace castor
