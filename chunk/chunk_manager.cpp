@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/chunk/chunk_manager.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace castor {
+
+ChunkManager::~ChunkManager() {
+  device_release_ = nullptr;  // whoever listens may be gone
+  (void)drain();
+}
+
+ChunkId ChunkManager::add(ChunkKind kind, std::uint64_t n_bytes, std::string label) {
+  Chunk chunk;
+  chunk.kind = kind;
+  chunk.n_bytes = n_bytes;
+  chunk.label = std::move(label);
+  chunks_.push_back(std::move(chunk));
+  return n_chunks() - 1;
+}
+
+/// Gives the copy memory of its own that nothing asynchronous touches any more.
+Result<void> ChunkManager::allocate(ChunkId id, Tier tier) {
+  ChunkCopy& copy = chunks_.at(id).at(tier);
+  if (copy.buffer) {
+    const auto settled = settle(id, tier);
+    if (copy.current) CASTOR_TRY(settled);
+  } else {
+    CASTOR_ASSIGN(copy.buffer, Buffer::allocate(resource(tier), chunks_[id].n_bytes));
+  }
+  copy.leaving = false;
+  return {};
+}
+
+/// Waits until nothing asynchronous touches the copy. Bytes that failed to come are still where they came from; bytes
+/// that failed to go are here alone.
+Result<void> ChunkManager::settle(ChunkId id, Tier tier) {
+  ChunkCopy& copy = chunks_.at(id).at(tier);
+  const auto came = std::exchange(copy.arrived, {}).wait();
+  copy.current = copy.current && came.ok();
+  const auto gone = copy.settle_readers();
+  if (!gone.ok() && copy.current) {
+    written(id, tier);
+    copy.leaving = false;
+  }
+  return came.ok() ? gone : came;
+}
+
+/// True where the copy's bytes failed to come, but the tier they came from can be asked again.
+bool ChunkManager::can_come_again(const Chunk& chunk, Tier tier) const {
+  const Event& arrived = chunk.at(tier).arrived;
+  if (!arrived.ready() || arrived.wait().ok()) return false;
+  return tier == Tier::device ? chunk.resident(Tier::host) : chunk.resident(Tier::device) || chunk.nvme_current;
+}
+
+Result<BufferView> ChunkManager::open(ChunkId id, Tier tier) {
+  CASTOR_TRY(allocate(id, tier));
+  return chunks_[id].at(tier).buffer.view();
+}
+
+Result<BufferView> ChunkManager::edit(ChunkId id, Tier tier) {
+  ChunkCopy& copy = chunks_.at(id).at(tier);
+  if (!copy.current) throw ContractViolation(chunks_[id].label + ": edited on " + name(tier) + ", where it is not");
+  copy.leaving = false;
+  CASTOR_TRY(copy.settle_readers());
+  return copy.buffer.view();
+}
+
+void ChunkManager::arriving(ChunkId id, Tier tier, Event event) {
+  chunks_.at(id).at(tier).arrived = std::move(event);
+  written(id, tier);
+}
+
+Result<Event> ChunkManager::fetch(ChunkId id, Tier tier) {
+  Chunk& chunk = chunks_.at(id);
+  ChunkCopy& copy = chunk.at(tier);
+  if (copy.current && !can_come_again(chunk, tier)) {
+    copy.leaving = false;
+    return copy.arrived;
+  }
+  const Tier other = tier == Tier::device ? Tier::host : Tier::device;
+  const bool from_neighbour = chunk.resident(other);
+  if (!from_neighbour && (tier == Tier::device || !chunk.nvme_current))
+    throw ContractViolation(chunk.label + ": fetched to " + name(tier) + ", but no neighbouring tier has its contents");
+  CASTOR_TRY(allocate(id, tier));
+  if (!from_neighbour) {
+    read_spilled(id);
+  } else if (auto started = tier == Tier::device ? upload(id) : download(id); !started.ok()) {
+    drop(id, tier);  // memory for bytes that do not come
+    return started.error();
+  }
+  copy.current = true;
+  return copy.arrived;
+}
+
+Result<void> ChunkManager::upload(ChunkId id) {
+  Chunk& chunk = chunks_[id];
+  ChunkCopy& host = chunk.at(Tier::host);
+  CASTOR_TRY(host.arrived.wait());  // bytes that failed to come from below must not go up
+  CASTOR_TRY(places_.up.wait(places_.compute.record()));
+  ChunkCopy& device = chunk.at(Tier::device);
+  device.arrived = log_move(Lane::h2d, id, places_.up.copy(device.buffer.data(), host.buffer.data(), chunk.n_bytes));
+  host.add_reader(device.arrived);
+  moved_.h2d += chunk.n_bytes;
+  return {};
+}
+
+Result<void> ChunkManager::download(ChunkId id) {
+  Chunk& chunk = chunks_[id];
+  ChunkCopy& device = chunk.at(Tier::device);
+  CASTOR_TRY(places_.down.wait(device.arrived));
+  CASTOR_TRY(places_.down.wait(places_.compute.record()));
+  ChunkCopy& host = chunk.at(Tier::host);
+  host.arrived = log_move(Lane::d2h, id, places_.down.copy(host.buffer.data(), device.buffer.data(), chunk.n_bytes));
+  device.add_reader(host.arrived);
+  moved_.d2h += chunk.n_bytes;
+  return {};
+}
+
+void ChunkManager::read_spilled(ChunkId id) {
+  Chunk& chunk = chunks_[id];
+  ChunkCopy& host = chunk.at(Tier::host);
+  host.arrived = log_move(Lane::nvme_read, id, places_.spill->read(id, host.buffer.view()));
+  moved_.nvme_read += chunk.n_bytes;
+}
+
+void ChunkManager::written(ChunkId id, Tier tier) {
+  Chunk& chunk = chunks_.at(id);
+  chunk.at(tier).current = true;
+  chunk.nvme_current = false;
+  const Tier other = tier == Tier::device ? Tier::host : Tier::device;
+  if (chunk.at(other).buffer) drop(id, other);
+  chunk.at(other).current = false;
+}
+
+/// The copy is not needed any more; its memory goes with the next reap that finds it quiet.
+void ChunkManager::drop(ChunkId id, Tier tier) {
+  ChunkCopy& copy = chunks_[id].at(tier);
+  if (std::exchange(copy.leaving, true)) return;
+  leaving_[index(tier)].push_back(id);
+  if (tier == Tier::device && copy.current && device_release_) device_release_(id);
+}
+
+Result<void> ChunkManager::release(ChunkId id, Tier tier) {
+  Chunk& chunk = chunks_.at(id);
+  ChunkCopy& copy = chunk.at(tier);
+  if (!copy.buffer || copy.leaving) return {};
+  if (copy.n_pins > 0) throw ContractViolation(chunk.label + ": released from " + name(tier) + " while pinned");
+  if (!chunk.clean(tier)) {
+    if (tier == Tier::device) throw ContractViolation(chunk.label + ": its only copy would leave the device");
+    if (!has_spill())
+      return Error{
+          ErrorKind::usage,
+          chunk.label + " does not fit in the host budget and there is no tier below; name a folder with --nvme"};
+    CASTOR_TRY(copy.arrived.wait());
+    copy.add_reader(log_move(Lane::nvme_write, id, places_.spill->write(id, copy.buffer.view())));
+    moved_.nvme_write += chunk.n_bytes;
+    chunk.nvme_current = true;
+  }
+  drop(id, tier);
+  return {};
+}
+
+void ChunkManager::discard(ChunkId id) {
+  Chunk& chunk = chunks_.at(id);
+  for (const Tier tier : {Tier::device, Tier::host}) {
+    if (chunk.at(tier).buffer) drop(id, tier);
+    chunk.at(tier).current = false;
+  }
+  if (std::exchange(chunk.nvme_current, false)) places_.spill->forget(id);
+}
+
+Result<std::uint64_t> ChunkManager::reap(Tier tier, bool block) {
+  settle_moves();
+  auto& queue = leaving_[index(tier)];
+  std::uint64_t freed_bytes = 0;
+  for (std::size_t n_left = queue.size(); n_left > 0; --n_left) {
+    const ChunkId id = queue.front();
+    queue.pop_front();
+    ChunkCopy& copy = chunks_[id].at(tier);
+    if (!copy.leaving) continue;  // kept after all
+    const bool wait_for_it = block && freed_bytes == 0;
+    if (copy.n_pins > 0 || (!copy.quiet() && !wait_for_it)) {
+      queue.push_back(id);
+      continue;
+    }
+    const auto settled = settle(id, tier);
+    if (!copy.leaving) return settled.error();
+    copy = ChunkCopy();
+    freed_bytes += chunks_[id].n_bytes;
+  }
+  return freed_bytes;
+}
+
+Result<void> ChunkManager::drain() {
+  Result<void> outcome;
+  for (ChunkId id = 0; id < n_chunks(); ++id)
+    for (const Tier tier : {Tier::device, Tier::host})
+      if (auto settled = settle(id, tier); outcome.ok()) outcome = settled;
+  settle_moves();
+  return outcome;
+}
+
+Event ChunkManager::log_move(Lane lane, ChunkId id, Event done) {
+  moves_.push_back({lane, id, places_.timeline.now_ns(), chunks_[id].n_bytes, done});
+  return done;
+}
+
+/// Enters the moves that have ended into the timeline.
+void ChunkManager::settle_moves() {
+  const auto still_moving = [this](const Move& move) {
+    if (!move.done.ready()) return true;
+    places_.timeline.record({move.lane, move.chunk, move.start_ns, places_.timeline.now_ns(), move.n_bytes});
+    return false;
+  };
+  moves_.erase(std::stable_partition(moves_.begin(), moves_.end(), still_moving), moves_.end());
+}
+
+}  // namespace castor

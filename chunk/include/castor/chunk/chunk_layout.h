@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <castor/memory/dtype.h>
+#include <castor/memory/result.h>
+
+namespace castor {
+
+/// A parameter as the layout sees it. Its number is its place in the list.
+struct TensorSpec {
+  std::uint64_t numel = 0;
+  DType dtype = DType::f32;
+  bool trainable = true;
+};
+
+/// Where a tensor lies: element `offset` of payload chunk `chunk`.
+struct TensorPlace {
+  std::uint32_t chunk = 0;
+  std::uint64_t offset = 0;  ///< elements
+  std::uint64_t numel = 0;
+};
+
+/// One payload chunk: consecutive tensors of one dtype, all trainable or all frozen.
+struct ChunkShape {
+  DType dtype = DType::f32;
+  bool trainable = true;
+  std::uint64_t numel = 0;             ///< with the padding between tensors
+  std::vector<std::uint32_t> tensors;  ///< in the order in which they lie
+};
+
+/// Which tensor lies where. The same offsets, in elements, hold for the chunk's gradients and for each of its optimizer
+/// states.
+struct ChunkLayout {
+  std::vector<TensorPlace> tensors;  ///< by tensor number
+  std::vector<ChunkShape> chunks;
+};
+
+struct LayoutOptions {
+  /// Chunks are closed before they pass this size; a tensor larger than it gets a chunk of its own.
+  std::uint64_t chunk_bytes = 32 << 20;
+};
+
+/// Lays `tensors` out in the order given (the order of first use), so that what is used together lies together.
+///
+/// A chunk is exactly as large as its tensors: each starts at a multiple of kTensorAlignBytes for every dtype that a
+/// chunk of these elements is kept in (16-bit weights, 16-bit gradients, fp32 states), so the only waste is the padding
+/// between tensors, under 256 elements each. Requires: every numel > 0 (ContractViolation). Pure.
+ChunkLayout plan_layout(std::span<const TensorSpec> tensors, const LayoutOptions& options);
+
+}  // namespace castor

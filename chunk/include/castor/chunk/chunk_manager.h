@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include <castor/chunk/chunk.h>
+#include <castor/chunk/spill_store.h>
+#include <castor/memory/memory_resource.h>
+#include <castor/memory/stream.h>
+#include <castor/memory/timeline.h>
+
+namespace castor {
+
+/// Bytes that went over each link so far.
+struct LinkBytes {
+  std::uint64_t h2d = 0, d2h = 0, nvme_read = 0, nvme_write = 0;
+};
+
+/// What lies where: executes single moves of chunks between the tiers and accounts for them. It knows no policy (which
+/// chunk should go is the caller's question) and no file (the lowest tier is a SpillStore).
+///
+/// Every call that needs memory allocates in one tier only, so that a caller who is refused knows where to make room.
+/// Copies run on the `up` and `down` lanes beside the compute stream: an upload starts after what the compute stream
+/// was given before it (the slot's last user), a download after what wrote the bytes. Whoever computes waits for the
+/// event that the call returns.
+///
+/// Threads: one thread at a time.
+class ChunkManager {
+ public:
+  /// All are borrowed and must outlive the manager. `spill` may be null: then there is no tier below the host.
+  struct Places {
+    MemoryResource& device;
+    MemoryResource& host;
+    SpillStore* spill;
+    Stream& compute;
+    Stream& up;
+    Stream& down;
+    Timeline& timeline;
+  };
+
+  explicit ChunkManager(const Places& places) : places_(places) {}
+  /// Waits for the copies under way, whose memory must not go before them.
+  ~ChunkManager();
+  ChunkManager(const ChunkManager&) = delete;
+  ChunkManager& operator=(const ChunkManager&) = delete;
+
+  /// A new chunk without contents.
+  ChunkId add(ChunkKind kind, std::uint64_t n_bytes, std::string label);
+  const Chunk& chunk(ChunkId id) const { return chunks_.at(id); }
+  std::uint32_t n_chunks() const { return static_cast<std::uint32_t>(chunks_.size()); }
+  bool has_spill() const { return places_.spill != nullptr; }
+
+  /// Called with each payload chunk whose device memory is about to go.
+  void on_device_release(std::function<void(ChunkId)> listener) { device_release_ = std::move(listener); }
+
+  /// Makes memory for the chunk in `tier` (device or host) with undefined contents, unless it is there already. The
+  /// copies elsewhere stay current until `written`. Errors: does_not_fit in `tier`; then nothing has changed.
+  [[nodiscard]] Result<BufferView> open(ChunkId id, Tier tier);
+
+  /// The memory of the copy in `tier` for changes of its contents: waits until nobody reads the old ones. What arrives
+  /// may still be on its way. Requires: the copy is current (ContractViolation). Errors: what a reader failed with.
+  [[nodiscard]] Result<BufferView> edit(ChunkId id, Tier tier);
+
+  /// Part of the copy in `tier` is being written by work that ends with `event`; after it the copy is complete and the
+  /// only current one.
+  void arriving(ChunkId id, Tier tier, Event event);
+
+  /// Brings the newest contents to `tier` from the next tier that has them; returns the event of their arrival. Being
+  /// there already costs nothing, and a copy that was about to leave is kept. One whose bytes failed to come is brought
+  /// again. Requires: contents on a neighbouring tier (ContractViolation). Errors: does_not_fit in `tier`; then nothing
+  /// has changed.
+  [[nodiscard]] Result<Event> fetch(ChunkId id, Tier tier);
+
+  /// The copy in `tier` was written by work already queued on the compute stream or done on this thread: it is the only
+  /// current one now, all others are dropped.
+  void written(ChunkId id, Tier tier);
+
+  /// Starts to give the memory in `tier` back: at once where a current copy is elsewhere, after a write to the spill
+  /// store for the last copy on the host. Requires: not pinned, and not the last copy on the device (fetch it to the
+  /// host first). Errors: usage where the last copy would go and there is no spill store.
+  [[nodiscard]] Result<void> release(ChunkId id, Tier tier);
+
+  /// Forgets the contents everywhere. Requires: not pinned.
+  void discard(ChunkId id);
+
+  void pin(ChunkId id, Tier tier) { ++chunks_.at(id).at(tier).n_pins; }
+  void unpin(ChunkId id, Tier tier) { --chunks_.at(id).at(tier).n_pins; }
+
+  /// `reader` reads the copy in `tier`; its memory stays until then.
+  void read_until(ChunkId id, Tier tier, Event reader) { chunks_.at(id).at(tier).add_reader(std::move(reader)); }
+
+  /// Frees what has finished leaving `tier`; returns the bytes that became free. With `block` and nothing finished,
+  /// waits for the first. Errors: what a write to the spill store failed with; then the copy stays and is again the
+  /// only one that is current.
+  [[nodiscard]] Result<std::uint64_t> reap(Tier tier, bool block);
+  bool leaving(Tier tier) const { return !leaving_.at(index(tier)).empty(); }
+
+  /// Waits for every copy and write under way. Errors: the first failure.
+  [[nodiscard]] Result<void> drain();
+
+  const LinkBytes& moved() const { return moved_; }
+
+ private:
+  struct Move {
+    Lane lane;
+    ChunkId chunk;
+    std::uint64_t start_ns;
+    std::uint64_t n_bytes;
+    Event done;
+  };
+
+  MemoryResource& resource(Tier tier) const { return tier == Tier::device ? places_.device : places_.host; }
+  Result<void> allocate(ChunkId id, Tier tier);
+  Result<void> settle(ChunkId id, Tier tier);
+  bool can_come_again(const Chunk& chunk, Tier tier) const;
+  void drop(ChunkId id, Tier tier);
+  Result<void> upload(ChunkId id);
+  Result<void> download(ChunkId id);
+  void read_spilled(ChunkId id);
+  Event log_move(Lane lane, ChunkId id, Event done);
+  void settle_moves();
+
+  const Places places_;
+  std::vector<Chunk> chunks_;
+  std::array<std::deque<ChunkId>, 2> leaving_;  ///< per tier, in the order of their release
+  std::vector<Move> moves_;                     ///< under way, not in the timeline yet
+  LinkBytes moved_;
+  std::function<void(ChunkId)> device_release_;
+};
+
+}  // namespace castor

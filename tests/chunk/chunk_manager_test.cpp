@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/chunk/chunk_manager.h>
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "../support/tiers.h"
+
+namespace castor {
+namespace {
+
+constexpr std::uint64_t kBytes = 8192;
+
+class ChunkManagerTest : public ::testing::Test {
+ protected:
+  ChunkId add(Tiers& tiers, int fill) {
+    const ChunkId id = tiers.chunks.add(ChunkKind::payload, kBytes, "chunk " + std::to_string(fill));
+    std::memset(tiers.chunks.open(id, Tier::host).value().data, fill, kBytes);
+    tiers.chunks.written(id, Tier::host);
+    return id;
+  }
+
+  static bool holds(Tiers& tiers, ChunkId id, Tier tier, int fill) {
+    tiers.chunks.fetch(id, tier).value().wait().value();
+    const std::byte* data = tiers.chunks.chunk(id).at(tier).buffer.data();
+    return std::all_of(data, data + kBytes, [fill](std::byte b) { return b == static_cast<std::byte>(fill); });
+  }
+
+  Tiers tiers_;
+};
+
+TEST_F(ChunkManagerTest, FetchBringsTheContentsUpAndCountsTheBytes) {
+  const ChunkId id = add(tiers_, 7);
+  EXPECT_TRUE(holds(tiers_, id, Tier::device, 7));
+  EXPECT_EQ(tiers_.chunks.moved().h2d, kBytes);
+  EXPECT_TRUE(tiers_.chunks.chunk(id).resident(Tier::host)) << "the copy below stays until it is released";
+}
+
+TEST_F(ChunkManagerTest, FetchToWhereItIsCostsNothing) {
+  const ChunkId id = add(tiers_, 7);
+  EXPECT_TRUE(holds(tiers_, id, Tier::device, 7));
+  EXPECT_TRUE(holds(tiers_, id, Tier::device, 7));
+  EXPECT_EQ(tiers_.chunks.moved().h2d, kBytes);
+}
+
+TEST_F(ChunkManagerTest, WhatWasWrittenOnTheDeviceIsWhatComesBack) {
+  const ChunkId id = add(tiers_, 7);
+  EXPECT_TRUE(holds(tiers_, id, Tier::device, 7));
+  std::memset(tiers_.chunks.chunk(id).at(Tier::device).buffer.data(), 9, kBytes);
+  tiers_.chunks.written(id, Tier::device);
+  EXPECT_FALSE(tiers_.chunks.chunk(id).resident(Tier::host));
+  EXPECT_TRUE(holds(tiers_, id, Tier::host, 9));
+  EXPECT_EQ(tiers_.chunks.moved().d2h, kBytes);
+}
+
+TEST_F(ChunkManagerTest, ReleasingACleanCopyMovesNothing) {
+  const ChunkId id = add(tiers_, 7);
+  EXPECT_TRUE(holds(tiers_, id, Tier::device, 7));
+  ASSERT_TRUE(tiers_.chunks.release(id, Tier::device).ok());
+  EXPECT_EQ(tiers_.chunks.reap(Tier::device, true).value(), kBytes);
+  EXPECT_EQ(tiers_.chunks.moved().d2h, 0u);
+  EXPECT_FALSE(tiers_.chunks.chunk(id).at(Tier::device).buffer);
+}
+
+TEST_F(ChunkManagerTest, ReleasingTheLastCopyWritesItBelowAndReadsItBack) {
+  const ChunkId id = add(tiers_, 5);
+  ASSERT_TRUE(tiers_.chunks.release(id, Tier::host).ok());
+  EXPECT_EQ(tiers_.chunks.reap(Tier::host, true).value(), kBytes);
+  EXPECT_EQ(tiers_.chunks.moved().nvme_write, kBytes);
+  EXPECT_FALSE(tiers_.chunks.chunk(id).resident(Tier::host));
+  EXPECT_TRUE(holds(tiers_, id, Tier::host, 5));
+  EXPECT_EQ(tiers_.chunks.moved().nvme_read, kBytes);
+}
+
+TEST_F(ChunkManagerTest, ACopyBeingWrittenBelowKeepsItsMemoryUntilTheWriteIsDone) {
+  tiers_.spill.hold_writes = true;
+  const ChunkId id = add(tiers_, 5);
+  ASSERT_TRUE(tiers_.chunks.release(id, Tier::host).ok());
+  EXPECT_EQ(tiers_.chunks.reap(Tier::host, false).value(), 0u);
+  EXPECT_TRUE(tiers_.chunks.chunk(id).at(Tier::host).buffer);
+  tiers_.spill.finish_writes();
+  EXPECT_EQ(tiers_.chunks.reap(Tier::host, false).value(), kBytes);
+}
+
+TEST_F(ChunkManagerTest, FetchKeepsACopyThatWasAboutToLeave) {
+  tiers_.spill.hold_writes = true;
+  const ChunkId id = add(tiers_, 5);
+  ASSERT_TRUE(tiers_.chunks.release(id, Tier::host).ok());
+  EXPECT_TRUE(holds(tiers_, id, Tier::host, 5));
+  tiers_.spill.finish_writes();
+  EXPECT_EQ(tiers_.chunks.reap(Tier::host, false).value(), 0u);
+  EXPECT_EQ(tiers_.spill.n_reads, 0);
+  EXPECT_TRUE(tiers_.chunks.chunk(id).clean(Tier::host)) << "the write went through, so leaving again is free";
+}
+
+TEST_F(ChunkManagerTest, AFailedWriteBelowIsReportedWhenTheMemoryIsReaped) {
+  tiers_.spill.fail_write = 1;
+  const ChunkId id = add(tiers_, 5);
+  ASSERT_TRUE(tiers_.chunks.release(id, Tier::host).ok());
+  const auto reaped = tiers_.chunks.reap(Tier::host, true);
+  ASSERT_FALSE(reaped.ok());
+  EXPECT_EQ(reaped.error().kind, ErrorKind::io);
+}
+
+TEST_F(ChunkManagerTest, BytesThatFailedToComeFromBelowDoNotGoUp) {
+  const ChunkId id = add(tiers_, 5);
+  ASSERT_TRUE(tiers_.chunks.release(id, Tier::host).ok());
+  ASSERT_TRUE(tiers_.chunks.reap(Tier::host, true).ok());
+  tiers_.spill.fail_read = 1;
+  ASSERT_TRUE(tiers_.chunks.fetch(id, Tier::host).ok());
+  const auto fetched = tiers_.chunks.fetch(id, Tier::device);
+  ASSERT_FALSE(fetched.ok());
+  EXPECT_EQ(fetched.error().kind, ErrorKind::io);
+  EXPECT_EQ(tiers_.chunks.moved().h2d, 0u);
+}
+
+TEST_F(ChunkManagerTest, TheReleaseOfADevicePayloadIsAnnouncedOnce) {
+  std::vector<ChunkId> released;
+  tiers_.chunks.on_device_release([&](ChunkId id) { released.push_back(id); });
+  const ChunkId id = add(tiers_, 5);
+  EXPECT_TRUE(holds(tiers_, id, Tier::device, 5));
+  ASSERT_TRUE(tiers_.chunks.release(id, Tier::device).ok());
+  ASSERT_TRUE(tiers_.chunks.release(id, Tier::device).ok());
+  EXPECT_EQ(released, std::vector<ChunkId>{id});
+}
+
+TEST_F(ChunkManagerTest, WritingTheHostCopyAnnouncesThatTheDeviceCopyIsGone) {
+  int n_released = 0;
+  tiers_.chunks.on_device_release([&](ChunkId) { ++n_released; });
+  const ChunkId id = add(tiers_, 5);
+  EXPECT_TRUE(holds(tiers_, id, Tier::device, 5));
+  std::memset(tiers_.chunks.edit(id, Tier::host).value().data, 6, kBytes);
+  tiers_.chunks.written(id, Tier::host);
+  EXPECT_EQ(n_released, 1);
+  EXPECT_TRUE(holds(tiers_, id, Tier::device, 6));
+}
+
+TEST_F(ChunkManagerTest, AWriteBelowThatFailedLosesNothing) {
+  tiers_.spill.fail_write = 1;
+  const ChunkId id = add(tiers_, 5);
+  ASSERT_TRUE(tiers_.chunks.release(id, Tier::host).ok());
+  ASSERT_FALSE(tiers_.chunks.reap(Tier::host, true).ok());
+  EXPECT_TRUE(tiers_.chunks.chunk(id).resident(Tier::host));
+  EXPECT_FALSE(tiers_.chunks.chunk(id).clean(Tier::host)) << "the copy below never came to be";
+  EXPECT_TRUE(holds(tiers_, id, Tier::device, 5));
+}
+
+TEST_F(ChunkManagerTest, AFetchThatFailedGivesItsMemoryBack) {
+  const ChunkId id = add(tiers_, 5);
+  ASSERT_TRUE(tiers_.chunks.release(id, Tier::host).ok());
+  ASSERT_TRUE(tiers_.chunks.reap(Tier::host, true).ok());
+  tiers_.spill.fail_read = 1;
+  ASSERT_TRUE(tiers_.chunks.fetch(id, Tier::host).ok());
+  ASSERT_FALSE(tiers_.chunks.fetch(id, Tier::device).ok());
+  EXPECT_EQ(tiers_.chunks.reap(Tier::device, false).value(), kBytes);
+}
+
+TEST_F(ChunkManagerTest, ReadersThatAreDoneAreForgotten) {
+  const ChunkId id = add(tiers_, 5);
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_TRUE(holds(tiers_, id, Tier::device, 5));
+    ASSERT_TRUE(tiers_.chunks.release(id, Tier::device).ok());
+    ASSERT_EQ(tiers_.chunks.reap(Tier::device, true).value(), kBytes);
+  }
+  EXPECT_LE(tiers_.chunks.chunk(id).at(Tier::host).readers.size(), 1u);
+}
+
+TEST_F(ChunkManagerTest, BrokenContractsAreNamed) {
+  const ChunkId empty = tiers_.chunks.add(ChunkKind::payload, kBytes, "the empty one");
+  EXPECT_THROW((void)tiers_.chunks.fetch(empty, Tier::device), ContractViolation);
+  EXPECT_THROW((void)tiers_.chunks.edit(empty, Tier::host), ContractViolation);
+  const ChunkId id = add(tiers_, 1);
+  tiers_.chunks.pin(id, Tier::host);
+  EXPECT_THROW((void)tiers_.chunks.release(id, Tier::host), ContractViolation);
+  tiers_.chunks.unpin(id, Tier::host);
+}
+
+TEST_F(ChunkManagerTest, ACopyThatCouldNotBeWrittenStaysAndIsWrittenNextTime) {
+  const ChunkId id = add(tiers_, 7);
+  tiers_.spill.fail_write = 1;
+  (void)tiers_.chunks.release(id, Tier::host);
+  const auto reaped = tiers_.chunks.reap(Tier::host, true);
+  ASSERT_FALSE(reaped.ok());
+  EXPECT_EQ(reaped.error().kind, ErrorKind::io);
+  EXPECT_TRUE(tiers_.chunks.chunk(id).resident(Tier::host));
+  EXPECT_FALSE(tiers_.chunks.chunk(id).resident(Tier::nvme)) << "the write failed";
+  tiers_.chunks.release(id, Tier::host).value();
+  EXPECT_EQ(tiers_.chunks.reap(Tier::host, true).value(), kBytes);
+  EXPECT_TRUE(holds(tiers_, id, Tier::host, 7));
+}
+
+TEST_F(ChunkManagerTest, OpeningACopyThatCouldNotBeWrittenKeepsIt) {
+  const ChunkId id = add(tiers_, 7);
+  tiers_.spill.fail_write = 1;
+  (void)tiers_.chunks.release(id, Tier::host);
+  EXPECT_FALSE(tiers_.chunks.open(id, Tier::host).ok());
+  EXPECT_EQ(tiers_.chunks.reap(Tier::host, true).value(), 0u);
+  EXPECT_TRUE(holds(tiers_, id, Tier::host, 7));
+}
+
+TEST_F(ChunkManagerTest, ChunksWhoseReadFailedAreReadAgain) {
+  const ChunkId id = add(tiers_, 7);
+  tiers_.chunks.release(id, Tier::host).value();
+  tiers_.chunks.reap(Tier::host, true).value();
+  tiers_.spill.fail_read = 1;
+  EXPECT_FALSE(tiers_.chunks.fetch(id, Tier::host).value().wait().ok());
+  EXPECT_TRUE(holds(tiers_, id, Tier::host, 7));
+}
+
+TEST_F(ChunkManagerTest, ACopyWhoseReadFailedIsNotTakenForGoodAfterItsRelease) {
+  const ChunkId id = add(tiers_, 7);
+  tiers_.chunks.release(id, Tier::host).value();
+  tiers_.chunks.reap(Tier::host, true).value();
+  tiers_.spill.fail_read = 1;
+  EXPECT_FALSE(tiers_.chunks.fetch(id, Tier::host).value().wait().ok());
+  tiers_.chunks.release(id, Tier::host).value();
+  EXPECT_EQ(tiers_.chunks.reap(Tier::host, true).value(), kBytes) << "nobody misses what never came";
+  EXPECT_TRUE(holds(tiers_, id, Tier::host, 7));
+}
+
+TEST(ChunkManager, AFullTierRefusesWithItsFiguresAndChangesNothing) {
+  Tiers tiers(kBytes, Budget::kUnlimited);
+  for (int fill : {1, 2}) {
+    const ChunkId id = tiers.chunks.add(ChunkKind::payload, kBytes, "chunk");
+    std::memset(tiers.chunks.open(id, Tier::host).value().data, fill, kBytes);
+    tiers.chunks.written(id, Tier::host);
+  }
+  ASSERT_TRUE(tiers.chunks.fetch(0, Tier::device).ok());
+  const auto refused = tiers.chunks.fetch(1, Tier::device);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::does_not_fit);
+  EXPECT_FALSE(tiers.chunks.chunk(1).resident(Tier::device));
+}
+
+TEST(ChunkManager, WithoutATierBelowTheLastCopyIsNotLetGo) {
+  Tiers tiers(Budget::kUnlimited, Budget::kUnlimited, false);
+  const ChunkId id = tiers.chunks.add(ChunkKind::payload, kBytes, "chunk");
+  ASSERT_TRUE(tiers.chunks.open(id, Tier::host).ok());
+  tiers.chunks.written(id, Tier::host);
+  const auto refused = tiers.chunks.release(id, Tier::host);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::usage);
+  EXPECT_TRUE(tiers.chunks.chunk(id).resident(Tier::host));
+}
+
+}  // namespace
+}  // namespace castor
