@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include <castor/memory/device.h>
+#include <castor/memory/dtype.h>
+#include <castor/memory/result.h>
+
+namespace castor {
+
+/// Elements per block of the norm's fixed order of summation.
+inline constexpr std::uint64_t kNormBlock = 64 * 1024;
+/// Lanes per block: lane j adds the squares of elements j, j + kNormLanes, j + 2·kNormLanes, …
+inline constexpr std::uint64_t kNormLanes = 256;
+
+/// The sum of squares of one tensor's gradient in fp64, in an order that depends on its length alone: never on chunk,
+/// shard, tier or thread.
+///
+/// Squares are exact in fp64. In a block of kNormBlock elements each of kNormLanes lanes adds its elements in order;
+/// lanes then fold in halves (lane j takes lane j + 128, then j + 64, …); blocks add up in order. Infinities and NaNs
+/// come through (NaN as 0x7ff8000000000000): a sum that is not finite means a gradient that is not.
+class GradNormKernel {
+ public:
+  virtual ~GradNormKernel() = default;
+  /// Queues the sum over `n` elements of `dtype` at `grad` on `stream`, and the copy of the result to `*sum` in host
+  /// memory; read it after the event of the stream. A host kernel runs at once on the calling thread. `sum` is pinned
+  /// for a GPU, or the call waits for the stream.
+  ///
+  /// Threads: on the host any number at a time; on a GPU one, with all calls on one stream, since the kernel keeps
+  /// partial sums between its two halves.
+  /// Errors: failed; does_not_fit, where that scratch (8 B per kNormBlock elements of the longest tensor so far) cannot
+  /// grow.
+  virtual Result<void> sum_of_squares(Stream& stream, const void* grad, DType dtype, std::uint64_t n, double* sum) = 0;
+};
+
+std::unique_ptr<GradNormKernel> make_host_grad_norm();
+/// The kernel for `device`: the host's loop on the CPU, a CUDA kernel on a GPU.
+Result<std::unique_ptr<GradNormKernel>> make_grad_norm(const Device& device);
+
+/// What a step multiplies every gradient by, and whether it happens at all.
+struct StepScale {
+  bool skip = false;      ///< a gradient was inf or nan
+  double grad_norm = 0;   ///< of the unscaled gradients
+  double grad_scale = 1;  ///< 1/loss_scale × min(1, max_norm/(norm + 1e-6))
+};
+
+/// Combines the per-tensor sums, in registration order. `max_norm` 0 = no clipping. `loss_scale` must be positive
+/// (ContractViolation). A step to skip has a grad_norm that is not finite, for the log, and an unclipped grad_scale of
+/// no use.
+/// Source of the 1e-6: torch.nn.utils.clip_grad_norm_.
+StepScale combine_norms(const double* sums, std::uint64_t n_tensors, double max_norm, double loss_scale);
+
+}  // namespace castor

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include <castor/chunk/tensor_table.h>
+#include <castor/offload/adam.h>
+#include <castor/offload/grad_norm.h>
+#include <castor/offload/gradient_store.h>
+#include <castor/offload/planner.h>
+
+namespace castor {
+
+/// What a step does, beside Adam's own options.
+struct StepOptions {
+  AdamOptions adam;
+  double max_norm = 0;    ///< 0 = no clipping
+  double loss_scale = 1;  ///< what the loss was multiplied by
+};
+
+/// Adam on chunks: for each payload chunk a state chunk with three fp32 arrays of the same layout (master, exp_avg,
+/// exp_avg_sq), updated on the tier that the Plan names. While one chunk is updated the mover reads the next ones ahead
+/// and writes the last ones behind.
+///
+/// Tensors without a gradient are skipped: moments, decay and step counter. The fp32 master decides; the weight in the
+/// payload is its rounding.
+///
+/// Threads: one at a time.
+class OffloadOptimizer {
+ public:
+  /// Borrowed; must outlive the optimizer.
+  struct Parts {
+    const ChunkLayout& layout;
+    ChunkManager& chunks;
+    StatefulTensorMgr& mover;
+    TensorTable& tensors;
+    Device& device;
+    Stream& compute;
+    Stream& down;
+    Timeline& timeline;
+    const std::vector<std::uint32_t>&
+        registration_order;  ///< tensor numbers as the model registers them: the order in which norms combine
+    std::function<bool()> interrupted;  ///< asked before every chunk
+  };
+
+  /// Registers the payload, gradient and state chunks. Errors: those of the kernels.
+  static Result<std::unique_ptr<OffloadOptimizer>> make(Parts parts);
+
+  ChunkId payload(std::uint32_t payload_chunk) const { return payload_.at(payload_chunk); }
+  ChunkId state(std::uint32_t payload_chunk) const { return state_.at(payload_chunk); }
+  GradientStore& gradients() { return *gradients_; }
+
+  /// Takes the homes of the states over. From the next gradient on; requires that none waits.
+  [[nodiscard]] Result<void> adopt(Plan plan);
+
+  /// Writes every tensor's first values: `fill(tensor, values)` writes its fp32 values. Chunk by chunk, never more than
+  /// the budgets allow.
+  [[nodiscard]] Result<void> initialise(const std::function<Result<void>(std::uint32_t, float*)>& fill);
+
+  /// Updates every chunk from its gradients, in the order in which the next forward pass needs them, and forgets the
+  /// gradients. Errors: those of the mover, interrupted, that with which a gradient was lost; after the first chunk was
+  /// updated an error leaves the model between two steps, and every later step says so.
+  [[nodiscard]] Result<StepScale> step(const StepOptions& options);
+
+  /// Copies the fp32 master of `tensor` to `out`: the master itself, or for a frozen tensor its weight in fp32.
+  [[nodiscard]] Result<void> read_master(std::uint32_t tensor, float* out);
+
+ private:
+  enum StatePart { kMaster, kExpAvg, kExpAvgSq };
+
+  explicit OffloadOptimizer(Parts parts) : parts_(std::move(parts)) {}
+  Result<void> write_first_values(std::uint32_t i, const std::function<Result<void>(std::uint32_t, float*)>& fill);
+  Result<void> send_home(std::uint32_t i);
+  Result<StepScale> measure(const StepOptions& options);
+  Result<void> measure_chunk(std::uint32_t i);
+  Result<void> update_chunk(std::uint32_t i, const StepOptions& options, double grad_scale);
+  Result<void> update_tensors(std::uint32_t i, Tier tier, const StepOptions& options, double grad_scale);
+  AdamArrays arrays(std::uint32_t i, std::uint32_t tensor, Tier tier) const;
+  void finish_step();
+  Tier update_tier(std::uint32_t i) const { return plan_.states[i] == Tier::device ? Tier::device : Tier::host; }
+  float* state_part(std::byte* state, std::uint32_t i, StatePart part) const;
+  std::uint32_t n_chunks() const { return static_cast<std::uint32_t>(parts_.layout.chunks.size()); }
+
+  const Parts parts_;
+  Plan plan_;
+  std::vector<ChunkId> payload_, state_;  ///< by payload chunk; a frozen one's state holds its first values only
+  std::unique_ptr<GradientStore> gradients_;
+  std::vector<std::uint64_t> n_updates_;  ///< by tensor: Adam's t
+  std::unique_ptr<AdamKernel> device_adam_, host_adam_ = make_host_adam();
+  std::unique_ptr<GradNormKernel> device_norm_, host_norm_ = make_host_grad_norm();
+  Buffer sums_;  ///< of squares: a double per tensor in memory that the device writes to without waiting
+  bool poisoned_ = false;
+};
+
+}  // namespace castor

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <castor/chunk/chunk_manager.h>
+#include <castor/memory/budget.h>
+#include <castor/offload/access_trace.h>
+#include <castor/offload/eviction_policy.h>
+
+namespace castor {
+
+/// The only mover. At every moment it brings what the moment needs to where it is needed, evicts what the policy names
+/// when a tier is full, and starts what the next moments need while there is room.
+///
+/// The first iteration records the trace and evicts by least recent use; from then on the trace tells the next use of
+/// every chunk. An iteration that takes another way falls back to least recent use until it ends, and its own trace
+/// replaces the old one.
+///
+/// Threads: one thread at a time. Errors leave the chunks where they were; a moment whose begin failed has no end.
+class StatefulTensorMgr {
+ public:
+  /// Id of waits that belong to no unit.
+  static constexpr std::uint32_t kNoUnit = std::numeric_limits<std::uint32_t>::max();
+
+  /// Borrowed; must outlive the manager. The budgets serve error messages; the resources behind `chunks` enforce them.
+  StatefulTensorMgr(ChunkManager& chunks, const Budget& device, const Budget& host, Stream& compute,
+                    Timeline& timeline);
+
+  /// Brings every need to its tier and pins it there. On return host copies are readable by this thread, and device
+  /// copies by what is queued on the compute stream. Errors: does_not_fit with the figures of the tier; io.
+  [[nodiscard]] Result<void> begin(Moment moment, std::span<const Need> needs);
+
+  /// Unpins what begin pinned, and declares what was updated or overwritten.
+  void end(std::span<const Need> needs);
+
+  /// The iteration is over: the trace just recorded is the one to expect from now on.
+  void end_iteration();
+
+  /// Forgets the trace: what each moment needs has changed.
+  void forget_trace();
+
+  /// Brings the contents of `chunk` to `tier` outside of any moment and waits for them. Errors: as begin.
+  [[nodiscard]] Result<BufferView> look(ChunkId chunk, Tier tier);
+
+  /// The memory of `chunk` in `tier` for changes of part of its contents: brings them there (or makes memory where it
+  /// has none yet), and waits until nobody reads the old ones, but not for what is still arriving. Errors: as begin.
+  [[nodiscard]] Result<BufferView> edit(ChunkId chunk, Tier tier);
+
+  /// Makes memory for new contents of `chunk` in `tier`, evicting as needed. Errors: as begin.
+  [[nodiscard]] Result<BufferView> open(ChunkId chunk, Tier tier);
+
+  /// Moves the chunk out of `tier` to the tier below, if it is there and not pinned. Errors: as begin.
+  [[nodiscard]] Result<void> push_down(ChunkId chunk, Tier tier);
+
+  /// Seconds this thread has stood still for data so far.
+  double wait_seconds() const { return static_cast<double>(wait_ns_) * 1e-9; }
+
+ private:
+  Result<void> bring(ChunkId chunk, Tier tier);
+  Result<void> hop(ChunkId chunk, Tier tier);
+  Result<void> keep(ChunkId chunk, Tier tier);
+  Result<void> prepare(const Need& need);
+  Result<void> make_room(ChunkId wanted, Tier tier, const Error& refused);
+  void abandon(std::span<const Need> needs);
+  Result<void> wait_for(ChunkId chunk, Tier tier);
+  void count_wait(std::uint64_t start_ns);
+  std::vector<EvictionCandidate> candidates(Tier tier, ChunkId wanted) const;
+  Error full(ChunkId wanted, Tier tier, const Error& refused) const;
+  void follow(Moment moment, std::span<const Need> needs);
+  Result<void> prefetch();
+  Result<bool> prefetch_one(const Need& need, std::uint64_t distance);
+  bool steady() const { return on_trace_ && !trace_.empty(); }
+  const Budget& budget(Tier tier) const { return tier == Tier::device ? device_ : host_; }
+
+  ChunkManager& chunks_;
+  const Budget& device_;
+  const Budget& host_;
+  Stream& compute_;
+  Timeline& timeline_;
+  const std::unique_ptr<EvictionPolicy> farthest_ = make_farthest_next_use();
+  const std::unique_ptr<EvictionPolicy> oldest_ = make_least_recently_used();
+
+  AccessTrace trace_;                                   ///< of the last iteration
+  AccessTrace recording_;                               ///< of this one
+  bool on_trace_ = true;                                ///< so far this iteration has followed trace_
+  std::uint64_t clock_ = 0;                             ///< moments since the start
+  std::array<std::vector<std::uint64_t>, 2> last_use_;  ///< per tier and chunk, by clock_
+  std::uint32_t unit_ = kNoUnit;                        ///< whose moment it is, for the timeline
+  std::uint64_t wait_ns_ = 0;
+};
+
+}  // namespace castor

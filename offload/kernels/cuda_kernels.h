@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <castor/offload/adam.h>
+#include <castor/offload/grad_accumulator.h>
+#include <castor/offload/grad_norm.h>
+
+/// The border between the kernels of the host and those of a GPU: `cuda/` or `no_cuda/` implements it, as Meson chose.
+namespace castor::kernels {
+
+/// Adam for arrays in device memory of any GPU. Errors: failed, where the build has no CUDA.
+Result<std::unique_ptr<AdamKernel>> make_cuda_adam();
+
+/// The norm for gradients in device memory of any GPU. Its scratch (8 B per kNormBlock elements of the longest tensor
+/// seen, at least 2 KiB) is allocated by the first call and grows with longer tensors, which waits for the device.
+/// Errors: failed, where the build has no CUDA.
+Result<std::unique_ptr<GradNormKernel>> make_cuda_grad_norm();
+
+/// Sums for gradients in device memory of any GPU. Errors: failed, where the build has no CUDA.
+Result<std::unique_ptr<GradAccumulator>> make_cuda_accumulator();
+
+}  // namespace castor::kernels

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda_kernels.h"
+
+namespace castor {
+
+Result<std::unique_ptr<AdamKernel>> make_adam(const Device& device) {
+  if (device.kind() == DeviceKind::cuda) return kernels::make_cuda_adam();
+  return make_host_adam();
+}
+
+Result<std::unique_ptr<GradNormKernel>> make_grad_norm(const Device& device) {
+  if (device.kind() == DeviceKind::cuda) return kernels::make_cuda_grad_norm();
+  return make_host_grad_norm();
+}
+
+Result<std::unique_ptr<GradAccumulator>> make_accumulator(const Device& device) {
+  if (device.kind() == DeviceKind::cuda) return kernels::make_cuda_accumulator();
+  return make_host_accumulator();
+}
+
+}  // namespace castor

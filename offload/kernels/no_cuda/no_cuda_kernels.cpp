@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "../cuda_kernels.h"
+
+namespace castor::kernels {
+namespace {
+
+Error no_cuda(const char* kernel) {
+  return {ErrorKind::failed, std::string(kernel) +
+                                 " for a GPU: this Castor was built without CUDA; use --device cpu, or rebuild where "
+                                 "nvcc is installed (-Dcuda=enabled)"};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<AdamKernel>> make_cuda_adam() { return no_cuda("Adam"); }
+
+Result<std::unique_ptr<GradNormKernel>> make_cuda_grad_norm() { return no_cuda("the gradient norm"); }
+
+Result<std::unique_ptr<GradAccumulator>> make_cuda_accumulator() { return no_cuda("summing gradients"); }
+
+}  // namespace castor::kernels

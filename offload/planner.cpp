@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/offload/planner.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include <castor/memory/bytes.h>
+
+namespace castor {
+namespace {
+
+std::uint64_t sum(const std::vector<ChunkDemand>& chunks, std::uint64_t ChunkDemand::*part) {
+  std::uint64_t total_bytes = 0;
+  for (const ChunkDemand& chunk : chunks) total_bytes += chunk.*part;
+  return total_bytes;
+}
+
+std::uint64_t saturating_sub(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
+
+/// The unit's weights must be on the device together, beside the activations.
+Result<void> check_device(const PlacementRequest& request) {
+  const std::uint64_t needed_bytes = request.largest_unit.payload_bytes + request.non_model_bytes;
+  if (needed_bytes <= request.device_budget_bytes) return {};
+  const std::string activations = request.non_model_bytes == 0 ? ""
+                                                               : " beside " + format_bytes(request.non_model_bytes) +
+                                                                     " of activations and workspaces";
+  return Error{ErrorKind::does_not_fit, "device tier: unit " + request.largest_unit.name + " needs " +
+                                            format_bytes(request.largest_unit.payload_bytes) +
+                                            " of parameters at once" + activations + ", the budget is " +
+                                            format_bytes(request.device_budget_bytes) + "; raise --device-budget to " +
+                                            format_bytes(needed_bytes)};
+}
+
+/// States and their gradient that fit on the device beside all parameters, in the order of the forward pass.
+void place_on_device(const PlacementRequest& request, Plan& plan) {
+  if (request.policy == PlacementPolicy::cpu) return;
+  std::uint64_t used_bytes = sum(request.chunks, &ChunkDemand::payload_bytes) + request.non_model_bytes;
+  for (std::size_t i = 0; i < request.chunks.size(); ++i) {
+    const std::uint64_t n_bytes = request.chunks[i].state_bytes + request.chunks[i].gradient_bytes;
+    if (n_bytes == 0 || plan.states[i] == Tier::nvme) continue;
+    if (n_bytes > saturating_sub(request.device_budget_bytes, used_bytes)) break;
+    used_bytes += n_bytes;
+    plan.device_bytes += n_bytes;
+    plan.states[i] = Tier::device;
+  }
+}
+
+void place_on_nvme(const PlacementRequest& request, Plan& plan) {
+  const double wanted_bytes =
+      request.nvme_fraction * static_cast<double>(sum(request.chunks, &ChunkDemand::state_bytes));
+  double placed_bytes = 0;
+  for (std::size_t i = request.chunks.size(); i-- > 0 && placed_bytes < wanted_bytes;) {
+    if (request.chunks[i].state_bytes == 0) continue;
+    plan.states[i] = Tier::nvme;
+    placed_bytes += static_cast<double>(request.chunks[i].state_bytes);
+  }
+}
+
+bool all_on_device(const PlacementRequest& request, const Plan& plan) {
+  for (std::size_t i = 0; i < request.chunks.size(); ++i)
+    if (request.chunks[i].state_bytes > 0 && plan.states[i] != Tier::device) return false;
+  return true;
+}
+
+Error host_too_small(const PlacementRequest& request, const std::string& what, std::uint64_t needed_bytes,
+                     bool nvme_helps) {
+  return {ErrorKind::does_not_fit, "host tier: " + what + " " + format_bytes(needed_bytes) + ", the budget is " +
+                                       format_bytes(request.host_budget_bytes) + "; raise --host-budget to " +
+                                       format_bytes(needed_bytes) +
+                                       (nvme_helps ? " or name a folder with --nvme" : "")};
+}
+
+/// What the host must hold: while one chunk is updated, and in all.
+Result<void> check_host(const PlacementRequest& request, Plan& plan) {
+  std::uint64_t one_update_bytes = 0;
+  std::uint64_t kept_bytes = 0;
+  std::uint64_t largest_weights_bytes = 0;  // an update on the host writes the new weights beside all that is kept
+  for (std::size_t i = 0; i < request.chunks.size(); ++i) {
+    const ChunkDemand& chunk = request.chunks[i];
+    // A chunk is born on the host wherever it ends up.
+    one_update_bytes = std::max(one_update_bytes, chunk.state_bytes + chunk.gradient_bytes + chunk.payload_bytes);
+    if (plan.states[i] == Tier::device || chunk.state_bytes == 0) continue;
+    kept_bytes += chunk.state_bytes + chunk.gradient_bytes;
+    largest_weights_bytes = std::max(largest_weights_bytes, chunk.payload_bytes);
+  }
+  if (one_update_bytes > request.host_budget_bytes)
+    return host_too_small(request, "updating the largest chunk takes", one_update_bytes, false);
+  const std::uint64_t on_device_bytes =
+      saturating_sub(request.device_budget_bytes, request.non_model_bytes + plan.device_bytes);
+  kept_bytes += saturating_sub(sum(request.chunks, &ChunkDemand::payload_bytes), on_device_bytes);
+  kept_bytes += largest_weights_bytes;
+  plan.host_bytes = std::max(kept_bytes, one_update_bytes);
+  if (!request.nvme && kept_bytes > request.host_budget_bytes)
+    return host_too_small(request, "gradients, optimizer states and the parameters that are not on the device take",
+                          kept_bytes, true);
+  return {};
+}
+
+}  // namespace
+
+Result<PlacementPolicy> parse_placement_policy(std::string_view text) {
+  if (text == "auto") return PlacementPolicy::automatic;
+  if (text == "cpu") return PlacementPolicy::cpu;
+  if (text == "cuda") return PlacementPolicy::cuda;
+  return Error{ErrorKind::usage, "placement_policy '" + std::string(text) + "' is none of auto, cpu, cuda"};
+}
+
+Result<Plan> plan_placement(const PlacementRequest& request) {
+  Plan plan;
+  plan.states.assign(request.chunks.size(), Tier::host);
+  CASTOR_TRY(check_device(request));
+  if (request.nvme_fraction > 0 && !request.nvme)
+    return Error{ErrorKind::usage, "nvme_offload_fraction is set, but no folder is named with --nvme"};
+  place_on_nvme(request, plan);
+  place_on_device(request, plan);
+  CASTOR_TRY(check_host(request, plan));
+  if (request.policy == PlacementPolicy::cuda && !all_on_device(request, plan)) {
+    const std::uint64_t needed_bytes = request.non_model_bytes + sum(request.chunks, &ChunkDemand::payload_bytes) +
+                                       sum(request.chunks, &ChunkDemand::gradient_bytes) +
+                                       sum(request.chunks, &ChunkDemand::state_bytes);
+    return Error{ErrorKind::does_not_fit,
+                 "device tier: placement_policy=cuda keeps all of " + format_bytes(needed_bytes) +
+                     " on the device, the budget is " + format_bytes(request.device_budget_bytes) +
+                     "; raise --device-budget to " + format_bytes(needed_bytes) + " or use placement_policy=auto"};
+  }
+  return plan;
+}
+
+}  // namespace castor

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Adam against fp64 from the options, with a bound that is computed beside every value: running error analysis (Higham,
+// "Accuracy and Stability of Numerical Algorithms", 2nd edition, section 3.3). One fp32 operation on operands that are
+// off by ea and eb is off by what the exact operation makes of ea and eb, plus u = 2^-24 of its result.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "adam_place.h"
+
+namespace castor {
+namespace {
+
+using testing::AdamData;
+
+constexpr double kUnit = 0x1p-24;
+constexpr double kFp64Slack = 1 + 0x1p-40;  // for the rounding of the analysis itself
+
+/// A value in fp64 and how far the fp32 computation may be from it. No range errors: the data stay clear of both ends.
+struct Bounded {
+  double value = 0;
+  double error = 0;
+};
+
+Bounded rounded(double value, double carried) {
+  return {value, (carried + kUnit * (std::fabs(value) + carried)) * kFp64Slack};
+}
+Bounded exact(double value) { return {value, 0}; }
+Bounded once(double value) { return rounded(value, 0); }
+Bounded operator+(Bounded a, Bounded b) { return rounded(a.value + b.value, a.error + b.error); }
+Bounded operator-(Bounded a, Bounded b) { return rounded(a.value - b.value, a.error + b.error); }
+Bounded operator*(Bounded a, Bounded b) {
+  return rounded(a.value * b.value, std::fabs(a.value) * b.error + std::fabs(b.value) * a.error + a.error * b.error);
+}
+Bounded operator/(Bounded a, Bounded b) {
+  const double quotient = a.value / b.value;
+  return rounded(quotient, (a.error + std::fabs(quotient) * b.error) / (std::fabs(b.value) - b.error));
+}
+Bounded square_root(Bounded a) { return rounded(std::sqrt(a.value), a.error / std::sqrt(a.value - a.error)); }
+
+struct BoundedElement {
+  Bounded master, exp_avg, exp_avg_sq;
+};
+
+/// Algorithm 1 of Kingma and Ba with AdamW's decay or L2, in fp64, over coefficients that were rounded once.
+BoundedElement bounded_update(const AdamOptions& o, double t, double scale, double p0, double m0, double v0,
+                              double g0) {
+  const double bias1 = 1 - std::pow(o.beta1, t), bias2 = 1 - std::pow(o.beta2, t);
+  Bounded p = exact(p0);
+  Bounded g = exact(g0) * once(scale);
+  if (!o.decoupled_decay) g = g + once(o.weight_decay) * p;
+  const Bounded m = once(o.beta1) * exact(m0) + once(1 - o.beta1) * g;
+  const Bounded v = once(o.beta2) * exact(v0) + (once(1 - o.beta2) * g) * g;
+  const Bounded d = square_root(v) * once(1 / std::sqrt(bias2)) + once(o.eps);
+  if (o.decoupled_decay) p = p - once(o.lr * o.weight_decay) * p;
+  return {p - once(o.lr / bias1) * (m / d), m, v};
+}
+
+/// Values of a training run: masters about 1, gradients about 1e-3, moments that fit them.
+AdamData plausible_data(std::mt19937_64& random, std::uint64_t n) {
+  std::normal_distribution<float> normal;
+  AdamData data(n, DType::f32, DType::f32);
+  auto* grad = reinterpret_cast<float*>(data.grad.data());
+  for (std::uint64_t i = 0; i < n; ++i) {
+    data.master[i] = normal(random);
+    data.exp_avg[i] = 1e-3f * normal(random);
+    data.exp_avg_sq[i] = 1e-6f * (0.01f + std::fabs(normal(random)));
+    grad[i] = 1e-3f * normal(random);
+  }
+  return data;
+}
+
+void expect_within(float got, const Bounded& wanted, const char* what, std::uint64_t i) {
+  ASSERT_LE(std::fabs(got - wanted.value), wanted.error)
+      << what << "[" << i << "] is " << got << ", in fp64 " << wanted.value;
+}
+
+class AdamBound : public testing::AdamPlace {
+ protected:
+  void check(const AdamOptions& options, std::uint64_t t, double scale) {
+    SCOPED_TRACE(::testing::Message() << "t " << t << ", decoupled " << options.decoupled_decay);
+    std::mt19937_64 random(t);
+    const AdamData before = plausible_data(random, 20000);
+    const AdamData after = updated(adam_coefficients(options, t, scale), before);
+    const auto* grad = reinterpret_cast<const float*>(before.grad.data());
+    for (std::uint64_t i = 0; i < before.n(); ++i) {
+      const auto wanted = bounded_update(options, static_cast<double>(t), scale, before.master[i], before.exp_avg[i],
+                                         before.exp_avg_sq[i], grad[i]);
+      expect_within(after.master[i], wanted.master, "master", i);
+      expect_within(after.exp_avg[i], wanted.exp_avg, "exp_avg", i);
+      expect_within(after.exp_avg_sq[i], wanted.exp_avg_sq, "exp_avg_sq", i);
+      // The bound must have teeth. Master: three roundings of about |p|, and those some twenty that the step carries
+      // (a step of about lr, or what L2 makes of it).
+      const double step = std::fabs(wanted.master.value - before.master[i]);
+      ASSERT_LE(wanted.master.error, kUnit * (4 * std::fabs(before.master[i]) + 40 * step + 40 * options.lr));
+    }
+  }
+};
+INSTANTIATE_TEST_SUITE_P(On, AdamBound, testing::all_places(), testing::place_name);
+
+TEST_P(AdamBound, StaysWithinTheRunningErrorBoundOfFp64) {
+  for (const std::uint64_t t : {1u, 2u, 50u, 5000u}) {
+    check({.lr = 1e-3, .weight_decay = 0.1}, t, 1.0 / 3);
+    check({.lr = 1e-3, .weight_decay = 1e-4, .decoupled_decay = false}, t, 1.0 / 3);
+  }
+}
+
+}  // namespace
+}  // namespace castor

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "adam_data.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "naive_formats.h"
+
+namespace castor::testing {
+namespace {
+
+float spread_value(std::mt19937_64& random) {
+  const float magnitude =
+      std::ldexp(1.0f + static_cast<float>(random() % (1u << 23)) * 0x1p-23f, static_cast<int>(random() % 50) - 40);
+  return random() % 2 == 0 ? magnitude : -magnitude;
+}
+
+float random_value(std::mt19937_64& random) {
+  return random() % 4 == 0 ? hard_values()[random() % hard_values().size()] : spread_value(random);
+}
+
+/// Stores `value` as element `i` of `dtype`.
+void store(std::vector<std::uint8_t>& bytes, DType dtype, std::uint64_t i, float value) {
+  if (dtype == DType::f32) {
+    std::memcpy(bytes.data() + 4 * i, &value, 4);
+    return;
+  }
+  const std::uint16_t bits = dtype == DType::bf16 ? naive_bf16(value) : naive_f16(value);
+  std::memcpy(bytes.data() + 2 * i, &bits, 2);
+}
+
+/// `value`, or the one NaN that is stored.
+float stored(float value) { return std::isnan(value) ? float_of(0x7fc00000) : value; }
+
+void update_element(const AdamCoefficients& c, AdamData& data, std::uint64_t i) {
+  const volatile float p0 = data.master[i];
+  volatile float g = naive_widen(data.grad.data(), data.grad_dtype, i);
+  g = g * c.grad_scale;
+  if (!c.decoupled_decay) {
+    const volatile float l2 = c.decay * p0;
+    g = g + l2;
+  }
+  const volatile float m_kept = c.beta1 * data.exp_avg[i];
+  const volatile float m_new = c.one_minus_beta1 * g;
+  const volatile float m = m_kept + m_new;
+  const volatile float v_kept = c.beta2 * data.exp_avg_sq[i];
+  volatile float v_new = c.one_minus_beta2 * g;
+  v_new = v_new * g;
+  const volatile float v = v_kept + v_new;
+  volatile float d = std::sqrt(static_cast<float>(v));
+  d = d * c.rsqrt_bias2;
+  d = d + c.eps;
+  volatile float p = p0;
+  if (c.decoupled_decay) {
+    const volatile float decayed = c.decay * p0;
+    p = p - decayed;
+  }
+  volatile float step = m / d;
+  step = c.step_size * step;
+  p = p - step;
+  data.master[i] = stored(p);
+  data.exp_avg[i] = stored(m);
+  data.exp_avg_sq[i] = stored(v);
+  store(data.weight, data.weight_dtype, i, data.master[i]);
+}
+
+void expect_same_bytes(const char* array, const void* got, const void* wanted, std::uint64_t n,
+                       std::size_t element_bytes) {
+  if (n == 0 || std::memcmp(got, wanted, n * element_bytes) == 0) return;
+  const auto* got_bytes = static_cast<const std::uint8_t*>(got);
+  const auto* wanted_bytes = static_cast<const std::uint8_t*>(wanted);
+  std::uint64_t i = 0;
+  while (std::memcmp(got_bytes + i * element_bytes, wanted_bytes + i * element_bytes, element_bytes) == 0) ++i;
+  std::uint32_t got_bits = 0, wanted_bits = 0;
+  std::memcpy(&got_bits, got_bytes + i * element_bytes, element_bytes);
+  std::memcpy(&wanted_bits, wanted_bytes + i * element_bytes, element_bytes);
+  ADD_FAILURE() << array << "[" << i << "] of " << n << ": bits " << std::hex << got_bits << ", wanted " << wanted_bits;
+}
+
+}  // namespace
+
+AdamData::AdamData(std::uint64_t n, DType grad_type, DType weight_type)
+    : grad_dtype(grad_type),
+      weight_dtype(weight_type),
+      master(n),
+      exp_avg(n),
+      exp_avg_sq(n),
+      grad(n * size_bytes(grad_type)),
+      weight(n * size_bytes(weight_type)) {}
+
+AdamArrays AdamData::arrays() {
+  return {master.data(), exp_avg.data(), exp_avg_sq.data(), grad.data(), weight.data(), grad_dtype, weight_dtype, n()};
+}
+
+const std::vector<float>& hard_values() {
+  static const std::vector<float> values = {0.0f,
+                                            -0.0f,
+                                            0x1p-149f,
+                                            -0x1p-149f,
+                                            0x1.fffffcp-127f,
+                                            -0x1.fffffcp-127f,
+                                            0x1p-126f,
+                                            0x1p-133f,
+                                            1e-30f,
+                                            -1e-20f,
+                                            1e-8f,
+                                            1.0f,
+                                            -1.0f,
+                                            65504.0f,
+                                            65520.0f,
+                                            1e10f,
+                                            -1.8e19f,
+                                            1.9e19f,
+                                            1e30f,
+                                            float_of(0x7f7fffff),
+                                            float_of(0xff7fffff),
+                                            float_of(0x7f7f8000),
+                                            float_of(0x3f818000),
+                                            float_of(0x3f828000),
+                                            float_of(0x7f800000),
+                                            float_of(0xff800000),
+                                            float_of(0x7fc00000),
+                                            float_of(0xffc00000),
+                                            float_of(0x7f800001),
+                                            float_of(0xffc12345)};
+  return values;
+}
+
+AdamData random_data(std::mt19937_64& random, std::uint64_t n, DType grad_dtype, DType weight_dtype) {
+  AdamData data(n, grad_dtype, weight_dtype);
+  for (std::uint64_t i = 0; i < n; ++i) {
+    data.master[i] = random_value(random);
+    data.exp_avg[i] = random_value(random);
+    data.exp_avg_sq[i] = random() % 64 == 0 ? random_value(random) : std::fabs(random_value(random));
+    store(data.grad, grad_dtype, i, random_value(random));
+  }
+  return data;
+}
+
+void straight_line_update(const AdamCoefficients& c, AdamData& data) {
+  for (std::uint64_t i = 0; i < data.n(); ++i) update_element(c, data, i);
+}
+
+void expect_same_bits(const AdamData& got, const AdamData& wanted) {
+  expect_same_bytes("master", got.master.data(), wanted.master.data(), wanted.n(), 4);
+  expect_same_bytes("exp_avg", got.exp_avg.data(), wanted.exp_avg.data(), wanted.n(), 4);
+  expect_same_bytes("exp_avg_sq", got.exp_avg_sq.data(), wanted.exp_avg_sq.data(), wanted.n(), 4);
+  expect_same_bytes("weight", got.weight.data(), wanted.weight.data(), wanted.n(), size_bytes(wanted.weight_dtype));
+}
+
+}  // namespace castor::testing

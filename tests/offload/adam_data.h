@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include <castor/offload/adam.h>
+
+namespace castor::testing {
+
+/// The arrays of one update in ordinary memory. Gradient and weight are as many bytes as their types need.
+struct AdamData {
+  AdamData(std::uint64_t n, DType grad_dtype, DType weight_dtype);
+  std::uint64_t n() const { return master.size(); }
+  AdamArrays arrays();
+
+  DType grad_dtype, weight_dtype;
+  std::vector<float> master, exp_avg, exp_avg_sq;
+  std::vector<std::uint8_t> grad, weight;
+};
+
+/// Zeros of both signs, subnormals, the ends of the range, infinities, NaNs of several patterns, and values whose
+/// square or quotient leaves the range.
+const std::vector<float>& hard_values();
+
+/// `n` elements, of which every fourth or so is a hard value and the rest spread over 2^-40 … 2^10.
+AdamData random_data(std::mt19937_64& random, std::uint64_t n, DType grad_dtype, DType weight_dtype);
+
+/// One update after another in fp32, each operation rounded on its own: the formulas of adam.h, written down once more.
+void straight_line_update(const AdamCoefficients& c, AdamData& data);
+
+/// Fails with the first element where the bits differ.
+void expect_same_bits(const AdamData& got, const AdamData& wanted);
+
+}  // namespace castor::testing

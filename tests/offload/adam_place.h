@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <castor/offload/adam.h>
+
+#include "adam_data.h"
+#include "kernel_place.h"
+
+namespace castor::testing {
+
+/// Adam on the host or on the GPU, over arrays that start in ordinary memory and come back there.
+class AdamPlace : public KernelPlace {
+ protected:
+  /// `data` after one update by the kernel of this place; every array lies `offset` elements into its memory.
+  AdamData updated(const AdamCoefficients& coefficients, AdamData data, std::uint64_t offset = 0) {
+    const Buffer master = upload(data.master, offset), exp_avg = upload(data.exp_avg, offset),
+                 exp_avg_sq = upload(data.exp_avg_sq, offset);
+    const std::uint64_t grad_offset = offset * size_bytes(data.grad_dtype),
+                        weight_offset = offset * size_bytes(data.weight_dtype);
+    const Buffer grad = upload(data.grad, grad_offset), weight = upload(data.weight, weight_offset);
+    const AdamArrays arrays{
+        floats(master, offset),        floats(exp_avg, offset), floats(exp_avg_sq, offset), grad.data() + grad_offset,
+        weight.data() + weight_offset, data.grad_dtype,         data.weight_dtype,          data.n()};
+    const auto kernel = make_adam(device()).value();
+    kernel->update(stream(), coefficients, arrays).value();
+    download(master, data.master, offset);
+    download(exp_avg, data.exp_avg, offset);
+    download(exp_avg_sq, data.exp_avg_sq, offset);
+    download(weight, data.weight, weight_offset);
+    return data;
+  }
+
+  /// The update of one element with an fp32 gradient and weight.
+  AdamData updated(const AdamCoefficients& coefficients, float master, float exp_avg, float exp_avg_sq, float grad) {
+    AdamData data(1, DType::f32, DType::f32);
+    data.master[0] = master;
+    data.exp_avg[0] = exp_avg;
+    data.exp_avg_sq[0] = exp_avg_sq;
+    *static_cast<float*>(static_cast<void*>(data.grad.data())) = grad;
+    return updated(coefficients, std::move(data));
+  }
+
+ private:
+  static float* floats(const Buffer& buffer, std::uint64_t offset) {
+    return reinterpret_cast<float*>(buffer.data()) + offset;
+  }
+};
+
+}  // namespace castor::testing

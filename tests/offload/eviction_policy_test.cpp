@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/offload/access_trace.h>
+#include <castor/offload/eviction_policy.h>
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace castor {
+namespace {
+
+constexpr auto kNever = AccessTrace::kNever;
+
+TEST(FarthestNextUse, TakesTheChunkNeededLast) {
+  const std::array<EvictionCandidate, 3> c = {{{0, 4, 9, 1, true}, {1, 20, 1, 1, false}, {2, 7, 5, 1, true}}};
+  EXPECT_EQ(make_farthest_next_use()->choose(c), 1u);
+}
+
+TEST(FarthestNextUse, NeverIsFartherThanAnything) {
+  const std::array<EvictionCandidate, 2> c = {{{0, 1000000, 0, 1, true}, {1, kNever, 9, 1, false}}};
+  EXPECT_EQ(make_farthest_next_use()->choose(c), 1u);
+}
+
+TEST(FarthestNextUse, AmongEqualsTheCleanOneGoes) {
+  const std::array<EvictionCandidate, 2> c = {{{0, 6, 1, 1, false}, {1, 6, 9, 1, true}}};
+  EXPECT_EQ(make_farthest_next_use()->choose(c), 1u);
+}
+
+TEST(LeastRecentlyUsed, TakesTheChunkUsedLongestAgo) {
+  const std::array<EvictionCandidate, 3> c = {
+      {{0, kNever, 4, 1, true}, {1, kNever, 2, 1, false}, {2, kNever, 3, 1, true}}};
+  EXPECT_EQ(make_least_recently_used()->choose(c), 1u);
+}
+
+}  // namespace
+}  // namespace castor

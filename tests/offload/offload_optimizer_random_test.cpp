@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random models, budgets, homes and trainings against the straight lines.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "optimizer_world.h"
+
+namespace castor {
+namespace {
+
+using testing::OptimizerWorld;
+using testing::random_gradient;
+
+constexpr DType kAllTypes[] = {DType::f32, DType::bf16, DType::f16};
+
+std::vector<TensorSpec> random_tensors(std::mt19937_64& random) {
+  std::vector<TensorSpec> tensors(1 + random() % 10);
+  for (TensorSpec& tensor : tensors) tensor = {1 + random() % 700, kAllTypes[random() % 3], random() % 5 != 0};
+  return tensors;
+}
+
+/// Room for the update of the largest chunk with gradients that have widened, and at times for more.
+OptimizerWorld::Sizes random_sizes(std::mt19937_64& random, const std::vector<TensorSpec>& tensors) {
+  OptimizerWorld::Sizes sizes{std::uint64_t{1024} << random() % 4};
+  std::uint64_t least_bytes = 0;
+  for (const ChunkShape& shape : plan_layout(tensors, {sizes.chunk_bytes}).chunks)
+    least_bytes = std::max(least_bytes, shape.numel * (12 + 4 + size_bytes(shape.dtype)));
+  sizes.device_bytes = least_bytes + (random() % 2) * (random() % (3 * least_bytes));
+  sizes.host_bytes = least_bytes + (random() % 2) * (random() % (3 * least_bytes));
+  return sizes;
+}
+
+std::vector<Tier> random_homes(std::mt19937_64& random, std::size_t n_chunks) {
+  std::vector<Tier> homes(n_chunks);
+  for (Tier& home : homes) home = kTiers[random() % 3];
+  return homes;
+}
+
+StepOptions random_options(std::mt19937_64& random) {
+  StepOptions options{{1e-2, 0.9, 0.95, 1e-8, 0.1, random() % 2 == 0}, 0, 1};
+  if (random() % 2 == 0) options.max_norm = 3;
+  if (random() % 2 == 0) options.loss_scale = 256;
+  return options;
+}
+
+/// Uses every parameter on the device, as a forward pass would, and finds the weights of the straight lines there.
+void forward(OptimizerWorld& world) {
+  for (std::uint32_t i = 0; i < world.layout.chunks.size(); ++i) {
+    const std::array needs = {Need{world.optimizer->payload(i), Tier::device, Access::read}};
+    world.mover.begin({MomentKind::forward, i}, needs).value();
+    const std::byte* slot = world.tiers.chunks.chunk(needs[0].chunk).at(Tier::device).buffer.data();
+    for (const std::uint32_t tensor : world.layout.chunks[i].tensors) {
+      const auto& wanted = world.naive[tensor].weight;
+      const std::byte* got = slot + world.layout.tensors[tensor].offset * size_bytes(world.layout.chunks[i].dtype);
+      ASSERT_EQ(std::memcmp(got, wanted.data(), wanted.size()), 0) << "tensor " << tensor;
+    }
+    world.mover.end(needs);
+  }
+}
+
+/// Some gradients, last tensor first; now and then one that overflowed, which only a measured step may meet.
+void backward(OptimizerWorld& world, std::mt19937_64& random, bool measured) {
+  for (std::uint64_t micro_batch = 1 + random() % 2; micro_batch > 0; --micro_batch)
+    for (std::uint32_t tensor = static_cast<std::uint32_t>(world.specs.size()); tensor-- > 0;) {
+      if (!world.specs[tensor].trainable || random() % 6 == 0) continue;
+      auto gradient = random_gradient(random, world.specs[tensor].numel);
+      if (measured && random() % 40 == 0) gradient[0] = std::numeric_limits<float>::infinity();
+      world.gradient(tensor, gradient).value();
+    }
+}
+
+/// The norm of the unscaled sums, added up in plain order.
+double naive_norm(const OptimizerWorld& world, double loss_scale) {
+  double sum = 0;
+  for (const auto& [tensor, gradient] : world.sums)
+    for (const float value : gradient.values) sum += static_cast<double>(value) * value;
+  return std::sqrt(sum) / loss_scale;
+}
+
+void train_one_step(OptimizerWorld& world, std::mt19937_64& random) {
+  forward(world);
+  const StepOptions options = random_options(random);
+  const bool measured = options.max_norm != 0 || options.loss_scale != 1;
+  backward(world, random, measured);
+  const double norm = naive_norm(world, options.loss_scale);
+  const StepScale scale = world.step(options).value();
+  EXPECT_EQ(scale.skip, !std::isfinite(norm));
+  if (scale.skip || !measured) return;
+  EXPECT_NEAR(scale.grad_norm, norm, 1e-12 * norm);
+  const double clip = options.max_norm == 0 ? 1 : std::min(1.0, options.max_norm / (norm + 1e-6));
+  EXPECT_NEAR(scale.grad_scale, clip / options.loss_scale, 1e-12);
+}
+
+TEST(OffloadOptimizer, RandomTrainingsUnderRandomBudgetsHaveTheBitsOfTheStraightLine) {
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    const auto tensors = random_tensors(random);
+    const auto sizes = random_sizes(random, tensors);
+    OptimizerWorld world(tensors, sizes);
+    world.start(random_homes(random, world.layout.chunks.size())).value();
+    for (int step = 0; step < 5; ++step) {
+      train_one_step(world, random);
+      if (random() % 4 == 0) world.adopt(random_homes(random, world.layout.chunks.size())).value();
+    }
+    world.expect_same_bits();
+    world.source.expect_each_freed_once();
+    EXPECT_LE(world.tiers.device_budget.peak_bytes(), sizes.device_bytes);
+    EXPECT_LE(world.tiers.host_budget.peak_bytes(), sizes.host_bytes);
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace castor

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/offload/offload_optimizer.h>
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <tuple>
+
+#include "optimizer_world.h"
+
+namespace castor {
+namespace {
+
+using testing::OptimizerWorld;
+using testing::random_gradient;
+
+/// In chunks of 512 elements: two tensors, two tensors, a frozen one, and one.
+std::vector<TensorSpec> six_tensors(DType dtype) {
+  return {{200, dtype, true}, {256, dtype, true},  {100, dtype, true},
+          {77, dtype, true},  {131, dtype, false}, {512, dtype, true}};
+}
+
+OptimizerWorld::Sizes chunks_of_512(DType dtype) { return {512 * size_bytes(dtype)}; }
+
+const StepOptions kPlain{{1e-2, 0.9, 0.95, 1e-8, 0.1, true}, 0, 1};
+
+/// One gradient for each of `tensors`.
+void add_gradients(OptimizerWorld& world, std::mt19937_64& random, const std::vector<std::uint32_t>& tensors) {
+  for (const std::uint32_t tensor : tensors)
+    world.gradient(tensor, random_gradient(random, world.specs[tensor].numel)).value();
+}
+
+const std::vector<std::uint32_t> kAllTrainable = {5, 3, 2, 1, 0};
+
+class OffloadOptimizerOn : public ::testing::TestWithParam<std::tuple<DType, Tier>> {
+ protected:
+  DType dtype() const { return std::get<0>(GetParam()); }
+  Tier home() const { return std::get<1>(GetParam()); }
+};
+INSTANTIATE_TEST_SUITE_P(On, OffloadOptimizerOn,
+                         ::testing::Combine(::testing::Values(DType::bf16, DType::f16, DType::f32),
+                                            ::testing::Values(Tier::device, Tier::host, Tier::nvme)),
+                         [](const auto& info) {
+                           return std::string(name(std::get<0>(info.param))) + "_" + name(std::get<1>(info.param));
+                         });
+
+TEST_P(OffloadOptimizerOn, InitialisesMasterMomentsAndWeights) {
+  OptimizerWorld world(six_tensors(dtype()), chunks_of_512(dtype()));
+  world.start(home()).value();
+  world.expect_same_bits();
+  for (std::uint32_t tensor = 0; tensor < world.specs.size(); ++tensor)
+    EXPECT_EQ(world.table.state(tensor), TensorState::hold);
+}
+
+TEST_P(OffloadOptimizerOn, HasTheBitsOfTheStraightLine) {
+  for (const bool decoupled : {true, false}) {
+    OptimizerWorld world(six_tensors(dtype()), chunks_of_512(dtype()));
+    world.start(home()).value();
+    std::mt19937_64 random(41);
+    for (int step = 0; step < 4; ++step) {
+      add_gradients(world, random, kAllTrainable);
+      world.step({{1e-2, 0.9, 0.95, 1e-8, 0.1, decoupled}, 0, 1}).value();
+    }
+    world.expect_same_bits();
+    world.source.expect_each_freed_once();
+  }
+}
+
+TEST_P(OffloadOptimizerOn, SummedGradientsHaveTheBitsOfTheStraightLine) {
+  OptimizerWorld world(six_tensors(dtype()), chunks_of_512(dtype()));
+  world.start(home()).value();
+  std::mt19937_64 random(42);
+  for (int step = 0; step < 2; ++step) {
+    for (int micro_batch = 0; micro_batch < 3; ++micro_batch) add_gradients(world, random, kAllTrainable);
+    world.step(kPlain).value();
+  }
+  world.expect_same_bits();
+}
+
+TEST_P(OffloadOptimizerOn, TensorsWithoutGradientKeepEverythingAndTheirCounter) {
+  OptimizerWorld world(six_tensors(dtype()), chunks_of_512(dtype()));
+  world.start(home()).value();
+  std::mt19937_64 random(43);
+  add_gradients(world, random, kAllTrainable);
+  world.step(kPlain).value();
+  const auto before = world.held(2);
+  add_gradients(world, random, {3, 5});  // 2 and 3 share a chunk
+  world.step(kPlain).value();
+  testing::expect_same_bits(world.held(2), before);
+  add_gradients(world, random, kAllTrainable);
+  world.step(kPlain).value();
+  EXPECT_EQ(world.n_naive_updates, (std::vector<std::uint64_t>{2, 2, 2, 3, 0, 3}));
+  world.expect_same_bits();  // bias corrections tell by which counter each was updated
+}
+
+TEST_P(OffloadOptimizerOn, ASkippedStepLeavesEverythingAsItWas) {
+  OptimizerWorld world(six_tensors(dtype()), chunks_of_512(dtype()));
+  world.start(home()).value();
+  std::mt19937_64 random(44);
+  StepOptions scaled = kPlain;
+  scaled.loss_scale = 1024;
+  for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    add_gradients(world, random, {5, 3, 2, 1});
+    auto gradient = random_gradient(random, world.specs[0].numel);
+    gradient.back() = bad;
+    world.gradient(0, gradient).value();
+    const auto scale = world.step(scaled).value();
+    EXPECT_TRUE(scale.skip);
+    EXPECT_FALSE(std::isfinite(scale.grad_norm));
+    EXPECT_FALSE(world.optimizer->gradients().any(0));
+    world.expect_same_bits();
+  }
+  add_gradients(world, random, kAllTrainable);
+  EXPECT_FALSE(world.step(scaled).value().skip);
+  EXPECT_EQ(world.n_naive_updates[0], 1u);
+  world.expect_same_bits();
+}
+
+TEST_P(OffloadOptimizerOn, ClipsByTheNormOfTheUnscaledGradients) {
+  OptimizerWorld world({{400, dtype(), true}, {9, dtype(), true}}, chunks_of_512(dtype()));
+  world.start(home()).value();
+  StepOptions options = kPlain;
+  options.max_norm = 2.5;
+  options.loss_scale = 8;
+  world.gradient(0, std::vector<float>(400, 16)).value();  // unscaled 2: 400 * 4
+  world.gradient(1, std::vector<float>(9, 80)).value();    // unscaled 10: 9 * 100
+  const auto scale = world.step(options).value();
+  EXPECT_EQ(scale.grad_norm, 50);  // sqrt(1600 + 900)
+  EXPECT_DOUBLE_EQ(scale.grad_scale, 2.5 / (50 + 1e-6) / 8);
+  world.expect_same_bits();
+}
+
+TEST_P(OffloadOptimizerOn, MastersAreReadBackAfterEviction) {
+  OptimizerWorld world(six_tensors(dtype()), chunks_of_512(dtype()));
+  world.start(home()).value();
+  for (ChunkId id = 0; id < world.tiers.chunks.n_chunks(); ++id)
+    for (const Tier tier : {Tier::device, Tier::host}) {
+      world.mover.push_down(id, tier).value();
+      world.tiers.chunks.reap(tier, true).value();
+    }
+  EXPECT_EQ(world.tiers.host_budget.used_bytes(), world.tiers.pooled_host.kept_bytes());
+  for (std::uint32_t tensor = 0; tensor < world.specs.size(); ++tensor) {
+    std::vector<float> master(world.specs[tensor].numel);
+    world.optimizer->read_master(tensor, master.data()).value();
+    EXPECT_EQ(master, world.naive[tensor].master);
+  }
+}
+
+TEST_P(OffloadOptimizerOn, AnotherPlanMovesTheStatesAndKeepsTheirBits) {
+  OptimizerWorld world(six_tensors(dtype()), chunks_of_512(dtype()));
+  world.start(home()).value();
+  std::mt19937_64 random(45);
+  const ChunkId state = world.optimizer->state(0);
+  for (const Tier next : {Tier::device, Tier::nvme, Tier::host, Tier::device, Tier::host, Tier::nvme}) {
+    SCOPED_TRACE(name(next));
+    add_gradients(world, random, kAllTrainable);
+    world.step(kPlain).value();
+    world.adopt(std::vector<Tier>(world.layout.chunks.size(), next)).value();
+    add_gradients(world, random, kAllTrainable);
+    world.step(kPlain).value();
+    EXPECT_TRUE(world.tiers.chunks.chunk(state).resident(next));
+  }
+  world.expect_same_bits();
+}
+
+/// What one update of the largest chunk takes on the tier where it runs, its gradients widened.
+std::uint64_t one_update_bytes(DType dtype) { return 512 * (12 + 4 + size_bytes(dtype)); }
+
+TEST_P(OffloadOptimizerOn, WorksWithRoomForOneChunkOnly) {
+  OptimizerWorld::Sizes sizes = chunks_of_512(dtype());
+  sizes.device_bytes = sizes.host_bytes = one_update_bytes(dtype());
+  OptimizerWorld world(six_tensors(dtype()), sizes);
+  world.start(home()).value();
+  EXPECT_GT(world.tiers.host_budget.peak_bytes(), 0u);
+  std::mt19937_64 random(46);
+  for (int step = 0; step < 3; ++step) {
+    add_gradients(world, random, kAllTrainable);
+    if (step == 1) add_gradients(world, random, kAllTrainable);
+    world.step(kPlain).value();
+  }
+  world.expect_same_bits();
+  EXPECT_LE(world.tiers.device_budget.peak_bytes(), sizes.device_bytes);
+  EXPECT_LE(world.tiers.host_budget.peak_bytes(), sizes.host_bytes);
+}
+
+TEST(OffloadOptimizer, WhatIsToLiveOnTheDeviceGoesThereThroughASmallHost) {
+  // No tier below: the host holds one chunk at a time, the device everything.
+  OptimizerWorld::Sizes sizes = chunks_of_512(DType::bf16);
+  sizes.host_bytes = one_update_bytes(DType::bf16);
+  sizes.with_spill = false;
+  OptimizerWorld world(six_tensors(DType::bf16), sizes);
+  world.start(Tier::device).value();
+  std::mt19937_64 random(47);
+  add_gradients(world, random, kAllTrainable);
+  world.step(kPlain).value();
+  world.expect_same_bits();
+}
+
+TEST(OffloadOptimizer, FrozenChunksHaveNoStatesAndKeepTheirWeights) {
+  OptimizerWorld world({{300, DType::bf16, false}, {100, DType::bf16, true}}, chunks_of_512(DType::bf16));
+  world.start(Tier::nvme).value();
+  EXPECT_FALSE(world.tiers.chunks.chunk(world.optimizer->state(0)).has_contents());
+  EXPECT_EQ(world.tiers.spill.n_writes, 1) << "the states of the other chunk";
+  std::mt19937_64 random(48);
+  add_gradients(world, random, {1});
+  world.step(kPlain).value();
+  world.expect_same_bits();
+}
+
+TEST(OffloadOptimizer, AFailedFillIsHandedOn) {
+  OptimizerWorld world(six_tensors(DType::bf16), chunks_of_512(DType::bf16));
+  world.adopt(std::vector<Tier>(world.layout.chunks.size(), Tier::host)).value();
+  const auto outcome = world.optimizer->initialise([](std::uint32_t tensor, float* values) -> Result<void> {
+    if (tensor == 3) return Error{ErrorKind::io, "no more values"};
+    *values = 0;
+    return {};
+  });
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.error().message, "no more values");
+}
+
+/// Three trainable chunks at home on NVMe, nothing of them on the host, and a gradient for each.
+class FailingStep : public ::testing::Test {
+ protected:
+  FailingStep() {
+    world_.start(Tier::nvme).value();
+    std::mt19937_64 random(49);
+    add_gradients(world_, random, kAllTrainable);
+    for (std::uint32_t i = 0; i < world_.layout.chunks.size(); ++i)
+      world_.mover.push_down(world_.optimizer->state(i), Tier::host).value();
+    world_.tiers.chunks.reap(Tier::host, true).value();
+  }
+
+  void expect_poisoned() {
+    const auto refused = world_.optimizer->step(kPlain);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().kind, ErrorKind::failed);
+    EXPECT_NE(refused.error().message.find("between two steps"), std::string::npos) << refused.error().message;
+  }
+
+  OptimizerWorld world_{six_tensors(DType::bf16), chunks_of_512(DType::bf16)};
+};
+
+TEST_F(FailingStep, AReadThatFailsBeforeTheFirstUpdateLeavesTheStepToBeTakenAgain) {
+  world_.tiers.spill.fail_read = world_.tiers.spill.n_reads + 1;
+  const auto failed = world_.optimizer->step(kPlain);
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.error().kind, ErrorKind::io);
+  world_.step(kPlain).value();
+  world_.expect_same_bits();
+}
+
+TEST_F(FailingStep, AReadThatFailsAfterAnUpdatePoisons) {
+  world_.tiers.spill.fail_read = world_.tiers.spill.n_reads + 2;
+  const auto failed = world_.optimizer->step(kPlain);
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.error().kind, ErrorKind::io);
+  expect_poisoned();
+}
+
+TEST_F(FailingStep, AWriteThatFailsAfterAnUpdatePoisons) {
+  world_.tiers.spill.fail_write = world_.tiers.spill.n_writes + 1;
+  const auto failed = world_.optimizer->step(kPlain);
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.error().kind, ErrorKind::io);
+  expect_poisoned();
+}
+
+TEST_F(FailingStep, TheLastWriteThatFailsLosesNothing) {
+  world_.tiers.spill.fail_write = world_.tiers.spill.n_writes + 3;
+  world_.step(kPlain).value();  // the write is behind the step
+  EXPECT_FALSE(world_.tiers.chunks.reap(Tier::host, true).ok());
+  const ChunkId state = world_.optimizer->state(3);
+  world_.mover.push_down(state, Tier::host).value();
+  world_.tiers.chunks.reap(Tier::host, true).value();
+  EXPECT_FALSE(world_.tiers.chunks.chunk(state).resident(Tier::host));
+  world_.expect_same_bits();
+}
+
+TEST_F(FailingStep, InterruptedBeforeTheFirstChunkItCanBeTakenAgain) {
+  world_.n_until_interrupt = 0;
+  const auto interrupted = world_.optimizer->step(kPlain);
+  ASSERT_FALSE(interrupted.ok());
+  EXPECT_EQ(interrupted.error().kind, ErrorKind::interrupted);
+  world_.step(kPlain).value();
+  world_.expect_same_bits();
+}
+
+TEST_F(FailingStep, InterruptedBetweenChunksPoisons) {
+  world_.n_until_interrupt = 1;
+  const auto interrupted = world_.optimizer->step(kPlain);
+  ASSERT_FALSE(interrupted.ok());
+  EXPECT_EQ(interrupted.error().kind, ErrorKind::interrupted);
+  expect_poisoned();
+}
+
+TEST(OffloadOptimizer, InterruptedWhileInitialisingSaysSo) {
+  OptimizerWorld world(six_tensors(DType::bf16), chunks_of_512(DType::bf16));
+  world.n_until_interrupt = 2;
+  const auto interrupted = world.start(Tier::host);
+  ASSERT_FALSE(interrupted.ok());
+  EXPECT_EQ(interrupted.error().kind, ErrorKind::interrupted);
+}
+
+TEST(OffloadOptimizer, AStepWithALostGradientIsRefusedAndChangesNothing) {
+  OptimizerWorld world(six_tensors(DType::bf16), chunks_of_512(DType::bf16));
+  world.start(Tier::host).value();
+  std::mt19937_64 random(50);
+  add_gradients(world, random, {2});  // 3 lies in the same chunk
+  world.mover.push_down(world.optimizer->gradients().chunk(world.layout.tensors[2].chunk), Tier::host).value();
+  world.tiers.chunks.reap(Tier::host, true).value();
+  world.tiers.spill.fail_read = world.tiers.spill.n_reads + 1;
+  ASSERT_FALSE(world.gradient(3, random_gradient(random, world.specs[3].numel)).ok());
+  const auto refused = world.optimizer->step(kPlain);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::io);
+  world.expect_same_bits();
+}
+
+}  // namespace
+}  // namespace castor

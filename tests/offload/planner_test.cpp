@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/memory/bytes.h>
+#include <castor/offload/planner.h>
+
+#include <gtest/gtest.h>
+
+namespace castor {
+namespace {
+
+/// Four chunks of a million bf16 weights: 2 MB payload, 2 MB gradients, 12 MB states each.
+PlacementRequest four_chunks() {
+  PlacementRequest request;
+  request.chunks.assign(4, {2'000'000, 2'000'000, 12'000'000});
+  request.largest_unit = {"blocks.0.fc", 2'000'000};
+  return request;
+}
+
+using Homes = std::vector<Tier>;
+constexpr Tier D = Tier::device, H = Tier::host, N = Tier::nvme;
+
+TEST(PlanPlacement, WithoutLimitsEverythingIsOnTheDevice) {
+  EXPECT_EQ(plan_placement(four_chunks()).value().states, (Homes{D, D, D, D}));
+}
+
+TEST(PlanPlacement, TheDeviceTakesTheFirstChunksBesideAllParametersAndActivations) {
+  auto request = four_chunks();
+  request.non_model_bytes = 5'000'000;
+  request.device_budget_bytes = 5'000'000 + 8'000'000 + 2 * 14'000'000;
+  EXPECT_EQ(plan_placement(request).value().states, (Homes{D, D, H, H}));
+  request.device_budget_bytes -= 1;
+  EXPECT_EQ(plan_placement(request).value().states, (Homes{D, H, H, H}));
+}
+
+TEST(PlanPlacement, PolicyCpuKeepsStatesOffTheDevice) {
+  auto request = four_chunks();
+  request.policy = PlacementPolicy::cpu;
+  EXPECT_EQ(plan_placement(request).value().states, (Homes{H, H, H, H}));
+}
+
+TEST(PlanPlacement, PolicyCudaSaysHowMuchItWouldTake) {
+  auto request = four_chunks();
+  request.policy = PlacementPolicy::cuda;
+  request.device_budget_bytes = 64'000'000 - 1;
+  const auto refused = plan_placement(request);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::does_not_fit);
+  EXPECT_NE(refused.error().message.find(format_bytes(64'000'000)), std::string::npos) << refused.error().message;
+  request.device_budget_bytes += 1;
+  EXPECT_TRUE(plan_placement(request).ok());
+}
+
+TEST(PlanPlacement, TheNvmeShareComesFromTheEndOfTheModel) {
+  auto request = four_chunks();
+  request.nvme = true;
+  request.nvme_fraction = 0.5;
+  EXPECT_EQ(plan_placement(request).value().states, (Homes{D, D, N, N}));
+  request.nvme_fraction = 1;
+  EXPECT_EQ(plan_placement(request).value().states, (Homes{N, N, N, N}));
+}
+
+TEST(PlanPlacement, AnNvmeShareWithoutAFolderIsAUsageError) {
+  auto request = four_chunks();
+  request.nvme_fraction = 0.5;
+  const auto refused = plan_placement(request);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::usage);
+}
+
+TEST(PlanPlacement, ADeviceSmallerThanTheLargestUnitIsRefusedWithTheBudgetThatWouldDo) {
+  auto request = four_chunks();
+  request.device_budget_bytes = 1'999'999;
+  const auto refused = plan_placement(request);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::does_not_fit);
+  EXPECT_NE(refused.error().message.find("blocks.0.fc"), std::string::npos);
+  EXPECT_NE(refused.error().message.find("--device-budget"), std::string::npos);
+}
+
+TEST(PlanPlacement, AHostThatCannotUpdateOneChunkIsRefusedAlsoWithNvme) {
+  auto request = four_chunks();
+  request.policy = PlacementPolicy::cpu;
+  request.nvme = true;
+  request.host_budget_bytes = 16'000'000 - 1;
+  EXPECT_EQ(plan_placement(request).error().kind, ErrorKind::does_not_fit);
+  request.host_budget_bytes += 1;
+  EXPECT_TRUE(plan_placement(request).ok());
+}
+
+TEST(PlanPlacement, WithoutNvmeTheHostMustHoldAllStatesAndGradientsAndTheWeightsOfOneUpdate) {
+  auto request = four_chunks();
+  request.policy = PlacementPolicy::cpu;
+  request.host_budget_bytes = 4 * 14'000'000 + 2'000'000 - 1;
+  const auto refused = plan_placement(request);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("--nvme"), std::string::npos) << refused.error().message;
+  request.host_budget_bytes += 1;
+  EXPECT_TRUE(plan_placement(request).ok());
+}
+
+TEST(PlanPlacement, FrozenChunksTakeNoStates) {
+  auto request = four_chunks();
+  for (auto& chunk : request.chunks) chunk = {2'000'000, 0, 0};
+  request.policy = PlacementPolicy::cuda;
+  request.device_budget_bytes = 2'000'000;
+  EXPECT_TRUE(plan_placement(request).ok());
+}
+
+TEST(ParsePlacementPolicy, KnowsItsNames) {
+  EXPECT_EQ(parse_placement_policy("auto").value(), PlacementPolicy::automatic);
+  EXPECT_EQ(parse_placement_policy("cpu").value(), PlacementPolicy::cpu);
+  EXPECT_EQ(parse_placement_policy("cuda").value(), PlacementPolicy::cuda);
+  EXPECT_EQ(parse_placement_policy("disk").error().kind, ErrorKind::usage);
+}
+
+}  // namespace
+}  // namespace castor
