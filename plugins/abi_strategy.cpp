@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "abi_strategy.h"
+
+#include "plugin_checks.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace castor {
+namespace {
+
+ErrorKind kind_of(castor_status status) {
+  switch (status) {
+    case CASTOR_USAGE: return ErrorKind::usage;
+    case CASTOR_DOES_NOT_FIT: return ErrorKind::does_not_fit;
+    case CASTOR_IO: return ErrorKind::io;
+    case CASTOR_PLUGIN: return ErrorKind::plugin;
+    case CASTOR_INTERRUPTED: return ErrorKind::interrupted;
+    default: return ErrorKind::failed;
+  }
+}
+
+std::string name_of(const Plugin& plugin) { return std::string("plugin ") + plugin.info->name; }
+
+/// The plugin's own sentence, or where it left none, one that says so.
+Error error_of(const Plugin& plugin, ModelHost& model, castor_status status, const char* what) {
+  std::string message = model.take_error();
+  if (message.empty())
+    message = name_of(plugin) + ": " + what + " failed with status " + std::to_string(status) + " and gave no reason";
+  return {kind_of(status), std::move(message)};
+}
+
+Error broken(const Plugin& plugin, const std::string& what) {
+  return {ErrorKind::plugin, name_of(plugin) + " " + what + "; the plugin must be corrected"};
+}
+
+std::vector<castor_option_value> crossing(const PluginOptions& options) {
+  std::vector<castor_option_value> values;
+  for (const auto& [name, value] : options) values.push_back({name.c_str(), value.c_str()});
+  return values;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<AbiStrategy>> AbiStrategy::make(const Plugin& plugin, ModelHost& model,
+                                                       const PluginOptions& options) {
+  const auto values = crossing(options);
+  const castor_strategy_v1* table = nullptr;
+  const castor_status status = plugin.info->create(&model.table(), values.data(), values.size(), &table);
+  if (status != CASTOR_OK) return error_of(plugin, model, status, "create");
+  if (!table) return broken(plugin, "created no strategy and reported no error");
+  if (table->struct_size < kStrategyV1Bytes)
+    return broken(plugin, "created a strategy of " + std::to_string(table->struct_size) +
+                              " bytes where version 1.0 has " + std::to_string(kStrategyV1Bytes));
+  std::unique_ptr<AbiStrategy> strategy(new AbiStrategy(plugin, model, *table));
+  CASTOR_TRY(strategy->check_functions());
+  return strategy;
+}
+
+AbiStrategy::~AbiStrategy() {
+  if (table_.destroy) table_.destroy(table_.self);
+}
+
+Result<void> AbiStrategy::check_functions() const {
+  const std::pair<const char*, bool> required[] = {{"attach", table_.attach}, {"gradient", table_.gradient},
+                                                   {"step", table_.step},     {"read_master", table_.read_master},
+                                                   {"stats", table_.stats},   {"destroy", table_.destroy}};
+  for (const auto& [function, is_there] : required)
+    if (!is_there) return broken(plugin_, std::string("has a strategy without the required function ") + function);
+  return {};
+}
+
+Result<void> AbiStrategy::check(castor_status status, const char* what) const {
+  if (status == CASTOR_OK) return {};
+  return error_of(plugin_, model_, status, what);
+}
+
+Result<void> AbiStrategy::attach() { return check(table_.attach(table_.self), "attach"); }
+
+Result<void> AbiStrategy::before_forward(std::uint32_t unit) {
+  return table_.before_forward ? check(table_.before_forward(table_.self, unit), "before_forward") : Result<void>();
+}
+
+Result<void> AbiStrategy::after_forward(std::uint32_t unit) {
+  return table_.after_forward ? check(table_.after_forward(table_.self, unit), "after_forward") : Result<void>();
+}
+
+Result<void> AbiStrategy::before_backward(std::uint32_t unit) {
+  return table_.before_backward ? check(table_.before_backward(table_.self, unit), "before_backward") : Result<void>();
+}
+
+Result<void> AbiStrategy::after_backward(std::uint32_t unit) {
+  return table_.after_backward ? check(table_.after_backward(table_.self, unit), "after_backward") : Result<void>();
+}
+
+Result<void> AbiStrategy::gradient(std::uint32_t param, DLManagedTensor* grad) {
+  return check(table_.gradient(table_.self, param, grad), "gradient");
+}
+
+Result<void> AbiStrategy::end_of_backward() {
+  return table_.end_of_backward ? check(table_.end_of_backward(table_.self), "end_of_backward") : Result<void>();
+}
+
+Result<castor_step_result> AbiStrategy::step(const castor_step_args& args) {
+  castor_step_result result{sizeof(castor_step_result), 0, -1};
+  CASTOR_TRY(check(table_.step(table_.self, &args, &result), "step"));
+  return result;
+}
+
+Result<void> AbiStrategy::read_master(std::uint32_t param, float* out) {
+  return check(table_.read_master(table_.self, param, out), "read_master");
+}
+
+Result<castor_stats> AbiStrategy::stats() {
+  castor_stats stats{};
+  stats.struct_size = sizeof stats;
+  CASTOR_TRY(check(table_.stats(table_.self, &stats), "stats"));
+  return stats;
+}
+
+Result<void> AbiStrategy::write_trace(const std::filesystem::path& path) {
+  if (!table_.write_trace)
+    return Error{ErrorKind::usage, name_of(plugin_) + " keeps no trace; leave --trace out or take another plugin"};
+  return check(table_.write_trace(table_.self, path.c_str()), "write_trace");
+}
+
+}  // namespace castor

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <castor/plugins/booster.h>
+
+#include <memory>
+
+namespace castor {
+
+/// A plugin's strategy behind the Strategy interface: statuses become Errors with the sentence that the host kept.
+class AbiStrategy final : public Strategy {
+ public:
+  /// Creates the plugin's strategy with `options` (complete, as they cross). Errors: what create reports; plugin where
+  /// it returns no strategy or one that lacks a required function.
+  static Result<std::unique_ptr<AbiStrategy>> make(const Plugin& plugin, ModelHost& model,
+                                                   const PluginOptions& options);
+  ~AbiStrategy() override;
+
+  Result<void> attach();
+
+  Result<void> before_forward(std::uint32_t unit) override;
+  Result<void> after_forward(std::uint32_t unit) override;
+  Result<void> before_backward(std::uint32_t unit) override;
+  Result<void> after_backward(std::uint32_t unit) override;
+  Result<void> gradient(std::uint32_t param, DLManagedTensor* grad) override;
+  Result<void> end_of_backward() override;
+  Result<castor_step_result> step(const castor_step_args& args) override;
+  Result<void> read_master(std::uint32_t param, float* out) override;
+  Result<castor_stats> stats() override;
+  Result<void> write_trace(const std::filesystem::path& path) override;
+
+ private:
+  AbiStrategy(const Plugin& plugin, ModelHost& model, const castor_strategy_v1& table)
+      : plugin_(plugin), model_(model), table_(table) {}
+  Result<void> check_functions() const;
+  Result<void> check(castor_status status, const char* what) const;
+
+  const Plugin plugin_;
+  ModelHost& model_;
+  const castor_strategy_v1& table_;  // the plugin's, until destroy
+};
+
+}  // namespace castor

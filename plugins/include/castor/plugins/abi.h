@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CASTOR_PLUGINS_ABI_H_
+#define CASTOR_PLUGINS_ABI_H_
+
+/* The border between Castor and a plugin: plain C11, append only.
+ *
+ * A plugin is a shared object that exports one function, castor_plugin_query_v1. It returns a constant description and
+ * does nothing else; the loader checks it field by field before it calls anything else. `create` then receives the
+ * host's table (castor_host_v1: the model as units and parameters) and returns a strategy (castor_strategy_v1: what to
+ * do around each unit).
+ *
+ * Rules on both sides
+ * - Every function takes the opaque `self` of its table first. A null function pointer means "not supported": before
+ *   calling one that was added in a later minor version, compare struct_size.
+ * - Tables and argument structs that start with struct_size grow at their end; whoever fills one writes no further than
+ *   struct_size. A struct without it never changes.
+ * - Nothing thrown crosses: a failing function returns a status other than CASTOR_OK after it has left one sentence
+ *   with castor_host_v1.set_error.
+ * - Unless a comment says otherwise all calls come from the thread that trains, or from the thread that runs backward
+ *   while the training thread waits for it: never two at once.
+ * - Sizes are bytes, counts are elements. Pointers handed out stay valid as long as the table they came from.
+ * - Tensors cross as DLPack (DLTensor where they are borrowed for the call, DLManagedTensor where ownership moves).
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <dlpack/dlpack.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CASTOR_PLUGIN_MAGIC 0x43535452u /* "CSTR" */
+#define CASTOR_ABI_MAJOR 1              /* differs: refused */
+#define CASTOR_ABI_MINOR 0              /* a plugin's may be lower than the host's, never higher */
+
+/* Also the exit codes of the castor command. */
+typedef enum castor_status {
+  CASTOR_OK = 0,
+  CASTOR_FAILED = 1,
+  CASTOR_USAGE = 2,
+  CASTOR_DOES_NOT_FIT = 3,
+  CASTOR_IO = 4,
+  CASTOR_PLUGIN = 5,
+  CASTOR_INTERRUPTED = 130
+} castor_status;
+
+/* What a plugin needs from the host; bits the host does not know make it refuse the plugin. */
+#define CASTOR_CAP_LINKS_TORCH (UINT64_C(1) << 0) /* links LibTorch: build_tag must equal the host's */
+#define CASTOR_CAP_CPU (UINT64_C(1) << 1)         /* trains with the host as the compute device */
+#define CASTOR_CAP_CUDA (UINT64_C(1) << 2)        /* trains on a CUDA device */
+#define CASTOR_CAP_KNOWN (CASTOR_CAP_LINKS_TORCH | CASTOR_CAP_CPU | CASTOR_CAP_CUDA)
+
+/* ---- options ------------------------------------------------------------------------------------------- */
+
+typedef enum castor_option_type {
+  CASTOR_OPTION_BOOL = 0,   /* "true" or "false" */
+  CASTOR_OPTION_INT = 1,    /* decimal, within [min, max] */
+  CASTOR_OPTION_FLOAT = 2,  /* decimal, within [min, max] */
+  CASTOR_OPTION_BYTES = 3,  /* "512MiB", within [min, max]; crosses as a decimal count of bytes. A default of "" is a
+                               limit that is not set, and crosses as "" */
+  CASTOR_OPTION_STRING = 4, /* any text */
+  CASTOR_OPTION_ENUM = 5,   /* one of `choices` */
+  CASTOR_OPTION_RETIRED = 6 /* without effect by now: refused when set, `help` says what to set instead; never crosses */
+} castor_option_type;
+
+typedef struct castor_option {
+  const char *name;
+  castor_option_type type;
+  const char *default_value; /* never null, and within the range */
+  double min, max;           /* for INT, FLOAT and BYTES; -INFINITY and INFINITY where there is no limit */
+  const char *choices;       /* for ENUM: "auto|cpu|cuda" */
+  const char *help;          /* one line */
+} castor_option;
+
+/* An option as the user set it (or its default). The host has checked it against the schema. */
+typedef struct castor_option_value {
+  const char *name;
+  const char *value;
+} castor_option_value;
+
+/* ---- what the host offers ------------------------------------------------------------------------------ */
+
+#define CASTOR_PARAM_TRAINABLE UINT32_C(1)
+
+typedef struct castor_param_info {
+  const char *name;     /* as in named_parameters: "blocks.0.attn.qkv.weight" */
+  const int64_t *shape; /* ndim entries */
+  int32_t ndim;
+  DLDataType dtype; /* of the weight that computes: fp32, fp16 or bf16 */
+  uint64_t numel;
+  uint32_t flags; /* CASTOR_PARAM_* */
+} castor_param_info;
+
+/* A unit is a module with parameters of its own. Units are numbered in the order in which the model registers them. */
+typedef struct castor_unit_info {
+  const char *name;
+  const uint32_t *params; /* n_params parameter ids; a tied parameter is listed by each unit that uses it */
+  uint32_t n_params;
+} castor_unit_info;
+
+/* The device allocator that the model's own tensors come from, bytes. All zero where the device is the host. */
+typedef struct castor_device_memory {
+  uint64_t allocated, allocated_peak; /* held by tensors; the peak is since the last reset_device_peak */
+  uint64_t reserved, reserved_peak;   /* taken from the device */
+  uint64_t total;                     /* of the device */
+} castor_device_memory;
+
+typedef enum castor_log_level { CASTOR_LOG_DEBUG = 0, CASTOR_LOG_INFO = 1, CASTOR_LOG_WARN = 2 } castor_log_level;
+
+typedef struct castor_host_v1 {
+  uint32_t struct_size;
+  void *self;
+
+  /* Leaves the sentence that explains the status about to be returned. Copied. */
+  void (*set_error)(void *self, const char *message);
+  void (*log)(void *self, castor_log_level level, const char *message);
+
+  uint32_t (*n_units)(void *self);
+  uint32_t (*n_params)(void *self);
+  castor_status (*unit_info)(void *self, uint32_t unit, castor_unit_info *out);
+  castor_status (*param_info)(void *self, uint32_t param, castor_param_info *out);
+
+  /* Fills `numel` fp32 values in host memory with the parameter's initial value. The value depends on the model's seed
+   * and the parameter alone, never on order or placement. */
+  castor_status (*init_param)(void *self, uint32_t param, float *out);
+
+  /* From now on the parameter reads and writes `data`: device memory of numel elements of its dtype that starts at a
+   * multiple of 512 B. The parameter keeps its storage object for life, so views that autograd saved follow. */
+  castor_status (*bind)(void *self, uint32_t param, void *data);
+  /* Takes the memory away. Whoever touches the parameter before the next bind gets an error that says `why`. */
+  castor_status (*unbind)(void *self, uint32_t param, const char *why);
+
+  DLDevice (*device)(void *self);
+  /* cudaStream_t of the stream that the model computes on; null where the device is the host. */
+  void *(*compute_stream)(void *self);
+
+  /* Memory from the allocator that the model's own tensors come from, ordered on the compute stream. Null where the
+   * device is the host: there a plugin brings its own. Status CASTOR_DOES_NOT_FIT leaves everything as it was. */
+  castor_status (*device_alloc)(void *self, uint64_t n_bytes, void **out);
+  void (*device_free)(void *self, void *data, uint64_t n_bytes);
+  castor_status (*device_memory)(void *self, castor_device_memory *out);
+  void (*reset_device_peak)(void *self);
+
+  /* True once the user has asked to stop; a plugin that is about to wait long returns CASTOR_INTERRUPTED. */
+  int32_t (*interrupted)(void *self);
+} castor_host_v1;
+
+/* ---- what the plugin does ------------------------------------------------------------------------------ */
+
+/* One optimizer step of Adam; castor_step_args.optimizer says which. All values are of this step. */
+typedef enum castor_optimizer { CASTOR_ADAM = 0, CASTOR_ADAMW = 1 } castor_optimizer;
+
+typedef struct castor_step_args {
+  uint32_t struct_size;
+  castor_optimizer optimizer;
+  double lr, beta1, beta2, eps, weight_decay;
+  double max_norm;   /* global gradient norm to clip to; 0 = no clipping */
+  double loss_scale; /* the loss was multiplied by this before backward; 1 = it was not */
+} castor_step_args;
+
+typedef struct castor_step_result {
+  uint32_t struct_size;
+  int32_t skipped;  /* 1: gradients held inf or nan, and nothing was updated */
+  double grad_norm; /* of the unscaled gradients before clipping; negative where nobody asked for it */
+} castor_step_result;
+
+/* Counted since attach. Tier order: device, host, nvme. */
+typedef struct castor_stats {
+  uint32_t struct_size;
+  uint64_t used_bytes[3], peak_bytes[3], budget_bytes[3]; /* budget UINT64_MAX = no limit */
+  uint64_t h2d_bytes, d2h_bytes, nvme_read_bytes, nvme_write_bytes;
+  double wait_seconds;   /* the training thread stood still for data */
+  double update_seconds; /* the training thread spent inside step */
+} castor_stats;
+
+/* Required: attach, gradient, step, read_master, stats and destroy. The others may be null: nothing is to be done. */
+typedef struct castor_strategy_v1 {
+  uint32_t struct_size;
+  void *self;
+
+  /* Places every parameter and initialises it. Called once, before anything else. */
+  castor_status (*attach)(void *self);
+
+  /* Around each use of a unit. Recomputation calls before_forward and after_forward again, inside backward. A unit
+   * whose input needs no gradient has no after_backward: end_of_backward closes it. */
+  castor_status (*before_forward)(void *self, uint32_t unit);
+  castor_status (*after_forward)(void *self, uint32_t unit);
+  castor_status (*before_backward)(void *self, uint32_t unit);
+  castor_status (*after_backward)(void *self, uint32_t unit);
+
+  /* A gradient of the parameter's shape and dtype on the model's device, contiguous in row-major order. Ownership
+   * moves, also when the call fails: the plugin calls grad->deleter (where it is not null) when it has read it. Several
+   * gradients of one parameter within a step add up in fp32, in the order in which they come. */
+  castor_status (*gradient)(void *self, uint32_t param, DLManagedTensor *grad);
+
+  /* The backward pass of one micro-batch is over. */
+  castor_status (*end_of_backward)(void *self);
+
+  /* Updates the parameters from the gradients gathered since the last step. A parameter without one is left alone:
+   * moments, decay and counter. The norm of all gradients is taken where max_norm > 0 or loss_scale != 1; if it is then
+   * not finite the step is skipped, which drops the gradients and advances no counter. Otherwise nobody looks, so that
+   * a parameter may be updated before the last gradient is there. */
+  castor_status (*step)(void *self, const castor_step_args *args, castor_step_result *out);
+
+  /* Copies the parameter's fp32 master (numel values) to host memory. */
+  castor_status (*read_master)(void *self, uint32_t param, float *out);
+
+  castor_status (*stats)(void *self, castor_stats *out);
+
+  /* Writes what happened so far as a trace file (docs/trace.md). Null where the plugin keeps none. */
+  castor_status (*write_trace)(void *self, const char *path);
+
+  /* Releases everything, and unbinds what is bound. Nothing is called after it. */
+  void (*destroy)(void *self);
+} castor_strategy_v1;
+
+/* ---- the entry point ----------------------------------------------------------------------------------- */
+
+typedef struct castor_plugin_info {
+  uint32_t magic;       /* CASTOR_PLUGIN_MAGIC */
+  uint32_t struct_size; /* sizeof(castor_plugin_info) as the plugin was compiled */
+  uint16_t abi_major;   /* CASTOR_ABI_MAJOR */
+  uint16_t abi_minor;   /* CASTOR_ABI_MINOR */
+  uint32_t n_options;
+  uint64_t capabilities; /* CASTOR_CAP_* */
+  const char *build_tag; /* LibTorch version and C++ ABI where CASTOR_CAP_LINKS_TORCH is set, else "" */
+  const char *name;
+  const char *version;
+  const char *summary; /* one line for `castor plugins list` */
+  const castor_option *options;
+
+  /* `values` holds each option of the schema once, retired ones left out; it is valid during the call only. What cannot
+   * be combined is refused here (CASTOR_USAGE), not at step 40. The host's table outlives the strategy; `*out` stays
+   * the plugin's until its destroy. */
+  castor_status (*create)(const castor_host_v1 *host, const castor_option_value *values, size_t n_values,
+                          const castor_strategy_v1 **out);
+} castor_plugin_info;
+
+#define CASTOR_PLUGIN_ENTRY "castor_plugin_query_v1"
+
+#if defined(__GNUC__)
+#define CASTOR_PLUGIN_EXPORT __attribute__((visibility("default")))
+#else
+#define CASTOR_PLUGIN_EXPORT
+#endif
+
+/* What a plugin exports. */
+CASTOR_PLUGIN_EXPORT const castor_plugin_info *castor_plugin_query_v1(void);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* CASTOR_PLUGINS_ABI_H_ */

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <castor/memory/result.h>
+#include <castor/plugins/option_schema.h>
+#include <castor/plugins/plugin_loader.h>
+#include <castor/plugins/strategy.h>
+
+namespace castor {
+
+/// A model as a plugin sees it: the host's table. Implemented by plugins/torch (TorchAdapter) and by a double in the
+/// tests.
+class ModelHost {
+ public:
+  virtual ~ModelHost() = default;
+  /// Valid as long as the ModelHost.
+  virtual const castor_host_v1& table() const = 0;
+  /// The sentence the last failing call left with set_error; empty after it was taken.
+  virtual std::string take_error() = 0;
+};
+
+/// Hands a model to a plugin: the first line a training program writes. Copies are cheap; one Booster may boost several
+/// models.
+///
+/// Threads: one call at a time for a model.
+class Booster {
+ public:
+  /// Checks `options` against the plugin's schema. Errors (kind usage) name the option, its range and, for an unknown
+  /// one, those there are.
+  static Result<Booster> make(Plugin plugin, const PluginOptions& options);
+
+  /// Creates the plugin's strategy for `model` and attaches it: afterwards every parameter is placed and initialised.
+  /// `model` must outlive the strategy. Errors: usage where the plugin does not train on the model's device or cannot
+  /// combine its options; plugin where it broke its contract; else what the plugin reports, does_not_fit above all.
+  Result<std::unique_ptr<Strategy>> boost(ModelHost& model) const;
+
+ private:
+  Booster(Plugin plugin, PluginOptions options) : plugin_(std::move(plugin)), options_(std::move(options)) {}
+  Plugin plugin_;
+  PluginOptions options_;  // complete: each option of the schema once
+};
+
+}  // namespace castor

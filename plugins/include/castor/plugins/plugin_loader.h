@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <castor/memory/result.h>
+#include <castor/plugins/abi.h>
+
+namespace castor {
+
+/// A plugin that has passed every check. Plugins are never unloaded, so copies are free and stay valid.
+struct Plugin {
+  std::filesystem::path path;
+  const castor_plugin_info* info = nullptr;
+};
+
+/// One file found on the search path: a plugin, or why it was refused.
+struct PluginListing {
+  std::filesystem::path path;
+  Result<Plugin> plugin;
+};
+
+/// Finds and loads plugins.
+///
+/// Checks come in this order, each with its own error (kind: plugin) that gives what was found, what was expected and
+/// what to do: file, symbol, magic, size, major, minor, capabilities, build tag, then a sound description. No function
+/// of the plugin but its query runs before all have passed (what the dynamic linker itself starts cannot be held back).
+/// Threads: any, as long as nobody changes the environment.
+class PluginLoader {
+ public:
+  /// `build_tag`: what this host's LibTorch is, see torch_build_tag(); "" where there is none. `libdirs`: where this
+  /// installation keeps its plugins, searched in this order after CASTOR_PLUGIN_PATH.
+  PluginLoader(std::string build_tag, std::vector<std::filesystem::path> libdirs);
+
+  /// Loads by path (anything with a slash) or by name: `gemini` is `libcastor_gemini.so` in the folders of
+  /// CASTOR_PLUGIN_PATH, then in libdirs. Errors: plugin; for an unknown name it lists the names that were found.
+  Result<Plugin> load(std::string_view name_or_path) const;
+
+  /// Every `libcastor_*.so` on the search path in search order, accepted or refused; Castor's own libcastor_torch.so is
+  /// left out.
+  std::vector<PluginListing> list() const;
+
+ private:
+  Result<Plugin> load_file(const std::filesystem::path& path) const;
+  std::vector<std::filesystem::path> folders() const;
+
+  const std::string build_tag_;
+  const std::vector<std::filesystem::path> libdirs_;
+};
+
+}  // namespace castor

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include <castor/memory/result.h>
+#include <castor/plugins/abi.h>
+
+namespace castor {
+
+/// What is done around each unit of a model, and with its gradients: a plugin's strategy, or the resident run that it
+/// is compared with.
+///
+/// The calls and their order are those of castor_strategy_v1; here they return results. Threads: as there, one call at
+/// a time.
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+
+  virtual Result<void> before_forward(std::uint32_t unit) = 0;
+  virtual Result<void> after_forward(std::uint32_t unit) = 0;
+  virtual Result<void> before_backward(std::uint32_t unit) = 0;
+  virtual Result<void> after_backward(std::uint32_t unit) = 0;
+  /// Takes ownership of `grad`, also when it fails.
+  virtual Result<void> gradient(std::uint32_t param, DLManagedTensor* grad) = 0;
+  /// The backward pass of one micro-batch is over.
+  virtual Result<void> end_of_backward() = 0;
+  virtual Result<castor_step_result> step(const castor_step_args& args) = 0;
+  /// Copies the fp32 master of `param` (numel values) to host memory.
+  virtual Result<void> read_master(std::uint32_t param, float* out) = 0;
+  virtual Result<castor_stats> stats() = 0;
+  /// Writes what happened so far as a trace file. Errors: usage where the strategy keeps none.
+  virtual Result<void> write_trace(const std::filesystem::path& path) = 0;
+};
+
+}  // namespace castor

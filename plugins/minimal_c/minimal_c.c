@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The smallest plugin that trains: plain C11, <castor/plugins/abi.h> and the C library.
+ *
+ * Everything stays resident in host memory: per parameter the weight that the model computes with, an fp32 master, the
+ * two moments of Adam and an fp32 sum of gradients. There are no hooks around units: what is always there needs no
+ * fetching. Its arithmetic is that of every other placement, operation by operation, so its losses are theirs to the
+ * last bit (docs/plugin_abi.md, "Same bits").
+ *
+ * Copy this file to begin a plugin of your own; plugins/README.md says how.
+ */
+#include <fenv.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <castor/plugins/abi.h>
+
+enum { ALIGN_BYTES = 512, NORM_BLOCK = 64 * 1024, NORM_LANES = 256 };
+
+/* One parameter. The weight starts at a multiple of ALIGN_BYTES; master is the block that holds all four fp32 arrays.
+ */
+typedef struct tensor {
+  uint64_t numel;
+  int is_bf16;
+  float *master, *exp_avg, *exp_avg_sq, *grad;
+  void *weight;
+  uint64_t n_updates; /* t of Adam's bias corrections: of this tensor, not of the run */
+  int has_grad;
+} tensor;
+
+typedef struct trainer {
+  castor_strategy_v1 table;
+  const castor_host_v1 *host;
+  tensor *tensors;
+  uint32_t n_tensors;
+  uint64_t used_bytes;
+  double update_seconds;
+} trainer;
+
+/* What an update multiplies with: computed in double, rounded once. */
+typedef struct coefficients {
+  float grad_scale, beta1, one_minus_beta1, beta2, one_minus_beta2, eps, rsqrt_bias2, step_size, decay;
+  int decoupled;
+} coefficients;
+
+/* ---- small helpers ------------------------------------------------------------------------------------- */
+
+static castor_status fail(const castor_host_v1 *host, castor_status status, const char *sentence) {
+  host->set_error(host->self, sentence);
+  return status;
+}
+
+static uint64_t weight_bytes(const tensor *t) {
+  const uint64_t n_bytes = t->numel * (t->is_bf16 ? 2 : 4);
+  return (n_bytes / ALIGN_BYTES + 1) * ALIGN_BYTES; /* never 0 */
+}
+
+static uint64_t state_bytes(const tensor *t) { return 4 * t->numel * sizeof(float); }
+
+static int same_dtype(DLDataType a, DLDataType b) { return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes; }
+
+/* Nearest, ties away from zero; one NaN for all. */
+static uint16_t round_to_bf16(float value) {
+  uint32_t bits;
+  if (isnan(value)) return 0x7fc0;
+  memcpy(&bits, &value, sizeof bits);
+  return (uint16_t)((bits + 0x8000u) >> 16);
+}
+
+static float bf16_to_float(uint16_t half) {
+  const uint32_t bits = (uint32_t)half << 16;
+  float value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+static void write_weight(const tensor *t) {
+  uint16_t *halves = t->weight;
+  if (!t->is_bf16) {
+    memcpy(t->weight, t->master, t->numel * sizeof(float));
+    return;
+  }
+  for (uint64_t i = 0; i < t->numel; ++i) halves[i] = round_to_bf16(t->master[i]);
+}
+
+static double now_seconds(void) {
+  struct timespec now;
+  timespec_get(&now, TIME_UTC);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* ---- attach: memory and initial values ----------------------------------------------------------------- */
+
+static castor_status allocate(trainer *self, tensor *t) {
+  t->weight = aligned_alloc(ALIGN_BYTES, weight_bytes(t));
+  t->master = calloc(t->numel ? 4 * t->numel : 1, sizeof(float));
+  if (!t->weight || !t->master)
+    return fail(self->host, CASTOR_DOES_NOT_FIT,
+                "minimal_c: the host has no memory left for a parameter and its states");
+  t->exp_avg = t->master + t->numel;
+  t->exp_avg_sq = t->exp_avg + t->numel;
+  t->grad = t->exp_avg_sq + t->numel;
+  self->used_bytes += weight_bytes(t) + state_bytes(t);
+  return CASTOR_OK;
+}
+
+static castor_status attach_one(trainer *self, uint32_t param) {
+  const castor_host_v1 *host = self->host;
+  tensor *t = &self->tensors[param];
+  castor_status status = allocate(self, t);
+  if (status == CASTOR_OK) status = host->init_param(host->self, param, t->master);
+  if (status != CASTOR_OK) return status;
+  write_weight(t);
+  return host->bind(host->self, param, t->weight);
+}
+
+static castor_status attach(void *opaque) {
+  trainer *self = opaque;
+  for (uint32_t i = 0; i < self->n_tensors; ++i) {
+    const castor_status status = attach_one(self, i);
+    if (status != CASTOR_OK) return status;
+  }
+  return CASTOR_OK;
+}
+
+/* ---- gradient: an fp32 sum in order of arrival --------------------------------------------------------- */
+
+static int is_contiguous(const DLTensor *d) {
+  int64_t expected = 1;
+  for (int i = d->ndim - 1; d->strides && i >= 0; --i) {
+    if (d->shape[i] != 1 && d->strides[i] != expected) return 0;
+    expected *= d->shape[i];
+  }
+  return 1;
+}
+
+static uint64_t numel_of(const DLTensor *d) {
+  uint64_t n = 1;
+  for (int i = 0; i < d->ndim; ++i) n *= (uint64_t)d->shape[i];
+  return n;
+}
+
+static int fits(const tensor *t, const DLTensor *d) {
+  const DLDataType dtype = {t->is_bf16 ? kDLBfloat : kDLFloat, t->is_bf16 ? 16 : 32, 1};
+  return numel_of(d) == t->numel && same_dtype(d->dtype, dtype) && is_contiguous(d);
+}
+
+static void add_gradient(tensor *t, const void *data) {
+  const float *singles = data;
+  const uint16_t *halves = data;
+  for (uint64_t i = 0; i < t->numel; ++i) t->grad[i] += t->is_bf16 ? bf16_to_float(halves[i]) : singles[i];
+  t->has_grad = 1;
+}
+
+static castor_status gradient(void *opaque, uint32_t param, DLManagedTensor *grad) {
+  trainer *self = opaque;
+  tensor *t = &self->tensors[param];
+  const DLTensor *d = &grad->dl_tensor;
+  const int accepted = fits(t, d);
+  if (accepted) add_gradient(t, (const char *)d->data + d->byte_offset);
+  if (grad->deleter) grad->deleter(grad);
+  return accepted ? CASTOR_OK
+                  : fail(self->host, CASTOR_PLUGIN,
+                         "minimal_c: a gradient has not the shape and dtype of its parameter, or is not contiguous");
+}
+
+static void drop_gradient(tensor *t) {
+  memset(t->grad, 0, t->numel * sizeof(float));
+  t->has_grad = 0;
+}
+
+/* ---- the norm: an order of summation that depends on the length alone ---------------------------------- */
+
+static double sum_block(const float *grad, uint64_t n) {
+  double lanes[NORM_LANES] = {0};
+  for (uint64_t i = 0; i < n; ++i) lanes[i % NORM_LANES] += (double)grad[i] * (double)grad[i];
+  for (int half = NORM_LANES / 2; half > 0; half /= 2)
+    for (int lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+  return lanes[0];
+}
+
+static double sum_of_squares(const tensor *t) {
+  double sum = 0;
+  for (uint64_t begin = 0; begin < t->numel; begin += NORM_BLOCK) {
+    const uint64_t left = t->numel - begin;
+    sum += sum_block(t->grad + begin, left < NORM_BLOCK ? left : NORM_BLOCK);
+  }
+  return sum;
+}
+
+/* Sets the factor of every gradient, and result->skipped. */
+static double scale_of(const trainer *self, const castor_step_args *args, castor_step_result *result) {
+  double total = 0;
+  result->skipped = 0;
+  result->grad_norm = -1;
+  if (args->max_norm == 0 && args->loss_scale == 1) return 1;
+  for (uint32_t i = 0; i < self->n_tensors; ++i)
+    total += self->tensors[i].has_grad ? sum_of_squares(&self->tensors[i]) : 0;
+  result->skipped = !isfinite(total);
+  result->grad_norm = sqrt(total) / args->loss_scale;
+  const double clip = args->max_norm > 0 ? fmin(1, args->max_norm / (result->grad_norm + 1e-6)) : 1;
+  return 1 / args->loss_scale * clip;
+}
+
+/* ---- Adam ---------------------------------------------------------------------------------------------- */
+
+/* By repeated squaring: the last bit of pow() depends on the C library. */
+static double power(double base, uint64_t exponent) {
+  double result = 1;
+  for (; exponent != 0; exponent >>= 1) {
+    if (exponent & 1) result *= base;
+    base *= base;
+  }
+  return result;
+}
+
+static coefficients coefficients_of(const castor_step_args *args, uint64_t t, double grad_scale) {
+  const int decoupled = args->optimizer == CASTOR_ADAMW;
+  const coefficients c = {
+      .grad_scale = (float)grad_scale,
+      .beta1 = (float)args->beta1,
+      .one_minus_beta1 = (float)(1 - args->beta1),
+      .beta2 = (float)args->beta2,
+      .one_minus_beta2 = (float)(1 - args->beta2),
+      .eps = (float)args->eps,
+      .rsqrt_bias2 = (float)(1 / sqrt(1 - power(args->beta2, t))),
+      .step_size = (float)(args->lr / (1 - power(args->beta1, t))),
+      .decay = (float)(decoupled ? args->lr * args->weight_decay : args->weight_decay),
+      .decoupled = decoupled,
+  };
+  return c;
+}
+
+/* Processors make NaNs of different bits; one is stored. */
+static float canonical(float value) { return isnan(value) ? (float)NAN : value; }
+
+/* Kingma and Ba 2015, algorithm 1; decoupled decay: Loshchilov and Hutter 2019, algorithm 2. One rounding per
+ * operation, no fused multiply-add: compile with -ffp-contract=off. */
+static void update_one(tensor *t, const coefficients *c, uint64_t i) {
+  float p = t->master[i];
+  float g = t->grad[i] * c->grad_scale;
+  if (!c->decoupled) g = g + c->decay * p;
+  const float m = c->beta1 * t->exp_avg[i] + c->one_minus_beta1 * g;
+  const float v = c->beta2 * t->exp_avg_sq[i] + (c->one_minus_beta2 * g) * g;
+  const float d = sqrtf(v) * c->rsqrt_bias2 + c->eps;
+  if (c->decoupled) p = p - c->decay * p;
+  t->master[i] = canonical(p - c->step_size * (m / d));
+  t->exp_avg[i] = canonical(m);
+  t->exp_avg_sq[i] = canonical(v);
+}
+
+static void update(tensor *t, const castor_step_args *args, double grad_scale) {
+  const coefficients c = coefficients_of(args, ++t->n_updates, grad_scale);
+  for (uint64_t i = 0; i < t->numel; ++i) update_one(t, &c, i);
+  write_weight(t);
+}
+
+/* The caller's rounding mode and flush-to-zero do not reach the update. */
+static castor_status step(void *opaque, const castor_step_args *args, castor_step_result *result) {
+  trainer *self = opaque;
+  const double begin = now_seconds();
+  fenv_t callers;
+  fegetenv(&callers);
+  fesetenv(FE_DFL_ENV);
+  const double grad_scale = scale_of(self, args, result);
+  for (uint32_t i = 0; i < self->n_tensors; ++i) {
+    tensor *t = &self->tensors[i];
+    if (t->has_grad && !result->skipped) update(t, args, grad_scale);
+    drop_gradient(t);
+  }
+  fesetenv(&callers);
+  self->update_seconds += now_seconds() - begin;
+  return CASTOR_OK;
+}
+
+/* ---- the rest of the table ----------------------------------------------------------------------------- */
+
+static castor_status read_master(void *opaque, uint32_t param, float *out) {
+  const tensor *t = &((const trainer *)opaque)->tensors[param];
+  memcpy(out, t->master, t->numel * sizeof(float));
+  return CASTOR_OK;
+}
+
+/* The host is the compute device here, so what the model computes from and what the update needs both lie in the device
+ * tier. */
+static castor_status stats(void *opaque, castor_stats *out) {
+  const trainer *self = opaque;
+  const uint32_t struct_size = out->struct_size;
+  memset(out, 0, sizeof *out);
+  out->struct_size = struct_size;
+  for (int tier = 0; tier < 3; ++tier) out->budget_bytes[tier] = UINT64_MAX;
+  out->used_bytes[0] = out->peak_bytes[0] = self->used_bytes;
+  out->update_seconds = self->update_seconds;
+  return CASTOR_OK;
+}
+
+static void destroy(void *opaque) {
+  trainer *self = opaque;
+  for (uint32_t i = 0; i < self->n_tensors; ++i) {
+    if (self->tensors[i].weight) self->host->unbind(self->host->self, i, "its plugin (minimal_c) was destroyed");
+    free(self->tensors[i].weight);
+    free(self->tensors[i].master);
+  }
+  free(self->tensors);
+  free(self);
+}
+
+/* ---- create and the description ------------------------------------------------------------------------ */
+
+static castor_status describe(const castor_host_v1 *host, uint32_t param, tensor *t) {
+  const DLDataType fp32 = {kDLFloat, 32, 1}, bf16 = {kDLBfloat, 16, 1};
+  castor_param_info info;
+  const castor_status status = host->param_info(host->self, param, &info);
+  if (status != CASTOR_OK) return status;
+  if (!same_dtype(info.dtype, fp32) && !same_dtype(info.dtype, bf16))
+    return fail(host, CASTOR_USAGE,
+                "minimal_c trains fp32 and bf16 parameters only; choose --precision bf16 or another plugin");
+  t->numel = info.numel;
+  t->is_bf16 = same_dtype(info.dtype, bf16);
+  return CASTOR_OK;
+}
+
+static const castor_strategy_v1 TABLE = {
+    .struct_size = sizeof(castor_strategy_v1),
+    .attach = attach,
+    .gradient = gradient,
+    .step = step,
+    .read_master = read_master,
+    .stats = stats,
+    .destroy = destroy,
+};
+
+static trainer *new_trainer(const castor_host_v1 *host) {
+  trainer *self = calloc(1, sizeof *self);
+  if (!self) return NULL;
+  self->n_tensors = host->n_params(host->self);
+  self->tensors = calloc(self->n_tensors + 1u, sizeof *self->tensors);
+  self->host = host;
+  self->table = TABLE;
+  self->table.self = self;
+  return self;
+}
+
+static castor_status create(const castor_host_v1 *host, const castor_option_value *values, size_t n_values,
+                            const castor_strategy_v1 **out) {
+  castor_status status = CASTOR_OK;
+  (void)values, (void)n_values; /* no options */
+  trainer *self = new_trainer(host);
+  if (!self || !self->tensors) {
+    free(self);
+    return fail(host, CASTOR_DOES_NOT_FIT, "minimal_c: the host has no memory left for its tables");
+  }
+  for (uint32_t i = 0; i < self->n_tensors && status == CASTOR_OK; ++i) status = describe(host, i, &self->tensors[i]);
+  if (status == CASTOR_OK) *out = &self->table;
+  if (status != CASTOR_OK) destroy(self);
+  return status;
+}
+
+static const castor_plugin_info INFO = {
+    .magic = CASTOR_PLUGIN_MAGIC,
+    .struct_size = sizeof(castor_plugin_info),
+    .abi_major = CASTOR_ABI_MAJOR,
+    .abi_minor = CASTOR_ABI_MINOR,
+    .capabilities = CASTOR_CAP_CPU,
+    .build_tag = "",
+    .name = "minimal_c",
+    .version = "1.0",
+    .summary = "everything resident in host memory, in plain C11: the plugin to begin from",
+    .create = create,
+};
+
+const castor_plugin_info *castor_plugin_query_v1(void) { return &INFO; }

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <castor/memory/result.h>
+#include <castor/plugins/abi.h>
+
+#include <cstdint>
+#include <string_view>
+
+namespace castor {
+
+/// Sizes of the structs as version 1.0 had them: what every plugin of major version 1 has at least.
+inline constexpr std::uint32_t kPluginInfoV1Bytes =
+    offsetof(castor_plugin_info, create) + sizeof(castor_plugin_info::create);
+inline constexpr std::uint32_t kStrategyV1Bytes =
+    offsetof(castor_strategy_v1, destroy) + sizeof(castor_strategy_v1::destroy);
+
+/// Checks a description field by field: magic, size, major, minor, capabilities, build tag, and then that it names
+/// itself, can create and declares its options soundly. A field is read only after the checks that say it is there.
+/// Errors: plugin, each with its own sentence: found, expected, what to do. The sentence does not name the file.
+Result<void> check_plugin_info(const castor_plugin_info& info, std::string_view host_build_tag);
+
+}  // namespace castor

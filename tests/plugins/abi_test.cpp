@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// abi.h is compiled as pedantic C11 and as C++20 with warnings as errors (meson.build); here the results are compared.
+#include "abi_layout.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace castor {
+namespace {
+
+/// Version 1.0 on a 64-bit machine, counted by hand from the fields. A released struct may grow at its end; no offset
+/// may change.
+constexpr std::size_t kVersion10[ABI_LAYOUT_LENGTH] = {
+    72,  16, 24,  64,               // castor_plugin_info: 16 B of integers, the capabilities, five pointers, create
+    144, 72, 136,                   // castor_host_v1: size and self, then 16 functions; bind is the 8th
+    112, 56, 104,                   // castor_strategy_v1: size and self, then 12 functions; gradient is the 6th
+    56,  24,                        // castor_option
+    16,  40, 24,  40, 64, 16, 128,  // value, param, unit, device memory, step args, step result, stats
+};
+
+TEST(Abi, HasOneLayoutInCAndInCxx) {
+  EXPECT_TRUE(std::equal(abi_layout_in_c, abi_layout_in_c + ABI_LAYOUT_LENGTH, abi_layout_in_cxx));
+}
+
+TEST(Abi, KeepsTheLayoutOfVersion10) {
+  for (int i = 0; i < ABI_LAYOUT_LENGTH; ++i) EXPECT_EQ(abi_layout_in_c[i], kVersion10[i]) << "entry " << i;
+}
+
+TEST(Abi, StatusesAreTheExitCodesOfTheCommand) {
+  EXPECT_EQ(CASTOR_OK, 0);
+  EXPECT_EQ(CASTOR_USAGE, 2);
+  EXPECT_EQ(CASTOR_DOES_NOT_FIT, 3);
+  EXPECT_EQ(CASTOR_IO, 4);
+  EXPECT_EQ(CASTOR_PLUGIN, 5);
+  EXPECT_EQ(CASTOR_INTERRUPTED, 130);
+}
+
+}  // namespace
+}  // namespace castor

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <castor/plugins/abi.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+namespace castor::test {
+
+/// The rules of docs/plugin_abi.md ("Same bits") written down a second time, for the tests alone: what
+/// castor/offload/adam.h and grad_norm.h document. Compiled with -ffp-contract=off like everything here.
+
+/// Nearest, ties away from zero: decided by comparing the two neighbours in double, not by adding half.
+inline std::uint16_t nearest_bf16(float value) {
+  std::uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  const std::uint32_t below = bits & 0xffff0000u, above = below + 0x10000u;
+  float low, high;
+  std::memcpy(&low, &below, sizeof low);
+  std::memcpy(&high, &above, sizeof high);
+  const double to_low = std::abs(double{value} - low), to_high = std::abs(double{high} - value);
+  return static_cast<std::uint16_t>((to_low < to_high ? below : above) >> 16);
+}
+
+/// The fold of lanes j, j + s, j + 2s, … as a tree: halves meet from the widest stride inwards.
+inline double fold(const std::vector<double>& lanes, std::size_t j, std::size_t stride) {
+  if (stride == lanes.size()) return lanes[j];
+  return fold(lanes, j, 2 * stride) + fold(lanes, j + stride, 2 * stride);
+}
+
+inline double sum_of_squares(const std::vector<float>& grad) {
+  constexpr std::size_t kBlock = 65536, kLanes = 256;
+  double sum = 0;
+  for (std::size_t begin = 0; begin < grad.size(); begin += kBlock) {
+    std::vector<double> lanes(kLanes, 0.0);
+    for (std::size_t lane = 0; lane < kLanes; ++lane)
+      for (std::size_t i = begin + lane; i < std::min(begin + kBlock, grad.size()); i += kLanes)
+        lanes[lane] += double{grad[i]} * double{grad[i]};
+    sum += fold(lanes, 0, 1);
+  }
+  return sum;
+}
+
+/// base^exponent by the squares of base, from the lowest bit of the exponent up.
+inline double power(double base, std::uint64_t exponent) {
+  double result = 1;
+  for (int bit = 0; bit < 64; ++bit, base *= base)
+    if ((exponent >> bit) & 1) result *= base;
+  return result;
+}
+
+/// One tensor under Adam in fp32.
+struct RuleTensor {
+  std::vector<float> master, exp_avg, exp_avg_sq;
+  std::uint64_t t = 0;
+
+  explicit RuleTensor(std::vector<float> init)
+      : master(std::move(init)), exp_avg(master.size()), exp_avg_sq(master.size()) {}
+
+  void update(const castor_step_args& a, double grad_scale, const std::vector<float>& grad) {
+    ++t;
+    const bool adamw = a.optimizer == CASTOR_ADAMW;
+    const float c = static_cast<float>(grad_scale);
+    const float b1 = static_cast<float>(a.beta1), b2 = static_cast<float>(a.beta2);
+    const float rest1 = static_cast<float>(1 - a.beta1), rest2 = static_cast<float>(1 - a.beta2);
+    const float r2 = static_cast<float>(1 / std::sqrt(1 - power(a.beta2, t)));
+    const float s = static_cast<float>(a.lr / (1 - power(a.beta1, t)));
+    const float decay = static_cast<float>(adamw ? a.lr * a.weight_decay : a.weight_decay);
+    const float eps = static_cast<float>(a.eps);
+    for (std::size_t i = 0; i < master.size(); ++i) {
+      float g = grad[i] * c;
+      if (!adamw) g += decay * master[i];
+      exp_avg[i] = b1 * exp_avg[i] + rest1 * g;
+      exp_avg_sq[i] = b2 * exp_avg_sq[i] + (rest2 * g) * g;
+      const float d = std::sqrt(exp_avg_sq[i]) * r2 + eps;
+      if (adamw) master[i] -= decay * master[i];
+      master[i] -= s * (exp_avg[i] / d);
+    }
+  }
+};
+
+}  // namespace castor::test

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/plugins/booster.h>
+
+#include "fake_model_host.h"
+
+#include <gtest/gtest.h>
+
+namespace castor {
+namespace {
+
+using test::FakeModelHost;
+using Calls = std::vector<std::string>;
+
+Plugin load(const std::string& name) {
+  const bool is_stub = name.starts_with("stub_");
+  return PluginLoader("", {STUB_DIR}).load(is_stub ? name : MINIMAL_C).value();
+}
+
+Booster booster(const std::string& name, const PluginOptions& options = {}) {
+  return Booster::make(load(name), options).value();
+}
+
+const std::vector<test::FakeParam> kParams = {{"w", {3}, test::kFp32, {1, 2, 3}}, {"b", {1}, test::kFp32, {4}}};
+const std::vector<test::FakeUnit> kUnits = {{"linear", {0, 1}}};
+
+Error refusal(const std::string& plugin, FakeModelHost& model) {
+  auto strategy = booster(plugin).boost(model);
+  return strategy.ok() ? Error{ErrorKind::failed, "it was accepted"} : strategy.error();
+}
+
+TEST(Booster, RefusesOptionsWhenConfigured) {
+  const auto made = Booster::make(load("stub_recorder"), {{"depth", "17"}});
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().kind, ErrorKind::usage);
+  EXPECT_EQ(made.error().message,
+            "plugin stub_recorder: option 'depth': '17' is out of range; it takes a whole number from 1 to 16");
+}
+
+TEST(Booster, HandsOverEachOptionOnceThenAttaches) {
+  FakeModelHost model(kParams, kUnits);
+  const auto strategy =
+      booster("stub_recorder", {{"chunk", "1MiB"}, {"policy", "cpu"}, {"prefetch", "false"}}).boost(model);
+  ASSERT_TRUE(strategy.ok()) << strategy.error().message;
+  EXPECT_EQ(model.calls(),
+            Calls({"chunk=1048576", "depth=4", "fraction=0.5", "label=", "policy=cpu", "prefetch=false", "attach"}));
+}
+
+TEST(Booster, PassesEveryCallOn) {
+  FakeModelHost model(kParams, kUnits);
+  auto strategy = booster("stub_recorder").boost(model).value();
+  const std::size_t n_before = model.calls().size();
+  float master = 0;
+  castor_step_args args{};
+  args.lr = 0.25;
+  EXPECT_TRUE(strategy->before_forward(1).ok());
+  EXPECT_TRUE(strategy->after_forward(2).ok());
+  EXPECT_TRUE(strategy->before_backward(3).ok());
+  EXPECT_TRUE(strategy->gradient(1, model.make_gradient(1, {0})).ok());
+  EXPECT_TRUE(strategy->end_of_backward().ok());
+  const auto stepped = strategy->step(args).value();
+  EXPECT_TRUE(strategy->read_master(0, &master).ok());
+  const auto stats = strategy->stats().value();
+  EXPECT_TRUE(strategy->write_trace("/tmp/t.json").ok());
+  strategy.reset();
+  EXPECT_EQ(Calls(model.calls().begin() + n_before, model.calls().end()),
+            Calls({"before_forward 1", "after_forward 2", "before_backward 3", "gradient 1", "end_of_backward",
+                   "step lr=0.25", "read_master 0", "stats of " + std::to_string(sizeof(castor_stats)) + " bytes",
+                   "write_trace /tmp/t.json", "destroy"}));
+  EXPECT_EQ(model.n_live_gradients(), 0);
+  EXPECT_EQ(stepped.skipped, 1);
+  EXPECT_EQ(stepped.grad_norm, 2.5);
+  EXPECT_EQ(master, 7);
+  EXPECT_EQ(stats.h2d_bytes, 11u);
+}
+
+TEST(Booster, AStatusBecomesAnErrorWithTheSentenceThatWasLeft) {
+  FakeModelHost model(kParams, kUnits);
+  auto strategy = booster("stub_recorder").boost(model).value();
+  const auto closed = strategy->after_backward(5);
+  ASSERT_FALSE(closed.ok());
+  EXPECT_EQ(closed.error().kind, ErrorKind::interrupted);
+  EXPECT_EQ(closed.error().message, "the stub was interrupted");
+}
+
+TEST(Booster, KeepsKindAndSentenceOfAFailedCreate) {
+  FakeModelHost model(kParams, kUnits);
+  const Error error = refusal("stub_create_fails", model);
+  EXPECT_EQ(error.kind, ErrorKind::does_not_fit);
+  EXPECT_EQ(error.message, "device tier: 96 MiB needed, 40 MiB there; raise --device-budget to 96MiB");
+}
+
+TEST(Booster, SaysSoWhereAPluginGivesNoReason) {
+  FakeModelHost model(kParams, kUnits);
+  const Error error = refusal("stub_create_silent", model);
+  EXPECT_EQ(error.kind, ErrorKind::io);
+  EXPECT_EQ(error.message, "plugin stub_create_silent: create failed with status 4 and gave no reason");
+}
+
+TEST(Booster, RefusesSuccessWithoutAStrategy) {
+  FakeModelHost model(kParams, kUnits);
+  const Error error = refusal("stub_no_strategy", model);
+  EXPECT_EQ(error.kind, ErrorKind::plugin);
+  EXPECT_EQ(error.message,
+            "plugin stub_no_strategy created no strategy and reported no error; the plugin must be corrected");
+}
+
+TEST(Booster, RefusesAStrategyThatLacksARequiredFunctionAndDestroysIt) {
+  FakeModelHost model(kParams, kUnits);
+  const Error error = refusal("stub_lacks_step", model);
+  EXPECT_EQ(error.kind, ErrorKind::plugin);
+  EXPECT_EQ(error.message,
+            "plugin stub_lacks_step has a strategy without the required function step; the plugin must be corrected");
+  EXPECT_EQ(model.calls(), Calls({"destroy"}));
+}
+
+TEST(Booster, RefusesADeviceThatThePluginDoesNotTrainOn) {
+  FakeModelHost on_cuda(kParams, kUnits, {kDLCUDA, 1});
+  const Error error = refusal("minimal_c", on_cuda);
+  EXPECT_EQ(error.kind, ErrorKind::usage);
+  EXPECT_EQ(error.message,
+            "plugin minimal_c trains on cpu, the model is on cuda:1; choose another --device or another plugin");
+  EXPECT_TRUE(on_cuda.calls().empty());
+  FakeModelHost on_cpu(kParams, kUnits);
+  EXPECT_EQ(refusal("stub_cuda_only", on_cpu).message,
+            "plugin stub_cuda_only trains on cuda, the model is on cpu; choose another --device or another plugin");
+}
+
+TEST(Booster, DestroysAStrategyThatCannotAttach) {
+  FakeModelHost model(kParams, kUnits);
+  model.fail_on("bind b", CASTOR_DOES_NOT_FIT);
+  const Error error = refusal("minimal_c", model);
+  EXPECT_EQ(error.kind, ErrorKind::does_not_fit);
+  EXPECT_EQ(error.message, "bind b was told to fail");
+  EXPECT_EQ(model.bound(0), nullptr);
+}
+
+TEST(Booster, HooksThatAPluginLeavesOutDoNothing) {
+  FakeModelHost model(kParams, kUnits);
+  auto strategy = booster("minimal_c").boost(model).value();
+  const std::size_t n_before = model.calls().size();
+  EXPECT_TRUE(strategy->before_forward(0).ok());
+  EXPECT_TRUE(strategy->after_forward(0).ok());
+  EXPECT_TRUE(strategy->before_backward(0).ok());
+  EXPECT_TRUE(strategy->after_backward(0).ok());
+  EXPECT_TRUE(strategy->end_of_backward().ok());
+  EXPECT_EQ(model.calls().size(), n_before);
+}
+
+TEST(Booster, ATraceThatIsNotKeptIsAUsageError) {
+  FakeModelHost model(kParams, kUnits);
+  auto strategy = booster("minimal_c").boost(model).value();
+  const auto written = strategy->write_trace("/tmp/t.json");
+  ASSERT_FALSE(written.ok());
+  EXPECT_EQ(written.error().kind, ErrorKind::usage);
+  EXPECT_EQ(written.error().message, "plugin minimal_c keeps no trace; leave --trace out or take another plugin");
+}
+
+}  // namespace
+}  // namespace castor

@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A default outside its own range. */
+#include "stub.h"
+
+static const castor_option OPTIONS[] = {{"depth", CASTOR_OPTION_INT, "9", 0, 8, NULL, "how deep"}};
+
+STUB("stub_bad_default", .n_options = 1, .options = OPTIONS)

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* create fails and does not say why. */
+#include "stub.h"
+
+static castor_status create(const castor_host_v1 *host, const castor_option_value *values, size_t n_values,
+                            const castor_strategy_v1 **out) {
+  (void)host, (void)values, (void)n_values, (void)out;
+  return CASTOR_IO;
+}
+
+STUB("stub_create_silent", .create = create)
