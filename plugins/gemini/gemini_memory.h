@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include <castor/io/tensor_store.h>
+#include <castor/memory/budget.h>
+#include <castor/memory/device.h>
+#include <castor/memory/limited_resource.h>
+#include <castor/memory/pool_resource.h>
+#include <castor/offload/tensor_store_spill.h>
+#include <castor/plugins/abi.h>
+
+#include "gemini_options.h"
+
+namespace castor {
+
+/// The Error for a call that the host has failed. It has no message: the sentence that the host left with itself
+/// stands.
+inline Error failed_by_host(castor_status status) { return {static_cast<ErrorKind>(status), {}}; }
+
+/// Device memory from the allocator that the model's own tensors come from (castor_host_v1.device_alloc).
+class HostTableResource final : public MemoryResource {
+ public:
+  explicit HostTableResource(const castor_host_v1& host) : host_(host) {}
+  /// Errors: failed_by_host.
+  Result<void*> allocate(std::uint64_t n_bytes) override;
+  void deallocate(void* data, std::uint64_t n_bytes) noexcept override { host_.device_free(host_.self, data, n_bytes); }
+
+ private:
+  const castor_host_v1& host_;
+};
+
+/// The three tiers under their budgets: what the chunks are kept in.
+///
+/// On a GPU the device budget covers all that torch reserves, so `device_chunks`, the chunks' part of it, starts small
+/// and is set once the rest has been measured; freed slots go straight back to torch. Where the device is the host, the
+/// chunks are all there is, and freed blocks are kept for reuse.
+class GeminiMemory {
+ public:
+  static Result<std::unique_ptr<GeminiMemory>> make(const castor_host_v1& host, const GeminiOptions& options);
+
+  Device& device() { return *device_; }
+  bool on_gpu() const { return device_->kind() == DeviceKind::cuda; }
+  MemoryResource& device_slots() { return on_gpu() ? static_cast<MemoryResource&>(limited_device_) : pooled_device_; }
+  MemoryResource& host_buffers() { return pooled_host_; }
+  SpillStore* spill() { return spill_.get(); }
+  Budget& device_chunks() { return device_chunks_; }
+  Budget& host_budget() { return host_; }
+  const Budget& nvme_budget() const { return nvme_; }
+  const TensorStore* store() const { return store_.get(); }
+
+ private:
+  GeminiMemory(const castor_host_v1& host, const GeminiOptions& options, std::unique_ptr<Device> device);
+
+  const std::unique_ptr<Device> device_;
+  Budget device_chunks_, host_, nvme_;
+  HostTableResource torch_memory_;
+  LimitedResource limited_device_;
+  PoolResource pooled_device_;
+  LimitedResource limited_host_;
+  PoolResource pooled_host_;
+  std::unique_ptr<TensorStore> store_;
+  std::unique_ptr<TensorStoreSpill> spill_;
+};
+
+}  // namespace castor

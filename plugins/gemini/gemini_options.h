@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <castor/memory/result.h>
+#include <castor/offload/planner.h>
+#include <castor/plugins/abi.h>
+
+namespace castor {
+
+/// The plugin's options, read. See kGeminiSchema for their meaning and defaults.
+struct GeminiOptions {
+  std::uint64_t device_budget_bytes = Budget::kUnlimited;
+  std::uint64_t host_budget_bytes = Budget::kUnlimited;
+  std::uint64_t nvme_budget_bytes = Budget::kUnlimited;
+  std::vector<std::string> nvme_folders;
+  double nvme_offload_fraction = 0;
+  PlacementPolicy placement_policy = PlacementPolicy::automatic;
+  std::uint64_t chunk_bytes = 0;  ///< 0 = chosen from the device budget
+
+  /// Errors: usage.
+  static Result<GeminiOptions> read(const castor_option_value* values, std::size_t n_values);
+};
+
+extern const castor_option kGeminiSchema[];
+extern const std::uint32_t kGeminiSchemaSize;
+
+}  // namespace castor

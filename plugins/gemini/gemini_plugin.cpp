@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C border of the gemini plugin: every function calls its namesake in GeminiStrategy and turns errors and
+// exceptions into a status and a sentence.
+#include <castor/plugins/abi.h>
+
+#include <new>
+
+#include "gemini_strategy.h"
+
+namespace castor {
+namespace {
+
+/// What the opaque self of the strategy table points to.
+struct Instance {
+  castor_strategy_v1 table{};
+  const castor_host_v1* host = nullptr;
+  std::unique_ptr<GeminiStrategy> strategy;
+};
+
+castor_status report(const castor_host_v1& host, const Error& error) {
+  if (!error.message.empty()) host.set_error(host.self, error.message.c_str());  // else failed_by_host
+  return static_cast<castor_status>(error.kind);
+}
+
+/// Runs `body`, which returns a Result; nothing thrown gets past it.
+template <typename Body>
+castor_status guarded(const castor_host_v1& host, const Body& body) {
+  try {
+    const auto outcome = body();
+    return outcome.ok() ? CASTOR_OK : report(host, outcome.error());
+  } catch (const ErrorException& e) {
+    return report(host, e.error());
+  } catch (const ContractViolation& e) {
+    return report(host, {ErrorKind::plugin, std::string("gemini: ") + e.what()});
+  } catch (const std::bad_alloc&) {
+    return report(host, {ErrorKind::does_not_fit, "gemini: out of memory for its own bookkeeping"});
+  } catch (const std::exception& e) {
+    return report(host, {ErrorKind::failed, std::string("gemini: ") + e.what()});
+  } catch (...) {
+    return report(host, {ErrorKind::failed, "gemini: an exception that is no std::exception was thrown"});
+  }
+}
+
+template <typename Call>
+castor_status with(void* self, const Call& call) {
+  auto& instance = *static_cast<Instance*>(self);
+  return guarded(*instance.host, [&] { return call(*instance.strategy); });
+}
+
+castor_status attach(void* self) {
+  return with(self, [](GeminiStrategy& s) { return s.attach(); });
+}
+castor_status before_forward(void* self, std::uint32_t unit) {
+  return with(self, [unit](GeminiStrategy& s) { return s.before_forward(unit); });
+}
+castor_status after_forward(void* self, std::uint32_t unit) {
+  return with(self, [unit](GeminiStrategy& s) { return s.after_forward(unit); });
+}
+castor_status before_backward(void* self, std::uint32_t unit) {
+  return with(self, [unit](GeminiStrategy& s) { return s.before_backward(unit); });
+}
+castor_status after_backward(void* self, std::uint32_t unit) {
+  return with(self, [unit](GeminiStrategy& s) { return s.after_backward(unit); });
+}
+castor_status gradient(void* self, std::uint32_t param, DLManagedTensor* grad) {
+  return with(self, [param, grad](GeminiStrategy& s) { return s.gradient(param, grad); });
+}
+castor_status end_of_backward(void* self) {
+  return with(self, [](GeminiStrategy& s) { return s.end_of_backward(); });
+}
+castor_status step(void* self, const castor_step_args* args, castor_step_result* out) {
+  return with(self, [args, out](GeminiStrategy& s) -> Result<void> {
+    CASTOR_ASSIGN(*out, s.step(*args));
+    return {};
+  });
+}
+castor_status read_master(void* self, std::uint32_t param, float* out) {
+  return with(self, [param, out](GeminiStrategy& s) { return s.read_master(param, out); });
+}
+castor_status stats(void* self, castor_stats* out) {
+  return with(self, [out](GeminiStrategy& s) -> Result<void> {
+    CASTOR_ASSIGN(*out, s.stats());
+    return {};
+  });
+}
+castor_status write_trace(void* self, const char* path) {
+  return with(self, [path](GeminiStrategy& s) { return s.write_trace(path); });
+}
+void destroy(void* self) { delete static_cast<Instance*>(self); }
+
+castor_status create(const castor_host_v1* host, const castor_option_value* values, std::size_t n_values,
+                     const castor_strategy_v1** out) {
+  return guarded(*host, [&]() -> Result<void> {
+    CASTOR_ASSIGN(const GeminiOptions options, GeminiOptions::read(values, n_values));
+    auto instance = std::make_unique<Instance>();
+    instance->host = host;
+    CASTOR_ASSIGN(instance->strategy, GeminiStrategy::make(*host, options));
+    instance->table = {sizeof(castor_strategy_v1),
+                       instance.get(),
+                       attach,
+                       before_forward,
+                       after_forward,
+                       before_backward,
+                       after_backward,
+                       gradient,
+                       end_of_backward,
+                       step,
+                       read_master,
+                       stats,
+                       write_trace,
+                       destroy};
+    *out = &instance.release()->table;  // destroy takes it back
+    return {};
+  });
+}
+
+}  // namespace
+}  // namespace castor
+
+extern "C" const castor_plugin_info* castor_plugin_query_v1(void) {
+  static const castor_plugin_info info = {
+      CASTOR_PLUGIN_MAGIC,
+      sizeof(castor_plugin_info),
+      CASTOR_ABI_MAJOR,
+      CASTOR_ABI_MINOR,
+      castor::kGeminiSchemaSize,
+      CASTOR_CAP_CPU | CASTOR_CAP_CUDA,
+      "",
+      "gemini",
+      CASTOR_VERSION,
+      "parameters, gradients and optimizer states in chunks over device, host and NVMe",
+      castor::kGeminiSchema,
+      castor::create};
+  return &info;
+}

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gemini_strategy.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include <castor/memory/bytes.h>
+
+#include "trace_writer.h"
+
+namespace castor {
+namespace {
+
+/// A device holds several chunks at once; updating one takes eight times its 16-bit weights on the host, and several
+/// are on their way there.
+constexpr std::uint64_t kMinChunkBytes = 512 * kKiB;
+constexpr std::uint64_t kMaxChunkBytes = 32 * kMiB;
+
+/// Share of a GPU's budget left to the allocator's own rounding and fragmentation.
+constexpr std::uint64_t kSlackShare = 32;
+
+StepOptions step_options(const castor_step_args& args) {
+  StepOptions options;
+  options.adam = {args.lr, args.beta1, args.beta2, args.eps, args.weight_decay, args.optimizer == CASTOR_ADAMW};
+  options.max_norm = args.max_norm;
+  options.loss_scale = args.loss_scale;
+  return options;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<GeminiStrategy>> GeminiStrategy::make(const castor_host_v1& host, const GeminiOptions& options) {
+  CASTOR_ASSIGN(ModelShape model, ModelShape::read(host));
+  CASTOR_ASSIGN(auto memory, GeminiMemory::make(host, options));
+  std::unique_ptr<GeminiStrategy> strategy(new GeminiStrategy(host, options, std::move(memory), std::move(model)));
+  CASTOR_TRY(strategy->build());
+  return strategy;
+}
+
+GeminiStrategy::GeminiStrategy(const castor_host_v1& host, const GeminiOptions& options,
+                               std::unique_ptr<GeminiMemory> memory, ModelShape model)
+    : host_(host), options_(options), memory_(std::move(memory)), model_(std::move(model)) {}
+
+GeminiStrategy::~GeminiStrategy() {
+  if (!optimizer_) return;  // could not be built
+  (void)chunks_->drain();
+  for (std::uint32_t i = 0; i < layout_.chunks.size(); ++i) unbind(optimizer_->payload(i));
+}
+
+std::uint64_t GeminiStrategy::chunk_bytes() const {
+  if (options_.chunk_bytes > 0) return options_.chunk_bytes;
+  return std::clamp(std::min(options_.device_budget_bytes / 16, options_.host_budget_bytes / 64), kMinChunkBytes,
+                    kMaxChunkBytes);
+}
+
+/// Lays the parameters out in the order of their first use.
+void GeminiStrategy::lay_out() {
+  std::vector<TensorSpec> ordered;
+  place_of_.resize(model_.tensors.size());
+  for (const std::uint32_t param : model_.order) {
+    place_of_[param] = static_cast<std::uint32_t>(ordered.size());
+    ordered.push_back(model_.tensors[param]);
+  }
+  layout_ = plan_layout(ordered, {chunk_bytes()});
+  tensors_ = std::make_unique<TensorTable>(layout_);
+  params_.resize(model_.tensors.size());
+  units_.resize(model_.units.size());
+}
+
+/// Puts the rooms together.
+Result<void> GeminiStrategy::build() {
+  lay_out();
+  Device& device = memory_->device();
+  compute_ = device.wrap_compute_stream(host_.compute_stream(host_.self));
+  CASTOR_ASSIGN(up_, device.make_stream());
+  CASTOR_ASSIGN(down_, device.make_stream());
+  chunks_ = std::make_unique<ChunkManager>(ChunkManager::Places{memory_->device_slots(), memory_->host_buffers(),
+                                                                memory_->spill(), *compute_, *up_, *down_, timeline_});
+  mover_ = std::make_unique<StatefulTensorMgr>(*chunks_, memory_->device_chunks(), memory_->host_budget(), *compute_,
+                                               timeline_);
+  CASTOR_ASSIGN(optimizer_,
+                OffloadOptimizer::make({layout_, *chunks_, *mover_, *tensors_, device, *compute_, *down_, timeline_,
+                                        place_of_, [this] { return host_.interrupted(host_.self) != 0; }}));
+  chunks_->on_device_release([this](ChunkId id) { unbind(id); });
+
+  for (const auto& params : model_.units) {
+    std::set<std::uint32_t> used;
+    for (const std::uint32_t param : params) used.insert(layout_.tensors[place_of_[param]].chunk);
+    auto& needs = needs_.emplace_back();
+    for (const std::uint32_t chunk : used) needs.push_back({optimizer_->payload(chunk), Tier::device, Access::read});
+  }
+  return {};
+}
+
+PlacementRequest GeminiStrategy::placement_request() const {
+  PlacementRequest request;
+  for (const ChunkShape& shape : layout_.chunks) {
+    const std::uint64_t weight_bytes = shape.numel * size_bytes(shape.dtype);
+    request.chunks.push_back(
+        {weight_bytes, shape.trainable ? weight_bytes : 0, shape.trainable ? shape.numel * 12 : 0});
+  }
+  for (std::size_t unit = 0; unit < needs_.size(); ++unit) {
+    std::uint64_t n_bytes = 0;
+    for (const Need& need : needs_[unit]) n_bytes += chunks_->chunk(need.chunk).n_bytes;
+    if (n_bytes > request.largest_unit.payload_bytes) request.largest_unit = {model_.unit_names[unit], n_bytes};
+  }
+  request.device_budget_bytes = options_.device_budget_bytes;
+  request.host_budget_bytes = options_.host_budget_bytes;
+  request.nvme = memory_->spill() != nullptr;
+  request.nvme_fraction = options_.nvme_offload_fraction;
+  request.policy = options_.placement_policy;
+  return request;
+}
+
+Result<void> GeminiStrategy::attach() {
+  PlacementRequest request = placement_request();
+  if (memory_->on_gpu()) {
+    // Warm-up: nothing is known yet of activations, so nothing but the largest unit's parameters (and those of its
+    // successor) may stay.
+    request.policy = PlacementPolicy::cpu;
+    memory_->device_chunks().set_limit(
+        std::min(options_.device_budget_bytes, 2 * request.largest_unit.payload_bytes + kMaxChunkBytes));
+  }
+  CASTOR_ASSIGN(Plan plan, plan_placement(request));
+  CASTOR_TRY(optimizer_->adopt(std::move(plan)));
+  const auto init = [this](std::uint32_t tensor, float* values) -> Result<void> {
+    const castor_status status = host_.init_param(host_.self, model_.order[tensor], values);
+    return status == CASTOR_OK ? Result<void>() : failed_by_host(status);
+  };
+  CASTOR_TRY(optimizer_->initialise(init));
+  sample();
+  return {};
+}
+
+/// After the warm-up step on a GPU: gives the chunks what activations leave free, and places the states again.
+Result<void> GeminiStrategy::plan_again() {
+  PlacementRequest request = placement_request();
+  request.non_model_bytes = non_model_peak_bytes_;
+  if (options_.device_budget_bytes != Budget::kUnlimited) {
+    request.non_model_bytes += options_.device_budget_bytes / kSlackShare;
+    const std::uint64_t left_bytes =
+        options_.device_budget_bytes - std::min(options_.device_budget_bytes, request.non_model_bytes);
+    memory_->device_chunks().set_limit(std::max(left_bytes, request.largest_unit.payload_bytes));
+  } else {
+    memory_->device_chunks().set_limit(Budget::kUnlimited);
+  }
+  CASTOR_ASSIGN(Plan plan, plan_placement(request));
+  return optimizer_->adopt(std::move(plan));
+}
+
+Result<void> GeminiStrategy::enter(Moment moment) {
+  sample();
+  CASTOR_TRY(mover_->begin(moment, needs_.at(moment.id)));
+  if (auto bound = bind(moment.id); !bound.ok()) return mover_->end(needs_[moment.id]), bound;
+  for (const std::uint32_t param : model_.units[moment.id]) {
+    ++params_[param].n_open;
+    tensors_->set(place_of_[param], TensorState::compute);
+  }
+  units_[moment.id].opened_ns = timeline_.now_ns();
+  return {};
+}
+
+/// Ends one use of the unit. A parameter that another open use shares goes on computing.
+void GeminiStrategy::leave(std::uint32_t unit, TensorState state) {
+  timeline_.record({Lane::compute, unit, units_[unit].opened_ns, timeline_.now_ns(), 0});
+  for (const std::uint32_t param : model_.units[unit]) {
+    if (--params_[param].n_open > 0) continue;
+    tensors_->set(place_of_[param], state);
+    if (std::exchange(params_[param].landed, false)) tensors_->set(place_of_[param], TensorState::ready_for_reduce);
+  }
+  mover_->end(needs_[unit]);
+}
+
+/// Ends what is still open: units without after_backward, and those whose forward or backward ended in the middle.
+void GeminiStrategy::leave_all() {
+  for (std::uint32_t unit = 0; unit < units_.size(); ++unit) {
+    if (std::exchange(units_[unit].forward_open, false)) leave(unit, TensorState::hold);
+    for (; units_[unit].n_backward_open > 0; --units_[unit].n_backward_open) leave(unit, TensorState::hold_after_bwd);
+  }
+}
+
+/// Points the unit's parameters at their places in the device slots.
+Result<void> GeminiStrategy::bind(std::uint32_t unit) {
+  for (const std::uint32_t param : model_.units[unit]) {
+    if (params_[param].bound) continue;
+    const TensorPlace& place = layout_.tensors[place_of_[param]];
+    const ChunkShape& shape = layout_.chunks[place.chunk];
+    std::byte* slot = chunks_->chunk(optimizer_->payload(place.chunk)).at(Tier::device).buffer.data();
+    const castor_status status = host_.bind(host_.self, param, slot + place.offset * size_bytes(shape.dtype));
+    if (status != CASTOR_OK) return failed_by_host(status);
+    params_[param].bound = true;
+  }
+  return {};
+}
+
+void GeminiStrategy::unbind(ChunkId id) {
+  for (std::uint32_t i = 0; i < layout_.chunks.size(); ++i) {
+    if (optimizer_->payload(i) != id) continue;
+    for (const std::uint32_t tensor : layout_.chunks[i].tensors) {
+      const std::uint32_t param = model_.order[tensor];
+      if (!params_[param].bound) continue;
+      (void)host_.unbind(
+          host_.self, param,
+          "it is not on the device now: its chunk was released, and nobody outside its unit may touch it");
+      params_[param].bound = false;
+    }
+  }
+}
+
+Result<void> GeminiStrategy::before_forward(std::uint32_t unit) {
+  CASTOR_TRY(after_forward(unit));  // where its last forward ended in the middle
+  CASTOR_TRY(enter({MomentKind::forward, unit}));
+  units_[unit].forward_open = true;
+  return {};
+}
+
+Result<void> GeminiStrategy::after_forward(std::uint32_t unit) {
+  if (std::exchange(units_.at(unit).forward_open, false)) leave(unit, TensorState::hold);
+  return {};
+}
+
+Result<void> GeminiStrategy::before_backward(std::uint32_t unit) {
+  CASTOR_TRY(enter({MomentKind::backward, unit}));
+  ++units_[unit].n_backward_open;
+  return {};
+}
+
+Result<void> GeminiStrategy::after_backward(std::uint32_t unit) {
+  if (units_.at(unit).n_backward_open == 0) return {};
+  --units_[unit].n_backward_open;
+  leave(unit, TensorState::hold_after_bwd);
+  return {};
+}
+
+Result<void> GeminiStrategy::gradient(std::uint32_t param, DLManagedTensor* grad) {
+  const auto give_back = [grad] {
+    if (grad->deleter != nullptr) grad->deleter(grad);
+  };
+  if (param >= place_of_.size()) {
+    give_back();
+    return Error{ErrorKind::plugin, "gemini: a gradient came for parameter " + std::to_string(param) +
+                                        ", the model has " + std::to_string(place_of_.size())};
+  }
+  const void* data = static_cast<const std::byte*>(grad->dl_tensor.data) + grad->dl_tensor.byte_offset;
+  const std::uint32_t tensor = place_of_[param];
+  CASTOR_TRY(optimizer_->gradients().add(tensor, {data, give_back}));
+  if (params_[param].n_open > 0)
+    params_[param].landed = true;
+  else
+    tensors_->set(tensor, TensorState::ready_for_reduce);
+  return {};
+}
+
+Result<void> GeminiStrategy::end_of_backward() {
+  leave_all();
+  sample();
+  return {};
+}
+
+Result<castor_step_result> GeminiStrategy::step(const castor_step_args& args) {
+  const std::uint64_t start_ns = timeline_.now_ns();
+  leave_all();
+  CASTOR_ASSIGN(const StepScale scale, optimizer_->step(step_options(args)));
+  sample();
+  if (++n_steps_ == 1 && memory_->on_gpu()) CASTOR_TRY(plan_again());
+  update_seconds_ += static_cast<double>(timeline_.now_ns() - start_ns) * 1e-9;
+  castor_step_result result{};
+  result.struct_size = sizeof result;
+  result.skipped = scale.skip ? 1 : 0;
+  result.grad_norm = args.max_norm > 0 || args.loss_scale != 1 ? scale.grad_norm : -1;
+  return result;
+}
+
+Result<void> GeminiStrategy::read_master(std::uint32_t param, float* out) {
+  return optimizer_->read_master(place_of_.at(param), out);
+}
+
+/// Reads the counters before anything moves: what the period just ended held beside the chunks, and what the tiers hold
+/// now.
+void GeminiStrategy::sample() {
+  device_bytes_ = memory_->device_chunks().used_bytes();
+  if (memory_->on_gpu()) {
+    castor_device_memory now{};
+    if (host_.device_memory(host_.self, &now) == CASTOR_OK) {
+      non_model_peak_bytes_ =
+          std::max(non_model_peak_bytes_, now.allocated_peak - std::min(now.allocated_peak, device_bytes_));
+      reserved_peak_bytes_ = std::max(reserved_peak_bytes_, now.reserved_peak);
+      device_bytes_ = now.reserved;
+      host_.reset_device_peak(host_.self);
+    }
+  }
+  timeline_.sample({device_bytes_, memory_->host_budget().used_bytes(), memory_->nvme_budget().used_bytes()});
+}
+
+Result<castor_stats> GeminiStrategy::stats() {
+  sample();
+  castor_stats stats{};
+  stats.struct_size = sizeof stats;
+  const Budget& device = memory_->device_chunks();
+  const Budget* budgets[] = {&device, &memory_->host_budget(), &memory_->nvme_budget()};
+  for (std::size_t tier = 0; tier < kNTiers; ++tier) {
+    stats.used_bytes[tier] = budgets[tier]->used_bytes();
+    stats.peak_bytes[tier] = budgets[tier]->peak_bytes();
+    stats.budget_bytes[tier] = budgets[tier]->limit_bytes();
+  }
+  stats.budget_bytes[index(Tier::device)] = options_.device_budget_bytes;
+  if (memory_->on_gpu()) {
+    stats.used_bytes[index(Tier::device)] = device_bytes_;
+    stats.peak_bytes[index(Tier::device)] = reserved_peak_bytes_;
+  }
+  const LinkBytes& moved = chunks_->moved();
+  stats.h2d_bytes = moved.h2d;
+  stats.d2h_bytes = moved.d2h;
+  stats.nvme_read_bytes = moved.nvme_read;
+  stats.nvme_write_bytes = moved.nvme_write;
+  stats.wait_seconds = mover_->wait_seconds();
+  stats.update_seconds = update_seconds_;
+  return stats;
+}
+
+Result<void> GeminiStrategy::write_trace(const std::filesystem::path& path) {
+  return castor::write_trace(
+      path, {model_, layout_, *chunks_, *optimizer_, needs_, timeline_, options_, *mover_, update_seconds_});
+}
+
+}  // namespace castor

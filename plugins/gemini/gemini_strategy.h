@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <castor/chunk/tensor_table.h>
+#include <castor/offload/offload_optimizer.h>
+#include <castor/offload/stateful_tensor_mgr.h>
+#include <castor/plugins/strategy.h>
+
+#include "gemini_memory.h"
+
+namespace castor {
+
+/// The model as the host table describes it, read once.
+struct ModelShape {
+  std::vector<TensorSpec> tensors;  ///< by parameter
+  std::vector<std::string> unit_names;
+  std::vector<std::vector<std::uint32_t>> units;  ///< parameters of each unit
+  std::vector<std::uint32_t> order;               ///< parameters in the order of first use by the units
+
+  /// Errors: usage where a parameter belongs to no unit or has a dtype that chunks do not hold.
+  static Result<ModelShape> read(const castor_host_v1& host);
+};
+
+/// Gemini: parameters, gradients and optimizer states in chunks over three tiers.
+///
+/// Around each use of a unit its payload chunks are on the device and its parameters bound to them; in between, the
+/// mover keeps what the budgets allow. The first step is the warm-up: only the working set on the device, while the
+/// peak of non-model data is measured. Then the plan is made again with what is left.
+class GeminiStrategy final : public Strategy {
+ public:
+  static Result<std::unique_ptr<GeminiStrategy>> make(const castor_host_v1& host, const GeminiOptions& options);
+  ~GeminiStrategy() override;
+
+  /// Places and initialises every parameter.
+  Result<void> attach();
+
+  Result<void> before_forward(std::uint32_t unit) override;
+  Result<void> after_forward(std::uint32_t unit) override;
+  Result<void> before_backward(std::uint32_t unit) override;
+  Result<void> after_backward(std::uint32_t unit) override;
+  Result<void> gradient(std::uint32_t param, DLManagedTensor* grad) override;
+  Result<void> end_of_backward() override;
+  Result<castor_step_result> step(const castor_step_args& args) override;
+  Result<void> read_master(std::uint32_t param, float* out) override;
+  Result<castor_stats> stats() override;
+  Result<void> write_trace(const std::filesystem::path& path) override;
+
+ private:
+  GeminiStrategy(const castor_host_v1& host, const GeminiOptions& options, std::unique_ptr<GeminiMemory> memory,
+                 ModelShape model);
+  Result<void> build();
+  void lay_out();
+  std::uint64_t chunk_bytes() const;
+  PlacementRequest placement_request() const;
+  Result<void> plan_again();
+  Result<void> enter(Moment moment);
+  void leave(std::uint32_t unit, TensorState state);
+  void leave_all();
+  Result<void> bind(std::uint32_t unit);
+  void unbind(ChunkId payload);
+  void sample();
+
+  /// What goes on with a parameter now.
+  struct ParamUse {
+    bool bound = false;
+    bool landed = false;       ///< its gradient has come while a unit that uses it was still open
+    std::uint32_t n_open = 0;  ///< uses by units that have been entered and not left
+  };
+  /// What goes on with a unit now.
+  struct UnitUse {
+    bool forward_open = false;
+    std::uint32_t n_backward_open = 0;  ///< several where it was used several times and its input needs no gradient
+    std::uint64_t opened_ns = 0;
+  };
+
+  const castor_host_v1& host_;
+  const GeminiOptions options_;
+  const std::unique_ptr<GeminiMemory> memory_;
+  const ModelShape model_;
+  Timeline timeline_;
+  std::unique_ptr<Stream> compute_, up_, down_;
+
+  ChunkLayout layout_;
+  std::vector<std::uint32_t> place_of_;  ///< tensor number in the layout, by parameter
+  std::unique_ptr<TensorTable> tensors_;
+  std::unique_ptr<ChunkManager> chunks_;
+  std::unique_ptr<StatefulTensorMgr> mover_;
+  std::unique_ptr<OffloadOptimizer> optimizer_;
+  std::vector<std::vector<Need>> needs_;  ///< payload chunks on the device, by unit
+  std::vector<ParamUse> params_;          ///< by parameter
+  std::vector<UnitUse> units_;            ///< by unit
+
+  std::uint64_t n_steps_ = 0;
+  std::uint64_t non_model_peak_bytes_ = 0;
+  std::uint64_t device_bytes_ = 0;  ///< at the last sample; on a GPU all that torch has reserved
+  std::uint64_t reserved_peak_bytes_ = 0;
+  double update_seconds_ = 0;
+};
+
+}  // namespace castor

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace_writer.h"
+
+#include <cerrno>
+#include <fstream>
+#include <map>
+#include <system_error>
+
+#include <nlohmann/json.hpp>
+
+namespace castor {
+namespace {
+
+using Json = nlohmann::json;
+
+/// No limit is null.
+Json limit(std::uint64_t n_bytes) { return n_bytes == Budget::kUnlimited ? Json() : Json(n_bytes); }
+
+/// Which units use a payload chunk, by the chunk's number.
+std::map<ChunkId, std::vector<std::uint32_t>> users(const TraceSource& source) {
+  std::map<ChunkId, std::vector<std::uint32_t>> found;
+  for (std::uint32_t unit = 0; unit < source.needs.size(); ++unit)
+    for (const Need& need : source.needs[unit]) found[need.chunk].push_back(unit);
+  return found;
+}
+
+const char* dtype_of(const TraceSource& source, ChunkId id) {
+  for (std::uint32_t i = 0; i < source.layout.chunks.size(); ++i)
+    if (source.optimizer.payload(i) == id) return name(source.layout.chunks[i].dtype);
+  return source.chunks.chunk(id).kind == ChunkKind::state ? name(DType::f32) : nullptr;
+}
+
+Json chunks(const TraceSource& source) {
+  const auto used_by = users(source);
+  Json list = Json::array();
+  for (ChunkId id = 0; id < source.chunks.n_chunks(); ++id) {
+    const Chunk& chunk = source.chunks.chunk(id);
+    Json entry = {{"id", id}, {"kind", name(chunk.kind)}, {"bytes", chunk.n_bytes}, {"label", chunk.label}};
+    if (const char* dtype = dtype_of(source, id)) entry["dtype"] = dtype;
+    if (const auto found = used_by.find(id); found != used_by.end()) entry["units"] = found->second;
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+Json samples(const Timeline& timeline, std::uint64_t zero_ns) {
+  Json list = Json::array();
+  for (const SampleRecord& s : timeline.samples())
+    list.push_back({s.t_ns - zero_ns, s.used_bytes[0], s.used_bytes[1], s.used_bytes[2]});
+  return list;
+}
+
+Json spans(const Timeline& timeline, std::uint64_t zero_ns) {
+  Json list = Json::array();
+  for (const SpanRecord& s : timeline.spans()) {
+    const std::int64_t id = s.id == StatefulTensorMgr::kNoUnit ? -1 : static_cast<std::int64_t>(s.id);
+    list.push_back({name(s.lane), id, s.start_ns - zero_ns, s.end_ns - zero_ns, s.n_bytes});
+  }
+  return list;
+}
+
+std::uint64_t first_ns(const Timeline& timeline) {
+  std::uint64_t zero_ns = timeline.now_ns();
+  for (const SampleRecord& s : timeline.samples()) zero_ns = std::min(zero_ns, s.t_ns);
+  for (const SpanRecord& s : timeline.spans()) zero_ns = std::min(zero_ns, s.start_ns);
+  return zero_ns;
+}
+
+}  // namespace
+
+Result<void> write_trace(const std::filesystem::path& path, const TraceSource& source) {
+  const std::uint64_t zero_ns = first_ns(source.timeline);
+  const LinkBytes& moved = source.chunks.moved();
+  const Json trace = {
+      {"castor_trace", 1},
+      {"units", source.model.unit_names},
+      {"chunks", chunks(source)},
+      {"budget_bytes",
+       {{"device", limit(source.options.device_budget_bytes)},
+        {"host", limit(source.options.host_budget_bytes)},
+        {"nvme", limit(source.options.nvme_budget_bytes)}}},
+      {"samples", samples(source.timeline, zero_ns)},
+      {"spans", spans(source.timeline, zero_ns)},
+      {"totals",
+       {{"h2d_bytes", moved.h2d},
+        {"d2h_bytes", moved.d2h},
+        {"nvme_read_bytes", moved.nvme_read},
+        {"nvme_write_bytes", moved.nvme_write},
+        {"wait_seconds", source.mover.wait_seconds()},
+        {"update_seconds", source.update_seconds}}},
+  };
+  std::ofstream file(path);
+  file << trace << '\n';
+  file.close();
+  if (!file)
+    return Error{ErrorKind::io,
+                 "the trace could not be written to " + path.string() + ": " + std::generic_category().message(errno)};
+  return {};
+}
+
+}  // namespace castor

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gemini plugin against the plugin in plain C, which keeps everything resident and shares no line with it: same
+// weights at every use, same masters, same norms, to the last bit, whatever the budgets.
+#include "scripted_training.h"
+
+#include <castor/memory/bytes.h>
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <random>
+
+namespace castor {
+namespace {
+
+using test::ScriptedTraining;
+using test::TrainingRecord;
+
+constexpr std::uint32_t kSeeds = 40;
+
+/// A folder for the NVMe tier that goes with the test.
+class Folder {
+ public:
+  Folder() {
+    char name[] = "/tmp/castor-gemini-XXXXXX";
+    path_ = ::mkdtemp(name);
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  const std::string& path() const { return path_; }
+  bool empty() const { return std::filesystem::is_empty(path_); }
+
+ private:
+  std::string path_;
+};
+
+bool same_bits(const std::vector<std::vector<float>>& a, const std::vector<std::vector<float>>& b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (a[i].size() != b[i].size() || std::memcmp(a[i].data(), b[i].data(), a[i].size() * 4) != 0) return false;
+  return true;
+}
+
+void expect_same(const TrainingRecord& found, const TrainingRecord& reference) {
+  EXPECT_TRUE(same_bits(found.weights_seen, reference.weights_seen)) << "weights at some use";
+  EXPECT_TRUE(same_bits(found.masters, reference.masters)) << "masters at the end";
+  EXPECT_EQ(found.grad_norms, reference.grad_norms);
+  EXPECT_EQ(found.skipped, reference.skipped);
+}
+
+TrainingRecord reference(const ScriptedTraining& training) { return training.run(MINIMAL_C, {}).value(); }
+
+TEST(Gemini, WithoutLimitsEqualsTheResidentRun) {
+  for (std::uint32_t seed = 0; seed < kSeeds; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const ScriptedTraining training(seed);
+    expect_same(training.run(GEMINI, {}).value(), reference(training));
+  }
+}
+
+TEST(Gemini, WithStatesOnTheHostEqualsTheResidentRun) {
+  for (std::uint32_t seed = 0; seed < kSeeds; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const ScriptedTraining training(seed);
+    expect_same(training.run(GEMINI, {{"placement_policy", "cpu"}, {"chunk_bytes", "4096"}}).value(),
+                reference(training));
+  }
+}
+
+TEST(Gemini, WithStatesOnNvmeEqualsTheResidentRun) {
+  const Folder folder;
+  std::uint64_t read_bytes = 0;
+  for (std::uint32_t seed = 0; seed < kSeeds; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const ScriptedTraining training(seed);
+    const auto found =
+        training.run(GEMINI, {{"nvme", folder.path()}, {"nvme_offload_fraction", "1"}, {"chunk_bytes", "4096"}})
+            .value();
+    expect_same(found, reference(training));
+    EXPECT_GT(found.stats.nvme_write_bytes, 0u);
+    read_bytes += found.stats.nvme_read_bytes;
+  }
+  EXPECT_GT(read_bytes, 0u) << "a chunk needed again before its write is done need not be read, but most are";
+  EXPECT_TRUE(folder.empty());
+}
+
+TEST(Gemini, UnderRandomTightBudgetsEqualsTheResidentRunAndStaysUnderThem) {
+  const Folder folder;
+  std::uint32_t n_ran = 0;
+  for (std::uint32_t seed = 0; seed < 3 * kSeeds; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const ScriptedTraining training(seed);
+    std::mt19937 random(seed + 1000);
+    const std::uint64_t device = training.largest_unit_bytes() + random() % (training.payload_bytes() + 1);
+    const std::uint64_t host = 16 * 4096 + random() % (8 * training.payload_bytes());
+    const auto found = training.run(GEMINI, {{"nvme", folder.path()},
+                                             {"device_budget", std::to_string(device)},
+                                             {"host_budget", std::to_string(host)},
+                                             {"chunk_bytes", std::to_string(512 + random() % 8192)}});
+    if (!found.ok()) {
+      EXPECT_EQ(found.error().kind, ErrorKind::does_not_fit) << found.error().message;
+      continue;
+    }
+    ++n_ran;
+    expect_same(*found, reference(training));
+    EXPECT_LE(found->stats.peak_bytes[0], device);
+    EXPECT_LE(found->stats.peak_bytes[1], host);
+  }
+  EXPECT_GT(n_ran, kSeeds) << "most draws should fit";
+}
+
+TEST(Gemini, WithoutNvmeOrWithTooLittleOfItEqualsTheResidentRunOrSaysWhatDoesNotFit) {
+  const Folder folder;
+  std::uint32_t n_ran = 0;
+  for (std::uint32_t seed = 0; seed < 3 * kSeeds; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const ScriptedTraining training(seed);
+    std::mt19937 random(seed + 2000);
+    const std::uint64_t device = 2 * training.largest_unit_bytes() + random() % (4 * training.payload_bytes() + 1);
+    const std::uint64_t host = 8 * 4096 + random() % (12 * training.payload_bytes());
+    PluginOptions options = {{"device_budget", std::to_string(device)},
+                             {"host_budget", std::to_string(host)},
+                             {"chunk_bytes", std::to_string(512 + random() % 8192)}};
+    if (random() % 2)
+      options["nvme"] = folder.path(),
+      options["nvme_budget"] = std::to_string(random() % (8 * training.payload_bytes()));
+    const auto found = training.run(GEMINI, options);
+    if (!found.ok()) {
+      EXPECT_EQ(found.error().kind, ErrorKind::does_not_fit) << found.error().message;
+      continue;
+    }
+    ++n_ran;
+    expect_same(*found, reference(training));
+    EXPECT_LE(found->stats.peak_bytes[0], device);
+    EXPECT_LE(found->stats.peak_bytes[1], host);
+  }
+  EXPECT_GT(n_ran, kSeeds / 2) << "many draws should fit";
+  EXPECT_TRUE(folder.empty());
+}
+
+TEST(Gemini, RefusesADeviceBudgetBelowTheLargestUnitWithTheBudgetThatWouldDo) {
+  const ScriptedTraining training(7);
+  const auto refused = training.run(GEMINI, {{"device_budget", "512"}, {"chunk_bytes", "512"}});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::does_not_fit);
+  EXPECT_NE(refused.error().message.find("raise --device-budget to "), std::string::npos) << refused.error().message;
+}
+
+TEST(Gemini, RefusesAMissingNvmeFolder) {
+  const auto refused = ScriptedTraining(1).run(GEMINI, {{"nvme", "/nowhere/at/all"}});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::io);
+  EXPECT_NE(refused.error().message.find("/nowhere/at/all"), std::string::npos) << refused.error().message;
+}
+
+}  // namespace
+}  // namespace castor

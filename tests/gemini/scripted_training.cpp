@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scripted_training.h"
+
+#include <castor/memory/bytes.h>
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <random>
+
+namespace castor::test {
+namespace {
+
+/// A value that bf16 holds exactly.
+float exact_in_bf16(std::mt19937& random) {
+  const float value = std::normal_distribution<float>(0, 0.5f)(random);
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) & 0xffff0000u);
+}
+
+std::vector<float> values(std::mt19937& random, std::size_t n) {
+  std::vector<float> made(n);
+  for (float& value : made) value = exact_in_bf16(random);
+  return made;
+}
+
+castor_step_args random_args(std::mt19937& random) {
+  castor_step_args args{};
+  args.struct_size = sizeof args;
+  args.optimizer = random() % 2 ? CASTOR_ADAMW : CASTOR_ADAM;
+  args.lr = 1e-3 * (1 + random() % 10);
+  args.beta1 = 0.9;
+  args.beta2 = 0.99;
+  args.eps = 1e-8;
+  args.weight_decay = 0.01 * (random() % 3);
+  args.max_norm = random() % 3 == 0 ? 0 : 0.1 * (1 + random() % 100);
+  args.loss_scale = random() % 2 ? 1 : 1024;
+  return args;
+}
+
+std::uint64_t padded_bytes(const FakeParam& param) { return align_up(numel(param.shape), 256) * param.dtype.bits / 8; }
+
+}  // namespace
+
+ScriptedTraining::ScriptedTraining(std::uint32_t seed) {
+  std::mt19937 random(seed);
+  const std::uint32_t n_params = 2 + random() % 9;
+  for (std::uint32_t p = 0; p < n_params; ++p) {
+    const std::int64_t rows = 1 + random() % 40, columns = 1 + random() % 60;
+    params_.push_back(
+        {"p" + std::to_string(p), {rows, columns}, random() % 4 ? kBf16 : kFp32, values(random, rows * columns)});
+    if (p == 0 || random() % 2) units_.push_back({"unit" + std::to_string(units_.size()), {}});
+    units_.back().params.push_back(p);
+  }
+  std::shuffle(units_.begin(), units_.end(), random);  // first use in another order than registration
+  units_.push_back({"tied", {0}});
+
+  for (int s = 0; s < 6; ++s) {
+    Step step{{}, random_args(random)};
+    for (std::uint32_t m = 0; m < 1 + random() % 3; ++m) {
+      MicroBatch micro_batch;
+      for (const FakeUnit& unit : units_) {
+        auto& events = micro_batch.by_unit.emplace_back();
+        for (const std::uint32_t p : unit.params)
+          if (random() % 8) events.push_back({p, values(random, numel(params_[p].shape))});
+      }
+      step.micro_batches.push_back(std::move(micro_batch));
+    }
+    auto& first = step.micro_batches[0].by_unit[0];
+    const bool overflow = s == 3 && step.args.loss_scale != 1 && !first.empty();
+    if (overflow) first[0].values[0] = std::numeric_limits<float>::infinity();
+    steps_.push_back(std::move(step));
+  }
+}
+
+std::uint64_t ScriptedTraining::payload_bytes() const {
+  std::uint64_t n_bytes = 0;
+  for (const FakeParam& param : params_) n_bytes += padded_bytes(param);
+  return n_bytes;
+}
+
+std::uint64_t ScriptedTraining::largest_unit_bytes() const {
+  std::uint64_t largest = 0;
+  for (const FakeUnit& unit : units_) {
+    std::uint64_t n_bytes = 0;
+    for (const std::uint32_t p : unit.params) n_bytes += padded_bytes(params_[p]);
+    largest = std::max(largest, n_bytes);
+  }
+  return largest;
+}
+
+Result<void> ScriptedTraining::forward(Strategy& strategy, const FakeModelHost& model, TrainingRecord& record) const {
+  for (std::uint32_t unit = 0; unit < units_.size(); ++unit) {
+    CASTOR_TRY(strategy.before_forward(unit));
+    for (const std::uint32_t p : units_[unit].params) record.weights_seen.push_back(model.weights(p));
+    CASTOR_TRY(strategy.after_forward(unit));
+  }
+  return {};
+}
+
+/// The first unit's input needs no gradient, so it has no after_backward; gradients of the others come before or after
+/// it.
+Result<void> ScriptedTraining::backward(Strategy& strategy, FakeModelHost& model, const MicroBatch& micro_batch) const {
+  for (std::uint32_t unit = static_cast<std::uint32_t>(units_.size()); unit-- > 0;) {
+    CASTOR_TRY(strategy.before_backward(unit));
+    const bool late = unit % 3 == 1;
+    if (late) CASTOR_TRY(strategy.after_backward(unit));
+    for (const GradientEvent& event : micro_batch.by_unit[unit])
+      CASTOR_TRY(strategy.gradient(event.param, model.make_gradient(event.param, event.values)));
+    if (!late && unit != 0) CASTOR_TRY(strategy.after_backward(unit));
+  }
+  return strategy.end_of_backward();
+}
+
+Result<TrainingRecord> ScriptedTraining::run(const std::string& path, const PluginOptions& options) const {
+  FakeModelHost model(params_, units_);
+  CASTOR_ASSIGN(const Plugin plugin, PluginLoader("", {}).load(path));
+  CASTOR_ASSIGN(const Booster booster, Booster::make(plugin, options));
+  CASTOR_ASSIGN(const auto strategy, booster.boost(model));
+  TrainingRecord record;
+  for (const Step& step : steps_) {
+    for (const MicroBatch& micro_batch : step.micro_batches) {
+      CASTOR_TRY(forward(*strategy, model, record));
+      CASTOR_TRY(backward(*strategy, model, micro_batch));
+    }
+    CASTOR_ASSIGN(const castor_step_result result, strategy->step(step.args));
+    record.grad_norms.push_back(result.grad_norm);
+    record.skipped.push_back(result.skipped != 0);
+  }
+  for (std::uint32_t p = 0; p < params_.size(); ++p) {
+    record.masters.emplace_back(numel(params_[p].shape));
+    CASTOR_TRY(strategy->read_master(p, record.masters.back().data()));
+  }
+  CASTOR_ASSIGN(record.stats, strategy->stats());
+  if (model.n_live_gradients() != 0) return Error{ErrorKind::failed, "gradients were not given back"};
+  return record;
+}
+
+}  // namespace castor::test

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// A training without a model: random parameters, units and gradients from a seed, driven through any plugin, so that
+// two plugins (or one under two budgets) can be compared bit by bit.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <castor/plugins/booster.h>
+
+#include "fake_model_host.h"
+
+namespace castor::test {
+
+/// What a run leaves behind: everything another run must repeat.
+struct TrainingRecord {
+  std::vector<std::vector<float>> weights_seen;  ///< by each use of each unit, in order
+  std::vector<std::vector<float>> masters;       ///< by parameter, at the end
+  std::vector<double> grad_norms;
+  std::vector<bool> skipped;
+  castor_stats stats{};
+};
+
+class ScriptedTraining {
+ public:
+  explicit ScriptedTraining(std::uint32_t seed);
+
+  /// Trains with the plugin at `path`. Errors: those of the plugin.
+  Result<TrainingRecord> run(const std::string& path, const PluginOptions& options) const;
+
+  std::uint64_t largest_unit_bytes() const;  ///< weights, each tensor padded to 512 B
+  std::uint64_t payload_bytes() const;
+
+ private:
+  struct GradientEvent {
+    std::uint32_t param;
+    std::vector<float> values;
+  };
+  struct MicroBatch {
+    std::vector<std::vector<GradientEvent>> by_unit;
+  };
+  struct Step {
+    std::vector<MicroBatch> micro_batches;
+    castor_step_args args;
+  };
+
+  Result<void> forward(Strategy& strategy, const FakeModelHost& model, TrainingRecord& record) const;
+  Result<void> backward(Strategy& strategy, FakeModelHost& model, const MicroBatch& micro_batch) const;
+
+  std::vector<FakeParam> params_;
+  std::vector<FakeUnit> units_;
+  std::vector<Step> steps_;
+};
+
+}  // namespace castor::test
