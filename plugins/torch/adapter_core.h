@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <castor/plugins/torch/torch_adapter.h>
+#include "host_table.h"
+#include "unit_hooks.h"
+
+namespace castor {
+
+/// The adapter's state: the table that strategies read the model through, and the hooks that units call.
+class AdapterCore final : public UnitHooks {
+ public:
+  /// How a strategy follows the model: told of each unit and handed each gradient, or of the end of backward only.
+  enum class Hooking { units, none };
+
+  AdapterCore(std::shared_ptr<torch::nn::Module> model, ModelMap map, c10::Device device, std::uint64_t seed,
+              std::function<bool()> interrupted)
+      : model_(std::move(model)), host_(std::move(map), device, seed, std::move(interrupted)) {}
+  ~AdapterCore();
+
+  HostTable& host() { return host_; }
+  void connect(Strategy* strategy, Hooking hooking);
+  void disconnect(const Strategy* strategy);
+  bool is_resident(const Strategy* strategy) const { return strategy == strategy_ && hooking_ == Hooking::none; }
+  Result<void> backward(const at::Tensor& loss, double loss_scale);
+
+  void before_forward(std::uint32_t unit) override;
+  void after_forward(std::uint32_t unit) override;
+  void before_backward(std::uint32_t unit) override;
+  void after_backward(std::uint32_t unit) override;
+
+ private:
+  void hook();
+  void unhook();
+  void stop_if_interrupted() const;
+
+  const std::shared_ptr<torch::nn::Module>
+      model_;  // owners: the caller, and we as long as the table names its parameters
+  HostTable host_;
+  Strategy* strategy_ = nullptr;
+  Hooking hooking_ = Hooking::none;
+};
+
+}  // namespace castor

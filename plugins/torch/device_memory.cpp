@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device_memory.h"
+
+#include <castor/plugins/torch/errors.h>
+
+#include <ATen/DeviceAccelerator.h>
+#include <c10/core/Allocator.h>
+
+namespace castor {
+namespace {
+
+/// The accelerator's allocator once it has been initialised, else null.
+at::DeviceAllocator* accelerator_allocator() {
+  const auto type = at::accelerator::getAccelerator(false);
+  if (!type || at::accelerator::deviceCount() == 0) return nullptr;
+  at::DeviceAllocator* allocator = at::getDeviceAllocator(*type);
+  return allocator->initialized() ? allocator : nullptr;
+}
+
+constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+
+std::uint64_t count(std::int64_t bytes) { return static_cast<std::uint64_t>(bytes); }
+
+}  // namespace
+
+Result<void*> device_alloc(c10::Device device, std::uint64_t n_bytes) {
+  return guard([&] { return c10::GetAllocator(device.type())->raw_allocate(n_bytes); });
+}
+
+void device_free(c10::Device device, void* data) { c10::GetAllocator(device.type())->raw_deallocate(data); }
+
+castor_device_memory device_memory() {
+  at::DeviceAllocator* allocator = accelerator_allocator();
+  if (allocator == nullptr) return {};
+  const c10::DeviceIndex device = at::accelerator::getDeviceIndex();
+  const auto stats = allocator->getDeviceStats(device);
+  return {count(stats.allocated_bytes[kAll].current), count(stats.allocated_bytes[kAll].peak),
+          count(stats.reserved_bytes[kAll].current), count(stats.reserved_bytes[kAll].peak),
+          allocator->getMemoryInfo(device).second};
+}
+
+void reset_device_peak() {
+  if (at::DeviceAllocator* allocator = accelerator_allocator())
+    allocator->resetPeakStats(at::accelerator::getDeviceIndex());
+}
+
+void* compute_stream(c10::Device device) {
+  return device.is_cpu() ? nullptr : at::accelerator::getCurrentStream(device.index()).native_handle();
+}
+
+}  // namespace castor

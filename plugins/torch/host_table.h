@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "model_map.h"
+
+#include <functional>
+#include <string>
+
+namespace castor {
+
+/// The functions of castor_host_v1 over a mapped model. Stays where it was made: the table points back at it.
+class HostTable {
+ public:
+  HostTable(ModelMap map, c10::Device device, std::uint64_t seed, std::function<bool()> interrupted);
+  HostTable(const HostTable&) = delete;
+  HostTable& operator=(const HostTable&) = delete;
+
+  const castor_host_v1& table() const { return table_; }
+  const ModelMap& map() const { return map_; }
+  c10::Device device() const { return device_; }
+  std::string take_error() { return std::exchange(error_, {}); }
+  bool interrupted() const { return interrupted_ && interrupted_(); }
+
+ private:
+  struct Calls;  // the C functions
+
+  ModelMap map_;
+  const c10::Device device_;
+  const std::uint64_t seed_;
+  const std::function<bool()> interrupted_;
+  std::string error_;
+  castor_host_v1 table_;
+};
+
+}  // namespace castor

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <castor/memory/result.h>
+
+#include <cstdint>
+#include <string>
+
+namespace castor {
+
+/// What this build's LibTorch is, for plugins that link it: its version and C++ ABI, `torch-2.13.0+cxx11`.
+std::string torch_build_tag();
+
+/// True where touching a parameter that is not bound throws the reason (LibTorch 2.13). Otherwise its memory is a
+/// null pointer: an error in matrix products, a fault in pointwise operators.
+bool explains_released_access();
+
+/// True where this LibTorch has the CUDA backend and the machine a GPU.
+bool torch_has_cuda();
+
+/// Makes LibTorch choose operators that repeat their bits, at some cost (measured 11 % on a GPU). Call it before the
+/// first operator on the device: cuBLAS reads its workspace from the environment (CUBLAS_WORKSPACE_CONFIG, set here
+/// unless the user has) once.
+void set_determinism(bool on);
+
+/// Threads of LibTorch's operators on the host; 0 leaves LibTorch's choice. CPU results depend on it (the weight
+/// gradient of a layer norm does).
+void set_threads(int n);
+
+/// Tells LibTorch's CUDA allocator to take at most `budget_bytes` of the device's `total_bytes`, in segments that
+/// grow, so that room freed anywhere can be used for anything. Call it before the device is used. A budget of
+/// `total_bytes` or more sets no limit.
+/// Errors: failed, where this LibTorch has no such allocator.
+Result<void> configure_device_allocator(std::uint64_t budget_bytes, std::uint64_t total_bytes);
+
+}  // namespace castor

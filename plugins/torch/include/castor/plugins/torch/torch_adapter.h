@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/dlpack.h>  // before abi.h, so that its include guard decides for both
+
+#include <castor/plugins/booster.h>
+#include <castor/plugins/strategy.h>
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace torch::nn {
+class Module;
+}
+
+namespace castor {
+
+class AdapterCore;
+
+/// A LibTorch model as a ModelHost: its units and parameters under numbers, one storage per parameter for life, hooks
+/// around each unit, gradients handed over as they land.
+///
+/// Order of destruction: the strategy, then the adapter; graphs that were built while a strategy was connected must
+/// not be differentiated afterwards.
+/// Threads: the training thread, and autograd's thread while the training thread waits in backward().
+class TorchAdapter final : public ModelHost {
+ public:
+  /// `seed` decides the initial values; `interrupted` is asked at every unit and may be empty. The model's parameters
+  /// must all be declared by units and be on `device`.
+  /// Errors: usage; failed where `device` cannot be initialised.
+  static Result<std::unique_ptr<TorchAdapter>> make(std::shared_ptr<torch::nn::Module> model, c10::Device device,
+                                                    std::uint64_t seed, std::function<bool()> interrupted);
+  ~TorchAdapter() override;
+
+  const castor_host_v1& table() const override;
+  std::string take_error() override;
+
+  /// From now on the units call `strategy`, which must outlive the adapter's use; null unhooks. A failing hook ends
+  /// the forward or backward pass that it came from: forward throws ErrorException (see guard() in errors.h),
+  /// backward() returns the Error. The strategy of make_resident_strategy connects itself, without hooks; handing it
+  /// in here changes nothing.
+  void connect(Strategy* strategy);
+
+  /// Runs backward from `loss` (times `loss_scale`) and tells the strategy that the micro-batch is over. Errors: what
+  /// a hook failed with, does_not_fit where an allocator ran out, interrupted.
+  Result<void> backward(const at::Tensor& loss, double loss_scale = 1);
+
+  std::uint32_t n_params() const;
+
+ private:
+  friend Result<std::unique_ptr<Strategy>> make_resident_strategy(std::shared_ptr<torch::nn::Module> model,
+                                                                  TorchAdapter& adapter);
+
+  explicit TorchAdapter(std::unique_ptr<AdapterCore> core);
+  std::unique_ptr<AdapterCore> core_;
+};
+
+/// The run that every placement is compared with: all parameters, gradients and optimizer states resident on the
+/// device, no chunks, no hooks, no storage swap. It shares only Adam's arithmetic, the norm and the casts with the
+/// others. Parameters are materialised and initialised here. With clipping or a loss scale a step whose gradients hold
+/// inf or nan is skipped. `model` is the adapter's. The strategy must not outlive the adapter.
+/// Errors: does_not_fit.
+Result<std::unique_ptr<Strategy>> make_resident_strategy(std::shared_ptr<torch::nn::Module> model,
+                                                         TorchAdapter& adapter);
+
+}  // namespace castor

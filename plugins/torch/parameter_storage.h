@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/StorageImpl.h>
+
+#include <string>
+
+namespace castor {
+
+/// One storage object per parameter for life: autograd keeps views of weights (a linear layer saves weight.t()), and
+/// they follow when the storage's data pointer moves, not when the parameter gets another storage. Neither call
+/// changes the tensor's version.
+
+/// A tensor whose storage has the size of `sizes` but no memory. Needs no initialised device.
+at::Tensor make_unplaced(at::IntArrayRef sizes, const at::TensorOptions& options);
+
+c10::StorageImpl& storage_of(const at::Tensor& tensor);
+
+/// Points the storage at `data`, which the caller owns and keeps until release_storage.
+void bind_storage(c10::StorageImpl& storage, void* data);
+
+/// Takes the memory away; who touches it reads `why`, where explains_released_access() (runtime.h).
+void release_storage(c10::StorageImpl& storage, const std::string& why);
+
+/// The backend, chosen by Meson (storage_message/ or no_storage_message/).
+void set_access_message(c10::StorageImpl& storage, const std::string& why);
+void clear_access_message(c10::StorageImpl& storage);
+
+}  // namespace castor

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "resident_strategy.h"
+
+#include <castor/memory/bytes.h>
+#include <castor/memory/tier.h>
+#include <castor/plugins/torch/errors.h>
+#include "device_memory.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+
+namespace castor {
+namespace {
+
+DType dtype_of(const at::Tensor& tensor) {
+  switch (tensor.scalar_type()) {
+    case at::kBFloat16: return DType::bf16;
+    case at::kHalf: return DType::f16;
+    default: return DType::f32;
+  }
+}
+
+AdamOptions options_of(const castor_step_args& args) {
+  return {args.lr, args.beta1, args.beta2, args.eps, args.weight_decay, args.optimizer == CASTOR_ADAMW};
+}
+
+/// The first address in `memory` where a tensor may start.
+void* aligned_start(const at::Tensor& memory) {
+  const auto address = reinterpret_cast<std::uint64_t>(memory.data_ptr());
+  return reinterpret_cast<void*>(align_up(address, kTensorAlignBytes));
+}
+
+std::uint64_t bytes_of(const at::Tensor& tensor) { return tensor.defined() ? tensor.nbytes() : 0; }
+
+/// Without clipping and loss scale nobody needs the norm, and nothing is skipped: so do the placements this run is
+/// compared with.
+bool asks_for_norm(const castor_step_args& args) { return args.max_norm > 0 || args.loss_scale != 1; }
+
+Result<std::unique_ptr<Device>> open_device(c10::Device device) {
+  if (device.is_cpu()) return make_cpu_device();
+  return make_cuda_device(device.index());
+}
+
+/// A 16-bit sum would lose what fp32 keeps, so the second gradient of a step makes the sum an fp32 one.
+at::Tensor accumulate(const at::Tensor& sum, const at::Tensor& grad) {
+  if (!sum.defined()) return grad;
+  return sum.to(at::kFloat).add_(grad.to(at::kFloat));
+}
+
+}  // namespace
+
+ResidentStrategy::ResidentStrategy(AdapterCore& adapter, std::unique_ptr<Device> device,
+                                   std::unique_ptr<AdamKernel> adam, std::unique_ptr<GradNormKernel> norm)
+    : adapter_(adapter),
+      device_(std::move(device)),
+      stream_(device_->wrap_compute_stream(compute_stream(adapter.host().device()))),
+      adam_(std::move(adam)),
+      norm_(std::move(norm)),
+      params_(adapter.host().map().params.size()) {
+  adapter_.connect(this, AdapterCore::Hooking::none);
+}
+
+ResidentStrategy::~ResidentStrategy() {
+  adapter_.disconnect(this);
+  const castor_host_v1& host = adapter_.host().table();
+  for (std::uint32_t id = 0; id < params_.size(); ++id) host.unbind(host.self, id, "the resident strategy has ended");
+}
+
+Result<void> ResidentStrategy::place() {
+  CASTOR_ASSIGN(sums_, Buffer::allocate(device_->host_memory(), params_.size() * sizeof(double)));
+  return guard([&] {
+    for (std::uint32_t id = 0; id < params_.size(); ++id) place_param(id);
+    peak_bytes_ = held_bytes();
+  });
+}
+
+void ResidentStrategy::place_param(std::uint32_t id) {
+  ResidentParam& param = params_[id];
+  param.tensor = adapter_.host().map().params[id].tensor;
+  const auto room = static_cast<std::int64_t>(param.tensor.nbytes() + kTensorAlignBytes);
+  param.memory = at::empty({room}, at::TensorOptions(at::kByte).device(param.tensor.device()));
+  const castor_host_v1& host = adapter_.host().table();
+  require(host.bind(host.self, id, aligned_start(param.memory)));
+  initialise(param, id);
+}
+
+/// The table's status as an exception, for guard() in place().
+void ResidentStrategy::require(castor_status status) {
+  if (status != CASTOR_OK) throw ErrorException({static_cast<ErrorKind>(status), adapter_.host().take_error()});
+}
+
+void ResidentStrategy::initialise(ResidentParam& param, std::uint32_t id) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor values = at::empty({param.tensor.numel()}, at::kFloat);
+  const castor_host_v1& host = adapter_.host().table();
+  require(host.init_param(host.self, id, values.mutable_data_ptr<float>()));
+  const at::Tensor weights = at::empty(param.tensor.sizes(), param.tensor.scalar_type());
+  round_weights(values.const_data_ptr<float>(), dtype_of(weights), weights.mutable_data_ptr(),
+                static_cast<std::uint64_t>(values.numel()));
+  param.tensor.detach().copy_(weights);
+  param.master = values.to(param.tensor.device());
+  if (!param.tensor.requires_grad()) return;
+  param.exp_avg = at::zeros_like(param.master);
+  param.exp_avg_sq = at::zeros_like(param.master);
+}
+
+Result<void> ResidentStrategy::gradient(std::uint32_t, DLManagedTensor* grad) {
+  grad->deleter(grad);
+  return Error{ErrorKind::failed, "the resident run reads gradients from its parameters; none is handed to it"};
+}
+
+Result<void> ResidentStrategy::end_of_backward() {
+  return guard([&] {
+    for (ResidentParam& param : params_) {
+      const at::Tensor grad = std::exchange(param.tensor.mutable_grad(), at::Tensor());
+      if (grad.defined()) param.grad = accumulate(param.grad, grad.contiguous());
+    }
+    peak_bytes_ = std::max(peak_bytes_, held_bytes());
+  });
+}
+
+Result<StepScale> ResidentStrategy::scale_of_step(const castor_step_args& args) {
+  if (!asks_for_norm(args)) return StepScale();
+  auto* sums = reinterpret_cast<double*>(sums_.data());
+  std::size_t n = 0;
+  for (const ResidentParam& param : params_) {
+    if (!param.grad.defined()) continue;
+    CASTOR_TRY(norm_->sum_of_squares(*stream_, param.grad.const_data_ptr(), dtype_of(param.grad),
+                                     static_cast<std::uint64_t>(param.grad.numel()), &sums[n++]));
+  }
+  CASTOR_TRY(stream_->synchronize());
+  return combine_norms(sums, n, args.max_norm, args.loss_scale);
+}
+
+Result<void> ResidentStrategy::update(ResidentParam& param, const AdamOptions& options, double grad_scale) {
+  AdamArrays arrays;
+  arrays.master = param.master.mutable_data_ptr<float>();
+  arrays.exp_avg = param.exp_avg.mutable_data_ptr<float>();
+  arrays.exp_avg_sq = param.exp_avg_sq.mutable_data_ptr<float>();
+  arrays.grad = param.grad.const_data_ptr();
+  arrays.weight = param.tensor.mutable_data_ptr();
+  arrays.grad_dtype = dtype_of(param.grad);
+  arrays.weight_dtype = dtype_of(param.tensor);
+  arrays.n = static_cast<std::uint64_t>(param.master.numel());
+  return adam_->update(*stream_, adam_coefficients(options, ++param.n_updates, grad_scale), arrays);
+}
+
+Result<castor_step_result> ResidentStrategy::step(const castor_step_args& args) {
+  const auto start = std::chrono::steady_clock::now();
+  CASTOR_ASSIGN(const StepScale scale, scale_of_step(args));
+  for (ResidentParam& param : params_) {
+    if (param.grad.defined() && !scale.skip) CASTOR_TRY(update(param, options_of(args), scale.grad_scale));
+    param.grad.reset();
+  }
+  update_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return castor_step_result{sizeof(castor_step_result), scale.skip ? 1 : 0, asks_for_norm(args) ? scale.grad_norm : -1};
+}
+
+Result<void> ResidentStrategy::read_master(std::uint32_t param, float* out) {
+  if (param >= params_.size())
+    return Error{ErrorKind::usage, "there is no parameter " + std::to_string(param) + "; the model has " +
+                                       std::to_string(params_.size())};
+  return guard([&] {
+    const at::Tensor& master = params_[param].master;
+    at::from_blob(out, {master.numel()}, at::kFloat).copy_(master);
+  });
+}
+
+std::uint64_t ResidentStrategy::held_bytes() const {
+  std::uint64_t held = 0;
+  for (const ResidentParam& param : params_)
+    for (const at::Tensor& tensor : {param.memory, param.master, param.exp_avg, param.exp_avg_sq, param.grad})
+      held += bytes_of(tensor);
+  return held;
+}
+
+Result<castor_stats> ResidentStrategy::stats() {
+  castor_stats stats = {};
+  stats.struct_size = sizeof stats;
+  std::fill_n(stats.budget_bytes, kNTiers, std::numeric_limits<std::uint64_t>::max());
+  const castor_device_memory memory = device_memory();
+  const bool on_device = !adapter_.host().device().is_cpu();
+  stats.used_bytes[index(Tier::device)] = on_device ? memory.reserved : held_bytes();
+  stats.peak_bytes[index(Tier::device)] = on_device ? memory.reserved_peak : peak_bytes_;
+  stats.update_seconds = update_seconds_;
+  return stats;
+}
+
+Result<void> ResidentStrategy::write_trace(const std::filesystem::path&) {
+  return Error{ErrorKind::usage,
+               "the resident run (--plugin none) moves nothing and keeps no trace; train with a plugin to write one"};
+}
+
+Result<std::unique_ptr<Strategy>> make_resident_strategy(std::shared_ptr<torch::nn::Module>, TorchAdapter& adapter) {
+  CASTOR_ASSIGN(auto device, open_device(adapter.core_->host().device()));
+  CASTOR_ASSIGN(auto adam, make_adam(*device));
+  CASTOR_ASSIGN(auto norm, make_grad_norm(*device));
+  auto strategy =
+      std::make_unique<ResidentStrategy>(*adapter.core_, std::move(device), std::move(adam), std::move(norm));
+  CASTOR_TRY(strategy->place());
+  return std::unique_ptr<Strategy>(std::move(strategy));
+}
+
+}  // namespace castor

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <castor/memory/buffer.h>
+#include <castor/memory/device.h>
+#include <castor/offload/adam.h>
+#include <castor/offload/grad_norm.h>
+#include <castor/plugins/strategy.h>
+#include "adapter_core.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <vector>
+
+namespace castor {
+
+/// What the resident run keeps of one parameter, all on the device.
+struct ResidentParam {
+  at::Tensor tensor;                       ///< the model's
+  at::Tensor memory;                       ///< bytes that the model's tensor is bound to
+  at::Tensor master, exp_avg, exp_avg_sq;  ///< fp32; the moments only where it is trained
+  /// Since the last step: of the parameter's dtype, or the fp32 sum of several; undefined where there was none.
+  at::Tensor grad;
+  std::uint64_t n_updates = 0;
+};
+
+/// See make_resident_strategy (torch_adapter.h).
+class ResidentStrategy final : public Strategy {
+ public:
+  ResidentStrategy(AdapterCore& adapter, std::unique_ptr<Device> device, std::unique_ptr<AdamKernel> adam,
+                   std::unique_ptr<GradNormKernel> norm);
+  ~ResidentStrategy() override;
+
+  /// Materialises and initialises every parameter. Errors: does_not_fit.
+  Result<void> place();
+
+  Result<void> before_forward(std::uint32_t) override { return {}; }
+  Result<void> after_forward(std::uint32_t) override { return {}; }
+  Result<void> before_backward(std::uint32_t) override { return {}; }
+  Result<void> after_backward(std::uint32_t) override { return {}; }
+  Result<void> gradient(std::uint32_t param, DLManagedTensor* grad) override;
+  Result<void> end_of_backward() override;
+  Result<castor_step_result> step(const castor_step_args& args) override;
+  Result<void> read_master(std::uint32_t param, float* out) override;
+  Result<castor_stats> stats() override;
+  Result<void> write_trace(const std::filesystem::path& path) override;
+
+ private:
+  void place_param(std::uint32_t id);
+  void require(castor_status status);
+  void initialise(ResidentParam& param, std::uint32_t id);
+  Result<StepScale> scale_of_step(const castor_step_args& args);
+  Result<void> update(ResidentParam& param, const AdamOptions& options, double grad_scale);
+  std::uint64_t held_bytes() const;
+
+  AdapterCore& adapter_;
+  const std::unique_ptr<Device> device_;
+  const std::unique_ptr<Stream> stream_;
+  const std::unique_ptr<AdamKernel> adam_;
+  const std::unique_ptr<GradNormKernel> norm_;
+  std::vector<ResidentParam> params_;
+  Buffer sums_;                   // a double per parameter, where the device writes its norms
+  std::uint64_t peak_bytes_ = 0;  // of what we hold
+  double update_seconds_ = 0;
+};
+
+}  // namespace castor

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/plugins/torch/torch_adapter.h>
+
+#include <castor/plugins/torch/errors.h>
+#include <castor/plugins/torch/unit.h>
+#include "adapter_core.h"
+#include "gradient_capture.h"
+
+#include <ATen/ATen.h>
+
+namespace castor {
+namespace {
+
+/// Autograd has no return channel: an Error travels through it as an exception.
+void throw_error(const Result<void>& result) {
+  if (!result.ok()) throw ErrorException(result.error());
+}
+
+Result<void> initialise(c10::Device device) {
+  return guard([&] {
+    if (!device.is_cpu()) at::globalContext().lazyInitDevice(device.type());
+  });
+}
+
+}  // namespace
+
+AdapterCore::~AdapterCore() { unhook(); }
+
+void AdapterCore::connect(Strategy* strategy, Hooking hooking) {
+  unhook();
+  strategy_ = strategy;
+  hooking_ = hooking;
+  if (strategy != nullptr && hooking == Hooking::units) hook();
+}
+
+void AdapterCore::disconnect(const Strategy* strategy) {
+  if (strategy_ == strategy) connect(nullptr, Hooking::none);
+}
+
+void AdapterCore::hook() {
+  const auto sink = [this](std::uint32_t param, DLManagedTensor* grad) {
+    throw_error(strategy_->gradient(param, grad));
+  };
+  const ModelMap& map = host_.map();
+  for (std::uint32_t unit = 0; unit < map.units.size(); ++unit) map.units[unit].unit->set_hooks(this, unit);
+  for (std::uint32_t param = 0; param < map.params.size(); ++param)
+    if (map.params[param].tensor.requires_grad()) capture_gradient(map.params[param].tensor, param, sink);
+}
+
+void AdapterCore::unhook() {
+  if (strategy_ == nullptr || hooking_ == Hooking::none) return;
+  for (const UnitEntry& unit : host_.map().units) unit.unit->set_hooks(nullptr, 0);
+  for (const ParamEntry& param : host_.map().params) stop_capture(param.tensor);
+}
+
+void AdapterCore::stop_if_interrupted() const {
+  if (host_.interrupted()) throw ErrorException({ErrorKind::interrupted, "stopped by the user"});
+}
+
+void AdapterCore::before_forward(std::uint32_t unit) {
+  stop_if_interrupted();
+  throw_error(strategy_->before_forward(unit));
+}
+
+void AdapterCore::after_forward(std::uint32_t unit) { throw_error(strategy_->after_forward(unit)); }
+
+void AdapterCore::before_backward(std::uint32_t unit) {
+  stop_if_interrupted();
+  throw_error(strategy_->before_backward(unit));
+}
+
+void AdapterCore::after_backward(std::uint32_t unit) { throw_error(strategy_->after_backward(unit)); }
+
+Result<void> AdapterCore::backward(const at::Tensor& loss, double loss_scale) {
+  CASTOR_TRY(guard([&] { loss.backward(at::full_like(loss.detach(), loss_scale)); }));
+  return strategy_ == nullptr ? Result<void>() : strategy_->end_of_backward();
+}
+
+TorchAdapter::TorchAdapter(std::unique_ptr<AdapterCore> core) : core_(std::move(core)) {}
+TorchAdapter::~TorchAdapter() = default;
+
+Result<std::unique_ptr<TorchAdapter>> TorchAdapter::make(std::shared_ptr<torch::nn::Module> model, c10::Device device,
+                                                         std::uint64_t seed, std::function<bool()> interrupted) {
+  CASTOR_TRY(initialise(device));
+  CASTOR_ASSIGN(ModelMap map, map_model(*model, device));
+  return std::unique_ptr<TorchAdapter>(new TorchAdapter(
+      std::make_unique<AdapterCore>(std::move(model), std::move(map), device, seed, std::move(interrupted))));
+}
+
+const castor_host_v1& TorchAdapter::table() const { return core_->host().table(); }
+std::string TorchAdapter::take_error() { return core_->host().take_error(); }
+std::uint32_t TorchAdapter::n_params() const { return static_cast<std::uint32_t>(core_->host().map().params.size()); }
+
+void TorchAdapter::connect(Strategy* strategy) {
+  if (!core_->is_resident(strategy)) core_->connect(strategy, AdapterCore::Hooking::units);
+}
+
+Result<void> TorchAdapter::backward(const at::Tensor& loss, double loss_scale) {
+  return core_->backward(loss, loss_scale);
+}
+
+}  // namespace castor

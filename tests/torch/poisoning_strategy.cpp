@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "poisoning_strategy.h"
+
+#include <ATen/DLConvertor.h>
+
+#include <limits>
+
+namespace castor::testing {
+
+std::vector<std::uint32_t> params_of(const castor_host_v1& host, std::uint32_t unit) {
+  castor_unit_info info = {};
+  if (host.unit_info(host.self, unit, &info) != CASTOR_OK) throw ContractViolation("no such unit");
+  return {info.params, info.params + info.n_params};
+}
+
+at::Tensor initial_values(const castor_host_v1& host, std::uint32_t param, c10::Device device) {
+  castor_param_info info = {};
+  if (host.param_info(host.self, param, &info) != CASTOR_OK) throw ContractViolation("no such parameter");
+  const at::Tensor values = at::empty({static_cast<std::int64_t>(info.numel)}, at::kFloat);
+  if (host.init_param(host.self, param, values.mutable_data_ptr<float>()) != CASTOR_OK)
+    throw ContractViolation("no first values");
+  return values.to(at::toScalarType(info.dtype))
+      .view(at::IntArrayRef(info.shape, static_cast<std::size_t>(info.ndim)))
+      .to(device);
+}
+
+PoisoningStrategy::PoisoningStrategy(TorchAdapter& adapter, c10::Device device) : host_(adapter.table()) {
+  for (std::uint32_t param = 0; param < adapter.n_params(); ++param)
+    homes_.push_back({initial_values(host_, param, device), {}, 0});
+}
+
+PoisoningStrategy::~PoisoningStrategy() {
+  for (std::uint32_t param = 0; param < homes_.size(); ++param) host_.unbind(host_.self, param, "the double is gone");
+}
+
+Result<void> PoisoningStrategy::record(const std::string& call, std::uint32_t id) {
+  log.push_back(call + ' ' + std::to_string(id));
+  if (log.back() == fails_at_) return Error{ErrorKind::io, "the drive caught fire at " + fails_at_};
+  return {};
+}
+
+Result<void> PoisoningStrategy::open(const std::string& call, std::uint32_t unit) {
+  CASTOR_TRY(record(call, unit));
+  if (!open_units_.insert(unit).second) return Error{ErrorKind::failed, "unit opened twice: " + log.back()};
+  for (const std::uint32_t param : params_of(host_, unit)) take(param);
+  return {};
+}
+
+Result<void> PoisoningStrategy::close(const std::string& call, std::uint32_t unit) {
+  CASTOR_TRY(record(call, unit));
+  if (open_units_.erase(unit) == 0) return Error{ErrorKind::failed, "unit closed twice: " + log.back()};
+  for (const std::uint32_t param : params_of(host_, unit)) leave(param);
+  return {};
+}
+
+void PoisoningStrategy::take(std::uint32_t param) {
+  Home& home = homes_[param];
+  if (home.n_users++ > 0) return;
+  home.block = home.values.clone();
+  host_.bind(host_.self, param, home.block.data_ptr());
+}
+
+void PoisoningStrategy::leave(std::uint32_t param) {
+  Home& home = homes_[param];
+  if (--home.n_users > 0) return;
+  host_.unbind(host_.self, param, "the double has poisoned it");
+  home.block.fill_(std::numeric_limits<double>::quiet_NaN());
+  graveyard_.push_back(std::move(home.block));
+}
+
+Result<void> PoisoningStrategy::gradient(std::uint32_t param, DLManagedTensor* grad) {
+  const at::Tensor tensor = at::fromDLPack(grad);
+  CASTOR_TRY(record("gradient", param));
+  if (!tensor.is_contiguous()) return Error{ErrorKind::failed, "a gradient has holes"};
+  grads[param].push_back(tensor.clone());
+  return {};
+}
+
+Result<void> PoisoningStrategy::end_of_backward() {
+  log.push_back("end_of_backward");
+  const std::set<std::uint32_t> still_open = std::exchange(open_units_, {});
+  for (const std::uint32_t unit : still_open)
+    for (const std::uint32_t param : params_of(host_, unit)) leave(param);
+  return {};
+}
+
+PlainMemory::PlainMemory(TorchAdapter& adapter, c10::Device device) {
+  const castor_host_v1& host = adapter.table();
+  for (std::uint32_t param = 0; param < adapter.n_params(); ++param) {
+    values_.push_back(initial_values(host, param, device));
+    host.bind(host.self, param, values_.back().data_ptr());
+  }
+}
+
+}  // namespace castor::testing

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <castor/plugins/torch/torch_adapter.h>
+
+#include <ATen/ATen.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace castor::testing {
+
+/// The harshest strategy there is: parameters have memory only between a unit's before_ and after_, fresh memory each
+/// time, and what they leave is filled with NaN. Whoever reads a parameter at a wrong moment, or through a saved view
+/// that did not follow, gets NaN or an error.
+class PoisoningStrategy final : public Strategy {
+ public:
+  explicit PoisoningStrategy(TorchAdapter& adapter, c10::Device device = c10::kCPU);
+  ~PoisoningStrategy() override;
+
+  Result<void> before_forward(std::uint32_t unit) override { return open("before_forward", unit); }
+  Result<void> after_forward(std::uint32_t unit) override { return close("after_forward", unit); }
+  Result<void> before_backward(std::uint32_t unit) override { return open("before_backward", unit); }
+  Result<void> after_backward(std::uint32_t unit) override { return close("after_backward", unit); }
+  Result<void> gradient(std::uint32_t param, DLManagedTensor* grad) override;
+  Result<void> end_of_backward() override;
+  Result<castor_step_result> step(const castor_step_args&) override {
+    return Error{ErrorKind::failed, "a double does not step"};
+  }
+  Result<void> read_master(std::uint32_t, float*) override {
+    return Error{ErrorKind::failed, "a double has no master"};
+  }
+  Result<castor_stats> stats() override { return castor_stats{}; }
+  Result<void> write_trace(const std::filesystem::path&) override { return {}; }
+
+  /// The call that answers with an error, such as "before_backward 1"; and where that is taken from the log below.
+  void fail_at(std::string call) { fails_at_ = std::move(call); }
+
+  std::vector<std::string> log;                            ///< "before_forward 0", …, "gradient 3", "end_of_backward"
+  std::map<std::uint32_t, std::vector<at::Tensor>> grads;  ///< by parameter, in order of arrival
+
+ private:
+  struct Home {
+    at::Tensor values;  // the parameter's true values
+    at::Tensor block;   // where it is bound now; undefined = released
+    int n_users = 0;
+  };
+
+  Result<void> record(const std::string& call, std::uint32_t id);
+  Result<void> open(const std::string& call, std::uint32_t unit);
+  Result<void> close(const std::string& call, std::uint32_t unit);
+  void take(std::uint32_t param);
+  void leave(std::uint32_t param);
+
+  const castor_host_v1& host_;
+  std::vector<Home> homes_;
+  std::vector<at::Tensor> graveyard_;  // poisoned, but mapped: a stale read gives NaN, not a fault
+  std::set<std::uint32_t> open_units_;
+  std::string fails_at_;
+};
+
+/// The ids of a unit's parameters, as the host table tells them.
+std::vector<std::uint32_t> params_of(const castor_host_v1& host, std::uint32_t unit);
+/// A parameter's first values in its own dtype, as the table tells them. On `device`.
+at::Tensor initial_values(const castor_host_v1& host, std::uint32_t param, c10::Device device);
+
+/// Parameters bound once, for good, to memory of our own: the plain run.
+class PlainMemory {
+ public:
+  explicit PlainMemory(TorchAdapter& adapter, c10::Device device = c10::kCPU);
+  const std::vector<at::Tensor>& values() const { return values_; }
+
+ private:
+  std::vector<at::Tensor> values_;
+};
+
+}  // namespace castor::testing

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/plugins/torch/errors.h>
+#include <castor/plugins/torch/runtime.h>
+#include "poisoning_strategy.h"
+#include "small_model.h"
+
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cmath>
+#include <limits>
+
+namespace castor::testing {
+namespace {
+
+struct Resident {
+  explicit Resident(at::ScalarType dtype = at::kFloat, c10::Device where = c10::kCPU)
+      : device(where), model(std::make_shared<SmallModel>(at::TensorOptions(dtype).device(where))) {}
+  const c10::Device device;
+  std::shared_ptr<SmallModel> model;
+  std::unique_ptr<TorchAdapter> adapter = TorchAdapter::make(model, device, 5, {}).value();
+  std::unique_ptr<Strategy> strategy = make_resident_strategy(model, *adapter).value();
+
+  at::Tensor loss(double factor = 1) {
+    const at::Tensor x = small_input(model->layers[0]->weight.options());
+    return (model->forward(x).to(at::kFloat) - 0.3).square().mean() * factor;
+  }
+  castor_step_result step(const castor_step_args& args) { return strategy->step(args).value(); }
+  std::vector<float> master(std::uint32_t param) {
+    std::vector<float> values(static_cast<std::size_t>(model->parameters()[param].numel()));
+    strategy->read_master(param, values.data()).value();
+    return values;
+  }
+};
+
+constexpr castor_step_args kArgs = {sizeof(castor_step_args), CASTOR_ADAMW, 0.01, 0.9, 0.999, 1e-8, 0.1, 0, 1};
+
+TEST(ResidentStrategy, ParametersBeginWithTheHostsValues) {
+  Resident run;
+  const PlainMemory expected(*TorchAdapter::make(std::make_shared<SmallModel>(), c10::kCPU, 5, {}).value());
+  for (std::uint32_t i = 0; i < 6; ++i)
+    EXPECT_TRUE(at::equal(run.model->parameters()[i].detach(), expected.values()[i]));
+}
+
+TEST(ResidentStrategy, EveryParameterStartsAtAMultipleOf512Bytes) {
+  Resident run(at::kBFloat16);
+  for (const at::Tensor& parameter : run.model->parameters())
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(parameter.data_ptr()) % 512, 0u);
+}
+
+TEST(ResidentStrategy, LossesFall) {
+  for (const auto dtype : {at::kFloat, at::kBFloat16}) {
+    Resident run(dtype);
+    const double first = run.loss().item<double>();
+    for (int i = 0; i < 60; ++i) {
+      ASSERT_TRUE(run.adapter->backward(run.loss()).ok());
+      EXPECT_EQ(run.step(kArgs).skipped, 0);
+    }
+    EXPECT_LT(run.loss().item<double>(), first / 4);
+  }
+}
+
+TEST(ResidentStrategy, OnAGpuLossesFallAndRepeatTheirBits) {
+  if (!torch_has_cuda()) GTEST_SKIP() << "no GPU";
+  set_determinism(true);
+  Resident run(at::kBFloat16, {c10::kCUDA, 0}), again(at::kBFloat16, {c10::kCUDA, 0});
+  const double first = run.loss().item<double>();
+  castor_step_args args = kArgs;
+  args.max_norm = 1;
+  for (int i = 0; i < 60; ++i)
+    for (Resident* each : {&run, &again}) {
+      ASSERT_TRUE(each->adapter->backward(each->loss()).ok());
+      EXPECT_GT(each->step(args).grad_norm, 0);
+    }
+  EXPECT_LT(run.loss().item<double>(), first / 4);
+  for (std::uint32_t i = 0; i < 6; ++i) EXPECT_EQ(run.master(i), again.master(i));
+  EXPECT_GT(run.strategy->stats()->peak_bytes[0], 0u);
+  set_determinism(false);
+}
+
+/// AdamW in fp64, written down from the paper (Loshchilov and Hutter 2019, algorithm 2), over the gradients that the
+/// run really had.
+struct Reference {
+  std::vector<double> p, m, v;
+  explicit Reference(const std::vector<float>& first) : p(first.begin(), first.end()), m(p.size()), v(p.size()) {}
+  void step(const at::Tensor& grad, int t, double scale) {
+    const at::Tensor g64 = grad.to(at::kDouble).contiguous();
+    const double* g = g64.const_data_ptr<double>();
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      const double x = g[i] * scale;
+      m[i] = 0.9 * m[i] + 0.1 * x;
+      v[i] = 0.999 * v[i] + 0.001 * x * x;
+      const double m_hat = m[i] / (1 - std::pow(0.9, t)), v_hat = v[i] / (1 - std::pow(0.999, t));
+      p[i] -= 0.01 * (m_hat / (std::sqrt(v_hat) + 1e-8) + 0.1 * p[i]);
+    }
+  }
+};
+
+TEST(ResidentStrategy, UpdatesAreAdamWs) {
+  Resident run;
+  Reference reference(run.master(2));
+  for (int t = 1; t <= 10; ++t) {
+    const at::Tensor loss = run.loss();
+    reference.step(torch::autograd::grad({loss}, {run.model->parameters()[2]}, {}, /*retain_graph=*/true)[0], t, 1);
+    ASSERT_TRUE(run.adapter->backward(loss).ok());
+    run.step(kArgs);
+  }
+  const auto master = run.master(2);
+  for (std::size_t i = 0; i < master.size(); ++i) EXPECT_NEAR(master[i], reference.p[i], 2e-6) << i;
+}
+
+TEST(ResidentStrategy, ClippingScalesByTheGlobalNorm) {
+  Resident run;
+  const at::Tensor loss = run.loss(100);
+  const auto grads = torch::autograd::grad({loss}, run.model->parameters(), {}, /*retain_graph=*/true);
+  double squares = 0;
+  for (const at::Tensor& grad : grads) squares += grad.to(at::kDouble).square().sum().item<double>();
+  Reference reference(run.master(4));
+  reference.step(grads[4], 1, 1 / (std::sqrt(squares) + 1e-6));
+  ASSERT_TRUE(run.adapter->backward(loss).ok());
+  castor_step_args args = kArgs;
+  args.max_norm = 1;
+  EXPECT_NEAR(run.step(args).grad_norm, std::sqrt(squares), 1e-9 * squares);
+  ASSERT_GT(std::sqrt(squares), 1);
+  const auto master = run.master(4);
+  for (std::size_t i = 0; i < master.size(); ++i) EXPECT_NEAR(master[i], reference.p[i], 1e-6) << i;
+}
+
+TEST(ResidentStrategy, AScaledLossUpdatesAsAnUnscaledOne) {
+  Resident plain, scaled;
+  ASSERT_TRUE(plain.adapter->backward(plain.loss()).ok());
+  ASSERT_TRUE(scaled.adapter->backward(scaled.loss(), 4096).ok());
+  castor_step_args args = kArgs;
+  EXPECT_EQ(plain.step(args).grad_norm, -1);  // nobody asked for it
+  args.loss_scale = 4096;
+  scaled.step(args);
+  for (std::uint32_t i = 0; i < 6; ++i) EXPECT_EQ(plain.master(i), scaled.master(i));
+}
+
+TEST(ResidentStrategy, MicroBatchesAddUpInFp32) {
+  // In bf16 the sum 1 + 2^-9 would round to 1.
+  Resident run(at::kBFloat16);
+  const at::Tensor bias = run.model->layers[0]->bias;
+  const auto backward = [&](double value) { return run.adapter->backward((bias.to(at::kFloat) * value).sum()); };
+  ASSERT_TRUE(backward(1).ok());
+  ASSERT_TRUE(backward(std::ldexp(1.0, -9)).ok());
+  castor_step_args args = kArgs;
+  args.max_norm = 1;
+  EXPECT_DOUBLE_EQ(run.step(args).grad_norm, std::sqrt(8 * std::pow(1 + std::ldexp(1.0, -9), 2)));
+}
+
+TEST(ResidentStrategy, TensorsWithoutGradientAreLeftAlone) {
+  Resident run;
+  const auto before = run.master(0);
+  const auto trained = run.master(1);
+  ASSERT_TRUE(run.adapter->backward(run.model->layers[0]->bias.sum()).ok());
+  run.step(kArgs);
+  EXPECT_EQ(run.master(0), before);
+  EXPECT_NE(run.master(1), trained);
+}
+
+TEST(ResidentStrategy, AStepWithInfiniteGradientsIsSkipped) {
+  Resident run;
+  const auto before = run.master(1);
+  ASSERT_TRUE(run.adapter->backward(run.loss(std::numeric_limits<double>::infinity())).ok());
+  castor_step_args args = kArgs;
+  args.max_norm = 1;
+  EXPECT_EQ(run.step(args).skipped, 1);
+  EXPECT_EQ(run.master(1), before);
+  // Nothing of it is left over: the next step is the first.
+  Resident fresh;
+  for (Resident* each : {&run, &fresh}) {
+    ASSERT_TRUE(each->adapter->backward(each->loss()).ok());
+    EXPECT_EQ(each->step(kArgs).skipped, 0);
+  }
+  for (std::uint32_t i = 0; i < 6; ++i) EXPECT_EQ(run.master(i), fresh.master(i));
+}
+
+TEST(ResidentStrategy, ConnectingItAddsNoHooks) {
+  Resident run;
+  run.adapter->connect(run.strategy.get());
+  ASSERT_TRUE(run.adapter->backward(run.loss()).ok());
+  const auto before = run.master(0);
+  run.step(kArgs);
+  EXPECT_NE(run.master(0), before);
+}
+
+TEST(ResidentStrategy, CountsWhatItHolds) {
+  Resident run(at::kBFloat16);
+  const castor_stats stats = run.strategy->stats().value();
+  const std::uint64_t n = 3 * (64 + 8);
+  EXPECT_GE(stats.used_bytes[0], n * (2 + 12));
+  EXPECT_LE(stats.used_bytes[0], n * (2 + 12) + 6 * 512);
+  ASSERT_TRUE(run.adapter->backward(run.loss()).ok());
+  EXPECT_EQ(run.strategy->stats()->peak_bytes[0], stats.used_bytes[0] + n * 2);
+  EXPECT_EQ(stats.used_bytes[1], 0u);
+  EXPECT_EQ(stats.budget_bytes[0], std::numeric_limits<std::uint64_t>::max());
+}
+
+TEST(ResidentStrategy, KeepsNoTrace) {
+  Resident run;
+  const auto written = run.strategy->write_trace("trace");
+  ASSERT_FALSE(written.ok());
+  EXPECT_EQ(written.error().kind, ErrorKind::usage);
+}
+
+}  // namespace
+}  // namespace castor::testing

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/plugins/torch/errors.h>
+#include <castor/plugins/torch/recompute.h>
+#include <castor/plugins/torch/runtime.h>
+#include "poisoning_strategy.h"
+#include "small_model.h"
+
+#include <gtest/gtest.h>
+
+namespace castor::testing {
+namespace {
+
+struct Hooked {
+  std::shared_ptr<SmallModel> model = std::make_shared<SmallModel>();
+  bool stop = false;
+  std::unique_ptr<TorchAdapter> adapter = TorchAdapter::make(model, c10::kCPU, 5, [this] { return stop; }).value();
+  std::unique_ptr<PoisoningStrategy> strategy = std::make_unique<PoisoningStrategy>(*adapter);
+  Hooked() { adapter->connect(strategy.get()); }
+
+  Result<at::Tensor> forward() {
+    return guard([&] { return model->forward(small_input()).sum(); });
+  }
+};
+
+std::vector<std::string> only(const std::vector<std::string>& log, const std::string& prefix) {
+  std::vector<std::string> found;
+  std::copy_if(log.begin(), log.end(), std::back_inserter(found),
+               [&](const std::string& call) { return call.starts_with(prefix); });
+  return found;
+}
+
+std::size_t position(const std::vector<std::string>& log, const std::string& call) {
+  return static_cast<std::size_t>(std::find(log.begin(), log.end(), call) - log.begin());
+}
+
+TEST(TorchAdapter, ListsUnitsAndParametersInOrder) {
+  Hooked run;
+  const castor_host_v1& host = run.adapter->table();
+  ASSERT_EQ(host.n_units(host.self), 3u);
+  ASSERT_EQ(host.n_params(host.self), 6u);
+  castor_unit_info unit = {};
+  ASSERT_EQ(host.unit_info(host.self, 1, &unit), CASTOR_OK);
+  EXPECT_STREQ(unit.name, "layer1");
+  EXPECT_EQ(params_of(host, 1), (std::vector<std::uint32_t>{2, 3}));
+  castor_param_info param = {};
+  ASSERT_EQ(host.param_info(host.self, 2, &param), CASTOR_OK);
+  EXPECT_STREQ(param.name, "layer1.weight");
+  EXPECT_EQ(param.ndim, 2);
+  EXPECT_EQ(param.shape[0], 8);
+  EXPECT_EQ(param.numel, 64u);
+  EXPECT_EQ(param.dtype.code, kDLFloat);
+  EXPECT_EQ(param.dtype.bits, 32);
+  EXPECT_EQ(param.flags, CASTOR_PARAM_TRAINABLE);
+}
+
+TEST(TorchAdapter, AnUnknownParameterIsRefusedWithASentence) {
+  Hooked run;
+  const castor_host_v1& host = run.adapter->table();
+  EXPECT_EQ(host.bind(host.self, 6, nullptr), CASTOR_PLUGIN);
+  EXPECT_EQ(run.adapter->take_error(), "there is no parameter 6; the model has 6");
+  EXPECT_EQ(run.adapter->take_error(), "");
+}
+
+TEST(TorchAdapter, TheHostAsDeviceHasNoAllocatorOfItsOwn) {
+  Hooked run;
+  const castor_host_v1& host = run.adapter->table();
+  EXPECT_EQ(host.device_alloc, nullptr);
+  EXPECT_EQ(host.device_free, nullptr);
+  EXPECT_EQ(host.compute_stream(host.self), nullptr);
+  EXPECT_EQ(host.device(host.self).device_type, kDLCPU);
+}
+
+TEST(TorchAdapter, RefusesAParameterOutsideAUnit) {
+  struct Loose : torch::nn::Module {
+    Loose() { register_parameter("w", at::zeros({2})); }
+  };
+  const auto made = TorchAdapter::make(std::make_shared<Loose>(), c10::kCPU, 0, {});
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().kind, ErrorKind::usage);
+  EXPECT_NE(made.error().message.find("parameter w "), std::string::npos) << made.error().message;
+}
+
+TEST(TorchAdapter, RefusesADtypeThatChunksDoNotHold) {
+  const auto made = TorchAdapter::make(std::make_shared<SmallModel>(at::TensorOptions(at::kDouble)), c10::kCPU, 0, {});
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().message, "parameter layer0.weight is Double; parameters are fp32, fp16 or bf16");
+}
+
+TEST(TorchAdapter, CallsEachUnitInOrder) {
+  Hooked run;
+  const auto loss = run.forward();
+  ASSERT_TRUE(loss.ok()) << loss.error().message;
+  EXPECT_EQ(run.strategy->log, (std::vector<std::string>{"before_forward 0", "after_forward 0", "before_forward 1",
+                                                         "after_forward 1", "before_forward 2", "after_forward 2"}));
+  run.strategy->log.clear();
+  ASSERT_TRUE(run.adapter->backward(*loss).ok());
+  const auto& log = run.strategy->log;
+  EXPECT_EQ(only(log, "before_backward"),
+            (std::vector<std::string>{"before_backward 2", "before_backward 1", "before_backward 0"}));
+  // The first unit's input needs no gradient.
+  EXPECT_EQ(only(log, "after_backward"), (std::vector<std::string>{"after_backward 2", "after_backward 1"}));
+  EXPECT_EQ(log.back(), "end_of_backward");
+  EXPECT_EQ(only(log, "gradient").size(), 6u);
+  for (int unit = 0; unit < 3; ++unit) {
+    const std::size_t open = position(log, "before_backward " + std::to_string(unit));
+    const std::size_t close = unit == 0 ? log.size() : position(log, "after_backward " + std::to_string(unit));
+    for (int param : {2 * unit, 2 * unit + 1}) {
+      EXPECT_GT(position(log, "gradient " + std::to_string(param)), open);
+      EXPECT_LT(position(log, "gradient " + std::to_string(param)), close);
+    }
+  }
+}
+
+TEST(TorchAdapter, EvaluationHasForwardCallsOnly) {
+  Hooked run;
+  const at::NoGradGuard no_grad;
+  ASSERT_TRUE(run.forward().ok());
+  EXPECT_EQ(run.strategy->log.size(), 6u);
+  EXPECT_EQ(only(run.strategy->log, "before_forward").size(), 3u);
+}
+
+TEST(TorchAdapter, RecomputeRunsTheHooksAgain) {
+  Hooked run;
+  const auto body = [&](const at::Tensor& x) { return run.model->forward(x); };
+  const at::Tensor loss = recompute(body, small_input()).sum();
+  EXPECT_EQ(run.strategy->log.size(), 6u);
+  ASSERT_TRUE(run.adapter->backward(loss).ok());
+  EXPECT_EQ(only(run.strategy->log, "before_forward").size(), 6u);
+  EXPECT_EQ(only(run.strategy->log, "before_backward").size(), 3u);
+  EXPECT_EQ(run.strategy->grads.size(), 6u);
+}
+
+TEST(TorchAdapter, GradientsEqualThePlainRunAndLeaveNothingBehind) {
+  Hooked run;
+  ASSERT_TRUE(run.adapter->backward(*run.forward()).ok());
+  Hooked plain;
+  plain.adapter->connect(nullptr);
+  const PlainMemory memory(*plain.adapter);
+  plain.forward()->backward();
+  const auto parameters = plain.model->parameters();
+  for (std::uint32_t i = 0; i < 6; ++i) {
+    ASSERT_EQ(run.strategy->grads[i].size(), 1u);
+    EXPECT_TRUE(at::equal(run.strategy->grads[i][0], parameters[i].grad())) << "parameter " << i;
+    EXPECT_FALSE(run.model->parameters()[i].grad().defined());
+  }
+}
+
+TEST(TorchAdapter, LossScaleMultipliesGradients) {
+  Hooked one, scaled;
+  ASSERT_TRUE(one.adapter->backward(*one.forward()).ok());
+  ASSERT_TRUE(scaled.adapter->backward(*scaled.forward(), 1024).ok());
+  for (std::uint32_t i = 0; i < 6; ++i)
+    EXPECT_TRUE(at::equal(one.strategy->grads[i][0] * 1024, scaled.strategy->grads[i][0]));
+}
+
+TEST(TorchAdapter, AFailingHookComesBackAsItsError) {
+  for (const char* call : {"before_forward 1", "after_forward 2"}) {
+    Hooked run;
+    run.strategy->fail_at(call);
+    const auto loss = run.forward();
+    ASSERT_FALSE(loss.ok());
+    EXPECT_EQ(loss.error().kind, ErrorKind::io);
+    EXPECT_EQ(loss.error().message, std::string("the drive caught fire at ") + call);
+  }
+  for (const char* call : {"before_backward 1", "after_backward 2", "gradient 3"}) {
+    Hooked run;
+    run.strategy->fail_at(call);
+    const auto done = run.adapter->backward(*run.forward());
+    ASSERT_FALSE(done.ok());
+    EXPECT_EQ(done.error().kind, ErrorKind::io);
+    EXPECT_EQ(done.error().message, std::string("the drive caught fire at ") + call);
+  }
+}
+
+TEST(TorchAdapter, AHookThatFailsWhileRecomputingComesBackAsItsError) {
+  Hooked run;
+  run.strategy->fail_at("before_backward 1");
+  const auto body = [&](const at::Tensor& x) { return run.model->forward(x); };
+  const auto done = run.adapter->backward(recompute(body, small_input()).sum());
+  ASSERT_FALSE(done.ok());
+  EXPECT_EQ(done.error().kind, ErrorKind::io);
+}
+
+TEST(TorchAdapter, AnInterruptionEndsThePassItComesIn) {
+  Hooked run;
+  const auto loss = run.forward();
+  run.stop = true;
+  const auto done = run.adapter->backward(*loss);
+  ASSERT_FALSE(done.ok());
+  EXPECT_EQ(done.error().kind, ErrorKind::interrupted);
+  const auto again = run.forward();
+  ASSERT_FALSE(again.ok());
+  EXPECT_EQ(again.error().kind, ErrorKind::interrupted);
+}
+
+TEST(TorchAdapter, DisconnectedUnitsCallNobody) {
+  Hooked run;
+  const PlainMemory memory(*run.adapter);
+  run.adapter->connect(nullptr);
+  run.strategy->log.clear();
+  run.forward()->backward();
+  EXPECT_TRUE(run.strategy->log.empty());
+  EXPECT_TRUE(run.model->parameters()[0].grad().defined());
+}
+
+TEST(TorchAdapter, FirstValuesDependOnSeedAndParameterAlone) {
+  Hooked run;
+  const castor_host_v1& host = run.adapter->table();
+  const at::Tensor last = initial_values(host, 4, c10::kCPU), first = initial_values(host, 0, c10::kCPU);
+  EXPECT_FALSE(at::equal(first, last));
+  const auto same = TorchAdapter::make(std::make_shared<SmallModel>(), c10::kCPU, 5, {}).value();
+  EXPECT_TRUE(at::equal(initial_values(same->table(), 0, c10::kCPU), first));
+  EXPECT_TRUE(at::equal(initial_values(same->table(), 4, c10::kCPU), last));
+  const auto other = TorchAdapter::make(std::make_shared<SmallModel>(), c10::kCPU, 6, {}).value();
+  EXPECT_FALSE(at::equal(initial_values(other->table(), 0, c10::kCPU), first));
+}
+
+TEST(TorchAdapter, BindingLeavesTheVersionAlone) {
+  Hooked run;
+  const at::Tensor weight = run.model->layers[0]->weight;
+  const auto version = weight._version();
+  const at::Tensor block = at::ones({64}, at::kFloat);
+  const castor_host_v1& host = run.adapter->table();
+  ASSERT_EQ(host.bind(host.self, 0, block.data_ptr()), CASTOR_OK);
+  EXPECT_EQ(weight.data_ptr(), block.data_ptr());
+  EXPECT_EQ(weight.detach().sum().item<float>(), 64);
+  ASSERT_EQ(host.unbind(host.self, 0, "enough"), CASTOR_OK);
+  EXPECT_EQ(weight._version(), version);
+}
+
+TEST(TorchAdapter, OnAGpuMemoryComesFromTheModelsAllocator) {
+  if (!torch_has_cuda()) GTEST_SKIP() << "no GPU";
+  const c10::Device gpu(c10::kCUDA, 0);
+  const auto model = std::make_shared<SmallModel>(at::TensorOptions(at::kFloat).device(gpu));
+  const auto adapter = TorchAdapter::make(model, gpu, 0, {}).value();
+  const castor_host_v1& host = adapter->table();
+  castor_device_memory before = {}, during = {}, after = {};
+  ASSERT_EQ(host.device_memory(host.self, &before), CASTOR_OK);
+  void* data = nullptr;
+  ASSERT_EQ(host.device_alloc(host.self, 3 << 20, &data), CASTOR_OK);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(data) % 512, 0u);
+  ASSERT_EQ(host.device_memory(host.self, &during), CASTOR_OK);
+  EXPECT_EQ(during.allocated, before.allocated + (3 << 20));
+  EXPECT_GE(during.reserved, during.allocated);
+  EXPECT_GT(during.total, during.reserved);
+  void* none = nullptr;
+  EXPECT_EQ(host.device_alloc(host.self, std::uint64_t{1} << 46, &none), CASTOR_DOES_NOT_FIT);
+  EXPECT_NE(adapter->take_error().find("; tensors hold "), std::string::npos);
+  host.device_free(host.self, data, 3 << 20);
+  host.reset_device_peak(host.self);
+  ASSERT_EQ(host.device_memory(host.self, &after), CASTOR_OK);
+  EXPECT_EQ(after.allocated, before.allocated);
+  EXPECT_EQ(after.allocated_peak, before.allocated);
+}
+
+}  // namespace
+}  // namespace castor::testing

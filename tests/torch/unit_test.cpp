@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/plugins/torch/errors.h>
+#include <castor/plugins/torch/runtime.h>
+#include "poisoning_strategy.h"
+#include "small_model.h"
+
+#include <gtest/gtest.h>
+
+namespace castor::testing {
+namespace {
+
+/// A unit whose body returns a view of its parameter, of its input, or the input itself.
+class ViewUnit final : public Unit {
+ public:
+  enum class Kind { of_parameter, of_input, input };
+  explicit ViewUnit(Kind kind) : Unit("ViewUnit"), kind_(kind) {
+    weight = declare("weight", {2, 3}, at::TensorOptions(at::kFloat), Init::ones());
+  }
+  at::Tensor forward(const at::Tensor& x) {
+    return run(x, [&](const at::Tensor& in) { return body(in); });
+  }
+  at::Tensor weight;
+
+ private:
+  at::Tensor body(const at::Tensor& in) const {
+    if (kind_ == Kind::of_parameter) return weight.narrow(0, 0, 1);
+    return kind_ == Kind::of_input ? in.view({6}) : in;
+  }
+  const Kind kind_;
+};
+
+struct HookedView {
+  explicit HookedView(ViewUnit::Kind kind) : unit(std::make_shared<ViewUnit>(kind)) {
+    adapter->connect(strategy.get());
+  }
+  std::shared_ptr<ViewUnit> unit;
+  std::unique_ptr<TorchAdapter> adapter = TorchAdapter::make(unit, c10::kCPU, 0, {}).value();
+  std::unique_ptr<PoisoningStrategy> strategy = std::make_unique<PoisoningStrategy>(*adapter);
+};
+
+std::string message_of_access(const at::Tensor& parameter) {
+  const auto sum = guard([&] { return parameter.detach().sum(); });
+  return sum.ok() ? "no error" : sum.error().message;
+}
+
+TEST(Unit, AParameterThatIsNotPlacedSaysSo) {
+  if (!explains_released_access()) GTEST_SKIP() << "this LibTorch cannot say why";
+  const SmallModel model;
+  EXPECT_NE(message_of_access(model.layers[0]->weight).find("parameter weight is declared but not placed yet"),
+            std::string::npos);
+}
+
+TEST(Unit, AReleasedParameterSaysWhy) {
+  if (!explains_released_access()) GTEST_SKIP() << "this LibTorch cannot say why";
+  const auto model = std::make_shared<SmallModel>();
+  const auto adapter = TorchAdapter::make(model, c10::kCPU, 0, {}).value();
+  const castor_host_v1& host = adapter->table();
+  const PlainMemory memory(*adapter);
+  EXPECT_EQ(message_of_access(model->layers[1]->bias), "no error");
+  ASSERT_EQ(host.unbind(host.self, 3, "chunk 12 is on nvme"), CASTOR_OK);
+  EXPECT_NE(message_of_access(model->layers[1]->bias).find("parameter layer1.bias: chunk 12 is on nvme"),
+            std::string::npos);
+  ASSERT_EQ(host.bind(host.self, 3, memory.values()[3].data_ptr()), CASTOR_OK);
+  EXPECT_EQ(message_of_access(model->layers[1]->bias), "no error");
+}
+TEST(Unit, ADeclaredParameterHasSizesButNoMemory) {
+  const Layer layer(1 << 20, 1 << 20, at::TensorOptions(at::kBFloat16));  // 2 TiB, were it allocated
+  EXPECT_EQ(layer.weight.numel(), std::int64_t{1} << 40);
+  EXPECT_EQ(layer.weight.storage().nbytes(), std::size_t{1} << 41);
+  EXPECT_TRUE(layer.weight.is_contiguous());
+  EXPECT_TRUE(layer.weight.requires_grad());
+}
+
+TEST(Unit, AViewOfAParameterDoesNotEscape) {
+  for (const bool with_graph : {true, false}) {
+    HookedView run(ViewUnit::Kind::of_parameter);
+    const at::AutoGradMode mode(with_graph);
+    const at::Tensor y = run.unit->forward(at::zeros({1}));
+    EXPECT_FALSE(y.is_view());
+    EXPECT_TRUE(at::equal(y.detach(), at::ones({1, 3})));  // a view would read NaN: the parameter's memory is gone
+  }
+}
+
+TEST(Unit, AReturnedViewOfTheInputKeepsItsHooks) {
+  for (const auto kind : {ViewUnit::Kind::of_input, ViewUnit::Kind::input}) {
+    HookedView run(kind);
+    const at::Tensor x = at::ones({2, 3}).set_requires_grad(true);
+    at::Tensor y = run.unit->forward(x);
+    y.mul_(2);  // in place: a view would lose its hook here
+    ASSERT_TRUE(run.adapter->backward(y.sum()).ok());
+    EXPECT_EQ(run.strategy->log, (std::vector<std::string>{"before_forward 0", "after_forward 0", "before_backward 0",
+                                                           "after_backward 0", "end_of_backward"}));
+    EXPECT_TRUE(at::equal(x.grad(), at::full({2, 3}, 2.0f)));
+  }
+}
+
+TEST(Unit, WithoutAStrategyNothingIsAddedToTheGraph) {
+  ViewUnit unit(ViewUnit::Kind::input);
+  const at::Tensor x = at::ones({2, 3}).set_requires_grad(true);
+  EXPECT_TRUE(unit.forward(x).is_same(x));
+}
+
+}  // namespace
+}  // namespace castor::testing
