@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "layers.h"
+
+namespace castor {
+
+/// What a transformer block is made of. GPT-2 and ViT differ in the three last values only.
+struct BlockShape {
+  std::int64_t layers;  ///< of the whole model: residual projections begin smaller by 1/sqrt(2·layers)
+  std::int64_t hidden;  ///< a multiple of `heads`
+  std::int64_t heads;
+  bool causal;  ///< a position sees itself and those before it
+  double norm_eps;
+  const char* gelu;  ///< "tanh" (GPT-2) or "none" (exact, ViT)
+};
+
+/// A pre-norm transformer block: x + attention(norm(x)), then x + mlp(norm(x)), the mlp four times as wide.
+/// Source: Radford et al., "Language models are unsupervised multitask learners", 2019, section 2.3.
+class TransformerBlock final : public torch::nn::Module {
+ public:
+  TransformerBlock(const BlockShape& shape, const at::TensorOptions& options);
+  /// x: [batch, seq, hidden]; so is what comes back.
+  at::Tensor forward(const at::Tensor& x);
+
+ private:
+  at::Tensor attend(const at::Tensor& x);
+
+  const BlockShape shape_;
+  std::shared_ptr<LayerNorm> norm1_, norm2_;
+  std::shared_ptr<Linear> qkv_, out_, up_, down_;
+};
+
+/// `shape.layers` blocks, each recomputed in backward where `recompute` says so.
+class BlockStack final : public torch::nn::Module {
+ public:
+  BlockStack(const BlockShape& shape, bool recompute, const at::TensorOptions& options);
+  at::Tensor forward(at::Tensor x);
+
+ private:
+  const bool recompute_;
+  std::vector<std::shared_ptr<TransformerBlock>> blocks_;
+};
+
+/// Matrix products of the whole stack for one sample of `seq` positions.
+double forward_flops(const BlockShape& shape, std::int64_t seq);
+
+}  // namespace castor

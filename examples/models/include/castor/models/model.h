@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <castor/memory/dtype.h>
+#include <castor/memory/result.h>
+
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+namespace castor {
+
+/// What a model is built for.
+struct ModelOptions {
+  DType dtype = DType::bf16;  ///< of the weights and activations; the loss is fp32
+  c10::Device device = c10::kCPU;
+  bool recompute = false;  ///< run each block's forward again in backward instead of keeping its activations
+  std::int64_t seq = 128;  ///< tokens per sample (gpt)
+};
+
+/// One batch on the model's device.
+struct Batch {
+  at::Tensor
+      input;  ///< gpt: int64 [batch, seq]; vit: [batch, 3, 224, 224] and mlp: [batch, features] in the model's dtype
+  at::Tensor target;  ///< gpt: int64 [batch, seq]; vit, mlp: int64 [batch]
+};
+
+/// A model that can be trained: a module whose parameters stand in units (castor/plugins/torch/unit.h).
+class Model : public torch::nn::Module {
+ public:
+  /// What the model says about `input`, in its own dtype: gpt [batch, seq, vocab], vit and mlp [batch, classes].
+  virtual at::Tensor logits(const at::Tensor& input) = 0;
+  /// The mean loss of `batch`, an fp32 scalar. Throws what a hook or LibTorch fails with: call it through guard()
+  /// (castor/plugins/torch/errors.h).
+  at::Tensor loss(const Batch& batch);
+  /// Random input of the right shapes, the same for the same `seed` on every machine.
+  virtual Batch random_batch(std::int64_t n_samples, std::uint64_t seed) = 0;
+  /// True where the model reads text, so that --data applies.
+  virtual bool reads_text() const { return false; }
+  /// How many different ids the input may hold (gpt: the vocabulary); 0 where it holds none.
+  virtual std::int64_t vocabulary() const { return 0; }
+  /// Floating-point operations of one forward pass per sample, matrix products only (causal attention: the half that
+  /// counts).
+  virtual double forward_flops_per_sample() const = 0;
+  /// Tokens (gpt) or samples (vit, mlp) per sample, for throughput.
+  virtual std::int64_t tokens_per_sample() const { return 1; }
+};
+
+/// Builds a model by name, its parameters declared without memory:
+/// `gpt2-124m|355m|774m|1.5b`, `vit-b|l|h`, `mlp`, or spelled out:
+/// `gpt:layers=4,hidden=352,heads=8,vocab=256,tied=1,seq=128`, `mlp:layers=3,hidden=512,classes=10`,
+/// `vit:layers=12,hidden=768,heads=12,patch=16`. What is not spelled out keeps the value of gpt2-124m, vit-b or mlp;
+/// the positions of a spelled-out gpt are `seq=`, or those of `options`.
+/// Errors: usage, naming the part that was not understood and what there is.
+Result<std::shared_ptr<Model>> make_model(std::string_view name, const ModelOptions& options);
+
+}  // namespace castor

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace castor {
+
+/// Integers in [0, `below`), the same for the same seed and stream on every machine. int64 of `sizes`, on `device`.
+at::Tensor random_ids(at::IntArrayRef sizes, std::int64_t below, std::uint64_t seed, std::uint32_t stream,
+                      c10::Device device);
+
+/// Normal values of mean 0 and deviation 1 of `sizes`, rounded to the dtype of `options`.
+at::Tensor random_values(at::IntArrayRef sizes, std::uint64_t seed, std::uint32_t stream,
+                         const at::TensorOptions& options);
+
+}  // namespace castor
