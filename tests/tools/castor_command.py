@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The built castor run as a user runs it: castor_command.py [--gtest_output=xml:FILE] [Class.case …]"""
+
+import pathlib
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import gtest_runner  # noqa: E402
+from command_cases import *  # noqa: E402,F403
+from tiers_cases import *  # noqa: E402,F403
+from train_cases import *  # noqa: E402,F403
+
+if __name__ == "__main__":
+    sys.exit(gtest_runner.main(sys.argv[1:]))

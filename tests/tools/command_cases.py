@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""castor itself, castor check, memprof and plugins list."""
+
+import json
+import os
+import pathlib
+
+from command_case import CASTOR, STUBS, CommandCase, accepted_plugins, run, without_capabilities
+
+
+class CommandLine(CommandCase):
+    def test_help_shows_every_command(self):
+        done = run("--help")
+        self.assertEqual(done.returncode, 0)
+        for command in ("check", "train", "plugins", "memprof"):
+            self.assertIn(f"\n  {command} ", done.stdout)
+
+    def test_every_command_has_help(self):
+        for command in (["check"], ["train"], ["plugins"], ["plugins", "list"], ["memprof"]):
+            done = run(*command, "--help")
+            self.assertEqual(done.returncode, 0, command)
+            self.assertTrue(done.stdout.startswith(f"usage: castor {command[0]}"), done.stdout)
+
+    def test_train_help_shows_defaults(self):
+        text = run("train", "--help").stdout
+        for shown in (
+            "--plugin NAME|PATH (=gemini)",
+            "--steps N (=100)",
+            "--lr X (=0.0006)",
+            "--precision bf16|fp16|fp32 (=bf16)",
+            "--device cpu|cuda (=cpu)",
+        ):
+            self.assertIn(shown, text)
+
+    def test_version(self):
+        self.assertRegex(run("--version").stdout, r"^castor \d+\.\d+\.\d+\n$")
+
+    def test_without_a_command_the_help_is_an_error(self):
+        done = run()
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("usage: castor COMMAND", done.stderr)
+
+    def test_unknown_command_suggests_the_nearest(self):
+        self.assert_error(run("trian"), 2, "unknown command 'trian'; did you mean 'train'?")
+
+    def test_unknown_command_far_from_all_lists_them(self):
+        self.assert_error(
+            run("serve", "--json"), 2, "unknown command 'serve'; there are check, train, plugins, memprof"
+        )
+
+    def test_option_given_twice(self):
+        self.assert_error(run("train", "--model", "mlp", "--model", "mlp", "--json"), 2, "--model", "more than once")
+
+    def test_unknown_option_suggests_the_nearest(self):
+        self.assert_error(
+            run("train", "--modle", "mlp", "--json"), 2, "unknown option '--modle'; did you mean '--model'?"
+        )
+
+    def test_options_of_later_versions_are_unknown(self):
+        for option in ("--checkpoint", "--resume"):
+            self.assert_error(run("train", "--model", "mlp", option, "x"), 2, f"unknown option '{option}'")
+
+    def test_unknown_word_after_plugins(self):
+        self.assert_error(run("plugins", "lits"), 2, "lits", "did you mean 'list'?")
+        self.assert_error(run("plugins"), 2, "castor plugins list")
+
+
+class Check(CommandCase):
+    NAMES = {
+        "version",
+        "compiler",
+        "torch",
+        "nccl",
+        "cuda",
+        "memory",
+        "memlock",
+        "simd",
+        "io_uring",
+        "o_direct",
+        "o_tmpfile",
+        "free_space",
+        "plugins",
+    }
+
+    def test_json_is_a_flat_object_of_findings(self):
+        found = self.assert_result(run("check", "--json", "--dir", self.folder))
+        self.assertEqual(set(found), self.NAMES)
+        for name, finding in found.items():
+            self.assertEqual(set(finding), {"ok", "detail"}, name)
+            self.assertIsInstance(finding["ok"], bool)
+            self.assertNotEqual(finding["detail"], "", name)
+
+    def test_people_get_a_line_each(self):
+        done = run("check", "--dir", self.folder)
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(len(done.stdout.splitlines()), len(self.NAMES))
+        for line in done.stdout.splitlines():
+            self.assertIn(line[0], "✓✗")
+
+    def test_missing_folder_is_a_finding(self):
+        found = self.assert_result(run("check", "--json", "--dir", self.folder / "none"))
+        self.assertFalse(found["o_direct"]["ok"])
+        self.assertIn("none", found["o_direct"]["detail"])
+
+    def test_folder_that_cannot_be_written_is_a_finding(self):
+        os.chmod(self.folder, 0o555)
+        found = self.assert_result(run("check", "--json", "--dir", self.folder, wrapper=without_capabilities()))
+        self.assertFalse(found["free_space"]["ok"])
+
+    def test_nothing_is_left_in_the_folder(self):
+        run("check", "--dir", self.folder)
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+
+class Memprof(CommandCase):
+    TRACE = {
+        "castor_trace": 1,
+        "units": ["embed"],
+        "budget_bytes": {"device": 100},
+        "samples": [[0, 10, 0, 0], [1000, 60, 5, 0]],
+        "spans": [["h2d", 0, 0, 500, 2000], ["wait", 0, 0, 100, 0]],
+    }
+
+    def trace(self, content):
+        return self.text(content.encode(), "trace.json")
+
+    def test_summary_names_peak_and_bound(self):
+        done = run("memprof", self.trace(json.dumps(self.TRACE)))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("60 % of 100 B", done.stdout)
+        self.assertIn("bound by h2d: busy 50 %", done.stdout)
+
+    def test_json(self):
+        found = self.assert_result(run("memprof", self.trace(json.dumps(self.TRACE)), "--json"))
+        self.assertEqual(found["tiers"]["device"]["peak_bytes"], 60)
+        self.assertEqual(found["lanes"]["h2d"]["bytes"], 2000)
+
+    def test_missing_file(self):
+        self.assert_error(run("memprof", self.folder / "none", "--json"), 4, "none", "No such file or directory")
+
+    def test_ill_formed_files(self):
+        for content in (
+            "",
+            "{",
+            "[]",
+            "{}",
+            json.dumps({"castor_trace": 1}),
+            json.dumps({**self.TRACE, "spans": [[1]]}),
+        ):
+            self.assert_error(
+                run("memprof", self.trace(content), "--json"), 1, "is not a trace that this version can read"
+            )
+
+    def test_which_trace(self):
+        self.assert_error(run("memprof"), 2, "which trace?")
+
+
+class Plugins(CommandCase):
+    def test_refused_ones_come_with_their_reason(self):
+        found = self.assert_result(run("plugins", "list", "--json", CASTOR_PLUGIN_PATH=STUBS))["plugins"]
+        refused = {pathlib.Path(plugin["path"]).name: plugin["refused"] for plugin in found if not plugin["ok"]}
+        for stub, word in (
+            ("not_elf", ""),
+            ("no_symbol", "castor_plugin_query_v1"),
+            ("wrong_magic", "magic"),
+            ("small_size", "bytes"),
+            ("other_major", "ABI"),
+            ("unknown_capability", "capabilit"),
+            ("other_torch", "torch"),
+        ):
+            self.assertIn(word, refused[f"libcastor_stub_{stub}.so"])
+
+    def test_people_see_accepted_and_refused(self):
+        text = run("plugins", "list", CASTOR_PLUGIN_PATH=STUBS).stdout
+        self.assertIn("✗ refused: ", text)
+        self.assertIn("✓ ", text)
+
+    def test_the_build_trees_own_plugins_are_found(self):
+        self.assertIn("minimal_c", accepted_plugins())
+
+    def test_verbose_shows_the_options(self):
+        short, long = run("plugins", "list").stdout, run("plugins", "list", "-v").stdout
+        self.assertTrue(len(long) >= len(short) and short.splitlines()[0] in long)

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/options.h"
+
+#include <gtest/gtest.h>
+
+namespace castor::train {
+namespace {
+
+using Options = std::map<std::string, std::string>;
+
+Result<TrainOptions> read(cli::Arguments arguments) {
+  CASTOR_ASSIGN(const cli::Values values, cli::parse(train_syntax(), arguments));
+  return read_options(values);
+}
+
+Result<TrainOptions> read_mlp(const cli::Arguments& more) {
+  cli::Arguments arguments = {"--model", "mlp"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return read(arguments);
+}
+
+std::string message_of(const Result<TrainOptions>& options) {
+  EXPECT_FALSE(options.ok());
+  if (options.ok()) return "";
+  EXPECT_EQ(options.error().kind, ErrorKind::usage);
+  return options.error().message;
+}
+
+TEST(ReadOptions, DefaultsAreThoseOfTheHelp) {
+  const TrainOptions options = read_mlp({}).value(), defaults;
+  EXPECT_EQ(options.plugin, defaults.plugin);
+  EXPECT_EQ(options.steps, defaults.steps);
+  EXPECT_EQ(options.batch, defaults.batch);
+  EXPECT_EQ(options.seq, defaults.seq);
+  EXPECT_EQ(options.lr, defaults.lr);
+  EXPECT_EQ(options.weight_decay, defaults.weight_decay);
+  EXPECT_EQ(options.precision, defaults.precision);
+  EXPECT_TRUE(options.decoupled_decay);
+  EXPECT_FALSE(options.device_budget || options.host_budget || options.recompute || options.deterministic);
+}
+
+TEST(ReadOptions, EveryOptionArrives) {
+  const std::string line =
+      "--model gpt2-124m --data t.txt --plugin none --device cuda --device-budget 3GiB --host-budget 0 --nvme /a,/b "
+      "--set x=1=2 --set y= --steps 7 --batch 3 --seq 5 --seed 18446744073709551615 --clip 1.5 --precision fp16 "
+      "--optimizer adam --lr 1e-3 --weight-decay 0 --accumulate 4 --threads 2 --recompute --deterministic --trace "
+      "t.json";
+  const TrainOptions options = read(cli::split(line, ' ')).value();
+  EXPECT_EQ(options.model, "gpt2-124m");
+  EXPECT_EQ(options.data, "t.txt");
+  EXPECT_EQ(options.plugin, "none");
+  EXPECT_EQ(options.device, DeviceKind::cuda);
+  EXPECT_EQ(options.device_budget, std::optional<std::uint64_t>(3221225472));
+  EXPECT_EQ(options.host_budget, std::optional<std::uint64_t>(0));
+  EXPECT_EQ(options.nvme, (std::vector<std::filesystem::path>{"/a", "/b"}));
+  EXPECT_EQ(options.set, (Options{{"x", "1=2"}, {"y", ""}}));
+  EXPECT_EQ(options.steps, 7);
+  EXPECT_EQ(options.samples_per_step(), 12);
+  EXPECT_EQ(options.seq, 5);
+  EXPECT_EQ(options.seed, UINT64_MAX);
+  EXPECT_EQ(options.clip, 1.5);
+  EXPECT_EQ(options.precision, DType::f16);
+  EXPECT_FALSE(options.decoupled_decay);
+  EXPECT_EQ(options.lr, 0.001);
+  EXPECT_EQ(options.weight_decay, 0);
+  EXPECT_EQ(options.threads, 2);
+  EXPECT_TRUE(options.recompute && options.deterministic);
+  EXPECT_EQ(options.trace, "t.json");
+}
+
+TEST(ReadOptions, AModelMustBeNamed) { EXPECT_EQ(message_of(read({})).rfind("which model?", 0), 0u); }
+
+TEST(ReadOptions, NumbersOutOfRangeAreRefusedByName) {
+  EXPECT_EQ(message_of(read_mlp({"--steps", "0"})), "--steps takes a whole number from 1 to 1000000000, not '0'");
+  EXPECT_EQ(message_of(read_mlp({"--batch", "two"})), "--batch takes a whole number from 1 to 1000000000, not 'two'");
+  EXPECT_EQ(message_of(read_mlp({"--seq", "12x"})), "--seq takes a whole number from 1 to 1000000000, not '12x'");
+  EXPECT_EQ(message_of(read_mlp({"--seed=-1"})),
+            "--seed takes a whole number from 0 to 18446744073709551615, not '-1'");
+  EXPECT_EQ(message_of(read_mlp({"--clip=-1"})), "--clip takes a number of 0 or more, not '-1'");
+  EXPECT_EQ(message_of(read_mlp({"--lr", "nan"})), "--lr takes a number of 0 or more, not 'nan'");
+}
+
+TEST(ReadOptions, WordsThatAreNotThereAreRefusedByName) {
+  EXPECT_EQ(message_of(read_mlp({"--precision", "fp8"})), "--precision takes bf16|fp16|fp32, not 'fp8'");
+  EXPECT_EQ(message_of(read_mlp({"--device", "tpu"})), "--device takes cpu|cuda, not 'tpu'");
+  EXPECT_EQ(message_of(read_mlp({"--optimizer", "sgd"})), "--optimizer takes adamw|adam, not 'sgd'");
+}
+
+TEST(ReadOptions, SetTakesPairsAndEachNameOnce) {
+  EXPECT_EQ(message_of(read_mlp({"--set", "placement"})), "--set takes name=value, not 'placement'");
+  EXPECT_EQ(message_of(read_mlp({"--set", "a=1", "--set", "a=2"})), "--set gives 'a' twice");
+}
+
+TEST(ReadOptions, FoldersAreNotEmpty) {
+  EXPECT_NE(message_of(read_mlp({"--nvme", "/a,,/b"})), "");
+  EXPECT_NE(message_of(read_mlp({"--nvme="})), "");
+}
+
+TEST(ReadOptions, ResumingIsNotOffered) {
+  EXPECT_EQ(message_of(read_mlp({"--resume", "d"})).rfind("unknown option '--resume'", 0), 0u);
+}
+
+TEST(PluginOptions, FlagsBecomeOptionsOfThePlugin) {
+  TrainOptions options;
+  options.device_budget = 4096;
+  options.host_budget = 8192;
+  options.nvme = {"/a", "/b"};
+  options.set = {{"placement_policy", "cpu"}};
+  const Options expected = {
+      {"device_budget", "4096"}, {"host_budget", "8192"}, {"nvme", "/a,/b"}, {"placement_policy", "cpu"}};
+  EXPECT_EQ(plugin_options(options, "gemini", {"nvme", "host_budget", "device_budget"}).value(), expected);
+}
+
+TEST(PluginOptions, AFlagThePluginDoesNotKnowIsRefusedByName) {
+  TrainOptions options;
+  options.host_budget = 1;
+  const auto result = plugin_options(options, "minimal", {"device_budget"});
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().message, "--host-budget has no effect here: plugin 'minimal' has no option 'host_budget'");
+}
+
+TEST(PluginOptions, TheSameThingTwiceIsRefused) {
+  TrainOptions options;
+  options.nvme = {"/a"};
+  options.set = {{"nvme", "/b"}};
+  const auto result = plugin_options(options, "gemini", {"nvme"});
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().kind, ErrorKind::usage);
+}
+
+}  // namespace
+}  // namespace castor::train

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/progress.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+namespace castor::train {
+namespace {
+
+TrainRecord after(std::int64_t n_steps) {
+  TrainRecord record;
+  record.tokens_per_step = 1000;
+  record.losses.assign(static_cast<std::size_t>(n_steps), 2.5);
+  record.step_s.assign(static_cast<std::size_t>(n_steps), 0.5);
+  return record;
+}
+
+/// The steps for which a line came out, the n-th ending at n × `step_s`.
+std::vector<std::int64_t> shown(bool in_place, std::int64_t n_steps, double step_s) {
+  std::ostringstream stream;
+  Progress progress(stream, in_place, n_steps);
+  std::vector<std::int64_t> steps;
+  for (std::int64_t step = 1; step <= n_steps; ++step) {
+    stream.str("");
+    progress.update(after(step), static_cast<double>(step) * step_s);
+    if (!stream.str().empty()) steps.push_back(step);
+  }
+  return steps;
+}
+
+TEST(Progress, LogHasEveryTenthStepFirstAndLast) {
+  EXPECT_EQ(shown(false, 25, 0.001), (std::vector<std::int64_t>{1, 11, 21, 25}));
+}
+
+TEST(Progress, LogOfSlowStepsGoesByTime) { EXPECT_EQ(shown(false, 5, 1.0), (std::vector<std::int64_t>{1, 3, 5})); }
+
+TEST(Progress, TerminalIsRewrittenTenTimesASecond) {
+  EXPECT_EQ(shown(true, 9, 0.0625), (std::vector<std::int64_t>{1, 3, 5, 7, 9}));
+}
+
+TEST(Progress, TerminalLineIsClosedOnce) {
+  std::ostringstream stream;
+  Progress progress(stream, true, 3);
+  progress.update(after(1), 0);
+  EXPECT_EQ(stream.str().rfind("\r\x1b[2Kstep 1/3", 0), 0u);
+  progress.finish();
+  progress.finish();
+  const std::string text = stream.str();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
+}
+
+TEST(ProgressLine, ShowsLossSpeedAndTiers) {
+  TrainRecord record = after(12);
+  record.last.used_bytes = {12 << 20, 0, 0};
+  record.last.budget_bytes = {64ull << 20, std::nullopt, 1ull << 30};
+  EXPECT_EQ(progress_line(record, 100),
+            "step 12/100  loss 2.5000  2000 tokens/s  device 12.0 MiB of 64.0 MiB  nvme 0 B of 1.00 GiB");
+}
+
+}  // namespace
+}  // namespace castor::train

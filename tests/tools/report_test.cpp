@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/report.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+
+namespace castor::train {
+namespace {
+
+/// Six steps, two of them left out; in the other four 400 bytes went up, 4000 were read, 1 s was waited and 0.6 s
+/// updated.
+TrainRecord record() {
+  TrainRecord record;
+  record.n_params = 1000;
+  record.tokens_per_step = 50;
+  record.losses = {5, 4, 3.5, 3, 2.5, 2.25};
+  record.step_s = {9, 8, 1, 4, 2, 3};
+  record.warm.moved_bytes = {600, 10, 1000, 0};
+  record.warm.wait_seconds = 2, record.warm.update_seconds = 1;
+  record.last.moved_bytes = {1000, 10, 5000, 0};
+  record.last.wait_seconds = 3, record.last.update_seconds = 1.6;
+  record.last.peak_bytes = {64, 128, 256};
+  record.last.budget_bytes[0] = 100;
+  record.peak_rss_bytes = 4096;
+  record.weights_digest = "00ff";
+  return record;
+}
+
+TEST(StepTimes, LeavesTwoOutOfMoreThanFour) {
+  const StepTimes times = step_times({9, 8, 1, 4, 2, 3});
+  EXPECT_EQ(times.n_left_out, 2);
+  EXPECT_EQ(times.median, 2.5);
+  EXPECT_EQ(times.min, 1);
+  EXPECT_EQ(times.max, 4);
+  EXPECT_EQ(times.mean, 2.5);
+}
+
+TEST(StepTimes, FewStepsAllCount) {
+  const StepTimes times = step_times({3, 1, 2});
+  EXPECT_EQ(times.n_left_out, 0);
+  EXPECT_EQ(times.median, 2);
+  EXPECT_EQ(n_left_out(4), 0);
+  EXPECT_EQ(n_left_out(5), 2);
+}
+
+TEST(StepTimes, NoStepsHaveNoTimes) { EXPECT_EQ(step_times({}).median, 0); }
+
+TEST(MovedBytes, CountsTheStepsThatCount) {
+  const auto moved = moved_bytes_per_step(record());
+  EXPECT_EQ(moved[index(Link::h2d)], 100);
+  EXPECT_EQ(moved[index(Link::d2h)], 0);
+  EXPECT_EQ(moved[index(Link::nvme_read)], 1000);
+}
+
+TEST(BoundOf, ComputeIsWhatIsNeitherWaitNorUpdate) {
+  const Bound bound = bound_of(record(), {});
+  EXPECT_EQ(bound.by, "compute");
+  EXPECT_NEAR(bound.seconds, 2.5 - (1 + 0.6) / 4, 1e-12);
+  EXPECT_NEAR(bound.share, 2.1 / 2.5, 1e-12);
+}
+
+TEST(BoundOf, ASlowLinkBinds) {
+  Rates rates;
+  rates[index(Link::h2d)] = 100;        // 1 s
+  rates[index(Link::nvme_read)] = 400;  // 2.5 s
+  const Bound bound = bound_of(record(), rates);
+  EXPECT_EQ(bound.by, "nvme_read");
+  EXPECT_EQ(bound.seconds, 2.5);
+  EXPECT_EQ(bound.share, 1);
+}
+
+TEST(BoundOf, NoStepsNoBound) { EXPECT_EQ(bound_of(TrainRecord(), {}).share, 0); }
+
+TEST(NineDigits, TellsAnyTwoFloatsApart) {
+  EXPECT_EQ(nlohmann::json(nine_digits(2.3f)).dump(), "2.29999995");
+  const float a = 5.5f, b = std::nextafter(a, 6.0f);
+  EXPECT_NE(nine_digits(a), nine_digits(b));
+  EXPECT_EQ(static_cast<float>(nine_digits(b)), b);
+}
+
+TEST(ReportJson, HasTheFieldsOfTheContract) {
+  Rates rates;
+  rates[index(Link::h2d)] = 100;
+  const nlohmann::json object = report_json(record(), rates);
+  EXPECT_EQ(object["params"], 1000);
+  EXPECT_EQ(object["losses"].size(), 6u);
+  EXPECT_EQ(object["step_s"], nlohmann::json::parse(R"({"median": 2.5, "min": 1.0, "max": 4.0, "n_left_out": 2})"));
+  EXPECT_EQ(object["tokens_per_s"], 20);
+  EXPECT_EQ(object["peak_bytes"], nlohmann::json::parse(R"({"device": 64, "host": 128, "nvme": 256})"));
+  EXPECT_EQ(object["peak_rss_bytes"], 4096);
+  EXPECT_EQ(object["budget_bytes"], nlohmann::json::parse(R"({"device": 100, "host": null, "nvme": null})"));
+  EXPECT_EQ(object["moved_bytes_per_step"],
+            nlohmann::json::parse(R"({"h2d": 100, "d2h": 0, "nvme_read": 1000, "nvme_write": 0})"));
+  EXPECT_EQ(object["bound"]["by"], "compute");
+  EXPECT_EQ(object["weights_digest"], "00ff");
+}
+
+TEST(ReportText, NamesPeaksBudgetsAndBound) {
+  const std::string text = report_text(record(), {});
+  EXPECT_NE(text.find("loss 5.0000 to 2.2500, 20 tokens/s"), std::string::npos) << text;
+  EXPECT_NE(text.find("device       64 B         100 B"), std::string::npos) << text;
+  EXPECT_NE(text.find("host         128 B        no limit"), std::string::npos) << text;
+  EXPECT_NE(text.find("bound 2.1000 s by compute: 84 % of the step"), std::string::npos) << text;
+}
+
+TEST(ReportText, ListsTheLinksThatCarriedSomething) {
+  Rates rates;
+  rates[index(Link::h2d)] = 2e9;
+  const std::string text = report_text(record(), rates);
+  EXPECT_NE(text.find("h2d          100 B        2.0 GB/s"), std::string::npos) << text;
+  EXPECT_NE(text.find("nvme_read    1000 B       not measured"), std::string::npos) << text;
+  EXPECT_EQ(text.find("d2h"), std::string::npos) << text;
+}
+
+TEST(ReportText, SaysThatNothingWasMoved) {
+  TrainRecord resident = record();
+  resident.last.moved_bytes = resident.warm.moved_bytes;
+  EXPECT_NE(report_text(resident, {}).find("nothing was moved between tiers"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace castor::train

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""castor train through memory tiers, and runs that end early."""
+
+import json
+import os
+import signal
+import subprocess
+import unittest
+
+from command_case import CASTOR, GPT, HAS_GEMINI, HAS_TORCH, MINIMAL, MLP, CommandCase, run
+
+
+def start_endless(case, *options):
+    """Starts a run and returns when its first step has ended."""
+    command = [CASTOR, "train", *GPT, "--steps", "1000000", "--json", *map(str, options)]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    case.addCleanup(child.communicate)
+    case.addCleanup(child.kill)
+    for line in child.stderr:
+        if line.startswith("step "):
+            return child
+    return case.fail(child.communicate())
+
+
+def finish(case, child, code):
+    """Waits for the end of a run that fails; returns its last object, which holds the losses so far."""
+    out, _ = child.communicate(timeout=60)
+    case.assertEqual(child.returncode, code, out)
+    last = json.loads(out.splitlines()[-1])
+    case.assertEqual(last["error"]["code"], code)
+    case.assertGreaterEqual(len(last["losses"]), 1)
+    return last
+
+
+@unittest.skipUnless(HAS_TORCH, "built without LibTorch")
+class TrainFailures(CommandCase):
+    """A run that ends early shows what it reached."""
+
+    def test_ctrl_c(self):
+        child = start_endless(self, "--plugin", "none")
+        child.send_signal(signal.SIGINT)
+        self.assertEqual(finish(self, child, 130)["error"]["kind"], "interrupted")
+
+    def test_termination_ends_as_cleanly(self):
+        child = start_endless(self, "--plugin", "none")
+        child.terminate()
+        finish(self, child, 130)
+
+    def test_ctrl_c_with_a_plugin(self):
+        child = start_endless(self, "--plugin", MINIMAL)
+        child.send_signal(signal.SIGINT)
+        finish(self, child, 130)
+
+    def test_data_file_that_shrinks(self):
+        text = self.text()
+        child = start_endless(self, "--plugin", "none", "--data", text)
+        os.truncate(text, 20)
+        self.assertIn("it ends at byte", finish(self, child, 4)["error"]["message"])
+
+
+@unittest.skipUnless(HAS_TORCH and HAS_GEMINI, "no plugin gemini here")
+class TrainThroughTiers(CommandCase):
+    """The same run with its memory spread over three tiers."""
+
+    MODEL = [
+        "--model",
+        "gpt:layers=2,hidden=64,heads=4,vocab=256",
+        "--seq",
+        "32",
+        "--batch",
+        "2",
+        "--threads",
+        "1",
+        "--steps",
+        "6",
+    ]
+
+    def setUp(self):
+        super().setUp()
+        self.nvme = self.folder / "nvme"
+        self.nvme.mkdir()
+        self.small = [
+            "--plugin",
+            "gemini",
+            "--device-budget",
+            "300KiB",
+            "--host-budget",
+            "1MiB",
+            "--nvme",
+            self.nvme,
+            "--set",
+            "chunk_bytes=64KiB",
+        ]
+
+    def train(self, *options):
+        return self.assert_result(run("train", *self.MODEL, "--data", self.text(), *options, "--json"))
+
+    def assert_same_bits(self, *options):
+        resident, tiered = self.train(*options, "--plugin", "none"), self.train(*options, *self.small)
+        self.assertEqual(resident["losses"], tiered["losses"])
+        self.assertEqual(resident["weights_digest"], tiered["weights_digest"])
+        self.assertEqual(resident["skipped_steps"], tiered["skipped_steps"])
+        return tiered
+
+    def test_losses_and_weights_are_those_of_the_resident_run(self):
+        tiered = self.assert_same_bits()
+        for tier in ("device", "host"):
+            self.assertLessEqual(tiered["peak_bytes"][tier], tiered["budget_bytes"][tier])
+        self.assertGreater(tiered["peak_bytes"]["nvme"], 0)
+        self.assertGreater(tiered["moved_bytes_per_step"]["nvme_read"], 0)
+        self.assertGreater(tiered["link_bytes_per_s"]["nvme_read"], 0)
+        self.assertEqual(list(self.nvme.iterdir()), [])
+
+    def test_clipping_and_micro_batches_keep_the_bits(self):
+        self.assert_same_bits("--clip", "0.5", "--accumulate", "3", "--recompute")
+
+    def test_fp16_keeps_the_bits_and_skips_alike(self):
+        tiered = self.assert_same_bits(
+            "--precision", "fp16", "--lr", "1"
+        )  # which throws the weights far off, so that gradients overflow
+        self.assertGreater(tiered["skipped_steps"], 0)
+
+    def test_device_budget_below_the_working_set(self):
+        self.small[3] = "8KiB"
+        self.assert_error(
+            run("train", *self.MODEL, *self.small, "--json"),
+            3,
+            "needs",
+            "the budget is 8.00 KiB; raise --device-budget to",
+        )
+
+    def test_host_budget_below_the_working_set(self):
+        self.small[5] = "8KiB"
+        self.assert_error(
+            run("train", *self.MODEL, *self.small, "--json"), 3, "the budget is 8.00 KiB; raise --host-budget to"
+        )
+
+    def test_unknown_option_suggests_the_nearest(self):
+        self.assert_error(
+            run("train", *self.MODEL, "--plugin", "gemini", "--set", "placment_policy=cpu", "--json"),
+            2,
+            "placment_policy",
+            "placement_policy",
+        )
+
+    def test_option_out_of_range(self):
+        self.assert_error(
+            run("train", *self.MODEL, "--plugin", "gemini", "--set", "nvme_offload_fraction=2", "--json"),
+            2,
+            "nvme_offload_fraction",
+            "0 to 1",
+        )
+
+    def test_same_thing_twice(self):
+        self.assert_error(
+            run("train", *self.MODEL, *self.small, "--set", "host_budget=1GiB", "--json"),
+            2,
+            "--host-budget",
+            "--set host_budget=",
+        )
+
+    def test_budget_above_the_memory_warns(self):
+        done = run("train", *MLP, "--steps", "1", "--plugin", "gemini", "--host-budget", "4096TiB")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("castor: warning: --host-budget 4096 TiB is more than the ", done.stderr)
+
+    def test_trace_is_read_by_memprof(self):
+        trace = self.folder / "trace.json"
+        self.train(*self.small, "--trace", trace)
+        found = self.assert_result(run("memprof", trace, "--json"))
+        self.assertGreater(found["lanes"]["nvme_read"]["bytes"], 0)
+        self.assertEqual(found["tiers"]["device"]["budget_bytes"], 300 << 10)
+        self.assertLessEqual(found["tiers"]["device"]["peak_bytes"], 300 << 10)
+
+    def test_trace_that_cannot_be_written_ends_the_run_before_it_begins(self):
+        last = self.assert_error(
+            run("train", *self.MODEL, *self.small, "--trace", self.folder / "none" / "t", "--json"), 4, "none"
+        )
+        self.assertEqual(last["losses"], [])
+
+    def test_ctrl_c_leaves_nothing_behind(self):
+        child = start_endless(self, *self.small)
+        child.send_signal(signal.SIGINT)
+        finish(self, child, 130)
+        self.assertEqual(list(self.nvme.iterdir()), [])
+
+
+def can_mount():
+    return subprocess.run(["unshare", "-Urm", "true"], capture_output=True).returncode == 0
+
+
+@unittest.skipUnless(HAS_TORCH and HAS_GEMINI, "no plugin gemini here")
+@unittest.skipUnless(can_mount(), "no mounts of one's own here")
+class TrainOnAFullDrive(CommandCase):
+    """NVMe folders on a small file system of the test's own."""
+
+    # $1: where, $2: its size, $3: the result; the rest is run. Each line on stderr passes by, and after the first step
+    # the file system is filled.
+    SCRIPT = """mount -t tmpfs -o size=$2 none "$1" || exit 99
+        where=$1 result=$3; shift 3
+        { "$@" 2>&1 >"$result"; echo "exit code $?"; } | while IFS= read -r line; do
+          echo "$line"
+          case $line in "step 1/"*) head -c 64M /dev/zero >"$where/fill" 2>/dev/null ;; esac
+        done
+        rm -f "$where/fill"; echo "left: $(ls -A "$where")" """
+
+    def train(self, size):
+        nvme, result = self.folder / "nvme", self.folder / "result"
+        nvme.mkdir()
+        command = [
+            CASTOR,
+            "train",
+            "--model",
+            "gpt:layers=2,hidden=64,heads=4,vocab=256",
+            "--seq",
+            "64",
+            "--batch",
+            "4",
+            "--threads",
+            "1",
+            "--steps",
+            "100000",
+            "--plugin",
+            "gemini",
+            "--device-budget",
+            "300KiB",
+            "--host-budget",
+            "1MiB",
+            "--set",
+            "chunk_bytes=64KiB",
+            "--nvme",
+            str(nvme),
+            "--json",
+        ]
+        done = subprocess.run(
+            ["unshare", "-Urm", "bash", "-c", self.SCRIPT, "bash", str(nvme), size, str(result), *command],
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+        self.assertIn("exit code 4\n", done.stdout, done.stderr)
+        self.assertIn("left: \n", done.stdout)
+        last = json.loads(result.read_text().splitlines()[-1])
+        self.assertEqual(last["error"]["kind"], "io")
+        self.assertIn("No space left on device", last["error"]["message"])
+        return last
+
+    def test_full_from_the_start(self):
+        self.assertEqual(self.train("512k")["losses"], [])
+
+    def test_full_in_mid_run_shows_the_losses_so_far(self):
+        self.assertGreaterEqual(len(self.train("4m")["losses"]), 1)

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""castor train with everything resident, and what it refuses."""
+
+import os
+import pathlib
+import unittest
+
+from command_case import GPT, HAS_GPU, HAS_TORCH, MINIMAL, MLP, STUBS, CommandCase, run, without_capabilities
+
+
+@unittest.skipUnless(HAS_TORCH, "built without LibTorch")
+class TrainRefusals(CommandCase):
+    """What is wrong with the request is said before anything is trained."""
+
+    def refused(self, code, *words, options=(), model=("--model", "mlp")):
+        last = self.assert_error(run("train", *model, "--plugin", "none", *options, "--json"), code, *words)
+        self.assertEqual(last["losses"] if "losses" in last else [], [])
+
+    def test_missing_data_file(self):
+        self.refused(
+            4, "cannot read the data file", self.folder / "none", model=GPT, options=["--data", self.folder / "none"]
+        )
+
+    def test_empty_data_file(self):
+        self.refused(4, "it is empty", model=GPT, options=["--data", self.text(b"")])
+
+    def test_short_data_file(self):
+        self.refused(4, "it has 16 bytes", "needs 17", model=GPT, options=["--data", self.text(b"x" * 16)])
+
+    def test_data_for_a_model_that_does_not_read(self):
+        self.refused(2, "reads no text", options=["--data", self.text()])
+
+    def test_data_for_a_small_vocabulary(self):
+        self.refused(
+            2,
+            "knows 100",
+            model=["--model", "gpt:layers=1,hidden=32,heads=2,vocab=100"],
+            options=["--data", self.text()],
+        )
+
+    def test_unknown_model(self):
+        self.refused(2, "gpt3", model=["--model", "gpt3"])
+
+    def test_unknown_plugin(self):
+        self.assert_error(run("train", *MLP, "--plugin", "gemnii", "--json"), 5, "gemnii")
+
+    def test_plugin_with_a_wrong_version(self):
+        self.assert_error(
+            run("train", *MLP, "--plugin", pathlib.Path(STUBS) / "libcastor_stub_other_major.so", "--json"), 5, "ABI"
+        )
+
+    def test_unknown_option_of_a_plugin(self):
+        self.assert_error(run("train", *MLP, "--plugin", MINIMAL, "--set", "colour=red", "--json"), 2, "colour")
+
+    def test_budget_that_a_plugin_does_not_know(self):
+        self.assert_error(
+            run("train", *MLP, "--plugin", MINIMAL, "--host-budget", "1GiB", "--json"),
+            2,
+            "--host-budget",
+            "host_budget",
+            "minimal_c",
+        )
+
+    def test_resident_run_has_no_tiers(self):
+        self.refused(2, "--device-budget", options=["--device-budget", "1GiB"])
+        self.refused(2, "--nvme", options=["--nvme", self.folder])
+        self.refused(2, "--set x=", options=["--set", "x=1"])
+        self.refused(2, "--trace", options=["--trace", self.folder / "t"])
+
+    def test_size_that_is_none(self):
+        self.refused(2, "--host-budget: 'much' is not a size", options=["--host-budget", "much"])
+
+    def test_nvme_folder_missing(self):
+        self.refused(4, "does not exist", options=["--nvme", self.folder / "none"])
+
+    def test_nvme_folder_is_a_file(self):
+        self.refused(4, "is not a folder", options=["--nvme", self.text()])
+
+    def test_nvme_folder_not_writable(self):
+        os.chmod(self.folder, 0o555)
+        done = run("train", *MLP, "--plugin", "none", "--nvme", self.folder, "--json", wrapper=without_capabilities())
+        self.assert_error(done, 4, "cannot be written to: Permission denied")
+
+    @unittest.skipIf(HAS_GPU, "this machine has a GPU")
+    def test_no_gpu(self):
+        self.refused(1, "no GPU", options=["--device", "cuda"])
+
+
+@unittest.skipUnless(HAS_TORCH, "built without LibTorch")
+class Train(CommandCase):
+    def train(self, *options):
+        return self.assert_result(run("train", *options, "--json"))
+
+    def test_resident_twice_gives_the_same_bits(self):
+        options = [*GPT, "--plugin", "none", "--data", self.text(), "--steps", 6]
+        first, second = self.train(*options), self.train(*options)
+        self.assertEqual(first["losses"], second["losses"])
+        self.assertEqual(first["weights_digest"], second["weights_digest"])
+        self.assertNotEqual(first["weights_digest"], self.train(*options, "--seed", 1)["weights_digest"])
+
+    def test_json_keeps_its_contract(self):
+        found = self.train(*GPT, "--plugin", "none", "--data", self.text(), "--steps", 6)
+        self.assertEqual(len(found["losses"]), 6)
+        self.assertEqual(found["step_s"]["n_left_out"], 2)
+        self.assertLessEqual(found["step_s"]["min"], found["step_s"]["median"])
+        self.assertLessEqual(found["step_s"]["median"], found["step_s"]["max"])
+        for field in ("peak_bytes", "budget_bytes"):
+            self.assertEqual(set(found[field]), {"device", "host", "nvme"})
+        self.assertEqual(set(found["moved_bytes_per_step"]), {"h2d", "d2h", "nvme_read", "nvme_write"})
+        self.assertEqual(set(found["bound"]), {"seconds", "by", "share"})
+        self.assertRegex(found["weights_digest"], "^[0-9a-f]{16}$")
+        self.assertGreater(found["tokens_per_s"], 0)
+        self.assertGreater(found["peak_rss_bytes"], 1 << 20)
+
+    def test_params_are_counted_once(self):
+        # Embedding 256×32 (the head is tied to it), positions 16×32, one block of 12·32² + 13·32, the last norm 2·32.
+        found = self.train(
+            "--model",
+            "gpt:layers=1,hidden=32,heads=2,vocab=256,tied=1",
+            "--seq",
+            16,
+            "--batch",
+            1,
+            "--steps",
+            1,
+            "--plugin",
+            "none",
+        )
+        self.assertEqual(found["params"], 256 * 32 + 16 * 32 + 12 * 32 * 32 + 13 * 32 + 2 * 32)
+
+    def test_losses_fall(self):
+        losses = self.train(
+            *GPT, "--plugin", "none", "--data", self.text(), "--steps", 60, "--lr", "1e-2", "--precision", "fp32"
+        )["losses"]
+        self.assertLess(sum(losses[-10:]) / 10, losses[0] - 1)
+
+    def test_every_precision_trains(self):
+        for precision in ("fp32", "fp16", "bf16"):
+            self.assertEqual(
+                len(self.train(*MLP, "--plugin", "none", "--steps", 2, "--precision", precision)["losses"]), 2
+            )
+
+    def test_options_change_the_run(self):
+        base = [*GPT, "--plugin", "none", "--data", self.text(), "--steps", 3, "--precision", "fp32"]
+        digests = {
+            self.train(*base, *more)["weights_digest"]
+            for more in (
+                [],
+                ["--clip", "0.1"],
+                ["--optimizer", "adam", "--weight-decay", "0.5"],
+                ["--weight-decay", "0.5"],
+                ["--accumulate", 2],
+                ["--lr", "1e-3"],
+            )
+        }
+        self.assertEqual(len(digests), 6)
+
+    def test_recomputing_gives_the_same_bits(self):
+        base = [*GPT, "--plugin", "none", "--data", self.text(), "--steps", 3]
+        self.assertEqual(self.train(*base)["weights_digest"], self.train(*base, "--recompute")["weights_digest"])
+
+    def test_people_get_progress_and_a_table(self):
+        done = run("train", *MLP, "--plugin", "none", "--steps", 3)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("step 1/3  loss ", done.stderr)
+        self.assertIn("tier         peak         budget", done.stdout)
+
+    def test_the_plugin_in_plain_c_trains_as_the_resident_run(self):
+        base = [*GPT, "--data", self.text(), "--steps", 3, "--precision", "fp32"]
+        resident, minimal = self.train(*base, "--plugin", "none"), self.train(*base, "--plugin", MINIMAL)
+        self.assertEqual(resident["losses"], minimal["losses"])
+        self.assertEqual(resident["weights_digest"], minimal["weights_digest"])

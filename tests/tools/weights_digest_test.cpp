@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/weights_digest.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace castor::train {
+namespace {
+
+using Masters = std::vector<std::vector<float>>;
+
+/// Parameters that are only counted.
+class CountedModel final : public ModelHost {
+ public:
+  explicit CountedModel(const Masters& masters) : masters_(masters) {
+    table_.struct_size = sizeof table_;
+    table_.self = this;
+    table_.n_params = [](void* self) {
+      return static_cast<std::uint32_t>(static_cast<CountedModel*>(self)->masters_.size());
+    };
+    table_.param_info = [](void* self, std::uint32_t id, castor_param_info* out) {
+      out->numel = static_cast<CountedModel*>(self)->masters_.at(id).size();
+      return CASTOR_OK;
+    };
+  }
+  const castor_host_v1& table() const override { return table_; }
+  std::string take_error() override { return ""; }
+
+ private:
+  const Masters& masters_;
+  castor_host_v1 table_ = {};
+};
+
+/// Masters that can only be read.
+class FixedStrategy final : public Strategy {
+ public:
+  explicit FixedStrategy(const Masters& masters) : masters_(masters) {}
+  Result<void> read_master(std::uint32_t param, float* out) override {
+    if (param == broken_) return Error{ErrorKind::io, "the drive is gone"};
+    std::copy(masters_.at(param).begin(), masters_.at(param).end(), out);
+    return {};
+  }
+  void break_at(std::uint32_t param) { broken_ = param; }
+
+  Result<void> before_forward(std::uint32_t) override { return {}; }
+  Result<void> after_forward(std::uint32_t) override { return {}; }
+  Result<void> before_backward(std::uint32_t) override { return {}; }
+  Result<void> after_backward(std::uint32_t) override { return {}; }
+  Result<void> gradient(std::uint32_t, DLManagedTensor*) override { return {}; }
+  Result<void> end_of_backward() override { return {}; }
+  Result<castor_step_result> step(const castor_step_args&) override { return castor_step_result{}; }
+  Result<castor_stats> stats() override { return castor_stats{}; }
+  Result<void> write_trace(const std::filesystem::path&) override { return {}; }
+
+ private:
+  const Masters& masters_;
+  std::uint32_t broken_ = UINT32_MAX;
+};
+
+std::string digest(const Masters& masters) {
+  CountedModel model(masters);
+  FixedStrategy strategy(masters);
+  return weights_digest(model, strategy).value();
+}
+
+// Worked out from the specification of XXH3 (inputs of 9 to 16 bytes) with an independent program: bytes 0000803f
+// 000000c0 0000003f.
+TEST(WeightsDigest, IsXxh3OfTheMastersInOrder) { EXPECT_EQ(digest({{1.0f, -2.0f}, {0.5f}}), "a26289f6e5f709a4"); }
+
+// XXH3-64 of nothing, from the specification of xxHash.
+TEST(WeightsDigest, OfNothingIsThatOfNoBytes) { EXPECT_EQ(digest({}), "2d06800538d394c2"); }
+
+TEST(WeightsDigest, OneBitChangesIt) {
+  EXPECT_NE(digest({{1.0f, -2.0f}, {0.5f}}), digest({{1.0f, -2.0f}, {0.50000006f}}));
+}
+
+TEST(WeightsDigest, OrderCounts) { EXPECT_NE(digest({{1.0f}, {2.0f}}), digest({{2.0f}, {1.0f}})); }
+
+TEST(WeightsDigest, AMasterThatCannotBeReadIsAnError) {
+  const Masters masters = {{1.0f}, {2.0f}};
+  CountedModel model(masters);
+  FixedStrategy strategy(masters);
+  strategy.break_at(1);
+  EXPECT_EQ(weights_digest(model, strategy).error().message, "the drive is gone");
+}
+
+TEST(CountParams, AddsThemUp) {
+  const Masters masters = {{1, 2, 3}, {4}};
+  CountedModel model(masters);
+  EXPECT_EQ(count_params(model).value(), 4u);
+}
+
+}  // namespace
+}  // namespace castor::train

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include <castor/io/io_engine.h>
+#include <castor/memory/bytes.h>
+#include <castor/memory/device.h>
+
+#include "check/probes.h"
+#include "process.h"
+
+namespace castor::check {
+namespace {
+
+Finding probe_cuda() {
+  const auto n_devices = count_cuda_devices();
+  if (!n_devices) return {"cuda", false, n_devices.error().message};
+  if (*n_devices == 0) return {"cuda", false, "no GPU in this machine; use --device cpu"};
+  const auto device = make_cuda_device(0);
+  if (!device) return {"cuda", false, device.error().message};
+  return {
+      "cuda", true,
+      fmt::format("{} × {}, {}", *n_devices, (*device)->description(), format_bytes((*device)->total_memory_bytes()))};
+}
+
+Finding probe_uring() {
+  const auto engine = probe_io_uring();
+  if (engine) return {"io_uring", true, *engine};
+  return {"io_uring", false, engine.error().message};
+}
+
+Finding probe_memory() {
+  const std::uint64_t total = cli::total_memory_bytes(), available = cli::available_memory_bytes();
+  return {"memory", total > 0, fmt::format("{} in all, {} available", format_bytes(total), format_bytes(available))};
+}
+
+/// Registered I/O buffers and pinned memory count against this limit.
+Finding probe_memlock() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0) return {"memlock", false, "the limit cannot be read"};
+  if (limit.rlim_cur == RLIM_INFINITY) return {"memlock", true, "unlimited"};
+  const bool enough = limit.rlim_cur >= 8 * kMiB;
+  return {"memlock", enough,
+          format_bytes(limit.rlim_cur) +
+              (enough ? "" : "; io_uring may be refused, raise it with `ulimit -l` or in limits.conf")};
+}
+
+Finding probe_simd() {
+  std::ifstream file("/proc/cpuinfo");
+  std::ostringstream text;
+  text << file.rdbuf();
+  const std::string found = simd_of(text.str());
+  return {"simd", !found.empty(),
+          fmt::format("{}; {} cores", found.empty() ? "none known here" : found, std::thread::hardware_concurrency())};
+}
+
+}  // namespace
+
+std::vector<Finding> probe_machine() {
+  return {probe_cuda(), probe_memory(), probe_memlock(), probe_simd(), probe_uring()};
+}
+
+}  // namespace castor::check

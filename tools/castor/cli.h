@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <boost/program_options/options_description.hpp>
+#include <boost/program_options/variables_map.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <castor/memory/result.h>
+
+namespace castor::cli {
+
+using Arguments = std::vector<std::string>;
+using Values = boost::program_options::variables_map;
+
+/// What a command takes: the text above its options, its options (`--help` and `--json` are added to all), and the
+/// names of its positional arguments in order.
+struct CommandSyntax {
+  std::string usage;  ///< `castor memprof TRACE [options]`
+  std::string about;  ///< a sentence or more
+  boost::program_options::options_description options;
+  std::vector<std::string> positional;  ///< each also an option of `options`, left out of the help
+
+  CommandSyntax(std::string usage_line, std::string about_text);
+  /// What `--help` prints: usage, about, and every option with its default.
+  std::string help() const;
+};
+
+/// Reads `arguments`. Errors: usage; an unknown option comes with the nearest there is.
+Result<Values> parse(const CommandSyntax& syntax, const Arguments& arguments);
+
+/// True where `flag` is among `arguments`: needed before they are parsed, to know how to report that they cannot be.
+bool has_flag(const Arguments& arguments, const std::string& flag);
+
+/// The text of option `name`, or nothing where it was not given and has no default.
+std::optional<std::string> text_of(const Values& values, const std::string& name);
+
+/// The bytes that option `name` gives. Errors: usage, naming the option.
+Result<std::optional<std::uint64_t>> bytes_of(const Values& values, const std::string& name);
+
+/// Splits `text` at `separator`; no text gives no part.
+std::vector<std::string> split(const std::string& text, char separator);
+
+/// `a, b, c`.
+std::string join(const std::vector<std::string>& parts, const std::string& separator);
+
+}  // namespace castor::cli

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <string>
+#include <vector>
+
+#include "summary.h"
+
+namespace castor::memprof {
+
+/// One character per value, from ` ` for 0 to `█` for `full` and more.
+std::string sparkline(const std::vector<std::uint64_t>& values, std::uint64_t full);
+
+/// The verdict: which lane was busy longest, whether that was half of the run or more, and what waiting cost.
+std::string verdict(const Summary& summary);
+
+/// The summary for people.
+std::string to_text(const Trace& trace, const Summary& summary);
+
+/// The summary as `castor memprof --json` prints it.
+nlohmann::json to_json(const Trace& trace, const Summary& summary);
+
+}  // namespace castor::memprof

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch_tag.h"
+
+namespace castor {
+
+std::string torch_tag() { return ""; }
+
+}  // namespace castor

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <iosfwd>
+#include <string>
+
+#include <castor/memory/result.h>
+
+namespace castor::cli {
+
+/// Where a command says what it found: text for people, or with --json one object as the last line of stdout.
+///
+/// Threads: one at a time.
+class Output {
+ public:
+  /// `out` and `err` are borrowed: stdout and stderr, or strings in tests.
+  Output(std::ostream& out, std::ostream& err, bool json) : out_(out), err_(err), json_(json) {}
+
+  bool json() const { return json_; }
+  /// A line for people on stdout; nothing with --json.
+  void line(const std::string& text);
+  /// A line on stderr, with and without --json.
+  void note(const std::string& text);
+  /// The command's result; nothing without --json. Numbers that are not finite become null.
+  void result(const nlohmann::json& object);
+  /// One sentence on stderr, and with --json `{"error": {"code", "kind", "message"}, …details}` on stdout. Returns
+  /// the exit code.
+  int fail(const Error& error);
+  int fail(const Error& error, const nlohmann::json& details);
+
+ private:
+  std::ostream& out_;
+  std::ostream& err_;
+  const bool json_;
+};
+
+}  // namespace castor::cli

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "options.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include <castor/memory/bytes.h>
+
+namespace castor::train {
+namespace {
+
+namespace po = boost::program_options;
+using cli::Values;
+
+/// One option of the table below. `takes` is empty for a flag; `default_value` is empty where there is none.
+struct Row {
+  const char* name;
+  const char* takes;
+  std::string default_value;
+  const char* help;
+};
+
+std::string digits(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", value);
+  return text;
+}
+
+std::vector<Row> rows() {
+  const TrainOptions defaults;
+  const auto count = [](auto n) { return std::to_string(n); };
+  return {
+      {"model", "NAME", "", "the model"},
+      {"data", "FILE", "", "text to train on, its bytes are the tokens; without it random input"},
+      {"plugin", "NAME|PATH", defaults.plugin,
+       "who places and moves the memory; none = all resident, the run to compare with"},
+      {"device", "cpu|cuda", "cpu", "where the model computes"},
+      {"device-budget", "SIZE", "", "bytes the device tier may hold (default: the plugin's)"},
+      {"host-budget", "SIZE", "", "bytes the host tier may hold (default: the plugin's)"},
+      {"nvme", "DIR[,DIR]", "", "folders that the NVMe tier may use (default: no NVMe tier)"},
+      {"steps", "N", count(defaults.steps), "optimizer steps"},
+      {"batch", "B", count(defaults.batch), "samples per micro-batch"},
+      {"seq", "S", count(defaults.seq), "tokens per sample (gpt)"},
+      {"accumulate", "N", count(defaults.accumulate), "micro-batches per step, averaged"},
+      {"seed", "K", count(defaults.seed), "decides initial values and batches"},
+      {"precision", "bf16|fp16|fp32", name(defaults.precision),
+       "weights and activations; masters are fp32; fp16 scales its loss"},
+      {"optimizer", "adamw|adam", "adamw", "adam adds the decay to the gradient"},
+      {"lr", "X", digits(defaults.lr), "learning rate"},
+      {"weight-decay", "X", digits(defaults.weight_decay), "weight decay"},
+      {"clip", "X", digits(defaults.clip), "global gradient norm to clip to; 0 = no clipping"},
+      {"recompute", "", "", "run each block's forward again in backward instead of keeping its activations"},
+      {"deterministic", "", "", "only kernels that repeat their bits from run to run (slower on a GPU)"},
+      {"threads", "N", count(defaults.threads), "torch's threads; 0 = its own choice"},
+      {"trace", "F", "", "write what happened to memory and links there, for `castor memprof F`"},
+  };
+}
+
+po::typed_value<std::string>* value_of(const Row& row) {
+  auto* value = po::value<std::string>()->value_name(row.takes);
+  return row.default_value.empty() ? value : value->default_value(row.default_value);
+}
+
+Error wrong(const std::string& option, const std::string& text, const std::string& takes) {
+  return {ErrorKind::usage, "--" + option + " takes " + takes + ", not '" + text + "'"};
+}
+
+/// Reads the whole of `text` as a T; nothing where that fails.
+template <typename T>
+std::optional<T> number(const std::string& text) {
+  T parsed{};
+  const auto [end, errc] = std::from_chars(text.data(), text.data() + text.size(), parsed);
+  if (errc != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return parsed;
+}
+
+/// A whole number from `min` to `max`.
+template <typename T>
+Result<void> read_count(const Values& values, const std::string& option, T min, T max, T& target) {
+  const std::string text = values[option].as<std::string>();
+  const auto parsed = number<T>(text);
+  if (!parsed || *parsed < min || *parsed > max) {
+    return wrong(option, text, "a whole number from " + std::to_string(min) + " to " + std::to_string(max));
+  }
+  target = *parsed;
+  return {};
+}
+
+Result<void> read_positive(const Values& values, const std::string& option, bool zero_allowed, double& target) {
+  const std::string text = values[option].as<std::string>();
+  const auto parsed = number<double>(text);
+  if (!parsed || !std::isfinite(*parsed) || *parsed < 0 || (*parsed == 0 && !zero_allowed)) {
+    return wrong(option, text, zero_allowed ? "a number of 0 or more" : "a number above 0");
+  }
+  target = *parsed;
+  return {};
+}
+
+/// One of a few words; `target` becomes the value at the same place.
+template <typename T>
+Result<void> read_choice(const Values& values, const std::string& option,
+                         const std::vector<std::pair<std::string, T>>& choices, T& target) {
+  const std::string text = values[option].as<std::string>();
+  std::vector<std::string> words;
+  for (const auto& [word, meaning] : choices) {
+    words.push_back(word);
+    if (word == text) return target = meaning, Result<void>();
+  }
+  return wrong(option, text, cli::join(words, "|"));
+}
+
+/// `name=value`, each name once.
+Result<void> read_set(const Values& values, std::map<std::string, std::string>& target) {
+  if (values.count("set") == 0) return {};
+  for (const std::string& text : values["set"].as<std::vector<std::string>>()) {
+    const auto equals = text.find('=');
+    if (equals == std::string::npos || equals == 0) return wrong("set", text, "name=value");
+    if (!target.emplace(text.substr(0, equals), text.substr(equals + 1)).second) {
+      return Error{ErrorKind::usage, "--set gives '" + text.substr(0, equals) + "' twice"};
+    }
+  }
+  return {};
+}
+
+Result<void> read_numbers(const Values& values, TrainOptions& options) {
+  constexpr std::int64_t kMany = 1'000'000'000;
+  CASTOR_TRY(read_count<std::int64_t>(values, "steps", 1, kMany, options.steps));
+  CASTOR_TRY(read_count<std::int64_t>(values, "batch", 1, kMany, options.batch));
+  CASTOR_TRY(read_count<std::int64_t>(values, "seq", 1, kMany, options.seq));
+  CASTOR_TRY(read_count<std::int64_t>(values, "accumulate", 1, kMany, options.accumulate));
+  CASTOR_TRY(read_count<std::uint64_t>(values, "seed", 0, UINT64_MAX, options.seed));
+  CASTOR_TRY(read_count<int>(values, "threads", 0, 4096, options.threads));
+  CASTOR_TRY(read_positive(values, "clip", true, options.clip));
+  CASTOR_TRY(read_positive(values, "lr", true, options.lr));
+  return read_positive(values, "weight-decay", true, options.weight_decay);
+}
+
+Result<void> read_choices(const Values& values, TrainOptions& options) {
+  CASTOR_TRY(read_choice<DeviceKind>(values, "device", {{"cpu", DeviceKind::cpu}, {"cuda", DeviceKind::cuda}},
+                                     options.device));
+  CASTOR_TRY(read_choice<DType>(
+      values, "precision", {{"bf16", DType::bf16}, {"fp16", DType::f16}, {"fp32", DType::f32}}, options.precision));
+  return read_choice<bool>(values, "optimizer", {{"adamw", true}, {"adam", false}}, options.decoupled_decay);
+}
+
+Result<void> read_tiers(const Values& values, TrainOptions& options) {
+  CASTOR_ASSIGN(options.device_budget, cli::bytes_of(values, "device-budget"));
+  CASTOR_ASSIGN(options.host_budget, cli::bytes_of(values, "host-budget"));
+  for (const std::string& folder : cli::split(cli::text_of(values, "nvme").value_or(""), ',')) {
+    if (folder.empty())
+      return Error{ErrorKind::usage, "--nvme takes folders separated by commas, and one of them is empty"};
+    options.nvme.emplace_back(folder);
+  }
+  if (values.count("nvme") != 0 && options.nvme.empty()) return Error{ErrorKind::usage, "--nvme names no folder"};
+  return {};
+}
+
+/// Adds `option` of the plugin, set by `flag`, unless the plugin has none of that name or it is there already.
+Result<void> add_flag(const std::string& flag, const std::string& option, const std::string& text,
+                      const std::string& plugin, const std::vector<std::string>& known,
+                      std::map<std::string, std::string>& target) {
+  if (std::find(known.begin(), known.end(), option) == known.end()) {
+    return Error{ErrorKind::usage,
+                 "--" + flag + " has no effect here: plugin '" + plugin + "' has no option '" + option + "'"};
+  }
+  if (target.emplace(option, text).second) return {};
+  return Error{ErrorKind::usage, "--" + flag + " and --set " + option + "= say the same thing; give one of them"};
+}
+
+}  // namespace
+
+cli::CommandSyntax train_syntax() {
+  cli::CommandSyntax syntax(
+      "castor train --model NAME [--data FILE] [options]",
+      "Trains a model and says how fast, within which memory, and how near to what the links allow.\n"
+      "Models: gpt2-124m|355m|774m|1.5b, vit-b|l|h, mlp, or spelled out, for example\n"
+      "gpt:layers=4,hidden=352,heads=8,vocab=256,tied=1. Sizes read as 512MiB, 8GiB or 0.");
+  auto add = syntax.options.add_options();
+  for (const Row& row : rows()) *row.takes == '\0' ? add(row.name, row.help) : add(row.name, value_of(row), row.help);
+  add("set", po::value<std::vector<std::string>>()->value_name("name=value"),
+      "an option of the plugin, see `castor plugins list -v`; may be repeated");
+  return syntax;
+}
+
+Result<TrainOptions> read_options(const Values& values) {
+  TrainOptions options;
+  const auto model = cli::text_of(values, "model");
+  if (!model || model->empty())
+    return Error{ErrorKind::usage,
+                 "which model? give one with --model, for example --model gpt2-124m; --help lists them"};
+  options.model = *model;
+  options.data = cli::text_of(values, "data").value_or("");
+  if (values.count("data") != 0 && options.data.empty()) return Error{ErrorKind::usage, "--data names no file"};
+  options.plugin = values["plugin"].as<std::string>();
+  options.trace = cli::text_of(values, "trace").value_or("");
+  options.recompute = values.count("recompute") != 0;
+  options.deterministic = values.count("deterministic") != 0;
+  CASTOR_TRY(read_numbers(values, options));
+  CASTOR_TRY(read_choices(values, options));
+  CASTOR_TRY(read_tiers(values, options));
+  CASTOR_TRY(read_set(values, options.set));
+  return options;
+}
+
+Result<std::map<std::string, std::string>> plugin_options(const TrainOptions& options, const std::string& plugin,
+                                                          const std::vector<std::string>& known) {
+  std::map<std::string, std::string> result = options.set;
+  std::vector<std::string> folders;
+  for (const auto& folder : options.nvme) folders.push_back(folder.string());
+  if (options.device_budget)
+    CASTOR_TRY(
+        add_flag("device-budget", "device_budget", std::to_string(*options.device_budget), plugin, known, result));
+  if (options.host_budget)
+    CASTOR_TRY(add_flag("host-budget", "host_budget", std::to_string(*options.host_budget), plugin, known, result));
+  if (!folders.empty()) CASTOR_TRY(add_flag("nvme", "nvme", cli::join(folders, ","), plugin, known, result));
+  return result;
+}
+
+}  // namespace castor::train

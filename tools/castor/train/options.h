@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <castor/memory/device.h>
+#include <castor/memory/dtype.h>
+
+#include "cli.h"
+
+namespace castor::train {
+
+/// What `castor train` was asked for. The defaults are those that `--help` prints.
+struct TrainOptions {
+  std::string model;
+  std::filesystem::path data;  ///< empty = random input
+  std::string plugin = "gemini";
+  DeviceKind device = DeviceKind::cpu;
+  std::optional<std::uint64_t> device_budget, host_budget;
+  std::vector<std::filesystem::path> nvme;
+  std::map<std::string, std::string> set;  ///< --set name=value, as given
+  std::int64_t steps = 100;
+  std::int64_t batch = 8;  ///< samples per micro-batch
+  std::int64_t seq = 128;
+  std::uint64_t seed = 0;
+  double clip = 0;  ///< 0 = none
+  DType precision = DType::bf16;
+  bool decoupled_decay = true;  ///< adamw
+  double lr = 6e-4;
+  double weight_decay = 0.01;
+  std::int64_t accumulate = 1;  ///< micro-batches per step
+  int threads = 0;              ///< 0 = torch's own choice
+  bool recompute = false;
+  bool deterministic = false;
+  std::filesystem::path trace;  ///< empty = none
+
+  /// Samples that one step reads.
+  std::int64_t samples_per_step() const { return batch * accumulate; }
+};
+
+cli::CommandSyntax train_syntax();
+
+/// Checks what was given. Errors: usage, naming the option and what it takes.
+Result<TrainOptions> read_options(const cli::Values& values);
+
+/// The options of plugin `plugin` that --device-budget, --host-budget, --nvme and --set stand for. `known` are the
+/// names of its schema.
+/// Errors: usage where the plugin has no option for one of the first three, or where one is given twice. Names from
+/// --set are not checked here: the Booster does.
+Result<std::map<std::string, std::string>> plugin_options(const TrainOptions& options, const std::string& plugin,
+                                                          const std::vector<std::string>& known);
+
+}  // namespace castor::train

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <numeric>
+
+#include <castor/memory/bytes.h>
+
+namespace castor::train {
+namespace {
+
+using nlohmann::json;
+
+std::vector<double> counted(const std::vector<double>& step_s) {
+  return {step_s.begin() + n_left_out(static_cast<std::int64_t>(step_s.size())), step_s.end()};
+}
+
+double n_counted(const TrainRecord& record) { return static_cast<double>(counted(record.step_s).size()); }
+
+double tokens_per_second(const TrainRecord& record) {
+  const double seconds = step_times(record.step_s).mean;
+  return seconds > 0 ? static_cast<double>(record.tokens_per_step) / seconds : 0;
+}
+
+/// Seconds per counted step that the training thread was neither waiting nor updating.
+double compute_seconds(const TrainRecord& record, double median) {
+  const Counters &warm = record.warm, &last = record.last;
+  const double other = (last.wait_seconds - warm.wait_seconds) + (last.update_seconds - warm.update_seconds);
+  return std::max(0.0, median - other / n_counted(record));
+}
+
+std::string bytes_text(double n_bytes) { return format_bytes(static_cast<std::uint64_t>(std::llround(n_bytes))); }
+
+std::string tier_line(const Counters& counters, Tier tier) {
+  const auto& budget = counters.budget_bytes[index(tier)];
+  return fmt::format("  {:<12} {:<12} {}\n", name(tier), format_bytes(counters.peak_bytes[index(tier)]),
+                     budget ? format_bytes(*budget) : "no limit");
+}
+
+/// The links that carried anything.
+std::string moved_text(const TrainRecord& record, const Rates& rates) {
+  std::string text;
+  const auto moved = moved_bytes_per_step(record);
+  for (const Link link : kLinks) {
+    const auto& rate = rates[index(link)];
+    if (moved[index(link)] == 0) continue;
+    text += fmt::format("  {:<12} {:<12} {}\n", name(link), bytes_text(moved[index(link)]),
+                        rate ? fmt::format("{:.1f} GB/s", *rate * 1e-9) : "not measured");
+  }
+  return text.empty() ? "\n  nothing was moved between tiers\n"
+                      : "\n  moved        per step     the link's rate\n" + text;
+}
+
+}  // namespace
+
+const char* name(Link link) {
+  constexpr std::array<const char*, kNLinks> kNames = {"h2d", "d2h", "nvme_read", "nvme_write"};
+  return kNames[index(link)];
+}
+
+StepTimes step_times(const std::vector<double>& step_s) {
+  std::vector<double> times = counted(step_s);
+  if (times.empty()) return {};
+  std::sort(times.begin(), times.end());
+  const std::size_t n = times.size();
+  const double median = (times[(n - 1) / 2] + times[n / 2]) / 2;
+  const double mean = std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(n);
+  return {median, times.front(), times.back(), mean, static_cast<std::int64_t>(step_s.size() - n)};
+}
+
+std::array<double, kNLinks> moved_bytes_per_step(const TrainRecord& record) {
+  std::array<double, kNLinks> moved{};
+  for (const Link link : kLinks) {
+    const double n_bytes =
+        static_cast<double>(record.last.moved_bytes[index(link)] - record.warm.moved_bytes[index(link)]);
+    moved[index(link)] = record.step_s.empty() ? 0 : n_bytes / n_counted(record);
+  }
+  return moved;
+}
+
+Bound bound_of(const TrainRecord& record, const Rates& rates) {
+  const double median = step_times(record.step_s).median;
+  if (median <= 0) return {};
+  Bound bound{compute_seconds(record, median), "compute", 0};
+  const auto moved = moved_bytes_per_step(record);
+  for (const Link link : kLinks) {
+    const double seconds = rates[index(link)] ? moved[index(link)] / *rates[index(link)] : 0;
+    if (seconds > bound.seconds) bound.seconds = seconds, bound.by = name(link);
+  }
+  bound.share = bound.seconds / median;
+  return bound;
+}
+
+double nine_digits(double value) {
+  return std::isfinite(value) ? std::strtod(fmt::format("{:.9g}", value).c_str(), nullptr) : value;
+}
+
+json losses_json(const TrainRecord& record) {
+  json losses = json::array();
+  for (const double loss : record.losses) losses.push_back(nine_digits(loss));
+  return losses;
+}
+
+json report_json(const TrainRecord& record, const Rates& rates) {
+  const StepTimes times = step_times(record.step_s);
+  const Bound bound = bound_of(record, rates);
+  json peak, budget, moved, links = json::object();
+  for (const Tier tier : kTiers) {
+    peak[name(tier)] = record.last.peak_bytes[index(tier)];
+    const auto& limit = record.last.budget_bytes[index(tier)];
+    budget[name(tier)] = limit ? json(*limit) : json();
+  }
+  for (const Link link : kLinks) {
+    moved[name(link)] = static_cast<std::uint64_t>(std::llround(moved_bytes_per_step(record)[index(link)]));
+    if (rates[index(link)]) links[name(link)] = std::round(*rates[index(link)]);
+  }
+  return {
+      {"params", record.n_params},
+      {"losses", losses_json(record)},
+      {"step_s", {{"median", times.median}, {"min", times.min}, {"max", times.max}, {"n_left_out", times.n_left_out}}},
+      {"tokens_per_s", tokens_per_second(record)},
+      {"skipped_steps", record.n_skipped},
+      {"peak_bytes", peak},
+      {"peak_rss_bytes", record.peak_rss_bytes},
+      {"budget_bytes", budget},
+      {"moved_bytes_per_step", moved},
+      {"link_bytes_per_s", links},
+      {"bound", {{"seconds", bound.seconds}, {"by", bound.by}, {"share", bound.share}}},
+      {"weights_digest", record.weights_digest}};
+}
+
+std::string report_text(const TrainRecord& record, const Rates& rates) {
+  const StepTimes times = step_times(record.step_s);
+  const Bound bound = bound_of(record, rates);
+  std::string text =
+      fmt::format("{} steps of {} parameters: loss {:.4f} to {:.4f}, {:.0f} tokens/s\n", record.losses.size(),
+                  record.n_params, record.losses.front(), record.losses.back(), tokens_per_second(record));
+  text += fmt::format("step {:.4f} s (median; {:.4f} to {:.4f}, {} left out as warm-up)\n", times.median, times.min,
+                      times.max, times.n_left_out);
+  text += fmt::format("bound {:.4f} s by {}: {:.0f} % of the step\n", bound.seconds, bound.by, 100 * bound.share);
+  if (record.n_skipped > 0)
+    text += fmt::format("{} steps were skipped, their gradients held inf or nan\n", record.n_skipped);
+  text += "\n  tier         peak         budget\n";
+  for (const Tier tier : kTiers) text += tier_line(record.last, tier);
+  text += fmt::format("  {:<12} {}\n", "process", format_bytes(record.peak_rss_bytes));
+  return text + moved_text(record, rates) + "\nweights " + record.weights_digest;
+}
+
+}  // namespace castor::train

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <castor/memory/tier.h>
+
+namespace castor::train {
+
+/// The links that a step moves bytes over, as JSON spells them.
+enum class Link : std::uint8_t { h2d, d2h, nvme_read, nvme_write };
+inline constexpr std::size_t kNLinks = 4;
+inline constexpr std::array<Link, kNLinks> kLinks = {Link::h2d, Link::d2h, Link::nvme_read, Link::nvme_write};
+const char* name(Link link);
+constexpr std::size_t index(Link link) { return static_cast<std::size_t>(link); }
+
+/// A strategy's counters at one moment, counted since it began.
+struct Counters {
+  std::array<std::uint64_t, kNTiers> used_bytes{}, peak_bytes{};
+  std::array<std::optional<std::uint64_t>, kNTiers> budget_bytes;
+  std::array<std::uint64_t, kNLinks> moved_bytes{};
+  double wait_seconds = 0, update_seconds = 0;
+};
+
+/// What a run has measured so far; filled while it goes on, so that a failure leaves what there was.
+struct TrainRecord {
+  std::uint64_t n_params = 0;
+  std::int64_t tokens_per_step = 0;
+  std::vector<double> losses;   ///< one per step that ended
+  std::vector<double> step_s;   ///< as many
+  std::uint64_t n_skipped = 0;  ///< steps without an update, their gradients held inf or nan
+  Counters warm;                ///< after the steps left out
+  Counters last;                ///< after the last step
+  std::uint64_t peak_rss_bytes = 0;
+  std::string weights_digest;
+};
+
+/// How many steps at the start are warm-up and left out of the figures: 2 of more than 4, else none.
+constexpr std::int64_t n_left_out(std::int64_t n_steps) { return n_steps > 4 ? 2 : 0; }
+
+/// Seconds of the steps that count. The median of an even number is the mean of the middle two.
+struct StepTimes {
+  double median = 0, min = 0, max = 0, mean = 0;
+  std::int64_t n_left_out = 0;
+};
+StepTimes step_times(const std::vector<double>& step_s);
+
+/// Bytes over each link per step that counts.
+std::array<double, kNLinks> moved_bytes_per_step(const TrainRecord& record);
+
+/// Bytes per second of each link, where it was measured.
+using Rates = std::array<std::optional<double>, kNLinks>;
+
+/// The lower bound of a step: no step is shorter than its compute, nor than the bytes of any one link at that link's
+/// rate.
+struct Bound {
+  double seconds = 0;
+  std::string by;    ///< `compute` or a link
+  double share = 0;  ///< bound / median step: 1 = the step hides everything else
+};
+/// Compute = the median step less what the training thread waited for data and spent in updates.
+Bound bound_of(const TrainRecord& record, const Rates& rates);
+
+/// `value` with 9 significant digits: enough to tell any two fp32 apart.
+double nine_digits(double value);
+nlohmann::json losses_json(const TrainRecord& record);
+
+/// What `castor train --json` prints. Scripts rely on it: fields may be added, not renamed.
+nlohmann::json report_json(const TrainRecord& record, const Rates& rates);
+/// The table at the end, for people.
+std::string report_text(const TrainRecord& record, const Rates& rates);
+
+}  // namespace castor::train

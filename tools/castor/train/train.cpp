@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include <chrono>
+#include <iostream>
+
+#include <castor/memory/bytes.h>
+
+#include "commands.h"
+#include "interrupt.h"
+#include "process.h"
+#include "train/progress.h"
+#include "train/rates.h"
+#include "train/trainer.h"
+
+namespace castor::cli {
+namespace {
+
+using train::TrainOptions;
+using train::TrainRecord;
+
+double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+/// MemAvailable of some machines grows when memory is touched, so this is a warning and no refusal.
+void warn_of_memory(const TrainOptions& options, Output& output) {
+  const std::uint64_t available = available_memory_bytes();
+  if (!options.host_budget || available == 0 || *options.host_budget <= available) return;
+  output.note(fmt::format("castor: warning: --host-budget {} is more than the {} that this machine has available now",
+                          format_bytes(*options.host_budget), format_bytes(available)));
+}
+
+std::string losses_text(const TrainRecord& record) {
+  std::string text = fmt::format("losses of the {} steps that ended:", record.losses.size());
+  for (const double loss : record.losses) text += fmt::format(" {:.9g}", loss);
+  return text;
+}
+
+/// A failed run still shows what it reached.
+int fail_with_losses(const Error& error, const TrainRecord& record, Output& output) {
+  if (!record.losses.empty()) output.line(losses_text(record));
+  return output.fail(error, {{"losses", train::losses_json(record)}});
+}
+
+Result<void> train_with_progress(const TrainOptions& options, TrainRecord& record) {
+  train::Progress progress(std::cerr, isatty(STDERR_FILENO) != 0, options.steps);
+  const InterruptGuard interrupts;
+  const train::TrainObserver observer{InterruptGuard::requested,
+                                      [&](const TrainRecord& now) { progress.update(now, now_s()); }};
+  const Result<void> done = train::run_training(options, observer, record);
+  progress.finish();
+  return done;
+}
+
+nlohmann::json report(const TrainOptions& options, const TrainRecord& record, const train::Rates& rates) {
+  nlohmann::json object = train::report_json(record, rates);
+  object["model"] = options.model;
+  object["plugin"] = options.plugin;
+  return object;
+}
+
+}  // namespace
+
+int run_train(const Arguments& arguments, Output& output) {
+  const Parsed parsed = parse_command(train::train_syntax(), arguments, output);
+  if (parsed.exit_code) return *parsed.exit_code;
+  const auto options = train::read_options(parsed.values);
+  if (!options) return output.fail(options.error());
+  const auto folders = check_folders(options->nvme);
+  if (!folders.ok()) return output.fail(folders.error());
+  warn_of_memory(*options, output);
+  TrainRecord record;
+  const Result<void> done = train_with_progress(*options, record);
+  if (!done.ok()) return fail_with_losses(done.error(), record, output);
+  const train::Rates rates = train::measure_rates(record, options->device, options->nvme);
+  output.line(train::report_text(record, rates));
+  output.result(report(*options, record, rates));
+  return 0;
+}
+
+}  // namespace castor::cli

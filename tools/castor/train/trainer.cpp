@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/trainer.h"
+
+#include <chrono>
+#include <optional>
+
+#include <castor/models/model.h>
+#include <castor/plugins/booster.h>
+#include <castor/plugins/option_schema.h>
+#include <castor/plugins/torch/errors.h>
+#include <castor/plugins/torch/runtime.h>
+#include <castor/plugins/torch/torch_adapter.h>
+
+#include "plugin_folders.h"
+#include "process.h"
+#include "train/batches.h"
+#include "train/loss_scaler.h"
+#include "train/weights_digest.h"
+
+namespace castor::train {
+namespace {
+
+double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+/// The GPU, with LibTorch's allocator held to the budget: what the model's own tensors take counts as much as what
+/// the plugin does.
+Result<c10::Device> open_gpu(const TrainOptions& options) {
+  CASTOR_TRY(cli::check_gpu());
+  if (!torch_has_cuda())
+    return Error{ErrorKind::failed,
+                 "no GPU for LibTorch: its build " + torch_build_tag() +
+                     " cannot use one; build Castor against a CUDA build of torch, or use --device cpu"};
+  CASTOR_ASSIGN(const auto device, make_cuda_device(0));
+  const std::uint64_t total_bytes = device->total_memory_bytes();
+  CASTOR_TRY(configure_device_allocator(options.device_budget.value_or(total_bytes), total_bytes));
+  return c10::Device(c10::kCUDA, 0);
+}
+
+/// Settings of LibTorch come before its first operator.
+Result<c10::Device> set_up_torch(const TrainOptions& options) {
+  set_threads(options.threads);
+  set_determinism(options.deterministic);
+  return options.device == DeviceKind::cpu ? Result<c10::Device>(c10::Device(c10::kCPU)) : open_gpu(options);
+}
+
+Result<std::shared_ptr<Model>> build_model(const TrainOptions& options, c10::Device device) {
+  const ModelOptions model{
+      .dtype = options.precision, .device = device, .recompute = options.recompute, .seq = options.seq};
+  return make_model(options.model, model);
+}
+
+castor_step_args step_args(const TrainOptions& options, double loss_scale) {
+  castor_step_args args = {};
+  args.struct_size = sizeof args;
+  args.optimizer = options.decoupled_decay ? CASTOR_ADAMW : CASTOR_ADAM;
+  args.lr = options.lr;
+  args.beta1 = 0.9, args.beta2 = 0.999, args.eps = 1e-8;
+  args.weight_decay = options.weight_decay;
+  args.max_norm = options.clip;
+  args.loss_scale = loss_scale;
+  return args;
+}
+
+Counters counters_of(const castor_stats& stats) {
+  Counters counters;
+  for (std::size_t tier = 0; tier < kNTiers; ++tier) {
+    counters.used_bytes[tier] = stats.used_bytes[tier];
+    counters.peak_bytes[tier] = stats.peak_bytes[tier];
+    if (stats.budget_bytes[tier] != UINT64_MAX) counters.budget_bytes[tier] = stats.budget_bytes[tier];
+  }
+  counters.moved_bytes = {stats.h2d_bytes, stats.d2h_bytes, stats.nvme_read_bytes, stats.nvme_write_bytes};
+  counters.wait_seconds = stats.wait_seconds;
+  counters.update_seconds = stats.update_seconds;
+  return counters;
+}
+
+/// The plugin that `options` name, with its options, or nothing for `none`.
+Result<std::optional<Booster>> choose_plugin(const TrainOptions& options) {
+  if (options.plugin == "none") {
+    CASTOR_TRY(plugin_options(options, "none", {}));
+    if (!options.set.empty())
+      return Error{ErrorKind::usage, "--set " + options.set.begin()->first + "=: plugin 'none' has no options"};
+    if (!options.trace.empty())
+      return Error{ErrorKind::usage, "--trace: plugin 'none' moves nothing and keeps no trace"};
+    return std::optional<Booster>();
+  }
+  CASTOR_ASSIGN(const Plugin plugin, PluginLoader(torch_build_tag(), cli::plugin_folders()).load(options.plugin));
+  std::vector<std::string> known;
+  for (const castor_option& option : option_schema(*plugin.info)) known.emplace_back(option.name);
+  CASTOR_ASSIGN(const auto values, plugin_options(options, plugin.info->name, known));
+  CASTOR_ASSIGN(Booster booster, Booster::make(plugin, values));
+  return std::optional(std::move(booster));
+}
+
+/// One run: the model, who moves its memory, and the loop.
+class Training {
+ public:
+  Training(const TrainOptions& options, const TrainObserver& observer, TrainRecord& record)
+      : options_(options), observer_(observer), record_(record), fp16_(options.precision == DType::f16) {}
+  ~Training();
+
+  Result<void> prepare();
+  Result<void> run();
+
+ private:
+  Result<void> make_strategy(const std::optional<Booster>& booster);
+  Result<void> step(std::int64_t index);
+  Result<double> micro_batches(std::int64_t index);
+  Result<void> note_step(double loss, double seconds, bool skipped);
+  Result<void> write_trace();
+
+  const TrainOptions& options_;
+  const TrainObserver& observer_;
+  TrainRecord& record_;
+  const bool fp16_;
+  LossScaler scaler_;
+  std::shared_ptr<Model> model_;
+  std::unique_ptr<BatchSource> batches_;
+  std::unique_ptr<TorchAdapter> adapter_;
+  std::unique_ptr<Strategy> strategy_;
+};
+
+Training::~Training() {
+  if (adapter_) adapter_->connect(nullptr);
+  strategy_.reset();
+}
+
+Result<void> Training::prepare() {
+  CASTOR_ASSIGN(const c10::Device device, set_up_torch(options_));
+  CASTOR_ASSIGN(model_, build_model(options_, device));
+  CASTOR_ASSIGN(batches_, BatchSource::make(options_, *model_, device));
+  CASTOR_ASSIGN(const auto booster, choose_plugin(options_));
+  CASTOR_ASSIGN(adapter_, TorchAdapter::make(model_, device, options_.seed, observer_.interrupted));
+  CASTOR_TRY(make_strategy(booster));
+  record_.tokens_per_step = model_->tokens_per_sample() * options_.samples_per_step();
+  CASTOR_ASSIGN(record_.n_params, count_params(*adapter_));
+  CASTOR_ASSIGN(const castor_stats stats, strategy_->stats());
+  record_.warm = counters_of(stats);
+  return options_.trace.empty() ? Result<void>()
+                                : write_trace();  // a path that cannot be written is refused now, not at the end
+}
+
+Result<void> Training::make_strategy(const std::optional<Booster>& booster) {
+  if (booster) {
+    CASTOR_ASSIGN(strategy_, booster->boost(*adapter_));
+    adapter_->connect(strategy_.get());
+    return {};
+  }
+  CASTOR_ASSIGN(strategy_, make_resident_strategy(model_, *adapter_));
+  return {};
+}
+
+Result<void> Training::run() {
+  for (std::int64_t i = 0; i < options_.steps; ++i) {
+    const Result<void> done = step(i);
+    if (done.ok()) continue;
+    if (!options_.trace.empty())
+      (void)write_trace().ok();  // what led there is worth having, the step's own error worth more
+    return done;
+  }
+  record_.peak_rss_bytes = cli::peak_rss_bytes();
+  if (!options_.trace.empty()) CASTOR_TRY(write_trace());
+  CASTOR_ASSIGN(record_.weights_digest, weights_digest(*adapter_, *strategy_));
+  return {};
+}
+
+Result<void> Training::step(std::int64_t index) {
+  if (observer_.interrupted()) return Error{ErrorKind::interrupted, "stopped by the user"};
+  const double start_s = now_s();
+  CASTOR_ASSIGN(const double loss, micro_batches(index));
+  CASTOR_ASSIGN(const castor_step_result result, strategy_->step(step_args(options_, fp16_ ? scaler_.scale() : 1)));
+  if (fp16_) scaler_.update(result.skipped != 0);
+  return note_step(loss, now_s() - start_s, result.skipped != 0);
+}
+
+/// Forward and backward of every micro-batch; returns their mean loss.
+Result<double> Training::micro_batches(std::int64_t index) {
+  const auto n = static_cast<double>(options_.accumulate);
+  const double scale = (fp16_ ? scaler_.scale() : 1) / n;
+  std::vector<at::Tensor> losses;
+  for (std::int64_t micro = 0; micro < options_.accumulate; ++micro) {
+    CASTOR_ASSIGN(const Batch batch, batches_->next(index, micro));
+    CASTOR_ASSIGN(const at::Tensor loss, guard([&] { return model_->loss(batch); }));
+    CASTOR_TRY(adapter_->backward(loss, scale));
+    losses.push_back(loss.detach());
+  }
+  double sum = 0;
+  for (const at::Tensor& loss : losses) sum += loss.item<double>();
+  return sum / n;
+}
+
+Result<void> Training::note_step(double loss, double seconds, bool skipped) {
+  record_.losses.push_back(loss);
+  record_.step_s.push_back(seconds);
+  record_.n_skipped += skipped;
+  CASTOR_ASSIGN(const castor_stats stats, strategy_->stats());
+  record_.last = counters_of(stats);
+  if (static_cast<std::int64_t>(record_.losses.size()) == n_left_out(options_.steps)) record_.warm = record_.last;
+  observer_.after_step(record_);
+  return {};
+}
+
+Result<void> Training::write_trace() { return strategy_->write_trace(options_.trace); }
+
+}  // namespace
+
+Result<void> run_training(const TrainOptions& options, const TrainObserver& observer, TrainRecord& record) {
+  Training training(options, observer, record);
+  const Result<Result<void>> done = guard([&]() -> Result<void> {
+    CASTOR_TRY(training.prepare());
+    return training.run();
+  });
+  return done ? *done : Result<void>(done.error());
+}
+
+}  // namespace castor::train

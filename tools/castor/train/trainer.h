@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "train/options.h"
+#include "train/report.h"
+
+namespace castor::train {
+
+/// Who watches a run.
+struct TrainObserver {
+  std::function<bool()> interrupted;  ///< asked at every unit; true ends the run with an error of kind interrupted
+  std::function<void(const TrainRecord&)> after_step;
+};
+
+/// Trains as `options` say and fills `record` on the way: also where it fails, with the steps that ended before.
+///
+/// Order: everything that can be wrong with the request is checked before the first parameter gets memory. The
+/// plugin's strategy and all it holds are gone when this returns. Threads: blocks the calling one.
+/// Errors: of every kind, one sentence.
+Result<void> run_training(const TrainOptions& options, const TrainObserver& observer, TrainRecord& record);
+
+}  // namespace castor::train
