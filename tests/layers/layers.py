@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Holds the tree to its layers: what a module may include is the table below, and each check tries it with the compiler.
+
+    layers.py alone MODULE -- COMPILER ARG…     every public header of MODULE compiles alone, seeing only what MODULE may include
+    layers.py upward MODULE -- COMPILER ARG…    no header of a module that MODULE may not include compiles there, and the same line
+                                                does compile where it may
+    layers.py build BUILD_DIR                   the build gives the sources of each module no other folders than these
+    layers.py c -- COMPILER ARG…                the plugin ABI is C11
+"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CORE = ["memory", "io", "parallel", "chunk", "offload"]
+ALLOWED = {
+    "memory": [],
+    "io": ["memory"],
+    "parallel": ["memory"],
+    "chunk": ["memory", "parallel"],
+    "offload": ["memory", "io", "parallel", "chunk"],
+    "plugins": CORE,
+    "plugins/torch": [*CORE, "plugins"],
+    "examples/models": [*CORE, "plugins", "plugins/torch"],
+}
+
+
+def include_folders(module: str) -> list[str]:
+    return [f"-I{ROOT / name / 'include'}" for name in [module, *ALLOWED[module]]]
+
+
+def headers(module: str) -> list[str]:
+    """The public headers of `module` as they are included: castor/memory/tier.h."""
+    folder = ROOT / module / "include"
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*.h"))
+
+
+class Compiler:
+    """Tries single sources, -fsyntax-only; never leaves a file behind."""
+
+    def __init__(self, command: list[str], language: str = "c++"):
+        self.command = [*command, "-fsyntax-only", "-x", language]
+
+    def errors(self, module: str, header: str) -> str:
+        """What the compiler says to a source of `module` that includes `header` twice; empty if it compiles."""
+        with tempfile.TemporaryDirectory() as folder:
+            source = pathlib.Path(folder) / "probe"
+            source.write_text(f"#include <{header}>\n#include <{header}>\n")
+            done = subprocess.run([*self.command, *include_folders(module), str(source)], capture_output=True, text=True)
+        if done.returncode == 0:
+            return ""
+        return done.stderr or f"exit status {done.returncode}"
+
+
+def in_parallel(check, items) -> list[str]:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return [problem for problem in pool.map(check, items) if problem]
+
+
+def check_alone(compiler: Compiler, module: str) -> list[str]:
+    def problem(header):
+        errors = compiler.errors(module, header)
+        return errors and f"{header} does not compile alone:\n{errors}"
+
+    found = headers(module)
+    print(f"{module}: {len(found)} public headers")
+    return in_parallel(problem, found) if found else [f"{module} has no public header; is the table in {__file__} up to date?"]
+
+
+def check_upward(compiler: Compiler, module: str) -> list[str]:
+    def problem(pair):
+        owner, header = pair
+        errors = compiler.errors(module, header)
+        if not errors:
+            return f"{module} can include {header}, which stands above it"
+        if not re.search(rf"{re.escape(header)}['\"]?( file not found|: No such file)", errors):
+            return f"{module} cannot include {header}, but for another reason than the layers:\n{errors}"
+        return ""
+
+    above = [(owner, header) for owner in ALLOWED if owner != module and owner not in ALLOWED[module] for header in headers(owner)]
+    print(f"{module}: {len(above)} headers must be out of reach")
+    problems = in_parallel(problem, above)
+    # The control: one line per module that was refused compiles with the right folders.
+    first = {owner: header for owner, header in reversed(above) if "torch" not in owner and owner != "examples/models"}
+    return problems + [f"{header} does not compile in {owner} either" for owner, header in first.items() if compiler.errors(owner, header)]
+
+
+def owner_of(path: pathlib.Path) -> str | None:
+    """The module whose folder `path` is in, the deepest first."""
+    return next((name for name in sorted(ALLOWED, key=len, reverse=True) if path.is_relative_to(ROOT / name)), None)
+
+
+def foreign_folders(entry: dict) -> set[str]:
+    """The modules that one entry of compile_commands.json can include against the table."""
+    base = pathlib.Path(entry["directory"])
+    module = owner_of((base / entry["file"]).resolve())
+    if module is None:
+        return set()
+    folders = [(base / match).resolve() for match in re.findall(r"-(?:I|isystem)\s*([^\s'\"]+)", entry["command"])]
+    seen = {name for name in ALLOWED if ROOT / name / "include" in folders}
+    return {f"{module} sees {name} ({entry['file']})" for name in seen - {module, *ALLOWED[module]}}
+
+
+def check_build(build: pathlib.Path) -> list[str]:
+    entries = json.loads((build / "compile_commands.json").read_text())
+    return sorted(set().union(*map(foreign_folders, entries)))
+
+
+def check_c(compiler: Compiler) -> list[str]:
+    errors = compiler.errors("plugins", "castor/plugins/abi.h")
+    return [errors] if errors else []
+
+
+def main(args: list[str]) -> int:
+    args, command = (args[: args.index("--")], args[args.index("--") + 1:]) if "--" in args else (args, [])
+    checks = {
+        "alone": lambda: check_alone(Compiler(command), args[1]),
+        "upward": lambda: check_upward(Compiler(command), args[1]),
+        "build": lambda: check_build(pathlib.Path(args[1])),
+        "c": lambda: check_c(Compiler(command, "c")),
+    }
+    problems = checks[args[0]]()
+    print("\n".join(problems))
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
