@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+# The front door: set-up, build and run in one word. Behind it is plain Meson (CONTRIBUTING.md).
+#
+#   make demo [DATA=FILE]    trains a small GPT through three memory tiers      make build    only builds: build/castor
+#   make test                every test, sanitizer builds included              make clean    removes the build folders
+#
+#   OFFLINE=DIR        use no network and the host's own torch; DIR is what tools/offline_bundle collected
+#   MESON_OPTIONS=…    more options for `meson setup build`: MESON_OPTIONS="-Dcuda=disabled"
+#   BUILDS=…           what `make test` builds beside build/, from: asan tsan clang
+OFFLINE ?=
+DATA ?=
+MESON_OPTIONS ?=
+BUILDS ?= asan tsan
+export OFFLINE DATA MESON_OPTIONS BUILDS
+
+.PHONY: build demo test clean
+build:
+	@tools/setup
+	@tools/compile build
+
+demo: build
+	@tools/demo
+
+test:
+	@tools/setup
+	@tools/run_tests
+
+clean:
+	rm -rf build build-asan build-tsan build-clang
