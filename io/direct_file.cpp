@@ -112,14 +112,14 @@ void DirectFile::use_buffered(const std::string& reason) {
 }
 
 IoRequest DirectFile::read_request(std::uint64_t offset_bytes, BufferView bytes) const {
-  return {IoOp::read, fd(), path_, offset_bytes, bytes};
+  return {IoOp::read, fd(), path_, offset_bytes, bytes, kNoDeadline};
 }
 
 IoRequest DirectFile::write_request(std::uint64_t offset_bytes, BufferView bytes) const {
-  return {IoOp::write, fd(), path_, offset_bytes, bytes};
+  return {IoOp::write, fd(), path_, offset_bytes, bytes, kNoDeadline};
 }
 
-IoRequest DirectFile::sync_request() const { return {IoOp::sync, fd(), path_, 0, {}}; }
+IoRequest DirectFile::sync_request() const { return {IoOp::sync, fd(), path_, 0, {}, kNoDeadline}; }
 
 Result<void> DirectFile::reserve(std::uint64_t offset_bytes, std::uint64_t n_bytes) const {
   const int error_number = call_fallocate(fd(), 0, offset_bytes, n_bytes);

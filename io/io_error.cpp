@@ -52,6 +52,8 @@ std::string errno_advice(int error_number, std::string_view path) {
     case ENFILE: return "raise the limit on open files (ulimit -n)";
     case ENOMEM: return "free host memory or raise the memlock limit (ulimit -l)";
     case EINVAL: return "offset, length and address of direct I/O must be multiples of the file's alignment";
+    case ETIMEDOUT: return "the drive is slow or hangs: look at the kernel's log (dmesg) or allow more time";
+    case ECANCELED: return "somebody called it back; ask again";
     case EBADF: return "the file is closed, or was opened for the other direction";
     default: return "look at the kernel's log (dmesg)";
   }
@@ -67,6 +69,15 @@ Error stalled_error(const IoRequest& request, std::uint64_t done_bytes) {
                         ? ": the file ends there; it is shorter than what was written to it, or was never written"
                         : ": the file system takes no more bytes; look at the kernel's log (dmesg)";
   return {ErrorKind::io, describe(request) + " stopped after " + std::to_string(done_bytes) + " bytes" + why};
+}
+
+Error io_error(const IoRequest& request, const IoOutcome& outcome) {
+  if (outcome.error_number == ENODATA) return stalled_error(request, outcome.moved_bytes);
+  return request_error(request, outcome.moved_bytes, outcome.error_number);
+}
+
+Result<std::uint64_t> io_result(const IoRequest& request, const IoOutcome& outcome) {
+  return outcome.ok() ? Result<std::uint64_t>(outcome.moved_bytes) : io_error(request, outcome);
 }
 
 Error path_error(std::string_view what, std::string_view path, int error_number) {

@@ -36,9 +36,15 @@ void StorePiece::empty_staged() const {
   if (staged_) std::memcpy(bytes_.data, staged_.data(), bytes_.n_bytes);
 }
 
-void StorePiece::on_complete(Result<std::uint64_t> outcome) noexcept {
-  outcome_ = std::move(outcome);
+void StorePiece::fail(const Error& error) noexcept {
+  outcome_ = error;
   landing_->push(this);
+}
+
+std::optional<IoRequest> StorePiece::on_complete(const IoOutcome& outcome) noexcept {
+  outcome_ = io_result(request_, outcome);
+  landing_->push(this);
+  return std::nullopt;
 }
 
 Result<std::uint64_t> StorePiece::moved_bytes() const {

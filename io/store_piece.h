@@ -52,7 +52,11 @@ class StorePiece final : public IoSink {
   /// Takes them out again.
   void empty_staged() const;
 
-  void on_complete(Result<std::uint64_t> outcome) noexcept override;
+  /// Keeps the request that goes to the engine, for its errors.
+  const IoRequest& sent(const IoRequest& request) { return request_ = request; }
+  /// Ends it without an engine.
+  void fail(const Error& error) noexcept;
+  std::optional<IoRequest> on_complete(const IoOutcome& outcome) noexcept override;
   /// The bytes moved; fewer than were staged are an error. Requires: completed.
   Result<std::uint64_t> moved_bytes() const;
   void drop_staged() { staged_ = Buffer(); }
@@ -64,6 +68,7 @@ class StorePiece final : public IoSink {
   BufferView bytes_;
   Landing* landing_;
   Buffer staged_;
+  IoRequest request_;
   std::uint64_t asked_bytes_ = 0;
   std::optional<Result<std::uint64_t>> outcome_;
 };

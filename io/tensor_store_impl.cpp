@@ -138,12 +138,12 @@ void TensorStore::Impl::send(StoreOp& op, StorePiece& piece) {
   StoredValue& value = *op.entry->value;
   const DirectFile& file = space_->file(value.place);
   const auto staged = piece.stage(file.memory_align_bytes(), page_memory_);
-  if (!staged.ok()) return piece.on_complete(staged.error());
+  if (!staged.ok()) return piece.fail(staged.error());
   const auto offset_bytes = value.place.extent.offset_bytes + piece.range().offset_bytes;
-  if (op.kind == Kind::get) return engine_->start(file.read_request(offset_bytes, *staged), piece);
+  if (op.kind == Kind::get) return engine_->start(piece.sent(file.read_request(offset_bytes, *staged)), piece);
   piece.fill_staged();
   if (checksums_) value.checksums[piece.index()] = checksum(piece.bytes());
-  engine_->start(file.write_request(offset_bytes, *staged), piece);
+  engine_->start(piece.sent(file.write_request(offset_bytes, *staged)), piece);
 }
 
 // ---- the lander's thread ----

@@ -6,9 +6,18 @@
 
 #include <castor/memory/bytes.h>
 
-#include "io_error.h"
-
 namespace castor {
+
+void Transfer::reset(const IoRequest& request, IoSink& sink) {
+  request_ = request;
+  sink_ = &sink;
+  done_bytes_ = 0;
+  n_waits_ = 0;
+  error_number_ = 0;
+  recalled_as_ = 0;
+  recall_told = false;
+  synced_ = false;
+}
 
 TransferPart Transfer::next() const {
   const auto left_bytes = request_.bytes.n_bytes - done_bytes_;
@@ -16,31 +25,40 @@ TransferPart Transfer::next() const {
           request_.offset_bytes + done_bytes_};
 }
 
+bool Transfer::complete() const {
+  return request_.op == IoOp::sync ? synced_ : done_bytes_ >= request_.bytes.n_bytes;
+}
+
 Transfer::Step Transfer::fail(int error_number) {
   // A direct read that the end of the file cut inside a sector cannot be resumed there: what failed is the file's
   // length.
-  stalled_ = error_number == EINVAL && request_.op == IoOp::read && done_bytes_ % kTensorAlignBytes != 0;
-  error_number_ = error_number;
+  const bool cut = error_number == EINVAL && request_.op == IoOp::read && done_bytes_ % kTensorAlignBytes != 0;
+  error_number_ = cut ? ENODATA : error_number;
   return Step::done;
 }
 
-Transfer::Step Transfer::wait_or_fail() { return ++n_waits_ > kMaxWaits ? fail(EAGAIN) : Step::again_later; }
-
-Transfer::Step Transfer::advance(std::int64_t answer) {
-  if (answer == -EINTR) return Step::again;
-  if (answer == -EAGAIN) return wait_or_fail();
-  if (answer < 0) return fail(static_cast<int>(-answer));
-  if (request_.op == IoOp::sync) return Step::done;
-  stalled_ = answer == 0;
-  n_waits_ = 0;
-  done_bytes_ += static_cast<std::uint64_t>(answer);
-  return stalled_ || done_bytes_ >= request_.bytes.n_bytes ? Step::done : Step::again;
+Transfer::Step Transfer::wait_or_fail() {
+  if (recalled_as_ != 0) return Step::done;
+  return ++n_waits_ > kMaxWaits ? fail(EAGAIN) : Step::again_later;
 }
 
-Result<std::uint64_t> Transfer::outcome() const {
-  if (stalled_) return stalled_error(request_, done_bytes_);
-  if (error_number_ != 0) return request_error(request_, done_bytes_, error_number_);
-  return done_bytes_;
+Transfer::Step Transfer::advance(std::int64_t answer) {
+  if (answer == -EINTR) return go_on();
+  if (answer == -EAGAIN) return wait_or_fail();
+  if (answer < 0) return fail(static_cast<int>(-answer));
+  if (request_.op == IoOp::sync) {
+    synced_ = true;
+    return Step::done;
+  }
+  if (answer == 0) return fail(ENODATA);
+  n_waits_ = 0;
+  done_bytes_ += static_cast<std::uint64_t>(answer);
+  return complete() ? Step::done : go_on();
+}
+
+IoOutcome Transfer::outcome() const {
+  if (complete()) return {done_bytes_, 0};
+  return {done_bytes_, recalled_as() != 0 ? recalled_as() : error_number_};
 }
 
 }  // namespace castor

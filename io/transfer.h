@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include <castor/io/io_request.h>
@@ -17,7 +18,10 @@ struct TransferPart {
 };
 
 /// One request on its way through an engine, as a state machine without system calls: `next` says what to ask the
-/// kernel for, `advance` takes the answer. Splitting, resuming and trying again live here, once for all engines.
+/// kernel for, `advance` takes the answer. Splitting, resuming, trying again and giving up live here, once for all
+/// engines.
+///
+/// Threads: that of the engine which carries it out; `stage` and `recall_told` under the mutex of its queue.
 class Transfer {
  public:
   /// No call asks for more than this; the kernel itself stops at 2 147 479 552 bytes.
@@ -32,27 +36,41 @@ class Transfer {
   };
 
   Transfer() = default;
-  Transfer(const IoRequest& request, IoSink& sink) : request_(request), sink_(&sink) {}
+  /// Begins anew with another request.
+  void reset(const IoRequest& request, IoSink& sink);
 
+  const IoRequest& request() const { return request_; }
   IoSink& sink() const { return *sink_; }
   /// Nothing to ask for: a read or write of 0 bytes.
   bool empty() const { return request_.op != IoOp::sync && request_.bytes.n_bytes == 0; }
   TransferPart next() const;
   /// `answer` is what the kernel returned for next(): bytes moved, or a negative errno.
   Step advance(std::int64_t answer);
-  /// Requires: advance returned done, or empty().
-  Result<std::uint64_t> outcome() const;
+  /// Ends it with `error_number` unless the answer that is outstanding completes it. From any thread.
+  void recall(int error_number) { recalled_as_ = error_number; }
+  int recalled_as() const { return recalled_as_; }
+  /// Requires: advance returned done, or recalled, or empty().
+  IoOutcome outcome() const;
+
+  /// Where it stands in its queue.
+  enum class Stage : std::uint8_t { free, waiting, taken };
+  Stage stage = Stage::free;
+  /// Whether its engine knows that it is recalled.
+  bool recall_told = false;
 
  private:
   Step fail(int error_number);
   Step wait_or_fail();
+  Step go_on() const { return recalled_as_ == 0 ? Step::again : Step::done; }
+  bool complete() const;
 
   IoRequest request_;
   IoSink* sink_ = nullptr;
   std::uint64_t done_bytes_ = 0;
   int n_waits_ = 0;
   int error_number_ = 0;
-  bool stalled_ = false;
+  std::atomic<int> recalled_as_ = 0;
+  bool synced_ = false;
 };
 
 }  // namespace castor

@@ -12,7 +12,7 @@ Error not_built() {
 
 }  // namespace
 
-Result<std::unique_ptr<IoEngine>> make_uring_engine() { return not_built(); }
+Result<std::unique_ptr<IoEngine>> make_uring_engine(const IoEngineOptions&) { return not_built(); }
 
 Result<std::string> probe_io_uring() { return not_built(); }
 

@@ -16,28 +16,35 @@ namespace castor {
 /// One blocking call; returns the bytes moved or a negative errno. Tests put a scripted one in its place.
 using BlockingCall = std::function<std::int64_t(const TransferPart&)>;
 
-/// pread, pwrite and fdatasync.
+/// preadv2, pwritev2 and fdatasync.
 std::int64_t call_kernel(const TransferPart& part);
 
 /// The engine that works everywhere: a few threads with blocking calls, each taking one request at a time through to
-/// its end.
+/// its end. One more thread sleeps until a request must be called back; a call that blocks cannot be.
 class ThreadsEngine final : public IoEngine {
  public:
-  /// Enough for a drive to have work while one thread is between two calls.
-  static constexpr int kNThreads = 4;
+  /// What an engine of this kind says of itself.
+  struct Identity {
+    std::string_view name;
+    std::string fallback_reason;
+  };
 
-  explicit ThreadsEngine(std::string fallback_reason, BlockingCall call = call_kernel);
+  ThreadsEngine(const IoEngineOptions& options, Identity identity, BlockingCall call = call_kernel);
   ~ThreadsEngine() override;
 
-  std::string_view name() const override { return "threads"; }
-  std::string fallback_reason() const override { return fallback_reason_; }
+  std::string_view name() const override { return identity_.name; }
+  std::string fallback_reason() const override { return identity_.fallback_reason; }
+  std::string details() const override;
   void start(const IoRequest& request, IoSink& sink) override { queue_.push(request, sink); }
+  void cancel(const IoSink& sink) override { queue_.cancel(sink); }
 
  private:
   void run();
   void carry_out(Transfer& transfer);
+  void finish(Transfer* transfer);
+  void watch();
 
-  const std::string fallback_reason_;
+  const Identity identity_;
   const BlockingCall call_;
   TransferQueue queue_;
   std::vector<std::thread> threads_;

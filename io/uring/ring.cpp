@@ -3,6 +3,7 @@
 
 #include <sys/resource.h>
 
+#include <array>
 #include <cerrno>
 #include <utility>
 
@@ -12,6 +13,17 @@
 
 namespace castor {
 namespace {
+
+constexpr unsigned kPollerIdleMs = 50;  // how long the kernel's thread looks for work before it sleeps
+
+struct Mode {
+  unsigned flag;
+  const char* name;
+};
+constexpr std::array<Mode, 4> kModes = {{{IORING_SETUP_SINGLE_ISSUER, "SINGLE_ISSUER"},
+                                         {IORING_SETUP_DEFER_TASKRUN, "DEFER_TASKRUN"},
+                                         {IORING_SETUP_SQPOLL, "SQPOLL"},
+                                         {IORING_SETUP_IOPOLL, "IOPOLL"}}};
 
 std::string memlock_limit() {
   rlimit limit{};
@@ -39,7 +51,7 @@ bool has_operations(io_uring* ring) {
   io_uring_probe* probe = io_uring_get_probe_ring(ring);
   if (!probe) return false;
   bool has_all = true;
-  for (const int op : {IORING_OP_READ, IORING_OP_WRITE, IORING_OP_FSYNC})
+  for (const int op : {IORING_OP_READ, IORING_OP_WRITE, IORING_OP_FSYNC, IORING_OP_ASYNC_CANCEL})
     has_all = has_all && io_uring_opcode_supported(probe, op);
   io_uring_free_probe(probe);
   return has_all;
@@ -47,10 +59,18 @@ bool has_operations(io_uring* ring) {
 
 }  // namespace
 
-int Ring::set_up(unsigned n_entries) {
-  constexpr unsigned kFastest = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN;
-  int answer = io_uring_queue_init(n_entries, &ring_, kFastest);
-  if (answer == -EINVAL) answer = io_uring_queue_init(n_entries, &ring_, 0);
+/// A polling thread of the kernel runs completions itself, so the two cannot go together.
+int Ring::set_up(const RingOptions& options) {
+  unsigned asked = options.iopoll ? IORING_SETUP_IOPOLL : 0;
+  asked |= options.sqpoll ? IORING_SETUP_SQPOLL : IORING_SETUP_DEFER_TASKRUN;
+  int answer = -EINVAL;
+  for (const unsigned flags : {asked | IORING_SETUP_SINGLE_ISSUER, asked & ~IORING_SETUP_DEFER_TASKRUN}) {
+    io_uring_params params{};
+    params.flags = flags;
+    params.sq_thread_idle = kPollerIdleMs;
+    answer = io_uring_queue_init_params(options.n_entries, &ring_, &params);
+    if (answer != -EINVAL) break;
+  }
   open_ = answer == 0;
   return -answer;
 }
@@ -67,18 +87,53 @@ int Ring::send_no_op() {
   return -result;
 }
 
-Result<Ring> Ring::open(unsigned n_entries) {
+Result<Ring> Ring::open(const RingOptions& options) {
   Ring ring;
-  if (const int error_number = ring.set_up(n_entries)) return refused(error_number);
-  if (const int error_number = ring.send_no_op()) return refused(error_number);
+  if (const int error_number = ring.set_up(options)) return refused(error_number);
+  if (!ring.polls())
+    if (const int error_number = ring.send_no_op()) return refused(error_number);
   if (!has_operations(ring.get())) return refused(ENOSYS);
+  ring.has_slots_ = io_uring_register_files_sparse(&ring.ring_, kNSlots) == 0 &&
+                    io_uring_register_buffers_sparse(&ring.ring_, kNSlots) == 0;
   return ring;
 }
 
-Ring::Ring(Ring&& other) noexcept : ring_(other.ring_), open_(std::exchange(other.open_, false)) {}
+Ring::Ring(Ring&& other) noexcept
+    : ring_(other.ring_), open_(std::exchange(other.open_, false)), has_slots_(other.has_slots_) {}
 
 Ring::~Ring() {
   if (open_) io_uring_queue_exit(&ring_);
+}
+
+io_uring_sqe* Ring::next_entry() {
+  io_uring_sqe* entry = io_uring_get_sqe(&ring_);
+  while (!entry) {
+    io_uring_submit(&ring_);
+    io_uring_sqring_wait(&ring_);
+    entry = io_uring_get_sqe(&ring_);
+  }
+  return entry;
+}
+
+std::string Ring::modes() const {
+  std::string text;
+  for (const auto& mode : kModes)
+    if ((ring_.flags & mode.flag) != 0) text += (text.empty() ? "" : ", ") + std::string(mode.name);
+  return text.empty() ? "plain completions" : text;
+}
+
+int Ring::set_file(unsigned slot, int fd) {
+  if (!has_slots_) return ENOSYS;
+  const int answer = io_uring_register_files_update(&ring_, slot, &fd, 1);
+  return answer < 0 ? -answer : 0;
+}
+
+int Ring::set_buffer(unsigned slot, BufferView bytes) {
+  if (!has_slots_) return ENOSYS;
+  const iovec range{bytes.data, bytes.n_bytes};
+  const __u64 tag = 0;
+  const int answer = io_uring_register_buffers_update_tag(&ring_, slot, &range, &tag, 1);
+  return answer < 0 ? -answer : 0;
 }
 
 }  // namespace castor

@@ -4,33 +4,53 @@
 #include <liburing.h>
 
 #include <string>
+#include <vector>
 
+#include <castor/memory/buffer.h>
 #include <castor/memory/result.h>
 
 namespace castor {
 
-/// Owns one io_uring.
+struct RingOptions {
+  unsigned n_entries = 256;
+  bool sqpoll = false;
+  bool iopoll = false;
+};
+
+/// Owns one io_uring, its registered files and its registered buffers.
+///
+/// Threads: the one that opened it.
 class Ring {
  public:
-  /// Sets up a ring for `n_entries` requests, with the fastest modes the kernel accepts, and sends a no-op through it.
-  /// The calling thread is the only one that may use it. Errors: io, in one sentence.
-  static Result<Ring> open(unsigned n_entries);
+  static constexpr unsigned kNSlots = 64;  ///< registered files, and as many registered buffers
+
+  /// Sets up a ring with the fastest modes the kernel accepts, and sends a no-op through it. Errors: io, in one
+  /// sentence.
+  static Result<Ring> open(const RingOptions& options);
 
   Ring(Ring&& other) noexcept;
   Ring& operator=(Ring&&) = delete;
   ~Ring();
 
   io_uring* get() { return &ring_; }
-  /// Completions are run only when this thread asks for them (kernel 6.1 and later), which saves an interruption each.
-  bool deferred() const { return (ring_.flags & IORING_SETUP_DEFER_TASKRUN) != 0; }
+  /// An entry to fill in; where all are taken, those filled in go to the kernel first.
+  io_uring_sqe* next_entry();
+  /// The modes in use: `SINGLE_ISSUER, DEFER_TASKRUN`.
+  std::string modes() const;
+  bool polls() const { return (ring_.flags & IORING_SETUP_IOPOLL) != 0; }
+
+  /// Slots of registered files and buffers; 0, or an errno where the kernel refuses.
+  int set_file(unsigned slot, int fd);
+  int set_buffer(unsigned slot, BufferView bytes);
 
  private:
   Ring() = default;
-  int set_up(unsigned n_entries);
+  int set_up(const RingOptions& options);
   int send_no_op();
 
   io_uring ring_{};
   bool open_ = false;
+  bool has_slots_ = false;
 };
 
 }  // namespace castor

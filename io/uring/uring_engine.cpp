@@ -5,9 +5,12 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <utility>
+
+#include <castor/memory/bytes.h>
 
 #include "backends.h"
 #include "io_error.h"
@@ -16,14 +19,23 @@
 namespace castor {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr auto kPause = std::chrono::milliseconds(1);
+/// Sinks compute between two entries of a batch (checksums): so many may wait for the rest of it.
+constexpr std::size_t kMaxPrepared = 4;
+
+/// The user data of entries that are no transfer.
+char kWakeUp, kCallBack;
 
 }  // namespace
 
-Result<std::unique_ptr<IoEngine>> UringEngine::make(AnswerFilter filter) {
+// ---- any thread ----
+
+Result<std::unique_ptr<IoEngine>> UringEngine::make(const IoEngineOptions& options, AnswerFilter filter) {
   UniqueFd wake_fd(::eventfd(0, EFD_CLOEXEC));
   if (!wake_fd) return path_error("cannot make an eventfd for io_uring", "", errno);
-  std::unique_ptr<UringEngine> engine(new UringEngine(std::move(wake_fd), std::move(filter)));
+  std::unique_ptr<UringEngine> engine(new UringEngine(options, std::move(wake_fd), std::move(filter)));
   auto set_up = std::make_shared<std::promise<Result<void>>>();  // owners: this call and the thread, which tells it how
                                                                  // the set-up went
   engine->thread_ = start_quiet_thread("castor-uring", [ours = engine.get(), set_up] { ours->run(*set_up); });
@@ -31,10 +43,10 @@ Result<std::unique_ptr<IoEngine>> UringEngine::make(AnswerFilter filter) {
   return std::unique_ptr<IoEngine>(std::move(engine));
 }
 
-UringEngine::UringEngine(UniqueFd wake_fd, AnswerFilter filter)
-    : queue_(kNPlaces), wake_fd_(std::move(wake_fd)), filter_(std::move(filter)) {
-  taken_.reserve(kNPlaces);
-  postponed_.reserve(kNPlaces);
+UringEngine::UringEngine(const IoEngineOptions& options, UniqueFd wake_fd, AnswerFilter filter)
+    : queue_(options.depth), wake_fd_(std::move(wake_fd)), filter_(std::move(filter)) {
+  ring_options_ = {2 * static_cast<unsigned>(options.depth), options.sqpoll, options.iopoll};
+  for (auto* list : {&taken_, &recalled_waiting_, &recalled_running_, &postponed_}) list->reserve(options.depth);
 }
 
 UringEngine::~UringEngine() {
@@ -43,8 +55,49 @@ UringEngine::~UringEngine() {
   thread_.join();
 }
 
+std::string UringEngine::details() const {
+  const std::lock_guard lock(details_mutex_);
+  return details_;
+}
+
 void UringEngine::start(const IoRequest& request, IoSink& sink) {
   if (queue_.push(request, sink)) wake();
+}
+
+void UringEngine::cancel(const IoSink& sink) {
+  if (queue_.cancel(sink)) wake();
+}
+
+void UringEngine::register_file(int fd) {
+  on_ring_thread([this, fd] { slots_.add_file(*ring_, fd); });
+}
+
+void UringEngine::unregister_file(int fd) {
+  on_ring_thread([this, fd] { slots_.remove_file(*ring_, fd); });
+}
+
+std::uint64_t UringEngine::register_buffer(BufferView bytes) {
+  std::uint64_t taken_bytes = 0;
+  on_ring_thread([&] { taken_bytes = slots_.add_buffer(*ring_, bytes); });
+  return taken_bytes;
+}
+
+void UringEngine::unregister_buffer(BufferView bytes) {
+  on_ring_thread([&] { slots_.remove_buffer(*ring_, bytes); });
+}
+
+/// Blocks until the ring's thread has run `errand`: a ring of one issuer takes registrations from it alone.
+void UringEngine::on_ring_thread(const Errand& errand) {
+  std::promise<void> done;
+  {
+    const std::lock_guard lock(errands_mutex_);
+    errands_.push_back([&] {
+      errand();
+      done.set_value();
+    });
+  }
+  wake();
+  done.get_future().wait();
 }
 
 void UringEngine::wake() {
@@ -53,65 +106,145 @@ void UringEngine::wake() {
   }
 }
 
+// ---- the ring's thread ----
+
 void UringEngine::run(std::promise<Result<void>>& set_up) {
-  auto ring = Ring::open(2 * kNPlaces);
-  if (!ring.ok()) return set_up.set_value(ring.error());
-  ring_.emplace(std::move(ring).value());
-  set_up.set_value({});
+  const auto opened = open_ring();
+  set_up.set_value(opened);
+  if (!opened.ok()) return;
   while (true) {
+    run_errands();
     const bool more_may_come = take_new();
+    call_back();
     retry_postponed();
-    if (more_may_come && !wake_up_armed_) arm_wake_up();
-    if (!more_may_come && n_in_ring_ == 0 && postponed_.empty() && !wake_up_armed_) break;
+    const bool idle = n_in_ring_ == 0 && postponed_.empty();
+    if (!more_may_come && idle && !wake_up_armed_) break;
+    if (polling_refused_ && ring_->polls() && n_in_ring_ == 0) stop_polling();
+    if (more_may_come && !ring_->polls() && !wake_up_armed_) arm_wake_up();
+    if (ring_->polls() && idle) sleep_until_woken();
     submit_and_wait();
     reap();
   }
   ring_.reset();
 }
 
+Result<void> UringEngine::open_ring() {
+  CASTOR_ASSIGN(auto ring, Ring::open(ring_options_));
+  ring_.emplace(std::move(ring));
+  const std::lock_guard lock(details_mutex_);
+  details_ = ring_->modes() + (polling_refused_ ? "; IOPOLL was asked for, but the drive does not poll" : "");
+  return {};
+}
+
+void UringEngine::run_errands() {
+  std::vector<Errand> errands;
+  {
+    const std::lock_guard lock(errands_mutex_);
+    errands.swap(errands_);
+  }
+  for (const auto& errand : errands) errand();
+}
+
 /// Prepares what callers have queued; false when no more will come.
 bool UringEngine::take_new() {
   const bool more_may_come = queue_.take_all(taken_);
-  for (Transfer* transfer : taken_) {
-    if (transfer->empty())
-      queue_.finish(transfer);
-    else
-      prepare(transfer);
-  }
+  for (Transfer* transfer : taken_) start_or_finish(transfer);
   taken_.clear();
   return more_may_come;
 }
 
+/// Ends what is recalled and has not begun, and asks the kernel for what has.
+void UringEngine::call_back() {
+  queue_.take_recalled(Clock::now(), recalled_waiting_, recalled_running_);
+  for (Transfer* transfer : recalled_waiting_) finish(transfer);
+  for (Transfer* transfer : recalled_running_) {
+    if (ring_->polls()) break;  // such a ring cannot
+    io_uring_sqe* sqe = ring_->next_entry();
+    io_uring_prep_cancel(sqe, transfer, 0);
+    io_uring_sqe_set_data(sqe, &kCallBack);
+  }
+  recalled_waiting_.clear();
+  recalled_running_.clear();
+}
+
 void UringEngine::arm_wake_up() {
-  io_uring_sqe* sqe = io_uring_get_sqe(ring_->get());
+  io_uring_sqe* sqe = ring_->next_entry();
   io_uring_prep_read(sqe, wake_fd_.get(), &wake_count_, sizeof wake_count_, 0);
-  io_uring_sqe_set_data(sqe, nullptr);
+  io_uring_sqe_set_data(sqe, &kWakeUp);
   wake_up_armed_ = true;
 }
 
-void UringEngine::prepare(Transfer* transfer) {
-  io_uring_sqe* sqe = io_uring_get_sqe(ring_->get());
-  const TransferPart part = transfer->next();
-  const auto n_bytes = static_cast<unsigned>(part.n_bytes);
-  switch (part.op) {
-    case IoOp::read: io_uring_prep_read(sqe, part.fd, part.data, n_bytes, part.offset_bytes); break;
-    case IoOp::write: io_uring_prep_write(sqe, part.fd, part.data, n_bytes, part.offset_bytes); break;
-    case IoOp::sync: io_uring_prep_fsync(sqe, part.fd, IORING_FSYNC_DATASYNC); break;
+void UringEngine::sleep_until_woken() {
+  while (::read(wake_fd_.get(), &wake_count_, sizeof wake_count_) < 0 && errno == EINTR) {
   }
+}
+
+void UringEngine::start_or_finish(Transfer* transfer) {
+  if (transfer->empty()) return finish(transfer);
+  transfer->sink().on_start(transfer->request());
+  prepare(transfer);
+}
+
+void UringEngine::prepare(Transfer* transfer) {
+  const auto part = transfer->next();
+  if (part.op == IoOp::sync && ring_->polls()) {  // such a ring takes reads and writes alone
+    ++n_in_ring_;
+    return on_answer(transfer, ::fdatasync(part.fd) == 0 ? 0 : -errno);
+  }
+  io_uring_sqe* sqe = ring_->next_entry();
+  fill_in(sqe, part);
   io_uring_sqe_set_data(sqe, transfer);
   ++n_in_ring_;
+  if (++n_prepared_ >= kMaxPrepared) submit();
+}
+
+void UringEngine::fill_in(io_uring_sqe* sqe, const TransferPart& part) const {
+  const auto n_bytes = static_cast<unsigned>(part.n_bytes);
+  const int file_slot = slots_.file(part.fd);
+  const int fd = file_slot >= 0 ? file_slot : part.fd;
+  const int buffer_slot = part.op == IoOp::sync ? -1 : slots_.buffer(part.data, part.n_bytes);
+  switch (part.op) {
+    case IoOp::read:
+      if (buffer_slot >= 0)
+        io_uring_prep_read_fixed(sqe, fd, part.data, n_bytes, part.offset_bytes, buffer_slot);
+      else
+        io_uring_prep_read(sqe, fd, part.data, n_bytes, part.offset_bytes);
+      break;
+    case IoOp::write:
+      if (buffer_slot >= 0)
+        io_uring_prep_write_fixed(sqe, fd, part.data, n_bytes, part.offset_bytes, buffer_slot);
+      else
+        io_uring_prep_write(sqe, fd, part.data, n_bytes, part.offset_bytes);
+      break;
+    case IoOp::sync: io_uring_prep_fsync(sqe, fd, IORING_FSYNC_DATASYNC); break;
+  }
+  if (file_slot >= 0) sqe->flags |= IOSQE_FIXED_FILE;
+}
+
+void UringEngine::submit() {
+  io_uring_submit(ring_->get());  // where the kernel cannot take all now, submit_and_wait comes back to them
+  n_prepared_ = 0;
+}
+
+/// How long the kernel may let this thread sleep; nothing = until something ends.
+std::optional<std::chrono::nanoseconds> UringEngine::longest_sleep() const {
+  auto until = postponed_.empty() ? kNoDeadline : retry_at_;
+  until = std::min(until, queue_.next_deadline());
+  if (until == kNoDeadline) return std::nullopt;
+  return std::max(std::chrono::nanoseconds(0), std::chrono::nanoseconds(until - Clock::now()));
 }
 
 /// One call for the whole batch. It cannot be given up while the kernel may still move bytes: whatever it answers, the
 /// loop goes on.
 void UringEngine::submit_and_wait() {
+  n_prepared_ = 0;
   int answer = 0;
-  if (postponed_.empty()) {
-    answer = io_uring_submit_and_wait(ring_->get(), 1);
-  } else {
-    __kernel_timespec pause{0, std::chrono::nanoseconds(kPause).count()};
+  if (const auto pause = longest_sleep()) {
+    __kernel_timespec time{pause->count() / 1000000000, pause->count() % 1000000000};
     io_uring_cqe* first = nullptr;
-    answer = io_uring_submit_and_wait_timeout(ring_->get(), &first, 1, &pause, nullptr);
+    answer = io_uring_submit_and_wait_timeout(ring_->get(), &first, 1, &time, nullptr);
+  } else {
+    answer = io_uring_submit_and_wait(ring_->get(), ring_->polls() && n_in_ring_ == 0 ? 0 : 1);
   }
   const bool expected = answer >= 0 || answer == -EINTR || answer == -ETIME;
   if (!expected) std::this_thread::sleep_for(kPause);  // the kernel is short of memory or of room for completions
@@ -120,46 +253,67 @@ void UringEngine::submit_and_wait() {
 void UringEngine::reap() {
   io_uring_cqe* cqe = nullptr;
   while (io_uring_peek_cqe(ring_->get(), &cqe) == 0) {
-    auto* transfer = static_cast<Transfer*>(io_uring_cqe_get_data(cqe));
+    void* const what = io_uring_cqe_get_data(cqe);
     const int answer = cqe->res;
     io_uring_cqe_seen(ring_->get(), cqe);
-    if (transfer)
-      on_answer(transfer, answer);
-    else
+    if (what == &kWakeUp)
       wake_up_armed_ = false;
+    else if (what != &kCallBack)
+      on_answer(static_cast<Transfer*>(what), answer);
   }
 }
 
 void UringEngine::on_answer(Transfer* transfer, int answer) {
   --n_in_ring_;
+  if (answer == -EOPNOTSUPP && ring_->polls()) {
+    polling_refused_ = true;
+    return postpone(transfer);
+  }
   switch (transfer->advance(filter_ ? filter_(answer) : answer)) {
     case Transfer::Step::again: return prepare(transfer);
     case Transfer::Step::again_later: return postpone(transfer);
-    case Transfer::Step::done: return queue_.finish(transfer);
+    case Transfer::Step::done: return finish(transfer);
   }
+}
+
+/// The next request of a chain begins at once: its place is its own.
+void UringEngine::finish(Transfer* transfer) {
+  if (!queue_.finish(transfer)) return;
+  transfer->sink().on_start(transfer->request());
+  prepare(transfer);
 }
 
 /// The first that must wait starts the pause; those after it join.
 void UringEngine::postpone(Transfer* transfer) {
-  if (postponed_.empty()) retry_at_ = std::chrono::steady_clock::now() + kPause;
+  if (postponed_.empty()) retry_at_ = Clock::now() + kPause;
   postponed_.push_back(transfer);
 }
 
 void UringEngine::retry_postponed() {
-  if (postponed_.empty() || std::chrono::steady_clock::now() < retry_at_) return;
-  for (Transfer* transfer : postponed_) prepare(transfer);
-  postponed_.clear();
+  if (postponed_.empty() || Clock::now() < retry_at_ || (polling_refused_ && ring_->polls())) return;
+  taken_.swap(postponed_);
+  for (Transfer* transfer : taken_) transfer->recalled_as() == 0 ? prepare(transfer) : finish(transfer);
+  taken_.clear();
 }
 
-Result<std::unique_ptr<IoEngine>> make_uring_engine() { return UringEngine::make(); }
+/// The drive does not poll: a ring that sleeps takes over. Requires: the kernel has nothing.
+void UringEngine::stop_polling() {
+  ring_options_.iopoll = false;
+  ring_.reset();
+  while (!open_ring().ok()) std::this_thread::sleep_for(kPause);  // it worked once: memory for it comes back
+  slots_.restore(*ring_);
+}
+
+Result<std::unique_ptr<IoEngine>> make_uring_engine(const IoEngineOptions& options) {
+  return UringEngine::make(options);
+}
 
 Result<std::string> probe_io_uring() {
-  CASTOR_ASSIGN(Ring ring, Ring::open(2 * kNPlaces));
+  CASTOR_ASSIGN(Ring ring, Ring::open(RingOptions{}));
   utsname system{};
   ::uname(&system);
-  return "Linux " + std::string(system.release) +
-         (ring.deferred() ? ", SINGLE_ISSUER and DEFER_TASKRUN" : ", plain completions") + ", a ring of " +
-         std::to_string(2 * kNPlaces) + " entries; a no-op went through";
+  return "Linux " + std::string(system.release) + ", " + ring.modes() + ", a ring of " +
+         std::to_string(RingOptions{}.n_entries) + " entries; a no-op went through";
 }
 
 }  // namespace castor

@@ -6,7 +6,9 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -15,54 +17,88 @@
 
 #include "transfer_queue.h"
 #include "uring/ring.h"
+#include "uring/ring_slots.h"
 
 namespace castor {
 
 /// The engine on io_uring: one thread owns the ring, takes what has been queued, submits it in one call and reaps what
 /// has ended.
 ///
-/// Invariant: at most kNPlaces requests and one read of the wake-up counter are in the ring, which has twice as many
-/// entries: a submission always finds one. The thread sleeps in the kernel for a completion; a caller wakes it through
-/// an eventfd, but only the first after it went to sleep pays that call.
+/// Invariant: in the ring are at most one entry per place, one call-back for each, and one read of the wake-up counter;
+/// the completion queue has four times as many entries as there are places: it cannot overflow. The thread sleeps in
+/// the kernel for a completion; a caller wakes it through an eventfd, but only the first after it went to sleep pays
+/// that call. A ring that polls takes no eventfd: its thread asks for completions without sleeping while there are
+/// any to come, and sleeps in a read of the eventfd while there are none.
 class UringEngine final : public IoEngine {
  public:
   /// Looks at each answer of the kernel to a transfer, and gives the one to act on. For tests.
   using AnswerFilter = std::function<int(int answer)>;
 
   /// Errors: io, why the ring cannot be had.
-  static Result<std::unique_ptr<IoEngine>> make(AnswerFilter filter = {});
+  static Result<std::unique_ptr<IoEngine>> make(const IoEngineOptions& options, AnswerFilter filter = {});
   ~UringEngine() override;
 
   std::string_view name() const override { return "io_uring"; }
+  std::string details() const override;
   void start(const IoRequest& request, IoSink& sink) override;
+  void cancel(const IoSink& sink) override;
+  void register_file(int fd) override;
+  void unregister_file(int fd) override;
+  std::uint64_t register_buffer(BufferView bytes) override;
+  void unregister_buffer(BufferView bytes) override;
 
  private:
-  UringEngine(UniqueFd wake_fd, AnswerFilter filter);
+  using Errand = std::function<void()>;
+
+  UringEngine(const IoEngineOptions& options, UniqueFd wake_fd, AnswerFilter filter);
   void wake();
+  void on_ring_thread(const Errand& errand);
 
   // The ring's thread:
   void run(std::promise<Result<void>>& set_up);
+  Result<void> open_ring();
+  void run_errands();
   bool take_new();
+  void call_back();
   void arm_wake_up();
+  void sleep_until_woken();
+  void start_or_finish(Transfer* transfer);
   void prepare(Transfer* transfer);
+  void fill_in(io_uring_sqe* sqe, const TransferPart& part) const;
   void submit_and_wait();
+  void submit();
   void reap();
   void on_answer(Transfer* transfer, int answer);
+  void finish(Transfer* transfer);
   void postpone(Transfer* transfer);
   void retry_postponed();
+  void stop_polling();
+  std::optional<std::chrono::nanoseconds> longest_sleep() const;
 
   TransferQueue queue_;
   UniqueFd wake_fd_;
   const AnswerFilter filter_;
 
+  std::mutex errands_mutex_;
+  std::vector<Errand> errands_;
+
+  mutable std::mutex details_mutex_;
+  std::string details_;
+
   // Members of the ring's thread:
+  RingOptions ring_options_;
   std::optional<Ring> ring_;
+  RingSlots slots_;
   std::uint64_t wake_count_ = 0;  ///< where the kernel puts the eventfd's value
   bool wake_up_armed_ = false;
-  std::size_t n_in_ring_ = 0;  ///< transfers the kernel has
+  std::size_t n_in_ring_ = 0;   ///< transfers the kernel has
+  std::size_t n_prepared_ = 0;  ///< entries the kernel has not been told of
   std::vector<Transfer*> taken_;
-  std::vector<Transfer*> postponed_;  ///< answered by EAGAIN: tried again after a pause
+  std::vector<Transfer*> recalled_waiting_;
+  std::vector<Transfer*> recalled_running_;
+  std::vector<Transfer*> postponed_;  ///< tried again after a pause
   std::chrono::steady_clock::time_point retry_at_;
+  bool polling_refused_ = false;
 
   std::thread thread_;  // last: it uses all of the above
 };

@@ -6,9 +6,12 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -16,6 +19,7 @@
 
 #include <castor/io/direct_file.h>
 #include <castor/io/io_engine.h>
+#include <castor/io/unique_fd.h>
 
 #include "support/sanitizers.h"
 #include "support/scratch_folder.h"
@@ -71,11 +75,14 @@ TEST_P(IoEngineSuite, WritesOnlyWhereItWasTold) {
 TEST_P(IoEngineSuite, TellsTheSinkTheBytesMoved) {
   class Sink final : public IoSink {
    public:
-    void on_complete(Result<std::uint64_t> outcome) noexcept override {
-      moved_bytes = outcome.ok() ? outcome.value() : 0;
+    void on_start(const IoRequest&) noexcept override { ++n_started; }
+    std::optional<IoRequest> on_complete(const IoOutcome& outcome) noexcept override {
+      moved_bytes = outcome.ok() ? outcome.moved_bytes : 0;
       const auto kept = told;  // the test may be over before complete returns
       kept->complete({});
+      return std::nullopt;
     }
+    int n_started = 0;
     std::uint64_t moved_bytes = 0;
     std::shared_ptr<HostEventState> told = std::make_shared<HostEventState>();
   } sink;
@@ -84,6 +91,141 @@ TEST_P(IoEngineSuite, TellsTheSinkTheBytesMoved) {
   engine_->start(file.write_request(0, out.view()), sink);
   sink.told->wait().value();
   EXPECT_EQ(sink.moved_bytes, 3 * kMiB);
+  EXPECT_EQ(sink.n_started, 1);
+}
+
+/// A sink that writes `n` pages one after the other, filling each when it starts.
+class PageChain final : public IoSink {
+ public:
+  PageChain(const DirectFile& file, std::uint64_t first, std::uint64_t n) : file_(file), first_(first), n_(n) {}
+  IoRequest request() const { return file_.write_request((first_ + n_done_) * 4096, page_.view()); }
+  void on_start(const IoRequest& request) noexcept override {
+    EXPECT_EQ(request.offset_bytes, (first_ + n_done_) * 4096);
+    page_.fill(first_ + n_done_);
+  }
+  std::optional<IoRequest> on_complete(const IoOutcome& outcome) noexcept override {
+    EXPECT_EQ(outcome.error_number, 0);
+    EXPECT_EQ(outcome.moved_bytes, 4096u);
+    if (++n_done_ < n_) return request();
+    const auto kept = told;
+    kept->complete({});
+    return std::nullopt;
+  }
+  std::shared_ptr<HostEventState> told = std::make_shared<HostEventState>();
+
+ private:
+  const DirectFile& file_;
+  const std::uint64_t first_, n_;
+  std::uint64_t n_done_ = 0;
+  TestBuffer page_{4096};
+};
+
+TEST_P(IoEngineSuite, ChainsRunSideBySideInTheirPlaces) {
+  constexpr std::uint64_t kNChains = 130, kNEach = 7;  // more than an engine has places
+  const DirectFile file = new_file();
+  std::vector<std::unique_ptr<PageChain>> chains;
+  for (std::uint64_t i = 0; i < kNChains; ++i) {
+    chains.push_back(std::make_unique<PageChain>(file, i * kNEach, kNEach));
+    engine_->start(chains.back()->request(), *chains.back());
+  }
+  for (const auto& chain : chains) chain->told->wait().value();
+  const TestBuffer in(4096);
+  for (std::uint64_t page = 0; page < kNChains * kNEach; ++page) {
+    engine_->submit(file.read_request(page * 4096, in.view())).wait().value();
+    ASSERT_TRUE(in.holds(page)) << "page " << page;
+  }
+}
+
+TEST_P(IoEngineSuite, ADeadlineThatHasPassedEndsARequestUnstarted) {
+  const DirectFile file = new_file();
+  const TestBuffer out(4096, 1);
+  IoRequest late = file.write_request(0, out.view());
+  late.deadline = std::chrono::steady_clock::now() - std::chrono::seconds(1);
+  const auto outcome = engine_->submit(late).wait();
+  if (outcome.ok()) return;  // it may have been quicker than the look at the clock
+  EXPECT_EQ(outcome.error().kind, ErrorKind::io);
+  EXPECT_NE(outcome.error().message.find("Connection timed out; the drive is slow or hangs"), std::string::npos)
+      << outcome.error().message;
+}
+
+TEST_P(IoEngineSuite, ADeadlineFarAwayDoesNotMatter) {
+  const DirectFile file = new_file();
+  const TestBuffer out(4096, 1);
+  IoRequest request = file.write_request(0, out.view());
+  request.deadline = std::chrono::steady_clock::now() + std::chrono::hours(1);
+  EXPECT_TRUE(engine_->submit(request).wait().ok());
+}
+
+/// A read from a pipe that nobody writes to: the kernel has it and cannot end it.
+class PipeRead final : public IoSink {
+ public:
+  PipeRead() {
+    int ends[2];
+    EXPECT_EQ(pipe(ends), 0);
+    out_ = UniqueFd(ends[0]);
+    in_ = UniqueFd(ends[1]);
+  }
+  IoRequest request(IoDeadline deadline = kNoDeadline) const {
+    return {IoOp::read, out_.get(), "/pipe", 0, page_.view(), deadline};
+  }
+  void on_start(const IoRequest&) noexcept override { started->complete({}); }
+  std::optional<IoRequest> on_complete(const IoOutcome& outcome) noexcept override {
+    error_number = outcome.error_number;
+    const auto kept = told;
+    kept->complete({});
+    return std::nullopt;
+  }
+  std::shared_ptr<HostEventState> started = std::make_shared<HostEventState>();
+  std::shared_ptr<HostEventState> told = std::make_shared<HostEventState>();
+  int error_number = 0;
+
+ private:
+  UniqueFd out_, in_;
+  TestBuffer page_{4096};
+};
+
+TEST_P(IoEngineSuite, WhatTheKernelHasIsCalledBackWhereItCanBe) {
+  if (engine_->name() != "io_uring") GTEST_SKIP() << "a call that blocks cannot be called back";
+  PipeRead cancelled, late;
+  engine_->start(cancelled.request(), cancelled);
+  engine_->start(late.request(std::chrono::steady_clock::now() + std::chrono::milliseconds(5)), late);
+  cancelled.started->wait().value();
+  engine_->cancel(cancelled);
+  cancelled.told->wait().value();
+  EXPECT_EQ(cancelled.error_number, ECANCELED);
+  late.told->wait().value();
+  EXPECT_EQ(late.error_number, ETIMEDOUT);
+}
+
+TEST_P(IoEngineSuite, CancellingWhatHasEndedDoesNothing) {
+  const DirectFile file = new_file();
+  PageChain chain(file, 0, 1);
+  engine_->start(chain.request(), chain);
+  chain.told->wait().value();
+  engine_->cancel(chain);
+  const TestBuffer in(4096);
+  EXPECT_TRUE(engine_->submit(file.read_request(0, in.view())).wait().ok());
+}
+
+TEST_P(IoEngineSuite, RegisteredFilesAndBuffersMoveTheSameBytes) {
+  const DirectFile file = new_file(), other = new_file();
+  const TestBuffer out(4 * kMiB, 1), in(4 * kMiB);
+  engine_->register_file(file.fd());
+  const auto taken_bytes = engine_->register_buffer(out.view());
+  EXPECT_LE(taken_bytes, 4 * kMiB);
+  engine_->register_buffer(in.view());
+  for (std::uint64_t at = 0; at < 4 * kMiB; at += 64 * kKiB) {
+    engine_->submit(file.write_request(at, out.view().part(at, 64 * kKiB))).wait().value();
+    engine_->submit(other.write_request(at, out.view().part(at, 4096))).wait().value();
+  }
+  engine_->submit(file.read_request(0, in.view())).wait().value();
+  EXPECT_TRUE(in.holds(1));
+  engine_->unregister_buffer(in.view());
+  engine_->unregister_file(file.fd());
+  in.fill(2);
+  engine_->submit(file.read_request(0, in.view())).wait().value();
+  EXPECT_TRUE(in.holds(1));
+  engine_->unregister_buffer(out.view());
 }
 
 TEST_P(IoEngineSuite, SyncsAfterWrites) {
@@ -139,7 +281,7 @@ TEST_P(IoEngineSuite, AFullDeviceIsAnErrorThatSaysWhatToDo) {
 TEST_P(IoEngineSuite, ABadDescriptorFailsThatRequestAlone) {
   const DirectFile file = new_file();
   const TestBuffer out(4096, 1);
-  const Event bad = engine_->submit({IoOp::write, -1, "/nowhere", 0, out.view()});
+  const Event bad = engine_->submit({IoOp::write, -1, "/nowhere", 0, out.view(), kNoDeadline});
   const Event good = engine_->submit(file.write_request(0, out.view()));
   const auto outcome = bad.wait();
   ASSERT_FALSE(outcome.ok());

@@ -21,7 +21,7 @@ namespace {
 class UringEngineTest : public ::testing::Test {
  protected:
   void open(UringEngine::AnswerFilter filter) {
-    auto made = UringEngine::make(std::move(filter));
+    auto made = UringEngine::make({}, std::move(filter));
     if (!made.ok()) GTEST_SKIP() << made.error().message;
     engine_ = std::move(made).value();
   }

@@ -2,38 +2,44 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <castor/io/io_engine.h>
 
-#include "io_error.h"
-
 namespace castor::test {
 
 /// What happens to one request.
 struct Fault {
-  enum class Kind { fail, shorten, corrupt, hold };
-  Kind kind = Kind::fail;
+  enum class Kind { none, fail, shorten, corrupt, lose, hold };
+  Kind kind = Kind::none;
   int error_number = 0;  ///< fail: the errno
 
   static Fault fail(int error_number) { return {Kind::fail, error_number}; }
   /// One sector less is moved than was asked for, and reported as complete.
   static Fault shorten() { return {Kind::shorten, 0}; }
-  /// One bit of what a read brought is flipped. A write is left alone.
+  /// One bit is flipped on the way, of a read or of a write. A sync is left alone.
   static Fault corrupt() { return {Kind::corrupt, 0}; }
+  /// Reported as done and never done: a later read brings what was there before. For reads: nothing arrives.
+  static Fault lose() { return {Kind::lose, 0}; }
   /// The request waits until release().
   static Fault hold() { return {Kind::hold, 0}; }
 };
 
-/// An engine that does what another does, except to the requests it was told about. Requests are counted from 1.
+/// An engine that does what another does, except to the requests it was told about. Requests are counted from 1, those
+/// of a chain too.
 ///
 /// Threads: as every engine; faults are set before the requests they are for.
 class FaultyEngine final : public IoEngine {
+  class Wrapper;
+
  public:
   /// What a test looks at while the store owns the engine. Shared: the engine and the test.
   class Script {
@@ -56,24 +62,30 @@ class FaultyEngine final : public IoEngine {
       const std::lock_guard lock(mutex_);
       return n_reached_ > 0;
     }
-    /// Lets the held requests go, in the order they came, and stops holding.
-    void release() {
+    /// Lets the held requests go, in the order they came or the other way round, and stops holding.
+    void release(bool reversed = false) {
       std::vector<std::pair<IoRequest, IoSink*>> held;
       {
         const std::lock_guard lock(mutex_);
         held.swap(held_);
         released_ = true;
       }
+      if (reversed) held = {held.rbegin(), held.rend()};
       for (const auto& [request, sink] : held) inner_->start(request, *sink);
     }
 
    private:
     friend class FaultyEngine;
-    std::pair<bool, Fault> next() {
+    /// The fault of the next request; one that is held is kept here.
+    Fault next(const IoRequest& request, IoSink& wrapper) {
+      const std::lock_guard lock(mutex_);
       const auto found = faults_.find(++n_requests_);
-      if (found == faults_.end()) return {false, {}};
+      if (found == faults_.end()) return {};
       ++n_reached_;
-      return {true, found->second};
+      if (found->second.kind != Fault::Kind::hold) return found->second;
+      if (released_) return {};
+      held_.emplace_back(request, &wrapper);
+      return found->second;
     }
 
     mutable std::mutex mutex_;
@@ -86,56 +98,97 @@ class FaultyEngine final : public IoEngine {
   };
 
   explicit FaultyEngine(std::unique_ptr<IoEngine> inner, std::shared_ptr<Script> script = std::make_shared<Script>())
-      : inner_(std::move(inner)), script_(std::move(script)) {
+      : script_(std::move(script)), inner_(std::move(inner)) {
     script_->inner_ = inner_.get();
   }
   ~FaultyEngine() override { script_->release(); }
 
   std::string_view name() const override { return "faulty"; }
   std::string fallback_reason() const override { return inner_->fallback_reason(); }
+  void register_file(int fd) override { inner_->register_file(fd); }
+  void unregister_file(int fd) override { inner_->unregister_file(fd); }
+  void cancel(const IoSink& sink) override {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = wrappers_.find(&sink); found != wrappers_.end()) inner_->cancel(*found->second);
+  }
 
   void start(const IoRequest& request, IoSink& sink) override {
-    std::unique_lock lock(script_->mutex_);
-    const auto [hit, fault] = script_->next();
-    if (hit && fault.kind == Fault::Kind::hold && !script_->released_) {
-      script_->held_.emplace_back(request, &sink);
-      return;
-    }
-    lock.unlock();
-    if (!hit || fault.kind == Fault::Kind::hold) return inner_->start(request, sink);
-    if (fault.kind == Fault::Kind::fail) return sink.on_complete(request_error(request, 0, fault.error_number));
-    if (fault.kind == Fault::Kind::shorten) return inner_->start(shortened(request), sink);
-    inner_->start(request, keep_corrupting_sink(request, sink));
+    Wrapper& wrapper = keep_wrapper(sink);
+    if (const auto first = wrapper.admit(request)) inner_->start(*first, wrapper);
   }
 
  private:
-  class CorruptingSink final : public IoSink {
+  /// Stands between the inner engine and a sink, and works the fault of the request under way.
+  class Wrapper final : public IoSink {
    public:
-    CorruptingSink(const IoRequest& request, IoSink& target) : request_(request), target_(target) {}
-    void on_complete(Result<std::uint64_t> outcome) noexcept override {
-      if (request_.op == IoOp::read) request_.bytes.data[request_.bytes.n_bytes / 2] ^= std::byte{1};
-      target_.on_complete(std::move(outcome));
+    Wrapper(IoSink& target, Script& script) : target_(target), script_(script) {}
+
+    /// What the inner engine is to do for `request`; nothing where it is held, or has ended without it.
+    std::optional<IoRequest> admit(IoRequest request) {
+      while (true) {
+        request_ = request;
+        fault_ = script_.next(request, *this);
+        if (fault_.kind == Fault::Kind::hold) return std::nullopt;
+        if (fault_.kind != Fault::Kind::fail && fault_.kind != Fault::Kind::lose) return disguised();
+        if (fault_.kind == Fault::Kind::lose) target_.on_start(request);
+        const auto next = target_.on_complete(ended_unseen());
+        if (!next) return std::nullopt;
+        request = *next;
+      }
+    }
+
+    void on_start(const IoRequest&) noexcept override {
+      target_.on_start(request_);
+      if (!is_corrupt_write()) return;
+      std::memcpy(copy_.data(), request_.bytes.data, request_.bytes.n_bytes);
+      copy_[copy_.size() / 2] ^= std::byte{1};
+    }
+
+    std::optional<IoRequest> on_complete(const IoOutcome& outcome) noexcept override {
+      if (fault_.kind == Fault::Kind::corrupt && request_.op == IoOp::read && outcome.ok())
+        request_.bytes.data[request_.bytes.n_bytes / 2] ^= std::byte{1};
+      const auto next = target_.on_complete(outcome);
+      return next ? admit(*next) : std::nullopt;
     }
 
    private:
-    IoRequest request_;
+    bool is_corrupt_write() const { return fault_.kind == Fault::Kind::corrupt && request_.op == IoOp::write; }
+    IoOutcome ended_unseen() const {
+      return fault_.kind == Fault::Kind::lose ? IoOutcome{request_.bytes.n_bytes, 0} : IoOutcome{0, fault_.error_number};
+    }
+    IoRequest disguised() {
+      IoRequest request = request_;
+      if (fault_.kind == Fault::Kind::shorten) request.bytes = request.bytes.part(0, request.bytes.n_bytes - 512);
+      if (!is_corrupt_write()) return request;
+      copy_store_.resize(request.bytes.n_bytes + kAlign);
+      const auto at = reinterpret_cast<std::uintptr_t>(copy_store_.data());
+      copy_ = {copy_store_.data() + (kAlign - at % kAlign) % kAlign, request.bytes.n_bytes};
+      request.bytes = {copy_.data(), copy_.size()};
+      return request;
+    }
+
+    static constexpr std::size_t kAlign = 4096;
     IoSink& target_;
+    Script& script_;
+    IoRequest request_;
+    Fault fault_;
+    std::vector<std::byte> copy_store_;
+    std::span<std::byte> copy_;
   };
 
-  IoSink& keep_corrupting_sink(const IoRequest& request, IoSink& target) {
-    const std::lock_guard lock(script_->mutex_);
-    sinks_.push_back(std::make_unique<CorruptingSink>(request, target));
-    return *sinks_.back();
+  Wrapper& keep_wrapper(IoSink& sink) {
+    const std::lock_guard lock(mutex_);
+    auto& wrapper = wrappers_[&sink];
+    if (wrapper) retired_.push_back(std::move(wrapper));  // its request has ended; its last call may not have returned
+    wrapper = std::make_unique<Wrapper>(sink, *script_);
+    return *wrapper;
   }
 
-  static IoRequest shortened(IoRequest request) {
-    request.bytes = request.bytes.part(0, request.bytes.n_bytes - 512);
-    return request;
-  }
-
-  std::vector<std::unique_ptr<CorruptingSink>> sinks_;
-  std::unique_ptr<IoEngine> inner_;
+  std::mutex mutex_;
+  std::map<const IoSink*, std::unique_ptr<Wrapper>> wrappers_;
+  std::vector<std::unique_ptr<Wrapper>> retired_;
   std::shared_ptr<Script> script_;
+  std::unique_ptr<IoEngine> inner_;  // last: it ends before what it tells
 };
 
 }  // namespace castor::test

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include <castor/memory/buffer.h>
@@ -15,6 +17,10 @@ enum class IoOp : std::uint8_t {
   sync,   ///< what was written before lies on the drive when this ends (fdatasync); it has no bytes and no offset
 };
 
+/// When a request must have ended.
+using IoDeadline = std::chrono::steady_clock::time_point;
+inline constexpr IoDeadline kNoDeadline = IoDeadline::max();
+
 /// One transfer between a file and memory, of any size.
 ///
 /// Nothing is owned: the file, the path's characters and the bytes must stay as they are until the request has ended.
@@ -25,19 +31,41 @@ struct IoRequest {
   std::string_view path;           ///< for error messages only
   std::uint64_t offset_bytes = 0;  ///< where in the file
   BufferView bytes;
+  IoDeadline deadline = kNoDeadline;
 };
 
-/// Who is told how a request ended.
+/// How a request ended. Together with the request it says everything: path, offset, length, how far, why.
+struct IoOutcome {
+  std::uint64_t moved_bytes = 0;
+  /// 0 where every byte moved (or the sync is done); ENODATA where the file ended, ETIMEDOUT where the deadline passed,
+  /// ECANCELED where somebody cancelled it, else the system's errno.
+  int error_number = 0;
+
+  bool ok() const { return error_number == 0; }
+};
+
+/// The sentence for `outcome`: what was asked of which file, how far it came, the reason, what to do (kind io).
+/// Requires: !outcome.ok().
+Error io_error(const IoRequest& request, const IoOutcome& outcome);
+
+/// The bytes moved, or io_error.
+Result<std::uint64_t> io_result(const IoRequest& request, const IoOutcome& outcome);
+
+/// Whose requests an engine carries out, one at a time: the caller's own object, so that no request allocates.
 ///
-/// This is the way without an allocation per request: the caller's own object takes the outcome. Whoever wants to wait
-/// on a thread instead takes the Event of IoEngine::submit.
+/// The engine calls both functions on threads of its own, never two at a time for one sink. They may compute (a
+/// checksum over bytes that are in the cache or about to be) but must not wait, and must not call the engine. Whoever
+/// only wants to wait takes the Event of IoEngine::submit.
 class IoSink {
  public:
   virtual ~IoSink() = default;
-  /// Called exactly once per request, on a thread of the engine: it must not block, nor start a request. On success the
-  /// value is the bytes moved, which are all that were asked for (0 for a sync). The engine has let go of the request's
-  /// bytes before the call, and of the sink when the call returns; the sink may be gone by then.
-  virtual void on_complete(Result<std::uint64_t> outcome) noexcept = 0;
+  /// Called right before the kernel is first asked for a byte of `request`. Not called for a request that ends without
+  /// that: cancelled while it waited, or past its deadline, or of no bytes.
+  virtual void on_start(const IoRequest& request) noexcept { (void)request; }
+  /// Called once per request. The engine has let go of the request's bytes before. Where another request is returned,
+  /// the engine goes on with that one in the same place of its queue, for the same sink; else it has let go of the sink
+  /// when the call returns, and the sink may be gone by then.
+  virtual std::optional<IoRequest> on_complete(const IoOutcome& outcome) noexcept = 0;
 };
 
 }  // namespace castor

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends.h"
+#include "threads/threads_engine.h"
+
+namespace castor {
+
+/// One thread of the engine that blocks, with a call that has nothing to wait for.
+std::unique_ptr<IoEngine> make_null_engine(const IoEngineOptions& options) {
+  IoEngineOptions one_thread = options;
+  one_thread.n_threads = 1;
+  return std::make_unique<ThreadsEngine>(one_thread, ThreadsEngine::Identity{"null", {}}, [](const TransferPart& part) {
+    return static_cast<std::int64_t>(part.n_bytes);
+  });
+}
+
+}  // namespace castor
