@@ -14,7 +14,9 @@
 #include <castor/io/folder.h>
 #include <castor/memory/bytes.h>
 
+#include "file_lock.h"
 #include "io_error.h"
+#include "size_signal.h"
 
 namespace castor {
 namespace {
@@ -22,20 +24,27 @@ namespace {
 constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW;
 constexpr mode_t kOwnerOnly = 0600;
 
+/// How often a file is opened anew that vanished in between.
+constexpr int kMostTries = 100;
+
 /// What a drive wants where the kernel is too old to say (before 6.1).
 constexpr std::uint64_t kUsualMemoryAlignBytes = 512;
 constexpr std::uint64_t kUsualOffsetAlignBytes = 4096;
 
-/// A file with a name that is gone before anybody else could see it for long.
+/// A file with a name that is gone before anybody else could see it for long. It is locked in between, so that nobody
+/// takes it for the leftover of a dead run.
 UniqueFd open_unlinked(const std::string& folder) {
   std::string path = folder + "/.castor-XXXXXX";
   UniqueFd fd(::mkostemp(path.data(), O_CLOEXEC));
-  if (fd) ::unlink(path.c_str());
+  if (!fd) return fd;
+  (void)lock_or_holder(fd.get(), FileLock::exclusive);
+  ::unlink(path.c_str());
   return fd;
 }
 
 /// Calls fallocate until no signal interrupts it; 0 or an errno. A file system without the call counts as success.
 int call_fallocate(int fd, int mode, std::uint64_t offset_bytes, std::uint64_t n_bytes) {
+  const SizeSignalBlock no_signal;
   int answer = 0;
   do {
     answer = ::fallocate(fd, mode, static_cast<off_t>(offset_bytes), static_cast<off_t>(n_bytes));
@@ -43,8 +52,41 @@ int call_fallocate(int fd, int mode, std::uint64_t offset_bytes, std::uint64_t n
   return answer == 0 || errno == EOPNOTSUPP || errno == ENOSYS ? 0 : errno;
 }
 
+int call_truncate(int fd, std::uint64_t n_bytes) {
+  const SizeSignalBlock no_signal;
+  int answer = 0;
+  do {
+    answer = ::ftruncate(fd, static_cast<off_t>(n_bytes));
+  } while (answer != 0 && errno == EINTR);
+  return answer == 0 ? 0 : errno;
+}
+
 /// What open answers where the folder's file system has no unnamed files.
 bool lacks_unnamed(int error_number) { return error_number == EOPNOTSUPP || error_number == EISDIR; }
+
+struct stat facts_of(int fd) {
+  struct stat facts {};
+  ::fstat(fd, &facts);
+  return facts;
+}
+
+std::string folder_of(const std::string& path) {
+  const auto folder = std::filesystem::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+Error in_use(const std::string& what, const std::string& holder) {
+  return {ErrorKind::io, what + ": " + holder + " has it open; wait until that ends or name another file"};
+}
+
+Error open_error(const std::string& path, int flags, const std::string& what, int error_number) {
+  if (error_number == EEXIST)
+    return {ErrorKind::io, what + ": there is something of that name already; remove it or name another"};
+  const bool creates = (flags & O_CREAT) != 0;
+  if (error_number == ENOENT && !creates)
+    return {ErrorKind::io, what + ": there is no such file; name one that exists"};
+  return path_error(what, error_number == ENOENT ? folder_of(path) : path, error_number);
+}
 
 std::string no_direct_io(const std::string& folder, const std::string& why) {
   return "the file system of " + folder + " does not take direct I/O (" + why +
@@ -57,23 +99,41 @@ DirectFile::DirectFile(UniqueFd fd, std::string path, std::string folder)
     : fd_(std::move(fd)), path_(std::move(path)), folder_(std::move(folder)) {}
 
 Result<DirectFile> DirectFile::open(const std::string& path, Mode mode) {
-  UniqueFd fd(::open(path.c_str(), kFlags | (mode == Mode::read ? O_RDONLY : O_RDWR | O_CREAT), kOwnerOnly));
-  const int error_number = errno;
-  auto folder = std::filesystem::path(path).parent_path().string();
-  if (folder.empty()) folder = ".";
-  if (!fd && error_number == ENOENT && mode == Mode::read)
-    return Error{ErrorKind::io, "cannot open " + path + ": there is no such file; name one that exists"};
-  if (!fd) return path_error("cannot open " + path, error_number == ENOENT ? folder : path, error_number);
-  DirectFile file(std::move(fd), path, std::move(folder));
-  file.use_direct();
-  return file;
+  if (mode == Mode::write) return open_locked(path, O_RDWR | O_CREAT, "cannot open " + path + " to write");
+  return open_locked(path, O_RDONLY, "cannot open " + path);
+}
+
+Result<DirectFile> DirectFile::create(const std::string& path) {
+  return open_locked(path, O_RDWR | O_CREAT | O_EXCL, "cannot create " + path);
+}
+
+/// Somebody who cleans up may remove a new file between its opening and its locking; then there is another try.
+Result<DirectFile> DirectFile::open_locked(const std::string& path, int flags, const std::string& what) {
+  for (int n_tries = 0; n_tries < kMostTries; ++n_tries) {
+    UniqueFd fd(::open(path.c_str(), kFlags | flags, kOwnerOnly));
+    if (!fd) return open_error(path, flags, what, errno);
+    const auto facts = facts_of(fd.get());
+    if (S_ISREG(facts.st_mode)) {
+      const auto kind = flags == O_RDONLY ? FileLock::shared : FileLock::exclusive;
+      if (const auto holder = lock_or_holder(fd.get(), kind)) return in_use(what, *holder);
+      if (facts_of(fd.get()).st_nlink == 0 && facts.st_nlink != 0) continue;
+    }
+    DirectFile file(std::move(fd), path, folder_of(path));
+    file.use_direct();
+    return file;
+  }
+  return Error{ErrorKind::io, what + ": somebody removes it as soon as it is there; find out who"};
 }
 
 Result<DirectFile> DirectFile::create_unnamed(const std::string& folder) {
+  const std::string what = "cannot create a file in folder " + folder;
   UniqueFd fd(::open(folder.c_str(), kFlags | O_TMPFILE | O_RDWR, kOwnerOnly));
+  const int refusal = fd ? 0 : errno;
   const bool never_named = static_cast<bool>(fd);
-  if (!fd && lacks_unnamed(errno)) fd = open_unlinked(folder);
-  if (!fd) return path_error("cannot create a file in folder " + folder, folder, errno);
+  if (!fd && is_link(folder)) return path_error(what, folder, ELOOP);
+  if (!fd && !lacks_unnamed(refusal)) return path_error(what, folder, refusal);
+  if (!fd) fd = open_unlinked(folder);
+  if (!fd) return path_error(what, folder, errno);
   DirectFile file(std::move(fd), folder + "/(unnamed file)", folder);
   file.never_named_ = never_named;
   file.use_direct();
@@ -112,17 +172,20 @@ void DirectFile::use_buffered(const std::string& reason) {
 }
 
 IoRequest DirectFile::read_request(std::uint64_t offset_bytes, BufferView bytes) const {
-  return {IoOp::read, fd(), path_, offset_bytes, bytes, kNoDeadline};
+  return {IoOp::read, fd(), path_, offset_bytes, bytes};
 }
 
 IoRequest DirectFile::write_request(std::uint64_t offset_bytes, BufferView bytes) const {
-  return {IoOp::write, fd(), path_, offset_bytes, bytes, kNoDeadline};
+  return {IoOp::write, fd(), path_, offset_bytes, bytes};
 }
 
-IoRequest DirectFile::sync_request() const { return {IoOp::sync, fd(), path_, 0, {}, kNoDeadline}; }
+IoRequest DirectFile::sync_request() const { return {IoOp::sync, fd(), path_, 0, {}}; }
 
 Result<void> DirectFile::reserve(std::uint64_t offset_bytes, std::uint64_t n_bytes) const {
-  const int error_number = call_fallocate(fd(), 0, offset_bytes, n_bytes);
+  int error_number = call_fallocate(fd(), 0, offset_bytes, n_bytes);
+  const auto end_bytes = offset_bytes + n_bytes;
+  if (error_number == 0 && static_cast<std::uint64_t>(facts_of(fd()).st_size) < end_bytes)
+    error_number = call_truncate(fd(), end_bytes);  // a file system without fallocate
   if (error_number == 0) return {};
   const auto free = available_bytes(folder_);
   return path_error("cannot set " + format_bytes(n_bytes) + " aside at offset " + std::to_string(offset_bytes) +
@@ -136,6 +199,19 @@ Result<void> DirectFile::punch(std::uint64_t offset_bytes, std::uint64_t n_bytes
   return path_error(
       "cannot give " + format_bytes(n_bytes) + " at offset " + std::to_string(offset_bytes) + " of " + path_ + " back",
       folder_, error_number);
+}
+
+Result<void> DirectFile::cut(std::uint64_t n_bytes) const {
+  CASTOR_ASSIGN(const auto size, size_bytes());
+  const int error_number = size > n_bytes ? call_truncate(fd(), n_bytes) : 0;
+  if (error_number == 0) return {};
+  return path_error("cannot cut " + path_ + " down to " + format_bytes(n_bytes), folder_, error_number);
+}
+
+Result<std::uint64_t> DirectFile::size_bytes() const {
+  struct stat facts {};
+  if (::fstat(fd(), &facts) != 0) return path_error("cannot look at " + path_, path_, errno);
+  return static_cast<std::uint64_t>(facts.st_size);
 }
 
 }  // namespace castor

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <castor/io/folder.h>
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
@@ -11,8 +12,8 @@
 #include <castor/memory/bytes.h>
 #include <castor/memory/host_resource.h>
 
+#include "file_lock.h"
 #include "io_error.h"
-#include "threads/threads_engine.h"
 
 namespace castor {
 namespace {
@@ -24,23 +25,13 @@ Result<void> check_is_folder(const std::string& folder) {
   return {};
 }
 
-/// One request through to its end, on the calling thread.
-Result<void> carry_out(const IoRequest& request) {
-  const auto moved =
-      call_kernel({request.op, request.fd, request.bytes.data, request.bytes.n_bytes, request.offset_bytes});
-  if (moved < 0) return request_error(request, 0, static_cast<int>(-moved));
-  if (static_cast<std::uint64_t>(moved) != request.bytes.n_bytes)
-    return stalled_error(request, static_cast<std::uint64_t>(moved));
-  return {};
-}
-
 Result<void> write_and_read_back(const DirectFile& file) {
   HostResource memory;
   CASTOR_ASSIGN(Buffer block, Buffer::allocate(memory, kBufferAlignBytes));
   std::memset(block.data(), 0xA5, block.n_bytes());
-  CASTOR_TRY(carry_out(file.write_request(0, block.view())));
+  CASTOR_TRY(file.write_bytes(0, block.view()));
   std::memset(block.data(), 0, block.n_bytes());
-  CASTOR_TRY(carry_out(file.read_request(0, block.view())));
+  CASTOR_TRY(file.read_bytes(0, block.view()));
   for (std::uint64_t i = 0; i < block.n_bytes(); ++i) {
     if (block.data()[i] != std::byte{0xA5})
       return Error{ErrorKind::io,
@@ -55,6 +46,20 @@ Result<std::uint64_t> available_bytes(const std::string& folder) {
   struct statvfs facts {};
   if (::statvfs(folder.c_str(), &facts) != 0) return path_error("cannot look at folder " + folder, folder, errno);
   return std::uint64_t{facts.f_bavail} * facts.f_frsize;
+}
+
+bool is_link(const std::string& path) {
+  struct stat facts {};
+  return ::lstat(path.c_str(), &facts) == 0 && S_ISLNK(facts.st_mode);
+}
+
+Result<UniqueFd> lock_folder(const std::string& folder) {
+  UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!fd) return path_error("cannot lock folder " + folder, folder, is_link(folder) ? ELOOP : errno);
+  if (const auto holder = lock_or_holder(fd.get(), FileLock::exclusive))
+    return Error{ErrorKind::io, "cannot lock folder " + folder + ": " + *holder +
+                                    " keeps a store there; wait until that ends or name another folder with --nvme"};
+  return fd;
 }
 
 Result<FolderProbe> probe_folder(const std::string& folder) {

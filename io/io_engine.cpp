@@ -56,7 +56,8 @@ Result<EngineChoice> parse_engine_choice(std::string_view text) {
   if (text == "uring") return EngineChoice::uring;
   if (text == "threads") return EngineChoice::threads;
   if (text == "null") return EngineChoice::null;
-  return Error{ErrorKind::usage, "'" + std::string(text) + "' is no I/O engine; there are best, uring, threads and null"};
+  return Error{ErrorKind::usage,
+               "'" + std::string(text) + "' is no I/O engine; there are best, uring, threads and null"};
 }
 
 Result<std::unique_ptr<IoEngine>> make_io_engine(const IoEngineOptions& options) {

@@ -3,74 +3,69 @@
 
 #include <cstdint>
 #include <optional>
-#include <vector>
 
+#include <castor/io/direct_file.h>
 #include <castor/io/io_request.h>
-#include <castor/memory/bytes.h>
+#include <castor/io/stripe_layout.h>
+#include <castor/memory/memory_resource.h>
 
-#include "serial_worker.h"
+#include "store_op.h"
 
 namespace castor {
 
-/// A value moves, and is checked, in blocks of this many bytes.
-inline constexpr std::uint64_t kBlockBytes = kMiB;
+class StorePiece;
 
-/// The part of a value that one request moves.
-struct PieceRange {
-  std::uint64_t offset_bytes = 0;
-  std::uint64_t n_bytes = 0;
+/// Where pieces get their next block, and report the last one. (StoreLane)
+class PieceSource {
+ public:
+  virtual ~PieceSource() = default;
+  /// The block of `piece` has landed: `error` says how. Gives it another, and returns its request; nothing where there
+  /// is none, and then `piece` is idle.
+  virtual std::optional<IoRequest> landed(StorePiece& piece, std::uint64_t moved_bytes, std::optional<Error> error) = 0;
 };
 
-/// Cuts a value of `n_bytes`: whole blocks, then the rest in whole pages, then what is left of a page as a piece of its
-/// own, so that only that last one needs a padded copy.
-std::vector<PieceRange> plan_pieces(std::uint64_t n_bytes);
-
-struct StoreOp;
-
-/// One request of a put or get: the caller's bytes, and the page or block that stands in for them where the drive
-/// cannot take them as they are.
+/// Moves the blocks of one volume, one at a time: the caller's bytes, or the copy that stands in for them where the
+/// drive cannot take them as they are.
 ///
-/// Threads: the starter until the request is on its way, the engine while it is, the lander afterwards.
+/// On the engine's thread: before a write it makes the block's checksum, after a read it verifies it, in the pass over
+/// bytes that the drive is about to read or has just written.
 class StorePiece final : public IoSink {
  public:
-  using Landing = SerialWorker<StorePiece*>;
-
-  StorePiece(StoreOp& op, std::size_t index, PieceRange range, BufferView bytes, Landing& landing)
-      : op_(&op), index_(index), range_(range), bytes_(bytes), landing_(&landing) {}
+  struct Options {
+    bool checksums = true;
+    std::chrono::milliseconds timeout{0};
+  };
+  StorePiece(PieceSource& source, const DirectFile& file, MemoryResource& memory, const Options& options)
+      : source_(source), file_(file), memory_(memory), options_(options) {}
 
   StoreOp& op() const { return *op_; }
-  /// Which of the value's pieces, and so which of its checksums.
-  std::size_t index() const { return index_; }
-  const PieceRange& range() const { return range_; }
-  BufferView bytes() const { return bytes_; }
+  /// Takes block `index` of `op`; returns the request that moves it. Where there is no memory for the copy that is a
+  /// request of no bytes, and the error comes to PieceSource::landed as a drive's would.
+  const IoRequest& take(StoreOp& op, std::size_t index);
 
-  /// What the drive reads or writes: the caller's bytes where address and length suit it, else a padded copy from
-  /// `memory`. Errors: does_not_fit, no memory for it.
-  Result<BufferView> stage(std::uint64_t memory_align_bytes, MemoryResource& memory);
-  /// Puts the caller's bytes into the padded copy, if there is one, with zeros behind them.
-  void fill_staged() const;
-  /// Takes them out again.
-  void empty_staged() const;
-
-  /// Keeps the request that goes to the engine, for its errors.
-  const IoRequest& sent(const IoRequest& request) { return request_ = request; }
-  /// Ends it without an engine.
-  void fail(const Error& error) noexcept;
+  void on_start(const IoRequest& request) noexcept override;
   std::optional<IoRequest> on_complete(const IoOutcome& outcome) noexcept override;
-  /// The bytes moved; fewer than were staged are an error. Requires: completed.
-  Result<std::uint64_t> moved_bytes() const;
-  void drop_staged() { staged_ = Buffer(); }
 
  private:
-  StoreOp* op_;
-  std::size_t index_;
-  PieceRange range_;
-  BufferView bytes_;
-  Landing* landing_;
-  Buffer staged_;
+  Result<void> stage();
+  IoRequest make_request() const;
+  Result<void> accept(const IoOutcome& outcome);
+  Result<void> verify();
+  const ValueBlock& block() const { return op_->blocks[index_]; }
+  std::uint64_t& stored_checksum() const { return op_->entry->value->checksums[index_]; }
+
+  PieceSource& source_;
+  const DirectFile& file_;
+  MemoryResource& memory_;
+  const Options options_;
+
+  StoreOp* op_ = nullptr;
+  std::size_t index_ = 0;  ///< of the block, and so of its checksum
+  BufferView bytes_;       ///< the caller's
+  bool staged_ = false;    ///< the copy stands in for them
+  Buffer copy_;
+  Result<void> stage_outcome_;
   IoRequest request_;
-  std::uint64_t asked_bytes_ = 0;
-  std::optional<Result<std::uint64_t>> outcome_;
 };
 
 }  // namespace castor

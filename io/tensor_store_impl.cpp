@@ -2,210 +2,262 @@
 #include "tensor_store_impl.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <string>
 #include <utility>
-
-#include "checksum.h"
 
 namespace castor {
 namespace {
 
 using Kind = StoreOp::Kind;
 
-std::string hex(std::uint64_t number) {
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(number));
-  return text;
-}
-
-std::string key_text(std::uint64_t key) { return "key " + std::to_string(key); }
-
 }  // namespace
 
-TensorStore::Impl::Impl(bool checksums, std::unique_ptr<StoreSpace> space, std::unique_ptr<IoEngine> engine)
-    : checksums_(checksums),
-      space_(std::move(space)),
-      lander_("castor-land", [this](StorePiece* piece) { land(*piece); }),
-      engine_(std::move(engine)),
-      starter_("castor-start", [this](StoreOp* op) { start(*op); }) {}
+TensorStore::Impl::Impl(const TensorStoreOptions& options, StoreParts parts)
+    : checksums_(options.checksums), durability_(options.durability), parts_(std::move(parts)), set_(*parts_.set) {
+  const StorePiece::Options pieces{checksums_, options.timeout};
+  for (std::size_t volume = 0; volume < set_.n_volumes(); ++volume) {
+    IoEngine& engine = *parts_.engines[parts_.engine_of[volume]];
+    lanes_.emplace_back(StoreLane::Parts{mutex_, set_, volume, engine, copy_memory_}, parts_.pieces_per_volume, pieces,
+                        [this](StoreOp& op) { on_ended(op); });
+  }
+  if (durability_ == Durability::commit)
+    committer_ = std::make_unique<SerialWorker<Commit>>("castor-commit", [this](Commit next) { run_commit(next); });
+}
 
+/// What lanes and pieces have must have come back from the engines, and their threads be gone, before those go.
 TensorStore::Impl::~Impl() {
-  std::unique_lock lock(mutex_);
-  op_ended_.wait(lock, [this] { return n_active_ == 0; });
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return n_puts_ + n_gets_ == 0 && !committing_; });
+  }
+  committer_.reset();
+  parts_.engines.clear();
 }
 
 // ---- the caller's thread ----
 
 Event TensorStore::Impl::queue(Kind kind, std::uint64_t key, BufferView bytes) {
-  auto op = std::make_unique<StoreOp>();
-  op->kind = kind;
-  op->key = key;
-  op->bytes = bytes;
-  op->done = std::make_shared<HostEventState>();
-  Event done(op->done);
-  const std::lock_guard lock(mutex_);
-  StoreEntry& entry = entries_[key];
-  op->entry = &entry;
-  entry.ops.push_back(std::move(op));
-  ++n_active_;
-  start_those_whose_turn_it_is(entry);
+  OpsToStart turn;
+  std::unique_lock lock(mutex_);
+  StoreOp& op = new_op(kind, key, bytes);
+  Event done(op.done);
+  op.entry = &values_[key];
+  op.entry->ops.push_back(op);
+  ++n_active(kind);
+  op.held = committing_ && kind == Kind::put;
+  if (op.held) held_.push_back(&op);
+  collect_turns(*op.entry, turn);
+  lock.unlock();
+  launch_all(turn);
   return done;
 }
 
+/// Requires: mutex_ is held.
+StoreOp& TensorStore::Impl::new_op(Kind kind, std::uint64_t key, BufferView bytes) {
+  if (free_ops_.empty()) {
+    StoreOp& made = ops_.emplace_back();
+    made.next_block.resize(set_.n_volumes());
+    free_ops_.push_back(&made);
+  }
+  StoreOp& op = *free_ops_.back();
+  free_ops_.pop_back();
+  op.kind = kind;
+  op.key = key;
+  op.bytes = bytes;
+  op.done = events_.make();
+  op.started = false;
+  op.blocks.clear();
+  op.moved_bytes = 0;
+  op.error.reset();
+  return op;
+}
+
 /// A put runs alone; gets run together until the next put. Requires: mutex_ is held.
-void TensorStore::Impl::start_those_whose_turn_it_is(StoreEntry& entry) {
-  for (const auto& op : entry.ops) {
-    const bool first = op == entry.ops.front();
-    if (op->kind == Kind::put && !first) return;
-    if (!std::exchange(op->started, true)) starter_.push(op.get());
-    if (op->kind == Kind::put) return;
+void TensorStore::Impl::collect_turns(StoreEntry& entry, OpsToStart& turn) {
+  for (StoreOp& op : entry.ops) {
+    if (op.kind == Kind::put && (op.held || &op != &entry.ops.front())) return;
+    if (!std::exchange(op.started, true)) turn.push_back(op);
+    if (op.kind == Kind::put) return;
   }
 }
 
 void TensorStore::Impl::remove(std::uint64_t key) {
   std::unique_lock lock(mutex_);
-  auto found = entries_.end();
-  op_ended_.wait(lock, [&] {
-    found = entries_.find(key);
-    return found == entries_.end() || found->second.ops.empty();
+  auto found = values_.end();
+  ++n_removers_;
+  changed_.wait(lock, [&] {
+    found = values_.find(key);
+    return !committing_ && (found == values_.end() || found->second.ops.empty());
   });
-  if (found == entries_.end()) return;
-  const auto value = std::move(found->second.value);
-  entries_.erase(found);
-  lock.unlock();
-  if (value) space_->give_back(value->place);
+  --n_removers_;
+  if (found == values_.end()) return;
+  StoreEntry& entry = found->second;
+  if (std::exchange(entry.value_is_durable, false)) entry.durable = std::exchange(entry.value, std::nullopt);
+  entry.lost.reset();
+  drop(key, entry.value);
+  drop(key, entry.spare);
+  if (entry.empty()) values_.erase(found);
 }
 
-Result<void> TensorStore::Impl::drain() {
+Result<void> TensorStore::Impl::drain_puts() {
   std::unique_lock lock(mutex_);
-  op_ended_.wait(lock, [this] { return n_active_ == 0; });
+  changed_.wait(lock, [this] { return n_puts_ == 0; });
   const auto error = std::exchange(first_put_error_, std::nullopt);
   return error ? Result<void>(*error) : Result<void>();
 }
 
+void TensorStore::Impl::drain_gets() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return n_gets_ == 0; });
+}
+
 TensorStoreStats TensorStore::Impl::stats() const {
   const std::lock_guard lock(mutex_);
-  return {bytes_read_, bytes_written_, space_->allocated_bytes(), space_->peak_allocated_bytes()};
+  return {bytes_read_, bytes_written_, set_.allocated_bytes(), set_.peak_allocated_bytes()};
 }
 
-// ---- the starter's thread ----
-
-void TensorStore::Impl::start(StoreOp& op) {
-  const auto ready = op.kind == Kind::put ? place(op) : find(op);
-  if (!ready.ok()) op.error = ready.error();
-  if (ready.ok()) plan(op);
-  const auto n_pieces = op.pieces.size();
-  if (n_pieces == 0) return finish(op);
-  StorePiece* const pieces = op.pieces.data();
-  for (std::size_t i = 0; i < n_pieces; ++i) send(op, pieces[i]);  // once the last is sent, op may be gone
+std::vector<std::string> TensorStore::Impl::warnings() const {
+  auto sentences = parts_.warnings;
+  for (auto& sentence : set_.warnings()) sentences.push_back(std::move(sentence));
+  return sentences;
 }
 
-/// Finds room for the value: the old value's where the size is the same. The old value is gone from here on.
+std::vector<std::uint64_t> TensorStore::Impl::keys() const {
+  std::vector<std::uint64_t> keys;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [key, entry] : values_)
+    if (entry.value) keys.push_back(key);
+  std::sort(keys.begin(), keys.end());
+  return keys;
+}
+
+Result<std::uint64_t> TensorStore::Impl::value_bytes(std::uint64_t key) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = values_.find(key);
+  if (found != values_.end() && found->second.value) return found->second.value->n_bytes;
+  return Error{ErrorKind::usage, "key " + std::to_string(key) + " holds nothing; put it first"};
+}
+
+std::uint64_t TensorStore::Impl::register_memory(BufferView bytes) {
+  auto taken_bytes = bytes.n_bytes;
+  for (const auto& engine : parts_.engines) taken_bytes = std::min(taken_bytes, engine->register_buffer(bytes));
+  return taken_bytes;
+}
+
+void TensorStore::Impl::unregister_memory(BufferView bytes) {
+  for (const auto& engine : parts_.engines) engine->unregister_buffer(bytes);
+}
+
+// ---- the start, on the caller's thread or behind the operation before ----
+
+void TensorStore::Impl::launch_all(OpsToStart& turn) {
+  while (!turn.empty()) {
+    StoreOp& op = turn.front();
+    turn.pop_front();
+    launch(op, turn);
+  }
+}
+
+void TensorStore::Impl::launch(StoreOp& op, OpsToStart& turn) {
+  if (const auto ready = prepare(op); !ready.ok()) op.error = ready.error();
+  if (op.blocks.empty()) return finish(op, turn);
+  move_blocks(op);
+}
+
+/// Finds the value's place and what is to move.
+Result<void> TensorStore::Impl::prepare(StoreOp& op) {
+  CASTOR_TRY(op.kind == Kind::put ? place(op) : find(op));
+  StoredValue& value = *op.entry->value;
+  deal_blocks(value.place, value.n_bytes, set_.block_bytes(), op.blocks);
+  if (op.kind == Kind::put && checksums_) value.checksums.resize(op.blocks.size());
+  return {};
+}
+
+/// Finds room for the value: the old value's where that has the same. The old value is gone from here on, unless a
+/// commit holds it.
 Result<void> TensorStore::Impl::place(StoreOp& op) {
+  CASTOR_ASSIGN(auto unsuited, make_way(op));
+  drop(op.key, unsuited);
+  std::optional<Placement> taken;
+  if (!op.entry->value) {
+    CASTOR_ASSIGN(taken, set_.take(op.key, op.bytes.n_bytes));
+  }
+  const std::lock_guard lock(mutex_);
   auto& value = op.entry->value;
-  if (value && value->place.extent.n_bytes != StoreSpace::whole_bytes(op.bytes.n_bytes)) {
-    space_->give_back(value->place);
-    value.reset();
-  }
-  if (!value) {
-    CASTOR_ASSIGN(const Placement place, space_->take(op.key, op.bytes.n_bytes));
-    value = StoredValue{0, place, {}};
-  }
+  if (taken) value = StoredValue{0, std::move(*taken), {}};
   value->n_bytes = op.bytes.n_bytes;
   return {};
 }
 
+/// Leaves the entry with room that suits the new value, or with none; returns what does not.
+Result<std::optional<StoredValue>> TensorStore::Impl::make_way(const StoreOp& op) {
+  const std::lock_guard lock(mutex_);
+  use_other_slot(*op.entry);  // first: a put that is refused must not cost what the last commit holds
+  if (poison_) return *poison_;
+  auto& value = op.entry->value;
+  const bool suits = value && value_room_bytes(value->n_bytes) == value_room_bytes(op.bytes.n_bytes) &&
+                     !set_.worth_moving(value->place);
+  return suits ? std::nullopt : std::exchange(value, std::nullopt);
+}
+
 Result<void> TensorStore::Impl::find(const StoreOp& op) const {
   const StoreEntry& entry = *op.entry;
+  const auto key = "key " + std::to_string(op.key);
   if (entry.lost) return *entry.lost;
-  if (!entry.value) return Error{ErrorKind::usage, key_text(op.key) + " holds nothing; put it first"};
+  if (!entry.value) return Error{ErrorKind::usage, key + " holds nothing; put it first"};
   if (entry.value->n_bytes == op.bytes.n_bytes) return {};
-  return Error{ErrorKind::usage, key_text(op.key) + " holds " + std::to_string(entry.value->n_bytes) + " bytes, " +
+  return Error{ErrorKind::usage, key + " holds " + std::to_string(entry.value->n_bytes) + " bytes, " +
                                      std::to_string(op.bytes.n_bytes) + " were asked for; ask for all of them"};
 }
 
-void TensorStore::Impl::plan(StoreOp& op) {
-  const auto ranges = plan_pieces(op.bytes.n_bytes);
-  op.pieces.reserve(ranges.size());
-  for (const auto& range : ranges)
-    op.pieces.emplace_back(op, op.pieces.size(), range, op.bytes.part(range.offset_bytes, range.n_bytes), lander_);
-  op.n_pending = ranges.size();
-  if (op.kind == Kind::put) op.entry->value->checksums.resize(ranges.size());
+/// Gives the room of `value` back; where it is in doubt which commit stands, it may be that one's.
+void TensorStore::Impl::drop(std::uint64_t key, std::optional<StoredValue>& value) {
+  if (value && !poisoned_) set_.give_back(key, value->place);
+  value.reset();
 }
 
-void TensorStore::Impl::send(StoreOp& op, StorePiece& piece) {
-  StoredValue& value = *op.entry->value;
-  const DirectFile& file = space_->file(value.place);
-  const auto staged = piece.stage(file.memory_align_bytes(), page_memory_);
-  if (!staged.ok()) return piece.fail(staged.error());
-  const auto offset_bytes = value.place.extent.offset_bytes + piece.range().offset_bytes;
-  if (op.kind == Kind::get) return engine_->start(piece.sent(file.read_request(offset_bytes, *staged)), piece);
-  piece.fill_staged();
-  if (checksums_) value.checksums[piece.index()] = checksum(piece.bytes());
-  engine_->start(piece.sent(file.write_request(offset_bytes, *staged)), piece);
+/// From here on the lanes have it: once the mutex is free, it may have ended.
+void TensorStore::Impl::move_blocks(StoreOp& op) {
+  const std::lock_guard lock(mutex_);
+  op.n_pending = op.blocks.size();
+  for (StoreLane& lane : lanes_) lane.add(op);
 }
 
-// ---- the lander's thread ----
+// ---- the end, on an engine's thread, or the starting one where nothing was to move ----
 
-void TensorStore::Impl::land(StorePiece& piece) {
-  StoreOp& op = piece.op();
-  const auto accepted = accept(op, piece);
-  if (!accepted.ok() && !op.error)
-    op.error = Error{accepted.error().kind, key_text(op.key) + ": " + accepted.error().message};
-  piece.drop_staged();
-  if (--op.n_pending == 0) finish(op);
+void TensorStore::Impl::on_ended(StoreOp& op) {
+  OpsToStart turn;
+  finish(op, turn);
+  launch_all(turn);
 }
 
-Result<void> TensorStore::Impl::accept(StoreOp& op, StorePiece& piece) {
-  CASTOR_ASSIGN(const std::uint64_t moved_bytes, piece.moved_bytes());
-  op.moved_bytes += moved_bytes;
-  if (op.kind == Kind::put) return {};
-  piece.empty_staged();
-  return checksums_ ? verify(op, piece) : Result<void>();
-}
-
-Result<void> TensorStore::Impl::verify(const StoreOp& op, const StorePiece& piece) const {
-  const auto want = op.entry->value->checksums[piece.index()];
-  const auto have = checksum(piece.bytes());
-  if (have == want) return {};
-  return Error{ErrorKind::io, "the " + std::to_string(piece.range().n_bytes) + " bytes at offset " +
-                                  std::to_string(piece.range().offset_bytes) + " of the value, read from " +
-                                  space_->file(op.entry->value->place).path() +
-                                  ", are not those that were put (xxh3-64 " + hex(have) + " instead of " + hex(want) +
-                                  "); the drive corrupts data: name a folder on another"};
-}
-
-// ---- the end, on either thread ----
-
-void TensorStore::Impl::finish(StoreOp& op) {
-  if (op.kind == Kind::put) settle_put(op);
+void TensorStore::Impl::finish(StoreOp& op, OpsToStart& turn) {
+  auto lost = op.kind == Kind::put ? settle_put(op) : std::nullopt;
+  drop(op.key, lost);
   const std::lock_guard lock(mutex_);
   (op.kind == Kind::put ? bytes_written_ : bytes_read_) += op.moved_bytes;
   if (op.kind == Kind::put && op.error && !first_put_error_) first_put_error_ = op.error;
-  op.done->complete(op.error ? Result<void>(*op.error) : Result<void>());
-  leave_queue(op);
-  --n_active_;
-  op_ended_.notify_all();
+  std::exchange(op.done, nullptr)->complete(op.error ? Result<void>(*op.error) : Result<void>());
+  --n_active(op.kind);
+  leave_queue(op, turn);
+  const bool drained = n_gets_ == 0 || n_puts_ == held_.size();
+  if (drained || n_removers_ > 0) changed_.notify_all();  // not for every operation: each would wake who drains
 }
 
-/// A put that failed leaves no value behind, and its room is free again.
-void TensorStore::Impl::settle_put(StoreOp& op) {
-  StoreEntry& entry = *op.entry;
-  entry.lost = op.error;
-  if (!op.error || !entry.value) return;
-  space_->give_back(entry.value->place);
-  entry.value.reset();
+/// A put that failed leaves no value behind; returns what is to be given back.
+std::optional<StoredValue> TensorStore::Impl::settle_put(const StoreOp& op) {
+  const std::lock_guard lock(mutex_);
+  op.entry->lost = op.error;
+  return op.error ? std::exchange(op.entry->value, std::nullopt) : std::nullopt;
 }
 
-/// Requires: mutex_ is held. `op` is gone afterwards.
-void TensorStore::Impl::leave_queue(StoreOp& op) {
-  const auto key = op.key;
+/// Requires: mutex_ is held. `op` is free afterwards.
+void TensorStore::Impl::leave_queue(StoreOp& op, OpsToStart& turn) {
   StoreEntry& entry = *op.entry;
-  entry.ops.erase(
-      std::find_if(entry.ops.begin(), entry.ops.end(), [&op](const auto& other) { return other.get() == &op; }));
-  start_those_whose_turn_it_is(entry);
-  if (entry.ops.empty() && !entry.value && !entry.lost) entries_.erase(key);
+  entry.ops.erase(entry.ops.iterator_to(op));
+  free_ops_.push_back(&op);
+  collect_turns(entry, turn);
+  if (entry.empty()) values_.erase(op.key);
 }
 
 }  // namespace castor

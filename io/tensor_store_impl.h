@@ -1,103 +1,130 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
+#include <castor/io/stripe_set.h>
 #include <castor/io/tensor_store.h>
 #include <castor/memory/host_resource.h>
 
+#include "event_pool.h"
 #include "serial_worker.h"
-#include "store_piece.h"
-#include "store_space.h"
+#include "store_files.h"
+#include "store_lane.h"
+#include "store_op.h"
 
 namespace castor {
 
-/// What lies under a key.
-struct StoredValue {
-  std::uint64_t n_bytes = 0;
-  Placement place;
-  std::vector<std::uint64_t> checksums;  ///< one per piece
+/// What a store is made of.
+struct StoreParts {
+  std::unique_ptr<FolderOps> folder_ops;
+  std::unique_ptr<StoreFiles> files;  ///< null for scratch
+  std::unique_ptr<StripeSet> set;
+  std::vector<std::unique_ptr<IoEngine>> engines;
+  std::vector<std::size_t> engine_of;  ///< per volume
+  std::size_t pieces_per_volume = 1;
+  std::vector<std::string> warnings;
 };
 
-/// One key. `value` and `lost` belong to the running put alone, or are read by the running gets: the order of `ops`
-/// sees to it.
-struct StoreEntry {
-  std::optional<StoredValue> value;
-  std::optional<Error> lost;  ///< why the last put left no value
-  std::deque<std::unique_ptr<StoreOp>>
-      ops;  ///< waiting and running, in the order of the calls; guarded by the store's mutex
-};
-
-/// One put or get under way.
-struct StoreOp {
-  enum class Kind : std::uint8_t { put, get };
-  Kind kind = Kind::put;
-  std::uint64_t key = 0;
-  BufferView bytes;
-  StoreEntry* entry = nullptr;
-  std::shared_ptr<HostEventState> done;  ///< owners: this and the caller's event
-  bool started = false;
-  std::vector<StorePiece> pieces;
-  std::size_t n_pending = 0;  ///< pieces that have not landed
-  std::uint64_t moved_bytes = 0;
-  std::optional<Error> error;
-};
-
-/// The way of an operation: `queue` (caller) → starter thread: `start`, `send` → engine → lander thread: `land`,
-/// `finish`.
+/// The way of an operation: `queue` (caller) → `launch` finds its room → lanes → the engine's thread, block by block
+/// (StorePiece, StoreLane) → `finish` → the operation behind it.
+///
+/// tensor_store_impl.cpp holds that way; store_commit.cpp what makes it durable and brings it back.
 class TensorStore::Impl {
  public:
-  Impl(bool checksums, std::unique_ptr<StoreSpace> space, std::unique_ptr<IoEngine> engine);
+  Impl(const TensorStoreOptions& options, StoreParts parts);
   ~Impl();
 
   Event queue(StoreOp::Kind kind, std::uint64_t key, BufferView bytes);
   void remove(std::uint64_t key);
-  Result<void> drain();
+  Result<void> drain_puts();
+  void drain_gets();
+
+  Event commit(std::uint64_t step);
+  std::optional<std::uint64_t> committed_step() const;
+  /// Takes over what the last commit left, if anything. Before anything is queued.
+  Result<void> restore();
+
+  std::vector<std::uint64_t> keys() const;
+  Result<std::uint64_t> value_bytes(std::uint64_t key) const;
+  std::uint64_t register_memory(BufferView bytes);
+  void unregister_memory(BufferView bytes);
   TensorStoreStats stats() const;
-  const IoEngine& engine() const { return *engine_; }
-  const StoreSpace& space() const { return *space_; }
+  const IoEngine& engine() const { return *parts_.engines.front(); }
+  std::vector<std::string> warnings() const;
 
  private:
-  void start_those_whose_turn_it_is(StoreEntry& entry);
+  struct Commit {
+    std::uint64_t step = 0;
+    std::shared_ptr<HostEventState> done;  // owners: the worker and the caller's event
+  };
+  using Values = std::unordered_map<std::uint64_t, StoreEntry>;
 
-  void start(StoreOp& op);
+  // The way of an operation:
+  StoreOp& new_op(StoreOp::Kind kind, std::uint64_t key, BufferView bytes);
+  void collect_turns(StoreEntry& entry, OpsToStart& turn);
+  void launch_all(OpsToStart& turn);
+  void launch(StoreOp& op, OpsToStart& turn);
+  Result<void> prepare(StoreOp& op);
   Result<void> place(StoreOp& op);
+  Result<std::optional<StoredValue>> make_way(const StoreOp& op);
   Result<void> find(const StoreOp& op) const;
-  void plan(StoreOp& op);
-  void send(StoreOp& op, StorePiece& piece);
+  void move_blocks(StoreOp& op);
+  void on_ended(StoreOp& op);
+  void finish(StoreOp& op, OpsToStart& turn);
+  std::optional<StoredValue> settle_put(const StoreOp& op);
+  void leave_queue(StoreOp& op, OpsToStart& turn);
+  std::size_t& n_active(StoreOp::Kind kind) { return kind == StoreOp::Kind::put ? n_puts_ : n_gets_; }
 
-  void land(StorePiece& piece);
-  Result<void> accept(StoreOp& op, StorePiece& piece);
-  Result<void> verify(const StoreOp& op, const StorePiece& piece) const;
-
-  void finish(StoreOp& op);
-  void settle_put(StoreOp& op);
-  void leave_queue(StoreOp& op);
+  // Commit:
+  void use_other_slot(StoreEntry& entry);
+  void drop(std::uint64_t key, std::optional<StoredValue>& value);
+  void run_commit(const Commit& commit);
+  Result<void> make_durable(std::uint64_t step);
+  Result<Manifest> describe(std::uint64_t step) const;
+  Result<void> sync_volumes();
+  Result<void> write_manifest(const Manifest& manifest);
+  Error poison(const std::string& why);
+  void promote(std::uint64_t step);
+  void promote(std::uint64_t key, StoreEntry& entry);
+  void lift_barrier(const Commit& commit, const Result<void>& outcome);
 
   const bool checksums_;
-  const std::unique_ptr<StoreSpace> space_;
-  HostResource page_memory_;  // for padded copies; at most as many at a time as the engine takes requests, and those
-                              // that wait for the lander
+  const Durability durability_;
+  StoreParts parts_;
+  StripeSet& set_;
+  HostResource copy_memory_;  // for blocks at addresses that do not suit: at most one per piece
+  EventPool events_;
 
   mutable std::mutex mutex_;
-  std::condition_variable op_ended_;
-  std::unordered_map<std::uint64_t, StoreEntry> entries_;
-  std::size_t n_active_ = 0;  // operations queued or running
+  std::condition_variable changed_;
+  Values values_;
+  std::deque<StoreOp> ops_;
+  std::vector<StoreOp*> free_ops_;
+  std::size_t n_puts_ = 0;  // queued or running, those held back too
+  std::size_t n_gets_ = 0;
+  std::size_t n_removers_ = 0;  // threads that wait until a key is free
   std::optional<Error> first_put_error_;
   std::uint64_t bytes_read_ = 0;
   std::uint64_t bytes_written_ = 0;
 
-  // In this order: the starter feeds the engine, the engine the lander; each ends before what it feeds.
-  SerialWorker<StorePiece*> lander_;
-  std::unique_ptr<IoEngine> engine_;
-  SerialWorker<StoreOp*> starter_;
+  std::vector<StoreOp*> held_;  // puts that the commit under way holds back
+  bool committing_ = false;
+  std::optional<std::uint64_t> committed_step_;
+  std::optional<Error> poison_;         // why nothing can be promised any more
+  std::atomic<bool> poisoned_ = false;  // the same, for those without the mutex
+
+  std::deque<StoreLane> lanes_;                      // one per volume
+  std::unique_ptr<SerialWorker<Commit>> committer_;  // null for scratch
 };
 
 }  // namespace castor

@@ -25,9 +25,7 @@ TransferPart Transfer::next() const {
           request_.offset_bytes + done_bytes_};
 }
 
-bool Transfer::complete() const {
-  return request_.op == IoOp::sync ? synced_ : done_bytes_ >= request_.bytes.n_bytes;
-}
+bool Transfer::complete() const { return request_.op == IoOp::sync ? synced_ : done_bytes_ >= request_.bytes.n_bytes; }
 
 Transfer::Step Transfer::fail(int error_number) {
   // A direct read that the end of the file cut inside a sector cannot be resumed there: what failed is the file's

@@ -34,6 +34,7 @@ class ThreadsEngine final : public IoEngine {
 
   std::string_view name() const override { return identity_.name; }
   std::string fallback_reason() const override { return identity_.fallback_reason; }
+  std::size_t depth() const override { return queue_.n_places(); }
   std::string details() const override;
   void start(const IoRequest& request, IoSink& sink) override { queue_.push(request, sink); }
   void cancel(const IoSink& sink) override { queue_.cancel(sink); }

@@ -101,7 +101,9 @@ Result<Ring> Ring::open(const RingOptions& options) {
 Ring::Ring(Ring&& other) noexcept
     : ring_(other.ring_), open_(std::exchange(other.open_, false)), has_slots_(other.has_slots_) {}
 
+/// A ring is taken down behind the process's back: without this the files, and locks on them, would stay a while.
 Ring::~Ring() {
+  if (open_ && has_slots_) io_uring_unregister_files(&ring_);
   if (open_) io_uring_queue_exit(&ring_);
 }
 

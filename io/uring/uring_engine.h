@@ -39,6 +39,7 @@ class UringEngine final : public IoEngine {
   ~UringEngine() override;
 
   std::string_view name() const override { return "io_uring"; }
+  std::size_t depth() const override { return queue_.n_places(); }
   std::string details() const override;
   void start(const IoRequest& request, IoSink& sink) override;
   void cancel(const IoSink& sink) override;

@@ -11,6 +11,7 @@
 
 #include <castor/io/folder.h>
 
+#include "support/run_command.h"
 #include "support/scratch_folder.h"
 #include "support/test_buffer.h"
 
@@ -77,6 +78,75 @@ TEST_F(DirectFileTest, SymbolicLinksAreNotFollowed) {
       << refused.error().message;
 }
 
+TEST_F(DirectFileTest, ALinkedFolderIsRefusedAsOne) {
+  const ScratchFolder real;
+  const std::string link = folder_.path() + "/link";
+  fs::create_directory_symlink(real.path(), link);
+  EXPECT_EQ(DirectFile::create_unnamed(link).error().message,
+            "cannot create a file in folder " + link +
+                ": Too many levels of symbolic links; symbolic links are not followed: name what it points to");
+  EXPECT_EQ(lock_folder(link).error().message,
+            "cannot lock folder " + link +
+                ": Too many levels of symbolic links; symbolic links are not followed: name what it points to");
+}
+
+TEST_F(DirectFileTest, CreatesOnlyWhatIsNotThere) {
+  const std::string path = folder_.path() + "/new";
+  {
+    const auto file = DirectFile::create(path).value();
+    EXPECT_EQ(facts(file).st_mode & 07777, 0600u);
+    EXPECT_EQ(file.folder(), folder_.path());
+  }
+  const std::string refused = ": there is something of that name already; remove it or name another";
+  EXPECT_EQ(DirectFile::create(path).error().message, "cannot create " + path + refused);
+  fs::create_symlink(path, folder_.path() + "/link");
+  EXPECT_EQ(DirectFile::create(folder_.path() + "/link").error().message,
+            "cannot create " + folder_.path() + "/link" + refused);
+}
+
+TEST_F(DirectFileTest, AWriterIsAlone) {
+  const std::string path = folder_.path() + "/file";
+  const std::string in_use = ": this process has it open; wait until that ends or name another file";
+  {
+    const auto owner = DirectFile::open(path, DirectFile::Mode::write).value();
+    EXPECT_EQ(DirectFile::open(path, DirectFile::Mode::write).error().message,
+              "cannot open " + path + " to write" + in_use);
+    EXPECT_EQ(DirectFile::open(path, DirectFile::Mode::read).error().message, "cannot open " + path + in_use);
+  }
+  EXPECT_TRUE(DirectFile::open(path, DirectFile::Mode::write).ok());
+}
+
+TEST_F(DirectFileTest, ReadersShareAFileAndKeepWritersOut) {
+  const std::string path = folder_.path() + "/file";
+  { const auto made = DirectFile::create(path).value(); }
+  const auto one = DirectFile::open(path, DirectFile::Mode::read).value();
+  const auto other = DirectFile::open(path, DirectFile::Mode::read).value();
+  EXPECT_FALSE(DirectFile::open(path, DirectFile::Mode::write).ok());
+}
+
+TEST_F(DirectFileTest, AnotherProcessIsToldWhoHasTheFile) {
+  const std::string path = folder_.path() + "/file";
+  const auto owner = DirectFile::create(path).value();
+  const auto outcome = run_command(std::string(CASTOR_STRIPE_CHILD) + " open " + path);
+  EXPECT_EQ(outcome.exit_code, 4);
+  EXPECT_EQ(outcome.output, "cannot open " + path + " to write: process " + std::to_string(getpid()) +
+                                " has it open; wait until that ends or name another file\n");
+}
+
+TEST_F(DirectFileTest, AFolderHasOneOwner) {
+  {
+    const auto owner = lock_folder(folder_.path()).value();
+    EXPECT_EQ(lock_folder(folder_.path()).error().message,
+              "cannot lock folder " + folder_.path() +
+                  ": this process keeps a store there; wait until that ends or name another folder with --nvme");
+    EXPECT_TRUE(DirectFile::create_unnamed(folder_.path()).ok());
+  }
+  EXPECT_TRUE(lock_folder(folder_.path()).ok());
+  EXPECT_EQ(lock_folder(folder_.path() + "/none").error().message,
+            "cannot lock folder " + folder_.path() + "/none: No such file or directory; create it (mkdir -p " +
+                folder_.path() + "/none) or name another");
+}
+
 TEST_F(DirectFileTest, AMissingFileIsNotReadable) {
   const auto refused = DirectFile::open(folder_.path() + "/none", DirectFile::Mode::read);
   ASSERT_FALSE(refused.ok());
@@ -121,6 +191,15 @@ TEST_F(DirectFileTest, MoreRoomThanAFileCanHaveIsRefusedWithTheFigures) {
   EXPECT_EQ(refused.error().message.find("cannot set 1048576 TiB aside at offset 0 of " + file.path() + ", where "), 0u)
       << refused.error().message;
   EXPECT_NE(refused.error().message.find(" are free: "), std::string::npos) << refused.error().message;
+}
+
+TEST_F(DirectFileTest, IsCutWhereItIsLongerAndNeverMadeLonger) {
+  const auto file = DirectFile::create_unnamed(folder_.path()).value();
+  ASSERT_TRUE(file.reserve(0, kMiB).ok());
+  EXPECT_EQ(file.size_bytes().value(), kMiB);
+  ASSERT_TRUE(file.cut(4096).ok());
+  ASSERT_TRUE(file.cut(8192).ok());
+  EXPECT_EQ(file.size_bytes().value(), 4096u);
 }
 
 TEST_F(DirectFileTest, ProbingAFolderTriesIt) {

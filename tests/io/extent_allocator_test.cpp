@@ -92,6 +92,43 @@ TEST(ExtentAllocator, FreeingTwiceIsABrokenContract) {
   EXPECT_NO_THROW(extents.free(b));
 }
 
+TEST(ExtentAllocator, ClaimsExactlyTheseBytes) {
+  ExtentAllocator extents;
+  ASSERT_TRUE(extents.claim({4 * kGrain, 2 * kGrain}).ok());  // beyond the end: 0 to 3 become a gap
+  EXPECT_EQ(extents.end_bytes(), 6 * kGrain);
+  EXPECT_EQ(extents.allocated_bytes(), 2 * kGrain);
+  ASSERT_TRUE(extents.claim({kGrain, kGrain}).ok());  // inside the gap: one grain at 0 and two at 2 are left
+  const auto gaps = extents.gaps();
+  ASSERT_EQ(gaps.size(), 2u);
+  EXPECT_EQ(gaps[0].offset_bytes, 0u);
+  EXPECT_EQ(gaps[0].n_bytes, kGrain);
+  EXPECT_EQ(gaps[1].offset_bytes, 2 * kGrain);
+  EXPECT_EQ(gaps[1].n_bytes, 2 * kGrain);
+  EXPECT_EQ(take(extents, 2).offset_bytes, 2 * kGrain);
+  EXPECT_EQ(take(extents, 1).offset_bytes, 0u);
+  EXPECT_EQ(take(extents, 1).offset_bytes, 6 * kGrain);
+}
+
+TEST(ExtentAllocator, WhatIsTakenOrCannotBeIsNotClaimed) {
+  ExtentAllocator extents(8 * kGrain);
+  ASSERT_TRUE(extents.claim({2 * kGrain, 2 * kGrain}).ok());
+  const auto refused = extents.claim({3 * kGrain, kGrain});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::io);
+  EXPECT_EQ(refused.error().message, "4096 bytes at offset 12288 are claimed, some of which are taken already");
+  EXPECT_FALSE(extents.claim({3 * kGrain, 3 * kGrain}).ok());  // over the end
+  EXPECT_FALSE(extents.claim({0, 3 * kGrain}).ok());           // from a gap into it
+  EXPECT_EQ(extents.claim({7 * kGrain, 2 * kGrain}).error().message,
+            "8192 bytes at offset 28672 are claimed of a file of at most 32768");
+  EXPECT_EQ(extents.claim({4 * kGrain, 100}).error().message,
+            "100 bytes at offset 16384 are claimed, which are no whole blocks of 4.00 KiB");
+  EXPECT_FALSE(extents.claim({100, kGrain}).ok());
+  EXPECT_FALSE(extents.claim({0, 0}).ok());
+  EXPECT_FALSE(extents.claim({~0ull - kGrain + 1, kGrain}).ok());
+  EXPECT_EQ(extents.allocated_bytes(), 2 * kGrain);
+  EXPECT_EQ(extents.n_gaps(), 1u);
+}
+
 /// The same contract, one flag per grain.
 class NaiveModel {
  public:
@@ -111,42 +148,73 @@ class NaiveModel {
     for (const bool taken : taken_) largest = std::max(largest, run = taken ? 0 : run + 1);
     return largest;
   }
+  /// The free runs before the last taken grain.
+  std::uint64_t n_gaps() const {
+    std::uint64_t n_gaps = 0;
+    for (std::size_t i = 0; i + 1 < taken_.size(); ++i)
+      if (!taken_[i] && taken_[i + 1]) ++n_gaps;
+    return n_gaps;
+  }
   std::uint64_t n_taken() const { return static_cast<std::uint64_t>(std::count(taken_.begin(), taken_.end(), true)); }
 
  private:
   std::vector<bool> taken_;
 };
 
+/// The allocator beside its model, and what is held.
+struct Pair {
+  static constexpr std::uint64_t kNGrains = 200;
+  ExtentAllocator extents{kNGrains * kGrain};
+  NaiveModel model{kNGrains};
+  std::vector<Extent> held;
+
+  void hold(const Extent& extent) {
+    ASSERT_TRUE(model.all_are(extent, false));
+    model.set(extent, true);
+    held.push_back(extent);
+  }
+  void allocate(std::uint64_t n_bytes) {
+    const auto got = extents.allocate(n_bytes);
+    ASSERT_EQ(got.ok(), (n_bytes + kGrain - 1) / kGrain <= model.largest_free());
+    if (!got.ok()) return;
+    ASSERT_EQ(got->n_bytes, (n_bytes + kGrain - 1) / kGrain * kGrain);
+    ASSERT_LE(got->offset_bytes + got->n_bytes, kNGrains * kGrain);
+    hold(*got);
+  }
+  void claim(const Extent& extent) {
+    const bool free = extent.offset_bytes + extent.n_bytes <= kNGrains * kGrain && model.all_are(extent, false);
+    ASSERT_EQ(extents.claim(extent).ok(), free);
+    if (free) hold(extent);
+  }
+  void free(std::size_t index) {
+    std::swap(held[index], held.back());
+    extents.free(held.back());
+    model.set(held.back(), false);
+    held.pop_back();
+  }
+};
+
 TEST(ExtentAllocator, AgreesWithANaiveModel) {
-  constexpr std::uint64_t kNGrains = 200;
   const auto seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
-  ExtentAllocator extents(kNGrains * kGrain);
-  NaiveModel model(kNGrains);
-  std::vector<Extent> held;
+  Pair pair;
   for (int step = 0; step < 20000; ++step) {
-    if (held.empty() || random() % 2 == 0) {
-      const std::uint64_t n_bytes = 1 + random() % (20 * kGrain);
-      const auto got = extents.allocate(n_bytes);
-      ASSERT_EQ(got.ok(), (n_bytes + kGrain - 1) / kGrain <= model.largest_free());
-      if (!got.ok()) continue;
-      ASSERT_EQ(got->n_bytes, (n_bytes + kGrain - 1) / kGrain * kGrain);
-      ASSERT_LE(got->offset_bytes + got->n_bytes, kNGrains * kGrain);
-      ASSERT_TRUE(model.all_are(*got, false));
-      model.set(*got, true);
-      held.push_back(*got);
-    } else {
-      std::swap(held[random() % held.size()], held.back());
-      extents.free(held.back());
-      model.set(held.back(), false);
-      held.pop_back();
-    }
-    ASSERT_EQ(extents.allocated_bytes(), model.n_taken() * kGrain);
+    const auto die = random() % 4;
+    if (pair.held.empty() || die == 0)
+      pair.allocate(1 + random() % (20 * kGrain));
+    else if (die == 1)
+      pair.claim({random() % Pair::kNGrains * kGrain, (1 + random() % 10) * kGrain});
+    else
+      pair.free(random() % pair.held.size());
+    ASSERT_FALSE(HasFatalFailure());
+    ASSERT_EQ(pair.extents.allocated_bytes(), pair.model.n_taken() * kGrain);
+    ASSERT_EQ(pair.extents.n_gaps(), pair.model.n_gaps());
+    ASSERT_EQ(pair.extents.largest_free_bytes(), pair.model.largest_free() * kGrain);
   }
-  for (const auto& extent : held) extents.free(extent);
-  EXPECT_EQ(extents.end_bytes(), 0u);
-  EXPECT_EQ(extents.n_gaps(), 0u);
+  while (!pair.held.empty()) pair.free(0);
+  EXPECT_EQ(pair.extents.end_bytes(), 0u);
+  EXPECT_EQ(pair.extents.n_gaps(), 0u);
 }
 
 }  // namespace

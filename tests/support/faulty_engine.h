@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -57,10 +58,20 @@ class FaultyEngine final : public IoEngine {
       const std::lock_guard lock(mutex_);
       return n_requests_;
     }
+    /// Blocks until so many requests have come.
+    void wait_for(std::uint64_t n_requests) const {
+      std::unique_lock lock(mutex_);
+      came_.wait(lock, [&] { return n_requests_ >= n_requests; });
+    }
     /// Whether any request met its fault.
     bool reached() const {
       const std::lock_guard lock(mutex_);
       return n_reached_ > 0;
+    }
+    /// Whether a request is held.
+    bool holds() const {
+      const std::lock_guard lock(mutex_);
+      return !held_.empty();
     }
     /// Lets the held requests go, in the order they came or the other way round, and stops holding.
     void release(bool reversed = false) {
@@ -76,19 +87,23 @@ class FaultyEngine final : public IoEngine {
 
    private:
     friend class FaultyEngine;
-    /// The fault of the next request; one that is held is kept here.
-    Fault next(const IoRequest& request, IoSink& wrapper) {
+    /// Gives the next request its `fault`; one that is held is kept here, and may be on its way again when this returns.
+    /// Whether it is.
+    bool hold_or_fault(const IoRequest& request, IoSink& wrapper, Fault& fault) {
       const std::lock_guard lock(mutex_);
       const auto found = faults_.find(++n_requests_);
-      if (found == faults_.end()) return {};
+      came_.notify_all();
+      fault = {};
+      if (found == faults_.end()) return false;
       ++n_reached_;
-      if (found->second.kind != Fault::Kind::hold) return found->second;
-      if (released_) return {};
+      if (found->second.kind != Fault::Kind::hold) return fault = found->second, false;
+      if (released_) return false;
       held_.emplace_back(request, &wrapper);
-      return found->second;
+      return true;
     }
 
     mutable std::mutex mutex_;
+    mutable std::condition_variable came_;
     std::map<std::uint64_t, Fault> faults_;
     std::uint64_t n_requests_ = 0;
     std::uint64_t n_reached_ = 0;
@@ -105,6 +120,7 @@ class FaultyEngine final : public IoEngine {
 
   std::string_view name() const override { return "faulty"; }
   std::string fallback_reason() const override { return inner_->fallback_reason(); }
+  std::size_t depth() const override { return inner_->depth(); }
   void register_file(int fd) override { inner_->register_file(fd); }
   void unregister_file(int fd) override { inner_->unregister_file(fd); }
   void cancel(const IoSink& sink) override {
@@ -123,18 +139,11 @@ class FaultyEngine final : public IoEngine {
    public:
     Wrapper(IoSink& target, Script& script) : target_(target), script_(script) {}
 
-    /// What the inner engine is to do for `request`; nothing where it is held, or has ended without it.
-    std::optional<IoRequest> admit(IoRequest request) {
-      while (true) {
-        request_ = request;
-        fault_ = script_.next(request, *this);
-        if (fault_.kind == Fault::Kind::hold) return std::nullopt;
-        if (fault_.kind != Fault::Kind::fail && fault_.kind != Fault::Kind::lose) return disguised();
-        if (fault_.kind == Fault::Kind::lose) target_.on_start(request);
-        const auto next = target_.on_complete(ended_unseen());
-        if (!next) return std::nullopt;
-        request = *next;
-      }
+    /// What the inner engine is to do for `request`; nothing where it is held.
+    std::optional<IoRequest> admit(const IoRequest& request) {
+      request_ = request;
+      if (script_.hold_or_fault(request, *this, fault_)) return std::nullopt;
+      return disguised();
     }
 
     void on_start(const IoRequest&) noexcept override {
@@ -147,17 +156,22 @@ class FaultyEngine final : public IoEngine {
     std::optional<IoRequest> on_complete(const IoOutcome& outcome) noexcept override {
       if (fault_.kind == Fault::Kind::corrupt && request_.op == IoOp::read && outcome.ok())
         request_.bytes.data[request_.bytes.n_bytes / 2] ^= std::byte{1};
-      const auto next = target_.on_complete(outcome);
+      if (fault_.kind == Fault::Kind::lose) target_.on_start(request_);
+      const auto next = target_.on_complete(is_unseen() && outcome.ok() ? ended_unseen() : outcome);
       return next ? admit(*next) : std::nullopt;
     }
 
    private:
+    /// The inner engine gets a request of no bytes in place of one that it must not see.
+    bool is_unseen() const { return fault_.kind == Fault::Kind::fail || fault_.kind == Fault::Kind::lose; }
     bool is_corrupt_write() const { return fault_.kind == Fault::Kind::corrupt && request_.op == IoOp::write; }
     IoOutcome ended_unseen() const {
-      return fault_.kind == Fault::Kind::lose ? IoOutcome{request_.bytes.n_bytes, 0} : IoOutcome{0, fault_.error_number};
+      return fault_.kind == Fault::Kind::lose ? IoOutcome{request_.bytes.n_bytes, 0}
+                                              : IoOutcome{0, fault_.error_number};
     }
     IoRequest disguised() {
       IoRequest request = request_;
+      if (is_unseen()) return {IoOp::read, request.fd, request.path, 0, {}, kNoDeadline};
       if (fault_.kind == Fault::Kind::shorten) request.bytes = request.bytes.part(0, request.bytes.n_bytes - 512);
       if (!is_corrupt_write()) return request;
       copy_store_.resize(request.bytes.n_bytes + kAlign);

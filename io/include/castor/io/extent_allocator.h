@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include <castor/memory/result.h>
 
@@ -36,7 +37,11 @@ class ExtentAllocator {
   /// An extent of `n_bytes` rounded up to whole grains. Requires: n_bytes > 0 (ContractViolation).
   /// Errors: does_not_fit, with the figures; then nothing has changed.
   Result<Extent> allocate(std::uint64_t n_bytes);
-  /// Gives `extent` back. Requires: it is one that allocate returned and that was not given back since; bytes that are
+  /// Takes exactly these bytes, for a file that is opened again; what lies between the end and them becomes a gap.
+  /// Errors: io, with the figures, where a byte of them is taken or lies beyond the limit, where they are no whole
+  /// grains, or where there are none; then nothing has changed.
+  Result<void> claim(const Extent& extent);
+  /// Gives `extent` back. Requires: it was allocated or claimed and not given back since; bytes that are
   /// free already are a ContractViolation.
   void free(const Extent& extent);
 
@@ -44,13 +49,19 @@ class ExtentAllocator {
   /// Where the last extent ends: the file needs no byte beyond.
   std::uint64_t end_bytes() const { return end_bytes_; }
   std::size_t n_gaps() const { return gaps_.size(); }
+  /// The free bytes before the end, in the order of their offsets.
+  std::vector<Extent> gaps() const;
+  /// The largest extent that could be allocated now.
+  std::uint64_t largest_free_bytes() const;
 
  private:
   using Gap = std::map<std::uint64_t, std::uint64_t>::iterator;
   void add_gap(Extent gap);
   Extent remove_gap(Gap gap);
   void check_taken(const Extent& extent) const;
-  std::uint64_t largest_bytes() const;
+  Result<void> check_whole(const Extent& extent) const;
+  void take_from(Gap gap, const Extent& extent);
+  Gap gap_at_or_before(std::uint64_t offset_bytes);
 
   std::uint64_t limit_bytes_;
   std::uint64_t end_bytes_ = 0;

@@ -35,6 +35,8 @@ class IoEngine {
   virtual std::string_view name() const = 0;
   /// One sentence that says why this is not the engine that was wanted most; empty where it is.
   virtual std::string fallback_reason() const { return {}; }
+  /// How many requests it takes before callers are held back.
+  virtual std::size_t depth() const = 0;
   /// How it works here, for people: `SINGLE_ISSUER, DEFER_TASKRUN`.
   virtual std::string details() const { return {}; }
 
@@ -67,8 +69,8 @@ enum class EngineChoice : std::uint8_t {
 
 struct IoEngineOptions {
   EngineChoice choice = EngineChoice::best;
-  std::size_t depth = 128;  ///< requests taken before callers are held back, 1 to 4096
-  unsigned n_threads = 4;   ///< of the threads engine: calls that block at the same time, 1 to 256
+  std::size_t depth = 64;  ///< requests taken before callers are held back, 1 to 4096
+  unsigned n_threads = 4;  ///< of the threads engine: calls that block at the same time, 1 to 256
   /// io_uring: a thread of the kernel looks for requests (IORING_SETUP_SQPOLL), which saves calls and costs a core.
   bool sqpoll = false;
   /// io_uring: completions are asked for, not waited for (IORING_SETUP_IOPOLL): O_DIRECT and a driver with poll queues.

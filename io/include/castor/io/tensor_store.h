@@ -1,24 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <castor/io/io_engine.h>
 #include <castor/memory/budget.h>
 #include <castor/memory/buffer.h>
+#include <castor/memory/bytes.h>
 #include <castor/memory/event.h>
 #include <castor/memory/result.h>
 
 namespace castor {
 
+class FolderOps;
+
+/// What a store promises about the time after it.
+enum class Durability : std::uint8_t {
+  scratch,  ///< the files have no names; nothing outlives the store, however the process ends
+  commit,   ///< what the last commit held is there again when the store is opened, however the process or machine ends
+};
+
 struct TensorStoreOptions {
-  std::vector<std::string> folders;  ///< one or more; each new key goes where the fewest bytes lie
+  std::vector<std::string> folders;  ///< one or more; values are striped over them by how fast they are
   Budget* budget = nullptr;          ///< borrowed; the nvme tier that the extents count against; null = no limit
   EngineChoice engine = EngineChoice::best;
-  bool checksums = true;  ///< xxh3-64 per MiB, made on the way out and verified on the way in
+  bool checksums = true;  ///< xxh3-64 per block, made on the way out and verified on the way in
+  Durability durability = Durability::scratch;
+  std::uint64_t block_bytes = kMiB;      ///< what one request moves; a power of two from 4 KiB to 1 GiB
+  std::size_t depth = 32;                ///< requests that a drive has at a time
+  unsigned n_threads = 4;                ///< of the threads engine
+  bool sqpoll = false;                   ///< see IoEngineOptions
+  bool iopoll = false;                   ///< see IoEngineOptions
+  std::chrono::milliseconds timeout{0};  ///< how long one request may take; 0 = as long as it takes
 };
 
 struct TensorStoreStats {
@@ -30,25 +48,33 @@ struct TensorStoreStats {
 
 /// Values of any size under integer keys, on one or more drives, moved while the caller computes.
 ///
-/// Durability is `scratch`: the files have no names and nothing outlives the store, however the process ends.
-///
 /// Order: per key, everything happens as if in the order of the calls. A get sees the put before it, also one still in
 /// flight; two puts land one after the other; gets of one key run together. Different keys have no order among each
-/// other. Integrity: every outcome is checked, and with checksums each MiB that comes back is compared with what was
+/// other. Integrity: every outcome is checked, and with checksums each block that comes back is compared with what was
 /// put (XXH3; Y. Collet, xxHash). A value whose put failed is gone, never half there: its gets repeat that error.
 /// Buffers: bytes at a multiple of 4096 move without a copy; a last part shorter than 4096 bytes goes through a padded
-/// page of the store's own, so that no neighbour is touched. Bytes elsewhere are copied MiB by MiB.
+/// page of the store's own, so that no neighbour is touched. Bytes elsewhere are copied block by block. Once a key has
+/// its room, put and get allocate nothing.
 ///
-/// Threads: any thread may call anything. Two threads of the store do the work that is neither the caller's nor the
-/// drive's: one makes checksums and starts requests, in the order of the calls; the other verifies what has arrived.
-/// Neither waits for a drive unless the engine's queue is full.
+/// Durability (docs/storage.md): with Durability::commit the store lives in the folders' files, and a put never
+/// overwrites what the last commit holds: it goes to a second slot. commit(step) makes everything put before it
+/// durable in one instant; whenever the machine stops, opening the store again finds the values of the last commit
+/// whole, or of the one under way, never a mixture.
+///
+/// Threads: any thread may call anything; no call waits for a drive but remove, the drains, and what their comments
+/// name. Each drive has an engine; its thread also makes the checksums of what it writes and verifies what it reads.
 class TensorStore {
  public:
-  /// Creates one unnamed file per folder and an engine.
-  /// Errors: io, what DirectFile::create_unnamed and make_io_engine say; usage, where no folder is named.
+  /// Opens the store in `options.folders`. Scratch: an unnamed file in each. Commit: the store that the folders hold, or
+  /// a new one; leftovers of runs that died are removed.
+  /// Errors: io, where a folder or an engine cannot be used, another process has the store open, or what is there is
+  /// damaged; usage, where no folder is named or options are out of range.
   static Result<std::unique_ptr<TensorStore>> open(const TensorStoreOptions& options);
-  /// The same with an engine of the caller's (`options.engine` is not looked at).
+  /// The same with an engine of the caller's for all folders (`options.engine` is not looked at).
   static Result<std::unique_ptr<TensorStore>> open(const TensorStoreOptions& options, std::unique_ptr<IoEngine> engine);
+  /// The same with operations on folders of the caller's, for tests that fail them.
+  static Result<std::unique_ptr<TensorStore>> open(TensorStoreOptions options, std::unique_ptr<IoEngine> engine,
+                                                   std::unique_ptr<FolderOps> folder_ops);
   /// Blocks until everything in flight has ended.
   ~TensorStore();
   TensorStore(const TensorStore&) = delete;
@@ -56,9 +82,9 @@ class TensorStore {
 
   /// Stores `bytes` under `key`, in place of what was there. They must stay unchanged until the event.
   ///
-  /// Room is taken when a key first comes or changes its size (in whole 4096 bytes), and the file system sets it aside
+  /// Room is taken when a key first comes or changes its size (in whole 4096 bytes), and the file systems set it aside
   /// then. Errors, in the event and once more in drain: does_not_fit, with the figures, where the budget is too small;
-  /// io, where a folder is full or a transfer fails. Either way the key is without a value then.
+  /// io, where the folders are full or a transfer fails. Either way the key is without a value then.
   Event put(std::uint64_t key, BufferView bytes);
 
   /// Fills `bytes` with the value of `key`; their contents are undefined until the event, and after an error.
@@ -66,17 +92,41 @@ class TensorStore {
   /// the bytes are not those that were put; the error of the put, where that failed.
   Event get(std::uint64_t key, BufferView bytes);
 
-  /// Forgets `key` and gives its room back to budget and file system. Blocks until what is in flight for it has ended.
-  /// A key that holds nothing is no error.
+  /// Forgets `key` and gives its room back to budget and file system (where a commit holds it, after the next one).
+  /// Blocks until what is in flight for it has ended. A key that holds nothing is no error.
   void remove(std::uint64_t key);
 
-  /// Blocks until nothing is in flight. Errors: the first of a put since the last drain.
+  /// Blocks until no put is in flight. Errors: the first of a put since the last time.
+  Result<void> drain_puts();
+  /// Blocks until no get is in flight; their errors are in their events.
+  void drain_gets();
+  /// Both.
   Result<void> drain();
+
+  /// Makes all that was put and removed before this call durable, as `step`. The event is reached when it is.
+  ///
+  /// Puts of later calls wait for it; gets do not. Blocks while an earlier commit is under way. Errors, in the event: io
+  /// or the put's own, where a key has no value because its put failed, or a drive fails; then the last commit stands.
+  /// After a failed sync nobody knows what is on the drive: then the store takes no more puts until it is opened again.
+  /// Requires: Durability::commit (ContractViolation).
+  Event commit(std::uint64_t step);
+  /// The step of the last commit that is durable; nothing before the first.
+  std::optional<std::uint64_t> committed_step() const;
+  /// Which keys hold a value, ascending, and how large that is. Errors: usage, where the key holds nothing.
+  std::vector<std::uint64_t> keys() const;
+  Result<std::uint64_t> value_bytes(std::uint64_t key) const;
+
+  /// Says that values will often move from and to these bytes, which saves pinning them for each request; returns how
+  /// many of them the kernel took (the memlock limit bounds it). Requires: unregister_memory before they are freed.
+  std::uint64_t register_memory(BufferView bytes);
+  void unregister_memory(BufferView bytes);
 
   TensorStoreStats stats() const;
   std::string_view engine_name() const;
-  /// Why the store is not as fast as it could be, a sentence each: the engine's fallback, folders without direct I/O.
-  /// Empty = all is well.
+  /// How the engine works here (IoEngine::details).
+  std::string engine_details() const;
+  /// Why the store is not as fast as it could be, and what it found when it was opened, a sentence each: the engine's
+  /// fallback, folders without direct I/O, leftovers removed. Empty = all is well.
   std::vector<std::string> warnings() const;
 
  private:

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store_lane.h"
+
+#include <utility>
+
+#include <castor/memory/clock.h>
+
+namespace castor {
+
+StoreLane::StoreLane(const Parts& parts, std::size_t n_pieces, const StorePiece::Options& options, OnEnded on_ended)
+    : parts_(parts), on_ended_(std::move(on_ended)), queue_(64), measures_(parts.set.n_volumes() > 1) {
+  const DirectFile& file = parts_.set.file(parts_.volume);
+  idle_.reserve(n_pieces);
+  for (std::size_t i = 0; i < n_pieces; ++i)
+    idle_.push_back(&pieces_.emplace_back(*this, file, parts_.memory, options));
+  parts_.engine.register_file(file.fd());
+}
+
+void StoreLane::add(StoreOp& op) {
+  op.next_block[parts_.volume] = 0;
+  skip_to_own_block(op);
+  if (!has_block(op)) return;
+  if (queue_.full()) queue_.set_capacity(2 * queue_.capacity());
+  queue_.push_back(&op);
+  while (!idle_.empty() && !queue_.empty()) {
+    StorePiece* piece = idle_.back();
+    idle_.pop_back();
+    parts_.engine.start(*next_request(*piece), *piece);
+  }
+}
+
+void StoreLane::skip_to_own_block(StoreOp& op) const {
+  auto& next = op.next_block[parts_.volume];
+  while (next < op.blocks.size() && op.blocks[next].volume != parts_.volume) ++next;
+}
+
+/// The first block of `op` that lies here; `op` leaves the queue with its last. Requires: op is the first in the queue.
+std::size_t StoreLane::take_block(StoreOp& op) {
+  const std::size_t taken = op.next_block[parts_.volume]++;
+  skip_to_own_block(op);
+  if (!has_block(op)) queue_.pop_front();
+  return taken;
+}
+
+/// Sets `piece` to work on the next block; null where there is none, and then it is idle. Requires: the mutex is held.
+const IoRequest* StoreLane::next_request(StorePiece& piece) {
+  if (queue_.empty()) return idle_.push_back(&piece), nullptr;
+  StoreOp& op = *queue_.front();
+  const auto& request = piece.take(op, take_block(op));
+  if (measures_) parts_.set.started(parts_.volume, steady_now_ns());
+  return &request;
+}
+
+std::optional<IoRequest> StoreLane::landed(StorePiece& piece, std::uint64_t moved_bytes, std::optional<Error> error) {
+  StoreOp& op = piece.op();
+  if (measures_) parts_.set.ended(parts_.volume, moved_bytes, steady_now_ns());
+  if (error) error = explain(op, *error);
+  std::unique_lock lock(parts_.mutex);
+  if (settle(op, moved_bytes, error)) {
+    lock.unlock();
+    on_ended_(op);
+    lock.lock();
+  }
+  // Only now may the piece become idle: whoever starts an idle one on this thread would wait for the place in the engine
+  // that it still has.
+  const IoRequest* request = next_request(piece);
+  return request ? std::optional(*request) : std::nullopt;
+}
+
+/// Whether this was the last block of `op`. Requires: the mutex is held.
+bool StoreLane::settle(StoreOp& op, std::uint64_t moved_bytes, const std::optional<Error>& error) const {
+  op.moved_bytes += moved_bytes;
+  if (error && !op.error) op.error = error;
+  return --op.n_pending == 0;
+}
+
+/// Which value, and what else lies on the volume that failed.
+Error StoreLane::explain(const StoreOp& op, const Error& error) const {
+  std::string message = "key " + std::to_string(op.key) + ": " + error.message;
+  if (error.kind != ErrorKind::io) return {error.kind, message};
+  const DirectFile& file = parts_.set.file(parts_.volume);
+  return {error.kind, message + " (" + file.path() + " " + parts_.set.held_text(parts_.volume) + ")"};
+}
+
+}  // namespace castor

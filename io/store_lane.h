@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <boost/circular_buffer.hpp>
+
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include <castor/io/io_engine.h>
+#include <castor/io/stripe_set.h>
+
+#include "store_piece.h"
+
+namespace castor {
+
+/// The way to one volume: the operations that have blocks for it, first come, first served, and the pieces that move
+/// them. While there is work every piece is busy, and goes from block to block without leaving the engine.
+///
+/// Threads: add under the store's mutex; landed on the engine's threads.
+class StoreLane final : public PieceSource {
+ public:
+  struct Parts {
+    std::mutex& mutex;  ///< the store's: guards the queue and the counts in the operations
+    StripeSet& set;
+    std::size_t volume;
+    IoEngine& engine;
+    MemoryResource& memory;  ///< for copies: at most one block per piece
+  };
+  /// Called without the mutex when the last block of an operation has landed.
+  using OnEnded = std::function<void(StoreOp&)>;
+
+  /// The engine must have a place for each of the `n_pieces` beside those of its other users, so that `add` never
+  /// waits, and must go before the lane does.
+  StoreLane(const Parts& parts, std::size_t n_pieces, const StorePiece::Options& options, OnEnded on_ended);
+  StoreLane(const StoreLane&) = delete;
+  StoreLane& operator=(const StoreLane&) = delete;
+
+  /// Queues the blocks of `op` that lie on this volume, and sets idle pieces to work. Requires: the mutex is held.
+  void add(StoreOp& op);
+
+  std::optional<IoRequest> landed(StorePiece& piece, std::uint64_t moved_bytes, std::optional<Error> error) override;
+
+ private:
+  const IoRequest* next_request(StorePiece& piece);
+  std::size_t take_block(StoreOp& op);
+  void skip_to_own_block(StoreOp& op) const;
+  bool has_block(const StoreOp& op) const { return op.next_block[parts_.volume] < op.blocks.size(); }
+  bool settle(StoreOp& op, std::uint64_t moved_bytes, const std::optional<Error>& error) const;
+  Error explain(const StoreOp& op, const Error& error) const;
+
+  const Parts parts_;
+  const OnEnded on_ended_;
+  std::deque<StorePiece> pieces_;
+  std::vector<StorePiece*> idle_;
+  boost::circular_buffer<StoreOp*> queue_;
+  const bool measures_;  ///< shares depend on rates where there is more than one volume
+};
+
+}  // namespace castor

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/io/bare_loop.h>
+
+#include <cerrno>
+#include <chrono>
+#include <optional>
+#include <random>
+#include <string>
+
+#include "io_error.h"
+#include "uring/ring.h"
+
+namespace castor {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint64_t kSeed = 20211;
+
+void check(const BareLoopJob& job) {
+  const bool sizes = job.block_bytes > 0 && job.depth > 0 && job.file_bytes >= job.block_bytes && !job.files.empty();
+  if (!sizes || job.memory.n_bytes / job.depth < job.block_bytes || job.read_percent > 100)
+    throw ContractViolation("a bare loop of depth " + std::to_string(job.depth) + " and blocks of " +
+                            std::to_string(job.block_bytes) + " bytes over " + std::to_string(job.files.size()) +
+                            " files of " + std::to_string(job.file_bytes) + " bytes with " +
+                            std::to_string(job.memory.n_bytes) + " bytes of memory");
+}
+
+/// One request at a time in its own part of the memory.
+struct Place {
+  std::byte* data = nullptr;
+  bool reads = false;
+};
+
+class BareLoop {
+ public:
+  BareLoop(const BareLoopJob& job, Ring ring) : job_(job), ring_(std::move(ring)), random_(kSeed) {
+    n_blocks_ = job.file_bytes / job.block_bytes * job.files.size();
+    next_block_[1] = n_blocks_ / 2;  // mixed: reads and writes never meet
+    for (unsigned i = 0; i < job.depth; ++i) places_.push_back({job.memory.data + i * job.block_bytes, false});
+  }
+
+  Result<BareLoopOutcome> run(const std::function<bool()>& stopped);
+
+ private:
+  void register_all();
+  void prepare(Place& place);
+  void move(io_uring_sqe* sqe, const Place& place, int file, std::uint64_t offset_bytes) const;
+  std::uint64_t next_block(bool reads);
+  bool next_is_read();
+  void submit_and_wait();
+  bool kernel_holds_memory();
+  void reap(bool more);
+  void count(const Place& place, int answer);
+
+  const BareLoopJob& job_;
+  Ring ring_;
+  std::mt19937_64 random_;
+  std::vector<Place> places_;
+  std::uint64_t n_blocks_ = 0;
+  std::uint64_t next_block_[2] = {0, 0};  ///< of reads and of writes
+  unsigned percent_owed_ = 0;             ///< reads that are due, in hundredths of a request
+  bool registered_files_ = false;
+  unsigned n_in_flight_ = 0;
+  BareLoopOutcome outcome_;
+  std::optional<Error> error_;
+};
+
+void BareLoop::register_all() {
+  registered_files_ = true;
+  for (unsigned i = 0; i < job_.files.size(); ++i)
+    registered_files_ = registered_files_ && i < Ring::kNSlots && ring_.set_file(i, job_.files[i]) == 0;
+  outcome_.registered_memory = ring_.set_buffer(0, job_.memory.part(0, job_.block_bytes * job_.depth)) == 0;
+}
+
+bool BareLoop::next_is_read() {
+  percent_owed_ += job_.read_percent;
+  if (percent_owed_ < 100) return false;
+  percent_owed_ -= 100;
+  return true;
+}
+
+std::uint64_t BareLoop::next_block(bool reads) {
+  if (job_.random) return random_() % n_blocks_;
+  std::uint64_t& next = next_block_[reads ? 0 : 1];
+  return next++ % n_blocks_;
+}
+
+void BareLoop::move(io_uring_sqe* sqe, const Place& place, int file, std::uint64_t offset_bytes) const {
+  const auto n_bytes = static_cast<unsigned>(job_.block_bytes);
+  if (outcome_.registered_memory && place.reads)
+    io_uring_prep_read_fixed(sqe, file, place.data, n_bytes, offset_bytes, 0);
+  else if (outcome_.registered_memory)
+    io_uring_prep_write_fixed(sqe, file, place.data, n_bytes, offset_bytes, 0);
+  else if (place.reads)
+    io_uring_prep_read(sqe, file, place.data, n_bytes, offset_bytes);
+  else
+    io_uring_prep_write(sqe, file, place.data, n_bytes, offset_bytes);
+}
+
+void BareLoop::prepare(Place& place) {
+  place.reads = next_is_read();
+  const std::uint64_t block = next_block(place.reads);
+  const std::size_t file = block % job_.files.size();
+  io_uring_sqe* sqe = io_uring_get_sqe(ring_.get());
+  move(sqe, place, registered_files_ ? static_cast<int>(file) : job_.files[file],
+       block / job_.files.size() * job_.block_bytes);
+  if (registered_files_) sqe->flags |= IOSQE_FIXED_FILE;
+  io_uring_sqe_set_data(sqe, &place);
+  ++n_in_flight_;
+}
+
+void BareLoop::count(const Place& place, int answer) {
+  if (answer > 0) (place.reads ? outcome_.read_bytes : outcome_.written_bytes) += static_cast<std::uint64_t>(answer);
+  if (answer == static_cast<int>(job_.block_bytes) || error_) return;
+  error_ = Error{ErrorKind::io,
+                 std::string("a ") + (place.reads ? "read" : "write") + " of " + std::to_string(job_.block_bytes) +
+                     " bytes in a bare io_uring loop " +
+                     (answer < 0 ? "failed: " + errno_text(-answer) : "moved " + std::to_string(answer) + " of them")};
+}
+
+void BareLoop::reap(bool more) {
+  io_uring_cqe* cqe = nullptr;
+  while (io_uring_peek_cqe(ring_.get(), &cqe) == 0) {
+    auto* place = static_cast<Place*>(io_uring_cqe_get_data(cqe));
+    const int answer = cqe->res;
+    io_uring_cqe_seen(ring_.get(), cqe);
+    --n_in_flight_;
+    count(*place, answer);
+    if (more && !error_) prepare(*place);
+  }
+}
+
+/// What was prepared but never submitted counts only as long as all is well: then it will be.
+bool BareLoop::kernel_holds_memory() { return n_in_flight_ > (error_ ? io_uring_sq_ready(ring_.get()) : 0); }
+
+void BareLoop::submit_and_wait() {
+  io_uring_cqe* first = nullptr;
+  const int answer = error_ ? io_uring_wait_cqe(ring_.get(), &first) : io_uring_submit_and_wait(ring_.get(), 1);
+  const bool for_now = answer == -EINTR || answer == -EAGAIN || answer == -EBUSY;
+  if (answer >= 0 || for_now || error_) return;
+  error_ = Error{ErrorKind::io, "io_uring takes no more requests: " + errno_text(-answer)};
+}
+
+Result<BareLoopOutcome> BareLoop::run(const std::function<bool()>& stopped) {
+  register_all();
+  const auto begin = Clock::now();
+  const auto end = begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(job_.seconds));
+  bool over = false;
+  for (Place& place : places_) prepare(place);
+  while (kernel_holds_memory()) {
+    submit_and_wait();
+    over = over || Clock::now() >= end || stopped();
+    reap(!over);
+  }
+  outcome_.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  if (error_) return *error_;
+  return outcome_;
+}
+
+}  // namespace
+
+Result<BareLoopOutcome> run_bare_loop(const BareLoopJob& job, const std::function<bool()>& stopped) {
+  check(job);
+  CASTOR_ASSIGN(Ring ring, Ring::open({job.depth}));
+  return BareLoop(job, std::move(ring)).run(stopped);
+}
+
+}  // namespace castor
