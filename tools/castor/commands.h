@@ -10,6 +10,7 @@ namespace castor::cli {
 /// code.
 int run_check(const Arguments& arguments, Output& output);
 int run_train(const Arguments& arguments, Output& output);
+int run_bench(const Arguments& arguments, Output& output);
 int run_plugins(const Arguments& arguments, Output& output);
 int run_memprof(const Arguments& arguments, Output& output);
 

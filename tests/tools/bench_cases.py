@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""castor bench io, with a stand-in for fio where it needs one."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+from command_case import CASTOR, FOUND, CommandCase, run, without_capabilities
+
+SHORT = {"runs": 1, "seconds": 0.02, "span": "1MiB", "sizes": "16KiB", "depths": 4}
+FIELDS = {"name", "value", "unit", "ceiling", "ceiling_name", "share", "min", "max", "runs"}
+HAS_IO_URING = FOUND["io_uring"]["ok"]
+
+FIO = """#!{python}
+import json, os, signal, sys
+words = dict(word.lstrip("-").split("=", 1) for word in sys.argv[1:])
+with open({log!r}, "a") as log:
+    log.write(json.dumps(words) + "\\n")
+{act}
+side = {{"io_bytes": 500000000, "runtime": 1000}}
+job = {{"error": 0, "job_runtime": 1000, "usr_cpu": 1.0, "sys_cpu": 2.0, "read": side, "write": side}}
+print(json.dumps({{"fio version": "fio-9.99", "jobs": [job]}}))
+"""
+
+
+class BenchIo(CommandCase):
+    def setUp(self):
+        super().setUp()
+        self.drive = self.folder / "drive"
+        self.drive.mkdir()
+
+    def words(self, *flags, **options):
+        """The arguments of a short run, with `options` in place of its own."""
+        chosen = {"dir": self.drive, **SHORT, **options}
+        pairs = [(f"--{name}", str(value)) for name, value in chosen.items()]
+        return ["bench", "io", *(word for pair in pairs for word in pair), "--json", *flags]
+
+    def bench(self, *flags, **options):
+        return run(*self.words(*flags, **options))
+
+    def fio(self, act="pass"):
+        """A fio that does `act` (Python) before it reports 1 GB/s."""
+        path = self.folder / "fio"
+        path.write_text(FIO.format(python=sys.executable, log=str(self.folder / "fio_log"), act=act))
+        path.chmod(0o755)
+        return path
+
+    def fio_runs(self):
+        return [json.loads(line) for line in (self.folder / "fio_log").read_text().splitlines()]
+
+    def test_json_has_the_contract(self):
+        found = self.assert_result(self.bench(fio="off"))
+        self.assertEqual(found["bench"], "io")
+        self.assertGreater(found["machine"]["cores"], 0)
+        self.assertEqual(found["span_bytes"], 1 << 20)
+        self.assertEqual(
+            [result["name"] for result in found["results"]],
+            [*(f"{rw} 16KiB depth 4" for rw in ("read", "write", "mixed")), "page cache after put and get of 1MiB"],
+        )
+        for result in found["results"]:
+            self.assertLessEqual(FIELDS, set(result), result["name"])
+        for result in found["results"][:-1]:
+            self.assertEqual((result["unit"], result["runs"]), ("GB/s", 1))
+            self.assertGreater(result["value"], 0)
+            if HAS_IO_URING:
+                self.assertEqual(result["ceiling_name"], "bare io_uring loop")
+                self.assertAlmostEqual(result["share"], result["value"] / result["ceiling"], 6)
+
+    def test_people_get_a_table_and_a_verdict(self):
+        lines = run(*(word for word in self.words(fio="off") if word != "--json")).stdout.splitlines()
+        self.assertTrue(lines[0].startswith("GB/s"), lines)
+        self.assertTrue(lines[1].startswith("read 16KiB depth 4 "), lines)
+        self.assertTrue(any(line.startswith("page cache: ") for line in lines), lines)
+
+    def test_progress_goes_to_stderr(self):
+        self.assertIn("read 16KiB depth 4", self.bench(fio="off").stderr)
+
+    def test_nothing_is_left_in_the_folder(self):
+        self.assert_result(self.bench(fio="off"))
+        self.assertEqual(list(self.drive.iterdir()), [])
+
+    def test_every_byte_is_compared(self):
+        for order in ("sequential", "random"):
+            self.assert_result(self.bench("--verify", fio="off", order=order, sizes=10001))
+
+    def test_each_engine(self):
+        for engine in ["threads", *(["uring"] if HAS_IO_URING else [])]:
+            found = self.assert_result(self.bench(engine=engine, rw="mixed", fio="off"))
+            self.assertEqual(found["engine"], {"uring": "io_uring"}.get(engine, engine))
+
+    def test_the_null_engine_has_no_ceiling(self):
+        for result in self.assert_result(self.bench(engine="null"))["results"]:
+            self.assertIsNone(result["ceiling"])
+            self.assertIsNone(result["share"])
+
+    def test_two_folders(self):
+        other = self.folder / "other"
+        other.mkdir()
+        found = self.assert_result(self.bench(dir=f"{self.drive},{other}", rw="write", fio=self.fio()))
+        self.assertEqual(found["folders"], [str(self.drive), str(other)])
+        words = self.fio_runs()[0]
+        self.assertEqual((len(words["filename"].split(":")), words["iodepth"]), (2, "8"))
+
+    def test_fio_gets_the_stores_own_file_before_and_after(self):
+        found = self.assert_result(self.bench(rw="write", runs=2, fio=self.fio()))
+        result = found["results"][0]
+        self.assertEqual((result["ceiling"], result["ceiling_name"], result["ceiling_ratio"]), (1.0, "fio-9.99", 1.0))
+        self.assertAlmostEqual(result["ceiling_cpu_s_per_gib"], 0.03 / (1e9 / 2**30), 6)
+        words = self.fio_runs()
+        self.assertEqual(len(words), 4)
+        for one in words:
+            self.assertRegex(one["filename"], r"^/proc/\d+/fd/\d+$")
+            self.assertEqual((one["bs"], one["iodepth"], one["rw"], one["filesize"]), ("16384", "4", "write", "1048576"))
+        self.assertEqual(found["notes"], [])
+
+    def test_bytes_that_fio_wrote_are_put_again(self):
+        scribble = "if words['rw'] != 'read': open(words['filename'], 'r+b').write(b'x' * 1000000)"
+        self.assert_result(self.bench("--verify", rw="write,read,mixed", fio=self.fio(scribble)))
+
+    def test_fio_that_cannot_open_the_stores_file_gets_one_beside(self):
+        refuse = "if words['filename'].startswith('/proc/'): sys.exit('fio: no such file')"
+        found = self.assert_result(self.bench(rw="read", fio=self.fio(refuse)))
+        self.assertEqual(found["results"][0]["ceiling_name"], "fio-9.99")
+        self.assertIn("files beside the store's", found["notes"][0])
+        self.assertIn("no such file", found["notes"][0])
+        self.assertEqual(list(self.drive.iterdir()), [])
+
+    def test_fio_without_registered_memory_says_so(self):
+        refuse = "if words.get('fixedbufs') == '1': sys.exit('fio: Cannot allocate memory')"
+        found = self.assert_result(self.bench(rw="read", fio=self.fio(refuse)))
+        self.assertIn("without registered memory", found["notes"][0])
+
+    def test_fio_that_fails_gives_way_to_the_bare_loop(self):
+        for act in ("sys.exit('fio: broken')", "print('{'); sys.exit(0)", "os.kill(os.getpid(), signal.SIGKILL)"):
+            found = self.assert_result(self.bench(rw="read", fio=self.fio(act)))
+            self.assertIn("cannot be a ceiling here", found["notes"][0])
+            if HAS_IO_URING:
+                self.assertEqual(found["results"][0]["ceiling_name"], "bare io_uring loop")
+
+    def test_ctrl_c_ends_cleanly(self):
+        ready, tell = os.pipe()
+        self.addCleanup(os.close, ready)
+        wait = f"os.write({tell}, b'x'); signal.pause()"
+        command = [CASTOR, *self.words(fio=self.fio(wait))]
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, pass_fds=[tell])
+        os.close(tell)
+        self.addCleanup(child.kill)
+        self.assertEqual(os.read(ready, 1), b"x")
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=30)
+        self.assertEqual(child.returncode, 130, err)
+        last = json.loads(out.splitlines()[-1])
+        self.assertEqual((last["error"]["kind"], last["bench"], last["results"][:-1]), ("interrupted", "io", []))
+        self.assertEqual(os.read(ready, 1), b"", "fio is still there")
+        self.assertEqual(list(self.drive.iterdir()), [])
+
+    def test_ctrl_c_in_a_run_of_castor(self):
+        command = [CASTOR, *self.words(seconds=3600, engine="null")]
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(child.kill)
+        self.assertIn("16KiB", child.stderr.readline())
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=30)
+        self.assertEqual(child.returncode, 130, out + err)
+
+    def test_wrong_options(self):
+        for words, said in (
+            ([], "which folder?"),
+            (["--dir", self.drive, "--rw", "reed"], "--rw takes some of read,write,mixed, not 'reed'"),
+            (["--dir", self.drive, "--spam", "1"], "unknown option '--spam'; did you mean '--span'?"),
+            (["--dir", self.drive, "--fio", "/no/fio"], "there is no program /no/fio"),
+            (["--dir", self.drive, "--span", "1MiB"], "a span of 1.00 MiB holds 1 tensors of 1MiB, but 48 are in flight"),
+            (["--dir", self.drive, "--engine", "null", "--tune"], "--tune cannot go with --engine null"),
+        ):
+            self.assert_error(run("bench", "io", *words, "--json"), 2, said)
+
+    def test_unknown_subject(self):
+        self.assert_error(run("bench", "oi", "--json"), 2, "oi")
+        self.assert_error(run("bench"), 2, "castor bench io --dir DIR")
+
+    def test_span_beyond_the_drive(self):
+        self.assert_error(self.bench(span="1000TiB"), 3, "--span 1000TiB is more than", "free")
+
+    def test_missing_folder(self):
+        self.assert_error(self.bench(dir=self.folder / "none"), 4, "none")
+
+    def test_read_only_folder(self):
+        self.drive.chmod(0o555)
+        done = run(*self.words(fio="off"), wrapper=without_capabilities())
+        self.assert_error(done, 4, self.drive, "Permission denied")
+
+
+class BenchTune(CommandCase):
+    def test_what_is_found_is_remembered(self):
+        found = self.assert_result(
+            run("bench", "io", "--dir", self.folder, "--tune", "--json", XDG_CACHE_HOME=str(self.folder / "cache"))
+        )
+        values = {result["name"].split(" in ")[0]: result["value"] for result in found["results"]}
+        self.assertEqual(set(values), {"block", "depth", "threads", "read", "write"})
+        self.assertIn(values["block"], [2**n for n in range(18, 23)])
+        self.assertIn(values["depth"], [4, 8, 16, 32, 64])
+        for result in found["results"]:
+            self.assertLessEqual(FIELDS, set(result))
+        text = pathlib.Path(self.folder / "cache/castor/io-tuning").read_text()
+        self.assertIn(f" block_bytes={int(values['block'])} depth={int(values['depth'])} ", text)
+
+    def test_without_a_place_to_remember(self):
+        done = run("bench", "io", "--dir", self.folder, "--tune", "--json", XDG_CACHE_HOME="", HOME="")
+        self.assert_error(done, 4, "XDG_CACHE_HOME")

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+
+#include <castor/plugins/nearest_name.h>
+
+#include "bench/run.h"
+#include "commands.h"
+
+namespace castor::cli {
+namespace {
+
+struct Subcommand {
+  const char* name;
+  const char* summary;
+  int (*run)(const Arguments&, Output&);
+};
+
+constexpr std::array<Subcommand, 1> kSubcommands = {{
+    {"io", "the tensor store against fio or a bare io_uring loop on the same drive", bench::run_io},
+}};
+
+std::string help() {
+  std::string text =
+      "usage: castor bench WHAT [options]\n\nMeasures, each figure beside its ceiling in the same run.\n\nwhat\n";
+  for (const Subcommand& one : kSubcommands) text += std::string("  ") + one.name + "    " + one.summary + "\n";
+  return text + "\n`castor bench WHAT --help` shows its options and their defaults.\n";
+}
+
+Error unknown(const std::string& word) {
+  std::vector<std::string> names;
+  for (const Subcommand& one : kSubcommands) names.push_back(one.name);
+  const std::string near = did_you_mean(word, names);
+  return {ErrorKind::usage, "castor bench cannot measure '" + word + "'" +
+                                (near.empty() ? "; it can measure " + join(names, ", ") : near)};
+}
+
+}  // namespace
+
+int run_bench(const Arguments& arguments, Output& output) {
+  const bool asks = has_flag(arguments, "--help") || has_flag(arguments, "-h");
+  if (asks && arguments[0][0] == '-') return output.line(help()), 0;
+  if (arguments.empty() || arguments[0][0] == '-')
+    return output.fail({ErrorKind::usage, "castor bench what? usage: castor bench io --dir DIR"});
+  for (const Subcommand& one : kSubcommands)
+    if (arguments[0] == one.name) return one.run({arguments.begin() + 1, arguments.end()}, output);
+  return output.fail(unknown(arguments[0]));
+}
+
+}  // namespace castor::cli

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bench/options.h"
+
+namespace castor::bench {
+
+/// One thing to measure: tensors of one size, moved one way, in requests of one size with so many in flight.
+struct IoCase {
+  Rw rw = Rw::read;
+  std::uint64_t tensor_bytes = 0;
+  std::uint64_t block_bytes = 0;
+  unsigned depth = 0;  ///< requests that each drive has at a time
+  bool random = false;
+  bool checksums = true;
+  /// Held against the same store without checksums instead of the drive: what the checksums cost.
+  bool against_unchecked = false;
+  unsigned n_drives = 1;
+
+  /// What one request moves, and what the ceiling's requests move: a block, or a smaller tensor in whole pages.
+  std::uint64_t request_bytes() const;
+  /// On all drives together.
+  unsigned total_depth() const { return depth * n_drives; }
+  /// Bytes that the drives have at any moment.
+  std::uint64_t in_flight_bytes() const { return total_depth() * request_bytes(); }
+  /// Puts and gets to have under way. They hold three times the bytes that the drives have, so that those that end have
+  /// successors waiting: how many requests reach a drive is up to the store, which keeps to `depth`.
+  std::size_t n_in_flight() const;
+  /// The share of the ceiling that Castor is meant to reach; 0 = nothing was promised for this size.
+  double wanted_share() const;
+};
+
+/// What `options` ask for. Without sizes, blocks, depths, directions or checksums: tensors of 1 MiB with and without
+/// checksums, what these cost, and tensors of 64 KiB; else every combination of what was named.
+std::vector<IoCase> plan_cases(const IoBenchOptions& options);
+
+/// `read 1MiB`, `mixed 64KiB unchecked`; block, depth and order only where they differ from the usual.
+std::string name_of(const IoCase& one);
+
+/// A size as the command line reads it, exactly: `1MiB`, `1000`.
+std::string exact_size(std::uint64_t n_bytes);
+
+}  // namespace castor::bench

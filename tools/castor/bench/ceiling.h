@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <castor/memory/buffer.h>
+
+#include "bench/cases.h"
+#include "bench/files.h"
+#include "bench/shares.h"
+
+namespace castor::bench {
+
+/// What Castor is held against: the fastest way to the same bytes that is known here.
+class Ceiling {
+ public:
+  virtual ~Ceiling() = default;
+  /// `fio-3.33`, `bare io_uring loop`.
+  virtual std::string name() const = 0;
+  /// Moves bytes in `region` as `one` says, for `seconds`. Errors: failed or io, where it does not work here;
+  /// interrupted.
+  virtual Result<Sample> measure(const IoCase& one, const Region& region, double seconds) = 0;
+  /// A sentence for each thing that is not as it should be for a fair comparison.
+  virtual std::vector<std::string> notes() const { return {}; }
+};
+
+/// Asked whether the user wants to stop.
+using Stopped = std::function<bool()>;
+
+/// fio, as `program`, on the files of a region themselves; where it cannot open or register them, on files of the same
+/// size in `folders`, or with less. Each step down is noted. `command` is the program, and arguments for every run.
+std::unique_ptr<Ceiling> make_fio_ceiling(std::vector<std::string> command, std::vector<std::string> folders,
+                                          Stopped stopped);
+
+/// The loop of castor/io/bare_loop.h; `memory` is borrowed.
+std::unique_ptr<Ceiling> make_bare_ceiling(BufferView memory, Stopped stopped);
+
+}  // namespace castor::bench

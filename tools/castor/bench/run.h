@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cli.h"
+#include "output.h"
+
+namespace castor::bench {
+
+/// `castor bench io`: reads the arguments after `io`, says what was measured on `output`, returns the exit code.
+int run_io(const cli::Arguments& arguments, cli::Output& output);
+
+}  // namespace castor::bench
