@@ -12,11 +12,11 @@ class CommandLine(CommandCase):
     def test_help_shows_every_command(self):
         done = run("--help")
         self.assertEqual(done.returncode, 0)
-        for command in ("check", "train", "plugins", "memprof"):
+        for command in ("check", "train", "bench", "plugins", "memprof"):
             self.assertIn(f"\n  {command} ", done.stdout)
 
     def test_every_command_has_help(self):
-        for command in (["check"], ["train"], ["plugins"], ["plugins", "list"], ["memprof"]):
+        for command in (["check"], ["train"], ["bench"], ["bench", "io"], ["plugins"], ["plugins", "list"], ["memprof"]):
             done = run(*command, "--help")
             self.assertEqual(done.returncode, 0, command)
             self.assertTrue(done.stdout.startswith(f"usage: castor {command[0]}"), done.stdout)
@@ -45,7 +45,7 @@ class CommandLine(CommandCase):
 
     def test_unknown_command_far_from_all_lists_them(self):
         self.assert_error(
-            run("serve", "--json"), 2, "unknown command 'serve'; there are check, train, plugins, memprof"
+            run("serve", "--json"), 2, "unknown command 'serve'; there are check, train, bench, plugins, memprof"
         )
 
     def test_option_given_twice(self):
@@ -76,6 +76,8 @@ class Check(CommandCase):
         "memlock",
         "simd",
         "io_uring",
+        "io_engine",
+        "registered_buffers",
         "o_direct",
         "o_tmpfile",
         "free_space",

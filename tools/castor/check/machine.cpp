@@ -9,12 +9,15 @@
 #include <castor/io/io_engine.h>
 #include <castor/memory/bytes.h>
 #include <castor/memory/device.h>
+#include <castor/memory/host_resource.h>
 
 #include "check/probes.h"
 #include "process.h"
 
 namespace castor::check {
 namespace {
+
+constexpr std::uint64_t kStagedBytes = 64 * kMiB;
 
 Finding probe_cuda() {
   const auto n_devices = count_cuda_devices();
@@ -31,6 +34,29 @@ Finding probe_uring() {
   const auto engine = probe_io_uring();
   if (engine) return {"io_uring", true, *engine};
   return {"io_uring", false, engine.error().message};
+}
+
+/// The step of the ladder that a store stands on here, and why not a higher one.
+Finding probe_engine() {
+  const auto engine = make_io_engine(EngineChoice::best);
+  if (!engine) return {"io_engine", false, engine.error().message};
+  const std::string reason = (*engine)->fallback_reason();
+  return {"io_engine", true,
+          fmt::format("{} ({}); the ladder is io_uring, threads{}", (*engine)->name(), (*engine)->details(),
+                      reason.empty() ? "" : ": " + reason)};
+}
+
+/// How much memory the ring takes beforehand, of as much as a store stages at a time.
+Finding probe_registered_buffers() {
+  HostResource memory;
+  const auto engine = make_io_engine(EngineChoice::best);
+  const auto buffer = Buffer::allocate(memory, kStagedBytes);
+  if (!engine || !buffer) return {"registered_buffers", false, "no engine or no memory to try it with"};
+  const auto taken_bytes = (*engine)->register_buffer(buffer->view());
+  return {
+      "registered_buffers", taken_bytes == kStagedBytes,
+      fmt::format("{} of {}{}", format_bytes(taken_bytes), format_bytes(kStagedBytes),
+                  taken_bytes == kStagedBytes ? "" : "; the memlock limit bounds them, each request pins the rest")};
 }
 
 Finding probe_memory() {
@@ -61,7 +87,8 @@ Finding probe_simd() {
 }  // namespace
 
 std::vector<Finding> probe_machine() {
-  return {probe_cuda(), probe_memory(), probe_memlock(), probe_simd(), probe_uring()};
+  return {probe_cuda(),  probe_memory(), probe_memlock(),           probe_simd(),
+          probe_uring(), probe_engine(), probe_registered_buffers()};
 }
 
 }  // namespace castor::check
