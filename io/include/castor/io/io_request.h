@@ -54,8 +54,9 @@ Result<std::uint64_t> io_result(const IoRequest& request, const IoOutcome& outco
 /// Whose requests an engine carries out, one at a time: the caller's own object, so that no request allocates.
 ///
 /// The engine calls both functions on threads of its own, never two at a time for one sink. They may compute (a
-/// checksum over bytes that are in the cache or about to be) but must not wait, and must not call the engine. Whoever
-/// only wants to wait takes the Event of IoEngine::submit.
+/// checksum over bytes that are in the cache or about to be) but must not wait; so of the engine they may only call
+/// start, and that only where a place is free for certain. Whoever only wants to wait takes the Event of
+/// IoEngine::submit.
 class IoSink {
  public:
   virtual ~IoSink() = default;
