@@ -10,6 +10,10 @@ namespace {
 
 using Kind = StoreOp::Kind;
 
+Error holds_nothing(std::uint64_t key) {
+  return {ErrorKind::usage, "key " + std::to_string(key) + " holds nothing; put it first"};
+}
+
 }  // namespace
 
 TensorStore::Impl::Impl(const TensorStoreOptions& options, StoreParts parts)
@@ -135,7 +139,7 @@ Result<std::uint64_t> TensorStore::Impl::value_bytes(std::uint64_t key) const {
   const std::lock_guard lock(mutex_);
   const auto found = values_.find(key);
   if (found != values_.end() && found->second.value) return found->second.value->n_bytes;
-  return Error{ErrorKind::usage, "key " + std::to_string(key) + " holds nothing; put it first"};
+  return holds_nothing(key);
 }
 
 std::uint64_t TensorStore::Impl::register_memory(BufferView bytes) {
@@ -202,12 +206,12 @@ Result<std::optional<StoredValue>> TensorStore::Impl::make_way(const StoreOp& op
 
 Result<void> TensorStore::Impl::find(const StoreOp& op) const {
   const StoreEntry& entry = *op.entry;
-  const auto key = "key " + std::to_string(op.key);
   if (entry.lost) return *entry.lost;
-  if (!entry.value) return Error{ErrorKind::usage, key + " holds nothing; put it first"};
+  if (!entry.value) return holds_nothing(op.key);
   if (entry.value->n_bytes == op.bytes.n_bytes) return {};
-  return Error{ErrorKind::usage, key + " holds " + std::to_string(entry.value->n_bytes) + " bytes, " +
-                                     std::to_string(op.bytes.n_bytes) + " were asked for; ask for all of them"};
+  return Error{ErrorKind::usage, "key " + std::to_string(op.key) + " holds " + std::to_string(entry.value->n_bytes) +
+                                     " bytes, " + std::to_string(op.bytes.n_bytes) +
+                                     " were asked for; ask for all of them"};
 }
 
 /// Gives the room of `value` back; where it is in doubt which commit stands, it may be that one's.
@@ -232,23 +236,24 @@ void TensorStore::Impl::on_ended(StoreOp& op) {
 }
 
 void TensorStore::Impl::finish(StoreOp& op, OpsToStart& turn) {
-  auto lost = op.kind == Kind::put ? settle_put(op) : std::nullopt;
-  drop(op.key, lost);
+  if (op.kind == Kind::put && op.error) give_up_value(op);
   const std::lock_guard lock(mutex_);
+  if (op.kind == Kind::put) op.entry->lost = op.error;
   (op.kind == Kind::put ? bytes_written_ : bytes_read_) += op.moved_bytes;
   if (op.kind == Kind::put && op.error && !first_put_error_) first_put_error_ = op.error;
   std::exchange(op.done, nullptr)->complete(op.error ? Result<void>(*op.error) : Result<void>());
   --n_active(op.kind);
+  const bool drained = op.kind == Kind::put ? n_puts_ == held_.size() : n_gets_ == 0;
   leave_queue(op, turn);
-  const bool drained = n_gets_ == 0 || n_puts_ == held_.size();
   if (drained || n_removers_ > 0) changed_.notify_all();  // not for every operation: each would wake who drains
 }
 
-/// A put that failed leaves no value behind; returns what is to be given back.
-std::optional<StoredValue> TensorStore::Impl::settle_put(const StoreOp& op) {
-  const std::lock_guard lock(mutex_);
-  op.entry->lost = op.error;
-  return op.error ? std::exchange(op.entry->value, std::nullopt) : std::nullopt;
+/// A put that failed leaves no value behind. The file system is not called under the mutex.
+void TensorStore::Impl::give_up_value(const StoreOp& op) {
+  std::unique_lock lock(mutex_);
+  auto lost = std::exchange(op.entry->value, std::nullopt);
+  lock.unlock();
+  drop(op.key, lost);
 }
 
 /// Requires: mutex_ is held. `op` is free afterwards.

@@ -81,7 +81,7 @@ class TensorStore::Impl {
   void move_blocks(StoreOp& op);
   void on_ended(StoreOp& op);
   void finish(StoreOp& op, OpsToStart& turn);
-  std::optional<StoredValue> settle_put(const StoreOp& op);
+  void give_up_value(const StoreOp& op);
   void leave_queue(StoreOp& op, OpsToStart& turn);
   std::size_t& n_active(StoreOp::Kind kind) { return kind == StoreOp::Kind::put ? n_puts_ : n_gets_; }
 
