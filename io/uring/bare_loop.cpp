@@ -45,7 +45,6 @@ class BareLoop {
  private:
   void register_all();
   void prepare(Place& place);
-  void move(io_uring_sqe* sqe, const Place& place, int file, std::uint64_t offset_bytes) const;
   std::uint64_t next_block(bool reads);
   bool next_is_read();
   void submit_and_wait();
@@ -86,26 +85,17 @@ std::uint64_t BareLoop::next_block(bool reads) {
   return next++ % n_blocks_;
 }
 
-void BareLoop::move(io_uring_sqe* sqe, const Place& place, int file, std::uint64_t offset_bytes) const {
-  const auto n_bytes = static_cast<unsigned>(job_.block_bytes);
-  if (outcome_.registered_memory && place.reads)
-    io_uring_prep_read_fixed(sqe, file, place.data, n_bytes, offset_bytes, 0);
-  else if (outcome_.registered_memory)
-    io_uring_prep_write_fixed(sqe, file, place.data, n_bytes, offset_bytes, 0);
-  else if (place.reads)
-    io_uring_prep_read(sqe, file, place.data, n_bytes, offset_bytes);
-  else
-    io_uring_prep_write(sqe, file, place.data, n_bytes, offset_bytes);
-}
-
 void BareLoop::prepare(Place& place) {
   place.reads = next_is_read();
   const std::uint64_t block = next_block(place.reads);
   const std::size_t file = block % job_.files.size();
   io_uring_sqe* sqe = io_uring_get_sqe(ring_.get());
-  move(sqe, place, registered_files_ ? static_cast<int>(file) : job_.files[file],
-       block / job_.files.size() * job_.block_bytes);
-  if (registered_files_) sqe->flags |= IOSQE_FIXED_FILE;
+  fill_in(sqe, {place.reads,
+                {place.data, job_.block_bytes},
+                job_.files[file],
+                block / job_.files.size() * job_.block_bytes,
+                registered_files_ ? static_cast<int>(file) : -1,
+                outcome_.registered_memory ? 0 : -1});
   io_uring_sqe_set_data(sqe, &place);
   ++n_in_flight_;
 }

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <utility>
 
@@ -13,6 +14,10 @@
 
 namespace castor {
 namespace {
+
+/// liburing maps rings by system calls of its own: that one ring's memory is let go before another has it is known to the
+/// kernel alone. Counting it here tells the language too, and so ThreadSanitizer.
+std::atomic<unsigned> n_mapped_rings{0};
 
 constexpr unsigned kPollerIdleMs = 50;  // how long the kernel's thread looks for work before it sleeps
 
@@ -59,6 +64,21 @@ bool has_operations(io_uring* ring) {
 
 }  // namespace
 
+void fill_in(io_uring_sqe* entry, const RingMove& move) {
+  const int file = move.file_slot >= 0 ? move.file_slot : move.fd;
+  const auto n_bytes = static_cast<unsigned>(move.bytes.n_bytes);
+  std::byte* const data = move.bytes.data;
+  if (move.buffer_slot >= 0 && move.reads)
+    io_uring_prep_read_fixed(entry, file, data, n_bytes, move.offset_bytes, move.buffer_slot);
+  else if (move.buffer_slot >= 0)
+    io_uring_prep_write_fixed(entry, file, data, n_bytes, move.offset_bytes, move.buffer_slot);
+  else if (move.reads)
+    io_uring_prep_read(entry, file, data, n_bytes, move.offset_bytes);
+  else
+    io_uring_prep_write(entry, file, data, n_bytes, move.offset_bytes);
+  if (move.file_slot >= 0) entry->flags |= IOSQE_FIXED_FILE;
+}
+
 /// A polling thread of the kernel runs completions itself, so the two cannot go together.
 int Ring::set_up(const RingOptions& options) {
   unsigned asked = options.iopoll ? IORING_SETUP_IOPOLL : 0;
@@ -72,6 +92,7 @@ int Ring::set_up(const RingOptions& options) {
     if (answer != -EINVAL) break;
   }
   open_ = answer == 0;
+  if (open_) n_mapped_rings.fetch_add(1, std::memory_order_acq_rel);
   return -answer;
 }
 
@@ -103,8 +124,10 @@ Ring::Ring(Ring&& other) noexcept
 
 /// A ring is taken down behind the process's back: without this the files, and locks on them, would stay a while.
 Ring::~Ring() {
-  if (open_ && has_slots_) io_uring_unregister_files(&ring_);
-  if (open_) io_uring_queue_exit(&ring_);
+  if (!open_) return;
+  if (has_slots_) io_uring_unregister_files(&ring_);
+  n_mapped_rings.fetch_sub(1, std::memory_order_acq_rel);
+  io_uring_queue_exit(&ring_);
 }
 
 io_uring_sqe* Ring::next_entry() {

@@ -3,8 +3,8 @@
 
 #include <liburing.h>
 
+#include <cstdint>
 #include <string>
-#include <vector>
 
 #include <castor/memory/buffer.h>
 #include <castor/memory/result.h>
@@ -16,6 +16,18 @@ struct RingOptions {
   bool sqpoll = false;
   bool iopoll = false;
 };
+
+/// Bytes to move between memory and a file; a slot of -1 = not registered.
+struct RingMove {
+  bool reads;
+  BufferView bytes;
+  int fd;
+  std::uint64_t offset_bytes;
+  int file_slot = -1;
+  int buffer_slot = -1;
+};
+
+void fill_in(io_uring_sqe* entry, const RingMove& move);
 
 /// Owns one io_uring, its registered files and its registered buffers.
 ///

@@ -199,25 +199,13 @@ void UringEngine::prepare(Transfer* transfer) {
 }
 
 void UringEngine::fill_in(io_uring_sqe* sqe, const TransferPart& part) const {
-  const auto n_bytes = static_cast<unsigned>(part.n_bytes);
   const int file_slot = slots_.file(part.fd);
-  const int fd = file_slot >= 0 ? file_slot : part.fd;
-  const int buffer_slot = part.op == IoOp::sync ? -1 : slots_.buffer(part.data, part.n_bytes);
-  switch (part.op) {
-    case IoOp::read:
-      if (buffer_slot >= 0)
-        io_uring_prep_read_fixed(sqe, fd, part.data, n_bytes, part.offset_bytes, buffer_slot);
-      else
-        io_uring_prep_read(sqe, fd, part.data, n_bytes, part.offset_bytes);
-      break;
-    case IoOp::write:
-      if (buffer_slot >= 0)
-        io_uring_prep_write_fixed(sqe, fd, part.data, n_bytes, part.offset_bytes, buffer_slot);
-      else
-        io_uring_prep_write(sqe, fd, part.data, n_bytes, part.offset_bytes);
-      break;
-    case IoOp::sync: io_uring_prep_fsync(sqe, fd, IORING_FSYNC_DATASYNC); break;
+  if (part.op != IoOp::sync) {
+    const int buffer_slot = slots_.buffer(part.data, part.n_bytes);
+    const BufferView bytes{part.data, part.n_bytes};
+    return castor::fill_in(sqe, {part.op == IoOp::read, bytes, part.fd, part.offset_bytes, file_slot, buffer_slot});
   }
+  io_uring_prep_fsync(sqe, file_slot >= 0 ? file_slot : part.fd, IORING_FSYNC_DATASYNC);
   if (file_slot >= 0) sqe->flags |= IOSQE_FIXED_FILE;
 }
 
