@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // decode_manifest on any bytes: it must not crash, nor read outside, nor take much memory; what it accepts becomes the
-// same bytes again, and its extents lie inside their volumes. An input whose first byte is odd gets magic, version, length and checksum that fit, so that the
-// rest of it is looked at; an even one is taken as it is.
+// same bytes again, and its extents lie inside their volumes. An input whose first byte is odd gets magic, version,
+// length and checksum that fit, so that the rest of it is looked at; an even one is taken as it is.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -34,13 +34,13 @@ std::string relative_to(const std::string& root, const fs::path& path) {
 
 /// Up to the last byte that is not zero: a file may end in a large hole.
 std::vector<std::byte> read_up_to_zeros(const fs::path& path) {
-  std::vector<std::byte> bytes(fs::file_size(path));
+  std::string text(fs::file_size(path), '\0');
   std::ifstream in(path, std::ios::binary);
-  if (!in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size())))
+  if (!in.read(text.data(), static_cast<std::streamsize>(text.size())))
     throw std::runtime_error("cannot read " + path.string());
-  while (!bytes.empty() && bytes.back() == std::byte{0}) bytes.pop_back();
-  bytes.shrink_to_fit();
-  return bytes;
+  text.resize(text.find_last_not_of('\0') + 1);
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
 }
 
 /// A file while its events are played again.
