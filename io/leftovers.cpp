@@ -17,32 +17,26 @@
 #include <castor/io/unique_fd.h>
 
 #include "file_lock.h"
+#include "folder_ops.h"
 #include "io_error.h"
+#include "store_format.h"
 
 namespace castor {
 namespace {
 
 constexpr std::uint64_t kStatBlockBytes = 512;  // the unit of st_blocks
 
-bool starts_with(std::string_view name, std::string_view prefix) { return name.substr(0, prefix.size()) == prefix; }
-
-bool ends_with(std::string_view name, std::string_view suffix) {
-  return name.size() >= suffix.size() && name.substr(name.size() - suffix.size()) == suffix;
-}
-
 /// `.castor-` and six characters of mkostemp.
 bool is_unnamed(std::string_view name) {
   constexpr std::string_view kPrefix = ".castor-";
   const auto letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
-  return name.size() == kPrefix.size() + 6 && starts_with(name, kPrefix) &&
+  return name.size() == kPrefix.size() + 6 && name.starts_with(kPrefix) &&
          std::all_of(name.begin() + kPrefix.size(), name.end(), letter);
 }
 
 bool is_ours(std::string_view name) {
-  constexpr std::string_view kPrefix = "castor-", kSuffix = ".data";
-  const bool data =
-      name.size() >= kPrefix.size() + kSuffix.size() && starts_with(name, kPrefix) && ends_with(name, kSuffix);
-  return data || name == "castor.manifest.tmp" || is_unnamed(name);
+  return has_affixes(name, kDataPrefix, kDataSuffix) || name == std::string(kManifestName) + kTemporarySuffix ||
+         is_unnamed(name);
 }
 
 Result<std::vector<std::string>> names_in(int folder_fd, const std::string& folder) {

@@ -5,7 +5,10 @@
 #include <limits>
 #include <set>
 
+#include <castor/io/stripe_layout.h>
 #include <castor/memory/bytes.h>
+
+#include "store_format.h"
 
 namespace castor {
 namespace {
@@ -25,8 +28,7 @@ std::string extent_text(const Extent& extent) {
 }
 
 Defect block_defect(std::uint64_t block_bytes) {
-  const bool power_of_two = (block_bytes & (block_bytes - 1)) == 0;
-  if (power_of_two && block_bytes >= kPageBytes && block_bytes <= kGiB) return {};
+  if (is_store_block_size(block_bytes)) return {};
   return "its blocks are of " + text(block_bytes) + " bytes, which is no power of two from 4096 to 1073741824";
 }
 
@@ -75,7 +77,7 @@ Defect extent_defect(const ManifestValue& value, std::size_t i, std::uint64_t en
 
 /// Whether the extents are what the value's units take. Requires: they lie inside their volumes.
 Defect room_defect(const ManifestValue& value, std::uint64_t block_bytes) {
-  const auto needed_bytes = align_up(std::max<std::uint64_t>(value.n_bytes, 1), kPageBytes);
+  const auto needed_bytes = value_room_bytes(value.n_bytes);
   std::uint64_t held_bytes = 0;
   std::size_t n_cut = 0;
   for (const auto& extent : value.extents) {

@@ -10,6 +10,8 @@
 #include <castor/io/folder.h>
 #include <castor/memory/bytes.h>
 
+#include "store_format.h"
+
 namespace castor {
 namespace {
 
@@ -21,8 +23,6 @@ std::uint64_t random_id() {
 }
 
 constexpr std::size_t kIdLetters = 16;
-constexpr const char* kDataPrefix = "castor-";
-constexpr const char* kDataSuffix = ".data";
 
 std::string id_text(std::uint64_t store_id) {
   char text[kIdLetters + 1];
@@ -32,16 +32,15 @@ std::string id_text(std::uint64_t store_id) {
 
 /// `castor-0123456789abcdef-0.data`
 std::string data_name(const std::string& store, std::size_t volume) {
-  return kDataPrefix + store + "-" + std::to_string(volume) + kDataSuffix;
+  return std::string(kDataPrefix) + store + "-" + std::to_string(volume) + std::string(kDataSuffix);
 }
 
 /// The store that a data file of this name belongs to; nothing where it is no such name.
 std::optional<std::string> store_of(const std::string& name) {
-  const std::string_view prefix = kDataPrefix, suffix = kDataSuffix;
-  const std::string_view text = name;
-  if (text.size() < prefix.size() + kIdLetters + suffix.size() || text.substr(0, prefix.size()) != prefix) return {};
-  if (text.substr(text.size() - suffix.size()) != suffix || text[prefix.size() + kIdLetters] != '-') return {};
-  return name.substr(prefix.size(), kIdLetters);
+  const std::size_t id_end = kDataPrefix.size() + kIdLetters;
+  if (!has_affixes(name, kDataPrefix, kDataSuffix) || name.size() < id_end + kDataSuffix.size()) return {};
+  if (name[id_end] != '-') return {};
+  return name.substr(kDataPrefix.size(), kIdLetters);
 }
 
 }  // namespace

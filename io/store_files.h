@@ -17,9 +17,6 @@
 
 namespace castor {
 
-/// The name of the file, in the first folder, that says what a durable store holds.
-inline constexpr const char* kManifestName = "castor.manifest";
-
 /// The files of a durable store: who owns the folders, what the data files are called, and the manifest.
 ///
 /// Threads: one at a time.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "store_format.h"
 #include "tensor_store_impl.h"
 
 namespace castor {
@@ -75,10 +76,9 @@ Result<void> open_durable_set(TensorStoreOptions& options, FolderOps& ops, Store
 }
 
 Result<void> check(const TensorStoreOptions& options) {
-  const auto block_bytes = options.block_bytes;
-  if (block_bytes < 4 * kKiB || block_bytes > kGiB || (block_bytes & (block_bytes - 1)) != 0)
+  if (!is_store_block_size(options.block_bytes))
     return Error{ErrorKind::usage, "a tensor store moves blocks of a power of two from 4 KiB to 1 GiB, not of " +
-                                       std::to_string(block_bytes) + " bytes"};
+                                       std::to_string(options.block_bytes) + " bytes"};
   if (options.depth < 1 || options.depth > 1024)
     return Error{ErrorKind::usage,
                  "a tensor store keeps 1 to 1024 requests on a drive, not " + std::to_string(options.depth)};

@@ -29,6 +29,7 @@
 #include "checksum.h"
 #include "manifest.h"
 #include "store_files.h"
+#include "store_format.h"
 #include "support/manifest_seal.h"
 #include "support/scratch_folder.h"
 #include "support/test_buffer.h"

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "store_format.h"
 #include "support/scratch_folder.h"
 
 namespace castor::test {

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of a durable store are called, and what they are cut into (docs/storage.md).
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include <castor/memory/bytes.h>
+
+namespace castor {
+
+/// The file, in the first folder, that says what the store holds.
+inline constexpr const char* kManifestName = "castor.manifest";
+
+/// `castor-0123456789abcdef-0.data`: the values on volume 0.
+inline constexpr std::string_view kDataPrefix = "castor-";
+inline constexpr std::string_view kDataSuffix = ".data";
+
+constexpr bool has_affixes(std::string_view name, std::string_view prefix, std::string_view suffix) {
+  return name.size() >= prefix.size() + suffix.size() && name.starts_with(prefix) && name.ends_with(suffix);
+}
+
+/// What values are checked and moved by: a power of two from 4 KiB to 1 GiB.
+constexpr bool is_store_block_size(std::uint64_t n_bytes) {
+  return n_bytes >= kBufferAlignBytes && n_bytes <= kGiB && (n_bytes & (n_bytes - 1)) == 0;
+}
+
+}  // namespace castor
