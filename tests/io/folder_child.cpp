@@ -3,13 +3,12 @@
 //   folder_child replace DIR NAME N      makes NAME a file of N bytes with replace_file, then the same with 2 N; prints
 //                                        how the second one ended, the bytes of NAME and the names in DIR
 //   folder_child limit BYTES replace …   the same with files of at most BYTES
-#include <sys/resource.h>
-
 #include <csignal>
 #include <cstdio>
 #include <string>
 #include <vector>
 
+#include "child.h"
 #include "folder_ops.h"
 
 namespace castor::test {
@@ -26,15 +25,13 @@ int replace(const std::string& folder, const std::string& name, std::size_t n_by
   return 0;
 }
 
-int run(const std::vector<std::string>& arguments) {
-  if (arguments.at(0) == "replace") return replace(arguments.at(1), arguments.at(2), std::stoull(arguments.at(3)));
-  const rlimit limit{std::stoull(arguments.at(1)), std::stoull(arguments.at(1))};
-  if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return 77;
+int run(const Arguments& arguments) {
   std::signal(SIGXFSZ, SIG_IGN);
-  return run({arguments.begin() + 2, arguments.end()});
+  if (arguments.at(0) == "replace") return replace(arguments.at(1), arguments.at(2), std::stoull(arguments.at(3)));
+  return 2;
 }
 
 }  // namespace
 }  // namespace castor::test
 
-int main(int argc, char** argv) { return castor::test::run({argv + 1, argv + argc}); }
+int main(int argc, char** argv) { return castor::test::run(castor::test::apply_limit({argv + 1, argv + argc})); }

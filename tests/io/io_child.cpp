@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What io_limits_test runs where the system refuses something:
-//   io_child engine            prints the engine that `best` gives and why it is no better one
-//   io_child store DIR N       puts and gets N values of 1 MiB; prints how that ended; the exit code is the error's
-//   kind io_child die DIR           is killed while puts are in flight io_child probe DIR         prints what
-//   probe_folder says io_child limit BYTES …     the same as `io_child …` with files of at most BYTES
-#include <sys/resource.h>
-
+//   io_child engine          prints the engine that `best` gives, and why it is no better one
+//   io_child store DIR N     puts and gets N values of 1 MiB; prints how that ended; the exit code is the error's kind
+//   io_child die DIR         is killed while puts are in flight
+//   io_child probe DIR       prints what probe_folder says
+//   io_child limit BYTES …   the same as `io_child …` with files of at most BYTES
 #include <csignal>
 #include <cstdio>
 #include <string>
@@ -14,26 +13,16 @@
 #include <castor/io/folder.h>
 #include <castor/io/tensor_store.h>
 
+#include "child.h"
 #include "support/test_buffer.h"
 
 namespace castor::test {
 namespace {
 
-int report(const Error& error) {
-  std::printf("%s\n", error.message.c_str());
-  return static_cast<int>(error.kind);
-}
-
-int report_ok() {
-  std::puts("ok");
-  return 0;
-}
-
 int engine() {
   const auto made = make_io_engine(EngineChoice::best).value();
   std::printf("%s: %s\n", std::string(made->name()).c_str(), made->fallback_reason().c_str());
-  const auto ring = make_io_engine(EngineChoice::uring);
-  return ring.ok() ? report_ok() : report(ring.error());
+  return report(make_io_engine(EngineChoice::uring));
 }
 
 Result<void> put_and_get(const std::string& folder, std::uint64_t n_values) {
@@ -60,28 +49,22 @@ int die(const std::string& folder) {
 
 int probe(const std::string& folder) {
   const auto found = probe_folder(folder);
-  if (!found.ok()) return report(found.error());
+  if (!found.ok()) return report(found);
   std::printf("writable=%d direct=%d unnamed=%d %s\n", found->writable, found->direct, found->unnamed,
               found->detail.c_str());
   return 0;
 }
 
-int run(const std::vector<std::string>& arguments) {
+int run(const Arguments& arguments) {
   const std::string& command = arguments.at(0);
   if (command == "engine") return engine();
-  if (command == "store") {
-    const auto outcome = put_and_get(arguments.at(1), std::stoull(arguments.at(2)));
-    return outcome.ok() ? report_ok() : report(outcome.error());
-  }
+  if (command == "store") return report(put_and_get(arguments.at(1), std::stoull(arguments.at(2))));
   if (command == "die") return die(arguments.at(1));
   if (command == "probe") return probe(arguments.at(1));
-  if (command != "limit") return 2;
-  const rlimit limit{std::stoull(arguments.at(1)), std::stoull(arguments.at(1))};
-  if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return 77;
-  return run({arguments.begin() + 2, arguments.end()});
+  return 2;
 }
 
 }  // namespace
 }  // namespace castor::test
 
-int main(int argc, char** argv) { return castor::test::run({argv + 1, argv + argc}); }
+int main(int argc, char** argv) { return castor::test::run(castor::test::apply_limit({argv + 1, argv + argc})); }

@@ -7,9 +7,6 @@
 //   store_child vanish DIR        removes DIR while a durable and a scratch store work there
 //   store_child limit BYTES …     the same as `store_child …` with files of at most BYTES
 // Prints how it ended; the exit code is the error's kind, 0 where all was as it should be.
-#include <sys/resource.h>
-
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -20,6 +17,7 @@
 #include <castor/io/folder.h>
 #include <castor/io/tensor_store.h>
 
+#include "child.h"
 #include "support/test_buffer.h"
 
 namespace castor::test {
@@ -152,7 +150,7 @@ Result<void> vanish(const std::string& folder) {
   return must_fail(store->commit(3).wait(), "another");
 }
 
-Result<void> run(const std::vector<std::string>& arguments) {
+Result<void> run(const Arguments& arguments) {
   const std::string& command = arguments.at(0);
   const std::string& folder = arguments.at(1);
   if (command == "steps") return steps(folder, std::stoull(arguments.at(2)));
@@ -160,17 +158,13 @@ Result<void> run(const std::vector<std::string>& arguments) {
   if (command == "no-manifest") return no_manifest(folder);
   if (command == "memory") return memory(folder, std::stoull(arguments.at(2)));
   if (command == "vanish") return vanish(folder);
-  if (command != "limit") return Error{ErrorKind::usage, "no such command"};
-  const rlimit limit{std::stoull(arguments.at(1)), std::stoull(arguments.at(1))};
-  if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return wrong("no limit can be set");
-  return run({arguments.begin() + 2, arguments.end()});
+  return Error{ErrorKind::usage, "no such command"};
 }
 
 }  // namespace
 }  // namespace castor::test
 
 int main(int argc, char** argv) {
-  const auto outcome = castor::test::run({argv + 1, argv + argc});
-  std::printf("%s\n", outcome.ok() ? "ok" : outcome.error().message.c_str());
-  return outcome.ok() ? 0 : static_cast<int>(outcome.error().kind);
+  using namespace castor::test;
+  return report(run(apply_limit({argv + 1, argv + argc})));
 }

@@ -5,8 +5,6 @@
 //   stripe_child buffered DIR           writes and reads odd ranges in DIR, where there is no direct I/O, nor fallocate
 //   stripe_child fill KIB DIR…          takes values of KIB until nothing fits; prints where they lie, and the error
 //   stripe_child limit BYTES …          the same as `stripe_child …` with files of at most BYTES
-#include <sys/resource.h>
-
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -14,30 +12,16 @@
 #include <castor/io/direct_file.h>
 #include <castor/io/stripe_set.h>
 
+#include "child.h"
 #include "leftovers.h"
 #include "support/test_buffer.h"
 
 namespace castor::test {
 namespace {
 
-int report(const Error& error) {
-  std::printf("%s\n", error.message.c_str());
-  return static_cast<int>(error.kind);
-}
-
-int report_ok() {
-  std::puts("ok");
-  return 0;
-}
-
-int open(const std::string& path) {
-  const auto file = DirectFile::open(path, DirectFile::Mode::write);
-  return file.ok() ? report_ok() : report(file.error());
-}
-
 int leftovers(const std::string& folder) {
   const auto removed = remove_leftovers(folder, {});
-  if (!removed.ok()) return report(removed.error());
+  if (!removed.ok()) return report(removed);
   std::printf("%d\n", static_cast<int>(removed->n_files));
   return 0;
 }
@@ -55,37 +39,29 @@ Result<void> write_and_read(const std::string& folder) {
   return file.punch(0, kMiB);
 }
 
-int buffered(const std::string& folder) {
-  const auto outcome = write_and_read(folder);
-  return outcome.ok() ? report_ok() : report(outcome.error());
-}
-
 int fill(std::uint64_t n_bytes, const std::vector<std::string>& folders) {
   StripeOptions options;
   options.folders = folders;
   const auto set = StripeSet::open(options).value();
   for (std::uint64_t key = 0; true; ++key) {
     const auto placement = set->take(key, n_bytes);
-    if (!placement.ok()) return report(placement.error());
+    if (!placement.ok()) return report(placement);
     for (const auto& extent : placement->extents)
       std::printf("%llu ", static_cast<unsigned long long>(extent.n_bytes / kKiB));
     std::printf("KiB\n");
   }
 }
 
-int run(const std::vector<std::string>& arguments) {
+int run(const Arguments& arguments) {
   const std::string& command = arguments.at(0);
-  if (command == "open") return open(arguments.at(1));
+  if (command == "open") return report(DirectFile::open(arguments.at(1), DirectFile::Mode::write));
   if (command == "leftovers") return leftovers(arguments.at(1));
-  if (command == "buffered") return buffered(arguments.at(1));
+  if (command == "buffered") return report(write_and_read(arguments.at(1)));
   if (command == "fill") return fill(std::stoull(arguments.at(1)) * kKiB, {arguments.begin() + 2, arguments.end()});
-  if (command != "limit") return 2;
-  const rlimit limit{std::stoull(arguments.at(1)), std::stoull(arguments.at(1))};
-  if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return 77;
-  return run({arguments.begin() + 2, arguments.end()});
+  return 2;
 }
 
 }  // namespace
 }  // namespace castor::test
 
-int main(int argc, char** argv) { return castor::test::run({argv + 1, argv + argc}); }
+int main(int argc, char** argv) { return castor::test::run(castor::test::apply_limit({argv + 1, argv + argc})); }
