@@ -96,6 +96,10 @@ Result<std::optional<std::uint64_t>> bytes_of(const Values& values, const std::s
   return std::optional(*n_bytes);
 }
 
+Error wrong(const std::string& option, const std::string& text, const std::string& takes) {
+  return {ErrorKind::usage, "--" + option + " takes " + takes + ", not '" + text + "'"};
+}
+
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;
   std::istringstream stream(text);

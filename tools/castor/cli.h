@@ -4,6 +4,7 @@
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/variables_map.hpp>
 
+#include <charconv>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,6 +40,17 @@ std::optional<std::string> text_of(const Values& values, const std::string& name
 
 /// The bytes that option `name` gives. Errors: usage, naming the option.
 Result<std::optional<std::uint64_t>> bytes_of(const Values& values, const std::string& name);
+
+/// `--option takes …, not 'text'`.
+Error wrong(const std::string& option, const std::string& text, const std::string& takes);
+
+/// Reads the whole of `text` as a T; nothing where that fails.
+template <typename T>
+std::optional<T> number(const std::string& text) {
+  T parsed{};
+  const auto [end, errc] = std::from_chars(text.data(), text.data() + text.size(), parsed);
+  return errc == std::errc() && end == text.data() + text.size() ? std::optional(parsed) : std::nullopt;
+}
 
 /// Splits `text` at `separator`; no text gives no part.
 std::vector<std::string> split(const std::string& text, char separator);

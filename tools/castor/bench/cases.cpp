@@ -7,7 +7,7 @@
 namespace castor::bench {
 namespace {
 
-constexpr std::uint64_t kPageBytes = 4096, kSmallTensorBytes = 64 * kKiB;
+constexpr std::uint64_t kSmallTensorBytes = 64 * kKiB;
 constexpr std::array<Rw, 3> kAllRw = {Rw::read, Rw::write, Rw::mixed};
 
 template <typename T>
@@ -44,7 +44,7 @@ std::vector<IoCase> combinations(const IoBenchOptions& options, bool checksums) 
 
 }  // namespace
 
-std::uint64_t IoCase::request_bytes() const { return std::min(block_bytes, align_up(tensor_bytes, kPageBytes)); }
+std::uint64_t IoCase::request_bytes() const { return std::min(block_bytes, align_up(tensor_bytes, kBufferAlignBytes)); }
 
 std::size_t IoCase::n_in_flight() const {
   return std::max<std::size_t>(3, (3 * in_flight_bytes() + tensor_bytes - 1) / tensor_bytes);

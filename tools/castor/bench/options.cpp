@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/options.h"
 
-#include <charconv>
 #include <cmath>
 #include <utility>
 
@@ -9,22 +8,13 @@ namespace castor::bench {
 namespace {
 
 namespace po = boost::program_options;
+using cli::number;
 using cli::Values;
+using cli::wrong;
 
-constexpr std::uint64_t kPageBytes = 4096, kLargestTensor = std::uint64_t{1} << 40;
+constexpr std::uint64_t kLargestTensor = std::uint64_t{1} << 40;
 constexpr unsigned kMaxDepth = 4096, kMaxRuns = 1000;
 constexpr double kMaxSeconds = 3600;
-
-Error wrong(const std::string& option, const std::string& text, const std::string& takes) {
-  return {ErrorKind::usage, "--" + option + " takes " + takes + ", not '" + text + "'"};
-}
-
-template <typename T>
-std::optional<T> number(const std::string& text) {
-  T parsed{};
-  const auto [end, errc] = std::from_chars(text.data(), text.data() + text.size(), parsed);
-  return errc == std::errc() && end == text.data() + text.size() ? std::optional(parsed) : std::nullopt;
-}
 
 template <typename T>
 std::optional<T> among(const std::string& text, const std::vector<std::pair<std::string, T>>& choices) {
@@ -57,7 +47,7 @@ std::optional<std::uint64_t> size_up_to(const std::string& text, std::uint64_t g
 
 /// What a store cuts its values into.
 std::optional<std::uint64_t> block_size(const std::string& text) {
-  const auto n_bytes = size_up_to(text, kPageBytes, kGiB);
+  const auto n_bytes = size_up_to(text, kBufferAlignBytes, kGiB);
   return n_bytes && (*n_bytes & (*n_bytes - 1)) == 0 ? n_bytes : std::nullopt;
 }
 

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 #include <castor/io/io_engine.h>
 #include <castor/memory/bytes.h>
@@ -37,26 +38,29 @@ Finding probe_uring() {
 }
 
 /// The step of the ladder that a store stands on here, and why not a higher one.
-Finding probe_engine() {
-  const auto engine = make_io_engine(EngineChoice::best);
-  if (!engine) return {"io_engine", false, engine.error().message};
-  const std::string reason = (*engine)->fallback_reason();
+Finding ladder_of(const IoEngine& engine) {
+  const std::string reason = engine.fallback_reason();
   return {"io_engine", true,
-          fmt::format("{} ({}); the ladder is io_uring, threads{}", (*engine)->name(), (*engine)->details(),
+          fmt::format("{} ({}); the ladder is io_uring, threads{}", engine.name(), engine.details(),
                       reason.empty() ? "" : ": " + reason)};
 }
 
 /// How much memory the ring takes beforehand, of as much as a store stages at a time.
-Finding probe_registered_buffers() {
+Finding registered_buffers_of(IoEngine& engine) {
   HostResource memory;
-  const auto engine = make_io_engine(EngineChoice::best);
   const auto buffer = Buffer::allocate(memory, kStagedBytes);
-  if (!engine || !buffer) return {"registered_buffers", false, "no engine or no memory to try it with"};
-  const auto taken_bytes = (*engine)->register_buffer(buffer->view());
-  return {
-      "registered_buffers", taken_bytes == kStagedBytes,
-      fmt::format("{} of {}{}", format_bytes(taken_bytes), format_bytes(kStagedBytes),
-                  taken_bytes == kStagedBytes ? "" : "; the memlock limit bounds them, each request pins the rest")};
+  if (!buffer) return {"registered_buffers", false, buffer.error().message};
+  const auto taken_bytes = engine.register_buffer(buffer->view());
+  const bool all = taken_bytes == kStagedBytes;
+  return {"registered_buffers", all,
+          fmt::format("{} of {}{}", format_bytes(taken_bytes), format_bytes(kStagedBytes),
+                      all ? "" : "; the memlock limit bounds them, each request pins the rest")};
+}
+
+std::vector<Finding> probe_engine() {
+  const auto engine = make_io_engine(EngineChoice::best);
+  if (engine) return {ladder_of(**engine), registered_buffers_of(**engine)};
+  return {{"io_engine", false, engine.error().message}, {"registered_buffers", false, "no engine to try it with"}};
 }
 
 Finding probe_memory() {
@@ -87,8 +91,9 @@ Finding probe_simd() {
 }  // namespace
 
 std::vector<Finding> probe_machine() {
-  return {probe_cuda(),  probe_memory(), probe_memlock(),           probe_simd(),
-          probe_uring(), probe_engine(), probe_registered_buffers()};
+  std::vector<Finding> findings = {probe_cuda(), probe_memory(), probe_memlock(), probe_simd(), probe_uring()};
+  for (auto& finding : probe_engine()) findings.push_back(std::move(finding));
+  return findings;
 }
 
 }  // namespace castor::check

@@ -2,7 +2,6 @@
 #include "options.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include <castor/memory/bytes.h>
@@ -11,7 +10,9 @@ namespace castor::train {
 namespace {
 
 namespace po = boost::program_options;
+using cli::number;
 using cli::Values;
+using cli::wrong;
 
 /// One option of the table below. `takes` is empty for a flag; `default_value` is empty where there is none.
 struct Row {
@@ -60,19 +61,6 @@ std::vector<Row> rows() {
 po::typed_value<std::string>* value_of(const Row& row) {
   auto* value = po::value<std::string>()->value_name(row.takes);
   return row.default_value.empty() ? value : value->default_value(row.default_value);
-}
-
-Error wrong(const std::string& option, const std::string& text, const std::string& takes) {
-  return {ErrorKind::usage, "--" + option + " takes " + takes + ", not '" + text + "'"};
-}
-
-/// Reads the whole of `text` as a T; nothing where that fails.
-template <typename T>
-std::optional<T> number(const std::string& text) {
-  T parsed{};
-  const auto [end, errc] = std::from_chars(text.data(), text.data() + text.size(), parsed);
-  if (errc != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return parsed;
 }
 
 /// A whole number from `min` to `max`.
