@@ -14,10 +14,14 @@ namespace {
 /// sync could take a piece's place, and the engine's thread would wait for it when it starts that piece.
 constexpr std::size_t kPlacesForSync = 1;
 
+/// As many blocks again as the drive may have at a time: their checksums are made or verified while it works.
+std::size_t n_pieces(const TensorStoreOptions& options) { return 2 * options.depth; }
+
 IoEngineOptions engine_options(const TensorStoreOptions& options, std::size_t n_volumes) {
   IoEngineOptions engine;
   engine.choice = options.engine;
-  engine.depth = (options.depth + kPlacesForSync) * n_volumes;
+  engine.kernel_depth = options.depth * n_volumes;
+  engine.depth = (n_pieces(options) + kPlacesForSync) * n_volumes;
   engine.n_threads = options.n_threads;
   engine.sqpoll = options.sqpoll;
   engine.iopoll = options.iopoll;
@@ -38,7 +42,7 @@ Result<void> add_engines(const TensorStoreOptions& options, StoreParts& parts) {
     CASTOR_ASSIGN(auto made, make_io_engine(engine_options(options, static_cast<std::size_t>(n_volumes))));
     parts.engines.push_back(std::move(made));
   }
-  parts.pieces_per_volume = options.depth;
+  parts.pieces_per_volume = n_pieces(options);
   return {};
 }
 

@@ -78,10 +78,10 @@ Transfer* TransferQueue::pop() {
   return n_waiting_ == 0 ? nullptr : take_first();
 }
 
-bool TransferQueue::take_all(std::vector<Transfer*>& taken) {
+bool TransferQueue::take_all(std::vector<Transfer*>& taken, bool sleeps) {
   const std::lock_guard lock(mutex_);
+  consumer_sleeps_ = sleeps && n_waiting_ == 0;
   while (n_waiting_ > 0) taken.push_back(take_first());
-  consumer_sleeps_ = true;
   return !stopped_;
 }
 

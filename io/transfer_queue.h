@@ -32,9 +32,9 @@ class TransferQueue {
   /// Blocks until a request waits and takes it, first come, first served; null when stopped and every request has
   /// ended: the running ones may go on as chains.
   Transfer* pop();
-  /// Appends all waiting requests to `taken` and notes that the consumer goes to sleep: the next push will ask for a
-  /// wake-up. False when stopped.
-  bool take_all(std::vector<Transfer*>& taken);
+  /// Appends all waiting requests to `taken`. `sleeps`: the consumer goes to sleep where there are none, so the next push
+  /// will ask for a wake-up. False when stopped.
+  bool take_all(std::vector<Transfer*>& taken, bool sleeps);
   /// Puts a request back, behind those that wait: the next of a chain.
   void put_back(Transfer* transfer);
 

@@ -22,11 +22,19 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kPause = std::chrono::milliseconds(1);
-/// Sinks compute between two entries of a batch (checksums): so many may wait for the rest of it.
-constexpr std::size_t kMaxPrepared = 4;
+/// So many bytes' worth of sinks' computing (checksums) is done before the kernel is looked after again.
+constexpr std::uint64_t kBytesBetweenCalls = kMiB;
 
 /// The user data of entries that are no transfer.
 char kWakeUp, kCallBack;
+
+/// Whether `transfer` was in `line`; it is not any more.
+bool take_out(boost::circular_buffer<Transfer*>& line, const Transfer* transfer) {
+  const auto found = std::find(line.begin(), line.end(), transfer);
+  if (found == line.end()) return false;
+  line.erase(found);
+  return true;
+}
 
 }  // namespace
 
@@ -44,8 +52,12 @@ Result<std::unique_ptr<IoEngine>> UringEngine::make(const IoEngineOptions& optio
 }
 
 UringEngine::UringEngine(const IoEngineOptions& options, UniqueFd wake_fd, AnswerFilter filter)
-    : queue_(options.depth), wake_fd_(std::move(wake_fd)), filter_(std::move(filter)) {
+    : queue_(options.depth),
+      wake_fd_(std::move(wake_fd)),
+      filter_(std::move(filter)),
+      kernel_depth_(options.kernel_depth > 0 ? options.kernel_depth : options.depth) {
   ring_options_ = {2 * static_cast<unsigned>(options.depth), options.sqpoll, options.iopoll};
+  for (auto* line : {&fresh_, &ready_, &landed_}) line->set_capacity(options.depth);
   for (auto* list : {&taken_, &recalled_waiting_, &recalled_running_, &postponed_}) list->reserve(options.depth);
 }
 
@@ -117,12 +129,17 @@ void UringEngine::run(std::promise<Result<void>>& set_up) {
     const bool more_may_come = take_new();
     call_back();
     retry_postponed();
-    const bool idle = n_in_ring_ == 0 && postponed_.empty();
-    if (!more_may_come && idle && !wake_up_armed_) break;
+    if (!more_may_come && idle() && !wake_up_armed_) break;
     if (polling_refused_ && ring_->polls() && n_in_ring_ == 0) stop_polling();
     if (more_may_come && !ring_->polls() && !wake_up_armed_) arm_wake_up();
-    if (ring_->polls() && idle) sleep_until_woken();
-    submit_and_wait();
+    if (ring_->polls() && idle()) sleep_until_woken();
+    fill_kernel();
+    if (has_work()) {
+      submit();
+      work();
+    } else {
+      submit_and_wait();
+    }
     reap();
   }
   ring_.reset();
@@ -145,20 +162,24 @@ void UringEngine::run_errands() {
   for (const auto& errand : errands) errand();
 }
 
-/// Prepares what callers have queued; false when no more will come.
+/// Takes what callers have queued; false when no more will come.
 bool UringEngine::take_new() {
-  const bool more_may_come = queue_.take_all(taken_);
-  for (Transfer* transfer : taken_) start_or_finish(transfer);
+  const bool more_may_come = queue_.take_all(taken_, !has_work());
+  fresh_.insert(fresh_.end(), taken_.begin(), taken_.end());
   taken_.clear();
   return more_may_come;
 }
 
-/// Ends what is recalled and has not begun, and asks the kernel for what has.
+/// Ends what is recalled and is not with the kernel, and asks the kernel for what is.
 void UringEngine::call_back() {
   queue_.take_recalled(Clock::now(), recalled_waiting_, recalled_running_);
-  for (Transfer* transfer : recalled_waiting_) finish(transfer);
+  landed_.insert(landed_.end(), recalled_waiting_.begin(), recalled_waiting_.end());
   for (Transfer* transfer : recalled_running_) {
-    if (ring_->polls()) break;  // such a ring cannot
+    if (take_out(fresh_, transfer) || take_out(ready_, transfer)) {
+      landed_.push_back(transfer);
+      continue;
+    }
+    if (ring_->polls()) continue;  // such a ring cannot
     io_uring_sqe* sqe = ring_->next_entry();
     io_uring_prep_cancel(sqe, transfer, 0);
     io_uring_sqe_set_data(sqe, &kCallBack);
@@ -179,23 +200,48 @@ void UringEngine::sleep_until_woken() {
   }
 }
 
-void UringEngine::start_or_finish(Transfer* transfer) {
-  if (transfer->empty()) return finish(transfer);
-  transfer->sink().on_start(transfer->request());
-  prepare(transfer);
+/// The kernel gets what is ready, as far as it may have more.
+void UringEngine::fill_kernel() {
+  if (polling_refused_ && ring_->polls()) return;
+  while (!ready_.empty() && n_in_ring_ < kernel_depth_) {
+    Transfer* const transfer = ready_.front();
+    ready_.pop_front();
+    ++n_in_ring_;
+    ask(transfer);
+  }
 }
 
-void UringEngine::prepare(Transfer* transfer) {
-  const auto part = transfer->next();
-  if (part.op == IoOp::sync && ring_->polls()) {  // such a ring takes reads and writes alone
-    ++n_in_ring_;
-    return on_answer(transfer, ::fdatasync(part.fd) == 0 ? 0 : -errno);
+/// Some of what sinks compute: a start comes first where the kernel would run out of requests, else an end.
+void UringEngine::work() {
+  for (std::uint64_t n_bytes = 0; has_work() && n_bytes < kBytesBetweenCalls;) {
+    const bool starts = !fresh_.empty() && (landed_.empty() || n_in_ring_ + ready_.size() < kernel_depth_);
+    Line& line = starts ? fresh_ : landed_;
+    Transfer* const transfer = line.front();
+    line.pop_front();
+    n_bytes += transfer->request().bytes.n_bytes;
+    starts ? begin(transfer) : finish(transfer);
   }
+}
+
+void UringEngine::begin(Transfer* transfer) {
+  if (transfer->empty()) return landed_.push_back(transfer);
+  transfer->sink().on_start(transfer->request());
+  ready_.push_back(transfer);
+}
+
+/// The next request of a chain keeps the place.
+void UringEngine::finish(Transfer* transfer) {
+  if (queue_.finish(transfer)) fresh_.push_back(transfer);
+}
+
+/// Prepares the call that moves `transfer` on.
+void UringEngine::ask(Transfer* transfer) {
+  const auto part = transfer->next();
+  if (part.op == IoOp::sync && ring_->polls())  // such a ring takes reads and writes alone
+    return on_answer(transfer, ::fdatasync(part.fd) == 0 ? 0 : -errno);
   io_uring_sqe* sqe = ring_->next_entry();
   fill_in(sqe, part);
   io_uring_sqe_set_data(sqe, transfer);
-  ++n_in_ring_;
-  if (++n_prepared_ >= kMaxPrepared) submit();
 }
 
 void UringEngine::fill_in(io_uring_sqe* sqe, const TransferPart& part) const {
@@ -209,10 +255,8 @@ void UringEngine::fill_in(io_uring_sqe* sqe, const TransferPart& part) const {
   if (file_slot >= 0) sqe->flags |= IOSQE_FIXED_FILE;
 }
 
-void UringEngine::submit() {
-  io_uring_submit(ring_->get());  // where the kernel cannot take all now, submit_and_wait comes back to them
-  n_prepared_ = 0;
-}
+/// Without waiting. What the kernel cannot take now, the next call brings again.
+void UringEngine::submit() { io_uring_submit_and_get_events(ring_->get()); }
 
 /// How long the kernel may let this thread sleep; nothing = until something ends.
 std::optional<std::chrono::nanoseconds> UringEngine::longest_sleep() const {
@@ -225,7 +269,6 @@ std::optional<std::chrono::nanoseconds> UringEngine::longest_sleep() const {
 /// One call for the whole batch. It cannot be given up while the kernel may still move bytes: whatever it answers, the
 /// loop goes on.
 void UringEngine::submit_and_wait() {
-  n_prepared_ = 0;
   int answer = 0;
   if (const auto pause = longest_sleep()) {
     __kernel_timespec time{pause->count() / 1000000000, pause->count() % 1000000000};
@@ -252,36 +295,28 @@ void UringEngine::reap() {
 }
 
 void UringEngine::on_answer(Transfer* transfer, int answer) {
-  --n_in_ring_;
   if (answer == -EOPNOTSUPP && ring_->polls()) {
     polling_refused_ = true;
     return postpone(transfer);
   }
   switch (transfer->advance(filter_ ? filter_(answer) : answer)) {
-    case Transfer::Step::again: return prepare(transfer);
+    case Transfer::Step::again: return ask(transfer);
     case Transfer::Step::again_later: return postpone(transfer);
-    case Transfer::Step::done: return finish(transfer);
+    case Transfer::Step::done: --n_in_ring_; return landed_.push_back(transfer);
   }
-}
-
-/// The next request of a chain begins at once: its place is its own.
-void UringEngine::finish(Transfer* transfer) {
-  if (!queue_.finish(transfer)) return;
-  transfer->sink().on_start(transfer->request());
-  prepare(transfer);
 }
 
 /// The first that must wait starts the pause; those after it join.
 void UringEngine::postpone(Transfer* transfer) {
+  --n_in_ring_;
   if (postponed_.empty()) retry_at_ = Clock::now() + kPause;
   postponed_.push_back(transfer);
 }
 
 void UringEngine::retry_postponed() {
   if (postponed_.empty() || Clock::now() < retry_at_ || (polling_refused_ && ring_->polls())) return;
-  taken_.swap(postponed_);
-  for (Transfer* transfer : taken_) transfer->recalled_as() == 0 ? prepare(transfer) : finish(transfer);
-  taken_.clear();
+  for (Transfer* transfer : postponed_) (transfer->recalled_as() == 0 ? ready_ : landed_).push_back(transfer);
+  postponed_.clear();
 }
 
 /// The drive does not poll: a ring that sleeps takes over. Requires: the kernel has nothing.

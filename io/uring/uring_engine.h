@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <boost/circular_buffer.hpp>
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -23,6 +25,10 @@ namespace castor {
 
 /// The engine on io_uring: one thread owns the ring, takes what has been queued, submits it in one call and reaps what
 /// has ended.
+///
+/// A request comes by four lists: `fresh_` (queued), `ready_` (its sink was told of the start), the kernel's, `landed_`
+/// (its sink is to be told of the end). What sinks compute is done bit by bit, and between two bits the kernel gets what
+/// is ready: it always has as many requests as it may, as long as there are that many.
 ///
 /// Invariant: in the ring are at most one entry per place, one call-back for each, and one read of the wake-up counter;
 /// the completion queue has four times as many entries as there are places: it cannot overflow. The thread sleeps in
@@ -63,18 +69,24 @@ class UringEngine final : public IoEngine {
   void call_back();
   void arm_wake_up();
   void sleep_until_woken();
-  void start_or_finish(Transfer* transfer);
-  void prepare(Transfer* transfer);
+  bool has_work() const { return !fresh_.empty() || !landed_.empty(); }
+  bool idle() const { return n_in_ring_ == 0 && !has_work() && ready_.empty() && postponed_.empty(); }
+  void fill_kernel();
+  void work();
+  void begin(Transfer* transfer);
+  void finish(Transfer* transfer);
+  void ask(Transfer* transfer);
   void fill_in(io_uring_sqe* sqe, const TransferPart& part) const;
-  void submit_and_wait();
   void submit();
+  void submit_and_wait();
   void reap();
   void on_answer(Transfer* transfer, int answer);
-  void finish(Transfer* transfer);
   void postpone(Transfer* transfer);
   void retry_postponed();
   void stop_polling();
   std::optional<std::chrono::nanoseconds> longest_sleep() const;
+
+  using Line = boost::circular_buffer<Transfer*>;
 
   TransferQueue queue_;
   UniqueFd wake_fd_;
@@ -92,8 +104,11 @@ class UringEngine final : public IoEngine {
   RingSlots slots_;
   std::uint64_t wake_count_ = 0;  ///< where the kernel puts the eventfd's value
   bool wake_up_armed_ = false;
-  std::size_t n_in_ring_ = 0;   ///< transfers the kernel has
-  std::size_t n_prepared_ = 0;  ///< entries the kernel has not been told of
+  const std::size_t kernel_depth_;
+  std::size_t n_in_ring_ = 0;  ///< transfers the kernel has
+  Line fresh_;
+  Line ready_;
+  Line landed_;
   std::vector<Transfer*> taken_;
   std::vector<Transfer*> recalled_waiting_;
   std::vector<Transfer*> recalled_running_;

@@ -3,14 +3,19 @@
 #include "uring/uring_engine.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <memory>
+#include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include <castor/io/direct_file.h>
+#include <castor/io/unique_fd.h>
 
 #include "support/scratch_folder.h"
 #include "support/test_buffer.h"
@@ -20,8 +25,8 @@ namespace {
 
 class UringEngineTest : public ::testing::Test {
  protected:
-  void open(UringEngine::AnswerFilter filter) {
-    auto made = UringEngine::make({}, std::move(filter));
+  void open(UringEngine::AnswerFilter filter, const IoEngineOptions& options = {}) {
+    auto made = UringEngine::make(options, std::move(filter));
     if (!made.ok()) GTEST_SKIP() << made.error().message;
     engine_ = std::move(made).value();
   }
@@ -61,6 +66,59 @@ TEST_F(UringEngineTest, OtherTrafficDoesNotShortenTheWaitOfAnother) {
   EXPECT_FALSE(waiting.ready());
   busy = false;
   EXPECT_TRUE(waiting.wait().ok());
+}
+
+/// Reads a page of a pipe, and says how far it is.
+class PageRead final : public IoSink {
+ public:
+  explicit PageRead(int fd) : fd_(fd) {}
+  IoRequest request() const { return {IoOp::read, fd_, "/pipe", 0, page_.view()}; }
+  void on_start(const IoRequest&) noexcept override { started_->complete({}); }
+  std::optional<IoRequest> on_complete(const IoOutcome& outcome) noexcept override {
+    error_number_ = outcome.error_number;
+    const auto kept = ended_;  // once it is told, this may go
+    kept->complete({});
+    return std::nullopt;
+  }
+  Event started() const { return Event(started_); }
+  Event ended() const { return Event(ended_); }
+  int error_number() const { return error_number_; }
+
+ private:
+  const int fd_;
+  const TestBuffer page_{4096};
+  std::shared_ptr<HostEventState> started_ = std::make_shared<HostEventState>();
+  std::shared_ptr<HostEventState> ended_ = std::make_shared<HostEventState>();
+  int error_number_ = 0;
+};
+
+TEST_F(UringEngineTest, BeyondItsDepthTheKernelGetsNothingButSinksAreMadeReady) {
+  int silent[2], filled[2];
+  ASSERT_EQ(pipe(silent), 0);
+  ASSERT_EQ(pipe(filled), 0);
+  const UniqueFd silent_out(silent[0]), silent_in(silent[1]), filled_out(filled[0]), filled_in(filled[1]);
+  const std::vector<char> page(4096, 1);
+  ASSERT_EQ(write(filled_in.get(), page.data(), page.size()), 4096);
+  IoEngineOptions options;
+  options.depth = 4;
+  options.kernel_depth = 1;
+  PageRead blocked(silent_out.get()), recalled(filled_out.get()), behind(filled_out.get());
+  open({}, options);
+  if (!engine_) return;
+  for (PageRead* read : {&blocked, &recalled, &behind}) engine_->start(read->request(), *read);
+  for (const PageRead* read : {&blocked, &recalled, &behind}) read->started().wait().value();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(recalled.ended().ready());  // its bytes are there: it is the kernel that was not asked
+  engine_->cancel(recalled);
+  recalled.ended().wait().value();
+  EXPECT_EQ(recalled.error_number(), ECANCELED);
+  EXPECT_FALSE(behind.ended().ready());
+  ASSERT_EQ(write(silent_in.get(), page.data(), page.size()), 4096);
+  blocked.ended().wait().value();
+  behind.ended().wait().value();
+  EXPECT_EQ(blocked.error_number(), 0);
+  EXPECT_EQ(behind.error_number(), 0);
+  engine_.reset();
 }
 
 }  // namespace

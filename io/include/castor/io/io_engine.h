@@ -70,6 +70,9 @@ enum class EngineChoice : std::uint8_t {
 struct IoEngineOptions {
   EngineChoice choice = EngineChoice::best;
   std::size_t depth = 64;  ///< requests taken before callers are held back, 1 to 4096
+  /// io_uring: so many of them are with the kernel at a time, 0 = all. The others are made ready meanwhile (on_start) or
+  /// reported (on_complete), so that the drive does not wait while a sink computes.
+  std::size_t kernel_depth = 0;
   unsigned n_threads = 4;  ///< of the threads engine: calls that block at the same time, 1 to 256
   /// io_uring: a thread of the kernel looks for requests (IORING_SETUP_SQPOLL), which saves calls and costs a core.
   bool sqpoll = false;

@@ -60,8 +60,8 @@ Result<std::uint64_t> io_result(const IoRequest& request, const IoOutcome& outco
 class IoSink {
  public:
   virtual ~IoSink() = default;
-  /// Called right before the kernel is first asked for a byte of `request`. Not called for a request that ends without
-  /// that: cancelled while it waited, or past its deadline, or of no bytes.
+  /// Called before the kernel is first asked for a byte of `request`. Not called for a request of no bytes, nor for one
+  /// that ends while it still waits: cancelled, or past its deadline.
   virtual void on_start(const IoRequest& request) noexcept { (void)request; }
   /// Called once per request. The engine has let go of the request's bytes before. Where another request is returned,
   /// the engine goes on with that one in the same place of its queue, for the same sink; else it has let go of the sink
