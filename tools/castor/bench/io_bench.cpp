@@ -76,7 +76,7 @@ Result<void> IoBench::allocate_memory() {
   std::uint64_t n_bytes = 0;
   for (const IoCase& one : cases_)
     n_bytes = std::max({n_bytes, StoreDriver::memory_bytes(shape_of(subject_options_, one)), one.in_flight_bytes()});
-  CASTOR_ASSIGN(memory_, BenchMemory::allocate(n_bytes));
+  CASTOR_ASSIGN(memory_, Buffer::allocate(host_, n_bytes));
   return {};
 }
 

@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/bench_memory.h"
+#include <castor/memory/host_resource.h>
+
 #include "bench/ceiling.h"
 #include "bench/report.h"
 #include "bench/subject.h"
@@ -70,7 +71,8 @@ class IoBench {
   const Show show_;
   const Stopped stopped_;
   SubjectOptions subject_options_;
-  BenchMemory memory_;      ///< before the stores, which may still move it when they go
+  HostResource host_;
+  Buffer memory_;           ///< before the stores, which may still move it when they go
   std::vector<Kept> kept_;  ///< the last two
   std::unique_ptr<Ceiling> ceiling_;
   bool ceiling_is_bare_ = false;

@@ -8,8 +8,8 @@
 #include <numeric>
 
 #include <castor/io/folder.h>
+#include <castor/memory/host_resource.h>
 
-#include "bench/bench_memory.h"
 #include "bench/burst.h"
 #include "bench/cases.h"
 #include "bench/pattern.h"
@@ -24,6 +24,8 @@ constexpr std::uint64_t kSpanBytes = 256 * kMiB, kLargestBlock = 4 * kMiB, kMost
 constexpr double kBurstSeconds = 0.03;
 constexpr unsigned kStartDepth = 16, kStartThreads = 4;
 
+HostResource host;
+
 /// The search on one drive.
 class Tuner {
  public:
@@ -32,7 +34,7 @@ class Tuner {
   Result<IoTuning> run();
 
  private:
-  Tuner(DirectFile file, BenchMemory memory, EngineChoice engine, std::function<bool()> stopped)
+  Tuner(DirectFile file, Buffer memory, EngineChoice engine, std::function<bool()> stopped)
       : file_(std::move(file)), memory_(std::move(memory)), choice_(engine), stopped_(std::move(stopped)) {}
 
   Result<void> make_engine();
@@ -43,7 +45,7 @@ class Tuner {
   void remember(const Tried& best);
 
   DirectFile file_;
-  BenchMemory memory_;  ///< as large as the file
+  Buffer memory_;  ///< as large as the file
   EngineChoice choice_;
   std::function<bool()> stopped_;
   std::unique_ptr<IoEngine> engine_;
@@ -59,7 +61,7 @@ Result<Tuner> Tuner::open(const std::string& folder, EngineChoice engine, std::f
                                               "; make room or name another folder"};
   CASTOR_ASSIGN(DirectFile file, DirectFile::create_unnamed(folder));
   CASTOR_TRY(file.reserve(0, span));
-  CASTOR_ASSIGN(BenchMemory memory, BenchMemory::allocate(span));
+  CASTOR_ASSIGN(Buffer memory, Buffer::allocate(host, span));
   fill_pattern(memory.view(), 0, 0);
   return Tuner(std::move(file), std::move(memory), engine, std::move(stopped));
 }

@@ -7,6 +7,10 @@ namespace castor {
 
 /// Pageable host memory, a whole number of pages per allocation, straight from the kernel: what is given back leaves
 /// the process.
+///
+/// From 2 MiB on it lies in huge pages where the kernel has them (transparent_hugepage/enabled other than `never`): 1 MiB in
+/// 4-KiB pages that lie here and there is 256 pieces, more than many drives take in one request (254 on virtio), and each
+/// request is then split, at half the rate or less.
 class HostResource final : public MemoryResource {
  public:
   Result<void*> allocate(std::uint64_t n_bytes) override;
