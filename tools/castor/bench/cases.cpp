@@ -8,6 +8,7 @@ namespace castor::bench {
 namespace {
 
 constexpr std::uint64_t kSmallTensorBytes = 64 * kKiB;
+constexpr std::uint64_t kBytesBehind = 2 * kMiB;
 constexpr std::array<Rw, 3> kAllRw = {Rw::read, Rw::write, Rw::mixed};
 
 template <typename T>
@@ -47,7 +48,8 @@ std::vector<IoCase> combinations(const IoBenchOptions& options, bool checksums) 
 std::uint64_t IoCase::request_bytes() const { return std::min(block_bytes, align_up(tensor_bytes, kBufferAlignBytes)); }
 
 std::size_t IoCase::n_in_flight() const {
-  return std::max<std::size_t>(3, (3 * in_flight_bytes() + tensor_bytes - 1) / tensor_bytes);
+  const auto at_drives = (in_flight_bytes() + tensor_bytes - 1) / tensor_bytes;
+  return at_drives + std::clamp<std::uint64_t>(kBytesBehind / tensor_bytes, 2, 2 * at_drives);
 }
 
 double IoCase::wanted_share() const {

@@ -27,8 +27,9 @@ struct IoCase {
   unsigned total_depth() const { return depth * n_drives; }
   /// Bytes that the drives have at any moment.
   std::uint64_t in_flight_bytes() const { return total_depth() * request_bytes(); }
-  /// Puts and gets to have under way. They hold three times the bytes that the drives have, so that those that end have
-  /// successors waiting: how many requests reach a drive is up to the store, which keeps to `depth`.
+  /// Puts and gets to have under way: those that the drives have, and a few behind them, so that one that ends has a
+  /// successor waiting. Not many: they move in memory of their own, the ceiling's take no more than the drives have, and
+  /// where the host copies (virtio) what lies in a cache is moved faster.
   std::size_t n_in_flight() const;
   /// The share of the ceiling that Castor is meant to reach; 0 = nothing was promised for this size.
   double wanted_share() const;
