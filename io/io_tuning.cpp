@@ -17,6 +17,7 @@
 
 #include "folder_ops.h"
 #include "io_error.h"
+#include "store_format.h"
 
 namespace castor {
 namespace {
@@ -78,8 +79,8 @@ Result<TuningTable> read_table(const std::filesystem::path& path) {
 }  // namespace
 
 bool is_sound(const IoTuning& tuning) {
-  const bool block = tuning.block_bytes >= 4 * kKiB && tuning.block_bytes <= kGiB && tuning.block_bytes % 4096 == 0;
-  return block && tuning.depth >= 1 && tuning.depth <= 4096 && tuning.n_threads >= 1 && tuning.n_threads <= 256;
+  return is_store_block_size(tuning.block_bytes) && tuning.depth >= 1 && tuning.depth <= 1024 &&
+         tuning.n_threads >= 1 && tuning.n_threads <= 256;
 }
 
 Result<std::string> drive_id(const std::string& folder) {
@@ -149,8 +150,8 @@ Result<void> save_tuning(const std::string& folder, const IoTuning& tuning) {
     return Error{ErrorKind::usage, "a tuning with requests of " + format_bytes(tuning.block_bytes) + ", " +
                                        std::to_string(tuning.depth) + " in flight and " +
                                        std::to_string(tuning.n_threads) +
-                                       " threads cannot be; requests have 4 KiB to 1 GiB in whole pages, 1 to 4096 "
-                                       "are in flight, and there are 1 to 256 threads"};
+                                       " threads cannot be; requests have a power of two from 4 KiB to 1 GiB, 1 to "
+                                       "1024 are in flight, and there are 1 to 256 threads"};
   CASTOR_ASSIGN(const std::string drive, drive_id(folder));
   const auto path = io_tuning_path();
   if (path.empty())

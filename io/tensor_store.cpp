@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <castor/io/io_tuning.h>
+
 #include "store_format.h"
 #include "tensor_store_impl.h"
 
@@ -14,15 +16,36 @@ namespace {
 /// sync could take a piece's place, and the engine's thread would wait for it when it starts that piece.
 constexpr std::size_t kPlacesForSync = 1;
 
-/// As many blocks again as the drive may have at a time: their checksums are made or verified while it works.
-std::size_t n_pieces(const TensorStoreOptions& options) { return 2 * options.depth; }
+/// What suits most drives.
+constexpr std::uint64_t kBlockBytes = kMiB;
+constexpr std::size_t kDepth = 32, kMostDepth = 1024;
+constexpr unsigned kThreads = 4;
+constexpr std::size_t kMostPiecesAhead = 64;
+
+/// Settles what `options` leave open; returns a sentence where what is remembered of the drive is of no use.
+std::string settle(TensorStoreOptions& options) {
+  LoadedTuning loaded;
+  if (const auto found = load_tuning(options.folders.empty() ? "" : options.folders.front()); found.ok())
+    loaded = *found;
+  const IoTuning usual{kBlockBytes, kDepth, kThreads};
+  const IoTuning& tuning = loaded.tuning ? *loaded.tuning : usual;
+  if (!options.block_bytes) options.block_bytes = tuning.block_bytes;
+  if (!options.depth) options.depth = tuning.depth;
+  if (!options.n_threads) options.n_threads = tuning.n_threads;
+  return loaded.warning;
+}
+
+/// More blocks than the drive may have at a time: the checksums of these are made or verified while it works.
+std::size_t n_pieces(const TensorStoreOptions& options) {
+  return *options.depth + std::min(*options.depth, kMostPiecesAhead);
+}
 
 IoEngineOptions engine_options(const TensorStoreOptions& options, std::size_t n_volumes) {
   IoEngineOptions engine;
   engine.choice = options.engine;
-  engine.kernel_depth = options.depth * n_volumes;
+  engine.kernel_depth = *options.depth * n_volumes;
   engine.depth = (n_pieces(options) + kPlacesForSync) * n_volumes;
-  engine.n_threads = options.n_threads;
+  engine.n_threads = *options.n_threads;
   engine.sqpoll = options.sqpoll;
   engine.iopoll = options.iopoll;
   return engine;
@@ -53,7 +76,7 @@ Result<void> add_given_engine(const TensorStoreOptions& options, std::unique_ptr
     return Error{ErrorKind::usage, "a store of " + std::to_string(n_volumes) + " folders needs an engine of depth " +
                                        std::to_string(least_depth) + " or more, this one has " +
                                        std::to_string(engine->depth())};
-  parts.pieces_per_volume = std::min(options.depth, engine->depth() / n_volumes - kPlacesForSync);
+  parts.pieces_per_volume = std::min(*options.depth, engine->depth() / n_volumes - kPlacesForSync);
   parts.engine_of.assign(n_volumes, 0);
   parts.engines.push_back(std::move(engine));
   return {};
@@ -63,7 +86,7 @@ StripeOptions stripe_options(const TensorStoreOptions& options) {
   StripeOptions stripe;
   stripe.folders = options.folders;
   stripe.budget = options.budget;
-  stripe.block_bytes = options.block_bytes;
+  stripe.block_bytes = *options.block_bytes;
   return stripe;
 }
 
@@ -80,12 +103,12 @@ Result<void> open_durable_set(TensorStoreOptions& options, FolderOps& ops, Store
 }
 
 Result<void> check(const TensorStoreOptions& options) {
-  if (!is_store_block_size(options.block_bytes))
+  if (!is_store_block_size(*options.block_bytes))
     return Error{ErrorKind::usage, "a tensor store moves blocks of a power of two from 4 KiB to 1 GiB, not of " +
-                                       std::to_string(options.block_bytes) + " bytes"};
-  if (options.depth < 1 || options.depth > 1024)
+                                       std::to_string(*options.block_bytes) + " bytes"};
+  if (*options.depth < 1 || *options.depth > kMostDepth)
     return Error{ErrorKind::usage,
-                 "a tensor store keeps 1 to 1024 requests on a drive, not " + std::to_string(options.depth)};
+                 "a tensor store keeps 1 to 1024 requests on a drive, not " + std::to_string(*options.depth)};
   return {};
 }
 
@@ -102,6 +125,7 @@ Result<std::unique_ptr<TensorStore>> TensorStore::open(const TensorStoreOptions&
 
 Result<std::unique_ptr<TensorStore>> TensorStore::open(TensorStoreOptions options, std::unique_ptr<IoEngine> engine,
                                                        std::unique_ptr<FolderOps> folder_ops) {
+  const std::string warning = settle(options);
   CASTOR_TRY(check(options));
   StoreParts parts;
   if (options.durability == Durability::commit) {
@@ -113,6 +137,7 @@ Result<std::unique_ptr<TensorStore>> TensorStore::open(TensorStoreOptions option
   CASTOR_TRY(engine ? add_given_engine(options, std::move(engine), parts) : add_engines(options, parts));
   if (auto reason = parts.engines.front()->fallback_reason(); !reason.empty())
     parts.warnings.insert(parts.warnings.begin(), std::move(reason));
+  if (!warning.empty()) parts.warnings.push_back(warning);
   auto impl = std::make_unique<Impl>(options, std::move(parts));
   CASTOR_TRY(impl->restore());
   return std::unique_ptr<TensorStore>(new TensorStore(std::move(impl)));

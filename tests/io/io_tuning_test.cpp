@@ -13,6 +13,12 @@
 #include <sstream>
 #include <string>
 
+#include <castor/io/tensor_store.h>
+#include <castor/memory/bytes.h>
+
+#include "folder_ops.h"
+#include "manifest.h"
+#include "store_format.h"
 #include "support/scratch_folder.h"
 
 namespace castor {
@@ -156,6 +162,34 @@ TEST_F(IoTuningFile, ValuesOutOfRangeAreNotSaved) {
     EXPECT_EQ(save_tuning(folder_.path(), tuning).error().kind, ErrorKind::usage);
   }
   EXPECT_FALSE(std::filesystem::exists(io_tuning_path()));
+}
+
+/// The block size of the store that `options` open, as its manifest has it.
+std::uint64_t block_bytes_of(TensorStoreOptions options) {
+  const test::ScratchFolder folder;
+  options.folders = {folder.path()};
+  options.durability = Durability::commit;
+  TensorStore::open(options).value()->commit(1).wait().value();
+  const auto bytes = SystemFolderOps().read_file(folder.path() + "/" + kManifestName, kMiB).value();
+  return decode_manifest(*bytes, kManifestName).value().block_bytes;
+}
+
+TEST_F(IoTuningFile, AStoreTakesWhatIsRememberedUnlessItIsTold) {
+  EXPECT_EQ(block_bytes_of({}), 1048576u);
+  save_tuning(folder_.path(), {65536, 4, 2, 1, 1}).value();
+  EXPECT_EQ(block_bytes_of({}), 65536u);
+  TensorStoreOptions told;
+  told.block_bytes = 4096;
+  EXPECT_EQ(block_bytes_of(told), 4096u);
+}
+
+TEST_F(IoTuningFile, AStoreSaysThatWhatIsRememberedIsOfNoUse) {
+  write("damaged");
+  TensorStoreOptions options;
+  options.folders = {folder_.path()};
+  const auto warnings = TensorStore::open(options).value()->warnings();
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find(io_tuning_path().string()), std::string::npos) << warnings[0];
 }
 
 TEST_F(IoTuningFile, NothingButTheFileIsLeft) {

@@ -11,7 +11,6 @@
 #include <castor/io/io_engine.h>
 #include <castor/memory/budget.h>
 #include <castor/memory/buffer.h>
-#include <castor/memory/bytes.h>
 #include <castor/memory/event.h>
 #include <castor/memory/result.h>
 
@@ -31,9 +30,12 @@ struct TensorStoreOptions {
   EngineChoice engine = EngineChoice::best;
   bool checksums = true;  ///< xxh3-64 per block, made on the way out and verified on the way in
   Durability durability = Durability::scratch;
-  std::uint64_t block_bytes = kMiB;      ///< what one request moves; a power of two from 4 KiB to 1 GiB
-  std::size_t depth = 32;                ///< requests that a drive has at a time
-  unsigned n_threads = 4;                ///< of the threads engine
+  /// What one request moves, a power of two from 4 KiB to 1 GiB; requests that a drive has at a time, 1 to 1024; threads
+  /// of the threads engine, 1 to 256. What is left open is what `castor bench io --tune` remembered of the first
+  /// folder's drive, else 1 MiB, 32 and 4.
+  std::optional<std::uint64_t> block_bytes;
+  std::optional<std::size_t> depth;
+  std::optional<unsigned> n_threads;
   bool sqpoll = false;                   ///< see IoEngineOptions
   bool iopoll = false;                   ///< see IoEngineOptions
   std::chrono::milliseconds timeout{0};  ///< how long one request may take; 0 = as long as it takes
