@@ -21,6 +21,10 @@ std::atomic<unsigned> n_mapped_rings{0};
 
 constexpr unsigned kPollerIdleMs = 50;  // how long the kernel's thread looks for work before it sleeps
 
+/// Completions are worked up when this thread asks for them, and a flag in shared memory says that there are some: a
+/// look for them is no system call while there are none.
+constexpr unsigned kDeferred = IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG;
+
 struct Mode {
   unsigned flag;
   const char* name;
@@ -82,9 +86,9 @@ void fill_in(io_uring_sqe* entry, const RingMove& move) {
 /// A polling thread of the kernel runs completions itself, so the two cannot go together.
 int Ring::set_up(const RingOptions& options) {
   unsigned asked = options.iopoll ? IORING_SETUP_IOPOLL : 0;
-  asked |= options.sqpoll ? IORING_SETUP_SQPOLL : IORING_SETUP_DEFER_TASKRUN;
+  asked |= options.sqpoll ? IORING_SETUP_SQPOLL : kDeferred;
   int answer = -EINVAL;
-  for (const unsigned flags : {asked | IORING_SETUP_SINGLE_ISSUER, asked & ~IORING_SETUP_DEFER_TASKRUN}) {
+  for (const unsigned flags : {asked | IORING_SETUP_SINGLE_ISSUER, asked & ~kDeferred}) {
     io_uring_params params{};
     params.flags = flags;
     params.sq_thread_idle = kPollerIdleMs;

@@ -256,7 +256,9 @@ void UringEngine::fill_in(io_uring_sqe* sqe, const TransferPart& part) const {
 }
 
 /// Without waiting. What the kernel cannot take now, the next call brings again.
-void UringEngine::submit() { io_uring_submit_and_get_events(ring_->get()); }
+void UringEngine::submit() {
+  if (io_uring_sq_ready(ring_->get()) > 0) io_uring_submit(ring_->get());
+}
 
 /// How long the kernel may let this thread sleep; nothing = until something ends.
 std::optional<std::chrono::nanoseconds> UringEngine::longest_sleep() const {
