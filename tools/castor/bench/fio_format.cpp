@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <utility>
 
 namespace castor::bench {
 namespace {
@@ -42,6 +43,12 @@ Result<FioReport> read(const json& object) {
   return report;
 }
 
+/// All that may be submitted or fetched in one call, as the store does; unless told, fio takes them one by one.
+std::vector<std::string> batches(const IoCase& one) {
+  const std::string depth = std::to_string(one.total_depth());
+  return {"--iodepth=" + depth, "--iodepth_batch_submit=" + depth, "--iodepth_batch_complete_max=" + depth};
+}
+
 }  // namespace
 
 std::vector<std::string> fio_arguments(const FioMode& mode, const FioFiles& files, const IoCase& one, double seconds) {
@@ -59,7 +66,6 @@ std::vector<std::string> fio_arguments(const FioMode& mode, const FioFiles& file
       "--ioengine=" + mode.engine,
       flag("direct", mode.direct),
       "--bs=" + std::to_string(one.request_bytes()),
-      "--iodepth=" + std::to_string(one.total_depth()),
       "--rw=" + direction(one),
       "--rwmixread=50",
       "--randrepeat=0",
@@ -71,6 +77,7 @@ std::vector<std::string> fio_arguments(const FioMode& mode, const FioFiles& file
     arguments.push_back(flag("fixedbufs", mode.registered_memory));
     arguments.push_back("--registerfiles=1");
   }
+  for (auto& argument : batches(one)) arguments.push_back(std::move(argument));
   if (seconds > 0) {
     arguments.push_back("--time_based=1");
     arguments.push_back("--runtime=" + std::to_string(std::llround(seconds * 1e3)) + "ms");
