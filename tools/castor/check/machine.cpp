@@ -51,6 +51,7 @@ Finding registered_buffers_of(IoEngine& engine) {
   const auto buffer = Buffer::allocate(memory, kStagedBytes);
   if (!buffer) return {"registered_buffers", false, buffer.error().message};
   const auto taken_bytes = engine.register_buffer(buffer->view());
+  engine.unregister_buffer(buffer->view());
   const bool all = taken_bytes == kStagedBytes;
   return {"registered_buffers", all,
           fmt::format("{} of {}{}", format_bytes(taken_bytes), format_bytes(kStagedBytes),
