@@ -79,7 +79,7 @@ Result<TuningTable> read_table(const std::filesystem::path& path) {
 }  // namespace
 
 bool is_sound(const IoTuning& tuning) {
-  return is_store_block_size(tuning.block_bytes) && tuning.depth >= 1 && tuning.depth <= 1024 &&
+  return is_store_block_size(tuning.block_bytes) && tuning.depth >= 1 && tuning.depth <= kMostDepth &&
          tuning.n_threads >= 1 && tuning.n_threads <= 256;
 }
 

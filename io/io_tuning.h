@@ -21,6 +21,9 @@ std::string format_tunings(const TuningTable& table);
 /// Errors: failed, saying which line is wrong; then the whole file is of no use.
 Result<TuningTable> parse_tunings(const std::string& text);
 
+/// Requests that a store keeps on a drive.
+inline constexpr unsigned kMostDepth = 1024;
+
 /// Whether each value is one that Castor can work with.
 bool is_sound(const IoTuning& tuning);
 

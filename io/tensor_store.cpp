@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include <castor/io/io_tuning.h>
-
+#include "io_tuning.h"
 #include "store_format.h"
 #include "tensor_store_impl.h"
 
@@ -18,7 +17,7 @@ constexpr std::size_t kPlacesForSync = 1;
 
 /// What suits most drives.
 constexpr std::uint64_t kBlockBytes = kMiB;
-constexpr std::size_t kDepth = 32, kMostDepth = 1024;
+constexpr std::size_t kDepth = 32;
 constexpr unsigned kThreads = 4;
 constexpr std::size_t kMostPiecesAhead = 64;
 

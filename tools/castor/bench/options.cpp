@@ -144,9 +144,9 @@ cli::CommandSyntax io_syntax() {
       ("seconds", with_default("S", "1"), "length of one run")                                                      //
       ("span", text("SIZE"),
        "bytes on the drive that are moved over and over (default: 2GiB, or a quarter of the free "
-       "space where that is less)")                                                                          //
-      ("fio", with_default("PATH|off", "fio"), "the fio to hold against; off = the bare io_uring loop")      //
-      ("fio-args", text("WORDS"), "more arguments for fio, separated by spaces: --sqthread_poll=1")  //
+       "space where that is less)")                                                                      //
+      ("fio", with_default("PATH|off", "fio"), "the fio to hold against; off = the bare io_uring loop")  //
+      ("fio-args", text("WORDS"), "more arguments for fio, separated by spaces: --sqthread_poll=1")      //
       ("tune", "find out in about 2 s which block size and depth suit the drive, and remember them for it");
   return syntax;
 }
