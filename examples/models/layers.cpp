@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "layers.h"
 
+#include "affine.h"
+
 namespace castor {
 
 Linear::Linear(Shape shape, Init weight, const at::TensorOptions& options) : Unit("Linear") {
@@ -11,7 +13,7 @@ Linear::Linear(Shape shape, Init weight, const at::TensorOptions& options) : Uni
 at::Tensor Linear::forward(const at::Tensor& x) {
   // Rows, because of three dimensions at::linear returns a view of its result, and what a unit returns as a view is
   // copied.
-  const at::Tensor rows = run(x.flatten(0, -2), [&](const at::Tensor& in) { return at::linear(in, weight_, bias_); });
+  const at::Tensor rows = run(x.flatten(0, -2), [&](const at::Tensor& in) { return affine(in, weight_, bias_); });
   std::vector<std::int64_t> sizes = x.sizes().vec();
   sizes.back() = rows.size(1);
   return rows.view(sizes);
@@ -59,7 +61,7 @@ at::Tensor ClassToken::forward(const at::Tensor& x) {
 TiedHead::TiedHead(const TokenEmbedding& embedding) : Unit("TiedHead"), weight_(embedding.weight()) { share(weight_); }
 
 at::Tensor TiedHead::forward(const at::Tensor& x) {
-  return run(x, [&](const at::Tensor& in) { return at::linear(in, weight_); });
+  return run(x, [&](const at::Tensor& in) { return affine(in, weight_); });
 }
 
 }  // namespace castor

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/function.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
@@ -117,7 +118,10 @@ TEST_P(Equivalence, NoUnitReturnsAViewThatMustBeCopied) {
   PoisoningStrategy strategy(*run.adapter);
   run.adapter->connect(&strategy);
   const std::set<std::string> names = operators(run.model->loss(run.batch));
-  EXPECT_TRUE(names.contains("AddmmBackward0"));
+  const auto is_product = [](const std::string& name) {
+    return name == "AddmmBackward0" || name.find("WidenedAffine") != std::string::npos;  // as this CPU can
+  };
+  EXPECT_TRUE(std::any_of(names.begin(), names.end(), is_product));
   EXPECT_FALSE(names.contains("CloneBackward0"));
 }
 
