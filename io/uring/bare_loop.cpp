@@ -118,6 +118,7 @@ void BareLoop::reap(bool more) {
     --n_in_flight_;
     count(*place, answer);
     if (more && !error_) prepare(*place);
+    if (!job_.batches) return;
   }
 }
 

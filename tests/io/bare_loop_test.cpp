@@ -27,7 +27,7 @@ class BareLoopTest : public testing::Test {
     file_.reserve(0, kFile).value();
   }
   BareLoopJob job(unsigned read_percent) const {
-    return {{file_.fd()}, kFile, kBlock, kDepth, read_percent, false, 0.01, memory_.view()};
+    return {{file_.fd()}, kFile, kBlock, kDepth, read_percent, false, true, 0.01, memory_.view()};
   }
 
   test::ScratchFolder folder_;
@@ -62,6 +62,16 @@ TEST_F(BareLoopTest, RandomOffsetsStayInTheFile) {
   struct stat facts {};
   ASSERT_EQ(::fstat(file_.fd(), &facts), 0);
   EXPECT_EQ(static_cast<std::uint64_t>(facts.st_size), kFile);
+}
+
+TEST_F(BareLoopTest, OneByOneItMovesTheSame) {
+  BareLoopJob one_by_one = job(0);
+  one_by_one.batches = false;
+  EXPECT_GE(run_bare_loop(one_by_one, never).value().written_bytes, kDepth * kBlock);
+  memory_.fill(8);
+  one_by_one.read_percent = 100;
+  EXPECT_GE(run_bare_loop(one_by_one, never).value().read_bytes, kDepth * kBlock);
+  EXPECT_FALSE(memory_.holds(8));
 }
 
 TEST_F(BareLoopTest, StopsWhenAsked) {

@@ -61,6 +61,17 @@ TEST(FioArguments, OtherModes) {
   EXPECT_FALSE(has(fio_arguments({"libaio", false, true}, {{"/a"}, 4096}, kMixed, 1), "--registerfiles=1"));
 }
 
+TEST(FioArguments, RequestsGoInBatchesOrOneByOne) {
+  FioMode mode;
+  mode.pace = Pace::in_batches;
+  const auto batches = fio_arguments(mode, {{"/a"}, 4096}, kMixed, 1);
+  EXPECT_TRUE(has(batches, "--iodepth_batch_submit=16") && has(batches, "--iodepth_batch_complete_max=16"));
+  mode.pace = Pace::one_by_one;
+  const auto single = fio_arguments(mode, {{"/a"}, 4096}, kMixed, 1);
+  EXPECT_TRUE(has(single, "--iodepth_batch_submit=1") && has(single, "--iodepth_batch_complete_max=1"));
+  EXPECT_TRUE(has(single, "--iodepth=16"));
+}
+
 TEST(ParseFio, ReadsBytesTimeAndCpu) {
   const FioReport report = parse_fio(kReport).value();
   EXPECT_EQ(report.version, "fio-3.33");

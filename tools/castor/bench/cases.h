@@ -35,6 +35,11 @@ struct IoCase {
   double wanted_share() const;
 };
 
+/// How a ceiling gives requests to the kernel and takes answers from it: each by a call of its own, or all that there
+/// are in one. Calls cost small requests most of their time; large ones that are given together are done together too,
+/// and the drive waits for the next lot.
+enum class Pace { one_by_one, in_batches };
+
 /// What `options` ask for. Without sizes, blocks, depths, directions or checksums: tensors of 1 MiB with and without
 /// checksums, what these cost, and tensors of 64 KiB; else every combination of what was named.
 std::vector<IoCase> plan_cases(const IoBenchOptions& options);

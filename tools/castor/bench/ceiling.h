@@ -18,13 +18,23 @@ namespace castor::bench {
 class Ceiling {
  public:
   virtual ~Ceiling() = default;
-  /// `fio-3.33`, `bare io_uring loop`.
-  virtual std::string name() const = 0;
+  /// `fio-3.33 in batches`, `bare io_uring loop one by one`.
+  std::string name() const;
+  /// Takes the pace that suits `one`, by trying each twice, for `seconds` in all. Errors: as `measure`.
+  Result<void> settle(const IoCase& one, const Region& region, double seconds);
   /// Moves bytes in `region` as `one` says, for `seconds`. Errors: failed or io, where it does not work here;
   /// interrupted.
-  virtual Result<Sample> measure(const IoCase& one, const Region& region, double seconds) = 0;
+  Result<Sample> measure(const IoCase& one, const Region& region, double seconds) {
+    return measure_at(pace_, one, region, seconds);
+  }
   /// A sentence for each thing that is not as it should be for a fair comparison.
   virtual std::vector<std::string> notes() const { return {}; }
+
+ private:
+  virtual std::string program() const = 0;
+  virtual Result<Sample> measure_at(Pace pace, const IoCase& one, const Region& region, double seconds) = 0;
+
+  Pace pace_ = Pace::in_batches;
 };
 
 /// Asked whether the user wants to stop.

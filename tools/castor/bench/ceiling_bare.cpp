@@ -15,17 +15,18 @@ class BareCeiling final : public Ceiling {
  public:
   BareCeiling(BufferView memory, Stopped stopped) : memory_(memory), stopped_(std::move(stopped)) {}
 
-  std::string name() const override { return "bare io_uring loop"; }
-  Result<Sample> measure(const IoCase& one, const Region& region, double seconds) override;
   std::vector<std::string> notes() const override;
 
  private:
+  std::string program() const override { return "bare io_uring loop"; }
+  Result<Sample> measure_at(Pace pace, const IoCase& one, const Region& region, double seconds) override;
+
   const BufferView memory_;
   const Stopped stopped_;
   bool unregistered_ = false;
 };
 
-Result<Sample> BareCeiling::measure(const IoCase& one, const Region& region, double seconds) {
+Result<Sample> BareCeiling::measure_at(Pace pace, const IoCase& one, const Region& region, double seconds) {
   const double cpu_begin_s = cpu_time_s();
   const BareLoopJob job{region.files,
                         region.file_bytes,
@@ -33,6 +34,7 @@ Result<Sample> BareCeiling::measure(const IoCase& one, const Region& region, dou
                         one.total_depth(),
                         read_percent(one.rw),
                         one.random,
+                        pace == Pace::in_batches,
                         seconds,
                         memory_};
   CASTOR_ASSIGN(const BareLoopOutcome outcome, run_bare_loop(job, stopped_));

@@ -37,14 +37,14 @@ class FioCeiling final : public Ceiling {
   FioCeiling(std::vector<std::string> command, std::vector<std::string> folders, Stopped stopped)
       : command_(std::move(command)), folders_(std::move(folders)), stopped_(std::move(stopped)) {}
 
-  std::string name() const override { return version_; }
-  Result<Sample> measure(const IoCase& one, const Region& region, double seconds) override;
   std::vector<std::string> notes() const override;
 
  private:
-  Result<Sample> try_rung(const IoCase& one, const Region& region, double seconds);
+  std::string program() const override { return version_; }
+  Result<Sample> measure_at(Pace pace, const IoCase& one, const Region& region, double seconds) override;
+  Result<Sample> try_rung(Pace pace, const IoCase& one, const Region& region, double seconds);
   Result<FioFiles> files_for(const Rung& rung, const Region& region);
-  Result<Sample> run(const IoCase& one, const FioFiles& files, bool direct, double seconds);
+  Result<Sample> run(const FioMode& mode, const FioFiles& files, const IoCase& one, double seconds);
 
   const std::vector<std::string> command_;
   const std::vector<std::string> folders_;
@@ -56,9 +56,9 @@ class FioCeiling final : public Ceiling {
   std::uint64_t beside_bytes_ = 0;
 };
 
-Result<Sample> FioCeiling::measure(const IoCase& one, const Region& region, double seconds) {
+Result<Sample> FioCeiling::measure_at(Pace pace, const IoCase& one, const Region& region, double seconds) {
   while (true) {
-    auto sample = try_rung(one, region, seconds);
+    auto sample = try_rung(pace, one, region, seconds);
     if (sample.ok() || sample.error().kind == ErrorKind::interrupted) return sample;
     if (reason_.empty()) reason_ = sample.error().message;
     if (rung_ + 1 == kRungs.size()) return sample;
@@ -66,9 +66,10 @@ Result<Sample> FioCeiling::measure(const IoCase& one, const Region& region, doub
   }
 }
 
-Result<Sample> FioCeiling::try_rung(const IoCase& one, const Region& region, double seconds) {
-  CASTOR_ASSIGN(const FioFiles files, files_for(kRungs[rung_], region));
-  return run(one, files, region.direct, seconds);
+Result<Sample> FioCeiling::try_rung(Pace pace, const IoCase& one, const Region& region, double seconds) {
+  const Rung& rung = kRungs[rung_];
+  CASTOR_ASSIGN(const FioFiles files, files_for(rung, region));
+  return run({rung.engine, rung.registered_memory, region.direct, pace}, files, one, seconds);
 }
 
 /// The files beside are written once in full: what was never written costs a drive nothing to read.
@@ -87,12 +88,11 @@ Result<FioFiles> FioCeiling::files_for(const Rung& rung, const Region& region) {
   }
   files.paths = beside_->paths();
   const IoCase whole{Rw::write, kMiB, kMiB, kUsualDepth};
-  if (is_new) CASTOR_TRY(run(whole, files, region.direct, 0));
+  if (is_new) CASTOR_TRY(run({rung.engine, rung.registered_memory, region.direct}, files, whole, 0));
   return files;
 }
 
-Result<Sample> FioCeiling::run(const IoCase& one, const FioFiles& files, bool direct, double seconds) {
-  const FioMode mode{kRungs[rung_].engine, kRungs[rung_].registered_memory, direct};
+Result<Sample> FioCeiling::run(const FioMode& mode, const FioFiles& files, const IoCase& one, double seconds) {
   std::vector<std::string> command = fio_arguments(mode, files, one, seconds);
   command.insert(command.begin(), command_[0]);
   command.insert(command.end(), command_.begin() + 1, command_.end());

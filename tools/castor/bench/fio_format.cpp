@@ -43,10 +43,10 @@ Result<FioReport> read(const json& object) {
   return report;
 }
 
-/// All that may be submitted or fetched in one call, as the store does; unless told, fio takes them one by one.
-std::vector<std::string> batches(const IoCase& one) {
+std::vector<std::string> depths(const IoCase& one, Pace pace) {
   const std::string depth = std::to_string(one.total_depth());
-  return {"--iodepth=" + depth, "--iodepth_batch_submit=" + depth, "--iodepth_batch_complete_max=" + depth};
+  const std::string batch = pace == Pace::in_batches ? depth : "1";
+  return {"--iodepth=" + depth, "--iodepth_batch_submit=" + batch, "--iodepth_batch_complete_max=" + batch};
 }
 
 }  // namespace
@@ -77,7 +77,7 @@ std::vector<std::string> fio_arguments(const FioMode& mode, const FioFiles& file
     arguments.push_back(flag("fixedbufs", mode.registered_memory));
     arguments.push_back("--registerfiles=1");
   }
-  for (auto& argument : batches(one)) arguments.push_back(std::move(argument));
+  for (auto& argument : depths(one, mode.pace)) arguments.push_back(std::move(argument));
   if (seconds > 0) {
     arguments.push_back("--time_based=1");
     arguments.push_back("--runtime=" + std::to_string(std::llround(seconds * 1e3)) + "ms");

@@ -17,6 +17,7 @@ struct FioMode {
   std::string engine = "io_uring";
   bool registered_memory = true;  ///< --fixedbufs, which the memlock limit may forbid
   bool direct = true;             ///< as the store does it there
+  Pace pace = Pace::in_batches;
 };
 
 /// Files of equal size that fio moves bytes in, from their beginning on.

@@ -15,6 +15,7 @@ namespace {
 constexpr std::uint64_t kUsualSpanBytes = 2 * kGiB;
 /// Two stores may be open at a time, and fio may need files beside one.
 constexpr std::uint64_t kPartsOfFreeSpace = 4;
+constexpr double kMostSettlingS = 2;
 
 Error interrupted() { return {ErrorKind::interrupted, "stopped on request; what was measured until then is shown"}; }
 
@@ -115,6 +116,7 @@ Result<IoResult> IoBench::measure(const IoCase& one) {
   CASTOR_ASSIGN(Subject* const subject, subject_for(one));
   if (one.against_unchecked) CASTOR_TRY(open_other(one));
   while (result.rounds.size() < options_.runs) {
+    if (result.rounds.empty()) CASTOR_TRY(settle_ceiling(one, *subject));
     const Ceiling* const held_against = ceiling_.get();
     round_ = result.rounds.size() + 1;
     CASTOR_ASSIGN(const Round done, round(one, *subject));
@@ -213,6 +215,16 @@ Result<std::optional<Sample>> IoBench::ceiling(const IoCase& one, Subject& subje
     replace_ceiling(sample.error());
   }
   return std::optional<Sample>();
+}
+
+/// Other errors than a stop are left for the round, which meets them again.
+Result<void> IoBench::settle_ceiling(const IoCase& one, Subject& subject) {
+  if (!ceiling_ || one.against_unchecked) return {};
+  show_(name_of(one) + ": which way is fastest for the ceiling");
+  if (one.rw != Rw::read) subject.spoil();
+  const auto settled = ceiling_->settle(one, subject.region(), std::min(kMostSettlingS, options_.seconds));
+  const bool stopped = stopped_() || (!settled.ok() && settled.error().kind == ErrorKind::interrupted);
+  return stopped ? Result<void>(interrupted()) : Result<void>();
 }
 
 Result<Sample> IoBench::foreign(const IoCase& one, Subject& subject) {

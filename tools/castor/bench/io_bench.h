@@ -61,6 +61,7 @@ class IoBench {
   Result<void> prepare(const IoCase& one, Subject& subject);
   Result<Sample> timed(const IoCase& one, Subject& subject);
   Result<std::optional<Sample>> ceiling(const IoCase& one, Subject& subject);
+  Result<void> settle_ceiling(const IoCase& one, Subject& subject);
   Result<Sample> foreign(const IoCase& one, Subject& subject);
   void replace_ceiling(const Error& error);
   std::string ceiling_name(const IoCase& one) const;

@@ -19,6 +19,7 @@ struct BareLoopJob {
   unsigned depth = 1;         ///< requests in flight, from the first to the last moment
   unsigned read_percent = 0;  ///< 100 = only reads, 0 = only writes, 50 = both in turn
   bool random = false;        ///< offsets in no order instead of one after the other
+  bool batches = true;        ///< one call for all that has ended, instead of one for each
   double seconds = 1;
   BufferView memory;  ///< aligned as the files want it
 };
