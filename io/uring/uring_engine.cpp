@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "uring/uring_engine.h"
 
-#include <sys/eventfd.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -41,9 +39,8 @@ bool take_out(boost::circular_buffer<Transfer*>& line, const Transfer* transfer)
 // ---- any thread ----
 
 Result<std::unique_ptr<IoEngine>> UringEngine::make(const IoEngineOptions& options, AnswerFilter filter) {
-  UniqueFd wake_fd(::eventfd(0, EFD_CLOEXEC));
-  if (!wake_fd) return path_error("cannot make an eventfd for io_uring", "", errno);
-  std::unique_ptr<UringEngine> engine(new UringEngine(options, std::move(wake_fd), std::move(filter)));
+  CASTOR_ASSIGN(WakeUp wake_up, WakeUp::make());
+  std::unique_ptr<UringEngine> engine(new UringEngine(options, std::move(wake_up), std::move(filter)));
   auto set_up = std::make_shared<std::promise<Result<void>>>();  // owners: this call and the thread, which tells it how
                                                                  // the set-up went
   engine->thread_ = start_quiet_thread("castor-uring", [ours = engine.get(), set_up] { ours->run(*set_up); });
@@ -51,9 +48,9 @@ Result<std::unique_ptr<IoEngine>> UringEngine::make(const IoEngineOptions& optio
   return std::unique_ptr<IoEngine>(std::move(engine));
 }
 
-UringEngine::UringEngine(const IoEngineOptions& options, UniqueFd wake_fd, AnswerFilter filter)
+UringEngine::UringEngine(const IoEngineOptions& options, WakeUp wake_up, AnswerFilter filter)
     : queue_(options.depth),
-      wake_fd_(std::move(wake_fd)),
+      wake_up_(std::move(wake_up)),
       filter_(std::move(filter)),
       kernel_depth_(options.kernel_depth > 0 ? options.kernel_depth : options.depth) {
   ring_options_ = {2 * static_cast<unsigned>(options.depth), options.sqpoll, options.iopoll};
@@ -63,7 +60,7 @@ UringEngine::UringEngine(const IoEngineOptions& options, UniqueFd wake_fd, Answe
 
 UringEngine::~UringEngine() {
   queue_.stop();
-  wake();
+  wake_up_.wake();
   thread_.join();
 }
 
@@ -73,11 +70,11 @@ std::string UringEngine::details() const {
 }
 
 void UringEngine::start(const IoRequest& request, IoSink& sink) {
-  if (queue_.push(request, sink)) wake();
+  if (queue_.push(request, sink)) wake_up_.wake();
 }
 
 void UringEngine::cancel(const IoSink& sink) {
-  if (queue_.cancel(sink)) wake();
+  if (queue_.cancel(sink)) wake_up_.wake();
 }
 
 void UringEngine::register_file(int fd) {
@@ -98,24 +95,9 @@ void UringEngine::unregister_buffer(BufferView bytes) {
   on_ring_thread([&] { slots_.remove_buffer(*ring_, bytes); });
 }
 
-/// Blocks until the ring's thread has run `errand`: a ring of one issuer takes registrations from it alone.
-void UringEngine::on_ring_thread(const Errand& errand) {
-  std::promise<void> done;
-  {
-    const std::lock_guard lock(errands_mutex_);
-    errands_.push_back([&] {
-      errand();
-      done.set_value();
-    });
-  }
-  wake();
-  done.get_future().wait();
-}
-
-void UringEngine::wake() {
-  const std::uint64_t one = 1;
-  while (::write(wake_fd_.get(), &one, sizeof one) < 0 && errno == EINTR) {
-  }
+/// A ring of one issuer takes registrations from its thread alone.
+void UringEngine::on_ring_thread(const std::function<void()>& errand) {
+  errands_.add_and_wait(errand, [this] { wake_up_.wake(); });
 }
 
 // ---- the ring's thread ----
@@ -125,14 +107,14 @@ void UringEngine::run(std::promise<Result<void>>& set_up) {
   set_up.set_value(opened);
   if (!opened.ok()) return;
   while (true) {
-    run_errands();
+    errands_.run_all();
     const bool more_may_come = take_new();
     call_back();
     retry_postponed();
-    if (!more_may_come && idle() && !wake_up_armed_) break;
+    if (!more_may_come && idle() && !wake_up_.armed()) break;
     if (polling_refused_ && ring_->polls() && n_in_ring_ == 0) stop_polling();
-    if (more_may_come && !ring_->polls() && !wake_up_armed_) arm_wake_up();
-    if (ring_->polls() && idle()) sleep_until_woken();
+    if (more_may_come && !ring_->polls() && !wake_up_.armed()) arm_wake_up();
+    if (ring_->polls() && idle()) wake_up_.sleep();
     fill_kernel();
     if (has_work()) {
       submit();
@@ -151,15 +133,6 @@ Result<void> UringEngine::open_ring() {
   const std::lock_guard lock(details_mutex_);
   details_ = ring_->modes() + (polling_refused_ ? "; IOPOLL was asked for, but the drive does not poll" : "");
   return {};
-}
-
-void UringEngine::run_errands() {
-  std::vector<Errand> errands;
-  {
-    const std::lock_guard lock(errands_mutex_);
-    errands.swap(errands_);
-  }
-  for (const auto& errand : errands) errand();
 }
 
 /// Takes what callers have queued; false when no more will come.
@@ -190,14 +163,8 @@ void UringEngine::call_back() {
 
 void UringEngine::arm_wake_up() {
   io_uring_sqe* sqe = ring_->next_entry();
-  io_uring_prep_read(sqe, wake_fd_.get(), &wake_count_, sizeof wake_count_, 0);
+  wake_up_.arm(sqe);
   io_uring_sqe_set_data(sqe, &kWakeUp);
-  wake_up_armed_ = true;
-}
-
-void UringEngine::sleep_until_woken() {
-  while (::read(wake_fd_.get(), &wake_count_, sizeof wake_count_) < 0 && errno == EINTR) {
-  }
 }
 
 /// The kernel gets what is ready, as far as it may have more.
@@ -290,7 +257,7 @@ void UringEngine::reap() {
     const int answer = cqe->res;
     io_uring_cqe_seen(ring_->get(), cqe);
     if (what == &kWakeUp)
-      wake_up_armed_ = false;
+      wake_up_.on_completion();
     else if (what != &kCallBack)
       on_answer(static_cast<Transfer*>(what), answer);
   }

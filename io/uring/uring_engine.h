@@ -15,11 +15,12 @@
 #include <vector>
 
 #include <castor/io/io_engine.h>
-#include <castor/io/unique_fd.h>
 
 #include "transfer_queue.h"
+#include "uring/errands.h"
 #include "uring/ring.h"
 #include "uring/ring_slots.h"
+#include "uring/wake_up.h"
 
 namespace castor {
 
@@ -55,20 +56,15 @@ class UringEngine final : public IoEngine {
   void unregister_buffer(BufferView bytes) override;
 
  private:
-  using Errand = std::function<void()>;
-
-  UringEngine(const IoEngineOptions& options, UniqueFd wake_fd, AnswerFilter filter);
-  void wake();
-  void on_ring_thread(const Errand& errand);
+  UringEngine(const IoEngineOptions& options, WakeUp wake_up, AnswerFilter filter);
+  void on_ring_thread(const std::function<void()>& errand);
 
   // The ring's thread:
   void run(std::promise<Result<void>>& set_up);
   Result<void> open_ring();
-  void run_errands();
   bool take_new();
   void call_back();
   void arm_wake_up();
-  void sleep_until_woken();
   bool has_work() const { return !fresh_.empty() || !landed_.empty(); }
   bool idle() const { return n_in_ring_ == 0 && !has_work() && ready_.empty() && postponed_.empty(); }
   void fill_kernel();
@@ -89,11 +85,10 @@ class UringEngine final : public IoEngine {
   using Line = boost::circular_buffer<Transfer*>;
 
   TransferQueue queue_;
-  UniqueFd wake_fd_;
+  WakeUp wake_up_;
   const AnswerFilter filter_;
 
-  std::mutex errands_mutex_;
-  std::vector<Errand> errands_;
+  Errands errands_;
 
   mutable std::mutex details_mutex_;
   std::string details_;
@@ -102,8 +97,6 @@ class UringEngine final : public IoEngine {
   RingOptions ring_options_;
   std::optional<Ring> ring_;
   RingSlots slots_;
-  std::uint64_t wake_count_ = 0;  ///< where the kernel puts the eventfd's value
-  bool wake_up_armed_ = false;
   const std::size_t kernel_depth_;
   std::size_t n_in_ring_ = 0;  ///< transfers the kernel has
   Line fresh_;
