@@ -80,8 +80,11 @@ Result<Manifest> TensorStore::Impl::describe(std::uint64_t step) const {
 /// Applications Recover from fsync Failures?", 2020): nothing can be promised from then on.
 Result<void> TensorStore::Impl::sync_volumes() {
   std::vector<Event> synced;
-  for (std::size_t volume = 0; volume < set_.n_volumes(); ++volume)
-    synced.push_back(parts_.engines[parts_.engine_of[volume]]->submit(set_.file(volume).sync_request()));
+  for (std::size_t volume = 0; volume < set_.n_volumes(); ++volume) {
+    IoRequest request = set_.file(volume).sync_request();
+    request.deadline = deadline_after(timeout_);
+    synced.push_back(parts_.engines[parts_.engine_of[volume]]->submit(request));
+  }
   Result<void> outcome;
   for (const Event& event : synced)
     if (auto ended = event.wait(); !ended.ok() && outcome.ok()) outcome = ended;

@@ -28,7 +28,7 @@ const IoRequest& StorePiece::take(StoreOp& op, std::size_t index) {
   bytes_ = op.bytes.part(block().offset_bytes, block().n_bytes);
   stage_outcome_ = stage();
   request_ = make_request();
-  if (options_.timeout.count() > 0) request_.deadline = std::chrono::steady_clock::now() + options_.timeout;
+  request_.deadline = deadline_after(options_.timeout);
   return request_;
 }
 

@@ -17,8 +17,12 @@ Error holds_nothing(std::uint64_t key) {
 }  // namespace
 
 TensorStore::Impl::Impl(const TensorStoreOptions& options, StoreParts parts)
-    : checksums_(options.checksums), durability_(options.durability), parts_(std::move(parts)), set_(*parts_.set) {
-  const StorePiece::Options pieces{checksums_, options.timeout};
+    : checksums_(options.checksums),
+      durability_(options.durability),
+      timeout_(options.timeout),
+      parts_(std::move(parts)),
+      set_(*parts_.set) {
+  const StorePiece::Options pieces{checksums_, timeout_};
   for (std::size_t volume = 0; volume < set_.n_volumes(); ++volume) {
     IoEngine& engine = *parts_.engines[parts_.engine_of[volume]];
     lanes_.emplace_back(StoreLane::Parts{mutex_, set_, volume, engine, copy_memory_}, parts_.pieces_per_volume, pieces,

@@ -100,6 +100,7 @@ class TensorStore::Impl {
 
   const bool checksums_;
   const Durability durability_;
+  const std::chrono::milliseconds timeout_;
   StoreParts parts_;
   StripeSet& set_;
   HostResource copy_memory_;  // for blocks at addresses that do not suit: at most one per piece

@@ -131,7 +131,7 @@ TEST_P(StoreStalls, TheNthCallGoesWrongForEver) { run_at_once(); }
 
 INSTANTIATE_TEST_SUITE_P(OfTheKernel, StoreStalls,
                          ::testing::Values(kernel_case("EAGAIN for ever", Allowed::errors, {Kind::fail_ever, EAGAIN}),
-                                           kernel_case("later than the timeout", Allowed::either,
+                                           kernel_case("later than the timeout", Allowed::errors,
                                                        {Kind::outlast, 0, kTimeout})),
                          name_of);
 

@@ -20,6 +20,10 @@ enum class IoOp : std::uint8_t {
 /// When a request must have ended.
 using IoDeadline = std::chrono::steady_clock::time_point;
 inline constexpr IoDeadline kNoDeadline = IoDeadline::max();
+/// So long from now; 0 = none.
+inline IoDeadline deadline_after(std::chrono::milliseconds timeout) {
+  return timeout.count() > 0 ? std::chrono::steady_clock::now() + timeout : kNoDeadline;
+}
 
 /// One transfer between a file and memory, of any size.
 ///

@@ -38,7 +38,7 @@ struct TensorStoreOptions {
   std::optional<unsigned> n_threads;
   bool sqpoll = false;                   ///< see IoEngineOptions
   bool iopoll = false;                   ///< see IoEngineOptions
-  std::chrono::milliseconds timeout{0};  ///< how long one request may take; 0 = as long as it takes
+  std::chrono::milliseconds timeout{0};  ///< how long one request may take, a commit's syncs too; 0 = for ever
 };
 
 struct TensorStoreStats {
