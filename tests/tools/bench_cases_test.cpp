@@ -73,7 +73,7 @@ TEST(IoCase, ALittleMoreThanTheDrivesHaveIsUnderWay) {
   EXPECT_EQ((IoCase{Rw::read, kMiB, kMiB, 16}).n_in_flight(), 18u);
   EXPECT_EQ((IoCase{Rw::read, 8 * kMiB, kMiB, 16}).n_in_flight(), 4u);
   EXPECT_EQ((IoCase{Rw::read, kGiB, kMiB, 16}).n_in_flight(), 3u);
-  EXPECT_EQ((IoCase{Rw::read, 65536, kMiB, 16}).n_in_flight(), 48u);
+  EXPECT_EQ((IoCase{Rw::read, 65536, kMiB, 16}).n_in_flight(), 32u);
 }
 
 TEST(IoCase, WantedShares) {

@@ -8,7 +8,7 @@ namespace castor::bench {
 namespace {
 
 constexpr std::uint64_t kSmallTensorBytes = 64 * kKiB;
-constexpr std::uint64_t kBytesBehind = 2 * kMiB;
+constexpr std::uint64_t kBytesBehind = kMiB;
 constexpr std::array<Rw, 3> kAllRw = {Rw::read, Rw::write, Rw::mixed};
 
 template <typename T>
