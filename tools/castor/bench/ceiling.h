@@ -18,7 +18,9 @@ namespace castor::bench {
 class Ceiling {
  public:
   virtual ~Ceiling() = default;
-  /// `fio-3.33 in batches`, `bare io_uring loop one by one`.
+  /// `fio-3.33`, `bare io_uring loop`.
+  virtual std::string program() const = 0;
+  /// The same with its pace: `fio-3.33 in batches`.
   std::string name() const;
   /// Takes the pace that suits `one`, by trying each twice, for `seconds` in all. Errors: as `measure`.
   Result<void> settle(const IoCase& one, const Region& region, double seconds);
@@ -31,7 +33,6 @@ class Ceiling {
   virtual std::vector<std::string> notes() const { return {}; }
 
  private:
-  virtual std::string program() const = 0;
   virtual Result<Sample> measure_at(Pace pace, const IoCase& one, const Region& region, double seconds) = 0;
 
   Pace pace_ = Pace::in_batches;

@@ -15,10 +15,10 @@ class BareCeiling final : public Ceiling {
  public:
   BareCeiling(BufferView memory, Stopped stopped) : memory_(memory), stopped_(std::move(stopped)) {}
 
+  std::string program() const override { return "bare io_uring loop"; }
   std::vector<std::string> notes() const override;
 
  private:
-  std::string program() const override { return "bare io_uring loop"; }
   Result<Sample> measure_at(Pace pace, const IoCase& one, const Region& region, double seconds) override;
 
   const BufferView memory_;

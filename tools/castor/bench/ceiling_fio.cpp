@@ -37,10 +37,10 @@ class FioCeiling final : public Ceiling {
   FioCeiling(std::vector<std::string> command, std::vector<std::string> folders, Stopped stopped)
       : command_(std::move(command)), folders_(std::move(folders)), stopped_(std::move(stopped)) {}
 
+  std::string program() const override { return version_; }
   std::vector<std::string> notes() const override;
 
  private:
-  std::string program() const override { return version_; }
   Result<Sample> measure_at(Pace pace, const IoCase& one, const Region& region, double seconds) override;
   Result<Sample> try_rung(Pace pace, const IoCase& one, const Region& region, double seconds);
   Result<FioFiles> files_for(const Rung& rung, const Region& region);

@@ -240,7 +240,7 @@ Result<Sample> IoBench::foreign(const IoCase& one, Subject& subject) {
 /// fio → bare loop → none.
 void IoBench::replace_ceiling(const Error& error) {
   const bool was_fio = !ceiling_is_bare_;
-  notes_.push_back("the " + ceiling_->name() + " cannot be a ceiling here: " + error.message);
+  notes_.push_back("the " + ceiling_->program() + " cannot be a ceiling here: " + error.message);
   ceiling_ = was_fio ? make_bare_ceiling(memory_.view(), stopped_) : nullptr;
   ceiling_is_bare_ = true;
 }
