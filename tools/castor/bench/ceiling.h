@@ -9,7 +9,7 @@
 #include <castor/memory/buffer.h>
 
 #include "bench/cases.h"
-#include "bench/files.h"
+#include "bench/region.h"
 #include "bench/shares.h"
 
 namespace castor::bench {
@@ -22,17 +22,17 @@ class Ceiling {
   virtual std::string program() const = 0;
   /// The same with its pace: `fio-3.33 in batches`.
   std::string name() const;
-  /// Takes the pace that suits `one`, by trying each twice, for `seconds` in all. Errors: as `measure`.
+  /// Takes the pace that suits `one`, by trying each twice, for `seconds` in all. Errors: as `measure`; then the
+  /// pace stays.
   Result<void> settle(const IoCase& one, const Region& region, double seconds);
   /// Moves bytes in `region` as `one` says, for `seconds`. Errors: failed or io, where it does not work here;
   /// interrupted.
-  Result<Sample> measure(const IoCase& one, const Region& region, double seconds) {
-    return measure_at(pace_, one, region, seconds);
-  }
+  Result<Sample> measure(const IoCase& one, const Region& region, double seconds);
   /// A sentence for each thing that is not as it should be for a fair comparison.
   virtual std::vector<std::string> notes() const { return {}; }
 
  private:
+  /// Requires: a region that holds a request.
   virtual Result<Sample> measure_at(Pace pace, const IoCase& one, const Region& region, double seconds) = 0;
 
   Pace pace_ = Pace::in_batches;

@@ -8,6 +8,7 @@
 
 #include "bench/ceiling.h"
 #include "bench/child.h"
+#include "bench/files.h"
 #include "bench/fio_format.h"
 
 namespace castor::bench {

@@ -8,14 +8,9 @@
 #include <castor/io/unique_fd.h>
 #include <castor/memory/result.h>
 
-namespace castor::bench {
+#include "bench/region.h"
 
-/// Files of equal size on the drives that are measured: the store's own, or some beside them.
-struct Region {
-  std::vector<int> files;  ///< descriptors of this process
-  std::uint64_t file_bytes = 0;
-  bool direct = true;  ///< opened past the page cache
-};
+namespace castor::bench {
 
 /// The descriptors of this process that are files without a name: what a store opens.
 std::vector<int> unnamed_files();
