@@ -7,7 +7,7 @@ namespace castor {
 
 /// x·Wᵀ + b of x [..., in], W [out, in] and b [out], which may be undefined: [..., out], all of one dtype.
 ///
-/// As at::linear. But where x is of 16 bits and this CPU has no instructions for that, LibTorch takes 10 to 50 times as
+/// As at::linear. But where x is of 16 bits and this CPU has no instructions for that, LibTorch takes 7 to 50 times as
 /// long as in fp32 (2.13 with AVX2: 8.1 s for a step that takes 0.33), and `widened_affine` does the work.
 at::Tensor affine(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {});
 
