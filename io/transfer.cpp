@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 
 #include <castor/memory/bytes.h>
 
@@ -35,13 +36,16 @@ Transfer::Step Transfer::fail(int error_number) {
   return Step::done;
 }
 
-Transfer::Step Transfer::wait_or_fail() {
+Transfer::Step Transfer::go_on(Step step) {
   if (recalled_as_ != 0) return Step::done;
-  return ++n_waits_ > kMaxWaits ? fail(EAGAIN) : Step::again_later;
+  const bool late = request_.deadline != kNoDeadline && request_.deadline <= std::chrono::steady_clock::now();
+  return late ? fail(ETIMEDOUT) : step;
 }
 
+Transfer::Step Transfer::wait_or_fail() { return ++n_waits_ > kMaxWaits ? fail(EAGAIN) : go_on(Step::again_later); }
+
 Transfer::Step Transfer::advance(std::int64_t answer) {
-  if (answer == -EINTR) return go_on();
+  if (answer == -EINTR) return go_on(Step::again);
   if (answer == -EAGAIN) return wait_or_fail();
   if (answer < 0) return fail(static_cast<int>(-answer));
   if (request_.op == IoOp::sync) {
@@ -51,7 +55,7 @@ Transfer::Step Transfer::advance(std::int64_t answer) {
   if (answer == 0) return fail(ENODATA);
   n_waits_ = 0;
   done_bytes_ += static_cast<std::uint64_t>(answer);
-  return complete() ? Step::done : go_on();
+  return complete() ? Step::done : go_on(Step::again);
 }
 
 IoOutcome Transfer::outcome() const {

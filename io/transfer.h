@@ -44,7 +44,8 @@ class Transfer {
   /// Nothing to ask for: a read or write of 0 bytes.
   bool empty() const { return request_.op != IoOp::sync && request_.bytes.n_bytes == 0; }
   TransferPart next() const;
-  /// `answer` is what the kernel returned for next(): bytes moved, or a negative errno.
+  /// `answer` is what the kernel returned for next(): bytes moved, or a negative errno. Past its deadline a request asks
+  /// for no more, also before anybody recalls it.
   Step advance(std::int64_t answer);
   /// Ends it with `error_number` unless the answer that is outstanding completes it. From any thread.
   void recall(int error_number) { recalled_as_ = error_number; }
@@ -61,7 +62,7 @@ class Transfer {
  private:
   Step fail(int error_number);
   Step wait_or_fail();
-  Step go_on() const { return recalled_as_ == 0 ? Step::again : Step::done; }
+  Step go_on(Step step);
   bool complete() const;
 
   IoRequest request_;

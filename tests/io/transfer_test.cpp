@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,9 +22,9 @@ class NoSink final : public IoSink {
 class TransferTest : public ::testing::Test {
  protected:
   /// No byte is touched, so the address may be any.
-  Transfer& transfer(IoOp op, std::uint64_t offset_bytes, std::uint64_t n_bytes) {
+  Transfer& transfer(IoOp op, std::uint64_t offset_bytes, std::uint64_t n_bytes, IoDeadline deadline = kNoDeadline) {
     auto& made = *transfers_.emplace_back(std::make_unique<Transfer>());
-    made.reset({op, 3, "/x", offset_bytes, {reinterpret_cast<std::byte*>(0x100000), n_bytes}, kNoDeadline}, sink_);
+    made.reset({op, 3, "/x", offset_bytes, {reinterpret_cast<std::byte*>(0x100000), n_bytes}, deadline}, sink_);
     return made;
   }
   static std::string message(const Transfer& ended) { return io_error(ended.request(), ended.outcome()).message; }
@@ -99,6 +100,22 @@ TEST_F(TransferTest, AWriteThatMovesNothingIsAnError) {
   auto& write = transfer(IoOp::write, 0, 512);
   EXPECT_EQ(write.advance(0), Transfer::Step::done);
   EXPECT_NE(message(write).find("stopped after 0 bytes"), std::string::npos);
+}
+
+TEST_F(TransferTest, PastItsDeadlineNothingMoreIsAskedFor) {
+  const IoDeadline past = std::chrono::steady_clock::now() - std::chrono::seconds(1);
+  for (const std::int64_t answer : {-EINTR, -EAGAIN, 512}) {
+    auto& late = transfer(IoOp::write, 0, 1024, past);
+    EXPECT_EQ(late.advance(answer), Transfer::Step::done);
+    EXPECT_EQ(late.outcome().error_number, ETIMEDOUT);
+    EXPECT_EQ(late.outcome().moved_bytes, answer > 0 ? 512u : 0u);
+  }
+  auto& complete = transfer(IoOp::write, 0, 1024, past);
+  EXPECT_EQ(complete.advance(1024), Transfer::Step::done);
+  EXPECT_TRUE(complete.outcome().ok());
+  auto& in_time = transfer(IoOp::write, 0, 1024, past + std::chrono::hours(1));
+  EXPECT_EQ(in_time.advance(-EINTR), Transfer::Step::again);
+  EXPECT_EQ(in_time.advance(-EAGAIN), Transfer::Step::again_later);
 }
 
 TEST_F(TransferTest, ARecallEndsWhatIsNotComplete) {
