@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include <castor/chunk/chunk_manager.h>
+#include <castor/memory/result.h>
+#include <castor/offload/access_trace.h>
+#include <castor/offload/places.h>
+
+namespace castor {
+
+/// What a byte costs on each link, in seconds: the inverse of the measured rates.
+struct LinkCosts {
+  double h2d = 0, d2h = 0, nvme_read = 0, nvme_write = 0;
+};
+
+/// One moment at which a chunk is needed.
+struct ChunkUse {
+  std::uint32_t moment = 0;
+  Tier tier = Tier::device;  ///< device or host
+  Access access = Access::read;
+};
+
+/// A chunk and its uses in one iteration.
+struct PlannedChunk {
+  std::uint64_t n_bytes = 0;
+  std::vector<ChunkUse> uses;  ///< by rising moment, one a moment
+};
+
+/// An iteration that repeats: what is needed when, and the room for it.
+struct MoveProblem {
+  std::uint32_t n_moments = 0;
+  std::vector<PlannedChunk> chunks;
+  /// Bytes that chunks may take from each moment to the next, n_moments of them for device and host.
+  std::array<std::vector<std::uint64_t>, 2> room_bytes;
+  LinkCosts costs;
+  bool nvme = false;  ///< there is a tier below the host; its room is not limited
+};
+
+/// Where a chunk is around one of its uses.
+struct Stay {
+  Places at_use = kNowhere;  ///< while the moment that uses it runs
+  Places after = kNowhere;   ///< from then to its next use
+};
+
+/// The copies of every chunk through the iteration. The end leads to the beginning: repeating it moves the same bytes
+/// each time.
+struct MovePlan {
+  std::vector<std::vector<Stay>> stays;  ///< by chunk and use; of a chunk that nobody uses one, its rest
+  LinkBytes moved;                       ///< per iteration
+  double link_seconds = 0;               ///< cost of `moved`, as if the links worked one after the other
+  double bound_seconds = 0;              ///< no plan costs less; equal to link_seconds where that is proven best
+  std::array<std::uint64_t, 2> peak_bytes = {0, 0};
+};
+
+/// Decides for every chunk and every time between two uses which tiers keep it, so that the links carry least and no
+/// tier holds more than its room. Pure.
+///
+/// Method: every chunk takes its cheapest way around the iteration under prices for room (a shortest path over the sets
+/// of tiers that hold it), and prices rise where a tier is overfull: a Lagrangian relaxation, which also gives the lower
+/// bound. Ways that fit together are found by inserting chunk after chunk; where a gap to the bound remains, all ways
+/// that could close it are tried, up to a limit. See docs/planning.md.
+///
+/// Cost: about linear in uses times rounds of prices; under half a second for 2000 chunks.
+/// Errors: does_not_fit with the moment at which what is needed is more than the room, or where no placement was found
+/// without a tier below the host.
+Result<MovePlan> plan_moves(const MoveProblem& problem);
+
+/// The problem that a recorded iteration poses: chunks by ChunkId, `n_bytes[id]` each. Room, costs and nvme are for the
+/// caller to fill in.
+MoveProblem problem_of(const AccessTrace& trace, std::span<const std::uint64_t> n_bytes);
+
+}  // namespace castor

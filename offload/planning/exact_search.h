@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "packing.h"
+
+namespace castor {
+
+/// Tries all sets of ways that could be better than the best one known: a way that costs more above its chunk's least
+/// than the gap to the bound cannot be part of one.
+class ExactSearch {
+ public:
+  /// All are borrowed.
+  ExactSearch(const MoveModel& model, const Relaxation& relaxation, Packing& packing)
+      : model_(model), relaxation_(relaxation), packing_(packing), room_(model.free) {}
+
+  /// Offers `packing` what it finds. True where all were tried: then its best ways are the best there are.
+  bool run();
+
+ private:
+  bool list_ways();
+  void choose(std::size_t depth, double spent_seconds);
+
+  const MoveModel& model_;
+  const Relaxation& relaxation_;
+  Packing& packing_;
+  std::vector<std::vector<Itinerary>> ways_;  ///< by chunk, cheapest first
+  std::vector<std::uint32_t> order_;          ///< of the chunks: those with the fewest ways first
+  Room room_;
+  Ways chosen_;
+  std::uint64_t n_tries_left_ = 0;
+};
+
+}  // namespace castor

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "itinerary.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace castor {
+namespace {
+
+constexpr double kNoWay = std::numeric_limits<double>::infinity();
+constexpr std::array<Tier, 2> kLimited = {Tier::device, Tier::host};
+
+/// All sets of tiers that hold at least `needed`.
+std::vector<Places> sets_with(Places needed, bool nvme) {
+  std::vector<Places> found;
+  for (Places places = 1; places < kNPlaces; ++places)
+    if ((places & needed) == needed && (nvme || !holds(places, Tier::nvme))) found.push_back(places);
+  return found;
+}
+
+double seconds_per_byte(const Hops& hops, const LinkCosts& costs) {
+  return (hops.h2d ? costs.h2d : 0) + (hops.d2h ? costs.d2h : 0) + (hops.nvme_read ? costs.nvme_read : 0) +
+         (hops.nvme_write ? costs.nvme_write : 0);
+}
+
+}  // namespace
+
+ItineraryGraph::ItineraryGraph(const PlannedChunk& chunk, const MoveProblem& problem) : chunk_(chunk) {
+  const auto n_bytes = static_cast<double>(chunk.n_bytes);
+  for (Places from = 1; from < kNPlaces; ++from)
+    for (Places to = 0; to < kNPlaces; ++to)
+      step_seconds_[from][to] = n_bytes * seconds_per_byte(hops(from, to), problem.costs);
+  for (Places to = 1; to < kNPlaces; ++to) step_seconds_[kNowhere][to] = kNoWay;
+  if (chunk.uses.empty())
+    stops_.push_back({{0, problem.n_moments}, sets_with(kNowhere, problem.nvme), kNowhere, false});
+  for (std::size_t use = 0; use < chunk.uses.size(); ++use) {
+    add_use(use, problem);
+    add_gap(use, problem);
+  }
+}
+
+/// While a use runs the chunk is where it is needed; one that changes it leaves no other copy current.
+void ItineraryGraph::add_use(std::size_t use, const MoveProblem& problem) {
+  const ChunkUse& here = chunk_.uses[use];
+  const Places needed = only(here.tier);
+  Stop stop{{here.moment, 1}, {needed}, needed, here.access == Access::overwrite};
+  if (here.access == Access::read) stop.choices = sets_with(needed, problem.nvme);
+  stops_.push_back(std::move(stop));
+}
+
+/// Between two uses: anywhere, or nowhere where the next one overwrites it.
+void ItineraryGraph::add_gap(std::size_t use, const MoveProblem& problem) {
+  const ChunkUse& here = chunk_.uses[use];
+  const ChunkUse& next = chunk_.uses[(use + 1) % chunk_.uses.size()];
+  const std::uint32_t n = problem.n_moments;
+  const std::uint32_t to_next = next.moment > here.moment ? next.moment - here.moment : next.moment + n - here.moment;
+  const bool dead = next.access == Access::overwrite;
+  stops_.push_back({{(here.moment + 1) % n, to_next - 1},
+                    dead ? std::vector<Places>{kNowhere} : sets_with(kNowhere, problem.nvme),
+                    kNowhere,
+                    false});
+}
+
+/// The tiers of which `room` can take a copy at `stop`, beyond the one that the use needs.
+Places ItineraryGraph::with_room(const Stop& stop, const Room& room) const {
+  Places found = only(Tier::nvme) | stop.needed;
+  for (const Tier tier : kLimited)
+    if (!holds(found, tier) && room.least(tier, stop.periods) >= static_cast<std::int64_t>(chunk_.n_bytes))
+      found |= only(tier);
+  return found;
+}
+
+/// What staying costs, by stop and places; kNoWay where it cannot be.
+std::vector<ItineraryGraph::Row> ItineraryGraph::holding(const Prices& prices, const Room* room) const {
+  std::vector<Row> rows(stops_.size());
+  const auto n_bytes = static_cast<double>(chunk_.n_bytes);
+  for (std::size_t i = 0; i < stops_.size(); ++i) {
+    const Stop& stop = stops_[i];
+    rows[i].fill(kNoWay);
+    const Places possible = room ? with_room(stop, *room) : kNPlaces - 1;
+    const double device = n_bytes * prices.sum(Tier::device, stop.periods);
+    const double host = n_bytes * prices.sum(Tier::host, stop.periods);
+    for (const Places places : stop.choices)
+      if ((places & possible) == places)
+        rows[i][places] = (holds(places, Tier::device) ? device : 0) + (holds(places, Tier::host) ? host : 0);
+  }
+  return rows;
+}
+
+double ItineraryGraph::step_seconds(const Stop& to, Places from, Places target) const {
+  return to.overwritten ? 0 : step_seconds_[from][target];
+}
+
+/// The least cost from having arrived at each stop to the end of the iteration, which is `first` again.
+std::vector<ItineraryGraph::Row> ItineraryGraph::costs_to_end(const std::vector<Row>& holding, Places first) const {
+  std::vector<Row> costs(stops_.size());
+  for (std::size_t i = stops_.size(); i-- > 0;) {
+    costs[i].fill(kNoWay);
+    const Stop& next = stops_[(i + 1) % stops_.size()];
+    for (const Places here : stops_[i].choices) {
+      if (holding[i][here] == kNoWay || (i == 0 && here != first)) continue;
+      double least = kNoWay;
+      if (i + 1 == stops_.size())
+        least = step_seconds(next, here, first);
+      else
+        for (const Places there : next.choices)
+          least = std::min(least, step_seconds(next, here, there) + costs[i + 1][there]);
+      costs[i][here] = holding[i][here] + least;
+    }
+  }
+  return costs;
+}
+
+/// The way along which the costs to the end fall.
+Itinerary ItineraryGraph::follow(const std::vector<Row>& to_end, Places first) const {
+  Itinerary way;
+  way.places = {first};
+  way.priced_seconds = to_end[0][first];
+  for (std::size_t i = 1; i < stops_.size(); ++i) {
+    const auto cost = [&](Places there) {
+      return step_seconds(stops_[i], way.places.back(), there) + to_end[i][there];
+    };
+    const auto& choices = stops_[i].choices;
+    way.places.push_back(
+        *std::min_element(choices.begin(), choices.end(), [&](Places a, Places b) { return cost(a) < cost(b); }));
+  }
+  way.link_seconds = link_seconds(way);
+  return way;
+}
+
+double ItineraryGraph::link_seconds(const Itinerary& way) const {
+  double seconds = 0;
+  for (std::size_t i = 0; i < stops_.size(); ++i) {
+    const std::size_t next = (i + 1) % stops_.size();
+    seconds += step_seconds(stops_[next], way.places[i], way.places[next]);
+  }
+  return seconds;
+}
+
+Itinerary ItineraryGraph::cheapest(const Prices& prices, const Room* room) const {
+  const auto rows = holding(prices, room);
+  Itinerary best;
+  best.priced_seconds = kNoWay;
+  for (const Places first : stops_[0].choices) {
+    const auto to_end = costs_to_end(rows, first);
+    if (to_end[0][first] < best.priced_seconds) best = follow(to_end, first);
+  }
+  return best;
+}
+
+bool ItineraryGraph::all_below(const Prices& prices, double limit, std::size_t n_most,
+                               std::vector<Itinerary>& found) const {
+  Search search{holding(prices, nullptr), {}, limit, n_most, {}, found};
+  return std::all_of(stops_[0].choices.begin(), stops_[0].choices.end(), [&](Places first) {
+    search.to_end = costs_to_end(search.holding, first);
+    search.way.places = {first};
+    return search.to_end[0][first] > limit || extend(search, search.holding[0][first]);
+  });
+}
+
+/// Tries every way on from where the search stands, which has cost `so_far`; false once there are too many.
+bool ItineraryGraph::extend(Search& search, double so_far) const {
+  auto& places = search.way.places;
+  const std::size_t i = places.size();
+  if (i == stops_.size()) {
+    if (search.found.size() == search.n_most) return false;
+    search.way.link_seconds = link_seconds(search.way);
+    search.way.priced_seconds = so_far + step_seconds(stops_[0], places.back(), places.front());
+    search.found.push_back(search.way);
+    return true;
+  }
+  for (const Places there : stops_[i].choices) {
+    const double arrived = so_far + step_seconds(stops_[i], places.back(), there);
+    if (arrived + search.to_end[i][there] > search.limit) continue;
+    places.push_back(there);
+    const bool all = extend(search, arrived + search.holding[i][there]);
+    places.pop_back();
+    if (!all) return false;
+  }
+  return true;
+}
+
+void ItineraryGraph::add(const Itinerary& way, std::int64_t n_bytes, Room& room) const {
+  for (std::size_t i = 0; i < stops_.size(); ++i)
+    for (const Tier tier : kLimited)
+      if (holds(way.places[i], tier) && !holds(stops_[i].needed, tier)) room.add(tier, stops_[i].periods, n_bytes);
+}
+
+void ItineraryGraph::add_needed(std::int64_t n_bytes, Room& room) const {
+  for (const Stop& stop : stops_)
+    for (const Tier tier : kLimited)
+      if (holds(stop.needed, tier)) room.add(tier, stop.periods, n_bytes);
+}
+
+bool ItineraryGraph::fits(const Itinerary& way, const Room& room) const {
+  for (std::size_t i = 0; i < stops_.size(); ++i)
+    if ((way.places[i] & ~with_room(stops_[i], room)) != 0) return false;
+  return true;
+}
+
+LinkBytes ItineraryGraph::moved(const Itinerary& way) const {
+  LinkBytes total;
+  for (std::size_t i = 0; i < stops_.size(); ++i) {
+    const std::size_t next = (i + 1) % stops_.size();
+    if (stops_[next].overwritten) continue;
+    const Hops taken = hops(way.places[i], way.places[next]);
+    total.h2d += taken.h2d ? chunk_.n_bytes : 0;
+    total.d2h += taken.d2h ? chunk_.n_bytes : 0;
+    total.nvme_read += taken.nvme_read ? chunk_.n_bytes : 0;
+    total.nvme_write += taken.nvme_write ? chunk_.n_bytes : 0;
+  }
+  return total;
+}
+
+std::vector<Stay> ItineraryGraph::stays(const Itinerary& way) const {
+  if (chunk_.uses.empty()) return {{way.places[0], way.places[0]}};
+  std::vector<Stay> stays;
+  for (std::size_t i = 0; i < stops_.size(); i += 2) stays.push_back({way.places[i], way.places[i + 1]});
+  return stays;
+}
+
+}  // namespace castor

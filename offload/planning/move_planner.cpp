@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/offload/move_planner.h>
+
+#include <algorithm>
+#include <string>
+
+#include <castor/memory/bytes.h>
+
+#include "exact_search.h"
+#include "packing.h"
+#include "relaxation.h"
+
+namespace castor {
+namespace {
+
+constexpr std::array<Tier, 2> kLimited = {Tier::device, Tier::host};
+
+/// Uses that are looked at in all rounds of prices together (half a second), and the least and most rounds there are;
+/// after how many of them ways that fit are looked for.
+constexpr std::uint64_t kUsesLookedAt = 600'000;
+constexpr std::uint64_t kLeastRounds = 100, kMostRounds = 600;
+constexpr std::uint32_t kRoundsBetweenBuilds = 40;
+constexpr std::uint32_t kShakes = 1000;
+
+constexpr double kEpsilon = 1e-9;  // of the cost: rounding
+
+/// Requires: as MoveProblem's comments say (ContractViolation).
+void check(const MoveProblem& problem) {
+  const auto broken = [](const std::string& what) { throw ContractViolation("plan_moves: " + what); };
+  for (const auto& room : problem.room_bytes)
+    if (room.size() != problem.n_moments) broken("room for " + std::to_string(room.size()) + " moments");
+  for (const PlannedChunk& chunk : problem.chunks) {
+    if (chunk.n_bytes == 0) broken("a chunk of 0 bytes");
+    std::uint64_t earliest = 0;
+    for (const ChunkUse& use : chunk.uses) {
+      if (use.moment < earliest || use.moment >= problem.n_moments) broken("uses that do not rise");
+      if (use.tier == Tier::nvme) broken("a use on nvme");
+      earliest = std::uint64_t{use.moment} + 1;
+    }
+  }
+}
+
+/// What the uses of each moment need must have room.
+Result<void> check_needs(const MoveModel& model) {
+  for (const Tier tier : kLimited)
+    for (std::uint32_t m = 0; m < model.n_moments; ++m) {
+      if (model.free.at(tier, m) >= 0) continue;
+      const auto room_bytes = static_cast<std::uint64_t>(model.room.at(tier, m));
+      const auto lacking_bytes = static_cast<std::uint64_t>(-model.free.at(tier, m));
+      return Error{ErrorKind::does_not_fit, std::string(name(tier)) + " tier: moment " + std::to_string(m) + " needs " +
+                                                format_bytes(room_bytes + lacking_bytes) +
+                                                " of chunks at once, there is room for " + format_bytes(room_bytes) +
+                                                "; raise --" + name(tier) + "-budget by " +
+                                                format_bytes(lacking_bytes)};
+    }
+  return {};
+}
+
+MovePlan plan_of(const MoveModel& model, const Ways& ways) {
+  MovePlan plan;
+  Room left = model.free;
+  for (std::size_t i = 0; i < model.graphs.size(); ++i) {
+    const ItineraryGraph& graph = model.graphs[i];
+    plan.stays.push_back(graph.stays(ways.of[i]));
+    const LinkBytes moved = graph.moved(ways.of[i]);
+    plan.moved.h2d += moved.h2d;
+    plan.moved.d2h += moved.d2h;
+    plan.moved.nvme_read += moved.nvme_read;
+    plan.moved.nvme_write += moved.nvme_write;
+    graph.add(ways.of[i], -static_cast<std::int64_t>(graph.n_bytes()), left);
+  }
+  plan.link_seconds = ways.link_seconds;
+  for (const Tier tier : kLimited)
+    for (std::uint32_t m = 0; m < model.n_moments; ++m) {
+      const auto used_bytes = static_cast<std::uint64_t>(model.room.at(tier, m) - left.at(tier, m));
+      plan.peak_bytes[index(tier)] = std::max(plan.peak_bytes[index(tier)], used_bytes);
+    }
+  return plan;
+}
+
+bool proven(const Packing& packing, const Relaxation& relaxation) {
+  const double seconds = packing.best().link_seconds;
+  return packing.best().found() && seconds - relaxation.bound_seconds() <= kEpsilon * seconds;
+}
+
+std::uint64_t n_rounds(const MoveProblem& problem) {
+  std::uint64_t n_uses = 1;
+  for (const PlannedChunk& chunk : problem.chunks) n_uses += chunk.uses.size();
+  return std::clamp(kUsesLookedAt / n_uses, kLeastRounds, kMostRounds);
+}
+
+/// Raises the bound and lowers the cost in turns.
+void close_in(Relaxation& relaxation, Packing& packing, double most_seconds, std::uint64_t n_rounds) {
+  bool settled = false;
+  for (std::uint64_t round = 0; round < n_rounds && !settled && !proven(packing, relaxation); ++round) {
+    settled = !relaxation.step(std::min(packing.best().link_seconds, most_seconds));
+    if (settled || round % kRoundsBetweenBuilds == 0) packing.build(relaxation.prices());
+  }
+  if (!proven(packing, relaxation)) packing.build(relaxation.prices());
+  if (!proven(packing, relaxation)) packing.shake(relaxation.prices(), kShakes);
+}
+
+/// What it costs to bring every chunk up for each use and down to the lowest tier again: more than any plan should.
+double most_seconds(const MoveProblem& problem) {
+  const LinkCosts& costs = problem.costs;
+  double seconds = 0;
+  for (const PlannedChunk& chunk : problem.chunks)
+    seconds += static_cast<double>(chunk.n_bytes * chunk.uses.size()) *
+               (costs.h2d + costs.d2h + (problem.nvme ? costs.nvme_read + costs.nvme_write : 0));
+  return seconds;
+}
+
+}  // namespace
+
+Result<MovePlan> plan_moves(const MoveProblem& problem) {
+  check(problem);
+  const MoveModel model(problem);
+  CASTOR_TRY(check_needs(model));
+  Relaxation relaxation(model);
+  Packing packing(model);
+  close_in(relaxation, packing, most_seconds(problem), n_rounds(problem));
+  const bool best = proven(packing, relaxation) || ExactSearch(model, relaxation, packing).run();
+  if (!packing.best().found())
+    return Error{ErrorKind::does_not_fit,
+                 "no placement was found in which every chunk has room somewhere; raise --host-budget or name a folder "
+                 "with --nvme"};
+  MovePlan plan = plan_of(model, packing.best());
+  plan.bound_seconds = best ? plan.link_seconds : relaxation.bound_seconds();
+  return plan;
+}
+
+MoveProblem problem_of(const AccessTrace& trace, std::span<const std::uint64_t> n_bytes) {
+  MoveProblem problem;
+  problem.n_moments = static_cast<std::uint32_t>(trace.n_moments());
+  for (const std::uint64_t size : n_bytes) problem.chunks.push_back({size, {}});
+  for (std::uint32_t m = 0; m < problem.n_moments; ++m)
+    for (const Need& need : trace.needs(m)) problem.chunks.at(need.chunk).uses.push_back({m, need.tier, need.access});
+  return problem;
+}
+
+}  // namespace castor

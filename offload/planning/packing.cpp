@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "packing.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace castor {
+namespace {
+
+/// Shares of the prices at which room is filled, one after the other: what is worth most per room comes first.
+constexpr std::array<double, 6> kShares = {1, 0.9, 0.7, 0.5, 0.25, 0};
+
+constexpr int kOrders = 8;  // tried until every chunk finds room
+
+Prices scaled(const Prices& prices, double share) {
+  Prices made(prices.n_moments());
+  for (const Tier tier : {Tier::device, Tier::host})
+    for (std::uint32_t m = 0; m < prices.n_moments(); ++m) made.set(tier, m, share * prices.at(tier, m));
+  made.refresh();
+  return made;
+}
+
+double cost(const Ways& ways) {
+  return std::accumulate(ways.of.begin(), ways.of.end(), 0.0,
+                         [](double sum, const Itinerary& way) { return sum + way.link_seconds; });
+}
+
+}  // namespace
+
+void Packing::offer(const Ways& ways) {
+  const double seconds = cost(ways);
+  if (seconds >= best_.link_seconds) return;
+  best_ = ways;
+  best_.link_seconds = seconds;
+}
+
+void Packing::put(std::uint32_t chunk, Itinerary way) {
+  const ItineraryGraph& graph = model_.graphs[chunk];
+  graph.add(way, -static_cast<std::int64_t>(graph.n_bytes()), room_);
+  now_.of[chunk] = std::move(way);
+}
+
+void Packing::remove(std::uint32_t chunk) {
+  const ItineraryGraph& graph = model_.graphs[chunk];
+  graph.add(now_.of[chunk], static_cast<std::int64_t>(graph.n_bytes()), room_);
+}
+
+bool Packing::insert(std::uint32_t chunk, const Prices& prices) {
+  Itinerary way = model_.graphs[chunk].cheapest(prices, &room_);
+  if (way.places.empty()) return false;
+  put(chunk, std::move(way));
+  return true;
+}
+
+/// Where a chunk finds no room it comes first in `order` for the next try.
+bool Packing::insert_all(const Prices& prices, Chunks& order) {
+  room_ = model_.free;
+  now_.of.assign(model_.graphs.size(), {});
+  for (auto chunk = order.begin(); chunk != order.end(); ++chunk) {
+    if (insert(*chunk, prices)) continue;
+    std::rotate(order.begin(), chunk, chunk + 1);
+    return false;
+  }
+  return true;
+}
+
+void Packing::build(const Prices& prices) {
+  Chunks order(model_.graphs.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [this](auto a, auto b) { return model_.graphs[a].n_bytes() > model_.graphs[b].n_bytes(); });
+  for (int n_tries = 0; n_tries < kOrders; ++n_tries) {
+    if (!insert_all(prices, order)) continue;
+    fill(prices, order);
+    return offer(now_);
+  }
+}
+
+/// Takes chunk after chunk out and puts it back where room is, at falling prices.
+void Packing::fill(const Prices& prices, const Chunks& order) {
+  for (const double share : kShares) {
+    const Prices lower = scaled(prices, share);
+    for (const std::uint32_t chunk : order) {
+      remove(chunk);
+      Itinerary way = model_.graphs[chunk].cheapest(lower, &room_);
+      put(chunk, way.link_seconds < now_.of[chunk].link_seconds ? std::move(way) : std::move(now_.of[chunk]));
+    }
+  }
+}
+
+/// A few neighbours, which take room at about the same moments, and a few others.
+Packing::Chunks Packing::some_chunks() {
+  const auto n_chunks = static_cast<std::uint32_t>(model_.graphs.size());
+  const auto below = [this](std::uint64_t n) { return static_cast<std::uint32_t>(random_() % n); };
+  Chunks chunks;
+  const std::uint32_t first = below(n_chunks), n_neighbours = 1 + below(6), n_others = below(6);
+  for (std::uint32_t i = 0; i < n_neighbours; ++i) chunks.push_back((first + i) % n_chunks);
+  for (std::uint32_t i = 0; i < n_others; ++i) chunks.push_back(below(n_chunks));
+  std::sort(chunks.begin(), chunks.end());
+  chunks.erase(std::unique(chunks.begin(), chunks.end()), chunks.end());
+  std::shuffle(chunks.begin(), chunks.end(), random_);
+  return chunks;
+}
+
+/// Takes the chunks out and puts them back one after the other; true where that costs less. Where one finds no room, or
+/// where it costs more, all is as it was.
+bool Packing::recreate(const Chunks& chunks, const Prices& prices) {
+  std::vector<Itinerary> before;
+  double gain_seconds = 0;
+  for (const std::uint32_t chunk : chunks) {
+    remove(chunk);
+    gain_seconds += now_.of[chunk].link_seconds;
+    before.push_back(now_.of[chunk]);
+  }
+  std::size_t n_back = 0;
+  for (; n_back < chunks.size() && insert(chunks[n_back], prices); ++n_back)
+    gain_seconds -= now_.of[chunks[n_back]].link_seconds;
+  if (n_back == chunks.size() && gain_seconds >= 0) return gain_seconds > 0;
+  while (n_back > 0) remove(chunks[--n_back]);
+  for (std::size_t i = 0; i < chunks.size(); ++i) put(chunks[i], std::move(before[i]));
+  return false;
+}
+
+void Packing::shake(const Prices& prices, std::uint32_t n_tries) {
+  if (!best_.found() || best_.of.empty()) return;
+  now_ = best_;
+  room_ = model_.free;
+  for (std::uint32_t i = 0; i < now_.of.size(); ++i) put(i, std::move(now_.of[i]));
+  std::vector<Prices> shares;
+  for (const double share : kShares) shares.push_back(scaled(prices, share));
+  for (std::uint32_t i = 0; i < n_tries; ++i)
+    if (recreate(some_chunks(), shares[random_() % shares.size()])) offer(now_);
+}
+
+}  // namespace castor

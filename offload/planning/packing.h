@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "relaxation.h"
+
+namespace castor {
+
+/// One way per chunk, all of which fit together.
+struct Ways {
+  std::vector<Itinerary> of;  ///< by chunk
+  double link_seconds = std::numeric_limits<double>::infinity();
+  bool found() const { return link_seconds < std::numeric_limits<double>::infinity(); }
+};
+
+/// Finds ways that fit together, guided by prices.
+class Packing {
+ public:
+  /// `model` is borrowed.
+  explicit Packing(const MoveModel& model) : model_(model), room_(model.free) {}
+
+  const Ways& best() const { return best_; }
+  /// Takes `ways` where they cost less than the best ones.
+  void offer(const Ways& ways);
+
+  /// Inserts chunk after chunk, large ones first, then fills the room that is left.
+  void build(const Prices& prices);
+  /// Takes some chunks out of the best ways and puts them back otherwise, `n_tries` times; keeps what costs no more.
+  /// Source: the ruin-and-recreate principle, Schrimpf et al. 2000.
+  void shake(const Prices& prices, std::uint32_t n_tries);
+
+ private:
+  using Chunks = std::vector<std::uint32_t>;
+
+  bool insert_all(const Prices& prices, Chunks& order);
+  bool insert(std::uint32_t chunk, const Prices& prices);
+  void remove(std::uint32_t chunk);
+  void put(std::uint32_t chunk, Itinerary way);
+  void fill(const Prices& prices, const Chunks& order);
+  bool recreate(const Chunks& chunks, const Prices& prices);
+  Chunks some_chunks();
+
+  const MoveModel& model_;
+  Ways now_;   ///< being changed
+  Room room_;  ///< that now_ leaves
+  Ways best_;
+  std::mt19937_64 random_{1};  ///< the same for the same problem
+};
+
+}  // namespace castor

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "relaxation.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace castor {
+namespace {
+
+constexpr std::array<Tier, 2> kLimited = {Tier::device, Tier::host};
+constexpr std::uint32_t kPatience = 20;  // rounds without a better bound until the steps are shortened
+constexpr double kShorten = 0.85;
+constexpr double kDeflection = 1.5;   // of a direction that turns back on the one before it
+constexpr double kLongestReach = 30;  // of a step, in gaps between the best bound and the target
+
+/// No limit is a limit so high that sums of bytes stay in range.
+constexpr std::uint64_t kNoLimitBytes = std::uint64_t{1} << 60;
+
+}  // namespace
+
+MoveModel::MoveModel(const MoveProblem& problem)
+    : n_moments(problem.n_moments), room(problem.n_moments), free(problem.n_moments) {
+  for (const Tier tier : kLimited)
+    for (std::uint32_t m = 0; m < n_moments; ++m)
+      room.add(tier, {m, 1}, static_cast<std::int64_t>(std::min(problem.room_bytes[index(tier)][m], kNoLimitBytes)));
+  free = room;
+  for (const PlannedChunk& chunk : problem.chunks) {
+    graphs.emplace_back(chunk, problem);
+    graphs.back().add_needed(-static_cast<std::int64_t>(chunk.n_bytes), free);
+  }
+}
+
+Relaxation::Relaxation(const MoveModel& model)
+    : model_(model),
+      prices_(model.n_moments),
+      best_prices_(model.n_moments),
+      ways_(model.graphs.size()),
+      least_seconds_(model.graphs.size(), 0),
+      bound_seconds_(-std::numeric_limits<double>::infinity()) {
+  for (auto& direction : direction_) direction.assign(model.n_moments, 0);
+}
+
+void Relaxation::find_ways() {
+  for (std::size_t i = 0; i < ways_.size(); ++i) ways_[i] = model_.graphs[i].cheapest(prices_);
+}
+
+/// Keeps the prices where they make the best bound so far.
+void Relaxation::judge(double bound_seconds) {
+  if (bound_seconds <= bound_seconds_) {
+    if (++n_rounds_without_gain_ % kPatience == 0) reach_ *= kShorten;
+    return;
+  }
+  bound_seconds_ = bound_seconds;
+  best_prices_ = prices_;
+  for (std::size_t i = 0; i < ways_.size(); ++i) least_seconds_[i] = ways_[i].priced_seconds;
+  n_rounds_without_gain_ = 0;
+}
+
+/// Bytes by which the ways overfill the tiers, where prices can follow; direction_ turns to them. Returns the square by which
+/// its length counts: where it has been cut short, no step may be the longer for it.
+double Relaxation::turn(const Room& left) {
+  const auto over = [&](Tier tier, std::uint32_t m) {
+    const auto bytes = -static_cast<double>(left.at(tier, m));
+    return bytes < 0 && prices_.at(tier, m) == 0 ? 0 : bytes;
+  };
+  double product = 0, square_before = 0, square_over = 0;
+  for_each_period([&](Tier tier, std::uint32_t m) {
+    const double before = direction_[index(tier)][m];
+    square_over += over(tier, m) * over(tier, m);
+    product += before * over(tier, m);
+    square_before += before * before;
+  });
+  const double keep = square_before > 0 ? std::max(0.0, -kDeflection * product / square_before) : 0;
+  double square = 0;
+  for_each_period([&](Tier tier, std::uint32_t m) {
+    double& toward = direction_[index(tier)][m];
+    toward = over(tier, m) + keep * toward;
+    if (toward < 0 && prices_.at(tier, m) == 0) toward = 0;
+    square += toward * toward;
+  });
+  return std::max(square, square_over / 4);
+}
+
+template <typename Each>
+void Relaxation::for_each_period(const Each& each) const {
+  for (const Tier tier : kLimited)
+    for (std::uint32_t m = 0; m < model_.n_moments; ++m) each(tier, m);
+}
+
+bool Relaxation::step(double target_seconds) {
+  find_ways();
+  double bound_seconds = 0;
+  Room left = model_.free;
+  for (std::size_t i = 0; i < ways_.size(); ++i) {
+    bound_seconds += ways_[i].priced_seconds;
+    model_.graphs[i].add(ways_[i], -static_cast<std::int64_t>(model_.graphs[i].n_bytes()), left);
+  }
+  bool settled = true;
+  for_each_period([&](Tier tier, std::uint32_t m) {
+    const double price = prices_.at(tier, m);
+    bound_seconds -= price * static_cast<double>(model_.room.at(tier, m));
+    settled = settled && left.at(tier, m) >= 0 && (price == 0 || left.at(tier, m) == 0);
+  });
+  judge(bound_seconds);
+  const double square = turn(left);
+  if (settled || square == 0) return false;
+  const double gap_seconds = std::max(target_seconds - bound_seconds_, 0.0);
+  const double length = reach_ * std::min(target_seconds - bound_seconds, kLongestReach * gap_seconds) / square;
+  for_each_period([&](Tier tier, std::uint32_t m) {
+    prices_.set(tier, m, std::max(0.0, prices_.at(tier, m) + length * direction_[index(tier)][m]));
+  });
+  prices_.refresh();
+  return true;
+}
+
+}  // namespace castor

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/offload/move_planner.h>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <random>
+#include <string>
+
+#include <castor/memory/budget.h>
+
+#include "naive_moves.h"
+
+namespace castor {
+namespace {
+
+using test::least_seconds_of_three_tiers;
+using test::least_seconds_of_two_tiers;
+using test::naive_plan_seconds;
+using test::random_problem;
+
+constexpr std::uint64_t kNoLimit = Budget::kUnlimited;
+constexpr Tier D = Tier::device;
+constexpr Places on_device = 1, on_host = 2, on_nvme = 4;
+
+/// `n` chunks of 10 bytes, each read in the forward pass and, in reverse order, in the backward pass, then updated.
+MoveProblem training(std::uint32_t n, std::uint64_t device_bytes) {
+  MoveProblem problem;
+  problem.n_moments = 3 * n;
+  for (std::uint32_t i = 0; i < n; ++i)
+    problem.chunks.push_back(
+        {10, {{i, D, Access::read}, {2 * n - 1 - i, D, Access::read}, {2 * n + i, D, Access::update}}});
+  problem.room_bytes = {std::vector<std::uint64_t>(3 * n, device_bytes), std::vector<std::uint64_t>(3 * n, kNoLimit)};
+  problem.costs = {1, 1, 4, 6};
+  return problem;
+}
+
+/// What must hold of every plan: it can be carried out within the room, at the cost that it states.
+void expect_sound(const MoveProblem& problem, const MovePlan& plan) {
+  EXPECT_NEAR(naive_plan_seconds(problem, plan), plan.link_seconds, 1e-6 * (1 + plan.link_seconds));
+  EXPECT_LE(plan.bound_seconds, plan.link_seconds * (1 + 1e-9));
+  const LinkCosts& costs = problem.costs;
+  const auto& moved = plan.moved;
+  EXPECT_NEAR(static_cast<double>(moved.h2d) * costs.h2d + static_cast<double>(moved.d2h) * costs.d2h +
+                  static_cast<double>(moved.nvme_read) * costs.nvme_read +
+                  static_cast<double>(moved.nvme_write) * costs.nvme_write,
+              plan.link_seconds, 1e-6 * (1 + plan.link_seconds));
+}
+
+TEST(MovePlanner, WithRoomForEverythingNothingMoves) {
+  const auto plan = plan_moves(training(5, 50)).value();
+  EXPECT_EQ(plan.moved.h2d + plan.moved.d2h, 0u);
+  EXPECT_EQ(plan.peak_bytes[0], 50u);
+  for (const auto& stays : plan.stays)
+    for (const Stay& stay : stays) EXPECT_TRUE(holds(stay.after, D));
+}
+
+// Room for one more than the chunk in use. Going round 0 1 2 | 2 1 0 | 0 1 2 with updates at the end, the turns 2-2 and
+// 0-0 are free. One chunk can stay through the rest: 1 must be dirty on the device when its next use comes, or moves.
+TEST(MovePlanner, TurnsAreFreeAndTheRoomLeftSavesMost) {
+  const auto problem = training(3, 20);
+  const auto plan = plan_moves(problem).value();
+  expect_sound(problem, plan);
+  EXPECT_EQ(plan.link_seconds, least_seconds_of_two_tiers(problem).value());
+  EXPECT_EQ(plan.bound_seconds, plan.link_seconds);
+  EXPECT_LE(plan.peak_bytes[0], 20u);
+}
+
+TEST(MovePlanner, AChunkThatIsOverwrittenNextIsDroppedForNothing) {
+  MoveProblem problem = training(2, 10);
+  for (auto& chunk : problem.chunks) chunk.uses = {{chunk.uses[0].moment, D, Access::overwrite}};
+  const auto plan = plan_moves(problem).value();
+  EXPECT_EQ(plan.link_seconds, 0);
+  EXPECT_EQ(plan.stays[0][0].after, kNowhere);
+}
+
+TEST(MovePlanner, AChunkThatNobodyUsesRestsWhereThereIsRoom) {
+  MoveProblem problem = training(2, 20);
+  problem.chunks.push_back({100, {}});
+  problem.room_bytes[1].assign(problem.n_moments, 100);
+  EXPECT_EQ(plan_moves(problem).value().stays[2][0].after, on_host);
+  problem.room_bytes[1].assign(problem.n_moments, 99);
+  problem.nvme = true;
+  EXPECT_EQ(plan_moves(problem).value().stays[2][0].after, on_nvme);
+}
+
+TEST(MovePlanner, WhatTheHostCannotKeepGoesBelowIt) {
+  MoveProblem problem = training(4, 10);
+  problem.nvme = true;
+  problem.room_bytes[1].assign(problem.n_moments, 20);
+  const auto plan = plan_moves(problem).value();
+  expect_sound(problem, plan);
+  EXPECT_GT(plan.moved.nvme_read, 0u);
+  EXPECT_LE(plan.peak_bytes[1], 20u);
+}
+
+TEST(MovePlanner, AMomentThatNeedsMoreThanTheRoomIsAnErrorWithTheFigures) {
+  const auto refused = plan_moves(training(3, 9));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::does_not_fit);
+  EXPECT_EQ(refused.error().message,
+            "device tier: moment 0 needs 10 B of chunks at once, there is room for 9 B; raise --device-budget by 1 B");
+}
+
+TEST(MovePlanner, NowhereToGoIsAnErrorThatNamesTheWayOut) {
+  MoveProblem problem = training(3, 20);
+  problem.room_bytes[1].assign(problem.n_moments, 5);
+  const auto refused = plan_moves(problem);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("--nvme"), std::string::npos) << refused.error().message;
+}
+
+TEST(MovePlanner, NothingToPlanIsAPlan) {
+  EXPECT_EQ(plan_moves({}).value().link_seconds, 0);
+  MoveProblem problem;
+  problem.chunks.push_back({10, {}});
+  EXPECT_EQ(plan_moves(problem).value().stays[0].size(), 1u);
+}
+
+TEST(MovePlanner, BrokenProblemsAreContractViolations) {
+  MoveProblem problem = training(2, 20);
+  problem.room_bytes[0].pop_back();
+  EXPECT_THROW((void)plan_moves(problem), ContractViolation);
+  problem = training(2, 20);
+  problem.chunks[0].uses[1].moment = 0;
+  EXPECT_THROW((void)plan_moves(problem), ContractViolation);
+  problem = training(2, 20);
+  problem.chunks[0].n_bytes = 0;
+  EXPECT_THROW((void)plan_moves(problem), ContractViolation);
+}
+
+// ---- against brute force ----
+
+std::uint64_t n_seeds(std::uint64_t usual) {
+  const char* asked = std::getenv("CASTOR_N_SEEDS");
+  return asked ? std::strtoull(asked, nullptr, 10) : usual;
+}
+
+TEST(MovePlanner, MovesAsLittleAsAnyPlanOverTwoTiers) {
+  int n_that_fit = 0, n_that_move = 0;
+  for (std::uint64_t seed = 1; seed <= n_seeds(300); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    MoveProblem problem = random_problem(random, 1 + random() % 8, 2 + random() % 11, 4 + random() % 13);
+    const std::uint64_t least = 4 + random() % 12;
+    for (std::uint32_t m = 0; m < problem.n_moments; ++m) problem.room_bytes[0].push_back(least + random() % 4);
+    problem.room_bytes[1].assign(problem.n_moments, kNoLimit);
+    problem.costs = {1, 1 + static_cast<double>(random() % 2), 4, 6};
+    const auto least_seconds = least_seconds_of_two_tiers(problem);
+    const auto plan = plan_moves(problem);
+    ASSERT_EQ(plan.ok(), least_seconds.has_value()) << (plan.ok() ? "" : plan.error().message);
+    if (!plan.ok()) continue;
+    expect_sound(problem, *plan);
+    ASSERT_NEAR(plan->link_seconds, *least_seconds, 1e-6);
+    ++n_that_fit;
+    n_that_move += plan->link_seconds > 0 ? 1 : 0;
+  }
+  EXPECT_GT(n_that_fit, 50);
+  EXPECT_GT(n_that_move, 25);
+}
+
+TEST(MovePlanner, MovesAsLittleAsAnyPlanOverThreeTiers) {
+  int n_over_nvme = 0;
+  for (std::uint64_t seed = 1; seed <= n_seeds(60); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    MoveProblem problem = random_problem(random, 1 + random() % 4, 2 + random() % 6, 4 + random() % 2);
+    for (auto& chunk : problem.chunks) chunk.uses.resize(std::min<std::size_t>(chunk.uses.size(), 2));
+    for (auto& chunk : problem.chunks)
+      for (auto& use : chunk.uses) use.tier = random() % 4 == 0 ? Tier::host : D;
+    for (std::uint32_t m = 0; m < problem.n_moments; ++m) {
+      problem.room_bytes[0].push_back(5 + random() % 8);
+      problem.room_bytes[1].push_back(4 + random() % 8);
+    }
+    problem.costs = {1, 1, 3, 5};
+    problem.nvme = random() % 4 != 0;
+    const auto least_seconds = least_seconds_of_three_tiers(problem);
+    const auto plan = plan_moves(problem);
+    ASSERT_EQ(plan.ok(), least_seconds.has_value()) << (plan.ok() ? "" : plan.error().message);
+    if (!plan.ok()) continue;
+    expect_sound(problem, *plan);
+    ASSERT_NEAR(plan->link_seconds, *least_seconds, 1e-6);
+    n_over_nvme += plan->moved.nvme_read + plan->moved.nvme_write > 0 ? 1 : 0;
+  }
+  EXPECT_GT(n_over_nvme, 5);
+}
+
+// ---- at the size of a model ----
+
+// Where little moves, a chunk is a large part of it: three of its moves are allowed.
+TEST(MovePlanner, ALargeModelIsPlannedWithinTwoPercentOfTheBound) {
+  for (const std::uint64_t n_on_device : {1, 4, 20, 60, 150, 250, 300}) {
+    const auto problem = training(320, n_on_device * 10);
+    const auto plan = plan_moves(problem).value();
+    EXPECT_LE(plan.link_seconds, std::max(1.02 * plan.bound_seconds, plan.bound_seconds + 30)) << n_on_device;
+    EXPECT_NEAR(naive_plan_seconds(problem, plan), plan.link_seconds, 1e-6 * plan.link_seconds);
+  }
+}
+
+TEST(Places, AreNamedForPeople) {
+  EXPECT_EQ(name(Places{on_device | on_nvme}), "device+nvme");
+  EXPECT_EQ(name(kNowhere), "nowhere");
+}
+
+TEST(Places, HopsAreTheCheapestSteps) {
+  const LinkCosts costs = {1, 2, 8, 32};
+  for (Places from = 1; from < kNPlaces; ++from)
+    for (Places to = 1; to < kNPlaces; ++to) {
+      const Hops taken = hops(from, to);
+      const double seconds = (taken.h2d ? costs.h2d : 0) + (taken.d2h ? costs.d2h : 0) +
+                             (taken.nvme_read ? costs.nvme_read : 0) + (taken.nvme_write ? costs.nvme_write : 0);
+      EXPECT_EQ(seconds, test::naive_step_seconds(from, to, costs)) << name(from) << " to " << name(to);
+    }
+  EXPECT_EQ(hops(on_host, kNowhere), Hops());
+  EXPECT_THROW(hops(kNowhere, on_host), ContractViolation);
+}
+
+}  // namespace
+}  // namespace castor

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "naive_moves.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+namespace castor::test {
+namespace {
+
+constexpr double kNoWay = std::numeric_limits<double>::infinity();
+constexpr Places D = 1, H = 2, N = 4;
+
+/// Bytes per moment, by device and host.
+using Usage = std::array<std::vector<std::uint64_t>, 2>;
+
+struct Way {
+  double seconds = 0;
+  Usage used;
+};
+
+void occupy(Usage& used, Places places, std::uint32_t from, std::uint32_t n_moments_after, std::uint64_t n_bytes) {
+  for (std::uint32_t k = 0; k < n_moments_after; ++k)
+    for (const std::size_t tier : {0, 1})
+      if ((places >> tier & 1) != 0) used[tier][(from + k) % used[tier].size()] += n_bytes;
+}
+
+bool within(const Usage& used, const MoveProblem& problem) {
+  for (const std::size_t tier : {0, 1})
+    for (std::uint32_t m = 0; m < problem.n_moments; ++m)
+      if (used[tier][m] > problem.room_bytes[tier][m]) return false;
+  return true;
+}
+
+std::uint32_t moments_until(const MoveProblem& problem, std::uint32_t from, std::uint32_t to) {
+  return to > from ? to - from : to + problem.n_moments - from;
+}
+
+/// What the chunk takes and costs where it is in `stays` around its uses; kNoWay where that cannot be.
+Way walk(const MoveProblem& problem, const PlannedChunk& chunk, const std::vector<Stay>& stays) {
+  Way way;
+  for (auto& used : way.used) used.assign(problem.n_moments, 0);
+  if (chunk.uses.empty()) {
+    occupy(way.used, stays.at(0).after, 0, problem.n_moments, chunk.n_bytes);
+    if (stays.at(0).after == kNowhere) way.seconds = kNoWay;
+    return way;
+  }
+  const auto n_bytes = static_cast<double>(chunk.n_bytes);
+  for (std::size_t i = 0; i < chunk.uses.size(); ++i) {
+    const std::size_t next = (i + 1) % chunk.uses.size();
+    const auto& use = chunk.uses[i];
+    const auto& stay = stays.at(i);
+    const Places needed = use.tier == Tier::device ? D : H;
+    const bool alone = use.access != Access::read;
+    if ((stay.at_use & needed) == 0 || (alone && stay.at_use != needed)) way.seconds = kNoWay;
+    const std::uint32_t apart = moments_until(problem, use.moment, chunk.uses[next].moment);
+    occupy(way.used, stay.at_use, use.moment, 1, chunk.n_bytes);
+    occupy(way.used, stay.after, use.moment + 1, apart - 1, chunk.n_bytes);
+    way.seconds += n_bytes * naive_step_seconds(stay.at_use, stay.after, problem.costs);
+    if (chunk.uses[next].access != Access::overwrite)
+      way.seconds += n_bytes * naive_step_seconds(stay.after, stays[next].at_use, problem.costs);
+  }
+  return way;
+}
+
+/// The cheapest of the ways in each list that fit together.
+void choose(const MoveProblem& problem, const std::vector<std::vector<Way>>& ways, std::size_t chunk, Usage& used,
+            double seconds, std::optional<double>& least) {
+  if (least && seconds >= *least) return;
+  if (chunk == ways.size()) {
+    least = seconds;
+    return;
+  }
+  for (const Way& way : ways[chunk]) {
+    Usage with = used;
+    for (const std::size_t tier : {0, 1})
+      for (std::uint32_t m = 0; m < problem.n_moments; ++m) with[tier][m] += way.used[tier][m];
+    if (within(with, problem)) choose(problem, ways, chunk + 1, with, seconds + way.seconds, least);
+  }
+}
+
+std::optional<double> least_of(const MoveProblem& problem, const std::vector<std::vector<Way>>& ways) {
+  Usage used;
+  for (auto& moments : used) moments.assign(problem.n_moments, 0);
+  std::optional<double> least;
+  choose(problem, ways, 0, used, 0, least);
+  return least;
+}
+
+/// Goes round twice: dropped after use `i` where bit i of `dropped` is set. The second round counts.
+Way walk_two_tiers(const MoveProblem& problem, const PlannedChunk& chunk, std::uint32_t dropped) {
+  Way way;
+  bool on_device = false, on_host = true;
+  for (int round = 0; round < 2; ++round) {
+    way = {};
+    for (auto& used : way.used) used.assign(problem.n_moments, 0);
+    for (std::size_t i = 0; i < chunk.uses.size(); ++i) {
+      const auto& use = chunk.uses[i];
+      const auto& next = chunk.uses[(i + 1) % chunk.uses.size()];
+      const auto n_bytes = static_cast<double>(chunk.n_bytes);
+      if (!on_device && use.access != Access::overwrite) way.seconds += n_bytes * problem.costs.h2d;
+      on_device = true;
+      if (use.access != Access::read) on_host = false;
+      occupy(way.used, D, use.moment, 1, chunk.n_bytes);
+      if ((dropped >> i & 1) == 0) {
+        occupy(way.used, D, use.moment + 1, moments_until(problem, use.moment, next.moment) - 1, chunk.n_bytes);
+        continue;
+      }
+      on_device = false;
+      if (next.access == Access::overwrite) continue;  // nobody will look at it
+      if (!on_host) way.seconds += n_bytes * problem.costs.d2h;
+      on_host = true;
+    }
+  }
+  return way;
+}
+
+}  // namespace
+
+double naive_step_seconds(Places from, Places to, const LinkCosts& costs) {
+  std::array<double, 8> least{};
+  least.fill(kNoWay);
+  least[from] = 0;
+  std::array<bool, 8> done{};
+  while (true) {
+    int nearest = -1;
+    for (int set = 0; set < 8; ++set)
+      if (!done[set] && least[set] < kNoWay && (nearest < 0 || least[set] < least[nearest])) nearest = set;
+    if (nearest < 0) return least[to];
+    done[nearest] = true;
+    const auto reach = [&](int set, double seconds) { least[set] = std::min(least[set], least[nearest] + seconds); };
+    if ((nearest & H) != 0) reach(nearest | D, costs.h2d);
+    if ((nearest & D) != 0) reach(nearest | H, costs.d2h);
+    if ((nearest & N) != 0) reach(nearest | H, costs.nvme_read);
+    if ((nearest & H) != 0) reach(nearest | N, costs.nvme_write);
+    for (const int tier : {D, H, N}) reach(nearest & ~tier, 0);
+  }
+}
+
+double naive_plan_seconds(const MoveProblem& problem, const MovePlan& plan) {
+  Usage used;
+  for (auto& moments : used) moments.assign(problem.n_moments, 0);
+  double seconds = 0;
+  for (std::size_t i = 0; i < problem.chunks.size(); ++i) {
+    const Way way = walk(problem, problem.chunks[i], plan.stays.at(i));
+    seconds += way.seconds;
+    for (const std::size_t tier : {0, 1})
+      for (std::uint32_t m = 0; m < problem.n_moments; ++m) used[tier][m] += way.used[tier][m];
+  }
+  return within(used, problem) ? seconds : kNoWay;
+}
+
+std::optional<double> least_seconds_of_two_tiers(const MoveProblem& problem) {
+  std::vector<std::vector<Way>> ways;
+  for (const PlannedChunk& chunk : problem.chunks) {
+    auto& of_chunk = ways.emplace_back();
+    for (std::uint32_t dropped = 0; dropped < 1U << chunk.uses.size(); ++dropped)
+      of_chunk.push_back(walk_two_tiers(problem, chunk, dropped));
+  }
+  return least_of(problem, ways);
+}
+
+std::optional<double> least_seconds_of_three_tiers(const MoveProblem& problem) {
+  std::vector<std::vector<Way>> ways;
+  for (const PlannedChunk& chunk : problem.chunks) {
+    std::map<Usage, double> least;  // of the ways that take the same room
+    const std::size_t n_stays = std::max<std::size_t>(chunk.uses.size(), 1);
+    std::vector<Stay> stays(n_stays);
+    for (std::uint64_t number = 0; number < std::uint64_t{1} << (6 * n_stays); ++number) {
+      for (std::size_t i = 0; i < n_stays; ++i)
+        stays[i] = {static_cast<Places>(number >> (6 * i) & 7), static_cast<Places>(number >> (6 * i + 3) & 7)};
+      const bool below = std::any_of(stays.begin(), stays.end(),
+                                     [](const Stay& stay) { return ((stay.at_use | stay.after) & N) != 0; });
+      const Way way = walk(problem, chunk, stays);
+      if (way.seconds == kNoWay || (below && !problem.nvme)) continue;
+      const auto found = least.emplace(way.used, way.seconds).first;
+      found->second = std::min(found->second, way.seconds);
+    }
+    auto& of_chunk = ways.emplace_back();
+    for (const auto& [used, seconds] : least) of_chunk.push_back({seconds, used});
+  }
+  return least_of(problem, ways);
+}
+
+MoveProblem random_problem(std::mt19937_64& random, std::uint32_t n_chunks, std::uint32_t n_moments,
+                           std::uint32_t n_uses) {
+  const auto up_to = [&random](std::uint64_t n) { return random() % (n + 1); };
+  MoveProblem problem;
+  problem.n_moments = n_moments;
+  const std::array<std::uint64_t, 3> sizes = {1 + up_to(3), 2 + up_to(5), 4};
+  for (std::uint32_t i = 0; i < n_chunks; ++i) problem.chunks.push_back({sizes[up_to(2)], {}});
+  for (std::uint32_t i = 0; i < n_uses; ++i) {
+    auto& uses = problem.chunks[up_to(n_chunks - 1)].uses;
+    const auto moment = static_cast<std::uint32_t>(up_to(n_moments - 1));
+    const auto place = std::lower_bound(uses.begin(), uses.end(), moment,
+                                        [](const ChunkUse& use, std::uint32_t m) { return use.moment < m; });
+    if (place != uses.end() && place->moment == moment) continue;
+    const auto kind = up_to(5);
+    const Access access = kind == 0 ? Access::overwrite : kind <= 2 ? Access::update : Access::read;
+    uses.insert(place, {moment, Tier::device, access});
+  }
+  return problem;
+}
+
+}  // namespace castor::test

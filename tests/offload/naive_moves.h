@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Moves of chunks worked out the slow way, sharing no line with the planner.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <random>
+
+#include <castor/offload/move_planner.h>
+
+namespace castor::test {
+
+/// The least cost of having copies in exactly `to` after `from`, by Dijkstra's algorithm over single steps: one copy
+/// over one link, or one copy dropped. Infinity where there is no way.
+double naive_step_seconds(Places from, Places to, const LinkCosts& costs);
+
+/// Cost of `plan` where every step between stays is made the cheapest way. Infinity where the plan asks for something
+/// impossible: a use without its copy, more than the room.
+double naive_plan_seconds(const MoveProblem& problem, const MovePlan& plan);
+
+/// The least cost of all plans, by trying them: after each use a chunk stays on the device or goes to the host, whose room
+/// does not matter. Nothing where none fits the device. Requires: uses on the device, at most 20 in all.
+std::optional<double> least_seconds_of_two_tiers(const MoveProblem& problem);
+
+/// The least cost of all plans over three tiers, by trying all sets of tiers at and after every use.
+std::optional<double> least_seconds_of_three_tiers(const MoveProblem& problem);
+
+/// An iteration in which up to `n_chunks` chunks of up to three sizes are used at random, `n_uses` times in all.
+MoveProblem random_problem(std::mt19937_64& random, std::uint32_t n_chunks, std::uint32_t n_moments,
+                           std::uint32_t n_uses);
+
+}  // namespace castor::test
