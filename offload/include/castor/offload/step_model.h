@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <castor/memory/timeline.h>
+#include <castor/offload/move_planner.h>
+
+namespace castor {
+
+/// One change of a chunk's places in an iteration.
+struct PlannedMove {
+  ChunkId chunk = 0;
+  Places from = kNowhere, to = kNowhere;
+  std::uint32_t start = 0;    ///< from the beginning of this moment on
+  std::uint32_t n_ahead = 0;  ///< moments from there to the one that waits for it; 0 where nobody does
+  bool for_room = false;      ///< it starts no earlier because there is no room before what leaves then has left
+  bool awaited = false;       ///< a use waits for it: at start + n_ahead
+};
+
+/// The moves of `plan`, by rising start. What a use needs starts up to `n_ahead` moments before it, as far as there is
+/// room; what leaves starts right after its use. Pure.
+std::vector<PlannedMove> schedule_of(const MoveProblem& problem, const MovePlan& plan, std::uint32_t n_ahead);
+
+/// How long a step takes, and what binds it.
+struct StepEstimate {
+  double step_s = 0;
+  double compute_s = 0;            ///< without waits
+  double wait_s = 0;               ///< the compute lane stands still for data
+  std::array<double, 4> link_s{};  ///< busy: h2d, d2h, nvme_read, nvme_write
+  std::string bound_by;            ///< `compute` or the link that is busiest
+  double bound_s = 0;              ///< how long that lane is busy: no order of moves makes the step shorter
+};
+
+/// Carries out `moves` against the clock: each link takes one move at a time in the order given, a moment begins when
+/// the one before it has ended (`compute_s[m]` seconds later) and everything it awaits is there. Iterations repeat until
+/// the step is a steady one. Pure.
+StepEstimate estimate_step(const MoveProblem& problem, std::span<const PlannedMove> moves,
+                           std::span<const double> compute_s);
+
+}  // namespace castor

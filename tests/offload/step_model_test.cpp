@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/offload/step_model.h>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include <castor/memory/budget.h>
+
+namespace castor {
+namespace {
+
+constexpr Tier D = Tier::device;
+constexpr Places on_device = 1, on_host = 2, on_nvme = 4;
+
+/// Chunks of 10 bytes, one a moment, each read on the device once; links of 1 s a byte up.
+MoveProblem round_robin(std::uint32_t n, std::uint64_t device_bytes) {
+  MoveProblem problem;
+  problem.n_moments = n;
+  for (std::uint32_t i = 0; i < n; ++i) problem.chunks.push_back({10, {{i, D, Access::read}}});
+  problem.room_bytes = {std::vector<std::uint64_t>(n, device_bytes), std::vector<std::uint64_t>(n, Budget::kUnlimited)};
+  problem.costs = {1, 1, 2, 4};
+  return problem;
+}
+
+/// Every chunk goes back to the host after its use.
+MovePlan all_go(const MoveProblem& problem) {
+  MovePlan plan;
+  for (const auto& chunk : problem.chunks)
+    plan.stays.push_back(std::vector<Stay>(chunk.uses.size(), Stay{on_device | on_host, on_host}));
+  return plan;
+}
+
+StepEstimate estimate(const MoveProblem& problem, const MovePlan& plan, std::uint32_t n_ahead, double compute_s) {
+  const std::vector<double> seconds(problem.n_moments, compute_s);
+  return estimate_step(problem, schedule_of(problem, plan, n_ahead), seconds);
+}
+
+TEST(ScheduleOf, FetchesAsEarlyAsThereIsRoom) {
+  const auto problem = round_robin(6, 30);  // two more than the one in use
+  const auto moves = schedule_of(problem, all_go(problem), 4);
+  ASSERT_EQ(moves.size(), 6u) << "a clean copy leaves without a move";
+  for (const PlannedMove& move : moves) {
+    EXPECT_TRUE(move.awaited);
+    EXPECT_EQ((move.start + move.n_ahead) % 6, problem.chunks[move.chunk].uses[0].moment);
+    EXPECT_LE(move.n_ahead, 4u);
+  }
+  std::vector<int> taken(6, 0);  // device slots by moment
+  for (const PlannedMove& move : moves)
+    for (std::uint32_t k = 0; k <= move.n_ahead; ++k) ++taken[(move.start + k) % 6];
+  EXPECT_LE(*std::max_element(taken.begin(), taken.end()), 3);
+  EXPECT_TRUE(std::is_sorted(moves.begin(), moves.end(), [](auto& a, auto& b) { return a.start < b.start; }));
+}
+
+TEST(ScheduleOf, AFetchNeverStartsBeforeItsChunkWasUsedLast) {
+  MoveProblem problem = round_robin(6, Budget::kUnlimited);
+  problem.chunks = {{10, {{1, D, Access::update}, {3, D, Access::read}}}};
+  MovePlan plan;
+  plan.stays = {{{on_device, on_host}, {on_device, on_host}}};
+  const auto moves = schedule_of(problem, plan, 9);
+  ASSERT_EQ(moves.size(), 4u);
+  for (const PlannedMove& move : moves) {
+    if (!move.awaited) continue;
+    const std::uint32_t last_use = move.start + move.n_ahead == 3 ? 1 : 3;
+    EXPECT_EQ(move.start, last_use + 1);
+  }
+}
+
+TEST(EstimateStep, WithoutMovesIsTheComputing) {
+  const auto problem = round_robin(4, 40);
+  const auto plan = plan_moves(problem).value();
+  const StepEstimate step = estimate(problem, plan, 4, 3);
+  EXPECT_EQ(step.step_s, 12);
+  EXPECT_EQ(step.wait_s, 0);
+  EXPECT_EQ(step.bound_by, "compute");
+}
+
+TEST(EstimateStep, FetchesHideBehindComputingThatTakesLonger) {
+  const auto problem = round_robin(4, 20);
+  const StepEstimate step = estimate(problem, all_go(problem), 1, 11);
+  EXPECT_EQ(step.step_s, 44);
+  EXPECT_EQ(step.link_s[0], 40);
+}
+
+TEST(EstimateStep, TheLinkBindsWhereItTakesLonger) {
+  const auto problem = round_robin(4, 20);
+  const StepEstimate step = estimate(problem, all_go(problem), 1, 6);
+  EXPECT_EQ(step.step_s, 40);
+  EXPECT_EQ(step.wait_s, 16);
+  EXPECT_EQ(step.bound_by, "h2d");
+  EXPECT_EQ(step.bound_s, 40);
+}
+
+TEST(EstimateStep, WithoutRoomToFetchAheadTheTimesAddUp) {
+  const auto problem = round_robin(4, 10);
+  const StepEstimate step = estimate(problem, all_go(problem), 8, 6);
+  EXPECT_EQ(step.step_s, 64);
+}
+
+// What leaves dirty must be down before the next can come: 10 s down, 10 s up, 6 s of computing, one after the other.
+TEST(EstimateStep, RoomIsThereOnlyWhenWhatLeavesHasLeft) {
+  auto problem = round_robin(4, 10);
+  MovePlan plan;
+  for (auto& chunk : problem.chunks) {
+    chunk.uses[0].access = Access::update;
+    plan.stays.push_back({{on_device, on_host}});
+  }
+  EXPECT_EQ(estimate(problem, plan, 8, 6).step_s, 4 * 26);
+}
+
+TEST(EstimateStep, BytesFromBelowTakeBothLinksInTurn) {
+  auto problem = round_robin(2, 20);
+  MovePlan plan;
+  for (std::size_t i = 0; i < 2; ++i) plan.stays.push_back({{static_cast<Places>(on_device | on_nvme), on_nvme}});
+  const StepEstimate step = estimate(problem, plan, 1, 1);
+  EXPECT_EQ(step.bound_by, "nvme_read");
+  EXPECT_EQ(step.link_s[2], 40);
+  EXPECT_EQ(step.link_s[0], 20);
+  EXPECT_GE(step.step_s, 40);
+}
+
+TEST(EstimateStep, SecondsForOtherMomentsAreAContractViolation) {
+  const auto problem = round_robin(4, 40);
+  EXPECT_THROW((void)estimate_step(problem, {}, std::vector<double>(3, 1)), ContractViolation);
+}
+
+}  // namespace
+}  // namespace castor
