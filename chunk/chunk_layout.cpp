@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <castor/chunk/chunk_layout.h>
 
-#include <map>
+#include <algorithm>
+#include <array>
+#include <set>
 #include <utility>
 
 #include <castor/memory/bytes.h>
@@ -12,32 +14,117 @@ namespace {
 /// Elements between possible starts: the tensor alignment in the narrowest dtype, so that wider copies are aligned too.
 constexpr std::uint64_t kAlignElements = kTensorAlignBytes / 2;
 
-bool fits(const ChunkShape& chunk, std::uint64_t numel, const LayoutOptions& options) {
-  return (chunk.numel + numel) * size_bytes(chunk.dtype) <= options.chunk_bytes;
+/// Tensors of one kind share chunks: a dtype, trainable or frozen.
+constexpr std::size_t kNKinds = 6;
+std::size_t kind(const TensorSpec& tensor) {
+  return 2 * static_cast<std::size_t>(tensor.dtype) + (tensor.trainable ? 1 : 0);
+}
+
+std::uint64_t padded(const TensorSpec& tensor) { return align_up(tensor.numel, kAlignElements); }
+
+void check(std::span<const TensorSpec> tensors, const LayoutOptions& options) {
+  for (std::size_t id = 0; id < tensors.size(); ++id)
+    if (tensors[id].numel == 0)
+      throw ContractViolation("plan_layout: tensor " + std::to_string(id) + " has no elements");
+  if (options.n_ranks == 0) throw ContractViolation("plan_layout: 0 ranks");
+}
+
+/// Elements of tensor `id` and of those of its kind behind it that the same unit uses, by tensor; 0 where one before it
+/// belongs to them.
+std::vector<std::uint64_t> group_sizes(std::span<const TensorSpec> tensors) {
+  std::vector<std::uint64_t> sizes(tensors.size(), 0);
+  std::array<std::size_t, kNKinds> begin{};  // of the group that is open, per kind
+  std::array<bool, kNKinds> any{};
+  for (std::size_t id = 0; id < tensors.size(); ++id) {
+    const std::size_t k = kind(tensors[id]);
+    const bool goes_on =
+        any[k] && tensors[id].unit != TensorSpec::kOwnUnit && tensors[begin[k]].unit == tensors[id].unit;
+    if (!goes_on) begin[k] = id;
+    any[k] = true;
+    sizes[begin[k]] += padded(tensors[id]);
+  }
+  return sizes;
+}
+
+/// Cuts the tensors into chunks. `place(id, chunk, offset, opens)` is told of each tensor in turn.
+template <typename Place>
+void cut(std::span<const TensorSpec> tensors, std::span<const std::uint64_t> groups, std::uint64_t chunk_bytes,
+         const Place& place) {
+  struct Open {
+    std::uint32_t chunk = 0;
+    std::uint64_t numel = 0;
+    bool any = false;
+  };
+  std::array<Open, kNKinds> open{};
+  std::uint32_t n_chunks = 0;
+  for (std::uint32_t id = 0; id < tensors.size(); ++id) {
+    Open& chunk = open[kind(tensors[id])];
+    const std::uint64_t width = size_bytes(tensors[id].dtype);
+    const auto fits = [&](std::uint64_t numel) { return (chunk.numel + numel) * width <= chunk_bytes; };
+    const bool group_fits_one = groups[id] * width <= chunk_bytes;
+    const bool opens = !chunk.any || !fits(padded(tensors[id])) || (group_fits_one && !fits(groups[id]));
+    if (opens) chunk = {n_chunks++, 0, true};
+    place(id, chunk.chunk, chunk.numel, opens);
+    chunk.numel += padded(tensors[id]);
+  }
+}
+
+/// Sizes at which a chunk may hold a whole number of units: sums of neighbours, between `least` and `most` bytes.
+std::set<std::uint64_t> candidates(std::span<const TensorSpec> tensors, std::span<const std::uint64_t> groups,
+                                   std::uint64_t least_bytes, std::uint64_t most_bytes) {
+  std::set<std::uint64_t> sums;
+  std::set<std::pair<std::uint64_t, std::uint64_t>> begun;  // a model's blocks begin alike: one of them is enough
+  for (std::size_t first = 0; first < tensors.size(); ++first) {
+    const std::uint64_t next = first + 1 < tensors.size() ? padded(tensors[first + 1]) : 0;
+    if (groups[first] == 0 || !begun.emplace(padded(tensors[first]), next).second) continue;
+    std::uint64_t n_bytes = 0;
+    for (std::size_t id = first; id < tensors.size() && n_bytes <= most_bytes; ++id) {
+      if (n_bytes >= least_bytes && groups[id] > 0) sums.insert(n_bytes);
+      n_bytes += padded(tensors[id]) * size_bytes(tensors[id].dtype);
+    }
+    if (n_bytes >= least_bytes && n_bytes <= most_bytes) sums.insert(n_bytes);
+  }
+  return sums;
+}
+
+/// How many different sizes the chunks have, and how many chunks there are.
+std::pair<std::size_t, std::size_t> counts_at(std::span<const TensorSpec> tensors,
+                                              std::span<const std::uint64_t> groups, std::uint64_t chunk_bytes) {
+  std::vector<std::pair<std::size_t, std::uint64_t>> sizes;  // kind and elements, by chunk
+  cut(tensors, groups, chunk_bytes, [&](std::uint32_t id, std::uint32_t at, std::uint64_t offset, bool opens) {
+    if (opens) sizes.emplace_back();
+    sizes[at] = {kind(tensors[id]), offset + padded(tensors[id])};
+  });
+  const std::size_t n_chunks = sizes.size();
+  std::sort(sizes.begin(), sizes.end());
+  return {std::unique(sizes.begin(), sizes.end()) - sizes.begin(), n_chunks};
 }
 
 }  // namespace
 
 ChunkLayout plan_layout(std::span<const TensorSpec> tensors, const LayoutOptions& options) {
+  check(tensors, options);
   ChunkLayout layout;
-  std::map<std::pair<DType, bool>, std::size_t> open;  // the chunk that is being filled, per kind of tensor
-  for (std::uint32_t id = 0; id < tensors.size(); ++id) {
-    const TensorSpec& tensor = tensors[id];
-    if (tensor.numel == 0) throw ContractViolation("plan_layout: tensor " + std::to_string(id) + " has no elements");
-    const std::uint64_t padded = align_up(tensor.numel, kAlignElements);
-    const auto key = std::pair(tensor.dtype, tensor.trainable);
-    const auto found = open.find(key);
-    if (found == open.end() || !fits(layout.chunks[found->second], padded, options)) {
-      open[key] = layout.chunks.size();
-      layout.chunks.push_back({tensor.dtype, tensor.trainable, 0, {}});
-    }
-    const std::size_t at = open[key];
-    ChunkShape& chunk = layout.chunks[at];
-    layout.tensors.push_back({static_cast<std::uint32_t>(at), chunk.numel, tensor.numel});
-    chunk.tensors.push_back(id);
-    chunk.numel += padded;
-  }
+  cut(tensors, group_sizes(tensors), options.chunk_bytes,
+      [&](std::uint32_t id, std::uint32_t at, std::uint64_t offset, bool opens) {
+        if (opens) layout.chunks.push_back({tensors[id].dtype, tensors[id].trainable, 0, {}});
+        layout.tensors.push_back({at, offset, tensors[id].numel});
+        layout.chunks[at].tensors.push_back(id);
+        layout.chunks[at].numel = offset + padded(tensors[id]);
+      });
+  for (ChunkShape& chunk : layout.chunks) chunk.numel = align_up(chunk.numel, kAlignElements * options.n_ranks);
   return layout;
+}
+
+std::uint64_t best_chunk_bytes(std::span<const TensorSpec> tensors, const LayoutOptions& most) {
+  check(tensors, most);
+  const auto groups = group_sizes(tensors);
+  auto tried = candidates(tensors, groups, most.chunk_bytes / 4, most.chunk_bytes);
+  tried.insert(most.chunk_bytes);
+  const auto better = [&](std::uint64_t a, std::uint64_t b) {
+    return counts_at(tensors, groups, a) < counts_at(tensors, groups, b);
+  };
+  return *std::min_element(tried.begin(), tried.end(), better);
 }
 
 }  // namespace castor

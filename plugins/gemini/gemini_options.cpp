@@ -43,8 +43,8 @@ const castor_option kGeminiSchema[] = {
     {"placement_policy", CASTOR_OPTION_ENUM, "auto", 0, 0, "auto|cpu|cuda",
      "where optimizer states go: device, host, NVMe in this order; never on the device; only there"},
     {"chunk_bytes", CASTOR_OPTION_BYTES, "0", 0, kMaxBytes, nullptr,
-     "size at which a chunk of parameters is closed; 0 = a sixteenth of the device budget or a 64th of the host's, 512 "
-     "KiB to 32 MiB"},
+     "size at which a chunk of parameters is closed; 0 = a size that suits the model's blocks, up to a sixteenth of the "
+     "device budget or a 64th of the host's, 512 KiB to 32 MiB"},
 };
 const std::uint32_t kGeminiSchemaSize = std::size(kGeminiSchema);
 

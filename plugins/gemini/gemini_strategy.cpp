@@ -48,10 +48,11 @@ GeminiStrategy::~GeminiStrategy() {
   for (std::uint32_t i = 0; i < layout_.chunks.size(); ++i) unbind(optimizer_->payload(i));
 }
 
-std::uint64_t GeminiStrategy::chunk_bytes() const {
+std::uint64_t GeminiStrategy::chunk_bytes(const std::vector<TensorSpec>& tensors) const {
   if (options_.chunk_bytes > 0) return options_.chunk_bytes;
-  return std::clamp(std::min(options_.device_budget_bytes / 16, options_.host_budget_bytes / 64), kMinChunkBytes,
-                    kMaxChunkBytes);
+  const auto most = std::clamp(std::min(options_.device_budget_bytes / 16, options_.host_budget_bytes / 64),
+                               kMinChunkBytes, kMaxChunkBytes);
+  return best_chunk_bytes(tensors, {most});
 }
 
 /// Lays the parameters out in the order of their first use.
@@ -62,7 +63,7 @@ void GeminiStrategy::lay_out() {
     place_of_[param] = static_cast<std::uint32_t>(ordered.size());
     ordered.push_back(model_.tensors[param]);
   }
-  layout_ = plan_layout(ordered, {chunk_bytes()});
+  layout_ = plan_layout(ordered, {chunk_bytes(ordered)});
   tensors_ = std::make_unique<TensorTable>(layout_);
   params_.resize(model_.tensors.size());
   units_.resize(model_.units.size());

@@ -54,7 +54,7 @@ class GeminiStrategy final : public Strategy {
                  ModelShape model);
   Result<void> build();
   void lay_out();
-  std::uint64_t chunk_bytes() const;
+  std::uint64_t chunk_bytes(const std::vector<TensorSpec>& tensors) const;
   PlacementRequest placement_request() const;
   Result<void> plan_again();
   Result<void> enter(Moment moment);

@@ -32,7 +32,7 @@ Result<void> read_units(const castor_host_v1& host, ModelShape& model) {
     model.unit_names.emplace_back(info.name);
     model.units.emplace_back(info.params, info.params + info.n_params);
     for (const std::uint32_t param : model.units.back()) {
-      if (!seen.at(param)) model.order.push_back(param);
+      if (!seen.at(param)) model.order.push_back(param), model.tensors[param].unit = unit;
       seen[param] = true;
     }
   }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <set>
 
 namespace castor {
 namespace {
@@ -67,6 +68,62 @@ TEST(PlanLayout, EveryRandomLayoutIsAlignedDisjointAndTight) {
       EXPECT_TRUE(!several || layout.chunks[i].numel * size_bytes(layout.chunks[i].dtype) <= options.chunk_bytes);
     }
   }
+}
+
+TEST(PlanLayout, AUnitsTensorsShareAChunkWhereOneCanHoldThem) {
+  const TensorSpec specs[] = {{256, DType::bf16, true, 0}, {256, DType::bf16, true, 1}, {256, DType::bf16, true, 1}};
+  const ChunkLayout layout = plan_layout(specs, {1024});
+  EXPECT_EQ(layout.chunks[0].tensors, (std::vector<std::uint32_t>{0}));
+  EXPECT_EQ(layout.chunks[1].tensors, (std::vector<std::uint32_t>{1, 2}));
+  EXPECT_EQ(plan_layout(specs, {512}).chunks.size(), 3u) << "one that no chunk can hold is cut";
+}
+
+TEST(PlanLayout, EveryRankGetsAShardOfWholeAlignmentUnits) {
+  const TensorSpec specs[] = {{1000, DType::bf16, true}, {5000, DType::f32, true}};
+  for (const ChunkShape& chunk : plan_layout(specs, {1 << 20, 8}).chunks) EXPECT_EQ(chunk.numel % (8 * 256), 0u);
+  EXPECT_THROW((void)plan_layout(specs, {1 << 20, 0}), ContractViolation);
+}
+
+/// A table, `n` blocks of three units, and a head.
+std::vector<TensorSpec> blocks(std::uint32_t n) {
+  std::vector<TensorSpec> specs = {{50'000, DType::bf16, true, 0}};
+  for (std::uint32_t i = 0; i < n; ++i) {
+    specs.push_back({300, DType::bf16, true, 3 * i + 1});
+    specs.push_back({3000, DType::bf16, true, 3 * i + 2});
+    specs.push_back({7000, DType::bf16, true, 3 * i + 3});
+    specs.push_back({70, DType::bf16, true, 3 * i + 3});
+  }
+  specs.push_back({9000, DType::bf16, true, 3 * n + 1});
+  return specs;
+}
+
+std::size_t n_sizes(const ChunkLayout& layout) {
+  std::set<std::uint64_t> sizes;
+  for (const ChunkShape& chunk : layout.chunks) sizes.insert(chunk.numel);
+  return sizes.size();
+}
+
+TEST(BestChunkBytes, GivesTheChunksOfRepeatedBlocksOneSize) {
+  const auto specs = blocks(40);
+  for (const std::uint64_t most_bytes : {22'016, 30'000, 47'000, 64'000, 99'999}) {
+    const std::uint64_t best = best_chunk_bytes(specs, {most_bytes});
+    EXPECT_LE(best, most_bytes);
+    EXPECT_GE(best, most_bytes / 4);
+    EXPECT_LE(n_sizes(plan_layout(specs, {best})), 3u) << most_bytes;
+  }
+}
+
+TEST(BestChunkBytes, NoSizeThereIsMakesFewerSizes) {
+  const auto specs = blocks(12);
+  const std::uint64_t best = best_chunk_bytes(specs, {40'000});
+  for (std::uint64_t tried = 10'000; tried <= 40'000; tried += 2)
+    ASSERT_GE(n_sizes(plan_layout(specs, {tried})), n_sizes(plan_layout(specs, {best}))) << tried;
+}
+
+TEST(BestChunkBytes, OfNothingInParticularIsTheMost) {
+  EXPECT_EQ(best_chunk_bytes({}, {1000}), 1000u);
+  const TensorSpec one[] = {{5000, DType::f32, true}};
+  EXPECT_EQ(plan_layout(one, {best_chunk_bytes(one, {1000})}).chunks.size(), 1u);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -12,9 +13,12 @@ namespace castor {
 
 /// A parameter as the layout sees it. Its number is its place in the list.
 struct TensorSpec {
+  static constexpr std::uint32_t kOwnUnit = std::numeric_limits<std::uint32_t>::max();
+
   std::uint64_t numel = 0;
   DType dtype = DType::f32;
   bool trainable = true;
+  std::uint32_t unit = kOwnUnit;  ///< who uses it first: neighbours of one unit are used together
 };
 
 /// Where a tensor lies: element `offset` of payload chunk `chunk`.
@@ -42,13 +46,24 @@ struct ChunkLayout {
 struct LayoutOptions {
   /// Chunks are closed before they pass this size; a tensor larger than it gets a chunk of its own.
   std::uint64_t chunk_bytes = 32 << 20;
+  /// A chunk is padded so that it falls into this many shards of whole alignment units.
+  std::uint32_t n_ranks = 1;
 };
 
-/// Lays `tensors` out in the order given (the order of first use), so that what is used together lies together.
+/// Lays `tensors` out in the order given (the order of first use), so that what is used together lies together: a unit's
+/// neighbouring tensors share a chunk where one can hold them.
 ///
 /// A chunk is exactly as large as its tensors: each starts at a multiple of kTensorAlignBytes for every dtype that a
 /// chunk of these elements is kept in (16-bit weights, 16-bit gradients, fp32 states), so the only waste is the padding
-/// between tensors, under 256 elements each. Requires: every numel > 0 (ContractViolation). Pure.
+/// between tensors, under 256 elements each, and at the end under 256 elements a rank. Requires: every numel > 0,
+/// n_ranks > 0 (ContractViolation). Pure.
 ChunkLayout plan_layout(std::span<const TensorSpec> tensors, const LayoutOptions& options);
+
+/// The chunk_bytes between a quarter of `most.chunk_bytes` and it at which the chunks of `tensors` have the fewest
+/// different sizes: memory that one chunk leaves then suits the next. Models repeat their blocks, so a whole number of
+/// blocks, or of equal parts of one, gives almost all chunks one size. Among equals the fewest chunks win. Pure.
+///
+/// Cost: under 50 ms for the 723 tensors of a model of 70 B parameters.
+std::uint64_t best_chunk_bytes(std::span<const TensorSpec> tensors, const LayoutOptions& most);
 
 }  // namespace castor
