@@ -19,6 +19,31 @@ void AccessTrace::add(Moment moment, std::span<const Need> needs) {
   for (const Need& need : needs) uses_[{need.chunk, need.tier}].push_back(n_moments());
   moments_.push_back(moment);
   needs_.emplace_back(needs.begin(), needs.end());
+  compute_seconds_.push_back(0);
+}
+
+void AccessTrace::add_need(const Need& need) {
+  if (empty()) throw ContractViolation("AccessTrace: a need of no moment");
+  auto& needs = needs_.back();
+  const auto same_chunk = [&need](const Need& other) { return other.chunk == need.chunk; };
+  if (std::any_of(needs.begin(), needs.end(), same_chunk)) return;
+  needs.push_back(need);
+  uses_[{need.chunk, need.tier}].push_back(n_moments() - 1);
+}
+
+void AccessTrace::drop(ChunkId chunk) {
+  for (const Tier tier : {Tier::device, Tier::host}) {
+    const auto found = uses_.find({chunk, tier});
+    if (found == uses_.end()) continue;
+    const auto other = uses_.find({chunk, tier == Tier::device ? Tier::host : Tier::device});
+    if (other == uses_.end() || other->second.back() < found->second.back())
+      drops_.emplace(found->second.back(), chunk);
+  }
+}
+
+void AccessTrace::set_compute_seconds(double seconds) {
+  if (empty()) throw ContractViolation("AccessTrace: seconds of no moment");
+  compute_seconds_.back() = seconds;
 }
 
 void AccessTrace::clear() { *this = AccessTrace(); }

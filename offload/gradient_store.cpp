@@ -114,7 +114,7 @@ Result<void> GradientStore::widen(std::uint32_t payload_chunk) {
                                           shape.dtype, shape.numel));
   parts_.chunks.written(slot.wide, slot.tier);
   parts_.chunks.read_until(slot.narrow, slot.tier, parts_.compute.record());
-  parts_.chunks.discard(slot.narrow);
+  parts_.mover.discard(slot.narrow);
   slot.widened = true;
   return {};
 }
@@ -138,15 +138,17 @@ void GradientStore::free_read(bool wait) {
   }
 }
 
+void GradientStore::release(std::uint32_t payload_chunk) { parts_.mover.discard(chunk(payload_chunk)); }
+
 void GradientStore::clear() {
   free_read(true);
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (!parts_.layout.chunks[i].trainable) continue;
-    parts_.chunks.discard(slots_[i].narrow);
-    if (slots_[i].wide != slots_[i].narrow) parts_.chunks.discard(slots_[i].wide);
+    parts_.mover.discard(slots_[i].narrow);
+    if (slots_[i].wide != slots_[i].narrow) parts_.mover.discard(slots_[i].wide);
     slots_[i].widened = false;
   }
-  if (staging_) parts_.chunks.discard(*staging_);
+  if (staging_) parts_.mover.discard(*staging_);
   std::fill(n_arrived_.begin(), n_arrived_.end(), 0);
   intact_ = {};
 }

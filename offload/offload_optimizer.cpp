@@ -162,6 +162,7 @@ Result<void> OffloadOptimizer::update_chunk(std::uint32_t i, const StepOptions& 
   auto outcome = update_tensors(i, tier, options, grad_scale);
   parts_.mover.end(needs);
   CASTOR_TRY(outcome);
+  gradients_->release(i);
   return plan_.states[i] == Tier::nvme ? parts_.mover.push_down(state_[i], Tier::host) : Result<void>();
 }
 

@@ -5,15 +5,10 @@
 
 #include <castor/memory/bytes.h>
 
+#include "planning/plan_replay.h"
+
 namespace castor {
 namespace {
-
-/// How far ahead of the present moment chunks are fetched into room that is free.
-constexpr std::uint64_t kPrefetchMoments = 8;
-
-/// How far ahead others are evicted for it. Eviction before time costs hits: what will be the best victim then is still
-/// needed now.
-constexpr std::uint64_t kEvictingMoments = 2;
 
 /// The moments of an iteration that are recorded. One with more (evaluation with no step in sight) is none that
 /// repeats.
@@ -22,12 +17,15 @@ constexpr std::uint64_t kMostMoments = std::uint64_t{1} << 18;
 }  // namespace
 
 StatefulTensorMgr::StatefulTensorMgr(ChunkManager& chunks, const Budget& device, const Budget& host, Stream& compute,
-                                     Timeline& timeline)
-    : chunks_(chunks), device_(device), host_(host), compute_(compute), timeline_(timeline) {}
+                                     Timeline& timeline, const LinkCosts& costs)
+    : chunks_(chunks), device_(device), host_(host), compute_(compute), timeline_(timeline), costs_(costs) {}
+
+StatefulTensorMgr::~StatefulTensorMgr() = default;
 
 Result<void> StatefulTensorMgr::begin(Moment moment, std::span<const Need> needs) {
   for (const Tier tier : {Tier::device, Tier::host}) CASTOR_TRY(chunks_.reap(tier, false));
   follow(moment, needs);
+  let_go();
   std::size_t n_pinned = 0;
   Result<void> outcome;
   for (; outcome.ok() && n_pinned < needs.size(); ++n_pinned) {
@@ -36,8 +34,9 @@ Result<void> StatefulTensorMgr::begin(Moment moment, std::span<const Need> needs
   }
   for (const Need& need : needs)
     if (outcome.ok() && need.access != Access::overwrite) outcome = wait_for(need.chunk, need.tier);
-  if (outcome.ok()) outcome = prefetch();
+  if (outcome.ok()) outcome = start_fetches();
   if (!outcome.ok()) abandon(needs.first(n_pinned));
+  begun_ns_ = timeline_.now_ns();
   return outcome;
 }
 
@@ -71,8 +70,11 @@ void StatefulTensorMgr::end(std::span<const Need> needs) {
 }
 
 void StatefulTensorMgr::follow(Moment moment, std::span<const Need> needs) {
+  close_moment();
+  resynchronize(moment);
   const std::uint64_t position = recording_.n_moments();
   on_trace_ = on_trace_ && position < trace_.n_moments() && trace_.moment(position) == moment;
+  if (!on_trace_) fetches_.clear();
   if (position < kMostMoments) recording_.add(moment, needs);
   ++clock_;
   unit_ = moment.kind == MomentKind::forward || moment.kind == MomentKind::backward ? moment.id : kNoUnit;
@@ -80,16 +82,93 @@ void StatefulTensorMgr::follow(Moment moment, std::span<const Need> needs) {
   for (const Need& need : needs) last_use_[index(need.tier)][need.chunk] = clock_;
 }
 
+/// Where an iteration leaves the trace to begin anew, what was recorded of it is dropped.
+void StatefulTensorMgr::resynchronize(Moment moment) {
+  const std::uint64_t position = recording_.n_moments();
+  if (trace_.empty() || position == 0 || trace_.moment(0) != moment) return;
+  if (on_trace_ && position < trace_.n_moments() && trace_.moment(position) == moment) return;
+  recording_.clear();
+  fetches_.clear();
+  on_trace_ = true;
+}
+
+/// The moment under way took until now.
+void StatefulTensorMgr::close_moment() {
+  if (!recording_.empty()) recording_.set_compute_seconds(static_cast<double>(timeline_.now_ns() - begun_ns_) * 1e-9);
+}
+
+/// A chunk that is needed beside what the moment under way began with.
+void StatefulTensorMgr::note(ChunkId chunk, Tier tier, Access access) {
+  if (!recording_.empty()) recording_.add_need({chunk, tier, access});
+}
+
 void StatefulTensorMgr::end_iteration() {
+  close_moment();
+  const bool again = recording_.same_accesses(trace_);
   std::swap(trace_, recording_);
   recording_.clear();
+  fetches_.clear();
   on_trace_ = true;
+  if (!again) replay_.reset();
+  if (!replay_ && (again || !planned_once_)) make_plan();
 }
 
 void StatefulTensorMgr::forget_trace() {
   trace_.clear();
   recording_.clear();
+  fetches_.clear();
+  replay_.reset();
   on_trace_ = true;
+  planned_once_ = false;
+}
+
+const StepPlan* StatefulTensorMgr::plan() const { return replay_ ? &replay_->plan() : nullptr; }
+
+/// Plans the iteration of trace_. Where none is found that fits, everything comes when it is needed.
+void StatefulTensorMgr::make_plan() {
+  planned_once_ = true;
+  if (trace_.empty()) return;
+  std::vector<std::uint64_t> n_bytes;
+  for (ChunkId id = 0; id < chunks_.n_chunks(); ++id) n_bytes.push_back(chunks_.chunk(id).n_bytes);
+  MoveProblem problem = problem_of(trace_, n_bytes);
+  for (const Tier tier : {Tier::device, Tier::host})
+    problem.room_bytes[index(tier)].assign(problem.n_moments, budget(tier).limit_bytes());
+  problem.costs = costs_;
+  problem.nvme = chunks_.has_spill();
+  if (auto plan = plan_step(problem, trace_.compute_seconds()); plan.ok())
+    replay_ = std::make_unique<PlanReplay>(problem, std::move(*plan));
+  wanted_.assign(chunks_.n_chunks(), kNPlaces - 1);
+  if (!replay_) return;
+  for (ChunkId id = 0; id < chunks_.n_chunks(); ++id)
+    if (const auto& stays = replay_->plan().plan.stays[id]; !stays.empty()) wanted_[id] = stays.back().after;
+}
+
+/// Takes over from the plan where chunks shall be now, and lets go what was used at the moment before and shall not stay.
+void StatefulTensorMgr::let_go() {
+  if (!replay_ || !steady()) return;
+  const std::uint64_t position = recording_.n_moments() - 1;
+  const auto used = replay_->used(position);
+  for (const auto& rest : replay_->leaving(position)) {
+    wanted_[rest.chunk] = rest.places;
+    const bool again = std::any_of(used.begin(), used.end(), [&](const auto& use) { return use.chunk == rest.chunk; });
+    if (!again) let_go_of(rest.chunk, rest.places);
+  }
+  for (const auto& use : used) wanted_[use.chunk] = use.places;
+  for (const PlannedMove& move : replay_->coming(position)) wanted_[move.chunk] = move.to;
+}
+
+/// Takes the chunk from the tiers beside `stay`, as far as that needs no waiting; what stays behind gives way when its
+/// room is wanted.
+void StatefulTensorMgr::let_go_of(ChunkId id, Places stay) {
+  const Chunk& chunk = chunks_.chunk(id);
+  if (chunk.pinned() || !chunk.has_contents() || stay == kNowhere) return;
+  const bool leaves_device = chunk.resident(Tier::device) && !holds(stay, Tier::device);
+  const bool wants_host = (holds(stay, Tier::host) || leaves_device) && chunk.resident(Tier::device);
+  if (wants_host && !chunk.clean(Tier::device)) (void)chunks_.fetch(id, Tier::host);
+  if (leaves_device && chunk.clean(Tier::device)) (void)chunks_.release(id, Tier::device);
+  const bool leaves_host =
+      chunk.resident(Tier::host) && !holds(stay, Tier::host) && (chunk.clean(Tier::host) || holds(stay, Tier::nvme));
+  if (leaves_host && chunk.at(Tier::host).arrived.ready()) (void)chunks_.release(id, Tier::host);
 }
 
 /// Starts what it takes to have the chunk's contents in `tier`, hop by hop, evicting where a tier is full.
@@ -126,6 +205,7 @@ Result<void> StatefulTensorMgr::keep(ChunkId id, Tier tier) {
 }
 
 Result<BufferView> StatefulTensorMgr::open(ChunkId chunk, Tier tier) {
+  note(chunk, tier, Access::overwrite);
   while (true) {
     auto opened = chunks_.open(chunk, tier);
     if (opened.ok() || opened.error().kind != ErrorKind::does_not_fit) return opened;
@@ -134,6 +214,7 @@ Result<BufferView> StatefulTensorMgr::open(ChunkId chunk, Tier tier) {
 }
 
 Result<BufferView> StatefulTensorMgr::look(ChunkId chunk, Tier tier) {
+  note(chunk, tier, Access::read);
   CASTOR_TRY(bring(chunk, tier));
   CASTOR_TRY(wait_for(chunk, tier));
   return chunks_.chunk(chunk).at(tier).buffer.view();
@@ -141,8 +222,14 @@ Result<BufferView> StatefulTensorMgr::look(ChunkId chunk, Tier tier) {
 
 Result<BufferView> StatefulTensorMgr::edit(ChunkId chunk, Tier tier) {
   if (!chunks_.chunk(chunk).has_contents()) return open(chunk, tier);
+  note(chunk, tier, Access::update);
   CASTOR_TRY(bring(chunk, tier));
   return chunks_.edit(chunk, tier);
+}
+
+void StatefulTensorMgr::discard(ChunkId chunk) {
+  recording_.drop(chunk);
+  chunks_.discard(chunk);
 }
 
 Result<void> StatefulTensorMgr::push_down(ChunkId id, Tier tier) {
@@ -168,23 +255,36 @@ void StatefulTensorMgr::count_wait(std::uint64_t start_ns) {
   wait_ns_ += end_ns - start_ns;
 }
 
-/// Frees memory in `tier` after an allocation was `refused`, or says why it cannot: what has finished leaving first,
-/// then a chunk that the policy names, then what is still leaving.
+/// Frees memory in `tier` after an allocation was `refused`, or says why it cannot: what has finished leaving first, then
+/// what the policy names, unless that has to be moved while something is leaving already.
 Result<void> StatefulTensorMgr::make_room(ChunkId wanted, Tier tier, const Error& refused) {
   CASTOR_ASSIGN(const std::uint64_t freed_bytes, chunks_.reap(tier, false));
   if (freed_bytes > 0) return {};
   const auto could_go = candidates(tier, wanted);
-  if (!could_go.empty()) {
-    const auto& policy = steady() ? *farthest_ : *oldest_;
-    CASTOR_TRY(push_down(could_go[policy.choose(could_go)].chunk, tier));
-  } else if (!chunks_.leaving(tier)) {
-    return full(wanted, tier, refused);
+  if (could_go.empty()) return wait_for_room(wanted, tier, refused);
+  const auto& victim = could_go[(steady() ? *farthest_ : *oldest_).choose(could_go)];
+  const bool free = victim.clean && (victim.unwanted || !replay_);
+  if (!free && chunks_.leaving(tier)) {
+    CASTOR_ASSIGN(const std::uint64_t freed_after_wait_bytes, wait_for_leaving(tier));
+    if (freed_after_wait_bytes > 0) return {};
   }
-  const std::uint64_t start_ns = timeline_.now_ns();
-  CASTOR_ASSIGN(const std::uint64_t freed_after_wait_bytes, chunks_.reap(tier, true));
-  count_wait(start_ns);
-  if (freed_after_wait_bytes == 0) return full(wanted, tier, refused);
+  CASTOR_TRY(push_down(victim.chunk, tier));
+  return wait_for_room(wanted, tier, refused);
+}
+
+/// Waits for the first that leaves; nothing leaving is an error.
+Result<void> StatefulTensorMgr::wait_for_room(ChunkId wanted, Tier tier, const Error& refused) {
+  if (!chunks_.leaving(tier)) return full(wanted, tier, refused);
+  CASTOR_ASSIGN(const std::uint64_t freed_bytes, wait_for_leaving(tier));
+  if (freed_bytes == 0) return full(wanted, tier, refused);
   return {};
+}
+
+Result<std::uint64_t> StatefulTensorMgr::wait_for_leaving(Tier tier) {
+  const std::uint64_t start_ns = timeline_.now_ns();
+  auto freed = chunks_.reap(tier, true);
+  count_wait(start_ns);
+  return freed;
 }
 
 std::vector<EvictionCandidate> StatefulTensorMgr::candidates(Tier tier, ChunkId wanted) const {
@@ -197,7 +297,8 @@ std::vector<EvictionCandidate> StatefulTensorMgr::candidates(Tier tier, ChunkId 
     if (bottom && !chunk.clean(tier)) continue;
     const auto& uses = last_use_[index(tier)];
     const std::uint64_t next_use = steady() ? trace_.distance(id, tier, recording_.n_moments()) : AccessTrace::kNever;
-    found.push_back({id, next_use, id < uses.size() ? uses[id] : 0, chunk.n_bytes, chunk.clean(tier)});
+    const bool unwanted = replay_ && steady() && id < wanted_.size() && !holds(wanted_[id], tier);
+    found.push_back({id, next_use, id < uses.size() ? uses[id] : 0, chunk.n_bytes, chunk.clean(tier), unwanted});
   }
   return found;
 }
@@ -215,44 +316,39 @@ Error StatefulTensorMgr::full(ChunkId wanted, Tier tier, const Error& refused) c
                                        format_bytes(budget.used_bytes()) + " in use); " + way_out};
 }
 
-/// Starts what the next moments need, nearest first, until a tier has no room that is free or needed later than that.
-Result<void> StatefulTensorMgr::prefetch() {
-  if (!steady()) return {};
-  const std::uint64_t now = recording_.n_moments();
-  std::array<bool, 2> closed = {false, false};
-  for (std::uint64_t ahead = 0; ahead < std::min(kPrefetchMoments, trace_.n_moments()); ++ahead) {
-    for (const Need& need : trace_.needs((now + ahead) % trace_.n_moments())) {
-      bool& tier_closed = closed[index(need.tier)];
-      if (tier_closed || need.access == Access::overwrite) continue;
-      CASTOR_ASSIGN(const bool started, prefetch_one(need, ahead));
-      tier_closed = !started;
+/// Starts the fetches that are due, in their order, as far as there is room; the others stay for the next moment.
+Result<void> StatefulTensorMgr::start_fetches() {
+  if (!replay_ || !steady()) return {};
+  for (const PlannedMove& move : replay_->coming(recording_.n_moments() - 1)) fetches_.push_back(move);
+  std::array<bool, 2> full = {false, false};
+  for (std::size_t n_left = fetches_.size(); n_left > 0; --n_left) {
+    const PlannedMove move = fetches_.front();
+    fetches_.pop_front();
+    const Tier tier = holds(move.to, Tier::device) && !holds(move.from, Tier::device) ? Tier::device : Tier::host;
+    if (!full[index(tier)]) {
+      CASTOR_ASSIGN(const bool started, start_fetch(move.chunk, tier));
+      full[index(tier)] = !started;
     }
+    const Chunk& chunk = chunks_.chunk(move.chunk);
+    if (!chunk.resident(tier) && chunk.has_contents()) fetches_.push_back(move);
   }
   return {};
 }
 
-/// Starts one fetch if that takes no waiting; false where there is no room for it.
-Result<bool> StatefulTensorMgr::prefetch_one(const Need& need, std::uint64_t distance) {
-  const Chunk& chunk = chunks_.chunk(need.chunk);
-  if (chunk.at(need.tier).current || chunk.pinned() || !chunk.has_contents()) return true;
-  const Tier below = need.tier == Tier::device ? Tier::host : Tier::nvme;
-  if (!chunk.resident(below) && !(need.tier == Tier::host && chunk.resident(Tier::device)))
-    return prefetch_one({need.chunk, Tier::host, Access::read}, distance);
-  if (need.tier == Tier::device && !chunk.at(Tier::host).arrived.ready()) return true;  // its first hop is under way
+/// Starts one hop of a fetch if that takes no waiting; false where there is no room for it.
+Result<bool> StatefulTensorMgr::start_fetch(ChunkId id, Tier tier) {
+  const Chunk& chunk = chunks_.chunk(id);
+  if (chunk.at(tier).current || chunk.pinned() || !chunk.has_contents()) return true;
+  const Tier below = tier == Tier::device ? Tier::host : Tier::nvme;
+  if (!chunk.resident(below) && !(tier == Tier::host && chunk.resident(Tier::device)))
+    return start_fetch(id, Tier::host);
+  if (tier == Tier::device && !chunk.at(Tier::host).arrived.ready()) return true;  // its first hop is under way
   while (true) {
-    auto fetched = chunks_.fetch(need.chunk, need.tier);
+    auto fetched = chunks_.fetch(id, tier);
     if (fetched.ok()) return true;
     if (fetched.error().kind != ErrorKind::does_not_fit) return fetched.error();
-    CASTOR_ASSIGN(const std::uint64_t freed_bytes, chunks_.reap(need.tier, false));
-    if (freed_bytes > 0) continue;
-    const auto could_go = candidates(need.tier, need.chunk);
-    if (could_go.empty() || distance >= kEvictingMoments) return false;
-    const auto& victim = could_go[farthest_->choose(could_go)];
-    if (victim.next_use <= distance) return false;
-    if (need.tier == Tier::device && !victim.clean && !chunks_.chunk(victim.chunk).resident(Tier::host)) return false;
-    CASTOR_TRY(chunks_.release(victim.chunk, need.tier));
-    if (!chunks_.chunk(victim.chunk).at(need.tier).quiet())
-      return false;  // its write has started; the room comes later
+    CASTOR_ASSIGN(const std::uint64_t freed_bytes, chunks_.reap(tier, false));
+    if (freed_bytes == 0) return false;
   }
 }
 

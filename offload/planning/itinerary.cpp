@@ -25,40 +25,52 @@ double seconds_per_byte(const Hops& hops, const LinkCosts& costs) {
 
 }  // namespace
 
-ItineraryGraph::ItineraryGraph(const PlannedChunk& chunk, const MoveProblem& problem) : chunk_(chunk) {
+ItineraryGraph::ItineraryGraph(const PlannedChunk& chunk, const MoveProblem& problem)
+    : chunk_(chunk), n_stops_per_use_(problem.n_ahead > 0 ? 3 : 2) {
   const auto n_bytes = static_cast<double>(chunk.n_bytes);
   for (Places from = 1; from < kNPlaces; ++from)
     for (Places to = 0; to < kNPlaces; ++to)
       step_seconds_[from][to] = n_bytes * seconds_per_byte(hops(from, to), problem.costs);
   for (Places to = 1; to < kNPlaces; ++to) step_seconds_[kNowhere][to] = kNoWay;
-  if (chunk.uses.empty())
-    stops_.push_back({{0, problem.n_moments}, sets_with(kNowhere, problem.nvme), kNowhere, false});
-  for (std::size_t use = 0; use < chunk.uses.size(); ++use) {
+  if (chunk.uses.empty()) stops_.push_back({{0, problem.n_moments}, sets_with(kNowhere, problem.nvme)});
+  const auto changes = [](const ChunkUse& use) { return use.access != Access::read; };
+  const auto found = std::find_if(chunk.uses.begin(), chunk.uses.end(), changes);
+  first_use_ = found == chunk.uses.end() ? 0 : static_cast<std::size_t>(found - chunk.uses.begin());
+  for (std::size_t i = 0; i < chunk.uses.size(); ++i) {
+    const std::size_t use = (first_use_ + i) % chunk.uses.size();
     add_use(use, problem);
-    add_gap(use, problem);
+    add_time_after(use, problem);
   }
 }
 
-/// While a use runs the chunk is where it is needed; one that changes it leaves no other copy current.
+/// While a use runs the chunk is where it is needed. One that changes it leaves no other copy current, but those on
+/// device and host go with its end only.
 void ItineraryGraph::add_use(std::size_t use, const MoveProblem& problem) {
   const ChunkUse& here = chunk_.uses[use];
   const Places needed = only(here.tier);
-  Stop stop{{here.moment, 1}, {needed}, needed, here.access == Access::overwrite};
-  if (here.access == Access::read) stop.choices = sets_with(needed, problem.nvme);
-  stops_.push_back(std::move(stop));
+  const bool changes = here.access != Access::read;
+  stops_.push_back({{here.moment, 1},
+                    sets_with(needed, problem.nvme && !changes),
+                    needed,
+                    changes,
+                    here.access == Access::overwrite});
 }
 
-/// Between two uses: anywhere, or nowhere where the next one overwrites it.
-void ItineraryGraph::add_gap(std::size_t use, const MoveProblem& problem) {
+/// Between two uses: anywhere, and in the end where the next one needs it; nowhere where the contents are dropped. What
+/// the next one only overwrites is kept all the same: it may not come.
+void ItineraryGraph::add_time_after(std::size_t use, const MoveProblem& problem) {
   const ChunkUse& here = chunk_.uses[use];
   const ChunkUse& next = chunk_.uses[(use + 1) % chunk_.uses.size()];
   const std::uint32_t n = problem.n_moments;
   const std::uint32_t to_next = next.moment > here.moment ? next.moment - here.moment : next.moment + n - here.moment;
-  const bool dead = next.access == Access::overwrite;
-  stops_.push_back({{(here.moment + 1) % n, to_next - 1},
-                    dead ? std::vector<Places>{kNowhere} : sets_with(kNowhere, problem.nvme),
-                    kNowhere,
-                    false});
+  const std::uint32_t n_ahead = std::min(problem.n_ahead, to_next - 1);
+  const std::vector<Places> nowhere = {kNowhere};
+  stops_.push_back(
+      {{(here.moment + 1) % n, to_next - 1 - n_ahead}, here.dropped ? nowhere : sets_with(kNowhere, problem.nvme)});
+  if (problem.n_ahead == 0) return;
+  const Places needed = next.access == Access::overwrite ? kNowhere : only(next.tier);
+  stops_.push_back(
+      {{(next.moment + n - n_ahead) % n, n_ahead}, here.dropped ? nowhere : sets_with(needed, problem.nvme), needed});
 }
 
 /// The tiers of which `room` can take a copy at `stop`, beyond the one that the use needs.
@@ -87,8 +99,22 @@ std::vector<ItineraryGraph::Row> ItineraryGraph::holding(const Prices& prices, c
   return rows;
 }
 
-double ItineraryGraph::step_seconds(const Stop& to, Places from, Places target) const {
-  return to.overwritten ? 0 : step_seconds_[from][target];
+/// The current copies when the stop before `stop` ends.
+Places ItineraryGraph::left_by(std::size_t stop, Places places) const {
+  const Stop& before = stops_[(stop + stops_.size() - 1) % stops_.size()];
+  return before.changes ? before.needed : places;
+}
+
+/// The copies there are when `stop` begins: where it changes the chunk, those from before and the one it needs.
+Places ItineraryGraph::begun(std::size_t stop, Places from, Places to) const {
+  return stops_[stop].changes ? from | stops_[stop].needed : to;
+}
+
+/// What it costs to come to `stop` with `to` from the one before with `from`.
+double ItineraryGraph::step_seconds(std::size_t stop, Places from, Places to) const {
+  const Places left = left_by(stop, from), begins = begun(stop, left, to);
+  if ((begins & ~only(Tier::nvme)) != (to & ~only(Tier::nvme)) && stops_[stop].changes) return kNoWay;
+  return stops_[stop].overwritten ? 0 : step_seconds_[left][begins];
 }
 
 /// The least cost from having arrived at each stop to the end of the iteration, which is `first` again.
@@ -96,14 +122,14 @@ std::vector<ItineraryGraph::Row> ItineraryGraph::costs_to_end(const std::vector<
   std::vector<Row> costs(stops_.size());
   for (std::size_t i = stops_.size(); i-- > 0;) {
     costs[i].fill(kNoWay);
-    const Stop& next = stops_[(i + 1) % stops_.size()];
+    const std::size_t next = (i + 1) % stops_.size();
     for (const Places here : stops_[i].choices) {
       if (holding[i][here] == kNoWay || (i == 0 && here != first)) continue;
       double least = kNoWay;
       if (i + 1 == stops_.size())
         least = step_seconds(next, here, first);
       else
-        for (const Places there : next.choices)
+        for (const Places there : stops_[next].choices)
           least = std::min(least, step_seconds(next, here, there) + costs[i + 1][there]);
       costs[i][here] = holding[i][here] + least;
     }
@@ -117,9 +143,7 @@ Itinerary ItineraryGraph::follow(const std::vector<Row>& to_end, Places first) c
   way.places = {first};
   way.priced_seconds = to_end[0][first];
   for (std::size_t i = 1; i < stops_.size(); ++i) {
-    const auto cost = [&](Places there) {
-      return step_seconds(stops_[i], way.places.back(), there) + to_end[i][there];
-    };
+    const auto cost = [&](Places there) { return step_seconds(i, way.places.back(), there) + to_end[i][there]; };
     const auto& choices = stops_[i].choices;
     way.places.push_back(
         *std::min_element(choices.begin(), choices.end(), [&](Places a, Places b) { return cost(a) < cost(b); }));
@@ -132,7 +156,7 @@ double ItineraryGraph::link_seconds(const Itinerary& way) const {
   double seconds = 0;
   for (std::size_t i = 0; i < stops_.size(); ++i) {
     const std::size_t next = (i + 1) % stops_.size();
-    seconds += step_seconds(stops_[next], way.places[i], way.places[next]);
+    seconds += step_seconds(next, way.places[i], way.places[next]);
   }
   return seconds;
 }
@@ -165,12 +189,12 @@ bool ItineraryGraph::extend(Search& search, double so_far) const {
   if (i == stops_.size()) {
     if (search.found.size() == search.n_most) return false;
     search.way.link_seconds = link_seconds(search.way);
-    search.way.priced_seconds = so_far + step_seconds(stops_[0], places.back(), places.front());
+    search.way.priced_seconds = so_far + step_seconds(0, places.back(), places.front());
     search.found.push_back(search.way);
     return true;
   }
   for (const Places there : stops_[i].choices) {
-    const double arrived = so_far + step_seconds(stops_[i], places.back(), there);
+    const double arrived = so_far + step_seconds(i, places.back(), there);
     if (arrived + search.to_end[i][there] > search.limit) continue;
     places.push_back(there);
     const bool all = extend(search, arrived + search.holding[i][there]);
@@ -203,7 +227,8 @@ LinkBytes ItineraryGraph::moved(const Itinerary& way) const {
   for (std::size_t i = 0; i < stops_.size(); ++i) {
     const std::size_t next = (i + 1) % stops_.size();
     if (stops_[next].overwritten) continue;
-    const Hops taken = hops(way.places[i], way.places[next]);
+    const Places left = left_by(next, way.places[i]);
+    const Hops taken = hops(left, begun(next, left, way.places[next]));
     total.h2d += taken.h2d ? chunk_.n_bytes : 0;
     total.d2h += taken.d2h ? chunk_.n_bytes : 0;
     total.nvme_read += taken.nvme_read ? chunk_.n_bytes : 0;
@@ -213,9 +238,14 @@ LinkBytes ItineraryGraph::moved(const Itinerary& way) const {
 }
 
 std::vector<Stay> ItineraryGraph::stays(const Itinerary& way) const {
-  if (chunk_.uses.empty()) return {{way.places[0], way.places[0]}};
-  std::vector<Stay> stays;
-  for (std::size_t i = 0; i < stops_.size(); i += 2) stays.push_back({way.places[i], way.places[i + 1]});
+  const auto& places = way.places;
+  if (chunk_.uses.empty()) return {{places[0], places[0], places[0]}};
+  const std::size_t n_uses = chunk_.uses.size();
+  std::vector<Stay> stays(n_uses);
+  for (std::size_t i = 0; i < n_uses; ++i) {
+    const std::size_t stop = i * n_stops_per_use_;
+    stays[(first_use_ + i) % n_uses] = {places[stop], places[stop + 1], places[stop + n_stops_per_use_ - 1]};
+  }
   return stays;
 }
 

@@ -13,13 +13,14 @@ namespace castor {
 
 /// One way of a chunk around the iteration.
 struct Itinerary {
-  std::vector<Places> places;  ///< by stop: at the first use, after it, at the second …
+  std::vector<Places> places;  ///< by stop
   double link_seconds = 0;
   double priced_seconds = 0;  ///< the same and the price of the room
 };
 
-/// All ways of one chunk around the iteration. Its stops are, in turn, a use and the time to the next use; between stops
-/// copies are made and dropped. The last stop leads to the first.
+/// All ways of one chunk around the iteration. Its stops are, in turn, a use, the time after it, and (where the problem has
+/// chunks come ahead of their use) the time just before the next; between stops copies are made and dropped. The last stop
+/// leads to the first.
 class ItineraryGraph {
  public:
   /// `chunk` and `problem` are borrowed.
@@ -50,7 +51,8 @@ class ItineraryGraph {
     Periods periods;
     std::vector<Places> choices;
     Places needed = kNowhere;  ///< by the use
-    bool overwritten = false;  ///< what came before is of no interest
+    bool changes = false;      ///< the use changes the chunk
+    bool overwritten = false;  ///< … without looking at it
   };
 
   struct Search {
@@ -62,9 +64,11 @@ class ItineraryGraph {
   };
 
   void add_use(std::size_t use, const MoveProblem& problem);
-  void add_gap(std::size_t use, const MoveProblem& problem);
+  void add_time_after(std::size_t use, const MoveProblem& problem);
   std::vector<Row> holding(const Prices& prices, const Room* room) const;
-  double step_seconds(const Stop& to, Places from, Places target) const;
+  Places left_by(std::size_t stop, Places places) const;
+  Places begun(std::size_t stop, Places from, Places to) const;
+  double step_seconds(std::size_t stop, Places from, Places to) const;
   std::vector<Row> costs_to_end(const std::vector<Row>& holding, Places first) const;
   bool extend(Search& search, double so_far) const;
   Itinerary follow(const std::vector<Row>& to_end, Places first) const;
@@ -73,6 +77,8 @@ class ItineraryGraph {
 
   const PlannedChunk& chunk_;
   std::array<std::array<double, kNPlaces>, kNPlaces> step_seconds_{};  ///< [from][to]
+  std::size_t n_stops_per_use_;
+  std::size_t first_use_ = 0;  ///< of stops_: one that changes the chunk, because there it can be in one way only
   std::vector<Stop> stops_;
 };
 

@@ -20,7 +20,10 @@ constexpr std::array<Tier, 2> kLimited = {Tier::device, Tier::host};
 constexpr std::uint64_t kUsesLookedAt = 600'000;
 constexpr std::uint64_t kLeastRounds = 100, kMostRounds = 600;
 constexpr std::uint32_t kRoundsBetweenBuilds = 40;
-constexpr std::uint32_t kShakes = 1000;
+constexpr std::uint64_t kShakesPerChunk = 8, kMostShakes = 1000;
+
+/// Of the cost: how near to the bound is near enough to stop.
+constexpr double kNearEnough = 0.002;
 
 constexpr double kEpsilon = 1e-9;  // of the cost: rounding
 
@@ -32,7 +35,9 @@ void check(const MoveProblem& problem) {
   for (const PlannedChunk& chunk : problem.chunks) {
     if (chunk.n_bytes == 0) broken("a chunk of 0 bytes");
     std::uint64_t earliest = 0;
-    for (const ChunkUse& use : chunk.uses) {
+    for (std::size_t i = 0; i < chunk.uses.size(); ++i) {
+      const ChunkUse &use = chunk.uses[i], &next = chunk.uses[(i + 1) % chunk.uses.size()];
+      if (use.dropped && next.access != Access::overwrite) broken("a use of what was dropped");
       if (use.moment < earliest || use.moment >= problem.n_moments) broken("uses that do not rise");
       if (use.tier == Tier::nvme) broken("a use on nvme");
       earliest = std::uint64_t{use.moment} + 1;
@@ -78,9 +83,9 @@ MovePlan plan_of(const MoveModel& model, const Ways& ways) {
   return plan;
 }
 
-bool proven(const Packing& packing, const Relaxation& relaxation) {
+bool within(double share, const Packing& packing, const Relaxation& relaxation) {
   const double seconds = packing.best().link_seconds;
-  return packing.best().found() && seconds - relaxation.bound_seconds() <= kEpsilon * seconds;
+  return packing.best().found() && seconds - relaxation.bound_seconds() <= share * seconds;
 }
 
 std::uint64_t n_rounds(const MoveProblem& problem) {
@@ -90,14 +95,18 @@ std::uint64_t n_rounds(const MoveProblem& problem) {
 }
 
 /// Raises the bound and lowers the cost in turns.
-void close_in(Relaxation& relaxation, Packing& packing, double most_seconds, std::uint64_t n_rounds) {
+void close_in(Relaxation& relaxation, Packing& packing, double most_seconds, std::uint64_t n_rounds,
+              std::uint64_t n_chunks) {
   bool settled = false;
-  for (std::uint64_t round = 0; round < n_rounds && !settled && !proven(packing, relaxation); ++round) {
+  for (std::uint64_t round = 0; round < n_rounds && !settled && !within(kNearEnough, packing, relaxation); ++round) {
     settled = !relaxation.step(std::min(packing.best().link_seconds, most_seconds));
     if (settled || round % kRoundsBetweenBuilds == 0) packing.build(relaxation.prices());
   }
-  if (!proven(packing, relaxation)) packing.build(relaxation.prices());
-  if (!proven(packing, relaxation)) packing.shake(relaxation.prices(), kShakes);
+  if (within(kNearEnough, packing, relaxation)) return;
+  packing.build(relaxation.prices());
+  const std::uint64_t n_shakes = std::min(kShakesPerChunk * n_chunks, kMostShakes);
+  if (!within(kNearEnough, packing, relaxation))
+    packing.shake(relaxation.prices(), static_cast<std::uint32_t>(n_shakes));
 }
 
 /// What it costs to bring every chunk up for each use and down to the lowest tier again: more than any plan should.
@@ -118,8 +127,9 @@ Result<MovePlan> plan_moves(const MoveProblem& problem) {
   CASTOR_TRY(check_needs(model));
   Relaxation relaxation(model);
   Packing packing(model);
-  close_in(relaxation, packing, most_seconds(problem), n_rounds(problem));
-  const bool best = proven(packing, relaxation) || ExactSearch(model, relaxation, packing).run();
+  close_in(relaxation, packing, most_seconds(problem), n_rounds(problem), problem.chunks.size());
+  const bool best = within(kEpsilon, packing, relaxation) ||
+                    (!within(kNearEnough, packing, relaxation) && ExactSearch(model, relaxation, packing).run());
   if (!packing.best().found())
     return Error{ErrorKind::does_not_fit,
                  "no placement was found in which every chunk has room somewhere; raise --host-budget or name a folder "
@@ -134,7 +144,15 @@ MoveProblem problem_of(const AccessTrace& trace, std::span<const std::uint64_t> 
   problem.n_moments = static_cast<std::uint32_t>(trace.n_moments());
   for (const std::uint64_t size : n_bytes) problem.chunks.push_back({size, {}});
   for (std::uint32_t m = 0; m < problem.n_moments; ++m)
-    for (const Need& need : trace.needs(m)) problem.chunks.at(need.chunk).uses.push_back({m, need.tier, need.access});
+    for (const Need& need : trace.needs(m)) {
+      auto& uses = problem.chunks.at(need.chunk).uses;
+      const bool again = !uses.empty() && uses.back().moment == m;
+      if (!again) uses.push_back({m, need.tier, need.access, trace.dropped(m, need.chunk)});
+    }
+  for (PlannedChunk& chunk : problem.chunks)
+    for (std::size_t i = 0; i < chunk.uses.size(); ++i)
+      chunk.uses[i].dropped =
+          chunk.uses[i].dropped && chunk.uses[(i + 1) % chunk.uses.size()].access == Access::overwrite;
   return problem;
 }
 

@@ -2,6 +2,8 @@
 #include <castor/offload/step_model.h>
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "prices.h"
 
@@ -9,6 +11,9 @@ namespace castor {
 namespace {
 
 constexpr int kIterations = 4;  // until what one leaves to the next no longer changes
+
+constexpr std::uint32_t kMostAhead = 2;    // moments for which plans set room aside
+constexpr std::uint32_t kFetchAhead = 16;  // moments that a fetch may start early where room is left over
 
 constexpr std::size_t kH2d = 0, kD2h = 1, kNvmeRead = 2, kNvmeWrite = 3;
 constexpr std::array<const char*, 4> kLinkNames = {"h2d", "d2h", "nvme_read", "nvme_write"};
@@ -32,10 +37,14 @@ class Scheduler {
       const auto& uses = problem_.chunks[id].uses;
       const auto& stays = plan_.stays[id];
       const std::size_t next = (i + 1) % uses.size();
-      if (costs(stays[i].at_use, stays[i].after))
-        leaving.push_back({id, stays[i].at_use, stays[i].after, (uses[i].moment + 1) % problem_.n_moments});
-      if (uses[next].access != Access::overwrite && costs(stays[i].after, stays[next].at_use))
-        coming.push_back({id, stays[i].after, stays[next].at_use, uses[next].moment, 0, false, true});
+      const Places left = uses[i].access == Access::read ? stays[i].at_use : only(uses[i].tier);
+      if (costs(left, stays[i].after))
+        leaving.push_back({id, left, stays[i].after, (uses[i].moment + 1) % problem_.n_moments});
+      const std::uint32_t n_early = n_early_for(id, i);
+      const std::uint32_t start = (uses[next].moment + problem_.n_moments - n_early) % problem_.n_moments;
+      const Places there = n_early > 0 ? stays[i].before_next : stays[next].at_use;
+      if (uses[next].access != Access::overwrite && costs(stays[i].after, there))
+        coming.push_back({id, stays[i].after, there, start, n_early, false, true});
     });
     const auto by_start = [](const PlannedMove& a, const PlannedMove& b) { return a.start < b.start; };
     std::stable_sort(coming.begin(), coming.end(), by_start);
@@ -60,15 +69,21 @@ class Scheduler {
     return next > here ? next - here : next + problem_.n_moments - here;
   }
 
+  /// Moments before the next use at which the plan has the chunk arrive.
+  std::uint32_t n_early_for(ChunkId id, std::size_t i) const {
+    return std::min(problem_.n_ahead, until_next(id, i) - 1);
+  }
+
   void occupy(ChunkId id, std::size_t i) {
     const PlannedChunk& chunk = problem_.chunks[id];
     const Stay& stay = plan_.stays[id][i];
     const std::uint32_t moment = chunk.uses[i].moment;
+    const auto n_bytes = static_cast<std::int64_t>(chunk.n_bytes);
+    const std::uint32_t n = problem_.n_moments, to_next = until_next(id, i), n_early = n_early_for(id, i);
     for (const Tier tier : {Tier::device, Tier::host}) {
-      const auto n_bytes = static_cast<std::int64_t>(chunk.n_bytes);
       if (holds(stay.at_use, tier)) free_.add(tier, {moment, 1}, -n_bytes);
-      if (holds(stay.after, tier))
-        free_.add(tier, {(moment + 1) % problem_.n_moments, until_next(id, i) - 1}, -n_bytes);
+      if (holds(stay.after, tier)) free_.add(tier, {(moment + 1) % n, to_next - 1 - n_early}, -n_bytes);
+      if (holds(stay.before_next, tier)) free_.add(tier, {(moment + to_next - n_early) % n, n_early}, -n_bytes);
     }
   }
 
@@ -77,7 +92,8 @@ class Scheduler {
     const PlannedChunk& chunk = problem_.chunks[move.chunk];
     const auto n_bytes = static_cast<std::int64_t>(chunk.n_bytes);
     const auto new_on = [&](Tier tier) { return holds(move.to, tier) && !holds(move.from, tier); };
-    const std::uint32_t most = std::min(n_ahead_, since_last_use(chunk, move.start) - 1);
+    const std::uint32_t use = (move.start + move.n_ahead) % problem_.n_moments;
+    const std::uint32_t most = std::min(n_ahead_, since_last_use(chunk, use) - 1);
     while (move.n_ahead < most) {
       const std::uint32_t before = (move.start + problem_.n_moments - 1) % problem_.n_moments;
       for (const Tier tier : {Tier::device, Tier::host})
@@ -197,6 +213,22 @@ StepEstimate estimate_step(const MoveProblem& problem, std::span<const PlannedMo
   estimate.step_s = clock.now_s() - before_s;
   estimate.wait_s = clock.wait_s() - waited_s;
   return estimate;
+}
+
+Result<StepPlan> plan_step(MoveProblem problem, std::span<const double> compute_s) {
+  std::optional<StepPlan> best;
+  for (std::uint32_t n_ahead = 0; n_ahead <= kMostAhead; ++n_ahead) {
+    problem.n_ahead = n_ahead;
+    auto plan = plan_moves(problem);
+    if (!plan.ok() && !best) return plan.error();
+    if (!plan.ok()) break;  // more room for what arrives fits even less
+    StepPlan step{std::move(*plan), {}, {}, n_ahead};
+    step.moves = schedule_of(problem, step.plan, kFetchAhead);
+    step.estimate = estimate_step(problem, step.moves, compute_s);
+    if (!best || step.estimate.step_s < best->estimate.step_s) best = std::move(step);
+    if (best->estimate.wait_s == 0) break;
+  }
+  return std::move(*best);
 }
 
 }  // namespace castor

@@ -49,5 +49,37 @@ TEST(AccessTrace, AgreesWithALinearScanOfTwoIterations) {
   }
 }
 
+TEST(AccessTrace, NeedsThatComeUpDuringAMomentBelongToIt) {
+  AccessTrace trace;
+  EXPECT_THROW(trace.add_need(on_device(1)), ContractViolation);
+  trace.add({MomentKind::backward, 0}, std::array{on_device(5)});
+  trace.add_need({7, Tier::host, Access::overwrite});
+  trace.add_need({7, Tier::host, Access::update});
+  ASSERT_EQ(trace.needs(0).size(), 2u) << "a second need of one chunk adds nothing";
+  EXPECT_EQ(trace.needs(0)[1].access, Access::overwrite);
+  EXPECT_EQ(trace.distance(7, Tier::host, 0), 0u);
+}
+
+TEST(AccessTrace, ADropBelongsToTheLastUse) {
+  AccessTrace trace;
+  trace.add({MomentKind::backward, 0}, std::array{Need{5, Tier::host, Access::overwrite}});
+  trace.add({MomentKind::update, 0}, std::array{Need{5, Tier::device, Access::read}});
+  trace.add({MomentKind::update, 1}, std::array{on_device(6)});
+  trace.drop(5);
+  trace.drop(9);
+  EXPECT_FALSE(trace.dropped(0, 5));
+  EXPECT_TRUE(trace.dropped(1, 5));
+  EXPECT_FALSE(trace.dropped(2, 6));
+}
+
+TEST(AccessTrace, TimesAreNoPartOfWhatIsCompared) {
+  AccessTrace one, other;
+  for (AccessTrace* trace : {&one, &other}) trace->add({MomentKind::forward, 0}, std::array{on_device(5)});
+  one.set_compute_seconds(3);
+  EXPECT_TRUE(one.same_accesses(other));
+  other.drop(5);
+  EXPECT_FALSE(one.same_accesses(other));
+}
+
 }  // namespace
 }  // namespace castor

@@ -68,9 +68,31 @@ TEST(MovePlanner, TurnsAreFreeAndTheRoomLeftSavesMost) {
   EXPECT_LE(plan.peak_bytes[0], 20u);
 }
 
-TEST(MovePlanner, AChunkThatIsOverwrittenNextIsDroppedForNothing) {
+TEST(MovePlanner, RoomToArriveInCostsMovesButNeverBreaksTheRoom) {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    MoveProblem problem = random_problem(random, 1 + random() % 8, 2 + random() % 11, 4 + random() % 13);
+    problem.room_bytes[0].assign(problem.n_moments, 8 + random() % 20);
+    problem.room_bytes[1].assign(problem.n_moments, 8 + random() % 20);
+    problem.costs = {1, 1, 4, 6};
+    problem.nvme = true;
+    const auto at_once = plan_moves(problem);
+    problem.n_ahead = 1 + random() % 3;
+    const auto ahead = plan_moves(problem);
+    if (!ahead.ok()) continue;
+    expect_sound(problem, *ahead);
+    EXPECT_GE(ahead->link_seconds, at_once.value().bound_seconds - 1e-6);
+  }
+}
+
+TEST(MovePlanner, OnlyWhatItsOwnerDropsIsNowhere) {
   MoveProblem problem = training(2, 10);
   for (auto& chunk : problem.chunks) chunk.uses = {{chunk.uses[0].moment, D, Access::overwrite}};
+  const auto kept = plan_moves(problem).value();
+  EXPECT_EQ(kept.moved.d2h, 20u) << "overwritten next, but whether that comes nobody knows";
+  EXPECT_EQ(kept.moved.h2d, 0u);
+  for (auto& chunk : problem.chunks) chunk.uses[0].dropped = true;
   const auto plan = plan_moves(problem).value();
   EXPECT_EQ(plan.link_seconds, 0);
   EXPECT_EQ(plan.stays[0][0].after, kNowhere);
@@ -127,6 +149,9 @@ TEST(MovePlanner, BrokenProblemsAreContractViolations) {
   problem.chunks[0].uses[1].moment = 0;
   EXPECT_THROW((void)plan_moves(problem), ContractViolation);
   problem = training(2, 20);
+  problem.chunks[0].uses[1].dropped = true;
+  EXPECT_THROW((void)plan_moves(problem), ContractViolation);
+  problem = training(2, 20);
   problem.chunks[0].n_bytes = 0;
   EXPECT_THROW((void)plan_moves(problem), ContractViolation);
 }
@@ -167,7 +192,10 @@ TEST(MovePlanner, MovesAsLittleAsAnyPlanOverThreeTiers) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 random(seed);
     MoveProblem problem = random_problem(random, 1 + random() % 4, 2 + random() % 6, 4 + random() % 2);
-    for (auto& chunk : problem.chunks) chunk.uses.resize(std::min<std::size_t>(chunk.uses.size(), 2));
+    for (auto& chunk : problem.chunks) {
+      chunk.uses.resize(std::min<std::size_t>(chunk.uses.size(), 2));
+      if (!chunk.uses.empty()) chunk.uses.back().dropped = chunk.uses.front().access == Access::overwrite;
+    }
     for (auto& chunk : problem.chunks)
       for (auto& use : chunk.uses) use.tier = random() % 4 == 0 ? Tier::host : D;
     for (std::uint32_t m = 0; m < problem.n_moments; ++m) {

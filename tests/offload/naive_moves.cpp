@@ -55,14 +55,25 @@ Way walk(const MoveProblem& problem, const PlannedChunk& chunk, const std::vecto
     const auto& use = chunk.uses[i];
     const auto& stay = stays.at(i);
     const Places needed = use.tier == Tier::device ? D : H;
-    const bool alone = use.access != Access::read;
-    if ((stay.at_use & needed) == 0 || (alone && stay.at_use != needed)) way.seconds = kNoWay;
+    const Stay& previous = stays.at((i + chunk.uses.size() - 1) % chunk.uses.size());
+    const bool changes = use.access != Access::read;
+    const auto stale = static_cast<Places>(previous.before_next & ~N);
+    if (changes ? stay.at_use != (needed | stale) : (stay.at_use & needed) == 0) way.seconds = kNoWay;
+    const Places current = changes ? needed : stay.at_use;
     const std::uint32_t apart = moments_until(problem, use.moment, chunk.uses[next].moment);
+    const std::uint32_t n_ahead = std::min(problem.n_ahead, apart - 1);
     occupy(way.used, stay.at_use, use.moment, 1, chunk.n_bytes);
-    occupy(way.used, stay.after, use.moment + 1, apart - 1, chunk.n_bytes);
-    way.seconds += n_bytes * naive_step_seconds(stay.at_use, stay.after, problem.costs);
-    if (chunk.uses[next].access != Access::overwrite)
-      way.seconds += n_bytes * naive_step_seconds(stay.after, stays[next].at_use, problem.costs);
+    occupy(way.used, stay.after, use.moment + 1, apart - 1 - n_ahead, chunk.n_bytes);
+    occupy(way.used, stay.before_next, use.moment + apart - n_ahead, n_ahead, chunk.n_bytes);
+    way.seconds += n_bytes * naive_step_seconds(current, stay.after, problem.costs);
+    way.seconds += n_bytes * naive_step_seconds(stay.after, stay.before_next, problem.costs);
+    if (!use.dropped && (stay.after == kNowhere || stay.before_next == kNowhere)) way.seconds = kNoWay;
+    if (chunk.uses[next].access == Access::overwrite) continue;
+    const Places needed_next = chunk.uses[next].tier == Tier::device ? D : H;
+    if (problem.n_ahead > 0 && (stay.before_next & needed_next) == 0) way.seconds = kNoWay;
+    const bool next_changes = chunk.uses[next].access != Access::read;
+    const Places there = next_changes ? stay.before_next | needed_next : stays[next].at_use;
+    way.seconds += n_bytes * naive_step_seconds(stay.before_next, there, problem.costs);
   }
   return way;
 }
@@ -111,7 +122,7 @@ Way walk_two_tiers(const MoveProblem& problem, const PlannedChunk& chunk, std::u
         continue;
       }
       on_device = false;
-      if (next.access == Access::overwrite) continue;  // nobody will look at it
+      if (use.dropped) continue;
       if (!on_host) way.seconds += n_bytes * problem.costs.d2h;
       on_host = true;
     }
@@ -172,7 +183,8 @@ std::optional<double> least_seconds_of_three_tiers(const MoveProblem& problem) {
     std::vector<Stay> stays(n_stays);
     for (std::uint64_t number = 0; number < std::uint64_t{1} << (6 * n_stays); ++number) {
       for (std::size_t i = 0; i < n_stays; ++i)
-        stays[i] = {static_cast<Places>(number >> (6 * i) & 7), static_cast<Places>(number >> (6 * i + 3) & 7)};
+        stays[i] = {static_cast<Places>(number >> (6 * i) & 7), static_cast<Places>(number >> (6 * i + 3) & 7),
+                    static_cast<Places>(number >> (6 * i + 3) & 7)};
       const bool below = std::any_of(stays.begin(), stays.end(),
                                      [](const Stay& stay) { return ((stay.at_use | stay.after) & N) != 0; });
       const Way way = walk(problem, chunk, stays);
@@ -202,6 +214,11 @@ MoveProblem random_problem(std::mt19937_64& random, std::uint32_t n_chunks, std:
     const auto kind = up_to(5);
     const Access access = kind == 0 ? Access::overwrite : kind <= 2 ? Access::update : Access::read;
     uses.insert(place, {moment, Tier::device, access});
+  }
+  for (auto& chunk : problem.chunks) {
+    auto& uses = chunk.uses;
+    for (std::size_t i = 0; i < uses.size(); ++i)
+      uses[i].dropped = uses[(i + 1) % uses.size()].access == Access::overwrite && up_to(1) == 1;
   }
   return problem;
 }

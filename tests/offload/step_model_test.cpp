@@ -4,9 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <random>
+#include <string>
 #include <vector>
 
 #include <castor/memory/budget.h>
+
+#include "naive_moves.h"
 
 namespace castor {
 namespace {
@@ -28,7 +32,7 @@ MoveProblem round_robin(std::uint32_t n, std::uint64_t device_bytes) {
 MovePlan all_go(const MoveProblem& problem) {
   MovePlan plan;
   for (const auto& chunk : problem.chunks)
-    plan.stays.push_back(std::vector<Stay>(chunk.uses.size(), Stay{on_device | on_host, on_host}));
+    plan.stays.push_back(std::vector<Stay>(chunk.uses.size(), Stay{on_device | on_host, on_host, on_host}));
   return plan;
 }
 
@@ -57,7 +61,7 @@ TEST(ScheduleOf, AFetchNeverStartsBeforeItsChunkWasUsedLast) {
   MoveProblem problem = round_robin(6, Budget::kUnlimited);
   problem.chunks = {{10, {{1, D, Access::update}, {3, D, Access::read}}}};
   MovePlan plan;
-  plan.stays = {{{on_device, on_host}, {on_device, on_host}}};
+  plan.stays = {{{on_device, on_host, on_host}, {on_device, on_host, on_host}}};
   const auto moves = schedule_of(problem, plan, 9);
   ASSERT_EQ(moves.size(), 4u);
   for (const PlannedMove& move : moves) {
@@ -65,6 +69,37 @@ TEST(ScheduleOf, AFetchNeverStartsBeforeItsChunkWasUsedLast) {
     const std::uint32_t last_use = move.start + move.n_ahead == 3 ? 1 : 3;
     EXPECT_EQ(move.start, last_use + 1);
   }
+}
+
+/// Copies that begin before the plan has their place must fit beside everything that the plan keeps.
+TEST(ScheduleOf, WhatComesEarlyFitsBesideThePlan) {
+  int n_early = 0;
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    MoveProblem problem = test::random_problem(random, 1 + random() % 8, 2 + random() % 11, 4 + random() % 13);
+    problem.room_bytes[0].assign(problem.n_moments, 8 + random() % 20);
+    problem.room_bytes[1].assign(problem.n_moments, Budget::kUnlimited);
+    problem.costs = {1, 1, 4, 6};
+    problem.n_ahead = random() % 3;
+    const auto plan = plan_moves(problem);
+    if (!plan.ok()) continue;
+    auto left = problem;  // the room that the early copies leave
+    LinkBytes moved;
+    for (const PlannedMove& move : schedule_of(problem, *plan, 16)) {
+      const std::uint64_t n_bytes = problem.chunks[move.chunk].n_bytes;
+      const Hops taken = hops(move.from, move.to);
+      moved.h2d += taken.h2d ? n_bytes : 0;
+      moved.d2h += taken.d2h ? n_bytes : 0;
+      const bool to_device = holds(move.to, D) && !holds(move.from, D);
+      for (std::uint32_t k = problem.n_ahead; to_device && k < move.n_ahead; ++k, ++n_early)
+        left.room_bytes[0][(move.start + k - problem.n_ahead) % problem.n_moments] -= n_bytes;
+    }
+    EXPECT_LT(test::naive_plan_seconds(left, *plan), 1e9) << "overfull";
+    EXPECT_EQ(moved.h2d, plan->moved.h2d);
+    EXPECT_EQ(moved.d2h, plan->moved.d2h);
+  }
+  EXPECT_GT(n_early, 50);
 }
 
 TEST(EstimateStep, WithoutMovesIsTheComputing) {
@@ -104,7 +139,7 @@ TEST(EstimateStep, RoomIsThereOnlyWhenWhatLeavesHasLeft) {
   MovePlan plan;
   for (auto& chunk : problem.chunks) {
     chunk.uses[0].access = Access::update;
-    plan.stays.push_back({{on_device, on_host}});
+    plan.stays.push_back({{on_device, on_host, on_host}});
   }
   EXPECT_EQ(estimate(problem, plan, 8, 6).step_s, 4 * 26);
 }
@@ -112,7 +147,8 @@ TEST(EstimateStep, RoomIsThereOnlyWhenWhatLeavesHasLeft) {
 TEST(EstimateStep, BytesFromBelowTakeBothLinksInTurn) {
   auto problem = round_robin(2, 20);
   MovePlan plan;
-  for (std::size_t i = 0; i < 2; ++i) plan.stays.push_back({{static_cast<Places>(on_device | on_nvme), on_nvme}});
+  for (std::size_t i = 0; i < 2; ++i)
+    plan.stays.push_back({{static_cast<Places>(on_device | on_nvme), on_nvme, on_nvme}});
   const StepEstimate step = estimate(problem, plan, 1, 1);
   EXPECT_EQ(step.bound_by, "nvme_read");
   EXPECT_EQ(step.link_s[2], 40);

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <castor/chunk/chunk.h>
@@ -37,6 +39,7 @@ struct Need {
   ChunkId chunk = 0;
   Tier tier = Tier::device;
   Access access = Access::read;
+  bool operator==(const Need&) const = default;
 };
 
 /// The moments of one iteration in the order in which they came, and when each chunk is needed next. The iteration
@@ -46,11 +49,26 @@ class AccessTrace {
   static constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 
   void add(Moment moment, std::span<const Need> needs);
+  /// Another chunk that the last moment needs; one that is there already stays as it is. Requires: a moment
+  /// (ContractViolation).
+  void add_need(const Need& need);
+  /// The owner of `chunk` forgets its contents: nobody needs them after the last moment that needed it.
+  void drop(ChunkId chunk);
+  /// What the last moment took beside waiting for its chunks. Requires: a moment (ContractViolation).
+  void set_compute_seconds(double seconds);
   void clear();
   bool empty() const { return moments_.empty(); }
   std::uint64_t n_moments() const { return moments_.size(); }
   const Moment& moment(std::uint64_t position) const { return moments_.at(position); }
   std::span<const Need> needs(std::uint64_t position) const { return needs_.at(position); }
+  /// By moment.
+  std::span<const double> compute_seconds() const { return compute_seconds_; }
+  /// True where `chunk` was needed at `position` for the last time before it was dropped.
+  bool dropped(std::uint64_t position, ChunkId chunk) const { return drops_.contains({position, chunk}); }
+  /// True where both have the same moments with the same needs and drops.
+  bool same_accesses(const AccessTrace& other) const {
+    return moments_ == other.moments_ && needs_ == other.needs_ && drops_ == other.drops_;
+  }
 
   /// Moments from `position` on (this one included) until `chunk` is needed in `tier`; kNever where no moment needs it
   /// there.
@@ -59,6 +77,8 @@ class AccessTrace {
  private:
   std::vector<Moment> moments_;
   std::vector<std::vector<Need>> needs_;
+  std::set<std::pair<std::uint64_t, ChunkId>> drops_;
+  std::vector<double> compute_seconds_;
   std::map<std::pair<ChunkId, Tier>, std::vector<std::uint64_t>> uses_;  ///< ascending positions
 };
 

@@ -16,7 +16,8 @@ struct EvictionCandidate {
   std::uint64_t next_use = 0;  ///< moments until it is needed there again; AccessTrace::kNever where unknown or never
   std::uint64_t last_use = 0;  ///< count of moments when it was last needed there
   std::uint64_t n_bytes = 0;
-  bool clean = false;  ///< leaves without a transfer
+  bool clean = false;     ///< leaves without a transfer
+  bool unwanted = false;  ///< the plan has it elsewhere
 };
 
 /// Decides which chunk leaves when a tier is full. Pure.
@@ -27,7 +28,7 @@ class EvictionPolicy {
   virtual std::size_t choose(std::span<const EvictionCandidate> candidates) const = 0;
 };
 
-/// The chunk needed farthest in the future; among equals a clean one, then the one used longest ago.
+/// One that the plan has elsewhere, else the chunk needed farthest in the future; among equals a clean one, then the one used longest ago.
 /// Source: Belady, "A study of replacement algorithms for a virtual-storage computer", 1966.
 std::unique_ptr<EvictionPolicy> make_farthest_next_use();
 

@@ -66,6 +66,9 @@ class GradientStore {
   DType dtype(std::uint32_t payload_chunk) const;
   Tier tier(std::uint32_t payload_chunk) const { return slots_.at(payload_chunk).tier; }
 
+  /// Gives the memory of a chunk's gradients back: they have been applied. What came is known until `clear`.
+  void release(std::uint32_t payload_chunk);
+
   /// Forgets all gradients.
   void clear();
 

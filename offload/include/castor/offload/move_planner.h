@@ -22,6 +22,7 @@ struct ChunkUse {
   std::uint32_t moment = 0;
   Tier tier = Tier::device;  ///< device or host
   Access access = Access::read;
+  bool dropped = false;  ///< its owner forgets the contents afterwards; the next use overwrites them
 };
 
 /// A chunk and its uses in one iteration.
@@ -38,12 +39,16 @@ struct MoveProblem {
   std::array<std::vector<std::uint64_t>, 2> room_bytes;
   LinkCosts costs;
   bool nvme = false;  ///< there is a tier below the host; its room is not limited
+  /// Moments before its use at which a chunk must have its place where it is needed, so that it can arrive meanwhile.
+  std::uint32_t n_ahead = 0;
 };
 
 /// Where a chunk is around one of its uses.
 struct Stay {
-  Places at_use = kNowhere;  ///< while the moment that uses it runs
-  Places after = kNowhere;   ///< from then to its next use
+  /// While the moment that uses it runs. Copies that the use makes stale are there until its end.
+  Places at_use = kNowhere;
+  Places after = kNowhere;        ///< from then on
+  Places before_next = kNowhere;  ///< in the last n_ahead moments before its next use; `after` where that is 0
 };
 
 /// The copies of every chunk through the iteration. The end leads to the beginning: repeating it moves the same bytes

@@ -3,7 +3,7 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
+#include <deque>
 #include <limits>
 #include <memory>
 #include <span>
@@ -13,15 +13,22 @@
 #include <castor/memory/budget.h>
 #include <castor/offload/access_trace.h>
 #include <castor/offload/eviction_policy.h>
+#include <castor/offload/step_model.h>
 
 namespace castor {
 
-/// The only mover. At every moment it brings what the moment needs to where it is needed, evicts what the policy names
-/// when a tier is full, and starts what the next moments need while there is room.
+class PlanReplay;
+
+/// What links carry where nobody has measured: 20 GB/s up and down, a drive of 2 GB/s.
+inline constexpr LinkCosts kUsualLinkCosts = {1 / 20e9, 1 / 20e9, 1 / 2e9, 1 / 2e9};
+
+/// The only mover. At every moment it brings what the moment needs to where it is needed, and carries out the plan: lets
+/// go what the plan wants elsewhere, and starts what the next moments need.
 ///
-/// The first iteration records the trace and evicts by least recent use; from then on the trace tells the next use of
-/// every chunk. An iteration that takes another way falls back to least recent use until it ends, and its own trace
-/// replaces the old one.
+/// The first iteration records the trace, brings what is needed when it is needed, and evicts by least recent use. Then
+/// the iteration is planned (plan_step). What the plan did not foresee evicts by farthest next use. An iteration that
+/// takes another way falls back to least recent use; it is planned anew when it has come twice in a row. One that breaks
+/// off and begins anew (evaluation between two steps: forward passes alone) is no other way.
 ///
 /// Threads: one thread at a time. Errors leave the chunks where they were; a moment whose begin failed has no end.
 class StatefulTensorMgr {
@@ -30,8 +37,9 @@ class StatefulTensorMgr {
   static constexpr std::uint32_t kNoUnit = std::numeric_limits<std::uint32_t>::max();
 
   /// Borrowed; must outlive the manager. The budgets serve error messages; the resources behind `chunks` enforce them.
-  StatefulTensorMgr(ChunkManager& chunks, const Budget& device, const Budget& host, Stream& compute,
-                    Timeline& timeline);
+  StatefulTensorMgr(ChunkManager& chunks, const Budget& device, const Budget& host, Stream& compute, Timeline& timeline,
+                    const LinkCosts& costs = kUsualLinkCosts);
+  ~StatefulTensorMgr();
 
   /// Brings every need to its tier and pins it there. On return host copies are readable by this thread, and device
   /// copies by what is queued on the compute stream. Errors: does_not_fit with the figures of the tier; io.
@@ -40,8 +48,13 @@ class StatefulTensorMgr {
   /// Unpins what begin pinned, and declares what was updated or overwritten.
   void end(std::span<const Need> needs);
 
-  /// The iteration is over: the trace just recorded is the one to expect from now on.
+  /// The iteration is over: the trace just recorded is the one to expect from now on. Cost: where it is to be planned,
+  /// under a second once.
   void end_iteration();
+  /// What is carried out from now on; null while there is no plan.
+  const StepPlan* plan() const;
+  /// The iteration that was recorded last.
+  const AccessTrace& trace() const { return trace_; }
 
   /// Forgets the trace: what each moment needs has changed.
   void forget_trace();
@@ -56,6 +69,9 @@ class StatefulTensorMgr {
   /// Makes memory for new contents of `chunk` in `tier`, evicting as needed. Errors: as begin.
   [[nodiscard]] Result<BufferView> open(ChunkId chunk, Tier tier);
 
+  /// Forgets the contents of `chunk`; its next use must overwrite it. Requires: not pinned.
+  void discard(ChunkId chunk);
+
   /// Moves the chunk out of `tier` to the tier below, if it is there and not pinned. Errors: as begin.
   [[nodiscard]] Result<void> push_down(ChunkId chunk, Tier tier);
 
@@ -68,14 +84,22 @@ class StatefulTensorMgr {
   Result<void> keep(ChunkId chunk, Tier tier);
   Result<void> prepare(const Need& need);
   Result<void> make_room(ChunkId wanted, Tier tier, const Error& refused);
+  Result<void> wait_for_room(ChunkId wanted, Tier tier, const Error& refused);
+  Result<std::uint64_t> wait_for_leaving(Tier tier);
   void abandon(std::span<const Need> needs);
   Result<void> wait_for(ChunkId chunk, Tier tier);
   void count_wait(std::uint64_t start_ns);
   std::vector<EvictionCandidate> candidates(Tier tier, ChunkId wanted) const;
   Error full(ChunkId wanted, Tier tier, const Error& refused) const;
   void follow(Moment moment, std::span<const Need> needs);
-  Result<void> prefetch();
-  Result<bool> prefetch_one(const Need& need, std::uint64_t distance);
+  void resynchronize(Moment moment);
+  void note(ChunkId chunk, Tier tier, Access access);
+  void close_moment();
+  void make_plan();
+  void let_go();
+  void let_go_of(ChunkId chunk, Places stay);
+  Result<void> start_fetches();
+  Result<bool> start_fetch(ChunkId chunk, Tier tier);
   bool steady() const { return on_trace_ && !trace_.empty(); }
   const Budget& budget(Tier tier) const { return tier == Tier::device ? device_ : host_; }
 
@@ -87,6 +111,12 @@ class StatefulTensorMgr {
   const std::unique_ptr<EvictionPolicy> farthest_ = make_farthest_next_use();
   const std::unique_ptr<EvictionPolicy> oldest_ = make_least_recently_used();
 
+  const LinkCosts costs_;
+  std::unique_ptr<PlanReplay> replay_;                  ///< of trace_; null where it is not planned
+  std::vector<Places> wanted_;                          ///< by chunk: where the plan wants it now
+  std::deque<PlannedMove> fetches_;                     ///< started or waiting for room, not there yet
+  bool planned_once_ = false;                           ///< since the trace was forgotten
+  std::uint64_t begun_ns_ = 0;                          ///< when the last moment had all it needs
   AccessTrace trace_;                                   ///< of the last iteration
   AccessTrace recording_;                               ///< of this one
   bool on_trace_ = true;                                ///< so far this iteration has followed trace_

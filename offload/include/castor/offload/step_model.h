@@ -42,4 +42,17 @@ struct StepEstimate {
 StepEstimate estimate_step(const MoveProblem& problem, std::span<const PlannedMove> moves,
                            std::span<const double> compute_s);
 
+/// A plan, when its moves start, and what it comes to.
+struct StepPlan {
+  MovePlan plan;
+  std::vector<PlannedMove> moves;
+  StepEstimate estimate;
+  std::uint32_t n_ahead = 0;  ///< of its problem
+};
+
+/// The plan with the shortest step, of those with more or less room for chunks to arrive in (`problem.n_ahead` is not
+/// looked at): more room hides more moves behind computing, less leaves more chunks where they are. Pure.
+/// Errors: as plan_moves.
+Result<StepPlan> plan_step(MoveProblem problem, std::span<const double> compute_s);
+
 }  // namespace castor
