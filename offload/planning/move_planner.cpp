@@ -15,10 +15,10 @@ namespace {
 
 constexpr std::array<Tier, 2> kLimited = {Tier::device, Tier::host};
 
-/// Uses that are looked at in all rounds of prices together (half a second), and the least and most rounds there are;
-/// after how many of them ways that fit are looked for.
+/// Rounds of prices: the more uses, the more prices there are to find, but no more than half a second allows; after how
+/// many of them ways that fit are looked for.
 constexpr std::uint64_t kUsesLookedAt = 600'000;
-constexpr std::uint64_t kLeastRounds = 100, kMostRounds = 600;
+constexpr std::uint64_t kLeastRounds = 60, kRoundsPerUse = 4;
 constexpr std::uint32_t kRoundsBetweenBuilds = 40;
 constexpr std::uint64_t kShakesPerChunk = 8, kMostShakes = 1000;
 
@@ -91,7 +91,7 @@ bool within(double share, const Packing& packing, const Relaxation& relaxation) 
 std::uint64_t n_rounds(const MoveProblem& problem) {
   std::uint64_t n_uses = 1;
   for (const PlannedChunk& chunk : problem.chunks) n_uses += chunk.uses.size();
-  return std::clamp(kUsesLookedAt / n_uses, kLeastRounds, kMostRounds);
+  return std::max(kLeastRounds, std::min(kLeastRounds + kRoundsPerUse * n_uses, kUsesLookedAt / n_uses));
 }
 
 /// Raises the bound and lowers the cost in turns.

@@ -198,16 +198,17 @@ std::optional<double> least_seconds_of_three_tiers(const MoveProblem& problem) {
   return least_of(problem, ways);
 }
 
-MoveProblem random_problem(std::mt19937_64& random, std::uint32_t n_chunks, std::uint32_t n_moments,
-                           std::uint32_t n_uses) {
+MoveProblem random_problem(std::mt19937_64& random, const RandomSizes& sizes) {
   const auto up_to = [&random](std::uint64_t n) { return random() % (n + 1); };
+  const auto n_chunks = 1 + up_to(sizes.most_chunks - 1);
+  const auto n_uses = 4 + up_to(sizes.most_uses - 4);
   MoveProblem problem;
-  problem.n_moments = n_moments;
-  const std::array<std::uint64_t, 3> sizes = {1 + up_to(3), 2 + up_to(5), 4};
-  for (std::uint32_t i = 0; i < n_chunks; ++i) problem.chunks.push_back({sizes[up_to(2)], {}});
-  for (std::uint32_t i = 0; i < n_uses; ++i) {
+  problem.n_moments = static_cast<std::uint32_t>(2 + up_to(sizes.most_moments - 2));
+  const std::array<std::uint64_t, 3> n_bytes = {1 + up_to(3), 2 + up_to(5), 4};
+  for (std::uint64_t i = 0; i < n_chunks; ++i) problem.chunks.push_back({n_bytes[up_to(2)], {}});
+  for (std::uint64_t i = 0; i < n_uses; ++i) {
     auto& uses = problem.chunks[up_to(n_chunks - 1)].uses;
-    const auto moment = static_cast<std::uint32_t>(up_to(n_moments - 1));
+    const auto moment = static_cast<std::uint32_t>(up_to(problem.n_moments - 1));
     const auto place = std::lower_bound(uses.begin(), uses.end(), moment,
                                         [](const ChunkUse& use, std::uint32_t m) { return use.moment < m; });
     if (place != uses.end() && place->moment == moment) continue;

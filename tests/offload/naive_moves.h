@@ -25,8 +25,12 @@ std::optional<double> least_seconds_of_two_tiers(const MoveProblem& problem);
 /// The least cost of all plans over three tiers, by trying all sets of tiers at and after every use.
 std::optional<double> least_seconds_of_three_tiers(const MoveProblem& problem);
 
-/// An iteration in which up to `n_chunks` chunks of up to three sizes are used at random, `n_uses` times in all.
-MoveProblem random_problem(std::mt19937_64& random, std::uint32_t n_chunks, std::uint32_t n_moments,
-                           std::uint32_t n_uses);
+struct RandomSizes {
+  std::uint32_t most_chunks, most_moments, most_uses;
+};
+
+/// An iteration in which chunks of up to three sizes are used at random. The same for the same state of `random`,
+/// whatever the compiler.
+MoveProblem random_problem(std::mt19937_64& random, const RandomSizes& sizes);
 
 }  // namespace castor::test
