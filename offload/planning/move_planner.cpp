@@ -18,9 +18,9 @@ constexpr std::array<Tier, 2> kLimited = {Tier::device, Tier::host};
 /// Rounds of prices: the more uses, the more prices there are to find, but no more than half a second allows; after how
 /// many of them ways that fit are looked for.
 constexpr std::uint64_t kUsesLookedAt = 600'000;
-constexpr std::uint64_t kLeastRounds = 60, kRoundsPerUse = 4;
+constexpr std::uint64_t kLeastRounds = 50, kRoundsPerUse = 2;
 constexpr std::uint32_t kRoundsBetweenBuilds = 40;
-constexpr std::uint64_t kShakesPerChunk = 8, kMostShakes = 1000;
+constexpr std::uint64_t kShakesPerChunk = 3, kMostShakes = 1000;
 
 /// Of the cost: how near to the bound is near enough to stop.
 constexpr double kNearEnough = 0.002;
