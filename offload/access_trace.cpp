@@ -15,6 +15,15 @@ const char* name(MomentKind kind) {
   throw ContractViolation("MomentKind holds no kind");
 }
 
+const char* name(Access access) {
+  switch (access) {
+    case Access::read: return "read";
+    case Access::update: return "update";
+    case Access::overwrite: return "overwrite";
+  }
+  throw ContractViolation("Access holds no access");
+}
+
 void AccessTrace::add(Moment moment, std::span<const Need> needs) {
   for (const Need& need : needs) uses_[{need.chunk, need.tier}].push_back(n_moments());
   moments_.push_back(moment);

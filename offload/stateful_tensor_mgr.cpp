@@ -124,10 +124,7 @@ void StatefulTensorMgr::forget_trace() {
 
 const StepPlan* StatefulTensorMgr::plan() const { return replay_ ? &replay_->plan() : nullptr; }
 
-/// Plans the iteration of trace_. Where none is found that fits, everything comes when it is needed.
-void StatefulTensorMgr::make_plan() {
-  planned_once_ = true;
-  if (trace_.empty()) return;
+MoveProblem StatefulTensorMgr::problem() const {
   std::vector<std::uint64_t> n_bytes;
   for (ChunkId id = 0; id < chunks_.n_chunks(); ++id) n_bytes.push_back(chunks_.chunk(id).n_bytes);
   MoveProblem problem = problem_of(trace_, n_bytes);
@@ -135,6 +132,14 @@ void StatefulTensorMgr::make_plan() {
     problem.room_bytes[index(tier)].assign(problem.n_moments, budget(tier).limit_bytes());
   problem.costs = costs_;
   problem.nvme = chunks_.has_spill();
+  return problem;
+}
+
+/// Plans the iteration of trace_. Where none is found that fits, everything comes when it is needed.
+void StatefulTensorMgr::make_plan() {
+  planned_once_ = true;
+  if (trace_.empty()) return;
+  const MoveProblem problem = this->problem();
   if (auto plan = plan_step(problem, trace_.compute_seconds()); plan.ok())
     replay_ = std::make_unique<PlanReplay>(problem, std::move(*plan));
   wanted_.assign(chunks_.n_chunks(), kNPlaces - 1);

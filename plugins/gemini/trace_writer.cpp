@@ -2,6 +2,7 @@
 #include "trace_writer.h"
 
 #include <cerrno>
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <system_error>
@@ -59,6 +60,37 @@ Json spans(const Timeline& timeline, std::uint64_t zero_ns) {
   return list;
 }
 
+/// The last iteration that was recorded: `[kind, id, compute_ns, [[chunk, tier, access, dropped], …]]` by moment.
+Json moments(const StatefulTensorMgr& mover, const MoveProblem& problem) {
+  std::vector<Json> needs(problem.n_moments, Json::array());
+  for (ChunkId id = 0; id < problem.chunks.size(); ++id)
+    for (const ChunkUse& use : problem.chunks[id].uses)
+      needs[use.moment].push_back({id, name(use.tier), name(use.access), use.dropped});
+  Json list = Json::array();
+  for (std::uint32_t m = 0; m < problem.n_moments; ++m) {
+    const Moment& moment = mover.trace().moment(m);
+    const auto compute_ns = std::llround(mover.trace().compute_seconds()[m] * 1e9);
+    list.push_back({name(moment.kind), moment.id, compute_ns, needs[m]});
+  }
+  return list;
+}
+
+/// Bytes that chunks may take on each tier; null where there is no limit, 0 where there is no tier.
+Json room(const MoveProblem& problem) {
+  const auto of = [&problem](Tier tier) {
+    const auto& room = problem.room_bytes[index(tier)];
+    return room.empty() ? Json() : limit(room.front());
+  };
+  return {{"device", of(Tier::device)}, {"host", of(Tier::host)}, {"nvme", problem.nvme ? Json() : Json(0)}};
+}
+
+Json rates(const LinkCosts& costs) {
+  return {{"h2d", std::round(1 / costs.h2d)},
+          {"d2h", std::round(1 / costs.d2h)},
+          {"nvme_read", std::round(1 / costs.nvme_read)},
+          {"nvme_write", std::round(1 / costs.nvme_write)}};
+}
+
 std::uint64_t first_ns(const Timeline& timeline) {
   std::uint64_t zero_ns = timeline.now_ns();
   for (const SampleRecord& s : timeline.samples()) zero_ns = std::min(zero_ns, s.t_ns);
@@ -71,6 +103,7 @@ std::uint64_t first_ns(const Timeline& timeline) {
 Result<void> write_trace(const std::filesystem::path& path, const TraceSource& source) {
   const std::uint64_t zero_ns = first_ns(source.timeline);
   const LinkBytes& moved = source.chunks.moved();
+  const MoveProblem problem = source.mover.problem();
   const Json trace = {
       {"castor_trace", 1},
       {"units", source.model.unit_names},
@@ -79,6 +112,9 @@ Result<void> write_trace(const std::filesystem::path& path, const TraceSource& s
        {{"device", limit(source.options.device_budget_bytes)},
         {"host", limit(source.options.host_budget_bytes)},
         {"nvme", limit(source.options.nvme_budget_bytes)}}},
+      {"room_bytes", room(problem)},
+      {"link_bytes_per_s", rates(problem.costs)},
+      {"moments", moments(source.mover, problem)},
       {"samples", samples(source.timeline, zero_ns)},
       {"spans", spans(source.timeline, zero_ns)},
       {"totals",

@@ -12,11 +12,11 @@ class CommandLine(CommandCase):
     def test_help_shows_every_command(self):
         done = run("--help")
         self.assertEqual(done.returncode, 0)
-        for command in ("check", "train", "bench", "plugins", "memprof"):
+        for command in ("check", "train", "bench", "plan", "plugins", "memprof"):
             self.assertIn(f"\n  {command} ", done.stdout)
 
     def test_every_command_has_help(self):
-        for command in (["check"], ["train"], ["bench"], ["bench", "io"], ["plugins"], ["plugins", "list"], ["memprof"]):
+        for command in (["check"], ["train"], ["bench"], ["bench", "io"], ["plugins"], ["plan"], ["plugins", "list"], ["memprof"]):
             done = run(*command, "--help")
             self.assertEqual(done.returncode, 0, command)
             self.assertTrue(done.stdout.startswith(f"usage: castor {command[0]}"), done.stdout)
@@ -45,7 +45,7 @@ class CommandLine(CommandCase):
 
     def test_unknown_command_far_from_all_lists_them(self):
         self.assert_error(
-            run("serve", "--json"), 2, "unknown command 'serve'; there are check, train, bench, plugins, memprof"
+            run("serve", "--json"), 2, "unknown command 'serve'; there are check, train, bench, plan, plugins, memprof"
         )
 
     def test_option_given_twice(self):
@@ -155,6 +155,79 @@ class Memprof(CommandCase):
 
     def test_which_trace(self):
         self.assert_error(run("memprof"), 2, "which trace?")
+
+
+class Plan(CommandCase):
+    # Three chunks of 10 bytes in turn on the device, 10 s of computing each; links of 1 byte a second.
+    TRACE = {
+        "castor_trace": 1,
+        "chunks": [{"id": id, "kind": "payload", "bytes": 10} for id in (0, 1, 7)],
+        "room_bytes": {"device": 30, "host": None, "nvme": 0},
+        "link_bytes_per_s": {"h2d": 1, "d2h": 1, "nvme_read": 1, "nvme_write": 1},
+        "moments": [["forward", m, 10_000_000_000, [[id, "device", "read", False]]] for m, id in enumerate((0, 1, 7))],
+        "samples": [],
+        "spans": [],
+    }
+
+    def trace(self, **changes):
+        return self.text(json.dumps({**self.TRACE, **changes}).encode(), "trace.json")
+
+    def plan(self, *arguments, **changes):
+        return run("plan", "--trace", self.trace(**changes), *arguments, "--json")
+
+    def test_with_room_for_all_the_step_is_its_computing(self):
+        found = self.assert_result(self.plan())
+        self.assertEqual((found["step_s"], found["moved_bytes_per_step"]["h2d"]), (30, 0))
+        self.assertEqual(found["peak_bytes"]["device"], 30)
+        self.assertEqual(found["bound"]["by"], "compute")
+
+    def test_a_smaller_budget_moves_and_the_bound_says_how_little(self):
+        found = self.assert_result(self.plan("--device-budget", "20"))
+        self.assertEqual(found["link_s"], found["link_lower_bound_s"])
+        self.assertGreater(found["moved_bytes_per_step"]["h2d"], 0)
+        self.assertLessEqual(found["peak_bytes"]["device"], 20)
+
+    def test_a_slower_link_binds(self):
+        found = self.assert_result(self.plan("--device-budget", "10"))
+        self.assertEqual((found["step_s"], found["bound"]["by"]), (60, "compute"))
+        slower = self.trace(link_bytes_per_s={**self.TRACE["link_bytes_per_s"], "h2d": 0.5})
+        found = self.assert_result(run("plan", "--trace", slower, "--device-budget", "10", "--json"))
+        self.assertEqual((found["step_s"], found["bound"]["by"]), (90, "h2d"))
+        found = self.assert_result(run("plan", "--trace", slower, "--device-budget", "10", "--h2d-rate", "1", "--json"))
+        self.assertEqual(found["step_s"], 60)
+
+    def test_what_does_not_fit_says_what_would(self):
+        last = self.assert_error(self.plan("--device-budget", "9"), 3, "moment 0 needs 10 B", "raise --device-budget by 1 B")
+        self.assertFalse(last["fits"])
+        self.assert_error(self.plan("--device-budget", "10", "--host-budget", "5"), 3, "--nvme")
+        self.assert_result(self.plan("--device-budget", "10", "--host-budget", "10", "--nvme", "on"))
+
+    def test_people_read_it(self):
+        done = run("plan", "--trace", self.trace(), "--device-budget", "20")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for words in ("3 moments, 3 chunks", "no plan moves 0.0 % less", "bound by"):
+            self.assertIn(words, done.stdout)
+
+    def test_files_that_are_no_recording(self):
+        need = [0, "device", "read", False]
+        for changes in (
+            {"moments": []},
+            {"moments": [["forward", 0, 1, [[3, "device", "read", False]]]]},
+            {"moments": [["forward", 0, 1, [need, need]]]},
+            {"moments": [["forward", 0, 1, [[0, "nvme", "read", False]]]]},
+            {"moments": [["forward", 0, 1, [[0, "device", "write", False]]]]},
+            {"moments": [["forward", 0, 1, [[0, "device", "read", True]]]]},
+            {"chunks": [{"id": 0, "bytes": 0}]},
+            {"chunks": 2 * self.TRACE["chunks"]},
+            {"link_bytes_per_s": {"h2d": 0}},
+        ):
+            self.assert_error(self.plan(**changes), 1, "is not a trace that this version can read")
+        self.assert_error(run("plan", "--trace", self.folder / "none", "--json"), 4, "none")
+
+    def test_wrong_arguments(self):
+        self.assert_error(run("plan"), 2, "which trace?")
+        self.assert_error(self.plan("--nvme", "maybe"), 2, "on or off")
+        self.assert_error(self.plan("--h2d-rate", "0"), 2, "above 0")
 
 
 class Plugins(CommandCase):

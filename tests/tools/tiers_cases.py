@@ -172,6 +172,17 @@ class TrainThroughTiers(CommandCase):
         self.assertEqual(found["tiers"]["device"]["budget_bytes"], 300 << 10)
         self.assertLessEqual(found["tiers"]["device"]["peak_bytes"], 300 << 10)
 
+    def test_trace_is_planned_under_other_budgets(self):
+        trace = self.folder / "trace.json"
+        self.train(*self.small, "--trace", trace)
+        recorded = self.assert_result(run("plan", "--trace", trace, "--json"))
+        self.assertGreater(recorded["moved_bytes_per_step"]["h2d"], 0)
+        ample = self.assert_result(
+            run("plan", "--trace", trace, "--device-budget", "1GiB", "--host-budget", "1GiB", "--json")
+        )
+        self.assertEqual(ample["moved_bytes_per_step"]["nvme_read"], 0)
+        self.assertLessEqual(ample["step_s"], recorded["step_s"])
+
     def test_trace_that_cannot_be_written_ends_the_run_before_it_begins(self):
         last = self.assert_error(
             run("train", *self.MODEL, *self.small, "--trace", self.folder / "none" / "t", "--json"), 4, "none"

@@ -4,19 +4,15 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <sstream>
 
 #include <castor/memory/bytes.h>
+
+#include "trace_file.h"
 
 namespace castor::memprof {
 namespace {
 
 using nlohmann::json;
-
-constexpr int kFormatVersion = 1;
 
 Sample read_sample(const json& row) {
   Sample sample;
@@ -60,42 +56,17 @@ Trace read_fields(const json& object) {
   return trace;
 }
 
-/// nlohmann's messages start with `[json.exception.type_error.302] `, which tells a user nothing.
-std::string without_tag(const std::string& text) {
-  const auto end = text.find("] ");
-  return text.rfind('[', 0) == 0 && end != std::string::npos ? text.substr(end + 2) : text;
-}
-
-Error not_a_trace(const std::string& origin, const std::string& why) {
-  return {ErrorKind::failed, "'" + origin + "' is not a trace that this version can read: " + why +
-                                 "; `castor train --trace F` writes one"};
-}
-
 }  // namespace
 
 Result<Trace> parse_trace(std::string_view text, const std::string& origin) {
-  const json object = json::parse(text, nullptr, false);
-  if (object.is_discarded()) return not_a_trace(origin, "it is not JSON");
-  if (!object.is_object() || !object.contains("castor_trace"))
-    return not_a_trace(origin, "it has no field castor_trace");
-  if (object["castor_trace"] != kFormatVersion)
-    return not_a_trace(origin, "its format is " + object["castor_trace"].dump() + ", not 1");
-  try {
-    return read_fields(object);
-  } catch (const std::exception& e) {
-    return not_a_trace(origin, without_tag(e.what()));
-  }
+  Trace trace;
+  CASTOR_TRY(parse_trace_file(text, origin, [&trace](const json& object) { trace = read_fields(object); }));
+  return trace;
 }
 
 Result<Trace> read_trace(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  if (!file || std::filesystem::is_directory(path)) {
-    return Error{ErrorKind::io,
-                 "cannot read the trace '" + path.string() + "': " + std::strerror(errno != 0 ? errno : EISDIR)};
-  }
-  return parse_trace(text.str(), path.string());
+  CASTOR_ASSIGN(const std::string text, read_trace_file(path));
+  return parse_trace(text, path.string());
 }
 
 }  // namespace castor::memprof

@@ -34,6 +34,9 @@ enum class Access : std::uint8_t {
   overwrite,  ///< replaces them without looking
 };
 
+/// `read`, `update` or `overwrite`, as traces spell them.
+const char* name(Access access);
+
 /// One chunk a moment needs, and where.
 struct Need {
   ChunkId chunk = 0;

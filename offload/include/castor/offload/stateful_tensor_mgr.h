@@ -55,6 +55,8 @@ class StatefulTensorMgr {
   const StepPlan* plan() const;
   /// The iteration that was recorded last.
   const AccessTrace& trace() const { return trace_; }
+  /// What plans are made with: the uses of trace(), room as the budgets say, costs, and whether there is a tier below.
+  MoveProblem problem() const;
 
   /// Forgets the trace: what each moment needs has changed.
   void forget_trace();

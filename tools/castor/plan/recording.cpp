@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "recording.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+
+#include <castor/memory/budget.h>
+
+#include "trace_file.h"
+
+namespace castor::plan {
+namespace {
+
+using nlohmann::json;
+
+constexpr double kNsPerSecond = 1e9;
+
+[[noreturn]] void wrong(const std::string& what) { throw std::runtime_error(what); }
+
+Tier tier_of(const json& text) {
+  for (const Tier tier : {Tier::device, Tier::host})
+    if (text == name(tier)) return tier;
+  wrong("a chunk is needed on " + text.dump() + ", which is neither device nor host");
+}
+
+Access access_of(const json& text) {
+  for (const Access access : {Access::read, Access::update, Access::overwrite})
+    if (text == name(access)) return access;
+  wrong("access " + text.dump() + " is none of read, update, overwrite");
+}
+
+/// Chunks are numbered anew: the file's numbers may have holes.
+std::map<std::int64_t, std::size_t> read_chunks(const json& list, MoveProblem& problem) {
+  std::map<std::int64_t, std::size_t> places;
+  for (const json& chunk : list) {
+    const auto n_bytes = chunk.at("bytes").get<std::uint64_t>();
+    if (n_bytes == 0) wrong("chunk " + chunk.at("id").dump() + " has 0 bytes");
+    if (!places.emplace(chunk.at("id"), places.size()).second) wrong("there are two chunks " + chunk.at("id").dump());
+    problem.chunks.push_back({n_bytes, {}});
+  }
+  return places;
+}
+
+void read_moments(const json& list, Recording& recording, const std::map<std::int64_t, std::size_t>& places) {
+  for (const json& row : list) {
+    recording.compute_s.push_back(row.at(2).get<double>() / kNsPerSecond);
+    for (const json& need : row.at(3)) {
+      const auto found = places.find(need.at(0));
+      if (found == places.end()) wrong("a moment needs chunk " + need.at(0).dump() + ", which is not among the chunks");
+      auto& uses = recording.problem.chunks[found->second].uses;
+      if (!uses.empty() && uses.back().moment == recording.problem.n_moments)
+        wrong("a moment needs chunk " + need.at(0).dump() + " twice");
+      uses.push_back({recording.problem.n_moments, tier_of(need.at(1)), access_of(need.at(2)), need.at(3).get<bool>()});
+    }
+    ++recording.problem.n_moments;
+  }
+}
+
+void check_drops(const MoveProblem& problem) {
+  for (const PlannedChunk& chunk : problem.chunks)
+    for (std::size_t i = 0; i < chunk.uses.size(); ++i)
+      if (chunk.uses[i].dropped && chunk.uses[(i + 1) % chunk.uses.size()].access != Access::overwrite)
+        wrong("a chunk is needed at moment " + std::to_string(chunk.uses[i].moment) +
+              " for the last time, but its next use does not overwrite it");
+}
+
+void read_room(const json& room, MoveProblem& problem) {
+  for (const Tier tier : {Tier::device, Tier::host}) {
+    const json limit = room.value(name(tier), json());
+    problem.room_bytes[index(tier)].assign(problem.n_moments,
+                                           limit.is_null() ? Budget::kUnlimited : limit.get<std::uint64_t>());
+  }
+  problem.nvme = !room.contains("nvme") || room["nvme"].is_null();
+}
+
+double seconds_per_byte(const json& rates, const char* link) {
+  const auto rate = rates.at(link).get<double>();
+  if (!(rate > 0)) wrong(std::string("the rate of ") + link + " is " + rates.at(link).dump());
+  return 1 / rate;
+}
+
+Recording read_fields(const json& object) {
+  if (!object.contains("moments") || object["moments"].empty())
+    wrong("it holds no moments of a whole iteration (were there two steps or more, with --plugin gemini?)");
+  Recording recording;
+  recording.model = object.value("model", "");
+  const auto places = read_chunks(object.at("chunks"), recording.problem);
+  read_moments(object["moments"], recording, places);
+  check_drops(recording.problem);
+  read_room(object.value("room_bytes", json::object({{"nvme", 0}})), recording.problem);
+  const json& rates = object.at("link_bytes_per_s");
+  recording.problem.costs = {seconds_per_byte(rates, "h2d"), seconds_per_byte(rates, "d2h"),
+                             seconds_per_byte(rates, "nvme_read"), seconds_per_byte(rates, "nvme_write")};
+  return recording;
+}
+
+}  // namespace
+
+Result<Recording> parse_recording(std::string_view text, const std::string& origin) {
+  Recording recording;
+  CASTOR_TRY(parse_trace_file(text, origin, [&recording](const json& object) { recording = read_fields(object); }));
+  return recording;
+}
+
+Result<Recording> read_recording(const std::filesystem::path& path) {
+  CASTOR_ASSIGN(const std::string text, read_trace_file(path));
+  return parse_recording(text, path.string());
+}
+
+}  // namespace castor::plan

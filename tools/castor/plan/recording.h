@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <castor/offload/step_model.h>
+
+namespace castor::plan {
+
+/// The iteration that a trace file holds, as plans need it; docs/trace.md describes every field.
+struct Recording {
+  std::string model;
+  MoveProblem problem;
+  std::vector<double> compute_s;  ///< by moment
+};
+
+/// Reads the text of a trace file. Errors: failed, naming the field that is wrong; `origin` is the file's name in
+/// messages.
+Result<Recording> parse_recording(std::string_view text, const std::string& origin);
+
+/// Reads a trace file. Errors: io where it cannot be read; those of parse_recording.
+Result<Recording> read_recording(const std::filesystem::path& path);
+
+}  // namespace castor::plan
