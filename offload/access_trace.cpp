@@ -2,6 +2,7 @@
 #include <castor/offload/access_trace.h>
 
 #include <algorithm>
+#include <optional>
 
 namespace castor {
 
@@ -41,13 +42,11 @@ void AccessTrace::add_need(const Need& need) {
 }
 
 void AccessTrace::drop(ChunkId chunk) {
-  for (const Tier tier : {Tier::device, Tier::host}) {
-    const auto found = uses_.find({chunk, tier});
-    if (found == uses_.end()) continue;
-    const auto other = uses_.find({chunk, tier == Tier::device ? Tier::host : Tier::device});
-    if (other == uses_.end() || other->second.back() < found->second.back())
-      drops_.emplace(found->second.back(), chunk);
-  }
+  std::optional<std::uint64_t> last;
+  for (const Tier tier : {Tier::device, Tier::host})
+    if (const auto found = uses_.find({chunk, tier}); found != uses_.end())
+      last = std::max(last.value_or(0), found->second.back());
+  if (last) drops_.emplace(*last, chunk);
 }
 
 void AccessTrace::set_compute_seconds(double seconds) {

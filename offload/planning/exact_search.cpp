@@ -7,7 +7,7 @@
 namespace castor {
 namespace {
 
-constexpr std::size_t kMostWays = 5000;           // of one chunk
+constexpr std::size_t kMostWays = 5000;        // of one chunk
 constexpr std::uint64_t kMostSteps = 300'000;  // tries times moments: a millisecond
 constexpr double kEpsilon = 1e-9;
 

@@ -8,7 +8,6 @@ namespace castor {
 namespace {
 
 constexpr double kNoWay = std::numeric_limits<double>::infinity();
-constexpr std::array<Tier, 2> kLimited = {Tier::device, Tier::host};
 
 /// All sets of tiers that hold at least `needed`.
 std::vector<Places> sets_with(Places needed, bool nvme) {
@@ -18,19 +17,13 @@ std::vector<Places> sets_with(Places needed, bool nvme) {
   return found;
 }
 
-double seconds_per_byte(const Hops& hops, const LinkCosts& costs) {
-  return (hops.h2d ? costs.h2d : 0) + (hops.d2h ? costs.d2h : 0) + (hops.nvme_read ? costs.nvme_read : 0) +
-         (hops.nvme_write ? costs.nvme_write : 0);
-}
-
 }  // namespace
 
 ItineraryGraph::ItineraryGraph(const PlannedChunk& chunk, const MoveProblem& problem)
     : chunk_(chunk), n_stops_per_use_(problem.n_ahead > 0 ? 3 : 2) {
-  const auto n_bytes = static_cast<double>(chunk.n_bytes);
   for (Places from = 1; from < kNPlaces; ++from)
     for (Places to = 0; to < kNPlaces; ++to)
-      step_seconds_[from][to] = n_bytes * seconds_per_byte(hops(from, to), problem.costs);
+      step_seconds_[from][to] = sum(seconds_of(bytes_over(hops(from, to), chunk.n_bytes), problem.costs));
   for (Places to = 1; to < kNPlaces; ++to) step_seconds_[kNowhere][to] = kNoWay;
   if (chunk.uses.empty()) stops_.push_back({{0, problem.n_moments}, sets_with(kNowhere, problem.nvme)});
   const auto changes = [](const ChunkUse& use) { return use.access != Access::read; };
@@ -49,11 +42,8 @@ void ItineraryGraph::add_use(std::size_t use, const MoveProblem& problem) {
   const ChunkUse& here = chunk_.uses[use];
   const Places needed = only(here.tier);
   const bool changes = here.access != Access::read;
-  stops_.push_back({{here.moment, 1},
-                    sets_with(needed, problem.nvme && !changes),
-                    needed,
-                    changes,
-                    here.access == Access::overwrite});
+  stops_.push_back({time_of_stay(problem, chunk_, use).at_use, sets_with(needed, problem.nvme && !changes), needed,
+                    changes, here.access == Access::overwrite});
 }
 
 /// Between two uses: anywhere, and in the end where the next one needs it; nowhere where the contents are dropped. What
@@ -61,22 +51,18 @@ void ItineraryGraph::add_use(std::size_t use, const MoveProblem& problem) {
 void ItineraryGraph::add_time_after(std::size_t use, const MoveProblem& problem) {
   const ChunkUse& here = chunk_.uses[use];
   const ChunkUse& next = chunk_.uses[(use + 1) % chunk_.uses.size()];
-  const std::uint32_t n = problem.n_moments;
-  const std::uint32_t to_next = next.moment > here.moment ? next.moment - here.moment : next.moment + n - here.moment;
-  const std::uint32_t n_ahead = std::min(problem.n_ahead, to_next - 1);
+  const TimeOfStay time = time_of_stay(problem, chunk_, use);
   const std::vector<Places> nowhere = {kNowhere};
-  stops_.push_back(
-      {{(here.moment + 1) % n, to_next - 1 - n_ahead}, here.dropped ? nowhere : sets_with(kNowhere, problem.nvme)});
+  stops_.push_back({time.after, here.dropped ? nowhere : sets_with(kNowhere, problem.nvme)});
   if (problem.n_ahead == 0) return;
   const Places needed = next.access == Access::overwrite ? kNowhere : only(next.tier);
-  stops_.push_back(
-      {{(next.moment + n - n_ahead) % n, n_ahead}, here.dropped ? nowhere : sets_with(needed, problem.nvme), needed});
+  stops_.push_back({time.before_next, here.dropped ? nowhere : sets_with(needed, problem.nvme), needed});
 }
 
 /// The tiers of which `room` can take a copy at `stop`, beyond the one that the use needs.
 Places ItineraryGraph::with_room(const Stop& stop, const Room& room) const {
   Places found = only(Tier::nvme) | stop.needed;
-  for (const Tier tier : kLimited)
+  for (const Tier tier : kLimitedTiers)
     if (!holds(found, tier) && room.least(tier, stop.periods) >= static_cast<std::int64_t>(chunk_.n_bytes))
       found |= only(tier);
   return found;
@@ -206,13 +192,13 @@ bool ItineraryGraph::extend(Search& search, double so_far) const {
 
 void ItineraryGraph::add(const Itinerary& way, std::int64_t n_bytes, Room& room) const {
   for (std::size_t i = 0; i < stops_.size(); ++i)
-    for (const Tier tier : kLimited)
+    for (const Tier tier : kLimitedTiers)
       if (holds(way.places[i], tier) && !holds(stops_[i].needed, tier)) room.add(tier, stops_[i].periods, n_bytes);
 }
 
 void ItineraryGraph::add_needed(std::int64_t n_bytes, Room& room) const {
   for (const Stop& stop : stops_)
-    for (const Tier tier : kLimited)
+    for (const Tier tier : kLimitedTiers)
       if (holds(stop.needed, tier)) room.add(tier, stop.periods, n_bytes);
 }
 
@@ -228,11 +214,7 @@ LinkBytes ItineraryGraph::moved(const Itinerary& way) const {
     const std::size_t next = (i + 1) % stops_.size();
     if (stops_[next].overwritten) continue;
     const Places left = left_by(next, way.places[i]);
-    const Hops taken = hops(left, begun(next, left, way.places[next]));
-    total.h2d += taken.h2d ? chunk_.n_bytes : 0;
-    total.d2h += taken.d2h ? chunk_.n_bytes : 0;
-    total.nvme_read += taken.nvme_read ? chunk_.n_bytes : 0;
-    total.nvme_write += taken.nvme_write ? chunk_.n_bytes : 0;
+    total += bytes_over(hops(left, begun(next, left, way.places[next])), chunk_.n_bytes);
   }
   return total;
 }

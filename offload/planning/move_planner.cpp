@@ -13,8 +13,6 @@
 namespace castor {
 namespace {
 
-constexpr std::array<Tier, 2> kLimited = {Tier::device, Tier::host};
-
 /// Rounds of prices: the more uses, the more prices there are to find, but no more than half a second allows; after how
 /// many of them ways that fit are looked for.
 constexpr std::uint64_t kUsesLookedAt = 600'000;
@@ -47,7 +45,7 @@ void check(const MoveProblem& problem) {
 
 /// What the uses of each moment need must have room.
 Result<void> check_needs(const MoveModel& model) {
-  for (const Tier tier : kLimited)
+  for (const Tier tier : kLimitedTiers)
     for (std::uint32_t m = 0; m < model.n_moments; ++m) {
       if (model.free.at(tier, m) >= 0) continue;
       const auto room_bytes = static_cast<std::uint64_t>(model.room.at(tier, m));
@@ -67,15 +65,11 @@ MovePlan plan_of(const MoveModel& model, const Ways& ways) {
   for (std::size_t i = 0; i < model.graphs.size(); ++i) {
     const ItineraryGraph& graph = model.graphs[i];
     plan.stays.push_back(graph.stays(ways.of[i]));
-    const LinkBytes moved = graph.moved(ways.of[i]);
-    plan.moved.h2d += moved.h2d;
-    plan.moved.d2h += moved.d2h;
-    plan.moved.nvme_read += moved.nvme_read;
-    plan.moved.nvme_write += moved.nvme_write;
+    plan.moved += graph.moved(ways.of[i]);
     graph.add(ways.of[i], -static_cast<std::int64_t>(graph.n_bytes()), left);
   }
   plan.link_seconds = ways.link_seconds;
-  for (const Tier tier : kLimited)
+  for (const Tier tier : kLimitedTiers)
     for (std::uint32_t m = 0; m < model.n_moments; ++m) {
       const auto used_bytes = static_cast<std::uint64_t>(model.room.at(tier, m) - left.at(tier, m));
       plan.peak_bytes[index(tier)] = std::max(plan.peak_bytes[index(tier)], used_bytes);

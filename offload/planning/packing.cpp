@@ -15,7 +15,7 @@ constexpr int kOrders = 8;  // tried until every chunk finds room
 
 Prices scaled(const Prices& prices, double share) {
   Prices made(prices.n_moments());
-  for (const Tier tier : {Tier::device, Tier::host})
+  for (const Tier tier : kLimitedTiers)
     for (std::uint32_t m = 0; m < prices.n_moments(); ++m) made.set(tier, m, share * prices.at(tier, m));
   made.refresh();
   return made;

@@ -7,23 +7,14 @@
 namespace castor {
 namespace {
 
-constexpr std::array<Tier, 2> kLimited = {Tier::device, Tier::host};
 constexpr std::uint32_t kPatience = 20;  // rounds without a better bound until the steps are shortened
 constexpr double kShorten = 0.85;
 constexpr double kDeflection = 1.5;   // of a direction that turns back on the one before it
 constexpr double kLongestReach = 30;  // of a step, in gaps between the best bound and the target
 
-/// No limit is a limit so high that sums of bytes stay in range.
-constexpr std::uint64_t kNoLimitBytes = std::uint64_t{1} << 60;
-
 }  // namespace
 
-MoveModel::MoveModel(const MoveProblem& problem)
-    : n_moments(problem.n_moments), room(problem.n_moments), free(problem.n_moments) {
-  for (const Tier tier : kLimited)
-    for (std::uint32_t m = 0; m < n_moments; ++m)
-      room.add(tier, {m, 1}, static_cast<std::int64_t>(std::min(problem.room_bytes[index(tier)][m], kNoLimitBytes)));
-  free = room;
+MoveModel::MoveModel(const MoveProblem& problem) : n_moments(problem.n_moments), room(problem), free(problem) {
   for (const PlannedChunk& chunk : problem.chunks) {
     graphs.emplace_back(chunk, problem);
     graphs.back().add_needed(-static_cast<std::int64_t>(chunk.n_bytes), free);
@@ -83,7 +74,7 @@ double Relaxation::turn(const Room& left) {
 
 template <typename Each>
 void Relaxation::for_each_period(const Each& each) const {
-  for (const Tier tier : kLimited)
+  for (const Tier tier : kLimitedTiers)
     for (std::uint32_t m = 0; m < model_.n_moments; ++m) each(tier, m);
 }
 

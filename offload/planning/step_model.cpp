@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "prices.h"
+#include "room.h"
 
 namespace castor {
 namespace {
@@ -15,19 +15,11 @@ constexpr int kIterations = 4;  // until what one leaves to the next no longer c
 constexpr std::uint32_t kMostAhead = 2;    // moments for which plans set room aside
 constexpr std::uint32_t kFetchAhead = 16;  // moments that a fetch may start early where room is left over
 
-constexpr std::size_t kH2d = 0, kD2h = 1, kNvmeRead = 2, kNvmeWrite = 3;
-constexpr std::array<const char*, 4> kLinkNames = {"h2d", "d2h", "nvme_read", "nvme_write"};
-
 /// Finds how early each fetch may begin.
 class Scheduler {
  public:
   Scheduler(const MoveProblem& problem, const MovePlan& plan, std::uint32_t n_ahead)
-      : problem_(problem), plan_(plan), n_ahead_(n_ahead), free_(problem.n_moments) {
-    for (const Tier tier : {Tier::device, Tier::host})
-      for (std::uint32_t m = 0; m < problem.n_moments; ++m) {
-        const std::uint64_t room = std::min(problem.room_bytes[index(tier)][m], std::uint64_t{1} << 60);
-        free_.add(tier, {m, 1}, static_cast<std::int64_t>(room));
-      }
+      : problem_(problem), plan_(plan), n_ahead_(n_ahead), free_(problem) {
     for_each_use([this](ChunkId id, std::size_t i) { occupy(id, i); });
   }
 
@@ -40,11 +32,10 @@ class Scheduler {
       const Places left = uses[i].access == Access::read ? stays[i].at_use : only(uses[i].tier);
       if (costs(left, stays[i].after))
         leaving.push_back({id, left, stays[i].after, (uses[i].moment + 1) % problem_.n_moments});
-      const std::uint32_t n_early = n_early_for(id, i);
-      const std::uint32_t start = (uses[next].moment + problem_.n_moments - n_early) % problem_.n_moments;
-      const Places there = n_early > 0 ? stays[i].before_next : stays[next].at_use;
+      const Periods early = time_of_stay(problem_, problem_.chunks[id], i).before_next;
+      const Places there = early.count > 0 ? stays[i].before_next : stays[next].at_use;
       if (uses[next].access != Access::overwrite && costs(stays[i].after, there))
-        coming.push_back({id, stays[i].after, there, start, n_early, false, true});
+        coming.push_back({id, stays[i].after, there, early.first, early.count, false, true});
     });
     const auto by_start = [](const PlannedMove& a, const PlannedMove& b) { return a.start < b.start; };
     std::stable_sort(coming.begin(), coming.end(), by_start);
@@ -63,27 +54,15 @@ class Scheduler {
       for (std::size_t i = 0; i < problem_.chunks[id].uses.size(); ++i) each(id, i);
   }
 
-  std::uint32_t until_next(ChunkId id, std::size_t i) const {
-    const auto& uses = problem_.chunks[id].uses;
-    const std::uint32_t here = uses[i].moment, next = uses[(i + 1) % uses.size()].moment;
-    return next > here ? next - here : next + problem_.n_moments - here;
-  }
-
-  /// Moments before the next use at which the plan has the chunk arrive.
-  std::uint32_t n_early_for(ChunkId id, std::size_t i) const {
-    return std::min(problem_.n_ahead, until_next(id, i) - 1);
-  }
-
   void occupy(ChunkId id, std::size_t i) {
     const PlannedChunk& chunk = problem_.chunks[id];
     const Stay& stay = plan_.stays[id][i];
-    const std::uint32_t moment = chunk.uses[i].moment;
+    const TimeOfStay time = time_of_stay(problem_, chunk, i);
     const auto n_bytes = static_cast<std::int64_t>(chunk.n_bytes);
-    const std::uint32_t n = problem_.n_moments, to_next = until_next(id, i), n_early = n_early_for(id, i);
-    for (const Tier tier : {Tier::device, Tier::host}) {
-      if (holds(stay.at_use, tier)) free_.add(tier, {moment, 1}, -n_bytes);
-      if (holds(stay.after, tier)) free_.add(tier, {(moment + 1) % n, to_next - 1 - n_early}, -n_bytes);
-      if (holds(stay.before_next, tier)) free_.add(tier, {(moment + to_next - n_early) % n, n_early}, -n_bytes);
+    for (const Tier tier : kLimitedTiers) {
+      if (holds(stay.at_use, tier)) free_.add(tier, time.at_use, -n_bytes);
+      if (holds(stay.after, tier)) free_.add(tier, time.after, -n_bytes);
+      if (holds(stay.before_next, tier)) free_.add(tier, time.before_next, -n_bytes);
     }
   }
 
@@ -96,10 +75,10 @@ class Scheduler {
     const std::uint32_t most = std::min(n_ahead_, since_last_use(chunk, use) - 1);
     while (move.n_ahead < most) {
       const std::uint32_t before = (move.start + problem_.n_moments - 1) % problem_.n_moments;
-      for (const Tier tier : {Tier::device, Tier::host})
+      for (const Tier tier : kLimitedTiers)
         move.for_room = move.for_room || (new_on(tier) && free_.at(tier, before) < n_bytes);
       if (move.for_room) return;
-      for (const Tier tier : {Tier::device, Tier::host})
+      for (const Tier tier : kLimitedTiers)
         if (new_on(tier)) free_.add(tier, {before, 1}, -n_bytes);
       move.start = before;
       ++move.n_ahead;
@@ -147,13 +126,12 @@ class StepClock {
   /// Takes the links one after the other, from now on.
   void start(const PlannedMove& move) {
     const Hops taken = hops(move.from, move.to);
-    const auto n_bytes = static_cast<double>(problem_.chunks[move.chunk].n_bytes);
-    const LinkCosts& costs = problem_.costs;
+    const LinkSeconds seconds = seconds_of(bytes_over(taken, problem_.chunks[move.chunk].n_bytes), problem_.costs);
     double at_s = move.for_room ? std::max(now_s_, free_s_[kD2h]) : now_s_;
-    if (taken.nvme_read) at_s = take(kNvmeRead, at_s, n_bytes * costs.nvme_read);
-    if (taken.d2h) at_s = take(kD2h, at_s, n_bytes * costs.d2h);
-    if (taken.h2d) at_s = take(kH2d, at_s, n_bytes * costs.h2d);
-    if (taken.nvme_write) (void)take(kNvmeWrite, at_s, n_bytes * costs.nvme_write);
+    if (taken.nvme_read) at_s = take(kNvmeRead, at_s, seconds[kNvmeRead]);
+    if (taken.d2h) at_s = take(kD2h, at_s, seconds[kD2h]);
+    if (taken.h2d) at_s = take(kH2d, at_s, seconds[kH2d]);
+    if (taken.nvme_write) (void)take(kNvmeWrite, at_s, seconds[kNvmeWrite]);
     if (!move.awaited) return;
     double& arrived_s = arrived_s_[std::size_t{move.start} + move.n_ahead];
     arrived_s = std::max(arrived_s, at_s);
@@ -168,21 +146,16 @@ class StepClock {
   const std::span<const PlannedMove> moves_;
   const std::span<const double> compute_s_;
   std::vector<double> arrived_s_;  ///< what each moment awaits, of this iteration and the next
-  std::array<double, 4> free_s_{};
+  LinkSeconds free_s_{};
   double now_s_ = 0;
   double wait_s_ = 0;
 };
 
 void find_bound(const MoveProblem& problem, std::span<const PlannedMove> moves, StepEstimate& estimate) {
-  for (const PlannedMove& move : moves) {
-    const Hops taken = hops(move.from, move.to);
-    const auto n_bytes = static_cast<double>(problem.chunks[move.chunk].n_bytes);
-    const LinkCosts& costs = problem.costs;
-    estimate.link_s[kH2d] += taken.h2d ? n_bytes * costs.h2d : 0;
-    estimate.link_s[kD2h] += taken.d2h ? n_bytes * costs.d2h : 0;
-    estimate.link_s[kNvmeRead] += taken.nvme_read ? n_bytes * costs.nvme_read : 0;
-    estimate.link_s[kNvmeWrite] += taken.nvme_write ? n_bytes * costs.nvme_write : 0;
-  }
+  LinkBytes moved;
+  for (const PlannedMove& move : moves)
+    moved += bytes_over(hops(move.from, move.to), problem.chunks[move.chunk].n_bytes);
+  estimate.link_s = seconds_of(moved, problem.costs);
   estimate.bound_s = estimate.compute_s;
   estimate.bound_by = "compute";
   for (std::size_t link = 0; link < kLinkNames.size(); ++link)

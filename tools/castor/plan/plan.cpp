@@ -16,8 +16,6 @@ namespace {
 using nlohmann::json;
 namespace po = boost::program_options;
 
-constexpr std::array<const char*, 4> kLinks = {"h2d", "d2h", "nvme_read", "nvme_write"};
-
 /// `nvme-read-rate` for `nvme_read`.
 std::string rate_option(std::string link) {
   std::replace(link.begin(), link.end(), '_', '-');
@@ -37,7 +35,7 @@ CommandSyntax plan_syntax() {
   add("host-budget", po::value<std::string>()->value_name("SIZE"),
       "what they may take of the host (default: as recorded)");
   add("nvme", po::value<std::string>()->value_name("on|off"), "whether there is a tier below (default: as recorded)");
-  for (const char* link : kLinks)
+  for (const char* link : kLinkNames)
     add(rate_option(link).c_str(), po::value<std::string>()->value_name("SIZE"),
         "bytes per second (default: as recorded)");
   return syntax;
@@ -57,8 +55,8 @@ Result<void> set_room(const Values& values, MoveProblem& problem) {
 
 Result<void> set_rates(const Values& values, LinkCosts& costs) {
   double* const cost[] = {&costs.h2d, &costs.d2h, &costs.nvme_read, &costs.nvme_write};
-  for (std::size_t link = 0; link < kLinks.size(); ++link) {
-    const std::string option = rate_option(kLinks[link]);
+  for (std::size_t link = 0; link < kLinkNames.size(); ++link) {
+    const std::string option = rate_option(kLinkNames[link]);
     CASTOR_ASSIGN(const auto rate, bytes_of(values, option));
     if (rate && *rate == 0) return wrong(option, "0", "bytes per second above 0");
     if (rate) *cost[link] = 1 / static_cast<double>(*rate);
@@ -72,7 +70,7 @@ std::array<std::uint64_t, 4> moved_of(const MovePlan& plan) {
 
 json to_json(const StepPlan& step) {
   json moved;
-  for (std::size_t link = 0; link < kLinks.size(); ++link) moved[kLinks[link]] = moved_of(step.plan)[link];
+  for (std::size_t link = 0; link < kLinkNames.size(); ++link) moved[kLinkNames[link]] = moved_of(step.plan)[link];
   const StepEstimate& estimate = step.estimate;
   const double share = estimate.step_s > 0 ? estimate.bound_s / estimate.step_s : 1;
   return {{"fits", true},
@@ -102,9 +100,9 @@ std::string to_text(const plan::Recording& recording, const StepPlan& step) {
     text += fmt::format("  {:<7} {:<12} {}\n", name(tier), format_bytes(step.plan.peak_bytes[index(tier)]),
                         room_text(recording.problem, tier));
   text += "\n  link        per step     busy\n";
-  for (std::size_t link = 0; link < kLinks.size(); ++link)
+  for (std::size_t link = 0; link < kLinkNames.size(); ++link)
     if (moved_of(step.plan)[link] > 0)
-      text += fmt::format("  {:<11} {:<12} {:.4f} s\n", kLinks[link], format_bytes(moved_of(step.plan)[link]),
+      text += fmt::format("  {:<11} {:<12} {:.4f} s\n", kLinkNames[link], format_bytes(moved_of(step.plan)[link]),
                           estimate.link_s[link]);
   const double above = step.plan.bound_seconds > 0 ? step.plan.link_seconds / step.plan.bound_seconds - 1 : 0;
   text += fmt::format("\nno plan moves {:.1f} % less than this one\n", 100 * above);

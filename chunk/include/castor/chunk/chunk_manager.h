@@ -19,6 +19,11 @@ namespace castor {
 /// Bytes that went over each link so far.
 struct LinkBytes {
   std::uint64_t h2d = 0, d2h = 0, nvme_read = 0, nvme_write = 0;
+
+  LinkBytes& operator+=(const LinkBytes& more) {
+    h2d += more.h2d, d2h += more.d2h, nvme_read += more.nvme_read, nvme_write += more.nvme_write;
+    return *this;
+  }
 };
 
 /// What lies where: executes single moves of chunks between the tiers and accounts for them. It knows no policy (which

@@ -28,7 +28,8 @@ class EvictionPolicy {
   virtual std::size_t choose(std::span<const EvictionCandidate> candidates) const = 0;
 };
 
-/// One that the plan has elsewhere, else the chunk needed farthest in the future; among equals a clean one, then the one used longest ago.
+/// One that the plan has elsewhere, else the chunk needed farthest in the future; among equals a clean one, then the one
+/// used longest ago.
 /// Source: Belady, "A study of replacement algorithms for a virtual-storage computer", 1966.
 std::unique_ptr<EvictionPolicy> make_farthest_next_use();
 

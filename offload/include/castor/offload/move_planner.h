@@ -5,17 +5,12 @@
 #include <cstdint>
 #include <vector>
 
-#include <castor/chunk/chunk_manager.h>
 #include <castor/memory/result.h>
 #include <castor/offload/access_trace.h>
+#include <castor/offload/links.h>
 #include <castor/offload/places.h>
 
 namespace castor {
-
-/// What a byte costs on each link, in seconds: the inverse of the measured rates.
-struct LinkCosts {
-  double h2d = 0, d2h = 0, nvme_read = 0, nvme_write = 0;
-};
 
 /// One moment at which a chunk is needed.
 struct ChunkUse {

@@ -19,9 +19,6 @@ namespace castor {
 
 class PlanReplay;
 
-/// What links carry where nobody has measured: 20 GB/s up and down, a drive of 2 GB/s.
-inline constexpr LinkCosts kUsualLinkCosts = {1 / 20e9, 1 / 20e9, 1 / 2e9, 1 / 2e9};
-
 /// The only mover. At every moment it brings what the moment needs to where it is needed, and carries out the plan: lets
 /// go what the plan wants elsewhere, and starts what the next moments need.
 ///

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -29,11 +28,11 @@ std::vector<PlannedMove> schedule_of(const MoveProblem& problem, const MovePlan&
 /// How long a step takes, and what binds it.
 struct StepEstimate {
   double step_s = 0;
-  double compute_s = 0;            ///< without waits
-  double wait_s = 0;               ///< the compute lane stands still for data
-  std::array<double, 4> link_s{};  ///< busy: h2d, d2h, nvme_read, nvme_write
-  std::string bound_by;            ///< `compute` or the link that is busiest
-  double bound_s = 0;              ///< how long that lane is busy: no order of moves makes the step shorter
+  double compute_s = 0;  ///< without waits
+  double wait_s = 0;     ///< the compute lane stands still for data
+  LinkSeconds link_s{};  ///< busy
+  std::string bound_by;  ///< `compute` or the link that is busiest
+  double bound_s = 0;    ///< how long that lane is busy: no order of moves makes the step shorter
 };
 
 /// Carries out `moves` against the clock: each link takes one move at a time in the order given, a moment begins when
