@@ -23,6 +23,7 @@ class CudaStream final : public Stream {
   Event copy(void* target, const void* source, std::uint64_t n_bytes) override;
   Result<void> wait(const Event& event) override;
   Event record() override;
+  std::unique_ptr<StreamTime> time() override;
   Result<void> synchronize() override;
   void* native_handle() const override { return stream_; }
 

@@ -3,10 +3,12 @@
 #include <system_error>
 #include <utility>
 
+#include <castor/memory/clock.h>
 #include <castor/memory/device.h>
 #include <castor/memory/host_resource.h>
 
 #include "host_stream.h"
+#include "host_time.h"
 
 namespace castor {
 namespace {
@@ -28,6 +30,9 @@ class InlineStream final : public Stream {
     auto state = std::make_shared<HostEventState>();
     state->complete(failure_);
     return Event(std::move(state));
+  }
+  std::unique_ptr<StreamTime> time() override {
+    return std::make_unique<HostTime>(std::make_shared<std::uint64_t>(steady_now_ns()), Event());
   }
   Result<void> synchronize() override { return std::exchange(failure_, {}); }
 

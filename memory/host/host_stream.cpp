@@ -4,6 +4,10 @@
 #include <cstring>
 #include <utility>
 
+#include <castor/memory/clock.h>
+
+#include "host_time.h"
+
 namespace castor {
 
 /// Once something failed, what comes after it must not pretend to have read good bytes.
@@ -28,6 +32,15 @@ Result<void> HostStream::wait(const Event& event) {
 
 Event HostStream::record() {
   return run([]() -> Result<void> { return {}; });
+}
+
+std::unique_ptr<StreamTime> HostStream::time() {
+  const auto ns = std::make_shared<std::uint64_t>(0);
+  Event reached = worker_.run([ns]() -> Result<void> {
+    *ns = steady_now_ns();
+    return {};
+  });
+  return std::make_unique<HostTime>(ns, std::move(reached));
 }
 
 Result<void> HostStream::synchronize() {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -162,6 +163,33 @@ TYPED_TEST_P(StreamSuite, ZeroBytesAreACopyLikeAnyOther) {
   EXPECT_TRUE(this->holds(this->back_, 0));
 }
 
+TYPED_TEST_P(StreamSuite, TimesSpanTheWorkQueuedBetweenThem) {
+  std::vector<std::unique_ptr<StreamTime>> times;
+  const auto start = std::chrono::steady_clock::now();
+  for (int round = 0; round < 5; ++round) {
+    times.push_back(this->stream_->time());
+    this->stream_->copy(this->there_.data(), this->source_.data(), this->kBytes);
+  }
+  times.push_back(this->stream_->time());
+  const double whole_s = times.back()->seconds_since(*times.front()).value();
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
+  double sum_s = 0;
+  for (std::size_t i = 1; i < times.size(); ++i) {
+    const double copy_s = times[i]->seconds_since(*times[i - 1]).value();
+    EXPECT_GT(copy_s, this->kBytes / 10e12) << "no memory copies 10 TB a second";
+    sum_s += copy_s;
+  }
+  EXPECT_NEAR(sum_s, whole_s, 5e-6);
+  EXPECT_LE(whole_s, passed.count() + 1e-5);
+}
+
+TYPED_TEST_P(StreamSuite, TimePassesInAStreamThatHasFailed) {
+  const auto before = this->stream_->time();
+  (void)this->stream_->wait(this->failed_event("drive gone"));
+  EXPECT_GE(this->stream_->time()->seconds_since(*before).value(), 0);
+  (void)this->stream_->synchronize();
+}
+
 TYPED_TEST_P(StreamSuite, EventsOutliveTheirStream) {
   const auto last = this->stream_->copy(this->back_.data(), this->source_.data(), this->kBytes);
   this->stream_.reset();
@@ -173,6 +201,7 @@ REGISTER_TYPED_TEST_SUITE_P(StreamSuite, CopiesRunInTheirOrder, RecordCoversEver
                             WaitOrdersOneStreamAfterAnother, WaitsForAHostThread, AnEventMadeByDefaultIsReached,
                             AFailureStopsTheStreamUntilItIsReported, AFailureTravelsThroughEventsOfOtherStreams,
                             TheFirstFailureCounts, EarlierWorkIsUnharmedByALaterFailure, SynchronizeWaitsForEverything,
-                            ZeroBytesAreACopyLikeAnyOther, EventsOutliveTheirStream);
+                            ZeroBytesAreACopyLikeAnyOther, TimesSpanTheWorkQueuedBetweenThem,
+                            TimePassesInAStreamThatHasFailed, EventsOutliveTheirStream);
 
 }  // namespace castor::conformance

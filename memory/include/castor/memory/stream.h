@@ -2,10 +2,20 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include <castor/memory/event.h>
 
 namespace castor {
+
+/// When a stream got to a point of its queue.
+class StreamTime {
+ public:
+  virtual ~StreamTime() = default;
+  /// Seconds from `earlier` to here. Blocks until the stream has got here. Requires: `earlier` is of the same stream
+  /// (ContractViolation). Errors: failed, where the device lost count.
+  virtual Result<double> seconds_since(const StreamTime& earlier) const = 0;
+};
 
 /// Work that runs in the order it was queued, beside other streams.
 ///
@@ -28,6 +38,8 @@ class Stream {
   virtual Result<void> wait(const Event& event) = 0;
   /// The event of everything queued so far.
   virtual Event record() = 0;
+  /// Notes the time at which the stream gets to here. Cost: a few microseconds.
+  virtual std::unique_ptr<StreamTime> time() = 0;
   /// Blocks until everything queued has run. Errors: the first failure since the last call; the stream then starts
   /// afresh.
   virtual Result<void> synchronize() = 0;

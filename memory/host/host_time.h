@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include <castor/memory/stream.h>
+
+namespace castor {
+
+/// A time by the host's clock.
+class HostTime final : public StreamTime {
+ public:
+  /// `ns` is there once `reached` is.
+  HostTime(std::shared_ptr<const std::uint64_t> ns, Event reached) : ns_(std::move(ns)), reached_(std::move(reached)) {}
+
+  Result<double> seconds_since(const StreamTime& earlier) const override;
+
+ private:
+  std::uint64_t ns() const;
+
+  const std::shared_ptr<const std::uint64_t> ns_;  // owners: this, and the worker that writes it
+  const Event reached_;
+};
+
+}  // namespace castor
