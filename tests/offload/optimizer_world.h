@@ -16,6 +16,7 @@
 
 #include <castor/offload/offload_optimizer.h>
 
+#include "../support/deferred_device.h"
 #include "../support/tiers.h"
 #include "adam_data.h"
 #include "naive_formats.h"
@@ -92,12 +93,14 @@ struct OptimizerWorld {
     std::uint64_t chunk_bytes = 4096;
     std::uint64_t device_bytes = Budget::kUnlimited, host_bytes = Budget::kUnlimited;
     bool with_spill = true;
+    bool deferred = false;  ///< copies come as late as they can, and leave poison until then
   };
 
   OptimizerWorld(const std::vector<TensorSpec>& tensors, const Sizes& sizes)
       : specs(tensors),
         layout(plan_layout(tensors, {sizes.chunk_bytes})),
-        tiers(sizes.device_bytes, sizes.host_bytes, sizes.with_spill),
+        tiers(sizes.device_bytes, sizes.host_bytes, sizes.with_spill,
+              sizes.deferred ? test::make_deferred_device() : make_cpu_device()),
         mover(tiers.chunks, tiers.device_budget, tiers.host_budget, *tiers.compute, tiers.timeline),
         table(layout),
         optimizer(

@@ -7,14 +7,18 @@
 #include <castor/memory/limited_resource.h>
 #include <castor/memory/pool_resource.h>
 
+#include <memory>
+#include <utility>
+
 #include "memory_spill_store.h"
 
 namespace castor {
 
 struct Tiers {
   explicit Tiers(std::uint64_t device_bytes = Budget::kUnlimited, std::uint64_t host_bytes = Budget::kUnlimited,
-                 bool with_spill = true)
-      : device_budget(Tier::device, device_bytes),
+                 bool with_spill = true, std::unique_ptr<Device> where = make_cpu_device())
+      : device(std::move(where)),
+        device_budget(Tier::device, device_bytes),
         host_budget(Tier::host, host_bytes),
         limited_device(device->device_memory(), device_budget),
         limited_host(device->host_memory(), host_budget),
@@ -25,7 +29,7 @@ struct Tiers {
         down(device->make_stream().value()),
         chunks({pooled_device, pooled_host, with_spill ? &spill : nullptr, *compute, *up, *down, timeline}) {}
 
-  std::unique_ptr<Device> device = make_cpu_device();
+  const std::unique_ptr<Device> device;
   Budget device_budget, host_budget;
   LimitedResource limited_device, limited_host;
   PoolResource pooled_device, pooled_host;

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// A device on the host whose streams put every copy off until somebody waits for it, and fill its target with poison
+// meanwhile: who forgets to wait reads poison, on any machine and every time.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include <castor/memory/device.h>
+
+namespace castor::test {
+
+/// The work of one stream, in order. Runs when somebody waits for it, on the thread that waits.
+class DeferredQueue {
+ public:
+  struct Work {
+    void* target = nullptr;  ///< poisoned once what is ahead of it is done; null for what copies nothing
+    std::uint64_t n_bytes = 0;
+    std::function<Result<void>()> run;
+    bool also_after_failure = false;
+    std::shared_ptr<Result<void>> outcome = {};  ///< how the stream stands after it
+  };
+
+  /// Returns the work's number.
+  std::uint64_t add(Work work);
+  bool done(std::uint64_t number) const;
+  void run_until(std::uint64_t number);
+  void run_all();
+  /// The first failure since the last call.
+  Result<void> take_failure();
+
+ private:
+  void poison_front();
+  void run_front();
+
+  mutable std::recursive_mutex mutex_;  // work may wait for work of another stream that waits for this one's
+  std::deque<Work> work_;
+  std::uint64_t n_done_ = 0;
+  Result<void> failure_;
+};
+
+/// Threads: one queues; any waits.
+class DeferredStream final : public Stream {
+ public:
+  ~DeferredStream() override { queue_->run_all(); }
+
+  Event copy(void* target, const void* source, std::uint64_t n_bytes) override;
+  Result<void> wait(const Event& event) override;
+  Event record() override;
+  std::unique_ptr<StreamTime> time() override;
+  Result<void> synchronize() override;
+
+ private:
+  Event add(DeferredQueue::Work work);
+
+  const std::shared_ptr<DeferredQueue> queue_ = std::make_shared<DeferredQueue>();  // owners: this and its events
+};
+
+/// The host as a device, with deferred streams beside the compute stream, which is the thread itself.
+std::unique_ptr<Device> make_deferred_device();
+
+}  // namespace castor::test
