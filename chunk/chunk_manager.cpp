@@ -67,7 +67,11 @@ Result<BufferView> ChunkManager::edit(ChunkId id, Tier tier) {
   return copy.buffer.view();
 }
 
-void ChunkManager::arriving(ChunkId id, Tier tier, Event event) {
+void ChunkManager::arriving(ChunkId id, Tier tier, std::uint64_t n_bytes, Event event) {
+  if (tier == Tier::host) {
+    moved_.d2h += n_bytes;
+    (void)log_move(Lane::d2h, id, n_bytes, event);
+  }
   chunks_.at(id).at(tier).arrived = std::move(event);
   written(id, tier);
 }
@@ -100,7 +104,8 @@ Result<void> ChunkManager::upload(ChunkId id) {
   CASTOR_TRY(host.arrived.wait());  // bytes that failed to come from below must not go up
   CASTOR_TRY(places_.up.wait(places_.compute.record()));
   ChunkCopy& device = chunk.at(Tier::device);
-  device.arrived = log_move(Lane::h2d, id, places_.up.copy(device.buffer.data(), host.buffer.data(), chunk.n_bytes));
+  device.arrived =
+      log_move(Lane::h2d, id, chunk.n_bytes, places_.up.copy(device.buffer.data(), host.buffer.data(), chunk.n_bytes));
   host.add_reader(device.arrived);
   moved_.h2d += chunk.n_bytes;
   return {};
@@ -112,7 +117,8 @@ Result<void> ChunkManager::download(ChunkId id) {
   CASTOR_TRY(places_.down.wait(device.arrived));
   CASTOR_TRY(places_.down.wait(places_.compute.record()));
   ChunkCopy& host = chunk.at(Tier::host);
-  host.arrived = log_move(Lane::d2h, id, places_.down.copy(host.buffer.data(), device.buffer.data(), chunk.n_bytes));
+  host.arrived = log_move(Lane::d2h, id, chunk.n_bytes,
+                          places_.down.copy(host.buffer.data(), device.buffer.data(), chunk.n_bytes));
   device.add_reader(host.arrived);
   moved_.d2h += chunk.n_bytes;
   return {};
@@ -121,7 +127,7 @@ Result<void> ChunkManager::download(ChunkId id) {
 void ChunkManager::read_spilled(ChunkId id) {
   Chunk& chunk = chunks_[id];
   ChunkCopy& host = chunk.at(Tier::host);
-  host.arrived = log_move(Lane::nvme_read, id, places_.spill->read(id, host.buffer.view()));
+  host.arrived = log_move(Lane::nvme_read, id, chunk.n_bytes, places_.spill->read(id, host.buffer.view()));
   moved_.nvme_read += chunk.n_bytes;
 }
 
@@ -154,7 +160,7 @@ Result<void> ChunkManager::release(ChunkId id, Tier tier) {
           ErrorKind::usage,
           chunk.label + " does not fit in the host budget and there is no tier below; name a folder with --nvme"};
     CASTOR_TRY(copy.arrived.wait());
-    copy.add_reader(log_move(Lane::nvme_write, id, places_.spill->write(id, copy.buffer.view())));
+    copy.add_reader(log_move(Lane::nvme_write, id, chunk.n_bytes, places_.spill->write(id, copy.buffer.view())));
     moved_.nvme_write += chunk.n_bytes;
     chunk.nvme_current = true;
   }
@@ -202,8 +208,8 @@ Result<void> ChunkManager::drain() {
   return outcome;
 }
 
-Event ChunkManager::log_move(Lane lane, ChunkId id, Event done) {
-  moves_.push_back({lane, id, places_.timeline.now_ns(), chunks_[id].n_bytes, done});
+Event ChunkManager::log_move(Lane lane, ChunkId id, std::uint64_t n_bytes, Event done) {
+  moves_.push_back({lane, id, places_.timeline.now_ns(), n_bytes, done});
   return done;
 }
 

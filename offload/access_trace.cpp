@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
+#include <utility>
 
 namespace castor {
 
@@ -41,6 +43,16 @@ void AccessTrace::add_need(const Need& need) {
   uses_[{need.chunk, need.tier}].push_back(n_moments() - 1);
 }
 
+void AccessTrace::add_arrival(ChunkId chunk, std::uint64_t n_bytes) {
+  if (empty()) throw ContractViolation("AccessTrace: an arrival at no moment");
+  arriving_bytes_[{n_moments() - 1, chunk}] += n_bytes;
+}
+
+std::uint64_t AccessTrace::arriving_bytes(std::uint64_t position, ChunkId chunk) const {
+  const auto found = arriving_bytes_.find({position, chunk});
+  return found == arriving_bytes_.end() ? 0 : found->second;
+}
+
 void AccessTrace::drop(ChunkId chunk) {
   std::optional<std::uint64_t> last;
   for (const Tier tier : {Tier::device, Tier::host})
@@ -49,9 +61,10 @@ void AccessTrace::drop(ChunkId chunk) {
   if (last) drops_.emplace(*last, chunk);
 }
 
-void AccessTrace::set_compute_seconds(double seconds) {
-  if (empty()) throw ContractViolation("AccessTrace: seconds of no moment");
-  compute_seconds_.back() = seconds;
+void AccessTrace::set_compute_seconds(std::vector<double> seconds) {
+  if (seconds.size() != n_moments())
+    throw ContractViolation("AccessTrace: seconds of " + std::to_string(seconds.size()) + " moments");
+  compute_seconds_ = std::move(seconds);
 }
 
 void AccessTrace::clear() { *this = AccessTrace(); }

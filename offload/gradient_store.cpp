@@ -75,7 +75,7 @@ Result<void> GradientStore::place(std::uint32_t tensor, const void* data, Event&
   CASTOR_TRY(lane.wait(parts_.compute.record()));
   const std::uint64_t width = size_bytes(parts_.layout.chunks[place.chunk].dtype);
   read = lane.copy(view.data + place.offset * width, data, place.numel * width);
-  parts_.chunks.arriving(slot.narrow, slot.tier, read);
+  parts_.mover.arriving(slot.narrow, slot.tier, place.numel * width, read);
   return {};
 }
 

@@ -2,9 +2,11 @@
 #include <castor/offload/stateful_tensor_mgr.h>
 
 #include <algorithm>
+#include <utility>
 
 #include <castor/memory/bytes.h>
 
+#include "moment_clock.h"
 #include "planning/plan_replay.h"
 
 namespace castor {
@@ -14,11 +16,20 @@ namespace {
 /// repeats.
 constexpr std::uint64_t kMostMoments = std::uint64_t{1} << 18;
 
+/// Iterations that are timed: the first ones of a process are slower.
+constexpr std::uint32_t kTimedIterations = 4;
+
 }  // namespace
 
 StatefulTensorMgr::StatefulTensorMgr(ChunkManager& chunks, const Budget& device, const Budget& host, Stream& compute,
                                      Timeline& timeline, const LinkCosts& costs)
-    : chunks_(chunks), device_(device), host_(host), compute_(compute), timeline_(timeline), costs_(costs) {}
+    : chunks_(chunks),
+      device_(device),
+      host_(host),
+      compute_(compute),
+      timeline_(timeline),
+      costs_(costs),
+      moment_clock_(std::make_unique<MomentClock>(compute, timeline)) {}
 
 StatefulTensorMgr::~StatefulTensorMgr() = default;
 
@@ -36,7 +47,7 @@ Result<void> StatefulTensorMgr::begin(Moment moment, std::span<const Need> needs
     if (outcome.ok() && need.access != Access::overwrite) outcome = wait_for(need.chunk, need.tier);
   if (outcome.ok()) outcome = start_fetches();
   if (!outcome.ok()) abandon(needs.first(n_pinned));
-  begun_ns_ = timeline_.now_ns();
+  if (n_timed_ < kTimedIterations) moment_clock_->start();
   return outcome;
 }
 
@@ -70,12 +81,16 @@ void StatefulTensorMgr::end(std::span<const Need> needs) {
 }
 
 void StatefulTensorMgr::follow(Moment moment, std::span<const Need> needs) {
-  close_moment();
+  moment_clock_->stop();
   resynchronize(moment);
+  if (recording_.empty()) make_plan_if_due();
   const std::uint64_t position = recording_.n_moments();
   on_trace_ = on_trace_ && position < trace_.n_moments() && trace_.moment(position) == moment;
   if (!on_trace_) fetches_.clear();
-  if (position < kMostMoments) recording_.add(moment, needs);
+  if (position < kMostMoments) {
+    recording_.add(moment, needs);
+    moment_clock_->add(std::any_of(needs.begin(), needs.end(), [](const Need& n) { return n.tier == Tier::device; }));
+  }
   ++clock_;
   unit_ = moment.kind == MomentKind::forward || moment.kind == MomentKind::backward ? moment.id : kNoUnit;
   for (auto& uses : last_use_) uses.resize(chunks_.n_chunks(), 0);
@@ -87,14 +102,15 @@ void StatefulTensorMgr::resynchronize(Moment moment) {
   const std::uint64_t position = recording_.n_moments();
   if (trace_.empty() || position == 0 || trace_.moment(0) != moment) return;
   if (on_trace_ && position < trace_.n_moments() && trace_.moment(position) == moment) return;
-  recording_.clear();
-  fetches_.clear();
-  on_trace_ = true;
+  forget_recording();
 }
 
-/// The moment under way took until now.
-void StatefulTensorMgr::close_moment() {
-  if (!recording_.empty()) recording_.set_compute_seconds(static_cast<double>(timeline_.now_ns() - begun_ns_) * 1e-9);
+/// An iteration begins.
+void StatefulTensorMgr::forget_recording() {
+  recording_.clear();
+  moment_clock_->clear();
+  fetches_.clear();
+  on_trace_ = true;
 }
 
 /// A chunk that is needed beside what the moment under way began with.
@@ -103,26 +119,39 @@ void StatefulTensorMgr::note(ChunkId chunk, Tier tier, Access access) {
 }
 
 void StatefulTensorMgr::end_iteration() {
-  close_moment();
+  moment_clock_->stop();
   const bool again = recording_.same_accesses(trace_);
-  std::swap(trace_, recording_);
-  recording_.clear();
-  fetches_.clear();
-  on_trace_ = true;
-  if (!again) replay_.reset();
-  if (!replay_ && (again || !planned_once_)) make_plan();
+  if (!again) {
+    std::swap(trace_, recording_);
+    replay_.reset();
+    n_timed_ = 0;
+  }
+  take_times();
+  forget_recording();
+  plan_due_ = !replay_ && (again || !planned_once_);
+}
+
+/// What the iteration that has just ended computed, if it was timed.
+void StatefulTensorMgr::take_times() {
+  if (n_timed_ == kTimedIterations) return;
+  ++n_timed_;
+  const auto seconds = moment_clock_->seconds();
+  if (!seconds.ok() || seconds->size() != trace_.n_moments()) return;
+  trace_.set_compute_seconds(*seconds);
+  if (replay_) replay_->estimate_again(*seconds);
 }
 
 void StatefulTensorMgr::forget_trace() {
   trace_.clear();
-  recording_.clear();
-  fetches_.clear();
   replay_.reset();
-  on_trace_ = true;
-  planned_once_ = false;
+  forget_recording();
+  planned_once_ = plan_due_ = false;
 }
 
-const StepPlan* StatefulTensorMgr::plan() const { return replay_ ? &replay_->plan() : nullptr; }
+const StepPlan* StatefulTensorMgr::plan() {
+  make_plan_if_due();
+  return replay_ ? &replay_->plan() : nullptr;
+}
 
 MoveProblem StatefulTensorMgr::problem() const {
   std::vector<std::uint64_t> n_bytes;
@@ -136,12 +165,13 @@ MoveProblem StatefulTensorMgr::problem() const {
 }
 
 /// Plans the iteration of trace_. Where none is found that fits, everything comes when it is needed.
-void StatefulTensorMgr::make_plan() {
+void StatefulTensorMgr::make_plan_if_due() {
+  if (!std::exchange(plan_due_, false)) return;
   planned_once_ = true;
   if (trace_.empty()) return;
-  const MoveProblem problem = this->problem();
+  MoveProblem problem = this->problem();
   if (auto plan = plan_step(problem, trace_.compute_seconds()); plan.ok())
-    replay_ = std::make_unique<PlanReplay>(problem, std::move(*plan));
+    replay_ = std::make_unique<PlanReplay>(std::move(problem), std::move(*plan));
   wanted_.assign(chunks_.n_chunks(), kNPlaces - 1);
   if (!replay_) return;
   for (ChunkId id = 0; id < chunks_.n_chunks(); ++id)
@@ -230,6 +260,11 @@ Result<BufferView> StatefulTensorMgr::edit(ChunkId chunk, Tier tier) {
   note(chunk, tier, Access::update);
   CASTOR_TRY(bring(chunk, tier));
   return chunks_.edit(chunk, tier);
+}
+
+void StatefulTensorMgr::arriving(ChunkId chunk, Tier tier, std::uint64_t n_bytes, Event event) {
+  if (tier == Tier::host && !recording_.empty()) recording_.add_arrival(chunk, n_bytes);
+  chunks_.arriving(chunk, tier, n_bytes, std::move(event));
 }
 
 void StatefulTensorMgr::discard(ChunkId chunk) {

@@ -141,7 +141,8 @@ MoveProblem problem_of(const AccessTrace& trace, std::span<const std::uint64_t> 
     for (const Need& need : trace.needs(m)) {
       auto& uses = problem.chunks.at(need.chunk).uses;
       const bool again = !uses.empty() && uses.back().moment == m;
-      if (!again) uses.push_back({m, need.tier, need.access, trace.dropped(m, need.chunk)});
+      if (!again)
+        uses.push_back({m, need.tier, need.access, trace.dropped(m, need.chunk), trace.arriving_bytes(m, need.chunk)});
     }
   for (PlannedChunk& chunk : problem.chunks)
     for (std::size_t i = 0; i < chunk.uses.size(); ++i)

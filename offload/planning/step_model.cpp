@@ -103,7 +103,15 @@ class Scheduler {
 class StepClock {
  public:
   StepClock(const MoveProblem& problem, std::span<const PlannedMove> moves, std::span<const double> compute_s)
-      : problem_(problem), moves_(moves), compute_s_(compute_s), arrived_s_(2 * std::size_t{problem.n_moments}, 0) {}
+      : problem_(problem),
+        moves_(moves),
+        compute_s_(compute_s),
+        arrived_s_(2 * std::size_t{problem.n_moments}, 0),
+        arrivals_(problem.n_moments) {
+    for (const PlannedChunk& chunk : problem.chunks)
+      for (std::size_t i = 0; i < chunk.uses.size(); ++i)
+        if (chunk.uses[i].arriving_bytes > 0) add_arrival(chunk, i);
+  }
 
   void run_iteration() {
     std::size_t next = 0;
@@ -112,6 +120,8 @@ class StepClock {
       const double begin_s = std::max(now_s_, arrived_s_[m]);
       wait_s_ += begin_s - now_s_;
       now_s_ = begin_s + compute_s_[m];
+      for (const Arrival& arrival : arrivals_[m])
+        await(m + arrival.until_next_use, take(kD2h, now_s_, arrival.seconds));
     }
     for (std::uint32_t m = 0; m < problem_.n_moments; ++m) {
       arrived_s_[m] = arrived_s_[m + problem_.n_moments];
@@ -132,9 +142,15 @@ class StepClock {
     if (taken.d2h) at_s = take(kD2h, at_s, seconds[kD2h]);
     if (taken.h2d) at_s = take(kH2d, at_s, seconds[kH2d]);
     if (taken.nvme_write) (void)take(kNvmeWrite, at_s, seconds[kNvmeWrite]);
-    if (!move.awaited) return;
-    double& arrived_s = arrived_s_[std::size_t{move.start} + move.n_ahead];
-    arrived_s = std::max(arrived_s, at_s);
+    if (move.awaited) await(move.start + move.n_ahead, at_s);
+  }
+
+  void await(std::uint32_t moment, double seconds) { arrived_s_[moment] = std::max(arrived_s_[moment], seconds); }
+
+  void add_arrival(const PlannedChunk& chunk, std::size_t use) {
+    const TimeOfStay time = time_of_stay(problem_, chunk, use);
+    arrivals_[time.at_use.first].push_back({1 + time.after.count + time.before_next.count,
+                                            static_cast<double>(chunk.uses[use].arriving_bytes) * problem_.costs.d2h});
   }
 
   double take(std::size_t link, double from_s, double seconds) {
@@ -142,20 +158,28 @@ class StepClock {
     return free_s_[link];
   }
 
+  /// Bytes that come from the device whatever the plan.
+  struct Arrival {
+    std::uint32_t until_next_use = 0;
+    double seconds = 0;
+  };
+
   const MoveProblem& problem_;
   const std::span<const PlannedMove> moves_;
   const std::span<const double> compute_s_;
-  std::vector<double> arrived_s_;  ///< what each moment awaits, of this iteration and the next
+  std::vector<double> arrived_s_;               ///< what each moment awaits, of this iteration and the next
+  std::vector<std::vector<Arrival>> arrivals_;  ///< by moment
   LinkSeconds free_s_{};
   double now_s_ = 0;
   double wait_s_ = 0;
 };
 
 void find_bound(const MoveProblem& problem, std::span<const PlannedMove> moves, StepEstimate& estimate) {
-  LinkBytes moved;
   for (const PlannedMove& move : moves)
-    moved += bytes_over(hops(move.from, move.to), problem.chunks[move.chunk].n_bytes);
-  estimate.link_s = seconds_of(moved, problem.costs);
+    estimate.moved += bytes_over(hops(move.from, move.to), problem.chunks[move.chunk].n_bytes);
+  for (const PlannedChunk& chunk : problem.chunks)
+    for (const ChunkUse& use : chunk.uses) estimate.moved.d2h += use.arriving_bytes;
+  estimate.link_s = seconds_of(estimate.moved, problem.costs);
   estimate.bound_s = estimate.compute_s;
   estimate.bound_by = "compute";
   for (std::size_t link = 0; link < kLinkNames.size(); ++link)

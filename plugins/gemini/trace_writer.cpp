@@ -60,12 +60,12 @@ Json spans(const Timeline& timeline, std::uint64_t zero_ns) {
   return list;
 }
 
-/// The last iteration that was recorded: `[kind, id, compute_ns, [[chunk, tier, access, dropped], …]]` by moment.
+/// The last iteration that was recorded: `[kind, id, compute_ns, [[chunk, tier, access, dropped, arriving bytes], …]]` by moment.
 Json moments(const StatefulTensorMgr& mover, const MoveProblem& problem) {
   std::vector<Json> needs(problem.n_moments, Json::array());
   for (ChunkId id = 0; id < problem.chunks.size(); ++id)
     for (const ChunkUse& use : problem.chunks[id].uses)
-      needs[use.moment].push_back({id, name(use.tier), name(use.access), use.dropped});
+      needs[use.moment].push_back({id, name(use.tier), name(use.access), use.dropped, use.arriving_bytes});
   Json list = Json::array();
   for (std::uint32_t m = 0; m < problem.n_moments; ++m) {
     const Moment& moment = mover.trace().moment(m);

@@ -72,10 +72,23 @@ TEST(AccessTrace, ADropBelongsToTheLastUse) {
   EXPECT_FALSE(trace.dropped(2, 6));
 }
 
+TEST(AccessTrace, ArrivalsAddUpByMomentAndChunk) {
+  AccessTrace trace;
+  EXPECT_THROW(trace.add_arrival(5, 1), ContractViolation);
+  trace.add({MomentKind::backward, 0}, std::array{Need{5, Tier::host, Access::overwrite}});
+  trace.add_arrival(5, 30);
+  trace.add_arrival(5, 12);
+  trace.add({MomentKind::backward, 1}, std::array{Need{5, Tier::host, Access::update}});
+  EXPECT_EQ(trace.arriving_bytes(0, 5), 42u);
+  EXPECT_EQ(trace.arriving_bytes(1, 5), 0u);
+  EXPECT_EQ(trace.arriving_bytes(0, 6), 0u);
+}
+
 TEST(AccessTrace, TimesAreNoPartOfWhatIsCompared) {
   AccessTrace one, other;
   for (AccessTrace* trace : {&one, &other}) trace->add({MomentKind::forward, 0}, std::array{on_device(5)});
-  one.set_compute_seconds(3);
+  one.set_compute_seconds({3});
+  EXPECT_THROW(one.set_compute_seconds({3, 4}), ContractViolation);
   EXPECT_TRUE(one.same_accesses(other));
   other.drop(5);
   EXPECT_FALSE(one.same_accesses(other));

@@ -101,6 +101,13 @@ TEST_P(GradientStoreOn, KeepsTheDtypeInWhichGradientsArrive) {
   EXPECT_TRUE(gradients.store->complete(0));
 }
 
+TEST_P(GradientStoreOn, WhatGoesDownToTheHostIsCounted) {
+  Gradients world(dtype(), tier());
+  for (std::uint32_t tensor = 0; tensor < 3; ++tensor) world.add(tensor);
+  const std::uint64_t n_bytes = (kNumel[0] + kNumel[1] + kNumel[2]) * size_bytes(dtype());
+  EXPECT_EQ(world.tiers.chunks.moved().d2h, tier() == Tier::host ? n_bytes : 0);
+}
+
 TEST_P(GradientStoreOn, ASecondGradientBeforeAnothersFirstWidensTheChunk) {
   Gradients gradients(dtype(), tier());
   gradients.add(0);

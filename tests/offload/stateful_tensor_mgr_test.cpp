@@ -10,6 +10,7 @@
 #include <random>
 #include <utility>
 
+#include "../support/deferred_device.h"
 #include "../support/tiers.h"
 
 namespace castor {
@@ -19,8 +20,9 @@ constexpr std::uint64_t kBytes = 4096;
 
 /// Tiers that hold so many chunks, a mover over them, and a plain vector of what each chunk should contain.
 struct World {
-  World(std::uint64_t n_device, std::uint64_t n_host, bool with_spill = true)
-      : tiers(n_device * kBytes, n_host * kBytes, with_spill),
+  World(std::uint64_t n_device, std::uint64_t n_host, bool with_spill = true,
+        std::unique_ptr<Device> device = make_cpu_device())
+      : tiers(n_device * kBytes, n_host * kBytes, with_spill, std::move(device)),
         mover(tiers.chunks, tiers.device_budget, tiers.host_budget, *tiers.compute, tiers.timeline) {}
 
   Result<void> add(std::uint8_t value) {
@@ -245,6 +247,47 @@ TEST(StatefulTensorMgr, EvaluationBetweenTwoStepsLeavesThePlanAsItIs) {
   EXPECT_EQ(world.mover.trace().n_moments(), 12u);
 }
 
+/// The thread itself, by a clock that is 2 s further whenever it is looked at.
+class SlowStream final : public Stream {
+ public:
+  Event copy(void*, const void*, std::uint64_t) override {
+    throw ContractViolation("the compute stream copies nothing");
+  }
+  Result<void> wait(const Event& event) override { return event.wait(); }
+  Event record() override { return Event(); }
+  std::unique_ptr<StreamTime> time() override { return std::make_unique<Time>(now_s_ += 2); }
+  Result<void> synchronize() override { return {}; }
+
+ private:
+  struct Time final : StreamTime {
+    explicit Time(double at) : at_s(at) {}
+    Result<double> seconds_since(const StreamTime& earlier) const override {
+      return at_s - dynamic_cast<const Time&>(earlier).at_s;
+    }
+    const double at_s;
+  };
+  double now_s_ = 0;
+};
+
+// Looked at once when a moment's chunks are on their way and once when it ends: 2 s by the stream's clock, and 1 µs by the
+// thread's, whose every look is 1 µs.
+TEST(StatefulTensorMgr, MomentsOnTheDeviceAreTimedByItsStreamAndOthersByTheThread) {
+  Tiers tiers;
+  SlowStream compute;
+  StatefulTensorMgr mover(tiers.chunks, tiers.device_budget, tiers.host_budget, compute, tiers.timeline);
+  const ChunkId id = tiers.chunks.add(ChunkKind::payload, kBytes, "chunk");
+  for (const Tier tier : {Tier::device, Tier::host}) {
+    const std::array needs = {Need{id, tier, Access::overwrite}};
+    mover.begin({MomentKind::forward, 0}, needs).value();
+    mover.end(needs);
+  }
+  mover.end_iteration();
+  ASSERT_EQ(mover.trace().compute_seconds().size(), 2u);
+  EXPECT_EQ(mover.trace().compute_seconds()[0], 2);
+  EXPECT_NEAR(mover.trace().compute_seconds()[1], 1e-6, 1e-9);
+  EXPECT_GE(mover.plan()->estimate.step_s, 2);
+}
+
 TEST(StatefulTensorMgr, AFailedReadReachesTheMomentThatNeedsIt) {
   World world(2, 1);
   fill(world, 3);
@@ -259,7 +302,7 @@ TEST(StatefulTensorMgr, RandomAccessesUnderRandomBudgetsAgreeWithAPlainVector) {
   for (std::uint32_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
-    World world(1 + seed % 4, 1 + random() % 4);
+    World world(1 + seed % 4, 1 + random() % 4, true, seed % 2 == 0 ? make_cpu_device() : test::make_deferred_device());
     const int n_chunks = 1 + static_cast<int>(random() % 8);
     fill(world, n_chunks);
     const std::uint32_t length = 1 + random() % 20;

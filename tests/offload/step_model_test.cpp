@@ -156,6 +156,18 @@ TEST(EstimateStep, BytesFromBelowTakeBothLinksInTurn) {
   EXPECT_GE(step.step_s, 40);
 }
 
+// Computing 1 s, then 5 bytes that come down for the chunk's next use, two moments later: 5 s, of which one is hidden.
+TEST(EstimateStep, WhatArrivesFromTheDeviceTakesTheLinkDownAndIsAwaited) {
+  MoveProblem problem = round_robin(3, Budget::kUnlimited);
+  problem.chunks = {{10, {{0, Tier::host, Access::overwrite, false, 5}, {2, Tier::host, Access::read}}}};
+  const StepEstimate step = estimate(problem, plan_moves(problem).value(), 1, 1);
+  EXPECT_EQ(step.moved.d2h, 5u);
+  EXPECT_EQ(step.link_s[kD2h], 5);
+  EXPECT_EQ(step.wait_s, 4);
+  EXPECT_EQ(step.step_s, 7);
+  EXPECT_EQ(step.bound_by, "d2h");
+}
+
 TEST(EstimateStep, SecondsForOtherMomentsAreAContractViolation) {
   const auto problem = round_robin(4, 40);
   EXPECT_THROW((void)estimate_step(problem, {}, std::vector<double>(3, 1)), ContractViolation);

@@ -64,13 +64,14 @@ Result<void> set_rates(const Values& values, LinkCosts& costs) {
   return {};
 }
 
-std::array<std::uint64_t, 4> moved_of(const MovePlan& plan) {
-  return {plan.moved.h2d, plan.moved.d2h, plan.moved.nvme_read, plan.moved.nvme_write};
+std::array<std::uint64_t, 4> moved_of(const StepPlan& step) {
+  const LinkBytes& moved = step.estimate.moved;
+  return {moved.h2d, moved.d2h, moved.nvme_read, moved.nvme_write};
 }
 
 json to_json(const StepPlan& step) {
   json moved;
-  for (std::size_t link = 0; link < kLinkNames.size(); ++link) moved[kLinkNames[link]] = moved_of(step.plan)[link];
+  for (std::size_t link = 0; link < kLinkNames.size(); ++link) moved[kLinkNames[link]] = moved_of(step)[link];
   const StepEstimate& estimate = step.estimate;
   const double share = estimate.step_s > 0 ? estimate.bound_s / estimate.step_s : 1;
   return {{"fits", true},
@@ -101,8 +102,8 @@ std::string to_text(const plan::Recording& recording, const StepPlan& step) {
                         room_text(recording.problem, tier));
   text += "\n  link        per step     busy\n";
   for (std::size_t link = 0; link < kLinkNames.size(); ++link)
-    if (moved_of(step.plan)[link] > 0)
-      text += fmt::format("  {:<11} {:<12} {:.4f} s\n", kLinkNames[link], format_bytes(moved_of(step.plan)[link]),
+    if (moved_of(step)[link] > 0)
+      text += fmt::format("  {:<11} {:<12} {:.4f} s\n", kLinkNames[link], format_bytes(moved_of(step)[link]),
                           estimate.link_s[link]);
   const double above = step.plan.bound_seconds > 0 ? step.plan.link_seconds / step.plan.bound_seconds - 1 : 0;
   text += fmt::format("\nno plan moves {:.1f} % less than this one\n", 100 * above);

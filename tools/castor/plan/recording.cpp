@@ -53,7 +53,9 @@ void read_moments(const json& list, Recording& recording, const std::map<std::in
       auto& uses = recording.problem.chunks[found->second].uses;
       if (!uses.empty() && uses.back().moment == recording.problem.n_moments)
         wrong("a moment needs chunk " + need.at(0).dump() + " twice");
-      uses.push_back({recording.problem.n_moments, tier_of(need.at(1)), access_of(need.at(2)), need.at(3).get<bool>()});
+      const auto arriving_bytes = need.size() > 4 ? need.at(4).get<std::uint64_t>() : 0;
+      uses.push_back({recording.problem.n_moments, tier_of(need.at(1)), access_of(need.at(2)), need.at(3).get<bool>(),
+                      arriving_bytes});
     }
     ++recording.problem.n_moments;
   }

@@ -71,9 +71,9 @@ class ChunkManager {
   /// may still be on its way. Requires: the copy is current (ContractViolation). Errors: what a reader failed with.
   [[nodiscard]] Result<BufferView> edit(ChunkId id, Tier tier);
 
-  /// Part of the copy in `tier` is being written by work that ends with `event`; after it the copy is complete and the
-  /// only current one.
-  void arriving(ChunkId id, Tier tier, Event event);
+  /// Part of the copy in `tier`, `n_bytes` of it, is being written from the device's memory by work that ends with
+  /// `event`; after it the copy is complete and the only current one.
+  void arriving(ChunkId id, Tier tier, std::uint64_t n_bytes, Event event);
 
   /// Brings the newest contents to `tier` from the next tier that has them; returns the event of their arrival. Being
   /// there already costs nothing, and a copy that was about to leave is kept. One whose bytes failed to come is brought
@@ -127,7 +127,7 @@ class ChunkManager {
   Result<void> upload(ChunkId id);
   Result<void> download(ChunkId id);
   void read_spilled(ChunkId id);
-  Event log_move(Lane lane, ChunkId id, Event done);
+  Event log_move(Lane lane, ChunkId id, std::uint64_t n_bytes, Event done);
   void settle_moves();
 
   const Places places_;

@@ -55,17 +55,22 @@ class AccessTrace {
   /// Another chunk that the last moment needs; one that is there already stays as it is. Requires: a moment
   /// (ContractViolation).
   void add_need(const Need& need);
+  /// `n_bytes` of `chunk` come from the device's memory to the host in the last moment, whatever the plan. Requires: a
+  /// moment (ContractViolation).
+  void add_arrival(ChunkId chunk, std::uint64_t n_bytes);
   /// The owner of `chunk` forgets its contents: nobody needs them after the last moment that needed it.
   void drop(ChunkId chunk);
-  /// What the last moment took beside waiting for its chunks. Requires: a moment (ContractViolation).
-  void set_compute_seconds(double seconds);
+  /// What each moment takes beside waiting for its chunks. Requires: as many as moments (ContractViolation).
+  void set_compute_seconds(std::vector<double> seconds);
   void clear();
   bool empty() const { return moments_.empty(); }
   std::uint64_t n_moments() const { return moments_.size(); }
   const Moment& moment(std::uint64_t position) const { return moments_.at(position); }
   std::span<const Need> needs(std::uint64_t position) const { return needs_.at(position); }
-  /// By moment.
+  /// By moment; 0 where nobody has said.
   std::span<const double> compute_seconds() const { return compute_seconds_; }
+  /// Bytes of `chunk` that came from the device at `position`.
+  std::uint64_t arriving_bytes(std::uint64_t position, ChunkId chunk) const;
   /// True where `chunk` was needed at `position` for the last time before it was dropped.
   bool dropped(std::uint64_t position, ChunkId chunk) const { return drops_.contains({position, chunk}); }
   /// True where both have the same moments with the same needs and drops.
@@ -80,6 +85,7 @@ class AccessTrace {
  private:
   std::vector<Moment> moments_;
   std::vector<std::vector<Need>> needs_;
+  std::map<std::pair<std::uint64_t, ChunkId>, std::uint64_t> arriving_bytes_;
   std::set<std::pair<std::uint64_t, ChunkId>> drops_;
   std::vector<double> compute_seconds_;
   std::map<std::pair<ChunkId, Tier>, std::vector<std::uint64_t>> uses_;  ///< ascending positions

@@ -18,6 +18,8 @@ struct ChunkUse {
   Tier tier = Tier::device;  ///< device or host
   Access access = Access::read;
   bool dropped = false;  ///< its owner forgets the contents afterwards; the next use overwrites them
+  /// What of the contents comes from the device's memory to the host meanwhile, whatever the plan (gradients).
+  std::uint64_t arriving_bytes = 0;
 };
 
 /// A chunk and its uses in one iteration.

@@ -17,6 +17,7 @@
 
 namespace castor {
 
+class MomentClock;
 class PlanReplay;
 
 /// The only mover. At every moment it brings what the moment needs to where it is needed, and carries out the plan: lets
@@ -45,11 +46,12 @@ class StatefulTensorMgr {
   /// Unpins what begin pinned, and declares what was updated or overwritten.
   void end(std::span<const Need> needs);
 
-  /// The iteration is over: the trace just recorded is the one to expect from now on. Cost: where it is to be planned,
-  /// under a second once.
+  /// The iteration is over: the trace just recorded is the one to expect from now on. The first few iterations of a trace
+  /// are timed; their ends wait for the compute stream.
   void end_iteration();
-  /// What is carried out from now on; null while there is no plan.
-  const StepPlan* plan() const;
+  /// What is carried out from now on; null while there is no plan. Where one is due it is made here, or at the begin of
+  /// the iteration, which takes up to a second.
+  const StepPlan* plan();
   /// The iteration that was recorded last.
   const AccessTrace& trace() const { return trace_; }
   /// What plans are made with: the uses of trace(), room as the budgets say, costs, and whether there is a tier below.
@@ -67,6 +69,9 @@ class StatefulTensorMgr {
 
   /// Makes memory for new contents of `chunk` in `tier`, evicting as needed. Errors: as begin.
   [[nodiscard]] Result<BufferView> open(ChunkId chunk, Tier tier);
+
+  /// ChunkManager::arriving, noted as part of the moment under way.
+  void arriving(ChunkId chunk, Tier tier, std::uint64_t n_bytes, Event event);
 
   /// Forgets the contents of `chunk`; its next use must overwrite it. Requires: not pinned.
   void discard(ChunkId chunk);
@@ -92,9 +97,10 @@ class StatefulTensorMgr {
   Error full(ChunkId wanted, Tier tier, const Error& refused) const;
   void follow(Moment moment, std::span<const Need> needs);
   void resynchronize(Moment moment);
+  void forget_recording();
   void note(ChunkId chunk, Tier tier, Access access);
-  void close_moment();
-  void make_plan();
+  void take_times();
+  void make_plan_if_due();
   void let_go();
   void let_go_of(ChunkId chunk, Places stay);
   Result<void> start_fetches();
@@ -111,11 +117,13 @@ class StatefulTensorMgr {
   const std::unique_ptr<EvictionPolicy> oldest_ = make_least_recently_used();
 
   const LinkCosts costs_;
-  std::unique_ptr<PlanReplay> replay_;                  ///< of trace_; null where it is not planned
-  std::vector<Places> wanted_;                          ///< by chunk: where the plan wants it now
-  std::deque<PlannedMove> fetches_;                     ///< started or waiting for room, not there yet
-  bool planned_once_ = false;                           ///< since the trace was forgotten
-  std::uint64_t begun_ns_ = 0;                          ///< when the last moment had all it needs
+  std::unique_ptr<PlanReplay> replay_;  ///< of trace_; null where it is not planned
+  std::vector<Places> wanted_;          ///< by chunk: where the plan wants it now
+  std::deque<PlannedMove> fetches_;     ///< started or waiting for room, not there yet
+  bool planned_once_ = false;           ///< since the trace was forgotten
+  bool plan_due_ = false;
+  const std::unique_ptr<MomentClock> moment_clock_;     ///< of recording_
+  std::uint32_t n_timed_ = 0;                           ///< iterations, since trace_ was another
   AccessTrace trace_;                                   ///< of the last iteration
   AccessTrace recording_;                               ///< of this one
   bool on_trace_ = true;                                ///< so far this iteration has followed trace_

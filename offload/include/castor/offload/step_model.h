@@ -30,6 +30,7 @@ struct StepEstimate {
   double step_s = 0;
   double compute_s = 0;  ///< without waits
   double wait_s = 0;     ///< the compute lane stands still for data
+  LinkBytes moved;       ///< what the plan moves, and what arrives whatever the plan
   LinkSeconds link_s{};  ///< busy
   std::string bound_by;  ///< `compute` or the link that is busiest
   double bound_s = 0;    ///< how long that lane is busy: no order of moves makes the step shorter
