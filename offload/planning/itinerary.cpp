@@ -9,13 +9,15 @@ namespace {
 
 constexpr double kNoWay = std::numeric_limits<double>::infinity();
 
-/// All sets of tiers that hold at least `needed`.
-std::vector<Places> sets_with(Places needed, bool nvme) {
+/// All sets of the tiers `allowed` that hold at least `needed`.
+std::vector<Places> sets_with(Places needed, Places allowed) {
   std::vector<Places> found;
   for (Places places = 1; places < kNPlaces; ++places)
-    if ((places & needed) == needed && (nvme || !holds(places, Tier::nvme))) found.push_back(places);
+    if ((places & needed) == needed && (places & ~allowed) == 0) found.push_back(places);
   return found;
 }
+
+Places tiers_of(const MoveProblem& problem) { return problem.nvme ? kAnywhere : kAnywhere & ~only(Tier::nvme); }
 
 }  // namespace
 
@@ -25,7 +27,8 @@ ItineraryGraph::ItineraryGraph(const PlannedChunk& chunk, const MoveProblem& pro
     for (Places to = 0; to < kNPlaces; ++to)
       step_seconds_[from][to] = sum(seconds_of(bytes_over(hops(from, to), chunk.n_bytes), problem.costs));
   for (Places to = 1; to < kNPlaces; ++to) step_seconds_[kNowhere][to] = kNoWay;
-  if (chunk.uses.empty()) stops_.push_back({{0, problem.n_moments}, sets_with(kNowhere, problem.nvme)});
+  if (chunk.uses.empty())
+    stops_.push_back({{0, problem.n_moments}, sets_with(kNowhere, tiers_of(problem) & chunk.rest)});
   const auto changes = [](const ChunkUse& use) { return use.access != Access::read; };
   const auto found = std::find_if(chunk.uses.begin(), chunk.uses.end(), changes);
   first_use_ = found == chunk.uses.end() ? 0 : static_cast<std::size_t>(found - chunk.uses.begin());
@@ -42,7 +45,8 @@ void ItineraryGraph::add_use(std::size_t use, const MoveProblem& problem) {
   const ChunkUse& here = chunk_.uses[use];
   const Places needed = only(here.tier);
   const bool changes = here.access != Access::read;
-  stops_.push_back({time_of_stay(problem, chunk_, use).at_use, sets_with(needed, problem.nvme && !changes), needed,
+  stops_.push_back({time_of_stay(problem, chunk_, use).at_use,
+                    sets_with(needed, changes ? tiers_of(problem) & ~only(Tier::nvme) : tiers_of(problem)), needed,
                     changes, here.access == Access::overwrite});
 }
 
@@ -52,11 +56,12 @@ void ItineraryGraph::add_time_after(std::size_t use, const MoveProblem& problem)
   const ChunkUse& here = chunk_.uses[use];
   const ChunkUse& next = chunk_.uses[(use + 1) % chunk_.uses.size()];
   const TimeOfStay time = time_of_stay(problem, chunk_, use);
+  const Places rest = tiers_of(problem) & chunk_.rest;
   const std::vector<Places> nowhere = {kNowhere};
-  stops_.push_back({time.after, here.dropped ? nowhere : sets_with(kNowhere, problem.nvme)});
+  stops_.push_back({time.after, here.dropped ? nowhere : sets_with(kNowhere, rest)});
   if (problem.n_ahead == 0) return;
   const Places needed = next.access == Access::overwrite ? kNowhere : only(next.tier);
-  stops_.push_back({time.before_next, here.dropped ? nowhere : sets_with(needed, problem.nvme), needed});
+  stops_.push_back({time.before_next, here.dropped ? nowhere : sets_with(needed, rest | needed), needed});
 }
 
 /// The tiers of which `room` can take a copy at `stop`, beyond the one that the use needs.

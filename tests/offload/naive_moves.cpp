@@ -46,7 +46,7 @@ Way walk(const MoveProblem& problem, const PlannedChunk& chunk, const std::vecto
   for (auto& used : way.used) used.assign(problem.n_moments, 0);
   if (chunk.uses.empty()) {
     occupy(way.used, stays.at(0).after, 0, problem.n_moments, chunk.n_bytes);
-    if (stays.at(0).after == kNowhere) way.seconds = kNoWay;
+    if (stays.at(0).after == kNowhere || (stays[0].after & ~chunk.rest) != 0) way.seconds = kNoWay;
     return way;
   }
   const auto n_bytes = static_cast<double>(chunk.n_bytes);
@@ -67,10 +67,12 @@ Way walk(const MoveProblem& problem, const PlannedChunk& chunk, const std::vecto
     occupy(way.used, stay.before_next, use.moment + apart - n_ahead, n_ahead, chunk.n_bytes);
     way.seconds += n_bytes * naive_step_seconds(current, stay.after, problem.costs);
     way.seconds += n_bytes * naive_step_seconds(stay.after, stay.before_next, problem.costs);
+    if ((stay.after & ~chunk.rest) != 0) way.seconds = kNoWay;
     if (!use.dropped && (stay.after == kNowhere || stay.before_next == kNowhere)) way.seconds = kNoWay;
     if (chunk.uses[next].access == Access::overwrite) continue;
     const Places needed_next = chunk.uses[next].tier == Tier::device ? D : H;
     if (problem.n_ahead > 0 && (stay.before_next & needed_next) == 0) way.seconds = kNoWay;
+    if ((stay.before_next & ~(chunk.rest | needed_next)) != 0) way.seconds = kNoWay;
     const bool next_changes = chunk.uses[next].access != Access::read;
     const Places there = next_changes ? stay.before_next | needed_next : stays[next].at_use;
     way.seconds += n_bytes * naive_step_seconds(stay.before_next, there, problem.costs);
@@ -169,7 +171,8 @@ std::optional<double> least_seconds_of_two_tiers(const MoveProblem& problem) {
   std::vector<std::vector<Way>> ways;
   for (const PlannedChunk& chunk : problem.chunks) {
     auto& of_chunk = ways.emplace_back();
-    for (std::uint32_t dropped = 0; dropped < 1U << chunk.uses.size(); ++dropped)
+    const std::uint32_t all = (1U << chunk.uses.size()) - 1;
+    for (std::uint32_t dropped = (chunk.rest & D) != 0 ? 0 : all; dropped <= all; ++dropped)
       of_chunk.push_back(walk_two_tiers(problem, chunk, dropped));
   }
   return least_of(problem, ways);

@@ -26,6 +26,9 @@ struct ChunkUse {
 struct PlannedChunk {
   std::uint64_t n_bytes = 0;
   std::vector<ChunkUse> uses;  ///< by rising moment, one a moment
+  /// The tiers on which it may be between its uses; where one is needed and not among them, it comes for the use alone
+  /// (and up to n_ahead moments before it).
+  Places rest = kAnywhere;
 };
 
 /// An iteration that repeats: what is needed when, and the room for it.

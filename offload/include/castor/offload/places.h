@@ -14,6 +14,8 @@ using Places = std::uint8_t;
 inline constexpr Places kNowhere = 0;
 inline constexpr std::uint8_t kNPlaces = 1U << kNTiers;
 
+inline constexpr Places kAnywhere = kNPlaces - 1;
+
 constexpr Places only(Tier tier) { return static_cast<Places>(1U << index(tier)); }
 constexpr bool holds(Places places, Tier tier) { return (places & only(tier)) != 0; }
 
