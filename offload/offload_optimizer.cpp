@@ -46,8 +46,10 @@ Result<std::unique_ptr<OffloadOptimizer>> OffloadOptimizer::make(Parts parts) {
 
 Result<void> OffloadOptimizer::adopt(Plan plan) {
   plan_ = std::move(plan);
-  for (std::uint32_t i = 0; i < n_chunks(); ++i)
+  for (std::uint32_t i = 0; i < n_chunks(); ++i) {
     if (parts_.layout.chunks[i].trainable) gradients_->set_tier(i, update_tier(i));
+    parts_.mover.set_rest(payload_[i], plan_.payload_off_device[i] ? kAnywhere & ~only(Tier::device) : kAnywhere);
+  }
   parts_.mover.forget_trace();
   return {};
 }

@@ -9,6 +9,8 @@
 namespace castor {
 namespace {
 
+constexpr double kRoundingBytes = 0.5;  // of shares: a byte more or less is none
+
 std::uint64_t sum(const std::vector<ChunkDemand>& chunks, std::uint64_t ChunkDemand::*part) {
   std::uint64_t total_bytes = 0;
   for (const ChunkDemand& chunk : chunks) total_bytes += chunk.*part;
@@ -27,13 +29,56 @@ Result<void> check_device(const PlacementRequest& request) {
   return Error{ErrorKind::does_not_fit, "device tier: unit " + request.largest_unit.name + " needs " +
                                             format_bytes(request.largest_unit.payload_bytes) +
                                             " of parameters at once" + activations + ", the budget is " +
-                                            format_bytes(request.device_budget_bytes) + "; raise --device-budget to " +
-                                            format_bytes(needed_bytes)};
+                                            format_bytes(request.device_budget_bytes) + "; raise " +
+                                            request.device_budget_name + " to " + format_bytes(needed_bytes)};
+}
+
+/// Parameters that policy `shares` sends away: wherever the bytes sent so far fall behind the share of the bytes so far.
+void send_parameters_away(const PlacementRequest& request, Plan& plan) {
+  plan.payload_off_device.assign(request.chunks.size(), false);
+  if (request.policy != PlacementPolicy::shares) return;
+  double so_far_bytes = 0, sent_bytes = 0;
+  for (std::size_t i = 0; i < request.chunks.size(); ++i) {
+    const auto n_bytes = static_cast<double>(request.chunks[i].payload_bytes);
+    so_far_bytes += n_bytes;
+    plan.payload_off_device[i] = sent_bytes + n_bytes <= request.offload_param_fraction * so_far_bytes + kRoundingBytes;
+    sent_bytes += plan.payload_off_device[i] ? n_bytes : 0;
+  }
+}
+
+/// Parameters that are on the device for good, and room for those that come to it.
+std::uint64_t payload_bytes_on_device(const PlacementRequest& request, const Plan& plan) {
+  std::uint64_t kept_bytes = 0;
+  for (std::size_t i = 0; i < request.chunks.size(); ++i)
+    kept_bytes += plan.payload_off_device[i] ? 0 : request.chunks[i].payload_bytes;
+  const std::uint64_t all_bytes = sum(request.chunks, &ChunkDemand::payload_bytes);
+  return std::min(all_bytes, kept_bytes + (kept_bytes < all_bytes ? request.largest_unit.payload_bytes : 0));
+}
+
+/// States that policy `shares` keeps on the device: all but a share from the end of the model.
+Result<void> keep_share_on_device(const PlacementRequest& request, Plan& plan) {
+  const auto all_bytes = static_cast<double>(sum(request.chunks, &ChunkDemand::state_bytes));
+  double kept_bytes = 0;
+  for (std::size_t i = 0; i < request.chunks.size(); ++i) {
+    const ChunkDemand& chunk = request.chunks[i];
+    kept_bytes += static_cast<double>(chunk.state_bytes);
+    if (kept_bytes > (1 - request.offload_optim_fraction) * all_bytes + kRoundingBytes) break;
+    if (chunk.state_bytes == 0 || plan.states[i] == Tier::nvme) continue;
+    plan.states[i] = Tier::device;
+    plan.device_bytes += chunk.state_bytes + chunk.gradient_bytes;
+  }
+  const std::uint64_t needed_bytes =
+      payload_bytes_on_device(request, plan) + plan.device_bytes + request.non_model_bytes;
+  if (needed_bytes <= request.device_budget_bytes) return {};
+  return Error{ErrorKind::does_not_fit, "device tier: placement_policy=static keeps " + format_bytes(needed_bytes) +
+                                            " on the device, the budget is " +
+                                            format_bytes(request.device_budget_bytes) + "; raise " +
+                                            request.device_budget_name + " to " + format_bytes(needed_bytes) +
+                                            ", offload_optim_frac or offload_param_frac"};
 }
 
 /// States and their gradient that fit on the device beside all parameters, in the order of the forward pass.
-void place_on_device(const PlacementRequest& request, Plan& plan) {
-  if (request.policy == PlacementPolicy::cpu) return;
+void fill_device(const PlacementRequest& request, Plan& plan) {
   std::uint64_t used_bytes = sum(request.chunks, &ChunkDemand::payload_bytes) + request.non_model_bytes;
   for (std::size_t i = 0; i < request.chunks.size(); ++i) {
     const std::uint64_t n_bytes = request.chunks[i].state_bytes + request.chunks[i].gradient_bytes;
@@ -43,6 +88,12 @@ void place_on_device(const PlacementRequest& request, Plan& plan) {
     plan.device_bytes += n_bytes;
     plan.states[i] = Tier::device;
   }
+}
+
+Result<void> place_on_device(const PlacementRequest& request, Plan& plan) {
+  if (request.policy == PlacementPolicy::shares) return keep_share_on_device(request, plan);
+  if (request.policy != PlacementPolicy::cpu) fill_device(request, plan);
+  return {};
 }
 
 void place_on_nvme(const PlacementRequest& request, Plan& plan) {
@@ -87,7 +138,8 @@ Result<void> check_host(const PlacementRequest& request, Plan& plan) {
     return host_too_small(request, "updating the largest chunk takes", one_update_bytes, false);
   const std::uint64_t on_device_bytes =
       saturating_sub(request.device_budget_bytes, request.non_model_bytes + plan.device_bytes);
-  kept_bytes += saturating_sub(sum(request.chunks, &ChunkDemand::payload_bytes), on_device_bytes);
+  kept_bytes += saturating_sub(sum(request.chunks, &ChunkDemand::payload_bytes),
+                               std::min(on_device_bytes, payload_bytes_on_device(request, plan)));
   kept_bytes += largest_weights_bytes;
   plan.host_bytes = std::max(kept_bytes, one_update_bytes);
   if (!request.nvme && kept_bytes > request.host_budget_bytes)
@@ -102,7 +154,10 @@ Result<PlacementPolicy> parse_placement_policy(std::string_view text) {
   if (text == "auto") return PlacementPolicy::automatic;
   if (text == "cpu") return PlacementPolicy::cpu;
   if (text == "cuda") return PlacementPolicy::cuda;
-  return Error{ErrorKind::usage, "placement_policy '" + std::string(text) + "' is none of auto, cpu, cuda"};
+  if (text == "static") return PlacementPolicy::shares;
+  if (text == "const") return PlacementPolicy::constant;
+  return Error{ErrorKind::usage,
+               "placement_policy '" + std::string(text) + "' is none of auto, static, cuda, cpu, const"};
 }
 
 Result<Plan> plan_placement(const PlacementRequest& request) {
@@ -111,17 +166,19 @@ Result<Plan> plan_placement(const PlacementRequest& request) {
   CASTOR_TRY(check_device(request));
   if (request.nvme_fraction > 0 && !request.nvme)
     return Error{ErrorKind::usage, "nvme_offload_fraction is set, but no folder is named with --nvme"};
+  send_parameters_away(request, plan);
   place_on_nvme(request, plan);
-  place_on_device(request, plan);
+  CASTOR_TRY(place_on_device(request, plan));
   CASTOR_TRY(check_host(request, plan));
   if (request.policy == PlacementPolicy::cuda && !all_on_device(request, plan)) {
     const std::uint64_t needed_bytes = request.non_model_bytes + sum(request.chunks, &ChunkDemand::payload_bytes) +
                                        sum(request.chunks, &ChunkDemand::gradient_bytes) +
                                        sum(request.chunks, &ChunkDemand::state_bytes);
-    return Error{ErrorKind::does_not_fit,
-                 "device tier: placement_policy=cuda keeps all of " + format_bytes(needed_bytes) +
-                     " on the device, the budget is " + format_bytes(request.device_budget_bytes) +
-                     "; raise --device-budget to " + format_bytes(needed_bytes) + " or use placement_policy=auto"};
+    return Error{ErrorKind::does_not_fit, "device tier: placement_policy=cuda keeps all of " +
+                                              format_bytes(needed_bytes) + " on the device, the budget is " +
+                                              format_bytes(request.device_budget_bytes) + "; raise " +
+                                              request.device_budget_name + " to " + format_bytes(needed_bytes) +
+                                              " or use placement_policy=auto"};
   }
   return plan;
 }

@@ -148,6 +148,11 @@ void StatefulTensorMgr::forget_trace() {
   planned_once_ = plan_due_ = false;
 }
 
+void StatefulTensorMgr::set_rest(ChunkId chunk, Places rest) {
+  rest_.resize(chunks_.n_chunks(), kAnywhere);
+  rest_.at(chunk) = rest;
+}
+
 const StepPlan* StatefulTensorMgr::plan() {
   make_plan_if_due();
   return replay_ ? &replay_->plan() : nullptr;
@@ -159,6 +164,7 @@ MoveProblem StatefulTensorMgr::problem() const {
   MoveProblem problem = problem_of(trace_, n_bytes);
   for (const Tier tier : {Tier::device, Tier::host})
     problem.room_bytes[index(tier)].assign(problem.n_moments, budget(tier).limit_bytes());
+  for (ChunkId id = 0; id < rest_.size(); ++id) problem.chunks[id].rest = rest_[id];
   problem.costs = costs_;
   problem.nvme = chunks_.has_spill();
   return problem;

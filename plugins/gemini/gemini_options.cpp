@@ -19,6 +19,32 @@ Result<std::uint64_t> limit(const std::string& text) {
   return parse_bytes(text);
 }
 
+/// Half of the device budget where nothing is stated.
+Result<std::uint64_t> constant(const std::string& text, std::uint64_t device_budget_bytes) {
+  if (text.empty()) return device_budget_bytes == Budget::kUnlimited ? Budget::kUnlimited : device_budget_bytes / 2;
+  return parse_bytes(text);
+}
+
+/// Options that only another policy looks at.
+Result<void> refuse_dead(const std::map<std::string, std::string>& text) {
+  const auto number = [&text](const char* option) { return std::strtod(text.at(option).c_str(), nullptr); };
+  struct Rule {
+    const char* option;
+    bool set;
+    const char* policy;
+  };
+  const Rule rules[] = {{"offload_param_frac", number("offload_param_frac") != 0, "static"},
+                        {"offload_optim_frac", number("offload_optim_frac") != 0, "static"},
+                        {"shard_param_frac", number("shard_param_frac") != 1, "static"},
+                        {"const_device_bytes", !text.at("const_device_bytes").empty(), "const"}};
+  const std::string& policy = text.at("placement_policy");
+  for (const Rule& rule : rules)
+    if (rule.set && policy != rule.policy)
+      return Error{ErrorKind::usage, std::string(rule.option) + " needs placement_policy=" + rule.policy +
+                                         "; with placement_policy=" + policy + " it would change nothing"};
+  return {};
+}
+
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts;
   std::istringstream stream(text);
@@ -40,8 +66,19 @@ const castor_option kGeminiSchema[] = {
      "folders below host memory, comma-separated; none = no such tier"},
     {"nvme_offload_fraction", CASTOR_OPTION_FLOAT, "0", 0, 1, nullptr,
      "share of the optimizer states that lives in the folders of nvme in any case"},
-    {"placement_policy", CASTOR_OPTION_ENUM, "auto", 0, 0, "auto|cpu|cuda",
-     "where optimizer states go: device, host, NVMe in this order; never on the device; only there"},
+    {"placement_policy", CASTOR_OPTION_ENUM, "auto", 0, 0, "auto|static|cuda|cpu|const",
+     "what the device keeps: what the budgets allow, optimizer states on device, host, NVMe in this order; all but the "
+     "shares offload_param_frac and offload_optim_frac; everything; no optimizer states; const_device_bytes"},
+    {"offload_param_frac", CASTOR_OPTION_FLOAT, "0", 0, 1, nullptr,
+     "with placement_policy=static: share of the parameters that come to the device for their uses alone"},
+    {"offload_optim_frac", CASTOR_OPTION_FLOAT, "0", 0, 1, nullptr,
+     "with placement_policy=static: share of the optimizer states that are kept and updated off the device"},
+    {"shard_param_frac", CASTOR_OPTION_FLOAT, "1", 0, 1, nullptr,
+     "with placement_policy=static: share of the parameters of which a rank keeps its part alone; one rank keeps all "
+     "parts"},
+    {"const_device_bytes", CASTOR_OPTION_BYTES, "", 0, kMaxBytes, nullptr,
+     "with placement_policy=const: bytes of the device that chunks may take, whatever activations do (default: half of "
+     "device_budget)"},
     {"chunk_bytes", CASTOR_OPTION_BYTES, "0", 0, kMaxBytes, nullptr,
      "size at which a chunk of parameters is closed; 0 = a size that suits the model's blocks, up to a sixteenth of the "
      "device budget or a 64th of the host's, 512 KiB to 32 MiB"},
@@ -58,7 +95,11 @@ Result<GeminiOptions> GeminiOptions::read(const castor_option_value* values, std
   options.nvme_folders = split(text["nvme"]);
   options.nvme_offload_fraction = std::strtod(text["nvme_offload_fraction"].c_str(), nullptr);
   CASTOR_ASSIGN(options.placement_policy, parse_placement_policy(text["placement_policy"]));
+  options.offload_param_frac = std::strtod(text["offload_param_frac"].c_str(), nullptr);
+  options.offload_optim_frac = std::strtod(text["offload_optim_frac"].c_str(), nullptr);
+  CASTOR_ASSIGN(options.const_device_bytes, constant(text["const_device_bytes"], options.device_budget_bytes));
   CASTOR_ASSIGN(options.chunk_bytes, parse_bytes(text["chunk_bytes"]));
+  CASTOR_TRY(refuse_dead(text));
   return options;
 }
 

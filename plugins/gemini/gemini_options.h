@@ -20,6 +20,8 @@ struct GeminiOptions {
   std::vector<std::string> nvme_folders;
   double nvme_offload_fraction = 0;
   PlacementPolicy placement_policy = PlacementPolicy::automatic;
+  double offload_param_frac = 0, offload_optim_frac = 0;
+  std::uint64_t const_device_bytes = 0;
   std::uint64_t chunk_bytes = 0;  ///< 0 = chosen from the device budget
 
   /// Errors: usage.

@@ -111,12 +111,20 @@ PlacementRequest GeminiStrategy::placement_request() const {
   request.nvme = memory_->spill() != nullptr;
   request.nvme_fraction = options_.nvme_offload_fraction;
   request.policy = options_.placement_policy;
+  request.offload_param_fraction = options_.offload_param_frac;
+  request.offload_optim_fraction = options_.offload_optim_frac;
+  if (request.policy == PlacementPolicy::constant && options_.const_device_bytes < options_.device_budget_bytes) {
+    request.device_budget_bytes = options_.const_device_bytes;
+    request.device_budget_name = "const_device_bytes";
+  }
   return request;
 }
 
 Result<void> GeminiStrategy::attach() {
   PlacementRequest request = placement_request();
-  if (memory_->on_gpu()) {
+  if (request.policy == PlacementPolicy::constant) {
+    memory_->device_chunks().set_limit(request.device_budget_bytes);
+  } else if (memory_->on_gpu()) {
     // Warm-up: nothing is known yet of activations, so nothing but the largest unit's parameters (and those of its
     // successor) may stay.
     request.policy = PlacementPolicy::cpu;
@@ -264,7 +272,8 @@ Result<castor_step_result> GeminiStrategy::step(const castor_step_args& args) {
   leave_all();
   CASTOR_ASSIGN(const StepScale scale, optimizer_->step(step_options(args)));
   sample();
-  if (++n_steps_ == 1 && memory_->on_gpu()) CASTOR_TRY(plan_again());
+  const bool measured = memory_->on_gpu() && options_.placement_policy != PlacementPolicy::constant;
+  if (++n_steps_ == 1 && measured) CASTOR_TRY(plan_again());
   update_seconds_ += static_cast<double>(timeline_.now_ns() - start_ns) * 1e-9;
   castor_step_result result{};
   result.struct_size = sizeof result;

@@ -31,7 +31,7 @@ const char* dtype_of(const TraceSource& source, ChunkId id) {
   return source.chunks.chunk(id).kind == ChunkKind::state ? name(DType::f32) : nullptr;
 }
 
-Json chunks(const TraceSource& source) {
+Json chunks(const TraceSource& source, const MoveProblem& problem) {
   const auto used_by = users(source);
   Json list = Json::array();
   for (ChunkId id = 0; id < source.chunks.n_chunks(); ++id) {
@@ -39,6 +39,7 @@ Json chunks(const TraceSource& source) {
     Json entry = {{"id", id}, {"kind", name(chunk.kind)}, {"bytes", chunk.n_bytes}, {"label", chunk.label}};
     if (const char* dtype = dtype_of(source, id)) entry["dtype"] = dtype;
     if (const auto found = used_by.find(id); found != used_by.end()) entry["units"] = found->second;
+    if (const Places rest = problem.chunks[id].rest; rest != kAnywhere) entry["rest"] = name(rest);
     list.push_back(std::move(entry));
   }
   return list;
@@ -107,7 +108,7 @@ Result<void> write_trace(const std::filesystem::path& path, const TraceSource& s
   const Json trace = {
       {"castor_trace", 1},
       {"units", source.model.unit_names},
-      {"chunks", chunks(source)},
+      {"chunks", chunks(source, problem)},
       {"budget_bytes",
        {{"device", limit(source.options.device_budget_bytes)},
         {"host", limit(source.options.host_budget_bytes)},

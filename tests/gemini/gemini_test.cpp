@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <random>
 
 namespace castor {
@@ -108,6 +109,74 @@ TEST(Gemini, UnderRandomTightBudgetsEqualsTheResidentRunAndStaysUnderThem) {
     EXPECT_LE(found->stats.peak_bytes[1], host);
   }
   EXPECT_GT(n_ran, kSeeds) << "most draws should fit";
+}
+
+/// A policy and what it looks at.
+PluginOptions random_policy(std::mt19937& random, const ScriptedTraining& training) {
+  const auto share = [&random] { return std::to_string(random() % 5 * 0.25); };
+  switch (random() % 4) {
+    case 0: return {{"placement_policy", "cpu"}};
+    case 1: return {{"placement_policy", "cuda"}};
+    case 2: return {{"placement_policy", "static"}, {"offload_param_frac", share()}, {"offload_optim_frac", share()}};
+    default:
+      return {{"placement_policy", "const"},
+              {"const_device_bytes",
+               std::to_string(training.largest_unit_bytes() + random() % (10 * training.payload_bytes()))}};
+  }
+}
+
+TEST(Gemini, UnderEveryPolicyEqualsTheResidentRunOrSaysWhatDoesNotFit) {
+  const Folder folder;
+  std::map<std::string, int> n_ran;
+  for (std::uint32_t seed = 0; seed < 3 * kSeeds; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const ScriptedTraining training(seed);
+    std::mt19937 random(seed + 3000);
+    PluginOptions options = random_policy(random, training);
+    options["nvme"] = folder.path();
+    options["chunk_bytes"] = std::to_string(512 + random() % 8192);
+    if (random() % 2) options["device_budget"] = std::to_string((1 + random() % 10) * training.payload_bytes());
+    const auto found = training.run(GEMINI, options);
+    if (!found.ok()) {
+      EXPECT_EQ(found.error().kind, ErrorKind::does_not_fit) << found.error().message;
+      continue;
+    }
+    ++n_ran[options["placement_policy"]];
+    expect_same(*found, reference(training));
+    const auto constant = options.find("const_device_bytes");
+    EXPECT_LE(found->stats.peak_bytes[0], constant == options.end() ? ~0ULL : std::stoull(constant->second));
+  }
+  for (const char* policy : {"cpu", "cuda", "static", "const"}) EXPECT_GT(n_ran[policy], 0) << policy;
+}
+
+TEST(Gemini, PolicyStaticMovesParametersAndStatesByTheirShares) {
+  const ScriptedTraining training(3);
+  const auto h2d_bytes = [&training](const char* params, const char* states) {
+    return training
+        .run(GEMINI, {{"placement_policy", "static"},
+                      {"offload_param_frac", params},
+                      {"offload_optim_frac", states},
+                      {"chunk_bytes", "1024"}})
+        .value()
+        .stats.h2d_bytes;
+  };
+  EXPECT_LT(h2d_bytes("0", "0"), h2d_bytes("0", "1"));
+  EXPECT_LT(h2d_bytes("0", "1"), h2d_bytes("0.5", "1"));
+  EXPECT_LT(h2d_bytes("0.5", "1"), h2d_bytes("1", "1"));
+}
+
+TEST(Gemini, RefusesOptionsThatThePolicyDoesNotLookAt) {
+  for (const char* option : {"offload_param_frac", "offload_optim_frac", "shard_param_frac"}) {
+    const auto refused = ScriptedTraining(1).run(GEMINI, {{option, "0.5"}});
+    ASSERT_FALSE(refused.ok()) << option;
+    EXPECT_EQ(refused.error().kind, ErrorKind::usage);
+    EXPECT_NE(refused.error().message.find(std::string(option) + " needs placement_policy=static"), std::string::npos)
+        << refused.error().message;
+  }
+  EXPECT_FALSE(ScriptedTraining(1).run(GEMINI, {{"const_device_bytes", "1MiB"}}).ok());
+  const auto tight = ScriptedTraining(1).run(GEMINI, {{"placement_policy", "const"}, {"const_device_bytes", "1"}});
+  EXPECT_NE(tight.error().message.find("raise const_device_bytes to"), std::string::npos) << tight.error().message;
+  EXPECT_TRUE(ScriptedTraining(1).run(GEMINI, {{"offload_param_frac", "0.0"}}).ok()) << "says what is so anyway";
 }
 
 TEST(Gemini, WithoutNvmeOrWithTooLittleOfItEqualsTheResidentRunOrSaysWhatDoesNotFit) {

@@ -136,6 +136,7 @@ struct OptimizerWorld {
   Result<void> adopt(std::vector<Tier> homes) {
     Plan plan;
     plan.states = std::move(homes);
+    plan.payload_off_device.assign(plan.states.size(), false);
     return optimizer->adopt(std::move(plan));
   }
 

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace castor {
 namespace {
 
@@ -76,6 +78,55 @@ TEST(PlanPlacement, ADeviceSmallerThanTheLargestUnitIsRefusedWithTheBudgetThatWo
   EXPECT_NE(refused.error().message.find("--device-budget"), std::string::npos);
 }
 
+TEST(PlanPlacement, PolicyStaticKeepsStatedSharesOffTheDevice) {
+  auto request = four_chunks();
+  request.policy = PlacementPolicy::shares;
+  EXPECT_EQ(plan_placement(request).value().states, (Homes{D, D, D, D}));
+  EXPECT_EQ(plan_placement(request).value().payload_off_device, (std::vector<bool>{false, false, false, false}));
+  request.offload_optim_fraction = 0.5;
+  request.offload_param_fraction = 0.5;
+  const Plan half = plan_placement(request).value();
+  EXPECT_EQ(half.states, (Homes{D, D, H, H}));
+  EXPECT_EQ(half.payload_off_device, (std::vector<bool>{false, true, false, true})) << "spread over the model";
+  EXPECT_EQ(half.device_bytes, 28'000'000u);
+  request.offload_optim_fraction = 1;
+  request.offload_param_fraction = 1;
+  const Plan all = plan_placement(request).value();
+  EXPECT_EQ(all.states, (Homes{H, H, H, H}));
+  EXPECT_EQ(all.payload_off_device, (std::vector<bool>{true, true, true, true}));
+  EXPECT_EQ(all.host_bytes, 4 * 16'000'000u + 2'000'000u - 2'000'000u) << "less the unit that is on the device";
+}
+
+TEST(PlanPlacement, SharesThatAreWholeChunksOnlyByRoundingAreMet) {
+  auto request = four_chunks();
+  request.chunks.assign(10, {2'000'000, 2'000'000, 12'000'000});
+  request.policy = PlacementPolicy::shares;
+  for (int tenths = 0; tenths <= 10; ++tenths) {
+    request.offload_optim_fraction = request.offload_param_fraction = tenths / 10.0;
+    const Plan plan = plan_placement(request).value();
+    EXPECT_EQ(std::count(plan.states.begin(), plan.states.end(), H), tenths);
+    EXPECT_EQ(std::count(plan.payload_off_device.begin(), plan.payload_off_device.end(), true), tenths);
+  }
+}
+
+TEST(PlanPlacement, SharesThatDoNotFitSayWhatWould) {
+  auto request = four_chunks();
+  request.policy = PlacementPolicy::shares;
+  request.offload_optim_fraction = 0.5;
+  request.offload_param_fraction = 0.5;
+  request.non_model_bytes = 1'000'000;
+  const std::uint64_t needed_bytes = 1'000'000 + 2 * 2'000'000 + 2'000'000 + 2 * 14'000'000;
+  request.device_budget_bytes = needed_bytes - 1;
+  const auto refused = plan_placement(request);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::does_not_fit);
+  EXPECT_NE(refused.error().message.find("raise --device-budget to " + format_bytes(needed_bytes)), std::string::npos)
+      << refused.error().message;
+  EXPECT_NE(refused.error().message.find("offload_param_frac"), std::string::npos);
+  request.device_budget_bytes += 1;
+  EXPECT_TRUE(plan_placement(request).ok());
+}
+
 TEST(PlanPlacement, AHostThatCannotUpdateOneChunkIsRefusedAlsoWithNvme) {
   auto request = four_chunks();
   request.policy = PlacementPolicy::cpu;
@@ -109,6 +160,8 @@ TEST(ParsePlacementPolicy, KnowsItsNames) {
   EXPECT_EQ(parse_placement_policy("auto").value(), PlacementPolicy::automatic);
   EXPECT_EQ(parse_placement_policy("cpu").value(), PlacementPolicy::cpu);
   EXPECT_EQ(parse_placement_policy("cuda").value(), PlacementPolicy::cuda);
+  EXPECT_EQ(parse_placement_policy("static").value(), PlacementPolicy::shares);
+  EXPECT_EQ(parse_placement_policy("const").value(), PlacementPolicy::constant);
   EXPECT_EQ(parse_placement_policy("disk").error().kind, ErrorKind::usage);
 }
 

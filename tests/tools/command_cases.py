@@ -187,6 +187,18 @@ class Plan(CommandCase):
         self.assertGreater(found["moved_bytes_per_step"]["h2d"], 0)
         self.assertLessEqual(found["peak_bytes"]["device"], 20)
 
+    def test_a_chunk_that_may_not_rest_on_the_device_moves_for_each_use(self):
+        chunks = [dict(chunk) for chunk in self.TRACE["chunks"]]
+        chunks[1]["rest"] = "host"
+        found = self.assert_result(self.plan(chunks=chunks))
+        self.assertEqual(found["moved_bytes_per_step"]["h2d"], 10)
+        self.assert_error(self.plan(chunks=[{**chunks[1], "rest": "drawer"}]), 1, "drawer")
+
+    def test_bytes_that_arrive_take_the_link_down(self):
+        moments = [*self.TRACE["moments"][:2], ["backward", 2, 10_000_000_000, [[7, "host", "overwrite", False, 40]]]]
+        found = self.assert_result(self.plan(moments=moments))
+        self.assertEqual((found["moved_bytes_per_step"]["d2h"], found["bound"]["by"]), (40, "d2h"))
+
     def test_a_slower_link_binds(self):
         found = self.assert_result(self.plan("--device-budget", "10"))
         self.assertEqual((found["step_s"], found["bound"]["by"]), (60, "compute"))

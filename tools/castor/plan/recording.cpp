@@ -32,6 +32,13 @@ Access access_of(const json& text) {
   wrong("access " + text.dump() + " is none of read, update, overwrite");
 }
 
+/// `host+nvme`, as name(Places) spells it.
+Places places_of(const std::string& text) {
+  for (Places places = 1; places < kNPlaces; ++places)
+    if (text == name(places)) return places;
+  wrong("a chunk rests on " + text + ", which are no tiers");
+}
+
 /// Chunks are numbered anew: the file's numbers may have holes.
 std::map<std::int64_t, std::size_t> read_chunks(const json& list, MoveProblem& problem) {
   std::map<std::int64_t, std::size_t> places;
@@ -39,7 +46,7 @@ std::map<std::int64_t, std::size_t> read_chunks(const json& list, MoveProblem& p
     const auto n_bytes = chunk.at("bytes").get<std::uint64_t>();
     if (n_bytes == 0) wrong("chunk " + chunk.at("id").dump() + " has 0 bytes");
     if (!places.emplace(chunk.at("id"), places.size()).second) wrong("there are two chunks " + chunk.at("id").dump());
-    problem.chunks.push_back({n_bytes, {}});
+    problem.chunks.push_back({n_bytes, {}, places_of(chunk.value("rest", name(kAnywhere)))});
   }
   return places;
 }

@@ -12,14 +12,16 @@
 
 namespace castor {
 
-/// Where optimizer states may go.
+/// Who decides what the device keeps.
 enum class PlacementPolicy : std::uint8_t {
-  automatic,  ///< device, host, NVMe, filled in this order
-  cpu,        ///< never on the device
-  cuda,       ///< always on the device
+  automatic,  ///< the budgets: optimizer states on device, host, NVMe, filled in this order; parameters as planned
+  cpu,        ///< optimizer states never on the device; parameters as planned
+  cuda,       ///< everything on the device
+  shares,     ///< `static`: stated shares of parameters and of optimizer states are kept off the device, the rest on it
+  constant,   ///< `const`: as automatic, for a stated number of bytes, whatever activations take
 };
 
-/// `auto`, `cpu` or `cuda`. Errors: usage.
+/// `auto`, `cpu`, `cuda`, `static` or `const`. Errors: usage.
 Result<PlacementPolicy> parse_placement_policy(std::string_view text);
 
 /// What one payload chunk and what belongs to it take.
@@ -39,19 +41,24 @@ struct PlacementRequest {
   std::vector<ChunkDemand> chunks;  ///< in the order in which the forward pass needs them
   LargestUnit largest_unit;
   std::uint64_t device_budget_bytes = Budget::kUnlimited;
+  std::string device_budget_name = "--device-budget";  ///< what to raise, for error messages
   std::uint64_t host_budget_bytes = Budget::kUnlimited;
   std::uint64_t non_model_bytes = 0;  ///< what activations and workspaces take of the device budget at their peak
   bool nvme = false;                  ///< there is a tier below the host
   double nvme_fraction = 0;  ///< of the optimizer states, from the end of the model, that goes to NVMe in any case
   PlacementPolicy policy = PlacementPolicy::automatic;
+  /// Shares of the bytes that policy `shares` keeps off the device: of the parameters, spread evenly over the model so
+  /// that they come while others compute, and of the optimizer states, from the end of the model.
+  double offload_param_fraction = 0, offload_optim_fraction = 0;
 };
 
 /// Where each chunk's optimizer states live; they are updated where they live, those on NVMe in host memory. States at
 /// home on the host still go down to NVMe when the host budget is full.
 struct Plan {
   std::vector<Tier> states;
-  std::uint64_t device_bytes = 0;  ///< model data held on the device for good
-  std::uint64_t host_bytes = 0;    ///< the most that can be in use on the host at once, if all of it were to stay
+  std::vector<bool> payload_off_device;  ///< by chunk: parameters come to the device for their uses alone
+  std::uint64_t device_bytes = 0;        ///< model data held on the device for good
+  std::uint64_t host_bytes = 0;          ///< the most that can be in use on the host at once, if all of it were to stay
 };
 
 /// Decides the homes. Pure.

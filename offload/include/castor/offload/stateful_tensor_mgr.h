@@ -60,6 +60,9 @@ class StatefulTensorMgr {
   /// Forgets the trace: what each moment needs has changed.
   void forget_trace();
 
+  /// From the next plan on `chunk` is between its uses in `rest` alone.
+  void set_rest(ChunkId chunk, Places rest);
+
   /// Brings the contents of `chunk` to `tier` outside of any moment and waits for them. Errors: as begin.
   [[nodiscard]] Result<BufferView> look(ChunkId chunk, Tier tier);
 
@@ -118,6 +121,7 @@ class StatefulTensorMgr {
 
   const LinkCosts costs_;
   std::unique_ptr<PlanReplay> replay_;  ///< of trace_; null where it is not planned
+  std::vector<Places> rest_;            ///< by chunk: where it may be between its uses
   std::vector<Places> wanted_;          ///< by chunk: where the plan wants it now
   std::deque<PlannedMove> fetches_;     ///< started or waiting for room, not there yet
   bool planned_once_ = false;           ///< since the trace was forgotten
