@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gemini_memory.h"
 
+#include "link_costs.h"
+
 namespace castor {
 
 Result<void*> HostTableResource::allocate(std::uint64_t n_bytes) {
@@ -12,6 +14,7 @@ Result<void*> HostTableResource::allocate(std::uint64_t n_bytes) {
 
 GeminiMemory::GeminiMemory(const castor_host_v1& host, const GeminiOptions& options, std::unique_ptr<Device> device)
     : device_(std::move(device)),
+      link_costs_(castor::link_costs(*device_, options)),
       device_chunks_(Tier::device, options.device_budget_bytes),
       host_(Tier::host, options.host_budget_bytes),
       nvme_(Tier::nvme, options.nvme_budget_bytes),

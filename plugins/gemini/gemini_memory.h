@@ -8,6 +8,7 @@
 #include <castor/memory/device.h>
 #include <castor/memory/limited_resource.h>
 #include <castor/memory/pool_resource.h>
+#include <castor/offload/links.h>
 #include <castor/offload/tensor_store_spill.h>
 #include <castor/plugins/abi.h>
 
@@ -48,12 +49,14 @@ class GeminiMemory {
   Budget& device_chunks() { return device_chunks_; }
   Budget& host_budget() { return host_; }
   const Budget& nvme_budget() const { return nvme_; }
+  const LinkCosts& link_costs() const { return link_costs_; }
   const TensorStore* store() const { return store_.get(); }
 
  private:
   GeminiMemory(const castor_host_v1& host, const GeminiOptions& options, std::unique_ptr<Device> device);
 
   const std::unique_ptr<Device> device_;
+  const LinkCosts link_costs_;
   Budget device_chunks_, host_, nvme_;
   HostTableResource torch_memory_;
   LimitedResource limited_device_;

@@ -79,7 +79,7 @@ Result<void> GeminiStrategy::build() {
   chunks_ = std::make_unique<ChunkManager>(ChunkManager::Places{memory_->device_slots(), memory_->host_buffers(),
                                                                 memory_->spill(), *compute_, *up_, *down_, timeline_});
   mover_ = std::make_unique<StatefulTensorMgr>(*chunks_, memory_->device_chunks(), memory_->host_budget(), *compute_,
-                                               timeline_);
+                                               timeline_, memory_->link_costs());
   CASTOR_ASSIGN(optimizer_,
                 OffloadOptimizer::make({layout_, *chunks_, *mover_, *tensors_, device, *compute_, *down_, timeline_,
                                         place_of_, [this] { return host_.interrupted(host_.self) != 0; }}));
