@@ -132,8 +132,8 @@ class ChunkManager {
 
   const Places places_;
   std::vector<Chunk> chunks_;
-  std::array<std::deque<ChunkId>, 2> leaving_;  ///< per tier, in the order of their release
-  std::vector<Move> moves_;                     ///< under way, not in the timeline yet
+  std::array<std::deque<ChunkId>, 2> leaving_;   ///< per tier, in the order of their release
+  std::array<std::deque<Move>, kNLanes> moves_;  ///< by lane: under way, not in the timeline yet
   LinkBytes moved_;
   std::function<void(ChunkId)> device_release_;
 };
