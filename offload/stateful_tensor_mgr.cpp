@@ -165,6 +165,7 @@ MoveProblem StatefulTensorMgr::problem() const {
   for (const Tier tier : {Tier::device, Tier::host})
     problem.room_bytes[index(tier)].assign(problem.n_moments, budget(tier).limit_bytes());
   for (ChunkId id = 0; id < rest_.size(); ++id) problem.chunks[id].rest = rest_[id];
+  problem.n_together = kFetchAhead;  // what leaves for less would be fetched again at once
   problem.costs = costs_;
   problem.nvme = chunks_.has_spill();
   return problem;

@@ -2,12 +2,14 @@
 #include "itinerary.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 namespace castor {
 namespace {
 
 constexpr double kNoWay = std::numeric_limits<double>::infinity();
+constexpr double kNextToNothing = 1e-3;
 
 /// All sets of the tiers `allowed` that hold at least `needed`.
 std::vector<Places> sets_with(Places needed, Places allowed) {
@@ -56,7 +58,8 @@ void ItineraryGraph::add_time_after(std::size_t use, const MoveProblem& problem)
   const ChunkUse& here = chunk_.uses[use];
   const ChunkUse& next = chunk_.uses[(use + 1) % chunk_.uses.size()];
   const TimeOfStay time = time_of_stay(problem, chunk_, use);
-  const Places rest = tiers_of(problem) & chunk_.rest;
+  const bool rests = time.after.count + time.before_next.count >= problem.n_together;
+  const Places rest = tiers_of(problem) & (rests ? chunk_.rest : kAnywhere);
   const std::vector<Places> nowhere = {kNowhere};
   stops_.push_back({time.after, here.dropped ? nowhere : sets_with(kNowhere, rest)});
   if (problem.n_ahead == 0) return;
@@ -161,6 +164,38 @@ Itinerary ItineraryGraph::cheapest(const Prices& prices, const Room* room) const
     if (to_end[0][first] < best.priced_seconds) best = follow(to_end, first);
   }
   return best;
+}
+
+/// What a copy costs that is kept for nothing: next to nothing, beside the least that a move can cost.
+std::vector<ItineraryGraph::Row> ItineraryGraph::holding_within(const Itinerary& way) const {
+  double least_seconds = kNoWay;
+  for (const Row& row : step_seconds_)
+    for (const double seconds : row)
+      if (seconds > 0) least_seconds = std::min(least_seconds, seconds);
+  double n_periods = 0;
+  for (const Stop& stop : stops_) n_periods += 1 + stop.periods.count;
+  const double copy_seconds = least_seconds == kNoWay ? 1 : kNextToNothing * least_seconds / (3 * n_periods);
+  std::vector<Row> rows(stops_.size());
+  for (std::size_t i = 0; i < stops_.size(); ++i) {
+    rows[i].fill(kNoWay);
+    for (const Places places : stops_[i].choices)
+      if ((places & ~(way.places[i] | stops_[i].needed)) == 0)
+        rows[i][places] = copy_seconds * (1 + stops_[i].periods.count) * std::popcount(places);
+  }
+  return rows;
+}
+
+Itinerary ItineraryGraph::leanest(const Itinerary& way) const {
+  const auto rows = holding_within(way);
+  Itinerary best = way;
+  double least_seconds = kNoWay;
+  for (const Places first : stops_[0].choices) {
+    const auto to_end = costs_to_end(rows, first);
+    if (to_end[0][first] >= least_seconds) continue;
+    least_seconds = to_end[0][first];
+    best = follow(to_end, first);
+  }
+  return best.link_seconds <= way.link_seconds ? best : way;
 }
 
 bool ItineraryGraph::all_below(const Prices& prices, double limit, std::size_t n_most,

@@ -30,6 +30,9 @@ class ItineraryGraph {
   /// `places` is empty where no way does.
   Itinerary cheapest(const Prices& prices, const Room* room = nullptr) const;
 
+  /// The way with the fewest copies at the same cost, of those that make no copy that `way` does not.
+  Itinerary leanest(const Itinerary& way) const;
+
   /// All ways whose priced_seconds are at most `limit`, up to `n_most`; false where there are more.
   bool all_below(const Prices& prices, double limit, std::size_t n_most, std::vector<Itinerary>& found) const;
 
@@ -73,6 +76,7 @@ class ItineraryGraph {
   bool extend(Search& search, double so_far) const;
   Itinerary follow(const std::vector<Row>& to_end, Places first) const;
   double link_seconds(const Itinerary& way) const;
+  std::vector<Row> holding_within(const Itinerary& way) const;
   Places with_room(const Stop& stop, const Room& room) const;
 
   const PlannedChunk& chunk_;

@@ -59,14 +59,16 @@ Result<void> check_needs(const MoveModel& model) {
   return {};
 }
 
+/// No tier holds a copy longer than it saves a move.
 MovePlan plan_of(const MoveModel& model, const Ways& ways) {
   MovePlan plan;
   Room left = model.free;
   for (std::size_t i = 0; i < model.graphs.size(); ++i) {
     const ItineraryGraph& graph = model.graphs[i];
-    plan.stays.push_back(graph.stays(ways.of[i]));
-    plan.moved += graph.moved(ways.of[i]);
-    graph.add(ways.of[i], -static_cast<std::int64_t>(graph.n_bytes()), left);
+    const Itinerary way = graph.leanest(ways.of[i]);
+    plan.stays.push_back(graph.stays(way));
+    plan.moved += graph.moved(way);
+    graph.add(way, -static_cast<std::int64_t>(graph.n_bytes()), left);
   }
   plan.link_seconds = ways.link_seconds;
   for (const Tier tier : kLimitedTiers)

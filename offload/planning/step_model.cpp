@@ -12,8 +12,7 @@ namespace {
 
 constexpr int kIterations = 4;  // until what one leaves to the next no longer changes
 
-constexpr std::uint32_t kMostAhead = 2;    // moments for which plans set room aside
-constexpr std::uint32_t kFetchAhead = 16;  // moments that a fetch may start early where room is left over
+constexpr std::uint32_t kMostAhead = 2;  // moments for which plans set room aside
 
 /// Finds how early each fetch may begin.
 class Scheduler {

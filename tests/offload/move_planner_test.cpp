@@ -53,7 +53,8 @@ void expect_sound(const MoveProblem& problem, const MovePlan& plan) {
 /// Some chunks may not rest on the device.
 void send_some_away(std::mt19937_64& random, MoveProblem& problem) {
   for (auto& chunk : problem.chunks)
-    if (random() % 4 == 0) chunk.rest = on_host | on_nvme;
+    if (random() % 3 == 0) chunk.rest = on_host | on_nvme;
+  problem.n_together = random() % 5;
 }
 
 TEST(MovePlanner, WithRoomForEverythingNothingMoves) {
@@ -116,6 +117,16 @@ TEST(MovePlanner, AChunkThatNobodyUsesRestsWhereThereIsRoom) {
   EXPECT_EQ(plan_moves(problem).value().stays[2][0].after, on_nvme);
 }
 
+TEST(MovePlanner, KeepsNoCopyForNothing) {
+  MoveProblem problem = training(4, kNoLimit);
+  problem.chunks.push_back({10, {{5, Tier::host, Access::read}}});
+  problem.chunks.push_back({10, {{6, Tier::host, Access::overwrite}}});
+  const auto plan = plan_moves(problem).value();
+  EXPECT_EQ(plan.link_seconds, 0);
+  EXPECT_EQ(plan.peak_bytes[0], 40u) << "the four that are used there";
+  EXPECT_EQ(plan.peak_bytes[1], 20u);
+}
+
 TEST(MovePlanner, WhatMayNotRestOnTheDeviceComesForEachUseAndLeaves) {
   MoveProblem problem = training(4, kNoLimit);
   problem.chunks[1].rest = on_host;
@@ -127,6 +138,8 @@ TEST(MovePlanner, WhatMayNotRestOnTheDeviceComesForEachUseAndLeaves) {
     for (const Stay& stay : plan.stays[1]) EXPECT_EQ(stay.after, on_host);
     for (const Stay& stay : plan.stays[0]) EXPECT_TRUE(holds(stay.after, D));
   }
+  problem.n_together = 3;  // as far as its use in the backward pass and its update are apart
+  EXPECT_EQ(plan_moves(problem).value().moved.h2d, 20u);
 }
 
 TEST(MovePlanner, WhatTheHostCannotKeepGoesBelowIt) {

@@ -67,12 +67,13 @@ Way walk(const MoveProblem& problem, const PlannedChunk& chunk, const std::vecto
     occupy(way.used, stay.before_next, use.moment + apart - n_ahead, n_ahead, chunk.n_bytes);
     way.seconds += n_bytes * naive_step_seconds(current, stay.after, problem.costs);
     way.seconds += n_bytes * naive_step_seconds(stay.after, stay.before_next, problem.costs);
-    if ((stay.after & ~chunk.rest) != 0) way.seconds = kNoWay;
+    const Places rest = apart <= problem.n_together ? Places{D | H | N} : chunk.rest;
+    if ((stay.after & ~rest) != 0) way.seconds = kNoWay;
     if (!use.dropped && (stay.after == kNowhere || stay.before_next == kNowhere)) way.seconds = kNoWay;
     if (chunk.uses[next].access == Access::overwrite) continue;
     const Places needed_next = chunk.uses[next].tier == Tier::device ? D : H;
     if (problem.n_ahead > 0 && (stay.before_next & needed_next) == 0) way.seconds = kNoWay;
-    if ((stay.before_next & ~(chunk.rest | needed_next)) != 0) way.seconds = kNoWay;
+    if ((stay.before_next & ~(rest | needed_next)) != 0) way.seconds = kNoWay;
     const bool next_changes = chunk.uses[next].access != Access::read;
     const Places there = next_changes ? stay.before_next | needed_next : stays[next].at_use;
     way.seconds += n_bytes * naive_step_seconds(stay.before_next, there, problem.costs);
@@ -171,9 +172,14 @@ std::optional<double> least_seconds_of_two_tiers(const MoveProblem& problem) {
   std::vector<std::vector<Way>> ways;
   for (const PlannedChunk& chunk : problem.chunks) {
     auto& of_chunk = ways.emplace_back();
-    const std::uint32_t all = (1U << chunk.uses.size()) - 1;
-    for (std::uint32_t dropped = (chunk.rest & D) != 0 ? 0 : all; dropped <= all; ++dropped)
-      of_chunk.push_back(walk_two_tiers(problem, chunk, dropped));
+    std::uint32_t must_go = 0;  // after these uses
+    for (std::size_t i = 0; i < chunk.uses.size(); ++i) {
+      const std::uint32_t next = chunk.uses[(i + 1) % chunk.uses.size()].moment;
+      if ((chunk.rest & D) == 0 && moments_until(problem, chunk.uses[i].moment, next) > problem.n_together)
+        must_go |= 1U << i;
+    }
+    for (std::uint32_t dropped = 0; dropped < 1U << chunk.uses.size(); ++dropped)
+      if ((dropped & must_go) == must_go) of_chunk.push_back(walk_two_tiers(problem, chunk, dropped));
   }
   return least_of(problem, ways);
 }

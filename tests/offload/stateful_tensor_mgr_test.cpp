@@ -223,6 +223,23 @@ TEST(StatefulTensorMgr, AnotherWayIsPlannedWhenItHasComeTwice) {
   EXPECT_EQ(world.mover.plan(), nullptr);
 }
 
+// Nothing is short of room. Each of 40 chunks is read once, so those that may not rest come once an iteration.
+TEST(StatefulTensorMgr, WhatMayNotRestOnTheDeviceComesForEachUseAndLeaves) {
+  World world(100, 100);
+  fill(world, 40);
+  for (const ChunkId id : {3u, 20u}) world.mover.set_rest(id, kAnywhere & ~only(Tier::device));
+  const auto read_all = [&world] {
+    for (ChunkId id = 0; id < 40; ++id) world.use({MomentKind::forward, id}, id, Tier::device, Access::read).value();
+    world.mover.end_iteration();
+  };
+  for (int iteration = 0; iteration < 3; ++iteration) read_all();
+  const std::uint64_t before_bytes = world.tiers.chunks.moved().h2d;
+  read_all();
+  EXPECT_EQ(world.tiers.chunks.moved().h2d - before_bytes, 2 * kBytes);
+  EXPECT_FALSE(world.tiers.chunks.chunk(20).resident(Tier::device));
+  EXPECT_TRUE(world.tiers.chunks.chunk(21).resident(Tier::device));
+}
+
 /// Units run forward, and backward unless it is an evaluation.
 void pass(World& world, bool backward) {
   const auto n = static_cast<ChunkId>(world.expected.size());

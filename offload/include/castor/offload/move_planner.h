@@ -26,7 +26,7 @@ struct ChunkUse {
 struct PlannedChunk {
   std::uint64_t n_bytes = 0;
   std::vector<ChunkUse> uses;  ///< by rising moment, one a moment
-  /// The tiers on which it may be between its uses; where one is needed and not among them, it comes for the use alone
+  /// The tiers on which it may rest between its uses; where one is needed and not among them, it comes for the use alone
   /// (and up to n_ahead moments before it).
   Places rest = kAnywhere;
 };
@@ -39,6 +39,8 @@ struct MoveProblem {
   std::array<std::vector<std::uint64_t>, 2> room_bytes;
   LinkCosts costs;
   bool nvme = false;  ///< there is a tier below the host; its room is not limited
+  /// Between uses at most so many moments apart a chunk may also be where it may not rest.
+  std::uint32_t n_together = 0;
   /// Moments before its use at which a chunk must have its place where it is needed, so that it can arrive meanwhile.
   std::uint32_t n_ahead = 0;
 };

@@ -42,6 +42,9 @@ struct StepEstimate {
 StepEstimate estimate_step(const MoveProblem& problem, std::span<const PlannedMove> moves,
                            std::span<const double> compute_s);
 
+/// Moments that a fetch may start early where room is left over.
+inline constexpr std::uint32_t kFetchAhead = 16;
+
 /// A plan, when its moves start, and what it comes to.
 struct StepPlan {
   MovePlan plan;
