@@ -36,7 +36,8 @@ Result<std::unique_ptr<OffloadOptimizer>> OffloadOptimizer::make(Parts parts) {
             : p.chunks.add(ChunkKind::state, shape.numel * 4, "first values of chunk " + number));
   }
   CASTOR_ASSIGN(optimizer->gradients_, GradientStore::make({p.layout, p.chunks, p.mover, p.device, p.compute, p.down}));
-  CASTOR_ASSIGN(optimizer->device_adam_, make_adam(p.device));
+  CASTOR_ASSIGN(optimizer->device_adam_, make_adam(p.device, p.n_update_threads));
+  optimizer->host_adam_ = make_host_adam(p.n_update_threads);
   CASTOR_ASSIGN(optimizer->device_norm_, make_grad_norm(p.device));
   CASTOR_ASSIGN(optimizer->sums_,
                 Buffer::allocate(p.device.host_memory(), (p.layout.tensors.size() + 1) * sizeof(double)));

@@ -79,6 +79,8 @@ const castor_option kGeminiSchema[] = {
     {"const_device_bytes", CASTOR_OPTION_BYTES, "", 0, kMaxBytes, nullptr,
      "with placement_policy=const: bytes of the device that chunks may take, whatever activations do (default: half of "
      "device_budget)"},
+    {"update_threads", CASTOR_OPTION_INT, "0", 0, 4096, nullptr,
+     "threads that update optimizer states on the host; 0 = as many as the process has processors"},
     {"chunk_bytes", CASTOR_OPTION_BYTES, "0", 0, kMaxBytes, nullptr,
      "size at which a chunk of parameters is closed; 0 = a size that suits the model's blocks, up to a sixteenth of the "
      "device budget or a 64th of the host's, 512 KiB to 32 MiB"},
@@ -98,6 +100,7 @@ Result<GeminiOptions> GeminiOptions::read(const castor_option_value* values, std
   options.offload_param_frac = std::strtod(text["offload_param_frac"].c_str(), nullptr);
   options.offload_optim_frac = std::strtod(text["offload_optim_frac"].c_str(), nullptr);
   CASTOR_ASSIGN(options.const_device_bytes, constant(text["const_device_bytes"], options.device_budget_bytes));
+  options.update_threads = static_cast<unsigned>(std::strtoul(text["update_threads"].c_str(), nullptr, 10));
   CASTOR_ASSIGN(options.chunk_bytes, parse_bytes(text["chunk_bytes"]));
   CASTOR_TRY(refuse_dead(text));
   return options;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gemini_strategy.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -26,6 +28,14 @@ StepOptions step_options(const castor_step_args& args) {
   options.max_norm = args.max_norm;
   options.loss_scale = args.loss_scale;
   return options;
+}
+
+/// Those of the process's processors, where nobody says otherwise.
+unsigned update_threads(const GeminiOptions& options) {
+  if (options.update_threads > 0) return options.update_threads;
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  return sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? static_cast<unsigned>(CPU_COUNT(&allowed)) : 1;
 }
 
 }  // namespace
@@ -80,9 +90,9 @@ Result<void> GeminiStrategy::build() {
                                                                 memory_->spill(), *compute_, *up_, *down_, timeline_});
   mover_ = std::make_unique<StatefulTensorMgr>(*chunks_, memory_->device_chunks(), memory_->host_budget(), *compute_,
                                                timeline_, memory_->link_costs());
-  CASTOR_ASSIGN(optimizer_,
-                OffloadOptimizer::make({layout_, *chunks_, *mover_, *tensors_, device, *compute_, *down_, timeline_,
-                                        place_of_, [this] { return host_.interrupted(host_.self) != 0; }}));
+  CASTOR_ASSIGN(optimizer_, OffloadOptimizer::make(
+                                {layout_, *chunks_, *mover_, *tensors_, device, *compute_, *down_, timeline_, place_of_,
+                                 [this] { return host_.interrupted(host_.self) != 0; }, update_threads(options_)}));
   chunks_->on_device_release([this](ChunkId id) { unbind(id); });
 
   for (const auto& params : model_.units) {

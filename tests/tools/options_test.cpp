@@ -111,6 +111,15 @@ TEST(PluginOptions, FlagsBecomeOptionsOfThePlugin) {
   EXPECT_EQ(plugin_options(options, "gemini", {"nvme", "host_budget", "device_budget"}).value(), expected);
 }
 
+TEST(PluginOptions, ThreadsAreThoseOfUpdatesTooWhereThePluginHasAny) {
+  TrainOptions options;
+  options.threads = 3;
+  EXPECT_EQ(plugin_options(options, "gemini", {"update_threads"}).value(), (Options{{"update_threads", "3"}}));
+  EXPECT_EQ(plugin_options(options, "none", {}).value(), Options());
+  options.set = {{"update_threads", "2"}};
+  EXPECT_EQ(plugin_options(options, "gemini", {"update_threads"}).value(), (Options{{"update_threads", "2"}}));
+}
+
 TEST(PluginOptions, AFlagThePluginDoesNotKnowIsRefusedByName) {
   TrainOptions options;
   options.host_budget = 1;

@@ -53,7 +53,8 @@ std::vector<Row> rows() {
       {"clip", "X", digits(defaults.clip), "global gradient norm to clip to; 0 = no clipping"},
       {"recompute", "", "", "run each block's forward again in backward instead of keeping its activations"},
       {"deterministic", "", "", "only kernels that repeat their bits from run to run (slower on a GPU)"},
-      {"threads", "N", count(defaults.threads), "torch's threads; 0 = its own choice"},
+      {"threads", "N", count(defaults.threads),
+       "threads that compute and that update; 0 = torch's and the plugin's own choice"},
       {"trace", "F", "", "write what happened to memory and links there, for `castor memprof F`"},
   };
 }
@@ -201,6 +202,8 @@ Result<std::map<std::string, std::string>> plugin_options(const TrainOptions& op
         add_flag("device-budget", "device_budget", std::to_string(*options.device_budget), plugin, known, result));
   if (options.host_budget)
     CASTOR_TRY(add_flag("host-budget", "host_budget", std::to_string(*options.host_budget), plugin, known, result));
+  if (options.threads > 0 && std::find(known.begin(), known.end(), "update_threads") != known.end())
+    result.emplace("update_threads", std::to_string(options.threads));  // one budget for computing and updates
   if (!folders.empty()) CASTOR_TRY(add_flag("nvme", "nvme", cli::join(folders, ","), plugin, known, result));
   return result;
 }

@@ -65,21 +65,24 @@ struct AdamArrays {
 class AdamKernel {
  public:
   virtual ~AdamKernel() = default;
-  /// Queues the update on `stream`; a host kernel runs at once on the calling thread, which has waited for the arrays,
-  /// and on that thread alone. `n` = 0 does nothing.
+  /// Queues the update on `stream`; a host kernel runs at once, and the calling thread has waited for the arrays.
+  /// `n` = 0 does nothing.
   ///
   /// Requires: the arrays do not overlap, and each starts at a multiple of its element's size.
-  /// Threads: any number at a time; a caller that wants more than one core gives each its own part of the arrays, which
-  /// changes no bit.
+  /// Threads: any number at a time, each with its own part of the arrays, which changes no bit; of a team one at a time.
   /// Errors: failed, where the launch was refused or the master is out of the GPU's reach.
   virtual Result<void> update(Stream& stream, const AdamCoefficients& coefficients, const AdamArrays& arrays) = 0;
 };
 
-/// The plain loop on the host.
+/// The plain loop on the host, on the calling thread.
 std::unique_ptr<AdamKernel> make_host_adam();
 
-/// The kernel for `device`: the host's loop on the CPU, a CUDA kernel on a GPU.
-Result<std::unique_ptr<AdamKernel>> make_adam(const Device& device);
+/// The same on the calling thread and up to `n_threads` − 1 of its own, which start with the first update that is worth
+/// it and sleep between updates. The same bits. Errors of its updates: failed, where the system gives no more threads.
+std::unique_ptr<AdamKernel> make_host_adam(unsigned n_threads);
+
+/// The kernel for `device`: the host's on `n_host_threads` on the CPU, a CUDA kernel on a GPU.
+Result<std::unique_ptr<AdamKernel>> make_adam(const Device& device, unsigned n_host_threads = 1);
 
 /// Rounds `n` masters to `dtype` as the update does; fp32 is copied. Host memory.
 void round_weights(const float* master, DType dtype, void* weight, std::uint64_t n);

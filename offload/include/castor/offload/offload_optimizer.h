@@ -44,6 +44,7 @@ class OffloadOptimizer {
     const std::vector<std::uint32_t>&
         registration_order;  ///< tensor numbers as the model registers them: the order in which norms combine
     std::function<bool()> interrupted;  ///< asked before every chunk
+    unsigned n_update_threads = 1;      ///< of updates on the host
   };
 
   /// Registers the payload, gradient and state chunks. Errors: those of the kernels.
@@ -89,7 +90,7 @@ class OffloadOptimizer {
   std::vector<ChunkId> payload_, state_;  ///< by payload chunk; a frozen one's state holds its first values only
   std::unique_ptr<GradientStore> gradients_;
   std::vector<std::uint64_t> n_updates_;  ///< by tensor: Adam's t
-  std::unique_ptr<AdamKernel> device_adam_, host_adam_ = make_host_adam();
+  std::unique_ptr<AdamKernel> device_adam_, host_adam_;
   std::unique_ptr<GradNormKernel> device_norm_, host_norm_ = make_host_grad_norm();
   Buffer sums_;  ///< of squares: a double per tensor in memory that the device writes to without waiting
   bool poisoned_ = false;
