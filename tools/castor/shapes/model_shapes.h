@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,27 +11,46 @@
 
 namespace castor::shapes {
 
-/// A module with parameters of its own: elements of each.
+/// A module with parameters: elements of each of its own.
 struct Unit {
   std::string name;
   std::vector<std::uint64_t> numels;
+  /// Share of a sample's tokens that are multiplied with its weights: 0 for a table that is looked up, 1/4 for one of
+  /// eight experts of which each token takes two.
+  double token_share = 1;
+  bool attends = false;                      ///< attention comes after it
+  std::optional<std::uint32_t> shares = {};  ///< the unit whose weights it uses in place of its own
 };
 
-/// A model as its publication describes it, without its code: parameters by unit, in the order of the forward pass.
+/// A model as its publication describes it, without its code: units in the order of the forward pass, the head last.
 struct Model {
   std::string name;
   std::vector<Unit> units;
-  std::uint32_t layers = 0;
-  std::uint32_t hidden = 0;
-  std::uint32_t head_unit = 0;  ///< the unit whose weights the output reads: the last one, or the embedding where tied
+  std::uint64_t layers = 0;
+  std::uint64_t hidden = 0;
+  std::uint64_t classes = 0;  ///< logits of one position: the vocabulary, for images the classes
+
+  std::uint32_t first_block = 0;      ///< the first unit of the first block; the blocks come one after the other
+  std::uint32_t units_per_block = 0;  ///< all blocks are alike
+  std::uint64_t ffn = 0;              ///< elements between the feed-forward layers of a block, per token
+  /// Elements that a block keeps for its backward pass, per token: the inputs of its norms, matrix products and
+  /// nonlinearities, and of attention (in tiles, so without scores) queries, keys, values.
+  std::uint64_t kept_by_block = 0;
+
+  bool causal = true;              ///< a position sees itself and those before it
+  std::uint64_t most_tokens = 0;   ///< that a sample may have; 0 = no limit
+  std::uint64_t image_tokens = 0;  ///< that every sample has; 0 = it is text
 
   std::uint64_t n_params() const;
+  /// True where the head uses the embedding's weights.
+  bool tied() const { return units.back().shares.has_value(); }
 };
 
 /// The models there are, in the order of their families.
 std::vector<std::string> model_names();
 
-/// Errors: usage, naming what there is.
-Result<Model> model(std::string_view name);
+/// A model by name, or a GPT spelled out: `gpt:layers=48,hidden=1600,heads=25,vocab=50304,tied=0`, with as many
+/// positions as `seq`, if it does not spell its own. Errors: usage, naming what there is or the key that is wrong.
+Result<Model> model(std::string_view name, std::uint64_t seq = 1024);
 
 }  // namespace castor::shapes
