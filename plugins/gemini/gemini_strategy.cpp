@@ -7,20 +7,12 @@
 #include <set>
 #include <utility>
 
-#include <castor/memory/bytes.h>
+#include <castor/offload/model_chunks.h>
 
 #include "trace_writer.h"
 
 namespace castor {
 namespace {
-
-/// A device holds several chunks at once; updating one takes eight times its 16-bit weights on the host, and several
-/// are on their way there.
-constexpr std::uint64_t kMinChunkBytes = 512 * kKiB;
-constexpr std::uint64_t kMaxChunkBytes = 32 * kMiB;
-
-/// Share of a GPU's budget left to the allocator's own rounding and fragmentation.
-constexpr std::uint64_t kSlackShare = 32;
 
 StepOptions step_options(const castor_step_args& args) {
   StepOptions options;
@@ -60,9 +52,7 @@ GeminiStrategy::~GeminiStrategy() {
 
 std::uint64_t GeminiStrategy::chunk_bytes(const std::vector<TensorSpec>& tensors) const {
   if (options_.chunk_bytes > 0) return options_.chunk_bytes;
-  const auto most = std::clamp(std::min(options_.device_budget_bytes / 16, options_.host_budget_bytes / 64),
-                               kMinChunkBytes, kMaxChunkBytes);
-  return best_chunk_bytes(tensors, {most});
+  return chunk_bytes_under(tensors, options_.device_budget_bytes, options_.host_budget_bytes);
 }
 
 /// Lays the parameters out in the order of their first use.
@@ -106,11 +96,7 @@ Result<void> GeminiStrategy::build() {
 
 PlacementRequest GeminiStrategy::placement_request() const {
   PlacementRequest request;
-  for (const ChunkShape& shape : layout_.chunks) {
-    const std::uint64_t weight_bytes = shape.numel * size_bytes(shape.dtype);
-    request.chunks.push_back(
-        {weight_bytes, shape.trainable ? weight_bytes : 0, shape.trainable ? shape.numel * 12 : 0});
-  }
+  request.chunks = demands_of(layout_);
   for (std::size_t unit = 0; unit < needs_.size(); ++unit) {
     std::uint64_t n_bytes = 0;
     for (const Need& need : needs_[unit]) n_bytes += chunks_->chunk(need.chunk).n_bytes;
@@ -157,7 +143,7 @@ Result<void> GeminiStrategy::plan_again() {
   PlacementRequest request = placement_request();
   request.non_model_bytes = non_model_peak_bytes_;
   if (options_.device_budget_bytes != Budget::kUnlimited) {
-    request.non_model_bytes += options_.device_budget_bytes / kSlackShare;
+    request.non_model_bytes += allocator_slack_bytes(options_.device_budget_bytes);
     const std::uint64_t left_bytes =
         options_.device_budget_bytes - std::min(options_.device_budget_bytes, request.non_model_bytes);
     memory_->device_chunks().set_limit(std::max(left_bytes, request.largest_unit.payload_bytes));

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <castor/chunk/chunk_layout.h>
+#include <castor/memory/bytes.h>
+#include <castor/offload/planner.h>
+
+namespace castor {
+
+/// How a model's chunks follow from its parameters and the budgets: decided alike by who trains and by who estimates.
+
+/// A device holds several chunks at once; updating one takes eight times its 16-bit weights on the host, and several
+/// are on their way there.
+inline constexpr std::uint64_t kMinChunkBytes = 512 * kKiB;
+inline constexpr std::uint64_t kMaxChunkBytes = 32 * kMiB;
+
+/// The chunk_bytes for `tensors` under these budgets: best_chunk_bytes up to a sixteenth of the device's and a 64th of
+/// the host's, between kMinChunkBytes and kMaxChunkBytes. Pure.
+std::uint64_t chunk_bytes_under(std::span<const TensorSpec> tensors, std::uint64_t device_budget_bytes,
+                                std::uint64_t host_budget_bytes);
+
+/// What each chunk of `layout` and what belongs to it take: a gradient of the weights' dtype, and three fp32 states per
+/// element (master, exp_avg, exp_avg_sq); frozen chunks have neither. Pure.
+std::vector<ChunkDemand> demands_of(const ChunkLayout& layout);
+
+/// The part of a GPU's budget that is left to the allocator's own rounding and fragmentation.
+constexpr std::uint64_t allocator_slack_bytes(std::uint64_t device_budget_bytes) { return device_budget_bytes / 32; }
+
+}  // namespace castor

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/offload/model_chunks.h>
+
+#include <gtest/gtest.h>
+
+namespace castor {
+namespace {
+
+/// 64 units of 1 MiB in bf16.
+std::vector<TensorSpec> units_of_one_mib() {
+  std::vector<TensorSpec> tensors;
+  for (std::uint32_t unit = 0; unit < 64; ++unit) tensors.push_back({512 * kKiB, DType::bf16, true, unit});
+  return tensors;
+}
+
+TEST(ModelChunks, TheTighterBudgetLimitsTheirSize) {
+  const auto tensors = units_of_one_mib();
+  EXPECT_EQ(chunk_bytes_under(tensors, 128 * kMiB, 8 * kGiB), 8 * kMiB) << "a sixteenth of the device";
+  EXPECT_EQ(chunk_bytes_under(tensors, 8 * kGiB, 256 * kMiB), 4 * kMiB) << "a 64th of the host";
+}
+
+TEST(ModelChunks, TheirSizeHasLimitsOfItsOwn) {
+  const auto tensors = units_of_one_mib();
+  EXPECT_EQ(chunk_bytes_under(tensors, Budget::kUnlimited, Budget::kUnlimited), kMaxChunkBytes);
+  EXPECT_EQ(chunk_bytes_under(tensors, 0, 0), kMinChunkBytes);
+}
+
+TEST(ModelChunks, SixteenBytesPerParameterWhereItTrains) {
+  const ChunkLayout layout = plan_layout(
+      std::vector<TensorSpec>{{256, DType::bf16, true}, {256, DType::f32, true}, {512, DType::bf16, false}}, {kMiB});
+  const auto demands = demands_of(layout);
+  ASSERT_EQ(demands.size(), 3u);
+  const auto expect = [&demands](std::size_t i, std::uint64_t payload, std::uint64_t gradient, std::uint64_t state) {
+    EXPECT_EQ(demands[i].payload_bytes, payload) << "chunk " << i;
+    EXPECT_EQ(demands[i].gradient_bytes, gradient) << "chunk " << i;
+    EXPECT_EQ(demands[i].state_bytes, state) << "chunk " << i;
+  };
+  expect(0, 512, 512, 256 * 12);
+  expect(1, 1024, 1024, 256 * 12);
+  expect(2, 1024, 0, 0);
+}
+
+}  // namespace
+}  // namespace castor
