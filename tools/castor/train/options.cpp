@@ -2,15 +2,18 @@
 #include "options.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include <castor/memory/bytes.h>
+
+#include "option_values.h"
 
 namespace castor::train {
 namespace {
 
 namespace po = boost::program_options;
-using cli::number;
+using cli::read_choice;
+using cli::read_count;
+using cli::read_number;
 using cli::Values;
 using cli::wrong;
 
@@ -64,41 +67,6 @@ po::typed_value<std::string>* value_of(const Row& row) {
   return row.default_value.empty() ? value : value->default_value(row.default_value);
 }
 
-/// A whole number from `min` to `max`.
-template <typename T>
-Result<void> read_count(const Values& values, const std::string& option, T min, T max, T& target) {
-  const std::string text = values[option].as<std::string>();
-  const auto parsed = number<T>(text);
-  if (!parsed || *parsed < min || *parsed > max) {
-    return wrong(option, text, "a whole number from " + std::to_string(min) + " to " + std::to_string(max));
-  }
-  target = *parsed;
-  return {};
-}
-
-Result<void> read_positive(const Values& values, const std::string& option, bool zero_allowed, double& target) {
-  const std::string text = values[option].as<std::string>();
-  const auto parsed = number<double>(text);
-  if (!parsed || !std::isfinite(*parsed) || *parsed < 0 || (*parsed == 0 && !zero_allowed)) {
-    return wrong(option, text, zero_allowed ? "a number of 0 or more" : "a number above 0");
-  }
-  target = *parsed;
-  return {};
-}
-
-/// One of a few words; `target` becomes the value at the same place.
-template <typename T>
-Result<void> read_choice(const Values& values, const std::string& option,
-                         const std::vector<std::pair<std::string, T>>& choices, T& target) {
-  const std::string text = values[option].as<std::string>();
-  std::vector<std::string> words;
-  for (const auto& [word, meaning] : choices) {
-    words.push_back(word);
-    if (word == text) return target = meaning, Result<void>();
-  }
-  return wrong(option, text, cli::join(words, "|"));
-}
-
 /// `name=value`, each name once.
 Result<void> read_set(const Values& values, std::map<std::string, std::string>& target) {
   if (values.count("set") == 0) return {};
@@ -120,9 +88,9 @@ Result<void> read_numbers(const Values& values, TrainOptions& options) {
   CASTOR_TRY(read_count<std::int64_t>(values, "accumulate", 1, kMany, options.accumulate));
   CASTOR_TRY(read_count<std::uint64_t>(values, "seed", 0, UINT64_MAX, options.seed));
   CASTOR_TRY(read_count<int>(values, "threads", 0, 4096, options.threads));
-  CASTOR_TRY(read_positive(values, "clip", true, options.clip));
-  CASTOR_TRY(read_positive(values, "lr", true, options.lr));
-  return read_positive(values, "weight-decay", true, options.weight_decay);
+  CASTOR_TRY(read_number(values, "clip", true, options.clip));
+  CASTOR_TRY(read_number(values, "lr", true, options.lr));
+  return read_number(values, "weight-decay", true, options.weight_decay);
 }
 
 Result<void> read_choices(const Values& values, TrainOptions& options) {
