@@ -212,7 +212,8 @@ class Plan(CommandCase):
         last = self.assert_error(self.plan("--device-budget", "9"), 3, "moment 0 needs 10 B", "raise --device-budget by 1 B")
         self.assertFalse(last["fits"])
         self.assert_error(self.plan("--device-budget", "10", "--host-budget", "5"), 3, "--nvme")
-        self.assert_result(self.plan("--device-budget", "10", "--host-budget", "10", "--nvme", "on"))
+        found = self.assert_result(self.plan("--device-budget", "10", "--host-budget", "10", "--nvme", "on"))
+        self.assertEqual(found["peak_bytes"], {"device": 10, "host": 10, "nvme": 20})
 
     def test_people_read_it(self):
         done = run("plan", "--trace", self.trace(), "--device-budget", "20")
