@@ -17,20 +17,13 @@
 #include <castor/chunk/chunk_layout.h>
 #include <castor/memory/bytes.h>
 
-#include "shapes/model_shapes.h"
+#include "shapes/model_tensors.h"
 
 namespace castor {
 namespace {
 
-std::vector<TensorSpec> tensors_of(const shapes::Model& model) {
-  std::vector<TensorSpec> tensors;
-  for (std::uint32_t unit = 0; unit < model.units.size(); ++unit)
-    for (const std::uint64_t numel : model.units[unit].numels) tensors.push_back({numel, DType::bf16, true, unit});
-  return tensors;
-}
-
 void layout(benchmark::State& state, const shapes::Model& model, std::uint32_t n_ranks) {
-  const auto tensors = tensors_of(model);
+  const auto tensors = shapes::tensors_of(model, DType::bf16);
   LayoutOptions options{128 * kMiB, n_ranks};
   ChunkLayout found;
   for (auto _ : state) {

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "forecast.h"
+
+#include <algorithm>
+
+#include <castor/offload/model_chunks.h>
+
+#include "estimate/iteration.h"
+#include "shapes/model_tensors.h"
+
+namespace castor::estimate {
+namespace {
+
+Result<void> check_tokens(const Request& request) {
+  const std::uint64_t most = request.model.most_tokens, asked = request.work.seq;
+  if (most == 0 || asked <= most) return {};
+  return Error{ErrorKind::usage, "a sample of " + std::to_string(asked) +
+                                     " tokens was asked for, the model has positions for 1 to " + std::to_string(most)};
+}
+
+/// The unit whose payload chunks take most.
+LargestUnit largest_unit(const shapes::Model& model, const ChunkLayout& layout,
+                         const std::vector<ChunkDemand>& chunks) {
+  const auto by_unit = chunks_by_unit(model, layout);
+  LargestUnit largest;
+  for (std::size_t unit = 0; unit < by_unit.size(); ++unit) {
+    std::uint64_t n_bytes = 0;
+    for (const std::uint32_t chunk : by_unit[unit]) n_bytes += chunks[chunk].payload_bytes;
+    if (n_bytes > largest.payload_bytes) largest = {model.units[unit].name, n_bytes};
+  }
+  return largest;
+}
+
+/// As the plugin asks once it has measured: activations and the allocator's slack are gone from the device; but no slack
+/// where the largest unit would not fit for its sake.
+PlacementRequest placement_request(const Request& request, const ChunkLayout& layout, std::uint64_t non_model_bytes) {
+  PlacementRequest placement;
+  placement.chunks = demands_of(layout);
+  placement.largest_unit = largest_unit(request.model, layout, placement.chunks);
+  placement.device_budget_bytes = request.device_budget_bytes;
+  placement.host_budget_bytes = request.host_budget_bytes;
+  placement.nvme = request.nvme;
+  placement.policy = request.policy;
+  const std::uint64_t taken_bytes = non_model_bytes + placement.largest_unit.payload_bytes;
+  const std::uint64_t spare_bytes = request.device_budget_bytes - std::min(request.device_budget_bytes, taken_bytes);
+  placement.non_model_bytes =
+      non_model_bytes + std::min(spare_bytes, allocator_slack_bytes(request.device_budget_bytes));
+  return placement;
+}
+
+/// Adam reads and writes three fp32 states, reads the gradient and writes the weights; a norm reads the gradient.
+double bytes_touched(MomentKind kind, const ChunkDemand& chunk) {
+  const std::uint64_t n_bytes = kind == MomentKind::norm
+                                    ? chunk.gradient_bytes
+                                    : 2 * chunk.state_bytes + chunk.gradient_bytes + chunk.payload_bytes;
+  return static_cast<double>(n_bytes);
+}
+
+/// Seconds that the thread that trains is busy with each moment; the sum of norms and updates goes to `update_s`.
+std::vector<double> compute_seconds(const Request& request, const Iteration& iteration,
+                                    const std::vector<ChunkDemand>& chunks, const Plan& placement, double& update_s) {
+  std::vector<double> seconds;
+  for (std::uint64_t m = 0; m < iteration.trace.n_moments(); ++m) {
+    const auto [kind, id] = iteration.trace.moment(m);
+    if (kind == MomentKind::forward || kind == MomentKind::backward) {
+      const double flops = forward_flops(request.model, id, request.work);
+      seconds.push_back((kind == MomentKind::backward ? 2 : 1) * flops / request.rates.flops_per_s);
+    } else {
+      const bool on_device = placement.states[id] == Tier::device;
+      seconds.push_back(bytes_touched(kind, chunks[id]) /
+                        (on_device ? request.rates.device_update_bytes_per_s : request.rates.host_update_bytes_per_s));
+      update_s += seconds.back();
+    }
+  }
+  return seconds;
+}
+
+}  // namespace
+
+Result<Forecast> forecast(const Request& request) {
+  CASTOR_TRY(check_tokens(request));
+  Forecast made;
+  const auto tensors = shapes::tensors_of(request.model, request.work.precision);
+  made.layout =
+      plan_layout(tensors, {chunk_bytes_under(tensors, request.device_budget_bytes, request.host_budget_bytes)});
+  made.non_model = non_model(request.model, request.work);
+  const PlacementRequest placement = placement_request(request, made.layout, made.non_model.total_bytes());
+  CASTOR_ASSIGN(made.placement, plan_placement(placement));
+
+  const Iteration iteration =
+      iteration_of(request.model, made.layout, made.placement, request.work.recompute, request.work.clip);
+  made.problem = problem_of(iteration.trace, iteration.n_bytes);
+  made.problem.room_bytes = {
+      std::vector<std::uint64_t>(made.problem.n_moments, request.device_budget_bytes - placement.non_model_bytes),
+      std::vector<std::uint64_t>(made.problem.n_moments, request.host_budget_bytes)};
+  made.problem.costs = request.rates.links;
+  made.problem.nvme = request.nvme;
+  const auto seconds = compute_seconds(request, iteration, placement.chunks, made.placement, made.update_s);
+  CASTOR_ASSIGN(made.step, plan_step(made.problem, seconds));
+  return made;
+}
+
+}  // namespace castor::estimate

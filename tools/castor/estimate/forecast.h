@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include <castor/chunk/chunk_layout.h>
+#include <castor/offload/planner.h>
+#include <castor/offload/step_model.h>
+
+#include "estimate/workload.h"
+
+namespace castor::estimate {
+
+/// How fast a machine is.
+struct Rates {
+  double flops_per_s = 0;
+  LinkCosts links;
+  double host_update_bytes_per_s = 0, device_update_bytes_per_s = 0;  ///< memory, while Adam runs
+};
+
+/// A model and the machine that shall train it.
+struct Request {
+  shapes::Model model;
+  Workload work;
+  std::uint64_t device_budget_bytes = 0, host_budget_bytes = 0;
+  bool nvme = false;
+  PlacementPolicy policy = PlacementPolicy::automatic;
+  Rates rates;
+};
+
+/// What training would take.
+struct Forecast {
+  ChunkLayout layout;
+  Plan placement;
+  NonModel non_model;
+  MoveProblem problem;  ///< the room of the device is the budget less activations and the allocator's slack
+  StepPlan step;
+  double update_s = 0;  ///< of the computing: norms and updates
+};
+
+/// Decides as the gemini plugin does and plans one step, without a byte of the model. Pure.
+///
+/// Cost: that of plan_step. Errors: does_not_fit, with the budget that would do; usage where a sample has more tokens
+/// than the model has positions.
+Result<Forecast> forecast(const Request& request);
+
+}  // namespace castor::estimate

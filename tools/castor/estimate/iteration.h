@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <castor/chunk/chunk_layout.h>
+#include <castor/offload/access_trace.h>
+#include <castor/offload/planner.h>
+
+#include "shapes/model_shapes.h"
+
+namespace castor::estimate {
+
+/// The moments of one training step before it has run: those that the gemini plugin records of it.
+struct Iteration {
+  AccessTrace trace;
+  std::vector<std::uint64_t> n_bytes;  ///< by chunk
+};
+
+/// By unit, the layout's chunks that hold its own parameters, ascending. Requires: `layout` is that of tensors_of(model).
+std::vector<std::vector<std::uint32_t>> chunks_by_unit(const shapes::Model& model, const ChunkLayout& layout);
+
+/// Forward units in order, backward units in reverse; with `recompute` each block's forward units once more before its
+/// backward units. Gradients arrive at the backward moment of the unit that owns their parameters, on the tier of their
+/// update. Then with `clip` a norm per chunk, and an update per chunk.
+///
+/// Chunks are numbered payload and state of layout chunk 0, those of chunk 1, and so on, then the gradients: the order
+/// in which the optimizer registers them. Requires: as chunks_by_unit; `placement` is of the layout's chunks.
+Iteration iteration_of(const shapes::Model& model, const ChunkLayout& layout, const Plan& placement, bool recompute,
+                       bool clip);
+
+}  // namespace castor::estimate
