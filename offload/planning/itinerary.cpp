@@ -94,21 +94,31 @@ std::vector<ItineraryGraph::Row> ItineraryGraph::holding(const Prices& prices, c
 }
 
 /// The current copies when the stop before `stop` ends.
-Places ItineraryGraph::left_by(std::size_t stop, Places places) const {
-  const Stop& before = stops_[(stop + stops_.size() - 1) % stops_.size()];
+inline Places ItineraryGraph::left_by(std::size_t stop, Places places) const {
+  const Stop& before = stop == 0 ? stops_.back() : stops_[stop - 1];
   return before.changes ? before.needed : places;
 }
 
 /// The copies there are when `stop` begins: where it changes the chunk, those from before and the one it needs.
-Places ItineraryGraph::begun(std::size_t stop, Places from, Places to) const {
+inline Places ItineraryGraph::begun(std::size_t stop, Places from, Places to) const {
   return stops_[stop].changes ? from | stops_[stop].needed : to;
 }
 
 /// What it costs to come to `stop` with `to` from the one before with `from`.
-double ItineraryGraph::step_seconds(std::size_t stop, Places from, Places to) const {
+inline double ItineraryGraph::step_seconds(std::size_t stop, Places from, Places to) const {
   const Places left = left_by(stop, from), begins = begun(stop, left, to);
   if ((begins & ~only(Tier::nvme)) != (to & ~only(Tier::nvme)) && stops_[stop].changes) return kNoWay;
   return stops_[stop].overwritten ? 0 : step_seconds_[left][begins];
+}
+
+/// What it costs at least to go on from `here` at the stop before `stop` to the end, given what that costs from there.
+inline double ItineraryGraph::least_from(std::size_t stop, Places here, const Row& costs) const {
+  const Stop& next = stops_[stop];
+  const Row& steps = step_seconds_[left_by(stop, here)];
+  double least = kNoWay;
+  for (const Places there : next.choices)
+    least = std::min(least, (next.changes ? step_seconds(stop, here, there) : steps[there]) + costs[there]);
+  return least;
 }
 
 /// The least cost from having arrived at each stop to the end of the iteration, which is `first` again.
@@ -119,13 +129,9 @@ std::vector<ItineraryGraph::Row> ItineraryGraph::costs_to_end(const std::vector<
     const std::size_t next = (i + 1) % stops_.size();
     for (const Places here : stops_[i].choices) {
       if (holding[i][here] == kNoWay || (i == 0 && here != first)) continue;
-      double least = kNoWay;
-      if (i + 1 == stops_.size())
-        least = step_seconds(next, here, first);
-      else
-        for (const Places there : stops_[next].choices)
-          least = std::min(least, step_seconds(next, here, there) + costs[i + 1][there]);
-      costs[i][here] = holding[i][here] + least;
+      const bool last = i + 1 == stops_.size();
+      costs[i][here] =
+          holding[i][here] + (last ? step_seconds(next, here, first) : least_from(next, here, costs[next]));
     }
   }
   return costs;

@@ -72,6 +72,7 @@ class ItineraryGraph {
   Places left_by(std::size_t stop, Places places) const;
   Places begun(std::size_t stop, Places from, Places to) const;
   double step_seconds(std::size_t stop, Places from, Places to) const;
+  double least_from(std::size_t stop, Places here, const Row& costs) const;
   std::vector<Row> costs_to_end(const std::vector<Row>& holding, Places first) const;
   bool extend(Search& search, double so_far) const;
   Itinerary follow(const std::vector<Row>& to_end, Places first) const;
