@@ -168,6 +168,19 @@ TEST(EstimateStep, WhatArrivesFromTheDeviceTakesTheLinkDownAndIsAwaited) {
   EXPECT_EQ(step.bound_by, "d2h");
 }
 
+// Nobody waits for a chunk that is written below; but each step writes it again.
+TEST(EstimateStep, NoStepIsShorterThanItsBusiestLane) {
+  MoveProblem problem = round_robin(4, Budget::kUnlimited);
+  problem.nvme = true;
+  problem.chunks = {{10, {{1, Tier::host, Access::update}}}};
+  MovePlan plan;
+  plan.stays = {{{on_host, on_host | on_nvme, on_host | on_nvme}}};
+  const auto found = estimate(problem, plan, 4, 1);
+  EXPECT_EQ(found.step_s, 40);
+  EXPECT_EQ(found.wait_s, 36);
+  EXPECT_EQ(found.bound_by, "nvme_write");
+}
+
 TEST(EstimateStep, SecondsForOtherMomentsAreAContractViolation) {
   const auto problem = round_robin(4, 40);
   EXPECT_THROW((void)estimate_step(problem, {}, std::vector<double>(3, 1)), ContractViolation);
