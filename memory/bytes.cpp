@@ -18,6 +18,23 @@ int shift_of(std::string_view suffix) {
   return 10 * (static_cast<int>(at) + 1);
 }
 
+/// Three digits, rounded to the nearest or up.
+std::string written(std::uint64_t n_bytes, bool up) {
+  constexpr std::array<const char*, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double number = static_cast<double>(n_bytes);
+  std::size_t unit = 0;
+  while (number >= (unit == 0 ? 1024 : 1023.5) && unit + 1 < kUnits.size()) {  // 1023.5 KiB would be written as 1024
+    number /= 1024;
+    ++unit;
+  }
+  const int n_decimals = unit == 0 || number >= 100 ? 0 : number >= 10 ? 1 : 2;
+  const double per_one = std::pow(10.0, n_decimals);
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*f %s", n_decimals, up ? std::ceil(number * per_one) / per_one : number,
+                kUnits[unit]);
+  return text;
+}
+
 }  // namespace
 
 Result<std::uint64_t> parse_bytes(std::string_view text) {
@@ -32,18 +49,8 @@ Result<std::uint64_t> parse_bytes(std::string_view text) {
   return static_cast<std::uint64_t>(std::llround(n_bytes));
 }
 
-std::string format_bytes(std::uint64_t n_bytes) {
-  constexpr std::array<const char*, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double number = static_cast<double>(n_bytes);
-  std::size_t unit = 0;
-  while (number >= (unit == 0 ? 1024 : 1023.5) && unit + 1 < kUnits.size()) {  // 1023.5 KiB would be written as 1024
-    number /= 1024;
-    ++unit;
-  }
-  const int n_decimals = unit == 0 || number >= 100 ? 0 : number >= 10 ? 1 : 2;
-  char text[32];
-  std::snprintf(text, sizeof text, "%.*f %s", n_decimals, number, kUnits[unit]);
-  return text;
-}
+std::string format_bytes(std::uint64_t n_bytes) { return written(n_bytes, false); }
+
+std::string format_bytes_up(std::uint64_t n_bytes) { return written(n_bytes, true); }
 
 }  // namespace castor

@@ -30,7 +30,7 @@ Result<void> check_device(const PlacementRequest& request) {
                                             format_bytes(request.largest_unit.payload_bytes) +
                                             " of parameters at once" + activations + ", the budget is " +
                                             format_bytes(request.device_budget_bytes) + "; raise " +
-                                            request.device_budget_name + " to " + format_bytes(needed_bytes)};
+                                            request.device_budget_name + " to " + format_bytes_up(needed_bytes)};
 }
 
 /// Parameters that policy `shares` sends away: wherever the bytes sent so far fall behind the share of the bytes so far.
@@ -73,7 +73,7 @@ Result<void> keep_share_on_device(const PlacementRequest& request, Plan& plan) {
   return Error{ErrorKind::does_not_fit, "device tier: placement_policy=static keeps " + format_bytes(needed_bytes) +
                                             " on the device, the budget is " +
                                             format_bytes(request.device_budget_bytes) + "; raise " +
-                                            request.device_budget_name + " to " + format_bytes(needed_bytes) +
+                                            request.device_budget_name + " to " + format_bytes_up(needed_bytes) +
                                             ", offload_optim_frac or offload_param_frac"};
 }
 
@@ -117,7 +117,7 @@ Error host_too_small(const PlacementRequest& request, const std::string& what, s
                      bool nvme_helps) {
   return {ErrorKind::does_not_fit, "host tier: " + what + " " + format_bytes(needed_bytes) + ", the budget is " +
                                        format_bytes(request.host_budget_bytes) + "; raise --host-budget to " +
-                                       format_bytes(needed_bytes) +
+                                       format_bytes_up(needed_bytes) +
                                        (nvme_helps ? " or name a folder with --nvme" : "")};
 }
 
@@ -177,7 +177,7 @@ Result<Plan> plan_placement(const PlacementRequest& request) {
     return Error{ErrorKind::does_not_fit, "device tier: placement_policy=cuda keeps all of " +
                                               format_bytes(needed_bytes) + " on the device, the budget is " +
                                               format_bytes(request.device_budget_bytes) + "; raise " +
-                                              request.device_budget_name + " to " + format_bytes(needed_bytes) +
+                                              request.device_budget_name + " to " + format_bytes_up(needed_bytes) +
                                               " or use placement_policy=auto"};
   }
   return plan;

@@ -355,7 +355,7 @@ Error StatefulTensorMgr::full(ChunkId wanted, Tier tier, const Error& refused) c
   const std::uint64_t n_bytes = chunks_.chunk(wanted).n_bytes;
   if (n_bytes <= budget.free_bytes()) return refused;  // the machine has less than the budget allows
   const std::uint64_t needed_bytes = budget.used_bytes() + n_bytes;
-  std::string way_out = std::string("raise --") + name(tier) + "-budget to " + format_bytes(needed_bytes);
+  std::string way_out = std::string("raise --") + name(tier) + "-budget to " + format_bytes_up(needed_bytes);
   if (tier == Tier::host && !chunks_.has_spill()) way_out += " or name a folder with --nvme";
   return {ErrorKind::does_not_fit, std::string(name(tier)) + " tier: " + chunks_.chunk(wanted).label + " needs " +
                                        format_bytes(n_bytes) + ", nothing more can be evicted under the " +

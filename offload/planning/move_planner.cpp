@@ -54,7 +54,7 @@ Result<void> check_needs(const MoveModel& model) {
                                                 format_bytes(room_bytes + lacking_bytes) +
                                                 " of chunks at once, there is room for " + format_bytes(room_bytes) +
                                                 "; raise --" + name(tier) + "-budget by " +
-                                                format_bytes(lacking_bytes)};
+                                                format_bytes_up(lacking_bytes)};
     }
   return {};
 }

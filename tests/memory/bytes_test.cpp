@@ -58,5 +58,17 @@ TEST(AlignUp, FindsTheNextMultiple) {
   EXPECT_EQ(align_up(10, 3), 12u);
 }
 
+TEST(FormatBytesUp, IsEnoughForWhatABudgetIsRaisedTo) {
+  EXPECT_EQ(format_bytes_up(0), "0 B");
+  EXPECT_EQ(format_bytes_up(512 * kMiB), "512 MiB");
+  EXPECT_EQ(format_bytes_up(512 * kMiB + 1), "513 MiB");
+  EXPECT_EQ(format_bytes_up(3 * kKiB + 1), "3.01 KiB");
+  for (std::uint64_t n_bytes = 1; n_bytes < std::uint64_t{1} << 50; n_bytes = n_bytes * 7 / 5 + 1) {
+    std::string text = format_bytes_up(n_bytes);
+    text.erase(text.find(' '), 1);
+    EXPECT_GE(parse_bytes(text).value(), n_bytes) << text;
+  }
+}
+
 }  // namespace
 }  // namespace castor

@@ -120,7 +120,8 @@ TEST(PlanPlacement, SharesThatDoNotFitSayWhatWould) {
   const auto refused = plan_placement(request);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::does_not_fit);
-  EXPECT_NE(refused.error().message.find("raise --device-budget to " + format_bytes(needed_bytes)), std::string::npos)
+  EXPECT_NE(refused.error().message.find("raise --device-budget to " + format_bytes_up(needed_bytes)),
+            std::string::npos)
       << refused.error().message;
   EXPECT_NE(refused.error().message.find("offload_param_frac"), std::string::npos);
   request.device_budget_bytes += 1;

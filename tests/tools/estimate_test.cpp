@@ -177,7 +177,7 @@ TEST(Forecast, ActivationsLeaveChunksTheRest) {
   const auto refused = forecast(asked);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::does_not_fit);
-  EXPECT_NE(refused.error().message.find("raise --device-budget to " + format_bytes(activations + largest_chunk)),
+  EXPECT_NE(refused.error().message.find("raise --device-budget to " + format_bytes_up(activations + largest_chunk)),
             std::string::npos)
       << refused.error().message;
 }

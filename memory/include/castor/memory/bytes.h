@@ -30,4 +30,7 @@ Result<std::uint64_t> parse_bytes(std::string_view text);
 /// Writes a size for people: `0 B`, `3.00 KiB`, `51.2 MiB`, `512 MiB`, `2.25 GiB`.
 std::string format_bytes(std::uint64_t n_bytes);
 
+/// The same, rounded up: what a budget has to be raised to. Read back by parse_bytes it is no less than `n_bytes`.
+std::string format_bytes_up(std::uint64_t n_bytes);
+
 }  // namespace castor
