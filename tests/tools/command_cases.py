@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""castor itself, castor check, memprof and plugins list."""
+"""castor itself, castor check, memprof, plan, estimate and plugins list."""
 
 import json
 import os
@@ -12,11 +12,11 @@ class CommandLine(CommandCase):
     def test_help_shows_every_command(self):
         done = run("--help")
         self.assertEqual(done.returncode, 0)
-        for command in ("check", "train", "bench", "plan", "plugins", "memprof"):
+        for command in ("check", "train", "bench", "plan", "estimate", "plugins", "memprof"):
             self.assertIn(f"\n  {command} ", done.stdout)
 
     def test_every_command_has_help(self):
-        for command in (["check"], ["train"], ["bench"], ["bench", "io"], ["plugins"], ["plan"], ["plugins", "list"], ["memprof"]):
+        for command in (["check"], ["train"], ["bench"], ["bench", "io"], ["plugins"], ["plan"], ["estimate"], ["plugins", "list"], ["memprof"]):
             done = run(*command, "--help")
             self.assertEqual(done.returncode, 0, command)
             self.assertTrue(done.stdout.startswith(f"usage: castor {command[0]}"), done.stdout)
@@ -45,7 +45,7 @@ class CommandLine(CommandCase):
 
     def test_unknown_command_far_from_all_lists_them(self):
         self.assert_error(
-            run("serve", "--json"), 2, "unknown command 'serve'; there are check, train, bench, plan, plugins, memprof"
+            run("serve", "--json"), 2, "unknown command 'serve'; there are check, train, bench, plan, estimate, plugins, memprof"
         )
 
     def test_option_given_twice(self):
@@ -241,6 +241,120 @@ class Plan(CommandCase):
         self.assert_error(run("plan"), 2, "which trace?")
         self.assert_error(self.plan("--nvme", "maybe"), 2, "on or off")
         self.assert_error(self.plan("--h2d-rate", "0"), 2, "above 0")
+
+
+class Estimate(CommandCase):
+    GPT = ["--model", "gpt:layers=12,hidden=1024,heads=16,vocab=50304", "--batch", "4", "--recompute"]
+
+    def estimate(self, *arguments):
+        return run("estimate", *arguments, "--json")
+
+    def test_json_fields(self):
+        found = self.assert_result(self.estimate("--model", "gpt2-1.5b"))
+        for field in ("fits", "step_s", "bound", "params", "tokens_per_s", "moved_bytes_per_step", "non_model_bytes"):
+            self.assertIn(field, found)
+        self.assertTrue(found["fits"])
+        self.assertEqual(found["params"], 1_557_686_400)
+        self.assertEqual(set(found["peak_bytes"]), {"device", "host", "nvme"})
+        self.assertEqual(set(found["bound"]), {"seconds", "by", "share"})
+        self.assertAlmostEqual(found["tokens_per_s"], 8 * 1024 / found["step_s"])
+
+    def test_what_fits_on_the_device_is_bound_by_computing(self):
+        found = self.assert_result(self.estimate("--model", "gpt2-1.5b", "--recompute"))
+        self.assertEqual(found["moved_bytes_per_step"], {"h2d": 0, "d2h": 0, "nvme_read": 0, "nvme_write": 0})
+        self.assertEqual((found["bound"]["by"], found["wait_s"]), ("compute", 0))
+        self.assertGreater(found["peak_bytes"]["device"], 16 * found["params"] + found["non_model_bytes"] - 1)
+        # Eight operations per parameter and token at the rate stated, and attention: 5 % at this length.
+        self.assertAlmostEqual(found["compute_s"] - found["update_s"], 8 * found["params"] * 8192 / 400e12, delta=0.015)
+
+    def test_states_on_the_host_go_by_the_hosts_rate(self):
+        found = self.assert_result(self.estimate(*self.GPT, "--policy", "cpu", "--host-update-rate", "28000000000"))
+        self.assertAlmostEqual(found["update_s"], found["params"] / 1e9, delta=1e-4)
+        self.assertGreaterEqual(found["peak_bytes"]["host"], 12 * found["params"])
+
+    def raised(self, done, option):
+        """The budget that the sentence names for `option`."""
+        self.assert_error(done, 3, f"raise {option} to ")
+        return done.stderr.split(f"raise {option} to ")[1].split("iB")[0].replace(" ", "") + "iB"
+
+    def test_what_does_not_fit_says_what_would(self):
+        small = [*self.GPT, "--device-budget", "1GiB", "--host-budget", "1GiB"]
+        device = self.raised(self.estimate(*small), "--device-budget")
+        enough = [*self.GPT, "--device-budget", device, "--host-budget"]
+        host = self.raised(self.estimate(*enough, "1GiB"), "--host-budget")
+        found = self.assert_result(self.estimate(*enough, host))
+        self.assertLessEqual(found["peak_bytes"]["device"], found["non_model_bytes"] + 2 * found["params"])
+        last = self.assert_error(self.estimate(*enough, "1GiB"), 3, "--nvme")
+        self.assertEqual((last["fits"], last["params"]), (False, found["params"]))
+
+    def test_nvme_takes_what_the_host_cannot(self):
+        found = self.assert_result(self.estimate(*self.GPT, "--device-budget", "2GiB", "--host-budget", "1GiB", "--nvme", "on"))
+        self.assertLessEqual(found["peak_bytes"]["host"], 2**30)
+        self.assertGreater(found["peak_bytes"]["nvme"], 0)
+        self.assertGreater(found["moved_bytes_per_step"]["nvme_read"], 0)
+        self.assertGreaterEqual(found["step_s"], found["bound"]["seconds"])
+
+    def test_more_budget_never_makes_it_slower(self):
+        # Above 512 MiB and 2 GiB the chunks stay as they are. A plan that moves less may still wait a little more: 2 %.
+        for option, others in (
+            ("--device-budget", ["--host-budget", "8GiB"]),
+            ("--device-budget", ["--host-budget", "2GiB", "--nvme", "on"]),
+            ("--host-budget", ["--device-budget", "2GiB", "--nvme", "on"]),
+        ):
+            steps = [
+                self.assert_result(self.estimate(*self.GPT, *others, option, f"{gib}GiB"))["step_s"]
+                for gib in (2, 2.5, 3, 4, 5, 6, 8, 16)
+            ]
+            for i, step_s in enumerate(steps):
+                self.assertLessEqual(step_s, 1.02 * min(steps[: i + 1]), (option, others, steps))
+            self.assertLess(steps[-1], steps[0])
+
+    def test_faster_parts_never_make_it_slower(self):
+        tight = [*self.GPT, "--device-budget", "2GiB", "--host-budget", "2GiB", "--nvme", "on"]
+        slow = self.assert_result(self.estimate(*tight))["step_s"]
+        for option, rate in (("--nvme-write-rate", "6GiB"), ("--nvme-read-rate", "6GiB"), ("--tflops", "800")):
+            self.assertLessEqual(self.assert_result(self.estimate(*tight, option, rate))["step_s"], slow, option)
+
+    def test_recomputing_takes_longer_and_less_room(self):
+        plain = self.assert_result(self.estimate("--model", "gpt2-355m"))
+        again = self.assert_result(self.estimate("--model", "gpt2-355m", "--recompute"))
+        self.assertGreater(again["compute_s"], plain["compute_s"])
+        self.assertLess(again["non_model_bytes"], plain["non_model_bytes"])
+
+    def test_clipping_reads_the_gradients_once_more(self):
+        plain = self.assert_result(self.estimate(*self.GPT))
+        clipped = self.assert_result(self.estimate(*self.GPT, "--clip", "1.0"))
+        self.assertAlmostEqual(clipped["update_s"] / plain["update_s"], 30 / 28)
+
+    def test_people_read_it(self):
+        done = run("estimate", "--model", "vit-l", "--batch", "64", "--device-budget", "12GiB")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for words in ("304.3 M parameters", "chunks of", "12.0 GiB", "h2d", "bound by", "samples/s"):
+            self.assertIn(words, done.stdout)
+
+    def test_help_shows_defaults(self):
+        text = run("estimate", "--help").stdout
+        for shown in ("--device-budget SIZE (=139GiB)", "--h2d-rate SIZE (=51.5GiB)", "--batch B (=8)", "mixtral-8x7b"):
+            self.assertIn(shown, text)
+
+    def test_wrong_arguments(self):
+        self.assert_error(self.estimate(), 2, "which model?")
+        self.assert_error(self.estimate("--model", "llama4"), 2, "no model 'llama4'", "llama3-70b")
+        self.assert_error(self.estimate("--model", "gpt:layer=4"), 2, "'layer=4'", "layers")
+        for option, text, words in (
+            ("--nvme", "maybe", "on or off"),
+            ("--policy", "const", "auto|cuda|cpu"),
+            ("--precision", "fp16", "bf16|fp32"),
+            ("--batch", "0", "a whole number from 1"),
+            ("--seq", "1025", "positions for 1 to 1024"),
+            ("--tflops", "0", "above 0"),
+            ("--clip", "-1", "0 or more"),
+            ("--device-budget", "much", "not a size"),
+            ("--host-update-rate", "0", "above 0"),
+            ("--d2h-rate", "0", "above 0"),
+        ):
+            named = [] if option == "--seq" else [option]
+            self.assert_error(self.estimate("--model", "gpt2-124m", option, text), 2, words, *named)
 
 
 class Plugins(CommandCase):

@@ -11,6 +11,7 @@ namespace castor::cli {
 int run_check(const Arguments& arguments, Output& output);
 int run_train(const Arguments& arguments, Output& output);
 int run_bench(const Arguments& arguments, Output& output);
+int run_estimate(const Arguments& arguments, Output& output);
 int run_plan(const Arguments& arguments, Output& output);
 int run_plugins(const Arguments& arguments, Output& output);
 int run_memprof(const Arguments& arguments, Output& output);

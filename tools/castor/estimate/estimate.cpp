@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <set>
+
+#include <castor/memory/bytes.h>
+
+#include "commands.h"
+#include "estimate/options.h"
+#include "plan/step_output.h"
+
+namespace castor::cli {
+namespace {
+
+using estimate::Forecast;
+using estimate::Request;
+using nlohmann::json;
+
+/// What throughput is counted in: tokens, or the samples of a model that reads images.
+std::uint64_t n_counted(const Request& request) {
+  return request.model.image_tokens > 0 ? request.work.batch : n_tokens(request.model, request.work);
+}
+
+double per_second(const Request& request, const Forecast& found) {
+  return static_cast<double>(n_counted(request)) / found.step.estimate.step_s;
+}
+
+/// Chunks, and on the device what is there beside them.
+TierBytes peak_with_activations(const Forecast& found) {
+  TierBytes peak = peak_bytes(found.problem, found.step.plan);
+  peak[index(Tier::device)] += found.non_model.total_bytes();
+  return peak;
+}
+
+std::string model_line(const Request& request) {
+  const auto n_params = static_cast<double>(request.model.n_params());
+  const bool many = n_params >= 1e9;
+  return fmt::format("{}: {:.{}f} {} parameters in {}, batch {}{}{}", request.model.name, n_params / (many ? 1e9 : 1e6),
+                     many ? 2 : 1, many ? "B" : "M", name(request.work.precision), request.work.batch,
+                     request.model.image_tokens > 0 ? "" : fmt::format(" × {} tokens", request.work.seq),
+                     request.work.recompute ? ", recomputed per block" : "");
+}
+
+std::string layout_line(const Forecast& found) {
+  std::set<std::uint64_t> sizes;
+  for (const ChunkShape& chunk : found.layout.chunks) sizes.insert(chunk.numel * size_bytes(chunk.dtype));
+  const auto on_device = std::count(found.placement.states.begin(), found.placement.states.end(), Tier::device);
+  return fmt::format("{} chunks of {} size{}, {} to {}; the states of {} live on the device",
+                     found.layout.chunks.size(), sizes.size(), sizes.size() == 1 ? "" : "s",
+                     format_bytes(*sizes.begin()), format_bytes(*sizes.rbegin()), on_device);
+}
+
+std::string to_text(const Request& request, const Forecast& found) {
+  return model_line(request) + "\n" + layout_line(found) + "\n" +
+         fmt::format("activations, logits and gradients on their way: {} of the device\n\n",
+                     format_bytes(found.non_model.total_bytes())) +
+         tier_table(peak_with_activations(found), "budget",
+                    {format_bytes(request.device_budget_bytes), format_bytes(request.host_budget_bytes), "no limit"}) +
+         "\n" + link_table(found.step) + "\n" + step_line(found.step) +
+         fmt::format("\nof the computing {:.4f} s are updates; {:.0f} {}/s", found.update_s, per_second(request, found),
+                     request.model.image_tokens > 0 ? "samples" : "tokens");
+}
+
+json result_of(const Request& request, const Forecast& found) {
+  json object = to_json(found.step, peak_with_activations(found));
+  object["model"] = request.model.name;
+  object["params"] = request.model.n_params();
+  object["chunks"] = found.layout.chunks.size();
+  object["non_model_bytes"] = found.non_model.total_bytes();
+  object["update_s"] = found.update_s;
+  object["tokens_per_s"] = per_second(request, found);
+  return object;
+}
+
+}  // namespace
+
+int run_estimate(const Arguments& arguments, Output& output) {
+  const CommandSyntax syntax = estimate::estimate_syntax();
+  const Parsed parsed = parse_command(syntax, arguments, output);
+  if (parsed.exit_code) return *parsed.exit_code;
+  const auto request = estimate::read_request(parsed.values);
+  if (!request) return output.fail(request.error());
+  const auto found = estimate::forecast(*request);
+  if (!found && found.error().kind != ErrorKind::does_not_fit) return output.fail(found.error());
+  if (!found) return output.fail(found.error(), {{"fits", false}, {"params", request->model.n_params()}});
+  output.line(to_text(*request, *found));
+  output.result(result_of(*request, *found));
+  return 0;
+}
+
+}  // namespace castor::cli
