@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `castor estimate` assumes of a training step against what the plugin records of one: the same moments, the same
+// chunks, the same needs.
+#include <castor/offload/model_chunks.h>
+#include <castor/offload/move_planner.h>
+#include <castor/plugins/booster.h>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "estimate/iteration.h"
+#include "fake_model_host.h"
+#include "shapes/model_tensors.h"
+
+namespace castor {
+namespace {
+
+using nlohmann::json;
+using test::FakeModelHost;
+using test::FakeParam;
+using test::FakeUnit;
+
+constexpr std::uint64_t kChunkBytes = 4096;
+
+struct Case {
+  const char* name;
+  bool tied, recompute, clip;
+  DType dtype;
+  std::uint64_t device_bytes;  ///< 0 = as little as there can be
+};
+
+void PrintTo(const Case& a_case, std::ostream* out) { *out << a_case.name; }
+
+class EstimateMoments : public ::testing::TestWithParam<Case> {
+ protected:
+  EstimateMoments() {
+    for (const shapes::Unit& unit : model_.units) {
+      auto& params = units_.emplace_back(FakeUnit{unit.name, {}}).params;
+      if (unit.shares) params = units_[*unit.shares].params;
+      for (const std::uint64_t numel : unit.numels) {
+        params.push_back(static_cast<std::uint32_t>(params_.size()));
+        params_.push_back({unit.name, {static_cast<std::int64_t>(numel)}, dtype(), std::vector<float>(numel, 1)});
+      }
+    }
+  }
+
+  DLDataType dtype() const { return GetParam().dtype == DType::bf16 ? test::kBf16 : test::kFp32; }
+
+  /// Three steps through the plugin, as the models of `castor train` call it.
+  json record(std::uint64_t device_bytes) {
+    FakeModelHost host(params_, units_);
+    const Plugin plugin = PluginLoader("", {}).load(GEMINI).value();
+    const PluginOptions options = {{"device_budget", std::to_string(device_bytes)},
+                                   {"chunk_bytes", std::to_string(kChunkBytes)}};
+    const auto strategy = Booster::make(plugin, options).value().boost(host).value();
+    for (int i = 0; i < 3; ++i) {
+      train(*strategy, host);
+      castor_step_args args{};
+      args.struct_size = sizeof args;
+      args.optimizer = CASTOR_ADAMW;
+      args.lr = 1e-3, args.beta1 = 0.9, args.beta2 = 0.99, args.eps = 1e-8, args.loss_scale = 1;
+      args.max_norm = GetParam().clip ? 1 : 0;
+      strategy->step(args).value();
+    }
+    char name[] = "/tmp/castor-moments-XXXXXX";
+    const std::filesystem::path folder = ::mkdtemp(name);
+    strategy->write_trace(folder / "trace").value();
+    const json trace = json::parse(std::ifstream(folder / "trace"));
+    std::filesystem::remove_all(folder);
+    return trace;
+  }
+
+  void train(Strategy& strategy, FakeModelHost& host) {
+    const auto n_units = static_cast<std::uint32_t>(units_.size());
+    const std::uint32_t per_block = model_.units_per_block, first = model_.first_block;
+    forward(strategy, 0, n_units);
+    for (std::uint32_t end = n_units; end > 0;) {
+      const bool in_blocks = end > first && end <= n_units - 2;
+      const std::uint32_t begin = in_blocks ? end - per_block : end - 1;
+      if (in_blocks && GetParam().recompute) forward(strategy, begin, end);
+      backward(strategy, host, begin, end);
+      end = begin;
+    }
+    strategy.end_of_backward().value();
+  }
+
+  static void forward(Strategy& strategy, std::uint32_t begin, std::uint32_t end) {
+    for (std::uint32_t unit = begin; unit < end; ++unit) {
+      strategy.before_forward(unit).value();
+      strategy.after_forward(unit).value();
+    }
+  }
+
+  /// A shared weight's gradient comes once, when both of its users have run.
+  void backward(Strategy& strategy, FakeModelHost& host, std::uint32_t begin, std::uint32_t end) {
+    for (std::uint32_t unit = end; unit-- > begin;) {
+      strategy.before_backward(unit).value();
+      for (const std::uint32_t param : units_[unit].params)
+        if (!model_.units[unit].shares)
+          strategy.gradient(param, host.make_gradient(param, std::vector<float>(params_[param].init.size(), 0.5f)))
+              .value();
+      if (unit > 0) strategy.after_backward(unit).value();
+    }
+  }
+
+  /// The budget that leaves room for the states of some chunks, or of none.
+  std::uint64_t device_bytes(const std::vector<ChunkDemand>& demands) const {
+    if (GetParam().device_bytes > 0) return GetParam().device_bytes;
+    std::uint64_t n_bytes = 2 * (demands[0].state_bytes + demands[0].gradient_bytes);
+    for (const ChunkDemand& demand : demands) n_bytes += demand.payload_bytes;
+    return n_bytes;
+  }
+
+  const shapes::Model model_ =
+      shapes::model(std::string("gpt:layers=2,hidden=16,heads=1,vocab=96,tied=") + (GetParam().tied ? "1" : "0"), 8)
+          .value();
+  std::vector<FakeParam> params_;
+  std::vector<FakeUnit> units_;
+};
+
+/// The chunks that a step uses without widened gradients, as `kind:bytes`.
+std::vector<std::string> chunks_of(const json& trace, std::vector<std::int64_t>& ids) {
+  std::vector<std::string> chunks;
+  for (const json& chunk : trace["chunks"]) {
+    const auto label = chunk["label"].get<std::string>();
+    if (label.find("in fp32") != std::string::npos) continue;
+    ids.push_back(chunk["id"]);
+    chunks.push_back(chunk["kind"].get<std::string>() + ":" + std::to_string(chunk["bytes"].get<std::uint64_t>()));
+  }
+  return chunks;
+}
+
+/// By moment `kind id: chunk tier access dropped, …`; chunks numbered as in `ids`.
+std::vector<std::string> moments_of(const json& trace, const std::vector<std::int64_t>& ids) {
+  std::vector<std::string> moments;
+  for (const json& row : trace["moments"]) {
+    std::string text = row[0].get<std::string>() + " " + std::to_string(row[1].get<int>()) + ":";
+    for (const json& need : row[3]) {
+      const auto id = std::find(ids.begin(), ids.end(), need[0].get<std::int64_t>()) - ids.begin();
+      text += " " + std::to_string(id) + " " + need[1].get<std::string>() + " " + need[2].get<std::string>() +
+              (need[3].get<bool>() ? " dropped," : ",");
+    }
+    moments.push_back(text);
+  }
+  return moments;
+}
+
+std::vector<std::string> moments_of(const estimate::Iteration& iteration) {
+  const MoveProblem problem = problem_of(iteration.trace, iteration.n_bytes);
+  std::vector<std::string> moments;
+  for (std::uint64_t m = 0; m < iteration.trace.n_moments(); ++m)
+    moments.push_back(std::string(name(iteration.trace.moment(m).kind)) + " " +
+                      std::to_string(iteration.trace.moment(m).id) + ":");
+  for (std::size_t id = 0; id < problem.chunks.size(); ++id)
+    for (const ChunkUse& use : problem.chunks[id].uses)
+      moments[use.moment] +=
+          " " + std::to_string(id) + " " + name(use.tier) + " " + name(use.access) + (use.dropped ? " dropped," : ",");
+  return moments;
+}
+
+std::vector<std::string> chunks_of(const estimate::Iteration& iteration, std::size_t n_layout_chunks) {
+  std::vector<std::string> chunks;
+  for (std::size_t id = 0; id < iteration.n_bytes.size(); ++id) {
+    const char* kind = id >= 2 * n_layout_chunks ? "gradient" : id % 2 == 0 ? "payload" : "state";
+    chunks.push_back(std::string(kind) + ":" + std::to_string(iteration.n_bytes[id]));
+  }
+  return chunks;
+}
+
+TEST_P(EstimateMoments, AreThoseThatThePluginRecords) {
+  const ChunkLayout layout = plan_layout(shapes::tensors_of(model_, GetParam().dtype), {kChunkBytes});
+  PlacementRequest request;
+  request.chunks = demands_of(layout);
+  request.device_budget_bytes = device_bytes(request.chunks);
+  const Plan placement = plan_placement(request).value();
+  const auto iteration = estimate::iteration_of(model_, layout, placement, GetParam().recompute, GetParam().clip);
+
+  const json trace = record(request.device_budget_bytes);
+  std::vector<std::int64_t> ids;
+  ASSERT_EQ(trace["moments"].size(), iteration.trace.n_moments());
+  EXPECT_EQ(chunks_of(trace, ids), chunks_of(iteration, layout.chunks.size()));
+  EXPECT_EQ(moments_of(trace, ids), moments_of(iteration));
+}
+
+INSTANTIATE_TEST_SUITE_P(Gemini, EstimateMoments,
+                         ::testing::Values(Case{"some_states_on_the_device", true, false, false, DType::bf16, 0},
+                                           Case{"recomputed_and_clipped", true, true, true, DType::bf16, 0},
+                                           Case{"untied_all_on_the_device", false, true, false, DType::bf16, 1 << 30},
+                                           Case{"fp32", true, true, true, DType::f32, 0}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace castor
