@@ -326,8 +326,8 @@ Result<castor_stats> GeminiStrategy::stats() {
 }
 
 Result<void> GeminiStrategy::write_trace(const std::filesystem::path& path) {
-  return castor::write_trace(
-      path, {model_, layout_, *chunks_, *optimizer_, needs_, timeline_, options_, *mover_, update_seconds_});
+  return castor::write_trace(path, {model_, layout_, *chunks_, *optimizer_, needs_, timeline_, options_, *mover_,
+                                    update_seconds_, non_model_peak_bytes_});
 }
 
 }  // namespace castor

@@ -114,6 +114,7 @@ Result<void> write_trace(const std::filesystem::path& path, const TraceSource& s
         {"host", limit(source.options.host_budget_bytes)},
         {"nvme", limit(source.options.nvme_budget_bytes)}}},
       {"room_bytes", room(problem)},
+      {"non_model_bytes", source.non_model_bytes},
       {"link_bytes_per_s", rates(problem.costs)},
       {"moments", moments(source.mover, problem)},
       {"samples", samples(source.timeline, zero_ns)},

@@ -135,7 +135,7 @@ std::vector<std::string> chunks_of(const json& trace, std::vector<std::int64_t>&
   return chunks;
 }
 
-/// By moment `kind id: chunk tier access dropped, …`; chunks numbered as in `ids`.
+/// By moment `kind id: chunk tier access dropped arriving bytes, …`; chunks numbered as in `ids`.
 std::vector<std::string> moments_of(const json& trace, const std::vector<std::int64_t>& ids) {
   std::vector<std::string> moments;
   for (const json& row : trace["moments"]) {
@@ -143,7 +143,7 @@ std::vector<std::string> moments_of(const json& trace, const std::vector<std::in
     for (const json& need : row[3]) {
       const auto id = std::find(ids.begin(), ids.end(), need[0].get<std::int64_t>()) - ids.begin();
       text += " " + std::to_string(id) + " " + need[1].get<std::string>() + " " + need[2].get<std::string>() +
-              (need[3].get<bool>() ? " dropped," : ",");
+              (need[3].get<bool>() ? " dropped " : " ") + need[4].dump() + ",";
     }
     moments.push_back(text);
   }
@@ -158,8 +158,8 @@ std::vector<std::string> moments_of(const estimate::Iteration& iteration) {
                       std::to_string(iteration.trace.moment(m).id) + ":");
   for (std::size_t id = 0; id < problem.chunks.size(); ++id)
     for (const ChunkUse& use : problem.chunks[id].uses)
-      moments[use.moment] +=
-          " " + std::to_string(id) + " " + name(use.tier) + " " + name(use.access) + (use.dropped ? " dropped," : ",");
+      moments[use.moment] += " " + std::to_string(id) + " " + name(use.tier) + " " + name(use.access) +
+                             (use.dropped ? " dropped " : " ") + std::to_string(use.arriving_bytes) + ",";
   return moments;
 }
 

@@ -199,6 +199,14 @@ class Plan(CommandCase):
         found = self.assert_result(self.plan(moments=moments))
         self.assertEqual((found["moved_bytes_per_step"]["d2h"], found["bound"]["by"]), (40, "d2h"))
 
+    def test_what_the_device_holds_beside_chunks_is_in_its_peak_and_its_budget(self):
+        found = self.assert_result(self.plan(non_model_bytes=100))
+        self.assertEqual(found["peak_bytes"]["device"], 130)
+        found = self.assert_result(self.plan("--device-budget", "120", non_model_bytes=100))
+        self.assertLessEqual(found["peak_bytes"]["device"], 120)
+        self.assertGreater(found["moved_bytes_per_step"]["h2d"], 0)
+        self.assert_error(self.plan("--device-budget", "99", non_model_bytes=100), 3, "activations and workspaces take 100 B")
+
     def test_a_slower_link_binds(self):
         found = self.assert_result(self.plan("--device-budget", "10"))
         self.assertEqual((found["step_s"], found["bound"]["by"]), (60, "compute"))

@@ -25,7 +25,7 @@ LargestUnit largest_unit(const shapes::Model& model, const ChunkLayout& layout,
   LargestUnit largest;
   for (std::size_t unit = 0; unit < by_unit.size(); ++unit) {
     std::uint64_t n_bytes = 0;
-    for (const std::uint32_t chunk : by_unit[unit]) n_bytes += chunks[chunk].payload_bytes;
+    for (const auto& [chunk, own_bytes] : by_unit[unit]) n_bytes += chunks[chunk].payload_bytes;
     if (n_bytes > largest.payload_bytes) largest = {model.units[unit].name, n_bytes};
   }
   return largest;

@@ -2,7 +2,6 @@
 #include "iteration.h"
 
 #include <array>
-#include <set>
 
 #include <castor/offload/model_chunks.h>
 
@@ -25,7 +24,7 @@ class Recorder {
   void backward(std::uint32_t first, std::uint32_t end) {
     for (std::uint32_t unit = end; unit-- > first;) {
       trace_.add({MomentKind::backward, unit}, needs(unit));
-      for (const std::uint32_t chunk : chunks_[unit]) gradient_arrives(chunk);
+      for (const auto& [chunk, n_bytes] : chunks_[unit]) gradient_arrives(chunk, n_bytes);
     }
   }
 
@@ -62,19 +61,20 @@ class Recorder {
 
   std::vector<Need> needs(std::uint32_t unit) const {
     std::vector<Need> found;
-    for (const std::uint32_t chunk : chunks_[model_.units[unit].shares.value_or(unit)])
+    for (const auto& [chunk, n_bytes] : chunks_[model_.units[unit].shares.value_or(unit)])
       found.push_back({payload(chunk), Tier::device, Access::read});
     return found;
   }
 
-  void gradient_arrives(std::uint32_t chunk) {
+  void gradient_arrives(std::uint32_t chunk, std::uint64_t n_bytes) {
     trace_.add_need({gradient(chunk), tier(chunk), begun_[chunk] ? Access::update : Access::overwrite});
     begun_[chunk] = true;
+    if (tier(chunk) == Tier::host) trace_.add_arrival(gradient(chunk), n_bytes);
   }
 
   const shapes::Model& model_;
   const Plan& placement_;
-  const std::vector<std::vector<std::uint32_t>> chunks_;  ///< by unit
+  const std::vector<BytesByChunk> chunks_;  ///< by unit
   const std::uint32_t n_chunks_;
   std::vector<bool> begun_;  ///< by chunk: gradients have arrived
   AccessTrace trace_;
@@ -82,13 +82,15 @@ class Recorder {
 
 }  // namespace
 
-std::vector<std::vector<std::uint32_t>> chunks_by_unit(const shapes::Model& model, const ChunkLayout& layout) {
-  std::vector<std::vector<std::uint32_t>> chunks;
+std::vector<BytesByChunk> chunks_by_unit(const shapes::Model& model, const ChunkLayout& layout) {
+  std::vector<BytesByChunk> chunks;
   std::size_t tensor = 0;
   for (const shapes::Unit& unit : model.units) {
-    std::set<std::uint32_t> own;
-    for (std::size_t i = 0; i < unit.numels.size(); ++i) own.insert(layout.tensors[tensor++].chunk);
-    chunks.emplace_back(own.begin(), own.end());
+    BytesByChunk& own = chunks.emplace_back();
+    for (const std::uint64_t numel : unit.numels) {
+      const std::uint32_t chunk = layout.tensors[tensor++].chunk;
+      own[chunk] += numel * size_bytes(layout.chunks[chunk].dtype);
+    }
   }
   return chunks;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include <castor/chunk/chunk_layout.h>
@@ -18,8 +19,11 @@ struct Iteration {
   std::vector<std::uint64_t> n_bytes;  ///< by chunk
 };
 
-/// By unit, the layout's chunks that hold its own parameters, ascending. Requires: `layout` is that of tensors_of(model).
-std::vector<std::vector<std::uint32_t>> chunks_by_unit(const shapes::Model& model, const ChunkLayout& layout);
+/// Bytes of a unit's parameters by the layout's chunk that holds them.
+using BytesByChunk = std::map<std::uint32_t, std::uint64_t>;
+
+/// By unit, where its own parameters are. Requires: `layout` is that of tensors_of(model).
+std::vector<BytesByChunk> chunks_by_unit(const shapes::Model& model, const ChunkLayout& layout);
 
 /// Forward units in order, backward units in reverse; with `recompute` each block's forward units once more before its
 /// backward units. Gradients arrive at the backward moment of the unit that owns their parameters, on the tier of their

@@ -25,7 +25,7 @@ CommandSyntax plan_syntax() {
   auto add = syntax.options.add_options();
   add("trace", po::value<std::string>()->value_name("FILE"), "the recording");
   add("device-budget", po::value<std::string>()->value_name("SIZE"),
-      "what chunks may take of the device (default: as recorded; on a GPU the budget less activations)");
+      "what the device may hold, activations included on a GPU (default: as recorded)");
   add("host-budget", po::value<std::string>()->value_name("SIZE"),
       "what they may take of the host (default: as recorded)");
   add("nvme", po::value<std::string>()->value_name("on|off"), "whether there is a tier below (default: as recorded)");
@@ -35,20 +35,26 @@ CommandSyntax plan_syntax() {
   return syntax;
 }
 
-Result<void> set_room(const Values& values, MoveProblem& problem) {
+Result<void> set_room(const Values& values, plan::Recording& recording) {
+  MoveProblem& problem = recording.problem;
   for (const Tier tier : {Tier::device, Tier::host}) {
     CASTOR_ASSIGN(const auto limit, bytes_of(values, std::string(name(tier)) + "-budget"));
-    if (limit) problem.room_bytes[index(tier)].assign(problem.n_moments, *limit);
+    const std::uint64_t other_bytes = tier == Tier::device ? recording.non_model_bytes : 0;
+    if (limit && *limit < other_bytes)
+      return Error{ErrorKind::does_not_fit, "device tier: activations and workspaces take " +
+                                                format_bytes_up(other_bytes) + ", the budget is " +
+                                                format_bytes(*limit) + "; raise --device-budget"};
+    if (limit) problem.room_bytes[index(tier)].assign(problem.n_moments, *limit - other_bytes);
   }
   CASTOR_ASSIGN(const auto nvme, nvme_of(values));
   problem.nvme = nvme.value_or(problem.nvme);
   return {};
 }
 
-std::string room_text(const MoveProblem& problem, Tier tier) {
+std::string room_text(const MoveProblem& problem, Tier tier, std::uint64_t other_bytes) {
   const auto& room = problem.room_bytes[index(tier)];
   const auto least = *std::min_element(room.begin(), room.end());
-  return least == Budget::kUnlimited ? "no limit" : format_bytes(least);
+  return least == Budget::kUnlimited ? "no limit" : format_bytes(least + other_bytes);
 }
 
 std::string to_text(const plan::Recording& recording, const StepPlan& step, const TierBytes& peak) {
@@ -56,7 +62,9 @@ std::string to_text(const plan::Recording& recording, const StepPlan& step, cons
   const double above = step.plan.bound_seconds > 0 ? step.plan.link_seconds / step.plan.bound_seconds - 1 : 0;
   return fmt::format("{} moments, {} chunks{}\n\n", problem.n_moments, problem.chunks.size(),
                      recording.model.empty() ? "" : ", recorded of " + recording.model) +
-         tier_table(peak, "room", {room_text(problem, Tier::device), room_text(problem, Tier::host), "no limit"}) +
+         tier_table(peak, "budget",
+                    {room_text(problem, Tier::device, recording.non_model_bytes), room_text(problem, Tier::host, 0),
+                     "no limit"}) +
          "\n" + link_table(step) + fmt::format("\nno plan moves {:.1f} % less than this one\n", 100 * above) +
          step_line(step);
 }
@@ -72,11 +80,12 @@ int run_plan(const Arguments& arguments, Output& output) {
   auto recording = plan::read_recording(*path);
   if (!recording) return output.fail(recording.error());
   MoveProblem& problem = recording->problem;
-  if (const auto set = set_room(parsed.values, problem); !set) return output.fail(set.error());
+  if (const auto set = set_room(parsed.values, *recording); !set) return output.fail(set.error(), {{"fits", false}});
   if (const auto set = set_rates(parsed.values, problem.costs); !set) return output.fail(set.error());
   const auto step = plan_step(problem, recording->compute_s);
   if (!step) return output.fail(step.error(), {{"fits", false}});
-  const TierBytes peak = peak_bytes(problem, step->plan);
+  TierBytes peak = peak_bytes(problem, step->plan);
+  peak[index(Tier::device)] += recording->non_model_bytes;
   output.line(to_text(*recording, *step, peak));
   output.result(to_json(*step, peak));
   return 0;

@@ -99,6 +99,7 @@ Recording read_fields(const json& object) {
   const auto places = read_chunks(object.at("chunks"), recording.problem);
   read_moments(object["moments"], recording, places);
   check_drops(recording.problem);
+  recording.non_model_bytes = object.value("non_model_bytes", std::uint64_t{0});
   read_room(object.value("room_bytes", json::object({{"nvme", 0}})), recording.problem);
   const json& rates = object.at("link_bytes_per_s");
   recording.problem.costs = {seconds_per_byte(rates, "h2d"), seconds_per_byte(rates, "d2h"),

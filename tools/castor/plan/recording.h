@@ -16,7 +16,8 @@ namespace castor::plan {
 struct Recording {
   std::string model;
   MoveProblem problem;
-  std::vector<double> compute_s;  ///< by moment
+  std::vector<double> compute_s;      ///< by moment
+  std::uint64_t non_model_bytes = 0;  ///< that the device holds beside chunks, at most
 };
 
 /// Reads the text of a trace file. Errors: failed, naming the field that is wrong; `origin` is the file's name in
