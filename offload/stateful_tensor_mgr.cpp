@@ -199,11 +199,13 @@ void StatefulTensorMgr::let_go() {
   for (const PlannedMove& move : replay_->coming(position)) wanted_[move.chunk] = move.to;
 }
 
-/// Takes the chunk from the tiers beside `stay`, as far as that needs no waiting; what stays behind gives way when its
-/// room is wanted.
+/// Brings the chunk to `stay` (up, where the plan parks it in room that the device has over) and takes it from the tiers
+/// beside, as far as that needs no waiting; what stays behind gives way when its room is wanted.
 void StatefulTensorMgr::let_go_of(ChunkId id, Places stay) {
   const Chunk& chunk = chunks_.chunk(id);
   if (chunk.pinned() || !chunk.has_contents() || stay == kNowhere) return;
+  const bool goes_up = holds(stay, Tier::device) && !chunk.resident(Tier::device) && chunk.resident(Tier::host);
+  if (goes_up && chunk.at(Tier::host).arrived.ready()) (void)chunks_.fetch(id, Tier::device);
   const bool leaves_device = chunk.resident(Tier::device) && !holds(stay, Tier::device);
   const bool wants_host = (holds(stay, Tier::host) || leaves_device) && chunk.resident(Tier::device);
   if (wants_host && !chunk.clean(Tier::device)) (void)chunks_.fetch(id, Tier::host);

@@ -198,16 +198,16 @@ double share_of_plans(const std::function<std::uint64_t(std::uint32_t)>& n_host)
 }
 
 // A way can come to a little more, because a copy on its way takes room on both tiers, and to a little less, because room
-// that the plan holds free ahead of an arrival is not always wanted.
+// that the plan holds free ahead of an arrival is not always wanted: 1.0000 over all.
 TEST(StatefulTensorMgr, ASteadyIterationMovesWhatItsPlanSays) {
   const double share = share_of_plans([](std::uint32_t) { return 12; });
-  EXPECT_LE(share, 1.02);
+  EXPECT_LE(share, 1.01);
   EXPECT_GE(share, 0.95);
 }
 
-// Where the host is as tight as the device (2 to 5 chunks), copies on their way are in the way: 1.4 to 1.8.
+// Where the host is as tight as the device (2 to 5 chunks), copies on their way are in the way: 1.4.
 TEST(StatefulTensorMgr, OverThreeTightTiersItMovesMore) {
-  EXPECT_LE(share_of_plans([](std::uint32_t seed) { return 2 + seed % 4; }), 2);
+  EXPECT_LE(share_of_plans([](std::uint32_t seed) { return 2 + seed % 4; }), 1.6);
 }
 
 TEST(StatefulTensorMgr, AnotherWayIsPlannedWhenItHasComeTwice) {
