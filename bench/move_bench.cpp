@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// How fast the mover moves, beside plain copies of the same chunks by the same device in the same run, and what its own
+// work costs. On the first GPU, or where there is none on the host.
+//
+//   Up          every chunk comes to the device for one use and leaves clean: host to device
+//   UpAndDown   … is changed there and goes back: both directions at once
+//   Hooks       everything is where it is needed: what a moment's begin and end take the thread, us_per_moment
+//
+//     gb_s, copy_gb_s              bytes moved per second, and by copies that nobody plans (each way; medians)
+//     share, share_min, share_max  the one of the other, by rounds: median and spread
+//
+//   build/bench/move_bench
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <castor/memory/bytes.h>
+#include <castor/memory/clock.h>
+#include <castor/memory/device.h>
+#include <castor/memory/limited_resource.h>
+#include <castor/memory/pool_resource.h>
+#include <castor/offload/stateful_tensor_mgr.h>
+
+namespace castor {
+namespace {
+
+constexpr std::uint32_t kChunks = 64;
+constexpr std::uint32_t kMoments = 300;  // as many as a GPT of 48 blocks has units
+constexpr int kWarmUp = 6;               // iterations: recorded, planned, timed
+
+std::unique_ptr<Device> first_device() {
+  auto cuda = make_cuda_device(0);
+  return cuda.ok() ? std::move(cuda).value() : make_cpu_device();
+}
+
+/// A mover over chunks on the host, pinned where that matters.
+struct World {
+  explicit World(std::uint64_t chunk_bytes) {
+    for (std::uint32_t id = 0; id < kChunks; ++id) {
+      (void)chunks.add(ChunkKind::payload, chunk_bytes, "chunk " + std::to_string(id));
+      (void)mover.open(id, Tier::host).value();
+      chunks.written(id, Tier::host);
+    }
+    mover.forget_trace();
+  }
+
+  void use(std::uint32_t moment, ChunkId id, Access access) {
+    const std::array needs = {Need{id, Tier::device, access}};
+    mover.begin({MomentKind::forward, moment}, needs).value();
+    mover.end(needs);
+  }
+
+  void use_all(Access access) {
+    for (ChunkId id = 0; id < kChunks; ++id) use(id, id, access);
+    mover.end_iteration();
+  }
+
+  /// Seconds by the clock of `n` iterations, until all has arrived.
+  double seconds(int n, Access access) {
+    chunks.drain().value();
+    const std::uint64_t start_ns = steady_now_ns();
+    for (int i = 0; i < n; ++i) use_all(access);
+    chunks.drain().value();
+    return static_cast<double>(steady_now_ns() - start_ns) * 1e-9;
+  }
+
+  const std::unique_ptr<Device> device = first_device();
+  Budget device_budget{Tier::device, Budget::kUnlimited}, host_budget{Tier::host, Budget::kUnlimited};
+  LimitedResource limited_device{device->device_memory(), device_budget},
+      limited_host{device->host_memory(), host_budget};
+  PoolResource device_pool{limited_device}, host_pool{limited_host};
+  const std::unique_ptr<Stream> compute = device->wrap_compute_stream(nullptr), up = device->make_stream().value(),
+                                down = device->make_stream().value();
+  Timeline timeline;
+  ChunkManager chunks{{device_pool, host_pool, nullptr, *compute, *up, *down, timeline}};
+  StatefulTensorMgr mover{chunks, device_budget, host_budget, *compute, timeline};
+};
+
+/// Copies of as many chunks between as many places, back to back, up or both ways at once.
+class PlainCopies {
+ public:
+  PlainCopies(Device& device, std::uint64_t chunk_bytes)
+      : chunk_bytes_(chunk_bytes), up_(device.make_stream().value()), down_(device.make_stream().value()) {
+    for (Buffer* buffer : {&source_, &target_})
+      *buffer = Buffer::allocate(device.host_memory(), kChunks * chunk_bytes).value();
+    for (Buffer* buffer : {&arriving_, &leaving_})
+      *buffer = Buffer::allocate(device.device_memory(), kChunks * chunk_bytes).value();
+  }
+
+  double seconds(std::uint64_t n_chunks, bool both_ways) {
+    const std::uint64_t start_ns = steady_now_ns();
+    for (std::uint64_t i = 0; i < n_chunks; ++i) {
+      const std::uint64_t at = i % kChunks * chunk_bytes_;
+      (void)up_->copy(arriving_.data() + at, source_.data() + at, chunk_bytes_);
+      if (both_ways) (void)down_->copy(target_.data() + at, leaving_.data() + at, chunk_bytes_);
+    }
+    up_->synchronize().value();
+    down_->synchronize().value();
+    return static_cast<double>(steady_now_ns() - start_ns) * 1e-9;
+  }
+
+ private:
+  const std::uint64_t chunk_bytes_;
+  const std::unique_ptr<Stream> up_, down_;
+  Buffer source_, target_, arriving_, leaving_;
+};
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+void moves(benchmark::State& state, Access access) {
+  const std::unique_ptr<Device> device = first_device();
+  const std::uint64_t chunk_bytes = (device->kind() == DeviceKind::cuda ? 32 : 1) * kMiB;
+  constexpr int kIterations = 4;  // a round
+  World world(chunk_bytes);
+  PlainCopies copies(*device, chunk_bytes);
+  for (ChunkId id = 0; id < kChunks; ++id) world.mover.set_rest(id, only(Tier::host));
+  for (int i = 0; i < kWarmUp; ++i) world.use_all(access);
+  (void)copies.seconds(kChunks, true);  // its pages are there then
+  std::vector<double> gb_s, copy_gb_s, shares;
+  for (auto _ : state) {
+    const std::uint64_t before_bytes = world.chunks.moved().h2d;
+    const double seconds = world.seconds(kIterations, access);
+    const std::uint64_t moved_bytes = world.chunks.moved().h2d - before_bytes;
+    const double copy_seconds = copies.seconds(moved_bytes / chunk_bytes, access != Access::read);
+    gb_s.push_back(static_cast<double>(moved_bytes) / seconds * 1e-9);
+    copy_gb_s.push_back(static_cast<double>(moved_bytes) / copy_seconds * 1e-9);
+    shares.push_back(copy_seconds / seconds);
+  }
+  state.counters["gb_s"] = median(gb_s);
+  state.counters["copy_gb_s"] = median(copy_gb_s);
+  state.counters["share"] = median(shares);
+  state.counters["share_min"] = *std::min_element(shares.begin(), shares.end());
+  state.counters["share_max"] = *std::max_element(shares.begin(), shares.end());
+  state.SetLabel(device->description());
+}
+
+void hooks(benchmark::State& state) {
+  World world(64 * kKiB);
+  const auto iteration = [&world] {
+    for (std::uint32_t m = 0; m < kMoments; ++m) world.use(m, m * kChunks / kMoments, Access::read);
+    world.mover.end_iteration();
+  };
+  for (int i = 0; i < kWarmUp; ++i) iteration();
+  std::vector<double> us;
+  for (auto _ : state) {
+    const std::uint64_t start_ns = steady_now_ns();
+    iteration();
+    us.push_back(static_cast<double>(steady_now_ns() - start_ns) * 1e-3 / kMoments);
+  }
+  state.counters["us_per_moment"] = median(us);
+  state.counters["us_max"] = *std::max_element(us.begin(), us.end());
+  state.SetLabel(world.device->description());
+}
+
+BENCHMARK_CAPTURE(moves, Up, Access::read)->Name("Up")->Iterations(15)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(moves, UpAndDown, Access::update)->Name("UpAndDown")->Iterations(15)->Unit(benchmark::kMillisecond);
+BENCHMARK(hooks)->Name("Hooks")->Unit(benchmark::kMicrosecond);
+
+}  // namespace
+}  // namespace castor
+
+BENCHMARK_MAIN();
