@@ -17,7 +17,19 @@ namespace {
 constexpr std::uint64_t kMostMoments = std::uint64_t{1} << 18;
 
 /// Iterations that are timed: the first ones of a process are slower.
-constexpr std::uint32_t kTimedIterations = 4;
+constexpr std::size_t kTimedIterations = 4;
+
+/// By moment, the median of `iterations` (the lower of two), the first one left out where there are more.
+std::vector<double> typical(const std::vector<std::vector<double>>& iterations) {
+  std::vector<double> found;
+  for (std::size_t m = 0; m < iterations.front().size(); ++m) {
+    std::vector<double> times;
+    for (std::size_t i = iterations.size() > 1 ? 1 : 0; i < iterations.size(); ++i) times.push_back(iterations[i][m]);
+    std::sort(times.begin(), times.end());
+    found.push_back(times[(times.size() - 1) / 2]);
+  }
+  return found;
+}
 
 }  // namespace
 
@@ -47,7 +59,7 @@ Result<void> StatefulTensorMgr::begin(Moment moment, std::span<const Need> needs
     if (outcome.ok() && need.access != Access::overwrite) outcome = wait_for(need.chunk, need.tier);
   if (outcome.ok()) outcome = start_fetches();
   if (!outcome.ok()) abandon(needs.first(n_pinned));
-  if (n_timed_ < kTimedIterations) moment_clock_->start();
+  if (times_s_.size() < kTimedIterations) moment_clock_->start();
   return outcome;
 }
 
@@ -124,7 +136,7 @@ void StatefulTensorMgr::end_iteration() {
   if (!again) {
     std::swap(trace_, recording_);
     replay_.reset();
-    n_timed_ = 0;
+    times_s_.clear();
   }
   take_times();
   forget_recording();
@@ -133,12 +145,12 @@ void StatefulTensorMgr::end_iteration() {
 
 /// What the iteration that has just ended computed, if it was timed.
 void StatefulTensorMgr::take_times() {
-  if (n_timed_ == kTimedIterations) return;
-  ++n_timed_;
-  const auto seconds = moment_clock_->seconds();
+  if (times_s_.size() == kTimedIterations) return;
+  auto seconds = moment_clock_->seconds();
   if (!seconds.ok() || seconds->size() != trace_.n_moments()) return;
-  trace_.set_compute_seconds(*seconds);
-  if (replay_) replay_->estimate_again(*seconds);
+  times_s_.push_back(std::move(*seconds));
+  trace_.set_compute_seconds(typical(times_s_));
+  if (replay_) replay_->estimate_again(trace_.compute_seconds());
 }
 
 void StatefulTensorMgr::forget_trace() {
@@ -165,6 +177,8 @@ MoveProblem StatefulTensorMgr::problem() const {
   for (const Tier tier : {Tier::device, Tier::host})
     problem.room_bytes[index(tier)].assign(problem.n_moments, budget(tier).limit_bytes());
   for (ChunkId id = 0; id < rest_.size(); ++id) problem.chunks[id].rest = rest_[id];
+  for (ChunkId id = 0; id < chunks_.n_chunks(); ++id)
+    if (problem.chunks[id].uses.empty() && !chunks_.chunk(id).has_contents()) problem.chunks[id].rest = kNowhere;
   problem.n_together = kFetchAhead;  // what leaves for less would be fetched again at once
   problem.costs = costs_;
   problem.nvme = chunks_.has_spill();

@@ -29,8 +29,7 @@ ItineraryGraph::ItineraryGraph(const PlannedChunk& chunk, const MoveProblem& pro
     for (Places to = 0; to < kNPlaces; ++to)
       step_seconds_[from][to] = sum(seconds_of(bytes_over(hops(from, to), chunk.n_bytes), problem.costs));
   for (Places to = 1; to < kNPlaces; ++to) step_seconds_[kNowhere][to] = kNoWay;
-  if (chunk.uses.empty())
-    stops_.push_back({{0, problem.n_moments}, sets_with(kNowhere, tiers_of(problem) & chunk.rest)});
+  if (chunk.uses.empty()) add_rest(problem);
   const auto changes = [](const ChunkUse& use) { return use.access != Access::read; };
   const auto found = std::find_if(chunk.uses.begin(), chunk.uses.end(), changes);
   first_use_ = found == chunk.uses.end() ? 0 : static_cast<std::size_t>(found - chunk.uses.begin());
@@ -39,6 +38,13 @@ ItineraryGraph::ItineraryGraph(const PlannedChunk& chunk, const MoveProblem& pro
     add_use(use, problem);
     add_time_after(use, problem);
   }
+}
+
+/// A chunk that nobody uses.
+void ItineraryGraph::add_rest(const MoveProblem& problem) {
+  const std::vector<Places> nowhere = {kNowhere};
+  stops_.push_back({{0, problem.n_moments},
+                    chunk_.rest == kNowhere ? nowhere : sets_with(kNowhere, tiers_of(problem) & chunk_.rest)});
 }
 
 /// While a use runs the chunk is where it is needed. One that changes it leaves no other copy current, but those on

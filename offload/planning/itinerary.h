@@ -66,6 +66,7 @@ class ItineraryGraph {
     std::vector<Itinerary>& found;
   };
 
+  void add_rest(const MoveProblem& problem);
   void add_use(std::size_t use, const MoveProblem& problem);
   void add_time_after(std::size_t use, const MoveProblem& problem);
   std::vector<Row> holding(const Prices& prices, const Room* room) const;

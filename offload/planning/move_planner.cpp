@@ -32,6 +32,7 @@ void check(const MoveProblem& problem) {
     if (room.size() != problem.n_moments) broken("room for " + std::to_string(room.size()) + " moments");
   for (const PlannedChunk& chunk : problem.chunks) {
     if (chunk.n_bytes == 0) broken("a chunk of 0 bytes");
+    if (chunk.rest == kNowhere && !chunk.uses.empty()) broken("uses of a chunk that may be nowhere");
     std::uint64_t earliest = 0;
     for (std::size_t i = 0; i < chunk.uses.size(); ++i) {
       const ChunkUse &use = chunk.uses[i], &next = chunk.uses[(i + 1) % chunk.uses.size()];

@@ -8,18 +8,23 @@
 #include <c10/core/AllocatorConfig.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
 namespace castor {
 namespace {
 
+/// What torch's allocator may go beyond its limit: it looks at what is asked for, then maps whole segments.
+constexpr std::uint64_t kSegmentBytes = std::uint64_t{20} << 20;
+
 std::string allocator_settings(std::uint64_t budget_bytes, std::uint64_t total_bytes) {
   const std::string settings = "expandable_segments:True";
   if (budget_bytes >= total_bytes) return settings;
+  const std::uint64_t limit_bytes = budget_bytes - std::min(budget_bytes / 2, kSegmentBytes);
   char fraction[32];
   std::snprintf(fraction, sizeof fraction, "%.12f",
-                static_cast<double>(budget_bytes) / static_cast<double>(total_bytes));
+                static_cast<double>(limit_bytes) / static_cast<double>(total_bytes));
   return settings + ",per_process_memory_fraction:" + fraction;
 }
 

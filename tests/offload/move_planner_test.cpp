@@ -117,6 +117,18 @@ TEST(MovePlanner, AChunkThatNobodyUsesRestsWhereThereIsRoom) {
   EXPECT_EQ(plan_moves(problem).value().stays[2][0].after, on_nvme);
 }
 
+TEST(MovePlanner, AChunkWithoutUsesAndContentsTakesNoRoom) {
+  MoveProblem problem = training(2, 20);
+  problem.chunks.push_back({1000, {}, kNowhere});
+  problem.room_bytes[1].assign(problem.n_moments, 0);
+  const auto plan = plan_moves(problem).value();
+  expect_sound(problem, plan);
+  EXPECT_EQ(plan.peak_bytes[0], 20u);
+  EXPECT_EQ(plan.stays[2][0].after, kNowhere);
+  problem.chunks[0].rest = kNowhere;
+  EXPECT_THROW((void)plan_moves(problem), ContractViolation);
+}
+
 TEST(MovePlanner, KeepsNoCopyForNothing) {
   MoveProblem problem = training(4, kNoLimit);
   problem.chunks.push_back({10, {{5, Tier::host, Access::read}}});

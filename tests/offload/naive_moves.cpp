@@ -46,7 +46,8 @@ Way walk(const MoveProblem& problem, const PlannedChunk& chunk, const std::vecto
   for (auto& used : way.used) used.assign(problem.n_moments, 0);
   if (chunk.uses.empty()) {
     occupy(way.used, stays.at(0).after, 0, problem.n_moments, chunk.n_bytes);
-    if (stays.at(0).after == kNowhere || (stays[0].after & ~chunk.rest) != 0) way.seconds = kNoWay;
+    if ((stays.at(0).after == kNowhere) != (chunk.rest == kNowhere) || (stays[0].after & ~chunk.rest) != 0)
+      way.seconds = kNoWay;
     return way;
   }
   const auto n_bytes = static_cast<double>(chunk.n_bytes);

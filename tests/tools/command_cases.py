@@ -191,6 +191,8 @@ class Plan(CommandCase):
         chunks = [dict(chunk) for chunk in self.TRACE["chunks"]]
         chunks[1]["rest"] = "host"
         found = self.assert_result(self.plan(chunks=chunks))
+        self.assertEqual(found["moved_bytes_per_step"]["h2d"], 0, "uses so close together are one")
+        found = self.assert_result(self.plan(chunks=chunks, moments=self.TRACE["moments"] + 17 * [["forward", 3, 0, []]]))
         self.assertEqual(found["moved_bytes_per_step"]["h2d"], 10)
         self.assert_error(self.plan(chunks=[{**chunks[1], "rest": "drawer"}]), 1, "drawer")
 

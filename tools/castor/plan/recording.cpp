@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include <castor/memory/budget.h>
+#include <castor/offload/step_model.h>
 
 #include "trace_file.h"
 
@@ -34,7 +35,7 @@ Access access_of(const json& text) {
 
 /// `host+nvme`, as name(Places) spells it.
 Places places_of(const std::string& text) {
-  for (Places places = 1; places < kNPlaces; ++places)
+  for (Places places = kNowhere; places < kNPlaces; ++places)
     if (text == name(places)) return places;
   wrong("a chunk rests on " + text + ", which are no tiers");
 }
@@ -68,12 +69,14 @@ void read_moments(const json& list, Recording& recording, const std::map<std::in
   }
 }
 
-void check_drops(const MoveProblem& problem) {
-  for (const PlannedChunk& chunk : problem.chunks)
+void check_uses(const MoveProblem& problem) {
+  for (const PlannedChunk& chunk : problem.chunks) {
+    if (chunk.rest == kNowhere && !chunk.uses.empty()) wrong("a chunk that rests nowhere is needed");
     for (std::size_t i = 0; i < chunk.uses.size(); ++i)
       if (chunk.uses[i].dropped && chunk.uses[(i + 1) % chunk.uses.size()].access != Access::overwrite)
         wrong("a chunk is needed at moment " + std::to_string(chunk.uses[i].moment) +
               " for the last time, but its next use does not overwrite it");
+  }
 }
 
 void read_room(const json& room, MoveProblem& problem) {
@@ -95,10 +98,11 @@ Recording read_fields(const json& object) {
   if (!object.contains("moments") || object["moments"].empty())
     wrong("it holds no moments of a whole iteration (were there two steps or more, with --plugin gemini?)");
   Recording recording;
+  recording.problem.n_together = kFetchAhead;
   recording.model = object.value("model", "");
   const auto places = read_chunks(object.at("chunks"), recording.problem);
   read_moments(object["moments"], recording, places);
-  check_drops(recording.problem);
+  check_uses(recording.problem);
   recording.non_model_bytes = object.value("non_model_bytes", std::uint64_t{0});
   read_room(object.value("room_bytes", json::object({{"nvme", 0}})), recording.problem);
   const json& rates = object.at("link_bytes_per_s");

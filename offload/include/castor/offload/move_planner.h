@@ -27,7 +27,7 @@ struct PlannedChunk {
   std::uint64_t n_bytes = 0;
   std::vector<ChunkUse> uses;  ///< by rising moment, one a moment
   /// The tiers on which it may rest between its uses; where one is needed and not among them, it comes for the use alone
-  /// (and up to n_ahead moments before it).
+  /// (and up to n_ahead moments before it). kNowhere for a chunk without uses and without contents, which takes no room.
   Places rest = kAnywhere;
 };
 

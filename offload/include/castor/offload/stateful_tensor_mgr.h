@@ -127,7 +127,7 @@ class StatefulTensorMgr {
   bool planned_once_ = false;           ///< since the trace was forgotten
   bool plan_due_ = false;
   const std::unique_ptr<MomentClock> moment_clock_;     ///< of recording_
-  std::uint32_t n_timed_ = 0;                           ///< iterations, since trace_ was another
+  std::vector<std::vector<double>> times_s_;            ///< of iterations since trace_ was another, by moment
   AccessTrace trace_;                                   ///< of the last iteration
   AccessTrace recording_;                               ///< of this one
   bool on_trace_ = true;                                ///< so far this iteration has followed trace_
