@@ -28,6 +28,6 @@ std::uint64_t chunk_bytes_under(std::span<const TensorSpec> tensors, std::uint64
 std::vector<ChunkDemand> demands_of(const ChunkLayout& layout);
 
 /// The part of a GPU's budget that is left to the allocator's own rounding and fragmentation.
-constexpr std::uint64_t allocator_slack_bytes(std::uint64_t device_budget_bytes) { return device_budget_bytes / 32; }
+constexpr std::uint64_t allocator_slack_bytes(std::uint64_t device_budget_bytes) { return device_budget_bytes / 8; }
 
 }  // namespace castor
