@@ -72,11 +72,12 @@ def panel(left, title, unit, rows, measured, expected):
     for i, row in enumerate(rows):
         x = left + 8 + i * slot
         value = measured(row)
+        above = y(max(value, expected(row))) - 6
         parts += [
             f'<rect x="{x:.1f}" y="{y(value):.1f}" width="{slot * 0.7:.1f}" height="{height * value / top:.1f}" fill="#4a7ebb"/>',
             f'<line x1="{x - 4:.1f}" x2="{x + slot * 0.7 + 4:.1f}" y1="{y(expected(row)):.1f}" y2="{y(expected(row)):.1f}" '
             f'stroke="#c0504d" stroke-width="3"/>',
-            f'<text x="{x + slot * 0.35:.1f}" y="{y(value) - 6:.1f}" text-anchor="middle">{value:.3g}</text>',
+            f'<text x="{x + slot * 0.35:.1f}" y="{above:.1f}" text-anchor="middle">{value:.3g}</text>',
             f'<text x="{x + slot * 0.35:.1f}" y="{HEIGHT - MARGIN + 18}" text-anchor="middle">{row["budget"]}</text>',
         ]
     return parts

@@ -219,3 +219,47 @@ class BenchTune(CommandCase):
     def test_without_a_place_to_remember(self):
         done = run("bench", "io", "--dir", self.folder, "--tune", "--json", XDG_CACHE_HOME="", HOME="")
         self.assert_error(done, 4, "XDG_CACHE_HOME")
+
+
+TRAINER = """#!{python}
+import json, sys
+if sys.argv[1] == "plan":
+    print(json.dumps({{"peak_bytes": {{"device": 3 << 30}}, "step_s": 2.5, "bound": {{"by": "h2d"}}}}))
+else:
+    budget = sys.argv[sys.argv.index("--device-budget") + 1]
+    found = {{
+        "budget_bytes": {{"device": int(budget[0]) << 30}}, "losses": [1.0, 0.5], "weights_digest": {digest},
+        "peak_bytes": {{"device": {peak}}}, "step_s": {{"median": 2.0, "min": 1.0, "max": 3.0}},
+        "moved_bytes_per_step": {{"h2d": 7e9, "d2h": 0, "nvme_read": 1e9, "nvme_write": 1e9}},
+    }}
+    print(json.dumps({{"error": {{"message": "too small"}}}} if budget == "1GiB" else found))
+"""
+
+
+class Budgets(CommandCase):
+    """bench/budgets.py, with a stand-in for castor."""
+
+    def sweep(self, digest='"same"', peak="1 << 30"):
+        castor = self.folder / "castor"
+        castor.write_text(TRAINER.format(python=sys.executable, digest=digest, peak=peak))
+        castor.chmod(0o755)
+        script = pathlib.Path(__file__).parents[2] / "bench" / "budgets.py"
+        arguments = ["--castor", castor, "--budgets", "1GiB,2GiB,4GiB", "--svg", self.folder / "picture.svg", "--", "--steps", "3"]
+        return subprocess.run([sys.executable, script, *arguments], capture_output=True, text=True, timeout=60)
+
+    def test_a_table_and_a_picture(self):
+        done = self.sweep()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("1GiB       too small", done.stdout)
+        self.assertRegex(done.stdout, r"2GiB +1\.000 +3\.000 +2\.0000 +\(1\.0000 … 3\.0000\) +2\.5000 +7\.00 +0\.00 +2\.00 +h2d")
+        self.assertIn("losses and weights are equal", done.stdout)
+        picture = (self.folder / "picture.svg").read_text()
+        self.assertEqual(picture.count("<rect x="), 4, "two bars a budget that fits")
+
+    def test_bits_that_differ_and_peaks_above_the_budget_fail(self):
+        done = self.sweep(digest="budget")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("losses and weights are NOT equal", done.stdout)
+        done = self.sweep(peak="3 << 30")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("every peak is NOT within its budget", done.stdout)
