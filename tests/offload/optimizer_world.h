@@ -17,6 +17,7 @@
 #include <castor/offload/offload_optimizer.h>
 
 #include "../support/deferred_device.h"
+#include "../support/refusing_device.h"
 #include "../support/tiers.h"
 #include "adam_data.h"
 #include "naive_formats.h"
@@ -93,14 +94,14 @@ struct OptimizerWorld {
     std::uint64_t chunk_bytes = 4096;
     std::uint64_t device_bytes = Budget::kUnlimited, host_bytes = Budget::kUnlimited;
     bool with_spill = true;
-    bool deferred = false;  ///< copies come as late as they can, and leave poison until then
+    bool deferred = false;             ///< copies come as late as they can, and leave poison until then
+    test::Refusal* refusal = nullptr;  ///< one allocation that is refused
   };
 
   OptimizerWorld(const std::vector<TensorSpec>& tensors, const Sizes& sizes)
       : specs(tensors),
         layout(plan_layout(tensors, {sizes.chunk_bytes})),
-        tiers(sizes.device_bytes, sizes.host_bytes, sizes.with_spill,
-              sizes.deferred ? test::make_deferred_device() : make_cpu_device()),
+        tiers(sizes.device_bytes, sizes.host_bytes, sizes.with_spill, device_of(sizes)),
         mover(tiers.chunks, tiers.device_budget, tiers.host_budget, *tiers.compute, tiers.timeline),
         table(layout),
         optimizer(
@@ -116,6 +117,11 @@ struct OptimizerWorld {
       naive.push_back(std::move(data));
     }
     n_naive_updates.assign(specs.size(), 0);
+  }
+
+  static std::unique_ptr<Device> device_of(const Sizes& sizes) {
+    if (sizes.refusal) return std::make_unique<test::RefusingDevice>(*sizes.refusal);
+    return sizes.deferred ? test::make_deferred_device() : make_cpu_device();
   }
 
   static std::vector<std::uint32_t> in_order(const ChunkLayout& layout) {
