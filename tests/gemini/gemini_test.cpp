@@ -175,6 +175,49 @@ TEST(Gemini, RefusesOptionsThatThePolicyDoesNotLookAt) {
   EXPECT_TRUE(ScriptedTraining(1).run(GEMINI, {{"offload_param_frac", "0.0"}}).ok()) << "says what is so anyway";
 }
 
+/// Little room on device and host, and drives below.
+PluginOptions tight(const ScriptedTraining& training, const Folder& folder) {
+  return {{"nvme", folder.path()},
+          {"device_budget", std::to_string(training.largest_unit_bytes() + training.payload_bytes() / 3)},
+          {"host_budget", std::to_string(16 * 4096 + 4 * training.payload_bytes())},
+          {"chunk_bytes", "2048"}};
+}
+
+TEST(Gemini, UnitsThatRunInAnotherOrderEveryTimeEqualTheResidentRun) {
+  const Folder folder;
+  int n_ran = 0;
+  for (std::uint32_t seed = 0; seed < kSeeds; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const ScriptedTraining training(seed, {.another_order = true});
+    const auto found = training.run(GEMINI, tight(training, folder));
+    if (!found.ok()) {
+      EXPECT_EQ(found.error().kind, ErrorKind::does_not_fit) << found.error().message;
+      continue;
+    }
+    ++n_ran;
+    expect_same(*found, reference(training));
+  }
+  EXPECT_GT(n_ran, 0);
+}
+
+TEST(Gemini, EvaluationBetweenStepsLeavesTheTrainingAsItIs) {
+  const Folder folder;
+  int n_ran = 0;
+  for (std::uint32_t seed = 0; seed < kSeeds; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const ScriptedTraining training(seed, {.evaluates = true});
+    const auto found = training.run(GEMINI, tight(training, folder));
+    const auto alone = ScriptedTraining(seed).run(GEMINI, tight(training, folder));
+    ASSERT_EQ(found.ok(), alone.ok());
+    if (!found.ok()) continue;
+    ++n_ran;
+    expect_same(*found, reference(training));
+    EXPECT_TRUE(same_bits(found->masters, alone->masters));
+    EXPECT_EQ(found->grad_norms, alone->grad_norms);
+  }
+  EXPECT_GT(n_ran, 0);
+}
+
 TEST(Gemini, WithoutNvmeOrWithTooLittleOfItEqualsTheResidentRunOrSaysWhatDoesNotFit) {
   const Folder folder;
   std::uint32_t n_ran = 0;

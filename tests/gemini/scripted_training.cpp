@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <numeric>
 #include <random>
 
 namespace castor::test {
@@ -41,8 +42,8 @@ std::uint64_t padded_bytes(const FakeParam& param) { return align_up(numel(param
 
 }  // namespace
 
-ScriptedTraining::ScriptedTraining(std::uint32_t seed) {
-  std::mt19937 random(seed);
+ScriptedTraining::ScriptedTraining(std::uint32_t seed, const Habits& habits) {
+  std::mt19937 random(seed), random_habits(seed + 77);
   const std::uint32_t n_params = 2 + random() % 9;
   for (std::uint32_t p = 0; p < n_params; ++p) {
     const std::int64_t rows = 1 + random() % 40, columns = 1 + random() % 60;
@@ -63,8 +64,12 @@ ScriptedTraining::ScriptedTraining(std::uint32_t seed) {
         for (const std::uint32_t p : unit.params)
           if (random() % 8) events.push_back({p, values(random, numel(params_[p].shape))});
       }
+      micro_batch.order.resize(units_.size());
+      std::iota(micro_batch.order.begin(), micro_batch.order.end(), 0u);
+      if (habits.another_order) std::shuffle(micro_batch.order.begin(), micro_batch.order.end(), random_habits);
       step.micro_batches.push_back(std::move(micro_batch));
     }
+    if (habits.evaluates) step.n_evaluations = random_habits() % 3;
     auto& first = step.micro_batches[0].by_unit[0];
     const bool overflow = s == 3 && step.args.loss_scale != 1 && !first.empty();
     if (overflow) first[0].values[0] = std::numeric_limits<float>::infinity();
@@ -88,8 +93,9 @@ std::uint64_t ScriptedTraining::largest_unit_bytes() const {
   return largest;
 }
 
-Result<void> ScriptedTraining::forward(Strategy& strategy, const FakeModelHost& model, TrainingRecord& record) const {
-  for (std::uint32_t unit = 0; unit < units_.size(); ++unit) {
+Result<void> ScriptedTraining::forward(Strategy& strategy, const FakeModelHost& model, const MicroBatch& micro_batch,
+                                       TrainingRecord& record) const {
+  for (const std::uint32_t unit : micro_batch.order) {
     CASTOR_TRY(strategy.before_forward(unit));
     for (const std::uint32_t p : units_[unit].params) record.weights_seen.push_back(model.weights(p));
     CASTOR_TRY(strategy.after_forward(unit));
@@ -100,13 +106,15 @@ Result<void> ScriptedTraining::forward(Strategy& strategy, const FakeModelHost& 
 /// The first unit's input needs no gradient, so it has no after_backward; gradients of the others come before or after
 /// it.
 Result<void> ScriptedTraining::backward(Strategy& strategy, FakeModelHost& model, const MicroBatch& micro_batch) const {
-  for (std::uint32_t unit = static_cast<std::uint32_t>(units_.size()); unit-- > 0;) {
+  const std::uint32_t first = micro_batch.order.front();
+  for (std::size_t i = units_.size(); i-- > 0;) {
+    const std::uint32_t unit = micro_batch.order[i];
     CASTOR_TRY(strategy.before_backward(unit));
     const bool late = unit % 3 == 1;
     if (late) CASTOR_TRY(strategy.after_backward(unit));
     for (const GradientEvent& event : micro_batch.by_unit[unit])
       CASTOR_TRY(strategy.gradient(event.param, model.make_gradient(event.param, event.values)));
-    if (!late && unit != 0) CASTOR_TRY(strategy.after_backward(unit));
+    if (!late && unit != first) CASTOR_TRY(strategy.after_backward(unit));
   }
   return strategy.end_of_backward();
 }
@@ -118,8 +126,10 @@ Result<TrainingRecord> ScriptedTraining::run(const std::string& path, const Plug
   CASTOR_ASSIGN(const auto strategy, booster.boost(model));
   TrainingRecord record;
   for (const Step& step : steps_) {
+    for (std::uint32_t i = 0; i < step.n_evaluations; ++i)
+      CASTOR_TRY(forward(*strategy, model, step.micro_batches[0], record));
     for (const MicroBatch& micro_batch : step.micro_batches) {
-      CASTOR_TRY(forward(*strategy, model, record));
+      CASTOR_TRY(forward(*strategy, model, micro_batch, record));
       CASTOR_TRY(backward(*strategy, model, micro_batch));
     }
     CASTOR_ASSIGN(const castor_step_result result, strategy->step(step.args));

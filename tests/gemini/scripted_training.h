@@ -24,7 +24,14 @@ struct TrainingRecord {
 
 class ScriptedTraining {
  public:
-  explicit ScriptedTraining(std::uint32_t seed);
+  /// What a training does beside one forward and one backward pass in the order of the model's units.
+  struct Habits {
+    bool another_order = false;  ///< of the units in every micro-batch
+    bool evaluates = false;      ///< up to two forward passes alone before each step
+  };
+
+  explicit ScriptedTraining(std::uint32_t seed) : ScriptedTraining(seed, Habits{}) {}
+  ScriptedTraining(std::uint32_t seed, const Habits& habits);
 
   /// Trains with the plugin at `path`. Errors: those of the plugin.
   Result<TrainingRecord> run(const std::string& path, const PluginOptions& options) const;
@@ -39,13 +46,16 @@ class ScriptedTraining {
   };
   struct MicroBatch {
     std::vector<std::vector<GradientEvent>> by_unit;
+    std::vector<std::uint32_t> order;  ///< of the units forward; backward runs the other way
   };
   struct Step {
     std::vector<MicroBatch> micro_batches;
     castor_step_args args;
+    std::uint32_t n_evaluations = 0;
   };
 
-  Result<void> forward(Strategy& strategy, const FakeModelHost& model, TrainingRecord& record) const;
+  Result<void> forward(Strategy& strategy, const FakeModelHost& model, const MicroBatch& micro_batch,
+                       TrainingRecord& record) const;
   Result<void> backward(Strategy& strategy, FakeModelHost& model, const MicroBatch& micro_batch) const;
 
   std::vector<FakeParam> params_;
