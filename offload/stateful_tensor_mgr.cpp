@@ -6,33 +6,10 @@
 
 #include <castor/memory/bytes.h>
 
-#include "moment_clock.h"
+#include "iteration_follower.h"
 #include "planning/plan_replay.h"
 
 namespace castor {
-namespace {
-
-/// The moments of an iteration that are recorded. One with more (evaluation with no step in sight) is none that
-/// repeats.
-constexpr std::uint64_t kMostMoments = std::uint64_t{1} << 18;
-
-/// Iterations that are timed: the first ones of a process are slower.
-constexpr std::size_t kTimedIterations = 4;
-
-/// By moment, the median of `iterations` (the lower of two), the first one left out where there are more.
-std::vector<double> typical(const std::vector<std::vector<double>>& iterations) {
-  std::vector<double> found;
-  for (std::size_t m = 0; m < iterations.front().size(); ++m) {
-    std::vector<double> times;
-    for (std::size_t i = iterations.size() > 1 ? 1 : 0; i < iterations.size(); ++i) times.push_back(iterations[i][m]);
-    std::sort(times.begin(), times.end());
-    found.push_back(times[(times.size() - 1) / 2]);
-  }
-  return found;
-}
-
-}  // namespace
-
 StatefulTensorMgr::StatefulTensorMgr(ChunkManager& chunks, const Budget& device, const Budget& host, Stream& compute,
                                      Timeline& timeline, const LinkCosts& costs)
     : chunks_(chunks),
@@ -41,7 +18,7 @@ StatefulTensorMgr::StatefulTensorMgr(ChunkManager& chunks, const Budget& device,
       compute_(compute),
       timeline_(timeline),
       costs_(costs),
-      moment_clock_(std::make_unique<MomentClock>(compute, timeline)) {}
+      follower_(std::make_unique<IterationFollower>(compute, timeline)) {}
 
 StatefulTensorMgr::~StatefulTensorMgr() = default;
 
@@ -59,7 +36,7 @@ Result<void> StatefulTensorMgr::begin(Moment moment, std::span<const Need> needs
     if (outcome.ok() && need.access != Access::overwrite) outcome = wait_for(need.chunk, need.tier);
   if (outcome.ok()) outcome = start_fetches();
   if (!outcome.ok()) abandon(needs.first(n_pinned));
-  if (times_s_.size() < kTimedIterations) moment_clock_->start();
+  follower_->start();
   return outcome;
 }
 
@@ -93,77 +70,46 @@ void StatefulTensorMgr::end(std::span<const Need> needs) {
 }
 
 void StatefulTensorMgr::follow(Moment moment, std::span<const Need> needs) {
-  moment_clock_->stop();
-  resynchronize(moment);
-  if (recording_.empty()) make_plan_if_due();
-  const std::uint64_t position = recording_.n_moments();
-  on_trace_ = on_trace_ && position < trace_.n_moments() && trace_.moment(position) == moment;
-  if (!on_trace_) fetches_.clear();
-  if (position < kMostMoments) {
-    recording_.add(moment, needs);
-    moment_clock_->add(std::any_of(needs.begin(), needs.end(), [](const Need& n) { return n.tier == Tier::device; }));
-  }
+  follower_->begin(moment, needs);
+  if (follower_->n_begun() == 1) make_plan_if_due();
+  if (follower_->n_begun() == 1 || !follower_->steady()) fetches_.clear();
   ++clock_;
   unit_ = moment.kind == MomentKind::forward || moment.kind == MomentKind::backward ? moment.id : kNoUnit;
   for (auto& uses : last_use_) uses.resize(chunks_.n_chunks(), 0);
   for (const Need& need : needs) last_use_[index(need.tier)][need.chunk] = clock_;
 }
 
-/// Where an iteration leaves the trace to begin anew, what was recorded of it is dropped.
-void StatefulTensorMgr::resynchronize(Moment moment) {
-  const std::uint64_t position = recording_.n_moments();
-  if (trace_.empty() || position == 0 || trace_.moment(0) != moment) return;
-  if (on_trace_ && position < trace_.n_moments() && trace_.moment(position) == moment) return;
-  forget_recording();
-}
-
-/// An iteration begins.
-void StatefulTensorMgr::forget_recording() {
-  recording_.clear();
-  moment_clock_->clear();
-  fetches_.clear();
-  on_trace_ = true;
-}
-
 /// A chunk that is needed beside what the moment under way began with.
 void StatefulTensorMgr::note(ChunkId chunk, Tier tier, Access access) {
-  if (!recording_.empty()) recording_.add_need({chunk, tier, access});
+  if (AccessTrace* recording = follower_->recording()) recording->add_need({chunk, tier, access});
 }
 
+/// Another way is planned when it has come twice; one that could not be planned is not tried again.
 void StatefulTensorMgr::end_iteration() {
-  moment_clock_->stop();
-  const bool again = recording_.same_accesses(trace_);
-  if (!again) {
-    std::swap(trace_, recording_);
+  follower_->end();
+  if (!follower_->again()) {
     replay_.reset();
-    times_s_.clear();
+    plan_tried_ = false;
   }
-  take_times();
-  forget_recording();
-  plan_due_ = !replay_ && (again || !planned_once_);
-}
-
-/// What the iteration that has just ended computed, if it was timed.
-void StatefulTensorMgr::take_times() {
-  if (times_s_.size() == kTimedIterations) return;
-  auto seconds = moment_clock_->seconds();
-  if (!seconds.ok() || seconds->size() != trace_.n_moments()) return;
-  times_s_.push_back(std::move(*seconds));
-  trace_.set_compute_seconds(typical(times_s_));
-  if (replay_) replay_->estimate_again(trace_.compute_seconds());
+  if (replay_ && follower_->timed()) replay_->estimate_again(trace().compute_seconds());
+  plan_due_ = !plan_tried_ && (follower_->again() || !planned_once_);
 }
 
 void StatefulTensorMgr::forget_trace() {
-  trace_.clear();
+  follower_->forget();
   replay_.reset();
-  forget_recording();
-  planned_once_ = plan_due_ = false;
+  fetches_.clear();
+  planned_once_ = plan_tried_ = plan_due_ = false;
 }
 
 void StatefulTensorMgr::set_rest(ChunkId chunk, Places rest) {
   rest_.resize(chunks_.n_chunks(), kAnywhere);
   rest_.at(chunk) = rest;
 }
+
+const AccessTrace& StatefulTensorMgr::trace() const { return follower_->trace(); }
+
+bool StatefulTensorMgr::steady() const { return follower_->steady(); }
 
 const StepPlan* StatefulTensorMgr::plan() {
   make_plan_if_due();
@@ -173,7 +119,7 @@ const StepPlan* StatefulTensorMgr::plan() {
 MoveProblem StatefulTensorMgr::problem() const {
   std::vector<std::uint64_t> n_bytes;
   for (ChunkId id = 0; id < chunks_.n_chunks(); ++id) n_bytes.push_back(chunks_.chunk(id).n_bytes);
-  MoveProblem problem = problem_of(trace_, n_bytes);
+  MoveProblem problem = problem_of(trace(), n_bytes);
   for (const Tier tier : {Tier::device, Tier::host})
     problem.room_bytes[index(tier)].assign(problem.n_moments, budget(tier).limit_bytes());
   for (ChunkId id = 0; id < rest_.size(); ++id) problem.chunks[id].rest = rest_[id];
@@ -185,13 +131,13 @@ MoveProblem StatefulTensorMgr::problem() const {
   return problem;
 }
 
-/// Plans the iteration of trace_. Where none is found that fits, everything comes when it is needed.
+/// Plans the iteration of trace(). Where none is found that fits, everything comes when it is needed.
 void StatefulTensorMgr::make_plan_if_due() {
   if (!std::exchange(plan_due_, false)) return;
-  planned_once_ = true;
-  if (trace_.empty()) return;
+  planned_once_ = plan_tried_ = true;
+  if (trace().empty()) return;
   MoveProblem problem = this->problem();
-  if (auto plan = plan_step(problem, trace_.compute_seconds()); plan.ok())
+  if (auto plan = plan_step(problem, trace().compute_seconds()); plan.ok())
     replay_ = std::make_unique<PlanReplay>(std::move(problem), std::move(*plan));
   wanted_.assign(chunks_.n_chunks(), kNPlaces - 1);
   if (!replay_) return;
@@ -202,7 +148,7 @@ void StatefulTensorMgr::make_plan_if_due() {
 /// Takes over from the plan where chunks shall be now, and lets go what was used at the moment before and shall not stay.
 void StatefulTensorMgr::let_go() {
   if (!replay_ || !steady()) return;
-  const std::uint64_t position = recording_.n_moments() - 1;
+  const std::uint64_t position = follower_->n_begun() - 1;
   const auto used = replay_->used(position);
   for (const auto& rest : replay_->leaving(position)) {
     wanted_[rest.chunk] = rest.places;
@@ -286,12 +232,13 @@ Result<BufferView> StatefulTensorMgr::edit(ChunkId chunk, Tier tier) {
 }
 
 void StatefulTensorMgr::arriving(ChunkId chunk, Tier tier, std::uint64_t n_bytes, Event event) {
-  if (tier == Tier::host && !recording_.empty()) recording_.add_arrival(chunk, n_bytes);
+  AccessTrace* const recording = follower_->recording();
+  if (tier == Tier::host && recording) recording->add_arrival(chunk, n_bytes);
   chunks_.arriving(chunk, tier, n_bytes, std::move(event));
 }
 
 void StatefulTensorMgr::discard(ChunkId chunk) {
-  recording_.drop(chunk);
+  if (AccessTrace* recording = follower_->recording()) recording->drop(chunk);
   chunks_.discard(chunk);
 }
 
@@ -359,7 +306,7 @@ std::vector<EvictionCandidate> StatefulTensorMgr::candidates(Tier tier, ChunkId 
     if (id == wanted || !copy.current || copy.leaving || copy.n_pins > 0) continue;
     if (bottom && !chunk.clean(tier)) continue;
     const auto& uses = last_use_[index(tier)];
-    const std::uint64_t next_use = steady() ? trace_.distance(id, tier, recording_.n_moments()) : AccessTrace::kNever;
+    const std::uint64_t next_use = steady() ? trace().distance(id, tier, follower_->n_begun()) : AccessTrace::kNever;
     const bool unwanted = replay_ && steady() && id < wanted_.size() && !holds(wanted_[id], tier);
     found.push_back({id, next_use, id < uses.size() ? uses[id] : 0, chunk.n_bytes, chunk.clean(tier), unwanted});
   }
@@ -382,7 +329,7 @@ Error StatefulTensorMgr::full(ChunkId wanted, Tier tier, const Error& refused) c
 /// Starts the fetches that are due, in their order, as far as there is room; the others stay for the next moment.
 Result<void> StatefulTensorMgr::start_fetches() {
   if (!replay_ || !steady()) return {};
-  for (const PlannedMove& move : replay_->coming(recording_.n_moments() - 1)) fetches_.push_back(move);
+  for (const PlannedMove& move : replay_->coming(follower_->n_begun() - 1)) fetches_.push_back(move);
   std::array<bool, 2> full = {false, false};
   for (std::size_t n_left = fetches_.size(); n_left > 0; --n_left) {
     const PlannedMove move = fetches_.front();

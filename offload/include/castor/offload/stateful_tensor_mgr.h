@@ -17,7 +17,7 @@
 
 namespace castor {
 
-class MomentClock;
+class IterationFollower;
 class PlanReplay;
 
 /// The only mover. At every moment it brings what the moment needs to where it is needed, and carries out the plan: lets
@@ -53,7 +53,7 @@ class StatefulTensorMgr {
   /// the iteration, which takes up to a second.
   const StepPlan* plan();
   /// The iteration that was recorded last.
-  const AccessTrace& trace() const { return trace_; }
+  const AccessTrace& trace() const;
   /// What plans are made with: the uses of trace(), room as the budgets say, costs, and whether there is a tier below.
   MoveProblem problem() const;
 
@@ -99,16 +99,13 @@ class StatefulTensorMgr {
   std::vector<EvictionCandidate> candidates(Tier tier, ChunkId wanted) const;
   Error full(ChunkId wanted, Tier tier, const Error& refused) const;
   void follow(Moment moment, std::span<const Need> needs);
-  void resynchronize(Moment moment);
-  void forget_recording();
   void note(ChunkId chunk, Tier tier, Access access);
-  void take_times();
   void make_plan_if_due();
   void let_go();
   void let_go_of(ChunkId chunk, Places stay);
   Result<void> start_fetches();
   Result<bool> start_fetch(ChunkId chunk, Tier tier);
-  bool steady() const { return on_trace_ && !trace_.empty(); }
+  bool steady() const;
   const Budget& budget(Tier tier) const { return tier == Tier::device ? device_ : host_; }
 
   ChunkManager& chunks_;
@@ -120,17 +117,14 @@ class StatefulTensorMgr {
   const std::unique_ptr<EvictionPolicy> oldest_ = make_least_recently_used();
 
   const LinkCosts costs_;
-  std::unique_ptr<PlanReplay> replay_;  ///< of trace_; null where it is not planned
-  std::vector<Places> rest_;            ///< by chunk: where it may be between its uses
-  std::vector<Places> wanted_;          ///< by chunk: where the plan wants it now
-  std::deque<PlannedMove> fetches_;     ///< started or waiting for room, not there yet
+  const std::unique_ptr<IterationFollower> follower_;
+  std::unique_ptr<PlanReplay> replay_;  ///< of trace(); null where it is not planned
   bool planned_once_ = false;           ///< since the trace was forgotten
+  bool plan_tried_ = false;             ///< of trace()
   bool plan_due_ = false;
-  const std::unique_ptr<MomentClock> moment_clock_;     ///< of recording_
-  std::vector<std::vector<double>> times_s_;            ///< of iterations since trace_ was another, by moment
-  AccessTrace trace_;                                   ///< of the last iteration
-  AccessTrace recording_;                               ///< of this one
-  bool on_trace_ = true;                                ///< so far this iteration has followed trace_
+  std::vector<Places> rest_;                            ///< by chunk: where it may be between its uses
+  std::vector<Places> wanted_;                          ///< by chunk: where the plan wants it now
+  std::deque<PlannedMove> fetches_;                     ///< started or waiting for room, not there yet
   std::uint64_t clock_ = 0;                             ///< moments since the start
   std::array<std::vector<std::uint64_t>, 2> last_use_;  ///< per tier and chunk, by clock_
   std::uint32_t unit_ = kNoUnit;                        ///< whose moment it is, for the timeline

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "iteration_follower.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace castor {
+namespace {
+
+/// The moments of an iteration that are recorded. One with more (evaluation with no step in sight) is none that
+/// repeats.
+constexpr std::uint64_t kMostMoments = std::uint64_t{1} << 18;
+
+/// Iterations that are timed: the first ones of a process are slower.
+constexpr std::size_t kTimedIterations = 4;
+
+/// By moment, the median of `iterations` (the lower of two), the first one left out where there are more.
+std::vector<double> typical(const std::vector<std::vector<double>>& iterations) {
+  std::vector<double> found;
+  for (std::size_t m = 0; m < iterations.front().size(); ++m) {
+    std::vector<double> times;
+    for (std::size_t i = iterations.size() > 1 ? 1 : 0; i < iterations.size(); ++i) times.push_back(iterations[i][m]);
+    std::sort(times.begin(), times.end());
+    found.push_back(times[(times.size() - 1) / 2]);
+  }
+  return found;
+}
+
+}  // namespace
+
+/// Where an iteration leaves the trace to begin anew, what was recorded of it is dropped.
+void IterationFollower::begin(Moment moment, std::span<const Need> needs) {
+  clock_.stop();
+  const bool begins_anew = !trace_.empty() && !recording_.empty() && trace_.moment(0) == moment;
+  if (begins_anew && !leads_to_trace(moment)) clear_recording();
+  on_trace_ = leads_to_trace(moment);
+  if (n_begun() == kMostMoments) return;
+  recording_.add(moment, needs);
+  clock_.add(std::any_of(needs.begin(), needs.end(), [](const Need& need) { return need.tier == Tier::device; }));
+}
+
+bool IterationFollower::leads_to_trace(Moment moment) const {
+  return on_trace_ && n_begun() < trace_.n_moments() && trace_.moment(n_begun()) == moment;
+}
+
+void IterationFollower::start() {
+  if (times_s_.size() < kTimedIterations) clock_.start();
+}
+
+void IterationFollower::clear_recording() {
+  recording_.clear();
+  clock_.clear();
+  on_trace_ = true;
+}
+
+void IterationFollower::end() {
+  clock_.stop();
+  again_ = recording_.same_accesses(trace_);
+  if (!again_) {
+    std::swap(trace_, recording_);
+    times_s_.clear();
+  }
+  take_times();
+  clear_recording();
+}
+
+void IterationFollower::take_times() {
+  timed_ = false;
+  if (times_s_.size() == kTimedIterations) return;
+  auto seconds = clock_.seconds();
+  if (!seconds.ok() || seconds->empty() || seconds->size() != trace_.n_moments()) return;
+  times_s_.push_back(std::move(*seconds));
+  trace_.set_compute_seconds(typical(times_s_));
+  timed_ = true;
+}
+
+void IterationFollower::forget() {
+  trace_.clear();
+  times_s_.clear();
+  clear_recording();
+}
+
+}  // namespace castor

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <castor/offload/access_trace.h>
+
+#include "moment_clock.h"
+
+namespace castor {
+
+/// Follows iterations as they come: records each, and knows from the one before (the trace) whether this one goes the same
+/// way, and how long its moments take. One that breaks off and begins anew (evaluation between two steps: forward passes
+/// alone) is none.
+class IterationFollower {
+ public:
+  /// Both are borrowed.
+  IterationFollower(Stream& compute, const Timeline& timeline) : clock_(compute, timeline) {}
+
+  /// A moment begins; what it computes ends the one before.
+  void begin(Moment moment, std::span<const Need> needs);
+  /// What the moment under way needs is there, or on its way ahead of the compute stream's next work.
+  void start();
+  /// The recording of this iteration, for what comes up in the moment under way; null before the first.
+  AccessTrace* recording() { return recording_.empty() ? nullptr : &recording_; }
+  /// The iteration is over. The first few on a trace are timed; their ends wait for the compute stream.
+  void end();
+  void forget();
+
+  const AccessTrace& trace() const { return trace_; }
+  /// This iteration has followed the trace so far.
+  bool steady() const { return on_trace_ && !trace_.empty(); }
+  /// Moments of this iteration that have begun.
+  std::uint64_t n_begun() const { return recording_.n_moments(); }
+  /// The last iteration went the way of the one before.
+  bool again() const { return again_; }
+  /// The times of trace() are new since the last iteration.
+  bool timed() const { return timed_; }
+
+ private:
+  bool leads_to_trace(Moment moment) const;
+  void take_times();
+  void clear_recording();
+
+  AccessTrace trace_;                         ///< of the last iteration
+  AccessTrace recording_;                     ///< of this one
+  MomentClock clock_;                         ///< of recording_
+  std::vector<std::vector<double>> times_s_;  ///< of iterations since trace_ was another, by moment
+  bool on_trace_ = true;
+  bool again_ = false;
+  bool timed_ = false;
+};
+
+}  // namespace castor
