@@ -125,7 +125,6 @@ MoveProblem StatefulTensorMgr::problem() const {
   for (ChunkId id = 0; id < rest_.size(); ++id) problem.chunks[id].rest = rest_[id];
   for (ChunkId id = 0; id < chunks_.n_chunks(); ++id)
     if (problem.chunks[id].uses.empty() && !chunks_.chunk(id).has_contents()) problem.chunks[id].rest = kNowhere;
-  problem.n_together = kFetchAhead;  // what leaves for less would be fetched again at once
   problem.costs = costs_;
   problem.nvme = chunks_.has_spill();
   return problem;
@@ -139,7 +138,7 @@ void StatefulTensorMgr::make_plan_if_due() {
   MoveProblem problem = this->problem();
   if (auto plan = plan_step(problem, trace().compute_seconds()); plan.ok())
     replay_ = std::make_unique<PlanReplay>(std::move(problem), std::move(*plan));
-  wanted_.assign(chunks_.n_chunks(), kNPlaces - 1);
+  wanted_.assign(chunks_.n_chunks(), kAnywhere);
   if (!replay_) return;
   for (ChunkId id = 0; id < chunks_.n_chunks(); ++id)
     if (const auto& stays = replay_->plan().plan.stays[id]; !stays.empty()) wanted_[id] = stays.back().after;

@@ -64,7 +64,7 @@ void ItineraryGraph::add_time_after(std::size_t use, const MoveProblem& problem)
   const ChunkUse& here = chunk_.uses[use];
   const ChunkUse& next = chunk_.uses[(use + 1) % chunk_.uses.size()];
   const TimeOfStay time = time_of_stay(problem, chunk_, use);
-  const bool rests = time.after.count + time.before_next.count >= problem.n_together;
+  const bool rests = time.until_next_use() > problem.n_together;
   const Places rest = tiers_of(problem) & (rests ? chunk_.rest : kAnywhere);
   const std::vector<Places> nowhere = {kNowhere};
   stops_.push_back({time.after, here.dropped ? nowhere : sets_with(kNowhere, rest)});
@@ -89,7 +89,7 @@ std::vector<ItineraryGraph::Row> ItineraryGraph::holding(const Prices& prices, c
   for (std::size_t i = 0; i < stops_.size(); ++i) {
     const Stop& stop = stops_[i];
     rows[i].fill(kNoWay);
-    const Places possible = room ? with_room(stop, *room) : kNPlaces - 1;
+    const Places possible = room ? with_room(stop, *room) : kAnywhere;
     const double device = n_bytes * prices.sum(Tier::device, stop.periods);
     const double host = n_bytes * prices.sum(Tier::host, stop.periods);
     for (const Places places : stop.choices)

@@ -21,6 +21,7 @@ struct Periods {
 /// The time from one use of a chunk to its next, in the three parts that a Stay names.
 struct TimeOfStay {
   Periods at_use, after, before_next;
+  std::uint32_t until_next_use() const { return at_use.count + after.count + before_next.count; }
 };
 
 /// Of use `use` of `chunk`. Requires: a chunk with uses.

@@ -147,8 +147,8 @@ class StepClock {
 
   void add_arrival(const PlannedChunk& chunk, std::size_t use) {
     const TimeOfStay time = time_of_stay(problem_, chunk, use);
-    arrivals_[time.at_use.first].push_back({1 + time.after.count + time.before_next.count,
-                                            static_cast<double>(chunk.uses[use].arriving_bytes) * problem_.costs.d2h});
+    arrivals_[time.at_use.first].push_back(
+        {time.until_next_use(), static_cast<double>(chunk.uses[use].arriving_bytes) * problem_.costs.d2h});
   }
 
   double take(std::size_t link, double from_s, double seconds) {
@@ -210,6 +210,7 @@ StepEstimate estimate_step(const MoveProblem& problem, std::span<const PlannedMo
 }
 
 Result<StepPlan> plan_step(MoveProblem problem, std::span<const double> compute_s) {
+  problem.n_together = kFetchAhead;  // what leaves for less would be fetched again at once
   std::optional<StepPlan> best;
   for (std::uint32_t n_ahead = 0; n_ahead <= kMostAhead; ++n_ahead) {
     problem.n_ahead = n_ahead;

@@ -8,7 +8,6 @@
 #include <stdexcept>
 
 #include <castor/memory/budget.h>
-#include <castor/offload/step_model.h>
 
 #include "trace_file.h"
 
@@ -98,7 +97,6 @@ Recording read_fields(const json& object) {
   if (!object.contains("moments") || object["moments"].empty())
     wrong("it holds no moments of a whole iteration (were there two steps or more, with --plugin gemini?)");
   Recording recording;
-  recording.problem.n_together = kFetchAhead;
   recording.model = object.value("model", "");
   const auto places = read_chunks(object.at("chunks"), recording.problem);
   read_moments(object["moments"], recording, places);

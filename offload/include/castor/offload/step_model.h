@@ -53,8 +53,9 @@ struct StepPlan {
   std::uint32_t n_ahead = 0;  ///< of its problem
 };
 
-/// The plan with the shortest step, of those with more or less room for chunks to arrive in (`problem.n_ahead` is not
-/// looked at): more room hides more moves behind computing, less leaves more chunks where they are. Pure.
+/// The plan with the shortest step, of those with more or less room for chunks to arrive in: more room hides more moves
+/// behind computing, less leaves more chunks where they are. Uses at most kFetchAhead moments apart are together;
+/// `problem.n_ahead` and `problem.n_together` are not looked at. Pure.
 /// Errors: as plan_moves.
 Result<StepPlan> plan_step(MoveProblem problem, std::span<const double> compute_s);
 
