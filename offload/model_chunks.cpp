@@ -4,11 +4,6 @@
 #include <algorithm>
 
 namespace castor {
-namespace {
-
-constexpr std::uint64_t kStateBytesPerElement = 12;  // fp32 master, exp_avg, exp_avg_sq
-
-}  // namespace
 
 std::uint64_t chunk_bytes_under(std::span<const TensorSpec> tensors, std::uint64_t device_budget_bytes,
                                 std::uint64_t host_budget_bytes) {

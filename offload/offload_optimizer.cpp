@@ -6,10 +6,10 @@
 #include <cstring>
 #include <string>
 
+#include <castor/offload/model_chunks.h>
+
 namespace castor {
 namespace {
-
-constexpr std::uint64_t kStateBytes = 12;  // fp32 master, exp_avg, exp_avg_sq
 
 void widen_weights(const std::byte* weights, DType dtype, float* out, std::uint64_t n) {
   if (dtype == DType::f32) {
@@ -32,12 +32,14 @@ Result<std::unique_ptr<OffloadOptimizer>> OffloadOptimizer::make(Parts parts) {
         p.chunks.add(ChunkKind::payload, shape.numel * size_bytes(shape.dtype), "parameters of chunk " + number));
     optimizer->state_.push_back(
         shape.trainable
-            ? p.chunks.add(ChunkKind::state, shape.numel * kStateBytes, "optimizer states of chunk " + number)
+            ? p.chunks.add(ChunkKind::state, shape.numel * kStateBytesPerElement, "optimizer states of chunk " + number)
             : p.chunks.add(ChunkKind::state, shape.numel * 4, "first values of chunk " + number));
   }
   CASTOR_ASSIGN(optimizer->gradients_, GradientStore::make({p.layout, p.chunks, p.mover, p.device, p.compute, p.down}));
-  CASTOR_ASSIGN(optimizer->device_adam_, make_adam(p.device, p.n_update_threads));
   optimizer->host_adam_ = make_host_adam(p.n_update_threads);
+  if (p.device.kind() != DeviceKind::cpu) {
+    CASTOR_ASSIGN(optimizer->device_adam_, make_adam(p.device));
+  }
   CASTOR_ASSIGN(optimizer->device_norm_, make_grad_norm(p.device));
   CASTOR_ASSIGN(optimizer->sums_,
                 Buffer::allocate(p.device.host_memory(), (p.layout.tensors.size() + 1) * sizeof(double)));
@@ -173,7 +175,7 @@ Result<void> OffloadOptimizer::update_tensors(std::uint32_t i, Tier tier, const 
                                               double grad_scale) {
   const Span span(&parts_.timeline, tier == Tier::device ? Lane::compute : Lane::host_update, payload_[i],
                   parts_.chunks.chunk(state_[i]).n_bytes);
-  AdamKernel& kernel = tier == Tier::device ? *device_adam_ : *host_adam_;
+  AdamKernel& kernel = tier == Tier::device && device_adam_ ? *device_adam_ : *host_adam_;
   for (const std::uint32_t tensor : parts_.layout.chunks[i].tensors) {
     if (!gradients_->has(tensor)) continue;
     const auto coefficients = adam_coefficients(options.adam, ++n_updates_[tensor], grad_scale);

@@ -3,9 +3,9 @@
 
 namespace castor {
 
-Result<std::unique_ptr<AdamKernel>> make_adam(const Device& device, unsigned n_host_threads) {
+Result<std::unique_ptr<AdamKernel>> make_adam(const Device& device) {
   if (device.kind() == DeviceKind::cuda) return kernels::make_cuda_adam();
-  return make_host_adam(n_host_threads);
+  return make_host_adam();
 }
 
 Result<std::unique_ptr<GradNormKernel>> make_grad_norm(const Device& device) {

@@ -81,8 +81,8 @@ std::unique_ptr<AdamKernel> make_host_adam();
 /// it and sleep between updates. The same bits. Errors of its updates: failed, where the system gives no more threads.
 std::unique_ptr<AdamKernel> make_host_adam(unsigned n_threads);
 
-/// The kernel for `device`: the host's on `n_host_threads` on the CPU, a CUDA kernel on a GPU.
-Result<std::unique_ptr<AdamKernel>> make_adam(const Device& device, unsigned n_host_threads = 1);
+/// The kernel for `device`: the host's loop on the CPU, a CUDA kernel on a GPU.
+Result<std::unique_ptr<AdamKernel>> make_adam(const Device& device);
 
 /// Rounds `n` masters to `dtype` as the update does; fp32 is copied. Host memory.
 void round_weights(const float* master, DType dtype, void* weight, std::uint64_t n);

@@ -23,6 +23,9 @@ inline constexpr std::uint64_t kMaxChunkBytes = 32 * kMiB;
 std::uint64_t chunk_bytes_under(std::span<const TensorSpec> tensors, std::uint64_t device_budget_bytes,
                                 std::uint64_t host_budget_bytes);
 
+/// The optimizer states of one element: fp32 master, exp_avg, exp_avg_sq.
+inline constexpr std::uint64_t kStateBytesPerElement = 12;
+
 /// What each chunk of `layout` and what belongs to it take: a gradient of the weights' dtype, and three fp32 states per
 /// element (master, exp_avg, exp_avg_sq); frozen chunks have neither. Pure.
 std::vector<ChunkDemand> demands_of(const ChunkLayout& layout);

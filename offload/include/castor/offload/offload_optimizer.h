@@ -89,8 +89,9 @@ class OffloadOptimizer {
   Plan plan_;
   std::vector<ChunkId> payload_, state_;  ///< by payload chunk; a frozen one's state holds its first values only
   std::unique_ptr<GradientStore> gradients_;
-  std::vector<std::uint64_t> n_updates_;  ///< by tensor: Adam's t
-  std::unique_ptr<AdamKernel> device_adam_, host_adam_;
+  std::vector<std::uint64_t> n_updates_;     ///< by tensor: Adam's t
+  std::unique_ptr<AdamKernel> device_adam_;  ///< null where the device is the host
+  std::unique_ptr<AdamKernel> host_adam_;
   std::unique_ptr<GradNormKernel> device_norm_, host_norm_ = make_host_grad_norm();
   Buffer sums_;  ///< of squares: a double per tensor in memory that the device writes to without waiting
   bool poisoned_ = false;
