@@ -19,6 +19,13 @@ std::uint64_t sum(const std::vector<ChunkDemand>& chunks, std::uint64_t ChunkDem
 
 std::uint64_t saturating_sub(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
 
+Error device_too_small(const PlacementRequest& request, const std::string& what, std::uint64_t needed_bytes,
+                       const std::string& other_way = "") {
+  return {ErrorKind::does_not_fit, "device tier: " + what + ", the budget is " +
+                                       format_bytes(request.device_budget_bytes) + "; raise " +
+                                       request.device_budget_name + " to " + format_bytes_up(needed_bytes) + other_way};
+}
+
 /// The unit's weights must be on the device together, beside the activations.
 Result<void> check_device(const PlacementRequest& request) {
   const std::uint64_t needed_bytes = request.largest_unit.payload_bytes + request.non_model_bytes;
@@ -26,11 +33,10 @@ Result<void> check_device(const PlacementRequest& request) {
   const std::string activations = request.non_model_bytes == 0 ? ""
                                                                : " beside " + format_bytes(request.non_model_bytes) +
                                                                      " of activations and workspaces";
-  return Error{ErrorKind::does_not_fit, "device tier: unit " + request.largest_unit.name + " needs " +
-                                            format_bytes(request.largest_unit.payload_bytes) +
-                                            " of parameters at once" + activations + ", the budget is " +
-                                            format_bytes(request.device_budget_bytes) + "; raise " +
-                                            request.device_budget_name + " to " + format_bytes_up(needed_bytes)};
+  return device_too_small(request,
+                          "unit " + request.largest_unit.name + " needs " +
+                              format_bytes(request.largest_unit.payload_bytes) + " of parameters at once" + activations,
+                          needed_bytes);
 }
 
 /// Parameters that policy `shares` sends away: wherever the bytes sent so far fall behind the share of the bytes so far.
@@ -70,11 +76,8 @@ Result<void> keep_share_on_device(const PlacementRequest& request, Plan& plan) {
   const std::uint64_t needed_bytes =
       payload_bytes_on_device(request, plan) + plan.device_bytes + request.non_model_bytes;
   if (needed_bytes <= request.device_budget_bytes) return {};
-  return Error{ErrorKind::does_not_fit, "device tier: placement_policy=static keeps " + format_bytes(needed_bytes) +
-                                            " on the device, the budget is " +
-                                            format_bytes(request.device_budget_bytes) + "; raise " +
-                                            request.device_budget_name + " to " + format_bytes_up(needed_bytes) +
-                                            ", offload_optim_frac or offload_param_frac"};
+  return device_too_small(request, "placement_policy=static keeps " + format_bytes(needed_bytes) + " on the device",
+                          needed_bytes, ", offload_optim_frac or offload_param_frac");
 }
 
 /// States and their gradient that fit on the device beside all parameters, in the order of the forward pass.
@@ -174,11 +177,9 @@ Result<Plan> plan_placement(const PlacementRequest& request) {
     const std::uint64_t needed_bytes = request.non_model_bytes + sum(request.chunks, &ChunkDemand::payload_bytes) +
                                        sum(request.chunks, &ChunkDemand::gradient_bytes) +
                                        sum(request.chunks, &ChunkDemand::state_bytes);
-    return Error{ErrorKind::does_not_fit, "device tier: placement_policy=cuda keeps all of " +
-                                              format_bytes(needed_bytes) + " on the device, the budget is " +
-                                              format_bytes(request.device_budget_bytes) + "; raise " +
-                                              request.device_budget_name + " to " + format_bytes_up(needed_bytes) +
-                                              " or use placement_policy=auto"};
+    return device_too_small(request,
+                            "placement_policy=cuda keeps all of " + format_bytes(needed_bytes) + " on the device",
+                            needed_bytes, " or use placement_policy=auto");
   }
   return plan;
 }
