@@ -36,15 +36,12 @@ void IterationFollower::begin(Moment moment, std::span<const Need> needs) {
   on_trace_ = leads_to_trace(moment);
   if (n_begun() == kMostMoments) return;
   recording_.add(moment, needs);
-  clock_.add(std::any_of(needs.begin(), needs.end(), [](const Need& need) { return need.tier == Tier::device; }));
+  if (times_s_.size() < kTimedIterations)
+    clock_.add(std::any_of(needs.begin(), needs.end(), [](const Need& need) { return need.tier == Tier::device; }));
 }
 
 bool IterationFollower::leads_to_trace(Moment moment) const {
   return on_trace_ && n_begun() < trace_.n_moments() && trace_.moment(n_begun()) == moment;
-}
-
-void IterationFollower::start() {
-  if (times_s_.size() < kTimedIterations) clock_.start();
 }
 
 void IterationFollower::clear_recording() {
@@ -66,7 +63,6 @@ void IterationFollower::end() {
 
 void IterationFollower::take_times() {
   timed_ = false;
-  if (times_s_.size() == kTimedIterations) return;
   auto seconds = clock_.seconds();
   if (!seconds.ok() || seconds->empty() || seconds->size() != trace_.n_moments()) return;
   times_s_.push_back(std::move(*seconds));

@@ -22,7 +22,7 @@ class IterationFollower {
   /// A moment begins; what it computes ends the one before.
   void begin(Moment moment, std::span<const Need> needs);
   /// What the moment under way needs is there, or on its way ahead of the compute stream's next work.
-  void start();
+  void start() { clock_.start(); }
   /// The recording of this iteration, for what comes up in the moment under way; null before the first.
   AccessTrace* recording() { return recording_.empty() ? nullptr : &recording_; }
   /// The iteration is over. The first few on a trace are timed; their ends wait for the compute stream.
@@ -46,7 +46,7 @@ class IterationFollower {
 
   AccessTrace trace_;                         ///< of the last iteration
   AccessTrace recording_;                     ///< of this one
-  MomentClock clock_;                         ///< of recording_
+  MomentClock clock_;                         ///< of recording_, where it is timed
   std::vector<std::vector<double>> times_s_;  ///< of iterations since trace_ was another, by moment
   bool on_trace_ = true;
   bool again_ = false;
