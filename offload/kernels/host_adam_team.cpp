@@ -34,7 +34,7 @@ class HostAdamTeam final : public AdamKernel {
 
   Result<void> update(Stream& stream, const AdamCoefficients& coefficients, const AdamArrays& arrays) override {
     const std::uint64_t n_grains = (arrays.n + kPartElements - 1) / kPartElements;
-    const auto n_parts = static_cast<std::uint64_t>(std::min<std::uint64_t>(n_grains, n_threads_));
+    const std::uint64_t n_parts = std::min<std::uint64_t>(n_grains, n_threads_);
     if (n_parts < 2) return loop_->update(stream, coefficients, arrays);
     const auto begin = [&](std::uint64_t part) {
       return std::min(part * n_grains / n_parts * kPartElements, arrays.n);

@@ -85,6 +85,23 @@ Json room(const MoveProblem& problem) {
   return {{"device", of(Tier::device)}, {"host", of(Tier::host)}, {"nvme", problem.nvme ? Json() : Json(0)}};
 }
 
+Json budgets(const GeminiOptions& options) {
+  return {{"device", limit(options.device_budget_bytes)},
+          {"host", limit(options.host_budget_bytes)},
+          {"nvme", limit(options.nvme_budget_bytes)}};
+}
+
+/// Of the whole run.
+Json totals(const TraceSource& source) {
+  const LinkBytes& moved = source.chunks.moved();
+  return {{"h2d_bytes", moved.h2d},
+          {"d2h_bytes", moved.d2h},
+          {"nvme_read_bytes", moved.nvme_read},
+          {"nvme_write_bytes", moved.nvme_write},
+          {"wait_seconds", source.mover.wait_seconds()},
+          {"update_seconds", source.update_seconds}};
+}
+
 Json rates(const LinkCosts& costs) {
   return {{"h2d", std::round(1 / costs.h2d)},
           {"d2h", std::round(1 / costs.d2h)},
@@ -103,29 +120,19 @@ std::uint64_t first_ns(const Timeline& timeline) {
 
 Result<void> write_trace(const std::filesystem::path& path, const TraceSource& source) {
   const std::uint64_t zero_ns = first_ns(source.timeline);
-  const LinkBytes& moved = source.chunks.moved();
   const MoveProblem problem = source.mover.problem();
   const Json trace = {
       {"castor_trace", 1},
       {"units", source.model.unit_names},
       {"chunks", chunks(source, problem)},
-      {"budget_bytes",
-       {{"device", limit(source.options.device_budget_bytes)},
-        {"host", limit(source.options.host_budget_bytes)},
-        {"nvme", limit(source.options.nvme_budget_bytes)}}},
+      {"budget_bytes", budgets(source.options)},
       {"room_bytes", room(problem)},
       {"non_model_bytes", source.non_model_bytes},
       {"link_bytes_per_s", rates(problem.costs)},
       {"moments", moments(source.mover, problem)},
       {"samples", samples(source.timeline, zero_ns)},
       {"spans", spans(source.timeline, zero_ns)},
-      {"totals",
-       {{"h2d_bytes", moved.h2d},
-        {"d2h_bytes", moved.d2h},
-        {"nvme_read_bytes", moved.nvme_read},
-        {"nvme_write_bytes", moved.nvme_write},
-        {"wait_seconds", source.mover.wait_seconds()},
-        {"update_seconds", source.update_seconds}}},
+      {"totals", totals(source)},
   };
   std::ofstream file(path);
   file << trace << '\n';

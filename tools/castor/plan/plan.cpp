@@ -27,7 +27,7 @@ CommandSyntax plan_syntax() {
   add("device-budget", po::value<std::string>()->value_name("SIZE"),
       "what the device may hold, activations included on a GPU (default: as recorded)");
   add("host-budget", po::value<std::string>()->value_name("SIZE"),
-      "what they may take of the host (default: as recorded)");
+      "what chunks may take of the host (default: as recorded)");
   add("nvme", po::value<std::string>()->value_name("on|off"), "whether there is a tier below (default: as recorded)");
   std::array<RateOption, kLinkNames.size()> rates;
   rates.fill({nullptr, "bytes per second (default: as recorded)"});

@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include <castor/memory/bytes.h>
+#include <castor/offload/links.h>
 
 namespace castor::train {
 namespace {
@@ -58,10 +59,7 @@ std::string moved_text(const TrainRecord& record, const Rates& rates) {
 
 }  // namespace
 
-const char* name(Link link) {
-  constexpr std::array<const char*, kNLinks> kNames = {"h2d", "d2h", "nvme_read", "nvme_write"};
-  return kNames[index(link)];
-}
+const char* name(Link link) { return kLinkNames[index(link)]; }
 
 StepTimes step_times(const std::vector<double>& step_s) {
   std::vector<double> times = counted(step_s);
