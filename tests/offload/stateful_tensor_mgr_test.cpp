@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "../support/deferred_device.h"
+#include "../support/refusing_device.h"
 #include "../support/tiers.h"
 
 namespace castor {
@@ -97,16 +98,10 @@ TEST(StatefulTensorMgr, AMomentThatCouldNotBeginHoldsNoMemory) {
       << "what the first began to overwrite is in the way";
 }
 
-/// The kernel, say, has less memory than the budget allows.
-class RefusingResource final : public MemoryResource {
- public:
-  Result<void*> allocate(std::uint64_t) override { return Error{ErrorKind::does_not_fit, "the machine has no more"}; }
-  void deallocate(void*, std::uint64_t) noexcept override {}
-};
-
 TEST(StatefulTensorMgr, WhereTheBudgetIsNotToBlameTheMessageIsThatOfTheResource) {
   Tiers tiers;
-  RefusingResource refusing;
+  test::Refusal refusal;  // the kernel, say, has less memory than the budget allows
+  test::RefusingResource refusing(tiers.limited_host, refusal);
   ChunkManager chunks({tiers.pooled_device, refusing, nullptr, *tiers.compute, *tiers.up, *tiers.down, tiers.timeline});
   StatefulTensorMgr mover(chunks, tiers.device_budget, tiers.host_budget, *tiers.compute, tiers.timeline);
   const auto refused = mover.open(chunks.add(ChunkKind::payload, kBytes, "chunk"), Tier::host);
@@ -165,12 +160,7 @@ void iterate(World& world, std::uint32_t seed, std::uint32_t n_uses) {
   world.mover.end_iteration();
 }
 
-double seconds_of(const LinkBytes& moved) {
-  const LinkCosts& costs = kUsualLinkCosts;
-  return static_cast<double>(moved.h2d) * costs.h2d + static_cast<double>(moved.d2h) * costs.d2h +
-         static_cast<double>(moved.nvme_read) * costs.nvme_read +
-         static_cast<double>(moved.nvme_write) * costs.nvme_write;
-}
+double seconds_of(const LinkBytes& moved) { return sum(seconds_of(moved, kUsualLinkCosts)); }
 
 /// What the fourth iteration on a random way moves, and what its plan says.
 std::pair<double, double> moved_and_planned(std::uint32_t seed, std::uint64_t n_host) {

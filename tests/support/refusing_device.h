@@ -21,7 +21,7 @@ class RefusingResource final : public MemoryResource {
   RefusingResource(MemoryResource& upstream, Refusal& refusal) : upstream_(upstream), refusal_(refusal) {}
 
   Result<void*> allocate(std::uint64_t n_bytes) override {
-    if (refusal_.n_asked++ == refusal_.at) return Error{ErrorKind::does_not_fit, "the machine has no more memory"};
+    if (refusal_.n_asked++ == refusal_.at) return Error{ErrorKind::does_not_fit, "the machine has no more"};
     return upstream_.allocate(n_bytes);
   }
   void deallocate(void* data, std::uint64_t n_bytes) noexcept override { upstream_.deallocate(data, n_bytes); }
