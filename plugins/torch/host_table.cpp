@@ -72,9 +72,20 @@ struct HostTable::Calls {
   static castor_status init_param(void* self, std::uint32_t param, float* out) {
     return at_border(self, [&](HostTable& host) -> Result<void> {
       CASTOR_TRY(check("parameter", param, host.map_.params.size()));
-      const ParamEntry& entry = host.map_.params[param];
-      fill({out, static_cast<std::size_t>(entry.tensor.numel())}, entry.init, {host.seed_, param},
-           at::get_num_threads());
+      host.init(param, {out, host.numel(param)}, 0);
+      return {};
+    });
+  }
+
+  static castor_status init_param_range(void* self, std::uint32_t param, std::uint64_t first, std::uint64_t n,
+                                        float* out) {
+    return at_border(self, [&](HostTable& host) -> Result<void> {
+      CASTOR_TRY(check("parameter", param, host.map_.params.size()));
+      const std::uint64_t numel = host.numel(param);
+      if (first > numel || n > numel - first)
+        return Error{ErrorKind::plugin, "first values " + std::to_string(first) + " to " + std::to_string(first + n) +
+                                            " of a parameter that has " + std::to_string(numel)};
+      host.init(param, {out, n}, first);
       return {};
     });
   }
@@ -144,9 +155,18 @@ struct HostTable::Calls {
     table.device_memory = device_memory;
     table.reset_device_peak = reset_device_peak;
     table.interrupted = interrupted;
+    table.init_param_range = init_param_range;
     return table;
   }
 };
+
+std::uint64_t HostTable::numel(std::uint32_t param) const {
+  return static_cast<std::uint64_t>(map_.params[param].tensor.numel());
+}
+
+void HostTable::init(std::uint32_t param, std::span<float> out, std::uint64_t first) const {
+  fill(out, map_.params[param].init, {seed_, param}, at::get_num_threads(), first);
+}
 
 HostTable::HostTable(ModelMap map, c10::Device device, std::uint64_t seed, std::function<bool()> interrupted)
     : map_(std::move(map)),

@@ -3,7 +3,9 @@
 
 #include "model_map.h"
 
+#include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 
 namespace castor {
@@ -23,6 +25,9 @@ class HostTable {
 
  private:
   struct Calls;  // the C functions
+
+  std::uint64_t numel(std::uint32_t param) const;
+  void init(std::uint32_t param, std::span<float> out, std::uint64_t first) const;
 
   ModelMap map_;
   const c10::Device device_;

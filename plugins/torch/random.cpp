@@ -34,14 +34,15 @@ std::array<float, 2> uniform_pair(const std::array<std::uint64_t, 2>& words, dou
           static_cast<float>(half_width * (2 * unit_interval(words[1]) - 1))};
 }
 
-/// Elements [begin, end) of `out`; `begin` is even.
-void fill_range(std::span<float> out, Init init, RandomKey key, std::uint64_t begin, std::uint64_t end) {
-  for (std::uint64_t i = begin; i < end; i += 2) {
-    const auto words = random_words(key, i / 2);
+/// The elements from `begin` on that `out` takes.
+void fill_range(std::span<float> out, Init init, RandomKey key, std::uint64_t begin) {
+  const std::uint64_t end = begin + out.size();
+  for (std::uint64_t block = begin / 2; 2 * block < end; ++block) {
+    const auto words = random_words(key, block);
     const auto pair =
         init.kind == Init::Kind::normal ? normal_pair(words, init.scale) : uniform_pair(words, init.scale);
-    out[i] = pair[0];
-    if (i + 1 < end) out[i + 1] = pair[1];
+    for (std::uint64_t i = std::max(begin, 2 * block); i < std::min(end, 2 * block + 2); ++i)
+      out[i - begin] = pair[i % 2];
   }
 }
 
@@ -61,16 +62,15 @@ std::array<std::uint64_t, 2> random_words(RandomKey key, std::uint64_t block) {
   return {std::uint64_t{words[1]} << 32 | words[0], std::uint64_t{words[3]} << 32 | words[2]};
 }
 
-void fill(std::span<float> out, Init init, RandomKey key, int n_threads) {
+void fill(std::span<float> out, Init init, RandomKey key, int n_threads, std::uint64_t first) {
   if (init.kind == Init::Kind::zeros || init.kind == Init::Kind::ones)
     return std::fill(out.begin(), out.end(), init.kind == Init::Kind::ones ? 1.0f : 0.0f);
   const std::uint64_t most = std::max<std::uint64_t>(1, out.size() / kLeastPerThread);
   const std::uint64_t n = std::min<std::uint64_t>(std::max(n_threads, 1), most);
   std::vector<std::jthread> workers;
   for (std::uint64_t w = 0; w < n; ++w) {
-    const std::uint64_t begin = (out.size() * w / n) & ~std::uint64_t{1};
-    const std::uint64_t end = w + 1 == n ? out.size() : (out.size() * (w + 1) / n) & ~std::uint64_t{1};
-    workers.emplace_back([=] { fill_range(out, init, key, begin, end); });
+    const std::uint64_t begin = out.size() * w / n, end = out.size() * (w + 1) / n;
+    workers.emplace_back([=] { fill_range(out.subspan(begin, end - begin), init, key, first + begin); });
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fake_model_host.h"
 
+#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 #include <utility>
@@ -83,7 +84,12 @@ castor_host_v1 FakeModelHost::make_table(FakeModelHost* self) {
   table.param_info = [](void* self, std::uint32_t param, castor_param_info* out) {
     return of(self).describe(param, out);
   };
-  table.init_param = [](void* self, std::uint32_t param, float* out) { return of(self).init(param, out); };
+  table.init_param = [](void* self, std::uint32_t param, float* out) {
+    return of(self).init(param, 0, of(self).params_.at(param).init.size(), out);
+  };
+  table.init_param_range = [](void* self, std::uint32_t param, std::uint64_t first, std::uint64_t n, float* out) {
+    return of(self).init(param, first, n, out);
+  };
   table.bind = [](void* self, std::uint32_t param, void* data) { return of(self).bind(param, data); };
   table.unbind = [](void* self, std::uint32_t param, const char* why) { return of(self).unbind(param, why); };
   table.device = [](void* self) { return of(self).device_; };
@@ -101,9 +107,10 @@ castor_status FakeModelHost::record(const std::string& call) {
   return failing_status_;
 }
 
-castor_status FakeModelHost::init(std::uint32_t param, float* out) {
+castor_status FakeModelHost::init(std::uint32_t param, std::uint64_t first, std::uint64_t n, float* out) {
   const FakeParam& fake = params_.at(param);
-  std::copy(fake.init.begin(), fake.init.end(), out);
+  if (first + n > fake.init.size()) throw std::out_of_range(fake.name + ": more first values than it has");
+  std::copy_n(fake.init.begin() + static_cast<std::ptrdiff_t>(first), n, out);
   return record("init " + fake.name);
 }
 

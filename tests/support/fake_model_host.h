@@ -60,7 +60,7 @@ class FakeModelHost final : public ModelHost {
   static FakeModelHost& of(void* self) { return *static_cast<FakeModelHost*>(self); }
   static castor_host_v1 make_table(FakeModelHost* self);
   castor_status record(const std::string& call);
-  castor_status init(std::uint32_t param, float* out);
+  castor_status init(std::uint32_t param, std::uint64_t first, std::uint64_t n, float* out);
   castor_status bind(std::uint32_t param, void* data);
   castor_status unbind(std::uint32_t param, const char* why);
   castor_status describe(std::uint32_t param, castor_param_info* out) const;

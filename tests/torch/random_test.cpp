@@ -58,6 +58,15 @@ TEST(Fill, AnElementDependsOnItsIndexAlone) {
   EXPECT_EQ(more, filled(300'001, Init::normal(1), {3, 4}, 3));
 }
 
+TEST(Fill, ARangeHasTheElementsOfTheWhole) {
+  const auto all = filled(200'001, Init::uniform(1), {3, 4});
+  for (const std::uint64_t first : {0u, 1u, 2u, 4097u, 200'000u}) {
+    std::vector<float> some(all.size() - first);
+    fill(some, Init::uniform(1), {3, 4}, 3, first);
+    EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin() + static_cast<std::ptrdiff_t>(first))) << first;
+  }
+}
+
 TEST(Fill, SeedAndStreamBothCount) {
   const auto values = filled(16, Init::normal(1), {3, 4});
   EXPECT_NE(values, filled(16, Init::normal(1), {3, 5}));

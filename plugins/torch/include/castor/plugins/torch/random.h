@@ -32,8 +32,9 @@ std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::a
 /// Words 2·block and 2·block + 1 of `key`, 64 bits each.
 std::array<std::uint64_t, 2> random_words(RandomKey key, std::uint64_t block);
 
-/// Fills `out` as `init` says; element i depends on `key` and i alone. Normals come from Box and Muller's transform
-/// in fp64, rounded once. `n_threads` only decides the time it takes: about 25 ns per normal element and thread.
-void fill(std::span<float> out, Init init, RandomKey key, int n_threads = 1);
+/// Fills `out` with the elements of a parameter from `first` on, as `init` says; element i depends on `key` and i alone.
+/// Normals come from Box and Muller's transform in fp64, rounded once. `n_threads` only decides the time it takes: about
+/// 25 ns per normal element and thread.
+void fill(std::span<float> out, Init init, RandomKey key, int n_threads = 1, std::uint64_t first = 0);
 
 }  // namespace castor
