@@ -100,6 +100,12 @@ std::pair<std::size_t, std::size_t> counts_at(std::span<const TensorSpec> tensor
   return {std::unique(sizes.begin(), sizes.end()) - sizes.begin(), n_chunks};
 }
 
+/// As few parts as are no larger than a chunk.
+std::uint64_t tiles_of(const ChunkShape& chunk, std::uint64_t chunk_bytes) {
+  const std::uint64_t n_bytes = chunk.numel * size_bytes(chunk.dtype);
+  return chunk_bytes == 0 ? 1 : (n_bytes + chunk_bytes - 1) / chunk_bytes;
+}
+
 }  // namespace
 
 ChunkLayout plan_layout(std::span<const TensorSpec> tensors, const LayoutOptions& options) {
@@ -107,12 +113,16 @@ ChunkLayout plan_layout(std::span<const TensorSpec> tensors, const LayoutOptions
   ChunkLayout layout;
   cut(tensors, group_sizes(tensors), options.chunk_bytes,
       [&](std::uint32_t id, std::uint32_t at, std::uint64_t offset, bool opens) {
-        if (opens) layout.chunks.push_back({tensors[id].dtype, tensors[id].trainable, 0, {}});
+        if (opens) layout.chunks.push_back({tensors[id].dtype, tensors[id].trainable, 0, {}, 0});
         layout.tensors.push_back({at, offset, tensors[id].numel});
         layout.chunks[at].tensors.push_back(id);
         layout.chunks[at].numel = offset + padded(tensors[id]);
       });
-  for (ChunkShape& chunk : layout.chunks) chunk.numel = align_up(chunk.numel, kAlignElements * options.n_ranks);
+  for (ChunkShape& chunk : layout.chunks) {
+    const std::uint64_t n_tiles = tiles_of(chunk, options.chunk_bytes);
+    chunk.numel = align_up(chunk.numel, kAlignElements * options.n_ranks);
+    chunk.tile_numel = align_up((chunk.numel + n_tiles - 1) / n_tiles, kAlignElements);
+  }
   return layout;
 }
 

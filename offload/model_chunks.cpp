@@ -15,9 +15,12 @@ std::uint64_t chunk_bytes_under(std::span<const TensorSpec> tensors, std::uint64
 std::vector<ChunkDemand> demands_of(const ChunkLayout& layout) {
   std::vector<ChunkDemand> demands;
   for (const ChunkShape& shape : layout.chunks) {
-    const std::uint64_t weight_bytes = shape.numel * size_bytes(shape.dtype);
-    demands.push_back(
-        {weight_bytes, shape.trainable ? weight_bytes : 0, shape.trainable ? shape.numel * kStateBytesPerElement : 0});
+    ChunkDemand& demand = demands.emplace_back();
+    demand.payload_bytes = shape.numel * size_bytes(shape.dtype);
+    demand.tile_bytes = shape.tile(0).numel * (shape.trainable ? kStateBytesPerElement : 4);
+    if (!shape.trainable) continue;
+    demand.gradient_bytes = demand.payload_bytes;
+    demand.state_bytes = shape.numel * kStateBytesPerElement;
   }
   return demands;
 }

@@ -27,13 +27,10 @@ Result<std::unique_ptr<OffloadOptimizer>> OffloadOptimizer::make(Parts parts) {
   const Parts& p = optimizer->parts_;
   for (std::uint32_t i = 0; i < optimizer->n_chunks(); ++i) {
     const ChunkShape& shape = p.layout.chunks[i];
-    const std::string number = std::to_string(i);
-    optimizer->payload_.push_back(
-        p.chunks.add(ChunkKind::payload, shape.numel * size_bytes(shape.dtype), "parameters of chunk " + number));
-    optimizer->state_.push_back(
-        shape.trainable
-            ? p.chunks.add(ChunkKind::state, shape.numel * kStateBytesPerElement, "optimizer states of chunk " + number)
-            : p.chunks.add(ChunkKind::state, shape.numel * 4, "first values of chunk " + number));
+    optimizer->payload_.push_back(p.chunks.add(ChunkKind::payload, shape.numel * size_bytes(shape.dtype),
+                                               "parameters of chunk " + std::to_string(i)));
+    auto& states = optimizer->state_.emplace_back();
+    for (std::uint32_t tile = 0; tile < shape.n_tiles(); ++tile) states.push_back(optimizer->add_states(i, tile));
   }
   CASTOR_ASSIGN(optimizer->gradients_, GradientStore::make({p.layout, p.chunks, p.mover, p.device, p.compute, p.down}));
   optimizer->host_adam_ = make_host_adam(p.n_update_threads);
@@ -47,6 +44,15 @@ Result<std::unique_ptr<OffloadOptimizer>> OffloadOptimizer::make(Parts parts) {
   return optimizer;
 }
 
+ChunkId OffloadOptimizer::add_states(std::uint32_t i, std::uint32_t tile) {
+  const ChunkShape& shape = parts_.layout.chunks[i];
+  const std::uint64_t numel = shape.tile(tile).numel;
+  std::string whose = " of chunk " + std::to_string(i);
+  if (shape.n_tiles() > 1) whose += ", part " + std::to_string(tile + 1) + " of " + std::to_string(shape.n_tiles());
+  if (!shape.trainable) return parts_.chunks.add(ChunkKind::state, numel * 4, "first values" + whose);
+  return parts_.chunks.add(ChunkKind::state, numel * kStateBytesPerElement, "optimizer states" + whose);
+}
+
 Result<void> OffloadOptimizer::adopt(Plan plan) {
   plan_ = std::move(plan);
   for (std::uint32_t i = 0; i < n_chunks(); ++i) {
@@ -57,14 +63,30 @@ Result<void> OffloadOptimizer::adopt(Plan plan) {
   return {};
 }
 
-float* OffloadOptimizer::state_part(std::byte* state, std::uint32_t i, StatePart part) const {
-  return reinterpret_cast<float*>(state) + static_cast<std::uint64_t>(part) * parts_.layout.chunks[i].numel;
+float* OffloadOptimizer::state_part(std::byte* state, std::uint32_t i, std::uint32_t tile, StatePart part) const {
+  return reinterpret_cast<float*>(state) + static_cast<std::uint64_t>(part) * parts_.layout.chunks[i].tile(tile).numel;
 }
 
-Result<void> OffloadOptimizer::initialise(const std::function<Result<void>(std::uint32_t, float*)>& fill) {
+std::vector<OffloadOptimizer::Part> OffloadOptimizer::parts_of(std::uint32_t i, std::uint32_t tile) const {
+  const ChunkShape& shape = parts_.layout.chunks[i];
+  const auto [first, numel] = shape.tile(tile);
+  std::vector<Part> parts;
+  for (const std::uint32_t tensor : shape.tensors) {
+    const TensorPlace& place = parts_.layout.tensors[tensor];
+    const std::uint64_t begin = std::max(place.offset, first),
+                        end = std::min(place.offset + place.numel, first + numel);
+    if (begin < end) parts.push_back({tensor, end - begin, begin - place.offset, begin - first, begin});
+  }
+  return parts;
+}
+
+Result<void> OffloadOptimizer::initialise(const Fill& fill) {
   for (std::uint32_t i = 0; i < n_chunks(); ++i) {
-    CASTOR_TRY(write_first_values(i, fill));
-    CASTOR_TRY(send_home(i));
+    for (std::uint32_t tile = 0; tile < parts_.layout.chunks[i].n_tiles(); ++tile) {
+      CASTOR_TRY(write_first_values(i, tile, fill));
+      CASTOR_TRY(send_states_home(i, tile));
+    }
+    CASTOR_TRY(send_payload_up(i));
     for (const std::uint32_t tensor : parts_.layout.chunks[i].tensors) parts_.tensors.set(tensor, TensorState::hold);
     if (parts_.interrupted()) return Error{ErrorKind::interrupted, "interrupted while the parameters were initialised"};
   }
@@ -73,37 +95,39 @@ Result<void> OffloadOptimizer::initialise(const std::function<Result<void>(std::
 }
 
 /// Fills the fp32 values on the host and rounds them into the payload.
-Result<void> OffloadOptimizer::write_first_values(std::uint32_t i,
-                                                  const std::function<Result<void>(std::uint32_t, float*)>& fill) {
+Result<void> OffloadOptimizer::write_first_values(std::uint32_t i, std::uint32_t tile, const Fill& fill) {
   const ChunkShape& shape = parts_.layout.chunks[i];
-  const std::array<Need, 2> needs = {Need{state_[i], Tier::host, Access::overwrite},
-                                     Need{payload_[i], Tier::host, Access::overwrite}};
+  const ChunkId state_chunk = state_[i][tile];
+  const std::array<Need, 2> needs = {Need{state_chunk, Tier::host, Access::overwrite},
+                                     Need{payload_[i], Tier::host, tile == 0 ? Access::overwrite : Access::update}};
   CASTOR_TRY(parts_.mover.begin({MomentKind::update, i}, needs));
-  std::byte* state = parts_.chunks.chunk(state_[i]).at(Tier::host).buffer.data();
+  std::byte* state = parts_.chunks.chunk(state_chunk).at(Tier::host).buffer.data();
   std::byte* payload = parts_.chunks.chunk(payload_[i]).at(Tier::host).buffer.data();
-  std::memset(state, 0, parts_.chunks.chunk(state_[i]).n_bytes);
+  std::memset(state, 0, parts_.chunks.chunk(state_chunk).n_bytes);
   Result<void> outcome;
-  for (const std::uint32_t tensor : shape.tensors) {
-    const TensorPlace& place = parts_.layout.tensors[tensor];
-    float* master = state_part(state, i, kMaster) + place.offset;
-    if (outcome.ok()) outcome = fill(tensor, master);
-    round_weights(master, shape.dtype, payload + place.offset * size_bytes(shape.dtype), place.numel);
+  for (const Part& part : parts_of(i, tile)) {
+    float* master = state_part(state, i, tile, kMaster) + part.in_tile;
+    if (outcome.ok()) outcome = fill(part.tensor, part.in_tensor, {master, part.numel});
+    round_weights(master, shape.dtype, payload + part.in_chunk * size_bytes(shape.dtype), part.numel);
   }
   parts_.mover.end(needs);
   return outcome;
 }
 
-/// Sends the states where they live, so that the next chunk finds room on the host; a frozen chunk's were for its
-/// weights only. Where there is nothing below the host, the weights go up while there is room for them: then their copy
-/// on the host may go.
-Result<void> OffloadOptimizer::send_home(std::uint32_t i) {
+/// So that the next ones find room on the host; a frozen chunk's were for its weights only.
+Result<void> OffloadOptimizer::send_states_home(std::uint32_t i, std::uint32_t tile) {
   if (!parts_.layout.chunks[i].trainable) {
-    parts_.chunks.discard(state_[i]);
+    parts_.chunks.discard(state_[i][tile]);
   } else if (plan_.states[i] == Tier::device) {
-    CASTOR_TRY(parts_.mover.look(state_[i], Tier::device));
+    CASTOR_TRY(parts_.mover.look(state_[i][tile], Tier::device));
   } else if (plan_.states[i] == Tier::nvme) {
-    CASTOR_TRY(parts_.mover.push_down(state_[i], Tier::host));
+    return parts_.mover.push_down(state_[i][tile], Tier::host);
   }
+  return {};
+}
+
+/// Where there is nothing below the host and room above: then their copy on the host may go.
+Result<void> OffloadOptimizer::send_payload_up(std::uint32_t i) {
   if (parts_.chunks.has_spill()) return {};
   const auto up = parts_.chunks.fetch(payload_[i], Tier::device);
   return up.ok() || up.error().kind == ErrorKind::does_not_fit ? Result<void>() : up.error();
@@ -158,47 +182,56 @@ Result<StepScale> OffloadOptimizer::step(const StepOptions& options) {
 }
 
 Result<void> OffloadOptimizer::update_chunk(std::uint32_t i, const StepOptions& options, double grad_scale) {
+  for (std::uint32_t tile = 0; tile < parts_.layout.chunks[i].n_tiles(); ++tile)
+    CASTOR_TRY(update_tile(i, tile, options, grad_scale));
+  gradients_->release(i);
+  return {};
+}
+
+Result<void> OffloadOptimizer::update_tile(std::uint32_t i, std::uint32_t tile, const StepOptions& options,
+                                           double grad_scale) {
   const Tier tier = update_tier(i);
-  const Access weights = gradients_->complete(i) ? Access::overwrite : Access::update;
-  const std::array<Need, 3> needs = {Need{state_[i], tier, Access::update},
+  const Access weights = gradients_->complete(i) && tile == 0 ? Access::overwrite : Access::update;
+  const std::array<Need, 3> needs = {Need{state_[i][tile], tier, Access::update},
                                      Need{gradients_->chunk(i), tier, Access::read}, Need{payload_[i], tier, weights}};
   CASTOR_TRY(parts_.mover.begin({MomentKind::update, i}, needs));
   poisoned_ = true;  // until the last chunk is done
-  auto outcome = update_tensors(i, tier, options, grad_scale);
+  auto outcome = update_parts(i, tile, options, grad_scale);
   parts_.mover.end(needs);
   CASTOR_TRY(outcome);
-  gradients_->release(i);
-  return plan_.states[i] == Tier::nvme ? parts_.mover.push_down(state_[i], Tier::host) : Result<void>();
+  return plan_.states[i] == Tier::nvme ? parts_.mover.push_down(state_[i][tile], Tier::host) : Result<void>();
 }
 
-Result<void> OffloadOptimizer::update_tensors(std::uint32_t i, Tier tier, const StepOptions& options,
-                                              double grad_scale) {
+/// A tensor's counter goes up with its first part.
+Result<void> OffloadOptimizer::update_parts(std::uint32_t i, std::uint32_t tile, const StepOptions& options,
+                                            double grad_scale) {
+  const Tier tier = update_tier(i);
   const Span span(&parts_.timeline, tier == Tier::device ? Lane::compute : Lane::host_update, payload_[i],
-                  parts_.chunks.chunk(state_[i]).n_bytes);
+                  parts_.chunks.chunk(state_[i][tile]).n_bytes);
   AdamKernel& kernel = tier == Tier::device && device_adam_ ? *device_adam_ : *host_adam_;
-  for (const std::uint32_t tensor : parts_.layout.chunks[i].tensors) {
-    if (!gradients_->has(tensor)) continue;
-    const auto coefficients = adam_coefficients(options.adam, ++n_updates_[tensor], grad_scale);
-    CASTOR_TRY(kernel.update(parts_.compute, coefficients, arrays(i, tensor, tier)));
+  for (const Part& part : parts_of(i, tile)) {
+    if (!gradients_->has(part.tensor)) continue;
+    std::uint64_t& n_updates = n_updates_[part.tensor];
+    if (part.in_tensor == 0) ++n_updates;
+    CASTOR_TRY(
+        kernel.update(parts_.compute, adam_coefficients(options.adam, n_updates, grad_scale), arrays(i, tile, part)));
   }
   return {};
 }
 
-AdamArrays OffloadOptimizer::arrays(std::uint32_t i, std::uint32_t tensor, Tier tier) const {
-  const ChunkShape& shape = parts_.layout.chunks[i];
-  const TensorPlace& place = parts_.layout.tensors[tensor];
-  std::byte* state = parts_.chunks.chunk(state_[i]).at(tier).buffer.data();
-  const DType grad_dtype = gradients_->dtype(i);
+AdamArrays OffloadOptimizer::arrays(std::uint32_t i, std::uint32_t tile, const Part& part) const {
+  const Tier tier = update_tier(i);
+  const auto data = [&](ChunkId id) { return parts_.chunks.chunk(id).at(tier).buffer.data(); };
+  const auto state = [&](StatePart which) { return state_part(data(state_[i][tile]), i, tile, which) + part.in_tile; };
   AdamArrays arrays;
-  arrays.master = state_part(state, i, kMaster) + place.offset;
-  arrays.exp_avg = state_part(state, i, kExpAvg) + place.offset;
-  arrays.exp_avg_sq = state_part(state, i, kExpAvgSq) + place.offset;
-  arrays.grad =
-      parts_.chunks.chunk(gradients_->chunk(i)).at(tier).buffer.data() + place.offset * size_bytes(grad_dtype);
-  arrays.weight = parts_.chunks.chunk(payload_[i]).at(tier).buffer.data() + place.offset * size_bytes(shape.dtype);
-  arrays.grad_dtype = grad_dtype;
-  arrays.weight_dtype = shape.dtype;
-  arrays.n = place.numel;
+  arrays.master = state(kMaster);
+  arrays.exp_avg = state(kExpAvg);
+  arrays.exp_avg_sq = state(kExpAvgSq);
+  arrays.grad_dtype = gradients_->dtype(i);
+  arrays.grad = data(gradients_->chunk(i)) + part.in_chunk * size_bytes(arrays.grad_dtype);
+  arrays.weight_dtype = parts_.layout.chunks[i].dtype;
+  arrays.weight = data(payload_[i]) + part.in_chunk * size_bytes(arrays.weight_dtype);
+  arrays.n = part.numel;
   return arrays;
 }
 
@@ -217,8 +250,13 @@ Result<void> OffloadOptimizer::read_master(std::uint32_t tensor, float* out) {
     widen_weights(weights.data + place.offset * size_bytes(shape.dtype), shape.dtype, out, place.numel);
     return {};
   }
-  CASTOR_ASSIGN(const BufferView state, parts_.mover.look(state_[place.chunk], Tier::host));
-  std::memcpy(out, state_part(state.data, place.chunk, kMaster) + place.offset, place.numel * 4);
+  for (std::uint32_t tile = 0; tile < shape.n_tiles(); ++tile)
+    for (const Part& part : parts_of(place.chunk, tile)) {
+      if (part.tensor != tensor) continue;
+      CASTOR_ASSIGN(const BufferView state, parts_.mover.look(state_[place.chunk][tile], Tier::host));
+      const float* master = state_part(state.data, place.chunk, tile, kMaster) + part.in_tile;
+      std::memcpy(out + part.in_tensor, master, part.numel * 4);
+    }
   return {};
 }
 

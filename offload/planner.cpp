@@ -132,7 +132,7 @@ Result<void> check_host(const PlacementRequest& request, Plan& plan) {
   for (std::size_t i = 0; i < request.chunks.size(); ++i) {
     const ChunkDemand& chunk = request.chunks[i];
     // A chunk is born on the host wherever it ends up.
-    one_update_bytes = std::max(one_update_bytes, chunk.state_bytes + chunk.gradient_bytes + chunk.payload_bytes);
+    one_update_bytes = std::max(one_update_bytes, chunk.tile_bytes + chunk.gradient_bytes + chunk.payload_bytes);
     if (plan.states[i] == Tier::device || chunk.state_bytes == 0) continue;
     kept_bytes += chunk.state_bytes + chunk.gradient_bytes;
     largest_weights_bytes = std::max(largest_weights_bytes, chunk.payload_bytes);

@@ -129,8 +129,9 @@ Result<void> GeminiStrategy::attach() {
   }
   CASTOR_ASSIGN(Plan plan, plan_placement(request));
   CASTOR_TRY(optimizer_->adopt(std::move(plan)));
-  const auto init = [this](std::uint32_t tensor, float* values) -> Result<void> {
-    const castor_status status = host_.init_param(host_.self, model_.order[tensor], values);
+  const auto init = [this](std::uint32_t tensor, std::uint64_t first, std::span<float> values) -> Result<void> {
+    const castor_status status =
+        host_.init_param_range(host_.self, model_.order[tensor], first, values.size(), values.data());
     return status == CASTOR_OK ? Result<void>() : failed_by_host(status);
   };
   CASTOR_TRY(optimizer_->initialise(init));

@@ -28,6 +28,19 @@ TEST(PlanLayout, ATensorLargerThanAChunkGetsOneOfItsOwn) {
   EXPECT_EQ(layout.chunks[1].tensors, (std::vector<std::uint32_t>{1}));
 }
 
+TEST(PlanLayout, TheStatesOfALargeTensorLieInEqualTilesNoLargerThanAChunk) {
+  const TensorSpec specs[] = {{500, DType::bf16, true}, {5000, DType::bf16, true}, {1500, DType::f32, true}};
+  const ChunkLayout layout = plan_layout(specs, {4096});
+  ASSERT_EQ(layout.chunks.size(), 3u);
+  EXPECT_EQ(layout.chunks[0].n_tiles(), 1u);
+  EXPECT_EQ(layout.chunks[0].tile(0).numel, 512u);
+  ASSERT_EQ(layout.chunks[1].n_tiles(), 3u) << "10240 bytes";
+  EXPECT_EQ(layout.chunks[1].tile(0).numel, 1792u) << "a third of 5120 elements, aligned";
+  EXPECT_EQ(layout.chunks[1].tile(2).first, 3584u);
+  EXPECT_EQ(layout.chunks[1].tile(2).numel, 1536u);
+  EXPECT_EQ(layout.chunks[2].n_tiles(), 2u) << "6144 bytes";
+}
+
 TEST(PlanLayout, NeverMixesDtypesOrFrozenWithTrainable) {
   const TensorSpec specs[] = {
       {8, DType::bf16, true}, {8, DType::f32, true}, {8, DType::bf16, false}, {8, DType::bf16, true}};

@@ -163,12 +163,16 @@ std::vector<std::string> moments_of(const estimate::Iteration& iteration) {
   return moments;
 }
 
-std::vector<std::string> chunks_of(const estimate::Iteration& iteration, std::size_t n_layout_chunks) {
+std::vector<std::string> chunks_of(const estimate::Iteration& iteration, const ChunkLayout& layout) {
   std::vector<std::string> chunks;
-  for (std::size_t id = 0; id < iteration.n_bytes.size(); ++id) {
-    const char* kind = id >= 2 * n_layout_chunks ? "gradient" : id % 2 == 0 ? "payload" : "state";
-    chunks.push_back(std::string(kind) + ":" + std::to_string(iteration.n_bytes[id]));
+  const auto next_is = [&](const char* kind) {
+    chunks.push_back(std::string(kind) + ":" + std::to_string(iteration.n_bytes.at(chunks.size())));
+  };
+  for (const ChunkShape& shape : layout.chunks) {
+    next_is("payload");
+    for (std::uint32_t tile = 0; tile < shape.n_tiles(); ++tile) next_is("state");
   }
+  while (chunks.size() < iteration.n_bytes.size()) next_is("gradient");
   return chunks;
 }
 
@@ -183,7 +187,7 @@ TEST_P(EstimateMoments, AreThoseThatThePluginRecords) {
   const json trace = record(request.device_budget_bytes);
   std::vector<std::int64_t> ids;
   ASSERT_EQ(trace["moments"].size(), iteration.trace.n_moments());
-  EXPECT_EQ(chunks_of(trace, ids), chunks_of(iteration, layout.chunks.size()));
+  EXPECT_EQ(chunks_of(trace, ids), chunks_of(iteration, layout));
   EXPECT_EQ(moments_of(trace, ids), moments_of(iteration));
 }
 

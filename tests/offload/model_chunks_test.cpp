@@ -34,6 +34,7 @@ TEST(ModelChunks, SixteenBytesPerParameterWhereItTrains) {
     EXPECT_EQ(demands[i].payload_bytes, payload) << "chunk " << i;
     EXPECT_EQ(demands[i].gradient_bytes, gradient) << "chunk " << i;
     EXPECT_EQ(demands[i].state_bytes, state) << "chunk " << i;
+    EXPECT_EQ(demands[i].tile_bytes, demands[i].gradient_bytes > 0 ? state : 512 * 4) << "chunk " << i;
   };
   expect(0, 512, 512, 256 * 12);
   expect(1, 1024, 1024, 256 * 12);

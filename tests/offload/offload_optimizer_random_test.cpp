@@ -22,12 +22,12 @@ std::vector<TensorSpec> random_tensors(std::mt19937_64& random) {
   return tensors;
 }
 
-/// Room for the update of the largest chunk with gradients that have widened, and at times for more.
+/// Room for the update of the largest chunk, tile by tile, with gradients that have widened, and at times for more.
 OptimizerWorld::Sizes random_sizes(std::mt19937_64& random, const std::vector<TensorSpec>& tensors) {
   OptimizerWorld::Sizes sizes{std::uint64_t{1024} << random() % 4};
   std::uint64_t least_bytes = 0;
   for (const ChunkShape& shape : plan_layout(tensors, {sizes.chunk_bytes}).chunks)
-    least_bytes = std::max(least_bytes, shape.numel * (12 + 4 + size_bytes(shape.dtype)));
+    least_bytes = std::max(least_bytes, shape.tile_numel * 12 + shape.numel * (4 + size_bytes(shape.dtype)));
   sizes.device_bytes = least_bytes + (random() % 2) * (random() % (3 * least_bytes));
   sizes.host_bytes = least_bytes + (random() % 2) * (random() % (3 * least_bytes));
   return sizes;

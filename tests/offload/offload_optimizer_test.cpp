@@ -183,6 +183,26 @@ TEST_P(OffloadOptimizerOn, WorksWithRoomForOneChunkOnly) {
   EXPECT_LE(world.tiers.host_budget.peak_bytes(), sizes.host_bytes);
 }
 
+TEST_P(OffloadOptimizerOn, ATensorLargerThanAChunkIsUpdatedInTilesOfWhichOneNeedsRoom) {
+  constexpr std::uint64_t kNumel = 2000;
+  OptimizerWorld::Sizes sizes = chunks_of_512(dtype());
+  sizes.device_bytes = sizes.host_bytes = 512 * 12 + 2048 * 2 * size_bytes(dtype());  // a tile, gradients, weights
+  OptimizerWorld world({{kNumel, dtype(), true}}, sizes);
+  ASSERT_EQ(world.layout.chunks[0].n_tiles(), 4u);
+  world.start(home()).value();
+  std::mt19937_64 random(49);
+  for (int step = 0; step < 3; ++step) {
+    add_gradients(world, random, {0});
+    world.step(kPlain).value();
+  }
+  world.expect_same_bits();
+  std::vector<float> master(kNumel);
+  world.optimizer->read_master(0, master.data()).value();
+  EXPECT_EQ(master, world.naive[0].master);
+  EXPECT_LE(world.tiers.device_budget.peak_bytes(), sizes.device_bytes);
+  EXPECT_LE(world.tiers.host_budget.peak_bytes(), sizes.host_bytes);
+}
+
 TEST(OffloadOptimizer, WhatIsToLiveOnTheDeviceGoesThereThroughASmallHost) {
   // No tier below: the host holds one chunk at a time, the device everything.
   OptimizerWorld::Sizes sizes = chunks_of_512(DType::bf16);
@@ -210,11 +230,12 @@ TEST(OffloadOptimizer, FrozenChunksHaveNoStatesAndKeepTheirWeights) {
 TEST(OffloadOptimizer, AFailedFillIsHandedOn) {
   OptimizerWorld world(six_tensors(DType::bf16), chunks_of_512(DType::bf16));
   world.adopt(std::vector<Tier>(world.layout.chunks.size(), Tier::host)).value();
-  const auto outcome = world.optimizer->initialise([](std::uint32_t tensor, float* values) -> Result<void> {
-    if (tensor == 3) return Error{ErrorKind::io, "no more values"};
-    *values = 0;
-    return {};
-  });
+  const auto outcome =
+      world.optimizer->initialise([](std::uint32_t tensor, std::uint64_t, std::span<float> values) -> Result<void> {
+        if (tensor == 3) return Error{ErrorKind::io, "no more values"};
+        values[0] = 0;
+        return {};
+      });
   ASSERT_FALSE(outcome.ok());
   EXPECT_EQ(outcome.error().message, "no more values");
 }

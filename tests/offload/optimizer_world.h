@@ -132,10 +132,11 @@ struct OptimizerWorld {
 
   Result<void> start(std::vector<Tier> homes) {
     CASTOR_TRY(adopt(std::move(homes)));
-    return optimizer->initialise([this](std::uint32_t tensor, float* values) -> Result<void> {
-      std::copy(naive[tensor].master.begin(), naive[tensor].master.end(), values);
-      return {};
-    });
+    return optimizer->initialise(
+        [this](std::uint32_t tensor, std::uint64_t first, std::span<float> values) -> Result<void> {
+          std::copy_n(naive[tensor].master.begin() + static_cast<std::ptrdiff_t>(first), values.size(), values.begin());
+          return {};
+        });
   }
   Result<void> start(Tier home) { return start(std::vector<Tier>(layout.chunks.size(), home)); }
 
@@ -175,11 +176,17 @@ struct OptimizerWorld {
     const BufferView weights = mover.look(optimizer->payload(place.chunk), Tier::host).value();
     std::memcpy(data.weight.data(), weights.data + place.offset * size_bytes(data.weight_dtype), data.weight.size());
     if (!specs[tensor].trainable) return data;
-    const BufferView state = mover.look(optimizer->state(place.chunk), Tier::host).value();
-    const auto* parts = reinterpret_cast<const float*>(state.data) + place.offset;
-    const std::uint64_t part = layout.chunks[place.chunk].numel;
-    std::copy_n(parts + part, place.numel, data.exp_avg.begin());
-    std::copy_n(parts + 2 * part, place.numel, data.exp_avg_sq.begin());
+    const ChunkShape& shape = layout.chunks[place.chunk];
+    for (std::uint32_t tile = 0; tile < shape.n_tiles(); ++tile) {
+      const auto [first, numel] = shape.tile(tile);
+      const BufferView state = mover.look(optimizer->state(place.chunk, tile), Tier::host).value();
+      const auto* values = reinterpret_cast<const float*>(state.data);
+      for (std::uint64_t i = 0; i < numel; ++i) {
+        if (first + i < place.offset || first + i >= place.offset + place.numel) continue;
+        data.exp_avg[first + i - place.offset] = values[numel + i];
+        data.exp_avg_sq[first + i - place.offset] = values[2 * numel + i];
+      }
+    }
     return data;
   }
 

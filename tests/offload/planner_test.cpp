@@ -12,7 +12,7 @@ namespace {
 /// Four chunks of a million bf16 weights: 2 MB payload, 2 MB gradients, 12 MB states each.
 PlacementRequest four_chunks() {
   PlacementRequest request;
-  request.chunks.assign(4, {2'000'000, 2'000'000, 12'000'000});
+  request.chunks.assign(4, {2'000'000, 2'000'000, 12'000'000, 12'000'000});
   request.largest_unit = {"blocks.0.fc", 2'000'000};
   return request;
 }
@@ -99,7 +99,7 @@ TEST(PlanPlacement, PolicyStaticKeepsStatedSharesOffTheDevice) {
 
 TEST(PlanPlacement, SharesThatAreWholeChunksOnlyByRoundingAreMet) {
   auto request = four_chunks();
-  request.chunks.assign(10, {2'000'000, 2'000'000, 12'000'000});
+  request.chunks.assign(10, {2'000'000, 2'000'000, 12'000'000, 12'000'000});
   request.policy = PlacementPolicy::shares;
   for (int tenths = 0; tenths <= 10; ++tenths) {
     request.offload_optim_fraction = request.offload_param_fraction = tenths / 10.0;
@@ -149,9 +149,22 @@ TEST(PlanPlacement, WithoutNvmeTheHostMustHoldAllStatesAndGradientsAndTheWeights
   EXPECT_TRUE(plan_placement(request).ok());
 }
 
+TEST(PlanPlacement, OfStatesInTilesTheHostMustHoldOneAtATime) {
+  auto request = four_chunks();
+  request.nvme = true;
+  for (auto& chunk : request.chunks) chunk.tile_bytes = 3'000'000;
+  request.host_budget_bytes = 3'000'000 + 2'000'000 + 2'000'000 - 1;
+  const auto refused = plan_placement(request);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("updating the largest chunk takes 6.68 MiB"), std::string::npos)
+      << refused.error().message;
+  request.host_budget_bytes += 1;
+  EXPECT_TRUE(plan_placement(request).ok());
+}
+
 TEST(PlanPlacement, FrozenChunksTakeNoStates) {
   auto request = four_chunks();
-  for (auto& chunk : request.chunks) chunk = {2'000'000, 0, 0};
+  for (auto& chunk : request.chunks) chunk = {2'000'000, 0, 0, 0};
   request.policy = PlacementPolicy::cuda;
   request.device_budget_bytes = 2'000'000;
   EXPECT_TRUE(plan_placement(request).ok());

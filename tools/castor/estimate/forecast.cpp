@@ -48,12 +48,13 @@ PlacementRequest placement_request(const Request& request, const ChunkLayout& la
   return placement;
 }
 
-/// Adam reads and writes three fp32 states, reads the gradient and writes the weights; a norm reads the gradient.
-double bytes_touched(MomentKind kind, const ChunkDemand& chunk) {
-  const std::uint64_t n_bytes = kind == MomentKind::norm
-                                    ? chunk.gradient_bytes
-                                    : 2 * chunk.state_bytes + chunk.gradient_bytes + chunk.payload_bytes;
-  return static_cast<double>(n_bytes);
+/// Adam reads and writes three fp32 states, reads the gradient and writes the weights, for those elements whose states a
+/// moment needs; a norm reads the gradient.
+double bytes_touched(const Iteration& iteration, std::uint64_t m, const ChunkDemand& chunk) {
+  if (iteration.trace.moment(m).kind == MomentKind::norm) return static_cast<double>(chunk.gradient_bytes);
+  const auto n_bytes = static_cast<double>(2 * chunk.state_bytes + chunk.gradient_bytes + chunk.payload_bytes);
+  const std::uint64_t tile_bytes = iteration.n_bytes[iteration.trace.needs(m).front().chunk];
+  return n_bytes * static_cast<double>(tile_bytes) / static_cast<double>(chunk.state_bytes);
 }
 
 /// Seconds that the thread that trains is busy with each moment; the sum of norms and updates goes to `update_s`.
@@ -67,7 +68,7 @@ std::vector<double> compute_seconds(const Request& request, const Iteration& ite
       seconds.push_back((kind == MomentKind::backward ? 2 : 1) * flops / request.rates.flops_per_s);
     } else {
       const bool on_device = placement.states[id] == Tier::device;
-      seconds.push_back(bytes_touched(kind, chunks[id]) /
+      seconds.push_back(bytes_touched(iteration, m, chunks[id]) /
                         (on_device ? request.rates.device_update_bytes_per_s : request.rates.host_update_bytes_per_s));
       update_s += seconds.back();
     }

@@ -14,16 +14,23 @@ class Recorder {
       : model_(model),
         placement_(placement),
         chunks_(chunks_by_unit(model, layout)),
-        n_chunks_(static_cast<std::uint32_t>(layout.chunks.size())),
-        begun_(n_chunks_, false) {}
+        begun_(layout.chunks.size(), false) {
+    for (const ChunkShape& shape : layout.chunks) {
+      payload_.push_back(add(shape.numel * size_bytes(shape.dtype)));
+      auto& tiles = states_.emplace_back();
+      for (std::uint32_t tile = 0; tile < shape.n_tiles(); ++tile)
+        tiles.push_back(add(shape.tile(tile).numel * kStateBytesPerElement));
+    }
+    for (const ChunkShape& shape : layout.chunks) gradient_.push_back(add(shape.numel * size_bytes(shape.dtype)));
+  }
 
   void forward(std::uint32_t first, std::uint32_t end) {
-    for (std::uint32_t unit = first; unit < end; ++unit) trace_.add({MomentKind::forward, unit}, needs(unit));
+    for (std::uint32_t unit = first; unit < end; ++unit) iteration_.trace.add({MomentKind::forward, unit}, needs(unit));
   }
 
   void backward(std::uint32_t first, std::uint32_t end) {
     for (std::uint32_t unit = end; unit-- > first;) {
-      trace_.add({MomentKind::backward, unit}, needs(unit));
+      iteration_.trace.add({MomentKind::backward, unit}, needs(unit));
       for (const auto& [chunk, n_bytes] : chunks_[unit]) gradient_arrives(chunk, n_bytes);
     }
   }
@@ -38,46 +45,52 @@ class Recorder {
   }
 
   void norms() {
-    for (std::uint32_t i = 0; i < n_chunks_; ++i)
-      trace_.add({MomentKind::norm, i}, std::array{Need{gradient(i), tier(i), Access::read}});
+    for (std::uint32_t i = 0; i < n_chunks(); ++i)
+      iteration_.trace.add({MomentKind::norm, i}, std::array{Need{gradient_[i], tier(i), Access::read}});
   }
 
   void updates() {
-    for (std::uint32_t i = 0; i < n_chunks_; ++i) {
-      trace_.add({MomentKind::update, i},
-                 std::array{Need{state(i), tier(i), Access::update}, Need{gradient(i), tier(i), Access::read},
-                            Need{payload(i), tier(i), Access::overwrite}});
-      trace_.drop(gradient(i));
+    for (std::uint32_t i = 0; i < n_chunks(); ++i) {
+      for (const ChunkId tile : states_[i])
+        iteration_.trace.add(
+            {MomentKind::update, i},
+            std::array{Need{tile, tier(i), Access::update}, Need{gradient_[i], tier(i), Access::read},
+                       Need{payload_[i], tier(i), tile == states_[i].front() ? Access::overwrite : Access::update}});
+      iteration_.trace.drop(gradient_[i]);
     }
   }
 
-  AccessTrace take() { return std::move(trace_); }
+  Iteration take() { return std::move(iteration_); }
 
  private:
-  static ChunkId payload(std::uint32_t i) { return 2 * i; }
-  static ChunkId state(std::uint32_t i) { return 2 * i + 1; }
-  ChunkId gradient(std::uint32_t i) const { return 2 * n_chunks_ + i; }
+  ChunkId add(std::uint64_t n_bytes) {
+    iteration_.n_bytes.push_back(n_bytes);
+    return static_cast<ChunkId>(iteration_.n_bytes.size() - 1);
+  }
+
+  std::uint32_t n_chunks() const { return static_cast<std::uint32_t>(payload_.size()); }
   Tier tier(std::uint32_t i) const { return placement_.states[i] == Tier::device ? Tier::device : Tier::host; }
 
   std::vector<Need> needs(std::uint32_t unit) const {
     std::vector<Need> found;
     for (const auto& [chunk, n_bytes] : chunks_[model_.units[unit].shares.value_or(unit)])
-      found.push_back({payload(chunk), Tier::device, Access::read});
+      found.push_back({payload_[chunk], Tier::device, Access::read});
     return found;
   }
 
   void gradient_arrives(std::uint32_t chunk, std::uint64_t n_bytes) {
-    trace_.add_need({gradient(chunk), tier(chunk), begun_[chunk] ? Access::update : Access::overwrite});
+    iteration_.trace.add_need({gradient_[chunk], tier(chunk), begun_[chunk] ? Access::update : Access::overwrite});
     begun_[chunk] = true;
-    if (tier(chunk) == Tier::host) trace_.add_arrival(gradient(chunk), n_bytes);
+    if (tier(chunk) == Tier::host) iteration_.trace.add_arrival(gradient_[chunk], n_bytes);
   }
 
   const shapes::Model& model_;
   const Plan& placement_;
-  const std::vector<BytesByChunk> chunks_;  ///< by unit
-  const std::uint32_t n_chunks_;
-  std::vector<bool> begun_;  ///< by chunk: gradients have arrived
-  AccessTrace trace_;
+  const std::vector<BytesByChunk> chunks_;    ///< by unit
+  std::vector<bool> begun_;                   ///< by chunk: gradients have arrived
+  std::vector<ChunkId> payload_, gradient_;   ///< by chunk
+  std::vector<std::vector<ChunkId>> states_;  ///< by chunk and tile
+  Iteration iteration_;
 };
 
 }  // namespace
@@ -110,13 +123,7 @@ Iteration iteration_of(const shapes::Model& model, const ChunkLayout& layout, co
   recorder.backward(0, model.first_block);
   if (clip) recorder.norms();
   recorder.updates();
-
-  Iteration iteration{recorder.take(), {}};
-  const auto demands = demands_of(layout);
-  for (const ChunkDemand& demand : demands)
-    for (const std::uint64_t n_bytes : {demand.payload_bytes, demand.state_bytes}) iteration.n_bytes.push_back(n_bytes);
-  for (const ChunkDemand& demand : demands) iteration.n_bytes.push_back(demand.gradient_bytes);
-  return iteration;
+  return recorder.take();
 }
 
 }  // namespace castor::estimate

@@ -27,10 +27,10 @@ std::vector<BytesByChunk> chunks_by_unit(const shapes::Model& model, const Chunk
 
 /// Forward units in order, backward units in reverse; with `recompute` each block's forward units once more before its
 /// backward units. Gradients arrive at the backward moment of the unit that owns their parameters, on the tier of their
-/// update. Then with `clip` a norm per chunk, and an update per chunk.
+/// update. Then with `clip` a norm per chunk, and an update per tile of each chunk.
 ///
-/// Chunks are numbered payload and state of layout chunk 0, those of chunk 1, and so on, then the gradients: the order
-/// in which the optimizer registers them. Requires: as chunks_by_unit; `placement` is of the layout's chunks.
+/// Chunks are numbered payload and tiles of states of layout chunk 0, those of chunk 1, and so on, then the gradients:
+/// the order in which the optimizer registers them. Requires: as chunks_by_unit; `placement` is of the layout's chunks.
 Iteration iteration_of(const shapes::Model& model, const ChunkLayout& layout, const Plan& placement, bool recompute,
                        bool clip);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -28,12 +29,23 @@ struct TensorPlace {
   std::uint64_t numel = 0;
 };
 
+/// Elements of a chunk, or of a tensor.
+struct ElementRange {
+  std::uint64_t first = 0, numel = 0;
+};
+
 /// One payload chunk: consecutive tensors of one dtype, all trainable or all frozen.
 struct ChunkShape {
   DType dtype = DType::f32;
   bool trainable = true;
   std::uint64_t numel = 0;             ///< with the padding between tensors
   std::vector<std::uint32_t> tensors;  ///< in the order in which they lie
+  /// Elements whose optimizer states are kept and updated together: all, or equal parts of a tensor larger than a
+  /// chunk (the last may be shorter). Starts at multiples of the tensor alignment.
+  std::uint64_t tile_numel = 0;
+
+  std::uint32_t n_tiles() const { return static_cast<std::uint32_t>((numel + tile_numel - 1) / tile_numel); }
+  ElementRange tile(std::uint32_t i) const { return {i * tile_numel, std::min(tile_numel, numel - i * tile_numel)}; }
 };
 
 /// Which tensor lies where. The same offsets, in elements, hold for the chunk's gradients and for each of its optimizer

@@ -21,9 +21,9 @@ struct StepOptions {
   double loss_scale = 1;  ///< what the loss was multiplied by
 };
 
-/// Adam on chunks: for each payload chunk a state chunk with three fp32 arrays of the same layout (master, exp_avg,
-/// exp_avg_sq), updated on the tier that the Plan names. While one chunk is updated the mover reads the next ones ahead
-/// and writes the last ones behind.
+/// Adam on chunks: for each tile of a payload chunk (ChunkShape::tile) a state chunk with three fp32 arrays of its
+/// elements (master, exp_avg, exp_avg_sq), updated on the tier that the Plan names. While one is updated the mover reads
+/// the next ones ahead and writes the last ones behind.
 ///
 /// Tensors without a gradient are skipped: moments, decay and step counter. The fp32 master decides; the weight in the
 /// payload is its rounding.
@@ -51,17 +51,19 @@ class OffloadOptimizer {
   static Result<std::unique_ptr<OffloadOptimizer>> make(Parts parts);
 
   ChunkId payload(std::uint32_t payload_chunk) const { return payload_.at(payload_chunk); }
-  ChunkId state(std::uint32_t payload_chunk) const { return state_.at(payload_chunk); }
+  ChunkId state(std::uint32_t payload_chunk, std::uint32_t tile = 0) const { return state_.at(payload_chunk).at(tile); }
   GradientStore& gradients() { return *gradients_; }
 
   /// Takes the homes of the states over. From the next gradient on; requires that none waits.
   [[nodiscard]] Result<void> adopt(Plan plan);
 
-  /// Writes every tensor's first values: `fill(tensor, values)` writes its fp32 values. Chunk by chunk, never more than
-  /// the budgets allow.
-  [[nodiscard]] Result<void> initialise(const std::function<Result<void>(std::uint32_t, float*)>& fill);
+  /// Writes `values`, the fp32 values of `tensor` from number `first` on.
+  using Fill = std::function<Result<void>(std::uint32_t tensor, std::uint64_t first, std::span<float> values)>;
 
-  /// Updates every chunk from its gradients, in the order in which the next forward pass needs them, and forgets the
+  /// Writes every tensor's first values, tile by tile, never more than the budgets allow.
+  [[nodiscard]] Result<void> initialise(const Fill& fill);
+
+  /// Updates every tile from its gradients, in the order in which the next forward pass needs them, and forgets the
   /// gradients. Errors: those of the mover, interrupted, that with which a gradient was lost; after the first chunk was
   /// updated an error leaves the model between two steps, and every later step says so.
   [[nodiscard]] Result<StepScale> step(const StepOptions& options);
@@ -72,22 +74,34 @@ class OffloadOptimizer {
  private:
   enum StatePart { kMaster, kExpAvg, kExpAvgSq };
 
+  /// What a tensor and a tile have in common.
+  struct Part {
+    std::uint32_t tensor = 0;
+    std::uint64_t numel = 0;
+    std::uint64_t in_tensor = 0, in_tile = 0, in_chunk = 0;  ///< where it begins, in elements
+  };
+
   explicit OffloadOptimizer(Parts parts) : parts_(std::move(parts)) {}
-  Result<void> write_first_values(std::uint32_t i, const std::function<Result<void>(std::uint32_t, float*)>& fill);
-  Result<void> send_home(std::uint32_t i);
+  ChunkId add_states(std::uint32_t i, std::uint32_t tile);
+  Result<void> write_first_values(std::uint32_t i, std::uint32_t tile, const Fill& fill);
+  Result<void> send_states_home(std::uint32_t i, std::uint32_t tile);
+  Result<void> send_payload_up(std::uint32_t i);
   Result<StepScale> measure(const StepOptions& options);
   Result<void> measure_chunk(std::uint32_t i);
   Result<void> update_chunk(std::uint32_t i, const StepOptions& options, double grad_scale);
-  Result<void> update_tensors(std::uint32_t i, Tier tier, const StepOptions& options, double grad_scale);
-  AdamArrays arrays(std::uint32_t i, std::uint32_t tensor, Tier tier) const;
+  Result<void> update_tile(std::uint32_t i, std::uint32_t tile, const StepOptions& options, double grad_scale);
+  Result<void> update_parts(std::uint32_t i, std::uint32_t tile, const StepOptions& options, double grad_scale);
+  std::vector<Part> parts_of(std::uint32_t i, std::uint32_t tile) const;
+  AdamArrays arrays(std::uint32_t i, std::uint32_t tile, const Part& part) const;
   void finish_step();
   Tier update_tier(std::uint32_t i) const { return plan_.states[i] == Tier::device ? Tier::device : Tier::host; }
-  float* state_part(std::byte* state, std::uint32_t i, StatePart part) const;
+  float* state_part(std::byte* state, std::uint32_t i, std::uint32_t tile, StatePart part) const;
   std::uint32_t n_chunks() const { return static_cast<std::uint32_t>(parts_.layout.chunks.size()); }
 
   const Parts parts_;
   Plan plan_;
-  std::vector<ChunkId> payload_, state_;  ///< by payload chunk; a frozen one's state holds its first values only
+  std::vector<ChunkId> payload_;
+  std::vector<std::vector<ChunkId>> state_;  ///< by payload chunk and tile; a frozen one's hold its first values only
   std::unique_ptr<GradientStore> gradients_;
   std::vector<std::uint64_t> n_updates_;     ///< by tensor: Adam's t
   std::unique_ptr<AdamKernel> device_adam_;  ///< null where the device is the host

@@ -29,6 +29,7 @@ struct ChunkDemand {
   std::uint64_t payload_bytes = 0;
   std::uint64_t gradient_bytes = 0;  ///< 0 for frozen chunks
   std::uint64_t state_bytes = 0;     ///< 0 for frozen chunks
+  std::uint64_t tile_bytes = 0;      ///< the most of them that is updated at once; of frozen chunks first values
 };
 
 /// The unit whose parameters take the most room: they must be on the device together.
