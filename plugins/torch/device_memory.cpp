@@ -6,6 +6,10 @@
 #include <ATen/DeviceAccelerator.h>
 #include <c10/core/Allocator.h>
 
+#include <array>
+#include <atomic>
+#include <limits>
+
 namespace castor {
 namespace {
 
@@ -20,6 +24,14 @@ at::DeviceAllocator* accelerator_allocator() {
 constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
 
 std::uint64_t count(std::int64_t bytes) { return static_cast<std::uint64_t>(bytes); }
+
+/// Asks the driver once per device: that takes 100 µs, and the answer never changes.
+std::uint64_t total_bytes(at::DeviceAllocator& allocator, c10::DeviceIndex device) {
+  static std::array<std::atomic<std::uint64_t>, std::numeric_limits<c10::DeviceIndex>::max() + 1> known{};
+  std::atomic<std::uint64_t>& total = known.at(static_cast<std::size_t>(device));
+  if (total == 0) total = allocator.getMemoryInfo(device).second;
+  return total;
+}
 
 }  // namespace
 
@@ -36,7 +48,7 @@ castor_device_memory device_memory() {
   const auto stats = allocator->getDeviceStats(device);
   return {count(stats.allocated_bytes[kAll].current), count(stats.allocated_bytes[kAll].peak),
           count(stats.reserved_bytes[kAll].current), count(stats.reserved_bytes[kAll].peak),
-          allocator->getMemoryInfo(device).second};
+          total_bytes(*allocator, device)};
 }
 
 void reset_device_peak() {

@@ -251,6 +251,7 @@ TEST(TorchAdapter, OnAGpuMemoryComesFromTheModelsAllocator) {
   ASSERT_EQ(host.device_memory(host.self, &after), CASTOR_OK);
   EXPECT_EQ(after.allocated, before.allocated);
   EXPECT_EQ(after.allocated_peak, before.allocated);
+  EXPECT_EQ(after.total, during.total);
 }
 
 }  // namespace
