@@ -42,7 +42,11 @@ Result<std::unique_ptr<GeminiStrategy>> GeminiStrategy::make(const castor_host_v
 
 GeminiStrategy::GeminiStrategy(const castor_host_v1& host, const GeminiOptions& options,
                                std::unique_ptr<GeminiMemory> memory, ModelShape model)
-    : host_(host), options_(options), memory_(std::move(memory)), model_(std::move(model)) {}
+    : host_(host),
+      options_(options),
+      memory_(std::move(memory)),
+      model_(std::move(model)),
+      watch_(host, memory_->device_chunks(), memory_->on_gpu()) {}
 
 GeminiStrategy::~GeminiStrategy() {
   if (!optimizer_) return;  // could not be built
@@ -135,6 +139,7 @@ Result<void> GeminiStrategy::attach() {
     return status == CASTOR_OK ? Result<void>() : failed_by_host(status);
   };
   CASTOR_TRY(optimizer_->initialise(init));
+  watch_.look();
   sample();
   return {};
 }
@@ -142,7 +147,7 @@ Result<void> GeminiStrategy::attach() {
 /// After the warm-up step on a GPU: gives the chunks what activations leave free, and places the states again.
 Result<void> GeminiStrategy::plan_again() {
   PlacementRequest request = placement_request();
-  request.non_model_bytes = non_model_peak_bytes_;
+  request.non_model_bytes = watch_.non_model_peak_bytes();
   if (options_.device_budget_bytes != Budget::kUnlimited) {
     request.non_model_bytes += allocator_slack_bytes(options_.device_budget_bytes);
     const std::uint64_t left_bytes =
@@ -156,8 +161,10 @@ Result<void> GeminiStrategy::plan_again() {
 }
 
 Result<void> GeminiStrategy::enter(Moment moment) {
+  watch_.begin_unit();
   sample();
   CASTOR_TRY(mover_->begin(moment, needs_.at(moment.id)));
+  watch_.chunks_arrived();
   if (auto bound = bind(moment.id); !bound.ok()) return mover_->end(needs_[moment.id]), bound;
   for (const std::uint32_t param : model_.units[moment.id]) {
     ++params_[param].n_open;
@@ -260,6 +267,7 @@ Result<void> GeminiStrategy::gradient(std::uint32_t param, DLManagedTensor* grad
 
 Result<void> GeminiStrategy::end_of_backward() {
   leave_all();
+  watch_.begin_rest();
   sample();
   return {};
 }
@@ -267,7 +275,9 @@ Result<void> GeminiStrategy::end_of_backward() {
 Result<castor_step_result> GeminiStrategy::step(const castor_step_args& args) {
   const std::uint64_t start_ns = timeline_.now_ns();
   leave_all();
+  watch_.begin_rest();
   CASTOR_ASSIGN(const StepScale scale, optimizer_->step(step_options(args)));
+  watch_.end_step();
   sample();
   const bool measured = memory_->on_gpu() && options_.placement_policy != PlacementPolicy::constant;
   if (++n_steps_ == 1 && measured) CASTOR_TRY(plan_again());
@@ -283,24 +293,13 @@ Result<void> GeminiStrategy::read_master(std::uint32_t param, float* out) {
   return optimizer_->read_master(place_of_.at(param), out);
 }
 
-/// Reads the counters before anything moves: what the period just ended held beside the chunks, and what the tiers hold
-/// now.
+/// Notes what the tiers hold now.
 void GeminiStrategy::sample() {
-  device_bytes_ = memory_->device_chunks().used_bytes();
-  if (memory_->on_gpu()) {
-    castor_device_memory now{};
-    if (host_.device_memory(host_.self, &now) == CASTOR_OK) {
-      non_model_peak_bytes_ =
-          std::max(non_model_peak_bytes_, now.allocated_peak - std::min(now.allocated_peak, device_bytes_));
-      reserved_peak_bytes_ = std::max(reserved_peak_bytes_, now.reserved_peak);
-      device_bytes_ = now.reserved;
-      host_.reset_device_peak(host_.self);
-    }
-  }
-  timeline_.sample({device_bytes_, memory_->host_budget().used_bytes(), memory_->nvme_budget().used_bytes()});
+  timeline_.sample({watch_.held_bytes(), memory_->host_budget().used_bytes(), memory_->nvme_budget().used_bytes()});
 }
 
 Result<castor_stats> GeminiStrategy::stats() {
+  watch_.look();
   sample();
   castor_stats stats{};
   stats.struct_size = sizeof stats;
@@ -313,8 +312,8 @@ Result<castor_stats> GeminiStrategy::stats() {
   }
   stats.budget_bytes[index(Tier::device)] = options_.device_budget_bytes;
   if (memory_->on_gpu()) {
-    stats.used_bytes[index(Tier::device)] = device_bytes_;
-    stats.peak_bytes[index(Tier::device)] = reserved_peak_bytes_;
+    stats.used_bytes[index(Tier::device)] = watch_.held_bytes();
+    stats.peak_bytes[index(Tier::device)] = watch_.reserved_peak_bytes();
   }
   const LinkBytes& moved = chunks_->moved();
   stats.h2d_bytes = moved.h2d;
@@ -328,7 +327,7 @@ Result<castor_stats> GeminiStrategy::stats() {
 
 Result<void> GeminiStrategy::write_trace(const std::filesystem::path& path) {
   return castor::write_trace(path, {model_, layout_, *chunks_, *optimizer_, needs_, timeline_, options_, *mover_,
-                                    update_seconds_, non_model_peak_bytes_});
+                                    update_seconds_, watch_.non_model_peak_bytes()});
 }
 
 }  // namespace castor

@@ -10,6 +10,7 @@
 #include <castor/offload/stateful_tensor_mgr.h>
 #include <castor/plugins/strategy.h>
 
+#include "device_watch.h"
 #include "gemini_memory.h"
 
 namespace castor {
@@ -81,6 +82,7 @@ class GeminiStrategy final : public Strategy {
   const GeminiOptions options_;
   const std::unique_ptr<GeminiMemory> memory_;
   const ModelShape model_;
+  DeviceWatch watch_;
   Timeline timeline_;
   std::unique_ptr<Stream> compute_, up_, down_;
 
@@ -95,9 +97,6 @@ class GeminiStrategy final : public Strategy {
   std::vector<UnitUse> units_;            ///< by unit
 
   std::uint64_t n_steps_ = 0;
-  std::uint64_t non_model_peak_bytes_ = 0;
-  std::uint64_t device_bytes_ = 0;  ///< at the last sample; on a GPU all that torch has reserved
-  std::uint64_t reserved_peak_bytes_ = 0;
   double update_seconds_ = 0;
 };
 

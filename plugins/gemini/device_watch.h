@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include <castor/memory/budget.h>
+#include <castor/memory/mem_stats_collector.h>
+#include <castor/plugins/abi.h>
+
+namespace castor {
+
+/// What the device's allocator holds now and held at most, and from the first step (the warm-up) what is not chunks.
+///
+/// The warm-up is cut into periods: one for each use of a unit, from before its chunks move until the next period, and
+/// one for each time between units. Each is charged with the allocator's peak less the chunks that it computes with.
+/// Evaluation before the first step counts like the step itself.
+///
+/// Where the device is the host nothing is read: there chunks are all that counts.
+class DeviceWatch {
+ public:
+  /// Both are borrowed; `chunks` counts the bytes of all chunks on the device.
+  DeviceWatch(const castor_host_v1& host, const Budget& chunks, bool on_gpu)
+      : host_(host), chunks_(chunks), on_gpu_(on_gpu), warming_up_(on_gpu) {}
+
+  /// Reads the allocator's counters.
+  void look();
+  /// A unit is about to be entered and nothing of it has moved: looks, and ends the period before.
+  void begin_unit();
+  /// The chunks that the unit computes with are on the device.
+  void chunks_arrived();
+  /// What comes now is no unit's (after backward, the optimizer's step): looks, and ends the period before.
+  void begin_rest();
+  /// Looks. The first call ends the warm-up.
+  void end_step();
+
+  /// At the last look: on a GPU all that the allocator has reserved, else the chunks.
+  std::uint64_t held_bytes() const { return on_gpu_ ? now_.reserved : chunks_.used_bytes(); }
+  std::uint64_t reserved_peak_bytes() const { return reserved_peak_bytes_; }
+  /// The most that was held beside chunks in the warm-up; 0 until its end.
+  std::uint64_t non_model_peak_bytes() const { return warm_up_.max_non_model_peak_bytes(); }
+
+ private:
+  void begin_period();
+
+  const castor_host_v1& host_;
+  const Budget& chunks_;
+  const bool on_gpu_;
+  bool warming_up_;
+  castor_device_memory now_{};
+  std::uint64_t reserved_peak_bytes_ = 0;
+  MomentIndex n_periods_ = 0;  ///< of the warm-up so far
+  MemStatsCollector collector_;
+  MemStats warm_up_;
+};
+
+}  // namespace castor

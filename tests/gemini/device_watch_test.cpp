@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device_watch.h"
+
+#include <gtest/gtest.h>
+
+namespace castor {
+namespace {
+
+/// An allocator whose counters the test sets; a reset lets the peaks begin at what is held.
+class FakeAllocator {
+ public:
+  FakeAllocator() {
+    table_.self = this;
+    table_.device_memory = [](void* self, castor_device_memory* out) {
+      return ++of(self).n_reads_, *out = of(self).memory, of(self).status;
+    };
+    table_.reset_device_peak = [](void* self) {
+      castor_device_memory& memory = of(self).memory;
+      memory.allocated_peak = memory.allocated, memory.reserved_peak = memory.reserved, ++of(self).n_resets_;
+    };
+  }
+  FakeAllocator(const FakeAllocator&) = delete;
+
+  const castor_host_v1& table() const { return table_; }
+  int n_reads() const { return n_reads_; }
+  int n_resets() const { return n_resets_; }
+
+  castor_device_memory memory{};
+  castor_status status = CASTOR_OK;
+
+ private:
+  static FakeAllocator& of(void* self) { return *static_cast<FakeAllocator*>(self); }
+
+  castor_host_v1 table_{};
+  int n_reads_ = 0, n_resets_ = 0;
+};
+
+class DeviceWatchOnAGpu : public ::testing::Test {
+ protected:
+  void set_chunks(std::uint64_t n_bytes) {
+    chunks_.release(chunks_.used_bytes());
+    ASSERT_TRUE(chunks_.try_reserve(n_bytes));
+  }
+  /// A use of a unit that computes with `chunk_bytes` and comes to `peak_bytes` in all.
+  void use(std::uint64_t chunk_bytes, std::uint64_t peak_bytes) {
+    watch_.begin_unit();
+    set_chunks(chunk_bytes);
+    watch_.chunks_arrived();
+    allocator_.memory.allocated_peak = peak_bytes;
+  }
+  void rest(std::uint64_t peak_bytes) {
+    watch_.begin_rest();
+    allocator_.memory.allocated_peak = peak_bytes;
+  }
+
+  FakeAllocator allocator_;
+  Budget chunks_{Tier::device};
+  DeviceWatch watch_{allocator_.table(), chunks_, true};
+};
+
+TEST_F(DeviceWatchOnAGpu, EachUseIsChargedWithThePeakLessTheChunksItComputesWith) {
+  allocator_.memory.allocated_peak = 5000;  // before the first unit: nobody's
+  watch_.look();
+  use(40, 100);
+  use(70, 120);
+  use(20, 75);
+  rest(30);
+  watch_.end_step();
+  EXPECT_EQ(watch_.non_model_peak_bytes(), 60u) << "60, 50, 55 and 10";
+}
+
+TEST_F(DeviceWatchOnAGpu, WhatTheOptimizersStepTakesCounts) {
+  use(40, 100);
+  rest(110);  // after backward
+  rest(130);  // the step, which releases its chunks
+  set_chunks(0);
+  watch_.end_step();
+  EXPECT_EQ(watch_.non_model_peak_bytes(), 90u) << "charged with the chunks that it begins with";
+}
+
+TEST_F(DeviceWatchOnAGpu, StatisticsInBetweenLoseNoPeak) {
+  use(40, 100);
+  watch_.look();
+  EXPECT_EQ(watch_.non_model_peak_bytes(), 0u) << "known at the end of the warm-up";
+  rest(10);
+  watch_.end_step();
+  EXPECT_EQ(watch_.non_model_peak_bytes(), 60u);
+}
+
+TEST_F(DeviceWatchOnAGpu, UsesWhoseChunksNeverCameAndStepsThatFailedAreNoContractBroken) {
+  use(40, 100);
+  watch_.begin_unit();  // its chunks had no room
+  watch_.begin_unit();
+  watch_.chunks_arrived();
+  rest(45);
+  rest(50);  // a step that failed
+  rest(55);
+  watch_.end_step();
+  EXPECT_EQ(watch_.non_model_peak_bytes(), 60u);
+}
+
+TEST_F(DeviceWatchOnAGpu, AStepWithoutUnitsHasNothingBesideChunks) {
+  watch_.end_step();
+  EXPECT_EQ(watch_.non_model_peak_bytes(), 0u);
+}
+
+TEST_F(DeviceWatchOnAGpu, EvaluationWithNoStepInSightIsForgotten) {
+  use(40, 1000);
+  for (int i = 0; i < (1 << 18); ++i) use(40, 100);
+  watch_.end_step();
+  EXPECT_EQ(watch_.non_model_peak_bytes(), 60u);
+}
+
+TEST_F(DeviceWatchOnAGpu, AfterTheWarmUpNothingIsMeasuredOrReset) {
+  use(40, 100);
+  watch_.end_step();
+  const int n_resets = allocator_.n_resets(), n_reads = allocator_.n_reads();
+  use(40, 500);
+  rest(500);
+  watch_.end_step();
+  EXPECT_EQ(watch_.non_model_peak_bytes(), 60u);
+  EXPECT_EQ(allocator_.n_resets(), n_resets);
+  EXPECT_EQ(allocator_.n_reads(), n_reads + 3) << "once a hook";
+}
+
+TEST_F(DeviceWatchOnAGpu, HeldIsAllThatIsReservedAndItsPeakOutlivesResets) {
+  allocator_.memory.reserved = 200, allocator_.memory.reserved_peak = 300;
+  watch_.begin_unit();
+  EXPECT_EQ(watch_.held_bytes(), 200u);
+  EXPECT_EQ(watch_.reserved_peak_bytes(), 300u);
+  allocator_.memory.reserved = 250, allocator_.memory.reserved_peak = 260;
+  watch_.look();
+  EXPECT_EQ(watch_.held_bytes(), 250u);
+  EXPECT_EQ(watch_.reserved_peak_bytes(), 300u);
+}
+
+TEST_F(DeviceWatchOnAGpu, CountersThatCannotBeReadStayAsTheyWere) {
+  allocator_.memory.reserved = 200, allocator_.memory.reserved_peak = 300;
+  watch_.look();
+  allocator_.memory.reserved = 0, allocator_.memory.reserved_peak = 999, allocator_.status = CASTOR_FAILED;
+  watch_.begin_unit();
+  EXPECT_EQ(watch_.held_bytes(), 200u);
+  EXPECT_EQ(watch_.reserved_peak_bytes(), 300u);
+}
+
+TEST(DeviceWatch, WhereTheDeviceIsTheHostChunksAreAllThereIs) {
+  FakeAllocator allocator;
+  Budget chunks(Tier::device);
+  DeviceWatch watch(allocator.table(), chunks, false);
+  watch.begin_unit();
+  ASSERT_TRUE(chunks.try_reserve(40));
+  watch.chunks_arrived();
+  EXPECT_EQ(watch.held_bytes(), 40u);
+  watch.begin_rest();
+  watch.end_step();
+  EXPECT_EQ(watch.non_model_peak_bytes(), 0u);
+  EXPECT_EQ(watch.reserved_peak_bytes(), 0u);
+  EXPECT_EQ(allocator.n_reads() + allocator.n_resets(), 0);
+}
+
+}  // namespace
+}  // namespace castor
