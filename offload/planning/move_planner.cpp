@@ -73,10 +73,8 @@ MovePlan plan_of(const MoveModel& model, const Ways& ways) {
   }
   plan.link_seconds = ways.link_seconds;
   for (const Tier tier : kLimitedTiers)
-    for (std::uint32_t m = 0; m < model.n_moments; ++m) {
-      const auto used_bytes = static_cast<std::uint64_t>(model.room.at(tier, m) - left.at(tier, m));
-      plan.peak_bytes[index(tier)] = std::max(plan.peak_bytes[index(tier)], used_bytes);
-    }
+    for (std::uint32_t m = 0; m < model.n_moments; ++m)
+      plan.used_bytes[index(tier)].push_back(static_cast<std::uint64_t>(model.room.at(tier, m) - left.at(tier, m)));
   return plan;
 }
 
@@ -117,6 +115,12 @@ double most_seconds(const MoveProblem& problem) {
 }
 
 }  // namespace
+
+std::uint64_t MovePlan::peak_bytes(Tier tier) const {
+  std::uint64_t most = 0;
+  for (const std::uint64_t used : used_bytes.at(index(tier))) most = std::max(most, used);
+  return most;
+}
 
 Result<MovePlan> plan_moves(const MoveProblem& problem) {
   check(problem);

@@ -9,6 +9,8 @@ namespace {
 /// Of the warm-up that are kept. One with more (evaluation with no step in sight) begins anew.
 constexpr MomentIndex kMostPeriods = 1U << 18;
 
+bool of_a_unit(Moment moment) { return moment.kind == MomentKind::forward || moment.kind == MomentKind::backward; }
+
 }  // namespace
 
 void DeviceWatch::look() {
@@ -16,9 +18,13 @@ void DeviceWatch::look() {
   if (!on_gpu_ || host_.device_memory(host_.self, &now) != CASTOR_OK) return;
   now_ = now;
   reserved_peak_bytes_ = std::max(reserved_peak_bytes_, now.reserved_peak);
+  allocated_peak_bytes_ = std::max(allocated_peak_bytes_, now.allocated_peak);
 }
 
-void DeviceWatch::begin_unit() { begin_period(); }
+void DeviceWatch::begin_unit(Moment moment) {
+  begin_period();
+  if (warming_up_) uses_.push_back({moment, n_periods_ - 1});
+}
 
 void DeviceWatch::chunks_arrived() {
   if (warming_up_) collector_.set_model_bytes(chunks_.used_bytes());
@@ -39,10 +45,37 @@ void DeviceWatch::begin_period() {
   if (!warming_up_) return;
   if (n_periods_ == kMostPeriods) {
     collector_.discard();
+    uses_.clear();
     n_periods_ = 0;
   }
   collector_.begin_period(n_periods_++, now_.allocated_peak, chunks_.used_bytes());
   host_.reset_device_peak(host_.self);
+}
+
+std::vector<std::optional<std::uint64_t>> DeviceWatch::non_model_bytes(const AccessTrace& iteration) const {
+  const std::vector<std::optional<std::uint64_t>> unknown(iteration.n_moments());
+  if (warm_up_.periods().empty()) return unknown;
+  auto found = unknown;
+  auto use = uses_.rbegin();
+  MomentIndex end = n_periods_ - 1;  // where the optimizer's step begins
+  for (std::uint64_t m = iteration.n_moments(); m-- > 0;) {
+    const Moment& moment = iteration.moment(m);
+    if (!of_a_unit(moment)) {
+      found[m] = non_model_bytes(n_periods_ - 1, n_periods_);
+      continue;
+    }
+    if (use == uses_.rend() || use->moment != moment) return unknown;
+    found[m] = non_model_bytes(use->period, end);
+    end = (use++)->period;
+  }
+  return found;
+}
+
+/// The most of the periods from `begin` to before `end`.
+std::uint64_t DeviceWatch::non_model_bytes(MomentIndex begin, MomentIndex end) const {
+  std::uint64_t most = 0;
+  for (; begin < end; ++begin) most = std::max(most, warm_up_.non_model_peak_bytes(begin));
+  return most;
 }
 
 }  // namespace castor

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 #include <castor/memory/budget.h>
 #include <castor/memory/mem_stats_collector.h>
+#include <castor/offload/access_trace.h>
 #include <castor/plugins/abi.h>
 
 namespace castor {
@@ -25,7 +29,7 @@ class DeviceWatch {
   /// Reads the allocator's counters.
   void look();
   /// A unit is about to be entered and nothing of it has moved: looks, and ends the period before.
-  void begin_unit();
+  void begin_unit(Moment moment);
   /// The chunks that the unit computes with are on the device.
   void chunks_arrived();
   /// What comes now is no unit's (after backward, the optimizer's step): looks, and ends the period before.
@@ -36,19 +40,34 @@ class DeviceWatch {
   /// At the last look: on a GPU all that the allocator has reserved, else the chunks.
   std::uint64_t held_bytes() const { return on_gpu_ ? now_.reserved : chunks_.used_bytes(); }
   std::uint64_t reserved_peak_bytes() const { return reserved_peak_bytes_; }
+  /// Of the reserved peak, what no tensor needed at the allocated peak: fragments and rounding.
+  std::uint64_t allocator_bytes() const {
+    return reserved_peak_bytes_ - std::min(reserved_peak_bytes_, allocated_peak_bytes_);
+  }
   /// The most that was held beside chunks in the warm-up; 0 until its end.
   std::uint64_t non_model_peak_bytes() const { return warm_up_.max_non_model_peak_bytes(); }
+  /// What was beside chunks from each moment of `iteration` to the next; unknown where the warm-up did not end with
+  /// these uses of units. Its optimizer's step is one period, which all moments of norm and update share.
+  std::vector<std::optional<std::uint64_t>> non_model_bytes(const AccessTrace& iteration) const;
 
  private:
+  /// A use of a unit in the warm-up.
+  struct UnitUse {
+    Moment moment;
+    MomentIndex period = 0;
+  };
+
   void begin_period();
+  std::uint64_t non_model_bytes(MomentIndex begin, MomentIndex end) const;
 
   const castor_host_v1& host_;
   const Budget& chunks_;
   const bool on_gpu_;
   bool warming_up_;
   castor_device_memory now_{};
-  std::uint64_t reserved_peak_bytes_ = 0;
+  std::uint64_t reserved_peak_bytes_ = 0, allocated_peak_bytes_ = 0;
   MomentIndex n_periods_ = 0;  ///< of the warm-up so far
+  std::vector<UnitUse> uses_;  ///< in their order
   MemStatsCollector collector_;
   MemStats warm_up_;
 };

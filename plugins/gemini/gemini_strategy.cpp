@@ -161,7 +161,7 @@ Result<void> GeminiStrategy::plan_again() {
 }
 
 Result<void> GeminiStrategy::enter(Moment moment) {
-  watch_.begin_unit();
+  watch_.begin_unit(moment);
   sample();
   CASTOR_TRY(mover_->begin(moment, needs_.at(moment.id)));
   watch_.chunks_arrived();
@@ -326,8 +326,8 @@ Result<castor_stats> GeminiStrategy::stats() {
 }
 
 Result<void> GeminiStrategy::write_trace(const std::filesystem::path& path) {
-  return castor::write_trace(path, {model_, layout_, *chunks_, *optimizer_, needs_, timeline_, options_, *mover_,
-                                    update_seconds_, watch_.non_model_peak_bytes()});
+  return castor::write_trace(
+      path, {model_, layout_, *chunks_, *optimizer_, needs_, timeline_, options_, *mover_, update_seconds_, watch_});
 }
 
 }  // namespace castor

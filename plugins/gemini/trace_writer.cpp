@@ -61,17 +61,22 @@ Json spans(const Timeline& timeline, std::uint64_t zero_ns) {
   return list;
 }
 
-/// The last iteration that was recorded: `[kind, id, compute_ns, [[chunk, tier, access, dropped, arriving bytes], …]]` by moment.
-Json moments(const StatefulTensorMgr& mover, const MoveProblem& problem) {
+/// The last iteration that was recorded: `[kind, id, compute_ns, needs, bytes beside chunks]` by moment, the last where
+/// they are known; needs are `[chunk, tier, access, dropped, arriving bytes]`.
+Json moments(const TraceSource& source, const MoveProblem& problem) {
+  const AccessTrace& trace = source.mover.trace();
+  const auto non_model_bytes = source.watch.non_model_bytes(trace);
   std::vector<Json> needs(problem.n_moments, Json::array());
   for (ChunkId id = 0; id < problem.chunks.size(); ++id)
     for (const ChunkUse& use : problem.chunks[id].uses)
       needs[use.moment].push_back({id, name(use.tier), name(use.access), use.dropped, use.arriving_bytes});
   Json list = Json::array();
   for (std::uint32_t m = 0; m < problem.n_moments; ++m) {
-    const Moment& moment = mover.trace().moment(m);
-    const auto compute_ns = std::llround(mover.trace().compute_seconds()[m] * 1e9);
-    list.push_back({name(moment.kind), moment.id, compute_ns, needs[m]});
+    const Moment& moment = trace.moment(m);
+    const auto compute_ns = std::llround(trace.compute_seconds()[m] * 1e9);
+    Json row = {name(moment.kind), moment.id, compute_ns, std::move(needs[m])};
+    if (non_model_bytes[m]) row.push_back(*non_model_bytes[m]);
+    list.push_back(std::move(row));
   }
   return list;
 }
@@ -127,9 +132,10 @@ Result<void> write_trace(const std::filesystem::path& path, const TraceSource& s
       {"chunks", chunks(source, problem)},
       {"budget_bytes", budgets(source.options)},
       {"room_bytes", room(problem)},
-      {"non_model_bytes", source.non_model_bytes},
+      {"non_model_bytes", source.watch.non_model_peak_bytes()},
+      {"allocator_bytes", source.watch.allocator_bytes()},
       {"link_bytes_per_s", rates(problem.costs)},
-      {"moments", moments(source.mover, problem)},
+      {"moments", moments(source, problem)},
       {"samples", samples(source.timeline, zero_ns)},
       {"spans", spans(source.timeline, zero_ns)},
       {"totals", totals(source)},

@@ -19,7 +19,7 @@ struct TraceSource {
   const GeminiOptions& options;
   const StatefulTensorMgr& mover;
   double update_seconds;
-  std::uint64_t non_model_bytes;  ///< the most that the device held beside chunks, as far as it is known
+  const DeviceWatch& watch;
 };
 
 /// Writes the trace file that docs/trace.md describes. Errors: io.

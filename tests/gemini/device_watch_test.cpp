@@ -6,6 +6,18 @@
 namespace castor {
 namespace {
 
+constexpr Moment kForward0 = {MomentKind::forward, 0}, kForward1 = {MomentKind::forward, 1};
+constexpr Moment kBackward0 = {MomentKind::backward, 0}, kBackward1 = {MomentKind::backward, 1};
+constexpr Moment kNorm = {MomentKind::norm, 0}, kUpdate = {MomentKind::update, 0};
+
+using Known = std::vector<std::optional<std::uint64_t>>;
+
+AccessTrace trace_of(const std::vector<Moment>& moments) {
+  AccessTrace trace;
+  for (const Moment& moment : moments) trace.add(moment, {});
+  return trace;
+}
+
 /// An allocator whose counters the test sets; a reset lets the peaks begin at what is held.
 class FakeAllocator {
  public:
@@ -42,8 +54,8 @@ class DeviceWatchOnAGpu : public ::testing::Test {
     ASSERT_TRUE(chunks_.try_reserve(n_bytes));
   }
   /// A use of a unit that computes with `chunk_bytes` and comes to `peak_bytes` in all.
-  void use(std::uint64_t chunk_bytes, std::uint64_t peak_bytes) {
-    watch_.begin_unit();
+  void use(Moment moment, std::uint64_t chunk_bytes, std::uint64_t peak_bytes) {
+    watch_.begin_unit(moment);
     set_chunks(chunk_bytes);
     watch_.chunks_arrived();
     allocator_.memory.allocated_peak = peak_bytes;
@@ -61,16 +73,50 @@ class DeviceWatchOnAGpu : public ::testing::Test {
 TEST_F(DeviceWatchOnAGpu, EachUseIsChargedWithThePeakLessTheChunksItComputesWith) {
   allocator_.memory.allocated_peak = 5000;  // before the first unit: nobody's
   watch_.look();
-  use(40, 100);
-  use(70, 120);
-  use(20, 75);
+  use(kForward0, 40, 100);
+  use(kForward1, 70, 120);
+  use(kBackward1, 20, 75);
   rest(30);
   watch_.end_step();
   EXPECT_EQ(watch_.non_model_peak_bytes(), 60u) << "60, 50, 55 and 10";
 }
 
+TEST_F(DeviceWatchOnAGpu, MomentsOfAnIterationHaveTheBytesOfTheWarmUp) {
+  use(kForward0, 40, 1000);  // evaluation, and a forward that broke off
+  use(kForward0, 40, 100);
+  use(kForward1, 70, 120);
+  use(kBackward1, 20, 75);
+  use(kBackward0, 40, 45);
+  rest(48);  // until the step begins
+  rest(42);
+  watch_.end_step();
+  const std::vector<Moment> step = {kForward0, kForward1, kBackward1, kBackward0, kNorm, kUpdate};
+  EXPECT_EQ(watch_.non_model_bytes(trace_of(step)), (Known{60, 50, 55, 8, 2, 2}));
+  EXPECT_EQ(watch_.non_model_peak_bytes(), 960u);
+}
+
+TEST_F(DeviceWatchOnAGpu, MomentsThatTheWarmUpDidNotHaveAreUnknown) {
+  EXPECT_EQ(watch_.non_model_bytes(trace_of({kUpdate})), Known(1)) << "not yet";
+  use(kForward0, 40, 100);
+  use(kBackward0, 40, 100);
+  rest(50);
+  watch_.end_step();
+  EXPECT_EQ(watch_.non_model_bytes(trace_of({kForward1, kBackward0, kUpdate})), Known(3)) << "another unit";
+  EXPECT_EQ(watch_.non_model_bytes(trace_of({kForward0, kForward0, kBackward0, kUpdate})), Known(4)) << "one more";
+  EXPECT_EQ(watch_.non_model_bytes(trace_of({})), Known());
+}
+
+TEST_F(DeviceWatchOnAGpu, WhatIsReservedAboveTheAllocatedPeakIsTheAllocators) {
+  allocator_.memory = {10, 80, 100, 100, 0};
+  watch_.begin_unit(kForward0);
+  allocator_.memory = {10, 90, 120, 130, 0};
+  watch_.begin_rest();
+  watch_.end_step();
+  EXPECT_EQ(watch_.allocator_bytes(), 40u) << "130 less 90, whenever each was";
+}
+
 TEST_F(DeviceWatchOnAGpu, WhatTheOptimizersStepTakesCounts) {
-  use(40, 100);
+  use(kForward0, 40, 100);
   rest(110);  // after backward
   rest(130);  // the step, which releases its chunks
   set_chunks(0);
@@ -79,7 +125,7 @@ TEST_F(DeviceWatchOnAGpu, WhatTheOptimizersStepTakesCounts) {
 }
 
 TEST_F(DeviceWatchOnAGpu, StatisticsInBetweenLoseNoPeak) {
-  use(40, 100);
+  use(kForward0, 40, 100);
   watch_.look();
   EXPECT_EQ(watch_.non_model_peak_bytes(), 0u) << "known at the end of the warm-up";
   rest(10);
@@ -88,9 +134,9 @@ TEST_F(DeviceWatchOnAGpu, StatisticsInBetweenLoseNoPeak) {
 }
 
 TEST_F(DeviceWatchOnAGpu, UsesWhoseChunksNeverCameAndStepsThatFailedAreNoContractBroken) {
-  use(40, 100);
-  watch_.begin_unit();  // its chunks had no room
-  watch_.begin_unit();
+  use(kForward0, 40, 100);
+  watch_.begin_unit(kForward0);  // its chunks had no room
+  watch_.begin_unit(kForward0);
   watch_.chunks_arrived();
   rest(45);
   rest(50);  // a step that failed
@@ -105,17 +151,17 @@ TEST_F(DeviceWatchOnAGpu, AStepWithoutUnitsHasNothingBesideChunks) {
 }
 
 TEST_F(DeviceWatchOnAGpu, EvaluationWithNoStepInSightIsForgotten) {
-  use(40, 1000);
-  for (int i = 0; i < (1 << 18); ++i) use(40, 100);
+  use(kForward0, 40, 1000);
+  for (int i = 0; i < (1 << 18); ++i) use(kForward0, 40, 100);
   watch_.end_step();
   EXPECT_EQ(watch_.non_model_peak_bytes(), 60u);
 }
 
 TEST_F(DeviceWatchOnAGpu, AfterTheWarmUpNothingIsMeasuredOrReset) {
-  use(40, 100);
+  use(kForward0, 40, 100);
   watch_.end_step();
   const int n_resets = allocator_.n_resets(), n_reads = allocator_.n_reads();
-  use(40, 500);
+  use(kForward0, 40, 500);
   rest(500);
   watch_.end_step();
   EXPECT_EQ(watch_.non_model_peak_bytes(), 60u);
@@ -125,7 +171,7 @@ TEST_F(DeviceWatchOnAGpu, AfterTheWarmUpNothingIsMeasuredOrReset) {
 
 TEST_F(DeviceWatchOnAGpu, HeldIsAllThatIsReservedAndItsPeakOutlivesResets) {
   allocator_.memory.reserved = 200, allocator_.memory.reserved_peak = 300;
-  watch_.begin_unit();
+  watch_.begin_unit(kForward0);
   EXPECT_EQ(watch_.held_bytes(), 200u);
   EXPECT_EQ(watch_.reserved_peak_bytes(), 300u);
   allocator_.memory.reserved = 250, allocator_.memory.reserved_peak = 260;
@@ -138,7 +184,7 @@ TEST_F(DeviceWatchOnAGpu, CountersThatCannotBeReadStayAsTheyWere) {
   allocator_.memory.reserved = 200, allocator_.memory.reserved_peak = 300;
   watch_.look();
   allocator_.memory.reserved = 0, allocator_.memory.reserved_peak = 999, allocator_.status = CASTOR_FAILED;
-  watch_.begin_unit();
+  watch_.begin_unit(kForward0);
   EXPECT_EQ(watch_.held_bytes(), 200u);
   EXPECT_EQ(watch_.reserved_peak_bytes(), 300u);
 }
@@ -147,7 +193,7 @@ TEST(DeviceWatch, WhereTheDeviceIsTheHostChunksAreAllThereIs) {
   FakeAllocator allocator;
   Budget chunks(Tier::device);
   DeviceWatch watch(allocator.table(), chunks, false);
-  watch.begin_unit();
+  watch.begin_unit(kForward0);
   ASSERT_TRUE(chunks.try_reserve(40));
   watch.chunks_arrived();
   EXPECT_EQ(watch.held_bytes(), 40u);

@@ -60,7 +60,7 @@ void send_some_away(std::mt19937_64& random, MoveProblem& problem) {
 TEST(MovePlanner, WithRoomForEverythingNothingMoves) {
   const auto plan = plan_moves(training(5, 50)).value();
   EXPECT_EQ(plan.moved.h2d + plan.moved.d2h, 0u);
-  EXPECT_EQ(plan.peak_bytes[0], 50u);
+  EXPECT_EQ(plan.peak_bytes(D), 50u);
   for (const auto& stays : plan.stays)
     for (const Stay& stay : stays) EXPECT_TRUE(holds(stay.after, D));
 }
@@ -73,7 +73,7 @@ TEST(MovePlanner, TurnsAreFreeAndTheRoomLeftSavesMost) {
   expect_sound(problem, plan);
   EXPECT_EQ(plan.link_seconds, least_seconds_of_two_tiers(problem).value());
   EXPECT_EQ(plan.bound_seconds, plan.link_seconds);
-  EXPECT_LE(plan.peak_bytes[0], 20u);
+  EXPECT_LE(plan.peak_bytes(D), 20u);
 }
 
 TEST(MovePlanner, RoomToArriveInCostsMovesButNeverBreaksTheRoom) {
@@ -123,10 +123,22 @@ TEST(MovePlanner, AChunkWithoutUsesAndContentsTakesNoRoom) {
   problem.room_bytes[1].assign(problem.n_moments, 0);
   const auto plan = plan_moves(problem).value();
   expect_sound(problem, plan);
-  EXPECT_EQ(plan.peak_bytes[0], 20u);
+  EXPECT_EQ(plan.peak_bytes(D), 20u);
   EXPECT_EQ(plan.stays[2][0].after, kNowhere);
   problem.chunks[0].rest = kNowhere;
   EXPECT_THROW((void)plan_moves(problem), ContractViolation);
+}
+
+TEST(MovePlanner, SaysWhatChunksTakeAtEachMoment) {
+  MoveProblem problem = training(2, kNoLimit);
+  problem.chunks.push_back({5, {{1, D, Access::overwrite}, {2, D, Access::read}}});
+  problem.chunks.push_back({7, {{4, D, Access::overwrite, true}}});
+  const auto plan = plan_moves(problem).value();
+  const std::vector<std::uint64_t> device = {25, 25, 25, 25, 32, 25}, host(6, 0);
+  EXPECT_EQ(plan.used_bytes[0], device);
+  EXPECT_EQ(plan.used_bytes[1], host);
+  EXPECT_EQ(plan.peak_bytes(D), 32u);
+  EXPECT_EQ(plan.peak_bytes(Tier::host), 0u);
 }
 
 TEST(MovePlanner, KeepsNoCopyForNothing) {
@@ -135,8 +147,8 @@ TEST(MovePlanner, KeepsNoCopyForNothing) {
   problem.chunks.push_back({10, {{6, Tier::host, Access::overwrite}}});
   const auto plan = plan_moves(problem).value();
   EXPECT_EQ(plan.link_seconds, 0);
-  EXPECT_EQ(plan.peak_bytes[0], 40u) << "the four that are used there";
-  EXPECT_EQ(plan.peak_bytes[1], 20u);
+  EXPECT_EQ(plan.peak_bytes(D), 40u) << "the four that are used there";
+  EXPECT_EQ(plan.peak_bytes(Tier::host), 20u);
 }
 
 TEST(MovePlanner, WhatMayNotRestOnTheDeviceComesForEachUseAndLeaves) {
@@ -161,7 +173,7 @@ TEST(MovePlanner, WhatTheHostCannotKeepGoesBelowIt) {
   const auto plan = plan_moves(problem).value();
   expect_sound(problem, plan);
   EXPECT_GT(plan.moved.nvme_read, 0u);
-  EXPECT_LE(plan.peak_bytes[1], 20u);
+  EXPECT_LE(plan.peak_bytes(Tier::host), 20u);
 }
 
 TEST(MovePlanner, AMomentThatNeedsMoreThanTheRoomIsAnErrorWithTheFigures) {

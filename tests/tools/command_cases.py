@@ -209,6 +209,39 @@ class Plan(CommandCase):
         self.assertGreater(found["moved_bytes_per_step"]["h2d"], 0)
         self.assert_error(self.plan("--device-budget", "99", non_model_bytes=100), 3, "activations and workspaces take 100 B")
 
+    def with_non_model_bytes(self, *by_moment):
+        """The iteration with these bytes beside chunks, and 20 bytes of chunks more in its second moment."""
+        moments = [[*moment, n_bytes] for moment, n_bytes in zip(self.TRACE["moments"], by_moment)]
+        moments[1][3] = [*moments[1][3], [9, "device", "overwrite", True]]
+        return {
+            "chunks": [*self.TRACE["chunks"], {"id": 9, "kind": "gradient", "bytes": 20}],
+            "room_bytes": {**self.TRACE["room_bytes"], "device": 60},
+            "moments": moments,
+            "non_model_bytes": 100,
+        }
+
+    def test_the_peak_adds_what_is_there_at_the_same_moment(self):
+        for by_moment, peak in (
+            ((100, 40, 90), 130),  # 30 + 100, 50 + 40, 30 + 90
+            ((100, 85, 90), 135),
+            ((100, None, 90), 150),  # unknown: the most
+        ):
+            found = self.assert_result(self.plan(**self.with_non_model_bytes(*by_moment)))
+            self.assertEqual(found["peak_bytes"]["device"], peak)
+
+    def test_the_peak_holds_the_allocators_fragments_but_chunks_have_the_same_room(self):
+        changes = self.with_non_model_bytes(100, 40, 90)
+        found = self.assert_result(self.plan(allocator_bytes=7, **changes))
+        self.assertEqual(found["peak_bytes"]["device"], 137)
+        self.assert_result(self.plan("--device-budget", "130", allocator_bytes=7, **changes))
+        self.assert_error(self.plan("--device-budget", "129", allocator_bytes=7, **changes), 3, "by 1 B")
+
+    def test_bytes_beside_chunks_that_are_no_number_are_named(self):
+        for wrong in (-1, 1.5, "many"):
+            changes = self.with_non_model_bytes(100, wrong, 90)
+            self.assert_error(self.plan(**changes), 1, "what moment 1 holds beside chunks", "not a number of bytes")
+            self.assert_error(self.plan(allocator_bytes=wrong), 1, "allocator_bytes", "not a number of bytes")
+
     def test_a_slower_link_binds(self):
         found = self.assert_result(self.plan("--device-budget", "10"))
         self.assertEqual((found["step_s"], found["bound"]["by"]), (60, "compute"))

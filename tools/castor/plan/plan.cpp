@@ -85,7 +85,7 @@ int run_plan(const Arguments& arguments, Output& output) {
   const auto step = plan_step(problem, recording->compute_s);
   if (!step) return output.fail(step.error(), {{"fits", false}});
   TierBytes peak = peak_bytes(problem, step->plan);
-  peak[index(Tier::device)] += recording->non_model_bytes;
+  peak[index(Tier::device)] = plan::device_peak_bytes(*recording, step->plan);
   output.line(to_text(*recording, *step, peak));
   output.result(to_json(*step, peak));
   return 0;

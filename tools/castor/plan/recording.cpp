@@ -51,6 +51,13 @@ std::map<std::int64_t, std::size_t> read_chunks(const json& list, MoveProblem& p
   return places;
 }
 
+/// Bytes that may be left out or null.
+std::uint64_t bytes_or(std::uint64_t otherwise, const json& bytes, const std::string& what) {
+  if (bytes.is_null()) return otherwise;
+  if (!bytes.is_number_unsigned()) wrong(what + " is " + bytes.dump() + ", not a number of bytes");
+  return bytes;
+}
+
 void read_moments(const json& list, Recording& recording, const std::map<std::int64_t, std::size_t>& places) {
   for (const json& row : list) {
     recording.compute_s.push_back(row.at(2).get<double>() / kNsPerSecond);
@@ -64,6 +71,9 @@ void read_moments(const json& list, Recording& recording, const std::map<std::in
       uses.push_back({recording.problem.n_moments, tier_of(need.at(1)), access_of(need.at(2)), need.at(3).get<bool>(),
                       arriving_bytes});
     }
+    recording.non_model_bytes_at.push_back(
+        bytes_or(recording.non_model_bytes, row.size() > 4 ? row.at(4) : json(),
+                 "what moment " + std::to_string(recording.problem.n_moments) + " holds beside chunks"));
     ++recording.problem.n_moments;
   }
 }
@@ -98,10 +108,11 @@ Recording read_fields(const json& object) {
     wrong("it holds no moments of a whole iteration (were there two steps or more, with --plugin gemini?)");
   Recording recording;
   recording.model = object.value("model", "");
+  recording.non_model_bytes = object.value("non_model_bytes", std::uint64_t{0});
+  recording.allocator_bytes = bytes_or(0, object.value("allocator_bytes", json()), "allocator_bytes");
   const auto places = read_chunks(object.at("chunks"), recording.problem);
   read_moments(object["moments"], recording, places);
   check_uses(recording.problem);
-  recording.non_model_bytes = object.value("non_model_bytes", std::uint64_t{0});
   read_room(object.value("room_bytes", json::object({{"nvme", 0}})), recording.problem);
   const json& rates = object.at("link_bytes_per_s");
   recording.problem.costs = {seconds_per_byte(rates, "h2d"), seconds_per_byte(rates, "d2h"),
@@ -110,6 +121,14 @@ Recording read_fields(const json& object) {
 }
 
 }  // namespace
+
+std::uint64_t device_peak_bytes(const Recording& recording, const MovePlan& plan) {
+  const auto& chunk_bytes = plan.used_bytes[index(Tier::device)];
+  std::uint64_t most = 0;
+  for (std::size_t m = 0; m < chunk_bytes.size(); ++m)
+    most = std::max(most, chunk_bytes[m] + recording.non_model_bytes_at.at(m));
+  return most + recording.allocator_bytes;
+}
 
 Result<Recording> parse_recording(std::string_view text, const std::string& origin) {
   Recording recording;

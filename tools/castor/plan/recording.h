@@ -16,7 +16,13 @@ struct Recording {
   MoveProblem problem;
   std::vector<double> compute_s;      ///< by moment
   std::uint64_t non_model_bytes = 0;  ///< that the device holds beside chunks, at most
+  /// By moment, the same until the next; the most where the file does not say.
+  std::vector<std::uint64_t> non_model_bytes_at;
+  std::uint64_t allocator_bytes = 0;  ///< of the device, in the fragments of its allocator
 };
+
+/// The most that `plan` takes of the device: chunks and what is beside them at the same moment, and fragments.
+std::uint64_t device_peak_bytes(const Recording& recording, const MovePlan& plan);
 
 /// Reads the text of a trace file. Errors: failed, naming the field that is wrong; `origin` is the file's name in
 /// messages.

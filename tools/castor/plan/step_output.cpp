@@ -60,7 +60,7 @@ Result<std::optional<bool>> nvme_of(const Values& values) {
 }
 
 TierBytes peak_bytes(const MoveProblem& problem, const MovePlan& plan) {
-  TierBytes peak = {plan.peak_bytes[index(Tier::device)], plan.peak_bytes[index(Tier::host)], 0};
+  TierBytes peak = {plan.peak_bytes(Tier::device), plan.peak_bytes(Tier::host), 0};
   for (std::size_t id = 0; id < problem.chunks.size(); ++id)
     if (ever_on_nvme(plan.stays[id])) peak[index(Tier::nvme)] += problem.chunks[id].n_bytes;
   return peak;

@@ -60,7 +60,10 @@ struct MovePlan {
   LinkBytes moved;                       ///< per iteration
   double link_seconds = 0;               ///< cost of `moved`, as if the links worked one after the other
   double bound_seconds = 0;              ///< no plan costs less; equal to link_seconds where that is proven best
-  std::array<std::uint64_t, 2> peak_bytes = {0, 0};
+  std::array<std::vector<std::uint64_t>, 2> used_bytes;  ///< of device and host, from each moment to the next
+
+  /// The most that chunks take of `tier`, device or host.
+  std::uint64_t peak_bytes(Tier tier) const;
 };
 
 /// Decides for every chunk and every time between two uses which tiers keep it, so that the links carry least and no
