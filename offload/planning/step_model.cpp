@@ -184,6 +184,16 @@ void find_bound(const MoveProblem& problem, std::span<const PlannedMove> moves, 
       estimate.bound_s = estimate.link_s[link], estimate.bound_by = kLinkNames[link];
 }
 
+/// Fetches that start before the plan sets room aside for them take it from then on.
+void count_early(const MoveProblem& problem, std::span<const PlannedMove> moves, MovePlan& plan) {
+  for (const PlannedMove& move : moves) {
+    const std::uint32_t n_early = move.n_ahead - std::min(move.n_ahead, problem.n_ahead);
+    for (const Tier tier : kLimitedTiers)
+      for (std::uint32_t k = 0; k < n_early && holds(move.to, tier) && !holds(move.from, tier); ++k)
+        plan.used_bytes[index(tier)][(move.start + k) % problem.n_moments] += problem.chunks[move.chunk].n_bytes;
+  }
+}
+
 }  // namespace
 
 std::vector<PlannedMove> schedule_of(const MoveProblem& problem, const MovePlan& plan, std::uint32_t n_ahead) {
@@ -219,6 +229,7 @@ Result<StepPlan> plan_step(MoveProblem problem, std::span<const double> compute_
     if (!plan.ok()) break;  // more room for what arrives fits even less
     StepPlan step{std::move(*plan), {}, {}, n_ahead};
     step.moves = schedule_of(problem, step.plan, kFetchAhead);
+    count_early(problem, step.moves, step.plan);
     step.estimate = estimate_step(problem, step.moves, compute_s);
     if (!best || step.estimate.step_s < best->estimate.step_s) best = std::move(step);
     const bool busy = best->estimate.step_s <= best->estimate.bound_s * (1 + kPauses);

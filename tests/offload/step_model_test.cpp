@@ -186,5 +186,16 @@ TEST(EstimateStep, SecondsForOtherMomentsAreAContractViolation) {
   EXPECT_THROW((void)estimate_step(problem, {}, std::vector<double>(3, 1)), ContractViolation);
 }
 
+TEST(PlanStep, WhatIsFetchedEarlyTakesRoomFromItsStart) {
+  MoveProblem problem;
+  problem.n_moments = 40;
+  problem.chunks = {{10, {{20, D, Access::read}}, 2}};  // rests on the host
+  problem.room_bytes = {std::vector<std::uint64_t>(40, 10), std::vector<std::uint64_t>(40, 10)};
+  problem.costs = {1, 1, 4, 6};
+  const auto step = plan_step(problem, std::vector<double>(40, 1)).value();
+  for (std::uint32_t m = 0; m < 40; ++m)
+    EXPECT_EQ(step.plan.used_bytes[0][m], m >= 4 && m <= 20 ? 10u : 0u) << "moment " << m;
+}
+
 }  // namespace
 }  // namespace castor

@@ -47,7 +47,7 @@ inline constexpr std::uint32_t kFetchAhead = 16;
 
 /// A plan, when its moves start, and what it comes to.
 struct StepPlan {
-  MovePlan plan;
+  MovePlan plan;  ///< its used_bytes count what is fetched early from the start of the fetch
   std::vector<PlannedMove> moves;
   StepEstimate estimate;
   std::uint32_t n_ahead = 0;  ///< of its problem
