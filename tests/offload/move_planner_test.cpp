@@ -76,7 +76,7 @@ TEST(MovePlanner, TurnsAreFreeAndTheRoomLeftSavesMost) {
   EXPECT_LE(plan.peak_bytes(D), 20u);
 }
 
-TEST(MovePlanner, RoomToArriveInCostsMovesButNeverBreaksTheRoom) {
+TEST(MovePlanner, RoomToArriveAndToLeaveInCostsMovesButNeverBreaksTheRoom) {
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 random(seed);
@@ -85,14 +85,40 @@ TEST(MovePlanner, RoomToArriveInCostsMovesButNeverBreaksTheRoom) {
     problem.room_bytes[1].assign(problem.n_moments, 8 + random() % 20);
     problem.costs = {1, 1, 4, 6};
     problem.nvme = true;
-    send_some_away(random, problem);
+    const bool anywhere = seed % 2 == 0;  // chunks that may not rest on the device may come there ahead
+    if (!anywhere) send_some_away(random, problem);
+    for (auto& chunk : problem.chunks)
+      for (ChunkUse& use : chunk.uses) use.tier = random() % 3 == 0 ? Tier::host : use.tier;
     const auto at_once = plan_moves(problem);
     problem.n_ahead = 1 + random() % 3;
+    problem.n_behind = random() % 3;
     const auto ahead = plan_moves(problem);
     if (!ahead.ok()) continue;
     expect_sound(problem, *ahead);
-    EXPECT_GE(ahead->link_seconds, at_once.value().bound_seconds - 1e-6);
+    if (anywhere) {
+      EXPECT_GE(ahead->link_seconds, at_once.value().bound_seconds - 1e-6);
+    }
   }
+}
+
+// Three chunks of 10 in turn on a host of 20, from below and back: while one is changed the one before is still on its way
+// down, so that none may stay.
+TEST(MovePlanner, WhatIsBeingWrittenBelowKeepsItsPlaceOnTheHost) {
+  MoveProblem problem;
+  problem.n_moments = 3;
+  for (const std::uint32_t moment : {0u, 1u, 2u})
+    problem.chunks.push_back({10, {{moment, Tier::host, Access::update}}, on_host | on_nvme});
+  problem.room_bytes = {std::vector<std::uint64_t>(3, 0), std::vector<std::uint64_t>(3, 20)};
+  problem.costs = {1, 1, 1, 1};
+  problem.nvme = true;
+  EXPECT_EQ(plan_moves(problem).value().moved.nvme_write, 20u) << "one of them stays";
+  problem.n_behind = 1;
+  const auto plan = plan_moves(problem).value();
+  expect_sound(problem, plan);
+  EXPECT_EQ(plan.moved.nvme_write, 30u);
+  EXPECT_EQ(plan.used_bytes[1], (std::vector<std::uint64_t>{20, 20, 20}));
+  problem.room_bytes[1].assign(3, 19);
+  EXPECT_FALSE(plan_moves(problem).ok());
 }
 
 TEST(MovePlanner, OnlyWhatItsOwnerDropsIsNowhere) {
@@ -270,6 +296,7 @@ TEST(MovePlanner, MovesAsLittleAsAnyPlanOverThreeTiers) {
     }
     problem.costs = {1, 1, 3, 5};
     problem.nvme = random() % 4 != 0;
+    problem.n_behind = random() % 3;
     send_some_away(random, problem);
     const auto plan = expect_least(problem, least_seconds_of_three_tiers(problem));
     ASSERT_FALSE(HasFailure());

@@ -63,8 +63,10 @@ Way walk(const MoveProblem& problem, const PlannedChunk& chunk, const std::vecto
     const Places current = changes ? needed : stay.at_use;
     const std::uint32_t apart = moments_until(problem, use.moment, chunk.uses[next].moment);
     const std::uint32_t n_ahead = std::min(problem.n_ahead, apart - 1);
-    occupy(way.used, stay.at_use, use.moment, 1, chunk.n_bytes);
-    occupy(way.used, stay.after, use.moment + 1, apart - 1 - n_ahead, chunk.n_bytes);
+    std::uint32_t n_at_use = 1;
+    if (problem.nvme && changes && use.tier == Tier::host) n_at_use += std::min(problem.n_behind, apart - 1 - n_ahead);
+    occupy(way.used, stay.at_use, use.moment, n_at_use, chunk.n_bytes);
+    occupy(way.used, stay.after, use.moment + n_at_use, apart - n_at_use - n_ahead, chunk.n_bytes);
     occupy(way.used, stay.before_next, use.moment + apart - n_ahead, n_ahead, chunk.n_bytes);
     way.seconds += n_bytes * naive_step_seconds(current, stay.after, problem.costs);
     way.seconds += n_bytes * naive_step_seconds(stay.after, stay.before_next, problem.costs);

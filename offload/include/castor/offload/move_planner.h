@@ -43,11 +43,14 @@ struct MoveProblem {
   std::uint32_t n_together = 0;
   /// Moments before its use at which a chunk must have its place where it is needed, so that it can arrive meanwhile.
   std::uint32_t n_ahead = 0;
+  /// Moments after a use that changes it on the host, above NVMe, for which a chunk keeps its place there: it may take so
+  /// long to be written below.
+  std::uint32_t n_behind = 0;
 };
 
 /// Where a chunk is around one of its uses.
 struct Stay {
-  /// While the moment that uses it runs. Copies that the use makes stale are there until its end.
+  /// While the moment that uses it runs, and n_behind more. Copies that the use makes stale are there until then.
   Places at_use = kNowhere;
   Places after = kNowhere;        ///< from then on
   Places before_next = kNowhere;  ///< in the last n_ahead moments before its next use; `after` where that is 0
