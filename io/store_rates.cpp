@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <castor/io/store_rates.h>
 
+#include <algorithm>
 #include <vector>
 
 #include <castor/memory/buffer.h>
@@ -26,6 +27,8 @@ Result<double> rate_of(const Transfer& transfer) {
 
 }  // namespace
 
+double StoreRates::share() const { return std::clamp((2 / both) / (1 / read + 1 / write), 0.0, 1.0); }
+
 Result<StoreRates> calibrate_store(const TensorStoreOptions& options) {
   HostResource memory;
   CASTOR_ASSIGN(const Buffer buffer, Buffer::allocate(memory, kNValues * kValueBytes));
@@ -37,6 +40,7 @@ Result<StoreRates> calibrate_store(const TensorStoreOptions& options) {
   StoreRates rates;
   CASTOR_ASSIGN(rates.write, rate_of(put));
   CASTOR_ASSIGN(rates.read, rate_of(get));
+  CASTOR_ASSIGN(rates.both, rate_of([&](std::uint64_t key) { return key % 2 == 0 ? get(key) : put(key); }));
   return rates;
 }
 

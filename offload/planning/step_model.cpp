@@ -135,7 +135,7 @@ class StepClock {
   void start(const PlannedMove& move) {
     const Hops taken = hops(move.from, move.to);
     const LinkSeconds seconds = seconds_of(bytes_over(taken, problem_.chunks[move.chunk].n_bytes), problem_.costs);
-    double at_s = move.for_room ? std::max(now_s_, free_s_[kD2h]) : now_s_;
+    double at_s = move.for_room ? std::max({now_s_, free_s_[kD2h], taken.nvme_read ? free_s_[kNvmeWrite] : 0}) : now_s_;
     if (taken.nvme_read) at_s = take(kNvmeRead, at_s, seconds[kNvmeRead]);
     if (taken.d2h) at_s = take(kD2h, at_s, seconds[kD2h]);
     if (taken.h2d) at_s = take(kH2d, at_s, seconds[kH2d]);
@@ -151,9 +151,12 @@ class StepClock {
         {time.until_next_use(), static_cast<double>(chunk.uses[use].arriving_bytes) * problem_.costs.d2h});
   }
 
+  /// When `seconds` on `link` have passed; on NVMe both links share one drive.
   double take(std::size_t link, double from_s, double seconds) {
     free_s_[link] = std::max(free_s_[link], from_s) + seconds;
-    return free_s_[link];
+    if (link != kNvmeRead && link != kNvmeWrite) return free_s_[link];
+    drive_free_s_ = std::max(drive_free_s_, from_s) + problem_.costs.nvme_share * seconds;
+    return std::max(free_s_[link], drive_free_s_);
   }
 
   /// Bytes that come from the device whatever the plan.
@@ -168,6 +171,7 @@ class StepClock {
   std::vector<double> arrived_s_;               ///< what each moment awaits, of this iteration and the next
   std::vector<std::vector<Arrival>> arrivals_;  ///< by moment
   LinkSeconds free_s_{};
+  double drive_free_s_ = 0;
   double now_s_ = 0;
 };
 
@@ -182,6 +186,8 @@ void find_bound(const MoveProblem& problem, std::span<const PlannedMove> moves, 
   for (std::size_t link = 0; link < kLinkNames.size(); ++link)
     if (estimate.link_s[link] > estimate.bound_s)
       estimate.bound_s = estimate.link_s[link], estimate.bound_by = kLinkNames[link];
+  const double drive_s = problem.costs.nvme_share * (estimate.link_s[kNvmeRead] + estimate.link_s[kNvmeWrite]);
+  if (drive_s > estimate.bound_s) estimate.bound_s = drive_s, estimate.bound_by = "nvme";
 }
 
 /// Fetches that start before the plan sets room aside for them take it from then on.
@@ -223,7 +229,7 @@ Result<StepPlan> plan_step(MoveProblem problem, std::span<const double> compute_
   problem.n_together = kFetchAhead;  // what leaves for less would be fetched again at once
   std::optional<StepPlan> best;
   for (std::uint32_t n_ahead = 0; n_ahead <= kMostAhead; ++n_ahead) {
-    problem.n_ahead = n_ahead;
+    problem.n_ahead = problem.n_behind = n_ahead;
     auto plan = plan_moves(problem);
     if (!plan.ok() && !best) return plan.error();
     if (!plan.ok()) break;  // more room for what arrives fits even less

@@ -21,6 +21,7 @@ LinkCosts link_costs(Device& device, const GeminiOptions& options) {
   if (const auto rates = calibrate_store(store); rates.ok()) {
     costs.nvme_read = 1 / rates->read;
     costs.nvme_write = 1 / rates->write;
+    costs.nvme_share = rates->share();
   }
   return costs;
 }

@@ -111,7 +111,8 @@ Json rates(const LinkCosts& costs) {
   return {{"h2d", std::round(1 / costs.h2d)},
           {"d2h", std::round(1 / costs.d2h)},
           {"nvme_read", std::round(1 / costs.nvme_read)},
-          {"nvme_write", std::round(1 / costs.nvme_write)}};
+          {"nvme_write", std::round(1 / costs.nvme_write)},
+          {"nvme_share", costs.nvme_share}};
 }
 
 std::uint64_t first_ns(const Timeline& timeline) {

@@ -181,6 +181,37 @@ TEST(EstimateStep, NoStepIsShorterThanItsBusiestLane) {
   EXPECT_EQ(found.bound_by, "nvme_write");
 }
 
+// Each step reads 10 bytes and writes 10, alone 10 s each way.
+TEST(EstimateStep, ADriveThatReadsAndWritesInTurnsTakesTheSum) {
+  MoveProblem problem = round_robin(4, Budget::kUnlimited);
+  problem.nvme = true;
+  problem.costs = {1, 1, 1, 1, 1};
+  problem.chunks = {{10, {{1, Tier::host, Access::update}}}};
+  MovePlan plan;
+  plan.stays = {{{on_host, on_nvme, on_nvme}}};
+  const auto in_turns = estimate(problem, plan, 1, 1);
+  EXPECT_EQ(in_turns.bound_s, 20);
+  EXPECT_EQ(in_turns.bound_by, "nvme");
+  problem.costs.nvme_share = 0.75;
+  EXPECT_EQ(estimate(problem, plan, 1, 1).bound_s, 15);
+  problem.costs.nvme_share = 0;
+  EXPECT_EQ(estimate(problem, plan, 1, 1).bound_s, 10);
+}
+
+// One chunk read and another written at once; whoever reads waits for its turn.
+TEST(EstimateStep, AReadWaitsForWhatIsBeingWritten) {
+  MoveProblem problem = round_robin(4, Budget::kUnlimited);
+  problem.nvme = true;
+  problem.costs = {1, 1, 1, 1, 1};
+  problem.chunks = {{10, {{0, Tier::host, Access::update}}}, {10, {{2, Tier::host, Access::read}}}};
+  MovePlan plan;
+  plan.stays = {{{on_host, on_host | on_nvme, on_host | on_nvme}}, {{on_host | on_nvme, on_nvme, on_nvme}}};
+  const auto step = estimate(problem, plan, 1, 1);
+  EXPECT_EQ(step.step_s, 1 + 20 + 2) << "a moment, then 10 s down and 10 s up, then two moments";
+  problem.costs.nvme_share = 0;
+  EXPECT_EQ(estimate(problem, plan, 1, 1).step_s, 1 + 10 + 2);
+}
+
 TEST(EstimateStep, SecondsForOtherMomentsAreAContractViolation) {
   const auto problem = round_robin(4, 40);
   EXPECT_THROW((void)estimate_step(problem, {}, std::vector<double>(3, 1)), ContractViolation);

@@ -276,6 +276,7 @@ class Plan(CommandCase):
             {"chunks": [{"id": 0, "bytes": 0}]},
             {"chunks": 2 * self.TRACE["chunks"]},
             {"link_bytes_per_s": {"h2d": 0}},
+            {"link_bytes_per_s": {**self.TRACE["link_bytes_per_s"], "nvme_share": 2}},
         ):
             self.assert_error(self.plan(**changes), 1, "is not a trace that this version can read")
         self.assert_error(run("plan", "--trace", self.folder / "none", "--json"), 4, "none")

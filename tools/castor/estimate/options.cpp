@@ -81,6 +81,7 @@ Result<void> read_rates(const Values& values, DType precision, Rates& rates) {
   rates.flops_per_s = tflops * 1e12;
   CASTOR_TRY(read_rate(values, "host-update-rate", rates.host_update_bytes_per_s));
   CASTOR_TRY(read_rate(values, "device-update-rate", rates.device_update_bytes_per_s));
+  rates.links.nvme_share = kUsualLinkCosts.nvme_share;
   return cli::set_rates(values, rates.links);
 }
 

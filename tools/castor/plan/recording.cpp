@@ -103,6 +103,12 @@ double seconds_per_byte(const json& rates, const char* link) {
   return 1 / rate;
 }
 
+double share_of(const json& rates) {
+  const double share = rates.value("nvme_share", 0.0);
+  if (!(share >= 0 && share <= 1)) wrong("nvme_share is " + rates["nvme_share"].dump() + ", not a number from 0 to 1");
+  return share;
+}
+
 Recording read_fields(const json& object) {
   if (!object.contains("moments") || object["moments"].empty())
     wrong("it holds no moments of a whole iteration (were there two steps or more, with --plugin gemini?)");
@@ -116,7 +122,8 @@ Recording read_fields(const json& object) {
   read_room(object.value("room_bytes", json::object({{"nvme", 0}})), recording.problem);
   const json& rates = object.at("link_bytes_per_s");
   recording.problem.costs = {seconds_per_byte(rates, "h2d"), seconds_per_byte(rates, "d2h"),
-                             seconds_per_byte(rates, "nvme_read"), seconds_per_byte(rates, "nvme_write")};
+                             seconds_per_byte(rates, "nvme_read"), seconds_per_byte(rates, "nvme_write"),
+                             share_of(rates)};
   return recording;
 }
 

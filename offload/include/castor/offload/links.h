@@ -12,10 +12,13 @@ namespace castor {
 /// What a byte costs on each link, in seconds: the inverse of the measured rates.
 struct LinkCosts {
   double h2d = 0, d2h = 0, nvme_read = 0, nvme_write = 0;
+  /// Of what a byte costs on the way to or from NVMe, what the other way loses meanwhile: 0 where they are independent, 1
+  /// where a drive reads and writes in turns.
+  double nvme_share = 0;
 };
 
-/// What links carry where nobody has measured: 20 GB/s up and down, a drive of 2 GB/s.
-inline constexpr LinkCosts kUsualLinkCosts = {1 / 20e9, 1 / 20e9, 1 / 2e9, 1 / 2e9};
+/// What links carry where nobody has measured: 20 GB/s up and down, a drive of 2 GB/s that reads and writes in turns.
+inline constexpr LinkCosts kUsualLinkCosts = {1 / 20e9, 1 / 20e9, 1 / 2e9, 1 / 2e9, 1};
 
 /// Seconds by link: h2d, d2h, nvme_read, nvme_write.
 using LinkSeconds = std::array<double, 4>;

@@ -32,7 +32,7 @@ struct StepEstimate {
   double wait_s = 0;     ///< the compute lane stands still for data
   LinkBytes moved;       ///< what the plan moves, and what arrives whatever the plan
   LinkSeconds link_s{};  ///< busy
-  std::string bound_by;  ///< `compute` or the link that is busiest
+  std::string bound_by;  ///< `compute`, the link that is busiest, or `nvme`: the drive, reading and writing
   double bound_s = 0;    ///< how long that lane is busy: no order of moves makes the step shorter
 };
 
@@ -50,12 +50,12 @@ struct StepPlan {
   MovePlan plan;  ///< its used_bytes count what is fetched early from the start of the fetch
   std::vector<PlannedMove> moves;
   StepEstimate estimate;
-  std::uint32_t n_ahead = 0;  ///< of its problem
+  std::uint32_t n_ahead = 0;  ///< of its problem, and its n_behind
 };
 
-/// The plan with the shortest step, of those with more or less room for chunks to arrive in: more room hides more moves
-/// behind computing, less leaves more chunks where they are. Uses at most kFetchAhead moments apart are together;
-/// `problem.n_ahead` and `problem.n_together` are not looked at. Pure.
+/// The plan with the shortest step, of those with more or less room for chunks to arrive and to leave in: more room hides
+/// more moves behind computing, less leaves more chunks where they are. Uses at most kFetchAhead moments apart are
+/// together; `n_ahead`, `n_behind` and `n_together` of the problem are not looked at. Pure.
 /// Errors: as plan_moves.
 Result<StepPlan> plan_step(MoveProblem problem, std::span<const double> compute_s);
 
