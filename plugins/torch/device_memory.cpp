@@ -5,6 +5,8 @@
 
 #include <ATen/DeviceAccelerator.h>
 #include <c10/core/Allocator.h>
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
 
 #include <array>
 #include <atomic>
@@ -33,13 +35,36 @@ std::uint64_t total_bytes(at::DeviceAllocator& allocator, c10::DeviceIndex devic
   return total;
 }
 
-}  // namespace
-
-Result<void*> device_alloc(c10::Device device, std::uint64_t n_bytes) {
-  return guard([&] { return c10::GetAllocator(device.type())->raw_allocate(n_bytes); });
+/// What is given to `later` from now on begins after what `earlier` has been given so far.
+void order(c10::Stream earlier, c10::Stream later) {
+  c10::Event event(earlier.device_type());
+  event.record(earlier);
+  event.block(later);
 }
 
-void device_free(c10::Device device, void* data) { c10::GetAllocator(device.type())->raw_deallocate(data); }
+}  // namespace
+
+c10::Stream ChunkMemory::own_stream() {
+  if (!own_stream_) own_stream_ = c10::impl::VirtualGuardImpl(device_.type()).getStreamFromGlobalPool(device_);
+  return *own_stream_;
+}
+
+Result<void*> ChunkMemory::allocate(std::uint64_t n_bytes) {
+  return guard([&] {
+    const c10::Stream compute = at::accelerator::getCurrentStream(device_.index());
+    const c10::StreamGuard on_own_stream(own_stream());
+    void* data = c10::GetAllocator(device_.type())->raw_allocate(n_bytes);
+    order(own_stream(), compute);
+    return data;
+  });
+}
+
+void ChunkMemory::free(void* data) {
+  (void)guard([&] {
+    order(at::accelerator::getCurrentStream(device_.index()), own_stream());
+    c10::GetAllocator(device_.type())->raw_deallocate(data);
+  });
+}
 
 castor_device_memory device_memory() {
   at::DeviceAllocator* allocator = accelerator_allocator();

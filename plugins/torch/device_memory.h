@@ -7,17 +7,32 @@
 #include <castor/plugins/abi.h>
 
 #include <c10/core/Device.h>
+#include <c10/core/Stream.h>
 
 #include <cstdint>
+#include <optional>
 
 namespace castor {
 
-/// The allocator that the model's own tensors come from, for a device other than the host. Memory is ordered on the
-/// current compute stream and starts at a multiple of 512 B.
+/// Memory for chunks from the allocator that the model's own tensors come from, on a device other than the host: ordered on
+/// the current compute stream, from a multiple of 512 B on.
+///
+/// The allocator keeps memory apart by stream. Chunks come from that of a stream on which nothing runs: among activations,
+/// which come and go in other sizes, each would leave a hole beside it.
+class ChunkMemory {
+ public:
+  explicit ChunkMemory(c10::Device device) : device_(device) {}
 
-/// Errors: does_not_fit, with what the allocator holds.
-Result<void*> device_alloc(c10::Device device, std::uint64_t n_bytes);
-void device_free(c10::Device device, void* data);
+  /// Errors: does_not_fit, with what the allocator holds.
+  Result<void*> allocate(std::uint64_t n_bytes);
+  void free(void* data);
+
+ private:
+  c10::Stream own_stream();
+
+  const c10::Device device_;
+  std::optional<c10::Stream> own_stream_;
+};
 
 /// What the allocator of the current accelerator holds; all zero where there is none, or where it has not been used.
 castor_device_memory device_memory();

@@ -2,7 +2,6 @@
 #include "host_table.h"
 
 #include <castor/plugins/torch/errors.h>
-#include "device_memory.h"
 #include "parameter_storage.h"
 
 #include <ATen/Parallel.h>
@@ -116,12 +115,12 @@ struct HostTable::Calls {
 
   static castor_status device_alloc(void* self, std::uint64_t n_bytes, void** out) {
     return at_border(self, [&](HostTable& host) -> Result<void> {
-      CASTOR_ASSIGN(*out, castor::device_alloc(host.device_, n_bytes));
+      CASTOR_ASSIGN(*out, host.chunk_memory_.allocate(n_bytes));
       return {};
     });
   }
 
-  static void device_free(void* self, void* data, std::uint64_t) { castor::device_free(of(self).device_, data); }
+  static void device_free(void* self, void* data, std::uint64_t) { of(self).chunk_memory_.free(data); }
 
   static castor_status device_memory(void* self, castor_device_memory* out) {
     return at_border(self, [&](HostTable&) -> Result<void> {
@@ -171,6 +170,7 @@ void HostTable::init(std::uint32_t param, std::span<float> out, std::uint64_t fi
 HostTable::HostTable(ModelMap map, c10::Device device, std::uint64_t seed, std::function<bool()> interrupted)
     : map_(std::move(map)),
       device_(device),
+      chunk_memory_(device),
       seed_(seed),
       interrupted_(std::move(interrupted)),
       table_(Calls::table(this)) {}

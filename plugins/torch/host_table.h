@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "device_memory.h"
 #include "model_map.h"
 
 #include <cstdint>
@@ -31,6 +32,7 @@ class HostTable {
 
   ModelMap map_;
   const c10::Device device_;
+  ChunkMemory chunk_memory_;
   const std::uint64_t seed_;
   const std::function<bool()> interrupted_;
   std::string error_;
