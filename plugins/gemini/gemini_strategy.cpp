@@ -149,7 +149,7 @@ Result<void> GeminiStrategy::plan_again() {
   PlacementRequest request = placement_request();
   request.non_model_bytes = watch_.non_model_peak_bytes();
   if (options_.device_budget_bytes != Budget::kUnlimited) {
-    request.non_model_bytes += allocator_slack_bytes(options_.device_budget_bytes);
+    request.non_model_bytes += allocator_slack_bytes(options_.device_budget_bytes, request.non_model_bytes);
     const std::uint64_t left_bytes =
         options_.device_budget_bytes - std::min(options_.device_budget_bytes, request.non_model_bytes);
     memory_->device_chunks().set_limit(std::max(left_bytes, request.largest_unit.payload_bytes));

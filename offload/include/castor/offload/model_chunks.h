@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -30,7 +31,10 @@ inline constexpr std::uint64_t kStateBytesPerElement = 12;
 /// element (master, exp_avg, exp_avg_sq); frozen chunks have neither. Pure.
 std::vector<ChunkDemand> demands_of(const ChunkLayout& layout);
 
-/// The part of a GPU's budget that is left to the allocator's own rounding and fragmentation.
-constexpr std::uint64_t allocator_slack_bytes(std::uint64_t device_budget_bytes) { return device_budget_bytes / 8; }
+/// The part of a GPU's budget that is left to the allocator for its rounding and fragments beside `non_model_bytes` of
+/// activations and workspaces.
+constexpr std::uint64_t allocator_slack_bytes(std::uint64_t device_budget_bytes, std::uint64_t non_model_bytes) {
+  return std::min(device_budget_bytes / 8, non_model_bytes / 5);
+}
 
 }  // namespace castor
