@@ -144,25 +144,29 @@ void StatefulTensorMgr::make_plan_if_due() {
     if (const auto& stays = replay_->plan().plan.stays[id]; !stays.empty()) wanted_[id] = stays.back().after;
 }
 
-/// Takes over from the plan where chunks shall be now, and lets go what was used at the moment before and shall not stay.
+/// Takes over from the plan where chunks shall be now, and lets go what was used at the moment before and shall not stay,
+/// and what could not go so far.
 void StatefulTensorMgr::let_go() {
-  if (!replay_ || !steady()) return;
+  if (!replay_ || !steady()) return going_.clear();
   const std::uint64_t position = follower_->n_begun() - 1;
-  const auto used = replay_->used(position);
   for (const auto& rest : replay_->leaving(position)) {
     wanted_[rest.chunk] = rest.places;
-    const bool again = std::any_of(used.begin(), used.end(), [&](const auto& use) { return use.chunk == rest.chunk; });
-    if (!again) let_go_of(rest.chunk, rest.places);
+    if (std::find(going_.begin(), going_.end(), rest.chunk) == going_.end()) going_.push_back(rest.chunk);
   }
-  for (const auto& use : used) wanted_[use.chunk] = use.places;
+  for (const auto& use : replay_->used(position)) {
+    wanted_[use.chunk] = use.places;
+    std::erase(going_, use.chunk);
+  }
   for (const PlannedMove& move : replay_->coming(position)) wanted_[move.chunk] = move.to;
+  std::erase_if(going_, [this](ChunkId id) { return let_go_of(id, wanted_[id]); });
 }
 
 /// Brings the chunk to `stay` (up, where the plan parks it in room that the device has over) and takes it from the tiers
-/// beside, as far as that needs no waiting; what stays behind gives way when its room is wanted.
-void StatefulTensorMgr::let_go_of(ChunkId id, Places stay) {
+/// beside, as far as that needs no waiting; true where nothing is left to do. What stays behind gives way when its room
+/// is wanted.
+bool StatefulTensorMgr::let_go_of(ChunkId id, Places stay) {
   const Chunk& chunk = chunks_.chunk(id);
-  if (chunk.pinned() || !chunk.has_contents() || stay == kNowhere) return;
+  if (chunk.pinned() || !chunk.has_contents() || stay == kNowhere) return true;
   const bool goes_up = holds(stay, Tier::device) && !chunk.resident(Tier::device) && chunk.resident(Tier::host);
   if (goes_up && chunk.at(Tier::host).arrived.ready()) (void)chunks_.fetch(id, Tier::device);
   const bool leaves_device = chunk.resident(Tier::device) && !holds(stay, Tier::device);
@@ -172,6 +176,9 @@ void StatefulTensorMgr::let_go_of(ChunkId id, Places stay) {
   const bool leaves_host =
       chunk.resident(Tier::host) && !holds(stay, Tier::host) && (chunk.clean(Tier::host) || holds(stay, Tier::nvme));
   if (leaves_host && chunk.at(Tier::host).arrived.ready()) (void)chunks_.release(id, Tier::host);
+  const auto left_in = [&](Tier tier) { return chunk.resident(tier) && !holds(stay, tier); };
+  const bool came_up = !holds(stay, Tier::device) || chunk.resident(Tier::device);
+  return came_up && !left_in(Tier::device) && !left_in(Tier::host);
 }
 
 /// Starts what it takes to have the chunk's contents in `tier`, hop by hop, evicting where a tier is full.

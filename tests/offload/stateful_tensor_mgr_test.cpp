@@ -230,6 +230,28 @@ TEST(StatefulTensorMgr, WhatMayNotRestOnTheDeviceComesForEachUseAndLeaves) {
   EXPECT_TRUE(world.tiers.chunks.chunk(21).resident(Tier::device));
 }
 
+// It comes down from the device only after the moment that lets it go has begun.
+TEST(StatefulTensorMgr, WhatCouldNotLeaveAtOnceLeavesAtALaterMoment) {
+  World world(100, 100, true, test::make_deferred_device());
+  fill(world, 40);
+  world.mover.set_rest(0, only(Tier::nvme));
+  const auto use = [&world](ChunkId id) {
+    world.use({MomentKind::forward, id}, id, Tier::device, id == 0 ? Access::update : Access::read, 50).value();
+  };
+  for (int iteration = 0; iteration < 3; ++iteration) {
+    for (ChunkId id = 0; id < 40; ++id) use(id);
+    world.mover.end_iteration();
+  }
+  const Chunk& chunk = world.tiers.chunks.chunk(0);
+  use(0);
+  use(1);
+  EXPECT_FALSE(chunk.resident(Tier::nvme)) << "still on its way to the host";
+  world.tiers.down->synchronize().value();
+  use(2);
+  EXPECT_TRUE(chunk.resident(Tier::nvme));
+  EXPECT_FALSE(chunk.resident(Tier::host));
+}
+
 /// Units run forward, and backward unless it is an evaluation.
 void pass(World& world, bool backward) {
   const auto n = static_cast<ChunkId>(world.expected.size());

@@ -102,7 +102,7 @@ class StatefulTensorMgr {
   void note(ChunkId chunk, Tier tier, Access access);
   void make_plan_if_due();
   void let_go();
-  void let_go_of(ChunkId chunk, Places stay);
+  bool let_go_of(ChunkId chunk, Places stay);
   Result<void> start_fetches();
   Result<bool> start_fetch(ChunkId chunk, Tier tier);
   bool steady() const;
@@ -124,6 +124,7 @@ class StatefulTensorMgr {
   bool plan_due_ = false;
   std::vector<Places> rest_;                            ///< by chunk: where it may be between its uses
   std::vector<Places> wanted_;                          ///< by chunk: where the plan wants it now
+  std::vector<ChunkId> going_;                          ///< not yet where the plan wants them now
   std::deque<PlannedMove> fetches_;                     ///< started or waiting for room, not there yet
   std::uint64_t clock_ = 0;                             ///< moments since the start
   std::array<std::vector<std::uint64_t>, 2> last_use_;  ///< per tier and chunk, by clock_
