@@ -21,10 +21,14 @@ std::vector<Places> sets_with(Places needed, Places allowed) {
 
 Places tiers_of(const MoveProblem& problem) { return problem.nvme ? kAnywhere : kAnywhere & ~only(Tier::nvme); }
 
+bool comes_ahead(const PlannedChunk& chunk) {
+  return std::any_of(chunk.uses.begin(), chunk.uses.end(), [](const ChunkUse& use) { return use.n_ahead > 0; });
+}
+
 }  // namespace
 
 ItineraryGraph::ItineraryGraph(const PlannedChunk& chunk, const MoveProblem& problem)
-    : chunk_(chunk), n_stops_per_use_(problem.n_ahead > 0 ? 3 : 2) {
+    : chunk_(chunk), n_stops_per_use_(comes_ahead(chunk) ? 3 : 2) {
   for (Places from = 1; from < kNPlaces; ++from)
     for (Places to = 0; to < kNPlaces; ++to)
       step_seconds_[from][to] = sum(seconds_of(bytes_over(hops(from, to), chunk.n_bytes), problem.costs));
@@ -68,7 +72,7 @@ void ItineraryGraph::add_time_after(std::size_t use, const MoveProblem& problem)
   const Places rest = tiers_of(problem) & (rests ? chunk_.rest : kAnywhere);
   const std::vector<Places> nowhere = {kNowhere};
   stops_.push_back({time.after, here.dropped ? nowhere : sets_with(kNowhere, rest)});
-  if (problem.n_ahead == 0) return;
+  if (n_stops_per_use_ == 2) return;
   const Places needed = next.access == Access::overwrite ? kNowhere : only(next.tier);
   stops_.push_back({time.before_next, here.dropped ? nowhere : sets_with(needed, rest | needed), needed});
 }

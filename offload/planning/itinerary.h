@@ -18,8 +18,8 @@ struct Itinerary {
   double priced_seconds = 0;  ///< the same and the price of the room
 };
 
-/// All ways of one chunk around the iteration. Its stops are, in turn, a use, the time after it, and (where the problem has
-/// chunks come ahead of their use) the time just before the next; between stops copies are made and dropped. The last stop
+/// All ways of one chunk around the iteration. Its stops are, in turn, a use, the time after it, and (where the chunk
+/// comes ahead of a use) the time just before the next; between stops copies are made and dropped. The last stop
 /// leads to the first.
 class ItineraryGraph {
  public:

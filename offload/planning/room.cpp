@@ -28,12 +28,11 @@ std::int64_t least_in(const std::vector<std::int64_t>& values, std::size_t begin
 
 TimeOfStay time_of_stay(const MoveProblem& problem, const PlannedChunk& chunk, std::size_t use) {
   const std::uint32_t n = problem.n_moments, here = chunk.uses[use].moment;
-  const bool leaves_slowly =
-      problem.nvme && chunk.uses[use].tier == Tier::host && chunk.uses[use].access != Access::read;
-  const std::uint32_t next = chunk.uses[(use + 1) % chunk.uses.size()].moment;
+  const ChunkUse& next_use = chunk.uses[(use + 1) % chunk.uses.size()];
+  const std::uint32_t next = next_use.moment;
   const std::uint32_t to_next = next > here ? next - here : next + n - here;
-  const std::uint32_t n_ahead = std::min(problem.n_ahead, to_next - 1);
-  const std::uint32_t n_behind = leaves_slowly ? std::min(problem.n_behind, to_next - 1 - n_ahead) : 0;
+  const std::uint32_t n_ahead = std::min(next_use.n_ahead, to_next - 1);
+  const std::uint32_t n_behind = std::min(chunk.uses[use].n_behind, to_next - 1 - n_ahead);
   return {{here, 1 + n_behind},
           {(here + 1 + n_behind) % n, to_next - 1 - n_behind - n_ahead},
           {(next + n - n_ahead) % n, n_ahead}};

@@ -12,8 +12,8 @@ namespace {
 
 constexpr int kIterations = 4;  // until what one leaves to the next no longer changes
 
-constexpr std::uint32_t kMostAhead = 2;  // moments for which plans set room aside
-constexpr double kPauses = 0.001;        // of the busiest lane, that no other plan is tried for
+constexpr double kTimesTried[] = {0, 0.25, 1};  // of what a move takes, for which plans set room aside
+constexpr double kPauses = 0.001;               // of the busiest lane, that no other plan is tried for
 
 /// Finds how early each fetch may begin.
 class Scheduler {
@@ -33,9 +33,13 @@ class Scheduler {
       if (costs(left, stays[i].after))
         leaving.push_back({id, left, stays[i].after, (uses[i].moment + 1) % problem_.n_moments});
       const Periods early = time_of_stay(problem_, problem_.chunks[id], i).before_next;
-      const Places there = early.count > 0 ? stays[i].before_next : stays[next].at_use;
-      if (uses[next].access != Access::overwrite && costs(stays[i].after, there))
-        coming.push_back({id, stays[i].after, there, early.first, early.count, false, true});
+      const auto made = static_cast<Places>(stays[i].before_next & ~stays[i].after);
+      const Places there = early.count > 0 ? stays[i].before_next : stays[next].at_use | made;
+      const bool overwritten = uses[next].access == Access::overwrite;
+      if (overwritten && costs(stays[i].after, stays[i].before_next))
+        leaving.push_back({id, stays[i].after, stays[i].before_next, early.first});
+      if (!overwritten && costs(stays[i].after, there))
+        coming.push_back({id, stays[i].after, there, early.first, early.count, false, 0, true});
     });
     const auto by_start = [](const PlannedMove& a, const PlannedMove& b) { return a.start < b.start; };
     std::stable_sort(coming.begin(), coming.end(), by_start);
@@ -81,7 +85,7 @@ class Scheduler {
       for (const Tier tier : kLimitedTiers)
         if (new_on(tier)) free_.add(tier, {before, 1}, -n_bytes);
       move.start = before;
-      ++move.n_ahead;
+      ++move.n_ahead, ++move.n_early;
     }
   }
 
@@ -192,12 +196,37 @@ void find_bound(const MoveProblem& problem, std::span<const PlannedMove> moves, 
 
 /// Fetches that start before the plan sets room aside for them take it from then on.
 void count_early(const MoveProblem& problem, std::span<const PlannedMove> moves, MovePlan& plan) {
-  for (const PlannedMove& move : moves) {
-    const std::uint32_t n_early = move.n_ahead - std::min(move.n_ahead, problem.n_ahead);
+  for (const PlannedMove& move : moves)
     for (const Tier tier : kLimitedTiers)
-      for (std::uint32_t k = 0; k < n_early && holds(move.to, tier) && !holds(move.from, tier); ++k)
+      for (std::uint32_t k = 0; k < move.n_early && holds(move.to, tier) && !holds(move.from, tier); ++k)
         plan.used_bytes[index(tier)][(move.start + k) % problem.n_moments] += problem.chunks[move.chunk].n_bytes;
+}
+
+/// The moments from `moment` on, it left out, that take `seconds` together: forward in steps of 1, back in steps of -1. At
+/// least one where that is more than nothing.
+std::uint32_t moments_within(std::span<const double> compute_s, std::uint32_t moment, int step, double seconds) {
+  const auto n = static_cast<std::int64_t>(compute_s.size());
+  std::uint32_t count = 0;
+  for (std::int64_t m = moment; seconds > 0 && count < kFetchAhead; ++count) {
+    m = (m + step + n) % n;
+    seconds -= compute_s[static_cast<std::size_t>(m)];
   }
+  return count;
+}
+
+/// Sets room aside for what comes to its uses, and on the host above NVMe for what they have changed and may go below:
+/// `times` as long as it takes alone.
+void set_room_aside(MoveProblem& problem, std::span<const double> compute_s, double times) {
+  const LinkCosts& costs = problem.costs;
+  for (PlannedChunk& chunk : problem.chunks)
+    for (ChunkUse& use : chunk.uses) {
+      const bool below = problem.nvme && use.tier == Tier::host;
+      const double come_s = use.tier == Tier::device ? costs.h2d : below ? costs.nvme_read : costs.d2h;
+      const double go_s = below && use.access != Access::read ? costs.nvme_write : 0;
+      const double scale = times * static_cast<double>(chunk.n_bytes);
+      use.n_ahead = moments_within(compute_s, use.moment, -1, use.access == Access::overwrite ? 0 : scale * come_s);
+      use.n_behind = moments_within(compute_s, use.moment, 1, scale * go_s);
+    }
 }
 
 }  // namespace
@@ -228,12 +257,12 @@ StepEstimate estimate_step(const MoveProblem& problem, std::span<const PlannedMo
 Result<StepPlan> plan_step(MoveProblem problem, std::span<const double> compute_s) {
   problem.n_together = kFetchAhead;  // what leaves for less would be fetched again at once
   std::optional<StepPlan> best;
-  for (std::uint32_t n_ahead = 0; n_ahead <= kMostAhead; ++n_ahead) {
-    problem.n_ahead = problem.n_behind = n_ahead;
+  for (const double times : kTimesTried) {
+    set_room_aside(problem, compute_s, times);
     auto plan = plan_moves(problem);
     if (!plan.ok() && !best) return plan.error();
     if (!plan.ok()) break;  // more room for what arrives fits even less
-    StepPlan step{std::move(*plan), {}, {}, n_ahead};
+    StepPlan step{std::move(*plan), {}, {}, times};
     step.moves = schedule_of(problem, step.plan, kFetchAhead);
     count_early(problem, step.moves, step.plan);
     step.estimate = estimate_step(problem, step.moves, compute_s);

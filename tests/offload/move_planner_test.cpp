@@ -90,8 +90,11 @@ TEST(MovePlanner, RoomToArriveAndToLeaveInCostsMovesButNeverBreaksTheRoom) {
     for (auto& chunk : problem.chunks)
       for (ChunkUse& use : chunk.uses) use.tier = random() % 3 == 0 ? Tier::host : use.tier;
     const auto at_once = plan_moves(problem);
-    problem.n_ahead = 1 + random() % 3;
-    problem.n_behind = random() % 3;
+    for (auto& chunk : problem.chunks)
+      for (ChunkUse& use : chunk.uses) {
+        use.n_ahead = random() % 4;
+        use.n_behind = use.access == Access::read ? 0 : random() % 3;
+      }
     const auto ahead = plan_moves(problem);
     if (!ahead.ok()) continue;
     expect_sound(problem, *ahead);
@@ -112,7 +115,7 @@ TEST(MovePlanner, WhatIsBeingWrittenBelowKeepsItsPlaceOnTheHost) {
   problem.costs = {1, 1, 1, 1};
   problem.nvme = true;
   EXPECT_EQ(plan_moves(problem).value().moved.nvme_write, 20u) << "one of them stays";
-  problem.n_behind = 1;
+  for (auto& chunk : problem.chunks) chunk.uses[0].n_behind = 1;
   const auto plan = plan_moves(problem).value();
   expect_sound(problem, plan);
   EXPECT_EQ(plan.moved.nvme_write, 30u);
@@ -180,7 +183,9 @@ TEST(MovePlanner, KeepsNoCopyForNothing) {
 TEST(MovePlanner, WhatMayNotRestOnTheDeviceComesForEachUseAndLeaves) {
   MoveProblem problem = training(4, kNoLimit);
   problem.chunks[1].rest = on_host;
-  for (problem.n_ahead = 0; problem.n_ahead < 3; ++problem.n_ahead) {
+  for (std::uint32_t n_ahead = 0; n_ahead < 3; ++n_ahead) {
+    for (auto& chunk : problem.chunks)
+      for (ChunkUse& use : chunk.uses) use.n_ahead = n_ahead;
     const auto plan = plan_moves(problem).value();
     expect_sound(problem, plan);
     EXPECT_EQ(plan.moved.h2d, 30u) << "for three uses";
@@ -296,7 +301,8 @@ TEST(MovePlanner, MovesAsLittleAsAnyPlanOverThreeTiers) {
     }
     problem.costs = {1, 1, 3, 5};
     problem.nvme = random() % 4 != 0;
-    problem.n_behind = random() % 3;
+    for (auto& chunk : problem.chunks)
+      for (ChunkUse& use : chunk.uses) use.n_behind = use.access == Access::read ? 0 : random() % 3;
     send_some_away(random, problem);
     const auto plan = expect_least(problem, least_seconds_of_three_tiers(problem));
     ASSERT_FALSE(HasFailure());

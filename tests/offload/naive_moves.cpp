@@ -62,9 +62,8 @@ Way walk(const MoveProblem& problem, const PlannedChunk& chunk, const std::vecto
     if (changes ? stay.at_use != (needed | stale) : (stay.at_use & needed) == 0) way.seconds = kNoWay;
     const Places current = changes ? needed : stay.at_use;
     const std::uint32_t apart = moments_until(problem, use.moment, chunk.uses[next].moment);
-    const std::uint32_t n_ahead = std::min(problem.n_ahead, apart - 1);
-    std::uint32_t n_at_use = 1;
-    if (problem.nvme && changes && use.tier == Tier::host) n_at_use += std::min(problem.n_behind, apart - 1 - n_ahead);
+    const std::uint32_t n_ahead = std::min(chunk.uses[next].n_ahead, apart - 1);
+    const std::uint32_t n_at_use = 1 + std::min(use.n_behind, apart - 1 - n_ahead);
     occupy(way.used, stay.at_use, use.moment, n_at_use, chunk.n_bytes);
     occupy(way.used, stay.after, use.moment + n_at_use, apart - n_at_use - n_ahead, chunk.n_bytes);
     occupy(way.used, stay.before_next, use.moment + apart - n_ahead, n_ahead, chunk.n_bytes);
@@ -75,7 +74,7 @@ Way walk(const MoveProblem& problem, const PlannedChunk& chunk, const std::vecto
     if (!use.dropped && (stay.after == kNowhere || stay.before_next == kNowhere)) way.seconds = kNoWay;
     if (chunk.uses[next].access == Access::overwrite) continue;
     const Places needed_next = chunk.uses[next].tier == Tier::device ? D : H;
-    if (problem.n_ahead > 0 && (stay.before_next & needed_next) == 0) way.seconds = kNoWay;
+    if (n_ahead > 0 && (stay.before_next & needed_next) == 0) way.seconds = kNoWay;
     if ((stay.before_next & ~(rest | needed_next)) != 0) way.seconds = kNoWay;
     const bool next_changes = chunk.uses[next].access != Access::read;
     const Places there = next_changes ? stay.before_next | needed_next : stays[next].at_use;

@@ -81,7 +81,7 @@ json to_json(const StepPlan& step, const TierBytes& peak_bytes) {
           {"compute_s", estimate.compute_s},
           {"wait_s", estimate.wait_s},
           {"bound", {{"seconds", estimate.bound_s}, {"by", estimate.bound_by}, {"share", share}}},
-          {"moments_ahead", step.n_ahead}};
+          {"room_aside_times", step.times}};
 }
 
 std::string tier_table(const TierBytes& peak_bytes, const std::string& limit_title,

@@ -20,6 +20,10 @@ struct ChunkUse {
   bool dropped = false;  ///< its owner forgets the contents afterwards; the next use overwrites them
   /// What of the contents comes from the device's memory to the host meanwhile, whatever the plan (gradients).
   std::uint64_t arriving_bytes = 0;
+  /// Moments before the use for which the chunk must have its place in `tier`, so that it can arrive meanwhile.
+  std::uint32_t n_ahead = 0;
+  /// Moments after a use that changes it for which the chunk keeps its place in `tier`, so that it can leave meanwhile.
+  std::uint32_t n_behind = 0;
 };
 
 /// A chunk and its uses in one iteration.
@@ -41,19 +45,14 @@ struct MoveProblem {
   bool nvme = false;  ///< there is a tier below the host; its room is not limited
   /// Between uses at most so many moments apart a chunk may also be where it may not rest.
   std::uint32_t n_together = 0;
-  /// Moments before its use at which a chunk must have its place where it is needed, so that it can arrive meanwhile.
-  std::uint32_t n_ahead = 0;
-  /// Moments after a use that changes it on the host, above NVMe, for which a chunk keeps its place there: it may take so
-  /// long to be written below.
-  std::uint32_t n_behind = 0;
 };
 
 /// Where a chunk is around one of its uses.
 struct Stay {
-  /// While the moment that uses it runs, and n_behind more. Copies that the use makes stale are there until then.
+  /// While the moment that uses it runs, and n_behind more of the use. Copies that the use makes stale are there until then.
   Places at_use = kNowhere;
   Places after = kNowhere;        ///< from then on
-  Places before_next = kNowhere;  ///< in the last n_ahead moments before its next use; `after` where that is 0
+  Places before_next = kNowhere;  ///< in the n_ahead moments before its next use; `after` where no use has any
 };
 
 /// The copies of every chunk through the iteration. The end leads to the beginning: repeating it moves the same bytes

@@ -18,6 +18,7 @@ struct PlannedMove {
   std::uint32_t start = 0;    ///< from the beginning of this moment on
   std::uint32_t n_ahead = 0;  ///< moments from there to the one that waits for it; 0 where nobody does
   bool for_room = false;      ///< it starts no earlier because there is no room before what leaves then has left
+  std::uint32_t n_early = 0;  ///< of n_ahead, the first that the plan sets no room aside for: there happens to be some
   bool awaited = false;       ///< a use waits for it: at start + n_ahead
 };
 
@@ -50,12 +51,12 @@ struct StepPlan {
   MovePlan plan;  ///< its used_bytes count what is fetched early from the start of the fetch
   std::vector<PlannedMove> moves;
   StepEstimate estimate;
-  std::uint32_t n_ahead = 0;  ///< of its problem, and its n_behind
+  double times = 0;  ///< of what its moves take, for which the plan sets room aside
 };
 
 /// The plan with the shortest step, of those with more or less room for chunks to arrive and to leave in: more room hides
 /// more moves behind computing, less leaves more chunks where they are. Uses at most kFetchAhead moments apart are
-/// together; `n_ahead`, `n_behind` and `n_together` of the problem are not looked at. Pure.
+/// together; n_ahead and n_behind of the uses, and `n_together` of the problem, are not looked at. Pure.
 /// Errors: as plan_moves.
 Result<StepPlan> plan_step(MoveProblem problem, std::span<const double> compute_s);
 
