@@ -58,6 +58,7 @@ Result<void> OffloadOptimizer::adopt(Plan plan) {
   for (std::uint32_t i = 0; i < n_chunks(); ++i) {
     if (parts_.layout.chunks[i].trainable) gradients_->set_tier(i, update_tier(i));
     parts_.mover.set_rest(payload_[i], plan_.payload_off_device[i] ? kAnywhere & ~only(Tier::device) : kAnywhere);
+    for (const ChunkId tile : state_[i]) parts_.mover.set_rest(tile, rest_of_states(plan_.states[i]));
   }
   parts_.mover.forget_trace();
   return {};

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <limits>
 #include <tuple>
 
@@ -214,6 +215,31 @@ TEST(OffloadOptimizer, WhatIsToLiveOnTheDeviceGoesThereThroughASmallHost) {
   add_gradients(world, random, kAllTrainable);
   world.step(kPlain).value();
   world.expect_same_bits();
+}
+
+TEST(OffloadOptimizer, ThePlanHasStatesAtHomeOnNvmeThere) {
+  OptimizerWorld world(six_tensors(DType::bf16), chunks_of_512(DType::bf16));
+  world.start(Tier::nvme).value();
+  std::mt19937_64 random(50);
+  LinkBytes before;
+  for (int step = 0; step < 5; ++step) {
+    before = world.tiers.chunks.moved();
+    for (std::uint32_t unit = 0; unit < kFetchAhead; ++unit) {
+      const std::array needs = {Need{world.optimizer->payload(0), Tier::device, Access::read}};
+      world.mover.begin({MomentKind::forward, unit}, needs).value();
+      world.mover.end(needs);
+    }
+    add_gradients(world, random, kAllTrainable);
+    world.step(kPlain).value();
+  }
+  const std::uint64_t states_bytes = 3 * 512 * 12;
+  const LinkBytes& moved = world.tiers.chunks.moved();
+  EXPECT_EQ(moved.nvme_read - before.nvme_read, states_bytes);
+  EXPECT_EQ(moved.nvme_write - before.nvme_write, states_bytes);
+  const StepPlan* plan = world.mover.plan();
+  ASSERT_NE(plan, nullptr);
+  EXPECT_EQ(plan->plan.moved.nvme_read, states_bytes);
+  EXPECT_EQ(plan->plan.moved.nvme_write, states_bytes);
 }
 
 TEST(OffloadOptimizer, FrozenChunksHaveNoStatesAndKeepTheirWeights) {

@@ -338,6 +338,15 @@ class Estimate(CommandCase):
         self.assertGreater(found["moved_bytes_per_step"]["nvme_read"], 0)
         self.assertGreaterEqual(found["step_s"], found["bound"]["seconds"])
 
+    def test_states_at_home_on_nvme_are_read_and_written_each_step(self):
+        found = self.assert_result(self.estimate(*self.GPT, "--nvme", "on", "--nvme-offload-fraction", "1"))
+        states = 12 * found["params"]
+        for way in ("nvme_read", "nvme_write"):
+            self.assertAlmostEqual(found["moved_bytes_per_step"][way] / states, 1, delta=0.001)
+        self.assertEqual(found["bound"]["by"], "nvme")
+        self.assert_error(self.estimate(*self.GPT, "--nvme-offload-fraction", "0.5"), 2, "needs --nvme on")
+        self.assert_error(self.estimate(*self.GPT, "--nvme", "on", "--nvme-offload-fraction", "2"), 2, "0 to 1")
+
     def test_more_budget_never_makes_it_slower(self):
         # Above 512 MiB and 2 GiB the chunks stay as they are. A plan that moves less may still wait a little more: 2 %.
         for option, others in (

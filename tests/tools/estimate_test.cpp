@@ -143,7 +143,7 @@ TEST_F(IterationTest, AChunkHas16BytesPerElement) {
 
 /// A machine on which everything takes long enough to be seen.
 Request request(const shapes::Model& model, std::uint64_t device_bytes, std::uint64_t host_bytes) {
-  return {model, kWork, device_bytes, host_bytes, false, PlacementPolicy::automatic, {1000, {1, 1, 1, 1}, 10, 100}};
+  return {model, kWork, device_bytes, host_bytes, false, 0, PlacementPolicy::automatic, {1000, {1, 1, 1, 1}, 10, 100}};
 }
 
 TEST(Forecast, WithRoomForAllTheStepIsItsComputing) {

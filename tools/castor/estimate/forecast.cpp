@@ -40,6 +40,7 @@ PlacementRequest placement_request(const Request& request, const ChunkLayout& la
   placement.device_budget_bytes = request.device_budget_bytes;
   placement.host_budget_bytes = request.host_budget_bytes;
   placement.nvme = request.nvme;
+  placement.nvme_fraction = request.nvme_fraction;
   placement.policy = request.policy;
   const std::uint64_t taken_bytes = non_model_bytes + placement.largest_unit.payload_bytes;
   const std::uint64_t spare_bytes = request.device_budget_bytes - std::min(request.device_budget_bytes, taken_bytes);
@@ -91,6 +92,7 @@ Result<Forecast> forecast(const Request& request) {
   const Iteration iteration =
       iteration_of(request.model, made.layout, made.placement, request.work.recompute, request.work.clip);
   made.problem = problem_of(iteration.trace, iteration.n_bytes);
+  for (std::size_t id = 0; id < iteration.rest.size(); ++id) made.problem.chunks[id].rest = iteration.rest[id];
   made.problem.room_bytes = {
       std::vector<std::uint64_t>(made.problem.n_moments, request.device_budget_bytes - placement.non_model_bytes),
       std::vector<std::uint64_t>(made.problem.n_moments, request.host_budget_bytes)};

@@ -24,6 +24,7 @@ struct Request {
   Workload work;
   std::uint64_t device_budget_bytes = 0, host_budget_bytes = 0;
   bool nvme = false;
+  double nvme_fraction = 0;  ///< of the optimizer states, that lives on NVMe in any case
   PlacementPolicy policy = PlacementPolicy::automatic;
   Rates rates;
 };

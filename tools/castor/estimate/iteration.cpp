@@ -15,11 +15,12 @@ class Recorder {
         placement_(placement),
         chunks_(chunks_by_unit(model, layout)),
         begun_(layout.chunks.size(), false) {
-    for (const ChunkShape& shape : layout.chunks) {
+    for (std::uint32_t i = 0; i < layout.chunks.size(); ++i) {
+      const ChunkShape& shape = layout.chunks[i];
       payload_.push_back(add(shape.numel * size_bytes(shape.dtype)));
       auto& tiles = states_.emplace_back();
       for (std::uint32_t tile = 0; tile < shape.n_tiles(); ++tile)
-        tiles.push_back(add(shape.tile(tile).numel * kStateBytesPerElement));
+        tiles.push_back(add(shape.tile(tile).numel * kStateBytesPerElement, rest_of_states(placement.states[i])));
     }
     for (const ChunkShape& shape : layout.chunks) gradient_.push_back(add(shape.numel * size_bytes(shape.dtype)));
   }
@@ -63,8 +64,9 @@ class Recorder {
   Iteration take() { return std::move(iteration_); }
 
  private:
-  ChunkId add(std::uint64_t n_bytes) {
+  ChunkId add(std::uint64_t n_bytes, Places rest = kAnywhere) {
     iteration_.n_bytes.push_back(n_bytes);
+    iteration_.rest.push_back(rest);
     return static_cast<ChunkId>(iteration_.n_bytes.size() - 1);
   }
 

@@ -17,6 +17,7 @@ namespace castor::estimate {
 struct Iteration {
   AccessTrace trace;
   std::vector<std::uint64_t> n_bytes;  ///< by chunk
+  std::vector<Places> rest;            ///< by chunk: where it may be between its uses
 };
 
 /// Bytes of a unit's parameters by the layout's chunk that holds them.

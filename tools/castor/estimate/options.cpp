@@ -25,6 +25,7 @@ constexpr Row kRows[] = {
     {"device-budget", "SIZE", "139GiB", "bytes the device tier may hold, activations and workspaces with them"},
     {"host-budget", "SIZE", "128GiB", "bytes the host tier may hold"},
     {"nvme", "on|off", "off", "whether there is a tier below"},
+    {"nvme-offload-fraction", "X", "0", "share of the optimizer states that lives there in any case"},
     {"policy", "auto|cuda|cpu", "auto", "where optimizer states may live: the plugin's placement_policy"},
     {"batch", "B", "8", "samples per step"},
     {"seq", "S", "1024", "tokens per sample (text)"},
@@ -69,6 +70,11 @@ Result<void> read_machine(const Values& values, Request& request) {
   request.device_budget_bytes = *device_bytes;
   request.host_budget_bytes = *host_bytes;
   request.nvme = *nvme;
+  CASTOR_TRY(cli::read_number(values, "nvme-offload-fraction", /*zero_allowed=*/true, request.nvme_fraction));
+  if (request.nvme_fraction > 1)
+    return cli::wrong("nvme-offload-fraction", cli::text_of(values, "nvme-offload-fraction").value_or(""), "0 to 1");
+  if (request.nvme_fraction > 0 && !request.nvme)
+    return Error{ErrorKind::usage, "--nvme-offload-fraction needs --nvme on"};
   return cli::read_choice<PlacementPolicy>(
       values, "policy",
       {{"auto", PlacementPolicy::automatic}, {"cuda", PlacementPolicy::cuda}, {"cpu", PlacementPolicy::cpu}},

@@ -9,6 +9,7 @@
 #include <castor/memory/budget.h>
 #include <castor/memory/result.h>
 #include <castor/memory/tier.h>
+#include <castor/offload/places.h>
 
 namespace castor {
 
@@ -61,6 +62,9 @@ struct Plan {
   std::uint64_t device_bytes = 0;        ///< model data held on the device for good
   std::uint64_t host_bytes = 0;          ///< the most that can be in use on the host at once, if all of it were to stay
 };
+
+/// Where states at home on `tier` may be between two updates.
+constexpr Places rest_of_states(Tier tier) { return tier == Tier::nvme ? only(Tier::nvme) : kAnywhere; }
 
 /// Decides the homes. Pure.
 /// Errors: does_not_fit where the working set alone is larger than a budget, or everything together is and there is no
