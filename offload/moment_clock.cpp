@@ -3,28 +3,36 @@
 
 namespace castor {
 
-void MomentClock::start() {
-  if (moments_.empty()) return;
+void MomentClock::mark() {
   Timed& moment = moments_.back();
-  if (moment.on_device)
-    moment.begin = compute_.time();
-  else
-    moment.begin_ns = timeline_.now_ns();
+  moment.marks.push_back({moment.on_device ? compute_.time() : nullptr, timeline_.now_ns()});
 }
 
-void MomentClock::stop() {
-  if (moments_.empty()) return;
-  Timed& moment = moments_.back();
-  if (moment.begin && !moment.end) moment.end = compute_.time();
-  if (moment.begin_ns > 0 && moment.end_ns == 0) moment.end_ns = timeline_.now_ns();
+void MomentClock::start() {
+  if (!moments_.empty() && moments_.back().marks.empty()) mark();
+}
+
+void MomentClock::pause() {
+  if (!moments_.empty() && moments_.back().computes()) mark();
+}
+
+void MomentClock::go_on() {
+  if (!moments_.empty() && !moments_.back().marks.empty() && !moments_.back().computes()) mark();
+}
+
+Result<double> MomentClock::between(const Mark& begin, const Mark& end) {
+  if (end.on_stream) return end.on_stream->seconds_since(*begin.on_stream);
+  return static_cast<double>(end.ns - begin.ns) * 1e-9;
 }
 
 Result<std::vector<double>> MomentClock::seconds() const {
   std::vector<double> seconds;
   for (const Timed& moment : moments_) {
-    seconds.push_back(static_cast<double>(moment.end_ns - moment.begin_ns) * 1e-9);
-    if (!moment.end) continue;
-    CASTOR_ASSIGN(seconds.back(), moment.end->seconds_since(*moment.begin));
+    double& total_s = seconds.emplace_back(0);
+    for (std::size_t i = 0; i + 1 < moment.marks.size(); i += 2) {
+      CASTOR_ASSIGN(const double computed_s, between(moment.marks[i], moment.marks[i + 1]));
+      total_s += computed_s;
+    }
   }
   return seconds;
 }

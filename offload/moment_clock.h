@@ -10,8 +10,11 @@
 
 namespace castor {
 
-/// How long the moments of an iteration compute, beside waiting for their chunks. A moment that needs the device is timed
-/// by the compute stream, which the thread runs ahead of; any other by the thread.
+/// How long the moments of an iteration compute, beside waiting for chunks and for room. A moment that needs the device is
+/// timed by the compute stream, which the thread runs ahead of; any other by the thread.
+///
+/// While the thread waits within a moment nothing is queued, so what the stream takes between the two marks around the wait
+/// is what it stood idle for: nothing where it had work left.
 class MomentClock {
  public:
   /// Both are borrowed.
@@ -22,18 +25,28 @@ class MomentClock {
   /// What the last moment needs is there, or on its way ahead of the compute stream's next work.
   void start();
   /// The last moment ends, unless it has before.
-  void stop();
+  void stop() { pause(); }
+  /// The thread waits from here to go_on(); nothing where the last moment does not compute now.
+  void pause();
+  void go_on();
   void clear() { moments_.clear(); }
 
   /// Seconds by moment. Waits for the compute stream. Errors: failed.
   Result<std::vector<double>> seconds() const;
 
  private:
+  struct Mark {
+    std::unique_ptr<StreamTime> on_stream;  ///< null where the thread is timed
+    std::uint64_t ns = 0;
+  };
   struct Timed {
     bool on_device = false;
-    std::unique_ptr<StreamTime> begin, end;
-    std::uint64_t begin_ns = 0, end_ns = 0;
+    std::vector<Mark> marks;  ///< computes from each even one to the next
+    bool computes() const { return marks.size() % 2 == 1; }
   };
+
+  void mark();
+  static Result<double> between(const Mark& begin, const Mark& end);
 
   Stream& compute_;
   const Timeline& timeline_;

@@ -255,20 +255,24 @@ Result<void> StatefulTensorMgr::push_down(ChunkId id, Tier tier) {
   return chunks_.release(id, tier);
 }
 
+/// Calls `wait`, which counts as waiting and not as the moment's computing.
+template <typename Wait>
+auto StatefulTensorMgr::waiting(Wait wait) {
+  follower_->pause();
+  const std::uint64_t start_ns = timeline_.now_ns();
+  auto outcome = wait();
+  const std::uint64_t end_ns = timeline_.now_ns();
+  timeline_.record({Lane::wait, unit_, start_ns, end_ns, 0});
+  wait_ns_ += end_ns - start_ns;
+  follower_->go_on();
+  return outcome;
+}
+
 /// The thread waits for a copy on the host; the compute stream (which may be the thread) waits for one on the device.
 Result<void> StatefulTensorMgr::wait_for(ChunkId chunk, Tier tier) {
   const Event arrived = chunks_.chunk(chunk).at(tier).arrived;
   if (arrived.ready()) return arrived.wait();
-  const std::uint64_t start_ns = timeline_.now_ns();
-  auto outcome = tier == Tier::device ? compute_.wait(arrived) : arrived.wait();
-  count_wait(start_ns);
-  return outcome;
-}
-
-void StatefulTensorMgr::count_wait(std::uint64_t start_ns) {
-  const std::uint64_t end_ns = timeline_.now_ns();
-  timeline_.record({Lane::wait, unit_, start_ns, end_ns, 0});
-  wait_ns_ += end_ns - start_ns;
+  return waiting([&] { return tier == Tier::device ? compute_.wait(arrived) : arrived.wait(); });
 }
 
 /// Frees memory in `tier` after an allocation was `refused`, or says why it cannot: what has finished leaving first, then
@@ -297,10 +301,7 @@ Result<void> StatefulTensorMgr::wait_for_room(ChunkId wanted, Tier tier, const E
 }
 
 Result<std::uint64_t> StatefulTensorMgr::wait_for_leaving(Tier tier) {
-  const std::uint64_t start_ns = timeline_.now_ns();
-  auto freed = chunks_.reap(tier, true);
-  count_wait(start_ns);
-  return freed;
+  return waiting([&] { return chunks_.reap(tier, true); });
 }
 
 std::vector<EvictionCandidate> StatefulTensorMgr::candidates(Tier tier, ChunkId wanted) const {

@@ -276,16 +276,18 @@ TEST(StatefulTensorMgr, EvaluationBetweenTwoStepsLeavesThePlanAsItIs) {
   EXPECT_EQ(world.mover.trace().n_moments(), 12u);
 }
 
-/// The thread itself, by a clock that is 2 s further whenever it is looked at.
-class SlowStream final : public Stream {
+/// The thread itself, by a clock whose hands the test turns.
+class StreamByHand final : public Stream {
  public:
   Event copy(void*, const void*, std::uint64_t) override {
     throw ContractViolation("the compute stream copies nothing");
   }
   Result<void> wait(const Event& event) override { return event.wait(); }
   Event record() override { return Event(); }
-  std::unique_ptr<StreamTime> time() override { return std::make_unique<Time>(now_s_ += 2); }
+  std::unique_ptr<StreamTime> time() override { return std::make_unique<Time>(now_s); }
   Result<void> synchronize() override { return {}; }
+
+  double now_s = 0;
 
  private:
   struct Time final : StreamTime {
@@ -295,26 +297,59 @@ class SlowStream final : public Stream {
     }
     const double at_s;
   };
-  double now_s_ = 0;
 };
 
-// Looked at once when a moment's chunks are on their way and once when it ends: 2 s by the stream's clock, and 1 µs by the
-// thread's, whose every look is 1 µs.
-TEST(StatefulTensorMgr, MomentsOnTheDeviceAreTimedByItsStreamAndOthersByTheThread) {
+/// A point that the stream gets to `after_s` after somebody has begun to wait for it.
+class LateState final : public EventState {
+ public:
+  LateState(StreamByHand& stream, double after_s) : stream_(stream), after_s_(after_s) {}
+  bool ready() const override { return after_s_ == 0; }
+  Result<void> wait() const override { return stream_.now_s += std::exchange(after_s_, 0), Result<void>(); }
+
+ private:
+  StreamByHand& stream_;
+  mutable double after_s_;
+};
+
+struct TimedWorld {
   Tiers tiers;
-  SlowStream compute;
-  StatefulTensorMgr mover(tiers.chunks, tiers.device_budget, tiers.host_budget, compute, tiers.timeline);
-  const ChunkId id = tiers.chunks.add(ChunkKind::payload, kBytes, "chunk");
+  StreamByHand compute;
+  StatefulTensorMgr mover{tiers.chunks, tiers.device_budget, tiers.host_budget, compute, tiers.timeline};
+  ChunkId add() { return tiers.chunks.add(ChunkKind::payload, kBytes, "chunk"); }
+};
+
+// The thread's clock is 1 µs further whenever it is looked at: when a moment's chunks are there, and when it ends.
+TEST(StatefulTensorMgr, MomentsOnTheDeviceAreTimedByItsStreamAndOthersByTheThread) {
+  TimedWorld world;
+  const ChunkId id = world.add();
   for (const Tier tier : {Tier::device, Tier::host}) {
     const std::array needs = {Need{id, tier, Access::overwrite}};
-    mover.begin({MomentKind::forward, 0}, needs).value();
-    mover.end(needs);
+    world.mover.begin({MomentKind::forward, 0}, needs).value();
+    world.compute.now_s += 2;
+    world.mover.end(needs);
   }
-  mover.end_iteration();
-  ASSERT_EQ(mover.trace().compute_seconds().size(), 2u);
-  EXPECT_EQ(mover.trace().compute_seconds()[0], 2);
-  EXPECT_NEAR(mover.trace().compute_seconds()[1], 1e-6, 1e-9);
-  EXPECT_GE(mover.plan()->estimate.step_s, 2);
+  world.mover.end_iteration();
+  ASSERT_EQ(world.mover.trace().compute_seconds().size(), 2u);
+  EXPECT_EQ(world.mover.trace().compute_seconds()[0], 2);
+  EXPECT_NEAR(world.mover.trace().compute_seconds()[1], 1e-6, 1e-9);
+  EXPECT_GE(world.mover.plan()->estimate.step_s, 2);
+}
+
+TEST(StatefulTensorMgr, WhatAMomentWaitsForMeanwhileIsNotItsComputing) {
+  TimedWorld world;
+  const ChunkId weights = world.add(), gradients = world.add();
+  const std::array needs = {Need{weights, Tier::device, Access::overwrite}};
+  world.mover.begin({MomentKind::backward, 0}, needs).value();
+  world.compute.now_s += 3;
+  (void)world.mover.open(gradients, Tier::host).value();
+  world.mover.arriving(gradients, Tier::host, kBytes, Event(std::make_shared<LateState>(world.compute, 5)));
+  (void)world.mover.look(gradients, Tier::host).value();
+  world.compute.now_s += 1;
+  world.mover.end(needs);
+  world.mover.end_iteration();
+  EXPECT_EQ(world.compute.now_s, 9);
+  ASSERT_EQ(world.mover.trace().compute_seconds().size(), 1u);
+  EXPECT_EQ(world.mover.trace().compute_seconds()[0], 4);
 }
 
 TEST(StatefulTensorMgr, AFailedReadReachesTheMomentThatNeedsIt) {

@@ -95,7 +95,8 @@ class StatefulTensorMgr {
   Result<std::uint64_t> wait_for_leaving(Tier tier);
   void abandon(std::span<const Need> needs);
   Result<void> wait_for(ChunkId chunk, Tier tier);
-  void count_wait(std::uint64_t start_ns);
+  template <typename Wait>
+  auto waiting(Wait wait);
   std::vector<EvictionCandidate> candidates(Tier tier, ChunkId wanted) const;
   Error full(ChunkId wanted, Tier tier, const Error& refused) const;
   void follow(Moment moment, std::span<const Need> needs);
