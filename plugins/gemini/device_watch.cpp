@@ -2,6 +2,7 @@
 #include "device_watch.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace castor {
 namespace {
@@ -23,20 +24,38 @@ void DeviceWatch::look() {
 
 void DeviceWatch::begin_unit(Moment moment) {
   begin_period();
-  if (warming_up_) uses_.push_back({moment, n_periods_ - 1});
+  if (!warming_up_ && !comparing_) return;
+  const std::uint64_t beside_bytes = now_.allocated - std::min(now_.allocated, chunks_.used_bytes());
+  if (warming_up_)
+    uses_.push_back({moment, n_periods_ - 1, beside_bytes});
+  else if (next_.size() < uses_.size())
+    next_.push_back({moment, 0, beside_bytes});
 }
 
 void DeviceWatch::chunks_arrived() {
   if (warming_up_) collector_.set_model_bytes(chunks_.used_bytes());
 }
 
-void DeviceWatch::begin_rest() { begin_period(); }
-
 void DeviceWatch::end_step() {
   look();
-  if (!warming_up_) return;
-  warming_up_ = false;
+  if (std::exchange(comparing_, false)) add_growth();
+  if (!std::exchange(warming_up_, false)) return;
   warm_up_ = collector_.finish(now_.allocated_peak);
+  comparing_ = true;
+}
+
+/// What stays once it has come had come before the last use that shows it: no use has grown by more than those before.
+/// Nothing is known where the step went another way than the warm-up ended.
+void DeviceWatch::add_growth() {
+  std::vector<PeriodStats> periods = warm_up_.periods();
+  std::uint64_t grown_bytes = Budget::kUnlimited;
+  auto use = uses_.end() - static_cast<std::ptrdiff_t>(next_.size());
+  for (auto next = next_.begin(); next != next_.end() && next->moment == use->moment; ++next, ++use) {
+    grown_bytes = std::min(grown_bytes, next->beside_bytes - std::min(next->beside_bytes, use->beside_bytes));
+    const auto end = use + 1 == uses_.end() ? use->period + 1 : (use + 1)->period;
+    for (auto i = use->period; i < end; ++i) periods[i].non_model_peak_bytes += grown_bytes;
+  }
+  warm_up_ = MemStats(std::move(periods));
 }
 
 /// After the warm-up nobody asks for the peaks of single periods, and nothing is reset.

@@ -17,7 +17,9 @@ namespace castor {
 ///
 /// The warm-up is cut into periods: one for each use of a unit, from before its chunks move until the next period, and
 /// one for each time between units. Each is charged with the allocator's peak less the chunks that it computes with.
-/// Evaluation before the first step counts like the step itself.
+/// Evaluation before the first step counts like the step itself. Libraries take workspaces when they are first used, some
+/// after periods that these will be part of from then on: where the step after begins its uses of units with more beside
+/// chunks than the warm-up did, that is added.
 ///
 /// Where the device is the host nothing is read: there chunks are all that counts.
 class DeviceWatch {
@@ -33,8 +35,8 @@ class DeviceWatch {
   /// The chunks that the unit computes with are on the device.
   void chunks_arrived();
   /// What comes now is no unit's (after backward, the optimizer's step): looks, and ends the period before.
-  void begin_rest();
-  /// Looks. The first call ends the warm-up.
+  void begin_rest() { begin_period(); }
+  /// Looks. The first call ends the warm-up, the second what is compared with it.
   void end_step();
 
   /// At the last look: on a GPU all that the allocator has reserved, else the chunks.
@@ -51,23 +53,27 @@ class DeviceWatch {
   std::vector<std::optional<std::uint64_t>> non_model_bytes(const AccessTrace& iteration) const;
 
  private:
-  /// A use of a unit in the warm-up.
+  /// A use of a unit in the warm-up or in the step after.
   struct UnitUse {
     Moment moment;
-    MomentIndex period = 0;
+    MomentIndex period = 0;          ///< of the warm-up
+    std::uint64_t beside_bytes = 0;  ///< held beside chunks when it began
   };
 
   void begin_period();
+  void add_growth();
   std::uint64_t non_model_bytes(MomentIndex begin, MomentIndex end) const;
 
   const castor_host_v1& host_;
   const Budget& chunks_;
   const bool on_gpu_;
   bool warming_up_;
+  bool comparing_ = false;  ///< in the step after the warm-up
   castor_device_memory now_{};
   std::uint64_t reserved_peak_bytes_ = 0, allocated_peak_bytes_ = 0;
   MomentIndex n_periods_ = 0;  ///< of the warm-up so far
-  std::vector<UnitUse> uses_;  ///< in their order
+  std::vector<UnitUse> uses_;  ///< of the warm-up, in their order
+  std::vector<UnitUse> next_;  ///< of the step after
   MemStatsCollector collector_;
   MemStats warm_up_;
 };

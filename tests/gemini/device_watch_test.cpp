@@ -106,6 +106,41 @@ TEST_F(DeviceWatchOnAGpu, MomentsThatTheWarmUpDidNotHaveAreUnknown) {
   EXPECT_EQ(watch_.non_model_bytes(trace_of({})), Known());
 }
 
+TEST_F(DeviceWatchOnAGpu, WhatCameAfterAMomentAndStayedIsPartOfItFromThenOn) {
+  const auto begin = [this](Moment moment, std::uint64_t allocated, std::uint64_t peak) {
+    allocator_.memory.allocated = allocated;
+    use(moment, 40, peak);
+  };
+  begin(kForward0, 100, 140);  // no use of the step: evaluation
+  begin(kForward0, 40, 150);   // chunks alone
+  begin(kForward1, 40, 170);
+  begin(kBackward1, 60, 200);  // a workspace of 32 comes
+  begin(kBackward0, 92, 210);
+  rest(60);
+  watch_.end_step();
+  EXPECT_EQ(watch_.non_model_peak_bytes(), 170u);
+  set_chunks(40);
+  begin(kForward0, 72, 150);
+  begin(kForward1, 72, 170);
+  begin(kBackward1, 99, 200);  // 7 of it gradients on their way
+  begin(kBackward0, 95, 210);
+  watch_.end_step();
+  EXPECT_EQ(watch_.non_model_bytes(trace_of({kForward0, kForward1, kBackward1, kBackward0, kUpdate})),
+            (Known{110 + 32, 130 + 32, 160 + 32, 170 + 3, 20}));
+  EXPECT_EQ(watch_.non_model_peak_bytes(), 192u);
+}
+
+TEST_F(DeviceWatchOnAGpu, AStepThatGoesAnotherWayThanTheWarmUpIsNotComparedWithIt) {
+  use(kForward0, 40, 150);
+  rest(60);
+  watch_.end_step();
+  allocator_.memory.allocated = 1000;
+  use(kForward1, 40, 150);
+  use(kForward0, 40, 150);
+  watch_.end_step();
+  EXPECT_EQ(watch_.non_model_peak_bytes(), 110u);
+}
+
 TEST_F(DeviceWatchOnAGpu, WhatIsReservedAboveTheAllocatedPeakIsTheAllocators) {
   allocator_.memory = {10, 80, 100, 100, 0};
   watch_.begin_unit(kForward0);
