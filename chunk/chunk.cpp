@@ -11,6 +11,7 @@ const char* name(ChunkKind kind) {
     case ChunkKind::payload: return "payload";
     case ChunkKind::gradient: return "gradient";
     case ChunkKind::state: return "state";
+    case ChunkKind::activation: return "activation";
   }
   throw ContractViolation("ChunkKind holds no kind");
 }

@@ -109,6 +109,8 @@ void StatefulTensorMgr::set_rest(ChunkId chunk, Places rest) {
 
 const AccessTrace& StatefulTensorMgr::trace() const { return follower_->trace(); }
 
+bool StatefulTensorMgr::in_iteration() const { return follower_->n_begun() > 0; }
+
 bool StatefulTensorMgr::steady() const { return follower_->steady(); }
 
 const StepPlan* StatefulTensorMgr::plan() {

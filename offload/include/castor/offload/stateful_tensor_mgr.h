@@ -54,6 +54,8 @@ class StatefulTensorMgr {
   const StepPlan* plan();
   /// The iteration that was recorded last.
   const AccessTrace& trace() const;
+  /// True from the first moment of an iteration to its end.
+  bool in_iteration() const;
   /// What plans are made with: the uses of trace(), room as the budgets say, costs, and whether there is a tier below.
   MoveProblem problem() const;
 
