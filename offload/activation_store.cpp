@@ -31,15 +31,15 @@ Result<std::optional<ChunkId>> ActivationStore::keep(const void* data, std::uint
 }
 
 Result<BufferView> ActivationStore::recall(ChunkId kept) {
-  CASTOR_ASSIGN(const BufferView view, parts_.mover.look(kept, Tier::device));
-  if (recalled_.insert(kept).second) parts_.chunks.pin(kept, Tier::device);
+  CASTOR_ASSIGN(const BufferView view, parts_.mover.hold(kept, Tier::device));
+  recalled_.insert(kept);
   return view;
 }
 
 void ActivationStore::forget(ChunkId kept) {
   const std::uint64_t n_bytes = parts_.chunks.chunk(kept).n_bytes;
   if (!free_[n_bytes].insert(kept).second) return;
-  if (recalled_.erase(kept) > 0) parts_.chunks.unpin(kept, Tier::device);
+  if (recalled_.erase(kept) > 0) parts_.mover.unhold(kept, Tier::device);
   parts_.mover.discard(kept);
   kept_bytes_ -= n_bytes;
 }

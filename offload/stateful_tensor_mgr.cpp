@@ -232,6 +232,17 @@ Result<BufferView> StatefulTensorMgr::look(ChunkId chunk, Tier tier) {
   return chunks_.chunk(chunk).at(tier).buffer.view();
 }
 
+Result<BufferView> StatefulTensorMgr::hold(ChunkId chunk, Tier tier) {
+  CASTOR_ASSIGN(const BufferView view, look(chunk, tier));
+  chunks_.pin(chunk, tier);
+  return view;
+}
+
+void StatefulTensorMgr::unhold(ChunkId chunk, Tier tier) {
+  note(chunk, tier, Access::read);
+  chunks_.unpin(chunk, tier);
+}
+
 Result<BufferView> StatefulTensorMgr::edit(ChunkId chunk, Tier tier) {
   if (!chunks_.chunk(chunk).has_contents()) return open(chunk, tier);
   note(chunk, tier, Access::update);

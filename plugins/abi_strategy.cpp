@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "abi_strategy.h"
 
-#include "plugin_checks.h"
-
 #include <string>
 #include <utility>
 #include <vector>
@@ -68,6 +66,8 @@ Result<void> AbiStrategy::check_functions() const {
                                                    {"stats", table_.stats},   {"destroy", table_.destroy}};
   for (const auto& [function, is_there] : required)
     if (!is_there) return broken(plugin_, std::string("has a strategy without the required function ") + function);
+  if (keeps() && (!table_.recall || !table_.forget))
+    return broken(plugin_, "has a strategy with keep and without recall or forget");
   return {};
 }
 
@@ -124,5 +124,20 @@ Result<void> AbiStrategy::write_trace(const std::filesystem::path& path) {
     return Error{ErrorKind::usage, name_of(plugin_) + " keeps no trace; leave --trace out or take another plugin"};
   return check(table_.write_trace(table_.self, path.c_str()), "write_trace");
 }
+
+Result<std::optional<std::uint32_t>> AbiStrategy::keep(const void* data, std::uint64_t n_bytes) {
+  if (!keeps()) return std::optional<std::uint32_t>();
+  std::uint32_t kept = CASTOR_NOT_KEPT;
+  CASTOR_TRY(check(table_.keep(table_.self, data, n_bytes, &kept), "keep"));
+  return kept == CASTOR_NOT_KEPT ? std::nullopt : std::optional(kept);
+}
+
+Result<void*> AbiStrategy::recall(std::uint32_t kept) {
+  void* data = nullptr;
+  CASTOR_TRY(check(table_.recall(table_.self, kept, &data), "recall"));
+  return data;
+}
+
+Result<void> AbiStrategy::forget(std::uint32_t kept) { return check(table_.forget(table_.self, kept), "forget"); }
 
 }  // namespace castor

@@ -5,6 +5,8 @@
 
 #include <memory>
 
+#include "plugin_checks.h"
+
 namespace castor {
 
 /// A plugin's strategy behind the Strategy interface: statuses become Errors with the sentence that the host kept.
@@ -28,11 +30,15 @@ class AbiStrategy final : public Strategy {
   Result<void> read_master(std::uint32_t param, float* out) override;
   Result<castor_stats> stats() override;
   Result<void> write_trace(const std::filesystem::path& path) override;
+  Result<std::optional<std::uint32_t>> keep(const void* data, std::uint64_t n_bytes) override;
+  Result<void*> recall(std::uint32_t kept) override;
+  Result<void> forget(std::uint32_t kept) override;
 
  private:
   AbiStrategy(const Plugin& plugin, ModelHost& model, const castor_strategy_v1& table)
       : plugin_(plugin), model_(model), table_(table) {}
   Result<void> check_functions() const;
+  bool keeps() const { return table_.struct_size >= kStrategyV12Bytes && table_.keep; }
   Result<void> check(castor_status status, const char* what) const;
 
   const Plugin plugin_;

@@ -14,6 +14,9 @@ inline constexpr std::uint32_t kPluginInfoV1Bytes =
     offsetof(castor_plugin_info, create) + sizeof(castor_plugin_info::create);
 inline constexpr std::uint32_t kStrategyV1Bytes =
     offsetof(castor_strategy_v1, destroy) + sizeof(castor_strategy_v1::destroy);
+/// … and as version 1.2 had it.
+inline constexpr std::uint32_t kStrategyV12Bytes =
+    offsetof(castor_strategy_v1, forget) + sizeof(castor_strategy_v1::forget);
 
 /// Checks a description field by field: magic, size, major, minor, capabilities, build tag, and then that it names
 /// itself, can create and declares its options soundly. A field is read only after the checks that say it is there.

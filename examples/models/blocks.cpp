@@ -42,7 +42,7 @@ BlockStack::BlockStack(const BlockShape& shape, bool recompute, const at::Tensor
 at::Tensor BlockStack::forward(at::Tensor x) {
   for (const auto& block : blocks_) {
     const auto body = [block](const at::Tensor& in) { return block->forward(in); };
-    x = recompute_ ? recompute(body, x) : body(x);
+    x = recompute_ ? recompute(body, x, &block->first_unit()) : body(x);
   }
   return x;
 }

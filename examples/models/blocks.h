@@ -22,6 +22,7 @@ class TransformerBlock final : public torch::nn::Module {
   TransformerBlock(const BlockShape& shape, const at::TensorOptions& options);
   /// x: [batch, seq, hidden]; so is what comes back.
   at::Tensor forward(const at::Tensor& x);
+  const Unit& first_unit() const { return *norm1_; }
 
  private:
   at::Tensor attend(const at::Tensor& x);

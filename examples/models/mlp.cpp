@@ -29,7 +29,7 @@ Mlp::Mlp(const MlpShape& shape, const ModelOptions& options) : shape_(shape), op
 
 at::Tensor Mlp::hidden(std::size_t layer, const at::Tensor& x) {
   const auto body = [unit = layers_[layer]](const at::Tensor& in) { return at::relu(unit->forward(in)); };
-  return options_.recompute ? recompute(body, x) : body(x);
+  return options_.recompute ? recompute(body, x, layers_[layer].get()) : body(x);
 }
 
 at::Tensor Mlp::logits(const at::Tensor& input) {

@@ -86,6 +86,22 @@ castor_status stats(void* self, castor_stats* out) {
 castor_status write_trace(void* self, const char* path) {
   return with(self, [path](GeminiStrategy& s) { return s.write_trace(path); });
 }
+castor_status keep(void* self, const void* data, std::uint64_t n_bytes, std::uint32_t* kept) {
+  return with(self, [=](GeminiStrategy& s) -> Result<void> {
+    CASTOR_ASSIGN(const auto number, s.keep(data, n_bytes));
+    *kept = number.value_or(CASTOR_NOT_KEPT);
+    return {};
+  });
+}
+castor_status recall(void* self, std::uint32_t kept, void** data) {
+  return with(self, [=](GeminiStrategy& s) -> Result<void> {
+    CASTOR_ASSIGN(*data, s.recall(kept));
+    return {};
+  });
+}
+castor_status forget(void* self, std::uint32_t kept) {
+  return with(self, [kept](GeminiStrategy& s) { return s.forget(kept); });
+}
 void destroy(void* self) { delete static_cast<Instance*>(self); }
 
 castor_status create(const castor_host_v1* host, const castor_option_value* values, std::size_t n_values,
@@ -108,7 +124,10 @@ castor_status create(const castor_host_v1* host, const castor_option_value* valu
                        read_master,
                        stats,
                        write_trace,
-                       destroy};
+                       destroy,
+                       keep,
+                       recall,
+                       forget};
     *out = &instance.release()->table;  // destroy takes it back
     return {};
   });

@@ -95,17 +95,33 @@ Result<void> GeminiStrategy::build() {
     auto& needs = needs_.emplace_back();
     for (const std::uint32_t chunk : used) needs.push_back({optimizer_->payload(chunk), Tier::device, Access::read});
   }
+  largest_unit_ = largest_unit();
+  if (keeps_activations())
+    activations_ = std::make_unique<ActivationStore>(ActivationStore::Parts{*chunks_, *mover_, *compute_});
   return {};
+}
+
+bool GeminiStrategy::keeps_activations() const {
+  using Activations = GeminiOptions::Activations;
+  if (options_.offload_activations != Activations::automatic) return options_.offload_activations == Activations::on;
+  return memory_->on_gpu() && options_.device_budget_bytes != Budget::kUnlimited &&
+         options_.placement_policy != PlacementPolicy::cuda;
+}
+
+LargestUnit GeminiStrategy::largest_unit() const {
+  LargestUnit largest;
+  for (std::size_t unit = 0; unit < needs_.size(); ++unit) {
+    std::uint64_t n_bytes = 0;
+    for (const Need& need : needs_[unit]) n_bytes += chunks_->chunk(need.chunk).n_bytes;
+    if (n_bytes > largest.payload_bytes) largest = {model_.unit_names[unit], n_bytes};
+  }
+  return largest;
 }
 
 PlacementRequest GeminiStrategy::placement_request() const {
   PlacementRequest request;
   request.chunks = demands_of(layout_);
-  for (std::size_t unit = 0; unit < needs_.size(); ++unit) {
-    std::uint64_t n_bytes = 0;
-    for (const Need& need : needs_[unit]) n_bytes += chunks_->chunk(need.chunk).n_bytes;
-    if (n_bytes > request.largest_unit.payload_bytes) request.largest_unit = {model_.unit_names[unit], n_bytes};
-  }
+  request.largest_unit = largest_unit_;
   request.device_budget_bytes = options_.device_budget_bytes;
   request.host_budget_bytes = options_.host_budget_bytes;
   request.nvme = memory_->spill() != nullptr;
@@ -144,20 +160,47 @@ Result<void> GeminiStrategy::attach() {
   return {};
 }
 
-/// After the warm-up step on a GPU: gives the chunks what activations leave free, and places the states again.
+/// After the warm-up step on a GPU: gives the chunks what is left beside activations and workspaces, and places the states
+/// again, beside the activations that are chunks too where they fit: the plan may still take those off the device.
 Result<void> GeminiStrategy::plan_again() {
-  PlacementRequest request = placement_request();
-  request.non_model_bytes = watch_.non_model_peak_bytes();
-  if (options_.device_budget_bytes != Budget::kUnlimited) {
-    request.non_model_bytes += allocator_slack_bytes(options_.device_budget_bytes, request.non_model_bytes);
-    const std::uint64_t left_bytes =
-        options_.device_budget_bytes - std::min(options_.device_budget_bytes, request.non_model_bytes);
-    memory_->device_chunks().set_limit(std::max(left_bytes, request.largest_unit.payload_bytes));
+  const std::uint64_t budget_bytes = options_.device_budget_bytes;
+  std::uint64_t taken_bytes = watch_.non_model_peak_bytes();
+  if (budget_bytes != Budget::kUnlimited) {
+    taken_bytes += allocator_slack_bytes(budget_bytes, taken_bytes);
+    const std::uint64_t left_bytes = budget_bytes - std::min(budget_bytes, taken_bytes);
+    const std::uint64_t activation_bytes = activations_ ? activations_->largest_bytes() : 0;
+    memory_->device_chunks().set_limit(
+        std::max(left_bytes, working_bytes(largest_unit_.payload_bytes, activation_bytes)));
   } else {
     memory_->device_chunks().set_limit(Budget::kUnlimited);
   }
-  CASTOR_ASSIGN(Plan plan, plan_placement(request));
-  return optimizer_->adopt(std::move(plan));
+  auto plan = place_beside(taken_bytes + (activations_ ? activations_->peak_bytes() : 0));
+  if (!plan.ok()) plan = place_beside(taken_bytes);
+  CASTOR_TRY(plan);
+  return optimizer_->adopt(std::move(*plan));
+}
+
+Result<Plan> GeminiStrategy::place_beside(std::uint64_t non_model_bytes) const {
+  PlacementRequest request = placement_request();
+  request.non_model_bytes = non_model_bytes;
+  return plan_placement(request);
+}
+
+/// None where the chunks' part of the device is too small for what must be there at once.
+Result<std::optional<std::uint32_t>> GeminiStrategy::keep(const void* data, std::uint64_t n_bytes) {
+  if (!activations_ || working_bytes(largest_unit_.payload_bytes, n_bytes) > memory_->device_chunks().limit_bytes())
+    return std::optional<std::uint32_t>();
+  return activations_->keep(data, n_bytes);
+}
+
+Result<void*> GeminiStrategy::recall(std::uint32_t kept) {
+  CASTOR_ASSIGN(const BufferView view, activations_->recall(kept));
+  return static_cast<void*>(view.data);
+}
+
+Result<void> GeminiStrategy::forget(std::uint32_t kept) {
+  activations_->forget(kept);
+  return {};
 }
 
 Result<void> GeminiStrategy::enter(Moment moment) {

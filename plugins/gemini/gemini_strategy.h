@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <castor/chunk/tensor_table.h>
+#include <castor/offload/activation_store.h>
 #include <castor/offload/offload_optimizer.h>
 #include <castor/offload/stateful_tensor_mgr.h>
 #include <castor/plugins/strategy.h>
@@ -49,6 +50,9 @@ class GeminiStrategy final : public Strategy {
   Result<void> read_master(std::uint32_t param, float* out) override;
   Result<castor_stats> stats() override;
   Result<void> write_trace(const std::filesystem::path& path) override;
+  Result<std::optional<std::uint32_t>> keep(const void* data, std::uint64_t n_bytes) override;
+  Result<void*> recall(std::uint32_t kept) override;
+  Result<void> forget(std::uint32_t kept) override;
 
  private:
   GeminiStrategy(const castor_host_v1& host, const GeminiOptions& options, std::unique_ptr<GeminiMemory> memory,
@@ -56,7 +60,10 @@ class GeminiStrategy final : public Strategy {
   Result<void> build();
   void lay_out();
   std::uint64_t chunk_bytes(const std::vector<TensorSpec>& tensors) const;
+  bool keeps_activations() const;
+  LargestUnit largest_unit() const;
   PlacementRequest placement_request() const;
+  Result<Plan> place_beside(std::uint64_t non_model_bytes) const;
   Result<void> plan_again();
   Result<void> enter(Moment moment);
   void leave(std::uint32_t unit, TensorState state);
@@ -92,9 +99,11 @@ class GeminiStrategy final : public Strategy {
   std::unique_ptr<ChunkManager> chunks_;
   std::unique_ptr<StatefulTensorMgr> mover_;
   std::unique_ptr<OffloadOptimizer> optimizer_;
-  std::vector<std::vector<Need>> needs_;  ///< payload chunks on the device, by unit
-  std::vector<ParamUse> params_;          ///< by parameter
-  std::vector<UnitUse> units_;            ///< by unit
+  std::unique_ptr<ActivationStore> activations_;  ///< null where the model keeps its own
+  std::vector<std::vector<Need>> needs_;          ///< payload chunks on the device, by unit
+  LargestUnit largest_unit_;
+  std::vector<ParamUse> params_;  ///< by parameter
+  std::vector<UnitUse> units_;    ///< by unit
 
   std::uint64_t n_steps_ = 0;
   double update_seconds_ = 0;

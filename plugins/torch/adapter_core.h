@@ -3,6 +3,7 @@
 
 #include <castor/plugins/torch/torch_adapter.h>
 #include "host_table.h"
+#include "tensor_keeper.h"
 #include "unit_hooks.h"
 
 namespace castor {
@@ -28,6 +29,7 @@ class AdapterCore final : public UnitHooks {
   void after_forward(std::uint32_t unit) override;
   void before_backward(std::uint32_t unit) override;
   void after_backward(std::uint32_t unit) override;
+  std::shared_ptr<TensorKeeper> keeper() override { return keeper_; }
 
  private:
   void hook();
@@ -38,6 +40,7 @@ class AdapterCore final : public UnitHooks {
       model_;  // owners: the caller, and we as long as the table names its parameters
   HostTable host_;
   Strategy* strategy_ = nullptr;
+  std::shared_ptr<TensorKeeper> keeper_;  // owners: this, and graphs that were built while the strategy was connected
   Hooking hooking_ = Hooking::none;
 };
 

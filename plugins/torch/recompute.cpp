@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <castor/plugins/torch/recompute.h>
 
+#include <castor/plugins/torch/unit.h>
+#include "tensor_keeper.h"
+
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -16,35 +19,45 @@ using Body = std::function<at::Tensor(const at::Tensor&)>;
 
 /// What LibTorch's context can carry of a function.
 struct Held final : torch::CustomClassHolder {
-  explicit Held(Body fn) : body(std::move(fn)) {}
-  Body body;
+  Held(Body fn, std::shared_ptr<TensorKeeper> with) : body(std::move(fn)), keeper(std::move(with)) {}
+  const Body body;
+  const std::shared_ptr<TensorKeeper> keeper;  ///< null: autograd keeps the input
+  std::unique_ptr<KeptTensor> kept;            ///< the input, where the strategy has taken it
 };
 
 struct Recompute final : torch::autograd::Function<Recompute> {
   /// `anchor` requires a gradient, so that backward comes here even where x has none.
   static Variable forward(AutogradContext* context, const Variable& x, const Variable& /*anchor*/,
                           const c10::intrusive_ptr<Held>& held) {
-    context->save_for_backward({x});
+    if (held->keeper) held->kept = held->keeper->keep(x);
+    if (!held->kept) context->save_for_backward({x});
     context->saved_data["body"] = c10::IValue::make_capsule(held);
     return held->body(x);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
-    const Variable x = context->get_saved_variables()[0];
     const auto held = c10::static_intrusive_pointer_cast<Held>(context->saved_data["body"].toCapsule());
+    const Variable x = held->kept ? held->kept->recall() : context->get_saved_variables()[0];
+    const Variable x_grad = differentiate(held->body, x, grads[0]);
+    if (held->kept) held->kept->forget();
+    return {x_grad, Variable(), Variable()};
+  }
+
+  /// The gradient of x where body(x) has the gradient `grad`; those of parameters go their way.
+  static Variable differentiate(const Body& body, const Variable& x, const Variable& grad) {
     const Variable leaf = x.detach().set_requires_grad(x.requires_grad());
     const at::AutoGradMode with_graph(true);
-    torch::autograd::backward({held->body(leaf)}, {grads[0]});
-    return {leaf.grad(), Variable(), Variable()};
+    torch::autograd::backward({body(leaf)}, {grad});
+    return leaf.grad();
   }
 };
 
 }  // namespace
 
-at::Tensor recompute(Body fn, const at::Tensor& x) {
+at::Tensor recompute(Body fn, const at::Tensor& x, const Unit* within) {
   if (!at::GradMode::is_enabled()) return fn(x);
   const at::Tensor anchor = at::empty({0}, x.options().dtype(at::kFloat)).set_requires_grad(true);
-  return Recompute::apply(x, anchor, c10::make_intrusive<Held>(std::move(fn)));
+  return Recompute::apply(x, anchor, c10::make_intrusive<Held>(std::move(fn), within ? within->keeper() : nullptr));
 }
 
 }  // namespace castor

@@ -42,6 +42,7 @@ void AdapterCore::hook() {
     throw_error(strategy_->gradient(param, grad));
   };
   const ModelMap& map = host_.map();
+  keeper_ = std::make_shared<TensorKeeper>(*strategy_, host_.device());
   for (std::uint32_t unit = 0; unit < map.units.size(); ++unit) map.units[unit].unit->set_hooks(this, unit);
   for (std::uint32_t param = 0; param < map.params.size(); ++param)
     if (map.params[param].tensor.requires_grad()) capture_gradient(map.params[param].tensor, param, sink);
@@ -51,6 +52,7 @@ void AdapterCore::unhook() {
   if (strategy_ == nullptr || hooking_ == Hooking::none) return;
   for (const UnitEntry& unit : host_.map().units) unit.unit->set_hooks(nullptr, 0);
   for (const ParamEntry& param : host_.map().params) stop_capture(param.tensor);
+  std::exchange(keeper_, nullptr)->disconnect();
 }
 
 void AdapterCore::stop_if_interrupted() const {

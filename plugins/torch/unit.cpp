@@ -18,6 +18,8 @@ at::Tensor Unit::declare(const std::string& name, at::IntArrayRef sizes, const a
 
 void Unit::share(const at::Tensor& parameter) { shared_.push_back(parameter); }
 
+std::shared_ptr<TensorKeeper> Unit::keeper() const { return hooks_ == nullptr ? nullptr : hooks_->keeper(); }
+
 at::Tensor Unit::enter(const at::Tensor& x) {
   hooks_->before_forward(id_);
   if (!at::GradMode::is_enabled() || !x.requires_grad()) return x;

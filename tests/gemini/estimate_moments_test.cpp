@@ -25,11 +25,11 @@ using test::FakeModelHost;
 using test::FakeParam;
 using test::FakeUnit;
 
-constexpr std::uint64_t kChunkBytes = 4096;
+constexpr std::uint64_t kChunkBytes = 4096, kInputBytes = 1024;
 
 struct Case {
   const char* name;
-  bool tied, recompute, clip;
+  bool tied, recompute, clip, inputs_in_chunks;
   DType dtype;
   std::uint64_t device_bytes;  ///< 0 = as little as there can be
 };
@@ -56,7 +56,8 @@ class EstimateMoments : public ::testing::TestWithParam<Case> {
     FakeModelHost host(params_, units_);
     const Plugin plugin = PluginLoader("", {}).load(GEMINI).value();
     const PluginOptions options = {{"device_budget", std::to_string(device_bytes)},
-                                   {"chunk_bytes", std::to_string(kChunkBytes)}};
+                                   {"chunk_bytes", std::to_string(kChunkBytes)},
+                                   {"offload_activations", GetParam().inputs_in_chunks ? "on" : "off"}};
     const auto strategy = Booster::make(plugin, options).value().boost(host).value();
     for (int i = 0; i < 3; ++i) {
       train(*strategy, host);
@@ -78,12 +79,26 @@ class EstimateMoments : public ::testing::TestWithParam<Case> {
   void train(Strategy& strategy, FakeModelHost& host) {
     const auto n_units = static_cast<std::uint32_t>(units_.size());
     const std::uint32_t per_block = model_.units_per_block, first = model_.first_block;
-    forward(strategy, 0, n_units);
+    std::vector<std::uint32_t> kept;
+    const std::vector<char> input(kInputBytes);
+    forward(strategy, 0, first);
+    for (std::uint32_t begin = first; begin < n_units - 2; begin += per_block) {
+      if (GetParam().recompute) {
+        if (const auto number = strategy.keep(input.data(), input.size()).value()) kept.push_back(*number);
+      }
+      forward(strategy, begin, begin + per_block);
+    }
+    forward(strategy, n_units - 2, n_units);
     for (std::uint32_t end = n_units; end > 0;) {
       const bool in_blocks = end > first && end <= n_units - 2;
       const std::uint32_t begin = in_blocks ? end - per_block : end - 1;
+      if (in_blocks && !kept.empty()) (void)strategy.recall(kept.back()).value();
       if (in_blocks && GetParam().recompute) forward(strategy, begin, end);
       backward(strategy, host, begin, end);
+      if (in_blocks && !kept.empty()) {
+        strategy.forget(kept.back()).value();
+        kept.pop_back();
+      }
       end = begin;
     }
     strategy.end_of_backward().value();
@@ -172,7 +187,8 @@ std::vector<std::string> chunks_of(const estimate::Iteration& iteration, const C
     next_is("payload");
     for (std::uint32_t tile = 0; tile < shape.n_tiles(); ++tile) next_is("state");
   }
-  while (chunks.size() < iteration.n_bytes.size()) next_is("gradient");
+  for (std::size_t i = 0; i < layout.chunks.size(); ++i) next_is("gradient");
+  while (chunks.size() < iteration.n_bytes.size()) next_is("activation");
   return chunks;
 }
 
@@ -182,7 +198,9 @@ TEST_P(EstimateMoments, AreThoseThatThePluginRecords) {
   request.chunks = demands_of(layout);
   request.device_budget_bytes = device_bytes(request.chunks);
   const Plan placement = plan_placement(request).value();
-  const auto iteration = estimate::iteration_of(model_, layout, placement, GetParam().recompute, GetParam().clip);
+  const auto iteration =
+      estimate::iteration_of(model_, layout, placement,
+                             {GetParam().recompute, GetParam().inputs_in_chunks ? kInputBytes : 0}, GetParam().clip);
 
   const json trace = record(request.device_budget_bytes);
   std::vector<std::int64_t> ids;
@@ -192,10 +210,12 @@ TEST_P(EstimateMoments, AreThoseThatThePluginRecords) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Gemini, EstimateMoments,
-                         ::testing::Values(Case{"some_states_on_the_device", true, false, false, DType::bf16, 0},
-                                           Case{"recomputed_and_clipped", true, true, true, DType::bf16, 0},
-                                           Case{"untied_all_on_the_device", false, true, false, DType::bf16, 1 << 30},
-                                           Case{"fp32", true, true, true, DType::f32, 0}),
+                         ::testing::Values(Case{"some_states_on_the_device", true, false, false, false, DType::bf16, 0},
+                                           Case{"recomputed_and_clipped", true, true, true, false, DType::bf16, 0},
+                                           Case{"inputs_in_chunks", true, true, true, true, DType::bf16, 0},
+                                           Case{"untied_all_on_the_device", false, true, false, true, DType::bf16,
+                                                1 << 30},
+                                           Case{"fp32", true, true, true, true, DType::f32, 0}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -52,7 +52,7 @@ TEST(Workload, WholeModelsTakeTwoOperationsPerParameterAndToken) {
 }
 
 TEST(Workload, KeepsWhatEveryBlockNeeds) {
-  const NonModel bytes = non_model(tiny(), kWork);
+  const NonModel bytes = non_model(tiny(), kWork, true);
   EXPECT_EQ(bytes.kept_bytes, 2 * (16 * 4 * 6 * 2u) + 2 * (4 * 6 * 2)) << "two blocks, the final norm and the head";
   EXPECT_EQ(bytes.at_once_bytes, 60 * 2 * 2 + 3 * 4 * 60u) << "60 logits, their gradient, three copies in fp32";
   EXPECT_EQ(bytes.gradient_bytes, 80 * 2u);
@@ -62,16 +62,18 @@ TEST(Workload, KeepsWhatEveryBlockNeeds) {
 TEST(Workload, RecomputingKeepsTheInputOfEachBlockAndOneBlockWhole) {
   Workload work = kWork;
   work.recompute = true;
-  EXPECT_EQ(non_model(tiny(), work).kept_bytes, (2 + 2) * (4 * 6 * 2u));
-  EXPECT_EQ(non_model(tiny(), work).at_once_bytes, 16 * 4 * 6 * 2 + 2 * 16 * 6 * 2u) << "more than the loss";
+  EXPECT_EQ(block_input_bytes(tiny(), work), 4 * 6 * 2u);
+  EXPECT_EQ(non_model(tiny(), work, false).kept_bytes, (2 + 2) * (4 * 6 * 2u));
+  EXPECT_EQ(non_model(tiny(), work, true).kept_bytes, 2 * (4 * 6 * 2u));
+  EXPECT_EQ(non_model(tiny(), work, true).at_once_bytes, 16 * 4 * 6 * 2 + 2 * 16 * 6 * 2u) << "more than the loss";
 }
 
 TEST(Workload, LargeLossesWorkOnEightMebiLogitsAtATime) {
   Workload work = {8, 1024, DType::bf16, true, false};
   const std::uint64_t n_logits = 8 * 1024 * 50304;
-  EXPECT_EQ(non_model(shapes::model("gpt2-124m").value(), work).at_once_bytes, 4 * n_logits + 3 * 32 * kMiB);
+  EXPECT_EQ(non_model(shapes::model("gpt2-124m").value(), work, true).at_once_bytes, 4 * n_logits + 3 * 32 * kMiB);
   work.precision = DType::f32;
-  EXPECT_EQ(non_model(shapes::model("gpt2-124m").value(), work).at_once_bytes, 8 * n_logits + 3 * 32 * kMiB);
+  EXPECT_EQ(non_model(shapes::model("gpt2-124m").value(), work, true).at_once_bytes, 8 * n_logits + 3 * 32 * kMiB);
 }
 
 /// The moments of one step with chunks of 4 KiB, the states of the first on the device.
@@ -82,7 +84,7 @@ class IterationTest : public ::testing::Test {
     Plan placement;
     placement.states.assign(layout_.chunks.size(), Tier::host);
     placement.states[0] = Tier::device;
-    return iteration_of(model_, layout_, placement, recompute, clip);
+    return iteration_of(model_, layout_, placement, {recompute, 0}, clip);
   }
 
   static std::string text(const Iteration& iteration) {
@@ -168,7 +170,7 @@ TEST(Forecast, OnTheHostAnUpdateGoesByItsRateAndSendsTheWeightsUp) {
 TEST(Forecast, ActivationsLeaveChunksTheRest) {
   Request asked = request(tiny(), 0, kGiB);
   asked.policy = PlacementPolicy::cpu;
-  const std::uint64_t activations = non_model(asked.model, asked.work).total_bytes();
+  const std::uint64_t activations = non_model(asked.model, asked.work, true).total_bytes();
   const std::uint64_t largest_chunk = 28 * 512;
   asked.device_budget_bytes = activations + largest_chunk;
   const Forecast found = forecast(asked).value();
@@ -180,6 +182,23 @@ TEST(Forecast, ActivationsLeaveChunksTheRest) {
   EXPECT_NE(refused.error().message.find("raise --device-budget to " + format_bytes_up(activations + largest_chunk)),
             std::string::npos)
       << refused.error().message;
+}
+
+// Three inputs, of which the device holds two beside two units; each is more than three times as large as the only chunk.
+TEST(Forecast, InputsOfRecomputedBlocksLeaveTheDeviceWhereTheyHaveNoRoom) {
+  Request asked = request(shapes::model("gpt:layers=3,hidden=4,heads=1,vocab=10", 3).value(), kGiB, kGiB);
+  asked.policy = PlacementPolicy::cpu;
+  asked.work = {4000, 3, DType::bf16, true, false};
+  const Forecast roomy = forecast(asked).value();
+  const std::uint64_t input_bytes = block_input_bytes(asked.model, asked.work);
+  const std::uint64_t chunk_bytes = 2 * roomy.layout.chunks.at(0).numel;
+  ASSERT_GT(input_bytes, 3 * chunk_bytes);
+  asked.device_budget_bytes = roomy.non_model.total_bytes() + 2 * chunk_bytes + 2 * input_bytes;
+  const Forecast tight = forecast(asked).value();
+  EXPECT_EQ(tight.step.plan.moved.d2h - roomy.step.plan.moved.d2h, input_bytes) << "one of three goes down";
+  EXPECT_EQ(tight.step.plan.moved.h2d - roomy.step.plan.moved.h2d, input_bytes) << "and comes back";
+  asked.policy = PlacementPolicy::cuda;
+  EXPECT_FALSE(forecast(asked).ok()) << "there none leaves the device";
 }
 
 TEST(Forecast, ASampleLongerThanThePositionsIsRefused) {

@@ -114,6 +114,16 @@ class TrainThroughTiers(CommandCase):
     def test_clipping_and_micro_batches_keep_the_bits(self):
         self.assert_same_bits("--clip", "0.5", "--accumulate", "3", "--recompute")
 
+    def test_inputs_of_recomputed_blocks_move_and_keep_the_bits(self):
+        trace = self.folder / "trace.json"
+        resident = self.train("--recompute", "--plugin", "none")
+        tiered = self.train("--recompute", *self.small, "--set", "offload_activations=on", "--trace", trace)
+        self.assertEqual(resident["losses"], tiered["losses"])
+        self.assertEqual(resident["weights_digest"], tiered["weights_digest"])
+        kept = [chunk for chunk in json.loads(trace.read_text())["chunks"] if chunk["kind"] == "activation"]
+        self.assertEqual([chunk["bytes"] for chunk in kept], [2 * 32 * 64 * 2] * 2)
+        self.assert_result(run("plan", "--trace", trace, "--device-budget", "400KiB", "--json"))
+
     def test_fp16_keeps_the_bits_and_skips_alike(self):
         tiered = self.assert_same_bits(
             "--precision", "fp16", "--lr", "1"

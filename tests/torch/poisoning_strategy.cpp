@@ -24,7 +24,8 @@ at::Tensor initial_values(const castor_host_v1& host, std::uint32_t param, c10::
       .to(device);
 }
 
-PoisoningStrategy::PoisoningStrategy(TorchAdapter& adapter, c10::Device device) : host_(adapter.table()) {
+PoisoningStrategy::PoisoningStrategy(TorchAdapter& adapter, c10::Device device)
+    : host_(adapter.table()), device_(device) {
   for (std::uint32_t param = 0; param < adapter.n_params(); ++param)
     homes_.push_back({initial_values(host_, param, device), {}, 0});
 }
@@ -82,6 +83,28 @@ Result<void> PoisoningStrategy::end_of_backward() {
   for (const std::uint32_t unit : still_open)
     for (const std::uint32_t param : params_of(host_, unit)) leave(param);
   return {};
+}
+
+Result<std::optional<std::uint32_t>> PoisoningStrategy::keep(const void* data, std::uint64_t n_bytes) {
+  if (!keeps) return std::optional<std::uint32_t>();
+  const auto number = static_cast<std::uint32_t>(kept_.size());
+  const auto bytes = at::for_blob(const_cast<void*>(data), {static_cast<std::int64_t>(n_bytes)})
+                         .options(at::TensorOptions(at::kByte).device(device_))
+                         .target_device(device_)
+                         .make_tensor();
+  kept_.push_back(bytes.to(at::kCPU, at::kByte, false, true));
+  CASTOR_TRY(record("keep", number));
+  return std::optional(number);
+}
+
+Result<void*> PoisoningStrategy::recall(std::uint32_t kept) {
+  CASTOR_TRY(record("recall", kept));
+  return (recalled_[kept] = kept_.at(kept).to(device_, at::kByte, false, true)).data_ptr();
+}
+
+Result<void> PoisoningStrategy::forget(std::uint32_t kept) {
+  if (const auto recalled = recalled_.extract(kept)) graveyard_.push_back(recalled.mapped().fill_(0xff));
+  return record("forget", kept);
 }
 
 PlainMemory::PlainMemory(TorchAdapter& adapter, c10::Device device) {

@@ -14,7 +14,7 @@ namespace castor::testing {
 
 /// The harshest strategy there is: parameters have memory only between a unit's before_ and after_, fresh memory each
 /// time, and what they leave is filled with NaN. Whoever reads a parameter at a wrong moment, or through a saved view
-/// that did not follow, gets NaN or an error.
+/// that did not follow, gets NaN or an error. What it keeps lies elsewhere meanwhile, and is NaN once forgotten.
 class PoisoningStrategy final : public Strategy {
  public:
   explicit PoisoningStrategy(TorchAdapter& adapter, c10::Device device = c10::kCPU);
@@ -34,11 +34,15 @@ class PoisoningStrategy final : public Strategy {
   }
   Result<castor_stats> stats() override { return castor_stats{}; }
   Result<void> write_trace(const std::filesystem::path&) override { return {}; }
+  Result<std::optional<std::uint32_t>> keep(const void* data, std::uint64_t n_bytes) override;
+  Result<void*> recall(std::uint32_t kept) override;
+  Result<void> forget(std::uint32_t kept) override;
 
   /// The call that answers with an error, such as "before_backward 1"; and where that is taken from the log below.
   void fail_at(std::string call) { fails_at_ = std::move(call); }
 
-  std::vector<std::string> log;                            ///< "before_forward 0", …, "gradient 3", "end_of_backward"
+  bool keeps = false;
+  std::vector<std::string> log;  ///< "before_forward 0", …, "gradient 3", "end_of_backward", "keep 0"
   std::map<std::uint32_t, std::vector<at::Tensor>> grads;  ///< by parameter, in order of arrival
 
  private:
@@ -55,7 +59,10 @@ class PoisoningStrategy final : public Strategy {
   void leave(std::uint32_t param);
 
   const castor_host_v1& host_;
+  const c10::Device device_;
   std::vector<Home> homes_;
+  std::vector<at::Tensor> kept_;  // copies in host memory, by number
+  std::map<std::uint32_t, at::Tensor> recalled_;
   std::vector<at::Tensor> graveyard_;  // poisoned, but mapped: a stale read gives NaN, not a fault
   std::set<std::uint32_t> open_units_;
   std::string fails_at_;

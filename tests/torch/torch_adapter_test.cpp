@@ -130,6 +130,72 @@ TEST(TorchAdapter, RecomputeRunsTheHooksAgain) {
   EXPECT_EQ(run.strategy->grads.size(), 6u);
 }
 
+/// The layers as parts of their own, each recomputed.
+at::Tensor recomputed_by_layer(const SmallModel& model, at::Tensor x) {
+  for (const auto& layer : model.layers)
+    x = recompute([layer](const at::Tensor& in) { return layer->forward(in); }, x, layer.get());
+  return x;
+}
+
+TEST(TorchAdapter, AStrategyMayKeepWhatRecomputedPartsBeginWith) {
+  Hooked run, plain;
+  run.strategy->keeps = true;
+  ASSERT_TRUE(run.adapter->backward(recomputed_by_layer(*run.model, small_input()).sum()).ok());
+  ASSERT_TRUE(plain.adapter->backward(recomputed_by_layer(*plain.model, small_input()).sum()).ok());
+  for (std::uint32_t i = 0; i < 6; ++i)
+    EXPECT_TRUE(at::equal(run.strategy->grads[i].at(0), plain.strategy->grads[i].at(0))) << "parameter " << i;
+  const auto& log = run.strategy->log;
+  EXPECT_EQ(only(log, "keep"), (std::vector<std::string>{"keep 0", "keep 1", "keep 2"}));
+  for (const std::string part : {"0", "1", "2"}) {
+    EXPECT_LT(position(log, "keep " + part), position(log, "before_forward " + part));
+    EXPECT_LT(position(log, "recall " + part), position(log, "before_backward " + part));
+    EXPECT_LT(position(log, "gradient " + std::to_string(2 * std::stoi(part))), position(log, "forget " + part));
+  }
+  EXPECT_EQ(only(log, "recall"), (std::vector<std::string>{"recall 2", "recall 1", "recall 0"}));
+  EXPECT_EQ(only(log, "forget"), (std::vector<std::string>{"forget 2", "forget 1", "forget 0"}));
+}
+
+TEST(TorchAdapter, WhatWasKeptForAGraphThatNeverGoesBackwardIsForgottenWithIt) {
+  Hooked run;
+  run.strategy->keeps = true;
+  (void)recomputed_by_layer(*run.model, small_input());
+  EXPECT_EQ(only(run.strategy->log, "forget").size(), 3u);
+  EXPECT_TRUE(only(run.strategy->log, "recall").empty());
+  const at::NoGradGuard no_grad;
+  (void)recomputed_by_layer(*run.model, small_input());
+  EXPECT_EQ(only(run.strategy->log, "keep").size(), 3u) << "evaluation keeps nothing";
+}
+
+TEST(TorchAdapter, AGraphMayOutliveTheStrategyThatKeptForIt) {
+  Hooked run;
+  run.strategy->keeps = true;
+  const at::Tensor loss = recomputed_by_layer(*run.model, small_input()).sum();
+  run.adapter->connect(nullptr);
+  run.strategy.reset();
+  const auto done = run.adapter->backward(loss);
+  ASSERT_FALSE(done.ok());
+  EXPECT_EQ(done.error().message, "backward through a graph whose strategy is gone");
+}
+
+TEST(TorchAdapter, WhatDoesNotLieInOnePieceIsNotKept) {
+  Hooked run;
+  run.strategy->keeps = true;
+  (void)recomputed_by_layer(*run.model, at::cat({small_input(), small_input()}).slice(0, 0, 8, 2));
+  EXPECT_EQ(only(run.strategy->log, "keep").size(), 2u) << "the first input has holes";
+}
+
+TEST(TorchAdapter, GivingBackAndTakingUpFailWithTheStrategysError) {
+  for (const char* call : {"keep 1", "recall 1", "forget 1"}) {
+    Hooked run;
+    run.strategy->keeps = true;
+    run.strategy->fail_at(call);
+    const auto done = guard([&] { return recomputed_by_layer(*run.model, small_input()).sum(); });
+    const auto outcome = done.ok() ? run.adapter->backward(*done) : Result<void>(done.error());
+    ASSERT_FALSE(outcome.ok()) << call;
+    EXPECT_EQ(outcome.error().message, std::string("the drive caught fire at ") + call);
+  }
+}
+
 TEST(TorchAdapter, GradientsEqualThePlainRunAndLeaveNothingBehind) {
   Hooked run;
   ASSERT_TRUE(run.adapter->backward(*run.forward()).ok());

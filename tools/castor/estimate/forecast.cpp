@@ -32,8 +32,9 @@ LargestUnit largest_unit(const shapes::Model& model, const ChunkLayout& layout,
 }
 
 /// As the plugin asks once it has measured: activations and the allocator's slack are gone from the device; but no slack
-/// where the largest unit would not fit for its sake.
-PlacementRequest placement_request(const Request& request, const ChunkLayout& layout, std::uint64_t non_model_bytes) {
+/// where what must be there at once would not fit for its sake.
+PlacementRequest placement_request(const Request& request, const ChunkLayout& layout, std::uint64_t non_model_bytes,
+                                   std::uint64_t input_bytes) {
   PlacementRequest placement;
   placement.chunks = demands_of(layout);
   placement.largest_unit = largest_unit(request.model, layout, placement.chunks);
@@ -42,7 +43,7 @@ PlacementRequest placement_request(const Request& request, const ChunkLayout& la
   placement.nvme = request.nvme;
   placement.nvme_fraction = request.nvme_fraction;
   placement.policy = request.policy;
-  const std::uint64_t taken_bytes = non_model_bytes + placement.largest_unit.payload_bytes;
+  const std::uint64_t taken_bytes = non_model_bytes + working_bytes(placement.largest_unit.payload_bytes, input_bytes);
   const std::uint64_t spare_bytes = request.device_budget_bytes - std::min(request.device_budget_bytes, taken_bytes);
   placement.non_model_bytes =
       non_model_bytes + std::min(spare_bytes, allocator_slack_bytes(request.device_budget_bytes, non_model_bytes));
@@ -77,6 +78,14 @@ std::vector<double> compute_seconds(const Request& request, const Iteration& ite
   return seconds;
 }
 
+/// As the plugin does: states are placed beside the blocks' inputs, where those are chunks, if that fits.
+Result<Plan> place(const PlacementRequest& request, std::uint64_t inputs_bytes) {
+  PlacementRequest beside_inputs = request;
+  beside_inputs.non_model_bytes += inputs_bytes;
+  auto plan = plan_placement(beside_inputs);
+  return plan.ok() ? std::move(plan) : plan_placement(request);
+}
+
 }  // namespace
 
 Result<Forecast> forecast(const Request& request) {
@@ -85,12 +94,16 @@ Result<Forecast> forecast(const Request& request) {
   const auto tensors = shapes::tensors_of(request.model, request.work.precision);
   made.layout =
       plan_layout(tensors, {chunk_bytes_under(tensors, request.device_budget_bytes, request.host_budget_bytes)});
-  made.non_model = non_model(request.model, request.work);
-  const PlacementRequest placement = placement_request(request, made.layout, made.non_model.total_bytes());
-  CASTOR_ASSIGN(made.placement, plan_placement(placement));
+  const bool inputs_in_chunks = request.work.recompute && request.policy != PlacementPolicy::cuda;
+  const Recomputation recomputation = {request.work.recompute,
+                                       inputs_in_chunks ? block_input_bytes(request.model, request.work) : 0};
+  made.non_model = non_model(request.model, request.work, inputs_in_chunks);
+  const PlacementRequest placement =
+      placement_request(request, made.layout, made.non_model.total_bytes(), recomputation.input_bytes);
+  CASTOR_ASSIGN(made.placement, place(placement, request.model.layers * recomputation.input_bytes));
 
   const Iteration iteration =
-      iteration_of(request.model, made.layout, made.placement, request.work.recompute, request.work.clip);
+      iteration_of(request.model, made.layout, made.placement, recomputation, request.work.clip);
   made.problem = problem_of(iteration.trace, iteration.n_bytes);
   for (std::size_t id = 0; id < iteration.rest.size(); ++id) made.problem.chunks[id].rest = iteration.rest[id];
   made.problem.room_bytes = {

@@ -10,7 +10,7 @@ namespace {
 
 class Recorder {
  public:
-  Recorder(const shapes::Model& model, const ChunkLayout& layout, const Plan& placement)
+  Recorder(const shapes::Model& model, const ChunkLayout& layout, const Plan& placement, std::uint64_t input_bytes)
       : model_(model),
         placement_(placement),
         chunks_(chunks_by_unit(model, layout)),
@@ -23,6 +23,21 @@ class Recorder {
         tiles.push_back(add(shape.tile(tile).numel * kStateBytesPerElement, rest_of_states(placement.states[i])));
     }
     for (const ChunkShape& shape : layout.chunks) gradient_.push_back(add(shape.numel * size_bytes(shape.dtype)));
+    for (std::uint64_t layer = 0; layer < model.layers && input_bytes > 0; ++layer) inputs_.push_back(add(input_bytes));
+  }
+
+  std::uint32_t block(std::uint64_t layer) const {
+    return model_.first_block + static_cast<std::uint32_t>(layer) * model_.units_per_block;
+  }
+
+  /// Each block's input belongs to the moment before it.
+  void forward_keeping() {
+    forward(0, model_.first_block);
+    for (std::uint64_t layer = 0; layer < model_.layers; ++layer) {
+      if (!inputs_.empty()) iteration_.trace.add_need({inputs_[layer], Tier::device, Access::overwrite});
+      forward(block(layer), block(layer + 1));
+    }
+    forward(block(model_.layers), static_cast<std::uint32_t>(model_.units.size()));
   }
 
   void forward(std::uint32_t first, std::uint32_t end) {
@@ -39,9 +54,11 @@ class Recorder {
   /// Blocks from the last to the first, each forward before it goes backward.
   void backward_recomputing() {
     for (std::uint64_t layer = model_.layers; layer-- > 0;) {
-      const std::uint32_t first = model_.first_block + static_cast<std::uint32_t>(layer) * model_.units_per_block;
-      forward(first, first + model_.units_per_block);
-      backward(first, first + model_.units_per_block);
+      look_at_input(layer);
+      forward(block(layer), block(layer + 1));
+      backward(block(layer), block(layer + 1));
+      look_at_input(layer);
+      if (!inputs_.empty()) iteration_.trace.drop(inputs_[layer]);
     }
   }
 
@@ -70,6 +87,10 @@ class Recorder {
     return static_cast<ChunkId>(iteration_.n_bytes.size() - 1);
   }
 
+  void look_at_input(std::uint64_t layer) {
+    if (!inputs_.empty()) iteration_.trace.add_need({inputs_[layer], Tier::device, Access::read});
+  }
+
   std::uint32_t n_chunks() const { return static_cast<std::uint32_t>(payload_.size()); }
   Tier tier(std::uint32_t i) const { return placement_.states[i] == Tier::device ? Tier::device : Tier::host; }
 
@@ -92,6 +113,7 @@ class Recorder {
   std::vector<bool> begun_;                   ///< by chunk: gradients have arrived
   std::vector<ChunkId> payload_, gradient_;   ///< by chunk
   std::vector<std::vector<ChunkId>> states_;  ///< by chunk and tile
+  std::vector<ChunkId> inputs_;               ///< by block; empty where no chunk keeps them
   Iteration iteration_;
 };
 
@@ -110,18 +132,15 @@ std::vector<BytesByChunk> chunks_by_unit(const shapes::Model& model, const Chunk
   return chunks;
 }
 
-Iteration iteration_of(const shapes::Model& model, const ChunkLayout& layout, const Plan& placement, bool recompute,
-                       bool clip) {
-  const auto n_units = static_cast<std::uint32_t>(model.units.size());
-  const std::uint32_t end_of_blocks =
-      model.first_block + static_cast<std::uint32_t>(model.layers) * model.units_per_block;
-  Recorder recorder(model, layout, placement);
-  recorder.forward(0, n_units);
-  recorder.backward(end_of_blocks, n_units);
-  if (recompute)
+Iteration iteration_of(const shapes::Model& model, const ChunkLayout& layout, const Plan& placement,
+                       const Recomputation& recomputation, bool clip) {
+  Recorder recorder(model, layout, placement, recomputation.on ? recomputation.input_bytes : 0);
+  recorder.forward_keeping();
+  recorder.backward(recorder.block(model.layers), static_cast<std::uint32_t>(model.units.size()));
+  if (recomputation.on)
     recorder.backward_recomputing();
   else
-    recorder.backward(model.first_block, end_of_blocks);
+    recorder.backward(model.first_block, recorder.block(model.layers));
   recorder.backward(0, model.first_block);
   if (clip) recorder.norms();
   recorder.updates();

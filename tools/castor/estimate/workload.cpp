@@ -44,13 +44,18 @@ double forward_flops(const shapes::Model& model, std::uint32_t unit, const Workl
   return products + attention * (model.causal ? 0.5 : 1);
 }
 
-NonModel non_model(const shapes::Model& model, const Workload& work) {
+std::uint64_t block_input_bytes(const shapes::Model& model, const Workload& work) {
+  return model.hidden * n_tokens(model, work) * size_bytes(work.precision);
+}
+
+NonModel non_model(const shapes::Model& model, const Workload& work, bool inputs_in_chunks) {
   const std::uint64_t bytes_per_row = n_tokens(model, work) * size_bytes(work.precision);
   const std::uint64_t block_bytes = model.kept_by_block * bytes_per_row;
-  const std::uint64_t row_bytes = model.hidden * bytes_per_row;
+  const std::uint64_t row_bytes = block_input_bytes(model, work);
+  const std::uint64_t input_bytes = inputs_in_chunks ? 0 : row_bytes;
   const std::uint64_t inner_gradient_bytes = 2 * model.ffn * bytes_per_row;
   NonModel bytes;
-  bytes.kept_bytes = model.layers * (work.recompute ? row_bytes : block_bytes) + 2 * row_bytes;
+  bytes.kept_bytes = model.layers * (work.recompute ? input_bytes : block_bytes) + 2 * row_bytes;
   bytes.at_once_bytes = std::max(loss_bytes(model, work), inner_gradient_bytes + (work.recompute ? block_bytes : 0));
   for (const shapes::Unit& unit : model.units)
     bytes.gradient_bytes = std::max(bytes.gradient_bytes, numel(unit) * size_bytes(work.precision));

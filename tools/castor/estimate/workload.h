@@ -27,6 +27,9 @@ std::uint64_t n_tokens(const shapes::Model& model, const Workload& work);
 /// values, half of it where the model is causal. Tables that are looked up take none.
 double forward_flops(const shapes::Model& model, std::uint32_t unit, const Workload& work);
 
+/// Bytes of a block's input, which is kept where the block is recomputed.
+std::uint64_t block_input_bytes(const shapes::Model& model, const Workload& work);
+
 /// What the device holds beside the chunks at the peak.
 struct NonModel {
   std::uint64_t kept_bytes = 0;      ///< by the forward pass for the backward pass
@@ -38,7 +41,7 @@ struct NonModel {
 
 /// Source: Korthikanti et al., "Reducing activation recomputation in large transformer models", 2022, equations 1 and 6,
 /// without dropout and without attention scores; the loss is that of examples/models/cross_entropy.cpp.
-/// docs/planning.md has the formula and where it is wrong.
-NonModel non_model(const shapes::Model& model, const Workload& work);
+/// docs/planning.md has the formula and where it is wrong. `inputs_in_chunks`: those of recomputed blocks are not counted.
+NonModel non_model(const shapes::Model& model, const Workload& work, bool inputs_in_chunks);
 
 }  // namespace castor::estimate

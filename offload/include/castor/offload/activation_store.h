@@ -34,15 +34,16 @@ class ActivationStore {
   /// them. Errors: io.
   [[nodiscard]] Result<std::optional<ChunkId>> keep(const void* data, std::uint64_t n_bytes);
 
-  /// Brings the bytes back to the device, for what is queued on the compute stream until `forget`. Errors: as those of
-  /// the mover.
+  /// Brings the bytes back to the device, once, for what is queued on the compute stream until `forget`. Errors: as those
+  /// of the mover.
   [[nodiscard]] Result<BufferView> recall(ChunkId kept);
 
   /// Nobody wants the bytes any more, whether recalled or not.
   void forget(ChunkId kept);
 
-  /// The most that was kept at once so far.
+  /// The most that was kept at once so far, and the largest that was tried.
   std::uint64_t peak_bytes() const { return peak_bytes_; }
+  std::uint64_t largest_bytes() const { return free_.empty() ? 0 : free_.rbegin()->first; }
 
  private:
   ChunkId take(std::uint64_t n_bytes);

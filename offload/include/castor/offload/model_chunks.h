@@ -37,4 +37,10 @@ constexpr std::uint64_t allocator_slack_bytes(std::uint64_t device_budget_bytes,
   return std::min(device_budget_bytes / 8, non_model_bytes / 5);
 }
 
+/// What the device must hold of chunks at once: the largest unit's parameters, and where activations are chunks, one that
+/// is forgotten and one that is recalled between two units.
+constexpr std::uint64_t working_bytes(std::uint64_t largest_unit_bytes, std::uint64_t activation_bytes) {
+  return activation_bytes == 0 ? largest_unit_bytes : 2 * (largest_unit_bytes + activation_bytes);
+}
+
 }  // namespace castor

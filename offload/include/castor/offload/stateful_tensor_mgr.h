@@ -68,6 +68,11 @@ class StatefulTensorMgr {
   /// Brings the contents of `chunk` to `tier` outside of any moment and waits for them. Errors: as begin.
   [[nodiscard]] Result<BufferView> look(ChunkId chunk, Tier tier);
 
+  /// As look, and the contents stay there until unhold. Requires: not held there yet.
+  [[nodiscard]] Result<BufferView> hold(ChunkId chunk, Tier tier);
+  /// Up to the moment under way the chunk was needed there.
+  void unhold(ChunkId chunk, Tier tier);
+
   /// The memory of `chunk` in `tier` for changes of part of its contents: brings them there (or makes memory where it
   /// has none yet), and waits until nobody reads the old ones, but not for what is still arriving. Errors: as begin.
   [[nodiscard]] Result<BufferView> edit(ChunkId chunk, Tier tier);

@@ -33,7 +33,7 @@ extern "C" {
 
 #define CASTOR_PLUGIN_MAGIC 0x43535452u /* "CSTR" */
 #define CASTOR_ABI_MAJOR 1              /* differs: refused */
-#define CASTOR_ABI_MINOR 1              /* a plugin's may be lower than the host's, never higher */
+#define CASTOR_ABI_MINOR 2              /* a plugin's may be lower than the host's, never higher */
 
 /* Also the exit codes of the castor command. */
 typedef enum castor_status {
@@ -178,6 +178,8 @@ typedef struct castor_stats {
   double update_seconds; /* the training thread spent inside step */
 } castor_stats;
 
+#define CASTOR_NOT_KEPT UINT32_MAX
+
 /* Required: attach, gradient, step, read_master, stats and destroy. The others may be null: nothing is to be done. */
 typedef struct castor_strategy_v1 {
   uint32_t struct_size;
@@ -217,6 +219,16 @@ typedef struct castor_strategy_v1 {
 
   /* Releases everything, and unbinds what is bound. Nothing is called after it. */
   void (*destroy)(void *self);
+
+  /* Since 1.2: all three or none. `n_bytes` of the model's device that backward will want again and nobody reads until
+   * then (the input of a part that is recomputed), as the compute stream has them now. The strategy copies them, and may
+   * move the copy off the device; the host frees its own. *kept is the copy's number, or CASTOR_NOT_KEPT where the host
+   * had better keep the bytes itself. */
+  castor_status (*keep)(void *self, const void *data, uint64_t n_bytes, uint32_t *kept);
+  /* Device memory with the bytes, for what is queued on the compute stream until they are forgotten. */
+  castor_status (*recall)(void *self, uint32_t kept, void **data);
+  /* Nobody wants the bytes any more, whether recalled or not. Called once for each number that keep gave. */
+  castor_status (*forget)(void *self, uint32_t kept);
 } castor_strategy_v1;
 
 /* ---- the entry point ----------------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 
 #include <castor/memory/result.h>
 #include <castor/plugins/abi.h>
@@ -32,6 +33,13 @@ class Strategy {
   virtual Result<castor_stats> stats() = 0;
   /// Writes what happened so far as a trace file. Errors: usage where the strategy keeps none.
   virtual Result<void> write_trace(const std::filesystem::path& path) = 0;
+
+  /// Takes over bytes that backward will want again; none where the caller had better keep them.
+  virtual Result<std::optional<std::uint32_t>> keep(const void* /*data*/, std::uint64_t /*n_bytes*/) {
+    return std::optional<std::uint32_t>();
+  }
+  virtual Result<void*> recall(std::uint32_t /*kept*/) { return Error{ErrorKind::plugin, "nothing was kept"}; }
+  virtual Result<void> forget(std::uint32_t /*kept*/) { return {}; }
 };
 
 }  // namespace castor

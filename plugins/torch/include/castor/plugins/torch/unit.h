@@ -6,11 +6,13 @@
 #include <torch/nn/module.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace castor {
 
+class TensorKeeper;
 class UnitHooks;
 
 /// A module with parameters of its own: the piece of a model that Castor fetches and releases as a whole.
@@ -33,6 +35,9 @@ class Unit : public torch::nn::Module {
   /// Set by TorchAdapter; null = no strategy. `id` is the unit's number in the host table. `hooks` must outlive every
   /// graph that is built while they are set.
   void set_hooks(UnitHooks* hooks, std::uint32_t id) { hooks_ = hooks, id_ = id; }
+
+  /// The way of tensors that backward wants again to the strategy; null without one.
+  std::shared_ptr<TensorKeeper> keeper() const;
 
   /// In the order of registration.
   const std::vector<Declared>& declared() const { return declared_; }

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tensor_keeper.h"
+
+#include <castor/plugins/torch/errors.h>
+
+#include <ATen/ATen.h>
+
+#include <utility>
+
+namespace castor {
+
+Strategy& TensorKeeper::strategy() const {
+  if (strategy_ != nullptr) return *strategy_;
+  throw ErrorException({ErrorKind::usage, "backward through a graph whose strategy is gone"});
+}
+
+std::unique_ptr<KeptTensor> TensorKeeper::keep(const at::Tensor& x) {
+  if (strategy_ == nullptr || x.device() != device_ || !x.is_contiguous() || x.numel() == 0) return nullptr;
+  const auto kept = strategy_->keep(x.const_data_ptr(), x.nbytes()).value();
+  return kept ? std::make_unique<KeptTensor>(shared_from_this(), *kept, x) : nullptr;
+}
+
+KeptTensor::KeptTensor(std::shared_ptr<TensorKeeper> keeper, std::uint32_t kept, const at::Tensor& x)
+    : keeper_(std::move(keeper)),
+      kept_(kept),
+      sizes_(x.sizes().vec()),
+      options_(x.options()),
+      requires_grad_(x.requires_grad()) {}
+
+/// A failure says nothing that a graph's end could act on.
+KeptTensor::~KeptTensor() {
+  if (keeper_ && keeper_->strategy_ != nullptr) (void)keeper_->strategy_->forget(kept_);
+}
+
+at::Tensor KeptTensor::recall() const {
+  if (!keeper_) throw ErrorException({ErrorKind::usage, "backward went through a recomputed part a second time"});
+  void* const data = keeper_->strategy().recall(kept_).value();
+  return at::for_blob(data, sizes_)
+      .options(options_)
+      .target_device(options_.device())
+      .make_tensor()
+      .set_requires_grad(requires_grad_);
+}
+
+void KeptTensor::forget() {
+  if (const auto keeper = std::exchange(keeper_, nullptr)) (void)keeper->strategy().forget(kept_).value();
+}
+
+}  // namespace castor
