@@ -5,6 +5,7 @@
 #include "cuda_error.h"
 #include "cuda_resources.h"
 #include "cuda_stream.h"
+#include "device_guard.h"
 
 namespace castor {
 namespace {
@@ -27,6 +28,11 @@ class CudaDevice final : public Device {
   MemoryResource& device_memory() override { return device_memory_; }
   MemoryResource& host_memory() override { return pinned_memory_; }
   std::uint64_t total_memory_bytes() const override { return total_bytes_; }
+  std::uint64_t free_memory_bytes() const override {
+    const DeviceGuard guard(ordinal_);
+    std::size_t free_bytes = 0, total_bytes = 0;
+    return cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess ? free_bytes : 0;
+  }
 
  private:
   const int ordinal_;

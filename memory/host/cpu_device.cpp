@@ -56,6 +56,7 @@ class CpuDevice final : public Device {
   MemoryResource& device_memory() override { return memory_; }
   MemoryResource& host_memory() override { return memory_; }
   std::uint64_t total_memory_bytes() const override { return 0; }
+  std::uint64_t free_memory_bytes() const override { return 0; }
 
  private:
   HostResource memory_;

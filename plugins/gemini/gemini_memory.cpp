@@ -1,9 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gemini_memory.h"
 
+#include <algorithm>
+#include <string>
+
+#include <castor/memory/bytes.h>
+#include <castor/memory/host_memory.h>
+
 #include "link_costs.h"
 
 namespace castor {
+namespace {
+
+void warn(const castor_host_v1& host, const std::string& sentence) {
+  host.log(host.self, CASTOR_LOG_WARN, sentence.c_str());
+}
+
+}  // namespace
 
 Result<void*> HostTableResource::allocate(std::uint64_t n_bytes) {
   void* data = nullptr;
@@ -39,9 +52,29 @@ Result<std::unique_ptr<GeminiMemory>> GeminiMemory::make(const castor_host_v1& h
   store.folders = options.nvme_folders;
   store.budget = &memory->nvme_;
   CASTOR_ASSIGN(memory->store_, TensorStore::open(store));
-  for (const std::string& warning : memory->store_->warnings()) host.log(host.self, CASTOR_LOG_WARN, warning.c_str());
+  for (const std::string& warning : memory->store_->warnings()) warn(host, warning);
   memory->spill_ = std::make_unique<TensorStoreSpill>(*memory->store_);
   return memory;
+}
+
+std::uint64_t GeminiMemory::within_capacity(const castor_host_v1& host, std::uint64_t device_budget_bytes) {
+  castor_device_memory torchs{};
+  if (!on_gpu() || host.device_memory(host.self, &torchs) != CASTOR_OK) return device_budget_bytes;
+  const std::uint64_t there_bytes = device_->free_memory_bytes() + torchs.reserved;
+  const std::uint64_t left_bytes = std::min(there_bytes, device_->total_memory_bytes() / 64);
+  const std::uint64_t capacity_bytes = there_bytes - left_bytes;
+  if (device_budget_bytes <= capacity_bytes) return device_budget_bytes;
+  if (device_budget_bytes != Budget::kUnlimited)
+    warn(host, "--device-budget " + format_bytes(device_budget_bytes) + " is more than the " +
+                   format_bytes(capacity_bytes) + " that the GPU can give now, which it is taken for");
+  return capacity_bytes;
+}
+
+void GeminiMemory::check_host(const castor_host_v1& host, std::uint64_t host_bytes) const {
+  const std::uint64_t available_bytes = available_host_memory_bytes();
+  if (host_.limit_bytes() != Budget::kUnlimited || available_bytes == 0 || host_bytes <= available_bytes) return;
+  warn(host, "up to " + format_bytes(host_bytes) + " will be on the host, which has " + format_bytes(available_bytes) +
+                 " available now; state --host-budget, and name a folder with --nvme for the rest");
 }
 
 }  // namespace castor

@@ -41,6 +41,12 @@ class GeminiMemory {
  public:
   static Result<std::unique_ptr<GeminiMemory>> make(const castor_host_v1& host, const GeminiOptions& options);
 
+  /// `device_budget_bytes`, or on a GPU what it can give now where that is less: the free part of it and torch's, but for a
+  /// 64th of it all, which libraries load their kernels into when they are first used. Warns where more was asked for.
+  std::uint64_t within_capacity(const castor_host_v1& host, std::uint64_t device_budget_bytes);
+  /// Warns where `host_bytes` without a budget are more than the machine has.
+  void check_host(const castor_host_v1& host, std::uint64_t host_bytes) const;
+
   Device& device() { return *device_; }
   bool on_gpu() const { return device_->kind() == DeviceKind::cuda; }
   MemoryResource& device_slots() { return on_gpu() ? static_cast<MemoryResource&>(limited_device_) : pooled_device_; }

@@ -62,7 +62,7 @@ std::vector<std::string> split(const std::string& text) {
 
 const castor_option kGeminiSchema[] = {
     {"device_budget", CASTOR_OPTION_BYTES, "", 0, kMaxBytes, nullptr,
-     "bytes the device may hold, activations included on a GPU (default: no limit)"},
+     "bytes the device may hold, activations included on a GPU (default: what the GPU has free; elsewhere no limit)"},
     {"host_budget", CASTOR_OPTION_BYTES, "", 0, kMaxBytes, nullptr,
      "bytes of host memory that chunks may hold (default: no limit)"},
     {"nvme_budget", CASTOR_OPTION_BYTES, "", 0, kMaxBytes, nullptr,
@@ -85,8 +85,8 @@ const castor_option kGeminiSchema[] = {
      "with placement_policy=const: bytes of the device that chunks may take, whatever activations do (default: half of "
      "device_budget)"},
     {"offload_activations", CASTOR_OPTION_ENUM, "auto", 0, 0, "auto|on|off",
-     "whether inputs of recomputed blocks lie in chunks, which may leave the device until backward; auto = on a GPU with a "
-     "device_budget, but for placement_policy=cuda"},
+     "whether inputs of recomputed blocks lie in chunks, which may leave the device until backward; auto = on a GPU, but "
+     "for placement_policy=cuda"},
     {"update_threads", CASTOR_OPTION_INT, "0", 0, 4096, nullptr,
      "threads that update optimizer states on the host; 0 = as many as the process has processors"},
     {"chunk_bytes", CASTOR_OPTION_BYTES, "0", 0, kMaxBytes, nullptr,

@@ -35,7 +35,9 @@ unsigned update_threads(const GeminiOptions& options) {
 Result<std::unique_ptr<GeminiStrategy>> GeminiStrategy::make(const castor_host_v1& host, const GeminiOptions& options) {
   CASTOR_ASSIGN(ModelShape model, ModelShape::read(host));
   CASTOR_ASSIGN(auto memory, GeminiMemory::make(host, options));
-  std::unique_ptr<GeminiStrategy> strategy(new GeminiStrategy(host, options, std::move(memory), std::move(model)));
+  GeminiOptions within = options;
+  within.device_budget_bytes = memory->within_capacity(host, options.device_budget_bytes);
+  std::unique_ptr<GeminiStrategy> strategy(new GeminiStrategy(host, within, std::move(memory), std::move(model)));
   CASTOR_TRY(strategy->build());
   return strategy;
 }
@@ -104,8 +106,7 @@ Result<void> GeminiStrategy::build() {
 bool GeminiStrategy::keeps_activations() const {
   using Activations = GeminiOptions::Activations;
   if (options_.offload_activations != Activations::automatic) return options_.offload_activations == Activations::on;
-  return memory_->on_gpu() && options_.device_budget_bytes != Budget::kUnlimited &&
-         options_.placement_policy != PlacementPolicy::cuda;
+  return memory_->on_gpu() && options_.placement_policy != PlacementPolicy::cuda;
 }
 
 LargestUnit GeminiStrategy::largest_unit() const {
@@ -148,6 +149,7 @@ Result<void> GeminiStrategy::attach() {
         std::min(options_.device_budget_bytes, 2 * request.largest_unit.payload_bytes + kMaxChunkBytes));
   }
   CASTOR_ASSIGN(Plan plan, plan_placement(request));
+  memory_->check_host(host_, plan.host_bytes);
   CASTOR_TRY(optimizer_->adopt(std::move(plan)));
   const auto init = [this](std::uint32_t tensor, std::uint64_t first, std::span<float> values) -> Result<void> {
     const castor_status status =
@@ -164,16 +166,11 @@ Result<void> GeminiStrategy::attach() {
 /// again, beside the activations that are chunks too where they fit: the plan may still take those off the device.
 Result<void> GeminiStrategy::plan_again() {
   const std::uint64_t budget_bytes = options_.device_budget_bytes;
-  std::uint64_t taken_bytes = watch_.non_model_peak_bytes();
-  if (budget_bytes != Budget::kUnlimited) {
-    taken_bytes += allocator_slack_bytes(budget_bytes, taken_bytes);
-    const std::uint64_t left_bytes = budget_bytes - std::min(budget_bytes, taken_bytes);
-    const std::uint64_t activation_bytes = activations_ ? activations_->largest_bytes() : 0;
-    memory_->device_chunks().set_limit(
-        std::max(left_bytes, working_bytes(largest_unit_.payload_bytes, activation_bytes)));
-  } else {
-    memory_->device_chunks().set_limit(Budget::kUnlimited);
-  }
+  const std::uint64_t non_model_bytes = watch_.non_model_peak_bytes();
+  const std::uint64_t taken_bytes = non_model_bytes + allocator_slack_bytes(budget_bytes, non_model_bytes);
+  const std::uint64_t activation_bytes = activations_ ? activations_->largest_bytes() : 0;
+  memory_->device_chunks().set_limit(std::max(budget_bytes - std::min(budget_bytes, taken_bytes),
+                                              working_bytes(largest_unit_.payload_bytes, activation_bytes)));
   auto plan = place_beside(taken_bytes + (activations_ ? activations_->peak_bytes() : 0));
   if (!plan.ok()) plan = place_beside(taken_bytes);
   CASTOR_TRY(plan);

@@ -13,6 +13,7 @@ TEST(CpuDevice, DescribesItself) {
   EXPECT_EQ(device->kind(), DeviceKind::cpu);
   EXPECT_EQ(device->description(), "cpu");
   EXPECT_EQ(device->total_memory_bytes(), 0u);
+  EXPECT_EQ(device->free_memory_bytes(), 0u);
 }
 
 TEST(CudaDevice, WithoutAGpuIsRefusedInOneLine) {
@@ -44,6 +45,8 @@ TEST(CudaDevice, NamesTheGpuAndItsMemory) {
   EXPECT_EQ(made.value()->kind(), DeviceKind::cuda);
   EXPECT_NE(made.value()->description(), "");
   EXPECT_GT(made.value()->total_memory_bytes(), 1u << 30);
+  EXPECT_GT(made.value()->free_memory_bytes(), 0u);
+  EXPECT_LE(made.value()->free_memory_bytes(), made.value()->total_memory_bytes());
 }
 
 }  // namespace

@@ -124,6 +124,7 @@ class NominalGpu final : public Device {
   MemoryResource& device_memory() override { return cpu_->device_memory(); }
   MemoryResource& host_memory() override { return cpu_->host_memory(); }
   std::uint64_t total_memory_bytes() const override { return 0; }
+  std::uint64_t free_memory_bytes() const override { return 0; }
 
  private:
   std::unique_ptr<Device> cpu_ = make_cpu_device();

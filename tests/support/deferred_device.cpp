@@ -67,6 +67,7 @@ class DeferredDevice final : public Device {
   MemoryResource& device_memory() override { return host_->device_memory(); }
   MemoryResource& host_memory() override { return host_->host_memory(); }
   std::uint64_t total_memory_bytes() const override { return 0; }
+  std::uint64_t free_memory_bytes() const override { return 0; }
 
  private:
   const std::unique_ptr<Device> host_ = make_cpu_device();

@@ -43,6 +43,7 @@ class RefusingDevice final : public Device {
   MemoryResource& device_memory() override { return device_memory_; }
   MemoryResource& host_memory() override { return host_memory_; }
   std::uint64_t total_memory_bytes() const override { return 0; }
+  std::uint64_t free_memory_bytes() const override { return 0; }
 
  private:
   const std::unique_ptr<Device> host_ = make_cpu_device();

@@ -43,8 +43,6 @@ std::uint64_t peak_rss_bytes() { return kib_field("/proc/self/status", "VmHWM");
 
 std::uint64_t total_memory_bytes() { return kib_field("/proc/meminfo", "MemTotal"); }
 
-std::uint64_t available_memory_bytes() { return kib_field("/proc/meminfo", "MemAvailable"); }
-
 Result<void> check_gpu() {
   const auto n_devices = count_cuda_devices();
   if (n_devices && *n_devices > 0) return {};

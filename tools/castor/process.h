@@ -15,9 +15,6 @@ std::uint64_t peak_rss_bytes();
 /// DRAM of this machine; 0 where the kernel does not say.
 std::uint64_t total_memory_bytes();
 
-/// DRAM that could be had now without swapping; 0 where the kernel does not say.
-std::uint64_t available_memory_bytes();
-
 /// Errors: failed, `no GPU …`, where no CUDA device can be used.
 Result<void> check_gpu();
 

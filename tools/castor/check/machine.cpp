@@ -10,6 +10,7 @@
 #include <castor/io/io_engine.h>
 #include <castor/memory/bytes.h>
 #include <castor/memory/device.h>
+#include <castor/memory/host_memory.h>
 #include <castor/memory/host_resource.h>
 
 #include "check/probes.h"
@@ -65,7 +66,7 @@ std::vector<Finding> probe_engine() {
 }
 
 Finding probe_memory() {
-  const std::uint64_t total = cli::total_memory_bytes(), available = cli::available_memory_bytes();
+  const std::uint64_t total = cli::total_memory_bytes(), available = available_host_memory_bytes();
   return {"memory", total > 0, fmt::format("{} in all, {} available", format_bytes(total), format_bytes(available))};
 }
 

@@ -7,6 +7,7 @@
 #include <iostream>
 
 #include <castor/memory/bytes.h>
+#include <castor/memory/host_memory.h>
 
 #include "commands.h"
 #include "interrupt.h"
@@ -25,7 +26,7 @@ double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock:
 
 /// MemAvailable of some machines grows when memory is touched, so this is a warning and no refusal.
 void warn_of_memory(const TrainOptions& options, Output& output) {
-  const std::uint64_t available = available_memory_bytes();
+  const std::uint64_t available = available_host_memory_bytes();
   if (!options.host_budget || available == 0 || *options.host_budget <= available) return;
   output.note(fmt::format("castor: warning: --host-budget {} is more than the {} that this machine has available now",
                           format_bytes(*options.host_budget), format_bytes(available)));
