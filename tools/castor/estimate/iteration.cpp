@@ -92,7 +92,7 @@ class Recorder {
   }
 
   std::uint32_t n_chunks() const { return static_cast<std::uint32_t>(payload_.size()); }
-  Tier tier(std::uint32_t i) const { return placement_.states[i] == Tier::device ? Tier::device : Tier::host; }
+  Tier tier(std::uint32_t i) const { return update_tier(placement_.states[i]); }
 
   std::vector<Need> needs(std::uint32_t unit) const {
     std::vector<Need> found;

@@ -17,7 +17,8 @@ struct StoreRates {
 };
 
 /// Opens a store of its own in the folders of `options`, moves values of 32 MiB, 256 MiB for each figure, and takes
-/// everything away again. About 0.7 seconds on a drive of 2 GB/s. For a benchmark beside the drive's own pace: `castor bench io`.
+/// everything away again. About 0.7 seconds on a drive of 2 GB/s. For a benchmark beside the drive's own pace:
+/// `castor bench io`.
 /// Errors: as TensorStore::open, put and get; does_not_fit where the budget or the machine has less.
 /// Threads: blocks the calling one.
 Result<StoreRates> calibrate_store(const TensorStoreOptions& options);

@@ -94,7 +94,7 @@ class OffloadOptimizer {
   std::vector<Part> parts_of(std::uint32_t i, std::uint32_t tile) const;
   AdamArrays arrays(std::uint32_t i, std::uint32_t tile, const Part& part) const;
   void finish_step();
-  Tier update_tier(std::uint32_t i) const { return plan_.states[i] == Tier::device ? Tier::device : Tier::host; }
+  Tier update_tier(std::uint32_t i) const { return castor::update_tier(plan_.states[i]); }
   float* state_part(std::byte* state, std::uint32_t i, std::uint32_t tile, StatePart part) const;
   std::uint32_t n_chunks() const { return static_cast<std::uint32_t>(parts_.layout.chunks.size()); }
 

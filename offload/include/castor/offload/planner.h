@@ -66,6 +66,9 @@ struct Plan {
 /// Where states at home on `tier` may be between two updates.
 constexpr Places rest_of_states(Tier tier) { return tier == Tier::nvme ? only(Tier::nvme) : kAnywhere; }
 
+/// Where states at home on `tier` are updated.
+constexpr Tier update_tier(Tier tier) { return tier == Tier::device ? Tier::device : Tier::host; }
+
 /// Decides the homes. Pure.
 /// Errors: does_not_fit where the working set alone is larger than a budget, or everything together is and there is no
 /// NVMe tier, with the budget that would do.
