@@ -34,12 +34,16 @@ Result<void*> CudaMemoryResource::allocate(std::uint64_t n_bytes) {
 
 void CudaMemoryResource::deallocate(void* data, std::uint64_t) noexcept { (void)cudaFree(data); }
 
+Result<void> PinnedResource::pin(const MemoryBlock& block) const {
+  const DeviceGuard guard(ordinal_);
+  return cuda_result(cudaHostRegister(block.data, align_up(block.n_bytes, kBufferAlignBytes), cudaHostRegisterPortable),
+                     "host tier: pinning " + format_bytes(block.n_bytes), ErrorKind::does_not_fit);
+}
+
 Result<void*> PinnedResource::allocate(std::uint64_t n_bytes) {
   HostResource pages;
   CASTOR_ASSIGN(void* data, pages.allocate(n_bytes));
-  const DeviceGuard guard(ordinal_);
-  auto pinned = cuda_result(cudaHostRegister(data, align_up(n_bytes, kBufferAlignBytes), cudaHostRegisterPortable),
-                            "host tier: pinning " + format_bytes(n_bytes), ErrorKind::does_not_fit);
+  const auto pinned = pin({data, n_bytes});
   if (!pinned.ok()) {
     pages.deallocate(data, n_bytes);
     return pinned.error();
@@ -50,6 +54,21 @@ Result<void*> PinnedResource::allocate(std::uint64_t n_bytes) {
 void PinnedResource::deallocate(void* data, std::uint64_t n_bytes) noexcept {
   (void)cudaHostUnregister(data);
   HostResource().deallocate(data, n_bytes);
+}
+
+Result<void> PinnedResource::exchange(std::vector<MemoryBlock>& blocks, std::span<const std::uint64_t> sizes) {
+  HostResource pages;
+  for (const MemoryBlock& block : blocks) (void)cudaHostUnregister(block.data);
+  CASTOR_TRY(pages.exchange(blocks, sizes));
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    auto pinned = pin(blocks[i]);
+    if (pinned.ok()) continue;
+    for (std::size_t k = 0; k < i; ++k) (void)cudaHostUnregister(blocks[k].data);
+    for (const auto& [data, n_bytes] : blocks) pages.deallocate(data, n_bytes);
+    blocks.clear();
+    return pinned;
+  }
+  return {};
 }
 
 }  // namespace castor

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <system_error>
+#include <utility>
 
 #include <castor/memory/bytes.h>
 
@@ -33,6 +34,65 @@ std::byte* map_for_huge_pages(std::uint64_t n_bytes) {
   return data;
 }
 
+/// The whole huge pages of blocks that nobody uses any more, one after the other. What else there is of the blocks goes
+/// back to the kernel on the way, and at the end what has not been taken: a page that was taken is not touched again,
+/// since others may have mapped something in its place.
+class HugePages {
+ public:
+  explicit HugePages(std::span<const MemoryBlock> blocks) : blocks_(blocks) {}
+  HugePages(const HugePages&) = delete;
+  HugePages& operator=(const HugePages&) = delete;
+  ~HugePages() {
+    while (!blocks_.empty()) leave_block();
+  }
+
+  /// Null where there are no more.
+  std::byte* take() {
+    for (; !blocks_.empty(); leave_block()) {
+      std::byte* const page = begin() + taken_bytes_;
+      const bool aligned = reinterpret_cast<std::uintptr_t>(page) % kHugePageBytes == 0;
+      if (!aligned || taken_bytes_ + kHugePageBytes > whole_bytes()) continue;
+      taken_bytes_ += kHugePageBytes;
+      return page;
+    }
+    return nullptr;
+  }
+
+ private:
+  std::byte* begin() const { return static_cast<std::byte*>(blocks_.front().data); }
+  std::uint64_t whole_bytes() const { return align_up(blocks_.front().n_bytes, kBufferAlignBytes); }
+  void leave_block() {
+    if (taken_bytes_ < whole_bytes()) ::munmap(begin() + taken_bytes_, whole_bytes() - taken_bytes_);
+    blocks_ = blocks_.subspan(1);
+    taken_bytes_ = 0;
+  }
+
+  std::span<const MemoryBlock> blocks_;
+  std::uint64_t taken_bytes_ = 0;  ///< of the first of them
+};
+
+/// Puts huge pages from `pages` in the place of those of `block`, as far as either goes. A page that the kernel does not
+/// move is given back; false where `block` has a hole then.
+bool take_over(const MemoryBlock& block, HugePages& pages) {
+  auto* const begin = static_cast<std::byte*>(block.data);
+  if (reinterpret_cast<std::uintptr_t>(begin) % kHugePageBytes != 0) return true;
+  for (std::uint64_t at = 0; at + kHugePageBytes <= block.n_bytes; at += kHugePageBytes) {
+    std::byte* const page = pages.take();
+    if (!page) return true;
+    constexpr int kTo = MREMAP_MAYMOVE | MREMAP_FIXED, kInPlace = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+    if (::mremap(page, kHugePageBytes, kHugePageBytes, kTo, begin + at) != MAP_FAILED) continue;
+    ::munmap(page, kHugePageBytes);
+    if (::mmap(begin + at, kHugePageBytes, PROT_READ | PROT_WRITE, kInPlace, -1, 0) == MAP_FAILED) return false;
+  }
+  return true;
+}
+
+Error refused(std::uint64_t n_bytes) {
+  const auto reason = std::generic_category().message(errno);
+  return Error{ErrorKind::does_not_fit, "host tier: the kernel gave no " + format_bytes(n_bytes) + " of memory (" +
+                                            reason + "); lower --host-budget or free memory"};
+}
+
 }  // namespace
 
 Result<void*> HostResource::allocate(std::uint64_t n_bytes) {
@@ -41,13 +101,35 @@ Result<void*> HostResource::allocate(std::uint64_t n_bytes) {
   std::byte* data = whole_bytes >= kHugePageBytes ? map_for_huge_pages(whole_bytes) : nullptr;
   if (!data) data = map(whole_bytes);
   if (data) return data;
-  const auto reason = std::generic_category().message(errno);
-  return Error{ErrorKind::does_not_fit, "host tier: the kernel gave no " + format_bytes(n_bytes) + " of memory (" +
-                                            reason + "); lower --host-budget or free memory"};
+  return refused(n_bytes);
 }
 
 void HostResource::deallocate(void* data, std::uint64_t n_bytes) noexcept {
   ::munmap(data, align_up(n_bytes, kBufferAlignBytes));
+}
+
+Result<void> HostResource::exchange(std::vector<MemoryBlock>& blocks, std::span<const std::uint64_t> sizes) {
+  std::vector<MemoryBlock> made;
+  made.reserve(sizes.size());
+  Result<void> outcome;
+  for (std::size_t i = 0; outcome.ok() && i < sizes.size(); ++i) {
+    const auto fresh = allocate(sizes[i]);
+    if (fresh.ok())
+      made.push_back({*fresh, sizes[i]});
+    else
+      outcome = fresh.error();
+  }
+  {
+    HugePages pages(blocks);
+    for (std::size_t i = 0; outcome.ok() && i < made.size(); ++i)
+      if (!take_over(made[i], pages)) outcome = refused(sizes[i]);
+  }
+  if (!outcome.ok()) {
+    for (const auto& [data, n_bytes] : made) deallocate(data, n_bytes);
+    made.clear();
+  }
+  blocks = std::move(made);
+  return outcome;
 }
 
 }  // namespace castor

@@ -49,6 +49,18 @@ class MemoryResourceSuite : public ::testing::Test {
     return bytes;
   }
 
+  void fill(const MemoryBlock& block, std::uint8_t value) {
+    const std::vector<std::uint8_t> bytes(block.n_bytes, value);
+    const auto stream = std::move(subject_.device().make_stream()).value();
+    stream->copy(block.data, bytes.data(), bytes.size()).wait().value();
+  }
+  void expect_filled(const MemoryBlock& block, std::uint8_t value) {
+    std::vector<std::uint8_t> bytes(block.n_bytes);
+    const auto stream = std::move(subject_.device().make_stream()).value();
+    stream->copy(bytes.data(), block.data, bytes.size()).wait().value();
+    EXPECT_EQ(bytes, std::vector<std::uint8_t>(block.n_bytes, value));
+  }
+
   Subject subject_;
 };
 
@@ -77,6 +89,24 @@ TYPED_TEST_P(MemoryResourceSuite, TakesItsMemoryBack) {
   for (int round = 0; round < 64; ++round) {  // 64 × 32 MiB: far beyond the 64 MiB of room if anything stayed
     const auto buffer = Buffer::allocate(this->resource(), 32 * kMiB);
     ASSERT_TRUE(buffer.ok()) << "round " << round << ": " << buffer.error().message;
+  }
+}
+
+TYPED_TEST_P(MemoryResourceSuite, ExchangesBlocksForOthers) {
+  auto& resource = this->resource();
+  std::vector<MemoryBlock> blocks;
+  for (const std::uint64_t n_bytes : {3 * kMiB, 4 * kMiB + 5000, 7 * kMiB})
+    blocks.push_back({resource.allocate(n_bytes).value(), n_bytes});
+  for (const std::vector<std::uint64_t>& sizes :
+       {std::vector<std::uint64_t>{14 * kMiB}, {6 * kMiB, 1, 5 * kMiB, 9 * kMiB}, {2 * kMiB}, {}}) {
+    resource.exchange(blocks, sizes).value();
+    ASSERT_EQ(blocks.size(), sizes.size());
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      EXPECT_EQ(blocks[i].n_bytes, sizes[i]);
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(blocks[i].data) % this->subject_.align_bytes(), 0u);
+      this->fill(blocks[i], static_cast<std::uint8_t>(i + 1));
+    }
+    for (std::size_t i = 0; i < sizes.size(); ++i) this->expect_filled(blocks[i], static_cast<std::uint8_t>(i + 1));
   }
 }
 
@@ -117,7 +147,7 @@ TYPED_TEST_P(MemoryResourceSuite, ServesThreadsAtOnce) {
 }
 
 REGISTER_TYPED_TEST_SUITE_P(MemoryResourceSuite, StartsAtTheDocumentedAlignment, KeepsEveryByteOfEveryBlockApart,
-                            TakesItsMemoryBack, RefusesZeroBytesAsABrokenContract,
+                            TakesItsMemoryBack, ExchangesBlocksForOthers, RefusesZeroBytesAsABrokenContract,
                             SaysDoesNotFitWithTheSizeAndStaysUsable, TrimLeavesLiveBlocksAlone, ServesThreadsAtOnce);
 
 }  // namespace castor::conformance

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <fstream>
+#include <utility>
 #include <vector>
 
 #include <castor/memory/bytes.h>
@@ -55,6 +56,57 @@ TEST(HostResource, TakesNoMoreAddressesThanBytes) {
   EXPECT_LT(mapped_bytes() - before, 220 * kMiB);
   for (void* block : blocks) host.deallocate(block, 2 * kMiB);
   EXPECT_LT(mapped_bytes(), before + 20 * kMiB);
+}
+
+/// Marks each huge page of the block with numbers from `first` on.
+void mark(const MemoryBlock& block, std::uint32_t first) {
+  for (std::uint64_t at = 0; at + kHugePageBytes <= block.n_bytes; at += kHugePageBytes)
+    *reinterpret_cast<std::uint32_t*>(static_cast<std::byte*>(block.data) + at) = first++;
+}
+
+TEST(HostResource, AnExchangeKeepsThePages) {
+  HostResource host;
+  std::vector<MemoryBlock> blocks;
+  for (const std::uint64_t n_bytes : {6 * kMiB, 5 * kMiB, 8 * kMiB})  // 3, 2 and 4 whole huge pages
+    blocks.push_back({host.allocate(n_bytes).value(), n_bytes});
+  mark(blocks[0], 1), mark(blocks[1], 4), mark(blocks[2], 6);
+  const std::vector<MemoryBlock> old = blocks;
+  host.exchange(blocks, std::vector<std::uint64_t>{4 * kMiB, kMiB, 10 * kMiB}).value();
+  std::vector<std::uint32_t> found;
+  for (const auto& [data, n_bytes] : {blocks[0], blocks[2]})
+    for (std::uint64_t at = 0; at < n_bytes; at += kHugePageBytes)
+      found.push_back(*reinterpret_cast<std::uint32_t*>(static_cast<std::byte*>(data) + at));
+  EXPECT_EQ(found, (std::vector<std::uint32_t>{1, 2, 3, 4, 5, 6, 7}));
+  for (const auto& [data, n_bytes] : old)
+    for (std::uint64_t at = 0; at < n_bytes; at += kPageBytes)
+      ASSERT_FALSE(is_mapped(static_cast<std::byte*>(data) + at)) << "the rest went back to the kernel";
+  for (const auto& [data, n_bytes] : blocks) host.deallocate(data, n_bytes);
+}
+
+TEST(HostResource, PagesAreExchangedAgainAndAgain) {
+  HostResource host;
+  std::vector<MemoryBlock> blocks = {{host.allocate(12 * kMiB).value(), 12 * kMiB}};
+  mark(blocks[0], 1);
+  host.exchange(blocks, std::vector<std::uint64_t>(6, 2 * kMiB)).value();
+  std::swap(blocks[0], blocks[5]);
+  host.exchange(blocks, std::vector<std::uint64_t>{12 * kMiB}).value();
+  std::vector<std::uint32_t> found;
+  for (std::uint64_t at = 0; at < 12 * kMiB; at += kHugePageBytes)
+    found.push_back(*reinterpret_cast<std::uint32_t*>(static_cast<std::byte*>(blocks[0].data) + at));
+  EXPECT_EQ(found, (std::vector<std::uint32_t>{6, 2, 3, 4, 5, 1}));
+  host.exchange(blocks, {}).value();
+  EXPECT_TRUE(blocks.empty());
+}
+
+TEST(HostResource, AnExchangeThatCannotBeGivesAllBack) {
+  HostResource host;
+  std::vector<MemoryBlock> blocks = {{host.allocate(4 * kMiB).value(), 4 * kMiB}};
+  auto* const page = static_cast<std::byte*>(blocks[0].data);
+  const auto refused = host.exchange(blocks, std::vector<std::uint64_t>{2 * kMiB, std::uint64_t{1} << 60});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::does_not_fit);
+  EXPECT_TRUE(blocks.empty());
+  EXPECT_FALSE(is_mapped(page));
 }
 
 }  // namespace

@@ -14,9 +14,13 @@ class LimitedResource final : public MemoryResource {
 
   Result<void*> allocate(std::uint64_t n_bytes) override;
   void deallocate(void* data, std::uint64_t n_bytes) noexcept override;
+  /// What is refused for the budget's sake leaves `blocks` as they were.
+  Result<void> exchange(std::vector<MemoryBlock>& blocks, std::span<const std::uint64_t> sizes) override;
   std::uint64_t trim() noexcept override { return upstream_.trim(); }
 
  private:
+  Error full(std::uint64_t n_bytes, std::uint64_t free_bytes) const;
+
   MemoryResource& upstream_;
   Budget& budget_;
 };

@@ -3,16 +3,24 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include <castor/memory/result.h>
 
 namespace castor {
 
+/// One allocation of a MemoryResource.
+struct MemoryBlock {
+  void* data = nullptr;
+  std::uint64_t n_bytes = 0;
+};
+
 /// A source of memory. Resources are small and wrap one another: `LimitedResource` counts against a Budget,
 /// `PoolResource` keeps freed blocks for reuse, and at the bottom stands what really allocates (`HostResource`, pinned
 /// memory, torch's allocator).
 ///
-/// Threads: allocate and deallocate may be called from any thread.
+/// Threads: allocate, deallocate and exchange may be called from any thread.
 class MemoryResource {
  public:
   virtual ~MemoryResource() = default;
@@ -25,8 +33,16 @@ class MemoryResource {
   /// Gives `data` back. Requires: `data` and `n_bytes` are those of an earlier allocate of this resource.
   virtual void deallocate(void* data, std::uint64_t n_bytes) noexcept = 0;
 
+  /// Turns `blocks` into one of each of `sizes`, in their order, with undefined contents. The same as giving the one back
+  /// and allocating the others, but a resource that can makes the new ones of the pages of the old. Requires: as
+  /// deallocate and allocate. Errors: does_not_fit; then `blocks` are as they were, or all given back and empty.
+  virtual Result<void> exchange(std::vector<MemoryBlock>& blocks, std::span<const std::uint64_t> sizes);
+
   /// Gives memory that is kept for reuse back to where it came from; returns how many bytes.
   virtual std::uint64_t trim() noexcept { return 0; }
 };
+
+/// Bytes of `blocks` together.
+std::uint64_t total_bytes(std::span<const MemoryBlock> blocks);
 
 }  // namespace castor
