@@ -1,30 +1,90 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <castor/memory/pool_resource.h>
 
+#include <algorithm>
 #include <new>
+#include <utility>
+
+#include <castor/memory/bytes.h>
 
 namespace castor {
+namespace {
 
-void* PoolResource::take_kept(std::uint64_t n_bytes) {
+/// More is taken from upstream while no more than this part of what is in use lies idle.
+constexpr std::uint64_t kIdlePart = 100;
+
+/// HostResource moves no smaller pieces from one block to another: less than that is not worth keeping.
+constexpr std::uint64_t kLeastPieceBytes = 2 * kMiB;
+
+/// What to make of `sum_bytes` where `n_bytes` are wanted: that, and of what is left over blocks of the same size, which
+/// are likely to be wanted next.
+std::vector<std::uint64_t> sizes_of(std::uint64_t n_bytes, std::uint64_t sum_bytes) {
+  if (sum_bytes <= n_bytes) return {n_bytes};
+  const std::uint64_t n_same = n_bytes < kLeastPieceBytes ? 1 : sum_bytes / n_bytes;
+  std::vector<std::uint64_t> sizes(n_same, n_bytes);
+  const std::uint64_t rest_bytes = sum_bytes - n_same * n_bytes;
+  if (rest_bytes >= kLeastPieceBytes) sizes.push_back(rest_bytes);
+  return sizes;
+}
+
+}  // namespace
+
+Result<void*> PoolResource::allocate(std::uint64_t n_bytes) {
   const std::lock_guard lock(mutex_);
-  const auto found = kept_.find(n_bytes);
-  if (found == kept_.end() || found->second.empty()) return nullptr;
-  void* data = found->second.back();
-  found->second.pop_back();
+  auto data = serve(n_bytes);
+  if (data.ok()) in_use_bytes_ += n_bytes;
   return data;
 }
 
-Result<void*> PoolResource::allocate(std::uint64_t n_bytes) {
-  if (void* kept = take_kept(n_bytes)) return kept;
-  auto data = upstream_.allocate(n_bytes);
-  if (data.ok() || trim() == 0) return data;
-  return upstream_.allocate(n_bytes);
+Result<void*> PoolResource::serve(std::uint64_t n_bytes) {
+  if (void* kept = take_same(n_bytes)) return kept;
+  if (n_bytes == 0 || kept_bytes_ <= in_use_bytes_ / kIdlePart) {
+    auto data = upstream_.allocate(n_bytes);
+    if (data.ok() || kept_bytes_ == 0) return data;
+  }
+  return make_of_kept(n_bytes);
+}
+
+void* PoolResource::take_same(std::uint64_t n_bytes) {
+  const auto found = kept_.find(n_bytes);
+  if (found == kept_.end()) return nullptr;
+  void* data = found->second.back();
+  found->second.pop_back();
+  if (found->second.empty()) kept_.erase(found);
+  kept_bytes_ -= n_bytes;
+  return data;
+}
+
+Result<void*> PoolResource::make_of_kept(std::uint64_t n_bytes) {
+  std::vector<MemoryBlock> blocks = take_about(n_bytes);
+  const auto outcome = upstream_.exchange(blocks, sizes_of(n_bytes, total_bytes(blocks)));
+  for (std::size_t i = outcome.ok() ? 1 : 0; i < blocks.size(); ++i) keep(blocks[i].data, blocks[i].n_bytes);
+  if (!outcome.ok()) return outcome.error();
+  return blocks.front().data;
+}
+
+/// The smallest block that holds what is missing to `n_bytes`, or the largest ones until one does or there are no more.
+std::vector<MemoryBlock> PoolResource::take_about(std::uint64_t n_bytes) {
+  std::vector<MemoryBlock> taken;
+  for (std::uint64_t taken_bytes = 0; taken_bytes < n_bytes && !kept_.empty(); taken_bytes += taken.back().n_bytes) {
+    auto next = kept_.lower_bound(n_bytes - taken_bytes);
+    if (next == kept_.end()) --next;
+    const std::uint64_t its_bytes = next->first;
+    taken.push_back({take_same(its_bytes), its_bytes});
+  }
+  return taken;
+}
+
+void PoolResource::keep(void* data, std::uint64_t n_bytes) {
+  kept_[n_bytes].push_back(data);
+  kept_bytes_ += n_bytes;
 }
 
 void PoolResource::deallocate(void* data, std::uint64_t n_bytes) noexcept {
+  const std::lock_guard lock(mutex_);
+  in_use_bytes_ -= n_bytes;
   try {
-    const std::lock_guard lock(mutex_);
-    kept_[n_bytes].push_back(data);
+    keep(data, n_bytes);
   } catch (const std::bad_alloc&) {  // no room to remember it
     upstream_.deallocate(data, n_bytes);
   }
@@ -32,20 +92,15 @@ void PoolResource::deallocate(void* data, std::uint64_t n_bytes) noexcept {
 
 std::uint64_t PoolResource::trim() noexcept {
   const std::lock_guard lock(mutex_);
-  std::uint64_t given_back_bytes = 0;
-  for (auto& [n_bytes, blocks] : kept_) {
+  for (auto& [n_bytes, blocks] : kept_)
     for (void* block : blocks) upstream_.deallocate(block, n_bytes);
-    given_back_bytes += n_bytes * blocks.size();
-  }
   kept_.clear();
-  return given_back_bytes + upstream_.trim();
+  return std::exchange(kept_bytes_, 0) + upstream_.trim();
 }
 
 std::uint64_t PoolResource::kept_bytes() const {
   const std::lock_guard lock(mutex_);
-  std::uint64_t total_bytes = 0;
-  for (const auto& [n_bytes, blocks] : kept_) total_bytes += n_bytes * blocks.size();
-  return total_bytes;
+  return kept_bytes_;
 }
 
 }  // namespace castor

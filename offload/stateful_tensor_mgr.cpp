@@ -334,6 +334,7 @@ std::vector<EvictionCandidate> StatefulTensorMgr::candidates(Tier tier, ChunkId 
 }
 
 Error StatefulTensorMgr::full(ChunkId wanted, Tier tier, const Error& refused) const {
+  chunks_.trim(tier);
   const Budget& budget = this->budget(tier);
   const std::uint64_t n_bytes = chunks_.chunk(wanted).n_bytes;
   if (n_bytes <= budget.free_bytes()) return refused;  // the machine has less than the budget allows

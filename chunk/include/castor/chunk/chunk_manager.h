@@ -105,6 +105,9 @@ class ChunkManager {
   [[nodiscard]] Result<std::uint64_t> reap(Tier tier, bool block);
   bool leaving(Tier tier) const { return !leaving_.at(index(tier)).empty(); }
 
+  /// Gives back what the source of `tier`'s memory keeps for reuse, so that its budget counts chunks alone.
+  void trim(Tier tier) { resource(tier).trim(); }
+
   /// Waits for every copy and write under way. Errors: the first failure.
   [[nodiscard]] Result<void> drain();
 

@@ -9,11 +9,20 @@
 
 namespace castor {
 
-/// Keeps freed blocks and hands them out again to requests of exactly the same size.
+/// Keeps freed blocks, hands them out again to requests of exactly the same size, and makes other sizes of them before it
+/// takes more from `upstream`.
 ///
-/// Chunks come in few sizes, so exact reuse hits nearly always, and no page is faulted in twice. When `upstream` is
-/// full, every kept block is given back and the request is tried once more: a pool never makes a budget look smaller
-/// than it is.
+/// Chunks come in few sizes, so exact reuse hits often, and no page is faulted in (or pinned) twice. Where it does not,
+/// and more than 1 % of what is in use lies idle or upstream refuses, idle blocks are exchanged for one of the size
+/// that is wanted, and for more of that size as far as their pages go. What upstream makes the new blocks of is its own
+/// affair: pages of the host are moved.
+///
+/// - Every block is an allocation of its own, so that no room is lost between two of them: a request that fits beside the
+///   blocks in use is never refused. (Slabs that blocks are cut from cannot promise that: one small block holds a slab.
+///   In the dry runs of `layout_bench` chunks then had to leave that would have fitted, 6 to 40 % more NVMe traffic.)
+/// - What is taken from upstream is never more than 1 % above the most that was in use at once.
+///
+/// Cost: a request that an idle block suits is a lookup. An exchange blocks other calls.
 class PoolResource final : public MemoryResource {
  public:
   /// `upstream` is borrowed and must outlive the pool.
@@ -22,6 +31,7 @@ class PoolResource final : public MemoryResource {
   PoolResource(const PoolResource&) = delete;
   PoolResource& operator=(const PoolResource&) = delete;
 
+  /// Errors: those of upstream; figures of a budget are as if nothing were kept.
   Result<void*> allocate(std::uint64_t n_bytes) override;
   void deallocate(void* data, std::uint64_t n_bytes) noexcept override;
   std::uint64_t trim() noexcept override;
@@ -29,11 +39,16 @@ class PoolResource final : public MemoryResource {
   std::uint64_t kept_bytes() const;
 
  private:
-  void* take_kept(std::uint64_t n_bytes);
+  Result<void*> serve(std::uint64_t n_bytes);
+  void* take_same(std::uint64_t n_bytes);
+  Result<void*> make_of_kept(std::uint64_t n_bytes);
+  std::vector<MemoryBlock> take_about(std::uint64_t n_bytes);
+  void keep(void* data, std::uint64_t n_bytes);
 
   MemoryResource& upstream_;
   mutable std::mutex mutex_;
-  std::map<std::uint64_t, std::vector<void*>> kept_;
+  std::map<std::uint64_t, std::vector<void*>> kept_;  ///< by size; no list is empty
+  std::uint64_t kept_bytes_ = 0, in_use_bytes_ = 0;
 };
 
 }  // namespace castor
