@@ -17,9 +17,11 @@ class CudaMemoryResource final : public MemoryResource {
 };
 
 /// Page-locked host memory of exactly the size asked for (whole pages): mapped, then registered with CUDA, where
-/// cudaHostAlloc and torch's caching host allocator round up. Registering fresh pages costs 0.17 (huge pages) to 0.35 s per
-/// GiB: pool it. Pages that are there already are registered anew at 0.02 s per GiB and given up at 0.02 (one H200), so
-/// that `exchange` costs a fifth of giving back and allocating.
+/// cudaHostAlloc and torch's caching host allocator round up.
+///
+/// Cost, on one H200: registering fresh pages 0.17 (huge pages) to 0.35 s per GiB, pages that are there already 0.03, giving
+/// up 0.02; so `exchange` costs a quarter or less of giving back and allocating. Giving up waits for every copy that the
+/// device has been given so far, also of other memory: pool it, and exchange little while copies are queued.
 class PinnedResource final : public MemoryResource {
  public:
   /// `ordinal` names the device whose context registers the pages; they are pinned for all devices.
