@@ -48,9 +48,9 @@ void check(const MoveProblem& problem) {
 Result<void> check_needs(const MoveModel& model) {
   for (const Tier tier : kLimitedTiers)
     for (std::uint32_t m = 0; m < model.n_moments; ++m) {
-      if (model.free.at(tier, m) >= 0) continue;
-      const auto room_bytes = static_cast<std::uint64_t>(model.room.at(tier, m));
-      const auto lacking_bytes = static_cast<std::uint64_t>(-model.free.at(tier, m));
+      if (model.free[index(tier)][m] >= 0) continue;
+      const auto room_bytes = static_cast<std::uint64_t>(model.room[index(tier)][m]);
+      const auto lacking_bytes = static_cast<std::uint64_t>(-model.free[index(tier)][m]);
       return Error{ErrorKind::does_not_fit, std::string(name(tier)) + " tier: moment " + std::to_string(m) + " needs " +
                                                 format_bytes(room_bytes + lacking_bytes) +
                                                 " of chunks at once, there is room for " + format_bytes(room_bytes) +
@@ -63,18 +63,20 @@ Result<void> check_needs(const MoveModel& model) {
 /// No tier holds a copy longer than it saves a move.
 MovePlan plan_of(const MoveModel& model, const Ways& ways) {
   MovePlan plan;
-  Room left = model.free;
+  BytesAdded taken(model.n_moments);
   for (std::size_t i = 0; i < model.graphs.size(); ++i) {
     const ItineraryGraph& graph = model.graphs[i];
     const Itinerary way = graph.leanest(ways.of[i]);
     plan.stays.push_back(graph.stays(way));
     plan.moved += graph.moved(way);
-    graph.add(way, -static_cast<std::int64_t>(graph.n_bytes()), left);
+    graph.add(way, -static_cast<std::int64_t>(graph.n_bytes()), taken);
   }
+  const BytesByPeriod left = taken.onto(model.free);
   plan.link_seconds = ways.link_seconds;
   for (const Tier tier : kLimitedTiers)
     for (std::uint32_t m = 0; m < model.n_moments; ++m)
-      plan.used_bytes[index(tier)].push_back(static_cast<std::uint64_t>(model.room.at(tier, m) - left.at(tier, m)));
+      plan.used_bytes[index(tier)].push_back(
+          static_cast<std::uint64_t>(model.room[index(tier)][m] - left[index(tier)][m]));
   return plan;
 }
 

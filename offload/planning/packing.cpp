@@ -55,7 +55,7 @@ bool Packing::insert(std::uint32_t chunk, const Prices& prices) {
 
 /// Where a chunk finds no room it comes first in `order` for the next try.
 bool Packing::insert_all(const Prices& prices, Chunks& order) {
-  room_ = model_.free;
+  room_ = Room(model_.free);
   now_.of.assign(model_.graphs.size(), {});
   for (auto chunk = order.begin(); chunk != order.end(); ++chunk) {
     if (insert(*chunk, prices)) continue;
@@ -82,6 +82,7 @@ void Packing::fill(const Prices& prices, const Chunks& order) {
   for (const double share : kShares) {
     const Prices lower = scaled(prices, share);
     for (const std::uint32_t chunk : order) {
+      if (!could_move_less(chunk, now_.of[chunk])) continue;
       remove(chunk);
       Itinerary way = model_.graphs[chunk].cheapest(lower, &room_);
       put(chunk, way.link_seconds < now_.of[chunk].link_seconds ? std::move(way) : std::move(now_.of[chunk]));
@@ -89,12 +90,16 @@ void Packing::fill(const Prices& prices, const Chunks& order) {
   }
 }
 
-/// A few neighbours, which take room at about the same moments, and a few others.
-Packing::Chunks Packing::some_chunks() {
+bool Packing::could_move_less(std::uint32_t chunk, const Itinerary& way) const {
+  return way.link_seconds > model_.least_seconds[chunk];
+}
+
+/// One of `of` and a few neighbours, which take room at about the same moments, and a few others.
+Packing::Chunks Packing::some_chunks(const Chunks& of) {
   const auto n_chunks = static_cast<std::uint32_t>(model_.graphs.size());
   const auto below = [this](std::uint64_t n) { return static_cast<std::uint32_t>(random_() % n); };
   Chunks chunks;
-  const std::uint32_t first = below(n_chunks), n_neighbours = 1 + below(6), n_others = below(6);
+  const std::uint32_t first = of[below(of.size())], n_neighbours = 1 + below(6), n_others = below(6);
   for (std::uint32_t i = 0; i < n_neighbours; ++i) chunks.push_back((first + i) % n_chunks);
   for (std::uint32_t i = 0; i < n_others; ++i) chunks.push_back(below(n_chunks));
   std::sort(chunks.begin(), chunks.end());
@@ -124,13 +129,17 @@ bool Packing::recreate(const Chunks& chunks, const Prices& prices) {
 
 void Packing::shake(const Prices& prices, std::uint32_t n_tries) {
   if (!best_.found() || best_.of.empty()) return;
+  Chunks that_gain;
+  for (std::uint32_t i = 0; i < best_.of.size(); ++i)
+    if (could_move_less(i, best_.of[i])) that_gain.push_back(i);
+  if (that_gain.empty()) return;
   now_ = best_;
-  room_ = model_.free;
+  room_ = Room(model_.free);
   for (std::uint32_t i = 0; i < now_.of.size(); ++i) put(i, std::move(now_.of[i]));
   std::vector<Prices> shares;
   for (const double share : kShares) shares.push_back(scaled(prices, share));
   for (std::uint32_t i = 0; i < n_tries; ++i)
-    if (recreate(some_chunks(), shares[random_() % shares.size()])) offer(now_);
+    if (recreate(some_chunks(that_gain), shares[random_() % shares.size()])) offer(now_);
 }
 
 }  // namespace castor

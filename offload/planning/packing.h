@@ -42,7 +42,8 @@ class Packing {
   void put(std::uint32_t chunk, Itinerary way);
   void fill(const Prices& prices, const Chunks& order);
   bool recreate(const Chunks& chunks, const Prices& prices);
-  Chunks some_chunks();
+  bool could_move_less(std::uint32_t chunk, const Itinerary& way) const;
+  Chunks some_chunks(const Chunks& of);
 
   const MoveModel& model_;
   Ways now_;   ///< being changed

@@ -3,23 +3,15 @@
 
 namespace castor {
 
-Prices::Prices(std::uint32_t n_moments) {
+Prices::Prices(std::uint32_t n_moments) : before_(2 * std::size_t{n_moments} + 1) {
   for (auto& prices : at_) prices.assign(n_moments, 0);
   refresh();
 }
 
-double Prices::sum(Tier tier, Periods periods) const {
-  const auto& before = before_[index(tier)];
-  return before[periods.first + periods.count] - before[periods.first];
-}
-
 void Prices::refresh() {
-  for (const Tier tier : kLimitedTiers) {
-    const auto& prices = at_[index(tier)];
-    auto& before = before_[index(tier)];
-    before.assign(1, 0);
-    for (std::size_t i = 0; i < 2 * prices.size(); ++i) before.push_back(before.back() + prices[i % prices.size()]);
-  }
+  const std::size_t n = at_[0].size();
+  for (std::size_t i = 0; i < 2 * n; ++i)
+    for (const std::size_t tier : {0, 1}) before_[i + 1][tier] = before_[i][tier] + at_[tier][i < n ? i : i - n];
 }
 
 }  // namespace castor

@@ -16,14 +16,18 @@ class Prices {
 
   std::uint32_t n_moments() const { return static_cast<std::uint32_t>(at_[0].size()); }
   double at(Tier tier, std::uint32_t moment) const { return at_[index(tier)][moment]; }
-  double sum(Tier tier, Periods periods) const;
+  /// By tier: what a byte costs in all of `periods`.
+  std::array<double, 2> sum(Periods periods) const {
+    const auto &first = before_[periods.first], &end = before_[periods.first + periods.count];
+    return {end[0] - first[0], end[1] - first[1]};
+  }
   /// Requires: refresh() before the next sum.
   void set(Tier tier, std::uint32_t moment, double price) { at_[index(tier)][moment] = price; }
   void refresh();
 
  private:
   std::array<std::vector<double>, 2> at_;
-  std::array<std::vector<double>, 2> before_;  ///< sum of the prices before each moment, over two rounds
+  std::vector<std::array<double, 2>> before_;  ///< by tier: sum of the prices before each moment, over two rounds
 };
 
 }  // namespace castor

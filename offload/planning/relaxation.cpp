@@ -14,11 +14,17 @@ constexpr double kLongestReach = 30;  // of a step, in gaps between the best bou
 
 }  // namespace
 
-MoveModel::MoveModel(const MoveProblem& problem) : n_moments(problem.n_moments), room(problem), free(problem) {
+MoveModel::MoveModel(const MoveProblem& problem)
+    : n_moments(problem.n_moments), step_costs(problem.costs), room(room_of(problem)) {
+  BytesAdded needed(n_moments);
+  graphs.reserve(problem.chunks.size());
+  const Prices nothing(n_moments);
   for (const PlannedChunk& chunk : problem.chunks) {
-    graphs.emplace_back(chunk, problem);
-    graphs.back().add_needed(-static_cast<std::int64_t>(chunk.n_bytes), free);
+    graphs.emplace_back(chunk, problem, step_costs);
+    least_seconds.push_back(graphs.back().cheapest(nothing).link_seconds);
+    graphs.back().add_needed(-static_cast<std::int64_t>(chunk.n_bytes), needed);
   }
+  free = needed.onto(room);
 }
 
 Relaxation::Relaxation(const MoveModel& model)
@@ -49,9 +55,9 @@ void Relaxation::judge(double bound_seconds) {
 
 /// Bytes by which the ways overfill the tiers, where prices can follow; direction_ turns to them. Returns the square by which
 /// its length counts: where it has been cut short, no step may be the longer for it.
-double Relaxation::turn(const Room& left) {
+double Relaxation::turn(const BytesByPeriod& left) {
   const auto over = [&](Tier tier, std::uint32_t m) {
-    const auto bytes = -static_cast<double>(left.at(tier, m));
+    const auto bytes = -static_cast<double>(left[index(tier)][m]);
     return bytes < 0 && prices_.at(tier, m) == 0 ? 0 : bytes;
   };
   double product = 0, square_before = 0, square_over = 0;
@@ -81,16 +87,17 @@ void Relaxation::for_each_period(const Each& each) const {
 bool Relaxation::step(double target_seconds) {
   find_ways();
   double bound_seconds = 0;
-  Room left = model_.free;
+  BytesAdded taken(model_.n_moments);
   for (std::size_t i = 0; i < ways_.size(); ++i) {
     bound_seconds += ways_[i].priced_seconds;
-    model_.graphs[i].add(ways_[i], -static_cast<std::int64_t>(model_.graphs[i].n_bytes()), left);
+    model_.graphs[i].add(ways_[i], -static_cast<std::int64_t>(model_.graphs[i].n_bytes()), taken);
   }
+  const BytesByPeriod left = taken.onto(model_.free);
   bool settled = true;
   for_each_period([&](Tier tier, std::uint32_t m) {
     const double price = prices_.at(tier, m);
-    bound_seconds -= price * static_cast<double>(model_.room.at(tier, m));
-    settled = settled && left.at(tier, m) >= 0 && (price == 0 || left.at(tier, m) == 0);
+    bound_seconds -= price * static_cast<double>(model_.room[index(tier)][m]);
+    settled = settled && left[index(tier)][m] >= 0 && (price == 0 || left[index(tier)][m] == 0);
   });
   judge(bound_seconds);
   const double square = turn(left);

@@ -14,11 +14,15 @@ namespace castor {
 struct MoveModel {
   /// `problem` is borrowed.
   explicit MoveModel(const MoveProblem& problem);
+  MoveModel(const MoveModel&) = delete;  // graphs refer to step_costs
+  MoveModel& operator=(const MoveModel&) = delete;
 
   std::uint32_t n_moments;
+  StepCosts step_costs;
   std::vector<ItineraryGraph> graphs;  ///< by chunk
-  Room room;                           ///< of the tiers
-  Room free;                           ///< beside what the uses need
+  BytesByPeriod room;                  ///< of the tiers
+  BytesByPeriod free;                  ///< beside what the uses need
+  std::vector<double> least_seconds;   ///< of the links, by chunk: where there is room for everything
 };
 
 /// Lets every chunk go its cheapest way for itself and pay for room: what all pay, less the value of the room there is,
@@ -42,7 +46,7 @@ class Relaxation {
  private:
   void find_ways();
   void judge(double bound_seconds);
-  double turn(const Room& left);
+  double turn(const BytesByPeriod& left);
   template <typename Each>
   void for_each_period(const Each& each) const;
 

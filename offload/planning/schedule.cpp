@@ -12,7 +12,7 @@ namespace {
 class Scheduler {
  public:
   Scheduler(const MoveProblem& problem, const MovePlan& plan, std::uint32_t n_ahead)
-      : problem_(problem), plan_(plan), n_ahead_(n_ahead), free_(problem) {
+      : problem_(problem), plan_(plan), n_ahead_(n_ahead), free_(room_of(problem)) {
     for_each_use([this](ChunkId id, std::size_t i) { occupy(id, i); });
   }
 

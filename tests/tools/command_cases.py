@@ -366,7 +366,8 @@ class Estimate(CommandCase):
         tight = [*self.GPT, "--device-budget", "2GiB", "--host-budget", "2GiB", "--nvme", "on"]
         slow = self.assert_result(self.estimate(*tight))["step_s"]
         for option, rate in (("--nvme-write-rate", "6GiB"), ("--nvme-read-rate", "6GiB"), ("--tflops", "800")):
-            self.assertLessEqual(self.assert_result(self.estimate(*tight, option, rate))["step_s"], slow, option)
+            step_s = self.assert_result(self.estimate(*tight, option, rate))["step_s"]
+            self.assertLessEqual(step_s, slow * (1 + 1e-9), option)  # the clock's sums are rounded
 
     def test_recomputing_takes_longer_and_less_room(self):
         plain = self.assert_result(self.estimate("--model", "gpt2-355m"))
