@@ -13,10 +13,10 @@
 namespace castor {
 namespace {
 
-/// Rounds of prices: the more uses, the more prices there are to find, but no more than half a second allows; after how
-/// many of them ways that fit are looked for.
+/// Rounds of prices: the more uses, the more prices there are to find, but no more than a quarter of a second allows, and
+/// fewer where the prices begin near; after how many of them ways that fit are looked for.
 constexpr std::uint64_t kUsesLookedAt = 600'000;
-constexpr std::uint64_t kLeastRounds = 50, kRoundsPerUse = 2;
+constexpr std::uint64_t kLeastRounds = 50, kLeastRoundsNear = 20, kRoundsPerUse = 2;
 constexpr std::uint32_t kRoundsBetweenBuilds = 40;
 constexpr std::uint64_t kShakesPerChunk = 3, kMostShakes = 1000;
 
@@ -26,10 +26,13 @@ constexpr double kNearEnough = 0.002;
 constexpr double kEpsilon = 1e-9;  // of the cost: rounding
 
 /// Requires: as MoveProblem's comments say (ContractViolation).
-void check(const MoveProblem& problem) {
+void check(const MoveProblem& problem, const RoomPrices& first) {
   const auto broken = [](const std::string& what) { throw ContractViolation("plan_moves: " + what); };
   for (const auto& room : problem.room_bytes)
     if (room.size() != problem.n_moments) broken("room for " + std::to_string(room.size()) + " moments");
+  for (const auto& prices : first)
+    if (prices.size() != first[0].size() || (!prices.empty() && prices.size() != problem.n_moments))
+      broken("prices for " + std::to_string(prices.size()) + " moments");
   for (const PlannedChunk& chunk : problem.chunks) {
     if (chunk.n_bytes == 0) broken("a chunk of 0 bytes");
     if (chunk.rest == kNowhere && !chunk.uses.empty()) broken("uses of a chunk that may be nowhere");
@@ -85,19 +88,21 @@ bool within(double share, const Packing& packing, const Relaxation& relaxation) 
   return packing.best().found() && seconds - relaxation.bound_seconds() <= share * seconds;
 }
 
-std::uint64_t n_rounds(const MoveProblem& problem) {
+std::uint64_t n_rounds(const MoveProblem& problem, bool near) {
   std::uint64_t n_uses = 1;
   for (const PlannedChunk& chunk : problem.chunks) n_uses += chunk.uses.size();
-  return std::max(kLeastRounds, std::min(kLeastRounds + kRoundsPerUse * n_uses, kUsesLookedAt / n_uses));
+  const std::uint64_t n_least = near ? kLeastRoundsNear : kLeastRounds;
+  return std::max(n_least, std::min(kLeastRounds + kRoundsPerUse * n_uses, kUsesLookedAt / n_uses));
 }
 
 /// Raises the bound and lowers the cost in turns.
 void close_in(Relaxation& relaxation, Packing& packing, double most_seconds, std::uint64_t n_rounds,
               std::uint64_t n_chunks) {
   bool settled = false;
+  packing.build(relaxation.prices());
   for (std::uint64_t round = 0; round < n_rounds && !settled && !within(kNearEnough, packing, relaxation); ++round) {
     settled = !relaxation.step(std::min(packing.best().link_seconds, most_seconds));
-    if (settled || round % kRoundsBetweenBuilds == 0) packing.build(relaxation.prices());
+    if (settled || (round + 1) % kRoundsBetweenBuilds == 0) packing.build(relaxation.prices());
   }
   if (within(kNearEnough, packing, relaxation)) return;
   packing.build(relaxation.prices());
@@ -124,13 +129,15 @@ std::uint64_t MovePlan::peak_bytes(Tier tier) const {
   return most;
 }
 
-Result<MovePlan> plan_moves(const MoveProblem& problem) {
-  check(problem);
+Result<MovePlan> plan_moves(const MoveProblem& problem, const RoomPrices& first) {
+  check(problem, first);
   const MoveModel model(problem);
   CASTOR_TRY(check_needs(model));
-  Relaxation relaxation(model);
+  const bool near = !first[0].empty();
+  const std::uint64_t n_most = n_rounds(problem, near);
+  Relaxation relaxation(model, near ? Prices(first) : Prices(model.n_moments), n_most);
   Packing packing(model);
-  close_in(relaxation, packing, most_seconds(problem), n_rounds(problem), problem.chunks.size());
+  close_in(relaxation, packing, most_seconds(problem), n_most, problem.chunks.size());
   const bool best = within(kEpsilon, packing, relaxation) ||
                     (!within(kNearEnough, packing, relaxation) && ExactSearch(model, relaxation, packing).run());
   if (!packing.best().found())
@@ -138,6 +145,7 @@ Result<MovePlan> plan_moves(const MoveProblem& problem) {
                  "no placement was found in which every chunk has room somewhere; raise --host-budget or name a folder "
                  "with --nvme"};
   MovePlan plan = plan_of(model, packing.best());
+  plan.prices = relaxation.prices().at();
   plan.bound_seconds = best ? plan.link_seconds : relaxation.bound_seconds();
   return plan;
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "prices.h"
 
+#include <utility>
+
 namespace castor {
 
-Prices::Prices(std::uint32_t n_moments) : before_(2 * std::size_t{n_moments} + 1) {
-  for (auto& prices : at_) prices.assign(n_moments, 0);
-  refresh();
-}
+Prices::Prices(std::uint32_t n_moments)
+    : Prices({std::vector<double>(n_moments, 0), std::vector<double>(n_moments, 0)}) {}
+
+Prices::Prices(RoomPrices at) : at_(std::move(at)), before_(2 * at_[0].size() + 1) { refresh(); }
 
 void Prices::refresh() {
   const std::size_t n = at_[0].size();

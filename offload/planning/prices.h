@@ -13,8 +13,11 @@ namespace castor {
 class Prices {
  public:
   explicit Prices(std::uint32_t n_moments);
+  /// Requires: as many prices for both tiers.
+  explicit Prices(RoomPrices at);
 
   std::uint32_t n_moments() const { return static_cast<std::uint32_t>(at_[0].size()); }
+  const RoomPrices& at() const { return at_; }
   double at(Tier tier, std::uint32_t moment) const { return at_[index(tier)][moment]; }
   /// By tier: what a byte costs in all of `periods`.
   std::array<double, 2> sum(Periods periods) const {
@@ -26,7 +29,7 @@ class Prices {
   void refresh();
 
  private:
-  std::array<std::vector<double>, 2> at_;
+  RoomPrices at_;
   std::vector<std::array<double, 2>> before_;  ///< by tier: sum of the prices before each moment, over two rounds
 };
 

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace castor {
 namespace {
 
-constexpr std::uint32_t kPatience = 20;  // rounds without a better bound until the steps are shortened
+// Rounds without a better bound until the steps are shortened: where rounds are few, soon enough to do so some times.
+constexpr std::uint64_t kLeastPatience = 5, kMostPatience = 20, kShortenings = 12;
 constexpr double kShorten = 0.85;
 constexpr double kDeflection = 1.5;   // of a direction that turns back on the one before it
 constexpr double kLongestReach = 30;  // of a step, in gaps between the best bound and the target
@@ -27,13 +29,14 @@ MoveModel::MoveModel(const MoveProblem& problem)
   free = needed.onto(room);
 }
 
-Relaxation::Relaxation(const MoveModel& model)
+Relaxation::Relaxation(const MoveModel& model, Prices first, std::uint64_t n_rounds)
     : model_(model),
-      prices_(model.n_moments),
-      best_prices_(model.n_moments),
+      prices_(std::move(first)),
+      best_prices_(prices_),
       ways_(model.graphs.size()),
       least_seconds_(model.graphs.size(), 0),
-      bound_seconds_(-std::numeric_limits<double>::infinity()) {
+      bound_seconds_(-std::numeric_limits<double>::infinity()),
+      patience_(std::clamp(n_rounds / kShortenings, kLeastPatience, kMostPatience)) {
   for (auto& direction : direction_) direction.assign(model.n_moments, 0);
 }
 
@@ -44,7 +47,7 @@ void Relaxation::find_ways() {
 /// Keeps the prices where they make the best bound so far.
 void Relaxation::judge(double bound_seconds) {
   if (bound_seconds <= bound_seconds_) {
-    if (++n_rounds_without_gain_ % kPatience == 0) reach_ *= kShorten;
+    if (++n_rounds_without_gain_ % patience_ == 0) reach_ *= kShorten;
     return;
   }
   bound_seconds_ = bound_seconds;

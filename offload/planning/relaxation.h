@@ -32,8 +32,8 @@ struct MoveModel {
 /// improving relaxation methods by modified gradient techniques", 1975.
 class Relaxation {
  public:
-  /// `model` is borrowed.
-  explicit Relaxation(const MoveModel& model);
+  /// Begins with the prices `first`; about `n_rounds` are going to follow. `model` is borrowed.
+  Relaxation(const MoveModel& model, Prices first, std::uint64_t n_rounds);
 
   /// One round; `target_seconds` is the cost of the best plan known. False where the ways fit as they are.
   bool step(double target_seconds);
@@ -57,7 +57,7 @@ class Relaxation {
   std::array<std::vector<double>, 2> direction_;  ///< of the prices, in bytes above the room
   double bound_seconds_;
   double reach_ = 1;  ///< share of Polyak's step length
-  std::uint32_t n_rounds_without_gain_ = 0;
+  std::uint64_t patience_, n_rounds_without_gain_ = 0;
 };
 
 }  // namespace castor

@@ -53,11 +53,13 @@ void set_room_aside(MoveProblem& problem, std::span<const double> compute_s, dou
 Result<StepPlan> plan_step(MoveProblem problem, std::span<const double> compute_s) {
   problem.n_together = kFetchAhead;  // what leaves for less would be fetched again at once
   std::optional<StepPlan> best;
+  RoomPrices prices;  // a little more or less room set aside changes them little
   for (const double times : kTimesTried) {
     set_room_aside(problem, compute_s, times);
-    auto plan = plan_moves(problem);
+    auto plan = plan_moves(problem, prices);
     if (!plan.ok() && !best) return plan.error();
     if (!plan.ok()) break;  // more room for what arrives fits even less
+    prices = plan->prices;
     StepPlan step{std::move(*plan), {}, {}, times};
     step.moves = schedule_of(problem, step.plan, kFetchAhead);
     count_early(problem, step.moves, step.plan);

@@ -243,6 +243,8 @@ TEST(MovePlanner, BrokenProblemsAreContractViolations) {
   problem = training(2, 20);
   problem.chunks[0].n_bytes = 0;
   EXPECT_THROW((void)plan_moves(problem), ContractViolation);
+  EXPECT_THROW((void)plan_moves(training(2, 20), {std::vector<double>(5), std::vector<double>(5)}), ContractViolation);
+  EXPECT_THROW((void)plan_moves(training(2, 20), {std::vector<double>(6), {}}), ContractViolation);
 }
 
 // ---- against brute force ----
@@ -281,6 +283,35 @@ TEST(MovePlanner, MovesAsLittleAsAnyPlanOverTwoTiers) {
   }
   EXPECT_GT(n_that_fit, 20);
   EXPECT_GT(n_that_move, 10);
+}
+
+TEST(MovePlanner, PricesToBeginWithMakeNoPlanOrBoundWrong) {
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    MoveProblem problem = random_problem(random, {8, 12, 16});
+    problem.room_bytes = {std::vector<std::uint64_t>(problem.n_moments, 4 + random() % 12),
+                          std::vector<std::uint64_t>(problem.n_moments, kNoLimit)};
+    problem.costs = {1, 1, 4, 6};
+    RoomPrices first;
+    for (auto& prices : first)
+      for (std::uint32_t m = 0; m < problem.n_moments; ++m) prices.push_back(static_cast<double>(random() % 3) / 2);
+    const auto least_seconds = least_seconds_of_two_tiers(problem);
+    const auto plan = plan_moves(problem, first);
+    ASSERT_EQ(plan.ok(), least_seconds.has_value());
+    if (!plan.ok()) continue;
+    expect_sound(problem, *plan);
+    EXPECT_LE(plan->bound_seconds, *least_seconds + 1e-6);
+    EXPECT_GE(plan->link_seconds, *least_seconds - 1e-6);
+  }
+}
+
+TEST(MovePlanner, PricesOfAPlanLeadToOneNoWorse) {
+  const auto problem = training(160, 750);
+  const auto plan = plan_moves(problem).value();
+  const auto again = plan_moves(problem, plan.prices).value();
+  EXPECT_LE(again.link_seconds, plan.link_seconds * 1.001);
+  EXPECT_GE(again.bound_seconds, plan.bound_seconds - 1e-6);
 }
 
 TEST(MovePlanner, MovesAsLittleAsAnyPlanOverThreeTiers) {
