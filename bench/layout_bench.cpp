@@ -97,7 +97,7 @@ Result<DryRun::Model> training_of(const shapes::Model& model, std::uint32_t n_ra
   request.host_budget_bytes = made.host_bytes;
   request.nvme = true;
   CASTOR_ASSIGN(const Plan placement, plan_placement(request));
-  made.iteration = estimate::iteration_of(model, made.shards, placement, /*recompute=*/false, /*clip=*/false);
+  made.iteration = estimate::iteration_of(model, made.shards, placement, {}, /*clip=*/false);
   return made;
 }
 
