@@ -100,10 +100,20 @@ std::pair<std::size_t, std::size_t> counts_at(std::span<const TensorSpec> tensor
   return {std::unique(sizes.begin(), sizes.end()) - sizes.begin(), n_chunks};
 }
 
-/// As few parts as are no larger than a chunk.
-std::uint64_t tiles_of(const ChunkShape& chunk, std::uint64_t chunk_bytes) {
-  const std::uint64_t n_bytes = chunk.numel * size_bytes(chunk.dtype);
-  return chunk_bytes == 0 ? 1 : (n_bytes + chunk_bytes - 1) / chunk_bytes;
+/// In how many parts the states of a chunk of full size are kept.
+std::uint64_t parts_of(const ChunkShape& chunk, const LayoutOptions& options) {
+  return std::max<std::uint64_t>(1, options.state_bytes / size_bytes(chunk.dtype));
+}
+
+/// Of a chunk that is larger than others in the first place: as few equal parts as are no larger than others' states, or
+/// parts of the size of others'.
+std::uint64_t tile_numel(const ChunkShape& chunk, const LayoutOptions& options) {
+  const std::uint64_t n_parts = parts_of(chunk, options);
+  const std::uint64_t most_numel = options.chunk_bytes / size_bytes(chunk.dtype);
+  if (most_numel == 0 || chunk.numel <= align_up(most_numel, kAlignElements * n_parts)) return chunk.numel / n_parts;
+  if (n_parts > 1) return align_up(most_numel / n_parts, kAlignElements);
+  const std::uint64_t n_tiles = (chunk.numel + most_numel - 1) / most_numel;
+  return align_up((chunk.numel + n_tiles - 1) / n_tiles, kAlignElements);
 }
 
 }  // namespace
@@ -119,9 +129,8 @@ ChunkLayout plan_layout(std::span<const TensorSpec> tensors, const LayoutOptions
         layout.chunks[at].numel = offset + padded(tensors[id]);
       });
   for (ChunkShape& chunk : layout.chunks) {
-    const std::uint64_t n_tiles = tiles_of(chunk, options.chunk_bytes);
-    chunk.numel = align_up(chunk.numel, kAlignElements * options.n_ranks);
-    chunk.tile_numel = align_up((chunk.numel + n_tiles - 1) / n_tiles, kAlignElements);
+    chunk.numel = align_up(chunk.numel, kAlignElements * options.n_ranks * parts_of(chunk, options));
+    chunk.tile_numel = tile_numel(chunk, options);
   }
   return layout;
 }

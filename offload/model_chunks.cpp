@@ -12,6 +12,18 @@ std::uint64_t chunk_bytes_under(std::span<const TensorSpec> tensors, std::uint64
   return best_chunk_bytes(tensors, {most_bytes});
 }
 
+LayoutOptions layout_options(std::span<const TensorSpec> tensors, std::uint64_t chunk_bytes, bool nvme) {
+  LayoutOptions options{chunk_bytes};
+  if (!nvme || chunk_bytes < kLeastPartBytes) return options;
+  std::uint64_t numel = 0;
+  for (const TensorSpec& tensor : tensors) numel += tensor.numel;
+  for (const std::uint32_t n_times : {1U, 2U, 3U}) {
+    options.state_bytes = kStateBytesPerElement / n_times;
+    if (numel * options.state_bytes / chunk_bytes <= kMostParts) return options;
+  }
+  return {chunk_bytes};
+}
+
 std::vector<ChunkDemand> demands_of(const ChunkLayout& layout) {
   std::vector<ChunkDemand> demands;
   for (const ChunkShape& shape : layout.chunks) {

@@ -69,7 +69,7 @@ void GeminiStrategy::lay_out() {
     place_of_[param] = static_cast<std::uint32_t>(ordered.size());
     ordered.push_back(model_.tensors[param]);
   }
-  layout_ = plan_layout(ordered, {chunk_bytes(ordered)});
+  layout_ = plan_layout(ordered, layout_options(ordered, chunk_bytes(ordered), memory_->spill() != nullptr));
   tensors_ = std::make_unique<TensorTable>(layout_);
   params_.resize(model_.tensors.size());
   units_.resize(model_.units.size());
@@ -101,6 +101,10 @@ Result<void> GeminiStrategy::build() {
   if (keeps_activations())
     activations_ = std::make_unique<ActivationStore>(ActivationStore::Parts{*chunks_, *mover_, *compute_});
   return {};
+}
+
+bool GeminiStrategy::measures() const {
+  return memory_->on_gpu() && options_.placement_policy != PlacementPolicy::constant;
 }
 
 bool GeminiStrategy::keeps_activations() const {
@@ -183,10 +187,14 @@ Result<Plan> GeminiStrategy::place_beside(std::uint64_t non_model_bytes) const {
   return plan_placement(request);
 }
 
-/// None where the chunks' part of the device is too small for what must be there at once.
+/// None where the chunks' part of the device is too small for what must be there at once; in the warm-up it grows to that.
 Result<std::optional<std::uint32_t>> GeminiStrategy::keep(const void* data, std::uint64_t n_bytes) {
-  if (!activations_ || working_bytes(largest_unit_.payload_bytes, n_bytes) > memory_->device_chunks().limit_bytes())
-    return std::optional<std::uint32_t>();
+  if (!activations_) return std::optional<std::uint32_t>();
+  Budget& device = memory_->device_chunks();
+  const std::uint64_t needed_bytes = working_bytes(largest_unit_.payload_bytes, n_bytes);
+  if (needed_bytes > options_.device_budget_bytes) return std::optional<std::uint32_t>();
+  if (n_steps_ == 0 && measures()) device.set_limit(std::max(device.limit_bytes(), needed_bytes));
+  if (needed_bytes > device.limit_bytes()) return std::optional<std::uint32_t>();
   return activations_->keep(data, n_bytes);
 }
 
@@ -319,8 +327,7 @@ Result<castor_step_result> GeminiStrategy::step(const castor_step_args& args) {
   CASTOR_ASSIGN(const StepScale scale, optimizer_->step(step_options(args)));
   watch_.end_step();
   sample();
-  const bool measured = memory_->on_gpu() && options_.placement_policy != PlacementPolicy::constant;
-  if (++n_steps_ == 1 && measured) CASTOR_TRY(plan_again());
+  if (++n_steps_ == 1 && measures()) CASTOR_TRY(plan_again());
   update_seconds_ += static_cast<double>(timeline_.now_ns() - start_ns) * 1e-9;
   castor_step_result result{};
   result.struct_size = sizeof result;

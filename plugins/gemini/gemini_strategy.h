@@ -60,6 +60,8 @@ class GeminiStrategy final : public Strategy {
   Result<void> build();
   void lay_out();
   std::uint64_t chunk_bytes(const std::vector<TensorSpec>& tensors) const;
+  /// True where the first step is a warm-up: what the chunks may take is known after it.
+  bool measures() const;
   bool keeps_activations() const;
   LargestUnit largest_unit() const;
   PlacementRequest placement_request() const;

@@ -41,6 +41,20 @@ TEST(PlanLayout, TheStatesOfALargeTensorLieInEqualTilesNoLargerThanAChunk) {
   EXPECT_EQ(layout.chunks[2].n_tiles(), 2u) << "6144 bytes";
 }
 
+TEST(PlanLayout, StatesMayLieInPartsAsLargeAsChunks) {
+  const TensorSpec specs[] = {{500, DType::bf16, true}, {5000, DType::bf16, true}, {700, DType::f32, true}};
+  const ChunkLayout layout = plan_layout(specs, {4096, 1, 12});
+  ASSERT_EQ(layout.chunks.size(), 3u);
+  EXPECT_EQ(layout.chunks[0].numel, 1536u) << "a multiple of six times 256";
+  EXPECT_EQ(layout.chunks[0].tile(0).numel * 12, layout.chunks[0].numel * 2);
+  EXPECT_EQ(layout.chunks[0].n_tiles(), 6u);
+  EXPECT_EQ(layout.chunks[1].numel, 6144u);
+  EXPECT_EQ(layout.chunks[1].tile(0).numel, 512u) << "a sixth of 2048 elements, aligned";
+  EXPECT_EQ(layout.chunks[1].n_tiles(), 12u);
+  EXPECT_EQ(layout.chunks[2].numel, 768u) << "three parts where weights take four bytes";
+  EXPECT_EQ(layout.chunks[2].n_tiles(), 3u);
+}
+
 TEST(PlanLayout, NeverMixesDtypesOrFrozenWithTrainable) {
   const TensorSpec specs[] = {
       {8, DType::bf16, true}, {8, DType::f32, true}, {8, DType::bf16, false}, {8, DType::bf16, true}};

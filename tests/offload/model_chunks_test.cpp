@@ -41,5 +41,20 @@ TEST(ModelChunks, SixteenBytesPerParameterWhereItTrains) {
   expect(2, 1024, 0, 0);
 }
 
+TEST(LayoutOptions, PartsOfStatesAreAsLargeAsChunksWhereThereAreNotTooMany) {
+  const std::vector<TensorSpec> billion = {{1'000'000'000, DType::bf16, true}};
+  EXPECT_EQ(layout_options(billion, 32 * kMiB, true).state_bytes, 12u) << "358 parts";
+  EXPECT_EQ(layout_options(billion, 4 * kMiB, true).state_bytes, 12u) << "2861 parts";
+  EXPECT_EQ(layout_options(billion, 32 * kMiB, false).state_bytes, 0u) << "no NVMe";
+  EXPECT_EQ(layout_options(billion, 4 * kMiB - 1, true).state_bytes, 0u) << "small chunks";
+  std::vector<TensorSpec> more(20, billion.front());
+  EXPECT_EQ(layout_options(more, 32 * kMiB, true).state_bytes, 6u) << "7153 parts, twice as large 3577";
+  more.resize(30, billion.front());
+  EXPECT_EQ(layout_options(more, 32 * kMiB, true).state_bytes, 4u);
+  more.resize(40, billion.front());
+  EXPECT_EQ(layout_options(more, 32 * kMiB, true).state_bytes, 0u) << "4768 even of parts of three chunks' size";
+  EXPECT_EQ(layout_options(more, 32 * kMiB, true).chunk_bytes, 32 * kMiB);
+}
+
 }  // namespace
 }  // namespace castor

@@ -155,6 +155,19 @@ TEST(TorchAdapter, AStrategyMayKeepWhatRecomputedPartsBeginWith) {
   EXPECT_EQ(only(log, "forget"), (std::vector<std::string>{"forget 2", "forget 1", "forget 0"}));
 }
 
+TEST(TorchAdapter, NobodyElseHoldsWhatAStrategyKeeps) {
+  Hooked run;
+  run.strategy->keeps = true;
+  std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> inputs;
+  at::Tensor x = small_input();
+  for (const auto& layer : run.model->layers) {
+    inputs.emplace_back(x.getIntrusivePtr());
+    x = recompute([layer](const at::Tensor& in) { return layer->forward(in); }, x, layer.get());
+  }
+  for (const auto& input : inputs) EXPECT_TRUE(input.expired());
+  ASSERT_TRUE(run.adapter->backward(x.sum()).ok());
+}
+
 TEST(TorchAdapter, WhatWasKeptForAGraphThatNeverGoesBackwardIsForgottenWithIt) {
   Hooked run;
   run.strategy->keeps = true;

@@ -40,8 +40,8 @@ struct ChunkShape {
   bool trainable = true;
   std::uint64_t numel = 0;             ///< with the padding between tensors
   std::vector<std::uint32_t> tensors;  ///< in the order in which they lie
-  /// Elements whose optimizer states are kept and updated together: all, or equal parts of a tensor larger than a
-  /// chunk (the last may be shorter). Starts at multiples of the tensor alignment.
+  /// Elements whose optimizer states are kept and updated together: all, or equal parts (the last may be shorter). Starts
+  /// at multiples of the tensor alignment.
   std::uint64_t tile_numel = 0;
 
   std::uint32_t n_tiles() const { return static_cast<std::uint32_t>((numel + tile_numel - 1) / tile_numel); }
@@ -60,6 +60,10 @@ struct LayoutOptions {
   std::uint64_t chunk_bytes = 32 << 20;
   /// A chunk is padded so that it falls into this many shards of whole alignment units.
   std::uint32_t n_ranks = 1;
+  /// 0: the states of a chunk are kept together, those of a tensor larger than a chunk in parts no larger than other
+  /// chunks' states. Else as many bytes of states belong to an element, and are kept in parts as large as chunks: then
+  /// one size of memory suits nearly all that comes and goes.
+  std::uint32_t state_bytes = 0;
 };
 
 /// Lays `tensors` out in the order given (the order of first use), so that what is used together lies together: a unit's

@@ -25,7 +25,16 @@ std::uint64_t chunk_bytes_under(std::span<const TensorSpec> tensors, std::uint64
                                 std::uint64_t host_budget_bytes);
 
 /// The optimizer states of one element: fp32 master, exp_avg, exp_avg_sq.
-inline constexpr std::uint64_t kStateBytesPerElement = 12;
+inline constexpr std::uint32_t kStateBytesPerElement = 12;
+
+/// Above NVMe, states are kept in parts as large as chunks: an update begins sooner, less room is taken by what is on its
+/// way, and where the host is full one size takes the other's place. From this size on a drive is as fast as with larger
+/// ones; more parts than these would take plans longer than they gain, so parts are then two, three or six times as large.
+inline constexpr std::uint64_t kLeastPartBytes = 4 * kMiB;
+inline constexpr std::uint64_t kMostParts = 4096;
+
+/// How `tensors` are laid out in chunks of `chunk_bytes`. Pure.
+LayoutOptions layout_options(std::span<const TensorSpec> tensors, std::uint64_t chunk_bytes, bool nvme);
 
 /// What each chunk of `layout` and what belongs to it take: a gradient of the weights' dtype, and three fp32 states per
 /// element (master, exp_avg, exp_avg_sq); frozen chunks have neither. Pure.
