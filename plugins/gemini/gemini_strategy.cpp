@@ -171,11 +171,12 @@ Result<void> GeminiStrategy::attach() {
 Result<void> GeminiStrategy::plan_again() {
   const std::uint64_t budget_bytes = options_.device_budget_bytes;
   const std::uint64_t non_model_bytes = watch_.non_model_peak_bytes();
-  const std::uint64_t taken_bytes = non_model_bytes + allocator_slack_bytes(budget_bytes, non_model_bytes);
-  const std::uint64_t activation_bytes = activations_ ? activations_->largest_bytes() : 0;
+  const std::uint64_t kept_bytes = activations_ ? activations_->peak_bytes() : 0;
+  const std::uint64_t largest_kept_bytes = activations_ ? activations_->largest_bytes() : 0;
+  const std::uint64_t taken_bytes = non_model_bytes + allocator_slack_bytes(budget_bytes, non_model_bytes, kept_bytes);
   memory_->device_chunks().set_limit(std::max(budget_bytes - std::min(budget_bytes, taken_bytes),
-                                              working_bytes(largest_unit_.payload_bytes, activation_bytes)));
-  auto plan = place_beside(taken_bytes + (activations_ ? activations_->peak_bytes() : 0));
+                                              working_bytes(largest_unit_.payload_bytes, largest_kept_bytes)));
+  auto plan = place_beside(taken_bytes + kept_bytes);
   if (!plan.ok()) plan = place_beside(taken_bytes);
   CASTOR_TRY(plan);
   return optimizer_->adopt(std::move(*plan));

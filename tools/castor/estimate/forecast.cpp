@@ -46,7 +46,8 @@ PlacementRequest placement_request(const Request& request, const ChunkLayout& la
   const std::uint64_t taken_bytes = non_model_bytes + working_bytes(placement.largest_unit.payload_bytes, input_bytes);
   const std::uint64_t spare_bytes = request.device_budget_bytes - std::min(request.device_budget_bytes, taken_bytes);
   placement.non_model_bytes =
-      non_model_bytes + std::min(spare_bytes, allocator_slack_bytes(request.device_budget_bytes, non_model_bytes));
+      non_model_bytes + std::min(spare_bytes, allocator_slack_bytes(request.device_budget_bytes, non_model_bytes,
+                                                                    request.model.layers * input_bytes));
   return placement;
 }
 

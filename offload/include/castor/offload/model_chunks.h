@@ -40,10 +40,14 @@ LayoutOptions layout_options(std::span<const TensorSpec> tensors, std::uint64_t 
 /// element (master, exp_avg, exp_avg_sq); frozen chunks have neither. Pure.
 std::vector<ChunkDemand> demands_of(const ChunkLayout& layout);
 
-/// The part of a GPU's budget that is left to the allocator for its rounding and fragments beside `non_model_bytes` of
-/// activations and workspaces.
-constexpr std::uint64_t allocator_slack_bytes(std::uint64_t device_budget_bytes, std::uint64_t non_model_bytes) {
-  return std::min(device_budget_bytes / 8, non_model_bytes / 5);
+/// The part of a GPU's budget that is left to the allocator for its rounding and fragments: a fifth of `non_model_bytes` of
+/// activations and workspaces, a third of activations that are chunks (of sizes unlike other chunks'), but at most a sixth
+/// of the budget; and where the budget is small, a few of the segments of 20 MiB in which torch takes memory, each of which
+/// may be used in part.
+constexpr std::uint64_t allocator_slack_bytes(std::uint64_t device_budget_bytes, std::uint64_t non_model_bytes,
+                                              std::uint64_t activation_bytes) {
+  const std::uint64_t segments_bytes = std::min(200 * kMiB, device_budget_bytes / 4);
+  return std::max(segments_bytes, std::min(device_budget_bytes / 6, non_model_bytes / 5 + activation_bytes / 3));
 }
 
 /// What the device must hold of chunks at once: the largest unit's parameters, and where activations are chunks, one that
