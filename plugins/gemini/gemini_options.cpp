@@ -25,11 +25,6 @@ Result<std::uint64_t> constant(const std::string& text, std::uint64_t device_bud
   return parse_bytes(text);
 }
 
-GeminiOptions::Activations activations(const std::string& text) {
-  if (text == "auto") return GeminiOptions::Activations::automatic;
-  return text == "on" ? GeminiOptions::Activations::on : GeminiOptions::Activations::off;
-}
-
 /// Options that only another policy looks at.
 Result<void> refuse_dead(const std::map<std::string, std::string>& text) {
   const auto number = [&text](const char* option) { return std::strtod(text.at(option).c_str(), nullptr); };
@@ -84,9 +79,9 @@ const castor_option kGeminiSchema[] = {
     {"const_device_bytes", CASTOR_OPTION_BYTES, "", 0, kMaxBytes, nullptr,
      "with placement_policy=const: bytes of the device that chunks may take, whatever activations do (default: half of "
      "device_budget)"},
-    {"offload_activations", CASTOR_OPTION_ENUM, "auto", 0, 0, "auto|on|off",
-     "whether inputs of recomputed blocks lie in chunks, which may leave the device until backward; auto = on a GPU, but "
-     "for placement_policy=cuda"},
+    {"offload_activations", CASTOR_OPTION_BOOL, "false", 0, 0, nullptr,
+     "keep the inputs of recomputed blocks in chunks, which may leave the device until backward: for device budgets that "
+     "would be too small"},
     {"update_threads", CASTOR_OPTION_INT, "0", 0, 4096, nullptr,
      "threads that update optimizer states on the host; 0 = as many as the process has processors"},
     {"chunk_bytes", CASTOR_OPTION_BYTES, "0", 0, kMaxBytes, nullptr,
@@ -108,7 +103,7 @@ Result<GeminiOptions> GeminiOptions::read(const castor_option_value* values, std
   options.offload_param_frac = std::strtod(text["offload_param_frac"].c_str(), nullptr);
   options.offload_optim_frac = std::strtod(text["offload_optim_frac"].c_str(), nullptr);
   CASTOR_ASSIGN(options.const_device_bytes, constant(text["const_device_bytes"], options.device_budget_bytes));
-  options.offload_activations = activations(text["offload_activations"]);
+  options.offload_activations = text["offload_activations"] == "true";
   options.update_threads = static_cast<unsigned>(std::strtoul(text["update_threads"].c_str(), nullptr, 10));
   CASTOR_ASSIGN(options.chunk_bytes, parse_bytes(text["chunk_bytes"]));
   CASTOR_TRY(refuse_dead(text));

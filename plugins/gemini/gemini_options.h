@@ -22,7 +22,7 @@ struct GeminiOptions {
   PlacementPolicy placement_policy = PlacementPolicy::automatic;
   double offload_param_frac = 0, offload_optim_frac = 0;
   std::uint64_t const_device_bytes = 0;
-  enum class Activations { automatic, on, off } offload_activations = Activations::automatic;
+  bool offload_activations = false;
   unsigned update_threads = 0;    ///< 0 = as many as the process may run on
   std::uint64_t chunk_bytes = 0;  ///< 0 = chosen from the device budget
 

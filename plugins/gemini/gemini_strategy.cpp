@@ -98,19 +98,13 @@ Result<void> GeminiStrategy::build() {
     for (const std::uint32_t chunk : used) needs.push_back({optimizer_->payload(chunk), Tier::device, Access::read});
   }
   largest_unit_ = largest_unit();
-  if (keeps_activations())
+  if (options_.offload_activations)
     activations_ = std::make_unique<ActivationStore>(ActivationStore::Parts{*chunks_, *mover_, *compute_});
   return {};
 }
 
 bool GeminiStrategy::measures() const {
   return memory_->on_gpu() && options_.placement_policy != PlacementPolicy::constant;
-}
-
-bool GeminiStrategy::keeps_activations() const {
-  using Activations = GeminiOptions::Activations;
-  if (options_.offload_activations != Activations::automatic) return options_.offload_activations == Activations::on;
-  return memory_->on_gpu() && options_.placement_policy != PlacementPolicy::cuda;
 }
 
 LargestUnit GeminiStrategy::largest_unit() const {

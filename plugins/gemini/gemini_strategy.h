@@ -62,7 +62,6 @@ class GeminiStrategy final : public Strategy {
   std::uint64_t chunk_bytes(const std::vector<TensorSpec>& tensors) const;
   /// True where the first step is a warm-up: what the chunks may take is known after it.
   bool measures() const;
-  bool keeps_activations() const;
   LargestUnit largest_unit() const;
   PlacementRequest placement_request() const;
   Result<Plan> place_beside(std::uint64_t non_model_bytes) const;

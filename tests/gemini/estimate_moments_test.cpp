@@ -57,7 +57,7 @@ class EstimateMoments : public ::testing::TestWithParam<Case> {
     const Plugin plugin = PluginLoader("", {}).load(GEMINI).value();
     const PluginOptions options = {{"device_budget", std::to_string(device_bytes)},
                                    {"chunk_bytes", std::to_string(kChunkBytes)},
-                                   {"offload_activations", GetParam().inputs_in_chunks ? "on" : "off"}};
+                                   {"offload_activations", GetParam().inputs_in_chunks ? "true" : "false"}};
     const auto strategy = Booster::make(plugin, options).value().boost(host).value();
     for (int i = 0; i < 3; ++i) {
       train(*strategy, host);

@@ -117,7 +117,7 @@ class TrainThroughTiers(CommandCase):
     def test_inputs_of_recomputed_blocks_move_and_keep_the_bits(self):
         trace = self.folder / "trace.json"
         resident = self.train("--recompute", "--plugin", "none")
-        tiered = self.train("--recompute", *self.small, "--set", "offload_activations=on", "--trace", trace)
+        tiered = self.train("--recompute", *self.small, "--set", "offload_activations=true", "--trace", trace)
         self.assertEqual(resident["losses"], tiered["losses"])
         self.assertEqual(resident["weights_digest"], tiered["weights_digest"])
         kept = [chunk for chunk in json.loads(trace.read_text())["chunks"] if chunk["kind"] == "activation"]

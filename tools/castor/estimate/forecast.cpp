@@ -95,7 +95,7 @@ Result<Forecast> forecast(const Request& request) {
   const auto tensors = shapes::tensors_of(request.model, request.work.precision);
   const std::uint64_t chunk_bytes = chunk_bytes_under(tensors, request.device_budget_bytes, request.host_budget_bytes);
   made.layout = plan_layout(tensors, layout_options(tensors, chunk_bytes, request.nvme));
-  const bool inputs_in_chunks = request.work.recompute && request.policy != PlacementPolicy::cuda;
+  const bool inputs_in_chunks = request.work.recompute && request.work.offload_activations;
   const Recomputation recomputation = {request.work.recompute,
                                        inputs_in_chunks ? block_input_bytes(request.model, request.work) : 0};
   made.non_model = non_model(request.model, request.work, inputs_in_chunks);

@@ -60,6 +60,9 @@ Result<void> read_workload(const Values& values, Workload& work) {
   CASTOR_TRY(cli::read_number(values, "clip", /*zero_allowed=*/true, clip));
   work.clip = clip > 0;
   work.recompute = values.count("recompute") != 0;
+  work.offload_activations = values.count("offload-activations") != 0;
+  if (work.offload_activations && !work.recompute)
+    return Error{ErrorKind::usage, "--offload-activations needs --recompute: it moves the inputs of recomputed blocks"};
   return {};
 }
 
@@ -119,6 +122,7 @@ cli::CommandSyntax estimate_syntax() {
     add(row.name, value, row.help);
   }
   add("recompute", "run each block's forward again in backward instead of keeping its activations");
+  add("offload-activations", "with --recompute: the blocks' inputs may leave the device until backward");
   cli::add_rate_options(syntax, kRates);
   return syntax;
 }

@@ -11,11 +11,12 @@ namespace castor::estimate {
 
 /// What one step trains on, and how.
 struct Workload {
-  std::uint64_t batch = 8;        ///< samples
-  std::uint64_t seq = 1024;       ///< tokens of a sample; images have as many as their patches
-  DType precision = DType::bf16;  ///< of weights and activations
-  bool recompute = false;         ///< each block's forward runs again in backward
-  bool clip = false;              ///< the gradients' norm is measured before the first update
+  std::uint64_t batch = 8;           ///< samples
+  std::uint64_t seq = 1024;          ///< tokens of a sample; images have as many as their patches
+  DType precision = DType::bf16;     ///< of weights and activations
+  bool recompute = false;            ///< each block's forward runs again in backward
+  bool clip = false;                 ///< the gradients' norm is measured before the first update
+  bool offload_activations = false;  ///< inputs of recomputed blocks are chunks
 };
 
 /// Tokens that one step passes through the blocks.
