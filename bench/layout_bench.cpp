@@ -7,7 +7,7 @@
 //     sizes, chunks         different sizes of chunks, and chunks in all
 //     padding_percent       bytes of the chunks that no parameter uses
 //
-//   Tight/MODEL/ranks:N     five steps by the real mover and pools on tiers without memory (dry_run.h), bf16; of N ranks
+//   Tight/MODEL/ranks:N     five steps by the real mover and pools on tiers without memory (DryRun), bf16; of N ranks
 //                           each keeps 1/N of every chunk, and gathers chunks for the units that compute. Of the 16 bytes
 //                           per parameter that weights, gradients and states take the host holds 9, the device 2 and two
 //                           of the largest units; the rest is on NVMe
@@ -27,13 +27,16 @@
 
 #include <castor/chunk/chunk_layout.h>
 #include <castor/memory/bytes.h>
+#include <castor/offload/dry_run.h>
 #include <castor/offload/model_chunks.h>
 
-#include "dry_run.h"
+#include "estimate/iteration.h"
 #include "shapes/model_tensors.h"
 
 namespace castor {
 namespace {
+
+constexpr double kMomentSeconds = 0.01;
 
 void layout(benchmark::State& state, const shapes::Model& model, std::uint32_t n_ranks) {
   const auto tensors = shapes::tensors_of(model, DType::bf16);
@@ -58,20 +61,9 @@ void layout(benchmark::State& state, const shapes::Model& model, std::uint32_t n
 ChunkLayout shards_of(ChunkLayout layout, std::uint32_t n_ranks) {
   for (ChunkShape& chunk : layout.chunks) {
     chunk.numel /= n_ranks;
-    chunk.tile_numel = std::min(chunk.tile_numel, chunk.numel);
+    chunk.tile_numel /= n_ranks;
   }
   return layout;
-}
-
-/// Bytes of the chunks that hold the parameters of the unit with the most.
-std::uint64_t largest_unit_bytes(const shapes::Model& model, const ChunkLayout& layout) {
-  std::uint64_t largest_bytes = 0;
-  for (const estimate::BytesByChunk& unit : estimate::chunks_by_unit(model, layout)) {
-    std::uint64_t n_bytes = 0;
-    for (const auto& [chunk, own_bytes] : unit) n_bytes += layout.chunks[chunk].numel * 2;
-    largest_bytes = std::max(largest_bytes, n_bytes);
-  }
-  return largest_bytes;
 }
 
 /// Bytes per parameter that budgets allow.
@@ -80,44 +72,70 @@ struct Machine {
 };
 constexpr Machine kTight = {2, 9}, kRoomy = {3, 20};
 
-/// A rank that trains `model`.
-Result<DryRun::Model> training_of(const shapes::Model& model, std::uint32_t n_ranks, const Machine& machine) {
+/// Chunks are gathered whole, as `layout` has them, on the device while a unit computes; `shards` are those of `problem`.
+void add_gathered(const ChunkLayout& layout, const ChunkLayout& shards, MoveProblem& problem) {
+  ChunkId payload = 0;
+  for (std::size_t i = 0; i < layout.chunks.size(); ++i) {
+    PlannedChunk whole = {layout.chunks[i].numel * size_bytes(layout.chunks[i].dtype), {}, kAnywhere};
+    for (const ChunkUse& use : problem.chunks[payload].uses)
+      if (use.tier == Tier::device && use.access == Access::read)
+        whole.uses.push_back({use.moment, Tier::device, Access::overwrite, /*dropped=*/true});
+    problem.chunks.push_back(std::move(whole));
+    payload += 1 + shards.chunks[i].n_tiles();
+  }
+}
+
+/// What a rank that trains `model` moves.
+Result<MoveProblem> training_of(const shapes::Model& model, std::uint32_t n_ranks, const Machine& machine) {
   const auto tensors = shapes::tensors_of(model, DType::bf16);
-  DryRun::Model made;
-  made.n_ranks = n_ranks;
-  made.host_bytes = machine.host * model.n_params() / n_ranks;
   const std::uint64_t shards_bytes = machine.device * model.n_params() / n_ranks;
-  made.layout =
-      plan_layout(tensors, {chunk_bytes_under(tensors, n_ranks * shards_bytes, n_ranks * made.host_bytes), n_ranks});
-  made.shards = shards_of(made.layout, n_ranks);
   PlacementRequest request;
-  request.chunks = demands_of(made.shards);
-  request.largest_unit = {"largest unit", largest_unit_bytes(model, made.layout)};
-  made.device_bytes = request.device_budget_bytes = shards_bytes + 2 * request.largest_unit.payload_bytes;
-  request.host_budget_bytes = made.host_bytes;
+  request.host_budget_bytes = machine.host * model.n_params() / n_ranks;
   request.nvme = true;
+  const std::uint64_t chunk_bytes =
+      chunk_bytes_under(tensors, n_ranks * shards_bytes, n_ranks * request.host_budget_bytes);
+  LayoutOptions options = layout_options(tensors, chunk_bytes, request.nvme);
+  options.n_ranks = n_ranks;
+  const ChunkLayout layout = plan_layout(tensors, options);
+  const ChunkLayout shards = shards_of(layout, n_ranks);
+  request.chunks = demands_of(shards);
+  request.largest_unit = estimate::largest_unit(model, layout);
+  request.device_budget_bytes = shards_bytes + 2 * request.largest_unit.payload_bytes;
   CASTOR_ASSIGN(const Plan placement, plan_placement(request));
-  made.iteration = estimate::iteration_of(model, made.shards, placement, {}, /*clip=*/false);
-  return made;
+  MoveProblem problem = estimate::problem_of(estimate::iteration_of(model, shards, placement, {}, /*clip=*/false));
+  if (n_ranks > 1) add_gathered(layout, shards, problem);
+  problem.room_bytes = {std::vector<std::uint64_t>(problem.n_moments, request.device_budget_bytes),
+                        std::vector<std::uint64_t>(problem.n_moments, request.host_budget_bytes)};
+  problem.costs = kUsualLinkCosts;
+  problem.nvme = request.nvme;
+  return problem;
+}
+
+/// Of the whole, in percent; 0 where there is no whole.
+double percent(std::uint64_t part, std::uint64_t whole) {
+  return whole == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
 void under_plan(benchmark::State& state, const shapes::Model& model, std::uint32_t n_ranks, const Machine& machine) {
   constexpr int kSteps = 5;
-  const auto training = training_of(model, n_ranks, machine);
-  if (!training.ok()) return state.SkipWithError(training.error().message.c_str());
+  const auto problem = training_of(model, n_ranks, machine);
+  if (!problem.ok()) return state.SkipWithError(problem.error().message.c_str());
+  const std::vector<double> seconds(problem->n_moments, kMomentSeconds);
   for (auto _ : state) {
-    DryRun run(*training);
-    Result<void> outcome;
-    for (int i = 0; outcome.ok() && i < kSteps; ++i) outcome = run.step();
-    if (!outcome.ok()) return state.SkipWithError(outcome.error().message.c_str());
-    const auto percent_of_nvme = [&](std::uint64_t n_bytes) {
-      const auto nvme = static_cast<double>(run.moved().nvme_read + run.moved().nvme_write);
-      return nvme == 0 ? 0 : 100 * static_cast<double>(n_bytes) / nvme;
-    };
-    state.counters["device_waste_percent"] = run.device().waste_percent();
-    state.counters["host_waste_percent"] = run.host().waste_percent();
-    state.counters["host_exchanged_percent"] = percent_of_nvme(run.host().memory.exchanged_bytes());
-    state.counters["host_fresh_percent"] = percent_of_nvme(run.host().memory.fresh_bytes());
+    const auto plan = plan_step(*problem, seconds);
+    if (!plan.ok()) return state.SkipWithError(plan.error().message.c_str());
+    DryRun run(*problem, {seconds, seconds}, *plan);
+    Result<StepEstimate> step = StepEstimate();
+    for (int i = 0; step.ok() && i < kSteps; ++i) step = run.step();
+    if (!step.ok()) return state.SkipWithError(step.error().message.c_str());
+    const DryRun::PoolUse device = run.pool_use(Tier::device), host = run.pool_use(Tier::host);
+    const std::uint64_t nvme_bytes = step->moved.nvme_read + step->moved.nvme_write;
+    state.counters["device_waste_percent"] =
+        percent(device.peak_taken_bytes - device.peak_in_use_bytes, device.peak_in_use_bytes);
+    state.counters["host_waste_percent"] =
+        percent(host.peak_taken_bytes - host.peak_in_use_bytes, host.peak_in_use_bytes);
+    state.counters["host_exchanged_percent"] = percent(host.exchanged_bytes, nvme_bytes);
+    state.counters["host_fresh_percent"] = percent(host.fresh_bytes, nvme_bytes);
   }
 }
 

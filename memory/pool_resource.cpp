@@ -32,7 +32,7 @@ std::vector<std::uint64_t> sizes_of(std::uint64_t n_bytes, std::uint64_t sum_byt
 Result<void*> PoolResource::allocate(std::uint64_t n_bytes) {
   const std::lock_guard lock(mutex_);
   auto data = serve(n_bytes);
-  if (data.ok()) in_use_bytes_ += n_bytes;
+  if (data.ok()) peak_in_use_bytes_ = std::max(peak_in_use_bytes_, in_use_bytes_ += n_bytes);
   return data;
 }
 
@@ -96,6 +96,11 @@ std::uint64_t PoolResource::trim() noexcept {
     for (void* block : blocks) upstream_.deallocate(block, n_bytes);
   kept_.clear();
   return std::exchange(kept_bytes_, 0) + upstream_.trim();
+}
+
+std::uint64_t PoolResource::peak_in_use_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return peak_in_use_bytes_;
 }
 
 std::uint64_t PoolResource::kept_bytes() const {

@@ -2,6 +2,7 @@
 #include <castor/offload/access_trace.h>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -28,10 +29,11 @@ const char* name(Access access) {
 }
 
 void AccessTrace::add(Moment moment, std::span<const Need> needs) {
-  for (const Need& need : needs) uses_[{need.chunk, need.tier}].push_back(n_moments());
   moments_.push_back(moment);
   needs_.emplace_back(needs.begin(), needs.end());
-  compute_seconds_.push_back(0);
+  for (const Need& need : needs) note_use(need);
+  seconds_.compute.push_back(0);
+  seconds_.thread.push_back(0);
 }
 
 void AccessTrace::add_need(const Need& need) {
@@ -40,7 +42,20 @@ void AccessTrace::add_need(const Need& need) {
   const auto same_chunk = [&need](const Need& other) { return other.chunk == need.chunk; };
   if (std::any_of(needs.begin(), needs.end(), same_chunk)) return;
   needs.push_back(need);
-  uses_[{need.chunk, need.tier}].push_back(n_moments() - 1);
+  note_use(need);
+}
+
+/// By the last moment.
+void AccessTrace::note_use(const Need& need) {
+  auto& of_chunks = uses_[index(need.tier)];
+  if (of_chunks.size() <= need.chunk) of_chunks.resize(need.chunk + 1);
+  of_chunks[need.chunk].push_back(n_moments() - 1);
+}
+
+/// Null where there are none.
+const std::vector<std::uint64_t>* AccessTrace::uses(ChunkId chunk, Tier tier) const {
+  const auto& of_chunks = uses_[index(tier)];
+  return chunk < of_chunks.size() && !of_chunks[chunk].empty() ? &of_chunks[chunk] : nullptr;
 }
 
 void AccessTrace::add_arrival(ChunkId chunk, std::uint64_t n_bytes) {
@@ -56,25 +71,24 @@ std::uint64_t AccessTrace::arriving_bytes(std::uint64_t position, ChunkId chunk)
 void AccessTrace::drop(ChunkId chunk) {
   std::optional<std::uint64_t> last;
   for (const Tier tier : {Tier::device, Tier::host})
-    if (const auto found = uses_.find({chunk, tier}); found != uses_.end())
-      last = std::max(last.value_or(0), found->second.back());
+    if (const auto* positions = uses(chunk, tier)) last = std::max(last.value_or(0), positions->back());
   if (last) drops_.emplace(*last, chunk);
 }
 
-void AccessTrace::set_compute_seconds(std::vector<double> seconds) {
-  if (seconds.size() != n_moments())
-    throw ContractViolation("AccessTrace: seconds of " + std::to_string(seconds.size()) + " moments");
-  compute_seconds_ = std::move(seconds);
+void AccessTrace::set_seconds(MomentSeconds seconds) {
+  for (const auto& given : {std::cref(seconds.compute), std::cref(seconds.thread)})
+    if (given.get().size() != n_moments())
+      throw ContractViolation("AccessTrace: seconds of " + std::to_string(given.get().size()) + " moments");
+  seconds_ = std::move(seconds);
 }
 
 void AccessTrace::clear() { *this = AccessTrace(); }
 
 std::uint64_t AccessTrace::distance(ChunkId chunk, Tier tier, std::uint64_t position) const {
-  const auto found = uses_.find({chunk, tier});
-  if (found == uses_.end()) return kNever;
-  const auto& uses = found->second;
-  const auto next = std::lower_bound(uses.begin(), uses.end(), position);
-  return next != uses.end() ? *next - position : n_moments() - position + uses.front();
+  const auto* positions = uses(chunk, tier);
+  if (!positions) return kNever;
+  const auto next = std::lower_bound(positions->begin(), positions->end(), position);
+  return next != positions->end() ? *next - position : n_moments() - position + positions->front();
 }
 
 }  // namespace castor

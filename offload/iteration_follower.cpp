@@ -15,11 +15,12 @@ constexpr std::uint64_t kMostMoments = std::uint64_t{1} << 18;
 constexpr std::size_t kTimedIterations = 4;
 
 /// By moment, the median of `iterations` (the lower of two), the first one left out where there are more.
-std::vector<double> typical(const std::vector<std::vector<double>>& iterations) {
+std::vector<double> typical(const std::vector<MomentSeconds>& iterations, std::vector<double> MomentSeconds::*which) {
   std::vector<double> found;
-  for (std::size_t m = 0; m < iterations.front().size(); ++m) {
+  for (std::size_t m = 0; m < (iterations.front().*which).size(); ++m) {
     std::vector<double> times;
-    for (std::size_t i = iterations.size() > 1 ? 1 : 0; i < iterations.size(); ++i) times.push_back(iterations[i][m]);
+    for (std::size_t i = iterations.size() > 1 ? 1 : 0; i < iterations.size(); ++i)
+      times.push_back((iterations[i].*which)[m]);
     std::sort(times.begin(), times.end());
     found.push_back(times[(times.size() - 1) / 2]);
   }
@@ -36,7 +37,7 @@ void IterationFollower::begin(Moment moment, std::span<const Need> needs) {
   on_trace_ = leads_to_trace(moment);
   if (n_begun() == kMostMoments) return;
   recording_.add(moment, needs);
-  if (times_s_.size() < kTimedIterations)
+  if (times_.size() < kTimedIterations)
     clock_.add(std::any_of(needs.begin(), needs.end(), [](const Need& need) { return need.tier == Tier::device; }));
 }
 
@@ -55,7 +56,7 @@ void IterationFollower::end() {
   again_ = recording_.same_accesses(trace_);
   if (!again_) {
     std::swap(trace_, recording_);
-    times_s_.clear();
+    times_.clear();
   }
   take_times();
   clear_recording();
@@ -64,15 +65,19 @@ void IterationFollower::end() {
 void IterationFollower::take_times() {
   timed_ = false;
   auto seconds = clock_.seconds();
-  if (!seconds.ok() || seconds->empty() || seconds->size() != trace_.n_moments()) return;
-  times_s_.push_back(std::move(*seconds));
-  trace_.set_compute_seconds(typical(times_s_));
+  if (!seconds.ok() || seconds->compute.empty() || seconds->compute.size() != trace_.n_moments()) return;
+  times_.push_back(std::move(*seconds));
+  trace_.set_seconds({typical(times_, &MomentSeconds::compute), typical(times_, &MomentSeconds::thread)});
   timed_ = true;
 }
 
-void IterationFollower::forget() {
-  trace_.clear();
-  times_s_.clear();
+bool IterationFollower::timed_for_good() const { return timed_ && times_.size() == kTimedIterations; }
+
+void IterationFollower::forget() { expect({}); }
+
+void IterationFollower::expect(AccessTrace trace) {
+  trace_ = std::move(trace);
+  times_.clear();
   clear_recording();
 }
 

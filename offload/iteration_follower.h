@@ -31,6 +31,8 @@ class IterationFollower {
   /// The iteration is over. The first few on a trace are timed; their ends wait for the compute stream.
   void end();
   void forget();
+  /// Iterations are expected to go as `trace` from now on. Requires: between two iterations.
+  void expect(AccessTrace trace);
 
   const AccessTrace& trace() const { return trace_; }
   /// This iteration has followed the trace so far.
@@ -41,16 +43,18 @@ class IterationFollower {
   bool again() const { return again_; }
   /// The times of trace() are new since the last iteration.
   bool timed() const { return timed_; }
+  /// … and will not change any more.
+  bool timed_for_good() const;
 
  private:
   bool leads_to_trace(Moment moment) const;
   void take_times();
   void clear_recording();
 
-  AccessTrace trace_;                         ///< of the last iteration
-  AccessTrace recording_;                     ///< of this one
-  MomentClock clock_;                         ///< of recording_, where it is timed
-  std::vector<std::vector<double>> times_s_;  ///< of iterations since trace_ was another, by moment
+  AccessTrace trace_;                 ///< of the last iteration
+  AccessTrace recording_;             ///< of this one
+  MomentClock clock_;                 ///< of recording_, where it is timed
+  std::vector<MomentSeconds> times_;  ///< of iterations since trace_ was another
   bool on_trace_ = true;
   bool again_ = false;
   bool timed_ = false;

@@ -20,18 +20,23 @@ void MomentClock::go_on() {
   if (!moments_.empty() && !moments_.back().marks.empty() && !moments_.back().computes()) mark();
 }
 
-Result<double> MomentClock::between(const Mark& begin, const Mark& end) {
-  if (end.on_stream) return end.on_stream->seconds_since(*begin.on_stream);
+double MomentClock::thread_seconds(const Mark& begin, const Mark& end) {
   return static_cast<double>(end.ns - begin.ns) * 1e-9;
 }
 
-Result<std::vector<double>> MomentClock::seconds() const {
-  std::vector<double> seconds;
+Result<double> MomentClock::compute_seconds(const Mark& begin, const Mark& end) {
+  return end.on_stream ? end.on_stream->seconds_since(*begin.on_stream) : thread_seconds(begin, end);
+}
+
+Result<MomentSeconds> MomentClock::seconds() const {
+  MomentSeconds seconds;
   for (const Timed& moment : moments_) {
-    double& total_s = seconds.emplace_back(0);
+    double& compute_s = seconds.compute.emplace_back(0);
+    double& thread_s = seconds.thread.emplace_back(0);
     for (std::size_t i = 0; i + 1 < moment.marks.size(); i += 2) {
-      CASTOR_ASSIGN(const double computed_s, between(moment.marks[i], moment.marks[i + 1]));
-      total_s += computed_s;
+      CASTOR_ASSIGN(const double computed_s, compute_seconds(moment.marks[i], moment.marks[i + 1]));
+      compute_s += computed_s;
+      thread_s += thread_seconds(moment.marks[i], moment.marks[i + 1]);
     }
   }
   return seconds;

@@ -7,11 +7,12 @@
 
 #include <castor/memory/stream.h>
 #include <castor/memory/timeline.h>
+#include <castor/offload/access_trace.h>
 
 namespace castor {
 
-/// How long the moments of an iteration compute, beside waiting for chunks and for room. A moment that needs the device is
-/// timed by the compute stream, which the thread runs ahead of; any other by the thread.
+/// How long the moments of an iteration take, beside waiting for chunks and for room: the thread, and, where a moment
+/// needs the device, the compute stream that the thread runs ahead of.
 ///
 /// While the thread waits within a moment nothing is queued, so what the stream takes between the two marks around the wait
 /// is what it stood idle for: nothing where it had work left.
@@ -31,8 +32,8 @@ class MomentClock {
   void go_on();
   void clear() { moments_.clear(); }
 
-  /// Seconds by moment. Waits for the compute stream. Errors: failed.
-  Result<std::vector<double>> seconds() const;
+  /// Waits for the compute stream. Errors: failed.
+  Result<MomentSeconds> seconds() const;
 
  private:
   struct Mark {
@@ -46,7 +47,8 @@ class MomentClock {
   };
 
   void mark();
-  static Result<double> between(const Mark& begin, const Mark& end);
+  static double thread_seconds(const Mark& begin, const Mark& end);
+  static Result<double> compute_seconds(const Mark& begin, const Mark& end);
 
   Stream& compute_;
   const Timeline& timeline_;

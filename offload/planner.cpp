@@ -184,4 +184,11 @@ Result<Plan> plan_placement(const PlacementRequest& request) {
   return plan;
 }
 
+Result<Plan> plan_placement_beside(const PlacementRequest& request, std::uint64_t activation_bytes) {
+  PlacementRequest beside = request;
+  beside.non_model_bytes += activation_bytes;
+  auto plan = plan_placement(beside);
+  return plan.ok() ? std::move(plan) : plan_placement(request);
+}
+
 }  // namespace castor

@@ -10,6 +10,7 @@
 #include "planning/plan_replay.h"
 
 namespace castor {
+
 StatefulTensorMgr::StatefulTensorMgr(ChunkManager& chunks, const Budget& device, const Budget& host, Stream& compute,
                                      Timeline& timeline, const LinkCosts& costs)
     : chunks_(chunks),
@@ -74,7 +75,7 @@ void StatefulTensorMgr::follow(Moment moment, std::span<const Need> needs) {
   if (follower_->n_begun() == 1) make_plan_if_due();
   if (follower_->n_begun() == 1 || !follower_->steady()) fetches_.clear();
   ++clock_;
-  unit_ = moment.kind == MomentKind::forward || moment.kind == MomentKind::backward ? moment.id : kNoUnit;
+  unit_ = of_unit(moment.kind) ? moment.id : kNoUnit;
   for (auto& uses : last_use_) uses.resize(chunks_.n_chunks(), 0);
   for (const Need& need : needs) last_use_[index(need.tier)][need.chunk] = clock_;
 }
@@ -84,15 +85,17 @@ void StatefulTensorMgr::note(ChunkId chunk, Tier tier, Access access) {
   if (AccessTrace* recording = follower_->recording()) recording->add_need({chunk, tier, access});
 }
 
-/// Another way is planned when it has come twice; one that could not be planned is not tried again.
+/// Another way is planned when it has come twice, and once more when it is known how long its moments take; one that could
+/// not be planned is not tried again.
 void StatefulTensorMgr::end_iteration() {
   follower_->end();
   if (!follower_->again()) {
     replay_.reset();
     plan_tried_ = false;
   }
-  if (replay_ && follower_->timed()) replay_->estimate_again(trace().compute_seconds());
-  plan_due_ = !plan_tried_ && (follower_->again() || !planned_once_);
+  if (replay_ && follower_->timed()) replay_->estimate_again(trace().seconds().compute);
+  const bool way_is_new = !plan_tried_ && (follower_->again() || !planned_once_);
+  plan_due_ = way_is_new || (replay_ && follower_->timed_for_good());
 }
 
 void StatefulTensorMgr::forget_trace() {
@@ -100,6 +103,13 @@ void StatefulTensorMgr::forget_trace() {
   replay_.reset();
   fetches_.clear();
   planned_once_ = plan_tried_ = plan_due_ = false;
+}
+
+void StatefulTensorMgr::expect(AccessTrace trace, StepPlan plan) {
+  forget_trace();
+  follower_->expect(std::move(trace));
+  planned_once_ = plan_tried_ = true;
+  carry_out(problem(), std::move(plan));
 }
 
 void StatefulTensorMgr::set_rest(ChunkId chunk, Places rest) {
@@ -138,10 +148,13 @@ void StatefulTensorMgr::make_plan_if_due() {
   planned_once_ = plan_tried_ = true;
   if (trace().empty()) return;
   MoveProblem problem = this->problem();
-  if (auto plan = plan_step(problem, trace().compute_seconds()); plan.ok())
-    replay_ = std::make_unique<PlanReplay>(std::move(problem), std::move(*plan));
+  if (auto plan = plan_step(problem, trace().seconds().compute); plan.ok())
+    carry_out(std::move(problem), std::move(*plan));
+}
+
+void StatefulTensorMgr::carry_out(MoveProblem problem, StepPlan plan) {
+  replay_ = std::make_unique<PlanReplay>(std::move(problem), std::move(plan));
   wanted_.assign(chunks_.n_chunks(), kAnywhere);
-  if (!replay_) return;
   for (ChunkId id = 0; id < chunks_.n_chunks(); ++id)
     if (const auto& stays = replay_->plan().plan.stays[id]; !stays.empty()) wanted_[id] = stays.back().after;
 }
@@ -151,15 +164,16 @@ void StatefulTensorMgr::make_plan_if_due() {
 void StatefulTensorMgr::let_go() {
   if (!replay_ || !steady()) return going_.clear();
   const std::uint64_t position = follower_->n_begun() - 1;
-  for (const auto& rest : replay_->leaving(position)) {
-    wanted_[rest.chunk] = rest.places;
-    if (std::find(going_.begin(), going_.end(), rest.chunk) == going_.end()) going_.push_back(rest.chunk);
-  }
+  const auto go = [this](ChunkId id, Places places) {
+    wanted_[id] = places;
+    if (std::find(going_.begin(), going_.end(), id) == going_.end()) going_.push_back(id);
+  };
+  for (const auto& rest : replay_->leaving(position)) go(rest.chunk, rest.places);
   for (const auto& use : replay_->used(position)) {
     wanted_[use.chunk] = use.places;
     std::erase(going_, use.chunk);
   }
-  for (const PlannedMove& move : replay_->coming(position)) wanted_[move.chunk] = move.to;
+  for (const PlannedMove& move : replay_->coming(position)) go(move.chunk, move.to);
   std::erase_if(going_, [this](ChunkId id) { return let_go_of(id, wanted_[id]); });
 }
 
@@ -289,17 +303,39 @@ Result<void> StatefulTensorMgr::wait_for(ChunkId chunk, Tier tier) {
 }
 
 /// Frees memory in `tier` after an allocation was `refused`, or says why it cannot: what has finished leaving first, then
-/// what the policy names, unless that has to be moved while something is leaving already.
+/// what the plan wants elsewhere, then what leaves already, last what the policy names.
 Result<void> StatefulTensorMgr::make_room(ChunkId wanted, Tier tier, const Error& refused) {
   CASTOR_ASSIGN(const std::uint64_t freed_bytes, chunks_.reap(tier, false));
   if (freed_bytes > 0) return {};
+  if (const auto unwanted = unwanted_copy(tier, wanted)) {
+    CASTOR_TRY(chunks_.release(*unwanted, tier));
+    return wait_for_room(wanted, tier, refused);
+  }
+  if (replay_ && chunks_.leaving(tier)) {
+    CASTOR_ASSIGN(const std::uint64_t freed_after_wait_bytes, wait_for_leaving(tier));
+    if (freed_after_wait_bytes > 0) return {};
+  }
+  return evict(wanted, tier, refused);
+}
+
+/// A chunk whose copy in `tier` the plan does not want, and which is current elsewhere.
+std::optional<ChunkId> StatefulTensorMgr::unwanted_copy(Tier tier, ChunkId wanted) const {
+  const auto found = std::find_if(going_.begin(), going_.end(), [&](ChunkId id) {
+    const ChunkCopy& copy = chunks_.chunk(id).at(tier);
+    const bool can_go = id != wanted && copy.current && !copy.leaving && copy.n_pins == 0;
+    return can_go && !holds(wanted_[id], tier) && chunks_.chunk(id).clean(tier);
+  });
+  return found != going_.end() ? std::optional(*found) : std::nullopt;
+}
+
+/// What the policy names goes, unless it has to be moved while something is leaving already.
+Result<void> StatefulTensorMgr::evict(ChunkId wanted, Tier tier, const Error& refused) {
   const auto could_go = candidates(tier, wanted);
   if (could_go.empty()) return wait_for_room(wanted, tier, refused);
   const auto& victim = could_go[(steady() ? *farthest_ : *oldest_).choose(could_go)];
-  const bool free = victim.clean && (victim.unwanted || !replay_);
-  if (!free && chunks_.leaving(tier)) {
-    CASTOR_ASSIGN(const std::uint64_t freed_after_wait_bytes, wait_for_leaving(tier));
-    if (freed_after_wait_bytes > 0) return {};
+  if (!victim.clean && chunks_.leaving(tier)) {
+    CASTOR_ASSIGN(const std::uint64_t freed_bytes, wait_for_leaving(tier));
+    if (freed_bytes > 0) return {};
   }
   CASTOR_TRY(push_down(victim.chunk, tier));
   return wait_for_room(wanted, tier, refused);
@@ -327,7 +363,7 @@ std::vector<EvictionCandidate> StatefulTensorMgr::candidates(Tier tier, ChunkId 
     if (bottom && !chunk.clean(tier)) continue;
     const auto& uses = last_use_[index(tier)];
     const std::uint64_t next_use = steady() ? trace().distance(id, tier, follower_->n_begun()) : AccessTrace::kNever;
-    const bool unwanted = replay_ && steady() && id < wanted_.size() && !holds(wanted_[id], tier);
+    const bool unwanted = replay_ && steady() && !holds(wanted_[id], tier);
     found.push_back({id, next_use, id < uses.size() ? uses[id] : 0, chunk.n_bytes, chunk.clean(tier), unwanted});
   }
   return found;

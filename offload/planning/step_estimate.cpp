@@ -87,22 +87,26 @@ class StepClock {
   double now_s_ = 0;
 };
 
-void find_bound(const MoveProblem& problem, std::span<const PlannedMove> moves, StepEstimate& estimate) {
+LinkBytes moved_by(const MoveProblem& problem, std::span<const PlannedMove> moves) {
+  LinkBytes moved;
   for (const PlannedMove& move : moves)
-    estimate.moved += bytes_over(hops(move.from, move.to), problem.chunks[move.chunk].n_bytes);
+    moved += bytes_over(hops(move.from, move.to), problem.chunks[move.chunk].n_bytes);
   for (const PlannedChunk& chunk : problem.chunks)
-    for (const ChunkUse& use : chunk.uses) estimate.moved.d2h += use.arriving_bytes;
-  estimate.link_s = seconds_of(estimate.moved, problem.costs);
-  estimate.bound_s = estimate.compute_s;
-  estimate.bound_by = "compute";
-  for (std::size_t link = 0; link < kLinkNames.size(); ++link)
-    if (estimate.link_s[link] > estimate.bound_s)
-      estimate.bound_s = estimate.link_s[link], estimate.bound_by = kLinkNames[link];
-  const double drive_s = problem.costs.nvme_share * (estimate.link_s[kNvmeRead] + estimate.link_s[kNvmeWrite]);
-  if (drive_s > estimate.bound_s) estimate.bound_s = drive_s, estimate.bound_by = "nvme";
+    for (const ChunkUse& use : chunk.uses) moved.d2h += use.arriving_bytes;
+  return moved;
 }
 
 }  // namespace
+
+void StepEstimate::find_bound(const LinkCosts& costs, double busy_s) {
+  link_s = seconds_of(moved, costs);
+  bound_s = busy_s;
+  bound_by = "compute";
+  for (std::size_t link = 0; link < kLinkNames.size(); ++link)
+    if (link_s[link] > bound_s) bound_s = link_s[link], bound_by = kLinkNames[link];
+  const double drive_s = costs.nvme_share * (link_s[kNvmeRead] + link_s[kNvmeWrite]);
+  if (drive_s > bound_s) bound_s = drive_s, bound_by = "nvme";
+}
 
 StepEstimate estimate_step(const MoveProblem& problem, std::span<const PlannedMove> moves,
                            std::span<const double> compute_s) {
@@ -110,7 +114,8 @@ StepEstimate estimate_step(const MoveProblem& problem, std::span<const PlannedMo
     throw ContractViolation("estimate_step: seconds of " + std::to_string(compute_s.size()) + " moments");
   StepEstimate estimate;
   for (const double seconds : compute_s) estimate.compute_s += seconds;
-  find_bound(problem, moves, estimate);
+  estimate.moved = moved_by(problem, moves);
+  estimate.find_bound(problem.costs, estimate.compute_s);
   StepClock clock(problem, moves, compute_s);
   double before_s = 0;
   for (int i = 0; i < kIterations; ++i) {

@@ -10,8 +10,6 @@ namespace {
 /// Of the warm-up that are kept. One with more (evaluation with no step in sight) begins anew.
 constexpr MomentIndex kMostPeriods = 1U << 18;
 
-bool of_a_unit(Moment moment) { return moment.kind == MomentKind::forward || moment.kind == MomentKind::backward; }
-
 }  // namespace
 
 void DeviceWatch::look() {
@@ -79,7 +77,7 @@ std::vector<std::optional<std::uint64_t>> DeviceWatch::non_model_bytes(const Acc
   MomentIndex end = n_periods_ - 1;  // where the optimizer's step begins
   for (std::uint64_t m = iteration.n_moments(); m-- > 0;) {
     const Moment& moment = iteration.moment(m);
-    if (!of_a_unit(moment)) {
+    if (!of_unit(moment.kind)) {
       found[m] = non_model_bytes(n_periods_ - 1, n_periods_);
       continue;
     }

@@ -98,8 +98,7 @@ Result<void> GeminiStrategy::build() {
     for (const std::uint32_t chunk : used) needs.push_back({optimizer_->payload(chunk), Tier::device, Access::read});
   }
   largest_unit_ = largest_unit();
-  if (options_.offload_activations)
-    activations_ = std::make_unique<ActivationStore>(ActivationStore::Parts{*chunks_, *mover_, *compute_});
+  activations_ = std::make_unique<ActivationStore>(ActivationStore::Parts{*chunks_, *mover_, *compute_});
   return {};
 }
 
@@ -165,30 +164,24 @@ Result<void> GeminiStrategy::attach() {
 Result<void> GeminiStrategy::plan_again() {
   const std::uint64_t budget_bytes = options_.device_budget_bytes;
   const std::uint64_t non_model_bytes = watch_.non_model_peak_bytes();
-  const std::uint64_t kept_bytes = activations_ ? activations_->peak_bytes() : 0;
-  const std::uint64_t largest_kept_bytes = activations_ ? activations_->largest_bytes() : 0;
+  const std::uint64_t kept_bytes = activations_->peak_bytes();
   const std::uint64_t taken_bytes = non_model_bytes + allocator_slack_bytes(budget_bytes, non_model_bytes, kept_bytes);
-  memory_->device_chunks().set_limit(std::max(budget_bytes - std::min(budget_bytes, taken_bytes),
-                                              working_bytes(largest_unit_.payload_bytes, largest_kept_bytes)));
-  auto plan = place_beside(taken_bytes + kept_bytes);
-  if (!plan.ok()) plan = place_beside(taken_bytes);
-  CASTOR_TRY(plan);
-  return optimizer_->adopt(std::move(*plan));
-}
-
-Result<Plan> GeminiStrategy::place_beside(std::uint64_t non_model_bytes) const {
+  memory_->device_chunks().set_limit(
+      std::max(budget_bytes - std::min(budget_bytes, taken_bytes),
+               working_bytes(largest_unit_.payload_bytes, activations_->largest_bytes())));
   PlacementRequest request = placement_request();
-  request.non_model_bytes = non_model_bytes;
-  return plan_placement(request);
+  request.non_model_bytes = taken_bytes;
+  CASTOR_ASSIGN(Plan plan, plan_placement_beside(request, kept_bytes));
+  return optimizer_->adopt(std::move(plan));
 }
 
 /// None where the chunks' part of the device is too small for what must be there at once; in the warm-up it grows to that.
 Result<std::optional<std::uint32_t>> GeminiStrategy::keep(const void* data, std::uint64_t n_bytes) {
-  if (!activations_) return std::optional<std::uint32_t>();
+  if (!options_.offload_activations) return std::optional<std::uint32_t>();
   Budget& device = memory_->device_chunks();
   const std::uint64_t needed_bytes = working_bytes(largest_unit_.payload_bytes, n_bytes);
-  if (needed_bytes > options_.device_budget_bytes) return std::optional<std::uint32_t>();
-  if (n_steps_ == 0 && measures()) device.set_limit(std::max(device.limit_bytes(), needed_bytes));
+  if (n_steps_ == 0 && measures() && needed_bytes <= options_.device_budget_bytes)
+    device.set_limit(std::max(device.limit_bytes(), needed_bytes));
   if (needed_bytes > device.limit_bytes()) return std::optional<std::uint32_t>();
   return activations_->keep(data, n_bytes);
 }

@@ -64,7 +64,6 @@ class GeminiStrategy final : public Strategy {
   bool measures() const;
   LargestUnit largest_unit() const;
   PlacementRequest placement_request() const;
-  Result<Plan> place_beside(std::uint64_t non_model_bytes) const;
   Result<void> plan_again();
   Result<void> enter(Moment moment);
   void leave(std::uint32_t unit, TensorState state);
@@ -100,8 +99,8 @@ class GeminiStrategy final : public Strategy {
   std::unique_ptr<ChunkManager> chunks_;
   std::unique_ptr<StatefulTensorMgr> mover_;
   std::unique_ptr<OffloadOptimizer> optimizer_;
-  std::unique_ptr<ActivationStore> activations_;  ///< null where the model keeps its own
-  std::vector<std::vector<Need>> needs_;          ///< payload chunks on the device, by unit
+  std::unique_ptr<ActivationStore> activations_;
+  std::vector<std::vector<Need>> needs_;  ///< payload chunks on the device, by unit
   LargestUnit largest_unit_;
   std::vector<ParamUse> params_;  ///< by parameter
   std::vector<UnitUse> units_;    ///< by unit

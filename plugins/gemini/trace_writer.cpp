@@ -61,8 +61,10 @@ Json spans(const Timeline& timeline, std::uint64_t zero_ns) {
   return list;
 }
 
-/// The last iteration that was recorded: `[kind, id, compute_ns, needs, bytes beside chunks]` by moment, the last where
-/// they are known; needs are `[chunk, tier, access, dropped, arriving bytes]`.
+std::int64_t ns_of(double seconds) { return std::llround(seconds * 1e9); }
+
+/// The last iteration that was recorded: `[kind, id, compute_ns, needs, bytes beside chunks, thread_ns]` by moment, null
+/// where the bytes are not known; needs are `[chunk, tier, access, dropped, arriving bytes]`.
 Json moments(const TraceSource& source, const MoveProblem& problem) {
   const AccessTrace& trace = source.mover.trace();
   const auto non_model_bytes = source.watch.non_model_bytes(trace);
@@ -73,10 +75,8 @@ Json moments(const TraceSource& source, const MoveProblem& problem) {
   Json list = Json::array();
   for (std::uint32_t m = 0; m < problem.n_moments; ++m) {
     const Moment& moment = trace.moment(m);
-    const auto compute_ns = std::llround(trace.compute_seconds()[m] * 1e9);
-    Json row = {name(moment.kind), moment.id, compute_ns, std::move(needs[m])};
-    if (non_model_bytes[m]) row.push_back(*non_model_bytes[m]);
-    list.push_back(std::move(row));
+    list.push_back({name(moment.kind), moment.id, ns_of(trace.seconds().compute[m]), std::move(needs[m]),
+                    non_model_bytes[m] ? Json(*non_model_bytes[m]) : Json(), ns_of(trace.seconds().thread[m])});
   }
   return list;
 }

@@ -87,8 +87,9 @@ TEST(AccessTrace, ArrivalsAddUpByMomentAndChunk) {
 TEST(AccessTrace, TimesAreNoPartOfWhatIsCompared) {
   AccessTrace one, other;
   for (AccessTrace* trace : {&one, &other}) trace->add({MomentKind::forward, 0}, std::array{on_device(5)});
-  one.set_compute_seconds({3});
-  EXPECT_THROW(one.set_compute_seconds({3, 4}), ContractViolation);
+  one.set_seconds({{3}, {1}});
+  EXPECT_THROW(one.set_seconds({{3, 4}, {1}}), ContractViolation);
+  EXPECT_THROW(one.set_seconds({{3}, {}}), ContractViolation);
   EXPECT_TRUE(one.same_accesses(other));
   other.drop(5);
   EXPECT_FALSE(one.same_accesses(other));

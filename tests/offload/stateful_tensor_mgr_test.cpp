@@ -329,10 +329,40 @@ TEST(StatefulTensorMgr, MomentsOnTheDeviceAreTimedByItsStreamAndOthersByTheThrea
     world.mover.end(needs);
   }
   world.mover.end_iteration();
-  ASSERT_EQ(world.mover.trace().compute_seconds().size(), 2u);
-  EXPECT_EQ(world.mover.trace().compute_seconds()[0], 2);
-  EXPECT_NEAR(world.mover.trace().compute_seconds()[1], 1e-6, 1e-9);
+  ASSERT_EQ(world.mover.trace().seconds().compute.size(), 2u);
+  EXPECT_EQ(world.mover.trace().seconds().compute[0], 2);
+  EXPECT_NEAR(world.mover.trace().seconds().compute[1], 1e-6, 1e-9);
+  for (const double thread_s : world.mover.trace().seconds().thread) EXPECT_NEAR(thread_s, 1e-6, 1e-9);
   EXPECT_GE(world.mover.plan()->estimate.step_s, 2);
+}
+
+// Four chunks of 10 s each in room for three, as in PlanStep.SetsRoomAsideWhereThatHidesMoves: where moments take no time
+// that hides nothing, where they take 11 s it does. The first iteration shall not count.
+TEST(StatefulTensorMgr, IsPlannedAnewWhenItIsKnownHowLongMomentsTake) {
+  constexpr double kCost = 10.0 / kBytes;
+  Tiers tiers(3 * kBytes);
+  StreamByHand compute;
+  StatefulTensorMgr mover(tiers.chunks, tiers.device_budget, tiers.host_budget, compute, tiers.timeline,
+                          {kCost, kCost, kCost, kCost});
+  for (ChunkId id = 0; id < 4; ++id) {
+    (void)tiers.chunks.add(ChunkKind::payload, kBytes, "chunk");
+    (void)mover.open(id, Tier::host).value();
+    tiers.chunks.written(id, Tier::host);
+  }
+  const auto iterate = [&](double compute_s) {
+    for (ChunkId id = 0; id < 4; ++id) {
+      const std::array needs = {Need{id, Tier::device, Access::read}};
+      mover.begin({MomentKind::forward, id}, needs).value();
+      compute.now_s += compute_s;
+      mover.end(needs);
+    }
+    mover.end_iteration();
+  };
+  iterate(0);
+  EXPECT_EQ(mover.plan()->times, 0);
+  for (int i = 0; i < 3; ++i) iterate(11);
+  EXPECT_EQ(mover.plan()->times, 0.25);
+  EXPECT_EQ(mover.plan()->estimate.step_s, 44);
 }
 
 TEST(StatefulTensorMgr, WhatAMomentWaitsForMeanwhileIsNotItsComputing) {
@@ -348,8 +378,8 @@ TEST(StatefulTensorMgr, WhatAMomentWaitsForMeanwhileIsNotItsComputing) {
   world.mover.end(needs);
   world.mover.end_iteration();
   EXPECT_EQ(world.compute.now_s, 9);
-  ASSERT_EQ(world.mover.trace().compute_seconds().size(), 1u);
-  EXPECT_EQ(world.mover.trace().compute_seconds()[0], 4);
+  ASSERT_EQ(world.mover.trace().seconds().compute.size(), 1u);
+  EXPECT_EQ(world.mover.trace().seconds().compute[0], 4);
 }
 
 TEST(StatefulTensorMgr, AFailedReadReachesTheMomentThatNeedsIt) {

@@ -191,9 +191,9 @@ class Plan(CommandCase):
         chunks = [dict(chunk) for chunk in self.TRACE["chunks"]]
         chunks[1]["rest"] = "host"
         found = self.assert_result(self.plan(chunks=chunks))
-        self.assertEqual(found["moved_bytes_per_step"]["h2d"], 0, "uses so close together are one")
+        self.assertEqual(found["link_s"], 0, "uses so close together are one")
         found = self.assert_result(self.plan(chunks=chunks, moments=self.TRACE["moments"] + 17 * [["forward", 3, 0, []]]))
-        self.assertEqual(found["moved_bytes_per_step"]["h2d"], 10)
+        self.assertEqual(found["link_s"], 10)
         self.assert_error(self.plan(chunks=[{**chunks[1], "rest": "drawer"}]), 1, "drawer")
 
     def test_bytes_that_arrive_take_the_link_down(self):
@@ -339,7 +339,9 @@ class Estimate(CommandCase):
         self.assertGreaterEqual(found["step_s"], found["bound"]["seconds"])
 
     def test_states_at_home_on_nvme_are_read_and_written_each_step(self):
-        found = self.assert_result(self.estimate(*self.GPT, "--nvme", "on", "--nvme-offload-fraction", "1"))
+        found = self.assert_result(
+            self.estimate(*self.GPT, "--nvme", "on", "--nvme-offload-fraction", "1", "--host-budget", "1GiB")
+        )
         states = 12 * found["params"]
         for way in ("nvme_read", "nvme_write"):
             self.assertAlmostEqual(found["moved_bytes_per_step"][way] / states, 1, delta=0.001)

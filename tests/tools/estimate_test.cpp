@@ -52,7 +52,7 @@ TEST(Workload, WholeModelsTakeTwoOperationsPerParameterAndToken) {
 }
 
 TEST(Workload, KeepsWhatEveryBlockNeeds) {
-  const NonModel bytes = non_model(tiny(), kWork, true);
+  const NonModel bytes = non_model(tiny(), kWork);
   EXPECT_EQ(bytes.kept_bytes, 2 * (16 * 4 * 6 * 2u) + 2 * (4 * 6 * 2)) << "two blocks, the final norm and the head";
   EXPECT_EQ(bytes.at_once_bytes, 60 * 2 * 2 + 3 * 4 * 60u) << "60 logits, their gradient, three copies in fp32";
   EXPECT_EQ(bytes.gradient_bytes, 80 * 2u);
@@ -63,17 +63,18 @@ TEST(Workload, RecomputingKeepsTheInputOfEachBlockAndOneBlockWhole) {
   Workload work = kWork;
   work.recompute = true;
   EXPECT_EQ(block_input_bytes(tiny(), work), 4 * 6 * 2u);
-  EXPECT_EQ(non_model(tiny(), work, false).kept_bytes, (2 + 2) * (4 * 6 * 2u));
-  EXPECT_EQ(non_model(tiny(), work, true).kept_bytes, 2 * (4 * 6 * 2u));
-  EXPECT_EQ(non_model(tiny(), work, true).at_once_bytes, 16 * 4 * 6 * 2 + 2 * 16 * 6 * 2u) << "more than the loss";
+  EXPECT_EQ(non_model(tiny(), work).kept_bytes, (2 + 2) * (4 * 6 * 2u));
+  work.offload_activations = true;
+  EXPECT_EQ(non_model(tiny(), work).kept_bytes, 2 * (4 * 6 * 2u));
+  EXPECT_EQ(non_model(tiny(), work).at_once_bytes, 16 * 4 * 6 * 2 + 2 * 16 * 6 * 2u) << "more than the loss";
 }
 
 TEST(Workload, LargeLossesWorkOnEightMebiLogitsAtATime) {
   Workload work = {8, 1024, DType::bf16, true, false};
   const std::uint64_t n_logits = 8 * 1024 * 50304;
-  EXPECT_EQ(non_model(shapes::model("gpt2-124m").value(), work, true).at_once_bytes, 4 * n_logits + 3 * 32 * kMiB);
+  EXPECT_EQ(non_model(shapes::model("gpt2-124m").value(), work).at_once_bytes, 4 * n_logits + 3 * 32 * kMiB);
   work.precision = DType::f32;
-  EXPECT_EQ(non_model(shapes::model("gpt2-124m").value(), work, true).at_once_bytes, 8 * n_logits + 3 * 32 * kMiB);
+  EXPECT_EQ(non_model(shapes::model("gpt2-124m").value(), work).at_once_bytes, 8 * n_logits + 3 * 32 * kMiB);
 }
 
 /// The moments of one step with chunks of 4 KiB, the states of the first on the device.
@@ -170,7 +171,7 @@ TEST(Forecast, OnTheHostAnUpdateGoesByItsRateAndSendsTheWeightsUp) {
 TEST(Forecast, ActivationsLeaveChunksTheRest) {
   Request asked = request(tiny(), 0, kGiB);
   asked.policy = PlacementPolicy::cpu;
-  const std::uint64_t activations = non_model(asked.model, asked.work, true).total_bytes();
+  const std::uint64_t activations = non_model(asked.model, asked.work).total_bytes();
   const std::uint64_t largest_chunk = 28 * 512;
   asked.device_budget_bytes = activations + largest_chunk;
   const Forecast found = forecast(asked).value();

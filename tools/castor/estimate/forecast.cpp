@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include <castor/offload/dry_run.h>
 #include <castor/offload/model_chunks.h>
 
 #include "estimate/iteration.h"
@@ -18,26 +19,13 @@ Result<void> check_tokens(const Request& request) {
                                      " tokens was asked for, the model has positions for 1 to " + std::to_string(most)};
 }
 
-/// The unit whose payload chunks take most.
-LargestUnit largest_unit(const shapes::Model& model, const ChunkLayout& layout,
-                         const std::vector<ChunkDemand>& chunks) {
-  const auto by_unit = chunks_by_unit(model, layout);
-  LargestUnit largest;
-  for (std::size_t unit = 0; unit < by_unit.size(); ++unit) {
-    std::uint64_t n_bytes = 0;
-    for (const auto& [chunk, own_bytes] : by_unit[unit]) n_bytes += chunks[chunk].payload_bytes;
-    if (n_bytes > largest.payload_bytes) largest = {model.units[unit].name, n_bytes};
-  }
-  return largest;
-}
-
 /// As the plugin asks once it has measured: activations and the allocator's slack are gone from the device; but no slack
 /// where what must be there at once would not fit for its sake.
 PlacementRequest placement_request(const Request& request, const ChunkLayout& layout, std::uint64_t non_model_bytes,
                                    std::uint64_t input_bytes) {
   PlacementRequest placement;
   placement.chunks = demands_of(layout);
-  placement.largest_unit = largest_unit(request.model, layout, placement.chunks);
+  placement.largest_unit = largest_unit(request.model, layout);
   placement.device_budget_bytes = request.device_budget_bytes;
   placement.host_budget_bytes = request.host_budget_bytes;
   placement.nvme = request.nvme;
@@ -60,31 +48,26 @@ double bytes_touched(const Iteration& iteration, std::uint64_t m, const ChunkDem
   return n_bytes * static_cast<double>(tile_bytes) / static_cast<double>(chunk.state_bytes);
 }
 
-/// Seconds that the thread that trains is busy with each moment; the sum of norms and updates goes to `update_s`.
-std::vector<double> compute_seconds(const Request& request, const Iteration& iteration,
-                                    const std::vector<ChunkDemand>& chunks, const Plan& placement, double& update_s) {
-  std::vector<double> seconds;
+/// The thread takes no time to queue what the device does. The sum of norms and updates goes to `update_s`.
+MomentSeconds moment_seconds(const Request& request, const Iteration& iteration, const std::vector<ChunkDemand>& chunks,
+                             const Plan& placement, double& update_s) {
+  MomentSeconds seconds;
   for (std::uint64_t m = 0; m < iteration.trace.n_moments(); ++m) {
     const auto [kind, id] = iteration.trace.moment(m);
-    if (kind == MomentKind::forward || kind == MomentKind::backward) {
+    bool on_device = true;
+    if (of_unit(kind)) {
       const double flops = forward_flops(request.model, id, request.work);
-      seconds.push_back((kind == MomentKind::backward ? 2 : 1) * flops / request.rates.flops_per_s);
+      seconds.compute.push_back((kind == MomentKind::backward ? 2 : 1) * flops / request.rates.flops_per_s);
     } else {
-      const bool on_device = placement.states[id] == Tier::device;
-      seconds.push_back(bytes_touched(iteration, m, chunks[id]) /
-                        (on_device ? request.rates.device_update_bytes_per_s : request.rates.host_update_bytes_per_s));
-      update_s += seconds.back();
+      on_device = placement.states[id] == Tier::device;
+      seconds.compute.push_back(
+          bytes_touched(iteration, m, chunks[id]) /
+          (on_device ? request.rates.device_update_bytes_per_s : request.rates.host_update_bytes_per_s));
+      update_s += seconds.compute.back();
     }
+    seconds.thread.push_back(on_device ? 0 : seconds.compute.back());
   }
   return seconds;
-}
-
-/// As the plugin does: states are placed beside the blocks' inputs, where those are chunks, if that fits.
-Result<Plan> place(const PlacementRequest& request, std::uint64_t inputs_bytes) {
-  PlacementRequest beside_inputs = request;
-  beside_inputs.non_model_bytes += inputs_bytes;
-  auto plan = plan_placement(beside_inputs);
-  return plan.ok() ? std::move(plan) : plan_placement(request);
 }
 
 }  // namespace
@@ -95,25 +78,24 @@ Result<Forecast> forecast(const Request& request) {
   const auto tensors = shapes::tensors_of(request.model, request.work.precision);
   const std::uint64_t chunk_bytes = chunk_bytes_under(tensors, request.device_budget_bytes, request.host_budget_bytes);
   made.layout = plan_layout(tensors, layout_options(tensors, chunk_bytes, request.nvme));
-  const bool inputs_in_chunks = request.work.recompute && request.work.offload_activations;
-  const Recomputation recomputation = {request.work.recompute,
-                                       inputs_in_chunks ? block_input_bytes(request.model, request.work) : 0};
-  made.non_model = non_model(request.model, request.work, inputs_in_chunks);
+  const Recomputation recomputation = {
+      request.work.recompute, request.work.inputs_in_chunks() ? block_input_bytes(request.model, request.work) : 0};
+  made.non_model = non_model(request.model, request.work);
   const PlacementRequest placement =
       placement_request(request, made.layout, made.non_model.total_bytes(), recomputation.input_bytes);
-  CASTOR_ASSIGN(made.placement, place(placement, request.model.layers * recomputation.input_bytes));
+  CASTOR_ASSIGN(made.placement, plan_placement_beside(placement, request.model.layers * recomputation.input_bytes));
 
   const Iteration iteration =
       iteration_of(request.model, made.layout, made.placement, recomputation, request.work.clip);
-  made.problem = problem_of(iteration.trace, iteration.n_bytes);
-  for (std::size_t id = 0; id < iteration.rest.size(); ++id) made.problem.chunks[id].rest = iteration.rest[id];
+  made.problem = problem_of(iteration);
   made.problem.room_bytes = {
       std::vector<std::uint64_t>(made.problem.n_moments, request.device_budget_bytes - placement.non_model_bytes),
       std::vector<std::uint64_t>(made.problem.n_moments, request.host_budget_bytes)};
   made.problem.costs = request.rates.links;
   made.problem.nvme = request.nvme;
-  const auto seconds = compute_seconds(request, iteration, placement.chunks, made.placement, made.update_s);
-  CASTOR_ASSIGN(made.step, plan_step(made.problem, seconds));
+  const auto seconds = moment_seconds(request, iteration, placement.chunks, made.placement, made.update_s);
+  CASTOR_ASSIGN(made.step, plan_step(made.problem, seconds.compute));
+  CASTOR_ASSIGN(made.step.estimate, dry_run(made.problem, seconds, made.step));
   return made;
 }
 

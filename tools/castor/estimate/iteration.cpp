@@ -132,6 +132,24 @@ std::vector<BytesByChunk> chunks_by_unit(const shapes::Model& model, const Chunk
   return chunks;
 }
 
+LargestUnit largest_unit(const shapes::Model& model, const ChunkLayout& layout) {
+  const auto by_unit = chunks_by_unit(model, layout);
+  LargestUnit largest;
+  for (std::size_t unit = 0; unit < by_unit.size(); ++unit) {
+    std::uint64_t n_bytes = 0;
+    for (const auto& [chunk, own_bytes] : by_unit[unit])
+      n_bytes += layout.chunks[chunk].numel * size_bytes(layout.chunks[chunk].dtype);
+    if (n_bytes > largest.payload_bytes) largest = {model.units[unit].name, n_bytes};
+  }
+  return largest;
+}
+
+MoveProblem problem_of(const Iteration& iteration) {
+  MoveProblem problem = castor::problem_of(iteration.trace, iteration.n_bytes);
+  for (std::size_t id = 0; id < iteration.rest.size(); ++id) problem.chunks[id].rest = iteration.rest[id];
+  return problem;
+}
+
 Iteration iteration_of(const shapes::Model& model, const ChunkLayout& layout, const Plan& placement,
                        const Recomputation& recomputation, bool clip) {
   Recorder recorder(model, layout, placement, recomputation.on ? recomputation.input_bytes : 0);

@@ -7,6 +7,7 @@
 
 #include <castor/chunk/chunk_layout.h>
 #include <castor/offload/access_trace.h>
+#include <castor/offload/move_planner.h>
 #include <castor/offload/planner.h>
 
 #include "shapes/model_shapes.h"
@@ -26,18 +27,25 @@ using BytesByChunk = std::map<std::uint32_t, std::uint64_t>;
 /// By unit, where its own parameters are. Requires: `layout` is that of tensors_of(model).
 std::vector<BytesByChunk> chunks_by_unit(const shapes::Model& model, const ChunkLayout& layout);
 
+/// The unit whose payload chunks take most. Requires: as chunks_by_unit.
+LargestUnit largest_unit(const shapes::Model& model, const ChunkLayout& layout);
+
 /// How a model's blocks go backward.
 struct Recomputation {
   bool on = false;                ///< each block's forward units once more before its backward units
   std::uint64_t input_bytes = 0;  ///< of each block's input, kept in a chunk until then; 0 = in none
 };
 
-/// Forward units in order, backward units in reverse. Gradients arrive at the backward moment of the unit that owns their parameters, on the tier of their
-/// update. Then with `clip` a norm per chunk, and an update per tile of each chunk.
+/// Forward units in order, backward units in reverse. Gradients arrive at the backward moment of the unit that owns their
+/// parameters, on the tier of their update. Then with `clip` a norm per chunk, and an update per tile of each chunk.
 ///
 /// Chunks are numbered payload and tiles of states of layout chunk 0, those of chunk 1, and so on, then the gradients:
-/// the order in which the optimizer registers them; then blocks' inputs. Requires: as chunks_by_unit; `placement` is of the layout's chunks.
+/// the order in which the optimizer registers them; then blocks' inputs. Requires: as chunks_by_unit; `placement` is of
+/// the layout's chunks.
 Iteration iteration_of(const shapes::Model& model, const ChunkLayout& layout, const Plan& placement,
                        const Recomputation& recomputation, bool clip);
+
+/// The problem that it poses. Room, costs and nvme are for the caller to fill in.
+MoveProblem problem_of(const Iteration& iteration);
 
 }  // namespace castor::estimate

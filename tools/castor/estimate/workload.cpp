@@ -48,11 +48,11 @@ std::uint64_t block_input_bytes(const shapes::Model& model, const Workload& work
   return model.hidden * n_tokens(model, work) * size_bytes(work.precision);
 }
 
-NonModel non_model(const shapes::Model& model, const Workload& work, bool inputs_in_chunks) {
+NonModel non_model(const shapes::Model& model, const Workload& work) {
   const std::uint64_t bytes_per_row = n_tokens(model, work) * size_bytes(work.precision);
   const std::uint64_t block_bytes = model.kept_by_block * bytes_per_row;
   const std::uint64_t row_bytes = block_input_bytes(model, work);
-  const std::uint64_t input_bytes = inputs_in_chunks ? 0 : row_bytes;
+  const std::uint64_t input_bytes = work.inputs_in_chunks() ? 0 : row_bytes;
   const std::uint64_t inner_gradient_bytes = 2 * model.ffn * bytes_per_row;
   NonModel bytes;
   bytes.kept_bytes = model.layers * (work.recompute ? input_bytes : block_bytes) + 2 * row_bytes;

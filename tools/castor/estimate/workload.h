@@ -17,6 +17,8 @@ struct Workload {
   bool recompute = false;            ///< each block's forward runs again in backward
   bool clip = false;                 ///< the gradients' norm is measured before the first update
   bool offload_activations = false;  ///< inputs of recomputed blocks are chunks
+
+  bool inputs_in_chunks() const { return recompute && offload_activations; }
 };
 
 /// Tokens that one step passes through the blocks.
@@ -42,7 +44,7 @@ struct NonModel {
 
 /// Source: Korthikanti et al., "Reducing activation recomputation in large transformer models", 2022, equations 1 and 6,
 /// without dropout and without attention scores; the loss is that of examples/models/cross_entropy.cpp.
-/// docs/planning.md has the formula and where it is wrong. `inputs_in_chunks`: those of recomputed blocks are not counted.
-NonModel non_model(const shapes::Model& model, const Workload& work, bool inputs_in_chunks);
+/// docs/planning.md has the formula and where it is wrong.
+NonModel non_model(const shapes::Model& model, const Workload& work);
 
 }  // namespace castor::estimate

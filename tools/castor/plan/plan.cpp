@@ -6,6 +6,7 @@
 
 #include <castor/memory/budget.h>
 #include <castor/memory/bytes.h>
+#include <castor/offload/dry_run.h>
 
 #include "commands.h"
 #include "plan/recording.h"
@@ -82,8 +83,11 @@ int run_plan(const Arguments& arguments, Output& output) {
   MoveProblem& problem = recording->problem;
   if (const auto set = set_room(parsed.values, *recording); !set) return output.fail(set.error(), {{"fits", false}});
   if (const auto set = set_rates(parsed.values, problem.costs); !set) return output.fail(set.error());
-  const auto step = plan_step(problem, recording->compute_s);
+  auto step = plan_step(problem, recording->seconds.compute);
   if (!step) return output.fail(step.error(), {{"fits", false}});
+  const auto carried_out = dry_run(problem, recording->seconds, *step);
+  if (!carried_out) return output.fail(carried_out.error(), {{"fits", false}});
+  step->estimate = *carried_out;
   TierBytes peak = peak_bytes(problem, step->plan);
   peak[index(Tier::device)] = plan::device_peak_bytes(*recording, step->plan);
   output.line(to_text(*recording, *step, peak));

@@ -58,9 +58,17 @@ std::uint64_t bytes_or(std::uint64_t otherwise, const json& bytes, const std::st
   return bytes;
 }
 
+/// Where the file does not say what the thread takes, nothing where a moment needs the device.
+void add_seconds(const json& row, MomentSeconds& seconds) {
+  seconds.compute.push_back(row.at(2).get<double>() / kNsPerSecond);
+  const auto on_device = [](const json& need) { return need.at(1) == name(Tier::device); };
+  const bool streams = std::any_of(row.at(3).begin(), row.at(3).end(), on_device);
+  const double unsaid_s = streams ? 0 : seconds.compute.back();
+  seconds.thread.push_back(row.size() > 5 ? row.at(5).get<double>() / kNsPerSecond : unsaid_s);
+}
+
 void read_moments(const json& list, Recording& recording, const std::map<std::int64_t, std::size_t>& places) {
   for (const json& row : list) {
-    recording.compute_s.push_back(row.at(2).get<double>() / kNsPerSecond);
     for (const json& need : row.at(3)) {
       const auto found = places.find(need.at(0));
       if (found == places.end()) wrong("a moment needs chunk " + need.at(0).dump() + ", which is not among the chunks");
@@ -74,6 +82,7 @@ void read_moments(const json& list, Recording& recording, const std::map<std::in
     recording.non_model_bytes_at.push_back(
         bytes_or(recording.non_model_bytes, row.size() > 4 ? row.at(4) : json(),
                  "what moment " + std::to_string(recording.problem.n_moments) + " holds beside chunks"));
+    add_seconds(row, recording.seconds);
     ++recording.problem.n_moments;
   }
 }

@@ -14,7 +14,7 @@ namespace castor::plan {
 struct Recording {
   std::string model;
   MoveProblem problem;
-  std::vector<double> compute_s;      ///< by moment
+  MomentSeconds seconds;
   std::uint64_t non_model_bytes = 0;  ///< that the device holds beside chunks, at most
   /// By moment, the same until the next; the most where the file does not say.
   std::vector<std::uint64_t> non_model_bytes_at;

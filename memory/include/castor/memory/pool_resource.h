@@ -35,6 +35,8 @@ class PoolResource final : public MemoryResource {
   Result<void*> allocate(std::uint64_t n_bytes) override;
   void deallocate(void* data, std::uint64_t n_bytes) noexcept override;
   std::uint64_t trim() noexcept override;
+  /// The most that was handed out at once.
+  std::uint64_t peak_in_use_bytes() const;
   /// Bytes kept for reuse now.
   std::uint64_t kept_bytes() const;
 
@@ -48,7 +50,7 @@ class PoolResource final : public MemoryResource {
   MemoryResource& upstream_;
   mutable std::mutex mutex_;
   std::map<std::uint64_t, std::vector<void*>> kept_;  ///< by size; no list is empty
-  std::uint64_t kept_bytes_ = 0, in_use_bytes_ = 0;
+  std::uint64_t kept_bytes_ = 0, in_use_bytes_ = 0, peak_in_use_bytes_ = 0;
 };
 
 }  // namespace castor

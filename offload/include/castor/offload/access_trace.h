@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -15,6 +16,9 @@ namespace castor {
 
 /// What happens at a moment.
 enum class MomentKind : std::uint8_t { forward, backward, norm, update };
+
+/// True where the moment's id is a unit's.
+constexpr bool of_unit(MomentKind kind) { return kind == MomentKind::forward || kind == MomentKind::backward; }
 
 /// `forward`, `backward`, `norm`, `update`, as traces spell them.
 const char* name(MomentKind kind);
@@ -45,6 +49,12 @@ struct Need {
   bool operator==(const Need&) const = default;
 };
 
+/// How long moments take beside waiting, by moment.
+struct MomentSeconds {
+  std::vector<double> compute;  ///< on the compute stream where a moment needs the device, of the thread elsewhere
+  std::vector<double> thread;   ///< of the thread that trains, which may run ahead of the stream
+};
+
 /// The moments of one iteration in the order in which they came, and when each chunk is needed next. The iteration
 /// repeats, so "next" wraps around its end.
 class AccessTrace {
@@ -60,15 +70,15 @@ class AccessTrace {
   void add_arrival(ChunkId chunk, std::uint64_t n_bytes);
   /// The owner of `chunk` forgets its contents: nobody needs them after the last moment that needed it.
   void drop(ChunkId chunk);
-  /// What each moment takes beside waiting for its chunks. Requires: as many as moments (ContractViolation).
-  void set_compute_seconds(std::vector<double> seconds);
+  /// Requires: as many of both as moments (ContractViolation).
+  void set_seconds(MomentSeconds seconds);
   void clear();
   bool empty() const { return moments_.empty(); }
   std::uint64_t n_moments() const { return moments_.size(); }
   const Moment& moment(std::uint64_t position) const { return moments_.at(position); }
   std::span<const Need> needs(std::uint64_t position) const { return needs_.at(position); }
-  /// By moment; 0 where nobody has said.
-  std::span<const double> compute_seconds() const { return compute_seconds_; }
+  /// 0 where nobody has said.
+  const MomentSeconds& seconds() const { return seconds_; }
   /// Bytes of `chunk` that came from the device at `position`.
   std::uint64_t arriving_bytes(std::uint64_t position, ChunkId chunk) const;
   /// True where `chunk` was needed at `position` for the last time before it was dropped.
@@ -83,12 +93,15 @@ class AccessTrace {
   std::uint64_t distance(ChunkId chunk, Tier tier, std::uint64_t position) const;
 
  private:
+  void note_use(const Need& need);
+  const std::vector<std::uint64_t>* uses(ChunkId chunk, Tier tier) const;
+
   std::vector<Moment> moments_;
   std::vector<std::vector<Need>> needs_;
   std::map<std::pair<std::uint64_t, ChunkId>, std::uint64_t> arriving_bytes_;
   std::set<std::pair<std::uint64_t, ChunkId>> drops_;
-  std::vector<double> compute_seconds_;
-  std::map<std::pair<ChunkId, Tier>, std::vector<std::uint64_t>> uses_;  ///< ascending positions
+  MomentSeconds seconds_;
+  std::array<std::vector<std::vector<std::uint64_t>>, 2> uses_;  ///< by tier and chunk, ascending positions
 };
 
 }  // namespace castor

@@ -74,4 +74,8 @@ constexpr Tier update_tier(Tier tier) { return tier == Tier::device ? Tier::devi
 /// NVMe tier, with the budget that would do.
 Result<Plan> plan_placement(const PlacementRequest& request);
 
+/// Beside activations that take `activation_bytes` of the device where that fits, else as if they moved out of the way.
+/// Errors: as plan_placement.
+Result<Plan> plan_placement_beside(const PlacementRequest& request, std::uint64_t activation_bytes);
+
 }  // namespace castor

@@ -6,6 +6,7 @@
 #include <deque>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -59,6 +60,10 @@ class StatefulTensorMgr {
   /// What plans are made with: the uses of trace(), room as the budgets say, costs, and whether there is a tier below.
   MoveProblem problem() const;
 
+  /// The next iterations are expected to go as `trace` says, and `plan`, made of problem() for it, is carried out.
+  /// Requires: between two iterations.
+  void expect(AccessTrace trace, StepPlan plan);
+
   /// Forgets the trace: what each moment needs has changed.
   void forget_trace();
 
@@ -98,6 +103,8 @@ class StatefulTensorMgr {
   Result<void> keep(ChunkId chunk, Tier tier);
   Result<void> prepare(const Need& need);
   Result<void> make_room(ChunkId wanted, Tier tier, const Error& refused);
+  std::optional<ChunkId> unwanted_copy(Tier tier, ChunkId wanted) const;
+  Result<void> evict(ChunkId wanted, Tier tier, const Error& refused);
   Result<void> wait_for_room(ChunkId wanted, Tier tier, const Error& refused);
   Result<std::uint64_t> wait_for_leaving(Tier tier);
   void abandon(std::span<const Need> needs);
@@ -109,6 +116,7 @@ class StatefulTensorMgr {
   void follow(Moment moment, std::span<const Need> needs);
   void note(ChunkId chunk, Tier tier, Access access);
   void make_plan_if_due();
+  void carry_out(MoveProblem problem, StepPlan plan);
   void let_go();
   bool let_go_of(ChunkId chunk, Places stay);
   Result<void> start_fetches();

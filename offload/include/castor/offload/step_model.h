@@ -35,6 +35,9 @@ struct StepEstimate {
   LinkSeconds link_s{};  ///< busy
   std::string bound_by;  ///< `compute`, the link that is busiest, or `nvme`: the drive, reading and writing
   double bound_s = 0;    ///< how long that lane is busy: no order of moves makes the step shorter
+
+  /// Names the busiest lane, of the links that carry `moved` and those that compute for `busy_s`.
+  void find_bound(const LinkCosts& costs, double busy_s);
 };
 
 /// Carries out `moves` against the clock: each link takes one move at a time in the order given, a moment begins when

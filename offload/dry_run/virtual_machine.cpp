@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "virtual_machine.h"
+
+namespace castor {
+namespace {
+
+class VirtualPoint final : public EventState {
+ public:
+  VirtualPoint(VirtualClock& clock, double at_s) : clock_(clock), at_s_(at_s) {}
+  bool ready() const override { return at_s_ <= clock_.now_s(); }
+  Result<void> wait() const override { return clock_.wait_until(at_s_), Result<void>(); }
+  double at_s() const { return at_s_; }
+
+ private:
+  VirtualClock& clock_;
+  const double at_s_;
+};
+
+class VirtualTime final : public StreamTime {
+ public:
+  explicit VirtualTime(double at_s) : at_s_(at_s) {}
+  Result<double> seconds_since(const StreamTime& earlier) const override {
+    return at_s_ - dynamic_cast<const VirtualTime&>(earlier).at_s_;
+  }
+
+ private:
+  const double at_s_;
+};
+
+Event point(VirtualClock& clock, double at_s) { return Event(std::make_shared<VirtualPoint>(clock, at_s)); }
+
+}  // namespace
+
+Event VirtualStream::copy(void*, const void*, std::uint64_t n_bytes) {
+  run(static_cast<double>(n_bytes) * seconds_per_byte_);
+  return record();
+}
+
+Result<void> VirtualStream::wait(const Event& event) {
+  if (const auto* virtual_point = dynamic_cast<const VirtualPoint*>(event.state())) {
+    free_s_ = std::max(free_s_, virtual_point->at_s());
+    return {};
+  }
+  return event.wait();
+}
+
+Event VirtualStream::record() { return point(clock_, free_s_); }
+
+std::unique_ptr<StreamTime> VirtualStream::time() {
+  return std::make_unique<VirtualTime>(std::max(free_s_, clock_.now_s()));
+}
+
+Result<void> VirtualStream::synchronize() { return clock_.wait_until(free_s_), Result<void>(); }
+
+Event VirtualDrive::write(std::uint32_t chunk, BufferView bytes) {
+  const double seconds = static_cast<double>(bytes.n_bytes) * costs_.nvme_write;
+  return point(clock_, written_s_[chunk] = take(write_free_s_, clock_.now_s(), seconds));
+}
+
+Event VirtualDrive::read(std::uint32_t chunk, BufferView bytes) {
+  const double from_s = std::max(clock_.now_s(), written_s_[chunk]);
+  return point(clock_, take(read_free_s_, from_s, static_cast<double>(bytes.n_bytes) * costs_.nvme_read));
+}
+
+double VirtualDrive::take(double& lane_free_s, double from_s, double seconds) {
+  lane_free_s = std::max(lane_free_s, from_s) + seconds;
+  drive_free_s_ = std::max(drive_free_s_, from_s) + costs_.nvme_share * seconds;
+  return std::max(lane_free_s, drive_free_s_);
+}
+
+}  // namespace castor

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/offload/dry_run.h>
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <castor/memory/budget.h>
+
+#include "naive_moves.h"
+
+namespace castor {
+namespace {
+
+constexpr Tier D = Tier::device, H = Tier::host;
+constexpr Places kOnDeviceAndHost = only(D) | only(H);
+
+/// Links of 1 s a byte up and down, NVMe of 2 s to read and 4 s to write.
+MoveProblem problem_with_room(std::uint32_t n_moments, std::uint64_t device_bytes, std::uint64_t host_bytes) {
+  MoveProblem problem;
+  problem.n_moments = n_moments;
+  problem.room_bytes = {std::vector<std::uint64_t>(n_moments, device_bytes),
+                        std::vector<std::uint64_t>(n_moments, host_bytes)};
+  problem.costs = {1, 1, 2, 4};
+  return problem;
+}
+
+/// Chunks of 10 bytes, one a moment, each read on the device once.
+MoveProblem round_robin(std::uint32_t n, std::uint64_t device_bytes) {
+  MoveProblem problem = problem_with_room(n, device_bytes, Budget::kUnlimited);
+  for (std::uint32_t i = 0; i < n; ++i) problem.chunks.push_back({10, {{i, D, Access::read}}});
+  return problem;
+}
+
+StepEstimate run(const MoveProblem& problem, const MomentSeconds& seconds) {
+  return dry_run(problem, seconds, plan_step(problem, seconds.compute).value()).value();
+}
+
+/// `n` moments that compute for `compute_s` on the device, and take the thread no time.
+MomentSeconds on_device(std::uint32_t n, double compute_s) {
+  return {std::vector<double>(n, compute_s), std::vector<double>(n, 0)};
+}
+
+TEST(DryRun, WithoutMovesIsTheComputing) {
+  const StepEstimate step = run(round_robin(4, 40), on_device(4, 3));
+  EXPECT_EQ(step.step_s, 12);
+  EXPECT_EQ(step.wait_s, 0);
+  EXPECT_EQ(step.bound_by, "compute");
+}
+
+// The device computes for 5 s; meanwhile the thread, 1 s later, updates on the host for 3 s.
+TEST(DryRun, TheThreadRunsAheadOfTheDevice) {
+  MoveProblem problem = problem_with_room(2, Budget::kUnlimited, Budget::kUnlimited);
+  problem.chunks = {{10, {{0, D, Access::read}}}, {10, {{1, H, Access::update}}}};
+  EXPECT_EQ(run(problem, {{5, 3}, {1, 3}}).step_s, 5);
+  EXPECT_EQ(run(problem, {{5, 3}, {3, 3}}).step_s, 6) << "a thread that takes longer to queue";
+}
+
+/// Every chunk goes back to the host after its use.
+StepPlan all_go(const MoveProblem& problem) {
+  constexpr Places on_host = only(H);
+  StepPlan step;
+  for (const auto& chunk : problem.chunks)
+    step.plan.stays.push_back(std::vector<Stay>(chunk.uses.size(), Stay{kOnDeviceAndHost, on_host, on_host}));
+  step.moves = schedule_of(problem, step.plan, kFetchAhead);
+  return step;
+}
+
+TEST(DryRun, FetchesHideBehindComputingWhereThereIsRoom) {
+  const auto seconds = [](std::uint64_t device_bytes) {
+    const MoveProblem problem = round_robin(4, device_bytes);
+    return dry_run(problem, on_device(4, 6), all_go(problem)).value().step_s;
+  };
+  EXPECT_EQ(seconds(10), 4 * 16) << "room for one: 10 s up, 6 s of computing";
+  EXPECT_GE(seconds(20), 40) << "room for two: the link is busy for 40 s";
+  EXPECT_LT(seconds(20), 64);
+}
+
+// The host holds two of three. After the last moment (at 0 s) its chunk goes down for 40 s; only then has the gradient of the
+// first moment room. It comes for 10 s, is applied for 1 s, and gives way to the chunk that comes up for 20 s, for the last
+// moment's 1 s. By the clock that knows room at moments alone the gradient comes at once.
+TEST(DryRun, AGradientWaitsForWhatMakesRoomForIt) {
+  MoveProblem problem = problem_with_room(3, 0, 20);
+  problem.nvme = true;
+  problem.chunks = {{10, {{0, H, Access::overwrite, false, 10}, {1, H, Access::read, true}}},
+                    {10, {{1, H, Access::update}}},
+                    {10, {{2, H, Access::update}}}};
+  const MomentSeconds seconds = {{1, 1, 1}, {0, 1, 1}};
+  const StepPlan plan = plan_step(problem, seconds.compute).value();
+  const StepEstimate step = dry_run(problem, seconds, plan).value();
+  EXPECT_EQ(step.step_s, 40 + 10 + 1 + 20 + 1);
+  EXPECT_EQ(step.moved.nvme_write, 10u);
+  EXPECT_EQ(step.moved.nvme_read, 10u);
+  EXPECT_EQ(step.moved.d2h, 10u);
+  EXPECT_LT(plan.estimate.step_s, step.step_s);
+}
+
+TEST(DryRun, RepeatsAndIsNeverShorterThanItsLanes) {
+  int n_planned = 0;
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    MoveProblem problem = test::random_problem(random, {8, 12, 16});
+    problem.room_bytes[0].assign(problem.n_moments, 8 + random() % 20);
+    problem.room_bytes[1].assign(problem.n_moments, 16 + random() % 20);
+    problem.costs = {1, 1, 2, 4, 0.5};
+    problem.nvme = true;
+    const std::vector<double> three(problem.n_moments, 3);
+    const MomentSeconds seconds = {three, three};
+    const auto plan = plan_step(problem, seconds.compute);
+    if (!plan.ok()) continue;
+    ++n_planned;
+    const auto first = dry_run(problem, seconds, *plan), second = dry_run(problem, seconds, *plan);
+    ASSERT_TRUE(first.ok()) << first.error().message;
+    EXPECT_EQ(first->step_s, second->step_s);
+    EXPECT_GE(first->step_s, 3.0 * problem.n_moments) << "what the moments compute";
+  }
+  EXPECT_GT(n_planned, 100);
+}
+
+// A plan of a machine with more memory.
+TEST(DryRun, SaysWhatTheMoverSaysWhereItCannotGoOn) {
+  const MoveProblem large = problem_with_room(1, Budget::kUnlimited, Budget::kUnlimited);
+  MoveProblem small = problem_with_room(1, Budget::kUnlimited, 15);
+  MoveProblem planned = large;
+  for (MoveProblem* problem : {&small, &planned})
+    problem->chunks = {{10, {{0, H, Access::update}}}, {10, {{0, H, Access::update}}}};
+  const MomentSeconds seconds = {{1}, {1}};
+  const auto refused = dry_run(small, seconds, plan_step(planned, seconds.compute).value());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::does_not_fit);
+}
+
+}  // namespace
+}  // namespace castor
