@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -13,6 +14,9 @@ namespace {
 
 /// Elements between possible starts: the tensor alignment in the narrowest dtype, so that wider copies are aligned too.
 constexpr std::uint64_t kAlignElements = kTensorAlignBytes / 2;
+
+/// A chunk may become larger by this part of it, for the sake of others' size.
+constexpr std::uint64_t kEvenPart = 1000;
 
 /// Tensors of one kind share chunks: a dtype, trainable or frozen.
 constexpr std::size_t kNKinds = 6;
@@ -116,6 +120,14 @@ std::uint64_t tile_numel(const ChunkShape& chunk, const LayoutOptions& options) 
   return align_up((chunk.numel + n_tiles - 1) / n_tiles, kAlignElements);
 }
 
+/// Chunks hardly smaller than another of their dtype become as large.
+void even_out(std::vector<ChunkShape>& chunks) {
+  std::set<std::pair<DType, std::uint64_t>> sizes;
+  for (const ChunkShape& chunk : chunks) sizes.emplace(chunk.dtype, chunk.numel);
+  for (ChunkShape& chunk : chunks)
+    chunk.numel = std::prev(sizes.upper_bound({chunk.dtype, chunk.numel + chunk.numel / kEvenPart}))->second;
+}
+
 }  // namespace
 
 ChunkLayout plan_layout(std::span<const TensorSpec> tensors, const LayoutOptions& options) {
@@ -128,10 +140,10 @@ ChunkLayout plan_layout(std::span<const TensorSpec> tensors, const LayoutOptions
         layout.chunks[at].tensors.push_back(id);
         layout.chunks[at].numel = offset + padded(tensors[id]);
       });
-  for (ChunkShape& chunk : layout.chunks) {
+  for (ChunkShape& chunk : layout.chunks)
     chunk.numel = align_up(chunk.numel, kAlignElements * options.n_ranks * parts_of(chunk, options));
-    chunk.tile_numel = tile_numel(chunk, options);
-  }
+  even_out(layout.chunks);
+  for (ChunkShape& chunk : layout.chunks) chunk.tile_numel = tile_numel(chunk, options);
   return layout;
 }
 

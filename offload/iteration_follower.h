@@ -23,7 +23,7 @@ class IterationFollower {
   void begin(Moment moment, std::span<const Need> needs);
   /// What the moment under way needs is there, or on its way ahead of the compute stream's next work.
   void start() { clock_.start(); }
-  /// The thread waits within the moment under way, from here to go_on().
+  /// The thread waits within the moment under way, or before it, from here to go_on().
   void pause() { clock_.pause(); }
   void go_on() { clock_.go_on(); }
   /// The recording of this iteration, for what comes up in the moment under way; null before the first.

@@ -3,9 +3,21 @@
 
 namespace castor {
 
+namespace {
+
+double seconds(std::uint64_t from_ns, std::uint64_t to_ns) { return static_cast<double>(to_ns - from_ns) * 1e-9; }
+
+}  // namespace
+
 void MomentClock::mark() {
   Timed& moment = moments_.back();
   moment.marks.push_back({moment.on_device ? compute_.time() : nullptr, timeline_.now_ns()});
+}
+
+void MomentClock::add(bool on_device) {
+  Timed& moment = moments_.emplace_back();
+  moment.on_device = on_device;
+  moment.thread_ns.push_back(timeline_.now_ns());
 }
 
 void MomentClock::start() {
@@ -13,31 +25,43 @@ void MomentClock::start() {
 }
 
 void MomentClock::pause() {
-  if (!moments_.empty() && moments_.back().computes()) mark();
+  if (moments_.empty()) return;
+  if (moments_.back().computes()) mark();
+  if (moments_.back().busy()) moments_.back().thread_ns.push_back(timeline_.now_ns());
 }
 
 void MomentClock::go_on() {
-  if (!moments_.empty() && !moments_.back().marks.empty() && !moments_.back().computes()) mark();
-}
-
-double MomentClock::thread_seconds(const Mark& begin, const Mark& end) {
-  return static_cast<double>(end.ns - begin.ns) * 1e-9;
+  if (moments_.empty()) return;
+  if (!moments_.back().marks.empty() && !moments_.back().computes()) mark();
+  if (!moments_.back().busy()) moments_.back().thread_ns.push_back(timeline_.now_ns());
 }
 
 Result<double> MomentClock::compute_seconds(const Mark& begin, const Mark& end) {
-  return end.on_stream ? end.on_stream->seconds_since(*begin.on_stream) : thread_seconds(begin, end);
+  return end.on_stream ? end.on_stream->seconds_since(*begin.on_stream) : castor::seconds(begin.ns, end.ns);
+}
+
+Result<double> MomentClock::compute_seconds(const Timed& moment) {
+  double total_s = 0;
+  for (std::size_t i = 0; i + 1 < moment.marks.size(); i += 2) {
+    CASTOR_ASSIGN(const double computed_s, compute_seconds(moment.marks[i], moment.marks[i + 1]));
+    total_s += computed_s;
+  }
+  return total_s;
+}
+
+double MomentClock::thread_seconds(const Timed& moment) {
+  double total_s = 0;
+  for (std::size_t i = 0; i + 1 < moment.thread_ns.size(); i += 2)
+    total_s += castor::seconds(moment.thread_ns[i], moment.thread_ns[i + 1]);
+  return total_s;
 }
 
 Result<MomentSeconds> MomentClock::seconds() const {
   MomentSeconds seconds;
   for (const Timed& moment : moments_) {
-    double& compute_s = seconds.compute.emplace_back(0);
-    double& thread_s = seconds.thread.emplace_back(0);
-    for (std::size_t i = 0; i + 1 < moment.marks.size(); i += 2) {
-      CASTOR_ASSIGN(const double computed_s, compute_seconds(moment.marks[i], moment.marks[i + 1]));
-      compute_s += computed_s;
-      thread_s += thread_seconds(moment.marks[i], moment.marks[i + 1]);
-    }
+    CASTOR_ASSIGN(const double compute_s, compute_seconds(moment));
+    seconds.compute.push_back(compute_s);
+    seconds.thread.push_back(thread_seconds(moment));
   }
   return seconds;
 }

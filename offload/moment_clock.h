@@ -11,8 +11,8 @@
 
 namespace castor {
 
-/// How long the moments of an iteration take, beside waiting for chunks and for room: the thread, and, where a moment
-/// needs the device, the compute stream that the thread runs ahead of.
+/// How long the moments of an iteration take, beside waiting for chunks and for room: the thread, what it does to bring
+/// chunks included, and, where a moment needs the device, the compute stream that the thread runs ahead of.
 ///
 /// While the thread waits within a moment nothing is queued, so what the stream takes between the two marks around the wait
 /// is what it stood idle for: nothing where it had work left.
@@ -22,12 +22,12 @@ class MomentClock {
   MomentClock(Stream& compute, const Timeline& timeline) : compute_(compute), timeline_(timeline) {}
 
   /// A moment begins to wait for what it needs.
-  void add(bool on_device) { moments_.emplace_back().on_device = on_device; }
+  void add(bool on_device);
   /// What the last moment needs is there, or on its way ahead of the compute stream's next work.
   void start();
   /// The last moment ends, unless it has before.
   void stop() { pause(); }
-  /// The thread waits from here to go_on(); nothing where the last moment does not compute now.
+  /// The thread waits from here to go_on().
   void pause();
   void go_on();
   void clear() { moments_.clear(); }
@@ -42,13 +42,16 @@ class MomentClock {
   };
   struct Timed {
     bool on_device = false;
-    std::vector<Mark> marks;  ///< computes from each even one to the next
+    std::vector<Mark> marks;               ///< computes from each even one to the next
+    std::vector<std::uint64_t> thread_ns;  ///< the thread is busy from each even one to the next
     bool computes() const { return marks.size() % 2 == 1; }
+    bool busy() const { return thread_ns.size() % 2 == 1; }
   };
 
   void mark();
-  static double thread_seconds(const Mark& begin, const Mark& end);
   static Result<double> compute_seconds(const Mark& begin, const Mark& end);
+  static Result<double> compute_seconds(const Timed& moment);
+  static double thread_seconds(const Timed& moment);
 
   Stream& compute_;
   const Timeline& timeline_;

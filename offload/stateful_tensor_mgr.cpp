@@ -147,9 +147,11 @@ void StatefulTensorMgr::make_plan_if_due() {
   if (!std::exchange(plan_due_, false)) return;
   planned_once_ = plan_tried_ = true;
   if (trace().empty()) return;
+  follower_->pause();
   MoveProblem problem = this->problem();
   if (auto plan = plan_step(problem, trace().seconds().compute); plan.ok())
     carry_out(std::move(problem), std::move(*plan));
+  follower_->go_on();
 }
 
 void StatefulTensorMgr::carry_out(MoveProblem problem, StepPlan plan) {

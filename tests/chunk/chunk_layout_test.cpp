@@ -28,6 +28,16 @@ TEST(PlanLayout, ATensorLargerThanAChunkGetsOneOfItsOwn) {
   EXPECT_EQ(layout.chunks[1].tensors, (std::vector<std::uint32_t>{1}));
 }
 
+// Each has a chunk of its own; the second is 0.05 % smaller than the first, the third 0.5 %.
+TEST(PlanLayout, AChunkHardlySmallerThanAnotherBecomesAsLarge) {
+  const std::vector<TensorSpec> tensors = {{256 * 2000}, {256 * 1999}, {256 * 1990}};
+  const ChunkLayout layout = plan_layout(tensors, {256 * 4});
+  ASSERT_EQ(layout.chunks.size(), 3u);
+  EXPECT_EQ(layout.chunks[0].numel, 256u * 2000);
+  EXPECT_EQ(layout.chunks[1].numel, 256u * 2000);
+  EXPECT_EQ(layout.chunks[2].numel, 256u * 1990);
+}
+
 TEST(PlanLayout, TheStatesOfALargeTensorLieInEqualTilesNoLargerThanAChunk) {
   const TensorSpec specs[] = {{500, DType::bf16, true}, {5000, DType::bf16, true}, {1500, DType::f32, true}};
   const ChunkLayout layout = plan_layout(specs, {4096});
