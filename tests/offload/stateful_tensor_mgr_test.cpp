@@ -276,6 +276,23 @@ TEST(StatefulTensorMgr, EvaluationBetweenTwoStepsLeavesThePlanAsItIs) {
   EXPECT_EQ(world.mover.trace().n_moments(), 12u);
 }
 
+// As those that activations are kept in: the plan knows nothing of them.
+TEST(StatefulTensorMgr, ChunksThatAreNewSinceThePlanMakeRoomForOneAnother) {
+  World world(2, 12);
+  fill(world, 6);
+  for (int step = 0; step < 2; ++step) {
+    pass(world, true);
+    world.mover.end_iteration();
+  }
+  ASSERT_NE(world.mover.plan(), nullptr);
+  world.use({MomentKind::forward, 0}, 0, Tier::device, Access::read).value();
+  for (int i = 0; i < 3; ++i) {
+    const ChunkId id = world.tiers.chunks.add(ChunkKind::activation, kBytes, "new");
+    EXPECT_TRUE(world.mover.open(id, Tier::device).ok()) << i;
+    world.tiers.chunks.written(id, Tier::device);
+  }
+}
+
 /// The thread itself, by a clock whose hands the test turns.
 class StreamByHand final : public Stream {
  public:
