@@ -3,7 +3,7 @@
 
 #include <castor/offload/adam.h>
 
-/// The arithmetic of one element, the same lines for host and GPU. Every operator rounds once: both compilers are told
+/// The arithmetic of one element, the same lines for the GPU and for what the host does singly. Every operator rounds once: both compilers are told
 /// not to contract. The square root between the two halves is the caller's, since there is none in constexpr.
 namespace castor::kernels {
 

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/adam_loops.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/adam_element.h"
+#include "kernels/formats.h"
+
+// Highway compiles what follows once for each kind of vectors, by including this file again.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/simd/adam_loops.cpp"
+#include <hwy/foreach_target.h>
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace castor::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Floats = hn::ScalableTag<float>;
+using Words = hn::Rebind<std::uint32_t, Floats>;
+using Halves = hn::Rebind<std::uint16_t, Floats>;  ///< as many as there are Floats: half a vector
+using Float = hn::Vec<Floats>;
+using Word = hn::Vec<Words>;
+
+HWY_INLINE Word word(std::uint32_t bits) { return hn::Set(Words(), bits); }
+HWY_INLINE Word bits_of(Float value) { return hn::BitCast(Words(), value); }
+HWY_INLINE Float float_of(Word bits) { return hn::BitCast(Floats(), bits); }
+HWY_INLINE Word if_below(Word value, std::uint32_t limit, Word below, Word otherwise) {
+  return hn::IfThenElse(hn::Lt(value, word(limit)), below, otherwise);
+}
+HWY_INLINE Float canonical(Float value) { return hn::IfThenElse(hn::IsNaN(value), float_of(word(kNanBits)), value); }
+
+/// Elements as they are stored, to and from vectors of fp32; the arithmetic is that of formats.h.
+template <typename Format>
+struct Stored;
+
+template <>
+struct Stored<Fp32> {
+  static constexpr bool kStreams = false;
+  static HWY_INLINE Float load(const float* from) { return hn::LoadU(Floats(), from); }
+  static HWY_INLINE void store(Float value, float* to) { hn::StoreU(value, Floats(), to); }
+};
+
+/// Formats of 16 bits; `Rounding::widen` takes words, `Rounding::narrow` canonical floats.
+template <typename Rounding>
+struct StoredInHalves {
+  static constexpr bool kStreams = HWY_TARGET != HWY_SCALAR;
+  static HWY_INLINE Float load(const std::uint16_t* from) {
+    return Rounding::widen(hn::PromoteTo(Words(), hn::LoadU(Halves(), from)));
+  }
+  static HWY_INLINE hn::Vec<Halves> narrow(Float value) {
+    return hn::DemoteTo(Halves(), hn::BitCast(hn::RebindToSigned<Words>(), Rounding::narrow(bits_of(value))));
+  }
+  static HWY_INLINE void store(Float value, std::uint16_t* to) { hn::StoreU(narrow(value), Halves(), to); }
+  /// Both at once, past the caches. Requires: `to` is aligned to a vector.
+  static HWY_INLINE void stream(Float first, Float second, std::uint16_t* to) {
+#if HWY_TARGET != HWY_SCALAR
+    const hn::Twice<Halves> both;
+    hn::Stream(hn::Combine(both, narrow(second), narrow(first)), both, to);
+#endif
+  }
+};
+
+struct Bf16Rounding {
+  static HWY_INLINE Float widen(Word stored) { return float_of(hn::ShiftLeft<16>(stored)); }
+  static HWY_INLINE Word narrow(Word value) { return hn::ShiftRight<16>(hn::Add(value, word(0x8000))); }
+};
+
+struct Fp16Rounding {
+  static HWY_INLINE Float widen(Word stored) {
+    const Word magnitude = hn::And(stored, word(0x7fff));
+    const Word sign = hn::ShiftLeft<16>(hn::And(stored, word(0x8000)));
+    const Word rebias = if_below(magnitude, 0x7c00, word(112u << 23), word(224u << 23));
+    const Word normal = hn::Add(hn::ShiftLeft<13>(magnitude), rebias);
+    const Float units = hn::ConvertTo(Floats(), hn::BitCast(hn::RebindToSigned<Words>(), magnitude));
+    const Word subnormal = bits_of(hn::Mul(units, hn::Set(Floats(), 0x1p-24f)));
+    return float_of(hn::Or(sign, if_below(magnitude, 0x0400, subnormal, normal)));
+  }
+  /// Below 2^-14 the sum with 0.5 rounds to units of 2^-24, which its bits count.
+  static HWY_INLINE Word narrow(Word value) {
+    const Word magnitude = hn::And(value, word(~kSignBit));
+    const Word sign = hn::ShiftRight<16>(hn::And(value, word(kSignBit)));
+    const Word rebiased = hn::Sub(magnitude, word(112u << 23));
+    const Word odd = hn::And(hn::ShiftRight<13>(rebiased), word(1));
+    const Word normal = hn::ShiftRight<13>(hn::Add(hn::Add(rebiased, word(0x0fff)), odd));
+    const Float half = hn::Set(Floats(), 0.5f);
+    const Word subnormal = hn::Sub(bits_of(hn::Add(float_of(magnitude), half)), bits_of(half));
+    const Word finite = if_below(magnitude, 0x38800000, subnormal, normal);
+    const Word bounded = if_below(magnitude, 0x477ff000, finite, word(0x7c00));
+    const Word rounded = hn::Or(sign, bounded);
+    return if_below(magnitude, kInfinityBits + 1, rounded, word(0x7e00));
+  }
+};
+
+template <>
+struct Stored<Bf16> : StoredInHalves<Bf16Rounding> {};
+template <>
+struct Stored<Fp16> : StoredInHalves<Fp16Rounding> {};
+
+/// The coefficients, each in all lanes.
+struct Coefficients {
+  explicit HWY_INLINE Coefficients(const AdamCoefficients& c)
+      : grad_scale(all(c.grad_scale)),
+        beta1(all(c.beta1)),
+        one_minus_beta1(all(c.one_minus_beta1)),
+        beta2(all(c.beta2)),
+        one_minus_beta2(all(c.one_minus_beta2)),
+        eps(all(c.eps)),
+        rsqrt_bias2(all(c.rsqrt_bias2)),
+        step_size(all(c.step_size)),
+        decay(all(c.decay)) {}
+  static HWY_INLINE Float all(float value) { return hn::Set(Floats(), value); }
+
+  Float grad_scale, beta1, one_minus_beta1, beta2, one_minus_beta2, eps, rsqrt_bias2, step_size, decay;
+};
+
+/// with_moments and next_master of adam_element.h; returns the new master, canonical.
+template <bool kDecoupled>
+HWY_INLINE Float updated(const Coefficients& c, Float grad, const AdamArrays& arrays, std::uint64_t i) {
+  const Floats d;
+  Float p = hn::LoadU(d, arrays.master + i);
+  Float g = hn::Mul(grad, c.grad_scale);
+  if constexpr (!kDecoupled) g = hn::Add(g, hn::Mul(c.decay, p));
+  const Float m = hn::Add(hn::Mul(c.beta1, hn::LoadU(d, arrays.exp_avg + i)), hn::Mul(c.one_minus_beta1, g));
+  const Float v =
+      hn::Add(hn::Mul(c.beta2, hn::LoadU(d, arrays.exp_avg_sq + i)), hn::Mul(hn::Mul(c.one_minus_beta2, g), g));
+  const Float denominator = hn::Add(hn::Mul(hn::Sqrt(v), c.rsqrt_bias2), c.eps);
+  if constexpr (kDecoupled) p = hn::Sub(p, hn::Mul(c.decay, p));
+  p = canonical(hn::Sub(p, hn::Mul(c.step_size, hn::Div(m, denominator))));
+  hn::StoreU(p, d, arrays.master + i);
+  hn::StoreU(canonical(m), d, arrays.exp_avg + i);
+  hn::StoreU(canonical(v), d, arrays.exp_avg_sq + i);
+  return p;
+}
+
+/// Elements from `first` to `end`, one after the other.
+template <typename Grad, typename Weight, bool kDecoupled>
+HWY_NOINLINE void update_singly(const AdamCoefficients& c, const AdamArrays& arrays, std::uint64_t first,
+                                std::uint64_t end) {
+  const auto* grad = static_cast<const typename Grad::Bits*>(arrays.grad);
+  auto* weight = static_cast<typename Weight::Bits*>(arrays.weight);
+  for (std::uint64_t i = first; i < end; ++i) {
+    const AdamElement before = {arrays.master[i], arrays.exp_avg[i], arrays.exp_avg_sq[i]};
+    const AdamElement e = with_moments<kDecoupled>(c, Grad::widen(grad[i]), before);
+    const float p = kernels::canonical(next_master<kDecoupled>(c, e, std::sqrt(e.exp_avg_sq)));
+    arrays.master[i] = p;
+    arrays.exp_avg[i] = kernels::canonical(e.exp_avg);
+    arrays.exp_avg_sq[i] = kernels::canonical(e.exp_avg_sq);
+    weight[i] = Weight::narrow(p);
+  }
+}
+
+/// Weights below this many are likely to be read again while they are in a cache.
+constexpr std::uint64_t kLeastStreamed = std::uint64_t{64} << 10;
+
+/// Elements up to the first whose weight is aligned to `n_bytes`; all `n` where none is.
+template <typename Bits>
+HWY_INLINE std::uint64_t unaligned(const Bits* weight, std::uint64_t n_bytes, std::uint64_t n) {
+  const std::uint64_t beyond = reinterpret_cast<std::uintptr_t>(weight) % n_bytes;
+  if (beyond % sizeof(Bits) != 0) return n;
+  return std::min<std::uint64_t>(n, beyond == 0 ? 0 : (n_bytes - beyond) / sizeof(Bits));
+}
+
+template <typename Grad, typename Weight, bool kDecoupled>
+void update(const AdamCoefficients& coefficients, const AdamArrays& arrays) {
+  const Coefficients c(coefficients);
+  const std::uint64_t n_lanes = hn::Lanes(Floats());
+  const auto* const grad = static_cast<const typename Grad::Bits*>(arrays.grad);
+  auto* const weight = static_cast<typename Weight::Bits*>(arrays.weight);
+  const auto next = [&](std::uint64_t i)
+                        HWY_ATTR { return updated<kDecoupled>(c, Stored<Grad>::load(grad + i), arrays, i); };
+  std::uint64_t i = 0;
+  if constexpr (Stored<Weight>::kStreams) {
+    if (arrays.n >= kLeastStreamed) {
+      i = unaligned(weight, 4 * n_lanes, arrays.n);
+      update_singly<Grad, Weight, kDecoupled>(coefficients, arrays, 0, i);
+      for (; i + 2 * n_lanes <= arrays.n; i += 2 * n_lanes) {
+        const Float first = next(i);
+        Stored<Weight>::stream(first, next(i + n_lanes), weight + i);
+      }
+      hwy::FlushStream();
+    }
+  }
+  for (; i + n_lanes <= arrays.n; i += n_lanes) Stored<Weight>::store(next(i), weight + i);
+  update_singly<Grad, Weight, kDecoupled>(coefficients, arrays, i, arrays.n);
+}
+
+void update_all(const AdamCoefficients& coefficients, const AdamArrays& arrays) {
+  with_format(arrays.grad_dtype, [&](auto grad) {
+    with_format(arrays.weight_dtype, [&](auto weight) {
+      using Grad = decltype(grad);
+      using Weight = decltype(weight);
+      coefficients.decoupled_decay ? update<Grad, Weight, true>(coefficients, arrays)
+                                   : update<Grad, Weight, false>(coefficients, arrays);
+    });
+  });
+}
+
+}  // namespace castor::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace castor::kernels {
+
+HWY_EXPORT(update_all);
+
+void update_by_vectors(const AdamCoefficients& coefficients, const AdamArrays& arrays) {
+  HWY_DYNAMIC_DISPATCH(update_all)(coefficients, arrays);
+}
+
+}  // namespace castor::kernels
+#endif

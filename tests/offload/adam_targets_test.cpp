@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// The host's Adam by every kind of vectors that this processor has.
+#include <gtest/gtest.h>
+#include <hwy/highway.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <castor/offload/adam.h>
+
+#include "adam_data.h"
+
+namespace castor {
+namespace {
+
+using testing::AdamData;
+
+constexpr DType kAllTypes[] = {DType::f32, DType::bf16, DType::f16};
+
+/// What is dispatched at run time goes to `target` while this lives.
+class Only {
+ public:
+  explicit Only(std::int64_t target) {
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(target);
+  }
+  ~Only() {
+    hwy::SetSupportedTargetsForTest(0);
+    hwy::GetChosenTarget().DeInit();
+  }
+  Only(const Only&) = delete;
+  Only& operator=(const Only&) = delete;
+};
+
+/// Elements of each case; suite soak asks for more.
+std::uint64_t n_elements() {
+  const char* asked = std::getenv("CASTOR_N_ELEMENTS");
+  return asked ? std::strtoull(asked, nullptr, 10) : 70'001;  // above what is written past the caches
+}
+
+class AdamTargets : public ::testing::TestWithParam<std::tuple<DType, DType, bool>> {};
+
+TEST_P(AdamTargets, GiveTheBitsOfTheFormulas) {
+  const auto [grad, weight, decoupled] = GetParam();
+  std::mt19937_64 random(11);
+  const AdamCoefficients coefficients = adam_coefficients({3e-4, 0.9, 0.95, 1e-8, 0.1, decoupled}, 7, 0.37 / 1024);
+  const AdamData before = testing::random_data(random, n_elements(), grad, weight);
+  AdamData wanted = before;
+  testing::straight_line_update(coefficients, wanted);
+  const auto stream = make_cpu_device()->wrap_compute_stream(nullptr);
+  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    SCOPED_TRACE(hwy::TargetName(target));
+    const Only only(target);
+    AdamData got = before;
+    make_host_adam()->update(*stream, coefficients, got.arrays()).value();
+    testing::expect_same_bits(got, wanted);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, AdamTargets,
+                         ::testing::Combine(::testing::ValuesIn(kAllTypes), ::testing::ValuesIn(kAllTypes),
+                                            ::testing::Bool()),
+                         [](const auto& info) {
+                           return std::string(name(std::get<0>(info.param))) + "_" + name(std::get<1>(info.param)) +
+                                  (std::get<2>(info.param) ? "_decoupled" : "_l2");
+                         });
+
+// A long array whose 16-bit weights start anywhere: on a multiple of their size that suits no vector, and on none.
+TEST(AdamTargetsAlone, WriteWeightsWhereverTheyStart) {
+  constexpr std::uint64_t kN = 66'000;
+  std::mt19937_64 random(12);
+  const AdamCoefficients coefficients = adam_coefficients({}, 3, 1);
+  AdamData wanted = testing::random_data(random, kN, DType::bf16, DType::bf16);
+  const AdamData before = wanted;
+  testing::straight_line_update(coefficients, wanted);
+  const auto stream = make_cpu_device()->wrap_compute_stream(nullptr);
+  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets())
+    for (const std::uint64_t offset : {0u, 1u, 7u, 31u}) {
+      SCOPED_TRACE(::testing::Message() << hwy::TargetName(target) << ", " << offset << " weights into its memory");
+      const Only only(target);
+      AdamData got = before;
+      std::vector<std::uint16_t> weights(kN + offset + 1, 0xabcd);
+      AdamArrays arrays = got.arrays();
+      arrays.weight = weights.data() + offset;
+      make_host_adam()->update(*stream, coefficients, arrays).value();
+      EXPECT_TRUE(offset == 0 || weights[offset - 1] == 0xabcd);
+      EXPECT_EQ(weights.back(), 0xabcd);
+      std::memcpy(got.weight.data(), arrays.weight, 2 * kN);
+      testing::expect_same_bits(got, wanted);
+    }
+}
+
+}  // namespace
+}  // namespace castor
