@@ -29,8 +29,9 @@ std::string written(std::uint64_t n_bytes, bool up) {
   const int n_decimals = unit == 0 || number >= 100 ? 0 : number >= 10 ? 1 : 2;
   const double per_one = std::array{1, 10, 100}[static_cast<std::size_t>(n_decimals)];
   std::array<char, 32> digits;
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(),
-                                 up ? std::ceil(number * per_one) / per_one : number, std::chars_format::fixed, n_decimals);
+  const auto end =
+      std::to_chars(digits.data(), digits.data() + digits.size(), up ? std::ceil(number * per_one) / per_one : number,
+                    std::chars_format::fixed, n_decimals);
   return std::string(digits.data(), end.ptr) + ' ' + kUnits[unit];
 }
 

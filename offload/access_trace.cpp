@@ -2,7 +2,6 @@
 #include <castor/offload/access_trace.h>
 
 #include <algorithm>
-#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -76,9 +75,9 @@ void AccessTrace::drop(ChunkId chunk) {
 }
 
 void AccessTrace::set_seconds(MomentSeconds seconds) {
-  for (const auto& given : {std::cref(seconds.compute), std::cref(seconds.thread)})
-    if (given.get().size() != n_moments())
-      throw ContractViolation("AccessTrace: seconds of " + std::to_string(given.get().size()) + " moments");
+  for (const std::vector<double>* given : {&seconds.compute, &seconds.thread})
+    if (given->size() != n_moments())
+      throw ContractViolation("AccessTrace: seconds of " + std::to_string(given->size()) + " moments");
   seconds_ = std::move(seconds);
 }
 

@@ -5,7 +5,7 @@ namespace castor {
 
 namespace {
 
-double seconds(std::uint64_t from_ns, std::uint64_t to_ns) { return static_cast<double>(to_ns - from_ns) * 1e-9; }
+double elapsed_s(std::uint64_t from_ns, std::uint64_t to_ns) { return static_cast<double>(to_ns - from_ns) * 1e-9; }
 
 }  // namespace
 
@@ -37,7 +37,7 @@ void MomentClock::go_on() {
 }
 
 Result<double> MomentClock::compute_seconds(const Mark& begin, const Mark& end) {
-  return end.on_stream ? end.on_stream->seconds_since(*begin.on_stream) : castor::seconds(begin.ns, end.ns);
+  return end.on_stream ? end.on_stream->seconds_since(*begin.on_stream) : elapsed_s(begin.ns, end.ns);
 }
 
 Result<double> MomentClock::compute_seconds(const Timed& moment) {
@@ -52,7 +52,7 @@ Result<double> MomentClock::compute_seconds(const Timed& moment) {
 double MomentClock::thread_seconds(const Timed& moment) {
   double total_s = 0;
   for (std::size_t i = 0; i + 1 < moment.thread_ns.size(); i += 2)
-    total_s += castor::seconds(moment.thread_ns[i], moment.thread_ns[i + 1]);
+    total_s += elapsed_s(moment.thread_ns[i], moment.thread_ns[i + 1]);
   return total_s;
 }
 

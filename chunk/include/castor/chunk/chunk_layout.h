@@ -69,11 +69,11 @@ struct LayoutOptions {
 /// Lays `tensors` out in the order given (the order of first use), so that what is used together lies together: a unit's
 /// neighbouring tensors share a chunk where one can hold them.
 ///
-/// A chunk is as large as its tensors, or, where that is at most 0.1 % more, as another chunk: memory of the one then suits
-/// the other. Each tensor starts at a multiple of kTensorAlignBytes for every dtype that a
-/// chunk of these elements is kept in (16-bit weights, 16-bit gradients, fp32 states): the rest of the waste is the padding
-/// between tensors, under 256 elements each, and at the end under 256 elements a rank and part of the states. Requires:
-/// every numel > 0, n_ranks > 0 (ContractViolation). Pure.
+/// A chunk is as large as its tensors, or, where that is at most 0.1 % more, as another chunk: memory of the one then
+/// suits the other. Each tensor starts at a multiple of kTensorAlignBytes for every dtype that a chunk of these elements
+/// is kept in (16-bit weights, 16-bit gradients, fp32 states): the rest of the waste is the padding between tensors, under
+/// 256 elements each, and at the end under 256 elements a rank and part of the states. Requires: every numel > 0,
+/// n_ranks > 0 (ContractViolation). Pure.
 ChunkLayout plan_layout(std::span<const TensorSpec> tensors, const LayoutOptions& options);
 
 /// The chunk_bytes between a quarter of `most.chunk_bytes` and it at which the chunks of `tensors` have the fewest
