@@ -138,8 +138,10 @@ void Packing::shake(const Prices& prices, std::uint32_t n_tries) {
   for (std::uint32_t i = 0; i < now_.of.size(); ++i) put(i, std::move(now_.of[i]));
   std::vector<Prices> shares;
   for (const double share : kShares) shares.push_back(scaled(prices, share));
-  for (std::uint32_t i = 0; i < n_tries; ++i)
-    if (recreate(some_chunks(that_gain), shares[random_() % shares.size()])) offer(now_);
+  for (std::uint32_t i = 0; i < n_tries; ++i) {
+    const Chunks chunks = some_chunks(that_gain);  // drawn before the share: plans are the same by every compiler
+    if (recreate(chunks, shares[random_() % shares.size()])) offer(now_);
+  }
 }
 
 }  // namespace castor
