@@ -67,6 +67,14 @@ Result<BufferView> ChunkManager::edit(ChunkId id, Tier tier) {
   return copy.buffer.view();
 }
 
+Result<void> ChunkManager::join(ChunkId id) {
+  ChunkCopy& device = chunks_.at(id).at(Tier::device);
+  if (!device.current) throw ContractViolation(chunks_[id].label + ": joined on the device, where it is not");
+  CASTOR_TRY(places_.compute.wait(device.arrived));
+  device.arrived = {};
+  return {};
+}
+
 void ChunkManager::arriving(ChunkId id, Tier tier, std::uint64_t n_bytes, Event event) {
   if (tier == Tier::host) {
     moved_.d2h += n_bytes;

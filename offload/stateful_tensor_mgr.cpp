@@ -299,7 +299,7 @@ auto StatefulTensorMgr::waiting(Wait wait) {
 Result<void> StatefulTensorMgr::wait_for(ChunkId chunk, Tier tier) {
   const Event arrived = chunks_.chunk(chunk).at(tier).arrived;
   if (arrived.ready()) return arrived.wait();
-  return waiting([&] { return tier == Tier::device ? compute_.wait(arrived) : arrived.wait(); });
+  return waiting([&] { return tier == Tier::device ? chunks_.join(chunk) : arrived.wait(); });
 }
 
 Result<std::uint64_t> StatefulTensorMgr::wait_for_leaving(Tier tier) {

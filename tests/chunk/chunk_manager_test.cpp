@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "../support/deferred_device.h"
 #include "../support/tiers.h"
 
 namespace castor {
@@ -170,6 +171,7 @@ TEST_F(ChunkManagerTest, BrokenContractsAreNamed) {
   const ChunkId empty = tiers_.chunks.add(ChunkKind::payload, kBytes, "the empty one");
   EXPECT_THROW((void)tiers_.chunks.fetch(empty, Tier::device), ContractViolation);
   EXPECT_THROW((void)tiers_.chunks.edit(empty, Tier::host), ContractViolation);
+  EXPECT_THROW((void)tiers_.chunks.join(empty), ContractViolation);
   const ChunkId id = add(tiers_, 1);
   tiers_.chunks.pin(id, Tier::host);
   EXPECT_THROW((void)tiers_.chunks.release(id, Tier::host), ContractViolation);
@@ -231,6 +233,30 @@ TEST(ChunkManager, AFullTierRefusesWithItsFiguresAndChangesNothing) {
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::does_not_fit);
   EXPECT_FALSE(tiers.chunks.chunk(1).resident(Tier::device));
+}
+
+// The device has room for one. Nothing runs until the end: what reads the first chunk is queued before the second comes.
+TEST(ChunkManager, TheMemoryOfAJoinedCopyIsHandedOnBeforeItsBytesHaveCome) {
+  Tiers tiers(kBytes, Budget::kUnlimited);
+  test::DeferredStream compute, up, down;
+  ChunkManager chunks({tiers.pooled_device, tiers.pooled_host, nullptr, compute, up, down, tiers.timeline});
+  for (const int fill : {1, 2}) {
+    const ChunkId id = chunks.add(ChunkKind::payload, kBytes, "chunk");
+    std::memset(chunks.open(id, Tier::host).value().data, fill, kBytes);
+    chunks.written(id, Tier::host);
+  }
+  std::array<std::array<std::byte, kBytes>, 2> seen;
+  for (const ChunkId id : {0u, 1u}) {
+    ASSERT_TRUE(chunks.fetch(id, Tier::device).ok());
+    EXPECT_FALSE(chunks.chunk(id).at(Tier::device).arrived.ready());
+    ASSERT_TRUE(chunks.join(id).ok());
+    (void)compute.copy(seen[id].data(), chunks.chunk(id).at(Tier::device).buffer.data(), kBytes);
+    ASSERT_TRUE(chunks.release(id, Tier::device).ok());
+    EXPECT_EQ(chunks.reap(Tier::device, false).value(), kBytes);
+  }
+  ASSERT_TRUE(compute.synchronize().ok());
+  for (const ChunkId id : {0u, 1u})
+    EXPECT_TRUE(std::all_of(seen[id].begin(), seen[id].end(), [id](std::byte b) { return b == std::byte(id + 1); }));
 }
 
 TEST(ChunkManager, WithoutATierBelowTheLastCopyIsNotLetGo) {

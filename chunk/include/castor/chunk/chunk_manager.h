@@ -71,6 +71,11 @@ class ChunkManager {
   /// may still be on its way. Requires: the copy is current (ContractViolation). Errors: what a reader failed with.
   [[nodiscard]] Result<BufferView> edit(ChunkId id, Tier tier);
 
+  /// What the compute stream runs from now on comes after the bytes of the copy on the device, as do copies that are
+  /// started from now on: its memory may be handed on although they are still on their way. On a host device it waits.
+  /// Requires: the copy is current (ContractViolation). Errors: those of the wait.
+  [[nodiscard]] Result<void> join(ChunkId id);
+
   /// Part of the copy in `tier`, `n_bytes` of it, is being written from the device's memory by work that ends with
   /// `event`; after it the copy is complete and the only current one.
   void arriving(ChunkId id, Tier tier, std::uint64_t n_bytes, Event event);
