@@ -120,11 +120,12 @@ void under_plan(benchmark::State& state, const shapes::Model& model, std::uint32
   constexpr int kSteps = 5;
   const auto problem = training_of(model, n_ranks, machine);
   if (!problem.ok()) return state.SkipWithError(problem.error().message.c_str());
-  const std::vector<double> seconds(problem->n_moments, kMomentSeconds);
+  const std::vector<double> each(problem->n_moments, kMomentSeconds);
+  const MomentSeconds seconds = {each, each};
   for (auto _ : state) {
     const auto plan = plan_step(*problem, seconds);
     if (!plan.ok()) return state.SkipWithError(plan.error().message.c_str());
-    DryRun run(*problem, {seconds, seconds}, *plan);
+    DryRun run(*problem, seconds, *plan);
     Result<StepEstimate> step = StepEstimate();
     for (int i = 0; step.ok() && i < kSteps; ++i) step = run.step();
     if (!step.ok()) return state.SkipWithError(step.error().message.c_str());

@@ -41,9 +41,7 @@ class IterationFollower {
   std::uint64_t n_begun() const { return recording_.n_moments(); }
   /// The last iteration went the way of the one before.
   bool again() const { return again_; }
-  /// The times of trace() are new since the last iteration.
-  bool timed() const { return timed_; }
-  /// … and will not change any more.
+  /// The times of trace() are new since the last iteration and will not change any more.
   bool timed_for_good() const;
 
  private:

@@ -14,7 +14,6 @@ StatefulTensorMgr::StatefulTensorMgr(ChunkManager& chunks, const Budget& device,
     : chunks_(chunks),
       device_(device),
       host_(host),
-      compute_(compute),
       timeline_(timeline),
       costs_(costs),
       follower_(std::make_unique<IterationFollower>(compute, timeline)) {}
@@ -91,7 +90,6 @@ void StatefulTensorMgr::end_iteration() {
     replay_.reset();
     plan_tried_ = false;
   }
-  if (replay_ && follower_->timed()) replay_->estimate_again(trace().seconds().compute);
   const bool way_is_new = !plan_tried_ && (follower_->again() || !planned_once_);
   plan_due_ = way_is_new || (replay_ && follower_->timed_for_good());
 }
@@ -146,14 +144,13 @@ void StatefulTensorMgr::make_plan_if_due() {
   planned_once_ = plan_tried_ = true;
   if (trace().empty()) return;
   follower_->pause();
-  MoveProblem problem = this->problem();
-  if (auto plan = plan_step(problem, trace().seconds().compute); plan.ok())
-    carry_out(std::move(problem), std::move(*plan));
+  const MoveProblem problem = this->problem();
+  if (auto plan = plan_step(problem, trace().seconds()); plan.ok()) carry_out(problem, std::move(*plan));
   follower_->go_on();
 }
 
-void StatefulTensorMgr::carry_out(MoveProblem problem, StepPlan plan) {
-  replay_ = std::make_unique<PlanReplay>(std::move(problem), std::move(plan));
+void StatefulTensorMgr::carry_out(const MoveProblem& problem, StepPlan plan) {
+  replay_ = std::make_unique<PlanReplay>(problem, std::move(plan));
   wanted_.assign(chunks_.n_chunks(), kAnywhere);
   for (ChunkId id = 0; id < chunks_.n_chunks(); ++id)
     if (const auto& stays = replay_->plan().plan.stays[id]; !stays.empty()) wanted_[id] = stays.back().after;

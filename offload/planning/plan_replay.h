@@ -18,11 +18,9 @@ class PlanReplay {
     Places places = kNowhere;
   };
 
-  PlanReplay(MoveProblem problem, StepPlan plan);
+  PlanReplay(const MoveProblem& problem, StepPlan plan);
 
   const StepPlan& plan() const { return plan_; }
-  /// Moments turn out to compute for `compute_s`.
-  void estimate_again(std::span<const double> compute_s);
   /// What was used at the moment before `position`, and where it shall be from then on.
   std::span<const Rest> leaving(std::uint64_t position) const { return leaving_.at(position); }
   /// What is used at `position`, and where it shall be meanwhile.
@@ -31,8 +29,7 @@ class PlanReplay {
   std::span<const PlannedMove> coming(std::uint64_t position) const { return coming_.at(position); }
 
  private:
-  const MoveProblem problem_;
-  StepPlan plan_;
+  const StepPlan plan_;
   std::vector<std::vector<Rest>> leaving_, used_;
   std::vector<std::vector<PlannedMove>> coming_;
 };

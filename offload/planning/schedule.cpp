@@ -32,7 +32,7 @@ class Scheduler {
       if (overwritten && costs(stays[i].after, stays[i].before_next))
         leaving.push_back({id, stays[i].after, stays[i].before_next, early.first});
       if (!overwritten && costs(stays[i].after, there))
-        coming.push_back({id, stays[i].after, there, early.first, early.count, false, 0, true});
+        coming.push_back({id, stays[i].after, there, early.first, early.count, 0, true});
     });
     const auto by_start = [](const PlannedMove& a, const PlannedMove& b) { return a.start < b.start; };
     std::stable_sort(coming.begin(), coming.end(), by_start);
@@ -73,8 +73,7 @@ class Scheduler {
     while (move.n_ahead < most) {
       const std::uint32_t before = (move.start + problem_.n_moments - 1) % problem_.n_moments;
       for (const Tier tier : kLimitedTiers)
-        move.for_room = move.for_room || (new_on(tier) && free_.at(tier, before) < n_bytes);
-      if (move.for_room) return;
+        if (new_on(tier) && free_.at(tier, before) < n_bytes) return;
       for (const Tier tier : kLimitedTiers)
         if (new_on(tier)) free_.add(tier, {before, 1}, -n_bytes);
       move.start = before;

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
+
+#include <castor/offload/dry_run.h>
 
 #include "room.h"
 
@@ -11,7 +14,7 @@ namespace castor {
 namespace {
 
 constexpr double kTimesTried[] = {0, 0.25, 1};  // of what a move takes, for which plans set room aside
-constexpr double kPauses = 0.001;               // of the busiest lane, that no other plan is tried for
+constexpr double kHardly = 0.01;                // more time than need be, for which no other plan is tried
 
 /// Fetches that start before the plan sets room aside for them take it from then on.
 void count_early(const MoveProblem& problem, std::span<const PlannedMove> moves, MovePlan& plan) {
@@ -48,25 +51,58 @@ void set_room_aside(MoveProblem& problem, std::span<const double> compute_s, dou
     }
 }
 
+/// The plan with room set aside for `times` of what moves take. `first`: as plan_moves.
+Result<StepPlan> plan_with(MoveProblem& problem, const MomentSeconds& seconds, double times, const RoomPrices& first) {
+  set_room_aside(problem, seconds.compute, times);
+  CASTOR_ASSIGN(MovePlan plan, plan_moves(problem, first));
+  StepPlan step{std::move(plan), {}, {}, times};
+  step.moves = schedule_of(problem, step.plan, kFetchAhead);
+  count_early(problem, step.moves, step.plan);
+  CASTOR_ASSIGN(step.estimate, dry_run(problem, seconds, step));
+  return step;
+}
+
+/// How long the links are busy with what `plan` moves, and with what arrives whatever the plan.
+double link_seconds(const MoveProblem& problem, const MovePlan& plan) {
+  LinkBytes moved = plan.moved;
+  for (const PlannedChunk& chunk : problem.chunks)
+    for (const ChunkUse& use : chunk.uses) moved.d2h += use.arriving_bytes;
+  return sum(seconds_of(moved, problem.costs));
+}
+
+/// The mover moves what the plan says, and the busiest lane hardly pauses: with more room for what arrives no less moves.
+bool busy(const MoveProblem& problem, const StepPlan& step) {
+  const auto hardly_more = [](double seconds, double than) { return seconds <= than * (1 + kHardly); };
+  return hardly_more(step.estimate.step_s, step.estimate.bound_s) &&
+         hardly_more(sum(step.estimate.link_s), link_seconds(problem, step.plan));
+}
+
 }  // namespace
 
-Result<StepPlan> plan_step(MoveProblem problem, std::span<const double> compute_s) {
+void StepEstimate::find_bound(const LinkCosts& costs, double busy_s) {
+  link_s = seconds_of(moved, costs);
+  bound_s = busy_s;
+  bound_by = "compute";
+  for (std::size_t link = 0; link < kLinkNames.size(); ++link)
+    if (link_s[link] > bound_s) bound_s = link_s[link], bound_by = kLinkNames[link];
+  const double drive_s = costs.nvme_share * (link_s[kNvmeRead] + link_s[kNvmeWrite]);
+  if (drive_s > bound_s) bound_s = drive_s, bound_by = "nvme";
+}
+
+Result<StepPlan> plan_step(MoveProblem problem, const MomentSeconds& seconds) {
+  for (const std::vector<double>* given : {&seconds.compute, &seconds.thread})
+    if (given->size() != problem.n_moments)
+      throw ContractViolation("plan_step: seconds of " + std::to_string(given->size()) + " moments");
   problem.n_together = kFetchAhead;  // what leaves for less would be fetched again at once
   std::optional<StepPlan> best;
   RoomPrices prices;  // a little more or less room set aside changes them little
   for (const double times : kTimesTried) {
-    set_room_aside(problem, compute_s, times);
-    auto plan = plan_moves(problem, prices);
-    if (!plan.ok() && !best) return plan.error();
-    if (!plan.ok()) break;  // more room for what arrives fits even less
-    prices = plan->prices;
-    StepPlan step{std::move(*plan), {}, {}, times};
-    step.moves = schedule_of(problem, step.plan, kFetchAhead);
-    count_early(problem, step.moves, step.plan);
-    step.estimate = estimate_step(problem, step.moves, compute_s);
-    if (!best || step.estimate.step_s < best->estimate.step_s) best = std::move(step);
-    const bool busy = best->estimate.step_s <= best->estimate.bound_s * (1 + kPauses);
-    if (busy) break;  // its busiest lane hardly pauses, and with more room for what arrives no less moves
+    auto step = plan_with(problem, seconds, times, prices);
+    if (!step.ok() && !best) return step.error();
+    if (!step.ok()) break;  // more room for what arrives fits even less
+    prices = step->plan.prices;
+    if (!best || step->estimate.step_s < best->estimate.step_s) best = std::move(*step);
+    if (busy(problem, *best)) break;
   }
   return std::move(*best);
 }

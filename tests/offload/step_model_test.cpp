@@ -36,11 +36,6 @@ MovePlan all_go(const MoveProblem& problem) {
   return plan;
 }
 
-StepEstimate estimate(const MoveProblem& problem, const MovePlan& plan, std::uint32_t n_ahead, double compute_s) {
-  const std::vector<double> seconds(problem.n_moments, compute_s);
-  return estimate_step(problem, schedule_of(problem, plan, n_ahead), seconds);
-}
-
 TEST(ScheduleOf, FetchesAsEarlyAsThereIsRoom) {
   const auto problem = round_robin(6, 30);  // two more than the one in use
   const auto moves = schedule_of(problem, all_go(problem), 4);
@@ -117,126 +112,16 @@ TEST(ScheduleOf, WhatComesEarlyFitsBesideThePlan) {
   EXPECT_GT(n_early, 20);
 }
 
-TEST(EstimateStep, WithoutMovesIsTheComputing) {
-  const auto problem = round_robin(4, 40);
-  const auto plan = plan_moves(problem).value();
-  const StepEstimate step = estimate(problem, plan, 4, 3);
-  EXPECT_EQ(step.step_s, 12);
-  EXPECT_EQ(step.wait_s, 0);
-  EXPECT_EQ(step.bound_by, "compute");
-}
-
-TEST(EstimateStep, FetchesHideBehindComputingThatTakesLonger) {
-  const auto problem = round_robin(4, 20);
-  const StepEstimate step = estimate(problem, all_go(problem), 1, 11);
-  EXPECT_EQ(step.step_s, 44);
-  EXPECT_EQ(step.link_s[0], 40);
-}
-
-TEST(EstimateStep, TheLinkBindsWhereItTakesLonger) {
-  const auto problem = round_robin(4, 20);
-  const StepEstimate step = estimate(problem, all_go(problem), 1, 6);
-  EXPECT_EQ(step.step_s, 40);
-  EXPECT_EQ(step.wait_s, 16);
-  EXPECT_EQ(step.bound_by, "h2d");
-  EXPECT_EQ(step.bound_s, 40);
-}
-
-TEST(EstimateStep, WithoutRoomToFetchAheadTheTimesAddUp) {
-  const auto problem = round_robin(4, 10);
-  const StepEstimate step = estimate(problem, all_go(problem), 8, 6);
-  EXPECT_EQ(step.step_s, 64);
-}
-
-// What leaves dirty must be down before the next can come: 10 s down, 10 s up, 6 s of computing, one after the other.
-TEST(EstimateStep, RoomIsThereOnlyWhenWhatLeavesHasLeft) {
-  auto problem = round_robin(4, 10);
-  MovePlan plan;
-  for (auto& chunk : problem.chunks) {
-    chunk.uses[0].access = Access::update;
-    plan.stays.push_back({{on_device, on_host, on_host}});
-  }
-  EXPECT_EQ(estimate(problem, plan, 8, 6).step_s, 4 * 26);
-}
-
-TEST(EstimateStep, BytesFromBelowTakeBothLinksInTurn) {
-  auto problem = round_robin(2, 20);
-  MovePlan plan;
-  for (std::size_t i = 0; i < 2; ++i)
-    plan.stays.push_back({{static_cast<Places>(on_device | on_nvme), on_nvme, on_nvme}});
-  const StepEstimate step = estimate(problem, plan, 1, 1);
-  EXPECT_EQ(step.bound_by, "nvme_read");
-  EXPECT_EQ(step.link_s[2], 40);
-  EXPECT_EQ(step.link_s[0], 20);
-  EXPECT_GE(step.step_s, 40);
-}
-
-// Computing 1 s, then 5 bytes that come down for the chunk's next use, two moments later: 5 s, of which one is hidden.
-TEST(EstimateStep, WhatArrivesFromTheDeviceTakesTheLinkDownAndIsAwaited) {
-  MoveProblem problem = round_robin(3, Budget::kUnlimited);
-  problem.chunks = {{10, {{0, Tier::host, Access::overwrite, false, 5}, {2, Tier::host, Access::read}}}};
-  const StepEstimate step = estimate(problem, plan_moves(problem).value(), 1, 1);
-  EXPECT_EQ(step.moved.d2h, 5u);
-  EXPECT_EQ(step.link_s[kD2h], 5);
-  EXPECT_EQ(step.wait_s, 4);
-  EXPECT_EQ(step.step_s, 7);
-  EXPECT_EQ(step.bound_by, "d2h");
-}
-
-// Nobody waits for a chunk that is written below; but each step writes it again.
-TEST(EstimateStep, NoStepIsShorterThanItsBusiestLane) {
-  MoveProblem problem = round_robin(4, Budget::kUnlimited);
-  problem.nvme = true;
-  problem.chunks = {{10, {{1, Tier::host, Access::update}}}};
-  MovePlan plan;
-  plan.stays = {{{on_host, on_host | on_nvme, on_host | on_nvme}}};
-  const auto found = estimate(problem, plan, 4, 1);
-  EXPECT_EQ(found.step_s, 40);
-  EXPECT_EQ(found.wait_s, 36);
-  EXPECT_EQ(found.bound_by, "nvme_write");
-}
-
-// Each step reads 10 bytes and writes 10, alone 10 s each way.
-TEST(EstimateStep, ADriveThatReadsAndWritesInTurnsTakesTheSum) {
-  MoveProblem problem = round_robin(4, Budget::kUnlimited);
-  problem.nvme = true;
-  problem.costs = {1, 1, 1, 1, 1};
-  problem.chunks = {{10, {{1, Tier::host, Access::update}}}};
-  MovePlan plan;
-  plan.stays = {{{on_host, on_nvme, on_nvme}}};
-  const auto in_turns = estimate(problem, plan, 1, 1);
-  EXPECT_EQ(in_turns.bound_s, 20);
-  EXPECT_EQ(in_turns.bound_by, "nvme");
-  problem.costs.nvme_share = 0.75;
-  EXPECT_EQ(estimate(problem, plan, 1, 1).bound_s, 15);
-  problem.costs.nvme_share = 0;
-  EXPECT_EQ(estimate(problem, plan, 1, 1).bound_s, 10);
-}
-
-// One chunk read and another written at once; whoever reads waits for its turn.
-TEST(EstimateStep, AReadWaitsForWhatIsBeingWritten) {
-  MoveProblem problem = round_robin(4, Budget::kUnlimited);
-  problem.nvme = true;
-  problem.costs = {1, 1, 1, 1, 1};
-  problem.chunks = {{10, {{0, Tier::host, Access::update}}}, {10, {{2, Tier::host, Access::read}}}};
-  MovePlan plan;
-  plan.stays = {{{on_host, on_host | on_nvme, on_host | on_nvme}}, {{on_host | on_nvme, on_nvme, on_nvme}}};
-  const auto step = estimate(problem, plan, 1, 1);
-  EXPECT_EQ(step.step_s, 1 + 20 + 2) << "a moment, then 10 s down and 10 s up, then two moments";
-  problem.costs.nvme_share = 0;
-  EXPECT_EQ(estimate(problem, plan, 1, 1).step_s, 1 + 10 + 2);
-}
-
-TEST(EstimateStep, SecondsForOtherMomentsAreAContractViolation) {
-  const auto problem = round_robin(4, 40);
-  EXPECT_THROW((void)estimate_step(problem, {}, std::vector<double>(3, 1)), ContractViolation);
+/// `n` moments that compute for `compute_s` on the device, or keep the thread as long on the host.
+MomentSeconds all(std::uint32_t n, double compute_s, Tier tier = D) {
+  return {std::vector<double>(n, compute_s), std::vector<double>(n, tier == D ? 0 : compute_s)};
 }
 
 // Room for three of four chunks, 10 s up and 11 s of computing each. With two that stay the others find room only when their
 // turn has come: 44 s of computing and 20 s of waiting. With one that stays all comes meanwhile.
 TEST(PlanStep, SetsRoomAsideWhereThatHidesMoves) {
   const auto problem = round_robin(4, 30);
-  const auto step = plan_step(problem, std::vector<double>(4, 11)).value();
+  const auto step = plan_step(problem, all(4, 11)).value();
   EXPECT_EQ(step.estimate.step_s, 44);
   EXPECT_EQ(step.times, 0.25);
 }
@@ -247,7 +132,7 @@ TEST(PlanStep, SetsRoomAsideOnTheHostForWhatComesFromBelow) {
   problem.room_bytes[1].assign(4, 30);
   problem.costs = {1, 1, 1, 1};
   problem.nvme = true;
-  const auto step = plan_step(problem, std::vector<double>(4, 11)).value();
+  const auto step = plan_step(problem, all(4, 11, Tier::host)).value();
   EXPECT_EQ(step.estimate.step_s, 44);
   EXPECT_EQ(step.times, 0.25);
 }
@@ -258,9 +143,14 @@ TEST(PlanStep, WhatIsFetchedEarlyTakesRoomFromItsStart) {
   problem.chunks = {{10, {{20, D, Access::read}}, 2}};  // rests on the host
   problem.room_bytes = {std::vector<std::uint64_t>(40, 10), std::vector<std::uint64_t>(40, 10)};
   problem.costs = {1, 1, 4, 6};
-  const auto step = plan_step(problem, std::vector<double>(40, 1)).value();
+  const auto step = plan_step(problem, all(40, 1)).value();
   for (std::uint32_t m = 0; m < 40; ++m)
     EXPECT_EQ(step.plan.used_bytes[0][m], m >= 4 && m <= 20 ? 10u : 0u) << "moment " << m;
+}
+
+TEST(PlanStep, SecondsForOtherMomentsAreAContractViolation) {
+  const auto problem = round_robin(4, 40);
+  EXPECT_THROW((void)plan_step(problem, all(3, 1)), ContractViolation);
 }
 
 }  // namespace

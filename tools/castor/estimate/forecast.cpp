@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include <castor/offload/dry_run.h>
 #include <castor/offload/model_chunks.h>
 
 #include "estimate/iteration.h"
@@ -94,8 +93,7 @@ Result<Forecast> forecast(const Request& request) {
   made.problem.costs = request.rates.links;
   made.problem.nvme = request.nvme;
   const auto seconds = moment_seconds(request, iteration, placement.chunks, made.placement, made.update_s);
-  CASTOR_ASSIGN(made.step, plan_step(made.problem, seconds.compute));
-  CASTOR_ASSIGN(made.step.estimate, dry_run(made.problem, seconds, made.step));
+  CASTOR_ASSIGN(made.step, plan_step(made.problem, seconds));
   return made;
 }
 

@@ -6,7 +6,6 @@
 
 #include <castor/memory/budget.h>
 #include <castor/memory/bytes.h>
-#include <castor/offload/dry_run.h>
 
 #include "commands.h"
 #include "plan/recording.h"
@@ -83,11 +82,8 @@ int run_plan(const Arguments& arguments, Output& output) {
   MoveProblem& problem = recording->problem;
   if (const auto set = set_room(parsed.values, *recording); !set) return output.fail(set.error(), {{"fits", false}});
   if (const auto set = set_rates(parsed.values, problem.costs); !set) return output.fail(set.error());
-  auto step = plan_step(problem, recording->seconds.compute);
+  const auto step = plan_step(problem, recording->seconds);
   if (!step) return output.fail(step.error(), {{"fits", false}});
-  const auto carried_out = dry_run(problem, recording->seconds, *step);
-  if (!carried_out) return output.fail(carried_out.error(), {{"fits", false}});
-  step->estimate = *carried_out;
   TierBytes peak = peak_bytes(problem, step->plan);
   peak[index(Tier::device)] = plan::device_peak_bytes(*recording, step->plan);
   output.line(to_text(*recording, *step, peak));

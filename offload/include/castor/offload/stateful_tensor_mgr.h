@@ -116,7 +116,7 @@ class StatefulTensorMgr {
   void follow(Moment moment, std::span<const Need> needs);
   void note(ChunkId chunk, Tier tier, Access access);
   void make_plan_if_due();
-  void carry_out(MoveProblem problem, StepPlan plan);
+  void carry_out(const MoveProblem& problem, StepPlan plan);
   void let_go();
   bool let_go_of(ChunkId chunk, Places stay);
   Result<void> start_fetches();
@@ -127,7 +127,6 @@ class StatefulTensorMgr {
   ChunkManager& chunks_;
   const Budget& device_;
   const Budget& host_;
-  Stream& compute_;
   Timeline& timeline_;
   const std::unique_ptr<EvictionPolicy> farthest_ = make_farthest_next_use();
   const std::unique_ptr<EvictionPolicy> oldest_ = make_least_recently_used();

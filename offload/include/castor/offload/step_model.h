@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <castor/memory/timeline.h>
+#include <castor/offload/access_trace.h>
 #include <castor/offload/move_planner.h>
 
 namespace castor {
@@ -17,7 +18,6 @@ struct PlannedMove {
   Places from = kNowhere, to = kNowhere;
   std::uint32_t start = 0;    ///< from the beginning of this moment on
   std::uint32_t n_ahead = 0;  ///< moments from there to the one that waits for it; 0 where nobody does
-  bool for_room = false;      ///< it starts no earlier because there is no room before what leaves then has left
   std::uint32_t n_early = 0;  ///< of n_ahead, the first that the plan sets no room aside for: there happens to be some
   bool awaited = false;       ///< a use waits for it: at start + n_ahead
 };
@@ -40,16 +40,10 @@ struct StepEstimate {
   void find_bound(const LinkCosts& costs, double busy_s);
 };
 
-/// Carries out `moves` against the clock: each link takes one move at a time in the order given, a moment begins when
-/// the one before it has ended (`compute_s[m]` seconds later) and everything it awaits is there. Iterations repeat until
-/// the step is a steady one. Pure.
-StepEstimate estimate_step(const MoveProblem& problem, std::span<const PlannedMove> moves,
-                           std::span<const double> compute_s);
-
 /// Moments that a fetch may start early where room is left over.
 inline constexpr std::uint32_t kFetchAhead = 16;
 
-/// A plan, when its moves start, and what it comes to.
+/// A plan, when its moves start, and what it comes to by dry_run.
 struct StepPlan {
   MovePlan plan;  ///< its used_bytes count what is fetched early from the start of the fetch
   std::vector<PlannedMove> moves;
@@ -57,10 +51,10 @@ struct StepPlan {
   double times = 0;  ///< of what its moves take, for which the plan sets room aside
 };
 
-/// The plan with the shortest step, of those with more or less room for chunks to arrive and to leave in: more room hides
-/// more moves behind computing, less leaves more chunks where they are. Uses at most kFetchAhead moments apart are
-/// together; n_ahead and n_behind of the uses, and `n_together` of the problem, are not looked at. Pure.
-/// Errors: as plan_moves.
-Result<StepPlan> plan_step(MoveProblem problem, std::span<const double> compute_s);
+/// The plan with the shortest step by dry_run, of those with more or less room for chunks to arrive and to leave in: more
+/// room hides more moves behind computing, less leaves more chunks where they are. Uses at most kFetchAhead moments apart
+/// are together; n_ahead and n_behind of the uses, and `n_together` of the problem, are not looked at. Requires: seconds
+/// of all moments (ContractViolation). Pure. Errors: as plan_moves and dry_run.
+Result<StepPlan> plan_step(MoveProblem problem, const MomentSeconds& seconds);
 
 }  // namespace castor
