@@ -80,8 +80,7 @@ void ChunkManager::arriving(ChunkId id, Tier tier, std::uint64_t n_bytes, Event 
     moved_.d2h += n_bytes;
     (void)log_move(Lane::d2h, id, n_bytes, event);
   }
-  chunks_.at(id).at(tier).arrived = std::move(event);
-  written(id, tier);
+  written(id, tier, std::move(event));
 }
 
 Result<Event> ChunkManager::fetch(ChunkId id, Tier tier) {
@@ -139,8 +138,9 @@ void ChunkManager::read_spilled(ChunkId id) {
   moved_.nvme_read += chunk.n_bytes;
 }
 
-void ChunkManager::written(ChunkId id, Tier tier) {
+void ChunkManager::written(ChunkId id, Tier tier, Event done) {
   Chunk& chunk = chunks_.at(id);
+  if (done.state() != nullptr) chunk.at(tier).arrived = std::move(done);
   chunk.at(tier).current = true;
   chunk.nvme_current = false;
   const Tier other = tier == Tier::device ? Tier::host : Tier::device;

@@ -18,7 +18,9 @@ class OrderedPolicy final : public EvictionPolicy {
 };
 
 struct FarthestFirst {
-  static auto key(const EvictionCandidate& c) { return std::tuple(c.unwanted, c.next_use, c.clean, ~c.last_use); }
+  static auto key(const EvictionCandidate& c) {
+    return std::tuple(c.unwanted, !c.pending, c.pending ? ~c.last_use : c.next_use, c.clean, ~c.last_use);
+  }
 };
 
 struct OldestFirst {

@@ -30,15 +30,14 @@ std::vector<double> typical(const std::vector<MomentSeconds>& iterations, std::v
 }  // namespace
 
 /// Where an iteration leaves the trace to begin anew, what was recorded of it is dropped.
-void IterationFollower::begin(Moment moment, std::span<const Need> needs) {
+void IterationFollower::begin(Moment moment, std::span<const Need> needs, Stream* stream) {
   clock_.stop();
   const bool begins_anew = !trace_.empty() && !recording_.empty() && trace_.moment(0) == moment;
   if (begins_anew && !leads_to_trace(moment)) clear_recording();
   on_trace_ = leads_to_trace(moment);
   if (n_begun() == kMostMoments) return;
   recording_.add(moment, needs);
-  if (times_.size() < kTimedIterations)
-    clock_.add(std::any_of(needs.begin(), needs.end(), [](const Need& need) { return need.tier == Tier::device; }));
+  if (times_.size() < kTimedIterations) clock_.add(stream);
 }
 
 bool IterationFollower::leads_to_trace(Moment moment) const {

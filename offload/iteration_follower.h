@@ -16,11 +16,11 @@ namespace castor {
 /// alone) is none.
 class IterationFollower {
  public:
-  /// Both are borrowed.
-  IterationFollower(Stream& compute, const Timeline& timeline) : clock_(compute, timeline) {}
+  /// Borrowed.
+  explicit IterationFollower(const Timeline& timeline) : clock_(timeline) {}
 
-  /// A moment begins; what it computes ends the one before.
-  void begin(Moment moment, std::span<const Need> needs);
+  /// A moment begins; what it computes ends the one before. `stream`: as MomentClock::add.
+  void begin(Moment moment, std::span<const Need> needs, Stream* stream);
   /// What the moment under way needs is there, or on its way ahead of the compute stream's next work.
   void start() { clock_.start(); }
   /// The thread waits within the moment under way, or before it, from here to go_on().

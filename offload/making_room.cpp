@@ -47,6 +47,7 @@ Result<void> StatefulTensorMgr::evict(ChunkId wanted, Tier tier, const Error& re
     CASTOR_ASSIGN(const std::uint64_t freed_bytes, wait_for_leaving(tier));
     if (freed_bytes > 0) return {};
   }
+  if (victim.pending && tier == Tier::host) CASTOR_TRY(wait_for(victim.chunk, tier));
   CASTOR_TRY(push_down(victim.chunk, tier));
   return wait_for_room(wanted, tier, refused);
 }
@@ -71,7 +72,8 @@ std::vector<EvictionCandidate> StatefulTensorMgr::candidates(Tier tier, ChunkId 
     const std::uint64_t next_use = steady() ? trace().distance(id, tier, follower_->n_begun()) : AccessTrace::kNever;
     const bool planned = replay_ && steady() && id < wanted_.size();  // others were added since
     const bool unwanted = planned && !holds(wanted_[id], tier);
-    found.push_back({id, next_use, id < uses.size() ? uses[id] : 0, chunk.n_bytes, chunk.clean(tier), unwanted});
+    found.push_back({id, next_use, id < uses.size() ? uses[id] : 0, chunk.n_bytes, chunk.clean(tier), unwanted,
+                     !copy.arrived.ready()});
   }
   return found;
 }

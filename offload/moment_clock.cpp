@@ -11,12 +11,12 @@ double elapsed_s(std::uint64_t from_ns, std::uint64_t to_ns) { return static_cas
 
 void MomentClock::mark() {
   Timed& moment = moments_.back();
-  moment.marks.push_back({moment.on_device ? compute_.time() : nullptr, timeline_.now_ns()});
+  moment.marks.push_back({moment.stream ? moment.stream->time() : nullptr, timeline_.now_ns()});
 }
 
-void MomentClock::add(bool on_device) {
+void MomentClock::add(Stream* stream) {
   Timed& moment = moments_.emplace_back();
-  moment.on_device = on_device;
+  moment.stream = stream;
   moment.thread_ns.push_back(timeline_.now_ns());
 }
 

@@ -12,17 +12,17 @@
 namespace castor {
 
 /// How long the moments of an iteration take, beside waiting for chunks and for room: the thread, what it does to bring
-/// chunks included, and, where a moment needs the device, the compute stream that the thread runs ahead of.
+/// chunks included, and the stream that does the moment's work, where the thread runs ahead of one.
 ///
 /// While the thread waits within a moment nothing is queued, so what the stream takes between the two marks around the wait
 /// is what it stood idle for: nothing where it had work left.
 class MomentClock {
  public:
-  /// Both are borrowed.
-  MomentClock(Stream& compute, const Timeline& timeline) : compute_(compute), timeline_(timeline) {}
+  /// Borrowed.
+  explicit MomentClock(const Timeline& timeline) : timeline_(timeline) {}
 
-  /// A moment begins to wait for what it needs.
-  void add(bool on_device);
+  /// A moment begins to wait for what it needs. Its work is queued on `stream` (borrowed); null: the thread does it.
+  void add(Stream* stream);
   /// What the last moment needs is there, or on its way ahead of the compute stream's next work.
   void start();
   /// The last moment ends, unless it has before.
@@ -32,7 +32,7 @@ class MomentClock {
   void go_on();
   void clear() { moments_.clear(); }
 
-  /// Waits for the compute stream. Errors: failed.
+  /// Waits for the streams. Errors: failed.
   Result<MomentSeconds> seconds() const;
 
  private:
@@ -41,7 +41,7 @@ class MomentClock {
     std::uint64_t ns = 0;
   };
   struct Timed {
-    bool on_device = false;
+    Stream* stream = nullptr;
     std::vector<Mark> marks;               ///< computes from each even one to the next
     std::vector<std::uint64_t> thread_ns;  ///< the thread is busy from each even one to the next
     bool computes() const { return marks.size() % 2 == 1; }
@@ -53,7 +53,6 @@ class MomentClock {
   static Result<double> compute_seconds(const Timed& moment);
   static double thread_seconds(const Timed& moment);
 
-  Stream& compute_;
   const Timeline& timeline_;
   std::vector<Timed> moments_;
 };

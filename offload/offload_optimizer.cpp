@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include <castor/offload/model_chunks.h>
 
@@ -34,7 +35,9 @@ Result<std::unique_ptr<OffloadOptimizer>> OffloadOptimizer::make(Parts parts) {
   }
   CASTOR_ASSIGN(optimizer->gradients_, GradientStore::make({p.layout, p.chunks, p.mover, p.device, p.compute, p.down}));
   optimizer->host_adam_ = make_host_adam(p.n_update_threads);
-  if (p.device.kind() != DeviceKind::cpu) {
+  if (p.device.kind() == DeviceKind::cpu) {
+    optimizer->device_adam_ = make_host_adam(p.n_update_threads);
+  } else {
     CASTOR_ASSIGN(optimizer->device_adam_, make_adam(p.device));
   }
   CASTOR_ASSIGN(optimizer->device_norm_, make_grad_norm(p.device));
@@ -165,11 +168,18 @@ Result<void> OffloadOptimizer::measure_chunk(std::uint32_t i) {
   return outcome;
 }
 
+/// That no earlier step ended between two chunks.
+Result<void> OffloadOptimizer::whole() const {
+  const auto ended = last_update_.wait();
+  if (!poisoned_ && ended.ok()) return {};
+  return Error{
+      ErrorKind::failed,
+      "an earlier step failed after some parameters were updated, so the model is between two steps; start again" +
+          (ended.ok() ? std::string() : " (" + ended.error().message + ")")};
+}
+
 Result<StepScale> OffloadOptimizer::step(const StepOptions& options) {
-  if (poisoned_)
-    return Error{
-        ErrorKind::failed,
-        "an earlier step failed after some parameters were updated, so the model is between two steps; start again"};
+  CASTOR_TRY(whole());
   CASTOR_TRY(gradients_->intact());
   CASTOR_ASSIGN(const StepScale scale, measure(options));
   for (std::uint32_t i = 0; i < n_chunks() && !scale.skip; ++i) {
@@ -195,29 +205,40 @@ Result<void> OffloadOptimizer::update_tile(std::uint32_t i, std::uint32_t tile, 
   const Access weights = gradients_->complete(i) && tile == 0 ? Access::overwrite : Access::update;
   const std::array<Need, 3> needs = {Need{state_[i][tile], tier, Access::update},
                                      Need{gradients_->chunk(i), tier, Access::read}, Need{payload_[i], tier, weights}};
-  CASTOR_TRY(parts_.mover.begin({MomentKind::update, i}, needs));
-  poisoned_ = true;  // until the last chunk is done
-  auto outcome = update_parts(i, tile, options, grad_scale);
+  const Moment moment = {MomentKind::update, i};
+  const bool beside = tier == Tier::host && parts_.updates != nullptr;
+  CASTOR_TRY(beside ? parts_.mover.begin_beside(moment, needs, *parts_.updates) : parts_.mover.begin(moment, needs));
+  poisoned_ = true;  // until the last chunk is done, or queued
+  const HostLane::Task update = update_of(i, tile, options, grad_scale);
+  if (beside) {
+    last_update_ = parts_.updates->run(update);
+    parts_.mover.end_beside(needs, last_update_);
+    return {};
+  }
+  const auto outcome = update();
   parts_.mover.end(needs);
   CASTOR_TRY(outcome);
   return plan_.states[i] == Tier::nvme ? parts_.mover.push_down(state_[i][tile], Tier::host) : Result<void>();
 }
 
-/// A tensor's counter goes up with its first part.
-Result<void> OffloadOptimizer::update_parts(std::uint32_t i, std::uint32_t tile, const StepOptions& options,
-                                            double grad_scale) {
-  const Tier tier = update_tier(i);
-  const Span span(&parts_.timeline, tier == Tier::device ? Lane::compute : Lane::host_update, payload_[i],
-                  parts_.chunks.chunk(state_[i][tile]).n_bytes);
-  AdamKernel& kernel = tier == Tier::device && device_adam_ ? *device_adam_ : *host_adam_;
+/// What updates the tile, where its chunks are now. A tensor's counter goes up with its first part.
+HostLane::Task OffloadOptimizer::update_of(std::uint32_t i, std::uint32_t tile, const StepOptions& options,
+                                           double grad_scale) {
+  std::vector<std::pair<AdamCoefficients, AdamArrays>> updates;
   for (const Part& part : parts_of(i, tile)) {
     if (!gradients_->has(part.tensor)) continue;
     std::uint64_t& n_updates = n_updates_[part.tensor];
     if (part.in_tensor == 0) ++n_updates;
-    CASTOR_TRY(
-        kernel.update(parts_.compute, adam_coefficients(options.adam, n_updates, grad_scale), arrays(i, tile, part)));
+    updates.emplace_back(adam_coefficients(options.adam, n_updates, grad_scale), arrays(i, tile, part));
   }
-  return {};
+  const bool on_device = update_tier(i) == Tier::device;
+  AdamKernel& kernel = on_device ? *device_adam_ : *host_adam_;
+  return [this, &kernel, lane = on_device ? Lane::compute : Lane::host_update, id = payload_[i],
+          n_bytes = parts_.chunks.chunk(state_[i][tile]).n_bytes, updates = std::move(updates)]() -> Result<void> {
+    const Span span(&parts_.timeline, lane, id, n_bytes);
+    for (const auto& [coefficients, arrays] : updates) CASTOR_TRY(kernel.update(parts_.compute, coefficients, arrays));
+    return {};
+  };
 }
 
 AdamArrays OffloadOptimizer::arrays(std::uint32_t i, std::uint32_t tile, const Part& part) const {

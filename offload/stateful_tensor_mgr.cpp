@@ -14,15 +14,29 @@ StatefulTensorMgr::StatefulTensorMgr(ChunkManager& chunks, const Budget& device,
     : chunks_(chunks),
       device_(device),
       host_(host),
+      compute_(compute),
       timeline_(timeline),
       costs_(costs),
-      follower_(std::make_unique<IterationFollower>(compute, timeline)) {}
+      follower_(std::make_unique<IterationFollower>(timeline)) {}
 
 StatefulTensorMgr::~StatefulTensorMgr() = default;
 
 Result<void> StatefulTensorMgr::begin(Moment moment, std::span<const Need> needs) {
+  return start(moment, needs, nullptr);
+}
+
+Result<void> StatefulTensorMgr::begin_beside(Moment moment, std::span<const Need> needs, Stream& lane) {
+  for (const Need& need : needs)
+    if (need.tier != Tier::host)
+      throw ContractViolation(chunks_.chunk(need.chunk).label + ": needed on the device beside the thread");
+  moment.beside = true;
+  return start(moment, needs, &lane);
+}
+
+/// `lane` does the moment's work; null: this thread, or the compute stream.
+Result<void> StatefulTensorMgr::start(Moment moment, std::span<const Need> needs, Stream* lane) {
   for (const Tier tier : {Tier::device, Tier::host}) CASTOR_TRY(chunks_.reap(tier, false));
-  follow(moment, needs);
+  follow(moment, needs, lane);
   let_go();
   std::size_t n_pinned = 0;
   Result<void> outcome;
@@ -31,7 +45,7 @@ Result<void> StatefulTensorMgr::begin(Moment moment, std::span<const Need> needs
     outcome = prepare(needs[n_pinned]);
   }
   for (const Need& need : needs)
-    if (outcome.ok() && need.access != Access::overwrite) outcome = wait_for(need.chunk, need.tier);
+    if (outcome.ok() && need.access != Access::overwrite) outcome = await(need, lane);
   if (outcome.ok()) outcome = start_fetches();
   if (!outcome.ok()) abandon(needs.first(n_pinned));
   follower_->start();
@@ -67,8 +81,20 @@ void StatefulTensorMgr::end(std::span<const Need> needs) {
   }
 }
 
-void StatefulTensorMgr::follow(Moment moment, std::span<const Need> needs) {
-  follower_->begin(moment, needs);
+void StatefulTensorMgr::end_beside(std::span<const Need> needs, const Event& done) {
+  for (const Need& need : needs) {
+    chunks_.unpin(need.chunk, need.tier);
+    if (need.access == Access::read)
+      chunks_.read_until(need.chunk, need.tier, done);
+    else
+      chunks_.written(need.chunk, need.tier, done);
+  }
+}
+
+void StatefulTensorMgr::follow(Moment moment, std::span<const Need> needs, Stream* lane) {
+  const bool on_device =
+      std::any_of(needs.begin(), needs.end(), [](const Need& need) { return need.tier == Tier::device; });
+  follower_->begin(moment, needs, lane != nullptr ? lane : on_device ? &compute_ : nullptr);
   if (follower_->n_begun() == 1) make_plan_if_due();
   if (follower_->n_begun() == 1 || !follower_->steady()) fetches_.clear();
   ++clock_;
@@ -200,7 +226,10 @@ Result<void> StatefulTensorMgr::bring(ChunkId id, Tier tier) {
   if (chunk.at(tier).current) return keep(id, tier);
   if (tier == Tier::host && !chunk.resident(Tier::device)) return hop(id, tier);
   const Tier source = tier == Tier::device ? Tier::host : Tier::device;
-  if (tier == Tier::device) CASTOR_TRY(bring(id, Tier::host));
+  if (tier == Tier::device) {
+    CASTOR_TRY(bring(id, Tier::host));
+    CASTOR_TRY(wait_for(id, Tier::host));
+  }
   chunks_.pin(id, source);  // should not be the victim that makes room for its own next hop
   auto outcome = hop(id, tier);
   chunks_.unpin(id, source);
@@ -290,6 +319,13 @@ auto StatefulTensorMgr::waiting(Wait wait) {
   wait_ns_ += end_ns - start_ns;
   follower_->go_on();
   return outcome;
+}
+
+/// Whoever does the moment's work waits for what it needs. A failure that is known already is one of begin.
+Result<void> StatefulTensorMgr::await(const Need& need, Stream* lane) {
+  if (lane == nullptr) return wait_for(need.chunk, need.tier);
+  const Event& arrived = chunks_.chunk(need.chunk).at(need.tier).arrived;
+  return arrived.ready() ? arrived.wait() : lane->wait(arrived);
 }
 
 /// The thread waits for a copy on the host; the compute stream (which may be the thread) waits for one on the device.

@@ -30,10 +30,12 @@ struct Happening {
   std::vector<Arrival> arrivals;  ///< at its end
   std::vector<ChunkId> drops;     ///< after it
   bool on_device = false;         ///< the compute stream runs it
+  bool beside = false;            ///< the lane of updates runs it
 };
 
 std::vector<Happening> happenings_of(const MoveProblem& problem) {
   std::vector<Happening> found(problem.n_moments);
+  for (std::size_t m = 0; m < problem.beside.size(); ++m) found[m].beside = problem.beside[m];
   for (ChunkId id = 0; id < problem.chunks.size(); ++id)
     for (const ChunkUse& use : problem.chunks[id].uses) {
       Happening& moment = found[use.moment];
@@ -49,13 +51,13 @@ std::vector<Happening> happenings_of(const MoveProblem& problem) {
   return found;
 }
 
-Moment moment_at(std::uint32_t position) { return {MomentKind::forward, position}; }
+Moment moment_at(std::uint32_t position, const Happening& what) { return {MomentKind::forward, position, what.beside}; }
 
 /// What the mover will record.
 AccessTrace trace_of(const std::vector<Happening>& happenings) {
   AccessTrace trace;
   for (std::uint32_t m = 0; m < happenings.size(); ++m) {
-    trace.add(moment_at(m), happenings[m].needs);
+    trace.add(moment_at(m, happenings[m]), happenings[m].needs);
     for (const Arrival& arrival : happenings[m].arrivals) {
       trace.add_need(arrival.need);
       trace.add_arrival(arrival.need.chunk, arrival.n_bytes);
@@ -83,15 +85,16 @@ struct DryRun::World {
   Result<void> put_chunks(const StepPlan& plan);
   Result<void> put(ChunkId id, Places places);
   Result<void> run_moment(std::uint32_t position);
+  Result<void> run_beside(std::uint32_t position);
   Result<void> arrive(const Arrival& arrival);
-  double stream_seconds() const;
+  double busy_seconds(bool Happening::*where) const;
 
   const MomentSeconds seconds;
   const std::vector<Happening> happenings;
   const LinkCosts costs;
   VirtualClock clock;
   Timeline timeline{{}, [this] { return clock.now_ns(); }};
-  VirtualStream compute{clock, 0}, up{clock, costs.h2d}, down{clock, costs.d2h};
+  VirtualStream compute{clock, 0}, updates{clock, 0}, up{clock, costs.h2d}, down{clock, costs.d2h};
   VirtualDrive drive{clock, costs};
   VirtualTier device, host;
   ChunkManager chunks;
@@ -137,12 +140,25 @@ Result<void> DryRun::World::put(ChunkId id, Places places) {
 
 Result<void> DryRun::World::run_moment(std::uint32_t position) {
   const Happening& moment = happenings[position];
-  CASTOR_TRY(mover.begin(moment_at(position), moment.needs));
-  if (moment.on_device) compute.run(seconds.compute[position]);
-  clock.pass(seconds.thread[position]);
-  for (const Arrival& arrival : moment.arrivals) CASTOR_TRY(arrive(arrival));
-  mover.end(moment.needs);
+  if (moment.beside) {
+    CASTOR_TRY(run_beside(position));
+  } else {
+    CASTOR_TRY(mover.begin(moment_at(position, moment), moment.needs));
+    if (moment.on_device) compute.run(seconds.compute[position]);
+    clock.pass(seconds.thread[position]);
+    for (const Arrival& arrival : moment.arrivals) CASTOR_TRY(arrive(arrival));
+    mover.end(moment.needs);
+  }
   for (const ChunkId id : moment.drops) mover.discard(id);
+  return {};
+}
+
+Result<void> DryRun::World::run_beside(std::uint32_t position) {
+  const Happening& moment = happenings[position];
+  CASTOR_TRY(mover.begin_beside(moment_at(position, moment), moment.needs, updates));
+  updates.run(seconds.compute[position]);
+  clock.pass(seconds.thread[position]);
+  mover.end_beside(moment.needs, updates.record());
   return {};
 }
 
@@ -154,10 +170,10 @@ Result<void> DryRun::World::arrive(const Arrival& arrival) {
   return {};
 }
 
-/// That the compute stream is busy for.
-double DryRun::World::stream_seconds() const {
+/// Of the moments that run there.
+double DryRun::World::busy_seconds(bool Happening::*where) const {
   double sum_s = 0;
-  for (std::size_t m = 0; m < happenings.size(); ++m) sum_s += happenings[m].on_device ? seconds.compute[m] : 0;
+  for (std::size_t m = 0; m < happenings.size(); ++m) sum_s += happenings[m].*where ? seconds.compute[m] : 0;
   return sum_s;
 }
 
@@ -182,10 +198,11 @@ Result<StepEstimate> DryRun::step() {
   const auto sum = [](const std::vector<double>& all) { return std::accumulate(all.begin(), all.end(), 0.0); };
   StepEstimate estimate;
   estimate.step_s = world.clock.now_s() - start_s;
-  estimate.compute_s = sum(world.seconds.compute);
+  estimate.beside_s = world.busy_seconds(&Happening::beside);
+  estimate.compute_s = sum(world.seconds.compute) - estimate.beside_s;
   estimate.wait_s = std::max(0.0, estimate.step_s - estimate.compute_s);
   estimate.moved = world.chunks.moved() - moved_before;
-  estimate.find_bound(world.costs, std::max(world.stream_seconds(), sum(world.seconds.thread)));
+  estimate.find_bound(world.costs, std::max(world.busy_seconds(&Happening::on_device), sum(world.seconds.thread)));
   return estimate;
 }
 

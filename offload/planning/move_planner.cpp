@@ -30,6 +30,8 @@ void check(const MoveProblem& problem, const RoomPrices& first) {
   const auto broken = [](const std::string& what) { throw ContractViolation("plan_moves: " + what); };
   for (const auto& room : problem.room_bytes)
     if (room.size() != problem.n_moments) broken("room for " + std::to_string(room.size()) + " moments");
+  if (!problem.beside.empty() && problem.beside.size() != problem.n_moments)
+    broken("lanes of " + std::to_string(problem.beside.size()) + " moments");
   for (const auto& prices : first)
     if (prices.size() != first[0].size() || (!prices.empty() && prices.size() != problem.n_moments))
       broken("prices for " + std::to_string(prices.size()) + " moments");
@@ -154,13 +156,15 @@ MoveProblem problem_of(const AccessTrace& trace, std::span<const std::uint64_t> 
   MoveProblem problem;
   problem.n_moments = static_cast<std::uint32_t>(trace.n_moments());
   for (const std::uint64_t size : n_bytes) problem.chunks.push_back({size, {}});
-  for (std::uint32_t m = 0; m < problem.n_moments; ++m)
+  for (std::uint32_t m = 0; m < problem.n_moments; ++m) {
+    problem.beside.push_back(trace.moment(m).beside);
     for (const Need& need : trace.needs(m)) {
       auto& uses = problem.chunks.at(need.chunk).uses;
       const bool again = !uses.empty() && uses.back().moment == m;
       if (!again)
         uses.push_back({m, need.tier, need.access, trace.dropped(m, need.chunk), trace.arriving_bytes(m, need.chunk)});
     }
+  }
   for (PlannedChunk& chunk : problem.chunks)
     for (std::size_t i = 0; i < chunk.uses.size(); ++i)
       chunk.uses[i].dropped =

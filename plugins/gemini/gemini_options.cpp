@@ -82,6 +82,9 @@ const castor_option kGeminiSchema[] = {
     {"offload_activations", CASTOR_OPTION_BOOL, "false", 0, 0, nullptr,
      "keep the inputs of recomputed blocks in chunks, which may leave the device until backward: for device budgets that "
      "would be too small"},
+    {"overlap_updates", CASTOR_OPTION_BOOL, "false", 0, 0, nullptr,
+     "updates on the host run beside the thread that trains: the next forward pass begins at once, and waits for the "
+     "updates of what it needs"},
     {"update_threads", CASTOR_OPTION_INT, "0", 0, 4096, nullptr,
      "threads that update optimizer states on the host; 0 = as many as the process has processors"},
     {"chunk_bytes", CASTOR_OPTION_BYTES, "0", 0, kMaxBytes, nullptr,
@@ -104,6 +107,7 @@ Result<GeminiOptions> GeminiOptions::read(const castor_option_value* values, std
   options.offload_optim_frac = std::strtod(text["offload_optim_frac"].c_str(), nullptr);
   CASTOR_ASSIGN(options.const_device_bytes, constant(text["const_device_bytes"], options.device_budget_bytes));
   options.offload_activations = text["offload_activations"] == "true";
+  options.overlap_updates = text["overlap_updates"] == "true";
   options.update_threads = static_cast<unsigned>(std::strtoul(text["update_threads"].c_str(), nullptr, 10));
   CASTOR_ASSIGN(options.chunk_bytes, parse_bytes(text["chunk_bytes"]));
   CASTOR_TRY(refuse_dead(text));

@@ -86,9 +86,13 @@ Result<void> GeminiStrategy::build() {
                                                                 memory_->spill(), *compute_, *up_, *down_, timeline_});
   mover_ = std::make_unique<StatefulTensorMgr>(*chunks_, memory_->device_chunks(), memory_->host_budget(), *compute_,
                                                timeline_, memory_->link_costs());
-  CASTOR_ASSIGN(optimizer_, OffloadOptimizer::make(
-                                {layout_, *chunks_, *mover_, *tensors_, device, *compute_, *down_, timeline_, place_of_,
-                                 [this] { return host_.interrupted(host_.self) != 0; }, update_threads(options_)}));
+  if (options_.overlap_updates) {
+    CASTOR_ASSIGN(updates_, make_host_lane());
+  }
+  CASTOR_ASSIGN(optimizer_,
+                OffloadOptimizer::make({layout_, *chunks_, *mover_, *tensors_, device, *compute_, *down_, timeline_,
+                                        place_of_, [this] { return host_.interrupted(host_.self) != 0; },
+                                        update_threads(options_), updates_.get()}));
   chunks_->on_device_release([this](ChunkId id) { unbind(id); });
 
   for (const auto& params : model_.units) {

@@ -63,8 +63,8 @@ Json spans(const Timeline& timeline, std::uint64_t zero_ns) {
 
 std::int64_t ns_of(double seconds) { return std::llround(seconds * 1e9); }
 
-/// The last iteration that was recorded: `[kind, id, compute_ns, needs, bytes beside chunks, thread_ns]` by moment, null
-/// where the bytes are not known; needs are `[chunk, tier, access, dropped, arriving bytes]`.
+/// The last iteration that was recorded: `[kind, id, compute_ns, needs, bytes beside chunks, thread_ns, beside]` by moment,
+/// null where the bytes are not known; needs are `[chunk, tier, access, dropped, arriving bytes]`.
 Json moments(const TraceSource& source, const MoveProblem& problem) {
   const AccessTrace& trace = source.mover.trace();
   const auto non_model_bytes = source.watch.non_model_bytes(trace);
@@ -76,7 +76,8 @@ Json moments(const TraceSource& source, const MoveProblem& problem) {
   for (std::uint32_t m = 0; m < problem.n_moments; ++m) {
     const Moment& moment = trace.moment(m);
     list.push_back({name(moment.kind), moment.id, ns_of(trace.seconds().compute[m]), std::move(needs[m]),
-                    non_model_bytes[m] ? Json(*non_model_bytes[m]) : Json(), ns_of(trace.seconds().thread[m])});
+                    non_model_bytes[m] ? Json(*non_model_bytes[m]) : Json(), ns_of(trace.seconds().thread[m]),
+                    moment.beside});
   }
   return list;
 }

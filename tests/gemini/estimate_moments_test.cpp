@@ -57,6 +57,7 @@ class EstimateMoments : public ::testing::TestWithParam<Case> {
     const Plugin plugin = PluginLoader("", {}).load(GEMINI).value();
     const PluginOptions options = {{"device_budget", std::to_string(device_bytes)},
                                    {"chunk_bytes", std::to_string(kChunkBytes)},
+                                   {"overlap_updates", "true"},
                                    {"offload_activations", GetParam().inputs_in_chunks ? "true" : "false"}};
     const auto strategy = Booster::make(plugin, options).value().boost(host).value();
     for (int i = 0; i < 3; ++i) {
@@ -154,7 +155,8 @@ std::vector<std::string> chunks_of(const json& trace, std::vector<std::int64_t>&
 std::vector<std::string> moments_of(const json& trace, const std::vector<std::int64_t>& ids) {
   std::vector<std::string> moments;
   for (const json& row : trace["moments"]) {
-    std::string text = row[0].get<std::string>() + " " + std::to_string(row[1].get<int>()) + ":";
+    std::string text =
+        row[0].get<std::string>() + " " + std::to_string(row[1].get<int>()) + (row[6].get<bool>() ? " beside:" : ":");
     for (const json& need : row[3]) {
       const auto id = std::find(ids.begin(), ids.end(), need[0].get<std::int64_t>()) - ids.begin();
       text += " " + std::to_string(id) + " " + need[1].get<std::string>() + " " + need[2].get<std::string>() +
@@ -170,7 +172,8 @@ std::vector<std::string> moments_of(const estimate::Iteration& iteration) {
   std::vector<std::string> moments;
   for (std::uint64_t m = 0; m < iteration.trace.n_moments(); ++m)
     moments.push_back(std::string(name(iteration.trace.moment(m).kind)) + " " +
-                      std::to_string(iteration.trace.moment(m).id) + ":");
+                      std::to_string(iteration.trace.moment(m).id) +
+                      (iteration.trace.moment(m).beside ? " beside:" : ":"));
   for (std::size_t id = 0; id < problem.chunks.size(); ++id)
     for (const ChunkUse& use : problem.chunks[id].uses)
       moments[use.moment] += " " + std::to_string(id) + " " + name(use.tier) + " " + name(use.access) +
@@ -198,9 +201,9 @@ TEST_P(EstimateMoments, AreThoseThatThePluginRecords) {
   request.chunks = demands_of(layout);
   request.device_budget_bytes = device_bytes(request.chunks);
   const Plan placement = plan_placement(request).value();
-  const auto iteration =
-      estimate::iteration_of(model_, layout, placement,
-                             {GetParam().recompute, GetParam().inputs_in_chunks ? kInputBytes : 0}, GetParam().clip);
+  const auto iteration = estimate::iteration_of(model_, layout, placement,
+                                                {GetParam().recompute, GetParam().inputs_in_chunks ? kInputBytes : 0},
+                                                {GetParam().clip, /*overlap_updates=*/true});
 
   const json trace = record(request.device_budget_bytes);
   std::vector<std::int64_t> ids;

@@ -59,6 +59,25 @@ TEST(DryRun, TheThreadRunsAheadOfTheDevice) {
   EXPECT_EQ(run(problem, {{5, 3}, {3, 3}}).step_s, 6) << "a thread that takes longer to queue";
 }
 
+// Two chunks are used for 5 s each on the device, which makes a gradient for each: there 1 s and 2 s later. Updates take 4 s,
+// and the chunks go up in 1 s. From the end of the computing on, the thread that updates does so from 1 to 9 s, and then the
+// device computes from 9 to 19 s. Beside it the first chunk is up at 6 s and used until 11 s; the second, updated at 9 s,
+// comes up behind what is queued then, and is used from 12 to 17 s.
+TEST(DryRun, UpdatesBesideTheThreadGoOnInTheNextForwardPass) {
+  MoveProblem problem = problem_with_room(4, Budget::kUnlimited, Budget::kUnlimited);
+  problem.costs.h2d = 0.1;
+  problem.chunks = {{10, {{0, D, Access::read}, {2, H, Access::update}}},
+                    {10, {{1, D, Access::read}, {3, H, Access::update}}},
+                    {10, {{1, H, Access::overwrite, false, 1}, {2, H, Access::read, true}}},
+                    {10, {{1, H, Access::overwrite, false, 1}, {3, H, Access::read, true}}}};
+  EXPECT_EQ(run(problem, {{5, 5, 4, 4}, {0, 0, 4, 4}}).step_s, 19);
+  problem.beside = {false, false, true, true};
+  const StepEstimate step = run(problem, {{5, 5, 4, 4}, {0, 0, 0, 0}});
+  EXPECT_EQ(step.step_s, 17);
+  EXPECT_EQ(step.beside_s, 8);
+  EXPECT_EQ(step.compute_s, 10);
+}
+
 /// Every chunk goes back to the host after its use.
 StepPlan all_go(const MoveProblem& problem) {
   constexpr Places on_host = only(H);

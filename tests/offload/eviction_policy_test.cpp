@@ -26,6 +26,13 @@ TEST(FarthestNextUse, AmongEqualsTheCleanOneGoes) {
   EXPECT_EQ(make_farthest_next_use()->choose(c), 1u);
 }
 
+TEST(FarthestNextUse, WhatIsPendingGoesLastAndInItsOrder) {
+  const std::array<EvictionCandidate, 3> c = {
+      {{0, 90, 7, 1, false, true, true}, {1, 20, 5, 1, false, true, true}, {2, 3, 8, 1, false, true, false}}};
+  EXPECT_EQ(make_farthest_next_use()->choose(c), 2u);
+  EXPECT_EQ(make_farthest_next_use()->choose(std::span(c).first(2)), 1u);
+}
+
 TEST(LeastRecentlyUsed, TakesTheChunkUsedLongestAgo) {
   const std::array<EvictionCandidate, 3> c = {
       {{0, kNever, 4, 1, true}, {1, kNever, 2, 1, false}, {2, kNever, 3, 1, true}}};

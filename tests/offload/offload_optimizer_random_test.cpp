@@ -94,13 +94,22 @@ void train_one_step(OptimizerWorld& world, std::mt19937_64& random) {
   EXPECT_NEAR(scale.grad_scale, clip / options.loss_scale, 1e-12);
 }
 
-TEST(OffloadOptimizer, RandomTrainingsUnderRandomBudgetsHaveTheBitsOfTheStraightLine) {
+/// Who updates on the host: the thread that trains, a thread beside it, or one that is as late as it can be.
+enum class Updates { here, beside, late };
+
+class RandomTrainings : public ::testing::TestWithParam<Updates> {};
+
+TEST_P(RandomTrainings, UnderRandomBudgetsHaveTheBitsOfTheStraightLine) {
   for (std::uint64_t seed = 0; seed < 150; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 random(seed);
     const auto tensors = random_tensors(random);
     auto sizes = random_sizes(random, tensors);
     sizes.deferred = seed % 2 == 0;
+    std::unique_ptr<HostLane> lane;
+    if (GetParam() == Updates::beside) lane = make_host_lane().value();
+    if (GetParam() == Updates::late) lane = std::make_unique<test::DeferredStream>();
+    sizes.updates = lane.get();
     OptimizerWorld world(tensors, sizes);
     world.start(random_homes(random, world.layout.chunks.size())).value();
     for (int step = 0; step < 5; ++step) {
@@ -114,6 +123,12 @@ TEST(OffloadOptimizer, RandomTrainingsUnderRandomBudgetsHaveTheBitsOfTheStraight
     if (::testing::Test::HasFailure()) return;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    OffloadOptimizer, RandomTrainings, ::testing::Values(Updates::here, Updates::beside, Updates::late),
+    [](const auto& info) {
+      return std::string(std::array{"here", "beside", "late"}.at(static_cast<std::size_t>(info.param)));
+    });
 
 }  // namespace
 }  // namespace castor

@@ -6,6 +6,7 @@
 #include <array>
 #include <limits>
 #include <tuple>
+#include <utility>
 
 #include "optimizer_world.h"
 
@@ -339,6 +340,90 @@ TEST_F(FailingStep, InterruptedBetweenChunksPoisons) {
   ASSERT_FALSE(interrupted.ok());
   EXPECT_EQ(interrupted.error().kind, ErrorKind::interrupted);
   expect_poisoned();
+}
+
+/// Updates that run only when somebody waits for them.
+class UpdatesBeside : public ::testing::Test {
+ protected:
+  UpdatesBeside() {
+    world_.start(Tier::host).value();
+    for (int step = 0; step < 6; ++step) {  // the first few are timed, and wait for the lane
+      add_gradients(world_, random_, kAllTrainable);
+      world_.step(kPlain).value();
+    }
+  }
+
+  static OptimizerWorld::Sizes with(HostLane& lane) {
+    OptimizerWorld::Sizes sizes = chunks_of_512(DType::bf16);
+    sizes.updates = &lane;
+    return sizes;
+  }
+
+  Result<void> forward(std::uint32_t i) {
+    const std::array needs = {Need{world_.optimizer->payload(i), Tier::device, Access::read}};
+    CASTOR_TRY(world_.mover.begin({MomentKind::forward, i}, needs));
+    world_.mover.end(needs);
+    return {};
+  }
+
+  /// Counts the functions that have run.
+  class CountingLane final : public HostLane {
+   public:
+    explicit CountingLane(std::uint32_t& n_run) : n_run_(n_run) {}
+    Event run(Task task) override {
+      return late_.run([task = std::move(task), this] { return ++n_run_, task(); });
+    }
+    Event copy(void* target, const void* source, std::uint64_t n) override { return late_.copy(target, source, n); }
+    Result<void> wait(const Event& event) override { return late_.wait(event); }
+    Event record() override { return late_.record(); }
+    std::unique_ptr<StreamTime> time() override { return late_.time(); }
+    Result<void> synchronize() override { return late_.synchronize(); }
+
+   private:
+    std::uint32_t& n_run_;
+    test::DeferredStream late_;
+  };
+
+  std::uint32_t n_run_ = 0;
+  CountingLane lane_{n_run_};
+  std::mt19937_64 random_{51};
+  OptimizerWorld world_{six_tensors(DType::bf16), with(lane_)};
+};
+
+TEST_F(UpdatesBeside, WhoNeedsAChunkWaitsForItsOwnUpdateAlone) {
+  (void)lane_.synchronize();
+  n_run_ = 0;
+  add_gradients(world_, random_, kAllTrainable);
+  world_.step(kPlain).value();
+  EXPECT_EQ(n_run_, 0u) << "a step is over when its updates are queued";
+  forward(0).value();
+  EXPECT_EQ(n_run_, 1u);
+  forward(1).value();
+  EXPECT_EQ(n_run_, 2u);
+  world_.expect_same_bits();
+  EXPECT_EQ(n_run_, 3u) << "three of four chunks are trained";
+}
+
+TEST_F(UpdatesBeside, GradientsOfTheNextStepWaitForTheUpdatesThatReadTheLastOnes) {
+  for (int step = 0; step < 3; ++step) {
+    add_gradients(world_, random_, kAllTrainable);  // nobody has looked at a parameter meanwhile
+    world_.step(kPlain).value();
+  }
+  world_.expect_same_bits();
+  world_.source.expect_each_freed_once();
+}
+
+TEST_F(UpdatesBeside, AFailureBesideComesFromWhoNeedsTheChunkAndFromTheNextStep) {
+  add_gradients(world_, random_, kAllTrainable);
+  (void)lane_.run([]() -> Result<void> { return Error{ErrorKind::io, "the update failed"}; });
+  world_.optimizer->step(kPlain).value();
+  const auto forwarded = forward(0);
+  ASSERT_FALSE(forwarded.ok());
+  EXPECT_EQ(forwarded.error().message, "the update failed");
+  const auto stepped = world_.optimizer->step(kPlain);
+  ASSERT_FALSE(stepped.ok());
+  EXPECT_NE(stepped.error().message.find("between two steps"), std::string::npos);
+  EXPECT_NE(stepped.error().message.find("the update failed"), std::string::npos);
 }
 
 TEST(OffloadOptimizer, InterruptedWhileInitialisingSaysSo) {

@@ -95,6 +95,7 @@ struct OptimizerWorld {
     std::uint64_t device_bytes = Budget::kUnlimited, host_bytes = Budget::kUnlimited;
     bool with_spill = true;
     bool deferred = false;             ///< copies come as late as they can, and leave poison until then
+    HostLane* updates = nullptr;       ///< borrowed
     test::Refusal* refusal = nullptr;  ///< one allocation that is refused
   };
 
@@ -104,10 +105,10 @@ struct OptimizerWorld {
         tiers(sizes.device_bytes, sizes.host_bytes, sizes.with_spill, device_of(sizes)),
         mover(tiers.chunks, tiers.device_budget, tiers.host_budget, *tiers.compute, tiers.timeline),
         table(layout),
-        optimizer(
-            OffloadOptimizer::make({layout, tiers.chunks, mover, table, *tiers.device, *tiers.compute, *tiers.down,
-                                    tiers.timeline, registered, [this] { return n_until_interrupt-- == 0; }})
-                .value()) {
+        optimizer(OffloadOptimizer::make({layout, tiers.chunks, mover, table, *tiers.device, *tiers.compute,
+                                          *tiers.down, tiers.timeline, registered,
+                                          [this] { return n_until_interrupt-- == 0; }, 1, sizes.updates})
+                      .value()) {
     std::mt19937_64 random(99);
     for (const TensorSpec& spec : specs) {
       AdamData data(spec.numel, DType::f32, spec.dtype);

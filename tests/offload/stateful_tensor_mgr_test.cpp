@@ -383,6 +383,30 @@ TEST(StatefulTensorMgr, IsPlannedAnewWhenItIsKnownHowLongMomentsTake) {
   EXPECT_EQ(mover.plan()->estimate.step_s, 44);
 }
 
+TEST(StatefulTensorMgr, AMomentBesideTheThreadNeedsTheHostAlone) {
+  World world(2, 2);
+  world.add(1).value();
+  const std::array needs = {Need{0, Tier::device, Access::read}};
+  test::DeferredStream lane;
+  EXPECT_THROW((void)world.mover.begin_beside({MomentKind::update, 0}, needs, lane), ContractViolation);
+}
+
+// The lane takes 7 s, of which the thread, whose clock is 1 µs further at each look, sees nothing.
+TEST(StatefulTensorMgr, AMomentBesideTheThreadIsTimedByItsLane) {
+  TimedWorld world;
+  StreamByHand lane;
+  const ChunkId id = world.add();
+  const std::array needs = {Need{id, Tier::host, Access::overwrite}};
+  world.mover.begin_beside({MomentKind::update, 0}, needs, lane).value();
+  lane.now_s += 7;
+  world.mover.end_beside(needs, {});
+  world.mover.end_iteration();
+  ASSERT_EQ(world.mover.trace().n_moments(), 1u);
+  EXPECT_TRUE(world.mover.trace().moment(0).beside);
+  EXPECT_EQ(world.mover.trace().seconds().compute[0], 7);
+  EXPECT_NEAR(world.mover.trace().seconds().thread[0], 3e-6, 1e-9);
+}
+
 TEST(StatefulTensorMgr, WhatAMomentWaitsForMeanwhileIsNotItsComputing) {
   TimedWorld world;
   const ChunkId weights = world.add(), gradients = world.add();

@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include <castor/memory/device.h>
+#include <castor/memory/host_lane.h>
 
 namespace castor::test {
 
@@ -43,9 +44,11 @@ class DeferredQueue {
 };
 
 /// Threads: one queues; any waits.
-class DeferredStream final : public Stream {
+class DeferredStream final : public HostLane {
  public:
   ~DeferredStream() override { queue_->run_all(); }
+
+  Event run(Task task) override { return add({nullptr, 0, std::move(task)}); }
 
   Event copy(void* target, const void* source, std::uint64_t n_bytes) override;
   Result<void> wait(const Event& event) override;

@@ -371,6 +371,14 @@ class Estimate(CommandCase):
             step_s = self.assert_result(self.estimate(*tight, option, rate))["step_s"]
             self.assertLessEqual(step_s, 1.02 * slow, option)  # another plan, which may wait a little more
 
+    def test_updates_beside_the_thread_shorten_the_step(self):
+        here = self.assert_result(self.estimate(*self.GPT, "--policy", "cpu"))
+        beside = self.assert_result(self.estimate(*self.GPT, "--policy", "cpu", "--overlap-updates"))
+        self.assertEqual(here["update_beside_s"], 0)
+        self.assertAlmostEqual(beside["update_beside_s"], here["update_s"])
+        self.assertLess(beside["step_s"], here["step_s"])
+        self.assertGreaterEqual(beside["step_s"], max(beside["update_beside_s"], beside["compute_s"]))
+
     def test_recomputing_takes_longer_and_less_room(self):
         plain = self.assert_result(self.estimate("--model", "gpt2-355m"))
         again = self.assert_result(self.estimate("--model", "gpt2-355m", "--recompute"))

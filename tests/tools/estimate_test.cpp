@@ -85,7 +85,7 @@ class IterationTest : public ::testing::Test {
     Plan placement;
     placement.states.assign(layout_.chunks.size(), Tier::host);
     placement.states[0] = Tier::device;
-    return iteration_of(model_, layout_, placement, {recompute, 0}, clip);
+    return iteration_of(model_, layout_, placement, {recompute, 0}, {clip});
   }
 
   static std::string text(const Iteration& iteration) {

@@ -114,6 +114,18 @@ class TrainThroughTiers(CommandCase):
     def test_clipping_and_micro_batches_keep_the_bits(self):
         self.assert_same_bits("--clip", "0.5", "--accumulate", "3", "--recompute")
 
+    def test_updates_beside_the_thread_keep_the_bits(self):
+        trace = self.folder / "trace.json"
+        self.small += ["--set", "overlap_updates=true"]
+        self.MODEL = [*self.MODEL[:-1], "10"]  # the first steps are timed, and wait for their updates
+        for options in ([], ["--clip", "0.5", "--accumulate", "2"], ["--precision", "fp16", "--lr", "1"]):
+            self.assert_same_bits(*options)
+        self.train(*self.small, "--trace", trace)
+        beside = [row[0] for row in json.loads(trace.read_text())["moments"] if row[6]]
+        self.assertEqual(set(beside), {"update"})
+        planned = self.assert_result(run("plan", "--trace", trace, "--json"))
+        self.assertGreater(planned["update_beside_s"], 0)
+
     def test_inputs_of_recomputed_blocks_move_and_keep_the_bits(self):
         trace = self.folder / "trace.json"
         resident = self.train("--recompute", "--plugin", "none")

@@ -47,12 +47,12 @@ double bytes_touched(const Iteration& iteration, std::uint64_t m, const ChunkDem
   return n_bytes * static_cast<double>(tile_bytes) / static_cast<double>(chunk.state_bytes);
 }
 
-/// The thread takes no time to queue what the device does. The sum of norms and updates goes to `update_s`.
+/// The thread takes no time to queue what others do. The sum of norms and updates goes to `update_s`.
 MomentSeconds moment_seconds(const Request& request, const Iteration& iteration, const std::vector<ChunkDemand>& chunks,
                              const Plan& placement, double& update_s) {
   MomentSeconds seconds;
   for (std::uint64_t m = 0; m < iteration.trace.n_moments(); ++m) {
-    const auto [kind, id] = iteration.trace.moment(m);
+    const auto [kind, id, beside] = iteration.trace.moment(m);
     bool on_device = true;
     if (of_unit(kind)) {
       const double flops = forward_flops(request.model, id, request.work);
@@ -64,7 +64,7 @@ MomentSeconds moment_seconds(const Request& request, const Iteration& iteration,
           (on_device ? request.rates.device_update_bytes_per_s : request.rates.host_update_bytes_per_s));
       update_s += seconds.compute.back();
     }
-    seconds.thread.push_back(on_device ? 0 : seconds.compute.back());
+    seconds.thread.push_back(on_device || beside ? 0 : seconds.compute.back());
   }
   return seconds;
 }
@@ -84,8 +84,8 @@ Result<Forecast> forecast(const Request& request) {
       placement_request(request, made.layout, made.non_model.total_bytes(), recomputation.input_bytes);
   CASTOR_ASSIGN(made.placement, plan_placement_beside(placement, request.model.layers * recomputation.input_bytes));
 
-  const Iteration iteration =
-      iteration_of(request.model, made.layout, made.placement, recomputation, request.work.clip);
+  const Iteration iteration = iteration_of(request.model, made.layout, made.placement, recomputation,
+                                           {request.work.clip, request.work.overlap_updates});
   made.problem = problem_of(iteration);
   made.problem.room_bytes = {
       std::vector<std::uint64_t>(made.problem.n_moments, request.device_budget_bytes - placement.non_model_bytes),

@@ -67,11 +67,11 @@ class Recorder {
       iteration_.trace.add({MomentKind::norm, i}, std::array{Need{gradient_[i], tier(i), Access::read}});
   }
 
-  void updates() {
+  void updates(bool overlap) {
     for (std::uint32_t i = 0; i < n_chunks(); ++i) {
       for (const ChunkId tile : states_[i])
         iteration_.trace.add(
-            {MomentKind::update, i},
+            {MomentKind::update, i, /*beside=*/overlap && tier(i) == Tier::host},
             std::array{Need{tile, tier(i), Access::update}, Need{gradient_[i], tier(i), Access::read},
                        Need{payload_[i], tier(i), tile == states_[i].front() ? Access::overwrite : Access::update}});
       iteration_.trace.drop(gradient_[i]);
@@ -151,7 +151,7 @@ MoveProblem problem_of(const Iteration& iteration) {
 }
 
 Iteration iteration_of(const shapes::Model& model, const ChunkLayout& layout, const Plan& placement,
-                       const Recomputation& recomputation, bool clip) {
+                       const Recomputation& recomputation, const EndOfStep& end) {
   Recorder recorder(model, layout, placement, recomputation.on ? recomputation.input_bytes : 0);
   recorder.forward_keeping();
   recorder.backward(recorder.block(model.layers), static_cast<std::uint32_t>(model.units.size()));
@@ -160,8 +160,8 @@ Iteration iteration_of(const shapes::Model& model, const ChunkLayout& layout, co
   else
     recorder.backward(model.first_block, recorder.block(model.layers));
   recorder.backward(0, model.first_block);
-  if (clip) recorder.norms();
-  recorder.updates();
+  if (end.clip) recorder.norms();
+  recorder.updates(end.overlap_updates);
   return recorder.take();
 }
 

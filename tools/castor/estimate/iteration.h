@@ -36,14 +36,20 @@ struct Recomputation {
   std::uint64_t input_bytes = 0;  ///< of each block's input, kept in a chunk until then; 0 = in none
 };
 
+/// What happens when all gradients are there.
+struct EndOfStep {
+  bool clip = false;             ///< a norm per chunk
+  bool overlap_updates = false;  ///< updates on the host run beside the thread
+};
+
 /// Forward units in order, backward units in reverse. Gradients arrive at the backward moment of the unit that owns their
-/// parameters, on the tier of their update. Then with `clip` a norm per chunk, and an update per tile of each chunk.
+/// parameters, on the tier of their update. Then `end`, and an update per tile of each chunk.
 ///
 /// Chunks are numbered payload and tiles of states of layout chunk 0, those of chunk 1, and so on, then the gradients:
 /// the order in which the optimizer registers them; then blocks' inputs. Requires: as chunks_by_unit; `placement` is of
 /// the layout's chunks.
 Iteration iteration_of(const shapes::Model& model, const ChunkLayout& layout, const Plan& placement,
-                       const Recomputation& recomputation, bool clip);
+                       const Recomputation& recomputation, const EndOfStep& end);
 
 /// The problem that it poses. Room, costs and nvme are for the caller to fill in.
 MoveProblem problem_of(const Iteration& iteration);

@@ -60,6 +60,7 @@ Result<void> read_workload(const Values& values, Workload& work) {
   CASTOR_TRY(cli::read_number(values, "clip", /*zero_allowed=*/true, clip));
   work.clip = clip > 0;
   work.recompute = values.count("recompute") != 0;
+  work.overlap_updates = values.count("overlap-updates") != 0;
   work.offload_activations = values.count("offload-activations") != 0;
   if (work.offload_activations && !work.recompute)
     return Error{ErrorKind::usage, "--offload-activations needs --recompute: it moves the inputs of recomputed blocks"};
@@ -123,6 +124,7 @@ cli::CommandSyntax estimate_syntax() {
   }
   add("recompute", "run each block's forward again in backward instead of keeping its activations");
   add("offload-activations", "with --recompute: the blocks' inputs may leave the device until backward");
+  add("overlap-updates", "updates on the host go on in the next forward pass");
   cli::add_rate_options(syntax, kRates);
   return syntax;
 }

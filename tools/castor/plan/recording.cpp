@@ -58,13 +58,23 @@ std::uint64_t bytes_or(std::uint64_t otherwise, const json& bytes, const std::st
   return bytes;
 }
 
+bool needs_device(const json& row) {
+  const auto on_device = [](const json& need) { return need.at(1) == name(Tier::device); };
+  return std::any_of(row.at(3).begin(), row.at(3).end(), on_device);
+}
+
 /// Where the file does not say what the thread takes, nothing where a moment needs the device.
 void add_seconds(const json& row, MomentSeconds& seconds) {
   seconds.compute.push_back(row.at(2).get<double>() / kNsPerSecond);
-  const auto on_device = [](const json& need) { return need.at(1) == name(Tier::device); };
-  const bool streams = std::any_of(row.at(3).begin(), row.at(3).end(), on_device);
-  const double unsaid_s = streams ? 0 : seconds.compute.back();
+  const double unsaid_s = needs_device(row) ? 0 : seconds.compute.back();
   seconds.thread.push_back(row.size() > 5 ? row.at(5).get<double>() / kNsPerSecond : unsaid_s);
+}
+
+/// Where the file does not say so, none is.
+bool is_beside(const json& row) {
+  if (row.size() < 7 || !row.at(6).get<bool>()) return false;
+  if (needs_device(row)) wrong("a moment beside the thread needs a chunk on the device");
+  return true;
 }
 
 void read_moments(const json& list, Recording& recording, const std::map<std::int64_t, std::size_t>& places) {
@@ -83,6 +93,7 @@ void read_moments(const json& list, Recording& recording, const std::map<std::in
         bytes_or(recording.non_model_bytes, row.size() > 4 ? row.at(4) : json(),
                  "what moment " + std::to_string(recording.problem.n_moments) + " holds beside chunks"));
     add_seconds(row, recording.seconds);
+    recording.problem.beside.push_back(is_beside(row));
     ++recording.problem.n_moments;
   }
 }

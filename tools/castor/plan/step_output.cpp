@@ -80,6 +80,7 @@ json to_json(const StepPlan& step, const TierBytes& peak_bytes) {
           {"step_s", estimate.step_s},
           {"compute_s", estimate.compute_s},
           {"wait_s", estimate.wait_s},
+          {"update_beside_s", estimate.beside_s},
           {"bound", {{"seconds", estimate.bound_s}, {"by", estimate.bound_by}, {"share", share}}},
           {"room_aside_times", step.times}};
 }
@@ -105,8 +106,10 @@ std::string link_table(const StepPlan& step) {
 
 std::string step_line(const StepPlan& step) {
   const StepEstimate& estimate = step.estimate;
-  return fmt::format("step {:.4f} s: computing {:.4f} s, waiting {:.4f} s; bound by {} ({:.4f} s)", estimate.step_s,
-                     estimate.compute_s, estimate.wait_s, estimate.bound_by, estimate.bound_s);
+  const std::string beside =
+      estimate.beside_s > 0 ? fmt::format(", updates beside it {:.4f} s", estimate.beside_s) : "";
+  return fmt::format("step {:.4f} s: computing {:.4f} s, waiting {:.4f} s{}; bound by {} ({:.4f} s)", estimate.step_s,
+                     estimate.compute_s, estimate.wait_s, beside, estimate.bound_by, estimate.bound_s);
 }
 
 }  // namespace castor::cli

@@ -92,6 +92,12 @@ Result<std::optional<Booster>> choose_plugin(const TrainOptions& options) {
   return std::optional(std::move(booster));
 }
 
+double mean(const std::vector<at::Tensor>& losses) {
+  double sum = 0;
+  for (const at::Tensor& loss : losses) sum += loss.item<double>();
+  return sum / static_cast<double>(losses.size());
+}
+
 /// One run: the model, who moves its memory, and the loop.
 class Training {
  public:
@@ -105,7 +111,7 @@ class Training {
  private:
   Result<void> make_strategy(const std::optional<Booster>& booster);
   Result<void> step(std::int64_t index);
-  Result<double> micro_batches(std::int64_t index);
+  Result<std::vector<at::Tensor>> micro_batches(std::int64_t index);
   Result<void> note_step(double loss, double seconds, bool skipped);
   Result<void> write_trace();
 
@@ -167,14 +173,15 @@ Result<void> Training::run() {
 Result<void> Training::step(std::int64_t index) {
   if (observer_.interrupted()) return Error{ErrorKind::interrupted, "stopped by the user"};
   const double start_s = now_s();
-  CASTOR_ASSIGN(const double loss, micro_batches(index));
+  CASTOR_ASSIGN(const auto losses, micro_batches(index));
   CASTOR_ASSIGN(const castor_step_result result, strategy_->step(step_args(options_, fp16_ ? scaler_.scale() : 1)));
   if (fp16_) scaler_.update(result.skipped != 0);
+  const double loss = mean(losses);  // waits for the device, so only when the step is queued
   return note_step(loss, now_s() - start_s, result.skipped != 0);
 }
 
-/// Forward and backward of every micro-batch; returns their mean loss.
-Result<double> Training::micro_batches(std::int64_t index) {
+/// Forward and backward of every micro-batch; returns their losses, where they were computed.
+Result<std::vector<at::Tensor>> Training::micro_batches(std::int64_t index) {
   const auto n = static_cast<double>(options_.accumulate);
   const double scale = (fp16_ ? scaler_.scale() : 1) / n;
   std::vector<at::Tensor> losses;
@@ -184,9 +191,7 @@ Result<double> Training::micro_batches(std::int64_t index) {
     CASTOR_TRY(adapter_->backward(loss, scale));
     losses.push_back(loss.detach());
   }
-  double sum = 0;
-  for (const at::Tensor& loss : losses) sum += loss.item<double>();
-  return sum / n;
+  return losses;
 }
 
 Result<void> Training::note_step(double loss, double seconds, bool skipped) {

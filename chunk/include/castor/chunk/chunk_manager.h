@@ -86,9 +86,9 @@ class ChunkManager {
   /// has changed.
   [[nodiscard]] Result<Event> fetch(ChunkId id, Tier tier);
 
-  /// The copy in `tier` was written by work already queued on the compute stream or done on this thread: it is the only
-  /// current one now, all others are dropped.
-  void written(ChunkId id, Tier tier);
+  /// The copy in `tier` was written by work already queued on the compute stream or done on this thread, or will have been
+  /// when `done` is reached: it is the only current one now, all others are dropped.
+  void written(ChunkId id, Tier tier, Event done = {});
 
   /// Starts to give the memory in `tier` back: at once where a current copy is elsewhere, after a write to the spill
   /// store for the last copy on the host. Requires: not pinned, and not the last copy on the device (fetch it to the

@@ -28,6 +28,7 @@ const char* name(MomentKind kind);
 struct Moment {
   MomentKind kind = MomentKind::forward;
   std::uint32_t id = 0;
+  bool beside = false;  ///< its work runs on a lane of the host, beside the thread that trains
   bool operator==(const Moment&) const = default;
 };
 
@@ -51,8 +52,10 @@ struct Need {
 
 /// How long moments take beside waiting, by moment.
 struct MomentSeconds {
-  std::vector<double> compute;  ///< on the compute stream where a moment needs the device, of the thread elsewhere
-  std::vector<double> thread;   ///< of the thread that trains, which may run ahead of the stream
+  /// On the compute stream where a moment needs the device, on the lane where it is beside the thread, of the thread
+  /// elsewhere.
+  std::vector<double> compute;
+  std::vector<double> thread;  ///< of the thread that trains, which may run ahead of the stream
 };
 
 /// The moments of one iteration in the order in which they came, and when each chunk is needed next. The iteration

@@ -18,6 +18,7 @@ struct EvictionCandidate {
   std::uint64_t n_bytes = 0;
   bool clean = false;     ///< leaves without a transfer
   bool unwanted = false;  ///< the plan has it elsewhere
+  bool pending = false;   ///< its bytes are still on their way, or being worked out
 };
 
 /// Decides which chunk leaves when a tier is full. Pure.
@@ -29,7 +30,7 @@ class EvictionPolicy {
 };
 
 /// One that the plan has elsewhere, else the chunk needed farthest in the future; among equals a clean one, then the one
-/// used longest ago.
+/// used longest ago. One whose bytes are pending only after those that are there; of several the one used longest ago.
 /// Source: Belady, "A study of replacement algorithms for a virtual-storage computer", 1966.
 std::unique_ptr<EvictionPolicy> make_farthest_next_use();
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <castor/chunk/tensor_table.h>
+#include <castor/memory/host_lane.h>
 #include <castor/offload/adam.h>
 #include <castor/offload/grad_norm.h>
 #include <castor/offload/gradient_store.h>
@@ -23,7 +24,8 @@ struct StepOptions {
 
 /// Adam on chunks: for each tile of a payload chunk (ChunkShape::tile) a state chunk with three fp32 arrays of its
 /// elements (master, exp_avg, exp_avg_sq), updated on the tier that the Plan names. While one is updated the mover reads
-/// the next ones ahead and writes the last ones behind.
+/// the next ones ahead and writes the last ones behind. With a lane of their own, updates on the host go on while the next
+/// forward pass runs: whoever needs a chunk waits for its own update alone.
 ///
 /// Tensors without a gradient are skipped: moments, decay and step counter. The fp32 master decides; the weight in the
 /// payload is its rounding.
@@ -45,7 +47,11 @@ class OffloadOptimizer {
         registration_order;  ///< tensor numbers as the model registers them: the order in which norms combine
     std::function<bool()> interrupted;  ///< asked before every chunk
     unsigned n_update_threads = 1;      ///< of updates on the host
+    HostLane* updates = nullptr;        ///< runs updates on the host; null: the thread that trains does
   };
+
+  /// Waits for the updates under way.
+  ~OffloadOptimizer() { (void)last_update_.wait(); }
 
   /// Registers the payload, gradient and state chunks. Errors: those of the kernels.
   static Result<std::unique_ptr<OffloadOptimizer>> make(Parts parts);
@@ -64,8 +70,9 @@ class OffloadOptimizer {
   [[nodiscard]] Result<void> initialise(const Fill& fill);
 
   /// Updates every tile from its gradients, in the order in which the next forward pass needs them, and forgets the
-  /// gradients. Errors: those of the mover, interrupted, that with which a gradient was lost; after the first chunk was
-  /// updated an error leaves the model between two steps, and every later step says so.
+  /// gradients. With a lane it returns when the updates are queued. Errors: those of the mover, interrupted, that with
+  /// which a gradient was lost; after the first chunk was updated an error leaves the model between two steps, and every
+  /// later step says so. One of an update on the lane comes from whoever needs its chunk, and from the next step.
   [[nodiscard]] Result<StepScale> step(const StepOptions& options);
 
   /// Copies the fp32 master of `tensor` to `out`: the master itself, or for a frozen tensor its weight in fp32.
@@ -90,7 +97,8 @@ class OffloadOptimizer {
   Result<void> measure_chunk(std::uint32_t i);
   Result<void> update_chunk(std::uint32_t i, const StepOptions& options, double grad_scale);
   Result<void> update_tile(std::uint32_t i, std::uint32_t tile, const StepOptions& options, double grad_scale);
-  Result<void> update_parts(std::uint32_t i, std::uint32_t tile, const StepOptions& options, double grad_scale);
+  HostLane::Task update_of(std::uint32_t i, std::uint32_t tile, const StepOptions& options, double grad_scale);
+  Result<void> whole() const;
   std::vector<Part> parts_of(std::uint32_t i, std::uint32_t tile) const;
   AdamArrays arrays(std::uint32_t i, std::uint32_t tile, const Part& part) const;
   void finish_step();
@@ -103,12 +111,13 @@ class OffloadOptimizer {
   std::vector<ChunkId> payload_;
   std::vector<std::vector<ChunkId>> state_;  ///< by payload chunk and tile; a frozen one's hold its first values only
   std::unique_ptr<GradientStore> gradients_;
-  std::vector<std::uint64_t> n_updates_;     ///< by tensor: Adam's t
-  std::unique_ptr<AdamKernel> device_adam_;  ///< null where the device is the host
-  std::unique_ptr<AdamKernel> host_adam_;
+  std::vector<std::uint64_t> n_updates_;  ///< by tensor: Adam's t
+  std::unique_ptr<AdamKernel> device_adam_;
+  std::unique_ptr<AdamKernel> host_adam_;  ///< the lane's alone, where there is one
   std::unique_ptr<GradNormKernel> device_norm_, host_norm_ = make_host_grad_norm();
   Buffer sums_;  ///< of squares: a double per tensor in memory that the device writes to without waiting
   bool poisoned_ = false;
+  Event last_update_;  ///< of the lane
 };
 
 }  // namespace castor

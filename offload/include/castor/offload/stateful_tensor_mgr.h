@@ -47,6 +47,14 @@ class StatefulTensorMgr {
   /// Unpins what begin pinned, and declares what was updated or overwritten.
   void end(std::span<const Need> needs);
 
+  /// As begin, for a moment whose work is queued on `lane`: that waits for what is on its way, not this thread. The moment
+  /// is recorded as one beside the thread. Requires: needs on the host alone (ContractViolation).
+  [[nodiscard]] Result<void> begin_beside(Moment moment, std::span<const Need> needs, Stream& lane);
+
+  /// The end of begin_beside, where `done` is reached when the work has ended: what it changes arrives then, what it reads
+  /// stays until then.
+  void end_beside(std::span<const Need> needs, const Event& done);
+
   /// The iteration is over: the trace just recorded is the one to expect from now on. The first few iterations of a trace
   /// are timed; their ends wait for the compute stream.
   void end_iteration();
@@ -98,6 +106,8 @@ class StatefulTensorMgr {
   double wait_seconds() const { return static_cast<double>(wait_ns_) * 1e-9; }
 
  private:
+  Result<void> start(Moment moment, std::span<const Need> needs, Stream* lane);
+  Result<void> await(const Need& need, Stream* lane);
   Result<void> bring(ChunkId chunk, Tier tier);
   Result<void> hop(ChunkId chunk, Tier tier);
   Result<void> keep(ChunkId chunk, Tier tier);
@@ -113,7 +123,7 @@ class StatefulTensorMgr {
   auto waiting(Wait wait);
   std::vector<EvictionCandidate> candidates(Tier tier, ChunkId wanted) const;
   Error full(ChunkId wanted, Tier tier, const Error& refused) const;
-  void follow(Moment moment, std::span<const Need> needs);
+  void follow(Moment moment, std::span<const Need> needs, Stream* lane);
   void note(ChunkId chunk, Tier tier, Access access);
   void make_plan_if_due();
   void carry_out(const MoveProblem& problem, StepPlan plan);
@@ -127,6 +137,7 @@ class StatefulTensorMgr {
   ChunkManager& chunks_;
   const Budget& device_;
   const Budget& host_;
+  Stream& compute_;
   Timeline& timeline_;
   const std::unique_ptr<EvictionPolicy> farthest_ = make_farthest_next_use();
   const std::unique_ptr<EvictionPolicy> oldest_ = make_least_recently_used();

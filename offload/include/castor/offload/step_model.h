@@ -30,13 +30,15 @@ std::vector<PlannedMove> schedule_of(const MoveProblem& problem, const MovePlan&
 struct StepEstimate {
   double step_s = 0;
   double compute_s = 0;  ///< without waits
-  double wait_s = 0;     ///< the compute lane stands still for data
+  double beside_s = 0;   ///< on the lane of updates, beside compute_s
+  double wait_s = 0;     ///< the compute lane stands still for data, or for an update
   LinkBytes moved;       ///< what the plan moves, and what arrives whatever the plan
   LinkSeconds link_s{};  ///< busy
-  std::string bound_by;  ///< `compute`, the link that is busiest, or `nvme`: the drive, reading and writing
-  double bound_s = 0;    ///< how long that lane is busy: no order of moves makes the step shorter
+  /// `compute`, `host_update` (beside it), the link that is busiest, or `nvme`: the drive, reading and writing.
+  std::string bound_by;
+  double bound_s = 0;  ///< how long that lane is busy: no order of moves makes the step shorter
 
-  /// Names the busiest lane, of the links that carry `moved` and those that compute for `busy_s`.
+  /// Names the busiest lane, of the links that carry `moved`, those that compute for `busy_s`, and updates for beside_s.
   void find_bound(const LinkCosts& costs, double busy_s);
 };
 
