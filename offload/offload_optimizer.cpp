@@ -9,6 +9,8 @@
 
 #include <castor/offload/model_chunks.h>
 
+#include "early_updates.h"
+
 namespace castor {
 namespace {
 
@@ -22,6 +24,11 @@ void widen_weights(const std::byte* weights, DType dtype, float* out, std::uint6
 }
 
 }  // namespace
+
+OffloadOptimizer::OffloadOptimizer(Parts parts)
+    : parts_(std::move(parts)), early_(std::make_unique<EarlyUpdates>(parts_.layout)) {}
+
+OffloadOptimizer::~OffloadOptimizer() { (void)last_update_.wait(); }
 
 Result<std::unique_ptr<OffloadOptimizer>> OffloadOptimizer::make(Parts parts) {
   std::unique_ptr<OffloadOptimizer> optimizer(new OffloadOptimizer(std::move(parts)));
@@ -138,7 +145,7 @@ Result<void> OffloadOptimizer::send_payload_up(std::uint32_t i) {
 }
 
 Result<StepScale> OffloadOptimizer::measure(const StepOptions& options) {
-  if (options.max_norm == 0 && options.loss_scale == 1) return StepScale();
+  if (!options.needs_norm()) return StepScale();
   auto* sums = reinterpret_cast<double*>(sums_.data());
   std::fill_n(sums, parts_.layout.tensors.size(), 0.0);
   for (std::uint32_t i = 0; i < n_chunks(); ++i)
@@ -180,16 +187,73 @@ Result<void> OffloadOptimizer::whole() const {
 
 Result<StepScale> OffloadOptimizer::step(const StepOptions& options) {
   CASTOR_TRY(whole());
-  CASTOR_TRY(gradients_->intact());
+  if (begun_ && options != announced_)
+    return Error{
+        ErrorKind::usage,
+        "step is called with other values than were announced, with which some parameters are updated already"};
+  if (auto intact = gradients_->intact(); !intact.ok()) return poisoned_ = begun_, intact.error();
   CASTOR_ASSIGN(const StepScale scale, measure(options));
-  for (std::uint32_t i = 0; i < n_chunks() && !scale.skip; ++i) {
-    if (!parts_.layout.chunks[i].trainable || !gradients_->any(i)) continue;
-    if (parts_.interrupted()) return Error{ErrorKind::interrupted, "interrupted while the parameters were updated"};
-    CASTOR_TRY(update_chunk(i, options, scale.grad_scale));
+  if (!scale.skip) {
+    if (auto updated = update_rest(options, scale.grad_scale); !updated.ok())
+      return poisoned_ = begun_, updated.error();
   }
-  poisoned_ = false;
   finish_step();
   return scale;
+}
+
+/// What was not updated early.
+Result<void> OffloadOptimizer::update_rest(const StepOptions& options, double grad_scale) {
+  for (std::uint32_t i = 0; i < n_chunks(); ++i) {
+    if (!parts_.layout.chunks[i].trainable || !gradients_->any(i) || early_->updated(i)) continue;
+    if (parts_.interrupted()) return Error{ErrorKind::interrupted, "interrupted while the parameters were updated"};
+    CASTOR_TRY(update_chunk(i, options, grad_scale));
+  }
+  return {};
+}
+
+Result<void> OffloadOptimizer::announce(const StepOptions& options) {
+  CASTOR_TRY(whole());
+  if (begun_) return poisoned_ = true, whole().error();
+  if (parts_.updates == nullptr) return {};
+  announced_ = options;
+  early_->announce();
+  return {};
+}
+
+Error OffloadOptimizer::broken_promise(std::uint32_t i, const std::string& what) {
+  poisoned_ = true;
+  return {ErrorKind::failed,
+          what + " " + parts_.chunks.chunk(payload_[i]).label +
+              " after its update, which came as early as the step before allowed; the model goes another "
+              "way in every step: set overlap_updates=false"};
+}
+
+Result<void> OffloadOptimizer::add_gradient(std::uint32_t tensor, ArrivedGradient gradient) {
+  const std::uint32_t i = parts_.layout.tensors.at(tensor).chunk;
+  if (early_->updated(i)) {
+    gradient.free();
+    return broken_promise(i, "a gradient came for");
+  }
+  CASTOR_TRY(gradients_->add(tensor, std::move(gradient)));
+  if (early_->announced()) early_->landed(tensor);
+  return {};
+}
+
+Result<void> OffloadOptimizer::use(std::uint32_t i) {
+  if (early_->updated(i)) return broken_promise(i, "a unit needs");
+  if (early_->announced()) early_->used(i);
+  return {};
+}
+
+Result<void> OffloadOptimizer::update_early() {
+  if (announced_.needs_norm()) return {};
+  for (const std::uint32_t i : early_->ready()) {
+    if (update_tier(i) != Tier::host || parts_.chunks.chunk(payload_[i]).pinned()) continue;
+    if (auto updated = update_chunk(i, announced_, StepScale().grad_scale); !updated.ok())
+      return poisoned_ = begun_, updated;
+    early_->set_updated(i);
+  }
+  return {};
 }
 
 Result<void> OffloadOptimizer::update_chunk(std::uint32_t i, const StepOptions& options, double grad_scale) {
@@ -208,7 +272,7 @@ Result<void> OffloadOptimizer::update_tile(std::uint32_t i, std::uint32_t tile, 
   const Moment moment = {MomentKind::update, i};
   const bool beside = tier == Tier::host && parts_.updates != nullptr;
   CASTOR_TRY(beside ? parts_.mover.begin_beside(moment, needs, *parts_.updates) : parts_.mover.begin(moment, needs));
-  poisoned_ = true;  // until the last chunk is done, or queued
+  begun_ = true;
   const HostLane::Task update = update_of(i, tile, options, grad_scale);
   if (beside) {
     last_update_ = parts_.updates->run(update);
@@ -261,12 +325,16 @@ void OffloadOptimizer::finish_step() {
   for (std::uint32_t tensor = 0; tensor < parts_.layout.tensors.size(); ++tensor)
     parts_.tensors.set(tensor, TensorState::hold);
   gradients_->clear();
+  early_->end_step();
+  begun_ = false;
   parts_.mover.end_iteration();
 }
 
 Result<void> OffloadOptimizer::read_master(std::uint32_t tensor, float* out) {
   const TensorPlace& place = parts_.layout.tensors.at(tensor);
   const ChunkShape& shape = parts_.layout.chunks[place.chunk];
+  if (early_->updated(place.chunk))
+    return Error{ErrorKind::usage, "parameters were asked for between their early update and the end of their step"};
   if (!shape.trainable) {
     CASTOR_ASSIGN(const BufferView weights, parts_.mover.look(payload_[place.chunk], Tier::host));
     widen_weights(weights.data + place.offset * size_bytes(shape.dtype), shape.dtype, out, place.numel);

@@ -102,6 +102,10 @@ Result<void> AbiStrategy::end_of_backward() {
   return table_.end_of_backward ? check(table_.end_of_backward(table_.self), "end_of_backward") : Result<void>();
 }
 
+Result<void> AbiStrategy::announce_step(const castor_step_args& args) {
+  return updates_early() ? check(table_.announce_step(table_.self, &args), "announce_step") : Result<void>();
+}
+
 Result<castor_step_result> AbiStrategy::step(const castor_step_args& args) {
   castor_step_result result{sizeof(castor_step_result), 0, -1};
   CASTOR_TRY(check(table_.step(table_.self, &args, &result), "step"));

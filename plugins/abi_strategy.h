@@ -26,6 +26,7 @@ class AbiStrategy final : public Strategy {
   Result<void> after_backward(std::uint32_t unit) override;
   Result<void> gradient(std::uint32_t param, DLManagedTensor* grad) override;
   Result<void> end_of_backward() override;
+  Result<void> announce_step(const castor_step_args& args) override;
   Result<castor_step_result> step(const castor_step_args& args) override;
   Result<void> read_master(std::uint32_t param, float* out) override;
   Result<castor_stats> stats() override;
@@ -39,6 +40,7 @@ class AbiStrategy final : public Strategy {
       : plugin_(plugin), model_(model), table_(table) {}
   Result<void> check_functions() const;
   bool keeps() const { return table_.struct_size >= kStrategyV12Bytes && table_.keep; }
+  bool updates_early() const { return table_.struct_size >= kStrategyV13Bytes && table_.announce_step; }
   Result<void> check(castor_status status, const char* what) const;
 
   const Plugin plugin_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include <castor/memory/bytes.h>
 
@@ -152,12 +153,20 @@ Result<MovePlan> plan_moves(const MoveProblem& problem, const RoomPrices& first)
   return plan;
 }
 
+void set_beside(MoveProblem& problem, std::vector<bool> moments) {
+  problem.beside = std::move(moments);
+  for (const PlannedChunk& chunk : problem.chunks)
+    for (const ChunkUse& use : chunk.uses)
+      if (use.tier == Tier::device || use.arriving_bytes > 0) problem.beside.at(use.moment) = false;
+}
+
 MoveProblem problem_of(const AccessTrace& trace, std::span<const std::uint64_t> n_bytes) {
   MoveProblem problem;
   problem.n_moments = static_cast<std::uint32_t>(trace.n_moments());
   for (const std::uint64_t size : n_bytes) problem.chunks.push_back({size, {}});
+  std::vector<bool> beside;
   for (std::uint32_t m = 0; m < problem.n_moments; ++m) {
-    problem.beside.push_back(trace.moment(m).beside);
+    beside.push_back(trace.moment(m).beside);
     for (const Need& need : trace.needs(m)) {
       auto& uses = problem.chunks.at(need.chunk).uses;
       const bool again = !uses.empty() && uses.back().moment == m;
@@ -165,6 +174,7 @@ MoveProblem problem_of(const AccessTrace& trace, std::span<const std::uint64_t> 
         uses.push_back({m, need.tier, need.access, trace.dropped(m, need.chunk), trace.arriving_bytes(m, need.chunk)});
     }
   }
+  set_beside(problem, std::move(beside));
   for (PlannedChunk& chunk : problem.chunks)
     for (std::size_t i = 0; i < chunk.uses.size(); ++i)
       chunk.uses[i].dropped =

@@ -68,6 +68,9 @@ castor_status gradient(void* self, std::uint32_t param, DLManagedTensor* grad) {
 castor_status end_of_backward(void* self) {
   return with(self, [](GeminiStrategy& s) { return s.end_of_backward(); });
 }
+castor_status announce_step(void* self, const castor_step_args* args) {
+  return with(self, [args](GeminiStrategy& s) { return s.announce_step(*args); });
+}
 castor_status step(void* self, const castor_step_args* args, castor_step_result* out) {
   return with(self, [args, out](GeminiStrategy& s) -> Result<void> {
     CASTOR_ASSIGN(*out, s.step(*args));
@@ -127,7 +130,8 @@ castor_status create(const castor_host_v1* host, const castor_option_value* valu
                        destroy,
                        keep,
                        recall,
-                       forget};
+                       forget,
+                       announce_step};
     *out = &instance.release()->table;  // destroy takes it back
     return {};
   });

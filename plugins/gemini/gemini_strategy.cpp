@@ -100,6 +100,7 @@ Result<void> GeminiStrategy::build() {
     for (const std::uint32_t param : params) used.insert(layout_.tensors[place_of_[param]].chunk);
     auto& needs = needs_.emplace_back();
     for (const std::uint32_t chunk : used) needs.push_back({optimizer_->payload(chunk), Tier::device, Access::read});
+    used_.emplace_back(used.begin(), used.end());
   }
   largest_unit_ = largest_unit();
   activations_ = std::make_unique<ActivationStore>(ActivationStore::Parts{*chunks_, *mover_, *compute_});
@@ -201,6 +202,8 @@ Result<void> GeminiStrategy::forget(std::uint32_t kept) {
 }
 
 Result<void> GeminiStrategy::enter(Moment moment) {
+  CASTOR_TRY(optimizer_->update_early());
+  for (const std::uint32_t chunk : used_.at(moment.id)) CASTOR_TRY(optimizer_->use(chunk));
   watch_.begin_unit(moment);
   sample();
   CASTOR_TRY(mover_->begin(moment, needs_.at(moment.id)));
@@ -297,7 +300,7 @@ Result<void> GeminiStrategy::gradient(std::uint32_t param, DLManagedTensor* grad
   }
   const void* data = static_cast<const std::byte*>(grad->dl_tensor.data) + grad->dl_tensor.byte_offset;
   const std::uint32_t tensor = place_of_[param];
-  CASTOR_TRY(optimizer_->gradients().add(tensor, {data, give_back}));
+  CASTOR_TRY(optimizer_->add_gradient(tensor, {data, give_back}));
   if (params_[param].n_open > 0)
     params_[param].landed = true;
   else
@@ -309,7 +312,11 @@ Result<void> GeminiStrategy::end_of_backward() {
   leave_all();
   watch_.begin_rest();
   sample();
-  return {};
+  return optimizer_->update_early();
+}
+
+Result<void> GeminiStrategy::announce_step(const castor_step_args& args) {
+  return optimizer_->announce(step_options(args));
 }
 
 Result<castor_step_result> GeminiStrategy::step(const castor_step_args& args) {

@@ -46,6 +46,7 @@ class GeminiStrategy final : public Strategy {
   Result<void> after_backward(std::uint32_t unit) override;
   Result<void> gradient(std::uint32_t param, DLManagedTensor* grad) override;
   Result<void> end_of_backward() override;
+  Result<void> announce_step(const castor_step_args& args) override;
   Result<castor_step_result> step(const castor_step_args& args) override;
   Result<void> read_master(std::uint32_t param, float* out) override;
   Result<castor_stats> stats() override;
@@ -101,7 +102,8 @@ class GeminiStrategy final : public Strategy {
   std::unique_ptr<StatefulTensorMgr> mover_;
   std::unique_ptr<OffloadOptimizer> optimizer_;
   std::unique_ptr<ActivationStore> activations_;
-  std::vector<std::vector<Need>> needs_;  ///< payload chunks on the device, by unit
+  std::vector<std::vector<std::uint32_t>> used_;  ///< chunks of the layout, by unit
+  std::vector<std::vector<Need>> needs_;          ///< their payload chunks, on the device
   LargestUnit largest_unit_;
   std::vector<ParamUse> params_;  ///< by parameter
   std::vector<UnitUse> units_;    ///< by unit

@@ -61,12 +61,12 @@ class EstimateMoments : public ::testing::TestWithParam<Case> {
                                    {"offload_activations", GetParam().inputs_in_chunks ? "true" : "false"}};
     const auto strategy = Booster::make(plugin, options).value().boost(host).value();
     for (int i = 0; i < 3; ++i) {
-      train(*strategy, host);
       castor_step_args args{};
       args.struct_size = sizeof args;
       args.optimizer = CASTOR_ADAMW;
       args.lr = 1e-3, args.beta1 = 0.9, args.beta2 = 0.99, args.eps = 1e-8, args.loss_scale = 1;
       args.max_norm = GetParam().clip ? 1 : 0;
+      train(*strategy, host, args);
       strategy->step(args).value();
     }
     char name[] = "/tmp/castor-moments-XXXXXX";
@@ -77,7 +77,7 @@ class EstimateMoments : public ::testing::TestWithParam<Case> {
     return trace;
   }
 
-  void train(Strategy& strategy, FakeModelHost& host) {
+  void train(Strategy& strategy, FakeModelHost& host, const castor_step_args& args) {
     const auto n_units = static_cast<std::uint32_t>(units_.size());
     const std::uint32_t per_block = model_.units_per_block, first = model_.first_block;
     std::vector<std::uint32_t> kept;
@@ -90,6 +90,7 @@ class EstimateMoments : public ::testing::TestWithParam<Case> {
       forward(strategy, begin, begin + per_block);
     }
     forward(strategy, n_units - 2, n_units);
+    strategy.announce_step(args).value();
     for (std::uint32_t end = n_units; end > 0;) {
       const bool in_blocks = end > first && end <= n_units - 2;
       const std::uint32_t begin = in_blocks ? end - per_block : end - 1;

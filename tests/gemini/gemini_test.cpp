@@ -110,7 +110,8 @@ TEST(Gemini, UnderRandomTightBudgetsEqualsTheResidentRunAndStaysUnderThem) {
     const auto found = run_where_it_fits(training, {{"nvme", folder.path()},
                                                     {"device_budget", std::to_string(device)},
                                                     {"host_budget", std::to_string(host)},
-                                                    {"chunk_bytes", std::to_string(512 + random() % 8192)}});
+                                                    {"chunk_bytes", std::to_string(512 + random() % 8192)},
+                                                    {"overlap_updates", seed % 2 == 0 ? "true" : "false"}});
     if (!found) continue;
     ++n_ran;
     EXPECT_LE(found->stats.peak_bytes[0], device);
@@ -196,6 +197,21 @@ TEST(Gemini, UnitsThatRunInAnotherOrderEveryTimeEqualTheResidentRun) {
     const auto found = run_where_it_fits(training, tight(training, folder));
     if (!found) continue;
     ++n_ran;
+  }
+  EXPECT_GT(n_ran, 0);
+}
+
+TEST(Gemini, UpdatesDuringBackwardEqualTheResidentRun) {
+  const Folder folder;
+  int n_ran = 0;
+  for (std::uint32_t seed = 0; seed < 2 * kSeeds; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const ScriptedTraining training(seed, {.announces = true});
+    PluginOptions options = {{"placement_policy", "cpu"}, {"chunk_bytes", "2048"}};
+    if (seed % 2 == 0) options = tight(training, folder);
+    options["overlap_updates"] = "true";
+    const auto found = run_where_it_fits(training, options);
+    n_ran += found ? 1 : 0;
   }
   EXPECT_GT(n_ran, 0);
 }

@@ -54,15 +54,18 @@ ScriptedTraining::ScriptedTraining(std::uint32_t seed, const Habits& habits) {
   }
   std::shuffle(units_.begin(), units_.end(), random);  // first use in another order than registration
   units_.push_back({"tied", {0}});
+  announces_ = habits.announces;
 
   for (int s = 0; s < 6; ++s) {
     Step step{{}, random_args(random)};
+    if (habits.announces && random_habits() % 4 != 0) step.args.max_norm = 0, step.args.loss_scale = 1;
     for (std::uint32_t m = 0; m < 1 + random() % 3; ++m) {
       MicroBatch micro_batch;
       for (const FakeUnit& unit : units_) {
         auto& events = micro_batch.by_unit.emplace_back();
         for (const std::uint32_t p : unit.params)
-          if (random() % 8) events.push_back({p, values(random, numel(params_[p].shape))});
+          if (habits.announces ? p % 8 != 5 : random() % 8 != 0)
+            events.push_back({p, values(random, numel(params_[p].shape))});
       }
       micro_batch.order.resize(units_.size());
       std::iota(micro_batch.order.begin(), micro_batch.order.end(), 0u);
@@ -130,6 +133,7 @@ Result<TrainingRecord> ScriptedTraining::run(const std::string& path, const Plug
       CASTOR_TRY(forward(*strategy, model, step.micro_batches[0], record));
     for (const MicroBatch& micro_batch : step.micro_batches) {
       CASTOR_TRY(forward(*strategy, model, micro_batch, record));
+      if (announces_ && &micro_batch == &step.micro_batches.back()) CASTOR_TRY(strategy->announce_step(step.args));
       CASTOR_TRY(backward(*strategy, model, micro_batch));
     }
     CASTOR_ASSIGN(const castor_step_result result, strategy->step(step.args));

@@ -28,6 +28,7 @@ class ScriptedTraining {
   struct Habits {
     bool another_order = false;  ///< of the units in every micro-batch
     bool evaluates = false;      ///< up to two forward passes alone before each step
+    bool announces = false;      ///< each step, most of which want no norm, and its gradients come alike in every step
   };
 
   explicit ScriptedTraining(std::uint32_t seed) : ScriptedTraining(seed, Habits{}) {}
@@ -60,6 +61,7 @@ class ScriptedTraining {
 
   std::vector<FakeParam> params_;
   std::vector<FakeUnit> units_;
+  bool announces_ = false;
   std::vector<Step> steps_;
 };
 

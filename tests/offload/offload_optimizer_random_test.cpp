@@ -41,14 +41,15 @@ std::vector<Tier> random_homes(std::mt19937_64& random, std::size_t n_chunks) {
 
 StepOptions random_options(std::mt19937_64& random) {
   StepOptions options{{1e-2, 0.9, 0.95, 1e-8, 0.1, random() % 2 == 0}, 0, 1};
-  if (random() % 2 == 0) options.max_norm = 3;
-  if (random() % 2 == 0) options.loss_scale = 256;
+  if (random() % 3 == 0) options.max_norm = 3;
+  if (random() % 3 == 0) options.loss_scale = 256;
   return options;
 }
 
 /// Uses every parameter on the device, as a forward pass would, and finds the weights of the straight lines there.
 void forward(OptimizerWorld& world) {
   for (std::uint32_t i = 0; i < world.layout.chunks.size(); ++i) {
+    world.optimizer->use(i).value();
     const std::array needs = {Need{world.optimizer->payload(i), Tier::device, Access::read}};
     world.mover.begin({MomentKind::forward, i}, needs).value();
     const std::byte* slot = world.tiers.chunks.chunk(needs[0].chunk).at(Tier::device).buffer.data();
@@ -61,15 +62,20 @@ void forward(OptimizerWorld& world) {
   }
 }
 
-/// Some gradients, last tensor first; now and then one that overflowed, which only a measured step may meet.
-void backward(OptimizerWorld& world, std::mt19937_64& random, bool measured) {
-  for (std::uint64_t micro_batch = 1 + random() % 2; micro_batch > 0; --micro_batch)
+/// Some gradients, last tensor first; now and then one that overflowed, which only a measured step may meet. The last
+/// backward pass is announced at times, and what is complete in it updated at times.
+void backward(OptimizerWorld& world, std::mt19937_64& random, const StepOptions& options) {
+  const bool measured = options.needs_norm();
+  for (std::uint64_t micro_batch = 1 + random() % 2; micro_batch > 0; --micro_batch) {
+    if (micro_batch == 1 && random() % 4 != 0) world.optimizer->announce(options).value();
     for (std::uint32_t tensor = static_cast<std::uint32_t>(world.specs.size()); tensor-- > 0;) {
-      if (!world.specs[tensor].trainable || random() % 6 == 0) continue;
+      if (!world.specs[tensor].trainable || random() % 12 == 0) continue;
       auto gradient = random_gradient(random, world.specs[tensor].numel);
       if (measured && random() % 40 == 0) gradient[0] = std::numeric_limits<float>::infinity();
       world.gradient(tensor, gradient).value();
+      if (random() % 2 == 0) world.optimizer->update_early().value();
     }
+  }
 }
 
 /// The norm of the unscaled sums, added up in plain order.
@@ -84,7 +90,7 @@ void train_one_step(OptimizerWorld& world, std::mt19937_64& random) {
   forward(world);
   const StepOptions options = random_options(random);
   const bool measured = options.max_norm != 0 || options.loss_scale != 1;
-  backward(world, random, measured);
+  backward(world, random, options);
   const double norm = naive_norm(world, options.loss_scale);
   const StepScale scale = world.step(options).value();
   EXPECT_EQ(scale.skip, !std::isfinite(norm));

@@ -413,6 +413,88 @@ TEST_F(UpdatesBeside, GradientsOfTheNextStepWaitForTheUpdatesThatReadTheLastOnes
   world_.source.expect_each_freed_once();
 }
 
+TEST_F(UpdatesBeside, WhatIsCompleteIsUpdatedBeforeTheStep) {
+  const auto land = [this](std::initializer_list<std::uint32_t> tensors) {
+    add_gradients(world_, random_, tensors);
+    world_.optimizer->update_early().value();
+  };
+  world_.optimizer->announce(kPlain).value();
+  land({5, 3, 2, 1, 0});
+  world_.step(kPlain).value();
+  (void)lane_.synchronize();
+  n_run_ = 0;
+  world_.optimizer->announce(kPlain).value();
+  land({5, 3});
+  (void)lane_.synchronize();
+  EXPECT_EQ(n_run_, 1u) << "the last chunk's";
+  land({2, 1});
+  (void)lane_.synchronize();
+  EXPECT_EQ(n_run_, 2u) << "tensors 2 and 3";
+  land({0});
+  world_.step(kPlain).value();
+  world_.expect_same_bits();
+  EXPECT_EQ(n_run_, 3u);
+}
+
+/// All gradients have come, and all is updated but not stepped.
+class UpdatedEarly : public UpdatesBeside {
+ protected:
+  UpdatedEarly() {
+    for (int step = 0; step < 2; ++step) {
+      world_.optimizer->announce(kPlain).value();
+      add_gradients(world_, random_, kAllTrainable);
+      world_.optimizer->update_early().value();
+      if (step == 0) world_.step(kPlain).value();
+    }
+  }
+
+  void expect_poisoned(const Error& error, const char* what) {
+    EXPECT_EQ(error.kind, ErrorKind::failed);
+    EXPECT_NE(error.message.find(what), std::string::npos) << error.message;
+    const auto stepped = world_.optimizer->step(kPlain);
+    ASSERT_FALSE(stepped.ok());
+    EXPECT_NE(stepped.error().message.find("between two steps"), std::string::npos) << stepped.error().message;
+  }
+};
+
+TEST_F(UpdatedEarly, AnotherGradientIsRefusedAndGivenBack) {
+  int n_freed = 0;
+  const std::vector<std::uint16_t> gradient(world_.specs[0].numel);
+  const auto late = world_.optimizer->add_gradient(0, {gradient.data(), [&n_freed] { ++n_freed; }});
+  ASSERT_FALSE(late.ok());
+  EXPECT_EQ(n_freed, 1);
+  expect_poisoned(late.error(), "a gradient came for");
+}
+
+TEST_F(UpdatedEarly, AUnitThatNeedsTheChunkOnceMoreIsRefused) {
+  const auto late = world_.optimizer->use(0);
+  ASSERT_FALSE(late.ok());
+  expect_poisoned(late.error(), "a unit needs");
+}
+
+TEST_F(UpdatedEarly, ASecondBackwardPassIsRefused) {
+  const auto again = world_.optimizer->announce(kPlain);
+  ASSERT_FALSE(again.ok());
+  expect_poisoned(again.error(), "between two steps");
+}
+
+TEST_F(UpdatedEarly, AnotherLearningRateThanAnnouncedIsRefusedAndTheAnnouncedOneGoesOn) {
+  StepOptions other = kPlain;
+  other.adam.lr *= 2;
+  const auto refused = world_.optimizer->step(other);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::usage);
+  world_.step(kPlain).value();
+  world_.expect_same_bits();
+}
+
+TEST_F(UpdatedEarly, MastersAreNotShownBeforeTheStep) {
+  std::vector<float> master(world_.specs[0].numel);
+  const auto early = world_.optimizer->read_master(0, master.data());
+  ASSERT_FALSE(early.ok());
+  EXPECT_EQ(early.error().kind, ErrorKind::usage);
+}
+
 TEST_F(UpdatesBeside, AFailureBesideComesFromWhoNeedsTheChunkAndFromTheNextStep) {
   add_gradients(world_, random_, kAllTrainable);
   (void)lane_.run([]() -> Result<void> { return Error{ErrorKind::io, "the update failed"}; });

@@ -152,7 +152,7 @@ struct OptimizerWorld {
   Result<void> gradient(std::uint32_t tensor, const std::vector<float>& values) {
     const auto elements = elements_of(values, specs[tensor].dtype);
     sums[tensor].add(widened(elements, specs[tensor].dtype));
-    return optimizer->gradients().add(tensor, source.hand_out(elements));
+    return optimizer->add_gradient(tensor, source.hand_out(elements));
   }
 
   /// One step of both. The straight lines take the scale that the optimizer found, which the caller checks.

@@ -121,8 +121,11 @@ class TrainThroughTiers(CommandCase):
         for options in ([], ["--clip", "0.5", "--accumulate", "2"], ["--precision", "fp16", "--lr", "1"]):
             self.assert_same_bits(*options)
         self.train(*self.small, "--trace", trace)
-        beside = [row[0] for row in json.loads(trace.read_text())["moments"] if row[6]]
-        self.assertEqual(set(beside), {"update"})
+        moments = json.loads(trace.read_text())["moments"]
+        beside = [i for i, row in enumerate(moments) if row[6]]
+        self.assertEqual({moments[i][0] for i in beside}, {"update"})
+        last_backward = max(i for i, row in enumerate(moments) if row[0] == "backward")
+        self.assertLess(beside[0], last_backward, "without clipping updates begin during backward")
         planned = self.assert_result(run("plan", "--trace", trace, "--json"))
         self.assertGreater(planned["update_beside_s"], 0)
 

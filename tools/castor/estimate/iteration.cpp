@@ -14,7 +14,11 @@ class Recorder {
       : model_(model),
         placement_(placement),
         chunks_(chunks_by_unit(model, layout)),
-        begun_(layout.chunks.size(), false) {
+        begun_(layout.chunks.size(), false),
+        missing_bytes_(layout.chunks.size(), 0),
+        updated_(layout.chunks.size(), false) {
+    for (const BytesByChunk& unit : chunks_)
+      for (const auto& [chunk, n_bytes] : unit) missing_bytes_[chunk] += n_bytes;
     for (std::uint32_t i = 0; i < layout.chunks.size(); ++i) {
       const ChunkShape& shape = layout.chunks[i];
       payload_.push_back(add(shape.numel * size_bytes(shape.dtype)));
@@ -48,6 +52,8 @@ class Recorder {
     for (std::uint32_t unit = end; unit-- > first;) {
       iteration_.trace.add({MomentKind::backward, unit}, needs(unit));
       for (const auto& [chunk, n_bytes] : chunks_[unit]) gradient_arrives(chunk, n_bytes);
+      for (const auto& [chunk, n_bytes] : chunks_[unit])
+        if (early_ && missing_bytes_[chunk] == 0 && tier(chunk) == Tier::host) update(chunk);
     }
   }
 
@@ -67,15 +73,12 @@ class Recorder {
       iteration_.trace.add({MomentKind::norm, i}, std::array{Need{gradient_[i], tier(i), Access::read}});
   }
 
-  void updates(bool overlap) {
-    for (std::uint32_t i = 0; i < n_chunks(); ++i) {
-      for (const ChunkId tile : states_[i])
-        iteration_.trace.add(
-            {MomentKind::update, i, /*beside=*/overlap && tier(i) == Tier::host},
-            std::array{Need{tile, tier(i), Access::update}, Need{gradient_[i], tier(i), Access::read},
-                       Need{payload_[i], tier(i), tile == states_[i].front() ? Access::overwrite : Access::update}});
-      iteration_.trace.drop(gradient_[i]);
-    }
+  /// With `early` a chunk on the host is updated as soon as its gradients are complete.
+  void set_overlap(bool overlap, bool early) { overlap_ = overlap, early_ = overlap && early; }
+
+  void updates() {
+    for (std::uint32_t i = 0; i < n_chunks(); ++i)
+      if (!updated_[i]) update(i);
   }
 
   Iteration take() { return std::move(iteration_); }
@@ -91,6 +94,16 @@ class Recorder {
     if (!inputs_.empty()) iteration_.trace.add_need({inputs_[layer], Tier::device, Access::read});
   }
 
+  void update(std::uint32_t i) {
+    for (const ChunkId tile : states_[i])
+      iteration_.trace.add(
+          {MomentKind::update, i, /*beside=*/overlap_ && tier(i) == Tier::host},
+          std::array{Need{tile, tier(i), Access::update}, Need{gradient_[i], tier(i), Access::read},
+                     Need{payload_[i], tier(i), tile == states_[i].front() ? Access::overwrite : Access::update}});
+    iteration_.trace.drop(gradient_[i]);
+    updated_[i] = true;
+  }
+
   std::uint32_t n_chunks() const { return static_cast<std::uint32_t>(payload_.size()); }
   Tier tier(std::uint32_t i) const { return update_tier(placement_.states[i]); }
 
@@ -104,6 +117,7 @@ class Recorder {
   void gradient_arrives(std::uint32_t chunk, std::uint64_t n_bytes) {
     iteration_.trace.add_need({gradient_[chunk], tier(chunk), begun_[chunk] ? Access::update : Access::overwrite});
     begun_[chunk] = true;
+    missing_bytes_[chunk] -= n_bytes;
     if (tier(chunk) == Tier::host) iteration_.trace.add_arrival(gradient_[chunk], n_bytes);
   }
 
@@ -111,6 +125,9 @@ class Recorder {
   const Plan& placement_;
   const std::vector<BytesByChunk> chunks_;    ///< by unit
   std::vector<bool> begun_;                   ///< by chunk: gradients have arrived
+  std::vector<std::uint64_t> missing_bytes_;  ///< by chunk: of gradients that have not
+  std::vector<bool> updated_;                 ///< by chunk
+  bool overlap_ = false, early_ = false;
   std::vector<ChunkId> payload_, gradient_;   ///< by chunk
   std::vector<std::vector<ChunkId>> states_;  ///< by chunk and tile
   std::vector<ChunkId> inputs_;               ///< by block; empty where no chunk keeps them
@@ -153,6 +170,7 @@ MoveProblem problem_of(const Iteration& iteration) {
 Iteration iteration_of(const shapes::Model& model, const ChunkLayout& layout, const Plan& placement,
                        const Recomputation& recomputation, const EndOfStep& end) {
   Recorder recorder(model, layout, placement, recomputation.on ? recomputation.input_bytes : 0);
+  recorder.set_overlap(end.overlap_updates, !end.clip);
   recorder.forward_keeping();
   recorder.backward(recorder.block(model.layers), static_cast<std::uint32_t>(model.units.size()));
   if (recomputation.on)
@@ -161,7 +179,7 @@ Iteration iteration_of(const shapes::Model& model, const ChunkLayout& layout, co
     recorder.backward(model.first_block, recorder.block(model.layers));
   recorder.backward(0, model.first_block);
   if (end.clip) recorder.norms();
-  recorder.updates(end.overlap_updates);
+  recorder.updates();
   return recorder.take();
 }
 

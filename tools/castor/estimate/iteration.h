@@ -38,8 +38,9 @@ struct Recomputation {
 
 /// What happens when all gradients are there.
 struct EndOfStep {
-  bool clip = false;             ///< a norm per chunk
-  bool overlap_updates = false;  ///< updates on the host run beside the thread
+  bool clip = false;  ///< a norm per chunk
+  /// Updates on the host run beside the thread; without `clip` as soon as a chunk's gradients are complete.
+  bool overlap_updates = false;
 };
 
 /// Forward units in order, backward units in reverse. Gradients arrive at the backward moment of the unit that owns their

@@ -70,14 +70,8 @@ void add_seconds(const json& row, MomentSeconds& seconds) {
   seconds.thread.push_back(row.size() > 5 ? row.at(5).get<double>() / kNsPerSecond : unsaid_s);
 }
 
-/// Where the file does not say so, none is.
-bool is_beside(const json& row) {
-  if (row.size() < 7 || !row.at(6).get<bool>()) return false;
-  if (needs_device(row)) wrong("a moment beside the thread needs a chunk on the device");
-  return true;
-}
-
 void read_moments(const json& list, Recording& recording, const std::map<std::int64_t, std::size_t>& places) {
+  std::vector<bool> beside;
   for (const json& row : list) {
     for (const json& need : row.at(3)) {
       const auto found = places.find(need.at(0));
@@ -93,9 +87,10 @@ void read_moments(const json& list, Recording& recording, const std::map<std::in
         bytes_or(recording.non_model_bytes, row.size() > 4 ? row.at(4) : json(),
                  "what moment " + std::to_string(recording.problem.n_moments) + " holds beside chunks"));
     add_seconds(row, recording.seconds);
-    recording.problem.beside.push_back(is_beside(row));
+    beside.push_back(row.size() > 6 && row.at(6).get<bool>());
     ++recording.problem.n_moments;
   }
+  set_beside(recording.problem, std::move(beside));
 }
 
 void check_uses(const MoveProblem& problem) {

@@ -112,6 +112,7 @@ class Training {
   Result<void> make_strategy(const std::optional<Booster>& booster);
   Result<void> step(std::int64_t index);
   Result<std::vector<at::Tensor>> micro_batches(std::int64_t index);
+  castor_step_args step_args() const { return train::step_args(options_, fp16_ ? scaler_.scale() : 1); }
   Result<void> note_step(double loss, double seconds, bool skipped);
   Result<void> write_trace();
 
@@ -174,7 +175,7 @@ Result<void> Training::step(std::int64_t index) {
   if (observer_.interrupted()) return Error{ErrorKind::interrupted, "stopped by the user"};
   const double start_s = now_s();
   CASTOR_ASSIGN(const auto losses, micro_batches(index));
-  CASTOR_ASSIGN(const castor_step_result result, strategy_->step(step_args(options_, fp16_ ? scaler_.scale() : 1)));
+  CASTOR_ASSIGN(const castor_step_result result, strategy_->step(step_args()));
   if (fp16_) scaler_.update(result.skipped != 0);
   const double loss = mean(losses);  // waits for the device, so only when the step is queued
   return note_step(loss, now_s() - start_s, result.skipped != 0);
@@ -188,6 +189,7 @@ Result<std::vector<at::Tensor>> Training::micro_batches(std::int64_t index) {
   for (std::int64_t micro = 0; micro < options_.accumulate; ++micro) {
     CASTOR_ASSIGN(const Batch batch, batches_->next(index, micro));
     CASTOR_ASSIGN(const at::Tensor loss, guard([&] { return model_->loss(batch); }));
+    if (micro + 1 == options_.accumulate) CASTOR_TRY(strategy_->announce_step(step_args()));
     CASTOR_TRY(adapter_->backward(loss, scale));
     losses.push_back(loss.detach());
   }

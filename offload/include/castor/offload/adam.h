@@ -19,6 +19,7 @@ struct AdamOptions {
   double weight_decay = 0;
   /// AdamW (Loshchilov and Hutter 2019); false = L2 added to the gradient (Kingma and Ba 2015).
   bool decoupled_decay = true;
+  bool operator==(const AdamOptions&) const = default;
 };
 
 /// What the kernels multiply with: every value computed once per tensor and step in fp64 and rounded once to fp32, so

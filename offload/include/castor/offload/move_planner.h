@@ -88,6 +88,10 @@ struct MovePlan {
 /// without a tier below the host.
 Result<MovePlan> plan_moves(const MoveProblem& problem, const RoomPrices& first = {});
 
+/// Notes which moments run beside the thread: of those that `moments` names the ones that need nothing on the device and to
+/// which nothing comes. In the others something came up meanwhile that is the thread's; they count as its own.
+void set_beside(MoveProblem& problem, std::vector<bool> moments);
+
 /// The problem that a recorded iteration poses: chunks by ChunkId, `n_bytes[id]` each. Room, costs and nvme are for the
 /// caller to fill in.
 MoveProblem problem_of(const AccessTrace& trace, std::span<const std::uint64_t> n_bytes);

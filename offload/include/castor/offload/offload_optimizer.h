@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <castor/chunk/tensor_table.h>
@@ -15,11 +16,15 @@
 
 namespace castor {
 
+class EarlyUpdates;
+
 /// What a step does, beside Adam's own options.
 struct StepOptions {
   AdamOptions adam;
   double max_norm = 0;    ///< 0 = no clipping
   double loss_scale = 1;  ///< what the loss was multiplied by
+  bool needs_norm() const { return max_norm != 0 || loss_scale != 1; }
+  bool operator==(const StepOptions&) const = default;
 };
 
 /// Adam on chunks: for each tile of a payload chunk (ChunkShape::tile) a state chunk with three fp32 arrays of its
@@ -51,10 +56,26 @@ class OffloadOptimizer {
   };
 
   /// Waits for the updates under way.
-  ~OffloadOptimizer() { (void)last_update_.wait(); }
+  ~OffloadOptimizer();
 
   /// Registers the payload, gradient and state chunks. Errors: those of the kernels.
   static Result<std::unique_ptr<OffloadOptimizer>> make(Parts parts);
+
+  /// The backward pass begins after which `step` is called with these options. With a lane, and where no norm is asked for,
+  /// chunks are then updated as soon as their gradients are complete, as far as the step before has shown when they are.
+  /// Errors: failed, where an earlier step was not ended.
+  [[nodiscard]] Result<void> announce(const StepOptions& options);
+
+  /// A gradient, for GradientStore::add. Errors: those, and failed where the chunk was updated without it; then the model
+  /// is between two steps.
+  [[nodiscard]] Result<void> add_gradient(std::uint32_t tensor, ArrivedGradient gradient);
+
+  /// A unit is about to use the weights of `payload_chunk`. Errors: failed, where it is one whose backward pass is not over
+  /// and the chunk was updated already.
+  [[nodiscard]] Result<void> use(std::uint32_t payload_chunk);
+
+  /// Updates what is complete and not in use. Errors: as step.
+  [[nodiscard]] Result<void> update_early();
 
   ChunkId payload(std::uint32_t payload_chunk) const { return payload_.at(payload_chunk); }
   ChunkId state(std::uint32_t payload_chunk, std::uint32_t tile = 0) const { return state_.at(payload_chunk).at(tile); }
@@ -88,7 +109,7 @@ class OffloadOptimizer {
     std::uint64_t in_tensor = 0, in_tile = 0, in_chunk = 0;  ///< where it begins, in elements
   };
 
-  explicit OffloadOptimizer(Parts parts) : parts_(std::move(parts)) {}
+  explicit OffloadOptimizer(Parts parts);
   ChunkId add_states(std::uint32_t i, std::uint32_t tile);
   Result<void> write_first_values(std::uint32_t i, std::uint32_t tile, const Fill& fill);
   Result<void> send_states_home(std::uint32_t i, std::uint32_t tile);
@@ -98,7 +119,9 @@ class OffloadOptimizer {
   Result<void> update_chunk(std::uint32_t i, const StepOptions& options, double grad_scale);
   Result<void> update_tile(std::uint32_t i, std::uint32_t tile, const StepOptions& options, double grad_scale);
   HostLane::Task update_of(std::uint32_t i, std::uint32_t tile, const StepOptions& options, double grad_scale);
+  Result<void> update_rest(const StepOptions& options, double grad_scale);
   Result<void> whole() const;
+  Error broken_promise(std::uint32_t payload_chunk, const std::string& what);
   std::vector<Part> parts_of(std::uint32_t i, std::uint32_t tile) const;
   AdamArrays arrays(std::uint32_t i, std::uint32_t tile, const Part& part) const;
   void finish_step();
@@ -116,8 +139,11 @@ class OffloadOptimizer {
   std::unique_ptr<AdamKernel> host_adam_;  ///< the lane's alone, where there is one
   std::unique_ptr<GradNormKernel> device_norm_, host_norm_ = make_host_grad_norm();
   Buffer sums_;  ///< of squares: a double per tensor in memory that the device writes to without waiting
-  bool poisoned_ = false;
-  Event last_update_;  ///< of the lane
+  std::unique_ptr<EarlyUpdates> early_;
+  StepOptions announced_;
+  bool begun_ = false;     ///< some chunk of this step is updated, or queued to be
+  bool poisoned_ = false;  ///< and some will never be
+  Event last_update_;      ///< of the lane
 };
 
 }  // namespace castor

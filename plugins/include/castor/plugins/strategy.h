@@ -27,6 +27,8 @@ class Strategy {
   virtual Result<void> gradient(std::uint32_t param, DLManagedTensor* grad) = 0;
   /// The backward pass of one micro-batch is over.
   virtual Result<void> end_of_backward() = 0;
+  /// The backward pass begins after which `step` will be called, with these values.
+  virtual Result<void> announce_step(const castor_step_args& /*args*/) { return {}; }
   virtual Result<castor_step_result> step(const castor_step_args& args) = 0;
   /// Copies the fp32 master of `param` (numel values) to host memory.
   virtual Result<void> read_master(std::uint32_t param, float* out) = 0;
