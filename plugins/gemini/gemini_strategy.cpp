@@ -320,6 +320,8 @@ Result<void> GeminiStrategy::announce_step(const castor_step_args& args) {
 }
 
 Result<castor_step_result> GeminiStrategy::step(const castor_step_args& args) {
+  // The thread that updates needs most gradients at once; what backward still takes is no waiting, and no update.
+  if (!updates_) CASTOR_TRY(compute_->record().wait());
   const std::uint64_t start_ns = timeline_.now_ns();
   leave_all();
   watch_.begin_rest();
