@@ -7,6 +7,7 @@
 #include <castor/memory/limited_resource.h>
 #include <castor/memory/pool_resource.h>
 
+#include <atomic>
 #include <memory>
 #include <utility>
 
@@ -34,7 +35,7 @@ struct Tiers {
   LimitedResource limited_device, limited_host;
   PoolResource pooled_device, pooled_host;
   MemorySpillStore spill;
-  std::uint64_t now_ns = 0;  ///< by a clock that every look at it moves on: runs repeat
+  std::atomic<std::uint64_t> now_ns = 0;  ///< by a clock that every look at it moves on: runs of one thread repeat
   Timeline timeline{{}, [this] { return now_ns += 1000; }};
   std::unique_ptr<Stream> compute, up, down;
   ChunkManager chunks;
