@@ -62,23 +62,22 @@ typedef enum castor_option_type {
                                limit that is not set, and crosses as "" */
   CASTOR_OPTION_STRING = 4, /* any text */
   CASTOR_OPTION_ENUM = 5,   /* one of `choices` */
-  CASTOR_OPTION_RETIRED =
-      6 /* without effect by now: refused when set, `help` says what to set instead; never crosses */
+  CASTOR_OPTION_RETIRED = 6 /* without effect by now: refused when set, `help` says what to set instead; never crosses */
 } castor_option_type;
 
 typedef struct castor_option {
-  const char* name;
+  const char *name;
   castor_option_type type;
-  const char* default_value; /* never null, and within the range */
+  const char *default_value; /* never null, and within the range */
   double min, max;           /* for INT, FLOAT and BYTES; -INFINITY and INFINITY where there is no limit */
-  const char* choices;       /* for ENUM: "auto|cpu|cuda" */
-  const char* help;          /* one line */
+  const char *choices;       /* for ENUM: "auto|cpu|cuda" */
+  const char *help;          /* one line */
 } castor_option;
 
 /* An option as the user set it (or its default). The host has checked it against the schema. */
 typedef struct castor_option_value {
-  const char* name;
-  const char* value;
+  const char *name;
+  const char *value;
 } castor_option_value;
 
 /* ---- what the host offers ------------------------------------------------------------------------------ */
@@ -86,8 +85,8 @@ typedef struct castor_option_value {
 #define CASTOR_PARAM_TRAINABLE UINT32_C(1)
 
 typedef struct castor_param_info {
-  const char* name;     /* as in named_parameters: "blocks.0.attn.qkv.weight" */
-  const int64_t* shape; /* ndim entries */
+  const char *name;     /* as in named_parameters: "blocks.0.attn.qkv.weight" */
+  const int64_t *shape; /* ndim entries */
   int32_t ndim;
   DLDataType dtype; /* of the weight that computes: fp32, fp16 or bf16 */
   uint64_t numel;
@@ -96,8 +95,8 @@ typedef struct castor_param_info {
 
 /* A unit is a module with parameters of its own. Units are numbered in the order in which the model registers them. */
 typedef struct castor_unit_info {
-  const char* name;
-  const uint32_t* params; /* n_params parameter ids; a tied parameter is listed by each unit that uses it */
+  const char *name;
+  const uint32_t *params; /* n_params parameter ids; a tied parameter is listed by each unit that uses it */
   uint32_t n_params;
 } castor_unit_info;
 
@@ -112,43 +111,43 @@ typedef enum castor_log_level { CASTOR_LOG_DEBUG = 0, CASTOR_LOG_INFO = 1, CASTO
 
 typedef struct castor_host_v1 {
   uint32_t struct_size;
-  void* self;
+  void *self;
 
   /* Leaves the sentence that explains the status about to be returned. Copied. */
-  void (*set_error)(void* self, const char* message);
-  void (*log)(void* self, castor_log_level level, const char* message);
+  void (*set_error)(void *self, const char *message);
+  void (*log)(void *self, castor_log_level level, const char *message);
 
-  uint32_t (*n_units)(void* self);
-  uint32_t (*n_params)(void* self);
-  castor_status (*unit_info)(void* self, uint32_t unit, castor_unit_info* out);
-  castor_status (*param_info)(void* self, uint32_t param, castor_param_info* out);
+  uint32_t (*n_units)(void *self);
+  uint32_t (*n_params)(void *self);
+  castor_status (*unit_info)(void *self, uint32_t unit, castor_unit_info *out);
+  castor_status (*param_info)(void *self, uint32_t param, castor_param_info *out);
 
   /* Fills `numel` fp32 values in host memory with the parameter's initial value. The value depends on the model's seed
    * and the parameter alone, never on order or placement. */
-  castor_status (*init_param)(void* self, uint32_t param, float* out);
+  castor_status (*init_param)(void *self, uint32_t param, float *out);
 
   /* From now on the parameter reads and writes `data`: device memory of numel elements of its dtype that starts at a
    * multiple of 512 B. The parameter keeps its storage object for life, so views that autograd saved follow. */
-  castor_status (*bind)(void* self, uint32_t param, void* data);
+  castor_status (*bind)(void *self, uint32_t param, void *data);
   /* Takes the memory away. Whoever touches the parameter before the next bind gets an error that says `why`. */
-  castor_status (*unbind)(void* self, uint32_t param, const char* why);
+  castor_status (*unbind)(void *self, uint32_t param, const char *why);
 
-  DLDevice (*device)(void* self);
+  DLDevice (*device)(void *self);
   /* cudaStream_t of the stream that the model computes on; null where the device is the host. */
-  void* (*compute_stream)(void* self);
+  void *(*compute_stream)(void *self);
 
   /* Memory from the allocator that the model's own tensors come from, ordered on the compute stream. Null where the
    * device is the host: there a plugin brings its own. Status CASTOR_DOES_NOT_FIT leaves everything as it was. */
-  castor_status (*device_alloc)(void* self, uint64_t n_bytes, void** out);
-  void (*device_free)(void* self, void* data, uint64_t n_bytes);
-  castor_status (*device_memory)(void* self, castor_device_memory* out);
-  void (*reset_device_peak)(void* self);
+  castor_status (*device_alloc)(void *self, uint64_t n_bytes, void **out);
+  void (*device_free)(void *self, void *data, uint64_t n_bytes);
+  castor_status (*device_memory)(void *self, castor_device_memory *out);
+  void (*reset_device_peak)(void *self);
 
   /* True once the user has asked to stop; a plugin that is about to wait long returns CASTOR_INTERRUPTED. */
-  int32_t (*interrupted)(void* self);
+  int32_t (*interrupted)(void *self);
 
   /* Since 1.1. As init_param, for `n` of the parameter's values from number `first` on: `out` takes those alone. */
-  castor_status (*init_param_range)(void* self, uint32_t param, uint64_t first, uint64_t n, float* out);
+  castor_status (*init_param_range)(void *self, uint32_t param, uint64_t first, uint64_t n, float *out);
 } castor_host_v1;
 
 /* ---- what the plugin does ------------------------------------------------------------------------------ */
@@ -184,56 +183,56 @@ typedef struct castor_stats {
 /* Required: attach, gradient, step, read_master, stats and destroy. The others may be null: nothing is to be done. */
 typedef struct castor_strategy_v1 {
   uint32_t struct_size;
-  void* self;
+  void *self;
 
   /* Places every parameter and initialises it. Called once, before anything else. */
-  castor_status (*attach)(void* self);
+  castor_status (*attach)(void *self);
 
   /* Around each use of a unit. Recomputation calls before_forward and after_forward again, inside backward. A unit
    * whose input needs no gradient has no after_backward: end_of_backward closes it. */
-  castor_status (*before_forward)(void* self, uint32_t unit);
-  castor_status (*after_forward)(void* self, uint32_t unit);
-  castor_status (*before_backward)(void* self, uint32_t unit);
-  castor_status (*after_backward)(void* self, uint32_t unit);
+  castor_status (*before_forward)(void *self, uint32_t unit);
+  castor_status (*after_forward)(void *self, uint32_t unit);
+  castor_status (*before_backward)(void *self, uint32_t unit);
+  castor_status (*after_backward)(void *self, uint32_t unit);
 
   /* A gradient of the parameter's shape and dtype on the model's device, contiguous in row-major order. Ownership
    * moves, also when the call fails: the plugin calls grad->deleter (where it is not null) when it has read it. Several
    * gradients of one parameter within a step add up in fp32, in the order in which they come. */
-  castor_status (*gradient)(void* self, uint32_t param, DLManagedTensor* grad);
+  castor_status (*gradient)(void *self, uint32_t param, DLManagedTensor *grad);
 
   /* The backward pass of one micro-batch is over. */
-  castor_status (*end_of_backward)(void* self);
+  castor_status (*end_of_backward)(void *self);
 
   /* Updates the parameters from the gradients gathered since the last step. A parameter without one is left alone:
    * moments, decay and counter. The norm of all gradients is taken where max_norm > 0 or loss_scale != 1; if it is then
    * not finite the step is skipped, which drops the gradients and advances no counter. Otherwise nobody looks, so that
    * a parameter may be updated before the last gradient is there. */
-  castor_status (*step)(void* self, const castor_step_args* args, castor_step_result* out);
+  castor_status (*step)(void *self, const castor_step_args *args, castor_step_result *out);
 
   /* Copies the parameter's fp32 master (numel values) to host memory. */
-  castor_status (*read_master)(void* self, uint32_t param, float* out);
+  castor_status (*read_master)(void *self, uint32_t param, float *out);
 
-  castor_status (*stats)(void* self, castor_stats* out);
+  castor_status (*stats)(void *self, castor_stats *out);
 
   /* Writes what happened so far as a trace file (docs/trace.md). Null where the plugin keeps none. */
-  castor_status (*write_trace)(void* self, const char* path);
+  castor_status (*write_trace)(void *self, const char *path);
 
   /* Releases everything, and unbinds what is bound. Nothing is called after it. */
-  void (*destroy)(void* self);
+  void (*destroy)(void *self);
 
   /* Since 1.2: all three or none. `n_bytes` of the model's device that backward will want again and nobody reads until
    * then (the input of a part that is recomputed), as the compute stream has them now. The strategy copies them, and may
    * move the copy off the device; the host frees its own. *kept is the copy's number, or CASTOR_NOT_KEPT where the host
    * had better keep the bytes itself. */
-  castor_status (*keep)(void* self, const void* data, uint64_t n_bytes, uint32_t* kept);
+  castor_status (*keep)(void *self, const void *data, uint64_t n_bytes, uint32_t *kept);
   /* Device memory with the bytes, for what is queued on the compute stream until they are forgotten. */
-  castor_status (*recall)(void* self, uint32_t kept, void** data);
+  castor_status (*recall)(void *self, uint32_t kept, void **data);
   /* Nobody wants the bytes any more, whether recalled or not. Called once for each number that keep gave. */
-  castor_status (*forget)(void* self, uint32_t kept);
+  castor_status (*forget)(void *self, uint32_t kept);
 
   /* Since 1.3: the backward pass begins after which step will be called, with exactly these values. Where no norm is asked
    * for, the strategy may update a parameter as soon as its last gradient is there. */
-  castor_status (*announce_step)(void* self, const castor_step_args* args);
+  castor_status (*announce_step)(void *self, const castor_step_args *args);
 } castor_strategy_v1;
 
 /* ---- the entry point ----------------------------------------------------------------------------------- */
@@ -245,17 +244,17 @@ typedef struct castor_plugin_info {
   uint16_t abi_minor;   /* CASTOR_ABI_MINOR */
   uint32_t n_options;
   uint64_t capabilities; /* CASTOR_CAP_* */
-  const char* build_tag; /* LibTorch version and C++ ABI where CASTOR_CAP_LINKS_TORCH is set, else "" */
-  const char* name;
-  const char* version;
-  const char* summary; /* one line for `castor plugins list` */
-  const castor_option* options;
+  const char *build_tag; /* LibTorch version and C++ ABI where CASTOR_CAP_LINKS_TORCH is set, else "" */
+  const char *name;
+  const char *version;
+  const char *summary; /* one line for `castor plugins list` */
+  const castor_option *options;
 
   /* `values` holds each option of the schema once, retired ones left out; it is valid during the call only. What cannot
    * be combined is refused here (CASTOR_USAGE), not at step 40. The host's table outlives the strategy; `*out` stays
    * the plugin's until its destroy. */
-  castor_status (*create)(const castor_host_v1* host, const castor_option_value* values, size_t n_values,
-                          const castor_strategy_v1** out);
+  castor_status (*create)(const castor_host_v1 *host, const castor_option_value *values, size_t n_values,
+                          const castor_strategy_v1 **out);
 } castor_plugin_info;
 
 #define CASTOR_PLUGIN_ENTRY "castor_plugin_query_v1"
@@ -267,7 +266,7 @@ typedef struct castor_plugin_info {
 #endif
 
 /* What a plugin exports. */
-CASTOR_PLUGIN_EXPORT const castor_plugin_info* castor_plugin_query_v1(void);
+CASTOR_PLUGIN_EXPORT const castor_plugin_info *castor_plugin_query_v1(void);
 
 #ifdef __cplusplus
 } /* extern "C" */
