@@ -269,14 +269,13 @@ Result<void> OffloadOptimizer::update_tile(std::uint32_t i, std::uint32_t tile, 
   const Access weights = gradients_->complete(i) && tile == 0 ? Access::overwrite : Access::update;
   const std::array<Need, 3> needs = {Need{state_[i][tile], tier, Access::update},
                                      Need{gradients_->chunk(i), tier, Access::read}, Need{payload_[i], tier, weights}};
-  const Moment moment = {MomentKind::update, i};
-  const bool beside = tier == Tier::host && parts_.updates != nullptr;
-  CASTOR_TRY(beside ? parts_.mover.begin_beside(moment, needs, *parts_.updates) : parts_.mover.begin(moment, needs));
+  HostLane* const lane = tier == Tier::host ? parts_.updates : nullptr;
+  CASTOR_TRY(parts_.mover.begin({MomentKind::update, i}, needs, lane));
   begun_ = true;
   const HostLane::Task update = update_of(i, tile, options, grad_scale);
-  if (beside) {
-    last_update_ = parts_.updates->run(update);
-    parts_.mover.end_beside(needs, last_update_);
+  if (lane != nullptr) {
+    last_update_ = lane->run(update);
+    parts_.mover.end(needs, last_update_);
     return {};
   }
   const auto outcome = update();

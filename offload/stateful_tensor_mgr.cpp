@@ -21,20 +21,11 @@ StatefulTensorMgr::StatefulTensorMgr(ChunkManager& chunks, const Budget& device,
 
 StatefulTensorMgr::~StatefulTensorMgr() = default;
 
-Result<void> StatefulTensorMgr::begin(Moment moment, std::span<const Need> needs) {
-  return start(moment, needs, nullptr);
-}
-
-Result<void> StatefulTensorMgr::begin_beside(Moment moment, std::span<const Need> needs, Stream& lane) {
+Result<void> StatefulTensorMgr::begin(Moment moment, std::span<const Need> needs, Stream* lane) {
+  moment.beside = lane != nullptr;
   for (const Need& need : needs)
-    if (need.tier != Tier::host)
+    if (moment.beside && need.tier != Tier::host)
       throw ContractViolation(chunks_.chunk(need.chunk).label + ": needed on the device beside the thread");
-  moment.beside = true;
-  return start(moment, needs, &lane);
-}
-
-/// `lane` does the moment's work; null: this thread, or the compute stream.
-Result<void> StatefulTensorMgr::start(Moment moment, std::span<const Need> needs, Stream* lane) {
   for (const Tier tier : {Tier::device, Tier::host}) CASTOR_TRY(chunks_.reap(tier, false));
   follow(moment, needs, lane);
   let_go();
@@ -74,20 +65,13 @@ Result<void> StatefulTensorMgr::prepare(const Need& need) {
   return {};
 }
 
-void StatefulTensorMgr::end(std::span<const Need> needs) {
+void StatefulTensorMgr::end(std::span<const Need> needs, const Event& done) {
   for (const Need& need : needs) {
     chunks_.unpin(need.chunk, need.tier);
-    if (need.access != Access::read) chunks_.written(need.chunk, need.tier);
-  }
-}
-
-void StatefulTensorMgr::end_beside(std::span<const Need> needs, const Event& done) {
-  for (const Need& need : needs) {
-    chunks_.unpin(need.chunk, need.tier);
-    if (need.access == Access::read)
-      chunks_.read_until(need.chunk, need.tier, done);
-    else
+    if (need.access != Access::read)
       chunks_.written(need.chunk, need.tier, done);
+    else if (done.state() != nullptr)
+      chunks_.read_until(need.chunk, need.tier, done);
   }
 }
 

@@ -85,7 +85,6 @@ struct DryRun::World {
   Result<void> put_chunks(const StepPlan& plan);
   Result<void> put(ChunkId id, Places places);
   Result<void> run_moment(std::uint32_t position);
-  Result<void> run_beside(std::uint32_t position);
   Result<void> arrive(const Arrival& arrival);
   double busy_seconds(bool Happening::*where) const;
 
@@ -140,25 +139,13 @@ Result<void> DryRun::World::put(ChunkId id, Places places) {
 
 Result<void> DryRun::World::run_moment(std::uint32_t position) {
   const Happening& moment = happenings[position];
-  if (moment.beside) {
-    CASTOR_TRY(run_beside(position));
-  } else {
-    CASTOR_TRY(mover.begin(moment_at(position, moment), moment.needs));
-    if (moment.on_device) compute.run(seconds.compute[position]);
-    clock.pass(seconds.thread[position]);
-    for (const Arrival& arrival : moment.arrivals) CASTOR_TRY(arrive(arrival));
-    mover.end(moment.needs);
-  }
-  for (const ChunkId id : moment.drops) mover.discard(id);
-  return {};
-}
-
-Result<void> DryRun::World::run_beside(std::uint32_t position) {
-  const Happening& moment = happenings[position];
-  CASTOR_TRY(mover.begin_beside(moment_at(position, moment), moment.needs, updates));
-  updates.run(seconds.compute[position]);
+  CASTOR_TRY(mover.begin(moment_at(position, moment), moment.needs, moment.beside ? &updates : nullptr));
+  if (moment.on_device) compute.run(seconds.compute[position]);
+  if (moment.beside) updates.run(seconds.compute[position]);
   clock.pass(seconds.thread[position]);
-  mover.end_beside(moment.needs, updates.record());
+  for (const Arrival& arrival : moment.arrivals) CASTOR_TRY(arrive(arrival));
+  mover.end(moment.needs, moment.beside ? updates.record() : Event());
+  for (const ChunkId id : moment.drops) mover.discard(id);
   return {};
 }
 

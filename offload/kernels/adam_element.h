@@ -3,8 +3,9 @@
 
 #include <castor/offload/adam.h>
 
-/// The arithmetic of one element, the same lines for the GPU and for what the host does singly. Every operator rounds once: both compilers are told
-/// not to contract. The square root between the two halves is the caller's, since there is none in constexpr.
+/// The arithmetic of one element, the same lines for the GPU and for what the host does singly. Every operator rounds
+/// once: both compilers are told not to contract. The square root between the two halves is the caller's, since there is
+/// none in constexpr.
 namespace castor::kernels {
 
 struct AdamElement {

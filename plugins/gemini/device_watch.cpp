@@ -77,9 +77,10 @@ std::vector<std::optional<std::uint64_t>> DeviceWatch::non_model_bytes(const Acc
   MomentIndex end = n_periods_ - 1;  // where the optimizer's step begins
   for (std::uint64_t m = iteration.n_moments(); m-- > 0;) {
     const Moment& moment = iteration.moment(m);
-    const bool in_step = use == uses_.rbegin() && !of_unit(moment.kind);
-    if (in_step) found[m] = non_model_bytes(n_periods_ - 1, n_periods_);
-    if (in_step) continue;
+    if (use == uses_.rbegin() && !of_unit(moment.kind)) {
+      found[m] = non_model_bytes(n_periods_ - 1, n_periods_);
+      continue;
+    }
     if (use == uses_.rend()) return unknown;
     found[m] = non_model_bytes(use->period, end);
     if (!of_unit(moment.kind)) continue;  // an update between two units of the backward pass

@@ -24,8 +24,8 @@ struct GeminiOptions {
   std::uint64_t const_device_bytes = 0;
   bool offload_activations = false;
   bool overlap_updates = false;
-  unsigned update_threads = 0;          ///< 0 = as many as the process may run on
-  std::uint64_t chunk_bytes = 0;        ///< 0 = chosen from the device budget
+  unsigned update_threads = 0;    ///< 0 = as many as the process may run on
+  std::uint64_t chunk_bytes = 0;  ///< 0 = chosen from the device budget
 
   /// Errors: usage.
   static Result<GeminiOptions> read(const castor_option_value* values, std::size_t n_values);

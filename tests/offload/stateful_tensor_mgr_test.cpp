@@ -388,7 +388,7 @@ TEST(StatefulTensorMgr, AMomentBesideTheThreadNeedsTheHostAlone) {
   world.add(1).value();
   const std::array needs = {Need{0, Tier::device, Access::read}};
   test::DeferredStream lane;
-  EXPECT_THROW((void)world.mover.begin_beside({MomentKind::update, 0}, needs, lane), ContractViolation);
+  EXPECT_THROW((void)world.mover.begin({MomentKind::update, 0}, needs, &lane), ContractViolation);
 }
 
 // The lane takes 7 s, of which the thread, whose clock is 1 µs further at each look, sees nothing.
@@ -397,9 +397,9 @@ TEST(StatefulTensorMgr, AMomentBesideTheThreadIsTimedByItsLane) {
   StreamByHand lane;
   const ChunkId id = world.add();
   const std::array needs = {Need{id, Tier::host, Access::overwrite}};
-  world.mover.begin_beside({MomentKind::update, 0}, needs, lane).value();
+  world.mover.begin({MomentKind::update, 0}, needs, &lane).value();
   lane.now_s += 7;
-  world.mover.end_beside(needs, {});
+  world.mover.end(needs);
   world.mover.end_iteration();
   ASSERT_EQ(world.mover.trace().n_moments(), 1u);
   EXPECT_TRUE(world.mover.trace().moment(0).beside);

@@ -58,15 +58,12 @@ std::uint64_t bytes_or(std::uint64_t otherwise, const json& bytes, const std::st
   return bytes;
 }
 
-bool needs_device(const json& row) {
-  const auto on_device = [](const json& need) { return need.at(1) == name(Tier::device); };
-  return std::any_of(row.at(3).begin(), row.at(3).end(), on_device);
-}
-
 /// Where the file does not say what the thread takes, nothing where a moment needs the device.
 void add_seconds(const json& row, MomentSeconds& seconds) {
   seconds.compute.push_back(row.at(2).get<double>() / kNsPerSecond);
-  const double unsaid_s = needs_device(row) ? 0 : seconds.compute.back();
+  const auto on_device = [](const json& need) { return need.at(1) == name(Tier::device); };
+  const bool streams = std::any_of(row.at(3).begin(), row.at(3).end(), on_device);
+  const double unsaid_s = streams ? 0 : seconds.compute.back();
   seconds.thread.push_back(row.size() > 5 ? row.at(5).get<double>() / kNsPerSecond : unsaid_s);
 }
 

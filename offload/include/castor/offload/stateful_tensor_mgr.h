@@ -42,18 +42,14 @@ class StatefulTensorMgr {
 
   /// Brings every need to its tier and pins it there. On return host copies are readable by this thread, and device
   /// copies by what is queued on the compute stream. Errors: does_not_fit with the figures of the tier; io.
-  [[nodiscard]] Result<void> begin(Moment moment, std::span<const Need> needs);
+  ///
+  /// With a lane on which the moment's work is queued, that waits for what is on its way, not this thread, and the moment is
+  /// recorded as one beside the thread. Requires then: needs on the host alone (ContractViolation).
+  [[nodiscard]] Result<void> begin(Moment moment, std::span<const Need> needs, Stream* lane = nullptr);
 
-  /// Unpins what begin pinned, and declares what was updated or overwritten.
-  void end(std::span<const Need> needs);
-
-  /// As begin, for a moment whose work is queued on `lane`: that waits for what is on its way, not this thread. The moment
-  /// is recorded as one beside the thread. Requires: needs on the host alone (ContractViolation).
-  [[nodiscard]] Result<void> begin_beside(Moment moment, std::span<const Need> needs, Stream& lane);
-
-  /// The end of begin_beside, where `done` is reached when the work has ended: what it changes arrives then, what it reads
-  /// stays until then.
-  void end_beside(std::span<const Need> needs, const Event& done);
+  /// Unpins what begin pinned, and declares what was updated or overwritten. Of work on a lane `done` is the event of its
+  /// end: what it changes arrives then, what it reads stays until then.
+  void end(std::span<const Need> needs, const Event& done = {});
 
   /// The iteration is over: the trace just recorded is the one to expect from now on. The first few iterations of a trace
   /// are timed; their ends wait for the compute stream.
@@ -106,7 +102,6 @@ class StatefulTensorMgr {
   double wait_seconds() const { return static_cast<double>(wait_ns_) * 1e-9; }
 
  private:
-  Result<void> start(Moment moment, std::span<const Need> needs, Stream* lane);
   Result<void> await(const Need& need, Stream* lane);
   Result<void> bring(ChunkId chunk, Tier tier);
   Result<void> hop(ChunkId chunk, Tier tier);
