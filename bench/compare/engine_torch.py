@@ -1,0 +1,35 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Plain PyTorch, everything resident: fp32 parameters, which are their own masters, computed with in bf16 by autocast; fused AdamW.
+
+What one writes as long as the device holds it all: 16 bytes a parameter. Prints one JSON line.
+"""
+import torch
+
+import training
+from gpt import initialise, loss_of
+
+
+class Resident(training.Engine):
+    name = "torch"
+
+    def __init__(self, options):
+        super().__init__(options)
+        self.model.to_empty(device=self.device)
+        initialise(self.model, options.seed, self.device)
+        self.optimizer = training.adamw(self.model.parameters(), options)
+
+    def step(self, ids, target):
+        with torch.autocast(self.device.type, torch.bfloat16):
+            logits = self.model(ids)
+        loss = loss_of(logits, target, self.options.loss)
+        loss.backward()
+        if self.options.clip:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return loss.detach()
+
+
+if __name__ == "__main__":
+    training.main(Resident)

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the engines share: options named as those of `castor train`, the loop and its clock, and the JSON line at the end."""
+import argparse
+import gc
+import json
+import resource
+import sys
+import time
+
+import torch
+
+from castor_random import batch_seed, random_ids
+from gpt import make_gpt, parse_model
+
+
+def options():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--model", required=True, help="gpt:layers=A,hidden=B,heads=C,vocab=D,tied=0")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda")
+    parser.add_argument("--batch", type=int, default=8, help="samples per step")
+    parser.add_argument("--seq", type=int, default=1024, help="tokens per sample")
+    parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--lr", type=float, default=6e-4)
+    parser.add_argument("--weight-decay", type=float, default=0.01)
+    parser.add_argument("--clip", type=float, default=0, help="global gradient norm; 0 = no clipping")
+    parser.add_argument("--threads", type=int, default=0, help="0 = torch's own choice")
+    parser.add_argument("--recompute", action="store_true")
+    parser.add_argument("--loss", choices=("sliced", "torch"), default="sliced", help="sliced: as Castor's models compute it")
+    return parser.parse_args()
+
+
+class Engine:
+    """A model and who trains it. `step` does all the work of one optimizer step and returns the loss, on the device."""
+
+    name = ""
+
+    def __init__(self, options):
+        self.options = options
+        self.device = torch.device(options.device)
+        self.model = make_gpt(options.model, options.seq, options.recompute)
+        self.n_params = sum(parameter.numel() for parameter in self.model.parameters())
+
+    def step(self, ids, target):
+        raise NotImplementedError
+
+    def close(self):
+        """What must end before the process does."""
+
+
+def adamw(parameters, options):
+    return torch.optim.AdamW(
+        parameters, lr=options.lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=options.weight_decay, fused=True
+    )
+
+
+def batch(options, step):
+    """The tokens of `castor train` at that step, and the same one position further on."""
+    shape = (options.batch, options.seq + 1)
+    text = random_ids(shape, parse_model(options.model)["vocab"], batch_seed(options.seed, step)).to(options.device)
+    return text[:, :-1].contiguous(), text[:, 1:].contiguous()
+
+
+def peak_rss_bytes():
+    with open("/proc/self/status") as lines:
+        for line in lines:
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def measure(engine, record):
+    """Trains and fills `record` on the way, so that a failure leaves what there was."""
+    options = engine.options
+    for step in range(options.steps):
+        ids, target = batch(options, step)
+        begin = time.perf_counter()
+        loss = engine.step(ids, target).item()  # waits for all that the step queued
+        record["step_s"].append(time.perf_counter() - begin)
+        record["losses"].append(loss)
+        print(f"step {step + 1}/{options.steps}  loss {loss:.4f}  {record['step_s'][-1]:.4f} s", file=sys.stderr, flush=True)
+    record["peak_rss_bytes"] = peak_rss_bytes()
+    if engine.device.type == "cuda":
+        record["peak_device_bytes"] = torch.cuda.max_memory_reserved()
+        record["peak_allocated_bytes"] = torch.cuda.max_memory_allocated()
+        record["peak_pinned_bytes"] = torch.cuda.host_memory_stats().get("allocated_bytes.peak")
+
+
+class Unavailable(Exception):
+    """This engine cannot run here; the message is a sentence for the table."""
+
+
+def sentence(error):
+    """The first sentence of what torch says, without the advice that follows."""
+    if isinstance(error, Unavailable):
+        return str(error)
+    text = str(error).strip() or type(error).__name__
+    first = text.splitlines()[0].split(". GPU ")[0]
+    return first if isinstance(error, torch.OutOfMemoryError) else f"{type(error).__name__}: {first}"
+
+
+def main(make):
+    """Builds the engine that `make(options)` returns, trains, prints one JSON line; ends with 1 where that failed."""
+    chosen = options()
+    if chosen.threads:
+        torch.set_num_threads(chosen.threads)
+    record = {"engine": make.name, "torch": torch.__version__, "step_s": [], "losses": [], "peak_device_bytes": None}
+    try:
+        if chosen.device == "cuda":
+            record["gpu"] = torch.cuda.get_device_name(0)
+        engine = make(chosen)
+        record["params"] = engine.n_params
+        gc.collect()
+        if chosen.device == "cuda":  # drawing the first weights is no part of training
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
+        measure(engine, record)
+        engine.close()
+    except Exception as error:  # becomes a row of the table
+        record["error"] = {"message": sentence(error)}
+    print(json.dumps(record), flush=True)
+    sys.exit(1 if "error" in record else 0)
