@@ -109,7 +109,7 @@ Result<void> ChunkManager::upload(ChunkId id) {
   Chunk& chunk = chunks_[id];
   ChunkCopy& host = chunk.at(Tier::host);
   CASTOR_TRY(host.arrived.wait());  // bytes that failed to come from below must not go up
-  CASTOR_TRY(places_.up.wait(places_.compute.record()));
+  CASTOR_TRY(places_.up.wait(slots_left_));
   ChunkCopy& device = chunk.at(Tier::device);
   device.arrived =
       log_move(Lane::h2d, id, chunk.n_bytes, places_.up.copy(device.buffer.data(), host.buffer.data(), chunk.n_bytes));
@@ -153,6 +153,7 @@ void ChunkManager::drop(ChunkId id, Tier tier) {
   ChunkCopy& copy = chunks_[id].at(tier);
   if (std::exchange(copy.leaving, true)) return;
   leaving_[index(tier)].push_back(id);
+  if (tier == Tier::device) slots_left_ = places_.compute.record();
   if (tier == Tier::device && copy.current && device_release_) device_release_(id);
 }
 

@@ -31,7 +31,7 @@ struct LinkBytes {
 ///
 /// Every call that needs memory allocates in one tier only, so that a caller who is refused knows where to make room.
 /// Copies run on the `up` and `down` lanes beside the compute stream: an upload starts after what the compute stream
-/// was given before it (the slot's last user), a download after what wrote the bytes. Whoever computes waits for the
+/// was given before the last slot was given up (its own slot's last user among it), a download after what wrote the bytes. Whoever computes waits for the
 /// event that the call returns.
 ///
 /// Threads: one thread at a time.
@@ -143,6 +143,7 @@ class ChunkManager {
   std::array<std::deque<ChunkId>, 2> leaving_;   ///< per tier, in the order of their release
   std::array<std::deque<Move>, kNLanes> moves_;  ///< by lane: under way, not in the timeline yet
   LinkBytes moved_;
+  Event slots_left_;  ///< of the compute stream: after it nothing uses a device slot that was given up
   std::function<void(ChunkId)> device_release_;
 };
 
