@@ -2,6 +2,8 @@
 #include <castor/offload/grad_norm.h>
 
 #include <algorithm>
+#include <numeric>
+#include <string>
 
 #include "float_environment.h"
 #include "formats.h"
@@ -26,25 +28,40 @@ double block_sum(const typename Grad::Bits* __restrict grad, std::uint64_t n) {
   return lanes[0];
 }
 
-template <typename Grad>
-double tensor_sum(const void* grad, std::uint64_t n) {
-  const auto* elements = static_cast<const typename Grad::Bits*>(grad);
-  double sum = 0;
-  for (std::uint64_t start = 0; start < n; start += kNormBlock)
-    sum += block_sum<Grad>(elements + start, std::min(kNormBlock, n - start));
-  return canonical_sum(sum);
-}
-
 class HostGradNorm final : public GradNormKernel {
  public:
   Result<void> sum_of_squares(Stream&, const void* grad, DType dtype, std::uint64_t n, double* sum) override {
-    const DefaultFloatEnvironment environment;
-    *sum = with_format(dtype, [&](auto format) { return tensor_sum<decltype(format)>(grad, n); });
+    double total = 0;
+    for (std::uint64_t block = 0; block < n_norm_blocks(n); ++block) {
+      double block_sum = 0;
+      sum_norm_blocks(grad, dtype, n, block, 1, &block_sum);
+      total += block_sum;
+    }
+    *sum = canonical_sum(total);
     return {};
   }
 };
 
 }  // namespace
+
+void sum_norm_blocks(const void* grad, DType dtype, std::uint64_t n, std::uint64_t first_block, std::uint64_t n_blocks,
+                     double* sums) {
+  if (first_block + n_blocks > n_norm_blocks(n))
+    throw ContractViolation("gradient norm: blocks " + std::to_string(first_block) + " to " +
+                            std::to_string(first_block + n_blocks) + " of " + std::to_string(n_norm_blocks(n)));
+  const DefaultFloatEnvironment environment;
+  with_format(dtype, [&](auto format) {
+    using Grad = decltype(format);
+    const auto* elements = static_cast<const typename Grad::Bits*>(grad);
+    for (std::uint64_t start = first_block * kNormBlock; n_blocks-- > 0; start += kNormBlock)
+      *sums++ = block_sum<Grad>(elements + start, std::min(kNormBlock, n - start));
+  });
+}
+
+double add_norm_blocks(std::span<const double> sums) {
+  const DefaultFloatEnvironment environment;
+  return canonical_sum(std::accumulate(sums.begin(), sums.end(), 0.0));
+}
 
 std::unique_ptr<GradNormKernel> make_host_grad_norm() { return std::make_unique<HostGradNorm>(); }
 

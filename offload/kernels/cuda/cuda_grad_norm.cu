@@ -28,22 +28,22 @@ __global__ void __launch_bounds__(kNormLanes)
   if (threadIdx.x == 0) sums[blockIdx.x] = lanes[0];
 }
 
-/// Replaces `sums[0]` by the sum of all, added in order by one thread.
-__global__ void add_in_order(double* sums, std::uint64_t n_blocks) {
+/// Writes the sum of all to `total`, added in order by one thread.
+__global__ void add_in_order(const double* sums, std::uint64_t n_blocks, double* total) {
   double sum = 0;
 #pragma unroll 16
   for (std::uint64_t block = 0; block < n_blocks; ++block) sum += sums[block];
-  sums[0] = canonical_sum(sum);
+  *total = canonical_sum(sum);
 }
 
-/// Queues both kernels; the sum is in `sums[0]` then. `sums`: room for every block of the tensor.
-cudaError_t launch_sum(Stream& stream, const void* grad, DType dtype, std::uint64_t n, double* sums) {
+/// Queues both kernels; `total` may be `sums`, which has room for every block of the tensor.
+cudaError_t launch_sum(Stream& stream, const void* grad, DType dtype, std::uint64_t n, double* sums, double* total) {
   const cudaError_t status = with_format(dtype, [&](auto format) {
     using Grad = decltype(format);
     return launch(stream, n_norm_blocks(n), kNormLanes, sum_blocks<Grad>, static_cast<const typename Grad::Bits*>(grad),
                   n, sums);
   });
-  return status != cudaSuccess ? status : launch(stream, 1, 1, add_in_order, sums, n_norm_blocks(n));
+  return status != cudaSuccess ? status : launch(stream, 1, 1, add_in_order, sums, n_norm_blocks(n), total);
 }
 
 /// The block sums, on one device.
@@ -77,6 +77,13 @@ class Scratch {
   int device_ = -1;
 };
 
+/// `sum` as a kernel may write to it, which saves a copy; null where it is not pinned.
+double* reached_by_gpu(double* sum) {
+  cudaPointerAttributes attributes = {};
+  if (cudaPointerGetAttributes(&attributes, sum) != cudaSuccess) return (void)cudaGetLastError(), nullptr;
+  return attributes.type == cudaMemoryTypeHost ? static_cast<double*>(attributes.devicePointer) : nullptr;
+}
+
 class CudaGradNorm final : public GradNormKernel {
  public:
   Result<void> sum_of_squares(Stream& stream, const void* grad, DType dtype, std::uint64_t n, double* sum) override {
@@ -88,7 +95,9 @@ class CudaGradNorm final : public GradNormKernel {
     CASTOR_ASSIGN(const int device, device_of(grad, "gradient norm on the GPU: the gradient"));
     const CurrentDevice current(device);
     CASTOR_ASSIGN(double* const sums, scratch_.room(device, n_norm_blocks(n)));
-    CASTOR_TRY(cuda_result(launch_sum(stream, grad, dtype, n, sums), doing));
+    double* const reached = reached_by_gpu(sum);
+    CASTOR_TRY(cuda_result(launch_sum(stream, grad, dtype, n, sums, reached ? reached : sums), doing));
+    if (reached) return {};
     return cuda_result(cudaMemcpyAsync(sum, sums, sizeof(double), cudaMemcpyDefault,
                                        static_cast<cudaStream_t>(stream.native_handle())),
                        doing);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include <castor/memory/device.h>
 #include <castor/memory/dtype.h>
@@ -36,6 +37,13 @@ class GradNormKernel {
 };
 
 std::unique_ptr<GradNormKernel> make_host_grad_norm();
+
+/// The host's sum in two halves, so that many threads can share the first: writes the sums of `n_blocks` blocks from
+/// `first_block` on of a gradient of `n` elements to `sums`; and adds them all up.
+/// Requires: the blocks exist (ContractViolation).
+void sum_norm_blocks(const void* grad, DType dtype, std::uint64_t n, std::uint64_t first_block, std::uint64_t n_blocks,
+                     double* sums);
+double add_norm_blocks(std::span<const double> sums);
 /// The kernel for `device`: the host's loop on the CPU, a CUDA kernel on a GPU.
 Result<std::unique_ptr<GradNormKernel>> make_grad_norm(const Device& device);
 
