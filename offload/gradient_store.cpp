@@ -31,7 +31,10 @@ Result<std::unique_ptr<GradientStore>> GradientStore::make(const Parts& parts) {
   return store;
 }
 
-GradientStore::~GradientStore() { free_read(true); }
+GradientStore::~GradientStore() {
+  for (const InFlight& gradient : in_flight_) (void)gradient.read.wait();
+  free_read();
+}
 
 bool GradientStore::any(std::uint32_t payload_chunk) const {
   const auto& tensors = parts_.layout.chunks.at(payload_chunk).tensors;
@@ -53,7 +56,7 @@ DType GradientStore::dtype(std::uint32_t payload_chunk) const {
 }
 
 Result<void> GradientStore::add(std::uint32_t tensor, ArrivedGradient gradient) {
-  free_read(false);
+  free_read();
   in_flight_.push_back({Event(), std::move(gradient.free)});  // first of all: whatever happens, it is given back
   Event& read = in_flight_.back().read;
   if (intact_.ok())
@@ -130,18 +133,15 @@ Result<const void*> GradientStore::on_host(std::uint32_t tensor, const void* dat
   return static_cast<const void*>(staging.data);
 }
 
-void GradientStore::free_read(bool wait) {
-  while (!in_flight_.empty() && (wait || in_flight_.front().read.ready())) {
-    (void)in_flight_.front().read.wait();  // its outcome is the chunk's arrival, which the update waits for
-    in_flight_.front().free();
-    in_flight_.pop_front();
-  }
+/// How reading one ended is its chunk's arrival, which the update waits for.
+void GradientStore::free_read() {
+  for (; !in_flight_.empty() && in_flight_.front().read.ready(); in_flight_.pop_front()) in_flight_.front().free();
 }
 
 void GradientStore::release(std::uint32_t payload_chunk) { parts_.mover.discard(chunk(payload_chunk)); }
 
 void GradientStore::clear() {
-  free_read(true);
+  free_read();
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (!parts_.layout.chunks[i].trainable) continue;
     parts_.mover.discard(slots_[i].narrow);

@@ -30,14 +30,14 @@ std::vector<double> typical(const std::vector<MomentSeconds>& iterations, std::v
 }  // namespace
 
 /// Where an iteration leaves the trace to begin anew, what was recorded of it is dropped.
-void IterationFollower::begin(Moment moment, std::span<const Need> needs, Stream* stream) {
+void IterationFollower::begin(Moment moment, std::span<const Need> needs, WorkTimer* timer) {
   clock_.stop();
   const bool begins_anew = !trace_.empty() && !recording_.empty() && trace_.moment(0) == moment;
   if (begins_anew && !leads_to_trace(moment)) clear_recording();
   on_trace_ = leads_to_trace(moment);
   if (n_begun() == kMostMoments) return;
   recording_.add(moment, needs);
-  if (times_.size() < kTimedIterations) clock_.add(stream);
+  if (times_.size() + (ended_ ? 1 : 0) < kTimedIterations) clock_.add(timer);
 }
 
 bool IterationFollower::leads_to_trace(Moment moment) const {
@@ -52,31 +52,36 @@ void IterationFollower::clear_recording() {
 
 void IterationFollower::end() {
   clock_.stop();
+  take_times();
   again_ = recording_.same_accesses(trace_);
   if (!again_) {
     std::swap(trace_, recording_);
     times_.clear();
+    timed_ = false;
   }
-  take_times();
+  ended_.emplace(std::exchange(clock_, MomentClock(timeline_)));
   clear_recording();
 }
 
 void IterationFollower::take_times() {
-  timed_ = false;
-  auto seconds = clock_.seconds();
+  if (!ended_) return;
+  auto seconds = ended_->seconds();
+  ended_.reset();
   if (!seconds.ok() || seconds->compute.empty() || seconds->compute.size() != trace_.n_moments()) return;
   times_.push_back(std::move(*seconds));
   trace_.set_seconds({typical(times_, &MomentSeconds::compute), typical(times_, &MomentSeconds::thread)});
   timed_ = true;
 }
 
-bool IterationFollower::timed_for_good() const { return timed_ && times_.size() == kTimedIterations; }
+bool IterationFollower::timed_for_good() { return std::exchange(timed_, false) && times_.size() == kTimedIterations; }
 
 void IterationFollower::forget() { expect({}); }
 
 void IterationFollower::expect(AccessTrace trace) {
   trace_ = std::move(trace);
   times_.clear();
+  ended_.reset();
+  timed_ = false;
   clear_recording();
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -17,10 +18,10 @@ namespace castor {
 class IterationFollower {
  public:
   /// Borrowed.
-  explicit IterationFollower(const Timeline& timeline) : clock_(timeline) {}
+  explicit IterationFollower(const Timeline& timeline) : timeline_(timeline), clock_(timeline) {}
 
-  /// A moment begins; what it computes ends the one before. `stream`: as MomentClock::add.
-  void begin(Moment moment, std::span<const Need> needs, Stream* stream);
+  /// A moment begins; what it computes ends the one before. `timer`: as MomentClock::add.
+  void begin(Moment moment, std::span<const Need> needs, WorkTimer* timer);
   /// What the moment under way needs is there, or on its way ahead of the compute stream's next work.
   void start() { clock_.start(); }
   /// The thread waits within the moment under way, or before it, from here to go_on().
@@ -28,8 +29,11 @@ class IterationFollower {
   void go_on() { clock_.go_on(); }
   /// The recording of this iteration, for what comes up in the moment under way; null before the first.
   AccessTrace* recording() { return recording_.empty() ? nullptr : &recording_; }
-  /// The iteration is over. The first few on a trace are timed; their ends wait for the compute stream.
+  /// The iteration is over. The first few on a trace are timed.
   void end();
+  /// Takes over how long the moments of the last iteration took: waits for whoever does their work. Otherwise that happens
+  /// at the end of the next one, when all has run long ago.
+  void take_times();
   void forget();
   /// Iterations are expected to go as `trace` from now on. Requires: between two iterations.
   void expect(AccessTrace trace);
@@ -41,17 +45,18 @@ class IterationFollower {
   std::uint64_t n_begun() const { return recording_.n_moments(); }
   /// The last iteration went the way of the one before.
   bool again() const { return again_; }
-  /// The times of trace() are new since the last iteration and will not change any more.
-  bool timed_for_good() const;
+  /// The times of trace() are new since this was last asked, and will not change any more.
+  bool timed_for_good();
 
  private:
   bool leads_to_trace(Moment moment) const;
-  void take_times();
   void clear_recording();
 
+  const Timeline& timeline_;
   AccessTrace trace_;                 ///< of the last iteration
   AccessTrace recording_;             ///< of this one
   MomentClock clock_;                 ///< of recording_, where it is timed
+  std::optional<MomentClock> ended_;  ///< of trace_, where its last iteration's times were not taken yet
   std::vector<MomentSeconds> times_;  ///< of iterations since trace_ was another
   bool on_trace_ = true;
   bool again_ = false;

@@ -69,7 +69,8 @@ std::vector<EvictionCandidate> StatefulTensorMgr::candidates(Tier tier, ChunkId 
     if (id == wanted || !copy.current || copy.leaving || copy.n_pins > 0) continue;
     if (bottom && !chunk.clean(tier)) continue;
     const auto& uses = last_use_[index(tier)];
-    const std::uint64_t next_use = steady() ? trace().distance(id, tier, follower_->n_begun()) : AccessTrace::kNever;
+    const std::uint64_t next_use =
+        steady() ? follower_->trace().distance(id, tier, follower_->n_begun()) : AccessTrace::kNever;
     const bool planned = replay_ && steady() && id < wanted_.size();  // others were added since
     const bool unwanted = planned && !holds(wanted_[id], tier);
     found.push_back({id, next_use, id < uses.size() ? uses[id] : 0, chunk.n_bytes, chunk.clean(tier), unwanted,

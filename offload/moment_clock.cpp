@@ -11,13 +11,13 @@ double elapsed_s(std::uint64_t from_ns, std::uint64_t to_ns) { return static_cas
 
 void MomentClock::mark() {
   Timed& moment = moments_.back();
-  moment.marks.push_back({moment.stream ? moment.stream->time() : nullptr, timeline_.now_ns()});
+  moment.marks.push_back({moment.timer ? moment.timer->time() : nullptr, timeline_->now_ns()});
 }
 
-void MomentClock::add(Stream* stream) {
+void MomentClock::add(WorkTimer* timer) {
   Timed& moment = moments_.emplace_back();
-  moment.stream = stream;
-  moment.thread_ns.push_back(timeline_.now_ns());
+  moment.timer = timer;
+  moment.thread_ns.push_back(timeline_->now_ns());
 }
 
 void MomentClock::start() {
@@ -27,13 +27,13 @@ void MomentClock::start() {
 void MomentClock::pause() {
   if (moments_.empty()) return;
   if (moments_.back().computes()) mark();
-  if (moments_.back().busy()) moments_.back().thread_ns.push_back(timeline_.now_ns());
+  if (moments_.back().busy()) moments_.back().thread_ns.push_back(timeline_->now_ns());
 }
 
 void MomentClock::go_on() {
   if (moments_.empty()) return;
   if (!moments_.back().marks.empty() && !moments_.back().computes()) mark();
-  if (!moments_.back().busy()) moments_.back().thread_ns.push_back(timeline_.now_ns());
+  if (!moments_.back().busy()) moments_.back().thread_ns.push_back(timeline_->now_ns());
 }
 
 Result<double> MomentClock::compute_seconds(const Mark& begin, const Mark& end) {

@@ -19,10 +19,10 @@ namespace castor {
 class MomentClock {
  public:
   /// Borrowed.
-  explicit MomentClock(const Timeline& timeline) : timeline_(timeline) {}
+  explicit MomentClock(const Timeline& timeline) : timeline_(&timeline) {}
 
-  /// A moment begins to wait for what it needs. Its work is queued on `stream` (borrowed); null: the thread does it.
-  void add(Stream* stream);
+  /// A moment begins to wait for what it needs. Its work is what `timer` (borrowed) times; null: the thread does it.
+  void add(WorkTimer* timer);
   /// What the last moment needs is there, or on its way ahead of the compute stream's next work.
   void start();
   /// The last moment ends, unless it has before.
@@ -41,7 +41,7 @@ class MomentClock {
     std::uint64_t ns = 0;
   };
   struct Timed {
-    Stream* stream = nullptr;
+    WorkTimer* timer = nullptr;
     std::vector<Mark> marks;               ///< computes from each even one to the next
     std::vector<std::uint64_t> thread_ns;  ///< the thread is busy from each even one to the next
     bool computes() const { return marks.size() % 2 == 1; }
@@ -53,7 +53,7 @@ class MomentClock {
   static Result<double> compute_seconds(const Timed& moment);
   static double thread_seconds(const Timed& moment);
 
-  const Timeline& timeline_;
+  const Timeline* timeline_;
   std::vector<Timed> moments_;
 };
 

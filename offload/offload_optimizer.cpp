@@ -3,13 +3,16 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include <castor/offload/model_chunks.h>
 
 #include "early_updates.h"
+#include "tile_update.h"
 
 namespace castor {
 namespace {
@@ -23,12 +26,37 @@ void widen_weights(const std::byte* weights, DType dtype, float* out, std::uint6
   std::transform(bits, bits + n, out, dtype == DType::bf16 ? bf16_to_float : f16_to_float);
 }
 
+/// From the first begin() of any thread until nobody holds it.
+class SharedSpan {
+ public:
+  SharedSpan(Timeline& timeline, const SpanRecord& what) : timeline_(timeline), what_(what) {}
+  ~SharedSpan() {
+    what_.start_ns = start_ns_;
+    what_.end_ns = timeline_.now_ns();
+    if (what_.start_ns > 0) timeline_.record(what_);
+  }
+  SharedSpan(const SharedSpan&) = delete;
+  SharedSpan& operator=(const SharedSpan&) = delete;
+
+  void begin() {
+    std::uint64_t not_begun = 0;
+    if (start_ns_ == 0) start_ns_.compare_exchange_strong(not_begun, timeline_.now_ns());
+  }
+
+ private:
+  Timeline& timeline_;
+  SpanRecord what_;
+  std::atomic<std::uint64_t> start_ns_ = 0;
+};
+
 }  // namespace
 
 OffloadOptimizer::OffloadOptimizer(Parts parts)
     : parts_(std::move(parts)), early_(std::make_unique<EarlyUpdates>(parts_.layout)) {}
 
-OffloadOptimizer::~OffloadOptimizer() { (void)last_update_.wait(); }
+OffloadOptimizer::~OffloadOptimizer() {
+  for (const Event& update : updates_) (void)update.wait();
+}
 
 Result<std::unique_ptr<OffloadOptimizer>> OffloadOptimizer::make(Parts parts) {
   std::unique_ptr<OffloadOptimizer> optimizer(new OffloadOptimizer(std::move(parts)));
@@ -41,16 +69,12 @@ Result<std::unique_ptr<OffloadOptimizer>> OffloadOptimizer::make(Parts parts) {
     for (std::uint32_t tile = 0; tile < shape.n_tiles(); ++tile) states.push_back(optimizer->add_states(i, tile));
   }
   CASTOR_ASSIGN(optimizer->gradients_, GradientStore::make({p.layout, p.chunks, p.mover, p.device, p.compute, p.down}));
-  optimizer->host_adam_ = make_host_adam(p.n_update_threads);
-  if (p.device.kind() == DeviceKind::cpu) {
-    optimizer->device_adam_ = make_host_adam(p.n_update_threads);
-  } else {
-    CASTOR_ASSIGN(optimizer->device_adam_, make_adam(p.device));
-  }
+  CASTOR_ASSIGN(optimizer->device_adam_, make_adam(p.device));
   CASTOR_ASSIGN(optimizer->device_norm_, make_grad_norm(p.device));
   CASTOR_ASSIGN(optimizer->sums_,
                 Buffer::allocate(p.device.host_memory(), (p.layout.tensors.size() + 1) * sizeof(double)));
   optimizer->n_updates_.assign(p.layout.tensors.size(), 0);
+  optimizer->measured_.assign(p.layout.tensors.size(), false);
   return optimizer;
 }
 
@@ -145,15 +169,23 @@ Result<void> OffloadOptimizer::send_payload_up(std::uint32_t i) {
 }
 
 Result<StepScale> OffloadOptimizer::measure(const StepOptions& options) {
-  if (!options.needs_norm()) return StepScale();
-  auto* sums = reinterpret_cast<double*>(sums_.data());
-  std::fill_n(sums, parts_.layout.tensors.size(), 0.0);
+  wants_norm_ = options.needs_norm();
+  if (!wants_norm_) return StepScale();
   for (std::uint32_t i = 0; i < n_chunks(); ++i)
-    if (parts_.layout.chunks[i].trainable && gradients_->any(i)) CASTOR_TRY(measure_chunk(i));
-  CASTOR_TRY(parts_.compute.record().wait());
+    if (parts_.layout.chunks[i].trainable && !measured(i)) CASTOR_TRY(measure_chunk(i));
+  CASTOR_TRY(parts_.mover.join({MomentKind::norm, 0}));
+  const auto* sums = reinterpret_cast<const double*>(sums_.data());
   std::vector<double> ordered;
-  for (const std::uint32_t tensor : parts_.registration_order) ordered.push_back(sums[tensor]);
+  for (const std::uint32_t tensor : parts_.registration_order)
+    ordered.push_back(gradients_->has(tensor) ? sums[tensor] : 0);
   return combine_norms(ordered.data(), ordered.size(), options.max_norm, options.loss_scale);
+}
+
+/// All gradients of the chunk that there are.
+bool OffloadOptimizer::measured(std::uint32_t i) const {
+  const auto& tensors = parts_.layout.chunks[i].tensors;
+  return std::all_of(tensors.begin(), tensors.end(),
+                     [this](std::uint32_t tensor) { return measured_[tensor] || !gradients_->has(tensor); });
 }
 
 Result<void> OffloadOptimizer::measure_chunk(std::uint32_t i) {
@@ -162,27 +194,46 @@ Result<void> OffloadOptimizer::measure_chunk(std::uint32_t i) {
   CASTOR_TRY(parts_.mover.begin({MomentKind::norm, i}, needs));
   const std::byte* grads = parts_.chunks.chunk(needs[0].chunk).at(tier).buffer.data();
   const DType dtype = gradients_->dtype(i);
-  GradNormKernel& kernel = tier == Tier::device ? *device_norm_ : *host_norm_;
   auto* sums = reinterpret_cast<double*>(sums_.data());
   Result<void> outcome;
   for (const std::uint32_t tensor : parts_.layout.chunks[i].tensors) {
     const TensorPlace& place = parts_.layout.tensors[tensor];
-    if (!gradients_->has(tensor) || !outcome.ok()) continue;
-    outcome = kernel.sum_of_squares(parts_.compute, grads + place.offset * size_bytes(dtype), dtype, place.numel,
-                                    &sums[tensor]);
+    if (!gradients_->has(tensor) || measured_[tensor] || !outcome.ok()) continue;
+    const void* grad = grads + place.offset * size_bytes(dtype);
+    outcome = tier == Tier::device
+                  ? device_norm_->sum_of_squares(parts_.compute, grad, dtype, place.numel, &sums[tensor])
+                  : measure_by_team(grad, dtype, place.numel, &sums[tensor]);
   }
   parts_.mover.end(needs);
   return outcome;
 }
 
-/// That no earlier step ended between two chunks.
-Result<void> OffloadOptimizer::whole() const {
-  const auto ended = last_update_.wait();
-  if (!poisoned_ && ended.ok()) return {};
+/// On the host, by all its threads.
+Result<void> OffloadOptimizer::measure_by_team(const void* grad, DType dtype, std::uint64_t n, double* sum) {
+  std::vector<double> sums((n + kNormBlock - 1) / kNormBlock);
+  HostTeam::Job job;
+  job.n_parts = static_cast<std::uint32_t>(sums.size());
+  job.run = [&](std::uint32_t block) {
+    return sum_norm_blocks(grad, dtype, n, block, 1, &sums[block]), Result<void>();
+  };
+  CASTOR_TRY(parts_.team.add(std::move(job)).wait());
+  *sum = add_norm_blocks(sums);
+  return {};
+}
+
+/// That no earlier step ended between two chunks, as far as that is known: nobody waits for an update here.
+Result<void> OffloadOptimizer::whole() {
+  const auto ended = [this](const Event& update) {
+    if (!update.ready()) return false;
+    if (auto outcome = update.wait(); failed_update_.ok()) failed_update_ = std::move(outcome);
+    return true;
+  };
+  std::erase_if(updates_, ended);
+  if (!poisoned_ && failed_update_.ok()) return {};
   return Error{
       ErrorKind::failed,
       "an earlier step failed after some parameters were updated, so the model is between two steps; start again" +
-          (ended.ok() ? std::string() : " (" + ended.error().message + ")")};
+          (failed_update_.ok() ? std::string() : " (" + failed_update_.error().message + ")")};
 }
 
 Result<StepScale> OffloadOptimizer::step(const StepOptions& options) {
@@ -214,7 +265,8 @@ Result<void> OffloadOptimizer::update_rest(const StepOptions& options, double gr
 Result<void> OffloadOptimizer::announce(const StepOptions& options) {
   CASTOR_TRY(whole());
   if (begun_) return poisoned_ = true, whole().error();
-  if (parts_.updates == nullptr) return {};
+  wants_norm_ = options.needs_norm();
+  if (!parts_.overlap) return {};
   announced_ = options;
   early_->announce();
   return {};
@@ -234,9 +286,20 @@ Result<void> OffloadOptimizer::add_gradient(std::uint32_t tensor, ArrivedGradien
     gradient.free();
     return broken_promise(i, "a gradient came for");
   }
+  measure_arrival(tensor, gradient.data);
   CASTOR_TRY(gradients_->add(tensor, std::move(gradient)));
   if (early_->announced()) early_->landed(tensor);
   return {};
+}
+
+/// The first gradient of a tensor, where it is now: on the device, long before anybody asks. Where that fails it is measured
+/// on the tier of its update.
+void OffloadOptimizer::measure_arrival(std::uint32_t tensor, const void* grad) {
+  const TensorPlace& place = parts_.layout.tensors[tensor];
+  const DType dtype = parts_.layout.chunks[place.chunk].dtype;
+  double* const sum = reinterpret_cast<double*>(sums_.data()) + tensor;
+  measured_[tensor] = wants_norm_ && !gradients_->has(tensor) &&
+                      device_norm_->sum_of_squares(parts_.compute, grad, dtype, place.numel, sum).ok();
 }
 
 Result<void> OffloadOptimizer::use(std::uint32_t i) {
@@ -246,6 +309,7 @@ Result<void> OffloadOptimizer::use(std::uint32_t i) {
 }
 
 Result<void> OffloadOptimizer::update_early() {
+  gradients_->free_read();
   if (announced_.needs_norm()) return {};
   for (const std::uint32_t i : early_->ready()) {
     if (update_tier(i) != Tier::host || parts_.chunks.chunk(payload_[i]).pinned()) continue;
@@ -269,39 +333,55 @@ Result<void> OffloadOptimizer::update_tile(std::uint32_t i, std::uint32_t tile, 
   const Access weights = gradients_->complete(i) && tile == 0 ? Access::overwrite : Access::update;
   const std::array<Need, 3> needs = {Need{state_[i][tile], tier, Access::update},
                                      Need{gradients_->chunk(i), tier, Access::read}, Need{payload_[i], tier, weights}};
-  HostLane* const lane = tier == Tier::host ? parts_.updates : nullptr;
-  CASTOR_TRY(parts_.mover.begin({MomentKind::update, i}, needs, lane));
+  const bool beside = parts_.overlap && tier == Tier::host;
+  Beside others{parts_.team};
+  CASTOR_TRY(parts_.mover.begin({MomentKind::update, i}, needs, beside ? &others : nullptr));
   begun_ = true;
-  const HostLane::Task update = update_of(i, tile, options, grad_scale);
-  if (lane != nullptr) {
-    last_update_ = lane->run(update);
-    parts_.mover.end(needs, last_update_);
+  TileUpdate update = update_of(i, tile, options, grad_scale);
+  if (beside) {
+    updates_.push_back(start(i, tile, std::move(update), std::move(others.after)));
+    parts_.mover.end(needs, updates_.back());
     return {};
   }
-  const auto outcome = update();
+  const bool on_gpu = tier == Tier::device && parts_.device.kind() != DeviceKind::cpu;
+  const auto outcome = on_gpu ? update_on_gpu(i, tile, update) : start(i, tile, std::move(update), {}).wait();
   parts_.mover.end(needs);
   CASTOR_TRY(outcome);
   return plan_.states[i] == Tier::nvme ? parts_.mover.push_down(state_[i][tile], Tier::host) : Result<void>();
 }
 
 /// What updates the tile, where its chunks are now. A tensor's counter goes up with its first part.
-HostLane::Task OffloadOptimizer::update_of(std::uint32_t i, std::uint32_t tile, const StepOptions& options,
-                                           double grad_scale) {
-  std::vector<std::pair<AdamCoefficients, AdamArrays>> updates;
+TileUpdate OffloadOptimizer::update_of(std::uint32_t i, std::uint32_t tile, const StepOptions& options,
+                                       double grad_scale) {
+  TileUpdate update;
   for (const Part& part : parts_of(i, tile)) {
     if (!gradients_->has(part.tensor)) continue;
     std::uint64_t& n_updates = n_updates_[part.tensor];
     if (part.in_tensor == 0) ++n_updates;
-    updates.emplace_back(adam_coefficients(options.adam, n_updates, grad_scale), arrays(i, tile, part));
+    update.add(adam_coefficients(options.adam, n_updates, grad_scale), arrays(i, tile, part), part.in_tile);
   }
-  const bool on_device = update_tier(i) == Tier::device;
-  AdamKernel& kernel = on_device ? *device_adam_ : *host_adam_;
-  return [this, &kernel, lane = on_device ? Lane::compute : Lane::host_update, id = payload_[i],
-          n_bytes = parts_.chunks.chunk(state_[i][tile]).n_bytes, updates = std::move(updates)]() -> Result<void> {
-    const Span span(&parts_.timeline, lane, id, n_bytes);
-    for (const auto& [coefficients, arrays] : updates) CASTOR_TRY(kernel.update(parts_.compute, coefficients, arrays));
-    return {};
+  return update;
+}
+
+/// The team updates the tile, the sooner the sooner the next forward pass needs it.
+Event OffloadOptimizer::start(std::uint32_t i, std::uint32_t tile, TileUpdate update, std::vector<Event> after) {
+  HostTeam::Job job;
+  job.urgency = i;
+  job.after = std::move(after);
+  job.n_parts = update.n_parts();
+  const std::uint64_t n_bytes = parts_.chunks.chunk(state_[i][tile]).n_bytes;
+  const auto span =  // owners: this, and the job while it runs
+      std::make_shared<SharedSpan>(parts_.timeline, SpanRecord{Lane::host_update, payload_[i], 0, 0, n_bytes});
+  job.run = [this, span, update = std::move(update)](std::uint32_t part) {
+    span->begin();
+    return update.run_part(*host_adam_, parts_.compute, part);
   };
+  return parts_.team.add(std::move(job));
+}
+
+Result<void> OffloadOptimizer::update_on_gpu(std::uint32_t i, std::uint32_t tile, const TileUpdate& update) {
+  const Span span(&parts_.timeline, Lane::compute, payload_[i], parts_.chunks.chunk(state_[i][tile]).n_bytes);
+  return update.run(*device_adam_, parts_.compute);
 }
 
 AdamArrays OffloadOptimizer::arrays(std::uint32_t i, std::uint32_t tile, const Part& part) const {

@@ -21,13 +21,13 @@ StatefulTensorMgr::StatefulTensorMgr(ChunkManager& chunks, const Budget& device,
 
 StatefulTensorMgr::~StatefulTensorMgr() = default;
 
-Result<void> StatefulTensorMgr::begin(Moment moment, std::span<const Need> needs, Stream* lane) {
-  moment.beside = lane != nullptr;
+Result<void> StatefulTensorMgr::begin(Moment moment, std::span<const Need> needs, Beside* beside) {
+  moment.beside = beside != nullptr;
   for (const Need& need : needs)
     if (moment.beside && need.tier != Tier::host)
       throw ContractViolation(chunks_.chunk(need.chunk).label + ": needed on the device beside the thread");
   for (const Tier tier : {Tier::device, Tier::host}) CASTOR_TRY(chunks_.reap(tier, false));
-  follow(moment, needs, lane);
+  follow(moment, needs, beside);
   let_go();
   std::size_t n_pinned = 0;
   Result<void> outcome;
@@ -36,7 +36,7 @@ Result<void> StatefulTensorMgr::begin(Moment moment, std::span<const Need> needs
     outcome = prepare(needs[n_pinned]);
   }
   for (const Need& need : needs)
-    if (outcome.ok() && need.access != Access::overwrite) outcome = await(need, lane);
+    if (outcome.ok() && need.access != Access::overwrite) outcome = await(need, beside);
   if (outcome.ok()) outcome = start_fetches();
   if (!outcome.ok()) abandon(needs.first(n_pinned));
   follower_->start();
@@ -75,10 +75,11 @@ void StatefulTensorMgr::end(std::span<const Need> needs, const Event& done) {
   }
 }
 
-void StatefulTensorMgr::follow(Moment moment, std::span<const Need> needs, Stream* lane) {
+void StatefulTensorMgr::follow(Moment moment, std::span<const Need> needs, Beside* beside) {
   const bool on_device =
       std::any_of(needs.begin(), needs.end(), [](const Need& need) { return need.tier == Tier::device; });
-  follower_->begin(moment, needs, lane != nullptr ? lane : on_device ? &compute_ : nullptr);
+  WorkTimer* const thread_or_stream = on_device ? &compute_ : nullptr;
+  follower_->begin(moment, needs, beside != nullptr ? &beside->timer : thread_or_stream);
   if (follower_->n_begun() == 1) make_plan_if_due();
   if (follower_->n_begun() == 1 || !follower_->steady()) fetches_.clear();
   ++clock_;
@@ -123,13 +124,18 @@ void StatefulTensorMgr::set_rest(ChunkId chunk, Places rest) {
   rest_.at(chunk) = rest;
 }
 
-const AccessTrace& StatefulTensorMgr::trace() const { return follower_->trace(); }
+const AccessTrace& StatefulTensorMgr::trace() const {
+  follower_->take_times();
+  return follower_->trace();
+}
 
 bool StatefulTensorMgr::in_iteration() const { return follower_->n_begun() > 0; }
 
 bool StatefulTensorMgr::steady() const { return follower_->steady(); }
 
 const StepPlan* StatefulTensorMgr::plan() {
+  follower_->take_times();
+  plan_due_ = plan_due_ || (replay_ && follower_->timed_for_good());
   make_plan_if_due();
   return replay_ ? &replay_->plan() : nullptr;
 }
@@ -152,7 +158,7 @@ MoveProblem StatefulTensorMgr::problem() const {
 void StatefulTensorMgr::make_plan_if_due() {
   if (!std::exchange(plan_due_, false)) return;
   planned_once_ = plan_tried_ = true;
-  if (trace().empty()) return;
+  if (follower_->trace().empty()) return;
   follower_->pause();
   const MoveProblem problem = this->problem();
   if (auto plan = plan_step(problem, trace().seconds()); plan.ok()) carry_out(problem, std::move(*plan));
@@ -305,11 +311,20 @@ auto StatefulTensorMgr::waiting(Wait wait) {
   return outcome;
 }
 
+Result<void> StatefulTensorMgr::join(Moment moment) {
+  CASTOR_TRY(begin(moment, {}));
+  auto reached = waiting([this] { return compute_.record().wait(); });
+  end({});
+  return reached;
+}
+
 /// Whoever does the moment's work waits for what it needs. A failure that is known already is one of begin.
-Result<void> StatefulTensorMgr::await(const Need& need, Stream* lane) {
-  if (lane == nullptr) return wait_for(need.chunk, need.tier);
+Result<void> StatefulTensorMgr::await(const Need& need, Beside* beside) {
+  if (beside == nullptr) return wait_for(need.chunk, need.tier);
   const Event& arrived = chunks_.chunk(need.chunk).at(need.tier).arrived;
-  return arrived.ready() ? arrived.wait() : lane->wait(arrived);
+  if (arrived.ready()) return arrived.wait();
+  beside->after.push_back(arrived);
+  return {};
 }
 
 /// The thread waits for a copy on the host; the compute stream (which may be the thread) waits for one on the device.

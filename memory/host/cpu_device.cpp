@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
+#include <string>
+#include <system_error>
 #include <utility>
 
 #include <castor/memory/clock.h>
 #include <castor/memory/device.h>
-#include <castor/memory/host_lane.h>
 #include <castor/memory/host_resource.h>
 
+#include "host_stream.h"
 #include "host_time.h"
 
 namespace castor {
@@ -44,8 +46,12 @@ class CpuDevice final : public Device {
   DeviceKind kind() const override { return DeviceKind::cpu; }
   std::string description() const override { return "cpu"; }
   Result<std::unique_ptr<Stream>> make_stream() override {
-    CASTOR_ASSIGN(auto lane, make_host_lane());
-    return std::unique_ptr<Stream>(std::move(lane));
+    try {
+      return std::unique_ptr<Stream>(std::make_unique<HostStream>());
+    } catch (const std::system_error& refused) {
+      return Error{ErrorKind::failed,
+                   std::string("a stream of the host needs a thread, the system gave none: ") + refused.what()};
+    }
   }
   std::unique_ptr<Stream> wrap_compute_stream(void*) override { return std::make_unique<InlineStream>(); }
   MemoryResource& device_memory() override { return memory_; }

@@ -2,8 +2,6 @@
 #include "host_stream.h"
 
 #include <cstring>
-#include <string>
-#include <system_error>
 #include <utility>
 
 #include <castor/memory/clock.h>
@@ -13,7 +11,7 @@
 namespace castor {
 
 /// Once something failed, what comes after it must not pretend to have read good bytes.
-Event HostStream::run(Task task) {
+Event HostStream::run(WorkerThread::Task task) {
   return worker_.run([this, task = std::move(task)] {
     if (failure_.ok()) failure_ = task();
     return failure_;
@@ -49,15 +47,6 @@ Result<void> HostStream::synchronize() {
   (void)record().wait();
   // The queue is empty and the worker idle, so failure_ is ours until the next task.
   return std::exchange(failure_, {});
-}
-
-Result<std::unique_ptr<HostLane>> make_host_lane() {
-  try {
-    return std::unique_ptr<HostLane>(std::make_unique<HostStream>());
-  } catch (const std::system_error& refused) {
-    return Error{ErrorKind::failed,
-                 std::string("a stream of the host needs a thread, the system gave none: ") + refused.what()};
-  }
 }
 
 }  // namespace castor

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <castor/memory/host_lane.h>
+#include <castor/memory/stream.h>
 #include <castor/memory/worker_thread.h>
 
 namespace castor {
@@ -9,9 +9,8 @@ namespace castor {
 /// A stream that is one worker thread with a queue.
 ///
 /// The destructor runs what is queued to its end, because others wait for the events of it.
-class HostStream final : public HostLane {
+class HostStream final : public Stream {
  public:
-  Event run(Task task) override;
   Event copy(void* target, const void* source, std::uint64_t n_bytes) override;
   Result<void> wait(const Event& event) override;
   Event record() override;
@@ -19,6 +18,8 @@ class HostStream final : public HostLane {
   Result<void> synchronize() override;
 
  private:
+  Event run(WorkerThread::Task task);
+
   Result<void> failure_;  // the worker's alone until its events are reached
   WorkerThread worker_;
 };

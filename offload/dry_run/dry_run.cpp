@@ -12,6 +12,7 @@
 
 #include "virtual_machine.h"
 #include "virtual_memory.h"
+#include "virtual_team.h"
 
 namespace castor {
 namespace {
@@ -30,12 +31,14 @@ struct Happening {
   std::vector<Arrival> arrivals;  ///< at its end
   std::vector<ChunkId> drops;     ///< after it
   bool on_device = false;         ///< the compute stream runs it
-  bool beside = false;            ///< the lane of updates runs it
+  bool beside = false;            ///< the team runs it
+  bool joins = false;             ///< the thread waits for the compute stream
 };
 
 std::vector<Happening> happenings_of(const MoveProblem& problem) {
   std::vector<Happening> found(problem.n_moments);
   for (std::size_t m = 0; m < problem.beside.size(); ++m) found[m].beside = problem.beside[m];
+  for (std::size_t m = 0; m < problem.joins.size(); ++m) found[m].joins = problem.joins[m];
   for (ChunkId id = 0; id < problem.chunks.size(); ++id)
     for (const ChunkUse& use : problem.chunks[id].uses) {
       Happening& moment = found[use.moment];
@@ -51,7 +54,9 @@ std::vector<Happening> happenings_of(const MoveProblem& problem) {
   return found;
 }
 
-Moment moment_at(std::uint32_t position, const Happening& what) { return {MomentKind::forward, position, what.beside}; }
+Moment moment_at(std::uint32_t position, const Happening& what) {
+  return {what.joins ? MomentKind::norm : MomentKind::forward, position, what.beside};
+}
 
 /// What the mover will record.
 AccessTrace trace_of(const std::vector<Happening>& happenings) {
@@ -65,6 +70,20 @@ AccessTrace trace_of(const std::vector<Happening>& happenings) {
     for (const ChunkId id : happenings[m].drops) trace.drop(id);
   }
   return trace;
+}
+
+/// By moment that runs beside the thread: the position, in this iteration or the next, of the first that needs on the
+/// device what it changes.
+std::vector<std::uint64_t> urgency_of(const MoveProblem& problem, const std::vector<Happening>& happenings) {
+  std::vector<std::uint64_t> first_need(problem.chunks.size(), AccessTrace::kNever);
+  for (ChunkId id = 0; id < problem.chunks.size(); ++id)
+    for (const ChunkUse& use : problem.chunks[id].uses)
+      if (use.tier == Tier::device) first_need[id] = std::min<std::uint64_t>(first_need[id], use.moment);
+  std::vector<std::uint64_t> urgency(happenings.size(), AccessTrace::kNever);
+  for (std::size_t m = 0; m < happenings.size(); ++m)
+    for (const Need& need : happenings[m].needs)
+      if (need.access != Access::read) urgency[m] = std::min(urgency[m], first_need[need.chunk]);
+  return urgency;
 }
 
 /// Budgets are the same at all moments.
@@ -90,10 +109,12 @@ struct DryRun::World {
 
   const MomentSeconds seconds;
   const std::vector<Happening> happenings;
+  const std::vector<std::uint64_t> urgency;  ///< by moment: of one beside the thread, when what it changes is needed
   const LinkCosts costs;
   VirtualClock clock;
   Timeline timeline{{}, [this] { return clock.now_ns(); }};
-  VirtualStream compute{clock, 0}, updates{clock, 0}, up{clock, costs.h2d}, down{clock, costs.d2h};
+  VirtualStream compute{clock, 0}, up{clock, costs.h2d}, down{clock, costs.d2h};
+  VirtualTeam team{clock};
   VirtualDrive drive{clock, costs};
   VirtualTier device, host;
   ChunkManager chunks;
@@ -104,6 +125,7 @@ struct DryRun::World {
 DryRun::World::World(const MoveProblem& problem, const MomentSeconds& of_moments)
     : seconds(of_moments),
       happenings(happenings_of(problem)),
+      urgency(urgency_of(problem, happenings)),
       costs(problem.costs),
       device(Tier::device, room_of(problem, Tier::device)),
       host(Tier::host, room_of(problem, Tier::host)),
@@ -139,12 +161,15 @@ Result<void> DryRun::World::put(ChunkId id, Places places) {
 
 Result<void> DryRun::World::run_moment(std::uint32_t position) {
   const Happening& moment = happenings[position];
-  CASTOR_TRY(mover.begin(moment_at(position, moment), moment.needs, moment.beside ? &updates : nullptr));
+  if (moment.joins) return mover.join(moment_at(position, moment));
+  Beside others{team};
+  CASTOR_TRY(mover.begin(moment_at(position, moment), moment.needs, moment.beside ? &others : nullptr));
   if (moment.on_device) compute.run(seconds.compute[position]);
-  if (moment.beside) updates.run(seconds.compute[position]);
+  Event updated;
+  if (moment.beside) updated = team.add(urgency[position], others.after, seconds.compute[position]);
   clock.pass(seconds.thread[position]);
   for (const Arrival& arrival : moment.arrivals) CASTOR_TRY(arrive(arrival));
-  mover.end(moment.needs, moment.beside ? updates.record() : Event());
+  mover.end(moment.needs, updated);
   for (const ChunkId id : moment.drops) mover.discard(id);
   return {};
 }

@@ -4,29 +4,6 @@
 namespace castor {
 namespace {
 
-class VirtualPoint final : public EventState {
- public:
-  VirtualPoint(VirtualClock& clock, double at_s) : clock_(clock), at_s_(at_s) {}
-  bool ready() const override { return at_s_ <= clock_.now_s(); }
-  Result<void> wait() const override { return clock_.wait_until(at_s_), Result<void>(); }
-  double at_s() const { return at_s_; }
-
- private:
-  VirtualClock& clock_;
-  const double at_s_;
-};
-
-class VirtualTime final : public StreamTime {
- public:
-  explicit VirtualTime(double at_s) : at_s_(at_s) {}
-  Result<double> seconds_since(const StreamTime& earlier) const override {
-    return at_s_ - dynamic_cast<const VirtualTime&>(earlier).at_s_;
-  }
-
- private:
-  const double at_s_;
-};
-
 Event point(VirtualClock& clock, double at_s) { return Event(std::make_shared<VirtualPoint>(clock, at_s)); }
 
 }  // namespace

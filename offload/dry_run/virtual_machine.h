@@ -25,6 +25,30 @@ class VirtualClock {
   double now_s_ = 0;
 };
 
+/// When a point of virtual time is reached, where that is known from the start.
+class VirtualPoint final : public EventState {
+ public:
+  VirtualPoint(VirtualClock& clock, double at_s) : clock_(clock), at_s_(at_s) {}
+  bool ready() const override { return at_s_ <= clock_.now_s(); }
+  Result<void> wait() const override { return clock_.wait_until(at_s_), Result<void>(); }
+  double at_s() const { return at_s_; }
+
+ private:
+  VirtualClock& clock_;
+  const double at_s_;
+};
+
+class VirtualTime final : public StreamTime {
+ public:
+  explicit VirtualTime(double at_s) : at_s_(at_s) {}
+  Result<double> seconds_since(const StreamTime& earlier) const override {
+    return at_s_ - dynamic_cast<const VirtualTime&>(earlier).at_s_;
+  }
+
+ private:
+  const double at_s_;
+};
+
 /// A stream whose copies move nothing and take their time of a VirtualClock. Events are reached when the thread's time is.
 class VirtualStream final : public Stream {
  public:

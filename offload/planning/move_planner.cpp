@@ -31,8 +31,9 @@ void check(const MoveProblem& problem, const RoomPrices& first) {
   const auto broken = [](const std::string& what) { throw ContractViolation("plan_moves: " + what); };
   for (const auto& room : problem.room_bytes)
     if (room.size() != problem.n_moments) broken("room for " + std::to_string(room.size()) + " moments");
-  if (!problem.beside.empty() && problem.beside.size() != problem.n_moments)
-    broken("lanes of " + std::to_string(problem.beside.size()) + " moments");
+  for (const std::vector<bool>* given : {&problem.beside, &problem.joins})
+    if (!given->empty() && given->size() != problem.n_moments)
+      broken("kinds of " + std::to_string(given->size()) + " moments");
   for (const auto& prices : first)
     if (prices.size() != first[0].size() || (!prices.empty() && prices.size() != problem.n_moments))
       broken("prices for " + std::to_string(prices.size()) + " moments");
@@ -167,6 +168,7 @@ MoveProblem problem_of(const AccessTrace& trace, std::span<const std::uint64_t> 
   std::vector<bool> beside;
   for (std::uint32_t m = 0; m < problem.n_moments; ++m) {
     beside.push_back(trace.moment(m).beside);
+    problem.joins.push_back(trace.joins(m));
     for (const Need& need : trace.needs(m)) {
       auto& uses = problem.chunks.at(need.chunk).uses;
       const bool again = !uses.empty() && uses.back().moment == m;

@@ -86,13 +86,11 @@ Result<void> GeminiStrategy::build() {
                                                                 memory_->spill(), *compute_, *up_, *down_, timeline_});
   mover_ = std::make_unique<StatefulTensorMgr>(*chunks_, memory_->device_chunks(), memory_->host_budget(), *compute_,
                                                timeline_, memory_->link_costs());
-  if (options_.overlap_updates) {
-    CASTOR_ASSIGN(updates_, make_host_lane());
-  }
+  CASTOR_ASSIGN(team_, make_host_team(update_threads(options_)));
   CASTOR_ASSIGN(optimizer_,
                 OffloadOptimizer::make({layout_, *chunks_, *mover_, *tensors_, device, *compute_, *down_, timeline_,
                                         place_of_, [this] { return host_.interrupted(host_.self) != 0; },
-                                        update_threads(options_), updates_.get()}));
+                                        *team_, options_.overlap_updates}));
   chunks_->on_device_release([this](ChunkId id) { unbind(id); });
 
   for (const auto& params : model_.units) {
@@ -320,8 +318,8 @@ Result<void> GeminiStrategy::announce_step(const castor_step_args& args) {
 }
 
 Result<castor_step_result> GeminiStrategy::step(const castor_step_args& args) {
-  // The thread that updates needs most gradients at once; what backward still takes is no waiting, and no update.
-  if (!updates_) CASTOR_TRY(compute_->record().wait());
+  // Whoever waits for each update needs most gradients at once; what backward still takes is no waiting, and no update.
+  if (!options_.overlap_updates) CASTOR_TRY(compute_->record().wait());
   const std::uint64_t start_ns = timeline_.now_ns();
   leave_all();
   watch_.begin_rest();

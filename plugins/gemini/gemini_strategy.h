@@ -93,7 +93,7 @@ class GeminiStrategy final : public Strategy {
   DeviceWatch watch_;
   Timeline timeline_;
   std::unique_ptr<Stream> compute_, up_, down_;
-  std::unique_ptr<HostLane> updates_;  ///< null: the thread that trains updates what is on the host
+  std::unique_ptr<HostTeam> team_;  ///< updates what is on the host
 
   ChunkLayout layout_;
   std::vector<std::uint32_t> place_of_;  ///< tensor number in the layout, by parameter

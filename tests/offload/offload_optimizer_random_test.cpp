@@ -100,7 +100,7 @@ void train_one_step(OptimizerWorld& world, std::mt19937_64& random) {
   EXPECT_NEAR(scale.grad_scale, clip / options.loss_scale, 1e-12);
 }
 
-/// Who updates on the host: the thread that trains, a thread beside it, or one that is as late as it can be.
+/// Who updates on the host: threads that are waited for, threads beside the one that trains, or some that are as late as can be.
 enum class Updates { here, beside, late };
 
 class RandomTrainings : public ::testing::TestWithParam<Updates> {};
@@ -112,10 +112,10 @@ TEST_P(RandomTrainings, UnderRandomBudgetsHaveTheBitsOfTheStraightLine) {
     const auto tensors = random_tensors(random);
     auto sizes = random_sizes(random, tensors);
     sizes.deferred = seed % 2 == 0;
-    std::unique_ptr<HostLane> lane;
-    if (GetParam() == Updates::beside) lane = make_host_lane().value();
-    if (GetParam() == Updates::late) lane = std::make_unique<test::DeferredStream>();
-    sizes.updates = lane.get();
+    std::unique_ptr<HostTeam> team;
+    if (GetParam() == Updates::beside) team = make_host_team(1 + seed % 3).value();
+    if (GetParam() == Updates::late) team = std::make_unique<test::DeferredTeam>();
+    sizes.beside = team.get();
     OptimizerWorld world(tensors, sizes);
     world.start(random_homes(random, world.layout.chunks.size())).value();
     for (int step = 0; step < 5; ++step) {
@@ -123,6 +123,7 @@ TEST_P(RandomTrainings, UnderRandomBudgetsHaveTheBitsOfTheStraightLine) {
       if (random() % 4 == 0) world.adopt(random_homes(random, world.layout.chunks.size())).value();
     }
     world.expect_same_bits();
+    world.optimizer.reset();
     world.source.expect_each_freed_once();
     EXPECT_LE(world.tiers.device_budget.peak_bytes(), sizes.device_bytes);
     EXPECT_LE(world.tiers.host_budget.peak_bytes(), sizes.host_bytes);

@@ -347,15 +347,15 @@ class UpdatesBeside : public ::testing::Test {
  protected:
   UpdatesBeside() {
     world_.start(Tier::host).value();
-    for (int step = 0; step < 6; ++step) {  // the first few are timed, and wait for the lane
+    for (int step = 0; step < 6; ++step) {  // the first few are timed, and wait for the updates
       add_gradients(world_, random_, kAllTrainable);
       world_.step(kPlain).value();
     }
   }
 
-  static OptimizerWorld::Sizes with(HostLane& lane) {
+  static OptimizerWorld::Sizes with(HostTeam& team) {
     OptimizerWorld::Sizes sizes = chunks_of_512(DType::bf16);
-    sizes.updates = &lane;
+    sizes.beside = &team;
     return sizes;
   }
 
@@ -366,42 +366,27 @@ class UpdatesBeside : public ::testing::Test {
     return {};
   }
 
-  /// Counts the functions that have run.
-  class CountingLane final : public HostLane {
-   public:
-    explicit CountingLane(std::uint32_t& n_run) : n_run_(n_run) {}
-    Event run(Task task) override {
-      return late_.run([task = std::move(task), this] { return ++n_run_, task(); });
-    }
-    Event copy(void* target, const void* source, std::uint64_t n) override { return late_.copy(target, source, n); }
-    Result<void> wait(const Event& event) override { return late_.wait(event); }
-    Event record() override { return late_.record(); }
-    std::unique_ptr<StreamTime> time() override { return late_.time(); }
-    Result<void> synchronize() override { return late_.synchronize(); }
+  /// Updates that have run since the last call.
+  std::uint32_t n_run() { return team_.n_run() - std::exchange(n_seen_, team_.n_run()); }
 
-   private:
-    std::uint32_t& n_run_;
-    test::DeferredStream late_;
-  };
-
-  std::uint32_t n_run_ = 0;
-  CountingLane lane_{n_run_};
+  test::DeferredTeam team_;
+  std::uint32_t n_seen_ = 0;
   std::mt19937_64 random_{51};
-  OptimizerWorld world_{six_tensors(DType::bf16), with(lane_)};
+  OptimizerWorld world_{six_tensors(DType::bf16), with(team_)};
 };
 
 TEST_F(UpdatesBeside, WhoNeedsAChunkWaitsForItsOwnUpdateAlone) {
-  (void)lane_.synchronize();
-  n_run_ = 0;
+  team_.run_all();
+  (void)n_run();
   add_gradients(world_, random_, kAllTrainable);
   world_.step(kPlain).value();
-  EXPECT_EQ(n_run_, 0u) << "a step is over when its updates are queued";
+  EXPECT_EQ(n_run(), 0u) << "a step is over when its updates are queued";
   forward(0).value();
-  EXPECT_EQ(n_run_, 1u);
+  EXPECT_EQ(n_run(), 1u);
   forward(1).value();
-  EXPECT_EQ(n_run_, 2u);
+  EXPECT_EQ(n_run(), 1u);
   world_.expect_same_bits();
-  EXPECT_EQ(n_run_, 3u) << "three of four chunks are trained";
+  EXPECT_EQ(n_run(), 1u) << "three of four chunks are trained";
 }
 
 TEST_F(UpdatesBeside, GradientsOfTheNextStepWaitForTheUpdatesThatReadTheLastOnes) {
@@ -421,19 +406,19 @@ TEST_F(UpdatesBeside, WhatIsCompleteIsUpdatedBeforeTheStep) {
   world_.optimizer->announce(kPlain).value();
   land({5, 3, 2, 1, 0});
   world_.step(kPlain).value();
-  (void)lane_.synchronize();
-  n_run_ = 0;
+  team_.run_all();
+  (void)n_run();
   world_.optimizer->announce(kPlain).value();
   land({5, 3});
-  (void)lane_.synchronize();
-  EXPECT_EQ(n_run_, 1u) << "the last chunk's";
+  team_.run_all();
+  EXPECT_EQ(n_run(), 1u) << "the last chunk's";
   land({2, 1});
-  (void)lane_.synchronize();
-  EXPECT_EQ(n_run_, 2u) << "tensors 2 and 3";
+  team_.run_all();
+  EXPECT_EQ(n_run(), 1u) << "tensors 2 and 3";
   land({0});
   world_.step(kPlain).value();
   world_.expect_same_bits();
-  EXPECT_EQ(n_run_, 3u);
+  EXPECT_EQ(n_run(), 1u);
 }
 
 /// All gradients have come, and all is updated but not stepped.
@@ -497,7 +482,7 @@ TEST_F(UpdatedEarly, MastersAreNotShownBeforeTheStep) {
 
 TEST_F(UpdatesBeside, AFailureBesideComesFromWhoNeedsTheChunkAndFromTheNextStep) {
   add_gradients(world_, random_, kAllTrainable);
-  (void)lane_.run([]() -> Result<void> { return Error{ErrorKind::io, "the update failed"}; });
+  team_.fail_next({ErrorKind::io, "the update failed"});
   world_.optimizer->step(kPlain).value();
   const auto forwarded = forward(0);
   ASSERT_FALSE(forwarded.ok());

@@ -94,8 +94,8 @@ struct OptimizerWorld {
     std::uint64_t chunk_bytes = 4096;
     std::uint64_t device_bytes = Budget::kUnlimited, host_bytes = Budget::kUnlimited;
     bool with_spill = true;
-    bool deferred = false;             ///< copies come as late as they can, and leave poison until then
-    HostLane* updates = nullptr;       ///< borrowed
+    bool deferred = false;       ///< copies come as late as they can, and leave poison until then
+    HostTeam* beside = nullptr;  ///< borrowed; updates beside the thread. Null: one of its own, which is waited for
     test::Refusal* refusal = nullptr;  ///< one allocation that is refused
   };
 
@@ -105,10 +105,11 @@ struct OptimizerWorld {
         tiers(sizes.device_bytes, sizes.host_bytes, sizes.with_spill, device_of(sizes)),
         mover(tiers.chunks, tiers.device_budget, tiers.host_budget, *tiers.compute, tiers.timeline),
         table(layout),
-        optimizer(OffloadOptimizer::make({layout, tiers.chunks, mover, table, *tiers.device, *tiers.compute,
-                                          *tiers.down, tiers.timeline, registered,
-                                          [this] { return n_until_interrupt-- == 0; }, 1, sizes.updates})
-                      .value()) {
+        optimizer(
+            OffloadOptimizer::make({layout, tiers.chunks, mover, table, *tiers.device, *tiers.compute, *tiers.down,
+                                    tiers.timeline, registered, [this] { return n_until_interrupt-- == 0; },
+                                    sizes.beside ? *sizes.beside : *own_team, sizes.beside != nullptr})
+                .value()) {
     std::mt19937_64 random(99);
     for (const TensorSpec& spec : specs) {
       AdamData data(spec.numel, DType::f32, spec.dtype);
@@ -202,6 +203,7 @@ struct OptimizerWorld {
   const ChunkLayout layout;
   std::vector<std::uint32_t> registered = in_order(layout);
   int n_until_interrupt = -1;  ///< how many questions are answered with no first; below 0: all
+  const std::unique_ptr<HostTeam> own_team = make_host_team(2).value();
   Tiers tiers;
   StatefulTensorMgr mover;
   TensorTable table;

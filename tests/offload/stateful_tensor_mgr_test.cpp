@@ -387,18 +387,20 @@ TEST(StatefulTensorMgr, AMomentBesideTheThreadNeedsTheHostAlone) {
   World world(2, 2);
   world.add(1).value();
   const std::array needs = {Need{0, Tier::device, Access::read}};
-  test::DeferredStream lane;
-  EXPECT_THROW((void)world.mover.begin({MomentKind::update, 0}, needs, &lane), ContractViolation);
+  test::DeferredTeam team;
+  Beside beside{team};
+  EXPECT_THROW((void)world.mover.begin({MomentKind::update, 0}, needs, &beside), ContractViolation);
 }
 
-// The lane takes 7 s, of which the thread, whose clock is 1 µs further at each look, sees nothing.
-TEST(StatefulTensorMgr, AMomentBesideTheThreadIsTimedByItsLane) {
+// The others take 7 s, of which the thread, whose clock is 1 µs further at each look, sees nothing.
+TEST(StatefulTensorMgr, AMomentBesideTheThreadIsTimedByWhoDoesIt) {
   TimedWorld world;
-  StreamByHand lane;
+  StreamByHand others;
   const ChunkId id = world.add();
   const std::array needs = {Need{id, Tier::host, Access::overwrite}};
-  world.mover.begin({MomentKind::update, 0}, needs, &lane).value();
-  lane.now_s += 7;
+  Beside beside{others};
+  world.mover.begin({MomentKind::update, 0}, needs, &beside).value();
+  others.now_s += 7;
   world.mover.end(needs);
   world.mover.end_iteration();
   ASSERT_EQ(world.mover.trace().n_moments(), 1u);

@@ -37,6 +37,47 @@ class DeferredEvent final : public EventState {
   mutable std::atomic<int> n_polls_ = 0;
 };
 
+/// A job of a DeferredTeam.
+class DeferredJob final : public EventState {
+ public:
+  DeferredJob(HostTeam::Job job, std::shared_ptr<std::uint32_t> n_run)
+      : job_(std::move(job)), n_run_(std::move(n_run)) {}
+
+  bool ready() const override {
+    const std::lock_guard lock(mutex_);
+    if (!done_ && n_polls_++ >= kPollsUntilReady) run();
+    return done_;
+  }
+  Result<void> wait() const override {
+    const std::lock_guard lock(mutex_);
+    if (!done_) run();
+    return outcome_;
+  }
+  bool done() const { return done_; }
+
+ private:
+  void run() const {
+    for (const Event& event : job_.after)
+      if (auto ended = event.wait(); outcome_.ok()) outcome_ = std::move(ended);
+    for (std::uint32_t part = job_.n_parts; part-- > 0 && outcome_.ok();) outcome_ = job_.run(part);
+    job_ = {};
+    done_ = true;
+    ++*n_run_;
+  }
+
+  mutable std::recursive_mutex mutex_;
+  mutable HostTeam::Job job_;
+  mutable Result<void> outcome_;
+  mutable std::atomic<bool> done_ = false;
+  mutable int n_polls_ = 0;
+  const std::shared_ptr<std::uint32_t> n_run_;
+};
+
+class NoTime final : public StreamTime {
+ public:
+  Result<double> seconds_since(const StreamTime&) const override { return 0.0; }
+};
+
 class DeferredTime final : public StreamTime {
  public:
   DeferredTime(std::shared_ptr<const std::uint64_t> ns, Event reached)
@@ -157,6 +198,20 @@ std::unique_ptr<StreamTime> DeferredStream::time() {
 Result<void> DeferredStream::synchronize() {
   queue_->run_all();
   return queue_->take_failure();
+}
+
+Event DeferredTeam::add(Job job) {
+  if (failure_) job.run = [error = *std::exchange(failure_, {})](std::uint32_t) -> Result<void> { return error; };
+  std::erase_if(added_, [](const Event& event) { return dynamic_cast<const DeferredJob&>(*event.state()).done(); });
+  added_.push_back(Event(std::make_shared<DeferredJob>(std::move(job), n_run_)));
+  return added_.back();
+}
+
+std::unique_ptr<StreamTime> DeferredTeam::time() { return std::make_unique<NoTime>(); }
+
+void DeferredTeam::run_all() {
+  for (const Event& event : added_) (void)event.wait();
+  added_.clear();
 }
 
 std::unique_ptr<Device> make_deferred_device() { return std::make_unique<DeferredDevice>(); }

@@ -8,9 +8,11 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <vector>
 
 #include <castor/memory/device.h>
-#include <castor/memory/host_lane.h>
+#include <castor/memory/host_team.h>
 
 namespace castor::test {
 
@@ -44,11 +46,9 @@ class DeferredQueue {
 };
 
 /// Threads: one queues; any waits.
-class DeferredStream final : public HostLane {
+class DeferredStream final : public Stream {
  public:
   ~DeferredStream() override { queue_->run_all(); }
-
-  Event run(Task task) override { return add({nullptr, 0, std::move(task)}); }
 
   Event copy(void* target, const void* source, std::uint64_t n_bytes) override;
   Result<void> wait(const Event& event) override;
@@ -60,6 +60,25 @@ class DeferredStream final : public HostLane {
   Event add(DeferredQueue::Work work);
 
   const std::shared_ptr<DeferredQueue> queue_ = std::make_shared<DeferredQueue>();  // owners: this and its events
+};
+
+/// A team without threads: a job runs when somebody waits for it, on the thread that waits, and its parts in backward order.
+/// Who was handed in first, or is more urgent, comes no sooner. It takes no time.
+class DeferredTeam final : public HostTeam {
+ public:
+  ~DeferredTeam() override { run_all(); }
+  Event add(Job job) override;
+  std::unique_ptr<StreamTime> time() override;
+
+  void run_all();
+  /// The next job handed in ends with `error` instead.
+  void fail_next(Error error) { failure_ = std::move(error); }
+  std::uint32_t n_run() const { return *n_run_; }
+
+ private:
+  std::vector<Event> added_;
+  std::optional<Error> failure_;
+  const std::shared_ptr<std::uint32_t> n_run_ = std::make_shared<std::uint32_t>(0);  // owners: this and its jobs
 };
 
 /// The host as a device, with deferred streams beside the compute stream, which is the thread itself.

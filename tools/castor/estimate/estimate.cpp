@@ -59,8 +59,8 @@ std::string to_text(const Request& request, const Forecast& found) {
          tier_table(peak_with_activations(found), "budget",
                     {format_bytes(request.device_budget_bytes), format_bytes(request.host_budget_bytes), "no limit"}) +
          "\n" + link_table(found.step) + "\n" + step_line(found.step) +
-         fmt::format("\nnorms and updates take {:.4f} s in all; {:.0f} {}/s", found.update_s,
-                     per_second(request, found), request.model.image_tokens > 0 ? "samples" : "tokens");
+         fmt::format("\nupdates take {:.4f} s in all; {:.0f} {}/s", found.update_s, per_second(request, found),
+                     request.model.image_tokens > 0 ? "samples" : "tokens");
 }
 
 json result_of(const Request& request, const Forecast& found) {

@@ -39,15 +39,14 @@ PlacementRequest placement_request(const Request& request, const ChunkLayout& la
 }
 
 /// Adam reads and writes three fp32 states, reads the gradient and writes the weights, for those elements whose states a
-/// moment needs; a norm reads the gradient.
+/// moment needs.
 double bytes_touched(const Iteration& iteration, std::uint64_t m, const ChunkDemand& chunk) {
-  if (iteration.trace.moment(m).kind == MomentKind::norm) return static_cast<double>(chunk.gradient_bytes);
   const auto n_bytes = static_cast<double>(2 * chunk.state_bytes + chunk.gradient_bytes + chunk.payload_bytes);
   const std::uint64_t tile_bytes = iteration.n_bytes[iteration.trace.needs(m).front().chunk];
   return n_bytes * static_cast<double>(tile_bytes) / static_cast<double>(chunk.state_bytes);
 }
 
-/// The thread takes no time to queue what others do. The sum of norms and updates goes to `update_s`.
+/// The thread takes no time to queue what others do. The sum of updates goes to `update_s`.
 MomentSeconds moment_seconds(const Request& request, const Iteration& iteration, const std::vector<ChunkDemand>& chunks,
                              const Plan& placement, double& update_s) {
   MomentSeconds seconds;
@@ -57,6 +56,8 @@ MomentSeconds moment_seconds(const Request& request, const Iteration& iteration,
     if (of_unit(kind)) {
       const double flops = forward_flops(request.model, id, request.work);
       seconds.compute.push_back((kind == MomentKind::backward ? 2 : 1) * flops / request.rates.flops_per_s);
+    } else if (kind == MomentKind::norm) {
+      seconds.compute.push_back(0);
     } else {
       on_device = placement.states[id] == Tier::device;
       seconds.compute.push_back(

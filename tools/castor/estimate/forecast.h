@@ -36,7 +36,7 @@ struct Forecast {
   NonModel non_model;
   MoveProblem problem;  ///< the room of the device is the budget less activations and the allocator's slack
   StepPlan step;
-  double update_s = 0;  ///< of the computing: norms and updates
+  double update_s = 0;  ///< of the computing: updates
 };
 
 /// Decides as the gemini plugin does and plans one step, without a byte of the model. Pure.

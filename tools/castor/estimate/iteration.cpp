@@ -68,10 +68,8 @@ class Recorder {
     }
   }
 
-  void norms() {
-    for (std::uint32_t i = 0; i < n_chunks(); ++i)
-      iteration_.trace.add({MomentKind::norm, i}, std::array{Need{gradient_[i], tier(i), Access::read}});
-  }
+  /// Gradients are measured on the device as they come; their sum is there when backward has ended.
+  void norm() { iteration_.trace.add({MomentKind::norm, 0}, {}); }
 
   /// With `early` a chunk on the host is updated as soon as its gradients are complete.
   void set_overlap(bool overlap, bool early) { overlap_ = overlap, early_ = overlap && early; }
@@ -178,7 +176,7 @@ Iteration iteration_of(const shapes::Model& model, const ChunkLayout& layout, co
   else
     recorder.backward(model.first_block, recorder.block(model.layers));
   recorder.backward(0, model.first_block);
-  if (end.clip) recorder.norms();
+  if (end.clip) recorder.norm();
   recorder.updates();
   return recorder.take();
 }

@@ -85,6 +85,8 @@ void read_moments(const json& list, Recording& recording, const std::map<std::in
                  "what moment " + std::to_string(recording.problem.n_moments) + " holds beside chunks"));
     add_seconds(row, recording.seconds);
     beside.push_back(row.size() > 6 && row.at(6).get<bool>());
+    const bool norm = row.at(0) == name(MomentKind::norm);
+    recording.problem.joins.push_back(norm && joins(MomentKind::norm, row.at(3).size()));
     ++recording.problem.n_moments;
   }
   set_beside(recording.problem, std::move(beside));

@@ -17,6 +17,14 @@ class StreamTime {
   virtual Result<double> seconds_since(const StreamTime& earlier) const = 0;
 };
 
+/// Somebody whose work is timed.
+class WorkTimer {
+ public:
+  virtual ~WorkTimer() = default;
+  /// Notes the time at which what is queued so far has run. Cost: a few microseconds.
+  virtual std::unique_ptr<StreamTime> time() = 0;
+};
+
 /// Work that runs in the order it was queued, beside other streams.
 ///
 /// A failure (a copy refused, an event waited for that ended badly) stops the stream: copies queued after it are left
@@ -25,10 +33,8 @@ class StreamTime {
 /// also when it carries a failure.
 ///
 /// Threads: one thread queues at a time.
-class Stream {
+class Stream : public WorkTimer {
  public:
-  virtual ~Stream() = default;
-
   /// Queues a copy between any two of host, pinned and device memory; returns the event of its end.
   /// The bytes on both sides must stay valid until that event.
   virtual Event copy(void* target, const void* source, std::uint64_t n_bytes) = 0;
@@ -38,8 +44,6 @@ class Stream {
   virtual Result<void> wait(const Event& event) = 0;
   /// The event of everything queued so far.
   virtual Event record() = 0;
-  /// Notes the time at which the stream gets to here. Cost: a few microseconds.
-  virtual std::unique_ptr<StreamTime> time() = 0;
   /// Blocks until everything queued has run. Errors: the first failure since the last call; the stream then starts
   /// afresh.
   virtual Result<void> synchronize() = 0;

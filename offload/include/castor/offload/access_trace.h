@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -20,11 +21,14 @@ enum class MomentKind : std::uint8_t { forward, backward, norm, update };
 /// True where the moment's id is a unit's.
 constexpr bool of_unit(MomentKind kind) { return kind == MomentKind::forward || kind == MomentKind::backward; }
 
+/// True of a norm that needs nothing: the sums have been made on the way, and the last of them comes when backward has ended.
+constexpr bool joins(MomentKind kind, std::size_t n_needs) { return kind == MomentKind::norm && n_needs == 0; }
+
 /// `forward`, `backward`, `norm`, `update`, as traces spell them.
 const char* name(MomentKind kind);
 
 /// A point of the step at which chunks are needed: unit `id` runs forward or backward, or the gradients of payload
-/// chunk `id` are measured or applied.
+/// chunk `id` are measured or applied; at a norm that needs none, the thread waits for their sum.
 struct Moment {
   MomentKind kind = MomentKind::forward;
   std::uint32_t id = 0;
@@ -77,6 +81,8 @@ class AccessTrace {
   void set_seconds(MomentSeconds seconds);
   void clear();
   bool empty() const { return moments_.empty(); }
+  /// True where the thread waits at `position` for what the compute stream was given before it.
+  bool joins(std::uint64_t position) const { return castor::joins(moment(position).kind, needs(position).size()); }
   std::uint64_t n_moments() const { return moments_.size(); }
   const Moment& moment(std::uint64_t position) const { return moments_.at(position); }
   std::span<const Need> needs(std::uint64_t position) const { return needs_.at(position); }

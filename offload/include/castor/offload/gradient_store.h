@@ -69,8 +69,11 @@ class GradientStore {
   /// Gives the memory of a chunk's gradients back: they have been applied. What came is known until `clear`.
   void release(std::uint32_t payload_chunk);
 
-  /// Forgets all gradients.
+  /// Forgets all gradients. What is still being read is given back later.
   void clear();
+
+  /// Gives back what has been read by now, in the order in which it came.
+  void free_read();
 
  private:
   struct Slot {
@@ -90,7 +93,6 @@ class GradientStore {
   Result<void> widen(std::uint32_t payload_chunk);
   Result<const void*> on_host(std::uint32_t tensor, const void* data);
   GradAccumulator& accumulator(Tier tier) { return tier == Tier::device ? *device_sums_ : *host_sums_; }
-  void free_read(bool wait);
 
   const Parts parts_;
   std::vector<Slot> slots_;               ///< by payload chunk

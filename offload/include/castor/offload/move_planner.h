@@ -42,6 +42,7 @@ struct MoveProblem {
   /// Bytes that chunks may take from each moment to the next, n_moments of them for device and host.
   std::array<std::vector<std::uint64_t>, 2> room_bytes;
   std::vector<bool> beside;  ///< by moment: Moment::beside; none is where it is empty
+  std::vector<bool> joins;   ///< by moment: AccessTrace::joins; none does where it is empty
   LinkCosts costs;
   bool nvme = false;  ///< there is a tier below the host; its room is not limited
   /// Between uses at most so many moments apart a chunk may also be where it may not rest.

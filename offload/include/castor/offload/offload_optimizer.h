@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <castor/chunk/tensor_table.h>
-#include <castor/memory/host_lane.h>
+#include <castor/memory/host_team.h>
 #include <castor/offload/adam.h>
 #include <castor/offload/grad_norm.h>
 #include <castor/offload/gradient_store.h>
@@ -17,6 +17,7 @@
 namespace castor {
 
 class EarlyUpdates;
+class TileUpdate;
 
 /// What a step does, beside Adam's own options.
 struct StepOptions {
@@ -29,8 +30,8 @@ struct StepOptions {
 
 /// Adam on chunks: for each tile of a payload chunk (ChunkShape::tile) a state chunk with three fp32 arrays of its
 /// elements (master, exp_avg, exp_avg_sq), updated on the tier that the Plan names. While one is updated the mover reads
-/// the next ones ahead and writes the last ones behind. With a lane of their own, updates on the host go on while the next
-/// forward pass runs: whoever needs a chunk waits for its own update alone.
+/// the next ones ahead and writes the last ones behind. Where they overlap, updates on the host go on while the next forward
+/// pass runs, what it needs first before all else: whoever needs a chunk waits for its own update alone.
 ///
 /// Tensors without a gradient are skipped: moments, decay and step counter. The fp32 master decides; the weight in the
 /// payload is its rounding.
@@ -51,8 +52,8 @@ class OffloadOptimizer {
     const std::vector<std::uint32_t>&
         registration_order;  ///< tensor numbers as the model registers them: the order in which norms combine
     std::function<bool()> interrupted;  ///< asked before every chunk
-    unsigned n_update_threads = 1;      ///< of updates on the host
-    HostLane* updates = nullptr;        ///< runs updates on the host; null: the thread that trains does
+    HostTeam& team;                     ///< updates on the host
+    bool overlap = false;               ///< the thread that trains does not wait for them
   };
 
   /// Waits for the updates under way.
@@ -61,7 +62,8 @@ class OffloadOptimizer {
   /// Registers the payload, gradient and state chunks. Errors: those of the kernels.
   static Result<std::unique_ptr<OffloadOptimizer>> make(Parts parts);
 
-  /// The backward pass begins after which `step` is called with these options. With a lane, and where no norm is asked for,
+  /// The backward pass begins after which `step` is called with these options. Where they ask for a norm, gradients are
+  /// measured as they come (without this call, where the step before asked for one); those that are added up, by `step`. With overlap, and where no norm is asked for,
   /// chunks are then updated as soon as their gradients are complete, as far as the step before has shown when they are.
   /// Errors: failed, where an earlier step was not ended.
   [[nodiscard]] Result<void> announce(const StepOptions& options);
@@ -74,7 +76,7 @@ class OffloadOptimizer {
   /// and the chunk was updated already.
   [[nodiscard]] Result<void> use(std::uint32_t payload_chunk);
 
-  /// Updates what is complete and not in use. Errors: as step.
+  /// Gives back gradients that have been read, and updates what is complete and not in use. Errors: as step.
   [[nodiscard]] Result<void> update_early();
 
   ChunkId payload(std::uint32_t payload_chunk) const { return payload_.at(payload_chunk); }
@@ -91,9 +93,9 @@ class OffloadOptimizer {
   [[nodiscard]] Result<void> initialise(const Fill& fill);
 
   /// Updates every tile from its gradients, in the order in which the next forward pass needs them, and forgets the
-  /// gradients. With a lane it returns when the updates are queued. Errors: those of the mover, interrupted, that with
+  /// gradients. With overlap it returns when the updates are queued. Errors: those of the mover, interrupted, that with
   /// which a gradient was lost; after the first chunk was updated an error leaves the model between two steps, and every
-  /// later step says so. One of an update on the lane comes from whoever needs its chunk, and from the next step.
+  /// later step says so. One of an update beside the thread comes from whoever needs its chunk, and from the next step.
   [[nodiscard]] Result<StepScale> step(const StepOptions& options);
 
   /// Copies the fp32 master of `tensor` to `out`: the master itself, or for a frozen tensor its weight in fp32.
@@ -115,12 +117,17 @@ class OffloadOptimizer {
   Result<void> send_states_home(std::uint32_t i, std::uint32_t tile);
   Result<void> send_payload_up(std::uint32_t i);
   Result<StepScale> measure(const StepOptions& options);
+  bool measured(std::uint32_t i) const;
   Result<void> measure_chunk(std::uint32_t i);
+  Result<void> measure_by_team(const void* grad, DType dtype, std::uint64_t n, double* sum);
   Result<void> update_chunk(std::uint32_t i, const StepOptions& options, double grad_scale);
   Result<void> update_tile(std::uint32_t i, std::uint32_t tile, const StepOptions& options, double grad_scale);
-  HostLane::Task update_of(std::uint32_t i, std::uint32_t tile, const StepOptions& options, double grad_scale);
+  TileUpdate update_of(std::uint32_t i, std::uint32_t tile, const StepOptions& options, double grad_scale);
+  Event start(std::uint32_t i, std::uint32_t tile, TileUpdate update, std::vector<Event> after);
+  Result<void> update_on_gpu(std::uint32_t i, std::uint32_t tile, const TileUpdate& update);
   Result<void> update_rest(const StepOptions& options, double grad_scale);
-  Result<void> whole() const;
+  void measure_arrival(std::uint32_t tensor, const void* grad);
+  Result<void> whole();
   Error broken_promise(std::uint32_t payload_chunk, const std::string& what);
   std::vector<Part> parts_of(std::uint32_t i, std::uint32_t tile) const;
   AdamArrays arrays(std::uint32_t i, std::uint32_t tile, const Part& part) const;
@@ -135,15 +142,17 @@ class OffloadOptimizer {
   std::vector<std::vector<ChunkId>> state_;  ///< by payload chunk and tile; a frozen one's hold its first values only
   std::unique_ptr<GradientStore> gradients_;
   std::vector<std::uint64_t> n_updates_;  ///< by tensor: Adam's t
-  std::unique_ptr<AdamKernel> device_adam_;
-  std::unique_ptr<AdamKernel> host_adam_;  ///< the lane's alone, where there is one
-  std::unique_ptr<GradNormKernel> device_norm_, host_norm_ = make_host_grad_norm();
-  Buffer sums_;  ///< of squares: a double per tensor in memory that the device writes to without waiting
+  std::unique_ptr<AdamKernel> device_adam_, host_adam_ = make_host_adam();
+  std::unique_ptr<GradNormKernel> device_norm_;
+  Buffer sums_;                 ///< of squares: a double per tensor in memory that the device writes to without waiting
+  std::vector<bool> measured_;  ///< by tensor: sums_ has, or will have, that of its only gradient in this step
+  bool wants_norm_ = false;     ///< gradients are measured as they come
   std::unique_ptr<EarlyUpdates> early_;
   StepOptions announced_;
-  bool begun_ = false;     ///< some chunk of this step is updated, or queued to be
-  bool poisoned_ = false;  ///< and some will never be
-  Event last_update_;      ///< of the lane
+  bool begun_ = false;          ///< some chunk of this step is updated, or queued to be
+  bool poisoned_ = false;       ///< and some will never be
+  std::vector<Event> updates_;  ///< beside the thread, not known yet how they end
+  Result<void> failed_update_;  ///< the first of them that failed
 };
 
 }  // namespace castor

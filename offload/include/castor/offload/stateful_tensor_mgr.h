@@ -21,6 +21,12 @@ namespace castor {
 class IterationFollower;
 class PlanReplay;
 
+/// A moment's work that others do, beside the thread that trains.
+struct Beside {
+  WorkTimer& timer;               ///< of who does it; borrowed
+  std::vector<Event> after = {};  ///< what begin finds that it must wait for
+};
+
 /// The only mover. At every moment it brings what the moment needs to where it is needed, and carries out the plan: lets
 /// go what the plan wants elsewhere, and starts what the next moments need.
 ///
@@ -43,21 +49,24 @@ class StatefulTensorMgr {
   /// Brings every need to its tier and pins it there. On return host copies are readable by this thread, and device
   /// copies by what is queued on the compute stream. Errors: does_not_fit with the figures of the tier; io.
   ///
-  /// With a lane on which the moment's work is queued, that waits for what is on its way, not this thread, and the moment is
-  /// recorded as one beside the thread. Requires then: needs on the host alone (ContractViolation).
-  [[nodiscard]] Result<void> begin(Moment moment, std::span<const Need> needs, Stream* lane = nullptr);
+  /// Where others do the moment's work, that is to wait for what is on its way, not this thread, and the moment is recorded
+  /// as one beside the thread. Requires then: needs on the host alone (ContractViolation).
+  [[nodiscard]] Result<void> begin(Moment moment, std::span<const Need> needs, Beside* beside = nullptr);
 
-  /// Unpins what begin pinned, and declares what was updated or overwritten. Of work on a lane `done` is the event of its
-  /// end: what it changes arrives then, what it reads stays until then.
+  /// Unpins what begin pinned, and declares what was updated or overwritten. Of work beside the thread `done` is the event
+  /// of its end: what it changes arrives then, what it reads stays until then.
   void end(std::span<const Need> needs, const Event& done = {});
 
-  /// The iteration is over: the trace just recorded is the one to expect from now on. The first few iterations of a trace
-  /// are timed; their ends wait for the compute stream.
+  /// A moment at which this thread waits for what the compute stream was given so far; counts as waiting. Errors: those of
+  /// the stream.
+  [[nodiscard]] Result<void> join(Moment moment);
+
+  /// The iteration is over: the trace just recorded is the one to expect from now on.
   void end_iteration();
   /// What is carried out from now on; null while there is no plan. Where one is due it is made here, or at the begin of
   /// the iteration, which takes up to a second.
   const StepPlan* plan();
-  /// The iteration that was recorded last.
+  /// The iteration that was recorded last, with its times: those of the first few on a trace, for which this waits.
   const AccessTrace& trace() const;
   /// True from the first moment of an iteration to its end.
   bool in_iteration() const;
@@ -102,7 +111,7 @@ class StatefulTensorMgr {
   double wait_seconds() const { return static_cast<double>(wait_ns_) * 1e-9; }
 
  private:
-  Result<void> await(const Need& need, Stream* lane);
+  Result<void> await(const Need& need, Beside* beside);
   Result<void> bring(ChunkId chunk, Tier tier);
   Result<void> hop(ChunkId chunk, Tier tier);
   Result<void> keep(ChunkId chunk, Tier tier);
@@ -118,7 +127,7 @@ class StatefulTensorMgr {
   auto waiting(Wait wait);
   std::vector<EvictionCandidate> candidates(Tier tier, ChunkId wanted) const;
   Error full(ChunkId wanted, Tier tier, const Error& refused) const;
-  void follow(Moment moment, std::span<const Need> needs, Stream* lane);
+  void follow(Moment moment, std::span<const Need> needs, Beside* beside);
   void note(ChunkId chunk, Tier tier, Access access);
   void make_plan_if_due();
   void carry_out(const MoveProblem& problem, StepPlan plan);

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/memory/host_team.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include <castor/memory/clock.h>
+
+namespace castor {
+namespace {
+
+/// How often the watcher asks whether what jobs wait for is there: the events of a device can only be asked, or waited for
+/// one by one.
+constexpr std::chrono::microseconds kAskEvery{50};
+
+/// Waiting jobs that are asked for. They wait about in the order in which they were handed in.
+constexpr std::size_t kMostAsked = 16;
+
+/// What the jobs handed in between two times took.
+class Account {
+ public:
+  void open() {
+    const std::lock_guard lock(mutex_);
+    ++n_open_;
+  }
+  void close(std::uint64_t busy_ns) {
+    {
+      const std::lock_guard lock(mutex_);
+      busy_ns_ += busy_ns, --n_open_;
+    }
+    closed_.notify_all();
+  }
+  /// Waits until all are closed.
+  std::uint64_t busy_ns() const {
+    std::unique_lock lock(mutex_);
+    closed_.wait(lock, [this] { return n_open_ == 0; });
+    return busy_ns_;
+  }
+
+  std::shared_ptr<Account> next;  // owners: this, and the times at its beginning; set before any job comes to it
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::condition_variable closed_;
+  std::uint64_t busy_ns_ = 0;  // guarded by mutex_
+  std::uint64_t n_open_ = 0;   // guarded by mutex_
+};
+
+class TeamTime final : public StreamTime {
+ public:
+  TeamTime(std::shared_ptr<const Account> from_here, unsigned n_threads)
+      : from_here_(std::move(from_here)), n_threads_(n_threads) {}
+
+  Result<double> seconds_since(const StreamTime& earlier) const override {
+    const auto* begin = dynamic_cast<const TeamTime*>(&earlier);
+    if (!begin) throw ContractViolation("HostTeam: its time is compared with another's");
+    double sum_ns = 0;
+    for (const Account* account = begin->from_here_.get(); account != from_here_.get(); account = account->next.get())
+      sum_ns += static_cast<double>(account->busy_ns());
+    return sum_ns * 1e-9 / n_threads_;
+  }
+
+ private:
+  const std::shared_ptr<const Account> from_here_;  // owners: this, the account before, jobs
+  const unsigned n_threads_;
+};
+
+struct Entry {
+  HostTeam::Job job;
+  std::uint64_t number = 0;
+  std::shared_ptr<HostEventState> done = std::make_shared<HostEventState>();  // owners: this and the caller's Event
+  std::shared_ptr<Account> account;
+  std::uint32_t n_begun = 0, n_running = 0;
+  std::uint64_t busy_ns = 0;
+  Result<void> outcome;
+
+  bool all_begun() const { return n_begun == job.n_parts || !outcome.ok(); }
+  bool reached() const {
+    return std::all_of(job.after.begin(), job.after.end(), [](const Event& event) { return event.ready(); });
+  }
+  /// Takes over how the reached events ended.
+  void settle() {
+    for (const Event& event : job.after)
+      if (auto ended = event.wait(); outcome.ok()) outcome = std::move(ended);
+    job.after.clear();
+  }
+};
+
+using EntryPtr = std::shared_ptr<Entry>;  // owners: a queue of the team, and the threads that run its parts
+
+class ThreadTeam final : public HostTeam {
+ public:
+  /// Throws std::system_error where the system gives no thread.
+  explicit ThreadTeam(unsigned n_threads);
+  ~ThreadTeam() override { stop(); }
+
+  Event add(Job job) override;
+  std::unique_ptr<StreamTime> time() override;
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+
+  void stop();
+  void work();
+  void run_part(Lock& lock, const EntryPtr& entry);
+  void finish(Lock& lock, const EntryPtr& entry);
+  void watch();
+  void ask(Lock& lock);
+  void make_ready(EntryPtr entry);
+
+  const unsigned n_threads_;
+  std::mutex mutex_;
+  std::condition_variable work_, watch_;
+  std::vector<EntryPtr> ready_;   // guarded by mutex_; a heap, the most urgent on top
+  std::deque<EntryPtr> waiting_;  // guarded by mutex_; in the order in which they were handed in
+  std::shared_ptr<Account> account_ = std::make_shared<Account>();  // guarded by mutex_; of what is handed in now
+  std::uint64_t n_added_ = 0, n_ended_ = 0;                         // guarded by mutex_
+  bool stopping_ = false;                                           // guarded by mutex_
+  std::vector<std::thread> threads_;                                // last: they use all of the above
+};
+
+bool less_urgent(const EntryPtr& a, const EntryPtr& b) {
+  return std::pair(a->job.urgency, a->number) > std::pair(b->job.urgency, b->number);
+}
+
+ThreadTeam::ThreadTeam(unsigned n_threads) : n_threads_(n_threads) {
+  try {
+    for (unsigned i = 0; i < n_threads; ++i) threads_.emplace_back([this] { work(); });
+    threads_.emplace_back([this] { watch(); });
+  } catch (const std::system_error&) {
+    stop();
+    throw;
+  }
+}
+
+Event ThreadTeam::add(Job job) {
+  auto entry = std::make_shared<Entry>();
+  entry->job = std::move(job);
+  Event done(entry->done);
+  const bool reached = entry->reached();
+  if (reached) entry->settle();
+  Lock lock(mutex_);
+  entry->number = n_added_++;
+  entry->account = account_;
+  account_->open();
+  if (reached) {
+    make_ready(std::move(entry));
+  } else {
+    waiting_.push_back(std::move(entry));
+    watch_.notify_one();
+  }
+  return done;
+}
+
+std::unique_ptr<StreamTime> ThreadTeam::time() {
+  const Lock lock(mutex_);
+  account_->next = std::make_shared<Account>();
+  account_ = account_->next;
+  return std::make_unique<TeamTime>(account_, n_threads_);
+}
+
+void ThreadTeam::make_ready(EntryPtr entry) {
+  const bool many = entry->job.n_parts > 1;
+  ready_.push_back(std::move(entry));
+  std::push_heap(ready_.begin(), ready_.end(), less_urgent);
+  many ? work_.notify_all() : work_.notify_one();
+}
+
+void ThreadTeam::work() {
+  Lock lock(mutex_);
+  while (true) {
+    work_.wait(lock, [this] { return !ready_.empty() || (stopping_ && n_ended_ == n_added_); });
+    if (ready_.empty()) return;
+    run_part(lock, EntryPtr(ready_.front()));
+  }
+}
+
+/// Its next part; who takes the last one takes it off the heap, who ends last ends it.
+void ThreadTeam::run_part(Lock& lock, const EntryPtr& entry) {
+  ++entry->n_running;
+  const bool left_out = entry->all_begun();
+  const std::uint32_t part = left_out ? 0 : entry->n_begun++;
+  if (entry->all_begun()) {
+    std::pop_heap(ready_.begin(), ready_.end(), less_urgent);
+    ready_.pop_back();
+  }
+  if (!left_out) {
+    lock.unlock();
+    const std::uint64_t start_ns = steady_now_ns();
+    auto outcome = entry->job.run(part);
+    const std::uint64_t took_ns = steady_now_ns() - start_ns;
+    lock.lock();
+    entry->busy_ns += took_ns;
+    const bool was_on_heap = !entry->all_begun();
+    if (entry->outcome.ok()) entry->outcome = std::move(outcome);
+    if (was_on_heap && entry->all_begun()) {
+      std::erase(ready_, entry);
+      std::make_heap(ready_.begin(), ready_.end(), less_urgent);
+    }
+  }
+  if (--entry->n_running == 0 && entry->all_begun()) finish(lock, entry);
+}
+
+void ThreadTeam::finish(Lock& lock, const EntryPtr& entry) {
+  lock.unlock();
+  entry->job.run = nullptr;
+  entry->account->close(entry->busy_ns);
+  entry->done->complete(entry->outcome);
+  lock.lock();
+  ++n_ended_;
+  if (!waiting_.empty()) watch_.notify_one();
+  if (stopping_ && n_ended_ == n_added_) work_.notify_all(), watch_.notify_one();
+}
+
+/// Finds out which waiting jobs can begin.
+void ThreadTeam::watch() {
+  Lock lock(mutex_);
+  while (true) {
+    watch_.wait(lock, [this] { return !waiting_.empty() || (stopping_ && n_ended_ == n_added_); });
+    if (waiting_.empty()) return;
+    ask(lock);
+    if (!waiting_.empty()) watch_.wait_for(lock, kAskEvery);
+  }
+}
+
+/// Nobody else takes a job off waiting_.
+void ThreadTeam::ask(Lock& lock) {
+  std::vector<EntryPtr> asked(waiting_.begin(),
+                              waiting_.begin() + static_cast<std::ptrdiff_t>(std::min(waiting_.size(), kMostAsked)));
+  lock.unlock();
+  std::erase_if(asked, [](const EntryPtr& entry) { return !entry->reached(); });
+  for (const EntryPtr& entry : asked) entry->settle();
+  lock.lock();
+  for (EntryPtr& entry : asked) {
+    std::erase(waiting_, entry);
+    make_ready(std::move(entry));
+  }
+}
+
+/// Ends the threads when all has run.
+void ThreadTeam::stop() {
+  {
+    const Lock lock(mutex_);
+    stopping_ = true;
+  }
+  work_.notify_all();
+  watch_.notify_one();
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<HostTeam>> make_host_team(unsigned n_threads) {
+  try {
+    return std::unique_ptr<HostTeam>(std::make_unique<ThreadTeam>(n_threads));
+  } catch (const std::system_error& refused) {
+    return Error{ErrorKind::failed, "work on the host wants " + std::to_string(n_threads) +
+                                        " threads, the system refused one (" + refused.what() +
+                                        "); set update_threads lower"};
+  }
+}
+
+}  // namespace castor
