@@ -27,6 +27,12 @@ class CommandLine(CommandCase):
             "--plugin NAME|PATH (=gemini)",
             "--steps N (=100)",
             "--lr X (=0.0006)",
+            "--lr-schedule constant|linear|cosine|multistep|onecycle|polynomial|exponential",
+            "--warmup-steps N (=0)",
+            "--final-div-factor X (=10000)",
+            "--initial-scale X (=65536)",
+            "--growth-interval N (=1000)",
+            "--hysteresis N (=2)",
             "--precision bf16|fp16|fp32 (=bf16)",
             "--device cpu|cuda (=cpu)",
         ):

@@ -32,7 +32,7 @@ TEST(ReadOptions, DefaultsAreThoseOfTheHelp) {
   EXPECT_EQ(options.steps, defaults.steps);
   EXPECT_EQ(options.batch, defaults.batch);
   EXPECT_EQ(options.seq, defaults.seq);
-  EXPECT_EQ(options.lr, defaults.lr);
+  EXPECT_EQ(options.lr_schedule.lr, defaults.lr_schedule.lr);
   EXPECT_EQ(options.weight_decay, defaults.weight_decay);
   EXPECT_EQ(options.precision, defaults.precision);
   EXPECT_TRUE(options.decoupled_decay);
@@ -61,7 +61,7 @@ TEST(ReadOptions, EveryOptionArrives) {
   EXPECT_EQ(options.clip, 1.5);
   EXPECT_EQ(options.precision, DType::f16);
   EXPECT_FALSE(options.decoupled_decay);
-  EXPECT_EQ(options.lr, 0.001);
+  EXPECT_EQ(options.lr_schedule.lr, 0.001);
   EXPECT_EQ(options.weight_decay, 0);
   EXPECT_EQ(options.threads, 2);
   EXPECT_TRUE(options.recompute && options.deterministic);

@@ -16,6 +16,7 @@ TrainRecord record() {
   record.n_params = 1000;
   record.tokens_per_step = 50;
   record.losses = {5, 4, 3.5, 3, 2.5, 2.25};
+  record.lrs = {0.1, 0.2, 0.3, 0.2, 0.1, 1.0 / 3};
   record.step_s = {9, 8, 1, 4, 2, 3};
   record.warm.moved_bytes = {600, 10, 1000, 0};
   record.warm.wait_seconds = 2, record.warm.update_seconds = 1;
@@ -86,6 +87,7 @@ TEST(ReportJson, HasTheFieldsOfTheContract) {
   const nlohmann::json object = report_json(record(), rates);
   EXPECT_EQ(object["params"], 1000);
   EXPECT_EQ(object["losses"].size(), 6u);
+  EXPECT_EQ(object["lr"].get<std::vector<double>>(), record().lrs);  // to the last bit
   EXPECT_EQ(object["step_s"], nlohmann::json::parse(R"({"median": 2.5, "min": 1.0, "max": 4.0, "n_left_out": 2})"));
   EXPECT_EQ(object["tokens_per_s"], 20);
   EXPECT_EQ(object["peak_bytes"], nlohmann::json::parse(R"({"device": 64, "host": 128, "nvme": 256})"));

@@ -118,7 +118,12 @@ class TrainThroughTiers(CommandCase):
         trace = self.folder / "trace.json"
         self.small += ["--set", "overlap_updates=true"]
         self.MODEL = [*self.MODEL[:-1], "10"]  # the first steps are timed, and wait for their updates
-        for options in ([], ["--clip", "0.5", "--accumulate", "2"], ["--precision", "fp16", "--lr", "1"]):
+        for options in (
+            [],
+            ["--clip", "0.5", "--accumulate", "2"],
+            ["--precision", "fp16", "--lr", "1"],
+            ["--lr-schedule", "cosine", "--warmup-steps", "3"],
+        ):
             self.assert_same_bits(*options)
         self.train(*self.small, "--trace", trace)
         moments = json.loads(trace.read_text())["moments"]
@@ -128,6 +133,10 @@ class TrainThroughTiers(CommandCase):
         self.assertLess(beside[0], last_backward, "without clipping updates begin during backward")
         planned = self.assert_result(run("plan", "--trace", trace, "--json"))
         self.assertGreater(planned["update_beside_s"], 0)
+
+    def test_schedules_keep_the_bits(self):
+        tiered = self.assert_same_bits("--lr-schedule", "onecycle", "--clip", "0.5")
+        self.assertEqual(len(set(tiered["lr"])), 6)
 
     def test_inputs_of_recomputed_blocks_move_and_keep_the_bits(self):
         trace = self.folder / "trace.json"

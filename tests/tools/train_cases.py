@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """castor train with everything resident, and what it refuses."""
 
+import math
 import os
 import pathlib
 import unittest
@@ -81,6 +82,18 @@ class TrainRefusals(CommandCase):
         done = run("train", *MLP, "--plugin", "none", "--nvme", self.folder, "--json", wrapper=without_capabilities())
         self.assert_error(done, 4, "cannot be written to: Permission denied")
 
+    def test_schedule_options_without_effect(self):
+        self.refused(2, "--min-lr has no effect with --lr-schedule constant", options=["--min-lr", "1e-5"])
+        self.refused(2, "--lr-schedule exponential needs --gamma", options=["--lr-schedule", "exponential"])
+        self.refused(2, "--hysteresis has no effect with --precision bf16", options=["--hysteresis", 3])
+
+    def test_warm_up_longer_than_the_decay(self):
+        self.refused(
+            2,
+            "--warmup-steps takes fewer than the decay's 5 steps, not 5",
+            options=["--steps", 5, "--lr-schedule", "cosine", "--warmup-steps", 5],
+        )
+
     @unittest.skipIf(HAS_GPU, "this machine has a GPU")
     def test_no_gpu(self):
         self.refused(1, "no GPU", options=["--device", "cuda"])
@@ -154,6 +167,44 @@ class Train(CommandCase):
             )
         }
         self.assertEqual(len(digests), 6)
+
+    def test_json_names_the_rate_of_each_step(self):
+        base = [*MLP, "--plugin", "none", "--steps", 6, "--lr", "0.1"]
+        self.assertEqual(self.train(*base)["lr"], [0.1] * 6)
+        found = self.train(*base, "--lr-schedule", "cosine", "--warmup-steps", 2, "--min-lr", "0.02")["lr"]
+        expected = [0.05, 0.1] + [0.06 + 0.04 * math.cos(math.radians(45 * i)) for i in range(4)]
+        self.assertEqual(len(found), 6)
+        for rate, wanted in zip(found, expected):
+            self.assertAlmostEqual(rate, wanted, 15)
+
+    def test_every_schedule_trains_as_it_says(self):
+        base = [*MLP, "--plugin", "none", "--steps", 4]
+        digests = {
+            self.train(*base, "--lr-schedule", schedule, *more)["weights_digest"]
+            for schedule, more in (
+                ("constant", []),
+                ("constant", ["--warmup-steps", 2]),
+                ("linear", []),
+                ("cosine", []),
+                ("multistep", ["--milestones", "1,3", "--gamma", "0.5"]),
+                ("onecycle", []),
+                ("polynomial", ["--power", 2]),
+                ("exponential", ["--gamma", "0.9"]),
+            )
+        }
+        self.assertEqual(len(digests), 8)
+        self.assertIn(self.train(*base)["weights_digest"], digests)
+
+    def test_a_skipped_step_uses_up_its_rate(self):
+        base = [*MLP, "--plugin", "none", "--steps", 20, "--precision", "fp16", "--lr", "0.1", "--lr-schedule", "linear"]
+        skipped = []
+        for hysteresis in (1, 3):
+            found = self.train(*base, "--initial-scale", 2**20, "--hysteresis", hysteresis)
+            skipped.append(found["skipped_steps"])
+            for step, rate in enumerate(found["lr"]):
+                self.assertAlmostEqual(rate, 0.1 * (20 - step) / 20, 15)
+        self.assertGreater(skipped[0], 0)
+        self.assertGreater(skipped[1], skipped[0], "two overflows more are forgiven")
 
     def test_recomputing_gives_the_same_bits(self):
         base = [*GPT, "--plugin", "none", "--data", self.text(), "--steps", 3]

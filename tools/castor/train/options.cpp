@@ -6,6 +6,7 @@
 #include <castor/memory/bytes.h>
 
 #include "option_values.h"
+#include "train/step_options.h"
 
 namespace castor::train {
 namespace {
@@ -20,7 +21,7 @@ using cli::wrong;
 /// One option of the table below. `takes` is empty for a flag; `default_value` is empty where there is none.
 struct Row {
   const char* name;
-  const char* takes;
+  std::string takes;
   std::string default_value;
   const char* help;
 };
@@ -31,8 +32,16 @@ std::string digits(double value) {
   return text;
 }
 
+std::string schedule_names() {
+  std::vector<std::string> names;
+  for (const LrScheduleKind kind : kLrScheduleKinds) names.emplace_back(name(kind));
+  return cli::join(names, "|");
+}
+
 std::vector<Row> rows() {
   const TrainOptions defaults;
+  const LrScheduleOptions& schedule = defaults.lr_schedule;
+  const GradScalerOptions& scaler = defaults.scaler;
   const auto count = [](auto n) { return std::to_string(n); };
   return {
       {"model", "NAME", "", "the model"},
@@ -51,7 +60,24 @@ std::vector<Row> rows() {
       {"precision", "bf16|fp16|fp32", name(defaults.precision),
        "weights and activations; masters are fp32; fp16 scales its loss"},
       {"optimizer", "adamw|adam", "adamw", "adam adds the decay to the gradient"},
-      {"lr", "X", digits(defaults.lr), "learning rate"},
+      {"lr", "X", digits(schedule.lr), "learning rate, the largest one where a schedule changes it"},
+      {"lr-schedule", schedule_names(), name(schedule.kind),
+       "learning rate of each step, by the step's number; fp16 steps that are skipped count"},
+      {"warmup-steps", "N", count(schedule.warmup_steps), "steps in which the rate rises to --lr; not for onecycle"},
+      {"decay-steps", "N", "",
+       "steps, warm-up included, until linear, cosine and polynomial are at --min-lr and onecycle at its end "
+       "(default: --steps)"},
+      {"min-lr", "X", digits(schedule.min_lr), "rate at the end of linear, cosine and polynomial"},
+      {"milestones", "N[,N]", "", "steps from which on multistep multiplies by one more --gamma"},
+      {"gamma", "X", "", "factor per milestone (multistep) or per step (exponential)"},
+      {"power", "X", digits(schedule.power), "exponent of polynomial"},
+      {"pct-start", "X", digits(schedule.pct_start), "share of onecycle in which the rate rises"},
+      {"div-factor", "X", digits(schedule.div_factor), "onecycle begins at --lr divided by this"},
+      {"final-div-factor", "X", digits(schedule.final_div_factor), "onecycle ends at its first rate divided by this"},
+      {"initial-scale", "X", digits(scaler.initial_scale), "fp16: first loss scale"},
+      {"growth-interval", "N", count(scaler.growth_interval), "fp16: good steps in a row until the scale doubles"},
+      {"hysteresis", "N", count(scaler.hysteresis),
+       "fp16: the scale halves at the Nth overflow since it last doubled, and at each one after"},
       {"weight-decay", "X", digits(defaults.weight_decay), "weight decay"},
       {"clip", "X", digits(defaults.clip), "global gradient norm to clip to; 0 = no clipping"},
       {"recompute", "", "", "run each block's forward again in backward instead of keeping its activations"},
@@ -89,7 +115,6 @@ Result<void> read_numbers(const Values& values, TrainOptions& options) {
   CASTOR_TRY(read_count<std::uint64_t>(values, "seed", 0, UINT64_MAX, options.seed));
   CASTOR_TRY(read_count<int>(values, "threads", 0, 4096, options.threads));
   CASTOR_TRY(read_number(values, "clip", true, options.clip));
-  CASTOR_TRY(read_number(values, "lr", true, options.lr));
   return read_number(values, "weight-decay", true, options.weight_decay);
 }
 
@@ -134,7 +159,7 @@ cli::CommandSyntax train_syntax() {
       "Models: gpt2-124m|355m|774m|1.5b, vit-b|l|h, mlp, or spelled out, for example\n"
       "gpt:layers=4,hidden=352,heads=8,vocab=256,tied=1. Sizes read as 512MiB, 8GiB or 0.");
   auto add = syntax.options.add_options();
-  for (const Row& row : rows()) *row.takes == '\0' ? add(row.name, row.help) : add(row.name, value_of(row), row.help);
+  for (const Row& row : rows()) row.takes.empty() ? add(row.name, row.help) : add(row.name, value_of(row), row.help);
   add("set", po::value<std::vector<std::string>>()->value_name("name=value"),
       "an option of the plugin, see `castor plugins list -v`; may be repeated");
   return syntax;
@@ -155,6 +180,8 @@ Result<TrainOptions> read_options(const Values& values) {
   options.deterministic = values.count("deterministic") != 0;
   CASTOR_TRY(read_numbers(values, options));
   CASTOR_TRY(read_choices(values, options));
+  CASTOR_TRY(read_schedule(values, options.steps, options.lr_schedule));
+  CASTOR_TRY(read_scaler(values, options.precision, options.scaler));
   CASTOR_TRY(read_tiers(values, options));
   CASTOR_TRY(read_set(values, options.set));
   return options;

@@ -10,6 +10,8 @@
 
 #include <castor/memory/device.h>
 #include <castor/memory/dtype.h>
+#include <castor/plugins/grad_scaler.h>
+#include <castor/plugins/lr_schedule.h>
 
 #include "cli.h"
 
@@ -30,8 +32,9 @@ struct TrainOptions {
   std::uint64_t seed = 0;
   double clip = 0;  ///< 0 = none
   DType precision = DType::bf16;
-  bool decoupled_decay = true;  ///< adamw
-  double lr = 6e-4;
+  bool decoupled_decay = true;                ///< adamw
+  LrScheduleOptions lr_schedule{.lr = 6e-4};  ///< valid, with the default of --decay-steps filled in
+  GradScalerOptions scaler;                   ///< fp16's loss scale; valid
   double weight_decay = 0.01;
   std::int64_t accumulate = 1;  ///< micro-batches per step
   int threads = 0;              ///< 0 = torch's own choice

@@ -120,6 +120,7 @@ json report_json(const TrainRecord& record, const Rates& rates) {
   return {
       {"params", record.n_params},
       {"losses", losses_json(record)},
+      {"lr", record.lrs},
       {"step_s", {{"median", times.median}, {"min", times.min}, {"max", times.max}, {"n_left_out", times.n_left_out}}},
       {"tokens_per_s", tokens_per_second(record)},
       {"skipped_steps", record.n_skipped},

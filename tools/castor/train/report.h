@@ -33,6 +33,7 @@ struct TrainRecord {
   std::uint64_t n_params = 0;
   std::int64_t tokens_per_step = 0;
   std::vector<double> losses;   ///< one per step that ended
+  std::vector<double> lrs;      ///< as many: the learning rate of each, also of those skipped
   std::vector<double> step_s;   ///< as many
   std::uint64_t n_skipped = 0;  ///< steps without an update, their gradients held inf or nan
   Counters warm;                ///< after the steps left out

@@ -6,6 +6,8 @@
 
 #include <castor/models/model.h>
 #include <castor/plugins/booster.h>
+#include <castor/plugins/grad_scaler.h>
+#include <castor/plugins/lr_schedule.h>
 #include <castor/plugins/option_schema.h>
 #include <castor/plugins/torch/errors.h>
 #include <castor/plugins/torch/runtime.h>
@@ -14,7 +16,6 @@
 #include "plugin_folders.h"
 #include "process.h"
 #include "train/batches.h"
-#include "train/loss_scaler.h"
 #include "train/weights_digest.h"
 
 namespace castor::train {
@@ -49,11 +50,11 @@ Result<std::shared_ptr<Model>> build_model(const TrainOptions& options, c10::Dev
   return make_model(options.model, model);
 }
 
-castor_step_args step_args(const TrainOptions& options, double loss_scale) {
+castor_step_args step_args(const TrainOptions& options, double lr, double loss_scale) {
   castor_step_args args = {};
   args.struct_size = sizeof args;
   args.optimizer = options.decoupled_decay ? CASTOR_ADAMW : CASTOR_ADAM;
-  args.lr = options.lr;
+  args.lr = lr;
   args.beta1 = 0.9, args.beta2 = 0.999, args.eps = 1e-8;
   args.weight_decay = options.weight_decay;
   args.max_norm = options.clip;
@@ -102,25 +103,26 @@ double mean(const std::vector<at::Tensor>& losses) {
 class Training {
  public:
   Training(const TrainOptions& options, const TrainObserver& observer, TrainRecord& record)
-      : options_(options), observer_(observer), record_(record), fp16_(options.precision == DType::f16) {}
+      : options_(options), observer_(observer), record_(record) {}
   ~Training();
 
   Result<void> prepare();
   Result<void> run();
 
  private:
+  Result<void> make_schedule();
   Result<void> make_strategy(const std::optional<Booster>& booster);
   Result<void> step(std::int64_t index);
-  Result<std::vector<at::Tensor>> micro_batches(std::int64_t index);
-  castor_step_args step_args() const { return train::step_args(options_, fp16_ ? scaler_.scale() : 1); }
-  Result<void> note_step(double loss, double seconds, bool skipped);
+  Result<std::vector<at::Tensor>> micro_batches(std::int64_t index, const castor_step_args& args);
+  double loss_scale() const { return scaler_ ? scaler_->scale() : 1; }
+  Result<void> note_step(double loss, double lr, double seconds, bool skipped);
   Result<void> write_trace();
 
   const TrainOptions& options_;
   const TrainObserver& observer_;
   TrainRecord& record_;
-  const bool fp16_;
-  LossScaler scaler_;
+  std::optional<LrSchedule> schedule_;
+  std::optional<DynamicGradScaler> scaler_;  ///< fp16 only
   std::shared_ptr<Model> model_;
   std::unique_ptr<BatchSource> batches_;
   std::unique_ptr<TorchAdapter> adapter_;
@@ -133,6 +135,7 @@ Training::~Training() {
 }
 
 Result<void> Training::prepare() {
+  CASTOR_TRY(make_schedule());
   CASTOR_ASSIGN(const c10::Device device, set_up_torch(options_));
   CASTOR_ASSIGN(model_, build_model(options_, device));
   CASTOR_ASSIGN(batches_, BatchSource::make(options_, *model_, device));
@@ -145,6 +148,13 @@ Result<void> Training::prepare() {
   record_.warm = counters_of(stats);
   return options_.trace.empty() ? Result<void>()
                                 : write_trace();  // a path that cannot be written is refused now, not at the end
+}
+
+Result<void> Training::make_schedule() {
+  CASTOR_ASSIGN(schedule_, LrSchedule::make(options_.lr_schedule));
+  if (options_.precision != DType::f16) return {};
+  CASTOR_ASSIGN(scaler_, DynamicGradScaler::make(options_.scaler));
+  return {};
 }
 
 Result<void> Training::make_strategy(const std::optional<Booster>& booster) {
@@ -171,33 +181,37 @@ Result<void> Training::run() {
   return {};
 }
 
+/// The schedule follows the loop: a step that is skipped for its overflow has used up its learning rate, as in torch's
+/// loops, where scheduler.step() comes after scaler.step() whether that updated or not.
 Result<void> Training::step(std::int64_t index) {
   if (observer_.interrupted()) return Error{ErrorKind::interrupted, "stopped by the user"};
   const double start_s = now_s();
-  CASTOR_ASSIGN(const auto losses, micro_batches(index));
-  CASTOR_ASSIGN(const castor_step_result result, strategy_->step(step_args()));
-  if (fp16_) scaler_.update(result.skipped != 0);
+  const castor_step_args args = step_args(options_, schedule_->at(index), loss_scale());  // announced, then carried out
+  CASTOR_ASSIGN(const auto losses, micro_batches(index, args));
+  CASTOR_ASSIGN(const castor_step_result result, strategy_->step(args));
+  if (scaler_) scaler_->update(result.skipped != 0);
   const double loss = mean(losses);  // waits for the device, so only when the step is queued
-  return note_step(loss, now_s() - start_s, result.skipped != 0);
+  return note_step(loss, args.lr, now_s() - start_s, result.skipped != 0);
 }
 
 /// Forward and backward of every micro-batch; returns their losses, where they were computed.
-Result<std::vector<at::Tensor>> Training::micro_batches(std::int64_t index) {
+Result<std::vector<at::Tensor>> Training::micro_batches(std::int64_t index, const castor_step_args& args) {
   const auto n = static_cast<double>(options_.accumulate);
-  const double scale = (fp16_ ? scaler_.scale() : 1) / n;
+  const double scale = args.loss_scale / n;
   std::vector<at::Tensor> losses;
   for (std::int64_t micro = 0; micro < options_.accumulate; ++micro) {
     CASTOR_ASSIGN(const Batch batch, batches_->next(index, micro));
     CASTOR_ASSIGN(const at::Tensor loss, guard([&] { return model_->loss(batch); }));
-    if (micro + 1 == options_.accumulate) CASTOR_TRY(strategy_->announce_step(step_args()));
+    if (micro + 1 == options_.accumulate) CASTOR_TRY(strategy_->announce_step(args));
     CASTOR_TRY(adapter_->backward(loss, scale));
     losses.push_back(loss.detach());
   }
   return losses;
 }
 
-Result<void> Training::note_step(double loss, double seconds, bool skipped) {
+Result<void> Training::note_step(double loss, double lr, double seconds, bool skipped) {
   record_.losses.push_back(loss);
+  record_.lrs.push_back(lr);
   record_.step_s.push_back(seconds);
   record_.n_skipped += skipped;
   CASTOR_ASSIGN(const castor_stats stats, strategy_->stats());

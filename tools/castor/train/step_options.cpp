@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step_options.h"
+
+#include <castor/plugins/nearest_name.h>
+
+#include <algorithm>
+
+#include "option_values.h"
+
+namespace castor::train {
+namespace {
+
+using Kind = LrScheduleKind;
+using cli::read_count;
+using cli::read_number;
+using cli::Values;
+using cli::wrong;
+
+constexpr std::int64_t kMany = 1'000'000'000;
+
+/// An option of schedules, those it means something to, and whether these need it.
+struct Scope {
+  const char* option;
+  std::vector<Kind> kinds;
+  bool needed = false;
+};
+
+std::vector<Scope> scopes() {
+  const std::vector<Kind> all_but_onecycle = {Kind::constant,  Kind::linear,     Kind::cosine,
+                                              Kind::multistep, Kind::polynomial, Kind::exponential};
+  return {
+      {"warmup-steps", all_but_onecycle},
+      {"decay-steps", {Kind::linear, Kind::cosine, Kind::polynomial, Kind::onecycle}},
+      {"min-lr", {Kind::linear, Kind::cosine, Kind::polynomial}},
+      {"milestones", {Kind::multistep}, true},
+      {"gamma", {Kind::multistep, Kind::exponential}, true},
+      {"power", {Kind::polynomial}},
+      {"pct-start", {Kind::onecycle}},
+      {"div-factor", {Kind::onecycle}},
+      {"final-div-factor", {Kind::onecycle}},
+  };
+}
+
+/// By the user, not by a default.
+bool is_given(const Values& values, const std::string& option) {
+  return values.count(option) != 0 && !values[option].defaulted();
+}
+
+Result<void> check_scope(const Values& values, const Scope& scope, Kind kind) {
+  const bool belongs = std::find(scope.kinds.begin(), scope.kinds.end(), kind) != scope.kinds.end();
+  const std::string option = "--" + std::string(scope.option), schedule = "--lr-schedule " + std::string(name(kind));
+  if (belongs && scope.needed && !is_given(values, scope.option))
+    return Error{ErrorKind::usage, schedule + " needs " + option};
+  if (belongs || !is_given(values, scope.option)) return {};
+  std::vector<std::string> kinds;
+  for (const Kind known : scope.kinds) kinds.emplace_back(name(known));
+  return Error{ErrorKind::usage,
+               option + " has no effect with " + schedule + "; it belongs to " + join(kinds, " and ")};
+}
+
+Result<void> read_kind(const Values& values, Kind& kind) {
+  std::vector<std::pair<std::string, Kind>> choices;
+  for (const Kind known : kLrScheduleKinds) choices.emplace_back(name(known), known);
+  return cli::read_choice<Kind>(values, "lr-schedule", choices, kind);
+}
+
+Result<void> read_milestones(const Values& values, std::vector<std::int64_t>& milestones) {
+  const std::string text = cli::text_of(values, "milestones").value_or("");
+  for (const std::string& part : cli::split(text, ',')) {
+    const auto step = cli::number<std::int64_t>(part);
+    if (!step) return wrong("milestones", text, "whole numbers separated by commas");
+    milestones.push_back(*step);
+  }
+  return {};
+}
+
+Result<void> read_fields(const Values& values, LrScheduleOptions& schedule) {
+  CASTOR_TRY(read_number(values, "lr", true, schedule.lr));
+  CASTOR_TRY(read_count<std::int64_t>(values, "warmup-steps", 0, kMany, schedule.warmup_steps));
+  if (is_given(values, "decay-steps"))
+    CASTOR_TRY(read_count<std::int64_t>(values, "decay-steps", 1, kMany, schedule.decay_steps));
+  CASTOR_TRY(read_number(values, "min-lr", true, schedule.min_lr));
+  CASTOR_TRY(read_milestones(values, schedule.milestones));
+  if (is_given(values, "gamma")) CASTOR_TRY(read_number(values, "gamma", false, schedule.gamma));
+  CASTOR_TRY(read_number(values, "power", false, schedule.power));
+  CASTOR_TRY(read_number(values, "pct-start", true, schedule.pct_start));
+  CASTOR_TRY(read_number(values, "div-factor", false, schedule.div_factor));
+  return read_number(values, "final-div-factor", false, schedule.final_div_factor);
+}
+
+/// The library's sentence, with the field's name at its beginning spelled as the option: `min_lr takes` becomes
+/// `--min-lr takes`.
+template <typename T>
+Result<void> by_option(const Result<T>& made) {
+  if (made.ok()) return {};
+  Error error = made.error();
+  std::string& text = error.message;
+  std::replace(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(std::min(text.find(' '), text.size())), '_',
+               '-');
+  text = "--" + text;
+  return error;
+}
+
+}  // namespace
+
+Result<void> read_schedule(const Values& values, std::int64_t steps, LrScheduleOptions& schedule) {
+  CASTOR_TRY(read_kind(values, schedule.kind));
+  for (const Scope& scope : scopes()) CASTOR_TRY(check_scope(values, scope, schedule.kind));
+  schedule.decay_steps = steps;
+  CASTOR_TRY(read_fields(values, schedule));
+  return by_option(LrSchedule::make(schedule));
+}
+
+Result<void> read_scaler(const Values& values, DType precision, GradScalerOptions& scaler) {
+  for (const char* option : {"initial-scale", "growth-interval", "hysteresis"})
+    if (precision != DType::f16 && is_given(values, option))
+      return Error{ErrorKind::usage, "--" + std::string(option) + " has no effect with --precision " +
+                                         values["precision"].as<std::string>() + "; only fp16 scales its loss"};
+  CASTOR_TRY(read_number(values, "initial-scale", false, scaler.initial_scale));
+  CASTOR_TRY(read_count<std::int64_t>(values, "growth-interval", 1, kMany, scaler.growth_interval));
+  CASTOR_TRY(read_count<std::int64_t>(values, "hysteresis", 1, kMany, scaler.hysteresis));
+  return by_option(DynamicGradScaler::make(scaler));
+}
+
+}  // namespace castor::train

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include <castor/memory/dtype.h>
+#include <castor/plugins/grad_scaler.h>
+#include <castor/plugins/lr_schedule.h>
+
+#include "cli.h"
+
+namespace castor::train {
+
+/// Reads --lr-schedule and the options that belong to it; without --decay-steps the way ends at `steps`.
+/// Errors: usage, naming the option: out of range, without effect on the chosen schedule, or missing for it.
+Result<void> read_schedule(const cli::Values& values, std::int64_t steps, LrScheduleOptions& schedule);
+
+/// Reads the options of the loss scale, which fp16 alone has.
+/// Errors: usage, naming the option: out of range, or given for another precision.
+Result<void> read_scaler(const cli::Values& values, DType precision, GradScalerOptions& scaler);
+
+}  // namespace castor::train
