@@ -82,7 +82,7 @@ const castor_option kGeminiSchema[] = {
     {"offload_activations", CASTOR_OPTION_BOOL, "false", 0, 0, nullptr,
      "keep the inputs of recomputed blocks in chunks, which may leave the device until backward: for device budgets that "
      "would be too small"},
-    {"overlap_updates", CASTOR_OPTION_BOOL, "false", 0, 0, nullptr,
+    {"overlap_updates", CASTOR_OPTION_BOOL, "true", 0, 0, nullptr,
      "updates on the host run beside the thread that trains: the next forward pass begins at once, and waits for the "
      "updates of what it needs"},
     {"update_threads", CASTOR_OPTION_INT, "0", 0, 4096, nullptr,

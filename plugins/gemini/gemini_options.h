@@ -23,7 +23,7 @@ struct GeminiOptions {
   double offload_param_frac = 0, offload_optim_frac = 0;
   std::uint64_t const_device_bytes = 0;
   bool offload_activations = false;
-  bool overlap_updates = false;
+  bool overlap_updates = true;
   unsigned update_threads = 0;    ///< 0 = as many as the process may run on
   std::uint64_t chunk_bytes = 0;  ///< 0 = chosen from the device budget
 

@@ -126,7 +126,7 @@ Result<TrainingRecord> ScriptedTraining::run(const std::string& path, const Plug
   FakeModelHost model(params_, units_);
   CASTOR_ASSIGN(const Plugin plugin, PluginLoader("", {}).load(path));
   CASTOR_ASSIGN(const Booster booster, Booster::make(plugin, options));
-  CASTOR_ASSIGN(const auto strategy, booster.boost(model));
+  CASTOR_ASSIGN(auto strategy, booster.boost(model));
   TrainingRecord record;
   for (const Step& step : steps_) {
     for (std::uint32_t i = 0; i < step.n_evaluations; ++i)
@@ -145,6 +145,7 @@ Result<TrainingRecord> ScriptedTraining::run(const std::string& path, const Plug
     CASTOR_TRY(strategy->read_master(p, record.masters.back().data()));
   }
   CASTOR_ASSIGN(record.stats, strategy->stats());
+  strategy.reset();  // the last ones may be read until then
   if (model.n_live_gradients() != 0) return Error{ErrorKind::failed, "gradients were not given back"};
   return record;
 }

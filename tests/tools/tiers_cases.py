@@ -116,8 +116,7 @@ class TrainThroughTiers(CommandCase):
 
     def test_updates_beside_the_thread_keep_the_bits(self):
         trace = self.folder / "trace.json"
-        self.small += ["--set", "overlap_updates=true"]
-        self.MODEL = [*self.MODEL[:-1], "10"]  # the first steps are timed, and wait for their updates
+        self.MODEL = [*self.MODEL[:-1], "10"]
         for options in (
             [],
             ["--clip", "0.5", "--accumulate", "2"],

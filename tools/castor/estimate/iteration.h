@@ -38,7 +38,7 @@ struct Recomputation {
 
 /// What happens when all gradients are there.
 struct EndOfStep {
-  bool clip = false;  ///< a norm per chunk
+  bool clip = false;  ///< updates wait for the norm, and so for the end of backward
   /// Updates on the host run beside the thread; without `clip` as soon as a chunk's gradients are complete.
   bool overlap_updates = false;
 };

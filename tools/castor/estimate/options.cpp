@@ -30,6 +30,7 @@ constexpr Row kRows[] = {
     {"batch", "B", "8", "samples per step"},
     {"seq", "S", "1024", "tokens per sample (text)"},
     {"clip", "X", "0", "global gradient norm to clip to; 0 = no clipping"},
+    {"overlap-updates", "on|off", "on", "whether updates on the host run beside the thread that trains"},
     {"precision", "bf16|fp32", "bf16", "weights and activations; masters are fp32"},
     {"tflops", "X", nullptr, "10^12 operations per second that the model's products reach (default: 400; fp32 50)"},
     {"host-update-rate", "SIZE", "117GiB", "bytes per second of host memory while Adam runs"},
@@ -60,7 +61,7 @@ Result<void> read_workload(const Values& values, Workload& work) {
   CASTOR_TRY(cli::read_number(values, "clip", /*zero_allowed=*/true, clip));
   work.clip = clip > 0;
   work.recompute = values.count("recompute") != 0;
-  work.overlap_updates = values.count("overlap-updates") != 0;
+  CASTOR_TRY(cli::read_choice<bool>(values, "overlap-updates", {{"on", true}, {"off", false}}, work.overlap_updates));
   work.offload_activations = values.count("offload-activations") != 0;
   if (work.offload_activations && !work.recompute)
     return Error{ErrorKind::usage, "--offload-activations needs --recompute: it moves the inputs of recomputed blocks"};
@@ -124,7 +125,6 @@ cli::CommandSyntax estimate_syntax() {
   }
   add("recompute", "run each block's forward again in backward instead of keeping its activations");
   add("offload-activations", "with --recompute: the blocks' inputs may leave the device until backward");
-  add("overlap-updates", "updates on the host go on in the next forward pass");
   cli::add_rate_options(syntax, kRates);
   return syntax;
 }

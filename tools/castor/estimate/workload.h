@@ -17,7 +17,7 @@ struct Workload {
   bool recompute = false;            ///< each block's forward runs again in backward
   bool clip = false;                 ///< the gradients' norm is measured before the first update
   bool offload_activations = false;  ///< inputs of recomputed blocks are chunks
-  bool overlap_updates = false;      ///< updates on the host run beside the thread that trains
+  bool overlap_updates = true;       ///< updates on the host run beside the thread that trains
 
   bool inputs_in_chunks() const { return recompute && offload_activations; }
 };
