@@ -2,6 +2,7 @@
 #include <castor/offload/adam.h>
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <system_error>
 #include <utility>
@@ -12,7 +13,8 @@
 namespace castor {
 namespace {
 
-/// Parts begin at multiples of this, and a worker is worth waking for no less: 1.8 MiB of fp32 states and 16-bit weights.
+/// Threads take parts of this many elements in turn, so that none waits for a slower one for longer than a part takes, and a
+/// worker is worth waking for no less: 1.8 MiB of fp32 states and 16-bit weights.
 constexpr std::uint64_t kPartElements = std::uint64_t{64} << 10;
 
 /// The elements of `arrays` from `first` on, `n` of them.
@@ -27,26 +29,27 @@ AdamArrays part_of(const AdamArrays& arrays, std::uint64_t first, std::uint64_t 
   return part;
 }
 
-/// The host's loop, an equal part of the elements to each thread.
+/// The host's loop on the parts, which threads take in turn.
 class HostAdamTeam final : public AdamKernel {
  public:
   explicit HostAdamTeam(unsigned n_threads) : n_threads_(n_threads) {}
 
   Result<void> update(Stream& stream, const AdamCoefficients& coefficients, const AdamArrays& arrays) override {
-    const std::uint64_t n_grains = (arrays.n + kPartElements - 1) / kPartElements;
-    const std::uint64_t n_parts = std::min<std::uint64_t>(n_grains, n_threads_);
-    if (n_parts < 2) return loop_->update(stream, coefficients, arrays);
-    const auto begin = [&](std::uint64_t part) {
-      return std::min(part * n_grains / n_parts * kPartElements, arrays.n);
+    const std::uint64_t n_parts = (arrays.n + kPartElements - 1) / kPartElements;
+    const std::uint64_t n_at_work = std::min<std::uint64_t>(n_parts, n_threads_);
+    if (n_at_work < 2) return loop_->update(stream, coefficients, arrays);
+    CASTOR_TRY(hire(n_at_work - 1));
+    std::atomic<std::uint64_t> next = 0;
+    const auto work = [&]() -> Result<void> {
+      for (std::uint64_t part = next++; part < n_parts; part = next++) {
+        const std::uint64_t first = part * kPartElements, n = std::min(kPartElements, arrays.n - first);
+        CASTOR_TRY(loop_->update(stream, coefficients, part_of(arrays, first, n)));
+      }
+      return {};
     };
-    const auto update_part = [&](std::uint64_t part) {
-      return loop_->update(stream, coefficients, part_of(arrays, begin(part), begin(part + 1) - begin(part)));
-    };
-    CASTOR_TRY(hire(n_parts - 1));
     std::vector<Event> done;
-    for (std::uint64_t part = 1; part < n_parts; ++part)
-      done.push_back(workers_[part - 1].run([&update_part, part] { return update_part(part); }));
-    auto outcome = update_part(0);
+    for (std::uint64_t i = 0; i + 1 < n_at_work; ++i) done.push_back(workers_[i].run(work));
+    auto outcome = work();
     for (const Event& event : done)  // all of them, before what they use goes
       if (auto ended = event.wait(); outcome.ok()) outcome = std::move(ended);
     return outcome;

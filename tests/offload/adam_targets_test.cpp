@@ -69,12 +69,12 @@ INSTANTIATE_TEST_SUITE_P(All, AdamTargets,
                                   (std::get<2>(info.param) ? "_decoupled" : "_l2");
                          });
 
-// A long array whose 16-bit weights start anywhere: on a multiple of their size that suits no vector, and on none.
-TEST(AdamTargetsAlone, WriteWeightsWhereverTheyStart) {
-  constexpr std::uint64_t kN = 66'000;
+/// `n` weights of 16 bits that start anywhere: on a multiple of their size that suits no vector, and on none.
+void check_weights_wherever_they_start(std::uint64_t n) {
+  SCOPED_TRACE(::testing::Message() << n << " elements");
   std::mt19937_64 random(12);
   const AdamCoefficients coefficients = adam_coefficients({}, 3, 1);
-  AdamData wanted = testing::random_data(random, kN, DType::bf16, DType::bf16);
+  AdamData wanted = testing::random_data(random, n, DType::bf16, DType::bf16);
   const AdamData before = wanted;
   testing::straight_line_update(coefficients, wanted);
   const auto stream = make_cpu_device()->wrap_compute_stream(nullptr);
@@ -83,15 +83,20 @@ TEST(AdamTargetsAlone, WriteWeightsWhereverTheyStart) {
       SCOPED_TRACE(::testing::Message() << hwy::TargetName(target) << ", " << offset << " weights into its memory");
       const Only only(target);
       AdamData got = before;
-      std::vector<std::uint16_t> weights(kN + offset + 1, 0xabcd);
+      std::vector<std::uint16_t> weights(n + offset + 1, 0xabcd);
       AdamArrays arrays = got.arrays();
       arrays.weight = weights.data() + offset;
       make_host_adam()->update(*stream, coefficients, arrays).value();
       EXPECT_TRUE(offset == 0 || weights[offset - 1] == 0xabcd);
       EXPECT_EQ(weights.back(), 0xabcd);
-      std::memcpy(got.weight.data(), arrays.weight, 2 * kN);
+      std::memcpy(got.weight.data(), arrays.weight, 2 * n);
       testing::expect_same_bits(got, wanted);
     }
+}
+
+// Fewer than a step of the loop, the longest that stay in the caches, the shortest that are written past them, and many.
+TEST(AdamTargetsAlone, WriteWeightsWhereverTheyStart) {
+  for (const std::uint64_t n : {31u, 4095u, 4096u, 66'000u}) check_weights_wherever_they_start(n);
 }
 
 }  // namespace

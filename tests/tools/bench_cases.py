@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""castor bench io, with a stand-in for fio where it needs one."""
+"""castor bench io, with a stand-in for fio where it needs one, and castor bench adam."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 
-from command_case import CASTOR, FOUND, CommandCase, run, without_capabilities
+from command_case import CASTOR, FOUND, HAS_GPU, HAS_TORCH, CommandCase, run, without_capabilities
 
 SHORT = {"runs": 1, "seconds": 0.02, "span": "1MiB", "sizes": "16KiB", "depths": 4}
 FIELDS = {"name", "value", "unit", "ceiling", "ceiling_name", "share", "min", "max", "runs"}
@@ -188,7 +188,7 @@ class BenchIo(CommandCase):
 
     def test_unknown_subject(self):
         self.assert_error(run("bench", "oi", "--json"), 2, "oi")
-        self.assert_error(run("bench"), 2, "castor bench io --dir DIR")
+        self.assert_error(run("bench"), 2, "castor bench io --dir DIR", "castor bench adam")
 
     def test_span_beyond_the_drive(self):
         self.assert_error(self.bench(span="1000TiB"), 3, "--span 1000TiB is more than", "free")
@@ -200,6 +200,58 @@ class BenchIo(CommandCase):
         self.drive.chmod(0o555)
         done = run(*self.words(fio="off"), wrapper=without_capabilities())
         self.assert_error(done, 4, self.drive, "Permission denied")
+
+
+class BenchAdam(CommandCase):
+    SHORT = ["bench", "adam", "--runs", "1", "--seconds", "0.01", "--elements", "65536"]
+
+    def test_json_has_the_contract(self):
+        found = self.assert_result(run(*self.SHORT, "--threads", "1,2", "--part", "8192", "--json"))
+        self.assertEqual((found["bench"], found["device"], found["elements"], found["threads"]), ("adam", "cpu", 65536, [1, 2]))
+        against = [""] + [", parts of 8Ki"] + [", against torch", ", against torch and casts"] * HAS_TORCH
+        names = [f"host, {threads}{what}" for threads in ("1 thread", "2 threads") for what in against]
+        self.assertEqual([result["name"] for result in found["results"]], names)
+        for result in found["results"]:
+            self.assertLessEqual(FIELDS, set(result), result["name"])
+            self.assertAlmostEqual(result["share"], result["value"] / result["ceiling"], 6)
+            self.assertGreater(result["value"], 0)
+            torch = "torch" in result["name"]
+            self.assertEqual((result["unit"], result["runs"]), ("Gparam/s" if torch else "GB/s", 1))
+            self.assertTrue(result["ceiling_name"].startswith("torch's fused AdamW" if torch else "bare loop"), result)
+        self.assertEqual(found["notes"] == [], HAS_TORCH)
+
+    def test_people_get_a_table_and_a_verdict(self):
+        done = run(*self.SHORT, "--threads", "1")
+        lines = done.stdout.splitlines()
+        self.assertTrue(lines[1].startswith("host, 1 thread "), lines)
+        self.assertRegex(lines[-1], r"^\d of \d cases reach the share that is wanted$")
+        self.assertIn("filling 1.25 MiB", done.stderr)
+
+    def test_a_gpu_that_is_not_there_is_refused_at_once(self):
+        if HAS_GPU:
+            self.skipTest("this machine has a GPU")
+        done = run("bench", "adam", "--device", "cuda", "--json")
+        self.assert_error(done, 1, "no GPU")
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+
+    def test_on_a_gpu(self):
+        if not HAS_GPU:
+            self.skipTest("no GPU in this machine")
+        found = self.assert_result(run(*self.SHORT, "--threads", "1", "--device", "cuda", "--json"))
+        self.assertEqual([result["name"] for result in found["results"]][-2:], ["GPU", "host beside a busy bus, all bytes"])
+
+    def test_more_than_there_is_memory(self):
+        self.assert_error(run("bench", "adam", "--elements", 10**12, "--json"), 3, "--elements 1000000000", "lower it")
+
+    def test_ctrl_c_ends_cleanly(self):
+        command = [CASTOR, "bench", "adam", "--seconds", "3600", "--elements", "65536", "--json"]
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(child.kill)
+        self.assertIn("filling", child.stderr.readline())
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=30)
+        self.assertEqual(child.returncode, 130, out + err)
+        self.assertEqual(json.loads(out.splitlines()[-1])["bench"], "adam")
 
 
 class BenchTune(CommandCase):

@@ -16,7 +16,7 @@ class CommandLine(CommandCase):
             self.assertIn(f"\n  {command} ", done.stdout)
 
     def test_every_command_has_help(self):
-        for command in (["check"], ["train"], ["bench"], ["bench", "io"], ["plugins"], ["plan"], ["estimate"], ["plugins", "list"], ["memprof"]):
+        for command in (["check"], ["train"], ["bench"], ["bench", "io"], ["bench", "adam"], ["plugins"], ["plan"], ["estimate"], ["plugins", "list"], ["memprof"]):
             done = run(*command, "--help")
             self.assertEqual(done.returncode, 0, command)
             self.assertTrue(done.stdout.startswith(f"usage: castor {command[0]}"), done.stdout)

@@ -22,7 +22,7 @@ struct Command {
 constexpr std::array<Command, 7> kCommands = {{
     {"check", "what was built in, and what this machine offers", run_check},
     {"train", "train a model through the memory tiers", run_train},
-    {"bench", "measure the drives, each figure beside its ceiling", run_bench},
+    {"bench", "measure drives or the update, each figure beside its ceiling", run_bench},
     {"plan", "what a recorded step would take under other budgets", run_plan},
     {"estimate", "what a model would take, and how fast, before anything is allocated", run_estimate},
     {"plugins", "which plugins were found, or why they were refused", run_plugins},

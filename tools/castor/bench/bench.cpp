@@ -15,14 +15,18 @@ struct Subcommand {
   int (*run)(const Arguments&, Output&);
 };
 
-constexpr std::array<Subcommand, 1> kSubcommands = {{
+constexpr std::array<Subcommand, 2> kSubcommands = {{
     {"io", "the tensor store against fio or a bare io_uring loop on the same drive", bench::run_io},
+    {"adam", "the update against a loop that moves the same bytes, and against torch's fused AdamW", bench::run_adam},
 }};
 
 std::string help() {
   std::string text =
       "usage: castor bench WHAT [options]\n\nMeasures, each figure beside its ceiling in the same run.\n\nwhat\n";
-  for (const Subcommand& one : kSubcommands) text += std::string("  ") + one.name + "    " + one.summary + "\n";
+  for (const Subcommand& one : kSubcommands) {
+    const std::string name = one.name;
+    text += "  " + name + std::string(8 - name.size(), ' ') + one.summary + "\n";
+  }
   return text + "\n`castor bench WHAT --help` shows its options and their defaults.\n";
 }
 
@@ -40,7 +44,7 @@ int run_bench(const Arguments& arguments, Output& output) {
   const bool asks = has_flag(arguments, "--help") || has_flag(arguments, "-h");
   if (asks && arguments[0][0] == '-') return output.line(help()), 0;
   if (arguments.empty() || arguments[0][0] == '-')
-    return output.fail({ErrorKind::usage, "castor bench what? usage: castor bench io --dir DIR"});
+    return output.fail({ErrorKind::usage, "castor bench what? usage: castor bench io --dir DIR, or castor bench adam"});
   for (const Subcommand& one : kSubcommands)
     if (arguments[0] == one.name) return one.run({arguments.begin() + 1, arguments.end()}, output);
   return output.fail(unknown(arguments[0]));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "bench/cases.h"
 #include "bench/region.h"
 #include "bench/shares.h"
+#include "bench/stopped.h"
 
 namespace castor::bench {
 
@@ -37,9 +37,6 @@ class Ceiling {
 
   Pace pace_ = Pace::in_batches;
 };
-
-/// Asked whether the user wants to stop.
-using Stopped = std::function<bool()>;
 
 /// fio, as `program`, on the files of a region themselves; where it cannot open or register them, on files of the same
 /// size in `folders`, or with less. Each step down is noted. `command` is the program, and arguments for every run.

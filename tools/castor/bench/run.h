@@ -8,5 +8,7 @@ namespace castor::bench {
 
 /// `castor bench io`: reads the arguments after `io`, says what was measured on `output`, returns the exit code.
 int run_io(const cli::Arguments& arguments, cli::Output& output);
+/// `castor bench adam`, likewise.
+int run_adam(const cli::Arguments& arguments, cli::Output& output);
 
 }  // namespace castor::bench

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <castor/memory/device.h>
+
+#include "bench/adam/bus_traffic.h"
+#include "bench/adam/cases.h"
+#include "bench/adam/gpu_ways.h"
+#include "bench/adam/host_ways.h"
+#include "bench/figure.h"
+#include "bench/stopped.h"
+
+namespace castor::bench {
+
+/// Measures updates, each round ceiling, Castor, ceiling again, so that what else happens on the machine is seen in all
+/// three.
+class AdamBench {
+ public:
+  /// Asked to show progress: `host, 2 threads, round 2 of 3: castor`.
+  using Show = std::function<void(const std::string&)>;
+
+  /// Errors: failed, where a GPU is asked for and there is none; does_not_fit.
+  static Result<std::unique_ptr<AdamBench>> open(const AdamBenchOptions& options, Show show, Stopped stopped);
+
+  /// Errors: those of the update; interrupted.
+  Result<Figure> measure(const AdamCase& one);
+
+  const std::vector<AdamCase>& cases() const { return cases_; }
+  /// What is missing from the comparison.
+  const std::vector<std::string>& notes() const { return notes_; }
+
+ private:
+  /// What takes turns.
+  struct Pair {
+    Way ours, ceiling;
+  };
+
+  AdamBench(const AdamBenchOptions& options, Show show, Stopped stopped)
+      : options_(options), show_(std::move(show)), timing_{options.seconds, std::move(stopped)} {}
+
+  Result<void> open_device();
+  Result<Pair> pair_for(const AdamCase& one);
+  Result<Pair> beside_bus();
+  Result<Way> fastest_of(const std::vector<Way>& ways);
+  Result<Way> fastest_bare(unsigned n_threads);
+  Result<Round> round(const Pair& pair, const std::string& doing);
+
+  const AdamBenchOptions options_;
+  const Show show_;
+  const Timing timing_;
+  std::vector<AdamCase> cases_;
+  std::vector<std::string> notes_;
+  std::unique_ptr<HostWays> host_;
+  std::map<unsigned, Way> bare_;    ///< the fastest, by number of threads
+  std::unique_ptr<Device> device_;  ///< before what lies on it
+  std::unique_ptr<GpuWays> gpu_;
+  std::unique_ptr<BusTraffic> bus_;
+};
+
+}  // namespace castor::bench

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/adam/bare_mix.h"
+
+#include <limits>
+
+// Highway compiles what follows once for each kind of vectors, by including this file again.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "bench/adam/bare_mix.cpp"
+#include <hwy/foreach_target.h>
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace castor::bench::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Floats = hn::ScalableTag<float>;
+using Halves = hn::ScalableTag<std::uint16_t>;
+
+/// What a line of 16-bit values belongs to: a step of the loop, whatever the vectors are.
+constexpr std::uint64_t kStep = 32;
+constexpr std::uint64_t kFloatsPerLine = 16;
+
+HWY_INLINE void ask_for(const float* data) {
+  hwy::Prefetch(data);
+  hwy::Prefetch(data + kFloatsPerLine);
+}
+
+/// All loads of a vector of each array come before the stores, whose addresses agree with them in the low bits.
+HWY_INLINE void touch(const AdamArrays& arrays, hn::Vec<Floats> least, std::uint64_t i) {
+  const Floats d;
+  const auto p = hn::Max(hn::Load(d, arrays.master + i), least);
+  const auto m = hn::Max(hn::Load(d, arrays.exp_avg + i), least);
+  const auto v = hn::Max(hn::Load(d, arrays.exp_avg_sq + i), least);
+  hn::Store(p, d, arrays.master + i);
+  hn::Store(m, d, arrays.exp_avg + i);
+  hn::Store(v, d, arrays.exp_avg_sq + i);
+}
+
+template <bool kAhead>
+void move(const AdamArrays& arrays, std::uint64_t ahead) {
+  const auto* const grad = static_cast<const std::uint16_t*>(arrays.grad);
+  auto* const weight = static_cast<std::uint16_t*>(arrays.weight);
+  const auto least = hn::Set(Floats(), std::numeric_limits<float>::lowest());
+  for (std::uint64_t i = 0; i < arrays.n; i += kStep) {
+    if constexpr (kAhead) {
+      ask_for(arrays.master + i + ahead);
+      ask_for(arrays.exp_avg + i + ahead);
+      ask_for(arrays.exp_avg_sq + i + ahead);
+      hwy::Prefetch(grad + i + ahead);
+    }
+    for (std::uint64_t k = 0; k < kStep; k += hn::Lanes(Floats())) touch(arrays, least, i + k);
+    for (std::uint64_t k = 0; k < kStep; k += hn::Lanes(Halves()))
+      hn::Stream(hn::Load(Halves(), grad + i + k), Halves(), weight + i + k);
+  }
+  hwy::FlushStream();
+}
+
+void move_either(const AdamArrays& arrays, std::uint64_t ahead) {
+  ahead == 0 ? move<false>(arrays, 0) : move<true>(arrays, ahead);
+}
+
+}  // namespace castor::bench::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace castor::bench {
+
+HWY_EXPORT(move_either);
+
+void move_bare(const AdamArrays& arrays, std::uint64_t ahead_elements) {
+  HWY_DYNAMIC_DISPATCH(move_either)(arrays, ahead_elements);
+}
+
+}  // namespace castor::bench
+#endif

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include <castor/memory/buffer.h>
+#include <castor/memory/device.h>
+#include <castor/offload/adam.h>
+
+#include "bench/adam/way.h"
+
+namespace castor::bench {
+
+/// The update by a device in its own memory, and a copy there that moves as many bytes.
+class GpuWays {
+ public:
+  /// The device gets the values of `host`, and as much memory again to copy to. `device` is borrowed. Errors:
+  /// does_not_fit; failed.
+  static Result<std::unique_ptr<GpuWays>> make(Device& device, const AdamArrays& host);
+
+  /// Both queue several on a stream before they wait, so that the device does not. They borrow this.
+  Way update();
+  Way copy();
+
+ private:
+  GpuWays() = default;
+  Result<void> upload(const AdamArrays& host);
+  Result<std::uint64_t> several(const std::function<Result<void>()>& queue_one);
+
+  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<AdamKernel> kernel_;
+  Buffer states_, target_;
+  AdamArrays arrays_;
+};
+
+}  // namespace castor::bench

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include <castor/memory/result.h>
+#include <castor/offload/adam.h>
+
+namespace castor::bench {
+
+/// torch's fused AdamW on the CPU.
+class TorchAdam {
+ public:
+  virtual ~TorchAdam() = default;
+  /// One update of all elements by `n_threads` threads, from the gradient in fp32.
+  virtual void update(unsigned n_threads) = 0;
+  /// The same job as Castor's: the bf16 gradient is cast to fp32 before, and the master to the bf16 weight after it.
+  virtual void update_with_casts(unsigned n_threads) = 0;
+};
+
+/// `arrays` and `wide_grad` (as many elements in fp32) are borrowed. Errors: failed, where this build has no LibTorch.
+Result<std::unique_ptr<TorchAdam>> make_torch_adam(const AdamArrays& arrays, float* wide_grad);
+
+}  // namespace castor::bench
