@@ -4,37 +4,23 @@
 #include <algorithm>
 
 namespace castor {
-namespace {
-
-/// The elements of `arrays` from `first` on, `n` of them.
-AdamArrays slice(const AdamArrays& arrays, std::uint64_t first, std::uint64_t n) {
-  AdamArrays part = arrays;
-  part.master += first;
-  part.exp_avg += first;
-  part.exp_avg_sq += first;
-  part.grad = static_cast<const std::byte*>(arrays.grad) + first * size_bytes(arrays.grad_dtype);
-  part.weight = static_cast<std::byte*>(arrays.weight) + first * size_bytes(arrays.weight_dtype);
-  part.n = n;
-  return part;
-}
-
-}  // namespace
-
 void TileUpdate::add(const AdamCoefficients& coefficients, const AdamArrays& arrays, std::uint64_t in_tile) {
   pieces_.push_back({coefficients, arrays, in_tile});
 }
 
 std::uint32_t TileUpdate::n_parts() const {
-  return pieces_.empty() ? 0 : static_cast<std::uint32_t>((pieces_.back().end() + kPartElements - 1) / kPartElements);
+  return pieces_.empty()
+             ? 0
+             : static_cast<std::uint32_t>((pieces_.back().end() + kAdamPartElements - 1) / kAdamPartElements);
 }
 
 Result<void> TileUpdate::run_part(AdamKernel& kernel, Stream& stream, std::uint32_t part) const {
-  const std::uint64_t begin = part * kPartElements, end = begin + kPartElements;
+  const std::uint64_t begin = part * kAdamPartElements, end = begin + kAdamPartElements;
   const auto ends_before = [](const Piece& piece, std::uint64_t at) { return piece.end() <= at; };
   for (auto piece = std::lower_bound(pieces_.begin(), pieces_.end(), begin, ends_before);
        piece != pieces_.end() && piece->first < end; ++piece) {
     const std::uint64_t first = std::max(begin, piece->first), last = std::min(end, piece->end());
-    CASTOR_TRY(kernel.update(stream, piece->coefficients, slice(piece->arrays, first - piece->first, last - first)));
+    CASTOR_TRY(kernel.update(stream, piece->coefficients, piece->arrays.part(first - piece->first, last - first)));
   }
   return {};
 }

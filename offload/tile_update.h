@@ -11,14 +11,11 @@ namespace castor {
 /// Adam on one tile: its tensors side by side, each with its coefficients, updated whole or in parts by many threads.
 class TileUpdate {
  public:
-  /// Elements of a part: what a thread of the host updates before it asks what is most urgent. 0.9 MiB of fp32 states,
-  /// 16-bit gradients and weights, about 0.1 ms.
-  static constexpr std::uint64_t kPartElements = std::uint64_t{32} << 10;
-
   /// The arrays of a tensor's part of the tile, which begins `in_tile` elements behind the tile's first. Those that are added
   /// later lie behind.
   void add(const AdamCoefficients& coefficients, const AdamArrays& arrays, std::uint64_t in_tile);
 
+  /// Of kAdamPartElements of the tile each.
   std::uint32_t n_parts() const;
   Result<void> run_part(AdamKernel& kernel, Stream& stream, std::uint32_t part) const;
   Result<void> run(AdamKernel& kernel, Stream& stream) const;

@@ -54,7 +54,7 @@ TEST(AdamTeam, GivesTheBitsOfOneThread) {
   const auto stream = device->wrap_compute_stream(nullptr);
   const AdamCoefficients coefficients = adam_coefficients({}, 3, 1);
   for (const unsigned n_threads : {1u, 2u, 3u, 8u}) {
-    const auto team = make_host_adam(n_threads);
+    const auto team = make_host_adam(n_threads).value();
     for (const std::uint64_t n : {0u, 1u, 65536u, 65537u, 131072u, 500001u}) {
       SCOPED_TRACE(::testing::Message() << n << " elements, " << n_threads << " threads");
       AdamData wanted = testing::random_data(random, n, DType::bf16, DType::f16);

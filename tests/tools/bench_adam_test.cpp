@@ -162,7 +162,7 @@ TEST(MoveBare, LeavesTheStatesAndCopiesTheGradient) {
   for (const std::uint64_t ahead : {0u, 256u}) {
     auto* const weight = static_cast<std::uint16_t*>(arrays.weight);
     std::fill(weight, weight + kN, std::uint16_t{0xabcd});
-    move_bare(part_of(arrays, kElementGrain, 2 * kElementGrain), ahead);
+    move_bare(arrays.part(kElementGrain, 2 * kElementGrain), ahead);
     EXPECT_EQ(std::memcmp(arrays.master, master.data(), 4 * kN), 0);
     EXPECT_EQ(std::memcmp(arrays.exp_avg, exp_avg.data(), 4 * kN), 0);
     EXPECT_EQ(std::memcmp(arrays.exp_avg_sq, exp_avg_sq.data(), 4 * kN), 0);

@@ -93,7 +93,8 @@ Result<Round> AdamBench::round(const Pair& pair, const std::string& doing) {
 Result<AdamBench::Pair> AdamBench::pair_for(const AdamCase& one) {
   if (one.match == Match::device_copy) return Pair{gpu_->update(), gpu_->copy()};
   if (one.match == Match::busy_bus) return beside_bus();
-  Pair pair{host_->update(one.n_threads, 0, host_->n_elements()), {}};
+  Pair pair;
+  CASTOR_ASSIGN(pair.ours, host_->update(one.n_threads, 0, host_->n_elements()));
   if (one.match == Match::bare_in_parts) {
     CASTOR_ASSIGN(pair.ours, host_->update_in_parts(one.n_threads, options_.part_elements));
   }
@@ -125,7 +126,8 @@ Result<AdamBench::Pair> AdamBench::beside_bus() {
   std::vector<Way> ours, bare;
   for (const unsigned n_threads : threads_beside_bus(options_)) {
     const std::string by = " by " + std::to_string(n_threads);
-    ours.push_back(beside(*bus_, host_->update(n_threads, 0, n)));
+    CASTOR_ASSIGN(Way update, host_->update(n_threads, 0, n));
+    ours.push_back(beside(*bus_, std::move(update)));
     ours.back().name += by;
     CASTOR_ASSIGN(auto ways, host_->bare(n_threads, 0, n));
     for (Way& way : ways) {

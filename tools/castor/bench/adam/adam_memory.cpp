@@ -21,17 +21,6 @@ Result<void> check_room(std::uint64_t n_elements) {
 
 }  // namespace
 
-AdamArrays part_of(const AdamArrays& arrays, std::uint64_t first, std::uint64_t n) {
-  AdamArrays part = arrays;
-  part.master += first;
-  part.exp_avg += first;
-  part.exp_avg_sq += first;
-  part.grad = static_cast<const std::byte*>(arrays.grad) + first * size_bytes(arrays.grad_dtype);
-  part.weight = static_cast<std::byte*>(arrays.weight) + first * size_bytes(arrays.weight_dtype);
-  part.n = n;
-  return part;
-}
-
 Result<std::unique_ptr<AdamMemory>> AdamMemory::make(std::uint64_t n_elements, Team& team) {
   CASTOR_TRY(check_room(n_elements));
   std::unique_ptr<AdamMemory> memory(new AdamMemory);

@@ -9,9 +9,6 @@
 
 namespace castor::bench {
 
-/// The `n` elements of `arrays` from `first` on.
-AdamArrays part_of(const AdamArrays& arrays, std::uint64_t first, std::uint64_t n);
-
 /// What a parameter takes: fp32 master and moments, bf16 gradient and weight, and a gradient in fp32 for torch.
 inline constexpr std::uint64_t kMemoryPerElement = 3 * 4 + 2 * 2 + 4;
 /// What an update moves of it: master and moments both ways, the 16-bit gradient in, the 16-bit weight out.

@@ -19,7 +19,7 @@ class HostWays {
   static Result<std::unique_ptr<HostWays>> make(std::uint64_t n_elements, unsigned n_most_threads);
 
   /// Castor's update of the elements from `first` on, `n` of them, by its own team of threads.
-  Way update(unsigned n_threads, std::uint64_t first, std::uint64_t n);
+  Result<Way> update(unsigned n_threads, std::uint64_t first, std::uint64_t n);
   /// Castor's loop on parts of all elements, which threads take in turn.
   Result<Way> update_in_parts(unsigned n_threads, std::uint64_t part_elements);
   /// The bare loop on the elements from `first` on, as it can be cut and read ahead: the fastest is the ceiling.
