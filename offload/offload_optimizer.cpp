@@ -410,23 +410,91 @@ void OffloadOptimizer::finish_step() {
 }
 
 Result<void> OffloadOptimizer::read_master(std::uint32_t tensor, float* out) {
+  TensorStates all;
+  all.n = parts_.layout.tensors.at(tensor).numel;
+  all.master = out;
+  return read_states(tensor, all);
+}
+
+Result<void> OffloadOptimizer::check_states(std::uint32_t tensor, const TensorStates& states) {
   const TensorPlace& place = parts_.layout.tensors.at(tensor);
-  const ChunkShape& shape = parts_.layout.chunks[place.chunk];
+  if (states.first > place.numel || states.n > place.numel - states.first)
+    return Error{ErrorKind::usage, "values " + std::to_string(states.first) + " to " +
+                                       std::to_string(states.first + states.n) + " of a tensor of " +
+                                       std::to_string(place.numel) + " were asked for"};
   if (early_->updated(place.chunk))
     return Error{ErrorKind::usage, "parameters were asked for between their early update and the end of their step"};
+  return whole();
+}
+
+/// What the tile has of `states`.
+std::vector<OffloadOptimizer::Part> OffloadOptimizer::parts_in(std::uint32_t i, std::uint32_t tile,
+                                                               std::uint32_t tensor, const TensorStates& states) const {
+  std::vector<Part> found;
+  for (Part part : parts_of(i, tile)) {
+    const std::uint64_t begin = std::max(part.in_tensor, states.first),
+                        end = std::min(part.in_tensor + part.numel, states.first + states.n);
+    if (part.tensor != tensor || begin >= end) continue;
+    const std::uint64_t skipped = begin - part.in_tensor;
+    found.push_back({tensor, end - begin, begin, part.in_tile + skipped, part.in_chunk + skipped});
+  }
+  return found;
+}
+
+Result<void> OffloadOptimizer::read_states(std::uint32_t tensor, TensorStates& states) {
+  CASTOR_TRY(check_states(tensor, states));
+  const TensorPlace& place = parts_.layout.tensors[tensor];
+  const ChunkShape& shape = parts_.layout.chunks[place.chunk];
+  states.n_updates = n_updates_[tensor];
   if (!shape.trainable) {
     CASTOR_ASSIGN(const BufferView weights, parts_.mover.look(payload_[place.chunk], Tier::host));
-    widen_weights(weights.data + place.offset * size_bytes(shape.dtype), shape.dtype, out, place.numel);
+    const std::uint64_t first = place.offset + states.first;
+    widen_weights(weights.data + first * size_bytes(shape.dtype), shape.dtype, states.master, states.n);
     return {};
   }
+  float* const arrays[] = {states.master, states.exp_avg, states.exp_avg_sq};
   for (std::uint32_t tile = 0; tile < shape.n_tiles(); ++tile)
-    for (const Part& part : parts_of(place.chunk, tile)) {
-      if (part.tensor != tensor) continue;
+    for (const Part& part : parts_in(place.chunk, tile, tensor, states)) {
       CASTOR_ASSIGN(const BufferView state, parts_.mover.look(state_[place.chunk][tile], Tier::host));
-      const float* master = state_part(state.data, place.chunk, tile, kMaster) + part.in_tile;
-      std::memcpy(out + part.in_tensor, master, part.numel * 4);
+      for (const StatePart which : {kMaster, kExpAvg, kExpAvgSq})
+        if (arrays[which] != nullptr)
+          std::memcpy(arrays[which] + (part.in_tensor - states.first),
+                      state_part(state.data, place.chunk, tile, which) + part.in_tile, part.numel * 4);
     }
   return {};
+}
+
+Result<void> OffloadOptimizer::write_states(std::uint32_t tensor, const TensorStates& states) {
+  CASTOR_TRY(check_states(tensor, states));
+  const std::uint32_t i = parts_.layout.tensors[tensor].chunk;
+  const ChunkShape& shape = parts_.layout.chunks[i];
+  const float* const arrays[] = {states.master, states.exp_avg, states.exp_avg_sq};
+  for (std::uint32_t tile = 0; tile < shape.n_tiles() && shape.trainable; ++tile)
+    for (const Part& part : parts_in(i, tile, tensor, states)) {
+      CASTOR_TRY(parts_.mover.look(state_[i][tile], Tier::host));
+      CASTOR_ASSIGN(const BufferView state, parts_.mover.edit(state_[i][tile], Tier::host));
+      for (const StatePart which : {kMaster, kExpAvg, kExpAvgSq})
+        if (arrays[which] != nullptr)
+          std::memcpy(state_part(state.data, i, tile, which) + part.in_tile,
+                      arrays[which] + (part.in_tensor - states.first), part.numel * 4);
+      parts_.chunks.written(state_[i][tile], Tier::host);
+      CASTOR_TRY(send_states_home(i, tile));
+    }
+  CASTOR_TRY(write_weights(tensor, states));
+  n_updates_[tensor] = states.n_updates;
+  parts_.mover.forget_trace();
+  return {};
+}
+
+/// The masters, rounded into the payload.
+Result<void> OffloadOptimizer::write_weights(std::uint32_t tensor, const TensorStates& states) {
+  const TensorPlace& place = parts_.layout.tensors[tensor];
+  const DType dtype = parts_.layout.chunks[place.chunk].dtype;
+  CASTOR_TRY(parts_.mover.look(payload_[place.chunk], Tier::host));
+  CASTOR_ASSIGN(const BufferView weights, parts_.mover.edit(payload_[place.chunk], Tier::host));
+  round_weights(states.master, dtype, weights.data + (place.offset + states.first) * size_bytes(dtype), states.n);
+  parts_.chunks.written(payload_[place.chunk], Tier::host);
+  return send_payload_up(place.chunk);
 }
 
 }  // namespace castor

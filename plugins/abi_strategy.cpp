@@ -116,6 +116,23 @@ Result<void> AbiStrategy::read_master(std::uint32_t param, float* out) {
   return check(table_.read_master(table_.self, param, out), "read_master");
 }
 
+Result<void> AbiStrategy::can_save() const {
+  if (table_.struct_size >= kStrategyV14Bytes && table_.read_state && table_.write_state) return {};
+  return Error{
+      ErrorKind::usage,
+      name_of(plugin_) + " cannot save its states; leave --checkpoint and --resume out or take another plugin"};
+}
+
+Result<void> AbiStrategy::read_state(castor_param_state& state) {
+  CASTOR_TRY(can_save());
+  return check(table_.read_state(table_.self, &state), "read_state");
+}
+
+Result<void> AbiStrategy::write_state(const castor_param_state& state) {
+  CASTOR_TRY(can_save());
+  return check(table_.write_state(table_.self, &state), "write_state");
+}
+
 Result<castor_stats> AbiStrategy::stats() {
   castor_stats stats{};
   stats.struct_size = sizeof stats;

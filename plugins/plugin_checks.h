@@ -22,6 +22,10 @@ inline constexpr std::uint32_t kStrategyV12Bytes =
 inline constexpr std::uint32_t kStrategyV13Bytes =
     offsetof(castor_strategy_v1, announce_step) + sizeof(castor_strategy_v1::announce_step);
 
+/// … and as version 1.4 had it.
+inline constexpr std::uint32_t kStrategyV14Bytes =
+    offsetof(castor_strategy_v1, write_state) + sizeof(castor_strategy_v1::write_state);
+
 /// Checks a description field by field: magic, size, major, minor, capabilities, build tag, and then that it names
 /// itself, can create and declares its options soundly. A field is read only after the checks that say it is there.
 /// Errors: plugin, each with its own sentence: found, expected, what to do. The sentence does not name the file.

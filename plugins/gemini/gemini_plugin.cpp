@@ -80,6 +80,12 @@ castor_status step(void* self, const castor_step_args* args, castor_step_result*
 castor_status read_master(void* self, std::uint32_t param, float* out) {
   return with(self, [param, out](GeminiStrategy& s) { return s.read_master(param, out); });
 }
+castor_status read_state(void* self, castor_param_state* state) {
+  return with(self, [state](GeminiStrategy& s) { return s.read_state(*state); });
+}
+castor_status write_state(void* self, const castor_param_state* state) {
+  return with(self, [state](GeminiStrategy& s) { return s.write_state(*state); });
+}
 castor_status stats(void* self, castor_stats* out) {
   return with(self, [out](GeminiStrategy& s) -> Result<void> {
     CASTOR_ASSIGN(*out, s.stats());
@@ -131,7 +137,9 @@ castor_status create(const castor_host_v1* host, const castor_option_value* valu
                        keep,
                        recall,
                        forget,
-                       announce_step};
+                       announce_step,
+                       read_state,
+                       write_state};
     *out = &instance.release()->table;  // destroy takes it back
     return {};
   });

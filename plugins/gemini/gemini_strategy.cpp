@@ -22,6 +22,10 @@ StepOptions step_options(const castor_step_args& args) {
   return options;
 }
 
+TensorStates states_of(const castor_param_state& state) {
+  return {state.first, state.n, state.master, state.exp_avg, state.exp_avg_sq, state.n_updates};
+}
+
 /// Those of the process's processors, where nobody says otherwise.
 unsigned update_threads(const GeminiOptions& options) {
   if (options.update_threads > 0) return options.update_threads;
@@ -89,8 +93,8 @@ Result<void> GeminiStrategy::build() {
   CASTOR_ASSIGN(team_, make_host_team(update_threads(options_)));
   CASTOR_ASSIGN(optimizer_,
                 OffloadOptimizer::make({layout_, *chunks_, *mover_, *tensors_, device, *compute_, *down_, timeline_,
-                                        place_of_, [this] { return host_.interrupted(host_.self) != 0; },
-                                        *team_, options_.overlap_updates}));
+                                        place_of_, [this] { return host_.interrupted(host_.self) != 0; }, *team_,
+                                        options_.overlap_updates}));
   chunks_->on_device_release([this](ChunkId id) { unbind(id); });
 
   for (const auto& params : model_.units) {
@@ -337,6 +341,17 @@ Result<castor_step_result> GeminiStrategy::step(const castor_step_args& args) {
 
 Result<void> GeminiStrategy::read_master(std::uint32_t param, float* out) {
   return optimizer_->read_master(place_of_.at(param), out);
+}
+
+Result<void> GeminiStrategy::read_state(castor_param_state& state) {
+  TensorStates states = states_of(state);
+  CASTOR_TRY(optimizer_->read_states(place_of_.at(state.param), states));
+  state.n_updates = states.n_updates;
+  return {};
+}
+
+Result<void> GeminiStrategy::write_state(const castor_param_state& state) {
+  return optimizer_->write_states(place_of_.at(state.param), states_of(state));
 }
 
 /// Notes what the tiers hold now.

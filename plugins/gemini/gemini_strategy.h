@@ -49,6 +49,8 @@ class GeminiStrategy final : public Strategy {
   Result<void> announce_step(const castor_step_args& args) override;
   Result<castor_step_result> step(const castor_step_args& args) override;
   Result<void> read_master(std::uint32_t param, float* out) override;
+  Result<void> read_state(castor_param_state& state) override;
+  Result<void> write_state(const castor_param_state& state) override;
   Result<castor_stats> stats() override;
   Result<void> write_trace(const std::filesystem::path& path) override;
   Result<std::optional<std::uint32_t>> keep(const void* data, std::uint64_t n_bytes) override;

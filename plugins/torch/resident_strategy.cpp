@@ -170,6 +170,49 @@ Result<void> ResidentStrategy::read_master(std::uint32_t param, float* out) {
   });
 }
 
+Result<ResidentParam*> ResidentStrategy::param_of(const castor_param_state& state) {
+  if (state.param < params_.size()) {
+    ResidentParam& param = params_[state.param];
+    const auto numel = static_cast<std::uint64_t>(param.master.numel());
+    if (state.first <= numel && state.n <= numel - state.first) return &param;
+  }
+  return Error{ErrorKind::usage, "there are no values " + std::to_string(state.first) + " to " +
+                                     std::to_string(state.first + state.n) + " of parameter " +
+                                     std::to_string(state.param)};
+}
+
+Result<void> ResidentStrategy::read_state(castor_param_state& state) {
+  CASTOR_ASSIGN(ResidentParam* const param, param_of(state));
+  state.n_updates = param->n_updates;
+  return guard([&] {
+    const auto first = static_cast<std::int64_t>(state.first), n = static_cast<std::int64_t>(state.n);
+    const auto read = [&](const at::Tensor& from, float* to) {
+      if (to != nullptr && from.defined()) at::from_blob(to, {n}, at::kFloat).copy_(from.narrow(0, first, n));
+    };
+    read(param->master, state.master);
+    read(param->exp_avg, state.exp_avg);
+    read(param->exp_avg_sq, state.exp_avg_sq);
+  });
+}
+
+Result<void> ResidentStrategy::write_state(const castor_param_state& state) {
+  CASTOR_ASSIGN(ResidentParam* const param, param_of(state));
+  param->n_updates = state.n_updates;
+  return guard([&] {
+    const at::NoGradGuard no_grad;
+    const auto first = static_cast<std::int64_t>(state.first), n = static_cast<std::int64_t>(state.n);
+    const auto write = [&](const at::Tensor& to, float* from) {
+      if (from != nullptr && to.defined()) to.narrow(0, first, n).copy_(at::from_blob(from, {n}, at::kFloat));
+    };
+    write(param->master, state.master);
+    write(param->exp_avg, state.exp_avg);
+    write(param->exp_avg_sq, state.exp_avg_sq);
+    const at::Tensor weights = at::empty({n}, param->tensor.scalar_type());
+    round_weights(state.master, dtype_of(weights), weights.mutable_data_ptr(), state.n);
+    param->tensor.detach().flatten().narrow(0, first, n).copy_(weights);
+  });
+}
+
 std::uint64_t ResidentStrategy::held_bytes() const {
   std::uint64_t held = 0;
   for (const ResidentParam& param : params_)

@@ -43,10 +43,13 @@ class ResidentStrategy final : public Strategy {
   Result<void> end_of_backward() override;
   Result<castor_step_result> step(const castor_step_args& args) override;
   Result<void> read_master(std::uint32_t param, float* out) override;
+  Result<void> read_state(castor_param_state& state) override;
+  Result<void> write_state(const castor_param_state& state) override;
   Result<castor_stats> stats() override;
   Result<void> write_trace(const std::filesystem::path& path) override;
 
  private:
+  Result<ResidentParam*> param_of(const castor_param_state& state);
   void place_param(std::uint32_t id);
   void require(castor_status status);
   void initialise(ResidentParam& param, std::uint32_t id);

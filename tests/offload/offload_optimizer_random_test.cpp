@@ -103,6 +103,15 @@ void train_one_step(OptimizerWorld& world, std::mt19937_64& random) {
 /// Who updates on the host: threads that are waited for, threads beside the one that trains, or some that are as late as can be.
 enum class Updates { here, beside, late };
 
+/// Null where updates are waited for.
+std::unique_ptr<HostTeam> team_for(Updates updates, std::uint64_t seed) {
+  switch (updates) {
+    case Updates::beside: return make_host_team(1 + seed % 3).value();
+    case Updates::late: return std::make_unique<test::DeferredTeam>();
+    default: return nullptr;
+  }
+}
+
 class RandomTrainings : public ::testing::TestWithParam<Updates> {};
 
 TEST_P(RandomTrainings, UnderRandomBudgetsHaveTheBitsOfTheStraightLine) {
@@ -112,9 +121,7 @@ TEST_P(RandomTrainings, UnderRandomBudgetsHaveTheBitsOfTheStraightLine) {
     const auto tensors = random_tensors(random);
     auto sizes = random_sizes(random, tensors);
     sizes.deferred = seed % 2 == 0;
-    std::unique_ptr<HostTeam> team;
-    if (GetParam() == Updates::beside) team = make_host_team(1 + seed % 3).value();
-    if (GetParam() == Updates::late) team = std::make_unique<test::DeferredTeam>();
+    const std::unique_ptr<HostTeam> team = team_for(GetParam(), seed);
     sizes.beside = team.get();
     OptimizerWorld world(tensors, sizes);
     world.start(random_homes(random, world.layout.chunks.size())).value();
@@ -127,6 +134,53 @@ TEST_P(RandomTrainings, UnderRandomBudgetsHaveTheBitsOfTheStraightLine) {
     world.source.expect_each_freed_once();
     EXPECT_LE(world.tiers.device_budget.peak_bytes(), sizes.device_bytes);
     EXPECT_LE(world.tiers.host_budget.peak_bytes(), sizes.host_bytes);
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+/// Has `to` go on from `from`, in pieces of random sizes.
+void copy_states(OptimizerWorld& from, OptimizerWorld& to, std::mt19937_64& random) {
+  for (std::uint32_t tensor = 0; tensor < from.specs.size(); ++tensor) {
+    const std::uint64_t numel = from.specs[tensor].numel;
+    std::uint64_t n = 0;
+    for (std::uint64_t first = 0; first < numel; first += n) {
+      n = std::min<std::uint64_t>(numel - first, 1 + random() % 400);
+      std::vector<float> master(n), exp_avg(n), exp_avg_sq(n);
+      TensorStates states{first, n, master.data(), exp_avg.data(), exp_avg_sq.data(), 0};
+      from.optimizer->read_states(tensor, states).value();
+      EXPECT_EQ(states.n_updates, from.n_naive_updates[tensor]);
+      to.optimizer->write_states(tensor, states).value();
+    }
+  }
+  to.naive = from.naive;
+  to.n_naive_updates = from.n_naive_updates;
+}
+
+TEST_P(RandomTrainings, GoOnElsewhereFromTheStatesThatWereRead) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    const auto tensors = random_tensors(random);
+    const auto sizes = [&] {
+      auto found = random_sizes(random, tensors);
+      found.deferred = random() % 2 == 0;
+      return found;
+    };
+    const std::unique_ptr<HostTeam> team = team_for(GetParam(), seed);
+    auto first = sizes(), second = sizes();
+    first.beside = second.beside = team.get();
+    OptimizerWorld source(tensors, first), target(tensors, second);
+    source.start(random_homes(random, source.layout.chunks.size())).value();
+    target.start(random_homes(random, target.layout.chunks.size())).value();
+    for (int step = 0; step < 3; ++step) train_one_step(source, random);
+    if (seed % 2 == 0) train_one_step(target, random);
+    copy_states(source, target, random);
+    source.expect_same_bits();
+    target.expect_same_bits();
+    for (int step = 0; step < 3; ++step) train_one_step(target, random);
+    target.expect_same_bits();
+    EXPECT_LE(target.tiers.device_budget.peak_bytes(), second.device_bytes);
+    EXPECT_LE(target.tiers.host_budget.peak_bytes(), second.host_bytes);
     if (::testing::Test::HasFailure()) return;
   }
 }

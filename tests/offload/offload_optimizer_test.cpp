@@ -495,6 +495,29 @@ TEST_F(UpdatesBeside, AFailureBesideComesFromWhoNeedsTheChunkAndFromTheNextStep)
   EXPECT_NE(stepped.error().message.find("the update failed"), std::string::npos);
 }
 
+TEST_F(UpdatedEarly, StatesAreNeitherReadNorWrittenBeforeTheStep) {
+  std::vector<float> master(world_.specs[0].numel);
+  TensorStates states{0, master.size(), master.data()};
+  const auto read = world_.optimizer->read_states(0, states), written = world_.optimizer->write_states(0, states);
+  for (const auto* outcome : {&read, &written}) {
+    ASSERT_FALSE(outcome->ok());
+    EXPECT_EQ(outcome->error().kind, ErrorKind::usage);
+  }
+}
+
+TEST(OffloadOptimizer, StatesThatATensorHasNotAreRefused) {
+  OptimizerWorld world(six_tensors(DType::bf16), chunks_of_512(DType::bf16));
+  world.start(Tier::host).value();
+  const std::uint64_t numel = world.specs[0].numel;
+  std::vector<float> values(numel + 1);
+  for (const auto& [first, n] : {std::pair(std::uint64_t{0}, numel + 1), std::pair(numel, std::uint64_t{1}),
+                                std::pair(~std::uint64_t{0}, std::uint64_t{2})}) {
+    TensorStates states{first, n, values.data()};
+    EXPECT_EQ(world.optimizer->read_states(0, states).error().kind, ErrorKind::usage);
+    EXPECT_EQ(world.optimizer->write_states(0, states).error().kind, ErrorKind::usage);
+  }
+}
+
 TEST(OffloadOptimizer, InterruptedWhileInitialisingSaysSo) {
   OptimizerWorld world(six_tensors(DType::bf16), chunks_of_512(DType::bf16));
   world.n_until_interrupt = 2;

@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-enum { ABI_LAYOUT_LENGTH = 19 };
+enum { ABI_LAYOUT_LENGTH = 20 };
 
 #define ABI_LAYOUT                                                                                                   \
   {                                                                                                                  \
@@ -18,7 +18,8 @@ enum { ABI_LAYOUT_LENGTH = 19 };
         offsetof(castor_host_v1, interrupted), sizeof(castor_strategy_v1), offsetof(castor_strategy_v1, gradient),   \
         offsetof(castor_strategy_v1, destroy), sizeof(castor_option), offsetof(castor_option, min),                  \
         sizeof(castor_option_value), sizeof(castor_param_info), sizeof(castor_unit_info),                            \
-        sizeof(castor_device_memory), sizeof(castor_step_args), sizeof(castor_step_result), sizeof(castor_stats)     \
+        sizeof(castor_device_memory), sizeof(castor_step_args), sizeof(castor_step_result), sizeof(castor_stats),    \
+        sizeof(castor_param_state)                                                                                   \
   }
 
 extern const size_t abi_layout_in_c[ABI_LAYOUT_LENGTH];

@@ -8,6 +8,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import gtest_runner  # noqa: E402
 from bench_cases import *  # noqa: E402,F403
+from checkpoint_cases import *  # noqa: E402,F403
 from command_cases import *  # noqa: E402,F403
 from compare_cases import *  # noqa: E402,F403
 from tiers_cases import *  # noqa: E402,F403

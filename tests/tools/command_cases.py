@@ -397,7 +397,7 @@ class Estimate(CommandCase):
         on_host = [*self.GPT, "--policy", "cpu"]
         plain = self.assert_result(self.estimate(*on_host))
         clipped = self.assert_result(self.estimate(*on_host, "--clip", "1.0"))
-        self.assertEqual(clipped["update_s"], plain["update_s"])
+        self.assertAlmostEqual(clipped["update_s"], plain["update_s"])  # added up in another order
         backward_s = 3 / 4 * plain["compute_s"]  # recomputed: one part forward, three backward
         self.assertGreater(clipped["step_s"], backward_s + clipped["update_beside_s"])
         self.assertLess(plain["step_s"], clipped["step_s"])

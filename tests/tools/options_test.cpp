@@ -96,8 +96,15 @@ TEST(ReadOptions, FoldersAreNotEmpty) {
   EXPECT_NE(message_of(read_mlp({"--nvme="})), "");
 }
 
-TEST(ReadOptions, ResumingIsNotOffered) {
-  EXPECT_EQ(message_of(read_mlp({"--resume", "d"})).rfind("unknown option '--resume'", 0), 0u);
+TEST(ReadOptions, CheckpointsAreFolders) {
+  const auto options = read_mlp({"--resume", "a", "--checkpoint", "b", "--checkpoint-every", "7"});
+  ASSERT_TRUE(options.ok());
+  EXPECT_EQ(options->resume, "a");
+  EXPECT_EQ(options->checkpoint, "b");
+  EXPECT_EQ(options->checkpoint_every, 7);
+  EXPECT_EQ(message_of(read_mlp({"--resume", ""})), "--resume names no folder");
+  EXPECT_EQ(message_of(read_mlp({"--checkpoint-every", "7"})), "--checkpoint-every needs --checkpoint DIR");
+  EXPECT_NE(message_of(read_mlp({"--checkpoint", "b", "--checkpoint-every", "0"})), "");
 }
 
 TEST(PluginOptions, FlagsBecomeOptionsOfThePlugin) {

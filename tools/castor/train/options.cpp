@@ -84,6 +84,9 @@ std::vector<Row> rows() {
       {"deterministic", "", "", "only kernels that repeat their bits from run to run (slower on a GPU)"},
       {"threads", "N", count(defaults.threads),
        "threads that compute and that update; 0 = torch's and the plugin's own choice"},
+      {"checkpoint", "DIR", "", "folder that takes the run's state after the last step, and on Ctrl-C"},
+      {"checkpoint-every", "N", "", "and after every N steps"},
+      {"resume", "DIR", "", "go on from the checkpoint in DIR, up to --steps in all, on any budgets and plugin"},
       {"trace", "F", "", "write what happened to memory and links there, for `castor memprof F`"},
   };
 }
@@ -138,6 +141,18 @@ Result<void> read_tiers(const Values& values, TrainOptions& options) {
   return {};
 }
 
+Result<void> read_checkpoints(const Values& values, TrainOptions& options) {
+  for (const auto& [name, target] :
+       {std::pair("checkpoint", &options.checkpoint), std::pair("resume", &options.resume)}) {
+    *target = cli::text_of(values, name).value_or("");
+    if (values.count(name) != 0 && target->empty())
+      return Error{ErrorKind::usage, std::string("--") + name + " names no folder"};
+  }
+  if (values.count("checkpoint-every") == 0) return {};
+  if (options.checkpoint.empty()) return Error{ErrorKind::usage, "--checkpoint-every needs --checkpoint DIR"};
+  return read_count<std::int64_t>(values, "checkpoint-every", 1, 1'000'000'000, options.checkpoint_every);
+}
+
 /// Adds `option` of the plugin, set by `flag`, unless the plugin has none of that name or it is there already.
 Result<void> add_flag(const std::string& flag, const std::string& option, const std::string& text,
                       const std::string& plugin, const std::vector<std::string>& known,
@@ -176,6 +191,7 @@ Result<TrainOptions> read_options(const Values& values) {
   if (values.count("data") != 0 && options.data.empty()) return Error{ErrorKind::usage, "--data names no file"};
   options.plugin = values["plugin"].as<std::string>();
   options.trace = cli::text_of(values, "trace").value_or("");
+  CASTOR_TRY(read_checkpoints(values, options));
   options.recompute = values.count("recompute") != 0;
   options.deterministic = values.count("deterministic") != 0;
   CASTOR_TRY(read_numbers(values, options));

@@ -40,7 +40,9 @@ struct TrainOptions {
   int threads = 0;              ///< 0 = torch's own choice
   bool recompute = false;
   bool deterministic = false;
-  std::filesystem::path trace;  ///< empty = none
+  std::filesystem::path trace;               ///< empty = none
+  std::filesystem::path checkpoint, resume;  ///< folders; empty = none
+  std::int64_t checkpoint_every = 0;         ///< steps; 0 = at the end alone
 
   /// Samples that one step reads.
   std::int64_t samples_per_step() const { return batch * accumulate; }

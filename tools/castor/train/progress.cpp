@@ -22,7 +22,7 @@ bool Progress::due(std::int64_t step, double now_s) const {
 }
 
 void Progress::update(const TrainRecord& record, double now_s) {
-  const auto step = static_cast<std::int64_t>(record.losses.size());
+  const std::int64_t step = record.n_steps();
   if (!due(step, now_s)) return;
   last_step_ = step, last_s_ = now_s;
   stream_ << (in_place_ ? "\r\x1b[2K" : "") << progress_line(record, n_steps_) << (in_place_ ? "" : "\n") << std::flush;
@@ -37,7 +37,7 @@ void Progress::finish() {
 std::string progress_line(const TrainRecord& record, std::int64_t n_steps) {
   const double seconds = record.step_s.back();
   std::string line =
-      fmt::format("step {}/{}  loss {:.4f}  {:.0f} tokens/s", record.losses.size(), n_steps, record.losses.back(),
+      fmt::format("step {}/{}  loss {:.4f}  {:.0f} tokens/s", record.n_steps(), n_steps, record.losses.back(),
                   seconds > 0 ? static_cast<double>(record.tokens_per_step) / seconds : 0);
   for (const Tier tier : kTiers) {
     const std::uint64_t used = record.last.used_bytes[index(tier)];

@@ -123,6 +123,7 @@ json report_json(const TrainRecord& record, const Rates& rates) {
       {"lr", record.lrs},
       {"step_s", {{"median", times.median}, {"min", times.min}, {"max", times.max}, {"n_left_out", times.n_left_out}}},
       {"tokens_per_s", tokens_per_second(record)},
+      {"first_step", record.first_step},
       {"skipped_steps", record.n_skipped},
       {"peak_bytes", peak},
       {"peak_rss_bytes", record.peak_rss_bytes},

@@ -31,6 +31,7 @@ struct Counters {
 /// What a run has measured so far; filled while it goes on, so that a failure leaves what there was.
 struct TrainRecord {
   std::uint64_t n_params = 0;
+  std::int64_t first_step = 0;  ///< where the run went on from a checkpoint: steps that it had behind it
   std::int64_t tokens_per_step = 0;
   std::vector<double> losses;   ///< one per step that ended
   std::vector<double> lrs;      ///< as many: the learning rate of each, also of those skipped
@@ -40,6 +41,9 @@ struct TrainRecord {
   Counters last;                ///< after the last step
   std::uint64_t peak_rss_bytes = 0;
   std::string weights_digest;
+
+  /// That have ended, those before the run went on from a checkpoint included.
+  std::int64_t n_steps() const { return first_step + static_cast<std::int64_t>(losses.size()); }
 };
 
 /// How many steps at the start are warm-up and left out of the figures: 2 of more than 4, else none.

@@ -2,6 +2,7 @@
 #include "train/trainer.h"
 
 #include <chrono>
+#include <filesystem>
 #include <optional>
 
 #include <castor/models/model.h>
@@ -16,6 +17,7 @@
 #include "plugin_folders.h"
 #include "process.h"
 #include "train/batches.h"
+#include "train/checkpoint.h"
 #include "train/weights_digest.h"
 
 namespace castor::train {
@@ -111,6 +113,11 @@ class Training {
 
  private:
   Result<void> make_schedule();
+  Result<void> open_checkpoints();
+  Result<void> resume();
+  Result<void> save(std::int64_t n_steps);
+  Result<void> stop(std::int64_t n_steps);
+  bool due(std::int64_t n_steps) const;
   Result<void> make_strategy(const std::optional<Booster>& booster);
   Result<void> step(std::int64_t index);
   Result<std::vector<at::Tensor>> micro_batches(std::int64_t index, const castor_step_args& args);
@@ -127,6 +134,8 @@ class Training {
   std::unique_ptr<BatchSource> batches_;
   std::unique_ptr<TorchAdapter> adapter_;
   std::unique_ptr<Strategy> strategy_;
+  std::unique_ptr<Checkpoint> checkpoint_, resumed_;  ///< resumed_ is null where both are one folder
+  bool between_units_ = true;                         ///< a run may be stopped anywhere, not between steps alone
 };
 
 Training::~Training() {
@@ -136,12 +145,15 @@ Training::~Training() {
 
 Result<void> Training::prepare() {
   CASTOR_TRY(make_schedule());
+  CASTOR_TRY(open_checkpoints());
   CASTOR_ASSIGN(const c10::Device device, set_up_torch(options_));
   CASTOR_ASSIGN(model_, build_model(options_, device));
   CASTOR_ASSIGN(batches_, BatchSource::make(options_, *model_, device));
   CASTOR_ASSIGN(const auto booster, choose_plugin(options_));
-  CASTOR_ASSIGN(adapter_, TorchAdapter::make(model_, device, options_.seed, observer_.interrupted));
+  CASTOR_ASSIGN(adapter_, TorchAdapter::make(model_, device, options_.seed,
+                                             [this] { return between_units_ && observer_.interrupted(); }));
   CASTOR_TRY(make_strategy(booster));
+  CASTOR_TRY(resume());
   record_.tokens_per_step = model_->tokens_per_sample() * options_.samples_per_step();
   CASTOR_ASSIGN(record_.n_params, count_params(*adapter_));
   CASTOR_ASSIGN(const castor_stats stats, strategy_->stats());
@@ -157,6 +169,57 @@ Result<void> Training::make_schedule() {
   return {};
 }
 
+/// Before anything large is made. A checkpoint is never written over by a run that does not go on from it.
+Result<void> Training::open_checkpoints() {
+  const bool same = !options_.resume.empty() && std::filesystem::weakly_canonical(options_.resume) ==
+                                                    std::filesystem::weakly_canonical(options_.checkpoint);
+  if (!options_.resume.empty() && !std::filesystem::is_directory(options_.resume))
+    return Error{ErrorKind::usage, "--resume " + options_.resume.string() + ": there is no such folder"};
+  if (!options_.resume.empty() && !same) {
+    CASTOR_ASSIGN(resumed_, Checkpoint::open(options_.resume));
+  }
+  if (options_.checkpoint.empty()) return {};
+  CASTOR_ASSIGN(checkpoint_, Checkpoint::open(options_.checkpoint));
+  if (same || !checkpoint_->step()) return {};
+  return Error{ErrorKind::usage, "--checkpoint " + options_.checkpoint.string() + " holds a run of " +
+                                     std::to_string(*checkpoint_->step()) +
+                                     " steps already; go on with it by --resume, or name another folder"};
+}
+
+Result<void> Training::resume() {
+  castor_param_state nothing = {sizeof(castor_param_state), 0, 0, 0, nullptr, nullptr, nullptr, 0};
+  if (checkpoint_) CASTOR_TRY(strategy_->read_state(nothing));  // who cannot save says so now, not at the end
+  if (options_.resume.empty()) return {};
+  CASTOR_ASSIGN(const RunState run, (resumed_ ? resumed_ : checkpoint_)->load(options_.model, *adapter_, *strategy_));
+  if (run.n_steps >= options_.steps)
+    return Error{ErrorKind::usage, "--resume " + options_.resume.string() + " is a run of " +
+                                       std::to_string(run.n_steps) + " steps, so --steps " +
+                                       std::to_string(options_.steps) + " leaves nothing to do; raise it"};
+  record_.first_step = run.n_steps;
+  return scaler_ && run.scaler ? scaler_->restore(*run.scaler) : Result<void>();
+}
+
+Result<void> Training::save(std::int64_t n_steps) {
+  RunState run{n_steps, {}};
+  if (scaler_) run.scaler = scaler_->state();
+  return checkpoint_->save(options_.model, *adapter_, *strategy_, run);
+}
+
+bool Training::due(std::int64_t n_steps) const {
+  const std::int64_t every = options_.checkpoint_every;
+  return checkpoint_ && (n_steps == options_.steps || (every > 0 && n_steps % every == 0));
+}
+
+/// The user has asked to; what was trained so far is not lost.
+Result<void> Training::stop(std::int64_t n_steps) {
+  std::string message = "stopped by the user";
+  if (checkpoint_) {
+    CASTOR_TRY(save(n_steps));
+    message += " after step " + std::to_string(n_steps) + "; go on with --resume " + options_.checkpoint.string();
+  }
+  return Error{ErrorKind::interrupted, message};
+}
+
 Result<void> Training::make_strategy(const std::optional<Booster>& booster) {
   if (booster) {
     CASTOR_ASSIGN(strategy_, booster->boost(*adapter_));
@@ -168,8 +231,10 @@ Result<void> Training::make_strategy(const std::optional<Booster>& booster) {
 }
 
 Result<void> Training::run() {
-  for (std::int64_t i = 0; i < options_.steps; ++i) {
-    const Result<void> done = step(i);
+  between_units_ = !checkpoint_;
+  for (std::int64_t i = record_.first_step; i < options_.steps; ++i) {
+    Result<void> done = step(i);
+    if (done.ok() && due(i + 1)) done = save(i + 1);
     if (done.ok()) continue;
     if (!options_.trace.empty())
       (void)write_trace().ok();  // what led there is worth having, the step's own error worth more
@@ -184,7 +249,7 @@ Result<void> Training::run() {
 /// The schedule follows the loop: a step that is skipped for its overflow has used up its learning rate, as in torch's
 /// loops, where scheduler.step() comes after scaler.step() whether that updated or not.
 Result<void> Training::step(std::int64_t index) {
-  if (observer_.interrupted()) return Error{ErrorKind::interrupted, "stopped by the user"};
+  if (observer_.interrupted()) return stop(index);
   const double start_s = now_s();
   const castor_step_args args = step_args(options_, schedule_->at(index), loss_scale());  // announced, then carried out
   CASTOR_ASSIGN(const auto losses, micro_batches(index, args));
@@ -216,7 +281,8 @@ Result<void> Training::note_step(double loss, double lr, double seconds, bool sk
   record_.n_skipped += skipped;
   CASTOR_ASSIGN(const castor_stats stats, strategy_->stats());
   record_.last = counters_of(stats);
-  if (static_cast<std::int64_t>(record_.losses.size()) == n_left_out(options_.steps)) record_.warm = record_.last;
+  if (static_cast<std::int64_t>(record_.losses.size()) == n_left_out(options_.steps - record_.first_step))
+    record_.warm = record_.last;
   observer_.after_step(record_);
   return {};
 }

@@ -28,6 +28,14 @@ struct StepOptions {
   bool operator==(const StepOptions&) const = default;
 };
 
+/// Part of what a tensor's training has come to: values `first` to `first` + n − 1, in host memory.
+struct TensorStates {
+  std::uint64_t first = 0, n = 0;
+  float* master = nullptr;
+  float *exp_avg = nullptr, *exp_avg_sq = nullptr;  ///< may be null; a frozen tensor has none
+  std::uint64_t n_updates = 0;                      ///< of the whole tensor: Adam's t
+};
+
 /// Adam on chunks: for each tile of a payload chunk (ChunkShape::tile) a state chunk with three fp32 arrays of its
 /// elements (master, exp_avg, exp_avg_sq), updated on the tier that the Plan names. While one is updated the mover reads
 /// the next ones ahead and writes the last ones behind. Where they overlap, updates on the host go on while the next forward
@@ -101,6 +109,15 @@ class OffloadOptimizer {
   /// Copies the fp32 master of `tensor` to `out`: the master itself, or for a frozen tensor its weight in fp32.
   [[nodiscard]] Result<void> read_master(std::uint32_t tensor, float* out);
 
+  /// Fills the arrays that are not null, and n_updates; of a frozen tensor the master is its weight in fp32. Between two
+  /// steps, waits for the updates of what it reads. Errors: usage, where the tensor has no such values or is updated early;
+  /// failed, where an update failed.
+  [[nodiscard]] Result<void> read_states(std::uint32_t tensor, TensorStates& states);
+
+  /// Takes over what was read, here or elsewhere, and the weights that follow from it; the next iteration is recorded anew.
+  /// Errors: as read_states.
+  [[nodiscard]] Result<void> write_states(std::uint32_t tensor, const TensorStates& states);
+
  private:
   enum StatePart { kMaster, kExpAvg, kExpAvgSq };
 
@@ -126,6 +143,10 @@ class OffloadOptimizer {
   Event start(std::uint32_t i, std::uint32_t tile, TileUpdate update, std::vector<Event> after);
   Result<void> update_on_gpu(std::uint32_t i, std::uint32_t tile, const TileUpdate& update);
   Result<void> update_rest(const StepOptions& options, double grad_scale);
+  Result<void> check_states(std::uint32_t tensor, const TensorStates& states);
+  std::vector<Part> parts_in(std::uint32_t i, std::uint32_t tile, std::uint32_t tensor,
+                             const TensorStates& states) const;
+  Result<void> write_weights(std::uint32_t tensor, const TensorStates& states);
   void measure_arrival(std::uint32_t tensor, const void* grad);
   Result<void> whole();
   Error broken_promise(std::uint32_t payload_chunk, const std::string& what);

@@ -33,7 +33,7 @@ extern "C" {
 
 #define CASTOR_PLUGIN_MAGIC 0x43535452u /* "CSTR" */
 #define CASTOR_ABI_MAJOR 1              /* differs: refused */
-#define CASTOR_ABI_MINOR 3              /* a plugin's may be lower than the host's, never higher */
+#define CASTOR_ABI_MINOR 4              /* a plugin's may be lower than the host's, never higher */
 
 /* Also the exit codes of the castor command. */
 typedef enum castor_status {
@@ -180,6 +180,16 @@ typedef struct castor_stats {
 
 #define CASTOR_NOT_KEPT UINT32_MAX
 
+/* Part of what a checkpoint of a parameter holds: its fp32 values number `first` to `first` + n - 1, in host memory. */
+typedef struct castor_param_state {
+  uint32_t struct_size;
+  uint32_t param;
+  uint64_t first, n;
+  float *master;                /* n values, never null */
+  float *exp_avg, *exp_avg_sq;  /* n values each, or null; not looked at where the parameter is frozen */
+  uint64_t n_updates;           /* of the whole parameter: Adam's t */
+} castor_param_state;
+
 /* Required: attach, gradient, step, read_master, stats and destroy. The others may be null: nothing is to be done. */
 typedef struct castor_strategy_v1 {
   uint32_t struct_size;
@@ -233,6 +243,12 @@ typedef struct castor_strategy_v1 {
   /* Since 1.3: the backward pass begins after which step will be called, with exactly these values. Where no norm is asked
    * for, the strategy may update a parameter as soon as its last gradient is there. */
   castor_status (*announce_step)(void *self, const castor_step_args *args);
+
+  /* Since 1.4: both or none. Called between two steps, or between attach and the first. read_state fills the arrays and
+   * n_updates; write_state takes them over, and the weights that follow from the masters. What one strategy has read
+   * another takes over, wherever either keeps it; all of every parameter makes it go on with the same bits. */
+  castor_status (*read_state)(void *self, castor_param_state *state);
+  castor_status (*write_state)(void *self, const castor_param_state *state);
 } castor_strategy_v1;
 
 /* ---- the entry point ----------------------------------------------------------------------------------- */

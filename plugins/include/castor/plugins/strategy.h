@@ -32,6 +32,10 @@ class Strategy {
   virtual Result<castor_step_result> step(const castor_step_args& args) = 0;
   /// Copies the fp32 master of `param` (numel values) to host memory.
   virtual Result<void> read_master(std::uint32_t param, float* out) = 0;
+  /// Between two steps: fills, or takes over, part of what a checkpoint of a parameter holds. Errors: usage where the
+  /// strategy cannot, or the range is none of the parameter's; failed where the model is between two steps.
+  virtual Result<void> read_state(castor_param_state& /*state*/) { return cannot_save(); }
+  virtual Result<void> write_state(const castor_param_state& /*state*/) { return cannot_save(); }
   virtual Result<castor_stats> stats() = 0;
   /// Writes what happened so far as a trace file. Errors: usage where the strategy keeps none.
   virtual Result<void> write_trace(const std::filesystem::path& path) = 0;
@@ -42,6 +46,9 @@ class Strategy {
   }
   virtual Result<void*> recall(std::uint32_t /*kept*/) { return Error{ErrorKind::plugin, "nothing was kept"}; }
   virtual Result<void> forget(std::uint32_t /*kept*/) { return {}; }
+
+ private:
+  static Error cannot_save() { return {ErrorKind::usage, "this strategy has no states to save"}; }
 };
 
 }  // namespace castor
