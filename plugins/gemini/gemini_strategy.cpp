@@ -300,9 +300,14 @@ Result<void> GeminiStrategy::gradient(std::uint32_t param, DLManagedTensor* grad
     return Error{ErrorKind::plugin, "gemini: a gradient came for parameter " + std::to_string(param) +
                                         ", the model has " + std::to_string(place_of_.size())};
   }
+  const bool grad_is_borrowed = grad->deleter == nullptr;
   const void* data = static_cast<const std::byte*>(grad->dl_tensor.data) + grad->dl_tensor.byte_offset;
   const std::uint32_t tensor = place_of_[param];
   CASTOR_TRY(optimizer_->add_gradient(tensor, {data, give_back}));
+  if (grad_is_borrowed) {  // nobody hears when it has been read
+    CASTOR_TRY(compute_->record().wait());
+    CASTOR_TRY(down_->record().wait());
+  }
   if (params_[param].n_open > 0)
     params_[param].landed = true;
   else
