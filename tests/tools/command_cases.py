@@ -62,10 +62,6 @@ class CommandLine(CommandCase):
             run("train", "--modle", "mlp", "--json"), 2, "unknown option '--modle'; did you mean '--model'?"
         )
 
-    def test_options_of_later_versions_are_unknown(self):
-        for option in ("--checkpoint", "--resume"):
-            self.assert_error(run("train", "--model", "mlp", option, "x"), 2, f"unknown option '{option}'")
-
     def test_unknown_word_after_plugins(self):
         self.assert_error(run("plugins", "lits"), 2, "lits", "did you mean 'list'?")
         self.assert_error(run("plugins"), 2, "castor plugins list")

@@ -13,6 +13,8 @@
 #include <castor/io/tensor_store.h>
 #include <castor/memory/host_resource.h>
 
+#include "train/model_params.h"
+
 namespace castor::train {
 namespace {
 
@@ -31,7 +33,7 @@ std::uint64_t key_of(std::uint32_t param, std::uint64_t piece, std::uint64_t arr
   return (std::uint64_t{param} + 1) << 24 | piece << 2 | array;
 }
 
-/// Three arrays of a piece, and the moves that use them.
+/// A piece of three arrays and the moves that use them; it outlives those.
 class Piece {
  public:
   static Result<Piece> make(HostResource& pages) {
@@ -41,6 +43,9 @@ class Piece {
     }
     return piece;
   }
+  ~Piece() { (void)wait(); }
+  Piece(Piece&&) = default;
+  Piece& operator=(Piece&&) = delete;
 
   float* values(std::uint64_t array) { return reinterpret_cast<float*>(arrays_[array].data()); }
   BufferView bytes(std::uint64_t array, std::uint64_t n) { return {arrays_[array].data(), n * sizeof(float)}; }
@@ -53,31 +58,68 @@ class Piece {
   }
 
  private:
+  Piece() = default;
+
   std::array<Buffer, kNArrays> arrays_;
   std::vector<Event> moves_;
 };
 
-struct Param {
-  std::string name;
-  std::uint64_t numel = 0;
-  bool trainable = false;
-  std::uint64_t n_arrays() const { return trainable ? std::uint64_t{kNArrays} : 1; }
-};
-
-Result<std::vector<Param>> params_of(ModelHost& model) {
-  const castor_host_v1& host = model.table();
-  std::vector<Param> params;
-  for (std::uint32_t id = 0; id < host.n_params(host.self); ++id) {
-    castor_param_info info = {};
-    if (host.param_info(host.self, id, &info) != CASTOR_OK) return Error{ErrorKind::failed, model.take_error()};
-    params.push_back({info.name, info.numel, (info.flags & CASTOR_PARAM_TRAINABLE) != 0});
-  }
-  return params;
-}
+bool trainable(const castor_param_info& param) { return (param.flags & CASTOR_PARAM_TRAINABLE) != 0; }
+std::uint64_t n_arrays(const castor_param_info& param) { return trainable(param) ? std::uint64_t{kNArrays} : 1; }
 
 castor_param_state state_of(std::uint32_t id, std::uint64_t first, std::uint64_t n, Piece& piece) {
   return {sizeof(castor_param_state), id, first, n, piece.values(kMaster), piece.values(kExpAvg),
           piece.values(kExpAvgSq),    0};
+}
+
+/// Writes one parameter, through the pieces in turns: while one is written the next is filled. Gives its counter of updates.
+Result<std::uint64_t> save_param(TensorStore& store, Strategy& strategy, std::uint32_t id,
+                                 const castor_param_info& param, std::array<Piece*, 2>& turns) {
+  std::uint64_t n_updates = 0;
+  for (std::uint64_t first = 0; first < param.numel; first += kPieceValues) {
+    std::swap(turns[0], turns[1]);
+    Piece& piece = *turns[0];
+    CASTOR_TRY(piece.wait());
+    const std::uint64_t n = std::min(kPieceValues, param.numel - first);
+    castor_param_state state = state_of(id, first, n, piece);
+    CASTOR_TRY(strategy.read_state(state));
+    n_updates = state.n_updates;
+    for (std::uint64_t array = 0; array < n_arrays(param); ++array)
+      piece.moves_until(store.put(key_of(id, first / kPieceValues, array), piece.bytes(array, n)));
+  }
+  return n_updates;
+}
+
+Result<void> load_param(TensorStore& store, Strategy& strategy, std::uint32_t id, const castor_param_info& param,
+                        std::uint64_t n_updates, Piece& piece) {
+  for (std::uint64_t first = 0; first < param.numel; first += kPieceValues) {
+    const std::uint64_t n = std::min(kPieceValues, param.numel - first);
+    for (std::uint64_t array = 0; array < n_arrays(param); ++array)
+      piece.moves_until(store.get(key_of(id, first / kPieceValues, array), piece.bytes(array, n)));
+    CASTOR_TRY(piece.wait());
+    castor_param_state state = state_of(id, first, n, piece);
+    state.n_updates = n_updates;
+    CASTOR_TRY(strategy.write_state(state));
+  }
+  return {};
+}
+
+/// What the header says of a parameter: [name, values, whether it is trained, its counter of updates].
+Json json_of(const castor_param_info& param, std::uint64_t n_updates) {
+  return {param.name, param.numel, trainable(param), n_updates};
+}
+
+/// Why the parameters of the header `was` are not `params`; empty where they are.
+std::string difference(const Json& was, const std::vector<castor_param_info>& params, const std::string& model_name) {
+  const Json& list = was.at("params");
+  if (list.size() != params.size())
+    return "its model " + was.at("model").get<std::string>() + " has " + std::to_string(list.size()) + " parameters, " +
+           model_name + " has " + std::to_string(params.size());
+  for (std::uint32_t id = 0; id < params.size(); ++id)
+    if (list[id] != json_of(params[id], list[id].at(3)))
+      return "its parameter " + list[id][0].dump() + " has " + list[id][1].dump() + " values, here " + params[id].name +
+             " has " + std::to_string(params[id].numel);
+  return "";
 }
 
 Json json_of(const RunState& run) {
@@ -119,7 +161,7 @@ Result<std::unique_ptr<Checkpoint>> Checkpoint::open(const std::filesystem::path
   options.folders = {folder.string()};
   options.durability = Durability::commit;
   CASTOR_ASSIGN(auto store, TensorStore::open(options));
-  return std::unique_ptr<Checkpoint>(new Checkpoint(folder, std::move(store)));
+  return std::make_unique<Checkpoint>(folder, std::move(store));
 }
 
 Result<void> Checkpoint::save(const std::string& model_name, ModelHost& model, Strategy& strategy,
@@ -128,20 +170,11 @@ Result<void> Checkpoint::save(const std::string& model_name, ModelHost& model, S
   HostResource pages;
   CASTOR_ASSIGN(Piece one, Piece::make(pages));
   CASTOR_ASSIGN(Piece other, Piece::make(pages));
+  std::array<Piece*, 2> turns = {&one, &other};
   Json list = Json::array();
   for (std::uint32_t id = 0; id < params.size(); ++id) {
-    std::uint64_t n_updates = 0;
-    for (std::uint64_t first = 0; first < params[id].numel; first += kPieceValues) {
-      std::swap(one, other);
-      CASTOR_TRY(one.wait());
-      const std::uint64_t n = std::min(kPieceValues, params[id].numel - first);
-      castor_param_state state = state_of(id, first, n, one);
-      CASTOR_TRY(strategy.read_state(state));
-      n_updates = state.n_updates;
-      for (std::uint64_t array = 0; array < params[id].n_arrays(); ++array)
-        one.moves_until(store_->put(key_of(id, first / kPieceValues, array), one.bytes(array, n)));
-    }
-    list.push_back({params[id].name, params[id].numel, params[id].trainable, n_updates});
+    CASTOR_ASSIGN(const std::uint64_t n_updates, save_param(*store_, strategy, id, params[id], turns));
+    list.push_back(json_of(params[id], n_updates));
   }
   CASTOR_TRY(one.wait());
   CASTOR_TRY(other.wait());
@@ -151,42 +184,33 @@ Result<void> Checkpoint::save(const std::string& model_name, ModelHost& model, S
   return store_->commit(static_cast<std::uint64_t>(run.n_steps)).wait();
 }
 
-Result<RunState> Checkpoint::load(const std::string& model_name, ModelHost& model, Strategy& strategy) {
-  const std::string where = "--resume " + folder_.string();
-  if (!step()) return Error{ErrorKind::usage, where + ": there is no checkpoint in that folder"};
-  const auto foreign = [&](const std::string& why) {
-    return Error{ErrorKind::usage, where + ": " + why + "; give the model that was trained there"};
-  };
+Error Checkpoint::refused(const std::string& why) const {
+  return {ErrorKind::usage, "--resume " + folder_.string() + ": " + why};
+}
+
+Result<std::string> Checkpoint::header() {
+  if (!step()) return refused("there is no checkpoint in that folder");
   HostResource pages;
-  CASTOR_ASSIGN(const std::uint64_t header_bytes, store_->value_bytes(kHeaderKey));
-  CASTOR_ASSIGN(const Buffer text, Buffer::allocate(pages, header_bytes));
+  CASTOR_ASSIGN(const std::uint64_t n_bytes, store_->value_bytes(kHeaderKey));
+  CASTOR_ASSIGN(const Buffer text, Buffer::allocate(pages, n_bytes));
   CASTOR_TRY(store_->get(kHeaderKey, text.view()).wait());
-  const Json header =
-      Json::parse(std::string(reinterpret_cast<const char*>(text.data()), header_bytes), nullptr, false);
-  if (header.is_discarded() || header.value("castor_checkpoint", 0) != kFormat)
-    return Error{ErrorKind::usage, where + ": what is in that folder is no checkpoint that this castor reads"};
+  return std::string(reinterpret_cast<const char*>(text.data()), n_bytes);
+}
+
+Result<RunState> Checkpoint::load(const std::string& model_name, ModelHost& model, Strategy& strategy) {
+  CASTOR_ASSIGN(const std::string text, header());
+  const Json was = Json::parse(text, nullptr, false);
+  if (was.is_discarded() || was.value("castor_checkpoint", 0) != kFormat)
+    return refused("what is in that folder is no checkpoint that this castor reads");
   CASTOR_ASSIGN(const auto params, params_of(model));
-  const Json& list = header.at("params");
-  if (list.size() != params.size())
-    return foreign("its model " + header.at("model").get<std::string>() + " has " + std::to_string(list.size()) +
-                   " parameters, " + model_name + " has " + std::to_string(params.size()));
+  if (const std::string why = difference(was, params, model_name); !why.empty())
+    return refused(why + "; give the model that was trained there");
+  HostResource pages;
   CASTOR_ASSIGN(Piece piece, Piece::make(pages));
   for (std::uint32_t id = 0; id < params.size(); ++id) {
-    const Param& param = params[id];
-    if (Json{list[id][0], list[id][1], list[id][2]} != Json{param.name, param.numel, param.trainable})
-      return foreign("its parameter " + list[id][0].dump() + " has " + list[id][1].dump() + " values, here " +
-                     param.name + " has " + std::to_string(param.numel));
-    for (std::uint64_t first = 0; first < param.numel; first += kPieceValues) {
-      const std::uint64_t n = std::min(kPieceValues, param.numel - first);
-      for (std::uint64_t array = 0; array < param.n_arrays(); ++array)
-        piece.moves_until(store_->get(key_of(id, first / kPieceValues, array), piece.bytes(array, n)));
-      CASTOR_TRY(piece.wait());
-      castor_param_state state = state_of(id, first, n, piece);
-      state.n_updates = list[id][3];
-      CASTOR_TRY(strategy.write_state(state));
-    }
+    CASTOR_TRY(load_param(*store_, strategy, id, params[id], was["params"][id][3], piece));
   }
-  return run_of(header.at("run"));
+  return run_of(was.at("run"));
 }
 
 }  // namespace castor::train

@@ -32,6 +32,8 @@ class Checkpoint {
  public:
   /// The one in `folder`, which is made where it is not there yet. Errors: io, as TensorStore::open.
   static Result<std::unique_ptr<Checkpoint>> open(const std::filesystem::path& folder);
+  /// The one in `store`, which commits.
+  Checkpoint(std::filesystem::path folder, std::unique_ptr<TensorStore> store);
   ~Checkpoint();
 
   /// The step after which it was taken; nothing where the folder holds none.
@@ -45,7 +47,8 @@ class Checkpoint {
   Result<RunState> load(const std::string& model_name, ModelHost& model, Strategy& strategy);
 
  private:
-  Checkpoint(std::filesystem::path folder, std::unique_ptr<TensorStore> store);
+  Result<std::string> header();
+  Error refused(const std::string& why) const;
 
   const std::filesystem::path folder_;
   const std::unique_ptr<TensorStore> store_;
