@@ -57,15 +57,21 @@ DType GradientStore::dtype(std::uint32_t payload_chunk) const {
 
 Result<void> GradientStore::add(std::uint32_t tensor, ArrivedGradient gradient) {
   free_read();
-  in_flight_.push_back({Event(), std::move(gradient.free)});  // first of all: whatever happens, it is given back
+  in_flight_.push_back(
+      {parts_.compute.record(), std::move(gradient.free)});  // first of all: whatever happens, it is given back
   Event& read = in_flight_.back().read;
   if (intact_.ok())
     intact_ = has(tensor) ? accumulate(tensor, gradient.data, read) : place(tensor, gradient.data, read);
   if (intact_.ok()) ++n_arrived_[tensor];
+  if (!in_flight_.back().free) {  // how it ended is its chunk's arrival
+    (void)read.wait();
+    in_flight_.pop_back();
+  }
   return intact_;
 }
 
-/// Copies the first gradient of a tensor to its place; in a chunk that has widened already, converts it.
+/// Copies the first gradient of a tensor to its place; in a chunk that has widened already, converts it. `read`: after it
+/// the gradient is there; it becomes the one after which it has been read.
 Result<void> GradientStore::place(std::uint32_t tensor, const void* data, Event& read) {
   const TensorPlace& place = parts_.layout.tensors[tensor];
   const Slot& slot = slots_[place.chunk];
@@ -75,7 +81,7 @@ Result<void> GradientStore::place(std::uint32_t tensor, const void* data, Event&
   const Event arrived = parts_.chunks.chunk(slot.narrow).at(slot.tier).arrived;
   if (arrived.ready()) CASTOR_TRY(arrived.wait());  // a failure that is known need not stop the lane
   CASTOR_TRY(lane.wait(arrived));
-  CASTOR_TRY(lane.wait(parts_.compute.record()));
+  CASTOR_TRY(lane.wait(read));
   const std::uint64_t width = size_bytes(parts_.layout.chunks[place.chunk].dtype);
   read = lane.copy(view.data + place.offset * width, data, place.numel * width);
   parts_.mover.arriving(slot.narrow, slot.tier, place.numel * width, read);

@@ -210,7 +210,7 @@ Result<void> OffloadOptimizer::measure_chunk(std::uint32_t i) {
 
 /// On the host, by all its threads.
 Result<void> OffloadOptimizer::measure_by_team(const void* grad, DType dtype, std::uint64_t n, double* sum) {
-  std::vector<double> sums((n + kNormBlock - 1) / kNormBlock);
+  std::vector<double> sums(n_norm_blocks(n));
   HostTeam::Job job;
   job.n_parts = static_cast<std::uint32_t>(sums.size());
   job.run = [&](std::uint32_t block) {
@@ -283,7 +283,7 @@ Error OffloadOptimizer::broken_promise(std::uint32_t i, const std::string& what)
 Result<void> OffloadOptimizer::add_gradient(std::uint32_t tensor, ArrivedGradient gradient) {
   const std::uint32_t i = parts_.layout.tensors.at(tensor).chunk;
   if (early_->updated(i)) {
-    gradient.free();
+    if (gradient.free) gradient.free();
     return broken_promise(i, "a gradient came for");
   }
   measure_arrival(tensor, gradient.data);

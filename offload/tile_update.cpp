@@ -4,6 +4,7 @@
 #include <algorithm>
 
 namespace castor {
+
 void TileUpdate::add(const AdamCoefficients& coefficients, const AdamArrays& arrays, std::uint64_t in_tile) {
   pieces_.push_back({coefficients, arrays, in_tile});
 }

@@ -263,8 +263,7 @@ Result<std::unique_ptr<HostTeam>> make_host_team(unsigned n_threads) {
     return std::unique_ptr<HostTeam>(std::make_unique<ThreadTeam>(n_threads));
   } catch (const std::system_error& refused) {
     return Error{ErrorKind::failed, "work on the host wants " + std::to_string(n_threads) +
-                                        " threads, the system refused one (" + refused.what() +
-                                        "); set update_threads lower"};
+                                        " threads, the system refused one (" + refused.what() + ")"};
   }
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
+#include <vector>
 
 #include "float_environment.h"
 #include "formats.h"
@@ -31,13 +32,9 @@ double block_sum(const typename Grad::Bits* __restrict grad, std::uint64_t n) {
 class HostGradNorm final : public GradNormKernel {
  public:
   Result<void> sum_of_squares(Stream&, const void* grad, DType dtype, std::uint64_t n, double* sum) override {
-    double total = 0;
-    for (std::uint64_t block = 0; block < n_norm_blocks(n); ++block) {
-      double block_sum = 0;
-      sum_norm_blocks(grad, dtype, n, block, 1, &block_sum);
-      total += block_sum;
-    }
-    *sum = canonical_sum(total);
+    std::vector<double> blocks(n_norm_blocks(n));
+    sum_norm_blocks(grad, dtype, n, 0, blocks.size(), blocks.data());
+    *sum = add_norm_blocks(blocks);
     return {};
   }
 };

@@ -9,8 +9,6 @@
 /// What host and GPU share of the norm.
 namespace castor::kernels {
 
-constexpr std::uint64_t n_norm_blocks(std::uint64_t n) { return (n + kNormBlock - 1) / kNormBlock; }
-
 /// Exact: 24 bits squared are 48, and the smallest subnormal squared is 2^-298.
 constexpr double square(float value) { return static_cast<double>(value) * static_cast<double>(value); }
 

@@ -90,7 +90,9 @@ Result<void> GeminiStrategy::build() {
                                                                 memory_->spill(), *compute_, *up_, *down_, timeline_});
   mover_ = std::make_unique<StatefulTensorMgr>(*chunks_, memory_->device_chunks(), memory_->host_budget(), *compute_,
                                                timeline_, memory_->link_costs());
-  CASTOR_ASSIGN(team_, make_host_team(update_threads(options_)));
+  auto team = make_host_team(update_threads(options_));
+  if (!team.ok()) return Error{team.error().kind, team.error().message + "; set update_threads lower"};
+  team_ = std::move(team.value());
   CASTOR_ASSIGN(optimizer_,
                 OffloadOptimizer::make({layout_, *chunks_, *mover_, *tensors_, device, *compute_, *down_, timeline_,
                                         place_of_, [this] { return host_.interrupted(host_.self) != 0; }, *team_,
@@ -292,22 +294,16 @@ Result<void> GeminiStrategy::after_backward(std::uint32_t unit) {
 }
 
 Result<void> GeminiStrategy::gradient(std::uint32_t param, DLManagedTensor* grad) {
-  const auto give_back = [grad] {
-    if (grad->deleter != nullptr) grad->deleter(grad);
-  };
+  std::function<void()> give_back;
+  if (grad->deleter != nullptr) give_back = [grad] { grad->deleter(grad); };
   if (param >= place_of_.size()) {
-    give_back();
+    if (give_back) give_back();
     return Error{ErrorKind::plugin, "gemini: a gradient came for parameter " + std::to_string(param) +
                                         ", the model has " + std::to_string(place_of_.size())};
   }
-  const bool grad_is_borrowed = grad->deleter == nullptr;
   const void* data = static_cast<const std::byte*>(grad->dl_tensor.data) + grad->dl_tensor.byte_offset;
   const std::uint32_t tensor = place_of_[param];
-  CASTOR_TRY(optimizer_->add_gradient(tensor, {data, give_back}));
-  if (grad_is_borrowed) {  // nobody hears when it has been read
-    CASTOR_TRY(compute_->record().wait());
-    CASTOR_TRY(down_->record().wait());
-  }
+  CASTOR_TRY(optimizer_->add_gradient(tensor, {data, std::move(give_back)}));
   if (params_[param].n_open > 0)
     params_[param].landed = true;
   else

@@ -23,8 +23,11 @@ constexpr std::uint64_t kNumel[] = {300, 5, 700};
 /// One chunk of three tensors, and the sum that each of them should have.
 struct Gradients {
   Gradients(DType type, Tier gather, std::uint64_t device_bytes = Budget::kUnlimited,
-            std::uint64_t host_bytes = Budget::kUnlimited)
-      : dtype(type), tier(gather), layout(plan_layout(specs(type), {1 << 20})), tiers(device_bytes, host_bytes) {
+            std::uint64_t host_bytes = Budget::kUnlimited, std::unique_ptr<Device> where = make_cpu_device())
+      : dtype(type),
+        tier(gather),
+        layout(plan_layout(specs(type), {1 << 20})),
+        tiers(device_bytes, host_bytes, true, std::move(where)) {
     store->set_tier(0, tier);
   }
 
@@ -204,6 +207,17 @@ TEST_P(GradientStoreOn, FreesOnceWhereThereIsNoRoomToWiden) {
   EXPECT_EQ(refused.error().kind, ErrorKind::does_not_fit);
   gradients.store.reset();
   gradients.source.expect_each_freed_once();
+}
+
+TEST_P(GradientStoreOn, OneThatNobodyFreesHasBeenReadWhenTheCallReturns) {
+  Gradients gradients(dtype(), tier(), Budget::kUnlimited, Budget::kUnlimited, test::make_deferred_device());
+  for (int micro_batch = 0; micro_batch < 2; ++micro_batch) {
+    auto elements = elements_of(random_gradient(gradients.random, kNumel[0]), dtype());
+    gradients.sums[0].add(widened(elements, dtype()));
+    ASSERT_TRUE(gradients.store->add(0, {elements.data(), nullptr}).ok());
+    std::fill(elements.begin(), elements.end(), std::uint8_t{0x41});
+  }
+  gradients.expect_sum(0);
 }
 
 TEST_P(GradientStoreOn, FreesOnceWhereASpilledChunkCannotBeRead) {

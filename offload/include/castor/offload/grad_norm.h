@@ -15,6 +15,8 @@ namespace castor {
 inline constexpr std::uint64_t kNormBlock = 64 * 1024;
 /// Lanes per block: lane j adds the squares of elements j, j + kNormLanes, j + 2·kNormLanes, …
 inline constexpr std::uint64_t kNormLanes = 256;
+/// Blocks of a tensor of `n` elements.
+constexpr std::uint64_t n_norm_blocks(std::uint64_t n) { return (n + kNormBlock - 1) / kNormBlock; }
 
 /// The sum of squares of one tensor's gradient in fp64, in an order that depends on its length alone: never on chunk,
 /// shard, tier or thread.
@@ -44,6 +46,7 @@ std::unique_ptr<GradNormKernel> make_host_grad_norm();
 void sum_norm_blocks(const void* grad, DType dtype, std::uint64_t n, std::uint64_t first_block, std::uint64_t n_blocks,
                      double* sums);
 double add_norm_blocks(std::span<const double> sums);
+
 /// The kernel for `device`: the host's loop on the CPU, a CUDA kernel on a GPU.
 Result<std::unique_ptr<GradNormKernel>> make_grad_norm(const Device& device);
 

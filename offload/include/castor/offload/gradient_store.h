@@ -19,7 +19,7 @@ namespace castor {
 /// One gradient as autograd hands it over: contiguous, on the model's device, of the dtype of its payload chunk.
 struct ArrivedGradient {
   const void* data = nullptr;
-  std::function<void()> free;  ///< called once, when the bytes have been read
+  std::function<void()> free;  ///< called once, when the bytes have been read; empty: the caller waits until then
 };
 
 /// The gradients of one step, in gradient chunks on the tier of their update.
@@ -50,7 +50,8 @@ class GradientStore {
   /// The tier on which the gradients of `payload_chunk` are gathered from the next step on: device or host.
   void set_tier(std::uint32_t payload_chunk, Tier tier) { slots_.at(payload_chunk).tier = tier; }
 
-  /// Takes a gradient of `tensor`; calls `gradient.free` in any case, once it is read. Errors: those of the mover; from
+  /// Takes a gradient of `tensor`, which work queued on the compute stream may still read; gives it back in any case, once
+  /// it is read. Errors: those of the mover; from
   /// the first on, every call until `clear` hands that one on, and the tensor has no more gradient than before.
   [[nodiscard]] Result<void> add(std::uint32_t tensor, ArrivedGradient gradient);
 

@@ -30,7 +30,7 @@ std::vector<PlannedMove> schedule_of(const MoveProblem& problem, const MovePlan&
 struct StepEstimate {
   double step_s = 0;
   double compute_s = 0;  ///< without waits
-  double beside_s = 0;   ///< on the lane of updates, beside compute_s
+  double beside_s = 0;   ///< of the team that updates, beside compute_s
   double wait_s = 0;     ///< the compute lane stands still for data, or for an update
   LinkBytes moved;       ///< what the plan moves, and what arrives whatever the plan
   LinkSeconds link_s{};  ///< busy
