@@ -11,7 +11,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, OffloadPolicy, fully_shard
 
 import training
-from gpt import initialise, loss_of
+from gpt import initialise
 
 
 class Fsdp2(training.Engine):
@@ -34,15 +34,6 @@ class Fsdp2(training.Engine):
         self.model.to_empty(device="cpu")
         initialise(self.model, options.seed, self.device, local=lambda parameter: parameter.to_local())
         self.optimizer = training.adamw(self.model.parameters(), options)
-
-    def step(self, ids, target):
-        loss = loss_of(self.model(ids), target, self.options.loss)
-        loss.backward()
-        if self.options.clip:
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        return loss.detach()
 
     def close(self):
         dist.destroy_process_group()

@@ -19,16 +19,10 @@ class Resident(training.Engine):
         initialise(self.model, options.seed, self.device)
         self.optimizer = training.adamw(self.model.parameters(), options)
 
-    def step(self, ids, target):
+    def loss(self, ids, target):
         with torch.autocast(self.device.type, torch.bfloat16):
             logits = self.model(ids)
-        loss = loss_of(logits, target, self.options.loss)
-        loss.backward()
-        if self.options.clip:
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        return loss.detach()
+        return loss_of(logits, target, self.options.loss)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import time
 import torch
 
 from castor_random import batch_seed, random_ids
-from gpt import make_gpt, parse_model
+from gpt import loss_of, make_gpt, parse_model
 
 
 def options():
@@ -41,8 +41,17 @@ class Engine:
         self.model = make_gpt(options.model, options.seq, options.recompute)
         self.n_params = sum(parameter.numel() for parameter in self.model.parameters())
 
+    def loss(self, ids, target):
+        return loss_of(self.model(ids), target, self.options.loss)
+
     def step(self, ids, target):
-        raise NotImplementedError
+        loss = self.loss(ids, target)
+        loss.backward()
+        if self.options.clip:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return loss.detach()
 
     def close(self):
         """What must end before the process does."""

@@ -31,8 +31,8 @@ struct LinkBytes {
 ///
 /// Every call that needs memory allocates in one tier only, so that a caller who is refused knows where to make room.
 /// Copies run on the `up` and `down` lanes beside the compute stream: an upload starts after what the compute stream
-/// was given before the last slot was given up (its own slot's last user among it), a download after what wrote the bytes. Whoever computes waits for the
-/// event that the call returns.
+/// was given before the last slot was given up (its own slot's last user among it), a download after what wrote the
+/// bytes. Whoever computes waits for the event that the call returns.
 ///
 /// Threads: one thread at a time.
 class ChunkManager {

@@ -10,7 +10,8 @@
 
 namespace castor::bench {
 
-/// Threads that take the parts of one piece of work in turn: the calling one, and others that sleep in between.
+/// Threads that take the parts of one piece of work in turn: the calling one, and others that sleep in between. Not the
+/// HostTeam that trains: ceilings must not be measured by what they are to judge.
 class Team {
  public:
   /// Does the part of that number; called by any of the threads.
