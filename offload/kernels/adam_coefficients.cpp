@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "float_environment.h"
+#include "formats.h"
 
 namespace castor {
 namespace {
@@ -37,6 +38,15 @@ AdamCoefficients adam_coefficients(const AdamOptions& options, std::uint64_t t, 
   c.decay = rounded(options.decoupled_decay ? options.lr * options.weight_decay : options.weight_decay);
   c.decoupled_decay = options.decoupled_decay;
   return c;
+}
+
+std::uint32_t rounding_key(std::uint64_t seed, std::uint32_t tensor, std::uint64_t t) {
+  std::uint32_t key = 0;
+  for (const std::uint64_t word : {seed, std::uint64_t{tensor}, t}) {
+    key = kernels::mixed(key ^ static_cast<std::uint32_t>(word));
+    key = kernels::mixed(key + static_cast<std::uint32_t>(word >> 32) + 1);
+  }
+  return key;
 }
 
 }  // namespace castor

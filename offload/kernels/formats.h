@@ -48,6 +48,31 @@ struct Bf16 {
   }
 };
 
+/// What of a float its bf16 does not say.
+constexpr std::uint16_t low_bits(float value) {
+  return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value));
+}
+
+/// The float whose bf16 and low bits these are: it was rounded away from zero where they are half a unit or more.
+constexpr float joined(std::uint16_t bf16, std::uint16_t low) {
+  return std::bit_cast<float>((static_cast<std::uint32_t>(bf16 - (low >> 15)) << 16) | low);
+}
+
+/// 32 bits of which each depends on all of `value`. Source: C. Wellons, "Prospecting for hash functions", 2018 (lowbias32).
+constexpr std::uint32_t mixed(std::uint32_t value) {
+  value = (value ^ (value >> 16)) * 0x7feb352du;
+  value = (value ^ (value >> 15)) * 0x846ca68bu;
+  return value ^ (value >> 16);
+}
+
+/// What is added to the bits of element `i`, before those below bf16 are cut off: 0 to 2^16 − 1, each as often.
+constexpr std::uint32_t rounding_bits(std::uint32_t key, std::uint32_t i) { return mixed(i ^ key) >> 16; }
+
+/// Up or down, up as often as `value` is near. Requires: canonical.
+constexpr std::uint16_t narrow_at_random(float value, std::uint32_t bits) {
+  return static_cast<std::uint16_t>((std::bit_cast<std::uint32_t>(value) + bits) >> 16);
+}
+
 struct Fp16 {
   using Bits = std::uint16_t;
 

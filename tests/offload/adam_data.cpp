@@ -143,6 +143,101 @@ void straight_line_update(const AdamCoefficients& c, AdamData& data) {
   for (std::uint64_t i = 0; i < data.n(); ++i) update_element(c, data, i);
 }
 
+namespace {
+
+/// As the header of the kernels describes it: the hash named there, of element and key; its upper half is the number that a
+/// fraction must reach to be rounded up.
+float rounded_at_random(float value, std::uint32_t key, std::uint32_t element) {
+  if (!std::isfinite(value)) return value;
+  std::uint64_t hash = element ^ key;
+  hash = ((hash ^ (hash / 65536)) * 0x7feb352d) % 0x100000000;
+  hash = ((hash ^ (hash / 32768)) * 0x846ca68b) % 0x100000000;
+  hash = hash ^ (hash / 65536);
+  const std::uint32_t fraction = bits_of(value) % 65536, below = bits_of(value) - fraction;
+  return float_of(fraction + hash / 65536 >= 65536 ? below + 65536 : below);
+}
+
+float nearest_bf16(float value) { return float_of(std::uint32_t{naive_bf16(value)} << 16); }
+
+std::vector<std::uint8_t> packed(const std::vector<float>& values, DType dtype) {
+  std::vector<std::uint8_t> bytes(values.size() * size_bytes(dtype));
+  for (std::uint64_t i = 0; i < values.size(); ++i) store(bytes, dtype, i, values[i]);
+  return bytes;
+}
+
+}  // namespace
+
+PackedAdam::PackedAdam(const AdamData& data, bool split, AdamMoments of_moments)
+    : grad_dtype(data.grad_dtype),
+      weight_dtype(data.weight_dtype),
+      split_master(split),
+      moments(of_moments),
+      n(data.n()),
+      master(packed(data.master, DType::f32)),
+      exp_avg(packed(data.exp_avg, exp_avg_dtype(moments))),
+      exp_avg_sq(packed(data.exp_avg_sq, exp_avg_sq_dtype(moments))),
+      grad(data.grad),
+      weight(data.weight) {
+  if (!split) return;
+  master.resize(2 * n);
+  for (std::uint64_t i = 0; i < n; ++i) {
+    const std::uint32_t low = bits_of(data.master[i]) % 65536;
+    master[2 * i] = static_cast<std::uint8_t>(low % 256);
+    master[2 * i + 1] = static_cast<std::uint8_t>(low / 256);
+    store(weight, DType::bf16, i, data.master[i]);
+  }
+}
+
+AdamArrays PackedAdam::arrays() {
+  AdamArrays arrays{nullptr,       exp_avg.data(), exp_avg_sq.data(), grad.data(),
+                    weight.data(), grad_dtype,     weight_dtype,      n};
+  if (split_master)
+    arrays.master_low = reinterpret_cast<std::uint16_t*>(master.data());
+  else
+    arrays.master = reinterpret_cast<float*>(master.data());
+  arrays.moments = moments;
+  return arrays;
+}
+
+AdamData PackedAdam::unpacked() const {
+  AdamData data(n, grad_dtype, weight_dtype);
+  data.grad = grad, data.weight = weight;
+  for (std::uint64_t i = 0; i < n; ++i) {
+    data.exp_avg[i] = naive_widen(exp_avg.data(), exp_avg_dtype(moments), i);
+    data.exp_avg_sq[i] = naive_widen(exp_avg_sq.data(), exp_avg_sq_dtype(moments), i);
+    if (!split_master) {
+      data.master[i] = naive_widen(master.data(), DType::f32, i);
+      continue;
+    }
+    // The one value whose low bits these are and that rounds to the weight.
+    const std::uint32_t low = master[2 * i] + 256u * master[2 * i + 1];
+    const std::uint32_t high = bits_of(naive_widen(weight.data(), DType::bf16, i)) / 65536;
+    for (const std::uint32_t candidate : {high, high - 1}) {
+      const float value = float_of(candidate * 65536 + low);
+      if (naive_bf16(value) != high) continue;
+      data.master[i] = value;
+      break;  // of NaNs the canonical one
+    }
+  }
+  return data;
+}
+
+void make_exact(AdamData& data, AdamMoments moments) {
+  for (float& value : data.exp_avg)
+    if (moments != AdamMoments::f32) value = nearest_bf16(value);
+  for (float& value : data.exp_avg_sq)
+    if (moments == AdamMoments::bf16) value = nearest_bf16(value);
+}
+
+void straight_line_update(const AdamCoefficients& c, AdamData& data, AdamMoments moments) {
+  straight_line_update(c, data);
+  for (std::uint64_t i = 0; i < data.n(); ++i) {
+    if (moments != AdamMoments::f32) data.exp_avg[i] = nearest_bf16(data.exp_avg[i]);
+    if (moments == AdamMoments::bf16)
+      data.exp_avg_sq[i] = rounded_at_random(data.exp_avg_sq[i], c.rounding_key, static_cast<std::uint32_t>(i));
+  }
+}
+
 void expect_same_bits(const AdamData& got, const AdamData& wanted) {
   expect_same_bytes("master", got.master.data(), wanted.master.data(), wanted.n(), 4);
   expect_same_bytes("exp_avg", got.exp_avg.data(), wanted.exp_avg.data(), wanted.n(), 4);

@@ -30,6 +30,27 @@ AdamData random_data(std::mt19937_64& random, std::uint64_t n, DType grad_dtype,
 /// One update after another in fp32, each operation rounded on its own: the formulas of adam.h, written down once more.
 void straight_line_update(const AdamCoefficients& c, AdamData& data);
 
+/// The arrays of one update as they are stored.
+struct PackedAdam {
+  /// Requires: what `data` holds of the moments is exact in their dtypes.
+  PackedAdam(const AdamData& data, bool split_master, AdamMoments moments);
+  AdamArrays arrays();
+  AdamData unpacked() const;
+
+  DType grad_dtype, weight_dtype;
+  bool split_master;
+  AdamMoments moments;
+  std::uint64_t n;
+  std::vector<std::uint8_t> master, exp_avg, exp_avg_sq, grad, weight;  ///< master: its low bits where it is split
+};
+
+/// Cuts the moments of `data` down to what their dtypes hold.
+void make_exact(AdamData& data, AdamMoments moments);
+
+/// straight_line_update of such arrays: the moments are rounded when all else is done, those at random by the definition
+/// of a random rounding, written down once more.
+void straight_line_update(const AdamCoefficients& c, AdamData& data, AdamMoments moments);
+
 /// Fails with the first element where the bits differ.
 void expect_same_bits(const AdamData& got, const AdamData& wanted);
 

@@ -30,6 +30,26 @@ class AdamPlace : public KernelPlace {
     return data;
   }
 
+  /// The same of arrays as they are stored.
+  PackedAdam updated(const AdamCoefficients& coefficients, PackedAdam data) {
+    const Buffer master = upload(data.master), exp_avg = upload(data.exp_avg), exp_avg_sq = upload(data.exp_avg_sq),
+                 grad = upload(data.grad), weight = upload(data.weight);
+    AdamArrays arrays = data.arrays();
+    if (data.split_master)
+      arrays.master_low = reinterpret_cast<std::uint16_t*>(master.data());
+    else
+      arrays.master = reinterpret_cast<float*>(master.data());
+    arrays.exp_avg = exp_avg.data(), arrays.exp_avg_sq = exp_avg_sq.data();
+    arrays.grad = grad.data(), arrays.weight = weight.data();
+    const auto kernel = make_adam(device()).value();
+    kernel->update(stream(), coefficients, arrays).value();
+    download(master, data.master);
+    download(exp_avg, data.exp_avg);
+    download(exp_avg_sq, data.exp_avg_sq);
+    download(weight, data.weight);
+    return data;
+  }
+
   /// The update of one element with an fp32 gradient and weight.
   AdamData updated(const AdamCoefficients& coefficients, float master, float exp_avg, float exp_avg_sq, float grad) {
     AdamData data(1, DType::f32, DType::f32);

@@ -69,6 +69,46 @@ INSTANTIATE_TEST_SUITE_P(All, AdamTargets,
                                   (std::get<2>(info.param) ? "_decoupled" : "_l2");
                          });
 
+struct StoredAs {
+  bool split_master;
+  AdamMoments moments;
+};
+constexpr StoredAs kStoredAs[] = {{true, AdamMoments::f32},
+                                  {true, AdamMoments::mixed},
+                                  {true, AdamMoments::bf16},
+                                  {false, AdamMoments::mixed},
+                                  {false, AdamMoments::bf16}};
+
+/// By every target, whole and in two parts that begin within a vector.
+void check_stored(const StoredAs& as, DType weight, std::uint64_t n) {
+  SCOPED_TRACE(::testing::Message() << n << " elements, split " << as.split_master << ", moments "
+                                    << static_cast<int>(as.moments) << ", weight " << name(weight));
+  std::mt19937_64 random(13);
+  AdamCoefficients coefficients = adam_coefficients({3e-4, 0.9, 0.95, 1e-8, 0.1, true}, 7, 0.37 / 1024);
+  coefficients.rounding_key = rounding_key(5, 3, 7);
+  AdamData wanted = testing::random_data(random, n, DType::bf16, weight);
+  testing::make_exact(wanted, as.moments);
+  const testing::PackedAdam before(wanted, as.split_master, as.moments);
+  testing::straight_line_update(coefficients, wanted, as.moments);
+  const auto stream = make_cpu_device()->wrap_compute_stream(nullptr);
+  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets())
+    for (const std::uint64_t cut : {std::uint64_t{0}, n / 3}) {
+      SCOPED_TRACE(::testing::Message() << hwy::TargetName(target) << ", cut at " << cut);
+      const Only only(target);
+      testing::PackedAdam got = before;
+      make_host_adam()->update(*stream, coefficients, got.arrays().part(0, cut)).value();
+      make_host_adam()->update(*stream, coefficients, got.arrays().part(cut, n - cut)).value();
+      testing::expect_same_bits(got.unpacked(), wanted);
+    }
+}
+
+TEST(AdamTargetsAlone, GiveTheBitsOfTheFormulasHoweverStatesAreStored) {
+  for (const std::uint64_t n : {33u, 9'001u})
+    for (const StoredAs& as : kStoredAs)
+      for (const DType weight : kAllTypes)
+        if (!as.split_master || weight == DType::bf16) check_stored(as, weight, n);
+}
+
 /// `n` weights of 16 bits that start anywhere: on a multiple of their size that suits no vector, and on none.
 void check_weights_wherever_they_start(std::uint64_t n) {
   SCOPED_TRACE(::testing::Message() << n << " elements");

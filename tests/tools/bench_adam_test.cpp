@@ -157,8 +157,10 @@ TEST(MoveBare, LeavesTheStatesAndCopiesTheGradient) {
   const auto team = Team::hire(2).value();
   const auto memory = AdamMemory::make(kN, *team).value();
   const AdamArrays arrays = memory->arrays();
-  const std::vector<float> master(arrays.master, arrays.master + kN), exp_avg(arrays.exp_avg, arrays.exp_avg + kN),
-      exp_avg_sq(arrays.exp_avg_sq, arrays.exp_avg_sq + kN);
+  const auto copy = [](const void* array) {
+    return std::vector<float>(static_cast<const float*>(array), static_cast<const float*>(array) + kN);
+  };
+  const auto master = copy(arrays.master), exp_avg = copy(arrays.exp_avg), exp_avg_sq = copy(arrays.exp_avg_sq);
   for (const std::uint64_t ahead : {0u, 256u}) {
     auto* const weight = static_cast<std::uint16_t*>(arrays.weight);
     std::fill(weight, weight + kN, std::uint16_t{0xabcd});

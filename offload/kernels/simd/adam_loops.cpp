@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "kernels/adam_element.h"
-#include "kernels/formats.h"
 
 // Highway compiles what follows once for each kind of vectors, by including this file again.
 #undef HWY_TARGET_INCLUDE
@@ -111,50 +110,102 @@ struct Coefficients {
         eps(all(c.eps)),
         rsqrt_bias2(all(c.rsqrt_bias2)),
         step_size(all(c.step_size)),
-        decay(all(c.decay)) {}
+        decay(all(c.decay)),
+        decoupled_decay(c.decoupled_decay),
+        rounding_key(word(c.rounding_key)) {}
   static HWY_INLINE Float all(float value) { return hn::Set(Floats(), value); }
 
   Float grad_scale, beta1, one_minus_beta1, beta2, one_minus_beta2, eps, rsqrt_bias2, step_size, decay;
+  bool decoupled_decay;
+  Word rounding_key;
 };
 
+/// joined and low_bits of formats.h.
+HWY_INLINE Float load_split(const std::uint16_t* weight, const std::uint16_t* low) {
+  const Word high_part = hn::PromoteTo(Words(), hn::LoadU(Halves(), weight));
+  const Word low_part = hn::PromoteTo(Words(), hn::LoadU(Halves(), low));
+  const Word high = hn::Sub(high_part, hn::ShiftRight<15>(low_part));
+  return float_of(hn::Or(hn::ShiftLeft<16>(high), low_part));
+}
+HWY_INLINE void store_halves(Word values, std::uint16_t* to) {
+  hn::StoreU(hn::DemoteTo(Halves(), hn::BitCast(hn::RebindToSigned<Words>(), values)), Halves(), to);
+}
+
+/// rounding_bits of formats.h for the elements from number `first` on.
+HWY_INLINE Word rounding_bits(Word key, std::uint32_t first) {
+  Word value = hn::Xor(hn::Iota(Words(), first), key);
+  value = hn::Mul(hn::Xor(value, hn::ShiftRight<16>(value)), word(0x7feb352d));
+  value = hn::Mul(hn::Xor(value, hn::ShiftRight<15>(value)), word(0x846ca68b));
+  return hn::ShiftRight<16>(hn::Xor(value, hn::ShiftRight<16>(value)));
+}
+
+/// The branches go the same way every time.
+template <typename Arrays>
+HWY_INLINE Float load_grad(const Arrays& arrays, std::uint64_t i) {
+  if (arrays.grad_dtype == DType::f32) return hn::LoadU(Floats(), static_cast<const float*>(arrays.grad) + i);
+  const auto* const halves = static_cast<const std::uint16_t*>(arrays.grad) + i;
+  return arrays.grad_dtype == DType::bf16 ? Stored<Bf16>::load(halves) : Stored<Fp16>::load(halves);
+}
+
+template <typename Arrays>
+HWY_INLINE Float load_master(const Arrays& arrays, std::uint64_t i) {
+  if constexpr (Arrays::kSplit)
+    return load_split(arrays.weight + i, arrays.master_low + i);
+  else
+    return hn::LoadU(Floats(), arrays.master + i);
+}
+
+/// All but the weight. Requires: canonical.
+template <typename Arrays>
+HWY_INLINE void store_states(const Arrays& arrays, std::uint64_t i, Word rounding_key, Float p, Float m, Float v) {
+  if constexpr (Arrays::kSplit)
+    store_halves(hn::And(bits_of(p), word(0xffff)), arrays.master_low + i);
+  else
+    hn::StoreU(p, Floats(), arrays.master + i);
+  Stored<typename Arrays::ExpAvg>::store(m, arrays.exp_avg + i);
+  if constexpr (sizeof *arrays.exp_avg_sq == 2) {
+    const Word random = rounding_bits(rounding_key, arrays.first + static_cast<std::uint32_t>(i));
+    store_halves(hn::ShiftRight<16>(hn::Add(bits_of(v), random)), arrays.exp_avg_sq + i);
+  } else {
+    hn::StoreU(v, Floats(), arrays.exp_avg_sq + i);
+  }
+}
+
 /// with_moments and next_master of adam_element.h; returns the new master, canonical.
-template <bool kDecoupled>
-HWY_INLINE Float updated(const Coefficients& c, Float grad, const AdamArrays& arrays, std::uint64_t i) {
-  const Floats d;
-  Float p = hn::LoadU(d, arrays.master + i);
-  Float g = hn::Mul(grad, c.grad_scale);
-  if constexpr (!kDecoupled) g = hn::Add(g, hn::Mul(c.decay, p));
-  const Float m = hn::Add(hn::Mul(c.beta1, hn::LoadU(d, arrays.exp_avg + i)), hn::Mul(c.one_minus_beta1, g));
-  const Float v =
-      hn::Add(hn::Mul(c.beta2, hn::LoadU(d, arrays.exp_avg_sq + i)), hn::Mul(hn::Mul(c.one_minus_beta2, g), g));
+template <typename Arrays>
+HWY_INLINE Float updated(const Coefficients& c, const Arrays& arrays, std::uint64_t i) {
+  Float p = load_master(arrays, i);
+  Float g = hn::Mul(load_grad(arrays, i), c.grad_scale);
+  if (!c.decoupled_decay) g = hn::Add(g, hn::Mul(c.decay, p));
+  const Float m = hn::Add(hn::Mul(c.beta1, Stored<typename Arrays::ExpAvg>::load(arrays.exp_avg + i)),
+                          hn::Mul(c.one_minus_beta1, g));
+  const Float v = hn::Add(hn::Mul(c.beta2, Stored<typename Arrays::ExpAvgSq>::load(arrays.exp_avg_sq + i)),
+                          hn::Mul(hn::Mul(c.one_minus_beta2, g), g));
   const Float denominator = hn::Add(hn::Mul(hn::Sqrt(v), c.rsqrt_bias2), c.eps);
-  if constexpr (kDecoupled) p = hn::Sub(p, hn::Mul(c.decay, p));
+  if (c.decoupled_decay) p = hn::Sub(p, hn::Mul(c.decay, p));
   p = canonical(hn::Sub(p, hn::Mul(c.step_size, hn::Div(m, denominator))));
-  hn::StoreU(p, d, arrays.master + i);
-  hn::StoreU(canonical(m), d, arrays.exp_avg + i);
-  hn::StoreU(canonical(v), d, arrays.exp_avg_sq + i);
+  store_states(arrays, i, c.rounding_key, p, canonical(m), canonical(v));
   return p;
 }
 
 /// Elements from `first` to `end`, one after the other.
-template <typename Grad, typename Weight, bool kDecoupled>
-HWY_NOINLINE void update_singly(const AdamCoefficients& c, const AdamArrays& arrays, std::uint64_t first,
+template <typename Arrays>
+HWY_NOINLINE void update_singly(const AdamCoefficients& c, const Arrays& arrays, std::uint64_t first,
                                 std::uint64_t end) {
-  const auto* grad = static_cast<const typename Grad::Bits*>(arrays.grad);
-  auto* weight = static_cast<typename Weight::Bits*>(arrays.weight);
   for (std::uint64_t i = first; i < end; ++i) {
-    const AdamElement before = {arrays.master[i], arrays.exp_avg[i], arrays.exp_avg_sq[i]};
-    const AdamElement e = with_moments<kDecoupled>(c, Grad::widen(grad[i]), before);
-    const float p = kernels::canonical(next_master<kDecoupled>(c, e, std::sqrt(e.exp_avg_sq)));
-    arrays.master[i] = p;
-    arrays.exp_avg[i] = kernels::canonical(e.exp_avg);
-    arrays.exp_avg_sq[i] = kernels::canonical(e.exp_avg_sq);
-    weight[i] = Weight::narrow(p);
+    AdamElement e = with_moments(c, arrays.load_grad(i), arrays.load(i));
+    e.master = next_master(c, e, std::sqrt(e.exp_avg_sq));
+    arrays.store(i, {kernels::canonical(e.master), kernels::canonical(e.exp_avg), kernels::canonical(e.exp_avg_sq)},
+                 c.rounding_key);
   }
 }
 
 /// A tensor is cut into parts of this many elements or more; weights of fewer may be read again while in a cache.
 constexpr std::uint64_t kLeastStreamed = std::uint64_t{4} << 10;
+
+/// Where weights are written past the caches: not those that the update reads, which are in a cache already.
+template <typename Arrays>
+constexpr bool kStreams = Stored<typename Arrays::Weight>::kStreams && !Arrays::kSplit;
 
 /// A line of 16-bit values, two of fp32.
 constexpr std::uint64_t kLineElements = 32;
@@ -168,6 +219,22 @@ HWY_INLINE void ask_for_line(const Bits* data) {
   for (std::uint64_t i = 0; i < kLineElements; i += kPerLine) hwy::Prefetch(data + i);
 }
 
+template <typename Arrays>
+HWY_INLINE void ask_for_lines(const Arrays& arrays, std::uint64_t i) {
+  if constexpr (Arrays::kSplit) {
+    ask_for_line(arrays.master_low + i);
+    ask_for_line(arrays.weight + i);
+  } else {
+    ask_for_line(arrays.master + i);
+  }
+  ask_for_line(arrays.exp_avg + i);
+  ask_for_line(arrays.exp_avg_sq + i);
+  if (arrays.grad_dtype == DType::f32)
+    ask_for_line(static_cast<const float*>(arrays.grad) + i);
+  else
+    ask_for_line(static_cast<const std::uint16_t*>(arrays.grad) + i);
+}
+
 /// Elements up to the first whose weight is aligned to `n_bytes`; all `n` where none is.
 template <typename Bits>
 HWY_INLINE std::uint64_t unaligned(const Bits* weight, std::uint64_t n_bytes, std::uint64_t n) {
@@ -179,57 +246,46 @@ HWY_INLINE std::uint64_t unaligned(const Bits* weight, std::uint64_t n_bytes, st
 /// Elements of whole steps from `first` on, the rest left to the caller; returns where that begins.
 ///
 /// Requires: a weight at `first` that is aligned to two vectors of halves, where `kPastCaches`.
-template <typename Grad, typename Weight, bool kDecoupled, bool kPastCaches>
-HWY_INLINE std::uint64_t update_steps(const Coefficients& c, const AdamArrays arrays, std::uint64_t first) {
+template <bool kPastCaches, typename Arrays>
+HWY_INLINE std::uint64_t update_steps(const Coefficients& c, const Arrays arrays, std::uint64_t first) {
+  using Weight = Stored<typename Arrays::Weight>;
   const std::uint64_t n_lanes = hn::Lanes(Floats());
   const std::uint64_t n_step = std::max<std::uint64_t>(kLineElements, 2 * n_lanes);
-  const auto* const grad = static_cast<const typename Grad::Bits*>(arrays.grad);
-  auto* const weight = static_cast<typename Weight::Bits*>(arrays.weight);
   std::uint64_t i = first;
   for (; i + n_step <= arrays.n; i += n_step) {
-    ask_for_line(arrays.master + i + kAheadElements);
-    ask_for_line(arrays.exp_avg + i + kAheadElements);
-    ask_for_line(arrays.exp_avg_sq + i + kAheadElements);
-    ask_for_line(grad + i + kAheadElements);
+    ask_for_lines(arrays, i + kAheadElements);
     for (std::uint64_t k = i; k < i + n_step; k += 2 * n_lanes) {
-      const Float one = updated<kDecoupled>(c, Stored<Grad>::load(grad + k), arrays, k);
-      const Float other = updated<kDecoupled>(c, Stored<Grad>::load(grad + k + n_lanes), arrays, k + n_lanes);
+      const Float one = updated(c, arrays, k);
+      const Float other = updated(c, arrays, k + n_lanes);
       if constexpr (kPastCaches) {
-        Stored<Weight>::stream(one, other, weight + k);
+        Weight::stream(one, other, arrays.weight + k);
       } else {
-        Stored<Weight>::store(one, weight + k);
-        Stored<Weight>::store(other, weight + k + n_lanes);
+        Weight::store(one, arrays.weight + k);
+        Weight::store(other, arrays.weight + k + n_lanes);
       }
     }
   }
   return i;
 }
 
-template <typename Grad, typename Weight, bool kDecoupled>
-void update(const AdamCoefficients& coefficients, const AdamArrays& arrays) {
+template <typename Arrays>
+void update(const AdamCoefficients& coefficients, const Arrays& arrays) {
   const Coefficients c(coefficients);
   std::uint64_t i = 0;
-  if constexpr (Stored<Weight>::kStreams) {
+  if constexpr (kStreams<Arrays>) {
     if (arrays.n >= kLeastStreamed) {
-      i = unaligned(static_cast<typename Weight::Bits*>(arrays.weight), 4 * hn::Lanes(Floats()), arrays.n);
-      update_singly<Grad, Weight, kDecoupled>(coefficients, arrays, 0, i);
-      i = update_steps<Grad, Weight, kDecoupled, true>(c, arrays, i);
+      i = unaligned(arrays.weight, 4 * hn::Lanes(Floats()), arrays.n);
+      update_singly(coefficients, arrays, 0, i);
+      i = update_steps<true>(c, arrays, i);
       hwy::FlushStream();
     }
   }
-  if (i == 0) i = update_steps<Grad, Weight, kDecoupled, false>(c, arrays, 0);
-  update_singly<Grad, Weight, kDecoupled>(coefficients, arrays, i, arrays.n);
+  if (i == 0) i = update_steps<false>(c, arrays, 0);
+  update_singly(coefficients, arrays, i, arrays.n);
 }
 
 void update_all(const AdamCoefficients& coefficients, const AdamArrays& arrays) {
-  with_format(arrays.grad_dtype, [&](auto grad) {
-    with_format(arrays.weight_dtype, [&](auto weight) {
-      using Grad = decltype(grad);
-      using Weight = decltype(weight);
-      coefficients.decoupled_decay ? update<Grad, Weight, true>(coefficients, arrays)
-                                   : update<Grad, Weight, false>(coefficients, arrays);
-    });
-  });
+  with_types(arrays, [&](const auto& typed) { update(coefficients, typed); });
 }
 
 }  // namespace castor::kernels::HWY_NAMESPACE

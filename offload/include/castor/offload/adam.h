@@ -33,6 +33,7 @@ struct AdamCoefficients {
   float step_size;    ///< s = lr/(1 − beta1^t)
   float decay;        ///< lr·weight_decay (AdamW), or weight_decay (Adam)
   bool decoupled_decay;
+  std::uint32_t rounding_key = 0;  ///< of this tensor and update, where exp_avg_sq is rounded at random
 };
 
 /// The coefficients of the `t`-th update of a tensor (t = 1, 2, …) whose gradient is first multiplied by `grad_scale`;
@@ -40,16 +41,40 @@ struct AdamCoefficients {
 /// Requires: t > 0 (ContractViolation).
 AdamCoefficients adam_coefficients(const AdamOptions& options, std::uint64_t t, double grad_scale);
 
+/// The dtypes of exp_avg and exp_avg_sq. What is read is widened, what is written rounded after the whole update.
+///
+/// exp_avg in bf16 is rounded to nearest. So could not be exp_avg_sq, which decays by less than half a unit: it is rounded
+/// up or down at random, up as often as it is near, by bits that follow from the seed, the tensor, the number of its
+/// update and the element alone.
+enum class AdamMoments : std::uint8_t {
+  f32,    ///< both fp32
+  mixed,  ///< exp_avg in bf16, exp_avg_sq in fp32
+  bf16,   ///< both bf16
+};
+
+constexpr DType exp_avg_dtype(AdamMoments moments) { return moments == AdamMoments::f32 ? DType::f32 : DType::bf16; }
+constexpr DType exp_avg_sq_dtype(AdamMoments moments) {
+  return moments == AdamMoments::bf16 ? DType::bf16 : DType::f32;
+}
+
+/// The AdamCoefficients::rounding_key of the `t`-th update of tensor number `tensor`.
+std::uint32_t rounding_key(std::uint64_t seed, std::uint32_t tensor, std::uint64_t t);
+
 /// The arrays of one update, all of `n` elements, all on the tier where the kernel runs.
+///
+/// A split master is its low 16 bits and the weight in bf16, which restore it exactly.
 struct AdamArrays {
-  float* master = nullptr;      ///< read and written
-  float* exp_avg = nullptr;     ///< read and written
-  float* exp_avg_sq = nullptr;  ///< read and written
-  const void* grad = nullptr;   ///< read; `grad_dtype`
-  void* weight = nullptr;       ///< written: the master rounded to `weight_dtype`
+  float* master = nullptr;     ///< read and written; null where it is split
+  void* exp_avg = nullptr;     ///< read and written; of the dtype that `moments` says
+  void* exp_avg_sq = nullptr;  ///< read and written; likewise
+  const void* grad = nullptr;  ///< read; `grad_dtype`
+  void* weight = nullptr;      ///< written: the master rounded to `weight_dtype`; read too where the master is split
   DType grad_dtype = DType::f32;
   DType weight_dtype = DType::f32;
   std::uint64_t n = 0;
+  std::uint16_t* master_low = nullptr;  ///< of a split master: its low bits, read and written
+  AdamMoments moments = AdamMoments::f32;
+  std::uint32_t first = 0;  ///< the number of the first element in its tensor, modulo 2^32
 
   /// The elements from `first` on, `count` of them. Requires: they exist.
   AdamArrays part(std::uint64_t first, std::uint64_t count) const;
@@ -94,6 +119,13 @@ Result<std::unique_ptr<AdamKernel>> make_adam(const Device& device);
 
 /// Rounds `n` masters to `dtype` as the update does; fp32 is copied. Host memory.
 void round_weights(const float* master, DType dtype, void* weight, std::uint64_t n);
+
+/// The reverse.
+void widen_weights(const void* weight, DType dtype, float* out, std::uint64_t n);
+
+/// Splits `n` masters, of which NaNs are canonical, into bf16 weights and low bits, and puts them together again. Host memory.
+void split_masters(const float* master, std::uint16_t* weight, std::uint16_t* master_low, std::uint64_t n);
+void join_masters(const std::uint16_t* weight, const std::uint16_t* master_low, float* master, std::uint64_t n);
 
 /// One master rounded to bf16: nearest, ties away from zero, NaN becomes 0x7fc0 with its sign dropped.
 std::uint16_t round_to_bf16(float value);

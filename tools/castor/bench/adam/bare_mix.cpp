@@ -31,11 +31,13 @@ HWY_INLINE void ask_for(const float* data) {
 HWY_INLINE void touch(const AdamArrays& arrays, hn::Vec<Floats> least, std::uint64_t i) {
   const Floats d;
   const auto p = hn::Max(hn::Load(d, arrays.master + i), least);
-  const auto m = hn::Max(hn::Load(d, arrays.exp_avg + i), least);
-  const auto v = hn::Max(hn::Load(d, arrays.exp_avg_sq + i), least);
+  float* const exp_avg = static_cast<float*>(arrays.exp_avg) + i;
+  float* const exp_avg_sq = static_cast<float*>(arrays.exp_avg_sq) + i;
+  const auto m = hn::Max(hn::Load(d, exp_avg), least);
+  const auto v = hn::Max(hn::Load(d, exp_avg_sq), least);
   hn::Store(p, d, arrays.master + i);
-  hn::Store(m, d, arrays.exp_avg + i);
-  hn::Store(v, d, arrays.exp_avg_sq + i);
+  hn::Store(m, d, exp_avg);
+  hn::Store(v, d, exp_avg_sq);
 }
 
 template <bool kAhead>
@@ -46,8 +48,8 @@ void move(const AdamArrays& arrays, std::uint64_t ahead) {
   for (std::uint64_t i = 0; i < arrays.n; i += kStep) {
     if constexpr (kAhead) {
       ask_for(arrays.master + i + ahead);
-      ask_for(arrays.exp_avg + i + ahead);
-      ask_for(arrays.exp_avg_sq + i + ahead);
+      ask_for(static_cast<const float*>(arrays.exp_avg) + i + ahead);
+      ask_for(static_cast<const float*>(arrays.exp_avg_sq) + i + ahead);
       hwy::Prefetch(grad + i + ahead);
     }
     for (std::uint64_t k = 0; k < kStep; k += hn::Lanes(Floats())) touch(arrays, least, i + k);
