@@ -94,15 +94,15 @@ Result<MoveProblem> training_of(const shapes::Model& model, std::uint32_t n_rank
   request.nvme = true;
   const std::uint64_t chunk_bytes =
       chunk_bytes_under(tensors, n_ranks * shards_bytes, n_ranks * request.host_budget_bytes);
-  LayoutOptions options = layout_options(tensors, chunk_bytes, request.nvme);
+  LayoutOptions options = layout_options(tensors, {}, chunk_bytes, request.nvme);
   options.n_ranks = n_ranks;
   const ChunkLayout layout = plan_layout(tensors, options);
   const ChunkLayout shards = shards_of(layout, n_ranks);
-  request.chunks = demands_of(shards);
+  request.chunks = demands_of(shards, {});
   request.largest_unit = estimate::largest_unit(model, layout);
   request.device_budget_bytes = shards_bytes + 2 * request.largest_unit.payload_bytes;
   CASTOR_ASSIGN(const Plan placement, plan_placement(request));
-  MoveProblem problem = estimate::problem_of(estimate::iteration_of(model, shards, placement, {}, {}));
+  MoveProblem problem = estimate::problem_of(estimate::iteration_of(model, shards, placement, {}, {}, {}));
   if (n_ranks > 1) add_gathered(layout, shards, problem);
   problem.room_bytes = {std::vector<std::uint64_t>(problem.n_moments, request.device_budget_bytes),
                         std::vector<std::uint64_t>(problem.n_moments, request.host_budget_bytes)};

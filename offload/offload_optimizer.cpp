@@ -4,27 +4,16 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
 
-#include <castor/offload/model_chunks.h>
-
 #include "early_updates.h"
+#include "tile_states.h"
 #include "tile_update.h"
 
 namespace castor {
 namespace {
-
-void widen_weights(const std::byte* weights, DType dtype, float* out, std::uint64_t n) {
-  if (dtype == DType::f32) {
-    std::memcpy(out, weights, n * 4);
-    return;
-  }
-  const auto* bits = reinterpret_cast<const std::uint16_t*>(weights);
-  std::transform(bits, bits + n, out, dtype == DType::bf16 ? bf16_to_float : f16_to_float);
-}
 
 /// From the first begin() of any thread until nobody holds it.
 class SharedSpan {
@@ -66,7 +55,8 @@ Result<std::unique_ptr<OffloadOptimizer>> OffloadOptimizer::make(Parts parts) {
     optimizer->payload_.push_back(p.chunks.add(ChunkKind::payload, shape.numel * size_bytes(shape.dtype),
                                                "parameters of chunk " + std::to_string(i)));
     auto& states = optimizer->state_.emplace_back();
-    for (std::uint32_t tile = 0; tile < shape.n_tiles(); ++tile) states.push_back(optimizer->add_states(i, tile));
+    for (std::uint32_t tile = 0; tile < shape.n_tiles() && shape.trainable; ++tile)
+      states.push_back(optimizer->add_states(i, tile));
   }
   CASTOR_ASSIGN(optimizer->gradients_, GradientStore::make({p.layout, p.chunks, p.mover, p.device, p.compute, p.down}));
   CASTOR_ASSIGN(optimizer->device_adam_, make_adam(p.device));
@@ -75,6 +65,9 @@ Result<std::unique_ptr<OffloadOptimizer>> OffloadOptimizer::make(Parts parts) {
                 Buffer::allocate(p.device.host_memory(), (p.layout.tensors.size() + 1) * sizeof(double)));
   optimizer->n_updates_.assign(p.layout.tensors.size(), 0);
   optimizer->measured_.assign(p.layout.tensors.size(), false);
+  optimizer->registered_.assign(p.layout.tensors.size(), 0);
+  for (std::uint32_t id = 0; id < p.registration_order.size(); ++id)
+    optimizer->registered_[p.registration_order[id]] = id;
   return optimizer;
 }
 
@@ -83,8 +76,8 @@ ChunkId OffloadOptimizer::add_states(std::uint32_t i, std::uint32_t tile) {
   const std::uint64_t numel = shape.tile(tile).numel;
   std::string whose = " of chunk " + std::to_string(i);
   if (shape.n_tiles() > 1) whose += ", part " + std::to_string(tile + 1) + " of " + std::to_string(shape.n_tiles());
-  if (!shape.trainable) return parts_.chunks.add(ChunkKind::state, numel * 4, "first values" + whose);
-  return parts_.chunks.add(ChunkKind::state, numel * kStateBytesPerElement, "optimizer states" + whose);
+  return parts_.chunks.add(ChunkKind::state, numel * parts_.format.bytes_per_element(shape.dtype),
+                           "optimizer states" + whose);
 }
 
 Result<void> OffloadOptimizer::adopt(Plan plan) {
@@ -98,10 +91,6 @@ Result<void> OffloadOptimizer::adopt(Plan plan) {
   return {};
 }
 
-float* OffloadOptimizer::state_part(std::byte* state, std::uint32_t i, std::uint32_t tile, StatePart part) const {
-  return reinterpret_cast<float*>(state) + static_cast<std::uint64_t>(part) * parts_.layout.chunks[i].tile(tile).numel;
-}
-
 std::vector<OffloadOptimizer::Part> OffloadOptimizer::parts_of(std::uint32_t i, std::uint32_t tile) const {
   const ChunkShape& shape = parts_.layout.chunks[i];
   const auto [first, numel] = shape.tile(tile);
@@ -113,59 +102,6 @@ std::vector<OffloadOptimizer::Part> OffloadOptimizer::parts_of(std::uint32_t i, 
     if (begin < end) parts.push_back({tensor, end - begin, begin - place.offset, begin - first, begin});
   }
   return parts;
-}
-
-Result<void> OffloadOptimizer::initialise(const Fill& fill) {
-  for (std::uint32_t i = 0; i < n_chunks(); ++i) {
-    for (std::uint32_t tile = 0; tile < parts_.layout.chunks[i].n_tiles(); ++tile) {
-      CASTOR_TRY(write_first_values(i, tile, fill));
-      CASTOR_TRY(send_states_home(i, tile));
-    }
-    CASTOR_TRY(send_payload_up(i));
-    for (const std::uint32_t tensor : parts_.layout.chunks[i].tensors) parts_.tensors.set(tensor, TensorState::hold);
-    if (parts_.interrupted()) return Error{ErrorKind::interrupted, "interrupted while the parameters were initialised"};
-  }
-  parts_.mover.forget_trace();
-  return {};
-}
-
-/// Fills the fp32 values on the host and rounds them into the payload.
-Result<void> OffloadOptimizer::write_first_values(std::uint32_t i, std::uint32_t tile, const Fill& fill) {
-  const ChunkShape& shape = parts_.layout.chunks[i];
-  const ChunkId state_chunk = state_[i][tile];
-  const std::array<Need, 2> needs = {Need{state_chunk, Tier::host, Access::overwrite},
-                                     Need{payload_[i], Tier::host, tile == 0 ? Access::overwrite : Access::update}};
-  CASTOR_TRY(parts_.mover.begin({MomentKind::update, i}, needs));
-  std::byte* state = parts_.chunks.chunk(state_chunk).at(Tier::host).buffer.data();
-  std::byte* payload = parts_.chunks.chunk(payload_[i]).at(Tier::host).buffer.data();
-  std::memset(state, 0, parts_.chunks.chunk(state_chunk).n_bytes);
-  Result<void> outcome;
-  for (const Part& part : parts_of(i, tile)) {
-    float* master = state_part(state, i, tile, kMaster) + part.in_tile;
-    if (outcome.ok()) outcome = fill(part.tensor, part.in_tensor, {master, part.numel});
-    round_weights(master, shape.dtype, payload + part.in_chunk * size_bytes(shape.dtype), part.numel);
-  }
-  parts_.mover.end(needs);
-  return outcome;
-}
-
-/// So that the next ones find room on the host; a frozen chunk's were for its weights only.
-Result<void> OffloadOptimizer::send_states_home(std::uint32_t i, std::uint32_t tile) {
-  if (!parts_.layout.chunks[i].trainable) {
-    parts_.chunks.discard(state_[i][tile]);
-  } else if (plan_.states[i] == Tier::device) {
-    CASTOR_TRY(parts_.mover.look(state_[i][tile], Tier::device));
-  } else if (plan_.states[i] == Tier::nvme) {
-    return parts_.mover.push_down(state_[i][tile], Tier::host);
-  }
-  return {};
-}
-
-/// Where there is nothing below the host and room above: then their copy on the host may go.
-Result<void> OffloadOptimizer::send_payload_up(std::uint32_t i) {
-  if (parts_.chunks.has_spill()) return {};
-  const auto up = parts_.chunks.fetch(payload_[i], Tier::device);
-  return up.ok() || up.error().kind == ErrorKind::does_not_fit ? Result<void>() : up.error();
 }
 
 Result<StepScale> OffloadOptimizer::measure(const StepOptions& options) {
@@ -330,7 +266,8 @@ Result<void> OffloadOptimizer::update_chunk(std::uint32_t i, const StepOptions& 
 Result<void> OffloadOptimizer::update_tile(std::uint32_t i, std::uint32_t tile, const StepOptions& options,
                                            double grad_scale) {
   const Tier tier = update_tier(i);
-  const Access weights = gradients_->complete(i) && tile == 0 ? Access::overwrite : Access::update;
+  const bool all_new = gradients_->complete(i) && tile == 0 && !parts_.format.splits(parts_.layout.chunks[i].dtype);
+  const Access weights = all_new ? Access::overwrite : Access::update;
   const std::array<Need, 3> needs = {Need{state_[i][tile], tier, Access::update},
                                      Need{gradients_->chunk(i), tier, Access::read}, Need{payload_[i], tier, weights}};
   const bool beside = parts_.overlap && tier == Tier::host;
@@ -358,7 +295,9 @@ TileUpdate OffloadOptimizer::update_of(std::uint32_t i, std::uint32_t tile, cons
     if (!gradients_->has(part.tensor)) continue;
     std::uint64_t& n_updates = n_updates_[part.tensor];
     if (part.in_tensor == 0) ++n_updates;
-    update.add(adam_coefficients(options.adam, n_updates, grad_scale), arrays(i, tile, part), part.in_tile);
+    AdamCoefficients coefficients = adam_coefficients(options.adam, n_updates, grad_scale);
+    coefficients.rounding_key = rounding_key(parts_.format.rounding_seed, registered_[part.tensor], n_updates);
+    update.add(coefficients, arrays(i, tile, part), part.in_tile);
   }
   return update;
 }
@@ -387,17 +326,20 @@ Result<void> OffloadOptimizer::update_on_gpu(std::uint32_t i, std::uint32_t tile
 AdamArrays OffloadOptimizer::arrays(std::uint32_t i, std::uint32_t tile, const Part& part) const {
   const Tier tier = update_tier(i);
   const auto data = [&](ChunkId id) { return parts_.chunks.chunk(id).at(tier).buffer.data(); };
-  const auto state = [&](StatePart which) { return state_part(data(state_[i][tile]), i, tile, which) + part.in_tile; };
   AdamArrays arrays;
-  arrays.master = state(kMaster);
-  arrays.exp_avg = state(kExpAvg);
-  arrays.exp_avg_sq = state(kExpAvgSq);
+  states_at(i, tile, data(state_[i][tile])).point(arrays, part.in_tile);
   arrays.grad_dtype = gradients_->dtype(i);
   arrays.grad = data(gradients_->chunk(i)) + part.in_chunk * size_bytes(arrays.grad_dtype);
   arrays.weight_dtype = parts_.layout.chunks[i].dtype;
   arrays.weight = data(payload_[i]) + part.in_chunk * size_bytes(arrays.weight_dtype);
   arrays.n = part.numel;
+  arrays.first = static_cast<std::uint32_t>(part.in_tensor);
   return arrays;
+}
+
+TileStates OffloadOptimizer::states_at(std::uint32_t i, std::uint32_t tile, std::byte* data) const {
+  const ChunkShape& shape = parts_.layout.chunks[i];
+  return {data, shape.tile(tile).numel, shape.dtype, parts_.format};
 }
 
 void OffloadOptimizer::finish_step() {
@@ -407,94 +349,6 @@ void OffloadOptimizer::finish_step() {
   early_->end_step();
   begun_ = false;
   parts_.mover.end_iteration();
-}
-
-Result<void> OffloadOptimizer::read_master(std::uint32_t tensor, float* out) {
-  TensorStates all;
-  all.n = parts_.layout.tensors.at(tensor).numel;
-  all.master = out;
-  return read_states(tensor, all);
-}
-
-Result<void> OffloadOptimizer::check_states(std::uint32_t tensor, const TensorStates& states) {
-  const TensorPlace& place = parts_.layout.tensors.at(tensor);
-  if (states.first > place.numel || states.n > place.numel - states.first)
-    return Error{ErrorKind::usage, "values " + std::to_string(states.first) + " to " +
-                                       std::to_string(states.first + states.n) + " of a tensor of " +
-                                       std::to_string(place.numel) + " were asked for"};
-  if (early_->updated(place.chunk))
-    return Error{ErrorKind::usage, "parameters were asked for between their early update and the end of their step"};
-  return whole();
-}
-
-/// What the tile has of `states`.
-std::vector<OffloadOptimizer::Part> OffloadOptimizer::parts_in(std::uint32_t i, std::uint32_t tile,
-                                                               std::uint32_t tensor, const TensorStates& states) const {
-  std::vector<Part> found;
-  for (Part part : parts_of(i, tile)) {
-    const std::uint64_t begin = std::max(part.in_tensor, states.first),
-                        end = std::min(part.in_tensor + part.numel, states.first + states.n);
-    if (part.tensor != tensor || begin >= end) continue;
-    const std::uint64_t skipped = begin - part.in_tensor;
-    found.push_back({tensor, end - begin, begin, part.in_tile + skipped, part.in_chunk + skipped});
-  }
-  return found;
-}
-
-Result<void> OffloadOptimizer::read_states(std::uint32_t tensor, TensorStates& states) {
-  CASTOR_TRY(check_states(tensor, states));
-  const TensorPlace& place = parts_.layout.tensors[tensor];
-  const ChunkShape& shape = parts_.layout.chunks[place.chunk];
-  states.n_updates = n_updates_[tensor];
-  if (!shape.trainable) {
-    CASTOR_ASSIGN(const BufferView weights, parts_.mover.look(payload_[place.chunk], Tier::host));
-    const std::uint64_t first = place.offset + states.first;
-    widen_weights(weights.data + first * size_bytes(shape.dtype), shape.dtype, states.master, states.n);
-    return {};
-  }
-  float* const arrays[] = {states.master, states.exp_avg, states.exp_avg_sq};
-  for (std::uint32_t tile = 0; tile < shape.n_tiles(); ++tile)
-    for (const Part& part : parts_in(place.chunk, tile, tensor, states)) {
-      CASTOR_ASSIGN(const BufferView state, parts_.mover.look(state_[place.chunk][tile], Tier::host));
-      for (const StatePart which : {kMaster, kExpAvg, kExpAvgSq})
-        if (arrays[which] != nullptr)
-          std::memcpy(arrays[which] + (part.in_tensor - states.first),
-                      state_part(state.data, place.chunk, tile, which) + part.in_tile, part.numel * 4);
-    }
-  return {};
-}
-
-Result<void> OffloadOptimizer::write_states(std::uint32_t tensor, const TensorStates& states) {
-  CASTOR_TRY(check_states(tensor, states));
-  const std::uint32_t i = parts_.layout.tensors[tensor].chunk;
-  const ChunkShape& shape = parts_.layout.chunks[i];
-  const float* const arrays[] = {states.master, states.exp_avg, states.exp_avg_sq};
-  for (std::uint32_t tile = 0; tile < shape.n_tiles() && shape.trainable; ++tile)
-    for (const Part& part : parts_in(i, tile, tensor, states)) {
-      CASTOR_TRY(parts_.mover.look(state_[i][tile], Tier::host));
-      CASTOR_ASSIGN(const BufferView state, parts_.mover.edit(state_[i][tile], Tier::host));
-      for (const StatePart which : {kMaster, kExpAvg, kExpAvgSq})
-        if (arrays[which] != nullptr)
-          std::memcpy(state_part(state.data, i, tile, which) + part.in_tile,
-                      arrays[which] + (part.in_tensor - states.first), part.numel * 4);
-      parts_.chunks.written(state_[i][tile], Tier::host);
-      CASTOR_TRY(send_states_home(i, tile));
-    }
-  CASTOR_TRY(write_weights(tensor, states));
-  n_updates_[tensor] = states.n_updates;
-  parts_.mover.forget_trace();
-  return {};
-}
-
-/// The masters, rounded into the payload.
-Result<void> OffloadOptimizer::write_weights(std::uint32_t tensor, const TensorStates& states) {
-  const TensorPlace& place = parts_.layout.tensors[tensor];
-  const DType dtype = parts_.layout.chunks[place.chunk].dtype;
-  CASTOR_TRY(parts_.mover.look(payload_[place.chunk], Tier::host));
-  CASTOR_ASSIGN(const BufferView weights, parts_.mover.edit(payload_[place.chunk], Tier::host));
-  round_weights(states.master, dtype, weights.data + (place.offset + states.first) * size_bytes(dtype), states.n);
-  parts_.chunks.written(payload_[place.chunk], Tier::host);
-  return send_payload_up(place.chunk);
 }
 
 }  // namespace castor

@@ -87,6 +87,12 @@ const castor_option kGeminiSchema[] = {
      "updates of what it needs"},
     {"update_threads", CASTOR_OPTION_INT, "0", 0, 4096, nullptr,
      "threads that update optimizer states on the host; 0 = as many as the process has processors"},
+    {"split_master", CASTOR_OPTION_BOOL, "true", 0, 0, nullptr,
+     "keep the fp32 master of a bf16 weight as the 16 bits that the weight lacks: 10 bytes of states a parameter instead "
+     "of 12, and the same bits"},
+    {"moments", CASTOR_OPTION_ENUM, "fp32", 0, 0, "fp32|mixed|bf16",
+     "Adam's moments: both in fp32; exp_avg in bf16; exp_avg_sq too, rounded at random. The training differs"},
+    {"rounding_seed", CASTOR_OPTION_INT, "0", 0, 0x1p53, nullptr, "with moments=bf16: decides the random roundings"},
     {"chunk_bytes", CASTOR_OPTION_BYTES, "0", 0, kMaxBytes, nullptr,
      "size at which a chunk of parameters is closed; 0 = a size that suits the model's blocks, up to a sixteenth of the "
      "device budget or a 64th of the host's, 512 KiB to 32 MiB"},
@@ -109,6 +115,9 @@ Result<GeminiOptions> GeminiOptions::read(const castor_option_value* values, std
   options.offload_activations = text["offload_activations"] == "true";
   options.overlap_updates = text["overlap_updates"] == "true";
   options.update_threads = static_cast<unsigned>(std::strtoul(text["update_threads"].c_str(), nullptr, 10));
+  options.format.split_master = text["split_master"] == "true";
+  CASTOR_ASSIGN(options.format.moments, parse_adam_moments(text["moments"]));
+  options.format.rounding_seed = std::strtoull(text["rounding_seed"].c_str(), nullptr, 10);
   CASTOR_ASSIGN(options.chunk_bytes, parse_bytes(text["chunk_bytes"]));
   CASTOR_TRY(refuse_dead(text));
   return options;

@@ -8,6 +8,7 @@
 
 #include <castor/memory/result.h>
 #include <castor/offload/planner.h>
+#include <castor/offload/state_format.h>
 #include <castor/plugins/abi.h>
 
 namespace castor {
@@ -24,6 +25,7 @@ struct GeminiOptions {
   std::uint64_t const_device_bytes = 0;
   bool offload_activations = false;
   bool overlap_updates = true;
+  StateFormat format;
   unsigned update_threads = 0;    ///< 0 = as many as the process may run on
   std::uint64_t chunk_bytes = 0;  ///< 0 = chosen from the device budget
 

@@ -73,7 +73,8 @@ void GeminiStrategy::lay_out() {
     place_of_[param] = static_cast<std::uint32_t>(ordered.size());
     ordered.push_back(model_.tensors[param]);
   }
-  layout_ = plan_layout(ordered, layout_options(ordered, chunk_bytes(ordered), memory_->spill() != nullptr));
+  layout_ =
+      plan_layout(ordered, layout_options(ordered, options_.format, chunk_bytes(ordered), memory_->spill() != nullptr));
   tensors_ = std::make_unique<TensorTable>(layout_);
   params_.resize(model_.tensors.size());
   units_.resize(model_.units.size());
@@ -96,7 +97,7 @@ Result<void> GeminiStrategy::build() {
   CASTOR_ASSIGN(optimizer_,
                 OffloadOptimizer::make({layout_, *chunks_, *mover_, *tensors_, device, *compute_, *down_, timeline_,
                                         place_of_, [this] { return host_.interrupted(host_.self) != 0; }, *team_,
-                                        options_.overlap_updates}));
+                                        options_.overlap_updates, options_.format}));
   chunks_->on_device_release([this](ChunkId id) { unbind(id); });
 
   for (const auto& params : model_.units) {
@@ -127,7 +128,7 @@ LargestUnit GeminiStrategy::largest_unit() const {
 
 PlacementRequest GeminiStrategy::placement_request() const {
   PlacementRequest request;
-  request.chunks = demands_of(layout_);
+  request.chunks = demands_of(layout_, options_.format);
   request.largest_unit = largest_unit_;
   request.device_budget_bytes = options_.device_budget_bytes;
   request.host_budget_bytes = options_.host_budget_bytes;

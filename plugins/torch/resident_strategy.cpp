@@ -24,6 +24,21 @@ DType dtype_of(const at::Tensor& tensor) {
   }
 }
 
+at::ScalarType scalar_type_of(DType dtype) {
+  switch (dtype) {
+    case DType::bf16: return at::kBFloat16;
+    case DType::f16: return at::kHalf;
+    default: return at::kFloat;
+  }
+}
+
+/// `n` fp32 values rounded to `type` as updates round, on the CPU.
+at::Tensor rounded(const float* values, std::int64_t n, at::ScalarType type) {
+  const at::Tensor result = at::empty({n}, type);
+  round_weights(values, dtype_of(result), result.mutable_data_ptr(), static_cast<std::uint64_t>(n));
+  return result;
+}
+
 AdamOptions options_of(const castor_step_args& args) {
   return {args.lr, args.beta1, args.beta2, args.eps, args.weight_decay, args.optimizer == CASTOR_ADAMW};
 }
@@ -54,12 +69,14 @@ at::Tensor accumulate(const at::Tensor& sum, const at::Tensor& grad) {
 }  // namespace
 
 ResidentStrategy::ResidentStrategy(AdapterCore& adapter, std::unique_ptr<Device> device,
-                                   std::unique_ptr<AdamKernel> adam, std::unique_ptr<GradNormKernel> norm)
+                                   std::unique_ptr<AdamKernel> adam, std::unique_ptr<GradNormKernel> norm,
+                                   const StateFormat& format)
     : adapter_(adapter),
       device_(std::move(device)),
       stream_(device_->wrap_compute_stream(compute_stream(adapter.host().device()))),
       adam_(std::move(adam)),
       norm_(std::move(norm)),
+      format_(format),
       params_(adapter.host().map().params.size()) {
   adapter_.connect(this, AdapterCore::Hooking::none);
 }
@@ -98,14 +115,12 @@ void ResidentStrategy::initialise(ResidentParam& param, std::uint32_t id) {
   const at::Tensor values = at::empty({param.tensor.numel()}, at::kFloat);
   const castor_host_v1& host = adapter_.host().table();
   require(host.init_param(host.self, id, values.mutable_data_ptr<float>()));
-  const at::Tensor weights = at::empty(param.tensor.sizes(), param.tensor.scalar_type());
-  round_weights(values.const_data_ptr<float>(), dtype_of(weights), weights.mutable_data_ptr(),
-                static_cast<std::uint64_t>(values.numel()));
-  param.tensor.detach().copy_(weights);
+  const at::Tensor weights = rounded(values.const_data_ptr<float>(), values.numel(), param.tensor.scalar_type());
+  param.tensor.detach().copy_(weights.view(param.tensor.sizes()));
   param.master = values.to(param.tensor.device());
   if (!param.tensor.requires_grad()) return;
-  param.exp_avg = at::zeros_like(param.master);
-  param.exp_avg_sq = at::zeros_like(param.master);
+  param.exp_avg = at::zeros_like(param.master, scalar_type_of(exp_avg_dtype(format_.moments)));
+  param.exp_avg_sq = at::zeros_like(param.master, scalar_type_of(exp_avg_sq_dtype(format_.moments)));
 }
 
 Result<void> ResidentStrategy::gradient(std::uint32_t, DLManagedTensor* grad) {
@@ -139,14 +154,18 @@ Result<StepScale> ResidentStrategy::scale_of_step(const castor_step_args& args) 
 Result<void> ResidentStrategy::update(ResidentParam& param, const AdamOptions& options, double grad_scale) {
   AdamArrays arrays;
   arrays.master = param.master.mutable_data_ptr<float>();
-  arrays.exp_avg = param.exp_avg.mutable_data_ptr<float>();
-  arrays.exp_avg_sq = param.exp_avg_sq.mutable_data_ptr<float>();
+  arrays.exp_avg = param.exp_avg.mutable_data_ptr();
+  arrays.exp_avg_sq = param.exp_avg_sq.mutable_data_ptr();
+  arrays.moments = format_.moments;
   arrays.grad = param.grad.const_data_ptr();
   arrays.weight = param.tensor.mutable_data_ptr();
   arrays.grad_dtype = dtype_of(param.grad);
   arrays.weight_dtype = dtype_of(param.tensor);
   arrays.n = static_cast<std::uint64_t>(param.master.numel());
-  return adam_->update(*stream_, adam_coefficients(options, ++param.n_updates, grad_scale), arrays);
+  AdamCoefficients coefficients = adam_coefficients(options, ++param.n_updates, grad_scale);
+  const auto id = static_cast<std::uint32_t>(&param - params_.data());
+  coefficients.rounding_key = rounding_key(format_.rounding_seed, id, param.n_updates);
+  return adam_->update(*stream_, coefficients, arrays);
 }
 
 Result<castor_step_result> ResidentStrategy::step(const castor_step_args& args) {
@@ -202,14 +221,12 @@ Result<void> ResidentStrategy::write_state(const castor_param_state& state) {
     const at::NoGradGuard no_grad;
     const auto first = static_cast<std::int64_t>(state.first), n = static_cast<std::int64_t>(state.n);
     const auto write = [&](const at::Tensor& to, float* from) {
-      if (from != nullptr && to.defined()) to.narrow(0, first, n).copy_(at::from_blob(from, {n}, at::kFloat));
+      if (from != nullptr && to.defined()) to.narrow(0, first, n).copy_(rounded(from, n, to.scalar_type()));
     };
     write(param->master, state.master);
     write(param->exp_avg, state.exp_avg);
     write(param->exp_avg_sq, state.exp_avg_sq);
-    const at::Tensor weights = at::empty({n}, param->tensor.scalar_type());
-    round_weights(state.master, dtype_of(weights), weights.mutable_data_ptr(), state.n);
-    param->tensor.detach().flatten().narrow(0, first, n).copy_(weights);
+    param->tensor.detach().flatten().narrow(0, first, n).copy_(rounded(state.master, n, param->tensor.scalar_type()));
   });
 }
 
@@ -238,12 +255,13 @@ Result<void> ResidentStrategy::write_trace(const std::filesystem::path&) {
                "the resident run (--plugin none) moves nothing and keeps no trace; train with a plugin to write one"};
 }
 
-Result<std::unique_ptr<Strategy>> make_resident_strategy(std::shared_ptr<torch::nn::Module>, TorchAdapter& adapter) {
+Result<std::unique_ptr<Strategy>> make_resident_strategy(std::shared_ptr<torch::nn::Module>, TorchAdapter& adapter,
+                                                         const StateFormat& format) {
   CASTOR_ASSIGN(auto device, open_device(adapter.core_->host().device()));
   CASTOR_ASSIGN(auto adam, make_adam(*device));
   CASTOR_ASSIGN(auto norm, make_grad_norm(*device));
   auto strategy =
-      std::make_unique<ResidentStrategy>(*adapter.core_, std::move(device), std::move(adam), std::move(norm));
+      std::make_unique<ResidentStrategy>(*adapter.core_, std::move(device), std::move(adam), std::move(norm), format);
   CASTOR_TRY(strategy->place());
   return std::unique_ptr<Strategy>(std::move(strategy));
 }

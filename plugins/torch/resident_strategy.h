@@ -5,6 +5,7 @@
 #include <castor/memory/device.h>
 #include <castor/offload/adam.h>
 #include <castor/offload/grad_norm.h>
+#include <castor/offload/state_format.h>
 #include <castor/plugins/strategy.h>
 #include "adapter_core.h"
 
@@ -19,7 +20,7 @@ namespace castor {
 struct ResidentParam {
   at::Tensor tensor;                       ///< the model's
   at::Tensor memory;                       ///< bytes that the model's tensor is bound to
-  at::Tensor master, exp_avg, exp_avg_sq;  ///< fp32; the moments only where it is trained
+  at::Tensor master, exp_avg, exp_avg_sq;  ///< fp32, the moments as StateFormat says and only where it is trained
   /// Since the last step: of the parameter's dtype, or the fp32 sum of several; undefined where there was none.
   at::Tensor grad;
   std::uint64_t n_updates = 0;
@@ -29,7 +30,7 @@ struct ResidentParam {
 class ResidentStrategy final : public Strategy {
  public:
   ResidentStrategy(AdapterCore& adapter, std::unique_ptr<Device> device, std::unique_ptr<AdamKernel> adam,
-                   std::unique_ptr<GradNormKernel> norm);
+                   std::unique_ptr<GradNormKernel> norm, const StateFormat& format);
   ~ResidentStrategy() override;
 
   /// Materialises and initialises every parameter. Errors: does_not_fit.
@@ -62,6 +63,7 @@ class ResidentStrategy final : public Strategy {
   const std::unique_ptr<Stream> stream_;
   const std::unique_ptr<AdamKernel> adam_;
   const std::unique_ptr<GradNormKernel> norm_;
+  const StateFormat format_;
   std::vector<ResidentParam> params_;
   Buffer sums_;                   // a double per parameter, where the device writes its norms
   std::uint64_t peak_bytes_ = 0;  // of what we hold

@@ -196,15 +196,17 @@ std::vector<std::string> chunks_of(const estimate::Iteration& iteration, const C
   return chunks;
 }
 
+constexpr StateFormat kFormat = {.split_master = true};  // the plugin's default
+
 TEST_P(EstimateMoments, AreThoseThatThePluginRecords) {
   const ChunkLayout layout = plan_layout(shapes::tensors_of(model_, GetParam().dtype), {kChunkBytes});
   PlacementRequest request;
-  request.chunks = demands_of(layout);
+  request.chunks = demands_of(layout, kFormat);
   request.device_budget_bytes = device_bytes(request.chunks);
   const Plan placement = plan_placement(request).value();
   const auto iteration = estimate::iteration_of(model_, layout, placement,
                                                 {GetParam().recompute, GetParam().inputs_in_chunks ? kInputBytes : 0},
-                                                {GetParam().clip, /*overlap_updates=*/true});
+                                                {GetParam().clip, /*overlap_updates=*/true}, kFormat);
 
   const json trace = record(request.device_budget_bytes);
   std::vector<std::int64_t> ids;

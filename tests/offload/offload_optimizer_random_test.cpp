@@ -33,6 +33,12 @@ OptimizerWorld::Sizes random_sizes(std::mt19937_64& random, const std::vector<Te
   return sizes;
 }
 
+/// Most trainings split masters, some have moments in 16 bits.
+StateFormat random_format(std::mt19937_64& random) {
+  constexpr AdamMoments kMoments[] = {AdamMoments::f32, AdamMoments::f32, AdamMoments::mixed, AdamMoments::bf16};
+  return {random() % 4 != 0, kMoments[random() % 4], random()};
+}
+
 std::vector<Tier> random_homes(std::mt19937_64& random, std::size_t n_chunks) {
   std::vector<Tier> homes(n_chunks);
   for (Tier& home : homes) home = kTiers[random() % 3];
@@ -121,6 +127,7 @@ TEST_P(RandomTrainings, UnderRandomBudgetsHaveTheBitsOfTheStraightLine) {
     const auto tensors = random_tensors(random);
     auto sizes = random_sizes(random, tensors);
     sizes.deferred = seed % 2 == 0;
+    sizes.format = random_format(random);
     const std::unique_ptr<HostTeam> team = team_for(GetParam(), seed);
     sizes.beside = team.get();
     OptimizerWorld world(tensors, sizes);
@@ -169,6 +176,8 @@ TEST_P(RandomTrainings, GoOnElsewhereFromTheStatesThatWereRead) {
     const std::unique_ptr<HostTeam> team = team_for(GetParam(), seed);
     auto first = sizes(), second = sizes();
     first.beside = second.beside = team.get();
+    first.format = second.format = random_format(random);
+    second.format.split_master = !first.format.split_master;
     OptimizerWorld source(tensors, first), target(tensors, second);
     source.start(random_homes(random, source.layout.chunks.size())).value();
     target.start(random_homes(random, target.layout.chunks.size())).value();

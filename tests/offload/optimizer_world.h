@@ -97,10 +97,12 @@ struct OptimizerWorld {
     bool deferred = false;       ///< copies come as late as they can, and leave poison until then
     HostTeam* beside = nullptr;  ///< borrowed; updates beside the thread. Null: one of its own, which is waited for
     test::Refusal* refusal = nullptr;  ///< one allocation that is refused
+    StateFormat format = {};
   };
 
   OptimizerWorld(const std::vector<TensorSpec>& tensors, const Sizes& sizes)
       : specs(tensors),
+        format(sizes.format),
         layout(plan_layout(tensors, {sizes.chunk_bytes})),
         tiers(sizes.device_bytes, sizes.host_bytes, sizes.with_spill, device_of(sizes)),
         mover(tiers.chunks, tiers.device_budget, tiers.host_budget, *tiers.compute, tiers.timeline),
@@ -108,7 +110,7 @@ struct OptimizerWorld {
         optimizer(
             OffloadOptimizer::make({layout, tiers.chunks, mover, table, *tiers.device, *tiers.compute, *tiers.down,
                                     tiers.timeline, registered, [this] { return n_until_interrupt-- == 0; },
-                                    sizes.beside ? *sizes.beside : *own_team, sizes.beside != nullptr})
+                                    sizes.beside ? *sizes.beside : *own_team, sizes.beside != nullptr, sizes.format})
                 .value()) {
     std::mt19937_64 random(99);
     for (const TensorSpec& spec : specs) {
@@ -163,8 +165,10 @@ struct OptimizerWorld {
     for (auto& [tensor, sum] : sums) {
       if (scale->skip) continue;
       naive[tensor].grad = elements_of(sum.values, DType::f32);
-      const auto coefficients = adam_coefficients(options.adam, ++n_naive_updates[tensor], scale->grad_scale);
-      straight_line_update(coefficients, naive[tensor]);
+      const std::uint64_t t = ++n_naive_updates[tensor];
+      auto coefficients = adam_coefficients(options.adam, t, scale->grad_scale);
+      coefficients.rounding_key = rounding_key(format.rounding_seed, tensor, t);
+      straight_line_update(coefficients, naive[tensor], format.moments);
     }
     sums.clear();
     return scale;
@@ -174,21 +178,11 @@ struct OptimizerWorld {
   AdamData held(std::uint32_t tensor) {
     const TensorPlace& place = layout.tensors[tensor];
     AdamData data(place.numel, DType::f32, specs[tensor].dtype);
-    optimizer->read_master(tensor, data.master.data()).value();
+    TensorStates states{0, place.numel, data.master.data(), data.exp_avg.data(), data.exp_avg_sq.data(), 0};
+    optimizer->read_states(tensor, states).value();
+    EXPECT_EQ(states.n_updates, n_naive_updates[tensor]);
     const BufferView weights = mover.look(optimizer->payload(place.chunk), Tier::host).value();
     std::memcpy(data.weight.data(), weights.data + place.offset * size_bytes(data.weight_dtype), data.weight.size());
-    if (!specs[tensor].trainable) return data;
-    const ChunkShape& shape = layout.chunks[place.chunk];
-    for (std::uint32_t tile = 0; tile < shape.n_tiles(); ++tile) {
-      const auto [first, numel] = shape.tile(tile);
-      const BufferView state = mover.look(optimizer->state(place.chunk, tile), Tier::host).value();
-      const auto* values = reinterpret_cast<const float*>(state.data);
-      for (std::uint64_t i = 0; i < numel; ++i) {
-        if (first + i < place.offset || first + i >= place.offset + place.numel) continue;
-        data.exp_avg[first + i - place.offset] = values[numel + i];
-        data.exp_avg_sq[first + i - place.offset] = values[2 * numel + i];
-      }
-    }
     return data;
   }
 
@@ -200,6 +194,7 @@ struct OptimizerWorld {
   }
 
   const std::vector<TensorSpec> specs;
+  const StateFormat format;
   const ChunkLayout layout;
   std::vector<std::uint32_t> registered = in_order(layout);
   int n_until_interrupt = -1;  ///< how many questions are answered with no first; below 0: all

@@ -23,7 +23,7 @@ Result<void> check_tokens(const Request& request) {
 PlacementRequest placement_request(const Request& request, const ChunkLayout& layout, std::uint64_t non_model_bytes,
                                    std::uint64_t input_bytes) {
   PlacementRequest placement;
-  placement.chunks = demands_of(layout);
+  placement.chunks = demands_of(layout, request.work.format);
   placement.largest_unit = largest_unit(request.model, layout);
   placement.device_budget_bytes = request.device_budget_bytes;
   placement.host_budget_bytes = request.host_budget_bytes;
@@ -38,10 +38,11 @@ PlacementRequest placement_request(const Request& request, const ChunkLayout& la
   return placement;
 }
 
-/// Adam reads and writes three fp32 states, reads the gradient and writes the weights, for those elements whose states a
-/// moment needs.
-double bytes_touched(const Iteration& iteration, std::uint64_t m, const ChunkDemand& chunk) {
-  const auto n_bytes = static_cast<double>(2 * chunk.state_bytes + chunk.gradient_bytes + chunk.payload_bytes);
+/// Adam reads and writes the states, reads the gradient and writes the weights, which it reads where masters are split, for
+/// those elements whose states a moment needs.
+double bytes_touched(const Iteration& iteration, std::uint64_t m, const ChunkDemand& chunk, bool split) {
+  const auto n_bytes =
+      static_cast<double>(2 * chunk.state_bytes + chunk.gradient_bytes + (split ? 2 : 1) * chunk.payload_bytes);
   const std::uint64_t tile_bytes = iteration.n_bytes[iteration.trace.needs(m).front().chunk];
   return n_bytes * static_cast<double>(tile_bytes) / static_cast<double>(chunk.state_bytes);
 }
@@ -61,7 +62,7 @@ MomentSeconds moment_seconds(const Request& request, const Iteration& iteration,
     } else {
       on_device = placement.states[id] == Tier::device;
       seconds.compute.push_back(
-          bytes_touched(iteration, m, chunks[id]) /
+          bytes_touched(iteration, m, chunks[id], request.work.format.splits(request.work.precision)) /
           (on_device ? request.rates.device_update_bytes_per_s : request.rates.host_update_bytes_per_s));
       update_s += seconds.compute.back();
     }
@@ -77,7 +78,7 @@ Result<Forecast> forecast(const Request& request) {
   Forecast made;
   const auto tensors = shapes::tensors_of(request.model, request.work.precision);
   const std::uint64_t chunk_bytes = chunk_bytes_under(tensors, request.device_budget_bytes, request.host_budget_bytes);
-  made.layout = plan_layout(tensors, layout_options(tensors, chunk_bytes, request.nvme));
+  made.layout = plan_layout(tensors, layout_options(tensors, request.work.format, chunk_bytes, request.nvme));
   const Recomputation recomputation = {
       request.work.recompute, request.work.inputs_in_chunks() ? block_input_bytes(request.model, request.work) : 0};
   made.non_model = non_model(request.model, request.work);
@@ -86,7 +87,7 @@ Result<Forecast> forecast(const Request& request) {
   CASTOR_ASSIGN(made.placement, plan_placement_beside(placement, request.model.layers * recomputation.input_bytes));
 
   const Iteration iteration = iteration_of(request.model, made.layout, made.placement, recomputation,
-                                           {request.work.clip, request.work.overlap_updates});
+                                           {request.work.clip, request.work.overlap_updates}, request.work.format);
   made.problem = problem_of(iteration);
   made.problem.room_bytes = {
       std::vector<std::uint64_t>(made.problem.n_moments, request.device_budget_bytes - placement.non_model_bytes),

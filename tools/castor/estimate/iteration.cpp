@@ -10,7 +10,8 @@ namespace {
 
 class Recorder {
  public:
-  Recorder(const shapes::Model& model, const ChunkLayout& layout, const Plan& placement, std::uint64_t input_bytes)
+  Recorder(const shapes::Model& model, const ChunkLayout& layout, const Plan& placement, std::uint64_t input_bytes,
+           const StateFormat& format)
       : model_(model),
         placement_(placement),
         chunks_(chunks_by_unit(model, layout)),
@@ -24,7 +25,9 @@ class Recorder {
       payload_.push_back(add(shape.numel * size_bytes(shape.dtype)));
       auto& tiles = states_.emplace_back();
       for (std::uint32_t tile = 0; tile < shape.n_tiles(); ++tile)
-        tiles.push_back(add(shape.tile(tile).numel * kStateBytesPerElement, rest_of_states(placement.states[i])));
+        tiles.push_back(
+            add(shape.tile(tile).numel * format.bytes_per_element(shape.dtype), rest_of_states(placement.states[i])));
+      split_.push_back(format.splits(shape.dtype));
     }
     for (const ChunkShape& shape : layout.chunks) gradient_.push_back(add(shape.numel * size_bytes(shape.dtype)));
     for (std::uint64_t layer = 0; layer < model.layers && input_bytes > 0; ++layer) inputs_.push_back(add(input_bytes));
@@ -97,7 +100,8 @@ class Recorder {
       iteration_.trace.add(
           {MomentKind::update, i, /*beside=*/overlap_ && tier(i) == Tier::host},
           std::array{Need{tile, tier(i), Access::update}, Need{gradient_[i], tier(i), Access::read},
-                     Need{payload_[i], tier(i), tile == states_[i].front() ? Access::overwrite : Access::update}});
+                     Need{payload_[i], tier(i),
+                          tile == states_[i].front() && !split_[i] ? Access::overwrite : Access::update}});
     iteration_.trace.drop(gradient_[i]);
     updated_[i] = true;
   }
@@ -125,6 +129,7 @@ class Recorder {
   std::vector<bool> begun_;                   ///< by chunk: gradients have arrived
   std::vector<std::uint64_t> missing_bytes_;  ///< by chunk: of gradients that have not
   std::vector<bool> updated_;                 ///< by chunk
+  std::vector<bool> split_;                   ///< by chunk: masters need the weights
   bool overlap_ = false, early_ = false;
   std::vector<ChunkId> payload_, gradient_;   ///< by chunk
   std::vector<std::vector<ChunkId>> states_;  ///< by chunk and tile
@@ -166,8 +171,8 @@ MoveProblem problem_of(const Iteration& iteration) {
 }
 
 Iteration iteration_of(const shapes::Model& model, const ChunkLayout& layout, const Plan& placement,
-                       const Recomputation& recomputation, const EndOfStep& end) {
-  Recorder recorder(model, layout, placement, recomputation.on ? recomputation.input_bytes : 0);
+                       const Recomputation& recomputation, const EndOfStep& end, const StateFormat& format) {
+  Recorder recorder(model, layout, placement, recomputation.on ? recomputation.input_bytes : 0, format);
   recorder.set_overlap(end.overlap_updates, !end.clip);
   recorder.forward_keeping();
   recorder.backward(recorder.block(model.layers), static_cast<std::uint32_t>(model.units.size()));

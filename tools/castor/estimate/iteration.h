@@ -9,6 +9,7 @@
 #include <castor/offload/access_trace.h>
 #include <castor/offload/move_planner.h>
 #include <castor/offload/planner.h>
+#include <castor/offload/state_format.h>
 
 #include "shapes/model_shapes.h"
 
@@ -44,13 +45,13 @@ struct EndOfStep {
 };
 
 /// Forward units in order, backward units in reverse. Gradients arrive at the backward moment of the unit that owns their
-/// parameters, on the tier of their update. Then `end`, and an update per tile of each chunk.
+/// parameters, on the tier of their update. Then `end`, and an update per tile of each chunk, of states as `format` says.
 ///
 /// Chunks are numbered payload and tiles of states of layout chunk 0, those of chunk 1, and so on, then the gradients:
 /// the order in which the optimizer registers them; then blocks' inputs. Requires: as chunks_by_unit; `placement` is of
 /// the layout's chunks.
 Iteration iteration_of(const shapes::Model& model, const ChunkLayout& layout, const Plan& placement,
-                       const Recomputation& recomputation, const EndOfStep& end);
+                       const Recomputation& recomputation, const EndOfStep& end, const StateFormat& format);
 
 /// The problem that it poses. Room, costs and nvme are for the caller to fill in.
 MoveProblem problem_of(const Iteration& iteration);

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include <castor/memory/dtype.h>
+#include <castor/offload/state_format.h>
 
 #include "shapes/model_shapes.h"
 
@@ -18,6 +19,7 @@ struct Workload {
   bool clip = false;                 ///< the gradients' norm is measured before the first update
   bool offload_activations = false;  ///< inputs of recomputed blocks are chunks
   bool overlap_updates = true;       ///< updates on the host run beside the thread that trains
+  StateFormat format = {.split_master = true};
 
   bool inputs_in_chunks() const { return recompute && offload_activations; }
 };

@@ -60,6 +60,8 @@ std::vector<Row> rows() {
       {"precision", "bf16|fp16|fp32", name(defaults.precision),
        "weights and activations; masters are fp32; fp16 scales its loss"},
       {"optimizer", "adamw|adam", "adamw", "adam adds the decay to the gradient"},
+      {"moments", "fp32|mixed|bf16", name(defaults.moments),
+       "Adam's moments: both in fp32; exp_avg in bf16; exp_avg_sq too, rounded at random from --seed"},
       {"lr", "X", digits(schedule.lr), "learning rate, the largest one where a schedule changes it"},
       {"lr-schedule", schedule_names(), name(schedule.kind),
        "learning rate of each step, by the step's number; fp16 steps that are skipped count"},
@@ -126,6 +128,9 @@ Result<void> read_choices(const Values& values, TrainOptions& options) {
                                      options.device));
   CASTOR_TRY(read_choice<DType>(
       values, "precision", {{"bf16", DType::bf16}, {"fp16", DType::f16}, {"fp32", DType::f32}}, options.precision));
+  CASTOR_TRY(read_choice<AdamMoments>(
+      values, "moments", {{"fp32", AdamMoments::f32}, {"mixed", AdamMoments::mixed}, {"bf16", AdamMoments::bf16}},
+      options.moments));
   return read_choice<bool>(values, "optimizer", {{"adamw", true}, {"adam", false}}, options.decoupled_decay);
 }
 
@@ -215,6 +220,10 @@ Result<std::map<std::string, std::string>> plugin_options(const TrainOptions& op
     CASTOR_TRY(add_flag("host-budget", "host_budget", std::to_string(*options.host_budget), plugin, known, result));
   if (options.threads > 0 && std::find(known.begin(), known.end(), "update_threads") != known.end())
     result.emplace("update_threads", std::to_string(options.threads));  // one budget for computing and updates
+  if (options.moments != AdamMoments::f32)
+    CASTOR_TRY(add_flag("moments", "moments", name(options.moments), plugin, known, result));
+  if (std::find(known.begin(), known.end(), "rounding_seed") != known.end())
+    result.emplace("rounding_seed", std::to_string(options.rounding_seed()));
   if (!folders.empty()) CASTOR_TRY(add_flag("nvme", "nvme", cli::join(folders, ","), plugin, known, result));
   return result;
 }

@@ -10,6 +10,7 @@
 
 #include <castor/memory/device.h>
 #include <castor/memory/dtype.h>
+#include <castor/offload/state_format.h>
 #include <castor/plugins/grad_scaler.h>
 #include <castor/plugins/lr_schedule.h>
 
@@ -35,6 +36,7 @@ struct TrainOptions {
   bool decoupled_decay = true;                ///< adamw
   LrScheduleOptions lr_schedule{.lr = 6e-4};  ///< valid, with the default of --decay-steps filled in
   GradScalerOptions scaler;                   ///< fp16's loss scale; valid
+  AdamMoments moments = AdamMoments::f32;
   double weight_decay = 0.01;
   std::int64_t accumulate = 1;  ///< micro-batches per step
   int threads = 0;              ///< 0 = torch's own choice
@@ -46,6 +48,8 @@ struct TrainOptions {
 
   /// Samples that one step reads.
   std::int64_t samples_per_step() const { return batch * accumulate; }
+  /// Of random roundings: --seed, as far as an option of a plugin can say it.
+  std::uint64_t rounding_seed() const { return seed % (std::uint64_t{1} << 53); }
 };
 
 cli::CommandSyntax train_syntax();
@@ -53,9 +57,9 @@ cli::CommandSyntax train_syntax();
 /// Checks what was given. Errors: usage, naming the option and what it takes.
 Result<TrainOptions> read_options(const cli::Values& values);
 
-/// The options of plugin `plugin` that --device-budget, --host-budget, --nvme and --set stand for. `known` are the
+/// The options of plugin `plugin` that --device-budget, --host-budget, --nvme, --moments and --set stand for. `known` are the
 /// names of its schema.
-/// Errors: usage where the plugin has no option for one of the first three, or where one is given twice. Names from
+/// Errors: usage where the plugin has no option for one of the first four, or where one is given twice. Names from
 /// --set are not checked here: the Booster does.
 Result<std::map<std::string, std::string>> plugin_options(const TrainOptions& options, const std::string& plugin,
                                                           const std::vector<std::string>& known);

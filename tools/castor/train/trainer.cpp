@@ -80,7 +80,7 @@ Counters counters_of(const castor_stats& stats) {
 /// The plugin that `options` name, with its options, or nothing for `none`.
 Result<std::optional<Booster>> choose_plugin(const TrainOptions& options) {
   if (options.plugin == "none") {
-    CASTOR_TRY(plugin_options(options, "none", {}));
+    CASTOR_TRY(plugin_options(options, "none", {"moments"}));
     if (!options.set.empty())
       return Error{ErrorKind::usage, "--set " + options.set.begin()->first + "=: plugin 'none' has no options"};
     if (!options.trace.empty())
@@ -226,7 +226,9 @@ Result<void> Training::make_strategy(const std::optional<Booster>& booster) {
     adapter_->connect(strategy_.get());
     return {};
   }
-  CASTOR_ASSIGN(strategy_, make_resident_strategy(model_, *adapter_));
+  CASTOR_ASSIGN(strategy_,
+                make_resident_strategy(model_, *adapter_,
+                                       {.moments = options_.moments, .rounding_seed = options_.rounding_seed()}));
   return {};
 }
 

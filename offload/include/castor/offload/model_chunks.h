@@ -9,6 +9,7 @@
 #include <castor/chunk/chunk_layout.h>
 #include <castor/memory/bytes.h>
 #include <castor/offload/planner.h>
+#include <castor/offload/state_format.h>
 
 namespace castor {
 
@@ -24,21 +25,20 @@ inline constexpr std::uint64_t kMaxChunkBytes = 32 * kMiB;
 std::uint64_t chunk_bytes_under(std::span<const TensorSpec> tensors, std::uint64_t device_budget_bytes,
                                 std::uint64_t host_budget_bytes);
 
-/// The optimizer states of one element: fp32 master, exp_avg, exp_avg_sq.
-inline constexpr std::uint32_t kStateBytesPerElement = 12;
-
 /// Above NVMe, states are kept in parts as large as chunks: an update begins sooner, less room is taken by what is on its
 /// way, and where the host is full one size takes the other's place. From this size on a drive is as fast as with larger
-/// ones; more parts than these would take plans longer than they gain, so parts are then two, three or six times as large.
+/// ones; more parts than these would take plans longer than they gain, so parts are then two or three times as large.
 inline constexpr std::uint64_t kLeastPartBytes = 4 * kMiB;
 inline constexpr std::uint64_t kMostParts = 4096;
+inline constexpr std::uint32_t kMostChunksAPart = 3;
 
-/// How `tensors` are laid out in chunks of `chunk_bytes`. Pure.
-LayoutOptions layout_options(std::span<const TensorSpec> tensors, std::uint64_t chunk_bytes, bool nvme);
+/// How `tensors` are laid out in chunks of `chunk_bytes`, with states as `format` says. Pure.
+LayoutOptions layout_options(std::span<const TensorSpec> tensors, const StateFormat& format, std::uint64_t chunk_bytes,
+                             bool nvme);
 
-/// What each chunk of `layout` and what belongs to it take: a gradient of the weights' dtype, and three fp32 states per
-/// element (master, exp_avg, exp_avg_sq); frozen chunks have neither. Pure.
-std::vector<ChunkDemand> demands_of(const ChunkLayout& layout);
+/// What each chunk of `layout` and what belongs to it take: a gradient of the weights' dtype, and states as
+/// `format` says; frozen chunks have neither. Pure.
+std::vector<ChunkDemand> demands_of(const ChunkLayout& layout, const StateFormat& format);
 
 /// The part of a GPU's budget that is left to the allocator for its rounding and fragments: a fifth of `non_model_bytes` of
 /// activations and workspaces, a third of activations that are chunks (of sizes unlike other chunks'), but at most a sixth

@@ -13,10 +13,12 @@
 #include <castor/offload/grad_norm.h>
 #include <castor/offload/gradient_store.h>
 #include <castor/offload/planner.h>
+#include <castor/offload/state_format.h>
 
 namespace castor {
 
 class EarlyUpdates;
+class TileStates;
 class TileUpdate;
 
 /// What a step does, beside Adam's own options.
@@ -36,8 +38,8 @@ struct TensorStates {
   std::uint64_t n_updates = 0;                      ///< of the whole tensor: Adam's t
 };
 
-/// Adam on chunks: for each tile of a payload chunk (ChunkShape::tile) a state chunk with three fp32 arrays of its
-/// elements (master, exp_avg, exp_avg_sq), updated on the tier that the Plan names. While one is updated the mover reads
+/// Adam on chunks: for each tile of a trained payload chunk (ChunkShape::tile) a state chunk with three arrays of its
+/// elements (master, exp_avg, exp_avg_sq, as StateFormat says), updated on the tier that the Plan names. While one is updated the mover reads
 /// the next ones ahead and writes the last ones behind. Where they overlap, updates on the host go on while the next forward
 /// pass runs, what it needs first before all else: whoever needs a chunk waits for its own update alone.
 ///
@@ -62,6 +64,7 @@ class OffloadOptimizer {
     std::function<bool()> interrupted;  ///< asked before every chunk
     HostTeam& team;                     ///< updates on the host
     bool overlap = false;               ///< the thread that trains does not wait for them
+    StateFormat format = {};            ///< of the states of trained tensors
   };
 
   /// Waits for the updates under way.
@@ -119,8 +122,6 @@ class OffloadOptimizer {
   [[nodiscard]] Result<void> write_states(std::uint32_t tensor, const TensorStates& states);
 
  private:
-  enum StatePart { kMaster, kExpAvg, kExpAvgSq };
-
   /// What a tensor and a tile have in common.
   struct Part {
     std::uint32_t tensor = 0;
@@ -146,23 +147,28 @@ class OffloadOptimizer {
   Result<void> check_states(std::uint32_t tensor, const TensorStates& states);
   std::vector<Part> parts_in(std::uint32_t i, std::uint32_t tile, std::uint32_t tensor,
                              const TensorStates& states) const;
-  Result<void> write_weights(std::uint32_t tensor, const TensorStates& states);
+  Result<void> read_part(std::uint32_t i, std::uint32_t tile, const Part& part, const TensorStates& states);
+  Result<void> write_part(std::uint32_t i, std::uint32_t tile, const Part& part, std::byte* state,
+                          const TensorStates& states);
+  Result<void> write_frozen(std::uint32_t tensor, const TensorStates& states);
+  Result<BufferView> edit_weights(std::uint32_t i);
   void measure_arrival(std::uint32_t tensor, const void* grad);
   Result<void> whole();
   Error broken_promise(std::uint32_t payload_chunk, const std::string& what);
   std::vector<Part> parts_of(std::uint32_t i, std::uint32_t tile) const;
   AdamArrays arrays(std::uint32_t i, std::uint32_t tile, const Part& part) const;
+  TileStates states_at(std::uint32_t i, std::uint32_t tile, std::byte* data) const;
   void finish_step();
   Tier update_tier(std::uint32_t i) const { return castor::update_tier(plan_.states[i]); }
-  float* state_part(std::byte* state, std::uint32_t i, std::uint32_t tile, StatePart part) const;
   std::uint32_t n_chunks() const { return static_cast<std::uint32_t>(parts_.layout.chunks.size()); }
 
   const Parts parts_;
   Plan plan_;
   std::vector<ChunkId> payload_;
-  std::vector<std::vector<ChunkId>> state_;  ///< by payload chunk and tile; a frozen one's hold its first values only
+  std::vector<std::vector<ChunkId>> state_;  ///< by payload chunk and tile; a frozen one has none
   std::unique_ptr<GradientStore> gradients_;
-  std::vector<std::uint64_t> n_updates_;  ///< by tensor: Adam's t
+  std::vector<std::uint64_t> n_updates_;   ///< by tensor: Adam's t
+  std::vector<std::uint32_t> registered_;  ///< by tensor: its place in the order of registration
   std::unique_ptr<AdamKernel> device_adam_, host_adam_ = make_host_adam();
   std::unique_ptr<GradNormKernel> device_norm_;
   Buffer sums_;                 ///< of squares: a double per tensor in memory that the device writes to without waiting

@@ -3,6 +3,7 @@
 
 #include <ATen/dlpack.h>  // before abi.h, so that its include guard decides for both
 
+#include <castor/offload/state_format.h>
 #include <castor/plugins/booster.h>
 #include <castor/plugins/strategy.h>
 
@@ -53,7 +54,7 @@ class TorchAdapter final : public ModelHost {
 
  private:
   friend Result<std::unique_ptr<Strategy>> make_resident_strategy(std::shared_ptr<torch::nn::Module> model,
-                                                                  TorchAdapter& adapter);
+                                                                  TorchAdapter& adapter, const StateFormat& format);
 
   explicit TorchAdapter(std::unique_ptr<AdapterCore> core);
   std::unique_ptr<AdapterCore> core_;
@@ -61,10 +62,10 @@ class TorchAdapter final : public ModelHost {
 
 /// The run that every placement is compared with: all parameters, gradients and optimizer states resident on the
 /// device, no chunks, no hooks, no storage swap. It shares only Adam's arithmetic, the norm and the casts with the
-/// others. Parameters are materialised and initialised here. With clipping or a loss scale a step whose gradients hold
+/// others. Parameters are materialised and initialised here; masters are whole, whatever `format` says. With clipping or a loss scale a step whose gradients hold
 /// inf or nan is skipped. `model` is the adapter's. The strategy must not outlive the adapter.
 /// Errors: does_not_fit.
 Result<std::unique_ptr<Strategy>> make_resident_strategy(std::shared_ptr<torch::nn::Module> model,
-                                                         TorchAdapter& adapter);
+                                                         TorchAdapter& adapter, const StateFormat& format = {});
 
 }  // namespace castor

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// What goes into the states from outside and comes out of them: first values, checkpoints, masters.
+#include <castor/offload/offload_optimizer.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "early_updates.h"
+#include "tile_states.h"
+
+namespace castor {
+namespace {
+
+/// First values that are asked for at once: 4 MiB.
+constexpr std::uint64_t kFillElements = std::uint64_t{1} << 20;
+
+template <typename T>
+T* behind(T* array, std::uint64_t n) {
+  return array == nullptr ? nullptr : array + n;
+}
+
+}  // namespace
+
+Result<void> OffloadOptimizer::initialise(const Fill& fill) {
+  for (std::uint32_t i = 0; i < n_chunks(); ++i) {
+    for (std::uint32_t tile = 0; tile < parts_.layout.chunks[i].n_tiles(); ++tile) {
+      CASTOR_TRY(write_first_values(i, tile, fill));
+      CASTOR_TRY(send_states_home(i, tile));
+    }
+    CASTOR_TRY(send_payload_up(i));
+    for (const std::uint32_t tensor : parts_.layout.chunks[i].tensors) parts_.tensors.set(tensor, TensorState::hold);
+    if (parts_.interrupted()) return Error{ErrorKind::interrupted, "interrupted while the parameters were initialised"};
+  }
+  parts_.mover.forget_trace();
+  return {};
+}
+
+/// Of a frozen chunk the weights alone.
+Result<void> OffloadOptimizer::write_first_values(std::uint32_t i, std::uint32_t tile, const Fill& fill) {
+  const ChunkShape& shape = parts_.layout.chunks[i];
+  std::vector<Need> needs = {{payload_[i], Tier::host, tile == 0 ? Access::overwrite : Access::update}};
+  if (shape.trainable) needs.push_back({state_[i][tile], Tier::host, Access::overwrite});
+  CASTOR_TRY(parts_.mover.begin({MomentKind::update, i}, needs));
+  const auto data = [this](ChunkId id) { return parts_.chunks.chunk(id).at(Tier::host).buffer.data(); };
+  if (shape.trainable) std::memset(data(state_[i][tile]), 0, parts_.chunks.chunk(state_[i][tile]).n_bytes);
+  Result<void> outcome;
+  std::vector<float> values;
+  for (const Part& part : parts_of(i, tile))
+    for (std::uint64_t first = 0; first < part.numel && outcome.ok(); first += kFillElements) {
+      values.resize(std::min(kFillElements, part.numel - first));
+      outcome = fill(part.tensor, part.in_tensor + first, values);
+      std::byte* const weight = data(payload_[i]) + (part.in_chunk + first) * size_bytes(shape.dtype);
+      if (!shape.trainable)
+        round_weights(values.data(), shape.dtype, weight, values.size());
+      else
+        states_at(i, tile, data(state_[i][tile]))
+            .write(part.in_tile + first, values.size(), weight, values.data(), nullptr, nullptr);
+    }
+  parts_.mover.end(needs);
+  return outcome;
+}
+
+/// So that the next ones find room on the host.
+Result<void> OffloadOptimizer::send_states_home(std::uint32_t i, std::uint32_t tile) {
+  if (!parts_.layout.chunks[i].trainable) return {};
+  if (plan_.states[i] == Tier::device) CASTOR_TRY(parts_.mover.look(state_[i][tile], Tier::device));
+  if (plan_.states[i] == Tier::nvme) return parts_.mover.push_down(state_[i][tile], Tier::host);
+  return {};
+}
+
+/// Where there is nothing below the host and room above: then their copy on the host may go.
+Result<void> OffloadOptimizer::send_payload_up(std::uint32_t i) {
+  if (parts_.chunks.has_spill()) return {};
+  const auto up = parts_.chunks.fetch(payload_[i], Tier::device);
+  return up.ok() || up.error().kind == ErrorKind::does_not_fit ? Result<void>() : up.error();
+}
+
+Result<void> OffloadOptimizer::read_master(std::uint32_t tensor, float* out) {
+  TensorStates all;
+  all.n = parts_.layout.tensors.at(tensor).numel;
+  all.master = out;
+  return read_states(tensor, all);
+}
+
+Result<void> OffloadOptimizer::check_states(std::uint32_t tensor, const TensorStates& states) {
+  const TensorPlace& place = parts_.layout.tensors.at(tensor);
+  if (states.first > place.numel || states.n > place.numel - states.first)
+    return Error{ErrorKind::usage, "values " + std::to_string(states.first) + " to " +
+                                       std::to_string(states.first + states.n) + " of a tensor of " +
+                                       std::to_string(place.numel) + " were asked for"};
+  if (early_->updated(place.chunk))
+    return Error{ErrorKind::usage, "parameters were asked for between their early update and the end of their step"};
+  return whole();
+}
+
+/// What the tile has of `states`.
+std::vector<OffloadOptimizer::Part> OffloadOptimizer::parts_in(std::uint32_t i, std::uint32_t tile,
+                                                               std::uint32_t tensor, const TensorStates& states) const {
+  std::vector<Part> found;
+  for (Part part : parts_of(i, tile)) {
+    const std::uint64_t begin = std::max(part.in_tensor, states.first),
+                        end = std::min(part.in_tensor + part.numel, states.first + states.n);
+    if (part.tensor != tensor || begin >= end) continue;
+    const std::uint64_t skipped = begin - part.in_tensor;
+    found.push_back({tensor, end - begin, begin, part.in_tile + skipped, part.in_chunk + skipped});
+  }
+  return found;
+}
+
+Result<void> OffloadOptimizer::read_states(std::uint32_t tensor, TensorStates& states) {
+  CASTOR_TRY(check_states(tensor, states));
+  const TensorPlace& place = parts_.layout.tensors[tensor];
+  const ChunkShape& shape = parts_.layout.chunks[place.chunk];
+  states.n_updates = n_updates_[tensor];
+  if (!shape.trainable) {
+    CASTOR_ASSIGN(const BufferView weights, parts_.mover.look(payload_[place.chunk], Tier::host));
+    const std::uint64_t first = place.offset + states.first;
+    widen_weights(weights.data + first * size_bytes(shape.dtype), shape.dtype, states.master, states.n);
+    return {};
+  }
+  for (std::uint32_t tile = 0; tile < shape.n_tiles(); ++tile)
+    for (const Part& part : parts_in(place.chunk, tile, tensor, states))
+      CASTOR_TRY(read_part(place.chunk, tile, part, states));
+  return {};
+}
+
+/// The weights are looked at where the masters are split.
+Result<void> OffloadOptimizer::read_part(std::uint32_t i, std::uint32_t tile, const Part& part,
+                                         const TensorStates& states) {
+  const DType dtype = parts_.layout.chunks[i].dtype;
+  CASTOR_ASSIGN(const BufferView state, parts_.mover.hold(state_[i][tile], Tier::host));
+  auto weights = parts_.format.splits(dtype) ? parts_.mover.look(payload_[i], Tier::host) : BufferView();
+  const std::uint64_t at = part.in_tensor - states.first;
+  if (weights.ok())
+    states_at(i, tile, state.data)
+        .read(part.in_tile, part.numel, weights->data + part.in_chunk * size_bytes(dtype), behind(states.master, at),
+              behind(states.exp_avg, at), behind(states.exp_avg_sq, at));
+  parts_.mover.unhold(state_[i][tile], Tier::host);
+  return weights.ok() ? Result<void>() : weights.error();
+}
+
+Result<void> OffloadOptimizer::write_states(std::uint32_t tensor, const TensorStates& states) {
+  CASTOR_TRY(check_states(tensor, states));
+  const std::uint32_t i = parts_.layout.tensors[tensor].chunk;
+  const ChunkShape& shape = parts_.layout.chunks[i];
+  for (std::uint32_t tile = 0; tile < shape.n_tiles() && shape.trainable; ++tile)
+    for (const Part& part : parts_in(i, tile, tensor, states)) {
+      CASTOR_ASSIGN(const BufferView state, parts_.mover.hold(state_[i][tile], Tier::host));
+      const auto outcome = write_part(i, tile, part, state.data, states);
+      parts_.mover.unhold(state_[i][tile], Tier::host);
+      CASTOR_TRY(outcome);
+      CASTOR_TRY(send_states_home(i, tile));
+    }
+  if (!shape.trainable) CASTOR_TRY(write_frozen(tensor, states));
+  n_updates_[tensor] = states.n_updates;
+  parts_.mover.forget_trace();
+  return send_payload_up(i);
+}
+
+Result<void> OffloadOptimizer::write_part(std::uint32_t i, std::uint32_t tile, const Part& part, std::byte* state,
+                                          const TensorStates& states) {
+  CASTOR_ASSIGN(const BufferView weights, edit_weights(i));
+  CASTOR_TRY(parts_.mover.edit(state_[i][tile], Tier::host));
+  const std::uint64_t at = part.in_tensor - states.first;
+  states_at(i, tile, state)
+      .write(part.in_tile, part.numel, weights.data + part.in_chunk * size_bytes(parts_.layout.chunks[i].dtype),
+             states.master + at, behind<const float>(states.exp_avg, at), behind<const float>(states.exp_avg_sq, at));
+  parts_.chunks.written(state_[i][tile], Tier::host);
+  parts_.chunks.written(payload_[i], Tier::host);
+  return {};
+}
+
+Result<void> OffloadOptimizer::write_frozen(std::uint32_t tensor, const TensorStates& states) {
+  const TensorPlace& place = parts_.layout.tensors[tensor];
+  const DType dtype = parts_.layout.chunks[place.chunk].dtype;
+  CASTOR_ASSIGN(const BufferView weights, edit_weights(place.chunk));
+  round_weights(states.master, dtype, weights.data + (place.offset + states.first) * size_bytes(dtype), states.n);
+  parts_.chunks.written(payload_[place.chunk], Tier::host);
+  return {};
+}
+
+/// They are there, and may be changed in part.
+Result<BufferView> OffloadOptimizer::edit_weights(std::uint32_t i) {
+  CASTOR_TRY(parts_.mover.look(payload_[i], Tier::host));
+  return parts_.mover.edit(payload_[i], Tier::host);
+}
+
+}  // namespace castor
