@@ -2,6 +2,7 @@
 // The gemini plugin against the plugin in plain C, which keeps everything resident and shares no line with it: same
 // weights at every use, same masters, same norms, to the last bit, whatever the budgets.
 #include "scripted_training.h"
+#include "seeds.h"
 
 #include <castor/memory/bytes.h>
 
@@ -20,7 +21,7 @@ namespace {
 using test::ScriptedTraining;
 using test::TrainingRecord;
 
-constexpr std::uint32_t kSeeds = 40;
+const std::uint32_t kSeeds = test::n_seeds(40);
 
 /// A folder for the NVMe tier that goes with the test.
 class Folder {
@@ -111,7 +112,8 @@ TEST(Gemini, UnderRandomTightBudgetsEqualsTheResidentRunAndStaysUnderThem) {
                                                     {"device_budget", std::to_string(device)},
                                                     {"host_budget", std::to_string(host)},
                                                     {"chunk_bytes", std::to_string(512 + random() % 8192)},
-                                                    {"overlap_updates", seed % 2 == 0 ? "true" : "false"}});
+                                                    {"overlap_updates", seed % 2 == 0 ? "true" : "false"},
+                                                    {"split_master", seed % 3 == 0 ? "false" : "true"}});
     if (!found) continue;
     ++n_ran;
     EXPECT_LE(found->stats.peak_bytes[0], device);
@@ -214,6 +216,27 @@ TEST(Gemini, UpdatesDuringBackwardEqualTheResidentRun) {
     n_ran += found ? 1 : 0;
   }
   EXPECT_GT(n_ran, 0);
+}
+
+TEST(Gemini, MomentsIn16BitsAreAnotherTrainingTheSameUnderAllBudgets) {
+  const Folder folder;
+  int n_ran = 0, n_others = 0;
+  for (std::uint32_t seed = 0; seed < kSeeds; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const ScriptedTraining training(seed);
+    PluginOptions options = {{"moments", seed % 2 == 0 ? "mixed" : "bf16"}, {"rounding_seed", std::to_string(seed)}};
+    options["split_master"] = "false";
+    const auto roomy = training.run(GEMINI, options).value();
+    n_others += !same_bits(roomy.masters, reference(training).masters);
+    options["split_master"] = "true";
+    options.merge(tight(training, folder));
+    const auto found = training.run(GEMINI, options);
+    if (!found.ok()) continue;
+    ++n_ran;
+    expect_same(*found, roomy);
+  }
+  EXPECT_GT(n_ran, 0);
+  EXPECT_GT(n_others, 0);
 }
 
 TEST(Gemini, EvaluationBetweenStepsLeavesTheTrainingAsItIs) {

@@ -10,6 +10,7 @@
 
 #include <castor/memory/budget.h>
 
+#include "../support/seeds.h"
 #include "naive_moves.h"
 
 namespace castor {
@@ -117,7 +118,7 @@ TEST(DryRun, AGradientWaitsForWhatMakesRoomForIt) {
 
 TEST(DryRun, RepeatsAndIsNeverShorterThanItsLanes) {
   int n_planned = 0;
-  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+  for (std::uint64_t seed = 1; seed <= test::n_seeds(200); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 random(seed);
     MoveProblem problem = test::random_problem(random, {8, 12, 16});

@@ -12,6 +12,7 @@
 
 #include <castor/memory/budget.h>
 
+#include "../support/seeds.h"
 #include "naive_moves.h"
 
 namespace castor {
@@ -77,7 +78,7 @@ TEST(MovePlanner, TurnsAreFreeAndTheRoomLeftSavesMost) {
 }
 
 TEST(MovePlanner, RoomToArriveAndToLeaveInCostsMovesButNeverBreaksTheRoom) {
-  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+  for (std::uint64_t seed = 1; seed <= test::n_seeds(100); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 random(seed);
     MoveProblem problem = random_problem(random, {8, 12, 16});
@@ -249,11 +250,6 @@ TEST(MovePlanner, BrokenProblemsAreContractViolations) {
 
 // ---- against brute force ----
 
-std::uint64_t n_seeds(std::uint64_t usual) {
-  const char* asked = std::getenv("CASTOR_N_SEEDS");
-  return asked ? std::strtoull(asked, nullptr, 10) : usual;
-}
-
 /// A plan is found exactly where there is one, is sound, and costs the least. Returns it where there is one.
 std::optional<MovePlan> expect_least(const MoveProblem& problem, std::optional<double> least_seconds) {
   auto plan = plan_moves(problem);
@@ -266,7 +262,7 @@ std::optional<MovePlan> expect_least(const MoveProblem& problem, std::optional<d
 
 TEST(MovePlanner, MovesAsLittleAsAnyPlanOverTwoTiers) {
   int n_that_fit = 0, n_that_move = 0;
-  for (std::uint64_t seed = 1; seed <= n_seeds(150); ++seed) {
+  for (std::uint64_t seed = 1; seed <= test::n_seeds(150); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 random(seed);
     MoveProblem problem = random_problem(random, {8, 12, 16});
@@ -286,7 +282,7 @@ TEST(MovePlanner, MovesAsLittleAsAnyPlanOverTwoTiers) {
 }
 
 TEST(MovePlanner, PricesToBeginWithMakeNoPlanOrBoundWrong) {
-  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+  for (std::uint64_t seed = 1; seed <= test::n_seeds(50); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 random(seed);
     MoveProblem problem = random_problem(random, {8, 12, 16});
@@ -316,7 +312,7 @@ TEST(MovePlanner, PricesOfAPlanLeadToOneNoWorse) {
 
 TEST(MovePlanner, MovesAsLittleAsAnyPlanOverThreeTiers) {
   int n_over_nvme = 0;
-  for (std::uint64_t seed = 1; seed <= n_seeds(30); ++seed) {
+  for (std::uint64_t seed = 1; seed <= test::n_seeds(30); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 random(seed);
     MoveProblem problem = random_problem(random, {4, 7, 5});

@@ -6,6 +6,7 @@
 #include <array>
 #include <limits>
 
+#include "../support/seeds.h"
 #include "optimizer_world.h"
 
 namespace castor {
@@ -121,7 +122,7 @@ std::unique_ptr<HostTeam> team_for(Updates updates, std::uint64_t seed) {
 class RandomTrainings : public ::testing::TestWithParam<Updates> {};
 
 TEST_P(RandomTrainings, UnderRandomBudgetsHaveTheBitsOfTheStraightLine) {
-  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+  for (std::uint64_t seed = 0; seed < test::n_seeds(150); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 random(seed);
     const auto tensors = random_tensors(random);
@@ -164,7 +165,7 @@ void copy_states(OptimizerWorld& from, OptimizerWorld& to, std::mt19937_64& rand
 }
 
 TEST_P(RandomTrainings, GoOnElsewhereFromTheStatesThatWereRead) {
-  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+  for (std::uint64_t seed = 0; seed < test::n_seeds(20); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 random(seed);
     const auto tensors = random_tensors(random);

@@ -12,6 +12,7 @@
 
 #include "../support/deferred_device.h"
 #include "../support/refusing_device.h"
+#include "../support/seeds.h"
 #include "../support/tiers.h"
 
 namespace castor {
@@ -179,7 +180,7 @@ std::pair<double, double> moved_and_planned(std::uint32_t seed, std::uint64_t n_
 /// Cost of what was moved in 60 random ways, as a share of what their plans say.
 double share_of_plans(const std::function<std::uint64_t(std::uint32_t)>& n_host) {
   double moved = 0, planned = 0;
-  for (std::uint32_t seed = 0; seed < 60; ++seed) {
+  for (std::uint32_t seed = 0; seed < test::n_seeds(60); ++seed) {
     const auto of_seed = moved_and_planned(seed, n_host(seed));
     moved += of_seed.first;
     planned += of_seed.second;
@@ -437,7 +438,7 @@ TEST(StatefulTensorMgr, AFailedReadReachesTheMomentThatNeedsIt) {
 }
 
 TEST(StatefulTensorMgr, RandomAccessesUnderRandomBudgetsAgreeWithAPlainVector) {
-  for (std::uint32_t seed = 0; seed < 200; ++seed) {
+  for (std::uint32_t seed = 0; seed < test::n_seeds(200); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
     World world(1 + seed % 4, 1 + random() % 4, true, seed % 2 == 0 ? make_cpu_device() : test::make_deferred_device());

@@ -13,4 +13,13 @@ inline constexpr bool kThreadSanitizer = __has_feature(thread_sanitizer);
 inline constexpr bool kThreadSanitizer = false;
 #endif
 
+/// Whether this is a build of any sanitizer that slows everything down.
+#if defined(__SANITIZE_ADDRESS__)
+inline constexpr bool kSanitizer = true;
+#elif defined(__has_feature)
+inline constexpr bool kSanitizer = kThreadSanitizer || __has_feature(address_sanitizer);
+#else
+inline constexpr bool kSanitizer = kThreadSanitizer;
+#endif
+
 }  // namespace castor::test

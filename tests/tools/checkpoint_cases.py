@@ -57,6 +57,13 @@ class Checkpoints(CommandCase):
         self.train(*self.tight, *job, "--steps", "4", "--checkpoint", self.saved)
         self.assert_goes_on(whole, 4, *self.tight, *job, "--steps", "9", "--resume", self.saved)
 
+    def test_moments_in_16_bits_go_on(self):
+        job = ["--moments", "bf16", "--seed", "5"]
+        whole = self.train(*self.RESIDENT, *job, "--steps", "6")
+        self.train(*self.tight, *job, "--steps", "3", "--checkpoint", self.saved)
+        for target in (self.RESIDENT, self.ROOMY, [*self.tight, "--set", "split_master=false"]):
+            self.assert_goes_on(whole, 3, *target, *job, "--steps", "6", "--resume", self.saved)
+
     def test_every_n_steps_the_one_before_gives_way(self):
         done = self.train(*self.tight, "--steps", "7", "--checkpoint", self.saved, "--checkpoint-every", "2")
         unsaved = self.train(*self.tight, "--steps", "7")

@@ -133,6 +133,26 @@ class TrainThroughTiers(CommandCase):
         planned = self.assert_result(run("plan", "--trace", trace, "--json"))
         self.assertGreater(planned["update_beside_s"], 0)
 
+    def test_moments_in_16_bits_keep_the_bits_and_take_less(self):
+        trace = self.folder / "trace.json"
+        digests = {self.train("--plugin", "none")["weights_digest"]}
+        for moments, bytes_per_param in (("mixed", 8), ("bf16", 6)):
+            digests.add(self.assert_same_bits("--moments", moments, "--seed", "3", "--clip", "0.5")["weights_digest"])
+            result = self.train(*self.small, "--moments", moments, "--trace", trace)
+            chunks = json.loads(trace.read_text())["chunks"]
+            n_bytes = {kind: sum(c["bytes"] for c in chunks if c["kind"] == kind) for kind in ("state", "payload")}
+            self.assertEqual(n_bytes["state"], n_bytes["payload"] // 2 * bytes_per_param)
+            self.assertGreaterEqual(n_bytes["state"], result["params"] * bytes_per_param)
+        self.assertEqual(len(digests), 3, "each is a training of its own")
+        self.assert_error(run("train", *self.MODEL, "--plugin", MINIMAL, "--moments", "bf16"), 2, "has no option 'moments'")
+
+    def test_whole_masters_take_two_bytes_more(self):
+        whole = self.train(*self.small, "--set", "split_master=false")
+        split = self.assert_same_bits()
+        self.assertEqual(whole["weights_digest"], split["weights_digest"])
+        share = split["moved_bytes_per_step"]["nvme_write"] / whole["moved_bytes_per_step"]["nvme_write"]
+        self.assertLess(share, 0.95)
+
     def test_schedules_keep_the_bits(self):
         tiered = self.assert_same_bits("--lr-schedule", "onecycle", "--clip", "0.5")
         self.assertEqual(len(set(tiered["lr"])), 6)

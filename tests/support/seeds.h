@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+
+#include "sanitizers.h"
+
+namespace castor::test {
+
+/// How many random cases a test goes through: as many as CASTOR_N_SEEDS says, where suite soak sets it; else `usual`, and a
+/// quarter of them under a sanitizer, where each takes twenty times as long.
+inline std::uint32_t n_seeds(std::uint32_t usual) {
+  if (const char* asked = std::getenv("CASTOR_N_SEEDS"))
+    return static_cast<std::uint32_t>(std::strtoul(asked, nullptr, 10));
+  return kSanitizer ? usual / 4 : usual;
+}
+
+}  // namespace castor::test
