@@ -74,6 +74,21 @@ TEST(BoundOf, ASlowLinkBinds) {
 
 TEST(BoundOf, NoStepsNoBound) { EXPECT_EQ(bound_of(TrainRecord(), {}).share, 0); }
 
+TEST(WearOf, CountsWhatADayOfSuchStepsWrites) {
+  TrainRecord worn = record();
+  EXPECT_FALSE(wear_of(worn)) << "nothing was written";
+  EXPECT_TRUE(report_json(worn, {})["wear"].is_null());
+  worn.last.moved_bytes[3] = 4000;  // 1000 a step of 2.5 s
+  EXPECT_EQ(wear_of(worn)->bytes_per_day, 400.0 * 86400);
+  EXPECT_FALSE(wear_of(worn)->drive_writes_per_day);
+  worn.drive_bytes = 86'400'000;
+  EXPECT_EQ(wear_of(worn)->drive_writes_per_day, 0.4);
+  EXPECT_EQ(report_json(worn, {})["wear"]["drive_writes_per_day"], 0.4);
+  EXPECT_NE(report_text(worn, {}).find("a day of such steps: 33.0 MiB, 0.4 times the 82.4 MiB of its drives"),
+            std::string::npos)
+      << report_text(worn, {});
+}
+
 TEST(NineDigits, TellsAnyTwoFloatsApart) {
   EXPECT_EQ(nlohmann::json(nine_digits(2.3f)).dump(), "2.29999995");
   const float a = 5.5f, b = std::nextafter(a, 6.0f);

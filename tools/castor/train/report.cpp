@@ -57,6 +57,17 @@ std::string moved_text(const TrainRecord& record, const Rates& rates) {
                       : "\n  moved        per step     the link's rate\n" + text;
 }
 
+/// What the drives would be worn by.
+std::string wear_text(const TrainRecord& record) {
+  const auto wear = wear_of(record);
+  if (!wear) return "";
+  std::string text = fmt::format("  written to NVMe in a day of such steps: {}", bytes_text(wear->bytes_per_day));
+  if (wear->drive_writes_per_day)
+    text += fmt::format(", {:.2g} times the {} of its drives", *wear->drive_writes_per_day,
+                        format_bytes(record.drive_bytes));
+  return text + "\n";
+}
+
 }  // namespace
 
 const char* name(Link link) { return kLinkNames[index(link)]; }
@@ -94,6 +105,16 @@ Bound bound_of(const TrainRecord& record, const Rates& rates) {
   return bound;
 }
 
+std::optional<Wear> wear_of(const TrainRecord& record) {
+  constexpr double kSecondsPerDay = 86400;
+  const double n_bytes = moved_bytes_per_step(record)[index(Link::nvme_write)];
+  const double seconds = step_times(record.step_s).mean;
+  if (n_bytes == 0 || seconds <= 0) return {};
+  Wear wear{n_bytes / seconds * kSecondsPerDay, {}};
+  if (record.drive_bytes > 0) wear.drive_writes_per_day = wear.bytes_per_day / static_cast<double>(record.drive_bytes);
+  return wear;
+}
+
 double nine_digits(double value) {
   return std::isfinite(value) ? std::strtod(fmt::format("{:.9g}", value).c_str(), nullptr) : value;
 }
@@ -102,6 +123,13 @@ json losses_json(const TrainRecord& record) {
   json losses = json::array();
   for (const double loss : record.losses) losses.push_back(nine_digits(loss));
   return losses;
+}
+
+json wear_json(const TrainRecord& record) {
+  const auto wear = wear_of(record);
+  if (!wear) return {};
+  return {{"bytes_per_day", std::round(wear->bytes_per_day)},
+          {"drive_writes_per_day", wear->drive_writes_per_day ? json(*wear->drive_writes_per_day) : json()}};
 }
 
 json report_json(const TrainRecord& record, const Rates& rates) {
@@ -130,6 +158,7 @@ json report_json(const TrainRecord& record, const Rates& rates) {
       {"budget_bytes", budget},
       {"moved_bytes_per_step", moved},
       {"link_bytes_per_s", links},
+      {"wear", wear_json(record)},
       {"bound", {{"seconds", bound.seconds}, {"by", bound.by}, {"share", bound.share}}},
       {"weights_digest", record.weights_digest}};
 }
@@ -148,7 +177,7 @@ std::string report_text(const TrainRecord& record, const Rates& rates) {
   text += "\n  tier         peak         budget\n";
   for (const Tier tier : kTiers) text += tier_line(record.last, tier);
   text += fmt::format("  {:<12} {}\n", "process", format_bytes(record.peak_rss_bytes));
-  return text + moved_text(record, rates) + "\nweights " + record.weights_digest;
+  return text + moved_text(record, rates) + wear_text(record) + "\nweights " + record.weights_digest;
 }
 
 }  // namespace castor::train

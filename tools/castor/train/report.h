@@ -40,6 +40,7 @@ struct TrainRecord {
   Counters warm;                ///< after the steps left out
   Counters last;                ///< after the last step
   std::uint64_t peak_rss_bytes = 0;
+  std::uint64_t drive_bytes = 0;  ///< that the drives under the NVMe tier hold, all together; 0 = no such tier, or not known
   std::string weights_digest;
 
   /// That have ended, those before the run went on from a checkpoint included.
@@ -71,6 +72,14 @@ struct Bound {
 };
 /// Compute = the median step less what the training thread waited for data and spent in updates.
 Bound bound_of(const TrainRecord& record, const Rates& rates);
+
+/// What the NVMe tier's drives would be worn by, if such steps went on day and night.
+struct Wear {
+  double bytes_per_day = 0;
+  std::optional<double> drive_writes_per_day;  ///< where it is known what the drives hold
+};
+/// Nothing where no step wrote to them.
+std::optional<Wear> wear_of(const TrainRecord& record);
 
 /// `value` with 9 significant digits: enough to tell any two fp32 apart.
 double nine_digits(double value);
