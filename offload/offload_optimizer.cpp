@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "early_updates.h"
+#include "host_norm.h"
 #include "tile_states.h"
 #include "tile_update.h"
 
@@ -58,7 +59,8 @@ Result<std::unique_ptr<OffloadOptimizer>> OffloadOptimizer::make(Parts parts) {
     for (std::uint32_t tile = 0; tile < shape.n_tiles() && shape.trainable; ++tile)
       states.push_back(optimizer->add_states(i, tile));
   }
-  CASTOR_ASSIGN(optimizer->gradients_, GradientStore::make({p.layout, p.chunks, p.mover, p.device, p.compute, p.down}));
+  CASTOR_ASSIGN(optimizer->gradients_,
+                GradientStore::make({p.layout, p.chunks, p.mover, p.device, p.compute, p.down, p.team}));
   CASTOR_ASSIGN(optimizer->device_adam_, make_adam(p.device));
   CASTOR_ASSIGN(optimizer->device_norm_, make_grad_norm(p.device));
   CASTOR_ASSIGN(optimizer->sums_,
@@ -107,13 +109,14 @@ std::vector<OffloadOptimizer::Part> OffloadOptimizer::parts_of(std::uint32_t i, 
 Result<StepScale> OffloadOptimizer::measure(const StepOptions& options) {
   wants_norm_ = options.needs_norm();
   if (!wants_norm_) return StepScale();
+  std::vector<HostNorm> on_host;
   for (std::uint32_t i = 0; i < n_chunks(); ++i)
-    if (parts_.layout.chunks[i].trainable && !measured(i)) CASTOR_TRY(measure_chunk(i));
+    if (parts_.layout.chunks[i].trainable && !measured(i)) CASTOR_TRY(measure_chunk(i, on_host));
+  for (HostNorm& norm : on_host) CASTOR_TRY(norm.finish());
   CASTOR_TRY(parts_.mover.join({MomentKind::norm, 0}));
-  const auto* sums = reinterpret_cast<const double*>(sums_.data());
   std::vector<double> ordered;
   for (const std::uint32_t tensor : parts_.registration_order)
-    ordered.push_back(gradients_->has(tensor) ? sums[tensor] : 0);
+    ordered.push_back(gradients_->has(tensor) ? sums()[tensor] : 0);
   return combine_norms(ordered.data(), ordered.size(), options.max_norm, options.loss_scale);
 }
 
@@ -124,37 +127,30 @@ bool OffloadOptimizer::measured(std::uint32_t i) const {
                      [this](std::uint32_t tensor) { return measured_[tensor] || !gradients_->has(tensor); });
 }
 
-Result<void> OffloadOptimizer::measure_chunk(std::uint32_t i) {
+/// On the host by the team, beside the thread.
+Result<void> OffloadOptimizer::measure_chunk(std::uint32_t i, std::vector<HostNorm>& on_host) {
+  CASTOR_TRY(gradients_->settle(i));
   const Tier tier = gradients_->tier(i);
   const std::array<Need, 1> needs = {Need{gradients_->chunk(i), tier, Access::read}};
-  CASTOR_TRY(parts_.mover.begin({MomentKind::norm, i}, needs));
+  Beside others{parts_.team};
+  CASTOR_TRY(parts_.mover.begin({MomentKind::norm, i}, needs, tier == Tier::host ? &others : nullptr));
   const std::byte* grads = parts_.chunks.chunk(needs[0].chunk).at(tier).buffer.data();
   const DType dtype = gradients_->dtype(i);
-  auto* sums = reinterpret_cast<double*>(sums_.data());
+  HostNorm norm(dtype);
   Result<void> outcome;
   for (const std::uint32_t tensor : parts_.layout.chunks[i].tensors) {
     const TensorPlace& place = parts_.layout.tensors[tensor];
     if (!gradients_->has(tensor) || measured_[tensor] || !outcome.ok()) continue;
-    const void* grad = grads + place.offset * size_bytes(dtype);
-    outcome = tier == Tier::device
-                  ? device_norm_->sum_of_squares(parts_.compute, grad, dtype, place.numel, &sums[tensor])
-                  : measure_by_team(grad, dtype, place.numel, &sums[tensor]);
+    const std::byte* const grad = grads + place.offset * size_bytes(dtype);
+    if (tier == Tier::device)
+      outcome = device_norm_->sum_of_squares(parts_.compute, grad, dtype, place.numel, &sums()[tensor]);
+    else
+      norm.add(grad, place.numel, &sums()[tensor]);
   }
-  parts_.mover.end(needs);
+  if (tier == Tier::host) norm.start(parts_.team, i, std::move(others.after));
+  parts_.mover.end(needs, norm.done());
+  on_host.push_back(std::move(norm));
   return outcome;
-}
-
-/// On the host, by all its threads.
-Result<void> OffloadOptimizer::measure_by_team(const void* grad, DType dtype, std::uint64_t n, double* sum) {
-  std::vector<double> sums(n_norm_blocks(n));
-  HostTeam::Job job;
-  job.n_parts = static_cast<std::uint32_t>(sums.size());
-  job.run = [&](std::uint32_t block) {
-    return sum_norm_blocks(grad, dtype, n, block, 1, &sums[block]), Result<void>();
-  };
-  CASTOR_TRY(parts_.team.add(std::move(job)).wait());
-  *sum = add_norm_blocks(sums);
-  return {};
 }
 
 /// That no earlier step ended between two chunks, as far as that is known: nobody waits for an update here.
@@ -233,9 +229,8 @@ Result<void> OffloadOptimizer::add_gradient(std::uint32_t tensor, ArrivedGradien
 void OffloadOptimizer::measure_arrival(std::uint32_t tensor, const void* grad) {
   const TensorPlace& place = parts_.layout.tensors[tensor];
   const DType dtype = parts_.layout.chunks[place.chunk].dtype;
-  double* const sum = reinterpret_cast<double*>(sums_.data()) + tensor;
   measured_[tensor] = wants_norm_ && !gradients_->has(tensor) &&
-                      device_norm_->sum_of_squares(parts_.compute, grad, dtype, place.numel, sum).ok();
+                      device_norm_->sum_of_squares(parts_.compute, grad, dtype, place.numel, &sums()[tensor]).ok();
 }
 
 Result<void> OffloadOptimizer::use(std::uint32_t i) {
@@ -257,6 +252,7 @@ Result<void> OffloadOptimizer::update_early() {
 }
 
 Result<void> OffloadOptimizer::update_chunk(std::uint32_t i, const StepOptions& options, double grad_scale) {
+  CASTOR_TRY(gradients_->settle(i));
   for (std::uint32_t tile = 0; tile < parts_.layout.chunks[i].n_tiles(); ++tile)
     CASTOR_TRY(update_tile(i, tile, options, grad_scale));
   gradients_->release(i);

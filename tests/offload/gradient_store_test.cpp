@@ -23,11 +23,12 @@ constexpr std::uint64_t kNumel[] = {300, 5, 700};
 /// One chunk of three tensors, and the sum that each of them should have.
 struct Gradients {
   Gradients(DType type, Tier gather, std::uint64_t device_bytes = Budget::kUnlimited,
-            std::uint64_t host_bytes = Budget::kUnlimited, std::unique_ptr<Device> where = make_cpu_device())
+            std::uint64_t host_bytes = Budget::kUnlimited, bool deferred = false)
       : dtype(type),
         tier(gather),
         layout(plan_layout(specs(type), {1 << 20})),
-        tiers(device_bytes, host_bytes, true, std::move(where)) {
+        team(deferred ? std::make_unique<test::DeferredTeam>() : make_host_team(2).value()),
+        tiers(device_bytes, host_bytes, true, deferred ? test::make_deferred_device() : make_cpu_device()) {
     store->set_tier(0, tier);
   }
 
@@ -43,6 +44,7 @@ struct Gradients {
   void add(std::uint32_t tensor) { try_add(tensor).value(); }
 
   std::vector<std::uint8_t> held(std::uint32_t tensor) {
+    store->settle(0).value();
     const std::uint64_t width = size_bytes(store->dtype(0));
     const std::byte* data = mover.look(store->chunk(0), tier).value().data + layout.tensors[tensor].offset * width;
     const auto* bytes = reinterpret_cast<const std::uint8_t*>(data);
@@ -75,10 +77,11 @@ struct Gradients {
   const Tier tier;
   const ChunkLayout layout;
   GradientSource source;  // outlives the store, whose destructor frees gradients
+  const std::unique_ptr<HostTeam> team;
   Tiers tiers;
   StatefulTensorMgr mover{tiers.chunks, tiers.device_budget, tiers.host_budget, *tiers.compute, tiers.timeline};
   std::unique_ptr<GradientStore> store =
-      GradientStore::make({layout, tiers.chunks, mover, *tiers.device, *tiers.compute, *tiers.down}).value();
+      GradientStore::make({layout, tiers.chunks, mover, *tiers.device, *tiers.compute, *tiers.down, *team}).value();
   std::array<NaiveSum, 3> sums;
   std::mt19937_64 random{31};
 };
@@ -123,11 +126,10 @@ TEST_P(GradientStoreOn, ASecondGradientBeforeAnothersFirstWidensTheChunk) {
   gradients.add(0);
   const ChunkId narrow = gradients.store->chunk(0);
   gradients.add(0);
+  gradients.store->settle(0).value();
   EXPECT_EQ(gradients.store->dtype(0), DType::f32);
   EXPECT_EQ(gradients.tiers.chunks.chunk(gradients.store->chunk(0)).n_bytes, gradients.chunk_bytes(DType::f32));
-  if (dtype() != DType::f32) {
-    EXPECT_FALSE(gradients.tiers.chunks.chunk(narrow).has_contents());
-  }
+  EXPECT_FALSE(gradients.tiers.chunks.chunk(narrow).has_contents());
   EXPECT_FALSE(gradients.store->has(1));
   gradients.expect_sum(0);
 }
@@ -145,7 +147,7 @@ TEST_P(GradientStoreOn, AFirstGradientAfterWideningReplacesWhatLayThere) {
 TEST_P(GradientStoreOn, AnyOrderHasTheBitsOfSummingInFp32FromTheStart) {
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    Gradients gradients(dtype(), tier());
+    Gradients gradients(dtype(), tier(), Budget::kUnlimited, Budget::kUnlimited, /*deferred=*/seed % 2 == 0);
     gradients.random.seed(seed);
     const std::uint64_t n_gradients = 1 + gradients.random() % 12;
     for (std::uint64_t i = 0; i < n_gradients; ++i) {
@@ -174,6 +176,21 @@ TEST_P(GradientStoreOn, WhatSpilledInTheMiddleOfBackwardComesBack) {
   gradients.expect_sum(1);
 }
 
+TEST_P(GradientStoreOn, NobodyWaitsForSumsOnTheHost) {
+  if (tier() != Tier::host) GTEST_SKIP() << "on the device they are queued";
+  Gradients gradients(dtype(), tier(), Budget::kUnlimited, Budget::kUnlimited, /*deferred=*/true);
+  const auto& team = dynamic_cast<const test::DeferredTeam&>(*gradients.team);
+  for (int micro_batch = 0; micro_batch < 3; ++micro_batch)
+    for (const std::uint32_t tensor : {2u, 1u, 0u}) {
+      gradients.add(tensor);
+      if (micro_batch == 1) {
+        EXPECT_EQ(team.n_run(), 0u) << "the sum of the first micro-batch, and then of both";
+      }
+    }
+  for (const std::uint32_t tensor : {0u, 1u, 2u}) gradients.expect_sum(tensor);
+  EXPECT_EQ(team.n_run(), 3u) << "a job for each micro-batch";
+}
+
 TEST_P(GradientStoreOn, ClearForgetsAndTheNextStepStartsNarrow) {
   Gradients gradients(dtype(), tier());
   for (const std::uint32_t tensor : {0u, 0u, 1u}) gradients.add(tensor);
@@ -198,9 +215,8 @@ TEST_P(GradientStoreOn, FreesOnceWhereThereIsNoRoomForTheFirst) {
 }
 
 TEST_P(GradientStoreOn, FreesOnceWhereThereIsNoRoomToWiden) {
-  if (dtype() == DType::f32) GTEST_SKIP() << "fp32 gradients widen where they are";
-  constexpr std::uint64_t kRoomBytes = (512 + 256 + 768) * (2 + 4) - 1;  // one byte short of both widths
-  Gradients gradients(dtype(), tier(), kRoomBytes, kRoomBytes);
+  const std::uint64_t room_bytes = (512 + 256 + 768) * (size_bytes(dtype()) + 4) - 1;  // one byte short of both widths
+  Gradients gradients(dtype(), tier(), room_bytes, room_bytes);
   gradients.add(0);
   const auto refused = gradients.try_add(0);
   ASSERT_FALSE(refused.ok());
@@ -210,7 +226,7 @@ TEST_P(GradientStoreOn, FreesOnceWhereThereIsNoRoomToWiden) {
 }
 
 TEST_P(GradientStoreOn, OneThatNobodyFreesHasBeenReadWhenTheCallReturns) {
-  Gradients gradients(dtype(), tier(), Budget::kUnlimited, Budget::kUnlimited, test::make_deferred_device());
+  Gradients gradients(dtype(), tier(), Budget::kUnlimited, Budget::kUnlimited, /*deferred=*/true);
   for (int micro_batch = 0; micro_batch < 2; ++micro_batch) {
     auto elements = elements_of(random_gradient(gradients.random, kNumel[0]), dtype());
     gradients.sums[0].add(widened(elements, dtype()));
@@ -258,10 +274,11 @@ TEST(GradientStore, KeepsTheChunksOfALayoutApartAndGivesFrozenOnesNone) {
   const std::vector<TensorSpec> specs = {{300, DType::bf16, true}, {300, DType::bf16, false}, {300, DType::f32, true}};
   const ChunkLayout layout = plan_layout(specs, {1 << 20});
   Tiers tiers;
+  const auto team = make_host_team(1).value();
   StatefulTensorMgr mover(tiers.chunks, tiers.device_budget, tiers.host_budget, *tiers.compute, tiers.timeline);
   const auto store =
-      GradientStore::make({layout, tiers.chunks, mover, *tiers.device, *tiers.compute, *tiers.down}).value();
-  EXPECT_EQ(tiers.chunks.n_chunks(), 3u) << "bf16 and its fp32, and fp32";
+      GradientStore::make({layout, tiers.chunks, mover, *tiers.device, *tiers.compute, *tiers.down, *team}).value();
+  EXPECT_EQ(tiers.chunks.n_chunks(), 6u) << "three for each that is trained";
   EXPECT_NE(store->chunk(0), store->chunk(2));
 }
 

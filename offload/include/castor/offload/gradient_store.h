@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include <castor/chunk/chunk_layout.h>
 #include <castor/chunk/chunk_manager.h>
 #include <castor/memory/device.h>
+#include <castor/memory/host_team.h>
 #include <castor/offload/grad_accumulator.h>
 #include <castor/offload/stateful_tensor_mgr.h>
 
@@ -25,8 +26,9 @@ struct ArrivedGradient {
 /// The gradients of one step, in gradient chunks on the tier of their update.
 ///
 /// A chunk's gradients keep the dtype in which they arrive until one of its tensors gets a second gradient (another
-/// micro-batch, a parameter used twice); then the chunk widens to fp32, once, and sums there in order of arrival.
-/// Summing from the start in fp32 gives the same bits, because the first conversion is exact.
+/// micro-batch, a parameter used twice); then what there is of the chunk goes to fp32 sums, and so does what comes later,
+/// as soon as it is there of all tensors or of one of them again. Summing from the start in fp32 gives the same bits,
+/// because the first conversion is exact. On the host the team adds up, and nobody waits.
 ///
 /// Threads: one at a time.
 class GradientStore {
@@ -39,12 +41,12 @@ class GradientStore {
     Device& device;
     Stream& compute;
     Stream& down;
+    HostTeam& team;
   };
 
-  /// Registers two chunks per trainable payload chunk: one of its dtype, one of fp32 (the same where the dtype is
-  /// fp32).
+  /// Registers three chunks per trainable payload chunk: two of its dtype, one of fp32.
   static Result<std::unique_ptr<GradientStore>> make(const Parts& parts);
-  /// Waits for the copies under way and frees their sources.
+  /// Waits for copies and sums under way and frees the sources.
   ~GradientStore();
 
   /// The tier on which the gradients of `payload_chunk` are gathered from the next step on: device or host.
@@ -62,7 +64,11 @@ class GradientStore {
   bool any(std::uint32_t payload_chunk) const;
   bool complete(std::uint32_t payload_chunk) const;
 
-  /// The chunk that holds the gradients of `payload_chunk` now, and their dtype.
+  /// What came since the last sum is added up: from now on one chunk holds the gradients of `payload_chunk`. Errors: those
+  /// of the mover; then nothing has changed.
+  [[nodiscard]] Result<void> settle(std::uint32_t payload_chunk);
+
+  /// The chunk that holds the gradients of `payload_chunk`, and their dtype. Requires: settled.
   ChunkId chunk(std::uint32_t payload_chunk) const;
   DType dtype(std::uint32_t payload_chunk) const;
   Tier tier(std::uint32_t payload_chunk) const { return slots_.at(payload_chunk).tier; }
@@ -78,10 +84,11 @@ class GradientStore {
 
  private:
   struct Slot {
-    ChunkId narrow = 0;  ///< of the payload's dtype
-    ChunkId wide = 0;    ///< of fp32
+    std::array<ChunkId, 2> narrow = {};  ///< of the payload's dtype, in turns: one is added up while the other fills
+    std::uint32_t turn = 0;              ///< whose narrow[turn] has what came since the last sum
+    ChunkId wide = 0;                    ///< of fp32: the sums
     Tier tier = Tier::host;
-    bool widened = false;
+    bool widened = false;  ///< there are sums
   };
   struct InFlight {
     Event read;
@@ -90,19 +97,21 @@ class GradientStore {
 
   explicit GradientStore(const Parts& parts) : parts_(parts) {}
   Result<void> place(std::uint32_t tensor, const void* data, Event& read);
-  Result<void> accumulate(std::uint32_t tensor, const void* data, Event& read);
-  Result<void> widen(std::uint32_t payload_chunk);
-  Result<const void*> on_host(std::uint32_t tensor, const void* data);
-  GradAccumulator& accumulator(Tier tier) { return tier == Tier::device ? *device_sums_ : *host_sums_; }
+  Result<void> sum_up(std::uint32_t payload_chunk);
+  Result<Event> add_fresh(std::uint32_t payload_chunk);
+  Result<void> known(const Event& arrived) const;
+  std::vector<std::uint32_t> fresh(std::uint32_t payload_chunk) const;
 
   const Parts parts_;
   std::vector<Slot> slots_;               ///< by payload chunk
   std::vector<std::uint32_t> n_arrived_;  ///< by tensor, in this step
+  std::vector<bool> fresh_;               ///< by tensor: the narrow chunk has a gradient of it
+  std::vector<bool> summed_;              ///< by tensor: the wide chunk has a sum of it
   Result<void> intact_;                   ///< the first error of this step
   std::deque<InFlight> in_flight_;
+  std::deque<Event> summing_;  ///< on the host, not known to have ended
   std::unique_ptr<GradAccumulator> device_sums_;
   std::unique_ptr<GradAccumulator> host_sums_ = make_host_accumulator();
-  std::optional<ChunkId> staging_;  ///< one gradient on its way to a sum on the host
 };
 
 }  // namespace castor

@@ -18,6 +18,7 @@
 namespace castor {
 
 class EarlyUpdates;
+class HostNorm;
 class TileStates;
 class TileUpdate;
 
@@ -136,8 +137,8 @@ class OffloadOptimizer {
   Result<void> send_payload_up(std::uint32_t i);
   Result<StepScale> measure(const StepOptions& options);
   bool measured(std::uint32_t i) const;
-  Result<void> measure_chunk(std::uint32_t i);
-  Result<void> measure_by_team(const void* grad, DType dtype, std::uint64_t n, double* sum);
+  Result<void> measure_chunk(std::uint32_t i, std::vector<HostNorm>& on_host);
+  double* sums() { return reinterpret_cast<double*>(sums_.data()); }
   Result<void> update_chunk(std::uint32_t i, const StepOptions& options, double grad_scale);
   Result<void> update_tile(std::uint32_t i, std::uint32_t tile, const StepOptions& options, double grad_scale);
   TileUpdate update_of(std::uint32_t i, std::uint32_t tile, const StepOptions& options, double grad_scale);
