@@ -254,6 +254,39 @@ class BenchAdam(CommandCase):
         self.assertEqual(json.loads(out.splitlines()[-1])["bench"], "adam")
 
 
+class BenchStep(CommandCase):
+    MODEL = "gpt:layers=2,hidden=128,heads=4,vocab=512"
+
+    def words(self, *more):
+        return ["bench", "step", "--dir", self.folder, "--model", self.MODEL, "--runs", "1", "--seconds", "0.05", "--fio", "off", *more]
+
+    def test_json_has_the_contract(self):
+        for moments, bytes_per_param in (("fp32", 20), ("bf16", 12)):
+            found = self.assert_result(run(*self.words("--set", f"moments={moments}", "--host-budget", "16MiB", "--json")))
+            self.assertEqual(found["bench"], "step")
+            # Less where states are needed again before they have gone: they need not be read.
+            self.assertLess(found["nvme_bytes_per_step"], 1.05 * bytes_per_param * found["params"])
+            self.assertGreater(found["nvme_bytes_per_step"], 0)
+            [result] = found["results"]
+            self.assertLessEqual(FIELDS, set(result))
+            self.assertGreater(result["value"], 0)
+            if HAS_IO_URING:
+                self.assertIn(result["ceiling_name"], BARE)
+        self.assertEqual(list(self.folder.iterdir()), [], "what was written has no name")
+
+    def test_people_get_a_table_and_a_verdict(self):
+        lines = run(*self.words()).stdout.splitlines()
+        self.assertIn("parameters", lines[0])
+        self.assertTrue(any(line.startswith("update of states on NVMe ") for line in lines), lines)
+
+    def test_wrong_words(self):
+        self.assert_error(run("bench", "step", "--json"), 2, "--dir")
+        self.assert_error(run(*self.words("--json", "--model", "gtp2-124m")), 2, "--model", "more than once")
+        self.assert_error(run("bench", "step", "--dir", self.folder, "--model", "gtp2-124m", "--json"), 2, "gpt2-124m")
+        self.assert_error(run(*self.words("--set", "momets=bf16", "--json")), 2, "moments")
+        self.assert_error(run("bench", "step", "--dir", self.folder / "nowhere", "--json"), 4, "nowhere")
+
+
 class BenchTune(CommandCase):
     def test_what_is_found_is_remembered(self):
         found = self.assert_result(

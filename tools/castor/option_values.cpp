@@ -14,4 +14,15 @@ Result<void> read_number(const Values& values, const std::string& option, bool z
   return {};
 }
 
+Result<void> read_set(const Values& values, std::map<std::string, std::string>& target) {
+  if (values.count("set") == 0) return {};
+  for (const std::string& text : values["set"].as<std::vector<std::string>>()) {
+    const auto equals = text.find('=');
+    if (equals == std::string::npos || equals == 0) return wrong("set", text, "name=value");
+    if (!target.emplace(text.substr(0, equals), text.substr(equals + 1)).second)
+      return Error{ErrorKind::usage, "--set gives '" + text.substr(0, equals) + "' twice"};
+  }
+  return {};
+}
+
 }  // namespace castor::cli

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,5 +38,8 @@ Result<void> read_choice(const Values& values, const std::string& option,
   }
   return wrong(option, text, join(words, "|"));
 }
+
+/// What --set gives, `name=value`, each name once.
+Result<void> read_set(const Values& values, std::map<std::string, std::string>& target);
 
 }  // namespace castor::cli

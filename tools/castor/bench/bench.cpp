@@ -15,9 +15,10 @@ struct Subcommand {
   int (*run)(const Arguments&, Output&);
 };
 
-constexpr std::array<Subcommand, 2> kSubcommands = {{
+constexpr std::array<Subcommand, 3> kSubcommands = {{
     {"io", "the tensor store against fio or a bare io_uring loop on the same drive", bench::run_io},
     {"adam", "the update against a loop that moves the same bytes, and against torch's fused AdamW", bench::run_adam},
+    {"step", "optimizer steps whose states live on drives, against the drives' own mixed rate", bench::run_step},
 }};
 
 std::string help() {

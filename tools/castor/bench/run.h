@@ -10,5 +10,6 @@ namespace castor::bench {
 int run_io(const cli::Arguments& arguments, cli::Output& output);
 /// `castor bench adam`, likewise.
 int run_adam(const cli::Arguments& arguments, cli::Output& output);
+int run_step(const cli::Arguments& arguments, cli::Output& output);
 
 }  // namespace castor::bench

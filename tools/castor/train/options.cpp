@@ -15,6 +15,7 @@ namespace po = boost::program_options;
 using cli::read_choice;
 using cli::read_count;
 using cli::read_number;
+using cli::read_set;
 using cli::Values;
 using cli::wrong;
 
@@ -96,19 +97,6 @@ std::vector<Row> rows() {
 po::typed_value<std::string>* value_of(const Row& row) {
   auto* value = po::value<std::string>()->value_name(row.takes);
   return row.default_value.empty() ? value : value->default_value(row.default_value);
-}
-
-/// `name=value`, each name once.
-Result<void> read_set(const Values& values, std::map<std::string, std::string>& target) {
-  if (values.count("set") == 0) return {};
-  for (const std::string& text : values["set"].as<std::vector<std::string>>()) {
-    const auto equals = text.find('=');
-    if (equals == std::string::npos || equals == 0) return wrong("set", text, "name=value");
-    if (!target.emplace(text.substr(0, equals), text.substr(equals + 1)).second) {
-      return Error{ErrorKind::usage, "--set gives '" + text.substr(0, equals) + "' twice"};
-    }
-  }
-  return {};
 }
 
 Result<void> read_numbers(const Values& values, TrainOptions& options) {

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <castor/plugins/booster.h>
+#include <castor/plugins/strategy.h>
+
+#include "bench/stopped.h"
+#include "shapes/model_shapes.h"
+
+namespace castor::bench {
+
+/// A model of some shape, in bf16 on the CPU, that computes nothing: its units run in order, and every gradient is the same
+/// small number.
+class IdleModel final : public ModelHost {
+ public:
+  IdleModel(const shapes::Model& shape, Stopped stopped);
+  IdleModel(const IdleModel&) = delete;
+  IdleModel& operator=(const IdleModel&) = delete;
+
+  const castor_host_v1& table() const override { return table_; }
+  std::string take_error() override { return std::move(error_); }
+
+  /// One forward and one backward pass and a step of AdamW. Errors: those of `strategy`.
+  Result<void> step(Strategy& strategy);
+  std::uint64_t n_params() const { return n_params_; }
+
+ private:
+  struct Param {
+    std::string name;
+    std::int64_t numel = 0;
+  };
+  struct Unit {
+    std::string name;
+    std::vector<std::uint32_t> params;
+    bool owns = true;  ///< their gradients come from here
+  };
+
+  void fill_table();
+  Result<void> backward(Strategy& strategy, std::uint32_t unit);
+  DLManagedTensor* gradient(std::uint32_t param);
+
+  const Stopped stopped_;
+  castor_host_v1 table_ = {};
+  std::vector<Param> params_;
+  std::vector<Unit> units_;
+  std::vector<std::uint16_t> gradient_;  ///< as long as the longest
+  std::uint64_t n_params_ = 0;
+  std::string error_;
+};
+
+}  // namespace castor::bench

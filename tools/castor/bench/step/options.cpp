@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/step/options.h"
+
+#include "option_values.h"
+
+namespace castor::bench {
+namespace {
+
+constexpr unsigned kMostRuns = 1000;
+constexpr double kLeastSeconds = 0.01, kMostSeconds = 3600;
+
+}  // namespace
+
+cli::CommandSyntax step_syntax() {
+  namespace po = boost::program_options;
+  cli::CommandSyntax syntax(
+      "castor bench step --dir DIR[,DIR] [options]",
+      "Measures optimizer steps of a model of that shape whose states all live on the drives under DIR: gradients\n"
+      "come, states are read, updated and written back, and nothing else is computed. In turns with the drives' own\n"
+      "mixed rate, reads and writes in requests of the same size and number (fio, or a bare io_uring loop).\n"
+      "For figures to quote: --runs 7 --seconds 5 on a machine that does nothing else.");
+  const auto text = [](const char* takes, const char* value) {
+    return po::value<std::string>()->value_name(takes)->default_value(value);
+  };
+  syntax.options.add_options()                                                                                //
+      ("dir", po::value<std::string>()->value_name("DIR[,DIR]"), "one folder per drive, as --nvme of train")  //
+      ("model", text("NAME", "gpt2-124m"), "whose parameters, in bf16; names as in castor estimate --help")   //
+      ("host-budget", text("SIZE", "512MiB"), "host memory for states, gradients and weights on their way")   //
+      ("set", po::value<std::vector<std::string>>()->value_name("name=value"), "an option of plugin gemini")  //
+      ("runs", text("N", "3"), "rounds; the median counts")                                                   //
+      ("seconds", text("S", "1"), "length of one run, to the next whole step")                                //
+      ("fio", text("PROGRAM|off", "fio"), "the ceiling; off = a bare io_uring loop");
+  return syntax;
+}
+
+Result<StepBenchOptions> read_step_options(const cli::Values& values) {
+  StepBenchOptions options;
+  options.folders = cli::split(cli::text_of(values, "dir").value_or(""), ',');
+  if (options.folders.empty())
+    return Error{ErrorKind::usage, "which drives? name a folder on each with --dir, for example --dir /nvme0"};
+  options.model = values["model"].as<std::string>();
+  CASTOR_ASSIGN(const auto host_bytes, cli::bytes_of(values, "host-budget"));
+  options.host_budget_bytes = *host_bytes;
+  CASTOR_TRY(cli::read_count(values, "runs", 1u, kMostRuns, options.runs));
+  CASTOR_TRY(cli::read_number(values, "seconds", false, options.seconds));
+  if (options.seconds < kLeastSeconds || options.seconds > kMostSeconds)
+    return cli::wrong("seconds", values["seconds"].as<std::string>(), "0.01 to 3600");
+  options.fio = values["fio"].as<std::string>();
+  CASTOR_TRY(cli::read_set(values, options.set));
+  return options;
+}
+
+}  // namespace castor::bench

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include <chrono>
+#include <iostream>
+
+#include <castor/memory/bytes.h>
+
+#include "bench/machine.h"
+#include "bench/run.h"
+#include "bench/status_line.h"
+#include "bench/step/step_bench.h"
+#include "commands.h"
+#include "interrupt.h"
+
+namespace castor::bench {
+namespace {
+
+using cli::InterruptGuard;
+using cli::Output;
+using nlohmann::json;
+
+double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+json to_json(const StepBenchOptions& options, const StepBench& bench, const Figure& figure) {
+  return {{"bench", "step"},
+          {"machine", machine_json()},
+          {"results", {figure_json(figure)}},
+          {"notes", bench.notes()},
+          {"folders", options.folders},
+          {"model", options.model},
+          {"params", bench.n_params()},
+          {"nvme_bytes_per_step", bench.step_bytes()},
+          {"host_budget_bytes", options.host_budget_bytes},
+          {"seconds", options.seconds}};
+}
+
+int measure(const StepBenchOptions& options, Output& output) {
+  StatusLine status(std::cerr, isatty(STDERR_FILENO) != 0);
+  const InterruptGuard interrupts;
+  const auto show = [&](const std::string& text) { status.show(text, now_s()); };
+  const auto bench = StepBench::open(options, show, InterruptGuard::requested);
+  status.clear();
+  if (!bench.ok()) return output.fail(bench.error());
+  output.line(options.model + ": " + std::to_string((*bench)->n_params()) + " parameters, " +
+              format_bytes((*bench)->step_bytes()) + " over the drive a step");
+  const auto figure = (*bench)->measure();
+  status.clear();
+  if (!figure.ok()) return output.fail(figure.error());
+  output.line(figures_head());
+  output.line(figure_line(*figure));
+  for (const std::string& note : (*bench)->notes()) output.line(note);
+  for (const std::string& line : figures_verdict({*figure})) output.line(line);
+  output.result(to_json(options, **bench, *figure));
+  return 0;
+}
+
+}  // namespace
+
+int run_step(const cli::Arguments& arguments, Output& output) {
+  const cli::Parsed parsed = cli::parse_command(step_syntax(), arguments, output);
+  if (parsed.exit_code) return *parsed.exit_code;
+  const auto options = read_step_options(parsed.values);
+  return options.ok() ? measure(*options, output) : output.fail(options.error());
+}
+
+}  // namespace castor::bench

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <castor/memory/buffer.h>
+#include <castor/memory/host_resource.h>
+
+#include "bench/ceiling.h"
+#include "bench/figure.h"
+#include "bench/step/idle_model.h"
+#include "bench/step/options.h"
+#include "bench/subject.h"
+
+namespace castor::bench {
+
+/// Measures steps whose states all live on drives, each round ceiling, Castor, ceiling again.
+///
+/// The ceiling moves the same bytes in a file of its own beside: it would overwrite the states.
+class StepBench {
+ public:
+  /// Asked to show progress: `round 2 of 3: castor`.
+  using Show = std::function<void(const std::string&)>;
+
+  /// Places the model and takes the steps that a plan needs. Errors: those of the plugin and of the store.
+  static Result<std::unique_ptr<StepBench>> open(const StepBenchOptions& options, Show show, Stopped stopped);
+
+  /// Errors: as open; interrupted.
+  Result<Figure> measure();
+
+  std::uint64_t n_params() const { return model_.n_params(); }
+  /// What the drives read and write in a step.
+  std::uint64_t step_bytes() const { return step_bytes_; }
+  const std::vector<std::string>& notes() const { return notes_; }
+
+ private:
+  StepBench(const StepBenchOptions& options, const shapes::Model& shape, Show show, Stopped stopped)
+      : options_(options), show_(std::move(show)), stopped_(stopped), model_(shape, std::move(stopped)) {}
+
+  Result<void> open_strategy();
+  Result<void> open_ceiling();
+  Result<std::uint64_t> moved_bytes();
+  Result<Sample> steps(double seconds);
+  Result<Sample> ceiling();
+  Result<Round> round();
+
+  const StepBenchOptions options_;
+  const Show show_;
+  const Stopped stopped_;
+  IdleModel model_;
+  std::unique_ptr<Strategy> strategy_;
+  std::uint64_t step_bytes_ = 0;
+  HostResource host_;
+  Buffer memory_;  ///< before the store, which may still move it when it goes
+  std::unique_ptr<Subject> subject_;
+  std::unique_ptr<Ceiling> ceiling_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace castor::bench
