@@ -6,6 +6,15 @@
 
 namespace castor {
 
+/// Starts a move by `start`, which returns the event of its end; it is in the timeline once it has ended.
+template <typename Start>
+Event ChunkManager::log_move(Lane lane, ChunkId id, std::uint64_t n_bytes, const Start& start) {
+  const std::uint64_t start_ns = places_.timeline.now_ns();
+  Event done = start();
+  moves_[index(lane)].push_back({lane, id, start_ns, n_bytes, done});
+  return done;
+}
+
 ChunkManager::~ChunkManager() {
   device_release_ = nullptr;  // whoever listens may be gone
   (void)drain();
@@ -78,7 +87,7 @@ Result<void> ChunkManager::join(ChunkId id) {
 void ChunkManager::arriving(ChunkId id, Tier tier, std::uint64_t n_bytes, Event event) {
   if (tier == Tier::host) {
     moved_.d2h += n_bytes;
-    (void)log_move(Lane::d2h, id, n_bytes, event);
+    (void)log_move(Lane::d2h, id, n_bytes, [&event] { return event; });
   }
   written(id, tier, std::move(event));
 }
@@ -111,8 +120,8 @@ Result<void> ChunkManager::upload(ChunkId id) {
   CASTOR_TRY(host.arrived.wait());  // bytes that failed to come from below must not go up
   CASTOR_TRY(places_.up.wait(slots_left_));
   ChunkCopy& device = chunk.at(Tier::device);
-  device.arrived =
-      log_move(Lane::h2d, id, chunk.n_bytes, places_.up.copy(device.buffer.data(), host.buffer.data(), chunk.n_bytes));
+  device.arrived = log_move(Lane::h2d, id, chunk.n_bytes,
+                            [&] { return places_.up.copy(device.buffer.data(), host.buffer.data(), chunk.n_bytes); });
   host.add_reader(device.arrived);
   moved_.h2d += chunk.n_bytes;
   return {};
@@ -125,7 +134,7 @@ Result<void> ChunkManager::download(ChunkId id) {
   CASTOR_TRY(places_.down.wait(places_.compute.record()));
   ChunkCopy& host = chunk.at(Tier::host);
   host.arrived = log_move(Lane::d2h, id, chunk.n_bytes,
-                          places_.down.copy(host.buffer.data(), device.buffer.data(), chunk.n_bytes));
+                          [&] { return places_.down.copy(host.buffer.data(), device.buffer.data(), chunk.n_bytes); });
   device.add_reader(host.arrived);
   moved_.d2h += chunk.n_bytes;
   return {};
@@ -134,7 +143,8 @@ Result<void> ChunkManager::download(ChunkId id) {
 void ChunkManager::read_spilled(ChunkId id) {
   Chunk& chunk = chunks_[id];
   ChunkCopy& host = chunk.at(Tier::host);
-  host.arrived = log_move(Lane::nvme_read, id, chunk.n_bytes, places_.spill->read(id, host.buffer.view()));
+  host.arrived =
+      log_move(Lane::nvme_read, id, chunk.n_bytes, [&] { return places_.spill->read(id, host.buffer.view()); });
   moved_.nvme_read += chunk.n_bytes;
 }
 
@@ -169,7 +179,8 @@ Result<void> ChunkManager::release(ChunkId id, Tier tier) {
           ErrorKind::usage,
           chunk.label + " does not fit in the host budget and there is no tier below; name a folder with --nvme"};
     CASTOR_TRY(copy.arrived.wait());
-    copy.add_reader(log_move(Lane::nvme_write, id, chunk.n_bytes, places_.spill->write(id, copy.buffer.view())));
+    copy.add_reader(
+        log_move(Lane::nvme_write, id, chunk.n_bytes, [&] { return places_.spill->write(id, copy.buffer.view()); }));
     moved_.nvme_write += chunk.n_bytes;
     chunk.nvme_current = true;
   }
@@ -217,19 +228,22 @@ Result<void> ChunkManager::drain() {
   return outcome;
 }
 
-Event ChunkManager::log_move(Lane lane, ChunkId id, std::uint64_t n_bytes, Event done) {
-  moves_[index(lane)].push_back({lane, id, places_.timeline.now_ns(), n_bytes, done});
-  return done;
-}
-
 /// Enters the moves that have ended into the timeline. A lane ends them about in their order, so only its first is asked:
 /// with hundreds under way asking all took longer than the moment.
 void ChunkManager::settle_moves() {
   for (auto& moves : moves_)
-    for (; !moves.empty() && moves.front().done.ready(); moves.pop_front()) {
-      const Move& move = moves.front();
-      places_.timeline.record({move.lane, move.chunk, move.start_ns, places_.timeline.now_ns(), move.n_bytes});
-    }
+    for (; !moves.empty() && moves.front().done.ready(); moves.pop_front()) record(moves.front());
+}
+
+/// It ended when its event says, and now where that does not know. One stream copies each way, so a copy did not begin before
+/// the one ahead of it had ended.
+void ChunkManager::record(const Move& move) {
+  const std::uint64_t now_ns = places_.timeline.now_ns();
+  const std::uint64_t end_ns = std::clamp(move.done.reached_ns().value_or(now_ns), move.start_ns, now_ns);
+  const bool in_turn = move.lane == Lane::h2d || move.lane == Lane::d2h;
+  const std::uint64_t free_ns = in_turn ? last_end_ns_[index(move.lane)] : 0;
+  places_.timeline.record({move.lane, move.chunk, std::clamp(free_ns, move.start_ns, end_ns), end_ns, move.n_bytes});
+  last_end_ns_[index(move.lane)] = end_ns;
 }
 
 }  // namespace castor

@@ -259,6 +259,37 @@ TEST(ChunkManager, TheMemoryOfAJoinedCopyIsHandedOnBeforeItsBytesHaveCome) {
     EXPECT_TRUE(std::all_of(seen[id].begin(), seen[id].end(), [id](std::byte b) { return b == std::byte(id + 1); }));
 }
 
+/// An event that says when it was reached.
+class ReachedAt final : public EventState {
+ public:
+  explicit ReachedAt(std::uint64_t ns) : ns_(ns) {}
+  bool ready() const override { return true; }
+  Result<void> wait() const override { return {}; }
+  std::optional<std::uint64_t> reached_ns() const override { return ns_; }
+
+ private:
+  const std::uint64_t ns_;
+};
+
+// Asked for at 1000, 2000 and 3000 ns, noticed at 100000.
+TEST(ChunkManager, MovesAreRecordedAsTheyEndedAndOneAfterTheOther) {
+  Tiers tiers;
+  for (const std::uint64_t reached_ns : {5'000, 7'000, 900'000}) {
+    const ChunkId id = tiers.chunks.add(ChunkKind::gradient, kBytes, "chunk");
+    ASSERT_TRUE(tiers.chunks.open(id, Tier::host).ok());
+    tiers.chunks.arriving(id, Tier::host, kBytes, Event(std::make_shared<ReachedAt>(reached_ns)));
+  }
+  tiers.now_ns = 97'000;
+  ASSERT_TRUE(tiers.chunks.drain().ok());
+  const auto spans = tiers.timeline.spans();
+  ASSERT_EQ(spans.size(), 3u);
+  EXPECT_EQ(spans[0].start_ns, 1'000u);
+  EXPECT_EQ(spans[0].end_ns, 5'000u);
+  EXPECT_EQ(spans[1].start_ns, 5'000u);
+  EXPECT_EQ(spans[1].end_ns, 7'000u);
+  EXPECT_EQ(spans[2].end_ns, 100'000u) << "never later than it is noticed";
+}
+
 TEST(ChunkManager, WithoutATierBelowTheLastCopyIsNotLetGo) {
   Tiers tiers(Budget::kUnlimited, Budget::kUnlimited, false);
   const ChunkId id = tiers.chunks.add(ChunkKind::payload, kBytes, "chunk");

@@ -5,6 +5,8 @@
 
 #include <thread>
 
+#include <castor/memory/clock.h>
+
 namespace castor {
 namespace {
 
@@ -36,6 +38,18 @@ TEST(HostEventState, CompletingTwiceIsABrokenContractAndKeepsTheFirstOutcome) {
   state.complete({});
   EXPECT_THROW(state.complete(Error{ErrorKind::io, "late"}), ContractViolation);
   EXPECT_TRUE(state.wait().ok());
+}
+
+TEST(HostEventState, KnowsWhenItWasReached) {
+  const auto state = std::make_shared<HostEventState>();
+  const Event event(state);
+  EXPECT_FALSE(event.reached_ns());
+  const std::uint64_t before_ns = steady_now_ns();
+  state->complete({});
+  const std::uint64_t after_ns = steady_now_ns();
+  ASSERT_TRUE(event.reached_ns());
+  EXPECT_TRUE(before_ns <= *event.reached_ns() && *event.reached_ns() <= after_ns);
+  EXPECT_FALSE(Event().reached_ns());
 }
 
 TEST(Event, CopiesStandForTheSamePoint) {

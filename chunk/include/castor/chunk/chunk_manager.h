@@ -135,13 +135,16 @@ class ChunkManager {
   Result<void> upload(ChunkId id);
   Result<void> download(ChunkId id);
   void read_spilled(ChunkId id);
-  Event log_move(Lane lane, ChunkId id, std::uint64_t n_bytes, Event done);
+  template <typename Start>
+  Event log_move(Lane lane, ChunkId id, std::uint64_t n_bytes, const Start& start);
   void settle_moves();
+  void record(const Move& move);
 
   const Places places_;
   std::vector<Chunk> chunks_;
   std::array<std::deque<ChunkId>, 2> leaving_;   ///< per tier, in the order of their release
   std::array<std::deque<Move>, kNLanes> moves_;  ///< by lane: under way, not in the timeline yet
+  std::array<std::uint64_t, kNLanes> last_end_ns_{};
   LinkBytes moved_;
   Event slots_left_;  ///< of the compute stream: after it nothing uses a device slot that was given up
   std::function<void(ChunkId)> device_release_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -18,6 +19,8 @@ class EventState {
   virtual bool ready() const = 0;
   /// Blocks until the point is reached; returns how it ended.
   virtual Result<void> wait() const = 0;
+  /// When the point was reached, by steady_now_ns(); nothing before that, and where the backend does not know.
+  virtual std::optional<std::uint64_t> reached_ns() const { return std::nullopt; }
 };
 
 /// A point in asynchronous work that can be waited for. Copies stand for the same point; an Event made by default is
@@ -30,6 +33,8 @@ class Event {
   bool ready() const { return !state_ || state_->ready(); }
   /// Blocks the calling thread. Errors: what the work ended with (a failed transfer, a lost device).
   Result<void> wait() const { return state_ ? state_->wait() : Result<void>(); }
+  /// As EventState::reached_ns(); nothing of an Event that is reached by construction.
+  std::optional<std::uint64_t> reached_ns() const { return state_ ? state_->reached_ns() : std::nullopt; }
   /// The backend's part, for streams of the same backend; null for an Event that is reached by construction.
   const EventState* state() const { return state_.get(); }
 
@@ -42,6 +47,7 @@ class HostEventState final : public EventState {
  public:
   bool ready() const override;
   Result<void> wait() const override;
+  std::optional<std::uint64_t> reached_ns() const override;
   /// Marks the point as reached, with its outcome. Requires: called once (ContractViolation).
   void complete(Result<void> outcome);
 
@@ -49,6 +55,7 @@ class HostEventState final : public EventState {
   mutable std::mutex mutex_;
   mutable std::condition_variable reached_;
   std::optional<Result<void>> outcome_;
+  std::uint64_t reached_ns_ = 0;
 };
 
 }  // namespace castor
