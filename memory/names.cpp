@@ -37,6 +37,16 @@ const char* name(Lane lane) {
   throw ContractViolation("Lane holds no lane");
 }
 
+const char* name(Phase phase) {
+  switch (phase) {
+    case Phase::none: return "";
+    case Phase::forward: return "forward";
+    case Phase::backward: return "backward";
+    case Phase::update: return "update";
+  }
+  throw ContractViolation("Phase holds no phase");
+}
+
 const char* name(ErrorKind kind) {
   switch (kind) {
     case ErrorKind::failed: return "failed";

@@ -24,7 +24,10 @@ std::vector<Record> Timeline::Ring<Record>::in_order() const {
 }
 
 Timeline::Timeline(Capacity capacity, Clock clock)
-    : clock_(std::move(clock)), spans_(capacity.n_spans), samples_(capacity.n_samples) {}
+    : clock_(std::move(clock)),
+      spans_(capacity.n_spans),
+      samples_(capacity.n_samples),
+      step_ends_ns_(capacity.n_steps) {}
 
 void Timeline::record(const SpanRecord& span) {
   if (span.end_ns < span.start_ns)
@@ -43,6 +46,11 @@ void Timeline::sample(const std::array<std::uint64_t, kNTiers>& used_bytes) {
       {now_ns(), used_bytes});  // the clock is read under the lock, so samples are in the order of their times
 }
 
+void Timeline::end_step() {
+  const std::lock_guard lock(mutex_);
+  step_ends_ns_.push(now_ns());
+}
+
 std::vector<SpanRecord> Timeline::spans() const {
   const std::lock_guard lock(mutex_);
   return spans_.in_order();
@@ -51,6 +59,11 @@ std::vector<SpanRecord> Timeline::spans() const {
 std::vector<SampleRecord> Timeline::samples() const {
   const std::lock_guard lock(mutex_);
   return samples_.in_order();
+}
+
+std::vector<std::uint64_t> Timeline::step_ends_ns() const {
+  const std::lock_guard lock(mutex_);
+  return step_ends_ns_.in_order();
 }
 
 std::uint64_t Timeline::n_dropped_spans() const {

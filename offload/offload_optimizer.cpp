@@ -315,7 +315,8 @@ Event OffloadOptimizer::start(std::uint32_t i, std::uint32_t tile, TileUpdate up
 }
 
 Result<void> OffloadOptimizer::update_on_gpu(std::uint32_t i, std::uint32_t tile, const TileUpdate& update) {
-  const Span span(&parts_.timeline, Lane::compute, payload_[i], parts_.chunks.chunk(state_[i][tile]).n_bytes);
+  const Span span(&parts_.timeline, Lane::compute, payload_[i], parts_.chunks.chunk(state_[i][tile]).n_bytes,
+                  Phase::update);
   return update.run(*device_adam_, parts_.compute);
 }
 

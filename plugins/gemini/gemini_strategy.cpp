@@ -222,9 +222,13 @@ Result<void> GeminiStrategy::enter(Moment moment) {
   return {};
 }
 
-/// Ends one use of the unit. A parameter that another open use shares goes on computing.
-void GeminiStrategy::leave(std::uint32_t unit, TensorState state) {
-  timeline_.record({Lane::compute, unit, units_[unit].opened_ns, timeline_.now_ns(), 0});
+/// Ends one use of a unit. A parameter that another open use shares goes on computing.
+void GeminiStrategy::leave(const Moment& use) {
+  const bool forward = use.kind == MomentKind::forward;
+  const std::uint32_t unit = use.id;
+  const TensorState state = forward ? TensorState::hold : TensorState::hold_after_bwd;
+  timeline_.record(
+      {Lane::compute, unit, units_[unit].opened_ns, timeline_.now_ns(), 0, forward ? Phase::forward : Phase::backward});
   for (const std::uint32_t param : model_.units[unit]) {
     if (--params_[param].n_open > 0) continue;
     tensors_->set(place_of_[param], state);
@@ -236,8 +240,8 @@ void GeminiStrategy::leave(std::uint32_t unit, TensorState state) {
 /// Ends what is still open: units without after_backward, and those whose forward or backward ended in the middle.
 void GeminiStrategy::leave_all() {
   for (std::uint32_t unit = 0; unit < units_.size(); ++unit) {
-    if (std::exchange(units_[unit].forward_open, false)) leave(unit, TensorState::hold);
-    for (; units_[unit].n_backward_open > 0; --units_[unit].n_backward_open) leave(unit, TensorState::hold_after_bwd);
+    if (std::exchange(units_[unit].forward_open, false)) leave({MomentKind::forward, unit});
+    for (; units_[unit].n_backward_open > 0; --units_[unit].n_backward_open) leave({MomentKind::backward, unit});
   }
 }
 
@@ -277,7 +281,7 @@ Result<void> GeminiStrategy::before_forward(std::uint32_t unit) {
 }
 
 Result<void> GeminiStrategy::after_forward(std::uint32_t unit) {
-  if (std::exchange(units_.at(unit).forward_open, false)) leave(unit, TensorState::hold);
+  if (std::exchange(units_.at(unit).forward_open, false)) leave({MomentKind::forward, unit});
   return {};
 }
 
@@ -290,7 +294,7 @@ Result<void> GeminiStrategy::before_backward(std::uint32_t unit) {
 Result<void> GeminiStrategy::after_backward(std::uint32_t unit) {
   if (units_.at(unit).n_backward_open == 0) return {};
   --units_[unit].n_backward_open;
-  leave(unit, TensorState::hold_after_bwd);
+  leave({MomentKind::backward, unit});
   return {};
 }
 
@@ -334,6 +338,7 @@ Result<castor_step_result> GeminiStrategy::step(const castor_step_args& args) {
   sample();
   if (++n_steps_ == 1 && measures()) CASTOR_TRY(plan_again());
   update_seconds_ += static_cast<double>(timeline_.now_ns() - start_ns) * 1e-9;
+  timeline_.end_step();
   castor_step_result result{};
   result.struct_size = sizeof result;
   result.skipped = scale.skip ? 1 : 0;

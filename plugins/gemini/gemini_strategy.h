@@ -69,7 +69,7 @@ class GeminiStrategy final : public Strategy {
   PlacementRequest placement_request() const;
   Result<void> plan_again();
   Result<void> enter(Moment moment);
-  void leave(std::uint32_t unit, TensorState state);
+  void leave(const Moment& use);
   void leave_all();
   Result<void> bind(std::uint32_t unit);
   void unbind(ChunkId payload);

@@ -57,7 +57,16 @@ Json spans(const Timeline& timeline, std::uint64_t zero_ns) {
   for (const SpanRecord& s : timeline.spans()) {
     const std::int64_t id = s.id == StatefulTensorMgr::kNoUnit ? -1 : static_cast<std::int64_t>(s.id);
     list.push_back({name(s.lane), id, s.start_ns - zero_ns, s.end_ns - zero_ns, s.n_bytes});
+    if (s.phase != Phase::none) list.back().push_back(name(s.phase));
   }
+  return list;
+}
+
+/// When steps ended, of those that the file has spans or samples of.
+Json step_ends(const Timeline& timeline, std::uint64_t zero_ns) {
+  Json list = Json::array();
+  for (const std::uint64_t end_ns : timeline.step_ends_ns())
+    if (end_ns >= zero_ns) list.push_back(end_ns - zero_ns);
   return list;
 }
 
@@ -140,6 +149,7 @@ Result<void> write_trace(const std::filesystem::path& path, const TraceSource& s
       {"moments", moments(source, problem)},
       {"samples", samples(source.timeline, zero_ns)},
       {"spans", spans(source.timeline, zero_ns)},
+      {"step_ends_ns", step_ends(source.timeline, zero_ns)},
       {"totals", totals(source)},
   };
   std::ofstream file(path);

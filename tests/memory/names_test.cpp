@@ -35,6 +35,13 @@ TEST(Names, Lanes) {
   }
 }
 
+TEST(Names, Phases) {
+  EXPECT_STREQ(name(Phase::none), "");
+  EXPECT_STREQ(name(Phase::forward), "forward");
+  EXPECT_STREQ(name(Phase::backward), "backward");
+  EXPECT_STREQ(name(Phase::update), "update");
+}
+
 TEST(Names, ErrorKindsAndTheirExitCodes) {
   EXPECT_STREQ(name(ErrorKind::failed), "failed");
   EXPECT_STREQ(name(ErrorKind::usage), "usage");
@@ -50,6 +57,7 @@ TEST(Names, AValueThatIsNoneIsABrokenContract) {
   EXPECT_THROW((void)name(static_cast<Tier>(9)), ContractViolation);
   EXPECT_THROW((void)name(static_cast<DType>(9)), ContractViolation);
   EXPECT_THROW((void)name(static_cast<Lane>(9)), ContractViolation);
+  EXPECT_THROW((void)name(static_cast<Phase>(9)), ContractViolation);
 }
 
 }  // namespace

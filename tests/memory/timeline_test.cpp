@@ -73,6 +73,14 @@ TEST(Timeline, SamplesCarryTheTimeAndEveryTier) {
   EXPECT_EQ(timeline.n_dropped_samples(), 1u);
 }
 
+TEST(Timeline, KnowsWhenTheLastStepsEnded) {
+  ManualClock hands;
+  Timeline timeline({1, 1, 2}, hands.clock());
+  EXPECT_TRUE(timeline.step_ends_ns().empty());
+  for (const std::uint64_t t_ns : {1500, 2500, 3500}) hands.t_ns = t_ns, timeline.end_step();
+  EXPECT_EQ(timeline.step_ends_ns(), (std::vector<std::uint64_t>{2500, 3500}));
+}
+
 TEST(Timeline, RefusesASpanThatEndsBeforeItStarts) {
   Timeline timeline;
   EXPECT_THROW(timeline.record({Lane::h2d, 0, 10, 9, 0}), ContractViolation);
@@ -82,6 +90,7 @@ TEST(Timeline, RefusesASpanThatEndsBeforeItStarts) {
 TEST(Timeline, RefusesToBeEmpty) {
   EXPECT_THROW(Timeline({0, 1}), ContractViolation);
   EXPECT_THROW(Timeline({1, 0}), ContractViolation);
+  EXPECT_THROW(Timeline({1, 1, 0}), ContractViolation);
 }
 
 TEST(Timeline, ThreadsLoseNothing) {
@@ -104,7 +113,7 @@ TEST(Span, MeasuresItsOwnLife) {
   ManualClock hands;
   Timeline timeline({4, 4}, hands.clock());
   {
-    Span span(&timeline, Lane::nvme_read, 5, 100);
+    Span span(&timeline, Lane::nvme_read, 5, 100, Phase::update);
     hands.t_ns = 1750;
     span.add_bytes(28);
   }
@@ -115,6 +124,7 @@ TEST(Span, MeasuresItsOwnLife) {
   EXPECT_EQ(spans[0].start_ns, 1000u);
   EXPECT_EQ(spans[0].end_ns, 1750u);
   EXPECT_EQ(spans[0].n_bytes, 128u);
+  EXPECT_EQ(spans[0].phase, Phase::update);
 }
 
 TEST(Span, OfNoTimelineDoesNothing) { Span span(nullptr, Lane::wait, 0); }

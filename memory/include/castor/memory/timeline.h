@@ -24,6 +24,12 @@ const char* name(Lane lane);
 
 constexpr std::size_t index(Lane lane) { return static_cast<std::size_t>(lane); }
 
+/// What part of a step a span of `compute` was; `none` on other lanes, which say it themselves.
+enum class Phase : std::uint8_t { none, forward, backward, update };
+
+/// `` (for none), `forward`, `backward` or `update`, as trace files spell them.
+const char* name(Phase phase);
+
 /// One piece of work: from `start_ns` to `end_ns` of the timeline's clock, for chunk or unit `id`, moving `n_bytes` (0
 /// if none).
 struct SpanRecord {
@@ -32,6 +38,7 @@ struct SpanRecord {
   std::uint64_t start_ns = 0;
   std::uint64_t end_ns = 0;
   std::uint64_t n_bytes = 0;
+  Phase phase = Phase::none;
 };
 
 /// What every tier held at one moment; indexed by index(Tier).
@@ -40,9 +47,9 @@ struct SampleRecord {
   std::array<std::uint64_t, kNTiers> used_bytes{};
 };
 
-/// Records what ran when, on which lane, and what the tiers held, in memory that is reserved once.
+/// Records what ran when, on which lane, what the tiers held, and where steps ended, in memory that is reserved once.
 ///
-/// Spans and samples go into two rings: when one is full the oldest record gives way and is counted as dropped. The
+/// Each goes into a ring of its own: when one is full the oldest record gives way; lost spans and samples are counted. The
 /// totals per lane count every span ever recorded. A record is one uncontended lock and a store of 40 bytes: 8 ns, and
 /// 56 ns as a Span, most of it the two readings of the clock (measured on a 2-core Xeon).
 ///
@@ -52,10 +59,11 @@ class Timeline {
   struct Capacity {
     std::size_t n_spans = std::size_t{1} << 16;    ///< 2.5 MiB of records
     std::size_t n_samples = std::size_t{1} << 14;  ///< 0.5 MiB of records
+    std::size_t n_steps = std::size_t{1} << 12;    ///< 32 KiB of records
   };
 
   Timeline() : Timeline(Capacity{}) {}
-  /// Requires: both capacities are above 0 (ContractViolation).
+  /// Requires: the capacities are above 0 (ContractViolation).
   explicit Timeline(Capacity capacity, Clock clock = steady_now_ns);
 
   /// The timeline's own clock, for spans whose ends are known apart.
@@ -65,10 +73,14 @@ class Timeline {
   void record(const SpanRecord& span);
   /// Notes what each tier holds now.
   void sample(const std::array<std::uint64_t, kNTiers>& used_bytes);
+  /// A step of the training ends now, and the next one begins.
+  void end_step();
 
   /// What the ring still holds, in the order of recording.
   std::vector<SpanRecord> spans() const;
   std::vector<SampleRecord> samples() const;
+  /// When steps ended, ascending.
+  std::vector<std::uint64_t> step_ends_ns() const;
   /// How many records the rings have lost.
   std::uint64_t n_dropped_spans() const;
   std::uint64_t n_dropped_samples() const;
@@ -95,6 +107,7 @@ class Timeline {
   mutable std::mutex mutex_;  // guards everything below
   Ring<SpanRecord> spans_;
   Ring<SampleRecord> samples_;
+  Ring<std::uint64_t> step_ends_ns_;
   std::array<std::uint64_t, kNLanes> total_bytes_{};
   std::array<std::uint64_t, kNLanes> total_ns_{};
 };
@@ -103,8 +116,8 @@ class Timeline {
 class Span {
  public:
   /// `timeline` is borrowed; null records nothing, so callers need no branch where recording is off.
-  Span(Timeline* timeline, Lane lane, std::uint32_t id, std::uint64_t n_bytes = 0)
-      : timeline_(timeline), record_{lane, id, timeline ? timeline->now_ns() : 0, 0, n_bytes} {}
+  Span(Timeline* timeline, Lane lane, std::uint32_t id, std::uint64_t n_bytes = 0, Phase phase = Phase::none)
+      : timeline_(timeline), record_{lane, id, timeline ? timeline->now_ns() : 0, 0, n_bytes, phase} {}
   ~Span() { end(); }
   Span(const Span&) = delete;
   Span& operator=(const Span&) = delete;
