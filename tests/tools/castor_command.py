@@ -11,6 +11,7 @@ from bench_cases import *  # noqa: E402,F403
 from checkpoint_cases import *  # noqa: E402,F403
 from command_cases import *  # noqa: E402,F403
 from compare_cases import *  # noqa: E402,F403
+from memprof_cases import *  # noqa: E402,F403
 from tiers_cases import *  # noqa: E402,F403
 from train_cases import *  # noqa: E402,F403
 

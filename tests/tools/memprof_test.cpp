@@ -50,6 +50,16 @@ TEST(ParseTrace, ReadsEveryField) {
   EXPECT_EQ(read.spans.size(), 7u);
   EXPECT_EQ(read.spans[1].bytes, 3000u);
   EXPECT_EQ(read.totals.at("h2d_bytes"), 4000);
+  EXPECT_TRUE(read.step_ends_ns.empty() && read.spans[0].phase.empty()) << "files written before these fields";
+}
+
+TEST(ParseTrace, ReadsPhasesAndTheEndsOfSteps) {
+  const Trace read = parse_trace(R"({"castor_trace": 1, "samples": [], "step_ends_ns": [4, 9],
+      "spans": [["compute", 0, 1, 2, 0, "backward"]]})",
+                                 "t.json")
+                         .value();
+  EXPECT_EQ(read.step_ends_ns, (std::vector<std::int64_t>{4, 9}));
+  EXPECT_EQ(read.spans[0].phase, "backward");
 }
 
 TEST(ParseTrace, SaysWhatIsWrong) {
@@ -63,6 +73,9 @@ TEST(ParseTrace, SaysWhatIsWrong) {
   EXPECT_NE(
       message_of(R"({"castor_trace": 1, "samples": [[5,0,0,0],[4,0,0,0]], "spans": []})").find("not in order of time"),
       std::string::npos);
+  EXPECT_NE(message_of(R"({"castor_trace": 1, "samples": [], "spans": [], "step_ends_ns": [5, 4]})")
+                .find("not in order of time"),
+            std::string::npos);
   EXPECT_NE(message_of(R"({"castor_trace": 1, "samples": [[5,0,0]], "spans": []})"), "");
   EXPECT_NE(message_of(R"({"castor_trace": 1, "samples": 7, "spans": []})"), "");
 }

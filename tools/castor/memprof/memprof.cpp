@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <nlohmann/json.hpp>
 
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
 #include "commands.h"
+#include "memprof/html.h"
 #include "memprof/render.h"
 
 namespace castor::cli {
@@ -12,10 +18,30 @@ CommandSyntax memprof_syntax() {
       "castor memprof TRACE [options]",
       "Summarises a trace file of `castor train --trace F`: peaks per tier against their budgets, bytes\n"
       "and rate per link, waits by unit, the chunks that moved most, and what bound the run.\n"
-      "docs/trace.md has the format.");
-  syntax.options.add_options()("trace", boost::program_options::value<std::string>(), "the file");
+      "With --html it also draws one step, and memory over the run. docs/trace.md has the format.");
+  auto add = syntax.options.add_options();
+  add("trace", boost::program_options::value<std::string>(), "the file");
+  add("html", boost::program_options::value<std::string>()->value_name("F"),
+      "write a page there that any browser shows: who computed, updated, copied and waited when in one step, "
+      "memory of each tier over the run, and the summary");
   syntax.positional = {"trace"};
   return syntax;
+}
+
+/// Errors: usage where the page would take the place of the trace; io.
+Result<void> write_page(const std::string& path, const std::string& trace, const std::string& page) {
+  std::error_code nowhere;
+  if (std::filesystem::equivalent(path, trace, nowhere))
+    return Error{ErrorKind::usage, "--html '" + path + "' is the trace itself; name another file for the page"};
+  errno = 0;
+  std::ofstream file(path, std::ios::binary);
+  file << page;
+  file.close();
+  if (!file)
+    return Error{ErrorKind::io, "the page could not be written to '" + path +
+                                    "': " + std::generic_category().message(errno != 0 ? errno : EIO) +
+                                    "; name a file in a folder that can be written to"};
+  return {};
 }
 
 }  // namespace
@@ -29,8 +55,15 @@ int run_memprof(const Arguments& arguments, Output& output) {
   const auto trace = memprof::read_trace(*path);
   if (!trace) return output.fail(trace.error());
   const memprof::Summary summary = memprof::summarize(*trace);
+  nlohmann::json result = memprof::to_json(*trace, summary);
   output.line(memprof::to_text(*trace, summary));
-  output.result(memprof::to_json(*trace, summary));
+  if (const auto html = text_of(parsed.values, "html")) {
+    const auto written = write_page(*html, *path, memprof::to_html(*trace, summary));
+    if (!written) return output.fail(written.error());
+    output.line("\nThe picture of a step is in " + *html);
+    result["html"] = *html;
+  }
+  output.result(result);
   return 0;
 }
 

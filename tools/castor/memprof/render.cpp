@@ -22,13 +22,6 @@ double share(std::int64_t part_ns, std::int64_t whole_ns) {
   return whole_ns > 0 ? static_cast<double>(part_ns) / static_cast<double>(whole_ns) : 0;
 }
 
-std::string budget_text(const TierUse& use) {
-  if (!use.budget_bytes) return "no budget";
-  if (*use.budget_bytes == 0) return "budget 0 B";
-  const double part = static_cast<double>(use.peak_bytes) / static_cast<double>(*use.budget_bytes);
-  return fmt::format("{:.0f} % of {}", 100 * part, format_bytes(*use.budget_bytes));
-}
-
 std::string tiers_text(const Summary& summary) {
   std::string text = "\ntier    peak        of its budget          at\n";
   for (const TierUse& use : summary.tiers) {
@@ -102,6 +95,18 @@ std::string sparkline(const std::vector<std::uint64_t>& values, std::uint64_t fu
   return text;
 }
 
+std::string size_text(const Trace& trace, const Summary& summary) {
+  return fmt::format("{:.3f} s, {} units, {} chunks, {} spans", seconds(summary.duration_ns), trace.units.size(),
+                     trace.chunks.size(), trace.spans.size());
+}
+
+std::string budget_text(const TierUse& use) {
+  if (!use.budget_bytes) return "no budget";
+  if (*use.budget_bytes == 0) return "budget 0 B";
+  const double part = static_cast<double>(use.peak_bytes) / static_cast<double>(*use.budget_bytes);
+  return fmt::format("{:.0f} % of {}", 100 * part, format_bytes(*use.budget_bytes));
+}
+
 std::string verdict(const Summary& summary) {
   if (summary.bound_by.empty()) return "nothing to judge: the trace holds no spans";
   const bool bound = summary.bound_share >= kBusyShare;
@@ -112,9 +117,7 @@ std::string verdict(const Summary& summary) {
 }
 
 std::string to_text(const Trace& trace, const Summary& summary) {
-  const std::string head =
-      fmt::format("{}{:.3f} s, {} units, {} chunks, {} spans\n", trace.model.empty() ? "" : trace.model + ": ",
-                  seconds(summary.duration_ns), trace.units.size(), trace.chunks.size(), trace.spans.size());
+  const std::string head = (trace.model.empty() ? "" : trace.model + ": ") + size_text(trace, summary) + "\n";
   return head + tiers_text(summary) + lanes_text(summary) + waits_text(summary) + moves_text(summary) + "\n" +
          verdict(summary);
 }

@@ -16,6 +16,12 @@ std::string sparkline(const std::vector<std::uint64_t>& values, std::uint64_t fu
 /// The verdict: which lane was busy longest, whether that was half of the run or more, and what waiting cost.
 std::string verdict(const Summary& summary);
 
+/// `6.42 s, 12 units, 30 chunks, 5210 spans`.
+std::string size_text(const Trace& trace, const Summary& summary);
+
+/// `98 % of 6.00 MiB`, `no budget`.
+std::string budget_text(const TierUse& use);
+
 /// The summary for people.
 std::string to_text(const Trace& trace, const Summary& summary);
 

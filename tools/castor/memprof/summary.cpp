@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "ranges.h"
+
 namespace castor::memprof {
 namespace {
 
@@ -11,25 +13,8 @@ const std::string kWait = "wait";
 const std::vector<std::string> kLanes = {"compute", "h2d", "d2h", "nvme_read", "nvme_write", "host_update", kWait};
 const std::vector<std::string> kTransfers = {"h2d", "d2h", "nvme_read", "nvme_write"};
 
-struct Range {
-  std::int64_t start_ns = 0, end_ns = 0;
-  std::int64_t length() const { return end_ns - start_ns; }
-};
-
 bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-/// From the first to the last event of the file.
-Range range_of(const Trace& trace) {
-  if (trace.samples.empty() && trace.spans.empty()) return {};
-  Range range{INT64_MAX, INT64_MIN};
-  const auto cover = [&range](std::int64_t from, std::int64_t to) {
-    range = {std::min(range.start_ns, from), std::max(range.end_ns, to)};
-  };
-  for (const Sample& sample : trace.samples) cover(sample.t_ns, sample.t_ns);
-  for (const Span& span : trace.spans) cover(span.start_ns, span.end_ns);
-  return range;
 }
 
 std::size_t part_of(std::int64_t t_ns, const Range& range) {
@@ -86,18 +71,6 @@ std::vector<std::string> lanes_of(const Trace& trace) {
   return found;
 }
 
-std::string unit_name(const Trace& trace, std::int64_t id) {
-  if (id < 0) return "no unit";
-  const auto position = static_cast<std::size_t>(id);
-  return position < trace.units.size() ? trace.units[position] : "unit " + std::to_string(id);
-}
-
-std::string chunk_name(const Trace& trace, std::int64_t id) {
-  if (id < 0) return "no chunk";
-  const auto chunk = trace.chunks.find(id);
-  return "chunk " + std::to_string(id) + (chunk == trace.chunks.end() ? "" : " (" + chunk->second + ")");
-}
-
 /// Adds up the spans that `counts` takes, by id.
 std::map<std::int64_t, Item> by_id(const Trace& trace, const std::function<bool(const Span&)>& counts) {
   std::map<std::int64_t, Item> items;
@@ -137,17 +110,11 @@ std::int64_t busy_ns(const std::vector<Span>& spans, const std::string& lane) {
   for (const Span& span : spans) {
     if (span.lane == lane) ranges.push_back({span.start_ns, span.end_ns});
   }
-  std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) { return a.start_ns < b.start_ns; });
-  std::int64_t busy = 0, covered_to = INT64_MIN;
-  for (const Range& range : ranges) {
-    const std::int64_t from = std::max(range.start_ns, covered_to);
-    if (range.end_ns > from) busy += range.end_ns - from, covered_to = range.end_ns;
-  }
-  return busy;
+  return length_ns(unite(std::move(ranges)));
 }
 
 Summary summarize(const Trace& trace) {
-  const Range range = range_of(trace);
+  const Range range = whole_run(trace);
   Summary summary;
   summary.duration_ns = range.length();
   for (const Tier tier : kTiers) {

@@ -22,7 +22,8 @@ Sample read_sample(const json& row) {
 }
 
 Span read_span(const json& row) {
-  Span span{row.at(0), row.at(1), row.at(2), row.at(3), row.at(4).get<std::uint64_t>()};
+  Span span{row.at(0), row.at(1), row.at(2), row.at(3), row.at(4).get<std::uint64_t>(), ""};
+  if (row.size() > 5) span.phase = row.at(5);
   if (span.end_ns < span.start_ns) throw std::runtime_error("a span on lane '" + span.lane + "' ends before it starts");
   return span;
 }
@@ -53,10 +54,30 @@ Trace read_fields(const json& object) {
   const auto earlier = [](const Sample& a, const Sample& b) { return a.t_ns < b.t_ns; };
   if (!std::is_sorted(trace.samples.begin(), trace.samples.end(), earlier))
     throw std::runtime_error("the samples are not in order of time");
+  trace.step_ends_ns = object.value("step_ends_ns", std::vector<std::int64_t>());
+  if (!std::is_sorted(trace.step_ends_ns.begin(), trace.step_ends_ns.end()))
+    throw std::runtime_error("step_ends_ns is not in order of time");
   return trace;
 }
 
 }  // namespace
+
+std::string unit_name(const Trace& trace, std::int64_t id) {
+  if (id < 0) return "no unit";
+  const auto position = static_cast<std::size_t>(id);
+  return position < trace.units.size() ? trace.units[position] : "unit " + std::to_string(id);
+}
+
+std::string chunk_name(const Trace& trace, std::int64_t id) {
+  if (id < 0) return "no chunk";
+  const auto chunk = trace.chunks.find(id);
+  return "chunk " + std::to_string(id) + (chunk == trace.chunks.end() ? "" : " (" + chunk->second + ")");
+}
+
+std::string owner_name(const Trace& trace, const Span& span) {
+  const bool of_unit = span.lane == "wait" || (span.lane == "compute" && span.phase != "update");
+  return of_unit ? unit_name(trace, span.id) : chunk_name(trace, span.id);
+}
 
 Result<Trace> parse_trace(std::string_view text, const std::string& origin) {
   Trace trace;

@@ -27,6 +27,7 @@ struct Span {
   std::int64_t id = -1;
   std::int64_t start_ns = 0, end_ns = 0;
   std::uint64_t bytes = 0;
+  std::string phase;  ///< `forward`, `backward` or `update` on `compute`; "" where the file does not say
 };
 
 /// A trace file in memory; docs/trace.md describes every field.
@@ -37,8 +38,18 @@ struct Trace {
   std::array<std::optional<std::uint64_t>, kNTiers> budget_bytes;
   std::vector<Sample> samples;
   std::vector<Span> spans;
+  std::vector<std::int64_t> step_ends_ns;  ///< ascending; none in older files
   std::map<std::string, double> totals;
 };
+
+/// `embed`, as the trace names its units.
+std::string unit_name(const Trace& trace, std::int64_t id);
+
+/// `chunk 4 (parameters of chunk 3 bf16 32 MiB)`.
+std::string chunk_name(const Trace& trace, std::int64_t id);
+
+/// What a span worked for: a unit or a chunk, as its lane has it.
+std::string owner_name(const Trace& trace, const Span& span);
 
 /// Reads the text of a trace file. Errors: failed, naming the field that is wrong; `origin` is the file's name in
 /// messages.

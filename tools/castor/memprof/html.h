@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "summary.h"
+
+namespace castor::memprof {
+
+/// One page that needs nothing else: the picture of a step, that of memory, and the summary as tables. It is well-formed XML
+/// too. Pure.
+std::string to_html(const Trace& trace, const Summary& summary);
+
+}  // namespace castor::memprof

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "summary.h"
+
+namespace castor::memprof {
+
+/// Bytes in use on each tier over the seconds of the run, with its budget, as SVG. Pure.
+std::string memory_picture(const Trace& trace, const Summary& summary);
+
+}  // namespace castor::memprof

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ranges.h"
+#include "trace.h"
+
+namespace castor::memprof {
+
+/// What is drawn as one: a span, or several neighbours too narrow to be told apart.
+struct Bar {
+  Range range;  ///< within the step
+  std::size_t row = 0;
+  std::string kind;  ///< the phase, or the lane where that says it; decides the colour
+  std::string name;  ///< of the unit or chunk; "" where the bar is several spans
+  std::size_t n_spans = 1;
+  std::int64_t ns = 0;      ///< what its spans took, also outside the step
+  std::uint64_t bytes = 0;  ///< what its spans moved
+};
+
+/// One lane of the picture of a step.
+struct StepLane {
+  std::string lane;
+  std::size_t n_rows = 1;  ///< bars of one row follow each other, unless there are kMostRows
+  std::vector<Bar> bars;
+  std::int64_t busy_ns = 0;            ///< within the step
+  std::int64_t beside_compute_ns = 0;  ///< the part of that during which a unit ran forward or backward
+  double bytes = 0;                    ///< of a span that is partly within the step, that part
+};
+
+inline constexpr std::size_t kMostRows = 4;
+
+/// The lanes of `step`, those that docs/trace.md names also where nothing happened on them. Bars narrower than `narrow_ns`
+/// that are less than that apart become one.
+std::vector<StepLane> step_lanes(const Trace& trace, const Range& step, std::int64_t narrow_ns);
+
+/// Where the model ran forward and where backward, as far as the trace says.
+struct PhaseRange {
+  Range range;
+  std::string phase;
+};
+std::vector<PhaseRange> phases_of(const Trace& trace, const Range& step);
+
+}  // namespace castor::memprof
