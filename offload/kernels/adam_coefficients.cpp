@@ -2,6 +2,7 @@
 #include <castor/offload/adam.h>
 
 #include <cmath>
+#include <limits>
 
 #include "float_environment.h"
 #include "formats.h"
@@ -37,6 +38,7 @@ AdamCoefficients adam_coefficients(const AdamOptions& options, std::uint64_t t, 
   c.step_size = rounded(options.lr / (1 - power(options.beta1, t)));
   c.decay = rounded(options.decoupled_decay ? options.lr * options.weight_decay : options.weight_decay);
   c.decoupled_decay = options.decoupled_decay;
+  c.max_value = options.max_value > 0 ? rounded(options.max_value) : std::numeric_limits<float>::infinity();
   return c;
 }
 

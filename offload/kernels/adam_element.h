@@ -14,9 +14,15 @@ struct AdamElement {
   float master, exp_avg, exp_avg_sq;
 };
 
+/// NaN, which compares with nothing, is left as it is.
+constexpr float clamped(float value, float limit) {
+  if (value > limit) return limit;
+  return value < -limit ? -limit : value;
+}
+
 /// The moments after the gradient `grad`; the master as it was.
 constexpr AdamElement with_moments(const AdamCoefficients& c, float grad, AdamElement e) {
-  float g = grad * c.grad_scale;
+  float g = clamped(grad * c.grad_scale, c.max_value);
   if (!c.decoupled_decay) g = g + c.decay * e.master;
   e.exp_avg = c.beta1 * e.exp_avg + c.one_minus_beta1 * g;
   e.exp_avg_sq = c.beta2 * e.exp_avg_sq + (c.one_minus_beta2 * g) * g;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include <castor/offload/adam.h>
 
@@ -51,6 +52,12 @@ TEST(AdamCoefficients, BiasCorrectionsAgreeWithLongDouble) {
 
 TEST(AdamCoefficients, L2DecayIsNotScaledByTheRate) {
   EXPECT_EQ(adam_coefficients({.lr = 1e-3, .weight_decay = 0.1, .decoupled_decay = false}, 5, 1).decay, 0.1f);
+}
+
+TEST(AdamCoefficients, NothingIsClampedUnlessAsked) {
+  EXPECT_EQ(adam_coefficients({}, 1, 1).max_value, std::numeric_limits<float>::infinity());
+  EXPECT_EQ(adam_coefficients({.max_value = 0.1}, 1, 0.5).max_value, 0.1f);
+  EXPECT_EQ(adam_coefficients({.max_value = 1e-60}, 1, 1).max_value, 0) << "every gradient is clamped to 0";
 }
 
 TEST(AdamCoefficients, UpdateZeroIsAContractViolation) { EXPECT_THROW(adam_coefficients({}, 0, 1), ContractViolation); }

@@ -38,6 +38,7 @@ void update_element(const AdamCoefficients& c, AdamData& data, std::uint64_t i) 
   const volatile float p0 = data.master[i];
   volatile float g = naive_widen(data.grad.data(), data.grad_dtype, i);
   g = g * c.grad_scale;
+  if (!std::isnan(g)) g = std::fmax(-c.max_value, std::fmin(g, c.max_value));
   if (!c.decoupled_decay) {
     const volatile float l2 = c.decay * p0;
     g = g + l2;

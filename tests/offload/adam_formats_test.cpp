@@ -32,7 +32,8 @@ TEST_P(AdamFormats, GiveTheBitsOfTheFormulas) {
           for (const bool split : {true, false}) {
             SCOPED_TRACE(::testing::Message() << "t " << t << ", gradient " << name(grad) << ", moments "
                                               << static_cast<int>(moments) << ", split " << split);
-            AdamCoefficients c = adam_coefficients({3e-4, 0.9, 0.95, 1e-8, 0.1, decoupled}, t, 0.37 / 1024);
+            AdamCoefficients c =
+                adam_coefficients({3e-4, 0.9, 0.95, 1e-8, 0.1, decoupled, split ? 1e-4 : 0}, t, 0.37 / 1024);
             c.rounding_key = rounding_key(9, 1, t);
             AdamData wanted = testing::random_data(random, 2051, grad, DType::bf16);
             testing::make_exact(wanted, moments);

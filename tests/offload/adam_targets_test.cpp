@@ -42,12 +42,13 @@ std::uint64_t n_elements() {
   return asked ? std::strtoull(asked, nullptr, 10) : 70'001;  // above what is written past the caches
 }
 
-class AdamTargets : public ::testing::TestWithParam<std::tuple<DType, DType, bool>> {};
+class AdamTargets : public ::testing::TestWithParam<std::tuple<DType, DType, bool, double>> {};
 
 TEST_P(AdamTargets, GiveTheBitsOfTheFormulas) {
-  const auto [grad, weight, decoupled] = GetParam();
+  const auto [grad, weight, decoupled, max_value] = GetParam();
   std::mt19937_64 random(11);
-  const AdamCoefficients coefficients = adam_coefficients({3e-4, 0.9, 0.95, 1e-8, 0.1, decoupled}, 7, 0.37 / 1024);
+  const AdamCoefficients coefficients =
+      adam_coefficients({3e-4, 0.9, 0.95, 1e-8, 0.1, decoupled, max_value}, 7, 0.37 / 1024);
   const AdamData before = testing::random_data(random, n_elements(), grad, weight);
   AdamData wanted = before;
   testing::straight_line_update(coefficients, wanted);
@@ -63,10 +64,11 @@ TEST_P(AdamTargets, GiveTheBitsOfTheFormulas) {
 
 INSTANTIATE_TEST_SUITE_P(All, AdamTargets,
                          ::testing::Combine(::testing::ValuesIn(kAllTypes), ::testing::ValuesIn(kAllTypes),
-                                            ::testing::Bool()),
+                                            ::testing::Bool(), ::testing::Values(0.0, 1e-4)),
                          [](const auto& info) {
                            return std::string(name(std::get<0>(info.param))) + "_" + name(std::get<1>(info.param)) +
-                                  (std::get<2>(info.param) ? "_decoupled" : "_l2");
+                                  (std::get<2>(info.param) ? "_decoupled" : "_l2") +
+                                  (std::get<3>(info.param) > 0 ? "_clamped" : "");
                          });
 
 struct StoredAs {
@@ -84,7 +86,7 @@ void check_stored(const StoredAs& as, DType weight, std::uint64_t n) {
   SCOPED_TRACE(::testing::Message() << n << " elements, split " << as.split_master << ", moments "
                                     << static_cast<int>(as.moments) << ", weight " << name(weight));
   std::mt19937_64 random(13);
-  AdamCoefficients coefficients = adam_coefficients({3e-4, 0.9, 0.95, 1e-8, 0.1, true}, 7, 0.37 / 1024);
+  AdamCoefficients coefficients = adam_coefficients({3e-4, 0.9, 0.95, 1e-8, 0.1, true, 1e-4}, 7, 0.37 / 1024);
   coefficients.rounding_key = rounding_key(5, 3, 7);
   AdamData wanted = testing::random_data(random, n, DType::bf16, weight);
   testing::make_exact(wanted, as.moments);

@@ -27,7 +27,8 @@ void check_against_straight_line(std::mt19937_64& random, const AdamOptions& opt
                                  DType weight,
                                  const std::function<AdamData(const AdamCoefficients&, AdamData)>& updated) {
   SCOPED_TRACE(::testing::Message() << "t " << t << ", gradient " << name(grad) << ", weight " << name(weight)
-                                    << ", decoupled " << options.decoupled_decay);
+                                    << ", decoupled " << options.decoupled_decay << ", max_value "
+                                    << options.max_value);
   const AdamCoefficients coefficients = adam_coefficients(options, t, 0.37 / 1024);
   AdamData wanted = testing::random_data(random, 4099, grad, weight);
   const AdamData got = updated(coefficients, wanted);
@@ -43,9 +44,10 @@ TEST_P(Adam, GivesTheBitsOfTheFormulasForAllTypesAndHardValues) {
     for (const std::uint64_t t : {1u, 2u, 10u, 1000u, 1000000u})
       for (const DType grad : kAllTypes)
         for (const DType weight : kAllTypes)
-          check_against_straight_line(
-              random, {3e-4, 0.9, 0.95, 1e-8, 0.1, decoupled}, t, grad, weight,
-              [this](const AdamCoefficients& c, AdamData data) { return updated(c, std::move(data)); });
+          for (const double max_value : {0.0, 1e-4})
+            check_against_straight_line(
+                random, {3e-4, 0.9, 0.95, 1e-8, 0.1, decoupled, max_value}, t, grad, weight,
+                [this](const AdamCoefficients& c, AdamData data) { return updated(c, std::move(data)); });
 }
 
 TEST(AdamTeam, GivesTheBitsOfOneThread) {
@@ -114,6 +116,41 @@ TEST_P(Adam, L2EntersTheGradientAndNotTheMaster) {
   EXPECT_EQ(data.exp_avg[0], 2);
   EXPECT_EQ(data.exp_avg_sq[0], 16);
   EXPECT_EQ(data.master[0], 7);
+}
+
+/// `coefficients` with gradients clamped to [−limit, limit].
+AdamCoefficients clamping(AdamCoefficients coefficients, float limit) {
+  coefficients.max_value = limit;
+  return coefficients;
+}
+
+TEST_P(Adam, ClampsTheUnscaledGradient) {
+  const AdamCoefficients c = clamping({0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0, 2, 2, 0.25f, true}, 1);
+  // g' = min(4·½, 1) = 1; m = ½·1; v = ½·7 + (½·1)·1 = 4; d = 2·2; p = 8 − ¼·8 − 2·(½/4) = 5.75.
+  const AdamData above = updated(c, 8, 0, 7, 4);
+  EXPECT_EQ(above.exp_avg[0], 0.5f);
+  EXPECT_EQ(above.exp_avg_sq[0], 4);
+  EXPECT_EQ(above.master[0], 5.75f);
+  EXPECT_EQ(updated(c, 8, 0, 7, -4).master[0], 6.25f);
+  EXPECT_EQ(updated(c, 8, 0, 7, 1.5f).exp_avg[0], 0.375f);  // 1.5·½ is within
+}
+
+TEST_P(Adam, ClampsBeforeL2EntersTheGradient) {
+  // g' = min(4·½, 1) + ¼·8 = 3; m = ½·3; v = ½·23 + (½·3)·3 = 16; d = 4·1; p = 8 − 2·(1.5/4) = 7.25.
+  const AdamData data = updated(clamping({0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0, 1, 2, 0.25f, false}, 1), 8, 0, 23, 4);
+  EXPECT_EQ(data.exp_avg[0], 1.5f);
+  EXPECT_EQ(data.exp_avg_sq[0], 16);
+  EXPECT_EQ(data.master[0], 7.25f);
+}
+
+TEST_P(Adam, ClampsInfinitiesButNoNanAndKeepsTheSignOfZero) {
+  AdamCoefficients c = clamping(neutral(), 2);
+  c.beta1 = 0, c.one_minus_beta1 = 1;
+  const float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(updated(c, 0, 0, 1, infinity).exp_avg[0], 2);
+  EXPECT_EQ(updated(c, 0, 0, 1, -infinity).exp_avg[0], -2);
+  EXPECT_EQ(bits_of(updated(c, 0, 0, 1, testing::float_of(0xffc12345)).exp_avg[0]), 0x7fc00000u);
+  EXPECT_EQ(bits_of(updated(c, 0, -0.0f, 1, -0.0f).exp_avg[0]), bits_of(-0.0f));
 }
 
 // x² = 1 + 2^-11 + 2^-24 rounds to kSquare (a tie, to even): x² − kSquare is 0 in two operations and 2^-24 in a fused

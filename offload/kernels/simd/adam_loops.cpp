@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kernels/adam_element.h"
 
@@ -111,12 +112,14 @@ struct Coefficients {
         rsqrt_bias2(all(c.rsqrt_bias2)),
         step_size(all(c.step_size)),
         decay(all(c.decay)),
+        max_value(all(c.max_value)),
         decoupled_decay(c.decoupled_decay),
+        clamps(c.max_value < std::numeric_limits<float>::infinity()),
         rounding_key(word(c.rounding_key)) {}
   static HWY_INLINE Float all(float value) { return hn::Set(Floats(), value); }
 
-  Float grad_scale, beta1, one_minus_beta1, beta2, one_minus_beta2, eps, rsqrt_bias2, step_size, decay;
-  bool decoupled_decay;
+  Float grad_scale, beta1, one_minus_beta1, beta2, one_minus_beta2, eps, rsqrt_bias2, step_size, decay, max_value;
+  bool decoupled_decay, clamps;
   Word rounding_key;
 };
 
@@ -171,11 +174,19 @@ HWY_INLINE void store_states(const Arrays& arrays, std::uint64_t i, Word roundin
   }
 }
 
+/// clamped of adam_element.h.
+HWY_INLINE Float clamped(Float value, Float limit) {
+  const Float lowest = hn::Neg(limit);
+  value = hn::IfThenElse(hn::Gt(value, limit), limit, value);
+  return hn::IfThenElse(hn::Lt(value, lowest), lowest, value);
+}
+
 /// with_moments and next_master of adam_element.h; returns the new master, canonical.
 template <typename Arrays>
 HWY_INLINE Float updated(const Coefficients& c, const Arrays& arrays, std::uint64_t i) {
   Float p = load_master(arrays, i);
   Float g = hn::Mul(load_grad(arrays, i), c.grad_scale);
+  if (c.clamps) g = clamped(g, c.max_value);
   if (!c.decoupled_decay) g = hn::Add(g, hn::Mul(c.decay, p));
   const Float m = hn::Add(hn::Mul(c.beta1, Stored<typename Arrays::ExpAvg>::load(arrays.exp_avg + i)),
                           hn::Mul(c.one_minus_beta1, g));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 
 #include <castor/memory/device.h>
@@ -19,6 +20,8 @@ struct AdamOptions {
   double weight_decay = 0;
   /// AdamW (Loshchilov and Hutter 2019); false = L2 added to the gradient (Kingma and Ba 2015).
   bool decoupled_decay = true;
+  /// Every element of the unscaled gradient is clamped to [−max_value, max_value]; 0 = it is not.
+  double max_value = 0;
   bool operator==(const AdamOptions&) const = default;
 };
 
@@ -34,6 +37,7 @@ struct AdamCoefficients {
   float decay;        ///< lr·weight_decay (AdamW), or weight_decay (Adam)
   bool decoupled_decay;
   std::uint32_t rounding_key = 0;  ///< of this tensor and update, where exp_avg_sq is rounded at random
+  float max_value = std::numeric_limits<float>::infinity();  ///< infinity clamps nothing
 };
 
 /// The coefficients of the `t`-th update of a tensor (t = 1, 2, …) whose gradient is first multiplied by `grad_scale`;
@@ -85,7 +89,7 @@ struct AdamArrays {
 inline constexpr std::uint64_t kAdamPartElements = std::uint64_t{32} << 10;
 
 /// Updates one tensor:
-///   g' = g·c            (Adam with L2: g' = g·c + wd·p)
+///   g' = min(max(g·c, −max_value), max_value), NaN stays NaN            (Adam with L2: then g' = g' + wd·p)
 ///   m = b1·m + (1−b1)·g';  v = b2·v + ((1−b2)·g')·g';  d = sqrt(v)·r2 + eps
 ///   p = p − (lr·wd)·p   (AdamW only);  p = p − s·(m/d)
 /// with separate multiplies and adds in fp32, IEEE division and square root, subnormals kept whatever the caller's
