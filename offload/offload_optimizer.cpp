@@ -291,7 +291,7 @@ TileUpdate OffloadOptimizer::update_of(std::uint32_t i, std::uint32_t tile, cons
     if (!gradients_->has(part.tensor)) continue;
     std::uint64_t& n_updates = n_updates_[part.tensor];
     if (part.in_tensor == 0) ++n_updates;
-    AdamCoefficients coefficients = adam_coefficients(options.adam, n_updates, grad_scale);
+    AdamCoefficients coefficients = adam_coefficients(options.of(part.tensor), n_updates, grad_scale);
     coefficients.rounding_key = rounding_key(parts_.format.rounding_seed, registered_[part.tensor], n_updates);
     update.add(coefficients, arrays(i, tile, part), part.in_tile);
   }

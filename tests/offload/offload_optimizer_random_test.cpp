@@ -46,10 +46,29 @@ std::vector<Tier> random_homes(std::mt19937_64& random, std::size_t n_chunks) {
   return homes;
 }
 
-StepOptions random_options(std::mt19937_64& random) {
-  StepOptions options{{1e-2, 0.9, 0.95, 1e-8, 0.1, random() % 2 == 0}, 0, 1};
-  if (random() % 3 == 0) options.max_norm = 3;
+AdamOptions random_adam(std::mt19937_64& random, bool decoupled, double max_value) {
+  constexpr double kRates[] = {0, 1e-3, 1e-2}, kDecays[] = {0, 0.1}, kBetas[] = {0.8, 0.9, 0.95}, kEps[] = {1e-8, 1e-3};
+  return {kRates[random() % 3],
+          kBetas[random() % 3],
+          kBetas[random() % 3],
+          kEps[random() % 2],
+          kDecays[random() % 2],
+          decoupled,
+          max_value};
+}
+
+/// Half of them clip, one way or the other, and a third have groups, some of which may have no tensor.
+StepOptions random_options(std::mt19937_64& random, std::size_t n_tensors) {
+  const bool decoupled = random() % 2 == 0, clips_values = random() % 3 == 0;
+  const double max_value = clips_values ? 0.25 : 0;
+  StepOptions options{{1e-2, 0.9, 0.95, 1e-8, 0.1, decoupled, max_value}, 0, 1};
+  if (!clips_values && random() % 3 == 0) options.max_norm = 3;
   if (random() % 3 == 0) options.loss_scale = 256;
+  if (random() % 3 != 0) return options;
+  options.groups.resize(1 + random() % 4);
+  for (AdamOptions& group : options.groups) group = random_adam(random, decoupled, max_value);
+  for (std::size_t tensor = 0; tensor < n_tensors; ++tensor)
+    options.group_of.push_back(static_cast<std::uint32_t>(random() % options.groups.size()));
   return options;
 }
 
@@ -95,7 +114,7 @@ double naive_norm(const OptimizerWorld& world, double loss_scale) {
 
 void train_one_step(OptimizerWorld& world, std::mt19937_64& random) {
   forward(world);
-  const StepOptions options = random_options(random);
+  const StepOptions options = random_options(random, world.specs.size());
   const bool measured = options.max_norm != 0 || options.loss_scale != 1;
   backward(world, random, options);
   const double norm = naive_norm(world, options.loss_scale);

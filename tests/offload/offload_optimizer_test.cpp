@@ -133,6 +133,41 @@ TEST_P(OffloadOptimizerOn, ClipsByTheNormOfTheUnscaledGradients) {
   world.expect_same_bits();
 }
 
+/// A tensor whose gradient is 1 everywhere, after its first update: m/d is 1, as far as eps = 0 lets it.
+float first_update(float master, double lr, double decay) { return static_cast<float>(master * (1 - lr * decay) - lr); }
+
+TEST_P(OffloadOptimizerOn, EachTensorHasTheOptionsOfItsGroup) {
+  OptimizerWorld world({{300, DType::f32, true}, {20, DType::f32, true}, {7, DType::f32, true}}, {4 * 512});
+  world.start(home()).value();
+  StepOptions options = kPlain;
+  options.groups = {{0.5, 0.9, 0.99, 0, 0.25, true}, {0.125, 0.5, 0.75, 0, 0, true}};
+  options.group_of = {1, 0, 1};
+  std::vector<float> before(3), after(3);
+  for (std::uint32_t tensor = 0; tensor < 3; ++tensor) {
+    before[tensor] = world.held(tensor).master[0];
+    world.gradient(tensor, std::vector<float>(world.specs[tensor].numel, 1)).value();
+  }
+  world.step(options).value();
+  for (std::uint32_t tensor = 0; tensor < 3; ++tensor) after[tensor] = world.held(tensor).master[0];
+  EXPECT_NEAR(after[0], first_update(before[0], 0.125, 0), 1e-6);
+  EXPECT_NEAR(after[1], first_update(before[1], 0.5, 0.25), 1e-6);
+  EXPECT_NEAR(after[2], first_update(before[2], 0.125, 0), 1e-6);
+  world.expect_same_bits();
+}
+
+TEST_P(OffloadOptimizerOn, ClipsElementsOfTheUnscaledGradients) {
+  OptimizerWorld world({{4, dtype(), true}}, chunks_of_512(dtype()));
+  world.start(home()).value();
+  StepOptions options = kPlain;
+  options.loss_scale = 8;
+  options.adam.beta1 = 0.5;
+  options.adam.max_value = 2;
+  world.gradient(0, {8, 24, -80, -16}).value();  // unscaled 1, 3, -10, -2
+  EXPECT_EQ(world.step(options)->grad_scale, 0.125);
+  EXPECT_EQ(world.held(0).exp_avg, (std::vector<float>{0.5f, 1, -1, -1}));
+  world.expect_same_bits();
+}
+
 TEST_P(OffloadOptimizerOn, MastersAreReadBackAfterEviction) {
   OptimizerWorld world(six_tensors(dtype()), chunks_of_512(dtype()));
   world.start(home()).value();
@@ -493,6 +528,15 @@ TEST_F(UpdatedEarly, AnotherLearningRateThanAnnouncedIsRefusedAndTheAnnouncedOne
   EXPECT_EQ(refused.error().kind, ErrorKind::usage);
   world_.step(kPlain).value();
   world_.expect_same_bits();
+}
+
+TEST_F(UpdatedEarly, OtherGroupsThanAnnouncedAreRefused) {
+  StepOptions other = kPlain;
+  other.groups = {kPlain.adam, kPlain.adam};
+  other.group_of = {0, 0, 1, 0, 0, 1};
+  const auto refused = world_.optimizer->step(other);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::usage);
 }
 
 TEST_F(UpdatedEarly, MastersAreNotShownBeforeTheStep) {

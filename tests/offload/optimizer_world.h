@@ -166,7 +166,9 @@ struct OptimizerWorld {
       if (scale->skip) continue;
       naive[tensor].grad = elements_of(sum.values, DType::f32);
       const std::uint64_t t = ++n_naive_updates[tensor];
-      auto coefficients = adam_coefficients(options.adam, t, scale->grad_scale);
+      const bool grouped = !options.groups.empty();
+      auto coefficients =
+          adam_coefficients(grouped ? options.groups[options.group_of[tensor]] : options.adam, t, scale->grad_scale);
       coefficients.rounding_key = rounding_key(format.rounding_seed, tensor, t);
       straight_line_update(coefficients, naive[tensor], format.moments);
     }

@@ -14,6 +14,7 @@
 #include <castor/offload/gradient_store.h>
 #include <castor/offload/planner.h>
 #include <castor/offload/state_format.h>
+#include <castor/offload/step_options.h>
 
 namespace castor {
 
@@ -21,15 +22,6 @@ class EarlyUpdates;
 class HostNorm;
 class TileStates;
 class TileUpdate;
-
-/// What a step does, beside Adam's own options.
-struct StepOptions {
-  AdamOptions adam;
-  double max_norm = 0;    ///< 0 = no clipping
-  double loss_scale = 1;  ///< what the loss was multiplied by
-  bool needs_norm() const { return max_norm != 0 || loss_scale != 1; }
-  bool operator==(const StepOptions&) const = default;
-};
 
 /// Part of what a tensor's training has come to: values `first` to `first` + n − 1, in host memory.
 struct TensorStates {
