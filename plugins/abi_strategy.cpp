@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "abi_strategy.h"
 
+#include <castor/plugins/step_args.h>
+
 #include <string>
 #include <utility>
 #include <vector>
@@ -76,6 +78,11 @@ Result<void> AbiStrategy::check(castor_status status, const char* what) const {
   return error_of(plugin_, model_, status, what);
 }
 
+Result<void> AbiStrategy::check_args(const castor_step_args& args) const {
+  CASTOR_TRY(check_support(*plugin_.info, args));
+  return check_step_args(args, model_.table().n_params(model_.table().self));
+}
+
 Result<void> AbiStrategy::attach() { return check(table_.attach(table_.self), "attach"); }
 
 Result<void> AbiStrategy::before_forward(std::uint32_t unit) {
@@ -103,10 +110,13 @@ Result<void> AbiStrategy::end_of_backward() {
 }
 
 Result<void> AbiStrategy::announce_step(const castor_step_args& args) {
-  return updates_early() ? check(table_.announce_step(table_.self, &args), "announce_step") : Result<void>();
+  if (!updates_early()) return {};
+  CASTOR_TRY(check_args(args));
+  return check(table_.announce_step(table_.self, &args), "announce_step");
 }
 
 Result<castor_step_result> AbiStrategy::step(const castor_step_args& args) {
+  CASTOR_TRY(check_args(args));
   castor_step_result result{sizeof(castor_step_result), 0, -1};
   CASTOR_TRY(check(table_.step(table_.self, &args, &result), "step"));
   return result;

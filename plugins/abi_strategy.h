@@ -44,6 +44,7 @@ class AbiStrategy final : public Strategy {
   bool keeps() const { return table_.struct_size >= kStrategyV12Bytes && table_.keep; }
   bool updates_early() const { return table_.struct_size >= kStrategyV13Bytes && table_.announce_step; }
   Result<void> can_save() const;
+  Result<void> check_args(const castor_step_args& args) const;
   Result<void> check(castor_status status, const char* what) const;
 
   const Plugin plugin_;

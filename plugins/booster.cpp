@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <castor/plugins/booster.h>
 
+#include <castor/plugins/step_args.h>
+
 #include "abi_strategy.h"
 
 #include <string>
@@ -41,6 +43,8 @@ Result<Booster> Booster::make(Plugin plugin, const PluginOptions& options) {
   CASTOR_ASSIGN(auto complete, complete_options(plugin.info->name, option_schema(*plugin.info), options));
   return Booster(std::move(plugin), std::move(complete));
 }
+
+Result<void> Booster::supports(const castor_step_args& args) const { return check_support(*plugin_.info, args); }
 
 Result<std::unique_ptr<Strategy>> Booster::boost(ModelHost& model) const {
   CASTOR_TRY(check_device(*plugin_.info, model.table()));

@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-enum { ABI_LAYOUT_LENGTH = 20 };
+enum { ABI_LAYOUT_LENGTH = 27 };
 
 #define ABI_LAYOUT                                                                                                   \
   {                                                                                                                  \
@@ -19,7 +19,9 @@ enum { ABI_LAYOUT_LENGTH = 20 };
         offsetof(castor_strategy_v1, destroy), sizeof(castor_option), offsetof(castor_option, min),                  \
         sizeof(castor_option_value), sizeof(castor_param_info), sizeof(castor_unit_info),                            \
         sizeof(castor_device_memory), sizeof(castor_step_args), sizeof(castor_step_result), sizeof(castor_stats),    \
-        sizeof(castor_param_state)                                                                                   \
+        sizeof(castor_param_state), offsetof(castor_step_args, loss_scale), offsetof(castor_step_args, max_value),   \
+        offsetof(castor_step_args, n_groups), offsetof(castor_step_args, groups),                                    \
+        offsetof(castor_step_args, group_of), sizeof(castor_param_group), offsetof(castor_param_group, weight_decay) \
   }
 
 extern const size_t abi_layout_in_c[ABI_LAYOUT_LENGTH];

@@ -73,6 +73,61 @@ TEST(Booster, PassesEveryCallOn) {
   EXPECT_EQ(stats.h2d_bytes, 11u);
 }
 
+castor_step_args with_groups() {
+  static constexpr castor_param_group kGroup = {sizeof kGroup, 1, 0.9, 0.99, 1e-8, 0};
+  static constexpr const castor_param_group* kGroups[] = {&kGroup};
+  static constexpr std::uint32_t kGroupOf[] = {0, 0};
+  castor_step_args args{};
+  args.struct_size = sizeof args;
+  args.n_groups = 1, args.groups = kGroups, args.group_of = kGroupOf;
+  return args;
+}
+
+castor_step_args with_max_value() {
+  castor_step_args args{};
+  args.struct_size = sizeof args;
+  args.max_value = 0.5;
+  return args;
+}
+
+TEST(Booster, APluginOfThisVersionSupportsGroupsAndClippingByValue) {
+  EXPECT_TRUE(booster("stub_recorder").supports(with_groups()).ok());
+  EXPECT_TRUE(booster("stub_recorder").supports(with_max_value()).ok());
+}
+
+TEST(Booster, RefusesWhatAnOlderPluginDoesNotKnow) {
+  const Plugin recorder = load("stub_recorder");
+  castor_plugin_info older = *recorder.info;
+  older.abi_minor = 4;
+  const Booster booster = Booster::make({recorder.path, &older}, {}).value();
+  EXPECT_TRUE(booster.supports({sizeof(castor_step_args)}).ok());
+  const auto refused = booster.supports(with_groups());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::usage);
+  EXPECT_EQ(
+      refused.error().message,
+      "plugin stub_recorder speaks plugin ABI 1.4 and knows no groups of parameters, which came with 1.5; leave them "
+      "out, or take a newer plugin");
+  EXPECT_NE(booster.supports(with_max_value()).error().message.find("knows no clipping by value"), std::string::npos);
+
+  FakeModelHost model(kParams, kUnits);
+  auto strategy = booster.boost(model).value();
+  const std::size_t n_before = model.calls().size();
+  EXPECT_FALSE(strategy->step(with_groups()).ok());
+  EXPECT_EQ(model.calls().size(), n_before) << "it is not even asked";
+  EXPECT_TRUE(strategy->step({sizeof(castor_step_args)}).ok());
+}
+
+TEST(Booster, RefusesAStepThatCannotBe) {
+  FakeModelHost model(kParams, kUnits);
+  auto strategy = booster("stub_recorder").boost(model).value();
+  castor_step_args args = with_max_value();
+  args.max_norm = 1;
+  const auto refused = strategy->step(args);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::usage);
+}
+
 TEST(Booster, AStatusBecomesAnErrorWithTheSentenceThatWasLeft) {
   FakeModelHost model(kParams, kUnits);
   auto strategy = booster("stub_recorder").boost(model).value();

@@ -33,7 +33,7 @@ extern "C" {
 
 #define CASTOR_PLUGIN_MAGIC 0x43535452u /* "CSTR" */
 #define CASTOR_ABI_MAJOR 1              /* differs: refused */
-#define CASTOR_ABI_MINOR 4              /* a plugin's may be lower than the host's, never higher */
+#define CASTOR_ABI_MINOR 5              /* a plugin's may be lower than the host's, never higher */
 
 /* Also the exit codes of the castor command. */
 typedef enum castor_status {
@@ -155,12 +155,27 @@ typedef struct castor_host_v1 {
 /* One optimizer step of Adam; castor_step_args.optimizer says which. All values are of this step. */
 typedef enum castor_optimizer { CASTOR_ADAM = 0, CASTOR_ADAMW = 1 } castor_optimizer;
 
+/* Since 1.5. What the parameters of a group have in place of the values in castor_step_args. */
+typedef struct castor_param_group {
+  uint32_t struct_size;
+  double lr, beta1, beta2, eps, weight_decay;
+} castor_param_group;
+
 typedef struct castor_step_args {
   uint32_t struct_size;
   castor_optimizer optimizer;
   double lr, beta1, beta2, eps, weight_decay;
   double max_norm;   /* global gradient norm to clip to; 0 = no clipping */
   double loss_scale; /* the loss was multiplied by this before backward; 1 = it was not */
+
+  /* Since 1.5, to be read where struct_size says that they are there: else they count as 0. A plugin whose abi_minor is
+   * 5 or more does what they say; of an older one the host asks for neither. */
+  double max_value;  /* each element of the unscaled gradient is clamped to [-max_value, max_value]; 0 = it is not.
+                        Never together with max_norm */
+  uint32_t n_groups; /* 0: the values above are those of every parameter. Else each belongs to a group, and of the
+                        values above lr, beta1, beta2, eps and weight_decay mean nothing */
+  const castor_param_group *const *groups; /* n_groups of them */
+  const uint32_t *group_of;                /* by parameter: the number of its group, below n_groups */
 } castor_step_args;
 
 typedef struct castor_step_result {

@@ -29,6 +29,8 @@ class Strategy {
   virtual Result<void> end_of_backward() = 0;
   /// The backward pass begins after which `step` will be called, with these values.
   virtual Result<void> announce_step(const castor_step_args& /*args*/) { return {}; }
+  /// Errors, before anything is changed: usage, where `args` clip in two ways or a parameter's group is none of theirs, or
+  /// where they ask a plugin for what it is too old for.
   virtual Result<castor_step_result> step(const castor_step_args& args) = 0;
   /// Copies the fp32 master of `param` (numel values) to host memory.
   virtual Result<void> read_master(std::uint32_t param, float* out) = 0;

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/plugins/step_args.h>
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace castor {
+namespace {
+
+constexpr castor_param_group kSlow = {sizeof kSlow, 0.125, 0.5, 0.75, 1e-4, 0},
+                             kFast = {sizeof kFast, 2, 0.25, 0.875, 1e-6, 0.5};
+constexpr const castor_param_group* kGroups[] = {&kSlow, &kFast};
+constexpr std::uint32_t kGroupOf[] = {1, 0, 1};
+
+castor_step_args plain() {
+  castor_step_args args = {};
+  args.struct_size = sizeof args;
+  args.optimizer = CASTOR_ADAMW;
+  args.lr = 1, args.beta1 = 0.9, args.beta2 = 0.99, args.eps = 1e-8, args.weight_decay = 0.1;
+  args.loss_scale = 1;
+  return args;
+}
+
+castor_step_args grouped() {
+  castor_step_args args = plain();
+  args.n_groups = 2, args.groups = kGroups, args.group_of = kGroupOf;
+  return args;
+}
+
+std::string refusal(const castor_step_args& args) {
+  const auto checked = check_step_args(args, 3);
+  EXPECT_FALSE(checked.ok());
+  if (checked.ok()) return "";
+  EXPECT_EQ(checked.error().kind, ErrorKind::usage);
+  return checked.error().message;
+}
+
+TEST(StepArgs, WhatAnOlderHostDidNotFillInIsZero) {
+  castor_step_args args = grouped();
+  args.max_value = 3, args.max_norm = 2;
+  args.struct_size = 64;  // of version 1.4
+  EXPECT_TRUE(check_step_args(args, 3).ok());
+  const castor_step_args known = known_fields(args);
+  EXPECT_EQ(known.loss_scale, 1);
+  EXPECT_EQ(known.max_norm, 2);
+  EXPECT_EQ(known.max_value, 0);
+  EXPECT_EQ(known.n_groups, 0u);
+  EXPECT_EQ(known.groups, nullptr);
+  EXPECT_EQ(known.group_of, nullptr);
+}
+
+TEST(StepArgs, WithoutGroupsEveryParameterHasTheValuesOfTheStep) {
+  castor_step_args args = plain();
+  args.max_norm = 5, args.loss_scale = 8;
+  const StepOptions options = step_options(args, 3);
+  EXPECT_EQ(options.of(2), (AdamOptions{1, 0.9, 0.99, 1e-8, 0.1, true, 0}));
+  EXPECT_EQ(options.max_norm, 5);
+  EXPECT_EQ(options.loss_scale, 8);
+  EXPECT_TRUE(options.needs_norm());
+}
+
+TEST(StepArgs, EachParameterHasTheValuesOfItsGroup) {
+  castor_step_args args = grouped();
+  args.optimizer = CASTOR_ADAM;
+  args.max_value = 0.25;
+  const StepOptions options = step_options(args, 3);
+  EXPECT_EQ(options.of(0), (AdamOptions{2, 0.25, 0.875, 1e-6, 0.5, false, 0.25}));
+  EXPECT_EQ(options.of(1), (AdamOptions{0.125, 0.5, 0.75, 1e-4, 0, false, 0.25}));
+  EXPECT_EQ(options.of(2), options.of(0));
+  EXPECT_FALSE(options.needs_norm()) << "clipping by value needs none";
+}
+
+TEST(StepArgs, StepsOfOtherGroupsDiffer) {
+  const std::uint32_t others[] = {1, 1, 1};
+  castor_step_args args = grouped();
+  EXPECT_EQ(step_options(args, 3), step_options(grouped(), 3));
+  args.group_of = others;
+  EXPECT_NE(step_options(args, 3), step_options(grouped(), 3));
+  EXPECT_NE(step_options(plain(), 3), step_options(grouped(), 3));
+}
+
+TEST(StepArgs, ClippingInTwoWaysIsRefused) {
+  castor_step_args args = plain();
+  args.max_value = 0.5, args.max_norm = 1;
+  EXPECT_EQ(refusal(args),
+            "the step clips gradients to a norm of 1.000000 and to values of 0.500000; set max_norm or max_value to 0");
+  args.max_norm = 0;
+  EXPECT_TRUE(check_step_args(args, 3).ok());
+  for (const double wrong : {-1.0, std::numeric_limits<double>::quiet_NaN()}) {
+    args.max_value = wrong;
+    EXPECT_EQ(refusal(args).rfind("clipping by value takes a max_value of 0 (off) or more", 0), 0u);
+  }
+}
+
+TEST(StepArgs, GroupsThatAreNotThereAreRefused) {
+  EXPECT_TRUE(check_step_args(grouped(), 3).ok());
+  castor_step_args args = grouped();
+  args.n_groups = 1;
+  EXPECT_EQ(refusal(args), "parameter 0 is in group 1, the step has 1");
+  args = grouped();
+  args.group_of = nullptr;
+  EXPECT_EQ(refusal(args), "the step has 2 groups of parameters, but lacks the groups or the group of each parameter");
+  castor_param_group short_one = kFast;
+  short_one.struct_size = 40;
+  const castor_param_group* const with_short[] = {&kSlow, &short_one};
+  args = grouped();
+  args.groups = with_short;
+  EXPECT_EQ(refusal(args), "group 1 of the step is null or shorter than version 1.5 has it");
+}
+
+}  // namespace
+}  // namespace castor
