@@ -8,19 +8,12 @@
 #include <utility>
 
 #include <castor/offload/model_chunks.h>
+#include <castor/plugins/step_args.h>
 
 #include "trace_writer.h"
 
 namespace castor {
 namespace {
-
-StepOptions step_options(const castor_step_args& args) {
-  StepOptions options;
-  options.adam = {args.lr, args.beta1, args.beta2, args.eps, args.weight_decay, args.optimizer == CASTOR_ADAMW};
-  options.max_norm = args.max_norm;
-  options.loss_scale = args.loss_scale;
-  return options;
-}
 
 TensorStates states_of(const castor_param_state& state) {
   return {state.first, state.n, state.master, state.exp_avg, state.exp_avg_sq, state.n_updates};
@@ -323,8 +316,16 @@ Result<void> GeminiStrategy::end_of_backward() {
   return optimizer_->update_early();
 }
 
+/// The parameters' groups become those of the tensors.
+StepOptions GeminiStrategy::options_of(const castor_step_args& args) const {
+  StepOptions options = step_options(args, static_cast<std::uint32_t>(place_of_.size()));
+  const std::vector<std::uint32_t> of_param = options.group_of;
+  for (std::uint32_t param = 0; param < of_param.size(); ++param) options.group_of[place_of_[param]] = of_param[param];
+  return options;
+}
+
 Result<void> GeminiStrategy::announce_step(const castor_step_args& args) {
-  return optimizer_->announce(step_options(args));
+  return optimizer_->announce(options_of(args));
 }
 
 Result<castor_step_result> GeminiStrategy::step(const castor_step_args& args) {
@@ -333,7 +334,7 @@ Result<castor_step_result> GeminiStrategy::step(const castor_step_args& args) {
   const std::uint64_t start_ns = timeline_.now_ns();
   leave_all();
   watch_.begin_rest();
-  CASTOR_ASSIGN(const StepScale scale, optimizer_->step(step_options(args)));
+  CASTOR_ASSIGN(const StepScale scale, optimizer_->step(options_of(args)));
   watch_.end_step();
   sample();
   if (++n_steps_ == 1 && measures()) CASTOR_TRY(plan_again());

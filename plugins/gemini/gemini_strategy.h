@@ -74,6 +74,7 @@ class GeminiStrategy final : public Strategy {
   Result<void> bind(std::uint32_t unit);
   void unbind(ChunkId payload);
   void sample();
+  StepOptions options_of(const castor_step_args& args) const;
 
   /// What goes on with a parameter now.
   struct ParamUse {

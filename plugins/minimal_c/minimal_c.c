@@ -41,7 +41,7 @@ typedef struct trainer {
 
 /* What an update multiplies with: computed in double, rounded once. */
 typedef struct coefficients {
-  float grad_scale, beta1, one_minus_beta1, beta2, one_minus_beta2, eps, rsqrt_bias2, step_size, decay;
+  float grad_scale, max_value, beta1, one_minus_beta1, beta2, one_minus_beta2, eps, rsqrt_bias2, step_size, decay;
   int decoupled;
 } coefficients;
 
@@ -216,21 +216,42 @@ static double power(double base, uint64_t exponent) {
   return result;
 }
 
-static coefficients coefficients_of(const castor_step_args *args, uint64_t t, double grad_scale) {
+/* What the host said, as far as it knows the fields: the others are 0. */
+static castor_step_args known_fields(const castor_step_args *args) {
+  castor_step_args known = {0};
+  memcpy(&known, args, args->struct_size < sizeof known ? args->struct_size : sizeof known);
+  return known;
+}
+
+/* The values for one parameter: those of its group, or where there are no groups everybody's. */
+static castor_param_group values_for(const castor_step_args *args, uint32_t param) {
+  const castor_param_group all = {sizeof all, args->lr, args->beta1, args->beta2, args->eps, args->weight_decay};
+  return args->n_groups > 0 ? *args->groups[args->group_of[param]] : all;
+}
+
+static coefficients coefficients_of(const castor_step_args *args, const castor_param_group *of, uint64_t t,
+                                    double grad_scale) {
   const int decoupled = args->optimizer == CASTOR_ADAMW;
   const coefficients c = {
       .grad_scale = (float)grad_scale,
-      .beta1 = (float)args->beta1,
-      .one_minus_beta1 = (float)(1 - args->beta1),
-      .beta2 = (float)args->beta2,
-      .one_minus_beta2 = (float)(1 - args->beta2),
-      .eps = (float)args->eps,
-      .rsqrt_bias2 = (float)(1 / sqrt(1 - power(args->beta2, t))),
-      .step_size = (float)(args->lr / (1 - power(args->beta1, t))),
-      .decay = (float)(decoupled ? args->lr * args->weight_decay : args->weight_decay),
+      .max_value = args->max_value > 0 ? (float)args->max_value : INFINITY,
+      .beta1 = (float)of->beta1,
+      .one_minus_beta1 = (float)(1 - of->beta1),
+      .beta2 = (float)of->beta2,
+      .one_minus_beta2 = (float)(1 - of->beta2),
+      .eps = (float)of->eps,
+      .rsqrt_bias2 = (float)(1 / sqrt(1 - power(of->beta2, t))),
+      .step_size = (float)(of->lr / (1 - power(of->beta1, t))),
+      .decay = (float)(decoupled ? of->lr * of->weight_decay : of->weight_decay),
       .decoupled = decoupled,
   };
   return c;
+}
+
+/* NaN, which compares with nothing, stays. */
+static float clamped(float value, float limit) {
+  if (value > limit) return limit;
+  return value < -limit ? -limit : value;
 }
 
 /* Processors make NaNs of different bits; one is stored. */
@@ -240,7 +261,7 @@ static float canonical(float value) { return isnan(value) ? (float)NAN : value; 
  * operation, no fused multiply-add: compile with -ffp-contract=off. */
 static void update_one(tensor *t, const coefficients *c, uint64_t i) {
   float p = t->master[i];
-  float g = t->grad[i] * c->grad_scale;
+  float g = clamped(t->grad[i] * c->grad_scale, c->max_value);
   if (!c->decoupled) g = g + c->decay * p;
   const float m = c->beta1 * t->exp_avg[i] + c->one_minus_beta1 * g;
   const float v = c->beta2 * t->exp_avg_sq[i] + (c->one_minus_beta2 * g) * g;
@@ -251,23 +272,25 @@ static void update_one(tensor *t, const coefficients *c, uint64_t i) {
   t->exp_avg_sq[i] = canonical(v);
 }
 
-static void update(tensor *t, const castor_step_args *args, double grad_scale) {
-  const coefficients c = coefficients_of(args, ++t->n_updates, grad_scale);
+static void update(tensor *t, const castor_step_args *args, const castor_param_group *of, double grad_scale) {
+  const coefficients c = coefficients_of(args, of, ++t->n_updates, grad_scale);
   for (uint64_t i = 0; i < t->numel; ++i) update_one(t, &c, i);
   write_weight(t);
 }
 
 /* The caller's rounding mode and flush-to-zero do not reach the update. */
-static castor_status step(void *opaque, const castor_step_args *args, castor_step_result *result) {
+static castor_status step(void *opaque, const castor_step_args *asked, castor_step_result *result) {
   trainer *self = opaque;
+  const castor_step_args args = known_fields(asked);
   const double begin = now_seconds();
   fenv_t callers;
   fegetenv(&callers);
   fesetenv(FE_DFL_ENV);
-  const double grad_scale = scale_of(self, args, result);
+  const double grad_scale = scale_of(self, &args, result);
   for (uint32_t i = 0; i < self->n_tensors; ++i) {
     tensor *t = &self->tensors[i];
-    if (t->has_grad && !result->skipped) update(t, args, grad_scale);
+    const castor_param_group values = values_for(&args, i);
+    if (t->has_grad && !result->skipped) update(t, &args, &values, grad_scale);
     drop_gradient(t);
   }
   fesetenv(&callers);

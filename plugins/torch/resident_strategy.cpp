@@ -3,6 +3,7 @@
 
 #include <castor/memory/bytes.h>
 #include <castor/memory/tier.h>
+#include <castor/plugins/step_args.h>
 #include <castor/plugins/torch/errors.h>
 #include "device_memory.h"
 
@@ -39,10 +40,6 @@ at::Tensor rounded(const float* values, std::int64_t n, at::ScalarType type) {
   return result;
 }
 
-AdamOptions options_of(const castor_step_args& args) {
-  return {args.lr, args.beta1, args.beta2, args.eps, args.weight_decay, args.optimizer == CASTOR_ADAMW};
-}
-
 /// The first address in `memory` where a tensor may start.
 void* aligned_start(const at::Tensor& memory) {
   const auto address = reinterpret_cast<std::uint64_t>(memory.data_ptr());
@@ -50,10 +47,6 @@ void* aligned_start(const at::Tensor& memory) {
 }
 
 std::uint64_t bytes_of(const at::Tensor& tensor) { return tensor.defined() ? tensor.nbytes() : 0; }
-
-/// Without clipping and loss scale nobody needs the norm, and nothing is skipped: so do the placements this run is
-/// compared with.
-bool asks_for_norm(const castor_step_args& args) { return args.max_norm > 0 || args.loss_scale != 1; }
 
 Result<std::unique_ptr<Device>> open_device(c10::Device device) {
   if (device.is_cpu()) return make_cpu_device();
@@ -138,8 +131,10 @@ Result<void> ResidentStrategy::end_of_backward() {
   });
 }
 
-Result<StepScale> ResidentStrategy::scale_of_step(const castor_step_args& args) {
-  if (!asks_for_norm(args)) return StepScale();
+/// Without clipping by the norm and loss scale nobody needs it, and nothing is skipped: so do the placements this run is
+/// compared with.
+Result<StepScale> ResidentStrategy::scale_of_step(const StepOptions& options) {
+  if (!options.needs_norm()) return StepScale();
   auto* sums = reinterpret_cast<double*>(sums_.data());
   std::size_t n = 0;
   for (const ResidentParam& param : params_) {
@@ -148,10 +143,10 @@ Result<StepScale> ResidentStrategy::scale_of_step(const castor_step_args& args) 
                                      static_cast<std::uint64_t>(param.grad.numel()), &sums[n++]));
   }
   CASTOR_TRY(stream_->synchronize());
-  return combine_norms(sums, n, args.max_norm, args.loss_scale);
+  return combine_norms(sums, n, options.max_norm, options.loss_scale);
 }
 
-Result<void> ResidentStrategy::update(ResidentParam& param, const AdamOptions& options, double grad_scale) {
+Result<void> ResidentStrategy::update(ResidentParam& param, const StepOptions& options, double grad_scale) {
   AdamArrays arrays;
   arrays.master = param.master.mutable_data_ptr<float>();
   arrays.exp_avg = param.exp_avg.mutable_data_ptr();
@@ -162,21 +157,25 @@ Result<void> ResidentStrategy::update(ResidentParam& param, const AdamOptions& o
   arrays.grad_dtype = dtype_of(param.grad);
   arrays.weight_dtype = dtype_of(param.tensor);
   arrays.n = static_cast<std::uint64_t>(param.master.numel());
-  AdamCoefficients coefficients = adam_coefficients(options, ++param.n_updates, grad_scale);
   const auto id = static_cast<std::uint32_t>(&param - params_.data());
+  AdamCoefficients coefficients = adam_coefficients(options.of(id), ++param.n_updates, grad_scale);
   coefficients.rounding_key = rounding_key(format_.rounding_seed, id, param.n_updates);
   return adam_->update(*stream_, coefficients, arrays);
 }
 
 Result<castor_step_result> ResidentStrategy::step(const castor_step_args& args) {
   const auto start = std::chrono::steady_clock::now();
-  CASTOR_ASSIGN(const StepScale scale, scale_of_step(args));
+  const auto n_params = static_cast<std::uint32_t>(params_.size());
+  CASTOR_TRY(check_step_args(args, n_params));
+  const StepOptions options = step_options(args, n_params);
+  CASTOR_ASSIGN(const StepScale scale, scale_of_step(options));
   for (ResidentParam& param : params_) {
-    if (param.grad.defined() && !scale.skip) CASTOR_TRY(update(param, options_of(args), scale.grad_scale));
+    if (param.grad.defined() && !scale.skip) CASTOR_TRY(update(param, options, scale.grad_scale));
     param.grad.reset();
   }
   update_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return castor_step_result{sizeof(castor_step_result), scale.skip ? 1 : 0, asks_for_norm(args) ? scale.grad_norm : -1};
+  return castor_step_result{sizeof(castor_step_result), scale.skip ? 1 : 0,
+                            options.needs_norm() ? scale.grad_norm : -1};
 }
 
 Result<void> ResidentStrategy::read_master(std::uint32_t param, float* out) {

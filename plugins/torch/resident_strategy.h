@@ -6,6 +6,7 @@
 #include <castor/offload/adam.h>
 #include <castor/offload/grad_norm.h>
 #include <castor/offload/state_format.h>
+#include <castor/offload/step_options.h>
 #include <castor/plugins/strategy.h>
 #include "adapter_core.h"
 
@@ -54,8 +55,8 @@ class ResidentStrategy final : public Strategy {
   void place_param(std::uint32_t id);
   void require(castor_status status);
   void initialise(ResidentParam& param, std::uint32_t id);
-  Result<StepScale> scale_of_step(const castor_step_args& args);
-  Result<void> update(ResidentParam& param, const AdamOptions& options, double grad_scale);
+  Result<StepScale> scale_of_step(const StepOptions& options);
+  Result<void> update(ResidentParam& param, const StepOptions& options, double grad_scale);
   std::uint64_t held_bytes() const;
 
   AdapterCore& adapter_;

@@ -218,6 +218,31 @@ TEST(Gemini, UpdatesDuringBackwardEqualTheResidentRun) {
   EXPECT_GT(n_ran, 0);
 }
 
+/// In every second training there is little room, in every third updates begin during backward where nothing forbids it.
+void expect_the_resident_run(ScriptedTraining::Habits habits) {
+  const Folder folder;
+  int n_ran = 0, n_others = 0;
+  for (std::uint32_t seed = 0; seed < 2 * kSeeds; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    habits.announces = seed % 3 == 0;
+    const ScriptedTraining training(seed, habits), plain(seed, {.announces = habits.announces});
+    PluginOptions options = {{"placement_policy", seed % 4 == 1 ? "cuda" : "cpu"}, {"chunk_bytes", "2048"}};
+    if (seed % 2 == 0) options = tight(training, folder);
+    const auto found = run_where_it_fits(training, options);
+    if (!found) continue;
+    ++n_ran;
+    n_others += !same_bits(found->masters, reference(plain).masters);
+  }
+  EXPECT_GT(n_ran, 0);
+  EXPECT_GT(n_others, n_ran / 2) << "most should be trainings of their own";
+}
+
+TEST(Gemini, GroupsOfParametersEqualTheResidentRun) { expect_the_resident_run({.groups = true}); }
+TEST(Gemini, ClippedValuesEqualTheResidentRun) { expect_the_resident_run({.clips_values = true}); }
+TEST(Gemini, ClippedValuesOfGroupsEqualTheResidentRun) {
+  expect_the_resident_run({.groups = true, .clips_values = true});
+}
+
 TEST(Gemini, MomentsIn16BitsAreAnotherTrainingTheSameUnderAllBudgets) {
   const Folder folder;
   int n_ran = 0, n_others = 0;

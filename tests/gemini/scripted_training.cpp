@@ -59,6 +59,8 @@ ScriptedTraining::ScriptedTraining(std::uint32_t seed, const Habits& habits) {
   for (int s = 0; s < 6; ++s) {
     Step step{{}, random_args(random)};
     if (habits.announces && random_habits() % 4 != 0) step.args.max_norm = 0, step.args.loss_scale = 1;
+    if (habits.groups) choose_groups(step, random_habits);
+    if (habits.clips_values) step.args.max_norm = 0, step.args.max_value = 0.125 * (random_habits() % 4);
     for (std::uint32_t m = 0; m < 1 + random() % 3; ++m) {
       MicroBatch micro_batch;
       for (const FakeUnit& unit : units_) {
@@ -78,6 +80,30 @@ ScriptedTraining::ScriptedTraining(std::uint32_t seed, const Habits& habits) {
     if (overflow) first[0].values[0] = std::numeric_limits<float>::infinity();
     steps_.push_back(std::move(step));
   }
+}
+
+/// One to four, of which some may have no parameter; now and then none at all.
+void ScriptedTraining::choose_groups(Step& step, std::mt19937& random) const {
+  step.groups.resize(random() % 5);
+  for (castor_param_group& group : step.groups)
+    group = {sizeof group,
+             1e-3 * (random() % 10),
+             0.1 * (random() % 10),
+             0.9 + 0.01 * (random() % 10),
+             random() % 2 ? 1e-8 : 1e-4,
+             0.1 * (random() % 3)};
+  for (std::size_t p = 0; p < params_.size() && !step.groups.empty(); ++p)
+    step.group_of.push_back(random() % step.groups.size());
+}
+
+castor_step_args ScriptedTraining::args_of(const Step& step, std::vector<const castor_param_group*>& groups) {
+  groups.clear();
+  for (const castor_param_group& group : step.groups) groups.push_back(&group);
+  castor_step_args args = step.args;
+  args.n_groups = static_cast<std::uint32_t>(groups.size());
+  args.groups = groups.data();
+  args.group_of = step.group_of.data();
+  return args;
 }
 
 std::uint64_t ScriptedTraining::payload_bytes() const {
@@ -128,15 +154,17 @@ Result<TrainingRecord> ScriptedTraining::run(const std::string& path, const Plug
   CASTOR_ASSIGN(const Booster booster, Booster::make(plugin, options));
   CASTOR_ASSIGN(auto strategy, booster.boost(model));
   TrainingRecord record;
+  std::vector<const castor_param_group*> groups;
   for (const Step& step : steps_) {
+    const castor_step_args args = args_of(step, groups);
     for (std::uint32_t i = 0; i < step.n_evaluations; ++i)
       CASTOR_TRY(forward(*strategy, model, step.micro_batches[0], record));
     for (const MicroBatch& micro_batch : step.micro_batches) {
       CASTOR_TRY(forward(*strategy, model, micro_batch, record));
-      if (announces_ && &micro_batch == &step.micro_batches.back()) CASTOR_TRY(strategy->announce_step(step.args));
+      if (announces_ && &micro_batch == &step.micro_batches.back()) CASTOR_TRY(strategy->announce_step(args));
       CASTOR_TRY(backward(*strategy, model, micro_batch));
     }
-    CASTOR_ASSIGN(const castor_step_result result, strategy->step(step.args));
+    CASTOR_ASSIGN(const castor_step_result result, strategy->step(args));
     record.grad_norms.push_back(result.grad_norm);
     record.skipped.push_back(result.skipped != 0);
   }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ class ScriptedTraining {
     bool another_order = false;  ///< of the units in every micro-batch
     bool evaluates = false;      ///< up to two forward passes alone before each step
     bool announces = false;      ///< each step, most of which want no norm, and its gradients come alike in every step
+    bool groups = false;         ///< of parameters, other ones in every step
+    bool clips_values = false;   ///< in most steps, and never the norm
   };
 
   explicit ScriptedTraining(std::uint32_t seed) : ScriptedTraining(seed, Habits{}) {}
@@ -53,10 +56,14 @@ class ScriptedTraining {
     std::vector<MicroBatch> micro_batches;
     castor_step_args args;
     std::uint32_t n_evaluations = 0;
+    std::vector<castor_param_group> groups = {};
+    std::vector<std::uint32_t> group_of = {};
   };
 
   Result<void> forward(Strategy& strategy, const FakeModelHost& model, const MicroBatch& micro_batch,
                        TrainingRecord& record) const;
+  void choose_groups(Step& step, std::mt19937& random) const;
+  static castor_step_args args_of(const Step& step, std::vector<const castor_param_group*>& groups);
   Result<void> backward(Strategy& strategy, FakeModelHost& model, const MicroBatch& micro_batch) const;
 
   std::vector<FakeParam> params_;

@@ -70,9 +70,10 @@ struct RuleTensor {
     const float r2 = static_cast<float>(1 / std::sqrt(1 - power(a.beta2, t)));
     const float s = static_cast<float>(a.lr / (1 - power(a.beta1, t)));
     const float decay = static_cast<float>(adamw ? a.lr * a.weight_decay : a.weight_decay);
-    const float eps = static_cast<float>(a.eps);
+    const float eps = static_cast<float>(a.eps), limit = static_cast<float>(a.max_value);
     for (std::size_t i = 0; i < master.size(); ++i) {
       float g = grad[i] * c;
+      if (a.max_value > 0 && std::abs(g) > limit) g = std::copysign(limit, g);
       if (!adamw) g += decay * master[i];
       exp_avg[i] = b1 * exp_avg[i] + rest1 * g;
       exp_avg_sq[i] = b2 * exp_avg_sq[i] + (rest2 * g) * g;

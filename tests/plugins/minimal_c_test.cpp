@@ -275,6 +275,64 @@ TEST(MinimalC, AddsDecayToTheGradientInPlainAdam) {
   rig.expect_rules("one step of Adam");
 }
 
+/// `args` with the values of `group` for everybody.
+castor_step_args as_in(const castor_param_group& group, castor_step_args args) {
+  args.lr = group.lr, args.beta1 = group.beta1, args.beta2 = group.beta2, args.eps = group.eps;
+  args.weight_decay = group.weight_decay;
+  return args;
+}
+
+TEST(MinimalC, GivesEachParameterTheValuesOfItsGroup) {
+  for (const castor_optimizer optimizer : {CASTOR_ADAMW, CASTOR_ADAM}) {
+    Rig rig(kSeed);
+    castor_step_args args = adamw_args();
+    args.optimizer = optimizer;
+    const castor_param_group first = {sizeof first, 0.5, 0.8, 0.9, 1e-4, 0},
+                             second = {sizeof second, 0.01, 0.95, 0.99, 1e-8, 0.25};
+    const castor_param_group* const groups[] = {&first, &second};
+    const std::uint32_t group_of[] = {1, 0};
+    args.n_groups = 2, args.groups = groups, args.group_of = group_of;
+    for (int step = 0; step < 3; ++step) {
+      for (const std::uint32_t param : {0u, 1u}) {
+        const Vector values = rig.gradient(param);
+        rig.give(param, values);
+        rig.rules[param].update(as_in(*groups[group_of[param]], args), 1, values);
+      }
+      rig.strategy->step(args).value();
+      rig.expect_rules("step " + std::to_string(step));
+    }
+  }
+}
+
+TEST(MinimalC, ClampsUnscaledGradients) {
+  for (const castor_optimizer optimizer : {CASTOR_ADAMW, CASTOR_ADAM}) {
+    Rig rig(kSeed);
+    castor_step_args args = adamw_args();
+    args.optimizer = optimizer;
+    args.loss_scale = 4;
+    args.max_value = 0.0625;
+    for (const std::uint32_t param : {0u, 1u}) {
+      const Vector values = rig.gradient(param);
+      rig.give(param, values);
+      rig.rules[param].update(args, 0.25, values);
+    }
+    rig.strategy->step(args).value();
+    rig.expect_rules("one clamped step");
+  }
+}
+
+TEST(MinimalC, ReadsNoFurtherThanAnOlderHostFilledIn) {
+  Rig rig(kSeed);
+  castor_step_args args = adamw_args();
+  args.struct_size = offsetof(castor_step_args, max_value);
+  args.max_value = 1e-6, args.n_groups = 7;  // no fields of that host
+  const Vector values = rig.gradient(1);
+  rig.give(1, values);
+  rig.strategy->step(args).value();
+  rig.rules[1].update(adamw_args(), 1, values);
+  rig.expect_rules("a step of version 1.4");
+}
+
 TEST(MinimalC, LeavesATensorWithoutGradientAlone) {
   Rig rig(kSeed);
   const castor_step_args args = adamw_args();

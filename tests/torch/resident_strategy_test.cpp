@@ -126,6 +126,49 @@ TEST(ResidentStrategy, ClippingScalesByTheGlobalNorm) {
   for (std::size_t i = 0; i < master.size(); ++i) EXPECT_NEAR(master[i], reference.p[i], 1e-6) << i;
 }
 
+TEST(ResidentStrategy, EachParameterHasTheValuesOfItsGroup) {
+  const castor_param_group slow = {sizeof slow, 0.01, 0.9, 0.999, 1e-8, 0.1},
+                           fast = {sizeof fast, 0.5, 0.8, 0.9, 1e-3, 0};
+  const castor_param_group* const groups[] = {&slow, &fast};
+  const std::uint32_t group_of[] = {0, 1, 1, 0, 0, 1};
+  castor_step_args fast_args = kArgs;
+  fast_args.lr = 0.5, fast_args.beta1 = 0.8, fast_args.beta2 = 0.9, fast_args.eps = 1e-3, fast_args.weight_decay = 0;
+  castor_step_args args = kArgs;
+  args.lr = 7;  // nobody's
+  args.n_groups = 2, args.groups = groups, args.group_of = group_of;
+  Resident grouped, all_slow, all_fast;
+  for (Resident* each : {&grouped, &all_slow, &all_fast}) ASSERT_TRUE(each->adapter->backward(each->loss()).ok());
+  grouped.step(args), all_slow.step(kArgs), all_fast.step(fast_args);
+  for (std::uint32_t i = 0; i < 6; ++i)
+    EXPECT_EQ(grouped.master(i), (group_of[i] == 0 ? all_slow : all_fast).master(i)) << i;
+}
+
+TEST(ResidentStrategy, AStepThatClipsInTwoWaysIsRefused) {
+  Resident run;
+  castor_step_args args = kArgs;
+  args.max_norm = 1, args.max_value = 1;
+  const auto refused = run.strategy->step(args);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::usage);
+}
+
+TEST(ResidentStrategy, ClippingByValueClampsEachElementOfTheUnscaledGradients) {
+  Resident run;
+  const at::Tensor loss = run.loss(100);
+  const auto grads = torch::autograd::grad({loss}, run.model->parameters(), {}, /*retain_graph=*/true);
+  const double limit = grads[4].abs().median().item<double>();
+  ASSERT_GT(limit, 0);
+  Reference reference(run.master(4));
+  reference.step(grads[4].clamp(-limit, limit), 1, 1);
+  ASSERT_TRUE(run.adapter->backward(loss * 8).ok());
+  castor_step_args args = kArgs;
+  args.max_value = limit;
+  args.loss_scale = 8;
+  run.step(args);
+  const auto master = run.master(4);
+  for (std::size_t i = 0; i < master.size(); ++i) EXPECT_NEAR(master[i], reference.p[i], 1e-6) << i;
+}
+
 TEST(ResidentStrategy, AScaledLossUpdatesAsAnUnscaledOne) {
   Resident plain, scaled;
   ASSERT_TRUE(plain.adapter->backward(plain.loss()).ok());
