@@ -91,6 +91,51 @@ TEST(ReadOptions, SetTakesPairsAndEachNameOnce) {
   EXPECT_EQ(message_of(read_mlp({"--set", "a=1", "--set", "a=2"})), "--set gives 'a' twice");
 }
 
+TEST(ReadOptions, GroupsArriveInTheirOrder) {
+  const auto groups = read_mlp({"--group", "*.bias:lr=0,weight_decay=0.5", "--group", "[[:alpha:]]*:betas=0.8/0.95",
+                                "--group=vectors:eps=1e-6"})
+                          ->groups;
+  ASSERT_EQ(groups.size(), 3u);
+  EXPECT_EQ(groups[0].selector, "*.bias");
+  EXPECT_EQ(groups[0].lr, 0);
+  EXPECT_EQ(groups[0].weight_decay, 0.5);
+  EXPECT_FALSE(groups[0].betas || groups[0].eps);
+  EXPECT_EQ(groups[1].selector, "[[:alpha:]]*");
+  EXPECT_EQ(groups[1].betas, std::pair(0.8, 0.95));
+  EXPECT_FALSE(groups[1].lr || groups[1].weight_decay);
+  EXPECT_EQ(groups[2].selector, kVectors);
+  EXPECT_EQ(groups[2].eps, 1e-6);
+}
+
+TEST(ReadOptions, GroupsThatSayNothingAreRefused) {
+  const std::string takes = "--group takes SELECTOR:name=value[,name=value], as vectors:weight_decay=0, not '";
+  for (const std::string text : {"*.bias", "*.bias:", ":lr=1", ""})
+    EXPECT_EQ(message_of(read_mlp({"--group", text})), takes + text + "'");
+}
+
+TEST(ReadOptions, ValuesOfGroupsAreRefusedByName) {
+  const auto refused = [](const std::string& values) { return message_of(read_mlp({"--group", "w:" + values})); };
+  EXPECT_EQ(
+      refused("weight_deacy=0"),
+      "--group w:weight_deacy=0: there is no 'weight_deacy'; a group takes lr, betas, eps and weight_decay; did you "
+      "mean 'weight_decay'?");
+  EXPECT_EQ(refused("lr=1,lr=2"), "--group w:lr=1,lr=2: lr is given twice");
+  EXPECT_EQ(refused("betas=0/0,betas=0/0"), "--group w:betas=0/0,betas=0/0: betas is given twice");
+  for (const std::string value : {"-1", "x", "", "nan", "inf", "1/2"})
+    EXPECT_EQ(refused("lr=" + value),
+              "--group w:lr=" + value + ": lr takes a number of 0 or more, not '" + value + "'");
+  for (const std::string value : {"0.9", "0.9/1", "0.9/-0.1", "0.9/0.9/0.9", "/"})
+    EXPECT_NE(refused("betas=" + value).find("betas takes two numbers from 0 to below 1"), std::string::npos) << value;
+}
+
+TEST(ReadOptions, GradientsAreClippedInOneWay) {
+  EXPECT_EQ(read_mlp({"--clip-value", "0.5"})->clip_value, 0.5);
+  EXPECT_TRUE(read_mlp({"--clip-value", "0", "--clip", "1"}).ok());
+  EXPECT_EQ(message_of(read_mlp({"--clip-value", "0.5", "--clip", "1"})),
+            "--clip and --clip-value clip the same gradients in two ways; give one of them");
+  EXPECT_EQ(message_of(read_mlp({"--clip-value=-1"})), "--clip-value takes a number of 0 or more, not '-1'");
+}
+
 TEST(ReadOptions, FoldersAreNotEmpty) {
   EXPECT_NE(message_of(read_mlp({"--nvme", "/a,,/b"})), "");
   EXPECT_NE(message_of(read_mlp({"--nvme="})), "");

@@ -14,6 +14,7 @@ namespace {
 TrainRecord record() {
   TrainRecord record;
   record.n_params = 1000;
+  record.groups = {{"*.bias", 2, 40, 0.5, 0.9, 0.99, 1e-8, 0}};
   record.tokens_per_step = 50;
   record.losses = {5, 4, 3.5, 3, 2.5, 2.25};
   record.lrs = {0.1, 0.2, 0.3, 0.2, 0.1, 1.0 / 3};
@@ -101,6 +102,8 @@ TEST(ReportJson, HasTheFieldsOfTheContract) {
   rates[index(Link::h2d)] = 100;
   const nlohmann::json object = report_json(record(), rates);
   EXPECT_EQ(object["params"], 1000);
+  EXPECT_EQ(object["groups"], nlohmann::json::parse(R"([{"selector": "*.bias", "tensors": 2, "params": 40, "lr": 0.5,
+                                                         "betas": [0.9, 0.99], "eps": 1e-8, "weight_decay": 0.0}])"));
   EXPECT_EQ(object["losses"].size(), 6u);
   EXPECT_EQ(object["lr"].get<std::vector<double>>(), record().lrs);  // to the last bit
   EXPECT_EQ(object["step_s"], nlohmann::json::parse(R"({"median": 2.5, "min": 1.0, "max": 4.0, "n_left_out": 2})"));

@@ -114,6 +114,13 @@ class TrainThroughTiers(CommandCase):
     def test_clipping_and_micro_batches_keep_the_bits(self):
         self.assert_same_bits("--clip", "0.5", "--accumulate", "3", "--recompute")
 
+    def test_groups_and_clipped_values_keep_the_bits(self):
+        groups = ["--group", "vectors:weight_decay=0,betas=0.8/0.95", "--group", "blocks.0.*:lr=1e-2,eps=1e-6"]
+        schedule = ["--lr-schedule", "cosine", "--warmup-steps", 2]
+        self.assert_same_bits(*groups, *schedule)
+        self.assert_same_bits(*groups, "--clip-value", "1e-3", "--precision", "fp16", "--initial-scale", 2**20)
+        self.assert_same_bits(*groups, "--clip", "0.5", "--optimizer", "adam")
+
     def test_updates_beside_the_thread_keep_the_bits(self):
         trace = self.folder / "trace.json"
         self.MODEL = [*self.MODEL[:-1], "10"]

@@ -87,6 +87,20 @@ class TrainRefusals(CommandCase):
         self.refused(2, "--lr-schedule exponential needs --gamma", options=["--lr-schedule", "exponential"])
         self.refused(2, "--hysteresis has no effect with --precision bf16", options=["--hysteresis", 3])
 
+    def test_group_that_selects_nothing(self):
+        gpt = {"model": GPT, "options": ["--steps", 1, "--group", "*.bais:weight_decay=0"]}
+        self.refused(2, "--group *.bais", "did you mean '*.bias'?", **gpt)
+        self.refused(
+            2, "the groups before it", options=["--group", "*:lr=1e-3", "--group", "vectors:weight_decay=0"]
+        )
+
+    def test_group_that_says_nothing_known(self):
+        self.refused(2, "--group takes", options=["--group", "*.bias"])
+        self.refused(2, "there is no 'decay'", options=["--group", "*.bias:decay=0"])
+
+    def test_clipping_in_two_ways(self):
+        self.refused(2, "--clip and --clip-value", options=["--clip", 1, "--clip-value", 1])
+
     def test_warm_up_longer_than_the_decay(self):
         self.refused(
             2,
@@ -164,9 +178,32 @@ class Train(CommandCase):
                 ["--weight-decay", "0.5"],
                 ["--accumulate", 2],
                 ["--lr", "1e-3"],
+                ["--clip-value", "1e-3"],
+                ["--group", "vectors:weight_decay=0.5"],
+                ["--group", "*.bias:lr=1e-3"],
+                ["--group", "*.bias:betas=0.5/0.9"],
             )
         }
-        self.assertEqual(len(digests), 6)
+        self.assertEqual(len(digests), 10)
+
+    def test_groups_that_change_nothing_keep_the_bits(self):
+        base = [*GPT, "--plugin", "none", "--data", self.text(), "--steps", 3, "--lr-schedule", "cosine"]
+        plain = self.train(*base)
+        self.assertEqual(plain["groups"][0]["params"], plain["params"])
+        grouped = self.train(*base, "--group", "vectors:lr=6e-4,weight_decay=0.01", "--clip-value", 1e30)
+        self.assertEqual(plain["weights_digest"], grouped["weights_digest"])
+
+    def test_json_names_the_groups(self):
+        options = ["--group", "*.bias:lr=0.5", "--group", "vectors:weight_decay=0", "--optimizer", "adam"]
+        found = self.train(*GPT, "--plugin", "none", "--data", self.text(), "--steps", 1, *options)
+        groups = found["groups"]
+        self.assertEqual([group["selector"] for group in groups], ["*.bias", "vectors", "*"])
+        self.assertEqual(sum(group["params"] for group in groups), found["params"])
+        self.assertEqual([group["lr"] for group in groups], [0.5, 6e-4, 6e-4])
+        self.assertEqual([group["weight_decay"] for group in groups], [0.01, 0, 0.01])
+        self.assertEqual(groups[1]["tensors"] * 32, groups[1]["params"])  # weights of norms
+        self.assertEqual(groups[0]["betas"], [0.9, 0.999])
+        self.assertEqual(groups[0]["eps"], 1e-8)
 
     def test_json_names_the_rate_of_each_step(self):
         base = [*MLP, "--plugin", "none", "--steps", 6, "--lr", "0.1"]
@@ -218,6 +255,7 @@ class Train(CommandCase):
 
     def test_the_plugin_in_plain_c_trains_as_the_resident_run(self):
         base = [*GPT, "--data", self.text(), "--steps", 3, "--precision", "fp32"]
-        resident, minimal = self.train(*base, "--plugin", "none"), self.train(*base, "--plugin", MINIMAL)
-        self.assertEqual(resident["losses"], minimal["losses"])
-        self.assertEqual(resident["weights_digest"], minimal["weights_digest"])
+        for more in ([], ["--group", "vectors:weight_decay=0,lr=1e-2", "--clip-value", "1e-3"]):
+            resident, minimal = (self.train(*base, *more, "--plugin", plugin) for plugin in ("none", MINIMAL))
+            self.assertEqual(resident["losses"], minimal["losses"])
+            self.assertEqual(resident["weights_digest"], minimal["weights_digest"])

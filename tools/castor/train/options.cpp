@@ -83,6 +83,8 @@ std::vector<Row> rows() {
        "fp16: the scale halves at the Nth overflow since it last doubled, and at each one after"},
       {"weight-decay", "X", digits(defaults.weight_decay), "weight decay"},
       {"clip", "X", digits(defaults.clip), "global gradient norm to clip to; 0 = no clipping"},
+      {"clip-value", "X", digits(defaults.clip_value),
+       "clamp each element of the gradients to [-X, X]; 0 = no clipping; not with --clip"},
       {"recompute", "", "", "run each block's forward again in backward instead of keeping its activations"},
       {"deterministic", "", "", "only kernels that repeat their bits from run to run (slower on a GPU)"},
       {"threads", "N", count(defaults.threads),
@@ -108,6 +110,9 @@ Result<void> read_numbers(const Values& values, TrainOptions& options) {
   CASTOR_TRY(read_count<std::uint64_t>(values, "seed", 0, UINT64_MAX, options.seed));
   CASTOR_TRY(read_count<int>(values, "threads", 0, 4096, options.threads));
   CASTOR_TRY(read_number(values, "clip", true, options.clip));
+  CASTOR_TRY(read_number(values, "clip-value", true, options.clip_value));
+  if (options.clip > 0 && options.clip_value > 0)
+    return Error{ErrorKind::usage, "--clip and --clip-value clip the same gradients in two ways; give one of them"};
   return read_number(values, "weight-decay", true, options.weight_decay);
 }
 
@@ -170,6 +175,12 @@ cli::CommandSyntax train_syntax() {
   for (const Row& row : rows()) row.takes.empty() ? add(row.name, row.help) : add(row.name, value_of(row), row.help);
   add("set", po::value<std::vector<std::string>>()->value_name("name=value"),
       "an option of the plugin, see `castor plugins list -v`; may be repeated");
+  add("group", po::value<std::vector<std::string>>()->value_name("SELECTOR:name=value[,name=value]"),
+      "lr, betas=X/Y, eps and weight_decay of the parameters that SELECTOR names: a glob over their names, as *.bias, "
+      "or "
+      "`vectors` for those of fewer than two dimensions; lr is the group's largest rate, which the schedule changes as "
+      "it "
+      "does --lr; may be repeated, the first that names a parameter counts");
   return syntax;
 }
 
@@ -193,6 +204,7 @@ Result<TrainOptions> read_options(const Values& values) {
   CASTOR_TRY(read_scaler(values, options.precision, options.scaler));
   CASTOR_TRY(read_tiers(values, options));
   CASTOR_TRY(read_set(values, options.set));
+  CASTOR_TRY(read_groups(values, options.groups));
   return options;
 }
 

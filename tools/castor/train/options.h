@@ -15,6 +15,7 @@
 #include <castor/plugins/lr_schedule.h>
 
 #include "cli.h"
+#include "train/group_option.h"
 
 namespace castor::train {
 
@@ -31,15 +32,17 @@ struct TrainOptions {
   std::int64_t batch = 8;  ///< samples per micro-batch
   std::int64_t seq = 128;
   std::uint64_t seed = 0;
-  double clip = 0;  ///< 0 = none
+  double clip = 0;        ///< 0 = none
+  double clip_value = 0;  ///< 0 = none
   DType precision = DType::bf16;
   bool decoupled_decay = true;                ///< adamw
   LrScheduleOptions lr_schedule{.lr = 6e-4};  ///< valid, with the default of --decay-steps filled in
   GradScalerOptions scaler;                   ///< fp16's loss scale; valid
   AdamMoments moments = AdamMoments::f32;
   double weight_decay = 0.01;
-  std::int64_t accumulate = 1;  ///< micro-batches per step
-  int threads = 0;              ///< 0 = torch's own choice
+  std::vector<GroupOption> groups;  ///< --group, in the order given
+  std::int64_t accumulate = 1;      ///< micro-batches per step
+  int threads = 0;                  ///< 0 = torch's own choice
   bool recompute = false;
   bool deterministic = false;
   std::filesystem::path trace;               ///< empty = none

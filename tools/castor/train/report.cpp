@@ -68,6 +68,19 @@ std::string wear_text(const TrainRecord& record) {
   return text + "\n";
 }
 
+json groups_json(const std::vector<GroupSummary>& groups) {
+  json found = json::array();
+  for (const GroupSummary& group : groups)
+    found.push_back({{"selector", group.selector},
+                     {"tensors", group.n_tensors},
+                     {"params", group.n_params},
+                     {"lr", group.lr},
+                     {"betas", {group.beta1, group.beta2}},
+                     {"eps", group.eps},
+                     {"weight_decay", group.weight_decay}});
+  return found;
+}
+
 }  // namespace
 
 const char* name(Link link) { return kLinkNames[index(link)]; }
@@ -147,6 +160,7 @@ json report_json(const TrainRecord& record, const Rates& rates) {
   }
   return {
       {"params", record.n_params},
+      {"groups", groups_json(record.groups)},
       {"losses", losses_json(record)},
       {"lr", record.lrs},
       {"step_s", {{"median", times.median}, {"min", times.min}, {"max", times.max}, {"n_left_out", times.n_left_out}}},

@@ -11,6 +11,8 @@
 
 #include <castor/memory/tier.h>
 
+#include "train/param_groups.h"
+
 namespace castor::train {
 
 /// The links that a step moves bytes over, as JSON spells them.
@@ -31,6 +33,7 @@ struct Counters {
 /// What a run has measured so far; filled while it goes on, so that a failure leaves what there was.
 struct TrainRecord {
   std::uint64_t n_params = 0;
+  std::vector<GroupSummary> groups;
   std::int64_t first_step = 0;  ///< where the run went on from a checkpoint: steps that it had behind it
   std::int64_t tokens_per_step = 0;
   std::vector<double> losses;   ///< one per step that ended

@@ -18,6 +18,8 @@
 #include "process.h"
 #include "train/batches.h"
 #include "train/checkpoint.h"
+#include "train/model_params.h"
+#include "train/param_groups.h"
 #include "train/weights_digest.h"
 
 namespace castor::train {
@@ -52,6 +54,7 @@ Result<std::shared_ptr<Model>> build_model(const TrainOptions& options, c10::Dev
   return make_model(options.model, model);
 }
 
+/// What all parameters have, but for those in groups.
 castor_step_args step_args(const TrainOptions& options, double lr, double loss_scale) {
   castor_step_args args = {};
   args.struct_size = sizeof args;
@@ -60,6 +63,7 @@ castor_step_args step_args(const TrainOptions& options, double lr, double loss_s
   args.beta1 = 0.9, args.beta2 = 0.999, args.eps = 1e-8;
   args.weight_decay = options.weight_decay;
   args.max_norm = options.clip;
+  args.max_value = options.clip_value;
   args.loss_scale = loss_scale;
   return args;
 }
@@ -78,7 +82,8 @@ Counters counters_of(const castor_stats& stats) {
 }
 
 /// The plugin that `options` name, with its options, or nothing for `none`.
-Result<std::optional<Booster>> choose_plugin(const TrainOptions& options) {
+/// Errors: among others usage, where it is too old for steps with such `args`.
+Result<std::optional<Booster>> choose_plugin(const TrainOptions& options, const castor_step_args& args) {
   if (options.plugin == "none") {
     CASTOR_TRY(plugin_options(options, "none", {"moments"}));
     if (!options.set.empty())
@@ -92,6 +97,7 @@ Result<std::optional<Booster>> choose_plugin(const TrainOptions& options) {
   for (const castor_option& option : option_schema(*plugin.info)) known.emplace_back(option.name);
   CASTOR_ASSIGN(const auto values, plugin_options(options, plugin.info->name, known));
   CASTOR_ASSIGN(Booster booster, Booster::make(plugin, values));
+  CASTOR_TRY(booster.supports(args));
   return std::optional(std::move(booster));
 }
 
@@ -113,6 +119,8 @@ class Training {
 
  private:
   Result<void> make_schedule();
+  Result<void> make_groups();
+  castor_step_args args_of(std::int64_t index);
   Result<void> open_checkpoints();
   Result<void> resume();
   Result<void> save(std::int64_t n_steps);
@@ -129,6 +137,7 @@ class Training {
   const TrainObserver& observer_;
   TrainRecord& record_;
   std::optional<LrSchedule> schedule_;
+  std::optional<ParamGroups> groups_;
   std::optional<DynamicGradScaler> scaler_;  ///< fp16 only
   std::shared_ptr<Model> model_;
   std::unique_ptr<BatchSource> batches_;
@@ -149,9 +158,10 @@ Result<void> Training::prepare() {
   CASTOR_ASSIGN(const c10::Device device, set_up_torch(options_));
   CASTOR_ASSIGN(model_, build_model(options_, device));
   CASTOR_ASSIGN(batches_, BatchSource::make(options_, *model_, device));
-  CASTOR_ASSIGN(const auto booster, choose_plugin(options_));
   CASTOR_ASSIGN(adapter_, TorchAdapter::make(model_, device, options_.seed,
                                              [this] { return between_units_ && observer_.interrupted(); }));
+  CASTOR_TRY(make_groups());
+  CASTOR_ASSIGN(const auto booster, choose_plugin(options_, args_of(0)));
   CASTOR_TRY(make_strategy(booster));
   CASTOR_TRY(resume());
   record_.tokens_per_step = model_->tokens_per_sample() * options_.samples_per_step();
@@ -167,6 +177,20 @@ Result<void> Training::make_schedule() {
   if (options_.precision != DType::f16) return {};
   CASTOR_ASSIGN(scaler_, DynamicGradScaler::make(options_.scaler));
   return {};
+}
+
+Result<void> Training::make_groups() {
+  CASTOR_ASSIGN(const auto params, params_of(*adapter_));
+  const castor_step_args others = step_args(options_, options_.lr_schedule.lr, 1);
+  CASTOR_ASSIGN(groups_, ParamGroups::make(options_.groups, others, options_.lr_schedule, params));
+  record_.groups = groups_->summaries();
+  return {};
+}
+
+castor_step_args Training::args_of(std::int64_t index) {
+  castor_step_args args = step_args(options_, schedule_->at(index), loss_scale());
+  groups_->set(index, args);
+  return args;
 }
 
 /// Before anything large is made. A checkpoint is never written over by a run that does not go on from it.
@@ -253,7 +277,7 @@ Result<void> Training::run() {
 Result<void> Training::step(std::int64_t index) {
   if (observer_.interrupted()) return stop(index);
   const double start_s = now_s();
-  const castor_step_args args = step_args(options_, schedule_->at(index), loss_scale());  // announced, then carried out
+  const castor_step_args args = args_of(index);  // announced, then carried out
   CASTOR_ASSIGN(const auto losses, micro_batches(index, args));
   CASTOR_ASSIGN(const castor_step_result result, strategy_->step(args));
   if (scaler_) scaler_->update(result.skipped != 0);

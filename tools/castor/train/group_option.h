@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli.h"
+
+namespace castor::train {
+
+/// What one --group says. What it leaves out is as without groups.
+struct GroupOption {
+  std::string selector;  ///< a glob over the names of parameters, or kVectors
+  std::optional<double> lr, eps, weight_decay;
+  std::optional<std::pair<double, double>> betas;
+};
+
+/// Selects the parameters of fewer than two dimensions: biases and norms.
+inline constexpr const char* kVectors = "vectors";
+
+/// Reads `SELECTOR:lr=X,betas=X/Y,eps=X,weight_decay=X`, of which one value at least is there. Errors: usage.
+Result<GroupOption> read_group(const std::string& text);
+
+/// Every --group, in the order given. Errors: those.
+Result<void> read_groups(const cli::Values& values, std::vector<GroupOption>& groups);
+
+}  // namespace castor::train
