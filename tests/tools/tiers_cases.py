@@ -241,7 +241,7 @@ class TrainThroughTiers(CommandCase):
             run("plan", "--trace", trace, "--device-budget", "1GiB", "--host-budget", "1GiB", "--json")
         )
         self.assertEqual(ample["moved_bytes_per_step"]["nvme_read"], 0)
-        self.assertLessEqual(ample["step_s"], recorded["step_s"])
+        self.assertLessEqual(ample["step_s"], recorded["step_s"] * (1 + 1e-9), "the same seconds in another order")
 
     def test_trace_that_cannot_be_written_ends_the_run_before_it_begins(self):
         last = self.assert_error(
