@@ -135,8 +135,8 @@ Result<void> OffloadOptimizer::read_part(std::uint32_t i, std::uint32_t tile, co
   const std::uint64_t at = part.in_tensor - states.first;
   if (weights.ok())
     states_at(i, tile, state.data)
-        .read(part.in_tile, part.numel, weights->data + part.in_chunk * size_bytes(dtype), behind(states.master, at),
-              behind(states.exp_avg, at), behind(states.exp_avg_sq, at));
+        .read(part.in_tile, part.numel, behind(weights->data, part.in_chunk * size_bytes(dtype)),
+              behind(states.master, at), behind(states.exp_avg, at), behind(states.exp_avg_sq, at));
   parts_.mover.unhold(state_[i][tile], Tier::host);
   return weights.ok() ? Result<void>() : weights.error();
 }
