@@ -6,9 +6,14 @@
 #include <castor/memory/clock.h>
 
 namespace castor {
+namespace {
+
+constexpr std::size_t index(StoreOp::Kind kind) { return static_cast<std::size_t>(kind); }
+
+}  // namespace
 
 StoreLane::StoreLane(const Parts& parts, std::size_t n_pieces, const StorePiece::Options& options, OnEnded on_ended)
-    : parts_(parts), on_ended_(std::move(on_ended)), queue_(64), measures_(parts.set.n_volumes() > 1) {
+    : parts_(parts), on_ended_(std::move(on_ended)), measures_(parts.set.n_volumes() > 1) {
   const DirectFile& file = parts_.set.file(parts_.volume);
   idle_.reserve(n_pieces);
   for (std::size_t i = 0; i < n_pieces; ++i)
@@ -20,9 +25,10 @@ void StoreLane::add(StoreOp& op) {
   op.next_block[parts_.volume] = 0;
   skip_to_own_block(op);
   if (!has_block(op)) return;
-  if (queue_.full()) queue_.set_capacity(2 * queue_.capacity());
-  queue_.push_back(&op);
-  while (!idle_.empty() && !queue_.empty()) {
+  Queue& queue = queues_[index(op.kind)];
+  if (queue.full()) queue.set_capacity(2 * queue.capacity());
+  queue.push_back(&op);
+  while (!idle_.empty() && next_queue() != nullptr) {
     StorePiece* piece = idle_.back();
     idle_.pop_back();
     parts_.engine.start(*next_request(*piece), *piece);
@@ -34,19 +40,29 @@ void StoreLane::skip_to_own_block(StoreOp& op) const {
   while (next < op.blocks.size() && op.blocks[next].volume != parts_.volume) ++next;
 }
 
-/// The first block of `op` that lies here; `op` leaves the queue with its last. Requires: op is the first in the queue.
-std::size_t StoreLane::take_block(StoreOp& op) {
+/// Of the kinds that wait the one that has fewer pieces at work; null where none waits.
+StoreLane::Queue* StoreLane::next_queue() {
+  auto& [puts, gets] = queues_;
+  if (puts.empty() || gets.empty()) return !puts.empty() ? &puts : !gets.empty() ? &gets : nullptr;
+  return n_moving_[0] <= n_moving_[1] ? &puts : &gets;
+}
+
+/// The first block here of the first operation, which leaves the queue with its last.
+std::size_t StoreLane::take_block(Queue& queue) {
+  StoreOp& op = *queue.front();
   const std::size_t taken = op.next_block[parts_.volume]++;
   skip_to_own_block(op);
-  if (!has_block(op)) queue_.pop_front();
+  if (!has_block(op)) queue.pop_front();
   return taken;
 }
 
 /// Sets `piece` to work on the next block; null where there is none, and then it is idle. Requires: the mutex is held.
 const IoRequest* StoreLane::next_request(StorePiece& piece) {
-  if (queue_.empty()) return idle_.push_back(&piece), nullptr;
-  StoreOp& op = *queue_.front();
-  const auto& request = piece.take(op, take_block(op));
+  Queue* const queue = next_queue();
+  if (queue == nullptr) return idle_.push_back(&piece), nullptr;
+  StoreOp& op = *queue->front();
+  const auto& request = piece.take(op, take_block(*queue));
+  ++n_moving_[index(op.kind)];
   if (measures_) parts_.set.started(parts_.volume, steady_now_ns());
   return &request;
 }
@@ -56,6 +72,7 @@ std::optional<IoRequest> StoreLane::landed(StorePiece& piece, std::uint64_t move
   if (measures_) parts_.set.ended(parts_.volume, moved_bytes, steady_now_ns());
   if (error) error = explain(op, *error);
   std::unique_lock lock(parts_.mutex);
+  --n_moving_[index(op.kind)];
   if (settle(op, moved_bytes, error)) {
     lock.unlock();
     on_ended_(op);

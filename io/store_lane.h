@@ -3,6 +3,7 @@
 
 #include <boost/circular_buffer.hpp>
 
+#include <array>
 #include <cstddef>
 #include <deque>
 #include <functional>
@@ -17,8 +18,9 @@
 
 namespace castor {
 
-/// The way to one volume: the operations that have blocks for it, first come, first served, and the pieces that move
-/// them. While there is work every piece is busy, and goes from block to block without leaving the engine.
+/// The way to one volume: the operations that have blocks for it and the pieces that move them. While there is work every
+/// piece is busy, and goes from block to block without leaving the engine. Puts are served in the order in which they came,
+/// and so are gets; where both wait, each has half of the pieces, since many drives read and write at once.
 ///
 /// Threads: add under the store's mutex; landed on the engine's threads.
 class StoreLane final : public PieceSource {
@@ -46,7 +48,10 @@ class StoreLane final : public PieceSource {
 
  private:
   const IoRequest* next_request(StorePiece& piece);
-  std::size_t take_block(StoreOp& op);
+  using Queue = boost::circular_buffer<StoreOp*>;
+
+  Queue* next_queue();
+  std::size_t take_block(Queue& queue);
   void skip_to_own_block(StoreOp& op) const;
   bool has_block(const StoreOp& op) const { return op.next_block[parts_.volume] < op.blocks.size(); }
   bool settle(StoreOp& op, std::uint64_t moved_bytes, const std::optional<Error>& error) const;
@@ -56,7 +61,8 @@ class StoreLane final : public PieceSource {
   const OnEnded on_ended_;
   std::deque<StorePiece> pieces_;
   std::vector<StorePiece*> idle_;
-  boost::circular_buffer<StoreOp*> queue_;
+  std::array<Queue, 2> queues_ = {Queue(64), Queue(64)};  ///< by StoreOp::Kind
+  std::array<std::size_t, 2> n_moving_{};                 ///< pieces at work, likewise
   const bool measures_;  ///< shares depend on rates where there is more than one volume
 };
 

@@ -20,7 +20,7 @@ namespace castor::test {
 namespace {
 
 namespace fs = std::filesystem;
-const std::string kChild = CASTOR_FOLDER_CHILD;  // the path of folder_child, from Meson
+const std::string kFolderChild = CASTOR_FOLDER_CHILD;  // the path of folder_child, from Meson
 
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
 
@@ -181,7 +181,7 @@ TEST_F(FolderOpsTest, AFullFileSystemKeepsTheOldFile) {
   if (run_command("unshare -Urm true").exit_code != 0) GTEST_SKIP() << "unshare -Urm is not allowed here";
   const auto outcome =
       run_command("unshare -Urm sh -c 'mount -t tmpfs -o size=256k tmpfs " + folder_.path() + " || exit 77; exec " +
-                  kChild + " replace " + folder_.path() + " a 102400' || exit $?");
+                  kFolderChild + " replace " + folder_.path() + " a 102400' || exit $?");
   if (outcome.exit_code == 77) GTEST_SKIP() << outcome.output;
   // 256 KiB less the 100 KiB of the old file leave 156 KiB: 159744 bytes of 204800.
   EXPECT_EQ(outcome.output, "cannot write byte 159744 of 204800 of " + path("a.tmp") +
@@ -190,7 +190,7 @@ TEST_F(FolderOpsTest, AFullFileSystemKeepsTheOldFile) {
 }
 
 TEST_F(FolderOpsTest, AFileThatMayNotGrowKeepsTheOldOne) {
-  const auto outcome = run_command(kChild + " limit 150000 replace " + folder_.path() + " a 100000");
+  const auto outcome = run_command(kFolderChild + " limit 150000 replace " + folder_.path() + " a 100000");
   if (outcome.exit_code == 77) GTEST_SKIP() << "the limit on file sizes cannot be set here";
   EXPECT_EQ(outcome.output,
             "cannot write byte 150000 of 200000 of " + path("a.tmp") +

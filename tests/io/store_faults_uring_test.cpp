@@ -79,21 +79,21 @@ class UringStoreFaults : public FaultMatrix {
 
 TEST_P(UringStoreFaults, TheNthAnswerIsWrong) { run_until_not_reached(); }
 
-using Kind = AnswerFault::Kind;
-INSTANTIATE_TEST_SUITE_P(, UringStoreFaults,
-                         ::testing::Values(answer_case("EIO", Allowed::errors, {Kind::once, -EIO}),
-                                           answer_case("ENOSPC", Allowed::errors, {Kind::once, -ENOSPC}),
-                                           answer_case("EINTR", Allowed::nothing, {Kind::once, -EINTR}),
-                                           answer_case("EAGAIN once", Allowed::nothing, {Kind::once, -EAGAIN}),
-                                           answer_case("a sector short", Allowed::nothing, {Kind::shorten}),
-                                           answer_case("0 bytes moved", Allowed::either, {Kind::once, 0})));
+INSTANTIATE_TEST_SUITE_P(
+    , UringStoreFaults,
+    ::testing::Values(answer_case("EIO", Allowed::errors, {AnswerFault::Kind::once, -EIO}),
+                      answer_case("ENOSPC", Allowed::errors, {AnswerFault::Kind::once, -ENOSPC}),
+                      answer_case("EINTR", Allowed::nothing, {AnswerFault::Kind::once, -EINTR}),
+                      answer_case("EAGAIN once", Allowed::nothing, {AnswerFault::Kind::once, -EAGAIN}),
+                      answer_case("a sector short", Allowed::nothing, {AnswerFault::Kind::shorten}),
+                      answer_case("0 bytes moved", Allowed::either, {AnswerFault::Kind::once, 0})));
 
 class UringStoreStalls : public UringStoreFaults {};
 
 TEST_P(UringStoreStalls, EveryAnswerFromTheNthOnIsWrong) { run_at_once(); }
 
 FaultCase stall() {
-  auto made = answer_case("EAGAIN from then on", Allowed::errors, {Kind::ever, -EAGAIN});
+  auto made = answer_case("EAGAIN from then on", Allowed::errors, {AnswerFault::Kind::ever, -EAGAIN});
   made.timeout = std::chrono::milliseconds(40);
   return made;
 }

@@ -37,7 +37,7 @@
 namespace castor::test {
 namespace {
 
-const std::string kChild = CASTOR_STORE_KILL_CHILD;  // its path, from Meson
+const std::string kKillChild = CASTOR_STORE_KILL_CHILD;  // its path, from Meson
 
 int n_kills() {
   const char* text = std::getenv("CASTOR_N_KILLS");
@@ -131,7 +131,7 @@ class StoreKill : public ::testing::Test {
   /// Has the child go on from `step` and kills it; the last step that it acknowledged.
   std::uint64_t run_and_kill(const std::vector<std::string>& folders, std::uint64_t step) {
     const Moment moment = random_moment();
-    Victim victim({kChild, random_() % 2 == 0 ? "best" : "threads", folders[0], folders[1]});
+    Victim victim({kKillChild, random_() % 2 == 0 ? "best" : "threads", folders[0], folders[1]});
     std::string last = "opening";
     const auto note = [&](const Victim::Mark& mark) {
       last = text(mark.what);

@@ -29,12 +29,8 @@
 namespace castor::test {
 namespace {
 
-const std::string kChild = CASTOR_STORE_CHILD;  // the paths, from Meson
-const std::string kWithoutIoUring = CASTOR_WITHOUT_IO_URING;
-
-bool contains(const CommandOutcome& outcome, const std::string& text) {
-  return outcome.output.find(text) != std::string::npos;
-}
+const std::string kStoreChild = CASTOR_STORE_CHILD;  // the paths, from Meson
+const std::string kStoreWithoutIoUring = CASTOR_WITHOUT_IO_URING;
 
 bool ends_well(const CommandOutcome& outcome) {
   const auto& text = outcome.output;
@@ -55,7 +51,7 @@ class StoreLimits : public ::testing::Test {
     return geteuid() == 0 ? "setpriv --bounding-set=-" + rights + " --inh-caps=-" + rights + " " : "";
   }
   std::string child(const std::string& command, const std::string& more = "") const {
-    return kChild + " " + command + " " + folder_.path() + " " + more;
+    return kStoreChild + " " + command + " " + folder_.path() + " " + more;
   }
 
   ScratchFolder folder_;
@@ -80,9 +76,9 @@ TEST_F(StoreLimits, NoRoomForTheManifestIsAnErrorOfTheCommitAndTheStoreGoesOn) {
 }
 
 TEST_F(StoreLimits, AFileThatMayNotGrowIsAnErrorOfThePut) {
-  EXPECT_TRUE(ends_well(run_command(kChild + " limit 3145728 steps " + folder_.path() + " 3")));
+  EXPECT_TRUE(ends_well(run_command(kStoreChild + " limit 3145728 steps " + folder_.path() + " 3")));
   const ScratchFolder other;
-  const auto outcome = run_command(kChild + " limit 3145728 steps " + other.path() + " 4");
+  const auto outcome = run_command(kStoreChild + " limit 3145728 steps " + other.path() + " 4");
   EXPECT_EQ(outcome.exit_code, 4) << outcome.output;
   EXPECT_TRUE(contains(outcome, "File too large; raise the limit on file sizes (ulimit -f)")) << outcome.output;
 }
@@ -101,7 +97,7 @@ TEST_F(StoreLimits, MemoryThatMayNotBeLockedIsNotRegisteredAndWorks) {
 }
 
 TEST_F(StoreLimits, WhereASandboxRefusesIoUringTheStoreWorks) {
-  const auto outcome = run_command(kWithoutIoUring + " " + child("steps", "3"));
+  const auto outcome = run_command(kStoreWithoutIoUring + " " + child("steps", "3"));
   if (outcome.exit_code == 77) GTEST_SKIP() << outcome.output;
   EXPECT_TRUE(ends_well(outcome)) << outcome.output;
 }

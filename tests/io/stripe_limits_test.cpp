@@ -11,11 +11,7 @@
 namespace castor::test {
 namespace {
 
-const std::string kChild = CASTOR_STRIPE_CHILD;  // the path of stripe_child, from Meson
-
-bool contains(const CommandOutcome& outcome, const std::string& text) {
-  return outcome.output.find(text) != std::string::npos;
-}
+const std::string kStripeChild = CASTOR_STRIPE_CHILD;  // the path of stripe_child, from Meson
 
 class StripeLimits : public ::testing::Test {
  protected:
@@ -39,7 +35,8 @@ class StripeLimits : public ::testing::Test {
 };
 
 TEST_F(StripeLimits, AFullFolderLeavesItsShareToTheOthers) {
-  const auto outcome = run_with(tmpfs(a_, "4m") + " && " + tmpfs(b_, "8m"), kChild + " fill 1024 " + a_ + " " + b_);
+  const auto outcome =
+      run_with(tmpfs(a_, "4m") + " && " + tmpfs(b_, "8m"), kStripeChild + " fill 1024 " + a_ + " " + b_);
   if (outcome.exit_code == 77) GTEST_SKIP() << outcome.output;
   EXPECT_EQ(outcome.exit_code, 4) << outcome.output;
   std::size_t n_in_a = 0, n_in_b = 0;
@@ -55,21 +52,22 @@ TEST_F(StripeLimits, AFullFolderLeavesItsShareToTheOthers) {
 }
 
 TEST_F(StripeLimits, AValueIsSplitAsRoomDemands) {
-  const auto outcome = run_with(tmpfs(a_, "4m") + " && " + tmpfs(b_, "8m"), kChild + " fill 11264 " + a_ + " " + b_);
+  const auto outcome =
+      run_with(tmpfs(a_, "4m") + " && " + tmpfs(b_, "8m"), kStripeChild + " fill 11264 " + a_ + " " + b_);
   if (outcome.exit_code == 77) GTEST_SKIP() << outcome.output;
   EXPECT_EQ(outcome.output.find("4096 7168 KiB\n"), 0u) << outcome.output;
   EXPECT_TRUE(contains(outcome, "key 1 needs 11.0 MiB and no folder has room for it")) << outcome.output;
 }
 
 TEST_F(StripeLimits, ALimitOnFileSizesIsAnErrorAndNoSignal) {
-  const auto outcome = run_command(kChild + " limit 3145728 fill 1024 " + a_);
+  const auto outcome = run_command(kStripeChild + " limit 3145728 fill 1024 " + a_);
   EXPECT_EQ(outcome.exit_code, 4) << outcome.output;
   EXPECT_EQ(outcome.output.find("1024 KiB\n1024 KiB\n1024 KiB\nkey 3 needs 1.00 MiB"), 0u) << outcome.output;
   EXPECT_TRUE(contains(outcome, "File too large; raise the limit on file sizes (ulimit -f)")) << outcome.output;
 }
 
 TEST_F(StripeLimits, WithoutDirectIoAndFallocateFilesWorkAllTheSame) {
-  const auto outcome = run_with("mount -t ramfs ramfs " + a_, kChild + " buffered " + a_);
+  const auto outcome = run_with("mount -t ramfs ramfs " + a_, kStripeChild + " buffered " + a_);
   if (outcome.exit_code == 77) GTEST_SKIP() << outcome.output;
   EXPECT_EQ(outcome.output.find("the file system of " + a_ + " does not take direct I/O (O_DIRECT: "), 0u)
       << outcome.output;
