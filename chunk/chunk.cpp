@@ -21,6 +21,13 @@ bool ChunkCopy::quiet() const {
          std::all_of(readers.begin(), readers.end(), [](const Event& reader) { return reader.ready(); });
 }
 
+void ChunkCopy::wait_for_one(std::chrono::nanoseconds limit) const {
+  if (!arrived.ready()) return (void)arrived.wait_for(limit);
+  const auto busy =
+      std::find_if_not(readers.begin(), readers.end(), [](const Event& reader) { return reader.ready(); });
+  if (busy != readers.end()) (void)busy->wait_for(limit);
+}
+
 void ChunkCopy::add_reader(Event reader) {
   std::erase_if(readers, [](const Event& earlier) { return earlier.ready() && earlier.wait().ok(); });
   readers.push_back(std::move(reader));

@@ -42,8 +42,7 @@ Result<void> ChunkManager::allocate(ChunkId id, Tier tier) {
   return {};
 }
 
-/// Waits until nothing asynchronous touches the copy. Bytes that failed to come are still where they came from; bytes
-/// that failed to go are here alone.
+/// Bytes that failed to come are still where they came from.
 Result<void> ChunkManager::settle(ChunkId id, Tier tier) {
   ChunkCopy& copy = chunks_.at(id).at(tier);
   const auto came = std::exchange(copy.arrived, {}).wait();
@@ -178,26 +177,46 @@ Result<void> ChunkManager::release(ChunkId id, Tier tier) {
       return Error{
           ErrorKind::usage,
           chunk.label + " does not fit in the host budget and there is no tier below; name a folder with --nvme"};
-    CASTOR_TRY(copy.arrived.wait());
-    copy.add_reader(
-        log_move(Lane::nvme_write, id, chunk.n_bytes, [&] { return places_.spill->write(id, copy.buffer.view()); }));
-    moved_.nvme_write += chunk.n_bytes;
-    chunk.nvme_current = true;
+    CASTOR_TRY(write_back(id));
   }
   drop(id, tier);
   return {};
 }
 
-void ChunkManager::discard(ChunkId id) {
+Result<void> ChunkManager::write_back(ChunkId id) {
   Chunk& chunk = chunks_.at(id);
-  for (const Tier tier : {Tier::device, Tier::host}) {
-    if (chunk.at(tier).buffer) drop(id, tier);
-    chunk.at(tier).current = false;
-  }
-  if (std::exchange(chunk.nvme_current, false)) places_.spill->forget(id);
+  ChunkCopy& copy = chunk.at(Tier::host);
+  if (chunk.nvme_current) return {};
+  if (!copy.current) throw ContractViolation(chunk.label + ": written back from the host, where it is not");
+  if (!has_spill())
+    return Error{ErrorKind::usage, chunk.label + ": there is no tier below the host; name a folder with --nvme"};
+  CASTOR_TRY(copy.arrived.wait());
+  copy.add_reader(
+      log_move(Lane::nvme_write, id, chunk.n_bytes, [&] { return places_.spill->write(id, copy.buffer.view()); }));
+  moved_.nvme_write += chunk.n_bytes;
+  chunk.nvme_current = true;
+  return {};
 }
 
-Result<std::uint64_t> ChunkManager::reap(Tier tier, bool block) {
+void ChunkManager::spilled(ChunkId id) {
+  drop_copies(id);
+  chunks_[id].nvme_current = true;
+}
+
+void ChunkManager::discard(ChunkId id) {
+  drop_copies(id);
+  if (std::exchange(chunks_[id].nvme_current, false)) places_.spill->forget(id);
+}
+
+void ChunkManager::drop_copies(ChunkId id) {
+  for (const Tier tier : {Tier::device, Tier::host}) {
+    ChunkCopy& copy = chunks_.at(id).at(tier);
+    if (copy.buffer) drop(id, tier);
+    copy.current = false;
+  }
+}
+
+Result<std::uint64_t> ChunkManager::reap(Tier tier) {
   settle_moves();
   auto& queue = leaving_[index(tier)];
   std::uint64_t freed_bytes = 0;
@@ -206,8 +225,7 @@ Result<std::uint64_t> ChunkManager::reap(Tier tier, bool block) {
     queue.pop_front();
     ChunkCopy& copy = chunks_[id].at(tier);
     if (!copy.leaving) continue;  // kept after all
-    const bool wait_for_it = block && freed_bytes == 0;
-    if (copy.n_pins > 0 || (!copy.quiet() && !wait_for_it)) {
+    if (copy.n_pins > 0 || !copy.quiet()) {
       queue.push_back(id);
       continue;
     }
@@ -217,6 +235,14 @@ Result<std::uint64_t> ChunkManager::reap(Tier tier, bool block) {
     freed_bytes += chunks_[id].n_bytes;
   }
   return freed_bytes;
+}
+
+bool ChunkManager::wait_for_leaving(Tier tier, std::chrono::nanoseconds limit) const {
+  for (const ChunkId id : leaving_.at(index(tier))) {
+    const ChunkCopy& copy = chunks_[id].at(tier);
+    if (copy.leaving && copy.n_pins == 0) return copy.wait_for_one(limit), true;
+  }
+  return false;
 }
 
 Result<void> ChunkManager::drain() {

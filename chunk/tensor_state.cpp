@@ -6,8 +6,6 @@
 namespace castor {
 namespace {
 
-constexpr std::size_t row(TensorState state) { return static_cast<std::size_t>(state); }
-
 constexpr std::array<std::array<bool, kNTensorStates>, kNTensorStates> kAllowed = {{
     {false, true, false, false, false},
     {true, false, true, false, true},
@@ -29,6 +27,6 @@ const char* name(TensorState state) {
   throw ContractViolation("TensorState holds no state");
 }
 
-bool allowed(TensorState from, TensorState to) { return kAllowed[row(from)][row(to)]; }
+bool allowed(TensorState from, TensorState to) { return kAllowed[index(from)][index(to)]; }
 
 }  // namespace castor

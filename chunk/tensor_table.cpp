@@ -6,16 +6,11 @@
 #include <castor/memory/result.h>
 
 namespace castor {
-namespace {
-
-constexpr std::size_t row(TensorState state) { return static_cast<std::size_t>(state); }
-
-}  // namespace
 
 TensorTable::TensorTable(const ChunkLayout& layout)
     : layout_(layout), states_(layout.tensors.size(), TensorState::free), counts_(layout.chunks.size()) {
   for (std::size_t chunk = 0; chunk < counts_.size(); ++chunk)
-    counts_[chunk][row(TensorState::free)] = static_cast<std::uint32_t>(layout.chunks[chunk].tensors.size());
+    counts_[chunk][index(TensorState::free)] = static_cast<std::uint32_t>(layout.chunks[chunk].tensors.size());
 }
 
 void TensorTable::set(std::uint32_t tensor, TensorState to) {
@@ -24,8 +19,8 @@ void TensorTable::set(std::uint32_t tensor, TensorState to) {
   if (!allowed(state, to))
     throw ContractViolation("tensor " + std::to_string(tensor) + " cannot go from " + name(state) + " to " + name(to));
   auto& counts = counts_[layout_.tensors[tensor].chunk];
-  --counts[row(state)];
-  ++counts[row(to)];
+  --counts[index(state)];
+  ++counts[index(to)];
   state = to;
 }
 

@@ -10,4 +10,6 @@ std::uint64_t steady_now_ns() {
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(since_boot).count());
 }
 
+double steady_now_s() { return static_cast<double>(steady_now_ns()) * 1e-9; }
+
 }  // namespace castor

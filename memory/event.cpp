@@ -16,6 +16,11 @@ Result<void> HostEventState::wait() const {
   return *outcome_;
 }
 
+bool HostEventState::wait_for(std::chrono::nanoseconds limit) const {
+  std::unique_lock lock(mutex_);
+  return reached_.wait_for(lock, limit, [this] { return outcome_.has_value(); });
+}
+
 std::optional<std::uint64_t> HostEventState::reached_ns() const {
   const std::lock_guard lock(mutex_);
   return outcome_ ? std::optional(reached_ns_) : std::nullopt;

@@ -15,7 +15,7 @@ namespace castor {
 /// Frees memory in `tier` after an allocation was `refused`, or says why it cannot: what has finished leaving first, then
 /// what the plan wants elsewhere, then what leaves already, last what the policy names.
 Result<void> StatefulTensorMgr::make_room(ChunkId wanted, Tier tier, const Error& refused) {
-  CASTOR_ASSIGN(const std::uint64_t freed_bytes, chunks_.reap(tier, false));
+  CASTOR_ASSIGN(const std::uint64_t freed_bytes, chunks_.reap(tier));
   if (freed_bytes > 0) return {};
   if (const auto unwanted = unwanted_copy(tier, wanted)) {
     CASTOR_TRY(chunks_.release(*unwanted, tier));

@@ -2,12 +2,19 @@
 #include <castor/offload/stateful_tensor_mgr.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "iteration_follower.h"
 #include "planning/plan_replay.h"
 
 namespace castor {
+namespace {
+
+/// Of a thread that waits, between two looks at what else is due: well below what a tile takes over a drive.
+constexpr auto kLongestPause = std::chrono::microseconds(500);
+
+}  // namespace
 
 StatefulTensorMgr::StatefulTensorMgr(ChunkManager& chunks, const Budget& device, const Budget& host, Stream& compute,
                                      Timeline& timeline, const LinkCosts& costs)
@@ -26,9 +33,10 @@ Result<void> StatefulTensorMgr::begin(Moment moment, std::span<const Need> needs
   for (const Need& need : needs)
     if (moment.beside && need.tier != Tier::host)
       throw ContractViolation(chunks_.chunk(need.chunk).label + ": needed on the device beside the thread");
-  for (const Tier tier : {Tier::device, Tier::host}) CASTOR_TRY(chunks_.reap(tier, false));
+  for (const Tier tier : {Tier::device, Tier::host}) CASTOR_TRY(chunks_.reap(tier));
   follow(moment, needs, beside);
-  let_go();
+  take_over_plan();
+  send_on();
   std::size_t n_pinned = 0;
   Result<void> outcome;
   for (; outcome.ok() && n_pinned < needs.size(); ++n_pinned) {
@@ -98,17 +106,23 @@ void StatefulTensorMgr::note(ChunkId chunk, Tier tier, Access access) {
 void StatefulTensorMgr::end_iteration() {
   follower_->end();
   if (!follower_->again()) {
-    replay_.reset();
+    drop_plan();
     plan_tried_ = false;
   }
   const bool way_is_new = !plan_tried_ && (follower_->again() || !planned_once_);
   plan_due_ = way_is_new || (replay_ && follower_->timed_for_good());
 }
 
+/// What it wanted is not carried on.
+void StatefulTensorMgr::drop_plan() {
+  replay_.reset();
+  going_.clear();
+  fetches_.clear();
+}
+
 void StatefulTensorMgr::forget_trace() {
   follower_->forget();
-  replay_.reset();
-  fetches_.clear();
+  drop_plan();
   planned_once_ = plan_tried_ = plan_due_ = false;
 }
 
@@ -172,9 +186,8 @@ void StatefulTensorMgr::carry_out(const MoveProblem& problem, StepPlan plan) {
     if (const auto& stays = replay_->plan().plan.stays[id]; !stays.empty()) wanted_[id] = stays.back().after;
 }
 
-/// Takes over from the plan where chunks shall be now, and lets go what was used at the moment before and shall not stay,
-/// and what could not go so far.
-void StatefulTensorMgr::let_go() {
+/// Where chunks shall be from this moment on, and what shall come.
+void StatefulTensorMgr::take_over_plan() {
   if (!replay_ || !steady()) return going_.clear();
   const std::uint64_t position = follower_->n_begun() - 1;
   const auto go = [this](ChunkId id, Places places) {
@@ -186,7 +199,14 @@ void StatefulTensorMgr::let_go() {
     wanted_[use.chunk] = use.places;
     std::erase(going_, use.chunk);
   }
-  for (const PlannedMove& move : replay_->coming(position)) go(move.chunk, move.to);
+  for (const PlannedMove& move : replay_->coming(position)) {
+    go(move.chunk, move.to);
+    fetches_.push_back(move);
+  }
+}
+
+/// Lets go what shall be elsewhere and can go by now.
+void StatefulTensorMgr::send_on() {
   std::erase_if(going_, [this](ChunkId id) { return let_go_of(id, wanted_[id]); });
 }
 
@@ -311,6 +331,27 @@ auto StatefulTensorMgr::waiting(Wait wait) {
   return outcome;
 }
 
+Result<void> StatefulTensorMgr::write_back(std::span<const ChunkId> chunks) {
+  Result<void> outcome;
+  for (const ChunkId id : chunks)
+    if (outcome.ok() && !chunks_.chunk(id).nvme_current) outcome = start_write_back(id);
+  return waiting([&] {
+    for (const ChunkId id : chunks)
+      if (auto written = chunks_.settle(id, Tier::host); outcome.ok()) outcome = std::move(written);
+    return outcome;
+  });
+}
+
+/// The copy on the host stays until it is read, whatever else is carried on meanwhile; one that was made for this goes then.
+Result<void> StatefulTensorMgr::start_write_back(ChunkId id) {
+  const bool was_on_host = chunks_.chunk(id).resident(Tier::host);
+  chunks_.pin(id, Tier::host);
+  const auto there = look(id, Tier::host);
+  const auto started = there.ok() ? chunks_.write_back(id) : there.error();
+  chunks_.unpin(id, Tier::host);
+  return started.ok() && !was_on_host ? chunks_.release(id, Tier::host) : started;
+}
+
 Result<void> StatefulTensorMgr::join(Moment moment) {
   CASTOR_TRY(begin(moment, {}));
   auto reached = waiting([this] { return compute_.record().wait(); });
@@ -320,7 +361,7 @@ Result<void> StatefulTensorMgr::join(Moment moment) {
 
 /// Whoever does the moment's work waits for what it needs. A failure that is known already is one of begin.
 Result<void> StatefulTensorMgr::await(const Need& need, Beside* beside) {
-  if (beside == nullptr) return wait_for(need.chunk, need.tier);
+  if (beside == nullptr) return wait_for(need.chunk, need.tier, true);
   const Event& arrived = chunks_.chunk(need.chunk).at(need.tier).arrived;
   if (arrived.ready()) return arrived.wait();
   beside->after.push_back(arrived);
@@ -328,20 +369,40 @@ Result<void> StatefulTensorMgr::await(const Need& need, Beside* beside) {
 }
 
 /// The thread waits for a copy on the host; the compute stream (which may be the thread) waits for one on the device.
-Result<void> StatefulTensorMgr::wait_for(ChunkId chunk, Tier tier) {
+/// Fetches start meanwhile only where `all_have_room`, all that the moment needs.
+Result<void> StatefulTensorMgr::wait_for(ChunkId chunk, Tier tier, bool all_have_room) {
   const Event arrived = chunks_.chunk(chunk).at(tier).arrived;
   if (arrived.ready()) return arrived.wait();
-  return waiting([&] { return tier == Tier::device ? chunks_.join(chunk) : arrived.wait(); });
+  return waiting([&]() -> Result<void> {
+    if (tier == Tier::device) return chunks_.join(chunk);
+    while (!arrived.wait_for(kLongestPause)) {
+      CASTOR_TRY(carry_on());
+      if (all_have_room) CASTOR_TRY(start_fetches());
+    }
+    return arrived.wait();
+  });
 }
 
+/// Until something has left; nothing where nothing leaves. What would come takes no room meanwhile: somebody waits for it.
 Result<std::uint64_t> StatefulTensorMgr::wait_for_leaving(Tier tier) {
-  return waiting([&] { return chunks_.reap(tier, true); });
+  return waiting([&]() -> Result<std::uint64_t> {
+    while (true) {
+      CASTOR_ASSIGN(const std::uint64_t freed_bytes, chunks_.reap(tier));
+      if (freed_bytes > 0 || !chunks_.wait_for_leaving(tier, kLongestPause)) return freed_bytes;
+      send_on();
+    }
+  });
+}
+
+/// What makes room and takes no waiting, while the thread waits for something else.
+Result<void> StatefulTensorMgr::carry_on() {
+  for (const Tier tier : {Tier::device, Tier::host}) CASTOR_TRY(chunks_.reap(tier));
+  send_on();
+  return {};
 }
 
 /// Starts the fetches that are due, in their order, as far as there is room; the others stay for the next moment.
 Result<void> StatefulTensorMgr::start_fetches() {
-  if (!replay_ || !steady()) return {};
-  for (const PlannedMove& move : replay_->coming(follower_->n_begun() - 1)) fetches_.push_back(move);
   std::array<bool, 2> full = {false, false};
   for (std::size_t n_left = fetches_.size(); n_left > 0; --n_left) {
     const PlannedMove move = fetches_.front();
@@ -369,7 +430,7 @@ Result<bool> StatefulTensorMgr::start_fetch(ChunkId id, Tier tier) {
     auto fetched = chunks_.fetch(id, tier);
     if (fetched.ok()) return true;
     if (fetched.error().kind != ErrorKind::does_not_fit) return fetched.error();
-    CASTOR_ASSIGN(const std::uint64_t freed_bytes, chunks_.reap(tier, false));
+    CASTOR_ASSIGN(const std::uint64_t freed_bytes, chunks_.reap(tier));
     if (freed_bytes == 0) return false;
   }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda_stream.h"
 
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "cuda_error.h"
@@ -8,6 +10,8 @@
 
 namespace castor {
 namespace {
+
+constexpr auto kPollPause = std::chrono::microseconds(20);
 
 /// A point in a CUDA stream. The event is created per record (about a microsecond) and destroyed with its last handle.
 class CudaEventState final : public EventState {
@@ -26,6 +30,14 @@ class CudaEventState final : public EventState {
   Result<void> wait() const override {
     auto outcome = cuda_result(cudaEventSynchronize(event_), "waiting for a CUDA event");
     return failure_.ok() ? outcome : failure_;
+  }
+  /// CUDA has no such wait: asks again and again.
+  bool wait_for(std::chrono::nanoseconds limit) const override {
+    for (const auto deadline = std::chrono::steady_clock::now() + limit; !ready();) {
+      if (std::chrono::steady_clock::now() >= deadline) return false;
+      std::this_thread::sleep_for(kPollPause);
+    }
+    return true;
   }
   cudaEvent_t event() const { return event_; }
   const Result<void>& failure() const { return failure_; }

@@ -17,7 +17,7 @@
 namespace castor {
 namespace {
 
-constexpr int kMostSteps = 4;
+constexpr int kMostDrySteps = 4;
 constexpr double kSame = 0.01;  // of a step, that two may differ
 
 struct Arrival {
@@ -226,7 +226,7 @@ DryRun::PoolUse DryRun::pool_use(Tier tier) const {
 Result<StepEstimate> dry_run(const MoveProblem& problem, const MomentSeconds& seconds, const StepPlan& plan) {
   DryRun run(problem, seconds, plan);
   CASTOR_ASSIGN(StepEstimate step, run.step());
-  for (int i = 1; i < kMostSteps; ++i) {
+  for (int i = 1; i < kMostDrySteps; ++i) {
     const double before_s = step.step_s;
     CASTOR_ASSIGN(step, run.step());
     if (std::abs(step.step_s - before_s) <= kSame * step.step_s) break;

@@ -2,9 +2,14 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <map>
 #include <memory>
+#include <queue>
+#include <vector>
 
 #include <castor/chunk/spill_store.h>
 #include <castor/memory/memory_resource.h>
@@ -21,16 +26,29 @@ class VirtualClock {
   void wait_until(double at_s) { now_s_ = std::max(now_s_, at_s); }
   void pass(double seconds) { now_s_ += seconds; }
 
+  /// Something ends at `at_s`: a thread that waits looks around then.
+  void note_end(double at_s) { ends_s_.push(at_s); }
+  /// When the next of what was noted ends, as far as that goes.
+  double next_end_s() {
+    while (!ends_s_.empty() && ends_s_.top() <= now_s_) ends_s_.pop();
+    return ends_s_.empty() ? std::numeric_limits<double>::infinity() : ends_s_.top();
+  }
+
  private:
   double now_s_ = 0;
+  std::priority_queue<double, std::vector<double>, std::greater<>> ends_s_;
 };
 
 /// When a point of virtual time is reached, where that is known from the start.
 class VirtualPoint final : public EventState {
  public:
-  VirtualPoint(VirtualClock& clock, double at_s) : clock_(clock), at_s_(at_s) {}
+  VirtualPoint(VirtualClock& clock, double at_s) : clock_(clock), at_s_(at_s) { clock.note_end(at_s); }
   bool ready() const override { return at_s_ <= clock_.now_s(); }
   Result<void> wait() const override { return clock_.wait_until(at_s_), Result<void>(); }
+  /// Until anything ends: before that there is nothing to look at.
+  bool wait_for(std::chrono::nanoseconds) const override {
+    return clock_.wait_until(std::min(at_s_, clock_.next_end_s())), ready();
+  }
   double at_s() const { return at_s_; }
 
  private:

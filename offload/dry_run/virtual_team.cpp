@@ -26,6 +26,11 @@ class EndOfJob final : public EventState {
     world_->clock.wait_until(job_->ended_s);
     return {};
   }
+  bool wait_for(std::chrono::nanoseconds) const override {
+    if (!job_->ended()) world_->work(world_->clock.next_end_s(), job_.get());
+    world_->clock.wait_until(std::min(job_->ended() ? job_->ended_s : kForever, world_->clock.next_end_s()));
+    return ready();
+  }
   const std::shared_ptr<const VirtualTeam::Job>& job() const { return job_; }
 
  private:
@@ -66,6 +71,7 @@ void VirtualTeam::World::work(double until_s, const Job* job) {
     best->left_s -= worked_s;
     if (best->left_s > 0) continue;
     best->ended_s = now_s;
+    clock.note_end(now_s);
     best->after.clear();
     std::erase(jobs, best);
   }

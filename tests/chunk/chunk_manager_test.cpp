@@ -59,7 +59,7 @@ TEST_F(ChunkManagerTest, ReleasingACleanCopyMovesNothing) {
   const ChunkId id = add(tiers_, 7);
   EXPECT_TRUE(holds(tiers_, id, Tier::device, 7));
   ASSERT_TRUE(tiers_.chunks.release(id, Tier::device).ok());
-  EXPECT_EQ(tiers_.chunks.reap(Tier::device, true).value(), kBytes);
+  EXPECT_EQ(reap_one(tiers_.chunks, Tier::device).value(), kBytes);
   EXPECT_EQ(tiers_.chunks.moved().d2h, 0u);
   EXPECT_FALSE(tiers_.chunks.chunk(id).at(Tier::device).buffer);
 }
@@ -67,21 +67,56 @@ TEST_F(ChunkManagerTest, ReleasingACleanCopyMovesNothing) {
 TEST_F(ChunkManagerTest, ReleasingTheLastCopyWritesItBelowAndReadsItBack) {
   const ChunkId id = add(tiers_, 5);
   ASSERT_TRUE(tiers_.chunks.release(id, Tier::host).ok());
-  EXPECT_EQ(tiers_.chunks.reap(Tier::host, true).value(), kBytes);
+  EXPECT_EQ(reap_one(tiers_.chunks, Tier::host).value(), kBytes);
   EXPECT_EQ(tiers_.chunks.moved().nvme_write, kBytes);
   EXPECT_FALSE(tiers_.chunks.chunk(id).resident(Tier::host));
   EXPECT_TRUE(holds(tiers_, id, Tier::host, 5));
   EXPECT_EQ(tiers_.chunks.moved().nvme_read, kBytes);
 }
 
+TEST_F(ChunkManagerTest, WritingBackKeepsTheCopyAndIsDoneOnce) {
+  const ChunkId id = add(tiers_, 5);
+  ASSERT_TRUE(tiers_.chunks.write_back(id).ok());
+  ASSERT_TRUE(tiers_.chunks.write_back(id).ok());
+  ASSERT_TRUE(tiers_.chunks.settle(id, Tier::host).ok());
+  EXPECT_EQ(tiers_.chunks.moved().nvme_write, kBytes);
+  EXPECT_TRUE(tiers_.chunks.chunk(id).resident(Tier::host));
+  EXPECT_TRUE(tiers_.chunks.chunk(id).clean(Tier::host)) << "leaving costs nothing now";
+  tiers_.chunks.written(id, Tier::host);
+  ASSERT_TRUE(tiers_.chunks.write_back(id).ok());
+  EXPECT_EQ(tiers_.chunks.moved().nvme_write, 2 * kBytes) << "what was changed since is written again";
+}
+
+TEST_F(ChunkManagerTest, AWriteBackThatFailedLeavesTheCopyAsTheOnlyOne) {
+  tiers_.spill.fail_write = 1;
+  const ChunkId id = add(tiers_, 5);
+  ASSERT_TRUE(tiers_.chunks.write_back(id).ok());
+  EXPECT_EQ(tiers_.chunks.settle(id, Tier::host).error().kind, ErrorKind::io);
+  EXPECT_FALSE(tiers_.chunks.chunk(id).resident(Tier::nvme));
+  EXPECT_TRUE(holds(tiers_, id, Tier::host, 5));
+  ASSERT_TRUE(tiers_.chunks.edit(id, Tier::host).ok()) << "it was told once";
+  ASSERT_TRUE(tiers_.chunks.write_back(id).ok());
+  EXPECT_TRUE(tiers_.chunks.settle(id, Tier::host).ok());
+}
+
+TEST_F(ChunkManagerTest, WhatIsSpilledAlreadyTakesThePlaceOfAllCopies) {
+  const ChunkId id = add(tiers_, 5);
+  EXPECT_TRUE(holds(tiers_, id, Tier::device, 5));
+  tiers_.spill.contents[id].assign(kBytes, std::byte{8});
+  tiers_.chunks.spilled(id);
+  EXPECT_TRUE(tiers_.chunks.drain().ok());
+  for (const Tier tier : {Tier::device, Tier::host}) EXPECT_EQ(reap_one(tiers_.chunks, tier).value(), kBytes);
+  EXPECT_TRUE(holds(tiers_, id, Tier::host, 8));
+}
+
 TEST_F(ChunkManagerTest, ACopyBeingWrittenBelowKeepsItsMemoryUntilTheWriteIsDone) {
   tiers_.spill.hold_writes = true;
   const ChunkId id = add(tiers_, 5);
   ASSERT_TRUE(tiers_.chunks.release(id, Tier::host).ok());
-  EXPECT_EQ(tiers_.chunks.reap(Tier::host, false).value(), 0u);
+  EXPECT_EQ(tiers_.chunks.reap(Tier::host).value(), 0u);
   EXPECT_TRUE(tiers_.chunks.chunk(id).at(Tier::host).buffer);
   tiers_.spill.finish_writes();
-  EXPECT_EQ(tiers_.chunks.reap(Tier::host, false).value(), kBytes);
+  EXPECT_EQ(tiers_.chunks.reap(Tier::host).value(), kBytes);
 }
 
 TEST_F(ChunkManagerTest, FetchKeepsACopyThatWasAboutToLeave) {
@@ -90,7 +125,7 @@ TEST_F(ChunkManagerTest, FetchKeepsACopyThatWasAboutToLeave) {
   ASSERT_TRUE(tiers_.chunks.release(id, Tier::host).ok());
   EXPECT_TRUE(holds(tiers_, id, Tier::host, 5));
   tiers_.spill.finish_writes();
-  EXPECT_EQ(tiers_.chunks.reap(Tier::host, false).value(), 0u);
+  EXPECT_EQ(tiers_.chunks.reap(Tier::host).value(), 0u);
   EXPECT_EQ(tiers_.spill.n_reads, 0);
   EXPECT_TRUE(tiers_.chunks.chunk(id).clean(Tier::host)) << "the write went through, so leaving again is free";
 }
@@ -99,7 +134,7 @@ TEST_F(ChunkManagerTest, AFailedWriteBelowIsReportedWhenTheMemoryIsReaped) {
   tiers_.spill.fail_write = 1;
   const ChunkId id = add(tiers_, 5);
   ASSERT_TRUE(tiers_.chunks.release(id, Tier::host).ok());
-  const auto reaped = tiers_.chunks.reap(Tier::host, true);
+  const auto reaped = reap_one(tiers_.chunks, Tier::host);
   ASSERT_FALSE(reaped.ok());
   EXPECT_EQ(reaped.error().kind, ErrorKind::io);
 }
@@ -107,7 +142,7 @@ TEST_F(ChunkManagerTest, AFailedWriteBelowIsReportedWhenTheMemoryIsReaped) {
 TEST_F(ChunkManagerTest, BytesThatFailedToComeFromBelowDoNotGoUp) {
   const ChunkId id = add(tiers_, 5);
   ASSERT_TRUE(tiers_.chunks.release(id, Tier::host).ok());
-  ASSERT_TRUE(tiers_.chunks.reap(Tier::host, true).ok());
+  ASSERT_TRUE(reap_one(tiers_.chunks, Tier::host).ok());
   tiers_.spill.fail_read = 1;
   ASSERT_TRUE(tiers_.chunks.fetch(id, Tier::host).ok());
   const auto fetched = tiers_.chunks.fetch(id, Tier::device);
@@ -141,7 +176,7 @@ TEST_F(ChunkManagerTest, AWriteBelowThatFailedLosesNothing) {
   tiers_.spill.fail_write = 1;
   const ChunkId id = add(tiers_, 5);
   ASSERT_TRUE(tiers_.chunks.release(id, Tier::host).ok());
-  ASSERT_FALSE(tiers_.chunks.reap(Tier::host, true).ok());
+  ASSERT_FALSE(reap_one(tiers_.chunks, Tier::host).ok());
   EXPECT_TRUE(tiers_.chunks.chunk(id).resident(Tier::host));
   EXPECT_FALSE(tiers_.chunks.chunk(id).clean(Tier::host)) << "the copy below never came to be";
   EXPECT_TRUE(holds(tiers_, id, Tier::device, 5));
@@ -150,11 +185,11 @@ TEST_F(ChunkManagerTest, AWriteBelowThatFailedLosesNothing) {
 TEST_F(ChunkManagerTest, AFetchThatFailedGivesItsMemoryBack) {
   const ChunkId id = add(tiers_, 5);
   ASSERT_TRUE(tiers_.chunks.release(id, Tier::host).ok());
-  ASSERT_TRUE(tiers_.chunks.reap(Tier::host, true).ok());
+  ASSERT_TRUE(reap_one(tiers_.chunks, Tier::host).ok());
   tiers_.spill.fail_read = 1;
   ASSERT_TRUE(tiers_.chunks.fetch(id, Tier::host).ok());
   ASSERT_FALSE(tiers_.chunks.fetch(id, Tier::device).ok());
-  EXPECT_EQ(tiers_.chunks.reap(Tier::device, false).value(), kBytes);
+  EXPECT_EQ(tiers_.chunks.reap(Tier::device).value(), kBytes);
 }
 
 TEST_F(ChunkManagerTest, ReadersThatAreDoneAreForgotten) {
@@ -162,7 +197,7 @@ TEST_F(ChunkManagerTest, ReadersThatAreDoneAreForgotten) {
   for (int i = 0; i < 100; ++i) {
     EXPECT_TRUE(holds(tiers_, id, Tier::device, 5));
     ASSERT_TRUE(tiers_.chunks.release(id, Tier::device).ok());
-    ASSERT_EQ(tiers_.chunks.reap(Tier::device, true).value(), kBytes);
+    ASSERT_EQ(reap_one(tiers_.chunks, Tier::device).value(), kBytes);
   }
   EXPECT_LE(tiers_.chunks.chunk(id).at(Tier::host).readers.size(), 1u);
 }
@@ -182,13 +217,13 @@ TEST_F(ChunkManagerTest, ACopyThatCouldNotBeWrittenStaysAndIsWrittenNextTime) {
   const ChunkId id = add(tiers_, 7);
   tiers_.spill.fail_write = 1;
   (void)tiers_.chunks.release(id, Tier::host);
-  const auto reaped = tiers_.chunks.reap(Tier::host, true);
+  const auto reaped = reap_one(tiers_.chunks, Tier::host);
   ASSERT_FALSE(reaped.ok());
   EXPECT_EQ(reaped.error().kind, ErrorKind::io);
   EXPECT_TRUE(tiers_.chunks.chunk(id).resident(Tier::host));
   EXPECT_FALSE(tiers_.chunks.chunk(id).resident(Tier::nvme)) << "the write failed";
   tiers_.chunks.release(id, Tier::host).value();
-  EXPECT_EQ(tiers_.chunks.reap(Tier::host, true).value(), kBytes);
+  EXPECT_EQ(reap_one(tiers_.chunks, Tier::host).value(), kBytes);
   EXPECT_TRUE(holds(tiers_, id, Tier::host, 7));
 }
 
@@ -197,14 +232,14 @@ TEST_F(ChunkManagerTest, OpeningACopyThatCouldNotBeWrittenKeepsIt) {
   tiers_.spill.fail_write = 1;
   (void)tiers_.chunks.release(id, Tier::host);
   EXPECT_FALSE(tiers_.chunks.open(id, Tier::host).ok());
-  EXPECT_EQ(tiers_.chunks.reap(Tier::host, true).value(), 0u);
+  EXPECT_EQ(reap_one(tiers_.chunks, Tier::host).value(), 0u);
   EXPECT_TRUE(holds(tiers_, id, Tier::host, 7));
 }
 
 TEST_F(ChunkManagerTest, ChunksWhoseReadFailedAreReadAgain) {
   const ChunkId id = add(tiers_, 7);
   tiers_.chunks.release(id, Tier::host).value();
-  tiers_.chunks.reap(Tier::host, true).value();
+  reap_one(tiers_.chunks, Tier::host).value();
   tiers_.spill.fail_read = 1;
   EXPECT_FALSE(tiers_.chunks.fetch(id, Tier::host).value().wait().ok());
   EXPECT_TRUE(holds(tiers_, id, Tier::host, 7));
@@ -213,11 +248,11 @@ TEST_F(ChunkManagerTest, ChunksWhoseReadFailedAreReadAgain) {
 TEST_F(ChunkManagerTest, ACopyWhoseReadFailedIsNotTakenForGoodAfterItsRelease) {
   const ChunkId id = add(tiers_, 7);
   tiers_.chunks.release(id, Tier::host).value();
-  tiers_.chunks.reap(Tier::host, true).value();
+  reap_one(tiers_.chunks, Tier::host).value();
   tiers_.spill.fail_read = 1;
   EXPECT_FALSE(tiers_.chunks.fetch(id, Tier::host).value().wait().ok());
   tiers_.chunks.release(id, Tier::host).value();
-  EXPECT_EQ(tiers_.chunks.reap(Tier::host, true).value(), kBytes) << "nobody misses what never came";
+  EXPECT_EQ(reap_one(tiers_.chunks, Tier::host).value(), kBytes) << "nobody misses what never came";
   EXPECT_TRUE(holds(tiers_, id, Tier::host, 7));
 }
 
@@ -252,7 +287,7 @@ TEST(ChunkManager, TheMemoryOfAJoinedCopyIsHandedOnBeforeItsBytesHaveCome) {
     ASSERT_TRUE(chunks.join(id).ok());
     (void)compute.copy(seen[id].data(), chunks.chunk(id).at(Tier::device).buffer.data(), kBytes);
     ASSERT_TRUE(chunks.release(id, Tier::device).ok());
-    EXPECT_EQ(chunks.reap(Tier::device, false).value(), kBytes);
+    EXPECT_EQ(chunks.reap(Tier::device).value(), kBytes);
   }
   ASSERT_TRUE(compute.synchronize().ok());
   for (const ChunkId id : {0u, 1u})

@@ -16,8 +16,7 @@
 namespace castor {
 namespace {
 
-constexpr Tier D = Tier::device, H = Tier::host;
-constexpr Places kOnDeviceAndHost = only(D) | only(H);
+constexpr Places kOnDeviceAndHost = test::kOnDevice | test::kOnHost;
 
 /// Links of 1 s a byte up and down, NVMe of 2 s to read and 4 s to write.
 MoveProblem problem_with_room(std::uint32_t n_moments, std::uint64_t device_bytes, std::uint64_t host_bytes) {
@@ -32,7 +31,7 @@ MoveProblem problem_with_room(std::uint32_t n_moments, std::uint64_t device_byte
 /// Chunks of 10 bytes, one a moment, each read on the device once.
 MoveProblem round_robin(std::uint32_t n, std::uint64_t device_bytes) {
   MoveProblem problem = problem_with_room(n, device_bytes, Budget::kUnlimited);
-  for (std::uint32_t i = 0; i < n; ++i) problem.chunks.push_back({10, {{i, D, Access::read}}});
+  for (std::uint32_t i = 0; i < n; ++i) problem.chunks.push_back({10, {{i, Tier::device, Access::read}}});
   return problem;
 }
 
@@ -55,7 +54,7 @@ TEST(DryRun, WithoutMovesIsTheComputing) {
 // The device computes for 5 s; meanwhile the thread, 1 s later, updates on the host for 3 s.
 TEST(DryRun, TheThreadRunsAheadOfTheDevice) {
   MoveProblem problem = problem_with_room(2, Budget::kUnlimited, Budget::kUnlimited);
-  problem.chunks = {{10, {{0, D, Access::read}}}, {10, {{1, H, Access::update}}}};
+  problem.chunks = {{10, {{0, Tier::device, Access::read}}}, {10, {{1, Tier::host, Access::update}}}};
   EXPECT_EQ(run(problem, {{5, 3}, {1, 3}}).step_s, 5);
   EXPECT_EQ(run(problem, {{5, 3}, {3, 3}}).step_s, 6) << "a thread that takes longer to queue";
 }
@@ -67,10 +66,10 @@ TEST(DryRun, TheThreadRunsAheadOfTheDevice) {
 TEST(DryRun, UpdatesBesideTheThreadGoOnInTheNextForwardPass) {
   MoveProblem problem = problem_with_room(4, Budget::kUnlimited, Budget::kUnlimited);
   problem.costs.h2d = 0.1;
-  problem.chunks = {{10, {{0, D, Access::read}, {2, H, Access::update}}},
-                    {10, {{1, D, Access::read}, {3, H, Access::update}}},
-                    {10, {{1, H, Access::overwrite, false, 1}, {2, H, Access::read, true}}},
-                    {10, {{1, H, Access::overwrite, false, 1}, {3, H, Access::read, true}}}};
+  problem.chunks = {{10, {{0, Tier::device, Access::read}, {2, Tier::host, Access::update}}},
+                    {10, {{1, Tier::device, Access::read}, {3, Tier::host, Access::update}}},
+                    {10, {{1, Tier::host, Access::overwrite, false, 1}, {2, Tier::host, Access::read, true}}},
+                    {10, {{1, Tier::host, Access::overwrite, false, 1}, {3, Tier::host, Access::read, true}}}};
   EXPECT_EQ(run(problem, {{5, 5, 4, 4}, {0, 0, 4, 4}}).step_s, 19);
   problem.beside = {false, false, true, true};
   const StepEstimate step = run(problem, {{5, 5, 4, 4}, {0, 0, 0, 0}});
@@ -81,7 +80,7 @@ TEST(DryRun, UpdatesBesideTheThreadGoOnInTheNextForwardPass) {
 
 /// Every chunk goes back to the host after its use.
 StepPlan all_go(const MoveProblem& problem) {
-  constexpr Places on_host = only(H);
+  constexpr Places on_host = test::kOnHost;
   StepPlan step;
   for (const auto& chunk : problem.chunks)
     step.plan.stays.push_back(std::vector<Stay>(chunk.uses.size(), Stay{kOnDeviceAndHost, on_host, on_host}));
@@ -105,9 +104,9 @@ TEST(DryRun, FetchesHideBehindComputingWhereThereIsRoom) {
 TEST(DryRun, AGradientWaitsForWhatMakesRoomForIt) {
   MoveProblem problem = problem_with_room(3, 0, 20);
   problem.nvme = true;
-  problem.chunks = {{10, {{0, H, Access::overwrite, false, 10}, {1, H, Access::read, true}}},
-                    {10, {{1, H, Access::update}}},
-                    {10, {{2, H, Access::update}}}};
+  problem.chunks = {{10, {{0, Tier::host, Access::overwrite, false, 10}, {1, Tier::host, Access::read, true}}},
+                    {10, {{1, Tier::host, Access::update}}},
+                    {10, {{2, Tier::host, Access::update}}}};
   const MomentSeconds seconds = {{1, 1, 1}, {0, 1, 1}};
   const StepEstimate step = run(problem, seconds);
   EXPECT_EQ(step.step_s, 40 + 10 + 1 + 20 + 1);
@@ -145,7 +144,7 @@ TEST(DryRun, SaysWhatTheMoverSaysWhereItCannotGoOn) {
   MoveProblem small = problem_with_room(1, Budget::kUnlimited, 15);
   MoveProblem planned = large;
   for (MoveProblem* problem : {&small, &planned})
-    problem->chunks = {{10, {{0, H, Access::update}}}, {10, {{0, H, Access::update}}}};
+    problem->chunks = {{10, {{0, Tier::host, Access::update}}}, {10, {{0, Tier::host, Access::update}}}};
   const MomentSeconds seconds = {{1}, {1}};
   const auto refused = dry_run(small, seconds, plan_step(planned, seconds).value());
   ASSERT_FALSE(refused.ok());

@@ -24,16 +24,16 @@ using test::naive_plan_seconds;
 using test::random_problem;
 
 constexpr std::uint64_t kNoLimit = Budget::kUnlimited;
-constexpr Tier D = Tier::device;
-constexpr Places on_device = 1, on_host = 2, on_nvme = 4;
 
 /// `n` chunks of 10 bytes, each read in the forward pass and, in reverse order, in the backward pass, then updated.
 MoveProblem training(std::uint32_t n, std::uint64_t device_bytes) {
   MoveProblem problem;
   problem.n_moments = 3 * n;
   for (std::uint32_t i = 0; i < n; ++i)
-    problem.chunks.push_back(
-        {10, {{i, D, Access::read}, {2 * n - 1 - i, D, Access::read}, {2 * n + i, D, Access::update}}});
+    problem.chunks.push_back({10,
+                              {{i, Tier::device, Access::read},
+                               {2 * n - 1 - i, Tier::device, Access::read},
+                               {2 * n + i, Tier::device, Access::update}}});
   problem.room_bytes = {std::vector<std::uint64_t>(3 * n, device_bytes), std::vector<std::uint64_t>(3 * n, kNoLimit)};
   problem.costs = {1, 1, 4, 6};
   return problem;
@@ -54,16 +54,16 @@ void expect_sound(const MoveProblem& problem, const MovePlan& plan) {
 /// Some chunks may not rest on the device.
 void send_some_away(std::mt19937_64& random, MoveProblem& problem) {
   for (auto& chunk : problem.chunks)
-    if (random() % 3 == 0) chunk.rest = on_host | on_nvme;
+    if (random() % 3 == 0) chunk.rest = test::kOnHost | test::kOnNvme;
   problem.n_together = random() % 5;
 }
 
 TEST(MovePlanner, WithRoomForEverythingNothingMoves) {
   const auto plan = plan_moves(training(5, 50)).value();
   EXPECT_EQ(plan.moved.h2d + plan.moved.d2h, 0u);
-  EXPECT_EQ(plan.peak_bytes(D), 50u);
+  EXPECT_EQ(plan.peak_bytes(Tier::device), 50u);
   for (const auto& stays : plan.stays)
-    for (const Stay& stay : stays) EXPECT_TRUE(holds(stay.after, D));
+    for (const Stay& stay : stays) EXPECT_TRUE(holds(stay.after, Tier::device));
 }
 
 // Room for one more than the chunk in use. Going round 0 1 2 | 2 1 0 | 0 1 2 with updates at the end, the turns 2-2 and
@@ -74,7 +74,7 @@ TEST(MovePlanner, TurnsAreFreeAndTheRoomLeftSavesMost) {
   expect_sound(problem, plan);
   EXPECT_EQ(plan.link_seconds, least_seconds_of_two_tiers(problem).value());
   EXPECT_EQ(plan.bound_seconds, plan.link_seconds);
-  EXPECT_LE(plan.peak_bytes(D), 20u);
+  EXPECT_LE(plan.peak_bytes(Tier::device), 20u);
 }
 
 TEST(MovePlanner, RoomToArriveAndToLeaveInCostsMovesButNeverBreaksTheRoom) {
@@ -111,7 +111,7 @@ TEST(MovePlanner, WhatIsBeingWrittenBelowKeepsItsPlaceOnTheHost) {
   MoveProblem problem;
   problem.n_moments = 3;
   for (const std::uint32_t moment : {0u, 1u, 2u})
-    problem.chunks.push_back({10, {{moment, Tier::host, Access::update}}, on_host | on_nvme});
+    problem.chunks.push_back({10, {{moment, Tier::host, Access::update}}, test::kOnHost | test::kOnNvme});
   problem.room_bytes = {std::vector<std::uint64_t>(3, 0), std::vector<std::uint64_t>(3, 20)};
   problem.costs = {1, 1, 1, 1};
   problem.nvme = true;
@@ -127,7 +127,7 @@ TEST(MovePlanner, WhatIsBeingWrittenBelowKeepsItsPlaceOnTheHost) {
 
 TEST(MovePlanner, OnlyWhatItsOwnerDropsIsNowhere) {
   MoveProblem problem = training(2, 10);
-  for (auto& chunk : problem.chunks) chunk.uses = {{chunk.uses[0].moment, D, Access::overwrite}};
+  for (auto& chunk : problem.chunks) chunk.uses = {{chunk.uses[0].moment, Tier::device, Access::overwrite}};
   const auto kept = plan_moves(problem).value();
   EXPECT_EQ(kept.moved.d2h, 20u) << "overwritten next, but whether that comes nobody knows";
   EXPECT_EQ(kept.moved.h2d, 0u);
@@ -141,10 +141,10 @@ TEST(MovePlanner, AChunkThatNobodyUsesRestsWhereThereIsRoom) {
   MoveProblem problem = training(2, 20);
   problem.chunks.push_back({100, {}});
   problem.room_bytes[1].assign(problem.n_moments, 100);
-  EXPECT_EQ(plan_moves(problem).value().stays[2][0].after, on_host);
+  EXPECT_EQ(plan_moves(problem).value().stays[2][0].after, test::kOnHost);
   problem.room_bytes[1].assign(problem.n_moments, 99);
   problem.nvme = true;
-  EXPECT_EQ(plan_moves(problem).value().stays[2][0].after, on_nvme);
+  EXPECT_EQ(plan_moves(problem).value().stays[2][0].after, test::kOnNvme);
 }
 
 TEST(MovePlanner, AChunkWithoutUsesAndContentsTakesNoRoom) {
@@ -153,7 +153,7 @@ TEST(MovePlanner, AChunkWithoutUsesAndContentsTakesNoRoom) {
   problem.room_bytes[1].assign(problem.n_moments, 0);
   const auto plan = plan_moves(problem).value();
   expect_sound(problem, plan);
-  EXPECT_EQ(plan.peak_bytes(D), 20u);
+  EXPECT_EQ(plan.peak_bytes(Tier::device), 20u);
   EXPECT_EQ(plan.stays[2][0].after, kNowhere);
   problem.chunks[0].rest = kNowhere;
   EXPECT_THROW((void)plan_moves(problem), ContractViolation);
@@ -161,13 +161,13 @@ TEST(MovePlanner, AChunkWithoutUsesAndContentsTakesNoRoom) {
 
 TEST(MovePlanner, SaysWhatChunksTakeAtEachMoment) {
   MoveProblem problem = training(2, kNoLimit);
-  problem.chunks.push_back({5, {{1, D, Access::overwrite}, {2, D, Access::read}}});
-  problem.chunks.push_back({7, {{4, D, Access::overwrite, true}}});
+  problem.chunks.push_back({5, {{1, Tier::device, Access::overwrite}, {2, Tier::device, Access::read}}});
+  problem.chunks.push_back({7, {{4, Tier::device, Access::overwrite, true}}});
   const auto plan = plan_moves(problem).value();
   const std::vector<std::uint64_t> device = {25, 25, 25, 25, 32, 25}, host(6, 0);
   EXPECT_EQ(plan.used_bytes[0], device);
   EXPECT_EQ(plan.used_bytes[1], host);
-  EXPECT_EQ(plan.peak_bytes(D), 32u);
+  EXPECT_EQ(plan.peak_bytes(Tier::device), 32u);
   EXPECT_EQ(plan.peak_bytes(Tier::host), 0u);
 }
 
@@ -177,13 +177,13 @@ TEST(MovePlanner, KeepsNoCopyForNothing) {
   problem.chunks.push_back({10, {{6, Tier::host, Access::overwrite}}});
   const auto plan = plan_moves(problem).value();
   EXPECT_EQ(plan.link_seconds, 0);
-  EXPECT_EQ(plan.peak_bytes(D), 40u) << "the four that are used there";
+  EXPECT_EQ(plan.peak_bytes(Tier::device), 40u) << "the four that are used there";
   EXPECT_EQ(plan.peak_bytes(Tier::host), 20u);
 }
 
 TEST(MovePlanner, WhatMayNotRestOnTheDeviceComesForEachUseAndLeaves) {
   MoveProblem problem = training(4, kNoLimit);
-  problem.chunks[1].rest = on_host;
+  problem.chunks[1].rest = test::kOnHost;
   for (std::uint32_t n_ahead = 0; n_ahead < 3; ++n_ahead) {
     for (auto& chunk : problem.chunks)
       for (ChunkUse& use : chunk.uses) use.n_ahead = n_ahead;
@@ -191,8 +191,8 @@ TEST(MovePlanner, WhatMayNotRestOnTheDeviceComesForEachUseAndLeaves) {
     expect_sound(problem, plan);
     EXPECT_EQ(plan.moved.h2d, 30u) << "for three uses";
     EXPECT_EQ(plan.moved.d2h, 10u) << "after its update";
-    for (const Stay& stay : plan.stays[1]) EXPECT_EQ(stay.after, on_host);
-    for (const Stay& stay : plan.stays[0]) EXPECT_TRUE(holds(stay.after, D));
+    for (const Stay& stay : plan.stays[1]) EXPECT_EQ(stay.after, test::kOnHost);
+    for (const Stay& stay : plan.stays[0]) EXPECT_TRUE(holds(stay.after, Tier::device));
   }
   problem.n_together = 3;  // as far as its use in the backward pass and its update are apart
   EXPECT_EQ(plan_moves(problem).value().moved.h2d, 20u);
@@ -321,7 +321,7 @@ TEST(MovePlanner, MovesAsLittleAsAnyPlanOverThreeTiers) {
       if (!chunk.uses.empty()) chunk.uses.back().dropped = chunk.uses.front().access == Access::overwrite;
     }
     for (auto& chunk : problem.chunks)
-      for (auto& use : chunk.uses) use.tier = random() % 4 == 0 ? Tier::host : D;
+      for (auto& use : chunk.uses) use.tier = random() % 4 == 0 ? Tier::host : Tier::device;
     for (std::uint32_t m = 0; m < problem.n_moments; ++m) {
       problem.room_bytes[0].push_back(5 + random() % 8);
       problem.room_bytes[1].push_back(4 + random() % 8);
@@ -352,7 +352,7 @@ TEST(MovePlanner, ALargeModelIsPlannedWithinTwoPercentOfTheBound) {
 }
 
 TEST(Places, AreNamedForPeople) {
-  EXPECT_EQ(name(Places{on_device | on_nvme}), "device+nvme");
+  EXPECT_EQ(name(Places{test::kOnDevice | test::kOnNvme}), "device+nvme");
   EXPECT_EQ(name(kNowhere), "nowhere");
 }
 
@@ -365,8 +365,8 @@ TEST(Places, HopsAreTheCheapestSteps) {
                              (taken.nvme_read ? costs.nvme_read : 0) + (taken.nvme_write ? costs.nvme_write : 0);
       EXPECT_EQ(seconds, test::naive_step_seconds(from, to, costs)) << name(from) << " to " << name(to);
     }
-  EXPECT_EQ(hops(on_host, kNowhere), Hops());
-  EXPECT_THROW(hops(kNowhere, on_host), ContractViolation);
+  EXPECT_EQ(hops(test::kOnHost, kNowhere), Hops());
+  EXPECT_THROW(hops(kNowhere, test::kOnHost), ContractViolation);
 }
 
 }  // namespace

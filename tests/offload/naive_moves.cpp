@@ -13,7 +13,6 @@ namespace castor::test {
 namespace {
 
 constexpr double kNoWay = std::numeric_limits<double>::infinity();
-constexpr Places D = 1, H = 2, N = 4;
 
 /// Bytes per moment, by device and host.
 using Usage = std::array<std::vector<std::uint64_t>, 2>;
@@ -55,10 +54,10 @@ Way walk(const MoveProblem& problem, const PlannedChunk& chunk, const std::vecto
     const std::size_t next = (i + 1) % chunk.uses.size();
     const auto& use = chunk.uses[i];
     const auto& stay = stays.at(i);
-    const Places needed = use.tier == Tier::device ? D : H;
+    const Places needed = use.tier == Tier::device ? kOnDevice : kOnHost;
     const Stay& previous = stays.at((i + chunk.uses.size() - 1) % chunk.uses.size());
     const bool changes = use.access != Access::read;
-    const auto stale = static_cast<Places>(previous.before_next & ~N);
+    const auto stale = static_cast<Places>(previous.before_next & ~kOnNvme);
     if (changes ? stay.at_use != (needed | stale) : (stay.at_use & needed) == 0) way.seconds = kNoWay;
     const Places current = changes ? needed : stay.at_use;
     const std::uint32_t apart = moments_until(problem, use.moment, chunk.uses[next].moment);
@@ -69,11 +68,11 @@ Way walk(const MoveProblem& problem, const PlannedChunk& chunk, const std::vecto
     occupy(way.used, stay.before_next, use.moment + apart - n_ahead, n_ahead, chunk.n_bytes);
     way.seconds += n_bytes * naive_step_seconds(current, stay.after, problem.costs);
     way.seconds += n_bytes * naive_step_seconds(stay.after, stay.before_next, problem.costs);
-    const Places rest = apart <= problem.n_together ? Places{D | H | N} : chunk.rest;
+    const Places rest = apart <= problem.n_together ? Places{kOnDevice | kOnHost | kOnNvme} : chunk.rest;
     if ((stay.after & ~rest) != 0) way.seconds = kNoWay;
     if (!use.dropped && (stay.after == kNowhere || stay.before_next == kNowhere)) way.seconds = kNoWay;
     if (chunk.uses[next].access == Access::overwrite) continue;
-    const Places needed_next = chunk.uses[next].tier == Tier::device ? D : H;
+    const Places needed_next = chunk.uses[next].tier == Tier::device ? kOnDevice : kOnHost;
     if (n_ahead > 0 && (stay.before_next & needed_next) == 0) way.seconds = kNoWay;
     if ((stay.before_next & ~(rest | needed_next)) != 0) way.seconds = kNoWay;
     const bool next_changes = chunk.uses[next].access != Access::read;
@@ -121,9 +120,9 @@ Way walk_two_tiers(const MoveProblem& problem, const PlannedChunk& chunk, std::u
       if (!on_device && use.access != Access::overwrite) way.seconds += n_bytes * problem.costs.h2d;
       on_device = true;
       if (use.access != Access::read) on_host = false;
-      occupy(way.used, D, use.moment, 1, chunk.n_bytes);
+      occupy(way.used, kOnDevice, use.moment, 1, chunk.n_bytes);
       if ((dropped >> i & 1) == 0) {
-        occupy(way.used, D, use.moment + 1, moments_until(problem, use.moment, next.moment) - 1, chunk.n_bytes);
+        occupy(way.used, kOnDevice, use.moment + 1, moments_until(problem, use.moment, next.moment) - 1, chunk.n_bytes);
         continue;
       }
       on_device = false;
@@ -149,11 +148,11 @@ double naive_step_seconds(Places from, Places to, const LinkCosts& costs) {
     if (nearest < 0) return least[to];
     done[nearest] = true;
     const auto reach = [&](int set, double seconds) { least[set] = std::min(least[set], least[nearest] + seconds); };
-    if ((nearest & H) != 0) reach(nearest | D, costs.h2d);
-    if ((nearest & D) != 0) reach(nearest | H, costs.d2h);
-    if ((nearest & N) != 0) reach(nearest | H, costs.nvme_read);
-    if ((nearest & H) != 0) reach(nearest | N, costs.nvme_write);
-    for (const int tier : {D, H, N}) reach(nearest & ~tier, 0);
+    if ((nearest & kOnHost) != 0) reach(nearest | kOnDevice, costs.h2d);
+    if ((nearest & kOnDevice) != 0) reach(nearest | kOnHost, costs.d2h);
+    if ((nearest & kOnNvme) != 0) reach(nearest | kOnHost, costs.nvme_read);
+    if ((nearest & kOnHost) != 0) reach(nearest | kOnNvme, costs.nvme_write);
+    for (const int tier : {kOnDevice, kOnHost, kOnNvme}) reach(nearest & ~tier, 0);
   }
 }
 
@@ -177,7 +176,7 @@ std::optional<double> least_seconds_of_two_tiers(const MoveProblem& problem) {
     std::uint32_t must_go = 0;  // after these uses
     for (std::size_t i = 0; i < chunk.uses.size(); ++i) {
       const std::uint32_t next = chunk.uses[(i + 1) % chunk.uses.size()].moment;
-      if ((chunk.rest & D) == 0 && moments_until(problem, chunk.uses[i].moment, next) > problem.n_together)
+      if ((chunk.rest & kOnDevice) == 0 && moments_until(problem, chunk.uses[i].moment, next) > problem.n_together)
         must_go |= 1U << i;
     }
     for (std::uint32_t dropped = 0; dropped < 1U << chunk.uses.size(); ++dropped)
@@ -197,7 +196,7 @@ std::optional<double> least_seconds_of_three_tiers(const MoveProblem& problem) {
         stays[i] = {static_cast<Places>(number >> (6 * i) & 7), static_cast<Places>(number >> (6 * i + 3) & 7),
                     static_cast<Places>(number >> (6 * i + 3) & 7)};
       const bool below = std::any_of(stays.begin(), stays.end(),
-                                     [](const Stay& stay) { return ((stay.at_use | stay.after) & N) != 0; });
+                                     [](const Stay& stay) { return ((stay.at_use | stay.after) & kOnNvme) != 0; });
       const Way way = walk(problem, chunk, stays);
       if (way.seconds == kNoWay || (below && !problem.nvme)) continue;
       const auto found = least.emplace(way.used, way.seconds).first;

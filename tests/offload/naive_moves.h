@@ -10,6 +10,8 @@
 
 namespace castor::test {
 
+inline constexpr Places kOnDevice = 1, kOnHost = 2, kOnNvme = 4;
+
 /// The least cost of having copies in exactly `to` after `from`, by Dijkstra's algorithm over single steps: one copy
 /// over one link, or one copy dropped. Infinity where there is no way.
 double naive_step_seconds(Places from, Places to, const LinkCosts& costs);

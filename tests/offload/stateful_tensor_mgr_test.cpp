@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <random>
@@ -74,6 +75,42 @@ TEST(StatefulTensorMgr, ChangesOnTheDeviceSurviveEvictionToTheBottom) {
   world.use({MomentKind::forward, 1}, 1, Tier::device, Access::read).value();
   world.use({MomentKind::forward, 2}, 2, Tier::device, Access::read).value();
   world.use({MomentKind::forward, 0}, 0, Tier::device, Access::read).value();
+}
+
+// Five chunks, two on the device, one of them changed there, one more on the host, the others below.
+TEST(StatefulTensorMgr, WritesBackWhatIsNotBelowYetAndLeavesTheCopiesAbove) {
+  World world(2, 2);
+  fill(world, 5);
+  for (ChunkId id = 0; id < 5; ++id) world.use({MomentKind::forward, id}, id, Tier::device, Access::read).value();
+  world.use({MomentKind::forward, 4}, 4, Tier::device, Access::update, 77).value();
+  ASSERT_TRUE(world.tiers.chunks.drain().ok());
+  const std::array<ChunkId, 5> all = {0, 1, 2, 3, 4};
+  std::uint64_t n_missing = 0;
+  for (const ChunkId id : all) n_missing += !world.tiers.chunks.chunk(id).resident(Tier::nvme);
+  const std::uint64_t before_bytes = world.tiers.chunks.moved().nvme_write;
+  ASSERT_GT(n_missing, 0u);
+  ASSERT_LT(n_missing, 5u);
+  ASSERT_TRUE(world.mover.write_back(all).ok());
+  EXPECT_EQ(world.tiers.chunks.moved().nvme_write - before_bytes, n_missing * kBytes);
+  for (const ChunkId id : all)
+    EXPECT_TRUE(World::holds(world.tiers.spill.contents.at(id).data(), world.expected[id])) << "chunk " << id;
+  EXPECT_TRUE(world.tiers.chunks.chunk(4).resident(Tier::device));
+  EXPECT_FALSE(world.tiers.chunks.chunk(4).resident(Tier::host)) << "it came down for the write alone";
+  ASSERT_TRUE(world.mover.write_back(all).ok());
+  EXPECT_EQ(world.tiers.chunks.moved().nvme_write - before_bytes, n_missing * kBytes)
+      << "there is nothing new to write";
+}
+
+TEST(StatefulTensorMgr, WritesThatFailLeaveEverythingWhereItWas) {
+  for (int nth = 1; nth <= 3; ++nth) {
+    World world(4, 4);
+    fill(world, 3);
+    world.tiers.spill.fail_write = nth;
+    const std::array<ChunkId, 3> all = {0, 1, 2};
+    EXPECT_EQ(world.mover.write_back(all).error().kind, ErrorKind::io);
+    for (ChunkId id = 0; id < 3; ++id) world.use({MomentKind::forward, id}, id, Tier::host, Access::update, 50).value();
+    EXPECT_TRUE(world.mover.write_back(all).ok());
+  }
 }
 
 TEST(StatefulTensorMgr, SaysWhatAFullTierNeeds) {
@@ -330,8 +367,8 @@ class LateState final : public EventState {
 };
 
 struct TimedWorld {
+  StreamByHand compute;  // before the tiers: what is under way there points to it
   Tiers tiers;
-  StreamByHand compute;
   StatefulTensorMgr mover{tiers.chunks, tiers.device_budget, tiers.host_budget, compute, tiers.timeline};
   ChunkId add() { return tiers.chunks.add(ChunkKind::payload, kBytes, "chunk"); }
 };
@@ -382,6 +419,49 @@ TEST(StatefulTensorMgr, IsPlannedAnewWhenItIsKnownHowLongMomentsTake) {
   for (int i = 0; i < 3; ++i) iterate(11);
   EXPECT_EQ(mover.plan()->times, 0.25);
   EXPECT_EQ(mover.plan()->estimate.step_s, 44);
+}
+
+/// A point that is reached when whoever waits for it has looked around, once.
+class AfterALookAround final : public EventState {
+ public:
+  explicit AfterALookAround(std::function<void(int)> waits) : waits_(std::move(waits)) {}
+  bool ready() const override { return n_waits_ >= 2; }
+  Result<void> wait() const override {
+    while (!ready()) (void)wait_for({});
+    return {};
+  }
+  bool wait_for(std::chrono::nanoseconds) const override { return waits_(++n_waits_), ready(); }
+
+ private:
+  const std::function<void(int)> waits_;
+  mutable int n_waits_ = 0;
+};
+
+// Chunk 0 goes below after its update, which ends while the thread waits for that of chunk 1.
+TEST(StatefulTensorMgr, CarriesOnWhileItWaits) {
+  World world(1, 3);
+  fill(world, 2);
+  world.mover.set_rest(0, only(Tier::nvme));
+  const auto iteration = [&](const Event& done_0, const Event& done_1) {
+    for (std::uint32_t unit = 0; unit < 16; ++unit)
+      world.use({MomentKind::forward, unit}, 1, Tier::host, Access::read).value();
+    for (const ChunkId id : {0u, 1u}) {
+      const std::array needs = {Need{id, Tier::host, Access::update}};
+      Beside beside{*world.tiers.compute};
+      world.mover.begin({MomentKind::update, id}, needs, &beside).value();
+      world.mover.end(needs, id == 0 ? done_0 : done_1);
+    }
+    world.use({MomentKind::forward, 16}, 1, Tier::host, Access::read).value();
+    world.mover.end_iteration();
+  };
+  for (int i = 0; i < 3; ++i) iteration({}, {});
+  const auto updated = std::make_shared<HostEventState>();
+  int n_written_first = -1, n_written_then = -1;
+  iteration(Event(updated), Event(std::make_shared<AfterALookAround>([&](int n_waits) {
+              (n_waits == 1 ? n_written_first : n_written_then) = world.tiers.spill.n_writes;
+              if (n_waits == 1) updated->complete({});
+            })));
+  EXPECT_EQ(n_written_then, n_written_first + 1);
 }
 
 TEST(StatefulTensorMgr, AMomentBesideTheThreadNeedsTheHostAlone) {

@@ -17,7 +17,8 @@ namespace castor {
 
 struct Tiers {
   explicit Tiers(std::uint64_t device_bytes = Budget::kUnlimited, std::uint64_t host_bytes = Budget::kUnlimited,
-                 bool with_spill = true, std::unique_ptr<Device> where = make_cpu_device())
+                 bool with_spill = true, std::unique_ptr<Device> where = make_cpu_device(),
+                 SpillStore* other_spill = nullptr)
       : device(std::move(where)),
         device_budget(Tier::device, device_bytes),
         host_budget(Tier::host, host_bytes),
@@ -28,7 +29,10 @@ struct Tiers {
         compute(device->wrap_compute_stream(nullptr)),
         up(device->make_stream().value()),
         down(device->make_stream().value()),
-        chunks({pooled_device, pooled_host, with_spill ? &spill : nullptr, *compute, *up, *down, timeline}) {}
+        chunks({pooled_device, pooled_host, other_spill != nullptr ? other_spill : own_spill(with_spill), *compute, *up,
+                *down, timeline}) {}
+
+  SpillStore* own_spill(bool with_spill) { return with_spill ? &spill : nullptr; }
 
   const std::unique_ptr<Device> device;
   Budget device_budget, host_budget;
@@ -40,5 +44,13 @@ struct Tiers {
   std::unique_ptr<Stream> compute, up, down;
   ChunkManager chunks;
 };
+
+/// Waits for the first of what leaves `tier`, and frees what is ready to go.
+inline Result<std::uint64_t> reap_one(ChunkManager& chunks, Tier tier) {
+  while (true) {
+    auto freed = chunks.reap(tier);
+    if (!freed.ok() || freed.value() > 0 || !chunks.wait_for_leaving(tier, std::chrono::seconds(1))) return freed;
+  }
+}
 
 }  // namespace castor

@@ -4,9 +4,12 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "output.h"
+
 namespace castor::bench {
 namespace {
 
+using cli::or_null;
 using nlohmann::json;
 
 double rate_of(const Sample& sample, const Unit& unit) { return sample.gb_per_s() / unit.bytes; }
@@ -14,8 +17,6 @@ double rate_of(const Sample& sample, const Unit& unit) { return sample.gb_per_s(
 json rate_or_null(const std::optional<Sample>& sample, const Unit& unit) {
   return sample ? json(rate_of(*sample, unit)) : json();
 }
-
-json or_null(const std::optional<double>& value) { return value ? json(*value) : json(); }
 
 /// Every run: Castor's and both of the ceiling.
 json runs_json(const Figure& figure) {

@@ -6,12 +6,13 @@
 
 #include <castor/memory/bytes.h>
 
+#include "output.h"
+
 namespace castor::bench {
 namespace {
 
+using cli::or_null;
 using nlohmann::json;
-
-json or_null(const std::optional<double>& value) { return value ? json(*value) : json(); }
 
 /// The GB/s of one sample per round.
 template <typename Of>

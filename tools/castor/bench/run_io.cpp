@@ -2,8 +2,9 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include <chrono>
 #include <iostream>
+
+#include <castor/memory/clock.h>
 
 #include "bench/io_bench.h"
 #include "bench/machine.h"
@@ -19,8 +20,6 @@ namespace {
 using cli::InterruptGuard;
 using cli::Output;
 using nlohmann::json;
-
-double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 json head_json(const IoBenchOptions& options) {
   return {{"bench", "io"}, {"machine", machine_json()}, {"folders", options.folders}};
@@ -55,7 +54,7 @@ int measure(const IoBenchOptions& options, Output& output) {
   StatusLine status(std::cerr, isatty(STDERR_FILENO) != 0);
   const InterruptGuard interrupts;
   const auto bench = IoBench::open(
-      options, plan_cases(options), [&](const std::string& text) { status.show(text, now_s()); },
+      options, plan_cases(options), [&](const std::string& text) { status.show(text, steady_now_s()); },
       InterruptGuard::requested);
   if (!bench.ok()) return output.fail(bench.error());
   IoReport report;

@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <map>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include <castor/memory/bytes.h>
+#include <castor/memory/clock.h>
 #include <castor/memory/host_memory.h>
 
 #include "commands.h"
@@ -26,8 +26,6 @@ namespace {
 
 using train::TrainOptions;
 using train::TrainRecord;
-
-double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 /// MemAvailable of some machines grows when memory is touched, so this is a warning and no refusal.
 void warn_of_memory(const TrainOptions& options, Output& output) {
@@ -67,8 +65,9 @@ int fail_with_losses(const Error& error, const TrainRecord& record, Output& outp
 Result<void> train_with_progress(const TrainOptions& options, TrainRecord& record) {
   train::Progress progress(std::cerr, isatty(STDERR_FILENO) != 0, options.steps);
   const InterruptGuard interrupts;
-  const train::TrainObserver observer{InterruptGuard::requested,
-                                      [&](const TrainRecord& now) { progress.update(now, now_s()); }};
+  const train::TrainObserver observer{
+      InterruptGuard::requested, [&](const TrainRecord& now) { progress.update(now, steady_now_s()); },
+      [&](std::int64_t n_steps, const train::SavedBytes& saved) { progress.note(train::saved_line(n_steps, saved)); }};
   const Result<void> done = train::run_training(options, observer, record);
   progress.finish();
   return done;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -31,6 +32,8 @@ struct ChunkCopy {
 
   /// True when nothing asynchronous touches the bytes any more.
   bool quiet() const;
+  /// Blocks until one more of what is under way has ended, or about as long as `limit`.
+  void wait_for_one(std::chrono::nanoseconds limit) const;
   /// `reader` reads the bytes. Readers that are done and went well are forgotten.
   void add_reader(Event reader);
   /// Blocks until every reader is done. Errors: the first that one ended with.

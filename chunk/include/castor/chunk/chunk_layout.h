@@ -27,6 +27,8 @@ struct TensorPlace {
   std::uint32_t chunk = 0;
   std::uint64_t offset = 0;  ///< elements
   std::uint64_t numel = 0;
+
+  bool operator==(const TensorPlace&) const = default;
 };
 
 /// Elements of a chunk, or of a tensor.
@@ -46,6 +48,7 @@ struct ChunkShape {
 
   std::uint32_t n_tiles() const { return static_cast<std::uint32_t>((numel + tile_numel - 1) / tile_numel); }
   ElementRange tile(std::uint32_t i) const { return {i * tile_numel, std::min(tile_numel, numel - i * tile_numel)}; }
+  bool operator==(const ChunkShape&) const = default;
 };
 
 /// Which tensor lies where. The same offsets, in elements, hold for the chunk's gradients and for each of its optimizer
@@ -53,6 +56,8 @@ struct ChunkShape {
 struct ChunkLayout {
   std::vector<TensorPlace> tensors;  ///< by tensor number
   std::vector<ChunkShape> chunks;
+
+  bool operator==(const ChunkLayout&) const = default;
 };
 
 struct LayoutOptions {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -95,6 +96,18 @@ class ChunkManager {
   /// host first). Errors: usage where the last copy would go and there is no spill store.
   [[nodiscard]] Result<void> release(ChunkId id, Tier tier);
 
+  /// Starts to store the contents of the host's copy in the spill store as well, where they are not there already. The
+  /// copy stays; `settle` waits for the write. Requires: the copy is current (ContractViolation). Errors: usage where there
+  /// is no spill store; those of what the copy waits for.
+  [[nodiscard]] Result<void> write_back(ChunkId id);
+
+  /// Waits until nothing asynchronous touches the copy in `tier`. Errors: those of its arrival; those of its readers:
+  /// bytes that failed to go are then current here alone.
+  Result<void> settle(ChunkId id, Tier tier);
+
+  /// The contents are, from here on, what the spill store has under the chunk's number. Requires: not pinned.
+  void spilled(ChunkId id);
+
   /// Forgets the contents everywhere. Requires: not pinned.
   void discard(ChunkId id);
 
@@ -104,10 +117,12 @@ class ChunkManager {
   /// `reader` reads the copy in `tier`; its memory stays until then.
   void read_until(ChunkId id, Tier tier, Event reader) { chunks_.at(id).at(tier).add_reader(std::move(reader)); }
 
-  /// Frees what has finished leaving `tier`; returns the bytes that became free. With `block` and nothing finished,
-  /// waits for the first. Errors: what a write to the spill store failed with; then the copy stays and is again the
-  /// only one that is current.
-  [[nodiscard]] Result<std::uint64_t> reap(Tier tier, bool block);
+  /// Frees what has finished leaving `tier`; returns the bytes that became free. Errors: what a write to the spill store
+  /// failed with; then the copy stays and is again the only one that is current.
+  [[nodiscard]] Result<std::uint64_t> reap(Tier tier);
+  /// Blocks until the first of what leaves `tier` has come further, or about as long as `limit`; false where nothing leaves
+  /// that is not pinned.
+  bool wait_for_leaving(Tier tier, std::chrono::nanoseconds limit) const;
   bool leaving(Tier tier) const { return !leaving_.at(index(tier)).empty(); }
 
   /// Gives back what the source of `tier`'s memory keeps for reuse, so that its budget counts chunks alone.
@@ -129,9 +144,9 @@ class ChunkManager {
 
   MemoryResource& resource(Tier tier) const { return tier == Tier::device ? places_.device : places_.host; }
   Result<void> allocate(ChunkId id, Tier tier);
-  Result<void> settle(ChunkId id, Tier tier);
   bool can_come_again(const Chunk& chunk, Tier tier) const;
   void drop(ChunkId id, Tier tier);
+  void drop_copies(ChunkId id);
   Result<void> upload(ChunkId id);
   Result<void> download(ChunkId id);
   void read_spilled(ChunkId id);

@@ -20,6 +20,7 @@ enum class TensorState : std::uint8_t {
 };
 
 inline constexpr std::size_t kNTensorStates = 5;
+constexpr std::size_t index(TensorState state) { return static_cast<std::size_t>(state); }
 
 /// `FREE`, `HOLD`, `COMPUTE`, `HOLD_AFTER_BWD`, `READY_FOR_REDUCE`.
 const char* name(TensorState state);

@@ -12,5 +12,7 @@ using Clock = std::function<std::uint64_t()>;
 
 /// The machine's monotonic clock (about 25 ns a call).
 std::uint64_t steady_now_ns();
+/// The same in seconds.
+double steady_now_s();
 
 }  // namespace castor

@@ -107,12 +107,18 @@ class StatefulTensorMgr {
   /// Moves the chunk out of `tier` to the tier below, if it is there and not pinned. Errors: as begin.
   [[nodiscard]] Result<void> push_down(ChunkId chunk, Tier tier);
 
+  /// Has the contents of `chunks` on the tier below the host as well, and waits for that; what is there already is not
+  /// written again. Copies above stay, but for those that came to the host for this. Between two iterations. Errors: as
+  /// begin, and those of the writes: what could not be written is where it was.
+  [[nodiscard]] Result<void> write_back(std::span<const ChunkId> chunks);
+
   /// Seconds this thread has stood still for data so far.
   double wait_seconds() const { return static_cast<double>(wait_ns_) * 1e-9; }
 
  private:
   Result<void> await(const Need& need, Beside* beside);
   Result<void> bring(ChunkId chunk, Tier tier);
+  Result<void> start_write_back(ChunkId chunk);
   Result<void> hop(ChunkId chunk, Tier tier);
   Result<void> keep(ChunkId chunk, Tier tier);
   Result<void> prepare(const Need& need);
@@ -122,7 +128,7 @@ class StatefulTensorMgr {
   Result<void> wait_for_room(ChunkId wanted, Tier tier, const Error& refused);
   Result<std::uint64_t> wait_for_leaving(Tier tier);
   void abandon(std::span<const Need> needs);
-  Result<void> wait_for(ChunkId chunk, Tier tier);
+  Result<void> wait_for(ChunkId chunk, Tier tier, bool all_have_room = false);
   template <typename Wait>
   auto waiting(Wait wait);
   std::vector<EvictionCandidate> candidates(Tier tier, ChunkId wanted) const;
@@ -131,7 +137,10 @@ class StatefulTensorMgr {
   void note(ChunkId chunk, Tier tier, Access access);
   void make_plan_if_due();
   void carry_out(const MoveProblem& problem, StepPlan plan);
-  void let_go();
+  void drop_plan();
+  void take_over_plan();
+  void send_on();
+  Result<void> carry_on();
   bool let_go_of(ChunkId chunk, Places stay);
   Result<void> start_fetches();
   Result<bool> start_fetch(ChunkId chunk, Tier tier);

@@ -2,9 +2,10 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include <chrono>
 #include <iostream>
 #include <thread>
+
+#include <castor/memory/clock.h>
 
 #include "bench/adam/adam_bench.h"
 #include "bench/machine.h"
@@ -19,8 +20,6 @@ namespace {
 using cli::InterruptGuard;
 using cli::Output;
 using nlohmann::json;
-
-double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 json to_json(const AdamBenchOptions& options, const AdamBench& bench, const std::vector<Figure>& figures) {
   json results = json::array();
@@ -53,7 +52,7 @@ int measure(const AdamBenchOptions& options, Output& output) {
   StatusLine status(std::cerr, isatty(STDERR_FILENO) != 0);
   const InterruptGuard interrupts;
   const auto bench = AdamBench::open(
-      options, [&](const std::string& text) { status.show(text, now_s()); }, InterruptGuard::requested);
+      options, [&](const std::string& text) { status.show(text, steady_now_s()); }, InterruptGuard::requested);
   status.clear();
   if (!bench.ok()) return output.fail(bench.error());
   std::vector<Figure> figures;

@@ -2,10 +2,10 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include <chrono>
 #include <iostream>
 
 #include <castor/memory/bytes.h>
+#include <castor/memory/clock.h>
 
 #include "bench/machine.h"
 #include "bench/run.h"
@@ -20,8 +20,6 @@ namespace {
 using cli::InterruptGuard;
 using cli::Output;
 using nlohmann::json;
-
-double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 json to_json(const StepBenchOptions& options, const StepBench& bench, const Figure& figure) {
   return {{"bench", "step"},
@@ -39,7 +37,7 @@ json to_json(const StepBenchOptions& options, const StepBench& bench, const Figu
 int measure(const StepBenchOptions& options, Output& output) {
   StatusLine status(std::cerr, isatty(STDERR_FILENO) != 0);
   const InterruptGuard interrupts;
-  const auto show = [&](const std::string& text) { status.show(text, now_s()); };
+  const auto show = [&](const std::string& text) { status.show(text, steady_now_s()); };
   const auto bench = StepBench::open(options, show, InterruptGuard::requested);
   status.clear();
   if (!bench.ok()) return output.fail(bench.error());

@@ -2,10 +2,10 @@
 #include "bench/step/step_bench.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include <castor/io/folder.h>
 #include <castor/memory/bytes.h>
+#include <castor/memory/clock.h>
 #include <castor/plugins/plugin_loader.h>
 
 #include "bench/child.h"
@@ -33,8 +33,6 @@ IoCase mixed_case(unsigned n_drives) {
   one.n_drives = n_drives;
   return one;
 }
-
-double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 }  // namespace
 
@@ -96,13 +94,13 @@ Result<std::uint64_t> StepBench::moved_bytes() {
 
 Result<Sample> StepBench::steps(double seconds) {
   CASTOR_ASSIGN(const std::uint64_t before_bytes, moved_bytes());
-  const double cpu_s = cpu_time_s(), start_s = now_s();
+  const double cpu_s = cpu_time_s(), start_s = steady_now_s();
   do {
     CASTOR_TRY(model_.step(*strategy_));
     if (stopped_()) return Error{ErrorKind::interrupted, "stopped on request"};
-  } while (now_s() < start_s + seconds);
+  } while (steady_now_s() < start_s + seconds);
   CASTOR_ASSIGN(const std::uint64_t after_bytes, moved_bytes());
-  return Sample{after_bytes - before_bytes, now_s() - start_s, cpu_time_s() - cpu_s};
+  return Sample{after_bytes - before_bytes, steady_now_s() - start_s, cpu_time_s() - cpu_s};
 }
 
 Result<Sample> StepBench::ceiling() {
