@@ -61,12 +61,14 @@ Result<std::unique_ptr<OffloadOptimizer>> OffloadOptimizer::make(Parts parts) {
   }
   CASTOR_ASSIGN(optimizer->gradients_,
                 GradientStore::make({p.layout, p.chunks, p.mover, p.device, p.compute, p.down, p.team}));
-  CASTOR_ASSIGN(optimizer->device_adam_, make_adam(p.device));
+  CASTOR_ASSIGN(UpdateKernels device_kernels, UpdateKernels::make(p.device));
+  optimizer->device_kernels_.emplace(std::move(device_kernels));
   CASTOR_ASSIGN(optimizer->device_norm_, make_grad_norm(p.device));
   CASTOR_ASSIGN(optimizer->sums_,
                 Buffer::allocate(p.device.host_memory(), (p.layout.tensors.size() + 1) * sizeof(double)));
   optimizer->n_updates_.assign(p.layout.tensors.size(), 0);
   optimizer->measured_.assign(p.layout.tensors.size(), false);
+  optimizer->host_trust_.assign(p.layout.tensors.size(), 1);
   optimizer->registered_.assign(p.layout.tensors.size(), 0);
   for (std::uint32_t id = 0; id < p.registration_order.size(); ++id)
     optimizer->registered_[p.registration_order[id]] = id;
@@ -93,17 +95,8 @@ Result<void> OffloadOptimizer::adopt(Plan plan) {
   return {};
 }
 
-std::vector<OffloadOptimizer::Part> OffloadOptimizer::parts_of(std::uint32_t i, std::uint32_t tile) const {
-  const ChunkShape& shape = parts_.layout.chunks[i];
-  const auto [first, numel] = shape.tile(tile);
-  std::vector<Part> parts;
-  for (const std::uint32_t tensor : shape.tensors) {
-    const TensorPlace& place = parts_.layout.tensors[tensor];
-    const std::uint64_t begin = std::max(place.offset, first),
-                        end = std::min(place.offset + place.numel, first + numel);
-    if (begin < end) parts.push_back({tensor, end - begin, begin - place.offset, begin - first, begin});
-  }
-  return parts;
+std::vector<TilePart> OffloadOptimizer::parts_of(std::uint32_t i, std::uint32_t tile) const {
+  return parts_of_tile(parts_.layout, i, tile);
 }
 
 Result<StepScale> OffloadOptimizer::measure(const StepOptions& options) {
@@ -262,7 +255,8 @@ Result<void> OffloadOptimizer::update_chunk(std::uint32_t i, const StepOptions& 
 Result<void> OffloadOptimizer::update_tile(std::uint32_t i, std::uint32_t tile, const StepOptions& options,
                                            double grad_scale) {
   const Tier tier = update_tier(i);
-  const bool all_new = gradients_->complete(i) && tile == 0 && !parts_.format.splits(parts_.layout.chunks[i].dtype);
+  const bool all_new = gradients_->complete(i) && tile == 0 && !options.needs_trust() &&
+                       !parts_.format.splits(parts_.layout.chunks[i].dtype);
   const Access weights = all_new ? Access::overwrite : Access::update;
   const std::array<Need, 3> needs = {Need{state_[i][tile], tier, Access::update},
                                      Need{gradients_->chunk(i), tier, Access::read}, Need{payload_[i], tier, weights}};
@@ -270,14 +264,18 @@ Result<void> OffloadOptimizer::update_tile(std::uint32_t i, std::uint32_t tile, 
   Beside others{parts_.team};
   CASTOR_TRY(parts_.mover.begin({MomentKind::update, i}, needs, beside ? &others : nullptr));
   begun_ = true;
+  if (tile == 0 && options.needs_trust()) {
+    if (auto measured = measure_trust(i, options, grad_scale, others.after); !measured.ok())
+      return parts_.mover.end(needs), measured;
+  }
   TileUpdate update = update_of(i, tile, options, grad_scale);
   if (beside) {
     updates_.push_back(start(i, tile, std::move(update), std::move(others.after)));
     parts_.mover.end(needs, updates_.back());
     return {};
   }
-  const bool on_gpu = tier == Tier::device && parts_.device.kind() != DeviceKind::cpu;
-  const auto outcome = on_gpu ? update_on_gpu(i, tile, update) : start(i, tile, std::move(update), {}).wait();
+  const auto outcome = updates_on_gpu(i) ? update_on_gpu(i, tile, update)
+                                         : start(i, tile, std::move(update), std::move(others.after)).wait();
   parts_.mover.end(needs);
   CASTOR_TRY(outcome);
   return plan_.states[i] == Tier::nvme ? parts_.mover.push_down(state_[i][tile], Tier::host) : Result<void>();
@@ -291,9 +289,9 @@ TileUpdate OffloadOptimizer::update_of(std::uint32_t i, std::uint32_t tile, cons
     if (!gradients_->has(part.tensor)) continue;
     std::uint64_t& n_updates = n_updates_[part.tensor];
     if (part.in_tensor == 0) ++n_updates;
-    AdamCoefficients coefficients = adam_coefficients(options.of(part.tensor), n_updates, grad_scale);
-    coefficients.rounding_key = rounding_key(parts_.format.rounding_seed, registered_[part.tensor], n_updates);
-    update.add(coefficients, arrays(i, tile, part), part.in_tile);
+    const UpdateNumber number = {n_updates, registered_[part.tensor], parts_.format.rounding_seed,
+                                 trust_of(part.tensor)};
+    update.add(update_coefficients(options.of(part.tensor), number, grad_scale), arrays(i, tile, part), part.in_tile);
   }
   return update;
 }
@@ -309,7 +307,7 @@ Event OffloadOptimizer::start(std::uint32_t i, std::uint32_t tile, TileUpdate up
       std::make_shared<SharedSpan>(parts_.timeline, SpanRecord{Lane::host_update, payload_[i], 0, 0, n_bytes});
   job.run = [this, span, update = std::move(update)](std::uint32_t part) {
     span->begin();
-    return update.run_part(*host_adam_, parts_.compute, part);
+    return update.run_part(host_kernels_, parts_.compute, part);
   };
   return parts_.team.add(std::move(job));
 }
@@ -317,7 +315,7 @@ Event OffloadOptimizer::start(std::uint32_t i, std::uint32_t tile, TileUpdate up
 Result<void> OffloadOptimizer::update_on_gpu(std::uint32_t i, std::uint32_t tile, const TileUpdate& update) {
   const Span span(&parts_.timeline, Lane::compute, payload_[i], parts_.chunks.chunk(state_[i][tile]).n_bytes,
                   Phase::update);
-  return update.run(*device_adam_, parts_.compute);
+  return update.run(*device_kernels_, parts_.compute);
 }
 
 AdamArrays OffloadOptimizer::arrays(std::uint32_t i, std::uint32_t tile, const Part& part) const {

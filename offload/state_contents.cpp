@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "early_updates.h"
@@ -178,6 +179,27 @@ Result<void> OffloadOptimizer::write_frozen(std::uint32_t tensor, const TensorSt
   CASTOR_ASSIGN(const BufferView weights, edit_weights(place.chunk));
   round_weights(states.master, dtype, weights.data + (place.offset + states.first) * size_bytes(dtype), states.n);
   parts_.chunks.written(payload_[place.chunk], Tier::host);
+  return {};
+}
+
+StateMap OffloadOptimizer::state_map() const {
+  return {parts_.layout, parts_.format, registered_, n_updates_, payload_, state_, 0};
+}
+
+Result<void> OffloadOptimizer::write_back() {
+  CASTOR_TRY(whole());
+  if (begun_)
+    return Error{ErrorKind::usage, "parameters were to be kept between their early update and the end of their step"};
+  CASTOR_TRY(parts_.mover.write_back(state_map().chunks()));
+  return whole();
+}
+
+Result<void> OffloadOptimizer::take_spilled(std::vector<std::uint64_t> n_updates) {
+  CASTOR_TRY(whole());
+  for (const ChunkId id : state_map().chunks()) parts_.chunks.spilled(id);
+  for (std::uint32_t tensor = 0; tensor < n_updates_.size(); ++tensor) parts_.tensors.set(tensor, TensorState::hold);
+  n_updates_ = std::move(n_updates);
+  parts_.mover.forget_trace();
   return {};
 }
 

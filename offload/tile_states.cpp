@@ -7,11 +7,11 @@ namespace castor {
 namespace {
 
 void widen(const void* stored, DType dtype, float* values, std::uint64_t n) {
-  if (values != nullptr) widen_weights(stored, dtype, values, n);
+  if (values != nullptr && stored != nullptr) widen_weights(stored, dtype, values, n);
 }
 
 void narrow(const float* values, DType dtype, void* stored, std::uint64_t n) {
-  if (values != nullptr) round_weights(values, dtype, stored, n);
+  if (values != nullptr && stored != nullptr) round_weights(values, dtype, stored, n);
 }
 
 }  // namespace
@@ -31,7 +31,7 @@ void TileStates::point(AdamArrays& arrays, std::uint64_t first) const {
   arrays.master = split ? nullptr : reinterpret_cast<float*>(masters);
   arrays.master_low = split ? reinterpret_cast<std::uint16_t*>(masters) : nullptr;
   arrays.exp_avg = next(size_bytes(exp_avg_dtype(format_.moments)));
-  arrays.exp_avg_sq = next(size_bytes(exp_avg_sq_dtype(format_.moments)));
+  arrays.exp_avg_sq = format_.keeps_exp_avg_sq ? next(size_bytes(exp_avg_sq_dtype(format_.moments))) : nullptr;
   arrays.moments = format_.moments;
 }
 

@@ -8,7 +8,7 @@
 
 namespace castor {
 
-/// The states of a tile's `numel` elements as they lie in memory: masters or their low bits, exp_avg, exp_avg_sq.
+/// The states of a tile's `numel` elements as they lie in memory: masters or their low bits, exp_avg, exp_avg_sq where it is kept.
 class TileStates {
  public:
   TileStates(std::byte* data, std::uint64_t numel, DType weights, const StateFormat& format);
@@ -16,8 +16,8 @@ class TileStates {
   /// Points the states of `arrays` at those from element `first` on.
   void point(AdamArrays& arrays, std::uint64_t first) const;
 
-  /// The fp32 values of `n` elements from `first` on, whose weights are at `weight`; arrays that are null are left out. Host
-  /// memory.
+  /// The fp32 values of `n` elements from `first` on, whose weights are at `weight`; arrays that are null or not kept are
+  /// left out. Host memory.
   void read(std::uint64_t first, std::uint64_t n, const std::byte* weight, float* master, float* exp_avg,
             float* exp_avg_sq) const;
   /// The reverse, rounded to what the format holds; the weights follow from the masters.

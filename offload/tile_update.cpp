@@ -5,7 +5,7 @@
 
 namespace castor {
 
-void TileUpdate::add(const AdamCoefficients& coefficients, const AdamArrays& arrays, std::uint64_t in_tile) {
+void TileUpdate::add(const UpdateCoefficients& coefficients, const AdamArrays& arrays, std::uint64_t in_tile) {
   pieces_.push_back({coefficients, arrays, in_tile});
 }
 
@@ -15,19 +15,19 @@ std::uint32_t TileUpdate::n_parts() const {
              : static_cast<std::uint32_t>((pieces_.back().end() + kAdamPartElements - 1) / kAdamPartElements);
 }
 
-Result<void> TileUpdate::run_part(AdamKernel& kernel, Stream& stream, std::uint32_t part) const {
+Result<void> TileUpdate::run_part(const UpdateKernels& kernels, Stream& stream, std::uint32_t part) const {
   const std::uint64_t begin = part * kAdamPartElements, end = begin + kAdamPartElements;
   const auto ends_before = [](const Piece& piece, std::uint64_t at) { return piece.end() <= at; };
   for (auto piece = std::lower_bound(pieces_.begin(), pieces_.end(), begin, ends_before);
        piece != pieces_.end() && piece->first < end; ++piece) {
     const std::uint64_t first = std::max(begin, piece->first), last = std::min(end, piece->end());
-    CASTOR_TRY(kernel.update(stream, piece->coefficients, piece->arrays.part(first - piece->first, last - first)));
+    CASTOR_TRY(kernels.update(stream, piece->coefficients, piece->arrays.part(first - piece->first, last - first)));
   }
   return {};
 }
 
-Result<void> TileUpdate::run(AdamKernel& kernel, Stream& stream) const {
-  for (const Piece& piece : pieces_) CASTOR_TRY(kernel.update(stream, piece.coefficients, piece.arrays));
+Result<void> TileUpdate::run(const UpdateKernels& kernels, Stream& stream) const {
+  for (const Piece& piece : pieces_) CASTOR_TRY(kernels.update(stream, piece.coefficients, piece.arrays));
   return {};
 }
 

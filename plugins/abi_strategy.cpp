@@ -143,6 +143,31 @@ Result<void> AbiStrategy::write_state(const castor_param_state& state) {
   return check(table_.write_state(table_.self, &state), "write_state");
 }
 
+Result<void> AbiStrategy::can_commit() const {
+  if (table_.struct_size >= kStrategyV17Bytes && table_.commit && table_.committed && table_.restore) return {};
+  return Error{ErrorKind::usage, name_of(plugin_) + " cannot commit its states; save them with --checkpoint"};
+}
+
+Result<castor_commit_result> AbiStrategy::commit(std::uint64_t step, std::string_view note) {
+  CASTOR_TRY(can_commit());
+  castor_commit_result result{sizeof(castor_commit_result), 0, 0};
+  CASTOR_TRY(check(table_.commit(table_.self, step, note.data(), note.size(), &result), "commit"));
+  return result;
+}
+
+Result<std::optional<CommittedRun>> AbiStrategy::committed() {
+  CASTOR_TRY(can_commit());
+  castor_committed_run run{sizeof(castor_committed_run), 0, 0, nullptr, 0};
+  CASTOR_TRY(check(table_.committed(table_.self, &run), "committed"));
+  if (run.exists == 0) return std::optional<CommittedRun>();
+  return std::optional(CommittedRun{run.step, std::string(static_cast<const char*>(run.note), run.n_note_bytes)});
+}
+
+Result<void> AbiStrategy::restore() {
+  CASTOR_TRY(can_commit());
+  return check(table_.restore(table_.self), "restore");
+}
+
 Result<castor_stats> AbiStrategy::stats() {
   castor_stats stats{};
   stats.struct_size = sizeof stats;

@@ -31,6 +31,9 @@ class AbiStrategy final : public Strategy {
   Result<void> read_master(std::uint32_t param, float* out) override;
   Result<void> read_state(castor_param_state& state) override;
   Result<void> write_state(const castor_param_state& state) override;
+  Result<castor_commit_result> commit(std::uint64_t step, std::string_view note) override;
+  Result<std::optional<CommittedRun>> committed() override;
+  Result<void> restore() override;
   Result<castor_stats> stats() override;
   Result<void> write_trace(const std::filesystem::path& path) override;
   Result<std::optional<std::uint32_t>> keep(const void* data, std::uint64_t n_bytes) override;
@@ -44,6 +47,7 @@ class AbiStrategy final : public Strategy {
   bool keeps() const { return table_.struct_size >= kStrategyV12Bytes && table_.keep; }
   bool updates_early() const { return table_.struct_size >= kStrategyV13Bytes && table_.announce_step; }
   Result<void> can_save() const;
+  Result<void> can_commit() const;
   Result<void> check_args(const castor_step_args& args) const;
   Result<void> check(castor_status status, const char* what) const;
 

@@ -26,6 +26,10 @@ inline constexpr std::uint32_t kStrategyV13Bytes =
 inline constexpr std::uint32_t kStrategyV14Bytes =
     offsetof(castor_strategy_v1, write_state) + sizeof(castor_strategy_v1::write_state);
 
+/// … and as version 1.7 had it.
+inline constexpr std::uint32_t kStrategyV17Bytes =
+    offsetof(castor_strategy_v1, restore) + sizeof(castor_strategy_v1::restore);
+
 /// Checks a description field by field: magic, size, major, minor, capabilities, build tag, and then that it names
 /// itself, can create and declares its options soundly. A field is read only after the checks that say it is there.
 /// Errors: plugin, each with its own sentence: found, expected, what to do. The sentence does not name the file.

@@ -2,17 +2,24 @@
 #include <castor/plugins/step_args.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <string>
 
 namespace castor {
 namespace {
 
+constexpr std::size_t kGroupV15Bytes =
+    offsetof(castor_param_group, weight_decay) + sizeof(castor_param_group::weight_decay);
+
 Error refused(std::string message) { return {ErrorKind::usage, std::move(message)}; }
 
 Result<void> check_clipping(const castor_step_args& args) {
   if (!(args.max_value >= 0))
     return refused("clipping by value takes a max_value of 0 (off) or more, not " + std::to_string(args.max_value));
+  if (args.max_value > 0 && args.optimizer == CASTOR_LARS)
+    return refused("the step clips gradients to values of " + std::to_string(args.max_value) +
+                   ", and LARS measures them as they are; set max_value to 0");
   if (args.max_value == 0 || args.max_norm == 0) return {};
   return refused("the step clips gradients to a norm of " + std::to_string(args.max_norm) + " and to values of " +
                  std::to_string(args.max_value) + "; set max_norm or max_value to 0");
@@ -24,13 +31,61 @@ Result<void> check_groups(const castor_step_args& args, std::uint32_t n_params) 
     return refused("the step has " + std::to_string(args.n_groups) +
                    " groups of parameters, but lacks the groups or the group of each parameter");
   for (std::uint32_t group = 0; group < args.n_groups; ++group)
-    if (!args.groups[group] || args.groups[group]->struct_size < sizeof(castor_param_group))
+    if (!args.groups[group] || args.groups[group]->struct_size < kGroupV15Bytes)
       return refused("group " + std::to_string(group) + " of the step is null or shorter than version 1.5 has it");
   for (std::uint32_t param = 0; param < n_params; ++param)
     if (args.group_of[param] >= args.n_groups)
       return refused("parameter " + std::to_string(param) + " is in group " + std::to_string(args.group_of[param]) +
                      ", the step has " + std::to_string(args.n_groups));
   return {};
+}
+
+Result<void> check_optimizer(const castor_step_args& args) {
+  if (args.optimizer <= CASTOR_LARS) return {};
+  return refused("the step is one of optimizer " + std::to_string(args.optimizer) + ", this version knows 0 to " +
+                 std::to_string(CASTOR_LARS));
+}
+
+/// What came with a later version than 1.0.
+struct Addition {
+  bool asked = false;
+  int minor = 0;
+  const char* what;
+  const char* instead;
+};
+
+Result<void> check_addition(const castor_plugin_info& plugin, const Addition& addition) {
+  if (!addition.asked || plugin.abi_minor >= addition.minor) return {};
+  return refused(std::string("plugin ") + plugin.name + " speaks plugin ABI " + std::to_string(plugin.abi_major) + "." +
+                 std::to_string(plugin.abi_minor) + " and knows no " + addition.what + ", which came with 1." +
+                 std::to_string(addition.minor) + "; " + addition.instead + ", or take a newer plugin");
+}
+
+/// As far as whoever filled it in knew the fields, as known_fields.
+castor_param_group known_group(const castor_param_group& group) {
+  castor_param_group known = {};
+  std::memcpy(&known, &group, std::min<std::size_t>(group.struct_size, sizeof known));
+  return known;
+}
+
+AdamOptions adam_options(const castor_step_args& args, const castor_param_group& of) {
+  return {of.lr, of.beta1, of.beta2, of.eps, of.weight_decay, args.optimizer == CASTOR_ADAMW, args.max_value};
+}
+
+SgdOptions sgd_options(const castor_step_args& args, const castor_param_group& of) {
+  const double trust_coefficient = args.optimizer == CASTOR_LARS ? of.trust_coefficient : 0;
+  return {of.lr, of.momentum, of.weight_decay, args.nesterov != 0, args.max_value, trust_coefficient, of.eps};
+}
+
+UpdateOptions update_options(const castor_step_args& args, const castor_param_group& of) {
+  if (args.optimizer <= CASTOR_ADAMW) return adam_options(args, of);
+  return sgd_options(args, of);
+}
+
+/// The values of the step as those of a group.
+castor_param_group everybody(const castor_step_args& args) {
+  return {sizeof(castor_param_group), args.lr, args.beta1, args.beta2, args.eps, args.weight_decay, args.momentum,
+          args.trust_coefficient};
 }
 
 }  // namespace
@@ -43,27 +98,26 @@ castor_step_args known_fields(const castor_step_args& args) {
 
 Result<void> check_step_args(const castor_step_args& args, std::uint32_t n_params) {
   const castor_step_args known = known_fields(args);
+  CASTOR_TRY(check_optimizer(known));
   CASTOR_TRY(check_clipping(known));
   return check_groups(known, n_params);
 }
 
 Result<void> check_support(const castor_plugin_info& plugin, const castor_step_args& args) {
   const castor_step_args known = known_fields(args);
-  if (plugin.abi_minor >= 5 || (known.n_groups == 0 && known.max_value == 0)) return {};
-  return refused(std::string("plugin ") + plugin.name + " speaks plugin ABI " + std::to_string(plugin.abi_major) + "." +
-                 std::to_string(plugin.abi_minor) + " and knows no " +
-                 (known.n_groups > 0 ? "groups of parameters" : "clipping by value") +
-                 ", which came with 1.5; leave them out, or take a newer plugin");
+  const Addition additions[] = {
+      {known.n_groups > 0, 5, "groups of parameters", "leave them out"},
+      {known.max_value != 0, 5, "clipping by value", "leave it out"},
+      {known.optimizer > CASTOR_ADAMW, 6, "optimizer but Adam and AdamW", "take one of these"}};
+  for (const Addition& addition : additions) CASTOR_TRY(check_addition(plugin, addition));
+  return {};
 }
 
 StepOptions step_options(const castor_step_args& args, std::uint32_t n_params) {
   const castor_step_args known = known_fields(args);
-  const auto adam = [&known](const auto& of) {
-    return AdamOptions{of.lr,          of.beta1, of.beta2, of.eps, of.weight_decay, known.optimizer == CASTOR_ADAMW,
-                       known.max_value};
-  };
-  StepOptions options{adam(known), known.max_norm, known.loss_scale};
-  for (std::uint32_t group = 0; group < known.n_groups; ++group) options.groups.push_back(adam(*known.groups[group]));
+  StepOptions options{update_options(known, everybody(known)), known.max_norm, known.loss_scale};
+  for (std::uint32_t group = 0; group < known.n_groups; ++group)
+    options.groups.push_back(update_options(known, known_group(*known.groups[group])));
   if (known.n_groups > 0) options.group_of.assign(known.group_of, known.group_of + n_params);
   return options;
 }

@@ -38,7 +38,7 @@ constexpr float next_master(const AdamCoefficients& c, const AdamElement& e, flo
 }
 
 /// AdamArrays with types for the formats of what is written; that of the gradient is asked for each time, so that there are
-/// not three times as many. `kSplit`: the master is its low bits and the weight.
+/// not three times as many. `kSplit`: the master is its low bits and the weight. A rule without exp_avg_sq does not ask for it.
 template <typename WeightFormat, bool kSplitMaster, typename ExpAvgFormat, typename ExpAvgSqFormat>
 struct TypedArrays {
   using Weight = WeightFormat;
@@ -69,13 +69,17 @@ struct TypedArrays {
     if constexpr (kSplit) return joined(weight[i], master_low[i]);
     return master[i];
   }
+  /// And the weight. Requires: canonical.
+  constexpr void store_master(std::uint64_t i, float value) const {
+    if constexpr (kSplit)
+      master_low[i] = low_bits(value);
+    else
+      master[i] = value;
+    weight[i] = Weight::narrow(value);
+  }
   /// Requires: canonical.
   constexpr void store(std::uint64_t i, const AdamElement& e, std::uint32_t rounding_key) const {
-    if constexpr (kSplit)
-      master_low[i] = low_bits(e.master);
-    else
-      master[i] = e.master;
-    weight[i] = Weight::narrow(e.master);
+    store_master(i, e.master);
     exp_avg[i] = ExpAvg::narrow(e.exp_avg);
     if constexpr (sizeof *exp_avg_sq == 2)
       exp_avg_sq[i] =
@@ -102,7 +106,7 @@ decltype(auto) with_moments_of(const AdamArrays& arrays, F&& f) {
     case AdamMoments::mixed: return f(TypedArrays<Weight, kSplit, Bf16, Fp32>(arrays));
     case AdamMoments::bf16: return f(TypedArrays<Weight, kSplit, Bf16, Bf16>(arrays));
   }
-  throw ContractViolation("Adam: moments of kind " + std::to_string(static_cast<int>(arrays.moments)));
+  throw ContractViolation("update: moments of kind " + std::to_string(static_cast<int>(arrays.moments)));
 }
 
 /// Calls `f` with the TypedArrays that `arrays` are. Errors: ContractViolation, where a split master's weight is no bf16.
@@ -111,7 +115,8 @@ decltype(auto) with_types(const AdamArrays& arrays, F&& f) {
   if (arrays.master_low == nullptr)
     return with_format(arrays.weight_dtype,
                        [&](auto weight) { return with_moments_of<decltype(weight), false>(arrays, f); });
-  if (arrays.weight_dtype != DType::bf16) throw ContractViolation("Adam: a master is split beside a bf16 weight only");
+  if (arrays.weight_dtype != DType::bf16)
+    throw ContractViolation("update: a master is split beside a bf16 weight only");
   return with_moments_of<Bf16, true>(arrays, f);
 }
 

@@ -4,6 +4,8 @@
 #include <castor/offload/adam.h>
 #include <castor/offload/grad_accumulator.h>
 #include <castor/offload/grad_norm.h>
+#include <castor/offload/sgd.h>
+#include <castor/offload/trust_ratio.h>
 
 /// The border between the kernels of the host and those of a GPU: `cuda/` or `no_cuda/` implements it, as Meson chose.
 namespace castor::kernels {
@@ -11,10 +13,16 @@ namespace castor::kernels {
 /// Adam for arrays in device memory of any GPU. Errors: failed, where the build has no CUDA.
 Result<std::unique_ptr<AdamKernel>> make_cuda_adam();
 
+/// SGD for arrays in device memory of any GPU. Errors: failed, where the build has no CUDA.
+Result<std::unique_ptr<SgdKernel>> make_cuda_sgd();
+
 /// The norm for gradients in device memory of any GPU. Its scratch (8 B per kNormBlock elements of the longest tensor
 /// seen, at least 2 KiB) is allocated by the first call and grows with longer tensors, which waits for the device.
 /// Errors: failed, where the build has no CUDA.
 Result<std::unique_ptr<GradNormKernel>> make_cuda_grad_norm();
+
+/// Trust ratios in memory that any GPU reaches. Errors: failed, where the build has no CUDA.
+Result<std::unique_ptr<TrustKernel>> make_cuda_trust();
 
 /// Sums for gradients in device memory of any GPU. Errors: failed, where the build has no CUDA.
 Result<std::unique_ptr<GradAccumulator>> make_cuda_accumulator();

@@ -8,9 +8,19 @@ Result<std::unique_ptr<AdamKernel>> make_adam(const Device& device) {
   return make_host_adam();
 }
 
+Result<std::unique_ptr<SgdKernel>> make_sgd(const Device& device) {
+  if (device.kind() == DeviceKind::cuda) return kernels::make_cuda_sgd();
+  return make_host_sgd();
+}
+
 Result<std::unique_ptr<GradNormKernel>> make_grad_norm(const Device& device) {
   if (device.kind() == DeviceKind::cuda) return kernels::make_cuda_grad_norm();
   return make_host_grad_norm();
+}
+
+Result<std::unique_ptr<TrustKernel>> make_trust(const Device& device) {
+  if (device.kind() == DeviceKind::cuda) return kernels::make_cuda_trust();
+  return make_host_trust();
 }
 
 Result<std::unique_ptr<GradAccumulator>> make_accumulator(const Device& device) {

@@ -51,6 +51,7 @@ Result<std::unique_ptr<GeminiMemory>> GeminiMemory::make(const castor_host_v1& h
   TensorStoreOptions store;
   store.folders = options.nvme_folders;
   store.budget = &memory->nvme_;
+  store.durability = options.durability;
   CASTOR_ASSIGN(memory->store_, TensorStore::open(store));
   for (const std::string& warning : memory->store_->warnings()) warn(host, warning);
   memory->spill_ = std::make_unique<TensorStoreSpill>(*memory->store_);

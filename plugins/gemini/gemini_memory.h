@@ -51,12 +51,12 @@ class GeminiMemory {
   bool on_gpu() const { return device_->kind() == DeviceKind::cuda; }
   MemoryResource& device_slots() { return on_gpu() ? static_cast<MemoryResource&>(limited_device_) : pooled_device_; }
   MemoryResource& host_buffers() { return pooled_host_; }
-  SpillStore* spill() { return spill_.get(); }
+  TensorStoreSpill* spill() { return spill_.get(); }
+  TensorStore* store() { return store_.get(); }
   Budget& device_chunks() { return device_chunks_; }
   Budget& host_budget() { return host_; }
   const Budget& nvme_budget() const { return nvme_; }
   const LinkCosts& link_costs() const { return link_costs_; }
-  const TensorStore* store() const { return store_.get(); }
 
  private:
   GeminiMemory(const castor_host_v1& host, const GeminiOptions& options, std::unique_ptr<Device> device);

@@ -45,6 +45,13 @@ Result<void> refuse_dead(const std::map<std::string, std::string>& text) {
   return {};
 }
 
+Result<Durability> parse_durability(const std::string& text, const std::vector<std::string>& folders) {
+  if (text == "scratch") return Durability::scratch;
+  if (folders.empty())
+    return Error{ErrorKind::usage, "durability=commit keeps the run in the folders of nvme; name one with --nvme"};
+  return Durability::commit;
+}
+
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts;
   std::istringstream stream(text);
@@ -64,6 +71,9 @@ const castor_option kGeminiSchema[] = {
      "bytes that may lie in the folders of nvme (default: no limit)"},
     {"nvme", CASTOR_OPTION_STRING, "", 0, 0, nullptr,
      "folders below host memory, comma-separated; none = no such tier"},
+    {"durability", CASTOR_OPTION_ENUM, "scratch", 0, 0, "scratch|commit",
+     "scratch: what lies in the folders of nvme is gone with the run; commit: they are its checkpoint, what lies there is "
+     "named and not copied, and takes room twice"},
     {"nvme_offload_fraction", CASTOR_OPTION_FLOAT, "0", 0, 1, nullptr,
      "share of the optimizer states that lives in the folders of nvme in any case"},
     {"placement_policy", CASTOR_OPTION_ENUM, "auto", 0, 0, "auto|static|cuda|cpu|const",
@@ -90,6 +100,8 @@ const castor_option kGeminiSchema[] = {
     {"split_master", CASTOR_OPTION_BOOL, "true", 0, 0, nullptr,
      "keep the fp32 master of a bf16 weight as the 16 bits that the weight lacks: 10 bytes of states a parameter instead "
      "of 12, and the same bits"},
+    {"optimizer", CASTOR_OPTION_ENUM, "adam", 0, 0, "adam|sgd",
+     "whose states are kept: the two moments of adam and adamw, or the one of sgd and lars, 4 bytes a parameter less"},
     {"moments", CASTOR_OPTION_ENUM, "fp32", 0, 0, "fp32|mixed|bf16",
      "Adam's moments: both in fp32; exp_avg in bf16; exp_avg_sq too, rounded at random. The training differs"},
     {"rounding_seed", CASTOR_OPTION_INT, "0", 0, 0x1p53, nullptr, "with moments=bf16: decides the random roundings"},
@@ -107,6 +119,7 @@ Result<GeminiOptions> GeminiOptions::read(const castor_option_value* values, std
   CASTOR_ASSIGN(options.host_budget_bytes, limit(text["host_budget"]));
   CASTOR_ASSIGN(options.nvme_budget_bytes, limit(text["nvme_budget"]));
   options.nvme_folders = split(text["nvme"]);
+  CASTOR_ASSIGN(options.durability, parse_durability(text["durability"], options.nvme_folders));
   options.nvme_offload_fraction = std::strtod(text["nvme_offload_fraction"].c_str(), nullptr);
   CASTOR_ASSIGN(options.placement_policy, parse_placement_policy(text["placement_policy"]));
   options.offload_param_frac = std::strtod(text["offload_param_frac"].c_str(), nullptr);
@@ -117,9 +130,12 @@ Result<GeminiOptions> GeminiOptions::read(const castor_option_value* values, std
   options.update_threads = static_cast<unsigned>(std::strtoul(text["update_threads"].c_str(), nullptr, 10));
   options.format.split_master = text["split_master"] == "true";
   CASTOR_ASSIGN(options.format.moments, parse_adam_moments(text["moments"]));
+  options.format.keeps_exp_avg_sq = text["optimizer"] == "adam";
   options.format.rounding_seed = std::strtoull(text["rounding_seed"].c_str(), nullptr, 10);
   CASTOR_ASSIGN(options.chunk_bytes, parse_bytes(text["chunk_bytes"]));
   CASTOR_TRY(refuse_dead(text));
+  if (!options.format.keeps_exp_avg_sq && options.format.moments == AdamMoments::mixed)
+    return Error{ErrorKind::usage, "moments=mixed is of two moments, optimizer=sgd has one: set moments=fp32 or bf16"};
   return options;
 }
 

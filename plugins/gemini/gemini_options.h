@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <castor/io/tensor_store.h>
 #include <castor/memory/result.h>
 #include <castor/offload/planner.h>
 #include <castor/offload/state_format.h>
@@ -19,6 +20,7 @@ struct GeminiOptions {
   std::uint64_t host_budget_bytes = Budget::kUnlimited;
   std::uint64_t nvme_budget_bytes = Budget::kUnlimited;
   std::vector<std::string> nvme_folders;
+  Durability durability = Durability::scratch;  ///< of what lies there
   double nvme_offload_fraction = 0;
   PlacementPolicy placement_policy = PlacementPolicy::automatic;
   double offload_param_frac = 0, offload_optim_frac = 0;

@@ -15,6 +15,7 @@ struct Instance {
   castor_strategy_v1 table{};
   const castor_host_v1* host = nullptr;
   std::unique_ptr<GeminiStrategy> strategy;
+  std::string note;  ///< that committed has pointed to
 };
 
 castor_status report(const castor_host_v1& host, const Error& error) {
@@ -111,6 +112,27 @@ castor_status recall(void* self, std::uint32_t kept, void** data) {
 castor_status forget(void* self, std::uint32_t kept) {
   return with(self, [kept](GeminiStrategy& s) { return s.forget(kept); });
 }
+castor_status commit(void* self, std::uint64_t step, const void* note, std::uint64_t n_note_bytes,
+                     castor_commit_result* out) {
+  return with(self, [=](GeminiStrategy& s) -> Result<void> {
+    CASTOR_ASSIGN(*out, s.commit(step, {static_cast<const char*>(note), n_note_bytes}));
+    return {};
+  });
+}
+castor_status committed(void* self, castor_committed_run* out) {
+  std::string& note = static_cast<Instance*>(self)->note;
+  return with(self, [out, &note](GeminiStrategy& s) -> Result<void> {
+    CASTOR_ASSIGN(auto run, s.committed());
+    out->exists = run ? 1 : 0;
+    if (!run) return {};
+    note = std::move(run->note);
+    out->step = run->step, out->note = note.data(), out->n_note_bytes = note.size();
+    return {};
+  });
+}
+castor_status restore(void* self) {
+  return with(self, [](GeminiStrategy& s) { return s.restore(); });
+}
 void destroy(void* self) { delete static_cast<Instance*>(self); }
 
 castor_status create(const castor_host_v1* host, const castor_option_value* values, std::size_t n_values,
@@ -139,7 +161,10 @@ castor_status create(const castor_host_v1* host, const castor_option_value* valu
                        forget,
                        announce_step,
                        read_state,
-                       write_state};
+                       write_state,
+                       commit,
+                       committed,
+                       restore};
     *out = &instance.release()->table;  // destroy takes it back
     return {};
   });

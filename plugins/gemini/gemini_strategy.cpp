@@ -91,6 +91,7 @@ Result<void> GeminiStrategy::build() {
                 OffloadOptimizer::make({layout_, *chunks_, *mover_, *tensors_, device, *compute_, *down_, timeline_,
                                         place_of_, [this] { return host_.interrupted(host_.self) != 0; }, *team_,
                                         options_.overlap_updates, options_.format}));
+  CASTOR_TRY(open_commits());
   chunks_->on_device_release([this](ChunkId id) { unbind(id); });
 
   for (const auto& params : model_.units) {
@@ -151,15 +152,21 @@ Result<void> GeminiStrategy::attach() {
   CASTOR_ASSIGN(Plan plan, plan_placement(request));
   memory_->check_host(host_, plan.host_bytes);
   CASTOR_TRY(optimizer_->adopt(std::move(plan)));
+  if (!commits_ || !commits_->step()) CASTOR_TRY(fill());  // else perhaps nobody wants first values
+  watch_.look();
+  sample();
+  return {};
+}
+
+/// Gives the parameters their first values, unless they have any.
+Result<void> GeminiStrategy::fill() {
+  if (std::exchange(filled_, true)) return {};
   const auto init = [this](std::uint32_t tensor, std::uint64_t first, std::span<float> values) -> Result<void> {
     const castor_status status =
         host_.init_param_range(host_.self, model_.order[tensor], first, values.size(), values.data());
     return status == CASTOR_OK ? Result<void>() : failed_by_host(status);
   };
-  CASTOR_TRY(optimizer_->initialise(init));
-  watch_.look();
-  sample();
-  return {};
+  return optimizer_->initialise(init);
 }
 
 /// After the warm-up step on a GPU: gives the chunks what is left beside activations and workspaces, and places the states
@@ -200,6 +207,7 @@ Result<void> GeminiStrategy::forget(std::uint32_t kept) {
 }
 
 Result<void> GeminiStrategy::enter(Moment moment) {
+  CASTOR_TRY(fill());
   CASTOR_TRY(optimizer_->update_early());
   for (const std::uint32_t chunk : used_.at(moment.id)) CASTOR_TRY(optimizer_->use(chunk));
   watch_.begin_unit(moment);
@@ -316,25 +324,31 @@ Result<void> GeminiStrategy::end_of_backward() {
   return optimizer_->update_early();
 }
 
-/// The parameters' groups become those of the tensors.
-StepOptions GeminiStrategy::options_of(const castor_step_args& args) const {
+/// The parameters' groups become those of the tensors. Errors: usage, where the states are not those of the step's rule.
+Result<StepOptions> GeminiStrategy::options_of(const castor_step_args& args) const {
   StepOptions options = step_options(args, static_cast<std::uint32_t>(place_of_.size()));
+  if (const bool adam = keeps_exp_avg_sq(options.update); adam != options_.format.keeps_exp_avg_sq)
+    return Error{ErrorKind::usage,
+                 std::string("gemini: the step is one of ") + (adam ? "Adam" : "SGD or LARS") +
+                     ", the states are kept for another rule; set optimizer=" + (adam ? "adam" : "sgd")};
   const std::vector<std::uint32_t> of_param = options.group_of;
   for (std::uint32_t param = 0; param < of_param.size(); ++param) options.group_of[place_of_[param]] = of_param[param];
   return options;
 }
 
 Result<void> GeminiStrategy::announce_step(const castor_step_args& args) {
-  return optimizer_->announce(options_of(args));
+  CASTOR_ASSIGN(const StepOptions options, options_of(args));
+  return optimizer_->announce(options);
 }
 
 Result<castor_step_result> GeminiStrategy::step(const castor_step_args& args) {
+  CASTOR_ASSIGN(const StepOptions options, options_of(args));
   // Whoever waits for each update needs most gradients at once; what backward still takes is no waiting, and no update.
   if (!options_.overlap_updates) CASTOR_TRY(compute_->record().wait());
   const std::uint64_t start_ns = timeline_.now_ns();
   leave_all();
   watch_.begin_rest();
-  CASTOR_ASSIGN(const StepScale scale, optimizer_->step(options_of(args)));
+  CASTOR_ASSIGN(const StepScale scale, optimizer_->step(options));
   watch_.end_step();
   sample();
   if (++n_steps_ == 1 && measures()) CASTOR_TRY(plan_again());
@@ -348,10 +362,12 @@ Result<castor_step_result> GeminiStrategy::step(const castor_step_args& args) {
 }
 
 Result<void> GeminiStrategy::read_master(std::uint32_t param, float* out) {
+  CASTOR_TRY(fill());
   return optimizer_->read_master(place_of_.at(param), out);
 }
 
 Result<void> GeminiStrategy::read_state(castor_param_state& state) {
+  CASTOR_TRY(fill());
   TensorStates states = states_of(state);
   CASTOR_TRY(optimizer_->read_states(place_of_.at(state.param), states));
   state.n_updates = states.n_updates;
@@ -359,6 +375,7 @@ Result<void> GeminiStrategy::read_state(castor_param_state& state) {
 }
 
 Result<void> GeminiStrategy::write_state(const castor_param_state& state) {
+  CASTOR_TRY(fill());
   return optimizer_->write_states(place_of_.at(state.param), states_of(state));
 }
 

@@ -8,6 +8,7 @@
 #include <castor/chunk/tensor_table.h>
 #include <castor/offload/activation_store.h>
 #include <castor/offload/offload_optimizer.h>
+#include <castor/offload/state_commits.h>
 #include <castor/offload/stateful_tensor_mgr.h>
 #include <castor/plugins/strategy.h>
 
@@ -51,6 +52,9 @@ class GeminiStrategy final : public Strategy {
   Result<void> read_master(std::uint32_t param, float* out) override;
   Result<void> read_state(castor_param_state& state) override;
   Result<void> write_state(const castor_param_state& state) override;
+  Result<castor_commit_result> commit(std::uint64_t step, std::string_view note) override;
+  Result<std::optional<CommittedRun>> committed() override;
+  Result<void> restore() override;
   Result<castor_stats> stats() override;
   Result<void> write_trace(const std::filesystem::path& path) override;
   Result<std::optional<std::uint32_t>> keep(const void* data, std::uint64_t n_bytes) override;
@@ -61,6 +65,9 @@ class GeminiStrategy final : public Strategy {
   GeminiStrategy(const castor_host_v1& host, const GeminiOptions& options, std::unique_ptr<GeminiMemory> memory,
                  ModelShape model);
   Result<void> build();
+  Result<void> open_commits();
+  Result<void> can_commit() const;
+  Result<void> fill();
   void lay_out();
   std::uint64_t chunk_bytes(const std::vector<TensorSpec>& tensors) const;
   /// True where the first step is a warm-up: what the chunks may take is known after it.
@@ -74,7 +81,7 @@ class GeminiStrategy final : public Strategy {
   Result<void> bind(std::uint32_t unit);
   void unbind(ChunkId payload);
   void sample();
-  StepOptions options_of(const castor_step_args& args) const;
+  Result<StepOptions> options_of(const castor_step_args& args) const;
 
   /// What goes on with a parameter now.
   struct ParamUse {
@@ -104,6 +111,8 @@ class GeminiStrategy final : public Strategy {
   std::unique_ptr<ChunkManager> chunks_;
   std::unique_ptr<StatefulTensorMgr> mover_;
   std::unique_ptr<OffloadOptimizer> optimizer_;
+  std::unique_ptr<StateCommits> commits_;  ///< null where what lies on NVMe is scratch
+  bool filled_ = false;                    ///< the chunks have contents
   std::unique_ptr<ActivationStore> activations_;
   std::vector<std::vector<std::uint32_t>> used_;  ///< chunks of the layout, by unit
   std::vector<std::vector<Need>> needs_;          ///< their payload chunks, on the device

@@ -2,9 +2,9 @@
 /* The smallest plugin that trains: plain C11, <castor/plugins/abi.h> and the C library.
  *
  * Everything stays resident in host memory: per parameter the weight that the model computes with, an fp32 master, the
- * two moments of Adam and an fp32 sum of gradients. There are no hooks around units: what is always there needs no
- * fetching. Its arithmetic is that of every other placement, operation by operation, so its losses are theirs to the
- * last bit (docs/plugin_abi.md, "Same bits").
+ * two moments of Adam (SGD and LARS use the first) and an fp32 sum of gradients. There are no hooks around units: what
+ * is always there needs no fetching. Its arithmetic is that of every other placement, operation by operation, so its
+ * losses are theirs to the last bit (docs/plugin_abi.md, "Same bits").
  *
  * Copy this file to begin a plugin of your own; plugins/README.md says how.
  */
@@ -42,7 +42,8 @@ typedef struct trainer {
 /* What an update multiplies with: computed in double, rounded once. */
 typedef struct coefficients {
   float grad_scale, max_value, beta1, one_minus_beta1, beta2, one_minus_beta2, eps, rsqrt_bias2, step_size, decay;
-  int decoupled;
+  float momentum, lr, trust;
+  int decoupled, nesterov;
 } coefficients;
 
 /* ---- small helpers ------------------------------------------------------------------------------------- */
@@ -173,19 +174,27 @@ static void drop_gradient(tensor *t) {
 
 /* ---- the norm: an order of summation that depends on the length alone ---------------------------------- */
 
-static double sum_block(const float *grad, uint64_t n) {
+typedef float (*getter)(const tensor *t, uint64_t i);
+
+static float grad_at(const tensor *t, uint64_t i) { return t->grad[i]; }
+
+static float weight_at(const tensor *t, uint64_t i) {
+  return t->is_bf16 ? bf16_to_float(((const uint16_t *)t->weight)[i]) : ((const float *)t->weight)[i];
+}
+
+static double sum_block(const tensor *t, getter at, uint64_t begin, uint64_t end) {
   double lanes[NORM_LANES] = {0};
-  for (uint64_t i = 0; i < n; ++i) lanes[i % NORM_LANES] += (double)grad[i] * (double)grad[i];
+  for (uint64_t i = begin; i < end; ++i) lanes[(i - begin) % NORM_LANES] += (double)at(t, i) * (double)at(t, i);
   for (int half = NORM_LANES / 2; half > 0; half /= 2)
     for (int lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
   return lanes[0];
 }
 
-static double sum_of_squares(const tensor *t) {
+static double sum_of_squares(const tensor *t, getter at) {
   double sum = 0;
   for (uint64_t begin = 0; begin < t->numel; begin += NORM_BLOCK) {
     const uint64_t left = t->numel - begin;
-    sum += sum_block(t->grad + begin, left < NORM_BLOCK ? left : NORM_BLOCK);
+    sum += sum_block(t, at, begin, begin + (left < NORM_BLOCK ? left : NORM_BLOCK));
   }
   return sum;
 }
@@ -197,14 +206,14 @@ static double scale_of(const trainer *self, const castor_step_args *args, castor
   result->grad_norm = -1;
   if (args->max_norm == 0 && args->loss_scale == 1) return 1;
   for (uint32_t i = 0; i < self->n_tensors; ++i)
-    total += self->tensors[i].has_grad ? sum_of_squares(&self->tensors[i]) : 0;
+    total += self->tensors[i].has_grad ? sum_of_squares(&self->tensors[i], grad_at) : 0;
   result->skipped = !isfinite(total);
   result->grad_norm = sqrt(total) / args->loss_scale;
   const double clip = args->max_norm > 0 ? fmin(1, args->max_norm / (result->grad_norm + 1e-6)) : 1;
   return 1 / args->loss_scale * clip;
 }
 
-/* ---- Adam ---------------------------------------------------------------------------------------------- */
+/* ---- the rules ----------------------------------------------------------------------------------------- */
 
 /* By repeated squaring: the last bit of pow() depends on the C library. */
 static double power(double base, uint64_t exponent) {
@@ -225,8 +234,21 @@ static castor_step_args known_fields(const castor_step_args *args) {
 
 /* The values for one parameter: those of its group, or where there are no groups everybody's. */
 static castor_param_group values_for(const castor_step_args *args, uint32_t param) {
-  const castor_param_group all = {sizeof all, args->lr, args->beta1, args->beta2, args->eps, args->weight_decay};
-  return args->n_groups > 0 ? *args->groups[args->group_of[param]] : all;
+  const castor_param_group all = {sizeof all, args->lr,           args->beta1,   args->beta2,
+                                  args->eps,  args->weight_decay, args->momentum, args->trust_coefficient};
+  const castor_param_group *of = args->n_groups > 0 ? args->groups[args->group_of[param]] : &all;
+  castor_param_group values = {0};
+  memcpy(&values, of, of->struct_size < sizeof values ? of->struct_size : sizeof values);
+  return values;
+}
+
+/* You, Gitman and Ginsburg 2017: by how much LARS scales the gradient of a tensor. */
+static float trust_of(const tensor *t, const castor_step_args *args, const castor_param_group *of, double grad_scale) {
+  if (args->optimizer != CASTOR_LARS || of->trust_coefficient <= 0) return 1;
+  const double weights = sqrt(sum_of_squares(t, weight_at)), grads = sqrt(sum_of_squares(t, grad_at));
+  if (!(weights > 0) || !(grads > 0)) return 1;
+  const double scaled = grad_scale * grads, decay = of->weight_decay * weights;
+  return (float)(of->trust_coefficient * weights / (scaled + decay + of->eps));
 }
 
 static coefficients coefficients_of(const castor_step_args *args, const castor_param_group *of, uint64_t t,
@@ -243,7 +265,11 @@ static coefficients coefficients_of(const castor_step_args *args, const castor_p
       .rsqrt_bias2 = (float)(1 / sqrt(1 - power(of->beta2, t))),
       .step_size = (float)(of->lr / (1 - power(of->beta1, t))),
       .decay = (float)(decoupled ? of->lr * of->weight_decay : of->weight_decay),
+      .momentum = (float)of->momentum,
+      .lr = (float)of->lr,
+      .trust = 1,
       .decoupled = decoupled,
+      .nesterov = args->nesterov != 0,
   };
   return c;
 }
@@ -259,7 +285,7 @@ static float canonical(float value) { return isnan(value) ? (float)NAN : value; 
 
 /* Kingma and Ba 2015, algorithm 1; decoupled decay: Loshchilov and Hutter 2019, algorithm 2. One rounding per
  * operation, no fused multiply-add: compile with -ffp-contract=off. */
-static void update_one(tensor *t, const coefficients *c, uint64_t i) {
+static void update_by_adam(tensor *t, const coefficients *c, uint64_t i) {
   float p = t->master[i];
   float g = clamped(t->grad[i] * c->grad_scale, c->max_value);
   if (!c->decoupled) g = g + c->decay * p;
@@ -272,8 +298,22 @@ static void update_one(tensor *t, const coefficients *c, uint64_t i) {
   t->exp_avg_sq[i] = canonical(v);
 }
 
+/* Sutskever et al. 2013 in the form of torch.optim.SGD: the decay is added to the gradient, lr stands outside of the
+ * momentum, which is in exp_avg. */
+static void update_by_sgd(tensor *t, const coefficients *c, uint64_t i) {
+  const float p = t->master[i];
+  const float g = c->trust * (clamped(t->grad[i] * c->grad_scale, c->max_value) + c->decay * p);
+  const float b = c->momentum * t->exp_avg[i] + g;
+  const float d = c->nesterov ? g + c->momentum * b : b;
+  t->master[i] = canonical(p - c->lr * d);
+  t->exp_avg[i] = canonical(b);
+}
+
 static void update(tensor *t, const castor_step_args *args, const castor_param_group *of, double grad_scale) {
-  const coefficients c = coefficients_of(args, of, ++t->n_updates, grad_scale);
+  coefficients c = coefficients_of(args, of, ++t->n_updates, grad_scale);
+  c.trust = trust_of(t, args, of, grad_scale);
+  void (*const update_one)(tensor *, const coefficients *, uint64_t) =
+      args->optimizer == CASTOR_ADAM || args->optimizer == CASTOR_ADAMW ? update_by_adam : update_by_sgd;
   for (uint64_t i = 0; i < t->numel; ++i) update_one(t, &c, i);
   write_weight(t);
 }

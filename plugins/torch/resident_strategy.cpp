@@ -61,13 +61,12 @@ at::Tensor accumulate(const at::Tensor& sum, const at::Tensor& grad) {
 
 }  // namespace
 
-ResidentStrategy::ResidentStrategy(AdapterCore& adapter, std::unique_ptr<Device> device,
-                                   std::unique_ptr<AdamKernel> adam, std::unique_ptr<GradNormKernel> norm,
-                                   const StateFormat& format)
+ResidentStrategy::ResidentStrategy(AdapterCore& adapter, std::unique_ptr<Device> device, UpdateKernels kernels,
+                                   std::unique_ptr<GradNormKernel> norm, const StateFormat& format)
     : adapter_(adapter),
       device_(std::move(device)),
       stream_(device_->wrap_compute_stream(compute_stream(adapter.host().device()))),
-      adam_(std::move(adam)),
+      kernels_(std::move(kernels)),
       norm_(std::move(norm)),
       format_(format),
       params_(adapter.host().map().params.size()) {
@@ -113,7 +112,8 @@ void ResidentStrategy::initialise(ResidentParam& param, std::uint32_t id) {
   param.master = values.to(param.tensor.device());
   if (!param.tensor.requires_grad()) return;
   param.exp_avg = at::zeros_like(param.master, scalar_type_of(exp_avg_dtype(format_.moments)));
-  param.exp_avg_sq = at::zeros_like(param.master, scalar_type_of(exp_avg_sq_dtype(format_.moments)));
+  if (format_.keeps_exp_avg_sq)
+    param.exp_avg_sq = at::zeros_like(param.master, scalar_type_of(exp_avg_sq_dtype(format_.moments)));
 }
 
 Result<void> ResidentStrategy::gradient(std::uint32_t, DLManagedTensor* grad) {
@@ -146,11 +146,23 @@ Result<StepScale> ResidentStrategy::scale_of_step(const StepOptions& options) {
   return combine_norms(sums, n, options.max_norm, options.loss_scale);
 }
 
+Result<void> ResidentStrategy::measure_trust(const ResidentParam& param, const UpdateOptions& options,
+                                             double grad_scale) {
+  if (!trust_) {
+    CASTOR_ASSIGN(trust_, TrustRatios::make(*device_, static_cast<std::uint32_t>(params_.size())));
+  }
+  const auto terms = trust_terms(options, grad_scale);
+  if (!terms) return {};
+  const TrustedTensor tensor = {param.tensor.const_data_ptr(), dtype_of(param.tensor), param.grad.const_data_ptr(),
+                                dtype_of(param.grad), static_cast<std::uint64_t>(param.master.numel())};
+  return trust_->measure(*stream_, static_cast<std::uint32_t>(&param - params_.data()), *terms, tensor);
+}
+
 Result<void> ResidentStrategy::update(ResidentParam& param, const StepOptions& options, double grad_scale) {
   AdamArrays arrays;
   arrays.master = param.master.mutable_data_ptr<float>();
   arrays.exp_avg = param.exp_avg.mutable_data_ptr();
-  arrays.exp_avg_sq = param.exp_avg_sq.mutable_data_ptr();
+  if (format_.keeps_exp_avg_sq) arrays.exp_avg_sq = param.exp_avg_sq.mutable_data_ptr();
   arrays.moments = format_.moments;
   arrays.grad = param.grad.const_data_ptr();
   arrays.weight = param.tensor.mutable_data_ptr();
@@ -158,9 +170,9 @@ Result<void> ResidentStrategy::update(ResidentParam& param, const StepOptions& o
   arrays.weight_dtype = dtype_of(param.tensor);
   arrays.n = static_cast<std::uint64_t>(param.master.numel());
   const auto id = static_cast<std::uint32_t>(&param - params_.data());
-  AdamCoefficients coefficients = adam_coefficients(options.of(id), ++param.n_updates, grad_scale);
-  coefficients.rounding_key = rounding_key(format_.rounding_seed, id, param.n_updates);
-  return adam_->update(*stream_, coefficients, arrays);
+  if (options.needs_trust()) CASTOR_TRY(measure_trust(param, options.of(id), grad_scale));
+  const UpdateNumber number = {++param.n_updates, id, format_.rounding_seed, trust_ ? trust_->of(id) : nullptr};
+  return kernels_.update(*stream_, update_coefficients(options.of(id), number, grad_scale), arrays);
 }
 
 Result<castor_step_result> ResidentStrategy::step(const castor_step_args& args) {
@@ -168,6 +180,8 @@ Result<castor_step_result> ResidentStrategy::step(const castor_step_args& args) 
   const auto n_params = static_cast<std::uint32_t>(params_.size());
   CASTOR_TRY(check_step_args(args, n_params));
   const StepOptions options = step_options(args, n_params);
+  if (keeps_exp_avg_sq(options.update) != format_.keeps_exp_avg_sq)
+    return Error{ErrorKind::usage, "the resident run keeps the states of another rule than the step's"};
   CASTOR_ASSIGN(const StepScale scale, scale_of_step(options));
   for (ResidentParam& param : params_) {
     if (param.grad.defined() && !scale.skip) CASTOR_TRY(update(param, options, scale.grad_scale));
@@ -257,10 +271,10 @@ Result<void> ResidentStrategy::write_trace(const std::filesystem::path&) {
 Result<std::unique_ptr<Strategy>> make_resident_strategy(std::shared_ptr<torch::nn::Module>, TorchAdapter& adapter,
                                                          const StateFormat& format) {
   CASTOR_ASSIGN(auto device, open_device(adapter.core_->host().device()));
-  CASTOR_ASSIGN(auto adam, make_adam(*device));
+  CASTOR_ASSIGN(UpdateKernels kernels, UpdateKernels::make(*device));
   CASTOR_ASSIGN(auto norm, make_grad_norm(*device));
-  auto strategy =
-      std::make_unique<ResidentStrategy>(*adapter.core_, std::move(device), std::move(adam), std::move(norm), format);
+  auto strategy = std::make_unique<ResidentStrategy>(*adapter.core_, std::move(device), std::move(kernels),
+                                                     std::move(norm), format);
   CASTOR_TRY(strategy->place());
   return std::unique_ptr<Strategy>(std::move(strategy));
 }

@@ -3,10 +3,10 @@
 
 #include <castor/memory/buffer.h>
 #include <castor/memory/device.h>
-#include <castor/offload/adam.h>
 #include <castor/offload/grad_norm.h>
 #include <castor/offload/state_format.h>
 #include <castor/offload/step_options.h>
+#include <castor/offload/update_rule.h>
 #include <castor/plugins/strategy.h>
 #include "adapter_core.h"
 
@@ -30,7 +30,7 @@ struct ResidentParam {
 /// See make_resident_strategy (torch_adapter.h).
 class ResidentStrategy final : public Strategy {
  public:
-  ResidentStrategy(AdapterCore& adapter, std::unique_ptr<Device> device, std::unique_ptr<AdamKernel> adam,
+  ResidentStrategy(AdapterCore& adapter, std::unique_ptr<Device> device, UpdateKernels kernels,
                    std::unique_ptr<GradNormKernel> norm, const StateFormat& format);
   ~ResidentStrategy() override;
 
@@ -56,18 +56,20 @@ class ResidentStrategy final : public Strategy {
   void require(castor_status status);
   void initialise(ResidentParam& param, std::uint32_t id);
   Result<StepScale> scale_of_step(const StepOptions& options);
+  Result<void> measure_trust(const ResidentParam& param, const UpdateOptions& options, double grad_scale);
   Result<void> update(ResidentParam& param, const StepOptions& options, double grad_scale);
   std::uint64_t held_bytes() const;
 
   AdapterCore& adapter_;
   const std::unique_ptr<Device> device_;
   const std::unique_ptr<Stream> stream_;
-  const std::unique_ptr<AdamKernel> adam_;
+  const UpdateKernels kernels_;
   const std::unique_ptr<GradNormKernel> norm_;
   const StateFormat format_;
   std::vector<ResidentParam> params_;
-  Buffer sums_;                   // a double per parameter, where the device writes its norms
-  std::uint64_t peak_bytes_ = 0;  // of what we hold
+  std::unique_ptr<TrustRatios> trust_;  // from the first step that asks for ratios
+  Buffer sums_;                         // a double per parameter, where the device writes its norms
+  std::uint64_t peak_bytes_ = 0;        // of what we hold
   double update_seconds_ = 0;
 };
 

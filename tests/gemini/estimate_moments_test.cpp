@@ -32,6 +32,7 @@ struct Case {
   bool tied, recompute, clip, inputs_in_chunks;
   DType dtype;
   std::uint64_t device_bytes;  ///< 0 = as little as there can be
+  bool lars = false;
 };
 
 void PrintTo(const Case& a_case, std::ostream* out) { *out << a_case.name; }
@@ -58,12 +59,14 @@ class EstimateMoments : public ::testing::TestWithParam<Case> {
     const PluginOptions options = {{"device_budget", std::to_string(device_bytes)},
                                    {"chunk_bytes", std::to_string(kChunkBytes)},
                                    {"overlap_updates", "true"},
+                                   {"optimizer", GetParam().lars ? "sgd" : "adam"},
                                    {"offload_activations", GetParam().inputs_in_chunks ? "true" : "false"}};
     const auto strategy = Booster::make(plugin, options).value().boost(host).value();
     for (int i = 0; i < 3; ++i) {
       castor_step_args args{};
       args.struct_size = sizeof args;
-      args.optimizer = CASTOR_ADAMW;
+      args.optimizer = GetParam().lars ? CASTOR_LARS : CASTOR_ADAMW;
+      args.trust_coefficient = 0.001;
       args.lr = 1e-3, args.beta1 = 0.9, args.beta2 = 0.99, args.eps = 1e-8, args.loss_scale = 1;
       args.max_norm = GetParam().clip ? 1 : 0;
       train(*strategy, host, args);
@@ -196,17 +199,16 @@ std::vector<std::string> chunks_of(const estimate::Iteration& iteration, const C
   return chunks;
 }
 
-constexpr StateFormat kFormat = {.split_master = true};  // the plugin's default
-
 TEST_P(EstimateMoments, AreThoseThatThePluginRecords) {
+  const StateFormat format = {.split_master = true, .keeps_exp_avg_sq = !GetParam().lars};  // else the plugin's default
   const ChunkLayout layout = plan_layout(shapes::tensors_of(model_, GetParam().dtype), {kChunkBytes});
   PlacementRequest request;
-  request.chunks = demands_of(layout, kFormat);
+  request.chunks = demands_of(layout, format);
   request.device_budget_bytes = device_bytes(request.chunks);
   const Plan placement = plan_placement(request).value();
   const auto iteration = estimate::iteration_of(model_, layout, placement,
                                                 {GetParam().recompute, GetParam().inputs_in_chunks ? kInputBytes : 0},
-                                                {GetParam().clip, /*overlap_updates=*/true}, kFormat);
+                                                {GetParam().clip, /*overlap_updates=*/true, GetParam().lars}, format);
 
   const json trace = record(request.device_budget_bytes);
   std::vector<std::int64_t> ids;
@@ -221,7 +223,8 @@ INSTANTIATE_TEST_SUITE_P(Gemini, EstimateMoments,
                                            Case{"inputs_in_chunks", true, true, true, true, DType::bf16, 0},
                                            Case{"untied_all_on_the_device", false, true, false, true, DType::bf16,
                                                 1 << 30},
-                                           Case{"fp32", true, true, true, true, DType::f32, 0}),
+                                           Case{"fp32", true, true, true, true, DType::f32, 0},
+                                           Case{"lars", true, false, false, false, DType::f32, 0, true}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -228,6 +228,7 @@ void expect_the_resident_run(ScriptedTraining::Habits habits) {
     const ScriptedTraining training(seed, habits), plain(seed, {.announces = habits.announces});
     PluginOptions options = {{"placement_policy", seed % 4 == 1 ? "cuda" : "cpu"}, {"chunk_bytes", "2048"}};
     if (seed % 2 == 0) options = tight(training, folder);
+    if (habits.optimizer >= CASTOR_SGD) options["optimizer"] = "sgd";
     const auto found = run_where_it_fits(training, options);
     if (!found) continue;
     ++n_ran;
@@ -241,6 +242,29 @@ TEST(Gemini, GroupsOfParametersEqualTheResidentRun) { expect_the_resident_run({.
 TEST(Gemini, ClippedValuesEqualTheResidentRun) { expect_the_resident_run({.clips_values = true}); }
 TEST(Gemini, ClippedValuesOfGroupsEqualTheResidentRun) {
   expect_the_resident_run({.groups = true, .clips_values = true});
+}
+
+TEST(Gemini, SgdEqualsTheResidentRun) { expect_the_resident_run({.optimizer = CASTOR_SGD}); }
+TEST(Gemini, SgdOfGroupsWithClippedValuesEqualsTheResidentRun) {
+  expect_the_resident_run({.groups = true, .clips_values = true, .optimizer = CASTOR_SGD});
+}
+
+TEST(Gemini, LarsEqualsTheResidentRun) { expect_the_resident_run({.optimizer = CASTOR_LARS}); }
+TEST(Gemini, LarsOfGroupsEqualsTheResidentRun) { expect_the_resident_run({.groups = true, .optimizer = CASTOR_LARS}); }
+
+TEST(Gemini, StepsOfAnotherRuleThanTheStatesAreRefusedBeforeAnythingChanges) {
+  const auto sgd = ScriptedTraining(1, {.optimizer = CASTOR_SGD}).run(GEMINI, {});
+  ASSERT_FALSE(sgd.ok());
+  EXPECT_EQ(sgd.error().kind, ErrorKind::usage);
+  EXPECT_EQ(sgd.error().message,
+            "gemini: the step is one of SGD or LARS, the states are kept for another rule; set optimizer=sgd");
+  const auto adam = ScriptedTraining(1).run(GEMINI, {{"optimizer", "sgd"}});
+  ASSERT_FALSE(adam.ok());
+  EXPECT_EQ(adam.error().message,
+            "gemini: the step is one of Adam, the states are kept for another rule; set optimizer=adam");
+  const auto mixed = ScriptedTraining(1).run(GEMINI, {{"optimizer", "sgd"}, {"moments", "mixed"}});
+  ASSERT_FALSE(mixed.ok());
+  EXPECT_EQ(mixed.error().message, "moments=mixed is of two moments, optimizer=sgd has one: set moments=fp32 or bf16");
 }
 
 TEST(Gemini, MomentsIn16BitsAreAnotherTrainingTheSameUnderAllBudgets) {

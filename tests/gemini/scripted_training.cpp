@@ -38,6 +38,13 @@ castor_step_args random_args(std::mt19937& random) {
   return args;
 }
 
+void choose_optimizer(castor_step_args& args, castor_optimizer optimizer, std::mt19937& random) {
+  args.optimizer = optimizer;
+  args.momentum = 0.1 * (random() % 10);
+  args.nesterov = random() % 2;
+  args.trust_coefficient = 0.001 * (random() % 100);
+}
+
 std::uint64_t padded_bytes(const FakeParam& param) { return align_up(numel(param.shape), 256) * param.dtype.bits / 8; }
 
 }  // namespace
@@ -59,6 +66,7 @@ ScriptedTraining::ScriptedTraining(std::uint32_t seed, const Habits& habits) {
   for (int s = 0; s < 6; ++s) {
     Step step{{}, random_args(random)};
     if (habits.announces && random_habits() % 4 != 0) step.args.max_norm = 0, step.args.loss_scale = 1;
+    if (habits.optimizer != CASTOR_ADAMW) choose_optimizer(step.args, habits.optimizer, random_habits);
     if (habits.groups) choose_groups(step, random_habits);
     if (habits.clips_values) step.args.max_norm = 0, step.args.max_value = 0.125 * (random_habits() % 4);
     for (std::uint32_t m = 0; m < 1 + random() % 3; ++m) {
@@ -91,7 +99,9 @@ void ScriptedTraining::choose_groups(Step& step, std::mt19937& random) const {
              0.1 * (random() % 10),
              0.9 + 0.01 * (random() % 10),
              random() % 2 ? 1e-8 : 1e-4,
-             0.1 * (random() % 3)};
+             0.1 * (random() % 3),
+             0.1 * (random() % 10),
+             0.001 * (random() % 100)};
   for (std::size_t p = 0; p < params_.size() && !step.groups.empty(); ++p)
     step.group_of.push_back(random() % step.groups.size());
 }
@@ -148,26 +158,34 @@ Result<void> ScriptedTraining::backward(Strategy& strategy, FakeModelHost& model
   return strategy.end_of_backward();
 }
 
-Result<TrainingRecord> ScriptedTraining::run(const std::string& path, const PluginOptions& options) const {
+Result<void> ScriptedTraining::train(Strategy& strategy, FakeModelHost& model, const Step& step,
+                                     TrainingRecord& record) const {
+  std::vector<const castor_param_group*> groups;
+  const castor_step_args args = args_of(step, groups);
+  for (std::uint32_t i = 0; i < step.n_evaluations; ++i)
+    CASTOR_TRY(forward(strategy, model, step.micro_batches[0], record));
+  for (const MicroBatch& micro_batch : step.micro_batches) {
+    CASTOR_TRY(forward(strategy, model, micro_batch, record));
+    if (announces_ && &micro_batch == &step.micro_batches.back()) CASTOR_TRY(strategy.announce_step(args));
+    CASTOR_TRY(backward(strategy, model, micro_batch));
+  }
+  CASTOR_ASSIGN(const castor_step_result result, strategy.step(args));
+  record.grad_norms.push_back(result.grad_norm);
+  record.skipped.push_back(result.skipped != 0);
+  return {};
+}
+
+Result<TrainingRecord> ScriptedTraining::run(const std::string& path, const PluginOptions& options,
+                                             const Stretch& stretch) const {
   FakeModelHost model(params_, units_);
   CASTOR_ASSIGN(const Plugin plugin, PluginLoader("", {}).load(path));
   CASTOR_ASSIGN(const Booster booster, Booster::make(plugin, options));
   CASTOR_ASSIGN(auto strategy, booster.boost(model));
   TrainingRecord record;
-  std::vector<const castor_param_group*> groups;
-  for (const Step& step : steps_) {
-    const castor_step_args args = args_of(step, groups);
-    for (std::uint32_t i = 0; i < step.n_evaluations; ++i)
-      CASTOR_TRY(forward(*strategy, model, step.micro_batches[0], record));
-    for (const MicroBatch& micro_batch : step.micro_batches) {
-      CASTOR_TRY(forward(*strategy, model, micro_batch, record));
-      if (announces_ && &micro_batch == &step.micro_batches.back()) CASTOR_TRY(strategy->announce_step(args));
-      CASTOR_TRY(backward(*strategy, model, micro_batch));
-    }
-    CASTOR_ASSIGN(const castor_step_result result, strategy->step(args));
-    record.grad_norms.push_back(result.grad_norm);
-    record.skipped.push_back(result.skipped != 0);
-  }
+  if (stretch.before) CASTOR_TRY(stretch.before(*strategy));
+  for (std::size_t s = stretch.first; s < std::min(stretch.end, steps_.size()); ++s)
+    CASTOR_TRY(train(*strategy, model, steps_[s], record));
+  if (stretch.after) CASTOR_TRY(stretch.after(*strategy));
   for (std::uint32_t p = 0; p < params_.size(); ++p) {
     record.masters.emplace_back(numel(params_[p].shape));
     CASTOR_TRY(strategy->read_master(p, record.masters.back().data()));

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <random>
 #include <string>
 #include <vector>
@@ -32,13 +33,23 @@ class ScriptedTraining {
     bool announces = false;      ///< each step, most of which want no norm, and its gradients come alike in every step
     bool groups = false;         ///< of parameters, other ones in every step
     bool clips_values = false;   ///< in most steps, and never the norm
+    castor_optimizer optimizer = CASTOR_ADAMW;  ///< of every step; that one stands for both Adams, in turns
   };
 
   explicit ScriptedTraining(std::uint32_t seed) : ScriptedTraining(seed, Habits{}) {}
   ScriptedTraining(std::uint32_t seed, const Habits& habits);
 
+  /// Part of a training: what is done before and after it, and the steps in between, at most those there are.
+  struct Stretch {
+    std::size_t first = 0, end = SIZE_MAX;
+    std::function<Result<void>(Strategy&)> before = {}, after = {};  ///< null = nothing
+  };
+
   /// Trains with the plugin at `path`. Errors: those of the plugin.
-  Result<TrainingRecord> run(const std::string& path, const PluginOptions& options) const;
+  Result<TrainingRecord> run(const std::string& path, const PluginOptions& options) const {
+    return run(path, options, Stretch());
+  }
+  Result<TrainingRecord> run(const std::string& path, const PluginOptions& options, const Stretch& stretch) const;
 
   std::uint64_t largest_unit_bytes() const;  ///< weights, each tensor padded to 512 B
   std::uint64_t payload_bytes() const;
@@ -63,6 +74,7 @@ class ScriptedTraining {
   Result<void> forward(Strategy& strategy, const FakeModelHost& model, const MicroBatch& micro_batch,
                        TrainingRecord& record) const;
   void choose_groups(Step& step, std::mt19937& random) const;
+  Result<void> train(Strategy& strategy, FakeModelHost& model, const Step& step, TrainingRecord& record) const;
   static castor_step_args args_of(const Step& step, std::vector<const castor_param_group*>& groups);
   Result<void> backward(Strategy& strategy, FakeModelHost& model, const MicroBatch& micro_batch) const;
 

@@ -58,7 +58,7 @@ struct World {
       if (index(tier) >= index(lowest)) return;
       mover.push_down(kept, tier).value();
       tiers.chunks.drain().value();
-      (void)tiers.chunks.reap(tier, false).value();
+      (void)tiers.chunks.reap(tier).value();
       EXPECT_EQ(tiers.chunks.chunk(kept).at(tier).buffer.data(), nullptr);
     }
   }

@@ -67,6 +67,28 @@ void update_element(const AdamCoefficients& c, AdamData& data, std::uint64_t i) 
   store(data.weight, data.weight_dtype, i, data.master[i]);
 }
 
+void update_element(const SgdCoefficients& c, AdamData& data, std::uint64_t i) {
+  const volatile float p0 = data.master[i];
+  volatile float g = naive_widen(data.grad.data(), data.grad_dtype, i);
+  g = g * c.grad_scale;
+  if (!std::isnan(g)) g = std::fmax(-c.max_value, std::fmin(g, c.max_value));
+  const volatile float l2 = c.decay * p0;
+  g = g + l2;
+  if (c.trust != nullptr) g = *c.trust * g;
+  const volatile float kept = c.momentum * data.exp_avg[i];
+  const volatile float b = kept + g;
+  volatile float d = b;
+  if (c.nesterov) {
+    const volatile float ahead = c.momentum * b;
+    d = g + ahead;
+  }
+  d = c.lr * d;
+  const volatile float p = p0 - d;
+  data.master[i] = stored(p);
+  data.exp_avg[i] = stored(b);
+  store(data.weight, data.weight_dtype, i, data.master[i]);
+}
+
 void expect_same_bytes(const char* array, const void* got, const void* wanted, std::uint64_t n,
                        std::size_t element_bytes) {
   if (n == 0 || std::memcmp(got, wanted, n * element_bytes) == 0) return;
@@ -141,6 +163,10 @@ AdamData random_data(std::mt19937_64& random, std::uint64_t n, DType grad_dtype,
 }
 
 void straight_line_update(const AdamCoefficients& c, AdamData& data) {
+  for (std::uint64_t i = 0; i < data.n(); ++i) update_element(c, data, i);
+}
+
+void straight_line_update(const SgdCoefficients& c, AdamData& data) {
   for (std::uint64_t i = 0; i < data.n(); ++i) update_element(c, data, i);
 }
 
@@ -237,6 +263,38 @@ void straight_line_update(const AdamCoefficients& c, AdamData& data, AdamMoments
     if (moments == AdamMoments::bf16)
       data.exp_avg_sq[i] = rounded_at_random(data.exp_avg_sq[i], c.rounding_key, static_cast<std::uint32_t>(i));
   }
+}
+
+void straight_line_update(const SgdCoefficients& c, AdamData& data, AdamMoments moments) {
+  straight_line_update(c, data);
+  if (moments == AdamMoments::f32) return;
+  for (float& value : data.exp_avg) value = nearest_bf16(value);
+}
+
+void straight_line_update(const UpdateCoefficients& c, AdamData& data, AdamMoments moments) {
+  std::visit([&](const auto& of_rule) { straight_line_update(of_rule, data, moments); }, c);
+}
+
+namespace {
+
+/// The fold of lanes j, j + stride, …: halves meet from the widest stride inwards.
+double folded(const std::vector<double>& lanes, std::size_t j, std::size_t stride) {
+  if (stride == lanes.size()) return lanes[j];
+  return folded(lanes, j, 2 * stride) + folded(lanes, j + stride, 2 * stride);
+}
+
+}  // namespace
+
+double naive_sum_of_squares(const std::vector<float>& values) {
+  std::vector<double> lanes(256, 0.0);
+  for (std::size_t i = 0; i < values.size(); ++i) lanes[i % 256] += double{values[i]} * double{values[i]};
+  return folded(lanes, 0, 1);
+}
+
+float naive_trust(const TrustTerms& terms, const std::vector<float>& weights, const std::vector<float>& gradient) {
+  const double w = std::sqrt(naive_sum_of_squares(weights)), g = std::sqrt(naive_sum_of_squares(gradient));
+  if (!(w > 0 && g > 0)) return 1;
+  return static_cast<float>(terms.coefficient * w / (terms.grad_scale * g + terms.weight_decay * w + terms.eps));
 }
 
 void expect_same_bits(const AdamData& got, const AdamData& wanted) {

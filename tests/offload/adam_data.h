@@ -5,9 +5,11 @@
 #include <random>
 #include <vector>
 
-#include <castor/offload/adam.h>
+#include <castor/offload/update_rule.h>
 
 namespace castor::testing {
+
+inline constexpr DType kAllTypes[] = {DType::f32, DType::bf16, DType::f16};
 
 /// The arrays of one update in ordinary memory. Gradient and weight are as many bytes as their types need.
 struct AdamData {
@@ -30,6 +32,9 @@ AdamData random_data(std::mt19937_64& random, std::uint64_t n, DType grad_dtype,
 /// One update after another in fp32, each operation rounded on its own: the formulas of adam.h, written down once more.
 void straight_line_update(const AdamCoefficients& c, AdamData& data);
 
+/// One update by SGD likewise, of sgd.h; exp_avg is its momentum, exp_avg_sq stays.
+void straight_line_update(const SgdCoefficients& c, AdamData& data);
+
 /// The arrays of one update as they are stored.
 struct PackedAdam {
   /// Requires: what `data` holds of the moments is exact in their dtypes.
@@ -50,6 +55,15 @@ void make_exact(AdamData& data, AdamMoments moments);
 /// straight_line_update of such arrays: the moments are rounded when all else is done, those at random by the definition
 /// of a random rounding, written down once more.
 void straight_line_update(const AdamCoefficients& c, AdamData& data, AdamMoments moments);
+
+/// The same of SGD, whose momentum is rounded to nearest where exp_avg is bf16; and of any rule.
+void straight_line_update(const SgdCoefficients& c, AdamData& data, AdamMoments moments);
+void straight_line_update(const UpdateCoefficients& c, AdamData& data, AdamMoments moments);
+
+/// The sum of squares of grad_norm.h, for up to 65536 values: its lanes one by one, folded as a tree.
+double naive_sum_of_squares(const std::vector<float>& values);
+/// λ of trust_ratio.h in fp64, rounded once.
+float naive_trust(const TrustTerms& terms, const std::vector<float>& weights, const std::vector<float>& gradient);
 
 /// Fails with the first element where the bits differ.
 void expect_same_bits(const AdamData& got, const AdamData& wanted);

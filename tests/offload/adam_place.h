@@ -1,28 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <castor/offload/adam.h>
+#include <type_traits>
+
+#include <castor/offload/update_rule.h>
 
 #include "adam_data.h"
 #include "kernel_place.h"
 
 namespace castor::testing {
 
-/// Adam on the host or on the GPU, over arrays that start in ordinary memory and come back there.
-class AdamPlace : public KernelPlace {
+/// The updates of a rule on the host or on the GPU, over arrays that start in ordinary memory and come back there.
+template <typename Coefficients>
+class RulePlace : public KernelPlace {
  protected:
   /// `data` after one update by the kernel of this place; every array lies `offset` elements into its memory.
-  AdamData updated(const AdamCoefficients& coefficients, AdamData data, std::uint64_t offset = 0) {
+  AdamData updated(const Coefficients& coefficients, AdamData data, std::uint64_t offset = 0) {
     const Buffer master = upload(data.master, offset), exp_avg = upload(data.exp_avg, offset),
                  exp_avg_sq = upload(data.exp_avg_sq, offset);
     const std::uint64_t grad_offset = offset * size_bytes(data.grad_dtype),
                         weight_offset = offset * size_bytes(data.weight_dtype);
     const Buffer grad = upload(data.grad, grad_offset), weight = upload(data.weight, weight_offset);
-    const AdamArrays arrays{
+    AdamArrays arrays{
         floats(master, offset),        floats(exp_avg, offset), floats(exp_avg_sq, offset), grad.data() + grad_offset,
         weight.data() + weight_offset, data.grad_dtype,         data.weight_dtype,          data.n()};
-    const auto kernel = make_adam(device()).value();
-    kernel->update(stream(), coefficients, arrays).value();
+    run(coefficients, arrays);
     download(master, data.master, offset);
     download(exp_avg, data.exp_avg, offset);
     download(exp_avg_sq, data.exp_avg_sq, offset);
@@ -31,7 +33,7 @@ class AdamPlace : public KernelPlace {
   }
 
   /// The same of arrays as they are stored.
-  PackedAdam updated(const AdamCoefficients& coefficients, PackedAdam data) {
+  PackedAdam updated(const Coefficients& coefficients, PackedAdam data) {
     const Buffer master = upload(data.master), exp_avg = upload(data.exp_avg), exp_avg_sq = upload(data.exp_avg_sq),
                  grad = upload(data.grad), weight = upload(data.weight);
     AdamArrays arrays = data.arrays();
@@ -41,8 +43,7 @@ class AdamPlace : public KernelPlace {
       arrays.master = reinterpret_cast<float*>(master.data());
     arrays.exp_avg = exp_avg.data(), arrays.exp_avg_sq = exp_avg_sq.data();
     arrays.grad = grad.data(), arrays.weight = weight.data();
-    const auto kernel = make_adam(device()).value();
-    kernel->update(stream(), coefficients, arrays).value();
+    run(coefficients, arrays);
     download(master, data.master);
     download(exp_avg, data.exp_avg);
     download(exp_avg_sq, data.exp_avg_sq);
@@ -51,7 +52,7 @@ class AdamPlace : public KernelPlace {
   }
 
   /// The update of one element with an fp32 gradient and weight.
-  AdamData updated(const AdamCoefficients& coefficients, float master, float exp_avg, float exp_avg_sq, float grad) {
+  AdamData updated(const Coefficients& coefficients, float master, float exp_avg, float exp_avg_sq, float grad) {
     AdamData data(1, DType::f32, DType::f32);
     data.master[0] = master;
     data.exp_avg[0] = exp_avg;
@@ -61,9 +62,17 @@ class AdamPlace : public KernelPlace {
   }
 
  private:
+  /// A rule without exp_avg_sq gets none.
+  void run(const Coefficients& coefficients, AdamArrays arrays) {
+    if constexpr (std::is_same_v<Coefficients, SgdCoefficients>) arrays.exp_avg_sq = nullptr;
+    UpdateKernels::make(device()).value().update(stream(), coefficients, arrays).value();
+  }
   static float* floats(const Buffer& buffer, std::uint64_t offset) {
     return reinterpret_cast<float*>(buffer.data()) + offset;
   }
 };
+
+using AdamPlace = RulePlace<AdamCoefficients>;
+using SgdPlace = RulePlace<SgdCoefficients>;
 
 }  // namespace castor::testing

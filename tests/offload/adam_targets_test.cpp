@@ -13,28 +13,14 @@
 #include <castor/offload/adam.h>
 
 #include "adam_data.h"
+#include "only_target.h"
 
 namespace castor {
 namespace {
 
 using testing::AdamData;
 
-constexpr DType kAllTypes[] = {DType::f32, DType::bf16, DType::f16};
-
-/// What is dispatched at run time goes to `target` while this lives.
-class Only {
- public:
-  explicit Only(std::int64_t target) {
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(target);
-  }
-  ~Only() {
-    hwy::SetSupportedTargetsForTest(0);
-    hwy::GetChosenTarget().DeInit();
-  }
-  Only(const Only&) = delete;
-  Only& operator=(const Only&) = delete;
-};
+using testing::kAllTypes;
 
 /// Elements of each case; suite soak asks for more.
 std::uint64_t n_elements() {
@@ -55,7 +41,7 @@ TEST_P(AdamTargets, GiveTheBitsOfTheFormulas) {
   const auto stream = make_cpu_device()->wrap_compute_stream(nullptr);
   for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
     SCOPED_TRACE(hwy::TargetName(target));
-    const Only only(target);
+    const testing::OnlyTarget only(target);
     AdamData got = before;
     make_host_adam()->update(*stream, coefficients, got.arrays()).value();
     testing::expect_same_bits(got, wanted);
@@ -96,7 +82,7 @@ void check_stored(const StoredAs& as, DType weight, std::uint64_t n) {
   for (const std::int64_t target : hwy::SupportedAndGeneratedTargets())
     for (const std::uint64_t cut : {std::uint64_t{0}, n / 3}) {
       SCOPED_TRACE(::testing::Message() << hwy::TargetName(target) << ", cut at " << cut);
-      const Only only(target);
+      const testing::OnlyTarget only(target);
       testing::PackedAdam got = before;
       make_host_adam()->update(*stream, coefficients, got.arrays().part(0, cut)).value();
       make_host_adam()->update(*stream, coefficients, got.arrays().part(cut, n - cut)).value();
@@ -123,7 +109,7 @@ void check_weights_wherever_they_start(std::uint64_t n) {
   for (const std::int64_t target : hwy::SupportedAndGeneratedTargets())
     for (const std::uint64_t offset : {0u, 1u, 7u, 31u}) {
       SCOPED_TRACE(::testing::Message() << hwy::TargetName(target) << ", " << offset << " weights into its memory");
-      const Only only(target);
+      const testing::OnlyTarget only(target);
       AdamData got = before;
       std::vector<std::uint16_t> weights(n + offset + 1, 0xabcd);
       AdamArrays arrays = got.arrays();

@@ -18,7 +18,7 @@ using testing::bits_of;
 class Adam : public testing::AdamPlace {};
 INSTANTIATE_TEST_SUITE_P(On, Adam, testing::all_places(), testing::place_name);
 
-constexpr DType kAllTypes[] = {DType::f32, DType::bf16, DType::f16};
+using testing::kAllTypes;
 
 /// Coefficients that leave everything as it is; a case sets what it is about.
 AdamCoefficients neutral() { return {1, 1, 0, 1, 0, 1, 1, 0, 0, true}; }

@@ -7,6 +7,7 @@
 
 #include <castor/offload/grad_accumulator.h>
 #include <castor/offload/grad_norm.h>
+#include <castor/offload/trust_ratio.h>
 
 #include "adam_place.h"
 
@@ -134,13 +135,17 @@ TEST(KernelChoice, ABuildWithoutCudaSaysSo) {
   const auto devices = count_cuda_devices();
   const bool has_cuda = devices.ok() || devices.error().message.find("built without CUDA") == std::string::npos;
   const auto adam = make_adam(NominalGpu());
+  const auto sgd = make_sgd(NominalGpu());
   const auto norm = make_grad_norm(NominalGpu());
   const auto accumulator = make_accumulator(NominalGpu());
   ASSERT_EQ(adam.ok(), has_cuda);
+  ASSERT_EQ(sgd.ok(), has_cuda);
+  ASSERT_EQ(make_trust(NominalGpu()).ok(), has_cuda);
   ASSERT_EQ(accumulator.ok(), has_cuda);
   ASSERT_EQ(norm.ok(), has_cuda);
   if (has_cuda) return;
   EXPECT_NE(adam.error().message.find("built without CUDA"), std::string::npos);
+  EXPECT_NE(sgd.error().message.find("built without CUDA"), std::string::npos);
   EXPECT_NE(norm.error().message.find("built without CUDA"), std::string::npos);
   EXPECT_NE(accumulator.error().message.find("built without CUDA"), std::string::npos);
 }

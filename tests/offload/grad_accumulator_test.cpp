@@ -16,7 +16,7 @@ namespace {
 
 using testing::bits_of;
 
-constexpr DType kAllTypes[] = {DType::f32, DType::bf16, DType::f16};
+using testing::kAllTypes;
 
 class Accumulator : public testing::KernelPlace {
  protected:

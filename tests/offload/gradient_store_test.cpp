@@ -67,8 +67,8 @@ struct Gradients {
   void evict() {
     mover.push_down(store->chunk(0), Tier::device).value();
     mover.push_down(store->chunk(0), Tier::host).value();
-    tiers.chunks.reap(Tier::device, false).value();
-    tiers.chunks.reap(Tier::host, true).value();
+    tiers.chunks.reap(Tier::device).value();
+    reap_one(tiers.chunks, Tier::host).value();
   }
 
   std::uint64_t chunk_bytes(DType type) const { return layout.chunks[0].numel * size_bytes(type); }

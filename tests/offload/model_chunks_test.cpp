@@ -55,6 +55,16 @@ TEST(StateFormat, TakesSixToTwelveBytesAnElement) {
   EXPECT_EQ(bytes(true, AdamMoments::bf16, DType::f32), 8u);
 }
 
+TEST(StateFormat, WithOneMomentTakesFourToEightBytesAnElement) {
+  const auto bytes = [](bool split, AdamMoments moments, DType weights) {
+    return StateFormat{split, moments, 0, /*keeps_exp_avg_sq=*/false}.bytes_per_element(weights);
+  };
+  EXPECT_EQ(bytes(false, AdamMoments::f32, DType::bf16), 8u);
+  EXPECT_EQ(bytes(true, AdamMoments::f32, DType::bf16), 6u);
+  EXPECT_EQ(bytes(true, AdamMoments::bf16, DType::bf16), 4u);
+  EXPECT_EQ(bytes(true, AdamMoments::bf16, DType::f32), 6u);
+}
+
 /// Bytes of states that belong to an element of a part.
 std::uint32_t part_bytes(const std::vector<TensorSpec>& tensors, std::uint64_t chunk_bytes, bool split = false,
                          bool nvme = true) {

@@ -15,7 +15,7 @@ namespace {
 using testing::OptimizerWorld;
 using testing::random_gradient;
 
-constexpr DType kAllTypes[] = {DType::f32, DType::bf16, DType::f16};
+using testing::kAllTypes;
 
 std::vector<TensorSpec> random_tensors(std::mt19937_64& random) {
   std::vector<TensorSpec> tensors(1 + random() % 10);
@@ -34,10 +34,11 @@ OptimizerWorld::Sizes random_sizes(std::mt19937_64& random, const std::vector<Te
   return sizes;
 }
 
-/// Most trainings split masters, some have moments in 16 bits.
+/// Most trainings split masters, some have moments in 16 bits, and a third are SGD's with one moment.
 StateFormat random_format(std::mt19937_64& random) {
   constexpr AdamMoments kMoments[] = {AdamMoments::f32, AdamMoments::f32, AdamMoments::mixed, AdamMoments::bf16};
-  return {random() % 4 != 0, kMoments[random() % 4], random()};
+  const bool split = random() % 4 != 0;
+  return {split, kMoments[random() % 4], random(), random() % 3 != 0};
 }
 
 std::vector<Tier> random_homes(std::mt19937_64& random, std::size_t n_chunks) {
@@ -46,28 +47,48 @@ std::vector<Tier> random_homes(std::mt19937_64& random, std::size_t n_chunks) {
   return homes;
 }
 
-AdamOptions random_adam(std::mt19937_64& random, bool decoupled, double max_value) {
+/// What all groups of a step have in common.
+struct Common {
+  bool flag = false;  ///< decoupled decay, Nesterov's momentum
+  double max_value = 0;
+  bool trusts = false;  ///< LARS, most of whose groups have ratios
+};
+
+AdamOptions random_adam(std::mt19937_64& random, const Common& common) {
   constexpr double kRates[] = {0, 1e-3, 1e-2}, kDecays[] = {0, 0.1}, kBetas[] = {0.8, 0.9, 0.95}, kEps[] = {1e-8, 1e-3};
+  return {kRates[random() % 3],  kBetas[random() % 3], kBetas[random() % 3], kEps[random() % 2],
+          kDecays[random() % 2], common.flag,          common.max_value};
+}
+
+SgdOptions random_sgd(std::mt19937_64& random, const Common& common) {
+  constexpr double kRates[] = {0, 1e-3, 1e-2}, kDecays[] = {0, 0.1}, kMomenta[] = {0, 0.5, 0.9};
+  const double trust_coefficient = common.trusts && random() % 4 != 0 ? 0.02 : 0;
   return {kRates[random() % 3],
-          kBetas[random() % 3],
-          kBetas[random() % 3],
-          kEps[random() % 2],
+          kMomenta[random() % 3],
           kDecays[random() % 2],
-          decoupled,
-          max_value};
+          common.flag,
+          common.max_value,
+          trust_coefficient,
+          1e-8};
+}
+
+/// Of Adam or SGD, as the states are kept.
+UpdateOptions random_update(std::mt19937_64& random, const StateFormat& format, const Common& common) {
+  if (format.keeps_exp_avg_sq) return random_adam(random, common);
+  return random_sgd(random, common);
 }
 
 /// Half of them clip, one way or the other, and a third have groups, some of which may have no tensor.
-StepOptions random_options(std::mt19937_64& random, std::size_t n_tensors) {
-  const bool decoupled = random() % 2 == 0, clips_values = random() % 3 == 0;
-  const double max_value = clips_values ? 0.25 : 0;
-  StepOptions options{{1e-2, 0.9, 0.95, 1e-8, 0.1, decoupled, max_value}, 0, 1};
+StepOptions random_options(std::mt19937_64& random, const OptimizerWorld& world) {
+  const bool flag = random() % 2 == 0, clips_values = random() % 3 == 0;
+  const Common common = {flag, clips_values ? 0.25 : 0, !clips_values && random() % 2 == 0};
+  StepOptions options{random_update(random, world.format, common), 0, 1};
   if (!clips_values && random() % 3 == 0) options.max_norm = 3;
   if (random() % 3 == 0) options.loss_scale = 256;
   if (random() % 3 != 0) return options;
   options.groups.resize(1 + random() % 4);
-  for (AdamOptions& group : options.groups) group = random_adam(random, decoupled, max_value);
-  for (std::size_t tensor = 0; tensor < n_tensors; ++tensor)
+  for (UpdateOptions& group : options.groups) group = random_update(random, world.format, common);
+  for (std::size_t tensor = 0; tensor < world.specs.size(); ++tensor)
     options.group_of.push_back(static_cast<std::uint32_t>(random() % options.groups.size()));
   return options;
 }
@@ -114,7 +135,7 @@ double naive_norm(const OptimizerWorld& world, double loss_scale) {
 
 void train_one_step(OptimizerWorld& world, std::mt19937_64& random) {
   forward(world);
-  const StepOptions options = random_options(random, world.specs.size());
+  const StepOptions options = random_options(random, world);
   const bool measured = options.max_norm != 0 || options.loss_scale != 1;
   backward(world, random, options);
   const double norm = naive_norm(world, options.loss_scale);

@@ -24,7 +24,7 @@ std::vector<TensorSpec> six_tensors(DType dtype) {
 
 OptimizerWorld::Sizes chunks_of_512(DType dtype) { return {512 * size_bytes(dtype)}; }
 
-const StepOptions kPlain{{1e-2, 0.9, 0.95, 1e-8, 0.1, true}, 0, 1};
+const StepOptions kPlain{AdamOptions{1e-2, 0.9, 0.95, 1e-8, 0.1, true}, 0, 1};
 
 /// One gradient for each of `tensors`.
 void add_gradients(OptimizerWorld& world, std::mt19937_64& random, const std::vector<std::uint32_t>& tensors) {
@@ -61,7 +61,7 @@ TEST_P(OffloadOptimizerOn, HasTheBitsOfTheStraightLine) {
     std::mt19937_64 random(41);
     for (int step = 0; step < 4; ++step) {
       add_gradients(world, random, kAllTrainable);
-      world.step({{1e-2, 0.9, 0.95, 1e-8, 0.1, decoupled}, 0, 1}).value();
+      world.step({AdamOptions{1e-2, 0.9, 0.95, 1e-8, 0.1, decoupled}, 0, 1}).value();
     }
     world.expect_same_bits();
     world.optimizer.reset();  // the last ones may be read until then
@@ -140,7 +140,7 @@ TEST_P(OffloadOptimizerOn, EachTensorHasTheOptionsOfItsGroup) {
   OptimizerWorld world({{300, DType::f32, true}, {20, DType::f32, true}, {7, DType::f32, true}}, {4 * 512});
   world.start(home()).value();
   StepOptions options = kPlain;
-  options.groups = {{0.5, 0.9, 0.99, 0, 0.25, true}, {0.125, 0.5, 0.75, 0, 0, true}};
+  options.groups = {AdamOptions{0.5, 0.9, 0.99, 0, 0.25, true}, AdamOptions{0.125, 0.5, 0.75, 0, 0, true}};
   options.group_of = {1, 0, 1};
   std::vector<float> before(3), after(3);
   for (std::uint32_t tensor = 0; tensor < 3; ++tensor) {
@@ -155,13 +155,48 @@ TEST_P(OffloadOptimizerOn, EachTensorHasTheOptionsOfItsGroup) {
   world.expect_same_bits();
 }
 
+TEST_P(OffloadOptimizerOn, SgdKeepsOneMomentAndStepsByHand) {
+  auto sizes = chunks_of_512(dtype());
+  sizes.format.keeps_exp_avg_sq = false;
+  OptimizerWorld world({{4, dtype(), true}}, sizes);
+  EXPECT_EQ(world.tiers.chunks.chunk(world.optimizer->state(0)).n_bytes, 8 * world.layout.chunks[0].numel);
+  world.start(home()).value();
+  const std::vector<float> before = world.held(0).master;
+  const StepOptions options{SgdOptions{.lr = 0.5, .momentum = 0.5}, 0, 2};
+  for (const double momentum : {2.0, 3.0}) {  // of gradients of 4/2: 2, then 2/2 + 2
+    world.gradient(0, {4, 4, 4, 4}).value();
+    world.step(options).value();
+    EXPECT_EQ(world.held(0).exp_avg[2], momentum);
+  }
+  EXPECT_NEAR(world.held(0).master[2], before[2] - 0.5 * 2 - 0.5 * 3, 2e-6 * (3 + std::abs(before[2])));
+  world.expect_same_bits();
+}
+
+TEST_P(OffloadOptimizerOn, LarsScalesEachTensorByItsNorms) {
+  auto sizes = chunks_of_512(dtype());
+  sizes.format.keeps_exp_avg_sq = false;
+  OptimizerWorld world({{300, dtype(), true}, {4, dtype(), true}}, sizes);
+  world.start(home()).value();
+  const StepOptions options{SgdOptions{.lr = 1, .trust_coefficient = 0.25}, 0, 2};
+  const std::vector<float> before = world.held(1).master;
+  double norm = 0;
+  for (const float value : testing::widened(world.held(1).weight, dtype())) norm += double{value} * value;
+  for (const std::uint32_t tensor : {0u, 1u})
+    world.gradient(tensor, std::vector<float>(world.specs[tensor].numel, 4)).value();
+  world.step(options).value();
+  // Gradients of 4/2 in 4 elements have a norm of 4: each element goes by 2·¼·‖w‖/4.
+  const double wanted = before[2] - 2 * 0.25 * std::sqrt(norm) / 4;
+  EXPECT_NEAR(world.held(1).master[2], wanted, 4e-7 * (std::abs(wanted) + std::abs(before[2])));
+  world.expect_same_bits();
+}
+
 TEST_P(OffloadOptimizerOn, ClipsElementsOfTheUnscaledGradients) {
   OptimizerWorld world({{4, dtype(), true}}, chunks_of_512(dtype()));
   world.start(home()).value();
   StepOptions options = kPlain;
   options.loss_scale = 8;
-  options.adam.beta1 = 0.5;
-  options.adam.max_value = 2;
+  std::get<AdamOptions>(options.update).beta1 = 0.5;
+  std::get<AdamOptions>(options.update).max_value = 2;
   world.gradient(0, {8, 24, -80, -16}).value();  // unscaled 1, 3, -10, -2
   EXPECT_EQ(world.step(options)->grad_scale, 0.125);
   EXPECT_EQ(world.held(0).exp_avg, (std::vector<float>{0.5f, 1, -1, -1}));
@@ -174,7 +209,7 @@ TEST_P(OffloadOptimizerOn, MastersAreReadBackAfterEviction) {
   for (ChunkId id = 0; id < world.tiers.chunks.n_chunks(); ++id)
     for (const Tier tier : {Tier::device, Tier::host}) {
       world.mover.push_down(id, tier).value();
-      world.tiers.chunks.reap(tier, true).value();
+      reap_one(world.tiers.chunks, tier).value();
     }
   EXPECT_EQ(world.tiers.host_budget.used_bytes(), world.tiers.pooled_host.kept_bytes());
   for (std::uint32_t tensor = 0; tensor < world.specs.size(); ++tensor) {
@@ -332,7 +367,7 @@ class FailingStep : public ::testing::Test {
     add_gradients(world_, random, kAllTrainable);
     for (std::uint32_t i = 0; i < world_.layout.chunks.size(); ++i)
       if (world_.layout.chunks[i].trainable) world_.mover.push_down(world_.optimizer->state(i), Tier::host).value();
-    world_.tiers.chunks.reap(Tier::host, true).value();
+    reap_one(world_.tiers.chunks, Tier::host).value();
   }
 
   void expect_poisoned() {
@@ -373,10 +408,10 @@ TEST_F(FailingStep, AWriteThatFailsAfterAnUpdatePoisons) {
 TEST_F(FailingStep, TheLastWriteThatFailsLosesNothing) {
   world_.tiers.spill.fail_write = world_.tiers.spill.n_writes + 3;
   world_.step(kPlain).value();  // the write is behind the step
-  EXPECT_FALSE(world_.tiers.chunks.reap(Tier::host, true).ok());
+  EXPECT_FALSE(reap_one(world_.tiers.chunks, Tier::host).ok());
   const ChunkId state = world_.optimizer->state(3);
   world_.mover.push_down(state, Tier::host).value();
-  world_.tiers.chunks.reap(Tier::host, true).value();
+  reap_one(world_.tiers.chunks, Tier::host).value();
   EXPECT_FALSE(world_.tiers.chunks.chunk(state).resident(Tier::host));
   world_.expect_same_bits();
 }
@@ -522,7 +557,7 @@ TEST_F(UpdatedEarly, ASecondBackwardPassIsRefused) {
 
 TEST_F(UpdatedEarly, AnotherLearningRateThanAnnouncedIsRefusedAndTheAnnouncedOneGoesOn) {
   StepOptions other = kPlain;
-  other.adam.lr *= 2;
+  std::get<AdamOptions>(other.update).lr *= 2;
   const auto refused = world_.optimizer->step(other);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::usage);
@@ -532,7 +567,7 @@ TEST_F(UpdatedEarly, AnotherLearningRateThanAnnouncedIsRefusedAndTheAnnouncedOne
 
 TEST_F(UpdatedEarly, OtherGroupsThanAnnouncedAreRefused) {
   StepOptions other = kPlain;
-  other.groups = {kPlain.adam, kPlain.adam};
+  other.groups = {kPlain.update, kPlain.update};
   other.group_of = {0, 0, 1, 0, 0, 1};
   const auto refused = world_.optimizer->step(other);
   ASSERT_FALSE(refused.ok());
@@ -596,7 +631,7 @@ TEST(OffloadOptimizer, AStepWithALostGradientIsRefusedAndChangesNothing) {
   std::mt19937_64 random(50);
   add_gradients(world, random, {2});  // 3 lies in the same chunk
   world.mover.push_down(world.optimizer->gradients().chunk(world.layout.tensors[2].chunk), Tier::host).value();
-  world.tiers.chunks.reap(Tier::host, true).value();
+  reap_one(world.tiers.chunks, Tier::host).value();
   world.tiers.spill.fail_read = world.tiers.spill.n_reads + 1;
   ASSERT_FALSE(world.gradient(3, random_gradient(random, world.specs[3].numel)).ok());
   const auto refused = world.optimizer->step(kPlain);

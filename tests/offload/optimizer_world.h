@@ -98,13 +98,14 @@ struct OptimizerWorld {
     HostTeam* beside = nullptr;  ///< borrowed; updates beside the thread. Null: one of its own, which is waited for
     test::Refusal* refusal = nullptr;  ///< one allocation that is refused
     StateFormat format = {};
+    SpillStore* spill = nullptr;  ///< borrowed; in place of the one in memory
   };
 
   OptimizerWorld(const std::vector<TensorSpec>& tensors, const Sizes& sizes)
       : specs(tensors),
         format(sizes.format),
         layout(plan_layout(tensors, {sizes.chunk_bytes})),
-        tiers(sizes.device_bytes, sizes.host_bytes, sizes.with_spill, device_of(sizes)),
+        tiers(sizes.device_bytes, sizes.host_bytes, sizes.with_spill, device_of(sizes), sizes.spill),
         mover(tiers.chunks, tiers.device_budget, tiers.host_budget, *tiers.compute, tiers.timeline),
         table(layout),
         optimizer(
@@ -167,10 +168,12 @@ struct OptimizerWorld {
       naive[tensor].grad = elements_of(sum.values, DType::f32);
       const std::uint64_t t = ++n_naive_updates[tensor];
       const bool grouped = !options.groups.empty();
-      auto coefficients =
-          adam_coefficients(grouped ? options.groups[options.group_of[tensor]] : options.adam, t, scale->grad_scale);
-      coefficients.rounding_key = rounding_key(format.rounding_seed, tensor, t);
-      straight_line_update(coefficients, naive[tensor], format.moments);
+      const UpdateOptions& own = grouped ? options.groups[options.group_of[tensor]] : options.update;
+      float trust = 1;
+      if (const auto terms = trust_terms(own, scale->grad_scale))
+        trust = naive_trust(*terms, widened(naive[tensor].weight, specs[tensor].dtype), sum.values);
+      straight_line_update(update_coefficients(own, {t, tensor, format.rounding_seed, &trust}, scale->grad_scale),
+                           naive[tensor], format.moments);
     }
     sums.clear();
     return scale;

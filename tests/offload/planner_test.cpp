@@ -18,25 +18,25 @@ PlacementRequest four_chunks() {
 }
 
 using Homes = std::vector<Tier>;
-constexpr Tier D = Tier::device, H = Tier::host, N = Tier::nvme;
+constexpr Tier kDevice = Tier::device, kHost = Tier::host, kNvme = Tier::nvme;
 
 TEST(PlanPlacement, WithoutLimitsEverythingIsOnTheDevice) {
-  EXPECT_EQ(plan_placement(four_chunks()).value().states, (Homes{D, D, D, D}));
+  EXPECT_EQ(plan_placement(four_chunks()).value().states, (Homes{kDevice, kDevice, kDevice, kDevice}));
 }
 
 TEST(PlanPlacement, TheDeviceTakesTheFirstChunksBesideAllParametersAndActivations) {
   auto request = four_chunks();
   request.non_model_bytes = 5'000'000;
   request.device_budget_bytes = 5'000'000 + 8'000'000 + 2 * 14'000'000;
-  EXPECT_EQ(plan_placement(request).value().states, (Homes{D, D, H, H}));
+  EXPECT_EQ(plan_placement(request).value().states, (Homes{kDevice, kDevice, kHost, kHost}));
   request.device_budget_bytes -= 1;
-  EXPECT_EQ(plan_placement(request).value().states, (Homes{D, H, H, H}));
+  EXPECT_EQ(plan_placement(request).value().states, (Homes{kDevice, kHost, kHost, kHost}));
 }
 
 TEST(PlanPlacement, PolicyCpuKeepsStatesOffTheDevice) {
   auto request = four_chunks();
   request.policy = PlacementPolicy::cpu;
-  EXPECT_EQ(plan_placement(request).value().states, (Homes{H, H, H, H}));
+  EXPECT_EQ(plan_placement(request).value().states, (Homes{kHost, kHost, kHost, kHost}));
 }
 
 TEST(PlanPlacement, PolicyCudaSaysHowMuchItWouldTake) {
@@ -55,9 +55,9 @@ TEST(PlanPlacement, TheNvmeShareComesFromTheEndOfTheModel) {
   auto request = four_chunks();
   request.nvme = true;
   request.nvme_fraction = 0.5;
-  EXPECT_EQ(plan_placement(request).value().states, (Homes{D, D, N, N}));
+  EXPECT_EQ(plan_placement(request).value().states, (Homes{kDevice, kDevice, kNvme, kNvme}));
   request.nvme_fraction = 1;
-  EXPECT_EQ(plan_placement(request).value().states, (Homes{N, N, N, N}));
+  EXPECT_EQ(plan_placement(request).value().states, (Homes{kNvme, kNvme, kNvme, kNvme}));
 }
 
 TEST(PlanPlacement, AnNvmeShareWithoutAFolderIsAUsageError) {
@@ -81,18 +81,18 @@ TEST(PlanPlacement, ADeviceSmallerThanTheLargestUnitIsRefusedWithTheBudgetThatWo
 TEST(PlanPlacement, PolicyStaticKeepsStatedSharesOffTheDevice) {
   auto request = four_chunks();
   request.policy = PlacementPolicy::shares;
-  EXPECT_EQ(plan_placement(request).value().states, (Homes{D, D, D, D}));
+  EXPECT_EQ(plan_placement(request).value().states, (Homes{kDevice, kDevice, kDevice, kDevice}));
   EXPECT_EQ(plan_placement(request).value().payload_off_device, (std::vector<bool>{false, false, false, false}));
   request.offload_optim_fraction = 0.5;
   request.offload_param_fraction = 0.5;
   const Plan half = plan_placement(request).value();
-  EXPECT_EQ(half.states, (Homes{D, D, H, H}));
+  EXPECT_EQ(half.states, (Homes{kDevice, kDevice, kHost, kHost}));
   EXPECT_EQ(half.payload_off_device, (std::vector<bool>{false, true, false, true})) << "spread over the model";
   EXPECT_EQ(half.device_bytes, 28'000'000u);
   request.offload_optim_fraction = 1;
   request.offload_param_fraction = 1;
   const Plan all = plan_placement(request).value();
-  EXPECT_EQ(all.states, (Homes{H, H, H, H}));
+  EXPECT_EQ(all.states, (Homes{kHost, kHost, kHost, kHost}));
   EXPECT_EQ(all.payload_off_device, (std::vector<bool>{true, true, true, true}));
   EXPECT_EQ(all.host_bytes, 4 * 16'000'000u + 2'000'000u - 2'000'000u) << "less the unit that is on the device";
 }
@@ -104,7 +104,7 @@ TEST(PlanPlacement, SharesThatAreWholeChunksOnlyByRoundingAreMet) {
   for (int tenths = 0; tenths <= 10; ++tenths) {
     request.offload_optim_fraction = request.offload_param_fraction = tenths / 10.0;
     const Plan plan = plan_placement(request).value();
-    EXPECT_EQ(std::count(plan.states.begin(), plan.states.end(), H), tenths);
+    EXPECT_EQ(std::count(plan.states.begin(), plan.states.end(), kHost), tenths);
     EXPECT_EQ(std::count(plan.payload_off_device.begin(), plan.payload_off_device.end(), true), tenths);
   }
 }

@@ -15,14 +15,11 @@
 namespace castor {
 namespace {
 
-constexpr Tier D = Tier::device;
-constexpr Places on_device = 1, on_host = 2, on_nvme = 4;
-
 /// Chunks of 10 bytes, one a moment, each read on the device once; links of 1 s a byte up.
 MoveProblem round_robin(std::uint32_t n, std::uint64_t device_bytes) {
   MoveProblem problem;
   problem.n_moments = n;
-  for (std::uint32_t i = 0; i < n; ++i) problem.chunks.push_back({10, {{i, D, Access::read}}});
+  for (std::uint32_t i = 0; i < n; ++i) problem.chunks.push_back({10, {{i, Tier::device, Access::read}}});
   problem.room_bytes = {std::vector<std::uint64_t>(n, device_bytes), std::vector<std::uint64_t>(n, Budget::kUnlimited)};
   problem.costs = {1, 1, 2, 4};
   return problem;
@@ -32,7 +29,8 @@ MoveProblem round_robin(std::uint32_t n, std::uint64_t device_bytes) {
 MovePlan all_go(const MoveProblem& problem) {
   MovePlan plan;
   for (const auto& chunk : problem.chunks)
-    plan.stays.push_back(std::vector<Stay>(chunk.uses.size(), Stay{on_device | on_host, on_host, on_host}));
+    plan.stays.push_back(
+        std::vector<Stay>(chunk.uses.size(), Stay{test::kOnDevice | test::kOnHost, test::kOnHost, test::kOnHost}));
   return plan;
 }
 
@@ -54,9 +52,9 @@ TEST(ScheduleOf, FetchesAsEarlyAsThereIsRoom) {
 
 TEST(ScheduleOf, AFetchNeverStartsBeforeItsChunkWasUsedLast) {
   MoveProblem problem = round_robin(6, Budget::kUnlimited);
-  problem.chunks = {{10, {{1, D, Access::update}, {3, D, Access::read}}}};
+  problem.chunks = {{10, {{1, Tier::device, Access::update}, {3, Tier::device, Access::read}}}};
   MovePlan plan;
-  plan.stays = {{{on_device, on_host, on_host}, {on_device, on_host, on_host}}};
+  plan.stays = {{{test::kOnDevice, test::kOnHost, test::kOnHost}, {test::kOnDevice, test::kOnHost, test::kOnHost}}};
   const auto moves = schedule_of(problem, plan, 9);
   ASSERT_EQ(moves.size(), 4u);
   for (const PlannedMove& move : moves) {
@@ -101,7 +99,7 @@ TEST(ScheduleOf, WhatComesEarlyFitsBesideThePlan) {
       const Hops taken = hops(move.from, move.to);
       moved.h2d += taken.h2d ? n_bytes : 0;
       moved.d2h += taken.d2h ? n_bytes : 0;
-      const bool to_device = holds(move.to, D) && !holds(move.from, D);
+      const bool to_device = holds(move.to, Tier::device) && !holds(move.from, Tier::device);
       for (std::uint32_t k = 0; to_device && k + set_aside(problem, move) < move.n_ahead; ++k, ++n_early)
         left.room_bytes[0][(move.start + k) % problem.n_moments] -= n_bytes;
     }
@@ -113,8 +111,8 @@ TEST(ScheduleOf, WhatComesEarlyFitsBesideThePlan) {
 }
 
 /// `n` moments that compute for `compute_s` on the device, or keep the thread as long on the host.
-MomentSeconds all(std::uint32_t n, double compute_s, Tier tier = D) {
-  return {std::vector<double>(n, compute_s), std::vector<double>(n, tier == D ? 0 : compute_s)};
+MomentSeconds all(std::uint32_t n, double compute_s, Tier tier = Tier::device) {
+  return {std::vector<double>(n, compute_s), std::vector<double>(n, tier == Tier::device ? 0 : compute_s)};
 }
 
 // Room for three of four chunks, 10 s up and 11 s of computing each. With two that stay the others find room only when their
@@ -140,7 +138,7 @@ TEST(PlanStep, SetsRoomAsideOnTheHostForWhatComesFromBelow) {
 TEST(PlanStep, WhatIsFetchedEarlyTakesRoomFromItsStart) {
   MoveProblem problem;
   problem.n_moments = 40;
-  problem.chunks = {{10, {{20, D, Access::read}}, 2}};  // rests on the host
+  problem.chunks = {{10, {{20, Tier::device, Access::read}}, 2}};  // rests on the host
   problem.room_bytes = {std::vector<std::uint64_t>(40, 10), std::vector<std::uint64_t>(40, 10)};
   problem.costs = {1, 1, 4, 6};
   const auto step = plan_step(problem, all(40, 1)).value();

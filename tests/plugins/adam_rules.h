@@ -45,6 +45,13 @@ inline double sum_of_squares(const std::vector<float>& grad) {
   return sum;
 }
 
+/// LARS's ratio of a tensor that computes with `weights`.
+inline double lars_ratio(const castor_step_args& a, double grad_scale, const std::vector<float>& weights,
+                         const std::vector<float>& grad) {
+  const double w = std::sqrt(sum_of_squares(weights)), g = std::sqrt(sum_of_squares(grad));
+  return w > 0 && g > 0 ? a.trust_coefficient * w / (grad_scale * g + a.weight_decay * w + a.eps) : 1;
+}
+
 /// base^exponent by the squares of base, from the lowest bit of the exponent up.
 inline double power(double base, std::uint64_t exponent) {
   double result = 1;
@@ -53,7 +60,7 @@ inline double power(double base, std::uint64_t exponent) {
   return result;
 }
 
-/// One tensor under Adam in fp32.
+/// One tensor under Adam, SGD or LARS in fp32; the momentum is exp_avg.
 struct RuleTensor {
   std::vector<float> master, exp_avg, exp_avg_sq;
   std::uint64_t t = 0;
@@ -61,8 +68,11 @@ struct RuleTensor {
   explicit RuleTensor(std::vector<float> init)
       : master(std::move(init)), exp_avg(master.size()), exp_avg_sq(master.size()) {}
 
-  void update(const castor_step_args& a, double grad_scale, const std::vector<float>& grad) {
+  /// Of LARS with `ratio`.
+  void update(const castor_step_args& a, double grad_scale, const std::vector<float>& grad, double ratio = 1) {
     ++t;
+    if (a.optimizer == CASTOR_SGD || a.optimizer == CASTOR_LARS)
+      return update_by_sgd(a, static_cast<float>(grad_scale), grad, static_cast<float>(ratio));
     const bool adamw = a.optimizer == CASTOR_ADAMW;
     const float c = static_cast<float>(grad_scale);
     const float b1 = static_cast<float>(a.beta1), b2 = static_cast<float>(a.beta2);
@@ -80,6 +90,20 @@ struct RuleTensor {
       const float d = std::sqrt(exp_avg_sq[i]) * r2 + eps;
       if (adamw) master[i] -= decay * master[i];
       master[i] -= s * (exp_avg[i] / d);
+    }
+  }
+
+ private:
+  void update_by_sgd(const castor_step_args& a, float c, const std::vector<float>& grad, float ratio) {
+    const float mu = static_cast<float>(a.momentum), wd = static_cast<float>(a.weight_decay);
+    const float lr = static_cast<float>(a.lr), limit = static_cast<float>(a.max_value);
+    for (std::size_t i = 0; i < master.size(); ++i) {
+      float g = grad[i] * c;
+      if (a.max_value > 0 && std::abs(g) > limit) g = std::copysign(limit, g);
+      g += wd * master[i];
+      g *= ratio;
+      exp_avg[i] = mu * exp_avg[i] + g;
+      master[i] -= lr * (a.nesterov ? g + mu * exp_avg[i] : exp_avg[i]);
     }
   }
 };

@@ -90,9 +90,17 @@ castor_step_args with_max_value() {
   return args;
 }
 
+castor_step_args with_sgd() {
+  castor_step_args args{};
+  args.struct_size = sizeof args;
+  args.optimizer = CASTOR_SGD;
+  return args;
+}
+
 TEST(Booster, APluginOfThisVersionSupportsGroupsAndClippingByValue) {
   EXPECT_TRUE(booster("stub_recorder").supports(with_groups()).ok());
   EXPECT_TRUE(booster("stub_recorder").supports(with_max_value()).ok());
+  EXPECT_TRUE(booster("stub_recorder").supports(with_sgd()).ok());
 }
 
 TEST(Booster, RefusesWhatAnOlderPluginDoesNotKnow) {
@@ -109,6 +117,10 @@ TEST(Booster, RefusesWhatAnOlderPluginDoesNotKnow) {
       "plugin stub_recorder speaks plugin ABI 1.4 and knows no groups of parameters, which came with 1.5; leave them "
       "out, or take a newer plugin");
   EXPECT_NE(booster.supports(with_max_value()).error().message.find("knows no clipping by value"), std::string::npos);
+  EXPECT_EQ(
+      booster.supports(with_sgd()).error().message,
+      "plugin stub_recorder speaks plugin ABI 1.4 and knows no optimizer but Adam and AdamW, which came with 1.6; "
+      "take one of these, or take a newer plugin");
 
   FakeModelHost model(kParams, kUnits);
   auto strategy = booster.boost(model).value();

@@ -275,6 +275,41 @@ TEST(MinimalC, AddsDecayToTheGradientInPlainAdam) {
   rig.expect_rules("one step of Adam");
 }
 
+TEST(MinimalC, FollowsTheRulesOfSgd) {
+  for (const std::int32_t nesterov : {0, 1}) {
+    Rig rig(kSeed);
+    castor_step_args args = adamw_args();
+    args.optimizer = CASTOR_SGD;
+    args.momentum = 0.9, args.nesterov = nesterov, args.max_value = 0.25 * nesterov;
+    for (int step = 0; step < 3; ++step) {
+      for (const std::uint32_t param : {0u, 1u}) {
+        const Vector values = rig.gradient(param);
+        rig.give(param, values);
+        rig.rules[param].update(args, 1, values);
+      }
+      rig.strategy->step(args).value();
+      rig.expect_rules("step " + std::to_string(step) + " of SGD");
+    }
+  }
+}
+
+TEST(MinimalC, FollowsTheRulesOfLars) {
+  Rig rig(kSeed);
+  castor_step_args args = adamw_args();
+  args.optimizer = CASTOR_LARS;
+  args.momentum = 0.9, args.trust_coefficient = 0.02, args.loss_scale = 8;
+  for (int step = 0; step < 3; ++step) {
+    for (const std::uint32_t param : {0u, 1u}) {
+      const Vector values = rig.gradient(param);
+      rig.give(param, values);
+      const double ratio = test::lars_ratio(args, 0.125, widened(rig.rules[param].master), values);
+      rig.rules[param].update(args, 0.125, values, ratio);
+    }
+    rig.strategy->step(args).value();
+    rig.expect_rules("step " + std::to_string(step) + " of LARS");
+  }
+}
+
 /// `args` with the values of `group` for everybody.
 castor_step_args as_in(const castor_param_group& group, castor_step_args args) {
   args.lr = group.lr, args.beta1 = group.beta1, args.beta2 = group.beta2, args.eps = group.eps;

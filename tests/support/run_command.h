@@ -27,4 +27,8 @@ inline CommandOutcome run_command(const std::string& command) {
   return outcome;
 }
 
+inline bool contains(const CommandOutcome& outcome, const std::string& text) {
+  return outcome.output.find(text) != std::string::npos;
+}
+
 }  // namespace castor::test

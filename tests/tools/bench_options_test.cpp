@@ -6,13 +6,13 @@
 namespace castor::bench {
 namespace {
 
-Result<IoBenchOptions> read(cli::Arguments arguments) {
+Result<IoBenchOptions> read_bench(cli::Arguments arguments) {
   CASTOR_ASSIGN(const cli::Values values, cli::parse(io_syntax(), arguments));
   return read_io_options(values);
 }
 
 Result<IoBenchOptions> read_with_dir(const std::string& more) {
-  return read(cli::split("--dir /d" + (more.empty() ? "" : " " + more), ' '));
+  return read_bench(cli::split("--dir /d" + (more.empty() ? "" : " " + more), ' '));
 }
 
 std::string message_of(const Result<IoBenchOptions>& options) {
@@ -35,7 +35,7 @@ TEST(ReadIoOptions, WithoutOptionsTheUsualCasesAreMeant) {
 
 TEST(ReadIoOptions, EveryOptionArrives) {
   const IoBenchOptions options =
-      read(
+      read_bench(
           cli::split("--dir /a,/b --sizes 1000,2MiB --blocks 4KiB,1GiB --depths 1,4096 --rw mixed,read --order random "
                      "--engine threads --checksums off --verify --runs 7 --seconds 0.5 --span 3GiB --fio /x/fio --tune",
                      ' '))
@@ -56,13 +56,13 @@ TEST(ReadIoOptions, EveryOptionArrives) {
 }
 
 TEST(ReadIoOptions, MoreArgumentsForFio) {
-  const IoBenchOptions options = read({"--dir", "/d", "--fio-args", "--nice=1 --gtod_reduce=1"}).value();
+  const IoBenchOptions options = read_bench({"--dir", "/d", "--fio-args", "--nice=1 --gtod_reduce=1"}).value();
   EXPECT_EQ(options.fio_arguments, (std::vector<std::string>{"--nice=1", "--gtod_reduce=1"}));
 }
 
 TEST(ReadIoOptions, AFolderMustBeNamed) {
-  EXPECT_EQ(message_of(read({})).rfind("which folder?", 0), 0u);
-  EXPECT_NE(message_of(read({"--dir", "/a,,/b"})).find("--dir"), std::string::npos);
+  EXPECT_EQ(message_of(read_bench({})).rfind("which folder?", 0), 0u);
+  EXPECT_NE(message_of(read_bench({"--dir", "/a,,/b"})).find("--dir"), std::string::npos);
 }
 
 TEST(ReadIoOptions, ValuesOutOfRangeAreRefusedByName) {

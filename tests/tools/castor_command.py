@@ -9,6 +9,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import gtest_runner  # noqa: E402
 from bench_cases import *  # noqa: E402,F403
 from checkpoint_cases import *  # noqa: E402,F403
+from commit_cases import *  # noqa: E402,F403
 from command_cases import *  # noqa: E402,F403
 from compare_cases import *  # noqa: E402,F403
 from memprof_cases import *  # noqa: E402,F403

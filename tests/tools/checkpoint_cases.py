@@ -64,6 +64,26 @@ class Checkpoints(CommandCase):
         for target in (self.RESIDENT, self.ROOMY, [*self.tight, "--set", "split_master=false"]):
             self.assert_goes_on(whole, 3, *target, *job, "--steps", "6", "--resume", self.saved)
 
+    def test_sgd_goes_on_with_its_momentum(self):
+        job = ["--optimizer", "sgd", "--momentum", "0.8", "--nesterov", "--lr", "0.05", "--clip", "0.5", "--accumulate", "2"]
+        job += ["--group", "vectors:weight_decay=0,momentum=0.5"]
+        whole = self.train(*self.RESIDENT, *job, "--steps", "6")
+        self.train(*self.tight, *job, "--steps", "3", "--checkpoint", self.saved)
+        for target in (self.RESIDENT, self.ROOMY, [*self.tight, "--set", "split_master=false"]):
+            self.assert_goes_on(whole, 3, *target, *job, "--steps", "6", "--resume", self.saved)
+        refused = run(*self.command(*self.ROOMY, "--steps", "6", "--resume", self.saved))
+        self.assert_error(refused, 2, "it holds the moments of sgd, --optimizer adamw goes on from those of adam")
+
+    def test_lars_goes_on_with_its_momentum(self):
+        job = ["--optimizer", "lars", "--trust-coefficient", "0.02", "--lr", "1", "--accumulate", "2"]
+        job += ["--group", "vectors:weight_decay=0,trust_coefficient=0,lr=0.01"]
+        whole = self.train(*self.RESIDENT, *job, "--steps", "6")
+        self.train(*self.tight, *job, "--steps", "3", "--checkpoint", self.saved)
+        for target in (self.RESIDENT, self.ROOMY, [*self.tight, "--set", "split_master=false"]):
+            self.assert_goes_on(whole, 3, *target, *job, "--steps", "6", "--resume", self.saved)
+        refused = run(*self.command(*self.ROOMY, "--optimizer", "sgd", "--steps", "6", "--resume", self.saved))
+        self.assert_error(refused, 2, "it holds the moments of lars, --optimizer sgd goes on from those of sgd")
+
     def test_every_n_steps_the_one_before_gives_way(self):
         done = self.train(*self.tight, "--steps", "7", "--checkpoint", self.saved, "--checkpoint-every", "2")
         unsaved = self.train(*self.tight, "--steps", "7")

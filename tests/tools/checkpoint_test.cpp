@@ -52,6 +52,14 @@ class PlainStrategy final : public Strategy {
     return arrays_ == other.arrays_ && n_updates_ == other.n_updates_;
   }
 
+  /// These arrays of trained parameters are those of `other`.
+  bool has_of(const PlainStrategy& other, const std::vector<std::uint32_t>& arrays) const {
+    for (std::uint32_t id = 0; id < kFrozen; ++id)
+      for (const std::uint32_t array : arrays)
+        if (arrays_[id][array] != other.arrays_[id][array]) return false;
+    return true;
+  }
+
   /// Reads fail from the nth on, counted from 1.
   void fail_reads_from(int nth) { n_reads_left_ = nth - 1; }
 
@@ -83,7 +91,7 @@ class PlainStrategy final : public Strategy {
   void move(const castor_param_state& state, Copy copy) {
     float* const theirs[] = {state.master, state.exp_avg, state.exp_avg_sq};
     for (std::uint32_t array = 0; array < 3; ++array)
-      if (!arrays_[state.param][array].empty())
+      if (!arrays_[state.param][array].empty() && theirs[array] != nullptr)
         copy(arrays_[state.param][array].data() + state.first, theirs[array], state.n);
   }
 
@@ -107,7 +115,7 @@ class CheckpointTest : public ::testing::Test {
   PlainStrategy load() {
     PlainStrategy loaded(99);
     Checkpoint checkpoint = open();
-    const auto run = checkpoint.load("m", model_, loaded);
+    const auto run = checkpoint.load({"m"}, model_, loaded);
     EXPECT_TRUE(run.ok()) << run.error().message;
     return loaded;
   }
@@ -118,15 +126,36 @@ class CheckpointTest : public ::testing::Test {
 
 TEST_F(CheckpointTest, WhatIsSavedIsWhatIsLoaded) {
   PlainStrategy trained(5);
-  EXPECT_TRUE(open().save("m", model_, trained, {.n_steps = 7}).ok());
+  EXPECT_TRUE(open().save({"m"}, model_, trained, {.n_steps = 7}).ok());
   EXPECT_EQ(open().step(), 7u);
   EXPECT_TRUE(load() == trained);
+}
+
+TEST_F(CheckpointTest, OfOneMomentNoMoreIsSavedAndNoOtherOptimizerGoesOn) {
+  PlainStrategy trained(5), loaded(99);
+  ASSERT_TRUE(open().save({"m", CASTOR_SGD}, model_, trained, {.n_steps = 7}).ok());
+  ASSERT_TRUE(open().load({"m", CASTOR_SGD}, model_, loaded).ok());
+  EXPECT_TRUE(loaded.has_of(trained, {0, 1}));
+  EXPECT_TRUE(loaded.has_of(PlainStrategy(99), {2}));
+  const auto refused = open().load({"m", CASTOR_ADAMW}, model_, loaded);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::usage);
+  EXPECT_EQ(refused.error().message, "--resume " + folder_.path() +
+                                         ": it holds the moments of sgd, --optimizer adamw goes on from those of adam; "
+                                         "give the optimizer of that run");
+}
+
+TEST_F(CheckpointTest, AdamAndAdamwGoOnFromEachOther) {
+  PlainStrategy trained(5), loaded(99);
+  ASSERT_TRUE(open().save({"m", CASTOR_ADAM}, model_, trained, {.n_steps = 7}).ok());
+  EXPECT_TRUE(open().load({"m", CASTOR_ADAMW}, model_, loaded).ok());
+  EXPECT_TRUE(loaded == trained);
 }
 
 // Every request of a save fails once, while others are on their way: what they read outlives the error (sanitizers look).
 TEST_F(CheckpointTest, AFailingDriveLeavesTheLastOne) {
   PlainStrategy first(5), second(6);
-  ASSERT_TRUE(open().save("m", model_, first, {.n_steps = 1}).ok());
+  ASSERT_TRUE(open().save({"m"}, model_, first, {.n_steps = 1}).ok());
   std::uint64_t n_failed = 0;
   for (std::uint64_t nth = 1;; ++nth) {
     const auto script = std::make_shared<Script>();
@@ -134,7 +163,8 @@ TEST_F(CheckpointTest, AFailingDriveLeavesTheLastOne) {
     {
       Checkpoint checkpoint = open(script);
       script->set(script->n_requests() + nth, Fault::fail(ENOSPC));
-      saved = checkpoint.save("m", model_, second, {.n_steps = 2});
+      if (const auto outcome = checkpoint.save({"m"}, model_, second, {.n_steps = 2}); !outcome.ok())
+        saved = outcome.error();
     }
     if (!script->reached()) break;
     ASSERT_FALSE(saved.ok()) << "request " << nth;
@@ -148,10 +178,10 @@ TEST_F(CheckpointTest, AFailingDriveLeavesTheLastOne) {
 
 TEST_F(CheckpointTest, StatesThatCannotBeReadLeaveTheLastOne) {
   PlainStrategy first(5), second(6);
-  ASSERT_TRUE(open().save("m", model_, first, {.n_steps = 1}).ok());
+  ASSERT_TRUE(open().save({"m"}, model_, first, {.n_steps = 1}).ok());
   for (int nth = 1; nth <= 4; ++nth) {
     second.fail_reads_from(nth);
-    EXPECT_EQ(open().save("m", model_, second, {.n_steps = 2}).error().message, "the states are gone");
+    EXPECT_EQ(open().save({"m"}, model_, second, {.n_steps = 2}).error().message, "the states are gone");
     EXPECT_TRUE(load() == first);
   }
 }

@@ -321,9 +321,13 @@ class Estimate(CommandCase):
             (8, ["--moments", "mixed"]),
             (6, ["--moments", "bf16"]),
             (8, ["--moments", "bf16", "--split-master", "off"]),
+            (6, ["--optimizer", "sgd"]),
+            (4, ["--optimizer", "sgd", "--moments", "bf16"]),
+            (8, ["--optimizer", "sgd", "--split-master", "off"]),
+            (6, ["--optimizer", "lars"]),
         ):
             found = self.assert_result(self.estimate(*self.GPT, "--policy", "cpu", "--host-update-rate", "1000000000", *options))
-            touched = 2 * states + (4 if "off" in options else 6)
+            touched = 2 * states + (4 if "off" in options else 6) + (4 if "lars" in options else 0)
             self.assertAlmostEqual(found["update_s"] / (found["params"] * touched / 1e9), 1, delta=0.001)
             self.assertGreaterEqual(found["peak_bytes"]["host"], states * found["params"])
 

@@ -14,7 +14,7 @@ namespace {
 using Strings = std::vector<std::string>;
 
 // Steps end at 1000, 8800 and 12000 ns. The last whole one, from 1000 to 8800, is 780 pixels wide: 10 ns a pixel from x = 116 on.
-constexpr const char* kTrace = R"({
+constexpr const char* kPictured = R"({
   "castor_trace": 1, "units": ["embed", "head"], "step_ends_ns": [1000, 8800, 12000],
   "chunks": [{"id": 4, "kind": "payload", "bytes": 2048}], "budget_bytes": {"device": 1000},
   "samples": [[0, 100, 0, 0], [6000, 800, 0, 0], [12000, 400, 0, 0]],
@@ -26,7 +26,7 @@ constexpr const char* kTrace = R"({
 })";
 
 Trace parse(const std::string& text) { return parse_trace(text, "t.json").value(); }
-Trace trace() { return parse(kTrace); }
+Trace pictured() { return parse(kPictured); }
 Trace with_spans(const std::string& spans, const std::string& steps = "[0, 7800]") {
   return parse(R"({"castor_trace": 1, "samples": [], "units": ["<a&b>"], "step_ends_ns": )" + steps +
                R"(, "spans": [)" + spans + "]}");
@@ -58,8 +58,9 @@ TEST(Ranges, UniteIsAscendingAndApart) {
 }
 
 TEST(LastWholeStep, IsTheLastButOne) {
-  EXPECT_EQ(pairs({last_whole_step(trace()).range}), (std::vector{std::pair<std::int64_t, std::int64_t>{1000, 8800}}));
-  EXPECT_TRUE(last_whole_step(trace()).one_step);
+  EXPECT_EQ(pairs({last_whole_step(pictured()).range}),
+            (std::vector{std::pair<std::int64_t, std::int64_t>{1000, 8800}}));
+  EXPECT_TRUE(last_whole_step(pictured()).one_step);
 }
 
 TEST(LastWholeStep, OfFewStepsIsWhatThereIs) {
@@ -71,14 +72,14 @@ TEST(LastWholeStep, OfFewStepsIsWhatThereIs) {
 }
 
 TEST(StepLanes, ShowWhatLiesWithinTheStepAlone) {
-  EXPECT_TRUE(lane(trace(), "d2h").bars.empty());
-  const StepLane compute = lane(trace(), "compute");
+  EXPECT_TRUE(lane(pictured(), "d2h").bars.empty());
+  const StepLane compute = lane(pictured(), "compute");
   ASSERT_EQ(compute.bars.size(), 2u);
   EXPECT_EQ(compute.bars[0].name, "embed");
   EXPECT_EQ(compute.bars[0].kind, "forward");
   EXPECT_EQ(compute.bars[0].range.start_ns, 1000);
   EXPECT_EQ(compute.bars[1].kind, "backward");
-  const StepLane update = lane(trace(), "host_update");
+  const StepLane update = lane(pictured(), "host_update");
   EXPECT_EQ(update.bars[0].range.start_ns, 1000) << "what began before the step is cut";
   EXPECT_EQ(update.bars[0].ns, 2000) << "its time is that of all of it";
   EXPECT_EQ(update.bars[0].kind, "update");
@@ -86,14 +87,14 @@ TEST(StepLanes, ShowWhatLiesWithinTheStepAlone) {
 }
 
 TEST(StepLanes, SayHowMuchRanBesideComputing) {
-  const StepLane update = lane(trace(), "host_update");
+  const StepLane update = lane(pictured(), "host_update");
   EXPECT_EQ(update.busy_ns, 1500 + 1000);
   EXPECT_EQ(update.beside_compute_ns, 1500 + 500);
-  EXPECT_EQ(lane(trace(), "wait").beside_compute_ns, 0);
+  EXPECT_EQ(lane(pictured(), "wait").beside_compute_ns, 0);
 }
 
 TEST(StepLanes, NarrowNeighboursBecomeOne) {
-  const StepLane h2d = lane(trace(), "h2d");
+  const StepLane h2d = lane(pictured(), "h2d");
   ASSERT_EQ(h2d.bars.size(), 3u);
   EXPECT_EQ(pairs({h2d.bars[0].range, h2d.bars[1].range, h2d.bars[2].range}),
             (decltype(pairs({})){{3000, 3016}, {3100, 3200}, {3204, 3208}}));
@@ -152,7 +153,7 @@ TEST(PhasesOf, JoinsWhatFollowsInOnePhase) {
 }
 
 TEST(StepPicture, BarsLieWhereTheirTimesAre) {
-  const std::string svg = step_picture(trace());
+  const std::string svg = step_picture(pictured());
   EXPECT_TRUE(has(svg, R"(<rect class="forward" x="116.0" y="84.0" width="300.0" height="34.0"><title>embed)")) << svg;
   EXPECT_TRUE(has(svg, R"(<rect class="backward" x="506.0" y="84.0" width="390.0" height="34.0"><title>head)"));
   EXPECT_TRUE(has(svg, R"(<rect class="update" x="116.0" y="126.0" width="150.0")"));
@@ -163,7 +164,7 @@ TEST(StepPicture, BarsLieWhereTheirTimesAre) {
 }
 
 TEST(StepPicture, SaysHowBusyALaneWas) {
-  const std::string svg = step_picture(trace());
+  const std::string svg = step_picture(pictured());
   EXPECT_TRUE(has(svg, ">88 %<")) << "compute: 6900 of 7800 ns";
   EXPECT_TRUE(has(svg, ">32 %<")) << "updates: 2500 of 7800 ns";
   EXPECT_TRUE(has(svg, ">80 %<")) << "2000 of the updates' 2500 ns beside computing";
@@ -171,7 +172,7 @@ TEST(StepPicture, SaysHowBusyALaneWas) {
 }
 
 TEST(StepPicture, BarsTellWhatTheyAre) {
-  const std::string svg = step_picture(trace());
+  const std::string svg = step_picture(pictured());
   EXPECT_TRUE(has(svg, "<title>chunk 4 (payload 2.00 KiB) · h2d\n0.10 µs from 2.10 µs\n600 B · 6.00 GB/s</title>"))
       << svg;
   EXPECT_TRUE(has(svg, "<title>head · backward\n3.90 µs from 3.90 µs</title>"));
@@ -196,7 +197,7 @@ TEST(StepPicture, OfNothingSaysSo) {
 }
 
 TEST(MemoryPicture, HoldsALevelUntilTheNextSample) {
-  const std::string svg = memory_picture(trace(), summarize(trace()));
+  const std::string svg = memory_picture(pictured(), summarize(pictured()));
   // The panel's foot is at y = 152, and a full one 88.3 pixels high.
   EXPECT_TRUE(has(svg, R"(d="M116 152.0H116V143.2H506V81.3H896V152.0Z")")) << svg;
   EXPECT_TRUE(has(svg, R"(<line class="budget" x1="116.0" y1="63.7" x2="896.0" y2="63.7"/>)"));
@@ -204,7 +205,7 @@ TEST(MemoryPicture, HoldsALevelUntilTheNextSample) {
 }
 
 TEST(MemoryPicture, ABudgetFarAboveIsToldAndNotDrawn) {
-  Trace far = trace();
+  Trace far = pictured();
   far.budget_bytes[0] = 1u << 30;
   const std::string svg = memory_picture(far, summarize(far));
   EXPECT_TRUE(has(svg, "budget 1.00 GiB"));
@@ -219,7 +220,7 @@ TEST(Html, OfNothingIsAPage) {
 }
 
 TEST(Html, HasThePicturesAndTheFiguresOfTheText) {
-  const std::string page = to_html(trace(), summarize(trace()));
+  const std::string page = to_html(pictured(), summarize(pictured()));
   for (const char* part : {"id=\"lane-compute\"", "id=\"tier-device\"", "<td>80 % of 1000 B</td>", "bound by compute"})
     EXPECT_TRUE(has(page, part)) << part;
   EXPECT_FALSE(has(page, "http://www.w3.org/1999") || has(page, "src=") || has(page, "url("));

@@ -35,7 +35,7 @@ TEST(ReadOptions, DefaultsAreThoseOfTheHelp) {
   EXPECT_EQ(options.lr_schedule.lr, defaults.lr_schedule.lr);
   EXPECT_EQ(options.weight_decay, defaults.weight_decay);
   EXPECT_EQ(options.precision, defaults.precision);
-  EXPECT_TRUE(options.decoupled_decay);
+  EXPECT_EQ(options.optimizer, CASTOR_ADAMW);
   EXPECT_FALSE(options.device_budget || options.host_budget || options.recompute || options.deterministic);
 }
 
@@ -60,7 +60,7 @@ TEST(ReadOptions, EveryOptionArrives) {
   EXPECT_EQ(options.seed, UINT64_MAX);
   EXPECT_EQ(options.clip, 1.5);
   EXPECT_EQ(options.precision, DType::f16);
-  EXPECT_FALSE(options.decoupled_decay);
+  EXPECT_EQ(options.optimizer, CASTOR_ADAM);
   EXPECT_EQ(options.lr_schedule.lr, 0.001);
   EXPECT_EQ(options.weight_decay, 0);
   EXPECT_EQ(options.threads, 2);
@@ -83,7 +83,7 @@ TEST(ReadOptions, NumbersOutOfRangeAreRefusedByName) {
 TEST(ReadOptions, WordsThatAreNotThereAreRefusedByName) {
   EXPECT_EQ(message_of(read_mlp({"--precision", "fp8"})), "--precision takes bf16|fp16|fp32, not 'fp8'");
   EXPECT_EQ(message_of(read_mlp({"--device", "tpu"})), "--device takes cpu|cuda, not 'tpu'");
-  EXPECT_EQ(message_of(read_mlp({"--optimizer", "sgd"})), "--optimizer takes adamw|adam, not 'sgd'");
+  EXPECT_EQ(message_of(read_mlp({"--optimizer", "sdg"})), "--optimizer takes adamw|adam|sgd|lars, not 'sdg'");
 }
 
 TEST(ReadOptions, SetTakesPairsAndEachNameOnce) {
@@ -128,6 +128,61 @@ TEST(ReadOptions, ValuesOfGroupsAreRefusedByName) {
     EXPECT_NE(refused("betas=" + value).find("betas takes two numbers from 0 to below 1"), std::string::npos) << value;
 }
 
+TEST(ReadOptions, MomentumIsOfSgd) {
+  const TrainOptions options = read_mlp({"--optimizer", "sgd", "--momentum", "0.5", "--nesterov"}).value();
+  EXPECT_EQ(options.optimizer, CASTOR_SGD);
+  EXPECT_EQ(options.momentum.momentum, 0.5);
+  EXPECT_TRUE(options.momentum.nesterov);
+  EXPECT_EQ(read_mlp({"--optimizer", "sgd"})->momentum.momentum, 0.9);
+  EXPECT_EQ(message_of(read_mlp({"--momentum", "0.5"})),
+            "--momentum has no effect with --optimizer adamw; it belongs to sgd and lars");
+  EXPECT_EQ(message_of(read_mlp({"--optimizer", "adam", "--nesterov"})),
+            "--nesterov has no effect with --optimizer adam; it belongs to sgd and lars");
+  EXPECT_EQ(message_of(read_mlp({"--optimizer", "sgd", "--momentum", "1"})),
+            "--momentum takes a number from 0 to below 1, not '1'");
+  EXPECT_EQ(message_of(read_mlp({"--optimizer", "sgd", "--momentum", "0", "--nesterov"})),
+            "--nesterov needs a --momentum above 0");
+}
+
+TEST(ReadOptions, TrustIsOfLars) {
+  const TrainOptions options = read_mlp({"--optimizer", "lars", "--trust-coefficient", "0.02", "--nesterov"}).value();
+  EXPECT_EQ(options.optimizer, CASTOR_LARS);
+  EXPECT_EQ(options.momentum.trust_coefficient, 0.02);
+  EXPECT_TRUE(options.momentum.nesterov);
+  EXPECT_EQ(read_mlp({"--optimizer", "lars"})->momentum.trust_coefficient, 0.001);
+  EXPECT_EQ(message_of(read_mlp({"--optimizer", "sgd", "--trust-coefficient", "0.1"})),
+            "--trust-coefficient has no effect with --optimizer sgd; it belongs to lars");
+  EXPECT_EQ(message_of(read_mlp({"--optimizer", "lars", "--trust-coefficient", "0"})),
+            "--trust-coefficient takes a number above 0, not '0'");
+  EXPECT_EQ(
+      message_of(read_mlp({"--optimizer", "lars", "--clip-value", "1"})),
+      "--clip-value does not go with --optimizer lars, which has the norm of the gradients as they are; give --clip");
+  EXPECT_EQ(
+      read_mlp({"--optimizer", "lars", "--group", "vectors:trust_coefficient=0,eps=1e-9"})->groups[0].trust_coefficient,
+      0);
+}
+
+TEST(ReadOptions, SgdHasOneMoment) {
+  EXPECT_EQ(read_mlp({"--optimizer", "sgd", "--moments", "bf16"})->moments, AdamMoments::bf16);
+  EXPECT_EQ(message_of(read_mlp({"--optimizer", "sgd", "--moments", "mixed"})),
+            "--moments mixed is of two moments, --optimizer sgd has one; give fp32 or bf16");
+}
+
+TEST(ReadOptions, GroupsTakeTheValuesOfTheirOptimizer) {
+  const auto groups = read_mlp({"--optimizer", "sgd", "--group", "vectors:momentum=0,weight_decay=0"})->groups;
+  ASSERT_EQ(groups.size(), 1u);
+  EXPECT_EQ(groups[0].momentum, 0);
+  const auto refused = [](const std::string& optimizer, const std::string& values) {
+    return message_of(read_mlp({"--optimizer", optimizer, "--group", "w:" + values}));
+  };
+  EXPECT_EQ(
+      refused("sgd", "betas=0.9/0.9"),
+      "--group w:betas=0.9/0.9: there is no 'betas'; a group of --optimizer sgd takes lr, weight_decay and momentum");
+  EXPECT_EQ(refused("adamw", "momentum=0.9").rfind("--group w:momentum=0.9: there is no 'momentum'; a group takes", 0),
+            0u);
+  EXPECT_EQ(refused("sgd", "momentum=1"), "--group w:momentum=1: momentum takes a number from 0 to below 1, not '1'");
+}
+
 TEST(ReadOptions, GradientsAreClippedInOneWay) {
   EXPECT_EQ(read_mlp({"--clip-value", "0.5"})->clip_value, 0.5);
   EXPECT_TRUE(read_mlp({"--clip-value", "0", "--clip", "1"}).ok());
@@ -144,12 +199,40 @@ TEST(ReadOptions, FoldersAreNotEmpty) {
 TEST(ReadOptions, CheckpointsAreFolders) {
   const auto options = read_mlp({"--resume", "a", "--checkpoint", "b", "--checkpoint-every", "7"});
   ASSERT_TRUE(options.ok());
-  EXPECT_EQ(options->resume, "a");
+  EXPECT_EQ(folders_text(options->resume), "a");
   EXPECT_EQ(options->checkpoint, "b");
   EXPECT_EQ(options->checkpoint_every, 7);
   EXPECT_EQ(message_of(read_mlp({"--resume", ""})), "--resume names no folder");
-  EXPECT_EQ(message_of(read_mlp({"--checkpoint-every", "7"})), "--checkpoint-every needs --checkpoint DIR");
+  EXPECT_EQ(message_of(read_mlp({"--checkpoint-every", "7"})),
+            "--checkpoint-every needs --checkpoint DIR or --durability commit");
   EXPECT_NE(message_of(read_mlp({"--checkpoint", "b", "--checkpoint-every", "0"})), "");
+}
+
+TEST(ReadOptions, WithDurabilityCommitTheFoldersOfNvmeAreTheCheckpoint) {
+  const auto options =
+      read_mlp({"--nvme", "a,b", "--durability", "commit", "--checkpoint-every", "7", "--resume", "a,b"});
+  ASSERT_TRUE(options.ok());
+  EXPECT_TRUE(options->commit_nvme);
+  EXPECT_EQ(folders_text(options->saved_in()), "a,b");
+  EXPECT_EQ(options->resume, options->nvme);
+  EXPECT_EQ(plugin_options(*options, "gemini", {"nvme", "durability"}).value(),
+            (Options{{"nvme", "a,b"}, {"durability", "commit"}}));
+  EXPECT_FALSE(read_mlp({"--nvme", "a"})->commit_nvme);
+  EXPECT_TRUE(read_mlp({"--nvme", "a"})->saved_in().empty());
+}
+
+TEST(ReadOptions, DurabilityCommitIsRefusedWhereItCannotBe) {
+  EXPECT_EQ(message_of(read_mlp({"--durability", "commit"})),
+            "--durability commit keeps the run in the folders of --nvme; name one");
+  EXPECT_EQ(message_of(read_mlp({"--durability", "commit", "--nvme", "a", "--checkpoint", "b"})),
+            "--durability commit saves the run in the folders of --nvme; leave --checkpoint out");
+  EXPECT_NE(message_of(read_mlp({"--durability", "always"})), "");
+  EXPECT_EQ(message_of(read_mlp({"--resume", "a,,b"})),
+            "--resume takes folders separated by commas, and one of them is empty");
+  TrainOptions options;
+  options.set = {{"durability", "commit"}};
+  EXPECT_EQ(plugin_options(options, "gemini", {"durability"}).error().message,
+            "--set durability=: say --durability, which saves the run, too");
 }
 
 TEST(PluginOptions, FlagsBecomeOptionsOfThePlugin) {
@@ -170,6 +253,17 @@ TEST(PluginOptions, ThreadsAreThoseOfUpdatesTooWhereThePluginHasAny) {
   EXPECT_EQ(plugin_options(options, "none", {}).value(), Options());
   options.set = {{"update_threads", "2"}};
   EXPECT_EQ(plugin_options(options, "gemini", {"update_threads"}).value(), (Options{{"update_threads", "2"}}));
+}
+
+TEST(PluginOptions, ThePluginLearnsWhoseStatesToKeepWhereItAsks) {
+  TrainOptions options;
+  EXPECT_EQ(plugin_options(options, "gemini", {"optimizer"}).value(), (Options{{"optimizer", "adam"}}));
+  options.optimizer = CASTOR_SGD;
+  EXPECT_EQ(plugin_options(options, "gemini", {"optimizer"}).value(), (Options{{"optimizer", "sgd"}}));
+  EXPECT_EQ(plugin_options(options, "minimal", {}).value(), Options());
+  options.set = {{"optimizer", "adam"}};
+  EXPECT_EQ(plugin_options(options, "gemini", {"optimizer"}).error().message,
+            "--optimizer and --set optimizer= say the same thing; give one of them");
 }
 
 TEST(PluginOptions, AFlagThePluginDoesNotKnowIsRefusedByName) {

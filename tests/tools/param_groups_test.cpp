@@ -78,7 +78,7 @@ TEST(ParamGroups, WhatAGroupLeavesOutIsEverybodys) {
   const castor_step_args args = args_of(groups, 0);
   ASSERT_EQ(args.n_groups, 3u);
   const castor_param_group wanted[] = {
-      {48, 0.25, 0.5, 0.75, 1e-8, 0.01}, {48, 0.125, 0.9, 0.999, 0.5, 0}, {48, 0.25, 0.9, 0.999, 1e-8, 0.01}};
+      {64, 0.25, 0.5, 0.75, 1e-8, 0.01}, {64, 0.125, 0.9, 0.999, 0.5, 0}, {64, 0.25, 0.9, 0.999, 1e-8, 0.01}};
   for (int i = 0; i < 3; ++i) {
     const castor_param_group& got = *args.groups[i];
     EXPECT_EQ(got.struct_size, wanted[i].struct_size);
@@ -88,6 +88,19 @@ TEST(ParamGroups, WhatAGroupLeavesOutIsEverybodys) {
     EXPECT_EQ(got.eps, wanted[i].eps) << i;
     EXPECT_EQ(got.weight_decay, wanted[i].weight_decay) << i;
   }
+}
+
+TEST(ParamGroups, MomentumIsOfTheGroupOrEverybodys) {
+  castor_step_args args = others();
+  args.optimizer = CASTOR_SGD, args.momentum = 0.75;
+  const std::vector<GroupOption> wanted = {read_group("*.bias:momentum=0.5", CASTOR_SGD).value()};
+  ParamGroups groups = ParamGroups::make(wanted, args, {.lr = 0.25}, kParams).value();
+  groups.set(0, args);
+  ASSERT_EQ(args.n_groups, 2u);
+  EXPECT_EQ(args.groups[0]->momentum, 0.5);
+  EXPECT_EQ(args.groups[1]->momentum, 0.75);
+  EXPECT_EQ(groups.summaries()[1].momentum, 0.75);
+  EXPECT_EQ(groups.summaries()[1].optimizer, CASTOR_SGD);
 }
 
 TEST(ParamGroups, AllOthersAreNoGroupWhereThereAreNone) {

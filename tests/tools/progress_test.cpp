@@ -51,6 +51,20 @@ TEST(Progress, TerminalLineIsClosedOnce) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
 }
 
+TEST(Progress, NotesStandBelowTheLine) {
+  std::ostringstream stream;
+  Progress progress(stream, true, 3);
+  progress.update(after(1), 0);
+  stream.str("");
+  progress.note("saved");
+  EXPECT_EQ(stream.str(), "\nsaved\n");
+}
+
+TEST(SavedLine, SaysWhatWasWrittenAndWhatLayThereAlready) {
+  EXPECT_EQ(saved_line(40, {12 << 20, 3 << 20}), "saved after step 40: 12.0 MiB written, 3.00 MiB referenced");
+  EXPECT_EQ(saved_line(7, {2048, 0}), "saved after step 7: 2.00 KiB written");
+}
+
 TEST(ProgressLine, ShowsLossSpeedAndTiers) {
   TrainRecord record = after(12);
   record.last.used_bytes = {12 << 20, 0, 0};

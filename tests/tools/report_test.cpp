@@ -97,6 +97,17 @@ TEST(NineDigits, TellsAnyTwoFloatsApart) {
   EXPECT_EQ(static_cast<float>(nine_digits(b)), b);
 }
 
+TEST(ReportJson, GroupsHaveTheValuesOfTheirOptimizer) {
+  TrainRecord of_lars = record();
+  of_lars.groups[0].optimizer = CASTOR_LARS;
+  of_lars.groups[0].momentum = 0.75, of_lars.groups[0].trust_coefficient = 0.02;
+  EXPECT_EQ(report_json(of_lars, {})["groups"][0],
+            nlohmann::json::parse(R"({"selector": "*.bias", "tensors": 2, "params": 40, "lr": 0.5, "momentum": 0.75,
+                                      "trust_coefficient": 0.02, "eps": 1e-8, "weight_decay": 0.0})"));
+  of_lars.groups[0].optimizer = CASTOR_SGD;
+  EXPECT_FALSE(report_json(of_lars, {})["groups"][0].contains("eps"));
+}
+
 TEST(ReportJson, HasTheFieldsOfTheContract) {
   Rates rates;
   rates[index(Link::h2d)] = 100;
@@ -138,6 +149,35 @@ TEST(ReportText, SaysThatNothingWasMoved) {
   TrainRecord resident = record();
   resident.last.moved_bytes = resident.warm.moved_bytes;
   EXPECT_NE(report_text(resident, {}).find("nothing was moved between tiers"), std::string::npos);
+}
+
+/// Two saves, in each of which 600 bytes went to the NVMe tier and 2 s were waited.
+Saves two_saves() {
+  Counters before, after;
+  before.moved_bytes = {5, 6, 7, 1000}, after.moved_bytes = {5, 6, 7, 1600};
+  before.wait_seconds = 1, after.wait_seconds = 3;
+  Saves saves;
+  for (int i = 0; i < 2; ++i) saves.add({500, 40}, before, after);
+  return saves;
+}
+
+TEST(Saves, WhatTheyMovedAndWaitedForIsNoneOfTheSteps) {
+  Counters counters;
+  counters.moved_bytes = {10, 20, 30, 1300};
+  counters.wait_seconds = 5, counters.update_seconds = 7;
+  const Counters left = two_saves().left_of(counters);
+  EXPECT_EQ(left.moved_bytes, (std::array<std::uint64_t, kNLinks>{10, 20, 30, 100}));
+  EXPECT_EQ(left.wait_seconds, 1);
+  EXPECT_EQ(left.update_seconds, 7);
+}
+
+// The counted steps write nothing themselves; the saves are 200 bytes for each of six steps of 2.5 s.
+TEST(WearOf, CountsTheSaves) {
+  TrainRecord saving = record();
+  saving.saves = two_saves();
+  EXPECT_EQ(wear_of(saving)->bytes_per_day, 200 / 2.5 * 86400);
+  const auto saves = report_json(saving, {})["saves"];
+  EXPECT_EQ(saves, (nlohmann::json{{"count", 2}, {"written_bytes", 1000}, {"referenced_bytes", 80}}));
 }
 
 }  // namespace

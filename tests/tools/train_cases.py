@@ -182,9 +182,29 @@ class Train(CommandCase):
                 ["--group", "vectors:weight_decay=0.5"],
                 ["--group", "*.bias:lr=1e-3"],
                 ["--group", "*.bias:betas=0.5/0.9"],
+                ["--optimizer", "sgd"],
+                ["--optimizer", "sgd", "--momentum", "0.5"],
+                ["--optimizer", "sgd", "--nesterov"],
+                ["--optimizer", "sgd", "--group", "*.bias:momentum=0"],
+                ["--optimizer", "lars"],
+                ["--optimizer", "lars", "--trust-coefficient", "0.1"],
+                ["--optimizer", "lars", "--group", "vectors:trust_coefficient=0"],
             )
         }
-        self.assertEqual(len(digests), 10)
+        self.assertEqual(len(digests), 17)
+
+    def test_sgd_learns_and_its_groups_have_momentum(self):
+        options = ["--optimizer", "sgd", "--lr", "0.1", "--group", "vectors:momentum=0.5", "--precision", "fp32"]
+        found = self.train(*GPT, "--plugin", "none", "--data", self.text(), "--steps", 60, *options)
+        self.assertLess(sum(found["losses"][-10:]) / 10, found["losses"][0] - 1)
+        self.assertEqual([group["momentum"] for group in found["groups"]], [0.5, 0.9])
+        self.assertNotIn("betas", found["groups"][0])
+
+    def test_sgd_keeps_four_bytes_a_parameter_less(self):
+        base = [*GPT, "--plugin", "gemini", "--set", "placement_policy=cpu", "--data", self.text(), "--steps", 3]
+        adam, sgd = self.train(*base), self.train(*base, "--optimizer", "sgd")
+        saved = adam["peak_bytes"]["host"] - sgd["peak_bytes"]["host"]
+        self.assertGreaterEqual(saved, 4 * adam["params"])
 
     def test_groups_that_change_nothing_keep_the_bits(self):
         base = [*GPT, "--plugin", "none", "--data", self.text(), "--steps", 3, "--lr-schedule", "cosine"]

@@ -36,4 +36,6 @@ int Output::fail(const Error& error, const nlohmann::json& details) {
   return code;
 }
 
+nlohmann::json or_null(const std::optional<double>& value) { return value ? nlohmann::json(*value) : nlohmann::json(); }
+
 }  // namespace castor::cli

@@ -4,6 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <iosfwd>
+#include <optional>
 #include <string>
 
 #include <castor/memory/result.h>
@@ -35,5 +36,8 @@ class Output {
   std::ostream& err_;
   const bool json_;
 };
+
+/// `value`, or null where there is none.
+nlohmann::json or_null(const std::optional<double>& value);
 
 }  // namespace castor::cli

@@ -77,11 +77,11 @@ class Scratch {
   int device_ = -1;
 };
 
-/// `sum` as a kernel may write to it, which saves a copy; null where it is not pinned.
+/// `sum` as a kernel may write to it, which saves a copy; null where it is in ordinary memory.
 double* reached_by_gpu(double* sum) {
   cudaPointerAttributes attributes = {};
   if (cudaPointerGetAttributes(&attributes, sum) != cudaSuccess) return (void)cudaGetLastError(), nullptr;
-  return attributes.type == cudaMemoryTypeHost ? static_cast<double*>(attributes.devicePointer) : nullptr;
+  return attributes.type == cudaMemoryTypeHost || attributes.type == cudaMemoryTypeDevice ? static_cast<double*>(attributes.devicePointer) : nullptr;
 }
 
 class CudaGradNorm final : public GradNormKernel {

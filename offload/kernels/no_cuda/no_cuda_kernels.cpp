@@ -14,7 +14,11 @@ Error no_cuda(const char* kernel) {
 
 Result<std::unique_ptr<AdamKernel>> make_cuda_adam() { return no_cuda("Adam"); }
 
+Result<std::unique_ptr<SgdKernel>> make_cuda_sgd() { return no_cuda("SGD"); }
+
 Result<std::unique_ptr<GradNormKernel>> make_cuda_grad_norm() { return no_cuda("the gradient norm"); }
+
+Result<std::unique_ptr<TrustKernel>> make_cuda_trust() { return no_cuda("the trust ratio"); }
 
 Result<std::unique_ptr<GradAccumulator>> make_cuda_accumulator() { return no_cuda("summing gradients"); }
 

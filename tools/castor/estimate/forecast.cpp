@@ -38,11 +38,13 @@ PlacementRequest placement_request(const Request& request, const ChunkLayout& la
   return placement;
 }
 
-/// Adam reads and writes the states, reads the gradient and writes the weights, which it reads where masters are split, for
+/// An update (after trust ratios, which read gradient and weights once more) reads and writes the states, reads the gradient and writes the weights, which it reads where masters are split, for
 /// those elements whose states a moment needs.
-double bytes_touched(const Iteration& iteration, std::uint64_t m, const ChunkDemand& chunk, bool split) {
+double bytes_touched(const Iteration& iteration, std::uint64_t m, const ChunkDemand& chunk, const Workload& work) {
+  const std::uint64_t weights = (work.format.splits(work.precision) ? 2 : 1) + (work.measures_weights ? 1 : 0);
+  const std::uint64_t gradients = work.measures_weights ? 2 : 1;
   const auto n_bytes =
-      static_cast<double>(2 * chunk.state_bytes + chunk.gradient_bytes + (split ? 2 : 1) * chunk.payload_bytes);
+      static_cast<double>(2 * chunk.state_bytes + gradients * chunk.gradient_bytes + weights * chunk.payload_bytes);
   const std::uint64_t tile_bytes = iteration.n_bytes[iteration.trace.needs(m).front().chunk];
   return n_bytes * static_cast<double>(tile_bytes) / static_cast<double>(chunk.state_bytes);
 }
@@ -62,7 +64,7 @@ MomentSeconds moment_seconds(const Request& request, const Iteration& iteration,
     } else {
       on_device = placement.states[id] == Tier::device;
       seconds.compute.push_back(
-          bytes_touched(iteration, m, chunks[id], request.work.format.splits(request.work.precision)) /
+          bytes_touched(iteration, m, chunks[id], request.work) /
           (on_device ? request.rates.device_update_bytes_per_s : request.rates.host_update_bytes_per_s));
       update_s += seconds.compute.back();
     }
@@ -86,8 +88,9 @@ Result<Forecast> forecast(const Request& request) {
       placement_request(request, made.layout, made.non_model.total_bytes(), recomputation.input_bytes);
   CASTOR_ASSIGN(made.placement, plan_placement_beside(placement, request.model.layers * recomputation.input_bytes));
 
-  const Iteration iteration = iteration_of(request.model, made.layout, made.placement, recomputation,
-                                           {request.work.clip, request.work.overlap_updates}, request.work.format);
+  const Iteration iteration = iteration_of(
+      request.model, made.layout, made.placement, recomputation,
+      {request.work.clip, request.work.overlap_updates, request.work.measures_weights}, request.work.format);
   made.problem = problem_of(iteration);
   made.problem.room_bytes = {
       std::vector<std::uint64_t>(made.problem.n_moments, request.device_budget_bytes - placement.non_model_bytes),

@@ -15,7 +15,7 @@ namespace castor::estimate {
 struct Rates {
   double flops_per_s = 0;
   LinkCosts links;
-  double host_update_bytes_per_s = 0, device_update_bytes_per_s = 0;  ///< memory, while Adam runs
+  double host_update_bytes_per_s = 0, device_update_bytes_per_s = 0;  ///< memory, while it updates
 };
 
 /// A model and the machine that shall train it.

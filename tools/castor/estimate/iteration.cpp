@@ -27,7 +27,7 @@ class Recorder {
       for (std::uint32_t tile = 0; tile < shape.n_tiles(); ++tile)
         tiles.push_back(
             add(shape.tile(tile).numel * format.bytes_per_element(shape.dtype), rest_of_states(placement.states[i])));
-      split_.push_back(format.splits(shape.dtype));
+      reads_weights_.push_back(format.splits(shape.dtype));
     }
     for (const ChunkShape& shape : layout.chunks) gradient_.push_back(add(shape.numel * size_bytes(shape.dtype)));
     for (std::uint64_t layer = 0; layer < model.layers && input_bytes > 0; ++layer) inputs_.push_back(add(input_bytes));
@@ -77,6 +77,8 @@ class Recorder {
   /// With `early` a chunk on the host is updated as soon as its gradients are complete.
   void set_overlap(bool overlap, bool early) { overlap_ = overlap, early_ = overlap && early; }
 
+  void set_measures_weights() { reads_weights_.assign(reads_weights_.size(), true); }
+
   void updates() {
     for (std::uint32_t i = 0; i < n_chunks(); ++i)
       if (!updated_[i]) update(i);
@@ -101,7 +103,7 @@ class Recorder {
           {MomentKind::update, i, /*beside=*/overlap_ && tier(i) == Tier::host},
           std::array{Need{tile, tier(i), Access::update}, Need{gradient_[i], tier(i), Access::read},
                      Need{payload_[i], tier(i),
-                          tile == states_[i].front() && !split_[i] ? Access::overwrite : Access::update}});
+                          tile == states_[i].front() && !reads_weights_[i] ? Access::overwrite : Access::update}});
     iteration_.trace.drop(gradient_[i]);
     updated_[i] = true;
   }
@@ -129,7 +131,7 @@ class Recorder {
   std::vector<bool> begun_;                   ///< by chunk: gradients have arrived
   std::vector<std::uint64_t> missing_bytes_;  ///< by chunk: of gradients that have not
   std::vector<bool> updated_;                 ///< by chunk
-  std::vector<bool> split_;                   ///< by chunk: masters need the weights
+  std::vector<bool> reads_weights_;           ///< by chunk: an update does, for its masters or trust ratios
   bool overlap_ = false, early_ = false;
   std::vector<ChunkId> payload_, gradient_;   ///< by chunk
   std::vector<std::vector<ChunkId>> states_;  ///< by chunk and tile
@@ -174,6 +176,7 @@ Iteration iteration_of(const shapes::Model& model, const ChunkLayout& layout, co
                        const Recomputation& recomputation, const EndOfStep& end, const StateFormat& format) {
   Recorder recorder(model, layout, placement, recomputation.on ? recomputation.input_bytes : 0, format);
   recorder.set_overlap(end.overlap_updates, !end.clip);
+  if (end.measures_weights) recorder.set_measures_weights();
   recorder.forward_keeping();
   recorder.backward(recorder.block(model.layers), static_cast<std::uint32_t>(model.units.size()));
   if (recomputation.on)

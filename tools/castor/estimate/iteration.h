@@ -42,6 +42,7 @@ struct EndOfStep {
   bool clip = false;  ///< updates wait for the norm, and so for the end of backward
   /// Updates on the host run beside the thread; without `clip` as soon as a chunk's gradients are complete.
   bool overlap_updates = false;
+  bool measures_weights = false;  ///< before a chunk's first update, for trust ratios
 };
 
 /// Forward units in order, backward units in reverse. Gradients arrive at the backward moment of the unit that owns their

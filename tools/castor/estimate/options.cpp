@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "options.h"
 
+#include "optimizers.h"
 #include "option_values.h"
 #include "plan/step_output.h"
 
@@ -32,10 +33,11 @@ constexpr Row kRows[] = {
     {"clip", "X", "0", "global gradient norm to clip to; 0 = no clipping"},
     {"overlap-updates", "on|off", "on", "whether updates on the host run beside the thread that trains"},
     {"split-master", "on|off", "on", "whether a bf16 weight's master is kept as the 16 bits that the weight lacks"},
-    {"moments", "fp32|mixed|bf16", "fp32", "Adam's moments: both in fp32, exp_avg in bf16, both in bf16"},
+    {"optimizer", "adamw|adam|sgd|lars", "adamw", "whose states are kept: sgd and lars have one moment"},
+    {"moments", "fp32|mixed|bf16", "fp32", "moments: all in fp32, exp_avg alone in bf16, all in bf16"},
     {"precision", "bf16|fp32", "bf16", "weights and activations; masters are fp32"},
     {"tflops", "X", nullptr, "10^12 operations per second that the model's products reach (default: 400; fp32 50)"},
-    {"host-update-rate", "SIZE", "117GiB", "bytes per second of host memory while Adam runs"},
+    {"host-update-rate", "SIZE", "117GiB", "bytes per second of host memory while it updates"},
     {"device-update-rate", "SIZE", "4TiB", "the same of device memory"},
 };
 
@@ -65,9 +67,10 @@ Result<void> read_workload(const Values& values, Workload& work) {
   work.recompute = values.count("recompute") != 0;
   CASTOR_TRY(cli::read_choice<bool>(values, "overlap-updates", {{"on", true}, {"off", false}}, work.overlap_updates));
   CASTOR_TRY(cli::read_choice<bool>(values, "split-master", {{"on", true}, {"off", false}}, work.format.split_master));
-  CASTOR_TRY(cli::read_choice<AdamMoments>(
-      values, "moments", {{"fp32", AdamMoments::f32}, {"mixed", AdamMoments::mixed}, {"bf16", AdamMoments::bf16}},
-      work.format.moments));
+  castor_optimizer optimizer = CASTOR_ADAMW;
+  CASTOR_TRY(cli::read_optimizer(values, optimizer, work.format.moments));
+  work.format.keeps_exp_avg_sq = cli::keeps_exp_avg_sq(optimizer);
+  work.measures_weights = cli::has_trust_ratios(optimizer);
   work.offload_activations = values.count("offload-activations") != 0;
   if (work.offload_activations && !work.recompute)
     return Error{ErrorKind::usage, "--offload-activations needs --recompute: it moves the inputs of recomputed blocks"};

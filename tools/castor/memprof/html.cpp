@@ -39,12 +39,12 @@ std::string table(const std::string& head, const Cells& columns, const std::vect
   return text + "</table>\n";
 }
 
-std::string seconds(std::int64_t ns) { return fmt::format("{:.3f} s", static_cast<double>(ns) * 1e-9); }
+std::string seconds_text(std::int64_t ns) { return fmt::format("{:.3f} s", static_cast<double>(ns) * 1e-9); }
 
 std::string tiers_table(const Summary& summary) {
   std::vector<Cells> rows;
   for (const TierUse& use : summary.tiers)
-    rows.push_back({name(use.tier), format_bytes(use.peak_bytes), budget_text(use), seconds(use.peak_t_ns)});
+    rows.push_back({name(use.tier), format_bytes(use.peak_bytes), budget_text(use), seconds_text(use.peak_t_ns)});
   return table("Tiers", {"tier", "peak", "of its budget", "at"}, rows);
 }
 
@@ -60,8 +60,8 @@ std::string lanes_table(const Summary& summary) {
 std::string waits_table(const Summary& summary) {
   std::vector<Cells> rows;
   for (const Item& item : summary.longest_waits)
-    rows.push_back({item.name, seconds(item.ns), std::to_string(item.n_times)});
-  return table("Longest waits for data, " + seconds(summary.wait_ns) + " in all", {"unit", "time", "waits"}, rows);
+    rows.push_back({item.name, seconds_text(item.ns), std::to_string(item.n_times)});
+  return table("Longest waits for data, " + seconds_text(summary.wait_ns) + " in all", {"unit", "time", "waits"}, rows);
 }
 
 std::string moves_table(const Summary& summary) {

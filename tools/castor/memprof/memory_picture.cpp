@@ -15,8 +15,7 @@ namespace castor::memprof {
 namespace {
 
 // Pixels.
-constexpr double kWidth = 1200;
-constexpr double kLeft = 116, kPlotWidth = 780, kFiguresX = 912;
+constexpr double kFiguresX = 912;
 constexpr double kFirstY = 56, kPanelHeight = 96, kPanelPitch = 120, kAxisHeight = 10;
 
 /// A budget far above what was used would press the curve flat: it is told, not drawn.

@@ -17,10 +17,8 @@ namespace castor::memprof {
 namespace {
 
 // Pixels.
-constexpr double kWidth = 1200;
-constexpr double kLeft = 116, kPlotWidth = 780;  // of the lanes
 constexpr double kBusyX = 942, kBesideX = 1042, kMovedX = 1190;
-constexpr double kTop = 84, kLaneHeight = 34, kLanePitch = 42, kAxisHeight = 34;
+constexpr double kFirstLaneY = 84, kLaneHeight = 34, kLanePitch = 42, kTimesHeight = 34;
 constexpr double kLeastWidth = 0.7;  // so that the shortest span can be seen
 
 struct Look {
@@ -109,7 +107,7 @@ std::string phases_text(const Trace& trace, const TimeAxis& axis, double bottom)
   std::string text = "<g id=\"phases\">\n";
   for (const PhaseRange& phase : phases_of(trace, axis.range)) {
     const double x = axis.at(phase.range.start_ns), width = axis.at(phase.range.end_ns) - x;
-    if (width >= 1) text += svg_rect({x, kTop - 4, width, bottom - kTop + 4}, "tint " + phase.phase);
+    if (width >= 1) text += svg_rect({x, kFirstLaneY - 4, width, bottom - kFirstLaneY + 4}, "tint " + phase.phase);
   }
   return text + "</g>\n";
 }
@@ -137,16 +135,16 @@ std::string head_text(const Trace& trace, const StepRange& step) {
                                                         format_time(step.range.start_ns - whole_run(trace).start_ns))
                                           : "the file does not say where steps end";
   return svg_text(kLeft, 22, "head", "start", what + length) + svg_text(kLeft, 39, "small", "start", where) +
-         svg_text(kBusyX, kTop - 12, "small", "end", "busy") +
-         svg_text(kBesideX, kTop - 12, "small", "end", "beside compute") +
-         svg_text(kMovedX, kTop - 12, "small", "end", "moved, rate while busy");
+         svg_text(kBusyX, kFirstLaneY - 12, "small", "end", "busy") +
+         svg_text(kBesideX, kFirstLaneY - 12, "small", "end", "beside compute") +
+         svg_text(kMovedX, kFirstLaneY - 12, "small", "end", "moved, rate while busy");
 }
 
 std::string lanes_text(const Trace& trace, const std::vector<StepLane>& lanes, const TimeAxis& axis) {
-  const double bottom = kTop + kLanePitch * static_cast<double>(lanes.size());
-  std::string text = phases_text(trace, axis, bottom) + axis.grid(kTop - 4, bottom);
+  const double bottom = kFirstLaneY + kLanePitch * static_cast<double>(lanes.size());
+  std::string text = phases_text(trace, axis, bottom) + axis.grid(kFirstLaneY - 4, bottom);
   for (std::size_t i = 0; i < lanes.size(); ++i)
-    text += lane_text(lanes[i], axis, kTop + kLanePitch * static_cast<double>(i));
+    text += lane_text(lanes[i], axis, kFirstLaneY + kLanePitch * static_cast<double>(i));
   return text;
 }
 
@@ -156,10 +154,10 @@ std::string step_picture(const Trace& trace) {
   const StepRange step = last_whole_step(trace);
   const TimeAxis axis{step.range, kLeft, kPlotWidth};
   std::string body = head_text(trace, step);
-  if (step.range.length() <= 0) return svg_document(kWidth, kTop, "an empty step", body);
+  if (step.range.length() <= 0) return svg_document(kWidth, kFirstLaneY, "an empty step", body);
   const auto lanes = step_lanes(trace, step.range, std::llround(axis.ns_per_pixel()));
   body += legend_text(lanes) + lanes_text(trace, lanes, axis);
-  const double height = kTop + kLanePitch * static_cast<double>(lanes.size()) + kAxisHeight;
+  const double height = kFirstLaneY + kLanePitch * static_cast<double>(lanes.size()) + kTimesHeight;
   return svg_document(kWidth, height, "what ran when in one step", body);
 }
 

@@ -10,6 +10,9 @@
 
 namespace castor::memprof {
 
+/// Of every picture, and of what in it is drawn against time.
+inline constexpr double kWidth = 1200, kLeft = 116, kPlotWidth = 780;
+
 /// `text` for the content or an attribute of an element, in HTML, SVG and XML alike; what those cannot hold becomes a blank.
 std::string escape(std::string_view text);
 

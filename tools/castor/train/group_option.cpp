@@ -6,10 +6,17 @@
 
 #include <castor/plugins/nearest_name.h>
 
+#include "optimizers.h"
+
 namespace castor::train {
 namespace {
 
-const std::vector<std::string> kNames = {"lr", "betas", "eps", "weight_decay"};
+/// Of a group of parameters of `optimizer`.
+std::vector<std::string> value_names(castor_optimizer optimizer) {
+  if (cli::has_trust_ratios(optimizer)) return {"lr", "weight_decay", "momentum", "trust_coefficient", "eps"};
+  if (cli::has_momentum(optimizer)) return {"lr", "weight_decay", "momentum"};
+  return {"lr", "betas", "eps", "weight_decay"};
+}
 
 Error refused(const std::string& group, const std::string& why) {
   return {ErrorKind::usage, "--group " + group + ": " + why};
@@ -34,40 +41,50 @@ Result<void> read_betas(const std::string& group, const std::string& text, Group
   return refused(group, "betas takes two numbers from 0 to below 1, as 0.9/0.95, not '" + text + "'");
 }
 
+/// The number that a group calls `name`.
+std::optional<double>& number_of(GroupOption& group, const std::string& name) {
+  if (name == "lr") return group.lr;
+  if (name == "eps") return group.eps;
+  if (name == "trust_coefficient") return group.trust_coefficient;
+  return name == "momentum" ? group.momentum : group.weight_decay;
+}
+
 /// `name=value` of a group.
-Result<void> read_value(const std::string& group, const std::string& text, GroupOption& target) {
+Result<void> read_value(const std::string& group, const std::string& text, castor_optimizer optimizer,
+                        GroupOption& target) {
   const std::size_t equals = std::min(text.find('='), text.size());
   const std::string name = text.substr(0, equals), value = text.substr(std::min(equals + 1, text.size()));
+  const std::vector<std::string> names = value_names(optimizer);
+  if (std::find(names.begin(), names.end(), name) == names.end())
+    return refused(group, "there is no '" + name + "'; a group" +
+                              (optimizer == CASTOR_ADAMW ? "" : " of --optimizer " + cli::name(optimizer)) + " takes " +
+                              join(names, " and ") + did_you_mean(name, names));
   if (name == "betas") return read_betas(group, value, target);
-  auto* const number = name == "lr"             ? &target.lr
-                       : name == "eps"          ? &target.eps
-                       : name == "weight_decay" ? &target.weight_decay
-                                                : nullptr;
-  if (!number)
-    return refused(group,
-                   "there is no '" + name + "'; a group takes " + join(kNames, " and ") + did_you_mean(name, kNames));
-  if (*number) return refused(group, name + " is given twice");
-  if (read_numbers(value, INFINITY, {&number->emplace()})) return {};
-  return refused(group, name + " takes a number of 0 or more, not '" + value + "'");
+  std::optional<double>& number = number_of(target, name);
+  if (number) return refused(group, name + " is given twice");
+  const bool share = name == "momentum";
+  if (read_numbers(value, share ? 1 : INFINITY, {&number.emplace()})) return {};
+  return refused(group,
+                 name + " takes a number " + (share ? "from 0 to below 1" : "of 0 or more") + ", not '" + value + "'");
 }
 
 }  // namespace
 
-Result<GroupOption> read_group(const std::string& text) {
+Result<GroupOption> read_group(const std::string& text, castor_optimizer optimizer) {
   const std::size_t colon = text.rfind(':');  // there may be more of them in [[:classes:]]
   const auto values = colon < text.size() ? cli::split(text.substr(colon + 1), ',') : std::vector<std::string>();
   if (colon == 0 || values.empty())
     return cli::wrong("group", text, "SELECTOR:name=value[,name=value], as vectors:weight_decay=0");
   GroupOption group;
   group.selector = text.substr(0, colon);
-  for (const std::string& value : values) CASTOR_TRY(read_value(text, value, group));
+  for (const std::string& value : values) CASTOR_TRY(read_value(text, value, optimizer, group));
   return group;
 }
 
-Result<void> read_groups(const cli::Values& values, std::vector<GroupOption>& groups) {
+Result<void> read_groups(const cli::Values& values, castor_optimizer optimizer, std::vector<GroupOption>& groups) {
   if (values.count("group") == 0) return {};
   for (const std::string& text : values["group"].as<std::vector<std::string>>()) {
-    CASTOR_ASSIGN(GroupOption group, read_group(text));
+    CASTOR_ASSIGN(GroupOption group, read_group(text, optimizer));
     groups.push_back(std::move(group));
   }
   return {};

@@ -5,6 +5,7 @@
 
 #include <castor/memory/bytes.h>
 
+#include "optimizers.h"
 #include "option_values.h"
 #include "train/step_options.h"
 
@@ -53,6 +54,9 @@ std::vector<Row> rows() {
       {"device-budget", "SIZE", "", "bytes the device tier may hold (default: the plugin's)"},
       {"host-budget", "SIZE", "", "bytes the host tier may hold (default: the plugin's)"},
       {"nvme", "DIR[,DIR]", "", "folders that the NVMe tier may use (default: no NVMe tier)"},
+      {"durability", "scratch|commit", "scratch",
+       "scratch: what lies in the folders of --nvme is gone with the run; commit: they are its checkpoint, in place of "
+       "--checkpoint: what lies there is not copied"},
       {"steps", "N", count(defaults.steps), "optimizer steps"},
       {"batch", "B", count(defaults.batch), "samples per micro-batch"},
       {"seq", "S", count(defaults.seq), "tokens per sample (gpt)"},
@@ -60,9 +64,15 @@ std::vector<Row> rows() {
       {"seed", "K", count(defaults.seed), "decides initial values and batches"},
       {"precision", "bf16|fp16|fp32", name(defaults.precision),
        "weights and activations; masters are fp32; fp16 scales its loss"},
-      {"optimizer", "adamw|adam", "adamw", "adam adds the decay to the gradient"},
+      {"optimizer", cli::optimizer_names(), cli::name(defaults.optimizer),
+       "adam, sgd and lars add the decay to the gradient; sgd and lars keep one moment"},
+      {"momentum", "X", digits(defaults.momentum.momentum),
+       "sgd, lars: share of the last momentum that stays, from 0 to below 1"},
+      {"nesterov", "", "", "sgd, lars: Nesterov's momentum"},
+      {"trust-coefficient", "X", digits(defaults.momentum.trust_coefficient),
+       "lars: each tensor's gradient is scaled to this share of its weights' norm"},
       {"moments", "fp32|mixed|bf16", name(defaults.moments),
-       "Adam's moments: both in fp32; exp_avg in bf16; exp_avg_sq too, rounded at random from --seed"},
+       "moments: all in fp32; Adam's exp_avg in bf16; all in bf16, exp_avg_sq rounded at random from --seed"},
       {"lr", "X", digits(schedule.lr), "learning rate, the largest one where a schedule changes it"},
       {"lr-schedule", schedule_names(), name(schedule.kind),
        "learning rate of each step, by the step's number; fp16 steps that are skipped count"},
@@ -91,7 +101,8 @@ std::vector<Row> rows() {
        "threads that compute and that update; 0 = torch's and the plugin's own choice"},
       {"checkpoint", "DIR", "", "folder that takes the run's state after the last step, and on Ctrl-C"},
       {"checkpoint-every", "N", "", "and after every N steps"},
-      {"resume", "DIR", "", "go on from the checkpoint in DIR, up to --steps in all, on any budgets and plugin"},
+      {"resume", "DIR[,DIR]", "",
+       "go on from the checkpoint in DIR (or the folders of --nvme), up to --steps in all, on any budgets and plugin"},
       {"trace", "F", "", "write what happened to memory and links there, for `castor memprof F`"},
   };
 }
@@ -121,33 +132,51 @@ Result<void> read_choices(const Values& values, TrainOptions& options) {
                                      options.device));
   CASTOR_TRY(read_choice<DType>(
       values, "precision", {{"bf16", DType::bf16}, {"fp16", DType::f16}, {"fp32", DType::f32}}, options.precision));
-  CASTOR_TRY(read_choice<AdamMoments>(
-      values, "moments", {{"fp32", AdamMoments::f32}, {"mixed", AdamMoments::mixed}, {"bf16", AdamMoments::bf16}},
-      options.moments));
-  return read_choice<bool>(values, "optimizer", {{"adamw", true}, {"adam", false}}, options.decoupled_decay);
+  CASTOR_TRY(cli::read_optimizer(values, options.optimizer, options.moments));
+  if (options.clip_value == 0 || !cli::has_trust_ratios(options.optimizer)) return {};
+  return Error{ErrorKind::usage, "--clip-value does not go with --optimizer " + cli::name(options.optimizer) +
+                                     ", which has the norm of the gradients as they are; give --clip"};
+}
+
+Result<std::vector<std::filesystem::path>> read_folders(const Values& values, const std::string& option) {
+  std::vector<std::filesystem::path> folders;
+  for (const std::string& folder : cli::split(cli::text_of(values, option).value_or(""), ',')) {
+    if (folder.empty())
+      return Error{ErrorKind::usage, "--" + option + " takes folders separated by commas, and one of them is empty"};
+    folders.emplace_back(folder);
+  }
+  if (values.count(option) != 0 && folders.empty()) return Error{ErrorKind::usage, "--" + option + " names no folder"};
+  return folders;
 }
 
 Result<void> read_tiers(const Values& values, TrainOptions& options) {
   CASTOR_ASSIGN(options.device_budget, cli::bytes_of(values, "device-budget"));
   CASTOR_ASSIGN(options.host_budget, cli::bytes_of(values, "host-budget"));
-  for (const std::string& folder : cli::split(cli::text_of(values, "nvme").value_or(""), ',')) {
-    if (folder.empty())
-      return Error{ErrorKind::usage, "--nvme takes folders separated by commas, and one of them is empty"};
-    options.nvme.emplace_back(folder);
-  }
-  if (values.count("nvme") != 0 && options.nvme.empty()) return Error{ErrorKind::usage, "--nvme names no folder"};
+  CASTOR_ASSIGN(options.nvme, read_folders(values, "nvme"));
   return {};
 }
 
+Result<void> read_durability(const Values& values, TrainOptions& options) {
+  CASTOR_TRY(read_choice<bool>(values, "durability", {{"scratch", false}, {"commit", true}}, options.commit_nvme));
+  if (!options.commit_nvme) return {};
+  if (options.nvme.empty())
+    return Error{ErrorKind::usage, "--durability commit keeps the run in the folders of --nvme; name one"};
+  if (!options.checkpoint.empty())
+    return Error{ErrorKind::usage,
+                 "--durability commit saves the run in the folders of --nvme; leave --checkpoint out"};
+  return {};
+}
+
+/// After the folders of --nvme.
 Result<void> read_checkpoints(const Values& values, TrainOptions& options) {
-  for (const auto& [name, target] :
-       {std::pair("checkpoint", &options.checkpoint), std::pair("resume", &options.resume)}) {
-    *target = cli::text_of(values, name).value_or("");
-    if (values.count(name) != 0 && target->empty())
-      return Error{ErrorKind::usage, std::string("--") + name + " names no folder"};
-  }
+  options.checkpoint = cli::text_of(values, "checkpoint").value_or("");
+  if (values.count("checkpoint") != 0 && options.checkpoint.empty())
+    return Error{ErrorKind::usage, "--checkpoint names no folder"};
+  CASTOR_ASSIGN(options.resume, read_folders(values, "resume"));
+  CASTOR_TRY(read_durability(values, options));
   if (values.count("checkpoint-every") == 0) return {};
-  if (options.checkpoint.empty()) return Error{ErrorKind::usage, "--checkpoint-every needs --checkpoint DIR"};
+  if (options.saved_in().empty())
+    return Error{ErrorKind::usage, "--checkpoint-every needs --checkpoint DIR or --durability commit"};
   return read_count<std::int64_t>(values, "checkpoint-every", 1, 1'000'000'000, options.checkpoint_every);
 }
 
@@ -176,12 +205,25 @@ cli::CommandSyntax train_syntax() {
   add("set", po::value<std::vector<std::string>>()->value_name("name=value"),
       "an option of the plugin, see `castor plugins list -v`; may be repeated");
   add("group", po::value<std::vector<std::string>>()->value_name("SELECTOR:name=value[,name=value]"),
-      "lr, betas=X/Y, eps and weight_decay of the parameters that SELECTOR names: a glob over their names, as *.bias, "
+      "lr, betas=X/Y, eps, weight_decay, momentum and trust_coefficient, as far as the optimizer has them, of the "
+      "parameters that "
+      "SELECTOR names: a glob over their names, as *.bias, "
       "or "
       "`vectors` for those of fewer than two dimensions; lr is the group's largest rate, which the schedule changes as "
       "it "
       "does --lr; may be repeated, the first that names a parameter counts");
   return syntax;
+}
+
+std::vector<std::filesystem::path> TrainOptions::saved_in() const {
+  if (commit_nvme) return nvme;
+  return checkpoint.empty() ? std::vector<std::filesystem::path>() : std::vector{checkpoint};
+}
+
+std::string folders_text(const std::vector<std::filesystem::path>& folders) {
+  std::vector<std::string> names;
+  for (const auto& folder : folders) names.push_back(folder.string());
+  return cli::join(names, ",");
 }
 
 Result<TrainOptions> read_options(const Values& values) {
@@ -195,24 +237,23 @@ Result<TrainOptions> read_options(const Values& values) {
   if (values.count("data") != 0 && options.data.empty()) return Error{ErrorKind::usage, "--data names no file"};
   options.plugin = values["plugin"].as<std::string>();
   options.trace = cli::text_of(values, "trace").value_or("");
-  CASTOR_TRY(read_checkpoints(values, options));
   options.recompute = values.count("recompute") != 0;
   options.deterministic = values.count("deterministic") != 0;
   CASTOR_TRY(read_numbers(values, options));
   CASTOR_TRY(read_choices(values, options));
+  CASTOR_TRY(read_momentum(values, options.optimizer, options.momentum));
   CASTOR_TRY(read_schedule(values, options.steps, options.lr_schedule));
   CASTOR_TRY(read_scaler(values, options.precision, options.scaler));
   CASTOR_TRY(read_tiers(values, options));
+  CASTOR_TRY(read_checkpoints(values, options));
   CASTOR_TRY(read_set(values, options.set));
-  CASTOR_TRY(read_groups(values, options.groups));
+  CASTOR_TRY(read_groups(values, options.optimizer, options.groups));
   return options;
 }
 
 Result<std::map<std::string, std::string>> plugin_options(const TrainOptions& options, const std::string& plugin,
                                                           const std::vector<std::string>& known) {
   std::map<std::string, std::string> result = options.set;
-  std::vector<std::string> folders;
-  for (const auto& folder : options.nvme) folders.push_back(folder.string());
   if (options.device_budget)
     CASTOR_TRY(
         add_flag("device-budget", "device_budget", std::to_string(*options.device_budget), plugin, known, result));
@@ -222,9 +263,15 @@ Result<std::map<std::string, std::string>> plugin_options(const TrainOptions& op
     result.emplace("update_threads", std::to_string(options.threads));  // one budget for computing and updates
   if (options.moments != AdamMoments::f32)
     CASTOR_TRY(add_flag("moments", "moments", name(options.moments), plugin, known, result));
+  if (std::find(known.begin(), known.end(), "optimizer") != known.end())
+    CASTOR_TRY(add_flag("optimizer", "optimizer", cli::keeps_exp_avg_sq(options.optimizer) ? "adam" : "sgd", plugin,
+                        known, result));
   if (std::find(known.begin(), known.end(), "rounding_seed") != known.end())
     result.emplace("rounding_seed", std::to_string(options.rounding_seed()));
-  if (!folders.empty()) CASTOR_TRY(add_flag("nvme", "nvme", cli::join(folders, ","), plugin, known, result));
+  if (!options.nvme.empty()) CASTOR_TRY(add_flag("nvme", "nvme", folders_text(options.nvme), plugin, known, result));
+  if (options.commit_nvme) CASTOR_TRY(add_flag("durability", "durability", "commit", plugin, known, result));
+  if (!options.commit_nvme && result.count("durability") != 0)
+    return Error{ErrorKind::usage, "--set durability=: say --durability, which saves the run, too"};
   return result;
 }
 

@@ -16,6 +16,7 @@
 
 #include "cli.h"
 #include "train/group_option.h"
+#include "train/step_options.h"
 
 namespace castor::train {
 
@@ -35,7 +36,8 @@ struct TrainOptions {
   double clip = 0;        ///< 0 = none
   double clip_value = 0;  ///< 0 = none
   DType precision = DType::bf16;
-  bool decoupled_decay = true;                ///< adamw
+  castor_optimizer optimizer = CASTOR_ADAMW;
+  MomentumOptions momentum;                   ///< of sgd and lars
   LrScheduleOptions lr_schedule{.lr = 6e-4};  ///< valid, with the default of --decay-steps filled in
   GradScalerOptions scaler;                   ///< fp16's loss scale; valid
   AdamMoments moments = AdamMoments::f32;
@@ -45,9 +47,14 @@ struct TrainOptions {
   int threads = 0;                  ///< 0 = torch's own choice
   bool recompute = false;
   bool deterministic = false;
-  std::filesystem::path trace;               ///< empty = none
-  std::filesystem::path checkpoint, resume;  ///< folders; empty = none
-  std::int64_t checkpoint_every = 0;         ///< steps; 0 = at the end alone
+  std::filesystem::path trace;                ///< empty = none
+  std::filesystem::path checkpoint;           ///< folder; empty = none
+  std::vector<std::filesystem::path> resume;  ///< folders of one checkpoint; empty = none
+  std::int64_t checkpoint_every = 0;          ///< steps; 0 = at the end alone
+  bool commit_nvme = false;                   ///< the folders of --nvme are the checkpoint; then `checkpoint` is empty
+
+  /// The folders that take the run's state; none where it is not saved.
+  std::vector<std::filesystem::path> saved_in() const;
 
   /// Samples that one step reads.
   std::int64_t samples_per_step() const { return batch * accumulate; }
@@ -60,9 +67,12 @@ cli::CommandSyntax train_syntax();
 /// Checks what was given. Errors: usage, naming the option and what it takes.
 Result<TrainOptions> read_options(const cli::Values& values);
 
-/// The options of plugin `plugin` that --device-budget, --host-budget, --nvme, --moments and --set stand for. `known` are the
-/// names of its schema.
-/// Errors: usage where the plugin has no option for one of the first four, or where one is given twice. Names from
+/// `/a,/b`, as options take them.
+std::string folders_text(const std::vector<std::filesystem::path>& folders);
+
+/// The options of plugin `plugin` that --device-budget, --host-budget, --nvme, --durability, --moments and --set stand for.
+/// `known` are the names of its schema.
+/// Errors: usage where the plugin has no option for one of the first five, or where one is given twice. Names from
 /// --set are not checked here: the Booster does.
 Result<std::map<std::string, std::string>> plugin_options(const TrainOptions& options, const std::string& plugin,
                                                           const std::vector<std::string>& known);

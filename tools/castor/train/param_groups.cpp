@@ -56,7 +56,7 @@ LrScheduleOptions scaled_to(double lr, LrScheduleOptions schedule) {
 Result<ParamGroups> ParamGroups::make(const std::vector<GroupOption>& wanted, const castor_step_args& others,
                                       const LrScheduleOptions& schedule, std::span<const castor_param_info> params) {
   std::vector<GroupOption> groups = wanted;
-  groups.push_back({"*", {}, {}, {}, {}});
+  groups.push_back({.selector = "*"});
   ParamGroups made;
   made.asked_ = !wanted.empty();
   for (const GroupOption& group : groups) CASTOR_TRY(made.add(group, others, schedule));
@@ -74,6 +74,9 @@ Result<void> ParamGroups::add(const GroupOption& group, const castor_step_args& 
   std::tie(summary.beta1, summary.beta2) = group.betas.value_or(std::pair(others.beta1, others.beta2));
   summary.eps = group.eps.value_or(others.eps);
   summary.weight_decay = group.weight_decay.value_or(others.weight_decay);
+  summary.optimizer = static_cast<castor_optimizer>(others.optimizer);
+  summary.momentum = group.momentum.value_or(others.momentum);
+  summary.trust_coefficient = group.trust_coefficient.value_or(others.trust_coefficient);
   CASTOR_ASSIGN(LrSchedule rates, LrSchedule::make(scaled_to(summary.lr, schedule)));
   schedules_.push_back(std::move(rates));
   summaries_.push_back(std::move(summary));
@@ -96,8 +99,8 @@ void ParamGroups::set(std::int64_t step, castor_step_args& args) {
   groups_.clear(), pointers_.clear();
   for (std::size_t i = 0; i < summaries_.size(); ++i) {
     const GroupSummary& of = summaries_[i];
-    groups_.push_back(
-        {sizeof(castor_param_group), schedules_[i].at(step), of.beta1, of.beta2, of.eps, of.weight_decay});
+    groups_.push_back({sizeof(castor_param_group), schedules_[i].at(step), of.beta1, of.beta2, of.eps, of.weight_decay,
+                       of.momentum, of.trust_coefficient});
   }
   for (const castor_param_group& group : groups_) pointers_.push_back(&group);
   args.n_groups = static_cast<std::uint32_t>(groups_.size());

@@ -18,8 +18,10 @@ namespace castor::train {
 struct GroupSummary {
   std::string selector;
   std::uint64_t n_tensors = 0, n_params = 0;
-  double lr = 0;  ///< the largest rate
-  double beta1 = 0, beta2 = 0, eps = 0, weight_decay = 0;
+  double lr = 0;                                           ///< the largest rate
+  double beta1 = 0, beta2 = 0, eps = 0, weight_decay = 0;  ///< as far as the optimizer has them
+  castor_optimizer optimizer = CASTOR_ADAMW;
+  double momentum = 0, trust_coefficient = 0;
 };
 
 /// The groups of a model's parameters: those that --group names, where the first that selects a parameter has it, and

@@ -29,6 +29,11 @@ void Progress::update(const TrainRecord& record, double now_s) {
   line_open_ = in_place_;
 }
 
+void Progress::note(const std::string& line) {
+  finish();
+  stream_ << line << '\n' << std::flush;
+}
+
 void Progress::finish() {
   if (line_open_) stream_ << '\n' << std::flush;
   line_open_ = false;
@@ -46,6 +51,11 @@ std::string progress_line(const TrainRecord& record, std::int64_t n_steps) {
     line += fmt::format("  {} {}{}", name(tier), format_bytes(used), budget ? " of " + format_bytes(*budget) : "");
   }
   return line;
+}
+
+std::string saved_line(std::int64_t n_steps, const SavedBytes& saved) {
+  const std::string line = fmt::format("saved after step {}: {} written", n_steps, format_bytes(saved.written_bytes));
+  return saved.referenced_bytes == 0 ? line : line + ", " + format_bytes(saved.referenced_bytes) + " referenced";
 }
 
 }  // namespace castor::train

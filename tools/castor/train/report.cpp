@@ -12,6 +12,8 @@
 #include <castor/memory/bytes.h>
 #include <castor/offload/links.h>
 
+#include "optimizers.h"
+
 namespace castor::train {
 namespace {
 
@@ -68,22 +70,44 @@ std::string wear_text(const TrainRecord& record) {
   return text + "\n";
 }
 
+json group_json(const GroupSummary& group) {
+  json found = {{"selector", group.selector},
+                {"tensors", group.n_tensors},
+                {"params", group.n_params},
+                {"lr", group.lr},
+                {"weight_decay", group.weight_decay}};
+  const bool trusts = cli::has_trust_ratios(group.optimizer), momentum = cli::has_momentum(group.optimizer);
+  if (momentum) found["momentum"] = group.momentum;
+  if (trusts) found["trust_coefficient"] = group.trust_coefficient;
+  if (!momentum) found["betas"] = {group.beta1, group.beta2};
+  if (!momentum || trusts) found["eps"] = group.eps;
+  return found;
+}
+
 json groups_json(const std::vector<GroupSummary>& groups) {
   json found = json::array();
-  for (const GroupSummary& group : groups)
-    found.push_back({{"selector", group.selector},
-                     {"tensors", group.n_tensors},
-                     {"params", group.n_params},
-                     {"lr", group.lr},
-                     {"betas", {group.beta1, group.beta2}},
-                     {"eps", group.eps},
-                     {"weight_decay", group.weight_decay}});
+  for (const GroupSummary& group : groups) found.push_back(group_json(group));
   return found;
 }
 
 }  // namespace
 
 const char* name(Link link) { return kLinkNames[index(link)]; }
+
+void Saves::add(const SavedBytes& saved, const Counters& before, const Counters& after) {
+  ++n;
+  bytes.written_bytes += saved.written_bytes;
+  bytes.referenced_bytes += saved.referenced_bytes;
+  for (const Link link : kLinks)
+    moved_bytes[index(link)] += after.moved_bytes[index(link)] - before.moved_bytes[index(link)];
+  wait_seconds += after.wait_seconds - before.wait_seconds;
+}
+
+Counters Saves::left_of(Counters counters) const {
+  for (const Link link : kLinks) counters.moved_bytes[index(link)] -= moved_bytes[index(link)];
+  counters.wait_seconds -= wait_seconds;
+  return counters;
+}
 
 StepTimes step_times(const std::vector<double>& step_s) {
   std::vector<double> times = counted(step_s);
@@ -120,7 +144,11 @@ Bound bound_of(const TrainRecord& record, const Rates& rates) {
 
 std::optional<Wear> wear_of(const TrainRecord& record) {
   constexpr double kSecondsPerDay = 86400;
-  const double n_bytes = moved_bytes_per_step(record)[index(Link::nvme_write)];
+  const double n_saved_bytes = record.step_s.empty()
+                                   ? 0
+                                   : static_cast<double>(record.saves.moved_bytes[index(Link::nvme_write)]) /
+                                         static_cast<double>(record.step_s.size());
+  const double n_bytes = moved_bytes_per_step(record)[index(Link::nvme_write)] + n_saved_bytes;
   const double seconds = step_times(record.step_s).mean;
   if (n_bytes == 0 || seconds <= 0) return {};
   Wear wear{n_bytes / seconds * kSecondsPerDay, {}};
@@ -143,6 +171,12 @@ json wear_json(const TrainRecord& record) {
   if (!wear) return {};
   return {{"bytes_per_day", std::round(wear->bytes_per_day)},
           {"drive_writes_per_day", wear->drive_writes_per_day ? json(*wear->drive_writes_per_day) : json()}};
+}
+
+json saves_json(const Saves& saves) {
+  return {{"count", saves.n},
+          {"written_bytes", saves.bytes.written_bytes},
+          {"referenced_bytes", saves.bytes.referenced_bytes}};
 }
 
 json report_json(const TrainRecord& record, const Rates& rates) {
@@ -173,6 +207,7 @@ json report_json(const TrainRecord& record, const Rates& rates) {
       {"moved_bytes_per_step", moved},
       {"link_bytes_per_s", links},
       {"wear", wear_json(record)},
+      {"saves", saves_json(record.saves)},
       {"bound", {{"seconds", bound.seconds}, {"by", bound.by}, {"share", bound.share}}},
       {"weights_digest", record.weights_digest}};
 }

@@ -30,6 +30,25 @@ struct Counters {
   double wait_seconds = 0, update_seconds = 0;
 };
 
+/// What a save took, of what the parameters have come to.
+struct SavedBytes {
+  std::uint64_t written_bytes = 0;
+  std::uint64_t referenced_bytes = 0;  ///< lay in the folders already
+};
+
+/// The saves of a run, all together.
+struct Saves {
+  std::uint64_t n = 0;
+  SavedBytes bytes;
+  std::array<std::uint64_t, kNLinks> moved_bytes{};  ///< between the tiers
+  double wait_seconds = 0;
+
+  /// One more, with the strategy's counters before and after it.
+  void add(const SavedBytes& saved, const Counters& before, const Counters& after);
+  /// `counters` without what the saves moved and waited for: what the steps did.
+  Counters left_of(Counters counters) const;
+};
+
 /// What a run has measured so far; filled while it goes on, so that a failure leaves what there was.
 struct TrainRecord {
   std::uint64_t n_params = 0;
@@ -42,8 +61,10 @@ struct TrainRecord {
   std::uint64_t n_skipped = 0;  ///< steps without an update, their gradients held inf or nan
   Counters warm;                ///< after the steps left out
   Counters last;                ///< after the last step
+  Saves saves;                  ///< their bytes are none of the steps'
   std::uint64_t peak_rss_bytes = 0;
-  std::uint64_t drive_bytes = 0;  ///< that the drives under the NVMe tier hold, all together; 0 = no such tier, or not known
+  std::uint64_t drive_bytes =
+      0;  ///< that the drives under the NVMe tier hold, all together; 0 = no such tier, or not known
   std::string weights_digest;
 
   /// That have ended, those before the run went on from a checkpoint included.
@@ -76,12 +97,12 @@ struct Bound {
 /// Compute = the median step less what the training thread waited for data and spent in updates.
 Bound bound_of(const TrainRecord& record, const Rates& rates);
 
-/// What the NVMe tier's drives would be worn by, if such steps went on day and night.
+/// What the NVMe tier's drives would be worn by, if such steps, with as many saves, went on day and night.
 struct Wear {
   double bytes_per_day = 0;
   std::optional<double> drive_writes_per_day;  ///< where it is known what the drives hold
 };
-/// Nothing where no step wrote to them.
+/// Nothing where neither step nor save wrote to them.
 std::optional<Wear> wear_of(const TrainRecord& record);
 
 /// `value` with 9 significant digits: enough to tell any two fp32 apart.

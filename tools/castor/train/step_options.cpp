@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "optimizers.h"
 #include "option_values.h"
 
 namespace castor::train {
@@ -109,6 +110,24 @@ Result<void> read_schedule(const Values& values, std::int64_t steps, LrScheduleO
   schedule.decay_steps = steps;
   CASTOR_TRY(read_fields(values, schedule));
   return by_option(LrSchedule::make(schedule));
+}
+
+Result<void> read_momentum(const Values& values, castor_optimizer optimizer, MomentumOptions& options) {
+  const auto belongs = [&](const char* option, bool to_this, const char* to) -> Result<void> {
+    if (to_this || !is_given(values, option)) return {};
+    return Error{ErrorKind::usage, "--" + std::string(option) + " has no effect with --optimizer " +
+                                       cli::name(optimizer) + "; it belongs to " + to};
+  };
+  CASTOR_TRY(belongs("momentum", cli::has_momentum(optimizer), "sgd and lars"));
+  CASTOR_TRY(belongs("nesterov", cli::has_momentum(optimizer), "sgd and lars"));
+  CASTOR_TRY(belongs("trust-coefficient", cli::has_trust_ratios(optimizer), "lars"));
+  CASTOR_TRY(read_number(values, "momentum", true, options.momentum));
+  if (options.momentum >= 1)
+    return wrong("momentum", values["momentum"].as<std::string>(), "a number from 0 to below 1");
+  CASTOR_TRY(read_number(values, "trust-coefficient", false, options.trust_coefficient));
+  options.nesterov = values.count("nesterov") != 0;
+  if (!options.nesterov || options.momentum > 0) return {};
+  return Error{ErrorKind::usage, "--nesterov needs a --momentum above 0"};
 }
 
 Result<void> read_scaler(const Values& values, DType precision, GradScalerOptions& scaler) {

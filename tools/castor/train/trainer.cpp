@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/trainer.h"
 
-#include <chrono>
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 
+#include <castor/memory/clock.h>
 #include <castor/models/model.h>
 #include <castor/plugins/booster.h>
 #include <castor/plugins/grad_scaler.h>
@@ -14,18 +15,18 @@
 #include <castor/plugins/torch/runtime.h>
 #include <castor/plugins/torch/torch_adapter.h>
 
+#include "optimizers.h"
 #include "plugin_folders.h"
 #include "process.h"
 #include "train/batches.h"
 #include "train/checkpoint.h"
+#include "train/committed_run.h"
 #include "train/model_params.h"
 #include "train/param_groups.h"
 #include "train/weights_digest.h"
 
 namespace castor::train {
 namespace {
-
-double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 /// The GPU, with LibTorch's allocator held to the budget: what the model's own tensors take counts as much as what
 /// the plugin does.
@@ -58,8 +59,10 @@ Result<std::shared_ptr<Model>> build_model(const TrainOptions& options, c10::Dev
 castor_step_args step_args(const TrainOptions& options, double lr, double loss_scale) {
   castor_step_args args = {};
   args.struct_size = sizeof args;
-  args.optimizer = options.decoupled_decay ? CASTOR_ADAMW : CASTOR_ADAM;
+  args.optimizer = options.optimizer;
   args.lr = lr;
+  args.momentum = options.momentum.momentum, args.nesterov = options.momentum.nesterov ? 1 : 0;
+  args.trust_coefficient = options.momentum.trust_coefficient;
   args.beta1 = 0.9, args.beta2 = 0.999, args.eps = 1e-8;
   args.weight_decay = options.weight_decay;
   args.max_norm = options.clip;
@@ -107,6 +110,32 @@ double mean(const std::vector<at::Tensor>& losses) {
   return sum / static_cast<double>(losses.size());
 }
 
+bool share_a_folder(const std::vector<std::filesystem::path>& some, const std::vector<std::filesystem::path>& others) {
+  return std::any_of(some.begin(), some.end(), [&others](const auto& folder) {
+    return std::any_of(others.begin(), others.end(), [&folder](const auto& other) {
+      return std::filesystem::weakly_canonical(folder) == std::filesystem::weakly_canonical(other);
+    });
+  });
+}
+
+/// Whether a store was ever committed there (docs/storage.md).
+bool holds_store(const std::vector<std::filesystem::path>& folders) {
+  return std::any_of(folders.begin(), folders.end(),
+                     [](const auto& folder) { return std::filesystem::exists(folder / "castor.manifest"); });
+}
+
+/// That no run is kept there.
+Result<void> check_unused(const std::vector<std::filesystem::path>& folders, const Checkpoint& checkpoint) {
+  if (!checkpoint.step()) return {};
+  return Error{ErrorKind::usage, folders_text(folders) + " holds a run of " + std::to_string(*checkpoint.step()) +
+                                     " steps already; go on with it by --resume, or name another folder"};
+}
+
+Result<void> check_unused(const std::vector<std::filesystem::path>& folders) {
+  CASTOR_ASSIGN(const auto checkpoint, Checkpoint::open(folders));
+  return check_unused(folders, *checkpoint);
+}
+
 /// One run: the model, who moves its memory, and the loop.
 class Training {
  public:
@@ -123,6 +152,7 @@ class Training {
   castor_step_args args_of(std::int64_t index);
   Result<void> open_checkpoints();
   Result<void> resume();
+  Result<RunState> load();
   Result<void> save(std::int64_t n_steps);
   Result<void> stop(std::int64_t n_steps);
   bool due(std::int64_t n_steps) const;
@@ -143,8 +173,11 @@ class Training {
   std::unique_ptr<BatchSource> batches_;
   std::unique_ptr<TorchAdapter> adapter_;
   std::unique_ptr<Strategy> strategy_;
-  std::unique_ptr<Checkpoint> checkpoint_, resumed_;  ///< resumed_ is null where both are one folder
-  bool between_units_ = true;                         ///< a run may be stopped anywhere, not between steps alone
+  std::unique_ptr<Checkpoint> checkpoint_, resumed_;  ///< null where the strategy's own folders are it
+  const Trained trained_{options_.model, options_.optimizer};
+  const bool saves_ = !options_.saved_in().empty();
+  bool goes_on_ = false;       ///< it is saved where it goes on from
+  bool between_units_ = true;  ///< a run may be stopped anywhere, not between steps alone
 };
 
 Training::~Training() {
@@ -195,51 +228,64 @@ castor_step_args Training::args_of(std::int64_t index) {
 
 /// Before anything large is made. A checkpoint is never written over by a run that does not go on from it.
 Result<void> Training::open_checkpoints() {
-  const bool same = !options_.resume.empty() && std::filesystem::weakly_canonical(options_.resume) ==
-                                                    std::filesystem::weakly_canonical(options_.checkpoint);
-  if (!options_.resume.empty() && !std::filesystem::is_directory(options_.resume))
-    return Error{ErrorKind::usage, "--resume " + options_.resume.string() + ": there is no such folder"};
-  if (!options_.resume.empty() && !same) {
-    CASTOR_ASSIGN(resumed_, Checkpoint::open(options_.resume));
+  const auto& resume = options_.resume;
+  for (const auto& folder : resume)
+    if (!std::filesystem::is_directory(folder))
+      return Error{ErrorKind::usage, "--resume " + folder.string() + ": there is no such folder"};
+  const auto target = options_.saved_in();
+  goes_on_ = share_a_folder(resume, target);
+  if (!resume.empty() && !goes_on_) {
+    CASTOR_ASSIGN(resumed_, Checkpoint::open(resume));
   }
-  if (options_.checkpoint.empty()) return {};
-  CASTOR_ASSIGN(checkpoint_, Checkpoint::open(options_.checkpoint));
-  if (same || !checkpoint_->step()) return {};
-  return Error{ErrorKind::usage, "--checkpoint " + options_.checkpoint.string() + " holds a run of " +
-                                     std::to_string(*checkpoint_->step()) +
-                                     " steps already; go on with it by --resume, or name another folder"};
+  if (options_.commit_nvme) return goes_on_ || !holds_store(target) ? Result<void>() : check_unused(target);
+  if (target.empty()) return {};
+  CASTOR_ASSIGN(checkpoint_, Checkpoint::open(target));
+  return goes_on_ ? Result<void>() : check_unused(target, *checkpoint_);
 }
 
 Result<void> Training::resume() {
   castor_param_state nothing = {sizeof(castor_param_state), 0, 0, 0, nullptr, nullptr, nullptr, 0};
   if (checkpoint_) CASTOR_TRY(strategy_->read_state(nothing));  // who cannot save says so now, not at the end
+  if (options_.commit_nvme) CASTOR_TRY(strategy_->committed());
   if (options_.resume.empty()) return {};
-  CASTOR_ASSIGN(const RunState run, (resumed_ ? resumed_ : checkpoint_)->load(options_.model, *adapter_, *strategy_));
+  CASTOR_ASSIGN(const RunState run, load());
   if (run.n_steps >= options_.steps)
-    return Error{ErrorKind::usage, "--resume " + options_.resume.string() + " is a run of " +
+    return Error{ErrorKind::usage, "--resume " + folders_text(options_.resume) + " is a run of " +
                                        std::to_string(run.n_steps) + " steps, so --steps " +
                                        std::to_string(options_.steps) + " leaves nothing to do; raise it"};
   record_.first_step = run.n_steps;
   return scaler_ && run.scaler ? scaler_->restore(*run.scaler) : Result<void>();
 }
 
+Result<RunState> Training::load() {
+  if (options_.commit_nvme && goes_on_)
+    return restore_run(folders_text(options_.resume), trained_, *adapter_, *strategy_);
+  return (resumed_ ? resumed_ : checkpoint_)->load(trained_, *adapter_, *strategy_);
+}
+
 Result<void> Training::save(std::int64_t n_steps) {
   RunState run{n_steps, {}};
   if (scaler_) run.scaler = scaler_->state();
-  return checkpoint_->save(options_.model, *adapter_, *strategy_, run);
+  CASTOR_ASSIGN(const castor_stats before, strategy_->stats());
+  CASTOR_ASSIGN(const SavedBytes saved, options_.commit_nvme ? commit_run(trained_, *adapter_, *strategy_, run)
+                                                             : checkpoint_->save(trained_, *adapter_, *strategy_, run));
+  CASTOR_ASSIGN(const castor_stats after, strategy_->stats());
+  record_.saves.add(saved, counters_of(before), counters_of(after));
+  observer_.after_save(n_steps, saved);
+  return {};
 }
 
 bool Training::due(std::int64_t n_steps) const {
   const std::int64_t every = options_.checkpoint_every;
-  return checkpoint_ && (n_steps == options_.steps || (every > 0 && n_steps % every == 0));
+  return saves_ && (n_steps == options_.steps || (every > 0 && n_steps % every == 0));
 }
 
 /// The user has asked to; what was trained so far is not lost.
 Result<void> Training::stop(std::int64_t n_steps) {
   std::string message = "stopped by the user";
-  if (checkpoint_) {
+  if (saves_) {
     CASTOR_TRY(save(n_steps));
-    message += " after step " + std::to_string(n_steps) + "; go on with --resume " + options_.checkpoint.string();
+    message += " after step " + std::to_string(n_steps) + "; go on with --resume " + folders_text(options_.saved_in());
   }
   return Error{ErrorKind::interrupted, message};
 }
@@ -250,14 +296,15 @@ Result<void> Training::make_strategy(const std::optional<Booster>& booster) {
     adapter_->connect(strategy_.get());
     return {};
   }
-  CASTOR_ASSIGN(strategy_,
-                make_resident_strategy(model_, *adapter_,
-                                       {.moments = options_.moments, .rounding_seed = options_.rounding_seed()}));
+  const StateFormat format = {.moments = options_.moments,
+                              .rounding_seed = options_.rounding_seed(),
+                              .keeps_exp_avg_sq = cli::keeps_exp_avg_sq(options_.optimizer)};
+  CASTOR_ASSIGN(strategy_, make_resident_strategy(model_, *adapter_, format));
   return {};
 }
 
 Result<void> Training::run() {
-  between_units_ = !checkpoint_;
+  between_units_ = !saves_;
   for (std::int64_t i = record_.first_step; i < options_.steps; ++i) {
     Result<void> done = step(i);
     if (done.ok() && due(i + 1)) done = save(i + 1);
@@ -276,13 +323,13 @@ Result<void> Training::run() {
 /// loops, where scheduler.step() comes after scaler.step() whether that updated or not.
 Result<void> Training::step(std::int64_t index) {
   if (observer_.interrupted()) return stop(index);
-  const double start_s = now_s();
+  const double start_s = steady_now_s();
   const castor_step_args args = args_of(index);  // announced, then carried out
   CASTOR_ASSIGN(const auto losses, micro_batches(index, args));
   CASTOR_ASSIGN(const castor_step_result result, strategy_->step(args));
   if (scaler_) scaler_->update(result.skipped != 0);
   const double loss = mean(losses);  // waits for the device, so only when the step is queued
-  return note_step(loss, args.lr, now_s() - start_s, result.skipped != 0);
+  return note_step(loss, args.lr, steady_now_s() - start_s, result.skipped != 0);
 }
 
 /// Forward and backward of every micro-batch; returns their losses, where they were computed.
@@ -306,7 +353,7 @@ Result<void> Training::note_step(double loss, double lr, double seconds, bool sk
   record_.step_s.push_back(seconds);
   record_.n_skipped += skipped;
   CASTOR_ASSIGN(const castor_stats stats, strategy_->stats());
-  record_.last = counters_of(stats);
+  record_.last = record_.saves.left_of(counters_of(stats));
   if (static_cast<std::int64_t>(record_.losses.size()) == n_left_out(options_.steps - record_.first_step))
     record_.warm = record_.last;
   observer_.after_step(record_);

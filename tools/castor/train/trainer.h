@@ -13,6 +13,7 @@ namespace castor::train {
 struct TrainObserver {
   std::function<bool()> interrupted;  ///< asked at every unit; true ends the run with an error of kind interrupted
   std::function<void(const TrainRecord&)> after_step;
+  std::function<void(std::int64_t n_steps, const SavedBytes&)> after_save;
 };
 
 /// Trains as `options` say and fills `record` on the way: also where it fails, with the steps that ended before.

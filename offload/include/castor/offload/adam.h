@@ -66,7 +66,8 @@ std::uint32_t rounding_key(std::uint64_t seed, std::uint32_t tensor, std::uint64
 
 /// The arrays of one update, all of `n` elements, all on the tier where the kernel runs.
 ///
-/// A split master is its low 16 bits and the weight in bf16, which restore it exactly.
+/// A split master is its low 16 bits and the weight in bf16, which restore it exactly. Rules with one moment have it in
+/// exp_avg, and exp_avg_sq is null.
 struct AdamArrays {
   float* master = nullptr;     ///< read and written; null where it is split
   void* exp_avg = nullptr;     ///< read and written; of the dtype that `moments` says

@@ -27,9 +27,9 @@ constexpr std::uint64_t n_norm_blocks(std::uint64_t n) { return (n + kNormBlock 
 class GradNormKernel {
  public:
   virtual ~GradNormKernel() = default;
-  /// Queues the sum over `n` elements of `dtype` at `grad` on `stream`, and the copy of the result to `*sum` in host
-  /// memory; read it after the event of the stream. A host kernel runs at once on the calling thread. `sum` is pinned
-  /// for a GPU, or the call waits for the stream.
+  /// Queues the sum over `n` elements of `dtype` at `grad` on `stream`, and the copy of the result to `*sum` in memory of
+  /// host or device; read it after the event of the stream. A host kernel runs at once on the calling thread. `sum` is not
+  /// in ordinary memory for a GPU, or the call waits for the stream.
   ///
   /// Threads: on the host any number at a time; on a GPU one, with all calls on one stream, since the kernel keeps
   /// partial sums between its two halves.

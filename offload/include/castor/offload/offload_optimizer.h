@@ -4,17 +4,20 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <castor/chunk/tensor_table.h>
 #include <castor/memory/host_team.h>
-#include <castor/offload/adam.h>
 #include <castor/offload/grad_norm.h>
 #include <castor/offload/gradient_store.h>
 #include <castor/offload/planner.h>
 #include <castor/offload/state_format.h>
+#include <castor/offload/state_map.h>
 #include <castor/offload/step_options.h>
+#include <castor/offload/tile_part.h>
+#include <castor/offload/update_rule.h>
 
 namespace castor {
 
@@ -27,12 +30,13 @@ class TileUpdate;
 struct TensorStates {
   std::uint64_t first = 0, n = 0;
   float* master = nullptr;
-  float *exp_avg = nullptr, *exp_avg_sq = nullptr;  ///< may be null; a frozen tensor has none
-  std::uint64_t n_updates = 0;                      ///< of the whole tensor: Adam's t
+  float *exp_avg = nullptr,
+        *exp_avg_sq = nullptr;  ///< may be null; a frozen tensor has none, and some rules no exp_avg_sq
+  std::uint64_t n_updates = 0;  ///< of the whole tensor: Adam's t
 };
 
-/// Adam on chunks: for each tile of a trained payload chunk (ChunkShape::tile) a state chunk with three arrays of its
-/// elements (master, exp_avg, exp_avg_sq, as StateFormat says), updated on the tier that the Plan names. While one is updated the mover reads
+/// Updates on chunks: for each tile of a trained payload chunk (ChunkShape::tile) a state chunk with the arrays of its
+/// elements (master, exp_avg and for most rules exp_avg_sq, as StateFormat says), updated on the tier that the Plan names. While one is updated the mover reads
 /// the next ones ahead and writes the last ones behind. Where they overlap, updates on the host go on while the next forward
 /// pass runs, what it needs first before all else: whoever needs a chunk waits for its own update alone.
 ///
@@ -114,13 +118,19 @@ class OffloadOptimizer {
   /// Errors: as read_states.
   [[nodiscard]] Result<void> write_states(std::uint32_t tensor, const TensorStates& states);
 
+  /// Which elements lie in which chunk, and how often each tensor was updated. Keys are left open.
+  StateMap state_map() const;
+
+  /// Has all weights and states below the host as well (StatefulTensorMgr::write_back). Between two steps, waits for the
+  /// updates under way. Errors: those; usage between an early update and its step; failed, where an update failed.
+  [[nodiscard]] Result<void> write_back();
+
+  /// All weights and states are, from here on, what the tier below the host has under their chunks' numbers, and the tensors
+  /// were updated so often; the next iteration is recorded anew. Between two steps. Errors: failed, where an update failed.
+  [[nodiscard]] Result<void> take_spilled(std::vector<std::uint64_t> n_updates);
+
  private:
-  /// What a tensor and a tile have in common.
-  struct Part {
-    std::uint32_t tensor = 0;
-    std::uint64_t numel = 0;
-    std::uint64_t in_tensor = 0, in_tile = 0, in_chunk = 0;  ///< where it begins, in elements
-  };
+  using Part = TilePart;
 
   explicit OffloadOptimizer(Parts parts);
   ChunkId add_states(std::uint32_t i, std::uint32_t tile);
@@ -133,6 +143,11 @@ class OffloadOptimizer {
   double* sums() { return reinterpret_cast<double*>(sums_.data()); }
   Result<void> update_chunk(std::uint32_t i, const StepOptions& options, double grad_scale);
   Result<void> update_tile(std::uint32_t i, std::uint32_t tile, const StepOptions& options, double grad_scale);
+  Result<void> measure_trust(std::uint32_t i, const StepOptions& options, double grad_scale, std::vector<Event>& after);
+  Result<void> measure_trust_on_gpu(std::uint32_t i, const StepOptions& options, double grad_scale);
+  const float* trust_of(std::uint32_t tensor) const;
+  TrustedTensor trusted(std::uint32_t tensor) const;
+  bool updates_on_gpu(std::uint32_t i) const;
   TileUpdate update_of(std::uint32_t i, std::uint32_t tile, const StepOptions& options, double grad_scale);
   Event start(std::uint32_t i, std::uint32_t tile, TileUpdate update, std::vector<Event> after);
   Result<void> update_on_gpu(std::uint32_t i, std::uint32_t tile, const TileUpdate& update);
@@ -160,10 +175,14 @@ class OffloadOptimizer {
   std::vector<ChunkId> payload_;
   std::vector<std::vector<ChunkId>> state_;  ///< by payload chunk and tile; a frozen one has none
   std::unique_ptr<GradientStore> gradients_;
-  std::vector<std::uint64_t> n_updates_;   ///< by tensor: Adam's t
-  std::vector<std::uint32_t> registered_;  ///< by tensor: its place in the order of registration
-  std::unique_ptr<AdamKernel> device_adam_, host_adam_ = make_host_adam();
+  std::vector<std::uint64_t> n_updates_;         ///< by tensor: Adam's t
+  std::vector<std::uint32_t> registered_;        ///< by tensor: its place in the order of registration
+  std::optional<UpdateKernels> device_kernels_;  ///< from make on
+  const UpdateKernels host_kernels_ = UpdateKernels::make_host();
   std::unique_ptr<GradNormKernel> device_norm_;
+  std::vector<float> host_trust_;  ///< by tensor: its ratio, where updates on the host find it
+  std::unique_ptr<TrustRatios>
+      device_trust_;            ///< where those of a GPU find it; from the first step that asks for ratios
   Buffer sums_;                 ///< of squares: a double per tensor in memory that the device writes to without waiting
   std::vector<bool> measured_;  ///< by tensor: sums_ has, or will have, that of its only gradient in this step
   bool wants_norm_ = false;     ///< gradients are measured as they come

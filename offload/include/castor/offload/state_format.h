@@ -20,13 +20,16 @@ struct StateFormat {
   bool split_master = false;
   AdamMoments moments = AdamMoments::f32;
   std::uint64_t rounding_seed = 0;
+  /// A rule with one moment (SGD) has it in exp_avg, and nothing is kept of exp_avg_sq.
+  bool keeps_exp_avg_sq = true;
 
   constexpr bool splits(DType weights) const { return split_master && weights == DType::bf16; }
-  /// Master, exp_avg and exp_avg_sq of one element whose weight is of that dtype: 12, or down to 6.
+  /// Master and moments of one element whose weight is of that dtype: with both 12, or down to 6; with one 8, or down to 4.
   constexpr std::uint32_t bytes_per_element(DType weights) const {
-    return (splits(weights) ? 2 : 4) +
-           static_cast<std::uint32_t>(size_bytes(exp_avg_dtype(moments)) + size_bytes(exp_avg_sq_dtype(moments)));
+    const std::uint64_t second = keeps_exp_avg_sq ? size_bytes(exp_avg_sq_dtype(moments)) : 0;
+    return (splits(weights) ? 2 : 4) + static_cast<std::uint32_t>(size_bytes(exp_avg_dtype(moments)) + second);
   }
+  bool operator==(const StateFormat&) const = default;
 };
 
 }  // namespace castor

@@ -6,18 +6,23 @@
 
 namespace castor {
 
-/// The NVMe tier of the chunk layer: chunks under their numbers in a TensorStore.
+/// The NVMe tier of the chunk layer: chunks under their numbers, counted from `first_key`, in a TensorStore.
 class TensorStoreSpill final : public SpillStore {
  public:
   /// `store` is borrowed and must outlive this.
   explicit TensorStoreSpill(TensorStore& store) : store_(store) {}
 
-  Event write(std::uint32_t chunk, BufferView bytes) override { return store_.put(chunk, bytes); }
-  Event read(std::uint32_t chunk, BufferView bytes) override { return store_.get(chunk, bytes); }
-  void forget(std::uint32_t chunk) override { store_.remove(chunk); }
+  /// From the next call on; what was written before is not found any more.
+  void set_first_key(std::uint64_t key) { first_key_ = key; }
+  std::uint64_t first_key() const { return first_key_; }
+
+  Event write(std::uint32_t chunk, BufferView bytes) override { return store_.put(first_key_ + chunk, bytes); }
+  Event read(std::uint32_t chunk, BufferView bytes) override { return store_.get(first_key_ + chunk, bytes); }
+  void forget(std::uint32_t chunk) override { store_.remove(first_key_ + chunk); }
 
  private:
   TensorStore& store_;
+  std::uint64_t first_key_ = 0;
 };
 
 }  // namespace castor

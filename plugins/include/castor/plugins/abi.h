@@ -33,7 +33,7 @@ extern "C" {
 
 #define CASTOR_PLUGIN_MAGIC 0x43535452u /* "CSTR" */
 #define CASTOR_ABI_MAJOR 1              /* differs: refused */
-#define CASTOR_ABI_MINOR 5              /* a plugin's may be lower than the host's, never higher */
+#define CASTOR_ABI_MINOR 7              /* a plugin's may be lower than the host's, never higher */
 
 /* Also the exit codes of the castor command. */
 typedef enum castor_status {
@@ -152,18 +152,25 @@ typedef struct castor_host_v1 {
 
 /* ---- what the plugin does ------------------------------------------------------------------------------ */
 
-/* One optimizer step of Adam; castor_step_args.optimizer says which. All values are of this step. */
-typedef enum castor_optimizer { CASTOR_ADAM = 0, CASTOR_ADAMW = 1 } castor_optimizer;
+/* The rule of one optimizer step; docs/plugin_abi.md has its arithmetic. */
+typedef enum castor_optimizer {
+  CASTOR_ADAM = 0,
+  CASTOR_ADAMW = 1,
+  CASTOR_SGD = 2, /* Since 1.6. Looks at lr, weight_decay, momentum and nesterov alone */
+  CASTOR_LARS = 3 /* Since 1.6. SGD whose gradients are scaled by tensor: trust_coefficient and eps too */
+} castor_optimizer;
 
 /* Since 1.5. What the parameters of a group have in place of the values in castor_step_args. */
 typedef struct castor_param_group {
   uint32_t struct_size;
   double lr, beta1, beta2, eps, weight_decay;
+
+  double momentum, trust_coefficient; /* Since 1.6; 0 where struct_size ends before them */
 } castor_param_group;
 
 typedef struct castor_step_args {
   uint32_t struct_size;
-  castor_optimizer optimizer;
+  uint32_t optimizer; /* castor_optimizer; a number, as it may be one that this version does not know */
   double lr, beta1, beta2, eps, weight_decay;
   double max_norm;   /* global gradient norm to clip to; 0 = no clipping */
   double loss_scale; /* the loss was multiplied by this before backward; 1 = it was not */
@@ -176,6 +183,11 @@ typedef struct castor_step_args {
                         values above lr, beta1, beta2, eps and weight_decay mean nothing */
   const castor_param_group *const *groups; /* n_groups of them */
   const uint32_t *group_of;                /* by parameter: the number of its group, below n_groups */
+
+  /* Since 1.6, likewise: of an older plugin the host asks for no other optimizer than Adam and AdamW. */
+  double momentum;          /* of SGD and LARS; in groups theirs */
+  double trust_coefficient; /* of LARS; in groups theirs. 0 = SGD. Never together with max_value */
+  int32_t nesterov;         /* of SGD and LARS, for all groups: 1 = Nesterov's momentum */
 } castor_step_args;
 
 typedef struct castor_step_result {
@@ -201,9 +213,26 @@ typedef struct castor_param_state {
   uint32_t param;
   uint64_t first, n;
   float *master;                /* n values, never null */
-  float *exp_avg, *exp_avg_sq;  /* n values each, or null; not looked at where the parameter is frozen */
+  float *exp_avg, *exp_avg_sq;  /* n values each, or null; not looked at where the parameter is frozen. The momentum of
+                                   SGD is in exp_avg, and its exp_avg_sq is not looked at */
   uint64_t n_updates;           /* of the whole parameter: Adam's t */
 } castor_param_state;
+
+/* Since 1.7. What a commit took, of weights and states. */
+typedef struct castor_commit_result {
+  uint32_t struct_size;
+  uint64_t written_bytes;    /* to the folders, because of it */
+  uint64_t referenced_bytes; /* lay there already, and stay where they are */
+} castor_commit_result;
+
+/* Since 1.7. The run that the folders hold. */
+typedef struct castor_committed_run {
+  uint32_t struct_size;
+  int32_t exists; /* 0: none, and the rest means nothing */
+  uint64_t step;
+  const void *note; /* as it was given to commit, valid until the next call into the strategy */
+  uint64_t n_note_bytes;
+} castor_committed_run;
 
 /* Required: attach, gradient, step, read_master, stats and destroy. The others may be null: nothing is to be done. */
 typedef struct castor_strategy_v1 {
@@ -264,6 +293,19 @@ typedef struct castor_strategy_v1 {
    * another takes over, wherever either keeps it; all of every parameter makes it go on with the same bits. */
   castor_status (*read_state)(void *self, castor_param_state *state);
   castor_status (*write_state)(void *self, const castor_param_state *state);
+
+  /* Since 1.7: all three or none, for strategies that can keep states in folders of their own so that they outlive the
+   * process. Called between two steps, or between attach and the first. Status CASTOR_USAGE where the strategy's options
+   * do not have it keep them so; committed tells.
+   *
+   * commit makes the states, weights and counters of every parameter durable as of now, as `step`, in one instant
+   * together with `note`; it returns when they are. Until then, and where it fails, the last commit stands, whenever
+   * process or machine stop. It is refused where the folders hold a run that this one does not go on from. */
+  castor_status (*commit)(void *self, uint64_t step, const void *note, uint64_t n_note_bytes, castor_commit_result *out);
+  /* The last commit in the folders, of this run or of one before it. */
+  castor_status (*committed)(void *self, castor_committed_run *out);
+  /* Goes on from the commit that the folders held when the strategy was created, in place of the initial values. */
+  castor_status (*restore)(void *self);
 } castor_strategy_v1;
 
 /* ---- the entry point ----------------------------------------------------------------------------------- */

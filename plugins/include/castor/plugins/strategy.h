@@ -4,11 +4,19 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include <castor/memory/result.h>
 #include <castor/plugins/abi.h>
 
 namespace castor {
+
+/// The last commit in a strategy's folders.
+struct CommittedRun {
+  std::uint64_t step = 0;
+  std::string note;  ///< as it was given to commit
+};
 
 /// What is done around each unit of a model, and with its gradients: a plugin's strategy, or the resident run that it
 /// is compared with.
@@ -38,6 +46,16 @@ class Strategy {
   /// strategy cannot, or the range is none of the parameter's; failed where the model is between two steps.
   virtual Result<void> read_state(castor_param_state& /*state*/) { return cannot_save(); }
   virtual Result<void> write_state(const castor_param_state& /*state*/) { return cannot_save(); }
+  /// Between two steps: makes states, weights and counters durable as of now, together with `note`, in one instant;
+  /// returns when they are. Errors: usage where the strategy cannot, its options do not have it keep them so, or its folders
+  /// hold a run that this one does not go on from; io and the like, where the last commit stands.
+  virtual Result<castor_commit_result> commit(std::uint64_t /*step*/, std::string_view /*note*/) {
+    return cannot_commit();
+  }
+  /// The last commit in the strategy's folders. Errors: usage, as commit.
+  virtual Result<std::optional<CommittedRun>> committed() { return cannot_commit(); }
+  /// Between attach and the first step: goes on from the commit that the folders held. Errors: usage, where there is none.
+  virtual Result<void> restore() { return cannot_commit(); }
   virtual Result<castor_stats> stats() = 0;
   /// Writes what happened so far as a trace file. Errors: usage where the strategy keeps none.
   virtual Result<void> write_trace(const std::filesystem::path& path) = 0;
@@ -51,6 +69,7 @@ class Strategy {
 
  private:
   static Error cannot_save() { return {ErrorKind::usage, "this strategy has no states to save"}; }
+  static Error cannot_commit() { return {ErrorKind::usage, "this strategy keeps no states that outlive it"}; }
 };
 
 }  // namespace castor

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <castor/chunk/chunk_layout.h>
+
+namespace castor {
+
+/// What a tensor and a tile of its chunk (ChunkShape::tile) have in common.
+struct TilePart {
+  std::uint32_t tensor = 0;
+  std::uint64_t numel = 0;
+  std::uint64_t in_tensor = 0, in_tile = 0, in_chunk = 0;  ///< where it begins, in elements
+};
+
+/// Those of one tile, in the order in which they lie.
+std::vector<TilePart> parts_of_tile(const ChunkLayout& layout, std::uint32_t chunk, std::uint32_t tile);
+
+}  // namespace castor

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/sgd_loops.h"
+
+#include <limits>
+
+#include "kernels/sgd_element.h"
+
+// Highway compiles what follows once for each kind of vectors, by including this file again.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/simd/sgd_loops.cpp"
+#include <hwy/foreach_target.h>
+
+#include <hwy/highway.h>
+
+#include "kernels/simd/update_loop-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace castor::kernels::HWY_NAMESPACE {
+
+/// sgd_element.h by vectors: the coefficients, each in all lanes.
+struct SgdRule {
+  using Coefficients = SgdCoefficients;
+  static constexpr bool kKeepsExpAvgSq = false;
+
+  explicit HWY_INLINE SgdRule(const SgdCoefficients& c)
+      : grad_scale(all(c.grad_scale)),
+        decay(all(c.decay)),
+        momentum(all(c.momentum)),
+        lr(all(c.lr)),
+        max_value(all(c.max_value)),
+        trust(all(trust_of(c))),
+        nesterov(c.nesterov),
+        clamps(c.max_value < std::numeric_limits<float>::infinity()) {}
+
+  /// sgd_updated.
+  template <typename Arrays>
+  HWY_INLINE Float updated(const Arrays& arrays, std::uint64_t i) const {
+    using Momentum = Stored<typename Arrays::ExpAvg>;
+    Float p = load_master(arrays, i);
+    Float g = hn::Mul(load_grad(arrays, i), grad_scale);
+    if (clamps) g = clamped(g, max_value);
+    g = hn::Mul(trust, hn::Add(g, hn::Mul(decay, p)));
+    const Float b = hn::Add(hn::Mul(momentum, Momentum::load(arrays.exp_avg + i)), g);
+    const Float direction = nesterov ? hn::Add(g, hn::Mul(momentum, b)) : b;
+    p = canonical(hn::Sub(p, hn::Mul(lr, direction)));
+    store_master(arrays, i, p);
+    Momentum::store(canonical(b), arrays.exp_avg + i);
+    return p;
+  }
+
+  template <typename Arrays>
+  static void update_one(const SgdCoefficients& c, const Arrays& arrays, std::uint64_t i) {
+    update_sgd_element(c, arrays, i);
+  }
+
+  Float grad_scale, decay, momentum, lr, max_value, trust;
+  bool nesterov, clamps;
+};
+
+void update_all_by_sgd(const SgdCoefficients& coefficients, const AdamArrays& arrays) {
+  with_types(arrays, [&](const auto& typed) { update<SgdRule>(coefficients, typed); });
+}
+
+}  // namespace castor::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace castor::kernels {
+
+HWY_EXPORT(update_all_by_sgd);
+
+void update_by_vectors(const SgdCoefficients& coefficients, const AdamArrays& arrays) {
+  HWY_DYNAMIC_DISPATCH(update_all_by_sgd)(coefficients, arrays);
+}
+
+}  // namespace castor::kernels
+#endif

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elements as they are stored, to and from vectors of fp32. Compiled once for each kind of vectors, as Highway's -inl.h
+// files are: the guard is one of passes, not of files.
+#if defined(CASTOR_OFFLOAD_KERNELS_SIMD_STORED_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CASTOR_OFFLOAD_KERNELS_SIMD_STORED_INL_H_
+#undef CASTOR_OFFLOAD_KERNELS_SIMD_STORED_INL_H_
+#else
+#define CASTOR_OFFLOAD_KERNELS_SIMD_STORED_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include "kernels/adam_element.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace castor::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Floats = hn::ScalableTag<float>;
+using Words = hn::Rebind<std::uint32_t, Floats>;
+using Halves = hn::Rebind<std::uint16_t, Floats>;  ///< as many as there are Floats: half a vector
+using Float = hn::Vec<Floats>;
+using Word = hn::Vec<Words>;
+
+HWY_INLINE Float all(float value) { return hn::Set(Floats(), value); }
+HWY_INLINE Word word(std::uint32_t bits) { return hn::Set(Words(), bits); }
+HWY_INLINE Word bits_of(Float value) { return hn::BitCast(Words(), value); }
+HWY_INLINE Float float_of(Word bits) { return hn::BitCast(Floats(), bits); }
+HWY_INLINE Word if_below(Word value, std::uint32_t limit, Word below, Word otherwise) {
+  return hn::IfThenElse(hn::Lt(value, word(limit)), below, otherwise);
+}
+HWY_INLINE Float canonical(Float value) { return hn::IfThenElse(hn::IsNaN(value), float_of(word(kNanBits)), value); }
+
+/// Elements as they are stored, to and from vectors of fp32; the arithmetic is that of formats.h.
+template <typename Format>
+struct Stored;
+
+template <>
+struct Stored<Fp32> {
+  static constexpr bool kStreams = false;
+  static HWY_INLINE Float load(const float* from) { return hn::LoadU(Floats(), from); }
+  static HWY_INLINE void store(Float value, float* to) { hn::StoreU(value, Floats(), to); }
+};
+
+/// Formats of 16 bits; `Rounding::widen` takes words, `Rounding::narrow` canonical floats.
+template <typename Rounding>
+struct StoredInHalves {
+  static constexpr bool kStreams = HWY_TARGET != HWY_SCALAR;
+  static HWY_INLINE Float load(const std::uint16_t* from) {
+    return Rounding::widen(hn::PromoteTo(Words(), hn::LoadU(Halves(), from)));
+  }
+  static HWY_INLINE hn::Vec<Halves> narrow(Float value) {
+    return hn::DemoteTo(Halves(), hn::BitCast(hn::RebindToSigned<Words>(), Rounding::narrow(bits_of(value))));
+  }
+  static HWY_INLINE void store(Float value, std::uint16_t* to) { hn::StoreU(narrow(value), Halves(), to); }
+  /// Both at once, past the caches. Requires: `to` is aligned to a vector.
+  static HWY_INLINE void stream(Float first, Float second, std::uint16_t* to) {
+#if HWY_TARGET != HWY_SCALAR
+    const hn::Twice<Halves> both;
+    hn::Stream(hn::Combine(both, narrow(second), narrow(first)), both, to);
+#endif
+  }
+};
+
+struct Bf16Rounding {
+  static HWY_INLINE Float widen(Word stored) { return float_of(hn::ShiftLeft<16>(stored)); }
+  static HWY_INLINE Word narrow(Word value) { return hn::ShiftRight<16>(hn::Add(value, word(0x8000))); }
+};
+
+struct Fp16Rounding {
+  static HWY_INLINE Float widen(Word stored) {
+    const Word magnitude = hn::And(stored, word(0x7fff));
+    const Word sign = hn::ShiftLeft<16>(hn::And(stored, word(0x8000)));
+    const Word rebias = if_below(magnitude, 0x7c00, word(112u << 23), word(224u << 23));
+    const Word normal = hn::Add(hn::ShiftLeft<13>(magnitude), rebias);
+    const Float units = hn::ConvertTo(Floats(), hn::BitCast(hn::RebindToSigned<Words>(), magnitude));
+    const Word subnormal = bits_of(hn::Mul(units, hn::Set(Floats(), 0x1p-24f)));
+    return float_of(hn::Or(sign, if_below(magnitude, 0x0400, subnormal, normal)));
+  }
+  /// Below 2^-14 the sum with 0.5 rounds to units of 2^-24, which its bits count.
+  static HWY_INLINE Word narrow(Word value) {
+    const Word magnitude = hn::And(value, word(~kSignBit));
+    const Word sign = hn::ShiftRight<16>(hn::And(value, word(kSignBit)));
+    const Word rebiased = hn::Sub(magnitude, word(112u << 23));
+    const Word odd = hn::And(hn::ShiftRight<13>(rebiased), word(1));
+    const Word normal = hn::ShiftRight<13>(hn::Add(hn::Add(rebiased, word(0x0fff)), odd));
+    const Float half = hn::Set(Floats(), 0.5f);
+    const Word subnormal = hn::Sub(bits_of(hn::Add(float_of(magnitude), half)), bits_of(half));
+    const Word finite = if_below(magnitude, 0x38800000, subnormal, normal);
+    const Word bounded = if_below(magnitude, 0x477ff000, finite, word(0x7c00));
+    const Word rounded = hn::Or(sign, bounded);
+    return if_below(magnitude, kInfinityBits + 1, rounded, word(0x7e00));
+  }
+};
+
+template <>
+struct Stored<Bf16> : StoredInHalves<Bf16Rounding> {};
+template <>
+struct Stored<Fp16> : StoredInHalves<Fp16Rounding> {};
+
+/// joined and low_bits of formats.h.
+HWY_INLINE Float load_split(const std::uint16_t* weight, const std::uint16_t* low) {
+  const Word high_part = hn::PromoteTo(Words(), hn::LoadU(Halves(), weight));
+  const Word low_part = hn::PromoteTo(Words(), hn::LoadU(Halves(), low));
+  const Word high = hn::Sub(high_part, hn::ShiftRight<15>(low_part));
+  return float_of(hn::Or(hn::ShiftLeft<16>(high), low_part));
+}
+HWY_INLINE void store_halves(Word values, std::uint16_t* to) {
+  hn::StoreU(hn::DemoteTo(Halves(), hn::BitCast(hn::RebindToSigned<Words>(), values)), Halves(), to);
+}
+
+/// The branches go the same way every time.
+template <typename Arrays>
+HWY_INLINE Float load_grad(const Arrays& arrays, std::uint64_t i) {
+  if (arrays.grad_dtype == DType::f32) return hn::LoadU(Floats(), static_cast<const float*>(arrays.grad) + i);
+  const auto* const halves = static_cast<const std::uint16_t*>(arrays.grad) + i;
+  return arrays.grad_dtype == DType::bf16 ? Stored<Bf16>::load(halves) : Stored<Fp16>::load(halves);
+}
+
+template <typename Arrays>
+HWY_INLINE Float load_master(const Arrays& arrays, std::uint64_t i) {
+  if constexpr (Arrays::kSplit)
+    return load_split(arrays.weight + i, arrays.master_low + i);
+  else
+    return hn::LoadU(Floats(), arrays.master + i);
+}
+
+/// A master without its weight. Requires: canonical.
+template <typename Arrays>
+HWY_INLINE void store_master(const Arrays& arrays, std::uint64_t i, Float p) {
+  if constexpr (Arrays::kSplit)
+    store_halves(hn::And(bits_of(p), word(0xffff)), arrays.master_low + i);
+  else
+    hn::StoreU(p, Floats(), arrays.master + i);
+}
+
+/// clamped of adam_element.h.
+HWY_INLINE Float clamped(Float value, Float limit) {
+  const Float lowest = hn::Neg(limit);
+  value = hn::IfThenElse(hn::Gt(value, limit), limit, value);
+  return hn::IfThenElse(hn::Lt(value, lowest), lowest, value);
+}
+
+}  // namespace castor::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/offload/update_rule.h>
+
+#include <utility>
+
+namespace castor {
+namespace {
+
+UpdateCoefficients coefficients_of(const AdamOptions& options, const UpdateNumber& number, double grad_scale) {
+  AdamCoefficients coefficients = adam_coefficients(options, number.t, grad_scale);
+  coefficients.rounding_key = rounding_key(number.rounding_seed, number.tensor, number.t);
+  return coefficients;
+}
+
+UpdateCoefficients coefficients_of(const SgdOptions& options, const UpdateNumber& number, double grad_scale) {
+  SgdCoefficients coefficients = sgd_coefficients(options, grad_scale);
+  if (options.trust_coefficient > 0) coefficients.trust = number.trust;
+  return coefficients;
+}
+
+}  // namespace
+
+UpdateCoefficients update_coefficients(const UpdateOptions& options, const UpdateNumber& number, double grad_scale) {
+  return std::visit([&](const auto& of_rule) { return coefficients_of(of_rule, number, grad_scale); }, options);
+}
+
+std::optional<TrustTerms> trust_terms(const UpdateOptions& options, double grad_scale) {
+  const auto* const sgd = std::get_if<SgdOptions>(&options);
+  if (sgd == nullptr || !(sgd->trust_coefficient > 0)) return {};
+  return TrustTerms{sgd->trust_coefficient, grad_scale, sgd->weight_decay, sgd->eps};
+}
+
+bool keeps_exp_avg_sq(const UpdateOptions& options) { return std::holds_alternative<AdamOptions>(options); }
+
+Result<UpdateKernels> UpdateKernels::make(const Device& device) {
+  CASTOR_ASSIGN(auto adam, make_adam(device));
+  CASTOR_ASSIGN(auto sgd, make_sgd(device));
+  return UpdateKernels(std::move(adam), std::move(sgd));
+}
+
+UpdateKernels UpdateKernels::make_host() { return {make_host_adam(), make_host_sgd()}; }
+
+Result<void> UpdateKernels::update(Stream& stream, const UpdateCoefficients& coefficients,
+                                   const AdamArrays& arrays) const {
+  if (const auto* const adam = std::get_if<AdamCoefficients>(&coefficients))
+    return adam_->update(stream, *adam, arrays);
+  return sgd_->update(stream, std::get<SgdCoefficients>(coefficients), arrays);
+}
+
+}  // namespace castor

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/offload/tile_part.h>
+
+#include <algorithm>
+
+namespace castor {
+
+std::vector<TilePart> parts_of_tile(const ChunkLayout& layout, std::uint32_t chunk, std::uint32_t tile) {
+  const auto [first, numel] = layout.chunks[chunk].tile(tile);
+  std::vector<TilePart> parts;
+  for (const std::uint32_t tensor : layout.chunks[chunk].tensors) {
+    const TensorPlace& place = layout.tensors[tensor];
+    const std::uint64_t begin = std::max(place.offset, first),
+                        end = std::min(place.offset + place.numel, first + numel);
+    if (begin < end) parts.push_back({tensor, end - begin, begin - place.offset, begin - first, begin});
+  }
+  return parts;
+}
+
+}  // namespace castor

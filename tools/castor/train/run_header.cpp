@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/run_header.h"
+
+#include <nlohmann/json.hpp>
+
+#include "optimizers.h"
+
+namespace castor::train {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kFormat = 2;
+
+/// Its name, how many values it has, and whether they are trained.
+Json json_of(const castor_param_info& param) {
+  return {param.name, param.numel, (param.flags & CASTOR_PARAM_TRAINABLE) != 0};
+}
+
+/// Why the parameters of the header `was` are not `params`; empty where they are.
+std::string difference(const Json& was, const std::vector<castor_param_info>& params, const std::string& model_name) {
+  const Json& list = was.at("params");
+  if (list.size() != params.size())
+    return "its model " + was.at("model").get<std::string>() + " has " + std::to_string(list.size()) + " parameters, " +
+           model_name + " has " + std::to_string(params.size());
+  for (std::uint32_t id = 0; id < params.size(); ++id)
+    if (list[id] != json_of(params[id]))
+      return "its parameter " + list[id][0].dump() + " has " + list[id][1].dump() + " values, here " + params[id].name +
+             " has " + std::to_string(params[id].numel);
+  return "";
+}
+
+/// Why the moments of the header `was` are not those of `optimizer`; empty where they are.
+std::string difference(const Json& was, castor_optimizer optimizer) {
+  const std::string theirs = was.at("moments_of"), ours = cli::states_of(optimizer);
+  if (theirs == ours) return "";
+  return "it holds the moments of " + theirs + ", --optimizer " + cli::name(optimizer) + " goes on from those of " +
+         ours + "; give the optimizer of that run";
+}
+
+Json json_of(const RunState& run) {
+  Json object = {{"steps", run.n_steps}, {"scaler", nullptr}};
+  if (run.scaler) object["scaler"] = {run.scaler->scale, run.scaler->growth_counter, run.scaler->hysteresis_left};
+  return object;
+}
+
+}  // namespace
+
+Json run_header(const Trained& trained, const std::vector<castor_param_info>& params, const RunState& run) {
+  Json list = Json::array();
+  for (const castor_param_info& param : params) list.push_back(json_of(param));
+  return {{"castor_checkpoint", kFormat},
+          {"model", trained.model},
+          {"moments_of", cli::states_of(trained.optimizer)},
+          {"run", json_of(run)},
+          {"params", list}};
+}
+
+Result<Json> read_run_header(const std::string& text, const Trained& trained,
+                             const std::vector<castor_param_info>& params) {
+  Json was = Json::parse(text, nullptr, false);
+  if (!was.is_object() || was.value("castor_checkpoint", 0) != kFormat)
+    return Error{ErrorKind::usage, "what is in that folder is no checkpoint that this castor reads"};
+  if (const std::string why = difference(was, trained.optimizer); !why.empty()) return Error{ErrorKind::usage, why};
+  if (const std::string why = difference(was, params, trained.model); !why.empty())
+    return Error{ErrorKind::usage, why + "; give the model that was trained there"};
+  return was;
+}
+
+RunState run_of(const Json& header) {
+  const Json& object = header.at("run");
+  RunState run;
+  run.n_steps = object.at("steps");
+  const Json& scaler = object.at("scaler");
+  if (!scaler.is_null()) run.scaler = {scaler.at(0), scaler.at(1), scaler.at(2)};
+  return run;
+}
+
+}  // namespace castor::train
