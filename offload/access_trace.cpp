@@ -35,6 +35,14 @@ void AccessTrace::add(Moment moment, std::span<const Need> needs) {
   seconds_.thread.push_back(0);
 }
 
+void AccessTrace::repeat(const AccessTrace& other, std::uint64_t position) {
+  add(other.moment(position), other.needs(position));
+  for (const Need& need : other.needs(position)) {
+    if (const std::uint64_t n_bytes = other.arriving_bytes(position, need.chunk)) add_arrival(need.chunk, n_bytes);
+    if (other.dropped(position, need.chunk)) drop(need.chunk);
+  }
+}
+
 void AccessTrace::add_need(const Need& need) {
   if (empty()) throw ContractViolation("AccessTrace: a need of no moment");
   auto& needs = needs_.back();

@@ -163,17 +163,19 @@ void GradientStore::release(std::uint32_t payload_chunk) {
   parts_.mover.discard(slots_[payload_chunk].wide);
 }
 
-void GradientStore::clear() {
-  free_read();
-  for (std::uint32_t i = 0; i < slots_.size(); ++i) {
-    if (!parts_.layout.chunks[i].trainable) continue;
-    release(i);
-    slots_[i].widened = false;
-    slots_[i].turn = 0;  // steps go the same way
+void GradientStore::clear(std::uint32_t payload_chunk) {
+  Slot& slot = slots_.at(payload_chunk);
+  release(payload_chunk);
+  slot.widened = false;
+  slot.turn = 0;  // steps go the same way
+  for (const std::uint32_t tensor : parts_.layout.chunks[payload_chunk].tensors) {
+    n_arrived_[tensor] = 0;
+    fresh_[tensor] = summed_[tensor] = false;
   }
-  std::fill(n_arrived_.begin(), n_arrived_.end(), 0);
-  std::fill(fresh_.begin(), fresh_.end(), false);
-  std::fill(summed_.begin(), summed_.end(), false);
+}
+
+void GradientStore::end_step() {
+  free_read();
   intact_ = {};
 }
 

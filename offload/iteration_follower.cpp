@@ -30,18 +30,44 @@ std::vector<double> typical(const std::vector<MomentSeconds>& iterations, std::v
 }  // namespace
 
 /// Where an iteration leaves the trace to begin anew, what was recorded of it is dropped.
-void IterationFollower::begin(Moment moment, std::span<const Need> needs, WorkTimer* timer) {
+std::uint64_t IterationFollower::begin(Moment moment, std::span<const Need> needs, WorkTimer* timer) {
   clock_.stop();
-  const bool begins_anew = !trace_.empty() && !recording_.empty() && trace_.moment(0) == moment;
-  if (begins_anew && !leads_to_trace(moment)) clear_recording();
+  if (begins_pass(moment) && !leads_to_trace(moment)) clear_recording();
+  const std::uint64_t n_passed = pass_over_updates(moment);
   on_trace_ = leads_to_trace(moment);
-  if (n_begun() == kMostMoments) return;
+  if (n_begun() == kMostMoments) return 0;
   recording_.add(moment, needs);
   if (times_.size() + (ended_ ? 1 : 0) < kTimedIterations) clock_.add(timer);
+  return n_passed + 1;
 }
 
 bool IterationFollower::leads_to_trace(Moment moment) const {
   return on_trace_ && n_begun() < trace_.n_moments() && trace_.moment(n_begun()) == moment;
+}
+
+/// True of the trace's first moment, and of the first that is no update.
+bool IterationFollower::begins_pass(Moment moment) const {
+  if (trace_.empty() || recording_.empty()) return false;
+  const std::uint64_t first = first_but_updates(0);
+  return trace_.moment(0) == moment || (first < trace_.n_moments() && trace_.moment(first) == moment);
+}
+
+/// From `position` on, of updates by the thread.
+std::uint64_t IterationFollower::first_but_updates(std::uint64_t position) const {
+  const auto is_update = [this](std::uint64_t at) {
+    return trace_.moment(at).kind == MomentKind::update && !trace_.moment(at).beside;
+  };
+  while (position < trace_.n_moments() && is_update(position)) ++position;
+  return position;
+}
+
+/// Those that the trace has right before `moment`, and this iteration has not: they count as made. It is not timed.
+std::uint64_t IterationFollower::pass_over_updates(Moment moment) {
+  if (!on_trace_ || n_begun() >= trace_.n_moments() || leads_to_trace(moment)) return 0;
+  const std::uint64_t begun = n_begun(), next = first_but_updates(begun);
+  if (next == trace_.n_moments() || trace_.moment(next) != moment) return 0;
+  for (std::uint64_t position = begun; position < next; ++position) recording_.repeat(trace_, position);
+  return next - begun;
 }
 
 void IterationFollower::clear_recording() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -14,14 +15,15 @@ namespace castor {
 
 /// Follows iterations as they come: records each, and knows from the one before (the trace) whether this one goes the same
 /// way, and how long its moments take. One that breaks off and begins anew (evaluation between two steps: forward passes
-/// alone) is none.
+/// alone) is none; the updates that were made in it are not made again, and are passed over.
 class IterationFollower {
  public:
   /// Borrowed.
   explicit IterationFollower(const Timeline& timeline) : timeline_(timeline), clock_(timeline) {}
 
-  /// A moment begins; what it computes ends the one before. `timer`: as MomentClock::add.
-  void begin(Moment moment, std::span<const Need> needs, WorkTimer* timer);
+  /// A moment begins; what it computes ends the one before. `timer`: as MomentClock::add. Returns how many moments are new
+  /// in the recording: this one, after those that were passed over.
+  std::uint64_t begin(Moment moment, std::span<const Need> needs, WorkTimer* timer);
   /// What the moment under way needs is there, or on its way ahead of the compute stream's next work.
   void start() { clock_.start(); }
   /// The thread waits within the moment under way, or before it, from here to go_on().
@@ -45,11 +47,16 @@ class IterationFollower {
   std::uint64_t n_begun() const { return recording_.n_moments(); }
   /// The last iteration went the way of the one before.
   bool again() const { return again_; }
+  /// Iterations of which the times of trace() are.
+  std::size_t n_timed() const { return times_.size(); }
   /// The times of trace() are new since this was last asked, and will not change any more.
   bool timed_for_good();
 
  private:
   bool leads_to_trace(Moment moment) const;
+  bool begins_pass(Moment moment) const;
+  std::uint64_t first_but_updates(std::uint64_t position) const;
+  std::uint64_t pass_over_updates(Moment moment);
   void clear_recording();
 
   const Timeline& timeline_;

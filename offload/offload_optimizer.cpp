@@ -66,6 +66,7 @@ Result<std::unique_ptr<OffloadOptimizer>> OffloadOptimizer::make(Parts parts) {
   CASTOR_ASSIGN(optimizer->device_norm_, make_grad_norm(p.device));
   CASTOR_ASSIGN(optimizer->sums_,
                 Buffer::allocate(p.device.host_memory(), (p.layout.tensors.size() + 1) * sizeof(double)));
+  optimizer->pending_.assign(optimizer->n_chunks(), false);
   optimizer->n_updates_.assign(p.layout.tensors.size(), 0);
   optimizer->measured_.assign(p.layout.tensors.size(), false);
   optimizer->host_trust_.assign(p.layout.tensors.size(), 1);
@@ -85,6 +86,7 @@ ChunkId OffloadOptimizer::add_states(std::uint32_t i, std::uint32_t tile) {
 }
 
 Result<void> OffloadOptimizer::adopt(Plan plan) {
+  CASTOR_TRY(make_pending());
   plan_ = std::move(plan);
   for (std::uint32_t i = 0; i < n_chunks(); ++i) {
     if (parts_.layout.chunks[i].trainable) gradients_->set_tier(i, update_tier(i));
@@ -162,6 +164,7 @@ Result<void> OffloadOptimizer::whole() {
 }
 
 Result<StepScale> OffloadOptimizer::step(const StepOptions& options) {
+  CASTOR_TRY(make_pending());
   CASTOR_TRY(whole());
   if (begun_ && options != announced_)
     return Error{
@@ -175,73 +178,6 @@ Result<StepScale> OffloadOptimizer::step(const StepOptions& options) {
   }
   finish_step();
   return scale;
-}
-
-/// What was not updated early.
-Result<void> OffloadOptimizer::update_rest(const StepOptions& options, double grad_scale) {
-  for (std::uint32_t i = 0; i < n_chunks(); ++i) {
-    if (!parts_.layout.chunks[i].trainable || !gradients_->any(i) || early_->updated(i)) continue;
-    if (parts_.interrupted()) return Error{ErrorKind::interrupted, "interrupted while the parameters were updated"};
-    CASTOR_TRY(update_chunk(i, options, grad_scale));
-  }
-  return {};
-}
-
-Result<void> OffloadOptimizer::announce(const StepOptions& options) {
-  CASTOR_TRY(whole());
-  if (begun_) return poisoned_ = true, whole().error();
-  wants_norm_ = options.needs_norm();
-  if (!parts_.overlap) return {};
-  announced_ = options;
-  early_->announce();
-  return {};
-}
-
-Error OffloadOptimizer::broken_promise(std::uint32_t i, const std::string& what) {
-  poisoned_ = true;
-  return {ErrorKind::failed,
-          what + " " + parts_.chunks.chunk(payload_[i]).label +
-              " after its update, which came as early as the step before allowed; the model goes another "
-              "way in every step: set overlap_updates=false"};
-}
-
-Result<void> OffloadOptimizer::add_gradient(std::uint32_t tensor, ArrivedGradient gradient) {
-  const std::uint32_t i = parts_.layout.tensors.at(tensor).chunk;
-  if (early_->updated(i)) {
-    if (gradient.free) gradient.free();
-    return broken_promise(i, "a gradient came for");
-  }
-  measure_arrival(tensor, gradient.data);
-  CASTOR_TRY(gradients_->add(tensor, std::move(gradient)));
-  if (early_->announced()) early_->landed(tensor);
-  return {};
-}
-
-/// The first gradient of a tensor, where it is now: on the device, long before anybody asks. Where that fails it is measured
-/// on the tier of its update.
-void OffloadOptimizer::measure_arrival(std::uint32_t tensor, const void* grad) {
-  const TensorPlace& place = parts_.layout.tensors[tensor];
-  const DType dtype = parts_.layout.chunks[place.chunk].dtype;
-  measured_[tensor] = wants_norm_ && !gradients_->has(tensor) &&
-                      device_norm_->sum_of_squares(parts_.compute, grad, dtype, place.numel, &sums()[tensor]).ok();
-}
-
-Result<void> OffloadOptimizer::use(std::uint32_t i) {
-  if (early_->updated(i)) return broken_promise(i, "a unit needs");
-  if (early_->announced()) early_->used(i);
-  return {};
-}
-
-Result<void> OffloadOptimizer::update_early() {
-  gradients_->free_read();
-  if (announced_.needs_norm()) return {};
-  for (const std::uint32_t i : early_->ready()) {
-    if (update_tier(i) != Tier::host || parts_.chunks.chunk(payload_[i]).pinned()) continue;
-    if (auto updated = update_chunk(i, announced_, StepScale().grad_scale); !updated.ok())
-      return poisoned_ = begun_, updated;
-    early_->set_updated(i);
-  }
-  return {};
 }
 
 Result<void> OffloadOptimizer::update_chunk(std::uint32_t i, const StepOptions& options, double grad_scale) {
@@ -278,7 +214,7 @@ Result<void> OffloadOptimizer::update_tile(std::uint32_t i, std::uint32_t tile, 
                                          : start(i, tile, std::move(update), std::move(others.after)).wait();
   parts_.mover.end(needs);
   CASTOR_TRY(outcome);
-  return plan_.states[i] == Tier::nvme ? parts_.mover.push_down(state_[i][tile], Tier::host) : Result<void>();
+  return plan_.states[i] == Tier::nvme ? parts_.mover.push_down(state_[i][tile], tier) : Result<void>();
 }
 
 /// What updates the tile, where its chunks are now. A tensor's counter goes up with its first part.
@@ -340,7 +276,9 @@ TileStates OffloadOptimizer::states_at(std::uint32_t i, std::uint32_t tile, std:
 void OffloadOptimizer::finish_step() {
   for (std::uint32_t tensor = 0; tensor < parts_.layout.tensors.size(); ++tensor)
     parts_.tensors.set(tensor, TensorState::hold);
-  gradients_->clear();
+  for (std::uint32_t i = 0; i < n_chunks(); ++i)
+    if (parts_.layout.chunks[i].trainable && !pending_[i]) gradients_->clear(i);
+  gradients_->end_step();
   early_->end_step();
   begun_ = false;
   parts_.mover.end_iteration();

@@ -110,6 +110,28 @@ void place_on_nvme(const PlacementRequest& request, Plan& plan) {
   }
 }
 
+/// True where the update of a chunk fits on the device beside what computes: its gradients may have widened to fp32.
+bool fits_streamed(const PlacementRequest& request, const Plan& plan, const ChunkDemand& chunk) {
+  const std::uint64_t others_bytes = plan.device_bytes + request.largest_unit.payload_bytes + request.non_model_bytes;
+  const std::uint64_t needed_bytes = chunk.tile_bytes + 2 * chunk.gradient_bytes + chunk.payload_bytes;
+  return needed_bytes <= saturating_sub(request.device_budget_bytes, others_bytes);
+}
+
+/// Wherever the bytes streamed so far fall behind the share of the bytes so far.
+void stream_states(const PlacementRequest& request, Plan& plan) {
+  plan.streamed.assign(request.chunks.size(), false);
+  double so_far_bytes = 0, streamed_bytes = 0;
+  for (std::size_t i = 0; i < request.chunks.size(); ++i) {
+    const ChunkDemand& chunk = request.chunks[i];
+    if (chunk.state_bytes == 0 || plan.states[i] == Tier::device) continue;
+    const auto n_bytes = static_cast<double>(chunk.state_bytes);
+    so_far_bytes += n_bytes;
+    if (streamed_bytes + n_bytes > request.stream_fraction * so_far_bytes + kRoundingBytes) continue;
+    plan.streamed[i] = fits_streamed(request, plan, chunk);
+    streamed_bytes += plan.streamed[i] ? n_bytes : 0;
+  }
+}
+
 bool all_on_device(const PlacementRequest& request, const Plan& plan) {
   for (std::size_t i = 0; i < request.chunks.size(); ++i)
     if (request.chunks[i].state_bytes > 0 && plan.states[i] != Tier::device) return false;
@@ -172,6 +194,7 @@ Result<Plan> plan_placement(const PlacementRequest& request) {
   send_parameters_away(request, plan);
   place_on_nvme(request, plan);
   CASTOR_TRY(place_on_device(request, plan));
+  stream_states(request, plan);
   CASTOR_TRY(check_host(request, plan));
   if (request.policy == PlacementPolicy::cuda && !all_on_device(request, plan)) {
     const std::uint64_t needed_bytes = request.non_model_bytes + sum(request.chunks, &ChunkDemand::payload_bytes) +

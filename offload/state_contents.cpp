@@ -93,6 +93,7 @@ Result<void> OffloadOptimizer::check_states(std::uint32_t tensor, const TensorSt
                                        std::to_string(place.numel) + " were asked for"};
   if (early_->updated(place.chunk))
     return Error{ErrorKind::usage, "parameters were asked for between their early update and the end of their step"};
+  CASTOR_TRY(make_pending(place.chunk));
   return whole();
 }
 
@@ -187,6 +188,7 @@ StateMap OffloadOptimizer::state_map() const {
 }
 
 Result<void> OffloadOptimizer::write_back() {
+  CASTOR_TRY(make_pending());
   CASTOR_TRY(whole());
   if (begun_)
     return Error{ErrorKind::usage, "parameters were to be kept between their early update and the end of their step"};
@@ -195,6 +197,7 @@ Result<void> OffloadOptimizer::write_back() {
 }
 
 Result<void> OffloadOptimizer::take_spilled(std::vector<std::uint64_t> n_updates) {
+  CASTOR_TRY(make_pending());
   CASTOR_TRY(whole());
   for (const ChunkId id : state_map().chunks()) parts_.chunks.spilled(id);
   for (std::uint32_t tensor = 0; tensor < n_updates_.size(); ++tensor) parts_.tensors.set(tensor, TensorState::hold);

@@ -34,8 +34,8 @@ Result<void> StatefulTensorMgr::begin(Moment moment, std::span<const Need> needs
     if (moment.beside && need.tier != Tier::host)
       throw ContractViolation(chunks_.chunk(need.chunk).label + ": needed on the device beside the thread");
   for (const Tier tier : {Tier::device, Tier::host}) CASTOR_TRY(chunks_.reap(tier));
-  follow(moment, needs, beside);
-  take_over_plan();
+  for (std::uint64_t n_new = follow(moment, needs, beside); n_new > 0; --n_new)
+    take_over_plan(follower_->n_begun() - n_new);
   send_on();
   std::size_t n_pinned = 0;
   Result<void> outcome;
@@ -83,17 +83,20 @@ void StatefulTensorMgr::end(std::span<const Need> needs, const Event& done) {
   }
 }
 
-void StatefulTensorMgr::follow(Moment moment, std::span<const Need> needs, Beside* beside) {
+/// How many moments of the iteration are new.
+std::uint64_t StatefulTensorMgr::follow(Moment moment, std::span<const Need> needs, Beside* beside) {
   const bool on_device =
       std::any_of(needs.begin(), needs.end(), [](const Need& need) { return need.tier == Tier::device; });
   WorkTimer* const thread_or_stream = on_device ? &compute_ : nullptr;
-  follower_->begin(moment, needs, beside != nullptr ? &beside->timer : thread_or_stream);
-  if (follower_->n_begun() == 1) make_plan_if_due();
-  if (follower_->n_begun() == 1 || !follower_->steady()) fetches_.clear();
+  const std::uint64_t n_new = follower_->begin(moment, needs, beside != nullptr ? &beside->timer : thread_or_stream);
+  const bool is_first = follower_->n_begun() == n_new;
+  if (is_first) make_plan_if_due();
+  if (is_first || !follower_->steady()) fetches_.clear();
   ++clock_;
   unit_ = of_unit(moment.kind) ? moment.id : kNoUnit;
   for (auto& uses : last_use_) uses.resize(chunks_.n_chunks(), 0);
   for (const Need& need : needs) last_use_[index(need.tier)][need.chunk] = clock_;
+  return n_new;
 }
 
 /// A chunk that is needed beside what the moment under way began with.
@@ -143,6 +146,8 @@ const AccessTrace& StatefulTensorMgr::trace() const {
   return follower_->trace();
 }
 
+bool StatefulTensorMgr::timed() const { return follower_->n_timed() > 1; }
+
 bool StatefulTensorMgr::in_iteration() const { return follower_->n_begun() > 0; }
 
 bool StatefulTensorMgr::steady() const { return follower_->steady(); }
@@ -186,10 +191,9 @@ void StatefulTensorMgr::carry_out(const MoveProblem& problem, StepPlan plan) {
     if (const auto& stays = replay_->plan().plan.stays[id]; !stays.empty()) wanted_[id] = stays.back().after;
 }
 
-/// Where chunks shall be from this moment on, and what shall come.
-void StatefulTensorMgr::take_over_plan() {
+/// Where chunks shall be from the moment at `position` on, and what shall come.
+void StatefulTensorMgr::take_over_plan(std::uint64_t position) {
   if (!replay_ || !steady()) return going_.clear();
-  const std::uint64_t position = follower_->n_begun() - 1;
   const auto go = [this](ChunkId id, Places places) {
     wanted_[id] = places;
     if (std::find(going_.begin(), going_.end(), id) == going_.end()) going_.push_back(id);

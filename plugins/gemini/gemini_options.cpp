@@ -95,6 +95,9 @@ const castor_option kGeminiSchema[] = {
     {"overlap_updates", CASTOR_OPTION_BOOL, "true", 0, 0, nullptr,
      "updates on the host run beside the thread that trains: the next forward pass begins at once, and waits for the "
      "updates of what it needs"},
+    {"stream_optim_frac", CASTOR_OPTION_FLOAT, "-1", -1, 1, nullptr,
+     "share of the optimizer states kept off the device that come to it for each update, so that host and bus work at once; "
+     "below 0: on a GPU what the measured times of a step make worth while, elsewhere none"},
     {"update_threads", CASTOR_OPTION_INT, "0", 0, 4096, nullptr,
      "threads that update optimizer states on the host; 0 = as many as the process has processors"},
     {"split_master", CASTOR_OPTION_BOOL, "true", 0, 0, nullptr,
@@ -124,6 +127,8 @@ Result<GeminiOptions> GeminiOptions::read(const castor_option_value* values, std
   CASTOR_ASSIGN(options.placement_policy, parse_placement_policy(text["placement_policy"]));
   options.offload_param_frac = std::strtod(text["offload_param_frac"].c_str(), nullptr);
   options.offload_optim_frac = std::strtod(text["offload_optim_frac"].c_str(), nullptr);
+  if (const double share = std::strtod(text["stream_optim_frac"].c_str(), nullptr); share >= 0)
+    options.stream_optim_frac = share;
   CASTOR_ASSIGN(options.const_device_bytes, constant(text["const_device_bytes"], options.device_budget_bytes));
   options.offload_activations = text["offload_activations"] == "true";
   options.overlap_updates = text["overlap_updates"] == "true";

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct GeminiOptions {
   double nvme_offload_fraction = 0;
   PlacementPolicy placement_policy = PlacementPolicy::automatic;
   double offload_param_frac = 0, offload_optim_frac = 0;
+  std::optional<double> stream_optim_frac;  ///< none: as rates say
   std::uint64_t const_device_bytes = 0;
   bool offload_activations = false;
   bool overlap_updates = true;

@@ -8,12 +8,19 @@
 #include <utility>
 
 #include <castor/offload/model_chunks.h>
+#include <castor/offload/stream_share.h>
 #include <castor/plugins/step_args.h>
 
 #include "trace_writer.h"
 
 namespace castor {
 namespace {
+
+/// Why nobody may touch a parameter.
+constexpr const char* kReleased =
+    "it is not on the device now: its chunk was released, and nobody outside its unit may touch it";
+constexpr const char* kPending =
+    "it is not up to date: its update waits for its unit's next use, and nobody outside that may touch it";
 
 TensorStates states_of(const castor_param_state& state) {
   return {state.first, state.n, state.master, state.exp_avg, state.exp_avg_sq, state.n_updates};
@@ -50,7 +57,7 @@ GeminiStrategy::GeminiStrategy(const castor_host_v1& host, const GeminiOptions& 
 GeminiStrategy::~GeminiStrategy() {
   if (!optimizer_) return;  // could not be built
   (void)chunks_->drain();
-  for (std::uint32_t i = 0; i < layout_.chunks.size(); ++i) unbind(optimizer_->payload(i));
+  for (std::uint32_t i = 0; i < layout_.chunks.size(); ++i) unbind(optimizer_->payload(i), kReleased);
 }
 
 std::uint64_t GeminiStrategy::chunk_bytes(const std::vector<TensorSpec>& tensors) const {
@@ -92,7 +99,7 @@ Result<void> GeminiStrategy::build() {
                                         place_of_, [this] { return host_.interrupted(host_.self) != 0; }, *team_,
                                         options_.overlap_updates, options_.format}));
   CASTOR_TRY(open_commits());
-  chunks_->on_device_release([this](ChunkId id) { unbind(id); });
+  chunks_->on_device_release([this](ChunkId id) { unbind(id, kReleased); });
 
   for (const auto& params : model_.units) {
     std::set<std::uint32_t> used;
@@ -131,6 +138,7 @@ PlacementRequest GeminiStrategy::placement_request() const {
   request.policy = options_.placement_policy;
   request.offload_param_fraction = options_.offload_param_frac;
   request.offload_optim_fraction = options_.offload_optim_frac;
+  request.stream_fraction = options_.stream_optim_frac.value_or(0);
   if (request.policy == PlacementPolicy::constant && options_.const_device_bytes < options_.device_budget_bytes) {
     request.device_budget_bytes = options_.const_device_bytes;
     request.device_budget_name = "const_device_bytes";
@@ -146,6 +154,7 @@ Result<void> GeminiStrategy::attach() {
     // Warm-up: nothing is known yet of activations, so nothing but the largest unit's parameters (and those of its
     // successor) may stay.
     request.policy = PlacementPolicy::cpu;
+    request.stream_fraction = 0;
     memory_->device_chunks().set_limit(
         std::min(options_.device_budget_bytes, 2 * request.largest_unit.payload_bytes + kMaxChunkBytes));
   }
@@ -174,15 +183,42 @@ Result<void> GeminiStrategy::fill() {
 Result<void> GeminiStrategy::plan_again() {
   const std::uint64_t budget_bytes = options_.device_budget_bytes;
   const std::uint64_t non_model_bytes = watch_.non_model_peak_bytes();
-  const std::uint64_t kept_bytes = activations_->peak_bytes();
-  const std::uint64_t taken_bytes = non_model_bytes + allocator_slack_bytes(budget_bytes, non_model_bytes, kept_bytes);
+  kept_bytes_ = activations_->peak_bytes();
+  const std::uint64_t taken_bytes = non_model_bytes + allocator_slack_bytes(budget_bytes, non_model_bytes, kept_bytes_);
   memory_->device_chunks().set_limit(
       std::max(budget_bytes - std::min(budget_bytes, taken_bytes),
                working_bytes(largest_unit_.payload_bytes, activations_->largest_bytes())));
-  PlacementRequest request = placement_request();
-  request.non_model_bytes = taken_bytes;
-  CASTOR_ASSIGN(Plan plan, plan_placement_beside(request, kept_bytes));
+  placed_ = placement_request();
+  placed_.non_model_bytes = taken_bytes;
+  return place();
+}
+
+Result<void> GeminiStrategy::place() {
+  CASTOR_ASSIGN(Plan plan, plan_placement_beside(placed_, kept_bytes_));
   return optimizer_->adopt(std::move(plan));
+}
+
+/// After the first steps on a GPU that were planned: has a share of the states come to it for their updates, where that makes
+/// steps shorter.
+Result<void> GeminiStrategy::choose_streams() {
+  if (!measures() || options_.stream_optim_frac || !options_.overlap_updates || streams_chosen_ || !mover_->timed())
+    return {};
+  streams_chosen_ = true;
+  const StepPlan* const step = mover_->plan();
+  if (step == nullptr) return {};
+  std::uint64_t state_bytes = 0;
+  for (std::size_t i = 0; i < placed_.chunks.size(); ++i)
+    state_bytes += optimizer_->plan().update_tier(i) == Tier::host ? placed_.chunks[i].state_bytes : 0;
+  const AccessTrace& trace = mover_->trace();
+  placed_.stream_fraction =
+      stream_share(update_load(trace, trace.seconds(), step->estimate, memory_->link_costs(), state_bytes));
+  return placed_.stream_fraction > 0 ? place() : Result<void>();
+}
+
+/// Nobody may see the weights of the step before.
+void GeminiStrategy::hide_pending() {
+  for (std::uint32_t i = 0; i < layout_.chunks.size(); ++i)
+    if (optimizer_->pending(i)) unbind(optimizer_->payload(i), kPending);
 }
 
 /// None where the chunks' part of the device is too small for what must be there at once; in the warm-up it grows to that.
@@ -260,15 +296,13 @@ Result<void> GeminiStrategy::bind(std::uint32_t unit) {
   return {};
 }
 
-void GeminiStrategy::unbind(ChunkId id) {
+void GeminiStrategy::unbind(ChunkId id, const std::string& why) {
   for (std::uint32_t i = 0; i < layout_.chunks.size(); ++i) {
     if (optimizer_->payload(i) != id) continue;
     for (const std::uint32_t tensor : layout_.chunks[i].tensors) {
       const std::uint32_t param = model_.order[tensor];
       if (!params_[param].bound) continue;
-      (void)host_.unbind(
-          host_.self, param,
-          "it is not on the device now: its chunk was released, and nobody outside its unit may touch it");
+      (void)host_.unbind(host_.self, param, why.c_str());
       params_[param].bound = false;
     }
   }
@@ -351,7 +385,9 @@ Result<castor_step_result> GeminiStrategy::step(const castor_step_args& args) {
   CASTOR_ASSIGN(const StepScale scale, optimizer_->step(options));
   watch_.end_step();
   sample();
+  hide_pending();
   if (++n_steps_ == 1 && measures()) CASTOR_TRY(plan_again());
+  CASTOR_TRY(choose_streams());
   update_seconds_ += static_cast<double>(timeline_.now_ns() - start_ns) * 1e-9;
   timeline_.end_step();
   castor_step_result result{};

@@ -32,7 +32,8 @@ struct ModelShape {
 ///
 /// Around each use of a unit its payload chunks are on the device and its parameters bound to them; in between, the
 /// mover keeps what the budgets allow. The first step is the warm-up: only the working set on the device, while the
-/// peak of non-model data is measured. Then the plan is made again with what is left.
+/// peak of non-model data is measured. Then the plan is made again with what is left, and on a GPU once more when it is known
+/// how long an iteration's parts take: whether a share of the states is to be updated there.
 class GeminiStrategy final : public Strategy {
  public:
   static Result<std::unique_ptr<GeminiStrategy>> make(const castor_host_v1& host, const GeminiOptions& options);
@@ -75,11 +76,14 @@ class GeminiStrategy final : public Strategy {
   LargestUnit largest_unit() const;
   PlacementRequest placement_request() const;
   Result<void> plan_again();
+  Result<void> choose_streams();
+  Result<void> place();
   Result<void> enter(Moment moment);
   void leave(const Moment& use);
   void leave_all();
   Result<void> bind(std::uint32_t unit);
-  void unbind(ChunkId payload);
+  void unbind(ChunkId payload, const std::string& why);
+  void hide_pending();
   void sample();
   Result<StepOptions> options_of(const castor_step_args& args) const;
 
@@ -119,6 +123,10 @@ class GeminiStrategy final : public Strategy {
   LargestUnit largest_unit_;
   std::vector<ParamUse> params_;  ///< by parameter
   std::vector<UnitUse> units_;    ///< by unit
+
+  PlacementRequest placed_;       ///< that the plan was made for, from the end of the warm-up on
+  std::uint64_t kept_bytes_ = 0;  ///< of activations in chunks that were placed beside
+  bool streams_chosen_ = false;
 
   std::uint64_t n_steps_ = 0;
   double update_seconds_ = 0;

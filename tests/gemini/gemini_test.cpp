@@ -113,6 +113,7 @@ TEST(Gemini, UnderRandomTightBudgetsEqualsTheResidentRunAndStaysUnderThem) {
                                                     {"host_budget", std::to_string(host)},
                                                     {"chunk_bytes", std::to_string(512 + random() % 8192)},
                                                     {"overlap_updates", seed % 2 == 0 ? "true" : "false"},
+                                                    {"stream_optim_frac", seed % 5 < 2 ? "0.5" : "0"},
                                                     {"split_master", seed % 3 == 0 ? "false" : "true"}});
     if (!found) continue;
     ++n_ran;
@@ -214,6 +215,22 @@ TEST(Gemini, UpdatesDuringBackwardEqualTheResidentRun) {
     options["overlap_updates"] = "true";
     const auto found = run_where_it_fits(training, options);
     n_ran += found ? 1 : 0;
+  }
+  EXPECT_GT(n_ran, 0);
+}
+
+// With clipping their updates wait for the next use, evaluation included; without, those that are announced do not.
+TEST(Gemini, StreamedStatesEqualTheResidentRun) {
+  const Folder folder;
+  int n_ran = 0;
+  for (std::uint32_t seed = 0; seed < 3 * kSeeds; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const ScriptedTraining training(seed, {.evaluates = seed % 4 == 0, .announces = seed % 3 != 0});
+    PluginOptions options = {{"placement_policy", "cpu"}, {"chunk_bytes", "2048"}};
+    if (seed % 2 == 0) options = tight(training, folder);
+    options["stream_optim_frac"] = seed % 5 < 2 ? "0.5" : "1";
+    if (seed % 7 == 0) options["nvme"] = folder.path(), options["nvme_offload_fraction"] = "0.5";
+    n_ran += run_where_it_fits(training, options) ? 1 : 0;
   }
   EXPECT_GT(n_ran, 0);
 }

@@ -64,6 +64,11 @@ struct Gradients {
     source.expect_each_freed_once();
   }
 
+  void end_step() const {
+    store->clear(0);
+    store->end_step();
+  }
+
   void evict() {
     mover.push_down(store->chunk(0), Tier::device).value();
     mover.push_down(store->chunk(0), Tier::host).value();
@@ -156,7 +161,7 @@ TEST_P(GradientStoreOn, AnyOrderHasTheBitsOfSummingInFp32FromTheStart) {
     }
     for (std::uint32_t tensor = 0; tensor < 3; ++tensor)
       if (gradients.store->has(tensor)) gradients.expect_sum(tensor);
-    gradients.store->clear();
+    gradients.end_step();
     gradients.expect_given_back();
   }
 }
@@ -194,7 +199,7 @@ TEST_P(GradientStoreOn, NobodyWaitsForSumsOnTheHost) {
 TEST_P(GradientStoreOn, ClearForgetsAndTheNextStepStartsNarrow) {
   Gradients gradients(dtype(), tier());
   for (const std::uint32_t tensor : {0u, 0u, 1u}) gradients.add(tensor);
-  gradients.store->clear();
+  gradients.end_step();
   gradients.expect_given_back();
   EXPECT_FALSE(gradients.store->any(0));
   EXPECT_EQ(gradients.store->dtype(0), dtype());
@@ -245,7 +250,7 @@ TEST_P(GradientStoreOn, FreesOnceWhereASpilledChunkCannotBeRead) {
     const auto failed = gradients.try_add(tensor);
     ASSERT_FALSE(failed.ok());
     EXPECT_EQ(failed.error().kind, ErrorKind::io);
-    gradients.store->clear();
+    gradients.end_step();
     gradients.expect_given_back();
   }
 }
@@ -261,12 +266,12 @@ TEST_P(GradientStoreOn, SaysThatAGradientWasLostUntilItIsCleared) {
   ASSERT_FALSE(again.ok()) << "a sum with a gap";
   EXPECT_EQ(again.error().kind, ErrorKind::io);
   EXPECT_FALSE(gradients.store->intact().ok());
-  gradients.store->clear();
+  gradients.end_step();
   EXPECT_TRUE(gradients.store->intact().ok());
   gradients.sums = {};
   gradients.add(1);
   gradients.expect_sum(1);
-  gradients.store->clear();
+  gradients.end_step();
   gradients.expect_given_back();
 }
 

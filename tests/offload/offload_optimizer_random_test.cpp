@@ -41,10 +41,22 @@ StateFormat random_format(std::mt19937_64& random) {
   return {split, kMoments[random() % 4], random(), random() % 3 != 0};
 }
 
+/// A third is streamed.
+std::vector<bool> random_streams(std::mt19937_64& random, std::size_t n_chunks) {
+  std::vector<bool> streamed(n_chunks);
+  for (std::size_t i = 0; i < n_chunks; ++i) streamed[i] = random() % 3 == 0;
+  return streamed;
+}
+
 std::vector<Tier> random_homes(std::mt19937_64& random, std::size_t n_chunks) {
   std::vector<Tier> homes(n_chunks);
   for (Tier& home : homes) home = kTiers[random() % 3];
   return homes;
+}
+
+void start_anywhere(OptimizerWorld& world, std::mt19937_64& random) {
+  const std::size_t n_chunks = world.layout.chunks.size();
+  world.start(random_homes(random, n_chunks), random_streams(random, n_chunks)).value();
 }
 
 /// What all groups of a step have in common.
@@ -172,10 +184,11 @@ TEST_P(RandomTrainings, UnderRandomBudgetsHaveTheBitsOfTheStraightLine) {
     const std::unique_ptr<HostTeam> team = team_for(GetParam(), seed);
     sizes.beside = team.get();
     OptimizerWorld world(tensors, sizes);
-    world.start(random_homes(random, world.layout.chunks.size())).value();
+    start_anywhere(world, random);
+    const std::size_t n_chunks = world.layout.chunks.size();
     for (int step = 0; step < 5; ++step) {
       train_one_step(world, random);
-      if (random() % 4 == 0) world.adopt(random_homes(random, world.layout.chunks.size())).value();
+      if (random() % 4 == 0) world.adopt(random_homes(random, n_chunks), random_streams(random, n_chunks)).value();
     }
     world.expect_same_bits();
     world.optimizer.reset();
@@ -220,8 +233,8 @@ TEST_P(RandomTrainings, GoOnElsewhereFromTheStatesThatWereRead) {
     first.format = second.format = random_format(random);
     second.format.split_master = !first.format.split_master;
     OptimizerWorld source(tensors, first), target(tensors, second);
-    source.start(random_homes(random, source.layout.chunks.size())).value();
-    target.start(random_homes(random, target.layout.chunks.size())).value();
+    start_anywhere(source, random);
+    start_anywhere(target, random);
     for (int step = 0; step < 3; ++step) train_one_step(source, random);
     if (seed % 2 == 0) train_one_step(target, random);
     copy_states(source, target, random);

@@ -640,5 +640,84 @@ TEST(OffloadOptimizer, AStepWithALostGradientIsRefusedAndChangesNothing) {
   world.expect_same_bits();
 }
 
+/// Streamed states, with updates beside the thread.
+class StreamedStates : public ::testing::Test {
+ protected:
+  StreamedStates() { world_.start(homes_, std::vector<bool>(homes_.size(), true)).value(); }
+
+  void train(const StepOptions& options) {
+    add_gradients(world_, random_, kAllTrainable);
+    world_.step(options).value();
+  }
+  bool any_pending() const {
+    for (std::uint32_t i = 0; i < homes_.size(); ++i)
+      if (world_.optimizer->pending(i)) return true;
+    return false;
+  }
+
+  const std::unique_ptr<HostTeam> team_ = make_host_team(2).value();
+  OptimizerWorld world_{six_tensors(DType::bf16), [this] {
+                          auto sizes = chunks_of_512(DType::bf16);
+                          sizes.beside = team_.get();
+                          return sizes;
+                        }()};
+  const std::vector<Tier> homes_ = std::vector<Tier>(world_.layout.chunks.size(), Tier::host);
+  std::mt19937_64 random_{77};
+};
+
+TEST_F(StreamedStates, AreUpdatedWhenTheirWeightsAreUsed) {
+  train(kPlain);
+  for (std::uint32_t i = 0; i < homes_.size(); ++i) {
+    EXPECT_EQ(world_.optimizer->pending(i), world_.layout.chunks[i].trainable);
+    world_.optimizer->use(i).value();
+    EXPECT_FALSE(world_.optimizer->pending(i));
+    if (world_.layout.chunks[i].trainable) {
+      EXPECT_TRUE(world_.tiers.chunks.chunk(world_.optimizer->state(i)).resident(Tier::device));
+    }
+  }
+  world_.expect_same_bits();
+}
+
+TEST_F(StreamedStates, AreUpdatedAtTheLatestBeforeTheNextGradientsCome) {
+  StepOptions clipped = kPlain;
+  clipped.max_norm = 0.5;
+  train(clipped);
+  EXPECT_TRUE(any_pending());
+  world_.optimizer->announce(kPlain).value();
+  EXPECT_FALSE(any_pending());
+  train(kPlain);
+  train(clipped);  // not announced: each chunk's update comes before its first gradient
+  world_.expect_same_bits();
+}
+
+TEST_F(StreamedStates, AreUpToDateForWhoeverReadsThem) {
+  train(kPlain);
+  world_.held(5);
+  EXPECT_TRUE(any_pending()) << "those of other chunks wait on";
+  world_.optimizer->write_back().value();
+  EXPECT_FALSE(any_pending());
+  world_.expect_same_bits();
+}
+
+TEST_F(StreamedStates, ASkippedStepLeavesNothingPending) {
+  StepOptions scaled = kPlain;
+  scaled.loss_scale = 8;
+  world_.gradient(5, std::vector<float>(512, std::numeric_limits<float>::infinity())).value();
+  EXPECT_TRUE(world_.step(scaled).value().skip);
+  EXPECT_FALSE(any_pending());
+  world_.expect_same_bits();
+}
+
+TEST_F(StreamedStates, AnUpdateThatFailsLaterPoisonsTheModel) {
+  train(kPlain);
+  world_.mover.push_down(world_.optimizer->state(0), Tier::host).value();
+  ASSERT_TRUE(world_.tiers.chunks.drain().ok());
+  world_.tiers.spill.fail_read = world_.tiers.spill.n_reads + 1;
+  const auto refused = world_.optimizer->use(0);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::io);
+  EXPECT_EQ(world_.optimizer->announce(kPlain).error().kind, ErrorKind::failed);
+}
+
 }  // namespace
 }  // namespace castor

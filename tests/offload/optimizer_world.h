@@ -135,8 +135,8 @@ struct OptimizerWorld {
     return numbers;
   }
 
-  Result<void> start(std::vector<Tier> homes) {
-    CASTOR_TRY(adopt(std::move(homes)));
+  Result<void> start(std::vector<Tier> homes, std::vector<bool> streamed = {}) {
+    CASTOR_TRY(adopt(std::move(homes), std::move(streamed)));
     return optimizer->initialise(
         [this](std::uint32_t tensor, std::uint64_t first, std::span<float> values) -> Result<void> {
           std::copy_n(naive[tensor].master.begin() + static_cast<std::ptrdiff_t>(first), values.size(), values.begin());
@@ -145,9 +145,12 @@ struct OptimizerWorld {
   }
   Result<void> start(Tier home) { return start(std::vector<Tier>(layout.chunks.size(), home)); }
 
-  Result<void> adopt(std::vector<Tier> homes) {
+  /// Without `streamed`, no states are.
+  Result<void> adopt(std::vector<Tier> homes, std::vector<bool> streamed = {}) {
     Plan plan;
     plan.states = std::move(homes);
+    plan.streamed = std::move(streamed);
+    plan.streamed.resize(plan.states.size(), false);
     plan.payload_off_device.assign(plan.states.size(), false);
     return optimizer->adopt(std::move(plan));
   }

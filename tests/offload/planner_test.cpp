@@ -179,5 +179,33 @@ TEST(ParsePlacementPolicy, KnowsItsNames) {
   EXPECT_EQ(parse_placement_policy("disk").error().kind, ErrorKind::usage);
 }
 
+TEST(PlanPlacement, StreamsAShareOfWhatIsNotOnTheDeviceSpreadOverTheModel) {
+  auto request = four_chunks();
+  request.chunks.assign(8, request.chunks[0]);
+  EXPECT_EQ(plan_placement(request).value().streamed, std::vector<bool>(8, false));
+  request.policy = PlacementPolicy::cpu;
+  request.stream_fraction = 0.5;
+  const Plan half = plan_placement(request).value();
+  EXPECT_EQ(half.streamed, (std::vector<bool>{false, true, false, true, false, true, false, true}));
+  EXPECT_EQ(half.states, Homes(8, kHost));
+  EXPECT_EQ(half.update_tier(0), kHost);
+  EXPECT_EQ(half.update_tier(1), kDevice);
+  request.stream_fraction = 1;
+  EXPECT_EQ(plan_placement(request).value().streamed, std::vector<bool>(8, true));
+  request.chunks[3].state_bytes = 0;  // frozen
+  EXPECT_FALSE(plan_placement(request).value().streamed[3]);
+}
+
+TEST(PlanPlacement, StreamsWhatIsUpdatedBesideTheLargestUnitAlone) {
+  auto request = four_chunks();
+  request.policy = PlacementPolicy::cpu;
+  request.stream_fraction = 1;
+  request.non_model_bytes = 1'000'000;
+  request.device_budget_bytes = 1'000'000 + 2'000'000 + 12'000'000 + 2 * 2'000'000 + 2'000'000;
+  EXPECT_EQ(plan_placement(request).value().streamed, std::vector<bool>(4, true));
+  request.device_budget_bytes -= 1;
+  EXPECT_EQ(plan_placement(request).value().streamed, std::vector<bool>(4, false));
+}
+
 }  // namespace
 }  // namespace castor

@@ -76,7 +76,9 @@ TEST(StateMap, NoWordIsBelieved) {
             << "seed " << seed << ", word " << i;
       }
       for (std::size_t k = 0; k < map->layout.chunks.size(); ++k)
-        if (map->layout.chunks[k].trainable) ASSERT_EQ(map->states[k].size(), map->layout.chunks[k].n_tiles());
+        if (map->layout.chunks[k].trainable) {
+          ASSERT_EQ(map->states[k].size(), map->layout.chunks[k].n_tiles());
+        }
     }
   }
 }

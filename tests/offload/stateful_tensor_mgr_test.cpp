@@ -314,6 +314,35 @@ TEST(StatefulTensorMgr, EvaluationBetweenTwoStepsLeavesThePlanAsItIs) {
   EXPECT_EQ(world.mover.trace().n_moments(), 12u);
 }
 
+// The first pass makes the updates that wait for it; the ones after it find them made.
+TEST(StatefulTensorMgr, EvaluationThatMakesTheUpdatesLeavesThePlanAsItIs) {
+  World world(3, 12);
+  fill(world, 6);
+  const auto update = [&world](ChunkId id, bool pending) {
+    if (pending) world.use({MomentKind::update, id}, id, Tier::device, Access::update).value();
+  };
+  const auto forward = [&](bool pending) {
+    for (ChunkId id = 0; id < 6; ++id) {
+      if (id % 2 == 0) update(id, pending);
+      world.use({MomentKind::forward, id}, id, Tier::device, Access::read).value();
+    }
+  };
+  const auto train = [&](bool pending) {
+    forward(pending);
+    for (ChunkId id = 6; id-- > 0;) world.use({MomentKind::backward, id}, id, Tier::device, Access::read).value();
+    world.mover.end_iteration();
+  };
+  for (int step = 0; step < 2; ++step) train(true);
+  const StepPlan* const plan = world.mover.plan();
+  ASSERT_NE(plan, nullptr);
+  for (int batch = 0; batch < 3; ++batch) forward(batch == 0);
+  train(false);
+  EXPECT_EQ(world.mover.plan(), plan);
+  EXPECT_EQ(world.mover.trace().n_moments(), 15u);
+  train(true);
+  EXPECT_EQ(world.mover.plan(), plan);
+}
+
 // As those that activations are kept in: the plan knows nothing of them.
 TEST(StatefulTensorMgr, ChunksThatAreNewSinceThePlanMakeRoomForOneAnother) {
   World world(2, 12);

@@ -85,6 +85,7 @@ class IterationTest : public ::testing::Test {
     Plan placement;
     placement.states.assign(layout_.chunks.size(), Tier::host);
     placement.states[0] = Tier::device;
+    placement.streamed.assign(layout_.chunks.size(), false);
     return iteration_of(model_, layout_, placement, {recompute, 0}, {clip}, {split});
   }
 
@@ -154,7 +155,8 @@ TEST_F(IterationTest, SplitMastersTakeTwoBytesLessAndTheWeights) {
 
 /// A machine on which everything takes long enough to be seen.
 Request request(const shapes::Model& model, std::uint64_t device_bytes, std::uint64_t host_bytes) {
-  return {model, kWork, device_bytes, host_bytes, false, 0, PlacementPolicy::automatic, {1000, {1, 1, 1, 1}, 10, 100}};
+  return {
+      model, kWork, device_bytes, host_bytes, false, 0, {}, PlacementPolicy::automatic, {1000, {1, 1, 1, 1}, 10, 100}};
 }
 
 TEST(Forecast, WithRoomForAllTheStepIsItsComputing) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include <castor/offload/model_chunks.h>
+#include <castor/offload/stream_share.h>
 
 #include "estimate/iteration.h"
 #include "shapes/model_tensors.h"
@@ -29,6 +30,7 @@ PlacementRequest placement_request(const Request& request, const ChunkLayout& la
   placement.host_budget_bytes = request.host_budget_bytes;
   placement.nvme = request.nvme;
   placement.nvme_fraction = request.nvme_fraction;
+  placement.stream_fraction = request.stream_fraction.value_or(0);
   placement.policy = request.policy;
   const std::uint64_t taken_bytes = non_model_bytes + working_bytes(placement.largest_unit.payload_bytes, input_bytes);
   const std::uint64_t spare_bytes = request.device_budget_bytes - std::min(request.device_budget_bytes, taken_bytes);
@@ -62,7 +64,7 @@ MomentSeconds moment_seconds(const Request& request, const Iteration& iteration,
     } else if (kind == MomentKind::norm) {
       seconds.compute.push_back(0);
     } else {
-      on_device = placement.states[id] == Tier::device;
+      on_device = placement.update_tier(id) == Tier::device;
       seconds.compute.push_back(
           bytes_touched(iteration, m, chunks[id], request.work) /
           (on_device ? request.rates.device_update_bytes_per_s : request.rates.host_update_bytes_per_s));
@@ -71,6 +73,33 @@ MomentSeconds moment_seconds(const Request& request, const Iteration& iteration,
     seconds.thread.push_back(on_device || beside ? 0 : seconds.compute.back());
   }
   return seconds;
+}
+
+std::uint64_t bytes_of_host_updates(const PlacementRequest& request, const Plan& plan) {
+  std::uint64_t n_bytes = 0;
+  for (std::size_t i = 0; i < request.chunks.size(); ++i)
+    n_bytes += plan.update_tier(i) == Tier::host ? request.chunks[i].state_bytes : 0;
+  return n_bytes;
+}
+
+/// Places and plans what `made` has the layout of; what the updates then take.
+Result<UpdateLoad> plan_placed(const Request& request, const PlacementRequest& placement,
+                               const Recomputation& recomputation, Forecast& made) {
+  CASTOR_ASSIGN(made.placement, plan_placement_beside(placement, request.model.layers * recomputation.input_bytes));
+  const Iteration iteration = iteration_of(
+      request.model, made.layout, made.placement, recomputation,
+      {request.work.clip, request.work.overlap_updates, request.work.measures_weights}, request.work.format);
+  made.problem = problem_of(iteration);
+  made.problem.room_bytes = {
+      std::vector<std::uint64_t>(made.problem.n_moments, request.device_budget_bytes - placement.non_model_bytes),
+      std::vector<std::uint64_t>(made.problem.n_moments, request.host_budget_bytes)};
+  made.problem.costs = request.rates.links;
+  made.problem.nvme = request.nvme;
+  made.update_s = 0;
+  const auto seconds = moment_seconds(request, iteration, placement.chunks, made.placement, made.update_s);
+  CASTOR_ASSIGN(made.step, plan_step(made.problem, seconds));
+  return update_load(iteration.trace, seconds, made.step.estimate, request.rates.links,
+                     bytes_of_host_updates(placement, made.placement));
 }
 
 }  // namespace
@@ -84,21 +113,12 @@ Result<Forecast> forecast(const Request& request) {
   const Recomputation recomputation = {
       request.work.recompute, request.work.inputs_in_chunks() ? block_input_bytes(request.model, request.work) : 0};
   made.non_model = non_model(request.model, request.work);
-  const PlacementRequest placement =
+  PlacementRequest placement =
       placement_request(request, made.layout, made.non_model.total_bytes(), recomputation.input_bytes);
-  CASTOR_ASSIGN(made.placement, plan_placement_beside(placement, request.model.layers * recomputation.input_bytes));
-
-  const Iteration iteration = iteration_of(
-      request.model, made.layout, made.placement, recomputation,
-      {request.work.clip, request.work.overlap_updates, request.work.measures_weights}, request.work.format);
-  made.problem = problem_of(iteration);
-  made.problem.room_bytes = {
-      std::vector<std::uint64_t>(made.problem.n_moments, request.device_budget_bytes - placement.non_model_bytes),
-      std::vector<std::uint64_t>(made.problem.n_moments, request.host_budget_bytes)};
-  made.problem.costs = request.rates.links;
-  made.problem.nvme = request.nvme;
-  const auto seconds = moment_seconds(request, iteration, placement.chunks, made.placement, made.update_s);
-  CASTOR_ASSIGN(made.step, plan_step(made.problem, seconds));
+  CASTOR_ASSIGN(const UpdateLoad load, plan_placed(request, placement, recomputation, made));
+  if (request.stream_fraction || !request.work.overlap_updates) return made;
+  placement.stream_fraction = stream_share(load);
+  if (placement.stream_fraction > 0) CASTOR_TRY(plan_placed(request, placement, recomputation, made));
   return made;
 }
 

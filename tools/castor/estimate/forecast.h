@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include <castor/chunk/chunk_layout.h>
 #include <castor/offload/planner.h>
@@ -24,7 +25,8 @@ struct Request {
   Workload work;
   std::uint64_t device_budget_bytes = 0, host_budget_bytes = 0;
   bool nvme = false;
-  double nvme_fraction = 0;  ///< of the optimizer states, that lives on NVMe in any case
+  double nvme_fraction = 0;               ///< of the optimizer states, that lives on NVMe in any case
+  std::optional<double> stream_fraction;  ///< of those kept off the device, that it updates; none: what is worth while
   PlacementPolicy policy = PlacementPolicy::automatic;
   Rates rates;
 };

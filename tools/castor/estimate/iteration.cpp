@@ -48,7 +48,16 @@ class Recorder {
   }
 
   void forward(std::uint32_t first, std::uint32_t end) {
-    for (std::uint32_t unit = first; unit < end; ++unit) iteration_.trace.add({MomentKind::forward, unit}, needs(unit));
+    for (std::uint32_t unit = first; unit < end; ++unit) {
+      make_pending(unit);
+      iteration_.trace.add({MomentKind::forward, unit}, needs(unit));
+    }
+  }
+
+  /// The updates that have waited for the unit, those of the step before.
+  void make_pending(std::uint32_t unit) {
+    for (const auto& [chunk, n_bytes] : chunks_of(unit))
+      if (overlap_ && !early_ && placement_.streamed[chunk] && !updated_[chunk]) update(chunk);
   }
 
   void backward(std::uint32_t first, std::uint32_t end) {
@@ -56,7 +65,7 @@ class Recorder {
       iteration_.trace.add({MomentKind::backward, unit}, needs(unit));
       for (const auto& [chunk, n_bytes] : chunks_[unit]) gradient_arrives(chunk, n_bytes);
       for (const auto& [chunk, n_bytes] : chunks_[unit])
-        if (early_ && missing_bytes_[chunk] == 0 && tier(chunk) == Tier::host) update(chunk);
+        if (early_ && missing_bytes_[chunk] == 0 && placement_.states[chunk] != Tier::device) update(chunk);
     }
   }
 
@@ -74,7 +83,8 @@ class Recorder {
   /// Gradients are measured on the device as they come; their sum is there when backward has ended.
   void norm() { iteration_.trace.add({MomentKind::norm, 0}, {}); }
 
-  /// With `early` a chunk on the host is updated as soon as its gradients are complete.
+  /// With `early` a chunk whose states are kept off the device is updated as soon as its gradients are complete; else one
+  /// that is streamed, before its next use.
   void set_overlap(bool overlap, bool early) { overlap_ = overlap, early_ = overlap && early; }
 
   void set_measures_weights() { reads_weights_.assign(reads_weights_.size(), true); }
@@ -109,12 +119,13 @@ class Recorder {
   }
 
   std::uint32_t n_chunks() const { return static_cast<std::uint32_t>(payload_.size()); }
-  Tier tier(std::uint32_t i) const { return update_tier(placement_.states[i]); }
+  Tier tier(std::uint32_t i) const { return placement_.update_tier(i); }
+
+  const BytesByChunk& chunks_of(std::uint32_t unit) const { return chunks_[model_.units[unit].shares.value_or(unit)]; }
 
   std::vector<Need> needs(std::uint32_t unit) const {
     std::vector<Need> found;
-    for (const auto& [chunk, n_bytes] : chunks_[model_.units[unit].shares.value_or(unit)])
-      found.push_back({payload_[chunk], Tier::device, Access::read});
+    for (const auto& [chunk, n_bytes] : chunks_of(unit)) found.push_back({payload_[chunk], Tier::device, Access::read});
     return found;
   }
 

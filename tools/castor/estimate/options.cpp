@@ -27,6 +27,8 @@ constexpr Row kRows[] = {
     {"host-budget", "SIZE", "128GiB", "bytes the host tier may hold"},
     {"nvme", "on|off", "off", "whether there is a tier below"},
     {"nvme-offload-fraction", "X", "0", "share of the optimizer states that lives there in any case"},
+    {"stream-optim-frac", "auto|X", "auto",
+     "share of the states kept off the device that it updates: the plugin's option"},
     {"policy", "auto|cuda|cpu", "auto", "where optimizer states may live: the plugin's placement_policy"},
     {"batch", "B", "8", "samples per step"},
     {"seq", "S", "1024", "tokens per sample (text)"},
@@ -77,6 +79,12 @@ Result<void> read_workload(const Values& values, Workload& work) {
   return {};
 }
 
+Result<void> read_share(const Values& values, const std::string& option, double& share) {
+  CASTOR_TRY(cli::read_number(values, option, /*zero_allowed=*/true, share));
+  if (share > 1) return cli::wrong(option, cli::text_of(values, option).value_or(""), "0 to 1");
+  return {};
+}
+
 Result<void> read_machine(const Values& values, Request& request) {
   CASTOR_ASSIGN(const auto device_bytes, cli::bytes_of(values, "device-budget"));
   CASTOR_ASSIGN(const auto host_bytes, cli::bytes_of(values, "host-budget"));
@@ -84,9 +92,9 @@ Result<void> read_machine(const Values& values, Request& request) {
   request.device_budget_bytes = *device_bytes;
   request.host_budget_bytes = *host_bytes;
   request.nvme = *nvme;
-  CASTOR_TRY(cli::read_number(values, "nvme-offload-fraction", /*zero_allowed=*/true, request.nvme_fraction));
-  if (request.nvme_fraction > 1)
-    return cli::wrong("nvme-offload-fraction", cli::text_of(values, "nvme-offload-fraction").value_or(""), "0 to 1");
+  CASTOR_TRY(read_share(values, "nvme-offload-fraction", request.nvme_fraction));
+  if (cli::text_of(values, "stream-optim-frac") != "auto")
+    CASTOR_TRY(read_share(values, "stream-optim-frac", request.stream_fraction.emplace()));
   if (request.nvme_fraction > 0 && !request.nvme)
     return Error{ErrorKind::usage, "--nvme-offload-fraction needs --nvme on"};
   return cli::read_choice<PlacementPolicy>(

@@ -69,6 +69,8 @@ class AccessTrace {
   static constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 
   void add(Moment moment, std::span<const Need> needs);
+  /// A moment of another iteration as it was there: needs, arrivals and drops.
+  void repeat(const AccessTrace& other, std::uint64_t position);
   /// Another chunk that the last moment needs; one that is there already stays as it is. Requires: a moment
   /// (ContractViolation).
   void add_need(const Need& need);

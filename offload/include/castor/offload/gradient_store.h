@@ -54,7 +54,7 @@ class GradientStore {
 
   /// Takes a gradient of `tensor`, which work queued on the compute stream may still read; gives it back in any case, once
   /// it is read. Errors: those of the mover; from
-  /// the first on, every call until `clear` hands that one on, and the tensor has no more gradient than before.
+  /// the first on, every call until `end_step` hands that one on, and the tensor has no more gradient than before.
   [[nodiscard]] Result<void> add(std::uint32_t tensor, ArrivedGradient gradient);
 
   /// The error with which a gradient of this step was lost, if one was: the others are no step without it.
@@ -76,8 +76,11 @@ class GradientStore {
   /// Gives the memory of a chunk's gradients back: they have been applied. What came is known until `clear`.
   void release(std::uint32_t payload_chunk);
 
-  /// Forgets all gradients. What is still being read is given back later.
-  void clear();
+  /// Forgets the gradients of a trained chunk. What is still being read is given back later.
+  void clear(std::uint32_t payload_chunk);
+
+  /// A loss of gradients is forgotten with them.
+  void end_step();
 
   /// Gives back what has been read by now, in the order in which it came.
   void free_read();

@@ -38,7 +38,8 @@ struct TensorStates {
 /// Updates on chunks: for each tile of a trained payload chunk (ChunkShape::tile) a state chunk with the arrays of its
 /// elements (master, exp_avg and for most rules exp_avg_sq, as StateFormat says), updated on the tier that the Plan names. While one is updated the mover reads
 /// the next ones ahead and writes the last ones behind. Where they overlap, updates on the host go on while the next forward
-/// pass runs, what it needs first before all else: whoever needs a chunk waits for its own update alone.
+/// pass runs, what it needs first before all else: whoever needs a chunk waits for its own update alone. States that are
+/// streamed come to the device meanwhile, and are updated right before their chunk is used.
 ///
 /// Tensors without a gradient are skipped: moments, decay and step counter. The fp32 master decides; the weight in the
 /// payload is its rounding.
@@ -80,9 +81,15 @@ class OffloadOptimizer {
   /// is between two steps.
   [[nodiscard]] Result<void> add_gradient(std::uint32_t tensor, ArrivedGradient gradient);
 
-  /// A unit is about to use the weights of `payload_chunk`. Errors: failed, where it is one whose backward pass is not over
-  /// and the chunk was updated already.
+  /// A unit is about to use the weights of `payload_chunk`: makes their update, where it has waited for that. Errors: as
+  /// step; failed, where the unit's backward pass is not over and the chunk was updated already.
   [[nodiscard]] Result<void> use(std::uint32_t payload_chunk);
+
+  /// True where the weights of `payload_chunk` are not yet those of the step that is over.
+  bool pending(std::uint32_t payload_chunk) const { return pending_.at(payload_chunk); }
+
+  /// Makes the updates that wait for the next use of their chunk. Errors: as step.
+  [[nodiscard]] Result<void> make_pending();
 
   /// Gives back gradients that have been read, and updates what is complete and not in use. Errors: as step.
   [[nodiscard]] Result<void> update_early();
@@ -90,8 +97,10 @@ class OffloadOptimizer {
   ChunkId payload(std::uint32_t payload_chunk) const { return payload_.at(payload_chunk); }
   ChunkId state(std::uint32_t payload_chunk, std::uint32_t tile = 0) const { return state_.at(payload_chunk).at(tile); }
   GradientStore& gradients() { return *gradients_; }
+  const Plan& plan() const { return plan_; }
 
-  /// Takes the homes of the states over. From the next gradient on; requires that none waits.
+  /// Takes the homes of the states over, after the updates that wait. From the next gradient on; requires that none waits.
+  /// Errors: as step.
   [[nodiscard]] Result<void> adopt(Plan plan);
 
   /// Writes `values`, the fp32 values of `tensor` from number `first` on.
@@ -101,7 +110,7 @@ class OffloadOptimizer {
   [[nodiscard]] Result<void> initialise(const Fill& fill);
 
   /// Updates every tile from its gradients, in the order in which the next forward pass needs them, and forgets the
-  /// gradients. With overlap it returns when the updates are queued. Errors: those of the mover, interrupted, that with
+  /// gradients. With overlap it returns when the updates are queued, or wait for the next use of their chunk. Errors: those of the mover, interrupted, that with
   /// which a gradient was lost; after the first chunk was updated an error leaves the model between two steps, and every
   /// later step says so. One of an update beside the thread comes from whoever needs its chunk, and from the next step.
   [[nodiscard]] Result<StepScale> step(const StepOptions& options);
@@ -118,7 +127,7 @@ class OffloadOptimizer {
   /// Errors: as read_states.
   [[nodiscard]] Result<void> write_states(std::uint32_t tensor, const TensorStates& states);
 
-  /// Which elements lie in which chunk, and how often each tensor was updated. Keys are left open.
+  /// Which elements lie in which chunk, and how often each tensor was updated so far. Keys are left open.
   StateMap state_map() const;
 
   /// Has all weights and states below the host as well (StatefulTensorMgr::write_back). Between two steps, waits for the
@@ -152,6 +161,7 @@ class OffloadOptimizer {
   Event start(std::uint32_t i, std::uint32_t tile, TileUpdate update, std::vector<Event> after);
   Result<void> update_on_gpu(std::uint32_t i, std::uint32_t tile, const TileUpdate& update);
   Result<void> update_rest(const StepOptions& options, double grad_scale);
+  bool early(std::uint32_t i) const;
   Result<void> check_states(std::uint32_t tensor, const TensorStates& states);
   std::vector<Part> parts_in(std::uint32_t i, std::uint32_t tile, std::uint32_t tensor,
                              const TensorStates& states) const;
@@ -167,7 +177,10 @@ class OffloadOptimizer {
   AdamArrays arrays(std::uint32_t i, std::uint32_t tile, const Part& part) const;
   TileStates states_at(std::uint32_t i, std::uint32_t tile, std::byte* data) const;
   void finish_step();
-  Tier update_tier(std::uint32_t i) const { return castor::update_tier(plan_.states[i]); }
+  Tier update_tier(std::uint32_t i) const { return plan_.update_tier(i); }
+  bool waits_for_use(std::uint32_t i) const { return parts_.overlap && plan_.streamed[i]; }
+  void defer(std::uint32_t i, const StepOptions& options, double grad_scale);
+  Result<void> make_pending(std::uint32_t i);
   std::uint32_t n_chunks() const { return static_cast<std::uint32_t>(parts_.layout.chunks.size()); }
 
   const Parts parts_;
@@ -188,8 +201,11 @@ class OffloadOptimizer {
   bool wants_norm_ = false;     ///< gradients are measured as they come
   std::unique_ptr<EarlyUpdates> early_;
   StepOptions announced_;
-  bool begun_ = false;          ///< some chunk of this step is updated, or queued to be
-  bool poisoned_ = false;       ///< and some will never be
+  bool begun_ = false;         ///< some chunk of this step is updated, or queued to be
+  bool poisoned_ = false;      ///< and some will never be
+  std::vector<bool> pending_;  ///< by chunk: its update waits for the next use
+  StepOptions pending_options_;
+  double pending_scale_ = 1;
   std::vector<Event> updates_;  ///< beside the thread, not known yet how they end
   Result<void> failed_update_;  ///< the first of them that failed
 };

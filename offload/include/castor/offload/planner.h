@@ -49,25 +49,29 @@ struct PlacementRequest {
   bool nvme = false;                  ///< there is a tier below the host
   double nvme_fraction = 0;  ///< of the optimizer states, from the end of the model, that goes to NVMe in any case
   PlacementPolicy policy = PlacementPolicy::automatic;
+  /// Of the states that are not on the device, the share that comes to it for its updates, spread evenly over the model so
+  /// that host and bus both work all the while.
+  double stream_fraction = 0;
   /// Shares of the bytes that policy `shares` keeps off the device: of the parameters, spread evenly over the model so
   /// that they come while others compute, and of the optimizer states, from the end of the model.
   double offload_param_fraction = 0, offload_optim_fraction = 0;
 };
 
-/// Where each chunk's optimizer states live; they are updated where they live, those on NVMe in host memory. States at
-/// home on the host still go down to NVMe when the host budget is full.
+/// Where each chunk's optimizer states live; they are updated where they live, those on NVMe in host memory, and those that
+/// are streamed on the device. States at home on the host still go down to NVMe when the host budget is full.
 struct Plan {
   std::vector<Tier> states;
+  std::vector<bool> streamed;            ///< by chunk: states at home below the device that come to it for their update
   std::vector<bool> payload_off_device;  ///< by chunk: parameters come to the device for their uses alone
   std::uint64_t device_bytes = 0;        ///< model data held on the device for good
   std::uint64_t host_bytes = 0;          ///< the most that can be in use on the host at once, if all of it were to stay
+
+  /// Where the states of chunk `i` are updated: device or host.
+  Tier update_tier(std::size_t i) const { return states[i] == Tier::device || streamed[i] ? Tier::device : Tier::host; }
 };
 
 /// Where states at home on `tier` may be between two updates.
 constexpr Places rest_of_states(Tier tier) { return tier == Tier::nvme ? only(Tier::nvme) : kAnywhere; }
-
-/// Where states at home on `tier` are updated.
-constexpr Tier update_tier(Tier tier) { return tier == Tier::device ? Tier::device : Tier::host; }
 
 /// Decides the homes. Pure.
 /// Errors: does_not_fit where the working set alone is larger than a budget, or everything together is and there is no

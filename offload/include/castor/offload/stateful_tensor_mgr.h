@@ -68,6 +68,8 @@ class StatefulTensorMgr {
   const StepPlan* plan();
   /// The iteration that was recorded last, with its times: those of the first few on a trace, for which this waits.
   const AccessTrace& trace() const;
+  /// True once it is known how long the moments of trace() take when a process has warmed up.
+  bool timed() const;
   /// True from the first moment of an iteration to its end.
   bool in_iteration() const;
   /// What plans are made with: the uses of trace(), room as the budgets say, costs, and whether there is a tier below.
@@ -133,12 +135,12 @@ class StatefulTensorMgr {
   auto waiting(Wait wait);
   std::vector<EvictionCandidate> candidates(Tier tier, ChunkId wanted) const;
   Error full(ChunkId wanted, Tier tier, const Error& refused) const;
-  void follow(Moment moment, std::span<const Need> needs, Beside* beside);
+  std::uint64_t follow(Moment moment, std::span<const Need> needs, Beside* beside);
   void note(ChunkId chunk, Tier tier, Access access);
   void make_plan_if_due();
   void carry_out(const MoveProblem& problem, StepPlan plan);
   void drop_plan();
-  void take_over_plan();
+  void take_over_plan(std::uint64_t position);
   void send_on();
   Result<void> carry_on();
   bool let_go_of(ChunkId chunk, Places stay);

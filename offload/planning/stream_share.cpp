@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/offload/stream_share.h>
+
+#include <algorithm>
+
+namespace castor {
+namespace {
+
+/// Of the time in which the team updates a parameter, what is lost to it while the parameter's states cross the bus both ways:
+/// copies at 82 GB/s in all took an update at 160 GB/s down to 97 (16 threads beside one H200, docs/planning.md), so a byte of
+/// theirs costs 0.77 of one of the team, and there are 24 where the team has 28.
+constexpr double kLostToTheBus = 0.66;
+
+constexpr int kSharesTried = 64;
+constexpr double kLeastGain = 0.05;
+
+double slowest_s(const UpdateLoad& load, double share) {
+  const double host_s = load.host_s * (1 - share * (1 - kLostToTheBus));
+  const double links_s = std::max(load.h2d_s + share * load.stream_h2d_s, load.d2h_s + share * load.stream_d2h_s);
+  return std::max({host_s, links_s, load.window_s});
+}
+
+}  // namespace
+
+UpdateLoad update_load(const AccessTrace& trace, const MomentSeconds& seconds, const StepEstimate& estimate,
+                       const LinkCosts& costs, std::uint64_t state_bytes) {
+  double forward_s = 0, backward_s = 0;
+  bool goes_back = false, waits_for_norm = false;
+  for (std::uint64_t m = 0; m < trace.n_moments(); ++m) {
+    const MomentKind kind = trace.moment(m).kind;
+    goes_back = goes_back || kind == MomentKind::backward;
+    if (of_unit(kind)) (goes_back ? backward_s : forward_s) += seconds.compute.at(m);
+    waits_for_norm = waits_for_norm || kind == MomentKind::norm;
+  }
+  const double part = waits_for_norm ? 0.5 : 1;
+  const LinkSeconds& links = estimate.link_s;
+  UpdateLoad load;
+  load.host_s = estimate.beside_s;
+  load.window_s = std::max({waits_for_norm ? forward_s : forward_s + backward_s, links[kNvmeRead], links[kNvmeWrite],
+                            costs.nvme_share * (links[kNvmeRead] + links[kNvmeWrite])});
+  load.h2d_s = part * links[kH2d];
+  load.d2h_s = part * links[kD2h];
+  load.stream_h2d_s = static_cast<double>(state_bytes) * costs.h2d;
+  load.stream_d2h_s = static_cast<double>(state_bytes) * costs.d2h;
+  return load;
+}
+
+double stream_share(const UpdateLoad& load) {
+  double best = 0;
+  for (int tried = 1; tried <= kSharesTried; ++tried)
+    if (const double share = static_cast<double>(tried) / kSharesTried; slowest_s(load, share) < slowest_s(load, best))
+      best = share;
+  return slowest_s(load, best) <= (1 - kLeastGain) * slowest_s(load, 0) ? best : 0;
+}
+
+}  // namespace castor
