@@ -6,10 +6,15 @@
 namespace castor {
 namespace {
 
-/// Of the time in which the team updates a parameter, what is lost to it while the parameter's states cross the bus both ways:
-/// copies at 82 GB/s in all took an update at 160 GB/s down to 97 (16 threads beside one H200, docs/planning.md), so a byte of
-/// theirs costs 0.77 of one of the team, and there are 24 where the team has 28.
+// Host and bus share the host's memory. Beside one H200 an update of 16 threads went from 160 to 97 GB/s while copies went
+// both ways, and these from 55 to 41 GB/s each (docs/planning.md).
+
+/// Of the time in which the team updates a parameter, what is lost to it while the parameter's states cross the bus: a byte of
+/// the copies costs 0.77 of one of the team, and there are 24 where the team has 28.
 constexpr double kLostToTheBus = 0.66;
+
+/// What a byte takes on the bus beside an update, of what it takes alone.
+constexpr double kSlowerBus = 55.0 / 41;
 
 constexpr int kSharesTried = 64;
 constexpr double kLeastGain = 0.05;
@@ -40,8 +45,8 @@ UpdateLoad update_load(const AccessTrace& trace, const MomentSeconds& seconds, c
                             costs.nvme_share * (links[kNvmeRead] + links[kNvmeWrite])});
   load.h2d_s = part * links[kH2d];
   load.d2h_s = part * links[kD2h];
-  load.stream_h2d_s = static_cast<double>(state_bytes) * costs.h2d;
-  load.stream_d2h_s = static_cast<double>(state_bytes) * costs.d2h;
+  load.stream_h2d_s = static_cast<double>(state_bytes) * costs.h2d * kSlowerBus;
+  load.stream_d2h_s = static_cast<double>(state_bytes) * costs.d2h * kSlowerBus;
   return load;
 }
 
