@@ -146,6 +146,12 @@ const AccessTrace& StatefulTensorMgr::trace() const {
   return follower_->trace();
 }
 
+std::optional<StepBound> StatefulTensorMgr::bound() const {
+  if (!replay_ || follower_->n_timed() == 0) return {};
+  const AccessTrace& trace = follower_->trace();
+  return step_bound(trace, trace.seconds(), replay_->plan(), chunk_bytes(), costs_);
+}
+
 bool StatefulTensorMgr::timed() const { return follower_->n_timed() > 1; }
 
 bool StatefulTensorMgr::in_iteration() const { return follower_->n_begun() > 0; }
@@ -159,10 +165,14 @@ const StepPlan* StatefulTensorMgr::plan() {
   return replay_ ? &replay_->plan() : nullptr;
 }
 
-MoveProblem StatefulTensorMgr::problem() const {
+std::vector<std::uint64_t> StatefulTensorMgr::chunk_bytes() const {
   std::vector<std::uint64_t> n_bytes;
   for (ChunkId id = 0; id < chunks_.n_chunks(); ++id) n_bytes.push_back(chunks_.chunk(id).n_bytes);
-  MoveProblem problem = problem_of(trace(), n_bytes);
+  return n_bytes;
+}
+
+MoveProblem StatefulTensorMgr::problem() const {
+  MoveProblem problem = problem_of(trace(), chunk_bytes());
   for (const Tier tier : {Tier::device, Tier::host})
     problem.room_bytes[index(tier)].assign(problem.n_moments, budget(tier).limit_bytes());
   for (ChunkId id = 0; id < rest_.size(); ++id) problem.chunks[id].rest = rest_[id];

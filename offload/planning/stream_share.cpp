@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include <castor/offload/step_bound.h>
+
 namespace castor {
 namespace {
 
@@ -29,19 +31,12 @@ double slowest_s(const UpdateLoad& load, double share) {
 
 UpdateLoad update_load(const AccessTrace& trace, const MomentSeconds& seconds, const StepEstimate& estimate,
                        const LinkCosts& costs, std::uint64_t state_bytes) {
-  double forward_s = 0, backward_s = 0;
-  bool goes_back = false, waits_for_norm = false;
-  for (std::uint64_t m = 0; m < trace.n_moments(); ++m) {
-    const MomentKind kind = trace.moment(m).kind;
-    goes_back = goes_back || kind == MomentKind::backward;
-    if (of_unit(kind)) (goes_back ? backward_s : forward_s) += seconds.compute.at(m);
-    waits_for_norm = waits_for_norm || kind == MomentKind::norm;
-  }
-  const double part = waits_for_norm ? 0.5 : 1;
+  const PassSeconds passes = pass_seconds(trace, seconds);
+  const double part = passes.waits_for_norm ? 0.5 : 1;
   const LinkSeconds& links = estimate.link_s;
   UpdateLoad load;
   load.host_s = estimate.beside_s;
-  load.window_s = std::max({waits_for_norm ? forward_s : forward_s + backward_s, links[kNvmeRead], links[kNvmeWrite],
+  load.window_s = std::max({passes.forward + (passes.waits_for_norm ? 0 : passes.backward), links[kNvmeRead], links[kNvmeWrite],
                             costs.nvme_share * (links[kNvmeRead] + links[kNvmeWrite])});
   load.h2d_s = part * links[kH2d];
   load.d2h_s = part * links[kD2h];

@@ -444,6 +444,10 @@ Result<castor_stats> GeminiStrategy::stats() {
   stats.nvme_write_bytes = moved.nvme_write;
   stats.wait_seconds = mover_->wait_seconds();
   stats.update_seconds = update_seconds_;
+  if (const auto bound = mover_->bound()) {
+    stats.bound_seconds = bound->seconds;
+    stats.bound_by = bound->by;
+  }
   return stats;
 }
 

@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-enum { ABI_LAYOUT_LENGTH = 36 };
+enum { ABI_LAYOUT_LENGTH = 37 };
 
 #define ABI_LAYOUT                                                                                                    \
   {                                                                                                                   \
@@ -25,7 +25,8 @@ enum { ABI_LAYOUT_LENGTH = 36 };
         offsetof(castor_step_args, momentum), offsetof(castor_step_args, nesterov),                                   \
         offsetof(castor_param_group, momentum), offsetof(castor_step_args, trust_coefficient),                        \
         offsetof(castor_param_group, trust_coefficient), offsetof(castor_strategy_v1, write_state),                   \
-        sizeof(castor_commit_result), sizeof(castor_committed_run), offsetof(castor_committed_run, n_note_bytes)      \
+        sizeof(castor_commit_result), sizeof(castor_committed_run), offsetof(castor_committed_run, n_note_bytes),     \
+        offsetof(castor_stats, bound_seconds)                                                                         \
   }
 
 extern const size_t abi_layout_in_c[ABI_LAYOUT_LENGTH];

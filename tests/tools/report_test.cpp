@@ -73,6 +73,15 @@ TEST(BoundOf, ASlowLinkBinds) {
   EXPECT_EQ(bound.share, 1);
 }
 
+TEST(BoundOf, IsWhatTheStrategyKnows) {
+  TrainRecord known = record();
+  known.last.bound = {2.25, "host_update"};
+  const Bound bound = bound_of(known, {});
+  EXPECT_EQ(bound.by, "host_update");
+  EXPECT_EQ(bound.seconds, 2.25);
+  EXPECT_EQ(bound.share, 0.9);
+}
+
 TEST(BoundOf, NoStepsNoBound) { EXPECT_EQ(bound_of(TrainRecord(), {}).share, 0); }
 
 TEST(WearOf, CountsWhatADayOfSuchStepsWrites) {

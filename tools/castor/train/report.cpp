@@ -132,6 +132,8 @@ std::array<double, kNLinks> moved_bytes_per_step(const TrainRecord& record) {
 Bound bound_of(const TrainRecord& record, const Rates& rates) {
   const double median = step_times(record.step_s).median;
   if (median <= 0) return {};
+  if (const Bound& known = record.last.bound; known.seconds > 0)
+    return {known.seconds, known.by, known.seconds / median};
   Bound bound{compute_seconds(record, median), "compute", 0};
   const auto moved = moved_bytes_per_step(record);
   for (const Link link : kLinks) {

@@ -22,12 +22,20 @@ inline constexpr std::array<Link, kNLinks> kLinks = {Link::h2d, Link::d2h, Link:
 const char* name(Link link);
 constexpr std::size_t index(Link link) { return static_cast<std::size_t>(link); }
 
+/// The lower bound of a step.
+struct Bound {
+  double seconds = 0;
+  std::string by;    ///< `compute`, `host_update`, a link, or `nvme`: the drives, both ways
+  double share = 0;  ///< bound / median step: 1 = the step hides everything else
+};
+
 /// A strategy's counters at one moment, counted since it began.
 struct Counters {
   std::array<std::uint64_t, kNTiers> used_bytes{}, peak_bytes{};
   std::array<std::optional<std::uint64_t>, kNTiers> budget_bytes;
   std::array<std::uint64_t, kNLinks> moved_bytes{};
   double wait_seconds = 0, update_seconds = 0;
+  Bound bound;  ///< as the strategy knows it, without its share; 0 where it does not
 };
 
 /// What a save took, of what the parameters have come to.
@@ -87,14 +95,9 @@ std::array<double, kNLinks> moved_bytes_per_step(const TrainRecord& record);
 /// Bytes per second of each link, where it was measured.
 using Rates = std::array<std::optional<double>, kNLinks>;
 
-/// The lower bound of a step: no step is shorter than its compute, nor than the bytes of any one link at that link's
-/// rate.
-struct Bound {
-  double seconds = 0;
-  std::string by;    ///< `compute` or a link
-  double share = 0;  ///< bound / median step: 1 = the step hides everything else
-};
-/// Compute = the median step less what the training thread waited for data and spent in updates.
+/// As the strategy knows it: of what computes, what is updated beside that, and what goes over the links, as that was measured.
+/// Where it does not: no step is shorter than its compute (the median step less what the training thread waited for data and
+/// spent in updates), nor than the bytes of any one link at that link's rate.
 Bound bound_of(const TrainRecord& record, const Rates& rates);
 
 /// What the NVMe tier's drives would be worn by, if such steps, with as many saves, went on day and night.

@@ -81,6 +81,7 @@ Counters counters_of(const castor_stats& stats) {
   counters.moved_bytes = {stats.h2d_bytes, stats.d2h_bytes, stats.nvme_read_bytes, stats.nvme_write_bytes};
   counters.wait_seconds = stats.wait_seconds;
   counters.update_seconds = stats.update_seconds;
+  if (stats.bound_by != nullptr) counters.bound = {stats.bound_seconds, stats.bound_by};
   return counters;
 }
 

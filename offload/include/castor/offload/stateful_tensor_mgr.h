@@ -14,6 +14,7 @@
 #include <castor/memory/budget.h>
 #include <castor/offload/access_trace.h>
 #include <castor/offload/eviction_policy.h>
+#include <castor/offload/step_bound.h>
 #include <castor/offload/step_model.h>
 
 namespace castor {
@@ -68,6 +69,9 @@ class StatefulTensorMgr {
   const StepPlan* plan();
   /// The iteration that was recorded last, with its times: those of the first few on a trace, for which this waits.
   const AccessTrace& trace() const;
+  /// How long an iteration takes at least that goes as planned; nothing while there is no plan, or no times. Waits for
+  /// nothing: of the times what is known by now.
+  std::optional<StepBound> bound() const;
   /// True once it is known how long the moments of trace() take when a process has warmed up.
   bool timed() const;
   /// True from the first moment of an iteration to its end.
@@ -147,6 +151,7 @@ class StatefulTensorMgr {
   Result<void> start_fetches();
   Result<bool> start_fetch(ChunkId chunk, Tier tier);
   bool steady() const;
+  std::vector<std::uint64_t> chunk_bytes() const;
   const Budget& budget(Tier tier) const { return tier == Tier::device ? device_ : host_; }
 
   ChunkManager& chunks_;

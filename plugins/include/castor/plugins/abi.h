@@ -33,7 +33,7 @@ extern "C" {
 
 #define CASTOR_PLUGIN_MAGIC 0x43535452u /* "CSTR" */
 #define CASTOR_ABI_MAJOR 1              /* differs: refused */
-#define CASTOR_ABI_MINOR 7              /* a plugin's may be lower than the host's, never higher */
+#define CASTOR_ABI_MINOR 8              /* a plugin's may be lower than the host's, never higher */
 
 /* Also the exit codes of the castor command. */
 typedef enum castor_status {
@@ -203,6 +203,11 @@ typedef struct castor_stats {
   uint64_t h2d_bytes, d2h_bytes, nvme_read_bytes, nvme_write_bytes;
   double wait_seconds;   /* the training thread stood still for data */
   double update_seconds; /* the training thread spent inside step */
+
+  /* Since 1.8. How long a step takes at least, as far as the plugin knows, and of what; 0 and null: it does not. The name
+   * lives as long as the plugin. */
+  double bound_seconds;
+  const char *bound_by;
 } castor_stats;
 
 #define CASTOR_NOT_KEPT UINT32_MAX
