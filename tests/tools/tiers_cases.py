@@ -140,6 +140,20 @@ class TrainThroughTiers(CommandCase):
         planned = self.assert_result(run("plan", "--trace", trace, "--json"))
         self.assertGreater(planned["update_beside_s"], 0)
 
+    def test_streamed_states_keep_the_bits(self):
+        trace = self.folder / "trace.json"
+        self.MODEL = [*self.MODEL[:-1], "10"]
+        self.small[self.small.index("300KiB")] = "1200KiB"
+        self.small += ["--set", "placement_policy=cpu", "--set", "stream_optim_frac=0.5"]
+        for options in ([], ["--clip", "0.5", "--accumulate", "2"], ["--precision", "fp16", "--lr", "1"]):
+            self.assert_same_bits(*options)
+        self.train(*self.small, "--clip", "0.5", "--trace", trace)
+        moments = json.loads(trace.read_text())["moments"]
+        first_backward = next(i for i, row in enumerate(moments) if row[0] == "backward")
+        streamed = [i for i, row in enumerate(moments) if row[0] == "update" and not row[6]]
+        self.assertGreater(len(streamed), 0)
+        self.assertLess(max(streamed), first_backward, "after a norm they wait for the next use of their weights")
+
     def test_moments_in_16_bits_keep_the_bits_and_take_less(self):
         trace = self.folder / "trace.json"
         digests = {self.train("--plugin", "none")["weights_digest"]}
