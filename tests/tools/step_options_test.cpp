@@ -102,14 +102,26 @@ TEST(ReadScaler, DefaultsAreThoseOfTheLibrary) {
   EXPECT_EQ(scaler.initial_scale, defaults.initial_scale);
   EXPECT_EQ(scaler.growth_interval, defaults.growth_interval);
   EXPECT_EQ(scaler.hysteresis, defaults.hysteresis);
+  EXPECT_EQ(scaler.growth_factor, defaults.growth_factor);
+  EXPECT_EQ(scaler.backoff_factor, defaults.backoff_factor);
+  EXPECT_EQ(scaler.min_scale, defaults.min_scale);
+  EXPECT_EQ(scaler.max_scale, defaults.max_scale);
 }
 
 TEST(ReadScaler, EveryOptionArrives) {
   const GradScalerOptions scaler =
-      read("--precision fp16 --initial-scale 1024 --growth-interval 7 --hysteresis 3").value().scaler;
+      read(
+          "--precision fp16 --initial-scale 1024 --growth-interval 7 --growth-factor 4 --hysteresis 3 "
+          "--backoff-factor 0.25 --min-scale 8 --max-scale 4096")
+          .value()
+          .scaler;
   EXPECT_EQ(scaler.initial_scale, 1024);
   EXPECT_EQ(scaler.growth_interval, 7);
   EXPECT_EQ(scaler.hysteresis, 3);
+  EXPECT_EQ(scaler.growth_factor, 4);
+  EXPECT_EQ(scaler.backoff_factor, 0.25);
+  EXPECT_EQ(scaler.min_scale, 8);
+  EXPECT_EQ(scaler.max_scale, 4096);
 }
 
 TEST(ReadScaler, OnlyFp16HasAScale) {
@@ -122,6 +134,13 @@ TEST(ReadScaler, OnlyFp16HasAScale) {
 TEST(ReadScaler, ValuesOutOfRangeAreRefusedByName) {
   EXPECT_EQ(message_of("--precision fp16 --initial-scale 0.5"),
             "--initial-scale takes a number from 1 to 4294967296, not 0.5");
+  EXPECT_EQ(message_of("--precision fp16 --max-scale 32768"),
+            "--initial-scale takes a number from 1 to 32768, not 65536");
+  EXPECT_EQ(message_of("--precision fp16 --growth-factor 1"), "--growth-factor takes a number above 1, not 1");
+  EXPECT_EQ(message_of("--precision fp16 --backoff-factor 1"),
+            "--backoff-factor takes a number above 0 and below 1, not 1");
+  EXPECT_EQ(message_of("--precision fp16 --min-scale 4 --max-scale 2"),
+            "--max-scale takes a number of 4 or more, not 2");
   EXPECT_EQ(message_of("--precision fp16 --hysteresis 0"),
             "--hysteresis takes a whole number from 1 to 1000000000, not '0'");
   EXPECT_EQ(message_of("--precision fp16 --growth-interval 0"),

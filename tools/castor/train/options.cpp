@@ -2,6 +2,7 @@
 #include "options.h"
 
 #include <algorithm>
+#include <cstdio>
 
 #include <castor/memory/bytes.h>
 
@@ -30,7 +31,7 @@ struct Row {
 
 std::string digits(double value) {
   char text[32];
-  std::snprintf(text, sizeof text, "%g", value);
+  std::snprintf(text, sizeof text, "%.10g", value);
   return text;
 }
 
@@ -88,9 +89,13 @@ std::vector<Row> rows() {
       {"div-factor", "X", digits(schedule.div_factor), "onecycle begins at --lr divided by this"},
       {"final-div-factor", "X", digits(schedule.final_div_factor), "onecycle ends at its first rate divided by this"},
       {"initial-scale", "X", digits(scaler.initial_scale), "fp16: first loss scale"},
-      {"growth-interval", "N", count(scaler.growth_interval), "fp16: good steps in a row until the scale doubles"},
+      {"growth-interval", "N", count(scaler.growth_interval), "fp16: good steps in a row until the scale grows"},
+      {"growth-factor", "X", digits(scaler.growth_factor), "fp16: by this"},
       {"hysteresis", "N", count(scaler.hysteresis),
-       "fp16: the scale halves at the Nth overflow since it last doubled, and at each one after"},
+       "fp16: the scale backs off at the Nth overflow since it last grew, and at each one after"},
+      {"backoff-factor", "X", digits(scaler.backoff_factor), "fp16: to this share of itself"},
+      {"min-scale", "X", digits(scaler.min_scale), "fp16: least loss scale"},
+      {"max-scale", "X", digits(scaler.max_scale), "fp16: largest loss scale"},
       {"weight-decay", "X", digits(defaults.weight_decay), "weight decay"},
       {"clip", "X", digits(defaults.clip), "global gradient norm to clip to; 0 = no clipping"},
       {"clip-value", "X", digits(defaults.clip_value),

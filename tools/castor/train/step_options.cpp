@@ -131,11 +131,16 @@ Result<void> read_momentum(const Values& values, castor_optimizer optimizer, Mom
 }
 
 Result<void> read_scaler(const Values& values, DType precision, GradScalerOptions& scaler) {
-  for (const char* option : {"initial-scale", "growth-interval", "hysteresis"})
+  for (const char* option :
+       {"initial-scale", "growth-factor", "backoff-factor", "growth-interval", "hysteresis", "min-scale", "max-scale"})
     if (precision != DType::f16 && is_given(values, option))
       return Error{ErrorKind::usage, "--" + std::string(option) + " has no effect with --precision " +
                                          values["precision"].as<std::string>() + "; only fp16 scales its loss"};
   CASTOR_TRY(read_number(values, "initial-scale", false, scaler.initial_scale));
+  CASTOR_TRY(read_number(values, "growth-factor", false, scaler.growth_factor));
+  CASTOR_TRY(read_number(values, "backoff-factor", false, scaler.backoff_factor));
+  CASTOR_TRY(read_number(values, "min-scale", false, scaler.min_scale));
+  CASTOR_TRY(read_number(values, "max-scale", false, scaler.max_scale));
   CASTOR_TRY(read_count<std::int64_t>(values, "growth-interval", 1, kMany, scaler.growth_interval));
   CASTOR_TRY(read_count<std::int64_t>(values, "hysteresis", 1, kMany, scaler.hysteresis));
   return by_option(DynamicGradScaler::make(scaler));
