@@ -15,14 +15,14 @@ namespace {
 /// the copies costs 0.77 of one of the team, and there are 24 where the team has 28.
 constexpr double kLostToTheBus = 0.66;
 
-/// What a byte takes on the bus beside an update, of what it takes alone.
-constexpr double kSlowerBus = 55.0 / 41;
-
 constexpr int kSharesTried = 64;
 constexpr double kLeastGain = 0.05;
 
+/// Of the team that updates all but `share`, of what it takes for all alone.
+double host_seconds(double share) { return 1 - share * (1 - kLostToTheBus); }
+
 double slowest_s(const UpdateLoad& load, double share) {
-  const double host_s = load.host_s * (1 - share * (1 - kLostToTheBus));
+  const double host_s = load.host_s * host_seconds(share);
   const double links_s = std::max(load.h2d_s + share * load.stream_h2d_s, load.d2h_s + share * load.stream_d2h_s);
   return std::max({host_s, links_s, load.window_s});
 }
@@ -36,14 +36,16 @@ UpdateLoad update_load(const AccessTrace& trace, const MomentSeconds& seconds, c
   const LinkSeconds& links = estimate.link_s;
   UpdateLoad load;
   load.host_s = estimate.beside_s;
-  load.window_s = std::max({passes.forward + (passes.waits_for_norm ? 0 : passes.backward), links[kNvmeRead], links[kNvmeWrite],
-                            costs.nvme_share * (links[kNvmeRead] + links[kNvmeWrite])});
+  load.window_s = std::max({passes.forward + (passes.waits_for_norm ? 0 : passes.backward), links[kNvmeRead],
+                            links[kNvmeWrite], costs.nvme_share * (links[kNvmeRead] + links[kNvmeWrite])});
   load.h2d_s = part * links[kH2d];
   load.d2h_s = part * links[kD2h];
-  load.stream_h2d_s = static_cast<double>(state_bytes) * costs.h2d * kSlowerBus;
-  load.stream_d2h_s = static_cast<double>(state_bytes) * costs.d2h * kSlowerBus;
+  load.stream_h2d_s = static_cast<double>(state_bytes) * costs.h2d * kStreamedByteSlowdown;
+  load.stream_d2h_s = static_cast<double>(state_bytes) * costs.d2h * kStreamedByteSlowdown;
   return load;
 }
+
+double host_update_slowdown(double share) { return host_seconds(share) / (1 - share); }
 
 double stream_share(const UpdateLoad& load) {
   double best = 0;

@@ -37,6 +37,11 @@ TEST(StreamShare, IsNothingWhereLittleIsGained) {
   EXPECT_EQ(stream_share({}), 0);
 }
 
+TEST(StreamShare, WhatIsLeftToTheHostTakesLonger) {
+  EXPECT_DOUBLE_EQ(host_update_slowdown(0), 1);
+  EXPECT_DOUBLE_EQ(host_update_slowdown(0.5), 0.83 / 0.5);  // half of them in 1 - 0.5 * 0.34 of the time
+}
+
 TEST(StreamShare, KnowsWhatUpdatesCanHideBehind) {
   AccessTrace trace;
   const std::array needs = {Need{0, Tier::device, Access::read}};

@@ -47,9 +47,11 @@ std::string layout_line(const Forecast& found) {
   std::set<std::uint64_t> sizes;
   for (const ChunkShape& chunk : found.layout.chunks) sizes.insert(chunk.numel * size_bytes(chunk.dtype));
   const auto on_device = std::count(found.placement.states.begin(), found.placement.states.end(), Tier::device);
-  return fmt::format("{} chunks of {} size{}, {} to {}; the states of {} live on the device",
+  const auto n_streamed = std::count(found.placement.streamed.begin(), found.placement.streamed.end(), true);
+  return fmt::format("{} chunks of {} size{}, {} to {}; the states of {} live on the device{}",
                      found.layout.chunks.size(), sizes.size(), sizes.size() == 1 ? "" : "s",
-                     format_bytes(*sizes.begin()), format_bytes(*sizes.rbegin()), on_device);
+                     format_bytes(*sizes.begin()), format_bytes(*sizes.rbegin()), on_device,
+                     n_streamed == 0 ? "" : fmt::format(", those of {} come there for each update", n_streamed));
 }
 
 std::string to_text(const Request& request, const Forecast& found) {
@@ -68,6 +70,7 @@ json result_of(const Request& request, const Forecast& found) {
   object["model"] = request.model.name;
   object["params"] = request.model.n_params();
   object["chunks"] = found.layout.chunks.size();
+  object["streamed_chunks"] = std::count(found.placement.streamed.begin(), found.placement.streamed.end(), true);
   object["non_model_bytes"] = found.non_model.total_bytes();
   object["update_s"] = found.update_s;
   object["tokens_per_s"] = per_second(request, found);

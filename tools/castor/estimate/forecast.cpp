@@ -53,7 +53,7 @@ double bytes_touched(const Iteration& iteration, std::uint64_t m, const ChunkDem
 
 /// The thread takes no time to queue what others do. The sum of updates goes to `update_s`.
 MomentSeconds moment_seconds(const Request& request, const Iteration& iteration, const std::vector<ChunkDemand>& chunks,
-                             const Plan& placement, double& update_s) {
+                             const Plan& placement, double streamed_share, double& update_s) {
   MomentSeconds seconds;
   for (std::uint64_t m = 0; m < iteration.trace.n_moments(); ++m) {
     const auto [kind, id, beside] = iteration.trace.moment(m);
@@ -65,9 +65,10 @@ MomentSeconds moment_seconds(const Request& request, const Iteration& iteration,
       seconds.compute.push_back(0);
     } else {
       on_device = placement.update_tier(id) == Tier::device;
-      seconds.compute.push_back(
-          bytes_touched(iteration, m, chunks[id], request.work) /
-          (on_device ? request.rates.device_update_bytes_per_s : request.rates.host_update_bytes_per_s));
+      const double n_bytes = bytes_touched(iteration, m, chunks[id], request.work);
+      seconds.compute.push_back(on_device ? n_bytes / request.rates.device_update_bytes_per_s
+                                          : n_bytes / request.rates.host_update_bytes_per_s *
+                                                host_update_slowdown(streamed_share));
       update_s += seconds.compute.back();
     }
     seconds.thread.push_back(on_device || beside ? 0 : seconds.compute.back());
@@ -82,10 +83,29 @@ std::uint64_t bytes_of_host_updates(const PlacementRequest& request, const Plan&
   return n_bytes;
 }
 
+/// Of the states that are kept off the device.
+double streamed_share(const PlacementRequest& request, const Plan& plan) {
+  std::uint64_t streamed_bytes = 0;
+  for (std::size_t i = 0; i < request.chunks.size(); ++i)
+    streamed_bytes += plan.streamed[i] ? request.chunks[i].state_bytes : 0;
+  const std::uint64_t host_bytes = bytes_of_host_updates(request, plan);
+  return streamed_bytes == 0 ? 0
+                             : static_cast<double>(streamed_bytes) / static_cast<double>(streamed_bytes + host_bytes);
+}
+
+/// States that are streamed cross the bus while the host updates others.
+LinkCosts beside_updates(LinkCosts costs, double streamed_share) {
+  if (streamed_share == 0 || streamed_share == 1) return costs;
+  costs.h2d *= kStreamedByteSlowdown;
+  costs.d2h *= kStreamedByteSlowdown;
+  return costs;
+}
+
 /// Places and plans what `made` has the layout of; what the updates then take.
 Result<UpdateLoad> plan_placed(const Request& request, const PlacementRequest& placement,
                                const Recomputation& recomputation, Forecast& made) {
   CASTOR_ASSIGN(made.placement, plan_placement_beside(placement, request.model.layers * recomputation.input_bytes));
+  const double share = streamed_share(placement, made.placement);
   const Iteration iteration = iteration_of(
       request.model, made.layout, made.placement, recomputation,
       {request.work.clip, request.work.overlap_updates, request.work.measures_weights}, request.work.format);
@@ -93,10 +113,10 @@ Result<UpdateLoad> plan_placed(const Request& request, const PlacementRequest& p
   made.problem.room_bytes = {
       std::vector<std::uint64_t>(made.problem.n_moments, request.device_budget_bytes - placement.non_model_bytes),
       std::vector<std::uint64_t>(made.problem.n_moments, request.host_budget_bytes)};
-  made.problem.costs = request.rates.links;
+  made.problem.costs = beside_updates(request.rates.links, share);
   made.problem.nvme = request.nvme;
   made.update_s = 0;
-  const auto seconds = moment_seconds(request, iteration, placement.chunks, made.placement, made.update_s);
+  const auto seconds = moment_seconds(request, iteration, placement.chunks, made.placement, share, made.update_s);
   CASTOR_ASSIGN(made.step, plan_step(made.problem, seconds));
   return update_load(iteration.trace, seconds, made.step.estimate, request.rates.links,
                      bytes_of_host_updates(placement, made.placement));

@@ -24,6 +24,13 @@ struct UpdateLoad {
 UpdateLoad update_load(const AccessTrace& trace, const MomentSeconds& seconds, const StepEstimate& estimate,
                        const LinkCosts& costs, std::uint64_t state_bytes);
 
+/// What a byte of streamed states takes on the bus beside updates on the host, of what it takes alone; one H200.
+inline constexpr double kStreamedByteSlowdown = 55.0 / 41;
+
+/// What an update on the host takes while `share` of the states are streamed beside it, of what it takes alone. Requires: a
+/// share below 1.
+double host_update_slowdown(double share);
+
 /// The share of the states to stream with which the slowest of team, links and all else is done first; 0 where that saves
 /// less than a twentieth of it. A byte that crosses the bus slows the team down, for both share the host's memory.
 double stream_share(const UpdateLoad& load);
