@@ -32,7 +32,10 @@ std::vector<double> typical(const std::vector<MomentSeconds>& iterations, std::v
 /// Where an iteration leaves the trace to begin anew, what was recorded of it is dropped.
 std::uint64_t IterationFollower::begin(Moment moment, std::span<const Need> needs, WorkTimer* timer) {
   clock_.stop();
-  if (begins_pass(moment) && !leads_to_trace(moment)) clear_recording();
+  if (begins_pass(moment) && !leads_to_trace(moment)) {
+    clear_recording();
+    broke_off_ = true;
+  }
   const std::uint64_t n_passed = pass_over_updates(moment);
   on_trace_ = leads_to_trace(moment);
   if (n_begun() == kMostMoments) return 0;
@@ -61,9 +64,9 @@ std::uint64_t IterationFollower::first_but_updates(std::uint64_t position) const
   return position;
 }
 
-/// Those that the trace has right before `moment`, and this iteration has not: they count as made. It is not timed.
+/// Those that the trace has right before `moment`, and this iteration has made in a pass that broke off. It is not timed.
 std::uint64_t IterationFollower::pass_over_updates(Moment moment) {
-  if (!on_trace_ || n_begun() >= trace_.n_moments() || leads_to_trace(moment)) return 0;
+  if (!broke_off_ || !on_trace_ || n_begun() >= trace_.n_moments() || leads_to_trace(moment)) return 0;
   const std::uint64_t begun = n_begun(), next = first_but_updates(begun);
   if (next == trace_.n_moments() || trace_.moment(next) != moment) return 0;
   for (std::uint64_t position = begun; position < next; ++position) recording_.repeat(trace_, position);
@@ -87,6 +90,7 @@ void IterationFollower::end() {
   }
   ended_.emplace(std::exchange(clock_, MomentClock(timeline_)));
   clear_recording();
+  broke_off_ = false;
 }
 
 void IterationFollower::take_times() {
@@ -107,7 +111,7 @@ void IterationFollower::expect(AccessTrace trace) {
   trace_ = std::move(trace);
   times_.clear();
   ended_.reset();
-  timed_ = false;
+  timed_ = broke_off_ = false;
   clear_recording();
 }
 

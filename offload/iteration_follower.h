@@ -66,6 +66,7 @@ class IterationFollower {
   std::optional<MomentClock> ended_;  ///< of trace_, where its last iteration's times were not taken yet
   std::vector<MomentSeconds> times_;  ///< of iterations since trace_ was another
   bool on_trace_ = true;
+  bool broke_off_ = false;  ///< this iteration, to begin anew
   bool again_ = false;
   bool timed_ = false;
 };

@@ -33,6 +33,7 @@ struct Case {
   DType dtype;
   std::uint64_t device_bytes;  ///< 0 = as little as there can be
   bool lars = false;
+  double streamed = 0;  ///< share of the states that are kept off the device
 };
 
 void PrintTo(const Case& a_case, std::ostream* out) { *out << a_case.name; }
@@ -59,6 +60,7 @@ class EstimateMoments : public ::testing::TestWithParam<Case> {
     const PluginOptions options = {{"device_budget", std::to_string(device_bytes)},
                                    {"chunk_bytes", std::to_string(kChunkBytes)},
                                    {"overlap_updates", "true"},
+                                   {"stream_optim_frac", std::to_string(GetParam().streamed)},
                                    {"optimizer", GetParam().lars ? "sgd" : "adam"},
                                    {"offload_activations", GetParam().inputs_in_chunks ? "true" : "false"}};
     const auto strategy = Booster::make(plugin, options).value().boost(host).value();
@@ -205,6 +207,8 @@ TEST_P(EstimateMoments, AreThoseThatThePluginRecords) {
   PlacementRequest request;
   request.chunks = demands_of(layout, format);
   request.device_budget_bytes = device_bytes(request.chunks);
+  request.largest_unit = estimate::largest_unit(model_, layout);
+  request.stream_fraction = GetParam().streamed;
   const Plan placement = plan_placement(request).value();
   const auto iteration = estimate::iteration_of(model_, layout, placement,
                                                 {GetParam().recompute, GetParam().inputs_in_chunks ? kInputBytes : 0},
@@ -217,15 +221,18 @@ TEST_P(EstimateMoments, AreThoseThatThePluginRecords) {
   EXPECT_EQ(moments_of(trace, ids), moments_of(iteration));
 }
 
-INSTANTIATE_TEST_SUITE_P(Gemini, EstimateMoments,
-                         ::testing::Values(Case{"some_states_on_the_device", true, false, false, false, DType::bf16, 0},
-                                           Case{"recomputed_and_clipped", true, true, true, false, DType::bf16, 0},
-                                           Case{"inputs_in_chunks", true, true, true, true, DType::bf16, 0},
-                                           Case{"untied_all_on_the_device", false, true, false, true, DType::bf16,
-                                                1 << 30},
-                                           Case{"fp32", true, true, true, true, DType::f32, 0},
-                                           Case{"lars", true, false, false, false, DType::f32, 0, true}),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Gemini, EstimateMoments,
+    ::testing::Values(Case{"some_states_on_the_device", true, false, false, false, DType::bf16, 0},
+                      Case{"recomputed_and_clipped", true, true, true, false, DType::bf16, 0},
+                      Case{"inputs_in_chunks", true, true, true, true, DType::bf16, 0},
+                      Case{"untied_all_on_the_device", false, true, false, true, DType::bf16, 1 << 30},
+                      Case{"fp32", true, true, true, true, DType::f32, 0},
+                      Case{"lars", true, false, false, false, DType::f32, 0, true},
+                      Case{"streamed", true, false, false, false, DType::bf16, 0, false, 0.5},
+                      Case{"streamed_and_clipped", true, true, true, false, DType::bf16, 0, false, 0.5},
+                      Case{"all_streamed", false, false, true, false, DType::f32, 0, false, 1}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace castor

@@ -341,6 +341,9 @@ TEST(StatefulTensorMgr, EvaluationThatMakesTheUpdatesLeavesThePlanAsItIs) {
   EXPECT_EQ(world.mover.trace().n_moments(), 15u);
   train(true);
   EXPECT_EQ(world.mover.plan(), plan);
+  for (int step = 0; step < 2; ++step) train(false);
+  EXPECT_EQ(world.mover.trace().n_moments(), 12u)
+      << "with no evaluation before it, a step without them goes another way";
 }
 
 // As those that activations are kept in: the plan knows nothing of them.
