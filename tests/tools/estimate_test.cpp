@@ -178,6 +178,23 @@ TEST(Forecast, OnTheHostAnUpdateGoesByItsRateAndSendsTheWeightsUp) {
   EXPECT_EQ(found.step.plan.moved.h2d, 2 * numel);
 }
 
+TEST(Forecast, StatesAreStreamedWhereTheHostIsSlowAndTheLinksAreNot) {
+  Request asked = request(tiny(), kGiB, kGiB);
+  asked.policy = PlacementPolicy::cpu;
+  asked.rates.host_update_bytes_per_s = 0.001;
+  asked.rates.links = {1e-9, 1e-9, 1e-9, 1e-9};
+  const Forecast chosen = forecast(asked).value();
+  EXPECT_EQ(chosen.placement.streamed, std::vector<bool>{true});
+  const double numel = 28 * 256;
+  EXPECT_NEAR(chosen.update_s, 26 * numel / 100, 1e-9) << "at the device's rate";
+  EXPECT_EQ(chosen.step.estimate.beside_s, 0);
+  asked.stream_fraction = 0;
+  EXPECT_NEAR(forecast(asked).value().update_s, 26 * numel / 0.001, 1);
+  asked.stream_fraction.reset();
+  asked.work.overlap_updates = false;
+  EXPECT_EQ(forecast(asked).value().placement.streamed, std::vector<bool>{false}) << "nothing works beside the host";
+}
+
 TEST(Forecast, ActivationsLeaveChunksTheRest) {
   Request asked = request(tiny(), 0, kGiB);
   asked.policy = PlacementPolicy::cpu;

@@ -85,6 +85,13 @@ Result<void> read_share(const Values& values, const std::string& option, double&
   return {};
 }
 
+Result<void> read_streams(const Values& values, std::optional<double>& share) {
+  const std::string option = "stream-optim-frac", text = cli::text_of(values, option).value_or("auto");
+  if (text == "auto") return {};
+  if (!read_share(values, option, share.emplace()).ok()) return cli::wrong(option, text, "auto, or 0 to 1");
+  return {};
+}
+
 Result<void> read_machine(const Values& values, Request& request) {
   CASTOR_ASSIGN(const auto device_bytes, cli::bytes_of(values, "device-budget"));
   CASTOR_ASSIGN(const auto host_bytes, cli::bytes_of(values, "host-budget"));
@@ -93,8 +100,7 @@ Result<void> read_machine(const Values& values, Request& request) {
   request.host_budget_bytes = *host_bytes;
   request.nvme = *nvme;
   CASTOR_TRY(read_share(values, "nvme-offload-fraction", request.nvme_fraction));
-  if (cli::text_of(values, "stream-optim-frac") != "auto")
-    CASTOR_TRY(read_share(values, "stream-optim-frac", request.stream_fraction.emplace()));
+  CASTOR_TRY(read_streams(values, request.stream_fraction));
   if (request.nvme_fraction > 0 && !request.nvme)
     return Error{ErrorKind::usage, "--nvme-offload-fraction needs --nvme on"};
   return cli::read_choice<PlacementPolicy>(
