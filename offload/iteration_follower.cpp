@@ -64,7 +64,8 @@ std::uint64_t IterationFollower::first_but_updates(std::uint64_t position) const
   return position;
 }
 
-/// Those that the trace has right before `moment`, and this iteration has made in a pass that broke off. It is not timed.
+/// Those that the trace has right before `moment`, and that a pass which broke off has made already, or a step that was
+/// skipped has not left behind. The iteration is not timed.
 std::uint64_t IterationFollower::pass_over_updates(Moment moment) {
   if (!broke_off_ || !on_trace_ || n_begun() >= trace_.n_moments() || leads_to_trace(moment)) return 0;
   const std::uint64_t begun = n_begun(), next = first_but_updates(begun);
@@ -82,7 +83,9 @@ void IterationFollower::clear_recording() {
 void IterationFollower::end() {
   clock_.stop();
   take_times();
-  again_ = recording_.same_accesses(trace_);
+  broke_off_ = lacks_updates_alone();
+  again_ = broke_off_ || recording_.same_accesses(trace_);
+  if (broke_off_) return clear_recording();
   if (!again_) {
     std::swap(trace_, recording_);
     times_.clear();
@@ -90,7 +93,14 @@ void IterationFollower::end() {
   }
   ended_.emplace(std::exchange(clock_, MomentClock(timeline_)));
   clear_recording();
-  broke_off_ = false;
+}
+
+/// True where this iteration went the way of the trace and had no updates in the end: a step that was skipped.
+bool IterationFollower::lacks_updates_alone() const {
+  if (!steady() || n_begun() == 0 || n_begun() >= trace_.n_moments()) return false;
+  for (std::uint64_t position = n_begun(); position < trace_.n_moments(); ++position)
+    if (trace_.moment(position).kind != MomentKind::update) return false;
+  return true;
 }
 
 void IterationFollower::take_times() {

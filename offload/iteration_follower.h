@@ -15,7 +15,8 @@ namespace castor {
 
 /// Follows iterations as they come: records each, and knows from the one before (the trace) whether this one goes the same
 /// way, and how long its moments take. One that breaks off and begins anew (evaluation between two steps: forward passes
-/// alone) is none; the updates that were made in it are not made again, and are passed over.
+/// alone) is none; the updates that were made in it are not made again, and are passed over. Nor is one that ends before its
+/// updates, of a step that was skipped.
 class IterationFollower {
  public:
   /// Borrowed.
@@ -57,6 +58,7 @@ class IterationFollower {
   bool begins_pass(Moment moment) const;
   std::uint64_t first_but_updates(std::uint64_t position) const;
   std::uint64_t pass_over_updates(Moment moment);
+  bool lacks_updates_alone() const;
   void clear_recording();
 
   const Timeline& timeline_;
@@ -66,7 +68,7 @@ class IterationFollower {
   std::optional<MomentClock> ended_;  ///< of trace_, where its last iteration's times were not taken yet
   std::vector<MomentSeconds> times_;  ///< of iterations since trace_ was another
   bool on_trace_ = true;
-  bool broke_off_ = false;  ///< this iteration, to begin anew
+  bool broke_off_ = false;  ///< this iteration, to begin anew, or the one before, at its updates
   bool again_ = false;
   bool timed_ = false;
 };

@@ -346,6 +346,30 @@ TEST(StatefulTensorMgr, EvaluationThatMakesTheUpdatesLeavesThePlanAsItIs) {
       << "with no evaluation before it, a step without them goes another way";
 }
 
+// Updates of chunk 0 wait for its next use, those of the others come at the end.
+TEST(StatefulTensorMgr, AStepThatIsSkippedLeavesThePlanAsItIs) {
+  World world(3, 12);
+  fill(world, 4);
+  const auto train = [&](bool pending, bool skipped) {
+    if (pending) world.use({MomentKind::update, 0}, 0, Tier::device, Access::update).value();
+    for (ChunkId id = 0; id < 4; ++id) world.use({MomentKind::forward, id}, id, Tier::device, Access::read).value();
+    world.mover.join({MomentKind::norm, 0}).value();
+    for (ChunkId id = 1; id < 4 && !skipped; ++id)
+      world.use({MomentKind::update, id}, id, Tier::host, Access::update).value();
+    world.mover.end_iteration();
+  };
+  for (int step = 0; step < 2; ++step) train(true, false);
+  const StepPlan* const plan = world.mover.plan();
+  ASSERT_NE(plan, nullptr);
+  train(true, true);
+  EXPECT_EQ(world.mover.plan(), plan);
+  train(false, false);
+  EXPECT_EQ(world.mover.plan(), plan) << "the skipped step left no update behind";
+  train(true, false);
+  EXPECT_EQ(world.mover.plan(), plan);
+  EXPECT_EQ(world.mover.trace().n_moments(), 9u);
+}
+
 // As those that activations are kept in: the plan knows nothing of them.
 TEST(StatefulTensorMgr, ChunksThatAreNewSinceThePlanMakeRoomForOneAnother) {
   World world(2, 12);
