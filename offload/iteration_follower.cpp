@@ -113,7 +113,9 @@ void IterationFollower::take_times() {
   timed_ = true;
 }
 
-bool IterationFollower::timed_for_good() { return std::exchange(timed_, false) && times_.size() == kTimedIterations; }
+bool IterationFollower::timed() const { return times_.size() == kTimedIterations; }
+
+bool IterationFollower::timed_for_good() { return std::exchange(timed_, false) && timed(); }
 
 void IterationFollower::forget() { expect({}); }
 

@@ -50,6 +50,8 @@ class IterationFollower {
   bool again() const { return again_; }
   /// Iterations of which the times of trace() are.
   std::size_t n_timed() const { return times_.size(); }
+  /// The times of trace() will not change any more.
+  bool timed() const;
   /// The times of trace() are new since this was last asked, and will not change any more.
   bool timed_for_good();
 

@@ -152,7 +152,7 @@ std::optional<StepBound> StatefulTensorMgr::bound() const {
   return step_bound(trace, trace.seconds(), replay_->plan(), chunk_bytes(), costs_);
 }
 
-bool StatefulTensorMgr::timed() const { return follower_->n_timed() > 1; }
+bool StatefulTensorMgr::timed() const { return follower_->timed(); }
 
 bool StatefulTensorMgr::in_iteration() const { return follower_->n_begun() > 0; }
 

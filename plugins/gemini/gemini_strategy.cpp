@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <set>
 #include <utility>
 
@@ -24,6 +25,15 @@ constexpr const char* kPending =
 
 TensorStates states_of(const castor_param_state& state) {
   return {state.first, state.n, state.master, state.exp_avg, state.exp_avg_sq, state.n_updates};
+}
+
+std::string streams_kept(double share, double with_s, double without_s) {
+  char text[160];
+  std::snprintf(text, sizeof text,
+                "%.0f %% of the optimizer states that are kept off the GPU come to it for their updates: %.3f s a step "
+                "instead of %.3f",
+                100 * share, with_s, without_s);
+  return text;
 }
 
 /// Those of the process's processors, where nobody says otherwise.
@@ -198,21 +208,38 @@ Result<void> GeminiStrategy::place() {
   return optimizer_->adopt(std::move(plan));
 }
 
-/// After the first steps on a GPU that were planned: has a share of the states come to it for their updates, where that makes
-/// steps shorter.
-Result<void> GeminiStrategy::choose_streams() {
-  if (!measures() || options_.stream_optim_frac || !options_.overlap_updates || streams_chosen_ || !mover_->timed())
-    return {};
-  streams_chosen_ = true;
+/// On a GPU, after a step: whether a share of the states shall come to it for their updates.
+Result<void> GeminiStrategy::try_streams() {
+  if (!measures() || options_.stream_optim_frac || !options_.overlap_updates) return {};
+  stream_trial_.note_step(timeline_.now_ns());
+  if (stream_trial_.phase() == StreamTrial::Phase::over || !mover_->timed()) return {};
+  return stream_trial_.phase() == StreamTrial::Phase::before ? begin_streams() : judge_streams();
+}
+
+Result<void> GeminiStrategy::begin_streams() {
   const StepPlan* const step = mover_->plan();
-  if (step == nullptr) return {};
   std::uint64_t state_bytes = 0;
   for (std::size_t i = 0; i < placed_.chunks.size(); ++i)
     state_bytes += optimizer_->plan().update_tier(i) == Tier::host ? placed_.chunks[i].state_bytes : 0;
   const AccessTrace& trace = mover_->trace();
-  placed_.stream_fraction =
-      stream_share(update_load(trace, trace.seconds(), step->estimate, memory_->link_costs(), state_bytes));
-  return placed_.stream_fraction > 0 ? place() : Result<void>();
+  if (step != nullptr)
+    placed_.stream_fraction =
+        stream_share(update_load(trace, trace.seconds(), step->estimate, memory_->link_costs(), state_bytes));
+  if (placed_.stream_fraction == 0) return stream_trial_.end(), Result<void>();
+  stream_trial_.begin();
+  return place();
+}
+
+Result<void> GeminiStrategy::judge_streams() {
+  stream_trial_.end();
+  const double with_s = stream_trial_.recent_s(), without_s = stream_trial_.without_s();
+  if (with_s < without_s) {
+    const std::string kept = streams_kept(placed_.stream_fraction, with_s, without_s);
+    host_.log(host_.self, CASTOR_LOG_INFO, kept.c_str());
+    return {};
+  }
+  placed_.stream_fraction = 0;
+  return place();
 }
 
 /// Nobody may see the weights of the step before.
@@ -387,7 +414,7 @@ Result<castor_step_result> GeminiStrategy::step(const castor_step_args& args) {
   sample();
   hide_pending();
   if (++n_steps_ == 1 && measures()) CASTOR_TRY(plan_again());
-  CASTOR_TRY(choose_streams());
+  CASTOR_TRY(try_streams());
   update_seconds_ += static_cast<double>(timeline_.now_ns() - start_ns) * 1e-9;
   timeline_.end_step();
   castor_step_result result{};

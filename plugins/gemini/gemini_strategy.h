@@ -14,6 +14,7 @@
 
 #include "device_watch.h"
 #include "gemini_memory.h"
+#include "stream_trial.h"
 
 namespace castor {
 
@@ -33,7 +34,7 @@ struct ModelShape {
 /// Around each use of a unit its payload chunks are on the device and its parameters bound to them; in between, the
 /// mover keeps what the budgets allow. The first step is the warm-up: only the working set on the device, while the
 /// peak of non-model data is measured. Then the plan is made again with what is left, and on a GPU once more when it is known
-/// how long an iteration's parts take: whether a share of the states is to be updated there.
+/// how long an iteration's parts take: a share of the states is updated there on trial, and from then on where that is faster.
 class GeminiStrategy final : public Strategy {
  public:
   static Result<std::unique_ptr<GeminiStrategy>> make(const castor_host_v1& host, const GeminiOptions& options);
@@ -76,7 +77,9 @@ class GeminiStrategy final : public Strategy {
   LargestUnit largest_unit() const;
   PlacementRequest placement_request() const;
   Result<void> plan_again();
-  Result<void> choose_streams();
+  Result<void> try_streams();
+  Result<void> begin_streams();
+  Result<void> judge_streams();
   Result<void> place();
   Result<void> enter(Moment moment);
   void leave(const Moment& use);
@@ -126,7 +129,7 @@ class GeminiStrategy final : public Strategy {
 
   PlacementRequest placed_;       ///< that the plan was made for, from the end of the warm-up on
   std::uint64_t kept_bytes_ = 0;  ///< of activations in chunks that were placed beside
-  bool streams_chosen_ = false;
+  StreamTrial stream_trial_;
 
   std::uint64_t n_steps_ = 0;
   double update_seconds_ = 0;

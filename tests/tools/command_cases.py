@@ -326,7 +326,8 @@ class Estimate(CommandCase):
             (8, ["--optimizer", "sgd", "--split-master", "off"]),
             (6, ["--optimizer", "lars"]),
         ):
-            found = self.assert_result(self.estimate(*self.GPT, "--policy", "cpu", "--host-update-rate", "1000000000", *options))
+            on_host = [*self.GPT, "--policy", "cpu", "--stream-optim-frac", "0", "--host-update-rate", "1000000000"]
+            found = self.assert_result(self.estimate(*on_host, *options))
             touched = 2 * states + (4 if "off" in options else 6) + (4 if "lars" in options else 0)
             self.assertAlmostEqual(found["update_s"] / (found["params"] * touched / 1e9), 1, delta=0.001)
             self.assertGreaterEqual(found["peak_bytes"]["host"], states * found["params"])
@@ -365,6 +366,7 @@ class Estimate(CommandCase):
         self.assert_error(self.estimate(*self.GPT, "--nvme", "on", "--nvme-offload-fraction", "2"), 2, "0 to 1")
 
     def test_more_budget_never_makes_it_slower(self):
+        updated_here = [*self.GPT, "--stream-optim-frac", "0"]
         # Above 512 MiB and 2 GiB the chunks stay as they are. A plan that moves less may still wait a little more: 2 %.
         for option, others in (
             ("--device-budget", ["--host-budget", "8GiB"]),
@@ -372,7 +374,7 @@ class Estimate(CommandCase):
             ("--host-budget", ["--device-budget", "2GiB", "--nvme", "on"]),
         ):
             steps = [
-                self.assert_result(self.estimate(*self.GPT, *others, option, f"{gib}GiB"))["step_s"]
+                self.assert_result(self.estimate(*updated_here, *others, option, f"{gib}GiB"))["step_s"]
                 for gib in (2, 3, 6)
             ]
             for i, step_s in enumerate(steps):
@@ -390,11 +392,21 @@ class Estimate(CommandCase):
 
     def test_updates_beside_the_thread_shorten_the_step(self):
         here = self.assert_result(self.estimate(*self.GPT, "--policy", "cpu", "--overlap-updates", "off"))
-        beside = self.assert_result(self.estimate(*self.GPT, "--policy", "cpu"))
+        beside = self.assert_result(self.estimate(*self.GPT, "--policy", "cpu", "--stream-optim-frac", "0"))
         self.assertEqual(here["update_beside_s"], 0)
         self.assertAlmostEqual(beside["update_beside_s"], here["update_s"])
         self.assertLess(beside["step_s"], here["step_s"])
         self.assertGreaterEqual(beside["step_s"], max(beside["update_beside_s"], beside["compute_s"]))
+
+    def test_states_come_to_the_device_where_the_host_is_slow(self):
+        slow = [*self.GPT, "--policy", "cpu", "--device-budget", "2GiB", "--clip", "1", "--host-update-rate", "20GiB"]
+        alone = self.assert_result(self.estimate(*slow, "--stream-optim-frac", "0"))
+        both = self.assert_result(self.estimate(*slow))
+        self.assertEqual(alone["streamed_chunks"], 0)
+        self.assertGreater(both["streamed_chunks"], 0)
+        self.assertLess(both["step_s"], alone["step_s"])
+        self.assertGreater(both["moved_bytes_per_step"]["h2d"], alone["moved_bytes_per_step"]["h2d"])
+        self.assert_error(self.estimate(*slow, "--stream-optim-frac", "some"), 2, "takes auto, or 0 to 1")
 
     def test_recomputing_takes_longer_and_less_room(self):
         plain = self.assert_result(self.estimate("--model", "gpt2-355m"))
@@ -403,7 +415,7 @@ class Estimate(CommandCase):
         self.assertLess(again["non_model_bytes"], plain["non_model_bytes"])
 
     def test_clipping_has_updates_wait_for_the_end_of_backward(self):
-        on_host = [*self.GPT, "--policy", "cpu"]
+        on_host = [*self.GPT, "--policy", "cpu", "--stream-optim-frac", "0"]
         plain = self.assert_result(self.estimate(*on_host))
         clipped = self.assert_result(self.estimate(*on_host, "--clip", "1.0"))
         self.assertAlmostEqual(clipped["update_s"], plain["update_s"])  # added up in another order

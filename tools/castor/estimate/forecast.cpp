@@ -2,6 +2,7 @@
 #include "forecast.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <castor/offload/model_chunks.h>
 #include <castor/offload/stream_share.h>
@@ -138,8 +139,10 @@ Result<Forecast> forecast(const Request& request) {
   CASTOR_ASSIGN(const UpdateLoad load, plan_placed(request, placement, recomputation, made));
   if (request.stream_fraction || !request.work.overlap_updates) return made;
   placement.stream_fraction = stream_share(load);
-  if (placement.stream_fraction > 0) CASTOR_TRY(plan_placed(request, placement, recomputation, made));
-  return made;
+  if (placement.stream_fraction == 0) return made;
+  Forecast streamed = made;
+  CASTOR_TRY(plan_placed(request, placement, recomputation, streamed));
+  return streamed.step.estimate.step_s < made.step.estimate.step_s ? std::move(streamed) : std::move(made);
 }
 
 }  // namespace castor::estimate

@@ -72,7 +72,7 @@ class StatefulTensorMgr {
   /// How long an iteration takes at least that goes as planned; nothing while there is no plan, or no times. Waits for
   /// nothing: of the times what is known by now.
   std::optional<StepBound> bound() const;
-  /// True once it is known how long the moments of trace() take when a process has warmed up.
+  /// True once it is known how long the moments of trace() take, and it has been planned for that.
   bool timed() const;
   /// True from the first moment of an iteration to its end.
   bool in_iteration() const;
