@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
 #include <utility>
 
 #include <castor/io/folder.h>
@@ -16,13 +15,13 @@
 
 #include "file_lock.h"
 #include "io_error.h"
+#include "named_file.h"
 #include "size_signal.h"
 
 namespace castor {
 namespace {
 
-constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW;
-constexpr mode_t kOwnerOnly = 0600;
+constexpr int kNoFollow = O_CLOEXEC | O_NOFOLLOW;
 
 /// How often a file is opened anew that vanished in between.
 constexpr int kMostTries = 100;
@@ -70,11 +69,6 @@ struct stat facts_of(int fd) {
   return facts;
 }
 
-std::string folder_of(const std::string& path) {
-  const auto folder = std::filesystem::path(path).parent_path().string();
-  return folder.empty() ? "." : folder;
-}
-
 Error in_use(const std::string& what, const std::string& holder) {
   return {ErrorKind::io, what + ": " + holder + " has it open; wait until that ends or name another file"};
 }
@@ -85,7 +79,7 @@ Error open_error(const std::string& path, int flags, const std::string& what, in
   const bool creates = (flags & O_CREAT) != 0;
   if (error_number == ENOENT && !creates)
     return {ErrorKind::io, what + ": there is no such file; name one that exists"};
-  return path_error(what, error_number == ENOENT ? folder_of(path) : path, error_number);
+  return file_error(what, path, error_number);
 }
 
 std::string no_direct_io(const std::string& folder, const std::string& why) {
@@ -110,7 +104,7 @@ Result<DirectFile> DirectFile::create(const std::string& path) {
 /// Somebody who cleans up may remove a new file between its opening and its locking; then there is another try.
 Result<DirectFile> DirectFile::open_locked(const std::string& path, int flags, const std::string& what) {
   for (int n_tries = 0; n_tries < kMostTries; ++n_tries) {
-    UniqueFd fd(::open(path.c_str(), kFlags | flags, kOwnerOnly));
+    UniqueFd fd(::open(path.c_str(), kNoFollow | flags, kOwnerOnly));
     if (!fd) return open_error(path, flags, what, errno);
     const auto facts = facts_of(fd.get());
     if (S_ISREG(facts.st_mode)) {
@@ -127,7 +121,7 @@ Result<DirectFile> DirectFile::open_locked(const std::string& path, int flags, c
 
 Result<DirectFile> DirectFile::create_unnamed(const std::string& folder) {
   const std::string what = "cannot create a file in folder " + folder;
-  UniqueFd fd(::open(folder.c_str(), kFlags | O_TMPFILE | O_RDWR, kOwnerOnly));
+  UniqueFd fd(::open(folder.c_str(), kNoFollow | O_TMPFILE | O_RDWR, kOwnerOnly));
   const int refusal = fd ? 0 : errno;
   const bool never_named = static_cast<bool>(fd);
   if (!fd && is_link(folder)) return path_error(what, folder, ELOOP);

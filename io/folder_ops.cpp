@@ -9,20 +9,19 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <utility>
 
 #include <castor/io/unique_fd.h>
 
 #include "io_error.h"
+#include "named_file.h"
 
 namespace castor {
 namespace {
 
 /// O_NONBLOCK: a named pipe must not hold the caller; it means nothing to a regular file.
-constexpr int kFlags = O_CLOEXEC | O_NONBLOCK;
-constexpr mode_t kOwnerOnly = 0600;
+constexpr int kNonBlocking = O_CLOEXEC | O_NONBLOCK;
 
 /// Repeats `call` until no signal interrupts it.
 template <typename Call>
@@ -32,14 +31,9 @@ auto uninterrupted(Call call) {
   return answer;
 }
 
-std::string folder_of(const std::string& path) {
-  const auto folder = std::filesystem::path(path).parent_path().string();
-  return folder.empty() ? "." : folder;
-}
-
-/// `what` failed on `path`. For a missing file the advice is about its folder: that is what can be made by hand.
+/// `what` failed on `path`.
 Error failure(const std::string& what, const std::string& path, int error_number) {
-  return path_error(what + " " + path, error_number == ENOENT ? folder_of(path) : path, error_number);
+  return file_error(what + " " + path, path, error_number);
 }
 
 /// Also the length of the file.
@@ -51,7 +45,7 @@ Result<std::uint64_t> check_regular(const UniqueFd& fd, const std::string& path)
 }
 
 UniqueFd open_file(const std::string& path, int flags) {
-  return UniqueFd(uninterrupted([&] { return ::open(path.c_str(), kFlags | O_NOFOLLOW | flags, kOwnerOnly); }));
+  return UniqueFd(uninterrupted([&] { return ::open(path.c_str(), kNonBlocking | O_NOFOLLOW | flags, kOwnerOnly); }));
 }
 
 Result<void> write_all(const UniqueFd& fd, std::span<const std::byte> bytes, const std::string& path) {
@@ -127,7 +121,7 @@ Result<void> SystemFolderOps::remove(const std::string& path) {
 }
 
 Result<void> SystemFolderOps::sync_folder(const std::string& folder) {
-  const UniqueFd fd(uninterrupted([&] { return ::open(folder.c_str(), kFlags | O_RDONLY | O_DIRECTORY); }));
+  const UniqueFd fd(uninterrupted([&] { return ::open(folder.c_str(), kNonBlocking | O_RDONLY | O_DIRECTORY); }));
   if (!fd) return path_error("cannot open folder " + folder, folder, errno);
   return sync(fd, folder);
 }

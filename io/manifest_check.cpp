@@ -15,8 +15,8 @@ namespace {
 
 using Defect = std::optional<std::string>;
 
-constexpr std::uint64_t kPageBytes = kBufferAlignBytes;
-constexpr std::uint64_t kMaxFileBytes = std::numeric_limits<std::int64_t>::max() / kPageBytes * kPageBytes;
+constexpr std::uint64_t kGrainBytes = ExtentAllocator::kGrainBytes;
+constexpr std::uint64_t kMaxFileBytes = std::numeric_limits<std::int64_t>::max() / kGrainBytes * kGrainBytes;
 constexpr std::size_t kMaxNameBytes = 255;
 
 std::string text(std::uint64_t n) { return std::to_string(n); }
@@ -44,7 +44,7 @@ const char* name_fault(const std::string& name) {
 Defect volume_defect(std::size_t i, const ManifestVolume& volume) {
   const auto which = "volume " + text(i);
   if (const char* fault = name_fault(volume.file_name)) return "the file name of its " + which + " " + fault;
-  if (volume.end_bytes % kPageBytes == 0 && volume.end_bytes <= kMaxFileBytes) return {};
+  if (volume.end_bytes % kGrainBytes == 0 && volume.end_bytes <= kMaxFileBytes) return {};
   return "its " + which + " ends at " + text(volume.end_bytes) + ", which is no multiple of 4096 up to " +
          text(kMaxFileBytes);
 }
@@ -68,7 +68,7 @@ Defect keys_defect(const std::vector<ManifestValue>& values) {
 
 Defect extent_defect(const ManifestValue& value, std::size_t i, std::uint64_t end_bytes) {
   const Extent& extent = value.extents[i];
-  const bool whole = extent.offset_bytes % kPageBytes == 0 && extent.n_bytes % kPageBytes == 0;
+  const bool whole = extent.offset_bytes % kGrainBytes == 0 && extent.n_bytes % kGrainBytes == 0;
   const bool inside = extent.offset_bytes <= end_bytes && extent.n_bytes <= end_bytes - extent.offset_bytes;
   if (whole && inside) return {};
   return key_text(value) + " has " + extent_text(extent) + " of volume " + text(i) + ", which " +

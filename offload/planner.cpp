@@ -11,10 +11,10 @@ namespace {
 
 constexpr double kRoundingBytes = 0.5;  // of shares: a byte more or less is none
 
-std::uint64_t sum(const std::vector<ChunkDemand>& chunks, std::uint64_t ChunkDemand::*part) {
-  std::uint64_t total_bytes = 0;
-  for (const ChunkDemand& chunk : chunks) total_bytes += chunk.*part;
-  return total_bytes;
+std::uint64_t bytes_of_all(const std::vector<ChunkDemand>& chunks, std::uint64_t ChunkDemand::*part) {
+  std::uint64_t n_bytes = 0;
+  for (const ChunkDemand& chunk : chunks) n_bytes += chunk.*part;
+  return n_bytes;
 }
 
 std::uint64_t saturating_sub(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
@@ -57,13 +57,13 @@ std::uint64_t payload_bytes_on_device(const PlacementRequest& request, const Pla
   std::uint64_t kept_bytes = 0;
   for (std::size_t i = 0; i < request.chunks.size(); ++i)
     kept_bytes += plan.payload_off_device[i] ? 0 : request.chunks[i].payload_bytes;
-  const std::uint64_t all_bytes = sum(request.chunks, &ChunkDemand::payload_bytes);
+  const std::uint64_t all_bytes = bytes_of_all(request.chunks, &ChunkDemand::payload_bytes);
   return std::min(all_bytes, kept_bytes + (kept_bytes < all_bytes ? request.largest_unit.payload_bytes : 0));
 }
 
 /// States that policy `shares` keeps on the device: all but a share from the end of the model.
 Result<void> keep_share_on_device(const PlacementRequest& request, Plan& plan) {
-  const auto all_bytes = static_cast<double>(sum(request.chunks, &ChunkDemand::state_bytes));
+  const auto all_bytes = static_cast<double>(bytes_of_all(request.chunks, &ChunkDemand::state_bytes));
   double kept_bytes = 0;
   for (std::size_t i = 0; i < request.chunks.size(); ++i) {
     const ChunkDemand& chunk = request.chunks[i];
@@ -82,7 +82,7 @@ Result<void> keep_share_on_device(const PlacementRequest& request, Plan& plan) {
 
 /// States and their gradient that fit on the device beside all parameters, in the order of the forward pass.
 void fill_device(const PlacementRequest& request, Plan& plan) {
-  std::uint64_t used_bytes = sum(request.chunks, &ChunkDemand::payload_bytes) + request.non_model_bytes;
+  std::uint64_t used_bytes = bytes_of_all(request.chunks, &ChunkDemand::payload_bytes) + request.non_model_bytes;
   for (std::size_t i = 0; i < request.chunks.size(); ++i) {
     const std::uint64_t n_bytes = request.chunks[i].state_bytes + request.chunks[i].gradient_bytes;
     if (n_bytes == 0 || plan.states[i] == Tier::nvme) continue;
@@ -101,7 +101,7 @@ Result<void> place_on_device(const PlacementRequest& request, Plan& plan) {
 
 void place_on_nvme(const PlacementRequest& request, Plan& plan) {
   const double wanted_bytes =
-      request.nvme_fraction * static_cast<double>(sum(request.chunks, &ChunkDemand::state_bytes));
+      request.nvme_fraction * static_cast<double>(bytes_of_all(request.chunks, &ChunkDemand::state_bytes));
   double placed_bytes = 0;
   for (std::size_t i = request.chunks.size(); i-- > 0 && placed_bytes < wanted_bytes;) {
     if (request.chunks[i].state_bytes == 0) continue;
@@ -163,7 +163,7 @@ Result<void> check_host(const PlacementRequest& request, Plan& plan) {
     return host_too_small(request, "updating the largest chunk takes", one_update_bytes, false);
   const std::uint64_t on_device_bytes =
       saturating_sub(request.device_budget_bytes, request.non_model_bytes + plan.device_bytes);
-  kept_bytes += saturating_sub(sum(request.chunks, &ChunkDemand::payload_bytes),
+  kept_bytes += saturating_sub(bytes_of_all(request.chunks, &ChunkDemand::payload_bytes),
                                std::min(on_device_bytes, payload_bytes_on_device(request, plan)));
   kept_bytes += largest_weights_bytes;
   plan.host_bytes = std::max(kept_bytes, one_update_bytes);
@@ -197,9 +197,10 @@ Result<Plan> plan_placement(const PlacementRequest& request) {
   stream_states(request, plan);
   CASTOR_TRY(check_host(request, plan));
   if (request.policy == PlacementPolicy::cuda && !all_on_device(request, plan)) {
-    const std::uint64_t needed_bytes = request.non_model_bytes + sum(request.chunks, &ChunkDemand::payload_bytes) +
-                                       sum(request.chunks, &ChunkDemand::gradient_bytes) +
-                                       sum(request.chunks, &ChunkDemand::state_bytes);
+    const std::uint64_t needed_bytes = request.non_model_bytes +
+                                       bytes_of_all(request.chunks, &ChunkDemand::payload_bytes) +
+                                       bytes_of_all(request.chunks, &ChunkDemand::gradient_bytes) +
+                                       bytes_of_all(request.chunks, &ChunkDemand::state_bytes);
     return device_too_small(request,
                             "placement_policy=cuda keeps all of " + format_bytes(needed_bytes) + " on the device",
                             needed_bytes, " or use placement_policy=auto");

@@ -12,38 +12,38 @@ namespace {
 constexpr std::size_t kGroupV15Bytes =
     offsetof(castor_param_group, weight_decay) + sizeof(castor_param_group::weight_decay);
 
-Error refused(std::string message) { return {ErrorKind::usage, std::move(message)}; }
+Error usage_error(std::string message) { return {ErrorKind::usage, std::move(message)}; }
 
 Result<void> check_clipping(const castor_step_args& args) {
   if (!(args.max_value >= 0))
-    return refused("clipping by value takes a max_value of 0 (off) or more, not " + std::to_string(args.max_value));
+    return usage_error("clipping by value takes a max_value of 0 (off) or more, not " + std::to_string(args.max_value));
   if (args.max_value > 0 && args.optimizer == CASTOR_LARS)
-    return refused("the step clips gradients to values of " + std::to_string(args.max_value) +
-                   ", and LARS measures them as they are; set max_value to 0");
+    return usage_error("the step clips gradients to values of " + std::to_string(args.max_value) +
+                       ", and LARS measures them as they are; set max_value to 0");
   if (args.max_value == 0 || args.max_norm == 0) return {};
-  return refused("the step clips gradients to a norm of " + std::to_string(args.max_norm) + " and to values of " +
-                 std::to_string(args.max_value) + "; set max_norm or max_value to 0");
+  return usage_error("the step clips gradients to a norm of " + std::to_string(args.max_norm) + " and to values of " +
+                     std::to_string(args.max_value) + "; set max_norm or max_value to 0");
 }
 
 Result<void> check_groups(const castor_step_args& args, std::uint32_t n_params) {
   if (args.n_groups == 0) return {};
   if (!args.groups || !args.group_of)
-    return refused("the step has " + std::to_string(args.n_groups) +
-                   " groups of parameters, but lacks the groups or the group of each parameter");
+    return usage_error("the step has " + std::to_string(args.n_groups) +
+                       " groups of parameters, but lacks the groups or the group of each parameter");
   for (std::uint32_t group = 0; group < args.n_groups; ++group)
     if (!args.groups[group] || args.groups[group]->struct_size < kGroupV15Bytes)
-      return refused("group " + std::to_string(group) + " of the step is null or shorter than version 1.5 has it");
+      return usage_error("group " + std::to_string(group) + " of the step is null or shorter than version 1.5 has it");
   for (std::uint32_t param = 0; param < n_params; ++param)
     if (args.group_of[param] >= args.n_groups)
-      return refused("parameter " + std::to_string(param) + " is in group " + std::to_string(args.group_of[param]) +
-                     ", the step has " + std::to_string(args.n_groups));
+      return usage_error("parameter " + std::to_string(param) + " is in group " + std::to_string(args.group_of[param]) +
+                         ", the step has " + std::to_string(args.n_groups));
   return {};
 }
 
 Result<void> check_optimizer(const castor_step_args& args) {
   if (args.optimizer <= CASTOR_LARS) return {};
-  return refused("the step is one of optimizer " + std::to_string(args.optimizer) + ", this version knows 0 to " +
-                 std::to_string(CASTOR_LARS));
+  return usage_error("the step is one of optimizer " + std::to_string(args.optimizer) + ", this version knows 0 to " +
+                     std::to_string(CASTOR_LARS));
 }
 
 /// What came with a later version than 1.0.
@@ -56,9 +56,10 @@ struct Addition {
 
 Result<void> check_addition(const castor_plugin_info& plugin, const Addition& addition) {
   if (!addition.asked || plugin.abi_minor >= addition.minor) return {};
-  return refused(std::string("plugin ") + plugin.name + " speaks plugin ABI " + std::to_string(plugin.abi_major) + "." +
-                 std::to_string(plugin.abi_minor) + " and knows no " + addition.what + ", which came with 1." +
-                 std::to_string(addition.minor) + "; " + addition.instead + ", or take a newer plugin");
+  return usage_error(std::string("plugin ") + plugin.name + " speaks plugin ABI " + std::to_string(plugin.abi_major) +
+                     "." + std::to_string(plugin.abi_minor) + " and knows no " + addition.what +
+                     ", which came with 1." + std::to_string(addition.minor) + "; " + addition.instead +
+                     ", or take a newer plugin");
 }
 
 /// As far as whoever filled it in knew the fields, as known_fields.

@@ -13,7 +13,7 @@
 namespace castor {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kSeed = 20211;
 
@@ -135,16 +135,17 @@ void BareLoop::submit_and_wait() {
 
 Result<BareLoopOutcome> BareLoop::run(const std::function<bool()>& stopped) {
   register_all();
-  const auto begin = Clock::now();
-  const auto end = begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(job_.seconds));
+  const auto begin = SteadyClock::now();
+  const auto end =
+      begin + std::chrono::duration_cast<SteadyClock::duration>(std::chrono::duration<double>(job_.seconds));
   bool over = false;
   for (Place& place : places_) prepare(place);
   while (kernel_holds_memory()) {
     submit_and_wait();
-    over = over || Clock::now() >= end || stopped();
+    over = over || SteadyClock::now() >= end || stopped();
     reap(!over);
   }
-  outcome_.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  outcome_.seconds = std::chrono::duration<double>(SteadyClock::now() - begin).count();
   if (error_) return *error_;
   return outcome_;
 }

@@ -17,7 +17,7 @@
 namespace castor {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 constexpr auto kPause = std::chrono::milliseconds(1);
 /// So many bytes' worth of sinks' computing (checksums) is done before the kernel is looked after again.
@@ -145,7 +145,7 @@ bool UringEngine::take_new() {
 
 /// Ends what is recalled and is not with the kernel, and asks the kernel for what is.
 void UringEngine::call_back() {
-  queue_.take_recalled(Clock::now(), recalled_waiting_, recalled_running_);
+  queue_.take_recalled(SteadyClock::now(), recalled_waiting_, recalled_running_);
   landed_.insert(landed_.end(), recalled_waiting_.begin(), recalled_waiting_.end());
   for (Transfer* transfer : recalled_running_) {
     if (take_out(fresh_, transfer) || take_out(ready_, transfer)) {
@@ -232,7 +232,7 @@ std::optional<std::chrono::nanoseconds> UringEngine::longest_sleep() const {
   auto until = postponed_.empty() ? kNoDeadline : retry_at_;
   until = std::min(until, queue_.next_deadline());
   if (until == kNoDeadline) return std::nullopt;
-  return std::max(std::chrono::nanoseconds(0), std::chrono::nanoseconds(until - Clock::now()));
+  return std::max(std::chrono::nanoseconds(0), std::chrono::nanoseconds(until - SteadyClock::now()));
 }
 
 /// One call for the whole batch. It cannot be given up while the kernel may still move bytes: whatever it answers, the
@@ -278,12 +278,12 @@ void UringEngine::on_answer(Transfer* transfer, int answer) {
 /// The first that must wait starts the pause; those after it join.
 void UringEngine::postpone(Transfer* transfer) {
   --n_in_ring_;
-  if (postponed_.empty()) retry_at_ = Clock::now() + kPause;
+  if (postponed_.empty()) retry_at_ = SteadyClock::now() + kPause;
   postponed_.push_back(transfer);
 }
 
 void UringEngine::retry_postponed() {
-  if (postponed_.empty() || Clock::now() < retry_at_ || (polling_refused_ && ring_->polls())) return;
+  if (postponed_.empty() || SteadyClock::now() < retry_at_ || (polling_refused_ && ring_->polls())) return;
   for (Transfer* transfer : postponed_) (transfer->recalled_as() == 0 ? ready_ : landed_).push_back(transfer);
   postponed_.clear();
 }

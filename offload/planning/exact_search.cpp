@@ -9,7 +9,6 @@ namespace {
 
 constexpr std::size_t kMostWays = 5000;        // of one chunk
 constexpr std::uint64_t kMostSteps = 300'000;  // tries times moments: a millisecond
-constexpr double kEpsilon = 1e-9;
 
 }  // namespace
 
@@ -45,7 +44,7 @@ void ExactSearch::choose(std::size_t depth, double spent_seconds) {
   const auto n_bytes = static_cast<std::int64_t>(graph.n_bytes());
   for (const Itinerary& way : ways_[chunk]) {
     const double spent = spent_seconds + way.priced_seconds - relaxation_.least_seconds(chunk);
-    if (relaxation_.bound_seconds() + spent >= packing_.best().link_seconds * (1 - kEpsilon)) return;
+    if (relaxation_.bound_seconds() + spent >= packing_.best().link_seconds * (1 - kCostRounding)) return;
     if (n_tries_left_ == 0 || --n_tries_left_ == 0) return;
     if (!graph.fits(way, room_)) continue;
     graph.add(way, -n_bytes, room_);

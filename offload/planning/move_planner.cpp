@@ -24,8 +24,6 @@ constexpr std::uint64_t kShakesPerChunk = 3, kMostShakes = 1000;
 /// Of the cost: how near to the bound is near enough to stop.
 constexpr double kNearEnough = 0.002;
 
-constexpr double kEpsilon = 1e-9;  // of the cost: rounding
-
 /// Requires: as MoveProblem's comments say (ContractViolation).
 void check(const MoveProblem& problem, const RoomPrices& first) {
   const auto broken = [](const std::string& what) { throw ContractViolation("plan_moves: " + what); };
@@ -142,7 +140,7 @@ Result<MovePlan> plan_moves(const MoveProblem& problem, const RoomPrices& first)
   Relaxation relaxation(model, near ? Prices(first) : Prices(model.n_moments), n_most);
   Packing packing(model);
   close_in(relaxation, packing, most_seconds(problem), n_most, problem.chunks.size());
-  const bool best = within(kEpsilon, packing, relaxation) ||
+  const bool best = within(kCostRounding, packing, relaxation) ||
                     (!within(kNearEnough, packing, relaxation) && ExactSearch(model, relaxation, packing).run());
   if (!packing.best().found())
     return Error{ErrorKind::does_not_fit,

@@ -10,6 +10,9 @@
 
 namespace castor {
 
+/// Of what ways cost: those that differ by less cost the same, but for rounding.
+inline constexpr double kCostRounding = 1e-9;
+
 /// One way per chunk, all of which fit together.
 struct Ways {
   std::vector<Itinerary> of;  ///< by chunk

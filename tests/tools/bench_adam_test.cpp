@@ -45,8 +45,9 @@ TEST(ReadAdamOptions, EveryOptionArrives) {
 }
 
 TEST(ReadAdamOptions, ValuesOutOfRangeAreRefusedByName) {
-  for (const std::string words : {"--threads 0", "--threads 1,x", "--threads 4097", "--elements 0", "--elements 1.5",
-                                  "--part 0", "--runs 0", "--seconds 0", "--seconds 3601", "--device gpu"}) {
+  for (const std::string words :
+       {"--threads 0", "--threads 1,x", "--threads 4097", "--elements 0", "--elements 1.5", "--part 0", "--runs 0",
+        "--seconds 0", "--seconds nan", "--seconds 3601", "--device gpu"}) {
     const std::string message = message_of(read(words));
     EXPECT_EQ(message.rfind(words.substr(0, words.find(' ')), 0), 0u) << words << ": " << message;
   }

@@ -14,6 +14,9 @@
 
 namespace castor::bench {
 
+/// The longest that a ceiling's pace is looked for.
+inline constexpr double kMostSettlingS = 2;
+
 /// What Castor is held against: the fastest way to the same bytes that is known here.
 class Ceiling {
  public:

@@ -15,7 +15,6 @@ namespace {
 constexpr std::uint64_t kUsualSpanBytes = 2 * kGiB;
 /// Two stores may be open at a time, and fio may need files beside one.
 constexpr std::uint64_t kPartsOfFreeSpace = 4;
-constexpr double kMostSettlingS = 2;
 
 Error interrupted() { return {ErrorKind::interrupted, "stopped on request; what was measured until then is shown"}; }
 

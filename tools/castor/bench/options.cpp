@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/options.h"
 
-#include <cmath>
 #include <utility>
+
+#include "bench/run_length.h"
 
 namespace castor::bench {
 namespace {
@@ -13,8 +14,7 @@ using cli::Values;
 using cli::wrong;
 
 constexpr std::uint64_t kLargestTensor = std::uint64_t{1} << 40;
-constexpr unsigned kMaxDepth = 4096, kMaxRuns = 1000;
-constexpr double kMaxSeconds = 3600;
+constexpr unsigned kMaxDepth = 4096;
 
 template <typename T>
 std::optional<T> among(const std::string& text, const std::vector<std::pair<std::string, T>>& choices) {
@@ -87,18 +87,6 @@ Result<void> read_choices(const Values& values, IoBenchOptions& options) {
   return {};
 }
 
-Result<void> read_numbers(const Values& values, IoBenchOptions& options) {
-  const std::string runs = values["runs"].as<std::string>(), seconds = values["seconds"].as<std::string>();
-  const auto n_runs = count_up_to(runs, kMaxRuns);
-  if (!n_runs) return wrong("runs", runs, "a whole number from 1 to 1000");
-  options.runs = *n_runs;
-  const auto length = number<double>(seconds);
-  if (!length || !(*length >= 0.01 && *length <= kMaxSeconds)) return wrong("seconds", seconds, "0.01 to 3600");
-  options.seconds = *length;
-  CASTOR_ASSIGN(options.span_bytes, cli::bytes_of(values, "span"));
-  return {};
-}
-
 /// What contradicts itself.
 Result<void> check_together(const IoBenchOptions& options) {
   if (options.engine != "null") return {};
@@ -162,7 +150,8 @@ Result<IoBenchOptions> read_io_options(const Values& values) {
   options.tune = values.count("tune") != 0;
   CASTOR_TRY(read_lists(values, options));
   CASTOR_TRY(read_choices(values, options));
-  CASTOR_TRY(read_numbers(values, options));
+  CASTOR_TRY(read_run_length(values, options.runs, options.seconds));
+  CASTOR_ASSIGN(options.span_bytes, cli::bytes_of(values, "span"));
   CASTOR_TRY(check_together(options));
   return options;
 }

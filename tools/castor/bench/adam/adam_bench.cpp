@@ -11,7 +11,7 @@
 namespace castor::bench {
 namespace {
 
-constexpr double kMostSettlingS = 3;
+constexpr double kMostTrialsS = 3;  // of all ways, to find the fastest
 constexpr std::uint64_t kBusBufferBytes = 256 * kMiB;
 /// Copies that wait in each direction: 40 ms of a bus of 55 GB/s.
 constexpr std::size_t kCopiesAhead = 8;
@@ -108,7 +108,7 @@ Result<AdamBench::Pair> AdamBench::pair_for(const AdamCase& one) {
 
 Result<Way> AdamBench::fastest_of(const std::vector<Way>& ways) {
   Timing settling = timing_;
-  settling.seconds = std::min(kMostSettlingS, timing_.seconds * static_cast<double>(ways.size()));
+  settling.seconds = std::min(kMostTrialsS, timing_.seconds * static_cast<double>(ways.size()));
   CASTOR_ASSIGN(const std::size_t best, fastest(ways, settling));
   return ways[best];
 }

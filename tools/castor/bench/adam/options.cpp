@@ -5,14 +5,14 @@
 
 #include <castor/memory/bytes.h>
 
+#include "bench/run_length.h"
 #include "option_values.h"
 
 namespace castor::bench {
 namespace {
 
 constexpr std::uint64_t kMostElements = std::uint64_t{1} << 40;
-constexpr unsigned kMostThreads = 4096, kMostRuns = 1000;
-constexpr double kLeastSeconds = 0.01, kMostSeconds = 3600;
+constexpr unsigned kMostThreads = 4096;
 
 /// Counts as they come, each once.
 void add_distinct(std::vector<unsigned>& counts, unsigned count) {
@@ -71,10 +71,7 @@ Result<AdamBenchOptions> read_adam_options(const cli::Values& values, unsigned n
   CASTOR_ASSIGN(options.threads, read_threads(values, n_cores));
   CASTOR_TRY(read_elements(values, "elements", options.n_elements));
   CASTOR_TRY(read_elements(values, "part", options.part_elements));
-  CASTOR_TRY(cli::read_count(values, "runs", 1u, kMostRuns, options.runs));
-  CASTOR_TRY(cli::read_number(values, "seconds", false, options.seconds));
-  if (options.seconds < kLeastSeconds || options.seconds > kMostSeconds)
-    return cli::wrong("seconds", values["seconds"].as<std::string>(), "0.01 to 3600");
+  CASTOR_TRY(read_run_length(values, options.runs, options.seconds));
   CASTOR_TRY(cli::read_choice<DeviceKind>(values, "device", {{"cpu", DeviceKind::cpu}, {"cuda", DeviceKind::cuda}},
                                           options.device));
   return options;

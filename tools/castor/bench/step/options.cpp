@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/step/options.h"
 
+#include "bench/run_length.h"
 #include "option_values.h"
 
 namespace castor::bench {
-namespace {
-
-constexpr unsigned kMostRuns = 1000;
-constexpr double kLeastSeconds = 0.01, kMostSeconds = 3600;
-
-}  // namespace
 
 cli::CommandSyntax step_syntax() {
   namespace po = boost::program_options;
@@ -41,10 +36,7 @@ Result<StepBenchOptions> read_step_options(const cli::Values& values) {
   options.model = values["model"].as<std::string>();
   CASTOR_ASSIGN(const auto host_bytes, cli::bytes_of(values, "host-budget"));
   options.host_budget_bytes = *host_bytes;
-  CASTOR_TRY(cli::read_count(values, "runs", 1u, kMostRuns, options.runs));
-  CASTOR_TRY(cli::read_number(values, "seconds", false, options.seconds));
-  if (options.seconds < kLeastSeconds || options.seconds > kMostSeconds)
-    return cli::wrong("seconds", values["seconds"].as<std::string>(), "0.01 to 3600");
+  CASTOR_TRY(read_run_length(values, options.runs, options.seconds));
   options.fio = values["fio"].as<std::string>();
   CASTOR_TRY(cli::read_set(values, options.set));
   return options;

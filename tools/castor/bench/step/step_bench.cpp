@@ -124,7 +124,7 @@ Result<Round> StepBench::round() {
 
 Result<Figure> StepBench::measure() {
   CASTOR_TRY(ceiling_->settle(mixed_case(static_cast<unsigned>(options_.folders.size())), subject_->region(),
-                              std::min(2.0, options_.seconds)));
+                              std::min(kMostSettlingS, options_.seconds)));
   Figure figure;
   figure.name = "update of states on NVMe";
   figure.ceiling_name = ceiling_->name();
