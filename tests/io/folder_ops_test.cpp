@@ -8,11 +8,11 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
 #include "support/faulty_folder_ops.h"
+#include "support/file_text.h"
 #include "support/run_command.h"
 #include "support/scratch_folder.h"
 
@@ -21,13 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 const std::string kFolderChild = CASTOR_FOLDER_CHILD;  // the path of folder_child, from Meson
-
-std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
-
-std::string text_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 class FolderOpsTest : public ::testing::Test {
  protected:

@@ -10,10 +10,10 @@
 #include <castor/memory/bytes.h>
 #include <castor/memory/result.h>
 
+#include "stripe_units.h"
+
 namespace castor::test {
 namespace {
-
-constexpr std::uint64_t kPage = 4096;
 
 std::vector<std::size_t> deal_all(const std::vector<std::uint64_t>& counts) {
   UnitDealer dealer(counts);

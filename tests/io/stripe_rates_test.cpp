@@ -5,10 +5,11 @@
 
 #include <vector>
 
+#include "stripe_units.h"
+
 namespace castor::test {
 namespace {
 
-constexpr std::uint64_t kMs = 1'000'000;
 constexpr std::uint64_t kMiB = 1 << 20;
 
 /// Drives whose transfers take the time that the test says.

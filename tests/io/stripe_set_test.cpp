@@ -10,14 +10,12 @@
 #include <set>
 #include <thread>
 
+#include "stripe_units.h"
 #include "support/scratch_folder.h"
 #include "support/test_buffer.h"
 
 namespace castor::test {
 namespace {
-
-constexpr std::uint64_t kPage = 4096;
-constexpr std::uint64_t kMs = 1'000'000;
 
 std::uint64_t room_of(const Placement& placement) {
   std::uint64_t n_bytes = 0;

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <set>
 #include <string>
@@ -18,6 +17,7 @@
 #include <castor/io/io_engine.h>
 
 #include "folder_ops.h"
+#include "support/file_text.h"
 #include "support/test_buffer.h"
 #include "support/torn_engine.h"
 #include "support/torn_folder_ops.h"
@@ -28,15 +28,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kSeeds = 300;
-
-std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
-
-/// Nothing where there is no such file.
-std::optional<std::string> text_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return std::nullopt;
-  return std::string{std::istreambuf_iterator<char>(in), {}};
-}
 
 /// `n_sectors` sectors of `letter` and half of one.
 std::string sectors_of(char letter, std::size_t n_sectors) { return std::string(512 * n_sectors + 256, letter); }

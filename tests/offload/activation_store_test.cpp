@@ -13,26 +13,26 @@
 namespace castor {
 namespace {
 
-constexpr std::uint64_t kBytes = 4096;
+constexpr std::uint64_t kBlockBytes = 4096;
 using Bytes = std::vector<std::uint8_t>;
 
-Bytes bytes_of(std::uint8_t first, std::uint64_t n_bytes = kBytes) {
+Bytes bytes_of(std::uint8_t first, std::uint64_t n_bytes = kBlockBytes) {
   Bytes bytes(n_bytes);
   std::iota(bytes.begin(), bytes.end(), first);
   return bytes;
 }
 
 /// A model of blocks with one chunk of parameters each, whose inputs are kept for backward.
-struct World {
-  World(std::uint64_t n_device, std::uint64_t n_host, bool with_spill = true,
-        std::unique_ptr<Device> device = make_cpu_device())
-      : tiers(n_device * kBytes, n_host * kBytes, with_spill, std::move(device)) {}
+struct CheckpointedModel {
+  CheckpointedModel(std::uint64_t n_device, std::uint64_t n_host, bool with_spill = true,
+                    std::unique_ptr<Device> device = make_cpu_device())
+      : tiers(n_device * kBlockBytes, n_host * kBlockBytes, with_spill, std::move(device)) {}
 
   /// Parameters of `n` blocks.
   void add(std::uint32_t n) {
     for (std::uint32_t i = 0; i < n; ++i) {
-      params.push_back(tiers.chunks.add(ChunkKind::payload, kBytes, "chunk"));
-      std::memset(mover.open(params.back(), Tier::host).value().data, static_cast<int>(i), kBytes);
+      params.push_back(tiers.chunks.add(ChunkKind::payload, kBlockBytes, "chunk"));
+      std::memset(mover.open(params.back(), Tier::host).value().data, static_cast<int>(i), kBlockBytes);
       tiers.chunks.written(params.back(), Tier::host);
     }
   }
@@ -93,71 +93,71 @@ struct World {
 };
 
 TEST(ActivationStore, WhatIsKeptComesBackFromEveryTier) {
-  World world(2, 4);
-  world.add(1);
-  world.use(MomentKind::forward, 0);
+  CheckpointedModel model(2, 4);
+  model.add(1);
+  model.use(MomentKind::forward, 0);
   for (const Tier lowest : kTiers) {
     const Bytes bytes = bytes_of(7, 1000);
-    const ChunkId kept = world.keep(bytes).value();
-    world.sink(kept, lowest);
-    EXPECT_TRUE(world.tiers.chunks.chunk(kept).resident(lowest)) << name(lowest);
-    EXPECT_EQ(world.recall(kept), bytes) << name(lowest);
-    world.store.forget(kept);
-    EXPECT_FALSE(world.tiers.chunks.chunk(kept).has_contents());
+    const ChunkId kept = model.keep(bytes).value();
+    model.sink(kept, lowest);
+    EXPECT_TRUE(model.tiers.chunks.chunk(kept).resident(lowest)) << name(lowest);
+    EXPECT_EQ(model.recall(kept), bytes) << name(lowest);
+    model.store.forget(kept);
+    EXPECT_FALSE(model.tiers.chunks.chunk(kept).has_contents());
   }
-  EXPECT_EQ(world.store.peak_bytes(), 1000u);
+  EXPECT_EQ(model.store.peak_bytes(), 1000u);
 }
 
 TEST(ActivationStore, WhatHasNoRoomIsNotKept) {
-  World world(2, 1, false);
-  world.add(1);
-  world.use(MomentKind::forward, 0);
-  ASSERT_TRUE(world.keep(bytes_of(1)));
-  const auto before = world.tiers.chunks.n_chunks();
-  EXPECT_FALSE(world.keep(bytes_of(2, 3 * kBytes)));
-  EXPECT_EQ(world.store.keep(bytes_of(3, 3 * kBytes).data(), 3 * kBytes).value(), std::nullopt);
-  EXPECT_EQ(world.tiers.chunks.n_chunks(), before + 1) << "the chunk that found no room is tried again";
-  EXPECT_EQ(world.store.peak_bytes(), kBytes);
+  CheckpointedModel model(2, 1, false);
+  model.add(1);
+  model.use(MomentKind::forward, 0);
+  ASSERT_TRUE(model.keep(bytes_of(1)));
+  const auto before = model.tiers.chunks.n_chunks();
+  EXPECT_FALSE(model.keep(bytes_of(2, 3 * kBlockBytes)));
+  EXPECT_EQ(model.store.keep(bytes_of(3, 3 * kBlockBytes).data(), 3 * kBlockBytes).value(), std::nullopt);
+  EXPECT_EQ(model.tiers.chunks.n_chunks(), before + 1) << "the chunk that found no room is tried again";
+  EXPECT_EQ(model.store.peak_bytes(), kBlockBytes);
 }
 
 TEST(ActivationStore, WhatBelongsToNoMomentIsNotKept) {
-  World world(4, 4);
-  world.add(1);
-  EXPECT_FALSE(world.keep(bytes_of(1)));
-  world.use(MomentKind::forward, 0);
-  EXPECT_TRUE(world.keep(bytes_of(1)));
+  CheckpointedModel model(4, 4);
+  model.add(1);
+  EXPECT_FALSE(model.keep(bytes_of(1)));
+  model.use(MomentKind::forward, 0);
+  EXPECT_TRUE(model.keep(bytes_of(1)));
 }
 
 TEST(ActivationStore, AFailedReadIsTheRecallsError) {
-  World world(2, 4);
-  world.add(1);
-  world.use(MomentKind::forward, 0);
-  const ChunkId kept = world.keep(bytes_of(1)).value();
-  world.sink(kept, Tier::nvme);
-  world.tiers.spill.fail_read = world.tiers.spill.n_reads + 1;
-  const auto recalled = world.store.recall(kept);
+  CheckpointedModel model(2, 4);
+  model.add(1);
+  model.use(MomentKind::forward, 0);
+  const ChunkId kept = model.keep(bytes_of(1)).value();
+  model.sink(kept, Tier::nvme);
+  model.tiers.spill.fail_read = model.tiers.spill.n_reads + 1;
+  const auto recalled = model.store.recall(kept);
   ASSERT_FALSE(recalled.ok());
   EXPECT_EQ(recalled.error().kind, ErrorKind::io);
-  world.store.forget(kept);
+  model.store.forget(kept);
 }
 
 // Six inputs and seven chunks of parameters where the device holds four: the plan takes some off the device.
 TEST(ActivationStore, PlannedStepsUseTheSameChunksAndMoveWhatThePlanSays) {
   for (const bool deferred : {false, true}) {
-    World world(4, 16, true, deferred ? test::make_deferred_device() : make_cpu_device());
-    world.add(7);
-    const auto first = world.step(6, 0);
-    for (std::uint8_t seed = 1; seed < 4; ++seed) EXPECT_EQ(world.step(6, seed), first);
-    const StepPlan* const plan = world.mover.plan();
+    CheckpointedModel model(4, 16, true, deferred ? test::make_deferred_device() : make_cpu_device());
+    model.add(7);
+    const auto first = model.step(6, 0);
+    for (std::uint8_t seed = 1; seed < 4; ++seed) EXPECT_EQ(model.step(6, seed), first);
+    const StepPlan* const plan = model.mover.plan();
     ASSERT_NE(plan, nullptr);
-    const LinkBytes before = world.tiers.chunks.moved();
-    for (std::uint8_t seed = 4; seed < 8; ++seed) EXPECT_EQ(world.step(6, seed), first);
-    const LinkBytes after = world.tiers.chunks.moved();
-    EXPECT_EQ(world.mover.plan(), plan);
+    const LinkBytes before = model.tiers.chunks.moved();
+    for (std::uint8_t seed = 4; seed < 8; ++seed) EXPECT_EQ(model.step(6, seed), first);
+    const LinkBytes after = model.tiers.chunks.moved();
+    EXPECT_EQ(model.mover.plan(), plan);
     EXPECT_GT(plan->plan.moved.d2h, 0u) << "an input goes down";
     EXPECT_EQ(after.d2h - before.d2h, 4 * plan->plan.moved.d2h);
     EXPECT_EQ(after.h2d - before.h2d, 4 * plan->plan.moved.h2d);
-    EXPECT_EQ(world.store.peak_bytes(), 6 * kBytes);
+    EXPECT_EQ(model.store.peak_bytes(), 6 * kBlockBytes);
   }
 }
 

@@ -18,13 +18,12 @@ using testing::expect_within;
 using testing::kUnit;
 using testing::once;
 
-struct BoundedElement {
+struct BoundedAdam {
   Bounded master, exp_avg, exp_avg_sq;
 };
 
 /// Algorithm 1 of Kingma and Ba with AdamW's decay or L2, in fp64, over coefficients that were rounded once.
-BoundedElement bounded_update(const AdamOptions& o, double t, double scale, double p0, double m0, double v0,
-                              double g0) {
+BoundedAdam bounded_update(const AdamOptions& o, double t, double scale, double p0, double m0, double v0, double g0) {
   const double bias1 = 1 - std::pow(o.beta1, t), bias2 = 1 - std::pow(o.beta2, t);
   Bounded p = exact(p0);
   Bounded g = exact(g0) * once(scale);

@@ -7,6 +7,7 @@
 
 #include "adam_place.h"
 #include "flushing_caller.h"
+#include "fused.h"
 #include "naive_formats.h"
 
 namespace castor {
@@ -19,6 +20,8 @@ class Adam : public testing::AdamPlace {};
 INSTANTIATE_TEST_SUITE_P(On, Adam, testing::all_places(), testing::place_name);
 
 using testing::kAllTypes;
+using testing::kSquare;
+using testing::kX;
 
 /// Coefficients that leave everything as it is; a case sets what it is about.
 AdamCoefficients neutral() { return {1, 1, 0, 1, 0, 1, 1, 0, 0, true}; }
@@ -152,11 +155,6 @@ TEST_P(Adam, ClampsInfinitiesButNoNanAndKeepsTheSignOfZero) {
   EXPECT_EQ(bits_of(updated(c, 0, 0, 1, testing::float_of(0xffc12345)).exp_avg[0]), 0x7fc00000u);
   EXPECT_EQ(bits_of(updated(c, 0, -0.0f, 1, -0.0f).exp_avg[0]), bits_of(-0.0f));
 }
-
-// x² = 1 + 2^-11 + 2^-24 rounds to kSquare (a tie, to even): x² − kSquare is 0 in two operations and 2^-24 in a fused
-// one.
-constexpr float kX = 1 + 0x1p-12f;
-constexpr float kSquare = 1 + 0x1p-11f;
 
 TEST_P(Adam, MultipliesAndAddsApartInTheMoments) {
   AdamCoefficients c = neutral();

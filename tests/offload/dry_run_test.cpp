@@ -12,28 +12,13 @@
 
 #include "../support/seeds.h"
 #include "naive_moves.h"
+#include "round_robin.h"
 
 namespace castor {
 namespace {
 
-constexpr Places kOnDeviceAndHost = test::kOnDevice | test::kOnHost;
-
-/// Links of 1 s a byte up and down, NVMe of 2 s to read and 4 s to write.
-MoveProblem problem_with_room(std::uint32_t n_moments, std::uint64_t device_bytes, std::uint64_t host_bytes) {
-  MoveProblem problem;
-  problem.n_moments = n_moments;
-  problem.room_bytes = {std::vector<std::uint64_t>(n_moments, device_bytes),
-                        std::vector<std::uint64_t>(n_moments, host_bytes)};
-  problem.costs = {1, 1, 2, 4};
-  return problem;
-}
-
-/// Chunks of 10 bytes, one a moment, each read on the device once.
-MoveProblem round_robin(std::uint32_t n, std::uint64_t device_bytes) {
-  MoveProblem problem = problem_with_room(n, device_bytes, Budget::kUnlimited);
-  for (std::uint32_t i = 0; i < n; ++i) problem.chunks.push_back({10, {{i, Tier::device, Access::read}}});
-  return problem;
-}
+using test::problem_with_room;
+using test::round_robin;
 
 StepEstimate run(const MoveProblem& problem, const MomentSeconds& seconds) {
   return plan_step(problem, seconds).value().estimate;
@@ -78,20 +63,12 @@ TEST(DryRun, UpdatesBesideTheThreadGoOnInTheNextForwardPass) {
   EXPECT_EQ(step.compute_s, 10);
 }
 
-/// Every chunk goes back to the host after its use.
-StepPlan all_go(const MoveProblem& problem) {
-  constexpr Places on_host = test::kOnHost;
-  StepPlan step;
-  for (const auto& chunk : problem.chunks)
-    step.plan.stays.push_back(std::vector<Stay>(chunk.uses.size(), Stay{kOnDeviceAndHost, on_host, on_host}));
-  step.moves = schedule_of(problem, step.plan, kFetchAhead);
-  return step;
-}
-
 TEST(DryRun, FetchesHideBehindComputingWhereThereIsRoom) {
   const auto seconds = [](std::uint64_t device_bytes) {
     const MoveProblem problem = round_robin(4, device_bytes);
-    return dry_run(problem, on_device(4, 6), all_go(problem)).value().step_s;
+    StepPlan step{test::all_go(problem)};
+    step.moves = schedule_of(problem, step.plan, kFetchAhead);
+    return dry_run(problem, on_device(4, 6), step).value().step_s;
   };
   EXPECT_EQ(seconds(10), 4 * 16) << "room for one: 10 s up, 6 s of computing";
   EXPECT_GE(seconds(20), 40) << "room for two: the link is busy for 40 s";

@@ -15,7 +15,7 @@
 namespace castor {
 namespace {
 
-constexpr DType kAllTypes[] = {DType::f32, DType::bf16, DType::f16};
+using testing::kAllTypes;
 
 class SgdTargets : public ::testing::TestWithParam<std::tuple<DType, DType, bool>> {};
 

@@ -6,6 +6,7 @@
 
 #include "adam_place.h"
 #include "bounded.h"
+#include "fused.h"
 #include "naive_formats.h"
 
 namespace castor {
@@ -16,13 +17,14 @@ using testing::bits_of;
 using testing::Bounded;
 using testing::exact;
 using testing::expect_within;
+using testing::kAllTypes;
+using testing::kSquare;
 using testing::kUnit;
+using testing::kX;
 using testing::once;
 
 class Sgd : public testing::SgdPlace {};
 INSTANTIATE_TEST_SUITE_P(On, Sgd, testing::all_places(), testing::place_name);
-
-constexpr DType kAllTypes[] = {DType::f32, DType::bf16, DType::f16};
 
 /// By coefficients that are powers of two: c = ½, wd = ¼, μ = ½, lr = 2.
 constexpr SgdCoefficients kPowers{0.5f, 0.25f, 0.5f, 2, false};
@@ -65,10 +67,6 @@ TEST_P(Sgd, ClampsBeforeTheDecayEntersTheGradient) {
   EXPECT_EQ(updated(c, 8, 0, 0, -4).exp_avg[0], 1);  // −1 + 2
   EXPECT_EQ(bits_of(updated(c, 0, 0, 0, testing::float_of(0xffc12345)).exp_avg[0]), 0x7fc00000u);
 }
-
-// x² = 1 + 2^-11 + 2^-24 rounds to kSquare: x² − kSquare is 0 in two operations and 2^-24 in a fused one.
-constexpr float kX = 1 + 0x1p-12f;
-constexpr float kSquare = 1 + 0x1p-11f;
 
 TEST_P(Sgd, MultipliesAndAddsApart) {
   EXPECT_EQ(updated({kX, 1, 0, 0, false}, -kSquare, 0, 0, kX).exp_avg[0], 0);     // g·c fused
@@ -117,12 +115,12 @@ TEST_P(Sgd, GivesTheBitsOfTheFormulasHoweverStatesAreStored) {
     }
 }
 
-struct BoundedElement {
+struct BoundedSgd {
   Bounded master, momentum;
 };
 
 /// torch.optim.SGD in fp64 over coefficients that were rounded once.
-BoundedElement bounded_update(const SgdOptions& o, double scale, double p0, double b0, double g0) {
+BoundedSgd bounded_update(const SgdOptions& o, double scale, double p0, double b0, double g0) {
   const Bounded p = exact(p0), g = exact(g0) * once(scale) + once(o.weight_decay) * p;
   const Bounded b = once(o.momentum) * exact(b0) + g;
   const Bounded d = o.nesterov ? g + once(o.momentum) * b : b;

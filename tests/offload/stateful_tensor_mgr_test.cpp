@@ -19,19 +19,19 @@
 namespace castor {
 namespace {
 
-constexpr std::uint64_t kBytes = 4096;
+constexpr std::uint64_t kChunkBytes = 4096;
 
 /// Tiers that hold so many chunks, a mover over them, and a plain vector of what each chunk should contain.
 struct World {
   World(std::uint64_t n_device, std::uint64_t n_host, bool with_spill = true,
         std::unique_ptr<Device> device = make_cpu_device())
-      : tiers(n_device * kBytes, n_host * kBytes, with_spill, std::move(device)),
+      : tiers(n_device * kChunkBytes, n_host * kChunkBytes, with_spill, std::move(device)),
         mover(tiers.chunks, tiers.device_budget, tiers.host_budget, *tiers.compute, tiers.timeline) {}
 
   Result<void> add(std::uint8_t value) {
-    const ChunkId id = tiers.chunks.add(ChunkKind::payload, kBytes, "chunk " + std::to_string(expected.size()));
+    const ChunkId id = tiers.chunks.add(ChunkKind::payload, kChunkBytes, "chunk " + std::to_string(expected.size()));
     CASTOR_ASSIGN(const BufferView view, mover.open(id, Tier::host));
-    std::memset(view.data, value, kBytes);
+    std::memset(view.data, value, kChunkBytes);
     tiers.chunks.written(id, Tier::host);
     expected.push_back(value);
     return {};
@@ -42,13 +42,13 @@ struct World {
     CASTOR_TRY(mover.begin(moment, needs));
     std::byte* data = tiers.chunks.chunk(id).at(tier).buffer.data();
     EXPECT_TRUE(access == Access::overwrite || holds(data, expected[id])) << "chunk " << id << " on " << name(tier);
-    if (access != Access::read) std::memset(data, expected[id] = value, kBytes);
+    if (access != Access::read) std::memset(data, expected[id] = value, kChunkBytes);
     mover.end(needs);
     return {};
   }
 
   static bool holds(const std::byte* data, std::uint8_t value) {
-    return std::all_of(data, data + kBytes, [value](std::byte b) { return b == static_cast<std::byte>(value); });
+    return std::all_of(data, data + kChunkBytes, [value](std::byte b) { return b == static_cast<std::byte>(value); });
   }
 
   Tiers tiers;
@@ -64,8 +64,8 @@ TEST(StatefulTensorMgr, EvictsThroughAllTiersAndLosesNothing) {
   World world(1, 1);
   fill(world, 5);
   for (ChunkId id = 0; id < 5; ++id) world.use({MomentKind::forward, id}, id, Tier::device, Access::read).value();
-  EXPECT_LE(world.tiers.device_budget.peak_bytes(), kBytes);
-  EXPECT_LE(world.tiers.host_budget.peak_bytes(), kBytes);
+  EXPECT_LE(world.tiers.device_budget.peak_bytes(), kChunkBytes);
+  EXPECT_LE(world.tiers.host_budget.peak_bytes(), kChunkBytes);
 }
 
 TEST(StatefulTensorMgr, ChangesOnTheDeviceSurviveEvictionToTheBottom) {
@@ -91,13 +91,13 @@ TEST(StatefulTensorMgr, WritesBackWhatIsNotBelowYetAndLeavesTheCopiesAbove) {
   ASSERT_GT(n_missing, 0u);
   ASSERT_LT(n_missing, 5u);
   ASSERT_TRUE(world.mover.write_back(all).ok());
-  EXPECT_EQ(world.tiers.chunks.moved().nvme_write - before_bytes, n_missing * kBytes);
+  EXPECT_EQ(world.tiers.chunks.moved().nvme_write - before_bytes, n_missing * kChunkBytes);
   for (const ChunkId id : all)
     EXPECT_TRUE(World::holds(world.tiers.spill.contents.at(id).data(), world.expected[id])) << "chunk " << id;
   EXPECT_TRUE(world.tiers.chunks.chunk(4).resident(Tier::device));
   EXPECT_FALSE(world.tiers.chunks.chunk(4).resident(Tier::host)) << "it came down for the write alone";
   ASSERT_TRUE(world.mover.write_back(all).ok());
-  EXPECT_EQ(world.tiers.chunks.moved().nvme_write - before_bytes, n_missing * kBytes)
+  EXPECT_EQ(world.tiers.chunks.moved().nvme_write - before_bytes, n_missing * kChunkBytes)
       << "there is nothing new to write";
 }
 
@@ -142,7 +142,7 @@ TEST(StatefulTensorMgr, WhereTheBudgetIsNotToBlameTheMessageIsThatOfTheResource)
   test::RefusingResource refusing(tiers.limited_host, refusal);
   ChunkManager chunks({tiers.pooled_device, refusing, nullptr, *tiers.compute, *tiers.up, *tiers.down, tiers.timeline});
   StatefulTensorMgr mover(chunks, tiers.device_budget, tiers.host_budget, *tiers.compute, tiers.timeline);
-  const auto refused = mover.open(chunks.add(ChunkKind::payload, kBytes, "chunk"), Tier::host);
+  const auto refused = mover.open(chunks.add(ChunkKind::payload, kChunkBytes, "chunk"), Tier::host);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().message, "the machine has no more");
 }
@@ -171,7 +171,7 @@ TEST(StatefulTensorMgr, ASteadyCycleKeepsTheCachedShareWhereLruWouldKeepNothing)
   for (int i = 0; i < 10; ++i) cycle();
   // Belady on a cycle of n with room for k misses (n-k)/(n-1) of the uses. One place of the four is where the next
   // chunk arrives, so k is 3 and a cycle misses 6 * 3/5 = 3.6 at best. LRU misses all 6.
-  EXPECT_LE(world.tiers.chunks.moved().h2d - before, 10 * 4 * kBytes);
+  EXPECT_LE(world.tiers.chunks.moved().h2d - before, 10 * 4 * kChunkBytes);
 }
 
 TEST(StatefulTensorMgr, PrefetchHasTheNextChunkThereBeforeItIsAskedFor) {
@@ -263,7 +263,7 @@ TEST(StatefulTensorMgr, WhatMayNotRestOnTheDeviceComesForEachUseAndLeaves) {
   for (int iteration = 0; iteration < 3; ++iteration) read_all();
   const std::uint64_t before_bytes = world.tiers.chunks.moved().h2d;
   read_all();
-  EXPECT_EQ(world.tiers.chunks.moved().h2d - before_bytes, 2 * kBytes);
+  EXPECT_EQ(world.tiers.chunks.moved().h2d - before_bytes, 2 * kChunkBytes);
   EXPECT_FALSE(world.tiers.chunks.chunk(20).resident(Tier::device));
   EXPECT_TRUE(world.tiers.chunks.chunk(21).resident(Tier::device));
 }
@@ -381,7 +381,7 @@ TEST(StatefulTensorMgr, ChunksThatAreNewSinceThePlanMakeRoomForOneAnother) {
   ASSERT_NE(world.mover.plan(), nullptr);
   world.use({MomentKind::forward, 0}, 0, Tier::device, Access::read).value();
   for (int i = 0; i < 3; ++i) {
-    const ChunkId id = world.tiers.chunks.add(ChunkKind::activation, kBytes, "new");
+    const ChunkId id = world.tiers.chunks.add(ChunkKind::activation, kChunkBytes, "new");
     EXPECT_TRUE(world.mover.open(id, Tier::device).ok()) << i;
     world.tiers.chunks.written(id, Tier::device);
   }
@@ -426,7 +426,7 @@ struct TimedWorld {
   StreamByHand compute;  // before the tiers: what is under way there points to it
   Tiers tiers;
   StatefulTensorMgr mover{tiers.chunks, tiers.device_budget, tiers.host_budget, compute, tiers.timeline};
-  ChunkId add() { return tiers.chunks.add(ChunkKind::payload, kBytes, "chunk"); }
+  ChunkId add() { return tiers.chunks.add(ChunkKind::payload, kChunkBytes, "chunk"); }
 };
 
 // The thread's clock is 1 µs further whenever it is looked at: when a moment begins, when its chunks are there, and twice
@@ -451,13 +451,13 @@ TEST(StatefulTensorMgr, MomentsOnTheDeviceAreTimedByItsStreamAndOthersByTheThrea
 // Four chunks of 10 s each in room for three, as in PlanStep.SetsRoomAsideWhereThatHidesMoves: where moments take no time
 // that hides nothing, where they take 11 s it does. The first iteration shall not count.
 TEST(StatefulTensorMgr, IsPlannedAnewWhenItIsKnownHowLongMomentsTake) {
-  constexpr double kCost = 10.0 / kBytes;
-  Tiers tiers(3 * kBytes);
+  constexpr double kCost = 10.0 / kChunkBytes;
+  Tiers tiers(3 * kChunkBytes);
   StreamByHand compute;
   StatefulTensorMgr mover(tiers.chunks, tiers.device_budget, tiers.host_budget, compute, tiers.timeline,
                           {kCost, kCost, kCost, kCost});
   for (ChunkId id = 0; id < 4; ++id) {
-    (void)tiers.chunks.add(ChunkKind::payload, kBytes, "chunk");
+    (void)tiers.chunks.add(ChunkKind::payload, kChunkBytes, "chunk");
     (void)mover.open(id, Tier::host).value();
     tiers.chunks.written(id, Tier::host);
   }
@@ -553,7 +553,7 @@ TEST(StatefulTensorMgr, WhatAMomentWaitsForMeanwhileIsNotItsComputing) {
   world.mover.begin({MomentKind::backward, 0}, needs).value();
   world.compute.now_s += 3;
   (void)world.mover.open(gradients, Tier::host).value();
-  world.mover.arriving(gradients, Tier::host, kBytes, Event(std::make_shared<LateState>(world.compute, 5)));
+  world.mover.arriving(gradients, Tier::host, kChunkBytes, Event(std::make_shared<LateState>(world.compute, 5)));
   (void)world.mover.look(gradients, Tier::host).value();
   world.compute.now_s += 1;
   world.mover.end(needs);

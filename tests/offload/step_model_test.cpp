@@ -11,28 +11,13 @@
 #include <castor/memory/budget.h>
 
 #include "naive_moves.h"
+#include "round_robin.h"
 
 namespace castor {
 namespace {
 
-/// Chunks of 10 bytes, one a moment, each read on the device once; links of 1 s a byte up.
-MoveProblem round_robin(std::uint32_t n, std::uint64_t device_bytes) {
-  MoveProblem problem;
-  problem.n_moments = n;
-  for (std::uint32_t i = 0; i < n; ++i) problem.chunks.push_back({10, {{i, Tier::device, Access::read}}});
-  problem.room_bytes = {std::vector<std::uint64_t>(n, device_bytes), std::vector<std::uint64_t>(n, Budget::kUnlimited)};
-  problem.costs = {1, 1, 2, 4};
-  return problem;
-}
-
-/// Every chunk goes back to the host after its use.
-MovePlan all_go(const MoveProblem& problem) {
-  MovePlan plan;
-  for (const auto& chunk : problem.chunks)
-    plan.stays.push_back(
-        std::vector<Stay>(chunk.uses.size(), Stay{test::kOnDevice | test::kOnHost, test::kOnHost, test::kOnHost}));
-  return plan;
-}
+using test::all_go;
+using test::round_robin;
 
 TEST(ScheduleOf, FetchesAsEarlyAsThereIsRoom) {
   const auto problem = round_robin(6, 30);  // two more than the one in use
