@@ -98,8 +98,10 @@ def owner_of(path: pathlib.Path) -> str | None:
 
 def foreign_folders(entry: dict) -> set[str]:
     """The modules that one entry of compile_commands.json can include against the table."""
-    base = pathlib.Path(entry["directory"])
-    module = owner_of((base / entry["file"]).resolve())
+    base = pathlib.Path(entry["directory"]).resolve()
+    source = (base / entry["file"]).resolve()
+    # A unity build compiles files that Meson made, which lie in the build as their module does in the tree.
+    module = owner_of(ROOT / source.relative_to(base) if source.is_relative_to(base) else source)
     if module is None:
         return set()
     folders = [(base / match).resolve() for match in re.findall(r"-(?:I|isystem)\s*([^\s'\"]+)", entry["command"])]
