@@ -10,6 +10,7 @@
 
 #include "early_updates.h"
 #include "host_norm.h"
+#include "team_directions.h"
 #include "tile_states.h"
 #include "tile_update.h"
 
@@ -182,17 +183,20 @@ Result<StepScale> OffloadOptimizer::step(const StepOptions& options) {
 
 Result<void> OffloadOptimizer::update_chunk(std::uint32_t i, const StepOptions& options, double grad_scale) {
   CASTOR_TRY(gradients_->settle(i));
+  TeamDirections directions;
+  if (options.measures_direction()) CASTOR_TRY(measure_cut_tensors(i, options, grad_scale, directions));
   for (std::uint32_t tile = 0; tile < parts_.layout.chunks[i].n_tiles(); ++tile)
-    CASTOR_TRY(update_tile(i, tile, options, grad_scale));
+    CASTOR_TRY(update_tile(i, tile, options, grad_scale, directions));
   gradients_->release(i);
   return {};
 }
 
 Result<void> OffloadOptimizer::update_tile(std::uint32_t i, std::uint32_t tile, const StepOptions& options,
-                                           double grad_scale) {
+                                           double grad_scale, TeamDirections& directions) {
   const Tier tier = update_tier(i);
-  const bool all_new = gradients_->complete(i) && tile == 0 && !options.needs_trust() &&
-                       !parts_.format.splits(parts_.layout.chunks[i].dtype);
+  const bool of_directions = options.measures_direction(), of_weights = options.needs_trust() && !of_directions;
+  const bool all_new =
+      gradients_->complete(i) && tile == 0 && !of_weights && !parts_.format.splits(parts_.layout.chunks[i].dtype);
   const Access weights = all_new ? Access::overwrite : Access::update;
   const std::array<Need, 3> needs = {Need{state_[i][tile], tier, Access::update},
                                      Need{gradients_->chunk(i), tier, Access::read}, Need{payload_[i], tier, weights}};
@@ -200,10 +204,13 @@ Result<void> OffloadOptimizer::update_tile(std::uint32_t i, std::uint32_t tile, 
   Beside others{parts_.team};
   CASTOR_TRY(parts_.mover.begin({MomentKind::update, i}, needs, beside ? &others : nullptr));
   begun_ = true;
-  if (tile == 0 && options.needs_trust()) {
-    if (auto measured = measure_trust(i, options, grad_scale, others.after); !measured.ok())
-      return parts_.mover.end(needs), measured;
-  }
+  Result<void> measured;
+  if (tile == 0 && of_weights) measured = measure_trust(i, options, grad_scale, others.after);
+  if (of_directions)
+    measured = measure_directions(i, tile, measured_parts(i, tile, /*cut=*/false), options, grad_scale, directions,
+                                  others.after);
+  if (!measured.ok()) return parts_.mover.end(needs), measured;
+  if (directions.done().state() != nullptr) others.after.push_back(directions.done());
   TileUpdate update = update_of(i, tile, options, grad_scale);
   if (beside) {
     updates_.push_back(start(i, tile, std::move(update), std::move(others.after)));
@@ -217,6 +224,13 @@ Result<void> OffloadOptimizer::update_tile(std::uint32_t i, std::uint32_t tile, 
   return plan_.states[i] == Tier::nvme ? parts_.mover.push_down(state_[i][tile], tier) : Result<void>();
 }
 
+/// Of the tensor's `t`-th update.
+UpdateCoefficients OffloadOptimizer::coefficients(std::uint32_t tensor, std::uint64_t t, const StepOptions& options,
+                                                  double grad_scale) const {
+  const UpdateNumber number = {t, registered_[tensor], parts_.format.rounding_seed, trust_of(tensor)};
+  return update_coefficients(options.of(tensor), number, grad_scale);
+}
+
 /// What updates the tile, where its chunks are now. A tensor's counter goes up with its first part.
 TileUpdate OffloadOptimizer::update_of(std::uint32_t i, std::uint32_t tile, const StepOptions& options,
                                        double grad_scale) {
@@ -225,9 +239,7 @@ TileUpdate OffloadOptimizer::update_of(std::uint32_t i, std::uint32_t tile, cons
     if (!gradients_->has(part.tensor)) continue;
     std::uint64_t& n_updates = n_updates_[part.tensor];
     if (part.in_tensor == 0) ++n_updates;
-    const UpdateNumber number = {n_updates, registered_[part.tensor], parts_.format.rounding_seed,
-                                 trust_of(part.tensor)};
-    update.add(update_coefficients(options.of(part.tensor), number, grad_scale), arrays(i, tile, part), part.in_tile);
+    update.add(coefficients(part.tensor, n_updates, options, grad_scale), arrays(i, tile, part), part.in_tile);
   }
   return update;
 }

@@ -17,4 +17,6 @@ std::vector<TilePart> parts_of_tile(const ChunkLayout& layout, std::uint32_t chu
   return parts;
 }
 
+bool is_cut(const ChunkLayout& layout, const TilePart& part) { return part.numel != layout.tensors[part.tensor].numel; }
+
 }  // namespace castor

@@ -29,12 +29,17 @@ constexpr AdamElement with_moments(const AdamCoefficients& c, float grad, AdamEl
   return e;
 }
 
-/// The new master. `e`: as with_moments gave it; `root`: the square root of its exp_avg_sq.
-constexpr float next_master(const AdamCoefficients& c, const AdamElement& e, float root) {
+/// m/d. `e`: as with_moments gave it; `root`: the square root of its exp_avg_sq.
+constexpr float moment_ratio(const AdamCoefficients& c, const AdamElement& e, float root) {
   const float denominator = root * c.rsqrt_bias2 + c.eps;
+  return e.exp_avg / denominator;
+}
+
+/// The new master. `e` and `root`: as above.
+constexpr float next_master(const AdamCoefficients& c, const AdamElement& e, float root) {
   float p = e.master;
   if (c.decoupled_decay) p = p - c.decay * p;
-  return p - c.step_size * (e.exp_avg / denominator);
+  return p - c.step_size * moment_ratio(c, e, root);
 }
 
 /// AdamArrays with types for the formats of what is written; that of the gradient is asked for each time, so that there are
@@ -77,15 +82,15 @@ struct TypedArrays {
       master[i] = value;
     weight[i] = Weight::narrow(value);
   }
-  /// Requires: canonical.
+  /// Made canonical.
   constexpr void store(std::uint64_t i, const AdamElement& e, std::uint32_t rounding_key) const {
-    store_master(i, e.master);
-    exp_avg[i] = ExpAvg::narrow(e.exp_avg);
+    store_master(i, canonical(e.master));
+    exp_avg[i] = ExpAvg::narrow(canonical(e.exp_avg));
+    const float v = canonical(e.exp_avg_sq);
     if constexpr (sizeof *exp_avg_sq == 2)
-      exp_avg_sq[i] =
-          narrow_at_random(e.exp_avg_sq, rounding_bits(rounding_key, first + static_cast<std::uint32_t>(i)));
+      exp_avg_sq[i] = narrow_at_random(v, rounding_bits(rounding_key, first + static_cast<std::uint32_t>(i)));
     else
-      exp_avg_sq[i] = e.exp_avg_sq;
+      exp_avg_sq[i] = v;
   }
 
   float* master;

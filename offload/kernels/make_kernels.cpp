@@ -13,9 +13,19 @@ Result<std::unique_ptr<SgdKernel>> make_sgd(const Device& device) {
   return make_host_sgd();
 }
 
+Result<std::unique_ptr<LambKernel>> make_lamb(const Device& device) {
+  if (device.kind() == DeviceKind::cuda) return kernels::make_cuda_lamb();
+  return make_host_lamb();
+}
+
 Result<std::unique_ptr<GradNormKernel>> make_grad_norm(const Device& device) {
   if (device.kind() == DeviceKind::cuda) return kernels::make_cuda_grad_norm();
   return make_host_grad_norm();
+}
+
+Result<std::unique_ptr<DirectionNormKernel>> make_direction_norm(const Device& device) {
+  if (device.kind() == DeviceKind::cuda) return kernels::make_cuda_direction_norm();
+  return make_host_direction_norm();
 }
 
 Result<std::unique_ptr<TrustKernel>> make_trust(const Device& device) {

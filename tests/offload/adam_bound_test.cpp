@@ -6,7 +6,7 @@
 #include <random>
 
 #include "adam_place.h"
-#include "bounded.h"
+#include "bounded_adam.h"
 
 namespace castor {
 namespace {
@@ -23,16 +23,13 @@ struct BoundedAdam {
 };
 
 /// Algorithm 1 of Kingma and Ba with AdamW's decay or L2, in fp64, over coefficients that were rounded once.
-BoundedAdam bounded_update(const AdamOptions& o, double t, double scale, double p0, double m0, double v0, double g0) {
-  const double bias1 = 1 - std::pow(o.beta1, t), bias2 = 1 - std::pow(o.beta2, t);
-  Bounded p = exact(p0);
-  Bounded g = exact(g0) * once(scale);
+BoundedAdam bounded_update(const AdamOptions& o, double t, double scale, const testing::AdamInputs& before) {
+  Bounded p = exact(before.master);
+  Bounded g = exact(before.grad) * once(scale);
   if (!o.decoupled_decay) g = g + once(o.weight_decay) * p;
-  const Bounded m = once(o.beta1) * exact(m0) + once(1 - o.beta1) * g;
-  const Bounded v = once(o.beta2) * exact(v0) + (once(1 - o.beta2) * g) * g;
-  const Bounded d = square_root(v) * once(1 / std::sqrt(bias2)) + once(o.eps);
+  const testing::BoundedMoments moments = testing::bounded_moments(o, t, g, before);
   if (o.decoupled_decay) p = p - once(o.lr * o.weight_decay) * p;
-  return {p - once(o.lr / bias1) * (m / d), m, v};
+  return {p - once(o.lr / (1 - std::pow(o.beta1, t))) * moments.ratio, moments.exp_avg, moments.exp_avg_sq};
 }
 
 class AdamBound : public testing::AdamPlace {
@@ -44,8 +41,8 @@ class AdamBound : public testing::AdamPlace {
     const AdamData after = updated(adam_coefficients(options, t, scale), before);
     const auto* grad = reinterpret_cast<const float*>(before.grad.data());
     for (std::uint64_t i = 0; i < before.n(); ++i) {
-      const auto wanted = bounded_update(options, static_cast<double>(t), scale, before.master[i], before.exp_avg[i],
-                                         before.exp_avg_sq[i], grad[i]);
+      const auto wanted = bounded_update(options, static_cast<double>(t), scale,
+                                         {before.master[i], before.exp_avg[i], before.exp_avg_sq[i], grad[i]});
       expect_within(after.master[i], wanted.master, "master", i);
       expect_within(after.exp_avg[i], wanted.exp_avg, "exp_avg", i);
       expect_within(after.exp_avg_sq[i], wanted.exp_avg_sq, "exp_avg_sq", i);

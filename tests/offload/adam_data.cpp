@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -34,7 +35,12 @@ void store(std::vector<std::uint8_t>& bytes, DType dtype, std::uint64_t i, float
 /// `value`, or the one NaN that is stored.
 float stored(float value) { return std::isnan(value) ? float_of(0x7fc00000) : value; }
 
-void update_element(const AdamCoefficients& c, AdamData& data, std::uint64_t i) {
+/// Of one element, and m/d.
+struct Moments {
+  float m, v, ratio;
+};
+
+Moments moments_of(const AdamCoefficients& c, const AdamData& data, std::uint64_t i) {
   const volatile float p0 = data.master[i];
   volatile float g = naive_widen(data.grad.data(), data.grad_dtype, i);
   g = g * c.grad_scale;
@@ -53,18 +59,44 @@ void update_element(const AdamCoefficients& c, AdamData& data, std::uint64_t i) 
   volatile float d = std::sqrt(static_cast<float>(v));
   d = d * c.rsqrt_bias2;
   d = d + c.eps;
-  volatile float p = p0;
+  const volatile float ratio = m / d;
+  return {m, v, ratio};
+}
+
+void store_element(AdamData& data, std::uint64_t i, float master, const Moments& moments) {
+  data.master[i] = stored(master);
+  data.exp_avg[i] = stored(moments.m);
+  data.exp_avg_sq[i] = stored(moments.v);
+  store(data.weight, data.weight_dtype, i, data.master[i]);
+}
+
+void update_element(const AdamCoefficients& c, AdamData& data, std::uint64_t i) {
+  const Moments moments = moments_of(c, data, i);
+  volatile float p = data.master[i];
   if (c.decoupled_decay) {
-    const volatile float decayed = c.decay * p0;
+    const volatile float decayed = c.decay * p;
     p = p - decayed;
   }
-  volatile float step = m / d;
-  step = c.step_size * step;
+  const volatile float step = c.step_size * moments.ratio;
   p = p - step;
-  data.master[i] = stored(p);
-  data.exp_avg[i] = stored(m);
-  data.exp_avg_sq[i] = stored(v);
-  store(data.weight, data.weight_dtype, i, data.master[i]);
+  store_element(data, i, p, moments);
+}
+
+float direction_of(const AdamCoefficients& c, const Moments& moments, float master) {
+  const volatile float adapted = c.step_size * moments.ratio;
+  const volatile float decayed = c.decay * master;
+  const volatile float direction = adapted + decayed;
+  return direction;
+}
+
+void update_element(const LambCoefficients& c, AdamData& data, std::uint64_t i) {
+  const Moments moments = moments_of(c.adam, data, i);
+  const volatile float direction = direction_of(c.adam, moments, data.master[i]);
+  volatile float rate = c.lr;
+  if (c.trust != nullptr) rate = rate * *c.trust;
+  const volatile float step = rate * direction;
+  const volatile float p = data.master[i] - step;
+  store_element(data, i, p, moments);
 }
 
 void update_element(const SgdCoefficients& c, AdamData& data, std::uint64_t i) {
@@ -170,6 +202,17 @@ void straight_line_update(const SgdCoefficients& c, AdamData& data) {
   for (std::uint64_t i = 0; i < data.n(); ++i) update_element(c, data, i);
 }
 
+void straight_line_update(const LambCoefficients& c, AdamData& data) {
+  for (std::uint64_t i = 0; i < data.n(); ++i) update_element(c, data, i);
+}
+
+std::vector<float> straight_line_direction(const LambCoefficients& c, const AdamData& data) {
+  std::vector<float> direction(data.n());
+  for (std::uint64_t i = 0; i < data.n(); ++i)
+    direction[i] = direction_of(c.adam, moments_of(c.adam, data, i), data.master[i]);
+  return direction;
+}
+
 namespace {
 
 /// As the header of the kernels describes it: the hash named there, of element and key; its upper half is the number that a
@@ -256,13 +299,26 @@ void make_exact(AdamData& data, AdamMoments moments) {
     if (moments == AdamMoments::bf16) value = nearest_bf16(value);
 }
 
-void straight_line_update(const AdamCoefficients& c, AdamData& data, AdamMoments moments) {
-  straight_line_update(c, data);
+namespace {
+
+void round_moments(AdamData& data, AdamMoments moments, std::uint32_t rounding_key) {
   for (std::uint64_t i = 0; i < data.n(); ++i) {
     if (moments != AdamMoments::f32) data.exp_avg[i] = nearest_bf16(data.exp_avg[i]);
     if (moments == AdamMoments::bf16)
-      data.exp_avg_sq[i] = rounded_at_random(data.exp_avg_sq[i], c.rounding_key, static_cast<std::uint32_t>(i));
+      data.exp_avg_sq[i] = rounded_at_random(data.exp_avg_sq[i], rounding_key, static_cast<std::uint32_t>(i));
   }
+}
+
+}  // namespace
+
+void straight_line_update(const AdamCoefficients& c, AdamData& data, AdamMoments moments) {
+  straight_line_update(c, data);
+  round_moments(data, moments, c.rounding_key);
+}
+
+void straight_line_update(const LambCoefficients& c, AdamData& data, AdamMoments moments) {
+  straight_line_update(c, data);
+  round_moments(data, moments, c.adam.rounding_key);
 }
 
 void straight_line_update(const SgdCoefficients& c, AdamData& data, AdamMoments moments) {
@@ -286,9 +342,14 @@ double folded(const std::vector<double>& lanes, std::size_t j, std::size_t strid
 }  // namespace
 
 double naive_sum_of_squares(const std::vector<float>& values) {
-  std::vector<double> lanes(256, 0.0);
-  for (std::size_t i = 0; i < values.size(); ++i) lanes[i % 256] += double{values[i]} * double{values[i]};
-  return folded(lanes, 0, 1);
+  double sum = 0;
+  for (std::size_t first = 0; first < values.size(); first += 65536) {
+    std::vector<double> lanes(256, 0.0);
+    for (std::size_t i = first; i < std::min(values.size(), first + 65536); ++i)
+      lanes[i % 256] += double{values[i]} * double{values[i]};
+    sum += folded(lanes, 0, 1);
+  }
+  return sum;
 }
 
 float naive_trust(const TrustTerms& terms, const std::vector<float>& weights, const std::vector<float>& gradient) {

@@ -35,6 +35,11 @@ void straight_line_update(const AdamCoefficients& c, AdamData& data);
 /// One update by SGD likewise, of sgd.h; exp_avg is its momentum, exp_avg_sq stays.
 void straight_line_update(const SgdCoefficients& c, AdamData& data);
 
+/// One update by LAMB likewise, of lamb.h.
+void straight_line_update(const LambCoefficients& c, AdamData& data);
+/// r of that update, by element.
+std::vector<float> straight_line_direction(const LambCoefficients& c, const AdamData& data);
+
 /// The arrays of one update as they are stored.
 struct PackedAdam {
   /// Requires: what `data` holds of the moments is exact in their dtypes.
@@ -56,11 +61,12 @@ void make_exact(AdamData& data, AdamMoments moments);
 /// of a random rounding, written down once more.
 void straight_line_update(const AdamCoefficients& c, AdamData& data, AdamMoments moments);
 
-/// The same of SGD, whose momentum is rounded to nearest where exp_avg is bf16; and of any rule.
+/// The same of SGD, whose momentum is rounded to nearest where exp_avg is bf16; of LAMB; and of any rule.
 void straight_line_update(const SgdCoefficients& c, AdamData& data, AdamMoments moments);
+void straight_line_update(const LambCoefficients& c, AdamData& data, AdamMoments moments);
 void straight_line_update(const UpdateCoefficients& c, AdamData& data, AdamMoments moments);
 
-/// The sum of squares of grad_norm.h, for up to 65536 values: its lanes one by one, folded as a tree.
+/// The sum of squares of grad_norm.h: block by block its lanes one by one, folded as a tree.
 double naive_sum_of_squares(const std::vector<float>& values);
 /// λ of trust_ratio.h in fp64, rounded once.
 float naive_trust(const TrustTerms& terms, const std::vector<float>& weights, const std::vector<float>& gradient);

@@ -74,5 +74,6 @@ class RulePlace : public KernelPlace {
 
 using AdamPlace = RulePlace<AdamCoefficients>;
 using SgdPlace = RulePlace<SgdCoefficients>;
+using LambPlace = RulePlace<LambCoefficients>;
 
 }  // namespace castor::testing

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What only the GPU's kernels have: size, streams, memory that is out of reach. The arithmetic is in adam_test.cpp,
-// grad_accumulator_test.cpp and grad_norm_test.cpp, on both places.
+// lamb_test.cpp, grad_accumulator_test.cpp, grad_norm_test.cpp and direction_norm_test.cpp, on both places.
 #include <gtest/gtest.h>
 
 #include <random>
 
+#include <castor/offload/direction_norm.h>
 #include <castor/offload/grad_accumulator.h>
 #include <castor/offload/grad_norm.h>
 #include <castor/offload/trust_ratio.h>
@@ -62,6 +63,40 @@ TEST_P(CudaKernels, AdamHasTheHostsBitsOverMillionsOfElements) {
         on_device = updated(adam_coefficients(options, t, 0.5), std::move(on_device));
       testing::expect_same_bits(on_device, on_host);
     }
+}
+
+/// The arrays of `n` fp32 elements side by side in `memory`.
+AdamArrays side_by_side(std::byte* memory, std::uint64_t n) {
+  auto* const floats = reinterpret_cast<float*>(memory);
+  return {floats, floats + n, floats + 2 * n, floats + 3 * n, floats + 4 * n, DType::f32, DType::f32, n};
+}
+
+/// Longer than what the first scratch holds, in parts that end within blocks.
+TEST_P(CudaKernels, DirectionNormHasTheHostsBitsWhereverPartsEnd) {
+  constexpr std::uint64_t kN = 300 * kNormBlock + 1000;
+  std::mt19937_64 random(13);
+  std::vector<float> values(5 * kN);
+  for (float& value : values) value = static_cast<float>(1 + random() % 1000) * 0x1p-10f;
+  const Buffer uploaded = upload(values), sums = upload(std::vector<double>(2));
+  const LambCoefficients c = lamb_coefficients({.weight_decay = 0.1}, 2, 0.5);
+  double wanted[2];
+  auto* const host_values = reinterpret_cast<std::byte*>(values.data());
+  make_host_direction_norm()->add(stream(), c, {side_by_side(host_values, kN), 0, kN}, wanted).value();
+  const auto kernel = make_direction_norm(device()).value();
+  const AdamArrays arrays = side_by_side(uploaded.data(), kN);
+  for (const std::vector<std::uint64_t>& ends : {std::vector<std::uint64_t>{kN},
+                                                 {256, 5 * kNormBlock + 512, 5 * kNormBlock + 768, kN},
+                                                 {280 * kNormBlock, 290 * kNormBlock - 256, kN}}) {
+    std::uint64_t first = 0;
+    for (const std::uint64_t end : ends) {
+      const MeasuredPart part = {arrays.part(first, end - first), first, kN};
+      kernel->add(stream(), c, part, reinterpret_cast<double*>(sums.data())).value();
+      first = end;
+    }
+    std::vector<double> got(2);
+    download(sums, got);
+    EXPECT_EQ(got, (std::vector<double>{wanted[0], wanted[1]})) << ends.size() << " parts";
+  }
 }
 
 TEST_P(CudaKernels, NormHasTheHostsBitsAndItsScratchGrows) {
@@ -136,16 +171,20 @@ TEST(KernelChoice, ABuildWithoutCudaSaysSo) {
   const bool has_cuda = devices.ok() || devices.error().message.find("built without CUDA") == std::string::npos;
   const auto adam = make_adam(NominalGpu());
   const auto sgd = make_sgd(NominalGpu());
+  const auto lamb = make_lamb(NominalGpu());
   const auto norm = make_grad_norm(NominalGpu());
   const auto accumulator = make_accumulator(NominalGpu());
   ASSERT_EQ(adam.ok(), has_cuda);
   ASSERT_EQ(sgd.ok(), has_cuda);
+  ASSERT_EQ(lamb.ok(), has_cuda);
+  ASSERT_EQ(make_direction_norm(NominalGpu()).ok(), has_cuda);
   ASSERT_EQ(make_trust(NominalGpu()).ok(), has_cuda);
   ASSERT_EQ(accumulator.ok(), has_cuda);
   ASSERT_EQ(norm.ok(), has_cuda);
   if (has_cuda) return;
   EXPECT_NE(adam.error().message.find("built without CUDA"), std::string::npos);
   EXPECT_NE(sgd.error().message.find("built without CUDA"), std::string::npos);
+  EXPECT_NE(lamb.error().message.find("built without CUDA"), std::string::npos);
   EXPECT_NE(norm.error().message.find("built without CUDA"), std::string::npos);
   EXPECT_NE(accumulator.error().message.find("built without CUDA"), std::string::npos);
 }

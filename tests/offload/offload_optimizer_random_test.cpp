@@ -63,7 +63,7 @@ void start_anywhere(OptimizerWorld& world, std::mt19937_64& random) {
 struct Common {
   bool flag = false;  ///< decoupled decay, Nesterov's momentum
   double max_value = 0;
-  bool trusts = false;  ///< LARS, most of whose groups have ratios
+  bool trusts = false;  ///< LAMB; or LARS, most of whose groups have ratios
 };
 
 AdamOptions random_adam(std::mt19937_64& random, const Common& common) {
@@ -84,8 +84,14 @@ SgdOptions random_sgd(std::mt19937_64& random, const Common& common) {
           1e-8};
 }
 
-/// Of Adam or SGD, as the states are kept.
+LambOptions random_lamb(std::mt19937_64& random) {
+  const AdamOptions adam = random_adam(random, {});
+  return {adam.lr, adam.beta1, adam.beta2, adam.eps, adam.weight_decay};
+}
+
+/// Of Adam, LAMB or SGD, as the states are kept.
 UpdateOptions random_update(std::mt19937_64& random, const StateFormat& format, const Common& common) {
+  if (format.keeps_exp_avg_sq && common.trusts) return random_lamb(random);
   if (format.keeps_exp_avg_sq) return random_adam(random, common);
   return random_sgd(random, common);
 }

@@ -190,6 +190,34 @@ TEST_P(OffloadOptimizerOn, LarsScalesEachTensorByItsNorms) {
   world.expect_same_bits();
 }
 
+/// The long tensor lies in four tiles, whose borders are no blocks of the norm.
+TEST_P(OffloadOptimizerOn, LambScalesEachTensorByTheNormsOfMastersAndDirection) {
+  OptimizerWorld world({{1900, dtype(), true}, {4, dtype(), true}}, chunks_of_512(dtype()));
+  ASSERT_EQ(world.layout.chunks[0].n_tiles(), 4u);
+  world.start(home()).value();
+  const StepOptions options{LambOptions{.lr = 0.25, .eps = 0}, 0, 2};
+  std::vector<float> before[2];
+  for (const std::uint32_t tensor : {0u, 1u}) {
+    before[tensor] = world.held(tensor).master;
+    world.gradient(tensor, std::vector<float>(world.specs[tensor].numel, 4)).value();
+  }
+  world.step(options).value();
+  for (const std::uint32_t tensor : {0u, 1u}) {
+    // The first direction is 1 everywhere, of norm √n: each element goes by ¼·‖p‖/√n.
+    double sum = 0;
+    for (const float value : before[tensor]) sum += double{value} * value;
+    const double moved = 0.25 * std::sqrt(sum / static_cast<double>(before[tensor].size()));
+    for (const std::size_t i : {std::size_t{2}, before[tensor].size() - 1})
+      EXPECT_NEAR(world.held(tensor).master[i], before[tensor][i] - moved,
+                  2e-6 * (moved + std::abs(before[tensor][i])));
+  }
+  for (int step = 0; step < 2; ++step) {
+    world.gradient(0, std::vector<float>(1900, static_cast<float>(step))).value();
+    world.step(options).value();
+  }
+  world.expect_same_bits();
+}
+
 TEST_P(OffloadOptimizerOn, ClipsElementsOfTheUnscaledGradients) {
   OptimizerWorld world({{4, dtype(), true}}, chunks_of_512(dtype()));
   world.start(home()).value();

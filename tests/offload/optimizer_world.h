@@ -173,13 +173,22 @@ struct OptimizerWorld {
       const bool grouped = !options.groups.empty();
       const UpdateOptions& own = grouped ? options.groups[options.group_of[tensor]] : options.update;
       float trust = 1;
+      const auto coefficients = update_coefficients(own, {t, tensor, format.rounding_seed, &trust}, scale->grad_scale);
       if (const auto terms = trust_terms(own, scale->grad_scale))
-        trust = naive_trust(*terms, widened(naive[tensor].weight, specs[tensor].dtype), sum.values);
-      straight_line_update(update_coefficients(own, {t, tensor, format.rounding_seed, &trust}, scale->grad_scale),
-                           naive[tensor], format.moments);
+        trust = naive_trust_of(tensor, *terms, coefficients, sum.values);
+      straight_line_update(coefficients, naive[tensor], format.moments);
     }
     sums.clear();
     return scale;
+  }
+
+  /// LAMB's is of masters and direction, LARS's of weights and gradient.
+  float naive_trust_of(std::uint32_t tensor, const TrustTerms& terms, const UpdateCoefficients& coefficients,
+                       const std::vector<float>& gradient) const {
+    const AdamData& data = naive[tensor];
+    if (const auto* const lamb = std::get_if<LambCoefficients>(&coefficients))
+      return naive_trust(terms, data.master, straight_line_direction(*lamb, data));
+    return naive_trust(terms, widened(data.weight, specs[tensor].dtype), gradient);
   }
 
   /// What the chunks hold of `tensor`, fetched to the host from wherever it is.

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <utility>
-
 #include "../cuda_kernels.h"
 #include "../formats.h"
 #include "../norm_order.h"
 #include "cuda_launch.h"
+#include "cuda_scratch.h"
 
 namespace castor::kernels {
 namespace {
@@ -46,42 +44,13 @@ cudaError_t launch_sum(Stream& stream, const void* grad, DType dtype, std::uint6
   return status != cudaSuccess ? status : launch(stream, 1, 1, add_in_order, sums, n_norm_blocks(n), total);
 }
 
-/// The block sums, on one device.
-class Scratch {
- public:
-  Scratch() = default;
-  ~Scratch() { (void)cudaFree(sums_); }  // frees on its own device, after what still uses it
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-
-  /// Room for `n_blocks` sums on `device`, which is current. Errors: does_not_fit.
-  Result<double*> room(int device, std::uint64_t n_blocks) {
-    if (device == device_ && n_blocks <= n_room_) return sums_;
-    (void)cudaFree(std::exchange(sums_, nullptr));
-    n_room_ = 0;
-    const std::uint64_t n_wanted = std::max(kLeast, n_blocks);
-    auto allocated =
-        cuda_result(cudaMalloc(&sums_, n_wanted * sizeof(double)),
-                    "gradient norm on the GPU: " + std::to_string(n_wanted * sizeof(double)) + " bytes of scratch");
-    if (!allocated.ok()) return Error{ErrorKind::does_not_fit, allocated.error().message};
-    device_ = device;
-    n_room_ = n_wanted;
-    return sums_;
-  }
-
- private:
-  static constexpr std::uint64_t kLeast = 256;  // a tensor of 16 Mi elements
-
-  double* sums_ = nullptr;
-  std::uint64_t n_room_ = 0;
-  int device_ = -1;
-};
-
 /// `sum` as a kernel may write to it, which saves a copy; null where it is in ordinary memory.
 double* reached_by_gpu(double* sum) {
   cudaPointerAttributes attributes = {};
   if (cudaPointerGetAttributes(&attributes, sum) != cudaSuccess) return (void)cudaGetLastError(), nullptr;
-  return attributes.type == cudaMemoryTypeHost || attributes.type == cudaMemoryTypeDevice ? static_cast<double*>(attributes.devicePointer) : nullptr;
+  return attributes.type == cudaMemoryTypeHost || attributes.type == cudaMemoryTypeDevice
+             ? static_cast<double*>(attributes.devicePointer)
+             : nullptr;
 }
 
 class CudaGradNorm final : public GradNormKernel {
@@ -106,7 +75,7 @@ class CudaGradNorm final : public GradNormKernel {
  private:
   static constexpr double kNothing = 0;
 
-  Scratch scratch_;
+  Scratch scratch_{"gradient norm on the GPU", 256};  // blocks of a tensor of 16 Mi elements
 };
 
 }  // namespace

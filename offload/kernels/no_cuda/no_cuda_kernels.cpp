@@ -16,7 +16,11 @@ Result<std::unique_ptr<AdamKernel>> make_cuda_adam() { return no_cuda("Adam"); }
 
 Result<std::unique_ptr<SgdKernel>> make_cuda_sgd() { return no_cuda("SGD"); }
 
+Result<std::unique_ptr<LambKernel>> make_cuda_lamb() { return no_cuda("LAMB"); }
+
 Result<std::unique_ptr<GradNormKernel>> make_cuda_grad_norm() { return no_cuda("the gradient norm"); }
+
+Result<std::unique_ptr<DirectionNormKernel>> make_cuda_direction_norm() { return no_cuda("the norm of updates"); }
 
 Result<std::unique_ptr<TrustKernel>> make_cuda_trust() { return no_cuda("the trust ratio"); }
 

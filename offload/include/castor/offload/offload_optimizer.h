@@ -23,6 +23,7 @@ namespace castor {
 
 class EarlyUpdates;
 class HostNorm;
+class TeamDirections;
 class TileStates;
 class TileUpdate;
 
@@ -151,12 +152,24 @@ class OffloadOptimizer {
   Result<void> measure_chunk(std::uint32_t i, std::vector<HostNorm>& on_host);
   double* sums() { return reinterpret_cast<double*>(sums_.data()); }
   Result<void> update_chunk(std::uint32_t i, const StepOptions& options, double grad_scale);
-  Result<void> update_tile(std::uint32_t i, std::uint32_t tile, const StepOptions& options, double grad_scale);
+  Result<void> update_tile(std::uint32_t i, std::uint32_t tile, const StepOptions& options, double grad_scale,
+                           TeamDirections& directions);
   Result<void> measure_trust(std::uint32_t i, const StepOptions& options, double grad_scale, std::vector<Event>& after);
   Result<void> measure_trust_on_gpu(std::uint32_t i, const StepOptions& options, double grad_scale);
+  Result<void> measure_cut_tensors(std::uint32_t i, const StepOptions& options, double grad_scale,
+                                   TeamDirections& directions);
+  Result<void> measure_tile(std::uint32_t i, std::uint32_t tile, const StepOptions& options, double grad_scale,
+                            TeamDirections& directions);
+  Result<void> measure_directions(std::uint32_t i, std::uint32_t tile, const std::vector<Part>& parts,
+                                  const StepOptions& options, double grad_scale, TeamDirections& directions,
+                                  const std::vector<Event>& after);
+  std::vector<Part> measured_parts(std::uint32_t i, std::uint32_t tile, bool cut) const;
+  Result<TrustRatios*> device_trust();
   const float* trust_of(std::uint32_t tensor) const;
   TrustedTensor trusted(std::uint32_t tensor) const;
   bool updates_on_gpu(std::uint32_t i) const;
+  UpdateCoefficients coefficients(std::uint32_t tensor, std::uint64_t t, const StepOptions& options,
+                                  double grad_scale) const;
   TileUpdate update_of(std::uint32_t i, std::uint32_t tile, const StepOptions& options, double grad_scale);
   Event start(std::uint32_t i, std::uint32_t tile, TileUpdate update, std::vector<Event> after);
   Result<void> update_on_gpu(std::uint32_t i, std::uint32_t tile, const TileUpdate& update);

@@ -22,11 +22,13 @@ struct StepOptions {
     return groups.empty() ? update : groups.at(group_of.at(tensor));
   }
   bool needs_norm() const { return max_norm != 0 || loss_scale != 1; }
-  /// Whether weights are measured before they are updated, of some tensors or of all.
+  /// Whether tensors are measured before they are updated, some or all.
   bool needs_trust() const {
     const auto has_terms = [](const UpdateOptions& options) { return trust_terms(options, 1).has_value(); };
     return groups.empty() ? has_terms(update) : std::any_of(groups.begin(), groups.end(), has_terms);
   }
+  /// Whether it is the direction of their update that is measured.
+  bool measures_direction() const { return castor::measures_direction(update); }
   bool operator==(const StepOptions&) const = default;
 };
 

@@ -18,4 +18,7 @@ struct TilePart {
 /// Those of one tile, in the order in which they lie.
 std::vector<TilePart> parts_of_tile(const ChunkLayout& layout, std::uint32_t chunk, std::uint32_t tile);
 
+/// Whether that is less than the tensor: the rest is in other tiles.
+bool is_cut(const ChunkLayout& layout, const TilePart& part);
+
 }  // namespace castor

@@ -8,6 +8,7 @@
 #include <castor/memory/device.h>
 #include <castor/memory/dtype.h>
 #include <castor/memory/result.h>
+#include <castor/offload/direction_norm.h>
 #include <castor/offload/grad_norm.h>
 
 namespace castor {
@@ -18,6 +19,9 @@ namespace castor {
 ///
 /// ‖w‖ is that of the weights as the model computes with them: with 16-bit weights off from that of the masters by
 /// less than 2^-8 of it in bf16. In return a ratio needs nothing that is not there for the update of a tensor's first part.
+///
+/// LAMB scales by λ = ‖p‖/‖r‖, of masters and direction (direction_norm.h): the same with a coefficient of 1 and r for g,
+/// which has all the rest in it.
 ///
 /// Source: You, Gitman and Ginsburg, "Large Batch Training of Convolutional Networks", 2017: the local learning rate, with eps.
 struct TrustTerms {
@@ -39,7 +43,7 @@ struct TrustedTensor {
 class TrustKernel {
  public:
   virtual ~TrustKernel() = default;
-  /// Queues the ratio of two sums of squares, of the weights and of the gradient, on `stream`: it goes to `*ratio`. All
+  /// Queues the ratio of two sums of squares, of the weights and of the gradient (masters and direction), on `stream`: it goes to `*ratio`. All
   /// three are in memory that the kernel reaches; a host kernel runs at once.
   ///
   /// Threads: any number at a time. Errors: failed, where the launch was refused or the sums are out of the GPU's reach.
@@ -67,16 +71,23 @@ class TrustRatios {
   /// Queues norms and ratio of tensor number `id` on `stream`. Errors: those of the kernels.
   Result<void> measure(Stream& stream, std::uint32_t id, const TrustTerms& terms, const TrustedTensor& tensor);
 
+  /// Queues the norms of a part of it, and behind the last part the ratio: LAMB's. Requires, errors: as
+  /// DirectionNormKernel::add.
+  Result<void> measure(Stream& stream, std::uint32_t id, const TrustTerms& terms, const LambCoefficients& coefficients,
+                       const MeasuredPart& part);
+
  private:
   struct Slot {
     double sums[2];
     float ratio;
   };
   Slot* slot(std::uint32_t id) const { return reinterpret_cast<Slot*>(slots_.data()) + id; }
-  TrustRatios(Buffer slots, std::unique_ptr<GradNormKernel> norm, std::unique_ptr<TrustKernel> trust);
+  TrustRatios(Buffer slots, std::unique_ptr<GradNormKernel> norm, std::unique_ptr<DirectionNormKernel> directions,
+              std::unique_ptr<TrustKernel> trust);
 
   Buffer slots_;  ///< by tensor
   std::unique_ptr<GradNormKernel> norm_;
+  std::unique_ptr<DirectionNormKernel> directions_;
   std::unique_ptr<TrustKernel> trust_;
 };
 

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include <castor/memory/device.h>
+#include <castor/memory/result.h>
+#include <castor/offload/grad_norm.h>
+#include <castor/offload/lamb.h>
+
+namespace castor {
+
+/// Part of a tensor, as its update is about to find it.
+struct MeasuredPart {
+  AdamArrays arrays;        ///< read alone
+  std::uint64_t first = 0;  ///< the number of its first element in the tensor: a multiple of kNormLanes
+  std::uint64_t numel = 0;  ///< of the tensor
+  bool begins() const { return first == 0; }
+  bool ends() const { return first + arrays.n == numel; }
+};
+
+/// The sums of squares of LAMB's ratio: of a tensor's fp32 masters p, and of the direction r in which its update will move
+/// them (lamb.h), each in the order of GradNormKernel. A master that is split counts whole: the sums have the same bits
+/// however states and weights are kept.
+///
+/// Parts may end anywhere in a block: its lanes are carried over to the next part, and never added up in between.
+class DirectionNormKernel {
+ public:
+  virtual ~DirectionNormKernel() = default;
+  /// Queues what `part` adds to `sums[0]`, of the masters, and `sums[1]`, of the direction, on `stream`; a host kernel runs
+  /// at once. They are the tensor's when its last part has been added. Both are in memory that the kernel reaches.
+  ///
+  /// Requires: parts from the tensor's first to its last, one behind the other, with those of no other in between; each but
+  /// the last a multiple of kNormLanes long (ContractViolation).
+  /// Threads: one at a time, with all calls on one stream. Errors: those of GradNormKernel.
+  virtual Result<void> add(Stream& stream, const LambCoefficients& coefficients, const MeasuredPart& part,
+                           double* sums) = 0;
+};
+
+/// On the calling thread.
+std::unique_ptr<DirectionNormKernel> make_host_direction_norm();
+/// The kernel for `device`: the host's loop on the CPU, a CUDA kernel on a GPU.
+Result<std::unique_ptr<DirectionNormKernel>> make_direction_norm(const Device& device);
+
+/// A value of the masters, and one of the direction.
+using DirectionPair = std::array<double, 2>;
+
+/// The lanes of a block, as far as they have been added up.
+struct DirectionLanes {
+  std::array<double, kNormLanes> masters = {}, directions = {};
+};
+
+/// The host's sums in pieces, so that many threads can share them. What a part has in common with a block.
+struct DirectionPiece {
+  AdamArrays arrays;
+  std::uint64_t block = 0;  ///< its number in the tensor
+  bool begins = false;      ///< the block's first elements are among them
+  bool ends = false;        ///< and its last
+};
+
+/// Of block number `i` of those that `part` has elements of; and how many there are.
+DirectionPiece direction_piece(const MeasuredPart& part, std::uint64_t i);
+std::uint64_t n_direction_pieces(const MeasuredPart& part);
+
+/// Adds the squares of a piece to the lanes of its block; and folds those of a whole block.
+void add_direction(const LambCoefficients& coefficients, const AdamArrays& piece, DirectionLanes& lanes);
+DirectionPair fold(DirectionLanes lanes);
+
+}  // namespace castor

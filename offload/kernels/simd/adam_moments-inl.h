@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// What rules with Adam's two moments share, by vectors: adam_element.h. Compiled once for each kind of vectors, as
+// stored-inl.h.
+#if defined(CASTOR_OFFLOAD_KERNELS_SIMD_ADAM_MOMENTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CASTOR_OFFLOAD_KERNELS_SIMD_ADAM_MOMENTS_INL_H_
+#undef CASTOR_OFFLOAD_KERNELS_SIMD_ADAM_MOMENTS_INL_H_
+#else
+#define CASTOR_OFFLOAD_KERNELS_SIMD_ADAM_MOMENTS_INL_H_
+#endif
+
+#include <limits>
+
+#include <hwy/highway.h>
+
+#include "kernels/simd/stored-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace castor::kernels::HWY_NAMESPACE {
+
+/// rounding_bits of formats.h for the elements from number `first` on.
+HWY_INLINE Word rounding_bits(Word key, std::uint32_t first) {
+  Word value = hn::Xor(hn::Iota(Words(), first), key);
+  value = hn::Mul(hn::Xor(value, hn::ShiftRight<16>(value)), word(0x7feb352d));
+  value = hn::Mul(hn::Xor(value, hn::ShiftRight<15>(value)), word(0x846ca68b));
+  return hn::ShiftRight<16>(hn::Xor(value, hn::ShiftRight<16>(value)));
+}
+
+/// Master and moments of a vector of elements.
+struct AdamVector {
+  Float p, m, v;
+};
+
+/// The coefficients, each in all lanes.
+struct AdamMath {
+  explicit HWY_INLINE AdamMath(const AdamCoefficients& c)
+      : grad_scale(all(c.grad_scale)),
+        beta1(all(c.beta1)),
+        one_minus_beta1(all(c.one_minus_beta1)),
+        beta2(all(c.beta2)),
+        one_minus_beta2(all(c.one_minus_beta2)),
+        eps(all(c.eps)),
+        rsqrt_bias2(all(c.rsqrt_bias2)),
+        step_size(all(c.step_size)),
+        decay(all(c.decay)),
+        max_value(all(c.max_value)),
+        decoupled_decay(c.decoupled_decay),
+        clamps(c.max_value < std::numeric_limits<float>::infinity()),
+        rounding_key(word(c.rounding_key)) {}
+
+  /// with_moments, of the elements from `i` on.
+  template <typename Arrays>
+  HWY_INLINE AdamVector with_moments(const Arrays& arrays, std::uint64_t i) const {
+    const Float p = load_master(arrays, i);
+    Float g = hn::Mul(load_grad(arrays, i), grad_scale);
+    if (clamps) g = clamped(g, max_value);
+    if (!decoupled_decay) g = hn::Add(g, hn::Mul(decay, p));
+    const Float m =
+        hn::Add(hn::Mul(beta1, Stored<typename Arrays::ExpAvg>::load(arrays.exp_avg + i)), hn::Mul(one_minus_beta1, g));
+    const Float v = hn::Add(hn::Mul(beta2, Stored<typename Arrays::ExpAvgSq>::load(arrays.exp_avg_sq + i)),
+                            hn::Mul(hn::Mul(one_minus_beta2, g), g));
+    return {p, m, v};
+  }
+
+  /// moment_ratio.
+  HWY_INLINE Float moment_ratio(const AdamVector& e) const {
+    return hn::Div(e.m, hn::Add(hn::Mul(hn::Sqrt(e.v), rsqrt_bias2), eps));
+  }
+
+  /// All but the weights. Requires: a canonical master.
+  template <typename Arrays>
+  HWY_INLINE void store(const Arrays& arrays, std::uint64_t i, const AdamVector& e) const {
+    store_master(arrays, i, e.p);
+    Stored<typename Arrays::ExpAvg>::store(canonical(e.m), arrays.exp_avg + i);
+    const Float v = canonical(e.v);
+    if constexpr (sizeof *arrays.exp_avg_sq == 2) {
+      const Word random = rounding_bits(rounding_key, arrays.first + static_cast<std::uint32_t>(i));
+      store_halves(hn::ShiftRight<16>(hn::Add(bits_of(v), random)), arrays.exp_avg_sq + i);
+    } else {
+      hn::StoreU(v, Floats(), arrays.exp_avg_sq + i);
+    }
+  }
+
+  Float grad_scale, beta1, one_minus_beta1, beta2, one_minus_beta2, eps, rsqrt_bias2, step_size, decay, max_value;
+  bool decoupled_decay, clamps;
+  Word rounding_key;
+};
+
+}  // namespace castor::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

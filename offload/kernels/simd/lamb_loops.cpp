@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/lamb_loops.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/lamb_element.h"
+#include "kernels/norm_order.h"
+
+// Highway compiles what follows once for each kind of vectors, by including this file again.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/simd/lamb_loops.cpp"
+#include <hwy/foreach_target.h>
+
+#include <hwy/highway.h>
+
+#include "kernels/simd/adam_moments-inl.h"
+#include "kernels/simd/update_loop-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace castor::kernels::HWY_NAMESPACE {
+
+/// lamb_direction by vectors.
+HWY_INLINE Float direction(const AdamMath& math, const AdamVector& e) {
+  return hn::Add(hn::Mul(math.step_size, math.moment_ratio(e)), hn::Mul(math.decay, e.p));
+}
+
+/// lamb_element.h by vectors.
+struct LambRule {
+  using Coefficients = LambCoefficients;
+  static constexpr bool kKeepsExpAvgSq = true;
+
+  explicit HWY_INLINE LambRule(const LambCoefficients& c) : math(c.adam), rate(all(lamb_rate(c))) {}
+
+  template <typename Arrays>
+  HWY_INLINE Float updated(const Arrays& arrays, std::uint64_t i) const {
+    AdamVector e = math.with_moments(arrays, i);
+    e.p = canonical(hn::Sub(e.p, hn::Mul(rate, direction(math, e))));
+    math.store(arrays, i, e);
+    return e.p;
+  }
+
+  template <typename Arrays>
+  static void update_one(const LambCoefficients& c, const Arrays& arrays, std::uint64_t i) {
+    AdamElement e = with_moments(c.adam, arrays.load_grad(i), arrays.load(i));
+    e.master = e.master - lamb_rate(c) * lamb_direction(c.adam, e, std::sqrt(e.exp_avg_sq));
+    arrays.store(i, e, c.adam.rounding_key);
+  }
+
+  AdamMath math;
+  Float rate;
+};
+
+void update_all_by_lamb(const LambCoefficients& coefficients, const AdamArrays& arrays) {
+  with_types(arrays, [&](const auto& typed) { update<LambRule>(coefficients, typed); });
+}
+
+/// An element of each lane of a norm's block.
+struct DirectionRow {
+  float masters[kNormLanes], directions[kNormLanes];
+};
+
+/// Masters and directions of the `n` elements from `first` on.
+template <typename Arrays>
+HWY_INLINE void fill_row(const AdamCoefficients& c, const AdamMath& math, const Arrays& arrays, std::uint64_t first,
+                         std::uint64_t n, DirectionRow& row) {
+  std::uint64_t lane = 0;
+  for (const std::uint64_t n_lanes = hn::Lanes(Floats()); lane + n_lanes <= n; lane += n_lanes) {
+    const AdamVector e = math.with_moments(arrays, first + lane);
+    hn::StoreU(e.p, Floats(), row.masters + lane);
+    hn::StoreU(direction(math, e), Floats(), row.directions + lane);
+  }
+  for (; lane < n; ++lane) {
+    const AdamElement e = with_moments(c, arrays.load_grad(first + lane), arrays.load(first + lane));
+    row.masters[lane] = e.master;
+    row.directions[lane] = lamb_direction(c, e, std::sqrt(e.exp_avg_sq));
+  }
+}
+
+HWY_INLINE void add_squares(const float* values, std::uint64_t n, double* lanes) {
+  for (std::uint64_t lane = 0; lane < n; ++lane) lanes[lane] += square(values[lane]);
+}
+
+template <typename Arrays>
+void add_rows(const AdamCoefficients& c, const Arrays& arrays, DirectionLanes& lanes) {
+  const AdamMath math(c);
+  DirectionRow row;
+  for (std::uint64_t first = 0; first < arrays.n; first += kNormLanes) {
+    const std::uint64_t n = std::min(kNormLanes, arrays.n - first);
+    fill_row(c, math, arrays, first, n, row);
+    add_squares(row.masters, n, lanes.masters.data());
+    add_squares(row.directions, n, lanes.directions.data());
+  }
+}
+
+void add_all_directions(const LambCoefficients& coefficients, const AdamArrays& piece, DirectionLanes& lanes) {
+  with_types(piece, [&](const auto& typed) { add_rows(coefficients.adam, typed, lanes); });
+}
+
+}  // namespace castor::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace castor::kernels {
+
+HWY_EXPORT(update_all_by_lamb);
+HWY_EXPORT(add_all_directions);
+
+void update_by_vectors(const LambCoefficients& coefficients, const AdamArrays& arrays) {
+  HWY_DYNAMIC_DISPATCH(update_all_by_lamb)(coefficients, arrays);
+}
+
+void add_by_vectors(const LambCoefficients& coefficients, const AdamArrays& piece, DirectionLanes& lanes) {
+  HWY_DYNAMIC_DISPATCH(add_all_directions)(coefficients, piece, lanes);
+}
+
+}  // namespace castor::kernels
+#endif

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "team_directions.h"
+
+#include <utility>
+
+namespace castor {
+
+void TeamDirections::add(std::uint32_t tensor, const TrustTerms& terms, const LambCoefficients& coefficients,
+                         const MeasuredPart& part, float* ratio) {
+  std::shared_ptr<Sums>& sums = open_[tensor];
+  if (part.begins()) {
+    sums = std::make_shared<Sums>();
+    sums->terms = terms, sums->ratio = ratio;
+    sums->blocks.resize(n_norm_blocks(part.numel));
+    if (!part.ends()) sums->open.resize(2);
+  }
+  for (std::uint64_t i = 0; i < n_direction_pieces(part); ++i)
+    work_->pieces.push_back({coefficients, direction_piece(part, i), sums, sums->n_parts});
+  ++sums->n_parts;
+  if (!part.ends()) return;
+  work_->complete.push_back(std::move(sums));
+  open_.erase(tensor);
+}
+
+void TeamDirections::start(HostTeam& team, std::uint32_t urgency, std::vector<Event> after) {
+  const auto work = std::exchange(work_, std::make_shared<Work>());
+  if (done_.state() != nullptr) after.push_back(done_);
+  HostTeam::Job norms;
+  norms.urgency = urgency;
+  norms.after = std::move(after);
+  norms.n_parts = static_cast<std::uint32_t>(work->pieces.size());
+  norms.run = [work](std::uint32_t piece) -> Result<void> {
+    work->pieces[piece].run();
+    return {};
+  };
+  done_ = team.add(std::move(norms));
+  if (work->complete.empty()) return;
+  HostTeam::Job ratios;
+  ratios.urgency = urgency;
+  ratios.after = {done_};
+  ratios.run = [work](std::uint32_t) -> Result<void> {
+    for (const auto& sums : work->complete) sums->write_ratio();
+    return {};
+  };
+  done_ = team.add(std::move(ratios));
+}
+
+void TeamDirections::Piece::run() const {
+  DirectionLanes lanes;
+  if (!of.begins) lanes = sums->open[(part + 1) % 2];
+  add_direction(coefficients, of.arrays, lanes);
+  if (of.ends)
+    sums->blocks[of.block] = fold(lanes);
+  else
+    sums->open[part % 2] = lanes;
+}
+
+void TeamDirections::Sums::write_ratio() const {
+  std::vector<double> masters, directions;
+  for (const auto& [master, direction] : blocks) masters.push_back(master), directions.push_back(direction);
+  *ratio = trust_ratio(terms, add_norm_blocks(masters), add_norm_blocks(directions));
+}
+
+}  // namespace castor
