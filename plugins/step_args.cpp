@@ -17,9 +17,10 @@ Error usage_error(std::string message) { return {ErrorKind::usage, std::move(mes
 Result<void> check_clipping(const castor_step_args& args) {
   if (!(args.max_value >= 0))
     return usage_error("clipping by value takes a max_value of 0 (off) or more, not " + std::to_string(args.max_value));
-  if (args.max_value > 0 && args.optimizer == CASTOR_LARS)
-    return usage_error("the step clips gradients to values of " + std::to_string(args.max_value) +
-                       ", and LARS measures them as they are; set max_value to 0");
+  if (args.max_value > 0 && (args.optimizer == CASTOR_LARS || args.optimizer == CASTOR_LAMB))
+    return usage_error("the step clips gradients to values of " + std::to_string(args.max_value) + ", and " +
+                       (args.optimizer == CASTOR_LARS ? "LARS measures" : "LAMB takes") +
+                       " them as they are; set max_value to 0");
   if (args.max_value == 0 || args.max_norm == 0) return {};
   return usage_error("the step clips gradients to a norm of " + std::to_string(args.max_norm) + " and to values of " +
                      std::to_string(args.max_value) + "; set max_norm or max_value to 0");
@@ -41,9 +42,9 @@ Result<void> check_groups(const castor_step_args& args, std::uint32_t n_params) 
 }
 
 Result<void> check_optimizer(const castor_step_args& args) {
-  if (args.optimizer <= CASTOR_LARS) return {};
+  if (args.optimizer <= CASTOR_LAMB) return {};
   return usage_error("the step is one of optimizer " + std::to_string(args.optimizer) + ", this version knows 0 to " +
-                     std::to_string(CASTOR_LARS));
+                     std::to_string(CASTOR_LAMB));
 }
 
 /// What came with a later version than 1.0.
@@ -78,8 +79,11 @@ SgdOptions sgd_options(const castor_step_args& args, const castor_param_group& o
   return {of.lr, of.momentum, of.weight_decay, args.nesterov != 0, args.max_value, trust_coefficient, of.eps};
 }
 
+LambOptions lamb_options(const castor_param_group& of) { return {of.lr, of.beta1, of.beta2, of.eps, of.weight_decay}; }
+
 UpdateOptions update_options(const castor_step_args& args, const castor_param_group& of) {
   if (args.optimizer <= CASTOR_ADAMW) return adam_options(args, of);
+  if (args.optimizer == CASTOR_LAMB) return lamb_options(of);
   return sgd_options(args, of);
 }
 
@@ -109,7 +113,8 @@ Result<void> check_support(const castor_plugin_info& plugin, const castor_step_a
   const Addition additions[] = {
       {known.n_groups > 0, 5, "groups of parameters", "leave them out"},
       {known.max_value != 0, 5, "clipping by value", "leave it out"},
-      {known.optimizer > CASTOR_ADAMW, 6, "optimizer but Adam and AdamW", "take one of these"}};
+      {known.optimizer > CASTOR_ADAMW, 6, "optimizer but Adam and AdamW", "take one of these"},
+      {known.optimizer == CASTOR_LAMB, 9, "LAMB", "take another optimizer"}};
   for (const Addition& addition : additions) CASTOR_TRY(check_addition(plugin, addition));
   return {};
 }

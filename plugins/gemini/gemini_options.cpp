@@ -104,7 +104,7 @@ const castor_option kGeminiSchema[] = {
      "keep the fp32 master of a bf16 weight as the 16 bits that the weight lacks: 10 bytes of states a parameter instead "
      "of 12, and the same bits"},
     {"optimizer", CASTOR_OPTION_ENUM, "adam", 0, 0, "adam|sgd",
-     "whose states are kept: the two moments of adam and adamw, or the one of sgd and lars, 4 bytes a parameter less"},
+     "whose states are kept: the two moments of adam, adamw and lamb, or the one of sgd and lars, 4 bytes a parameter less"},
     {"moments", CASTOR_OPTION_ENUM, "fp32", 0, 0, "fp32|mixed|bf16",
      "Adam's moments: both in fp32; exp_avg in bf16; exp_avg_sq too, rounded at random. The training differs"},
     {"rounding_seed", CASTOR_OPTION_INT, "0", 0, 0x1p53, nullptr, "with moments=bf16: decides the random roundings"},

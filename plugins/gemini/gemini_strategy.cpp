@@ -390,7 +390,7 @@ Result<StepOptions> GeminiStrategy::options_of(const castor_step_args& args) con
   StepOptions options = step_options(args, static_cast<std::uint32_t>(place_of_.size()));
   if (const bool adam = keeps_exp_avg_sq(options.update); adam != options_.format.keeps_exp_avg_sq)
     return Error{ErrorKind::usage,
-                 std::string("gemini: the step is one of ") + (adam ? "Adam" : "SGD or LARS") +
+                 std::string("gemini: the step is one of ") + (adam ? "Adam or LAMB" : "SGD or LARS") +
                      ", the states are kept for another rule; set optimizer=" + (adam ? "adam" : "sgd")};
   const std::vector<std::uint32_t> of_param = options.group_of;
   for (std::uint32_t param = 0; param < of_param.size(); ++param) options.group_of[place_of_[param]] = of_param[param];

@@ -2,9 +2,9 @@
 /* The smallest plugin that trains: plain C11, <castor/plugins/abi.h> and the C library.
  *
  * Everything stays resident in host memory: per parameter the weight that the model computes with, an fp32 master, the
- * two moments of Adam (SGD and LARS use the first) and an fp32 sum of gradients. There are no hooks around units: what
- * is always there needs no fetching. Its arithmetic is that of every other placement, operation by operation, so its
- * losses are theirs to the last bit (docs/plugin_abi.md, "Same bits").
+ * two moments of Adam and LAMB (SGD and LARS use the first) and an fp32 sum of gradients. There are no hooks around
+ * units: what is always there needs no fetching. Its arithmetic is that of every other placement, operation by operation,
+ * so its losses are theirs to the last bit (docs/plugin_abi.md, "Same bits").
  *
  * Copy this file to begin a plugin of your own; plugins/README.md says how.
  */
@@ -43,7 +43,7 @@ typedef struct trainer {
 typedef struct coefficients {
   float grad_scale, max_value, beta1, one_minus_beta1, beta2, one_minus_beta2, eps, rsqrt_bias2, step_size, decay;
   float momentum, lr, trust;
-  int decoupled, nesterov;
+  int l2, decoupled, nesterov; /* how the decay comes in; LAMB's is part of what is scaled */
 } coefficients;
 
 /* ---- small helpers ------------------------------------------------------------------------------------- */
@@ -174,27 +174,40 @@ static void drop_gradient(tensor *t) {
 
 /* ---- the norm: an order of summation that depends on the length alone ---------------------------------- */
 
-typedef float (*getter)(const tensor *t, uint64_t i);
+typedef float (*getter)(const tensor *t, const coefficients *c, uint64_t i);
 
-static float grad_at(const tensor *t, uint64_t i) { return t->grad[i]; }
+static float grad_at(const tensor *t, const coefficients *c, uint64_t i) {
+  (void)c;
+  return t->grad[i];
+}
 
-static float weight_at(const tensor *t, uint64_t i) {
+static float master_at(const tensor *t, const coefficients *c, uint64_t i) {
+  (void)c;
+  return t->master[i];
+}
+
+static float weight_at(const tensor *t, const coefficients *c, uint64_t i) {
+  (void)c;
   return t->is_bf16 ? bf16_to_float(((const uint16_t *)t->weight)[i]) : ((const float *)t->weight)[i];
 }
 
-static double sum_block(const tensor *t, getter at, uint64_t begin, uint64_t end) {
+static double sum_block(const tensor *t, getter at, const coefficients *c, uint64_t begin, uint64_t end) {
   double lanes[NORM_LANES] = {0};
-  for (uint64_t i = begin; i < end; ++i) lanes[(i - begin) % NORM_LANES] += (double)at(t, i) * (double)at(t, i);
+  for (uint64_t i = begin; i < end; ++i) {
+    const double value = at(t, c, i);
+    lanes[(i - begin) % NORM_LANES] += value * value;
+  }
   for (int half = NORM_LANES / 2; half > 0; half /= 2)
     for (int lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
   return lanes[0];
 }
 
-static double sum_of_squares(const tensor *t, getter at) {
+/* `c`: for a getter that computes; else null. */
+static double sum_of_squares(const tensor *t, getter at, const coefficients *c) {
   double sum = 0;
   for (uint64_t begin = 0; begin < t->numel; begin += NORM_BLOCK) {
     const uint64_t left = t->numel - begin;
-    sum += sum_block(t, at, begin, begin + (left < NORM_BLOCK ? left : NORM_BLOCK));
+    sum += sum_block(t, at, c, begin, begin + (left < NORM_BLOCK ? left : NORM_BLOCK));
   }
   return sum;
 }
@@ -206,7 +219,7 @@ static double scale_of(const trainer *self, const castor_step_args *args, castor
   result->grad_norm = -1;
   if (args->max_norm == 0 && args->loss_scale == 1) return 1;
   for (uint32_t i = 0; i < self->n_tensors; ++i)
-    total += self->tensors[i].has_grad ? sum_of_squares(&self->tensors[i], grad_at) : 0;
+    total += self->tensors[i].has_grad ? sum_of_squares(&self->tensors[i], grad_at, NULL) : 0;
   result->skipped = !isfinite(total);
   result->grad_norm = sqrt(total) / args->loss_scale;
   const double clip = args->max_norm > 0 ? fmin(1, args->max_norm / (result->grad_norm + 1e-6)) : 1;
@@ -242,18 +255,9 @@ static castor_param_group values_for(const castor_step_args *args, uint32_t para
   return values;
 }
 
-/* You, Gitman and Ginsburg 2017: by how much LARS scales the gradient of a tensor. */
-static float trust_of(const tensor *t, const castor_step_args *args, const castor_param_group *of, double grad_scale) {
-  if (args->optimizer != CASTOR_LARS || of->trust_coefficient <= 0) return 1;
-  const double weights = sqrt(sum_of_squares(t, weight_at)), grads = sqrt(sum_of_squares(t, grad_at));
-  if (!(weights > 0) || !(grads > 0)) return 1;
-  const double scaled = grad_scale * grads, decay = of->weight_decay * weights;
-  return (float)(of->trust_coefficient * weights / (scaled + decay + of->eps));
-}
-
 static coefficients coefficients_of(const castor_step_args *args, const castor_param_group *of, uint64_t t,
                                     double grad_scale) {
-  const int decoupled = args->optimizer == CASTOR_ADAMW;
+  const int decoupled = args->optimizer == CASTOR_ADAMW, lamb = args->optimizer == CASTOR_LAMB;
   const coefficients c = {
       .grad_scale = (float)grad_scale,
       .max_value = args->max_value > 0 ? (float)args->max_value : INFINITY,
@@ -263,11 +267,12 @@ static coefficients coefficients_of(const castor_step_args *args, const castor_p
       .one_minus_beta2 = (float)(1 - of->beta2),
       .eps = (float)of->eps,
       .rsqrt_bias2 = (float)(1 / sqrt(1 - power(of->beta2, t))),
-      .step_size = (float)(of->lr / (1 - power(of->beta1, t))),
+      .step_size = (float)((lamb ? 1 : of->lr) / (1 - power(of->beta1, t))),
       .decay = (float)(decoupled ? of->lr * of->weight_decay : of->weight_decay),
       .momentum = (float)of->momentum,
       .lr = (float)of->lr,
       .trust = 1,
+      .l2 = args->optimizer == CASTOR_ADAM,
       .decoupled = decoupled,
       .nesterov = args->nesterov != 0,
   };
@@ -283,19 +288,49 @@ static float clamped(float value, float limit) {
 /* Processors make NaNs of different bits; one is stored. */
 static float canonical(float value) { return isnan(value) ? (float)NAN : value; }
 
-/* Kingma and Ba 2015, algorithm 1; decoupled decay: Loshchilov and Hutter 2019, algorithm 2. One rounding per
- * operation, no fused multiply-add: compile with -ffp-contract=off. */
-static void update_by_adam(tensor *t, const coefficients *c, uint64_t i) {
-  float p = t->master[i];
+/* The moments after this gradient, and m/d. */
+typedef struct moments {
+  float m, v, ratio;
+} moments;
+
+/* Kingma and Ba 2015, algorithm 1. One rounding per operation, no fused multiply-add: compile with -ffp-contract=off. */
+static moments moments_of(const tensor *t, const coefficients *c, uint64_t i) {
   float g = clamped(t->grad[i] * c->grad_scale, c->max_value);
-  if (!c->decoupled) g = g + c->decay * p;
+  if (c->l2) g = g + c->decay * t->master[i];
   const float m = c->beta1 * t->exp_avg[i] + c->one_minus_beta1 * g;
   const float v = c->beta2 * t->exp_avg_sq[i] + (c->one_minus_beta2 * g) * g;
   const float d = sqrtf(v) * c->rsqrt_bias2 + c->eps;
+  const moments found = {m, v, m / d};
+  return found;
+}
+
+static void store(tensor *t, uint64_t i, float master, moments of) {
+  t->master[i] = canonical(master);
+  t->exp_avg[i] = canonical(of.m);
+  t->exp_avg_sq[i] = canonical(of.v);
+}
+
+/* Decoupled decay: Loshchilov and Hutter 2019, algorithm 2. */
+static void update_by_adam(tensor *t, const coefficients *c, uint64_t i) {
+  const moments of = moments_of(t, c, i);
+  float p = t->master[i];
   if (c->decoupled) p = p - c->decay * p;
-  t->master[i] = canonical(p - c->step_size * (m / d));
-  t->exp_avg[i] = canonical(m);
-  t->exp_avg_sq[i] = canonical(v);
+  store(t, i, p - c->step_size * of.ratio, of);
+}
+
+/* You et al. 2020, algorithm 2: the direction r, which the norms of the whole tensor scale. */
+static float direction_of(const tensor *t, const coefficients *c, uint64_t i, moments of) {
+  return c->step_size * of.ratio + c->decay * t->master[i];
+}
+
+static float direction_at(const tensor *t, const coefficients *c, uint64_t i) {
+  return direction_of(t, c, i, moments_of(t, c, i));
+}
+
+static void update_by_lamb(tensor *t, const coefficients *c, uint64_t i) {
+  const moments of = moments_of(t, c, i);
+  const float rate = c->lr * c->trust;
+  store(t, i, t->master[i] - rate * direction_of(t, c, i, of), of);
 }
 
 /* Sutskever et al. 2013 in the form of torch.optim.SGD: the decay is added to the gradient, lr stands outside of the
@@ -309,11 +344,33 @@ static void update_by_sgd(tensor *t, const coefficients *c, uint64_t i) {
   t->exp_avg[i] = canonical(b);
 }
 
+/* You, Gitman and Ginsburg 2017: by how much LARS scales the gradient of a tensor. `c`: its update's. */
+static float trust_of_lars(const tensor *t, const coefficients *c, const castor_param_group *of, double grad_scale) {
+  if (of->trust_coefficient <= 0) return 1;
+  const double weights = sqrt(sum_of_squares(t, weight_at, c)), grads = sqrt(sum_of_squares(t, grad_at, c));
+  if (!(weights > 0) || !(grads > 0)) return 1;
+  const double scaled = grad_scale * grads, decay = of->weight_decay != 0 ? of->weight_decay * weights : 0;
+  return (float)(of->trust_coefficient * weights / (scaled + decay + of->eps));
+}
+
+/* And LAMB its direction. */
+static float trust_of_lamb(const tensor *t, const coefficients *c) {
+  const double masters = sqrt(sum_of_squares(t, master_at, c)), directions = sqrt(sum_of_squares(t, direction_at, c));
+  return masters > 0 && directions > 0 ? (float)(masters / directions) : 1;
+}
+
+typedef void (*rule)(tensor *t, const coefficients *c, uint64_t i);
+
+static rule rule_of(uint32_t optimizer) {
+  if (optimizer == CASTOR_LAMB) return update_by_lamb;
+  return optimizer == CASTOR_ADAM || optimizer == CASTOR_ADAMW ? update_by_adam : update_by_sgd;
+}
+
 static void update(tensor *t, const castor_step_args *args, const castor_param_group *of, double grad_scale) {
+  const rule update_one = rule_of(args->optimizer);
   coefficients c = coefficients_of(args, of, ++t->n_updates, grad_scale);
-  c.trust = trust_of(t, args, of, grad_scale);
-  void (*const update_one)(tensor *, const coefficients *, uint64_t) =
-      args->optimizer == CASTOR_ADAM || args->optimizer == CASTOR_ADAMW ? update_by_adam : update_by_sgd;
+  if (args->optimizer == CASTOR_LARS) c.trust = trust_of_lars(t, &c, of, grad_scale);
+  if (args->optimizer == CASTOR_LAMB) c.trust = trust_of_lamb(t, &c);
   for (uint64_t i = 0; i < t->numel; ++i) update_one(t, &c, i);
   write_weight(t);
 }

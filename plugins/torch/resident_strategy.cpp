@@ -146,16 +146,21 @@ Result<StepScale> ResidentStrategy::scale_of_step(const StepOptions& options) {
   return combine_norms(sums, n, options.max_norm, options.loss_scale);
 }
 
-Result<void> ResidentStrategy::measure_trust(const ResidentParam& param, const UpdateOptions& options,
-                                             double grad_scale) {
+Result<TrustRatios*> ResidentStrategy::trust_ratios() {
   if (!trust_) {
     CASTOR_ASSIGN(trust_, TrustRatios::make(*device_, static_cast<std::uint32_t>(params_.size())));
   }
+  return trust_.get();
+}
+
+Result<void> ResidentStrategy::measure_trust(const ResidentParam& param, const UpdateOptions& options,
+                                             double grad_scale) {
+  CASTOR_ASSIGN(TrustRatios* const ratios, trust_ratios());
   const auto terms = trust_terms(options, grad_scale);
   if (!terms) return {};
   const TrustedTensor tensor = {param.tensor.const_data_ptr(), dtype_of(param.tensor), param.grad.const_data_ptr(),
                                 dtype_of(param.grad), static_cast<std::uint64_t>(param.master.numel())};
-  return trust_->measure(*stream_, static_cast<std::uint32_t>(&param - params_.data()), *terms, tensor);
+  return ratios->measure(*stream_, static_cast<std::uint32_t>(&param - params_.data()), *terms, tensor);
 }
 
 Result<void> ResidentStrategy::update(ResidentParam& param, const StepOptions& options, double grad_scale) {
@@ -170,9 +175,14 @@ Result<void> ResidentStrategy::update(ResidentParam& param, const StepOptions& o
   arrays.weight_dtype = dtype_of(param.tensor);
   arrays.n = static_cast<std::uint64_t>(param.master.numel());
   const auto id = static_cast<std::uint32_t>(&param - params_.data());
-  if (options.needs_trust()) CASTOR_TRY(measure_trust(param, options.of(id), grad_scale));
+  const bool of_direction = options.measures_direction();
+  if (options.needs_trust() && !of_direction) CASTOR_TRY(measure_trust(param, options.of(id), grad_scale));
+  if (of_direction) CASTOR_TRY(trust_ratios());
   const UpdateNumber number = {++param.n_updates, id, format_.rounding_seed, trust_ ? trust_->of(id) : nullptr};
-  return kernels_.update(*stream_, update_coefficients(options.of(id), number, grad_scale), arrays);
+  const UpdateCoefficients coefficients = update_coefficients(options.of(id), number, grad_scale);
+  if (const auto terms = trust_terms(options.of(id), grad_scale); terms && of_direction)
+    CASTOR_TRY(trust_->measure(*stream_, id, *terms, std::get<LambCoefficients>(coefficients), {arrays, 0, arrays.n}));
+  return kernels_.update(*stream_, coefficients, arrays);
 }
 
 Result<castor_step_result> ResidentStrategy::step(const castor_step_args& args) {

@@ -56,6 +56,7 @@ class ResidentStrategy final : public Strategy {
   void require(castor_status status);
   void initialise(ResidentParam& param, std::uint32_t id);
   Result<StepScale> scale_of_step(const StepOptions& options);
+  Result<TrustRatios*> trust_ratios();
   Result<void> measure_trust(const ResidentParam& param, const UpdateOptions& options, double grad_scale);
   Result<void> update(ResidentParam& param, const StepOptions& options, double grad_scale);
   std::uint64_t held_bytes() const;

@@ -32,7 +32,7 @@ struct Case {
   bool tied, recompute, clip, inputs_in_chunks;
   DType dtype;
   std::uint64_t device_bytes;  ///< 0 = as little as there can be
-  bool lars = false;
+  castor_optimizer optimizer = CASTOR_ADAMW;
   double streamed = 0;  ///< share of the states that are kept off the device
 };
 
@@ -51,6 +51,7 @@ class EstimateMoments : public ::testing::TestWithParam<Case> {
     }
   }
 
+  static bool keeps_exp_avg_sq() { return GetParam().optimizer != CASTOR_LARS; }
   DLDataType dtype() const { return GetParam().dtype == DType::bf16 ? test::kBf16 : test::kFp32; }
 
   /// Three steps through the plugin, as the models of `castor train` call it.
@@ -61,13 +62,13 @@ class EstimateMoments : public ::testing::TestWithParam<Case> {
                                    {"chunk_bytes", std::to_string(kChunkBytes)},
                                    {"overlap_updates", "true"},
                                    {"stream_optim_frac", std::to_string(GetParam().streamed)},
-                                   {"optimizer", GetParam().lars ? "sgd" : "adam"},
+                                   {"optimizer", keeps_exp_avg_sq() ? "adam" : "sgd"},
                                    {"offload_activations", GetParam().inputs_in_chunks ? "true" : "false"}};
     const auto strategy = Booster::make(plugin, options).value().boost(host).value();
     for (int i = 0; i < 3; ++i) {
       castor_step_args args{};
       args.struct_size = sizeof args;
-      args.optimizer = GetParam().lars ? CASTOR_LARS : CASTOR_ADAMW;
+      args.optimizer = GetParam().optimizer;
       args.trust_coefficient = 0.001;
       args.lr = 1e-3, args.beta1 = 0.9, args.beta2 = 0.99, args.eps = 1e-8, args.loss_scale = 1;
       args.max_norm = GetParam().clip ? 1 : 0;
@@ -202,7 +203,8 @@ std::vector<std::string> chunks_of(const estimate::Iteration& iteration, const C
 }
 
 TEST_P(EstimateMoments, AreThoseThatThePluginRecords) {
-  const StateFormat format = {.split_master = true, .keeps_exp_avg_sq = !GetParam().lars};  // else the plugin's default
+  const StateFormat format = {.split_master = true,
+                              .keeps_exp_avg_sq = keeps_exp_avg_sq()};  // else the plugin's default
   const ChunkLayout layout = plan_layout(shapes::tensors_of(model_, GetParam().dtype), {kChunkBytes});
   PlacementRequest request;
   request.chunks = demands_of(layout, format);
@@ -210,9 +212,11 @@ TEST_P(EstimateMoments, AreThoseThatThePluginRecords) {
   request.largest_unit = estimate::largest_unit(model_, layout);
   request.stream_fraction = GetParam().streamed;
   const Plan placement = plan_placement(request).value();
-  const auto iteration = estimate::iteration_of(model_, layout, placement,
-                                                {GetParam().recompute, GetParam().inputs_in_chunks ? kInputBytes : 0},
-                                                {GetParam().clip, /*overlap_updates=*/true, GetParam().lars}, format);
+  const auto iteration = estimate::iteration_of(
+      model_, layout, placement, {GetParam().recompute, GetParam().inputs_in_chunks ? kInputBytes : 0},
+      {GetParam().clip, /*overlap_updates=*/true, GetParam().optimizer == CASTOR_LARS,
+       GetParam().optimizer == CASTOR_LAMB},
+      format);
 
   const json trace = record(request.device_budget_bytes);
   std::vector<std::int64_t> ids;
@@ -228,10 +232,12 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"inputs_in_chunks", true, true, true, true, DType::bf16, 0},
                       Case{"untied_all_on_the_device", false, true, false, true, DType::bf16, 1 << 30},
                       Case{"fp32", true, true, true, true, DType::f32, 0},
-                      Case{"lars", true, false, false, false, DType::f32, 0, true},
-                      Case{"streamed", true, false, false, false, DType::bf16, 0, false, 0.5},
-                      Case{"streamed_and_clipped", true, true, true, false, DType::bf16, 0, false, 0.5},
-                      Case{"all_streamed", false, false, true, false, DType::f32, 0, false, 1}),
+                      Case{"lars", true, false, false, false, DType::f32, 0, CASTOR_LARS},
+                      Case{"lamb_clipped", true, false, true, false, DType::f32, 0, CASTOR_LAMB},
+                      Case{"lamb_streamed", true, false, false, false, DType::bf16, 0, CASTOR_LAMB, 0.5},
+                      Case{"streamed", true, false, false, false, DType::bf16, 0, CASTOR_ADAMW, 0.5},
+                      Case{"streamed_and_clipped", true, true, true, false, DType::bf16, 0, CASTOR_ADAMW, 0.5},
+                      Case{"all_streamed", false, false, true, false, DType::f32, 0, CASTOR_ADAMW, 1}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

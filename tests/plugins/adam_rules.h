@@ -60,7 +60,7 @@ inline double power(double base, std::uint64_t exponent) {
   return result;
 }
 
-/// One tensor under Adam, SGD or LARS in fp32; the momentum is exp_avg.
+/// One tensor under Adam, LAMB, SGD or LARS in fp32; the momentum is exp_avg.
 struct RuleTensor {
   std::vector<float> master, exp_avg, exp_avg_sq;
   std::uint64_t t = 0;
@@ -73,6 +73,7 @@ struct RuleTensor {
     ++t;
     if (a.optimizer == CASTOR_SGD || a.optimizer == CASTOR_LARS)
       return update_by_sgd(a, static_cast<float>(grad_scale), grad, static_cast<float>(ratio));
+    if (a.optimizer == CASTOR_LAMB) return update_by_lamb(a, static_cast<float>(grad_scale), grad);
     const bool adamw = a.optimizer == CASTOR_ADAMW;
     const float c = static_cast<float>(grad_scale);
     const float b1 = static_cast<float>(a.beta1), b2 = static_cast<float>(a.beta2);
@@ -94,6 +95,25 @@ struct RuleTensor {
   }
 
  private:
+  void update_by_lamb(const castor_step_args& a, float c, const std::vector<float>& grad) {
+    const float b1 = static_cast<float>(a.beta1), b2 = static_cast<float>(a.beta2);
+    const float rest1 = static_cast<float>(1 - a.beta1), rest2 = static_cast<float>(1 - a.beta2);
+    const float r2 = static_cast<float>(1 / std::sqrt(1 - power(a.beta2, t)));
+    const float s = static_cast<float>(1 / (1 - power(a.beta1, t)));
+    const float wd = static_cast<float>(a.weight_decay), eps = static_cast<float>(a.eps);
+    std::vector<float> direction(master.size());
+    for (std::size_t i = 0; i < master.size(); ++i) {
+      const float g = grad[i] * c;
+      exp_avg[i] = b1 * exp_avg[i] + rest1 * g;
+      exp_avg_sq[i] = b2 * exp_avg_sq[i] + (rest2 * g) * g;
+      direction[i] = s * (exp_avg[i] / (std::sqrt(exp_avg_sq[i]) * r2 + eps));
+      direction[i] += wd * master[i];
+    }
+    const double p = std::sqrt(sum_of_squares(master)), r = std::sqrt(sum_of_squares(direction));
+    const float rate = static_cast<float>(a.lr) * (p > 0 && r > 0 ? static_cast<float>(p / r) : 1.0f);
+    for (std::size_t i = 0; i < master.size(); ++i) master[i] -= rate * direction[i];
+  }
+
   void update_by_sgd(const castor_step_args& a, float c, const std::vector<float>& grad, float ratio) {
     const float mu = static_cast<float>(a.momentum), wd = static_cast<float>(a.weight_decay);
     const float lr = static_cast<float>(a.lr), limit = static_cast<float>(a.max_value);

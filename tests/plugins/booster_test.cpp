@@ -90,17 +90,18 @@ castor_step_args with_max_value() {
   return args;
 }
 
-castor_step_args with_sgd() {
+castor_step_args with(castor_optimizer optimizer) {
   castor_step_args args{};
   args.struct_size = sizeof args;
-  args.optimizer = CASTOR_SGD;
+  args.optimizer = optimizer;
   return args;
 }
 
 TEST(Booster, APluginOfThisVersionSupportsGroupsAndClippingByValue) {
   EXPECT_TRUE(booster("stub_recorder").supports(with_groups()).ok());
   EXPECT_TRUE(booster("stub_recorder").supports(with_max_value()).ok());
-  EXPECT_TRUE(booster("stub_recorder").supports(with_sgd()).ok());
+  EXPECT_TRUE(booster("stub_recorder").supports(with(CASTOR_SGD)).ok());
+  EXPECT_TRUE(booster("stub_recorder").supports(with(CASTOR_LAMB)).ok());
 }
 
 TEST(Booster, RefusesWhatAnOlderPluginDoesNotKnow) {
@@ -118,9 +119,16 @@ TEST(Booster, RefusesWhatAnOlderPluginDoesNotKnow) {
       "out, or take a newer plugin");
   EXPECT_NE(booster.supports(with_max_value()).error().message.find("knows no clipping by value"), std::string::npos);
   EXPECT_EQ(
-      booster.supports(with_sgd()).error().message,
+      booster.supports(with(CASTOR_SGD)).error().message,
       "plugin stub_recorder speaks plugin ABI 1.4 and knows no optimizer but Adam and AdamW, which came with 1.6; "
       "take one of these, or take a newer plugin");
+  older.abi_minor = 8;
+  EXPECT_TRUE(booster.supports(with(CASTOR_LARS)).ok());
+  EXPECT_EQ(
+      booster.supports(with(CASTOR_LAMB)).error().message,
+      "plugin stub_recorder speaks plugin ABI 1.8 and knows no LAMB, which came with 1.9; take another optimizer, "
+      "or take a newer plugin");
+  older.abi_minor = 4;
 
   FakeModelHost model(kParams, kUnits);
   auto strategy = booster.boost(model).value();

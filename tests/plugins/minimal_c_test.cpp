@@ -310,6 +310,22 @@ TEST(MinimalC, FollowsTheRulesOfLars) {
   }
 }
 
+TEST(MinimalC, FollowsTheRulesOfLamb) {
+  Rig rig(kSeed);
+  castor_step_args args = adamw_args();
+  args.optimizer = CASTOR_LAMB;
+  args.loss_scale = 8;
+  for (int step = 0; step < 3; ++step) {
+    for (const std::uint32_t param : {0u, 1u}) {
+      const Vector values = rig.gradient(param);
+      rig.give(param, values);
+      rig.rules[param].update(args, 0.125, values);
+    }
+    rig.strategy->step(args).value();
+    rig.expect_rules("step " + std::to_string(step) + " of LAMB");
+  }
+}
+
 /// `args` with the values of `group` for everybody.
 castor_step_args as_in(const castor_param_group& group, castor_step_args args) {
   args.lr = group.lr, args.beta1 = group.beta1, args.beta2 = group.beta2, args.eps = group.eps;

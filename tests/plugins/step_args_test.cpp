@@ -114,10 +114,26 @@ TEST(StepArgs, LarsHasTrustOfTheStepOrTheGroupAndClampsNothing) {
             "the step clips gradients to values of 0.500000, and LARS measures them as they are; set max_value to 0");
 }
 
+TEST(StepArgs, LambHasTheValuesOfAdamAndClampsNothing) {
+  castor_step_args args = plain();
+  args.optimizer = CASTOR_LAMB;
+  const StepOptions options = step_options(args, 3);
+  EXPECT_EQ(options.of(1), UpdateOptions(LambOptions{1, 0.9, 0.99, 1e-8, 0.1}));
+  EXPECT_TRUE(options.needs_trust());
+  EXPECT_TRUE(options.measures_direction());
+  args = grouped();
+  args.optimizer = CASTOR_LAMB;
+  EXPECT_EQ(step_options(args, 3).of(0), UpdateOptions(LambOptions{2, 0.25, 0.875, 1e-6, 0.5}));
+  EXPECT_EQ(step_options(args, 3).of(1), UpdateOptions(LambOptions{0.125, 0.5, 0.75, 1e-4, 0}));
+  args.max_value = 0.5;
+  EXPECT_EQ(refusal(args),
+            "the step clips gradients to values of 0.500000, and LAMB takes them as they are; set max_value to 0");
+}
+
 TEST(StepArgs, AnOptimizerThatIsNotThereIsRefused) {
   castor_step_args args = plain();
-  args.optimizer = CASTOR_LARS + 1;
-  EXPECT_EQ(refusal(args), "the step is one of optimizer 4, this version knows 0 to 3");
+  args.optimizer = CASTOR_LAMB + 1;
+  EXPECT_EQ(refusal(args), "the step is one of optimizer 5, this version knows 0 to 4");
 }
 
 TEST(StepArgs, StepsOfOtherGroupsDiffer) {

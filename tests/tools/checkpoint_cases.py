@@ -84,6 +84,15 @@ class Checkpoints(CommandCase):
         refused = run(*self.command(*self.ROOMY, "--optimizer", "sgd", "--steps", "6", "--resume", self.saved))
         self.assert_error(refused, 2, "it holds the moments of lars, --optimizer sgd goes on from those of sgd")
 
+    def test_lamb_goes_on_with_its_moments(self):
+        job = ["--optimizer", "lamb", "--lr", "0.01", "--accumulate", "2", "--group", "vectors:weight_decay=0"]
+        whole = self.train(*self.RESIDENT, *job, "--steps", "6")
+        self.train(*self.tight, *job, "--steps", "3", "--checkpoint", self.saved)
+        for target in (self.RESIDENT, self.ROOMY, [*self.tight, "--set", "split_master=false"]):
+            self.assert_goes_on(whole, 3, *target, *job, "--steps", "6", "--resume", self.saved)
+        refused = run(*self.command(*self.ROOMY, "--optimizer", "lars", "--steps", "6", "--resume", self.saved))
+        self.assert_error(refused, 2, "it holds the moments of adam, --optimizer lars goes on from those of lars")
+
     def test_every_n_steps_the_one_before_gives_way(self):
         done = self.train(*self.tight, "--steps", "7", "--checkpoint", self.saved, "--checkpoint-every", "2")
         unsaved = self.train(*self.tight, "--steps", "7")

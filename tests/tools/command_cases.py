@@ -325,10 +325,14 @@ class Estimate(CommandCase):
             (4, ["--optimizer", "sgd", "--moments", "bf16"]),
             (8, ["--optimizer", "sgd", "--split-master", "off"]),
             (6, ["--optimizer", "lars"]),
+            (10, ["--optimizer", "lamb"]),
+            (12, ["--optimizer", "lamb", "--split-master", "off"]),
         ):
             on_host = [*self.GPT, "--policy", "cpu", "--stream-optim-frac", "0", "--host-update-rate", "1000000000"]
             found = self.assert_result(self.estimate(*on_host, *options))
             touched = 2 * states + (4 if "off" in options else 6) + (4 if "lars" in options else 0)
+            if "lamb" in options:  # measures before: states and gradient once more, and the weights of split masters
+                touched += states + (2 if "off" in options else 4)
             self.assertAlmostEqual(found["update_s"] / (found["params"] * touched / 1e9), 1, delta=0.001)
             self.assertGreaterEqual(found["peak_bytes"]["host"], states * found["params"])
 

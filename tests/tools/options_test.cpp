@@ -83,7 +83,7 @@ TEST(ReadOptions, NumbersOutOfRangeAreRefusedByName) {
 TEST(ReadOptions, WordsThatAreNotThereAreRefusedByName) {
   EXPECT_EQ(message_of(read_mlp({"--precision", "fp8"})), "--precision takes bf16|fp16|fp32, not 'fp8'");
   EXPECT_EQ(message_of(read_mlp({"--device", "tpu"})), "--device takes cpu|cuda, not 'tpu'");
-  EXPECT_EQ(message_of(read_mlp({"--optimizer", "sdg"})), "--optimizer takes adamw|adam|sgd|lars, not 'sdg'");
+  EXPECT_EQ(message_of(read_mlp({"--optimizer", "sdg"})), "--optimizer takes adamw|adam|sgd|lars|lamb, not 'sdg'");
 }
 
 TEST(ReadOptions, SetTakesPairsAndEachNameOnce) {
@@ -154,12 +154,29 @@ TEST(ReadOptions, TrustIsOfLars) {
             "--trust-coefficient has no effect with --optimizer sgd; it belongs to lars");
   EXPECT_EQ(message_of(read_mlp({"--optimizer", "lars", "--trust-coefficient", "0"})),
             "--trust-coefficient takes a number above 0, not '0'");
-  EXPECT_EQ(
-      message_of(read_mlp({"--optimizer", "lars", "--clip-value", "1"})),
-      "--clip-value does not go with --optimizer lars, which has the norm of the gradients as they are; give --clip");
+  EXPECT_EQ(message_of(read_mlp({"--optimizer", "lars", "--clip-value", "1"})),
+            "--clip-value does not go with --optimizer lars, whose trust ratios are of the gradients as they are; give "
+            "--clip");
   EXPECT_EQ(
       read_mlp({"--optimizer", "lars", "--group", "vectors:trust_coefficient=0,eps=1e-9"})->groups[0].trust_coefficient,
       0);
+}
+
+TEST(ReadOptions, LambHasTheOptionsOfAdam) {
+  const auto read = read_mlp({"--optimizer", "lamb", "--moments", "mixed", "--group", "vectors:betas=0.5/0.9,eps=0"});
+  EXPECT_EQ(read->optimizer, CASTOR_LAMB);
+  EXPECT_EQ(read->groups[0].betas, std::pair(0.5, 0.9));
+  EXPECT_EQ(message_of(read_mlp({"--optimizer", "lamb", "--momentum", "0.5"})),
+            "--momentum has no effect with --optimizer lamb; it belongs to sgd and lars");
+  EXPECT_EQ(message_of(read_mlp({"--optimizer", "lamb", "--trust-coefficient", "0.5"})),
+            "--trust-coefficient has no effect with --optimizer lamb; it belongs to lars");
+  EXPECT_EQ(message_of(read_mlp({"--optimizer", "lamb", "--clip-value", "1"})),
+            "--clip-value does not go with --optimizer lamb, whose trust ratios are of the gradients as they are; give "
+            "--clip");
+  EXPECT_EQ(
+      message_of(read_mlp({"--optimizer", "lamb", "--group", "w:trust_coefficient=0"})),
+      "--group w:trust_coefficient=0: there is no 'trust_coefficient'; a group of --optimizer lamb takes lr, betas, "
+      "eps and weight_decay");
 }
 
 TEST(ReadOptions, SgdHasOneMoment) {
@@ -260,6 +277,8 @@ TEST(PluginOptions, ThePluginLearnsWhoseStatesToKeepWhereItAsks) {
   EXPECT_EQ(plugin_options(options, "gemini", {"optimizer"}).value(), (Options{{"optimizer", "adam"}}));
   options.optimizer = CASTOR_SGD;
   EXPECT_EQ(plugin_options(options, "gemini", {"optimizer"}).value(), (Options{{"optimizer", "sgd"}}));
+  options.optimizer = CASTOR_LAMB;
+  EXPECT_EQ(plugin_options(options, "gemini", {"optimizer"}).value(), (Options{{"optimizer", "adam"}}));
   EXPECT_EQ(plugin_options(options, "minimal", {}).value(), Options());
   options.set = {{"optimizer", "adam"}};
   EXPECT_EQ(plugin_options(options, "gemini", {"optimizer"}).error().message,

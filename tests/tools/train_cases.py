@@ -189,9 +189,12 @@ class Train(CommandCase):
                 ["--optimizer", "lars"],
                 ["--optimizer", "lars", "--trust-coefficient", "0.1"],
                 ["--optimizer", "lars", "--group", "vectors:trust_coefficient=0"],
+                ["--optimizer", "lamb"],
+                ["--optimizer", "lamb", "--weight-decay", "0.5"],
+                ["--optimizer", "lamb", "--group", "*.bias:betas=0.5/0.9"],
             )
         }
-        self.assertEqual(len(digests), 17)
+        self.assertEqual(len(digests), 20)
 
     def test_sgd_learns_and_its_groups_have_momentum(self):
         options = ["--optimizer", "sgd", "--lr", "0.1", "--group", "vectors:momentum=0.5", "--precision", "fp32"]
@@ -199,6 +202,22 @@ class Train(CommandCase):
         self.assertLess(sum(found["losses"][-10:]) / 10, found["losses"][0] - 1)
         self.assertEqual([group["momentum"] for group in found["groups"]], [0.5, 0.9])
         self.assertNotIn("betas", found["groups"][0])
+
+    def test_lamb_learns_with_the_same_bits_on_all_tiers(self):
+        options = ["--optimizer", "lamb", "--lr", "0.01", "--group", "vectors:weight_decay=0,eps=1e-6"]
+        base = [*GPT, "--data", self.text(), "--steps", 60, *options]
+        found = self.train(*base, "--plugin", "none")
+        self.assertLess(sum(found["losses"][-10:]) / 10, found["losses"][0] - 1)
+        self.assertEqual([group["betas"] for group in found["groups"]], [[0.9, 0.999]] * 2)
+        self.assertNotIn("momentum", found["groups"][0])
+        # Chunks so small that matrices lie in several tiles, with whole and with split masters, and on a drive.
+        small = ["--plugin", "gemini", "--set", "placement_policy=cpu", "--set", "chunk_bytes=4096"]
+        for more in (
+            ["--set", "split_master=false"],
+            ["--set", "stream_optim_frac=1"],
+            ["--nvme", self.folder, "--set", "nvme_offload_fraction=1"],
+        ):
+            self.assertEqual(self.train(*base, *small, *more)["losses"], found["losses"], more)
 
     def test_sgd_keeps_four_bytes_a_parameter_less(self):
         base = [*GPT, "--plugin", "gemini", "--set", "placement_policy=cpu", "--data", self.text(), "--steps", 3]

@@ -10,7 +10,7 @@ namespace castor::cli {
 namespace {
 
 const std::vector<std::pair<std::string, castor_optimizer>> kOptimizers = {
-    {"adamw", CASTOR_ADAMW}, {"adam", CASTOR_ADAM}, {"sgd", CASTOR_SGD}, {"lars", CASTOR_LARS}};
+    {"adamw", CASTOR_ADAMW}, {"adam", CASTOR_ADAM}, {"sgd", CASTOR_SGD}, {"lars", CASTOR_LARS}, {"lamb", CASTOR_LAMB}};
 
 }  // namespace
 
@@ -28,7 +28,9 @@ std::string optimizer_names() {
 
 bool has_momentum(castor_optimizer optimizer) { return optimizer == CASTOR_SGD || optimizer == CASTOR_LARS; }
 
-bool has_trust_ratios(castor_optimizer optimizer) { return optimizer == CASTOR_LARS; }
+bool has_trust_ratios(castor_optimizer optimizer) { return optimizer == CASTOR_LARS || optimizer == CASTOR_LAMB; }
+
+bool has_trust_coefficient(castor_optimizer optimizer) { return optimizer == CASTOR_LARS; }
 
 bool keeps_exp_avg_sq(castor_optimizer optimizer) { return !has_momentum(optimizer); }
 

@@ -41,15 +41,32 @@ PlacementRequest placement_request(const Request& request, const ChunkLayout& la
   return placement;
 }
 
-/// An update (after trust ratios, which read gradient and weights once more) reads and writes the states, reads the gradient and writes the weights, which it reads where masters are split, for
-/// those elements whose states a moment needs.
+/// How often a chunk's arrays are read or written.
+struct Touches {
+  std::uint64_t states = 0, gradients = 0, weights = 0;
+};
+
+/// An update reads and writes the states, reads the gradient and writes the weights, which it reads where masters are split.
+/// Trust ratios before it read gradient and weights once more (LARS), or gradient, states and what is split of them (LAMB).
+Touches touches_of_update(const Workload& work, bool measured_before) {
+  const bool split = work.format.splits(work.precision);
+  Touches touches = {2, 1, split ? 2u : 1u};
+  if (work.measures_weights) ++touches.gradients, ++touches.weights;
+  if (work.measures_direction && !measured_before) ++touches.states, ++touches.gradients, touches.weights += split;
+  return touches;
+}
+
+/// Of those elements whose states moment `m` needs. A tile of which some tensors are measured in a round of their own counts
+/// as measured there.
 double bytes_touched(const Iteration& iteration, std::uint64_t m, const ChunkDemand& chunk, const Workload& work) {
-  const std::uint64_t weights = (work.format.splits(work.precision) ? 2 : 1) + (work.measures_weights ? 1 : 0);
-  const std::uint64_t gradients = work.measures_weights ? 2 : 1;
+  const Need& tile = iteration.trace.needs(m).front();
+  const bool measures = tile.access == Access::read, split = work.format.splits(work.precision);
+  const Touches touches =
+      measures ? Touches{1, 1, split ? 1u : 0u} : touches_of_update(work, iteration.measured.contains(tile.chunk));
   const auto n_bytes =
-      static_cast<double>(2 * chunk.state_bytes + gradients * chunk.gradient_bytes + weights * chunk.payload_bytes);
-  const std::uint64_t tile_bytes = iteration.n_bytes[iteration.trace.needs(m).front().chunk];
-  return n_bytes * static_cast<double>(tile_bytes) / static_cast<double>(chunk.state_bytes);
+      static_cast<double>(touches.states * chunk.state_bytes + touches.gradients * chunk.gradient_bytes +
+                          touches.weights * chunk.payload_bytes);
+  return n_bytes * static_cast<double>(iteration.n_bytes[tile.chunk]) / static_cast<double>(chunk.state_bytes);
 }
 
 /// The thread takes no time to queue what others do. The sum of updates goes to `update_s`.
@@ -109,7 +126,8 @@ Result<UpdateLoad> plan_placed(const Request& request, const PlacementRequest& p
   const double share = streamed_share(placement, made.placement);
   const Iteration iteration = iteration_of(
       request.model, made.layout, made.placement, recomputation,
-      {request.work.clip, request.work.overlap_updates, request.work.measures_weights}, request.work.format);
+      {request.work.clip, request.work.overlap_updates, request.work.measures_weights, request.work.measures_direction},
+      request.work.format);
   made.problem = problem_of(iteration);
   made.problem.room_bytes = {
       std::vector<std::uint64_t>(made.problem.n_moments, request.device_budget_bytes - placement.non_model_bytes),

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "iteration.h"
 
+#include <algorithm>
 #include <array>
 
 #include <castor/offload/model_chunks.h>
+#include <castor/offload/tile_part.h>
 
 namespace castor::estimate {
 namespace {
@@ -13,11 +15,13 @@ class Recorder {
   Recorder(const shapes::Model& model, const ChunkLayout& layout, const Plan& placement, std::uint64_t input_bytes,
            const StateFormat& format)
       : model_(model),
+        layout_(layout),
         placement_(placement),
         chunks_(chunks_by_unit(model, layout)),
         begun_(layout.chunks.size(), false),
         missing_bytes_(layout.chunks.size(), 0),
-        updated_(layout.chunks.size(), false) {
+        updated_(layout.chunks.size(), false),
+        format_(format) {
     for (const BytesByChunk& unit : chunks_)
       for (const auto& [chunk, n_bytes] : unit) missing_bytes_[chunk] += n_bytes;
     for (std::uint32_t i = 0; i < layout.chunks.size(); ++i) {
@@ -88,6 +92,7 @@ class Recorder {
   void set_overlap(bool overlap, bool early) { overlap_ = overlap, early_ = overlap && early; }
 
   void set_measures_weights() { reads_weights_.assign(reads_weights_.size(), true); }
+  void set_measures_direction() { measures_direction_ = true; }
 
   void updates() {
     for (std::uint32_t i = 0; i < n_chunks(); ++i)
@@ -107,10 +112,29 @@ class Recorder {
     if (!inputs_.empty()) iteration_.trace.add_need({inputs_[layer], Tier::device, Access::read});
   }
 
+  Moment update_of(std::uint32_t i) const {
+    return {MomentKind::update, i, /*beside=*/overlap_ && tier(i) == Tier::host};
+  }
+
+  /// The first round over a chunk whose tensors lie in several tiles.
+  void measure(std::uint32_t i) {
+    const bool split = format_.splits(layout_.chunks[i].dtype);
+    for (std::uint32_t tile = 0; tile < states_[i].size(); ++tile) {
+      const auto parts = parts_of_tile(layout_, i, tile);
+      if (std::none_of(parts.begin(), parts.end(), [this](const TilePart& part) { return is_cut(layout_, part); }))
+        continue;
+      std::vector<Need> needs = {{states_[i][tile], tier(i), Access::read}, {gradient_[i], tier(i), Access::read}};
+      if (split) needs.push_back({payload_[i], tier(i), Access::read});
+      iteration_.trace.add(update_of(i), needs);
+      iteration_.measured.insert(states_[i][tile]);
+    }
+  }
+
   void update(std::uint32_t i) {
+    if (measures_direction_) measure(i);
     for (const ChunkId tile : states_[i])
       iteration_.trace.add(
-          {MomentKind::update, i, /*beside=*/overlap_ && tier(i) == Tier::host},
+          update_of(i),
           std::array{Need{tile, tier(i), Access::update}, Need{gradient_[i], tier(i), Access::read},
                      Need{payload_[i], tier(i),
                           tile == states_[i].front() && !reads_weights_[i] ? Access::overwrite : Access::update}});
@@ -137,13 +161,15 @@ class Recorder {
   }
 
   const shapes::Model& model_;
+  const ChunkLayout& layout_;
   const Plan& placement_;
   const std::vector<BytesByChunk> chunks_;    ///< by unit
   std::vector<bool> begun_;                   ///< by chunk: gradients have arrived
   std::vector<std::uint64_t> missing_bytes_;  ///< by chunk: of gradients that have not
   std::vector<bool> updated_;                 ///< by chunk
-  std::vector<bool> reads_weights_;           ///< by chunk: an update does, for its masters or trust ratios
-  bool overlap_ = false, early_ = false;
+  const StateFormat format_;
+  std::vector<bool> reads_weights_;  ///< by chunk: an update does, for its masters or trust ratios
+  bool overlap_ = false, early_ = false, measures_direction_ = false;
   std::vector<ChunkId> payload_, gradient_;   ///< by chunk
   std::vector<std::vector<ChunkId>> states_;  ///< by chunk and tile
   std::vector<ChunkId> inputs_;               ///< by block; empty where no chunk keeps them
@@ -188,6 +214,7 @@ Iteration iteration_of(const shapes::Model& model, const ChunkLayout& layout, co
   Recorder recorder(model, layout, placement, recomputation.on ? recomputation.input_bytes : 0, format);
   recorder.set_overlap(end.overlap_updates, !end.clip);
   if (end.measures_weights) recorder.set_measures_weights();
+  if (end.measures_direction) recorder.set_measures_direction();
   recorder.forward_keeping();
   recorder.backward(recorder.block(model.layers), static_cast<std::uint32_t>(model.units.size()));
   if (recomputation.on)

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <vector>
 
 #include <castor/chunk/chunk_layout.h>
@@ -20,6 +21,7 @@ struct Iteration {
   AccessTrace trace;
   std::vector<std::uint64_t> n_bytes;  ///< by chunk
   std::vector<Places> rest;            ///< by chunk: where it may be between its uses
+  std::set<ChunkId> measured;          ///< tiles that are measured in moments of their own
 };
 
 /// Bytes of a unit's parameters by the layout's chunk that holds them.
@@ -43,6 +45,8 @@ struct EndOfStep {
   /// Updates on the host run beside the thread; without `clip` as soon as a chunk's gradients are complete.
   bool overlap_updates = false;
   bool measures_weights = false;  ///< before a chunk's first update, for trust ratios
+  bool measures_direction =
+      false;  ///< of tensors in several tiles before a chunk's first update, in moments of their own
 };
 
 /// Forward units in order, backward units in reverse. Gradients arrive at the backward moment of the unit that owns their

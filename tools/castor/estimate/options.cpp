@@ -35,7 +35,7 @@ constexpr Row kRows[] = {
     {"clip", "X", "0", "global gradient norm to clip to; 0 = no clipping"},
     {"overlap-updates", "on|off", "on", "whether updates on the host run beside the thread that trains"},
     {"split-master", "on|off", "on", "whether a bf16 weight's master is kept as the 16 bits that the weight lacks"},
-    {"optimizer", "adamw|adam|sgd|lars", "adamw", "whose states are kept: sgd and lars have one moment"},
+    {"optimizer", "adamw|adam|sgd|lars|lamb", "adamw", "whose states are kept: sgd and lars have one moment"},
     {"moments", "fp32|mixed|bf16", "fp32", "moments: all in fp32, exp_avg alone in bf16, all in bf16"},
     {"precision", "bf16|fp32", "bf16", "weights and activations; masters are fp32"},
     {"tflops", "X", nullptr, "10^12 operations per second that the model's products reach (default: 400; fp32 50)"},
@@ -72,7 +72,8 @@ Result<void> read_workload(const Values& values, Workload& work) {
   castor_optimizer optimizer = CASTOR_ADAMW;
   CASTOR_TRY(cli::read_optimizer(values, optimizer, work.format.moments));
   work.format.keeps_exp_avg_sq = cli::keeps_exp_avg_sq(optimizer);
-  work.measures_weights = cli::has_trust_ratios(optimizer);
+  work.measures_weights = optimizer == CASTOR_LARS;
+  work.measures_direction = optimizer == CASTOR_LAMB;
   work.offload_activations = values.count("offload-activations") != 0;
   if (work.offload_activations && !work.recompute)
     return Error{ErrorKind::usage, "--offload-activations needs --recompute: it moves the inputs of recomputed blocks"};

@@ -20,7 +20,8 @@ struct Workload {
   bool offload_activations = false;  ///< inputs of recomputed blocks are chunks
   bool overlap_updates = true;       ///< updates on the host run beside the thread that trains
   StateFormat format = {.split_master = true};
-  bool measures_weights = false;  ///< LARS: norms of weights and gradients before each chunk's update
+  bool measures_weights = false;    ///< LARS: norms of weights and gradients before each chunk's update
+  bool measures_direction = false;  ///< LAMB: norms of masters and directions before each tensor's update
 
   bool inputs_in_chunks() const { return recompute && offload_activations; }
 };

@@ -13,7 +13,7 @@ namespace {
 
 /// Of a group of parameters of `optimizer`.
 std::vector<std::string> value_names(castor_optimizer optimizer) {
-  if (cli::has_trust_ratios(optimizer)) return {"lr", "weight_decay", "momentum", "trust_coefficient", "eps"};
+  if (cli::has_trust_coefficient(optimizer)) return {"lr", "weight_decay", "momentum", "trust_coefficient", "eps"};
   if (cli::has_momentum(optimizer)) return {"lr", "weight_decay", "momentum"};
   return {"lr", "betas", "eps", "weight_decay"};
 }

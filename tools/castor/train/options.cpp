@@ -66,7 +66,8 @@ std::vector<Row> rows() {
       {"precision", "bf16|fp16|fp32", name(defaults.precision),
        "weights and activations; masters are fp32; fp16 scales its loss"},
       {"optimizer", cli::optimizer_names(), cli::name(defaults.optimizer),
-       "adam, sgd and lars add the decay to the gradient; sgd and lars keep one moment"},
+       "adam, sgd and lars add the decay to the gradient, lamb to the direction that it scales; sgd and lars keep one "
+       "moment"},
       {"momentum", "X", digits(defaults.momentum.momentum),
        "sgd, lars: share of the last momentum that stays, from 0 to below 1"},
       {"nesterov", "", "", "sgd, lars: Nesterov's momentum"},
@@ -140,7 +141,7 @@ Result<void> read_choices(const Values& values, TrainOptions& options) {
   CASTOR_TRY(cli::read_optimizer(values, options.optimizer, options.moments));
   if (options.clip_value == 0 || !cli::has_trust_ratios(options.optimizer)) return {};
   return Error{ErrorKind::usage, "--clip-value does not go with --optimizer " + cli::name(options.optimizer) +
-                                     ", which has the norm of the gradients as they are; give --clip"};
+                                     ", whose trust ratios are of the gradients as they are; give --clip"};
 }
 
 Result<std::vector<std::filesystem::path>> read_folders(const Values& values, const std::string& option) {

@@ -76,7 +76,7 @@ json group_json(const GroupSummary& group) {
                 {"params", group.n_params},
                 {"lr", group.lr},
                 {"weight_decay", group.weight_decay}};
-  const bool trusts = cli::has_trust_ratios(group.optimizer), momentum = cli::has_momentum(group.optimizer);
+  const bool trusts = cli::has_trust_coefficient(group.optimizer), momentum = cli::has_momentum(group.optimizer);
   if (momentum) found["momentum"] = group.momentum;
   if (trusts) found["trust_coefficient"] = group.trust_coefficient;
   if (!momentum) found["betas"] = {group.beta1, group.beta2};

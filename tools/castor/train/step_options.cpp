@@ -120,7 +120,7 @@ Result<void> read_momentum(const Values& values, castor_optimizer optimizer, Mom
   };
   CASTOR_TRY(belongs("momentum", cli::has_momentum(optimizer), "sgd and lars"));
   CASTOR_TRY(belongs("nesterov", cli::has_momentum(optimizer), "sgd and lars"));
-  CASTOR_TRY(belongs("trust-coefficient", cli::has_trust_ratios(optimizer), "lars"));
+  CASTOR_TRY(belongs("trust-coefficient", cli::has_trust_coefficient(optimizer), "lars"));
   CASTOR_TRY(read_number(values, "momentum", true, options.momentum));
   if (options.momentum >= 1)
     return wrong("momentum", values["momentum"].as<std::string>(), "a number from 0 to below 1");

@@ -33,7 +33,7 @@ extern "C" {
 
 #define CASTOR_PLUGIN_MAGIC 0x43535452u /* "CSTR" */
 #define CASTOR_ABI_MAJOR 1              /* differs: refused */
-#define CASTOR_ABI_MINOR 8              /* a plugin's may be lower than the host's, never higher */
+#define CASTOR_ABI_MINOR 9              /* a plugin's may be lower than the host's, never higher */
 
 /* Also the exit codes of the castor command. */
 typedef enum castor_status {
@@ -157,7 +157,8 @@ typedef enum castor_optimizer {
   CASTOR_ADAM = 0,
   CASTOR_ADAMW = 1,
   CASTOR_SGD = 2, /* Since 1.6. Looks at lr, weight_decay, momentum and nesterov alone */
-  CASTOR_LARS = 3 /* Since 1.6. SGD whose gradients are scaled by tensor: trust_coefficient and eps too */
+  CASTOR_LARS = 3, /* Since 1.6. SGD whose gradients are scaled by tensor: trust_coefficient and eps too */
+  CASTOR_LAMB = 4 /* Since 1.9. Adam whose updates, decay included, are scaled by tensor; never with max_value */
 } castor_optimizer;
 
 /* Since 1.5. What the parameters of a group have in place of the values in castor_step_args. */
