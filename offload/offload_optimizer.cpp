@@ -274,7 +274,8 @@ AdamArrays OffloadOptimizer::arrays(std::uint32_t i, std::uint32_t tile, const P
   arrays.grad_dtype = gradients_->dtype(i);
   arrays.grad = data(gradients_->chunk(i)) + part.in_chunk * size_bytes(arrays.grad_dtype);
   arrays.weight_dtype = parts_.layout.chunks[i].dtype;
-  arrays.weight = data(payload_[i]) + part.in_chunk * size_bytes(arrays.weight_dtype);
+  if (std::byte* const weights = data(payload_[i]))  // a measure of whole masters needs none
+    arrays.weight = weights + part.in_chunk * size_bytes(arrays.weight_dtype);
   arrays.n = part.numel;
   arrays.first = static_cast<std::uint32_t>(part.in_tensor);
   return arrays;
