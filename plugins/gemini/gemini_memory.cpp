@@ -2,6 +2,7 @@
 #include "gemini_memory.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <string>
 
 #include <castor/memory/bytes.h>
@@ -29,11 +30,12 @@ GeminiMemory::GeminiMemory(const castor_host_v1& host, const GeminiOptions& opti
     : device_(std::move(device)),
       link_costs_(castor::link_costs(*device_, options)),
       device_chunks_(Tier::device, options.device_budget_bytes),
+      taken_(Tier::device, Budget::kUnlimited),
       host_(Tier::host, options.host_budget_bytes),
       nvme_(Tier::nvme, options.nvme_budget_bytes),
       torch_memory_(host),
-      limited_device_(on_gpu() ? static_cast<MemoryResource&>(torch_memory_) : device_->device_memory(),
-                      device_chunks_),
+      paged_(torch_memory_, taken_),
+      limited_device_(on_gpu() ? static_cast<MemoryResource&>(paged_) : device_->device_memory(), device_chunks_),
       pooled_device_(limited_device_),
       limited_host_(device_->host_memory(), host_),
       pooled_host_(limited_host_) {}
@@ -56,6 +58,13 @@ Result<std::unique_ptr<GeminiMemory>> GeminiMemory::make(const castor_host_v1& h
   for (const std::string& warning : memory->store_->warnings()) warn(host, warning);
   memory->spill_ = std::make_unique<TensorStoreSpill>(*memory->store_);
   return memory;
+}
+
+void GeminiMemory::choose_pages(const castor_host_v1& host, const std::vector<std::uint64_t>& slots) {
+  const bool known = host.struct_size > offsetof(castor_host_v1, device_pages) && host.device_pages != nullptr;
+  const std::uint64_t wanted_bytes = best_page_bytes(slots);
+  if (!on_gpu() || !known || wanted_bytes == 0) return;
+  paged_.set_page_bytes(page_bytes_for(slots, host.device_pages(host.self, wanted_bytes)));
 }
 
 std::uint64_t GeminiMemory::within_capacity(const castor_host_v1& host, std::uint64_t device_budget_bytes) {

@@ -9,6 +9,7 @@
 #include <castor/memory/limited_resource.h>
 #include <castor/memory/pool_resource.h>
 #include <castor/offload/links.h>
+#include <castor/offload/slot_pages.h>
 #include <castor/offload/tensor_store_spill.h>
 #include <castor/plugins/abi.h>
 
@@ -32,6 +33,23 @@ class HostTableResource final : public MemoryResource {
   const castor_host_v1& host_;
 };
 
+/// Slots in whole pages of what `upstream` maps, so that they leave no holes; `taken` counts them with their padding.
+class PagedSlots final : public MemoryResource {
+ public:
+  PagedSlots(MemoryResource& upstream, Budget& taken) : taken_(upstream, taken) {}
+  /// Requires: nothing is allocated. 0: no pages.
+  void set_page_bytes(std::uint64_t page_bytes) { page_bytes_ = page_bytes; }
+  std::uint64_t page_bytes() const { return page_bytes_; }
+  Result<void*> allocate(std::uint64_t n_bytes) override { return taken_.allocate(paged_bytes(n_bytes, page_bytes_)); }
+  void deallocate(void* data, std::uint64_t n_bytes) noexcept override {
+    taken_.deallocate(data, paged_bytes(n_bytes, page_bytes_));
+  }
+
+ private:
+  LimitedResource taken_;
+  std::uint64_t page_bytes_ = 0;
+};
+
 /// The three tiers under their budgets: what the chunks are kept in.
 ///
 /// On a GPU the device budget covers all that torch reserves, so `device_chunks`, the chunks' part of it, starts small
@@ -49,11 +67,17 @@ class GeminiMemory {
 
   Device& device() { return *device_; }
   bool on_gpu() const { return device_->kind() == DeviceKind::cuda; }
+  /// On a GPU, before the first slot is taken: pages that `slots` waste little of, if there are such. The bytes that a slot
+  /// of `page_bytes` or more takes are whole pages from then on.
+  void choose_pages(const castor_host_v1& host, const std::vector<std::uint64_t>& slots);
+  std::uint64_t page_bytes() const { return paged_.page_bytes(); }
   MemoryResource& device_slots() { return on_gpu() ? static_cast<MemoryResource&>(limited_device_) : pooled_device_; }
   MemoryResource& host_buffers() { return pooled_host_; }
   TensorStoreSpill* spill() { return spill_.get(); }
   TensorStore* store() { return store_.get(); }
   Budget& device_chunks() { return device_chunks_; }
+  /// On a GPU what chunks take of torch's allocator, else what they are.
+  const Budget& taken_by_chunks() const { return on_gpu() ? taken_ : device_chunks_; }
   Budget& host_budget() { return host_; }
   const Budget& nvme_budget() const { return nvme_; }
   const LinkCosts& link_costs() const { return link_costs_; }
@@ -63,8 +87,9 @@ class GeminiMemory {
 
   const std::unique_ptr<Device> device_;
   const LinkCosts link_costs_;
-  Budget device_chunks_, host_, nvme_;
+  Budget device_chunks_, taken_, host_, nvme_;
   HostTableResource torch_memory_;
+  PagedSlots paged_;
   LimitedResource limited_device_;
   PoolResource pooled_device_;
   LimitedResource limited_host_;

@@ -62,7 +62,7 @@ GeminiStrategy::GeminiStrategy(const castor_host_v1& host, const GeminiOptions& 
       options_(options),
       memory_(std::move(memory)),
       model_(std::move(model)),
-      watch_(host, memory_->device_chunks(), memory_->on_gpu()) {}
+      watch_(host, memory_->taken_by_chunks(), memory_->on_gpu()) {}
 
 GeminiStrategy::~GeminiStrategy() {
   if (!optimizer_) return;  // could not be built
@@ -85,6 +85,8 @@ void GeminiStrategy::lay_out() {
   }
   layout_ =
       plan_layout(ordered, layout_options(ordered, options_.format, chunk_bytes(ordered), memory_->spill() != nullptr));
+  slots_ = slot_sizes(layout_, options_.format);
+  memory_->choose_pages(host_, slots_);
   tensors_ = std::make_unique<TensorTable>(layout_);
   params_.resize(model_.tensors.size());
   units_.resize(model_.units.size());
@@ -194,7 +196,8 @@ Result<void> GeminiStrategy::plan_again() {
   const std::uint64_t budget_bytes = options_.device_budget_bytes;
   const std::uint64_t non_model_bytes = watch_.non_model_peak_bytes();
   kept_bytes_ = activations_->peak_bytes();
-  const std::uint64_t taken_bytes = non_model_bytes + allocator_slack_bytes(budget_bytes, non_model_bytes, kept_bytes_);
+  std::uint64_t taken_bytes = non_model_bytes + allocator_slack_bytes(budget_bytes, non_model_bytes, kept_bytes_);
+  taken_bytes += padding_bytes(slots_, memory_->page_bytes(), budget_bytes - std::min(budget_bytes, taken_bytes));
   memory_->device_chunks().set_limit(
       std::max(budget_bytes - std::min(budget_bytes, taken_bytes),
                working_bytes(largest_unit_.payload_bytes, activations_->largest_bytes())));

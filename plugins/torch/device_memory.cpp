@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device_memory.h"
 
+#include <castor/memory/bytes.h>
 #include <castor/plugins/torch/errors.h>
 
 #include <ATen/DeviceAccelerator.h>
 #include <c10/core/Allocator.h>
+#include <c10/core/AllocatorConfig.h>
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
 
 #include <array>
 #include <atomic>
 #include <limits>
+#include <string>
 
 namespace castor {
 namespace {
@@ -44,24 +47,37 @@ void order(c10::Stream earlier, c10::Stream later) {
 
 }  // namespace
 
-c10::Stream ChunkMemory::own_stream() {
-  if (!own_stream_) own_stream_ = c10::impl::VirtualGuardImpl(device_.type()).getStreamFromGlobalPool(device_);
-  return *own_stream_;
+c10::Stream ChunkMemory::stream_for(std::uint64_t n_bytes) {
+  auto& stream = streams_[page_bytes_ > 0 && n_bytes % page_bytes_ == 0 ? 1 : 0];
+  if (!stream) stream = c10::impl::VirtualGuardImpl(device_.type()).getStreamFromGlobalPool(device_);
+  return *stream;
+}
+
+/// What has been mapped before keeps its pages.
+std::uint64_t ChunkMemory::use_pages(std::uint64_t n_bytes) {
+  using Config = c10::CachingAllocator::AcceleratorAllocatorConfig;
+  if (!Config::use_expandable_segments()) return 0;
+  const std::string mib = std::to_string(n_bytes / kMiB);
+  (void)guard([&] {
+    c10::CachingAllocator::setAllocatorSettings(Config::last_allocator_settings() + ",large_segment_size_mb:" + mib);
+  });  // a torch that refuses keeps the size it had
+  return page_bytes_ = Config::large_segment_size();
 }
 
 Result<void*> ChunkMemory::allocate(std::uint64_t n_bytes) {
   return guard([&] {
     const c10::Stream compute = at::accelerator::getCurrentStream(device_.index());
-    const c10::StreamGuard on_own_stream(own_stream());
+    const c10::Stream own = stream_for(n_bytes);
+    const c10::StreamGuard on_own_stream(own);
     void* data = c10::GetAllocator(device_.type())->raw_allocate(n_bytes);
-    order(own_stream(), compute);
+    order(own, compute);
     return data;
   });
 }
 
-void ChunkMemory::free(void* data) {
+void ChunkMemory::free(void* data, std::uint64_t n_bytes) {
   (void)guard([&] {
-    order(at::accelerator::getCurrentStream(device_.index()), own_stream());
+    order(at::accelerator::getCurrentStream(device_.index()), stream_for(n_bytes));
     c10::GetAllocator(device_.type())->raw_deallocate(data);
   });
 }

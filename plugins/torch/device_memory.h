@@ -18,20 +18,26 @@ namespace castor {
 /// the current compute stream, from a multiple of 512 B on.
 ///
 /// The allocator keeps memory apart by stream. Chunks come from that of a stream on which nothing runs: among activations,
-/// which come and go in other sizes, each would leave a hole beside it.
+/// which come and go in other sizes, each would leave a hole beside it. Those that are whole pages of what the allocator
+/// maps (`use_pages`) come from a stream of their own again: between those of other sizes they would not begin with a page.
 class ChunkMemory {
  public:
   explicit ChunkMemory(c10::Device device) : device_(device) {}
 
   /// Errors: does_not_fit, with what the allocator holds.
   Result<void*> allocate(std::uint64_t n_bytes);
-  void free(void* data);
+  void free(void* data, std::uint64_t n_bytes);
+
+  /// Asks the allocator for pages of `n_bytes` before the first allocate. Returns the size of those that it has, 0 where
+  /// it does not map pages.
+  std::uint64_t use_pages(std::uint64_t n_bytes);
 
  private:
-  c10::Stream own_stream();
+  c10::Stream stream_for(std::uint64_t n_bytes);
 
   const c10::Device device_;
-  std::optional<c10::Stream> own_stream_;
+  std::uint64_t page_bytes_ = 0;
+  std::optional<c10::Stream> streams_[2];  ///< of what is no whole pages, and of pages
 };
 
 /// What the allocator of the current accelerator holds; all zero where there is none, or where it has not been used.

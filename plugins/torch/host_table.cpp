@@ -120,7 +120,11 @@ struct HostTable::Calls {
     });
   }
 
-  static void device_free(void* self, void* data, std::uint64_t) { of(self).chunk_memory_.free(data); }
+  static void device_free(void* self, void* data, std::uint64_t n_bytes) { of(self).chunk_memory_.free(data, n_bytes); }
+
+  static std::uint64_t device_pages(void* self, std::uint64_t n_bytes) {
+    return of(self).chunk_memory_.use_pages(n_bytes);
+  }
 
   static castor_status device_memory(void* self, castor_device_memory* out) {
     return at_border(self, [&](HostTable&) -> Result<void> {
@@ -151,6 +155,7 @@ struct HostTable::Calls {
     table.compute_stream = compute_stream;
     table.device_alloc = on_device ? device_alloc : nullptr;
     table.device_free = on_device ? device_free : nullptr;
+    table.device_pages = on_device ? device_pages : nullptr;
     table.device_memory = device_memory;
     table.reset_device_peak = reset_device_peak;
     table.interrupted = interrupted;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <castor/offload/model_chunks.h>
+#include <castor/offload/slot_pages.h>
 #include <castor/offload/stream_share.h>
 
 #include "estimate/iteration.h"
@@ -20,24 +21,32 @@ Result<void> check_tokens(const Request& request) {
                                      " tokens was asked for, the model has positions for 1 to " + std::to_string(most)};
 }
 
-/// As the plugin asks once it has measured: activations and the allocator's slack are gone from the device; but no slack
+/// Of `room_bytes`, what slots of whole pages lose.
+std::uint64_t padding_of(const ChunkLayout& layout, const Request& request, std::uint64_t room_bytes) {
+  if (request.device_budget_bytes == Budget::kUnlimited) return 0;
+  const auto slots = slot_sizes(layout, request.work.format);
+  return padding_bytes(slots, best_page_bytes(slots), room_bytes);
+}
+
+/// As the plugin asks once it has measured: activations, the allocator's slack and padding are gone from the device; but no slack
 /// where what must be there at once would not fit for its sake.
 PlacementRequest placement_request(const Request& request, const ChunkLayout& layout, std::uint64_t non_model_bytes,
                                    std::uint64_t input_bytes) {
+  const std::uint64_t budget_bytes = request.device_budget_bytes;
   PlacementRequest placement;
   placement.chunks = demands_of(layout, request.work.format);
   placement.largest_unit = largest_unit(request.model, layout);
-  placement.device_budget_bytes = request.device_budget_bytes;
+  placement.device_budget_bytes = budget_bytes;
   placement.host_budget_bytes = request.host_budget_bytes;
   placement.nvme = request.nvme;
   placement.nvme_fraction = request.nvme_fraction;
   placement.stream_fraction = request.stream_fraction.value_or(0);
   placement.policy = request.policy;
   const std::uint64_t taken_bytes = non_model_bytes + working_bytes(placement.largest_unit.payload_bytes, input_bytes);
-  const std::uint64_t spare_bytes = request.device_budget_bytes - std::min(request.device_budget_bytes, taken_bytes);
-  placement.non_model_bytes =
-      non_model_bytes + std::min(spare_bytes, allocator_slack_bytes(request.device_budget_bytes, non_model_bytes,
-                                                                    request.model.layers * input_bytes));
+  const std::uint64_t spare_bytes = budget_bytes - std::min(budget_bytes, taken_bytes);
+  std::uint64_t lost_bytes = allocator_slack_bytes(budget_bytes, non_model_bytes, request.model.layers * input_bytes);
+  if (lost_bytes < spare_bytes) lost_bytes += padding_of(layout, request, spare_bytes - lost_bytes);
+  placement.non_model_bytes = non_model_bytes + std::min(spare_bytes, lost_bytes);
   return placement;
 }
 

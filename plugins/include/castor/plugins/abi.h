@@ -33,7 +33,7 @@ extern "C" {
 
 #define CASTOR_PLUGIN_MAGIC 0x43535452u /* "CSTR" */
 #define CASTOR_ABI_MAJOR 1              /* differs: refused */
-#define CASTOR_ABI_MINOR 9              /* a plugin's may be lower than the host's, never higher */
+#define CASTOR_ABI_MINOR 10             /* a plugin's may be lower than the host's, never higher */
 
 /* Also the exit codes of the castor command. */
 typedef enum castor_status {
@@ -148,6 +148,11 @@ typedef struct castor_host_v1 {
 
   /* Since 1.1. As init_param, for `n` of the parameter's values from number `first` on: `out` takes those alone. */
   castor_status (*init_param_range)(void *self, uint32_t param, uint64_t first, uint64_t n, float *out);
+
+  /* Since 1.10, before the first device_alloc: asks the allocator to map what device_alloc gives in pages of `n_bytes`, a
+   * multiple of 2 MiB, and returns the size that it maps. Of sizes that are multiples of it no holes are left. 0: it does
+   * not map pages. Null where device_alloc is. */
+  uint64_t (*device_pages)(void *self, uint64_t n_bytes);
 } castor_host_v1;
 
 /* ---- what the plugin does ------------------------------------------------------------------------------ */
