@@ -60,11 +60,13 @@ Result<std::unique_ptr<GeminiMemory>> GeminiMemory::make(const castor_host_v1& h
   return memory;
 }
 
-void GeminiMemory::choose_pages(const castor_host_v1& host, const std::vector<std::uint64_t>& slots) {
+void GeminiMemory::choose_pages(const castor_host_v1& host, const SlotSizes& slots) {
   const bool known = host.struct_size > offsetof(castor_host_v1, device_pages) && host.device_pages != nullptr;
-  const std::uint64_t wanted_bytes = best_page_bytes(slots);
-  if (!on_gpu() || !known || wanted_bytes == 0) return;
-  paged_.set_page_bytes(page_bytes_for(slots, host.device_pages(host.self, wanted_bytes)));
+  if (!on_gpu() || !known) return;
+  SlotPages pages = best_pages(slots);
+  for (const std::uint64_t page : pages)
+    if (host.device_pages(host.self, page) == 0) return;
+  paged_.set_pages(std::move(pages));
 }
 
 std::uint64_t GeminiMemory::within_capacity(const castor_host_v1& host, std::uint64_t device_budget_bytes) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 
 #include <castor/io/tensor_store.h>
 #include <castor/memory/budget.h>
@@ -37,17 +38,17 @@ class HostTableResource final : public MemoryResource {
 class PagedSlots final : public MemoryResource {
  public:
   PagedSlots(MemoryResource& upstream, Budget& taken) : taken_(upstream, taken) {}
-  /// Requires: nothing is allocated. 0: no pages.
-  void set_page_bytes(std::uint64_t page_bytes) { page_bytes_ = page_bytes; }
-  std::uint64_t page_bytes() const { return page_bytes_; }
-  Result<void*> allocate(std::uint64_t n_bytes) override { return taken_.allocate(paged_bytes(n_bytes, page_bytes_)); }
+  /// Requires: nothing is allocated.
+  void set_pages(SlotPages pages) { pages_ = std::move(pages); }
+  const SlotPages& pages() const { return pages_; }
+  Result<void*> allocate(std::uint64_t n_bytes) override { return taken_.allocate(paged_bytes(n_bytes, pages_)); }
   void deallocate(void* data, std::uint64_t n_bytes) noexcept override {
-    taken_.deallocate(data, paged_bytes(n_bytes, page_bytes_));
+    taken_.deallocate(data, paged_bytes(n_bytes, pages_));
   }
 
  private:
   LimitedResource taken_;
-  std::uint64_t page_bytes_ = 0;
+  SlotPages pages_;
 };
 
 /// The three tiers under their budgets: what the chunks are kept in.
@@ -67,10 +68,9 @@ class GeminiMemory {
 
   Device& device() { return *device_; }
   bool on_gpu() const { return device_->kind() == DeviceKind::cuda; }
-  /// On a GPU, before the first slot is taken: pages that `slots` waste little of, if there are such. The bytes that a slot
-  /// of `page_bytes` or more takes are whole pages from then on.
-  void choose_pages(const castor_host_v1& host, const std::vector<std::uint64_t>& slots);
-  std::uint64_t page_bytes() const { return paged_.page_bytes(); }
+  /// On a GPU, before the first slot is taken: has slots made of pages that waste little of `slots`, if the host can.
+  void choose_pages(const castor_host_v1& host, const SlotSizes& slots);
+  const SlotPages& pages() const { return paged_.pages(); }
   MemoryResource& device_slots() { return on_gpu() ? static_cast<MemoryResource&>(limited_device_) : pooled_device_; }
   MemoryResource& host_buffers() { return pooled_host_; }
   TensorStoreSpill* spill() { return spill_.get(); }

@@ -197,7 +197,7 @@ Result<void> GeminiStrategy::plan_again() {
   const std::uint64_t non_model_bytes = watch_.non_model_peak_bytes();
   kept_bytes_ = activations_->peak_bytes();
   std::uint64_t taken_bytes = non_model_bytes + allocator_slack_bytes(budget_bytes, non_model_bytes, kept_bytes_);
-  taken_bytes += padding_bytes(slots_, memory_->page_bytes(), budget_bytes - std::min(budget_bytes, taken_bytes));
+  taken_bytes += padding_bytes(slots_, memory_->pages(), budget_bytes - std::min(budget_bytes, taken_bytes));
   memory_->device_chunks().set_limit(
       std::max(budget_bytes - std::min(budget_bytes, taken_bytes),
                working_bytes(largest_unit_.payload_bytes, activations_->largest_bytes())));

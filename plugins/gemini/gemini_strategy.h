@@ -113,7 +113,7 @@ class GeminiStrategy final : public Strategy {
   std::unique_ptr<HostTeam> team_;  ///< updates what is on the host
 
   ChunkLayout layout_;
-  std::vector<std::uint64_t> slots_;     ///< sizes of what may lie on the device
+  SlotSizes slots_;                      ///< of what may lie on the device
   std::vector<std::uint32_t> place_of_;  ///< tensor number in the layout, by parameter
   std::unique_ptr<TensorTable> tensors_;
   std::unique_ptr<ChunkManager> chunks_;

@@ -45,41 +45,61 @@ void order(c10::Stream earlier, c10::Stream later) {
   event.block(later);
 }
 
+using Config = c10::CachingAllocator::AcceleratorAllocatorConfig;
+
+/// What the allocator maps from now on where it has mapped nothing yet for large tensors of a stream. Throws what torch
+/// throws where it knows no such setting, or wants other sizes.
+void map_in(std::uint64_t page_bytes) {
+  if (Config::large_segment_size() == page_bytes) return;
+  const std::string mib = std::to_string(page_bytes / kMiB);
+  c10::CachingAllocator::setAllocatorSettings(Config::last_allocator_settings() + ",large_segment_size_mb:" + mib);
+}
+
 }  // namespace
 
-c10::Stream ChunkMemory::stream_for(std::uint64_t n_bytes) {
-  auto& stream = streams_[page_bytes_ > 0 && n_bytes % page_bytes_ == 0 ? 1 : 0];
-  if (!stream) stream = c10::impl::VirtualGuardImpl(device_.type()).getStreamFromGlobalPool(device_);
-  return *stream;
+ChunkMemory::Source ChunkMemory::source_with(std::uint64_t page_bytes) const {
+  return {page_bytes, c10::impl::VirtualGuardImpl(device_.type()).getStreamFromGlobalPool(device_)};
 }
 
-/// What has been mapped before keeps its pages.
-std::uint64_t ChunkMemory::use_pages(std::uint64_t n_bytes) {
-  using Config = c10::CachingAllocator::AcceleratorAllocatorConfig;
-  if (!Config::use_expandable_segments()) return 0;
-  const std::string mib = std::to_string(n_bytes / kMiB);
-  (void)guard([&] {
-    c10::CachingAllocator::setAllocatorSettings(Config::last_allocator_settings() + ",large_segment_size_mb:" + mib);
-  });  // a torch that refuses keeps the size it had
-  return page_bytes_ = Config::large_segment_size();
+ChunkMemory::Source& ChunkMemory::source_of(std::uint64_t n_bytes) {
+  for (Source& source : in_pages_)
+    if (n_bytes % source.page_bytes == 0) return source;
+  if (!other_) other_ = source_with(0);
+  return *other_;
 }
 
-Result<void*> ChunkMemory::allocate(std::uint64_t n_bytes) {
+Result<void*> ChunkMemory::allocate(const Source& source, std::uint64_t n_bytes) {
   return guard([&] {
+    if (source.page_bytes > 0) map_in(source.page_bytes);
     const c10::Stream compute = at::accelerator::getCurrentStream(device_.index());
-    const c10::Stream own = stream_for(n_bytes);
-    const c10::StreamGuard on_own_stream(own);
+    const c10::StreamGuard on_it(source.stream);
     void* data = c10::GetAllocator(device_.type())->raw_allocate(n_bytes);
-    order(own, compute);
+    order(source.stream, compute);
     return data;
   });
 }
 
+Result<void*> ChunkMemory::allocate(std::uint64_t n_bytes) { return allocate(source_of(n_bytes), n_bytes); }
+
 void ChunkMemory::free(void* data, std::uint64_t n_bytes) {
   (void)guard([&] {
-    order(at::accelerator::getCurrentStream(device_.index()), stream_for(n_bytes));
+    order(at::accelerator::getCurrentStream(device_.index()), source_of(n_bytes).stream);
     c10::GetAllocator(device_.type())->raw_deallocate(data);
   });
+}
+
+/// Whether the allocator maps pages of that size is seen by what it takes for one.
+bool ChunkMemory::use_pages(std::uint64_t page_bytes) {
+  if (!Config::use_expandable_segments()) return false;
+  const Source source = source_with(page_bytes);
+  const std::uint64_t before_bytes = device_memory().reserved;
+  const auto page = allocate(source, page_bytes);
+  if (!page.ok()) return false;
+  const bool whole = device_memory().reserved - before_bytes == page_bytes;
+  in_pages_.push_back(source);
+  free(*page, page_bytes);
+  if (!whole) in_pages_.pop_back();
+  return whole;
 }
 
 castor_device_memory device_memory() {

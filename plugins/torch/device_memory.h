@@ -11,15 +11,16 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 namespace castor {
 
 /// Memory for chunks from the allocator that the model's own tensors come from, on a device other than the host: ordered on
 /// the current compute stream, from a multiple of 512 B on.
 ///
-/// The allocator keeps memory apart by stream. Chunks come from that of a stream on which nothing runs: among activations,
-/// which come and go in other sizes, each would leave a hole beside it. Those that are whole pages of what the allocator
-/// maps (`use_pages`) come from a stream of their own again: between those of other sizes they would not begin with a page.
+/// The allocator keeps memory apart by stream. Chunks come from those of streams on which nothing runs: among activations,
+/// which come and go in other sizes, each would leave a hole beside it. What is a whole number of pages comes from a stream
+/// for pages of that size.
 class ChunkMemory {
  public:
   explicit ChunkMemory(c10::Device device) : device_(device) {}
@@ -28,16 +29,24 @@ class ChunkMemory {
   Result<void*> allocate(std::uint64_t n_bytes);
   void free(void* data, std::uint64_t n_bytes);
 
-  /// Asks the allocator for pages of `n_bytes` before the first allocate. Returns the size of those that it has, 0 where
-  /// it does not map pages.
-  std::uint64_t use_pages(std::uint64_t n_bytes);
+  /// From now on sizes that `page_bytes` divides, and no size before it, come in such pages. False where the allocator
+  /// has none of that size.
+  bool use_pages(std::uint64_t page_bytes);
 
  private:
-  c10::Stream stream_for(std::uint64_t n_bytes);
+  /// Where memory of some sizes comes from.
+  struct Source {
+    std::uint64_t page_bytes = 0;  ///< 0: of all sizes
+    c10::Stream stream;
+  };
+
+  Source& source_of(std::uint64_t n_bytes);
+  Source source_with(std::uint64_t page_bytes) const;
+  Result<void*> allocate(const Source& source, std::uint64_t n_bytes);
 
   const c10::Device device_;
-  std::uint64_t page_bytes_ = 0;
-  std::optional<c10::Stream> streams_[2];  ///< of what is no whole pages, and of pages
+  std::vector<Source> in_pages_;
+  std::optional<Source> other_;
 };
 
 /// What the allocator of the current accelerator holds; all zero where there is none, or where it has not been used.

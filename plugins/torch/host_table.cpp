@@ -122,8 +122,8 @@ struct HostTable::Calls {
 
   static void device_free(void* self, void* data, std::uint64_t n_bytes) { of(self).chunk_memory_.free(data, n_bytes); }
 
-  static std::uint64_t device_pages(void* self, std::uint64_t n_bytes) {
-    return of(self).chunk_memory_.use_pages(n_bytes);
+  static std::int32_t device_pages(void* self, std::uint64_t n_bytes) {
+    return of(self).chunk_memory_.use_pages(n_bytes) ? 1 : 0;
   }
 
   static castor_status device_memory(void* self, castor_device_memory* out) {

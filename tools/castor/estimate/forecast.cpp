@@ -25,7 +25,7 @@ Result<void> check_tokens(const Request& request) {
 std::uint64_t padding_of(const ChunkLayout& layout, const Request& request, std::uint64_t room_bytes) {
   if (request.device_budget_bytes == Budget::kUnlimited) return 0;
   const auto slots = slot_sizes(layout, request.work.format);
-  return padding_bytes(slots, best_page_bytes(slots), room_bytes);
+  return padding_bytes(slots, best_pages(slots), room_bytes);
 }
 
 /// As the plugin asks once it has measured: activations, the allocator's slack and padding are gone from the device; but no slack

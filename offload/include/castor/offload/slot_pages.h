@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include <castor/chunk/chunk_layout.h>
@@ -13,33 +14,32 @@ namespace castor {
 /// An allocator that maps device memory in pages leaves holes between slots of several sizes: what is left of a page
 /// beside a slot serves nobody who needs a whole one. Slots that are whole pages leave none.
 ///
-/// Pages are multiples of what the GPU maps at least, more than 10 MiB (torch takes no smaller ones for large tensors).
+/// Pages are multiples of what a GPU maps at least, and more than 10 MiB: torch takes no smaller ones for large tensors.
 inline constexpr std::uint64_t kPageGrainBytes = 2 * kMiB;
 inline constexpr std::uint64_t kMinPageBytes = 12 * kMiB, kMaxPageBytes = 32 * kMiB;
 
-/// Of the bytes of all slots, the most that padding them to whole pages may add: one part in this many. Where it would be
-/// more, holes cost less.
+/// Where padding slots to whole pages takes more than one part in this many of them, holes cost less.
 inline constexpr std::uint64_t kMostPagePadding = 16;
 
-/// What a slot of `n_bytes` takes in pages of `page_bytes`: those under half a page are not padded, and lie elsewhere.
-/// `page_bytes` 0: `n_bytes`.
-constexpr std::uint64_t paged_bytes(std::uint64_t n_bytes, std::uint64_t page_bytes) {
-  return page_bytes == 0 || n_bytes <= page_bytes / 2 ? n_bytes : align_up(n_bytes, page_bytes);
-}
+/// Sizes of what chunks of a layout take on a device. Gradients take one or two times what weights do.
+struct SlotSizes {
+  std::vector<std::uint64_t> weights, states;  ///< states by part
+};
 
-/// The slots that chunks of `layout` take on a device: their weights, and each part of their states as `format` says.
-/// Gradients take one or two times what weights do.
-std::vector<std::uint64_t> slot_sizes(const ChunkLayout& layout, const StateFormat& format);
+SlotSizes slot_sizes(const ChunkLayout& layout, const StateFormat& format);
 
-/// The page size at which padding takes least for one slot of each of `slots`, the larger of equals; 0 where none is good
-/// enough. Pure.
-std::uint64_t best_page_bytes(const std::vector<std::uint64_t>& slots);
+/// The page sizes that slots may be made of; none: slots are not padded.
+using SlotPages = std::vector<std::uint64_t>;
 
-/// `page_bytes`, or 0 where slots that are whole pages of it would take too much. Pure.
-std::uint64_t page_bytes_for(const std::vector<std::uint64_t>& slots, std::uint64_t page_bytes);
+/// What a slot of `n_bytes` takes in whole pages of the size that suits it best. Slots of at most half a page are not padded
+/// and lie elsewhere. Pure.
+std::uint64_t paged_bytes(std::uint64_t n_bytes, const SlotPages& pages);
 
-/// Of `room_bytes`, what padding takes where it is full of slots in the proportions of `slots`. Pure.
-std::uint64_t padding_bytes(const std::vector<std::uint64_t>& slots, std::uint64_t page_bytes,
-                            std::uint64_t room_bytes);
+/// One or two page sizes at which padding takes the smallest part of a room that is full of weights, or of states; none
+/// where that is too much, or few slots are as large as pages. Pure.
+SlotPages best_pages(const SlotSizes& slots);
+
+/// Of `room_bytes`, what padding takes where it is full of weights, or of states, whichever lose more. Pure.
+std::uint64_t padding_bytes(const SlotSizes& slots, const SlotPages& pages, std::uint64_t room_bytes);
 
 }  // namespace castor

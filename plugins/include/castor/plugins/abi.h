@@ -149,10 +149,10 @@ typedef struct castor_host_v1 {
   /* Since 1.1. As init_param, for `n` of the parameter's values from number `first` on: `out` takes those alone. */
   castor_status (*init_param_range)(void *self, uint32_t param, uint64_t first, uint64_t n, float *out);
 
-  /* Since 1.10, before the first device_alloc: asks the allocator to map what device_alloc gives in pages of `n_bytes`, a
-   * multiple of 2 MiB, and returns the size that it maps. Of sizes that are multiples of it no holes are left. 0: it does
-   * not map pages. Null where device_alloc is. */
-  uint64_t (*device_pages)(void *self, uint64_t n_bytes);
+  /* Since 1.10, before the first device_alloc: asks the allocator to make what device_alloc gives of pages of `n_bytes`, a
+   * multiple of 2 MiB, wherever its size is a multiple of that, so that no holes are left between such sizes. 1: it does;
+   * 0: it cannot. May be called for several sizes; the first that divides a size counts. Null where device_alloc is. */
+  int32_t (*device_pages)(void *self, uint64_t n_bytes);
 } castor_host_v1;
 
 /* ---- what the plugin does ------------------------------------------------------------------------------ */
