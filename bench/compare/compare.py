@@ -24,10 +24,14 @@ from table import add_ratios, combine, notes, table  # noqa: E402
 FOLDER = pathlib.Path(__file__).resolve().parent
 
 
-def words_of(arguments, clip):
+def options_of(arguments, clip):
     """The options that every engine gets, besides the job's own."""
-    words = ["--steps", str(arguments.steps), "--seed", str(arguments.seed), "--threads", str(arguments.threads)]
-    return [*words, "--clip", "0" if clip == "none" else clip]
+    options = {"--steps": arguments.steps, "--seed": arguments.seed, "--threads": arguments.threads}
+    return options | {"--clip": "0" if clip == "none" else clip}
+
+
+def words_of(options):
+    return [str(word) for option in options.items() for word in option]
 
 
 def castor_command(arguments, case, clip, extra):
@@ -35,16 +39,16 @@ def castor_command(arguments, case, clip, extra):
     extra = shlex.split(extra)
     resident = ("--plugin", "none") in zip(extra, extra[1:]) or "--plugin=none" in extra
     given = {word.split("=")[0] for word in extra}
-    defaults = {"--plugin": "gemini"}
+    defaults = options_of(arguments, clip) | {"--plugin": "gemini"}
     if not resident:
         defaults |= {"--device-budget": case.device_budget, "--host-budget": case.host_budget}
-    words = [word for name, value in defaults.items() if name not in given for word in (name, value)]
-    return [arguments.castor, "train", *case.job(), *words_of(arguments, clip), *words, *extra, "--json"]
+    words = words_of({name: value for name, value in defaults.items() if name not in given})
+    return [arguments.castor, "train", *case.job(), *words, *extra, "--json"]
 
 
 def peer_command(arguments, case, clip, peer):
     script = pathlib.Path(arguments.engines) / f"engine_{peer}.py"
-    return [arguments.python, str(script), *case.job(), *words_of(arguments, clip), "--loss", arguments.loss]
+    return [arguments.python, str(script), *case.job(), *words_of(options_of(arguments, clip)), "--loss", arguments.loss]
 
 
 def commands(arguments, case, clip):
