@@ -11,6 +11,7 @@
 
 #include "adam_data.h"
 #include "only_target.h"
+#include "../support/sanitizers.h"
 
 namespace castor {
 namespace {
@@ -79,7 +80,7 @@ TEST_P(LambTargets, MeasureTheDirectionOfTheFormulas) {
     EXPECT_TRUE(same(masters, testing::naive_sum_of_squares(before.master)));
     const std::vector<float> direction = testing::straight_line_direction(c, before);
     EXPECT_TRUE(same(directions, testing::naive_sum_of_squares(direction)));
-    for (std::uint64_t lane = 0; lane < kNormLanes; ++lane) {  // one by one, for NaNs in some do not hide the others
+    for (std::uint64_t lane = 0; lane < kNormLanes; lane += test::kSanitizer ? 5 : 1) {  // NaNs in some do not hide the others
       std::vector<float> own(kN, 0.0f);
       for (std::uint64_t i = lane; i < kN; i += kNormLanes) own[i] = direction[i];
       EXPECT_TRUE(same(lanes.directions[lane], testing::naive_sum_of_squares(own))) << lane;
