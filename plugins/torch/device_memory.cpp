@@ -47,18 +47,18 @@ void order(c10::Stream earlier, c10::Stream later) {
 
 using Config = c10::CachingAllocator::AcceleratorAllocatorConfig;
 
-/// What the allocator maps from now on where it has mapped nothing yet for large tensors of a stream. Throws what torch
-/// throws where it knows no such setting, or wants other sizes.
+/// What the allocator maps from now on for streams of which nothing large is mapped. Throws what torch throws where it knows
+/// no such setting, or wants other sizes.
 void map_in(std::uint64_t page_bytes) {
+  static const std::string others = Config::last_allocator_settings() + ",large_segment_size_mb:";
   if (Config::large_segment_size() == page_bytes) return;
-  const std::string mib = std::to_string(page_bytes / kMiB);
-  c10::CachingAllocator::setAllocatorSettings(Config::last_allocator_settings() + ",large_segment_size_mb:" + mib);
+  c10::CachingAllocator::setAllocatorSettings(others + std::to_string(page_bytes / kMiB));
 }
 
 }  // namespace
 
 ChunkMemory::Source ChunkMemory::source_with(std::uint64_t page_bytes) const {
-  return {page_bytes, c10::impl::VirtualGuardImpl(device_.type()).getStreamFromGlobalPool(device_)};
+  return {page_bytes, c10::impl::VirtualGuardImpl(device_.type()).getStreamFromGlobalPool(device_), 0};
 }
 
 ChunkMemory::Source& ChunkMemory::source_of(std::uint64_t n_bytes) {
@@ -68,36 +68,39 @@ ChunkMemory::Source& ChunkMemory::source_of(std::uint64_t n_bytes) {
   return *other_;
 }
 
-Result<void*> ChunkMemory::allocate(const Source& source, std::uint64_t n_bytes) {
+/// What is mapped for a stream goes when nothing of it is used, its page size with it.
+Result<void*> ChunkMemory::allocate(Source& source, std::uint64_t n_bytes) {
   return guard([&] {
-    if (source.page_bytes > 0) map_in(source.page_bytes);
+    if (source.page_bytes > 0 && source.n_used == 0) map_in(source.page_bytes);
     const c10::Stream compute = at::accelerator::getCurrentStream(device_.index());
     const c10::StreamGuard on_it(source.stream);
     void* data = c10::GetAllocator(device_.type())->raw_allocate(n_bytes);
     order(source.stream, compute);
+    ++source.n_used;
     return data;
   });
 }
 
 Result<void*> ChunkMemory::allocate(std::uint64_t n_bytes) { return allocate(source_of(n_bytes), n_bytes); }
 
-void ChunkMemory::free(void* data, std::uint64_t n_bytes) {
+void ChunkMemory::free(void* data, std::uint64_t n_bytes) { free(source_of(n_bytes), data); }
+
+void ChunkMemory::free(Source& source, void* data) {
   (void)guard([&] {
-    order(at::accelerator::getCurrentStream(device_.index()), source_of(n_bytes).stream);
+    order(at::accelerator::getCurrentStream(device_.index()), source.stream);
     c10::GetAllocator(device_.type())->raw_deallocate(data);
+    --source.n_used;
   });
 }
 
 /// Whether the allocator maps pages of that size is seen by what it takes for one.
 bool ChunkMemory::use_pages(std::uint64_t page_bytes) {
   if (!Config::use_expandable_segments()) return false;
-  const Source source = source_with(page_bytes);
+  in_pages_.push_back(source_with(page_bytes));
   const std::uint64_t before_bytes = device_memory().reserved;
-  const auto page = allocate(source, page_bytes);
-  if (!page.ok()) return false;
-  const bool whole = device_memory().reserved - before_bytes == page_bytes;
-  in_pages_.push_back(source);
-  free(*page, page_bytes);
+  const auto page = allocate(in_pages_.back(), page_bytes);
+  const bool whole = page.ok() && device_memory().reserved - before_bytes == page_bytes;
+  if (page.ok()) free(in_pages_.back(), *page);
   if (!whole) in_pages_.pop_back();
   return whole;
 }

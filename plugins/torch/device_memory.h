@@ -38,11 +38,13 @@ class ChunkMemory {
   struct Source {
     std::uint64_t page_bytes = 0;  ///< 0: of all sizes
     c10::Stream stream;
+    std::uint64_t n_used = 0;  ///< allocations that have not been given back
   };
 
   Source& source_of(std::uint64_t n_bytes);
   Source source_with(std::uint64_t page_bytes) const;
-  Result<void*> allocate(const Source& source, std::uint64_t n_bytes);
+  Result<void*> allocate(Source& source, std::uint64_t n_bytes);
+  void free(Source& source, void* data);
 
   const c10::Device device_;
   std::vector<Source> in_pages_;

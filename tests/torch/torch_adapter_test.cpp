@@ -333,5 +333,34 @@ TEST(TorchAdapter, OnAGpuMemoryComesFromTheModelsAllocator) {
   EXPECT_EQ(after.total, during.total);
 }
 
+TEST(TorchAdapter, OnAGpuWholePagesLeaveNoHoles) {
+  if (!torch_has_cuda()) GTEST_SKIP() << "no GPU";
+  ASSERT_TRUE(configure_device_allocator(~std::uint64_t{0}, ~std::uint64_t{0}).ok());
+  const c10::Device gpu(c10::kCUDA, 0);
+  const auto model = std::make_shared<SmallModel>(at::TensorOptions(at::kFloat).device(gpu));
+  const auto adapter = TorchAdapter::make(model, gpu, 0, {}).value();
+  const castor_host_v1& host = adapter->table();
+  constexpr std::uint64_t kPage = 24 << 20, kOther = 14 << 20;
+  ASSERT_EQ(host.device_pages(host.self, kPage), 1);
+  ASSERT_EQ(host.device_pages(host.self, kOther), 1);
+  EXPECT_EQ(host.device_pages(host.self, 1 << 20), 0) << "torch has none that small";
+  std::vector<std::pair<void*, std::uint64_t>> slots;
+  for (const std::uint64_t n_bytes : {kPage, kOther, 2 * kPage, 3 * kOther, kPage, kOther}) {
+    void* data = nullptr;
+    ASSERT_EQ(host.device_alloc(host.self, n_bytes, &data), CASTOR_OK);
+    slots.emplace_back(data, n_bytes);
+  }
+  castor_device_memory memory = {};
+  ASSERT_EQ(host.device_memory(host.self, &memory), CASTOR_OK);
+  const std::uint64_t full_bytes = memory.reserved;
+  for (const std::size_t i : {std::size_t{0}, std::size_t{3}}) {  // each stands before another of its pages
+    host.device_free(host.self, slots[i].first, slots[i].second);
+  }
+  at::getDeviceAllocator(c10::kCUDA)->emptyCache();
+  ASSERT_EQ(host.device_memory(host.self, &memory), CASTOR_OK);
+  EXPECT_LE(memory.reserved, full_bytes - kPage - 3 * kOther) << "the pages of both have gone back";
+  for (const std::size_t i : {1, 2, 4, 5}) host.device_free(host.self, slots[i].first, slots[i].second);
+}
+
 }  // namespace
 }  // namespace castor::testing
