@@ -27,12 +27,12 @@ TensorStates states_of(const castor_param_state& state) {
   return {state.first, state.n, state.master, state.exp_avg, state.exp_avg_sq, state.n_updates};
 }
 
-std::string streams_kept(double share, double with_s, double without_s) {
+std::string streams_kept(const StreamTrial::Tried& best, double without_s) {
   char text[160];
   std::snprintf(text, sizeof text,
                 "%.0f %% of the optimizer states that are kept off the GPU come to it for their updates: %.3f s a step "
                 "instead of %.3f",
-                100 * share, with_s, without_s);
+                100 * best.share, best.step_s, without_s);
   return text;
 }
 
@@ -211,38 +211,29 @@ Result<void> GeminiStrategy::place() {
   return optimizer_->adopt(std::move(plan));
 }
 
-/// On a GPU, after a step: whether a share of the states shall come to it for their updates.
+/// On a GPU, after a step: which share of the states shall come to it for their updates.
 Result<void> GeminiStrategy::try_streams() {
   if (!measures() || options_.stream_optim_frac || !options_.overlap_updates) return {};
   stream_trial_.note_step(timeline_.now_ns());
-  if (stream_trial_.phase() == StreamTrial::Phase::over || !mover_->timed()) return {};
-  return stream_trial_.phase() == StreamTrial::Phase::before ? begin_streams() : judge_streams();
+  if (stream_trial_.over() || !mover_->timed()) return {};
+  const double share = stream_trial_.begun() ? stream_trial_.judge() : stream_trial_.begin(modelled_share());
+  if (stream_trial_.over() && share > 0) {
+    const std::string kept = streams_kept(stream_trial_.best(), stream_trial_.without().step_s);
+    host_.log(host_.self, CASTOR_LOG_INFO, kept.c_str());
+  }
+  if (share == placed_.stream_fraction) return {};
+  placed_.stream_fraction = share;
+  return place();
 }
 
-Result<void> GeminiStrategy::begin_streams() {
+double GeminiStrategy::modelled_share() const {
   const StepPlan* const step = mover_->plan();
+  if (step == nullptr) return 0;
   std::uint64_t state_bytes = 0;
   for (std::size_t i = 0; i < placed_.chunks.size(); ++i)
     state_bytes += optimizer_->plan().update_tier(i) == Tier::host ? placed_.chunks[i].state_bytes : 0;
   const AccessTrace& trace = mover_->trace();
-  if (step != nullptr)
-    placed_.stream_fraction =
-        stream_share(update_load(trace, trace.seconds(), step->estimate, memory_->link_costs(), state_bytes));
-  if (placed_.stream_fraction == 0) return stream_trial_.end(), Result<void>();
-  stream_trial_.begin();
-  return place();
-}
-
-Result<void> GeminiStrategy::judge_streams() {
-  stream_trial_.end();
-  const double with_s = stream_trial_.recent_s(), without_s = stream_trial_.without_s();
-  if (with_s < without_s) {
-    const std::string kept = streams_kept(placed_.stream_fraction, with_s, without_s);
-    host_.log(host_.self, CASTOR_LOG_INFO, kept.c_str());
-    return {};
-  }
-  placed_.stream_fraction = 0;
-  return place();
+  return stream_share(update_load(trace, trace.seconds(), step->estimate, memory_->link_costs(), state_bytes));
 }
 
 /// Nobody may see the weights of the step before.

@@ -78,8 +78,7 @@ class GeminiStrategy final : public Strategy {
   PlacementRequest placement_request() const;
   Result<void> plan_again();
   Result<void> try_streams();
-  Result<void> begin_streams();
-  Result<void> judge_streams();
+  double modelled_share() const;
   Result<void> place();
   Result<void> enter(Moment moment);
   void leave(const Moment& use);

@@ -4,14 +4,18 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <vector>
 
 namespace castor {
 
-/// Whether steps are shorter where a share of the states is updated on the device: tried once, when it is known what steps
-/// take without, and given up where they are not.
+/// Searches the share of the states whose update on the device makes steps shortest: after no share the one that a model of
+/// rates says, then a smaller one, each for as many steps as it takes to know them. That model is right about what is to be
+/// gained, and often says more than the bus can carry.
 class StreamTrial {
  public:
-  enum class Phase : std::uint8_t { before, trying, over };
+  struct Tried {
+    double share = 0, step_s = 0;
+  };
 
   /// A step has ended.
   void note_step(std::uint64_t now_ns) {
@@ -19,24 +23,48 @@ class StreamTrial {
     last_s_ = ended_ns_ == 0 ? kUnknown : static_cast<double>(now_ns - ended_ns_) * 1e-9;
     ended_ns_ = now_ns;
   }
-  Phase phase() const { return phase_; }
-  /// From the next step on.
-  void begin() {
-    phase_ = Phase::trying;
-    without_s_ = recent_s();
-    last_s_ = before_last_s_ = kUnknown;
+
+  bool begun() const { return !tried_.empty(); }
+  bool over() const { return over_; }
+
+  /// It is known what steps take without. Returns the share to use from the next step on: `modelled`. The search is over
+  /// where that is 0.
+  double begin(double modelled) {
+    over_ = modelled == 0;
+    return note(0, modelled);
   }
-  void end() { phase_ = Phase::over; }
-  double without_s() const { return without_s_; }  ///< a step before begin
-  /// The shorter of the last two steps: one may have waited for something that has nothing to do with the other.
+
+  /// It is known what steps take with the last share. Returns that to use from the next step on; once the search is over, the
+  /// best.
+  double judge() {
+    const double share = share_;
+    over_ = tried_.size() == 2;
+    note(share, share * (recent_s() < without().step_s ? 2. / 3 : 1. / 2));
+    return over_ ? best().share : share_;
+  }
+
+  const Tried& without() const { return tried_.front(); }
+  const Tried& best() const {
+    return *std::min_element(tried_.begin(), tried_.end(),
+                             [](const Tried& a, const Tried& b) { return a.step_s < b.step_s; });
+  }
+  /// The shorter of the last two steps: one may have waited for something that has nothing to do with the share.
   double recent_s() const { return std::min(last_s_, before_last_s_); }
 
  private:
   static constexpr double kUnknown = std::numeric_limits<double>::infinity();
 
-  Phase phase_ = Phase::before;
+  double note(double share, double next) {
+    tried_.push_back({share, recent_s()});
+    last_s_ = before_last_s_ = kUnknown;
+    return share_ = next;
+  }
+
+  bool over_ = false;
+  double share_ = 0;  ///< what is tried now
+  std::vector<Tried> tried_;
   std::uint64_t ended_ns_ = 0;
-  double last_s_ = kUnknown, before_last_s_ = kUnknown, without_s_ = kUnknown;
+  double last_s_ = kUnknown, before_last_s_ = kUnknown;
 };
 
 }  // namespace castor
