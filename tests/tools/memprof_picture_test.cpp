@@ -159,7 +159,11 @@ TEST(StepPicture, BarsLieWhereTheirTimesAre) {
   EXPECT_TRUE(has(svg, R"(<rect class="update" x="116.0" y="126.0" width="150.0")"));
   EXPECT_TRUE(has(svg, R"(<rect class="update" x="456.0" y="126.0" width="100.0")"));
   EXPECT_TRUE(has(svg, R"(<rect class="wait" x="416.0" y="336.0" width="90.0")"));
-  EXPECT_TRUE(has(svg, R"(<rect class="h2d" x="316.0" y="168.0" width="1.6" height="34.0"><title>3 pieces)"));
+  EXPECT_TRUE(has(
+      svg, R"(<rect class="h2d" x="316.0" y="168.0" width="1.6" height="34.0" fill-opacity="0.75"><title>3 pieces)"))
+      << "12 of 16 ns";
+  EXPECT_TRUE(has(svg, R"(x="336.4" y="168.0" width="0.7" height="34.0" fill-opacity="0.57"><title>chunk 4)"))
+      << "4 ns, where the narrowest bar stands for 7";
   EXPECT_FALSE(has(svg, R"(class="d2h")"));
 }
 

@@ -20,6 +20,8 @@ namespace {
 constexpr double kBusyX = 942, kBesideX = 1042, kMovedX = 1190;
 constexpr double kFirstLaneY = 84, kLaneHeight = 34, kLanePitch = 42, kTimesHeight = 34;
 constexpr double kLeastWidth = 0.7;  // so that the shortest span can be seen
+constexpr double kFaintest =
+    0.08;  // of what is drawn wider than it is, or with its gaps: the less there is the fainter
 
 struct Look {
   const char* name;   ///< of a lane or a phase
@@ -78,7 +80,8 @@ std::string bars_text(const StepLane& lane, const TimeAxis& axis, double top) {
     const double x = axis.at(bar.range.start_ns);
     const Box box{x, top + pitch * static_cast<double>(bar.row), std::max(kLeastWidth, axis.at(bar.range.end_ns) - x),
                   pitch - gap};
-    text += svg_rect(box, class_of(bar), title_of(bar, axis.range));
+    const double covered = static_cast<double>(bar.ns) / (box.width * axis.ns_per_pixel());
+    text += svg_rect(box, class_of(bar), title_of(bar, axis.range), std::clamp(covered, kFaintest, 1.0));
   }
   return text;
 }

@@ -94,10 +94,11 @@ std::string svg_document(double width, double height, std::string_view label, co
          "\n" + svg_style() + body + "</svg>\n";
 }
 
-std::string svg_rect(const Box& box, std::string_view look, std::string_view title) {
+std::string svg_rect(const Box& box, std::string_view look, std::string_view title, double covered) {
   const std::string start = fmt::format(R"(<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}")",
                                         look, box.x, box.y, box.width, box.height);
-  return start + (title.empty() ? "/>\n" : "><title>" + escape(title) + "</title></rect>\n");
+  const std::string thin = covered < 0.995 ? fmt::format(R"( fill-opacity="{:.2f}")", covered) : "";
+  return start + thin + (title.empty() ? "/>\n" : "><title>" + escape(title) + "</title></rect>\n");
 }
 
 std::string svg_line(double x1, double y1, double x2, double y2, std::string_view look) {

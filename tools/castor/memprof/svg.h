@@ -34,11 +34,12 @@ std::string svg_style();
 /// A picture `width` by `height` that carries its own style; `label` is for those who cannot see it.
 std::string svg_document(double width, double height, std::string_view label, const std::string& body);
 
-/// Elements; `look` is a class of svg_style(). `title` (none where "") is shown when the mouse rests on it.
+/// Elements; `look` is a class of svg_style(). `title` (none where "") is shown when the mouse rests on it; `covered` is the
+/// part of the box that is not seen through.
 struct Box {
   double x = 0, y = 0, width = 0, height = 0;
 };
-std::string svg_rect(const Box& box, std::string_view look, std::string_view title = "");
+std::string svg_rect(const Box& box, std::string_view look, std::string_view title = "", double covered = 1);
 std::string svg_line(double x1, double y1, double x2, double y2, std::string_view look);
 /// `anchor` is the end of the text that `x` says: start, middle or end.
 std::string svg_text(double x, double y, std::string_view look, std::string_view anchor, std::string_view text);
