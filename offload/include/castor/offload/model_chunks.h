@@ -42,11 +42,12 @@ std::vector<ChunkDemand> demands_of(const ChunkLayout& layout, const StateFormat
 
 /// The part of a GPU's budget that is left to the allocator for its rounding and fragments: a fifth of `non_model_bytes` of
 /// activations and workspaces, a third of activations that are chunks (of sizes unlike other chunks'), but at most a sixth
-/// of the budget; and where the budget is small, a few of the segments of 20 MiB in which torch takes memory, each of which
-/// may be used in part.
+/// of the budget; and however few those are, one or two of the segments of 20 MiB in which torch takes memory for each
+/// block of a model, which activations use in part: a sixteenth of the budget up to 640 MiB, of small budgets more.
 constexpr std::uint64_t allocator_slack_bytes(std::uint64_t device_budget_bytes, std::uint64_t non_model_bytes,
                                               std::uint64_t activation_bytes) {
-  const std::uint64_t segments_bytes = std::min(200 * kMiB, device_budget_bytes / 4);
+  const std::uint64_t segments_bytes =
+      std::max(std::min(200 * kMiB, device_budget_bytes / 4), std::min(640 * kMiB, device_budget_bytes / 16));
   return std::max(segments_bytes, std::min(device_budget_bytes / 6, non_model_bytes / 5 + activation_bytes / 3));
 }
 
