@@ -12,6 +12,7 @@ const char* name(ChunkKind kind) {
     case ChunkKind::gradient: return "gradient";
     case ChunkKind::state: return "state";
     case ChunkKind::activation: return "activation";
+    case ChunkKind::undo: return "undo";
   }
   throw ContractViolation("ChunkKind holds no kind");
 }

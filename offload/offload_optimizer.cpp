@@ -12,6 +12,7 @@
 #include "host_norm.h"
 #include "team_directions.h"
 #include "tile_states.h"
+#include "tile_undo.h"
 #include "tile_update.h"
 
 namespace castor {
@@ -165,14 +166,17 @@ Result<void> OffloadOptimizer::whole() {
 }
 
 Result<StepScale> OffloadOptimizer::step(const StepOptions& options) {
-  CASTOR_TRY(make_pending());
+  for (std::uint32_t i = 0; i < n_chunks(); ++i) CASTOR_TRY(make_pending(i));
   CASTOR_TRY(whole());
   if (begun_ && options != announced_)
     return Error{
         ErrorKind::usage,
         "step is called with other values than were announced, with which some parameters are updated already"};
+  const bool guessed_well = options == announced_ && gradients_->intact().ok();
+  if (!guessed_well) CASTOR_TRY(take_back_guesses());
   if (auto intact = gradients_->intact(); !intact.ok()) return poisoned_ = begun_, intact.error();
   CASTOR_ASSIGN(const StepScale scale, measure(options));
+  CASTOR_TRY(settle_guesses(options, scale));
   if (!scale.skip) {
     if (auto updated = update_rest(options, scale.grad_scale); !updated.ok())
       return poisoned_ = begun_, updated.error();
@@ -182,28 +186,34 @@ Result<StepScale> OffloadOptimizer::step(const StepOptions& options) {
 }
 
 Result<void> OffloadOptimizer::update_chunk(std::uint32_t i, const StepOptions& options, double grad_scale) {
-  CASTOR_TRY(gradients_->settle(i));
-  TeamDirections directions;
-  if (options.measures_direction()) CASTOR_TRY(measure_cut_tensors(i, options, grad_scale, directions));
-  for (std::uint32_t tile = 0; tile < parts_.layout.chunks[i].n_tiles(); ++tile)
-    CASTOR_TRY(update_tile(i, tile, options, grad_scale, directions));
+  CASTOR_TRY(update_tiles(i, options, grad_scale, /*guess=*/false));
   gradients_->release(i);
   return {};
 }
 
+Result<void> OffloadOptimizer::update_tiles(std::uint32_t i, const StepOptions& options, double grad_scale,
+                                            bool guess) {
+  CASTOR_TRY(gradients_->settle(i));
+  TeamDirections directions;
+  if (options.measures_direction()) CASTOR_TRY(measure_cut_tensors(i, options, grad_scale, directions));
+  for (std::uint32_t tile = 0; tile < parts_.layout.chunks[i].n_tiles(); ++tile)
+    CASTOR_TRY(update_tile(i, tile, options, grad_scale, directions, guess));
+  return {};
+}
+
 Result<void> OffloadOptimizer::update_tile(std::uint32_t i, std::uint32_t tile, const StepOptions& options,
-                                           double grad_scale, TeamDirections& directions) {
+                                           double grad_scale, TeamDirections& directions, bool guess) {
   const Tier tier = update_tier(i);
   const bool of_directions = options.measures_direction(), of_weights = options.needs_trust() && !of_directions;
-  const bool all_new =
-      gradients_->complete(i) && tile == 0 && !of_weights && !parts_.format.splits(parts_.layout.chunks[i].dtype);
+  const bool all_new = gradients_->complete(i) && tile == 0 && !of_weights && !guess &&
+                       !parts_.format.splits(parts_.layout.chunks[i].dtype);
   const Access weights = all_new ? Access::overwrite : Access::update;
   const std::array<Need, 3> needs = {Need{state_[i][tile], tier, Access::update},
                                      Need{gradients_->chunk(i), tier, Access::read}, Need{payload_[i], tier, weights}};
   const bool beside = parts_.overlap && tier == Tier::host;
   Beside others{parts_.team};
   CASTOR_TRY(parts_.mover.begin({MomentKind::update, i}, needs, beside ? &others : nullptr));
-  begun_ = true;
+  begun_ = begun_ || !guess;
   Result<void> measured;
   if (tile == 0 && of_weights) measured = measure_trust(i, options, grad_scale, others.after);
   if (of_directions)
@@ -213,7 +223,8 @@ Result<void> OffloadOptimizer::update_tile(std::uint32_t i, std::uint32_t tile, 
   if (directions.done().state() != nullptr) others.after.push_back(directions.done());
   TileUpdate update = update_of(i, tile, options, grad_scale);
   if (beside) {
-    updates_.push_back(start(i, tile, std::move(update), std::move(others.after)));
+    updates_.push_back(start(i, tile, std::move(update), std::move(others.after), guess));
+    if (guess) parts_.chunks.written(undo_[i][tile], tier, updates_.back());
     parts_.mover.end(needs, updates_.back());
     return {};
   }
@@ -245,16 +256,19 @@ TileUpdate OffloadOptimizer::update_of(std::uint32_t i, std::uint32_t tile, cons
 }
 
 /// The team updates the tile, the sooner the sooner the next forward pass needs it.
-Event OffloadOptimizer::start(std::uint32_t i, std::uint32_t tile, TileUpdate update, std::vector<Event> after) {
+Event OffloadOptimizer::start(std::uint32_t i, std::uint32_t tile, TileUpdate update, std::vector<Event> after,
+                              bool guess) {
+  const std::optional<TileUndo> undo = guess ? std::optional(undo_of(i, tile)) : std::nullopt;
   HostTeam::Job job;
   job.urgency = i;
   job.after = std::move(after);
-  job.n_parts = update.n_parts();
+  job.n_parts = undo ? undo->n_parts() : update.n_parts();
   const std::uint64_t n_bytes = parts_.chunks.chunk(state_[i][tile]).n_bytes;
   const auto span =  // owners: this, and the job while it runs
       std::make_shared<SharedSpan>(parts_.timeline, SpanRecord{Lane::host_update, payload_[i], 0, 0, n_bytes});
-  job.run = [this, span, update = std::move(update)](std::uint32_t part) {
+  job.run = [this, span, undo, update = std::move(update)](std::uint32_t part) {
     span->begin();
+    if (undo) undo->keep(part);
     return update.run_part(host_kernels_, parts_.compute, part);
   };
   return parts_.team.add(std::move(job));

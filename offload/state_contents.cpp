@@ -93,6 +93,7 @@ Result<void> OffloadOptimizer::check_states(std::uint32_t tensor, const TensorSt
                                        std::to_string(place.numel) + " were asked for"};
   if (early_->updated(place.chunk))
     return Error{ErrorKind::usage, "parameters were asked for between their early update and the end of their step"};
+  CASTOR_TRY(take_back(place.chunk));
   CASTOR_TRY(make_pending(place.chunk));
   return whole();
 }

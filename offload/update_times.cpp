@@ -30,6 +30,7 @@ void OffloadOptimizer::defer(std::uint32_t i, const StepOptions& options, double
 }
 
 Result<void> OffloadOptimizer::make_pending() {
+  CASTOR_TRY(take_back_guesses());
   for (std::uint32_t i = 0; i < n_chunks(); ++i) CASTOR_TRY(make_pending(i));
   return {};
 }
@@ -69,7 +70,9 @@ Result<void> OffloadOptimizer::add_gradient(std::uint32_t tensor, ArrivedGradien
     if (gradient.free) gradient.free();
     return broken_promise(i, "a gradient came for");
   }
-  if (auto updated = make_pending(i); !updated.ok()) {
+  auto updated = take_back(i);
+  if (updated.ok()) updated = make_pending(i);
+  if (!updated.ok()) {
     if (gradient.free) gradient.free();
     return updated;
   }
@@ -91,6 +94,7 @@ void OffloadOptimizer::measure_arrival(std::uint32_t tensor, const void* grad) {
 Result<void> OffloadOptimizer::use(std::uint32_t i) {
   if (early_->updated(i)) return broken_promise(i, "a unit needs");
   if (early_->announced()) early_->used(i);
+  CASTOR_TRY(take_back(i));
   return make_pending(i);
 }
 
@@ -99,9 +103,12 @@ bool OffloadOptimizer::early(std::uint32_t i) const { return plan_.states[i] != 
 
 Result<void> OffloadOptimizer::update_early() {
   gradients_->free_read();
-  if (announced_.needs_norm()) return {};
   for (const std::uint32_t i : early_->ready()) {
     if (!early(i) || parts_.chunks.chunk(payload_[i]).pinned()) continue;
+    if (announced_.needs_norm()) {
+      if (can_guess(i)) CASTOR_TRY(guess(i));
+      continue;
+    }
     if (auto updated = update_chunk(i, announced_, StepScale().grad_scale); !updated.ok())
       return poisoned_ = begun_, updated;
     early_->set_updated(i);

@@ -82,6 +82,10 @@ std::uint64_t GeminiMemory::within_capacity(const castor_host_v1& host, std::uin
   return capacity_bytes;
 }
 
+std::uint64_t GeminiMemory::undo_bytes() const {
+  return host_.limit_bytes() == Budget::kUnlimited ? available_host_memory_bytes() / 2 : Budget::kUnlimited;
+}
+
 void GeminiMemory::check_host(const castor_host_v1& host, std::uint64_t host_bytes) const {
   const std::uint64_t available_bytes = available_host_memory_bytes();
   if (host_.limit_bytes() != Budget::kUnlimited || available_bytes == 0 || host_bytes <= available_bytes) return;

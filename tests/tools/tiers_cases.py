@@ -140,6 +140,23 @@ class TrainThroughTiers(CommandCase):
         planned = self.assert_result(run("plan", "--trace", trace, "--json"))
         self.assertGreater(planned["update_beside_s"], 0)
 
+    def test_guessed_updates_keep_the_bits_and_begin_during_backward(self):
+        trace = self.folder / "trace.json"
+        self.MODEL = [*self.MODEL[:-1], "10"]
+        self.small[self.small.index("1MiB")] = "8MiB"
+        self.small += ["--set", "placement_policy=cpu", "--set", "guess_updates=true"]
+        overflowing = ["--precision", "fp16", "--initial-scale", 2**20, "--lr", "1"]
+        for options in (["--clip", "1e9"], ["--clip", "1.5"], ["--clip", "1e-3"], overflowing):
+            self.assert_same_bits(*options)
+        first_update = {}
+        for clip in ("1e9", "1e-3"):
+            self.train(*self.small, "--clip", clip, "--trace", trace)
+            kinds = [row[0] for row in json.loads(trace.read_text())["moments"]]
+            last_backward = max(i for i, kind in enumerate(kinds) if kind == "backward")
+            first_update[clip] = kinds.index("update") - last_backward
+        self.assertLess(first_update["1e9"], 0, "while no norm is too large")
+        self.assertGreater(first_update["1e-3"], 0, "once one was")
+
     def test_streamed_states_keep_the_bits(self):
         trace = self.folder / "trace.json"
         self.MODEL = [*self.MODEL[:-1], "10"]

@@ -16,9 +16,9 @@ namespace castor {
 using ChunkId = std::uint32_t;
 
 /// What a chunk holds. All kinds move by the same rules.
-enum class ChunkKind : std::uint8_t { payload, gradient, state, activation };
+enum class ChunkKind : std::uint8_t { payload, gradient, state, activation, undo };
 
-/// `payload`, `gradient`, `state`, `activation`, as traces spell them.
+/// `payload`, `gradient`, `state`, `activation`, `undo`, as traces spell them.
 const char* name(ChunkKind kind);
 
 /// One chunk in one tier's memory.

@@ -25,6 +25,7 @@ class EarlyUpdates;
 class HostNorm;
 class TeamDirections;
 class TileStates;
+class TileUndo;
 class TileUpdate;
 
 /// Part of what a tensor's training has come to: values `first` to `first` + n − 1, in host memory.
@@ -41,6 +42,9 @@ struct TensorStates {
 /// the next ones ahead and writes the last ones behind. Where they overlap, updates on the host go on while the next forward
 /// pass runs, what it needs first before all else: whoever needs a chunk waits for its own update alone. States that are
 /// streamed come to the device meanwhile, and are updated right before their chunk is used.
+///
+/// Where a norm is asked for, and the last step's was not too large, chunks are updated early as well, as if this step's were
+/// not too large either. What that overwrites is kept until the norm is known, and put back where the guess was wrong.
 ///
 /// Tensors without a gradient are skipped: moments, decay and step counter. The fp32 master decides; the weight in the
 /// payload is its rounding.
@@ -73,8 +77,8 @@ class OffloadOptimizer {
   static Result<std::unique_ptr<OffloadOptimizer>> make(Parts parts);
 
   /// The backward pass begins after which `step` is called with these options. Where they ask for a norm, gradients are
-  /// measured as they come (without this call, where the step before asked for one); those that are added up, by `step`. With overlap, and where no norm is asked for,
-  /// chunks are then updated as soon as their gradients are complete, as far as the step before has shown when they are.
+  /// measured as they come (without this call, where the step before asked for one); those that are added up, by `step`. With overlap chunks are then updated
+  /// as soon as their gradients are complete, as far as the step before has shown when they are.
   /// Errors: failed, where an earlier step was not ended.
   [[nodiscard]] Result<void> announce(const StepOptions& options);
 
@@ -89,7 +93,7 @@ class OffloadOptimizer {
   /// True where the weights of `payload_chunk` are not yet those of the step that is over.
   bool pending(std::uint32_t payload_chunk) const { return pending_.at(payload_chunk); }
 
-  /// Makes the updates that wait for the next use of their chunk. Errors: as step.
+  /// Makes the updates that wait for the next use of their chunk, and takes back those that are guesses. Errors: as step.
   [[nodiscard]] Result<void> make_pending();
 
   /// Gives back gradients that have been read, and updates what is complete and not in use. Errors: as step.
@@ -152,8 +156,9 @@ class OffloadOptimizer {
   Result<void> measure_chunk(std::uint32_t i, std::vector<HostNorm>& on_host);
   double* sums() { return reinterpret_cast<double*>(sums_.data()); }
   Result<void> update_chunk(std::uint32_t i, const StepOptions& options, double grad_scale);
+  Result<void> update_tiles(std::uint32_t i, const StepOptions& options, double grad_scale, bool guess);
   Result<void> update_tile(std::uint32_t i, std::uint32_t tile, const StepOptions& options, double grad_scale,
-                           TeamDirections& directions);
+                           TeamDirections& directions, bool guess);
   Result<void> measure_trust(std::uint32_t i, const StepOptions& options, double grad_scale, std::vector<Event>& after);
   Result<void> measure_trust_on_gpu(std::uint32_t i, const StepOptions& options, double grad_scale);
   Result<void> measure_cut_tensors(std::uint32_t i, const StepOptions& options, double grad_scale,
@@ -171,7 +176,16 @@ class OffloadOptimizer {
   UpdateCoefficients coefficients(std::uint32_t tensor, std::uint64_t t, const StepOptions& options,
                                   double grad_scale) const;
   TileUpdate update_of(std::uint32_t i, std::uint32_t tile, const StepOptions& options, double grad_scale);
-  Event start(std::uint32_t i, std::uint32_t tile, TileUpdate update, std::vector<Event> after);
+  Event start(std::uint32_t i, std::uint32_t tile, TileUpdate update, std::vector<Event> after, bool guess = false);
+  bool can_guess(std::uint32_t i) const;
+  Result<void> guess(std::uint32_t i);
+  bool open_undo(std::uint32_t i);
+  void drop_undo(std::uint32_t i);
+  TileUndo undo_of(std::uint32_t i, std::uint32_t tile) const;
+  Result<void> settle_guesses(const StepOptions& options, const StepScale& scale);
+  Result<void> take_back(std::uint32_t i);
+  Result<void> take_back(std::uint32_t i, std::uint32_t tile);
+  Result<void> take_back_guesses();
   Result<void> update_on_gpu(std::uint32_t i, std::uint32_t tile, const TileUpdate& update);
   Result<void> update_rest(const StepOptions& options, double grad_scale);
   bool early(std::uint32_t i) const;
@@ -219,8 +233,11 @@ class OffloadOptimizer {
   std::vector<bool> pending_;  ///< by chunk: its update waits for the next use
   StepOptions pending_options_;
   double pending_scale_ = 1;
-  std::vector<Event> updates_;  ///< beside the thread, not known yet how they end
-  Result<void> failed_update_;  ///< the first of them that failed
+  std::vector<std::vector<ChunkId>> undo_;  ///< by payload chunk and tile: what a guess overwrote; where there were any
+  std::vector<std::uint32_t> guesses_;      ///< chunks updated as if gradients were not to be scaled down
+  bool expects_plain_ = false;              ///< the last step that measured a norm did not scale them down
+  std::vector<Event> updates_;              ///< beside the thread, not known yet how they end
+  Result<void> failed_update_;              ///< the first of them that failed
 };
 
 }  // namespace castor
