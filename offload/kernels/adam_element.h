@@ -42,6 +42,13 @@ constexpr float next_master(const AdamCoefficients& c, const AdamElement& e, flo
   return p - c.step_size * moment_ratio(c, e, root);
 }
 
+/// What is read of `array`, `n_bytes` from it; null where it is null.
+template <typename T>
+const T* read_of(const T* array, std::ptrdiff_t n_bytes) {
+  if (array == nullptr) return nullptr;
+  return reinterpret_cast<const T*>(reinterpret_cast<std::uintptr_t>(array) + static_cast<std::uintptr_t>(n_bytes));
+}
+
 /// AdamArrays with types for the formats of what is written; that of the gradient is asked for each time, so that there are
 /// not three times as many. `kSplit`: the master is its low bits and the weight. A rule without exp_avg_sq does not ask for it.
 template <typename WeightFormat, bool kSplitMaster, typename ExpAvgFormat, typename ExpAvgSqFormat>
@@ -60,10 +67,15 @@ struct TypedArrays {
         grad_dtype(arrays.grad_dtype),
         weight(static_cast<typename Weight::Bits*>(arrays.weight)),
         n(arrays.n),
-        first(arrays.first) {}
+        first(arrays.first),
+        old{read_of(master, arrays.old_states), read_of(master_low, arrays.old_states),
+            read_of(exp_avg, arrays.old_states), read_of(exp_avg_sq, arrays.old_states),
+            read_of(weight, arrays.old_weight)} {}
+
+  bool in_place() const { return old.exp_avg == exp_avg; }
 
   constexpr AdamElement load(std::uint64_t i) const {
-    return {load_master(i), ExpAvg::widen(exp_avg[i]), ExpAvgSq::widen(exp_avg_sq[i])};
+    return {load_master(i), ExpAvg::widen(old.exp_avg[i]), ExpAvgSq::widen(old.exp_avg_sq[i])};
   }
   constexpr float load_grad(std::uint64_t i) const {
     if (grad_dtype == DType::f32) return static_cast<const float*>(grad)[i];
@@ -71,8 +83,8 @@ struct TypedArrays {
     return grad_dtype == DType::bf16 ? Bf16::widen(bits) : Fp16::widen(bits);
   }
   constexpr float load_master(std::uint64_t i) const {
-    if constexpr (kSplit) return joined(weight[i], master_low[i]);
-    return master[i];
+    if constexpr (kSplit) return joined(old.weight[i], old.master_low[i]);
+    return old.master[i];
   }
   /// And the weight. Requires: canonical.
   constexpr void store_master(std::uint64_t i, float value) const {
@@ -102,6 +114,14 @@ struct TypedArrays {
   typename Weight::Bits* weight;
   std::uint64_t n;
   std::uint32_t first;
+  /// What is read: the arrays above, or others.
+  struct Old {
+    const float* master;
+    const std::uint16_t* master_low;
+    const typename ExpAvg::Bits* exp_avg;
+    const typename ExpAvgSq::Bits* exp_avg_sq;
+    const typename Weight::Bits* weight;
+  } old;
 };
 
 template <typename Weight, bool kSplit, typename F>

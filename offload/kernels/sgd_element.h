@@ -25,7 +25,7 @@ constexpr SgdElement sgd_updated(const SgdCoefficients& c, float grad, SgdElemen
 /// Loads, updates and stores element `i` of TypedArrays, whose exp_avg is the momentum.
 template <typename Arrays>
 constexpr void update_sgd_element(const SgdCoefficients& c, const Arrays& arrays, std::uint64_t i) {
-  const float momentum = Arrays::ExpAvg::widen(arrays.exp_avg[i]);
+  const float momentum = Arrays::ExpAvg::widen(arrays.old.exp_avg[i]);
   const SgdElement e = sgd_updated(c, arrays.load_grad(i), {arrays.load_master(i), momentum});
   arrays.store_master(i, canonical(e.master));
   arrays.exp_avg[i] = Arrays::ExpAvg::narrow(canonical(e.momentum));

@@ -47,13 +47,13 @@ __device__ void update_pack(const typename Rule::Coefficients& c, const Arrays& 
   Pack<std::uint16_t> low;
   Pack<typename Arrays::Weight::Bits> weights;
   if constexpr (Arrays::kSplit) {
-    low = pack_at(arrays.master_low, i);
-    weights = pack_at(arrays.weight, i);
+    low = pack_at(arrays.old.master_low, i);
+    weights = pack_at(arrays.old.weight, i);
   } else {
-    masters = pack_at(arrays.master, i);
+    masters = pack_at(arrays.old.master, i);
   }
-  auto exp_avg = pack_at(arrays.exp_avg, i);
-  auto exp_avg_sq = pack_at(arrays.exp_avg_sq, i);
+  auto exp_avg = pack_at(arrays.old.exp_avg, i);
+  auto exp_avg_sq = pack_at(arrays.old.exp_avg_sq, i);
 
   Arrays own = arrays;
   own.grad = grads.values;
@@ -63,6 +63,7 @@ __device__ void update_pack(const typename Rule::Coefficients& c, const Arrays& 
   own.weight = weights.values;
   own.exp_avg = exp_avg.values;
   own.exp_avg_sq = exp_avg_sq.values;
+  own.old = {own.master, own.master_low, own.exp_avg, own.exp_avg_sq, own.weight};
   own.first = arrays.first + static_cast<std::uint32_t>(i);
 #pragma unroll
   for (unsigned k = 0; k < kPerThread; ++k) Rule::update_one(c, own, k);
@@ -89,7 +90,7 @@ __global__ void __launch_bounds__(kThreads) update_elements(const typename Rule:
   if (i < arrays.n) Rule::update_one(c, arrays, i);
 }
 
-/// Every array starts where a Pack of its elements may.
+/// Every array starts where a Pack of its elements may, also what is read in its place.
 inline bool packs_are_aligned(const AdamArrays& arrays) {
   const auto aligned = [](const void* array, DType dtype) {
     return reinterpret_cast<std::uintptr_t>(array) % (kPerThread * size_bytes(dtype)) == 0;
@@ -97,7 +98,8 @@ inline bool packs_are_aligned(const AdamArrays& arrays) {
   return aligned(arrays.master, DType::f32) && aligned(arrays.master_low, DType::bf16) &&
          aligned(arrays.exp_avg, exp_avg_dtype(arrays.moments)) &&
          aligned(arrays.exp_avg_sq, exp_avg_sq_dtype(arrays.moments)) && aligned(arrays.grad, arrays.grad_dtype) &&
-         aligned(arrays.weight, arrays.weight_dtype);
+         aligned(arrays.weight, arrays.weight_dtype) && arrays.old_states % sizeof(Pack<float>) == 0 &&
+         arrays.old_weight % sizeof(Pack<float>) == 0;
 }
 
 /// Queues the update of `arrays` by `Rule`, which has Coefficients and `update_one(coefficients, arrays, i)` of one element,

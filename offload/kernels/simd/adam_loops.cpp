@@ -26,13 +26,13 @@ struct AdamRule {
   explicit HWY_INLINE AdamRule(const AdamCoefficients& c) : math(c) {}
 
   /// with_moments and next_master.
-  template <typename Arrays>
+  template <bool kPastCaches, typename Arrays>
   HWY_INLINE Float updated(const Arrays& arrays, std::uint64_t i) const {
     AdamVector e = math.with_moments(arrays, i);
     const Float ratio = math.moment_ratio(e);
     if (math.decoupled_decay) e.p = hn::Sub(e.p, hn::Mul(math.decay, e.p));
     e.p = canonical(hn::Sub(e.p, hn::Mul(math.step_size, ratio)));
-    math.store(arrays, i, e);
+    math.store<kPastCaches>(arrays, i, e);
     return e.p;
   }
 

@@ -54,9 +54,9 @@ struct AdamMath {
     Float g = hn::Mul(load_grad(arrays, i), grad_scale);
     if (clamps) g = clamped(g, max_value);
     if (!decoupled_decay) g = hn::Add(g, hn::Mul(decay, p));
-    const Float m =
-        hn::Add(hn::Mul(beta1, Stored<typename Arrays::ExpAvg>::load(arrays.exp_avg + i)), hn::Mul(one_minus_beta1, g));
-    const Float v = hn::Add(hn::Mul(beta2, Stored<typename Arrays::ExpAvgSq>::load(arrays.exp_avg_sq + i)),
+    const Float m = hn::Add(hn::Mul(beta1, Stored<typename Arrays::ExpAvg>::load(arrays.old.exp_avg + i)),
+                            hn::Mul(one_minus_beta1, g));
+    const Float v = hn::Add(hn::Mul(beta2, Stored<typename Arrays::ExpAvgSq>::load(arrays.old.exp_avg_sq + i)),
                             hn::Mul(hn::Mul(one_minus_beta2, g), g));
     return {p, m, v};
   }
@@ -66,17 +66,16 @@ struct AdamMath {
     return hn::Div(e.m, hn::Add(hn::Mul(hn::Sqrt(e.v), rsqrt_bias2), eps));
   }
 
-  /// All but the weights. Requires: a canonical master.
-  template <typename Arrays>
+  /// The moments.
+  template <bool kPastCaches, typename Arrays>
   HWY_INLINE void store(const Arrays& arrays, std::uint64_t i, const AdamVector& e) const {
-    store_master(arrays, i, e.p);
-    Stored<typename Arrays::ExpAvg>::store(canonical(e.m), arrays.exp_avg + i);
+    store_moments<kPastCaches, typename Arrays::ExpAvg>(canonical(e.m), arrays.exp_avg + i);
     const Float v = canonical(e.v);
     if constexpr (sizeof *arrays.exp_avg_sq == 2) {
       const Word random = rounding_bits(rounding_key, arrays.first + static_cast<std::uint32_t>(i));
-      store_halves(hn::ShiftRight<16>(hn::Add(bits_of(v), random)), arrays.exp_avg_sq + i);
+      hn::StoreU(halves(hn::ShiftRight<16>(hn::Add(bits_of(v), random))), Halves(), arrays.exp_avg_sq + i);
     } else {
-      hn::StoreU(v, Floats(), arrays.exp_avg_sq + i);
+      store_moments<kPastCaches, Fp32>(v, arrays.exp_avg_sq + i);
     }
   }
 

@@ -32,11 +32,11 @@ struct LambRule {
 
   explicit HWY_INLINE LambRule(const LambCoefficients& c) : math(c.adam), rate(all(lamb_rate(c))) {}
 
-  template <typename Arrays>
+  template <bool kPastCaches, typename Arrays>
   HWY_INLINE Float updated(const Arrays& arrays, std::uint64_t i) const {
     AdamVector e = math.with_moments(arrays, i);
     e.p = canonical(hn::Sub(e.p, hn::Mul(rate, direction(math, e))));
-    math.store(arrays, i, e);
+    math.store<kPastCaches>(arrays, i, e);
     return e.p;
   }
 

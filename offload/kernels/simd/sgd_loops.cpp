@@ -33,18 +33,17 @@ struct SgdRule {
         clamps(c.max_value < std::numeric_limits<float>::infinity()) {}
 
   /// sgd_updated.
-  template <typename Arrays>
+  template <bool kPastCaches, typename Arrays>
   HWY_INLINE Float updated(const Arrays& arrays, std::uint64_t i) const {
     using Momentum = Stored<typename Arrays::ExpAvg>;
     Float p = load_master(arrays, i);
     Float g = hn::Mul(load_grad(arrays, i), grad_scale);
     if (clamps) g = clamped(g, max_value);
     g = hn::Mul(trust, hn::Add(g, hn::Mul(decay, p)));
-    const Float b = hn::Add(hn::Mul(momentum, Momentum::load(arrays.exp_avg + i)), g);
+    const Float b = hn::Add(hn::Mul(momentum, Momentum::load(arrays.old.exp_avg + i)), g);
     const Float direction = nesterov ? hn::Add(g, hn::Mul(momentum, b)) : b;
     p = canonical(hn::Sub(p, hn::Mul(lr, direction)));
-    store_master(arrays, i, p);
-    Momentum::store(canonical(b), arrays.exp_avg + i);
+    store_moments<kPastCaches, typename Arrays::ExpAvg>(canonical(b), arrays.exp_avg + i);
     return p;
   }
 

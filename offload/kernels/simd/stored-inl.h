@@ -31,21 +31,39 @@ HWY_INLINE Word if_below(Word value, std::uint32_t limit, Word below, Word other
 }
 HWY_INLINE Float canonical(Float value) { return hn::IfThenElse(hn::IsNaN(value), float_of(word(kNanBits)), value); }
 
+#if HWY_TARGET == HWY_SCALAR
+constexpr bool kHasStreams = false;
+#else
+constexpr bool kHasStreams = true;
+#endif
+
+/// Both past the caches. Requires: `to` is aligned to a vector.
+HWY_INLINE void stream_halves([[maybe_unused]] hn::Vec<Halves> first, [[maybe_unused]] hn::Vec<Halves> second,
+                              [[maybe_unused]] std::uint16_t* to) {
+#if HWY_TARGET != HWY_SCALAR
+  const hn::Twice<Halves> both;
+  hn::Stream(hn::Combine(both, second, first), both, to);
+#endif
+}
+
 /// Elements as they are stored, to and from vectors of fp32; the arithmetic is that of formats.h.
 template <typename Format>
 struct Stored;
 
 template <>
 struct Stored<Fp32> {
-  static constexpr bool kStreams = false;
   static HWY_INLINE Float load(const float* from) { return hn::LoadU(Floats(), from); }
   static HWY_INLINE void store(Float value, float* to) { hn::StoreU(value, Floats(), to); }
+  /// Both past the caches. Requires: `to` is aligned to a vector.
+  static HWY_INLINE void stream(Float first, Float second, float* to) {
+    hn::Stream(first, Floats(), to);
+    hn::Stream(second, Floats(), to + hn::Lanes(Floats()));
+  }
 };
 
 /// Formats of 16 bits; `Rounding::widen` takes words, `Rounding::narrow` canonical floats.
 template <typename Rounding>
 struct StoredInHalves {
-  static constexpr bool kStreams = HWY_TARGET != HWY_SCALAR;
   static HWY_INLINE Float load(const std::uint16_t* from) {
     return Rounding::widen(hn::PromoteTo(Words(), hn::LoadU(Halves(), from)));
   }
@@ -53,12 +71,9 @@ struct StoredInHalves {
     return hn::DemoteTo(Halves(), hn::BitCast(hn::RebindToSigned<Words>(), Rounding::narrow(bits_of(value))));
   }
   static HWY_INLINE void store(Float value, std::uint16_t* to) { hn::StoreU(narrow(value), Halves(), to); }
-  /// Both at once, past the caches. Requires: `to` is aligned to a vector.
+  /// As of fp32.
   static HWY_INLINE void stream(Float first, Float second, std::uint16_t* to) {
-#if HWY_TARGET != HWY_SCALAR
-    const hn::Twice<Halves> both;
-    hn::Stream(hn::Combine(both, narrow(second), narrow(first)), both, to);
-#endif
+    stream_halves(narrow(first), narrow(second), to);
   }
 };
 
@@ -105,9 +120,10 @@ HWY_INLINE Float load_split(const std::uint16_t* weight, const std::uint16_t* lo
   const Word high = hn::Sub(high_part, hn::ShiftRight<15>(low_part));
   return float_of(hn::Or(hn::ShiftLeft<16>(high), low_part));
 }
-HWY_INLINE void store_halves(Word values, std::uint16_t* to) {
-  hn::StoreU(hn::DemoteTo(Halves(), hn::BitCast(hn::RebindToSigned<Words>(), values)), Halves(), to);
+HWY_INLINE hn::Vec<Halves> halves(Word values) {
+  return hn::DemoteTo(Halves(), hn::BitCast(hn::RebindToSigned<Words>(), values));
 }
+HWY_INLINE hn::Vec<Halves> low_halves(Float value) { return halves(hn::And(bits_of(value), word(0xffff))); }
 
 /// The branches go the same way every time.
 template <typename Arrays>
@@ -120,18 +136,35 @@ HWY_INLINE Float load_grad(const Arrays& arrays, std::uint64_t i) {
 template <typename Arrays>
 HWY_INLINE Float load_master(const Arrays& arrays, std::uint64_t i) {
   if constexpr (Arrays::kSplit)
-    return load_split(arrays.weight + i, arrays.master_low + i);
+    return load_split(arrays.old.weight + i, arrays.old.master_low + i);
   else
-    return hn::LoadU(Floats(), arrays.master + i);
+    return hn::LoadU(Floats(), arrays.old.master + i);
 }
 
-/// A master without its weight. Requires: canonical.
-template <typename Arrays>
-HWY_INLINE void store_master(const Arrays& arrays, std::uint64_t i, Float p) {
-  if constexpr (Arrays::kSplit)
-    store_halves(hn::And(bits_of(p), word(0xffff)), arrays.master_low + i);
+/// Two vectors of masters without their weights. Requires: canonical; aligned to a vector, where `kPastCaches`.
+template <bool kPastCaches, typename Arrays>
+HWY_INLINE void store_masters(const Arrays& arrays, std::uint64_t i, Float one, Float other) {
+  const std::uint64_t n_lanes = hn::Lanes(Floats());
+  if constexpr (Arrays::kSplit && kPastCaches) {
+    stream_halves(low_halves(one), low_halves(other), arrays.master_low + i);
+  } else if constexpr (Arrays::kSplit) {
+    hn::StoreU(low_halves(one), Halves(), arrays.master_low + i);
+    hn::StoreU(low_halves(other), Halves(), arrays.master_low + i + n_lanes);
+  } else if constexpr (kPastCaches) {
+    Stored<Fp32>::stream(one, other, arrays.master + i);
+  } else {
+    hn::StoreU(one, Floats(), arrays.master + i);
+    hn::StoreU(other, Floats(), arrays.master + i + n_lanes);
+  }
+}
+
+/// A vector of moments; those of fp32 past the caches, where `kPastCaches`. Requires: canonical, and then aligned.
+template <bool kPastCaches, typename Format>
+HWY_INLINE void store_moments(Float value, typename Format::Bits* to) {
+  if constexpr (kPastCaches && sizeof *to == sizeof(float))
+    hn::Stream(value, Floats(), to);
   else
-    hn::StoreU(p, Floats(), arrays.master + i);
+    Stored<Format>::store(value, to);
 }
 
 /// clamped of adam_element.h.

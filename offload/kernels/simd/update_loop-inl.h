@@ -20,9 +20,19 @@ namespace castor::kernels::HWY_NAMESPACE {
 /// A tensor is cut into parts of this many elements or more; weights of fewer may be read again while in a cache.
 constexpr std::uint64_t kLeastStreamed = std::uint64_t{4} << 10;
 
-/// Where weights are written past the caches: not those that the update reads, which are in a cache already.
+/// What is written past the caches.
+enum class Past { nothing, weights, all };
+
+/// Of what is updated in place: 16-bit weights which the update does not read; all else is in a cache already.
 template <typename Arrays>
-constexpr bool kStreams = Stored<typename Arrays::Weight>::kStreams && !Arrays::kSplit;
+constexpr Past kPastInPlace =
+    kHasStreams && !Arrays::kSplit && sizeof(typename Arrays::Weight::Bits) == 2 ? Past::weights : Past::nothing;
+
+template <typename Arrays>
+HWY_INLINE Past past_caches(const Arrays& arrays) {
+  if (!kHasStreams || arrays.n < kLeastStreamed) return Past::nothing;
+  return arrays.in_place() ? kPastInPlace<Arrays> : Past::all;
+}
 
 /// A line of 16-bit values, two of fp32.
 constexpr std::uint64_t kLineElements = 32;
@@ -39,13 +49,13 @@ HWY_INLINE void ask_for_line(const Bits* data) {
 template <typename Rule, typename Arrays>
 HWY_INLINE void ask_for_lines(const Arrays& arrays, std::uint64_t i) {
   if constexpr (Arrays::kSplit) {
-    ask_for_line(arrays.master_low + i);
-    ask_for_line(arrays.weight + i);
+    ask_for_line(arrays.old.master_low + i);
+    ask_for_line(arrays.old.weight + i);
   } else {
-    ask_for_line(arrays.master + i);
+    ask_for_line(arrays.old.master + i);
   }
-  ask_for_line(arrays.exp_avg + i);
-  if constexpr (Rule::kKeepsExpAvgSq) ask_for_line(arrays.exp_avg_sq + i);
+  ask_for_line(arrays.old.exp_avg + i);
+  if constexpr (Rule::kKeepsExpAvgSq) ask_for_line(arrays.old.exp_avg_sq + i);
   if (arrays.grad_dtype == DType::f32)
     ask_for_line(static_cast<const float*>(arrays.grad) + i);
   else
@@ -60,10 +70,21 @@ HWY_INLINE std::uint64_t unaligned(const Bits* weight, std::uint64_t n_bytes, st
   return std::min<std::uint64_t>(n, beyond == 0 ? 0 : (n_bytes - beyond) / sizeof(Bits));
 }
 
+/// True where all that is written from element `i` on is aligned to `n_bytes`.
+template <typename Arrays>
+HWY_INLINE bool aligned(const Arrays& arrays, std::uint64_t i, std::uint64_t n_bytes) {
+  const auto starts_well = [n_bytes](const auto* array) {
+    return reinterpret_cast<std::uintptr_t>(array) % n_bytes == 0;
+  };
+  const bool masters = Arrays::kSplit ? starts_well(arrays.master_low + i) : starts_well(arrays.master + i);
+  const bool second = arrays.exp_avg_sq == nullptr || starts_well(arrays.exp_avg_sq + i);
+  return starts_well(arrays.weight + i) && masters && starts_well(arrays.exp_avg + i) && second;
+}
+
 /// Elements of whole steps from `first` on, the rest left to the caller; returns where that begins.
 ///
-/// Requires: a weight at `first` that is aligned to two vectors of halves, where `kPastCaches`.
-template <bool kPastCaches, typename Rule, typename Arrays>
+/// Requires: what is written past the caches is aligned at `first` to two vectors of halves.
+template <Past kPast, typename Rule, typename Arrays>
 HWY_INLINE std::uint64_t update_steps(const Rule& rule, const Arrays arrays, std::uint64_t first) {
   using Weight = Stored<typename Arrays::Weight>;
   const std::uint64_t n_lanes = hn::Lanes(Floats());
@@ -72,9 +93,10 @@ HWY_INLINE std::uint64_t update_steps(const Rule& rule, const Arrays arrays, std
   for (; i + n_step <= arrays.n; i += n_step) {
     ask_for_lines<Rule>(arrays, i + kAheadElements);
     for (std::uint64_t k = i; k < i + n_step; k += 2 * n_lanes) {
-      const Float one = rule.updated(arrays, k);
-      const Float other = rule.updated(arrays, k + n_lanes);
-      if constexpr (kPastCaches) {
+      const Float one = rule.template updated<kPast == Past::all>(arrays, k);
+      const Float other = rule.template updated<kPast == Past::all>(arrays, k + n_lanes);
+      store_masters<kPast == Past::all>(arrays, k, one, other);
+      if constexpr (kPast != Past::nothing) {
         Weight::stream(one, other, arrays.weight + k);
       } else {
         Weight::store(one, arrays.weight + k);
@@ -93,23 +115,24 @@ HWY_NOINLINE void update_singly(const typename Rule::Coefficients& c, const Arra
 }
 
 /// All elements of TypedArrays by `Rule`, which is made of its Coefficients and has
-/// - `updated(arrays, i)`: updates a vector of states from element i on; returns the new masters, canonical, without having
-///   written the weights,
+/// - `updated<kPastCaches>(arrays, i)`: updates a vector of moments from element i on, those of fp32 past the caches where
+///   that is said; returns the new masters, canonical, without having written them or the weights,
 /// - `update_one(coefficients, arrays, i)`: the same of one element, with its weight,
 /// - `kKeepsExpAvgSq`.
 template <typename Rule, typename Arrays>
 void update(const typename Rule::Coefficients& coefficients, const Arrays& arrays) {
   const Rule rule(coefficients);
-  std::uint64_t i = 0;
-  if constexpr (kStreams<Arrays>) {
-    if (arrays.n >= kLeastStreamed) {
-      i = unaligned(arrays.weight, 4 * hn::Lanes(Floats()), arrays.n);
-      update_singly<Rule>(coefficients, arrays, 0, i);
-      i = update_steps<true>(rule, arrays, i);
-      hwy::FlushStream();
-    }
-  }
-  if (i == 0) i = update_steps<false>(rule, arrays, 0);
+  const Past past = past_caches(arrays);
+  const std::uint64_t n_bytes = 4 * hn::Lanes(Floats());
+  std::uint64_t i = past == Past::nothing ? 0 : unaligned(arrays.weight, n_bytes, arrays.n);
+  update_singly<Rule>(coefficients, arrays, 0, i);
+  if (past == Past::nothing)
+    i = update_steps<Past::nothing>(rule, arrays, i);
+  else if (past == Past::all && aligned(arrays, i, n_bytes))
+    i = update_steps<Past::all>(rule, arrays, i);
+  else
+    i = update_steps<kPastInPlace<Arrays>>(rule, arrays, i);
+  if (past != Past::nothing) hwy::FlushStream();
   update_singly<Rule>(coefficients, arrays, i, arrays.n);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -80,6 +81,9 @@ struct AdamArrays {
   std::uint16_t* master_low = nullptr;  ///< of a split master: its low bits, read and written
   AdamMoments moments = AdamMoments::f32;
   std::uint32_t first = 0;  ///< the number of the first element in its tensor, modulo 2^32
+  /// Bytes from the states, and from the weight, to those that are read in their place, and left as they are; 0 = each is
+  /// updated in place.
+  std::ptrdiff_t old_states = 0, old_weight = 0;
 
   /// The elements from `first` on, `count` of them. Requires: they exist.
   AdamArrays part(std::uint64_t first, std::uint64_t count) const;
