@@ -147,6 +147,16 @@ void ChunkManager::read_spilled(ChunkId id) {
   moved_.nvme_read += chunk.n_bytes;
 }
 
+void ChunkManager::exchange(ChunkId a, ChunkId b, Tier tier) {
+  ChunkCopy &first = chunks_.at(a).at(tier), &second = chunks_.at(b).at(tier);
+  if (chunks_[a].n_bytes != chunks_[b].n_bytes || !first.buffer || !second.buffer || first.leaving || second.leaving)
+    throw ContractViolation(chunks_[a].label + ": exchanged on " + name(tier) + " with " + chunks_[b].label);
+  std::swap(first.buffer, second.buffer);
+  std::swap(first.arrived, second.arrived);
+  std::swap(first.readers, second.readers);
+  std::swap(first.current, second.current);
+}
+
 void ChunkManager::written(ChunkId id, Tier tier, Event done) {
   Chunk& chunk = chunks_.at(id);
   if (done.state() != nullptr) chunk.at(tier).arrived = std::move(done);

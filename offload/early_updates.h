@@ -11,8 +11,8 @@ namespace castor {
 /// Which chunks may be updated before the backward pass is over: those whose tensors have all got as many gradients as in
 /// the step before, in which nobody used the chunk after its last gradient.
 ///
-/// That a step goes the way of the one before is a guess. Who updates by it must refuse what proves it wrong, for an
-/// update cannot be taken back.
+/// That a step goes the way of the one before is a guess. Who updates by it must refuse what proves it wrong, unless
+/// the update can be taken back.
 class EarlyUpdates {
  public:
   explicit EarlyUpdates(const ChunkLayout& layout);

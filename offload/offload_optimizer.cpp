@@ -10,9 +10,9 @@
 
 #include "early_updates.h"
 #include "host_norm.h"
+#include "kept_chunks.h"
 #include "team_directions.h"
 #include "tile_states.h"
-#include "tile_undo.h"
 #include "tile_update.h"
 
 namespace castor {
@@ -44,10 +44,14 @@ class SharedSpan {
 }  // namespace
 
 OffloadOptimizer::OffloadOptimizer(Parts parts)
-    : parts_(std::move(parts)), early_(std::make_unique<EarlyUpdates>(parts_.layout)) {}
+    : parts_(std::move(parts)),
+      early_(std::make_unique<EarlyUpdates>(parts_.layout)),
+      kept_(std::make_unique<KeptChunks>(parts_.chunks)) {}
 
 OffloadOptimizer::~OffloadOptimizer() {
-  for (const Event& update : updates_) (void)update.wait();
+  while (!speculative_.empty()) forget_speculation(speculative_.begin()->first);
+  for (const auto& updates : {updates_, taken_back_})
+    for (const Event& update : updates) (void)update.wait();
 }
 
 Result<std::unique_ptr<OffloadOptimizer>> OffloadOptimizer::make(Parts parts) {
@@ -166,17 +170,17 @@ Result<void> OffloadOptimizer::whole() {
 }
 
 Result<StepScale> OffloadOptimizer::step(const StepOptions& options) {
-  for (std::uint32_t i = 0; i < n_chunks(); ++i) CASTOR_TRY(make_pending(i));
+  CASTOR_TRY(make_all_pending());
   CASTOR_TRY(whole());
   if (begun_ && options != announced_)
     return Error{
         ErrorKind::usage,
         "step is called with other values than were announced, with which some parameters are updated already"};
-  const bool guessed_well = options == announced_ && gradients_->intact().ok();
-  if (!guessed_well) CASTOR_TRY(take_back_guesses());
+  const bool as_announced = options == announced_ && gradients_->intact().ok();
+  if (!as_announced) CASTOR_TRY(take_back_all());
   if (auto intact = gradients_->intact(); !intact.ok()) return poisoned_ = begun_, intact.error();
   CASTOR_ASSIGN(const StepScale scale, measure(options));
-  CASTOR_TRY(settle_guesses(options, scale));
+  CASTOR_TRY(settle_speculation(options, scale));
   if (!scale.skip) {
     if (auto updated = update_rest(options, scale.grad_scale); !updated.ok())
       return poisoned_ = begun_, updated.error();
@@ -186,26 +190,26 @@ Result<StepScale> OffloadOptimizer::step(const StepOptions& options) {
 }
 
 Result<void> OffloadOptimizer::update_chunk(std::uint32_t i, const StepOptions& options, double grad_scale) {
-  CASTOR_TRY(update_tiles(i, options, grad_scale, /*guess=*/false));
+  CASTOR_TRY(update_tiles(i, options, grad_scale));
   gradients_->release(i);
   return {};
 }
 
-Result<void> OffloadOptimizer::update_tiles(std::uint32_t i, const StepOptions& options, double grad_scale,
-                                            bool guess) {
+Result<void> OffloadOptimizer::update_tiles(std::uint32_t i, const StepOptions& options, double grad_scale) {
   CASTOR_TRY(gradients_->settle(i));
   TeamDirections directions;
   if (options.measures_direction()) CASTOR_TRY(measure_cut_tensors(i, options, grad_scale, directions));
   for (std::uint32_t tile = 0; tile < parts_.layout.chunks[i].n_tiles(); ++tile)
-    CASTOR_TRY(update_tile(i, tile, options, grad_scale, directions, guess));
+    CASTOR_TRY(update_tile(i, tile, options, grad_scale, directions));
   return {};
 }
 
 Result<void> OffloadOptimizer::update_tile(std::uint32_t i, std::uint32_t tile, const StepOptions& options,
-                                           double grad_scale, TeamDirections& directions, bool guess) {
+                                           double grad_scale, TeamDirections& directions) {
   const Tier tier = update_tier(i);
+  const bool speculative = speculated(i);
   const bool of_directions = options.measures_direction(), of_weights = options.needs_trust() && !of_directions;
-  const bool all_new = gradients_->complete(i) && tile == 0 && !of_weights && !guess &&
+  const bool all_new = gradients_->complete(i) && tile == 0 && !of_weights && !speculative &&
                        !parts_.format.splits(parts_.layout.chunks[i].dtype);
   const Access weights = all_new ? Access::overwrite : Access::update;
   const std::array<Need, 3> needs = {Need{state_[i][tile], tier, Access::update},
@@ -213,7 +217,7 @@ Result<void> OffloadOptimizer::update_tile(std::uint32_t i, std::uint32_t tile, 
   const bool beside = parts_.overlap && tier == Tier::host;
   Beside others{parts_.team};
   CASTOR_TRY(parts_.mover.begin({MomentKind::update, i}, needs, beside ? &others : nullptr));
-  begun_ = begun_ || !guess;
+  begun_ = begun_ || !speculative;
   Result<void> measured;
   if (tile == 0 && of_weights) measured = measure_trust(i, options, grad_scale, others.after);
   if (of_directions)
@@ -221,11 +225,13 @@ Result<void> OffloadOptimizer::update_tile(std::uint32_t i, std::uint32_t tile, 
                                   others.after);
   if (!measured.ok()) return parts_.mover.end(needs), measured;
   if (directions.done().state() != nullptr) others.after.push_back(directions.done());
+  if (speculative) keep_old(i, tile);
   TileUpdate update = update_of(i, tile, options, grad_scale);
   if (beside) {
-    updates_.push_back(start(i, tile, std::move(update), std::move(others.after), guess));
-    if (guess) parts_.chunks.written(undo_[i][tile], tier, updates_.back());
-    parts_.mover.end(needs, updates_.back());
+    const Event updated = start(i, tile, std::move(update), std::move(others.after));
+    (speculative ? speculative_[i] : updates_).push_back(updated);
+    if (speculative) read_old_until(i, tile, updated);
+    parts_.mover.end(needs, updated);
     return {};
   }
   const auto outcome = updates_on_gpu(i) ? update_on_gpu(i, tile, update)
@@ -256,19 +262,16 @@ TileUpdate OffloadOptimizer::update_of(std::uint32_t i, std::uint32_t tile, cons
 }
 
 /// The team updates the tile, the sooner the sooner the next forward pass needs it.
-Event OffloadOptimizer::start(std::uint32_t i, std::uint32_t tile, TileUpdate update, std::vector<Event> after,
-                              bool guess) {
-  const std::optional<TileUndo> undo = guess ? std::optional(undo_of(i, tile)) : std::nullopt;
+Event OffloadOptimizer::start(std::uint32_t i, std::uint32_t tile, TileUpdate update, std::vector<Event> after) {
   HostTeam::Job job;
   job.urgency = i;
   job.after = std::move(after);
-  job.n_parts = undo ? undo->n_parts() : update.n_parts();
+  job.n_parts = update.n_parts();
   const std::uint64_t n_bytes = parts_.chunks.chunk(state_[i][tile]).n_bytes;
   const auto span =  // owners: this, and the job while it runs
       std::make_shared<SharedSpan>(parts_.timeline, SpanRecord{Lane::host_update, payload_[i], 0, 0, n_bytes});
-  job.run = [this, span, undo, update = std::move(update)](std::uint32_t part) {
+  job.run = [this, span, update = std::move(update)](std::uint32_t part) {
     span->begin();
-    if (undo) undo->keep(part);
     return update.run_part(host_kernels_, parts_.compute, part);
   };
   return parts_.team.add(std::move(job));
@@ -285,6 +288,8 @@ AdamArrays OffloadOptimizer::arrays(std::uint32_t i, std::uint32_t tile, const P
   const auto data = [&](ChunkId id) { return parts_.chunks.chunk(id).at(tier).buffer.data(); };
   AdamArrays arrays;
   states_at(i, tile, data(state_[i][tile])).point(arrays, part.in_tile);
+  arrays.old_states = kept_->bytes_to_old(state_[i][tile]);
+  arrays.old_weight = kept_->bytes_to_old(payload_[i]);
   arrays.grad_dtype = gradients_->dtype(i);
   arrays.grad = data(gradients_->chunk(i)) + part.in_chunk * size_bytes(arrays.grad_dtype);
   arrays.weight_dtype = parts_.layout.chunks[i].dtype;

@@ -174,16 +174,16 @@ Result<void> check_host(const PlacementRequest& request, Plan& plan) {
 }
 
 /// From the end of the model, whose gradients are the first to be there.
-void leave_room_to_guess(const PlacementRequest& request, Plan& plan) {
+void leave_room_to_speculate(const PlacementRequest& request, Plan& plan) {
   const std::uint64_t unused_bytes = request.host_budget_bytes - std::min(request.host_budget_bytes, plan.host_bytes);
-  std::uint64_t left_bytes = std::min(request.undo_bytes, unused_bytes);
-  plan.guessed.assign(request.chunks.size(), false);
+  std::uint64_t left_bytes = std::min(request.speculation_bytes, unused_bytes);
+  plan.speculative.assign(request.chunks.size(), false);
   for (std::size_t i = request.chunks.size(); i-- > 0;) {
     const ChunkDemand& chunk = request.chunks[i];
     const std::uint64_t n_bytes = chunk.state_bytes + chunk.payload_bytes;
     const bool on_host = plan.states[i] == Tier::host && plan.update_tier(i) == Tier::host && chunk.state_bytes > 0;
     if (!on_host || n_bytes > left_bytes) continue;
-    plan.guessed[i] = true;
+    plan.speculative[i] = true;
     left_bytes -= n_bytes;
   }
 }
@@ -211,7 +211,7 @@ Result<Plan> plan_placement(const PlacementRequest& request) {
   CASTOR_TRY(place_on_device(request, plan));
   stream_states(request, plan);
   CASTOR_TRY(check_host(request, plan));
-  leave_room_to_guess(request, plan);
+  leave_room_to_speculate(request, plan);
   if (request.policy == PlacementPolicy::cuda && !all_on_device(request, plan)) {
     const std::uint64_t needed_bytes = request.non_model_bytes +
                                        bytes_of_all(request.chunks, &ChunkDemand::payload_bytes) +

@@ -27,27 +27,12 @@ void TileStates::point(AdamArrays& arrays, std::uint64_t first) const {
     array += numel_ * width;
     return found;
   };
-  const auto [master_bytes, exp_avg_bytes, exp_avg_sq_bytes] = widths();
-  std::byte* const masters = next(master_bytes);
+  std::byte* const masters = next(split ? 2 : 4);
   arrays.master = split ? nullptr : reinterpret_cast<float*>(masters);
   arrays.master_low = split ? reinterpret_cast<std::uint16_t*>(masters) : nullptr;
-  arrays.exp_avg = next(exp_avg_bytes);
-  arrays.exp_avg_sq = format_.keeps_exp_avg_sq ? next(exp_avg_sq_bytes) : nullptr;
+  arrays.exp_avg = next(size_bytes(exp_avg_dtype(format_.moments)));
+  arrays.exp_avg_sq = format_.keeps_exp_avg_sq ? next(size_bytes(exp_avg_sq_dtype(format_.moments))) : nullptr;
   arrays.moments = format_.moments;
-}
-
-/// Of an element of masters, exp_avg and exp_avg_sq, in bytes; 0 = not kept.
-std::array<std::uint64_t, 3> TileStates::widths() const {
-  const std::uint64_t exp_avg_sq_bytes = format_.keeps_exp_avg_sq ? size_bytes(exp_avg_sq_dtype(format_.moments)) : 0;
-  return {format_.splits(weights_) ? 2U : 4U, size_bytes(exp_avg_dtype(format_.moments)), exp_avg_sq_bytes};
-}
-
-void TileStates::take_over(const TileStates& other, std::uint64_t first, std::uint64_t n) const {
-  std::uint64_t array = 0;
-  for (const std::uint64_t width : widths()) {
-    std::memcpy(data_ + array + first * width, other.data_ + array + first * width, n * width);
-    array += numel_ * width;
-  }
 }
 
 void TileStates::read(std::uint64_t first, std::uint64_t n, const std::byte* weight, float* master, float* exp_avg,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -24,12 +23,8 @@ class TileStates {
   /// The reverse, rounded to what the format holds; the weights follow from the masters.
   void write(std::uint64_t first, std::uint64_t n, std::byte* weight, const float* master, const float* exp_avg,
              const float* exp_avg_sq) const;
-  /// Takes over the `n` elements from `first` on of another tile of the same shape and format.
-  void take_over(const TileStates& other, std::uint64_t first, std::uint64_t n) const;
 
  private:
-  std::array<std::uint64_t, 3> widths() const;
-
   std::byte* const data_;
   const std::uint64_t numel_;
   const DType weights_;

@@ -30,7 +30,11 @@ void OffloadOptimizer::defer(std::uint32_t i, const StepOptions& options, double
 }
 
 Result<void> OffloadOptimizer::make_pending() {
-  CASTOR_TRY(take_back_guesses());
+  CASTOR_TRY(take_back_all());
+  return make_all_pending();
+}
+
+Result<void> OffloadOptimizer::make_all_pending() {
   for (std::uint32_t i = 0; i < n_chunks(); ++i) CASTOR_TRY(make_pending(i));
   return {};
 }
@@ -106,7 +110,7 @@ Result<void> OffloadOptimizer::update_early() {
   for (const std::uint32_t i : early_->ready()) {
     if (!early(i) || parts_.chunks.chunk(payload_[i]).pinned()) continue;
     if (announced_.needs_norm()) {
-      if (can_guess(i)) CASTOR_TRY(guess(i));
+      if (can_speculate(i)) CASTOR_TRY(speculate(i));
       continue;
     }
     if (auto updated = update_chunk(i, announced_, StepScale().grad_scale); !updated.ok())

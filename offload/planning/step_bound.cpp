@@ -53,7 +53,8 @@ PassSeconds pass_seconds(const AccessTrace& trace, const MomentSeconds& seconds)
     goes_back = goes_back || moment.kind == MomentKind::backward;
     if (of_unit(moment.kind)) (goes_back ? found.backward : found.forward) += compute_s;
     if (moment.kind == MomentKind::update) (moment.beside ? found.update_beside : found.update_on_device) += compute_s;
-    found.waits_for_norm = found.waits_for_norm || moment.kind == MomentKind::norm;
+    if (moment.kind == MomentKind::update && moment.beside && found.measures_norm) found.update_after_norm += compute_s;
+    found.measures_norm = found.measures_norm || moment.kind == MomentKind::norm;
   }
   return found;
 }
@@ -61,13 +62,12 @@ PassSeconds pass_seconds(const AccessTrace& trace, const MomentSeconds& seconds)
 StepBound step_bound(const AccessTrace& trace, const MomentSeconds& seconds, const StepPlan& plan,
                      std::span<const std::uint64_t> n_bytes, const LinkCosts& costs) {
   const PassSeconds passes = pass_seconds(trace, seconds);
-  const double before_s = passes.waits_for_norm ? passes.backward : 0;
-  const double meanwhile_s = passes.forward + passes.update_on_device + (passes.waits_for_norm ? 0 : passes.backward);
-  StepBound bound{before_s + meanwhile_s, "compute"};
+  StepBound bound{passes.forward + passes.backward + passes.update_on_device, "compute"};
   const auto at_least = [&bound](double lane_s, const char* lane) {
     if (lane_s > bound.seconds) bound = {lane_s, lane};
   };
-  at_least(before_s + passes.update_beside, name(Lane::host_update));
+  at_least(passes.update_beside, name(Lane::host_update));
+  if (passes.update_after_norm > 0) at_least(passes.backward + passes.update_after_norm, name(Lane::host_update));
   const LinkSeconds links = seconds_of(plan.estimate.moved, costs);
   for (std::size_t link = 0; link < kLinkNames.size(); ++link) at_least(links[link], kLinkNames[link]);
   at_least(costs.nvme_share * (links[kNvmeRead] + links[kNvmeWrite]), "nvme");

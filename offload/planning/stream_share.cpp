@@ -16,14 +16,16 @@ namespace {
 constexpr double kLostToTheBus = 0.66;
 
 constexpr int kSharesTried = 64;
-constexpr double kLeastGain = 0.05;
+constexpr double kLeastGain = 0.1;
 
 /// Of the team that updates all but `share`, of what it takes for all alone.
 double host_seconds(double share) { return 1 - share * (1 - kLostToTheBus); }
 
 double slowest_s(const UpdateLoad& load, double share) {
   const double host_s = load.host_s * host_seconds(share);
-  const double links_s = std::max(load.h2d_s + share * load.stream_h2d_s, load.d2h_s + share * load.stream_d2h_s);
+  const double streams_s = share * std::max(load.stream_h2d_s, load.stream_d2h_s);
+  const double links_s = std::max({load.h2d_s + share * load.stream_h2d_s, load.d2h_s + share * load.stream_d2h_s,
+                                   share > 0 ? load.streams_from_s + streams_s : 0});
   return std::max({host_s, links_s, load.window_s});
 }
 
@@ -32,14 +34,16 @@ double slowest_s(const UpdateLoad& load, double share) {
 UpdateLoad update_load(const AccessTrace& trace, const MomentSeconds& seconds, const StepEstimate& estimate,
                        const LinkCosts& costs, std::uint64_t state_bytes) {
   const PassSeconds passes = pass_seconds(trace, seconds);
-  const double part = passes.waits_for_norm ? 0.5 : 1;
+  const bool late = passes.wait_for_norm();
+  const double part = late ? 0.5 : 1;
   const LinkSeconds& links = estimate.link_s;
   UpdateLoad load;
   load.host_s = estimate.beside_s;
-  load.window_s = std::max({passes.forward + (passes.waits_for_norm ? 0 : passes.backward), links[kNvmeRead],
-                            links[kNvmeWrite], costs.nvme_share * (links[kNvmeRead] + links[kNvmeWrite])});
+  load.window_s = std::max({passes.forward + (late ? 0 : passes.backward), links[kNvmeRead], links[kNvmeWrite],
+                            costs.nvme_share * (links[kNvmeRead] + links[kNvmeWrite])});
   load.h2d_s = part * links[kH2d];
   load.d2h_s = part * links[kD2h];
+  load.streams_from_s = passes.measures_norm && !late ? passes.backward : 0;
   load.stream_h2d_s = static_cast<double>(state_bytes) * costs.h2d * kStreamedByteSlowdown;
   load.stream_d2h_s = static_cast<double>(state_bytes) * costs.d2h * kStreamedByteSlowdown;
   return load;

@@ -82,7 +82,7 @@ std::uint64_t GeminiMemory::within_capacity(const castor_host_v1& host, std::uin
   return capacity_bytes;
 }
 
-std::uint64_t GeminiMemory::undo_bytes() const {
+std::uint64_t GeminiMemory::speculation_bytes() const {
   return host_.limit_bytes() == Budget::kUnlimited ? available_host_memory_bytes() / 2 : Budget::kUnlimited;
 }
 

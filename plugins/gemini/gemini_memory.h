@@ -63,8 +63,8 @@ class GeminiMemory {
   /// `device_budget_bytes`, or on a GPU what it can give now where that is less: the free part of it and torch's, but for a
   /// 64th of it all, which libraries load their kernels into when they are first used. Warns where more was asked for.
   std::uint64_t within_capacity(const castor_host_v1& host, std::uint64_t device_budget_bytes);
-  /// What updates that may be taken back may overwrite: of a budget what is left over, without one half of what is available.
-  std::uint64_t undo_bytes() const;
+  /// Host memory that speculative updates may take: of a budget what is left over, without one half of what is available.
+  std::uint64_t speculation_bytes() const;
 
   /// Warns where `host_bytes` without a budget are more than the machine has.
   void check_host(const castor_host_v1& host, std::uint64_t host_bytes) const;

@@ -95,9 +95,9 @@ const castor_option kGeminiSchema[] = {
     {"overlap_updates", CASTOR_OPTION_BOOL, "true", 0, 0, nullptr,
      "updates on the host run beside the thread that trains: the next forward pass begins at once, and waits for the "
      "updates of what it needs"},
-    {"guess_updates", CASTOR_OPTION_BOOL, "false", 0, 0, nullptr,
-     "with clipping by the norm, or a loss scale: update as soon as gradients are there, as if the norm were not too large, "
-     "while that proves right; what is overwritten is kept in host memory that is left over, and put back if not"},
+    {"speculative_updates", CASTOR_OPTION_ENUM, "auto", 0, 0, "auto|on|off",
+     "with clipping by the norm, or a loss scale: update on the host as soon as gradients are there, as if the norm were not "
+     "too large, while that proves right; beside the old states, in host memory that is left over; auto: on a GPU"},
     {"stream_optim_frac", CASTOR_OPTION_FLOAT, "-1", -1, 1, nullptr,
      "share of the optimizer states kept off the device that come to it for each update, so that host and bus work at once; "
      "below 0: on a GPU what the measured times of a step make worth while, elsewhere none"},
@@ -135,7 +135,7 @@ Result<GeminiOptions> GeminiOptions::read(const castor_option_value* values, std
   CASTOR_ASSIGN(options.const_device_bytes, constant(text["const_device_bytes"], options.device_budget_bytes));
   options.offload_activations = text["offload_activations"] == "true";
   options.overlap_updates = text["overlap_updates"] == "true";
-  options.guess_updates = text["guess_updates"] == "true";
+  if (const std::string& when = text["speculative_updates"]; when != "auto") options.speculative_updates = when == "on";
   options.update_threads = static_cast<unsigned>(std::strtoul(text["update_threads"].c_str(), nullptr, 10));
   options.format.split_master = text["split_master"] == "true";
   CASTOR_ASSIGN(options.format.moments, parse_adam_moments(text["moments"]));

@@ -29,7 +29,7 @@ struct GeminiOptions {
   std::uint64_t const_device_bytes = 0;
   bool offload_activations = false;
   bool overlap_updates = true;
-  bool guess_updates = false;
+  std::optional<bool> speculative_updates;  ///< none: on a GPU
   StateFormat format;
   unsigned update_threads = 0;    ///< 0 = as many as the process may run on
   std::uint64_t chunk_bytes = 0;  ///< 0 = chosen from the device budget

@@ -151,8 +151,8 @@ PlacementRequest GeminiStrategy::placement_request() const {
   request.offload_param_fraction = options_.offload_param_frac;
   request.offload_optim_fraction = options_.offload_optim_frac;
   request.stream_fraction = options_.stream_optim_frac.value_or(0);
-  const bool guesses = options_.guess_updates && options_.overlap_updates;
-  request.undo_bytes = guesses ? memory_->undo_bytes() : 0;
+  const bool speculates = options_.speculative_updates.value_or(memory_->on_gpu()) && options_.overlap_updates;
+  request.speculation_bytes = speculates ? memory_->speculation_bytes() : 0;
   if (request.policy == PlacementPolicy::constant && options_.const_device_bytes < options_.device_budget_bytes) {
     request.device_budget_bytes = options_.const_device_bytes;
     request.device_budget_name = "const_device_bytes";

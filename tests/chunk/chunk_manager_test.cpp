@@ -192,6 +192,28 @@ TEST_F(ChunkManagerTest, AFetchThatFailedGivesItsMemoryBack) {
   EXPECT_EQ(tiers_.chunks.reap(Tier::device).value(), kBytes);
 }
 
+TEST_F(ChunkManagerTest, ExchangedMemoryTakesItsContentsAndReadersAlong) {
+  const ChunkId a = add(tiers_, 3), b = tiers_.chunks.add(ChunkKind::undo, kBytes, "room beside it");
+  ASSERT_TRUE(tiers_.chunks.open(b, Tier::host).ok());
+  tiers_.chunks.pin(b, Tier::host);
+  const auto reading = std::make_shared<HostEventState>();  // owners: this, and the event
+  tiers_.chunks.read_until(a, Tier::host, Event(reading));
+  tiers_.chunks.exchange(a, b, Tier::host);
+  EXPECT_FALSE(tiers_.chunks.chunk(a).has_contents());
+  EXPECT_TRUE(tiers_.chunks.chunk(a).at(Tier::host).quiet());
+  EXPECT_TRUE(holds(tiers_, b, Tier::host, 3));
+  EXPECT_FALSE(tiers_.chunks.chunk(b).at(Tier::host).quiet()) << "read until then";
+  EXPECT_TRUE(tiers_.chunks.chunk(b).pinned());
+  std::memset(tiers_.chunks.chunk(a).at(Tier::host).buffer.data(), 4, kBytes);
+  tiers_.chunks.written(a, Tier::host);
+  EXPECT_TRUE(holds(tiers_, a, Tier::device, 4));
+  tiers_.chunks.exchange(a, b, Tier::host);
+  tiers_.chunks.written(a, Tier::host);
+  EXPECT_FALSE(tiers_.chunks.chunk(a).at(Tier::device).current) << "that has the contents in between";
+  EXPECT_TRUE(holds(tiers_, a, Tier::host, 3));
+  reading->complete({});
+}
+
 TEST_F(ChunkManagerTest, ReadersThatAreDoneAreForgotten) {
   const ChunkId id = add(tiers_, 5);
   for (int i = 0; i < 100; ++i) {
@@ -211,6 +233,7 @@ TEST_F(ChunkManagerTest, BrokenContractsAreNamed) {
   tiers_.chunks.pin(id, Tier::host);
   EXPECT_THROW((void)tiers_.chunks.release(id, Tier::host), ContractViolation);
   tiers_.chunks.unpin(id, Tier::host);
+  EXPECT_THROW(tiers_.chunks.exchange(id, empty, Tier::host), ContractViolation) << "that has no memory there";
 }
 
 TEST_F(ChunkManagerTest, ACopyThatCouldNotBeWrittenStaysAndIsWrittenNextTime) {

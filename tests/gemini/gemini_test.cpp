@@ -113,7 +113,7 @@ TEST(Gemini, UnderRandomTightBudgetsEqualsTheResidentRunAndStaysUnderThem) {
                                                     {"host_budget", std::to_string(host)},
                                                     {"chunk_bytes", std::to_string(512 + random() % 8192)},
                                                     {"overlap_updates", seed % 2 == 0 ? "true" : "false"},
-                                                    {"guess_updates", seed % 4 == 0 ? "true" : "false"},
+                                                    {"speculative_updates", seed % 4 == 0 ? "on" : "off"},
                                                     {"stream_optim_frac", seed % 5 < 2 ? "0.5" : "0"},
                                                     {"split_master", seed % 3 == 0 ? "false" : "true"}});
     if (!found) continue;
@@ -214,7 +214,7 @@ TEST(Gemini, UpdatesDuringBackwardEqualTheResidentRun) {
     PluginOptions options = {{"placement_policy", "cpu"}, {"chunk_bytes", "2048"}};
     if (seed % 2 == 0) options = tight(training, folder);
     options["overlap_updates"] = "true";
-    options["guess_updates"] = seed % 3 == 0 ? "false" : "true";
+    options["speculative_updates"] = seed % 3 == 0 ? "off" : "on";
     const auto found = run_where_it_fits(training, options);
     n_ran += found ? 1 : 0;
   }

@@ -95,7 +95,7 @@ struct OptimizerWorld {
     std::uint64_t device_bytes = Budget::kUnlimited, host_bytes = Budget::kUnlimited;
     bool with_spill = true;
     bool deferred = false;       ///< copies come as late as they can, and leave poison until then
-    bool guesses = false;        ///< there is room on the host to guess every update
+    bool speculates = false;     ///< there is room on the host for every update there to be speculative
     HostTeam* beside = nullptr;  ///< borrowed; updates beside the thread. Null: one of its own, which is waited for
     test::Refusal* refusal = nullptr;  ///< one allocation that is refused
     StateFormat format = {};
@@ -105,7 +105,7 @@ struct OptimizerWorld {
   OptimizerWorld(const std::vector<TensorSpec>& tensors, const Sizes& sizes)
       : specs(tensors),
         format(sizes.format),
-        guesses(sizes.guesses),
+        speculates(sizes.speculates),
         layout(plan_layout(tensors, {sizes.chunk_bytes})),
         tiers(sizes.device_bytes, sizes.host_bytes, sizes.with_spill, device_of(sizes), sizes.spill),
         mover(tiers.chunks, tiers.device_budget, tiers.host_budget, *tiers.compute, tiers.timeline),
@@ -154,7 +154,8 @@ struct OptimizerWorld {
     plan.streamed = std::move(streamed);
     plan.streamed.resize(plan.states.size(), false);
     plan.payload_off_device.assign(plan.states.size(), false);
-    plan.guessed.assign(plan.states.size(), guesses);
+    for (std::uint32_t i = 0; i < plan.states.size(); ++i)
+      plan.speculative.push_back(speculates && plan.states[i] == Tier::host && plan.update_tier(i) == Tier::host);
     return optimizer->adopt(std::move(plan));
   }
 
@@ -215,7 +216,7 @@ struct OptimizerWorld {
 
   const std::vector<TensorSpec> specs;
   const StateFormat format;
-  const bool guesses;
+  const bool speculates;
   const ChunkLayout layout;
   std::vector<std::uint32_t> registered = in_order(layout);
   int n_until_interrupt = -1;  ///< how many questions are answered with no first; below 0: all

@@ -207,25 +207,25 @@ TEST(PlanPlacement, StreamsWhatIsUpdatedBesideTheLargestUnitAlone) {
   EXPECT_EQ(plan_placement(request).value().streamed, std::vector<bool>(4, false));
 }
 
-using Guessed = std::vector<bool>;
+using Speculative = std::vector<bool>;
 
-TEST(PlanPlacement, GuessesFromTheEndOnWhereTheHostHasRoomForWhatUpdatesOverwrite) {
+TEST(PlanPlacement, SpeculatesFromTheEndOnWhereTheHostHasRoomForWhatUpdatesWriteAnew) {
   auto request = four_chunks();
   request.policy = PlacementPolicy::cpu;
-  EXPECT_EQ(plan_placement(request).value().guessed, Guessed(4, false)) << "unless it is asked for";
-  request.undo_bytes = Budget::kUnlimited;
-  EXPECT_EQ(plan_placement(request).value().guessed, Guessed(4, true));
-  request.undo_bytes = 2 * 14'000'000;
-  EXPECT_EQ(plan_placement(request).value().guessed, (Guessed{false, false, true, true}));
-  request.undo_bytes -= 1;
-  EXPECT_EQ(plan_placement(request).value().guessed, (Guessed{false, false, false, true}));
-  request.undo_bytes = Budget::kUnlimited;
+  EXPECT_EQ(plan_placement(request).value().speculative, Speculative(4, false)) << "unless it is asked for";
+  request.speculation_bytes = Budget::kUnlimited;
+  EXPECT_EQ(plan_placement(request).value().speculative, Speculative(4, true));
+  request.speculation_bytes = 2 * 14'000'000;
+  EXPECT_EQ(plan_placement(request).value().speculative, (Speculative{false, false, true, true}));
+  request.speculation_bytes -= 1;
+  EXPECT_EQ(plan_placement(request).value().speculative, (Speculative{false, false, false, true}));
+  request.speculation_bytes = Budget::kUnlimited;
   request.host_budget_bytes = plan_placement(request).value().host_bytes + 3 * 14'000'000;
-  EXPECT_EQ(plan_placement(request).value().guessed, (Guessed{false, true, true, true}));
+  EXPECT_EQ(plan_placement(request).value().speculative, (Speculative{false, true, true, true}));
   request.nvme = true;
   request.nvme_fraction = 0.25;
   EXPECT_EQ(plan_placement(request).value().states[3], kNvme);
-  EXPECT_FALSE(plan_placement(request).value().guessed[3]);
+  EXPECT_FALSE(plan_placement(request).value().speculative[3]);
 }
 
 }  // namespace

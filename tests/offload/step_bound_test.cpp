@@ -63,6 +63,17 @@ TEST_F(StepBoundTest, AfterANormTheyHideBehindTheForwardPassAlone) {
   EXPECT_STREQ(bound().by, "compute");
 }
 
+TEST_F(StepBoundTest, ThoseThatAreMadeBeforeTheNormDoNotWaitForIt) {
+  pass();
+  update(true, 3);
+  norm();
+  update(true, 3.5);
+  EXPECT_EQ(bound().seconds, 4 + 3.5 + 6) << "backward, and then one update";
+  EXPECT_STREQ(bound().by, "host_update");
+  seconds_.compute[3] = 7;
+  EXPECT_EQ(bound().seconds, 7 + 3.5 + 10) << "all updates; the first is that of the first tile too";
+}
+
 TEST_F(StepBoundTest, UpdatesOnTheDeviceTakeItsTime) {
   pass();
   update(false, 0.5);
@@ -92,9 +103,14 @@ TEST_F(StepBoundTest, PassesAreToldApart) {
   EXPECT_EQ(found.backward, 4);
   EXPECT_EQ(found.update_on_device, 0.5);
   EXPECT_EQ(found.update_beside, 3);
-  EXPECT_FALSE(found.waits_for_norm);
+  EXPECT_FALSE(found.measures_norm);
+  EXPECT_FALSE(found.wait_for_norm());
   norm();
-  EXPECT_TRUE(pass_seconds(trace_, seconds_).waits_for_norm);
+  EXPECT_FALSE(pass_seconds(trace_, seconds_).wait_for_norm()) << "the updates were made before";
+  update(true, 4);
+  EXPECT_TRUE(pass_seconds(trace_, seconds_).wait_for_norm());
+  EXPECT_EQ(pass_seconds(trace_, seconds_).update_beside, 7);
+  EXPECT_EQ(pass_seconds(trace_, seconds_).update_after_norm, 4);
 }
 
 }  // namespace

@@ -21,13 +21,13 @@ TEST(StreamShare, LetsHostAndBusEndTogether) {
 
 TEST(StreamShare, IsNoMoreThanHidesTheUpdate) {
   UpdateLoad load = kBoundByTheHost;
-  load.window_s = 2.8;  // 3 - 1.02 s = 2.8
-  EXPECT_NEAR(stream_share(load), 0.2 / 1.02, 1.0 / 64);
+  load.window_s = 2.6;  // 3 - 1.02 s = 2.6
+  EXPECT_NEAR(stream_share(load), 0.4 / 1.02, 1.0 / 64);
 }
 
 TEST(StreamShare, IsNothingWhereLittleIsGained) {
   UpdateLoad load = kBoundByTheHost;
-  load.window_s = 2.9;
+  load.window_s = 2.75;
   EXPECT_EQ(stream_share(load), 0);
   load.window_s = 4;
   EXPECT_EQ(stream_share(load), 0) << "the update is hidden as it is";
@@ -35,6 +35,14 @@ TEST(StreamShare, IsNothingWhereLittleIsGained) {
   load.h2d_s = 3;
   EXPECT_EQ(stream_share(load), 0) << "the bus has no time left";
   EXPECT_EQ(stream_share({}), 0);
+}
+
+TEST(StreamShare, WaitsForTheNormWhereTheHostDoesNot) {
+  UpdateLoad load = kBoundByTheHost;
+  load.streams_from_s = 2;  // 3 - 1.02 s = 2 + 2 s
+  EXPECT_NEAR(stream_share(load), 1 / 3.02, 1.0 / 64);
+  load.streams_from_s = 2.7;
+  EXPECT_EQ(stream_share(load), 0) << "too late for more than a tenth";
 }
 
 TEST(StreamShare, WhatIsLeftToTheHostTakesLonger) {
@@ -64,9 +72,26 @@ TEST(StreamShare, KnowsWhatUpdatesCanHideBehind) {
   const UpdateLoad clipped = update_load(trace, {{1, 1.5, 0.5, 0}, {0, 0, 0, 0}}, estimate, costs, 1'000'000'000);
   EXPECT_EQ(clipped.window_s, 1);
   EXPECT_EQ(clipped.h2d_s, 0.2);
+  EXPECT_EQ(clipped.streams_from_s, 0);
   estimate.link_s[kNvmeWrite] = 1.5;
   EXPECT_EQ(update_load(trace, {{1, 1.5, 0.5, 0}, {0, 0, 0, 0}}, estimate, costs, 0).window_s, 1.5)
       << "the drive takes longer";
+}
+
+TEST(StreamShare, KnowsThatSpeculativeUpdatesDoNotWaitForTheNorm) {
+  AccessTrace trace;
+  const std::array needs = {Need{0, Tier::device, Access::read}};
+  const std::array states = {Need{1, Tier::host, Access::update}};
+  trace.add({MomentKind::forward, 0}, needs);
+  trace.add({MomentKind::backward, 0}, needs);
+  trace.add({MomentKind::update, 0, true}, states);
+  trace.add({MomentKind::norm, 0}, {});
+  StepEstimate estimate;
+  estimate.link_s = {0.4, 0.2, 0, 0};
+  const UpdateLoad load = update_load(trace, {{1, 1.5, 3, 0}, {0, 0, 0, 0}}, estimate, {1e-9, 1e-9, 0, 0, 0}, 0);
+  EXPECT_EQ(load.window_s, 2.5);
+  EXPECT_EQ(load.h2d_s, 0.4);
+  EXPECT_EQ(load.streams_from_s, 1.5);
 }
 
 }  // namespace

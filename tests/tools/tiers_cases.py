@@ -140,11 +140,11 @@ class TrainThroughTiers(CommandCase):
         planned = self.assert_result(run("plan", "--trace", trace, "--json"))
         self.assertGreater(planned["update_beside_s"], 0)
 
-    def test_guessed_updates_keep_the_bits_and_begin_during_backward(self):
+    def test_speculative_updates_keep_the_bits_and_begin_during_backward(self):
         trace = self.folder / "trace.json"
         self.MODEL = [*self.MODEL[:-1], "10"]
         self.small[self.small.index("1MiB")] = "8MiB"
-        self.small += ["--set", "placement_policy=cpu", "--set", "guess_updates=true"]
+        self.small += ["--set", "placement_policy=cpu", "--set", "speculative_updates=on"]
         overflowing = ["--precision", "fp16", "--initial-scale", 2**20, "--lr", "1"]
         for options in (["--clip", "1e9"], ["--clip", "1.5"], ["--clip", "1e-3"], overflowing):
             self.assert_same_bits(*options)

@@ -87,6 +87,10 @@ class ChunkManager {
   /// has changed.
   [[nodiscard]] Result<Event> fetch(ChunkId id, Tier tier);
 
+  /// Two chunks change memory in `tier`, with what it holds and what is under way there. Neither's copies elsewhere change,
+  /// and pins stay. Requires: memory of one size, none of it leaving (ContractViolation).
+  void exchange(ChunkId a, ChunkId b, Tier tier);
+
   /// The copy in `tier` was written by work already queued on the compute stream or done on this thread, or will have been
   /// when `done` is reached: it is the only current one now, all others are dropped.
   void written(ChunkId id, Tier tier, Event done = {});

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,9 +24,9 @@ namespace castor {
 
 class EarlyUpdates;
 class HostNorm;
+class KeptChunks;
 class TeamDirections;
 class TileStates;
-class TileUndo;
 class TileUpdate;
 
 /// Part of what a tensor's training has come to: values `first` to `first` + n − 1, in host memory.
@@ -44,7 +45,8 @@ struct TensorStates {
 /// streamed come to the device meanwhile, and are updated right before their chunk is used.
 ///
 /// Where a norm is asked for, and the last step's was not too large, chunks are updated early as well, as if this step's were
-/// not too large either. What that overwrites is kept until the norm is known, and put back where the guess was wrong.
+/// not too large either: speculatively. Until the norm is known the old states and weights are kept beside the new ones, and
+/// where it is too large they take their place again.
 ///
 /// Tensors without a gradient are skipped: moments, decay and step counter. The fp32 master decides; the weight in the
 /// payload is its rounding.
@@ -93,7 +95,7 @@ class OffloadOptimizer {
   /// True where the weights of `payload_chunk` are not yet those of the step that is over.
   bool pending(std::uint32_t payload_chunk) const { return pending_.at(payload_chunk); }
 
-  /// Makes the updates that wait for the next use of their chunk, and takes back those that are guesses. Errors: as step.
+  /// Makes the updates that wait for the next use of their chunk, and takes back those that are speculative. Errors: as step.
   [[nodiscard]] Result<void> make_pending();
 
   /// Gives back gradients that have been read, and updates what is complete and not in use. Errors: as step.
@@ -156,9 +158,9 @@ class OffloadOptimizer {
   Result<void> measure_chunk(std::uint32_t i, std::vector<HostNorm>& on_host);
   double* sums() { return reinterpret_cast<double*>(sums_.data()); }
   Result<void> update_chunk(std::uint32_t i, const StepOptions& options, double grad_scale);
-  Result<void> update_tiles(std::uint32_t i, const StepOptions& options, double grad_scale, bool guess);
+  Result<void> update_tiles(std::uint32_t i, const StepOptions& options, double grad_scale);
   Result<void> update_tile(std::uint32_t i, std::uint32_t tile, const StepOptions& options, double grad_scale,
-                           TeamDirections& directions, bool guess);
+                           TeamDirections& directions);
   Result<void> measure_trust(std::uint32_t i, const StepOptions& options, double grad_scale, std::vector<Event>& after);
   Result<void> measure_trust_on_gpu(std::uint32_t i, const StepOptions& options, double grad_scale);
   Result<void> measure_cut_tensors(std::uint32_t i, const StepOptions& options, double grad_scale,
@@ -176,16 +178,18 @@ class OffloadOptimizer {
   UpdateCoefficients coefficients(std::uint32_t tensor, std::uint64_t t, const StepOptions& options,
                                   double grad_scale) const;
   TileUpdate update_of(std::uint32_t i, std::uint32_t tile, const StepOptions& options, double grad_scale);
-  Event start(std::uint32_t i, std::uint32_t tile, TileUpdate update, std::vector<Event> after, bool guess = false);
-  bool can_guess(std::uint32_t i) const;
-  Result<void> guess(std::uint32_t i);
-  bool open_undo(std::uint32_t i);
-  void drop_undo(std::uint32_t i);
-  TileUndo undo_of(std::uint32_t i, std::uint32_t tile) const;
-  Result<void> settle_guesses(const StepOptions& options, const StepScale& scale);
+  Event start(std::uint32_t i, std::uint32_t tile, TileUpdate update, std::vector<Event> after);
+  bool speculated(std::uint32_t i) const { return speculative_.contains(i); }
+  bool can_speculate(std::uint32_t i) const;
+  Result<void> speculate(std::uint32_t i);
+  std::vector<ChunkId> written_by_update(std::uint32_t i) const;
+  void keep_old(std::uint32_t i, std::uint32_t tile);
+  void read_old_until(std::uint32_t i, std::uint32_t tile, const Event& updated);
+  Result<void> settle_speculation(const StepOptions& options, const StepScale& scale);
   Result<void> take_back(std::uint32_t i);
-  Result<void> take_back(std::uint32_t i, std::uint32_t tile);
-  Result<void> take_back_guesses();
+  Result<void> put_back(std::uint32_t i, ChunkId id);
+  void forget_speculation(std::uint32_t i);
+  Result<void> take_back_all();
   Result<void> update_on_gpu(std::uint32_t i, std::uint32_t tile, const TileUpdate& update);
   Result<void> update_rest(const StepOptions& options, double grad_scale);
   bool early(std::uint32_t i) const;
@@ -207,6 +211,7 @@ class OffloadOptimizer {
   Tier update_tier(std::uint32_t i) const { return plan_.update_tier(i); }
   bool waits_for_use(std::uint32_t i) const { return parts_.overlap && plan_.streamed[i]; }
   void defer(std::uint32_t i, const StepOptions& options, double grad_scale);
+  Result<void> make_all_pending();
   Result<void> make_pending(std::uint32_t i);
   std::uint32_t n_chunks() const { return static_cast<std::uint32_t>(parts_.layout.chunks.size()); }
 
@@ -233,11 +238,13 @@ class OffloadOptimizer {
   std::vector<bool> pending_;  ///< by chunk: its update waits for the next use
   StepOptions pending_options_;
   double pending_scale_ = 1;
-  std::vector<std::vector<ChunkId>> undo_;  ///< by payload chunk and tile: what a guess overwrote; where there were any
-  std::vector<std::uint32_t> guesses_;      ///< chunks updated as if gradients were not to be scaled down
-  bool expects_plain_ = false;              ///< the last step that measured a norm did not scale them down
-  std::vector<Event> updates_;              ///< beside the thread, not known yet how they end
-  Result<void> failed_update_;              ///< the first of them that failed
+  std::unique_ptr<KeptChunks> kept_;  ///< what speculative updates wrote anew
+  /// By chunk, updates beside the thread that are made as if gradients were not to be scaled down.
+  std::map<std::uint32_t, std::vector<Event>> speculative_;
+  bool expects_plain_ = false;     ///< the last step that measured a norm did not scale them down
+  std::vector<Event> updates_;     ///< beside the thread, not known yet how they end
+  std::vector<Event> taken_back_;  ///< likewise, and it does not matter
+  Result<void> failed_update_;     ///< the first of them that failed
 };
 
 }  // namespace castor

@@ -52,7 +52,7 @@ struct PlacementRequest {
   /// Of the states that are not on the device, the share that comes to it for its updates, spread evenly over the model so
   /// that host and bus both work all the while.
   double stream_fraction = 0;
-  std::uint64_t undo_bytes = 0;  ///< of host memory beside all else that may hold what updates overwrite
+  std::uint64_t speculation_bytes = 0;  ///< of host memory beside all else that speculative updates may take
   /// Shares of the bytes that policy `shares` keeps off the device: of the parameters, spread evenly over the model so
   /// that they come while others compute, and of the optimizer states, from the end of the model.
   double offload_param_fraction = 0, offload_optim_fraction = 0;
@@ -64,7 +64,7 @@ struct Plan {
   std::vector<Tier> states;
   std::vector<bool> streamed;            ///< by chunk: states at home below the device that come to it for their update
   std::vector<bool> payload_off_device;  ///< by chunk: parameters come to the device for their uses alone
-  std::vector<bool> guessed;             ///< by chunk: there is room on the host for what its update overwrites
+  std::vector<bool> speculative;         ///< by chunk: the host has room for its states and weights twice
   std::uint64_t device_bytes = 0;        ///< model data held on the device for good
   std::uint64_t host_bytes = 0;          ///< the most that can be in use on the host at once, if all of it were to stay
 

@@ -15,7 +15,11 @@ struct PassSeconds {
   double backward = 0;          ///< from then on, recomputed units with it
   double update_on_device = 0;  ///< by the thread, or on its stream
   double update_beside = 0;
-  bool waits_for_norm = false;  ///< no update begins before backward has ended
+  double update_after_norm = 0;  ///< of those beside, what begins when backward has ended
+  bool measures_norm = false;
+
+  /// Most updates wait for the norm, those beside the thread and all others.
+  bool wait_for_norm() const { return measures_norm && 2 * update_after_norm >= update_beside; }
 };
 
 /// Requires: `seconds` of all moments of `trace`.
@@ -27,8 +31,8 @@ struct StepBound {
   const char* by = "compute";  ///< or host_update, a link, or nvme: the drive, both ways
 };
 
-/// With C what computes, W what is updated beside it and L the busiest link: max(C, W, L) + t, or where updates wait for a norm
-/// max(C_backward + max(W, C_forward), L) + t. The last gradients of a step are those of the weights that the next one uses
+/// With C what computes, W what is updated beside it, W_norm those of it that wait for a norm, and L the busiest link:
+/// max(C, W, C_backward + W_norm, L) + t. The last gradients of a step are those of the weights that the next one uses
 /// first: t is what they take down, to be updated, and what the weights take up again; a tile of them, where there are
 /// several. Nothing where these are not updated on the host.
 ///
