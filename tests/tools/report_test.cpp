@@ -126,7 +126,8 @@ TEST(ReportJson, HasTheFieldsOfTheContract) {
                                                          "betas": [0.9, 0.99], "eps": 1e-8, "weight_decay": 0.0}])"));
   EXPECT_EQ(object["losses"].size(), 6u);
   EXPECT_EQ(object["lr"].get<std::vector<double>>(), record().lrs);  // to the last bit
-  EXPECT_EQ(object["step_s"], nlohmann::json::parse(R"({"median": 2.5, "min": 1.0, "max": 4.0, "n_left_out": 2})"));
+  EXPECT_EQ(object["step_s"], nlohmann::json::parse(R"({"median": 2.5, "min": 1.0, "max": 4.0, "n_left_out": 2,
+                                                             "each": [9.0, 8.0, 1.0, 4.0, 2.0, 3.0]})"));
   EXPECT_EQ(object["tokens_per_s"], 20);
   EXPECT_EQ(object["peak_bytes"], nlohmann::json::parse(R"({"device": 64, "host": 128, "nvme": 256})"));
   EXPECT_EQ(object["peak_rss_bytes"], 4096);

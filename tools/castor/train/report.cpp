@@ -84,6 +84,15 @@ json group_json(const GroupSummary& group) {
   return found;
 }
 
+json steps_json(const std::vector<double>& step_s) {
+  const StepTimes times = step_times(step_s);
+  return {{"median", times.median},
+          {"min", times.min},
+          {"max", times.max},
+          {"n_left_out", times.n_left_out},
+          {"each", step_s}};
+}
+
 json groups_json(const std::vector<GroupSummary>& groups) {
   json found = json::array();
   for (const GroupSummary& group : groups) found.push_back(group_json(group));
@@ -182,7 +191,6 @@ json saves_json(const Saves& saves) {
 }
 
 json report_json(const TrainRecord& record, const Rates& rates) {
-  const StepTimes times = step_times(record.step_s);
   const Bound bound = bound_of(record, rates);
   json peak, budget, moved, links = json::object();
   for (const Tier tier : kTiers) {
@@ -199,7 +207,7 @@ json report_json(const TrainRecord& record, const Rates& rates) {
       {"groups", groups_json(record.groups)},
       {"losses", losses_json(record)},
       {"lr", record.lrs},
-      {"step_s", {{"median", times.median}, {"min", times.min}, {"max", times.max}, {"n_left_out", times.n_left_out}}},
+      {"step_s", steps_json(record.step_s)},
       {"tokens_per_s", tokens_per_second(record)},
       {"first_step", record.first_step},
       {"skipped_steps", record.n_skipped},
