@@ -146,6 +146,13 @@ Error host_too_small(const PlacementRequest& request, const std::string& what, s
                                        (nvme_helps ? " or name a folder with --nvme" : "")};
 }
 
+/// Of the weights, what the device can hold beside all that is there for good.
+std::uint64_t weights_bytes_on_device(const PlacementRequest& request, const Plan& plan) {
+  const std::uint64_t room_bytes =
+      saturating_sub(request.device_budget_bytes, request.non_model_bytes + plan.device_bytes);
+  return std::min(room_bytes, payload_bytes_on_device(request, plan));
+}
+
 /// What the host must hold: while one chunk is updated, and in all.
 Result<void> check_host(const PlacementRequest& request, Plan& plan) {
   std::uint64_t one_update_bytes = 0;
@@ -161,10 +168,8 @@ Result<void> check_host(const PlacementRequest& request, Plan& plan) {
   }
   if (one_update_bytes > request.host_budget_bytes)
     return host_too_small(request, "updating the largest chunk takes", one_update_bytes, false);
-  const std::uint64_t on_device_bytes =
-      saturating_sub(request.device_budget_bytes, request.non_model_bytes + plan.device_bytes);
   kept_bytes += saturating_sub(bytes_of_all(request.chunks, &ChunkDemand::payload_bytes),
-                               std::min(on_device_bytes, payload_bytes_on_device(request, plan)));
+                               weights_bytes_on_device(request, plan));
   kept_bytes += largest_weights_bytes;
   plan.host_bytes = std::max(kept_bytes, one_update_bytes);
   if (!request.nvme && kept_bytes > request.host_budget_bytes)
@@ -173,19 +178,30 @@ Result<void> check_host(const PlacementRequest& request, Plan& plan) {
   return {};
 }
 
-/// From the end of the model, whose gradients are the first to be there.
+/// What the chunk's update would write beside the old states; 0 where these are not on the host.
+std::uint64_t speculation_bytes(const ChunkDemand& chunk, const Plan& plan, std::size_t i) {
+  const bool on_host = plan.states[i] == Tier::host && plan.update_tier(i) == Tier::host;
+  return on_host && chunk.state_bytes > 0 ? chunk.state_bytes + chunk.payload_bytes : 0;
+}
+
+/// As much as the host has room for beside all else, the weights that are being updated included, spread evenly over the model:
+/// then some can be updated all through backward, and the next forward pass does not meet all that were not at once.
 void leave_room_to_speculate(const PlacementRequest& request, Plan& plan) {
-  const std::uint64_t unused_bytes = request.host_budget_bytes - std::min(request.host_budget_bytes, plan.host_bytes);
-  std::uint64_t left_bytes = std::min(request.speculation_bytes, unused_bytes);
   plan.speculative.assign(request.chunks.size(), false);
-  for (std::size_t i = request.chunks.size(); i-- > 0;) {
-    const ChunkDemand& chunk = request.chunks[i];
-    const std::uint64_t n_bytes = chunk.state_bytes + chunk.payload_bytes;
-    const bool on_host = plan.states[i] == Tier::host && plan.update_tier(i) == Tier::host && chunk.state_bytes > 0;
-    if (!on_host || n_bytes > left_bytes) continue;
-    plan.speculative[i] = true;
-    left_bytes -= n_bytes;
+  double wanted_bytes = 0, so_far_bytes = 0, taken_bytes = 0;
+  for (std::size_t i = 0; i < request.chunks.size(); ++i)
+    wanted_bytes += static_cast<double>(speculation_bytes(request.chunks[i], plan, i));
+  const std::uint64_t others_bytes = plan.host_bytes + weights_bytes_on_device(request, plan);
+  const auto room_bytes = static_cast<double>(
+      std::min(request.speculation_bytes, saturating_sub(request.host_budget_bytes, others_bytes)));
+  for (std::size_t i = 0; i < request.chunks.size(); ++i) {
+    const auto n_bytes = static_cast<double>(speculation_bytes(request.chunks[i], plan, i));
+    so_far_bytes += n_bytes;
+    const double share_bytes = so_far_bytes * std::min(1.0, room_bytes / std::max(1.0, wanted_bytes));
+    plan.speculative[i] = n_bytes > 0 && taken_bytes + n_bytes <= share_bytes + kRoundingBytes;
+    taken_bytes += plan.speculative[i] ? n_bytes : 0;
   }
+  plan.speculation_bytes = static_cast<std::uint64_t>(taken_bytes);
 }
 
 }  // namespace

@@ -209,19 +209,21 @@ TEST(PlanPlacement, StreamsWhatIsUpdatedBesideTheLargestUnitAlone) {
 
 using Speculative = std::vector<bool>;
 
-TEST(PlanPlacement, SpeculatesFromTheEndOnWhereTheHostHasRoomForWhatUpdatesWriteAnew) {
+TEST(PlanPlacement, SpeculatesAllOverTheModelAsFarAsTheHostHasRoomForTheNewStates) {
   auto request = four_chunks();
   request.policy = PlacementPolicy::cpu;
   EXPECT_EQ(plan_placement(request).value().speculative, Speculative(4, false)) << "unless it is asked for";
   request.speculation_bytes = Budget::kUnlimited;
   EXPECT_EQ(plan_placement(request).value().speculative, Speculative(4, true));
   request.speculation_bytes = 2 * 14'000'000;
-  EXPECT_EQ(plan_placement(request).value().speculative, (Speculative{false, false, true, true}));
+  EXPECT_EQ(plan_placement(request).value().speculative, (Speculative{false, true, false, true}));
+  EXPECT_EQ(plan_placement(request).value().speculation_bytes, 2 * 14'000'000u);
   request.speculation_bytes -= 1;
-  EXPECT_EQ(plan_placement(request).value().speculative, (Speculative{false, false, false, true}));
+  EXPECT_EQ(plan_placement(request).value().speculative, (Speculative{false, true, false, false}));
   request.speculation_bytes = Budget::kUnlimited;
-  request.host_budget_bytes = plan_placement(request).value().host_bytes + 3 * 14'000'000;
-  EXPECT_EQ(plan_placement(request).value().speculative, (Speculative{false, true, true, true}));
+  const std::uint64_t weights_bytes = 8'000'000;  // to be updated they come to the host
+  request.host_budget_bytes = plan_placement(request).value().host_bytes + weights_bytes + 3 * 14'000'000;
+  EXPECT_EQ(plan_placement(request).value().speculative, (Speculative{false, true, true, true})) << "three quarters";
   request.nvme = true;
   request.nvme_fraction = 0.25;
   EXPECT_EQ(plan_placement(request).value().states[3], kNvme);

@@ -421,11 +421,16 @@ class Estimate(CommandCase):
     def test_clipping_has_updates_wait_for_the_end_of_backward(self):
         on_host = [*self.GPT, "--policy", "cpu", "--stream-optim-frac", "0"]
         plain = self.assert_result(self.estimate(*on_host))
-        clipped = self.assert_result(self.estimate(*on_host, "--clip", "1.0"))
+        clipped = self.assert_result(self.estimate(*on_host, "--clip", "1.0", "--speculative-updates", "off"))
         self.assertAlmostEqual(clipped["update_s"], plain["update_s"])  # added up in another order
         backward_s = 3 / 4 * plain["compute_s"]  # recomputed: one part forward, three backward
         self.assertGreater(clipped["step_s"], backward_s + clipped["update_beside_s"])
         self.assertLess(plain["step_s"], clipped["step_s"])
+        speculative = self.assert_result(self.estimate(*on_host, "--clip", "1.0"))
+        self.assertEqual(speculative["speculative_chunks"], speculative["chunks"])
+        self.assertAlmostEqual(speculative["update_s"], plain["update_s"])
+        self.assertLess(speculative["step_s"], clipped["step_s"])
+        self.assertGreater(speculative["peak_bytes"]["host"], clipped["peak_bytes"]["host"])
 
     def test_people_read_it(self):
         done = run("estimate", "--model", "vit-l", "--batch", "64", "--device-budget", "12GiB")

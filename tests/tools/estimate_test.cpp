@@ -86,6 +86,7 @@ class IterationTest : public ::testing::Test {
     placement.states.assign(layout_.chunks.size(), Tier::host);
     placement.states[0] = Tier::device;
     placement.streamed.assign(layout_.chunks.size(), false);
+    placement.speculative.assign(layout_.chunks.size(), false);
     return iteration_of(model_, layout_, placement, {recompute, 0}, {clip}, {split});
   }
 
@@ -121,6 +122,23 @@ TEST_F(IterationTest, RecomputedBlocksRunForwardBeforeTheyRunBackward) {
             "f0 f1 f2 f3 f4 f5 f6 f7 f8 f9 f10 f11 f12 f13 f14 f15 b15 b14 "
             "f8 f9 f10 f11 f12 f13 b13 b12 b11 b10 b9 b8 "
             "f2 f3 f4 f5 f6 f7 b7 b6 b5 b4 b3 b2 b1 b0 n0 u0 u1 u2 u3 ");
+}
+
+TEST_F(IterationTest, SpeculativeUpdatesComeBeforeTheNormAndLeaveTheOldWeights) {
+  layout_ = plan_layout(shapes::tensors_of(model_, DType::bf16), {4096});
+  Plan placement;
+  placement.states.assign(4, Tier::host);
+  placement.streamed.assign(4, false);
+  placement.speculative = {false, true, false, true};
+  const Iteration iteration =
+      iteration_of(model_, layout_, placement, {false, 0}, {true, /*overlap_updates=*/true}, {});
+  const std::string moments = text(iteration);
+  EXPECT_LT(moments.find("u3 "), moments.find("u1 "));
+  EXPECT_LT(moments.find("u1 "), moments.find("n0 u0 u2 "));
+  std::uint64_t m = 0;
+  while (iteration.trace.moment(m).kind != MomentKind::update) ++m;
+  EXPECT_EQ(needs(iteration, m), "7hu 11hr! 6hu ");
+  EXPECT_EQ(needs(iteration, iteration.trace.n_moments() - 1), "5hu 10hr! 4ho ");
 }
 
 TEST_F(IterationTest, GradientsComeWithTheirUnitAndGoWithTheirUpdate) {
@@ -193,6 +211,19 @@ TEST(Forecast, StatesAreStreamedWhereTheHostIsSlowAndTheLinksAreNot) {
   asked.stream_fraction.reset();
   asked.work.overlap_updates = false;
   EXPECT_EQ(forecast(asked).value().placement.streamed, std::vector<bool>{false}) << "nothing works beside the host";
+}
+
+TEST(Forecast, UpdatesThatAreSpeculativeTakeHostMemoryThatIsLeftOver) {
+  Request asked = request(tiny(), kGiB, kGiB);
+  asked.policy = PlacementPolicy::cpu;
+  asked.work.clip = true;
+  const Forecast chosen = forecast(asked).value();
+  EXPECT_EQ(chosen.placement.speculative, std::vector<bool>{true});
+  EXPECT_EQ(chosen.placement.speculation_bytes, 28 * 256 * 12u) << "low bits, moments and weights";
+  asked.work.speculative_updates = false;
+  EXPECT_EQ(forecast(asked).value().placement.speculation_bytes, 0u);
+  asked.work.speculative_updates = true, asked.work.clip = false;
+  EXPECT_EQ(forecast(asked).value().placement.speculation_bytes, 0u) << "nothing waits for a norm";
 }
 
 TEST(Forecast, ActivationsLeaveChunksTheRest) {

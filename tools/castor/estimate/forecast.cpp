@@ -42,6 +42,8 @@ PlacementRequest placement_request(const Request& request, const ChunkLayout& la
   placement.nvme_fraction = request.nvme_fraction;
   placement.stream_fraction = request.stream_fraction.value_or(0);
   placement.policy = request.policy;
+  const Workload& work = request.work;
+  if (work.clip && work.overlap_updates && work.speculative_updates) placement.speculation_bytes = Budget::kUnlimited;
   const std::uint64_t taken_bytes = non_model_bytes + working_bytes(placement.largest_unit.payload_bytes, input_bytes);
   const std::uint64_t spare_bytes = budget_bytes - std::min(budget_bytes, taken_bytes);
   std::uint64_t lost_bytes = allocator_slack_bytes(budget_bytes, non_model_bytes, request.model.layers * input_bytes);
@@ -140,7 +142,7 @@ Result<UpdateLoad> plan_placed(const Request& request, const PlacementRequest& p
   made.problem = problem_of(iteration);
   made.problem.room_bytes = {
       std::vector<std::uint64_t>(made.problem.n_moments, request.device_budget_bytes - placement.non_model_bytes),
-      std::vector<std::uint64_t>(made.problem.n_moments, request.host_budget_bytes)};
+      std::vector<std::uint64_t>(made.problem.n_moments, request.host_budget_bytes - made.placement.speculation_bytes)};
   made.problem.costs = beside_updates(request.rates.links, share);
   made.problem.nvme = request.nvme;
   made.update_s = 0;

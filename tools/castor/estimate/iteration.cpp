@@ -61,7 +61,7 @@ class Recorder {
   /// The updates that have waited for the unit, those of the step before.
   void make_pending(std::uint32_t unit) {
     for (const auto& [chunk, n_bytes] : chunks_of(unit))
-      if (overlap_ && !early_ && placement_.streamed[chunk] && !updated_[chunk]) update(chunk);
+      if (overlap_ && !early(chunk) && placement_.streamed[chunk] && !updated_[chunk]) update(chunk);
   }
 
   void backward(std::uint32_t first, std::uint32_t end) {
@@ -69,7 +69,7 @@ class Recorder {
       iteration_.trace.add({MomentKind::backward, unit}, needs(unit));
       for (const auto& [chunk, n_bytes] : chunks_[unit]) gradient_arrives(chunk, n_bytes);
       for (const auto& [chunk, n_bytes] : chunks_[unit])
-        if (early_ && missing_bytes_[chunk] == 0 && placement_.states[chunk] != Tier::device) update(chunk);
+        if (early(chunk) && missing_bytes_[chunk] == 0 && placement_.states[chunk] != Tier::device) update(chunk);
     }
   }
 
@@ -87,9 +87,9 @@ class Recorder {
   /// Gradients are measured on the device as they come; their sum is there when backward has ended.
   void norm() { iteration_.trace.add({MomentKind::norm, 0}, {}); }
 
-  /// With `early` a chunk whose states are kept off the device is updated as soon as its gradients are complete; else one
-  /// that is streamed, before its next use.
-  void set_overlap(bool overlap, bool early) { overlap_ = overlap, early_ = overlap && early; }
+  /// Without `clip` a chunk whose states are kept off the device is updated as soon as its gradients are complete, with it one
+  /// that is speculative; else one that is streamed, before its next use.
+  void set_overlap(bool overlap, bool clip) { overlap_ = overlap, clip_ = clip; }
 
   void set_measures_weights() { reads_weights_.assign(reads_weights_.size(), true); }
   void set_measures_direction() { measures_direction_ = true; }
@@ -116,6 +116,8 @@ class Recorder {
     return {MomentKind::update, i, /*beside=*/overlap_ && tier(i) == Tier::host};
   }
 
+  bool early(std::uint32_t i) const { return overlap_ && (!clip_ || placement_.speculative[i]); }
+
   /// The first round over a chunk whose tensors lie in several tiles.
   void measure(std::uint32_t i) {
     const bool split = format_.splits(layout_.chunks[i].dtype);
@@ -132,12 +134,13 @@ class Recorder {
 
   void update(std::uint32_t i) {
     if (measures_direction_) measure(i);
+    const bool keeps_weights = reads_weights_[i] || (clip_ && early(i));
     for (const ChunkId tile : states_[i])
       iteration_.trace.add(
           update_of(i),
           std::array{Need{tile, tier(i), Access::update}, Need{gradient_[i], tier(i), Access::read},
                      Need{payload_[i], tier(i),
-                          tile == states_[i].front() && !reads_weights_[i] ? Access::overwrite : Access::update}});
+                          tile == states_[i].front() && !keeps_weights ? Access::overwrite : Access::update}});
     iteration_.trace.drop(gradient_[i]);
     updated_[i] = true;
   }
@@ -169,7 +172,7 @@ class Recorder {
   std::vector<bool> updated_;                 ///< by chunk
   const StateFormat format_;
   std::vector<bool> reads_weights_;  ///< by chunk: an update does, for its masters or trust ratios
-  bool overlap_ = false, early_ = false, measures_direction_ = false;
+  bool overlap_ = false, clip_ = false, measures_direction_ = false;
   std::vector<ChunkId> payload_, gradient_;   ///< by chunk
   std::vector<std::vector<ChunkId>> states_;  ///< by chunk and tile
   std::vector<ChunkId> inputs_;               ///< by block; empty where no chunk keeps them
@@ -212,7 +215,7 @@ MoveProblem problem_of(const Iteration& iteration) {
 Iteration iteration_of(const shapes::Model& model, const ChunkLayout& layout, const Plan& placement,
                        const Recomputation& recomputation, const EndOfStep& end, const StateFormat& format) {
   Recorder recorder(model, layout, placement, recomputation.on ? recomputation.input_bytes : 0, format);
-  recorder.set_overlap(end.overlap_updates, !end.clip);
+  recorder.set_overlap(end.overlap_updates, end.clip);
   if (end.measures_weights) recorder.set_measures_weights();
   if (end.measures_direction) recorder.set_measures_direction();
   recorder.forward_keeping();

@@ -41,8 +41,8 @@ struct Recomputation {
 
 /// What happens when all gradients are there.
 struct EndOfStep {
-  bool clip = false;  ///< updates wait for the norm, and so for the end of backward
-  /// Updates on the host run beside the thread; without `clip` as soon as a chunk's gradients are complete.
+  bool clip = false;  ///< updates that are not speculative wait for the norm, and so for the end of backward
+  /// Updates on the host run beside the thread; those that do not wait as soon as a chunk's gradients are complete.
   bool overlap_updates = false;
   bool measures_weights = false;  ///< before a chunk's first update, for trust ratios
   bool measures_direction =

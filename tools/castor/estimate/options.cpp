@@ -34,6 +34,8 @@ constexpr Row kRows[] = {
     {"seq", "S", "1024", "tokens per sample (text)"},
     {"clip", "X", "0", "global gradient norm to clip to; 0 = no clipping"},
     {"overlap-updates", "on|off", "on", "whether updates on the host run beside the thread that trains"},
+    {"speculative-updates", "on|off", "on",
+     "with --clip: whether they begin before the norm is known, in host memory that is left over"},
     {"split-master", "on|off", "on", "whether a bf16 weight's master is kept as the 16 bits that the weight lacks"},
     {"optimizer", "adamw|adam|sgd|lars|lamb", "adamw", "whose states are kept: sgd and lars have one moment"},
     {"moments", "fp32|mixed|bf16", "fp32", "moments: all in fp32, exp_avg alone in bf16, all in bf16"},
@@ -68,6 +70,8 @@ Result<void> read_workload(const Values& values, Workload& work) {
   work.clip = clip > 0;
   work.recompute = values.count("recompute") != 0;
   CASTOR_TRY(cli::read_choice<bool>(values, "overlap-updates", {{"on", true}, {"off", false}}, work.overlap_updates));
+  CASTOR_TRY(
+      cli::read_choice<bool>(values, "speculative-updates", {{"on", true}, {"off", false}}, work.speculative_updates));
   CASTOR_TRY(cli::read_choice<bool>(values, "split-master", {{"on", true}, {"off", false}}, work.format.split_master));
   castor_optimizer optimizer = CASTOR_ADAMW;
   CASTOR_TRY(cli::read_optimizer(values, optimizer, work.format.moments));

@@ -19,6 +19,7 @@ struct Workload {
   bool clip = false;                 ///< the gradients' norm is measured before the first update
   bool offload_activations = false;  ///< inputs of recomputed blocks are chunks
   bool overlap_updates = true;       ///< updates on the host run beside the thread that trains
+  bool speculative_updates = true;  ///< with `clip` they begin before the norm is known, where the host has room for it
   StateFormat format = {.split_master = true};
   bool measures_weights = false;    ///< LARS: norms of weights and gradients before each chunk's update
   bool measures_direction = false;  ///< LAMB: norms of masters and directions before each tensor's update

@@ -66,7 +66,8 @@ struct Plan {
   std::vector<bool> payload_off_device;  ///< by chunk: parameters come to the device for their uses alone
   std::vector<bool> speculative;         ///< by chunk: the host has room for its states and weights twice
   std::uint64_t device_bytes = 0;        ///< model data held on the device for good
-  std::uint64_t host_bytes = 0;          ///< the most that can be in use on the host at once, if all of it were to stay
+  std::uint64_t speculation_bytes = 0;   ///< of the host, what the second ones take
+  std::uint64_t host_bytes = 0;  ///< the most that else can be in use on the host at once, if all of it were to stay
 
   /// Where the states of chunk `i` are updated: device or host.
   Tier update_tier(std::size_t i) const { return states[i] == Tier::device || streamed[i] ? Tier::device : Tier::host; }
