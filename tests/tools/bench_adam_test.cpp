@@ -116,6 +116,17 @@ TEST(Way, RunsUntilItsTimeIsOverAndAtLeastOnce) {
   EXPECT_EQ(run_way(way, timing).value().n_bytes, 100u);
 }
 
+TEST(Way, PartsAreDoneInTurn) {
+  const auto of = [](const char* name, std::uint64_t n_bytes) {
+    return Way{name, [n_bytes]() -> Result<std::uint64_t> { return n_bytes; }};
+  };
+  const Way all = in_turn({of("a", 1), of("b", 10), of("c", 100)});
+  EXPECT_EQ(all.name, "a");
+  std::vector<std::uint64_t> done;
+  for (int i = 0; i < 5; ++i) done.push_back(all.once().value());
+  EXPECT_EQ(done, (std::vector<std::uint64_t>{1, 10, 100, 1, 10}));
+}
+
 TEST(Way, StopsOnRequest) {
   const Way way{"w", []() -> Result<std::uint64_t> { return std::uint64_t{1}; }};
   const auto run = run_way(way, {1, [] { return true; }});

@@ -120,19 +120,27 @@ Result<Way> AdamBench::fastest_bare(unsigned n_threads) {
   return bare_.emplace(n_threads, std::move(best)).first->second;
 }
 
-/// Castor's number of threads is that which suits it, the ceiling's likewise.
+/// Of all elements the next few each time, so that none is in a cache still. Castor's number of threads is that which suits it,
+/// the ceiling's likewise.
 Result<AdamBench::Pair> AdamBench::beside_bus() {
-  const std::uint64_t n = std::min(kElementsPerLook, host_->n_elements());
   std::vector<Way> ours, bare;
+  const auto add = [this](std::vector<Way>& ways, std::vector<Way> slices, unsigned n_threads) {
+    ways.push_back(beside(*bus_, in_turn(std::move(slices))));
+    ways.back().name += " by " + std::to_string(n_threads);
+  };
   for (const unsigned n_threads : threads_beside_bus(options_)) {
-    const std::string by = " by " + std::to_string(n_threads);
-    CASTOR_ASSIGN(Way update, host_->update(n_threads, 0, n));
-    ours.push_back(beside(*bus_, std::move(update)));
-    ours.back().name += by;
-    CASTOR_ASSIGN(auto ways, host_->bare(n_threads, 0, n));
-    for (Way& way : ways) {
-      bare.push_back(beside(*bus_, std::move(way)));
-      bare.back().name += by;
+    std::vector<Way> updates;
+    std::vector<std::vector<Way>> moves;  // by slice
+    for (std::uint64_t first = 0; first < host_->n_elements(); first += kElementsPerLook) {
+      const std::uint64_t n = std::min(kElementsPerLook, host_->n_elements() - first);
+      CASTOR_ASSIGN(updates.emplace_back(), host_->update(n_threads, first, n));
+      CASTOR_ASSIGN(moves.emplace_back(), host_->bare(n_threads, first, n));
+    }
+    add(ours, std::move(updates), n_threads);
+    for (std::size_t i = 0; i < moves.front().size(); ++i) {
+      std::vector<Way> slices;
+      for (const auto& ways : moves) slices.push_back(ways[i]);
+      add(bare, std::move(slices), n_threads);
     }
   }
   Pair pair;

@@ -2,6 +2,7 @@
 #include "bench/adam/way.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "bench/cpu_time.h"
 
@@ -11,6 +12,12 @@ namespace {
 constexpr int kTrials = 2;
 
 }  // namespace
+
+Way in_turn(std::vector<Way> parts) {
+  Way all = parts.front();
+  all.once = [parts = std::move(parts), next = std::size_t{0}]() mutable { return parts[next++ % parts.size()].once(); };
+  return all;
+}
 
 Result<Sample> run_way(const Way& way, const Timing& timing) {
   if (way.begin) CASTOR_TRY(way.begin());

@@ -23,6 +23,9 @@ struct Way {
   std::function<Result<void>()> begin = {};
 };
 
+/// The first of `parts` with its name; each time it is done the next of them is.
+Way in_turn(std::vector<Way> parts);
+
 /// How long runs are, and by which clock.
 struct Timing {
   double seconds = 1;
