@@ -68,11 +68,12 @@ constexpr StoredAs kStoredAs[] = {{true, AdamMoments::f32},
                                   {false, AdamMoments::bf16}};
 
 /// By every target, whole and in two parts that begin within a vector.
-void check_stored(const StoredAs& as, DType weight, std::uint64_t n) {
+void check_stored(const StoredAs& as, DType weight, double max_value, std::uint64_t n) {
   SCOPED_TRACE(::testing::Message() << n << " elements, split " << as.split_master << ", moments "
-                                    << static_cast<int>(as.moments) << ", weight " << name(weight));
+                                    << static_cast<int>(as.moments) << ", weight " << name(weight) << ", at most "
+                                    << max_value);
   std::mt19937_64 random(13);
-  AdamCoefficients coefficients = adam_coefficients({3e-4, 0.9, 0.95, 1e-8, 0.1, true, 1e-4}, 7, 0.37 / 1024);
+  AdamCoefficients coefficients = adam_coefficients({3e-4, 0.9, 0.95, 1e-8, 0.1, true, max_value}, 7, 0.37 / 1024);
   coefficients.rounding_key = rounding_key(5, 3, 7);
   AdamData wanted = testing::random_data(random, n, DType::bf16, weight);
   testing::make_exact(wanted, as.moments);
@@ -94,7 +95,8 @@ TEST(AdamTargetsAlone, GiveTheBitsOfTheFormulasHoweverStatesAreStored) {
   for (const std::uint64_t n : {33u, 9'001u})
     for (const StoredAs& as : kStoredAs)
       for (const DType weight : kAllTypes)
-        if (!as.split_master || weight == DType::bf16) check_stored(as, weight, n);
+        for (const double max_value : {0.0, 1e-4})
+          if (!as.split_master || weight == DType::bf16) check_stored(as, weight, max_value, n);
 }
 
 /// `n` weights of 16 bits that start anywhere: on a multiple of their size that suits no vector, and on none.

@@ -19,21 +19,25 @@ HWY_BEFORE_NAMESPACE();
 namespace castor::kernels::HWY_NAMESPACE {
 
 /// adam_element.h by vectors.
+template <bool kUsual>
 struct AdamRule {
   using Coefficients = AdamCoefficients;
+  using Begun = typename AdamMath<kUsual>::Begun;
   static constexpr bool kKeepsExpAvgSq = true;
 
   explicit HWY_INLINE AdamRule(const AdamCoefficients& c) : math(c) {}
 
-  /// with_moments and next_master.
+  /// with_moments.
   template <bool kPastCaches, typename Arrays>
-  HWY_INLINE Float updated(const Arrays& arrays, std::uint64_t i) const {
-    AdamVector e = math.with_moments(arrays, i);
-    const Float ratio = math.moment_ratio(e);
-    if (math.decoupled_decay) e.p = hn::Sub(e.p, hn::Mul(math.decay, e.p));
-    e.p = canonical(hn::Sub(e.p, hn::Mul(math.step_size, ratio)));
-    math.store<kPastCaches>(arrays, i, e);
-    return e.p;
+  HWY_INLINE Begun begin(const Arrays& arrays, std::uint64_t i) const {
+    return math.template begin<kPastCaches>(arrays, i);
+  }
+
+  /// next_master.
+  HWY_INLINE Float end(const Begun& begun) const {
+    Float p = begun.e.p;
+    if (math.decouples_decay()) p = hn::Sub(p, hn::Mul(math.decay, p));
+    return hn::Sub(p, hn::Mul(math.step_size, math.moment_ratio(begun.e, begun.root)));
   }
 
   template <typename Arrays>
@@ -43,11 +47,14 @@ struct AdamRule {
     arrays.store(i, e, c.rounding_key);
   }
 
-  AdamMath math;
+  AdamMath<kUsual> math;
 };
 
 void update_all_by_adam(const AdamCoefficients& coefficients, const AdamArrays& arrays) {
-  with_types(arrays, [&](const auto& typed) { update<AdamRule>(coefficients, typed); });
+  with_types(arrays, [&](const auto& typed) {
+    is_usual(coefficients, arrays.grad_dtype) ? update<AdamRule<true>>(coefficients, typed)
+                                              : update<AdamRule<false>>(coefficients, typed);
+  });
 }
 
 }  // namespace castor::kernels::HWY_NAMESPACE

@@ -21,8 +21,10 @@ HWY_BEFORE_NAMESPACE();
 namespace castor::kernels::HWY_NAMESPACE {
 
 /// lamb_direction by vectors.
-HWY_INLINE Float direction(const AdamMath& math, const AdamVector& e) {
-  return hn::Add(hn::Mul(math.step_size, math.moment_ratio(e)), hn::Mul(math.decay, e.p));
+using Math = AdamMath</*kUsual=*/false>;
+
+HWY_INLINE Float direction(const Math& math, const AdamVector& e, Float root) {
+  return hn::Add(hn::Mul(math.step_size, math.moment_ratio(e, root)), hn::Mul(math.decay, e.p));
 }
 
 /// lamb_element.h by vectors.
@@ -33,11 +35,12 @@ struct LambRule {
   explicit HWY_INLINE LambRule(const LambCoefficients& c) : math(c.adam), rate(all(lamb_rate(c))) {}
 
   template <bool kPastCaches, typename Arrays>
-  HWY_INLINE Float updated(const Arrays& arrays, std::uint64_t i) const {
-    AdamVector e = math.with_moments(arrays, i);
-    e.p = canonical(hn::Sub(e.p, hn::Mul(rate, direction(math, e))));
-    math.store<kPastCaches>(arrays, i, e);
-    return e.p;
+  HWY_INLINE Math::Begun begin(const Arrays& arrays, std::uint64_t i) const {
+    return math.begin<kPastCaches>(arrays, i);
+  }
+
+  HWY_INLINE Float end(const Math::Begun& begun) const {
+    return hn::Sub(begun.e.p, hn::Mul(rate, direction(math, begun.e, begun.root)));
   }
 
   template <typename Arrays>
@@ -47,7 +50,7 @@ struct LambRule {
     arrays.store(i, e, c.adam.rounding_key);
   }
 
-  AdamMath math;
+  Math math;
   Float rate;
 };
 
@@ -62,13 +65,13 @@ struct DirectionRow {
 
 /// Masters and directions of the `n` elements from `first` on.
 template <typename Arrays>
-HWY_INLINE void fill_row(const AdamCoefficients& c, const AdamMath& math, const Arrays& arrays, std::uint64_t first,
+HWY_INLINE void fill_row(const AdamCoefficients& c, const Math& math, const Arrays& arrays, std::uint64_t first,
                          std::uint64_t n, DirectionRow& row) {
   std::uint64_t lane = 0;
   for (const std::uint64_t n_lanes = hn::Lanes(Floats()); lane + n_lanes <= n; lane += n_lanes) {
     const AdamVector e = math.with_moments(arrays, first + lane);
     hn::StoreU(e.p, Floats(), row.masters + lane);
-    hn::StoreU(direction(math, e), Floats(), row.directions + lane);
+    hn::StoreU(direction(math, e, hn::Sqrt(e.v)), Floats(), row.directions + lane);
   }
   for (; lane < n; ++lane) {
     const AdamElement e = with_moments(c, arrays.load_grad(first + lane), arrays.load(first + lane));
@@ -83,7 +86,7 @@ HWY_INLINE void add_squares(const float* values, std::uint64_t n, double* lanes)
 
 template <typename Arrays>
 void add_rows(const AdamCoefficients& c, const Arrays& arrays, DirectionLanes& lanes) {
-  const AdamMath math(c);
+  const Math math(c);
   DirectionRow row;
   for (std::uint64_t first = 0; first < arrays.n; first += kNormLanes) {
     const std::uint64_t n = std::min(kNormLanes, arrays.n - first);

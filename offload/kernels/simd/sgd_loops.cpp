@@ -32,20 +32,24 @@ struct SgdRule {
         nesterov(c.nesterov),
         clamps(c.max_value < std::numeric_limits<float>::infinity()) {}
 
-  /// sgd_updated.
+  struct Begun {
+    Float p, direction;
+  };
+
+  /// sgd_updated, up to the direction.
   template <bool kPastCaches, typename Arrays>
-  HWY_INLINE Float updated(const Arrays& arrays, std::uint64_t i) const {
+  HWY_INLINE Begun begin(const Arrays& arrays, std::uint64_t i) const {
     using Momentum = Stored<typename Arrays::ExpAvg>;
-    Float p = load_master(arrays, i);
-    Float g = hn::Mul(load_grad(arrays, i), grad_scale);
+    const Float p = load_master(arrays, i);
+    Float g = hn::Mul(load_grad<false>(arrays, i), grad_scale);
     if (clamps) g = clamped(g, max_value);
     g = hn::Mul(trust, hn::Add(g, hn::Mul(decay, p)));
     const Float b = hn::Add(hn::Mul(momentum, Momentum::load(arrays.old.exp_avg + i)), g);
-    const Float direction = nesterov ? hn::Add(g, hn::Mul(momentum, b)) : b;
-    p = canonical(hn::Sub(p, hn::Mul(lr, direction)));
-    store_moments<kPastCaches, typename Arrays::ExpAvg>(canonical(b), arrays.exp_avg + i);
-    return p;
+    store_moments<kPastCaches, typename Arrays::ExpAvg>(b, arrays.exp_avg + i);
+    return {p, nesterov ? hn::Add(g, hn::Mul(momentum, b)) : b};
   }
+
+  HWY_INLINE Float end(const Begun& begun) const { return hn::Sub(begun.p, hn::Mul(lr, begun.direction)); }
 
   template <typename Arrays>
   static void update_one(const SgdCoefficients& c, const Arrays& arrays, std::uint64_t i) {

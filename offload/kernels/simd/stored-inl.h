@@ -37,14 +37,34 @@ constexpr bool kHasStreams = false;
 constexpr bool kHasStreams = true;
 #endif
 
-/// Both past the caches. Requires: `to` is aligned to a vector.
-HWY_INLINE void stream_halves([[maybe_unused]] hn::Vec<Halves> first, [[maybe_unused]] hn::Vec<Halves> second,
-                              [[maybe_unused]] std::uint16_t* to) {
-#if HWY_TARGET != HWY_SCALAR
-  const hn::Twice<Halves> both;
-  hn::Stream(hn::Combine(both, second, first), both, to);
-#endif
+#if HWY_TARGET == HWY_SCALAR
+/// Halves of two vectors, one after the other.
+struct Pair {
+  hn::Vec<Halves> first, second;
+};
+HWY_INLINE hn::Vec<Halves> low(Word values) { return hn::Set(Halves(), static_cast<std::uint16_t>(hn::GetLane(values))); }
+HWY_INLINE Pair low_halves(Word first, Word second) { return {low(first), low(second)}; }
+HWY_INLINE Pair high_halves(Word first, Word second) {
+  return low_halves(hn::ShiftRight<16>(first), hn::ShiftRight<16>(second));
 }
+HWY_INLINE void store_pair(Pair pair, std::uint16_t* to) {
+  hn::StoreU(pair.first, Halves(), to);
+  hn::StoreU(pair.second, Halves(), to + 1);
+}
+HWY_INLINE void stream_pair(Pair pair, std::uint16_t* to) { store_pair(pair, to); }
+#else
+using Pairs = hn::Twice<Halves>;
+using Pair = hn::Vec<Pairs>;
+HWY_INLINE Pair low_halves(Word first, Word second) {
+  return hn::ConcatEven(Pairs(), hn::BitCast(Pairs(), second), hn::BitCast(Pairs(), first));
+}
+HWY_INLINE Pair high_halves(Word first, Word second) {
+  return hn::ConcatOdd(Pairs(), hn::BitCast(Pairs(), second), hn::BitCast(Pairs(), first));
+}
+HWY_INLINE void store_pair(Pair pair, std::uint16_t* to) { hn::StoreU(pair, Pairs(), to); }
+/// Past the caches. Requires: `to` is aligned to a vector.
+HWY_INLINE void stream_pair(Pair pair, std::uint16_t* to) { hn::Stream(pair, Pairs(), to); }
+#endif
 
 /// Elements as they are stored, to and from vectors of fp32; the arithmetic is that of formats.h.
 template <typename Format>
@@ -54,6 +74,10 @@ template <>
 struct Stored<Fp32> {
   static HWY_INLINE Float load(const float* from) { return hn::LoadU(Floats(), from); }
   static HWY_INLINE void store(Float value, float* to) { hn::StoreU(value, Floats(), to); }
+  static HWY_INLINE void store(Float first, Float second, float* to) {
+    store(first, to);
+    store(second, to + hn::Lanes(Floats()));
+  }
   /// Both past the caches. Requires: `to` is aligned to a vector.
   static HWY_INLINE void stream(Float first, Float second, float* to) {
     hn::Stream(first, Floats(), to);
@@ -61,7 +85,7 @@ struct Stored<Fp32> {
   }
 };
 
-/// Formats of 16 bits; `Rounding::widen` takes words, `Rounding::narrow` canonical floats.
+/// Formats of 16 bits; `Rounding::widen` takes words, `Rounding::narrow` the bits of canonical floats, of a vector or two.
 template <typename Rounding>
 struct StoredInHalves {
   static HWY_INLINE Float load(const std::uint16_t* from) {
@@ -71,15 +95,21 @@ struct StoredInHalves {
     return hn::DemoteTo(Halves(), hn::BitCast(hn::RebindToSigned<Words>(), Rounding::narrow(bits_of(value))));
   }
   static HWY_INLINE void store(Float value, std::uint16_t* to) { hn::StoreU(narrow(value), Halves(), to); }
+  static HWY_INLINE void store(Float first, Float second, std::uint16_t* to) {
+    store_pair(Rounding::narrow(bits_of(first), bits_of(second)), to);
+  }
   /// As of fp32.
   static HWY_INLINE void stream(Float first, Float second, std::uint16_t* to) {
-    stream_halves(narrow(first), narrow(second), to);
+    stream_pair(Rounding::narrow(bits_of(first), bits_of(second)), to);
   }
 };
 
 struct Bf16Rounding {
   static HWY_INLINE Float widen(Word stored) { return float_of(hn::ShiftLeft<16>(stored)); }
   static HWY_INLINE Word narrow(Word value) { return hn::ShiftRight<16>(hn::Add(value, word(0x8000))); }
+  static HWY_INLINE Pair narrow(Word first, Word second) {
+    return high_halves(hn::Add(first, word(0x8000)), hn::Add(second, word(0x8000)));
+  }
 };
 
 struct Fp16Rounding {
@@ -106,6 +136,7 @@ struct Fp16Rounding {
     const Word rounded = hn::Or(sign, bounded);
     return if_below(magnitude, kInfinityBits + 1, rounded, word(0x7e00));
   }
+  static HWY_INLINE Pair narrow(Word first, Word second) { return low_halves(narrow(first), narrow(second)); }
 };
 
 template <>
@@ -123,14 +154,13 @@ HWY_INLINE Float load_split(const std::uint16_t* weight, const std::uint16_t* lo
 HWY_INLINE hn::Vec<Halves> halves(Word values) {
   return hn::DemoteTo(Halves(), hn::BitCast(hn::RebindToSigned<Words>(), values));
 }
-HWY_INLINE hn::Vec<Halves> low_halves(Float value) { return halves(hn::And(bits_of(value), word(0xffff))); }
 
-/// The branches go the same way every time.
-template <typename Arrays>
+/// `kBf16`: it is known that they are. Else the branches go the same way every time.
+template <bool kBf16, typename Arrays>
 HWY_INLINE Float load_grad(const Arrays& arrays, std::uint64_t i) {
-  if (arrays.grad_dtype == DType::f32) return hn::LoadU(Floats(), static_cast<const float*>(arrays.grad) + i);
+  if (!kBf16 && arrays.grad_dtype == DType::f32) return hn::LoadU(Floats(), static_cast<const float*>(arrays.grad) + i);
   const auto* const halves = static_cast<const std::uint16_t*>(arrays.grad) + i;
-  return arrays.grad_dtype == DType::bf16 ? Stored<Bf16>::load(halves) : Stored<Fp16>::load(halves);
+  return kBf16 || arrays.grad_dtype == DType::bf16 ? Stored<Bf16>::load(halves) : Stored<Fp16>::load(halves);
 }
 
 template <typename Arrays>
@@ -144,27 +174,24 @@ HWY_INLINE Float load_master(const Arrays& arrays, std::uint64_t i) {
 /// Two vectors of masters without their weights. Requires: canonical; aligned to a vector, where `kPastCaches`.
 template <bool kPastCaches, typename Arrays>
 HWY_INLINE void store_masters(const Arrays& arrays, std::uint64_t i, Float one, Float other) {
-  const std::uint64_t n_lanes = hn::Lanes(Floats());
-  if constexpr (Arrays::kSplit && kPastCaches) {
-    stream_halves(low_halves(one), low_halves(other), arrays.master_low + i);
-  } else if constexpr (Arrays::kSplit) {
-    hn::StoreU(low_halves(one), Halves(), arrays.master_low + i);
-    hn::StoreU(low_halves(other), Halves(), arrays.master_low + i + n_lanes);
+  if constexpr (Arrays::kSplit) {
+    const Pair low = low_halves(bits_of(one), bits_of(other));
+    kPastCaches ? stream_pair(low, arrays.master_low + i) : store_pair(low, arrays.master_low + i);
   } else if constexpr (kPastCaches) {
     Stored<Fp32>::stream(one, other, arrays.master + i);
   } else {
-    hn::StoreU(one, Floats(), arrays.master + i);
-    hn::StoreU(other, Floats(), arrays.master + i + n_lanes);
+    Stored<Fp32>::store(one, other, arrays.master + i);
   }
 }
 
-/// A vector of moments; those of fp32 past the caches, where `kPastCaches`. Requires: canonical, and then aligned.
+/// A vector of moments, those of 16 bits canonical; those of fp32 as they are, past the caches where `kPastCaches`. Requires: then
+/// aligned.
 template <bool kPastCaches, typename Format>
 HWY_INLINE void store_moments(Float value, typename Format::Bits* to) {
   if constexpr (kPastCaches && sizeof *to == sizeof(float))
     hn::Stream(value, Floats(), to);
   else
-    Stored<Format>::store(value, to);
+    Stored<Format>::store(sizeof *to == sizeof(float) ? value : canonical(value), to);
 }
 
 /// clamped of adam_element.h.

@@ -81,30 +81,56 @@ HWY_INLINE bool aligned(const Arrays& arrays, std::uint64_t i, std::uint64_t n_b
   return starts_well(arrays.weight + i) && masters && starts_well(arrays.exp_avg + i) && second;
 }
 
-/// Elements of whole steps from `first` on, the rest left to the caller; returns where that begins.
+/// A vector of moments from element `i` on, whose NaN may be any; those of 16 bits were made canonical when they were written.
+template <typename Bits>
+HWY_INLINE void make_canonical(Bits* moments, std::uint64_t i) {
+  if constexpr (sizeof(Bits) == sizeof(float))
+    hn::StoreU(canonical(hn::LoadU(Floats(), moments + i)), Floats(), moments + i);
+}
+
+/// Two vectors of new masters from element `i` on, with their weights. A NaN among the moments is one in its master too.
+template <Past kPast, typename Rule, typename Arrays>
+HWY_INLINE void end_pair(const Arrays& arrays, std::uint64_t i, Float one, Float other) {
+  using Weight = Stored<typename Arrays::Weight>;
+  if (HWY_UNLIKELY(!hn::AllFalse(Floats(), hn::IsNaN(hn::Add(one, other))))) {
+    for (const std::uint64_t k : {i, i + hn::Lanes(Floats())}) {
+      make_canonical(arrays.exp_avg, k);
+      if constexpr (Rule::kKeepsExpAvgSq) make_canonical(arrays.exp_avg_sq, k);
+    }
+    one = canonical(one), other = canonical(other);
+  }
+  store_masters<kPast == Past::all>(arrays, i, one, other);
+  if constexpr (kPast != Past::nothing)
+    Weight::stream(one, other, arrays.weight + i);
+  else
+    Weight::store(one, other, arrays.weight + i);
+}
+
+/// Elements of whole steps from `first` on, the rest left to the caller; returns where that begins. A square root and a division
+/// take longer than a processor looks ahead, so the next pair of vectors is begun before this one is ended.
 ///
 /// Requires: what is written past the caches is aligned at `first` to two vectors of halves.
 template <Past kPast, typename Rule, typename Arrays>
 HWY_INLINE std::uint64_t update_steps(const Rule& rule, const Arrays arrays, std::uint64_t first) {
-  using Weight = Stored<typename Arrays::Weight>;
-  const std::uint64_t n_lanes = hn::Lanes(Floats());
-  const std::uint64_t n_step = std::max<std::uint64_t>(kLineElements, 2 * n_lanes);
-  std::uint64_t i = first;
-  for (; i + n_step <= arrays.n; i += n_step) {
+  constexpr bool kAll = kPast == Past::all;
+  const std::uint64_t n_lanes = hn::Lanes(Floats()), n_pair = 2 * n_lanes;
+  const std::uint64_t n_step = std::max(kLineElements, n_pair);
+  const std::uint64_t end = first + (arrays.n - first) / n_step * n_step;
+  if (first == end) return first;
+  auto next_one = rule.template begin<kAll>(arrays, first);
+  auto next_other = rule.template begin<kAll>(arrays, first + n_lanes);
+  for (std::uint64_t i = first; i < end; i += n_step) {
     ask_for_lines<Rule>(arrays, i + kAheadElements);
-    for (std::uint64_t k = i; k < i + n_step; k += 2 * n_lanes) {
-      const Float one = rule.template updated<kPast == Past::all>(arrays, k);
-      const Float other = rule.template updated<kPast == Past::all>(arrays, k + n_lanes);
-      store_masters<kPast == Past::all>(arrays, k, one, other);
-      if constexpr (kPast != Past::nothing) {
-        Weight::stream(one, other, arrays.weight + k);
-      } else {
-        Weight::store(one, arrays.weight + k);
-        Weight::store(other, arrays.weight + k + n_lanes);
+    for (std::uint64_t k = i; k < i + n_step; k += n_pair) {
+      const auto one = next_one, other = next_other;
+      if (HWY_LIKELY(k + n_pair < end)) {
+        next_one = rule.template begin<kAll>(arrays, k + n_pair);
+        next_other = rule.template begin<kAll>(arrays, k + n_pair + n_lanes);
       }
+      end_pair<kPast, Rule>(arrays, k, rule.end(one), rule.end(other));
     }
   }
-  return i;
+  return end;
 }
 
 /// Elements from `first` to `end`, one after the other.
@@ -115,8 +141,9 @@ HWY_NOINLINE void update_singly(const typename Rule::Coefficients& c, const Arra
 }
 
 /// All elements of TypedArrays by `Rule`, which is made of its Coefficients and has
-/// - `updated<kPastCaches>(arrays, i)`: updates a vector of moments from element i on, those of fp32 past the caches where
-///   that is said; returns the new masters, canonical, without having written them or the weights,
+/// - `begin<kPastCaches>(arrays, i)`: updates a vector of moments from element i on, those of fp32 past the caches where that is
+///   said and canonical or not; returns what `end` needs,
+/// - `end(begun)`: the new masters, NaN where a moment is; nothing is written,
 /// - `update_one(coefficients, arrays, i)`: the same of one element, with its weight,
 /// - `kKeepsExpAvgSq`.
 template <typename Rule, typename Arrays>
