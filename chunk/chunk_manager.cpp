@@ -162,6 +162,7 @@ void ChunkManager::written(ChunkId id, Tier tier, Event done) {
   if (done.state() != nullptr) chunk.at(tier).arrived = std::move(done);
   chunk.at(tier).current = true;
   chunk.nvme_current = false;
+  if (chunk.nvme_held) outdated_.emplace(chunk.n_bytes, id);
   const Tier other = tier == Tier::device ? Tier::host : Tier::device;
   if (chunk.at(other).buffer) drop(id, other);
   chunk.at(other).current = false;
@@ -201,6 +202,8 @@ Result<void> ChunkManager::write_back(ChunkId id) {
   if (!has_spill())
     return Error{ErrorKind::usage, chunk.label + ": there is no tier below the host; name a folder with --nvme"};
   CASTOR_TRY(copy.arrived.wait());
+  if (!std::exchange(chunk.nvme_held, true)) take_outdated_room(chunk.n_bytes);
+  outdated_.erase({chunk.n_bytes, id});
   copy.add_reader(
       log_move(Lane::nvme_write, id, chunk.n_bytes, [&] { return places_.spill->write(id, copy.buffer.view()); }));
   moved_.nvme_write += chunk.n_bytes;
@@ -208,14 +211,29 @@ Result<void> ChunkManager::write_back(ChunkId id) {
   return {};
 }
 
+/// Of the least that is enough. So the spill store does not grow as long as it holds what nobody will read.
+void ChunkManager::take_outdated_room(std::uint64_t n_bytes) {
+  const auto enough = outdated_.lower_bound({n_bytes, 0});
+  if (enough != outdated_.end()) forget_spilled(enough->second);
+}
+
+void ChunkManager::forget_spilled(ChunkId id) {
+  Chunk& chunk = chunks_[id];
+  chunk.nvme_current = false;
+  outdated_.erase({chunk.n_bytes, id});
+  if (std::exchange(chunk.nvme_held, false)) places_.spill->forget(id);
+}
+
 void ChunkManager::spilled(ChunkId id) {
   drop_copies(id);
-  chunks_[id].nvme_current = true;
+  Chunk& chunk = chunks_[id];
+  chunk.nvme_current = chunk.nvme_held = true;
+  outdated_.erase({chunk.n_bytes, id});
 }
 
 void ChunkManager::discard(ChunkId id) {
   drop_copies(id);
-  if (std::exchange(chunks_[id].nvme_current, false)) places_.spill->forget(id);
+  forget_spilled(id);
 }
 
 void ChunkManager::drop_copies(ChunkId id) {

@@ -99,6 +99,43 @@ TEST_F(ChunkManagerTest, AWriteBackThatFailedLeavesTheCopyAsTheOnlyOne) {
   EXPECT_TRUE(tiers_.chunks.settle(id, Tier::host).ok());
 }
 
+TEST_F(ChunkManagerTest, WhatGoesBelowTakesTheRoomOfWhatIsOutOfDateThere) {
+  const ChunkId a = add(tiers_, 1), b = add(tiers_, 2), c = add(tiers_, 3);
+  const auto below = [this] {
+    std::vector<ChunkId> found;
+    for (const auto& [id, bytes] : tiers_.spill.contents) found.push_back(id);
+    return found;
+  };
+  tiers_.chunks.write_back(a).value();
+  tiers_.chunks.written(a, Tier::host);
+  EXPECT_EQ(below(), std::vector{a}) << "its room is its own until somebody wants it";
+  tiers_.chunks.write_back(b).value();
+  EXPECT_EQ(below(), std::vector{b});
+  tiers_.chunks.write_back(a).value();
+  EXPECT_EQ(below(), (std::vector{a, b})) << "that of b is needed";
+  tiers_.chunks.written(b, Tier::host);
+  tiers_.chunks.write_back(b).value();
+  tiers_.chunks.write_back(c).value();
+  EXPECT_EQ(below(), (std::vector{a, b, c})) << "b is up to date again";
+  for (const auto& [id, fill] : {std::pair{a, 1}, {b, 2}, {c, 3}}) {
+    tiers_.chunks.release(id, Tier::host).value();
+    tiers_.chunks.reap(Tier::host).value();
+    EXPECT_TRUE(holds(tiers_, id, Tier::host, fill));
+  }
+}
+
+TEST_F(ChunkManagerTest, RoomBelowThatIsTooSmallIsLeftAlone) {
+  const ChunkId small = add(tiers_, 1), large = tiers_.chunks.add(ChunkKind::state, 2 * kBytes, "large");
+  std::memset(tiers_.chunks.open(large, Tier::host).value().data, 2, 2 * kBytes);
+  tiers_.chunks.written(large, Tier::host);
+  tiers_.chunks.write_back(small).value();
+  tiers_.chunks.written(small, Tier::host);
+  tiers_.chunks.write_back(large).value();
+  EXPECT_EQ(tiers_.spill.contents.size(), 2u);
+  tiers_.chunks.discard(small);
+  EXPECT_EQ(tiers_.spill.contents.count(small), 0u) << "forgotten, though out of date";
+}
+
 TEST_F(ChunkManagerTest, WhatIsSpilledAlreadyTakesThePlaceOfAllCopies) {
   const ChunkId id = add(tiers_, 5);
   EXPECT_TRUE(holds(tiers_, id, Tier::device, 5));

@@ -47,6 +47,7 @@ struct Chunk {
   std::string label;                ///< for messages: "payload 12 (blocks.3.attn.qkv.weight …)"
   std::array<ChunkCopy, 2> copies;  ///< device, host
   bool nvme_current = false;
+  bool nvme_held = false;  ///< there is room for it in the spill store, current or not
 
   const ChunkCopy& at(Tier tier) const { return copies.at(index(tier)); }
   ChunkCopy& at(Tier tier) { return copies.at(index(tier)); }

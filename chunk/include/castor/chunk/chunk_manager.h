@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <castor/chunk/chunk.h>
@@ -100,8 +102,8 @@ class ChunkManager {
   /// host first). Errors: usage where the last copy would go and there is no spill store.
   [[nodiscard]] Result<void> release(ChunkId id, Tier tier);
 
-  /// Starts to store the contents of the host's copy in the spill store as well, where they are not there already. The
-  /// copy stays; `settle` waits for the write. Requires: the copy is current (ContractViolation). Errors: usage where there
+  /// Starts to store the contents of the host's copy in the spill store as well, where they are not there already. What would take
+  /// room there for the first time gets that of contents which are out of date. The copy stays; `settle` waits for the write. Requires: the copy is current (ContractViolation). Errors: usage where there
   /// is no spill store; those of what the copy waits for.
   [[nodiscard]] Result<void> write_back(ChunkId id);
 
@@ -154,6 +156,8 @@ class ChunkManager {
   Result<void> upload(ChunkId id);
   Result<void> download(ChunkId id);
   void read_spilled(ChunkId id);
+  void take_outdated_room(std::uint64_t n_bytes);
+  void forget_spilled(ChunkId id);
   template <typename Start>
   Event log_move(Lane lane, ChunkId id, std::uint64_t n_bytes, const Start& start);
   void settle_moves();
@@ -165,6 +169,7 @@ class ChunkManager {
   std::array<std::deque<Move>, kNLanes> moves_;  ///< by lane: under way, not in the timeline yet
   std::array<std::uint64_t, kNLanes> last_end_ns_{};
   LinkBytes moved_;
+  std::set<std::pair<std::uint64_t, ChunkId>> outdated_;  ///< held in the spill store for nothing, by bytes
   Event slots_left_;  ///< of the compute stream: after it nothing uses a device slot that was given up
   std::function<void(ChunkId)> device_release_;
 };
