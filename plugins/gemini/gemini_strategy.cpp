@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include <castor/memory/bytes.h>
 #include <castor/offload/model_chunks.h>
 #include <castor/offload/stream_share.h>
 #include <castor/plugins/step_args.h>
@@ -238,6 +239,16 @@ double GeminiStrategy::modelled_share() const {
   return stream_share(update_load(trace, trace.seconds(), step->estimate, memory_->link_costs(), state_bytes));
 }
 
+/// The step that takes the memory lasts as long as it takes to pin it.
+void GeminiStrategy::tell_speculation() const {
+  const std::uint64_t n_bytes = optimizer_->plan().speculation_bytes;
+  if (n_bytes == 0) return;
+  const std::string taken = format_bytes(n_bytes) +
+                            " more of the host are taken, once, for updates that begin before the norm of the gradients "
+                            "is known; speculative_updates=off takes none";
+  host_.log(host_.self, CASTOR_LOG_INFO, taken.c_str());
+}
+
 /// Nobody may see the weights of the step before.
 void GeminiStrategy::hide_pending() {
   for (std::uint32_t i = 0; i < layout_.chunks.size(); ++i)
@@ -409,7 +420,10 @@ Result<castor_step_result> GeminiStrategy::step(const castor_step_args& args) {
   watch_.end_step();
   sample();
   hide_pending();
-  if (++n_steps_ == 1 && measures()) CASTOR_TRY(plan_again());
+  if (++n_steps_ == 1) {
+    if (measures()) CASTOR_TRY(plan_again());
+    if (options.needs_norm()) tell_speculation();
+  }
   CASTOR_TRY(try_streams());
   update_seconds_ += static_cast<double>(timeline_.now_ns() - start_ns) * 1e-9;
   timeline_.end_step();

@@ -79,6 +79,7 @@ class GeminiStrategy final : public Strategy {
   Result<void> plan_again();
   Result<void> try_streams();
   double modelled_share() const;
+  void tell_speculation() const;
   Result<void> place();
   Result<void> enter(Moment moment);
   void leave(const Moment& use);

@@ -156,6 +156,9 @@ class TrainThroughTiers(CommandCase):
             first_update[clip] = kinds.index("update") - last_backward
         self.assertLess(first_update["1e9"], 0, "while no norm is too large")
         self.assertGreater(first_update["1e-3"], 0, "once one was")
+        for clip, told in (([], 0), (["--clip", "1.5"], 1)):
+            done = run("train", *self.MODEL, "--data", self.text(), *self.small, *clip)
+            self.assertEqual(done.stderr.count("for updates that begin before the norm of the gradients is known"), told)
 
     def test_streamed_states_keep_the_bits(self):
         trace = self.folder / "trace.json"
