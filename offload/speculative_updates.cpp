@@ -30,7 +30,7 @@ std::vector<ChunkId> OffloadOptimizer::written_by_update(std::uint32_t i) const 
 /// Where there is no room after all the chunk is left to the step.
 Result<void> OffloadOptimizer::speculate(std::uint32_t i) {
   if (!kept_->open(written_by_update(i))) return {};
-  speculative_[i];
+  speculative_.try_emplace(i);
   auto updated = update_tiles(i, announced_, plain_scale(announced_));
   if (!updated.ok()) CASTOR_TRY(take_back(i));
   return updated;
