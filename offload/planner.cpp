@@ -168,8 +168,8 @@ Result<void> check_host(const PlacementRequest& request, Plan& plan) {
   }
   if (one_update_bytes > request.host_budget_bytes)
     return host_too_small(request, "updating the largest chunk takes", one_update_bytes, false);
-  kept_bytes += saturating_sub(bytes_of_all(request.chunks, &ChunkDemand::payload_bytes),
-                               weights_bytes_on_device(request, plan));
+  kept_bytes +=
+      saturating_sub(bytes_of_all(request.chunks, &ChunkDemand::payload_bytes), weights_bytes_on_device(request, plan));
   kept_bytes += largest_weights_bytes;
   plan.host_bytes = std::max(kept_bytes, one_update_bytes);
   if (!request.nvme && kept_bytes > request.host_budget_bytes)
@@ -192,8 +192,8 @@ void leave_room_to_speculate(const PlacementRequest& request, Plan& plan) {
   for (std::size_t i = 0; i < request.chunks.size(); ++i)
     wanted_bytes += static_cast<double>(speculation_bytes(request.chunks[i], plan, i));
   const std::uint64_t others_bytes = plan.host_bytes + weights_bytes_on_device(request, plan);
-  const auto room_bytes = static_cast<double>(
-      std::min(request.speculation_bytes, saturating_sub(request.host_budget_bytes, others_bytes)));
+  const auto room_bytes =
+      static_cast<double>(std::min(request.speculation_bytes, saturating_sub(request.host_budget_bytes, others_bytes)));
   for (std::size_t i = 0; i < request.chunks.size(); ++i) {
     const auto n_bytes = static_cast<double>(speculation_bytes(request.chunks[i], plan, i));
     so_far_bytes += n_bytes;

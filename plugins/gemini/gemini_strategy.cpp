@@ -243,9 +243,10 @@ double GeminiStrategy::modelled_share() const {
 void GeminiStrategy::tell_speculation() const {
   const std::uint64_t n_bytes = optimizer_->plan().speculation_bytes;
   if (n_bytes == 0) return;
-  const std::string taken = format_bytes(n_bytes) +
-                            " more of the host are taken, once, for updates that begin before the norm of the gradients "
-                            "is known; speculative_updates=off takes none";
+  const std::string taken =
+      format_bytes(n_bytes) +
+      " more of the host are taken, once, for updates that begin before the norm of the gradients "
+      "is known; speculative_updates=off takes none";
   host_.log(host_.self, CASTOR_LOG_INFO, taken.c_str());
 }
 

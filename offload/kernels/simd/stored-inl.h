@@ -42,7 +42,9 @@ constexpr bool kHasStreams = true;
 struct Pair {
   hn::Vec<Halves> first, second;
 };
-HWY_INLINE hn::Vec<Halves> low(Word values) { return hn::Set(Halves(), static_cast<std::uint16_t>(hn::GetLane(values))); }
+HWY_INLINE hn::Vec<Halves> low(Word values) {
+  return hn::Set(Halves(), static_cast<std::uint16_t>(hn::GetLane(values)));
+}
 HWY_INLINE Pair low_halves(Word first, Word second) { return {low(first), low(second)}; }
 HWY_INLINE Pair high_halves(Word first, Word second) {
   return low_halves(hn::ShiftRight<16>(first), hn::ShiftRight<16>(second));

@@ -202,24 +202,23 @@ json report_json(const TrainRecord& record, const Rates& rates) {
     moved[name(link)] = static_cast<std::uint64_t>(std::llround(moved_bytes_per_step(record)[index(link)]));
     if (rates[index(link)]) links[name(link)] = std::round(*rates[index(link)]);
   }
-  return {
-      {"params", record.n_params},
-      {"groups", groups_json(record.groups)},
-      {"losses", losses_json(record)},
-      {"lr", record.lrs},
-      {"step_s", steps_json(record.step_s)},
-      {"tokens_per_s", tokens_per_second(record)},
-      {"first_step", record.first_step},
-      {"skipped_steps", record.n_skipped},
-      {"peak_bytes", peak},
-      {"peak_rss_bytes", record.peak_rss_bytes},
-      {"budget_bytes", budget},
-      {"moved_bytes_per_step", moved},
-      {"link_bytes_per_s", links},
-      {"wear", wear_json(record)},
-      {"saves", saves_json(record.saves)},
-      {"bound", {{"seconds", bound.seconds}, {"by", bound.by}, {"share", bound.share}}},
-      {"weights_digest", record.weights_digest}};
+  return {{"params", record.n_params},
+          {"groups", groups_json(record.groups)},
+          {"losses", losses_json(record)},
+          {"lr", record.lrs},
+          {"step_s", steps_json(record.step_s)},
+          {"tokens_per_s", tokens_per_second(record)},
+          {"first_step", record.first_step},
+          {"skipped_steps", record.n_skipped},
+          {"peak_bytes", peak},
+          {"peak_rss_bytes", record.peak_rss_bytes},
+          {"budget_bytes", budget},
+          {"moved_bytes_per_step", moved},
+          {"link_bytes_per_s", links},
+          {"wear", wear_json(record)},
+          {"saves", saves_json(record.saves)},
+          {"bound", {{"seconds", bound.seconds}, {"by", bound.by}, {"share", bound.share}}},
+          {"weights_digest", record.weights_digest}};
 }
 
 std::string report_text(const TrainRecord& record, const Rates& rates) {

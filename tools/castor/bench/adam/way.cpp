@@ -15,7 +15,9 @@ constexpr int kTrials = 2;
 
 Way in_turn(std::vector<Way> parts) {
   Way all = parts.front();
-  all.once = [parts = std::move(parts), next = std::size_t{0}]() mutable { return parts[next++ % parts.size()].once(); };
+  all.once = [parts = std::move(parts), next = std::size_t{0}]() mutable {
+    return parts[next++ % parts.size()].once();
+  };
   return all;
 }
 
