@@ -23,14 +23,16 @@ struct FarthestFirst {
   }
 };
 
-struct OldestFirst {
-  static auto key(const EvictionCandidate& c) { return std::tuple(~c.last_use, c.clean); }
+struct ByRecency {
+  static auto key(const EvictionCandidate& c) {
+    return std::tuple(c.unwanted, !c.pending, c.once, c.once ? c.last_use : ~c.last_use, c.clean);
+  }
 };
 
 }  // namespace
 
 std::unique_ptr<EvictionPolicy> make_farthest_next_use() { return std::make_unique<OrderedPolicy<FarthestFirst>>(); }
 
-std::unique_ptr<EvictionPolicy> make_least_recently_used() { return std::make_unique<OrderedPolicy<OldestFirst>>(); }
+std::unique_ptr<EvictionPolicy> make_by_recency() { return std::make_unique<OrderedPolicy<ByRecency>>(); }
 
 }  // namespace castor

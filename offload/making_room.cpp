@@ -42,7 +42,7 @@ std::optional<ChunkId> StatefulTensorMgr::unwanted_copy(Tier tier, ChunkId wante
 Result<void> StatefulTensorMgr::evict(ChunkId wanted, Tier tier, const Error& refused) {
   const auto could_go = candidates(tier, wanted);
   if (could_go.empty()) return wait_for_room(wanted, tier, refused);
-  const auto& victim = could_go[(steady() ? *farthest_ : *oldest_).choose(could_go)];
+  const auto& victim = could_go[(steady() ? *farthest_ : *by_recency_).choose(could_go)];
   if (!victim.clean && chunks_.leaving(tier)) {
     CASTOR_ASSIGN(const std::uint64_t freed_bytes, wait_for_leaving(tier));
     if (freed_bytes > 0) return {};
@@ -71,12 +71,16 @@ std::vector<EvictionCandidate> StatefulTensorMgr::candidates(Tier tier, ChunkId 
     const auto& uses = last_use_[index(tier)];
     const std::uint64_t next_use =
         steady() ? follower_->trace().distance(id, tier, follower_->n_begun()) : AccessTrace::kNever;
-    const bool planned = replay_ && steady() && id < wanted_.size();  // others were added since
-    const bool unwanted = planned && !holds(wanted_[id], tier);
-    found.push_back({id, next_use, id < uses.size() ? uses[id] : 0, chunk.n_bytes, chunk.clean(tier), unwanted,
-                     !copy.arrived.ready()});
+    found.push_back({id, next_use, id < uses.size() ? uses[id] : 0, chunk.n_bytes, chunk.clean(tier),
+                     !holds(wanted_places(id), tier), !copy.arrived.ready(), chunk.kind == ChunkKind::state});
   }
   return found;
+}
+
+/// By the plan; where there is none yet, by its owner.
+Places StatefulTensorMgr::wanted_places(ChunkId id) const {
+  const std::vector<Places>& wanted = replay_ && steady() ? wanted_ : rest_;
+  return id < wanted.size() ? wanted[id] : kAnywhere;  // others were added since
 }
 
 Error StatefulTensorMgr::full(ChunkId wanted, Tier tier, const Error& refused) const {

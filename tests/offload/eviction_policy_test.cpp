@@ -33,10 +33,24 @@ TEST(FarthestNextUse, WhatIsPendingGoesLastAndInItsOrder) {
   EXPECT_EQ(make_farthest_next_use()->choose(std::span(c).first(2)), 1u);
 }
 
-TEST(LeastRecentlyUsed, TakesTheChunkUsedLongestAgo) {
+TEST(ByRecency, TakesTheChunkUsedLongestAgo) {
   const std::array<EvictionCandidate, 3> c = {
       {{0, kNever, 4, 1, true}, {1, kNever, 2, 1, false}, {2, kNever, 3, 1, true}}};
-  EXPECT_EQ(make_least_recently_used()->choose(c), 1u);
+  EXPECT_EQ(make_by_recency()->choose(c), 1u);
+}
+
+TEST(ByRecency, OfThoseUsedOnceAnIterationTheLastGoesBeforeAllOthers) {
+  std::array<EvictionCandidate, 3> c = {{{0, kNever, 4, 1}, {1, kNever, 6, 1}, {2, kNever, 1, 1}}};
+  c[0].once = c[1].once = true;
+  EXPECT_EQ(make_by_recency()->choose(c), 1u);
+  c[1].pending = true;
+  EXPECT_EQ(make_by_recency()->choose(c), 0u);
+}
+
+TEST(ByRecency, WhatShallBeElsewhereGoesFirst) {
+  std::array<EvictionCandidate, 2> c = {{{0, kNever, 4, 1}, {1, kNever, 6, 1}}};
+  c[1].unwanted = true;
+  EXPECT_EQ(make_by_recency()->choose(c), 1u);
 }
 
 }  // namespace

@@ -17,8 +17,9 @@ struct EvictionCandidate {
   std::uint64_t last_use = 0;  ///< count of moments when it was last needed there
   std::uint64_t n_bytes = 0;
   bool clean = false;     ///< leaves without a transfer
-  bool unwanted = false;  ///< the plan has it elsewhere
+  bool unwanted = false;  ///< it shall be elsewhere
   bool pending = false;   ///< its bytes are still on their way, or being worked out
+  bool once = false;      ///< each iteration uses it once, as far as is known
 };
 
 /// Decides which chunk leaves when a tier is full. Pure.
@@ -29,12 +30,14 @@ class EvictionPolicy {
   virtual std::size_t choose(std::span<const EvictionCandidate> candidates) const = 0;
 };
 
-/// One that the plan has elsewhere, else the chunk needed farthest in the future; among equals a clean one, then the one
+/// One that shall be elsewhere, else the chunk needed farthest in the future; among equals a clean one, then the one
 /// used longest ago. One whose bytes are pending only after those that are there; of several the one used longest ago.
 /// Source: Belady, "A study of replacement algorithms for a virtual-storage computer", 1966.
 std::unique_ptr<EvictionPolicy> make_farthest_next_use();
 
-/// The chunk used longest ago; among equals a clean one. What is left to do while nothing is known about the future.
-std::unique_ptr<EvictionPolicy> make_least_recently_used();
+/// What is left to do while nothing is known about the future. One that shall be elsewhere, else one that is there. Of these
+/// one used once an iteration goes first, and of several the one used last: its next use is the farthest, where least recently
+/// used would miss all of a cycle that does not fit. Else the one used longest ago; among equals a clean one.
+std::unique_ptr<EvictionPolicy> make_by_recency();
 
 }  // namespace castor

@@ -31,9 +31,10 @@ struct Beside {
 /// The only mover. At every moment it brings what the moment needs to where it is needed, and carries out the plan: lets
 /// go what the plan wants elsewhere, and starts what the next moments need.
 ///
-/// The first iteration records the trace, brings what is needed when it is needed, and evicts by least recent use. Then
+/// The first iteration records the trace, brings what is needed when it is needed, and evicts by how long ago each chunk
+/// was used. Then
 /// the iteration is planned (plan_step). What the plan did not foresee evicts by farthest next use. An iteration that
-/// takes another way falls back to least recent use; it is planned anew when it has come twice in a row. One that breaks
+/// takes another way falls back to that; it is planned anew when it has come twice in a row. One that breaks
 /// off and begins anew (evaluation between two steps: forward passes alone) is no other way.
 ///
 /// Threads: one thread at a time. Errors leave the chunks where they were; a moment whose begin failed has no end.
@@ -86,7 +87,7 @@ class StatefulTensorMgr {
   /// Forgets the trace: what each moment needs has changed.
   void forget_trace();
 
-  /// From the next plan on `chunk` is between its uses in `rest` alone.
+  /// From the next plan on `chunk` is between its uses in `rest` alone; until then it is the first to give way elsewhere.
   void set_rest(ChunkId chunk, Places rest);
 
   /// Brings the contents of `chunk` to `tier` outside of any moment and waits for them. Errors: as begin.
@@ -138,6 +139,7 @@ class StatefulTensorMgr {
   template <typename Wait>
   auto waiting(Wait wait);
   std::vector<EvictionCandidate> candidates(Tier tier, ChunkId wanted) const;
+  Places wanted_places(ChunkId id) const;
   Error full(ChunkId wanted, Tier tier, const Error& refused) const;
   std::uint64_t follow(Moment moment, std::span<const Need> needs, Beside* beside);
   void note(ChunkId chunk, Tier tier, Access access);
@@ -160,7 +162,7 @@ class StatefulTensorMgr {
   Stream& compute_;
   Timeline& timeline_;
   const std::unique_ptr<EvictionPolicy> farthest_ = make_farthest_next_use();
-  const std::unique_ptr<EvictionPolicy> oldest_ = make_least_recently_used();
+  const std::unique_ptr<EvictionPolicy> by_recency_ = make_by_recency();
 
   const LinkCosts costs_;
   const std::unique_ptr<IterationFollower> follower_;
