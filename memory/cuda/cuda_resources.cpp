@@ -35,6 +35,7 @@ Result<void*> CudaMemoryResource::allocate(std::uint64_t n_bytes) {
 void CudaMemoryResource::deallocate(void* data, std::uint64_t) noexcept { (void)cudaFree(data); }
 
 Result<void> PinnedResource::pin(const MemoryBlock& block) const {
+  fault_in(block);
   const DeviceGuard guard(ordinal_);
   return cuda_result(cudaHostRegister(block.data, align_up(block.n_bytes, kBufferAlignBytes), cudaHostRegisterPortable),
                      "host tier: pinning " + format_bytes(block.n_bytes), ErrorKind::does_not_fit);

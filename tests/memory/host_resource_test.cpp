@@ -41,6 +41,21 @@ TEST(HostResource, EveryPageIsThereUntilItIsGivenBack) {
   }
 }
 
+TEST(HostResource, PagesFaultedInAreThereAndZero) {
+  HostResource host;
+  for (const std::uint64_t n_bytes : {kPageBytes, kHugePageBytes + 1, 9 * kMiB - kPageBytes}) {
+    auto* const data = static_cast<std::byte*>(host.allocate(n_bytes).value());
+    fault_in({data, n_bytes});
+    for (std::uint64_t at = 0; at < n_bytes; at += kPageBytes) {
+      unsigned char resident = 0;
+      ASSERT_EQ(mincore(data + at, kPageBytes, &resident), 0);
+      EXPECT_EQ(resident & 1, 1) << at << " of " << n_bytes;
+      EXPECT_EQ(data[at], std::byte{0});
+    }
+    host.deallocate(data, n_bytes);
+  }
+}
+
 std::uint64_t mapped_bytes() {
   std::uint64_t n_pages = 0;
   std::ifstream("/proc/self/statm") >> n_pages;

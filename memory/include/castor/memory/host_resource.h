@@ -20,4 +20,8 @@ class HostResource final : public MemoryResource {
   Result<void> exchange(std::vector<MemoryBlock>& blocks, std::span<const std::uint64_t> sizes) override;
 };
 
+/// Has the kernel give the block its pages now, zeroed, by four threads: 13 GiB/s, where one reached 5 and sixteen no more than
+/// one (16 cores, huge pages, 2026-11-24). What cannot be given now comes when it is first touched.
+void fault_in(const MemoryBlock& block);
+
 }  // namespace castor
