@@ -39,16 +39,33 @@ Result<void> check_device(const PlacementRequest& request) {
                           needed_bytes);
 }
 
-/// Parameters that policy `shares` sends away: wherever the bytes sent so far fall behind the share of the bytes so far.
+/// Takes a share of the bytes of a row of chunks, spread evenly: wherever what was taken so far falls behind the share of the
+/// bytes so far.
+class EvenShare {
+ public:
+  explicit EvenShare(double share) : share_(share) {}
+  /// Of the next one: whether it would be taken.
+  bool due(double n_bytes) {
+    so_far_bytes_ += n_bytes;
+    return taken_bytes_ + n_bytes <= share_ * so_far_bytes_ + kRoundingBytes;
+  }
+  void take(double n_bytes) { taken_bytes_ += n_bytes; }
+  double taken_bytes() const { return taken_bytes_; }
+
+ private:
+  const double share_;
+  double so_far_bytes_ = 0, taken_bytes_ = 0;
+};
+
+/// Parameters that policy `shares` sends away.
 void send_parameters_away(const PlacementRequest& request, Plan& plan) {
   plan.payload_off_device.assign(request.chunks.size(), false);
   if (request.policy != PlacementPolicy::shares) return;
-  double so_far_bytes = 0, sent_bytes = 0;
+  EvenShare sent(request.offload_param_fraction);
   for (std::size_t i = 0; i < request.chunks.size(); ++i) {
     const auto n_bytes = static_cast<double>(request.chunks[i].payload_bytes);
-    so_far_bytes += n_bytes;
-    plan.payload_off_device[i] = sent_bytes + n_bytes <= request.offload_param_fraction * so_far_bytes + kRoundingBytes;
-    sent_bytes += plan.payload_off_device[i] ? n_bytes : 0;
+    plan.payload_off_device[i] = sent.due(n_bytes);
+    if (plan.payload_off_device[i]) sent.take(n_bytes);
   }
 }
 
@@ -117,18 +134,16 @@ bool fits_streamed(const PlacementRequest& request, const Plan& plan, const Chun
   return needed_bytes <= saturating_sub(request.device_budget_bytes, others_bytes);
 }
 
-/// Wherever the bytes streamed so far fall behind the share of the bytes so far.
+/// As far as they fit there.
 void stream_states(const PlacementRequest& request, Plan& plan) {
   plan.streamed.assign(request.chunks.size(), false);
-  double so_far_bytes = 0, streamed_bytes = 0;
+  EvenShare streamed(request.stream_fraction);
   for (std::size_t i = 0; i < request.chunks.size(); ++i) {
     const ChunkDemand& chunk = request.chunks[i];
     if (chunk.state_bytes == 0 || plan.states[i] == Tier::device) continue;
     const auto n_bytes = static_cast<double>(chunk.state_bytes);
-    so_far_bytes += n_bytes;
-    if (streamed_bytes + n_bytes > request.stream_fraction * so_far_bytes + kRoundingBytes) continue;
-    plan.streamed[i] = fits_streamed(request, plan, chunk);
-    streamed_bytes += plan.streamed[i] ? n_bytes : 0;
+    plan.streamed[i] = streamed.due(n_bytes) && fits_streamed(request, plan, chunk);
+    if (plan.streamed[i]) streamed.take(n_bytes);
   }
 }
 
@@ -188,20 +203,19 @@ std::uint64_t speculation_bytes(const ChunkDemand& chunk, const Plan& plan, std:
 /// then some can be updated all through backward, and the next forward pass does not meet all that were not at once.
 void leave_room_to_speculate(const PlacementRequest& request, Plan& plan) {
   plan.speculative.assign(request.chunks.size(), false);
-  double wanted_bytes = 0, so_far_bytes = 0, taken_bytes = 0;
+  double wanted_bytes = 0;
   for (std::size_t i = 0; i < request.chunks.size(); ++i)
     wanted_bytes += static_cast<double>(speculation_bytes(request.chunks[i], plan, i));
   const std::uint64_t others_bytes = plan.host_bytes + weights_bytes_on_device(request, plan);
   const auto room_bytes =
       static_cast<double>(std::min(request.speculation_bytes, saturating_sub(request.host_budget_bytes, others_bytes)));
+  EvenShare taken(std::min(1.0, room_bytes / std::max(1.0, wanted_bytes)));
   for (std::size_t i = 0; i < request.chunks.size(); ++i) {
     const auto n_bytes = static_cast<double>(speculation_bytes(request.chunks[i], plan, i));
-    so_far_bytes += n_bytes;
-    const double share_bytes = so_far_bytes * std::min(1.0, room_bytes / std::max(1.0, wanted_bytes));
-    plan.speculative[i] = n_bytes > 0 && taken_bytes + n_bytes <= share_bytes + kRoundingBytes;
-    taken_bytes += plan.speculative[i] ? n_bytes : 0;
+    plan.speculative[i] = n_bytes > 0 && taken.due(n_bytes);
+    if (plan.speculative[i]) taken.take(n_bytes);
   }
-  plan.speculation_bytes = static_cast<std::uint64_t>(taken_bytes);
+  plan.speculation_bytes = static_cast<std::uint64_t>(taken.taken_bytes());
 }
 
 }  // namespace

@@ -102,9 +102,10 @@ class ChunkManager {
   /// host first). Errors: usage where the last copy would go and there is no spill store.
   [[nodiscard]] Result<void> release(ChunkId id, Tier tier);
 
-  /// Starts to store the contents of the host's copy in the spill store as well, where they are not there already. What would take
-  /// room there for the first time gets that of contents which are out of date. The copy stays; `settle` waits for the write. Requires: the copy is current (ContractViolation). Errors: usage where there
-  /// is no spill store; those of what the copy waits for.
+  /// Starts to store the contents of the host's copy in the spill store as well, where they are not there already. What
+  /// would take room there for the first time gets that of contents which are out of date. The copy stays; `settle` waits
+  /// for the write. Requires: the copy is current (ContractViolation). Errors: usage where there is no spill store; those of
+  /// what the copy waits for.
   [[nodiscard]] Result<void> write_back(ChunkId id);
 
   /// Waits until nothing asynchronous touches the copy in `tier`. Errors: those of its arrival; those of its readers:
