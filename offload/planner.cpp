@@ -44,12 +44,13 @@ Result<void> check_device(const PlacementRequest& request) {
 class EvenShare {
  public:
   explicit EvenShare(double share) : share_(share) {}
-  /// Of the next one: whether it would be taken.
-  bool due(double n_bytes) {
+  /// Whether the next one is taken; never where it does not fit.
+  bool take(double n_bytes, bool fits = true) {
     so_far_bytes_ += n_bytes;
-    return taken_bytes_ + n_bytes <= share_ * so_far_bytes_ + kRoundingBytes;
+    const bool taken = fits && taken_bytes_ + n_bytes <= share_ * so_far_bytes_ + kRoundingBytes;
+    taken_bytes_ += taken ? n_bytes : 0;
+    return taken;
   }
-  void take(double n_bytes) { taken_bytes_ += n_bytes; }
   double taken_bytes() const { return taken_bytes_; }
 
  private:
@@ -62,11 +63,8 @@ void send_parameters_away(const PlacementRequest& request, Plan& plan) {
   plan.payload_off_device.assign(request.chunks.size(), false);
   if (request.policy != PlacementPolicy::shares) return;
   EvenShare sent(request.offload_param_fraction);
-  for (std::size_t i = 0; i < request.chunks.size(); ++i) {
-    const auto n_bytes = static_cast<double>(request.chunks[i].payload_bytes);
-    plan.payload_off_device[i] = sent.due(n_bytes);
-    if (plan.payload_off_device[i]) sent.take(n_bytes);
-  }
+  for (std::size_t i = 0; i < request.chunks.size(); ++i)
+    plan.payload_off_device[i] = sent.take(static_cast<double>(request.chunks[i].payload_bytes));
 }
 
 /// Parameters that are on the device for good, and room for those that come to it.
@@ -141,9 +139,7 @@ void stream_states(const PlacementRequest& request, Plan& plan) {
   for (std::size_t i = 0; i < request.chunks.size(); ++i) {
     const ChunkDemand& chunk = request.chunks[i];
     if (chunk.state_bytes == 0 || plan.states[i] == Tier::device) continue;
-    const auto n_bytes = static_cast<double>(chunk.state_bytes);
-    plan.streamed[i] = streamed.due(n_bytes) && fits_streamed(request, plan, chunk);
-    if (plan.streamed[i]) streamed.take(n_bytes);
+    plan.streamed[i] = streamed.take(static_cast<double>(chunk.state_bytes), fits_streamed(request, plan, chunk));
   }
 }
 
@@ -212,8 +208,7 @@ void leave_room_to_speculate(const PlacementRequest& request, Plan& plan) {
   EvenShare taken(std::min(1.0, room_bytes / std::max(1.0, wanted_bytes)));
   for (std::size_t i = 0; i < request.chunks.size(); ++i) {
     const auto n_bytes = static_cast<double>(speculation_bytes(request.chunks[i], plan, i));
-    plan.speculative[i] = n_bytes > 0 && taken.due(n_bytes);
-    if (plan.speculative[i]) taken.take(n_bytes);
+    plan.speculative[i] = n_bytes > 0 && taken.take(n_bytes);
   }
   plan.speculation_bytes = static_cast<std::uint64_t>(taken.taken_bytes());
 }

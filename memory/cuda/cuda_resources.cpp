@@ -35,7 +35,6 @@ Result<void*> CudaMemoryResource::allocate(std::uint64_t n_bytes) {
 void CudaMemoryResource::deallocate(void* data, std::uint64_t) noexcept { (void)cudaFree(data); }
 
 Result<void> PinnedResource::pin(const MemoryBlock& block) const {
-  fault_in(block);
   const DeviceGuard guard(ordinal_);
   return cuda_result(cudaHostRegister(block.data, align_up(block.n_bytes, kBufferAlignBytes), cudaHostRegisterPortable),
                      "host tier: pinning " + format_bytes(block.n_bytes), ErrorKind::does_not_fit);
@@ -44,6 +43,7 @@ Result<void> PinnedResource::pin(const MemoryBlock& block) const {
 Result<void*> PinnedResource::allocate(std::uint64_t n_bytes) {
   HostResource pages;
   CASTOR_ASSIGN(void* data, pages.allocate(n_bytes));
+  fault_in({data, n_bytes});
   const auto pinned = pin({data, n_bytes});
   if (!pinned.ok()) {
     pages.deallocate(data, n_bytes);

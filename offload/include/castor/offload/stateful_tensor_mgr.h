@@ -32,10 +32,9 @@ struct Beside {
 /// go what the plan wants elsewhere, and starts what the next moments need.
 ///
 /// The first iteration records the trace, brings what is needed when it is needed, and evicts by how long ago each chunk
-/// was used. Then
-/// the iteration is planned (plan_step). What the plan did not foresee evicts by farthest next use. An iteration that
-/// takes another way falls back to that; it is planned anew when it has come twice in a row. One that breaks
-/// off and begins anew (evaluation between two steps: forward passes alone) is no other way.
+/// was used. Then the iteration is planned (plan_step). What the plan did not foresee evicts by farthest next use. An
+/// iteration that takes another way falls back to recency; it is planned anew when it has come twice in a row. One that
+/// breaks off and begins anew (evaluation between two steps: forward passes alone) is no other way.
 ///
 /// Threads: one thread at a time. Errors leave the chunks where they were; a moment whose begin failed has no end.
 class StatefulTensorMgr {
