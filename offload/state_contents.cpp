@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes into the states from outside and comes out of them: first values, checkpoints, masters.
+// What goes into the states from outside and comes out of them: checkpoints, masters.
 #include <castor/offload/offload_optimizer.h>
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,69 +13,12 @@
 namespace castor {
 namespace {
 
-/// First values that are asked for at once: 4 MiB.
-constexpr std::uint64_t kFillElements = std::uint64_t{1} << 20;
-
 template <typename T>
 T* behind(T* array, std::uint64_t n) {
   return array == nullptr ? nullptr : array + n;
 }
 
 }  // namespace
-
-Result<void> OffloadOptimizer::initialise(const Fill& fill) {
-  for (std::uint32_t i = 0; i < n_chunks(); ++i) {
-    for (std::uint32_t tile = 0; tile < parts_.layout.chunks[i].n_tiles(); ++tile) {
-      CASTOR_TRY(write_first_values(i, tile, fill));
-      CASTOR_TRY(send_states_home(i, tile));
-    }
-    CASTOR_TRY(send_payload_up(i));
-    for (const std::uint32_t tensor : parts_.layout.chunks[i].tensors) parts_.tensors.set(tensor, TensorState::hold);
-    if (parts_.interrupted()) return Error{ErrorKind::interrupted, "interrupted while the parameters were initialised"};
-  }
-  parts_.mover.forget_trace();
-  return {};
-}
-
-/// Of a frozen chunk the weights alone.
-Result<void> OffloadOptimizer::write_first_values(std::uint32_t i, std::uint32_t tile, const Fill& fill) {
-  const ChunkShape& shape = parts_.layout.chunks[i];
-  std::vector<Need> needs = {{payload_[i], Tier::host, tile == 0 ? Access::overwrite : Access::update}};
-  if (shape.trainable) needs.push_back({state_[i][tile], Tier::host, Access::overwrite});
-  CASTOR_TRY(parts_.mover.begin({MomentKind::update, i}, needs));
-  const auto data = [this](ChunkId id) { return parts_.chunks.chunk(id).at(Tier::host).buffer.data(); };
-  if (shape.trainable) std::memset(data(state_[i][tile]), 0, parts_.chunks.chunk(state_[i][tile]).n_bytes);
-  Result<void> outcome;
-  std::vector<float> values;
-  for (const Part& part : parts_of(i, tile))
-    for (std::uint64_t first = 0; first < part.numel && outcome.ok(); first += kFillElements) {
-      values.resize(std::min(kFillElements, part.numel - first));
-      outcome = fill(part.tensor, part.in_tensor + first, values);
-      std::byte* const weight = data(payload_[i]) + (part.in_chunk + first) * size_bytes(shape.dtype);
-      if (!shape.trainable)
-        round_weights(values.data(), shape.dtype, weight, values.size());
-      else
-        states_at(i, tile, data(state_[i][tile]))
-            .write(part.in_tile + first, values.size(), weight, values.data(), nullptr, nullptr);
-    }
-  parts_.mover.end(needs);
-  return outcome;
-}
-
-/// So that the next ones find room on the host.
-Result<void> OffloadOptimizer::send_states_home(std::uint32_t i, std::uint32_t tile) {
-  if (!parts_.layout.chunks[i].trainable) return {};
-  if (plan_.states[i] == Tier::device) CASTOR_TRY(parts_.mover.look(state_[i][tile], Tier::device));
-  if (plan_.states[i] == Tier::nvme) return parts_.mover.push_down(state_[i][tile], Tier::host);
-  return {};
-}
-
-/// Where there is nothing below the host and room above: then their copy on the host may go.
-Result<void> OffloadOptimizer::send_payload_up(std::uint32_t i) {
-  if (parts_.chunks.has_spill()) return {};
-  const auto up = parts_.chunks.fetch(payload_[i], Tier::device);
-  return up.ok() || up.error().kind == ErrorKind::does_not_fit ? Result<void>() : up.error();
-}
 
 Result<void> OffloadOptimizer::read_master(std::uint32_t tensor, float* out) {
   TensorStates all;

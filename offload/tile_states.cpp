@@ -35,6 +35,17 @@ void TileStates::point(AdamArrays& arrays, std::uint64_t first) const {
   arrays.moments = format_.moments;
 }
 
+void TileStates::clear(std::uint64_t first, std::uint64_t n) const {
+  AdamArrays stored;
+  point(stored, first);
+  if (stored.master_low == nullptr)
+    std::memset(stored.master, 0, n * sizeof(float));
+  else
+    std::memset(stored.master_low, 0, n * sizeof(std::uint16_t));
+  std::memset(stored.exp_avg, 0, n * size_bytes(exp_avg_dtype(format_.moments)));
+  if (stored.exp_avg_sq) std::memset(stored.exp_avg_sq, 0, n * size_bytes(exp_avg_sq_dtype(format_.moments)));
+}
+
 void TileStates::read(std::uint64_t first, std::uint64_t n, const std::byte* weight, float* master, float* exp_avg,
                       float* exp_avg_sq) const {
   AdamArrays stored;

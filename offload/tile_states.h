@@ -16,6 +16,9 @@ class TileStates {
   /// Points the states of `arrays` at those from element `first` on.
   void point(AdamArrays& arrays, std::uint64_t first) const;
 
+  /// All bytes of `n` elements from `first` on become 0. Host memory.
+  void clear(std::uint64_t first, std::uint64_t n) const;
+
   /// The fp32 values of `n` elements from `first` on, whose weights are at `weight`; arrays that are null or not kept are
   /// left out. Host memory.
   void read(std::uint64_t first, std::uint64_t n, const std::byte* weight, float* master, float* exp_avg,

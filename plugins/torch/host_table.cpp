@@ -20,12 +20,9 @@ struct HostTable::Calls {
     try {
       const Result<void> done = fn(host);
       if (done.ok()) return CASTOR_OK;
-      host.error_ = done.error().message;
-      return static_cast<castor_status>(done.error().kind);
+      return host.failed(done.error());
     } catch (...) {
-      const Error error = current_error();
-      host.error_ = error.message;
-      return static_cast<castor_status>(error.kind);
+      return host.failed(current_error());
     }
   }
 
@@ -35,7 +32,10 @@ struct HostTable::Calls {
                                         std::to_string(n)};
   }
 
-  static void set_error(void* self, const char* message) { of(self).error_ = message == nullptr ? "" : message; }
+  static void set_error(void* self, const char* message) {
+    const std::lock_guard lock(of(self).error_mutex_);
+    of(self).error_ = message == nullptr ? "" : message;
+  }
 
   static void log(void*, castor_log_level level, const char* message) {
     if (level != CASTOR_LOG_DEBUG) std::cerr << "castor: " << message << '\n';
@@ -166,6 +166,18 @@ struct HostTable::Calls {
 
 std::uint64_t HostTable::numel(std::uint32_t param) const {
   return static_cast<std::uint64_t>(map_.params[param].tensor.numel());
+}
+
+std::string HostTable::take_error() {
+  const std::lock_guard lock(error_mutex_);
+  return std::exchange(error_, {});
+}
+
+/// Leaves its sentence.
+castor_status HostTable::failed(const Error& error) {
+  const std::lock_guard lock(error_mutex_);
+  error_ = error.message;
+  return static_cast<castor_status>(error.kind);
 }
 
 void HostTable::init(std::uint32_t param, std::span<float> out, std::uint64_t first) const {

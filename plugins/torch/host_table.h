@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <span>
 #include <string>
 
@@ -21,13 +22,14 @@ class HostTable {
   const castor_host_v1& table() const { return table_; }
   const ModelMap& map() const { return map_; }
   c10::Device device() const { return device_; }
-  std::string take_error() { return std::exchange(error_, {}); }
+  std::string take_error();
   bool interrupted() const { return interrupted_ && interrupted_(); }
 
  private:
   struct Calls;  // the C functions
 
   std::uint64_t numel(std::uint32_t param) const;
+  castor_status failed(const Error& error);
   void init(std::uint32_t param, std::span<float> out, std::uint64_t first) const;
 
   ModelMap map_;
@@ -35,6 +37,7 @@ class HostTable {
   ChunkMemory chunk_memory_;
   const std::uint64_t seed_;
   const std::function<bool()> interrupted_;
+  std::mutex error_mutex_;  // several threads ask for first values
   std::string error_;
   castor_host_v1 table_;
 };

@@ -67,6 +67,7 @@ void fill(std::span<float> out, Init init, RandomKey key, int n_threads, std::ui
     return std::fill(out.begin(), out.end(), init.kind == Init::Kind::ones ? 1.0f : 0.0f);
   const std::uint64_t most = std::max<std::uint64_t>(1, out.size() / kLeastPerThread);
   const std::uint64_t n = std::min<std::uint64_t>(std::max(n_threads, 1), most);
+  if (n == 1) return fill_range(out, init, key, first);
   std::vector<std::jthread> workers;
   for (std::uint64_t w = 0; w < n; ++w) {
     const std::uint64_t begin = out.size() * w / n, end = out.size() * (w + 1) / n;

@@ -9,7 +9,7 @@
 namespace castor {
 namespace {
 
-/// Version 1.10 on a 64-bit machine, counted by hand from the fields. A released struct may grow at its end; no offset
+/// Version 1.11 on a 64-bit machine, counted by hand from the fields. A released struct may grow at its end; no offset
 /// may change.
 constexpr std::size_t kVersion110[ABI_LAYOUT_LENGTH] = {
     72,  16,  24,  64,                 // castor_plugin_info: 16 B of integers, the capabilities, five pointers, create

@@ -101,6 +101,7 @@ castor_host_v1 FakeModelHost::make_table(FakeModelHost* self) {
 }
 
 castor_status FakeModelHost::record(const std::string& call) {
+  const std::lock_guard lock(mutex_);
   calls_.push_back(call);
   if (call != failing_call_) return CASTOR_OK;
   error_ = call + " was told to fail";

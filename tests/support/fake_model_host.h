@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -71,6 +72,7 @@ class FakeModelHost final : public ModelHost {
   const DLDevice device_;
   const castor_host_v1 table_;
   std::vector<void*> bound_;
+  std::mutex mutex_;  // of calls_ and error_: several threads ask for first values
   std::vector<std::string> calls_;
   std::string error_;
   std::string failing_call_;

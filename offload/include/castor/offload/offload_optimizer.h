@@ -110,10 +110,11 @@ class OffloadOptimizer {
   /// Errors: as step.
   [[nodiscard]] Result<void> adopt(Plan plan);
 
-  /// Writes `values`, the fp32 values of `tensor` from number `first` on.
+  /// Writes `values`, the fp32 values of `tensor` from number `first` on; by several threads at once.
   using Fill = std::function<Result<void>(std::uint32_t tensor, std::uint64_t first, std::span<float> values)>;
 
-  /// Writes every tensor's first values, tile by tile, never more than the budgets allow.
+  /// Writes every tensor's first values, tile by tile, by the team, never more than the budgets allow. Errors: those of the mover and of
+  /// `fill`, interrupted.
   [[nodiscard]] Result<void> initialise(const Fill& fill);
 
   /// Updates every tile from its gradients, in the order in which the next forward pass needs them, and forgets the
@@ -150,7 +151,8 @@ class OffloadOptimizer {
 
   explicit OffloadOptimizer(Parts parts);
   ChunkId add_states(std::uint32_t i, std::uint32_t tile);
-  Result<void> write_first_values(std::uint32_t i, std::uint32_t tile, const Fill& fill);
+  Result<void> start_filling(const Fill& fill, std::vector<Event>& filled);
+  Result<Event> start_filling(std::uint32_t i, std::uint32_t tile, const Fill& fill);
   Result<void> send_states_home(std::uint32_t i, std::uint32_t tile);
   Result<void> send_payload_up(std::uint32_t i);
   Result<StepScale> measure(const StepOptions& options);

@@ -33,7 +33,7 @@ extern "C" {
 
 #define CASTOR_PLUGIN_MAGIC 0x43535452u /* "CSTR" */
 #define CASTOR_ABI_MAJOR 1              /* differs: refused */
-#define CASTOR_ABI_MINOR 10             /* a plugin's may be lower than the host's, never higher */
+#define CASTOR_ABI_MINOR 11             /* a plugin's may be lower than the host's, never higher */
 
 /* Also the exit codes of the castor command. */
 typedef enum castor_status {
@@ -146,7 +146,8 @@ typedef struct castor_host_v1 {
   /* True once the user has asked to stop; a plugin that is about to wait long returns CASTOR_INTERRUPTED. */
   int32_t (*interrupted)(void *self);
 
-  /* Since 1.1. As init_param, for `n` of the parameter's values from number `first` on: `out` takes those alone. */
+  /* Since 1.1. As init_param, for `n` of the parameter's values from number `first` on: `out` takes those alone.
+   * Since 1.11 from any thread, and from several at once. */
   castor_status (*init_param_range)(void *self, uint32_t param, uint64_t first, uint64_t n, float *out);
 
   /* Since 1.10, before the first device_alloc: asks the allocator to make what device_alloc gives of pages of `n_bytes`, a

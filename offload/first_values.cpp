@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// The team writes the first values of parameters and states, while the thread makes memory for the next tiles.
+#include <castor/offload/offload_optimizer.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "tile_states.h"
+
+namespace castor {
+namespace {
+
+/// What one thread asks for at once: its fp32 values and all that is written for them stay in its cache.
+constexpr std::uint64_t kSliceElements = std::uint64_t{1} << 16;
+
+std::vector<TilePart> within(const std::vector<TilePart>& parts, std::uint64_t first, std::uint64_t n) {
+  std::vector<TilePart> found;
+  for (const TilePart& part : parts) {
+    const std::uint64_t begin = std::max(part.in_tile, first), end = std::min(part.in_tile + part.numel, first + n);
+    if (begin >= end) continue;
+    const std::uint64_t skipped = begin - part.in_tile;
+    found.push_back({part.tensor, end - begin, part.in_tensor + skipped, begin, part.in_chunk + skipped});
+  }
+  return found;
+}
+
+/// Of one tile. What belongs to no tensor becomes 0; a frozen chunk has weights alone.
+struct FirstValues {
+  const OffloadOptimizer::Fill* fill;
+  std::vector<TilePart> parts;
+  std::uint64_t numel;
+  std::optional<TileStates> states;
+  std::byte* weights;  ///< of the whole chunk
+  DType dtype;
+
+  std::uint32_t n_slices() const { return static_cast<std::uint32_t>((numel + kSliceElements - 1) / kSliceElements); }
+
+  Result<void> write(std::uint32_t slice) const {
+    const std::uint64_t first = slice * kSliceElements, n = std::min(kSliceElements, numel - first);
+    if (states) states->clear(first, n);
+    std::vector<float> values;
+    for (const TilePart& part : within(parts, first, n)) {
+      values.resize(part.numel);
+      CASTOR_TRY((*fill)(part.tensor, part.in_tensor, values));
+      std::byte* const weight = weights + part.in_chunk * size_bytes(dtype);
+      if (states)
+        states->write(part.in_tile, part.numel, weight, values.data(), nullptr, nullptr);
+      else
+        round_weights(values.data(), dtype, weight, part.numel);
+    }
+    return {};
+  }
+};
+
+Result<void> wait_for_all(const std::vector<Event>& events) {
+  Result<void> outcome;
+  for (const Event& event : events)
+    if (auto reached = event.wait(); outcome.ok()) outcome = std::move(reached);
+  return outcome;
+}
+
+}  // namespace
+
+Result<void> OffloadOptimizer::initialise(const Fill& fill) {
+  std::vector<Event> filled;
+  const auto started = start_filling(fill, filled);
+  const auto ended = wait_for_all(filled);
+  parts_.mover.forget_trace();
+  return ended.ok() ? started : ended;
+}
+
+Result<void> OffloadOptimizer::start_filling(const Fill& fill, std::vector<Event>& filled) {
+  for (std::uint32_t i = 0; i < n_chunks(); ++i) {
+    for (std::uint32_t tile = 0; tile < parts_.layout.chunks[i].n_tiles(); ++tile) {
+      CASTOR_ASSIGN(const Event done, start_filling(i, tile, fill));
+      filled.push_back(done);
+      if (tile > 0) CASTOR_TRY(send_states_home(i, tile - 1));
+    }
+    CASTOR_TRY(send_states_home(i, parts_.layout.chunks[i].n_tiles() - 1));
+    CASTOR_TRY(send_payload_up(i));
+    for (const std::uint32_t tensor : parts_.layout.chunks[i].tensors) parts_.tensors.set(tensor, TensorState::hold);
+    if (parts_.interrupted()) return Error{ErrorKind::interrupted, "interrupted while the parameters were initialised"};
+  }
+  return {};
+}
+
+/// Returns the event of its end; `fill` must outlive that.
+Result<Event> OffloadOptimizer::start_filling(std::uint32_t i, std::uint32_t tile, const Fill& fill) {
+  const ChunkShape& shape = parts_.layout.chunks[i];
+  std::vector<Need> needs = {{payload_[i], Tier::host, tile == 0 ? Access::overwrite : Access::update}};
+  if (shape.trainable) needs.push_back({state_[i][tile], Tier::host, Access::overwrite});
+  Beside others{parts_.team};
+  CASTOR_TRY(parts_.mover.begin({MomentKind::update, i}, needs, &others));
+  const auto data = [this](ChunkId id) { return parts_.chunks.chunk(id).at(Tier::host).buffer.data(); };
+  FirstValues values{&fill, parts_of(i, tile), shape.tile(tile).numel, {}, data(payload_[i]), shape.dtype};
+  if (shape.trainable) values.states.emplace(states_at(i, tile, data(state_[i][tile])));
+  HostTeam::Job job;
+  job.urgency = i;
+  job.after = std::move(others.after);
+  job.n_parts = values.n_slices();
+  job.run = [values = std::move(values)](std::uint32_t slice) { return values.write(slice); };
+  const Event done = parts_.team.add(std::move(job));
+  parts_.mover.end(needs, done);
+  return done;
+}
+
+/// So that the next ones find room on the host.
+Result<void> OffloadOptimizer::send_states_home(std::uint32_t i, std::uint32_t tile) {
+  if (!parts_.layout.chunks[i].trainable) return {};
+  if (plan_.states[i] == Tier::device) CASTOR_TRY(parts_.mover.look(state_[i][tile], Tier::device));
+  if (plan_.states[i] == Tier::nvme) return parts_.mover.push_down(state_[i][tile], Tier::host);
+  return {};
+}
+
+/// Where there is nothing below the host and room above: then their copy on the host may go.
+Result<void> OffloadOptimizer::send_payload_up(std::uint32_t i) {
+  if (parts_.chunks.has_spill()) return {};
+  const auto up = parts_.chunks.fetch(payload_[i], Tier::device);
+  return up.ok() || up.error().kind == ErrorKind::does_not_fit ? Result<void>() : up.error();
+}
+
+}  // namespace castor
