@@ -7,13 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "sliced_job.h"
 #include "tile_states.h"
 
 namespace castor {
 namespace {
-
-/// What one thread asks for at once: its fp32 values and all that is written for them stay in its cache.
-constexpr std::uint64_t kSliceElements = std::uint64_t{1} << 16;
 
 std::vector<TilePart> within(const std::vector<TilePart>& parts, std::uint64_t first, std::uint64_t n) {
   std::vector<TilePart> found;
@@ -30,15 +28,11 @@ std::vector<TilePart> within(const std::vector<TilePart>& parts, std::uint64_t f
 struct FirstValues {
   const OffloadOptimizer::Fill* fill;
   std::vector<TilePart> parts;
-  std::uint64_t numel;
   std::optional<TileStates> states;
   std::byte* weights;  ///< of the whole chunk
   DType dtype;
 
-  std::uint32_t n_slices() const { return static_cast<std::uint32_t>((numel + kSliceElements - 1) / kSliceElements); }
-
-  Result<void> write(std::uint32_t slice) const {
-    const std::uint64_t first = slice * kSliceElements, n = std::min(kSliceElements, numel - first);
+  Result<void> write(std::uint64_t first, std::uint64_t n) const {
     if (states) states->clear(first, n);
     std::vector<float> values;
     for (const TilePart& part : within(parts, first, n)) {
@@ -94,13 +88,13 @@ Result<Event> OffloadOptimizer::start_filling(std::uint32_t i, std::uint32_t til
   Beside others{parts_.team};
   CASTOR_TRY(parts_.mover.begin({MomentKind::update, i}, needs, &others));
   const auto data = [this](ChunkId id) { return parts_.chunks.chunk(id).at(Tier::host).buffer.data(); };
-  FirstValues values{&fill, parts_of(i, tile), shape.tile(tile).numel, {}, data(payload_[i]), shape.dtype};
+  FirstValues values{&fill, parts_of(i, tile), {}, data(payload_[i]), shape.dtype};
   if (shape.trainable) values.states.emplace(states_at(i, tile, data(state_[i][tile])));
-  HostTeam::Job job;
+  HostTeam::Job job =
+      sliced_job(shape.tile(tile).numel,
+                 [values = std::move(values)](std::uint64_t first, std::uint64_t n) { return values.write(first, n); });
   job.urgency = i;
   job.after = std::move(others.after);
-  job.n_parts = values.n_slices();
-  job.run = [values = std::move(values)](std::uint32_t slice) { return values.write(slice); };
   const Event done = parts_.team.add(std::move(job));
   parts_.mover.end(needs, done);
   return done;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "early_updates.h"
+#include "sliced_job.h"
 #include "tile_states.h"
 
 namespace castor {
@@ -78,12 +79,19 @@ Result<void> OffloadOptimizer::read_part(std::uint32_t i, std::uint32_t tile, co
   CASTOR_ASSIGN(const BufferView state, parts_.mover.hold(state_[i][tile], Tier::host));
   auto weights = parts_.format.splits(dtype) ? parts_.mover.look(payload_[i], Tier::host) : BufferView();
   const std::uint64_t at = part.in_tensor - states.first;
-  if (weights.ok())
-    states_at(i, tile, state.data)
-        .read(part.in_tile, part.numel, behind(weights->data, part.in_chunk * size_bytes(dtype)),
-              behind(states.master, at), behind(states.exp_avg, at), behind(states.exp_avg_sq, at));
+  Result<void> outcome;
+  if (weights.ok()) {
+    const TileStates from = states_at(i, tile, state.data);
+    const std::byte* const weight = behind(weights->data, part.in_chunk * size_bytes(dtype));
+    const auto read = [&](std::uint64_t first, std::uint64_t n) {
+      from.read(part.in_tile + first, n, behind(weight, first * size_bytes(dtype)), behind(states.master, at + first),
+                behind(states.exp_avg, at + first), behind(states.exp_avg_sq, at + first));
+      return Result<void>();
+    };
+    outcome = parts_.team.add(sliced_job(part.numel, read)).wait();
+  }
   parts_.mover.unhold(state_[i][tile], Tier::host);
-  return weights.ok() ? Result<void>() : weights.error();
+  return weights.ok() ? outcome : weights.error();
 }
 
 Result<void> OffloadOptimizer::write_states(std::uint32_t tensor, const TensorStates& states) {

@@ -3,11 +3,11 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
 #include <bit>
 #include <cinttypes>
 #include <cstdio>
 #include <memory>
-#include <vector>
 
 #include "train/model_params.h"
 
@@ -35,11 +35,12 @@ Result<std::string> weights_digest(ModelHost& model, Strategy& strategy) {
   CASTOR_ASSIGN(const auto params, params_of(model));
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), &XXH3_freeState);
   XXH3_64bits_reset(state.get());
-  std::vector<float> master;
+  std::uint64_t largest = 0;
+  for (const castor_param_info& param : params) largest = std::max(largest, param.numel);
+  const auto master = std::make_unique_for_overwrite<float[]>(largest);
   for (std::uint32_t id = 0; id < params.size(); ++id) {
-    master.resize(params[id].numel);
-    CASTOR_TRY(strategy.read_master(id, master.data()));
-    XXH3_64bits_update(state.get(), master.data(), master.size() * sizeof(float));
+    CASTOR_TRY(strategy.read_master(id, master.get()));
+    XXH3_64bits_update(state.get(), master.get(), params[id].numel * sizeof(float));
   }
   return hex(XXH3_64bits_digest(state.get()));
 }
