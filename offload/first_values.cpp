@@ -3,6 +3,7 @@
 #include <castor/offload/offload_optimizer.h>
 
 #include <algorithm>
+#include <deque>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -48,34 +49,44 @@ struct FirstValues {
   }
 };
 
-Result<void> wait_for_all(const std::vector<Event>& events) {
+/// Tiles that the thread is ahead of the team: it notices an interruption and a failure in time.
+constexpr std::size_t kMostAhead = 64;
+
+/// Waits for the first ones, until `n_left` are left.
+Result<void> wait_for_first(std::deque<Event>& events, std::size_t n_left) {
   Result<void> outcome;
-  for (const Event& event : events)
-    if (auto reached = event.wait(); outcome.ok()) outcome = std::move(reached);
+  for (; events.size() > n_left; events.pop_front())
+    if (auto reached = events.front().wait(); outcome.ok()) outcome = std::move(reached);
   return outcome;
 }
 
 }  // namespace
 
-Result<void> OffloadOptimizer::initialise(const Fill& fill) {
-  std::vector<Event> filled;
-  const auto started = start_filling(fill, filled);
-  const auto ended = wait_for_all(filled);
+Result<void> OffloadOptimizer::initialise(const Fill& fill, const Told& told) {
+  std::deque<Event> filling;
+  const auto started = start_filling(fill, told, filling);
+  const auto ended = wait_for_first(filling, 0);
   parts_.mover.forget_trace();
-  return ended.ok() ? started : ended;
+  return started.ok() ? ended : started;
 }
 
-Result<void> OffloadOptimizer::start_filling(const Fill& fill, std::vector<Event>& filled) {
+Result<void> OffloadOptimizer::start_filling(const Fill& fill, const Told& told, std::deque<Event>& filling) {
+  std::uint64_t n_values = 0, n_done = 0;
+  for (const ChunkShape& shape : parts_.layout.chunks) n_values += shape.numel;
   for (std::uint32_t i = 0; i < n_chunks(); ++i) {
-    for (std::uint32_t tile = 0; tile < parts_.layout.chunks[i].n_tiles(); ++tile) {
+    const ChunkShape& shape = parts_.layout.chunks[i];
+    for (std::uint32_t tile = 0; tile < shape.n_tiles(); ++tile) {
       CASTOR_ASSIGN(const Event done, start_filling(i, tile, fill));
-      filled.push_back(done);
+      filling.push_back(done);
       if (tile > 0) CASTOR_TRY(send_states_home(i, tile - 1));
+      CASTOR_TRY(wait_for_first(filling, kMostAhead));
     }
-    CASTOR_TRY(send_states_home(i, parts_.layout.chunks[i].n_tiles() - 1));
+    CASTOR_TRY(send_states_home(i, shape.n_tiles() - 1));
     CASTOR_TRY(send_payload_up(i));
-    for (const std::uint32_t tensor : parts_.layout.chunks[i].tensors) parts_.tensors.set(tensor, TensorState::hold);
+    for (const std::uint32_t tensor : shape.tensors) parts_.tensors.set(tensor, TensorState::hold);
     if (parts_.interrupted()) return Error{ErrorKind::interrupted, "interrupted while the parameters were initialised"};
+    n_done += shape.numel;
+    told(static_cast<double>(n_done) / static_cast<double>(n_values));
   }
   return {};
 }

@@ -13,6 +13,7 @@ import json
 import os
 import pathlib
 import shlex
+import shutil
 import signal
 import sys
 
@@ -146,6 +147,8 @@ def options():
     arguments = parser.parse_args()
     if arguments.steps < 1 or arguments.rounds < 1:
         parser.error("--steps and --rounds are at least 1")
+    if shutil.which(arguments.castor) is None:
+        parser.error(f"there is no program {arguments.castor}; `make` builds it, --castor says where another one is")
     arguments.cases = [CASES[name] for name in arguments.cases]
     return arguments
 

@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <set>
 #include <utility>
@@ -27,6 +28,9 @@ constexpr const char* kPending =
 TensorStates states_of(const castor_param_state& state) {
   return {state.first, state.n, state.master, state.exp_avg, state.exp_avg_sq, state.n_updates};
 }
+
+/// Who waits for first values hears so often how far they are.
+constexpr std::uint64_t kTellEveryNs = 10'000'000'000;
 
 std::string streams_kept(const StreamTrial::Tried& best, double without_s) {
   char text[160];
@@ -190,7 +194,13 @@ Result<void> GeminiStrategy::fill() {
         host_.init_param_range(host_.self, model_.order[tensor], first, values.size(), values.data());
     return status == CASTOR_OK ? Result<void>() : failed_by_host(status);
   };
-  return optimizer_->initialise(init);
+  std::uint64_t told_ns = timeline_.now_ns();
+  return optimizer_->initialise(init, [&](double share) {
+    if (timeline_.now_ns() - told_ns < kTellEveryNs) return;
+    told_ns = timeline_.now_ns();
+    const std::string text = "first values of the parameters: " + std::to_string(std::lround(100 * share)) + " %";
+    host_.log(host_.self, CASTOR_LOG_INFO, text.c_str());
+  });
 }
 
 /// After the warm-up step on a GPU: gives the chunks what is left beside activations and workspaces, and places the states

@@ -113,9 +113,16 @@ class Compare(CommandCase):
         self.assertEqual(sorted(line[0] for line in self.log()), ["castor", "deepspeed", "fsdp2", "fsdp2", "torch"])
 
     def test_nobody_through_ends_with_1(self):
-        done = self.compare("--peers", "", "--castor", self.folder / "missing")
+        self.engine("castor", act="sys.exit('it broke')")
+        done = self.compare("--peers", "")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("cannot be started", done.stdout)
+        self.assertIn("it broke", done.stdout)
+
+    def test_without_the_program_nothing_is_started(self):
+        done = self.compare("--castor", self.folder / "missing")
+        self.assertEqual(done.returncode, 2)
+        self.assertRegex(done.stderr, r"there is no program \S+/missing; `make` builds it")
+        self.assertFalse((self.folder / "log").exists())
 
     def test_other_models_and_other_starts_are_said(self):
         self.engine("torch", {**PEER_FOUND, "params": 11, "losses": [7.0, 6.0]})

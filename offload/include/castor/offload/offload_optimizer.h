@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -113,9 +114,12 @@ class OffloadOptimizer {
   /// Writes `values`, the fp32 values of `tensor` from number `first` on; by several threads at once.
   using Fill = std::function<Result<void>(std::uint32_t tensor, std::uint64_t first, std::span<float> values)>;
 
+  /// Hears which share of the first values there is, or will be in a second or two. On the calling thread.
+  using Told = std::function<void(double share)>;
+
   /// Writes every tensor's first values, tile by tile, by the team, never more than the budgets allow. Errors: those of the mover and of
   /// `fill`, interrupted.
-  [[nodiscard]] Result<void> initialise(const Fill& fill);
+  [[nodiscard]] Result<void> initialise(const Fill& fill, const Told& told = [](double) {});
 
   /// Updates every tile from its gradients, in the order in which the next forward pass needs them, and forgets the
   /// gradients. With overlap it returns when the updates are queued, or wait for the next use of their chunk. Errors: those of the mover, interrupted, that with
@@ -151,7 +155,7 @@ class OffloadOptimizer {
 
   explicit OffloadOptimizer(Parts parts);
   ChunkId add_states(std::uint32_t i, std::uint32_t tile);
-  Result<void> start_filling(const Fill& fill, std::vector<Event>& filled);
+  Result<void> start_filling(const Fill& fill, const Told& told, std::deque<Event>& filling);
   Result<Event> start_filling(std::uint32_t i, std::uint32_t tile, const Fill& fill);
   Result<void> send_states_home(std::uint32_t i, std::uint32_t tile);
   Result<void> send_payload_up(std::uint32_t i);
