@@ -50,7 +50,7 @@ struct FirstValues {
 };
 
 /// Tiles that the thread is ahead of the team: it notices an interruption and a failure in time.
-constexpr std::size_t kMostAhead = 64;
+constexpr std::size_t kMostAhead = 8;
 
 /// Waits for the first ones, until `n_left` are left.
 Result<void> wait_for_first(std::deque<Event>& events, std::size_t n_left) {
@@ -80,11 +80,12 @@ Result<void> OffloadOptimizer::start_filling(const Fill& fill, const Told& told,
       filling.push_back(done);
       if (tile > 0) CASTOR_TRY(send_states_home(i, tile - 1));
       CASTOR_TRY(wait_for_first(filling, kMostAhead));
+      if (parts_.interrupted())
+        return Error{ErrorKind::interrupted, "interrupted while the parameters were initialised"};
     }
     CASTOR_TRY(send_states_home(i, shape.n_tiles() - 1));
     CASTOR_TRY(send_payload_up(i));
     for (const std::uint32_t tensor : shape.tensors) parts_.tensors.set(tensor, TensorState::hold);
-    if (parts_.interrupted()) return Error{ErrorKind::interrupted, "interrupted while the parameters were initialised"};
     n_done += shape.numel;
     told(static_cast<double>(n_done) / static_cast<double>(n_values));
   }
