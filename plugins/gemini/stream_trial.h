@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -9,8 +10,8 @@
 namespace castor {
 
 /// Searches the share of the states whose update on the device makes steps shortest: after no share the one that a model of
-/// rates says, then a smaller one, each for as many steps as it takes to know them. That model is right about what is to be
-/// gained, and often says more than the bus can carry.
+/// rates says, then smaller ones as long as each makes steps shorter than all before, each for as many steps as it takes to
+/// know them. That model is right about what is to be gained, and often says more than the bus can carry.
 class StreamTrial {
  public:
   struct Tried {
@@ -38,8 +39,9 @@ class StreamTrial {
   /// best.
   double judge() {
     const double share = share_;
-    over_ = tried_.size() == 2;
     note(share, share * (recent_s() < without().step_s ? 2. / 3 : 1. / 2));
+    const std::size_t n_shares = tried_.size() - 1;
+    over_ = n_shares == kMostShares || (n_shares > 1 && best().share != share);
     return over_ ? best().share : share_;
   }
 
@@ -52,6 +54,8 @@ class StreamTrial {
   double recent_s() const { return std::min(last_s_, before_last_s_); }
 
  private:
+  static constexpr std::size_t kMostShares =
+      4;  ///< each costs two steps that are not planned, and three or four that are
   static constexpr double kUnknown = std::numeric_limits<double>::infinity();
 
   double note(double share, double next) {

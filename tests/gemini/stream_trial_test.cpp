@@ -39,27 +39,37 @@ TEST(StreamTrial, TheShorterOfTheLastTwoStepsCounts) {
   EXPECT_DOUBLE_EQ(timed.trial.without().step_s, 3);
 }
 
-/// The share kept where steps take `without_s`, then `modelled_s` with a share of 0.6 and `smaller_s` with the next.
-double kept(double without_s, double modelled_s, double smaller_s, double smaller) {
+struct Step {
+  double share, seconds;
+};
+
+/// The share kept where steps take `without_s` without, and after that as `expected` says: the shares in the order in which they are tried.
+double kept(double without_s, const std::vector<Step>& expected) {
   TimedTrial timed;
   timed.steps({1, without_s});
-  EXPECT_EQ(timed.trial.begin(0.6), 0.6);
-  timed.steps({modelled_s, modelled_s});
-  EXPECT_DOUBLE_EQ(timed.trial.judge(), smaller);
-  EXPECT_FALSE(timed.trial.over());
-  timed.steps({smaller_s, smaller_s});
-  const double share = timed.trial.judge();
+  double share = timed.trial.begin(0.6);
+  for (const Step& step : expected) {
+    EXPECT_FALSE(timed.trial.over());
+    EXPECT_DOUBLE_EQ(share, step.share);
+    timed.steps({step.seconds, step.seconds});
+    share = timed.trial.judge();
+  }
   EXPECT_TRUE(timed.trial.over());
   EXPECT_EQ(timed.trial.best().share, share);
   return share;
 }
 
 TEST(StreamTrial, KeepsTheShareWithTheShortestSteps) {
-  EXPECT_EQ(kept(3, 2, 2.5, 0.4), 0.6);
-  EXPECT_DOUBLE_EQ(kept(3, 2, 1.5, 0.4), 0.4);
-  EXPECT_DOUBLE_EQ(kept(3, 4, 2.5, 0.3), 0.3) << "too much of it: half";
-  EXPECT_EQ(kept(3, 4, 3.5, 0.3), 0);
-  EXPECT_EQ(kept(3, 3, 3, 0.3), 0) << "none where nothing is gained";
+  EXPECT_EQ(kept(3, {{0.6, 2}, {0.4, 2.5}}), 0.6);
+  EXPECT_DOUBLE_EQ(kept(3, {{0.6, 2}, {0.4, 1.5}, {0.8 / 3, 1.75}}), 0.4);
+  EXPECT_DOUBLE_EQ(kept(3, {{0.6, 4}, {0.3, 2.5}, {0.2, 2.75}}), 0.3) << "too much of it: half";
+  EXPECT_EQ(kept(3, {{0.6, 4}, {0.3, 3.5}}), 0);
+  EXPECT_EQ(kept(3, {{0.6, 3}, {0.3, 3}}), 0) << "none where nothing is gained";
+}
+
+TEST(StreamTrial, GoesOnToSmallerSharesAsLongAsThatHelps) {
+  EXPECT_DOUBLE_EQ(kept(3, {{0.6, 2.5}, {0.4, 2.25}, {0.8 / 3, 2}, {1.6 / 9, 2.125}}), 0.8 / 3);
+  EXPECT_DOUBLE_EQ(kept(3, {{0.6, 2.5}, {0.4, 2.25}, {0.8 / 3, 2}, {1.6 / 9, 1.75}}), 1.6 / 9) << "four at the most";
 }
 
 TEST(StreamTrial, IsOverAtOnceWhereNothingIsToBeGained) {
