@@ -204,27 +204,26 @@ Result<void> OffloadOptimizer::update_tiles(std::uint32_t i, const StepOptions& 
   return {};
 }
 
+/// Weights that are all replaced, and by nothing that follows from the old ones, are not looked at.
+std::array<Need, 3> OffloadOptimizer::update_needs(std::uint32_t i, std::uint32_t tile,
+                                                   const StepOptions& options) const {
+  const bool of_weights = options.needs_trust() && !options.measures_direction();
+  const bool all_new = gradients_->complete(i) && tile == 0 && !of_weights && !speculated(i) &&
+                       !parts_.format.splits(parts_.layout.chunks[i].dtype);
+  const Tier tier = update_tier(i);
+  return {Need{state_[i][tile], tier, Access::update}, Need{gradients_->chunk(i), tier, Access::read},
+          Need{payload_[i], tier, all_new ? Access::overwrite : Access::update}};
+}
+
 Result<void> OffloadOptimizer::update_tile(std::uint32_t i, std::uint32_t tile, const StepOptions& options,
                                            double grad_scale, TeamDirections& directions) {
-  const Tier tier = update_tier(i);
-  const bool speculative = speculated(i);
-  const bool of_directions = options.measures_direction(), of_weights = options.needs_trust() && !of_directions;
-  const bool all_new = gradients_->complete(i) && tile == 0 && !of_weights && !speculative &&
-                       !parts_.format.splits(parts_.layout.chunks[i].dtype);
-  const Access weights = all_new ? Access::overwrite : Access::update;
-  const std::array<Need, 3> needs = {Need{state_[i][tile], tier, Access::update},
-                                     Need{gradients_->chunk(i), tier, Access::read}, Need{payload_[i], tier, weights}};
-  const bool beside = parts_.overlap && tier == Tier::host;
+  const auto needs = update_needs(i, tile, options);
+  const bool speculative = speculated(i), beside = parts_.overlap && update_tier(i) == Tier::host;
   Beside others{parts_.team};
   CASTOR_TRY(parts_.mover.begin({MomentKind::update, i}, needs, beside ? &others : nullptr));
   begun_ = begun_ || !speculative;
-  Result<void> measured;
-  if (tile == 0 && of_weights) measured = measure_trust(i, options, grad_scale, others.after);
-  if (of_directions)
-    measured = measure_directions(i, tile, measured_parts(i, tile, /*cut=*/false), options, grad_scale, directions,
-                                  others.after);
-  if (!measured.ok()) return parts_.mover.end(needs), measured;
-  if (directions.done().state() != nullptr) others.after.push_back(directions.done());
+  if (auto measured = measure_tensors(i, tile, options, grad_scale, directions, others.after); !measured.ok())
+    return parts_.mover.end(needs), measured;
   if (speculative) keep_old(i, tile);
   TileUpdate update = update_of(i, tile, options, grad_scale);
   if (beside) {
@@ -238,7 +237,20 @@ Result<void> OffloadOptimizer::update_tile(std::uint32_t i, std::uint32_t tile, 
                                          : start(i, tile, std::move(update), std::move(others.after)).wait();
   parts_.mover.end(needs);
   CASTOR_TRY(outcome);
-  return plan_.states[i] == Tier::nvme ? parts_.mover.push_down(state_[i][tile], tier) : Result<void>();
+  return plan_.states[i] == Tier::nvme ? parts_.mover.push_down(state_[i][tile], update_tier(i)) : Result<void>();
+}
+
+/// What the rule must know of the tile's tensors first; the update begins `after` that too.
+Result<void> OffloadOptimizer::measure_tensors(std::uint32_t i, std::uint32_t tile, const StepOptions& options,
+                                               double grad_scale, TeamDirections& directions,
+                                               std::vector<Event>& after) {
+  if (options.measures_direction())
+    CASTOR_TRY(
+        measure_directions(i, tile, measured_parts(i, tile, /*cut=*/false), options, grad_scale, directions, after));
+  else if (tile == 0 && options.needs_trust())
+    CASTOR_TRY(measure_trust(i, options, grad_scale, after));
+  if (directions.done().state() != nullptr) after.push_back(directions.done());
+  return {};
 }
 
 /// Of the tensor's `t`-th update.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -167,6 +168,9 @@ class OffloadOptimizer {
   Result<void> update_tiles(std::uint32_t i, const StepOptions& options, double grad_scale);
   Result<void> update_tile(std::uint32_t i, std::uint32_t tile, const StepOptions& options, double grad_scale,
                            TeamDirections& directions);
+  std::array<Need, 3> update_needs(std::uint32_t i, std::uint32_t tile, const StepOptions& options) const;
+  Result<void> measure_tensors(std::uint32_t i, std::uint32_t tile, const StepOptions& options, double grad_scale,
+                               TeamDirections& directions, std::vector<Event>& after);
   Result<void> measure_trust(std::uint32_t i, const StepOptions& options, double grad_scale, std::vector<Event>& after);
   Result<void> measure_trust_on_gpu(std::uint32_t i, const StepOptions& options, double grad_scale);
   Result<void> measure_cut_tensors(std::uint32_t i, const StepOptions& options, double grad_scale,
