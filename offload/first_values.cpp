@@ -14,17 +14,6 @@
 namespace castor {
 namespace {
 
-std::vector<TilePart> within(const std::vector<TilePart>& parts, std::uint64_t first, std::uint64_t n) {
-  std::vector<TilePart> found;
-  for (const TilePart& part : parts) {
-    const std::uint64_t begin = std::max(part.in_tile, first), end = std::min(part.in_tile + part.numel, first + n);
-    if (begin >= end) continue;
-    const std::uint64_t skipped = begin - part.in_tile;
-    found.push_back({part.tensor, end - begin, part.in_tensor + skipped, begin, part.in_chunk + skipped});
-  }
-  return found;
-}
-
 /// Of one tile. What belongs to no tensor becomes 0; a frozen chunk has weights alone.
 struct FirstValues {
   const OffloadOptimizer::Fill* fill;
@@ -36,7 +25,7 @@ struct FirstValues {
   Result<void> write(std::uint64_t first, std::uint64_t n) const {
     if (states) states->clear(first, n);
     std::vector<float> values;
-    for (const TilePart& part : within(parts, first, n)) {
+    for (const TilePart& part : within(parts, &TilePart::in_tile, first, n)) {
       values.resize(part.numel);
       CASTOR_TRY((*fill)(part.tensor, part.in_tensor, values));
       std::byte* const weight = weights + part.in_chunk * size_bytes(dtype);

@@ -2,7 +2,6 @@
 // What goes into the states from outside and comes out of them: checkpoints, masters.
 #include <castor/offload/offload_optimizer.h>
 
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,15 +43,9 @@ Result<void> OffloadOptimizer::check_states(std::uint32_t tensor, const TensorSt
 /// What the tile has of `states`.
 std::vector<OffloadOptimizer::Part> OffloadOptimizer::parts_in(std::uint32_t i, std::uint32_t tile,
                                                                std::uint32_t tensor, const TensorStates& states) const {
-  std::vector<Part> found;
-  for (Part part : parts_of(i, tile)) {
-    const std::uint64_t begin = std::max(part.in_tensor, states.first),
-                        end = std::min(part.in_tensor + part.numel, states.first + states.n);
-    if (part.tensor != tensor || begin >= end) continue;
-    const std::uint64_t skipped = begin - part.in_tensor;
-    found.push_back({tensor, end - begin, begin, part.in_tile + skipped, part.in_chunk + skipped});
-  }
-  return found;
+  std::vector<Part> parts = parts_of(i, tile);
+  std::erase_if(parts, [tensor](const Part& part) { return part.tensor != tensor; });
+  return within(parts, &Part::in_tensor, states.first, states.n);
 }
 
 Result<void> OffloadOptimizer::read_states(std::uint32_t tensor, TensorStates& states) {

@@ -17,6 +17,19 @@ std::vector<TilePart> parts_of_tile(const ChunkLayout& layout, std::uint32_t chu
   return parts;
 }
 
+std::vector<TilePart> within(const std::vector<TilePart>& parts, std::uint64_t TilePart::*at, std::uint64_t first,
+                             std::uint64_t n) {
+  std::vector<TilePart> found;
+  for (const TilePart& part : parts) {
+    const std::uint64_t begin = std::max(part.*at, first), end = std::min(part.*at + part.numel, first + n);
+    if (begin >= end) continue;
+    const std::uint64_t skipped = begin - part.*at;
+    found.push_back(
+        {part.tensor, end - begin, part.in_tensor + skipped, part.in_tile + skipped, part.in_chunk + skipped});
+  }
+  return found;
+}
+
 bool is_cut(const ChunkLayout& layout, const TilePart& part) { return part.numel != layout.tensors[part.tensor].numel; }
 
 }  // namespace castor

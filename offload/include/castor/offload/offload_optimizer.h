@@ -118,9 +118,10 @@ class OffloadOptimizer {
   /// Hears which share of the first values there is, or will be in a second or two. On the calling thread.
   using Told = std::function<void(double share)>;
 
-  /// Writes every tensor's first values, tile by tile, by the team, never more than the budgets allow. Errors: those of the mover and of
-  /// `fill`, interrupted.
-  [[nodiscard]] Result<void> initialise(const Fill& fill, const Told& told = [](double) {});
+  /// Writes every tensor's first values, tile by tile, by the team, never more than the budgets allow. Errors: those of
+  /// the mover and of `fill`, interrupted.
+  [[nodiscard]] Result<void> initialise(
+      const Fill& fill, const Told& told = [](double) {});
 
   /// Updates every tile from its gradients, in the order in which the next forward pass needs them, and forgets the
   /// gradients. With overlap it returns when the updates are queued, or wait for the next use of their chunk. Errors: those of the mover, interrupted, that with

@@ -18,6 +18,10 @@ struct TilePart {
 /// Those of one tile, in the order in which they lie.
 std::vector<TilePart> parts_of_tile(const ChunkLayout& layout, std::uint32_t chunk, std::uint32_t tile);
 
+/// What they have in elements `first` to `first` + n − 1, counted as `at` counts them: in their tensors, the tile or the chunk.
+std::vector<TilePart> within(const std::vector<TilePart>& parts, std::uint64_t TilePart::*at, std::uint64_t first,
+                             std::uint64_t n);
+
 /// Whether that is less than the tensor: the rest is in other tiles.
 bool is_cut(const ChunkLayout& layout, const TilePart& part);
 
