@@ -54,8 +54,8 @@ class StreamTrial {
   double recent_s() const { return std::min(last_s_, before_last_s_); }
 
  private:
-  static constexpr std::size_t kMostShares =
-      4;  ///< each costs two steps that are not planned, and three or four that are
+  /// Each costs two steps that are not planned, and three or four that are.
+  static constexpr std::size_t kMostShares = 4;
   static constexpr double kUnknown = std::numeric_limits<double>::infinity();
 
   double note(double share, double next) {

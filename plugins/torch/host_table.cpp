@@ -32,10 +32,7 @@ struct HostTable::Calls {
                                         std::to_string(n)};
   }
 
-  static void set_error(void* self, const char* message) {
-    const std::lock_guard lock(of(self).error_mutex_);
-    of(self).error_ = message == nullptr ? "" : message;
-  }
+  static void set_error(void* self, const char* message) { of(self).leave(message == nullptr ? "" : message); }
 
   static void log(void*, castor_log_level level, const char* message) {
     if (level != CASTOR_LOG_DEBUG) std::cerr << "castor: " << message << '\n';
@@ -173,10 +170,13 @@ std::string HostTable::take_error() {
   return std::exchange(error_, {});
 }
 
-/// Leaves its sentence.
-castor_status HostTable::failed(const Error& error) {
+void HostTable::leave(std::string sentence) {
   const std::lock_guard lock(error_mutex_);
-  error_ = error.message;
+  error_ = std::move(sentence);
+}
+
+castor_status HostTable::failed(const Error& error) {
+  leave(error.message);
   return static_cast<castor_status>(error.kind);
 }
 

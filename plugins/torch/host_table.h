@@ -29,6 +29,7 @@ class HostTable {
   struct Calls;  // the C functions
 
   std::uint64_t numel(std::uint32_t param) const;
+  void leave(std::string sentence);
   castor_status failed(const Error& error);
   void init(std::uint32_t param, std::span<float> out, std::uint64_t first) const;
 
