@@ -109,10 +109,15 @@ Result<void> OffloadOptimizer::write_part(std::uint32_t i, std::uint32_t tile, c
                                           const TensorStates& states) {
   CASTOR_ASSIGN(const BufferView weights, edit_weights(i));
   CASTOR_TRY(parts_.mover.edit(state_[i][tile], Tier::host));
+  const std::uint64_t width = size_bytes(parts_.layout.chunks[i].dtype);
   const std::uint64_t at = part.in_tensor - states.first;
-  states_at(i, tile, state)
-      .write(part.in_tile, part.numel, weights.data + part.in_chunk * size_bytes(parts_.layout.chunks[i].dtype),
-             states.master + at, behind<const float>(states.exp_avg, at), behind<const float>(states.exp_avg_sq, at));
+  const TileStates to = states_at(i, tile, state);
+  const auto write = [&](std::uint64_t first, std::uint64_t n) {
+    to.write(part.in_tile + first, n, weights.data + (part.in_chunk + first) * width, states.master + at + first,
+             behind<const float>(states.exp_avg, at + first), behind<const float>(states.exp_avg_sq, at + first));
+    return Result<void>();
+  };
+  CASTOR_TRY(parts_.team.add(sliced_job(part.numel, write)).wait());
   parts_.chunks.written(state_[i][tile], Tier::host);
   parts_.chunks.written(payload_[i], Tier::host);
   return {};
