@@ -11,6 +11,7 @@
 #include "early_updates.h"
 #include "host_norm.h"
 #include "kept_chunks.h"
+#include "norm_forecast.h"
 #include "team_directions.h"
 #include "tile_states.h"
 #include "tile_update.h"
@@ -46,7 +47,8 @@ class SharedSpan {
 OffloadOptimizer::OffloadOptimizer(Parts parts)
     : parts_(std::move(parts)),
       early_(std::make_unique<EarlyUpdates>(parts_.layout)),
-      kept_(std::make_unique<KeptChunks>(parts_.chunks)) {}
+      kept_(std::make_unique<KeptChunks>(parts_.chunks)),
+      norm_forecast_(std::make_unique<NormForecast>()) {}
 
 OffloadOptimizer::~OffloadOptimizer() {
   while (!speculative_.empty()) forget_speculation(speculative_.begin()->first);
@@ -228,7 +230,7 @@ Result<void> OffloadOptimizer::update_tile(std::uint32_t i, std::uint32_t tile, 
   TileUpdate update = update_of(i, tile, options, grad_scale);
   if (beside) {
     const Event updated = start(i, tile, std::move(update), std::move(others.after));
-    (speculative ? speculative_[i] : updates_).push_back(updated);
+    (speculative ? speculative_[i].updates : updates_).push_back(updated);
     if (speculative) read_old_until(i, tile, updated);
     parts_.mover.end(needs, updated);
     return {};
@@ -282,7 +284,9 @@ Event OffloadOptimizer::start(std::uint32_t i, std::uint32_t tile, TileUpdate up
   const std::uint64_t n_bytes = parts_.chunks.chunk(state_[i][tile]).n_bytes;
   const auto span =  // owners: this, and the job while it runs
       std::make_shared<SharedSpan>(parts_.timeline, SpanRecord{Lane::host_update, payload_[i], 0, 0, n_bytes});
-  job.run = [this, span, update = std::move(update)](std::uint32_t part) {
+  const auto vain = speculated(i) ? speculative_.at(i).vain : nullptr;
+  job.run = [this, span, vain, update = std::move(update)](std::uint32_t part) -> Result<void> {
+    if (vain && *vain) return {};
     span->begin();
     return update.run_part(host_kernels_, parts_.compute, part);
   };

@@ -7,6 +7,7 @@
 
 #include "early_updates.h"
 #include "kept_chunks.h"
+#include "norm_forecast.h"
 
 namespace castor {
 namespace {
@@ -17,7 +18,7 @@ double plain_scale(const StepOptions& options) { return 1 / options.loss_scale; 
 }  // namespace
 
 bool OffloadOptimizer::can_speculate(std::uint32_t i) const {
-  return expects_plain_ && !speculated(i) && i < plan_.speculative.size() && plan_.speculative[i];
+  return norm_forecast_->plain() && !speculated(i) && i < plan_.speculative.size() && plan_.speculative[i];
 }
 
 /// All that an update of the chunk writes.
@@ -50,14 +51,15 @@ void OffloadOptimizer::read_old_until(std::uint32_t i, std::uint32_t tile, const
 /// The norm is known.
 Result<void> OffloadOptimizer::settle_speculation(const StepOptions& options, const StepScale& scale) {
   if (!options.needs_norm()) return {};
-  expects_plain_ = !scale.skip && scale.grad_scale == plain_scale(options);
-  if (!expects_plain_) return take_back_all();
-  for (auto& [i, updates] : std::exchange(speculative_, {})) {
+  const bool plain = !scale.skip && scale.grad_scale == plain_scale(options);
+  norm_forecast_->note(plain);
+  if (!plain) return take_back_all();
+  for (auto& [i, speculation] : std::exchange(speculative_, {})) {
     kept_->drop(written_by_update(i));
     gradients_->release(i);
     early_->set_updated(i);
     begun_ = true;
-    updates_.insert(updates_.end(), updates.begin(), updates.end());
+    updates_.insert(updates_.end(), speculation.updates.begin(), speculation.updates.end());
   }
   return {};
 }
@@ -67,7 +69,8 @@ Result<void> OffloadOptimizer::take_back_all() {
   return {};
 }
 
-/// The chunk's states and weights are again what they were; an update under way goes on in memory that nobody looks at.
+/// The chunk's states and weights are again what they were; of an update under way what has begun goes on, in memory that
+/// nobody looks at.
 Result<void> OffloadOptimizer::take_back(std::uint32_t i) {
   if (!speculated(i)) return {};
   forget_speculation(i);
@@ -81,11 +84,13 @@ Result<void> OffloadOptimizer::take_back(std::uint32_t i) {
   return {};
 }
 
-/// Its updates run on.
+/// Of its updates what has begun runs on.
 void OffloadOptimizer::forget_speculation(std::uint32_t i) {
   std::erase_if(taken_back_, [](const Event& update) { return update.ready(); });
-  const auto updates = speculative_.extract(i);
-  taken_back_.insert(taken_back_.end(), updates.mapped().begin(), updates.mapped().end());
+  const auto node = speculative_.extract(i);
+  const Speculation& forgotten = node.mapped();
+  *forgotten.vain = true;
+  taken_back_.insert(taken_back_.end(), forgotten.updates.begin(), forgotten.updates.end());
 }
 
 Result<void> OffloadOptimizer::put_back(std::uint32_t i, ChunkId id) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -27,6 +28,7 @@ namespace castor {
 class EarlyUpdates;
 class HostNorm;
 class KeptChunks;
+class NormForecast;
 class TeamDirections;
 class TileStates;
 class TileUpdate;
@@ -155,6 +157,14 @@ class OffloadOptimizer {
  private:
   using Part = TilePart;
 
+  /// Updates of a chunk beside the thread that are made as if gradients were not to be scaled down.
+  struct Speculation {
+    std::vector<Event> updates;
+    /// Nobody will look at what they write, so they need not go on.
+    std::shared_ptr<std::atomic<bool>> vain =
+        std::make_shared<std::atomic<bool>>(false);  // owners: this and their jobs
+  };
+
   explicit OffloadOptimizer(Parts parts);
   ChunkId add_states(std::uint32_t i, std::uint32_t tile);
   Result<void> start_filling(const Fill& fill, const Told& told, std::deque<Event>& filling);
@@ -249,10 +259,9 @@ class OffloadOptimizer {
   std::vector<bool> pending_;  ///< by chunk: its update waits for the next use
   StepOptions pending_options_;
   double pending_scale_ = 1;
-  std::unique_ptr<KeptChunks> kept_;  ///< what speculative updates wrote anew
-  /// By chunk, updates beside the thread that are made as if gradients were not to be scaled down.
-  std::map<std::uint32_t, std::vector<Event>> speculative_;
-  bool expects_plain_ = false;     ///< the last step that measured a norm did not scale them down
+  std::unique_ptr<KeptChunks> kept_;                  ///< what speculative updates wrote anew
+  std::map<std::uint32_t, Speculation> speculative_;  ///< by chunk
+  std::unique_ptr<NormForecast> norm_forecast_;
   std::vector<Event> updates_;     ///< beside the thread, not known yet how they end
   std::vector<Event> taken_back_;  ///< likewise, and it does not matter
   Result<void> failed_update_;     ///< the first of them that failed
