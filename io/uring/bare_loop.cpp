@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <deque>
 #include <optional>
 #include <random>
 #include <string>
@@ -26,7 +27,7 @@ void check(const BareLoopJob& job) {
                             std::to_string(job.memory.n_bytes) + " bytes of memory");
 }
 
-/// One request at a time in its own part of the memory.
+/// One request at a time, each in the part of the memory that was let go longest ago.
 struct Place {
   std::byte* data = nullptr;
   bool reads = false;
@@ -37,7 +38,9 @@ class BareLoop {
   BareLoop(const BareLoopJob& job, Ring ring) : job_(job), ring_(std::move(ring)), random_(kSeed) {
     n_blocks_ = job.file_bytes / job.block_bytes * job.files.size();
     next_block_[1] = n_blocks_ / 2;  // mixed: reads and writes never meet
-    for (unsigned i = 0; i < job.depth; ++i) places_.push_back({job.memory.data + i * job.block_bytes, false});
+    places_.resize(job.depth);
+    for (std::uint64_t at = 0; at + job.block_bytes <= job.memory.n_bytes; at += job.block_bytes)
+      free_.push_back(job.memory.data + at);
   }
 
   Result<BareLoopOutcome> run(const std::function<bool()>& stopped);
@@ -56,6 +59,7 @@ class BareLoop {
   Ring ring_;
   std::mt19937_64 random_;
   std::vector<Place> places_;
+  std::deque<std::byte*> free_;  ///< parts of the memory that nothing moves
   std::uint64_t n_blocks_ = 0;
   std::uint64_t next_block_[2] = {0, 0};  ///< of reads and of writes
   unsigned percent_owed_ = 0;             ///< reads that are due, in hundredths of a request
@@ -69,7 +73,7 @@ void BareLoop::register_all() {
   registered_files_ = true;
   for (unsigned i = 0; i < job_.files.size(); ++i)
     registered_files_ = registered_files_ && i < Ring::kNSlots && ring_.set_file(i, job_.files[i]) == 0;
-  outcome_.registered_memory = ring_.set_buffer(0, job_.memory.part(0, job_.block_bytes * job_.depth)) == 0;
+  outcome_.registered_memory = ring_.set_buffer(0, job_.memory) == 0;
 }
 
 bool BareLoop::next_is_read() {
@@ -87,6 +91,8 @@ std::uint64_t BareLoop::next_block(bool reads) {
 
 void BareLoop::prepare(Place& place) {
   place.reads = next_is_read();
+  place.data = free_.front();
+  free_.pop_front();
   const std::uint64_t block = next_block(place.reads);
   const std::size_t file = block % job_.files.size();
   io_uring_sqe* sqe = io_uring_get_sqe(ring_.get());
@@ -116,6 +122,7 @@ void BareLoop::reap(bool more) {
     const int answer = cqe->res;
     io_uring_cqe_seen(ring_.get(), cqe);
     --n_in_flight_;
+    free_.push_back(place->data);
     count(*place, answer);
     if (more && !error_) prepare(*place);
     if (!job_.batches) return;

@@ -48,6 +48,18 @@ TEST_F(BareLoopTest, WritesWhatReadsGiveBack) {
   EXPECT_FALSE(memory_.holds(8));
 }
 
+TEST_F(BareLoopTest, WalksThroughAllOfItsMemory) {
+  constexpr std::uint64_t kParts = 5 * kDepth;
+  test::TestBuffer wide(kParts * kBlock, 7);
+  BareLoopJob reads = job(100);
+  reads.memory = wide.view();
+  wide.fill(8);
+  while (run_bare_loop(reads, never).value().read_bytes < kParts * kBlock) reads.seconds *= 2;
+  std::uint64_t n_untouched = 0;
+  for (std::uint64_t i = 0; i < kParts * kBlock; ++i) n_untouched += wide.data()[i] == test::TestBuffer::at(8, i);
+  EXPECT_LT(n_untouched, kBlock) << "what was only set aside reads as zeros, of 256 bytes one is that by chance";
+}
+
 TEST_F(BareLoopTest, MixedIsHalfAndHalf) {
   const auto both = run_bare_loop(job(50), never).value();
   const auto difference = both.read_bytes > both.written_bytes ? both.read_bytes - both.written_bytes

@@ -23,7 +23,7 @@ std::vector<IoCase> usual_cases(const IoBenchOptions& options) {
   std::vector<IoCase> cases;
   const auto add = [&](Rw rw, std::uint64_t tensor_bytes, bool checksums, bool against_unchecked = false) {
     cases.push_back({rw, tensor_bytes, kUsualBlockBytes, kUsualDepth, options.random, checksums, against_unchecked,
-                     n_drives_of(options)});
+                     n_drives_of(options), options.memory_bytes});
   };
   for (const Rw rw : kAllRw) add(rw, kMiB, true);
   for (const Rw rw : {Rw::read, Rw::write}) add(rw, kMiB, true, true);
@@ -38,8 +38,8 @@ std::vector<IoCase> combinations(const IoBenchOptions& options, bool checksums) 
     for (const std::uint64_t block_bytes : or_usual(options.blocks, {kUsualBlockBytes}))
       for (const unsigned depth : or_usual(options.depths, {kUsualDepth}))
         for (const Rw rw : or_usual(options.rw, {kAllRw.begin(), kAllRw.end()}))
-          cases.push_back(
-              {rw, tensor_bytes, block_bytes, depth, options.random, checksums, false, n_drives_of(options)});
+          cases.push_back({rw, tensor_bytes, block_bytes, depth, options.random, checksums, false, n_drives_of(options),
+                           options.memory_bytes});
   return cases;
 }
 

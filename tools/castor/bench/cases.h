@@ -20,6 +20,8 @@ struct IoCase {
   /// Held against the same store without checksums instead of the drive: what the checksums cost.
   bool against_unchecked = false;
   unsigned n_drives = 1;
+  /// Of memory that tensors and the ceiling's requests move in, one part after another; 0 = no more than is under way.
+  std::uint64_t memory_bytes = 0;
 
   /// What one request moves, and what the ceiling's requests move: a block, or a smaller tensor in whole pages.
   std::uint64_t request_bytes() const;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <castor/io/bare_loop.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "bench/ceiling.h"
@@ -36,7 +37,7 @@ Result<Sample> BareCeiling::measure_at(Pace pace, const IoCase& one, const Regio
                         one.random,
                         pace == Pace::in_batches,
                         seconds,
-                        memory_};
+                        memory_.part(0, std::max(one.in_flight_bytes(), one.memory_bytes))};
   CASTOR_ASSIGN(const BareLoopOutcome outcome, run_bare_loop(job, stopped_));
   unregistered_ = unregistered_ || !outcome.registered_memory;
   return Sample{outcome.read_bytes + outcome.written_bytes, outcome.seconds, cpu_time_s() - cpu_begin_s};

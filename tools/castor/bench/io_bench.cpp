@@ -83,16 +83,17 @@ Result<void> IoBench::allocate_memory() {
 Result<void> IoBench::choose_ceiling() {
   if (subject_options_.engine == EngineChoice::null)
     return notes_.push_back("the null engine has no ceiling"), Result<void>();
-  const std::string program = options_.fio == "off" ? "" : find_program(options_.fio);
+  const bool wants_fio = options_.fio != "off" && options_.memory_bytes == 0;
+  const std::string program = wants_fio ? find_program(options_.fio) : "";
   if (!program.empty()) {
     std::vector<std::string> command = {program};
     command.insert(command.end(), options_.fio_arguments.begin(), options_.fio_arguments.end());
     ceiling_ = make_fio_ceiling(std::move(command), options_.folders, stopped_);
     return {};
   }
-  if (options_.fio != "off" && options_.fio != "fio")
+  if (wants_fio && options_.fio != "fio")
     return Error{ErrorKind::usage, "--fio: there is no program " + options_.fio + "; name another, or off"};
-  if (options_.fio == "fio") notes_.push_back("fio is not installed here, so a bare io_uring loop is the ceiling");
+  if (wants_fio) notes_.push_back("fio is not installed here, so a bare io_uring loop is the ceiling");
   ceiling_ = make_bare_ceiling(memory_.view(), stopped_);
   ceiling_is_bare_ = true;
   return {};

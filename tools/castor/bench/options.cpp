@@ -89,6 +89,9 @@ Result<void> read_choices(const Values& values, IoBenchOptions& options) {
 
 /// What contradicts itself.
 Result<void> check_together(const IoBenchOptions& options) {
+  if (options.memory_bytes > 0 && options.fio != "fio" && options.fio != "off")
+    return Error{ErrorKind::usage, "--memory cannot go with --fio " + options.fio +
+                                       ", which moves the same few MiB over and over; leave one of them out"};
   if (options.engine != "null") return {};
   if (options.verify)
     return Error{ErrorKind::usage, "--verify cannot go with --engine null, which moves no byte; name another engine"};
@@ -132,7 +135,10 @@ cli::CommandSyntax io_syntax() {
       ("seconds", with_default("S", "1"), "length of one run")                                                      //
       ("span", text("SIZE"),
        "bytes on the drive that are moved over and over (default: 2GiB, or a quarter of the free "
-       "space where that is less)")                                                                      //
+       "space where that is less)")  //
+      ("memory", text("SIZE"),
+       "move in so much memory, one part after another, as states of a training do, instead of the same few MiB: "
+       "against the bare io_uring loop in as much")                                                      //
       ("fio", with_default("PATH|off", "fio"), "the fio to hold against; off = the bare io_uring loop")  //
       ("fio-args", text("WORDS"), "more arguments for fio, separated by spaces: --sqthread_poll=1")      //
       ("tune", "find out in about 2 s which block size and depth suit the drive, and remember them for it");
@@ -152,6 +158,8 @@ Result<IoBenchOptions> read_io_options(const Values& values) {
   CASTOR_TRY(read_choices(values, options));
   CASTOR_TRY(read_run_length(values, options.runs, options.seconds));
   CASTOR_ASSIGN(options.span_bytes, cli::bytes_of(values, "span"));
+  CASTOR_ASSIGN(const auto memory_bytes, cli::bytes_of(values, "memory"));
+  options.memory_bytes = memory_bytes.value_or(0);
   CASTOR_TRY(check_together(options));
   return options;
 }

@@ -37,6 +37,7 @@ struct IoBenchOptions {
   unsigned runs = 3;
   double seconds = 1;
   std::optional<std::uint64_t> span_bytes;  ///< working set on the drive
+  std::uint64_t memory_bytes = 0;           ///< to move in, one part after another; 0 = what is under way
   std::string fio = "fio";                  ///< the program; "off" = never
   std::vector<std::string> fio_arguments;   ///< besides those that make it do what the store does
   bool tune = false;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/store_driver.h"
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
@@ -18,15 +19,15 @@ constexpr std::uint64_t kSeed = 20211;
 }  // namespace
 
 std::uint64_t StoreDriver::memory_bytes(const Shape& shape) {
-  return shape.n_in_flight * align_up(shape.tensor_bytes, kBufferAlignBytes);
+  return std::max(shape.n_in_flight * align_up(shape.tensor_bytes, kBufferAlignBytes), shape.memory_bytes);
 }
 
 StoreDriver::StoreDriver(TensorStore& store, const Shape& shape, BufferView memory, std::function<bool()> stopped)
     : store_(store), shape_(shape), stopped_(std::move(stopped)), slots_(shape.n_in_flight), random_(kSeed) {
   const std::uint64_t step = align_up(shape.tensor_bytes, kBufferAlignBytes);
-  for (std::size_t i = 0; i < slots_.size(); ++i) {
-    slots_[i].bytes = memory.part(i * step, shape.tensor_bytes);
-    fill_pattern(slots_[i].bytes, i, 0);
+  for (std::uint64_t at = 0; at + step <= memory_bytes(shape); at += step) {
+    parts_.push_back(memory.part(at, shape.tensor_bytes));
+    fill_pattern(parts_.back(), at / step, 0);
   }
   if (shape.verify) versions_.assign(shape.n_tensors, 0);
 }
@@ -82,6 +83,8 @@ void StoreDriver::start(Slot& slot, Rw rw, bool random) {
   slot.reads = rw == Rw::read || (rw == Rw::mixed && slot.turn % 2 == 0);
   slot.key = next_key(slot.reads, random);
   slot.busy = true;
+  slot.bytes = parts_.front();
+  parts_.pop_front();
   if (shape_.verify) {
     slot.version = slot.reads ? versions_[slot.key] : ++versions_[slot.key];
     if (!slot.reads) fill_pattern(slot.bytes, slot.key, slot.version);
@@ -105,6 +108,7 @@ StoreDriver::Slot* StoreDriver::next_awaited() {
 
 Result<void> StoreDriver::finish(Slot& slot) {
   slot.busy = false;
+  parts_.push_back(slot.bytes);
   CASTOR_TRY(std::exchange(slot.done, Event()).wait());
   moved_bytes_ += slot.bytes.n_bytes;
   if (!shape_.verify || !slot.reads) return {};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <random>
 #include <vector>
@@ -13,7 +14,8 @@
 
 namespace castor::bench {
 
-/// Puts and gets tensors of one size with a fixed number of them in flight, each in its own part of one buffer.
+/// Puts and gets tensors of one size with a fixed number of them in flight, each in the part of one buffer that was let
+/// go longest ago.
 ///
 /// The parts hold what fill_pattern makes, so that no drive can store it in less room. With `verify` each put takes new
 /// contents and each get is compared byte by byte, which costs time that is then part of the figures.
@@ -27,9 +29,10 @@ class StoreDriver {
     std::size_t n_in_flight = 0;
     bool random = false;
     bool verify = false;
+    std::uint64_t memory_bytes = 0;  ///< to move in, where that is more than is needed
   };
 
-  /// Bytes of memory that `shape` needs: a part begins at a whole page.
+  /// Bytes of memory that `shape` takes: a part begins at a whole page.
   static std::uint64_t memory_bytes(const Shape& shape);
 
   /// `store` and `memory` are borrowed; once `stopped` says so no further put or get is started.
@@ -73,6 +76,7 @@ class StoreDriver {
   const Shape shape_;
   const std::function<bool()> stopped_;
   std::vector<Slot> slots_;
+  std::deque<BufferView> parts_;         ///< of the memory, that nothing moves in
   std::vector<std::uint32_t> versions_;  ///< of each key; only with `verify`
   std::mt19937_64 random_;
   std::uint64_t next_key_[2] = {0, 0};  ///< of gets and of puts

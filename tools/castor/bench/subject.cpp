@@ -28,7 +28,7 @@ std::vector<int> those_not_in(const std::vector<int>& files, const std::vector<i
 
 StoreDriver::Shape shape_of(const SubjectOptions& options, const IoCase& one) {
   const std::uint64_t n_tensors = options.span_bytes / align_up(one.tensor_bytes, kBufferAlignBytes);
-  return {one.tensor_bytes, n_tensors, one.n_in_flight(), one.random, options.verify};
+  return {one.tensor_bytes, n_tensors, one.n_in_flight(), one.random, options.verify, one.memory_bytes};
 }
 
 Result<std::unique_ptr<Subject>> Subject::open(const SubjectOptions& options, const IoCase& one, BufferView memory,

@@ -21,7 +21,7 @@ struct BareLoopJob {
   bool random = false;        ///< offsets in no order instead of one after the other
   bool batches = true;        ///< one call for all that has ended, instead of one for each
   double seconds = 1;
-  BufferView memory;  ///< aligned as the files want it
+  BufferView memory;  ///< aligned as the files want it; each request moves in the part that was let go longest ago
 };
 
 struct BareLoopOutcome {

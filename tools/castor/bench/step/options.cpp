@@ -12,7 +12,8 @@ cli::CommandSyntax step_syntax() {
       "castor bench step --dir DIR[,DIR] [options]",
       "Measures optimizer steps of a model of that shape whose states all live on the drives under DIR: gradients\n"
       "come, states are read, updated and written back, and nothing else is computed. In turns with the drives' own\n"
-      "mixed rate, reads and writes in requests of the same size and number (fio, or a bare io_uring loop).\n"
+      "mixed rate, reads and writes in requests of the same size and number: fio, or a bare io_uring loop, in the few\n"
+      "MiB that are on the drive at a time, and a bare loop in as much memory as --host-budget says.\n"
       "For figures to quote: --runs 7 --seconds 5 on a machine that does nothing else.");
   const auto text = [](const char* takes, const char* value) {
     return po::value<std::string>()->value_name(takes)->default_value(value);
@@ -24,6 +25,8 @@ cli::CommandSyntax step_syntax() {
       ("set", po::value<std::vector<std::string>>()->value_name("name=value"), "an option of plugin gemini")  //
       ("runs", text("N", "3"), "rounds; the median counts")                                                   //
       ("seconds", text("S", "1"), "length of one run, to the next whole step")                                //
+      ("trace", po::value<std::string>()->value_name("FILE"),
+       "write the steps, for castor memprof --trace FILE")  //
       ("fio", text("PROGRAM|off", "fio"), "the ceiling; off = a bare io_uring loop");
   return syntax;
 }
@@ -37,6 +40,7 @@ Result<StepBenchOptions> read_step_options(const cli::Values& values) {
   CASTOR_ASSIGN(const auto host_bytes, cli::bytes_of(values, "host-budget"));
   options.host_budget_bytes = *host_bytes;
   CASTOR_TRY(read_run_length(values, options.runs, options.seconds));
+  options.trace = cli::text_of(values, "trace");
   options.fio = values["fio"].as<std::string>();
   CASTOR_TRY(cli::read_set(values, options.set));
   return options;

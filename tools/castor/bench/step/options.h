@@ -21,7 +21,8 @@ struct StepBenchOptions {
   std::map<std::string, std::string> set;  ///< more options of the plugin
   unsigned runs = 3;
   double seconds = 1;
-  std::string fio = "fio";  ///< the program; "off" = never
+  std::optional<std::string> trace;  ///< the file that tells what the steps did
+  std::string fio = "fio";           ///< the program; "off" = never
 };
 
 /// Usage, text and options of `castor bench step`.

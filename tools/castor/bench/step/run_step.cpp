@@ -21,10 +21,12 @@ using cli::InterruptGuard;
 using cli::Output;
 using nlohmann::json;
 
-json to_json(const StepBenchOptions& options, const StepBench& bench, const Figure& figure) {
+json to_json(const StepBenchOptions& options, const StepBench& bench, const std::vector<Figure>& figures) {
+  json results = json::array();
+  for (const Figure& figure : figures) results.push_back(figure_json(figure));
   return {{"bench", "step"},
           {"machine", machine_json()},
-          {"results", {figure_json(figure)}},
+          {"results", results},
           {"notes", bench.notes()},
           {"folders", options.folders},
           {"model", options.model},
@@ -43,14 +45,14 @@ int measure(const StepBenchOptions& options, Output& output) {
   if (!bench.ok()) return output.fail(bench.error());
   output.line(options.model + ": " + std::to_string((*bench)->n_params()) + " parameters, " +
               format_bytes((*bench)->step_bytes()) + " over the drive a step");
-  const auto figure = (*bench)->measure();
+  const auto figures = (*bench)->measure();
   status.clear();
-  if (!figure.ok()) return output.fail(figure.error());
+  if (!figures.ok()) return output.fail(figures.error());
   output.line(figures_head());
-  output.line(figure_line(*figure));
+  for (const Figure& figure : *figures) output.line(figure_line(figure));
   for (const std::string& note : (*bench)->notes()) output.line(note);
-  for (const std::string& line : figures_verdict({*figure})) output.line(line);
-  output.result(to_json(options, **bench, *figure));
+  for (const std::string& line : figures_verdict(*figures)) output.line(line);
+  output.result(to_json(options, **bench, *figures));
   return 0;
 }
 

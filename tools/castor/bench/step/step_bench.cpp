@@ -22,15 +22,18 @@ namespace {
 constexpr int kFirstSteps = 4;
 /// Of the ceiling's file, which is else as large as whole states.
 constexpr std::uint64_t kLeastSpanBytes = 64 * kMiB, kMostSpanBytes = 2 * kGiB;
+/// The most that a bare loop walks through; no cache is larger.
+constexpr std::uint64_t kMostMemoryBytes = 2 * kGiB;
 constexpr double kWantedShare = 0.92;
 
 /// Reads and writes in turn, in requests as a store makes them.
-IoCase mixed_case(unsigned n_drives) {
+IoCase mixed_case(const StepBenchOptions& options, std::uint64_t memory_bytes) {
   IoCase one;
   one.rw = Rw::mixed;
   one.tensor_bytes = one.block_bytes = kUsualBlockBytes;
   one.depth = kUsualDepth;
-  one.n_drives = n_drives;
+  one.n_drives = static_cast<unsigned>(options.folders.size());
+  one.memory_bytes = memory_bytes;
   return one;
 }
 
@@ -39,7 +42,8 @@ IoCase mixed_case(unsigned n_drives) {
 Result<std::unique_ptr<StepBench>> StepBench::open(const StepBenchOptions& options, Show show, Stopped stopped) {
   CASTOR_ASSIGN(const shapes::Model shape, shapes::model(options.model));
   std::unique_ptr<StepBench> bench(new StepBench(options, shape, std::move(show), std::move(stopped)));
-  CASTOR_TRY(bench->open_ceiling());
+  CASTOR_TRY(bench->open_store());
+  bench->add_limits();
   CASTOR_TRY(bench->open_strategy());
   return bench;
 }
@@ -64,8 +68,8 @@ Result<void> StepBench::open_strategy() {
 }
 
 /// Before the strategy, whose files have no names either.
-Result<void> StepBench::open_ceiling() {
-  const IoCase one = mixed_case(static_cast<unsigned>(options_.folders.size()));
+Result<void> StepBench::open_store() {
+  const IoCase one = mixed_case(options_, std::min(options_.host_budget_bytes, kMostMemoryBytes));
   SubjectOptions store;
   store.folders = options_.folders;
   store.span_bytes = align_up(std::clamp(12 * model_.n_params(), kLeastSpanBytes, kMostSpanBytes), one.tensor_bytes);
@@ -77,14 +81,20 @@ Result<void> StepBench::open_ceiling() {
                              host_, std::max(StoreDriver::memory_bytes(shape_of(store, one)), one.in_flight_bytes())));
   show_("putting " + format_bytes(store.span_bytes) + " for the ceiling");
   CASTOR_ASSIGN(subject_, Subject::open(store, one, memory_.view(), stopped_));
+  return {};
+}
+
+void StepBench::add_limits() {
   const std::string program = options_.fio == "off" ? "" : find_program(options_.fio);
-  if (program.empty())
-    ceiling_ = make_bare_ceiling(memory_.view(), stopped_);
-  else
-    ceiling_ = make_fio_ceiling({program}, options_.folders, stopped_);
   if (program.empty() && options_.fio != "off")
     notes_.push_back(options_.fio + " is not installed here, so a bare io_uring loop is the ceiling");
-  return {};
+  auto best = program.empty() ? make_bare_ceiling(memory_.view(), stopped_)
+                              : make_fio_ceiling({program}, options_.folders, stopped_);
+  limits_.push_back({std::move(best), mixed_case(options_, 0), {}});
+  limits_.push_back({make_bare_ceiling(memory_.view(), stopped_), mixed_case(options_, memory_.n_bytes()), {}});
+  limits_[0].figure.name = "update of states on NVMe";
+  limits_[1].figure.name = "in " + exact_size(memory_.n_bytes()) + " of memory";
+  for (Limit& limit : limits_) limit.figure.wanted_share = kWantedShare;
 }
 
 Result<std::uint64_t> StepBench::moved_bytes() {
@@ -103,38 +113,55 @@ Result<Sample> StepBench::steps(double seconds) {
   return Sample{after_bytes - before_bytes, steady_now_s() - start_s, cpu_time_s() - cpu_s};
 }
 
-Result<Sample> StepBench::ceiling() {
+Result<std::optional<Sample>> StepBench::measure(Limit& limit) {
+  if (!limit.ceiling) return std::optional<Sample>();
+  show_(limit.ceiling->name());
   subject_->spoil();
   flush(subject_->region());
-  return ceiling_->measure(mixed_case(static_cast<unsigned>(options_.folders.size())), subject_->region(),
-                           options_.seconds);
+  CASTOR_ASSIGN(const Sample sample, limit.ceiling->measure(limit.how, subject_->region(), options_.seconds));
+  return std::optional(sample);
 }
 
-Result<Round> StepBench::round() {
-  Round done;
-  show_(ceiling_->name());
-  CASTOR_ASSIGN(done.ceiling, ceiling());
+/// There and back: what the drive does from minute to minute falls on all of them.
+Result<void> StepBench::round() {
+  for (Limit& limit : limits_) {
+    CASTOR_ASSIGN(limit.figure.rounds.emplace_back().ceiling, measure(limit));
+  }
   show_("castor");
   CASTOR_TRY(model_.step(*strategy_));  // on the way again, whatever the drive was left with
-  CASTOR_ASSIGN(done.ours, steps(options_.seconds));
-  show_(ceiling_->name());
-  CASTOR_ASSIGN(done.ceiling_again, ceiling());
-  return done;
+  CASTOR_ASSIGN(const Sample ours, steps(options_.seconds));
+  for (auto limit = limits_.rbegin(); limit != limits_.rend(); ++limit) {
+    limit->figure.rounds.back().ours = ours;
+    CASTOR_ASSIGN(limit->figure.rounds.back().ceiling_again, measure(*limit));
+  }
+  return {};
 }
 
-Result<Figure> StepBench::measure() {
-  CASTOR_TRY(ceiling_->settle(mixed_case(static_cast<unsigned>(options_.folders.size())), subject_->region(),
-                              std::min(kMostSettlingS, options_.seconds)));
-  Figure figure;
-  figure.name = "update of states on NVMe";
-  figure.ceiling_name = ceiling_->name();
-  figure.wanted_share = kWantedShare;
-  for (unsigned i = 0; i < options_.runs; ++i) {
-    CASTOR_ASSIGN(const Round done, round());
-    figure.rounds.push_back(done);
+/// One that does not work here, as a bare loop without io_uring, is left out.
+Result<void> StepBench::settle_limits() {
+  for (Limit& limit : limits_) {
+    const double seconds = std::min(kMostSettlingS, options_.seconds);
+    const auto settled = limit.ceiling->settle(limit.how, subject_->region(), seconds);
+    if (!settled.ok() && settled.error().kind == ErrorKind::interrupted) return settled;
+    limit.figure.ceiling_name = settled.ok() ? limit.ceiling->name() : "";
+    if (settled.ok()) continue;
+    notes_.push_back("the " + limit.ceiling->program() + " cannot be a ceiling here: " + settled.error().message);
+    limit.ceiling.reset();
   }
-  for (const std::string& note : ceiling_->notes()) notes_.push_back(note);
-  return figure;
+  return {};
+}
+
+Result<std::vector<Figure>> StepBench::measure() {
+  CASTOR_TRY(settle_limits());
+  for (unsigned i = 0; i < options_.runs; ++i) CASTOR_TRY(round());
+  if (options_.trace) CASTOR_TRY(strategy_->write_trace(*options_.trace));
+  std::vector<Figure> figures;
+  for (Limit& limit : limits_) {
+    if (limit.ceiling)
+      for (const std::string& note : limit.ceiling->notes()) notes_.push_back(note);
+    figures.push_back(std::move(limit.figure));
+  }
+  return figures;
 }
 
 }  // namespace castor::bench

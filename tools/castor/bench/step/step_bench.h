@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,11 @@
 
 namespace castor::bench {
 
-/// Measures steps whose states all live on drives, each round ceiling, Castor, ceiling again.
+/// Measures steps whose states all live on drives, each round ceilings, Castor, ceilings again.
 ///
-/// The ceiling moves the same bytes in a file of its own beside: it would overwrite the states.
+/// The ceilings move the same bytes in a file of its own beside: they would overwrite the states. The first is the drive at
+/// its best, in the few MiB that it has at a time; the second a bare loop in as much memory as the states have on their way,
+/// since where a host copies every byte (virtio), what lies in no cache is moved slower.
 class StepBench {
  public:
   /// Asked to show progress: `round 2 of 3: castor`.
@@ -28,8 +31,8 @@ class StepBench {
   /// Places the model and takes the steps that a plan needs. Errors: those of the plugin and of the store.
   static Result<std::unique_ptr<StepBench>> open(const StepBenchOptions& options, Show show, Stopped stopped);
 
-  /// Errors: as open; interrupted.
-  Result<Figure> measure();
+  /// A figure for each ceiling. Errors: as open; interrupted.
+  Result<std::vector<Figure>> measure();
 
   std::uint64_t n_params() const { return model_.n_params(); }
   /// What the drives read and write in a step.
@@ -40,12 +43,20 @@ class StepBench {
   StepBench(const StepBenchOptions& options, const shapes::Model& shape, Show show, Stopped stopped)
       : options_(options), show_(std::move(show)), stopped_(stopped), model_(shape, std::move(stopped)) {}
 
+  struct Limit {
+    std::unique_ptr<Ceiling> ceiling;  ///< null where it does not work here
+    IoCase how;
+    Figure figure;
+  };
+
   Result<void> open_strategy();
-  Result<void> open_ceiling();
+  Result<void> open_store();
+  void add_limits();
+  Result<void> settle_limits();
   Result<std::uint64_t> moved_bytes();
   Result<Sample> steps(double seconds);
-  Result<Sample> ceiling();
-  Result<Round> round();
+  Result<std::optional<Sample>> measure(Limit& limit);
+  Result<void> round();
 
   const StepBenchOptions options_;
   const Show show_;
@@ -56,7 +67,7 @@ class StepBench {
   HostResource host_;
   Buffer memory_;  ///< before the store, which may still move it when it goes
   std::unique_ptr<Subject> subject_;
-  std::unique_ptr<Ceiling> ceiling_;
+  std::vector<Limit> limits_;
   std::vector<std::string> notes_;
 };
 
