@@ -64,6 +64,7 @@ bool ChunkManager::can_come_again(const Chunk& chunk, Tier tier) const {
 
 Result<BufferView> ChunkManager::open(ChunkId id, Tier tier) {
   CASTOR_TRY(allocate(id, tier));
+  chunks_[id].at(tier).checksums = nullptr;
   return chunks_[id].at(tier).buffer.view();
 }
 
@@ -71,6 +72,7 @@ Result<BufferView> ChunkManager::edit(ChunkId id, Tier tier) {
   ChunkCopy& copy = chunks_.at(id).at(tier);
   if (!copy.current) throw ContractViolation(chunks_[id].label + ": edited on " + name(tier) + ", where it is not");
   copy.leaving = false;
+  copy.checksums = nullptr;
   CASTOR_TRY(copy.settle_readers());
   return copy.buffer.view();
 }
@@ -103,6 +105,7 @@ Result<Event> ChunkManager::fetch(ChunkId id, Tier tier) {
   if (!from_neighbour && (tier == Tier::device || !chunk.nvme_current))
     throw ContractViolation(chunk.label + ": fetched to " + name(tier) + ", but no neighbouring tier has its contents");
   CASTOR_TRY(allocate(id, tier));
+  copy.checksums = nullptr;
   if (!from_neighbour) {
     read_spilled(id);
   } else if (auto started = tier == Tier::device ? upload(id) : download(id); !started.ok()) {
@@ -154,6 +157,7 @@ void ChunkManager::exchange(ChunkId a, ChunkId b, Tier tier) {
   std::swap(first.buffer, second.buffer);
   std::swap(first.arrived, second.arrived);
   std::swap(first.readers, second.readers);
+  std::swap(first.checksums, second.checksums);
   std::swap(first.current, second.current);
 }
 
@@ -161,6 +165,7 @@ void ChunkManager::written(ChunkId id, Tier tier, Event done) {
   Chunk& chunk = chunks_.at(id);
   if (done.state() != nullptr) chunk.at(tier).arrived = std::move(done);
   chunk.at(tier).current = true;
+  chunk.at(tier).checksums = nullptr;
   chunk.nvme_current = false;
   if (chunk.nvme_held) outdated_.emplace(chunk.n_bytes, id);
   const Tier other = tier == Tier::device ? Tier::host : Tier::device;
@@ -204,8 +209,10 @@ Result<void> ChunkManager::write_back(ChunkId id) {
   CASTOR_TRY(copy.arrived.wait());
   if (!std::exchange(chunk.nvme_held, true)) take_outdated_room(chunk.n_bytes);
   outdated_.erase({chunk.n_bytes, id});
-  copy.add_reader(
-      log_move(Lane::nvme_write, id, chunk.n_bytes, [&] { return places_.spill->write(id, copy.buffer.view()); }));
+  const auto known =
+      copy.checksums ? std::span<const std::uint64_t>(*copy.checksums) : std::span<const std::uint64_t>();
+  copy.add_reader(log_move(Lane::nvme_write, id, chunk.n_bytes,
+                           [&] { return places_.spill->write(id, copy.buffer.view(), known); }));
   moved_.nvme_write += chunk.n_bytes;
   chunk.nvme_current = true;
   return {};

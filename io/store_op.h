@@ -38,10 +38,11 @@ struct StoreOp {
   StoreEntry* entry = nullptr;
   std::shared_ptr<HostEventState> done;  ///< owners: this and the caller's event
   bool started = false;
-  bool held = false;                    ///< a put that a commit under way holds back
-  std::vector<ValueBlock> blocks;       ///< what is to move
-  std::vector<std::size_t> next_block;  ///< per volume: where to look for its next block
-  std::size_t n_pending = 0;            ///< blocks that have not landed
+  bool held = false;                     ///< a put that a commit under way holds back
+  std::vector<ValueBlock> blocks;        ///< what is to move
+  std::vector<std::uint64_t> checksums;  ///< of these, by who puts them; empty: they are still to be made
+  std::vector<std::size_t> next_block;   ///< per volume: where to look for its next block
+  std::size_t n_pending = 0;             ///< blocks that have not landed
   std::uint64_t moved_bytes = 0;
   std::optional<Error> error;
 

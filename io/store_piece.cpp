@@ -52,7 +52,7 @@ Result<void> StorePiece::stage() {
 
 void StorePiece::on_start(const IoRequest& request) noexcept {
   if (request.op != IoOp::write) return;
-  if (options_.checksums) stored_checksum() = checksum(bytes_);
+  if (options_.checksums) stored_checksum() = op_->checksums.empty() ? checksum(bytes_) : op_->checksums[index_];
   if (!staged_) return;
   std::memcpy(copy_.data(), bytes_.data, bytes_.n_bytes);
   std::memset(copy_.data() + bytes_.n_bytes, 0, request.bytes.n_bytes - bytes_.n_bytes);

@@ -27,8 +27,8 @@ class PieceSource {
 /// Moves the blocks of one volume, one at a time: the caller's bytes, or the copy that stands in for them where the
 /// drive cannot take them as they are.
 ///
-/// On the engine's thread: before a write it makes the block's checksum, after a read it verifies it, in the pass over
-/// bytes that the drive is about to read or has just written.
+/// On the engine's thread: before a write it makes the block's checksum, unless whoever puts it has done so; after a read it
+/// verifies it, in the pass over bytes that the drive has just written.
 class StorePiece final : public IoSink {
  public:
   struct Options {

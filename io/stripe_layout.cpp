@@ -143,6 +143,13 @@ bool holds_value(const Placement& placement, std::uint64_t n_bytes, std::uint64_
   return placement.extents[last].n_bytes == (*counts)[last] * block_bytes - lacks;
 }
 
+std::uint64_t value_block_end(std::uint64_t at, std::uint64_t n_bytes, std::uint64_t block_bytes) {
+  const auto unit_end = (at / block_bytes + 1) * block_bytes;
+  if (unit_end <= n_bytes) return unit_end;
+  const auto whole_end = n_bytes - n_bytes % kPageBytes;
+  return at < whole_end ? whole_end : n_bytes;
+}
+
 void deal_blocks(const Placement& placement, std::uint64_t n_bytes, std::uint64_t block_bytes,
                  std::vector<ValueBlock>& blocks) {
   check_block_bytes(block_bytes);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "io_tuning.h"
+#include "checksum.h"
 #include "store_format.h"
 #include "tensor_store_impl.h"
 
@@ -147,6 +148,22 @@ TensorStore::TensorStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 TensorStore::~TensorStore() = default;
 
 Event TensorStore::put(std::uint64_t key, BufferView bytes) { return impl_->queue(StoreOp::Kind::put, key, bytes); }
+
+Event TensorStore::put(std::uint64_t key, BufferView bytes, std::span<const std::uint64_t> checksums) {
+  const auto n_blocks = impl_->for_each_block(bytes.n_bytes, [](std::uint64_t) {});
+  if (checksums.size() != n_blocks)
+    throw ContractViolation(std::to_string(checksums.size()) + " checksums come with a value of " +
+                            std::to_string(n_blocks) + " blocks that have one");
+  return impl_->queue(StoreOp::Kind::put, key, bytes, checksums);
+}
+
+std::vector<std::uint64_t> TensorStore::block_ends(std::uint64_t n_bytes) const {
+  std::vector<std::uint64_t> ends;
+  impl_->for_each_block(n_bytes, [&ends](std::uint64_t end) { ends.push_back(end); });
+  return ends;
+}
+
+std::uint64_t TensorStore::block_checksum(BufferView block) { return checksum(block); }
 
 Event TensorStore::get(std::uint64_t key, BufferView bytes) { return impl_->queue(StoreOp::Kind::get, key, bytes); }
 

@@ -44,10 +44,12 @@ TensorStore::Impl::~Impl() {
 
 // ---- the caller's thread ----
 
-Event TensorStore::Impl::queue(Kind kind, std::uint64_t key, BufferView bytes) {
+Event TensorStore::Impl::queue(Kind kind, std::uint64_t key, BufferView bytes,
+                               std::span<const std::uint64_t> checksums) {
   OpsToStart turn;
   std::unique_lock lock(mutex_);
   StoreOp& op = new_op(kind, key, bytes);
+  op.checksums.assign(checksums.begin(), checksums.end());
   Event done(op.done);
   op.entry = &values_[key];
   op.entry->ops.push_back(op);

@@ -44,7 +44,8 @@ class TensorStore::Impl {
   Impl(const TensorStoreOptions& options, StoreParts parts);
   ~Impl();
 
-  Event queue(StoreOp::Kind kind, std::uint64_t key, BufferView bytes);
+  /// `checksums`: of the bytes' blocks; empty: the store makes them.
+  Event queue(StoreOp::Kind kind, std::uint64_t key, BufferView bytes, std::span<const std::uint64_t> checksums = {});
   void remove(std::uint64_t key);
   Result<void> drain_puts();
   void drain_gets();
@@ -54,6 +55,14 @@ class TensorStore::Impl {
   /// Takes over what the last commit left, if anything. Before anything is queued.
   Result<void> restore();
 
+  /// How many blocks of a value of `n_bytes` have a checksum; `each` hears where they end.
+  template <typename Each>
+  std::size_t for_each_block(std::uint64_t n_bytes, const Each& each) const {
+    std::size_t n_blocks = 0;
+    for (std::uint64_t at = 0; checksums_ && at < n_bytes; ++n_blocks)
+      each(at = value_block_end(at, n_bytes, set_.block_bytes()));
+    return n_blocks;
+  }
   std::vector<std::uint64_t> keys() const;
   Result<std::uint64_t> value_bytes(std::uint64_t key) const;
   std::uint64_t register_memory(BufferView bytes);

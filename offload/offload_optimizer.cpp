@@ -229,10 +229,12 @@ Result<void> OffloadOptimizer::update_tile(std::uint32_t i, std::uint32_t tile, 
   if (speculative) keep_old(i, tile);
   TileUpdate update = update_of(i, tile, options, grad_scale);
   if (beside) {
-    const Event updated = start(i, tile, std::move(update), std::move(others.after));
+    Event updated = start(i, tile, std::move(update), std::move(others.after));
+    Checksums checksums = start_checksums(i, tile, updated);
     (speculative ? speculative_[i].updates : updates_).push_back(updated);
     if (speculative) read_old_until(i, tile, updated);
     parts_.mover.end(needs, updated);
+    parts_.chunks.checked(state_[i][tile], std::move(checksums));
     return {};
   }
   const auto outcome = updates_on_gpu(i) ? update_on_gpu(i, tile, update)
@@ -291,6 +293,30 @@ Event OffloadOptimizer::start(std::uint32_t i, std::uint32_t tile, TileUpdate up
     return update.run_part(host_kernels_, parts_.compute, part);
   };
   return parts_.team.add(std::move(job));
+}
+
+/// States on their way to a drive get the checksums of their blocks by the team as well, right after their update, while they
+/// are in its caches; then `updated` is when these are known. Null where there are none, or the drive's side shall make them.
+Checksums OffloadOptimizer::start_checksums(std::uint32_t i, std::uint32_t tile, Event& updated) {
+  const Chunk& states = parts_.chunks.chunk(state_[i][tile]);
+  const SpillStore* const spill = plan_.states[i] == Tier::nvme ? parts_.chunks.spill() : nullptr;
+  auto ends = spill ? spill->block_ends(states.n_bytes) : std::vector<std::uint64_t>();
+  if (ends.empty()) return nullptr;
+  const auto checksums = std::make_shared<std::vector<std::uint64_t>>(ends.size());  // owners: as Checksums
+  HostTeam::Job job;
+  job.urgency = i;
+  job.after = {updated};
+  job.n_parts = static_cast<std::uint32_t>(ends.size());
+  const BufferView bytes = states.at(Tier::host).buffer.view();
+  const auto vain = speculated(i) ? speculative_.at(i).vain : nullptr;
+  job.run = [spill, bytes, vain, checksums, ends = std::move(ends)](std::uint32_t block) -> Result<void> {
+    if (vain && *vain) return {};
+    const std::uint64_t begin = block == 0 ? 0 : ends[block - 1];
+    (*checksums)[block] = spill->checksum(bytes.part(begin, ends[block] - begin));
+    return {};
+  };
+  updated = parts_.team.add(std::move(job));
+  return checksums;
 }
 
 Result<void> OffloadOptimizer::update_on_gpu(std::uint32_t i, std::uint32_t tile, const TileUpdate& update) {

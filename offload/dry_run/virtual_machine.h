@@ -94,9 +94,11 @@ class VirtualDrive final : public SpillStore {
  public:
   VirtualDrive(VirtualClock& clock, const LinkCosts& costs) : clock_(clock), costs_(costs) {}
 
-  Event write(std::uint32_t chunk, BufferView bytes) override;
+  Event write(std::uint32_t chunk, BufferView bytes, std::span<const std::uint64_t>) override;
   Event read(std::uint32_t chunk, BufferView bytes) override;
   void forget(std::uint32_t chunk) override { written_s_.erase(chunk); }
+  std::vector<std::uint64_t> block_ends(std::uint64_t) const override { return {}; }
+  std::uint64_t checksum(BufferView) const override { return 0; }
 
  private:
   double take(double& lane_free_s, double from_s, double seconds);

@@ -251,6 +251,53 @@ TEST_F(ChunkManagerTest, ExchangedMemoryTakesItsContentsAndReadersAlong) {
   reading->complete({});
 }
 
+/// Of the host's bytes, as whoever wrote them makes them.
+Checksums checksums_of(const Tiers& tiers, ChunkId id) {
+  auto made = std::make_shared<std::vector<std::uint64_t>>();  // owners: as Checksums
+  const BufferView bytes = tiers.chunks.chunk(id).at(Tier::host).buffer.view();
+  std::uint64_t at = 0;
+  for (const std::uint64_t end : tiers.spill.block_ends(bytes.n_bytes)) {
+    made->push_back(tiers.spill.checksum(bytes.part(at, end - at)));
+    at = end;
+  }
+  return made;
+}
+
+TEST_F(ChunkManagerTest, ChecksumsGoBelowWithTheBytesTheyAreOf) {
+  tiers_.spill.block_bytes = 3000;
+  const ChunkId a = add(tiers_, 3), b = add(tiers_, 4);
+  tiers_.chunks.checked(a, checksums_of(tiers_, a));
+  tiers_.chunks.exchange(a, b, Tier::host);
+  ASSERT_TRUE(tiers_.chunks.write_back(a).ok());
+  EXPECT_EQ(tiers_.spill.n_checked, 0);
+  ASSERT_TRUE(tiers_.chunks.write_back(b).ok());
+  EXPECT_EQ(tiers_.spill.n_checked, 1);
+  EXPECT_EQ(tiers_.spill.n_wrong, 0);
+}
+
+TEST_F(ChunkManagerTest, ChecksumsAreForgottenWhereBytesMayChange) {
+  tiers_.spill.block_bytes = 3000;
+  const ChunkId id = add(tiers_, 3);
+  const auto change = [&](int fill) {
+    return std::memset(tiers_.chunks.chunk(id).at(Tier::host).buffer.data(), fill, kBytes);
+  };
+  const auto comes_unchecked = [&] { return tiers_.chunks.write_back(id).ok() && tiers_.spill.n_checked == 0; };
+  tiers_.chunks.checked(id, checksums_of(tiers_, id));
+  change(5), tiers_.chunks.written(id, Tier::host);
+  EXPECT_TRUE(comes_unchecked()) << "written";
+  tiers_.chunks.checked(id, checksums_of(tiers_, id));
+  ASSERT_TRUE(tiers_.chunks.edit(id, Tier::host).ok());
+  EXPECT_EQ(tiers_.chunks.chunk(id).at(Tier::host).checksums, nullptr) << "edited";
+  tiers_.chunks.checked(id, checksums_of(tiers_, id));
+  ASSERT_TRUE(tiers_.chunks.open(id, Tier::host).ok());
+  EXPECT_EQ(tiers_.chunks.chunk(id).at(Tier::host).checksums, nullptr) << "opened";
+  tiers_.chunks.checked(id, checksums_of(tiers_, id));
+  ASSERT_TRUE(holds(tiers_, id, Tier::device, 5));
+  tiers_.chunks.written(id, Tier::device);
+  ASSERT_TRUE(tiers_.chunks.fetch(id, Tier::host).ok());
+  EXPECT_TRUE(comes_unchecked()) << "written elsewhere, and fetched";
+}
+
 TEST_F(ChunkManagerTest, ReadersThatAreDoneAreForgotten) {
   const ChunkId id = add(tiers_, 5);
   for (int i = 0; i < 100; ++i) {

@@ -171,6 +171,9 @@ TEST(StripeLayout, EveryByteLiesInOnePlaceOfItsOwn) {
     deal_blocks(value.placement, value.n_bytes, value.block_bytes, blocks);
     check_blocks(value, blocks);
     ASSERT_FALSE(::testing::Test::HasFatalFailure());
+    for (const ValueBlock& block : blocks)
+      ASSERT_EQ(value_block_end(block.offset_bytes, value.n_bytes, value.block_bytes),
+                block.offset_bytes + block.n_bytes);
   }
 }
 

@@ -44,6 +44,39 @@ class TensorStoreTest : public ::testing::Test {
   std::shared_ptr<FaultyEngine::Script> script_;
 };
 
+TEST_F(TensorStoreTest, ChecksumsThatComeWithAPutAreThoseThatCount) {
+  constexpr std::uint64_t kBytes = 21000;
+  TensorStoreOptions options;
+  options.block_bytes = 8192;
+  auto store = open(options);
+  const auto ends = store->block_ends(kBytes);
+  ASSERT_EQ(ends, (std::vector<std::uint64_t>{8192, 16384, 20480, 21000})) << "whole blocks, whole pages, the rest";
+  const TestBuffer out(kBytes, 1), in(kBytes, 99);
+  std::vector<std::uint64_t> checksums;
+  for (std::uint64_t at = 0; const std::uint64_t end : ends)
+    checksums.push_back(TensorStore::block_checksum(out.view().part(std::exchange(at, end), end - at)));
+  store->put(7, out.view(), checksums).wait().value();
+  store->get(7, in.view()).wait().value();
+  EXPECT_TRUE(in.holds(1));
+  ++checksums[2];
+  store->put(7, out.view(), checksums).wait().value();
+  const auto refused = store->get(7, in.view()).wait();
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::io);
+  EXPECT_NE(refused.error().message.find("offset 16384 of the value"), std::string::npos) << refused.error().message;
+  store->put(7, out.view()).wait().value();
+  EXPECT_TRUE(store->get(7, in.view()).wait().ok()) << "the store's own again";
+  checksums.pop_back();
+  EXPECT_THROW(store->put(7, out.view(), checksums), ContractViolation);
+}
+
+TEST_F(TensorStoreTest, WithoutChecksumsThereAreNoBlocksThatHaveOne) {
+  TensorStoreOptions options;
+  options.checksums = false;
+  EXPECT_TRUE(open(options)->block_ends(21000).empty());
+  EXPECT_EQ(TensorStore::block_checksum({}), 0x2d06800538d394c2) << "of nothing: XXH3, 64 bits, seed 0";
+}
+
 class TensorStoreSizes : public TensorStoreTest,
                          public ::testing::WithParamInterface<std::tuple<EngineChoice, std::uint64_t>> {};
 

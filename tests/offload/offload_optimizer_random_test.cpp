@@ -191,6 +191,7 @@ struct RandomTraining {
     for (const ChunkShape& shape : plan_layout(tensors, {sizes.chunk_bytes}).chunks)
       sizes.host_bytes += speculates ? shape.numel * (12 + size_bytes(shape.dtype)) : 0;
     world.emplace(tensors, sizes);
+    world->tiers.spill.block_bytes = 1000;
   }
 
   /// Ends it.
@@ -198,6 +199,7 @@ struct RandomTraining {
     world->expect_same_bits();
     world->optimizer.reset();
     world->source.expect_each_freed_once();
+    EXPECT_EQ(world->tiers.spill.n_wrong, 0) << "checksums that came with other bytes";
     EXPECT_LE(world->tiers.device_budget.peak_bytes(), sizes.device_bytes);
     EXPECT_LE(world->tiers.host_budget.peak_bytes(), sizes.host_bytes);
   }

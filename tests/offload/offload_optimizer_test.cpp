@@ -347,6 +347,28 @@ TEST(OffloadOptimizer, WhatIsToLiveOnTheDeviceGoesThereThroughASmallHost) {
   world.expect_same_bits();
 }
 
+TEST(OffloadOptimizer, StatesUpdatedBesideGoToTheDriveWithTheirChecksums) {
+  const auto team = make_host_team(2).value();
+  OptimizerWorld::Sizes sizes = chunks_of_512(DType::bf16);
+  sizes.beside = team.get();
+  OptimizerWorld world(six_tensors(DType::bf16), sizes);
+  world.tiers.spill.block_bytes = 1000;
+  world.start(Tier::nvme).value();
+  std::mt19937_64 random(50);
+  for (int step = 0; step < 6; ++step) {
+    for (std::uint32_t unit = 0; unit < kFetchAhead; ++unit) {
+      const std::array needs = {Need{world.optimizer->payload(0), Tier::device, Access::read}};
+      world.mover.begin({MomentKind::forward, unit}, needs).value();
+      world.mover.end(needs);
+    }
+    add_gradients(world, random, kAllTrainable);
+    world.step(kPlain).value();
+  }
+  world.expect_same_bits();
+  EXPECT_GE(world.tiers.spill.n_checked, 3 * 3) << "of three chunks in each step that had a plan, but perhaps the last";
+  EXPECT_EQ(world.tiers.spill.n_wrong, 0);
+}
+
 TEST(OffloadOptimizer, ThePlanHasStatesAtHomeOnNvmeThere) {
   OptimizerWorld world(six_tensors(DType::bf16), chunks_of_512(DType::bf16));
   world.start(Tier::nvme).value();

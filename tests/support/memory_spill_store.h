@@ -2,6 +2,7 @@
 // A double for the tier below the host: keeps chunks in ordinary memory, and fails or delays on request.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -13,8 +14,9 @@ namespace castor {
 
 class MemorySpillStore final : public SpillStore {
  public:
-  Event write(std::uint32_t chunk, BufferView bytes) override {
+  Event write(std::uint32_t chunk, BufferView bytes, std::span<const std::uint64_t> checksums) override {
     ++n_writes;
+    check(bytes, checksums);
     if (n_writes == fail_write) return failed("write");
     if (!hold_writes) return store(chunk, bytes), Event();
     held_.push_back({chunk, bytes, std::make_shared<HostEventState>()});
@@ -32,6 +34,20 @@ class MemorySpillStore final : public SpillStore {
 
   void forget(std::uint32_t chunk) override { contents.erase(chunk); }
 
+  std::vector<std::uint64_t> block_ends(std::uint64_t n_bytes) const override {
+    std::vector<std::uint64_t> ends;
+    for (std::uint64_t at = 0; block_bytes > 0 && at < n_bytes;)
+      ends.push_back(at = std::min(at + block_bytes, n_bytes));
+    return ends;
+  }
+  /// The FNV-1a hash of the bytes.
+  std::uint64_t checksum(BufferView block) const override {
+    std::uint64_t hash = 0xcbf29ce484222325;
+    for (std::uint64_t i = 0; i < block.n_bytes; ++i)
+      hash = (hash ^ static_cast<std::uint64_t>(block.data[i])) * 0x100000001b3;
+    return hash;
+  }
+
   /// Lets the writes held back by hold_writes take their bytes now.
   void finish_writes() {
     for (Held& held : held_) {
@@ -43,7 +59,9 @@ class MemorySpillStore final : public SpillStore {
 
   std::map<std::uint32_t, std::vector<std::byte>> contents;
   bool hold_writes = false;
+  std::uint64_t block_bytes = 0;  ///< of those that have a checksum; 0 = none
   int n_writes = 0, n_reads = 0;
+  int n_checked = 0, n_wrong = 0;     ///< writes with checksums, and those whose are not the bytes'
   int fail_write = 0, fail_read = 0;  ///< the how-manieth call fails; 0 = none
 
  private:
@@ -54,6 +72,17 @@ class MemorySpillStore final : public SpillStore {
   };
 
   void store(std::uint32_t chunk, BufferView bytes) { contents[chunk].assign(bytes.data, bytes.data + bytes.n_bytes); }
+  void check(BufferView bytes, std::span<const std::uint64_t> checksums) {
+    if (checksums.empty()) return;
+    ++n_checked;
+    std::vector<std::uint64_t> real;
+    std::uint64_t at = 0;
+    for (const std::uint64_t end : block_ends(bytes.n_bytes)) {
+      real.push_back(checksum(bytes.part(at, end - at)));
+      at = end;
+    }
+    n_wrong += !std::equal(real.begin(), real.end(), checksums.begin(), checksums.end());
+  }
   static Event failed(const char* what) {
     auto state = std::make_shared<HostEventState>();
     state->complete(Error{ErrorKind::io, std::string("scripted failure of a ") + what});

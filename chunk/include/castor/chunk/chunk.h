@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,10 +22,14 @@ enum class ChunkKind : std::uint8_t { payload, gradient, state, activation, undo
 /// `payload`, `gradient`, `state`, `activation`, `undo`, as traces spell them.
 const char* name(ChunkKind kind);
 
+/// Of the blocks of a chunk's bytes (SpillStore::block_ends).
+using Checksums = std::shared_ptr<std::vector<std::uint64_t>>;  // owners: the copy, and whoever makes them
+
 /// One chunk in one tier's memory.
 struct ChunkCopy {
   Buffer buffer;
   Event arrived;               ///< the bytes are there
+  Checksums checksums;         ///< known once they are; null: nobody made them
   std::vector<Event> readers;  ///< copies and writes that read this one
   std::uint32_t n_pins = 0;
   bool current = false;  ///< holds (or will hold, once arrived) the newest contents

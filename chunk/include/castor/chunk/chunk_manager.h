@@ -62,6 +62,8 @@ class ChunkManager {
   const Chunk& chunk(ChunkId id) const { return chunks_.at(id); }
   std::uint32_t n_chunks() const { return static_cast<std::uint32_t>(chunks_.size()); }
   bool has_spill() const { return places_.spill != nullptr; }
+  /// Null where there is no tier below the host.
+  const SpillStore* spill() const { return places_.spill; }
 
   /// Called with each payload chunk whose device memory is about to go.
   void on_device_release(std::function<void(ChunkId)> listener) { device_release_ = std::move(listener); }
@@ -96,6 +98,10 @@ class ChunkManager {
   /// The copy in `tier` was written by work already queued on the compute stream or done on this thread, or will have been
   /// when `done` is reached: it is the only current one now, all others are dropped.
   void written(ChunkId id, Tier tier, Event done = {});
+
+  /// Once what `written` said last is there, `checksums` are those of the host's bytes: the spill store need not make them.
+  /// Until they change again.
+  void checked(ChunkId id, Checksums checksums) { chunks_.at(id).at(Tier::host).checksums = std::move(checksums); }
 
   /// Starts to give the memory in `tier` back: at once where a current copy is elsewhere, after a write to the spill
   /// store for the last copy on the host. Requires: not pinned, and not the last copy on the device (fetch it to the

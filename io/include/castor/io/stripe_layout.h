@@ -90,6 +90,9 @@ bool holds_value(const Placement& placement, std::uint64_t n_bytes, std::uint64_
 void deal_blocks(const Placement& placement, std::uint64_t n_bytes, std::uint64_t block_bytes,
                  std::vector<ValueBlock>& blocks);
 
+/// Where the block of a value of `n_bytes` ends that begins at `at`: 0 or the end of another, below `n_bytes`.
+std::uint64_t value_block_end(std::uint64_t at, std::uint64_t n_bytes, std::uint64_t block_bytes);
+
 /// Splits `n_units` in proportion to `wanted` (0 where negative; equally where none wants anything), no more than
 /// most[v] for volume v, into `counts`. What a full volume cannot take goes to the others; what rounding leaves goes to
 /// the largest fractions. False, where `most` is too little for all of them; then the counts mean nothing.

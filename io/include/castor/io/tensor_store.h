@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -64,7 +65,7 @@ struct TensorStoreStats {
 /// whole, or of the one under way, never a mixture.
 ///
 /// Threads: any thread may call anything; no call waits for a drive but remove, the drains, and what their comments
-/// name. Each drive has an engine; its thread also makes the checksums of what it writes and verifies what it reads.
+/// name. Each drive has an engine; its thread also makes the checksums that a put does not bring, and verifies what it reads.
 class TensorStore {
  public:
   /// Opens the store in `options.folders`. Scratch: an unnamed file in each. Commit: the store that the folders hold, or
@@ -88,6 +89,12 @@ class TensorStore {
   /// then. Errors, in the event and once more in drain: does_not_fit, with the figures, where the budget is too small;
   /// io, where the folders are full or a transfer fails. Either way the key is without a value then.
   Event put(std::uint64_t key, BufferView bytes);
+  /// The same, by a caller who has made the checksums of its blocks, as when the bytes were in a cache: block_checksum of
+  /// each. What comes back is compared with these. Requires: as many as block_ends has (ContractViolation).
+  Event put(std::uint64_t key, BufferView bytes, std::span<const std::uint64_t> checksums);
+  /// Where the blocks of a value of `n_bytes` end that have a checksum each; empty where the store has none.
+  std::vector<std::uint64_t> block_ends(std::uint64_t n_bytes) const;
+  static std::uint64_t block_checksum(BufferView block);
 
   /// Fills `bytes` with the value of `key`; their contents are undefined until the event, and after an error.
   /// Errors, in the event: usage, where the key holds nothing or a value of another size; io, where a transfer fails or

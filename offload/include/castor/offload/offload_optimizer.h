@@ -200,6 +200,7 @@ class OffloadOptimizer {
                                   double grad_scale) const;
   TileUpdate update_of(std::uint32_t i, std::uint32_t tile, const StepOptions& options, double grad_scale);
   Event start(std::uint32_t i, std::uint32_t tile, TileUpdate update, std::vector<Event> after);
+  Checksums start_checksums(std::uint32_t i, std::uint32_t tile, Event& updated);
   bool speculated(std::uint32_t i) const { return speculative_.contains(i); }
   bool can_speculate(std::uint32_t i) const;
   Result<void> speculate(std::uint32_t i);
