@@ -9,6 +9,7 @@
 #include <string>
 #include <system_error>
 #include <thread>
+#include <unordered_map>
 #include <utility>
 
 #include <castor/memory/clock.h>
@@ -20,7 +21,7 @@ namespace {
 /// one by one.
 constexpr std::chrono::microseconds kAskEvery{50};
 
-/// Waiting jobs that are asked for. They wait about in the order in which they were handed in.
+/// Waiting jobs that are asked for. What they wait for comes about in the order in which they were handed in.
 constexpr std::size_t kMostAsked = 16;
 
 /// What the jobs handed in between two times took.
@@ -109,6 +110,7 @@ class ThreadTeam final : public HostTeam {
 
   void stop();
   void work();
+  void place(EntryPtr entry);
   void run_part(Lock& lock, const EntryPtr& entry);
   void finish(Lock& lock, const EntryPtr& entry);
   void watch();
@@ -118,8 +120,11 @@ class ThreadTeam final : public HostTeam {
   const unsigned n_threads_;
   std::mutex mutex_;
   std::condition_variable work_, watch_;
-  std::vector<EntryPtr> ready_;   // guarded by mutex_; a heap, the most urgent on top
-  std::deque<EntryPtr> waiting_;  // guarded by mutex_; in the order in which they were handed in
+  std::vector<EntryPtr> ready_;  // guarded by mutex_; a heap, the most urgent on top
+  std::deque<EntryPtr>
+      waiting_;  // guarded by mutex_; for others than the team's jobs, in the order in which they were handed in
+  /// Guarded by mutex_; by job that has not ended: those that wait for it, and perhaps for more.
+  std::unordered_map<const EventState*, std::vector<EntryPtr>> behind_;
   std::shared_ptr<Account> account_ = std::make_shared<Account>();  // guarded by mutex_; of what is handed in now
   std::uint64_t n_added_ = 0, n_ended_ = 0;                         // guarded by mutex_
   bool stopping_ = false;                                           // guarded by mutex_
@@ -144,19 +149,27 @@ Event ThreadTeam::add(Job job) {
   auto entry = std::make_shared<Entry>();
   entry->job = std::move(job);
   Event done(entry->done);
-  const bool reached = entry->reached();
-  if (reached) entry->settle();
   Lock lock(mutex_);
   entry->number = n_added_++;
   entry->account = account_;
   account_->open();
-  if (reached) {
-    make_ready(std::move(entry));
-  } else {
-    waiting_.push_back(std::move(entry));
-    watch_.notify_one();
-  }
+  behind_[entry->done.get()];
+  place(std::move(entry));
   return done;
+}
+
+/// Behind a job that must end first, among those that wait, or ready.
+void ThreadTeam::place(EntryPtr entry) {
+  for (const Event& event : entry->job.after) {
+    const auto job = event.ready() ? behind_.end() : behind_.find(event.state());
+    if (job != behind_.end()) return job->second.push_back(std::move(entry));
+  }
+  if (entry->reached()) {
+    entry->settle();
+    return make_ready(std::move(entry));
+  }
+  waiting_.push_back(std::move(entry));
+  watch_.notify_one();
 }
 
 std::unique_ptr<StreamTime> ThreadTeam::time() {
@@ -215,11 +228,12 @@ void ThreadTeam::finish(Lock& lock, const EntryPtr& entry) {
   entry->done->complete(entry->outcome);
   lock.lock();
   ++n_ended_;
-  if (!waiting_.empty()) watch_.notify_one();
+  auto followers = behind_.extract(entry->done.get());
+  for (EntryPtr& follower : followers.mapped()) place(std::move(follower));
   if (stopping_ && n_ended_ == n_added_) work_.notify_all(), watch_.notify_one();
 }
 
-/// Finds out which waiting jobs can begin.
+/// Finds out which waiting jobs can begin, but for those behind others: their ends are known here.
 void ThreadTeam::watch() {
   Lock lock(mutex_);
   while (true) {

@@ -106,6 +106,26 @@ TEST(HostTeam, AJobBeginsWhenAllThatItWaitsForIsThereAndHoldsUpNoOther) {
   EXPECT_EQ(notes.numbers(), (std::vector{1, 2, 0}));
 }
 
+TEST(HostTeam, UrgentJobsAreNotHeldUpByManyOthersThatWait) {
+  Notes notes;
+  const auto team = make_host_team(1).value();
+  Gate busy, outside;
+  (void)team->add(until(busy));
+  std::vector<Event> done;
+  for (int chain = 0; chain < 100; ++chain) {
+    done.push_back(team->add(notes.job(1000 + chain, 7)));
+    done.push_back(team->add(notes.job(2000 + chain, 7, {done.back()})));
+  }
+  Event last = outside.event();
+  for (int number = 0; number < 5; ++number) done.push_back(last = team->add(notes.job(number, 3, {last})));
+  outside.open();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // until somebody has asked for it
+  busy.open();
+  for (const Event& event : done) event.wait().value();
+  const auto order = notes.numbers();
+  EXPECT_EQ(std::vector(order.begin(), order.begin() + 5), (std::vector{0, 1, 2, 3, 4}));
+}
+
 TEST(HostTeam, JobsMayWaitForOneAnother) {
   Notes notes;
   Gate gate;
