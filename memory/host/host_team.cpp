@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <iterator>
 #include <mutex>
 #include <string>
 #include <system_error>
@@ -110,7 +111,8 @@ class ThreadTeam final : public HostTeam {
 
   void stop();
   void work();
-  void place(EntryPtr entry);
+  void place(Lock& lock, std::vector<EntryPtr> entries);
+  bool put_behind(EntryPtr& entry);
   void run_part(Lock& lock, const EntryPtr& entry);
   void finish(Lock& lock, const EntryPtr& entry);
   void watch();
@@ -121,9 +123,9 @@ class ThreadTeam final : public HostTeam {
   std::mutex mutex_;
   std::condition_variable work_, watch_;
   std::vector<EntryPtr> ready_;  // guarded by mutex_; a heap, the most urgent on top
-  std::deque<EntryPtr>
-      waiting_;  // guarded by mutex_; for others than the team's jobs, in the order in which they were handed in
-  /// Guarded by mutex_; by job that has not ended: those that wait for it, and perhaps for more.
+  /// Guarded by mutex_. For others than the team's jobs, in the order in which they were handed in.
+  std::deque<EntryPtr> waiting_;
+  /// Guarded by mutex_. By job that has not ended: those that wait for it, and perhaps for more.
   std::unordered_map<const EventState*, std::vector<EntryPtr>> behind_;
   std::shared_ptr<Account> account_ = std::make_shared<Account>();  // guarded by mutex_; of what is handed in now
   std::uint64_t n_added_ = 0, n_ended_ = 0;                         // guarded by mutex_
@@ -154,22 +156,39 @@ Event ThreadTeam::add(Job job) {
   entry->account = account_;
   account_->open();
   behind_[entry->done.get()];
-  place(std::move(entry));
+  place(lock, {std::move(entry)});
   return done;
 }
 
-/// Behind a job that must end first, among those that wait, or ready.
-void ThreadTeam::place(EntryPtr entry) {
-  for (const Event& event : entry->job.after) {
-    const auto job = event.ready() ? behind_.end() : behind_.find(event.state());
-    if (job != behind_.end()) return job->second.push_back(std::move(entry));
-  }
-  if (entry->reached()) {
-    entry->settle();
-    return make_ready(std::move(entry));
-  }
-  waiting_.push_back(std::move(entry));
+/// Behind a job that must end first, ready, or among those that wait for others than jobs. Those others are asked without the
+/// mutex: that may take a call of a device's driver.
+void ThreadTeam::place(Lock& lock, std::vector<EntryPtr> entries) {
+  std::vector<EntryPtr> behind_none;
+  for (EntryPtr& entry : entries)
+    if (!put_behind(entry)) behind_none.push_back(std::move(entry));
+  if (behind_none.empty()) return;
+  lock.unlock();
+  const auto waiting = std::stable_partition(behind_none.begin(), behind_none.end(), [](const EntryPtr& entry) {
+    const bool reached = entry->reached();
+    if (reached) entry->settle();
+    return reached;
+  });
+  lock.lock();
+  std::for_each(behind_none.begin(), waiting, [this](EntryPtr& entry) { make_ready(std::move(entry)); });
+  if (waiting == behind_none.end()) return;
+  std::move(waiting, behind_none.end(), std::back_inserter(waiting_));
   watch_.notify_one();
+}
+
+/// True where it waits for a job that has not ended.
+bool ThreadTeam::put_behind(EntryPtr& entry) {
+  for (const Event& event : entry->job.after) {
+    const auto job = behind_.find(event.state());
+    if (job == behind_.end() || event.ready()) continue;
+    job->second.push_back(std::move(entry));
+    return true;
+  }
+  return false;
 }
 
 std::unique_ptr<StreamTime> ThreadTeam::time() {
@@ -228,8 +247,7 @@ void ThreadTeam::finish(Lock& lock, const EntryPtr& entry) {
   entry->done->complete(entry->outcome);
   lock.lock();
   ++n_ended_;
-  auto followers = behind_.extract(entry->done.get());
-  for (EntryPtr& follower : followers.mapped()) place(std::move(follower));
+  place(lock, std::move(behind_.extract(entry->done.get()).mapped()));
   if (stopping_ && n_ended_ == n_added_) work_.notify_all(), watch_.notify_one();
 }
 
