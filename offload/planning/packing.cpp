@@ -2,7 +2,10 @@
 #include "packing.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <set>
+#include <tuple>
 #include <utility>
 
 namespace castor {
@@ -11,7 +14,7 @@ namespace {
 /// Shares of the prices at which room is filled, one after the other: what is worth most per room comes first.
 constexpr std::array<double, 6> kShares = {1, 0.9, 0.7, 0.5, 0.25, 0};
 
-constexpr int kOrders = 8;  // tried until every chunk finds room
+constexpr int kOrders = 24;  // tried until every chunk finds room
 
 Prices scaled(const Prices& prices, double share) {
   Prices made(prices.n_moments());
@@ -53,27 +56,32 @@ bool Packing::insert(std::uint32_t chunk, const Prices& prices) {
   return true;
 }
 
-/// Where a chunk finds no room it comes first in `order` for the next try.
-bool Packing::insert_all(const Prices& prices, Chunks& order) {
+/// Returns those that found no room.
+Packing::Chunks Packing::insert_all(const Prices& prices, const Chunks& order) {
   room_ = Room(model_.free);
   now_.of.assign(model_.graphs.size(), {});
-  for (auto chunk = order.begin(); chunk != order.end(); ++chunk) {
-    if (insert(*chunk, prices)) continue;
-    std::rotate(order.begin(), chunk, chunk + 1);
-    return false;
-  }
-  return true;
+  Chunks without;
+  for (const std::uint32_t chunk : order)
+    if (!insert(chunk, prices)) without.push_back(chunk);
+  return without;
 }
 
 void Packing::build(const Prices& prices) {
+  const auto n_bytes = [this](std::uint32_t chunk) { return model_.graphs[chunk].n_bytes(); };
   Chunks order(model_.graphs.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [this](auto a, auto b) { return model_.graphs[a].n_bytes() > model_.graphs[b].n_bytes(); });
+  std::map<std::uint64_t, int> n_size_failed;
+  std::vector<int> n_failed(order.size());
   for (int n_tries = 0; n_tries < kOrders; ++n_tries) {
-    if (!insert_all(prices, order)) continue;
-    fill(prices, order);
-    return offer(now_);
+    const auto rank = [&](std::uint32_t chunk) {
+      return std::tuple(n_size_failed[n_bytes(chunk)], n_failed[chunk], n_bytes(chunk));
+    };
+    std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return rank(a) > rank(b); });
+    const Chunks without = insert_all(prices, order);
+    if (without.empty()) return fill(prices, order), offer(now_);
+    std::set<std::uint64_t> sizes;
+    for (const std::uint32_t chunk : without) ++n_failed[chunk], sizes.insert(n_bytes(chunk));
+    for (const std::uint64_t size : sizes) ++n_size_failed[size];
   }
 }
 

@@ -30,7 +30,9 @@ class Packing {
   /// Takes `ways` where they cost less than the best ones.
   void offer(const Ways& ways);
 
-  /// Inserts chunk after chunk, large ones first, then fills the room that is left.
+  /// Inserts chunk after chunk, large ones first, then fills the room that is left. Where some find none all begins anew, first
+  /// those of the sizes of which some failed most often: chunks of one size are much alike, so it is others that must give way.
+  /// Source: squeaky wheel optimization, Joslin and Clements 1999.
   void build(const Prices& prices);
   /// Takes some chunks out of the best ways and puts them back otherwise, `n_tries` times; keeps what costs no more.
   /// Source: the ruin-and-recreate principle, Schrimpf et al. 2000.
@@ -39,7 +41,7 @@ class Packing {
  private:
   using Chunks = std::vector<std::uint32_t>;
 
-  bool insert_all(const Prices& prices, Chunks& order);
+  Chunks insert_all(const Prices& prices, const Chunks& order);
   bool insert(std::uint32_t chunk, const Prices& prices);
   void remove(std::uint32_t chunk);
   void put(std::uint32_t chunk, Itinerary way);
