@@ -193,6 +193,9 @@ class BenchIo(CommandCase):
     def test_span_beyond_the_drive(self):
         self.assert_error(self.bench(span="1000TiB"), 3, "--span 1000TiB is more than", "free")
 
+    def test_memory_beyond_the_host(self):
+        self.assert_error(self.bench(memory="1000TiB"), 3, "--memory 1000TiB is more than", "available")
+
     def test_missing_folder(self):
         self.assert_error(self.bench(dir=self.folder / "none"), 4, "none")
 
@@ -284,6 +287,7 @@ class BenchStep(CommandCase):
 
     def test_wrong_words(self):
         self.assert_error(run("bench", "step", "--json"), 2, "--dir")
+        self.assert_error(run(*self.words("--json", "--trace", self.folder / "nowhere" / "trace.json")), 4, "nowhere")
         self.assert_error(run(*self.words("--json", "--model", "gtp2-124m")), 2, "--model", "more than once")
         self.assert_error(run("bench", "step", "--dir", self.folder, "--model", "gtp2-124m", "--json"), 2, "gpt2-124m")
         self.assert_error(run(*self.words("--set", "momets=bf16", "--json")), 2, "moments")

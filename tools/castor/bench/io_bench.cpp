@@ -6,6 +6,7 @@
 
 #include <castor/io/folder.h>
 #include <castor/memory/bytes.h>
+#include <castor/memory/host_memory.h>
 
 #include "bench/child.h"
 
@@ -73,6 +74,10 @@ Result<void> IoBench::choose_span() {
 }
 
 Result<void> IoBench::allocate_memory() {
+  const std::uint64_t available_bytes = available_host_memory_bytes();
+  if (available_bytes > 0 && options_.memory_bytes > available_bytes)
+    return Error{ErrorKind::does_not_fit, "--memory " + exact_size(options_.memory_bytes) + " is more than the " +
+                                              format_bytes(available_bytes) + " that are available; lower it"};
   std::uint64_t n_bytes = 0;
   for (const IoCase& one : cases_)
     n_bytes = std::max({n_bytes, StoreDriver::memory_bytes(shape_of(subject_options_, one)), one.in_flight_bytes()});

@@ -64,7 +64,7 @@ Result<void> StepBench::open_strategy() {
   }
   CASTOR_ASSIGN(const std::uint64_t after_bytes, moved_bytes());
   step_bytes_ = after_bytes - before_bytes;
-  return {};
+  return write_trace();  // a name that will not do is known before a minute has passed
 }
 
 /// Before the strategy, whose files have no names either.
@@ -95,6 +95,10 @@ void StepBench::add_limits() {
   limits_[0].figure.name = "update of states on NVMe";
   limits_[1].figure.name = "in " + exact_size(memory_.n_bytes()) + " of memory";
   for (Limit& limit : limits_) limit.figure.wanted_share = kWantedShare;
+}
+
+Result<void> StepBench::write_trace() {
+  return options_.trace ? strategy_->write_trace(*options_.trace) : Result<void>();
 }
 
 Result<std::uint64_t> StepBench::moved_bytes() {
@@ -154,7 +158,7 @@ Result<void> StepBench::settle_limits() {
 Result<std::vector<Figure>> StepBench::measure() {
   CASTOR_TRY(settle_limits());
   for (unsigned i = 0; i < options_.runs; ++i) CASTOR_TRY(round());
-  if (options_.trace) CASTOR_TRY(strategy_->write_trace(*options_.trace));
+  CASTOR_TRY(write_trace());
   std::vector<Figure> figures;
   for (Limit& limit : limits_) {
     if (limit.ceiling)

@@ -53,6 +53,7 @@ class StepBench {
   Result<void> open_store();
   void add_limits();
   Result<void> settle_limits();
+  Result<void> write_trace();
   Result<std::uint64_t> moved_bytes();
   Result<Sample> steps(double seconds);
   Result<std::optional<Sample>> measure(Limit& limit);
