@@ -53,8 +53,11 @@ TEST_F(TensorStoreTest, ChecksumsThatComeWithAPutAreThoseThatCount) {
   ASSERT_EQ(ends, (std::vector<std::uint64_t>{8192, 16384, 20480, 21000})) << "whole blocks, whole pages, the rest";
   const TestBuffer out(kBytes, 1), in(kBytes, 99);
   std::vector<std::uint64_t> checksums;
-  for (std::uint64_t at = 0; const std::uint64_t end : ends)
-    checksums.push_back(TensorStore::block_checksum(out.view().part(std::exchange(at, end), end - at)));
+  std::uint64_t begin = 0;
+  for (const std::uint64_t end : ends) {
+    checksums.push_back(TensorStore::block_checksum(out.view().part(begin, end - begin)));
+    begin = end;
+  }
   store->put(7, out.view(), checksums).wait().value();
   store->get(7, in.view()).wait().value();
   EXPECT_TRUE(in.holds(1));
