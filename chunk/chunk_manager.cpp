@@ -29,7 +29,7 @@ ChunkId ChunkManager::add(ChunkKind kind, std::uint64_t n_bytes, std::string lab
   return n_chunks() - 1;
 }
 
-/// Gives the copy memory of its own that nothing asynchronous touches any more.
+/// Gives the copy memory of its own that nothing asynchronous touches any more, for other contents than it had.
 Result<void> ChunkManager::allocate(ChunkId id, Tier tier) {
   ChunkCopy& copy = chunks_.at(id).at(tier);
   if (copy.buffer) {
@@ -39,6 +39,7 @@ Result<void> ChunkManager::allocate(ChunkId id, Tier tier) {
     CASTOR_ASSIGN(copy.buffer, Buffer::allocate(resource(tier), chunks_[id].n_bytes));
   }
   copy.leaving = false;
+  copy.checksums = nullptr;
   return {};
 }
 
@@ -64,7 +65,6 @@ bool ChunkManager::can_come_again(const Chunk& chunk, Tier tier) const {
 
 Result<BufferView> ChunkManager::open(ChunkId id, Tier tier) {
   CASTOR_TRY(allocate(id, tier));
-  chunks_[id].at(tier).checksums = nullptr;
   return chunks_[id].at(tier).buffer.view();
 }
 
@@ -105,7 +105,6 @@ Result<Event> ChunkManager::fetch(ChunkId id, Tier tier) {
   if (!from_neighbour && (tier == Tier::device || !chunk.nvme_current))
     throw ContractViolation(chunk.label + ": fetched to " + name(tier) + ", but no neighbouring tier has its contents");
   CASTOR_TRY(allocate(id, tier));
-  copy.checksums = nullptr;
   if (!from_neighbour) {
     read_spilled(id);
   } else if (auto started = tier == Tier::device ? upload(id) : download(id); !started.ok()) {

@@ -68,15 +68,6 @@ std::optional<std::span<const std::uint64_t>> count_units(const Placement& place
   return std::span<const std::uint64_t>(room).first(extents.size());
 }
 
-/// Adds the whole pages of a unit, and what is left of a page behind them.
-void add_unit(std::vector<ValueBlock>& blocks, const ValueBlock& unit) {
-  const auto rest_bytes = unit.n_bytes % kPageBytes;
-  const auto whole_bytes = unit.n_bytes - rest_bytes;
-  if (whole_bytes > 0) blocks.push_back({unit.offset_bytes, whole_bytes, unit.volume, unit.file_offset_bytes});
-  if (rest_bytes > 0)
-    blocks.push_back({unit.offset_bytes + whole_bytes, rest_bytes, unit.volume, unit.file_offset_bytes + whole_bytes});
-}
-
 }  // namespace
 
 bool is_block_size(std::uint64_t block_bytes) {
@@ -168,7 +159,10 @@ void deal_blocks(const Placement& placement, std::uint64_t n_bytes, std::uint64_
     const auto unit_bytes = std::min(block_bytes, n_bytes - at);
     if (in_extent + value_room_bytes(unit_bytes) > extent.n_bytes)
       throw ContractViolation("the last unit of a value of " + std::to_string(n_bytes) + " bytes has no room");
-    add_unit(blocks, {at, unit_bytes, volume, extent.offset_bytes + in_extent});
+    for (std::uint64_t begin = at, end = 0; begin < at + unit_bytes; begin = end) {
+      end = value_block_end(begin, n_bytes, block_bytes);
+      blocks.push_back({begin, end - begin, volume, extent.offset_bytes + in_extent + begin - at});
+    }
   }
 }
 

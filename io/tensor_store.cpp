@@ -147,10 +147,8 @@ TensorStore::TensorStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 TensorStore::~TensorStore() = default;
 
-Event TensorStore::put(std::uint64_t key, BufferView bytes) { return impl_->queue(StoreOp::Kind::put, key, bytes); }
-
 Event TensorStore::put(std::uint64_t key, BufferView bytes, std::span<const std::uint64_t> checksums) {
-  const auto n_blocks = impl_->for_each_block(bytes.n_bytes, [](std::uint64_t) {});
+  const auto n_blocks = checksums.empty() ? 0 : impl_->for_each_block(bytes.n_bytes, [](std::uint64_t) {});
   if (checksums.size() != n_blocks)
     throw ContractViolation(std::to_string(checksums.size()) + " checksums come with a value of " +
                             std::to_string(n_blocks) + " blocks that have one");

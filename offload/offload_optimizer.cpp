@@ -308,9 +308,7 @@ Checksums OffloadOptimizer::start_checksums(std::uint32_t i, std::uint32_t tile,
   job.after = {updated};
   job.n_parts = static_cast<std::uint32_t>(ends.size());
   const BufferView bytes = states.at(Tier::host).buffer.view();
-  const auto vain = speculated(i) ? speculative_.at(i).vain : nullptr;
-  job.run = [spill, bytes, vain, checksums, ends = std::move(ends)](std::uint32_t block) -> Result<void> {
-    if (vain && *vain) return {};
+  job.run = [spill, bytes, checksums, ends = std::move(ends)](std::uint32_t block) -> Result<void> {
     const std::uint64_t begin = block == 0 ? 0 : ends[block - 1];
     (*checksums)[block] = spill->checksum(bytes.part(begin, ends[block] - begin));
     return {};

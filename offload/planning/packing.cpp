@@ -2,10 +2,9 @@
 #include "packing.h"
 
 #include <algorithm>
-#include <map>
+#include <compare>
 #include <numeric>
 #include <set>
-#include <tuple>
 #include <utility>
 
 namespace castor {
@@ -67,21 +66,22 @@ Packing::Chunks Packing::insert_all(const Prices& prices, const Chunks& order) {
 }
 
 void Packing::build(const Prices& prices) {
-  const auto n_bytes = [this](std::uint32_t chunk) { return model_.graphs[chunk].n_bytes(); };
+  struct Rank {
+    int n_size_failed, n_failed;
+    std::uint64_t n_bytes;
+    auto operator<=>(const Rank&) const = default;
+  };
+  std::vector<Rank> ranks;
+  for (const ItineraryGraph& graph : model_.graphs) ranks.push_back({0, 0, graph.n_bytes()});
   Chunks order(model_.graphs.size());
   std::iota(order.begin(), order.end(), 0);
-  std::map<std::uint64_t, int> n_size_failed;
-  std::vector<int> n_failed(order.size());
   for (int n_tries = 0; n_tries < kOrders; ++n_tries) {
-    const auto rank = [&](std::uint32_t chunk) {
-      return std::tuple(n_size_failed[n_bytes(chunk)], n_failed[chunk], n_bytes(chunk));
-    };
-    std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return rank(a) > rank(b); });
+    std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return ranks[a] > ranks[b]; });
     const Chunks without = insert_all(prices, order);
     if (without.empty()) return fill(prices, order), offer(now_);
     std::set<std::uint64_t> sizes;
-    for (const std::uint32_t chunk : without) ++n_failed[chunk], sizes.insert(n_bytes(chunk));
-    for (const std::uint64_t size : sizes) ++n_size_failed[size];
+    for (const std::uint32_t chunk : without) ++ranks[chunk].n_failed, sizes.insert(ranks[chunk].n_bytes);
+    for (Rank& rank : ranks) rank.n_size_failed += sizes.contains(rank.n_bytes) ? 1 : 0;
   }
 }
 

@@ -253,14 +253,8 @@ TEST_F(ChunkManagerTest, ExchangedMemoryTakesItsContentsAndReadersAlong) {
 
 /// Of the host's bytes, as whoever wrote them makes them.
 Checksums checksums_of(const Tiers& tiers, ChunkId id) {
-  auto made = std::make_shared<std::vector<std::uint64_t>>();  // owners: as Checksums
   const BufferView bytes = tiers.chunks.chunk(id).at(Tier::host).buffer.view();
-  std::uint64_t at = 0;
-  for (const std::uint64_t end : tiers.spill.block_ends(bytes.n_bytes)) {
-    made->push_back(tiers.spill.checksum(bytes.part(at, end - at)));
-    at = end;
-  }
-  return made;
+  return std::make_shared<std::vector<std::uint64_t>>(tiers.spill.checksums_of(bytes));  // owners: as Checksums
 }
 
 TEST_F(ChunkManagerTest, ChecksumsGoBelowWithTheBytesTheyAreOf) {

@@ -48,6 +48,17 @@ class MemorySpillStore final : public SpillStore {
     return hash;
   }
 
+  /// Of each of its blocks.
+  std::vector<std::uint64_t> checksums_of(BufferView bytes) const {
+    std::vector<std::uint64_t> made;
+    std::uint64_t at = 0;
+    for (const std::uint64_t end : block_ends(bytes.n_bytes)) {
+      made.push_back(checksum(bytes.part(at, end - at)));
+      at = end;
+    }
+    return made;
+  }
+
   /// Lets the writes held back by hold_writes take their bytes now.
   void finish_writes() {
     for (Held& held : held_) {
@@ -75,12 +86,7 @@ class MemorySpillStore final : public SpillStore {
   void check(BufferView bytes, std::span<const std::uint64_t> checksums) {
     if (checksums.empty()) return;
     ++n_checked;
-    std::vector<std::uint64_t> real;
-    std::uint64_t at = 0;
-    for (const std::uint64_t end : block_ends(bytes.n_bytes)) {
-      real.push_back(checksum(bytes.part(at, end - at)));
-      at = end;
-    }
+    const auto real = checksums_of(bytes);
     n_wrong += !std::equal(real.begin(), real.end(), checksums.begin(), checksums.end());
   }
   static Event failed(const char* what) {

@@ -88,10 +88,10 @@ class TensorStore {
   /// Room is taken when a key first comes or changes its size (in whole 4096 bytes), and the file systems set it aside
   /// then. Errors, in the event and once more in drain: does_not_fit, with the figures, where the budget is too small;
   /// io, where the folders are full or a transfer fails. Either way the key is without a value then.
-  Event put(std::uint64_t key, BufferView bytes);
-  /// The same, by a caller who has made the checksums of its blocks, as when the bytes were in a cache: block_checksum of
-  /// each. What comes back is compared with these. Requires: as many as block_ends has (ContractViolation).
-  Event put(std::uint64_t key, BufferView bytes, std::span<const std::uint64_t> checksums);
+  ///
+  /// `checksums`: block_checksum of each of its blocks, by a caller who made them when the bytes were in a cache; what comes
+  /// back is compared with these. Empty: the store makes them. Requires: else as many as block_ends has (ContractViolation).
+  Event put(std::uint64_t key, BufferView bytes, std::span<const std::uint64_t> checksums = {});
   /// Where the blocks of a value of `n_bytes` end that have a checksum each; empty where the store has none.
   std::vector<std::uint64_t> block_ends(std::uint64_t n_bytes) const;
   static std::uint64_t block_checksum(BufferView block);

@@ -17,7 +17,7 @@ class TensorStoreSpill final : public SpillStore {
   std::uint64_t first_key() const { return first_key_; }
 
   Event write(std::uint32_t chunk, BufferView bytes, std::span<const std::uint64_t> checksums) override {
-    return checksums.empty() ? store_.put(first_key_ + chunk, bytes) : store_.put(first_key_ + chunk, bytes, checksums);
+    return store_.put(first_key_ + chunk, bytes, checksums);
   }
   Event read(std::uint32_t chunk, BufferView bytes) override { return store_.get(first_key_ + chunk, bytes); }
   void forget(std::uint32_t chunk) override { store_.remove(first_key_ + chunk); }

@@ -26,7 +26,7 @@ cli::CommandSyntax step_syntax() {
       ("runs", text("N", "3"), "rounds; the median counts")                                                   //
       ("seconds", text("S", "1"), "length of one run, to the next whole step")                                //
       ("trace", po::value<std::string>()->value_name("FILE"),
-       "write the steps, for castor memprof --trace FILE")  //
+       "write the steps, for castor memprof FILE")  //
       ("fio", text("PROGRAM|off", "fio"), "the ceiling; off = a bare io_uring loop");
   return syntax;
 }

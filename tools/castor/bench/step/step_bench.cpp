@@ -147,8 +147,10 @@ Result<void> StepBench::settle_limits() {
     const double seconds = std::min(kMostSettlingS, options_.seconds);
     const auto settled = limit.ceiling->settle(limit.how, subject_->region(), seconds);
     if (!settled.ok() && settled.error().kind == ErrorKind::interrupted) return settled;
-    limit.figure.ceiling_name = settled.ok() ? limit.ceiling->name() : "";
-    if (settled.ok()) continue;
+    if (settled.ok()) {
+      limit.figure.ceiling_name = limit.ceiling->name();
+      continue;
+    }
     notes_.push_back("the " + limit.ceiling->program() + " cannot be a ceiling here: " + settled.error().message);
     limit.ceiling.reset();
   }
