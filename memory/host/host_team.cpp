@@ -104,6 +104,7 @@ class ThreadTeam final : public HostTeam {
   ~ThreadTeam() override { stop(); }
 
   Event add(Job job) override;
+  void limit_threads(unsigned n_threads) override;
   std::unique_ptr<StreamTime> time() override;
 
  private:
@@ -129,6 +130,7 @@ class ThreadTeam final : public HostTeam {
   std::unordered_map<const EventState*, std::vector<EntryPtr>> behind_;
   std::shared_ptr<Account> account_ = std::make_shared<Account>();  // guarded by mutex_; of what is handed in now
   std::uint64_t n_added_ = 0, n_ended_ = 0;                         // guarded by mutex_
+  unsigned limit_ = n_threads_, n_working_ = 0;                     // guarded by mutex_; threads that run parts
   bool stopping_ = false;                                           // guarded by mutex_
   std::vector<std::thread> threads_;                                // last: they use all of the above
 };
@@ -191,6 +193,12 @@ bool ThreadTeam::put_behind(EntryPtr& entry) {
   return false;
 }
 
+void ThreadTeam::limit_threads(unsigned n_threads) {
+  const Lock lock(mutex_);
+  limit_ = n_threads;
+  work_.notify_all();
+}
+
 std::unique_ptr<StreamTime> ThreadTeam::time() {
   const Lock lock(mutex_);
   account_->next = std::make_shared<Account>();
@@ -208,9 +216,12 @@ void ThreadTeam::make_ready(EntryPtr entry) {
 void ThreadTeam::work() {
   Lock lock(mutex_);
   while (true) {
-    work_.wait(lock, [this] { return !ready_.empty() || (stopping_ && n_ended_ == n_added_); });
+    work_.wait(lock,
+               [this] { return (!ready_.empty() && n_working_ < limit_) || (stopping_ && n_ended_ == n_added_); });
     if (ready_.empty()) return;
+    ++n_working_;
     run_part(lock, EntryPtr(ready_.front()));
+    --n_working_;
   }
 }
 

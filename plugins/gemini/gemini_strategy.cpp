@@ -41,6 +41,13 @@ std::string streams_kept(const StreamTrial::Tried& best, double without_s) {
   return text;
 }
 
+std::string threads_kept(const ThreadTrial& trial) {
+  char text[160];
+  std::snprintf(text, sizeof text, "%u of %u threads update during backward: %.3f s a step instead of %.3f",
+                trial.best_threads(), trial.all_threads(), trial.best_s(), trial.with_all_s());
+  return text;
+}
+
 /// Those of the process's processors, where nobody says otherwise.
 unsigned update_threads(const GeminiOptions& options) {
   if (options.update_threads > 0) return options.update_threads;
@@ -67,7 +74,8 @@ GeminiStrategy::GeminiStrategy(const castor_host_v1& host, const GeminiOptions& 
       options_(options),
       memory_(std::move(memory)),
       model_(std::move(model)),
-      watch_(host, memory_->taken_by_chunks(), memory_->on_gpu()) {}
+      watch_(host, memory_->taken_by_chunks(), memory_->on_gpu()),
+      thread_trial_(update_threads(options)) {}
 
 GeminiStrategy::~GeminiStrategy() {
   if (!optimizer_) return;  // could not be built
@@ -108,7 +116,7 @@ Result<void> GeminiStrategy::build() {
                                                                 memory_->spill(), *compute_, *up_, *down_, timeline_});
   mover_ = std::make_unique<StatefulTensorMgr>(*chunks_, memory_->device_chunks(), memory_->host_budget(), *compute_,
                                                timeline_, memory_->link_costs());
-  auto team = make_host_team(update_threads(options_));
+  auto team = make_host_team(thread_trial_.all_threads());
   if (!team.ok()) return Error{team.error().kind, team.error().message + "; set update_threads lower"};
   team_ = std::move(team.value());
   CASTOR_ASSIGN(optimizer_,
@@ -237,6 +245,15 @@ Result<void> GeminiStrategy::try_streams() {
   if (share == placed_.stream_fraction) return {};
   placed_.stream_fraction = share;
   return place();
+}
+
+/// On a GPU, after a step, once it is known which share of the states comes to it: how many threads update during backward.
+void GeminiStrategy::try_threads() {
+  const bool shares_known = options_.stream_optim_frac || stream_trial_.over();
+  if (!measures() || !options_.overlap_updates || !shares_known || thread_trial_.over() || !mover_->timed()) return;
+  thread_trial_.note_step(timeline_.now_ns());
+  if (!thread_trial_.over() || thread_trial_.best_threads() == thread_trial_.all_threads()) return;
+  host_.log(host_.self, CASTOR_LOG_INFO, threads_kept(thread_trial_).c_str());
 }
 
 double GeminiStrategy::modelled_share() const {
@@ -417,6 +434,7 @@ Result<StepOptions> GeminiStrategy::options_of(const castor_step_args& args) con
 
 Result<void> GeminiStrategy::announce_step(const castor_step_args& args) {
   CASTOR_ASSIGN(const StepOptions options, options_of(args));
+  team_->limit_threads(thread_trial_.n_threads());
   return optimizer_->announce(options);
 }
 
@@ -427,7 +445,9 @@ Result<castor_step_result> GeminiStrategy::step(const castor_step_args& args) {
   const std::uint64_t start_ns = timeline_.now_ns();
   leave_all();
   watch_.begin_rest();
-  CASTOR_ASSIGN(const StepScale scale, optimizer_->step(options));
+  auto stepped = optimizer_->step(options);
+  team_->limit_threads(thread_trial_.all_threads());
+  CASTOR_ASSIGN(const StepScale scale, std::move(stepped));
   watch_.end_step();
   sample();
   hide_pending();
@@ -436,6 +456,7 @@ Result<castor_step_result> GeminiStrategy::step(const castor_step_args& args) {
     if (options.needs_norm()) tell_speculation();
   }
   CASTOR_TRY(try_streams());
+  try_threads();
   update_seconds_ += static_cast<double>(timeline_.now_ns() - start_ns) * 1e-9;
   timeline_.end_step();
   castor_step_result result{};

@@ -15,6 +15,7 @@
 #include "device_watch.h"
 #include "gemini_memory.h"
 #include "stream_trial.h"
+#include "thread_trial.h"
 
 namespace castor {
 
@@ -78,6 +79,7 @@ class GeminiStrategy final : public Strategy {
   PlacementRequest placement_request() const;
   Result<void> plan_again();
   Result<void> try_streams();
+  void try_threads();
   double modelled_share() const;
   void tell_speculation() const;
   Result<void> place();
@@ -131,6 +133,7 @@ class GeminiStrategy final : public Strategy {
   PlacementRequest placed_;       ///< that the plan was made for, from the end of the warm-up on
   std::uint64_t kept_bytes_ = 0;  ///< of activations in chunks that were placed beside
   StreamTrial stream_trial_;
+  ThreadTrial thread_trial_;
 
   std::uint64_t n_steps_ = 0;
   double update_seconds_ = 0;

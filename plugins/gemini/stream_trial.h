@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <vector>
+
+#include "recent_steps.h"
 
 namespace castor {
 
@@ -19,11 +20,7 @@ class StreamTrial {
   };
 
   /// A step has ended.
-  void note_step(std::uint64_t now_ns) {
-    before_last_s_ = last_s_;
-    last_s_ = ended_ns_ == 0 ? kUnknown : static_cast<double>(now_ns - ended_ns_) * 1e-9;
-    ended_ns_ = now_ns;
-  }
+  void note_step(std::uint64_t now_ns) { steps_.note(now_ns); }
 
   bool begun() const { return !tried_.empty(); }
   bool over() const { return over_; }
@@ -39,7 +36,7 @@ class StreamTrial {
   /// best.
   double judge() {
     const double share = share_;
-    note(share, share * (recent_s() < without().step_s ? 2. / 3 : 1. / 2));
+    note(share, share * (steps_.shorter_s() < without().step_s ? 2. / 3 : 1. / 2));
     const std::size_t n_shares = tried_.size() - 1;
     over_ = n_shares == kMostShares || (n_shares > 1 && best().share != share);
     return over_ ? best().share : share_;
@@ -50,25 +47,21 @@ class StreamTrial {
     return *std::min_element(tried_.begin(), tried_.end(),
                              [](const Tried& a, const Tried& b) { return a.step_s < b.step_s; });
   }
-  /// The shorter of the last two steps: one may have waited for something that has nothing to do with the share.
-  double recent_s() const { return std::min(last_s_, before_last_s_); }
 
  private:
   /// Each costs two steps that are not planned, and three or four that are.
   static constexpr std::size_t kMostShares = 4;
-  static constexpr double kUnknown = std::numeric_limits<double>::infinity();
 
   double note(double share, double next) {
-    tried_.push_back({share, recent_s()});
-    last_s_ = before_last_s_ = kUnknown;
+    tried_.push_back({share, steps_.shorter_s()});
+    steps_.forget();
     return share_ = next;
   }
 
   bool over_ = false;
   double share_ = 0;  ///< what is tried now
   std::vector<Tried> tried_;
-  std::uint64_t ended_ns_ = 0;
-  double last_s_ = kUnknown, before_last_s_ = kUnknown;
+  RecentSteps steps_;
 };
 
 }  // namespace castor

@@ -126,6 +126,33 @@ TEST(HostTeam, UrgentJobsAreNotHeldUpByManyOthersThatWait) {
   EXPECT_EQ(std::vector(order.begin(), order.begin() + 5), (std::vector{0, 1, 2, 3, 4}));
 }
 
+TEST(HostTeam, NoMoreThreadsWorkThanItIsTold) {
+  const auto team = make_host_team(4).value();
+  std::atomic<int> n_running = 0, most = 0;
+  const auto run = [&](std::uint32_t) -> Result<void> {
+    const int n = ++n_running;
+    for (int seen = most; seen < n && !most.compare_exchange_weak(seen, n);) {
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    --n_running;
+    return {};
+  };
+  team->limit_threads(2);
+  team->add({0, {}, 40, run}).wait().value();
+  EXPECT_EQ(most, 2);
+
+  Gate gate;  // two threads at it, and the limit is lifted: the others take what is queued
+  std::vector<Event> held = {team->add(until(gate)), team->add(until(gate))};
+  std::atomic<int> n_more = 0;
+  const Event more = team->add({1, {}, 10, [&](std::uint32_t) { return ++n_more, Result<void>(); }});
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(n_more, 0);
+  team->limit_threads(4);
+  more.wait().value();
+  gate.open();
+  for (const Event& event : held) event.wait().value();
+}
+
 TEST(HostTeam, JobsMayWaitForOneAnother) {
   Notes notes;
   Gate gate;

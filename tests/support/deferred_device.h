@@ -68,6 +68,7 @@ class DeferredTeam final : public HostTeam {
  public:
   ~DeferredTeam() override { run_all(); }
   Event add(Job job) override;
+  void limit_threads(unsigned) override {}
   std::unique_ptr<StreamTime> time() override;
 
   void run_all();

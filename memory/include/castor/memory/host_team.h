@@ -32,6 +32,9 @@ class HostTeam : public WorkTimer {
 
   /// Queues `job`; returns the event of its end. What it holds is let go of before.
   virtual Event add(Job job) = 0;
+
+  /// From now on at most `n_threads` > 0 of the threads run parts of jobs; those that do so go on to the end of theirs.
+  virtual void limit_threads(unsigned n_threads) = 0;
 };
 
 /// `n_threads` > 0 threads, which sleep while there is nothing to do, and one more that finds out when what jobs wait for is

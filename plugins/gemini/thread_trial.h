@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+#include "recent_steps.h"
+
+namespace castor {
+
+/// Searches how many of the threads that update shall do so during backward: all of them, and then fewer as long as that
+/// makes steps shorter.
+///
+/// A backward pass shares the host's memory between updates, gradients that come down and weights that go up; the forward
+/// pass after it has only weights to bring. Updates of weights that it needs late can wait for it, and the fewer threads
+/// there are the more of them do: the most urgent go first.
+class ThreadTrial {
+ public:
+  /// Of so many; at least 1.
+  explicit ThreadTrial(unsigned all_threads)
+      : all_threads_(all_threads), n_threads_(all_threads), best_threads_(all_threads), over_(all_threads == 1) {}
+
+  unsigned all_threads() const { return all_threads_; }
+  /// What the next backward pass shall use.
+  unsigned n_threads() const { return n_threads_; }
+  bool over() const { return over_; }
+  unsigned best_threads() const { return best_threads_; }
+  double best_s() const { return best_s_; }
+  /// With all threads.
+  double with_all_s() const { return with_all_s_; }
+
+  /// A step has ended that used n_threads().
+  void note_step(std::uint64_t now_ns) {
+    if (over_) return;
+    steps_.note(now_ns);
+    if (steps_.two() && ++n_settled_ > kSettling) judge();
+  }
+
+ private:
+  /// Steps before the two that count: the first has work of a pass with more threads, or less.
+  static constexpr int kSettling = 1;
+  /// Less is not told from chance.
+  static constexpr double kGain = 0.01;
+
+  void judge() {
+    const double step_s = steps_.shorter_s();
+    if (best_s_ == kUnknown) with_all_s_ = step_s;
+    over_ = step_s > (1 - kGain) * best_s_;
+    if (!over_) best_s_ = step_s, best_threads_ = n_threads_;
+    const unsigned fewer = n_threads_ * 3 / 4;
+    over_ = over_ || fewer == 0;
+    n_threads_ = over_ ? best_threads_ : fewer;
+    n_settled_ = 0;
+    steps_.forget();
+  }
+
+  static constexpr double kUnknown = std::numeric_limits<double>::infinity();
+
+  const unsigned all_threads_;
+  unsigned n_threads_, best_threads_;
+  bool over_;
+  double best_s_ = kUnknown, with_all_s_ = kUnknown;
+  int n_settled_ = 0;
+  RecentSteps steps_;
+};
+
+}  // namespace castor
