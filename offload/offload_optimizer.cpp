@@ -318,9 +318,11 @@ Checksums OffloadOptimizer::start_checksums(std::uint32_t i, std::uint32_t tile,
 }
 
 Result<void> OffloadOptimizer::update_on_gpu(std::uint32_t i, std::uint32_t tile, const TileUpdate& update) {
-  const Span span(&parts_.timeline, Lane::compute, payload_[i], parts_.chunks.chunk(state_[i][tile]).n_bytes,
-                  Phase::update);
-  return update.run(*device_kernels_, parts_.compute);
+  auto begun = parts_.computed.begin();
+  auto outcome = update.run(*device_kernels_, parts_.compute);
+  const std::uint64_t n_bytes = parts_.chunks.chunk(state_[i][tile]).n_bytes;
+  parts_.computed.end(std::move(begun), {Lane::compute, payload_[i], 0, 0, n_bytes, Phase::update});
+  return outcome;
 }
 
 AdamArrays OffloadOptimizer::arrays(std::uint32_t i, std::uint32_t tile, const Part& part) const {

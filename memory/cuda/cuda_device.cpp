@@ -2,6 +2,7 @@
 #include <castor/memory/bytes.h>
 #include <castor/memory/device.h>
 
+#include "cuda_clock.h"
 #include "cuda_error.h"
 #include "cuda_resources.h"
 #include "cuda_stream.h"
@@ -21,9 +22,9 @@ class CudaDevice final : public Device {
 
   DeviceKind kind() const override { return DeviceKind::cuda; }
   std::string description() const override { return name_; }
-  Result<std::unique_ptr<Stream>> make_stream() override { return CudaStream::make(ordinal_); }
+  Result<std::unique_ptr<Stream>> make_stream() override { return CudaStream::make(ordinal_, clock_); }
   std::unique_ptr<Stream> wrap_compute_stream(void* handle) override {
-    return std::make_unique<CudaStream>(ordinal_, static_cast<cudaStream_t>(handle), false);
+    return std::make_unique<CudaStream>(ordinal_, static_cast<cudaStream_t>(handle), false, clock_);
   }
   MemoryResource& device_memory() override { return device_memory_; }
   MemoryResource& host_memory() override { return pinned_memory_; }
@@ -38,6 +39,7 @@ class CudaDevice final : public Device {
   const int ordinal_;
   const std::string name_;
   const std::uint64_t total_bytes_;
+  const std::shared_ptr<CudaClock> clock_ = std::make_shared<CudaClock>();  // owners: this and its streams
   CudaMemoryResource device_memory_;
   PinnedResource pinned_memory_;
 };

@@ -1,51 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda_stream.h"
 
-#include <chrono>
-#include <thread>
 #include <utility>
 
 #include "cuda_error.h"
+#include "cuda_event.h"
 #include "device_guard.h"
 
 namespace castor {
 namespace {
-
-constexpr auto kPollPause = std::chrono::microseconds(20);
-
-/// A point in a CUDA stream. The event is created per record (about a microsecond) and destroyed with its last handle.
-class CudaEventState final : public EventState {
- public:
-  /// `failure` is what the stream had failed with before this point.
-  CudaEventState(cudaEvent_t event, Result<void> failure) : event_(event), failure_(std::move(failure)) {}
-  ~CudaEventState() override { (void)cudaEventDestroy(event_); }
-  CudaEventState(const CudaEventState&) = delete;
-  CudaEventState& operator=(const CudaEventState&) = delete;
-
-  bool ready() const override {
-    if (cudaEventQuery(event_) != cudaErrorNotReady) return true;
-    (void)cudaGetLastError();  // "not ready" is no error, yet the next check of a kernel launch would report it
-    return false;
-  }
-  Result<void> wait() const override {
-    auto outcome = cuda_result(cudaEventSynchronize(event_), "waiting for a CUDA event");
-    return failure_.ok() ? outcome : failure_;
-  }
-  /// CUDA has no such wait: asks again and again.
-  bool wait_for(std::chrono::nanoseconds limit) const override {
-    for (const auto deadline = std::chrono::steady_clock::now() + limit; !ready();) {
-      if (std::chrono::steady_clock::now() >= deadline) return false;
-      std::this_thread::sleep_for(kPollPause);
-    }
-    return true;
-  }
-  cudaEvent_t event() const { return event_; }
-  const Result<void>& failure() const { return failure_; }
-
- private:
-  const cudaEvent_t event_;
-  const Result<void> failure_;
-};
 
 /// A time by the device's clock, to half a microsecond.
 class CudaTime final : public StreamTime {
@@ -78,11 +41,11 @@ class CudaTime final : public StreamTime {
 
 }  // namespace
 
-Result<std::unique_ptr<Stream>> CudaStream::make(int ordinal) {
+Result<std::unique_ptr<Stream>> CudaStream::make(int ordinal, std::shared_ptr<CudaClock> clock) {
   const DeviceGuard guard(ordinal);
   cudaStream_t stream = nullptr;
   CASTOR_TRY(cuda_result(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "creating a CUDA stream"));
-  return std::unique_ptr<Stream>(std::make_unique<CudaStream>(ordinal, stream, true));
+  return std::unique_ptr<Stream>(std::make_unique<CudaStream>(ordinal, stream, true, std::move(clock)));
 }
 
 CudaStream::~CudaStream() {
@@ -115,9 +78,9 @@ Result<void> CudaStream::wait(const Event& event) {
 Event CudaStream::record() {
   const DeviceGuard guard(ordinal_);
   cudaEvent_t event = nullptr;
-  auto made = cuda_result(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "creating a CUDA event");
+  auto made = cuda_result(cudaEventCreate(&event), "creating a CUDA event");
   if (!made.ok()) return record_by_waiting(std::move(made));
-  auto state = std::make_shared<CudaEventState>(event, failure_);
+  auto state = std::make_shared<CudaEventState>(event, failure_, clock_);
   auto recorded = cuda_result(cudaEventRecord(event, stream_), "recording a CUDA event");
   return recorded.ok() ? Event(std::move(state)) : record_by_waiting(std::move(recorded));
 }

@@ -4,18 +4,22 @@
 #include <cuda_runtime_api.h>
 
 #include <memory>
+#include <utility>
 
 #include <castor/memory/stream.h>
 
 namespace castor {
 
-/// A CUDA stream, owned or borrowed.
+class CudaClock;
+
+/// A CUDA stream, owned or borrowed. Its events know when they were reached, by `clock`, that of the device.
 class CudaStream final : public Stream {
  public:
   /// A new non-blocking stream of `ordinal`. Errors: failed.
-  static Result<std::unique_ptr<Stream>> make(int ordinal);
+  static Result<std::unique_ptr<Stream>> make(int ordinal, std::shared_ptr<CudaClock> clock);
   /// Around a stream that somebody else owns (null = the default stream).
-  CudaStream(int ordinal, cudaStream_t stream, bool owned) : ordinal_(ordinal), stream_(stream), owned_(owned) {}
+  CudaStream(int ordinal, cudaStream_t stream, bool owned, std::shared_ptr<CudaClock> clock)
+      : ordinal_(ordinal), stream_(stream), owned_(owned), clock_(std::move(clock)) {}
   ~CudaStream() override;
   CudaStream(const CudaStream&) = delete;
   CudaStream& operator=(const CudaStream&) = delete;
@@ -36,6 +40,7 @@ class CudaStream final : public Stream {
   const int ordinal_;
   const cudaStream_t stream_;
   const bool owned_;
+  const std::shared_ptr<CudaClock> clock_;  // owners: the device and its streams
   Result<void> failure_;
 };
 

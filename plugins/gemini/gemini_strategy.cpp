@@ -110,6 +110,7 @@ Result<void> GeminiStrategy::build() {
   lay_out();
   Device& device = memory_->device();
   compute_ = device.wrap_compute_stream(host_.compute_stream(host_.self));
+  computed_ = std::make_unique<StreamSpans>(timeline_, *compute_);
   CASTOR_ASSIGN(up_, device.make_stream());
   CASTOR_ASSIGN(down_, device.make_stream());
   chunks_ = std::make_unique<ChunkManager>(ChunkManager::Places{memory_->device_slots(), memory_->host_buffers(),
@@ -121,8 +122,8 @@ Result<void> GeminiStrategy::build() {
   team_ = std::move(team.value());
   CASTOR_ASSIGN(optimizer_,
                 OffloadOptimizer::make({layout_, *chunks_, *mover_, *tensors_, device, *compute_, *down_, timeline_,
-                                        place_of_, [this] { return host_.interrupted(host_.self) != 0; }, *team_,
-                                        options_.overlap_updates, options_.format}));
+                                        *computed_, place_of_, [this] { return host_.interrupted(host_.self) != 0; },
+                                        *team_, options_.overlap_updates, options_.format}));
   CASTOR_TRY(open_commits());
   chunks_->on_device_release([this](ChunkId id) { unbind(id, kReleased); });
 
@@ -305,6 +306,7 @@ Result<void> GeminiStrategy::forget(std::uint32_t kept) {
 }
 
 Result<void> GeminiStrategy::enter(Moment moment) {
+  end_computing();
   CASTOR_TRY(fill());
   CASTOR_TRY(optimizer_->update_early());
   for (const std::uint32_t chunk : used_.at(moment.id)) CASTOR_TRY(optimizer_->use(chunk));
@@ -317,17 +319,20 @@ Result<void> GeminiStrategy::enter(Moment moment) {
     ++params_[param].n_open;
     tensors_->set(place_of_[param], TensorState::compute);
   }
-  units_[moment.id].opened_ns = timeline_.now_ns();
+  const Phase phase = moment.kind == MomentKind::forward ? Phase::forward : Phase::backward;
+  computing_ = {computed_->begin(), {Lane::compute, moment.id, 0, 0, 0, phase}};
   return {};
+}
+
+/// What the thread gave the stream since it entered a unit is all of that unit, and what follows it without units of its own.
+void GeminiStrategy::end_computing() {
+  if (auto ended = std::exchange(computing_, {})) computed_->end(std::move(ended->begun), ended->what);
 }
 
 /// Ends one use of a unit. A parameter that another open use shares goes on computing.
 void GeminiStrategy::leave(const Moment& use) {
-  const bool forward = use.kind == MomentKind::forward;
   const std::uint32_t unit = use.id;
-  const TensorState state = forward ? TensorState::hold : TensorState::hold_after_bwd;
-  timeline_.record(
-      {Lane::compute, unit, units_[unit].opened_ns, timeline_.now_ns(), 0, forward ? Phase::forward : Phase::backward});
+  const TensorState state = use.kind == MomentKind::forward ? TensorState::hold : TensorState::hold_after_bwd;
   for (const std::uint32_t param : model_.units[unit]) {
     if (--params_[param].n_open > 0) continue;
     tensors_->set(place_of_[param], state);
@@ -414,6 +419,7 @@ Result<void> GeminiStrategy::gradient(std::uint32_t param, DLManagedTensor* grad
 }
 
 Result<void> GeminiStrategy::end_of_backward() {
+  end_computing();
   leave_all();
   watch_.begin_rest();
   sample();
@@ -443,6 +449,7 @@ Result<castor_step_result> GeminiStrategy::step(const castor_step_args& args) {
   // Whoever waits for each update needs most gradients at once; what backward still takes is no waiting, and no update.
   if (!options_.overlap_updates) CASTOR_TRY(compute_->record().wait());
   const std::uint64_t start_ns = timeline_.now_ns();
+  end_computing();
   leave_all();
   watch_.begin_rest();
   auto stepped = optimizer_->step(options);
@@ -521,6 +528,9 @@ Result<castor_stats> GeminiStrategy::stats() {
 }
 
 Result<void> GeminiStrategy::write_trace(const std::filesystem::path& path) {
+  end_computing();
+  CASTOR_TRY(compute_->record().wait());
+  computed_->settle();
   return castor::write_trace(
       path, {model_, layout_, *chunks_, *optimizer_, needs_, timeline_, options_, *mover_, update_seconds_, watch_});
 }

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <castor/chunk/tensor_table.h>
+#include <castor/memory/stream_spans.h>
 #include <castor/offload/activation_store.h>
 #include <castor/offload/offload_optimizer.h>
 #include <castor/offload/state_commits.h>
@@ -84,6 +86,7 @@ class GeminiStrategy final : public Strategy {
   void tell_speculation() const;
   Result<void> place();
   Result<void> enter(Moment moment);
+  void end_computing();
   void leave(const Moment& use);
   void leave_all();
   Result<void> bind(std::uint32_t unit);
@@ -102,7 +105,11 @@ class GeminiStrategy final : public Strategy {
   struct UnitUse {
     bool forward_open = false;
     std::uint32_t n_backward_open = 0;  ///< several where it was used several times and its input needs no gradient
-    std::uint64_t opened_ns = 0;
+  };
+  /// What was entered last.
+  struct Computing {
+    StreamSpans::Begun begun;
+    SpanRecord what;
   };
 
   const castor_host_v1& host_;
@@ -112,7 +119,8 @@ class GeminiStrategy final : public Strategy {
   DeviceWatch watch_;
   Timeline timeline_;
   std::unique_ptr<Stream> compute_, up_, down_;
-  std::unique_ptr<HostTeam> team_;  ///< updates what is on the host
+  std::unique_ptr<StreamSpans> computed_;  ///< of compute_
+  std::unique_ptr<HostTeam> team_;         ///< updates what is on the host
 
   ChunkLayout layout_;
   SlotSizes slots_;                      ///< of what may lie on the device
@@ -129,6 +137,7 @@ class GeminiStrategy final : public Strategy {
   LargestUnit largest_unit_;
   std::vector<ParamUse> params_;  ///< by parameter
   std::vector<UnitUse> units_;    ///< by unit
+  std::optional<Computing> computing_;
 
   PlacementRequest placed_;       ///< that the plan was made for, from the end of the warm-up on
   std::uint64_t kept_bytes_ = 0;  ///< of activations in chunks that were placed beside

@@ -13,6 +13,7 @@
 
 #include <castor/memory/buffer.h>
 #include <castor/memory/bytes.h>
+#include <castor/memory/clock.h>
 #include <castor/memory/device.h>
 
 namespace castor::conformance {
@@ -183,6 +184,25 @@ TYPED_TEST_P(StreamSuite, TimesSpanTheWorkQueuedBetweenThem) {
   EXPECT_LE(whole_s, passed.count() + 1e-5);
 }
 
+TYPED_TEST_P(StreamSuite, EventsWereReachedInTheirOrderBetweenBeingQueuedAndBeingSeen) {
+  for (int round = 0; round < 5; ++round) {
+    const std::uint64_t queued_ns = steady_now_ns();
+    const auto first = this->stream_->copy(this->there_.data(), this->source_.data(), this->kBytes);
+    const auto begun = this->stream_->time();
+    const auto second = this->stream_->copy(this->back_.data(), this->there_.data(), this->kBytes);
+    const auto ended = this->stream_->time();
+    ASSERT_TRUE(second.wait().ok());
+    const double copy_s = ended->seconds_since(*begun).value();
+    const std::uint64_t seen_ns = steady_now_ns();
+    if (!second.reached_ns()) GTEST_SKIP() << "these do not know when";
+    EXPECT_LE(queued_ns, *first.reached_ns());
+    EXPECT_LE(*first.reached_ns(), *second.reached_ns());
+    EXPECT_LE(*second.reached_ns(), seen_ns);
+    EXPECT_NEAR(static_cast<double>(*second.reached_ns() - *first.reached_ns()) * 1e-9, copy_s, 0.05)
+        << "the device's own clock says the same";
+  }
+}
+
 TYPED_TEST_P(StreamSuite, TimePassesInAStreamThatHasFailed) {
   const auto before = this->stream_->time();
   (void)this->stream_->wait(this->failed_event("drive gone"));
@@ -202,6 +222,7 @@ REGISTER_TYPED_TEST_SUITE_P(StreamSuite, CopiesRunInTheirOrder, RecordCoversEver
                             AFailureStopsTheStreamUntilItIsReported, AFailureTravelsThroughEventsOfOtherStreams,
                             TheFirstFailureCounts, EarlierWorkIsUnharmedByALaterFailure, SynchronizeWaitsForEverything,
                             ZeroBytesAreACopyLikeAnyOther, TimesSpanTheWorkQueuedBetweenThem,
+                            EventsWereReachedInTheirOrderBetweenBeingQueuedAndBeingSeen,
                             TimePassesInAStreamThatHasFailed, EventsOutliveTheirStream);
 
 }  // namespace castor::conformance

@@ -112,7 +112,7 @@ struct OptimizerWorld {
         table(layout),
         optimizer(
             OffloadOptimizer::make({layout, tiers.chunks, mover, table, *tiers.device, *tiers.compute, *tiers.down,
-                                    tiers.timeline, registered, [this] { return n_until_interrupt-- == 0; },
+                                    tiers.timeline, computed, registered, [this] { return n_until_interrupt-- == 0; },
                                     sizes.beside ? *sizes.beside : *own_team, sizes.beside != nullptr, sizes.format})
                 .value()) {
     std::mt19937_64 random(99);
@@ -223,6 +223,7 @@ struct OptimizerWorld {
   const std::unique_ptr<HostTeam> own_team = make_host_team(2).value();
   Tiers tiers;
   StatefulTensorMgr mover;
+  StreamSpans computed{tiers.timeline, *tiers.compute};
   TensorTable table;
   GradientSource source;  // outlives the optimizer, whose destructor frees gradients
   std::unique_ptr<OffloadOptimizer> optimizer;

@@ -14,6 +14,7 @@
 
 #include <castor/chunk/tensor_table.h>
 #include <castor/memory/host_team.h>
+#include <castor/memory/stream_spans.h>
 #include <castor/offload/grad_norm.h>
 #include <castor/offload/gradient_store.h>
 #include <castor/offload/planner.h>
@@ -68,6 +69,7 @@ class OffloadOptimizer {
     Stream& compute;
     Stream& down;
     Timeline& timeline;
+    StreamSpans& computed;  ///< of `compute`
     const std::vector<std::uint32_t>&
         registration_order;  ///< tensor numbers as the model registers them: the order in which norms combine
     std::function<bool()> interrupted;  ///< asked before every chunk
