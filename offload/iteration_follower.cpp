@@ -123,7 +123,8 @@ void IterationFollower::expect(AccessTrace trace) {
   trace_ = std::move(trace);
   times_.clear();
   ended_.reset();
-  timed_ = broke_off_ = false;
+  timed_ = false;
+  broke_off_ = true;  // what comes has not begun anew either
   clear_recording();
 }
 

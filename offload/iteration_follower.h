@@ -38,7 +38,8 @@ class IterationFollower {
   /// at the end of the next one, when all has run long ago.
   void take_times();
   void forget();
-  /// Iterations are expected to go as `trace` from now on. Requires: between two iterations.
+  /// Iterations are expected to go as `trace` from now on, the first one perhaps without updates that were made before it.
+  /// Requires: between two iterations.
   void expect(AccessTrace trace);
 
   const AccessTrace& trace() const { return trace_; }

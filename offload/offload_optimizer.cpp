@@ -12,6 +12,7 @@
 #include "host_norm.h"
 #include "kept_chunks.h"
 #include "norm_forecast.h"
+#include "stream_forecast.h"
 #include "team_directions.h"
 #include "tile_states.h"
 #include "tile_update.h"
@@ -103,6 +104,15 @@ Result<void> OffloadOptimizer::adopt(Plan plan) {
   }
   parts_.mover.forget_trace();
   return {};
+}
+
+AccessTrace OffloadOptimizer::forecast(const AccessTrace& trace) const {
+  std::vector<UpdatedChunk> streamed;
+  for (std::uint32_t i = 0; i < n_chunks(); ++i)
+    if (plan_.streamed[i] && !state_[i].empty())
+      streamed.push_back(
+          {i, payload_[i], parts_.chunks.chunk(state_[i].front()).n_bytes, state_[i], gradients_->chunks(i)});
+  return with_streams(trace, streamed, wants_norm_);
 }
 
 std::vector<TilePart> OffloadOptimizer::parts_of(std::uint32_t i, std::uint32_t tile) const {

@@ -136,6 +136,12 @@ void StatefulTensorMgr::expect(AccessTrace trace, StepPlan plan) {
   carry_out(problem(), std::move(plan));
 }
 
+void StatefulTensorMgr::expect(AccessTrace trace) {
+  forget_trace();
+  follower_->expect(std::move(trace));
+  planned_once_ = plan_due_ = true;
+}
+
 void StatefulTensorMgr::set_rest(ChunkId chunk, Places rest) {
   rest_.resize(chunks_.n_chunks(), kAnywhere);
   rest_.at(chunk) = rest;

@@ -237,7 +237,8 @@ Result<void> GeminiStrategy::place() {
 Result<void> GeminiStrategy::try_streams() {
   if (!measures() || options_.stream_optim_frac || !options_.overlap_updates) return {};
   stream_trial_.note_step(timeline_.now_ns());
-  if (stream_trial_.over() || !mover_->timed()) return {};
+  if (stream_trial_.over() || !knows_share()) return {};
+  if (!stream_trial_.begun()) without_streams_ = mover_->trace();
   const double share = stream_trial_.begun() ? stream_trial_.judge() : stream_trial_.begin(modelled_share());
   if (stream_trial_.over() && share > 0) {
     const std::string kept = streams_kept(stream_trial_.best(), stream_trial_.without().step_s);
@@ -245,7 +246,16 @@ Result<void> GeminiStrategy::try_streams() {
   }
   if (share == placed_.stream_fraction) return {};
   placed_.stream_fraction = share;
-  return place();
+  CASTOR_TRY(place());
+  mover_->expect(optimizer_->forecast(without_streams_));
+  as_forecast_ = true;
+  return {};
+}
+
+/// What steps take with the share in use: when it is planned with their times, or as soon as they went as was forecast.
+bool GeminiStrategy::knows_share() {
+  as_forecast_ = as_forecast_ && mover_->planned();
+  return mover_->timed() || (as_forecast_ && stream_trial_.settled());
 }
 
 /// On a GPU, after a step, once it is known which share of the states comes to it: how many threads update during backward.

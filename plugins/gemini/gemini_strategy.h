@@ -81,6 +81,7 @@ class GeminiStrategy final : public Strategy {
   PlacementRequest placement_request() const;
   Result<void> plan_again();
   Result<void> try_streams();
+  bool knows_share();
   void try_threads();
   double modelled_share() const;
   void tell_speculation() const;
@@ -142,6 +143,8 @@ class GeminiStrategy final : public Strategy {
   PlacementRequest placed_;       ///< that the plan was made for, from the end of the warm-up on
   std::uint64_t kept_bytes_ = 0;  ///< of activations in chunks that were placed beside
   StreamTrial stream_trial_;
+  AccessTrace without_streams_;  ///< a step before the trial
+  bool as_forecast_ = false;     ///< steps with the share in use have gone as was forecast
   ThreadTrial thread_trial_;
 
   std::uint64_t n_steps_ = 0;

@@ -14,21 +14,24 @@ class RecentSteps {
   void note(std::uint64_t now_ns) {
     before_last_s_ = last_s_;
     last_s_ = ended_ns_ == 0 ? kUnknown : static_cast<double>(now_ns - ended_ns_) * 1e-9;
+    n_ += ended_ns_ == 0 ? 0 : 1;
     ended_ns_ = now_ns;
   }
   /// The next steps go otherwise.
-  void forget() { last_s_ = before_last_s_ = kUnknown; }
+  void forget() { last_s_ = before_last_s_ = kUnknown, n_ = 0; }
 
   /// Of the last two, since one may have waited for something that has nothing to do with how it went; infinite where there
   /// was none.
   double shorter_s() const { return std::min(last_s_, before_last_s_); }
-  bool two() const { return before_last_s_ != kUnknown; }
+  /// Two have followed the first, which has work of those before or leaves some over.
+  bool settled() const { return n_ > 2; }
 
  private:
   static constexpr double kUnknown = std::numeric_limits<double>::infinity();
 
   std::uint64_t ended_ns_ = 0;
   double last_s_ = kUnknown, before_last_s_ = kUnknown;
+  int n_ = 0;  ///< since the last that were forgotten
 };
 
 }  // namespace castor

@@ -22,6 +22,9 @@ class StreamTrial {
   /// A step has ended.
   void note_step(std::uint64_t now_ns) { steps_.note(now_ns); }
 
+  /// Enough of them have, with the share in use and by a plan, for judge().
+  bool settled() const { return steps_.settled(); }
+
   bool begun() const { return !tried_.empty(); }
   bool over() const { return over_; }
 
@@ -49,7 +52,7 @@ class StreamTrial {
   }
 
  private:
-  /// Each costs two steps that are not planned, and three or four that are.
+  /// Each costs three steps; where they could not be forecast two that are not planned, and three or four that are.
   static constexpr std::size_t kMostShares = 4;
 
   double note(double share, double next) {

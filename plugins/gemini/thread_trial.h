@@ -33,12 +33,10 @@ class ThreadTrial {
   void note_step(std::uint64_t now_ns) {
     if (over_) return;
     steps_.note(now_ns);
-    if (steps_.two() && ++n_settled_ > kSettling) judge();
+    if (steps_.settled()) judge();
   }
 
  private:
-  /// Steps before the two that count: the first has work of a pass with more threads, or less.
-  static constexpr int kSettling = 1;
   /// Less is not told from chance.
   static constexpr double kGain = 0.01;
 
@@ -50,7 +48,6 @@ class ThreadTrial {
     const unsigned fewer = n_threads_ * 3 / 4;
     over_ = over_ || fewer == 0;
     n_threads_ = over_ ? best_threads_ : fewer;
-    n_settled_ = 0;
     steps_.forget();
   }
 
@@ -60,7 +57,6 @@ class ThreadTrial {
   unsigned n_threads_, best_threads_;
   bool over_;
   double best_s_ = kUnknown, with_all_s_ = kUnknown;
-  int n_settled_ = 0;
   RecentSteps steps_;
 };
 

@@ -70,6 +70,8 @@ class GradientStore {
 
   /// The chunk that holds the gradients of `payload_chunk`, and their dtype. Requires: settled.
   ChunkId chunk(std::uint32_t payload_chunk) const;
+  /// All that ever hold them.
+  std::vector<ChunkId> chunks(std::uint32_t payload_chunk) const;
   DType dtype(std::uint32_t payload_chunk) const;
   Tier tier(std::uint32_t payload_chunk) const { return slots_.at(payload_chunk).tier; }
 

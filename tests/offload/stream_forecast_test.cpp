@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is forecast of an iteration with streamed states against iterations that have them.
+#include "stream_forecast.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+#include "../support/seeds.h"
+#include "optimizer_world.h"
+
+namespace castor::testing {
+namespace {
+
+/// Steps that all go the same way, of units that each use a chunk or two.
+class RegularTraining {
+ public:
+  RegularTraining(std::uint64_t seed, HostTeam& team)
+      : random_(seed), world_(tensors(random_), {.chunk_bytes = 4096, .with_spill = true, .beside = &team}) {
+    options_.update = AdamOptions{};
+    if (random_() % 2 == 0) options_.max_norm = 1e-3;
+    const auto n_chunks = static_cast<std::uint32_t>(world_.layout.chunks.size());
+    for (std::uint32_t chunk = 0; chunk < n_chunks;) {
+      auto& unit = units_.emplace_back();
+      for (std::uint64_t n = 1 + random_() % 2; n > 0 && chunk < n_chunks; --n) unit.push_back(chunk++);
+    }
+    for (std::uint32_t i = 0; i < n_chunks; ++i) homes_.push_back(kHomes[random_() % 4]);
+    world_.start(homes_).value();
+  }
+
+  OptimizerWorld& world() { return world_; }
+  const AccessTrace& trace() { return world_.mover.trace(); }
+
+  void stream_a_third() {
+    std::vector<bool> streamed;
+    for (std::size_t i = 0; i < homes_.size(); ++i) streamed.push_back(homes_[i] != Tier::device && random_() % 3 == 0);
+    world_.adopt(homes_, streamed).value();
+  }
+
+  void step() {
+    for (std::uint32_t unit = 0; unit < units_.size(); ++unit) run({MomentKind::forward, unit});
+    world_.optimizer->announce(options_).value();
+    for (auto unit = static_cast<std::uint32_t>(units_.size()); unit-- > 0;) {
+      run({MomentKind::backward, unit});
+      for (const std::uint32_t chunk : units_[unit])
+        for (const std::uint32_t tensor : world_.layout.chunks[chunk].tensors)
+          world_.gradient(tensor, random_gradient(random_, world_.specs[tensor].numel)).value();
+    }
+    world_.optimizer->update_early().value();
+    world_.step(options_).value();
+  }
+
+ private:
+  static constexpr Tier kHomes[] = {Tier::device, Tier::host, Tier::host, Tier::nvme};
+
+  /// Some larger than a chunk.
+  static std::vector<TensorSpec> tensors(std::mt19937_64& random) {
+    std::vector<TensorSpec> specs;
+    for (int i = 0; i < 12; ++i) {
+      TensorSpec& spec = specs.emplace_back();
+      spec.numel = 1 + random() % (random() % 4 == 0 ? 9000 : 900);
+      spec.dtype = DType::bf16;
+    }
+    return specs;
+  }
+
+  void run(Moment moment) {
+    world_.optimizer->update_early().value();
+    std::vector<Need> needs;
+    for (const std::uint32_t chunk : units_[moment.id]) {
+      world_.optimizer->use(chunk).value();
+      needs.push_back({world_.optimizer->payload(chunk), Tier::device, Access::read});
+    }
+    world_.mover.begin(moment, needs).value();
+    world_.mover.end(needs);
+  }
+
+  std::mt19937_64 random_;
+  OptimizerWorld world_;
+  StepOptions options_;
+  std::vector<std::vector<std::uint32_t>> units_;  ///< chunks
+  std::vector<Tier> homes_;
+};
+
+TEST(StreamForecast, IterationsGoAsForecastFromTheFirstOn) {
+  for (std::uint64_t seed = 0; seed < test::n_seeds(100) && !::testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const auto team = make_host_team(2).value();
+    RegularTraining training(seed, *team);
+    for (int i = 0; i < 3; ++i) training.step();
+    const AccessTrace without = training.trace();
+    for (int share = 0; share < 2; ++share) {  // the second from what went without streams as well
+      training.stream_a_third();
+      const AccessTrace forecast = training.world().optimizer->forecast(without);
+      training.world().mover.expect(forecast);
+      for (int i = 0; i < 3; ++i) {
+        training.step();
+        EXPECT_TRUE(training.trace().same_accesses(forecast)) << "iteration " << i;
+        EXPECT_TRUE(training.world().mover.planned()) << "iteration " << i;
+      }
+    }
+    training.world().expect_same_bits();
+  }
+}
+
+TEST(StreamForecast, NoStreamsAreWhatWas) {
+  const auto team = make_host_team(2).value();
+  RegularTraining training(1, *team);
+  for (int i = 0; i < 3; ++i) training.step();
+  const AccessTrace& trace = training.trace();
+  const AccessTrace forecast = with_streams(trace, {}, true);
+  EXPECT_TRUE(forecast.same_accesses(trace));
+  EXPECT_EQ(forecast.seconds().compute, trace.seconds().compute);
+  EXPECT_EQ(forecast.seconds().thread, trace.seconds().thread);
+  for (std::uint64_t position = 0; position < trace.n_moments(); ++position)
+    for (const Need& need : trace.needs(position))
+      EXPECT_EQ(forecast.arriving_bytes(position, need.chunk), trace.arriving_bytes(position, need.chunk));
+}
+
+/// By hand: units 0 and 1 with chunk 10 and 20, states 11, 21 and 22, gradients 12 and 23, of which 20 is streamed.
+class ByHand : public ::testing::Test {
+ protected:
+  ByHand() {
+    add({MomentKind::forward, 0}, {{10, Tier::device, Access::read}});
+    add({MomentKind::forward, 1}, {{20, Tier::device, Access::read}});
+    add({MomentKind::backward, 1}, {{20, Tier::device, Access::read}, {23, Tier::host, Access::overwrite}});
+    trace_.add_arrival(23, 800);
+    add({MomentKind::backward, 0}, {{10, Tier::device, Access::read}, {12, Tier::host, Access::overwrite}});
+    trace_.add_arrival(12, 400);
+    update(0, 11, 12, 10);
+    trace_.drop(12);
+    update(1, 21, 23, 20);
+    update(1, 22, 23, 20);
+    trace_.drop(23);
+    MomentSeconds seconds;
+    for (std::size_t i = 0; i < trace_.n_moments(); ++i)
+      seconds.compute.push_back(1.0 + static_cast<double>(i)), seconds.thread.push_back(0.5);
+    trace_.set_seconds(seconds);
+  }
+  void add(Moment moment, const std::vector<Need>& needs) { trace_.add(moment, needs); }
+  void update(std::uint32_t number, ChunkId states, ChunkId gradient, ChunkId payload) {
+    add({MomentKind::update, number, true}, {{states, Tier::host, Access::update},
+                                             {gradient, Tier::host, Access::read},
+                                             {payload, Tier::host, Access::update}});
+  }
+  static std::vector<std::pair<MomentKind, std::uint32_t>> moments(const AccessTrace& trace) {
+    std::vector<std::pair<MomentKind, std::uint32_t>> found;
+    for (std::uint64_t i = 0; i < trace.n_moments(); ++i) found.emplace_back(trace.moment(i).kind, trace.moment(i).id);
+    return found;
+  }
+
+  AccessTrace trace_;
+  const std::vector<UpdatedChunk> streamed_ = {{1, 20, 5000, {21, 22}, {23}}};
+};
+
+constexpr auto kForward = MomentKind::forward, kBackward = MomentKind::backward, kUpdate = MomentKind::update;
+
+TEST_F(ByHand, InPlaceItIsTheDevicesUpdate) {
+  const AccessTrace made = with_streams(trace_, streamed_, false);
+  EXPECT_EQ(moments(made), moments(trace_));
+  EXPECT_FALSE(made.moment(5).beside);
+  EXPECT_TRUE(made.moment(4).beside);
+  for (const Need& need : made.needs(6)) EXPECT_EQ(need.tier, Tier::device) << need.chunk;
+  EXPECT_EQ(made.needs(2)[1].tier, Tier::device) << "its gradient stays there";
+  EXPECT_EQ(made.arriving_bytes(2, 23), 0);
+  EXPECT_EQ(made.arriving_bytes(3, 12), 400);
+  EXPECT_TRUE(made.dropped(6, 23));
+  EXPECT_FALSE(made.dropped(5, 23));
+  EXPECT_EQ(made.seconds().compute[4], 5.0);
+  EXPECT_LT(made.seconds().compute[5], 1e-3);
+}
+
+TEST_F(ByHand, AtTheNextUseItComesRightBeforeThatInForward) {
+  const AccessTrace made = with_streams(trace_, streamed_, true);
+  EXPECT_EQ(
+      moments(made),
+      (std::vector<std::pair<MomentKind, std::uint32_t>>{
+          {kForward, 0}, {kUpdate, 1}, {kUpdate, 1}, {kForward, 1}, {kBackward, 1}, {kBackward, 0}, {kUpdate, 0}}));
+  EXPECT_EQ(made.needs(1)[0], (Need{21, Tier::device, Access::update}));
+  EXPECT_EQ(made.needs(2)[0], (Need{22, Tier::device, Access::update}));
+  EXPECT_TRUE(made.dropped(2, 23));
+  EXPECT_EQ(made.seconds().compute[3], 2.0);
+  EXPECT_EQ(made.seconds().compute[6], 5.0);
+}
+
+}  // namespace
+}  // namespace castor::testing
