@@ -110,8 +110,8 @@ AccessTrace OffloadOptimizer::forecast(const AccessTrace& trace) const {
   std::vector<UpdatedChunk> streamed;
   for (std::uint32_t i = 0; i < n_chunks(); ++i)
     if (plan_.streamed[i] && !state_[i].empty())
-      streamed.push_back(
-          {i, payload_[i], parts_.chunks.chunk(state_[i].front()).n_bytes, state_[i], gradients_->chunks(i)});
+      streamed.push_back({i, payload_[i], parts_.chunks.chunk(state_[i].front()).n_bytes, state_[i],
+                          gradients_->chunks(i), !looks_at_weights(i, announced_)});
   return with_streams(trace, streamed, wants_norm_);
 }
 
@@ -219,12 +219,16 @@ Result<void> OffloadOptimizer::update_tiles(std::uint32_t i, const StepOptions& 
 /// Weights that are all replaced, and by nothing that follows from the old ones, are not looked at.
 std::array<Need, 3> OffloadOptimizer::update_needs(std::uint32_t i, std::uint32_t tile,
                                                    const StepOptions& options) const {
-  const bool of_weights = options.needs_trust() && !options.measures_direction();
-  const bool all_new = gradients_->complete(i) && tile == 0 && !of_weights && !speculated(i) &&
-                       !parts_.format.splits(parts_.layout.chunks[i].dtype);
+  const bool all_new = gradients_->complete(i) && tile == 0 && !speculated(i) && !looks_at_weights(i, options);
   const Tier tier = update_tier(i);
   return {Need{state_[i][tile], tier, Access::update}, Need{gradients_->chunk(i), tier, Access::read},
           Need{payload_[i], tier, all_new ? Access::overwrite : Access::update}};
+}
+
+/// What its new weights are follows from the old ones too.
+bool OffloadOptimizer::looks_at_weights(std::uint32_t i, const StepOptions& options) const {
+  const bool of_weights = options.needs_trust() && !options.measures_direction();
+  return of_weights || parts_.format.splits(parts_.layout.chunks[i].dtype);
 }
 
 Result<void> OffloadOptimizer::update_tile(std::uint32_t i, std::uint32_t tile, const StepOptions& options,

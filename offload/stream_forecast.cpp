@@ -21,11 +21,13 @@ class Forecast {
   void note_first_uses();
   void add_as_it_was(std::uint64_t position);
   void add_update(const UpdatedChunk& chunk, std::uint64_t position);
+  bool could_be_taken_back(std::uint64_t position) const { return position < norm_; }
   void add_all(Moment moment, std::uint64_t position, std::span<const Need> needs);
   bool comes_to_device(const UpdatedChunk& chunk, ChunkId id) const;
 
   const AccessTrace& trace_;
   const bool at_next_use_;
+  std::uint64_t norm_ = 0;  ///< where the thread waits for it; what is updated before that may be taken back
   std::map<std::uint32_t, const UpdatedChunk*> by_number_;
   std::map<ChunkId, const UpdatedChunk*> by_gradient_;
   std::map<std::uint32_t, std::vector<std::uint64_t>> updates_;            ///< by number: where they are
@@ -43,6 +45,7 @@ Forecast::Forecast(const AccessTrace& trace, std::span<const UpdatedChunk> strea
   for (std::uint64_t position = 0; position < trace.n_moments(); ++position) {
     const Moment& moment = trace.moment(position);
     if (moment.kind == MomentKind::update && by_number_.contains(moment.id)) updates_[moment.id].push_back(position);
+    if (trace.joins(position)) norm_ = position;
   }
   if (at_next_use) note_first_uses();
 }
@@ -92,9 +95,14 @@ void Forecast::add_as_it_was(std::uint64_t position) {
 }
 
 void Forecast::add_update(const UpdatedChunk& chunk, std::uint64_t position) {
+  const bool first = position == updates_[chunk.number].front();
+  const bool overwrites = chunk.overwrites && first && could_be_taken_back(position);
   std::vector<Need> needs;
-  for (const Need& need : trace_.needs(position))
-    if (comes_to_device(chunk, need.chunk)) needs.push_back({need.chunk, Tier::device, need.access});
+  for (const Need& need : trace_.needs(position)) {
+    if (!comes_to_device(chunk, need.chunk)) continue;
+    const bool of_weights = need.chunk == chunk.payload;
+    needs.push_back({need.chunk, Tier::device, of_weights && overwrites ? Access::overwrite : need.access});
+  }
   add_all({MomentKind::update, chunk.number, false}, position, needs);
   seconds_.compute.push_back(2 * static_cast<double>(chunk.tile_bytes) / kUpdateBytesPerS);
   seconds_.thread.push_back(kThreadSeconds);

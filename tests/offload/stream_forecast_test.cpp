@@ -18,9 +18,13 @@ namespace {
 class RegularTraining {
  public:
   RegularTraining(std::uint64_t seed, HostTeam& team)
-      : random_(seed), world_(tensors(random_), {.chunk_bytes = 4096, .with_spill = true, .beside = &team}) {
+      : random_(seed),
+        world_(
+            tensors(random_),
+            {.chunk_bytes = 4096, .with_spill = true, .speculates = true, .beside = &team, .format = format(random_)}) {
     options_.update = AdamOptions{};
-    if (random_() % 2 == 0) options_.max_norm = 1e-3;
+    constexpr double kMaxNorms[] = {0, 1e-3, 1e6};  // with the last updates are speculative
+    options_.max_norm = kMaxNorms[random_() % 3];
     const auto n_chunks = static_cast<std::uint32_t>(world_.layout.chunks.size());
     for (std::uint32_t chunk = 0; chunk < n_chunks;) {
       auto& unit = units_.emplace_back();
@@ -54,6 +58,12 @@ class RegularTraining {
 
  private:
   static constexpr Tier kHomes[] = {Tier::device, Tier::host, Tier::host, Tier::nvme};
+
+  static StateFormat format(std::mt19937_64& random) {
+    StateFormat format;
+    format.split_master = random() % 2 == 0;
+    return format;
+  }
 
   /// Some larger than a chunk.
   static std::vector<TensorSpec> tensors(std::mt19937_64& random) {

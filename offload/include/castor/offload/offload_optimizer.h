@@ -187,6 +187,7 @@ class OffloadOptimizer {
   Result<void> update_tile(std::uint32_t i, std::uint32_t tile, const StepOptions& options, double grad_scale,
                            TeamDirections& directions);
   std::array<Need, 3> update_needs(std::uint32_t i, std::uint32_t tile, const StepOptions& options) const;
+  bool looks_at_weights(std::uint32_t i, const StepOptions& options) const;
   Result<void> measure_tensors(std::uint32_t i, std::uint32_t tile, const StepOptions& options, double grad_scale,
                                TeamDirections& directions, std::vector<Event>& after);
   Result<void> measure_trust(std::uint32_t i, const StepOptions& options, double grad_scale, std::vector<Event>& after);
