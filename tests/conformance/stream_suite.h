@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -185,6 +187,7 @@ TYPED_TEST_P(StreamSuite, TimesSpanTheWorkQueuedBetweenThem) {
 }
 
 TYPED_TEST_P(StreamSuite, EventsWereReachedInTheirOrderBetweenBeingQueuedAndBeingSeen) {
+  double least_error_s = 1;  // of a round in which nobody was held up
   for (int round = 0; round < 5; ++round) {
     const std::uint64_t queued_ns = steady_now_ns();
     const auto first = this->stream_->copy(this->there_.data(), this->source_.data(), this->kBytes);
@@ -198,9 +201,10 @@ TYPED_TEST_P(StreamSuite, EventsWereReachedInTheirOrderBetweenBeingQueuedAndBein
     EXPECT_LE(queued_ns, *first.reached_ns());
     EXPECT_LE(*first.reached_ns(), *second.reached_ns());
     EXPECT_LE(*second.reached_ns(), seen_ns);
-    EXPECT_NEAR(static_cast<double>(*second.reached_ns() - *first.reached_ns()) * 1e-9, copy_s, 0.05)
-        << "the device's own clock says the same";
+    const double between_s = static_cast<double>(*second.reached_ns() - *first.reached_ns()) * 1e-9;
+    least_error_s = std::min(least_error_s, std::abs(between_s - copy_s));
   }
+  EXPECT_LT(least_error_s, 0.01) << "the device's own clock says otherwise";
 }
 
 TYPED_TEST_P(StreamSuite, TimePassesInAStreamThatHasFailed) {
