@@ -95,7 +95,7 @@ class RegularTraining {
 };
 
 TEST(StreamForecast, IterationsGoAsForecastFromTheFirstOn) {
-  for (std::uint64_t seed = 0; seed < test::n_seeds(100) && !::testing::Test::HasFailure(); ++seed) {
+  for (std::uint64_t seed = 0; seed < test::n_seeds(40) && !::testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const auto team = make_host_team(2).value();
     RegularTraining training(seed, *team);
