@@ -12,8 +12,8 @@ namespace castor {
 
 class CudaEventState;
 
-/// The clock of one GPU, by which its events were reached. CUDA tells how far apart two events are, to half a microsecond; the
-/// host knows of each that it was recorded before it was reached, and reached before it was seen to be.
+/// The clock of one GPU, by which its events were reached. CUDA tells how far apart two events are, to half a microsecond;
+/// the host knows of each that it was recorded before it was reached, and reached before it was seen to be.
 ///
 /// Threads: any.
 class CudaClock {

@@ -116,9 +116,9 @@ class OffloadOptimizer {
   /// Errors: as step.
   [[nodiscard]] Result<void> adopt(Plan plan);
 
-  /// How iterations will go under the plan that was adopted last, where one went as `trace` under a plan that differs in that
-  /// no states were streamed: what the mover may expect, which spares it iterations without a plan. A guess; nothing but time
-  /// hangs on it.
+  /// How iterations will go under the plan that was adopted last, where one went as `trace` under a plan that differs in
+  /// that no states were streamed: what the mover may expect, which spares it iterations without a plan. A guess; nothing but
+  /// time hangs on it.
   AccessTrace forecast(const AccessTrace& trace) const;
 
   /// Writes `values`, the fp32 values of `tensor` from number `first` on; by several threads at once.

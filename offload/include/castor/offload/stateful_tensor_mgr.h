@@ -82,8 +82,8 @@ class StatefulTensorMgr {
   /// The next iterations are expected to go as `trace` says, and `plan`, made of problem() for it, is carried out.
   /// Requires: between two iterations.
   void expect(AccessTrace trace, StepPlan plan);
-  /// The same, and the plan is made at the begin of the next iteration. The first one may lack updates that the trace has: it
-  /// finds them made.
+  /// The same, and the plan is made at the begin of the next iteration. The first one may lack updates that the trace
+  /// has: it finds them made.
   void expect(AccessTrace trace);
   /// A plan is carried out.
   bool planned() const { return replay_ != nullptr; }
