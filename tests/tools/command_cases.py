@@ -211,6 +211,17 @@ class Plan(CommandCase):
         self.assertGreater(found["moved_bytes_per_step"]["h2d"], 0)
         self.assert_error(self.plan("--device-budget", "99", non_model_bytes=100), 3, "activations and workspaces take 100 B")
 
+    def test_under_the_recorded_budget_chunks_have_the_recorded_room(self):
+        changes = {"budget_bytes": {"device": 127}, "room_bytes": {**self.TRACE["room_bytes"], "device": 20}, "non_model_bytes": 100}
+        as_recorded = self.assert_result(self.plan(**changes))
+        again = self.assert_result(self.plan("--device-budget", "127", **changes))
+        self.assertEqual(as_recorded, again)
+        self.assertGreater(again["moved_bytes_per_step"]["h2d"], 0)
+        self.assertEqual(self.assert_result(self.plan("--device-budget", "137", **changes))["moved_bytes_per_step"]["h2d"], 0)
+        shown = run("plan", "--trace", self.trace(**changes)).stdout
+        self.assertRegex(shown, r"device +120 B +127 B")
+        self.assert_error(self.plan("--device-budget", "106", **changes), 3, "take 107 B")
+
     def with_non_model_bytes(self, *by_moment):
         """The iteration with these bytes beside chunks, and 20 bytes of chunks more in its second moment."""
         moments = [[*moment, n_bytes] for moment, n_bytes in zip(self.TRACE["moments"], by_moment)]

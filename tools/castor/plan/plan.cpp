@@ -39,7 +39,7 @@ Result<void> set_room(const Values& values, plan::Recording& recording) {
   MoveProblem& problem = recording.problem;
   for (const Tier tier : {Tier::device, Tier::host}) {
     CASTOR_ASSIGN(const auto limit, bytes_of(values, std::string(name(tier)) + "-budget"));
-    const std::uint64_t other_bytes = tier == Tier::device ? recording.non_model_bytes : 0;
+    const std::uint64_t other_bytes = tier == Tier::device ? recording.taken_bytes : 0;
     if (limit && *limit < other_bytes)
       return Error{ErrorKind::does_not_fit, "device tier: activations and workspaces take " +
                                                 format_bytes_up(other_bytes) + ", the budget is " +
@@ -62,9 +62,9 @@ std::string to_text(const plan::Recording& recording, const StepPlan& step, cons
   const double above = step.plan.bound_seconds > 0 ? step.plan.link_seconds / step.plan.bound_seconds - 1 : 0;
   return fmt::format("{} moments, {} chunks{}\n\n", problem.n_moments, problem.chunks.size(),
                      recording.model.empty() ? "" : ", recorded of " + recording.model) +
-         tier_table(peak, "budget",
-                    {room_text(problem, Tier::device, recording.non_model_bytes), room_text(problem, Tier::host, 0),
-                     "no limit"}) +
+         tier_table(
+             peak, "budget",
+             {room_text(problem, Tier::device, recording.taken_bytes), room_text(problem, Tier::host, 0), "no limit"}) +
          "\n" + link_table(step) + fmt::format("\nno plan moves {:.1f} % less than this one\n", 100 * above) +
          step_line(step);
 }

@@ -111,6 +111,15 @@ void read_room(const json& room, MoveProblem& problem) {
   problem.nvme = !room.contains("nvme") || room["nvme"].is_null();
 }
 
+/// Where there was no limit, what the device held beside chunks.
+std::uint64_t taken_bytes(const json& object, std::uint64_t non_model_bytes) {
+  const auto of_device = [&object](const char* what) {
+    return bytes_or(Budget::kUnlimited, object.value(what, json::object()).value("device", json()), what);
+  };
+  const std::uint64_t budget_bytes = of_device("budget_bytes"), room_bytes = of_device("room_bytes");
+  return budget_bytes == Budget::kUnlimited ? non_model_bytes : budget_bytes - std::min(budget_bytes, room_bytes);
+}
+
 double seconds_per_byte(const json& rates, const char* link) {
   const auto rate = rates.at(link).get<double>();
   if (!(rate > 0)) wrong(std::string("the rate of ") + link + " is " + rates.at(link).dump());
@@ -130,6 +139,7 @@ Recording read_fields(const json& object) {
   recording.model = object.value("model", "");
   recording.non_model_bytes = object.value("non_model_bytes", std::uint64_t{0});
   recording.allocator_bytes = bytes_or(0, object.value("allocator_bytes", json()), "allocator_bytes");
+  recording.taken_bytes = taken_bytes(object, recording.non_model_bytes);
   const auto places = read_chunks(object.at("chunks"), recording.problem);
   read_moments(object["moments"], recording, places);
   check_uses(recording.problem);

@@ -19,6 +19,8 @@ struct Recording {
   /// By moment, the same until the next; the most where the file does not say.
   std::vector<std::uint64_t> non_model_bytes_at;
   std::uint64_t allocator_bytes = 0;  ///< of the device, in the fragments of its allocator
+  /// Of the device's budget: what chunks may not take. Besides the above that is room for what the allocator may yet lose.
+  std::uint64_t taken_bytes = 0;
 };
 
 /// The most that `plan` takes of the device: chunks and what is beside them at the same moment, and fragments.
