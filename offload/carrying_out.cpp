@@ -26,9 +26,8 @@ void StatefulTensorMgr::forget_trace() {
 }
 
 void StatefulTensorMgr::expect(AccessTrace trace, StepPlan plan) {
-  forget_trace();
-  follower_->expect(std::move(trace));
-  planned_once_ = plan_tried_ = true;
+  expect(std::move(trace));
+  plan_due_ = false, plan_tried_ = true;
   carry_out(problem(), std::move(plan));
 }
 

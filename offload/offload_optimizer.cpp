@@ -110,8 +110,8 @@ AccessTrace OffloadOptimizer::forecast(const AccessTrace& trace) const {
   std::vector<UpdatedChunk> streamed;
   for (std::uint32_t i = 0; i < n_chunks(); ++i)
     if (plan_.streamed[i] && !state_[i].empty())
-      streamed.push_back({i, payload_[i], parts_.chunks.chunk(state_[i].front()).n_bytes, state_[i],
-                          gradients_->chunks(i), !looks_at_weights(i, announced_)});
+      streamed.push_back({i, payload_[i], parts_.chunks.chunk(state_[i].front()).n_bytes, gradients_->chunks(i),
+                          !looks_at_weights(i, announced_)});
   return with_streams(trace, streamed, wants_norm_);
 }
 

@@ -23,7 +23,6 @@ class Forecast {
   void add_update(const UpdatedChunk& chunk, std::uint64_t position);
   bool could_be_taken_back(std::uint64_t position) const { return position < norm_; }
   void add_all(Moment moment, std::uint64_t position, std::span<const Need> needs);
-  bool comes_to_device(const UpdatedChunk& chunk, ChunkId id) const;
 
   const AccessTrace& trace_;
   const bool at_next_use_;
@@ -97,11 +96,10 @@ void Forecast::add_as_it_was(std::uint64_t position) {
 void Forecast::add_update(const UpdatedChunk& chunk, std::uint64_t position) {
   const bool first = position == updates_[chunk.number].front();
   const bool overwrites = chunk.overwrites && first && could_be_taken_back(position);
-  std::vector<Need> needs;
-  for (const Need& need : trace_.needs(position)) {
-    if (!comes_to_device(chunk, need.chunk)) continue;
-    const bool of_weights = need.chunk == chunk.payload;
-    needs.push_back({need.chunk, Tier::device, of_weights && overwrites ? Access::overwrite : need.access});
+  std::vector<Need> needs(trace_.needs(position).begin(), trace_.needs(position).end());
+  for (Need& need : needs) {
+    need.tier = Tier::device;
+    if (overwrites && need.chunk == chunk.payload) need.access = Access::overwrite;
   }
   add_all({MomentKind::update, chunk.number, false}, position, needs);
   seconds_.compute.push_back(2 * static_cast<double>(chunk.tile_bytes) / kUpdateBytesPerS);
@@ -112,11 +110,6 @@ void Forecast::add_all(Moment moment, std::uint64_t position, std::span<const Ne
   made_.add(moment, needs);
   for (const Need& need : needs)
     if (trace_.dropped(position, need.chunk)) made_.drop(need.chunk);
-}
-
-bool Forecast::comes_to_device(const UpdatedChunk& chunk, ChunkId id) const {
-  const auto in = [id](const std::vector<ChunkId>& ids) { return std::find(ids.begin(), ids.end(), id) != ids.end(); };
-  return id == chunk.payload || in(chunk.states) || in(chunk.gradients);
 }
 
 }  // namespace

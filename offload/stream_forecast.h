@@ -13,8 +13,7 @@ namespace castor {
 struct UpdatedChunk {
   std::uint32_t number = 0;  ///< of its update moments
   ChunkId payload = 0;
-  std::uint64_t tile_bytes = 0;  ///< of the states that one moment updates
-  std::vector<ChunkId> states;
+  std::uint64_t tile_bytes = 0;    ///< of the states that one moment updates
   std::vector<ChunkId> gradients;  ///< those that may be in use
   bool overwrites = false;         ///< its first moment does not look at the weights, unless it may be taken back
 };

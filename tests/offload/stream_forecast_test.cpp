@@ -162,7 +162,7 @@ class ByHand : public ::testing::Test {
   }
 
   AccessTrace trace_;
-  const std::vector<UpdatedChunk> streamed_ = {{1, 20, 5000, {21, 22}, {23}}};
+  const std::vector<UpdatedChunk> streamed_ = {{1, 20, 5000, {23}}};
 };
 
 constexpr auto kForward = MomentKind::forward, kBackward = MomentKind::backward, kUpdate = MomentKind::update;

@@ -111,13 +111,12 @@ void read_room(const json& room, MoveProblem& problem) {
   problem.nvme = !room.contains("nvme") || room["nvme"].is_null();
 }
 
-/// Where there was no limit, what the device held beside chunks.
-std::uint64_t taken_bytes(const json& object, std::uint64_t non_model_bytes) {
-  const auto of_device = [&object](const char* what) {
-    return bytes_or(Budget::kUnlimited, object.value(what, json::object()).value("device", json()), what);
-  };
-  const std::uint64_t budget_bytes = of_device("budget_bytes"), room_bytes = of_device("room_bytes");
-  return budget_bytes == Budget::kUnlimited ? non_model_bytes : budget_bytes - std::min(budget_bytes, room_bytes);
+/// Where there was no limit, what the device held beside chunks. Requires: the room is read.
+std::uint64_t taken_bytes(const json& budget, const Recording& recording) {
+  const json of_device = budget.value(name(Tier::device), json());
+  if (of_device.is_null()) return recording.non_model_bytes;
+  const std::uint64_t budget_bytes = bytes_or(0, of_device, "budget_bytes");
+  return budget_bytes - std::min(budget_bytes, recording.problem.room_bytes[index(Tier::device)].front());
 }
 
 double seconds_per_byte(const json& rates, const char* link) {
@@ -139,11 +138,11 @@ Recording read_fields(const json& object) {
   recording.model = object.value("model", "");
   recording.non_model_bytes = object.value("non_model_bytes", std::uint64_t{0});
   recording.allocator_bytes = bytes_or(0, object.value("allocator_bytes", json()), "allocator_bytes");
-  recording.taken_bytes = taken_bytes(object, recording.non_model_bytes);
   const auto places = read_chunks(object.at("chunks"), recording.problem);
   read_moments(object["moments"], recording, places);
   check_uses(recording.problem);
   read_room(object.value("room_bytes", json::object({{"nvme", 0}})), recording.problem);
+  recording.taken_bytes = taken_bytes(object.value("budget_bytes", json::object()), recording);
   const json& rates = object.at("link_bytes_per_s");
   recording.problem.costs = {seconds_per_byte(rates, "h2d"), seconds_per_byte(rates, "d2h"),
                              seconds_per_byte(rates, "nvme_read"), seconds_per_byte(rates, "nvme_write"),
