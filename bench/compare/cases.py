@@ -35,6 +35,6 @@ CASES = {
         Case("b32-16g", SMALL, 32, 1024, "cuda", "16GiB", "32GiB", PEERS),
         Case("b32-28g", SMALL, 32, 1024, "cuda", "28GiB", "32GiB", PEERS),
         Case("3.9b", LARGE, 16, 1024, "cuda", "24GiB", "72GiB", PEERS),
-        Case("3.9b-16g", LARGE, 16, 1024, "cuda", "16GiB", "72GiB", PEERS),
+        Case("3.9b-16g", LARGE, 16, 1024, "cuda", "16.5GiB", "72GiB", PEERS),
     )
 }

@@ -17,16 +17,30 @@ constexpr double kLostToTheBus = 0.66;
 
 constexpr int kSharesTried = 64;
 constexpr double kLeastGain = 0.1;
+/// Of the iteration, from which on updates and compute get in each other's way: weights that are updated last are needed first.
+constexpr double kBusyTeam = 0.5;
 
 /// Of the team that updates all but `share`, of what it takes for all alone.
 double host_seconds(double share) { return 1 - share * (1 - kLostToTheBus); }
 
-double slowest_s(const UpdateLoad& load, double share) {
+/// Until all is updated.
+double updated_s(const UpdateLoad& load, double share) {
   const double host_s = load.host_s * host_seconds(share);
   const double streams_s = share * std::max(load.stream_h2d_s, load.stream_d2h_s);
   const double links_s = std::max({load.h2d_s + share * load.stream_h2d_s, load.d2h_s + share * load.stream_d2h_s,
                                    share > 0 ? load.streams_from_s + streams_s : 0});
-  return std::max({host_s, links_s, load.window_s});
+  return std::max(host_s, links_s);
+}
+
+double slowest_s(const UpdateLoad& load, double share) { return std::max(updated_s(load, share), load.window_s); }
+
+/// The smallest with which `seconds` are fewest.
+double best_share(double (*seconds)(const UpdateLoad&, double), const UpdateLoad& load) {
+  double best = 0;
+  for (int tried = 1; tried <= kSharesTried; ++tried)
+    if (const double share = static_cast<double>(tried) / kSharesTried; seconds(load, share) < seconds(load, best))
+      best = share;
+  return best;
 }
 
 }  // namespace
@@ -51,12 +65,11 @@ UpdateLoad update_load(const AccessTrace& trace, const MomentSeconds& seconds, c
 
 double host_update_slowdown(double share) { return host_seconds(share) / (1 - share); }
 
-double stream_share(const UpdateLoad& load) {
-  double best = 0;
-  for (int tried = 1; tried <= kSharesTried; ++tried)
-    if (const double share = static_cast<double>(tried) / kSharesTried; slowest_s(load, share) < slowest_s(load, best))
-      best = share;
-  return slowest_s(load, best) <= (1 - kLeastGain) * slowest_s(load, 0) ? best : 0;
+double stream_share(const UpdateLoad& load, double step_s) {
+  const double hides_most = best_share(slowest_s, load), ends_first = best_share(updated_s, load);
+  if (slowest_s(load, hides_most) <= (1 - kLeastGain) * slowest_s(load, 0)) return hides_most;
+  const bool in_the_way = load.host_s >= kBusyTeam * step_s;
+  return in_the_way && slowest_s(load, ends_first) <= (1 - kLeastGain) * step_s ? ends_first : 0;
 }
 
 }  // namespace castor

@@ -149,7 +149,8 @@ double GeminiStrategy::modelled_share() const {
   for (std::size_t i = 0; i < placed_.chunks.size(); ++i)
     state_bytes += optimizer_->plan().update_tier(i) == Tier::host ? placed_.chunks[i].state_bytes : 0;
   const AccessTrace& trace = mover_->trace();
-  return stream_share(update_load(trace, trace.seconds(), step->estimate, memory_->link_costs(), state_bytes));
+  const UpdateLoad load = update_load(trace, trace.seconds(), step->estimate, memory_->link_costs(), state_bytes);
+  return stream_share(load, stream_trial_.step_s());
 }
 
 /// The step that takes the memory lasts as long as it takes to pin it.

@@ -22,6 +22,9 @@ class StreamTrial {
   /// A step has ended.
   void note_step(std::uint64_t now_ns) { steps_.note(now_ns); }
 
+  /// What steps take with the share in use, as judge() would have it.
+  double step_s() const { return steps_.median_s(); }
+
   /// Enough of them have, with the share in use and by a plan, for judge().
   bool settled() const { return steps_.settled(); }
 
@@ -39,7 +42,7 @@ class StreamTrial {
   /// best.
   double judge() {
     const double share = share_;
-    note(share, share * (steps_.shorter_s() < without().step_s ? 2. / 3 : 1. / 2));
+    note(share, share * (steps_.median_s() < without().step_s ? 2. / 3 : 1. / 2));
     const std::size_t n_shares = tried_.size() - 1;
     over_ = n_shares == kMostShares || (n_shares > 1 && best().share != share);
     return over_ ? best().share : share_;
@@ -52,11 +55,11 @@ class StreamTrial {
   }
 
  private:
-  /// Each costs three steps; where they could not be forecast two that are not planned, and three or four that are.
+  /// Each costs four steps; where they could not be forecast two that are not planned, and three or four that are.
   static constexpr std::size_t kMostShares = 4;
 
   double note(double share, double next) {
-    tried_.push_back({share, steps_.shorter_s()});
+    tried_.push_back({share, steps_.median_s()});
     steps_.forget();
     return share_ = next;
   }

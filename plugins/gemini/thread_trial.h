@@ -41,7 +41,7 @@ class ThreadTrial {
   static constexpr double kGain = 0.01;
 
   void judge() {
-    const double step_s = steps_.shorter_s();
+    const double step_s = steps_.median_s();
     if (best_s_ == kUnknown) with_all_s_ = step_s;
     over_ = step_s > (1 - kGain) * best_s_;
     if (!over_) best_s_ = step_s, best_threads_ = n_threads_;

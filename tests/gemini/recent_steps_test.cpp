@@ -9,40 +9,49 @@
 namespace castor {
 namespace {
 
-TEST(RecentSteps, TheFirstStepHasNoLength) {
-  RecentSteps steps;
-  steps.note(5'000'000'000);
-  EXPECT_TRUE(std::isinf(steps.shorter_s()));
-  steps.note(7'000'000'000);
-  EXPECT_DOUBLE_EQ(steps.shorter_s(), 2);
+/// Steps that end at these seconds.
+void note(RecentSteps& steps, const std::vector<std::uint64_t>& at_s) {
+  for (const std::uint64_t s : at_s) steps.note(s * 1'000'000'000);
 }
 
-TEST(RecentSteps, KeepsTheShorterOfTwo) {
+TEST(RecentSteps, TheFirstStepHasNoLength) {
   RecentSteps steps;
-  for (const std::uint64_t at : {1, 2, 7, 10}) steps.note(at * 1'000'000'000);
-  EXPECT_DOUBLE_EQ(steps.shorter_s(), 3);
+  note(steps, {5, 7});
+  EXPECT_TRUE(std::isinf(steps.median_s()));
+  note(steps, {10});
+  EXPECT_DOUBLE_EQ(steps.median_s(), 3);
+}
+
+TEST(RecentSteps, KnowsTheMedianOfThree) {
+  RecentSteps steps;
+  note(steps, {1, 2, 7, 10});
+  EXPECT_DOUBLE_EQ(steps.median_s(), 3);
+  note(steps, {14});
+  EXPECT_DOUBLE_EQ(steps.median_s(), 4) << "of 5, 3 and 4";
+  note(steps, {15});
+  EXPECT_DOUBLE_EQ(steps.median_s(), 3) << "of 3, 4 and 1";
 }
 
 TEST(RecentSteps, WhatIsForgottenDoesNotCountAndTheNextStepHasALength) {
   RecentSteps steps;
-  for (const std::uint64_t at : {1, 2, 3}) steps.note(at * 1'000'000'000);
+  note(steps, {1, 2, 3, 4});
   steps.forget();
-  EXPECT_TRUE(std::isinf(steps.shorter_s()));
-  steps.note(12'000'000'000);
-  EXPECT_DOUBLE_EQ(steps.shorter_s(), 9);
+  EXPECT_TRUE(std::isinf(steps.median_s()));
+  note(steps, {13, 20});
+  EXPECT_DOUBLE_EQ(steps.median_s(), 9);
 }
 
-TEST(RecentSteps, AreSettledWhenTwoHaveFollowedTheFirst) {
+TEST(RecentSteps, AreSettledWhenThreeHaveFollowedTheFirst) {
   RecentSteps steps;
   std::vector<bool> settled;
-  const auto note = [&](std::uint64_t at_s) {
-    steps.note(at_s * 1'000'000'000);
+  const auto note_one = [&](std::uint64_t at_s) {
+    note(steps, {at_s});
     settled.push_back(steps.settled());
   };
-  for (const std::uint64_t at_s : {1, 2, 3, 4}) note(at_s);
+  for (const std::uint64_t at_s : {1, 2, 3, 4, 5}) note_one(at_s);
   steps.forget();
-  for (const std::uint64_t at_s : {5, 6, 7}) note(at_s);
-  EXPECT_EQ(settled, (std::vector<bool>{false, false, false, true, false, false, true}));
+  for (const std::uint64_t at_s : {6, 7, 8, 9}) note_one(at_s);
+  EXPECT_EQ(settled, (std::vector<bool>{false, false, false, false, true, false, false, false, true}));
 }
 
 }  // namespace

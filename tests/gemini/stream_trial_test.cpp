@@ -18,14 +18,15 @@ struct TimedTrial {
   }
 };
 
-TEST(StreamTrial, TheShorterOfTheLastTwoStepsCounts) {
+TEST(StreamTrial, TheMedianOfTheLastThreeStepsCounts) {
   TimedTrial timed;
   timed.steps({10, 1, 5, 3, 9});
   EXPECT_FALSE(timed.trial.begun());
+  EXPECT_DOUBLE_EQ(timed.trial.step_s(), 5);
   EXPECT_EQ(timed.trial.begin(0.6), 0.6);
   EXPECT_TRUE(timed.trial.begun());
-  EXPECT_DOUBLE_EQ(timed.trial.without().step_s, 3);
-  timed.steps({12, 2});
+  EXPECT_DOUBLE_EQ(timed.trial.without().step_s, 5);
+  timed.steps({12, 1, 2, 4});
   (void)timed.trial.judge();
   EXPECT_DOUBLE_EQ(timed.trial.best().step_s, 2);
 }
@@ -37,12 +38,12 @@ struct Step {
 /// The share kept where steps take `without_s` without, and after that as `expected` says: the shares in the order in which they are tried.
 double kept(double without_s, const std::vector<Step>& expected) {
   TimedTrial timed;
-  timed.steps({1, without_s});
+  timed.steps({1, without_s, without_s, without_s});
   double share = timed.trial.begin(0.6);
   for (const Step& step : expected) {
     EXPECT_FALSE(timed.trial.over());
     EXPECT_DOUBLE_EQ(share, step.share);
-    timed.steps({step.seconds, step.seconds});
+    timed.steps({step.seconds, step.seconds, step.seconds});
     share = timed.trial.judge();
   }
   EXPECT_TRUE(timed.trial.over());
@@ -65,7 +66,7 @@ TEST(StreamTrial, GoesOnToSmallerSharesAsLongAsThatHelps) {
 
 TEST(StreamTrial, IsOverAtOnceWhereNothingIsToBeGained) {
   TimedTrial timed;
-  timed.steps({1, 3});
+  timed.steps({1, 3, 3, 3});
   EXPECT_EQ(timed.trial.begin(0), 0);
   EXPECT_TRUE(timed.trial.over());
 }

@@ -54,10 +54,10 @@ TEST(ThreadTrial, TheFirstStepWithAnotherNumberDoesNotCount) {
   ThreadTrial trial(4);
   double now_s = 1;
   const auto step = [&](double seconds) { trial.note_step(static_cast<std::uint64_t>((now_s += seconds) * 1e9)); };
-  for (const double seconds : {1., 2., 2., 2.}) step(seconds);
+  for (const double seconds : {1., 2., 2., 2., 2.}) step(seconds);
   EXPECT_EQ(trial.n_threads(), 3);
   step(0.5);  // leaves more over than it took up
-  for (const double seconds : {2.5, 2.5}) step(seconds);
+  for (const double seconds : {2.5, 2.5, 2.5}) step(seconds);
   EXPECT_TRUE(trial.over());
   EXPECT_EQ(trial.n_threads(), 4);
 }

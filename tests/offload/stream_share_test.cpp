@@ -37,6 +37,16 @@ TEST(StreamShare, IsNothingWhereLittleIsGained) {
   EXPECT_EQ(stream_share({}), 0);
 }
 
+TEST(StreamShare, IsThatWhichUpdatesFirstWhereStepsTakeLongerThanTheirParts) {
+  UpdateLoad load = kBoundByTheHost;
+  load.window_s = 4;  // 3 - 3 * 0.34 s = 0.5 + 2 s, and the rest of a step waits for nobody knows what
+  EXPECT_NEAR(stream_share(load, 4.5), 2.5 / 3.02, 1.0 / 64);
+  EXPECT_EQ(stream_share(load, 4.4), 0) << "less than a tenth to be gained";
+  EXPECT_EQ(stream_share(load, 6.1), 0) << "the team is busy for less than half of it";
+  load.h2d_s = 3;
+  EXPECT_EQ(stream_share(load, 4.5), 0) << "the bus has no time left";
+}
+
 TEST(StreamShare, WaitsForTheNormWhereTheHostDoesNot) {
   UpdateLoad load = kBoundByTheHost;
   load.streams_from_s = 2;  // 3 - 1.02 s = 2 + 2 s

@@ -33,7 +33,9 @@ inline constexpr double kStreamedByteSlowdown = 55.0 / 41;
 double host_update_slowdown(double share);
 
 /// The share of the states to stream with which the slowest of team, links and all else is done first; 0 where that saves
-/// less than a tenth of it: to find out what it is takes a dozen slow steps. A byte that crosses the bus slows the team down, for both share the host's memory.
-double stream_share(const UpdateLoad& load);
+/// less than a tenth of it. A byte that crosses the bus slows the team down, for both share the host's memory. Where iterations
+/// are known to take `step_s`, a tenth longer than any of these, and the team is busy for half of that: the share with which all
+/// is updated first.
+double stream_share(const UpdateLoad& load, double step_s = 0);
 
 }  // namespace castor
