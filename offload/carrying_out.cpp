@@ -14,34 +14,44 @@ namespace castor {
 
 /// What it wanted is not carried on.
 void StatefulTensorMgr::drop_plan() {
-  replay_.reset();
+  course_->replay.reset();
   going_.clear();
   fetches_.clear();
 }
 
 void StatefulTensorMgr::forget_trace() {
-  follower_->forget();
+  for (Course& course : courses_) {
+    course.follower->forget();
+    course.replay.reset();
+    course.planned_once = course.plan_tried = course.plan_due = false;
+  }
   drop_plan();
-  planned_once_ = plan_tried_ = plan_due_ = false;
+  turn();
+}
+
+/// Into the way that was taken for the next iteration.
+void StatefulTensorMgr::turn() {
+  Course* const next = &courses_[static_cast<std::size_t>(next_way_)];
+  if (std::exchange(course_, next) != next && course_->replay) settle_in();
 }
 
 void StatefulTensorMgr::expect(AccessTrace trace, StepPlan plan) {
   expect(std::move(trace));
-  plan_due_ = false, plan_tried_ = true;
+  course_->plan_due = false, course_->plan_tried = true;
   carry_out(problem(), std::move(plan));
 }
 
 void StatefulTensorMgr::expect(AccessTrace trace) {
   forget_trace();
-  follower_->expect(std::move(trace));
-  planned_once_ = plan_due_ = true;
+  follower().expect(std::move(trace));
+  course_->planned_once = course_->plan_due = true;
 }
 
 const StepPlan* StatefulTensorMgr::plan() {
-  follower_->take_times();
-  plan_due_ = plan_due_ || (replay_ && follower_->timed_for_good());
+  follower().take_times();
+  course_->plan_due = course_->plan_due || (course_->replay && follower().timed_for_good());
   make_plan_if_due();
-  return replay_ ? &replay_->plan() : nullptr;
+  return course_->replay ? &course_->replay->plan() : nullptr;
 }
 
 std::vector<std::uint64_t> StatefulTensorMgr::chunk_bytes() const {
@@ -64,56 +74,64 @@ MoveProblem StatefulTensorMgr::problem() const {
 
 /// Plans the iteration of trace(). Where none is found that fits, everything comes when it is needed.
 void StatefulTensorMgr::make_plan_if_due() {
-  if (!std::exchange(plan_due_, false)) return;
-  planned_once_ = plan_tried_ = true;
-  if (follower_->trace().empty()) return;
-  follower_->pause();
+  if (!std::exchange(course_->plan_due, false)) return;
+  course_->planned_once = course_->plan_tried = true;
+  if (follower().trace().empty()) return;
+  follower().pause();
   const MoveProblem problem = this->problem();
   if (auto plan = plan_step(problem, trace().seconds()); plan.ok()) carry_out(problem, std::move(*plan));
-  follower_->go_on();
+  follower().go_on();
 }
 
 void StatefulTensorMgr::carry_out(const MoveProblem& problem, StepPlan plan) {
-  replay_ = std::make_unique<PlanReplay>(problem, std::move(plan));
+  course_->replay = std::make_unique<PlanReplay>(problem, std::move(plan));
+  settle_in();
+}
+
+/// Where the plan in force wants chunks between two iterations. What the one before has left elsewhere comes when it is needed,
+/// and goes when its room is.
+void StatefulTensorMgr::settle_in() {
+  going_.clear();
   wanted_.assign(chunks_.n_chunks(), kAnywhere);
-  for (ChunkId id = 0; id < chunks_.n_chunks(); ++id)
-    if (const auto& stays = replay_->plan().plan.stays[id]; !stays.empty()) wanted_[id] = stays.back().after;
+  const auto& stays = course_->replay->plan().plan.stays;
+  for (ChunkId id = 0; id < stays.size(); ++id)
+    if (!stays[id].empty()) wanted_[id] = stays[id].back().after;
 }
 
 /// Where chunks shall be from the moment at `position` on, and what shall come.
 void StatefulTensorMgr::take_over_plan(std::uint64_t position) {
-  if (!replay_ || !steady()) return going_.clear();
+  if (!course_->replay || !steady()) return going_.clear();
   const auto go = [this](ChunkId id, Places places) {
     wanted_[id] = places;
     if (std::find(going_.begin(), going_.end(), id) == going_.end()) going_.push_back(id);
   };
-  for (const auto& rest : replay_->leaving(position)) go(rest.chunk, rest.places);
-  for (const auto& use : replay_->used(position)) {
+  for (const auto& rest : course_->replay->leaving(position)) go(rest.chunk, rest.places);
+  for (const auto& use : course_->replay->used(position)) {
     wanted_[use.chunk] = use.places;
     std::erase(going_, use.chunk);
   }
-  for (const PlannedMove& move : replay_->coming(position)) {
+  for (const PlannedMove& move : course_->replay->coming(position)) {
     go(move.chunk, move.to);
     fetches_.push_back(move);
   }
 }
 
-/// Lets go what shall be elsewhere and can go by now.
-void StatefulTensorMgr::send_on() {
-  std::erase_if(going_, [this](ChunkId id) { return let_go_of(id, wanted_[id]); });
+/// Lets go what shall be elsewhere and can go by now, but not to `full`, where somebody waits for room.
+void StatefulTensorMgr::send_on(std::optional<Tier> full) {
+  std::erase_if(going_, [&](ChunkId id) { return let_go_of(id, wanted_[id], full); });
 }
 
 /// Brings the chunk to `stay` (up, where the plan parks it in room that the device has over) and takes it from the tiers
 /// beside, as far as that needs no waiting; true where nothing is left to do. What stays behind gives way when its room
 /// is wanted.
-bool StatefulTensorMgr::let_go_of(ChunkId id, Places stay) {
+bool StatefulTensorMgr::let_go_of(ChunkId id, Places stay, std::optional<Tier> full) {
   const Chunk& chunk = chunks_.chunk(id);
   if (chunk.pinned() || !chunk.has_contents() || stay == kNowhere) return true;
   const bool goes_up = holds(stay, Tier::device) && !chunk.resident(Tier::device) && chunk.resident(Tier::host);
-  if (goes_up && chunk.at(Tier::host).arrived.ready()) (void)chunks_.fetch(id, Tier::device);
+  if (goes_up && full != Tier::device && chunk.at(Tier::host).arrived.ready()) (void)chunks_.fetch(id, Tier::device);
   const bool leaves_device = chunk.resident(Tier::device) && !holds(stay, Tier::device);
   const bool wants_host = (holds(stay, Tier::host) || leaves_device) && chunk.resident(Tier::device);
-  if (wants_host && !chunk.clean(Tier::device)) (void)chunks_.fetch(id, Tier::host);
+  if (wants_host && full != Tier::host && !chunk.clean(Tier::device)) (void)chunks_.fetch(id, Tier::host);
   if (leaves_device && chunk.clean(Tier::device)) (void)chunks_.release(id, Tier::device);
   const bool leaves_host =
       chunk.resident(Tier::host) && !holds(stay, Tier::host) && (chunk.clean(Tier::host) || holds(stay, Tier::nvme));

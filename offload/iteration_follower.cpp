@@ -80,12 +80,19 @@ void IterationFollower::clear_recording() {
   on_trace_ = true;
 }
 
-void IterationFollower::end() {
+void IterationFollower::break_off() {
   clock_.stop();
   take_times();
-  broke_off_ = lacks_updates_alone();
-  again_ = broke_off_ || recording_.same_accesses(trace_);
-  if (broke_off_) return clear_recording();
+  broke_off_ = true;
+  clear_recording();
+}
+
+void IterationFollower::end() {
+  if (lacks_updates_alone()) return again_ = true, break_off();
+  clock_.stop();
+  take_times();
+  broke_off_ = false;
+  again_ = recording_.same_accesses(trace_);
   if (!again_) {
     std::swap(trace_, recording_);
     times_.clear();

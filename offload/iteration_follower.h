@@ -34,6 +34,8 @@ class IterationFollower {
   AccessTrace* recording() { return recording_.empty() ? nullptr : &recording_; }
   /// The iteration is over. The first few on a trace are timed.
   void end();
+  /// The same of one that is not to be recorded: trace() stays as it is.
+  void break_off();
   /// Takes over how long the moments of the last iteration took: waits for whoever does their work. Otherwise that happens
   /// at the end of the next one, when all has run long ago.
   void take_times();

@@ -21,7 +21,7 @@ Result<void> StatefulTensorMgr::make_room(ChunkId wanted, Tier tier, const Error
     CASTOR_TRY(chunks_.release(*unwanted, tier));
     return wait_for_room(wanted, tier, refused);
   }
-  if (replay_ && chunks_.leaving(tier)) {
+  if (course_->replay && chunks_.leaving(tier)) {
     CASTOR_ASSIGN(const std::uint64_t freed_after_wait_bytes, wait_for_leaving(tier));
     if (freed_after_wait_bytes > 0) return {};
   }
@@ -70,7 +70,7 @@ std::vector<EvictionCandidate> StatefulTensorMgr::candidates(Tier tier, ChunkId 
     if (bottom && !chunk.clean(tier)) continue;
     const auto& uses = last_use_[index(tier)];
     const std::uint64_t next_use =
-        steady() ? follower_->trace().distance(id, tier, follower_->n_begun()) : AccessTrace::kNever;
+        steady() ? follower().trace().distance(id, tier, follower().n_begun()) : AccessTrace::kNever;
     found.push_back({id, next_use, id < uses.size() ? uses[id] : 0, chunk.n_bytes, chunk.clean(tier),
                      !holds(wanted_places(id), tier), !copy.arrived.ready(), chunk.kind == ChunkKind::state});
   }
@@ -79,7 +79,7 @@ std::vector<EvictionCandidate> StatefulTensorMgr::candidates(Tier tier, ChunkId 
 
 /// By the plan; where there is none yet, by its owner.
 Places StatefulTensorMgr::wanted_places(ChunkId id) const {
-  const std::vector<Places>& wanted = replay_ && steady() ? wanted_ : rest_;
+  const std::vector<Places>& wanted = course_->replay && steady() ? wanted_ : rest_;
   return id < wanted.size() ? wanted[id] : kAnywhere;  // others were added since
 }
 

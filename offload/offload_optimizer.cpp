@@ -102,6 +102,7 @@ Result<void> OffloadOptimizer::adopt(Plan plan) {
     parts_.mover.set_rest(payload_[i], plan_.payload_off_device[i] ? kAnywhere & ~only(Tier::device) : kAnywhere);
     for (const ChunkId tile : state_[i]) parts_.mover.set_rest(tile, rest_of_states(plan_.states[i]));
   }
+  parts_.mover.take_way(next_way());
   parts_.mover.forget_trace();
   return {};
 }
@@ -369,7 +370,8 @@ void OffloadOptimizer::finish_step() {
   gradients_->end_step();
   early_->end_step();
   begun_ = false;
-  parts_.mover.end_iteration();
+  std::exchange(failed_speculation_, false) ? parts_.mover.break_off() : parts_.mover.end_iteration();
+  parts_.mover.take_way(next_way());
 }
 
 }  // namespace castor

@@ -2,6 +2,7 @@
 // Updates before the norm is known, as if it were not too large, and what takes them back.
 #include <castor/offload/offload_optimizer.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -19,6 +20,13 @@ double plain_scale(const StepOptions& options) { return 1 / options.loss_scale; 
 
 bool OffloadOptimizer::can_speculate(std::uint32_t i) const {
   return norm_forecast_->plain() && !speculated(i) && i < plan_.speculative.size() && plan_.speculative[i];
+}
+
+/// Where updates are speculative they are moments of backward. That is so in the next step if it wants a norm as the last one did.
+Way OffloadOptimizer::next_way() const {
+  const auto& allowed = plan_.speculative;
+  const bool speculates = std::find(allowed.begin(), allowed.end(), true) != allowed.end();
+  return wants_norm_ && norm_forecast_->plain() && speculates ? Way::other : Way::usual;
 }
 
 /// All that an update of the chunk writes.
@@ -53,6 +61,7 @@ Result<void> OffloadOptimizer::settle_speculation(const StepOptions& options, co
   if (!options.needs_norm()) return {};
   const bool plain = !scale.skip && scale.grad_scale == plain_scale(options);
   norm_forecast_->note(plain);
+  failed_speculation_ = !plain && !speculative_.empty();
   if (!plain) return take_back_all();
   for (auto& [i, speculation] : std::exchange(speculative_, {})) {
     kept_->drop(written_by_update(i));

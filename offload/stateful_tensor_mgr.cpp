@@ -18,13 +18,9 @@ constexpr auto kLongestPause = std::chrono::microseconds(500);
 
 StatefulTensorMgr::StatefulTensorMgr(ChunkManager& chunks, const Budget& device, const Budget& host, Stream& compute,
                                      Timeline& timeline, const LinkCosts& costs)
-    : chunks_(chunks),
-      device_(device),
-      host_(host),
-      compute_(compute),
-      timeline_(timeline),
-      costs_(costs),
-      follower_(std::make_unique<IterationFollower>(timeline)) {}
+    : chunks_(chunks), device_(device), host_(host), compute_(compute), timeline_(timeline), costs_(costs) {
+  for (Course& course : courses_) course.follower = std::make_unique<IterationFollower>(timeline);
+}
 
 StatefulTensorMgr::~StatefulTensorMgr() = default;
 
@@ -35,7 +31,7 @@ Result<void> StatefulTensorMgr::begin(Moment moment, std::span<const Need> needs
       throw ContractViolation(chunks_.chunk(need.chunk).label + ": needed on the device beside the thread");
   for (const Tier tier : {Tier::device, Tier::host}) CASTOR_TRY(chunks_.reap(tier));
   for (std::uint64_t n_new = follow(moment, needs, beside); n_new > 0; --n_new)
-    take_over_plan(follower_->n_begun() - n_new);
+    take_over_plan(follower().n_begun() - n_new);
   send_on();
   std::size_t n_pinned = 0;
   Result<void> outcome;
@@ -47,7 +43,7 @@ Result<void> StatefulTensorMgr::begin(Moment moment, std::span<const Need> needs
     if (outcome.ok() && need.access != Access::overwrite) outcome = await(need, beside);
   if (outcome.ok()) outcome = start_fetches();
   if (!outcome.ok()) abandon(needs.first(n_pinned));
-  follower_->start();
+  follower().start();
   return outcome;
 }
 
@@ -88,10 +84,11 @@ std::uint64_t StatefulTensorMgr::follow(Moment moment, std::span<const Need> nee
   const bool on_device =
       std::any_of(needs.begin(), needs.end(), [](const Need& need) { return need.tier == Tier::device; });
   WorkTimer* const thread_or_stream = on_device ? &compute_ : nullptr;
-  const std::uint64_t n_new = follower_->begin(moment, needs, beside != nullptr ? &beside->timer : thread_or_stream);
-  const bool is_first = follower_->n_begun() == n_new;
+  if (!in_iteration()) turn();
+  const std::uint64_t n_new = follower().begin(moment, needs, beside != nullptr ? &beside->timer : thread_or_stream);
+  const bool is_first = follower().n_begun() == n_new;
   if (is_first) make_plan_if_due();
-  if (is_first || !follower_->steady()) fetches_.clear();
+  if (is_first || !follower().steady()) fetches_.clear();
   ++clock_;
   unit_ = of_unit(moment.kind) ? moment.id : kNoUnit;
   for (auto& uses : last_use_) uses.resize(chunks_.n_chunks(), 0);
@@ -101,19 +98,21 @@ std::uint64_t StatefulTensorMgr::follow(Moment moment, std::span<const Need> nee
 
 /// A chunk that is needed beside what the moment under way began with.
 void StatefulTensorMgr::note(ChunkId chunk, Tier tier, Access access) {
-  if (AccessTrace* recording = follower_->recording()) recording->add_need({chunk, tier, access});
+  if (AccessTrace* recording = follower().recording()) recording->add_need({chunk, tier, access});
 }
+
+void StatefulTensorMgr::break_off() { follower().break_off(); }
 
 /// Another way is planned when it has come twice, and once more when it is known how long its moments take; one that could
 /// not be planned is not tried again.
 void StatefulTensorMgr::end_iteration() {
-  follower_->end();
-  if (!follower_->again()) {
+  follower().end();
+  if (!follower().again()) {
     drop_plan();
-    plan_tried_ = false;
+    course_->plan_tried = false;
   }
-  const bool way_is_new = !plan_tried_ && (follower_->again() || !planned_once_);
-  plan_due_ = way_is_new || (replay_ && follower_->timed_for_good());
+  const bool way_is_new = !course_->plan_tried && (follower().again() || !course_->planned_once);
+  course_->plan_due = way_is_new || (course_->replay && follower().timed_for_good());
 }
 
 void StatefulTensorMgr::set_rest(ChunkId chunk, Places rest) {
@@ -122,21 +121,21 @@ void StatefulTensorMgr::set_rest(ChunkId chunk, Places rest) {
 }
 
 const AccessTrace& StatefulTensorMgr::trace() const {
-  follower_->take_times();
-  return follower_->trace();
+  follower().take_times();
+  return follower().trace();
 }
 
 std::optional<StepBound> StatefulTensorMgr::bound() const {
-  if (!replay_ || follower_->n_timed() == 0) return {};
-  const AccessTrace& trace = follower_->trace();
-  return step_bound(trace, trace.seconds(), replay_->plan(), chunk_bytes(), costs_);
+  if (!course_->replay || follower().n_timed() == 0) return {};
+  const AccessTrace& trace = follower().trace();
+  return step_bound(trace, trace.seconds(), course_->replay->plan(), chunk_bytes(), costs_);
 }
 
-bool StatefulTensorMgr::timed() const { return follower_->timed(); }
+bool StatefulTensorMgr::timed() const { return follower().timed(); }
 
-bool StatefulTensorMgr::in_iteration() const { return follower_->n_begun() > 0; }
+bool StatefulTensorMgr::in_iteration() const { return follower().n_begun() > 0; }
 
-bool StatefulTensorMgr::steady() const { return follower_->steady(); }
+bool StatefulTensorMgr::steady() const { return follower().steady(); }
 
 /// Starts what it takes to have the chunk's contents in `tier`, hop by hop, evicting where a tier is full.
 Result<void> StatefulTensorMgr::bring(ChunkId id, Tier tier) {
@@ -209,13 +208,13 @@ Result<BufferView> StatefulTensorMgr::edit(ChunkId chunk, Tier tier) {
 }
 
 void StatefulTensorMgr::arriving(ChunkId chunk, Tier tier, std::uint64_t n_bytes, Event event) {
-  AccessTrace* const recording = follower_->recording();
+  AccessTrace* const recording = follower().recording();
   if (tier == Tier::host && recording) recording->add_arrival(chunk, n_bytes);
   chunks_.arriving(chunk, tier, n_bytes, std::move(event));
 }
 
 void StatefulTensorMgr::discard(ChunkId chunk) {
-  if (AccessTrace* recording = follower_->recording()) recording->drop(chunk);
+  if (AccessTrace* recording = follower().recording()) recording->drop(chunk);
   chunks_.discard(chunk);
 }
 
@@ -229,13 +228,13 @@ Result<void> StatefulTensorMgr::push_down(ChunkId id, Tier tier) {
 /// Calls `wait`, which counts as waiting and not as the moment's computing.
 template <typename Wait>
 auto StatefulTensorMgr::waiting(Wait wait) {
-  follower_->pause();
+  follower().pause();
   const std::uint64_t start_ns = timeline_.now_ns();
   auto outcome = wait();
   const std::uint64_t end_ns = timeline_.now_ns();
   timeline_.record({Lane::wait, unit_, start_ns, end_ns, 0});
   wait_ns_ += end_ns - start_ns;
-  follower_->go_on();
+  follower().go_on();
   return outcome;
 }
 
@@ -297,7 +296,7 @@ Result<std::uint64_t> StatefulTensorMgr::wait_for_leaving(Tier tier) {
     while (true) {
       CASTOR_ASSIGN(const std::uint64_t freed_bytes, chunks_.reap(tier));
       if (freed_bytes > 0 || !chunks_.wait_for_leaving(tier, kLongestPause)) return freed_bytes;
-      send_on();
+      send_on(tier);
     }
   });
 }

@@ -211,6 +211,7 @@ class OffloadOptimizer {
   Checksums start_checksums(std::uint32_t i, std::uint32_t tile, Event& updated);
   bool speculated(std::uint32_t i) const { return speculative_.contains(i); }
   bool can_speculate(std::uint32_t i) const;
+  Way next_way() const;
   Result<void> speculate(std::uint32_t i);
   std::vector<ChunkId> written_by_update(std::uint32_t i) const;
   void keep_old(std::uint32_t i, std::uint32_t tile);
@@ -271,9 +272,10 @@ class OffloadOptimizer {
   std::unique_ptr<KeptChunks> kept_;                  ///< what speculative updates wrote anew
   std::map<std::uint32_t, Speculation> speculative_;  ///< by chunk
   std::unique_ptr<NormForecast> norm_forecast_;
-  std::vector<Event> updates_;     ///< beside the thread, not known yet how they end
-  std::vector<Event> taken_back_;  ///< likewise, and it does not matter
-  Result<void> failed_update_;     ///< the first of them that failed
+  bool failed_speculation_ = false;  ///< of this step
+  std::vector<Event> updates_;       ///< beside the thread, not known yet how they end
+  std::vector<Event> taken_back_;    ///< likewise, and it does not matter
+  Result<void> failed_update_;       ///< the first of them that failed
 };
 
 }  // namespace castor

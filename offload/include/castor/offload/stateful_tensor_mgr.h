@@ -22,6 +22,10 @@ namespace castor {
 class IterationFollower;
 class PlanReplay;
 
+/// Ways that the iterations of a training may go, of which it is known before each begins which it will be.
+enum class Way : std::uint8_t { usual, other };
+inline constexpr std::size_t kNWays = 2;
+
 /// A moment's work that others do, beside the thread that trains.
 struct Beside {
   WorkTimer& timer;               ///< of who does it; borrowed
@@ -34,7 +38,8 @@ struct Beside {
 /// The first iteration records the trace, brings what is needed when it is needed, and evicts by how long ago each chunk
 /// was used. Then the iteration is planned (plan_step). What the plan did not foresee evicts by farthest next use. An
 /// iteration that takes another way falls back to recency; it is planned anew when it has come twice in a row. One that
-/// breaks off and begins anew (evaluation between two steps: forward passes alone) is no other way.
+/// breaks off and begins anew (evaluation between two steps: forward passes alone) is no other way. Of two ways that take turns
+/// each has a trace and a plan of its own (take_way).
 ///
 /// Threads: one thread at a time. Errors leave the chunks where they were; a moment whose begin failed has no end.
 class StatefulTensorMgr {
@@ -64,6 +69,11 @@ class StatefulTensorMgr {
 
   /// The iteration is over: the trace just recorded is the one to expect from now on.
   void end_iteration();
+  /// The iteration is over and none like it is expected: trace() and its plan stay as they are.
+  void break_off();
+  /// From the next iteration on they go another way, or one that they have gone before: each of them is recorded and planned
+  /// for itself. Of a training that goes on as it is only one is ever taken. Requires: between two iterations.
+  void take_way(Way way) { next_way_ = way; }
   /// What is carried out from now on; null while there is no plan. Where one is due it is made here, or at the begin of
   /// the iteration, which takes up to a second.
   const StepPlan* plan();
@@ -86,7 +96,7 @@ class StatefulTensorMgr {
   /// has: it finds them made.
   void expect(AccessTrace trace);
   /// A plan is carried out.
-  bool planned() const { return replay_ != nullptr; }
+  bool planned() const { return course_->replay != nullptr; }
 
   /// Forgets the trace: what each moment needs has changed.
   void forget_trace();
@@ -149,15 +159,18 @@ class StatefulTensorMgr {
   void note(ChunkId chunk, Tier tier, Access access);
   void make_plan_if_due();
   void carry_out(const MoveProblem& problem, StepPlan plan);
+  void settle_in();
   void drop_plan();
+  void turn();
   void take_over_plan(std::uint64_t position);
-  void send_on();
+  void send_on(std::optional<Tier> full = {});
   Result<void> carry_on();
-  bool let_go_of(ChunkId chunk, Places stay);
+  bool let_go_of(ChunkId chunk, Places stay, std::optional<Tier> full);
   Result<void> start_fetches();
   Result<bool> start_fetch(ChunkId chunk, Tier tier);
   bool steady() const;
   std::vector<std::uint64_t> chunk_bytes() const;
+  IterationFollower& follower() const { return *course_->follower; }
   const Budget& budget(Tier tier) const { return tier == Tier::device ? device_ : host_; }
 
   ChunkManager& chunks_;
@@ -168,12 +181,19 @@ class StatefulTensorMgr {
   const std::unique_ptr<EvictionPolicy> farthest_ = make_farthest_next_use();
   const std::unique_ptr<EvictionPolicy> by_recency_ = make_by_recency();
 
+  /// What is known of iterations that go one way.
+  struct Course {
+    std::unique_ptr<IterationFollower> follower;
+    std::unique_ptr<PlanReplay> replay;  ///< of the trace; null where it is not planned
+    bool planned_once = false;           ///< since the trace was forgotten
+    bool plan_tried = false;             ///< of the trace
+    bool plan_due = false;
+  };
+
   const LinkCosts costs_;
-  const std::unique_ptr<IterationFollower> follower_;
-  std::unique_ptr<PlanReplay> replay_;  ///< of trace(); null where it is not planned
-  bool planned_once_ = false;           ///< since the trace was forgotten
-  bool plan_tried_ = false;             ///< of trace()
-  bool plan_due_ = false;
+  std::array<Course, kNWays> courses_;
+  Course* course_ = &courses_[0];  ///< of the iteration under way, or of the last one
+  Way next_way_ = Way::usual;
   std::vector<Places> rest_;                            ///< by chunk: where it may be between its uses
   std::vector<Places> wanted_;                          ///< by chunk: where the plan wants it now
   std::vector<ChunkId> going_;                          ///< not yet where the plan wants them now
