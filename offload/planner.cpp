@@ -2,6 +2,7 @@
 #include <castor/offload/planner.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include <castor/memory/bytes.h>
@@ -132,14 +133,32 @@ bool fits_streamed(const PlacementRequest& request, const Plan& plan, const Chun
   return needed_bytes <= saturating_sub(request.device_budget_bytes, others_bytes);
 }
 
-/// As far as they fit there.
+/// Of the states that are not on the device and may be updated speculatively or, where not `speculative`, may not.
+std::vector<std::size_t> streamable(const PlacementRequest& request, const Plan& plan, bool speculative) {
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < request.chunks.size(); ++i) {
+    const bool may_speculate = request.may_speculate.empty() || request.may_speculate[i];
+    if (request.chunks[i].state_bytes > 0 && plan.states[i] != Tier::device && may_speculate == speculative)
+      found.push_back(i);
+  }
+  return found;
+}
+
+/// As far as they fit there. Updates that need not wait for a norm are the last to be streamed.
 void stream_states(const PlacementRequest& request, Plan& plan) {
   plan.streamed.assign(request.chunks.size(), false);
-  EvenShare streamed(request.stream_fraction);
-  for (std::size_t i = 0; i < request.chunks.size(); ++i) {
-    const ChunkDemand& chunk = request.chunks[i];
-    if (chunk.state_bytes == 0 || plan.states[i] == Tier::device) continue;
-    plan.streamed[i] = streamed.take(static_cast<double>(chunk.state_bytes), fits_streamed(request, plan, chunk));
+  const std::array groups = {streamable(request, plan, false), streamable(request, plan, true)};
+  const auto state_bytes = [&](std::size_t i) { return static_cast<double>(request.chunks[i].state_bytes); };
+  double wanted_bytes = 0;
+  for (const auto& group : groups)
+    for (const std::size_t i : group) wanted_bytes += request.stream_fraction * state_bytes(i);
+  for (const auto& group : groups) {
+    double group_bytes = 0;
+    for (const std::size_t i : group) group_bytes += state_bytes(i);
+    EvenShare streamed(std::min(1.0, wanted_bytes / std::max(1.0, group_bytes)));
+    for (const std::size_t i : group)
+      plan.streamed[i] = streamed.take(state_bytes(i), fits_streamed(request, plan, request.chunks[i]));
+    wanted_bytes -= streamed.taken_bytes();
   }
 }
 
@@ -189,10 +208,12 @@ Result<void> check_host(const PlacementRequest& request, Plan& plan) {
   return {};
 }
 
-/// What the chunk's update would write beside the old states; 0 where these are not on the host.
-std::uint64_t speculation_bytes(const ChunkDemand& chunk, const Plan& plan, std::size_t i) {
+/// What the chunk's update would write beside the old states; 0 where these are not on the host, or it shall not.
+std::uint64_t speculation_bytes(const PlacementRequest& request, const Plan& plan, std::size_t i) {
+  const ChunkDemand& chunk = request.chunks[i];
   const bool on_host = plan.states[i] == Tier::host && plan.update_tier(i) == Tier::host;
-  return on_host && chunk.state_bytes > 0 ? chunk.state_bytes + chunk.payload_bytes : 0;
+  const bool allowed = request.may_speculate.empty() || request.may_speculate[i];
+  return on_host && allowed && chunk.state_bytes > 0 ? chunk.state_bytes + chunk.payload_bytes : 0;
 }
 
 /// As much as the host has room for beside all else, the weights that are being updated included, spread evenly over the model:
@@ -201,13 +222,13 @@ void leave_room_to_speculate(const PlacementRequest& request, Plan& plan) {
   plan.speculative.assign(request.chunks.size(), false);
   double wanted_bytes = 0;
   for (std::size_t i = 0; i < request.chunks.size(); ++i)
-    wanted_bytes += static_cast<double>(speculation_bytes(request.chunks[i], plan, i));
+    wanted_bytes += static_cast<double>(speculation_bytes(request, plan, i));
   const std::uint64_t others_bytes = plan.host_bytes + weights_bytes_on_device(request, plan);
   const auto room_bytes =
       static_cast<double>(std::min(request.speculation_bytes, saturating_sub(request.host_budget_bytes, others_bytes)));
   EvenShare taken(std::min(1.0, room_bytes / std::max(1.0, wanted_bytes)));
   for (std::size_t i = 0; i < request.chunks.size(); ++i) {
-    const auto n_bytes = static_cast<double>(speculation_bytes(request.chunks[i], plan, i));
+    const auto n_bytes = static_cast<double>(speculation_bytes(request, plan, i));
     plan.speculative[i] = n_bytes > 0 && taken.take(n_bytes);
   }
   plan.speculation_bytes = static_cast<std::uint64_t>(taken.taken_bytes());

@@ -113,7 +113,10 @@ Result<void> GeminiStrategy::try_streams() {
   if (!measures() || options_.stream_optim_frac || !options_.overlap_updates) return {};
   stream_trial_.note_step(timeline_.now_ns());
   if (stream_trial_.over() || !knows_share()) return {};
-  if (!stream_trial_.begun()) without_streams_ = mover_->trace();
+  if (!stream_trial_.begun()) {
+    without_streams_ = mover_->trace();
+    placed_.may_speculate = optimizer_->plan().speculative;  // else steps would not go as forecast
+  }
   const double share = stream_trial_.begun() ? stream_trial_.judge() : stream_trial_.begin(modelled_share());
   if (stream_trial_.over() && share > 0) {
     const std::string kept = streams_kept(stream_trial_.best(), stream_trial_.without().step_s);

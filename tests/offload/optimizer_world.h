@@ -155,7 +155,8 @@ struct OptimizerWorld {
     plan.streamed.resize(plan.states.size(), false);
     plan.payload_off_device.assign(plan.states.size(), false);
     for (std::uint32_t i = 0; i < plan.states.size(); ++i)
-      plan.speculative.push_back(speculates && plan.states[i] == Tier::host && plan.update_tier(i) == Tier::host);
+      plan.speculative.push_back(speculates && (may_speculate.empty() || may_speculate[i]) &&
+                                 plan.states[i] == Tier::host && plan.update_tier(i) == Tier::host);
     return optimizer->adopt(std::move(plan));
   }
 
@@ -217,6 +218,7 @@ struct OptimizerWorld {
   const std::vector<TensorSpec> specs;
   const StateFormat format;
   const bool speculates;
+  std::vector<bool> may_speculate;  ///< by chunk; where it is empty, all
   const ChunkLayout layout;
   std::vector<std::uint32_t> registered = in_order(layout);
   int n_until_interrupt = -1;  ///< how many questions are answered with no first; below 0: all

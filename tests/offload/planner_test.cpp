@@ -209,6 +209,30 @@ TEST(PlanPlacement, StreamsWhatIsUpdatedBesideTheLargestUnitAlone) {
 
 using Speculative = std::vector<bool>;
 
+// Eight chunks of 14 MB besides their gradients, of which every second one may speculate.
+TEST(PlanPlacement, StreamsFirstWhatMayNotBeUpdatedSpeculatively) {
+  auto request = four_chunks();
+  request.chunks.assign(8, request.chunks[0]);
+  request.policy = PlacementPolicy::cpu;
+  request.speculation_bytes = Budget::kUnlimited;
+  request.may_speculate = {true, false, true, false, true, false, true, false};
+  const Plan none = plan_placement(request).value();
+  EXPECT_EQ(none.speculative, request.may_speculate);
+  EXPECT_EQ(none.streamed, Speculative(8, false));
+  request.stream_fraction = 0.25;
+  const Plan quarter = plan_placement(request).value();
+  EXPECT_EQ(quarter.streamed, (Speculative{false, false, false, true, false, false, false, true}));
+  EXPECT_EQ(quarter.speculative, request.may_speculate);
+  request.stream_fraction = 0.5;
+  const Plan half = plan_placement(request).value();
+  EXPECT_EQ(half.streamed, (Speculative{false, true, false, true, false, true, false, true}));
+  EXPECT_EQ(half.speculative, request.may_speculate);
+  request.stream_fraction = 0.75;
+  const Plan most = plan_placement(request).value();
+  EXPECT_EQ(most.streamed, (Speculative{false, true, true, true, false, true, true, true}));
+  EXPECT_EQ(most.speculative, (Speculative{true, false, false, false, true, false, false, false}));
+}
+
 TEST(PlanPlacement, SpeculatesAllOverTheModelAsFarAsTheHostHasRoomForTheNewStates) {
   auto request = four_chunks();
   request.policy = PlacementPolicy::cpu;

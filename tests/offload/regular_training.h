@@ -26,6 +26,8 @@ class RegularTraining {
       for (std::uint64_t n = 1 + random_() % 2; n > 0 && chunk < n_chunks; --n) unit.push_back(chunk++);
     }
     for (std::uint32_t i = 0; i < n_chunks; ++i) homes_.push_back(kHomes[random_() % 4]);
+    const bool room_for_all = random_() % 2 == 0;
+    for (std::uint32_t i = 0; i < n_chunks; ++i) world_.may_speculate.push_back(room_for_all || random_() % 2 == 0);
     world_.start(homes_).value();
   }
 

@@ -637,7 +637,7 @@ TEST(StatefulTensorMgr, RandomAccessesUnderRandomBudgetsAgreeWithAPlainVector) {
     const int n_chunks = 1 + static_cast<int>(random() % 8);
     fill(world, n_chunks);
     const std::uint32_t length = 1 + random() % 20;
-    const std::array<std::uint32_t, kNWays> ways = {random(), random()};  // they repeat, but for a few detours
+    const std::array<std::mt19937::result_type, kNWays> ways = {random(), random()};  // they repeat, but for a few detours
     for (int iteration = 0; iteration < 8; ++iteration) {
       const std::uint32_t way = iteration < 2 ? 0 : random() % kNWays;
       world.mover.take_way(static_cast<Way>(way));

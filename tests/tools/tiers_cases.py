@@ -7,7 +7,7 @@ import signal
 import subprocess
 import unittest
 
-from command_case import CASTOR, GPT, HAS_GEMINI, HAS_TORCH, MINIMAL, MLP, CommandCase, run
+from command_case import CASTOR, GPT, HAS_GEMINI, HAS_GPU, HAS_TORCH, MINIMAL, MLP, CommandCase, run
 
 
 def start_endless(case, *options):
@@ -173,6 +173,16 @@ class TrainThroughTiers(CommandCase):
         streamed = [i for i, row in enumerate(moments) if row[0] == "update" and not row[6]]
         self.assertGreater(len(streamed), 0)
         self.assertLess(max(streamed), first_backward, "after a norm they wait for the next use of their weights")
+
+    def test_what_is_tried_on_a_gpu_keeps_the_bits(self):
+        if not HAS_GPU:
+            self.skipTest("no GPU in this machine")
+        job = ["--device", "cuda", "--deterministic", "--model", "gpt:layers=6,hidden=512,heads=8,vocab=256", "--steps", "48"]
+        for clip in ([], ["--clip", "0.5"], ["--clip", "2"]):  # steps enough for shares of streamed states and for threads
+            resident = self.train(*job, *clip, "--plugin", "none")
+            tiered = self.train(*job, *clip, "--plugin", "gemini", "--set", "placement_policy=cpu")
+            self.assertEqual(resident["losses"], tiered["losses"])
+            self.assertEqual(resident["weights_digest"], tiered["weights_digest"])
 
     def test_moments_in_16_bits_keep_the_bits_and_take_less(self):
         trace = self.folder / "trace.json"

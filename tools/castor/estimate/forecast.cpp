@@ -169,6 +169,7 @@ Result<Forecast> forecast(const Request& request) {
   if (request.stream_fraction || !request.work.overlap_updates) return made;
   placement.stream_fraction = stream_share(load);
   if (placement.stream_fraction == 0) return made;
+  placement.may_speculate = made.placement.speculative;  // as in training
   Forecast streamed = made;
   CASTOR_TRY(plan_placed(request, placement, recomputation, streamed));
   return streamed.step.estimate.step_s < made.step.estimate.step_s ? std::move(streamed) : std::move(made);

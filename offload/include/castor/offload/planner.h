@@ -53,6 +53,7 @@ struct PlacementRequest {
   /// that host and bus both work all the while.
   double stream_fraction = 0;
   std::uint64_t speculation_bytes = 0;  ///< of host memory beside all else that speculative updates may take
+  std::vector<bool> may_speculate;      ///< by chunk; where it is empty, all; others are streamed first
   /// Shares of the bytes that policy `shares` keeps off the device: of the parameters, spread evenly over the model so
   /// that they come while others compute, and of the optimizer states, from the end of the model.
   double offload_param_fraction = 0, offload_optim_fraction = 0;
