@@ -193,12 +193,12 @@ Result<StepScale> OffloadOptimizer::step(const StepOptions& options) {
   if (!as_announced) CASTOR_TRY(take_back_all());
   if (auto intact = gradients_->intact(); !intact.ok()) return poisoned_ = begun_, intact.error();
   CASTOR_ASSIGN(const StepScale scale, measure(options));
-  CASTOR_TRY(settle_speculation(options, scale));
+  CASTOR_ASSIGN(const bool as_expected, settle_speculation(options, scale));
   if (!scale.skip) {
     if (auto updated = update_rest(options, scale.grad_scale); !updated.ok())
       return poisoned_ = begun_, updated.error();
   }
-  finish_step();
+  finish_step(as_expected);
   return scale;
 }
 
@@ -362,7 +362,7 @@ TileStates OffloadOptimizer::states_at(std::uint32_t i, std::uint32_t tile, std:
   return {data, shape.tile(tile).numel, shape.dtype, parts_.format};
 }
 
-void OffloadOptimizer::finish_step() {
+void OffloadOptimizer::finish_step(bool as_expected) {
   for (std::uint32_t tensor = 0; tensor < parts_.layout.tensors.size(); ++tensor)
     parts_.tensors.set(tensor, TensorState::hold);
   for (std::uint32_t i = 0; i < n_chunks(); ++i)
@@ -370,7 +370,7 @@ void OffloadOptimizer::finish_step() {
   gradients_->end_step();
   early_->end_step();
   begun_ = false;
-  std::exchange(failed_speculation_, false) ? parts_.mover.break_off() : parts_.mover.end_iteration();
+  as_expected ? parts_.mover.end_iteration() : parts_.mover.break_off();
   parts_.mover.take_way(next_way());
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 
 #include <castor/memory/bytes.h>
 
@@ -133,31 +134,33 @@ bool fits_streamed(const PlacementRequest& request, const Plan& plan, const Chun
   return needed_bytes <= saturating_sub(request.device_budget_bytes, others_bytes);
 }
 
-/// Of the states that are not on the device and may be updated speculatively or, where not `speculative`, may not.
+bool may_speculate(const PlacementRequest& request, std::size_t i) {
+  return request.may_speculate.empty() || request.may_speculate[i];
+}
+
+/// Chunks with states that are not on the device, of those that may speculate or, where not `speculative`, may not.
 std::vector<std::size_t> streamable(const PlacementRequest& request, const Plan& plan, bool speculative) {
   std::vector<std::size_t> found;
-  for (std::size_t i = 0; i < request.chunks.size(); ++i) {
-    const bool may_speculate = request.may_speculate.empty() || request.may_speculate[i];
-    if (request.chunks[i].state_bytes > 0 && plan.states[i] != Tier::device && may_speculate == speculative)
+  for (std::size_t i = 0; i < request.chunks.size(); ++i)
+    if (request.chunks[i].state_bytes > 0 && plan.states[i] != Tier::device && may_speculate(request, i) == speculative)
       found.push_back(i);
-  }
   return found;
 }
 
 /// As far as they fit there. Updates that need not wait for a norm are the last to be streamed.
 void stream_states(const PlacementRequest& request, Plan& plan) {
   plan.streamed.assign(request.chunks.size(), false);
+  const auto bytes_of = [&request](std::span<const std::size_t> chunks) {
+    double n_bytes = 0;
+    for (const std::size_t i : chunks) n_bytes += static_cast<double>(request.chunks[i].state_bytes);
+    return n_bytes;
+  };
   const std::array groups = {streamable(request, plan, false), streamable(request, plan, true)};
-  const auto state_bytes = [&](std::size_t i) { return static_cast<double>(request.chunks[i].state_bytes); };
-  double wanted_bytes = 0;
-  for (const auto& group : groups)
-    for (const std::size_t i : group) wanted_bytes += request.stream_fraction * state_bytes(i);
+  double wanted_bytes = request.stream_fraction * (bytes_of(groups[0]) + bytes_of(groups[1]));
   for (const auto& group : groups) {
-    double group_bytes = 0;
-    for (const std::size_t i : group) group_bytes += state_bytes(i);
-    EvenShare streamed(std::min(1.0, wanted_bytes / std::max(1.0, group_bytes)));
+    EvenShare streamed(std::min(1.0, wanted_bytes / std::max(1.0, bytes_of(group))));
     for (const std::size_t i : group)
-      plan.streamed[i] = streamed.take(state_bytes(i), fits_streamed(request, plan, request.chunks[i]));
+      plan.streamed[i] = streamed.take(bytes_of({&i, 1}), fits_streamed(request, plan, request.chunks[i]));
     wanted_bytes -= streamed.taken_bytes();
   }
 }
@@ -212,8 +215,7 @@ Result<void> check_host(const PlacementRequest& request, Plan& plan) {
 std::uint64_t speculation_bytes(const PlacementRequest& request, const Plan& plan, std::size_t i) {
   const ChunkDemand& chunk = request.chunks[i];
   const bool on_host = plan.states[i] == Tier::host && plan.update_tier(i) == Tier::host;
-  const bool allowed = request.may_speculate.empty() || request.may_speculate[i];
-  return on_host && allowed && chunk.state_bytes > 0 ? chunk.state_bytes + chunk.payload_bytes : 0;
+  return on_host && may_speculate(request, i) && chunk.state_bytes > 0 ? chunk.state_bytes + chunk.payload_bytes : 0;
 }
 
 /// As much as the host has room for beside all else, the weights that are being updated included, spread evenly over the model:

@@ -56,13 +56,15 @@ void OffloadOptimizer::read_old_until(std::uint32_t i, std::uint32_t tile, const
   kept_->read_until(payload_[i], updated);
 }
 
-/// The norm is known.
-Result<void> OffloadOptimizer::settle_speculation(const StepOptions& options, const StepScale& scale) {
-  if (!options.needs_norm()) return {};
+/// The norm is known. False where there were updates that counted on another, and they are taken back.
+Result<bool> OffloadOptimizer::settle_speculation(const StepOptions& options, const StepScale& scale) {
+  if (!options.needs_norm()) return true;
   const bool plain = !scale.skip && scale.grad_scale == plain_scale(options);
   norm_forecast_->note(plain);
-  failed_speculation_ = !plain && !speculative_.empty();
-  if (!plain) return take_back_all();
+  if (!plain && !speculative_.empty()) {
+    CASTOR_TRY(take_back_all());
+    return false;
+  }
   for (auto& [i, speculation] : std::exchange(speculative_, {})) {
     kept_->drop(written_by_update(i));
     gradients_->release(i);
@@ -70,7 +72,7 @@ Result<void> OffloadOptimizer::settle_speculation(const StepOptions& options, co
     begun_ = true;
     updates_.insert(updates_.end(), speculation.updates.begin(), speculation.updates.end());
   }
-  return {};
+  return true;
 }
 
 Result<void> OffloadOptimizer::take_back_all() {

@@ -216,7 +216,7 @@ class OffloadOptimizer {
   std::vector<ChunkId> written_by_update(std::uint32_t i) const;
   void keep_old(std::uint32_t i, std::uint32_t tile);
   void read_old_until(std::uint32_t i, std::uint32_t tile, const Event& updated);
-  Result<void> settle_speculation(const StepOptions& options, const StepScale& scale);
+  Result<bool> settle_speculation(const StepOptions& options, const StepScale& scale);
   Result<void> take_back(std::uint32_t i);
   Result<void> put_back(std::uint32_t i, ChunkId id);
   void forget_speculation(std::uint32_t i);
@@ -238,7 +238,7 @@ class OffloadOptimizer {
   std::vector<Part> parts_of(std::uint32_t i, std::uint32_t tile) const;
   AdamArrays arrays(std::uint32_t i, std::uint32_t tile, const Part& part) const;
   TileStates states_at(std::uint32_t i, std::uint32_t tile, std::byte* data) const;
-  void finish_step();
+  void finish_step(bool as_expected);
   Tier update_tier(std::uint32_t i) const { return plan_.update_tier(i); }
   bool waits_for_use(std::uint32_t i) const { return parts_.overlap && plan_.streamed[i]; }
   void defer(std::uint32_t i, const StepOptions& options, double grad_scale);
@@ -272,10 +272,9 @@ class OffloadOptimizer {
   std::unique_ptr<KeptChunks> kept_;                  ///< what speculative updates wrote anew
   std::map<std::uint32_t, Speculation> speculative_;  ///< by chunk
   std::unique_ptr<NormForecast> norm_forecast_;
-  bool failed_speculation_ = false;  ///< of this step
-  std::vector<Event> updates_;       ///< beside the thread, not known yet how they end
-  std::vector<Event> taken_back_;    ///< likewise, and it does not matter
-  Result<void> failed_update_;       ///< the first of them that failed
+  std::vector<Event> updates_;     ///< beside the thread, not known yet how they end
+  std::vector<Event> taken_back_;  ///< likewise, and it does not matter
+  Result<void> failed_update_;     ///< the first of them that failed
 };
 
 }  // namespace castor
