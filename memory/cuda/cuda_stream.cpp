@@ -13,23 +13,30 @@ namespace {
 /// A time by the device's clock, to half a microsecond.
 class CudaTime final : public StreamTime {
  public:
-  explicit CudaTime(Event point) : point_(std::move(point)) {}
+  explicit CudaTime(cudaStream_t stream) {
+    status_ = cudaEventCreate(&event_);
+    if (status_ == cudaSuccess) status_ = cudaEventRecord(event_, stream);
+  }
+  ~CudaTime() override {
+    if (event_ != nullptr) (void)cudaEventDestroy(event_);
+  }
+  CudaTime(const CudaTime&) = delete;
+  CudaTime& operator=(const CudaTime&) = delete;
 
   Result<double> seconds_since(const StreamTime& earlier) const override {
     const auto* begin = dynamic_cast<const CudaTime*>(&earlier);
     if (!begin) throw ContractViolation("CudaTime: compared with the time of another kind of stream");
-    CASTOR_TRY(begin->point_.wait());
-    CASTOR_TRY(point_.wait());
+    CASTOR_TRY(cuda_result(status_, "noting a CUDA stream's time"));
+    CASTOR_TRY(cuda_result(begin->status_, "noting a CUDA stream's time"));
+    CASTOR_TRY(cuda_result(cudaEventSynchronize(event_), "waiting for a CUDA stream's time"));
     float ms = 0;
-    CASTOR_TRY(cuda_result(cudaEventElapsedTime(&ms, begin->event(), event()), "reading a CUDA stream's time"));
+    CASTOR_TRY(cuda_result(cudaEventElapsedTime(&ms, begin->event_, event_), "reading a CUDA stream's time"));
     return static_cast<double>(ms) * 1e-3;
   }
 
  private:
-  /// Of a point that was recorded: wait() of others fails.
-  cudaEvent_t event() const { return static_cast<const CudaEventState*>(point_.state())->event(); }
-
-  const Event point_;
+  cudaEvent_t event_ = nullptr;
+  cudaError_t status_;
 };
 
 }  // namespace
@@ -86,7 +93,10 @@ Event CudaStream::record_by_waiting(Result<void> failure) {
   return Event(std::move(state));
 }
 
-std::unique_ptr<StreamTime> CudaStream::time() { return std::make_unique<CudaTime>(record()); }
+std::unique_ptr<StreamTime> CudaStream::time() {
+  const DeviceGuard guard(ordinal_);
+  return std::make_unique<CudaTime>(stream_);
+}
 
 Result<void> CudaStream::synchronize() {
   const DeviceGuard guard(ordinal_);
