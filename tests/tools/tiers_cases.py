@@ -177,10 +177,11 @@ class TrainThroughTiers(CommandCase):
     def test_what_is_tried_on_a_gpu_keeps_the_bits(self):
         if not HAS_GPU:
             self.skipTest("no GPU in this machine")
-        job = ["--device", "cuda", "--deterministic", "--model", "gpt:layers=6,hidden=512,heads=8,vocab=256", "--steps", "48"]
+        model = ["--model", "gpt:layers=6,hidden=512,heads=8,vocab=256", "--seq", "32", "--batch", "2"]
+        self.MODEL = [*model, "--device", "cuda", "--deterministic", "--steps", "48"]
         for clip in ([], ["--clip", "0.5"], ["--clip", "2"]):  # steps enough for shares of streamed states and for threads
-            resident = self.train(*job, *clip, "--plugin", "none")
-            tiered = self.train(*job, *clip, "--plugin", "gemini", "--set", "placement_policy=cpu")
+            resident = self.train(*clip, "--plugin", "none")
+            tiered = self.train(*clip, "--plugin", "gemini", "--set", "placement_policy=cpu")
             self.assertEqual(resident["losses"], tiered["losses"])
             self.assertEqual(resident["weights_digest"], tiered["weights_digest"])
 
