@@ -51,8 +51,6 @@ class IterationFollower {
   std::uint64_t n_begun() const { return recording_.n_moments(); }
   /// The last iteration went the way of the one before.
   bool again() const { return again_; }
-  /// Iterations of which the times of trace() are.
-  std::size_t n_timed() const { return times_.size(); }
   /// The times of trace() will not change any more.
   bool timed() const;
   /// The times of trace() are new since this was last asked, and will not change any more.

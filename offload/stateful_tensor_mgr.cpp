@@ -126,8 +126,8 @@ const AccessTrace& StatefulTensorMgr::trace() const {
 }
 
 std::optional<StepBound> StatefulTensorMgr::bound() const {
-  if (!course_->replay || follower().n_timed() == 0) return {};
   const AccessTrace& trace = follower().trace();
+  if (!course_->replay || trace.seconds().compute.empty()) return {};
   return step_bound(trace, trace.seconds(), course_->replay->plan(), chunk_bytes(), costs_);
 }
 

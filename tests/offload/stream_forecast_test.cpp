@@ -24,6 +24,8 @@ TEST(StreamForecast, IterationsGoAsForecastFromTheFirstOn) {
       training.stream_a_third();
       const AccessTrace forecast = training.world().optimizer->forecast(without);
       training.world().mover.expect(forecast);
+      EXPECT_NE(training.world().mover.plan(), nullptr);
+      EXPECT_TRUE(training.world().mover.bound()) << "of the forecast's times";
       for (int i = 0; i < 3; ++i) {
         training.step();
         EXPECT_TRUE(training.trace().same_accesses(forecast)) << "iteration " << i;

@@ -354,7 +354,9 @@ Result<void> Training::note_step(double loss, double lr, double seconds, bool sk
   record_.step_s.push_back(seconds);
   record_.n_skipped += skipped;
   CASTOR_ASSIGN(const castor_stats stats, strategy_->stats());
+  const Bound bound = record_.last.bound;  // goes on to be that of steps which are not planned yet
   record_.last = record_.saves.left_of(counters_of(stats));
+  if (record_.last.bound.seconds == 0) record_.last.bound = bound;
   if (static_cast<std::int64_t>(record_.losses.size()) == n_left_out(options_.steps - record_.first_step))
     record_.warm = record_.last;
   observer_.after_step(record_);

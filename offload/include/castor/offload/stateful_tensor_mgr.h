@@ -80,7 +80,7 @@ class StatefulTensorMgr {
   /// The iteration that was recorded last, with its times: those of the first few on a trace, for which this waits.
   const AccessTrace& trace() const;
   /// How long an iteration takes at least that goes as planned; nothing while there is no plan, or no times. Waits for
-  /// nothing: of the times what is known by now.
+  /// nothing: of the times what is known by now, or was forecast.
   std::optional<StepBound> bound() const;
   /// True once it is known how long the moments of trace() take, and it has been planned for that.
   bool timed() const;
