@@ -71,6 +71,8 @@ TEST(ProgressLine, ShowsLossSpeedAndTiers) {
   record.last.budget_bytes = {64ull << 20, std::nullopt, 1ull << 30};
   EXPECT_EQ(progress_line(record, 100),
             "step 12/100  loss 2.5000  2000 tokens/s  device 12.0 MiB of 64.0 MiB  nvme 0 B of 1.00 GiB");
+  record.grad_norms.assign(12, 1.0 / 3);
+  EXPECT_EQ(progress_line(record, 100).substr(0, 53), "step 12/100  loss 2.5000  norm 0.3333  2000 tokens/s ");
 }
 
 }  // namespace

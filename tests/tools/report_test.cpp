@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <limits>
 
 namespace castor::train {
 namespace {
@@ -115,6 +116,18 @@ TEST(ReportJson, GroupsHaveTheValuesOfTheirOptimizer) {
                                       "trust_coefficient": 0.02, "eps": 1e-8, "weight_decay": 0.0})"));
   of_lars.groups[0].optimizer = CASTOR_SGD;
   EXPECT_FALSE(report_json(of_lars, {})["groups"][0].contains("eps"));
+}
+
+TEST(ReportJson, NormsAreThereWhereTheyAreTaken) {
+  TrainRecord clipped = record();
+  EXPECT_TRUE(report_json(clipped, {})["grad_norms"].empty());
+  EXPECT_EQ(report_text(clipped, {}).find("clipped"), std::string::npos);
+  clipped.grad_norms = {1, 0.5, std::numeric_limits<double>::infinity(), 2, 0.25, 0.125};
+  clipped.n_clipped = 2;
+  const nlohmann::json object = nlohmann::json::parse(report_json(clipped, {}).dump());
+  EXPECT_EQ(object["grad_norms"], nlohmann::json::parse("[1.0, 0.5, null, 2.0, 0.25, 0.125]"));
+  EXPECT_EQ(object["clipped_steps"], 2);
+  EXPECT_NE(report_text(clipped, {}).find("2 steps were clipped\n"), std::string::npos);
 }
 
 TEST(ReportJson, HasTheFieldsOfTheContract) {

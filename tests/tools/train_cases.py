@@ -225,6 +225,16 @@ class Train(CommandCase):
         saved = adam["peak_bytes"]["host"] - sgd["peak_bytes"]["host"]
         self.assertGreaterEqual(saved, 4 * adam["params"])
 
+    def test_the_norm_shown_is_the_one_that_is_clipped(self):
+        base = [*GPT, "--plugin", "none", "--data", self.text(), "--steps", 1, "--optimizer", "sgd", "--precision", "fp32"]
+        plain = self.train(*base)
+        self.assertEqual((plain["grad_norms"], plain["clipped_steps"]), ([], 0))
+        (norm,) = self.train(*base, "--clip", 1e9)["grad_norms"]
+        under, over = self.train(*base, "--clip", norm * 1.001), self.train(*base, "--clip", norm * 0.999)
+        self.assertEqual((under["weights_digest"], under["clipped_steps"]), (plain["weights_digest"], 0))
+        self.assertNotEqual(over["weights_digest"], plain["weights_digest"])
+        self.assertEqual((over["grad_norms"], over["clipped_steps"]), ([norm], 1))
+
     def test_groups_that_change_nothing_keep_the_bits(self):
         base = [*GPT, "--plugin", "none", "--data", self.text(), "--steps", 3, "--lr-schedule", "cosine"]
         plain = self.train(*base)

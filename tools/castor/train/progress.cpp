@@ -41,9 +41,9 @@ void Progress::finish() {
 
 std::string progress_line(const TrainRecord& record, std::int64_t n_steps) {
   const double seconds = record.step_s.back();
-  std::string line =
-      fmt::format("step {}/{}  loss {:.4f}  {:.0f} tokens/s", record.n_steps(), n_steps, record.losses.back(),
-                  seconds > 0 ? static_cast<double>(record.tokens_per_step) / seconds : 0);
+  std::string line = fmt::format("step {}/{}  loss {:.4f}", record.n_steps(), n_steps, record.losses.back());
+  if (!record.grad_norms.empty()) line += fmt::format("  norm {:.4g}", record.grad_norms.back());
+  line += fmt::format("  {:.0f} tokens/s", seconds > 0 ? static_cast<double>(record.tokens_per_step) / seconds : 0);
   for (const Tier tier : kTiers) {
     const std::uint64_t used = record.last.used_bytes[index(tier)];
     const auto& budget = record.last.budget_bytes[index(tier)];

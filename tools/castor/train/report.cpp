@@ -171,10 +171,10 @@ double nine_digits(double value) {
   return std::isfinite(value) ? std::strtod(fmt::format("{:.9g}", value).c_str(), nullptr) : value;
 }
 
-json losses_json(const TrainRecord& record) {
-  json losses = json::array();
-  for (const double loss : record.losses) losses.push_back(nine_digits(loss));
-  return losses;
+json numbers_json(const std::vector<double>& of_steps) {
+  json numbers = json::array();
+  for (const double number : of_steps) numbers.push_back(nine_digits(number));
+  return numbers;
 }
 
 json wear_json(const TrainRecord& record) {
@@ -204,11 +204,13 @@ json report_json(const TrainRecord& record, const Rates& rates) {
   }
   return {{"params", record.n_params},
           {"groups", groups_json(record.groups)},
-          {"losses", losses_json(record)},
+          {"losses", numbers_json(record.losses)},
+          {"grad_norms", numbers_json(record.grad_norms)},
           {"lr", record.lrs},
           {"step_s", steps_json(record.step_s)},
           {"tokens_per_s", tokens_per_second(record)},
           {"first_step", record.first_step},
+          {"clipped_steps", record.n_clipped},
           {"skipped_steps", record.n_skipped},
           {"peak_bytes", peak},
           {"peak_rss_bytes", record.peak_rss_bytes},
@@ -230,6 +232,7 @@ std::string report_text(const TrainRecord& record, const Rates& rates) {
   text += fmt::format("step {:.4f} s (median; {:.4f} to {:.4f}, {} left out as warm-up)\n", times.median, times.min,
                       times.max, times.n_left_out);
   text += fmt::format("bound {:.4f} s by {}: {:.0f} % of the step\n", bound.seconds, bound.by, 100 * bound.share);
+  if (record.n_clipped > 0) text += fmt::format("{} steps were clipped\n", record.n_clipped);
   if (record.n_skipped > 0)
     text += fmt::format("{} steps were skipped, their gradients held inf or nan\n", record.n_skipped);
   text += "\n  tier         peak         budget\n";

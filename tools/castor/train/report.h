@@ -66,6 +66,10 @@ struct TrainRecord {
   std::vector<double> losses;   ///< one per step that ended
   std::vector<double> lrs;      ///< as many: the learning rate of each, also of those skipped
   std::vector<double> step_s;   ///< as many
+  /// As many where the norm is taken, to clip by it or because the loss is scaled, else none: that of the unscaled
+  /// gradients before clipping, not finite where the step was skipped.
+  std::vector<double> grad_norms;
+  std::uint64_t n_clipped = 0;  ///< steps whose norm was above the one to clip to
   std::uint64_t n_skipped = 0;  ///< steps without an update, their gradients held inf or nan
   Counters warm;                ///< after the steps left out
   Counters last;                ///< after the last step
@@ -110,7 +114,8 @@ std::optional<Wear> wear_of(const TrainRecord& record);
 
 /// `value` with 9 significant digits: enough to tell any two fp32 apart.
 double nine_digits(double value);
-nlohmann::json losses_json(const TrainRecord& record);
+/// One number a step, so rounded; null where it is not finite.
+nlohmann::json numbers_json(const std::vector<double>& of_steps);
 
 /// What `castor train --json` prints. Scripts rely on it: fields may be added, not renamed.
 nlohmann::json report_json(const TrainRecord& record, const Rates& rates);

@@ -59,7 +59,7 @@ std::uint64_t drive_bytes(const std::vector<std::filesystem::path>& folders) {
 /// A failed run still shows what it reached.
 int fail_with_losses(const Error& error, const TrainRecord& record, Output& output) {
   if (!record.losses.empty()) output.line(losses_text(record));
-  return output.fail(error, {{"losses", train::losses_json(record)}});
+  return output.fail(error, {{"losses", train::numbers_json(record.losses)}});
 }
 
 Result<void> train_with_progress(const TrainOptions& options, TrainRecord& record) {

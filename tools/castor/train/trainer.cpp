@@ -161,7 +161,7 @@ class Training {
   Result<void> step(std::int64_t index);
   Result<std::vector<at::Tensor>> micro_batches(std::int64_t index, const castor_step_args& args);
   double loss_scale() const { return scaler_ ? scaler_->scale() : 1; }
-  Result<void> note_step(double loss, double lr, double seconds, bool skipped);
+  Result<void> note_step(double loss, double seconds, const castor_step_args& args, const castor_step_result& result);
   Result<void> write_trace();
 
   const TrainOptions& options_;
@@ -330,7 +330,7 @@ Result<void> Training::step(std::int64_t index) {
   CASTOR_ASSIGN(const castor_step_result result, strategy_->step(args));
   if (scaler_) scaler_->update(result.skipped != 0);
   const double loss = mean(losses);  // waits for the device, so only when the step is queued
-  return note_step(loss, args.lr, steady_now_s() - start_s, result.skipped != 0);
+  return note_step(loss, steady_now_s() - start_s, args, result);
 }
 
 /// Forward and backward of every micro-batch; returns their losses, where they were computed.
@@ -348,11 +348,14 @@ Result<std::vector<at::Tensor>> Training::micro_batches(std::int64_t index, cons
   return losses;
 }
 
-Result<void> Training::note_step(double loss, double lr, double seconds, bool skipped) {
+Result<void> Training::note_step(double loss, double seconds, const castor_step_args& args,
+                                 const castor_step_result& result) {
   record_.losses.push_back(loss);
-  record_.lrs.push_back(lr);
+  record_.lrs.push_back(args.lr);
   record_.step_s.push_back(seconds);
-  record_.n_skipped += skipped;
+  if (result.grad_norm >= 0 || result.skipped) record_.grad_norms.push_back(result.grad_norm);
+  record_.n_clipped += args.max_norm > 0 && !result.skipped && result.grad_norm > args.max_norm;
+  record_.n_skipped += result.skipped != 0;
   CASTOR_ASSIGN(const castor_stats stats, strategy_->stats());
   const Bound bound = record_.last.bound;  // goes on to be that of steps which are not planned yet
   record_.last = record_.saves.left_of(counters_of(stats));
