@@ -63,9 +63,9 @@ struct TrainRecord {
   std::vector<GroupSummary> groups;
   std::int64_t first_step = 0;  ///< where the run went on from a checkpoint: steps that it had behind it
   std::int64_t tokens_per_step = 0;
-  std::vector<double> losses;   ///< one per step that ended
-  std::vector<double> lrs;      ///< as many: the learning rate of each, also of those skipped
-  std::vector<double> step_s;   ///< as many
+  std::vector<double> losses;  ///< one per step that ended
+  std::vector<double> lrs;     ///< as many: the learning rate of each, also of those skipped
+  std::vector<double> step_s;  ///< as many
   /// As many where the norm is taken, to clip by it or because the loss is scaled, else none: that of the unscaled
   /// gradients before clipping, not finite where the step was skipped.
   std::vector<double> grad_norms;
