@@ -83,6 +83,18 @@ TEST(BoundOf, IsWhatTheStrategyKnows) {
   EXPECT_EQ(bound.share, 0.9);
 }
 
+TEST(BoundOf, StaysWhereTheStrategyKnowsNoneForNow) {
+  TrainRecord known = record();
+  Counters now = known.last;
+  now.bound = {2.25, "host_update"};
+  known.note(now);
+  now.bound = {}, now.wait_seconds = 7;
+  known.note(now);
+  EXPECT_EQ(known.last.wait_seconds, 7);
+  EXPECT_EQ(bound_of(known, {}).seconds, 2.25);
+  EXPECT_EQ(bound_of(known, {}).by, "host_update");
+}
+
 TEST(BoundOf, NoStepsNoBound) { EXPECT_EQ(bound_of(TrainRecord(), {}).share, 0); }
 
 TEST(WearOf, CountsWhatADayOfSuchStepsWrites) {

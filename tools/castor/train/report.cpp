@@ -118,6 +118,12 @@ Counters Saves::left_of(Counters counters) const {
   return counters;
 }
 
+void TrainRecord::note(const Counters& now) {
+  const Bound known = now.bound.seconds > 0 ? now.bound : last.bound;
+  last = saves.left_of(now);
+  last.bound = known;
+}
+
 StepTimes step_times(const std::vector<double>& step_s) {
   std::vector<double> times = counted(step_s);
   if (times.empty()) return {};

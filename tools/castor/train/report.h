@@ -79,6 +79,10 @@ struct TrainRecord {
       0;  ///< that the drives under the NVMe tier hold, all together; 0 = no such tier, or not known
   std::string weights_digest;
 
+  /// The strategy's counters after one more step. A bound that it does not know for now, where its next steps are yet to be
+  /// planned, stays what it was.
+  void note(const Counters& now);
+
   /// That have ended, those before the run went on from a checkpoint included.
   std::int64_t n_steps() const { return first_step + static_cast<std::int64_t>(losses.size()); }
 };

@@ -353,13 +353,11 @@ Result<void> Training::note_step(double loss, double seconds, const castor_step_
   record_.losses.push_back(loss);
   record_.lrs.push_back(args.lr);
   record_.step_s.push_back(seconds);
-  if (result.grad_norm >= 0 || result.skipped) record_.grad_norms.push_back(result.grad_norm);
+  if (!(result.grad_norm < 0)) record_.grad_norms.push_back(result.grad_norm);  // nan is one
   record_.n_clipped += args.max_norm > 0 && !result.skipped && result.grad_norm > args.max_norm;
   record_.n_skipped += result.skipped != 0;
   CASTOR_ASSIGN(const castor_stats stats, strategy_->stats());
-  const Bound bound = record_.last.bound;  // goes on to be that of steps which are not planned yet
-  record_.last = record_.saves.left_of(counters_of(stats));
-  if (record_.last.bound.seconds == 0) record_.last.bound = bound;
+  record_.note(counters_of(stats));
   if (static_cast<std::int64_t>(record_.losses.size()) == n_left_out(options_.steps - record_.first_step))
     record_.warm = record_.last;
   observer_.after_step(record_);
