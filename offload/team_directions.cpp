@@ -12,11 +12,12 @@ void TeamDirections::add(std::uint32_t tensor, const TrustTerms& terms, const La
     sums = std::make_shared<Sums>();
     sums->terms = terms, sums->ratio = ratio;
     sums->blocks.resize(n_norm_blocks(part.numel));
-    if (!part.ends()) sums->open.resize(2);
   }
-  for (std::uint64_t i = 0; i < n_direction_pieces(part); ++i)
-    work_->pieces.push_back({coefficients, direction_piece(part, i), sums, sums->n_parts});
-  ++sums->n_parts;
+  for (std::uint64_t i = 0; i < n_direction_pieces(part); ++i) {
+    const DirectionPiece piece = direction_piece(part, i);
+    if (piece.begins) sums->open = piece.ends ? nullptr : std::make_shared<DirectionRows>();
+    work_->pieces.push_back({coefficients, piece, sums, sums->open});
+  }
   if (!part.ends()) return;
   work_->complete.push_back(std::move(sums));
   open_.erase(tensor);
@@ -46,19 +47,15 @@ void TeamDirections::start(HostTeam& team, std::uint32_t urgency, std::vector<Ev
 }
 
 void TeamDirections::Piece::run() const {
-  DirectionLanes lanes;
-  if (!of.begins) lanes = sums->open[(part + 1) % 2];
-  add_direction(coefficients, of.arrays, lanes);
-  if (of.ends)
-    sums->blocks[of.block] = fold(lanes);
-  else
-    sums->open[part % 2] = lanes;
+  DirectionRows own;
+  DirectionRows& all = rows ? *rows : own;
+  sum_direction_rows(coefficients, of, all);
+  if (of.ends) sums->blocks[of.block] = fold(all, of.end_row());
 }
 
 void TeamDirections::Sums::write_ratio() const {
-  std::vector<double> masters, directions;
-  for (const auto& [master, direction] : blocks) masters.push_back(master), directions.push_back(direction);
-  *ratio = trust_ratio(terms, add_norm_blocks(masters), add_norm_blocks(directions));
+  const auto [masters, directions] = add_direction_blocks(blocks);
+  *ratio = trust_ratio(terms, masters, directions);
 }
 
 }  // namespace castor

@@ -33,15 +33,14 @@ class TeamDirections {
     TrustTerms terms;
     float* ratio = nullptr;
     std::vector<DirectionPair> blocks;
-    std::vector<DirectionLanes> open;  ///< of a block that lies in two parts or more: two, written by those in turn
-    std::uint32_t n_parts = 0;
+    std::shared_ptr<DirectionRows> open;  ///< of the block that the next part goes on with; null between two blocks
     void write_ratio() const;
   };
   struct Piece {
     LambCoefficients coefficients;
     DirectionPiece of;
-    std::shared_ptr<Sums> sums;  // owners: the pieces, and this until the tensor's last part
-    std::uint32_t part = 0;      ///< of the tensor's
+    std::shared_ptr<Sums> sums;           // owners: the pieces, and this until the tensor's last part
+    std::shared_ptr<DirectionRows> rows;  // owners: the pieces of a block that lies in several parts; null for others
     void run() const;
   };
   struct Work {

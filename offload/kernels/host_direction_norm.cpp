@@ -3,10 +3,11 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "float_environment.h"
 #include "lamb_loops.h"
-#include "norm_order.h"
+#include "norm_tree.h"
 
 namespace castor {
 namespace {
@@ -14,31 +15,23 @@ namespace {
 class HostDirectionNorm final : public DirectionNormKernel {
  public:
   Result<void> add(Stream&, const LambCoefficients& coefficients, const MeasuredPart& part, double* sums) override {
-    if (part.begins()) sums[0] = sums[1] = 0;
+    if (part.begins()) blocks_.clear();
     for (std::uint64_t i = 0; i < n_direction_pieces(part); ++i) {
       const DirectionPiece piece = direction_piece(part, i);
-      if (piece.begins) lanes_ = {};
-      add_direction(coefficients, piece.arrays, lanes_);
-      if (piece.ends) add_block(fold(lanes_), sums);
+      sum_direction_rows(coefficients, piece, rows_);
+      if (piece.ends) blocks_.push_back(fold(rows_, piece.end_row()));
     }
-    if (part.ends()) std::transform(sums, sums + 2, sums, kernels::canonical_sum);
+    if (part.ends()) {
+      const DirectionPair tensor = add_direction_blocks(blocks_);
+      std::copy(tensor.begin(), tensor.end(), sums);
+    }
     return {};
   }
 
  private:
-  static void add_block(const DirectionPair& block, double* sums) {
-    const kernels::DefaultFloatEnvironment environment;
-    for (std::size_t of = 0; of < block.size(); ++of) sums[of] += block[of];
-  }
-
-  DirectionLanes lanes_;  ///< of the block under way
+  DirectionRows rows_;                 ///< of the block that parts are being added to
+  std::vector<DirectionPair> blocks_;  ///< of the tensor, those that are complete
 };
-
-double fold(std::array<double, kNormLanes>& lanes) {
-  for (std::uint64_t half = kNormLanes / 2; half > 0; half /= 2)
-    for (std::uint64_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
-  return lanes[0];
-}
 
 }  // namespace
 
@@ -50,21 +43,33 @@ DirectionPiece direction_piece(const MeasuredPart& part, std::uint64_t i) {
   const std::uint64_t block = part.first / kNormBlock + i, end = part.first + part.arrays.n;
   const std::uint64_t block_first = block * kNormBlock, block_end = std::min(part.numel, block_first + kNormBlock);
   const std::uint64_t first = std::max(part.first, block_first), last = std::min(end, block_end);
-  if (first % kNormLanes != 0 || (last % kNormLanes != 0 && last != part.numel) || last <= first)
+  if (first % kNormRow != 0 || (last % kNormRow != 0 && last != part.numel) || last <= first)
     throw ContractViolation("direction norm: elements " + std::to_string(first) + " to " + std::to_string(last) +
-                            " are no rows of " + std::to_string(kNormLanes) + " of a tensor of " +
+                            " are no rows of " + std::to_string(kNormRow) + " of a tensor of " +
                             std::to_string(part.numel));
-  return {part.arrays.part(first - part.first, last - first), block, first == block_first, last == block_end};
+  return {part.arrays.part(first - part.first, last - first), block, (first - block_first) / kNormRow,
+          first == block_first, last == block_end};
 }
 
-void add_direction(const LambCoefficients& coefficients, const AdamArrays& piece, DirectionLanes& lanes) {
+void sum_direction_rows(const LambCoefficients& coefficients, const DirectionPiece& piece, DirectionRows& rows) {
   const kernels::DefaultFloatEnvironment environment;
-  kernels::add_by_vectors(coefficients, piece, lanes);
+  kernels::sum_rows_by_vectors(coefficients, piece.arrays, rows.masters.data() + piece.first_row,
+                               rows.directions.data() + piece.first_row);
 }
 
-DirectionPair fold(DirectionLanes lanes) {
+DirectionPair fold(DirectionRows rows, std::uint64_t n_rows) {
   const kernels::DefaultFloatEnvironment environment;
-  return {fold(lanes.masters), fold(lanes.directions)};
+  return {kernels::fold_node(rows.masters.data(), n_rows), kernels::fold_node(rows.directions.data(), n_rows)};
+}
+
+DirectionPair add_direction_blocks(std::span<const DirectionPair> blocks) {
+  DirectionPair sums;
+  for (std::size_t of = 0; of < sums.size(); ++of) {
+    std::vector<double> values;
+    for (const DirectionPair& block : blocks) values.push_back(block[of]);
+    sums[of] = add_norm_blocks(values);
+  }
+  return sums;
 }
 
 std::unique_ptr<DirectionNormKernel> make_host_direction_norm() { return std::make_unique<HostDirectionNorm>(); }

@@ -2,31 +2,25 @@
 #include <castor/offload/grad_norm.h>
 
 #include <algorithm>
-#include <numeric>
 #include <string>
 #include <vector>
 
 #include "float_environment.h"
 #include "formats.h"
-#include "norm_order.h"
+#include "norm_tree.h"
 
 namespace castor {
 namespace {
 
 using namespace kernels;
 
-/// The sum over one block of `n` <= kNormBlock elements. Lanes lie side by side, so that a row of them is one
-/// vectorised loop.
+/// The sum over one block of `n` <= kNormBlock elements.
 template <typename Grad>
 double block_sum(const typename Grad::Bits* __restrict grad, std::uint64_t n) {
-  double lanes[kNormLanes] = {};
-  for (std::uint64_t row = 0; row < n; row += kNormLanes) {
-    const std::uint64_t width = std::min(kNormLanes, n - row);
-    for (std::uint64_t lane = 0; lane < width; ++lane) lanes[lane] += square(Grad::widen(grad[row + lane]));
-  }
-  for (std::uint64_t half = kNormLanes / 2; half > 0; half /= 2)
-    for (std::uint64_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
-  return lanes[0];
+  double rows[kNormFan];
+  for (std::uint64_t row = 0; row < n_norm_rows(n); ++row)
+    rows[row] = sum_of_row<Grad>(grad + row * kNormRow, std::min(kNormRow, n - row * kNormRow));
+  return fold_node(rows, n_norm_rows(n));
 }
 
 class HostGradNorm final : public GradNormKernel {
@@ -57,7 +51,15 @@ void sum_norm_blocks(const void* grad, DType dtype, std::uint64_t n, std::uint64
 
 double add_norm_blocks(std::span<const double> sums) {
   const DefaultFloatEnvironment environment;
-  return canonical_sum(std::accumulate(sums.begin(), sums.end(), 0.0));
+  std::vector<double> level(sums.begin(), sums.end());
+  do {
+    for (std::uint64_t node = 0; node < n_norm_nodes(level.size()); ++node) {
+      const std::uint64_t first = node * kNormFan;
+      level[node] = fold_node(&level[first], std::min(kNormFan, level.size() - first));
+    }
+    level.resize(n_norm_nodes(level.size()));
+  } while (level.size() > 1);
+  return level.empty() ? 0 : canonical_sum(level.front());
 }
 
 std::unique_ptr<GradNormKernel> make_host_grad_norm() { return std::make_unique<HostGradNorm>(); }

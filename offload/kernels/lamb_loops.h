@@ -8,7 +8,8 @@ namespace castor::kernels {
 /// The update of lamb.h, as update_by_vectors of adam_loops.h does Adam's.
 void update_by_vectors(const LambCoefficients& coefficients, const AdamArrays& arrays);
 
-/// add_direction of direction_norm.h likewise.
-void add_by_vectors(const LambCoefficients& coefficients, const AdamArrays& piece, DirectionLanes& lanes);
+/// The sums of the rows of `arrays`, of masters and of directions (sum_direction_rows), likewise.
+void sum_rows_by_vectors(const LambCoefficients& coefficients, const AdamArrays& arrays, double* masters,
+                         double* directions);
 
 }  // namespace castor::kernels

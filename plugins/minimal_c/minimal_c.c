@@ -17,7 +17,7 @@
 
 #include <castor/plugins/abi.h>
 
-enum { ALIGN_BYTES = 512, NORM_BLOCK = 64 * 1024, NORM_LANES = 256 };
+enum { ALIGN_BYTES = 512, NORM_FAN = 256 };
 
 /* One parameter. The weight starts at a multiple of ALIGN_BYTES; master is the block that holds all four fp32 arrays.
  */
@@ -191,25 +191,26 @@ static float weight_at(const tensor *t, const coefficients *c, uint64_t i) {
   return t->is_bf16 ? bf16_to_float(((const uint16_t *)t->weight)[i]) : ((const float *)t->weight)[i];
 }
 
-static double sum_block(const tensor *t, getter at, const coefficients *c, uint64_t begin, uint64_t end) {
-  double lanes[NORM_LANES] = {0};
-  for (uint64_t i = begin; i < end; ++i) {
-    const double value = at(t, c, i);
-    lanes[(i - begin) % NORM_LANES] += value * value;
+/* The node over the squares of `span` elements from `begin` on, `span` a power of NORM_FAN: its NORM_FAN children fold in
+ * halves. `c`: for a getter that computes; else null. */
+static double sum_node(const tensor *t, getter at, const coefficients *c, uint64_t begin, uint64_t span) {
+  if (begin >= t->numel) return 0;
+  if (span == 1) {
+    const double value = at(t, c, begin);
+    return value * value;
   }
-  for (int half = NORM_LANES / 2; half > 0; half /= 2)
-    for (int lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
-  return lanes[0];
+  double children[NORM_FAN];
+  const uint64_t of_child = span / NORM_FAN;
+  for (int i = 0; i < NORM_FAN; ++i) children[i] = sum_node(t, at, c, begin + i * of_child, of_child);
+  for (int half = NORM_FAN / 2; half > 0; half /= 2)
+    for (int i = 0; i < half; ++i) children[i] += children[i + half];
+  return children[0];
 }
 
-/* `c`: for a getter that computes; else null. */
 static double sum_of_squares(const tensor *t, getter at, const coefficients *c) {
-  double sum = 0;
-  for (uint64_t begin = 0; begin < t->numel; begin += NORM_BLOCK) {
-    const uint64_t left = t->numel - begin;
-    sum += sum_block(t, at, c, begin, begin + (left < NORM_BLOCK ? left : NORM_BLOCK));
-  }
-  return sum;
+  uint64_t span = NORM_FAN;
+  while (span < t->numel) span *= NORM_FAN;
+  return sum_node(t, at, c, 0, span);
 }
 
 /* Sets the factor of every gradient, and result->skipped. */

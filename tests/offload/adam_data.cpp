@@ -333,23 +333,27 @@ void straight_line_update(const UpdateCoefficients& c, AdamData& data, AdamMomen
 
 namespace {
 
-/// The fold of lanes j, j + stride, …: halves meet from the widest stride inwards.
-double folded(const std::vector<double>& lanes, std::size_t j, std::size_t stride) {
-  if (stride == lanes.size()) return lanes[j];
-  return folded(lanes, j, 2 * stride) + folded(lanes, j + stride, 2 * stride);
+/// The fold of children j, j + stride, …: halves meet from the widest stride inwards.
+double folded(const std::vector<double>& children, std::size_t j, std::size_t stride) {
+  if (stride == children.size()) return children[j];
+  return folded(children, j, 2 * stride) + folded(children, j + stride, 2 * stride);
 }
 
 }  // namespace
 
 double naive_sum_of_squares(const std::vector<float>& values) {
-  double sum = 0;
-  for (std::size_t first = 0; first < values.size(); first += 65536) {
-    std::vector<double> lanes(256, 0.0);
-    for (std::size_t i = first; i < std::min(values.size(), first + 65536); ++i)
-      lanes[i % 256] += double{values[i]} * double{values[i]};
-    sum += folded(lanes, 0, 1);
-  }
-  return sum;
+  std::vector<double> level;
+  for (const float value : values) level.push_back(double{value} * double{value});
+  do {
+    level.resize((level.size() + 255) / 256 * 256, 0.0);
+    std::vector<double> above;
+    for (std::size_t first = 0; first < level.size(); first += 256)
+      above.push_back(folded({level.begin() + static_cast<std::ptrdiff_t>(first),
+                              level.begin() + static_cast<std::ptrdiff_t>(first + 256)},
+                             0, 1));
+    level = std::move(above);
+  } while (level.size() > 1);
+  return level.empty() ? 0 : level[0];
 }
 
 float naive_trust(const TrustTerms& terms, const std::vector<float>& weights, const std::vector<float>& gradient) {

@@ -18,23 +18,25 @@ namespace castor {
 namespace {
 
 /// The documented order, by indices.
-double fold(const std::vector<double>& lanes, std::uint64_t lane, std::uint64_t n_lanes) {
-  if (n_lanes == kNormLanes) return lanes[lane];
-  return fold(lanes, lane, 2 * n_lanes) + fold(lanes, lane + n_lanes, 2 * n_lanes);
+double fold(const std::vector<double>& children, std::uint64_t child, std::uint64_t stride) {
+  if (stride == 256) return children[child];
+  return fold(children, child, 2 * stride) + fold(children, child + stride, 2 * stride);
+}
+
+/// The node over `span` elements from `first` on, a power of 256.
+double naive_node(const void* grad, DType dtype, std::uint64_t n, std::uint64_t first, std::uint64_t span) {
+  if (first >= n) return 0;
+  if (span == 1) return std::pow(static_cast<double>(testing::naive_widen(grad, dtype, first)), 2);
+  std::vector<double> children;
+  for (std::uint64_t child = 0; child < 256; ++child)
+    children.push_back(naive_node(grad, dtype, n, first + child * (span / 256), span / 256));
+  return fold(children, 0, 1);
 }
 
 double naive_sum(const void* grad, DType dtype, std::uint64_t n) {
-  double total = 0;
-  for (std::uint64_t block = 0; block * 65536 < n; ++block) {
-    std::vector<double> lanes(256);
-    for (std::uint64_t lane = 0; lane < 256; ++lane)
-      for (std::uint64_t row = 0; row < 256; ++row) {
-        const std::uint64_t i = block * 65536 + row * 256 + lane;
-        if (i < n) lanes[lane] += std::pow(static_cast<double>(testing::naive_widen(grad, dtype, i)), 2);
-      }
-    total += fold(lanes, 0, 1);
-  }
-  return total;
+  std::uint64_t span = 256;
+  while (span < n) span *= 256;
+  return naive_node(grad, dtype, n, 0, span);
 }
 
 class GradNorm : public testing::KernelPlace {
@@ -93,13 +95,13 @@ TEST_P(GradNorm, AddsInTheDocumentedOrder) {
 }
 
 TEST_P(GradNorm, StaysWithinTheBoundOfItsOrder) {
-  // All terms are positive, so the relative error is at most (additions on the longest path) · 2^-53: 256 in a lane, 8
-  // folds, one per block.
+  // All terms are positive, so the relative error is at most (additions on the longest path) · 2^-53: 8 in a row, 8 in a
+  // block, 8 in the node above the blocks.
   for (const std::uint64_t n : kLengths) {
     const auto values = random_floats(n + 1, n);
     long double exact = 0;
     for (const float value : values) exact += static_cast<long double>(value) * value;
-    const auto depth = static_cast<long double>(256 + 8 + n / kNormBlock + 1);
+    const long double depth = 24;
     EXPECT_LE(std::fabs(sum(values) - exact), 1.001L * depth * 0x1p-53L * exact) << n;
   }
 }
@@ -120,21 +122,39 @@ TEST_P(GradNorm, CountsSubnormalsWhereTheCallerFlushesThem) {
   EXPECT_TRUE(caller.still_set());
 }
 
-TEST_P(GradNorm, OrderIsThatOfLanesAndNotOfElements) {
-  // Lane 0: 2^54 + 1 stays 2^54; lane 1: 1 + 1.5625; together 2^54 + 2.5625, nearest 2^54 + 4. One after the other all
-  // three would be lost.
-  std::vector<float> values(258);
+TEST_P(GradNorm, ARowFoldsInHalves) {
+  // Elements 1, 65 and 129 meet before element 0 joins them: 2^54 + 3, nearest 2^54 + 4. One after the other each 1 would be
+  // lost.
+  std::vector<float> values(256);
   values[0] = 0x1p27f;
-  values[1] = values[256] = 1;
-  values[257] = 1.25f;
+  values[1] = values[65] = values[129] = 1;
   EXPECT_EQ(sum(values), 0x1p54 + 4);
+  // Elements 64 and 128 join element 0 one by one, and are lost.
+  values[1] = values[65] = values[129] = 0;
+  values[64] = values[128] = 1;
+  EXPECT_EQ(sum(values), 0x1p54);
 }
 
-TEST_P(GradNorm, BlocksAddUpInOrder) {
-  // 2^54 in the first block, 1.5 in each of the next two: each is lost on its own, together they would not be.
-  std::vector<float> values(3 * kNormBlock);
-  values[5] = 0x1p27f;
-  values[kNormBlock + 7] = values[2 * kNormBlock + 9] = std::sqrt(1.5f);
+TEST_P(GradNorm, RowsAndBlocksFoldLikeElements) {
+  // The same of elements that begin a row, and of elements that begin a block.
+  for (const std::uint64_t apart : {std::uint64_t{256}, std::uint64_t{65536}}) {
+    std::vector<float> values(130 * apart);
+    values[0] = 0x1p27f;
+    values[apart] = values[65 * apart] = values[129 * apart] = 1;
+    EXPECT_EQ(sum(values), 0x1p54 + 4) << apart;
+    values[apart] = values[65 * apart] = values[129 * apart] = 0;
+    values[64 * apart] = values[128 * apart] = 1;
+    EXPECT_EQ(sum(values), 0x1p54) << apart;
+  }
+}
+
+TEST_P(GradNorm, MoreThan256BlocksHaveNodesAboveThem) {
+  // 2^54 in block 0, 1.5 in each of blocks 256 and 257: these meet first, in a node of their own.
+  std::vector<float> values(257 * std::uint64_t{65536} + 1);
+  values[0] = 0x1p27f;
+  values[256 * std::uint64_t{65536}] = values[257 * std::uint64_t{65536}] = std::sqrt(1.5f);
+  EXPECT_EQ(sum(values), 0x1p54 + 4);
+  values[257 * std::uint64_t{65536}] = 0;
   EXPECT_EQ(sum(values), 0x1p54);
 }
 

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <hwy/highway.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <random>
 #include <string>
 #include <tuple>
@@ -11,7 +13,6 @@
 
 #include "adam_data.h"
 #include "only_target.h"
-#include "../support/sanitizers.h"
 
 namespace castor {
 namespace {
@@ -68,22 +69,23 @@ TEST_P(LambTargets, GiveTheBitsOfTheFormulas) {
   });
 }
 
-/// The sums of both, and every lane of the direction's.
+/// The sums of both, and every row of the direction's.
 TEST_P(LambTargets, MeasureTheDirectionOfTheFormulas) {
   const LambCoefficients c = coefficients();
   for_all([&](const AdamData& before, const PackedAdam& packed) {
     PackedAdam data = packed;
-    DirectionLanes lanes;
-    add_direction(c, data.arrays(), lanes);
-    const auto [masters, directions] = fold(lanes);
+    DirectionRows rows;
+    const DirectionPiece piece = {data.arrays(), /*block=*/0, /*first_row=*/0, /*begins=*/true, /*ends=*/true};
+    sum_direction_rows(c, piece, rows);
+    const auto [masters, directions] = fold(rows, piece.end_row());
     const auto same = [](double got, double wanted) { return got == wanted || (got != got && wanted != wanted); };
     EXPECT_TRUE(same(masters, testing::naive_sum_of_squares(before.master)));
     const std::vector<float> direction = testing::straight_line_direction(c, before);
     EXPECT_TRUE(same(directions, testing::naive_sum_of_squares(direction)));
-    for (std::uint64_t lane = 0; lane < kNormLanes; lane += test::kSanitizer ? 5 : 1) {  // NaNs in some do not hide the others
-      std::vector<float> own(kN, 0.0f);
-      for (std::uint64_t i = lane; i < kN; i += kNormLanes) own[i] = direction[i];
-      EXPECT_TRUE(same(lanes.directions[lane], testing::naive_sum_of_squares(own))) << lane;
+    for (std::uint64_t first = 0; first < kN; first += 256) {  // NaNs in some do not hide the others
+      const std::vector<float> own(direction.begin() + static_cast<std::ptrdiff_t>(first),
+                                   direction.begin() + static_cast<std::ptrdiff_t>(std::min(kN, first + 256)));
+      EXPECT_TRUE(same(rows.directions[first / 256], testing::naive_sum_of_squares(own))) << first;
     }
   });
 }

@@ -26,23 +26,23 @@ inline std::uint16_t nearest_bf16(float value) {
   return static_cast<std::uint16_t>((to_low < to_high ? below : above) >> 16);
 }
 
-/// The fold of lanes j, j + s, j + 2s, … as a tree: halves meet from the widest stride inwards.
-inline double fold(const std::vector<double>& lanes, std::size_t j, std::size_t stride) {
-  if (stride == lanes.size()) return lanes[j];
-  return fold(lanes, j, 2 * stride) + fold(lanes, j + stride, 2 * stride);
+/// The fold of values first + j, first + j + s, first + j + 2s, … of the 256 from `first` on as a tree: halves meet from the
+/// widest stride inwards; values that do not exist are 0.
+inline double fold(const std::vector<double>& values, std::size_t first, std::size_t j, std::size_t stride) {
+  if (stride == 256) return first + j < values.size() ? values[first + j] : 0;
+  return fold(values, first, j, 2 * stride) + fold(values, first, j + stride, 2 * stride);
 }
 
+/// The nodes over 256 values each, and over 256 of those, until one is left.
 inline double sum_of_squares(const std::vector<float>& grad) {
-  constexpr std::size_t kBlock = 65536, kLanes = 256;
-  double sum = 0;
-  for (std::size_t begin = 0; begin < grad.size(); begin += kBlock) {
-    std::vector<double> lanes(kLanes, 0.0);
-    for (std::size_t lane = 0; lane < kLanes; ++lane)
-      for (std::size_t i = begin + lane; i < std::min(begin + kBlock, grad.size()); i += kLanes)
-        lanes[lane] += double{grad[i]} * double{grad[i]};
-    sum += fold(lanes, 0, 1);
+  std::vector<double> level;
+  for (const float g : grad) level.push_back(double{g} * double{g});
+  while (level.size() > 1) {
+    std::vector<double> nodes;
+    for (std::size_t first = 0; first < level.size(); first += 256) nodes.push_back(fold(level, first, 0, 1));
+    level = std::move(nodes);
   }
-  return sum;
+  return level.empty() ? 0 : level[0];
 }
 
 /// LARS's ratio of a tensor that computes with `weights`.

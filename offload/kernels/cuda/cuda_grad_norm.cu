@@ -1,47 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "../cuda_kernels.h"
 #include "../formats.h"
-#include "../norm_order.h"
-#include "cuda_launch.h"
+#include "cuda_norm_tree.cuh"
 #include "cuda_scratch.h"
 
 namespace castor::kernels {
 namespace {
 
-/// A thread is a lane, a block of threads a block of the norm: its sum goes to `sums[blockIdx.x]`.
+/// A block of threads sums a block of the norm, to `sums[blockIdx.x]`.
 template <typename Grad>
-__global__ void __launch_bounds__(kNormLanes)
+__global__ void __launch_bounds__(kNormFan)
     sum_blocks(const typename Grad::Bits* grad, std::uint64_t n, double* sums) {
-  __shared__ double lanes[kNormLanes];
-  const std::uint64_t start = blockIdx.x * kNormBlock;
-  const std::uint64_t end = start + kNormBlock < n ? start + kNormBlock : n;
-  double sum = 0;
-#pragma unroll 8
-  for (std::uint64_t i = start + threadIdx.x; i < end; i += kNormLanes) sum += square(Grad::widen(grad[i]));
-  lanes[threadIdx.x] = sum;
-  for (unsigned half = kNormLanes / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (threadIdx.x < half) lanes[threadIdx.x] += lanes[threadIdx.x + half];
+  __shared__ double rows[kNormFan];
+  const unsigned lane = threadIdx.x % kWarp;
+#pragma unroll 4
+  for (unsigned row = threadIdx.x / kWarp; row < kNormFan; row += kRowsAtOnce) {
+    const std::uint64_t first = blockIdx.x * kNormBlock + row * kNormRow + lane;
+    double squares[kPerLane];
+#pragma unroll
+    for (unsigned k = 0; k < kPerLane; ++k)
+      squares[k] = first + k * kWarp < n ? square(Grad::widen(grad[first + k * kWarp])) : 0;
+    const double sum = fold_row(squares);
+    if (lane == 0) rows[row] = sum;
   }
-  if (threadIdx.x == 0) sums[blockIdx.x] = lanes[0];
+  const double sum = fold_node(rows);
+  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
-/// Writes the sum of all to `total`, added in order by one thread.
-__global__ void add_in_order(const double* sums, std::uint64_t n_blocks, double* total) {
-  double sum = 0;
-#pragma unroll 16
-  for (std::uint64_t block = 0; block < n_blocks; ++block) sum += sums[block];
-  *total = canonical_sum(sum);
-}
-
-/// Queues both kernels; `total` may be `sums`, which has room for every block of the tensor.
-cudaError_t launch_sum(Stream& stream, const void* grad, DType dtype, std::uint64_t n, double* sums, double* total) {
+/// Queues the sum of `n` > 0 elements, to `total`; it may be `tree`, which has room for tree_doubles.
+cudaError_t launch_sum(Stream& stream, const void* grad, DType dtype, std::uint64_t n, double* tree, double* total) {
   const cudaError_t status = with_format(dtype, [&](auto format) {
     using Grad = decltype(format);
-    return launch(stream, n_norm_blocks(n), kNormLanes, sum_blocks<Grad>, static_cast<const typename Grad::Bits*>(grad),
-                  n, sums);
+    return launch(stream, n_norm_blocks(n), kNormFan, sum_blocks<Grad>, static_cast<const typename Grad::Bits*>(grad),
+                  n, tree);
   });
-  return status != cudaSuccess ? status : launch(stream, 1, 1, add_in_order, sums, n_norm_blocks(n), total);
+  return status != cudaSuccess ? status : fold_blocks(stream, tree, n_norm_blocks(n), 1, total);
 }
 
 /// `sum` as a kernel may write to it, which saves a copy; null where it is in ordinary memory.
@@ -63,7 +56,7 @@ class CudaGradNorm final : public GradNormKernel {
     const std::string doing = "gradient norm on the GPU: summing " + std::to_string(n) + " elements";
     CASTOR_ASSIGN(const int device, device_of(grad, "gradient norm on the GPU: the gradient"));
     const CurrentDevice current(device);
-    CASTOR_ASSIGN(double* const sums, scratch_.room(device, n_norm_blocks(n)));
+    CASTOR_ASSIGN(double* const sums, scratch_.room(device, tree_doubles(n_norm_blocks(n), 1)));
     double* const reached = reached_by_gpu(sum);
     CASTOR_TRY(cuda_result(launch_sum(stream, grad, dtype, n, sums, reached ? reached : sums), doing));
     if (reached) return {};

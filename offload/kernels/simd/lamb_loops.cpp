@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/formats.h"
 #include "kernels/lamb_element.h"
-#include "kernels/norm_order.h"
+#include "kernels/norm_tree.h"
 
 // Highway compiles what follows once for each kind of vectors, by including this file again.
 #undef HWY_TARGET_INCLUDE
@@ -58,9 +59,9 @@ void update_all_by_lamb(const LambCoefficients& coefficients, const AdamArrays& 
   with_types(arrays, [&](const auto& typed) { update<LambRule>(coefficients, typed); });
 }
 
-/// An element of each lane of a norm's block.
+/// The values of one row of the norm.
 struct DirectionRow {
-  float masters[kNormLanes], directions[kNormLanes];
+  float masters[kNormRow], directions[kNormRow];
 };
 
 /// Masters and directions of the `n` elements from `first` on.
@@ -80,24 +81,20 @@ HWY_INLINE void fill_row(const AdamCoefficients& c, const Math& math, const Arra
   }
 }
 
-HWY_INLINE void add_squares(const float* values, std::uint64_t n, double* lanes) {
-  for (std::uint64_t lane = 0; lane < n; ++lane) lanes[lane] += square(values[lane]);
-}
-
 template <typename Arrays>
-void add_rows(const AdamCoefficients& c, const Arrays& arrays, DirectionLanes& lanes) {
+void sum_rows(const AdamCoefficients& c, const Arrays& arrays, double* masters, double* directions) {
   const Math math(c);
   DirectionRow row;
-  for (std::uint64_t first = 0; first < arrays.n; first += kNormLanes) {
-    const std::uint64_t n = std::min(kNormLanes, arrays.n - first);
+  for (std::uint64_t first = 0; first < arrays.n; first += kNormRow) {
+    const std::uint64_t n = std::min(kNormRow, arrays.n - first);
     fill_row(c, math, arrays, first, n, row);
-    add_squares(row.masters, n, lanes.masters.data());
-    add_squares(row.directions, n, lanes.directions.data());
+    *masters++ = sum_of_row<Fp32>(row.masters, n);
+    *directions++ = sum_of_row<Fp32>(row.directions, n);
   }
 }
 
-void add_all_directions(const LambCoefficients& coefficients, const AdamArrays& piece, DirectionLanes& lanes) {
-  with_types(piece, [&](const auto& typed) { add_rows(coefficients.adam, typed, lanes); });
+void sum_all_rows(const LambCoefficients& coefficients, const AdamArrays& arrays, double* masters, double* directions) {
+  with_types(arrays, [&](const auto& typed) { sum_rows(coefficients.adam, typed, masters, directions); });
 }
 
 }  // namespace castor::kernels::HWY_NAMESPACE
@@ -107,14 +104,15 @@ HWY_AFTER_NAMESPACE();
 namespace castor::kernels {
 
 HWY_EXPORT(update_all_by_lamb);
-HWY_EXPORT(add_all_directions);
+HWY_EXPORT(sum_all_rows);
 
 void update_by_vectors(const LambCoefficients& coefficients, const AdamArrays& arrays) {
   HWY_DYNAMIC_DISPATCH(update_all_by_lamb)(coefficients, arrays);
 }
 
-void add_by_vectors(const LambCoefficients& coefficients, const AdamArrays& piece, DirectionLanes& lanes) {
-  HWY_DYNAMIC_DISPATCH(add_all_directions)(coefficients, piece, lanes);
+void sum_rows_by_vectors(const LambCoefficients& coefficients, const AdamArrays& arrays, double* masters,
+                         double* directions) {
+  HWY_DYNAMIC_DISPATCH(sum_all_rows)(coefficients, arrays, masters, directions);
 }
 
 }  // namespace castor::kernels

@@ -11,19 +11,24 @@
 
 namespace castor {
 
-/// Elements per block of the norm's fixed order of summation.
-inline constexpr std::uint64_t kNormBlock = 64 * 1024;
-/// Lanes per block: lane j adds the squares of elements j, j + kNormLanes, j + 2·kNormLanes, …
-inline constexpr std::uint64_t kNormLanes = 256;
+/// Children of a node in the tree that fixes the order in which a norm is summed.
+inline constexpr std::uint64_t kNormFan = 256;
+/// Elements of a row, the lowest node: a tensor may be cut into parts between any two of its rows.
+inline constexpr std::uint64_t kNormRow = kNormFan;
+/// Elements of a block, the node over kNormFan rows.
+inline constexpr std::uint64_t kNormBlock = kNormFan * kNormRow;
+/// Rows of `n` elements.
+constexpr std::uint64_t n_norm_rows(std::uint64_t n) { return (n + kNormRow - 1) / kNormRow; }
 /// Blocks of a tensor of `n` elements.
 constexpr std::uint64_t n_norm_blocks(std::uint64_t n) { return (n + kNormBlock - 1) / kNormBlock; }
 
 /// The sum of squares of one tensor's gradient in fp64, in an order that depends on its length alone: never on chunk,
 /// shard, tier or thread.
 ///
-/// Squares are exact in fp64. In a block of kNormBlock elements each of kNormLanes lanes adds its elements in order;
-/// lanes then fold in halves (lane j takes lane j + 128, then j + 64, …); blocks add up in order. Infinities and NaNs
-/// come through (NaN as 0x7ff8000000000000): a sum that is not finite means a gradient that is not.
+/// Squares are exact in fp64. They are the leaves of a tree: a row is the node over kNormFan consecutive squares, a block
+/// the node over kNormFan rows, and nodes of kNormFan follow above the blocks until one is left. A node folds its children
+/// in halves: child j takes child j + 128, then j + 64, … j + 1; children that the tensor does not have are left out.
+/// Infinities and NaNs come through (NaN as 0x7ff8000000000000): a sum that is not finite means a gradient that is not.
 class GradNormKernel {
  public:
   virtual ~GradNormKernel() = default;
@@ -33,15 +38,16 @@ class GradNormKernel {
   ///
   /// Threads: on the host any number at a time; on a GPU one, with all calls on one stream, since the kernel keeps
   /// partial sums between its two halves.
-  /// Errors: failed; does_not_fit, where that scratch (8 B per kNormBlock elements of the longest tensor so far) cannot
+  /// Errors: failed; does_not_fit, where that scratch (8 B per block of the longest tensor so far, and 1/255 more) cannot
   /// grow.
   virtual Result<void> sum_of_squares(Stream& stream, const void* grad, DType dtype, std::uint64_t n, double* sum) = 0;
 };
 
 std::unique_ptr<GradNormKernel> make_host_grad_norm();
 
-/// The host's sum in two halves, so that many threads can share the first: writes the sums of `n_blocks` blocks from
-/// `first_block` on of a gradient of `n` elements to `sums`; and adds them all up.
+/// The host's sum in two halves, so that many threads can share the first. sum_norm_blocks writes the sums of `n_blocks`
+/// blocks, from `first_block` on, of a gradient of `n` elements to `sums`; add_norm_blocks makes the sum of a tensor from
+/// those of all its blocks.
 /// Requires: the blocks exist (ContractViolation).
 void sum_norm_blocks(const void* grad, DType dtype, std::uint64_t n, std::uint64_t first_block, std::uint64_t n_blocks,
                      double* sums);
