@@ -4,7 +4,7 @@
 #   make demo [DATA=FILE]    trains a small GPT through three memory tiers      make build    only builds: build/castor
 #   make test                every test, sanitizer builds included              make clean    removes the build folders
 #
-#   OFFLINE=DIR        use no network and the host's own torch; DIR is what tools/offline_bundle collected
+#   OFFLINE=DIR        use no network and the host's own torch; DIR is what scripts/offline_bundle collected
 #   MESON_OPTIONS=…    more options for `meson setup build`: MESON_OPTIONS="-Dcuda=disabled"
 #   BUILDS=…           what `make test` builds beside build/, from: asan tsan clang
 OFFLINE ?=
@@ -15,15 +15,15 @@ export OFFLINE DATA MESON_OPTIONS BUILDS
 
 .PHONY: build demo test clean
 build:
-	@tools/setup
-	@tools/compile build
+	@scripts/setup
+	@scripts/compile build
 
 demo: build
-	@tools/demo
+	@scripts/demo
 
 test:
-	@tools/setup
-	@tools/run_tests
+	@scripts/setup
+	@scripts/run_tests
 
 clean:
 	rm -rf build build-asan build-tsan build-clang

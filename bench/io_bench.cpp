@@ -26,7 +26,7 @@
 #include <castor/memory/bytes.h>
 #include <castor/memory/host_resource.h>
 
-#include "checksum.h"
+#include "store/checksum.h"
 
 namespace castor {
 namespace {

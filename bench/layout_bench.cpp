@@ -27,11 +27,11 @@
 
 #include <castor/chunk/chunk_layout.h>
 #include <castor/memory/bytes.h>
-#include <castor/offload/dry_run.h>
-#include <castor/offload/model_chunks.h>
+#include <castor/schedule/dry_run.h>
+#include <castor/states/model_chunks.h>
 
-#include "estimate/iteration.h"
-#include "shapes/model_tensors.h"
+#include "forecast/estimate/iteration.h"
+#include "forecast/shapes/model_tensors.h"
 
 namespace castor {
 namespace {

@@ -23,7 +23,7 @@
 #include <castor/memory/device.h>
 #include <castor/memory/limited_resource.h>
 #include <castor/memory/pool_resource.h>
-#include <castor/offload/stateful_tensor_mgr.h>
+#include <castor/mover/stateful_tensor_mgr.h>
 
 namespace castor {
 namespace {

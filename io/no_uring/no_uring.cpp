@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <castor/io/io_engine.h>
 
-#include "backends.h"
+#include "engine/backends.h"
 
 namespace castor {
 namespace {

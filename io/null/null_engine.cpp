@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends.h"
+#include "engine/backends.h"
 #include "threads/threads_engine.h"
 
 namespace castor {

@@ -8,8 +8,8 @@
 #include <chrono>
 #include <utility>
 
-#include "backends.h"
-#include "quiet_thread.h"
+#include "engine/backends.h"
+#include "engine/quiet_thread.h"
 
 namespace castor {
 

@@ -9,7 +9,7 @@
 
 #include <castor/io/io_engine.h>
 
-#include "transfer_queue.h"
+#include "engine/transfer_queue.h"
 
 namespace castor {
 

@@ -8,7 +8,7 @@
 #include <random>
 #include <string>
 
-#include "io_error.h"
+#include "engine/io_error.h"
 #include "uring/ring.h"
 
 namespace castor {

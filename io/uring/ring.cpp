@@ -10,7 +10,7 @@
 
 #include <castor/memory/bytes.h>
 
-#include "io_error.h"
+#include "engine/io_error.h"
 
 namespace castor {
 namespace {

@@ -10,9 +10,9 @@
 
 #include <castor/memory/bytes.h>
 
-#include "backends.h"
-#include "io_error.h"
-#include "quiet_thread.h"
+#include "engine/backends.h"
+#include "engine/io_error.h"
+#include "engine/quiet_thread.h"
 
 namespace castor {
 namespace {

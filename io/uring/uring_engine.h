@@ -16,7 +16,7 @@
 
 #include <castor/io/io_engine.h>
 
-#include "transfer_queue.h"
+#include "engine/transfer_queue.h"
 #include "uring/errands.h"
 #include "uring/ring.h"
 #include "uring/ring_slots.h"

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "io_error.h"
+#include "engine/io_error.h"
 
 namespace castor {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checksum.h"
+#include "store/checksum.h"
 
 #include <xxhash.h>
 

@@ -8,7 +8,7 @@
 
 #include <castor/memory/budget.h>
 #include <castor/memory/mem_stats_collector.h>
-#include <castor/offload/access_trace.h>
+#include <castor/plan/access_trace.h>
 #include <castor/plugins/abi.h>
 
 namespace castor {

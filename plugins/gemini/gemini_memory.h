@@ -9,9 +9,9 @@
 #include <castor/memory/device.h>
 #include <castor/memory/limited_resource.h>
 #include <castor/memory/pool_resource.h>
-#include <castor/offload/links.h>
-#include <castor/offload/slot_pages.h>
-#include <castor/offload/tensor_store_spill.h>
+#include <castor/plan/links.h>
+#include <castor/states/slot_pages.h>
+#include <castor/states/tensor_store_spill.h>
 #include <castor/plugins/abi.h>
 
 #include "gemini_options.h"

@@ -9,8 +9,8 @@
 
 #include <castor/io/tensor_store.h>
 #include <castor/memory/result.h>
-#include <castor/offload/planner.h>
-#include <castor/offload/state_format.h>
+#include <castor/plan/planner.h>
+#include <castor/rules/state_format.h>
 #include <castor/plugins/abi.h>
 
 namespace castor {

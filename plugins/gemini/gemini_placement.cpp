@@ -7,8 +7,8 @@
 #include <utility>
 
 #include <castor/memory/bytes.h>
-#include <castor/offload/model_chunks.h>
-#include <castor/offload/stream_share.h>
+#include <castor/states/model_chunks.h>
+#include <castor/plan/stream_share.h>
 
 namespace castor {
 namespace {

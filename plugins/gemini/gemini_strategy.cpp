@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include <castor/offload/model_chunks.h>
+#include <castor/states/model_chunks.h>
 #include <castor/plugins/step_args.h>
 
 #include "trace_writer.h"

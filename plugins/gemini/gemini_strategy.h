@@ -8,10 +8,10 @@
 
 #include <castor/chunk/tensor_table.h>
 #include <castor/memory/stream_spans.h>
-#include <castor/offload/activation_store.h>
-#include <castor/offload/offload_optimizer.h>
-#include <castor/offload/state_commits.h>
-#include <castor/offload/stateful_tensor_mgr.h>
+#include <castor/mover/activation_store.h>
+#include <castor/optimizer/offload_optimizer.h>
+#include <castor/states/state_commits.h>
+#include <castor/mover/stateful_tensor_mgr.h>
 #include <castor/plugins/strategy.h>
 
 #include "device_watch.h"

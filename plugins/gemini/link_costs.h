@@ -2,7 +2,7 @@
 #pragma once
 
 #include <castor/memory/device.h>
-#include <castor/offload/links.h>
+#include <castor/plan/links.h>
 
 #include "gemini_options.h"
 

@@ -3,10 +3,10 @@
 
 #include <castor/memory/buffer.h>
 #include <castor/memory/device.h>
-#include <castor/offload/grad_norm.h>
-#include <castor/offload/state_format.h>
-#include <castor/offload/step_options.h>
-#include <castor/offload/update_rule.h>
+#include <castor/rules/grad_norm.h>
+#include <castor/rules/state_format.h>
+#include <castor/rules/step_options.h>
+#include <castor/rules/update_rule.h>
 #include <castor/plugins/strategy.h>
 #include "adapter_core.h"
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "manifest.h"
+#include "store/manifest.h"
 #include "support/manifest_seal.h"
 #include "support/random_manifest.h"
 

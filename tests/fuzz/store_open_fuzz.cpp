@@ -26,10 +26,10 @@
 #include <castor/io/tensor_store.h>
 #include <castor/memory/budget.h>
 
-#include "checksum.h"
-#include "manifest.h"
-#include "store_files.h"
-#include "store_format.h"
+#include "store/checksum.h"
+#include "store/manifest.h"
+#include "store/store_files.h"
+#include "store/store_format.h"
 #include "support/manifest_seal.h"
 #include "support/scratch_folder.h"
 #include "support/test_buffer.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What `castor estimate` assumes of a training step against what the plugin records of one: the same moments, the same
 // chunks, the same needs.
-#include <castor/offload/model_chunks.h>
-#include <castor/offload/move_planner.h>
+#include <castor/states/model_chunks.h>
+#include <castor/plan/move_planner.h>
 #include <castor/plugins/booster.h>
 
 #include <gtest/gtest.h>
@@ -13,9 +13,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "estimate/iteration.h"
+#include "forecast/estimate/iteration.h"
 #include "fake_model_host.h"
-#include "shapes/model_tensors.h"
+#include "forecast/shapes/model_tensors.h"
 
 namespace castor {
 namespace {

@@ -18,13 +18,14 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-CORE = ["memory", "io", "parallel", "chunk", "offload"]
+ROOMS = [f"offload/{room}" for room in ("rules", "plan", "mover", "schedule", "states", "optimizer")]
+CORE = ["memory", "io", "parallel", "chunk", *ROOMS]
 ALLOWED = {
     "memory": [],
     "io": ["memory"],
     "parallel": ["memory"],
     "chunk": ["memory", "parallel"],
-    "offload": ["memory", "io", "parallel", "chunk"],
+    **{room: ["memory", "io", "parallel", "chunk", *(other for other in ROOMS if other != room)] for room in ROOMS},
     "plugins": CORE,
     "plugins/torch": [*CORE, "plugins"],
     "examples/models": [*CORE, "plugins", "plugins/torch"],

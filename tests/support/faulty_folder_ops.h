@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "folder_ops.h"
-#include "io_error.h"
+#include "files/folder_ops.h"
+#include "engine/io_error.h"
 
 namespace castor::test {
 

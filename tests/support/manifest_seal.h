@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "checksum.h"
+#include "store/checksum.h"
 
 namespace castor::test {
 

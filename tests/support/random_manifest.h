@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "manifest.h"
+#include "store/manifest.h"
 
 namespace castor::test {
 

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "folder_ops.h"
+#include "files/folder_ops.h"
 #include "support/torn_drive.h"
 
 namespace castor::test {

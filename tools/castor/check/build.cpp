@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "check/probes.h"
 
-#include "plugin_folders.h"
-#include "torch_tag.h"
+#include "cli/plugin_folders.h"
+#include "cli/torch_tag.h"
 
 namespace castor::check {
 namespace {

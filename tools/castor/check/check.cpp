@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "check/probes.h"
-#include "commands.h"
+#include "cli/commands.h"
 
 namespace castor::cli {
 namespace {

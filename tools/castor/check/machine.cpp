@@ -14,7 +14,7 @@
 #include <castor/memory/host_resource.h>
 
 #include "check/probes.h"
-#include "process.h"
+#include "cli/process.h"
 
 namespace castor::check {
 namespace {

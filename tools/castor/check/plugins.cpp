@@ -2,8 +2,8 @@
 #include <castor/plugins/plugin_loader.h>
 
 #include "check/probes.h"
-#include "plugin_folders.h"
-#include "torch_tag.h"
+#include "cli/plugin_folders.h"
+#include "cli/torch_tag.h"
 
 namespace castor::check {
 

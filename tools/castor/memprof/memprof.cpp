@@ -6,7 +6,7 @@
 #include <fstream>
 #include <system_error>
 
-#include "commands.h"
+#include "cli/commands.h"
 #include "memprof/html.h"
 #include "memprof/render.h"
 

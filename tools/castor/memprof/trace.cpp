@@ -7,7 +7,7 @@
 
 #include <castor/memory/bytes.h>
 
-#include "trace_file.h"
+#include "cli/trace_file.h"
 
 namespace castor::memprof {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch_tag.h"
+#include "cli/torch_tag.h"
 
 namespace castor {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/trainer.h"
 
-#include "process.h"
+#include "cli/process.h"
 
 namespace castor::train {
 

@@ -12,9 +12,9 @@
 
 #include <castor/io/tensor_store.h>
 #include <castor/memory/host_resource.h>
-#include <castor/offload/committed_states.h>
+#include <castor/states/committed_states.h>
 
-#include "optimizers.h"
+#include "cli/optimizers.h"
 #include "train/model_params.h"
 
 namespace castor::train {

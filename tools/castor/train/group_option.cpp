@@ -6,7 +6,7 @@
 
 #include <castor/plugins/nearest_name.h>
 
-#include "optimizers.h"
+#include "cli/optimizers.h"
 
 namespace castor::train {
 namespace {

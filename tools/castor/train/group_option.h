@@ -8,7 +8,7 @@
 
 #include <castor/plugins/abi.h>
 
-#include "cli.h"
+#include "cli/cli.h"
 
 namespace castor::train {
 

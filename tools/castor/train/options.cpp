@@ -6,8 +6,8 @@
 
 #include <castor/memory/bytes.h>
 
-#include "optimizers.h"
-#include "option_values.h"
+#include "cli/optimizers.h"
+#include "cli/option_values.h"
 #include "train/step_options.h"
 
 namespace castor::train {

@@ -10,11 +10,11 @@
 
 #include <castor/memory/device.h>
 #include <castor/memory/dtype.h>
-#include <castor/offload/state_format.h>
+#include <castor/rules/state_format.h>
 #include <castor/plugins/grad_scaler.h>
 #include <castor/plugins/lr_schedule.h>
 
-#include "cli.h"
+#include "cli/cli.h"
 #include "train/group_option.h"
 #include "train/step_options.h"
 

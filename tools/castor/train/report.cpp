@@ -10,9 +10,9 @@
 #include <numeric>
 
 #include <castor/memory/bytes.h>
-#include <castor/offload/links.h>
+#include <castor/plan/links.h>
 
-#include "optimizers.h"
+#include "cli/optimizers.h"
 
 namespace castor::train {
 namespace {

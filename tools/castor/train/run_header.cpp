@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "optimizers.h"
+#include "cli/optimizers.h"
 
 namespace castor::train {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "optimizers.h"
-#include "option_values.h"
+#include "cli/optimizers.h"
+#include "cli/option_values.h"
 
 namespace castor::train {
 namespace {

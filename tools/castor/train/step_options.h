@@ -8,7 +8,7 @@
 #include <castor/plugins/grad_scaler.h>
 #include <castor/plugins/lr_schedule.h>
 
-#include "cli.h"
+#include "cli/cli.h"
 
 namespace castor::train {
 

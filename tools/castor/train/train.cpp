@@ -14,9 +14,9 @@
 #include <castor/memory/clock.h>
 #include <castor/memory/host_memory.h>
 
-#include "commands.h"
-#include "interrupt.h"
-#include "process.h"
+#include "cli/commands.h"
+#include "cli/interrupt.h"
+#include "cli/process.h"
 #include "train/progress.h"
 #include "train/rates.h"
 #include "train/trainer.h"

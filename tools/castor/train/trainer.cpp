@@ -15,9 +15,9 @@
 #include <castor/plugins/torch/runtime.h>
 #include <castor/plugins/torch/torch_adapter.h>
 
-#include "optimizers.h"
-#include "plugin_folders.h"
-#include "process.h"
+#include "cli/optimizers.h"
+#include "cli/plugin_folders.h"
+#include "cli/process.h"
 #include "train/batches.h"
 #include "train/checkpoint.h"
 #include "train/committed_run.h"

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include <castor/memory/result.h>
-#include <castor/offload/step_options.h>
+#include <castor/rules/step_options.h>
 #include <castor/plugins/abi.h>
 
 namespace castor {

@@ -6,7 +6,7 @@
 
 #include <castor/memory/bytes.h>
 
-#include "process.h"
+#include "cli/process.h"
 
 namespace castor::bench {
 namespace {

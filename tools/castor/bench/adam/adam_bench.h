@@ -13,8 +13,8 @@
 #include "bench/adam/cases.h"
 #include "bench/adam/gpu_ways.h"
 #include "bench/adam/host_ways.h"
-#include "bench/figure.h"
-#include "bench/stopped.h"
+#include "bench/common/figure.h"
+#include "bench/common/stopped.h"
 
 namespace castor::bench {
 

@@ -3,7 +3,7 @@
 
 #include <castor/memory/buffer.h>
 #include <castor/memory/host_resource.h>
-#include <castor/offload/adam.h>
+#include <castor/rules/adam.h>
 
 #include "bench/adam/team.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <castor/offload/adam.h>
+#include <castor/rules/adam.h>
 
 namespace castor::bench {
 

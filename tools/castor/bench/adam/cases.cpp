@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "bench/adam/adam_memory.h"
-#include "bench/cases.h"
+#include "bench/io/cases.h"
 
 namespace castor::bench {
 namespace {

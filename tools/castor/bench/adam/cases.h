@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "bench/adam/options.h"
-#include "bench/figure.h"
+#include "bench/common/figure.h"
 
 namespace castor::bench {
 

@@ -5,7 +5,7 @@
 
 #include <castor/memory/buffer.h>
 #include <castor/memory/device.h>
-#include <castor/offload/adam.h>
+#include <castor/rules/adam.h>
 
 #include "bench/adam/way.h"
 

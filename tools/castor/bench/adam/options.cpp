@@ -5,8 +5,8 @@
 
 #include <castor/memory/bytes.h>
 
-#include "bench/run_length.h"
-#include "option_values.h"
+#include "bench/common/run_length.h"
+#include "cli/option_values.h"
 
 namespace castor::bench {
 namespace {

@@ -7,7 +7,7 @@
 #include <castor/memory/device.h>
 #include <castor/memory/result.h>
 
-#include "cli.h"
+#include "cli/cli.h"
 
 namespace castor::bench {
 

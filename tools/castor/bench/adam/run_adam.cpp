@@ -8,11 +8,11 @@
 #include <castor/memory/clock.h>
 
 #include "bench/adam/adam_bench.h"
-#include "bench/machine.h"
-#include "bench/run.h"
-#include "bench/status_line.h"
-#include "commands.h"
-#include "interrupt.h"
+#include "bench/common/machine.h"
+#include "bench/common/run.h"
+#include "bench/common/status_line.h"
+#include "cli/commands.h"
+#include "cli/interrupt.h"
 
 namespace castor::bench {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include <castor/memory/result.h>
-#include <castor/offload/adam.h>
+#include <castor/rules/adam.h>
 
 namespace castor::bench {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "bench/cpu_time.h"
+#include "bench/common/cpu_time.h"
 
 namespace castor::bench {
 namespace {

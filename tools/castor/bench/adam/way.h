@@ -9,8 +9,8 @@
 #include <castor/memory/clock.h>
 #include <castor/memory/result.h>
 
-#include "bench/shares.h"
-#include "bench/stopped.h"
+#include "bench/common/shares.h"
+#include "bench/common/stopped.h"
 
 namespace castor::bench {
 

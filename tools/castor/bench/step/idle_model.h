@@ -9,8 +9,8 @@
 #include <castor/plugins/booster.h>
 #include <castor/plugins/strategy.h>
 
-#include "bench/stopped.h"
-#include "shapes/model_shapes.h"
+#include "bench/common/stopped.h"
+#include "forecast/shapes/model_shapes.h"
 
 namespace castor::bench {
 

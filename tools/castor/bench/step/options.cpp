@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/step/options.h"
 
-#include "bench/run_length.h"
-#include "option_values.h"
+#include "bench/common/run_length.h"
+#include "cli/option_values.h"
 
 namespace castor::bench {
 

@@ -9,7 +9,7 @@
 
 #include <castor/memory/result.h>
 
-#include "cli.h"
+#include "cli/cli.h"
 
 namespace castor::bench {
 

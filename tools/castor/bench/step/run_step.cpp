@@ -7,12 +7,12 @@
 #include <castor/memory/bytes.h>
 #include <castor/memory/clock.h>
 
-#include "bench/machine.h"
-#include "bench/run.h"
-#include "bench/status_line.h"
+#include "bench/common/machine.h"
+#include "bench/common/run.h"
+#include "bench/common/status_line.h"
 #include "bench/step/step_bench.h"
-#include "commands.h"
-#include "interrupt.h"
+#include "cli/commands.h"
+#include "cli/interrupt.h"
 
 namespace castor::bench {
 namespace {

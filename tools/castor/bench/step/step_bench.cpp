@@ -8,12 +8,12 @@
 #include <castor/memory/clock.h>
 #include <castor/plugins/plugin_loader.h>
 
-#include "bench/child.h"
-#include "bench/cpu_time.h"
-#include "bench/files.h"
-#include "option_values.h"
-#include "plugin_folders.h"
-#include "torch_tag.h"
+#include "bench/common/child.h"
+#include "bench/common/cpu_time.h"
+#include "bench/common/files.h"
+#include "cli/option_values.h"
+#include "cli/plugin_folders.h"
+#include "cli/torch_tag.h"
 
 namespace castor::bench {
 namespace {

@@ -10,11 +10,11 @@
 #include <castor/memory/buffer.h>
 #include <castor/memory/host_resource.h>
 
-#include "bench/ceiling.h"
-#include "bench/figure.h"
+#include "bench/io/ceiling.h"
+#include "bench/common/figure.h"
 #include "bench/step/idle_model.h"
 #include "bench/step/options.h"
-#include "bench/subject.h"
+#include "bench/io/subject.h"
 
 namespace castor::bench {
 

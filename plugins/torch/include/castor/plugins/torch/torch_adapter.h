@@ -3,7 +3,7 @@
 
 #include <ATen/dlpack.h>  // before abi.h, so that its include guard decides for both
 
-#include <castor/offload/state_format.h>
+#include <castor/rules/state_format.h>
 #include <castor/plugins/booster.h>
 #include <castor/plugins/strategy.h>
 

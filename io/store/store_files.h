@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <castor/io/tensor_store.h>
+#include <castor/io/unique_fd.h>
+
+#include "files/folder_ops.h"
+#include "files/leftovers.h"
+#include "manifest.h"
+
+namespace castor {
+
+/// The files of a durable store: who owns the folders, what the data files are called, and the manifest.
+///
+/// Threads: one at a time.
+class StoreFiles {
+ public:
+  /// Locks the folders and reads the manifest that one of them holds; where none does, names new data files.
+  /// Leftovers of runs that died are removed. `ops` must outlive this.
+  /// Errors: io, where another process has a folder, the manifest is damaged or names files that are not its store's,
+  /// or a data file is in none of the folders; usage, where the folders are more than the store has.
+  static Result<std::unique_ptr<StoreFiles>> open(const std::vector<std::string>& folders, FolderOps& ops);
+
+  /// What the last commit left; nothing for a new store.
+  const std::optional<Manifest>& found() const { return found_; }
+  /// The folders in the order of the volumes, and the data file of each.
+  const std::vector<std::string>& folders() const { return folders_; }
+  std::vector<std::string> names() const;
+  /// A sentence for each folder where leftovers were removed.
+  const std::vector<std::string>& notices() const { return notices_; }
+  /// Makes the names of the data files durable, once they are there.
+  Result<void> sync_names() const;
+
+  /// A manifest without values.
+  Manifest blank_manifest(std::uint64_t step, std::uint64_t block_bytes, bool checksums) const;
+  /// Puts `manifest` in the place of the last one, in one instant. Errors: io.
+  Result<void> write(const Manifest& manifest);
+  /// After a write that failed: whether the manifest of `step` is still the one there is.
+  bool still_holds(std::optional<std::uint64_t> step) const;
+
+ private:
+  StoreFiles(std::vector<std::string> folders, FolderOps& ops) : folders_(std::move(folders)), ops_(&ops) {}
+  Result<void> lock_folders();
+  Result<std::optional<Manifest>> read(const std::string& folder) const;
+  Result<void> find_manifest();
+  Result<void> check_names() const;
+  Result<void> order_folders();
+  Result<std::string> folder_of(const ManifestVolume& volume) const;
+  void name_volumes();
+  Result<std::set<std::string>> dead_stores() const;
+  enum class FirstFiles : std::uint8_t { keep, remove };
+  Result<std::vector<std::string>> names_to_keep(const std::string& folder, const std::set<std::string>& dead,
+                                                 FirstFiles firsts) const;
+  Result<void> remove_dead(const std::set<std::string>& dead, FirstFiles firsts, std::vector<Leftovers>& removed) const;
+  Result<void> remove_leftovers_of_dead_runs();
+  Result<void> make_first_file() const;
+
+  std::vector<std::string> folders_;
+  FolderOps* ops_;  // borrowed
+  std::vector<UniqueFd> locks_;
+  std::string manifest_folder_;
+  std::optional<Manifest> found_;
+  std::uint64_t store_id_ = 0;
+  std::vector<ManifestVolume> volumes_;
+  std::vector<std::string> notices_;
+};
+
+/// Sorts the values of `manifest` and says how far its volumes reach.
+void complete_manifest(Manifest& manifest);
+
+}  // namespace castor

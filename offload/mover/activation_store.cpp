@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/mover/activation_store.h>
+
+#include <algorithm>
+#include <string>
+
+namespace castor {
+
+/// The free chunk of that size with the lowest number, or a new one.
+ChunkId ActivationStore::take(std::uint64_t n_bytes) {
+  auto& free = free_[n_bytes];
+  if (free.empty())
+    return parts_.chunks.add(ChunkKind::activation, n_bytes, "activation " + std::to_string(parts_.chunks.n_chunks()));
+  return free.extract(free.begin()).value();
+}
+
+Result<std::optional<ChunkId>> ActivationStore::keep(const void* data, std::uint64_t n_bytes) {
+  if (!parts_.mover.in_iteration()) return std::optional<ChunkId>();  // belongs to no moment, so could not be planned
+  const ChunkId id = take(n_bytes);
+  const auto opened = parts_.mover.open(id, Tier::device);
+  if (!opened.ok()) {
+    free_[n_bytes].insert(id);
+    if (opened.error().kind == ErrorKind::does_not_fit) return std::optional<ChunkId>();
+    return opened.error();
+  }
+  const Event copied = parts_.compute.copy(opened->data, data, n_bytes);
+  if (copied.ready()) CASTOR_TRY(copied.wait());
+  parts_.chunks.written(id, Tier::device);
+  peak_bytes_ = std::max(peak_bytes_, kept_bytes_ += n_bytes);
+  return std::optional(id);
+}
+
+Result<BufferView> ActivationStore::recall(ChunkId kept) {
+  CASTOR_ASSIGN(const BufferView view, parts_.mover.hold(kept, Tier::device));
+  recalled_.insert(kept);
+  return view;
+}
+
+void ActivationStore::forget(ChunkId kept) {
+  const std::uint64_t n_bytes = parts_.chunks.chunk(kept).n_bytes;
+  if (!free_[n_bytes].insert(kept).second) return;
+  if (recalled_.erase(kept) > 0) parts_.mover.unhold(kept, Tier::device);
+  parts_.mover.discard(kept);
+  kept_bytes_ -= n_bytes;
+}
+
+}  // namespace castor

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/optimizer/gradient_store.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "gradient_sum.h"
+
+namespace castor {
+
+Result<std::unique_ptr<GradientStore>> GradientStore::make(const Parts& parts) {
+  std::unique_ptr<GradientStore> store(new GradientStore(parts));
+  CASTOR_ASSIGN(store->device_sums_, make_accumulator(parts.device));
+  for (std::size_t i = 0; i < parts.layout.chunks.size(); ++i) {
+    const ChunkShape& shape = parts.layout.chunks[i];
+    Slot& slot = store->slots_.emplace_back();
+    if (!shape.trainable) continue;
+    const std::string label = "gradients of chunk " + std::to_string(i);
+    const std::uint64_t n_bytes = shape.numel * size_bytes(shape.dtype);
+    slot.narrow = {parts.chunks.add(ChunkKind::gradient, n_bytes, label),
+                   parts.chunks.add(ChunkKind::gradient, n_bytes, label + ", in turns")};
+    slot.wide = parts.chunks.add(ChunkKind::gradient, shape.numel * 4, label + ", added up");
+  }
+  store->n_arrived_.assign(parts.layout.tensors.size(), 0);
+  store->fresh_.assign(parts.layout.tensors.size(), false);
+  store->summed_.assign(parts.layout.tensors.size(), false);
+  return store;
+}
+
+GradientStore::~GradientStore() {
+  for (const InFlight& gradient : in_flight_) (void)gradient.read.wait();
+  free_read();
+  for (const Event& sum : summing_) (void)sum.wait();
+}
+
+bool GradientStore::any(std::uint32_t payload_chunk) const {
+  const auto& tensors = parts_.layout.chunks.at(payload_chunk).tensors;
+  return std::any_of(tensors.begin(), tensors.end(), [this](std::uint32_t tensor) { return has(tensor); });
+}
+
+bool GradientStore::complete(std::uint32_t payload_chunk) const {
+  const auto& tensors = parts_.layout.chunks.at(payload_chunk).tensors;
+  return std::all_of(tensors.begin(), tensors.end(), [this](std::uint32_t tensor) { return has(tensor); });
+}
+
+ChunkId GradientStore::chunk(std::uint32_t payload_chunk) const {
+  const Slot& slot = slots_.at(payload_chunk);
+  return slot.widened ? slot.wide : slot.narrow[slot.turn];
+}
+
+std::vector<ChunkId> GradientStore::chunks(std::uint32_t payload_chunk) const {
+  const Slot& slot = slots_.at(payload_chunk);
+  return {slot.narrow[0], slot.narrow[1], slot.wide};
+}
+
+DType GradientStore::dtype(std::uint32_t payload_chunk) const {
+  return slots_.at(payload_chunk).widened ? DType::f32 : parts_.layout.chunks.at(payload_chunk).dtype;
+}
+
+Result<void> GradientStore::add(std::uint32_t tensor, ArrivedGradient gradient) {
+  free_read();
+  in_flight_.push_back(
+      {parts_.compute.record(), std::move(gradient.free)});  // first of all: whatever happens, it is given back
+  Event& read = in_flight_.back().read;
+  if (intact_.ok()) intact_ = place(tensor, gradient.data, read);
+  if (intact_.ok()) ++n_arrived_[tensor];
+  if (!in_flight_.back().free) {  // how it ended is its chunk's arrival
+    (void)read.wait();
+    in_flight_.pop_back();
+  }
+  return intact_;
+}
+
+/// Copies a gradient to its place among what came since the last sum. `read`: after it the gradient is there; it becomes the
+/// one after which it has been read.
+Result<void> GradientStore::place(std::uint32_t tensor, const void* data, Event& read) {
+  const TensorPlace& place = parts_.layout.tensors[tensor];
+  const Slot& slot = slots_[place.chunk];
+  if (fresh_[tensor]) CASTOR_TRY(sum_up(place.chunk));
+  const ChunkId narrow = slot.narrow[slot.turn];
+  CASTOR_ASSIGN(const BufferView view, parts_.mover.edit(narrow, slot.tier));
+  Stream& lane = slot.tier == Tier::device ? parts_.compute : parts_.down;
+  const Event arrived = parts_.chunks.chunk(narrow).at(slot.tier).arrived;
+  CASTOR_TRY(known(arrived));
+  CASTOR_TRY(lane.wait(arrived));
+  CASTOR_TRY(lane.wait(read));
+  const std::uint64_t width = size_bytes(parts_.layout.chunks[place.chunk].dtype);
+  read = lane.copy(view.data + place.offset * width, data, place.numel * width);
+  parts_.mover.arriving(narrow, slot.tier, place.numel * width, read);
+  fresh_[tensor] = true;
+  const bool all = slot.widened && fresh(place.chunk).size() == parts_.layout.chunks[place.chunk].tensors.size();
+  return all ? sum_up(place.chunk) : Result<void>();
+}
+
+/// A failure that is known need not stop a lane.
+Result<void> GradientStore::known(const Event& arrived) const {
+  return arrived.ready() ? arrived.wait() : Result<void>();
+}
+
+std::vector<std::uint32_t> GradientStore::fresh(std::uint32_t payload_chunk) const {
+  std::vector<std::uint32_t> found;
+  for (const std::uint32_t tensor : parts_.layout.chunks[payload_chunk].tensors)
+    if (fresh_[tensor]) found.push_back(tensor);
+  return found;
+}
+
+Result<void> GradientStore::settle(std::uint32_t payload_chunk) {
+  const bool due = slots_.at(payload_chunk).widened && !fresh(payload_chunk).empty();
+  return due ? sum_up(payload_chunk) : Result<void>();
+}
+
+/// Takes what came since the last sum over to fp32.
+Result<void> GradientStore::sum_up(std::uint32_t payload_chunk) {
+  Slot& slot = slots_[payload_chunk];
+  const ChunkId narrow = slot.narrow[slot.turn];
+  CASTOR_TRY(parts_.mover.edit(narrow, slot.tier));
+  CASTOR_TRY(known(parts_.chunks.chunk(narrow).at(slot.tier).arrived));
+  parts_.chunks.pin(narrow, slot.tier);
+  const auto sums = slot.widened ? parts_.mover.edit(slot.wide, slot.tier) : parts_.mover.open(slot.wide, slot.tier);
+  parts_.chunks.unpin(narrow, slot.tier);
+  if (!sums.ok()) return sums.error();
+  CASTOR_TRY(known(parts_.chunks.chunk(slot.wide).at(slot.tier).arrived));
+  CASTOR_ASSIGN(const Event done, add_fresh(payload_chunk));
+  parts_.chunks.written(slot.wide, slot.tier, done);
+  parts_.chunks.read_until(narrow, slot.tier, done);
+  parts_.mover.discard(narrow);
+  slot.widened = true;
+  slot.turn ^= 1;
+  for (const std::uint32_t tensor : fresh(payload_chunk)) fresh_[tensor] = false, summed_[tensor] = true;
+  return {};
+}
+
+/// On the device queued on the compute stream, on the host handed to the team. Both chunks are there, or will be.
+Result<Event> GradientStore::add_fresh(std::uint32_t payload_chunk) {
+  const Slot& slot = slots_[payload_chunk];
+  const ChunkCopy &narrow = parts_.chunks.chunk(slot.narrow[slot.turn]).at(slot.tier),
+                  &wide = parts_.chunks.chunk(slot.wide).at(slot.tier);
+  const ChunkShape& shape = parts_.layout.chunks[payload_chunk];
+  GradientSum sum(shape.dtype, reinterpret_cast<float*>(wide.buffer.data()), narrow.buffer.data());
+  for (const std::uint32_t tensor : fresh(payload_chunk)) sum.add(parts_.layout.tensors[tensor], summed_[tensor]);
+  if (slot.tier == Tier::device) {
+    CASTOR_TRY(parts_.compute.wait(narrow.arrived));
+    if (slot.widened) CASTOR_TRY(parts_.compute.wait(wide.arrived));
+    CASTOR_TRY(sum.run(*device_sums_, parts_.compute));
+    return parts_.compute.record();
+  }
+  HostTeam::Job job;
+  job.urgency = payload_chunk;
+  job.after = {narrow.arrived};
+  if (slot.widened) job.after.push_back(wide.arrived);
+  job.n_parts = sum.n_parts();
+  job.run = [this, sum = std::move(sum)](std::uint32_t part) {
+    return sum.run_part(*host_sums_, parts_.compute, part);
+  };
+  std::erase_if(summing_, [](const Event& event) { return event.ready(); });
+  summing_.push_back(parts_.team.add(std::move(job)));
+  return summing_.back();
+}
+
+/// How reading one ended is its chunk's arrival, which the update waits for.
+void GradientStore::free_read() {
+  for (; !in_flight_.empty() && in_flight_.front().read.ready(); in_flight_.pop_front()) in_flight_.front().free();
+}
+
+void GradientStore::release(std::uint32_t payload_chunk) {
+  for (const ChunkId narrow : slots_[payload_chunk].narrow) parts_.mover.discard(narrow);
+  parts_.mover.discard(slots_[payload_chunk].wide);
+}
+
+void GradientStore::clear(std::uint32_t payload_chunk) {
+  Slot& slot = slots_.at(payload_chunk);
+  release(payload_chunk);
+  slot.widened = false;
+  slot.turn = 0;  // steps go the same way
+  for (const std::uint32_t tensor : parts_.layout.chunks[payload_chunk].tensors) {
+    n_arrived_[tensor] = 0;
+    fresh_[tensor] = summed_[tensor] = false;
+  }
+}
+
+void GradientStore::end_step() {
+  free_read();
+  intact_ = {};
+}
+
+}  // namespace castor

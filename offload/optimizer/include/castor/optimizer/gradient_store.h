@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include <castor/chunk/chunk_layout.h>
+#include <castor/chunk/chunk_manager.h>
+#include <castor/memory/device.h>
+#include <castor/memory/host_team.h>
+#include <castor/rules/grad_accumulator.h>
+#include <castor/mover/stateful_tensor_mgr.h>
+
+namespace castor {
+
+/// One gradient as autograd hands it over: contiguous, on the model's device, of the dtype of its payload chunk.
+struct ArrivedGradient {
+  const void* data = nullptr;
+  std::function<void()> free;  ///< called once, when the bytes have been read; empty: the caller waits until then
+};
+
+/// The gradients of one step, in gradient chunks on the tier of their update.
+///
+/// A chunk's gradients keep the dtype in which they arrive until one of its tensors gets a second gradient (another
+/// micro-batch, a parameter used twice); then what there is of the chunk goes to fp32 sums, and so does what comes later,
+/// as soon as it is there of all tensors or of one of them again. Summing from the start in fp32 gives the same bits,
+/// because the first conversion is exact. On the host the team adds up, and nobody waits.
+///
+/// Threads: one at a time.
+class GradientStore {
+ public:
+  /// Borrowed; must outlive the store.
+  struct Parts {
+    const ChunkLayout& layout;
+    ChunkManager& chunks;
+    StatefulTensorMgr& mover;
+    Device& device;
+    Stream& compute;
+    Stream& down;
+    HostTeam& team;
+  };
+
+  /// Registers three chunks per trainable payload chunk: two of its dtype, one of fp32.
+  static Result<std::unique_ptr<GradientStore>> make(const Parts& parts);
+  /// Waits for copies and sums under way and frees the sources.
+  ~GradientStore();
+
+  /// The tier on which the gradients of `payload_chunk` are gathered from the next step on: device or host.
+  void set_tier(std::uint32_t payload_chunk, Tier tier) { slots_.at(payload_chunk).tier = tier; }
+
+  /// Takes a gradient of `tensor`, which work queued on the compute stream may still read; gives it back in any case, once
+  /// it is read. Errors: those of the mover; from
+  /// the first on, every call until `end_step` hands that one on, and the tensor has no more gradient than before.
+  [[nodiscard]] Result<void> add(std::uint32_t tensor, ArrivedGradient gradient);
+
+  /// The error with which a gradient of this step was lost, if one was: the others are no step without it.
+  [[nodiscard]] Result<void> intact() const { return intact_; }
+
+  bool has(std::uint32_t tensor) const { return n_arrived_.at(tensor) > 0; }
+  bool any(std::uint32_t payload_chunk) const;
+  bool complete(std::uint32_t payload_chunk) const;
+
+  /// What came since the last sum is added up: from now on one chunk holds the gradients of `payload_chunk`. Errors: those
+  /// of the mover; then nothing has changed.
+  [[nodiscard]] Result<void> settle(std::uint32_t payload_chunk);
+
+  /// The chunk that holds the gradients of `payload_chunk`, and their dtype. Requires: settled.
+  ChunkId chunk(std::uint32_t payload_chunk) const;
+  /// All that ever hold them.
+  std::vector<ChunkId> chunks(std::uint32_t payload_chunk) const;
+  DType dtype(std::uint32_t payload_chunk) const;
+  Tier tier(std::uint32_t payload_chunk) const { return slots_.at(payload_chunk).tier; }
+
+  /// Gives the memory of a chunk's gradients back: they have been applied. What came is known until `clear`.
+  void release(std::uint32_t payload_chunk);
+
+  /// Forgets the gradients of a trained chunk. What is still being read is given back later.
+  void clear(std::uint32_t payload_chunk);
+
+  /// A loss of gradients is forgotten with them.
+  void end_step();
+
+  /// Gives back what has been read by now, in the order in which it came.
+  void free_read();
+
+ private:
+  struct Slot {
+    std::array<ChunkId, 2> narrow = {};  ///< of the payload's dtype, in turns: one is added up while the other fills
+    std::uint32_t turn = 0;              ///< whose narrow[turn] has what came since the last sum
+    ChunkId wide = 0;                    ///< of fp32: the sums
+    Tier tier = Tier::host;
+    bool widened = false;  ///< there are sums
+  };
+  struct InFlight {
+    Event read;
+    std::function<void()> free;
+  };
+
+  explicit GradientStore(const Parts& parts) : parts_(parts) {}
+  Result<void> place(std::uint32_t tensor, const void* data, Event& read);
+  Result<void> sum_up(std::uint32_t payload_chunk);
+  Result<Event> add_fresh(std::uint32_t payload_chunk);
+  Result<void> known(const Event& arrived) const;
+  std::vector<std::uint32_t> fresh(std::uint32_t payload_chunk) const;
+
+  const Parts parts_;
+  std::vector<Slot> slots_;               ///< by payload chunk
+  std::vector<std::uint32_t> n_arrived_;  ///< by tensor, in this step
+  std::vector<bool> fresh_;               ///< by tensor: the narrow chunk has a gradient of it
+  std::vector<bool> summed_;              ///< by tensor: the wide chunk has a sum of it
+  Result<void> intact_;                   ///< the first error of this step
+  std::deque<InFlight> in_flight_;
+  std::deque<Event> summing_;  ///< on the host, not known to have ended
+  std::unique_ptr<GradAccumulator> device_sums_;
+  std::unique_ptr<GradAccumulator> host_sums_ = make_host_accumulator();
+};
+
+}  // namespace castor

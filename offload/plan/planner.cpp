@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/plan/planner.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <span>
+
+#include <castor/memory/bytes.h>
+
+namespace castor {
+namespace {
+
+constexpr double kRoundingBytes = 0.5;  // of shares: a byte more or less is none
+
+std::uint64_t bytes_of_all(const std::vector<ChunkDemand>& chunks, std::uint64_t ChunkDemand::*part) {
+  std::uint64_t n_bytes = 0;
+  for (const ChunkDemand& chunk : chunks) n_bytes += chunk.*part;
+  return n_bytes;
+}
+
+std::uint64_t saturating_sub(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
+
+Error device_too_small(const PlacementRequest& request, const std::string& what, std::uint64_t needed_bytes,
+                       const std::string& other_way = "") {
+  return {ErrorKind::does_not_fit, "device tier: " + what + ", the budget is " +
+                                       format_bytes(request.device_budget_bytes) + "; raise " +
+                                       request.device_budget_name + " to " + format_bytes_up(needed_bytes) + other_way};
+}
+
+/// The unit's weights must be on the device together, beside the activations.
+Result<void> check_device(const PlacementRequest& request) {
+  const std::uint64_t needed_bytes = request.largest_unit.payload_bytes + request.non_model_bytes;
+  if (needed_bytes <= request.device_budget_bytes) return {};
+  const std::string activations = request.non_model_bytes == 0 ? ""
+                                                               : " beside " + format_bytes(request.non_model_bytes) +
+                                                                     " of activations and workspaces";
+  return device_too_small(request,
+                          "unit " + request.largest_unit.name + " needs " +
+                              format_bytes(request.largest_unit.payload_bytes) + " of parameters at once" + activations,
+                          needed_bytes);
+}
+
+/// Takes a share of the bytes of a row of chunks, spread evenly: wherever what was taken so far falls behind the share of the
+/// bytes so far.
+class EvenShare {
+ public:
+  explicit EvenShare(double share) : share_(share) {}
+  /// Whether the next one is taken; never where it does not fit.
+  bool take(double n_bytes, bool fits = true) {
+    so_far_bytes_ += n_bytes;
+    const bool taken = fits && taken_bytes_ + n_bytes <= share_ * so_far_bytes_ + kRoundingBytes;
+    taken_bytes_ += taken ? n_bytes : 0;
+    return taken;
+  }
+  double taken_bytes() const { return taken_bytes_; }
+
+ private:
+  const double share_;
+  double so_far_bytes_ = 0, taken_bytes_ = 0;
+};
+
+/// Parameters that policy `shares` sends away.
+void send_parameters_away(const PlacementRequest& request, Plan& plan) {
+  plan.payload_off_device.assign(request.chunks.size(), false);
+  if (request.policy != PlacementPolicy::shares) return;
+  EvenShare sent(request.offload_param_fraction);
+  for (std::size_t i = 0; i < request.chunks.size(); ++i)
+    plan.payload_off_device[i] = sent.take(static_cast<double>(request.chunks[i].payload_bytes));
+}
+
+/// Parameters that are on the device for good, and room for those that come to it.
+std::uint64_t payload_bytes_on_device(const PlacementRequest& request, const Plan& plan) {
+  std::uint64_t kept_bytes = 0;
+  for (std::size_t i = 0; i < request.chunks.size(); ++i)
+    kept_bytes += plan.payload_off_device[i] ? 0 : request.chunks[i].payload_bytes;
+  const std::uint64_t all_bytes = bytes_of_all(request.chunks, &ChunkDemand::payload_bytes);
+  return std::min(all_bytes, kept_bytes + (kept_bytes < all_bytes ? request.largest_unit.payload_bytes : 0));
+}
+
+/// States that policy `shares` keeps on the device: all but a share from the end of the model.
+Result<void> keep_share_on_device(const PlacementRequest& request, Plan& plan) {
+  const auto all_bytes = static_cast<double>(bytes_of_all(request.chunks, &ChunkDemand::state_bytes));
+  double kept_bytes = 0;
+  for (std::size_t i = 0; i < request.chunks.size(); ++i) {
+    const ChunkDemand& chunk = request.chunks[i];
+    kept_bytes += static_cast<double>(chunk.state_bytes);
+    if (kept_bytes > (1 - request.offload_optim_fraction) * all_bytes + kRoundingBytes) break;
+    if (chunk.state_bytes == 0 || plan.states[i] == Tier::nvme) continue;
+    plan.states[i] = Tier::device;
+    plan.device_bytes += chunk.state_bytes + chunk.gradient_bytes;
+  }
+  const std::uint64_t needed_bytes =
+      payload_bytes_on_device(request, plan) + plan.device_bytes + request.non_model_bytes;
+  if (needed_bytes <= request.device_budget_bytes) return {};
+  return device_too_small(request, "placement_policy=static keeps " + format_bytes(needed_bytes) + " on the device",
+                          needed_bytes, ", offload_optim_frac or offload_param_frac");
+}
+
+/// States and their gradient that fit on the device beside all parameters, in the order of the forward pass.
+void fill_device(const PlacementRequest& request, Plan& plan) {
+  std::uint64_t used_bytes = bytes_of_all(request.chunks, &ChunkDemand::payload_bytes) + request.non_model_bytes;
+  for (std::size_t i = 0; i < request.chunks.size(); ++i) {
+    const std::uint64_t n_bytes = request.chunks[i].state_bytes + request.chunks[i].gradient_bytes;
+    if (n_bytes == 0 || plan.states[i] == Tier::nvme) continue;
+    if (n_bytes > saturating_sub(request.device_budget_bytes, used_bytes)) break;
+    used_bytes += n_bytes;
+    plan.device_bytes += n_bytes;
+    plan.states[i] = Tier::device;
+  }
+}
+
+Result<void> place_on_device(const PlacementRequest& request, Plan& plan) {
+  if (request.policy == PlacementPolicy::shares) return keep_share_on_device(request, plan);
+  if (request.policy != PlacementPolicy::cpu) fill_device(request, plan);
+  return {};
+}
+
+void place_on_nvme(const PlacementRequest& request, Plan& plan) {
+  const double wanted_bytes =
+      request.nvme_fraction * static_cast<double>(bytes_of_all(request.chunks, &ChunkDemand::state_bytes));
+  double placed_bytes = 0;
+  for (std::size_t i = request.chunks.size(); i-- > 0 && placed_bytes < wanted_bytes;) {
+    if (request.chunks[i].state_bytes == 0) continue;
+    plan.states[i] = Tier::nvme;
+    placed_bytes += static_cast<double>(request.chunks[i].state_bytes);
+  }
+}
+
+/// True where the update of a chunk fits on the device beside what computes: its gradients may have widened to fp32.
+bool fits_streamed(const PlacementRequest& request, const Plan& plan, const ChunkDemand& chunk) {
+  const std::uint64_t others_bytes = plan.device_bytes + request.largest_unit.payload_bytes + request.non_model_bytes;
+  const std::uint64_t needed_bytes = chunk.tile_bytes + 2 * chunk.gradient_bytes + chunk.payload_bytes;
+  return needed_bytes <= saturating_sub(request.device_budget_bytes, others_bytes);
+}
+
+bool may_speculate(const PlacementRequest& request, std::size_t i) {
+  return request.may_speculate.empty() || request.may_speculate[i];
+}
+
+/// Chunks with states that are not on the device, of those that may speculate or, where not `speculative`, may not.
+std::vector<std::size_t> streamable(const PlacementRequest& request, const Plan& plan, bool speculative) {
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < request.chunks.size(); ++i)
+    if (request.chunks[i].state_bytes > 0 && plan.states[i] != Tier::device && may_speculate(request, i) == speculative)
+      found.push_back(i);
+  return found;
+}
+
+/// As far as they fit there. Updates that need not wait for a norm are the last to be streamed.
+void stream_states(const PlacementRequest& request, Plan& plan) {
+  plan.streamed.assign(request.chunks.size(), false);
+  const auto bytes_of = [&request](std::span<const std::size_t> chunks) {
+    double n_bytes = 0;
+    for (const std::size_t i : chunks) n_bytes += static_cast<double>(request.chunks[i].state_bytes);
+    return n_bytes;
+  };
+  const std::array groups = {streamable(request, plan, false), streamable(request, plan, true)};
+  double wanted_bytes = request.stream_fraction * (bytes_of(groups[0]) + bytes_of(groups[1]));
+  for (const auto& group : groups) {
+    EvenShare streamed(std::min(1.0, wanted_bytes / std::max(1.0, bytes_of(group))));
+    for (const std::size_t i : group)
+      plan.streamed[i] = streamed.take(bytes_of({&i, 1}), fits_streamed(request, plan, request.chunks[i]));
+    wanted_bytes -= streamed.taken_bytes();
+  }
+}
+
+bool all_on_device(const PlacementRequest& request, const Plan& plan) {
+  for (std::size_t i = 0; i < request.chunks.size(); ++i)
+    if (request.chunks[i].state_bytes > 0 && plan.states[i] != Tier::device) return false;
+  return true;
+}
+
+Error host_too_small(const PlacementRequest& request, const std::string& what, std::uint64_t needed_bytes,
+                     bool nvme_helps) {
+  return {ErrorKind::does_not_fit, "host tier: " + what + " " + format_bytes(needed_bytes) + ", the budget is " +
+                                       format_bytes(request.host_budget_bytes) + "; raise --host-budget to " +
+                                       format_bytes_up(needed_bytes) +
+                                       (nvme_helps ? " or name a folder with --nvme" : "")};
+}
+
+/// Of the weights, what the device can hold beside all that is there for good.
+std::uint64_t weights_bytes_on_device(const PlacementRequest& request, const Plan& plan) {
+  const std::uint64_t room_bytes =
+      saturating_sub(request.device_budget_bytes, request.non_model_bytes + plan.device_bytes);
+  return std::min(room_bytes, payload_bytes_on_device(request, plan));
+}
+
+/// What the host must hold: while one chunk is updated, and in all.
+Result<void> check_host(const PlacementRequest& request, Plan& plan) {
+  std::uint64_t one_update_bytes = 0;
+  std::uint64_t kept_bytes = 0;
+  std::uint64_t largest_weights_bytes = 0;  // an update on the host writes the new weights beside all that is kept
+  for (std::size_t i = 0; i < request.chunks.size(); ++i) {
+    const ChunkDemand& chunk = request.chunks[i];
+    // A chunk is born on the host wherever it ends up.
+    one_update_bytes = std::max(one_update_bytes, chunk.tile_bytes + chunk.gradient_bytes + chunk.payload_bytes);
+    if (plan.states[i] == Tier::device || chunk.state_bytes == 0) continue;
+    kept_bytes += chunk.state_bytes + chunk.gradient_bytes;
+    largest_weights_bytes = std::max(largest_weights_bytes, chunk.payload_bytes);
+  }
+  if (one_update_bytes > request.host_budget_bytes)
+    return host_too_small(request, "updating the largest chunk takes", one_update_bytes, false);
+  kept_bytes +=
+      saturating_sub(bytes_of_all(request.chunks, &ChunkDemand::payload_bytes), weights_bytes_on_device(request, plan));
+  kept_bytes += largest_weights_bytes;
+  plan.host_bytes = std::max(kept_bytes, one_update_bytes);
+  if (!request.nvme && kept_bytes > request.host_budget_bytes)
+    return host_too_small(request, "gradients, optimizer states and the parameters that are not on the device take",
+                          kept_bytes, true);
+  return {};
+}
+
+/// What the chunk's update would write beside the old states; 0 where these are not on the host, or it shall not.
+std::uint64_t speculation_bytes(const PlacementRequest& request, const Plan& plan, std::size_t i) {
+  const ChunkDemand& chunk = request.chunks[i];
+  const bool on_host = plan.states[i] == Tier::host && plan.update_tier(i) == Tier::host;
+  return on_host && may_speculate(request, i) && chunk.state_bytes > 0 ? chunk.state_bytes + chunk.payload_bytes : 0;
+}
+
+/// As much as the host has room for beside all else, the weights that are being updated included, spread evenly over the model:
+/// then some can be updated all through backward, and the next forward pass does not meet all that were not at once.
+void leave_room_to_speculate(const PlacementRequest& request, Plan& plan) {
+  plan.speculative.assign(request.chunks.size(), false);
+  double wanted_bytes = 0;
+  for (std::size_t i = 0; i < request.chunks.size(); ++i)
+    wanted_bytes += static_cast<double>(speculation_bytes(request, plan, i));
+  const std::uint64_t others_bytes = plan.host_bytes + weights_bytes_on_device(request, plan);
+  const auto room_bytes =
+      static_cast<double>(std::min(request.speculation_bytes, saturating_sub(request.host_budget_bytes, others_bytes)));
+  EvenShare taken(std::min(1.0, room_bytes / std::max(1.0, wanted_bytes)));
+  for (std::size_t i = 0; i < request.chunks.size(); ++i) {
+    const auto n_bytes = static_cast<double>(speculation_bytes(request, plan, i));
+    plan.speculative[i] = n_bytes > 0 && taken.take(n_bytes);
+  }
+  plan.speculation_bytes = static_cast<std::uint64_t>(taken.taken_bytes());
+}
+
+}  // namespace
+
+Result<PlacementPolicy> parse_placement_policy(std::string_view text) {
+  if (text == "auto") return PlacementPolicy::automatic;
+  if (text == "cpu") return PlacementPolicy::cpu;
+  if (text == "cuda") return PlacementPolicy::cuda;
+  if (text == "static") return PlacementPolicy::shares;
+  if (text == "const") return PlacementPolicy::constant;
+  return Error{ErrorKind::usage,
+               "placement_policy '" + std::string(text) + "' is none of auto, static, cuda, cpu, const"};
+}
+
+Result<Plan> plan_placement(const PlacementRequest& request) {
+  Plan plan;
+  plan.states.assign(request.chunks.size(), Tier::host);
+  CASTOR_TRY(check_device(request));
+  if (request.nvme_fraction > 0 && !request.nvme)
+    return Error{ErrorKind::usage, "nvme_offload_fraction is set, but no folder is named with --nvme"};
+  send_parameters_away(request, plan);
+  place_on_nvme(request, plan);
+  CASTOR_TRY(place_on_device(request, plan));
+  stream_states(request, plan);
+  CASTOR_TRY(check_host(request, plan));
+  leave_room_to_speculate(request, plan);
+  if (request.policy == PlacementPolicy::cuda && !all_on_device(request, plan)) {
+    const std::uint64_t needed_bytes = request.non_model_bytes +
+                                       bytes_of_all(request.chunks, &ChunkDemand::payload_bytes) +
+                                       bytes_of_all(request.chunks, &ChunkDemand::gradient_bytes) +
+                                       bytes_of_all(request.chunks, &ChunkDemand::state_bytes);
+    return device_too_small(request,
+                            "placement_policy=cuda keeps all of " + format_bytes(needed_bytes) + " on the device",
+                            needed_bytes, " or use placement_policy=auto");
+  }
+  return plan;
+}
+
+Result<Plan> plan_placement_beside(const PlacementRequest& request, std::uint64_t activation_bytes) {
+  PlacementRequest beside = request;
+  beside.non_model_bytes += activation_bytes;
+  auto plan = plan_placement(beside);
+  return plan.ok() ? std::move(plan) : plan_placement(request);
+}
+
+}  // namespace castor

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/plan/stream_share.h>
+
+#include <algorithm>
+
+#include <castor/plan/step_bound.h>
+
+namespace castor {
+namespace {
+
+// Host and bus share the host's memory. Beside one H200 an update of 16 threads went from 160 to 97 GB/s while copies went
+// both ways, and these from 55 to 41 GB/s each (docs/planning.md).
+
+/// Of the time in which the team updates a parameter, what is lost to it while the parameter's states cross the bus: a byte of
+/// the copies costs 0.77 of one of the team, and there are 24 where the team has 28.
+constexpr double kLostToTheBus = 0.66;
+
+constexpr int kSharesTried = 64;
+constexpr double kLeastGain = 0.1;
+/// Of the iteration, from which on updates and compute get in each other's way: weights that are updated last are needed first.
+constexpr double kBusyTeam = 0.5;
+
+/// Of the team that updates all but `share`, of what it takes for all alone.
+double host_seconds(double share) { return 1 - share * (1 - kLostToTheBus); }
+
+/// Until all is updated.
+double updated_s(const UpdateLoad& load, double share) {
+  const double host_s = load.host_s * host_seconds(share);
+  const double streams_s = share * std::max(load.stream_h2d_s, load.stream_d2h_s);
+  const double links_s = std::max({load.h2d_s + share * load.stream_h2d_s, load.d2h_s + share * load.stream_d2h_s,
+                                   share > 0 ? load.streams_from_s + streams_s : 0});
+  return std::max(host_s, links_s);
+}
+
+double slowest_s(const UpdateLoad& load, double share) { return std::max(updated_s(load, share), load.window_s); }
+
+/// The smallest with which `seconds` are fewest.
+double best_share(double (*seconds)(const UpdateLoad&, double), const UpdateLoad& load) {
+  double best = 0;
+  for (int tried = 1; tried <= kSharesTried; ++tried)
+    if (const double share = static_cast<double>(tried) / kSharesTried; seconds(load, share) < seconds(load, best))
+      best = share;
+  return best;
+}
+
+}  // namespace
+
+UpdateLoad update_load(const AccessTrace& trace, const MomentSeconds& seconds, const StepEstimate& estimate,
+                       const LinkCosts& costs, std::uint64_t state_bytes) {
+  const PassSeconds passes = pass_seconds(trace, seconds);
+  const bool late = passes.wait_for_norm();
+  const double part = late ? 0.5 : 1;
+  const LinkSeconds& links = estimate.link_s;
+  UpdateLoad load;
+  load.host_s = estimate.beside_s;
+  load.window_s = std::max({passes.forward + (late ? 0 : passes.backward), links[kNvmeRead], links[kNvmeWrite],
+                            costs.nvme_share * (links[kNvmeRead] + links[kNvmeWrite])});
+  load.h2d_s = part * links[kH2d];
+  load.d2h_s = part * links[kD2h];
+  load.streams_from_s = passes.measures_norm && !late ? passes.backward : 0;
+  load.stream_h2d_s = static_cast<double>(state_bytes) * costs.h2d * kStreamedByteSlowdown;
+  load.stream_d2h_s = static_cast<double>(state_bytes) * costs.d2h * kStreamedByteSlowdown;
+  return load;
+}
+
+double host_update_slowdown(double share) { return host_seconds(share) / (1 - share); }
+
+double stream_share(const UpdateLoad& load, double step_s) {
+  const double hides_most = best_share(slowest_s, load), ends_first = best_share(updated_s, load);
+  if (slowest_s(load, hides_most) <= (1 - kLeastGain) * slowest_s(load, 0)) return hides_most;
+  const bool in_the_way = load.host_s >= kBusyTeam * step_s;
+  return in_the_way && slowest_s(load, ends_first) <= (1 - kLeastGain) * step_s ? ends_first : 0;
+}
+
+}  // namespace castor

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/rules/adam.h>
+
+#include <algorithm>
+#include <utility>
+
+#include <castor/memory/host_team.h>
+
+namespace castor {
+namespace {
+
+/// The host's loop on the parts, which threads take in turn: none waits for a slower one for longer than a part takes.
+class HostAdamTeam final : public AdamKernel {
+ public:
+  explicit HostAdamTeam(std::unique_ptr<HostTeam> team) : team_(std::move(team)) {}
+
+  Result<void> update(Stream& stream, const AdamCoefficients& coefficients, const AdamArrays& arrays) override {
+    HostTeam::Job job;
+    job.n_parts = static_cast<std::uint32_t>((arrays.n + kAdamPartElements - 1) / kAdamPartElements);
+    job.run = [&](std::uint32_t part) {
+      const std::uint64_t first = part * kAdamPartElements;
+      return loop_->update(stream, coefficients, arrays.part(first, std::min(kAdamPartElements, arrays.n - first)));
+    };
+    return team_->add(std::move(job)).wait();
+  }
+
+ private:
+  const std::unique_ptr<AdamKernel> loop_ = make_host_adam();
+  const std::unique_ptr<HostTeam> team_;
+};
+
+}  // namespace
+
+AdamArrays AdamArrays::part(std::uint64_t first, std::uint64_t count) const {
+  AdamArrays found = *this;
+  const auto at = [first](auto* array, DType dtype) { return array + first * size_bytes(dtype); };
+  if (master != nullptr) found.master += first;
+  if (master_low != nullptr) found.master_low += first;
+  found.exp_avg = at(static_cast<std::byte*>(exp_avg), exp_avg_dtype(moments));
+  if (exp_avg_sq != nullptr) found.exp_avg_sq = at(static_cast<std::byte*>(exp_avg_sq), exp_avg_sq_dtype(moments));
+  found.grad = at(static_cast<const std::byte*>(grad), grad_dtype);
+  found.weight = at(static_cast<std::byte*>(weight), weight_dtype);
+  found.first += static_cast<std::uint32_t>(first);
+  found.n = count;
+  return found;
+}
+
+Result<std::unique_ptr<AdamKernel>> make_host_adam(unsigned n_threads) {
+  CASTOR_ASSIGN(auto team, make_host_team(n_threads));
+  return std::unique_ptr<AdamKernel>(std::make_unique<HostAdamTeam>(std::move(team)));
+}
+
+}  // namespace castor

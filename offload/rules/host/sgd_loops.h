@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <castor/rules/sgd.h>
+
+namespace castor::kernels {
+
+/// The update of sgd.h, as update_by_vectors of adam_loops.h does Adam's.
+void update_by_vectors(const SgdCoefficients& coefficients, const AdamArrays& arrays);
+
+}  // namespace castor::kernels

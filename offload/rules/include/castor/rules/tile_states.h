@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <castor/rules/state_format.h>
+
+namespace castor {
+
+/// The states of a tile's `numel` elements as they lie in memory: masters or their low bits, exp_avg, exp_avg_sq where it is kept.
+class TileStates {
+ public:
+  TileStates(std::byte* data, std::uint64_t numel, DType weights, const StateFormat& format);
+
+  /// Points the states of `arrays` at those from element `first` on.
+  void point(AdamArrays& arrays, std::uint64_t first) const;
+
+  /// All bytes of `n` elements from `first` on become 0. Host memory.
+  void clear(std::uint64_t first, std::uint64_t n) const;
+
+  /// The fp32 values of `n` elements from `first` on, whose weights are at `weight`; arrays that are null or not kept are
+  /// left out. Host memory.
+  void read(std::uint64_t first, std::uint64_t n, const std::byte* weight, float* master, float* exp_avg,
+            float* exp_avg_sq) const;
+  /// The reverse, rounded to what the format holds; the weights follow from the masters.
+  void write(std::uint64_t first, std::uint64_t n, std::byte* weight, const float* master, const float* exp_avg,
+             const float* exp_avg_sq) const;
+
+ private:
+  std::byte* const data_;
+  const std::uint64_t numel_;
+  const DType weights_;
+  const StateFormat format_;
+};
+
+}  // namespace castor

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/schedule/dry_run.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <castor/mover/stateful_tensor_mgr.h>
+
+#include "virtual_machine.h"
+#include "virtual_memory.h"
+#include "virtual_team.h"
+
+namespace castor {
+namespace {
+
+constexpr int kMostDrySteps = 4;
+constexpr double kSame = 0.01;  // of a step, that two may differ
+
+struct Arrival {
+  Need need;
+  std::uint64_t n_bytes = 0;
+};
+
+/// What happens at a moment.
+struct Happening {
+  std::vector<Need> needs;        ///< from its begin on
+  std::vector<Arrival> arrivals;  ///< at its end
+  std::vector<ChunkId> drops;     ///< after it
+  bool on_device = false;         ///< the compute stream runs it
+  bool beside = false;            ///< the team runs it
+  bool joins = false;             ///< the thread waits for the compute stream
+};
+
+std::vector<Happening> happenings_of(const MoveProblem& problem) {
+  std::vector<Happening> found(problem.n_moments);
+  for (std::size_t m = 0; m < problem.beside.size(); ++m) found[m].beside = problem.beside[m];
+  for (std::size_t m = 0; m < problem.joins.size(); ++m) found[m].joins = problem.joins[m];
+  for (ChunkId id = 0; id < problem.chunks.size(); ++id)
+    for (const ChunkUse& use : problem.chunks[id].uses) {
+      Happening& moment = found[use.moment];
+      const Need need = {id, use.tier, use.access};
+      const bool arrives = use.arriving_bytes > 0;
+      if (arrives)
+        moment.arrivals.push_back({need, use.arriving_bytes});
+      else
+        moment.needs.push_back(need);
+      if (use.dropped) moment.drops.push_back(id);
+      moment.on_device = moment.on_device || use.tier == Tier::device || arrives;
+    }
+  return found;
+}
+
+Moment moment_at(std::uint32_t position, const Happening& what) {
+  return {what.joins ? MomentKind::norm : MomentKind::forward, position, what.beside};
+}
+
+/// What the mover will record.
+AccessTrace trace_of(const std::vector<Happening>& happenings) {
+  AccessTrace trace;
+  for (std::uint32_t m = 0; m < happenings.size(); ++m) {
+    trace.add(moment_at(m, happenings[m]), happenings[m].needs);
+    for (const Arrival& arrival : happenings[m].arrivals) {
+      trace.add_need(arrival.need);
+      trace.add_arrival(arrival.need.chunk, arrival.n_bytes);
+    }
+    for (const ChunkId id : happenings[m].drops) trace.drop(id);
+  }
+  return trace;
+}
+
+/// By moment that runs beside the thread: the position, in this iteration or the next, of the first that needs on the
+/// device what it changes.
+std::vector<std::uint64_t> urgency_of(const MoveProblem& problem, const std::vector<Happening>& happenings) {
+  std::vector<std::uint64_t> first_need(problem.chunks.size(), AccessTrace::kNever);
+  for (ChunkId id = 0; id < problem.chunks.size(); ++id)
+    for (const ChunkUse& use : problem.chunks[id].uses)
+      if (use.tier == Tier::device) first_need[id] = std::min<std::uint64_t>(first_need[id], use.moment);
+  std::vector<std::uint64_t> urgency(happenings.size(), AccessTrace::kNever);
+  for (std::size_t m = 0; m < happenings.size(); ++m)
+    for (const Need& need : happenings[m].needs)
+      if (need.access != Access::read) urgency[m] = std::min(urgency[m], first_need[need.chunk]);
+  return urgency;
+}
+
+/// Budgets are the same at all moments.
+std::uint64_t room_of(const MoveProblem& problem, Tier tier) {
+  const auto& room = problem.room_bytes[index(tier)];
+  return *std::min_element(room.begin(), room.end());
+}
+
+LinkBytes operator-(const LinkBytes& a, const LinkBytes& b) {
+  return {a.h2d - b.h2d, a.d2h - b.d2h, a.nvme_read - b.nvme_read, a.nvme_write - b.nvme_write};
+}
+
+}  // namespace
+
+struct DryRun::World {
+  World(const MoveProblem& problem, const MomentSeconds& seconds);
+
+  Result<void> put_chunks(const StepPlan& plan);
+  Result<void> put(ChunkId id, Places places);
+  Result<void> run_moment(std::uint32_t position);
+  Result<void> arrive(const Arrival& arrival);
+  double busy_seconds(bool Happening::*where) const;
+
+  const MomentSeconds seconds;
+  const std::vector<Happening> happenings;
+  const std::vector<std::uint64_t> urgency;  ///< by moment: of one beside the thread, when what it changes is needed
+  const LinkCosts costs;
+  VirtualClock clock;
+  Timeline timeline{{}, [this] { return clock.now_ns(); }};
+  VirtualStream compute{clock, 0}, up{clock, costs.h2d}, down{clock, costs.d2h};
+  VirtualTeam team{clock};
+  VirtualDrive drive{clock, costs};
+  VirtualTier device, host;
+  ChunkManager chunks;
+  StatefulTensorMgr mover{chunks, device.budget, host.budget, compute, timeline, costs};
+  Result<void> began;  ///< how chunks came to their first places
+};
+
+DryRun::World::World(const MoveProblem& problem, const MomentSeconds& of_moments)
+    : seconds(of_moments),
+      happenings(happenings_of(problem)),
+      urgency(urgency_of(problem, happenings)),
+      costs(problem.costs),
+      device(Tier::device, room_of(problem, Tier::device)),
+      host(Tier::host, room_of(problem, Tier::host)),
+      chunks({device.pool, host.pool, problem.nvme ? &drive : nullptr, compute, up, down, timeline}) {
+  for (ChunkId id = 0; id < problem.chunks.size(); ++id) {
+    (void)chunks.add(ChunkKind::payload, problem.chunks[id].n_bytes, "chunk " + std::to_string(id));
+    mover.set_rest(id, problem.chunks[id].rest);
+  }
+}
+
+/// What is on NVMe alone comes first, because it goes there by way of the host.
+Result<void> DryRun::World::put_chunks(const StepPlan& plan) {
+  for (const bool spilled : {true, false})
+    for (ChunkId id = 0; id < chunks.n_chunks(); ++id) {
+      const auto& stays = plan.plan.stays.at(id);
+      const Places places = stays.empty() ? kNowhere : stays.back().after;
+      if (places != kNowhere && (places == only(Tier::nvme)) == spilled) CASTOR_TRY(put(id, places));
+    }
+  return {};
+}
+
+Result<void> DryRun::World::put(ChunkId id, Places places) {
+  const Tier first = holds(places, Tier::device) && !holds(places, Tier::host) ? Tier::device : Tier::host;
+  CASTOR_TRY(mover.open(id, first));
+  chunks.written(id, first);
+  if (holds(places, Tier::nvme) && first == Tier::host) {
+    CASTOR_TRY(chunks.release(id, Tier::host));
+    if (holds(places, Tier::host)) CASTOR_TRY(chunks.fetch(id, Tier::host));
+  }
+  if (holds(places, Tier::device) && first == Tier::host) CASTOR_TRY(chunks.fetch(id, Tier::device));
+  return {};
+}
+
+Result<void> DryRun::World::run_moment(std::uint32_t position) {
+  const Happening& moment = happenings[position];
+  if (moment.joins) return mover.join(moment_at(position, moment));
+  Beside others{team};
+  CASTOR_TRY(mover.begin(moment_at(position, moment), moment.needs, moment.beside ? &others : nullptr));
+  if (moment.on_device) compute.run(seconds.compute[position]);
+  Event updated;
+  if (moment.beside) updated = team.add(urgency[position], others.after, seconds.compute[position]);
+  clock.pass(seconds.thread[position]);
+  for (const Arrival& arrival : moment.arrivals) CASTOR_TRY(arrive(arrival));
+  mover.end(moment.needs, updated);
+  for (const ChunkId id : moment.drops) mover.discard(id);
+  return {};
+}
+
+Result<void> DryRun::World::arrive(const Arrival& arrival) {
+  const auto [chunk, tier, access] = arrival.need;
+  CASTOR_TRY(mover.edit(chunk, tier));
+  CASTOR_TRY(down.wait(compute.record()));
+  mover.arriving(chunk, tier, arrival.n_bytes, down.copy(nullptr, nullptr, arrival.n_bytes));
+  return {};
+}
+
+/// Of the moments that run there.
+double DryRun::World::busy_seconds(bool Happening::*where) const {
+  double sum_s = 0;
+  for (std::size_t m = 0; m < happenings.size(); ++m) sum_s += happenings[m].*where ? seconds.compute[m] : 0;
+  return sum_s;
+}
+
+DryRun::DryRun(const MoveProblem& problem, const MomentSeconds& seconds, const StepPlan& plan)
+    : world_(std::make_unique<World>(problem, seconds)) {
+  world_->began = world_->put_chunks(plan);
+  world_->mover.expect(trace_of(world_->happenings), plan);
+}
+
+DryRun::~DryRun() = default;
+
+Result<StepEstimate> DryRun::step() {
+  World& world = *world_;
+  CASTOR_TRY(world.began);
+  const LinkBytes moved_before = world.chunks.moved();
+  const double start_s = world.clock.now_s();
+  for (VirtualTier* tier : {&world.device, &world.host}) tier->memory.count_anew();
+  for (std::uint32_t m = 0; m < world.happenings.size(); ++m) CASTOR_TRY(world.run_moment(m));
+  CASTOR_TRY(world.compute.synchronize());
+  world.mover.end_iteration();
+
+  const auto sum = [](const std::vector<double>& all) { return std::accumulate(all.begin(), all.end(), 0.0); };
+  StepEstimate estimate;
+  estimate.step_s = world.clock.now_s() - start_s;
+  estimate.beside_s = world.busy_seconds(&Happening::beside);
+  estimate.compute_s = sum(world.seconds.compute) - estimate.beside_s;
+  estimate.wait_s = std::max(0.0, estimate.step_s - estimate.compute_s);
+  estimate.moved = world.chunks.moved() - moved_before;
+  estimate.find_bound(world.costs, std::max(world.busy_seconds(&Happening::on_device), sum(world.seconds.thread)));
+  return estimate;
+}
+
+DryRun::PoolUse DryRun::pool_use(Tier tier) const {
+  const VirtualTier& of = tier == Tier::device ? world_->device : world_->host;
+  return {of.budget.peak_bytes(), of.pool.peak_in_use_bytes(), of.memory.fresh_bytes(), of.memory.exchanged_bytes()};
+}
+
+Result<StepEstimate> dry_run(const MoveProblem& problem, const MomentSeconds& seconds, const StepPlan& plan) {
+  DryRun run(problem, seconds, plan);
+  CASTOR_ASSIGN(StepEstimate step, run.step());
+  for (int i = 1; i < kMostDrySteps; ++i) {
+    const double before_s = step.step_s;
+    CASTOR_ASSIGN(step, run.step());
+    if (std::abs(step.step_s - before_s) <= kSame * step.step_s) break;
+  }
+  return step;
+}
+
+}  // namespace castor

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/schedule/step_model.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <castor/schedule/dry_run.h>
+
+#include "moves/room.h"
+
+namespace castor {
+namespace {
+
+constexpr double kTimesTried[] = {0, 0.25, 1};  // of what a move takes, for which plans set room aside
+constexpr double kHardly = 0.01;                // more time than need be, for which no other plan is tried
+
+/// Fetches that start before the plan sets room aside for them take it from then on.
+void count_early(const MoveProblem& problem, std::span<const PlannedMove> moves, MovePlan& plan) {
+  for (const PlannedMove& move : moves)
+    for (const Tier tier : kLimitedTiers)
+      for (std::uint32_t k = 0; k < move.n_early && holds(move.to, tier) && !holds(move.from, tier); ++k)
+        plan.used_bytes[index(tier)][(move.start + k) % problem.n_moments] += problem.chunks[move.chunk].n_bytes;
+}
+
+/// The moments from `moment` on, it left out, that take `seconds` together: forward in steps of 1, back in steps of -1. At
+/// least one where that is more than nothing.
+std::uint32_t moments_within(std::span<const double> compute_s, std::uint32_t moment, int step, double seconds) {
+  const auto n = static_cast<std::int64_t>(compute_s.size());
+  std::uint32_t count = 0;
+  for (std::int64_t m = moment; seconds > 0 && count < kFetchAhead; ++count) {
+    m = (m + step + n) % n;
+    seconds -= compute_s[static_cast<std::size_t>(m)];
+  }
+  return count;
+}
+
+/// Sets room aside for what comes to its uses, and on the host above NVMe for what they have changed and may go below:
+/// `times` as long as it takes alone.
+void set_room_aside(MoveProblem& problem, std::span<const double> compute_s, double times) {
+  const LinkCosts& costs = problem.costs;
+  for (PlannedChunk& chunk : problem.chunks)
+    for (ChunkUse& use : chunk.uses) {
+      const bool below = problem.nvme && use.tier == Tier::host;
+      const double come_s = use.tier == Tier::device ? costs.h2d : below ? costs.nvme_read : costs.d2h;
+      const double go_s = below && use.access != Access::read ? costs.nvme_write : 0;
+      const double scale = times * static_cast<double>(chunk.n_bytes);
+      use.n_ahead = moments_within(compute_s, use.moment, -1, use.access == Access::overwrite ? 0 : scale * come_s);
+      use.n_behind = moments_within(compute_s, use.moment, 1, scale * go_s);
+    }
+}
+
+/// The plan with room set aside for `times` of what moves take. `first`: as plan_moves.
+Result<StepPlan> plan_with(MoveProblem& problem, const MomentSeconds& seconds, double times, const RoomPrices& first) {
+  set_room_aside(problem, seconds.compute, times);
+  CASTOR_ASSIGN(MovePlan plan, plan_moves(problem, first));
+  StepPlan step{std::move(plan), {}, {}, times};
+  step.moves = schedule_of(problem, step.plan, kFetchAhead);
+  count_early(problem, step.moves, step.plan);
+  CASTOR_ASSIGN(step.estimate, dry_run(problem, seconds, step));
+  return step;
+}
+
+/// How long the links are busy with what `plan` moves, and with what arrives whatever the plan.
+double link_seconds(const MoveProblem& problem, const MovePlan& plan) {
+  LinkBytes moved = plan.moved;
+  for (const PlannedChunk& chunk : problem.chunks)
+    for (const ChunkUse& use : chunk.uses) moved.d2h += use.arriving_bytes;
+  return sum(seconds_of(moved, problem.costs));
+}
+
+/// The mover moves what the plan says, and the busiest lane hardly pauses: with more room for what arrives no less moves.
+bool busy(const MoveProblem& problem, const StepPlan& step) {
+  const auto hardly_more = [](double seconds, double than) { return seconds <= than * (1 + kHardly); };
+  return hardly_more(step.estimate.step_s, step.estimate.bound_s) &&
+         hardly_more(sum(step.estimate.link_s), link_seconds(problem, step.plan));
+}
+
+}  // namespace
+
+void StepEstimate::find_bound(const LinkCosts& costs, double busy_s) {
+  link_s = seconds_of(moved, costs);
+  bound_s = busy_s;
+  bound_by = "compute";
+  if (beside_s > bound_s) bound_s = beside_s, bound_by = name(Lane::host_update);
+  for (std::size_t link = 0; link < kLinkNames.size(); ++link)
+    if (link_s[link] > bound_s) bound_s = link_s[link], bound_by = kLinkNames[link];
+  const double drive_s = costs.nvme_share * (link_s[kNvmeRead] + link_s[kNvmeWrite]);
+  if (drive_s > bound_s) bound_s = drive_s, bound_by = "nvme";
+}
+
+Result<StepPlan> plan_step(MoveProblem problem, const MomentSeconds& seconds) {
+  for (const std::vector<double>* given : {&seconds.compute, &seconds.thread})
+    if (given->size() != problem.n_moments)
+      throw ContractViolation("plan_step: seconds of " + std::to_string(given->size()) + " moments");
+  problem.n_together = kFetchAhead;  // what leaves for less would be fetched again at once
+  std::optional<StepPlan> best;
+  RoomPrices prices;  // a little more or less room set aside changes them little
+  for (const double times : kTimesTried) {
+    auto step = plan_with(problem, seconds, times, prices);
+    if (!step.ok() && !best) return step.error();
+    if (!step.ok()) break;  // more room for what arrives fits even less
+    prices = step->plan.prices;
+    if (!best || step->estimate.step_s < best->estimate.step_s) best = std::move(*step);
+    if (busy(problem, *best)) break;
+  }
+  return std::move(*best);
+}
+
+}  // namespace castor

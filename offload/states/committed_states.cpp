@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/states/committed_states.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include <castor/states/tile_part.h>
+
+#include <castor/rules/tile_states.h>
+
+namespace castor {
+namespace {
+
+/// Values that are handed out at once.
+constexpr std::uint64_t kPieceValues = std::uint64_t{1} << 20;
+
+/// A value of the store, in memory that is used again for the next one.
+class Value {
+ public:
+  explicit Value(HostResource& pages) : pages_(pages) {}
+
+  /// What `key` holds, which must be so many bytes.
+  Result<void> load(TensorStore& store, std::uint64_t key, std::uint64_t n_bytes) {
+    CASTOR_ASSIGN(const std::uint64_t stored_bytes, store.value_bytes(key));
+    if (stored_bytes != n_bytes)
+      return Error{ErrorKind::io, "key " + std::to_string(key) + " of the committed states holds " +
+                                      std::to_string(stored_bytes) + " bytes, their description says " +
+                                      std::to_string(n_bytes) + "; go on from another checkpoint"};
+    if (buffer_.n_bytes() < n_bytes) {
+      buffer_ = Buffer();
+      CASTOR_ASSIGN(buffer_, Buffer::allocate(pages_, n_bytes));
+    }
+    return store.get(key, {buffer_.data(), n_bytes}).wait();
+  }
+  std::byte* data() const { return buffer_.data(); }
+
+ private:
+  HostResource& pages_;
+  Buffer buffer_;
+};
+
+/// What a frozen chunk has in place of tiles: its tensors, whole.
+std::vector<TilePart> whole_tensors(const ChunkLayout& layout, std::uint32_t chunk) {
+  std::vector<TilePart> parts;
+  for (const std::uint32_t tensor : layout.chunks[chunk].tensors) {
+    const TensorPlace& place = layout.tensors[tensor];
+    parts.push_back({tensor, place.numel, 0, place.offset, place.offset});
+  }
+  return parts;
+}
+
+/// One pass over all values.
+class Reader {
+ public:
+  Reader(TensorStore& store, const StateMap& map, const CommittedStates::Take& take)
+      : store_(store), map_(map), take_(take) {}
+
+  Result<void> run() {
+    for (auto& array : arrays_) array.resize(kPieceValues);
+    for (std::uint32_t i = 0; i < map_.layout.chunks.size(); ++i) CASTOR_TRY(read_chunk(i));
+    return {};
+  }
+
+ private:
+  /// The weights are looked at where they hold part of the masters, or are all there is.
+  Result<void> read_chunk(std::uint32_t i) {
+    const ChunkShape& shape = map_.layout.chunks[i];
+    if (!shape.trainable || map_.format.splits(shape.dtype))
+      CASTOR_TRY(weights_.load(store_, map_.key(map_.payload[i]), map_.payload_bytes(i)));
+    if (!shape.trainable) return hand_out(i, 0, whole_tensors(map_.layout, i));
+    for (std::uint32_t tile = 0; tile < shape.n_tiles(); ++tile) {
+      CASTOR_TRY(states_.load(store_, map_.key(map_.states[i][tile]), map_.state_bytes(i, tile)));
+      CASTOR_TRY(hand_out(i, tile, parts_of_tile(map_.layout, i, tile)));
+    }
+    return {};
+  }
+
+  Result<void> hand_out(std::uint32_t i, std::uint32_t tile, const std::vector<TilePart>& parts) {
+    for (const TilePart& part : parts)
+      for (std::uint64_t first = 0; first < part.numel; first += kPieceValues)
+        CASTOR_TRY(hand_out_piece(i, tile, part, first));
+    return {};
+  }
+
+  /// Frozen ones have no moments.
+  Result<void> hand_out_piece(std::uint32_t i, std::uint32_t tile, const TilePart& part, std::uint64_t first) {
+    const ChunkShape& shape = map_.layout.chunks[i];
+    TensorStates states;
+    states.first = part.in_tensor + first;
+    states.n = std::min(kPieceValues, part.numel - first);
+    states.n_updates = map_.n_updates[part.tensor];
+    states.master = arrays_[0].data();
+    if (shape.trainable) states.exp_avg = arrays_[1].data();
+    if (shape.trainable && map_.format.keeps_exp_avg_sq) states.exp_avg_sq = arrays_[2].data();
+    const std::byte* const weights =
+        weights_.data() == nullptr ? nullptr : weights_.data() + (part.in_chunk + first) * size_bytes(shape.dtype);
+    if (shape.trainable)
+      TileStates(states_.data(), shape.tile(tile).numel, shape.dtype, map_.format)
+          .read(part.in_tile + first, states.n, weights, states.master, states.exp_avg, states.exp_avg_sq);
+    else
+      widen_weights(weights, shape.dtype, states.master, states.n);
+    return take_(map_.registered[part.tensor], states);
+  }
+
+  TensorStore& store_;
+  const StateMap& map_;
+  const CommittedStates::Take& take_;
+  HostResource pages_;
+  Value weights_{pages_}, states_{pages_};
+  std::array<std::vector<float>, 3> arrays_;  ///< master, exp_avg, exp_avg_sq
+};
+
+}  // namespace
+
+/// The value: the number of words, the words, the note.
+Result<void> CommittedStates::describe(TensorStore& store, const StateMap& map, std::string_view note) {
+  std::vector<std::uint64_t> words = encode_state_map(map);
+  words.insert(words.begin(), words.size());
+  HostResource pages;
+  CASTOR_ASSIGN(const Buffer bytes, Buffer::allocate(pages, words.size() * sizeof words[0] + note.size()));
+  std::memcpy(bytes.data(), words.data(), words.size() * sizeof words[0]);
+  std::memcpy(bytes.data() + words.size() * sizeof words[0], note.data(), note.size());
+  return store.put(kKey, bytes.view()).wait();
+}
+
+Result<std::optional<CommittedStates>> CommittedStates::find(TensorStore& store) {
+  const auto n_bytes = store.value_bytes(kKey);
+  if (!store.committed_step() || !n_bytes.ok()) return std::optional<CommittedStates>();
+  HostResource pages;
+  Value value(pages);
+  CASTOR_TRY(value.load(store, kKey, *n_bytes));
+  std::uint64_t n_words = 0;
+  const std::uint64_t most_words = *n_bytes / sizeof n_words;
+  if (most_words > 0) std::memcpy(&n_words, value.data(), sizeof n_words);
+  if (most_words == 0 || n_words >= most_words)
+    return Error{ErrorKind::io, "the description of the committed states is cut off; go on from another checkpoint"};
+  std::vector<std::uint64_t> words(n_words);
+  std::memcpy(words.data(), value.data() + sizeof n_words, n_words * sizeof n_words);
+  CASTOR_ASSIGN(StateMap map, decode_state_map(words));
+  const std::uint64_t note_at = (n_words + 1) * sizeof n_words;
+  return std::optional(CommittedStates(
+      store, std::move(map), std::string(reinterpret_cast<const char*>(value.data()) + note_at, *n_bytes - note_at)));
+}
+
+Result<void> CommittedStates::read(const Take& take) const { return Reader(*store_, map_, take).run(); }
+
+}  // namespace castor

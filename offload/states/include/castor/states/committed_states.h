@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <castor/io/tensor_store.h>
+#include <castor/memory/buffer.h>
+#include <castor/memory/host_resource.h>
+#include <castor/optimizer/offload_optimizer.h>
+#include <castor/states/state_map.h>
+
+namespace castor {
+
+/// A training as of the last commit of the store that its chunks were kept in (StateCommits), for whoever goes on from
+/// it: with other chunks, on other tiers, or without any.
+class CommittedStates {
+ public:
+  /// The key of the description; those of chunks are below.
+  static constexpr std::uint64_t kKey = std::uint64_t{1} << 62;
+
+  /// What `store` holds; nothing where it has no commit, or one of something else. `store` must outlive it. Errors: io.
+  static Result<std::optional<CommittedStates>> find(TensorStore& store);
+
+  /// Puts the description of `map`, with a note of the caller's, into `store`, and waits for it. Errors: those of the put.
+  static Result<void> describe(TensorStore& store, const StateMap& map, std::string_view note);
+
+  const StateMap& map() const { return map_; }
+  const std::string& note() const { return note_; }
+
+  /// Takes some values of the tensor that the model registered as number `registered`; they are the callee's for the call.
+  using Take = std::function<Result<void>(std::uint32_t registered, const TensorStates& states)>;
+  /// Hands out all values of all tensors, at most 1 Mi at a time and each once, in the order in which they lie.
+  ///
+  /// Memory: the weights of a chunk, the states of a tile, and 12 MiB. Errors: those of `take`; io, where bytes are
+  /// damaged.
+  Result<void> read(const Take& take) const;
+
+ private:
+  CommittedStates(TensorStore& store, StateMap map, std::string note)
+      : store_(&store), map_(std::move(map)), note_(std::move(note)) {}
+
+  TensorStore* store_;
+  StateMap map_;
+  std::string note_;
+};
+
+}  // namespace castor

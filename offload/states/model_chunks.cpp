@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/states/model_chunks.h>
+
+#include <algorithm>
+
+namespace castor {
+
+std::uint64_t chunk_bytes_under(std::span<const TensorSpec> tensors, std::uint64_t device_budget_bytes,
+                                std::uint64_t host_budget_bytes) {
+  const std::uint64_t most_bytes =
+      std::clamp(std::min(device_budget_bytes / 16, host_budget_bytes / 64), kMinChunkBytes, kMaxChunkBytes);
+  return best_chunk_bytes(tensors, {most_bytes});
+}
+
+LayoutOptions layout_options(std::span<const TensorSpec> tensors, const StateFormat& format, std::uint64_t chunk_bytes,
+                             bool nvme) {
+  LayoutOptions options{chunk_bytes};
+  if (!nvme || chunk_bytes < kLeastPartBytes) return options;
+  std::uint64_t numel = 0;
+  std::uint32_t bytes_per_element = 0;
+  for (const TensorSpec& tensor : tensors) {
+    numel += tensor.numel;
+    bytes_per_element = std::max(bytes_per_element, format.bytes_per_element(tensor.dtype));
+  }
+  for (std::uint32_t n_times = 1; n_times <= kMostChunksAPart; ++n_times) {
+    if (bytes_per_element % n_times != 0) continue;  // parts are whole numbers of chunks
+    options.state_bytes = bytes_per_element / n_times;
+    if (numel * options.state_bytes / chunk_bytes <= kMostParts) return options;
+  }
+  return {chunk_bytes};
+}
+
+std::vector<ChunkDemand> demands_of(const ChunkLayout& layout, const StateFormat& format) {
+  std::vector<ChunkDemand> demands;
+  for (const ChunkShape& shape : layout.chunks) {
+    ChunkDemand& demand = demands.emplace_back();
+    demand.payload_bytes = shape.numel * size_bytes(shape.dtype);
+    if (!shape.trainable) continue;
+    demand.gradient_bytes = demand.payload_bytes;
+    demand.state_bytes = shape.numel * format.bytes_per_element(shape.dtype);
+    demand.tile_bytes = shape.tile(0).numel * format.bytes_per_element(shape.dtype);
+  }
+  return demands;
+}
+
+}  // namespace castor

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/states/state_commits.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace castor {
+namespace {
+
+/// Chunks lie at one of two places among the keys: a training in other chunks than those committed has the other one.
+constexpr std::uint64_t kFirstKey = 0, kOtherFirstKey = std::uint64_t{1} << 32;
+
+/// Values of each tensor, by its place in the order of registration.
+std::vector<std::uint64_t> numels(const StateMap& map) {
+  std::vector<std::uint64_t> found(map.registered.size());
+  for (std::uint32_t tensor = 0; tensor < found.size(); ++tensor)
+    found[map.registered[tensor]] = map.layout.tensors[tensor].numel;
+  return found;
+}
+
+Result<void> check_tensors(const StateMap& ours, const StateMap& theirs) {
+  if (ours.format.keeps_exp_avg_sq != theirs.format.keeps_exp_avg_sq)
+    return Error{ErrorKind::usage,
+                 "the run in the folders of nvme has the moments of another optimizer; give the optimizer of that run"};
+  if (numels(ours) == numels(theirs)) return {};
+  return Error{ErrorKind::usage, "the run in the folders of nvme has other parameters (" +
+                                     std::to_string(theirs.registered.size()) + " of them) than the model (" +
+                                     std::to_string(ours.registered.size()) +
+                                     "); give the model that was trained there"};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<StateCommits>> StateCommits::make(const Parts& parts) {
+  std::unique_ptr<StateCommits> commits(new StateCommits(parts));
+  CASTOR_ASSIGN(commits->found_, CommittedStates::find(parts.store));
+  if (!commits->found_ && parts.store.committed_step())
+    return Error{ErrorKind::usage, "the folders of nvme hold a store of something else, as of step " +
+                                       std::to_string(*parts.store.committed_step()) + "; name other folders"};
+  if (!commits->found_) return commits;
+  commits->note_ = commits->found_->note();
+  parts.spill.set_first_key(commits->found_->map().first_key == kFirstKey ? kOtherFirstKey : kFirstKey);
+  return commits;
+}
+
+StateMap StateCommits::map() const {
+  StateMap map = parts_.optimizer.state_map();
+  map.first_key = parts_.spill.first_key();
+  return map;
+}
+
+Result<CommitFigures> StateCommits::commit(std::uint64_t step, std::string_view note) {
+  if (found_)
+    return Error{ErrorKind::usage, "the folders of nvme hold a run of " +
+                                       std::to_string(parts_.store.committed_step().value_or(0)) +
+                                       " steps, which this one would replace; go on from it, or name other folders"};
+  CASTOR_TRY(parts_.optimizer.make_pending());
+  CommitFigures figures;
+  const StateMap map = this->map();
+  for (const ChunkId id : map.chunks()) {
+    const Chunk& chunk = parts_.chunks.chunk(id);
+    if (chunk.resident(Tier::nvme)) figures.referenced_bytes += chunk.n_bytes;
+  }
+  const std::uint64_t before_bytes = parts_.chunks.moved().nvme_write;
+  CASTOR_TRY(parts_.optimizer.write_back());
+  figures.written_bytes = parts_.chunks.moved().nvme_write - before_bytes;
+  CASTOR_TRY(CommittedStates::describe(parts_.store, map, note));
+  CASTOR_TRY(parts_.store.commit(step).wait());
+  note_ = note;
+  return figures;
+}
+
+Result<void> StateCommits::restore() {
+  if (!found_) return Error{ErrorKind::usage, "the folders of nvme hold no run to go on from"};
+  CASTOR_TRY(adopts() ? adopt() : copy());
+  remove_others(map());
+  found_.reset();
+  return {};
+}
+
+/// True where the values in the store are, chunk by chunk, what the optimizer's own would be.
+bool StateCommits::adopts() const {
+  if (!found_) return false;
+  const StateMap& theirs = found_->map();
+  if (!map().same_places(theirs)) return false;
+  const auto chunks = theirs.chunks();
+  return std::all_of(chunks.begin(), chunks.end(), [&](ChunkId id) {
+    const auto n_bytes = parts_.store.value_bytes(theirs.key(id));
+    return n_bytes.ok() && *n_bytes == parts_.chunks.chunk(id).n_bytes;
+  });
+}
+
+Result<void> StateCommits::adopt() {
+  parts_.spill.set_first_key(found_->map().first_key);
+  return parts_.optimizer.take_spilled(found_->map().n_updates);
+}
+
+Result<void> StateCommits::copy() {
+  const StateMap ours = map(), &theirs = found_->map();
+  CASTOR_TRY(check_tensors(ours, theirs));
+  std::vector<std::uint32_t> tensor_of(ours.registered.size());
+  for (std::uint32_t tensor = 0; tensor < tensor_of.size(); ++tensor) tensor_of[ours.registered[tensor]] = tensor;
+  return found_->read([&](std::uint32_t registered, const TensorStates& states) {
+    return parts_.optimizer.write_states(tensor_of[registered], states);
+  });
+}
+
+/// Their room is free after the next commit.
+void StateCommits::remove_others(const StateMap& kept) {
+  const auto chunks = kept.chunks();
+  std::set<std::uint64_t> stay = {CommittedStates::kKey};
+  for (const ChunkId id : chunks) stay.insert(kept.key(id));
+  for (const std::uint64_t key : parts_.store.keys())
+    if (stay.count(key) == 0) parts_.store.remove(key);
+}
+
+}  // namespace castor

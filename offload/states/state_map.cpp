@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/states/state_map.h>
+
+#include <limits>
+#include <string>
+
+namespace castor {
+namespace {
+
+constexpr std::uint64_t kVersion = 1;
+
+/// Words of a tensor, and of a chunk before its states.
+constexpr std::uint64_t kTensorWords = 5, kChunkWords = 6;
+
+Error damaged(const std::string& what) {
+  return {ErrorKind::io, "the description of the committed states " + what + "; go on from another checkpoint"};
+}
+
+/// Takes word after word; what is not there, or too large, is 0 and makes it not ok.
+class WordReader {
+ public:
+  explicit WordReader(std::span<const std::uint64_t> words) : words_(words) {}
+
+  std::uint64_t next(std::uint64_t most = std::numeric_limits<std::uint64_t>::max()) {
+    const bool there = at_ < words_.size() && words_[at_] <= most;
+    ok_ = ok_ && there;
+    return there ? words_[at_++] : 0;
+  }
+  std::uint32_t next_number() { return static_cast<std::uint32_t>(next(std::numeric_limits<std::uint32_t>::max())); }
+  /// A count of things that take `n_words` each.
+  std::uint64_t next_count(std::uint64_t n_words) { return next((words_.size() - at_) / n_words); }
+  bool ok() const { return ok_; }
+  bool done() const { return at_ == words_.size(); }
+
+ private:
+  const std::span<const std::uint64_t> words_;
+  std::size_t at_ = 0;
+  bool ok_ = true;
+};
+
+void read_tensors(WordReader& reader, StateMap& map) {
+  map.layout.tensors.resize(reader.next_count(kTensorWords));
+  for (TensorPlace& place : map.layout.tensors) {
+    place.chunk = reader.next_number();
+    place.offset = reader.next();
+    place.numel = reader.next();
+    map.registered.push_back(reader.next_number());
+    map.n_updates.push_back(reader.next());
+  }
+}
+
+/// Its states have as many numbers as it has tiles.
+void read_chunk(WordReader& reader, StateMap& map) {
+  ChunkShape& shape = map.layout.chunks.emplace_back();
+  shape.dtype = static_cast<DType>(reader.next(static_cast<std::uint64_t>(DType::f16)));
+  shape.trainable = reader.next(1) != 0;
+  shape.numel = reader.next();
+  shape.tile_numel = reader.next();
+  map.payload.push_back(reader.next_number());
+  auto& states = map.states.emplace_back();
+  for (std::uint64_t n = reader.next_count(1); n > 0; --n) states.push_back(reader.next_number());
+}
+
+/// Tensors lie in their chunks one behind the other, by their numbers.
+Result<void> enter_tensors(StateMap& map) {
+  std::vector<std::uint64_t> ends(map.layout.chunks.size());
+  for (std::uint32_t tensor = 0; tensor < map.layout.tensors.size(); ++tensor) {
+    const TensorPlace& place = map.layout.tensors[tensor];
+    if (map.registered[tensor] >= map.layout.tensors.size())
+      return damaged("has no number for tensor " + std::to_string(tensor));
+    if (place.chunk >= ends.size()) return damaged("puts tensor " + std::to_string(tensor) + " in no chunk");
+    ChunkShape& shape = map.layout.chunks[place.chunk];
+    const bool fits = place.offset >= ends[place.chunk] && place.offset <= shape.numel && place.numel > 0 &&
+                      place.numel <= shape.numel - place.offset;
+    if (!fits) return damaged("puts tensor " + std::to_string(tensor) + " outside its chunk or over another");
+    ends[place.chunk] = place.offset + place.numel;
+    shape.tensors.push_back(tensor);
+  }
+  return {};
+}
+
+Result<void> check_chunk(const StateMap& map, std::uint32_t i) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 48;  // elements: no sum or product below overflows
+  const ChunkShape& shape = map.layout.chunks[i];
+  const bool sound = shape.numel > 0 && shape.numel <= kMost && shape.tile_numel > 0 && shape.tile_numel <= shape.numel;
+  if (sound && map.states[i].size() == (shape.trainable ? (shape.numel - 1) / shape.tile_numel + 1 : 0)) return {};
+  return damaged("has a chunk " + std::to_string(i) + " that cannot be");
+}
+
+}  // namespace
+
+std::uint64_t StateMap::payload_bytes(std::uint32_t i) const {
+  return layout.chunks[i].numel * size_bytes(layout.chunks[i].dtype);
+}
+
+std::uint64_t StateMap::state_bytes(std::uint32_t i, std::uint32_t tile) const {
+  const ChunkShape& shape = layout.chunks[i];
+  return shape.tile(tile).numel * format.bytes_per_element(shape.dtype);
+}
+
+std::vector<ChunkId> StateMap::chunks() const {
+  std::vector<ChunkId> all = payload;
+  for (const auto& tiles : states) all.insert(all.end(), tiles.begin(), tiles.end());
+  return all;
+}
+
+bool StateMap::same_places(const StateMap& other) const {
+  return layout == other.layout && format == other.format && registered == other.registered &&
+         payload == other.payload && states == other.states;
+}
+
+std::vector<std::uint64_t> encode_state_map(const StateMap& map) {
+  std::vector<std::uint64_t> words = {kVersion,
+                                      map.first_key,
+                                      map.format.split_master,
+                                      static_cast<std::uint64_t>(map.format.moments),
+                                      map.format.rounding_seed,
+                                      map.format.keeps_exp_avg_sq,
+                                      map.layout.tensors.size()};
+  for (std::uint32_t tensor = 0; tensor < map.layout.tensors.size(); ++tensor) {
+    const TensorPlace& place = map.layout.tensors[tensor];
+    words.insert(words.end(), {place.chunk, place.offset, place.numel, map.registered[tensor], map.n_updates[tensor]});
+  }
+  words.push_back(map.layout.chunks.size());
+  for (std::uint32_t i = 0; i < map.layout.chunks.size(); ++i) {
+    const ChunkShape& shape = map.layout.chunks[i];
+    words.insert(words.end(), {static_cast<std::uint64_t>(shape.dtype), shape.trainable, shape.numel, shape.tile_numel,
+                               map.payload[i], map.states[i].size()});
+    words.insert(words.end(), map.states[i].begin(), map.states[i].end());
+  }
+  return words;
+}
+
+Result<StateMap> decode_state_map(std::span<const std::uint64_t> words) {
+  WordReader reader(words);
+  if (const std::uint64_t version = reader.next(); version != kVersion)
+    return damaged("is of version " + std::to_string(version) + ", this castor reads version " +
+                   std::to_string(kVersion));
+  StateMap map;
+  map.first_key = reader.next();
+  map.format.split_master = reader.next(1) != 0;
+  map.format.moments = static_cast<AdamMoments>(reader.next(static_cast<std::uint64_t>(AdamMoments::bf16)));
+  map.format.rounding_seed = reader.next();
+  map.format.keeps_exp_avg_sq = reader.next(1) != 0;
+  read_tensors(reader, map);
+  for (std::uint64_t n = reader.next_count(kChunkWords); n > 0; --n) read_chunk(reader, map);
+  if (!reader.ok() || !reader.done()) return damaged("is shorter or longer than it says");
+  for (std::uint32_t i = 0; i < map.layout.chunks.size(); ++i) CASTOR_TRY(check_chunk(map, i));
+  CASTOR_TRY(enter_tensors(map));
+  return map;
+}
+
+}  // namespace castor

@@ -1,0 +1,665 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/mover/stateful_tensor_mgr.h>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <random>
+#include <utility>
+
+#include "../../support/deferred_device.h"
+#include "../../support/refusing_device.h"
+#include "../../support/seeds.h"
+#include "../../support/tiers.h"
+
+namespace castor {
+namespace {
+
+constexpr std::uint64_t kChunkBytes = 4096;
+
+/// Tiers that hold so many chunks, a mover over them, and a plain vector of what each chunk should contain.
+struct World {
+  World(std::uint64_t n_device, std::uint64_t n_host, bool with_spill = true,
+        std::unique_ptr<Device> device = make_cpu_device())
+      : tiers(n_device * kChunkBytes, n_host * kChunkBytes, with_spill, std::move(device)),
+        mover(tiers.chunks, tiers.device_budget, tiers.host_budget, *tiers.compute, tiers.timeline) {}
+
+  Result<void> add(std::uint8_t value, ChunkKind kind = ChunkKind::payload) {
+    const ChunkId id = tiers.chunks.add(kind, kChunkBytes, "chunk " + std::to_string(expected.size()));
+    CASTOR_ASSIGN(const BufferView view, mover.open(id, Tier::host));
+    std::memset(view.data, value, kChunkBytes);
+    tiers.chunks.written(id, Tier::host);
+    expected.push_back(value);
+    return {};
+  }
+
+  Result<void> use(Moment moment, ChunkId id, Tier tier, Access access, std::uint8_t value = 0) {
+    const std::array needs = {Need{id, tier, access}};
+    CASTOR_TRY(mover.begin(moment, needs));
+    std::byte* data = tiers.chunks.chunk(id).at(tier).buffer.data();
+    EXPECT_TRUE(access == Access::overwrite || holds(data, expected[id])) << "chunk " << id << " on " << name(tier);
+    if (access != Access::read) std::memset(data, expected[id] = value, kChunkBytes);
+    mover.end(needs);
+    return {};
+  }
+
+  static bool holds(const std::byte* data, std::uint8_t value) {
+    return std::all_of(data, data + kChunkBytes, [value](std::byte b) { return b == static_cast<std::byte>(value); });
+  }
+
+  Tiers tiers;
+  StatefulTensorMgr mover;
+  std::vector<std::uint8_t> expected;
+};
+
+void fill(World& world, int n) {
+  for (int i = 0; i < n; ++i) world.add(static_cast<std::uint8_t>(i + 1)).value();
+}
+
+TEST(StatefulTensorMgr, EvictsThroughAllTiersAndLosesNothing) {
+  World world(1, 1);
+  fill(world, 5);
+  for (ChunkId id = 0; id < 5; ++id) world.use({MomentKind::forward, id}, id, Tier::device, Access::read).value();
+  EXPECT_LE(world.tiers.device_budget.peak_bytes(), kChunkBytes);
+  EXPECT_LE(world.tiers.host_budget.peak_bytes(), kChunkBytes);
+}
+
+TEST(StatefulTensorMgr, ChangesOnTheDeviceSurviveEvictionToTheBottom) {
+  World world(1, 1);
+  fill(world, 3);
+  world.use({MomentKind::forward, 0}, 0, Tier::device, Access::update, 77).value();
+  world.use({MomentKind::forward, 1}, 1, Tier::device, Access::read).value();
+  world.use({MomentKind::forward, 2}, 2, Tier::device, Access::read).value();
+  world.use({MomentKind::forward, 0}, 0, Tier::device, Access::read).value();
+}
+
+// Five chunks, two on the device, one of them changed there, one more on the host, the others below.
+TEST(StatefulTensorMgr, WritesBackWhatIsNotBelowYetAndLeavesTheCopiesAbove) {
+  World world(2, 2);
+  fill(world, 5);
+  for (ChunkId id = 0; id < 5; ++id) world.use({MomentKind::forward, id}, id, Tier::device, Access::read).value();
+  world.use({MomentKind::forward, 4}, 4, Tier::device, Access::update, 77).value();
+  ASSERT_TRUE(world.tiers.chunks.drain().ok());
+  const std::array<ChunkId, 5> all = {0, 1, 2, 3, 4};
+  std::uint64_t n_missing = 0;
+  for (const ChunkId id : all) n_missing += !world.tiers.chunks.chunk(id).resident(Tier::nvme);
+  const std::uint64_t before_bytes = world.tiers.chunks.moved().nvme_write;
+  ASSERT_GT(n_missing, 0u);
+  ASSERT_LT(n_missing, 5u);
+  ASSERT_TRUE(world.mover.write_back(all).ok());
+  EXPECT_EQ(world.tiers.chunks.moved().nvme_write - before_bytes, n_missing * kChunkBytes);
+  for (const ChunkId id : all)
+    EXPECT_TRUE(World::holds(world.tiers.spill.contents.at(id).data(), world.expected[id])) << "chunk " << id;
+  EXPECT_TRUE(world.tiers.chunks.chunk(4).resident(Tier::device));
+  EXPECT_FALSE(world.tiers.chunks.chunk(4).resident(Tier::host)) << "it came down for the write alone";
+  ASSERT_TRUE(world.mover.write_back(all).ok());
+  EXPECT_EQ(world.tiers.chunks.moved().nvme_write - before_bytes, n_missing * kChunkBytes)
+      << "there is nothing new to write";
+}
+
+TEST(StatefulTensorMgr, WritesThatFailLeaveEverythingWhereItWas) {
+  for (int nth = 1; nth <= 3; ++nth) {
+    World world(4, 4);
+    fill(world, 3);
+    world.tiers.spill.fail_write = nth;
+    const std::array<ChunkId, 3> all = {0, 1, 2};
+    EXPECT_EQ(world.mover.write_back(all).error().kind, ErrorKind::io);
+    for (ChunkId id = 0; id < 3; ++id) world.use({MomentKind::forward, id}, id, Tier::host, Access::update, 50).value();
+    EXPECT_TRUE(world.mover.write_back(all).ok());
+  }
+}
+
+TEST(StatefulTensorMgr, SaysWhatAFullTierNeeds) {
+  World world(1, 4);
+  fill(world, 2);
+  const std::array both = {Need{0, Tier::device, Access::read}, Need{1, Tier::device, Access::read}};
+  const auto refused = world.mover.begin({MomentKind::forward, 0}, both);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::does_not_fit);
+  EXPECT_NE(refused.error().message.find("raise --device-budget to 8.00 KiB"), std::string::npos)
+      << refused.error().message;
+  EXPECT_EQ(world.tiers.chunks.chunk(0).at(Tier::device).n_pins, 0u) << "a failed begin leaves nothing pinned";
+}
+
+TEST(StatefulTensorMgr, AMomentThatCouldNotBeginHoldsNoMemory) {
+  World world(2, 4);
+  fill(world, 3);
+  const std::array needs = {Need{0, Tier::device, Access::overwrite}, Need{1, Tier::device, Access::read},
+                            Need{2, Tier::device, Access::read}};
+  ASSERT_FALSE(world.mover.begin({MomentKind::forward, 0}, needs).ok());
+  const std::array fits = {Need{1, Tier::device, Access::read}, Need{2, Tier::device, Access::read}};
+  EXPECT_TRUE(world.mover.begin({MomentKind::forward, 1}, fits).ok())
+      << "what the first began to overwrite is in the way";
+}
+
+TEST(StatefulTensorMgr, WhereTheBudgetIsNotToBlameTheMessageIsThatOfTheResource) {
+  Tiers tiers;
+  test::Refusal refusal;  // the kernel, say, has less memory than the budget allows
+  test::RefusingResource refusing(tiers.limited_host, refusal);
+  ChunkManager chunks({tiers.pooled_device, refusing, nullptr, *tiers.compute, *tiers.up, *tiers.down, tiers.timeline});
+  StatefulTensorMgr mover(chunks, tiers.device_budget, tiers.host_budget, *tiers.compute, tiers.timeline);
+  const auto refused = mover.open(chunks.add(ChunkKind::payload, kChunkBytes, "chunk"), Tier::host);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().message, "the machine has no more");
+}
+
+TEST(StatefulTensorMgr, WithoutASpillStoreTheMessageNamesNvme) {
+  World world(4, 1, false);
+  world.add(1).value();
+  const auto refused = world.add(2);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("--nvme"), std::string::npos);
+}
+
+TEST(StatefulTensorMgr, ASteadyCycleKeepsTheCachedShareWhereLruWouldKeepNothing) {
+  constexpr int kChunks = 6, kRoom = 4;
+  World world(kRoom, kChunks);
+  fill(world, kChunks);
+  const auto cycle = [&] {
+    for (ChunkId id = 0; id < kChunks; ++id)
+      world.use({MomentKind::forward, id}, id, Tier::device, Access::read).value();
+    world.mover.end_iteration();
+  };
+  cycle();
+  cycle();
+  cycle();
+  const std::uint64_t before = world.tiers.chunks.moved().h2d;
+  for (int i = 0; i < 10; ++i) cycle();
+  // Belady on a cycle of n with room for k misses (n-k)/(n-1) of the uses. One place of the four is where the next
+  // chunk arrives, so k is 3 and a cycle misses 6 * 3/5 = 3.6 at best. LRU misses all 6.
+  EXPECT_LE(world.tiers.chunks.moved().h2d - before, 10 * 4 * kChunkBytes);
+}
+
+TEST(StatefulTensorMgr, AFirstSweepOverStatesMissesAsFewAsBelady) {
+  constexpr int kChunks = 12, kRoom = 8;
+  World world(1, kRoom);
+  for (int i = 0; i < kChunks; ++i) world.add(static_cast<std::uint8_t>(i + 1), ChunkKind::state).value();
+  const std::uint64_t before = world.tiers.chunks.moved().nvme_read;
+  for (ChunkId id = 0; id < kChunks; ++id)
+    world.use({MomentKind::update, id}, id, Tier::host, Access::update, static_cast<std::uint8_t>(100 + id)).value();
+  // Belady on a cycle of n with room for k misses (n-k)/(n-1) of the uses: 12 * 4/11 = 4.4. LRU misses all 12.
+  EXPECT_LE(world.tiers.chunks.moved().nvme_read - before, 5 * kChunkBytes);
+}
+
+TEST(StatefulTensorMgr, PrefetchHasTheNextChunkThereBeforeItIsAskedFor) {
+  World world(2, 4);
+  fill(world, 4);
+  for (int round = 0; round < 2; ++round) {
+    for (ChunkId id = 0; id < 4; ++id) world.use({MomentKind::forward, id}, id, Tier::device, Access::read).value();
+    world.mover.end_iteration();
+  }
+  world.use({MomentKind::forward, 0}, 0, Tier::device, Access::read).value();
+  EXPECT_TRUE(world.tiers.chunks.chunk(1).resident(Tier::device));
+}
+
+/// One iteration of `n_uses` uses, the same for the same seed. Each starts when all copies have ended.
+void iterate(World& world, std::uint32_t seed, std::uint32_t n_uses) {
+  std::mt19937 random(seed);
+  for (std::uint32_t i = 0; i < n_uses; ++i) {
+    const auto chunk = static_cast<ChunkId>(random() % world.expected.size());
+    const Tier tier = random() % 4 == 0 ? Tier::host : Tier::device;
+    const Access access = static_cast<Access>(random() % 3);
+    world.use({MomentKind::forward, i}, chunk, tier, access, static_cast<std::uint8_t>(random())).value();
+    world.tiers.chunks.drain().value();
+  }
+  world.mover.end_iteration();
+}
+
+/// Units run forward, and backward unless it is an evaluation.
+void pass(World& world, bool backward) {
+  const auto n = static_cast<ChunkId>(world.expected.size());
+  for (ChunkId id = 0; id < n; ++id) world.use({MomentKind::forward, id}, id, Tier::device, Access::read).value();
+  for (ChunkId id = n; backward && id-- > 0;)
+    world.use({MomentKind::backward, id}, id, Tier::device, Access::update, static_cast<std::uint8_t>(id + 9)).value();
+}
+
+double seconds_of(const LinkBytes& moved) { return sum(seconds_of(moved, kUsualLinkCosts)); }
+
+/// What the fourth iteration on a random way moves, and what its plan says.
+std::pair<double, double> moved_and_planned(std::uint32_t seed, std::uint64_t n_host) {
+  std::mt19937 random(seed);
+  World world(2 + seed % 3, n_host);
+  fill(world, 2 + static_cast<int>(random() % 7));
+  const std::uint32_t way = random();
+  const std::uint32_t n_uses = 4 + random() % 16;
+  for (int i = 0; i < 3; ++i) iterate(world, way, n_uses);
+  EXPECT_NE(world.mover.plan(), nullptr);
+  const double before = seconds_of(world.tiers.chunks.moved());
+  iterate(world, way, n_uses);
+  return {seconds_of(world.tiers.chunks.moved()) - before, world.mover.plan()->plan.link_seconds};
+}
+
+/// Cost of what was moved in 60 random ways, as a share of what their plans say.
+double share_of_plans(const std::function<std::uint64_t(std::uint32_t)>& n_host) {
+  double moved = 0, planned = 0;
+  for (std::uint32_t seed = 0; seed < test::n_seeds(60); ++seed) {
+    const auto of_seed = moved_and_planned(seed, n_host(seed));
+    moved += of_seed.first;
+    planned += of_seed.second;
+  }
+  return moved / planned;
+}
+
+// A way can come to a little more, because a copy on its way takes room on both tiers, and to a little less, because room
+// that the plan holds free ahead of an arrival is not always wanted: 1.00 to 1.01 over all, with times as they are measured, and
+// 1.03 where other programs take the processors meanwhile.
+TEST(StatefulTensorMgr, ASteadyIterationMovesWhatItsPlanSays) {
+  const double share = share_of_plans([](std::uint32_t) { return 12; });
+  EXPECT_LE(share, 1.1);
+  EXPECT_GE(share, 0.95);
+}
+
+// Where the host is as tight as the device (2 to 5 chunks), copies on their way are in the way: 1.4.
+TEST(StatefulTensorMgr, OverThreeTightTiersItMovesMore) {
+  EXPECT_LE(share_of_plans([](std::uint32_t seed) { return 2 + seed % 4; }), 1.6);
+}
+
+TEST(StatefulTensorMgr, AnotherWayIsPlannedWhenItHasComeTwice) {
+  World world(2, 12);
+  fill(world, 6);
+  iterate(world, 1, 12);
+  EXPECT_NE(world.mover.plan(), nullptr);
+  iterate(world, 2, 12);
+  EXPECT_EQ(world.mover.plan(), nullptr);
+  iterate(world, 2, 12);
+  EXPECT_NE(world.mover.plan(), nullptr);
+  world.mover.forget_trace();
+  EXPECT_EQ(world.mover.plan(), nullptr);
+}
+
+/// Cost of what eight iterations move that go two random ways in turn, of which either has come before.
+double moved_in_turn(std::uint32_t seed, bool told) {
+  World world(3, 12);
+  fill(world, 8);
+  const auto turn = [&](std::uint32_t way) {
+    if (told) world.mover.take_way(way == 0 ? Way::usual : Way::other);
+    iterate(world, 2 * seed + way, 24);
+  };
+  for (std::uint32_t i = 0; i < 4; ++i) turn(i % 2);
+  const double before = seconds_of(world.tiers.chunks.moved());
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    turn(i % 2);
+    EXPECT_EQ(world.mover.planned(), told);
+    EXPECT_EQ(world.mover.trace().n_moments(), 24u);
+  }
+  return seconds_of(world.tiers.chunks.moved()) - before;
+}
+
+TEST(StatefulTensorMgr, TwoWaysThatAreToldApartAreBothPlanned) {
+  double told = 0, not_told = 0;
+  for (std::uint32_t seed = 0; seed < test::n_seeds(20); ++seed) {
+    told += moved_in_turn(seed, true);
+    not_told += moved_in_turn(seed, false);
+  }
+  EXPECT_LE(told, 0.95 * not_told);
+}
+
+TEST(StatefulTensorMgr, AnIterationThatBreaksOffLeavesThePlanAsItIs) {
+  World world(2, 12);
+  fill(world, 6);
+  for (int i = 0; i < 2; ++i) pass(world, true), world.mover.end_iteration();
+  const StepPlan* const plan = world.mover.plan();
+  ASSERT_NE(plan, nullptr);
+  pass(world, true);
+  world.use({MomentKind::update, 0}, 0, Tier::host, Access::update, 7).value();  // never before
+  world.mover.break_off();
+  EXPECT_EQ(world.mover.plan(), plan);
+  EXPECT_EQ(world.mover.trace().n_moments(), 12u);
+  pass(world, true);
+  world.mover.end_iteration();
+  EXPECT_EQ(world.mover.plan(), plan);
+}
+
+// Nothing is short of room. Each of 40 chunks is read once, so those that may not rest come once an iteration.
+TEST(StatefulTensorMgr, WhatMayNotRestOnTheDeviceComesForEachUseAndLeaves) {
+  World world(100, 100);
+  fill(world, 40);
+  for (const ChunkId id : {3u, 20u}) world.mover.set_rest(id, kAnywhere & ~only(Tier::device));
+  const auto read_all = [&world] {
+    for (ChunkId id = 0; id < 40; ++id) world.use({MomentKind::forward, id}, id, Tier::device, Access::read).value();
+    world.mover.end_iteration();
+  };
+  for (int iteration = 0; iteration < 3; ++iteration) read_all();
+  const std::uint64_t before_bytes = world.tiers.chunks.moved().h2d;
+  read_all();
+  EXPECT_EQ(world.tiers.chunks.moved().h2d - before_bytes, 2 * kChunkBytes);
+  EXPECT_FALSE(world.tiers.chunks.chunk(20).resident(Tier::device));
+  EXPECT_TRUE(world.tiers.chunks.chunk(21).resident(Tier::device));
+}
+
+// It comes down from the device only after the moment that lets it go has begun.
+TEST(StatefulTensorMgr, WhatCouldNotLeaveAtOnceLeavesAtALaterMoment) {
+  World world(100, 100, true, test::make_deferred_device());
+  fill(world, 40);
+  world.mover.set_rest(0, only(Tier::nvme));
+  const auto use = [&world](ChunkId id) {
+    world.use({MomentKind::forward, id}, id, Tier::device, id == 0 ? Access::update : Access::read, 50).value();
+  };
+  for (int iteration = 0; iteration < 3; ++iteration) {
+    for (ChunkId id = 0; id < 40; ++id) use(id);
+    world.mover.end_iteration();
+  }
+  const Chunk& chunk = world.tiers.chunks.chunk(0);
+  use(0);
+  use(1);
+  EXPECT_FALSE(chunk.resident(Tier::nvme)) << "still on its way to the host";
+  world.tiers.down->synchronize().value();
+  use(2);
+  EXPECT_TRUE(chunk.resident(Tier::nvme));
+  EXPECT_FALSE(chunk.resident(Tier::host));
+}
+
+TEST(StatefulTensorMgr, EvaluationBetweenTwoStepsLeavesThePlanAsItIs) {
+  World world(2, 12);
+  fill(world, 6);
+  for (int step = 0; step < 2; ++step) {
+    pass(world, true);
+    world.mover.end_iteration();
+  }
+  const StepPlan* const plan = world.mover.plan();
+  ASSERT_NE(plan, nullptr);
+  for (int batch = 0; batch < 3; ++batch) pass(world, false);
+  pass(world, true);
+  world.mover.end_iteration();
+  EXPECT_EQ(world.mover.plan(), plan);
+  EXPECT_EQ(world.mover.trace().n_moments(), 12u);
+}
+
+// The first pass makes the updates that wait for it; the ones after it find them made.
+TEST(StatefulTensorMgr, EvaluationThatMakesTheUpdatesLeavesThePlanAsItIs) {
+  World world(3, 12);
+  fill(world, 6);
+  const auto update = [&world](ChunkId id, bool pending) {
+    if (pending) world.use({MomentKind::update, id}, id, Tier::device, Access::update).value();
+  };
+  const auto forward = [&](bool pending) {
+    for (ChunkId id = 0; id < 6; ++id) {
+      if (id % 2 == 0) update(id, pending);
+      world.use({MomentKind::forward, id}, id, Tier::device, Access::read).value();
+    }
+  };
+  const auto train = [&](bool pending) {
+    forward(pending);
+    for (ChunkId id = 6; id-- > 0;) world.use({MomentKind::backward, id}, id, Tier::device, Access::read).value();
+    world.mover.end_iteration();
+  };
+  for (int step = 0; step < 2; ++step) train(true);
+  const StepPlan* const plan = world.mover.plan();
+  ASSERT_NE(plan, nullptr);
+  for (int batch = 0; batch < 3; ++batch) forward(batch == 0);
+  train(false);
+  EXPECT_EQ(world.mover.plan(), plan);
+  EXPECT_EQ(world.mover.trace().n_moments(), 15u);
+  train(true);
+  EXPECT_EQ(world.mover.plan(), plan);
+  for (int step = 0; step < 2; ++step) train(false);
+  EXPECT_EQ(world.mover.trace().n_moments(), 12u)
+      << "with no evaluation before it, a step without them goes another way";
+}
+
+// Updates of chunk 0 wait for its next use, those of the others come at the end.
+TEST(StatefulTensorMgr, AStepThatIsSkippedLeavesThePlanAsItIs) {
+  World world(3, 12);
+  fill(world, 4);
+  const auto train = [&](bool pending, bool skipped) {
+    if (pending) world.use({MomentKind::update, 0}, 0, Tier::device, Access::update).value();
+    for (ChunkId id = 0; id < 4; ++id) world.use({MomentKind::forward, id}, id, Tier::device, Access::read).value();
+    world.mover.join({MomentKind::norm, 0}).value();
+    for (ChunkId id = 1; id < 4 && !skipped; ++id)
+      world.use({MomentKind::update, id}, id, Tier::host, Access::update).value();
+    world.mover.end_iteration();
+  };
+  for (int step = 0; step < 2; ++step) train(true, false);
+  const StepPlan* const plan = world.mover.plan();
+  ASSERT_NE(plan, nullptr);
+  train(true, true);
+  EXPECT_EQ(world.mover.plan(), plan);
+  train(false, false);
+  EXPECT_EQ(world.mover.plan(), plan) << "the skipped step left no update behind";
+  train(true, false);
+  EXPECT_EQ(world.mover.plan(), plan);
+  EXPECT_EQ(world.mover.trace().n_moments(), 9u);
+}
+
+// As those that activations are kept in: the plan knows nothing of them.
+TEST(StatefulTensorMgr, ChunksThatAreNewSinceThePlanMakeRoomForOneAnother) {
+  World world(2, 12);
+  fill(world, 6);
+  for (int step = 0; step < 2; ++step) {
+    pass(world, true);
+    world.mover.end_iteration();
+  }
+  ASSERT_NE(world.mover.plan(), nullptr);
+  world.use({MomentKind::forward, 0}, 0, Tier::device, Access::read).value();
+  for (int i = 0; i < 3; ++i) {
+    const ChunkId id = world.tiers.chunks.add(ChunkKind::activation, kChunkBytes, "new");
+    EXPECT_TRUE(world.mover.open(id, Tier::device).ok()) << i;
+    world.tiers.chunks.written(id, Tier::device);
+  }
+}
+
+/// The thread itself, by a clock whose hands the test turns.
+class StreamByHand final : public Stream {
+ public:
+  Event copy(void*, const void*, std::uint64_t) override {
+    throw ContractViolation("the compute stream copies nothing");
+  }
+  Result<void> wait(const Event& event) override { return event.wait(); }
+  Event record() override { return Event(); }
+  std::unique_ptr<StreamTime> time() override { return std::make_unique<Time>(now_s); }
+  Result<void> synchronize() override { return {}; }
+
+  double now_s = 0;
+
+ private:
+  struct Time final : StreamTime {
+    explicit Time(double at) : at_s(at) {}
+    Result<double> seconds_since(const StreamTime& earlier) const override {
+      return at_s - dynamic_cast<const Time&>(earlier).at_s;
+    }
+    const double at_s;
+  };
+};
+
+/// A point that the stream gets to `after_s` after somebody has begun to wait for it.
+class LateState final : public EventState {
+ public:
+  LateState(StreamByHand& stream, double after_s) : stream_(stream), after_s_(after_s) {}
+  bool ready() const override { return after_s_ == 0; }
+  Result<void> wait() const override { return stream_.now_s += std::exchange(after_s_, 0), Result<void>(); }
+
+ private:
+  StreamByHand& stream_;
+  mutable double after_s_;
+};
+
+struct TimedWorld {
+  StreamByHand compute;  // before the tiers: what is under way there points to it
+  Tiers tiers;
+  StatefulTensorMgr mover{tiers.chunks, tiers.device_budget, tiers.host_budget, compute, tiers.timeline};
+  ChunkId add() { return tiers.chunks.add(ChunkKind::payload, kChunkBytes, "chunk"); }
+};
+
+// The thread's clock is 1 µs further whenever it is looked at: when a moment begins, when its chunks are there, and twice
+// when it ends.
+TEST(StatefulTensorMgr, MomentsOnTheDeviceAreTimedByItsStreamAndOthersByTheThread) {
+  TimedWorld world;
+  const ChunkId id = world.add();
+  for (const Tier tier : {Tier::device, Tier::host}) {
+    const std::array needs = {Need{id, tier, Access::overwrite}};
+    world.mover.begin({MomentKind::forward, 0}, needs).value();
+    world.compute.now_s += 2;
+    world.mover.end(needs);
+  }
+  world.mover.end_iteration();
+  ASSERT_EQ(world.mover.trace().seconds().compute.size(), 2u);
+  EXPECT_EQ(world.mover.trace().seconds().compute[0], 2);
+  EXPECT_NEAR(world.mover.trace().seconds().compute[1], 1e-6, 1e-9);
+  for (const double thread_s : world.mover.trace().seconds().thread) EXPECT_NEAR(thread_s, 3e-6, 1e-9);
+  EXPECT_GE(world.mover.plan()->estimate.step_s, 2);
+}
+
+// Four chunks of 10 s each in room for three, as in PlanStep.SetsRoomAsideWhereThatHidesMoves: where moments take no time
+// that hides nothing, where they take 11 s it does. The first iteration shall not count.
+TEST(StatefulTensorMgr, IsPlannedAnewWhenItIsKnownHowLongMomentsTake) {
+  constexpr double kCost = 10.0 / kChunkBytes;
+  Tiers tiers(3 * kChunkBytes);
+  StreamByHand compute;
+  StatefulTensorMgr mover(tiers.chunks, tiers.device_budget, tiers.host_budget, compute, tiers.timeline,
+                          {kCost, kCost, kCost, kCost});
+  for (ChunkId id = 0; id < 4; ++id) {
+    (void)tiers.chunks.add(ChunkKind::payload, kChunkBytes, "chunk");
+    (void)mover.open(id, Tier::host).value();
+    tiers.chunks.written(id, Tier::host);
+  }
+  const auto iterate = [&](double compute_s) {
+    for (ChunkId id = 0; id < 4; ++id) {
+      const std::array needs = {Need{id, Tier::device, Access::read}};
+      mover.begin({MomentKind::forward, id}, needs).value();
+      compute.now_s += compute_s;
+      mover.end(needs);
+    }
+    mover.end_iteration();
+  };
+  iterate(0);
+  EXPECT_EQ(mover.plan()->times, 0);
+  for (int i = 0; i < 3; ++i) iterate(11);
+  EXPECT_EQ(mover.plan()->times, 0.25);
+  EXPECT_EQ(mover.plan()->estimate.step_s, 44);
+}
+
+/// A point that is reached when whoever waits for it has looked around, once.
+class AfterALookAround final : public EventState {
+ public:
+  explicit AfterALookAround(std::function<void(int)> waits) : waits_(std::move(waits)) {}
+  bool ready() const override { return n_waits_ >= 2; }
+  Result<void> wait() const override {
+    while (!ready()) (void)wait_for({});
+    return {};
+  }
+  bool wait_for(std::chrono::nanoseconds) const override { return waits_(++n_waits_), ready(); }
+
+ private:
+  const std::function<void(int)> waits_;
+  mutable int n_waits_ = 0;
+};
+
+// Chunk 0 goes below after its update, which ends while the thread waits for that of chunk 1.
+TEST(StatefulTensorMgr, CarriesOnWhileItWaits) {
+  World world(1, 3);
+  fill(world, 2);
+  world.mover.set_rest(0, only(Tier::nvme));
+  const auto iteration = [&](const Event& done_0, const Event& done_1) {
+    for (std::uint32_t unit = 0; unit < 16; ++unit)
+      world.use({MomentKind::forward, unit}, 1, Tier::host, Access::read).value();
+    for (const ChunkId id : {0u, 1u}) {
+      const std::array needs = {Need{id, Tier::host, Access::update}};
+      Beside beside{*world.tiers.compute};
+      world.mover.begin({MomentKind::update, id}, needs, &beside).value();
+      world.mover.end(needs, id == 0 ? done_0 : done_1);
+    }
+    world.use({MomentKind::forward, 16}, 1, Tier::host, Access::read).value();
+    world.mover.end_iteration();
+  };
+  for (int i = 0; i < 3; ++i) iteration({}, {});
+  const auto updated = std::make_shared<HostEventState>();
+  int n_written_first = -1, n_written_then = -1;
+  iteration(Event(updated), Event(std::make_shared<AfterALookAround>([&](int n_waits) {
+              (n_waits == 1 ? n_written_first : n_written_then) = world.tiers.spill.n_writes;
+              if (n_waits == 1) updated->complete({});
+            })));
+  EXPECT_EQ(n_written_then, n_written_first + 1);
+}
+
+TEST(StatefulTensorMgr, AMomentBesideTheThreadNeedsTheHostAlone) {
+  World world(2, 2);
+  world.add(1).value();
+  const std::array needs = {Need{0, Tier::device, Access::read}};
+  test::DeferredTeam team;
+  Beside beside{team};
+  EXPECT_THROW((void)world.mover.begin({MomentKind::update, 0}, needs, &beside), ContractViolation);
+}
+
+// The others take 7 s, of which the thread, whose clock is 1 µs further at each look, sees nothing.
+TEST(StatefulTensorMgr, AMomentBesideTheThreadIsTimedByWhoDoesIt) {
+  TimedWorld world;
+  StreamByHand others;
+  const ChunkId id = world.add();
+  const std::array needs = {Need{id, Tier::host, Access::overwrite}};
+  Beside beside{others};
+  world.mover.begin({MomentKind::update, 0}, needs, &beside).value();
+  others.now_s += 7;
+  world.mover.end(needs);
+  world.mover.end_iteration();
+  ASSERT_EQ(world.mover.trace().n_moments(), 1u);
+  EXPECT_TRUE(world.mover.trace().moment(0).beside);
+  EXPECT_EQ(world.mover.trace().seconds().compute[0], 7);
+  EXPECT_NEAR(world.mover.trace().seconds().thread[0], 3e-6, 1e-9);
+}
+
+TEST(StatefulTensorMgr, WhatAMomentWaitsForMeanwhileIsNotItsComputing) {
+  TimedWorld world;
+  const ChunkId weights = world.add(), gradients = world.add();
+  const std::array needs = {Need{weights, Tier::device, Access::overwrite}};
+  world.mover.begin({MomentKind::backward, 0}, needs).value();
+  world.compute.now_s += 3;
+  (void)world.mover.open(gradients, Tier::host).value();
+  world.mover.arriving(gradients, Tier::host, kChunkBytes, Event(std::make_shared<LateState>(world.compute, 5)));
+  (void)world.mover.look(gradients, Tier::host).value();
+  world.compute.now_s += 1;
+  world.mover.end(needs);
+  world.mover.end_iteration();
+  EXPECT_EQ(world.compute.now_s, 9);
+  ASSERT_EQ(world.mover.trace().seconds().compute.size(), 1u);
+  EXPECT_EQ(world.mover.trace().seconds().compute[0], 4);
+}
+
+TEST(StatefulTensorMgr, AFailedReadReachesTheMomentThatNeedsIt) {
+  World world(2, 1);
+  fill(world, 3);
+  world.tiers.spill.fail_read = world.tiers.spill.n_reads + 1;
+  const auto failed = world.use({MomentKind::forward, 0}, 0, Tier::host, Access::read);
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.error().kind, ErrorKind::io);
+  EXPECT_EQ(world.tiers.chunks.chunk(0).at(Tier::host).n_pins, 0u);
+}
+
+// With seed 738 what was evicted from the host came back from the device while somebody waited for its room.
+TEST(StatefulTensorMgr, RandomAccessesUnderRandomBudgetsAgreeWithAPlainVector) {
+  for (std::uint32_t seed = 0; seed < test::n_seeds(800); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    World world(1 + seed % 4, 1 + random() % 4, true, seed % 2 == 0 ? make_cpu_device() : test::make_deferred_device());
+    const int n_chunks = 1 + static_cast<int>(random() % 8);
+    fill(world, n_chunks);
+    const std::uint32_t length = 1 + random() % 20;
+    const std::array<std::mt19937::result_type, kNWays> ways = {random(), random()};  // they repeat, but for a few detours
+    for (int iteration = 0; iteration < 8; ++iteration) {
+      const std::uint32_t way = iteration < 2 ? 0 : random() % kNWays;
+      world.mover.take_way(static_cast<Way>(way));
+      std::mt19937 steps(ways[way]);
+      for (std::uint32_t i = 0; i < length; ++i) {
+        const bool detour = random() % 16 == 0;
+        const std::uint32_t draw = detour ? random() : steps();
+        const Tier tier = draw % 2 ? Tier::device : Tier::host;
+        const Access access = static_cast<Access>(draw / 2 % 3);
+        world
+            .use({MomentKind::forward, draw % 1000}, draw / 8 % n_chunks, tier, access,
+                 static_cast<std::uint8_t>(random()))
+            .value();
+      }
+      random() % 8 == 0 ? world.mover.break_off() : world.mover.end_iteration();
+    }
+    for (ChunkId id = 0; id < world.expected.size(); ++id)
+      EXPECT_TRUE(World::holds(world.mover.look(id, Tier::host).value().data, world.expected[id]));
+    EXPECT_LE(world.tiers.device_budget.peak_bytes(), world.tiers.device_budget.limit_bytes());
+    EXPECT_LE(world.tiers.host_budget.peak_bytes(), world.tiers.host_budget.limit_bytes());
+  }
+}
+
+}  // namespace
+}  // namespace castor

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// An optimizer over three small tiers, gradients that notice when they are freed too early or twice, and the same
+// training written down in straight lines.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <castor/optimizer/offload_optimizer.h>
+
+#include "../../support/deferred_device.h"
+#include "../../support/refusing_device.h"
+#include "../../support/tiers.h"
+#include "../rules/adam_data.h"
+#include "../rules/naive_formats.h"
+
+namespace castor::testing {
+
+/// `values` as elements of `dtype`.
+inline std::vector<std::uint8_t> elements_of(const std::vector<float>& values, DType dtype) {
+  std::vector<std::uint8_t> bytes(values.size() * size_bytes(dtype));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (dtype == DType::f32) {
+      std::memcpy(bytes.data() + 4 * i, &values[i], 4);
+    } else {
+      const std::uint16_t bits = dtype == DType::bf16 ? naive_bf16(values[i]) : naive_f16(values[i]);
+      std::memcpy(bytes.data() + 2 * i, &bits, 2);
+    }
+  }
+  return bytes;
+}
+
+inline std::vector<float> widened(const std::vector<std::uint8_t>& elements, DType dtype) {
+  std::vector<float> values(elements.size() / size_bytes(dtype));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = naive_widen(elements.data(), dtype, i);
+  return values;
+}
+
+/// `n` gradients of both signs in 2^-10 … 2^5, with more digits than the 16-bit types keep.
+inline std::vector<float> random_gradient(std::mt19937_64& random, std::uint64_t n) {
+  std::vector<float> values(n);
+  for (float& value : values) {
+    const float magnitude = 1 + static_cast<float>(random() % (1u << 23)) * 0x1p-23f;
+    value = std::ldexp(random() % 2 == 0 ? magnitude : -magnitude, static_cast<int>(random() % 15) - 10);
+  }
+  return values;
+}
+
+/// Hands gradients out and counts how often each comes back; what came back is overwritten at once.
+class GradientSource {
+ public:
+  ArrivedGradient hand_out(std::vector<std::uint8_t> elements) {
+    n_freed_.push_back(0);
+    const std::size_t id = n_freed_.size() - 1;
+    auto kept = std::make_shared<std::vector<std::uint8_t>>(std::move(elements));  // owners: the test, through `free`
+    return {kept->data(), [this, id, kept] {
+              ++n_freed_[id];
+              std::fill(kept->begin(), kept->end(), std::uint8_t{0x41});
+            }};
+  }
+  void expect_each_freed_once() const {
+    for (std::size_t id = 0; id < n_freed_.size(); ++id) EXPECT_EQ(n_freed_[id], 1) << "gradient " << id;
+  }
+  std::size_t n_handed_out() const { return n_freed_.size(); }
+
+ private:
+  std::vector<int> n_freed_;
+};
+
+/// The sum of a tensor's gradients in fp32 from the first on, in the order of their arrival.
+struct NaiveSum {
+  void add(const std::vector<float>& gradient) {
+    if (values.empty())
+      values.assign(gradient.begin(), gradient.end());
+    else
+      for (std::size_t i = 0; i < gradient.size(); ++i) {
+        const volatile float sum = values[i] + gradient[i];
+        values[i] = sum;
+      }
+  }
+  std::vector<float> values;
+};
+
+struct OptimizerWorld {
+  struct Sizes {
+    std::uint64_t chunk_bytes = 4096;
+    std::uint64_t device_bytes = Budget::kUnlimited, host_bytes = Budget::kUnlimited;
+    bool with_spill = true;
+    bool deferred = false;       ///< copies come as late as they can, and leave poison until then
+    bool speculates = false;     ///< there is room on the host for every update there to be speculative
+    HostTeam* beside = nullptr;  ///< borrowed; updates beside the thread. Null: one of its own, which is waited for
+    test::Refusal* refusal = nullptr;  ///< one allocation that is refused
+    StateFormat format = {};
+    SpillStore* spill = nullptr;  ///< borrowed; in place of the one in memory
+  };
+
+  OptimizerWorld(const std::vector<TensorSpec>& tensors, const Sizes& sizes)
+      : specs(tensors),
+        format(sizes.format),
+        speculates(sizes.speculates),
+        layout(plan_layout(tensors, {sizes.chunk_bytes})),
+        tiers(sizes.device_bytes, sizes.host_bytes, sizes.with_spill, device_of(sizes), sizes.spill),
+        mover(tiers.chunks, tiers.device_budget, tiers.host_budget, *tiers.compute, tiers.timeline),
+        table(layout),
+        optimizer(
+            OffloadOptimizer::make({layout, tiers.chunks, mover, table, *tiers.device, *tiers.compute, *tiers.down,
+                                    tiers.timeline, computed, registered, [this] { return n_until_interrupt-- == 0; },
+                                    sizes.beside ? *sizes.beside : *own_team, sizes.beside != nullptr, sizes.format})
+                .value()) {
+    std::mt19937_64 random(99);
+    for (const TensorSpec& spec : specs) {
+      AdamData data(spec.numel, DType::f32, spec.dtype);
+      data.master = random_gradient(random, spec.numel);
+      if (!spec.trainable) data.master = widened(elements_of(data.master, spec.dtype), spec.dtype);
+      data.weight = elements_of(data.master, spec.dtype);
+      naive.push_back(std::move(data));
+    }
+    n_naive_updates.assign(specs.size(), 0);
+  }
+
+  static std::unique_ptr<Device> device_of(const Sizes& sizes) {
+    if (sizes.refusal) return std::make_unique<test::RefusingDevice>(*sizes.refusal);
+    return sizes.deferred ? test::make_deferred_device() : make_cpu_device();
+  }
+
+  static std::vector<std::uint32_t> in_order(const ChunkLayout& layout) {
+    std::vector<std::uint32_t> numbers(layout.tensors.size());
+    std::iota(numbers.begin(), numbers.end(), 0u);
+    return numbers;
+  }
+
+  Result<void> start(std::vector<Tier> homes, std::vector<bool> streamed = {}) {
+    CASTOR_TRY(adopt(std::move(homes), std::move(streamed)));
+    return optimizer->initialise(
+        [this](std::uint32_t tensor, std::uint64_t first, std::span<float> values) -> Result<void> {
+          std::copy_n(naive[tensor].master.begin() + static_cast<std::ptrdiff_t>(first), values.size(), values.begin());
+          return {};
+        });
+  }
+  Result<void> start(Tier home) { return start(std::vector<Tier>(layout.chunks.size(), home)); }
+
+  /// Without `streamed`, no states are.
+  Result<void> adopt(std::vector<Tier> homes, std::vector<bool> streamed = {}) {
+    Plan plan;
+    plan.states = std::move(homes);
+    plan.streamed = std::move(streamed);
+    plan.streamed.resize(plan.states.size(), false);
+    plan.payload_off_device.assign(plan.states.size(), false);
+    for (std::uint32_t i = 0; i < plan.states.size(); ++i)
+      plan.speculative.push_back(speculates && (may_speculate.empty() || may_speculate[i]) &&
+                                 plan.states[i] == Tier::host && plan.update_tier(i) == Tier::host);
+    return optimizer->adopt(std::move(plan));
+  }
+
+  /// A gradient for the optimizer and for the straight lines.
+  Result<void> gradient(std::uint32_t tensor, const std::vector<float>& values) {
+    const auto elements = elements_of(values, specs[tensor].dtype);
+    sums[tensor].add(widened(elements, specs[tensor].dtype));
+    return optimizer->add_gradient(tensor, source.hand_out(elements));
+  }
+
+  /// One step of both. The straight lines take the scale that the optimizer found, which the caller checks.
+  Result<StepScale> step(const StepOptions& options) {
+    auto scale = optimizer->step(options);
+    if (!scale.ok()) return scale;
+    for (auto& [tensor, sum] : sums) {
+      if (scale->skip) continue;
+      naive[tensor].grad = elements_of(sum.values, DType::f32);
+      const std::uint64_t t = ++n_naive_updates[tensor];
+      const bool grouped = !options.groups.empty();
+      const UpdateOptions& own = grouped ? options.groups[options.group_of[tensor]] : options.update;
+      float trust = 1;
+      const auto coefficients = update_coefficients(own, {t, tensor, format.rounding_seed, &trust}, scale->grad_scale);
+      if (const auto terms = trust_terms(own, scale->grad_scale))
+        trust = naive_trust_of(tensor, *terms, coefficients, sum.values);
+      straight_line_update(coefficients, naive[tensor], format.moments);
+    }
+    sums.clear();
+    return scale;
+  }
+
+  /// LAMB's is of masters and direction, LARS's of weights and gradient.
+  float naive_trust_of(std::uint32_t tensor, const TrustTerms& terms, const UpdateCoefficients& coefficients,
+                       const std::vector<float>& gradient) const {
+    const AdamData& data = naive[tensor];
+    if (const auto* const lamb = std::get_if<LambCoefficients>(&coefficients))
+      return naive_trust(terms, data.master, straight_line_direction(*lamb, data));
+    return naive_trust(terms, widened(data.weight, specs[tensor].dtype), gradient);
+  }
+
+  /// What the chunks hold of `tensor`, fetched to the host from wherever it is.
+  AdamData held(std::uint32_t tensor) {
+    const TensorPlace& place = layout.tensors[tensor];
+    AdamData data(place.numel, DType::f32, specs[tensor].dtype);
+    TensorStates states{0, place.numel, data.master.data(), data.exp_avg.data(), data.exp_avg_sq.data(), 0};
+    optimizer->read_states(tensor, states).value();
+    EXPECT_EQ(states.n_updates, n_naive_updates[tensor]);
+    const BufferView weights = mover.look(optimizer->payload(place.chunk), Tier::host).value();
+    std::memcpy(data.weight.data(), weights.data + place.offset * size_bytes(data.weight_dtype), data.weight.size());
+    return data;
+  }
+
+  void expect_same_bits() {
+    for (std::uint32_t tensor = 0; tensor < specs.size(); ++tensor) {
+      SCOPED_TRACE("tensor " + std::to_string(tensor));
+      testing::expect_same_bits(held(tensor), naive[tensor]);
+    }
+  }
+
+  const std::vector<TensorSpec> specs;
+  const StateFormat format;
+  const bool speculates;
+  std::vector<bool> may_speculate;  ///< by chunk; where it is empty, all
+  const ChunkLayout layout;
+  std::vector<std::uint32_t> registered = in_order(layout);
+  int n_until_interrupt = -1;  ///< how many questions are answered with no first; below 0: all
+  const std::unique_ptr<HostTeam> own_team = make_host_team(2).value();
+  Tiers tiers;
+  StatefulTensorMgr mover;
+  StreamSpans computed{tiers.timeline, *tiers.compute};
+  TensorTable table;
+  GradientSource source;  // outlives the optimizer, whose destructor frees gradients
+  std::unique_ptr<OffloadOptimizer> optimizer;
+  std::vector<AdamData> naive;
+  std::vector<std::uint64_t> n_naive_updates;
+  std::map<std::uint32_t, NaiveSum> sums;
+};
+
+}  // namespace castor::testing

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/plan/stream_share.h>
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace castor {
+namespace {
+
+// 3 s of updates, of which a parameter streamed leaves 0.66; 2 s each way for all states.
+constexpr UpdateLoad kBoundByTheHost = {3, 1, 0.5, 0.5, 2, 2};
+
+TEST(StreamShare, LetsHostAndBusEndTogether) {
+  // 3 - 3 * 0.34 s = 0.5 + 2 s at s = 2.5 / 3.02
+  EXPECT_NEAR(stream_share(kBoundByTheHost), 2.5 / 3.02, 1.0 / 64);
+  UpdateLoad load = kBoundByTheHost;
+  load.stream_d2h_s = 4;  // the slower way decides: s = 2.5 / 5.02
+  EXPECT_NEAR(stream_share(load), 2.5 / 5.02, 1.0 / 64);
+}
+
+TEST(StreamShare, IsNoMoreThanHidesTheUpdate) {
+  UpdateLoad load = kBoundByTheHost;
+  load.window_s = 2.6;  // 3 - 1.02 s = 2.6
+  EXPECT_NEAR(stream_share(load), 0.4 / 1.02, 1.0 / 64);
+}
+
+TEST(StreamShare, IsNothingWhereLittleIsGained) {
+  UpdateLoad load = kBoundByTheHost;
+  load.window_s = 2.75;
+  EXPECT_EQ(stream_share(load), 0);
+  load.window_s = 4;
+  EXPECT_EQ(stream_share(load), 0) << "the update is hidden as it is";
+  load = kBoundByTheHost;
+  load.h2d_s = 3;
+  EXPECT_EQ(stream_share(load), 0) << "the bus has no time left";
+  EXPECT_EQ(stream_share({}), 0);
+}
+
+TEST(StreamShare, IsThatWhichUpdatesFirstWhereStepsTakeLongerThanTheirParts) {
+  UpdateLoad load = kBoundByTheHost;
+  load.window_s = 4;  // 3 - 3 * 0.34 s = 0.5 + 2 s, and the rest of a step waits for nobody knows what
+  EXPECT_NEAR(stream_share(load, 4.5), 2.5 / 3.02, 1.0 / 64);
+  EXPECT_EQ(stream_share(load, 4.4), 0) << "less than a tenth to be gained";
+  EXPECT_EQ(stream_share(load, 6.1), 0) << "the team is busy for less than half of it";
+  load.h2d_s = 3;
+  EXPECT_EQ(stream_share(load, 4.5), 0) << "the bus has no time left";
+}
+
+TEST(StreamShare, WaitsForTheNormWhereTheHostDoesNot) {
+  UpdateLoad load = kBoundByTheHost;
+  load.streams_from_s = 2;  // 3 - 1.02 s = 2 + 2 s
+  EXPECT_NEAR(stream_share(load), 1 / 3.02, 1.0 / 64);
+  load.streams_from_s = 2.7;
+  EXPECT_EQ(stream_share(load), 0) << "too late for more than a tenth";
+}
+
+TEST(StreamShare, WhatIsLeftToTheHostTakesLonger) {
+  EXPECT_DOUBLE_EQ(host_update_slowdown(0), 1);
+  EXPECT_DOUBLE_EQ(host_update_slowdown(0.5), 0.83 / 0.5);  // half of them in 1 - 0.5 * 0.34 of the time
+}
+
+TEST(StreamShare, KnowsWhatUpdatesCanHideBehind) {
+  AccessTrace trace;
+  const std::array needs = {Need{0, Tier::device, Access::read}};
+  trace.add({MomentKind::forward, 0}, needs);
+  trace.add({MomentKind::backward, 1}, needs);
+  trace.add({MomentKind::forward, 0}, needs);  // recomputed
+  StepEstimate estimate;
+  estimate.beside_s = 7;
+  estimate.link_s = {0.4, 0.2, 0, 0};
+  const LinkCosts costs = {1e-9, 2e-9, 0, 0, 0};  // for 1 GB alone; beside the update 55 / 41 of it
+  const UpdateLoad free = update_load(trace, {{1, 1.5, 0.5}, {0, 0, 0}}, estimate, costs, 1'000'000'000);
+  EXPECT_EQ(free.host_s, 7);
+  EXPECT_EQ(free.window_s, 3);
+  EXPECT_EQ(free.h2d_s, 0.4);
+  EXPECT_EQ(free.d2h_s, 0.2);
+  EXPECT_DOUBLE_EQ(free.stream_h2d_s, 55.0 / 41);
+  EXPECT_DOUBLE_EQ(free.stream_d2h_s, 110.0 / 41);
+  trace.add({MomentKind::norm, 0}, {});
+  estimate.link_s[kNvmeRead] = 0.75;
+  const UpdateLoad clipped = update_load(trace, {{1, 1.5, 0.5, 0}, {0, 0, 0, 0}}, estimate, costs, 1'000'000'000);
+  EXPECT_EQ(clipped.window_s, 1);
+  EXPECT_EQ(clipped.h2d_s, 0.2);
+  EXPECT_EQ(clipped.streams_from_s, 0);
+  estimate.link_s[kNvmeWrite] = 1.5;
+  EXPECT_EQ(update_load(trace, {{1, 1.5, 0.5, 0}, {0, 0, 0, 0}}, estimate, costs, 0).window_s, 1.5)
+      << "the drive takes longer";
+}
+
+TEST(StreamShare, KnowsThatSpeculativeUpdatesDoNotWaitForTheNorm) {
+  AccessTrace trace;
+  const std::array needs = {Need{0, Tier::device, Access::read}};
+  const std::array states = {Need{1, Tier::host, Access::update}};
+  trace.add({MomentKind::forward, 0}, needs);
+  trace.add({MomentKind::backward, 0}, needs);
+  trace.add({MomentKind::update, 0, true}, states);
+  trace.add({MomentKind::norm, 0}, {});
+  StepEstimate estimate;
+  estimate.link_s = {0.4, 0.2, 0, 0};
+  const UpdateLoad load = update_load(trace, {{1, 1.5, 3, 0}, {0, 0, 0, 0}}, estimate, {1e-9, 1e-9, 0, 0, 0}, 0);
+  EXPECT_EQ(load.window_s, 2.5);
+  EXPECT_EQ(load.h2d_s, 0.4);
+  EXPECT_EQ(load.streams_from_s, 1.5);
+}
+
+}  // namespace
+}  // namespace castor

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// A small random training over three tiers.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "../optimizer/optimizer_world.h"
+
+namespace castor::testing {
+
+/// Steps that all go the same way as long as what they clip to is the same, of units that each use a chunk or two.
+class RegularTraining {
+ public:
+  RegularTraining(std::uint64_t seed, HostTeam& team)
+      : random_(seed),
+        world_(
+            tensors(random_),
+            {.chunk_bytes = 4096, .with_spill = true, .speculates = true, .beside = &team, .format = format(random_)}) {
+    options_.update = AdamOptions{};
+    clip_to(kMaxNorms[random_() % 3]);
+    const auto n_chunks = static_cast<std::uint32_t>(world_.layout.chunks.size());
+    for (std::uint32_t chunk = 0; chunk < n_chunks;) {
+      auto& unit = units_.emplace_back();
+      for (std::uint64_t n = 1 + random_() % 2; n > 0 && chunk < n_chunks; --n) unit.push_back(chunk++);
+    }
+    for (std::uint32_t i = 0; i < n_chunks; ++i) homes_.push_back(kHomes[random_() % 4]);
+    const bool room_for_all = random_() % 2 == 0;
+    for (std::uint32_t i = 0; i < n_chunks; ++i) world_.may_speculate.push_back(room_for_all || random_() % 2 == 0);
+    world_.start(homes_).value();
+  }
+
+  /// No norm, one that is always larger than wanted, and one that never is; with the last updates are speculative.
+  static constexpr double kMaxNorms[] = {0, 1e-3, 1e6};
+  void clip_to(double max_norm) { options_.max_norm = max_norm; }
+
+  OptimizerWorld& world() { return world_; }
+  const AccessTrace& trace() { return world_.mover.trace(); }
+
+  void stream_a_third() {
+    std::vector<bool> streamed;
+    for (std::size_t i = 0; i < homes_.size(); ++i) streamed.push_back(homes_[i] != Tier::device && random_() % 3 == 0);
+    world_.adopt(homes_, streamed).value();
+  }
+
+  void step() {
+    for (std::uint32_t unit = 0; unit < units_.size(); ++unit) run({MomentKind::forward, unit});
+    world_.optimizer->announce(options_).value();
+    for (auto unit = static_cast<std::uint32_t>(units_.size()); unit-- > 0;) {
+      run({MomentKind::backward, unit});
+      for (const std::uint32_t chunk : units_[unit])
+        for (const std::uint32_t tensor : world_.layout.chunks[chunk].tensors)
+          world_.gradient(tensor, random_gradient(random_, world_.specs[tensor].numel)).value();
+    }
+    world_.optimizer->update_early().value();
+    world_.step(options_).value();
+  }
+
+ private:
+  static constexpr Tier kHomes[] = {Tier::device, Tier::host, Tier::host, Tier::nvme};
+
+  static StateFormat format(std::mt19937_64& random) {
+    StateFormat format;
+    format.split_master = random() % 2 == 0;
+    return format;
+  }
+
+  /// Some larger than a chunk.
+  static std::vector<TensorSpec> tensors(std::mt19937_64& random) {
+    std::vector<TensorSpec> specs;
+    for (int i = 0; i < 12; ++i) {
+      TensorSpec& spec = specs.emplace_back();
+      spec.numel = 1 + random() % (random() % 4 == 0 ? 9000 : 900);
+      spec.dtype = DType::bf16;
+    }
+    return specs;
+  }
+
+  void run(Moment moment) {
+    world_.optimizer->update_early().value();
+    std::vector<Need> needs;
+    for (const std::uint32_t chunk : units_[moment.id]) {
+      world_.optimizer->use(chunk).value();
+      needs.push_back({world_.optimizer->payload(chunk), Tier::device, Access::read});
+    }
+    world_.mover.begin(moment, needs).value();
+    world_.mover.end(needs);
+  }
+
+  std::mt19937_64 random_;
+  OptimizerWorld world_;
+  StepOptions options_;
+  std::vector<std::vector<std::uint32_t>> units_;  ///< chunks
+  std::vector<Tier> homes_;
+};
+
+}  // namespace castor::testing

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cerrno>
+#include <vector>
+
+#include <castor/io/tensor_store.h>
+
+#include "../../support/fake_model_host.h"
+#include "../../support/faulty_engine.h"
+#include "../../support/scratch_folder.h"
+
+namespace castor::train {
+namespace {
+
+using test::FakeParam;
+using test::Fault;
+using Script = test::FaultyEngine::Script;
+
+/// Values of the tested parameters: one of two pieces, one of a few values, one that is frozen.
+constexpr std::array<std::uint64_t, 3> kValues = {(std::uint64_t{1} << 20) + 7, 3, 1000};
+constexpr std::uint32_t kFrozen = 2;
+
+std::vector<FakeParam> params() {
+  std::vector<FakeParam> all;
+  for (std::uint32_t id = 0; id < kValues.size(); ++id) {
+    FakeParam param{.name = "p" + std::to_string(id), .shape = {static_cast<std::int64_t>(kValues[id])}};
+    param.init.resize(kValues[id]);
+    param.trainable = id != kFrozen;
+    all.push_back(std::move(param));
+  }
+  return all;
+}
+
+/// States in plain memory that follow from parameter, array, index and a salt.
+class PlainStrategy final : public Strategy {
+ public:
+  explicit PlainStrategy(std::uint32_t salt) {
+    for (std::uint32_t id = 0; id < kValues.size(); ++id)
+      for (std::uint32_t array = 0; array < 3; ++array) {
+        std::vector<float>& values = arrays_[id][array];
+        values.resize(id == kFrozen && array > 0 ? 0 : kValues[id]);
+        for (std::uint64_t i = 0; i < values.size(); ++i)
+          values[i] = static_cast<float>((i * 7 + array * 3 + id + salt) % 65537);
+        n_updates_[id] = salt + id;
+      }
+  }
+  bool operator==(const PlainStrategy& other) const {
+    return arrays_ == other.arrays_ && n_updates_ == other.n_updates_;
+  }
+
+  /// These arrays of trained parameters are those of `other`.
+  bool has_of(const PlainStrategy& other, const std::vector<std::uint32_t>& arrays) const {
+    for (std::uint32_t id = 0; id < kFrozen; ++id)
+      for (const std::uint32_t array : arrays)
+        if (arrays_[id][array] != other.arrays_[id][array]) return false;
+    return true;
+  }
+
+  /// Reads fail from the nth on, counted from 1.
+  void fail_reads_from(int nth) { n_reads_left_ = nth - 1; }
+
+  Result<void> read_state(castor_param_state& state) override {
+    if (n_reads_left_-- == 0) return Error{ErrorKind::failed, "the states are gone"};
+    state.n_updates = n_updates_[state.param];
+    move(state, [](float* ours, float* theirs, std::uint64_t n) { std::copy_n(ours, n, theirs); });
+    return {};
+  }
+  Result<void> write_state(const castor_param_state& state) override {
+    n_updates_[state.param] = state.n_updates;
+    move(state, [](float* ours, float* theirs, std::uint64_t n) { std::copy_n(theirs, n, ours); });
+    return {};
+  }
+
+  Result<void> before_forward(std::uint32_t) override { return {}; }
+  Result<void> after_forward(std::uint32_t) override { return {}; }
+  Result<void> before_backward(std::uint32_t) override { return {}; }
+  Result<void> after_backward(std::uint32_t) override { return {}; }
+  Result<void> gradient(std::uint32_t, DLManagedTensor*) override { return {}; }
+  Result<void> end_of_backward() override { return {}; }
+  Result<castor_step_result> step(const castor_step_args&) override { return castor_step_result{}; }
+  Result<void> read_master(std::uint32_t, float*) override { return {}; }
+  Result<castor_stats> stats() override { return castor_stats{}; }
+  Result<void> write_trace(const std::filesystem::path&) override { return {}; }
+
+ private:
+  template <typename Copy>
+  void move(const castor_param_state& state, Copy copy) {
+    float* const theirs[] = {state.master, state.exp_avg, state.exp_avg_sq};
+    for (std::uint32_t array = 0; array < 3; ++array)
+      if (!arrays_[state.param][array].empty() && theirs[array] != nullptr)
+        copy(arrays_[state.param][array].data() + state.first, theirs[array], state.n);
+  }
+
+  std::array<std::array<std::vector<float>, 3>, kValues.size()> arrays_;
+  std::array<std::uint64_t, kValues.size()> n_updates_ = {};
+  int n_reads_left_ = -1;
+};
+
+class CheckpointTest : public ::testing::Test {
+ protected:
+  /// A checkpoint whose drive meets what the script says.
+  Checkpoint open(std::shared_ptr<Script> script = std::make_shared<Script>()) {
+    TensorStoreOptions options;
+    options.folders = {folder_.path()};
+    options.durability = Durability::commit;
+    auto engine =
+        std::make_unique<test::FaultyEngine>(make_io_engine(EngineChoice::threads).value(), std::move(script));
+    return Checkpoint(folder_.path(), TensorStore::open(options, std::move(engine)).value());
+  }
+  /// What the folder holds, by a drive without faults.
+  PlainStrategy load() {
+    PlainStrategy loaded(99);
+    Checkpoint checkpoint = open();
+    const auto run = checkpoint.load({"m"}, model_, loaded);
+    EXPECT_TRUE(run.ok()) << run.error().message;
+    return loaded;
+  }
+
+  test::ScratchFolder folder_{test::ScratchFolder::quick_parent()};
+  test::FakeModelHost model_{params(), {{"u", {0, 1, 2}}}};
+};
+
+TEST_F(CheckpointTest, WhatIsSavedIsWhatIsLoaded) {
+  PlainStrategy trained(5);
+  EXPECT_TRUE(open().save({"m"}, model_, trained, {.n_steps = 7}).ok());
+  EXPECT_EQ(open().step(), 7u);
+  EXPECT_TRUE(load() == trained);
+}
+
+TEST_F(CheckpointTest, OfOneMomentNoMoreIsSavedAndNoOtherOptimizerGoesOn) {
+  PlainStrategy trained(5), loaded(99);
+  ASSERT_TRUE(open().save({"m", CASTOR_SGD}, model_, trained, {.n_steps = 7}).ok());
+  ASSERT_TRUE(open().load({"m", CASTOR_SGD}, model_, loaded).ok());
+  EXPECT_TRUE(loaded.has_of(trained, {0, 1}));
+  EXPECT_TRUE(loaded.has_of(PlainStrategy(99), {2}));
+  const auto refused = open().load({"m", CASTOR_ADAMW}, model_, loaded);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::usage);
+  EXPECT_EQ(refused.error().message, "--resume " + folder_.path() +
+                                         ": it holds the moments of sgd, --optimizer adamw goes on from those of adam; "
+                                         "give the optimizer of that run");
+}
+
+TEST_F(CheckpointTest, AdamAndAdamwGoOnFromEachOther) {
+  PlainStrategy trained(5), loaded(99);
+  ASSERT_TRUE(open().save({"m", CASTOR_ADAM}, model_, trained, {.n_steps = 7}).ok());
+  EXPECT_TRUE(open().load({"m", CASTOR_ADAMW}, model_, loaded).ok());
+  EXPECT_TRUE(loaded == trained);
+}
+
+// Every request of a save fails once, while others are on their way: what they read outlives the error (sanitizers look).
+TEST_F(CheckpointTest, AFailingDriveLeavesTheLastOne) {
+  PlainStrategy first(5), second(6);
+  ASSERT_TRUE(open().save({"m"}, model_, first, {.n_steps = 1}).ok());
+  std::uint64_t n_failed = 0;
+  for (std::uint64_t nth = 1;; ++nth) {
+    const auto script = std::make_shared<Script>();
+    Result<void> saved;
+    {
+      Checkpoint checkpoint = open(script);
+      script->set(script->n_requests() + nth, Fault::fail(ENOSPC));
+      if (const auto outcome = checkpoint.save({"m"}, model_, second, {.n_steps = 2}); !outcome.ok())
+        saved = outcome.error();
+    }
+    if (!script->reached()) break;
+    ASSERT_FALSE(saved.ok()) << "request " << nth;
+    EXPECT_EQ(saved.error().kind, ErrorKind::io);
+    EXPECT_TRUE(load() == first);
+    ++n_failed;
+  }
+  EXPECT_GT(n_failed, 10u);
+  EXPECT_TRUE(load() == second);
+}
+
+TEST_F(CheckpointTest, StatesThatCannotBeReadLeaveTheLastOne) {
+  PlainStrategy first(5), second(6);
+  ASSERT_TRUE(open().save({"m"}, model_, first, {.n_steps = 1}).ok());
+  for (int nth = 1; nth <= 4; ++nth) {
+    second.fail_reads_from(nth);
+    EXPECT_EQ(open().save({"m"}, model_, second, {.n_steps = 2}).error().message, "the states are gone");
+    EXPECT_TRUE(load() == first);
+  }
+}
+
+}  // namespace
+}  // namespace castor::train

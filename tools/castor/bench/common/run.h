@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cli/cli.h"
+#include "cli/output.h"
+
+namespace castor::bench {
+
+/// `castor bench io`: reads the arguments after `io`, says what was measured on `output`, returns the exit code.
+int run_io(const cli::Arguments& arguments, cli::Output& output);
+/// `castor bench adam`, likewise.
+int run_adam(const cli::Arguments& arguments, cli::Output& output);
+int run_step(const cli::Arguments& arguments, cli::Output& output);
+
+}  // namespace castor::bench

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "options.h"
+
+#include "cli/optimizers.h"
+#include "cli/option_values.h"
+#include "forecast/plan/step_output.h"
+
+namespace castor::estimate {
+namespace {
+
+namespace po = boost::program_options;
+using cli::Values;
+
+/// bf16 reaches 400 on an H200 with GPT-2 shapes (PyTorch: 395); fp32 without tensor cores at most 67.
+constexpr double kTflops16 = 400, kTflops32 = 50;
+
+struct Row {
+  const char* name;
+  const char* takes;
+  const char* default_value;  ///< null = none
+  const char* help;
+};
+
+constexpr Row kRows[] = {
+    {"model", "NAME", nullptr, "the model"},
+    {"device-budget", "SIZE", "139GiB", "bytes the device tier may hold, activations and workspaces with them"},
+    {"host-budget", "SIZE", "128GiB", "bytes the host tier may hold"},
+    {"nvme", "on|off", "off", "whether there is a tier below"},
+    {"nvme-offload-fraction", "X", "0", "share of the optimizer states that lives there in any case"},
+    {"stream-optim-frac", "auto|X", "auto",
+     "share of the states kept off the device that it updates: the plugin's option"},
+    {"policy", "auto|cuda|cpu", "auto", "where optimizer states may live: the plugin's placement_policy"},
+    {"batch", "B", "8", "samples per step"},
+    {"seq", "S", "1024", "tokens per sample (text)"},
+    {"clip", "X", "0", "global gradient norm to clip to; 0 = no clipping"},
+    {"overlap-updates", "on|off", "on", "whether updates on the host run beside the thread that trains"},
+    {"speculative-updates", "on|off", "on",
+     "with --clip: whether they begin before the norm is known, in host memory that is left over"},
+    {"split-master", "on|off", "on", "whether a bf16 weight's master is kept as the 16 bits that the weight lacks"},
+    {"optimizer", "adamw|adam|sgd|lars|lamb", "adamw", "whose states are kept: sgd and lars have one moment"},
+    {"moments", "fp32|mixed|bf16", "fp32", "moments: all in fp32, exp_avg alone in bf16, all in bf16"},
+    {"precision", "bf16|fp32", "bf16", "weights and activations; masters are fp32"},
+    {"tflops", "X", nullptr, "10^12 operations per second that the model's products reach (default: 400; fp32 50)"},
+    {"host-update-rate", "SIZE", "117GiB", "bytes per second of host memory while it updates"},
+    {"device-update-rate", "SIZE", "4TiB", "the same of device memory"},
+};
+
+constexpr std::array<cli::RateOption, kLinkNames.size()> kRates = {{
+    {"51.5GiB", "bytes per second, host to device"},
+    {"51.5GiB", "bytes per second, device to host"},
+    {"3GiB", "bytes per second, from NVMe"},
+    {"1.5GiB", "bytes per second, to NVMe"},
+}};
+
+Result<void> read_rate(const Values& values, const std::string& option, double& target) {
+  CASTOR_ASSIGN(const auto rate, cli::bytes_of(values, option));
+  if (*rate == 0) return cli::wrong(option, "0", "bytes per second above 0");
+  target = static_cast<double>(*rate);
+  return {};
+}
+
+Result<void> read_workload(const Values& values, Workload& work) {
+  constexpr std::uint64_t kMany = 1 << 24;
+  CASTOR_TRY(cli::read_count<std::uint64_t>(values, "batch", 1, kMany, work.batch));
+  CASTOR_TRY(cli::read_count<std::uint64_t>(values, "seq", 1, kMany, work.seq));
+  CASTOR_TRY(
+      cli::read_choice<DType>(values, "precision", {{"bf16", DType::bf16}, {"fp32", DType::f32}}, work.precision));
+  double clip = 0;
+  CASTOR_TRY(cli::read_number(values, "clip", /*zero_allowed=*/true, clip));
+  work.clip = clip > 0;
+  work.recompute = values.count("recompute") != 0;
+  CASTOR_TRY(cli::read_choice<bool>(values, "overlap-updates", {{"on", true}, {"off", false}}, work.overlap_updates));
+  CASTOR_TRY(
+      cli::read_choice<bool>(values, "speculative-updates", {{"on", true}, {"off", false}}, work.speculative_updates));
+  CASTOR_TRY(cli::read_choice<bool>(values, "split-master", {{"on", true}, {"off", false}}, work.format.split_master));
+  castor_optimizer optimizer = CASTOR_ADAMW;
+  CASTOR_TRY(cli::read_optimizer(values, optimizer, work.format.moments));
+  work.format.keeps_exp_avg_sq = cli::keeps_exp_avg_sq(optimizer);
+  work.measures_weights = optimizer == CASTOR_LARS;
+  work.measures_direction = optimizer == CASTOR_LAMB;
+  work.offload_activations = values.count("offload-activations") != 0;
+  if (work.offload_activations && !work.recompute)
+    return Error{ErrorKind::usage, "--offload-activations needs --recompute: it moves the inputs of recomputed blocks"};
+  return {};
+}
+
+Result<void> read_share(const Values& values, const std::string& option, double& share) {
+  CASTOR_TRY(cli::read_number(values, option, /*zero_allowed=*/true, share));
+  if (share > 1) return cli::wrong(option, cli::text_of(values, option).value_or(""), "0 to 1");
+  return {};
+}
+
+Result<void> read_streams(const Values& values, std::optional<double>& share) {
+  const std::string option = "stream-optim-frac", text = cli::text_of(values, option).value_or("auto");
+  if (text == "auto") return {};
+  if (!read_share(values, option, share.emplace()).ok()) return cli::wrong(option, text, "auto, or 0 to 1");
+  return {};
+}
+
+Result<void> read_machine(const Values& values, Request& request) {
+  CASTOR_ASSIGN(const auto device_bytes, cli::bytes_of(values, "device-budget"));
+  CASTOR_ASSIGN(const auto host_bytes, cli::bytes_of(values, "host-budget"));
+  CASTOR_ASSIGN(const auto nvme, cli::nvme_of(values));
+  request.device_budget_bytes = *device_bytes;
+  request.host_budget_bytes = *host_bytes;
+  request.nvme = *nvme;
+  CASTOR_TRY(read_share(values, "nvme-offload-fraction", request.nvme_fraction));
+  CASTOR_TRY(read_streams(values, request.stream_fraction));
+  if (request.nvme_fraction > 0 && !request.nvme)
+    return Error{ErrorKind::usage, "--nvme-offload-fraction needs --nvme on"};
+  return cli::read_choice<PlacementPolicy>(
+      values, "policy",
+      {{"auto", PlacementPolicy::automatic}, {"cuda", PlacementPolicy::cuda}, {"cpu", PlacementPolicy::cpu}},
+      request.policy);
+}
+
+Result<void> read_rates(const Values& values, DType precision, Rates& rates) {
+  double tflops = precision == DType::f32 ? kTflops32 : kTflops16;
+  if (values.count("tflops") != 0) CASTOR_TRY(cli::read_number(values, "tflops", /*zero_allowed=*/false, tflops));
+  rates.flops_per_s = tflops * 1e12;
+  CASTOR_TRY(read_rate(values, "host-update-rate", rates.host_update_bytes_per_s));
+  CASTOR_TRY(read_rate(values, "device-update-rate", rates.device_update_bytes_per_s));
+  rates.links.nvme_share = kUsualLinkCosts.nvme_share;
+  return cli::set_rates(values, rates.links);
+}
+
+/// The models, a family a line.
+std::string names_in_lines() {
+  std::string text, family;
+  for (const std::string& model : shapes::model_names()) {
+    const std::string its_family = model.substr(0, model.find('-'));
+    if (!family.empty()) text += its_family == family ? ", " : "\n";
+    text += model;
+    family = its_family;
+  }
+  return text;
+}
+
+}  // namespace
+
+cli::CommandSyntax estimate_syntax() {
+  cli::CommandSyntax syntax(
+      "castor estimate --model NAME [options]",
+      "Says whether a model trains within these budgets, what it takes of each tier and how long a step\n"
+      "lasts, before anything is allocated; docs/planning.md has the equations. The defaults are those of\n"
+      "one H200 and its host. Models, or spelled out as gpt:layers=48,hidden=1600,heads=25,vocab=50304,tied=0:\n" +
+          names_in_lines());
+  auto add = syntax.options.add_options();
+  for (const Row& row : kRows) {
+    auto* value = po::value<std::string>()->value_name(row.takes);
+    if (row.default_value != nullptr) value->default_value(row.default_value);
+    add(row.name, value, row.help);
+  }
+  add("recompute", "run each block's forward again in backward instead of keeping its activations");
+  add("offload-activations", "with --recompute: the blocks' inputs may leave the device until backward");
+  cli::add_rate_options(syntax, kRates);
+  return syntax;
+}
+
+Result<Request> read_request(const Values& values) {
+  Request request;
+  const auto model = cli::text_of(values, "model");
+  if (!model)
+    return Error{ErrorKind::usage,
+                 "which model? give one with --model, for example --model gpt2-1.5b; --help lists them"};
+  CASTOR_TRY(read_workload(values, request.work));
+  CASTOR_TRY(read_machine(values, request));
+  CASTOR_TRY(read_rates(values, request.work.precision, request.rates));
+  CASTOR_ASSIGN(request.model, shapes::model(*model, request.work.seq));
+  return request;
+}
+
+}  // namespace castor::estimate
