@@ -23,7 +23,7 @@
 #include <castor/memory/device.h>
 #include <castor/memory/limited_resource.h>
 #include <castor/memory/pool_resource.h>
-#include <castor/mover/stateful_tensor_mgr.h>
+#include <castor/schedule/scheduler.h>
 
 namespace castor {
 namespace {
@@ -45,18 +45,18 @@ struct World {
       (void)mover.open(id, Tier::host).value();
       chunks.written(id, Tier::host);
     }
-    mover.forget_trace();
+    scheduler.forget_trace();
   }
 
   void use(std::uint32_t moment, ChunkId id, Access access) {
     const std::array needs = {Need{id, Tier::device, access}};
-    mover.begin({MomentKind::forward, moment}, needs).value();
-    mover.end(needs);
+    scheduler.begin({MomentKind::forward, moment}, needs).value();
+    scheduler.end(needs);
   }
 
   void use_all(Access access) {
     for (ChunkId id = 0; id < kChunks; ++id) use(id, id, access);
-    mover.end_iteration();
+    scheduler.end_iteration();
   }
 
   /// Seconds by the clock of `n` iterations, until all has arrived.
@@ -77,7 +77,8 @@ struct World {
                                 down = device->make_stream().value();
   Timeline timeline;
   ChunkManager chunks{{device_pool, host_pool, nullptr, *compute, *up, *down, timeline}};
-  StatefulTensorMgr mover{chunks, device_budget, host_budget, *compute, timeline};
+  StatefulTensorMgr mover{{chunks, device_budget, host_budget, *compute, timeline}};
+  Scheduler scheduler{{mover, chunks, device_budget, host_budget, *compute, timeline}};
 };
 
 /// Copies of as many chunks between as many places, back to back, up or both ways at once.
@@ -120,7 +121,7 @@ void moves(benchmark::State& state, Access access) {
   constexpr int kIterations = 4;  // a round
   World world(chunk_bytes);
   PlainCopies copies(*device, chunk_bytes);
-  for (ChunkId id = 0; id < kChunks; ++id) world.mover.set_rest(id, only(Tier::host));
+  for (ChunkId id = 0; id < kChunks; ++id) world.mover.planned().set_rest(id, only(Tier::host));
   for (int i = 0; i < kWarmUp; ++i) world.use_all(access);
   (void)copies.seconds(kChunks, true);  // its pages are there then
   std::vector<double> gb_s, copy_gb_s, shares;
@@ -145,7 +146,7 @@ void hooks(benchmark::State& state) {
   World world(64 * kKiB);
   const auto iteration = [&world] {
     for (std::uint32_t m = 0; m < kMoments; ++m) world.use(m, m * kChunks / kMoments, Access::read);
-    world.mover.end_iteration();
+    world.scheduler.end_iteration();
   };
   for (int i = 0; i < kWarmUp; ++i) iteration();
   std::vector<double> us;

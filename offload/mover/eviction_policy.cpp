@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <castor/mover/eviction_policy.h>
+#include "eviction_policy.h"
 
 #include <algorithm>
 #include <tuple>

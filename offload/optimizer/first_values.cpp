@@ -55,7 +55,7 @@ Result<void> OffloadOptimizer::initialise(const Fill& fill, const Told& told) {
   std::deque<Event> filling;
   const auto started = start_filling(fill, told, filling);
   const auto ended = wait_for_first(filling, 0);
-  parts_.mover.forget_trace();
+  parts_.scheduler.forget_trace();
   return started.ok() ? ended : started;
 }
 
@@ -87,7 +87,7 @@ Result<Event> OffloadOptimizer::start_filling(std::uint32_t i, std::uint32_t til
   std::vector<Need> needs = {{payload_[i], Tier::host, tile == 0 ? Access::overwrite : Access::update}};
   if (shape.trainable) needs.push_back({state_[i][tile], Tier::host, Access::overwrite});
   Beside others{parts_.team};
-  CASTOR_TRY(parts_.mover.begin({MomentKind::update, i}, needs, &others));
+  CASTOR_TRY(parts_.scheduler.begin({MomentKind::update, i}, needs, &others));
   const auto data = [this](ChunkId id) { return parts_.chunks.chunk(id).at(Tier::host).buffer.data(); };
   FirstValues values{&fill, parts_of(i, tile), {}, data(payload_[i]), shape.dtype};
   if (shape.trainable) values.states.emplace(states_at(i, tile, data(state_[i][tile])));
@@ -97,7 +97,7 @@ Result<Event> OffloadOptimizer::start_filling(std::uint32_t i, std::uint32_t til
   job.urgency = i;
   job.after = std::move(others.after);
   const Event done = parts_.team.add(std::move(job));
-  parts_.mover.end(needs, done);
+  parts_.scheduler.end(needs, done);
   return done;
 }
 

@@ -99,11 +99,11 @@ Result<void> OffloadOptimizer::adopt(Plan plan) {
   plan_ = std::move(plan);
   for (std::uint32_t i = 0; i < n_chunks(); ++i) {
     if (parts_.layout.chunks[i].trainable) gradients_->set_tier(i, update_tier(i));
-    parts_.mover.set_rest(payload_[i], plan_.payload_off_device[i] ? kAnywhere & ~only(Tier::device) : kAnywhere);
-    for (const ChunkId tile : state_[i]) parts_.mover.set_rest(tile, rest_of_states(plan_.states[i]));
+    parts_.mover.planned().set_rest(payload_[i], plan_.payload_off_device[i] ? kAnywhere & ~only(Tier::device) : kAnywhere);
+    for (const ChunkId tile : state_[i]) parts_.mover.planned().set_rest(tile, rest_of_states(plan_.states[i]));
   }
-  parts_.mover.take_way(next_way());
-  parts_.mover.forget_trace();
+  parts_.scheduler.select(next_kind());
+  parts_.scheduler.forget_trace();
   return {};
 }
 
@@ -127,7 +127,7 @@ Result<StepScale> OffloadOptimizer::measure(const StepOptions& options) {
   for (std::uint32_t i = 0; i < n_chunks(); ++i)
     if (parts_.layout.chunks[i].trainable && !measured(i)) CASTOR_TRY(measure_chunk(i, on_host));
   for (HostNorm& norm : on_host) CASTOR_TRY(norm.finish());
-  CASTOR_TRY(parts_.mover.join({MomentKind::norm, 0}));
+  CASTOR_TRY(parts_.scheduler.join({MomentKind::norm, 0}));
   std::vector<double> ordered;
   for (const std::uint32_t tensor : parts_.registration_order)
     ordered.push_back(gradients_->has(tensor) ? sums()[tensor] : 0);
@@ -147,7 +147,7 @@ Result<void> OffloadOptimizer::measure_chunk(std::uint32_t i, std::vector<HostNo
   const Tier tier = gradients_->tier(i);
   const std::array<Need, 1> needs = {Need{gradients_->chunk(i), tier, Access::read}};
   Beside others{parts_.team};
-  CASTOR_TRY(parts_.mover.begin({MomentKind::norm, i}, needs, tier == Tier::host ? &others : nullptr));
+  CASTOR_TRY(parts_.scheduler.begin({MomentKind::norm, i}, needs, tier == Tier::host ? &others : nullptr));
   const std::byte* grads = parts_.chunks.chunk(needs[0].chunk).at(tier).buffer.data();
   const DType dtype = gradients_->dtype(i);
   HostNorm norm(dtype);
@@ -162,7 +162,7 @@ Result<void> OffloadOptimizer::measure_chunk(std::uint32_t i, std::vector<HostNo
       norm.add(grad, place.numel, &sums()[tensor]);
   }
   if (tier == Tier::host) norm.start(parts_.team, i, std::move(others.after));
-  parts_.mover.end(needs, norm.done());
+  parts_.scheduler.end(needs, norm.done());
   on_host.push_back(std::move(norm));
   return outcome;
 }
@@ -237,10 +237,10 @@ Result<void> OffloadOptimizer::update_tile(std::uint32_t i, std::uint32_t tile, 
   const auto needs = update_needs(i, tile, options);
   const bool speculative = speculated(i), beside = parts_.overlap && update_tier(i) == Tier::host;
   Beside others{parts_.team};
-  CASTOR_TRY(parts_.mover.begin({MomentKind::update, i}, needs, beside ? &others : nullptr));
+  CASTOR_TRY(parts_.scheduler.begin({MomentKind::update, i}, needs, beside ? &others : nullptr));
   begun_ = begun_ || !speculative;
   if (auto measured = measure_tensors(i, tile, options, grad_scale, directions, others.after); !measured.ok())
-    return parts_.mover.end(needs), measured;
+    return parts_.scheduler.end(needs), measured;
   if (speculative) keep_old(i, tile);
   TileUpdate update = update_of(i, tile, options, grad_scale);
   if (beside) {
@@ -248,13 +248,13 @@ Result<void> OffloadOptimizer::update_tile(std::uint32_t i, std::uint32_t tile, 
     Checksums checksums = start_checksums(i, tile, updated);
     (speculative ? speculative_[i].updates : updates_).push_back(updated);
     if (speculative) read_old_until(i, tile, updated);
-    parts_.mover.end(needs, updated);
+    parts_.scheduler.end(needs, updated);
     parts_.chunks.checked(state_[i][tile], std::move(checksums));
     return {};
   }
   const auto outcome = updates_on_gpu(i) ? update_on_gpu(i, tile, update)
                                          : start(i, tile, std::move(update), std::move(others.after)).wait();
-  parts_.mover.end(needs);
+  parts_.scheduler.end(needs);
   CASTOR_TRY(outcome);
   return plan_.states[i] == Tier::nvme ? parts_.mover.push_down(state_[i][tile], update_tier(i)) : Result<void>();
 }
@@ -370,8 +370,8 @@ void OffloadOptimizer::finish_step(bool as_expected) {
   gradients_->end_step();
   early_->end_step();
   begun_ = false;
-  as_expected ? parts_.mover.end_iteration() : parts_.mover.break_off();
-  parts_.mover.take_way(next_way());
+  as_expected ? parts_.scheduler.end_iteration() : parts_.scheduler.break_off();
+  parts_.scheduler.select(next_kind());
 }
 
 }  // namespace castor

@@ -23,10 +23,10 @@ bool OffloadOptimizer::can_speculate(std::uint32_t i) const {
 }
 
 /// Where updates are speculative they are moments of backward. That is so in the next step if it wants a norm as the last one did.
-Way OffloadOptimizer::next_way() const {
+IterationKind OffloadOptimizer::next_kind() const {
   const auto& allowed = plan_.speculative;
   const bool speculates = std::find(allowed.begin(), allowed.end(), true) != allowed.end();
-  return wants_norm_ && norm_forecast_->plain() && speculates ? Way::other : Way::usual;
+  return wants_norm_ && norm_forecast_->plain() && speculates ? IterationKind::speculative : IterationKind::plain;
 }
 
 /// All that an update of the chunk writes.
@@ -108,9 +108,9 @@ Result<void> OffloadOptimizer::put_back(std::uint32_t i, ChunkId id) {
   if (!kept_->kept(id)) return {};
   const std::array<Need, 1> needs = {Need{id, Tier::host, Access::update}};
   Beside others{parts_.team};
-  CASTOR_TRY(parts_.mover.begin({MomentKind::update, i}, needs, &others));
+  CASTOR_TRY(parts_.scheduler.begin({MomentKind::update, i}, needs, &others));
   kept_->put_back(id);
-  parts_.mover.end(needs);
+  parts_.scheduler.end(needs);
   return {};
 }
 

@@ -101,7 +101,7 @@ Result<void> OffloadOptimizer::write_states(std::uint32_t tensor, const TensorSt
     }
   if (!shape.trainable) CASTOR_TRY(write_frozen(tensor, states));
   n_updates_[tensor] = states.n_updates;
-  parts_.mover.forget_trace();
+  parts_.scheduler.forget_trace();
   return send_payload_up(i);
 }
 
@@ -151,7 +151,7 @@ Result<void> OffloadOptimizer::take_spilled(std::vector<std::uint64_t> n_updates
   for (const ChunkId id : state_map().chunks()) parts_.chunks.spilled(id);
   for (std::uint32_t tensor = 0; tensor < n_updates_.size(); ++tensor) parts_.tensors.set(tensor, TensorState::hold);
   n_updates_ = std::move(n_updates);
-  parts_.mover.forget_trace();
+  parts_.scheduler.forget_trace();
   return {};
 }
 

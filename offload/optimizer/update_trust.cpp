@@ -76,11 +76,11 @@ Result<void> OffloadOptimizer::measure_tile(std::uint32_t i, std::uint32_t tile,
   if (parts_.format.splits(parts_.layout.chunks[i].dtype)) needs.push_back({payload_[i], tier, Access::read});
   const bool beside = parts_.overlap && tier == Tier::host;
   Beside others{parts_.team};
-  CASTOR_TRY(parts_.mover.begin({MomentKind::update, i}, needs, beside ? &others : nullptr));
+  CASTOR_TRY(parts_.scheduler.begin({MomentKind::update, i}, needs, beside ? &others : nullptr));
   auto outcome =
       measure_directions(i, tile, measured_parts(i, tile, /*cut=*/true), options, grad_scale, directions, others.after);
   if (!beside && !updates_on_gpu(i) && outcome.ok()) outcome = directions.done().wait();
-  parts_.mover.end(needs, beside ? directions.done() : Event());
+  parts_.scheduler.end(needs, beside ? directions.done() : Event());
   return outcome;
 }
 

@@ -1,79 +1,98 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
-#include <vector>
 
+#include <castor/mover/move_guide.h>
 #include <castor/plan/access_trace.h>
 
-#include "moment_clock.h"
+#include "trace_times.h"
 
 namespace castor {
 
-/// Follows iterations as they come: records each, and knows from the one before (the trace) whether this one goes the same
-/// way, and how long its moments take. One that breaks off and begins anew (evaluation between two steps: forward passes
-/// alone) is none; the updates that were made in it are not made again, and are passed over. Nor is one that ends before its
-/// updates, of a step that was skipped.
-class IterationFollower {
+/// How the iteration under way relates to the trace.
+enum class FollowState : std::uint8_t {
+  fresh,     ///< has made the accesses of the trace so far
+  rejoined,  ///< the same, after an iteration that broke off: updates that were made in that one are passed over
+  astray,    ///< has made others; what it does is recorded as a trace of its own
+};
+inline constexpr std::size_t kNFollowStates = 3;
+
+/// What happens to it.
+enum class FollowEvent : std::uint8_t {
+  followed,    ///< a moment begins that the trace has next
+  strayed,     ///< a moment begins that the trace does not have next
+  began_anew,  ///< such a moment is the trace's first: the iteration broke off and begins anew
+  ended,       ///< the iteration is over, and is the trace now if it was another
+  broke_off,   ///< the iteration is over and leaves the trace as it is
+  expected,    ///< there is another trace, which no iteration has begun
+};
+inline constexpr std::size_t kNFollowEvents = 6;
+
+/// The state that follows `state` at `event`. A moment of the trace cannot follow one that is not of it, so `followed` leaves an
+/// iteration that went astray where it is.
+constexpr FollowState next_state(FollowState state, FollowEvent event) {
+  using enum FollowState;
+  constexpr std::array<std::array<FollowState, kNFollowEvents>, kNFollowStates> table = {{
+      // followed, strayed, began_anew, ended,  broke_off, expected
+      {fresh,      astray,  rejoined,   fresh,  rejoined,  rejoined},  // fresh
+      {rejoined,   astray,  rejoined,   fresh,  rejoined,  rejoined},  // rejoined
+      {astray,     astray,  rejoined,   fresh,  rejoined,  rejoined},  // astray
+  }};
+  return table[static_cast<std::size_t>(state)][static_cast<std::size_t>(event)];
+}
+
+/// Follows iterations as they come: records each, and knows from the one before (the trace) whether this one makes the same
+/// accesses, and how long its moments take. An iteration that breaks off and begins anew (evaluation between two steps: forward
+/// passes alone) is none; nor is one that ends before its updates, of a step that was skipped.
+class IterationFollower final : public MoveGuide {
  public:
   /// Borrowed.
-  explicit IterationFollower(const Timeline& timeline) : timeline_(timeline), clock_(timeline) {}
+  explicit IterationFollower(const Timeline& timeline) : times_(timeline) {}
 
-  /// A moment begins; what it computes ends the one before. `timer`: as MomentClock::add. Returns how many moments are new
-  /// in the recording: this one, after those that were passed over.
+  /// A moment begins, which ends the one before. `timer`: as MomentClock::add. Returns how many moments are new in the recording:
+  /// this one, after the updates that were passed over.
   std::uint64_t begin(Moment moment, std::span<const Need> needs, WorkTimer* timer);
-  /// What the moment under way needs is there, or on its way ahead of the compute stream's next work.
-  void start() { clock_.start(); }
-  /// The thread waits within the moment under way, or before it, from here to go_on().
-  void pause() { clock_.pause(); }
-  void go_on() { clock_.go_on(); }
-  /// The recording of this iteration, for what comes up in the moment under way; null before the first.
-  AccessTrace* recording() { return recording_.empty() ? nullptr : &recording_; }
-  /// The iteration is over. The first few on a trace are timed.
-  void end();
-  /// The same of one that is not to be recorded: trace() stays as it is.
+  /// The needs of the moment under way are there, or on their way ahead of the compute stream's next work.
+  void start() { times_.clock().start(); }
+  /// The iteration is over; true where it went as the trace.
+  bool end();
+  /// The iteration is over and is not recorded: trace() stays as it is.
   void break_off();
-  /// Takes over how long the moments of the last iteration took: waits for whoever does their work. Otherwise that happens
-  /// at the end of the next one, when all has run long ago.
-  void take_times();
-  void forget();
-  /// Iterations are expected to go as `trace` from now on, the first one perhaps without updates that were made before it.
-  /// Requires: between two iterations.
+  /// Iterations are expected to go as `trace` from now on; with an empty one nothing is known. Requires: between two iterations.
   void expect(AccessTrace trace);
 
   const AccessTrace& trace() const { return trace_; }
-  /// This iteration has followed the trace so far.
-  bool steady() const { return on_trace_ && !trace_.empty(); }
+  /// Waits until the times of the last iteration are known, and takes them into trace().
+  void settle_times() { times_.settle(trace_); }
+  TraceTimes& times() { return times_; }
   /// Moments of this iteration that have begun.
   std::uint64_t n_begun() const { return recording_.n_moments(); }
-  /// The last iteration went the way of the one before.
-  bool again() const { return again_; }
-  /// The times of trace() will not change any more.
-  bool timed() const;
-  /// The times of trace() are new since this was last asked, and will not change any more.
-  bool timed_for_good();
+
+  bool in_iteration() const override { return n_begun() > 0; }
+  bool on_trace() const override { return state_ != FollowState::astray && !trace_.empty(); }
+  std::uint64_t next_use(ChunkId chunk, Tier tier) const override;
+  void accessed(const Need& need) override;
+  void arriving(ChunkId chunk, std::uint64_t n_bytes) override;
+  void discarded(ChunkId chunk) override;
+  void wait_begins() override { times_.clock().pause(); }
+  void wait_ends() override { times_.clock().go_on(); }
 
  private:
-  bool leads_to_trace(Moment moment) const;
+  void take(FollowEvent event);
+  bool is_next(Moment moment) const;
   bool begins_pass(Moment moment) const;
   std::uint64_t first_but_updates(std::uint64_t position) const;
   std::uint64_t pass_over_updates(Moment moment);
   bool lacks_updates_alone() const;
-  void clear_recording();
 
-  const Timeline& timeline_;
-  AccessTrace trace_;                 ///< of the last iteration
-  AccessTrace recording_;             ///< of this one
-  MomentClock clock_;                 ///< of recording_, where it is timed
-  std::optional<MomentClock> ended_;  ///< of trace_, where its last iteration's times were not taken yet
-  std::vector<MomentSeconds> times_;  ///< of iterations since trace_ was another
-  bool on_trace_ = true;
-  bool broke_off_ = false;  ///< this iteration, to begin anew, or the one before, at its updates
-  bool again_ = false;
-  bool timed_ = false;
+  AccessTrace trace_;      ///< of the last iteration
+  AccessTrace recording_;  ///< of this one
+  TraceTimes times_;       ///< of trace_, and of recording_
+  FollowState state_ = FollowState::fresh;
 };
 
 }  // namespace castor

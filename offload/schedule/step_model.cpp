@@ -19,7 +19,7 @@ constexpr double kHardly = 0.01;                // more time than need be, for w
 /// Fetches that start before the plan sets room aside for them take it from then on.
 void count_early(const MoveProblem& problem, std::span<const PlannedMove> moves, MovePlan& plan) {
   for (const PlannedMove& move : moves)
-    for (const Tier tier : kLimitedTiers)
+    for (const Tier tier : {Tier::device, Tier::host})
       for (std::uint32_t k = 0; k < move.n_early && holds(move.to, tier) && !holds(move.from, tier); ++k)
         plan.used_bytes[index(tier)][(move.start + k) % problem.n_moments] += problem.chunks[move.chunk].n_bytes;
 }
@@ -78,17 +78,6 @@ bool busy(const MoveProblem& problem, const StepPlan& step) {
 }
 
 }  // namespace
-
-void StepEstimate::find_bound(const LinkCosts& costs, double busy_s) {
-  link_s = seconds_of(moved, costs);
-  bound_s = busy_s;
-  bound_by = "compute";
-  if (beside_s > bound_s) bound_s = beside_s, bound_by = name(Lane::host_update);
-  for (std::size_t link = 0; link < kLinkNames.size(); ++link)
-    if (link_s[link] > bound_s) bound_s = link_s[link], bound_by = kLinkNames[link];
-  const double drive_s = costs.nvme_share * (link_s[kNvmeRead] + link_s[kNvmeWrite]);
-  if (drive_s > bound_s) bound_s = drive_s, bound_by = "nvme";
-}
 
 Result<StepPlan> plan_step(MoveProblem problem, const MomentSeconds& seconds) {
   for (const std::vector<double>* given : {&seconds.compute, &seconds.thread})

@@ -114,7 +114,8 @@ Result<void> GeminiStrategy::try_streams() {
   stream_trial_.note_step(timeline_.now_ns());
   if (stream_trial_.over() || !knows_share()) return {};
   if (!stream_trial_.begun()) {
-    without_streams_ = mover_->trace();
+    scheduler_->settle_times();
+    without_streams_ = scheduler_->trace();
     placed_.may_speculate = optimizer_->plan().speculative;  // else steps would not go as forecast
   }
   const double share = stream_trial_.begun() ? stream_trial_.judge() : stream_trial_.begin(modelled_share());
@@ -125,33 +126,34 @@ Result<void> GeminiStrategy::try_streams() {
   if (share == placed_.stream_fraction) return {};
   placed_.stream_fraction = share;
   CASTOR_TRY(place());
-  mover_->expect(optimizer_->forecast(without_streams_));
+  scheduler_->expect(optimizer_->forecast(without_streams_));
   as_forecast_ = true;
   return {};
 }
 
 /// What steps take with the share in use: when it is planned with their times, or as soon as they went as was forecast.
 bool GeminiStrategy::knows_share() {
-  as_forecast_ = as_forecast_ && mover_->planned();
-  return mover_->timed() || (as_forecast_ && stream_trial_.settled());
+  as_forecast_ = as_forecast_ && scheduler_->plan() != nullptr;
+  return scheduler_->timed() || (as_forecast_ && stream_trial_.settled());
 }
 
 /// On a GPU, after a step, once it is known which share of the states comes to it: how many threads update during backward.
 void GeminiStrategy::try_threads() {
   const bool shares_known = options_.stream_optim_frac || stream_trial_.over();
-  if (!measures() || !options_.overlap_updates || !shares_known || thread_trial_.over() || !mover_->timed()) return;
+  if (!measures() || !options_.overlap_updates || !shares_known || thread_trial_.over() || !scheduler_->timed()) return;
   thread_trial_.note_step(timeline_.now_ns());
   if (!thread_trial_.over() || thread_trial_.best_threads() == thread_trial_.all_threads()) return;
   host_.log(host_.self, CASTOR_LOG_INFO, threads_kept(thread_trial_).c_str());
 }
 
 double GeminiStrategy::modelled_share() const {
-  const StepPlan* const step = mover_->plan();
+  scheduler_->plan_now();
+  const StepPlan* const step = scheduler_->plan();
   if (step == nullptr) return 0;
   std::uint64_t state_bytes = 0;
   for (std::size_t i = 0; i < placed_.chunks.size(); ++i)
     state_bytes += optimizer_->plan().update_tier(i) == Tier::host ? placed_.chunks[i].state_bytes : 0;
-  const AccessTrace& trace = mover_->trace();
+  const AccessTrace& trace = scheduler_->trace();
   const UpdateLoad load = update_load(trace, trace.seconds(), step->estimate, memory_->link_costs(), state_bytes);
   return stream_share(load, stream_trial_.step_s());
 }

@@ -96,13 +96,16 @@ Result<void> GeminiStrategy::build() {
   CASTOR_ASSIGN(down_, device.make_stream());
   chunks_ = std::make_unique<ChunkManager>(ChunkManager::Places{memory_->device_slots(), memory_->host_buffers(),
                                                                 memory_->spill(), *compute_, *up_, *down_, timeline_});
-  mover_ = std::make_unique<StatefulTensorMgr>(*chunks_, memory_->device_chunks(), memory_->host_budget(), *compute_,
-                                               timeline_, memory_->link_costs());
+  const Budget &device_budget = memory_->device_chunks(), &host_budget = memory_->host_budget();
+  mover_ = std::make_unique<StatefulTensorMgr>(
+      StatefulTensorMgr::Parts{*chunks_, device_budget, host_budget, *compute_, timeline_});
+  scheduler_ = std::make_unique<Scheduler>(Scheduler::Parts{*mover_, *chunks_, device_budget, host_budget, *compute_,
+                                                            timeline_, memory_->link_costs()});
   auto team = make_host_team(thread_trial_.all_threads());
   if (!team.ok()) return Error{team.error().kind, team.error().message + "; set update_threads lower"};
   team_ = std::move(team.value());
   CASTOR_ASSIGN(optimizer_,
-                OffloadOptimizer::make({layout_, *chunks_, *mover_, *tensors_, device, *compute_, *down_, timeline_,
+                OffloadOptimizer::make({layout_, *chunks_, *mover_, *scheduler_, *tensors_, device, *compute_, *down_, timeline_,
                                         *computed_, place_of_, [this] { return host_.interrupted(host_.self) != 0; },
                                         *team_, options_.overlap_updates, options_.format}));
   CASTOR_TRY(open_commits());
@@ -171,9 +174,9 @@ Result<void> GeminiStrategy::enter(Moment moment) {
   for (const std::uint32_t chunk : used_.at(moment.id)) CASTOR_TRY(optimizer_->use(chunk));
   watch_.begin_unit(moment);
   sample();
-  CASTOR_TRY(mover_->begin(moment, needs_.at(moment.id)));
+  CASTOR_TRY(scheduler_->begin(moment, needs_.at(moment.id)));
   watch_.chunks_arrived();
-  if (auto bound = bind(moment.id); !bound.ok()) return mover_->end(needs_[moment.id]), bound;
+  if (auto bound = bind(moment.id); !bound.ok()) return scheduler_->end(needs_[moment.id]), bound;
   for (const std::uint32_t param : model_.units[moment.id]) {
     ++params_[param].n_open;
     tensors_->set(place_of_[param], TensorState::compute);
@@ -197,7 +200,7 @@ void GeminiStrategy::leave(const Moment& use) {
     tensors_->set(place_of_[param], state);
     if (std::exchange(params_[param].landed, false)) tensors_->set(place_of_[param], TensorState::ready_for_reduce);
   }
-  mover_->end(needs_[unit]);
+  scheduler_->end(needs_[unit]);
 }
 
 /// Ends what is still open: units without after_backward, and those whose forward or backward ended in the middle.
@@ -379,7 +382,7 @@ Result<castor_stats> GeminiStrategy::stats() {
   stats.nvme_write_bytes = moved.nvme_write;
   stats.wait_seconds = mover_->wait_seconds();
   stats.update_seconds = update_seconds_;
-  if (const auto bound = mover_->bound()) {
+  if (const auto bound = scheduler_->bound()) {
     stats.bound_seconds = bound->seconds;
     stats.bound_by = bound->by;
   }
@@ -390,8 +393,9 @@ Result<void> GeminiStrategy::write_trace(const std::filesystem::path& path) {
   end_computing();
   CASTOR_TRY(compute_->record().wait());
   computed_->settle();
+  scheduler_->settle_times();
   return castor::write_trace(
-      path, {model_, layout_, *chunks_, *optimizer_, needs_, timeline_, options_, *mover_, update_seconds_, watch_});
+      path, {model_, layout_, *chunks_, *optimizer_, needs_, timeline_, options_, *mover_, *scheduler_, update_seconds_, watch_});
 }
 
 }  // namespace castor

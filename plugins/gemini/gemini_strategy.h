@@ -11,7 +11,7 @@
 #include <castor/mover/activation_store.h>
 #include <castor/optimizer/offload_optimizer.h>
 #include <castor/states/state_commits.h>
-#include <castor/mover/stateful_tensor_mgr.h>
+#include <castor/schedule/scheduler.h>
 #include <castor/plugins/strategy.h>
 
 #include "device_watch.h"
@@ -129,6 +129,7 @@ class GeminiStrategy final : public Strategy {
   std::unique_ptr<TensorTable> tensors_;
   std::unique_ptr<ChunkManager> chunks_;
   std::unique_ptr<StatefulTensorMgr> mover_;
+  std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<OffloadOptimizer> optimizer_;
   std::unique_ptr<StateCommits> commits_;  ///< null where what lies on NVMe is scratch
   bool filled_ = false;                    ///< the chunks have contents

@@ -75,7 +75,7 @@ std::int64_t ns_of(double seconds) { return std::llround(seconds * 1e9); }
 /// The last iteration that was recorded: `[kind, id, compute_ns, needs, bytes beside chunks, thread_ns, beside]` by moment,
 /// null where the bytes are not known; needs are `[chunk, tier, access, dropped, arriving bytes]`.
 Json moments(const TraceSource& source, const MoveProblem& problem) {
-  const AccessTrace& trace = source.mover.trace();
+  const AccessTrace& trace = source.scheduler.trace();
   const auto non_model_bytes = source.watch.non_model_bytes(trace);
   std::vector<Json> needs(problem.n_moments, Json::array());
   for (ChunkId id = 0; id < problem.chunks.size(); ++id)
@@ -136,7 +136,7 @@ std::uint64_t first_ns(const Timeline& timeline) {
 
 Result<void> write_trace(const std::filesystem::path& path, const TraceSource& source) {
   const std::uint64_t zero_ns = first_ns(source.timeline);
-  const MoveProblem problem = source.mover.problem();
+  const MoveProblem problem = source.scheduler.problem();
   const Json trace = {
       {"castor_trace", 1},
       {"units", source.model.unit_names},

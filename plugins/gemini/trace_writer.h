@@ -18,6 +18,7 @@ struct TraceSource {
   const Timeline& timeline;
   const GeminiOptions& options;
   const StatefulTensorMgr& mover;
+  const Scheduler& scheduler;
   double update_seconds;
   const DeviceWatch& watch;
 };

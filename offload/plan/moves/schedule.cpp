@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <castor/schedule/step_model.h>
+#include <castor/plan/step_plan.h>
 
 #include <algorithm>
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include <castor/mover/stateful_tensor_mgr.h>
+#include <castor/schedule/scheduler.h>
 
 #include "virtual_machine.h"
 #include "virtual_memory.h"
@@ -118,7 +118,8 @@ struct DryRun::World {
   VirtualDrive drive{clock, costs};
   VirtualTier device, host;
   ChunkManager chunks;
-  StatefulTensorMgr mover{chunks, device.budget, host.budget, compute, timeline, costs};
+  StatefulTensorMgr mover{{chunks, device.budget, host.budget, compute, timeline}};
+  Scheduler scheduler{{mover, chunks, device.budget, host.budget, compute, timeline, costs}};
   Result<void> began;  ///< how chunks came to their first places
 };
 
@@ -132,7 +133,7 @@ DryRun::World::World(const MoveProblem& problem, const MomentSeconds& of_moments
       chunks({device.pool, host.pool, problem.nvme ? &drive : nullptr, compute, up, down, timeline}) {
   for (ChunkId id = 0; id < problem.chunks.size(); ++id) {
     (void)chunks.add(ChunkKind::payload, problem.chunks[id].n_bytes, "chunk " + std::to_string(id));
-    mover.set_rest(id, problem.chunks[id].rest);
+    mover.planned().set_rest(id, problem.chunks[id].rest);
   }
 }
 
@@ -161,15 +162,15 @@ Result<void> DryRun::World::put(ChunkId id, Places places) {
 
 Result<void> DryRun::World::run_moment(std::uint32_t position) {
   const Happening& moment = happenings[position];
-  if (moment.joins) return mover.join(moment_at(position, moment));
+  if (moment.joins) return scheduler.join(moment_at(position, moment));
   Beside others{team};
-  CASTOR_TRY(mover.begin(moment_at(position, moment), moment.needs, moment.beside ? &others : nullptr));
+  CASTOR_TRY(scheduler.begin(moment_at(position, moment), moment.needs, moment.beside ? &others : nullptr));
   if (moment.on_device) compute.run(seconds.compute[position]);
   Event updated;
   if (moment.beside) updated = team.add(urgency[position], others.after, seconds.compute[position]);
   clock.pass(seconds.thread[position]);
   for (const Arrival& arrival : moment.arrivals) CASTOR_TRY(arrive(arrival));
-  mover.end(moment.needs, updated);
+  scheduler.end(moment.needs, updated);
   for (const ChunkId id : moment.drops) mover.discard(id);
   return {};
 }
@@ -192,7 +193,7 @@ double DryRun::World::busy_seconds(bool Happening::*where) const {
 DryRun::DryRun(const MoveProblem& problem, const MomentSeconds& seconds, const StepPlan& plan)
     : world_(std::make_unique<World>(problem, seconds)) {
   world_->began = world_->put_chunks(plan);
-  world_->mover.expect(trace_of(world_->happenings), plan);
+  world_->scheduler.expect(trace_of(world_->happenings), plan);
 }
 
 DryRun::~DryRun() = default;
@@ -205,7 +206,7 @@ Result<StepEstimate> DryRun::step() {
   for (VirtualTier* tier : {&world.device, &world.host}) tier->memory.count_anew();
   for (std::uint32_t m = 0; m < world.happenings.size(); ++m) CASTOR_TRY(world.run_moment(m));
   CASTOR_TRY(world.compute.synchronize());
-  world.mover.end_iteration();
+  world.scheduler.end_iteration();
 
   const auto sum = [](const std::vector<double>& all) { return std::accumulate(all.begin(), all.end(), 0.0); };
   StepEstimate estimate;

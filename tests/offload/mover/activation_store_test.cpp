@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "../../support/deferred_device.h"
-#include "../../support/tiers.h"
+#include "../../support/scheduled_mover.h"
 
 namespace castor {
 namespace {
@@ -39,9 +39,9 @@ struct CheckpointedModel {
 
   void use(MomentKind kind, std::uint32_t block) {
     const std::array needs = {Need{params.at(block), Tier::device, Access::read}};
-    mover.begin({kind, block}, needs).value();
+    scheduler.begin({kind, block}, needs).value();
     EXPECT_EQ(std::to_integer<std::uint32_t>(*tiers.chunks.chunk(params[block]).at(Tier::device).buffer.data()), block);
-    mover.end(needs);
+    scheduler.end(needs);
   }
 
   /// The source is gone afterwards, as autograd's is.
@@ -82,12 +82,13 @@ struct CheckpointedModel {
       use(MomentKind::backward, block);
       store.forget(kept[block - 1]);
     }
-    mover.end_iteration();
+    scheduler.end_iteration();
     return kept;
   }
 
   Tiers tiers;
-  StatefulTensorMgr mover{tiers.chunks, tiers.device_budget, tiers.host_budget, *tiers.compute, tiers.timeline};
+  StatefulTensorMgr mover{mover_parts(tiers)};
+  Scheduler scheduler{scheduler_parts(mover, tiers)};
   ActivationStore store{{tiers.chunks, mover, *tiers.compute}};
   std::vector<ChunkId> params;
 };
@@ -148,12 +149,12 @@ TEST(ActivationStore, PlannedStepsUseTheSameChunksAndMoveWhatThePlanSays) {
     model.add(7);
     const auto first = model.step(6, 0);
     for (std::uint8_t seed = 1; seed < 4; ++seed) EXPECT_EQ(model.step(6, seed), first);
-    const StepPlan* const plan = model.mover.plan();
+    const StepPlan* const plan = plan_of(model.scheduler);
     ASSERT_NE(plan, nullptr);
     const LinkBytes before = model.tiers.chunks.moved();
     for (std::uint8_t seed = 4; seed < 8; ++seed) EXPECT_EQ(model.step(6, seed), first);
     const LinkBytes after = model.tiers.chunks.moved();
-    EXPECT_EQ(model.mover.plan(), plan);
+    EXPECT_EQ(plan_of(model.scheduler), plan);
     EXPECT_GT(plan->plan.moved.d2h, 0u) << "an input goes down";
     EXPECT_EQ(after.d2h - before.d2h, 4 * plan->plan.moved.d2h);
     EXPECT_EQ(after.h2d - before.h2d, 4 * plan->plan.moved.h2d);

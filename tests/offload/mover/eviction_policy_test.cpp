@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <castor/plan/access_trace.h>
-#include <castor/mover/eviction_policy.h>
+#include "eviction_policy.h"
 
 #include <gtest/gtest.h>
 

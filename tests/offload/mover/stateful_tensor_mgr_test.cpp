@@ -14,7 +14,7 @@
 #include "../../support/deferred_device.h"
 #include "../../support/refusing_device.h"
 #include "../../support/seeds.h"
-#include "../../support/tiers.h"
+#include "../../support/scheduled_mover.h"
 
 namespace castor {
 namespace {
@@ -26,7 +26,8 @@ struct World {
   World(std::uint64_t n_device, std::uint64_t n_host, bool with_spill = true,
         std::unique_ptr<Device> device = make_cpu_device())
       : tiers(n_device * kChunkBytes, n_host * kChunkBytes, with_spill, std::move(device)),
-        mover(tiers.chunks, tiers.device_budget, tiers.host_budget, *tiers.compute, tiers.timeline) {}
+        mover(mover_parts(tiers)),
+        scheduler(scheduler_parts(mover, tiers)) {}
 
   Result<void> add(std::uint8_t value, ChunkKind kind = ChunkKind::payload) {
     const ChunkId id = tiers.chunks.add(kind, kChunkBytes, "chunk " + std::to_string(expected.size()));
@@ -39,11 +40,11 @@ struct World {
 
   Result<void> use(Moment moment, ChunkId id, Tier tier, Access access, std::uint8_t value = 0) {
     const std::array needs = {Need{id, tier, access}};
-    CASTOR_TRY(mover.begin(moment, needs));
+    CASTOR_TRY(scheduler.begin(moment, needs));
     std::byte* data = tiers.chunks.chunk(id).at(tier).buffer.data();
     EXPECT_TRUE(access == Access::overwrite || holds(data, expected[id])) << "chunk " << id << " on " << name(tier);
     if (access != Access::read) std::memset(data, expected[id] = value, kChunkBytes);
-    mover.end(needs);
+    scheduler.end(needs);
     return {};
   }
 
@@ -53,6 +54,7 @@ struct World {
 
   Tiers tiers;
   StatefulTensorMgr mover;
+  Scheduler scheduler;
   std::vector<std::uint8_t> expected;
 };
 
@@ -117,7 +119,7 @@ TEST(StatefulTensorMgr, SaysWhatAFullTierNeeds) {
   World world(1, 4);
   fill(world, 2);
   const std::array both = {Need{0, Tier::device, Access::read}, Need{1, Tier::device, Access::read}};
-  const auto refused = world.mover.begin({MomentKind::forward, 0}, both);
+  const auto refused = world.scheduler.begin({MomentKind::forward, 0}, both);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::does_not_fit);
   EXPECT_NE(refused.error().message.find("raise --device-budget to 8.00 KiB"), std::string::npos)
@@ -130,9 +132,9 @@ TEST(StatefulTensorMgr, AMomentThatCouldNotBeginHoldsNoMemory) {
   fill(world, 3);
   const std::array needs = {Need{0, Tier::device, Access::overwrite}, Need{1, Tier::device, Access::read},
                             Need{2, Tier::device, Access::read}};
-  ASSERT_FALSE(world.mover.begin({MomentKind::forward, 0}, needs).ok());
+  ASSERT_FALSE(world.scheduler.begin({MomentKind::forward, 0}, needs).ok());
   const std::array fits = {Need{1, Tier::device, Access::read}, Need{2, Tier::device, Access::read}};
-  EXPECT_TRUE(world.mover.begin({MomentKind::forward, 1}, fits).ok())
+  EXPECT_TRUE(world.scheduler.begin({MomentKind::forward, 1}, fits).ok())
       << "what the first began to overwrite is in the way";
 }
 
@@ -141,7 +143,7 @@ TEST(StatefulTensorMgr, WhereTheBudgetIsNotToBlameTheMessageIsThatOfTheResource)
   test::Refusal refusal;  // the kernel, say, has less memory than the budget allows
   test::RefusingResource refusing(tiers.limited_host, refusal);
   ChunkManager chunks({tiers.pooled_device, refusing, nullptr, *tiers.compute, *tiers.up, *tiers.down, tiers.timeline});
-  StatefulTensorMgr mover(chunks, tiers.device_budget, tiers.host_budget, *tiers.compute, tiers.timeline);
+  StatefulTensorMgr mover({chunks, tiers.device_budget, tiers.host_budget, *tiers.compute, tiers.timeline});
   const auto refused = mover.open(chunks.add(ChunkKind::payload, kChunkBytes, "chunk"), Tier::host);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().message, "the machine has no more");
@@ -162,7 +164,7 @@ TEST(StatefulTensorMgr, ASteadyCycleKeepsTheCachedShareWhereLruWouldKeepNothing)
   const auto cycle = [&] {
     for (ChunkId id = 0; id < kChunks; ++id)
       world.use({MomentKind::forward, id}, id, Tier::device, Access::read).value();
-    world.mover.end_iteration();
+    world.scheduler.end_iteration();
   };
   cycle();
   cycle();
@@ -190,7 +192,7 @@ TEST(StatefulTensorMgr, PrefetchHasTheNextChunkThereBeforeItIsAskedFor) {
   fill(world, 4);
   for (int round = 0; round < 2; ++round) {
     for (ChunkId id = 0; id < 4; ++id) world.use({MomentKind::forward, id}, id, Tier::device, Access::read).value();
-    world.mover.end_iteration();
+    world.scheduler.end_iteration();
   }
   world.use({MomentKind::forward, 0}, 0, Tier::device, Access::read).value();
   EXPECT_TRUE(world.tiers.chunks.chunk(1).resident(Tier::device));
@@ -206,7 +208,7 @@ void iterate(World& world, std::uint32_t seed, std::uint32_t n_uses) {
     world.use({MomentKind::forward, i}, chunk, tier, access, static_cast<std::uint8_t>(random())).value();
     world.tiers.chunks.drain().value();
   }
-  world.mover.end_iteration();
+  world.scheduler.end_iteration();
 }
 
 /// Units run forward, and backward unless it is an evaluation.
@@ -227,10 +229,10 @@ std::pair<double, double> moved_and_planned(std::uint32_t seed, std::uint64_t n_
   const std::uint32_t way = random();
   const std::uint32_t n_uses = 4 + random() % 16;
   for (int i = 0; i < 3; ++i) iterate(world, way, n_uses);
-  EXPECT_NE(world.mover.plan(), nullptr);
+  EXPECT_NE(plan_of(world.scheduler), nullptr);
   const double before = seconds_of(world.tiers.chunks.moved());
   iterate(world, way, n_uses);
-  return {seconds_of(world.tiers.chunks.moved()) - before, world.mover.plan()->plan.link_seconds};
+  return {seconds_of(world.tiers.chunks.moved()) - before, plan_of(world.scheduler)->plan.link_seconds};
 }
 
 /// Cost of what was moved in 60 random ways, as a share of what their plans say.
@@ -262,13 +264,13 @@ TEST(StatefulTensorMgr, AnotherWayIsPlannedWhenItHasComeTwice) {
   World world(2, 12);
   fill(world, 6);
   iterate(world, 1, 12);
-  EXPECT_NE(world.mover.plan(), nullptr);
+  EXPECT_NE(plan_of(world.scheduler), nullptr);
   iterate(world, 2, 12);
-  EXPECT_EQ(world.mover.plan(), nullptr);
+  EXPECT_EQ(plan_of(world.scheduler), nullptr);
   iterate(world, 2, 12);
-  EXPECT_NE(world.mover.plan(), nullptr);
-  world.mover.forget_trace();
-  EXPECT_EQ(world.mover.plan(), nullptr);
+  EXPECT_NE(plan_of(world.scheduler), nullptr);
+  world.scheduler.forget_trace();
+  EXPECT_EQ(plan_of(world.scheduler), nullptr);
 }
 
 /// Cost of what eight iterations move that go two random ways in turn, of which either has come before.
@@ -276,15 +278,15 @@ double moved_in_turn(std::uint32_t seed, bool told) {
   World world(3, 12);
   fill(world, 8);
   const auto turn = [&](std::uint32_t way) {
-    if (told) world.mover.take_way(way == 0 ? Way::usual : Way::other);
+    if (told) world.scheduler.select(way == 0 ? IterationKind::plain : IterationKind::speculative);
     iterate(world, 2 * seed + way, 24);
   };
   for (std::uint32_t i = 0; i < 4; ++i) turn(i % 2);
   const double before = seconds_of(world.tiers.chunks.moved());
   for (std::uint32_t i = 0; i < 8; ++i) {
     turn(i % 2);
-    EXPECT_EQ(world.mover.planned(), told);
-    EXPECT_EQ(world.mover.trace().n_moments(), 24u);
+    EXPECT_EQ(world.scheduler.plan() != nullptr, told);
+    EXPECT_EQ(trace_of(world.scheduler).n_moments(), 24u);
   }
   return seconds_of(world.tiers.chunks.moved()) - before;
 }
@@ -301,27 +303,27 @@ TEST(StatefulTensorMgr, TwoWaysThatAreToldApartAreBothPlanned) {
 TEST(StatefulTensorMgr, AnIterationThatBreaksOffLeavesThePlanAsItIs) {
   World world(2, 12);
   fill(world, 6);
-  for (int i = 0; i < 2; ++i) pass(world, true), world.mover.end_iteration();
-  const StepPlan* const plan = world.mover.plan();
+  for (int i = 0; i < 2; ++i) pass(world, true), world.scheduler.end_iteration();
+  const StepPlan* const plan = plan_of(world.scheduler);
   ASSERT_NE(plan, nullptr);
   pass(world, true);
   world.use({MomentKind::update, 0}, 0, Tier::host, Access::update, 7).value();  // never before
-  world.mover.break_off();
-  EXPECT_EQ(world.mover.plan(), plan);
-  EXPECT_EQ(world.mover.trace().n_moments(), 12u);
+  world.scheduler.break_off();
+  EXPECT_EQ(plan_of(world.scheduler), plan);
+  EXPECT_EQ(trace_of(world.scheduler).n_moments(), 12u);
   pass(world, true);
-  world.mover.end_iteration();
-  EXPECT_EQ(world.mover.plan(), plan);
+  world.scheduler.end_iteration();
+  EXPECT_EQ(plan_of(world.scheduler), plan);
 }
 
 // Nothing is short of room. Each of 40 chunks is read once, so those that may not rest come once an iteration.
 TEST(StatefulTensorMgr, WhatMayNotRestOnTheDeviceComesForEachUseAndLeaves) {
   World world(100, 100);
   fill(world, 40);
-  for (const ChunkId id : {3u, 20u}) world.mover.set_rest(id, kAnywhere & ~only(Tier::device));
+  for (const ChunkId id : {3u, 20u}) world.mover.planned().set_rest(id, kAnywhere & ~only(Tier::device));
   const auto read_all = [&world] {
     for (ChunkId id = 0; id < 40; ++id) world.use({MomentKind::forward, id}, id, Tier::device, Access::read).value();
-    world.mover.end_iteration();
+    world.scheduler.end_iteration();
   };
   for (int iteration = 0; iteration < 3; ++iteration) read_all();
   const std::uint64_t before_bytes = world.tiers.chunks.moved().h2d;
@@ -335,13 +337,13 @@ TEST(StatefulTensorMgr, WhatMayNotRestOnTheDeviceComesForEachUseAndLeaves) {
 TEST(StatefulTensorMgr, WhatCouldNotLeaveAtOnceLeavesAtALaterMoment) {
   World world(100, 100, true, test::make_deferred_device());
   fill(world, 40);
-  world.mover.set_rest(0, only(Tier::nvme));
+  world.mover.planned().set_rest(0, only(Tier::nvme));
   const auto use = [&world](ChunkId id) {
     world.use({MomentKind::forward, id}, id, Tier::device, id == 0 ? Access::update : Access::read, 50).value();
   };
   for (int iteration = 0; iteration < 3; ++iteration) {
     for (ChunkId id = 0; id < 40; ++id) use(id);
-    world.mover.end_iteration();
+    world.scheduler.end_iteration();
   }
   const Chunk& chunk = world.tiers.chunks.chunk(0);
   use(0);
@@ -358,15 +360,15 @@ TEST(StatefulTensorMgr, EvaluationBetweenTwoStepsLeavesThePlanAsItIs) {
   fill(world, 6);
   for (int step = 0; step < 2; ++step) {
     pass(world, true);
-    world.mover.end_iteration();
+    world.scheduler.end_iteration();
   }
-  const StepPlan* const plan = world.mover.plan();
+  const StepPlan* const plan = plan_of(world.scheduler);
   ASSERT_NE(plan, nullptr);
   for (int batch = 0; batch < 3; ++batch) pass(world, false);
   pass(world, true);
-  world.mover.end_iteration();
-  EXPECT_EQ(world.mover.plan(), plan);
-  EXPECT_EQ(world.mover.trace().n_moments(), 12u);
+  world.scheduler.end_iteration();
+  EXPECT_EQ(plan_of(world.scheduler), plan);
+  EXPECT_EQ(trace_of(world.scheduler).n_moments(), 12u);
 }
 
 // The first pass makes the updates that wait for it; the ones after it find them made.
@@ -385,19 +387,19 @@ TEST(StatefulTensorMgr, EvaluationThatMakesTheUpdatesLeavesThePlanAsItIs) {
   const auto train = [&](bool pending) {
     forward(pending);
     for (ChunkId id = 6; id-- > 0;) world.use({MomentKind::backward, id}, id, Tier::device, Access::read).value();
-    world.mover.end_iteration();
+    world.scheduler.end_iteration();
   };
   for (int step = 0; step < 2; ++step) train(true);
-  const StepPlan* const plan = world.mover.plan();
+  const StepPlan* const plan = plan_of(world.scheduler);
   ASSERT_NE(plan, nullptr);
   for (int batch = 0; batch < 3; ++batch) forward(batch == 0);
   train(false);
-  EXPECT_EQ(world.mover.plan(), plan);
-  EXPECT_EQ(world.mover.trace().n_moments(), 15u);
+  EXPECT_EQ(plan_of(world.scheduler), plan);
+  EXPECT_EQ(trace_of(world.scheduler).n_moments(), 15u);
   train(true);
-  EXPECT_EQ(world.mover.plan(), plan);
+  EXPECT_EQ(plan_of(world.scheduler), plan);
   for (int step = 0; step < 2; ++step) train(false);
-  EXPECT_EQ(world.mover.trace().n_moments(), 12u)
+  EXPECT_EQ(trace_of(world.scheduler).n_moments(), 12u)
       << "with no evaluation before it, a step without them goes another way";
 }
 
@@ -408,21 +410,21 @@ TEST(StatefulTensorMgr, AStepThatIsSkippedLeavesThePlanAsItIs) {
   const auto train = [&](bool pending, bool skipped) {
     if (pending) world.use({MomentKind::update, 0}, 0, Tier::device, Access::update).value();
     for (ChunkId id = 0; id < 4; ++id) world.use({MomentKind::forward, id}, id, Tier::device, Access::read).value();
-    world.mover.join({MomentKind::norm, 0}).value();
+    world.scheduler.join({MomentKind::norm, 0}).value();
     for (ChunkId id = 1; id < 4 && !skipped; ++id)
       world.use({MomentKind::update, id}, id, Tier::host, Access::update).value();
-    world.mover.end_iteration();
+    world.scheduler.end_iteration();
   };
   for (int step = 0; step < 2; ++step) train(true, false);
-  const StepPlan* const plan = world.mover.plan();
+  const StepPlan* const plan = plan_of(world.scheduler);
   ASSERT_NE(plan, nullptr);
   train(true, true);
-  EXPECT_EQ(world.mover.plan(), plan);
+  EXPECT_EQ(plan_of(world.scheduler), plan);
   train(false, false);
-  EXPECT_EQ(world.mover.plan(), plan) << "the skipped step left no update behind";
+  EXPECT_EQ(plan_of(world.scheduler), plan) << "the skipped step left no update behind";
   train(true, false);
-  EXPECT_EQ(world.mover.plan(), plan);
-  EXPECT_EQ(world.mover.trace().n_moments(), 9u);
+  EXPECT_EQ(plan_of(world.scheduler), plan);
+  EXPECT_EQ(trace_of(world.scheduler).n_moments(), 9u);
 }
 
 // As those that activations are kept in: the plan knows nothing of them.
@@ -431,9 +433,9 @@ TEST(StatefulTensorMgr, ChunksThatAreNewSinceThePlanMakeRoomForOneAnother) {
   fill(world, 6);
   for (int step = 0; step < 2; ++step) {
     pass(world, true);
-    world.mover.end_iteration();
+    world.scheduler.end_iteration();
   }
-  ASSERT_NE(world.mover.plan(), nullptr);
+  ASSERT_NE(plan_of(world.scheduler), nullptr);
   world.use({MomentKind::forward, 0}, 0, Tier::device, Access::read).value();
   for (int i = 0; i < 3; ++i) {
     const ChunkId id = world.tiers.chunks.add(ChunkKind::activation, kChunkBytes, "new");
@@ -480,7 +482,8 @@ class LateState final : public EventState {
 struct TimedWorld {
   StreamByHand compute;  // before the tiers: what is under way there points to it
   Tiers tiers;
-  StatefulTensorMgr mover{tiers.chunks, tiers.device_budget, tiers.host_budget, compute, tiers.timeline};
+  StatefulTensorMgr mover{mover_parts(tiers, compute)};
+  Scheduler scheduler{scheduler_parts(mover, tiers, compute)};
   ChunkId add() { return tiers.chunks.add(ChunkKind::payload, kChunkBytes, "chunk"); }
 };
 
@@ -491,16 +494,16 @@ TEST(StatefulTensorMgr, MomentsOnTheDeviceAreTimedByItsStreamAndOthersByTheThrea
   const ChunkId id = world.add();
   for (const Tier tier : {Tier::device, Tier::host}) {
     const std::array needs = {Need{id, tier, Access::overwrite}};
-    world.mover.begin({MomentKind::forward, 0}, needs).value();
+    world.scheduler.begin({MomentKind::forward, 0}, needs).value();
     world.compute.now_s += 2;
-    world.mover.end(needs);
+    world.scheduler.end(needs);
   }
-  world.mover.end_iteration();
-  ASSERT_EQ(world.mover.trace().seconds().compute.size(), 2u);
-  EXPECT_EQ(world.mover.trace().seconds().compute[0], 2);
-  EXPECT_NEAR(world.mover.trace().seconds().compute[1], 1e-6, 1e-9);
-  for (const double thread_s : world.mover.trace().seconds().thread) EXPECT_NEAR(thread_s, 3e-6, 1e-9);
-  EXPECT_GE(world.mover.plan()->estimate.step_s, 2);
+  world.scheduler.end_iteration();
+  ASSERT_EQ(trace_of(world.scheduler).seconds().compute.size(), 2u);
+  EXPECT_EQ(trace_of(world.scheduler).seconds().compute[0], 2);
+  EXPECT_NEAR(trace_of(world.scheduler).seconds().compute[1], 1e-6, 1e-9);
+  for (const double thread_s : trace_of(world.scheduler).seconds().thread) EXPECT_NEAR(thread_s, 3e-6, 1e-9);
+  EXPECT_GE(plan_of(world.scheduler)->estimate.step_s, 2);
 }
 
 // Four chunks of 10 s each in room for three, as in PlanStep.SetsRoomAsideWhereThatHidesMoves: where moments take no time
@@ -509,8 +512,8 @@ TEST(StatefulTensorMgr, IsPlannedAnewWhenItIsKnownHowLongMomentsTake) {
   constexpr double kCost = 10.0 / kChunkBytes;
   Tiers tiers(3 * kChunkBytes);
   StreamByHand compute;
-  StatefulTensorMgr mover(tiers.chunks, tiers.device_budget, tiers.host_budget, compute, tiers.timeline,
-                          {kCost, kCost, kCost, kCost});
+  StatefulTensorMgr mover(mover_parts(tiers, compute));
+  Scheduler scheduler(scheduler_parts(mover, tiers, compute, {kCost, kCost, kCost, kCost}));
   for (ChunkId id = 0; id < 4; ++id) {
     (void)tiers.chunks.add(ChunkKind::payload, kChunkBytes, "chunk");
     (void)mover.open(id, Tier::host).value();
@@ -519,17 +522,17 @@ TEST(StatefulTensorMgr, IsPlannedAnewWhenItIsKnownHowLongMomentsTake) {
   const auto iterate = [&](double compute_s) {
     for (ChunkId id = 0; id < 4; ++id) {
       const std::array needs = {Need{id, Tier::device, Access::read}};
-      mover.begin({MomentKind::forward, id}, needs).value();
+      scheduler.begin({MomentKind::forward, id}, needs).value();
       compute.now_s += compute_s;
-      mover.end(needs);
+      scheduler.end(needs);
     }
-    mover.end_iteration();
+    scheduler.end_iteration();
   };
   iterate(0);
-  EXPECT_EQ(mover.plan()->times, 0);
+  EXPECT_EQ(plan_of(scheduler)->times, 0);
   for (int i = 0; i < 3; ++i) iterate(11);
-  EXPECT_EQ(mover.plan()->times, 0.25);
-  EXPECT_EQ(mover.plan()->estimate.step_s, 44);
+  EXPECT_EQ(plan_of(scheduler)->times, 0.25);
+  EXPECT_EQ(plan_of(scheduler)->estimate.step_s, 44);
 }
 
 /// A point that is reached when whoever waits for it has looked around, once.
@@ -552,18 +555,18 @@ class AfterALookAround final : public EventState {
 TEST(StatefulTensorMgr, CarriesOnWhileItWaits) {
   World world(1, 3);
   fill(world, 2);
-  world.mover.set_rest(0, only(Tier::nvme));
+  world.mover.planned().set_rest(0, only(Tier::nvme));
   const auto iteration = [&](const Event& done_0, const Event& done_1) {
     for (std::uint32_t unit = 0; unit < 16; ++unit)
       world.use({MomentKind::forward, unit}, 1, Tier::host, Access::read).value();
     for (const ChunkId id : {0u, 1u}) {
       const std::array needs = {Need{id, Tier::host, Access::update}};
       Beside beside{*world.tiers.compute};
-      world.mover.begin({MomentKind::update, id}, needs, &beside).value();
-      world.mover.end(needs, id == 0 ? done_0 : done_1);
+      world.scheduler.begin({MomentKind::update, id}, needs, &beside).value();
+      world.scheduler.end(needs, id == 0 ? done_0 : done_1);
     }
     world.use({MomentKind::forward, 16}, 1, Tier::host, Access::read).value();
-    world.mover.end_iteration();
+    world.scheduler.end_iteration();
   };
   for (int i = 0; i < 3; ++i) iteration({}, {});
   const auto updated = std::make_shared<HostEventState>();
@@ -581,7 +584,7 @@ TEST(StatefulTensorMgr, AMomentBesideTheThreadNeedsTheHostAlone) {
   const std::array needs = {Need{0, Tier::device, Access::read}};
   test::DeferredTeam team;
   Beside beside{team};
-  EXPECT_THROW((void)world.mover.begin({MomentKind::update, 0}, needs, &beside), ContractViolation);
+  EXPECT_THROW((void)world.scheduler.begin({MomentKind::update, 0}, needs, &beside), ContractViolation);
 }
 
 // The others take 7 s, of which the thread, whose clock is 1 µs further at each look, sees nothing.
@@ -591,31 +594,31 @@ TEST(StatefulTensorMgr, AMomentBesideTheThreadIsTimedByWhoDoesIt) {
   const ChunkId id = world.add();
   const std::array needs = {Need{id, Tier::host, Access::overwrite}};
   Beside beside{others};
-  world.mover.begin({MomentKind::update, 0}, needs, &beside).value();
+  world.scheduler.begin({MomentKind::update, 0}, needs, &beside).value();
   others.now_s += 7;
-  world.mover.end(needs);
-  world.mover.end_iteration();
-  ASSERT_EQ(world.mover.trace().n_moments(), 1u);
-  EXPECT_TRUE(world.mover.trace().moment(0).beside);
-  EXPECT_EQ(world.mover.trace().seconds().compute[0], 7);
-  EXPECT_NEAR(world.mover.trace().seconds().thread[0], 3e-6, 1e-9);
+  world.scheduler.end(needs);
+  world.scheduler.end_iteration();
+  ASSERT_EQ(trace_of(world.scheduler).n_moments(), 1u);
+  EXPECT_TRUE(trace_of(world.scheduler).moment(0).beside);
+  EXPECT_EQ(trace_of(world.scheduler).seconds().compute[0], 7);
+  EXPECT_NEAR(trace_of(world.scheduler).seconds().thread[0], 3e-6, 1e-9);
 }
 
 TEST(StatefulTensorMgr, WhatAMomentWaitsForMeanwhileIsNotItsComputing) {
   TimedWorld world;
   const ChunkId weights = world.add(), gradients = world.add();
   const std::array needs = {Need{weights, Tier::device, Access::overwrite}};
-  world.mover.begin({MomentKind::backward, 0}, needs).value();
+  world.scheduler.begin({MomentKind::backward, 0}, needs).value();
   world.compute.now_s += 3;
   (void)world.mover.open(gradients, Tier::host).value();
   world.mover.arriving(gradients, Tier::host, kChunkBytes, Event(std::make_shared<LateState>(world.compute, 5)));
   (void)world.mover.look(gradients, Tier::host).value();
   world.compute.now_s += 1;
-  world.mover.end(needs);
-  world.mover.end_iteration();
+  world.scheduler.end(needs);
+  world.scheduler.end_iteration();
   EXPECT_EQ(world.compute.now_s, 9);
-  ASSERT_EQ(world.mover.trace().seconds().compute.size(), 1u);
-  EXPECT_EQ(world.mover.trace().seconds().compute[0], 4);
+  ASSERT_EQ(trace_of(world.scheduler).seconds().compute.size(), 1u);
+  EXPECT_EQ(trace_of(world.scheduler).seconds().compute[0], 4);
 }
 
 TEST(StatefulTensorMgr, AFailedReadReachesTheMomentThatNeedsIt) {
@@ -637,10 +640,10 @@ TEST(StatefulTensorMgr, RandomAccessesUnderRandomBudgetsAgreeWithAPlainVector) {
     const int n_chunks = 1 + static_cast<int>(random() % 8);
     fill(world, n_chunks);
     const std::uint32_t length = 1 + random() % 20;
-    const std::array<std::mt19937::result_type, kNWays> ways = {random(), random()};  // they repeat, but for a few detours
+    const std::array<std::mt19937::result_type, kNIterationKinds> ways = {random(), random()};  // they repeat, but for a few detours
     for (int iteration = 0; iteration < 8; ++iteration) {
-      const std::uint32_t way = iteration < 2 ? 0 : random() % kNWays;
-      world.mover.take_way(static_cast<Way>(way));
+      const std::uint32_t way = iteration < 2 ? 0 : random() % kNIterationKinds;
+      world.scheduler.select(static_cast<IterationKind>(way));
       std::mt19937 steps(ways[way]);
       for (std::uint32_t i = 0; i < length; ++i) {
         const bool detour = random() % 16 == 0;
@@ -652,7 +655,7 @@ TEST(StatefulTensorMgr, RandomAccessesUnderRandomBudgetsAgreeWithAPlainVector) {
                  static_cast<std::uint8_t>(random()))
             .value();
       }
-      random() % 8 == 0 ? world.mover.break_off() : world.mover.end_iteration();
+      random() % 8 == 0 ? world.scheduler.break_off() : world.scheduler.end_iteration();
     }
     for (ChunkId id = 0; id < world.expected.size(); ++id)
       EXPECT_TRUE(World::holds(world.mover.look(id, Tier::host).value().data, world.expected[id]));

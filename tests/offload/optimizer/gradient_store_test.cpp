@@ -84,7 +84,7 @@ struct Gradients {
   GradientSource source;  // outlives the store, whose destructor frees gradients
   const std::unique_ptr<HostTeam> team;
   Tiers tiers;
-  StatefulTensorMgr mover{tiers.chunks, tiers.device_budget, tiers.host_budget, *tiers.compute, tiers.timeline};
+  StatefulTensorMgr mover{mover_parts(tiers)};
   std::unique_ptr<GradientStore> store =
       GradientStore::make({layout, tiers.chunks, mover, *tiers.device, *tiers.compute, *tiers.down, *team}).value();
   std::array<NaiveSum, 3> sums;
@@ -280,7 +280,7 @@ TEST(GradientStore, KeepsTheChunksOfALayoutApartAndGivesFrozenOnesNone) {
   const ChunkLayout layout = plan_layout(specs, {1 << 20});
   Tiers tiers;
   const auto team = make_host_team(1).value();
-  StatefulTensorMgr mover(tiers.chunks, tiers.device_budget, tiers.host_budget, *tiers.compute, tiers.timeline);
+  StatefulTensorMgr mover(mover_parts(tiers));
   const auto store =
       GradientStore::make({layout, tiers.chunks, mover, *tiers.device, *tiers.compute, *tiers.down, *team}).value();
   EXPECT_EQ(tiers.chunks.n_chunks(), 6u) << "three for each that is trained";

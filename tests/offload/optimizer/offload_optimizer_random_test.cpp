@@ -116,14 +116,14 @@ void forward(OptimizerWorld& world) {
   for (std::uint32_t i = 0; i < world.layout.chunks.size(); ++i) {
     world.optimizer->use(i).value();
     const std::array needs = {Need{world.optimizer->payload(i), Tier::device, Access::read}};
-    world.mover.begin({MomentKind::forward, i}, needs).value();
+    world.scheduler.begin({MomentKind::forward, i}, needs).value();
     const std::byte* slot = world.tiers.chunks.chunk(needs[0].chunk).at(Tier::device).buffer.data();
     for (const std::uint32_t tensor : world.layout.chunks[i].tensors) {
       const auto& wanted = world.naive[tensor].weight;
       const std::byte* got = slot + world.layout.tensors[tensor].offset * size_bytes(world.layout.chunks[i].dtype);
       ASSERT_EQ(std::memcmp(got, wanted.data(), wanted.size()), 0) << "tensor " << tensor;
     }
-    world.mover.end(needs);
+    world.scheduler.end(needs);
   }
 }
 

@@ -374,8 +374,8 @@ TEST(OffloadOptimizer, ThePlanHasStatesAtHomeOnNvmeThere) {
     before = world.tiers.chunks.moved();
     for (std::uint32_t unit = 0; unit < kFetchAhead; ++unit) {
       const std::array needs = {Need{world.optimizer->payload(0), Tier::device, Access::read}};
-      world.mover.begin({MomentKind::forward, unit}, needs).value();
-      world.mover.end(needs);
+      world.scheduler.begin({MomentKind::forward, unit}, needs).value();
+      world.scheduler.end(needs);
     }
     add_gradients(world, random, kAllTrainable);
     world.step(kPlain).value();
@@ -384,7 +384,7 @@ TEST(OffloadOptimizer, ThePlanHasStatesAtHomeOnNvmeThere) {
   const LinkBytes& moved = world.tiers.chunks.moved();
   EXPECT_EQ(moved.nvme_read - before.nvme_read, states_bytes);
   EXPECT_EQ(moved.nvme_write - before.nvme_write, states_bytes);
-  const StepPlan* plan = world.mover.plan();
+  const StepPlan* plan = plan_of(world.scheduler);
   ASSERT_NE(plan, nullptr);
   EXPECT_EQ(plan->plan.moved.nvme_read, states_bytes);
   EXPECT_EQ(plan->plan.moved.nvme_write, states_bytes);
@@ -507,8 +507,8 @@ class UpdatesBeside : public ::testing::Test {
 
   Result<void> forward(std::uint32_t i) {
     const std::array needs = {Need{world_.optimizer->payload(i), Tier::device, Access::read}};
-    CASTOR_TRY(world_.mover.begin({MomentKind::forward, i}, needs));
-    world_.mover.end(needs);
+    CASTOR_TRY(world_.scheduler.begin({MomentKind::forward, i}, needs));
+    world_.scheduler.end(needs);
     return {};
   }
 

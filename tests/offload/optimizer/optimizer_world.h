@@ -18,7 +18,7 @@
 
 #include "../../support/deferred_device.h"
 #include "../../support/refusing_device.h"
-#include "../../support/tiers.h"
+#include "../../support/scheduled_mover.h"
 #include "../rules/adam_data.h"
 #include "../rules/naive_formats.h"
 
@@ -108,10 +108,11 @@ struct OptimizerWorld {
         speculates(sizes.speculates),
         layout(plan_layout(tensors, {sizes.chunk_bytes})),
         tiers(sizes.device_bytes, sizes.host_bytes, sizes.with_spill, device_of(sizes), sizes.spill),
-        mover(tiers.chunks, tiers.device_budget, tiers.host_budget, *tiers.compute, tiers.timeline),
+        mover(mover_parts(tiers)),
+        scheduler(scheduler_parts(mover, tiers)),
         table(layout),
         optimizer(
-            OffloadOptimizer::make({layout, tiers.chunks, mover, table, *tiers.device, *tiers.compute, *tiers.down,
+            OffloadOptimizer::make({layout, tiers.chunks, mover, scheduler, table, *tiers.device, *tiers.compute, *tiers.down,
                                     tiers.timeline, computed, registered, [this] { return n_until_interrupt-- == 0; },
                                     sizes.beside ? *sizes.beside : *own_team, sizes.beside != nullptr, sizes.format})
                 .value()) {
@@ -225,6 +226,7 @@ struct OptimizerWorld {
   const std::unique_ptr<HostTeam> own_team = make_host_team(2).value();
   Tiers tiers;
   StatefulTensorMgr mover;
+  Scheduler scheduler;
   StreamSpans computed{tiers.timeline, *tiers.compute};
   TensorTable table;
   GradientSource source;  // outlives the optimizer, whose destructor frees gradients

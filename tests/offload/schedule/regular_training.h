@@ -36,7 +36,7 @@ class RegularTraining {
   void clip_to(double max_norm) { options_.max_norm = max_norm; }
 
   OptimizerWorld& world() { return world_; }
-  const AccessTrace& trace() { return world_.mover.trace(); }
+  const AccessTrace& trace() { return trace_of(world_.scheduler); }
 
   void stream_a_third() {
     std::vector<bool> streamed;
@@ -84,8 +84,8 @@ class RegularTraining {
       world_.optimizer->use(chunk).value();
       needs.push_back({world_.optimizer->payload(chunk), Tier::device, Access::read});
     }
-    world_.mover.begin(moment, needs).value();
-    world_.mover.end(needs);
+    world_.scheduler.begin(moment, needs).value();
+    world_.scheduler.end(needs);
   }
 
   std::mt19937_64 random_;

@@ -23,13 +23,13 @@ TEST(StreamForecast, IterationsGoAsForecastFromTheFirstOn) {
     for (int share = 0; share < 2; ++share) {  // the second from what went without streams as well
       training.stream_a_third();
       const AccessTrace forecast = training.world().optimizer->forecast(without);
-      training.world().mover.expect(forecast);
-      EXPECT_NE(training.world().mover.plan(), nullptr);
-      EXPECT_TRUE(training.world().mover.bound()) << "of the forecast's times";
+      training.world().scheduler.expect(forecast);
+      EXPECT_NE(plan_of(training.world().scheduler), nullptr);
+      EXPECT_TRUE(training.world().scheduler.bound()) << "of the forecast's times";
       for (int i = 0; i < 3; ++i) {
         training.step();
         EXPECT_TRUE(training.trace().same_accesses(forecast)) << "iteration " << i;
-        EXPECT_TRUE(training.world().mover.planned()) << "iteration " << i;
+        EXPECT_TRUE(training.world().scheduler.plan() != nullptr) << "iteration " << i;
       }
     }
     training.world().expect_same_bits();

@@ -39,7 +39,7 @@ class ClippedNowAndThen {
  private:
   void expect_planned(const AccessTrace& expected, const std::string& which) {
     EXPECT_TRUE(training_.trace().same_accesses(expected)) << which;
-    EXPECT_TRUE(training_.world().mover.planned()) << which;
+    EXPECT_TRUE(training_.world().scheduler.plan() != nullptr) << which;
   }
 
   std::unique_ptr<HostTeam> team_;

@@ -18,6 +18,7 @@
 #include <castor/rules/grad_norm.h>
 #include <castor/optimizer/gradient_store.h>
 #include <castor/plan/planner.h>
+#include <castor/schedule/scheduler.h>
 #include <castor/rules/state_format.h>
 #include <castor/states/state_map.h>
 #include <castor/rules/step_options.h>
@@ -64,6 +65,7 @@ class OffloadOptimizer {
     const ChunkLayout& layout;
     ChunkManager& chunks;
     StatefulTensorMgr& mover;
+    Scheduler& scheduler;
     TensorTable& tensors;
     Device& device;
     Stream& compute;
@@ -211,7 +213,7 @@ class OffloadOptimizer {
   Checksums start_checksums(std::uint32_t i, std::uint32_t tile, Event& updated);
   bool speculated(std::uint32_t i) const { return speculative_.contains(i); }
   bool can_speculate(std::uint32_t i) const;
-  Way next_way() const;
+  IterationKind next_kind() const;
   Result<void> speculate(std::uint32_t i);
   std::vector<ChunkId> written_by_update(std::uint32_t i) const;
   void keep_old(std::uint32_t i, std::uint32_t tile);

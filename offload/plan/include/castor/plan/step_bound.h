@@ -5,7 +5,7 @@
 #include <span>
 
 #include <castor/plan/access_trace.h>
-#include <castor/schedule/step_model.h>
+#include <castor/plan/step_plan.h>
 
 namespace castor {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include <castor/plan/access_trace.h>
-#include <castor/schedule/step_model.h>
+#include <castor/plan/step_plan.h>
 
 namespace castor {
 

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include <castor/chunk/chunk_manager.h>
+#include <castor/plan/plan_replay.h>
+
+namespace castor {
+
+/// The part of a plan that has begun and is not finished: chunks that are not yet where the plan wants them, and fetches that are
+/// waiting for room. Starts copies where that takes no waiting; never evicts.
+///
+/// Threads: those of the mover.
+class PlannedMoves {
+ public:
+  /// Borrowed.
+  explicit PlannedMoves(ChunkManager& chunks) : chunks_(chunks) {}
+
+  /// A plan comes into force; `places` are those of each chunk between two iterations. Copies that lie elsewhere stay until
+  /// they are needed or their room is.
+  void follow(std::vector<Places> places);
+  /// No plan is in force.
+  void drop();
+  bool in_force() const { return in_force_; }
+
+  /// Adds the orders of a moment that begins.
+  void add(const MoveOrders& orders);
+  /// Gives up the moves of chunks: the iteration has left the trace.
+  void forget_moves() { going_.clear(); }
+  /// Gives up the fetches that are waiting.
+  void forget_fetches() { fetches_.clear(); }
+
+  /// Starts or finishes, as far as that takes no waiting, the moves of chunks to where the plan wants them. Nothing goes to
+  /// `full`, the tier in which the thread waits for room.
+  void advance(std::optional<Tier> full = {});
+  /// Starts the waiting fetches, in their order, as far as there is room. Errors: io.
+  [[nodiscard]] Result<void> start_fetches();
+
+  /// Where `id` may be between its uses: plans are made for it, and a copy elsewhere is the first to give way while no plan is
+  /// followed.
+  void set_rest(ChunkId id, Places rest);
+  /// By chunk; chunks behind its end may be anywhere.
+  const std::vector<Places>& rest() const { return rest_; }
+
+  /// A chunk, other than `wanted`, whose copy in `tier` can be dropped at no cost and that the plan wants elsewhere.
+  std::optional<ChunkId> unwanted_copy(Tier tier, ChunkId wanted) const;
+  /// Where `id` should be now: by the plan in force if the iteration is `on_trace`, else by its rest.
+  Places wanted(ChunkId id, bool on_trace) const;
+
+ private:
+  void send(ChunkId id, Places places);
+  bool advance(ChunkId id, Places wanted, std::optional<Tier> full);
+  void copy_up(ChunkId id, Places wanted);
+  void copy_down(ChunkId id, Places wanted);
+  void leave_device(ChunkId id, Places wanted);
+  void leave_host(ChunkId id, Places wanted);
+  Result<bool> start_fetch(ChunkId id, Tier tier);
+
+  ChunkManager& chunks_;
+  bool in_force_ = false;
+  std::vector<Places> wanted_;       ///< by chunk, under the plan in force
+  std::vector<Places> rest_;         ///< by chunk
+  std::vector<ChunkId> going_;       ///< not yet at their wanted places
+  std::deque<PlannedMove> fetches_;  ///< started or waiting for room, not there yet
+};
+
+}  // namespace castor

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <functional>
+
+namespace castor {
+
+/// When a wait for data ends although the data have not come.
+struct WaitLimits {
+  std::function<bool()> interrupted;     ///< asked about every half millisecond of a wait; empty: never
+  std::chrono::nanoseconds longest{0};   ///< of one wait; 0: no limit
+};
+
+}  // namespace castor

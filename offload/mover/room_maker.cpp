@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "room_maker.h"
+
+#include <string>
+
+#include <castor/memory/bytes.h>
+
+namespace castor {
+
+Result<void> RoomMaker::make_room(ChunkId wanted, Tier tier, const Error& refused) {
+  CASTOR_ASSIGN(const std::uint64_t freed_bytes, parts_.chunks.reap(tier));
+  if (freed_bytes > 0) return {};
+  if (const auto unwanted = parts_.planned.unwanted_copy(tier, wanted)) {
+    CASTOR_TRY(parts_.chunks.release(*unwanted, tier));
+    return wait_for_room(wanted, tier, refused);
+  }
+  if (parts_.planned.in_force() && parts_.chunks.leaving(tier)) {
+    CASTOR_ASSIGN(const std::uint64_t freed_after_wait_bytes, parts_.waits.for_leaving(tier));
+    if (freed_after_wait_bytes > 0) return {};
+  }
+  return evict(wanted, tier, refused);
+}
+
+void RoomMaker::note_use(ChunkId id, Tier tier) {
+  auto& uses = last_use_[index(tier)];
+  if (id >= uses.size()) uses.resize(parts_.chunks.n_chunks(), 0);
+  uses[id] = clock_;
+}
+
+/// Evicts the chunk that the policy names, unless that takes a copy while others are leaving already.
+Result<void> RoomMaker::evict(ChunkId wanted, Tier tier, const Error& refused) {
+  const auto could_go = candidates(tier, wanted);
+  if (could_go.empty()) return wait_for_room(wanted, tier, refused);
+  const auto& victim = could_go[(parts_.waits.guide().on_trace() ? *farthest_ : *by_recency_).choose(could_go)];
+  if (!victim.clean && parts_.chunks.leaving(tier)) {
+    CASTOR_ASSIGN(const std::uint64_t freed_bytes, parts_.waits.for_leaving(tier));
+    if (freed_bytes > 0) return {};
+  }
+  if (victim.pending && tier == Tier::host) CASTOR_TRY(parts_.waits.for_arrival(victim.chunk, tier));
+  CASTOR_TRY(parts_.push_down(victim.chunk, tier));
+  return wait_for_room(wanted, tier, refused);
+}
+
+/// Waits for the first copy that leaves. Errors: does_not_fit, where none is leaving.
+Result<void> RoomMaker::wait_for_room(ChunkId wanted, Tier tier, const Error& refused) {
+  if (!parts_.chunks.leaving(tier)) return full(wanted, tier, refused);
+  CASTOR_ASSIGN(const std::uint64_t freed_bytes, parts_.waits.for_leaving(tier));
+  if (freed_bytes == 0) return full(wanted, tier, refused);
+  return {};
+}
+
+std::vector<EvictionCandidate> RoomMaker::candidates(Tier tier, ChunkId wanted) const {
+  std::vector<EvictionCandidate> found;
+  const bool bottom = tier == Tier::host && !parts_.chunks.has_spill();
+  const MoveGuide& guide = parts_.waits.guide();
+  const auto& uses = last_use_[index(tier)];
+  for (ChunkId id = 0; id < parts_.chunks.n_chunks(); ++id) {
+    const Chunk& chunk = parts_.chunks.chunk(id);
+    const ChunkCopy& copy = chunk.at(tier);
+    if (id == wanted || !copy.current || copy.leaving || copy.n_pins > 0) continue;
+    if (bottom && !chunk.clean(tier)) continue;
+    EvictionCandidate candidate;
+    candidate.chunk = id;
+    candidate.next_use = guide.next_use(id, tier);
+    candidate.last_use = id < uses.size() ? uses[id] : 0;
+    candidate.n_bytes = chunk.n_bytes;
+    candidate.clean = chunk.clean(tier);
+    candidate.unwanted = !holds(parts_.planned.wanted(id, guide.on_trace()), tier);
+    candidate.pending = !copy.arrived.ready();
+    candidate.once = chunk.kind == ChunkKind::state;
+    found.push_back(candidate);
+  }
+  return found;
+}
+
+Error RoomMaker::full(ChunkId wanted, Tier tier, const Error& refused) const {
+  parts_.chunks.trim(tier);
+  const Budget& budget = tier == Tier::device ? parts_.device : parts_.host;
+  const std::uint64_t n_bytes = parts_.chunks.chunk(wanted).n_bytes;
+  if (n_bytes <= budget.free_bytes()) return refused;  // the machine has less than the budget allows
+  const std::uint64_t needed_bytes = budget.used_bytes() + n_bytes;
+  std::string way_out = std::string("raise --") + name(tier) + "-budget to " + format_bytes_up(needed_bytes);
+  if (tier == Tier::host && !parts_.chunks.has_spill()) way_out += " or name a folder with --nvme";
+  return {ErrorKind::does_not_fit, std::string(name(tier)) + " tier: " + parts_.chunks.chunk(wanted).label + " needs " +
+                                       format_bytes(n_bytes) + ", nothing more can be evicted under the " +
+                                       format_bytes(budget.limit_bytes()) + " budget (" +
+                                       format_bytes(budget.used_bytes()) + " in use); " + way_out};
+}
+
+}  // namespace castor

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/schedule/scheduler.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include <castor/schedule/step_model.h>
+
+#include "course.h"
+
+namespace castor {
+namespace {
+
+std::vector<std::uint64_t> bytes_of(const ChunkManager& chunks) {
+  std::vector<std::uint64_t> n_bytes;
+  for (ChunkId id = 0; id < chunks.n_chunks(); ++id) n_bytes.push_back(chunks.chunk(id).n_bytes);
+  return n_bytes;
+}
+
+}  // namespace
+
+Scheduler::Scheduler(const Parts& parts) : parts_(parts) {
+  for (auto& course : courses_) course = std::make_unique<Course>(parts.timeline);
+  course_ = courses_.front().get();
+  parts_.mover.guide_by(course_->follower);
+}
+
+Scheduler::~Scheduler() = default;
+
+Result<void> Scheduler::begin(Moment moment, std::span<const Need> needs, Beside* beside) {
+  moment.beside = beside != nullptr;
+  if (!in_iteration()) switch_course();
+  IterationFollower& follower = course_->follower;
+  const bool on_device =
+      std::any_of(needs.begin(), needs.end(), [](const Need& need) { return need.tier == Tier::device; });
+  WorkTimer* const thread_or_stream = on_device ? &parts_.compute : nullptr;
+  const std::uint64_t n_new = follower.begin(moment, needs, beside ? &beside->timer : thread_or_stream);
+  const bool is_first = follower.n_begun() == n_new;
+  if (is_first) make_plan_if_due();
+  if (is_first || !follower.on_trace()) parts_.mover.planned().forget_fetches();
+  for (std::uint64_t position = follower.n_begun() - n_new; position < follower.n_begun(); ++position) {
+    const auto orders = orders_at(position);
+    orders ? parts_.mover.planned().add(*orders) : parts_.mover.planned().forget_moves();
+  }
+  auto outcome = parts_.mover.begin(needs, beside, of_unit(moment.kind) ? moment.id : StatefulTensorMgr::kNoUnit);
+  follower.start();
+  return outcome;
+}
+
+Result<void> Scheduler::join(Moment moment) {
+  CASTOR_TRY(begin(moment, {}));
+  auto reached = parts_.mover.join_compute();
+  end({});
+  return reached;
+}
+
+/// Nothing while there is no plan, or the iteration has left the trace.
+std::optional<MoveOrders> Scheduler::orders_at(std::uint64_t position) const {
+  if (!course_->replay || !course_->follower.on_trace()) return {};
+  return course_->replay->orders(position);
+}
+
+void Scheduler::end_iteration() {
+  course_->take(course_->follower.end() ? PlanEvent::repeated : PlanEvent::differed);
+  if (!course_->replay)
+    parts_.mover.planned().drop();
+  else if (course_->follower.times().became_final())
+    course_->take(PlanEvent::times_known);
+}
+
+void Scheduler::break_off() { course_->follower.break_off(); }
+
+bool Scheduler::in_iteration() const { return course_->follower.in_iteration(); }
+
+const AccessTrace& Scheduler::trace() const { return course_->follower.trace(); }
+
+void Scheduler::settle_times() { course_->follower.settle_times(); }
+
+bool Scheduler::timed() const { return course_->follower.times().final(); }
+
+void Scheduler::plan_now() {
+  settle_times();
+  if (course_->replay && course_->follower.times().became_final()) course_->take(PlanEvent::times_known);
+  make_plan_if_due();
+}
+
+const StepPlan* Scheduler::plan() const { return course_->replay ? &course_->replay->plan() : nullptr; }
+
+std::optional<StepBound> Scheduler::bound() const {
+  if (!course_->replay || trace().seconds().compute.empty()) return {};
+  return step_bound(trace(), trace().seconds(), *plan(), bytes_of(parts_.chunks), parts_.costs);
+}
+
+MoveProblem Scheduler::problem() const {
+  const ChunkManager& chunks = parts_.chunks;
+  MoveProblem problem = problem_of(trace(), bytes_of(chunks));
+  for (const Tier tier : {Tier::device, Tier::host}) {
+    const Budget& budget = tier == Tier::device ? parts_.device : parts_.host;
+    problem.room_bytes[index(tier)].assign(problem.n_moments, budget.limit_bytes());
+  }
+  const auto& rest = parts_.mover.planned().rest();
+  for (ChunkId id = 0; id < rest.size(); ++id) problem.chunks[id].rest = rest[id];
+  for (ChunkId id = 0; id < chunks.n_chunks(); ++id)
+    if (problem.chunks[id].uses.empty() && !chunks.chunk(id).has_contents()) problem.chunks[id].rest = kNowhere;
+  problem.costs = parts_.costs;
+  problem.nvme = chunks.has_spill();
+  return problem;
+}
+
+/// Plans the iteration of trace(). Where no plan fits, chunks come when they are needed.
+void Scheduler::make_plan_if_due() {
+  if (!course_->due()) return;
+  if (trace().empty()) return course_->take(PlanEvent::failed);
+  course_->follower.wait_begins();
+  settle_times();
+  const MoveProblem problem = this->problem();
+  if (auto plan = plan_step(problem, trace().seconds()); plan.ok())
+    carry_out(problem, std::move(*plan));
+  else
+    course_->take(PlanEvent::failed);
+  course_->follower.wait_ends();
+}
+
+void Scheduler::carry_out(const MoveProblem& problem, StepPlan plan) {
+  course_->take(PlanEvent::made);
+  course_->replay = std::make_unique<PlanReplay>(problem, std::move(plan));
+  parts_.mover.planned().follow(course_->replay->between_iterations());
+}
+
+/// To the course of the next iteration's kind.
+void Scheduler::switch_course() {
+  Course* const next = courses_[static_cast<std::size_t>(next_kind_)].get();
+  if (std::exchange(course_, next) == next) return;
+  parts_.mover.guide_by(next->follower);
+  if (next->replay)
+    parts_.mover.planned().follow(next->replay->between_iterations());
+  else
+    parts_.mover.planned().drop();
+}
+
+void Scheduler::expect(AccessTrace trace, StepPlan plan) {
+  expect(std::move(trace));
+  carry_out(problem(), std::move(plan));
+}
+
+void Scheduler::expect(AccessTrace trace) {
+  forget_trace();
+  course_->follower.expect(std::move(trace));
+  course_->take(PlanEvent::given);
+}
+
+void Scheduler::forget_trace() {
+  for (auto& course : courses_) {
+    course->follower.expect({});
+    course->take(PlanEvent::forgotten);
+  }
+  parts_.mover.planned().drop();
+  switch_course();
+}
+
+}  // namespace castor

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "iteration_follower.h"
+
+#include <gtest/gtest.h>
+
+#include <initializer_list>
+#include <vector>
+
+namespace castor {
+namespace {
+
+using enum FollowState;
+using enum FollowEvent;
+
+TEST(FollowTable, OfEveryStateAndEvent) {
+  for (const FollowState state : {fresh, rejoined, astray}) {
+    EXPECT_EQ(next_state(state, followed), state) << "following changes nothing";
+    EXPECT_EQ(next_state(state, strayed), astray);
+    EXPECT_EQ(next_state(state, began_anew), rejoined);
+    EXPECT_EQ(next_state(state, ended), fresh);
+    EXPECT_EQ(next_state(state, broke_off), rejoined);
+    EXPECT_EQ(next_state(state, expected), rejoined);
+  }
+}
+
+constexpr Moment kForward0 = {MomentKind::forward, 0}, kForward1 = {MomentKind::forward, 1},
+                 kBackward = {MomentKind::backward, 1}, kUpdate = {MomentKind::update, 0};
+
+struct Followed {
+  /// Moments that need a chunk each; returns how many were new in the recording, for each.
+  std::vector<std::uint64_t> run(std::initializer_list<Moment> moments) {
+    std::vector<std::uint64_t> n_new;
+    for (const Moment moment : moments) {
+      const std::vector<Need> needs = {{moment.id, Tier::host, Access::read}};
+      n_new.push_back(follower.begin(moment, needs, nullptr));
+      follower.start();
+    }
+    return n_new;
+  }
+
+  Timeline timeline;
+  IterationFollower follower{timeline};
+};
+
+TEST(IterationFollower, TellsWhetherAnIterationWentAsTheOneBefore) {
+  Followed f;
+  (void)f.run({kForward0, kBackward, kUpdate});
+  EXPECT_FALSE(f.follower.on_trace()) << "there is none yet";
+  EXPECT_FALSE(f.follower.end());
+  (void)f.run({kForward0, kBackward, kUpdate});
+  EXPECT_TRUE(f.follower.on_trace());
+  EXPECT_TRUE(f.follower.end());
+  (void)f.run({kForward0, kForward1});
+  EXPECT_FALSE(f.follower.on_trace());
+  EXPECT_EQ(f.follower.next_use(0, Tier::host), AccessTrace::kNever) << "nothing is known of an iteration that went astray";
+  EXPECT_FALSE(f.follower.end());
+  EXPECT_EQ(f.follower.trace().n_moments(), 2u);
+}
+
+TEST(IterationFollower, AnIterationThatBeginsAnewIsOnTheTraceAgain) {
+  Followed f;
+  (void)f.run({kForward0, kForward1, kBackward});
+  (void)f.follower.end();
+  (void)f.run({kForward0, kForward1});  // evaluation
+  EXPECT_EQ(f.run({kForward0, kForward1, kBackward}), (std::vector<std::uint64_t>{1, 1, 1}));
+  EXPECT_TRUE(f.follower.on_trace());
+  EXPECT_TRUE(f.follower.end());
+}
+
+TEST(IterationFollower, UpdatesThatABrokenIterationMadeArePassedOver) {
+  Followed f;
+  (void)f.run({kUpdate, kForward0, kBackward});
+  (void)f.follower.end();
+  (void)f.run({kUpdate, kForward0});  // evaluation makes the update that waited for the chunk's use
+  EXPECT_EQ(f.run({kForward0, kBackward}), (std::vector<std::uint64_t>{2, 1})) << "the update and the moment after it";
+  EXPECT_TRUE(f.follower.end());
+}
+
+TEST(IterationFollower, AStepWithoutItsUpdatesWasSkippedAndTheTraceStays) {
+  Followed f;
+  (void)f.run({kForward0, kBackward, kUpdate});
+  (void)f.follower.end();
+  (void)f.run({kForward0, kBackward});
+  EXPECT_TRUE(f.follower.end());
+  EXPECT_EQ(f.follower.trace().n_moments(), 3u);
+}
+
+TEST(IterationFollower, NextUsesCountFromTheMomentUnderWay) {
+  Followed f;
+  (void)f.run({kForward0, kForward1, kBackward});
+  (void)f.follower.end();
+  (void)f.run({kForward0});
+  EXPECT_EQ(f.follower.next_use(1, Tier::host), 0u) << "the next moment";
+  EXPECT_EQ(f.follower.next_use(0, Tier::host), 2u) << "in the next iteration";
+  EXPECT_EQ(f.follower.next_use(1, Tier::device), AccessTrace::kNever);
+}
+
+}  // namespace
+}  // namespace castor
