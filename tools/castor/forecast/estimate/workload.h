@@ -49,8 +49,8 @@ struct NonModel {
   std::uint64_t total_bytes() const { return kept_bytes + at_once_bytes + gradient_bytes; }
 };
 
-/// Source: Korthikanti et al., "Reducing activation recomputation in large transformer models", 2022, equations 1 and 6,
-/// without dropout and without attention scores; the loss is that of examples/models/cross_entropy.cpp.
+/// Source: Korthikanti et al., "Reducing activation recomputation in large transformer models", 2022, equations 1 and
+/// 6, without dropout and without attention scores; the loss is that of examples/models/cross_entropy.cpp.
 /// docs/planning.md has the formula and its known errors.
 NonModel non_model(const shapes::Model& model, const Workload& work);
 
