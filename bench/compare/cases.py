@@ -20,7 +20,7 @@ class Case:
     peers: tuple
 
     def job(self):
-        """The options that every engine gets, in the words of `castor train`. Cases with one job share their peers' runs."""
+        """The options of every engine, as `castor train` spells them. Cases with one job share their peers' runs, which have no budget."""
         sizes = ["--model", self.model, "--batch", str(self.batch), "--seq", str(self.seq)]
         return (*sizes, "--device", self.device, "--recompute")
 
