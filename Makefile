@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-# The front door: set-up, build and run in one word. Behind it is plain Meson (CONTRIBUTING.md).
+# The front door: set-up, build and run in one command. Plain Meson does the work (CONTRIBUTING.md).
 #
 #   make demo [DATA=FILE]    trains a small GPT through three memory tiers      make build    only builds: build/castor
 #   make test                every test, sanitizer builds included              make clean    removes the build folders
 #
-#   OFFLINE=DIR        use no network and the host's own torch; DIR is what scripts/offline_bundle collected
+#   OFFLINE=DIR        use no network and the host's own torch; DIR is a bundle made by scripts/offline_bundle
 #   MESON_OPTIONS=…    more options for `meson setup build`: MESON_OPTIONS="-Dcuda=disabled"
-#   BUILDS=…           what `make test` builds beside build/, from: asan tsan clang
+#   BUILDS=…           the builds of `make test` beside build/, from: asan tsan clang
 OFFLINE ?=
 DATA ?=
 MESON_OPTIONS ?=

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The same training at several device budgets: equal bits, and how peaks and step times come out against the plan.
+"""The same training at several device budgets: checks that the bits are equal, and compares peaks and step times with the plan.
 
     bench/budgets.py --budgets 3GiB,4GiB,6GiB,12GiB,24GiB --svg budgets.svg -- --device cuda --model gpt2-124m --deterministic …
 
-What follows `--` goes to `castor train --plugin gemini`. Each run leaves a trace, of which `castor plan` says what it expects. Prints a
-table and draws it; ends with 1 where two runs differ in losses or weights, or one holds more than its budget.
+The options after `--` are passed to `castor train --plugin gemini`. Each run writes a trace, from which `castor plan`
+predicts its peak and its step time. Prints a table and draws it; exits with 1 if two runs differ in losses or weights,
+or if a run exceeds its budget.
 """
 import argparse
 import json
@@ -19,7 +20,7 @@ WIDTH, HEIGHT, MARGIN = 420, 260, 56
 
 
 def last_object(command):
-    """The JSON object that a castor command ends with."""
+    """The JSON object on the last line of a castor command's output."""
     done = subprocess.run([*command, "--json"], capture_output=True, text=True)
     lines = done.stdout.strip().splitlines()
     if not lines:
@@ -63,7 +64,7 @@ def table(rows):
 
 
 def panel(left, title, unit, rows, measured, expected):
-    """Bars of what was measured, a line across each where the plan had it."""
+    """Bars of the measured values, each crossed by a line at the planned value."""
     top = 1.1 * max(max(measured(row), expected(row)) for row in rows)
     height = HEIGHT - 2 * MARGIN
     slot = (WIDTH - MARGIN) / len(rows)

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the storage engine costs, piece by piece. The drive's own ceiling belongs to `castor bench io`; here each piece is
-// alone, so that a change to it shows.
+// The costs of the storage engine, piece by piece. The drive's own ceiling belongs to `castor bench io`; here each
+// piece is measured alone, so that a change to it shows.
 //
-//   StorePut, StoreGet      tensors of 64 KiB and 1 MiB, with and without checksums, 16 under way, on a drive
-//   NullPut                 the same way with the engine that moves nothing: what the store itself costs per value
-//   NullEngine              one request of 4 KiB through that engine: what an engine costs per request
-//   Checksum                xxh3-64 over a block that lies in the cache (64 KiB, 1 MiB), and over 256 MiB
+//   StorePut, StoreGet      tensors of 64 KiB and 1 MiB, with and without checksums, 16 in flight, on a drive
+//   NullPut                 the same with the engine that moves nothing: the store's own cost per value
+//   NullEngine              one request of 4 KiB through that engine: an engine's cost per request
+//   Checksum                xxh3-64 over a block that is in the cache (64 KiB, 1 MiB), and over 256 MiB
 //   ExtentAllocator         one free and one allocate among n extents of mixed sizes
 //
 //   TMPDIR=/drive build/bench/io_bench [--benchmark_filter=Store --benchmark_repetitions=7]      median and spread
 //
-// Store… use a file without a name in $TMPDIR, or where they are run.
+// Store… use an unnamed file in $TMPDIR, or in the working directory.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
@@ -34,7 +34,7 @@ namespace {
 constexpr std::uint64_t kSpanBytes = 64 * kMiB;
 constexpr std::size_t kUnderWay = 16;
 
-/// Page-aligned bytes that are not all alike.
+/// Page-aligned bytes with varying values.
 class Bytes {
  public:
   explicit Bytes(std::uint64_t n_bytes) : buffer_(Buffer::allocate(resource_, n_bytes).value()) {
@@ -52,7 +52,7 @@ std::string folder() {
   return named ? named : ".";
 }
 
-/// A store with tensors in it, and memory for those under way. An error ends the program.
+/// A store with tensors in it, and memory for those in flight. An error ends the program.
 class Workload {
  public:
   Workload(EngineChoice engine, std::uint64_t tensor_bytes, bool checksums)
@@ -121,7 +121,7 @@ BENCHMARK(store_put<EngineChoice::best>)->Name("StorePut")->Apply(on_drive);
 BENCHMARK(store_get)->Name("StoreGet")->Apply(on_drive);
 BENCHMARK(store_put<EngineChoice::null>)->Name("NullPut")->Apply(on_drive);
 
-/// Requests one after the other in one place, as the engine chains them; counts down to the last.
+/// Requests one after the other at one place, as the engine chains them; ends after the given number.
 class Chain final : public IoSink {
  public:
   Chain(const IoRequest& request, std::uint64_t n_requests) : request_(request), n_left_(n_requests) {}

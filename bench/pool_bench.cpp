@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What it costs when chunks of another size are wanted than those that were freed, under a budget that is full: 768 MiB are
-// filled in turns with blocks of one size and of six times that, as weights and their optimizer states are, and every page
-// is touched. On the first GPU's pinned memory, or where there is none on the host's.
+// The cost of allocating chunks of a different size than the freed ones, under a budget that is full: 768 MiB are
+// filled in turns with blocks of one size and of six times that size, like weights and their optimizer states, and
+// every page is touched. Uses the first GPU's pinned memory, or the host's if there is no GPU.
 //
-//   Pool     PoolResource: the new blocks are made of the pages of the old
-//   Fresh    without a pool: the old ones are given back, the new ones come from the kernel (and are pinned)
-//   Kept     a pool, and blocks of one size: what touching alone takes
+//   Pool     PoolResource: the new blocks consist of the pages of the old ones
+//   Fresh    without a pool: the old blocks are freed, the new ones come from the kernel (and are pinned)
+//   Kept     a pool, and blocks of one size: the cost of touching alone
 //
 //     s_per_gib, min, max     seconds per GiB that is filled: median and spread of the rounds
 //
@@ -33,7 +33,7 @@ std::unique_ptr<Device> first_device() {
   return cuda.ok() ? std::move(cuda).value() : make_cpu_device();
 }
 
-/// Fills the budget with blocks of `n_bytes`; they go when the function ends.
+/// Fills the budget with blocks of `n_bytes`, which are freed on return.
 void fill(MemoryResource& resource, std::uint64_t n_bytes) {
   std::vector<Buffer> blocks;
   while ((blocks.size() + 1) * n_bytes <= kBudgetBytes) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints what Meson needs to know of an installed torch, without importing it: folder, version, C++ ABI, site-packages.
+"""Prints the facts about an installed torch that Meson needs, without importing it: folder, version, CUDA (yes or no), site-packages.
 
     find_torch.py [TORCH_ROOT]     exit 1 and one line on stderr if there is none
 """

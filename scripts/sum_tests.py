@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counts the test cases of finished `meson test` runs: sum_tests.py BUILD_DIR…
 
-A GoogleTest program counts case by case, everything else as one. A program that fails although all its cases passed (a sanitizer
-spoke at exit, a crash before the report) counts as one failure more, and a folder without a log as one failure. The last line is
-`N passed, N failed` with `, N skipped` where there are any; exit status 1 if anything failed or nothing passed.
+Counts the cases of a GoogleTest program one by one, and any other test as one. A program that fails although all its
+cases passed (a sanitizer report at exit, a crash before the report) counts as one more failure, and a folder without a
+log as one failure. The last line is `N passed, N failed`, with `, N skipped` if there are any; exit status 1 if anything
+failed or nothing passed.
 """
 import json
 import pathlib
@@ -13,7 +14,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 def gtest_cases(report: pathlib.Path):
-    """Yields (name, "passed" | "failed" | "skipped") of each case; the name of a failed one goes on with what it said."""
+    """Yields (name, "passed" | "failed" | "skipped") of each case; the name of a failed case also has its messages."""
     for case in ElementTree.parse(report).iter("testcase"):
         name = f"{case.get('classname')}.{case.get('name')}"
         said = [said.text or "" for said in (*case.iter("failure"), *case.iter("error"))]
@@ -26,10 +27,10 @@ def gtest_cases(report: pathlib.Path):
 
 
 def program_cases(build: pathlib.Path, test: dict):
-    """Yields what one entry of Meson's log counts for."""
+    """Yields the cases of one entry of Meson's log."""
     outcome = {"OK": "passed", "EXPECTEDFAIL": "passed", "SKIP": "skipped"}.get(test["result"], "failed")
     name = re.split(r" / |:", test["name"])[-1]
-    report = build / f"{name}.xml"  # Meson has each program of protocol gtest write it there
+    report = build / f"{name}.xml"  # Meson has each program of protocol gtest write its report there
     cases = list(gtest_cases(report)) if report.is_file() else []
     yield from cases
     if not cases or (outcome == "failed" and all(result != "failed" for _, result in cases)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cases of the comparison: one training job each, the budgets that Castor gets for it, and who it is held against."""
+"""The cases of the comparison: a training job each, Castor's budgets for it, and the engines to compare with."""
 from dataclasses import dataclass
 
 SMALL = "gpt:layers=48,hidden=1600,heads=25,vocab=50304,tied=0"  # 1,638,172,800 parameters
@@ -20,12 +20,12 @@ class Case:
     peers: tuple
 
     def job(self):
-        """What every engine is told, in the words of `castor train`. Cases of one job share their peers' runs: those know no budget."""
+        """The options of every engine, as `castor train` spells them. Cases with one job share their peers' runs, which have no budget."""
         sizes = ["--model", self.model, "--batch", str(self.batch), "--seq", str(self.seq)]
         return (*sizes, "--device", self.device, "--recompute")
 
 
-# Host budgets: no more than FSDP2 takes of the host for the same job (32 and 79 GiB on one H200, 2026-11-21).
+# Host budgets are no larger than FSDP2's use of the host for the same job (32 and 79 GiB on one H200, 2026-11-21).
 CASES = {
     case.name: case
     for case in (

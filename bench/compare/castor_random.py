@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numbers that `castor train` draws, drawn by torch: the same tokens, and first weights equal but for a last bit here and there.
+"""The numbers that `castor train` draws, drawn by torch: the same tokens, and first weights equal except for occasional last bits.
 
-So every engine of the comparison trains the same model on the same data, and its losses can be held against the others'.
+Every engine of the comparison thus trains the same model on the same data, so that their losses can be compared.
 Source of the generator: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011 (Philox-4x32, 10 rounds).
 """
 import math
@@ -47,7 +47,7 @@ def unit_interval(words):
 
 
 def fill_normal(out, stddev, seed, stream, device="cpu"):
-    """Normal values of mean 0 into `out`, rounded to its dtype, by Box and Muller in fp64; drawn on `device`, where that is faster."""
+    """Fills `out` with normal values of mean 0, rounded to its dtype, by Box and Muller in fp64; `device` draws them, if it is faster."""
     flat = out.view(-1)
     for begin in range(0, flat.numel(), AT_ONCE):
         part = flat[begin : begin + AT_ONCE]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One engine's run in a process of its own: what it printed last, or a sentence on why there is nothing."""
+"""One engine's run in a process of its own: its last line as JSON, or a sentence on why there is none."""
 import json
 import os
 import signal
@@ -12,7 +12,7 @@ GRACE_S = 10
 
 
 def used_bytes():
-    """What the machine's programs use of its memory, page cache left out; 0 where that is not told."""
+    """Memory in use by the machine's programs, without the page cache; 0 if the kernel does not report it."""
     try:
         with open("/proc/meminfo") as lines:
             fields = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines}
@@ -22,7 +22,7 @@ def used_bytes():
 
 
 def end(process):
-    """Ends the child and what it started: asked first, made to after a while."""
+    """Ends the child and the processes it started: SIGTERM first, SIGKILL after GRACE_S."""
     for number, patience_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, None)):
         try:
             os.killpg(process.pid, number)
@@ -35,7 +35,7 @@ def end(process):
 
 
 def watch(process, timeout_s):
-    """Waits for the child; returns the most that the machine's used memory rose by, and whether time ran out."""
+    """Waits for the child; returns the largest rise of the machine's used memory, and whether the time ran out."""
     begin_bytes, most, deadline = used_bytes(), 0, time.monotonic() + timeout_s
     while process.poll() is None:
         if time.monotonic() > deadline:
@@ -55,7 +55,7 @@ def last_object(text):
 
 
 def reached(stderr):
-    """The last step that an engine spoke of."""
+    """The last step in an engine's progress output."""
     steps = [line for line in stderr.splitlines() if line.startswith("step ")]
     return f", at {steps[-1].split('  ')[0]}" if steps else ""
 
@@ -69,7 +69,7 @@ def why_ended(code, stderr):
 
 
 def run(command, timeout_s):
-    """Runs `command` to its end. Returns its JSON object, in which `error` says what went wrong, if anything did."""
+    """Runs `command` to its end. Returns its JSON object; `error` in it describes a failure."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         try:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True)
@@ -78,7 +78,7 @@ def run(command, timeout_s):
         try:
             rise_bytes, late = watch(process, timeout_s)
         finally:
-            end(process)  # also what it left behind, and when the user stops the comparison
+            end(process)  # also its child processes, and when the user stops the comparison
         out.seek(0)
         err.seek(0)
         found, said = last_object(out.read()) or {}, err.read()

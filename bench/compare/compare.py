@@ -5,8 +5,9 @@
     python3 bench/compare/compare.py --cases b8-8g,b8-16g,b32-28g,3.9b --clip none,1.0 --json compare.json      # one GPU, README.md
     python3 bench/compare/compare.py --cases tiny --steps 5                                                     # any machine
 
-Each run is a process of its own, one at a time; a round runs every engine once. Prints a table per case and clip as soon as its last
-run has ended. An engine that fails becomes a row that says why. Ends with 1 where no engine got through, or the models differ.
+Each run is a separate process, one at a time; a round runs every engine once. Prints a table per case and clip as soon
+as its last run has ended. A failed engine becomes a row with the reason. Exits with 1 if no engine succeeded or the
+models differ.
 """
 import argparse
 import json
@@ -26,7 +27,7 @@ FOLDER = pathlib.Path(__file__).resolve().parent
 
 
 def options_of(arguments, clip):
-    """The options that every engine gets, besides the job's own."""
+    """The options that every engine gets in addition to those of the job."""
     options = {"--steps": arguments.steps, "--seed": arguments.seed, "--threads": arguments.threads}
     return options | {"--clip": "0" if clip == "none" else clip}
 
@@ -36,7 +37,7 @@ def words_of(options):
 
 
 def castor_command(arguments, case, clip, extra):
-    """`castor train` for `case`. What `extra` says is not said by default; the resident run has no budgets."""
+    """`castor train` for `case`. Options in `extra` replace the defaults; the resident run has no budgets."""
     extra = shlex.split(extra)
     resident = ("--plugin", "none") in zip(extra, extra[1:]) or "--plugin=none" in extra
     given = {word.split("=")[0] for word in extra}
@@ -53,7 +54,7 @@ def peer_command(arguments, case, clip, peer):
 
 
 def commands(arguments, case, clip):
-    """Engine by engine, the names of the rows and what to run for them."""
+    """The names of the rows and their commands, engine by engine."""
     rows = {f"castor {extra}".strip(): castor_command(arguments, case, clip, extra) for extra in arguments.castor_args or [""]}
     for peer in case.peers if arguments.peers is None else arguments.peers:
         rows[peer] = peer_command(arguments, case, clip, peer)
@@ -61,7 +62,7 @@ def commands(arguments, case, clip):
 
 
 class Runs:
-    """What each command printed, by round. Cases that say the same command share its runs."""
+    """The output of each command, by round. Cases with the same command share its runs."""
 
     def __init__(self, timeout_s):
         self.timeout_s = timeout_s
@@ -80,12 +81,12 @@ class Runs:
 
 
 def compare(arguments, runs, done):
-    """All rounds; each table once its runs are there. What the tables hold goes to `done`."""
+    """Runs all rounds; prints each table once its runs are complete and appends its contents to `done`."""
     groups = [(case, clip) for case in arguments.cases for clip in arguments.clip]
     for number in range(1, arguments.rounds + 1):
         for case, clip in groups:
             in_turn = list(commands(arguments, case, clip).items())
-            for engine, command in in_turn if number % 2 else reversed(in_turn):  # nobody always comes after the same
+            for engine, command in in_turn if number % 2 else reversed(in_turn):  # so the order varies
                 runs.take(command, number, f"round {number}/{arguments.rounds}  {case.name}, clip {clip}: {engine}")
                 write(arguments.json, done, runs)
             if number == arguments.rounds:
@@ -93,7 +94,7 @@ def compare(arguments, runs, done):
 
 
 def show_rest(arguments, runs, done):
-    """What there is of the tables that are missing when the user stops."""
+    """Prints the incomplete tables when the user stops."""
     for case, clip in [(case, clip) for case in arguments.cases for clip in arguments.clip][len(done) :]:
         if any(runs.of(command) for command in commands(arguments, case, clip).values()):
             done.append(show(arguments, case, clip, runs))
@@ -154,7 +155,7 @@ def options():
 
 
 def write(path, done, runs):
-    """All that there is so far, so that a machine that goes away takes no figures with it."""
+    """Writes all figures so far, so that they survive the loss of the machine."""
     if not path:
         return
     behind = [{"command": list(command), "runs": found} for command, found in runs.found.items()]
@@ -164,7 +165,7 @@ def write(path, done, runs):
 def main():
     arguments = options()
     runs, done = Runs(arguments.timeout), []
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # either ends the running engine first
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # SIGTERM ends a run as Ctrl-C does
     try:
         compare(arguments, runs, done)
     except KeyboardInterrupt:

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""DeepSpeed's ZeRO-2 with its optimizer on the host: bf16 weights on the device, fp32 masters and states in pinned host memory, its CPU Adam.
+"""DeepSpeed's ZeRO-2 with its optimizer on the host: bf16 weights on the device, fp32 masters and states in pinned host
+memory, its CPU Adam.
 
-Runs where `import deepspeed` does (it compiles its Adam at first use). Prints one JSON line.
+Runs wherever `import deepspeed` works (it compiles its Adam at first use). Prints one JSON line.
 """
 import os
 import socket
@@ -52,7 +53,7 @@ class DeepSpeed(training.Engine):
         os.environ |= {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
         os.environ["MASTER_PORT"] = str(free_port())
         deepspeed.init_distributed("nccl")
-        # It makes its masters from the bf16 weights, so fp32 values would take memory for nothing.
+        # DeepSpeed makes its masters from the bf16 weights, so fp32 values would waste memory.
         self.model.to(torch.bfloat16).to_empty(device=self.device)
         initialise(self.model, options.seed, self.device)
         self.engine, *_ = deepspeed.initialize(

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """FSDP2 with its CPU offload: fully_shard per block, fp32 parameters and states in pinned host memory, bf16 on the device, fused CPU AdamW.
 
-One process, so nothing is reduced between ranks: reduce_dtype=bf16 gives the same numbers as fp32 and takes less of the device. On
-a CPU there is nothing to offload to, and blocks are sharded alone. Prints one JSON line.
+One process, so no reduction between ranks takes place: reduce_dtype=bf16 gives the same numbers as fp32 and takes less
+of the device. On a CPU there is no offload; only the blocks are sharded. Prints one JSON line.
 """
 import torch
 import torch.distributed as dist
@@ -20,8 +20,8 @@ class Fsdp2(training.Engine):
     def __init__(self, options):
         super().__init__(options)
         cuda = self.device.type == "cuda"
-        # gloo too: clipping adds up norms of gradients that lie on the host.
-        store = dist.TCPStore("127.0.0.1", 0, world_size=1, is_master=True)  # at a port of its own
+        # gloo too, because clipping adds up norms of gradients on the host
+        store = dist.TCPStore("127.0.0.1", 0, world_size=1, is_master=True)  # on a free port
         dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", store=store, rank=0, world_size=1)
         shard = {
             "mesh": init_device_mesh(self.device.type, (1,)),

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Plain PyTorch, everything resident: fp32 parameters, which are their own masters, computed with in bf16 by autocast; fused AdamW.
+"""Plain PyTorch, everything resident: fp32 parameters are their own masters, autocast computes in bf16, fused AdamW.
 
-What one writes as long as the device holds it all: 16 bytes a parameter. Prints one JSON line.
+The usual code while the device holds everything: 16 bytes per parameter. Prints one JSON line.
 """
 import torch
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The GPT of examples/models in plain torch.nn: the same layers, sizes, order and first weights, so that a step is the same work."""
+"""The GPT of examples/models in plain torch.nn: the same layers, sizes, order and first weights, so that a step does the same work."""
 import math
 
 import torch
@@ -15,7 +15,7 @@ ELEMENTS_AT_ONCE = 8 * 1024 * 1024  # of the loss's fp32 working copies
 
 
 def parse_model(name):
-    """The sizes in `gpt:layers=…,hidden=…,heads=…,vocab=…,tied=0`, every one of them given."""
+    """The sizes in `gpt:layers=…,hidden=…,heads=…,vocab=…,tied=0`, all of them required."""
     kind, _, rest = name.partition(":")
     sizes = {key: int(value) for key, value in (part.split("=") for part in rest.split(","))}
     if kind != "gpt" or sizes.pop("tied", 1) != 0 or set(sizes) != {"layers", "hidden", "heads", "vocab"}:
@@ -24,7 +24,7 @@ def parse_model(name):
 
 
 class Block(nn.Module):
-    """A pre-norm transformer block, its input kept alone where `recompute`."""
+    """A pre-norm transformer block; with `recompute` it keeps only its input for backward."""
 
     def __init__(self, hidden, heads, recompute):
         super().__init__()
@@ -47,12 +47,12 @@ class Block(nn.Module):
         return y + self.down(functional.gelu(self.up(self.norm2(y)), approximate="tanh"))
 
     def forward(self, x):
-        # There is no dropout, so no random state is to be kept.
+        # without dropout there is no random state to keep
         return checkpoint(self.body, x, use_reentrant=False, preserve_rng_state=False) if self.recompute else self.body(x)
 
 
 class Gpt(nn.Module):
-    """Logits of [batch, seq] tokens. `activations` is the dtype that runs along the residual stream."""
+    """Logits of [batch, seq] tokens. `activations` is the dtype of the residual stream."""
 
     def __init__(self, layers, hidden, heads, vocab, positions, recompute, activations=torch.bfloat16):
         super().__init__()
@@ -71,14 +71,14 @@ class Gpt(nn.Module):
 
 
 def make_gpt(name, seq, recompute):
-    """The model without memory of its own: `initialise` gives it its first weights once `to_empty` has placed it."""
+    """The model without memory: after `to_empty` has placed it, `initialise` gives it its first weights."""
     with torch.device("meta"):
         return Gpt(**parse_model(name), positions=seq, recompute=recompute)
 
 
 @torch.no_grad()
 def initialise(model, seed, device, local=lambda parameter: parameter):
-    """Gives every parameter what `castor train` begins with; `local` is where an engine keeps a parameter's values."""
+    """Gives every parameter its first value in `castor train`; `local` returns an engine's storage of a parameter's values."""
     residual = STDDEV / math.sqrt(2 * len(model.blocks))
     for stream, (name, parameter) in enumerate(model.named_parameters()):
         values = local(parameter)
@@ -89,7 +89,7 @@ def initialise(model, seed, device, local=lambda parameter: parameter):
 
 
 class SlicedCrossEntropy(torch.autograd.Function):
-    """The mean loss in fp32, a few rows at a time: beside the logits only their gradient is ever whole, as in Castor's models."""
+    """The mean loss in fp32, a few rows at a time: beside the logits only their gradient is ever complete, as in Castor's models."""
 
     @staticmethod
     def forward(context, logits, target):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two builds of castor beside each other: what `castor plan` and `castor estimate` say of the same steps.
+"""Compares two builds of castor: the results of `castor plan` and `castor estimate` for the same steps.
 
-    python3 bench/compare/plans.py OLD NEW      prints the cases that differ, and how far; exit status 1 where a peak differs or
+    python3 bench/compare/plans.py OLD NEW      prints the cases that differ, and how far; exit status 1 if a peak differs or
                                                 a step is more than 0.5 % longer or shorter
 
-Traces are recorded by OLD, small trainings on the CPU through all tiers, and planned by both under the same budgets.
+OLD records the traces, of small trainings on the CPU through all tiers; both builds plan them under the same budgets.
 """
 
 import argparse
@@ -38,7 +38,7 @@ BUDGETS = ["--device-budget 8GiB --host-budget 64GiB", "--device-budget 24GiB --
 
 
 def run(castor, command):
-    """Standard output's last line, or the error's sentence."""
+    """The JSON object on the last line of standard output, or the error message."""
     done = subprocess.run([castor, *command.split(), "--json"], capture_output=True, text=True, timeout=900)
     lines = done.stdout.splitlines()
     return json.loads(lines[-1]) if lines else {"error": {"message": done.stderr}}
@@ -49,7 +49,7 @@ def record(castor, folder):
     for (model, options), (training, more) in itertools.product(MODELS.items(), TRAININGS.items()):
         trace = folder / f"{model}-{training}.json"
         if model == "mlp" and training == "recomputed":
-            continue  # it has no blocks
+            continue  # the MLP has no blocks
         found = run(castor, f"train {options} {more} {RECORD} {folder} --trace {trace}")
         if "error" in found:
             raise RuntimeError(f"{model}, {training}: {found['error']['message']}")
@@ -65,7 +65,7 @@ def cases(old, folder):
 
 
 def difference(old, new):
-    """Why the two differ by too much, or None; and by how much the step does."""
+    """How the two differ by more than the tolerance, or None; and the relative difference of the step times."""
     if "error" in old or "error" in new:
         words = [found.get("error", {}).get("message", "no error") for found in (old, new)]
         return (None, 0.0) if words[0] == words[1] else (f"{words[0]} | {words[1]}", 0.0)

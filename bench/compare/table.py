@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runs of one case brought together: a row per engine, and the table of them."""
+"""Combines the runs of one case: a row per engine, and the table of the rows."""
 import statistics
 
 GIB = 2**30
@@ -7,12 +7,12 @@ HEAD = f"{'step s (min … max)':<28} {'of FSDP2':<9} {'device GiB':<11} {'host 
 
 
 def n_left_out(n_steps):
-    """Steps at the start that do not count, by the rule of `castor train`: 2 of more than 4, else none."""
+    """Steps at the start that do not count, by the rule of `castor train`: 2 of more than 4, otherwise none."""
     return 2 if n_steps > 4 else 0
 
 
 def step_times(found):
-    """`step_s` of one run as castor prints it, also where an engine lists every step."""
+    """`step_s` of one run in castor's form, also for an engine that lists every step."""
     steps = found["step_s"]
     if isinstance(steps, dict):
         return steps
@@ -22,12 +22,12 @@ def step_times(found):
 
 
 def device_peak(found):
-    """What an engine's allocator held of the device; none where there is no device."""
+    """Peak of the device memory that an engine's allocator held; None without a device."""
     return found["peak_bytes"]["device"] if "peak_bytes" in found else found.get("peak_device_bytes")
 
 
 def combine(engine, runs):
-    """One row out of an engine's runs: the median of their medians, the extremes of their steps, the highest peaks."""
+    """One row from an engine's runs: the median of their medians, the extremes of their steps, the highest peaks."""
     failed = [found for found in runs if "error" in found]
     if failed or not runs:
         return {"engine": engine, "error": failed[0]["error"]["message"] if failed else "did not run"}
@@ -52,7 +52,7 @@ def combine(engine, runs):
 
 
 def add_ratios(rows):
-    """Gives each row its median step over that of FSDP2, none where one of the two has no figures."""
+    """Sets each row's median step over that of FSDP2, None if either has no figures."""
     base = next((row["step_s"]["median"] for row in rows if row["engine"] == "fsdp2" and "error" not in row), None)
     for row in rows:
         row["ratio_to_fsdp2"] = row["step_s"]["median"] / base if base and "error" not in row else None
@@ -60,15 +60,15 @@ def add_ratios(rows):
 
 
 def notes(rows):
-    """What a reader must know of these rows, a sentence each."""
+    """Warnings about these rows, a sentence each."""
     ran = [row for row in rows if "error" not in row]
     said = []
     if len({row["params"] for row in ran}) > 1:
         said.append("NOT the same model: " + ", ".join(f"{row['engine']} has {row['params']:,} parameters" for row in ran))
     firsts = [row["losses"][0] for row in ran]
-    if len(firsts) > 1 and not max(firsts) - min(firsts) <= 0.01 * abs(min(firsts)):  # nan is said too
+    if len(firsts) > 1 and not max(firsts) - min(firsts) <= 0.01 * abs(min(firsts)):  # true for a nan, too
         said.append(f"first losses are more than 1 % apart ({min(firsts):.4f} to {max(firsts):.4f}): not the same start")
-    for row in ran:  # a driver may pin memory outside what the kernel counts for a process
+    for row in ran:  # a driver may pin memory that the kernel does not count for the process
         if row["machine_rise_bytes"] > 1.1 * row["peak_rss_bytes"] + GIB:
             rise = row["machine_rise_bytes"] / GIB
             said.append(f"{row['engine']}: the machine's used memory rose by {rise:.1f} GiB, more than its host peak says")

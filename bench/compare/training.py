@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the engines share: options named as those of `castor train`, the loop and its clock, and the JSON line at the end."""
+"""The parts that the engines share: options named as those of `castor train`, the loop and its clock, and the JSON line at the end."""
 import argparse
 import gc
 import json
@@ -31,7 +31,7 @@ def options():
 
 
 class Engine:
-    """A model and who trains it. `step` does all the work of one optimizer step and returns the loss, on the device."""
+    """A model and its optimizer. `step` does all the work of one optimizer step and returns the loss, on the device."""
 
     name = ""
 
@@ -54,7 +54,7 @@ class Engine:
         return loss.detach()
 
     def close(self):
-        """What must end before the process does."""
+        """Shuts down everything that must end before the process."""
 
 
 def adamw(parameters, options):
@@ -64,7 +64,7 @@ def adamw(parameters, options):
 
 
 def batch(options, step):
-    """The tokens of `castor train` at that step, and the same one position further on."""
+    """The tokens of `castor train` at that step, and the same text shifted by one position."""
     shape = (options.batch, options.seq + 1)
     text = random_ids(shape, parse_model(options.model)["vocab"], batch_seed(options.seed, step)).to(options.device)
     return text[:, :-1].contiguous(), text[:, 1:].contiguous()
@@ -79,12 +79,12 @@ def peak_rss_bytes():
 
 
 def measure(engine, record):
-    """Trains and fills `record` on the way, so that a failure leaves what there was."""
+    """Trains and fills `record` step by step, so that a failed run keeps the earlier steps."""
     options = engine.options
     for step in range(options.steps):
         ids, target = batch(options, step)
         begin = time.perf_counter()
-        loss = engine.step(ids, target).item()  # waits for all that the step queued
+        loss = engine.step(ids, target).item()  # waits for all work that the step queued
         record["step_s"].append(time.perf_counter() - begin)
         record["losses"].append(loss)
         print(f"step {step + 1}/{options.steps}  loss {loss:.4f}  {record['step_s'][-1]:.4f} s", file=sys.stderr, flush=True)
@@ -100,7 +100,7 @@ class Unavailable(Exception):
 
 
 def sentence(error):
-    """The first sentence of what torch says, without the advice that follows."""
+    """The first sentence of torch's message, without the advice that follows."""
     if isinstance(error, Unavailable):
         return str(error)
     text = str(error).strip() or type(error).__name__
@@ -109,7 +109,7 @@ def sentence(error):
 
 
 def main(make):
-    """Builds the engine that `make(options)` returns, trains, prints one JSON line; ends with 1 where that failed."""
+    """Builds the engine that `make(options)` returns, trains, prints one JSON line; exits with 1 if that failed."""
     chosen = options()
     if chosen.threads:
         torch.set_num_threads(chosen.threads)
@@ -120,7 +120,7 @@ def main(make):
         engine = make(chosen)
         record["params"] = engine.n_params
         gc.collect()
-        if chosen.device == "cuda":  # drawing the first weights is no part of training
+        if chosen.device == "cuda":  # drawing the first weights is not part of training
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
         measure(engine, record)

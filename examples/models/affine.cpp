@@ -35,7 +35,7 @@ struct WidenedAffine final : torch::autograd::Function<WidenedAffine> {
   }
 };
 
-/// LibTorch's products of 16-bit matrices go through oneDNN, which on x86 has them from AVX-512 on.
+/// LibTorch multiplies 16-bit matrices through oneDNN, which on x86 needs AVX-512 for that.
 bool cpu_multiplies_16_bits() {
 #if defined(__x86_64__)
   return __builtin_cpu_supports("avx512bw") != 0;

@@ -5,14 +5,14 @@
 
 namespace castor {
 
-/// x·Wᵀ + b of x [..., in], W [out, in] and b [out], which may be undefined: [..., out], all of one dtype.
+/// x·Wᵀ + b of x [..., in], W [out, in] and an optional b [out]: [..., out], all of one dtype.
 ///
-/// As at::linear. But where x is of 16 bits and this CPU has no instructions for that, LibTorch takes 7 to 50 times as
-/// long as in fp32 (2.13 with AVX2: 8.1 s for a step that takes 0.33), and `widened_affine` does the work.
+/// Like at::linear. But if x has 16 bits and the CPU lacks the instructions, LibTorch takes 7 to 50 times as long as in
+/// fp32 (2.13 with AVX2: 8.1 s for a step that takes 0.33), so `widened_affine` does the work.
 at::Tensor affine(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {});
 
-/// The same by way of fp32: operands are widened for one product at a time and each result is rounded once, so what is
-/// kept for backward is of 16 bits.
+/// The same in fp32: operands are widened for one product at a time and each result is rounded once, so the tensors
+/// kept for backward have 16 bits.
 at::Tensor widened_affine(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {});
 
 }  // namespace castor

@@ -21,7 +21,7 @@ TransformerBlock::TransformerBlock(const BlockShape& shape, const at::TensorOpti
 
 at::Tensor TransformerBlock::attend(const at::Tensor& x) {
   const std::int64_t n = x.size(0), seq = x.size(1);
-  // [batch, seq, 3, heads, size] to three of [batch, heads, seq, size], views all of them.
+  // [batch, seq, 3, heads, size] to three of [batch, heads, seq, size], all of them views.
   const auto parts =
       qkv_->forward(x).view({n, seq, 3, shape_.heads, shape_.hidden / shape_.heads}).permute({2, 0, 3, 1, 4}).unbind(0);
   const at::Tensor seen = at::scaled_dot_product_attention(parts[0], parts[1], parts[2], {}, 0.0, shape_.causal);

@@ -5,12 +5,12 @@
 
 namespace castor {
 
-/// What a transformer block is made of. GPT-2 and ViT differ in the three last values only.
+/// The shape of a transformer block. GPT-2 and ViT differ in the last three values only.
 struct BlockShape {
-  std::int64_t layers;  ///< of the whole model: residual projections begin smaller by 1/sqrt(2·layers)
+  std::int64_t layers;  ///< of the whole model: residual projections are initialised smaller by 1/sqrt(2·layers)
   std::int64_t hidden;  ///< a multiple of `heads`
   std::int64_t heads;
-  bool causal;  ///< a position sees itself and those before it
+  bool causal;  ///< a position attends to itself and earlier ones
   double norm_eps;
   const char* gelu;  ///< "tanh" (GPT-2) or "none" (exact, ViT)
 };
@@ -20,7 +20,7 @@ struct BlockShape {
 class TransformerBlock final : public torch::nn::Module {
  public:
   TransformerBlock(const BlockShape& shape, const at::TensorOptions& options);
-  /// x: [batch, seq, hidden]; so is what comes back.
+  /// x and the result: [batch, seq, hidden].
   at::Tensor forward(const at::Tensor& x);
   const Unit& first_unit() const { return *norm1_; }
 
@@ -32,7 +32,7 @@ class TransformerBlock final : public torch::nn::Module {
   std::shared_ptr<Linear> qkv_, out_, up_, down_;
 };
 
-/// `shape.layers` blocks, each recomputed in backward where `recompute` says so.
+/// `shape.layers` blocks, each recomputed in backward if `recompute`.
 class BlockStack final : public torch::nn::Module {
  public:
   BlockStack(const BlockShape& shape, bool recompute, const at::TensorOptions& options);
@@ -43,7 +43,7 @@ class BlockStack final : public torch::nn::Module {
   std::vector<std::shared_ptr<TransformerBlock>> blocks_;
 };
 
-/// Matrix products of the whole stack for one sample of `seq` positions.
+/// Floating-point operations of the stack's matrix products for one sample of `seq` positions.
 double forward_flops(const BlockShape& shape, std::int64_t seq);
 
 }  // namespace castor

@@ -49,7 +49,7 @@ struct CrossEntropy final : torch::autograd::Function<CrossEntropy> {
       at::Tensor slice = logits.narrow(0, row, n).to(at::kFloat, /*non_blocking=*/false, /*copy=*/true);
       slice.sub_(log_sums.narrow(0, row, n).unsqueeze(1)).exp_();
       slice.sub_(classes.eq(target.narrow(0, row, n).unsqueeze(1))
-                     .to(at::kFloat));  // not scatter_: on a GPU that does not repeat its bits at full speed
+                     .to(at::kFloat));  // not scatter_, which on a GPU does not repeat its bits at full speed
       grad.narrow(0, row, n).copy_(slice.mul_(scale));
     });
     return {grad, Variable()};

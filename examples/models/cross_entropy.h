@@ -8,8 +8,8 @@ namespace castor {
 /// The mean cross entropy of `logits` [n, classes], of any floating dtype, against `target` int64 [n], each in [0,
 /// classes): an fp32 scalar.
 ///
-/// Arithmetic is fp32. Works through rows a few at a time, so that beside the logits only their gradient is ever held
-/// whole: 4 bytes per logit in bf16, where log_softmax in fp32 and its gradient hold 16.
+/// Computes in fp32, a few rows at a time, so that beside the logits only their gradient is ever complete: 4 bytes per
+/// logit in bf16, where log_softmax in fp32 and its gradient hold 16.
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& target);
 
 }  // namespace castor

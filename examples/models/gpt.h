@@ -11,7 +11,7 @@ struct GptShape {
   bool tied;
 };
 
-/// GPT-2: learned positions, pre-norm blocks, a final norm, a head without bias that is the embedding itself where
+/// GPT-2: learned positions, pre-norm blocks, a final norm, a head without bias whose weight is the embedding's if
 /// `tied`.
 /// Source: Radford et al., "Language models are unsupervised multitask learners", 2019.
 class Gpt final : public Model {
@@ -36,7 +36,7 @@ class Gpt final : public Model {
   std::shared_ptr<PositionEmbedding> positions_;
   std::shared_ptr<BlockStack> blocks_;
   std::shared_ptr<LayerNorm> norm_;
-  std::shared_ptr<TiedHead> tied_head_;  // one of the two
+  std::shared_ptr<TiedHead> tied_head_;  // one of the two is null
   std::shared_ptr<Linear> head_;
 };
 

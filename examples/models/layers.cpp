@@ -11,8 +11,8 @@ Linear::Linear(Shape shape, Init weight, const at::TensorOptions& options) : Uni
 }
 
 at::Tensor Linear::forward(const at::Tensor& x) {
-  // Rows, because of three dimensions at::linear returns a view of its result, and what a unit returns as a view is
-  // copied.
+  // Flattened to rows, because for three dimensions at::linear returns a view of its result, and a unit copies results
+  // that are views.
   const at::Tensor rows = run(x.flatten(0, -2), [&](const at::Tensor& in) { return affine(in, weight_, bias_); });
   std::vector<std::int64_t> sizes = x.sizes().vec();
   sizes.back() = rows.size(1);

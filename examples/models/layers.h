@@ -9,9 +9,9 @@
 
 namespace castor {
 
-/// The pieces with parameters that the models are made of: one unit each.
+/// The building blocks with parameters, one unit each.
 
-/// y = x·Wᵀ + b over the last of two or more dimensions. W is [out, in]; b may be left out, else it begins at zero.
+/// y = x·Wᵀ + b over the last of two or more dimensions. W is [out, in]; b is optional and starts at zero.
 class Linear final : public Unit {
  public:
   struct Shape {
@@ -36,7 +36,7 @@ class LayerNorm final : public Unit {
   at::Tensor weight_, bias_;
 };
 
-/// Rows of a table: int64 [batch, seq] to [batch, seq, hidden].
+/// Looks up rows of a table: int64 [batch, seq] to [batch, seq, hidden].
 class TokenEmbedding final : public Unit {
  public:
   TokenEmbedding(std::int64_t vocab, std::int64_t hidden, const at::TensorOptions& options);
@@ -78,7 +78,7 @@ class TiedHead final : public Unit {
   at::Tensor weight_;
 };
 
-/// The standard deviation that GPT-2 begins its weights with.
+/// The standard deviation of GPT-2's initial weights.
 inline constexpr double kWeightStddev = 0.02;
 
 }  // namespace castor

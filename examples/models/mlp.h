@@ -7,7 +7,7 @@
 namespace castor {
 
 struct MlpShape {
-  std::int64_t layers;  ///< hidden ones; one more gives the classes
+  std::int64_t layers;  ///< hidden layers; one more computes the classes
   std::int64_t hidden, features, classes;
 };
 

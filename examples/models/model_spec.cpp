@@ -30,7 +30,7 @@ const std::map<std::string, ModelSpec, std::less<>>& named() {
   return table;
 }
 
-/// The named model whose values a spelled-out one begins with; null for an unknown kind.
+/// The named model with the default values of a spelled-out one; null for an unknown kind.
 const ModelSpec* base_of(std::string_view kind) {
   if (kind == "gpt") return &named().at("gpt2-124m");
   if (kind == "vit") return &named().at("vit-b");

@@ -12,14 +12,14 @@
 
 namespace castor {
 
-/// A model's name taken apart: `gpt:layers=4,tied=0` is kind gpt with two numbers.
+/// A parsed model name: `gpt:layers=4,tied=0` is kind gpt with two numbers.
 struct ModelSpec {
   std::string kind;  ///< gpt, vit or mlp
   std::map<std::string, std::int64_t>
-      values;  ///< every key of the kind, but a gpt's `seq` only where it was spelled out
+      values;  ///< every key of the kind, but a gpt's `seq` only if it was spelled out
 };
 
-/// Understands the names of make_model. Errors: usage, naming the part that was not understood and what there is.
+/// Parses the names of make_model. Errors: usage, naming the part that was not understood and the known ones.
 Result<ModelSpec> parse_model_name(std::string_view name);
 
 }  // namespace castor

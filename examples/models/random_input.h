@@ -7,11 +7,11 @@
 
 namespace castor {
 
-/// Integers in [0, `below`), the same for the same seed and stream on every machine. int64 of `sizes`, on `device`.
+/// Integers in [0, `below`), the same for the same seed and stream on every machine: int64 of `sizes`, on `device`.
 at::Tensor random_ids(at::IntArrayRef sizes, std::int64_t below, std::uint64_t seed, std::uint32_t stream,
                       c10::Device device);
 
-/// Normal values of mean 0 and deviation 1 of `sizes`, rounded to the dtype of `options`.
+/// Normal values of mean 0 and standard deviation 1, of `sizes`, rounded to the dtype of `options`.
 at::Tensor random_values(at::IntArrayRef sizes, std::uint64_t seed, std::uint32_t stream,
                          const at::TensorOptions& options);
 

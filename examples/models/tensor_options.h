@@ -7,7 +7,7 @@
 
 namespace castor {
 
-/// The dtype and device that a model's weights and activations have.
+/// The dtype and device of a model's weights and activations.
 inline at::TensorOptions tensor_options(const ModelOptions& options) {
   const at::ScalarType dtype = options.dtype == DType::bf16  ? at::kBFloat16
                                : options.dtype == DType::f16 ? at::kHalf

@@ -15,7 +15,7 @@ struct VitShape {
 /// Source: Dosovitskiy et al., "An image is worth 16x16 words", 2021.
 class Vit final : public Model {
  public:
-  /// Requires: hidden is a multiple of heads, 224 one of patch (make_model refuses others).
+  /// Requires: hidden is a multiple of heads, 224 is one of patch (make_model refuses others).
   Vit(const VitShape& shape, const ModelOptions& options);
 
   static constexpr std::int64_t kImageSize = 224;

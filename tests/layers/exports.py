@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the shared objects show to the outside. Exit status 77 (skipped) where none is built.
+"""Checks the exported symbols of the shared objects. Exit status 77 (skipped) if none is built.
 
     exports.py library FILE      only names of castor: namespace castor, castor_*, and the type information of both
     exports.py plugins FOLDER    each plugin below it: castor_plugin_query_v1 and nothing else

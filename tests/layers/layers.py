@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the tree to its layers: what a module may include is the table below, and each check tries it with the compiler.
+"""Checks the layers of the tree with the compiler: the table below says which modules each module may include.
 
-    layers.py alone MODULE -- COMPILER ARG…     every public header of MODULE compiles alone, seeing only what MODULE may include
-    layers.py upward MODULE -- COMPILER ARG…    no header of a module that MODULE may not include compiles there, and the same line
-                                                does compile where it may
+    layers.py alone MODULE -- COMPILER ARG…     every public header of MODULE compiles alone, with only the include folders
+                                                that MODULE may use
+    layers.py upward MODULE -- COMPILER ARG…    no header of a module that MODULE may not include compiles there, although it
+                                                compiles in its own module
     layers.py build BUILD_DIR                   the build gives the sources of each module no other folders than these
     layers.py c -- COMPILER ARG…                the plugin ABI is C11
 """
@@ -43,13 +44,13 @@ def headers(module: str) -> list[str]:
 
 
 class Compiler:
-    """Tries single sources, -fsyntax-only; never leaves a file behind."""
+    """Tries single sources with -fsyntax-only; writes no output files."""
 
     def __init__(self, command: list[str], language: str = "c++"):
         self.command = [*command, "-fsyntax-only", "-x", language]
 
     def errors(self, module: str, header: str) -> str:
-        """What the compiler says to a source of `module` that includes `header` twice; empty if it compiles."""
+        """The compiler's messages for a source of `module` that includes `header` twice; empty if it compiles."""
         with tempfile.TemporaryDirectory() as folder:
             source = pathlib.Path(folder) / "probe"
             source.write_text(f"#include <{header}>\n#include <{header}>\n")
@@ -87,21 +88,21 @@ def check_upward(compiler: Compiler, module: str) -> list[str]:
     above = [(owner, header) for owner in ALLOWED if owner != module and owner not in ALLOWED[module] for header in headers(owner)]
     print(f"{module}: {len(above)} headers must be out of reach")
     problems = in_parallel(problem, above)
-    # The control: one line per module that was refused compiles with the right folders.
+    # The control: one refused header per module compiles with its own module's folders.
     first = {owner: header for owner, header in reversed(above) if "torch" not in owner and owner != "examples/models"}
     return problems + [f"{header} does not compile in {owner} either" for owner, header in first.items() if compiler.errors(owner, header)]
 
 
 def owner_of(path: pathlib.Path) -> str | None:
-    """The module whose folder `path` is in, the deepest first."""
+    """The module whose folder contains `path`, the innermost if several do."""
     return next((name for name in sorted(ALLOWED, key=len, reverse=True) if path.is_relative_to(ROOT / name)), None)
 
 
 def foreign_folders(entry: dict) -> set[str]:
-    """The modules that one entry of compile_commands.json can include against the table."""
+    """The modules that one entry of compile_commands.json can include in violation of the table."""
     base = pathlib.Path(entry["directory"]).resolve()
     source = (base / entry["file"]).resolve()
-    # A unity build compiles files that Meson made, which lie in the build as their module does in the tree.
+    # A unity build compiles generated files, whose place in the build folder mirrors their module's in the tree.
     module = owner_of(ROOT / source.relative_to(base) if source.is_relative_to(base) else source)
     if module is None:
         return set()

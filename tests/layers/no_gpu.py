@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""On a machine without a GPU `castor train --device cuda` says so in one line and exits with 1: no_gpu.py CASTOR.
+"""On a machine without a GPU `castor train --device cuda` prints one line about it and exits with 1: no_gpu.py CASTOR.
 
-Exit status 77 (skipped) where there is a GPU, or where no castor was built because there was no LibTorch.
+Exit status 77 (skipped) if there is a GPU, or if no castor was built because LibTorch is missing.
 """
 import pathlib
 import subprocess

@@ -13,7 +13,7 @@ namespace {
 
 using Product = std::function<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&)>;
 
-/// Values between -1 and 1 that do not change from run to run.
+/// Values between -1 and 1, the same in every run.
 at::Tensor waves(at::IntArrayRef sizes, double frequency) {
   return at::sin(at::arange(c10::multiply_integers(sizes), at::kDouble) * frequency).view(sizes);
 }
@@ -32,8 +32,8 @@ void expect_units(const at::Tensor& a, const at::Tensor& exact, double unit) {
   EXPECT_LE((error / (exact.detach().abs() + 1)).max().item<double>(), unit);
 }
 
-/// Against fp64 of the same 16-bit operands: a result is rounded once, so it is off by half a unit in the last place,
-/// and by what fp32 sums lose, which is far less.
+/// Compares with fp64 of the same 16-bit operands: a result is rounded once, so its error is half a unit in the last
+/// place, plus that of fp32 sums, which is far smaller.
 void compare_with_fp64(const Operands& operands, at::ScalarType dtype, double half_unit, const Product& product) {
   const Operands narrow = operands.as(dtype);
   const Operands exact = narrow.as(at::kDouble);
@@ -72,7 +72,7 @@ TEST(Affine, WidenedLeavesOutGradientsThatNobodyNeeds) {
   EXPECT_FALSE(widened_affine(x, weight.detach()).requires_grad());
 }
 
-// Whichever way this CPU takes; oneDNN and LibTorch's own loops may round the bias apart, so two units.
+// Tests the path that this CPU takes; oneDNN and LibTorch's own loops may round the bias separately, so two units.
 TEST(Affine, IsWithinTwoUnitsOfFp64OnThisCpu) {
   const Operands operands = {waves({37, 19}, 0.7), waves({23, 19}, 1.3), waves({23}, 2.1)};
   const auto product = [](const at::Tensor& x, const at::Tensor& w, const at::Tensor& b) { return affine(x, w, b); };

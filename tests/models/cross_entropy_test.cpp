@@ -8,7 +8,7 @@
 namespace castor {
 namespace {
 
-/// [n, classes] values between -4 and 4 that do not change from run to run.
+/// [n, classes] values between -4 and 4, the same in every run.
 at::Tensor some_logits(std::int64_t n, std::int64_t classes) {
   return (at::sin(at::arange(n * classes, at::kDouble) * 0.7) * 4).view({n, classes});
 }
@@ -44,7 +44,7 @@ TEST(CrossEntropy, WorksThroughManySlices) { compare_with_fp64(120, 150'000, at:
 
 TEST(CrossEntropy, ARowWiderThanASliceStillFits) { compare_with_fp64(2, 9'000'000, at::kFloat, 1e-6); }
 
-// log of the number of classes, by hand: all logits equal.
+// All logits are equal, so the loss is the log of the number of classes, computed by hand.
 TEST(CrossEntropy, OfEqualLogitsIsTheLogOfTheirNumber) {
   EXPECT_NEAR(cross_entropy(at::full({5, 256}, 3.0f), some_targets(5, 256)).item<double>(), 5.545177444479562, 1e-6);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Losses and gradients of hooked models whose parameters come and go equal those of the plain run to the last bit.
+// Losses and gradients of hooked models, whose parameters are fetched and released, equal those of the plain run to the
+// last bit.
 #include <castor/models/model.h>
 #include <castor/plugins/torch/errors.h>
 #include <castor/plugins/torch/runtime.h>
@@ -98,7 +99,7 @@ TEST_P(Equivalence, OnAGpuToo) {
   set_determinism(false);
 }
 
-/// The names of all operators of the graph behind `loss`.
+/// The names of all operators in the graph of `loss`.
 std::set<std::string> operators(const at::Tensor& loss) {
   std::set<std::string> names;
   std::set<torch::autograd::Node*> seen;
@@ -119,7 +120,7 @@ TEST_P(Equivalence, NoUnitReturnsAViewThatMustBeCopied) {
   run.adapter->connect(&strategy);
   const std::set<std::string> names = operators(run.model->loss(run.batch));
   const auto is_product = [](const std::string& name) {
-    return name == "AddmmBackward0" || name.find("WidenedAffine") != std::string::npos;  // as this CPU can
+    return name == "AddmmBackward0" || name.find("WidenedAffine") != std::string::npos;  // depends on the CPU
   };
   EXPECT_TRUE(std::any_of(names.begin(), names.end(), is_product));
   EXPECT_FALSE(names.contains("CloneBackward0"));

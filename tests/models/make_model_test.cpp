@@ -21,7 +21,7 @@ std::int64_t n_parameters(const char* name, const ModelOptions& options = {}) {
 }
 
 // GPT-2's published counts (124,439,808, 354,823,168, 774,030,080 and 1,557,611,200 with a vocabulary of 50257), and
-// with 47 more rows of the embedding.
+// those with 47 more rows of the embedding.
 TEST(MakeModel, Gpt2HasItsPublishedCounts) {
   EXPECT_EQ(n_parameters("gpt:layers=12,hidden=768,heads=12,vocab=50257,tied=1,seq=1024"), 124'439'808);
   EXPECT_EQ(n_parameters("gpt2-124m"), 124'475'904);
@@ -80,8 +80,8 @@ TEST(MakeModel, ATiedHeadUsesTheEmbeddingsParameter) {
   EXPECT_EQ(params_of(host, 0), (std::vector<std::uint32_t>{0}));
 }
 
-// Radford et al. 2019, section 2.3: residual projections begin smaller by 1/sqrt(number of residual layers), two per
-// block.
+// Radford et al. 2019, section 2.3: residual projections are initialised smaller by 1/sqrt(number of residual layers),
+// two per block.
 TEST(MakeModel, ResidualProjectionsBeginSmaller) {
   const auto model = model_of("gpt:layers=8,hidden=64,heads=2,vocab=10");
   const auto adapter = TorchAdapter::make(model, c10::kCPU, 0, {}).value();
@@ -105,7 +105,7 @@ TEST(MakeModel, ReadsNoTextButGpt) {
   EXPECT_FALSE(model_of("mlp")->reads_text());
 }
 
-// 2 operations per weight of a matrix and position, and 4·size per pair of positions, half of them where attention is
+// 2 operations per weight of a matrix and position, and 4·size per pair of positions, half of them if attention is
 // causal.
 TEST(MakeModel, FlopsAreCountedByHand) {
   ModelOptions options;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The built castor run as a user runs it: castor_command.py [--gtest_output=xml:FILE] [Class.case …]"""
+"""Runs the built castor as a user does: castor_command.py [--gtest_output=xml:FILE] [Class.case …]"""
 
 import pathlib
 import sys

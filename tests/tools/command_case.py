@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the cases of the command share: running the built castor, and what every command promises.
+"""Shared by the cases of the command: running the built castor, and the promises of every command.
 
-Environment: CASTOR = the program, CASTOR_STUBS = the folder of the plugins that must be refused, CASTOR_MINIMAL = the
-plugin in plain C.
+Environment: CASTOR = the program, CASTOR_STUBS = the folder of the plugins that castor must refuse, CASTOR_MINIMAL =
+the plugin in plain C.
 """
 
 import json
@@ -33,7 +33,7 @@ def run(*arguments, wrapper=(), **environment):
 
 
 def without_capabilities():
-    """What makes a child of root obey file modes; nothing is needed for other users."""
+    """The command that makes a child of root obey file modes; empty for other users."""
     return ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
 
 
@@ -49,7 +49,7 @@ HAS_GEMINI = "gemini" in accepted_plugins()
 
 
 class CommandCase(unittest.TestCase):
-    """A folder of its own, and what every command promises."""
+    """A temporary folder per case, and checks of the promises of every command."""
 
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="castor_command_"))
@@ -66,7 +66,7 @@ class CommandCase(unittest.TestCase):
         return json.loads(done.stdout.splitlines()[-1])
 
     def assert_error(self, done, code, *words):
-        """That exit code, one sentence on stderr with `words` in it, and with --json the same on stdout; returns that."""
+        """Checks the exit code, one sentence on stderr with `words` in it, and with --json the same on stdout; returns that."""
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         sentence = [line for line in done.stderr.splitlines() if line.startswith("castor: ") and "warning" not in line]
         self.assertEqual(len(sentence), 1, done.stderr)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs unittest cases and reports them as a GoogleTest program does (--gtest_output=xml:FILE), so that Meson and the
-sum of all tests count them one by one."""
+"""Runs unittest cases and writes a GoogleTest report (--gtest_output=xml:FILE), so that Meson and the sum of all
+tests count them one by one."""
 
 import sys
 import unittest
@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 
 class Recorder(unittest.TextTestResult):
-    """Keeps how each case ended."""
+    """Records the outcome of each case."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)

@@ -86,7 +86,7 @@ TEST(AdamCases, ParametersAreCountedAgainstTorch) {
 }
 
 TEST(Figure, TheBarIsTheShareItself) {
-  // 0.92 is wanted; that the ceiling reaches only 0.9 of itself changes nothing.
+  // 0.92 is wanted; the ceiling's share of itself, 0.9, does not lower that.
   Figure figure{"it", {}, "bare", 0.92, false, {{{91, 1, 0}, Sample{100, 1, 0}, Sample{90, 1, 0}}}};
   EXPECT_FALSE(reaches_bar(figure));
   figure.rounds[0].ours.n_bytes = 92;
@@ -201,7 +201,7 @@ TEST(BusTraffic, CountsTheCopiesThatHaveEnded) {
   EXPECT_EQ(traffic->moved_bytes(), 0u);
   traffic->feed();
   ASSERT_TRUE(traffic->stop().ok());
-  EXPECT_EQ(traffic->moved_bytes(), 6 * 64 * kKiB);  // three each way
+  EXPECT_EQ(traffic->moved_bytes(), 6 * 64 * kKiB);  // three in each direction
   traffic->feed();
   ASSERT_TRUE(traffic->stop().ok());
   EXPECT_EQ(traffic->moved_bytes(), 12 * 64 * kKiB);

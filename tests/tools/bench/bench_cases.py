@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""castor bench io, with a stand-in for fio where it needs one, and castor bench adam."""
+"""castor bench io, with a stand-in for fio where a case needs one, and castor bench adam."""
 
 import json
 import os
@@ -45,7 +45,7 @@ class BenchIo(CommandCase):
         return run(*self.words(*flags, **options))
 
     def fio(self, act="pass"):
-        """A fio that does `act` (Python) before it reports 1 GB/s."""
+        """A stand-in for fio that runs `act` (Python) before it reports 1 GB/s."""
         path = self.folder / "fio"
         path.write_text(FIO.format(python=sys.executable, log=str(self.folder / "fio_log"), act=act))
         path.chmod(0o755)
@@ -267,7 +267,7 @@ class BenchStep(CommandCase):
         for moments, bytes_per_param in (("fp32", 20), ("bf16", 12)):
             found = self.assert_result(run(*self.words("--set", f"moments={moments}", "--host-budget", "16MiB", "--json")))
             self.assertEqual(found["bench"], "step")
-            # Less where states are needed again before they have gone: they need not be read.
+            # Less if states are needed again before they are evicted, because they need not be read.
             self.assertLess(found["nvme_bytes_per_step"], 1.05 * bytes_per_param * found["params"])
             self.assertGreater(found["nvme_bytes_per_step"], 0)
             self.assertEqual(len(found["results"]), 2, "the drive at its best, and in as much memory")

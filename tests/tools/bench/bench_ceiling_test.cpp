@@ -14,10 +14,10 @@ const IoCase kRead{Rw::read, kMiB, kMiB, 16};
 const Region kWritten{{}, kMiB, true};
 const Region kUnwritten{{}, kMiB - 4096, true};
 
-/// A ceiling of figures that were made up.
+/// A ceiling with scripted results.
 class FakeCeiling final : public Ceiling {
  public:
-  /// Bytes that run after run moves, one second each; where there are no more, a run is an error.
+  /// `n_bytes`: the bytes that successive runs move, one second each; a run after the last fails.
   explicit FakeCeiling(std::vector<std::uint64_t> n_bytes) : n_bytes_(std::move(n_bytes)) {}
 
   std::string program() const override { return "fake"; }

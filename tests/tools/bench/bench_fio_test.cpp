@@ -13,7 +13,7 @@ namespace {
 
 const IoCase kMixed{Rw::mixed, 1048576, 1048576, 16};
 
-/// As fio 3.33 writes it, without what nobody reads.
+/// The format of fio 3.33, without the fields that are not read.
 const char* const kReport = R"(fio: a line of text
 {
   "fio version" : "fio-3.33",

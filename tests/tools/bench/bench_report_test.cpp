@@ -36,7 +36,8 @@ TEST(Median, IsTheMiddleOrTheMeanOfTheTwoThere) {
 }
 
 TEST(Shares, AreTakenRoundByRound) {
-  // The drive halves its rate between the rounds: the medians of the rates say nothing, those of the shares do.
+  // The drive halves its rate between the rounds: medians of the rates are then meaningless, those of the shares are
+  // not.
   const Shares shares = summarize({round_of(900, 1000, 1000), round_of(480, 500, 550), round_of(190, 200, 180)});
   EXPECT_DOUBLE_EQ(*shares.share, 0.95);
   EXPECT_DOUBLE_EQ(*shares.share_min, 0.90);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bench/compare/compare.py, with stand-ins for castor and the peers; and once with all that is here."""
+"""bench/compare/compare.py, with stand-ins for castor and the peers; and once with every engine that is available."""
 
 import importlib.util
 import json
@@ -137,7 +137,7 @@ class Compare(CommandCase):
         self.engine("torch", act=f"pathlib.Path({str(fifo)!r}).write_text(str(os.getpid())); signal.pause()")
         for number in (signal.SIGINT, signal.SIGTERM):
             with subprocess.Popen(self.words(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-                child = int(fifo.read_text())  # waits until it runs
+                child = int(fifo.read_text())  # waits until the child runs
                 process.send_signal(number)
                 out, err = process.communicate(timeout=30)
             self.assertEqual(process.returncode, 130, err)

@@ -160,7 +160,7 @@ class Memprof(CommandCase):
 
 
 class Plan(CommandCase):
-    # Three chunks of 10 bytes in turn on the device, 10 s of computing each; links of 1 byte a second.
+    # Three chunks of 10 bytes in turn on the device, 10 s of compute each; links of 1 byte per second.
     TRACE = {
         "castor_trace": 1,
         "chunks": [{"id": id, "kind": "payload", "bytes": 10} for id in (0, 1, 7)],
@@ -223,7 +223,7 @@ class Plan(CommandCase):
         self.assert_error(self.plan("--device-budget", "106", **changes), 3, "take 107 B")
 
     def with_non_model_bytes(self, *by_moment):
-        """The iteration with these bytes beside chunks, and 20 bytes of chunks more in its second moment."""
+        """The iteration with these non-model bytes, and 20 more bytes of chunks in its second moment."""
         moments = [[*moment, n_bytes] for moment, n_bytes in zip(self.TRACE["moments"], by_moment)]
         moments[1][3] = [*moments[1][3], [9, "device", "overwrite", True]]
         return {
@@ -237,7 +237,7 @@ class Plan(CommandCase):
         for by_moment, peak in (
             ((100, 40, 90), 130),  # 30 + 100, 50 + 40, 30 + 90
             ((100, 85, 90), 135),
-            ((100, None, 90), 150),  # unknown: the most
+            ((100, None, 90), 150),  # unknown: the maximum
         ):
             found = self.assert_result(self.plan(**self.with_non_model_bytes(*by_moment)))
             self.assertEqual(found["peak_bytes"]["device"], peak)
@@ -321,11 +321,11 @@ class Estimate(CommandCase):
         self.assertEqual(found["moved_bytes_per_step"], {"h2d": 0, "d2h": 0, "nvme_read": 0, "nvme_write": 0})
         self.assertEqual((found["bound"]["by"], found["wait_s"]), ("compute", 0))
         self.assertGreater(found["peak_bytes"]["device"], 14 * found["params"] + found["non_model_bytes"] - 1)
-        # Eight operations per parameter and token at the rate stated, and attention: 5 % at this length.
+        # Eight operations per parameter and token at the given rate, and attention: 5 % at this length.
         self.assertAlmostEqual(found["compute_s"] - found["update_s"], 8 * found["params"] * 8192 / 400e12, delta=0.015)
 
     def test_states_on_the_host_go_by_the_hosts_rate(self):
-        # Each of the states is read and written, the gradient read, the weight written, and read where the master is split.
+        # Each state is read and written, the gradient read, the weight written, and also read if the master is split.
         for states, options in (
             (12, ["--split-master", "off"]),
             (10, []),
@@ -342,13 +342,13 @@ class Estimate(CommandCase):
             on_host = [*self.GPT, "--policy", "cpu", "--stream-optim-frac", "0", "--host-update-rate", "1000000000"]
             found = self.assert_result(self.estimate(*on_host, *options))
             touched = 2 * states + (4 if "off" in options else 6) + (4 if "lars" in options else 0)
-            if "lamb" in options:  # measures before: states and gradient once more, and the weights of split masters
+            if "lamb" in options:  # norms first: states and gradient once more, and the weights of split masters
                 touched += states + (2 if "off" in options else 4)
             self.assertAlmostEqual(found["update_s"] / (found["params"] * touched / 1e9), 1, delta=0.001)
             self.assertGreaterEqual(found["peak_bytes"]["host"], states * found["params"])
 
     def raised(self, done, option):
-        """The budget that the sentence names for `option`."""
+        """The budget that the message proposes for `option`."""
         self.assert_error(done, 3, f"raise {option} to ")
         return done.stderr.split(f"raise {option} to ")[1].split("iB")[0].replace(" ", "") + "iB"
 
@@ -382,7 +382,7 @@ class Estimate(CommandCase):
 
     def test_more_budget_never_makes_it_slower(self):
         updated_here = [*self.GPT, "--stream-optim-frac", "0"]
-        # Above 512 MiB and 2 GiB the chunks stay as they are. A plan that moves less may still wait a little more: 2 %.
+        # Above 512 MiB and 2 GiB the chunks stay the same. A plan that moves less may still wait a little longer: 2 %.
         for option, others in (
             ("--device-budget", ["--host-budget", "8GiB"]),
             ("--device-budget", ["--host-budget", "2GiB", "--nvme", "on"]),
@@ -398,7 +398,7 @@ class Estimate(CommandCase):
 
     def test_faster_parts_never_make_it_slower(self):
         tight = [*self.GPT, "--device-budget", "2GiB", "--host-budget", "2GiB", "--nvme", "on"]
-        for overlap, tolerance in (("off", 1.02), ("on", 1.15)):  # another plan, which may wait more
+        for overlap, tolerance in (("off", 1.02), ("on", 1.15)):  # with overlap a different plan, which may wait longer
             case = [*tight, "--overlap-updates", overlap]
             slow = self.assert_result(self.estimate(*case))["step_s"]
             for option, rate in (("--nvme-write-rate", "6GiB"), ("--nvme-read-rate", "6GiB"), ("--tflops", "800")):
@@ -433,8 +433,8 @@ class Estimate(CommandCase):
         on_host = [*self.GPT, "--policy", "cpu", "--stream-optim-frac", "0"]
         plain = self.assert_result(self.estimate(*on_host))
         clipped = self.assert_result(self.estimate(*on_host, "--clip", "1.0", "--speculative-updates", "off"))
-        self.assertAlmostEqual(clipped["update_s"], plain["update_s"])  # added up in another order
-        backward_s = 3 / 4 * plain["compute_s"]  # recomputed: one part forward, three backward
+        self.assertAlmostEqual(clipped["update_s"], plain["update_s"])  # the sum has another order
+        backward_s = 3 / 4 * plain["compute_s"]  # with recomputation: one part forward, three backward
         self.assertGreater(clipped["step_s"], backward_s + clipped["update_beside_s"])
         self.assertLess(plain["step_s"], clipped["step_s"])
         speculative = self.assert_result(self.estimate(*on_host, "--clip", "1.0"))

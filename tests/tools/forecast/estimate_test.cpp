@@ -77,7 +77,7 @@ TEST(Workload, LargeLossesWorkOnEightMebiLogitsAtATime) {
   EXPECT_EQ(non_model(shapes::model("gpt2-124m").value(), work).at_once_bytes, 8 * n_logits + 3 * 32 * kMiB);
 }
 
-/// The moments of one step with chunks of 4 KiB, the states of the first on the device.
+/// The moments of one step with chunks of 4 KiB; the states of the first chunk are on the device.
 class IterationTest : public ::testing::Test {
  protected:
   Iteration make(bool recompute, bool clip, bool split = false) {
@@ -143,7 +143,8 @@ TEST_F(IterationTest, SpeculativeUpdatesComeBeforeTheNormAndLeaveTheOldWeights) 
 
 TEST_F(IterationTest, GradientsComeWithTheirUnitAndGoWithTheirUpdate) {
   const Iteration iteration = make(false, true);
-  // Payloads are 0, 2, 4, 6, states 1, 3, 5, 7, gradients 8 to 11; chunk 0 and what belongs to it stays on the device.
+  // Payloads are 0, 2, 4, 6, states 1, 3, 5, 7, gradients 8 to 11; chunk 0, its states and its gradient stay on the
+  // device.
   EXPECT_EQ(needs(iteration, kHead), "0dr ") << "the embedding's weights";
   EXPECT_EQ(needs(iteration, 16), "0dr ") << "whose gradient comes when the embedding has run backward";
   EXPECT_EQ(needs(iteration, 16 + 15 - kFinalNorm), "6dr 11ho ") << "the first of its chunk overwrites";
@@ -171,7 +172,7 @@ TEST_F(IterationTest, SplitMastersTakeTwoBytesLessAndTheWeights) {
   EXPECT_EQ(needs(iteration, 36), "7hu 11hr! 6hu ");
 }
 
-/// A machine on which everything takes long enough to be seen.
+/// A machine so slow that every cost is visible.
 Request request(const shapes::Model& model, std::uint64_t device_bytes, std::uint64_t host_bytes) {
   return {
       model, kWork, device_bytes, host_bytes, false, 0, {}, PlacementPolicy::automatic, {1000, {1, 1, 1, 1}, 10, 100}};
@@ -243,7 +244,7 @@ TEST(Forecast, ActivationsLeaveChunksTheRest) {
       << refused.error().message;
 }
 
-// Three inputs, of which the device holds two beside two units; each is more than three times as large as the only chunk.
+// Three inputs, two of which fit on the device beside two units; each is over three times as large as the only chunk.
 TEST(Forecast, InputsOfRecomputedBlocksLeaveTheDeviceWhereTheyHaveNoRoom) {
   Request asked = request(shapes::model("gpt:layers=3,hidden=4,heads=1,vocab=10", 3).value(), kGiB, kGiB);
   asked.policy = PlacementPolicy::cpu;

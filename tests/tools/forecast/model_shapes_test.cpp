@@ -9,7 +9,7 @@
 namespace castor::shapes {
 namespace {
 
-// Counts that others published: the parameters of the checkpoints. GPT-2's vocabulary has 47 more words, as padding.
+// Published parameter counts of the checkpoints. GPT-2's vocabulary has 47 more words here, as padding.
 TEST(ModelShapes, HaveAsManyParametersAsTheirCheckpoints) {
   const std::map<std::string, std::uint64_t> published = {
       {"gpt2-124m", 124'439'808},       {"gpt2-355m", 354'823'168},   {"gpt2-774m", 774'030'080},
@@ -37,7 +37,7 @@ TEST(ModelShapes, EveryNameHasUnitsWithParameters) {
 }
 
 TEST(ModelShapes, BlocksKeep32BytesPerTokenAndHiddenElementIn16Bit) {
-  // Korthikanti et al. 2022, equation 1: 34, less two masks of dropout of a byte each, without attention scores.
+  // Korthikanti et al. 2022, equation 1: 34, less two dropout masks of a byte each, without attention scores.
   for (const char* name : {"gpt2-1.5b", "vit-l"}) {
     const Model made = model(name).value();
     EXPECT_EQ(2 * made.kept_by_block, 32 * made.hidden);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""castor memprof --html: the page of a real run, and of files that are none."""
+"""castor memprof --html: the page of a real run, and files that are no traces."""
 
 import json
 import unittest
@@ -12,7 +12,7 @@ LANES = ["compute", "host_update", "h2d", "d2h", "nvme_read", "nvme_write", "wai
 
 
 def bars(page, lane):
-    """What is drawn on a lane: (kind, left, right) of each bar, without the floor below them."""
+    """The bars on a lane: (kind, left, right) of each, without the background."""
     group = next(g for g in page.iter(SVG + "g") if g.get("id") == "lane-" + lane)
     rects = [r for r in group.iter(SVG + "rect") if r.get("class") != "floor"]
     return [(r.get("class"), float(r.get("x")), float(r.get("x")) + float(r.get("width"))) for r in rects]

@@ -13,7 +13,8 @@ namespace {
 
 using Strings = std::vector<std::string>;
 
-// Steps end at 1000, 8800 and 12000 ns. The last whole one, from 1000 to 8800, is 780 pixels wide: 10 ns a pixel from x = 116 on.
+// Steps end at 1000, 8800 and 12000 ns. The last complete one, from 1000 to 8800, is 780 pixels wide: 10 ns per pixel
+// from x = 116 on.
 constexpr const char* kPictured = R"({
   "castor_trace": 1, "units": ["embed", "head"], "step_ends_ns": [1000, 8800, 12000],
   "chunks": [{"id": 4, "kind": "payload", "bytes": 2048}], "budget_bytes": {"device": 1000},
@@ -202,7 +203,7 @@ TEST(StepPicture, OfNothingSaysSo) {
 
 TEST(MemoryPicture, HoldsALevelUntilTheNextSample) {
   const std::string svg = memory_picture(pictured(), summarize(pictured()));
-  // The panel's foot is at y = 152, and a full one 88.3 pixels high.
+  // The bottom of the panel is at y = 152, and a full panel is 88.3 pixels high.
   EXPECT_TRUE(has(svg, R"(d="M116 152.0H116V143.2H506V81.3H896V152.0Z")")) << svg;
   EXPECT_TRUE(has(svg, R"(<line class="budget" x1="116.0" y1="63.7" x2="896.0" y2="63.7"/>)"));
   EXPECT_TRUE(has(svg, R"(<rect class="step" x="181.0")"));

@@ -115,7 +115,7 @@ TEST(Summarize, CourseHoldsALevelUntilTheNextSample) {
   EXPECT_EQ(course[kCourseParts / 2 - 1], 100u);
   EXPECT_EQ(course[kCourseParts / 2], 800u);
   EXPECT_EQ(course[kCourseParts - 2], 800u);
-  EXPECT_EQ(course[kCourseParts - 1], 800u);  // the last part still begins with the level before it
+  EXPECT_EQ(course[kCourseParts - 1], 800u);  // the last part starts with the level of the previous one
 }
 
 TEST(Summarize, LanesHaveBytesRateAndShare) {

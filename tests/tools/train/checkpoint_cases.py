@@ -15,7 +15,7 @@ N_KILLS = int(os.environ.get("CASTOR_N_KILLS", "4"))
 
 @unittest.skipUnless(HAS_TORCH and HAS_GEMINI, "no plugin gemini here")
 class Checkpoints(CommandCase):
-    """A run that goes on from a checkpoint has the bits of one that never stopped, wherever either keeps its memory."""
+    """A resumed run has the bits of one that never stopped, on whichever tiers either keeps its memory."""
 
     MODEL = ["--model", "gpt:layers=2,hidden=64,heads=4,vocab=256", "--seq", "32", "--batch", "2", "--threads", "1"]
     RESIDENT = ["--plugin", "none"]
@@ -166,7 +166,7 @@ class Checkpoints(CommandCase):
         self.train(*self.ROOMY, "--steps", "2", "--checkpoint", self.saved)
         data = next(path for path in self.saved.iterdir() if path.suffix == ".data")
         with open(data, "r+b") as file:
-            file.seek(8192)  # of the first parameter, which is larger than that
+            file.seek(8192)  # inside the first parameter, which is larger than that
             byte = file.read(1)
             file.seek(-1, os.SEEK_CUR)
             file.write(bytes([byte[0] ^ 1]))

@@ -35,7 +35,7 @@ std::vector<FakeParam> params() {
   return all;
 }
 
-/// States in plain memory that follow from parameter, array, index and a salt.
+/// A strategy with states in plain memory, computed from parameter, array, index and a salt.
 class PlainStrategy final : public Strategy {
  public:
   explicit PlainStrategy(std::uint32_t salt) {
@@ -52,7 +52,7 @@ class PlainStrategy final : public Strategy {
     return arrays_ == other.arrays_ && n_updates_ == other.n_updates_;
   }
 
-  /// These arrays of trained parameters are those of `other`.
+  /// The given arrays of the trained parameters equal those of `other`.
   bool has_of(const PlainStrategy& other, const std::vector<std::uint32_t>& arrays) const {
     for (std::uint32_t id = 0; id < kFrozen; ++id)
       for (const std::uint32_t array : arrays)
@@ -60,7 +60,7 @@ class PlainStrategy final : public Strategy {
     return true;
   }
 
-  /// Reads fail from the nth on, counted from 1.
+  /// Makes the nth read and all later ones fail, counted from 1.
   void fail_reads_from(int nth) { n_reads_left_ = nth - 1; }
 
   Result<void> read_state(castor_param_state& state) override {
@@ -102,7 +102,7 @@ class PlainStrategy final : public Strategy {
 
 class CheckpointTest : public ::testing::Test {
  protected:
-  /// A checkpoint whose drive meets what the script says.
+  /// A checkpoint on a drive with the faults of the script.
   Checkpoint open(std::shared_ptr<Script> script = std::make_shared<Script>()) {
     TensorStoreOptions options;
     options.folders = {folder_.path()};
@@ -111,7 +111,7 @@ class CheckpointTest : public ::testing::Test {
         std::make_unique<test::FaultyEngine>(make_io_engine(EngineChoice::threads).value(), std::move(script));
     return Checkpoint(folder_.path(), TensorStore::open(options, std::move(engine)).value());
   }
-  /// What the folder holds, by a drive without faults.
+  /// The states in the folder, read from a drive without faults.
   PlainStrategy load() {
     PlainStrategy loaded(99);
     Checkpoint checkpoint = open();
@@ -152,7 +152,8 @@ TEST_F(CheckpointTest, AdamAndAdamwGoOnFromEachOther) {
   EXPECT_TRUE(loaded == trained);
 }
 
-// Every request of a save fails once, while others are on their way: what they read outlives the error (sanitizers look).
+// Each request of a save fails once while others are in flight; their memory outlives the error (sanitizers check
+// that).
 TEST_F(CheckpointTest, AFailingDriveLeavesTheLastOne) {
   PlainStrategy first(5), second(6);
   ASSERT_TRUE(open().save({"m"}, model_, first, {.n_steps = 1}).ok());

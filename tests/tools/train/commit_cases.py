@@ -16,7 +16,7 @@ N_KILLS = int(os.environ.get("CASTOR_N_KILLS", "4"))
 
 @unittest.skipUnless(HAS_TORCH and HAS_GEMINI, "no plugin gemini here")
 class Commits(CommandCase):
-    """A run that goes on from what it had committed has the bits of one that never stopped, whoever goes on."""
+    """A run resumed from its own commit has the bits of one that never stopped, whichever plugin resumes it."""
 
     MODEL = ["--model", "gpt:layers=2,hidden=64,heads=4,vocab=256", "--seq", "32", "--batch", "2", "--threads", "1"]
     RESIDENT = ["--plugin", "none"]
@@ -39,7 +39,7 @@ class Commits(CommandCase):
         return self.assert_result(run(*self.command(*options)))
 
     def start(self, *options, until="step "):
-        """A run that has said a line which begins so."""
+        """Starts a run and waits for a line that begins with `until`."""
         command = [CASTOR, *map(str, self.command(*options))]
         child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(child.communicate)

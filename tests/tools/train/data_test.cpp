@@ -12,7 +12,7 @@
 namespace castor::train {
 namespace {
 
-/// A folder that goes with the test.
+/// A fixture with a temporary folder.
 class ByteDataTest : public testing::Test {
  protected:
   ByteDataTest() {
@@ -35,7 +35,7 @@ class ByteDataTest : public testing::Test {
   std::filesystem::path folder_;
 };
 
-// Worked out with an independent program; the finaliser of 0 alone gives SplitMix64's published first value
+// Computed with an independent program; the finaliser of 0 alone gives SplitMix64's published first value
 // 0xe220a8397b1dcdaf.
 TEST(CounterRandom, IsTheSameEverywhere) {
   EXPECT_EQ(counter_random(0, 0, 0), 0x238275bc38fcbe91u);

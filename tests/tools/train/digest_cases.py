@@ -24,7 +24,7 @@ def check(case, training):
 
 @unittest.skipUnless(HAS_TORCH and HAS_GEMINI, "no plugin gemini here")
 class Digests(unittest.TestCase):
-    """Every placement of a training has one result, and on the processor of the record it is the recorded one."""
+    """All placements of a training have one result, which equals the recorded one on the processor of the record."""
 
     def test_the_record_names_every_training(self):
         self.assertEqual(set(json.loads(digests.RECORD.read_text())["results"]), set(digests.TRAININGS))

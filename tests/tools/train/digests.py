@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The results of short trainings, one by one: what a change of structure must not change.
+"""The results of short trainings, which a change of structure must preserve.
 
-    python3 tests/tools/digests.py CASTOR             compares with digests.json; exit status 1 where a result differs
-    python3 tests/tools/digests.py CASTOR --write F   records the results of CASTOR in F
+    python3 tests/tools/train/digests.py CASTOR             compares with digests.json; exit status 1 if a result differs
+    python3 tests/tools/train/digests.py CASTOR --write F   records the results of CASTOR in F
 
 Each training runs resident and on placements over device, host and NVMe memory. A result is the digest of the fp32 masters
-and one of the losses. Torch's own kernels give other bits on other processors and in other versions, so recorded results
-hold for those named in the file.
+and one of the losses. Torch's own kernels give other bits on other processors and in other versions, so the recorded
+results apply to the processor and version named in the file.
 """
 
 import argparse
@@ -21,7 +21,7 @@ RECORD = pathlib.Path(__file__).with_name("digests.json")
 MODEL = "--model gpt:layers=2,hidden=64,heads=4,vocab=256 --seq 32 --batch 2 --threads 1 --steps 6".split()
 TEXT = b"Sphinx of black quartz, judge my vow. Pack my box with five dozen liquor jugs. " * 60
 
-# Name: options. Those of one line differ in placement alone, and must have one result.
+# Name: options. The placements of one training must have one result.
 TRAININGS = {
     "fp32-adamw": "--precision fp32",
     "fp32-adamw-clip-accumulate-recompute": "--precision fp32 --clip 0.5 --accumulate 3 --recompute",
@@ -58,7 +58,7 @@ PLACEMENTS = {
 
 
 def cases():
-    """Yields (name of the training, name of the placement, options): resident, three tiers, and one placement in turn."""
+    """Yields (name of the training, name of the placement, options): resident, three tiers, and one further placement in turn."""
     others = list(PLACEMENTS.items())
     for i, (training, options) in enumerate(TRAININGS.items()):
         placements = [("none", "--plugin none"), ("tiers", TIERS), others[i % len(others)]]
@@ -91,7 +91,7 @@ def all_results(castor, show=lambda name: None):
 
 
 def machine(castor):
-    """What torch's bits depend on."""
+    """The processor and the version of torch, on which torch's bits depend."""
     check = json.loads(subprocess.run([castor, "check", "--json"], capture_output=True, text=True).stdout.splitlines()[-1])
     cpuinfo = pathlib.Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
     said = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in cpuinfo)}
@@ -101,7 +101,7 @@ def machine(castor):
 
 
 def differences(found, recorded):
-    """One line per result that is not the recorded one."""
+    """One line per result that differs from the recorded one."""
     return [
         f"{training}/{placement}: {of} {value}, recorded {recorded.get(training, {}).get(of)}"
         for training, placements in found.items()

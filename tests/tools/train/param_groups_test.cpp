@@ -30,7 +30,7 @@ Result<ParamGroups> make(const std::vector<std::string>& options, const LrSchedu
   return ParamGroups::make(groups, others(), schedule, kParams);
 }
 
-/// What `groups` say of step `step`.
+/// The step arguments that `groups` set for step `step`.
 castor_step_args args_of(ParamGroups& groups, std::int64_t step) {
   castor_step_args args = others();
   groups.set(step, args);
@@ -110,7 +110,7 @@ TEST(ParamGroups, AllOthersAreNoGroupWhereThereAreNone) {
 }
 
 TEST(ParamGroups, RatesGoTheWayOfTheSchedule) {
-  // Up in 2 steps, then from 0.25 to 0.125 in 4; the group's rates are 4 times as large.
+  // The rate rises in 2 steps, then falls from 0.25 to 0.125 in 4; the group's rates are 4 times as large.
   LrScheduleOptions schedule{.kind = LrScheduleKind::linear, .lr = 0.25};
   schedule.warmup_steps = 2, schedule.decay_steps = 6, schedule.min_lr = 0.125;
   ParamGroups groups = make({"*.bias:lr=1"}, schedule).value();

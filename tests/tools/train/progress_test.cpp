@@ -17,7 +17,7 @@ TrainRecord after(std::int64_t n_steps) {
   return record;
 }
 
-/// The steps for which a line came out, the n-th ending at n × `step_s`.
+/// The steps that printed a line, if the n-th ends at n × `step_s`.
 std::vector<std::int64_t> shown(bool in_place, std::int64_t n_steps, double step_s) {
   std::ostringstream stream;
   Progress progress(stream, in_place, n_steps);

@@ -10,8 +10,8 @@
 namespace castor::train {
 namespace {
 
-/// Six steps, two of them left out; in the other four 400 bytes went up, 4000 were read, 1 s was waited and 0.6 s
-/// updated.
+/// Six steps, two of them left out; in the other four, 400 bytes moved up, 4000 were read, waits took 1 s and updates
+/// 0.6 s.
 TrainRecord record() {
   TrainRecord record;
   record.n_params = 1000;
@@ -101,7 +101,7 @@ TEST(WearOf, CountsWhatADayOfSuchStepsWrites) {
   TrainRecord worn = record();
   EXPECT_FALSE(wear_of(worn)) << "nothing was written";
   EXPECT_TRUE(report_json(worn, {})["wear"].is_null());
-  worn.last.moved_bytes[3] = 4000;  // 1000 a step of 2.5 s
+  worn.last.moved_bytes[3] = 4000;  // 1000 per step of 2.5 s
   EXPECT_EQ(wear_of(worn)->bytes_per_day, 400.0 * 86400);
   EXPECT_FALSE(wear_of(worn)->drive_writes_per_day);
   worn.drive_bytes = 86'400'000;
@@ -150,7 +150,7 @@ TEST(ReportJson, HasTheFieldsOfTheContract) {
   EXPECT_EQ(object["groups"], nlohmann::json::parse(R"([{"selector": "*.bias", "tensors": 2, "params": 40, "lr": 0.5,
                                                          "betas": [0.9, 0.99], "eps": 1e-8, "weight_decay": 0.0}])"));
   EXPECT_EQ(object["losses"].size(), 6u);
-  EXPECT_EQ(object["lr"].get<std::vector<double>>(), record().lrs);  // to the last bit
+  EXPECT_EQ(object["lr"].get<std::vector<double>>(), record().lrs);  // equal to the last bit
   EXPECT_EQ(object["step_s"], nlohmann::json::parse(R"({"median": 2.5, "min": 1.0, "max": 4.0, "n_left_out": 2,
                                                              "each": [9.0, 8.0, 1.0, 4.0, 2.0, 3.0]})"));
   EXPECT_EQ(object["tokens_per_s"], 20);
@@ -186,7 +186,7 @@ TEST(ReportText, SaysThatNothingWasMoved) {
   EXPECT_NE(report_text(resident, {}).find("nothing was moved between tiers"), std::string::npos);
 }
 
-/// Two saves, in each of which 600 bytes went to the NVMe tier and 2 s were waited.
+/// Two saves, each of which moved 600 bytes to the NVMe tier and waited 2 s.
 Saves two_saves() {
   Counters before, after;
   before.moved_bytes = {5, 6, 7, 1000}, after.moved_bytes = {5, 6, 7, 1600};

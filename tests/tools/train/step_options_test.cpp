@@ -10,7 +10,7 @@ namespace {
 
 using Kind = LrScheduleKind;
 
-/// `line` is split at spaces.
+/// Reads the words of `line`.
 Result<TrainOptions> read(const std::string& line) {
   cli::Arguments arguments = {"--model", "mlp"};
   for (const std::string& word : cli::split(line, ' ')) arguments.push_back(word);

@@ -11,7 +11,7 @@ from command_case import CASTOR, GPT, HAS_GEMINI, HAS_GPU, HAS_TORCH, MINIMAL, M
 
 
 def start_endless(case, *options):
-    """Starts a run and returns when its first step has ended."""
+    """Starts a run and returns after its first step."""
     command = [CASTOR, "train", *GPT, "--steps", "1000000", "--json", *map(str, options)]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     case.addCleanup(child.communicate)
@@ -23,7 +23,7 @@ def start_endless(case, *options):
 
 
 def finish(case, child, code):
-    """Waits for the end of a run that fails; returns its last object, which holds the losses so far."""
+    """Waits for a failing run to end; returns its last object, which holds the losses so far."""
     out, _ = child.communicate(timeout=60)
     case.assertEqual(child.returncode, code, out)
     last = json.loads(out.splitlines()[-1])
@@ -34,7 +34,7 @@ def finish(case, child, code):
 
 @unittest.skipUnless(HAS_TORCH, "built without LibTorch")
 class TrainFailures(CommandCase):
-    """A run that ends early shows what it reached."""
+    """A run that ends early shows the losses of its completed steps."""
 
     def test_ctrl_c(self):
         child = start_endless(self, "--plugin", "none")
@@ -178,7 +178,8 @@ class TrainThroughTiers(CommandCase):
             self.skipTest("no GPU in this machine")
         model = ["--model", "gpt:layers=6,hidden=512,heads=8,vocab=256", "--seq", "32", "--batch", "2"]
         self.MODEL = [*model, "--device", "cuda", "--deterministic", "--steps", "48"]
-        for clip in ([], ["--clip", "0.5"], ["--clip", "2"]):  # steps enough for shares of streamed states and for threads
+        for clip in ([], ["--clip", "0.5"], ["--clip", "2"]):  # enough steps to try shares of streamed states and
+                                                               # numbers of threads
             resident = self.train(*clip, "--plugin", "none")
             tiered = self.train(*clip, "--plugin", "gemini", "--set", "placement_policy=cpu")
             self.assertEqual(resident["losses"], tiered["losses"])
@@ -221,7 +222,7 @@ class TrainThroughTiers(CommandCase):
     def test_fp16_keeps_the_bits_and_skips_alike(self):
         tiered = self.assert_same_bits(
             "--precision", "fp16", "--lr", "1"
-        )  # which throws the weights far off, so that gradients overflow
+        )  # a rate that throws the weights far off, so that gradients overflow
         self.assertGreater(tiered["skipped_steps"], 0)
 
     def test_device_budget_below_the_working_set(self):
@@ -307,16 +308,16 @@ def can_mount():
 @unittest.skipUnless(HAS_TORCH and HAS_GEMINI, "no plugin gemini here")
 @unittest.skipUnless(can_mount(), "no mounts of one's own here")
 class TrainOnAFullDrive(CommandCase):
-    """NVMe folders on a small file system of the test's own."""
+    """NVMe folders on a small file system that the test mounts."""
 
-    # $1: where, $2: its size, $3: the result; the rest is run.
+    # $1: mount point, $2: its size, $3: file for the result; the rest is the command.
     SCRIPT = """mount -t tmpfs -o size=$2 none "$1" || exit 99
         where=$1 result=$3; shift 3
         "$@" 2>&1 >"$result"; echo "exit code $?"
         echo "left:" $(ls -A "$where")"""
 
     def train(self, size, *options):
-        """Where it ends with a full drive; returns the result, and what is left there."""
+        """Trains until the drive is full; returns the result, and the files that remain there."""
         nvme, result = self.folder / "nvme", self.folder / "result"
         nvme.mkdir()
         command = [
@@ -361,7 +362,7 @@ class TrainOnAFullDrive(CommandCase):
         last, left = self.train("512k")
         self.assertEqual((last["losses"], left), ([], "left:"))
 
-    # The drive has room for the 1.8 MiB of a commit, and not for a second one beside the first.
+    # The drive has room for the 1.8 MiB of one commit, but not for a second one beside it.
     def test_full_in_mid_run_shows_the_losses_so_far(self):
         last, left = self.train("2m", "--durability", "commit", "--checkpoint-every", "1")
         self.assertGreaterEqual(len(last["losses"]), 1)

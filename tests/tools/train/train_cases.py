@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""castor train with everything resident, and what it refuses."""
+"""castor train with everything resident, and the requests that it refuses."""
 
 import math
 import os
@@ -11,7 +11,7 @@ from command_case import GPT, HAS_GPU, HAS_TORCH, MINIMAL, MLP, STUBS, CommandCa
 
 @unittest.skipUnless(HAS_TORCH, "built without LibTorch")
 class TrainRefusals(CommandCase):
-    """What is wrong with the request is said before anything is trained."""
+    """Errors in the request are reported before training starts."""
 
     def refused(self, code, *words, options=(), model=("--model", "mlp")):
         last = self.assert_error(run("train", *model, "--plugin", "none", *options, "--json"), code, *words)
@@ -140,7 +140,7 @@ class Train(CommandCase):
         self.assertGreater(found["peak_rss_bytes"], 1 << 20)
 
     def test_params_are_counted_once(self):
-        # Embedding 256×32 (the head is tied to it), positions 16×32, one block of 12·32² + 13·32, the last norm 2·32.
+        # Embedding 256×32 (tied to the head), positions 16×32, one block of 12·32² + 13·32, the last norm 2·32.
         found = self.train(
             "--model",
             "gpt:layers=1,hidden=32,heads=2,vocab=256,tied=1",
@@ -210,7 +210,7 @@ class Train(CommandCase):
         self.assertLess(sum(found["losses"][-10:]) / 10, found["losses"][0] - 1)
         self.assertEqual([group["betas"] for group in found["groups"]], [[0.9, 0.999]] * 2)
         self.assertNotIn("momentum", found["groups"][0])
-        # Chunks so small that matrices lie in several tiles, with whole and with split masters, and on a drive.
+        # Chunks so small that matrices span several tiles, with whole and with split masters, and on a drive.
         small = ["--plugin", "gemini", "--set", "placement_policy=cpu", "--set", "chunk_bytes=4096"]
         for more in (
             ["--set", "split_master=false"],

@@ -11,7 +11,7 @@ namespace {
 
 using Masters = std::vector<std::vector<float>>;
 
-/// Parameters that are only counted.
+/// A model whose parameters are only counted.
 class CountedModel final : public ModelHost {
  public:
   explicit CountedModel(const Masters& masters) : masters_(masters) {
@@ -33,7 +33,7 @@ class CountedModel final : public ModelHost {
   castor_host_v1 table_ = {};
 };
 
-/// Masters that can only be read.
+/// A strategy whose masters can only be read.
 class FixedStrategy final : public Strategy {
  public:
   explicit FixedStrategy(const Masters& masters) : masters_(masters) {}
@@ -65,7 +65,7 @@ std::string digest(const Masters& masters) {
   return weights_digest(model, strategy).value();
 }
 
-// Worked out from the specification of XXH3 (inputs of 9 to 16 bytes) with an independent program: bytes 0000803f
+// Computed from the specification of XXH3 (inputs of 9 to 16 bytes) with an independent program: bytes 0000803f
 // 000000c0 0000003f.
 TEST(WeightsDigest, IsXxh3OfTheMastersInOrder) { EXPECT_EQ(digest({{1.0f, -2.0f}, {0.5f}}), "a26289f6e5f709a4"); }
 

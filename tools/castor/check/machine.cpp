@@ -38,7 +38,7 @@ Finding probe_uring() {
   return {"io_uring", false, engine.error().message};
 }
 
-/// The step of the ladder that a store stands on here, and why not a higher one.
+/// The engine that a store uses here, and the reason why no better one works.
 Finding ladder_of(const IoEngine& engine) {
   const std::string reason = engine.fallback_reason();
   return {"io_engine", true,
@@ -46,7 +46,7 @@ Finding ladder_of(const IoEngine& engine) {
                       reason.empty() ? "" : ": " + reason)};
 }
 
-/// How much memory the ring takes beforehand, of as much as a store stages at a time.
+/// Bytes that the ring can register in advance, out of the bytes that a store stages at a time.
 Finding registered_buffers_of(IoEngine& engine) {
   HostResource memory;
   const auto buffer = Buffer::allocate(memory, kStagedBytes);

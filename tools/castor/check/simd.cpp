@@ -7,7 +7,7 @@
 namespace castor::check {
 namespace {
 
-/// A flag stands between spaces or line ends.
+/// Finds `flag` as a whole word between spaces, tabs or line ends.
 bool has_flag(const std::string& cpuinfo, const std::string& flag) {
   constexpr std::string_view kBetween = " \t\n";
   for (auto at = cpuinfo.find(flag); at != std::string::npos; at = cpuinfo.find(flag, at + 1)) {

@@ -40,8 +40,8 @@ po::positional_options_description positions(const CommandSyntax& syntax) {
   return description;
 }
 
-/// Guessing is off: `--mod` stays an error when `--model` is the only match, so that new options never change what
-/// old scripts mean.
+/// Guessing is off: `--mod` is an error even if `--model` is the only match, so that a new option never changes the
+/// meaning of an old script.
 Values read(const CommandSyntax& syntax, const Arguments& arguments) {
   const int style = po::command_line_style::default_style & ~po::command_line_style::allow_guessing;
   Values values;

@@ -16,7 +16,7 @@ namespace castor::cli {
 using Arguments = std::vector<std::string>;
 using Values = boost::program_options::variables_map;
 
-/// What a command takes: the text above its options, its options (`--help` and `--json` are added to all), and the
+/// The syntax of a command: the text above its options, its options (`--help` and `--json` are added to all), and the
 /// names of its positional arguments in order.
 struct CommandSyntax {
   std::string usage;  ///< `castor memprof TRACE [options]`
@@ -25,26 +25,26 @@ struct CommandSyntax {
   std::vector<std::string> positional;  ///< each also an option of `options`, left out of the help
 
   CommandSyntax(std::string usage_line, std::string about_text);
-  /// What `--help` prints: usage, about, and every option with its default.
+  /// The text of `--help`: usage, about, and every option with its default.
   std::string help() const;
 };
 
-/// Reads `arguments`. Errors: usage; an unknown option comes with the nearest there is.
+/// Parses `arguments`. Errors: usage; for an unknown option it names the nearest known one.
 Result<Values> parse(const CommandSyntax& syntax, const Arguments& arguments);
 
-/// True where `flag` is among `arguments`: needed before they are parsed, to know how to report that they cannot be.
+/// True if `flag` is among `arguments`: needed before parsing, to know how to report a parse error.
 bool has_flag(const Arguments& arguments, const std::string& flag);
 
-/// The text of option `name`, or nothing where it was not given and has no default.
+/// The text of option `name`, or nothing if it was not given and has no default.
 std::optional<std::string> text_of(const Values& values, const std::string& name);
 
-/// The bytes that option `name` gives. Errors: usage, naming the option.
+/// The byte count in option `name`. Errors: usage, naming the option.
 Result<std::optional<std::uint64_t>> bytes_of(const Values& values, const std::string& name);
 
 /// `--option takes …, not 'text'`.
 Error wrong(const std::string& option, const std::string& text, const std::string& takes);
 
-/// Reads the whole of `text` as a T; nothing where that fails.
+/// Parses the whole of `text` as a T; nothing if that fails.
 template <typename T>
 std::optional<T> number(const std::string& text) {
   T parsed{};
@@ -52,7 +52,7 @@ std::optional<T> number(const std::string& text) {
   return errc == std::errc() && end == text.data() + text.size() ? std::optional(parsed) : std::nullopt;
 }
 
-/// Splits `text` at `separator`; no text gives no part.
+/// Splits `text` at `separator`; an empty text has no parts.
 std::vector<std::string> split(const std::string& text, char separator);
 
 /// `a, b, c`.

@@ -6,8 +6,7 @@
 
 namespace castor::cli {
 
-/// Each command reads its own arguments (those after its name), says what it found on `output` and returns the exit
-/// code.
+/// Each command parses the arguments after its name, writes its results to `output` and returns the exit code.
 int run_check(const Arguments& arguments, Output& output);
 int run_train(const Arguments& arguments, Output& output);
 int run_bench(const Arguments& arguments, Output& output);
@@ -16,7 +15,8 @@ int run_plan(const Arguments& arguments, Output& output);
 int run_plugins(const Arguments& arguments, Output& output);
 int run_memprof(const Arguments& arguments, Output& output);
 
-/// Parses for a command: on `--help` or an error it has said everything and `exit_code` is set; else `values` are.
+/// The parsed arguments of a command. After `--help` or an error the output is complete and `exit_code` is set;
+/// otherwise `values` are.
 struct Parsed {
   std::optional<int> exit_code;
   Values values;

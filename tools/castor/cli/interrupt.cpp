@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::array<int, 2> kSignals = {SIGINT, SIGTERM};
 
-// A signal handler reaches nothing that is not global; these are the program's only globals.
+// A signal handler can access globals only; these are the program's only ones.
 std::atomic<bool> stop_requested{false};
 std::array<struct sigaction, kSignals.size()> earlier;
 

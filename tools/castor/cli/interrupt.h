@@ -3,11 +3,11 @@
 
 namespace castor::cli {
 
-/// Turns Ctrl-C and SIGTERM into a request that the work asks for at its next unit; a second one ends the process at
+/// Turns Ctrl-C and SIGTERM into a request that the work checks at its next unit; a second signal ends the process at
 /// once with exit code 130.
 ///
-/// One at a time: the earlier behaviour of both signals comes back when it goes. Files that a run keeps its states in
-/// have no name, so also an end at once leaves none behind.
+/// One at a time: the destructor restores the earlier handlers of both signals. The files that hold a run's states are
+/// unnamed, so even an immediate exit leaves none behind.
 class InterruptGuard {
  public:
   InterruptGuard();

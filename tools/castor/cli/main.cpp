@@ -79,6 +79,7 @@ int run(const Arguments& arguments) {
 }  // namespace castor::cli
 
 int main(int argc, char** argv) {
-  signal(SIGXFSZ, SIG_IGN);  // a file-size limit is then an I/O error with a sentence, not a death
+  signal(SIGXFSZ, SIG_IGN);  // exceeding a file-size limit is then an I/O error with a message instead of a fatal
+                             // signal
   return castor::cli::run({argv + 1, argv + argc});
 }

@@ -10,23 +10,24 @@
 
 namespace castor::cli {
 
-/// As --optimizer spells it.
+/// The name that --optimizer uses.
 std::string name(castor_optimizer optimizer);
-/// All of them, as `--help` shows them: adamw|adam|sgd|lars|lamb.
+/// All names, as `--help` shows them: adamw|adam|sgd|lars|lamb.
 std::string optimizer_names();
 
-/// Whose moments the optimizer keeps: adam of Adam, AdamW and LAMB, which go on from each other's; else its own name.
+/// The family whose moments the optimizer keeps: adam for Adam, AdamW and LAMB, which can continue from each other's;
+/// otherwise its own name.
 std::string states_of(castor_optimizer optimizer);
-/// Whether those are two.
+/// Whether those are two moments.
 bool keeps_exp_avg_sq(castor_optimizer optimizer);
-/// Whether it has momentum of its own option: SGD and LARS.
+/// Whether it has a momentum option: SGD and LARS.
 bool has_momentum(castor_optimizer optimizer);
 /// Whether it scales each tensor by its norms: LARS and LAMB.
 bool has_trust_ratios(castor_optimizer optimizer);
-/// Whether by a share of its own option too: LARS.
+/// Whether it also has a trust coefficient option: LARS.
 bool has_trust_coefficient(castor_optimizer optimizer);
 
-/// Reads --optimizer and --moments. Errors: usage, where one is none or the moments are not of that optimizer.
+/// Reads --optimizer and --moments. Errors: usage if either is unknown or the optimizer does not have these moments.
 Result<void> read_optimizer(const Values& values, castor_optimizer& optimizer, AdamMoments& moments);
 
 }  // namespace castor::cli

@@ -10,7 +10,8 @@
 
 namespace castor::cli {
 
-/// Each reads the text of an option that was given or has a default. Errors: usage, naming the option and what it takes.
+/// Each function reads the text of an option that was given or has a default. Errors: usage, naming the option and the
+/// values it accepts.
 
 /// A whole number from `min` to `max`.
 template <typename T>
@@ -23,10 +24,10 @@ Result<void> read_count(const Values& values, const std::string& option, T min, 
   return {};
 }
 
-/// A number above 0, or 0 where that is allowed.
+/// A number above 0, or 0 if `zero_allowed`.
 Result<void> read_number(const Values& values, const std::string& option, bool zero_allowed, double& target);
 
-/// One of a few words; `target` becomes the value at the same place.
+/// One of a few words; sets `target` to the value paired with the word.
 template <typename T>
 Result<void> read_choice(const Values& values, const std::string& option,
                          const std::vector<std::pair<std::string, T>>& choices, T& target) {
@@ -39,7 +40,7 @@ Result<void> read_choice(const Values& values, const std::string& option,
   return wrong(option, text, join(words, "|"));
 }
 
-/// What --set gives, `name=value`, each name once.
+/// The `name=value` pairs of --set; a repeated name is an error.
 Result<void> read_set(const Values& values, std::map<std::string, std::string>& target);
 
 }  // namespace castor::cli

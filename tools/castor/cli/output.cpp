@@ -8,7 +8,7 @@
 namespace castor::cli {
 namespace {
 
-/// Text that came from file names may not be UTF-8: such bytes are replaced rather than refused.
+/// Text from file names may not be UTF-8: such bytes are replaced rather than refused.
 std::string to_line(const nlohmann::json& object) {
   return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

@@ -11,7 +11,7 @@
 
 namespace castor::cli {
 
-/// Where a command says what it found: text for people, or with --json one object as the last line of stdout.
+/// The output of a command: text for people, or with --json one object as the last line of stdout.
 ///
 /// Threads: one at a time.
 class Output {
@@ -37,7 +37,7 @@ class Output {
   const bool json_;
 };
 
-/// `value`, or null where there is none.
+/// `value`, or null if it is empty.
 nlohmann::json or_null(const std::optional<double>& value);
 
 }  // namespace castor::cli

@@ -8,7 +8,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// CASTOR_PLUGIN_LIBDIR is relative to the folder of the installed program: so a moved installation still finds them.
+/// CASTOR_PLUGIN_LIBDIR is relative to the folder of the installed program, so that an installation can be moved.
 fs::path installed_folder(const fs::path& program) { return (program / CASTOR_PLUGIN_LIBDIR).lexically_normal(); }
 
 }  // namespace

@@ -6,8 +6,8 @@
 
 namespace castor::cli {
 
-/// Where plugins lie beside this program: in the folders of its build tree if it runs from one, else in the folder
-/// they are installed to.
+/// The folders with this program's plugins: those of its build tree if it runs from one, otherwise the folder they are
+/// installed to.
 std::vector<std::filesystem::path> plugin_folders();
 
 }  // namespace castor::cli

@@ -9,16 +9,16 @@
 
 namespace castor::cli {
 
-/// The most DRAM this process ever held since it was started, from the kernel; 0 where it does not say.
+/// The peak DRAM use of this process since its start; 0 if the kernel does not report it.
 std::uint64_t peak_rss_bytes();
 
-/// DRAM of this machine; 0 where the kernel does not say.
+/// DRAM of this machine; 0 if the kernel does not report it.
 std::uint64_t total_memory_bytes();
 
-/// Errors: failed, `no GPU …`, where no CUDA device can be used.
+/// Errors: failed, `no GPU …`, if no CUDA device can be used.
 Result<void> check_gpu();
 
-/// Errors: io where one of `folders` does not exist, is none, or cannot be written to.
+/// Errors: io if one of `folders` does not exist, is not a folder, or cannot be written to.
 Result<void> check_folders(const std::vector<std::filesystem::path>& folders);
 
 }  // namespace castor::cli

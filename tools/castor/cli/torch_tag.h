@@ -5,7 +5,7 @@
 
 namespace castor {
 
-/// What this build's LibTorch is, as plugins name it: `torch-2.13.0+cpu`; "" where it was built without.
+/// The tag of this build's LibTorch, as plugins name it: `torch-2.13.0+cpu`; "" for a build without LibTorch.
 std::string torch_tag();
 
 }  // namespace castor

@@ -15,7 +15,7 @@ using nlohmann::json;
 
 constexpr int kFormatVersion = 1;
 
-/// nlohmann's messages start with `[json.exception.type_error.302] `, which tells a user nothing.
+/// Removes the tag in front of nlohmann's messages, `[json.exception.type_error.302] `, which does not help a user.
 std::string without_tag(const std::string& text) {
   const auto end = text.find("] ");
   return text.rfind('[', 0) == 0 && end != std::string::npos ? text.substr(end + 2) : text;

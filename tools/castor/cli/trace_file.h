@@ -12,8 +12,9 @@
 
 namespace castor {
 
-/// Takes the text of a trace file apart (docs/trace.md) and hands its object to `read`. Errors: failed, where it is no
-/// trace of a version that is known, and where `read` throws, with what it says; `origin` is the file's name in messages.
+/// Parses the text of a trace file (docs/trace.md) and passes its object to `read`; `origin` is the file's name in
+/// messages. Errors: failed if the text is no trace of a known version, or if `read` throws, with the message of the
+/// exception.
 Result<void> parse_trace_file(std::string_view text, const std::string& origin,
                               const std::function<void(const nlohmann::json&)>& read);
 

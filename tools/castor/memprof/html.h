@@ -7,8 +7,8 @@
 
 namespace castor::memprof {
 
-/// One page that needs nothing else: the picture of a step, that of memory, and the summary as tables. It is well-formed XML
-/// too. Pure.
+/// One self-contained page: the picture of a step, that of memory, and the summary as tables. It is also well-formed
+/// XML. Pure.
 std::string to_html(const Trace& trace, const Summary& summary);
 
 }  // namespace castor::memprof

@@ -18,7 +18,7 @@ namespace {
 constexpr double kFiguresX = 912;
 constexpr double kFirstY = 56, kPanelHeight = 96, kPanelPitch = 120, kAxisHeight = 10;
 
-/// A budget far above what was used would press the curve flat: it is told, not drawn.
+/// A budget far above the peak would flatten the curve, so it appears as text only.
 constexpr std::uint64_t kMostTimesPeak = 4;
 
 struct Panel {
@@ -31,13 +31,13 @@ struct Panel {
     return std::max<std::uint64_t>({1, use.peak_bytes, budget_drawn() ? *use.budget_bytes : 0});
   }
   double bottom() const { return top + kPanelHeight; }
-  /// What is full lies a little below the top.
+  /// A full tier is drawn a little below the top.
   double at(std::uint64_t n_bytes) const {
     return bottom() - 0.92 * kPanelHeight * static_cast<double>(n_bytes) / static_cast<double>(full_bytes());
   }
 };
 
-/// The most bytes in each pixel's time: a level holds until the next sample.
+/// The highest byte count in each pixel's time: a level holds until the next sample.
 std::vector<std::uint64_t> levels_of(const Trace& trace, Tier tier, const TimeAxis& axis) {
   std::vector<std::uint64_t> levels(static_cast<std::size_t>(axis.width) + 1, 0);
   std::uint64_t level = 0;
@@ -90,7 +90,7 @@ std::string panel_text(const Trace& trace, const Panel& panel) {
          area(panel, levels_of(trace, panel.use.tier, panel.axis)) + figures(panel) + "</g>\n";
 }
 
-/// Where the other picture is taken from.
+/// Shades the step that the other picture shows.
 std::string step_mark(const Trace& trace, const TimeAxis& axis, double bottom) {
   const StepRange step = last_whole_step(trace);
   if (!step.one_step) return "";

@@ -7,7 +7,7 @@
 
 namespace castor::memprof {
 
-/// Bytes in use on each tier over the seconds of the run, with its budget, as SVG. Pure.
+/// An SVG of the bytes in use on each tier over the seconds of the run, with its budget. Pure.
 std::string memory_picture(const Trace& trace, const Summary& summary);
 
 }  // namespace castor::memprof

@@ -28,7 +28,7 @@ CommandSyntax memprof_syntax() {
   return syntax;
 }
 
-/// Errors: usage where the page would take the place of the trace; io.
+/// Errors: usage if the page would overwrite the trace; io.
 Result<void> write_page(const std::string& path, const std::string& trace, const std::string& page) {
   std::error_code nowhere;
   if (std::filesystem::equivalent(path, trace, nowhere))

@@ -54,7 +54,7 @@ StepRange last_whole_step(const Trace& trace) {
   if (ends.size() >= 3) return {{ends[ends.size() - 3], ends[ends.size() - 2]}, true};
   if (ends.size() == 2) return {{ends[0], ends[1]}, true};
   if (ends.empty()) return {whole_run(trace), false};
-  std::int64_t start_ns = ends[0];  // no step before: it begins with its first computing
+  std::int64_t start_ns = ends[0];  // no earlier step end: the step begins with its first compute span
   for (const Span& span : trace.spans)
     if (span.lane == "compute") start_ns = std::min(start_ns, span.start_ns);
   return {{start_ns, ends[0]}, true};

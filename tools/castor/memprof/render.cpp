@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kBusyShare = 0.5;  // a lane that is idle most of the time binds nothing
+constexpr double kBusyShare = 0.5;  // a lane that is idle most of the time bounds nothing
 
 double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 

@@ -13,7 +13,7 @@ namespace castor::memprof {
 /// One character per value, from ` ` for 0 to `█` for `full` and more.
 std::string sparkline(const std::vector<std::uint64_t>& values, std::uint64_t full);
 
-/// The verdict: which lane was busy longest, whether that was half of the run or more, and what waiting cost.
+/// The verdict: the busiest lane, whether it was busy for half of the run or more, and the time spent waiting.
 std::string verdict(const Summary& summary);
 
 /// `6.42 s, 12 units, 30 chunks, 5210 spans`.

@@ -11,7 +11,7 @@ namespace {
 const std::string kCompute = "compute";
 const std::string kUpdate = "update";
 
-/// In the order of the picture: who works for the step, then what moves for it, then what it waits.
+/// In the order of the picture: the lanes that compute, those that move bytes, then the waits.
 constexpr std::array kPictureLanes = {"compute", "host_update", "h2d", "d2h", "nvme_read", "nvme_write", "wait"};
 
 bool within(const Span& span, const Range& step) {
@@ -60,7 +60,7 @@ class Rows {
   std::vector<std::int64_t> ends_ns_;
 };
 
-/// Puts bars after each other, those that are too narrow together with their neighbour in the row.
+/// Appends bars; merges a bar that is too narrow with its neighbour in the row.
 class Merger {
  public:
   Merger(std::vector<Bar>& bars, std::int64_t narrow_ns) : bars_(bars), narrow_ns_(narrow_ns) {}
@@ -74,7 +74,7 @@ class Merger {
 
  private:
   bool narrow(const Bar& bar) const { return bar.range.length() < narrow_ns_; }
-  /// One that has grown out of narrow ones goes on growing; a single span that can be seen stays alone.
+  /// A bar merged from narrow ones keeps growing; a single span of visible width stays alone.
   bool joins(const Bar& last, const Bar& next) const {
     const bool grows = narrow(last) || last.n_spans > 1;
     return grows && narrow(next) && next.range.start_ns - last.range.end_ns < narrow_ns_;

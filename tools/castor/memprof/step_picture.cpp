@@ -19,9 +19,10 @@ namespace {
 // Pixels.
 constexpr double kBusyX = 942, kBesideX = 1042, kMovedX = 1190;
 constexpr double kFirstLaneY = 84, kLaneHeight = 34, kLanePitch = 42, kTimesHeight = 34;
-constexpr double kLeastWidth = 0.7;  // so that the shortest span can be seen
+constexpr double kLeastWidth = 0.7;  // so that the shortest span is visible
 constexpr double kFaintest =
-    0.08;  // of what is drawn wider than it is, or with its gaps: the less there is the fainter
+    0.08;  // opacity of bars that are drawn wider than their spans: the less of a bar its spans cover, the fainter it
+           // is
 
 struct Look {
   const char* name;   ///< of a lane or a phase
@@ -86,7 +87,7 @@ std::string bars_text(const StepLane& lane, const TimeAxis& axis, double top) {
   return text;
 }
 
-/// What a lane did, at its right.
+/// A lane's figures, at its right.
 std::string figures_text(const StepLane& lane, const Range& step, double middle) {
   std::string text = svg_text(kBusyX, middle, "", "end", percent(lane.busy_ns, step.length()));
   if (lane.lane != "compute" && lane.lane != "wait")
@@ -105,7 +106,7 @@ std::string lane_text(const StepLane& lane, const TimeAxis& axis, double top) {
          figures_text(lane, axis.range, middle) + "</g>\n";
 }
 
-/// A tint behind all lanes, so that what ran beside forward and beside backward is seen at once.
+/// A tint behind all lanes that shows which work ran beside forward and which beside backward.
 std::string phases_text(const Trace& trace, const TimeAxis& axis, double bottom) {
   std::string text = "<g id=\"phases\">\n";
   for (const PhaseRange& phase : phases_of(trace, axis.range)) {
@@ -115,7 +116,7 @@ std::string phases_text(const Trace& trace, const TimeAxis& axis, double bottom)
   return text + "</g>\n";
 }
 
-/// Of the kinds that occur.
+/// The legend of the kinds that occur.
 std::string legend_text(const std::vector<StepLane>& lanes) {
   std::string text;
   double x = kLeft;

@@ -7,8 +7,8 @@
 
 namespace castor::memprof {
 
-/// Lanes of one step over its seconds, as SVG: who computed, updated, copied, read, wrote and waited when, and how busy each
-/// was. The step is that of last_whole_step(). Pure.
+/// An SVG of the lanes of one step over its seconds: when the threads and links computed, updated, copied, read, wrote
+/// and waited, and how busy each was. The step is that of last_whole_step(). Pure.
 std::string step_picture(const Trace& trace);
 
 }  // namespace castor::memprof

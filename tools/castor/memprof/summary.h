@@ -8,7 +8,7 @@
 
 namespace castor::memprof {
 
-/// The most one tier held, and how its use went over the run.
+/// The peak use of one tier, and its use over the run.
 struct TierUse {
   Tier tier = Tier::device;
   std::uint64_t peak_bytes = 0;
@@ -17,7 +17,7 @@ struct TierUse {
   std::vector<std::uint64_t> course;  ///< highest bytes in each of kCourseParts equal parts of the run
 };
 
-/// What one lane did. Busy = the union of its spans.
+/// The use of one lane. Busy = the union of its spans.
 struct LaneUse {
   std::string lane;
   std::uint64_t n_spans = 0;
@@ -37,7 +37,7 @@ struct Item {
 
 struct Summary {
   std::int64_t duration_ns = 0;
-  std::vector<TierUse> tiers;  ///< those that ever held a byte or have a budget
+  std::vector<TierUse> tiers;  ///< tiers that ever held a byte or have a budget
   std::vector<LaneUse> lanes;  ///< in the order of docs/trace.md, then others
   std::int64_t wait_ns = 0;
   std::vector<Item> longest_waits;  ///< by unit, longest first, at most kTop
@@ -52,7 +52,7 @@ inline constexpr std::size_t kTop = 5;
 /// Length of the union of the spans of `lane`, ns.
 std::int64_t busy_ns(const std::vector<Span>& spans, const std::string& lane);
 
-/// Works the figures out. Pure.
+/// Computes the summary. Pure.
 Summary summarize(const Trace& trace);
 
 }  // namespace castor::memprof

@@ -15,19 +15,19 @@
 
 namespace castor::memprof {
 
-/// Bytes held per tier at one moment.
+/// Bytes in use per tier at one moment.
 struct Sample {
   std::int64_t t_ns = 0;
   std::array<std::uint64_t, kNTiers> bytes{};
 };
 
-/// One piece of work on a lane; `id` is a unit or a chunk, as docs/trace.md says, -1 = neither.
+/// One piece of work on a lane; `id` is a unit or a chunk, depending on the lane (docs/trace.md), -1 = neither.
 struct Span {
   std::string lane;
   std::int64_t id = -1;
   std::int64_t start_ns = 0, end_ns = 0;
   std::uint64_t bytes = 0;
-  std::string phase;  ///< `forward`, `backward` or `update` on `compute`; "" where the file does not say
+  std::string phase;  ///< `forward`, `backward` or `update` on `compute`; "" if the file has none
 };
 
 /// A trace file in memory; docs/trace.md describes every field.
@@ -48,14 +48,13 @@ std::string unit_name(const Trace& trace, std::int64_t id);
 /// `chunk 4 (parameters of chunk 3 bf16 32 MiB)`.
 std::string chunk_name(const Trace& trace, std::int64_t id);
 
-/// What a span worked for: a unit or a chunk, as its lane has it.
+/// The unit or chunk that a span worked for.
 std::string owner_name(const Trace& trace, const Span& span);
 
-/// Reads the text of a trace file. Errors: failed, naming the field that is wrong; `origin` is the file's name in
-/// messages.
+/// Parses the text of a trace file; `origin` is the file's name in messages. Errors: failed, naming the wrong field.
 Result<Trace> parse_trace(std::string_view text, const std::string& origin);
 
-/// Reads a trace file. Errors: io where it cannot be read; those of parse_trace.
+/// Reads a trace file. Errors: io if it cannot be read; those of parse_trace.
 Result<Trace> read_trace(const std::filesystem::path& path);
 
 }  // namespace castor::memprof

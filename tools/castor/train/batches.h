@@ -12,11 +12,11 @@
 
 namespace castor::train {
 
-/// The batches of a run: windows of a text at random places, or the model's own random input. A batch depends on the
+/// The batches of a run: windows of a text at random offsets, or the model's own random input. A batch depends on the
 /// seed, the step and the micro-batch alone.
 class BatchSource {
  public:
-  /// `model` is borrowed. Errors: usage where a model that reads no text is given one; those of ByteData.
+  /// `model` is borrowed. Errors: usage if the options have a text and the model reads none; those of ByteData.
   static Result<std::unique_ptr<BatchSource>> make(const TrainOptions& options, Model& model, c10::Device device);
 
   /// Batch `micro` of `step`, on the device.

@@ -24,7 +24,7 @@ using Json = nlohmann::json;
 
 constexpr std::uint64_t kHeaderKey = 0;
 
-/// Values of one array that are moved at once, 4 MiB.
+/// Values of one array that move at once: 4 MiB.
 constexpr std::uint64_t kPieceValues = std::uint64_t{1} << 20;
 
 enum Array : std::uint64_t { kMaster, kExpAvg, kExpAvgSq, kNArrays };
@@ -34,7 +34,7 @@ std::uint64_t key_of(std::uint32_t param, std::uint64_t piece, std::uint64_t arr
   return (std::uint64_t{param} + 1) << 24 | piece << 2 | array;
 }
 
-/// A piece of three arrays and the moves that use them; it outlives those.
+/// A piece of three arrays and the moves that use them; the destructor waits for those.
 class Piece {
  public:
   static Result<Piece> make(HostResource& pages) {
@@ -71,21 +71,21 @@ std::uint64_t n_arrays(const castor_param_info& param, castor_optimizer optimize
   return cli::keeps_exp_avg_sq(optimizer) ? kNArrays : kExpAvgSq;
 }
 
-/// Of `arrays` of a parameter; the others are null.
+/// The state of `arrays` arrays of a parameter; the other pointers are null.
 castor_param_state state_of(std::uint32_t id, std::uint64_t first, std::uint64_t n, std::uint64_t arrays,
                             Piece& piece) {
   const auto values = [&](std::uint64_t array) { return array < arrays ? piece.values(array) : nullptr; };
   return {sizeof(castor_param_state), id, first, n, values(kMaster), values(kExpAvg), values(kExpAvgSq), 0};
 }
 
-/// What a save has moved, and come to know, so far.
+/// The progress of a save.
 struct Saving {
   std::array<Piece*, 2> turns;
   std::vector<std::uint64_t> n_updates;  ///< by parameter
   std::uint64_t n_bytes = 0;
 };
 
-/// Writes `arrays` of one parameter, through the pieces in turns: while one is written the next is filled.
+/// Writes `arrays` of one parameter through the two pieces in turns: one is written while the next is filled.
 Result<void> save_param(TensorStore& store, Strategy& strategy, std::uint32_t id, const castor_param_info& param,
                         std::uint64_t arrays, Saving& saving) {
   std::uint64_t n_updates = 0;
@@ -119,7 +119,7 @@ Result<void> load_param(TensorStore& store, Strategy& strategy, std::uint32_t id
   return {};
 }
 
-/// `text` as the store keeps it: bytes at an address that suits direct I/O.
+/// `text` in memory that is aligned for direct I/O.
 Result<Buffer> buffer_of(HostResource& pages, const std::string& text) {
   CASTOR_ASSIGN(Buffer buffer, Buffer::allocate(pages, text.size()));
   std::memcpy(buffer.data(), text.data(), text.size());
@@ -206,7 +206,7 @@ Result<RunState> Checkpoint::load(const Trained& trained, ModelHost& model, Stra
   return run_of(was);
 }
 
-/// What a strategy has committed as it kept it, for one that may keep it otherwise.
+/// Loads the states that one strategy committed in its own layout into another strategy.
 Result<RunState> Checkpoint::load_committed(const CommittedStates& states, const Trained& trained,
                                             const std::vector<castor_param_info>& params, Strategy& strategy) {
   CASTOR_ASSIGN(const Json was, read_header(states.note(), trained, params));

@@ -21,29 +21,29 @@ class TensorStore;
 
 namespace castor::train {
 
-/// The run in a folder: masters, moments and counters of every parameter and the RunState, as of one step. A store with
-/// Durability::commit: whenever process or machine stop, the last checkpoint that was completed is there, whole and checked
-/// by its checksums. What it holds says nothing of plugins and budgets: any may go on from it. A store that a strategy has
-/// committed itself (commit_run) can be loaded, too.
+/// A run in a folder: masters, moments and counters of every parameter and the RunState, as of one step. The store has
+/// Durability::commit: whenever process or machine stop, the last completed checkpoint is complete and verified by its
+/// checksums. It does not depend on plugins and budgets: a run with any of them can continue from it. A store that a
+/// strategy has committed itself (commit_run) can be loaded, too.
 ///
-/// Room: two checkpoints of 12 bytes a parameter, 8 where the optimizer keeps one moment. Memory: 24 MiB while it saves or
-/// loads, of what a strategy has committed as CommittedStates::read. Threads: one.
+/// Space: two checkpoints of 12 bytes per parameter, 8 if the optimizer keeps one moment. Memory: 24 MiB to save, 12
+/// MiB to load; that of CommittedStates::read for a store that a strategy committed. Threads: one.
 class Checkpoint {
  public:
-  /// The one in `folders`, which are made where they are not there yet. Errors: io, as TensorStore::open.
+  /// The checkpoint in `folders`, which are created if missing. Errors: io, as TensorStore::open.
   static Result<std::unique_ptr<Checkpoint>> open(const std::vector<std::filesystem::path>& folders);
-  /// The one in `store`, which commits and lies in `folders` as messages call them.
+  /// The checkpoint in `store`, whose durability is commit; messages call its folders `folders`.
   Checkpoint(std::string folders, std::unique_ptr<TensorStore> store);
   ~Checkpoint();
 
-  /// The step after which it was taken; nothing where the folder holds none.
+  /// The step after which it was saved; nothing if the folder holds no checkpoint.
   std::optional<std::uint64_t> step() const;
 
-  /// Errors: io; those of the strategy. Then the last one stands.
+  /// Errors: io; those of the strategy. Then the last checkpoint stays valid.
   Result<SavedBytes> save(const Trained& trained, ModelHost& model, Strategy& strategy, const RunState& run);
 
-  /// Has `strategy` go on from it. Errors: usage, where the folder holds none or that of another model or optimizer; io, where bytes are
-  /// damaged; those of the strategy.
+  /// Makes `strategy` continue from it. Errors: usage if the folder holds no checkpoint or one of another model or
+  /// optimizer; io if bytes are damaged; those of the strategy.
   Result<RunState> load(const Trained& trained, ModelHost& model, Strategy& strategy);
 
  private:

@@ -11,12 +11,12 @@
 
 namespace castor::train {
 
-/// Has `strategy` make its own folders the checkpoint of the run: what lies there is referenced, the rest written.
-/// Errors: those of Strategy::commit; then the last one stands.
+/// Makes `strategy` commit its own folders as the checkpoint of the run: bytes there already are referenced, the rest
+/// is written. Errors: those of Strategy::commit; then the last checkpoint stays valid.
 Result<SavedBytes> commit_run(const Trained& trained, ModelHost& model, Strategy& strategy, const RunState& run);
 
-/// Has `strategy` go on from the run in its own folders, which the user calls `folders`. Errors: usage, where they hold
-/// none or that of another model or optimizer; those of Strategy::restore.
+/// Makes `strategy` continue the run in its own folders; messages call them `folders`. Errors: usage if they hold no
+/// checkpoint or one of another model or optimizer; those of Strategy::restore.
 Result<RunState> restore_run(const std::string& folders, const Trained& trained, ModelHost& model, Strategy& strategy);
 
 }  // namespace castor::train

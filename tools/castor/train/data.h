@@ -23,16 +23,16 @@ std::uint64_t scale_random(std::uint64_t random, std::uint64_t n);
 /// Threads: one at a time.
 class ByteData {
  public:
-  /// Errors: io where the file is missing, no ordinary file, empty, or shorter than one window.
+  /// Errors: io if the file is missing, no ordinary file, empty, or shorter than one window.
   static Result<ByteData> open(const std::filesystem::path& path, std::int64_t seq);
   ByteData(ByteData&& other) noexcept;
   ByteData& operator=(ByteData&&) = delete;
   ~ByteData();
 
   std::uint64_t n_bytes() const { return n_bytes_; }
-  /// Where the window of (seed, step, sample) starts: any place from which a whole one can be read.
+  /// The offset of the window of (seed, step, sample): any place from which a whole window can be read.
   std::uint64_t offset(std::uint64_t seed, std::uint64_t step, std::uint64_t sample) const;
-  /// Fills `window` (seq + 1 bytes) from `offset` on. Errors: io, also where the file has become shorter.
+  /// Fills `window` (seq + 1 bytes) from `offset` on. Errors: io, also if the file has become shorter.
   Result<void> read(std::uint64_t offset, std::span<std::uint8_t> window) const;
 
  private:

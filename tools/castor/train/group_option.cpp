@@ -11,7 +11,7 @@
 namespace castor::train {
 namespace {
 
-/// Of a group of parameters of `optimizer`.
+/// The values that a group can set for `optimizer`.
 std::vector<std::string> value_names(castor_optimizer optimizer) {
   if (cli::has_trust_coefficient(optimizer)) return {"lr", "weight_decay", "momentum", "trust_coefficient", "eps"};
   if (cli::has_momentum(optimizer)) return {"lr", "weight_decay", "momentum"};
@@ -22,7 +22,7 @@ Error refused(const std::string& group, const std::string& why) {
   return {ErrorKind::usage, "--group " + group + ": " + why};
 }
 
-/// Numbers from 0 to below `end`, separated by slashes, as many as there are targets.
+/// Reads numbers from 0 to below `end`, separated by slashes, one for each of `targets`.
 bool read_numbers(const std::string& text, double end, const std::vector<double*>& targets) {
   const std::vector<std::string> parts = cli::split(text, '/');
   if (parts.size() != targets.size()) return false;
@@ -41,7 +41,7 @@ Result<void> read_betas(const std::string& group, const std::string& text, Group
   return refused(group, "betas takes two numbers from 0 to below 1, as 0.9/0.95, not '" + text + "'");
 }
 
-/// The number that a group calls `name`.
+/// The member of `group` that the option calls `name`.
 std::optional<double>& number_of(GroupOption& group, const std::string& name) {
   if (name == "lr") return group.lr;
   if (name == "eps") return group.eps;
@@ -49,7 +49,7 @@ std::optional<double>& number_of(GroupOption& group, const std::string& name) {
   return name == "momentum" ? group.momentum : group.weight_decay;
 }
 
-/// `name=value` of a group.
+/// Reads `name=value` of a group.
 Result<void> read_value(const std::string& group, const std::string& text, castor_optimizer optimizer,
                         GroupOption& target) {
   const std::size_t equals = std::min(text.find('='), text.size());
@@ -71,7 +71,7 @@ Result<void> read_value(const std::string& group, const std::string& text, casto
 }  // namespace
 
 Result<GroupOption> read_group(const std::string& text, castor_optimizer optimizer) {
-  const std::size_t colon = text.rfind(':');  // there may be more of them in [[:classes:]]
+  const std::size_t colon = text.rfind(':');  // a selector may contain further colons, in [[:classes:]]
   const auto values = colon < text.size() ? cli::split(text.substr(colon + 1), ',') : std::vector<std::string>();
   if (colon == 0 || values.empty())
     return cli::wrong("group", text, "SELECTOR:name=value[,name=value], as vectors:weight_decay=0");

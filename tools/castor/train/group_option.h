@@ -12,7 +12,7 @@
 
 namespace castor::train {
 
-/// What one --group says. What it leaves out is as without groups.
+/// The content of one --group. A value that it leaves out is that of ungrouped parameters.
 struct GroupOption {
   std::string selector;  ///< a glob over the names of parameters, or kVectors
   std::optional<double> lr, eps, weight_decay, momentum, trust_coefficient;
@@ -22,11 +22,11 @@ struct GroupOption {
 /// Selects the parameters of fewer than two dimensions: biases and norms.
 inline constexpr const char* kVectors = "vectors";
 
-/// Reads `SELECTOR:lr=X,betas=X/Y,eps=X,weight_decay=X,momentum=X,trust_coefficient=X`, of which one value at least is there. Errors: usage,
-/// among others where `optimizer` has no such value.
+/// Reads `SELECTOR:lr=X,betas=X/Y,eps=X,weight_decay=X,momentum=X,trust_coefficient=X` with at least one value. Errors:
+/// usage, also for a value that `optimizer` does not have.
 Result<GroupOption> read_group(const std::string& text, castor_optimizer optimizer = CASTOR_ADAMW);
 
-/// Every --group, in the order given. Errors: those.
+/// Reads every --group, in the order given. Errors: those of read_group.
 Result<void> read_groups(const cli::Values& values, castor_optimizer optimizer, std::vector<GroupOption>& groups);
 
 }  // namespace castor::train

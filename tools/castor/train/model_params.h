@@ -7,8 +7,8 @@
 
 namespace castor::train {
 
-/// What `model` says of its parameters, by id, in the order of named_parameters; the names belong to the model.
-/// Errors: failed, with the model's own words.
+/// The descriptions of `model`'s parameters, by id, in the order of named_parameters; the model owns the names. Errors:
+/// failed, with the model's message.
 Result<std::vector<castor_param_info>> params_of(ModelHost& model);
 
 }  // namespace castor::train

@@ -21,7 +21,7 @@ using cli::read_set;
 using cli::Values;
 using cli::wrong;
 
-/// One option of the table below. `takes` is empty for a flag; `default_value` is empty where there is none.
+/// One option of the table below. `takes` is empty for a flag; `default_value` is empty if there is none.
 struct Row {
   const char* name;
   std::string takes;
@@ -173,7 +173,7 @@ Result<void> read_durability(const Values& values, TrainOptions& options) {
   return {};
 }
 
-/// After the folders of --nvme.
+/// Call after the folders of --nvme are read.
 Result<void> read_checkpoints(const Values& values, TrainOptions& options) {
   options.checkpoint = cli::text_of(values, "checkpoint").value_or("");
   if (values.count("checkpoint") != 0 && options.checkpoint.empty())
@@ -186,7 +186,7 @@ Result<void> read_checkpoints(const Values& values, TrainOptions& options) {
   return read_count<std::int64_t>(values, "checkpoint-every", 1, 1'000'000'000, options.checkpoint_every);
 }
 
-/// Adds `option` of the plugin, set by `flag`, unless the plugin has none of that name or it is there already.
+/// Adds `option` of the plugin, set by `flag`, unless the plugin has no such option or it is set already.
 Result<void> add_flag(const std::string& flag, const std::string& option, const std::string& text,
                       const std::string& plugin, const std::vector<std::string>& known,
                       std::map<std::string, std::string>& target) {
@@ -266,7 +266,7 @@ Result<std::map<std::string, std::string>> plugin_options(const TrainOptions& op
   if (options.host_budget)
     CASTOR_TRY(add_flag("host-budget", "host_budget", std::to_string(*options.host_budget), plugin, known, result));
   if (options.threads > 0 && std::find(known.begin(), known.end(), "update_threads") != known.end())
-    result.emplace("update_threads", std::to_string(options.threads));  // one budget for computing and updates
+    result.emplace("update_threads", std::to_string(options.threads));  // compute and updates share one thread budget
   if (options.moments != AdamMoments::f32)
     CASTOR_TRY(add_flag("moments", "moments", name(options.moments), plugin, known, result));
   if (std::find(known.begin(), known.end(), "optimizer") != known.end())

@@ -20,7 +20,7 @@
 
 namespace castor::train {
 
-/// What `castor train` was asked for. The defaults are those that `--help` prints.
+/// The options of `castor train`. The defaults are those that `--help` prints.
 struct TrainOptions {
   std::string model;
   std::filesystem::path data;  ///< empty = random input
@@ -51,29 +51,29 @@ struct TrainOptions {
   std::filesystem::path checkpoint;           ///< folder; empty = none
   std::vector<std::filesystem::path> resume;  ///< folders of one checkpoint; empty = none
   std::int64_t checkpoint_every = 0;          ///< steps; 0 = at the end alone
-  bool commit_nvme = false;                   ///< the folders of --nvme are the checkpoint; then `checkpoint` is empty
+  bool commit_nvme = false;                   ///< the folders of --nvme are the checkpoint; `checkpoint` is empty then
 
-  /// The folders that take the run's state; none where it is not saved.
+  /// The folders that the run is saved in; none if it is not saved.
   std::vector<std::filesystem::path> saved_in() const;
 
   /// Samples that one step reads.
   std::int64_t samples_per_step() const { return batch * accumulate; }
-  /// Of random roundings: --seed, as far as an option of a plugin can say it.
+  /// The seed of random rounding: --seed, as far as a plugin option can hold it.
   std::uint64_t rounding_seed() const { return seed % (std::uint64_t{1} << 53); }
 };
 
 cli::CommandSyntax train_syntax();
 
-/// Checks what was given. Errors: usage, naming the option and what it takes.
+/// Checks the values of the options. Errors: usage, naming the option and the values it accepts.
 Result<TrainOptions> read_options(const cli::Values& values);
 
-/// `/a,/b`, as options take them.
+/// `/a,/b`, the form of an option value.
 std::string folders_text(const std::vector<std::filesystem::path>& folders);
 
-/// The options of plugin `plugin` that --device-budget, --host-budget, --nvme, --durability, --moments and --set stand for.
-/// `known` are the names of its schema.
-/// Errors: usage where the plugin has no option for one of the first five, or where one is given twice. Names from
-/// --set are not checked here: the Booster does.
+/// The options of plugin `plugin` that follow from --device-budget, --host-budget, --nvme, --durability, --moments and
+/// --set. `known` are the names in its schema.
+/// Errors: usage if the plugin has no option for one of the first five, or if one is given twice. Names from --set are
+/// not checked here: the Booster does that.
 Result<std::map<std::string, std::string>> plugin_options(const TrainOptions& options, const std::string& plugin,
                                                           const std::vector<std::string>& known);
 

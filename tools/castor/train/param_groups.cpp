@@ -21,7 +21,7 @@ bool selects_any(const std::string& selector, std::span<const castor_param_info>
   return std::any_of(params.begin(), params.end(), [&](const auto& param) { return selects(selector, param); });
 }
 
-/// Selectors that would have selected something: names, and a star for what is before or behind any of their dots.
+/// Selectors that match some parameter: full names, and names with a star before or after any of their dots.
 std::vector<std::string> likely_selectors(std::span<const castor_param_info> params) {
   std::set<std::string> likely = {kVectors};
   for (const castor_param_info& param : params) {
@@ -44,7 +44,7 @@ Error nothing_selected(const std::string& selector, std::span<const castor_param
                                 example + did_you_mean(selector, likely_selectors(params))};
 }
 
-/// `schedule` on the way to another largest rate.
+/// `schedule`, scaled to another largest rate.
 LrScheduleOptions scaled_to(double lr, LrScheduleOptions schedule) {
   if (schedule.lr > 0) schedule.min_lr = std::min(lr, schedule.min_lr * (lr / schedule.lr));
   schedule.lr = lr;

@@ -14,7 +14,7 @@
 
 namespace castor::train {
 
-/// A group as a report tells it.
+/// A group as the report shows it.
 struct GroupSummary {
   std::string selector;
   std::uint64_t n_tensors = 0, n_params = 0;
@@ -24,20 +24,20 @@ struct GroupSummary {
   double momentum = 0, trust_coefficient = 0;
 };
 
-/// The groups of a model's parameters: those that --group names, where the first that selects a parameter has it, and
-/// behind them `*` for all others, where there are any.
+/// The groups of a model's parameters: those of --group, where a parameter belongs to the first that selects it,
+/// followed by `*` for all other parameters if there are any.
 ///
-/// A group's rate goes the way of the schedule to its own largest rate: it is made of the same options, with lr in place
-/// of theirs and min_lr as far below it.
+/// A group's rate follows the schedule scaled to its own largest rate: the schedule has the same options, but lr is the
+/// group's and min_lr changes by the same factor.
 class ParamGroups {
  public:
-  /// `others` has the values of those that no group selects, and what a group leaves out; `schedule` is valid. Errors:
-  /// usage, where a group selects nothing; then with the selectors that are near.
+  /// `others` has the values of the parameters that no group selects, and those that a group leaves out; `schedule` is
+  /// valid. Errors: usage if a group selects nothing, naming similar selectors.
   static Result<ParamGroups> make(const std::vector<GroupOption>& wanted, const castor_step_args& others,
                                   const LrScheduleOptions& schedule, std::span<const castor_param_info> params);
 
-  /// Has `args` say the groups with their rates in step `step`; they are valid until the next call. Without --group `args`
-  /// stay as they are.
+  /// Sets the groups in `args`, with their rates in step `step`; the pointers are valid until the next call. Without
+  /// --group `args` is unchanged.
   void set(std::int64_t step, castor_step_args& args);
 
   const std::vector<GroupSummary>& summaries() const { return summaries_; }
@@ -47,11 +47,11 @@ class ParamGroups {
   Result<void> add(const GroupOption& group, const castor_step_args& others, const LrScheduleOptions& schedule);
   void assign(const std::vector<GroupOption>& groups, std::span<const castor_param_info> params);
 
-  bool asked_ = false;  ///< for any
+  bool asked_ = false;  ///< some --group was given
   std::vector<GroupSummary> summaries_;
   std::vector<LrSchedule> schedules_;
   std::vector<castor_param_group> groups_;
-  std::vector<const castor_param_group*> pointers_;  ///< to those
+  std::vector<const castor_param_group*> pointers_;  ///< to the elements of groups_
   std::vector<std::uint32_t> group_of_;
 };
 

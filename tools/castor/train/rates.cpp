@@ -23,7 +23,7 @@ void measure_nvme(const std::vector<std::filesystem::path>& folders, Rates& rate
   for (const auto& folder : folders) options.folders.push_back(folder.string());
   options.checksums = false;
   const auto measured = calibrate_store(options);
-  if (!measured) return;  // a drive that fails now leaves its rates out
+  if (!measured) return;  // leaves the rates empty if the drive fails now
   rates[index(Link::nvme_read)] = measured->read;
   rates[index(Link::nvme_write)] = measured->write;
 }

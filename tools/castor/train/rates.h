@@ -11,8 +11,8 @@
 namespace castor::train {
 
 /// Measures the links that `record` shows were used, after the run, when they are idle: those of the device, and
-/// `folders` with direct I/O. What was not used or could not be measured is left out. Takes up to a second or two and
-/// writes up to 256 MiB to nameless files, which are gone when it returns.
+/// `folders` with direct I/O. The rate of a link that was not used or cannot be measured stays empty. Takes up to a
+/// second or two and writes up to 256 MiB to unnamed files, which are deleted before it returns.
 Rates measure_rates(const TrainRecord& record, DeviceKind device, const std::vector<std::filesystem::path>& folders);
 
 }  // namespace castor::train

@@ -30,7 +30,7 @@ double tokens_per_second(const TrainRecord& record) {
   return seconds > 0 ? static_cast<double>(record.tokens_per_step) / seconds : 0;
 }
 
-/// Seconds per counted step that the training thread was neither waiting nor updating.
+/// Seconds per counted step in which the training thread neither waited nor updated.
 double compute_seconds(const TrainRecord& record, double median) {
   const Counters &warm = record.warm, &last = record.last;
   const double other = (last.wait_seconds - warm.wait_seconds) + (last.update_seconds - warm.update_seconds);
@@ -45,7 +45,7 @@ std::string tier_line(const Counters& counters, Tier tier) {
                      budget ? format_bytes(*budget) : "no limit");
 }
 
-/// The links that carried anything.
+/// The links that carried bytes.
 std::string moved_text(const TrainRecord& record, const Rates& rates) {
   std::string text;
   const auto moved = moved_bytes_per_step(record);
@@ -59,7 +59,7 @@ std::string moved_text(const TrainRecord& record, const Rates& rates) {
                       : "\n  moved        per step     the link's rate\n" + text;
 }
 
-/// What the drives would be worn by.
+/// The wear of the drives.
 std::string wear_text(const TrainRecord& record) {
   const auto wear = wear_of(record);
   if (!wear) return "";

@@ -15,7 +15,7 @@
 
 namespace castor::train {
 
-/// The links that a step moves bytes over, as JSON spells them.
+/// The links that a step moves bytes over, in the spelling of the JSON.
 enum class Link : std::uint8_t { h2d, d2h, nvme_read, nvme_write };
 inline constexpr std::size_t kNLinks = 4;
 inline constexpr std::array<Link, kNLinks> kLinks = {Link::h2d, Link::d2h, Link::nvme_read, Link::nvme_write};
@@ -25,103 +25,104 @@ constexpr std::size_t index(Link link) { return static_cast<std::size_t>(link); 
 /// The lower bound of a step.
 struct Bound {
   double seconds = 0;
-  std::string by;    ///< `compute`, `host_update`, a link, or `nvme`: the drives, both ways
-  double share = 0;  ///< bound / median step: 1 = the step hides everything else
+  std::string by;    ///< `compute`, `host_update`, a link, or `nvme`: the drives, both directions
+  double share = 0;  ///< bound / median step: 1 = the step hides all other work
 };
 
-/// A strategy's counters at one moment, counted since it began.
+/// A strategy's counters at one moment, cumulative since its start.
 struct Counters {
   std::array<std::uint64_t, kNTiers> used_bytes{}, peak_bytes{};
   std::array<std::optional<std::uint64_t>, kNTiers> budget_bytes;
   std::array<std::uint64_t, kNLinks> moved_bytes{};
   double wait_seconds = 0, update_seconds = 0;
-  Bound bound;  ///< as the strategy knows it, without its share; 0 where it does not
+  Bound bound;  ///< as the strategy knows it, without its share; 0 if it does not
 };
 
-/// What a save took, of what the parameters have come to.
+/// The bytes of one save of the parameters' states.
 struct SavedBytes {
   std::uint64_t written_bytes = 0;
-  std::uint64_t referenced_bytes = 0;  ///< lay in the folders already
+  std::uint64_t referenced_bytes = 0;  ///< were in the folders already
 };
 
 /// The saves of a run, all together.
 struct Saves {
   std::uint64_t n = 0;
   SavedBytes bytes;
-  std::array<std::uint64_t, kNLinks> moved_bytes{};  ///< between the tiers
+  std::array<std::uint64_t, kNLinks> moved_bytes{};  ///< between the tiers, during the saves
   double wait_seconds = 0;
 
-  /// One more, with the strategy's counters before and after it.
+  /// Adds one save, with the strategy's counters before and after it.
   void add(const SavedBytes& saved, const Counters& before, const Counters& after);
-  /// `counters` without what the saves moved and waited for: what the steps did.
+  /// `counters` without the bytes and waits of the saves: those of the steps alone.
   Counters left_of(Counters counters) const;
 };
 
-/// What a run has measured so far; filled while it goes on, so that a failure leaves what there was.
+/// The measurements of a run so far; filled step by step, so that a failed run keeps those before the failure.
 struct TrainRecord {
   std::uint64_t n_params = 0;
   std::vector<GroupSummary> groups;
-  std::int64_t first_step = 0;  ///< where the run went on from a checkpoint: steps that it had behind it
+  std::int64_t first_step = 0;  ///< steps that an earlier run had completed, from the checkpoint that this one
+                                ///< continues
   std::int64_t tokens_per_step = 0;
   std::vector<double> losses;  ///< one per step that ended
-  std::vector<double> lrs;     ///< as many: the learning rate of each, also of those skipped
-  std::vector<double> step_s;  ///< as many
-  /// As many where the norm is taken, to clip by it or because the loss is scaled, else none: that of the unscaled
-  /// gradients before clipping, not finite where the step was skipped.
+  std::vector<double> lrs;     ///< one per entry of `losses`: the learning rate, also of skipped steps
+  std::vector<double> step_s;  ///< one per entry of `losses`
+  /// One per entry of `losses` if the norm is taken, to clip by it or because the loss is scaled, otherwise empty: the
+  /// norm of the unscaled gradients before clipping; not finite if the step was skipped.
   std::vector<double> grad_norms;
-  std::uint64_t n_clipped = 0;  ///< steps whose norm was above the one to clip to
-  std::uint64_t n_skipped = 0;  ///< steps without an update, their gradients held inf or nan
+  std::uint64_t n_clipped = 0;  ///< steps whose norm was above the clipping norm
+  std::uint64_t n_skipped = 0;  ///< steps without an update, because their gradients held inf or nan
   Counters warm;                ///< after the steps left out
   Counters last;                ///< after the last step
-  Saves saves;                  ///< their bytes are none of the steps'
+  Saves saves;                  ///< their bytes do not count as the steps'
   std::uint64_t peak_rss_bytes = 0;
   std::uint64_t drive_bytes =
-      0;  ///< that the drives under the NVMe tier hold, all together; 0 = no such tier, or not known
+      0;  ///< total capacity of the drives under the NVMe tier; 0 = no such tier, or unknown
   std::string weights_digest;
 
-  /// The strategy's counters after one more step. A bound that it does not know for now, where its next steps are yet to be
-  /// planned, stays what it was.
+  /// Takes the strategy's counters after one more step. Keeps the last bound while the strategy knows none, before its
+  /// next steps are planned.
   void note(const Counters& now);
 
-  /// That have ended, those before the run went on from a checkpoint included.
+  /// Completed steps, including those before the checkpoint that the run continues.
   std::int64_t n_steps() const { return first_step + static_cast<std::int64_t>(losses.size()); }
 };
 
-/// How many steps at the start are warm-up and left out of the figures: 2 of more than 4, else none.
+/// Number of warm-up steps at the start that the figures leave out: 2 of more than 4, otherwise none.
 constexpr std::int64_t n_left_out(std::int64_t n_steps) { return n_steps > 4 ? 2 : 0; }
 
-/// Seconds of the steps that count. The median of an even number is the mean of the middle two.
+/// Seconds of the counted steps. The median of an even number is the mean of the middle two.
 struct StepTimes {
   double median = 0, min = 0, max = 0, mean = 0;
   std::int64_t n_left_out = 0;
 };
 StepTimes step_times(const std::vector<double>& step_s);
 
-/// Bytes over each link per step that counts.
+/// Bytes over each link per counted step.
 std::array<double, kNLinks> moved_bytes_per_step(const TrainRecord& record);
 
-/// Bytes per second of each link, where it was measured.
+/// Bytes per second of each link, if measured.
 using Rates = std::array<std::optional<double>, kNLinks>;
 
-/// As the strategy knows it: of what computes, what is updated beside that, and what goes over the links, as that was measured.
-/// Where it does not: no step is shorter than its compute (the median step less what the training thread waited for data and
-/// spent in updates), nor than the bytes of any one link at that link's rate.
+/// The strategy's own bound, from measured times of compute, updates beside it and transfers. Without one: no step is
+/// shorter than its compute (the median step less the training thread's waits for data and its updates), nor than the
+/// bytes of any one link at that link's rate.
 Bound bound_of(const TrainRecord& record, const Rates& rates);
 
-/// What the NVMe tier's drives would be worn by, if such steps, with as many saves, went on day and night.
+/// The wear of the NVMe tier's drives if such steps, with as many saves, ran day and night.
 struct Wear {
   double bytes_per_day = 0;
-  std::optional<double> drive_writes_per_day;  ///< where it is known what the drives hold
+  std::optional<double> drive_writes_per_day;  ///< if the capacity of the drives is known
 };
-/// Nothing where neither step nor save wrote to them.
+/// Nothing if neither steps nor saves wrote to the drives.
 std::optional<Wear> wear_of(const TrainRecord& record);
 
 /// `value` with 9 significant digits: enough to tell any two fp32 apart.
 double nine_digits(double value);
-/// One number a step, so rounded; null where it is not finite.
+/// One number per step, rounded by nine_digits; null if it is not finite.
 nlohmann::json numbers_json(const std::vector<double>& of_steps);
 
-/// What `castor train --json` prints. Scripts rely on it: fields may be added, not renamed.
+/// The JSON of `castor train --json`. Scripts rely on it: fields may be added, not renamed.
 nlohmann::json report_json(const TrainRecord& record, const Rates& rates);
 /// The table at the end, for people.
 std::string report_text(const TrainRecord& record, const Rates& rates);

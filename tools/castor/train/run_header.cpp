@@ -12,12 +12,12 @@ using Json = nlohmann::json;
 
 constexpr int kFormat = 2;
 
-/// Its name, how many values it has, and whether they are trained.
+/// Its name, number of values, and whether they are trained.
 Json json_of(const castor_param_info& param) {
   return {param.name, param.numel, (param.flags & CASTOR_PARAM_TRAINABLE) != 0};
 }
 
-/// Why the parameters of the header `was` are not `params`; empty where they are.
+/// How the parameters of the header `was` differ from `params`; empty if they are equal.
 std::string difference(const Json& was, const std::vector<castor_param_info>& params, const std::string& model_name) {
   const Json& list = was.at("params");
   if (list.size() != params.size())
@@ -30,7 +30,7 @@ std::string difference(const Json& was, const std::vector<castor_param_info>& pa
   return "";
 }
 
-/// Why the moments of the header `was` are not those of `optimizer`; empty where they are.
+/// How the moments of the header `was` differ from those of `optimizer`; empty if they are equal.
 std::string difference(const Json& was, castor_optimizer optimizer) {
   const std::string theirs = was.at("moments_of"), ours = cli::states_of(optimizer);
   if (theirs == ours) return "";

@@ -14,27 +14,27 @@
 
 namespace castor::train {
 
-/// What of a run a checkpoint holds beside the parameters.
+/// The state of a run that a checkpoint holds beside the parameters.
 struct RunState {
-  std::int64_t n_steps = 0;  ///< that have ended; the batches of a step follow from its number and the seed
+  std::int64_t n_steps = 0;  ///< completed; the batches of a step follow from its number and the seed
   std::optional<DynamicGradScaler::State> scaler;
 };
 
-/// What is trained, and by what.
+/// The trained model and its optimizer.
 struct Trained {
   std::string model;
   castor_optimizer optimizer = CASTOR_ADAMW;
 };
 
-/// What a checkpoint says of itself: the model's name, its parameters, whose moments they have, and the state of the run.
+/// The header of a checkpoint: the model's name, its parameters, the kind of their moments, and the state of the run.
 nlohmann::json run_header(const Trained& trained, const std::vector<castor_param_info>& params, const RunState& run);
 
-/// `text` as such a header, with what else it holds. Errors: usage, where it is none, `params` are not the model's, or the
-/// moments are not those of the optimizer; the message follows on the folder's name.
+/// Parses `text` as such a header; keeps its other fields. Errors: usage if it is no header, `params` are not the
+/// model's, or the moments are not those of the optimizer; the caller puts the folder's name before the message.
 Result<nlohmann::json> read_run_header(const std::string& text, const Trained& trained,
                                        const std::vector<castor_param_info>& params);
 
-/// Requires: a header that was read.
+/// Requires: a header from read_run_header.
 RunState run_of(const nlohmann::json& header);
 
 }  // namespace castor::train

@@ -19,7 +19,7 @@ using cli::wrong;
 
 constexpr std::int64_t kMany = 1'000'000'000;
 
-/// An option of schedules, those it means something to, and whether these need it.
+/// An option of schedules, the kinds that use it, and whether they need it.
 struct Scope {
   const char* option;
   std::vector<Kind> kinds;
@@ -42,7 +42,7 @@ std::vector<Scope> scopes() {
   };
 }
 
-/// By the user, not by a default.
+/// Given by the user, not a default.
 bool is_given(const Values& values, const std::string& option) {
   return values.count(option) != 0 && !values[option].defaulted();
 }
@@ -89,8 +89,8 @@ Result<void> read_fields(const Values& values, LrScheduleOptions& schedule) {
   return read_number(values, "final-div-factor", false, schedule.final_div_factor);
 }
 
-/// The library's sentence, with the field's name at its beginning spelled as the option: `min_lr takes` becomes
-/// `--min-lr takes`.
+/// Turns the field's name at the start of a message of the library into the option: `min_lr takes` becomes `--min-lr
+/// takes`.
 template <typename T>
 Result<void> by_option(const Result<T>& made) {
   if (made.ok()) return {};

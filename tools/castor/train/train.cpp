@@ -27,7 +27,7 @@ namespace {
 using train::TrainOptions;
 using train::TrainRecord;
 
-/// MemAvailable of some machines grows when memory is touched, so this is a warning and no refusal.
+/// On some machines MemAvailable grows when memory is touched, so this is a warning and not an error.
 void warn_of_memory(const TrainOptions& options, Output& output) {
   const std::uint64_t available = available_host_memory_bytes();
   if (!options.host_budget || available == 0 || *options.host_budget <= available) return;
@@ -41,7 +41,7 @@ std::string losses_text(const TrainRecord& record) {
   return text;
 }
 
-/// What the file systems of `folders` hold, each counted once; 0 where one does not say.
+/// Total capacity of the file systems of `folders`, each counted once; 0 if one of them cannot be queried.
 std::uint64_t drive_bytes(const std::vector<std::filesystem::path>& folders) {
   std::map<dev_t, std::uint64_t> drives;
   for (const auto& folder : folders) {
@@ -56,7 +56,7 @@ std::uint64_t drive_bytes(const std::vector<std::filesystem::path>& folders) {
   return n_bytes;
 }
 
-/// A failed run still shows what it reached.
+/// Shows the losses of the completed steps of a failed run.
 int fail_with_losses(const Error& error, const TrainRecord& record, Output& output) {
   if (!record.losses.empty()) output.line(losses_text(record));
   return output.fail(error, {{"losses", train::numbers_json(record.losses)}});

@@ -28,8 +28,8 @@
 namespace castor::train {
 namespace {
 
-/// The GPU, with LibTorch's allocator held to the budget: what the model's own tensors take counts as much as what
-/// the plugin does.
+/// The GPU, with LibTorch's allocator limited to the budget: the model's own tensors count as much as the plugin's
+/// memory.
 Result<c10::Device> open_gpu(const TrainOptions& options) {
   CASTOR_TRY(cli::check_gpu());
   if (!torch_has_cuda())
@@ -42,7 +42,7 @@ Result<c10::Device> open_gpu(const TrainOptions& options) {
   return c10::Device(c10::kCUDA, 0);
 }
 
-/// Settings of LibTorch come before its first operator.
+/// LibTorch must be configured before its first operator.
 Result<c10::Device> set_up_torch(const TrainOptions& options) {
   set_threads(options.threads);
   set_determinism(options.deterministic);
@@ -55,7 +55,7 @@ Result<std::shared_ptr<Model>> build_model(const TrainOptions& options, c10::Dev
   return make_model(options.model, model);
 }
 
-/// What all parameters have, but for those in groups.
+/// The step arguments of all parameters outside groups.
 castor_step_args step_args(const TrainOptions& options, double lr, double loss_scale) {
   castor_step_args args = {};
   args.struct_size = sizeof args;
@@ -86,7 +86,7 @@ Counters counters_of(const castor_stats& stats) {
 }
 
 /// The plugin that `options` name, with its options, or nothing for `none`.
-/// Errors: among others usage, where it is too old for steps with such `args`.
+/// Errors: among others usage if the plugin is too old for steps with such `args`.
 Result<std::optional<Booster>> choose_plugin(const TrainOptions& options, const castor_step_args& args) {
   if (options.plugin == "none") {
     CASTOR_TRY(plugin_options(options, "none", {"moments"}));
@@ -119,13 +119,13 @@ bool share_a_folder(const std::vector<std::filesystem::path>& some, const std::v
   });
 }
 
-/// Whether a store was ever committed there (docs/storage.md).
+/// Whether the folders hold a committed store (docs/storage.md).
 bool holds_store(const std::vector<std::filesystem::path>& folders) {
   return std::any_of(folders.begin(), folders.end(),
                      [](const auto& folder) { return std::filesystem::exists(folder / "castor.manifest"); });
 }
 
-/// That no run is kept there.
+/// Errors: usage if the folders hold a run.
 Result<void> check_unused(const std::vector<std::filesystem::path>& folders, const Checkpoint& checkpoint) {
   if (!checkpoint.step()) return {};
   return Error{ErrorKind::usage, folders_text(folders) + " holds a run of " + std::to_string(*checkpoint.step()) +
@@ -137,7 +137,7 @@ Result<void> check_unused(const std::vector<std::filesystem::path>& folders) {
   return check_unused(folders, *checkpoint);
 }
 
-/// One run: the model, who moves its memory, and the loop.
+/// One run: the model, the strategy that moves its memory, and the loop.
 class Training {
  public:
   Training(const TrainOptions& options, const TrainObserver& observer, TrainRecord& record)
@@ -174,11 +174,11 @@ class Training {
   std::unique_ptr<BatchSource> batches_;
   std::unique_ptr<TorchAdapter> adapter_;
   std::unique_ptr<Strategy> strategy_;
-  std::unique_ptr<Checkpoint> checkpoint_, resumed_;  ///< null where the strategy's own folders are it
+  std::unique_ptr<Checkpoint> checkpoint_, resumed_;  ///< null if the strategy's own folders are the checkpoint
   const Trained trained_{options_.model, options_.optimizer};
   const bool saves_ = !options_.saved_in().empty();
-  bool goes_on_ = false;       ///< it is saved where it goes on from
-  bool between_units_ = true;  ///< a run may be stopped anywhere, not between steps alone
+  bool goes_on_ = false;       ///< the run is saved in the folders it continues from
+  bool between_units_ = true;  ///< the user may stop it between any two units, not only between steps
 };
 
 Training::~Training() {
@@ -203,7 +203,7 @@ Result<void> Training::prepare() {
   CASTOR_ASSIGN(const castor_stats stats, strategy_->stats());
   record_.warm = counters_of(stats);
   return options_.trace.empty() ? Result<void>()
-                                : write_trace();  // a path that cannot be written is refused now, not at the end
+                                : write_trace();  // a path that cannot be written fails now, not at the end
 }
 
 Result<void> Training::make_schedule() {
@@ -227,7 +227,7 @@ castor_step_args Training::args_of(std::int64_t index) {
   return args;
 }
 
-/// Before anything large is made. A checkpoint is never written over by a run that does not go on from it.
+/// Runs before any large allocation. A run never overwrites a checkpoint that it does not continue.
 Result<void> Training::open_checkpoints() {
   const auto& resume = options_.resume;
   for (const auto& folder : resume)
@@ -246,7 +246,7 @@ Result<void> Training::open_checkpoints() {
 
 Result<void> Training::resume() {
   castor_param_state nothing = {sizeof(castor_param_state), 0, 0, 0, nullptr, nullptr, nullptr, 0};
-  if (checkpoint_) CASTOR_TRY(strategy_->read_state(nothing));  // who cannot save says so now, not at the end
+  if (checkpoint_) CASTOR_TRY(strategy_->read_state(nothing));  // a strategy that cannot save fails now, not at the end
   if (options_.commit_nvme) CASTOR_TRY(strategy_->committed());
   if (options_.resume.empty()) return {};
   CASTOR_ASSIGN(const RunState run, load());
@@ -281,7 +281,7 @@ bool Training::due(std::int64_t n_steps) const {
   return saves_ && (n_steps == options_.steps || (every > 0 && n_steps % every == 0));
 }
 
-/// The user has asked to; what was trained so far is not lost.
+/// The user has asked to stop: saves the completed steps if the run is saved.
 Result<void> Training::stop(std::int64_t n_steps) {
   std::string message = "stopped by the user";
   if (saves_) {
@@ -311,7 +311,8 @@ Result<void> Training::run() {
     if (done.ok() && due(i + 1)) done = save(i + 1);
     if (done.ok()) continue;
     if (!options_.trace.empty())
-      (void)write_trace().ok();  // what led there is worth having, the step's own error worth more
+      (void)write_trace().ok();  // the trace helps to explain the error, which matters more than a failure to write the
+                                 // trace
     return done;
   }
   record_.peak_rss_bytes = cli::peak_rss_bytes();
@@ -320,20 +321,20 @@ Result<void> Training::run() {
   return {};
 }
 
-/// The schedule follows the loop: a step that is skipped for its overflow has used up its learning rate, as in torch's
-/// loops, where scheduler.step() comes after scaler.step() whether that updated or not.
+/// The schedule follows the loop: a step skipped for an overflow uses up its learning rate, as in torch's loops, where
+/// scheduler.step() comes after scaler.step() whether or not that updated.
 Result<void> Training::step(std::int64_t index) {
   if (observer_.interrupted()) return stop(index);
   const double start_s = steady_now_s();
-  const castor_step_args args = args_of(index);  // announced, then carried out
+  const castor_step_args args = args_of(index);  // the strategy gets the same arguments in announce_step and in step
   CASTOR_ASSIGN(const auto losses, micro_batches(index, args));
   CASTOR_ASSIGN(const castor_step_result result, strategy_->step(args));
   if (scaler_) scaler_->update(result.skipped != 0);
-  const double loss = mean(losses);  // waits for the device, so only when the step is queued
+  const double loss = mean(losses);  // waits for the device, so only after the step is queued
   return note_step(loss, steady_now_s() - start_s, args, result);
 }
 
-/// Forward and backward of every micro-batch; returns their losses, where they were computed.
+/// Runs forward and backward of every micro-batch; returns the losses as tensors on the model's device.
 Result<std::vector<at::Tensor>> Training::micro_batches(std::int64_t index, const castor_step_args& args) {
   const auto n = static_cast<double>(options_.accumulate);
   const double scale = args.loss_scale / n;
@@ -353,7 +354,7 @@ Result<void> Training::note_step(double loss, double seconds, const castor_step_
   record_.losses.push_back(loss);
   record_.lrs.push_back(args.lr);
   record_.step_s.push_back(seconds);
-  if (!(result.grad_norm < 0)) record_.grad_norms.push_back(result.grad_norm);  // nan is one
+  if (!(result.grad_norm < 0)) record_.grad_norms.push_back(result.grad_norm);  // a nan counts as a norm
   record_.n_clipped += args.max_norm > 0 && !result.skipped && result.grad_norm > args.max_norm;
   record_.n_skipped += result.skipped != 0;
   CASTOR_ASSIGN(const castor_stats stats, strategy_->stats());

@@ -9,17 +9,17 @@
 
 namespace castor::train {
 
-/// Who watches a run.
+/// The callbacks of a run.
 struct TrainObserver {
-  std::function<bool()> interrupted;  ///< asked at every unit; true ends the run with an error of kind interrupted
+  std::function<bool()> interrupted;  ///< called at every unit; true ends the run with an error of kind interrupted
   std::function<void(const TrainRecord&)> after_step;
   std::function<void(std::int64_t n_steps, const SavedBytes&)> after_save;
 };
 
-/// Trains as `options` say and fills `record` on the way: also where it fails, with the steps that ended before.
+/// Trains as `options` say and fills `record` on the way, also for a run that fails, with its completed steps.
 ///
-/// Order: everything that can be wrong with the request is checked before the first parameter gets memory. The
-/// plugin's strategy and all it holds are gone when this returns. Threads: blocks the calling one.
+/// Order: every error in the request is reported before the first parameter gets memory. The plugin's strategy and all
+/// its memory are released before this returns. Threads: blocks the calling thread.
 /// Errors: of every kind, one sentence.
 Result<void> run_training(const TrainOptions& options, const TrainObserver& observer, TrainRecord& record);
 

@@ -11,14 +11,14 @@
 namespace castor::bench {
 namespace {
 
-constexpr double kMostTrialsS = 3;  // of all ways, to find the fastest
+constexpr double kMostTrialsS = 3;  // trial time of all ways together, to find the fastest
 constexpr std::uint64_t kBusBufferBytes = 256 * kMiB;
-/// Copies that wait in each direction: 40 ms of a bus of 55 GB/s.
+/// Copies queued in each direction: 40 ms of a bus of 55 GB/s.
 constexpr std::size_t kCopiesAhead = 8;
-/// Elements between two looks at the bus: at most 25 ms of one slow thread.
+/// Elements updated between two calls of BusTraffic::feed: at most 25 ms of one slow thread.
 constexpr std::uint64_t kElementsPerLook = std::uint64_t{16} << 20;
 
-/// `way` while copies go both ways; theirs count too.
+/// `way` while copies run in both directions; their bytes count too.
 Way beside(BusTraffic& bus, Way way) {
   const auto counted = std::make_shared<std::uint64_t>(0);  // owners: both functions of the one way
   Way both;
@@ -120,8 +120,8 @@ Result<Way> AdamBench::fastest_bare(unsigned n_threads) {
   return bare_.emplace(n_threads, std::move(best)).first->second;
 }
 
-/// Of all elements the next few each time, so that none is in a cache still. Castor's number of threads is that which suits it,
-/// the ceiling's likewise.
+/// Each turn takes the next slice of the elements, so that no slice is still in a cache. Castor and the ceiling each
+/// run with the number of threads that is fastest for them.
 Result<AdamBench::Pair> AdamBench::beside_bus() {
   std::vector<Way> ours, bare;
   const auto add = [this](std::vector<Way>& ways, std::vector<Way> slices, unsigned n_threads) {

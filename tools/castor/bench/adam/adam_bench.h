@@ -18,25 +18,24 @@
 
 namespace castor::bench {
 
-/// Measures updates, each round ceiling, Castor, ceiling again, so that what else happens on the machine is seen in all
-/// three.
+/// Measures updates in rounds of ceiling, Castor, ceiling again, so that other load on the machine affects all three.
 class AdamBench {
  public:
-  /// Asked to show progress: `host, 2 threads, round 2 of 3: castor`.
+  /// Shows progress: `host, 2 threads, round 2 of 3: castor`.
   using Show = std::function<void(const std::string&)>;
 
-  /// Errors: failed, where a GPU is asked for and there is none; does_not_fit.
+  /// Errors: failed if a GPU is requested and there is none; does_not_fit.
   static Result<std::unique_ptr<AdamBench>> open(const AdamBenchOptions& options, Show show, Stopped stopped);
 
   /// Errors: those of the update; interrupted.
   Result<Figure> measure(const AdamCase& one);
 
   const std::vector<AdamCase>& cases() const { return cases_; }
-  /// What is missing from the comparison.
+  /// The parts of the comparison that are missing, one sentence each.
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:
-  /// What takes turns.
+  /// The two ways that take turns.
   struct Pair {
     Way ours, ceiling;
   };
@@ -57,8 +56,8 @@ class AdamBench {
   std::vector<AdamCase> cases_;
   std::vector<std::string> notes_;
   std::unique_ptr<HostWays> host_;
-  std::map<unsigned, Way> bare_;    ///< the fastest, by number of threads
-  std::unique_ptr<Device> device_;  ///< before what lies on it
+  std::map<unsigned, Way> bare_;    ///< the fastest way, by number of threads
+  std::unique_ptr<Device> device_;  ///< declared before the members that hold its memory
   std::unique_ptr<GpuWays> gpu_;
   std::unique_ptr<BusTraffic> bus_;
 };

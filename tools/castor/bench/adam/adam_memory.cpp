@@ -44,7 +44,7 @@ AdamArrays AdamMemory::arrays() const {
           weight_.data(),  DType::bf16,      DType::bf16,         n_elements_};
 }
 
-/// Masters about 0.02 and gradients about 1e-3, so that no operation meets a subnormal, an infinity or a NaN.
+/// Masters of about 0.02 and gradients of about 1e-3, so that no operation meets a subnormal, an infinity or a NaN.
 void AdamMemory::fill(std::uint64_t first, std::uint64_t end) {
   for (std::uint64_t i = first; i < end; ++i) {
     const float varied = 1 + 0x1p-10f * static_cast<float>(i % 1024), sign = i % 3 == 0 ? -1.0f : 1.0f;

@@ -9,16 +9,17 @@
 
 namespace castor::bench {
 
-/// What a parameter takes: fp32 master and moments, bf16 gradient and weight, and a gradient in fp32 for torch.
+/// Bytes of memory per parameter: fp32 master and moments, bf16 gradient and weight, and an fp32 gradient for torch.
 inline constexpr std::uint64_t kMemoryPerElement = 3 * 4 + 2 * 2 + 4;
-/// What an update moves of it: master and moments both ways, the 16-bit gradient in, the 16-bit weight out.
+/// Bytes that an update moves per parameter: master and moments read and written, the 16-bit gradient read, the 16-bit
+/// weight written.
 inline constexpr std::uint64_t kBytesPerElement = 28;
 
-/// The arrays of one update on the host, in huge pages where the kernel gives them.
+/// The arrays of one update on the host, in huge pages if the kernel grants them.
 class AdamMemory {
  public:
-  /// Plausible values; each thread of `team` touches the part first that is its own where work is cut into equal parts.
-  /// Errors: does_not_fit.
+  /// Fills the arrays with plausible values; each thread of `team` is the first to touch the part that it gets when the
+  /// work is cut into equal parts. Errors: does_not_fit.
   static Result<std::unique_ptr<AdamMemory>> make(std::uint64_t n_elements, Team& team);
 
   AdamArrays arrays() const;

@@ -3,7 +3,7 @@
 
 #include <limits>
 
-// Highway compiles what follows once for each kind of vectors, by including this file again.
+// Highway compiles the code below once for each vector target, by including this file again.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "bench/adam/bare_mix.cpp"
 #include <hwy/foreach_target.h>
@@ -18,7 +18,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Floats = hn::ScalableTag<float>;
 using Halves = hn::ScalableTag<std::uint16_t>;
 
-/// What a line of 16-bit values belongs to: a step of the loop, whatever the vectors are.
+/// The elements of one cache line of 16-bit values: the step of the loop for every vector size.
 constexpr std::uint64_t kStep = 32;
 constexpr std::uint64_t kFloatsPerLine = 16;
 
@@ -27,7 +27,8 @@ HWY_INLINE void ask_for(const float* data) {
   hwy::Prefetch(data + kFloatsPerLine);
 }
 
-/// All loads of a vector of each array come before the stores, whose addresses agree with them in the low bits.
+/// Loads a vector of each array before the first store, because the addresses of the stores agree with theirs in the
+/// low bits.
 HWY_INLINE void touch(const AdamArrays& arrays, hn::Vec<Floats> least, std::uint64_t i) {
   const Floats d;
   const auto p = hn::Max(hn::Load(d, arrays.master + i), least);

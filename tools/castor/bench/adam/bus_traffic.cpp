@@ -12,7 +12,7 @@ Result<std::unique_ptr<BusTraffic>> BusTraffic::make(Device& device, std::uint64
   CASTOR_ASSIGN(up.target, Buffer::allocate(device.device_memory(), buffer_bytes));
   CASTOR_ASSIGN(down.source, Buffer::allocate(device.device_memory(), buffer_bytes));
   CASTOR_ASSIGN(down.target, Buffer::allocate(device.host_memory(), buffer_bytes));
-  std::memset(up.source.data(), 1, buffer_bytes);  // pages are there before anything is timed
+  std::memset(up.source.data(), 1, buffer_bytes);  // touches the pages before the timing starts
   std::memset(down.target.data(), 1, buffer_bytes);
   for (Direction& direction : traffic->directions_) {
     CASTOR_ASSIGN(direction.stream, device.make_stream());

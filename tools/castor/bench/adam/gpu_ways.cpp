@@ -20,13 +20,13 @@ Result<std::unique_ptr<GpuWays>> GpuWays::make(Device& device, const AdamArrays&
   return ways;
 }
 
-/// The arrays lie one after the other, each at a multiple of the grain of elements.
+/// The arrays follow one another, each at a multiple of the element grain.
 Result<void> GpuWays::upload(const AdamArrays& host) {
   std::byte* next = states_.data();
   const auto put = [&](const void* source, std::uint64_t n_bytes) {
     std::byte* const place = next;
     next += n_bytes;
-    (void)stream_->copy(place, source, n_bytes);  // a failure stays with the stream
+    (void)stream_->copy(place, source, n_bytes);  // a failure stays in the stream
     return place;
   };
   arrays_ = host;

@@ -14,11 +14,13 @@ namespace castor::bench {
 /// The update by a device in its own memory, and a copy there that moves as many bytes.
 class GpuWays {
  public:
-  /// The device gets the values of `host`, and as much memory again to copy to. `device` is borrowed. Errors:
-  /// does_not_fit; failed.
+  /// Copies the values of `host` to the device and allocates a target of the size that `copy` writes. `device` is
+  /// borrowed.
+  /// Errors: does_not_fit; failed.
   static Result<std::unique_ptr<GpuWays>> make(Device& device, const AdamArrays& host);
 
-  /// Both queue several on a stream before they wait, so that the device does not. They borrow this.
+  /// Both queue several operations on a stream before they wait, so that the device does not idle. They borrow this
+  /// object.
   Way update();
   Way copy();
 

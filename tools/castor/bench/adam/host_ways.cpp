@@ -13,9 +13,9 @@
 namespace castor::bench {
 namespace {
 
-/// How far the bare loop may ask for memory ahead, in elements.
+/// Prefetch distances that the bare loop tries, in elements.
 constexpr std::array<std::uint64_t, 3> kAhead = {0, 256, 1024};
-/// How large the parts may be that threads of the bare loop take in turn; beside them, an equal part for each.
+/// Size of the parts that threads of the bare loop take in turn; an equal part for each thread is tried as well.
 constexpr std::uint64_t kPartElements = std::uint64_t{64} << 10;
 
 AdamCoefficients coefficients() { return adam_coefficients({.lr = 1e-4, .weight_decay = 0.1}, 10, 1); }

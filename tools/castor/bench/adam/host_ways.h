@@ -12,19 +12,19 @@
 
 namespace castor::bench {
 
-/// Every way to update the same arrays on the host, or to move their bytes. The ways borrow this.
+/// The ways to update the same arrays on the host, or to move their bytes. The ways borrow this object.
 class HostWays {
  public:
-  /// Errors: does_not_fit; failed, where the system gives no `n_most_threads`.
+  /// Errors: does_not_fit; failed if the system does not grant `n_most_threads`.
   static Result<std::unique_ptr<HostWays>> make(std::uint64_t n_elements, unsigned n_most_threads);
 
-  /// Castor's update of the elements from `first` on, `n` of them, by its own team of threads.
+  /// Castor's update of `n` elements from `first` on, by its own team of threads.
   Result<Way> update(unsigned n_threads, std::uint64_t first, std::uint64_t n);
-  /// Castor's loop on parts of all elements, which threads take in turn.
+  /// Castor's loop on parts of all elements, which the threads take in turn.
   Result<Way> update_in_parts(unsigned n_threads, std::uint64_t part_elements);
-  /// The bare loop on the elements from `first` on, as it can be cut and read ahead: the fastest is the ceiling.
+  /// The bare loop on the elements from `first` on, in every cut and prefetch distance; the fastest is the ceiling.
   Result<std::vector<Way>> bare(unsigned n_threads, std::uint64_t first, std::uint64_t n);
-  /// torch's. Errors: failed, where this build has none.
+  /// torch's fused AdamW. Errors: failed if this build has no LibTorch.
   Result<Way> torch(unsigned n_threads, bool with_casts);
 
   std::uint64_t n_elements() const { return memory_->arrays().n; }

@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t kMostElements = std::uint64_t{1} << 40;
 constexpr unsigned kMostThreads = 4096;
 
-/// Counts as they come, each once.
+/// Adds `count` unless it is there already; keeps the order.
 void add_distinct(std::vector<unsigned>& counts, unsigned count) {
   if (std::find(counts.begin(), counts.end(), count) == counts.end()) counts.push_back(count);
 }

@@ -35,7 +35,7 @@ json to_json(const AdamBenchOptions& options, const AdamBench& bench, const std:
           {"seconds", options.seconds}};
 }
 
-/// Measures case by case; what was measured before an error is in `figures`.
+/// Measures case by case; after an error `figures` holds the cases measured before it.
 Result<void> measure_all(AdamBench& bench, StatusLine& status, Output& output, std::vector<Figure>& figures) {
   output.line(figures_head());
   for (const AdamCase& one : bench.cases()) {

@@ -29,7 +29,7 @@ Result<void> Team::run(std::uint64_t n_parts, const Part& part) {
   std::vector<Event> ends;
   for (WorkerThread& worker : workers_) ends.push_back(worker.run(work));
   Result<void> outcome = work();
-  for (const Event& end : ends)  // all of them, before what they use goes
+  for (const Event& end : ends)  // wait for all, because they use the locals of this function
     if (auto ended = end.wait(); outcome.ok()) outcome = std::move(ended);
   return outcome;
 }

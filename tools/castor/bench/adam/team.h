@@ -10,18 +10,18 @@
 
 namespace castor::bench {
 
-/// Threads that take the parts of one piece of work in turn: the calling one, and others that sleep in between. Not the
-/// HostTeam that trains: ceilings must not be measured by what they are to judge.
+/// The calling thread and others that sleep between calls; they take the parts of one piece of work in turn. Not the
+/// HostTeam that trains: a ceiling must not be measured with the code it judges.
 class Team {
  public:
-  /// Does the part of that number; called by any of the threads.
+  /// Does the part with that number; called by any of the threads.
   using Part = std::function<Result<void>(std::uint64_t)>;
 
-  /// Errors: failed, where the system gives fewer threads.
+  /// Errors: failed if the system grants fewer threads.
   static Result<std::unique_ptr<Team>> hire(unsigned n_threads);
 
   unsigned n_threads() const { return static_cast<unsigned>(workers_.size()) + 1; }
-  /// Has every part from 0 to `n_parts` − 1 done and returns then. Errors: one of those that parts ended with.
+  /// Runs every part from 0 to `n_parts` − 1, then returns. Errors: that of one part that failed.
   Result<void> run(std::uint64_t n_parts, const Part& part);
 
  private:

@@ -35,7 +35,7 @@ Result<Pipe> make_pipe() {
   return Pipe{UniqueFd(fds[0]), UniqueFd(fds[1])};
 }
 
-/// What execve takes: the characters of each, and a null behind the last.
+/// The array that execve expects: a pointer to the characters of each text, and a null pointer at the end.
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
   std::vector<char*> all;
   for (const std::string& text : texts) all.push_back(const_cast<char*>(text.c_str()));
@@ -45,7 +45,7 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
 
 std::string name_of(const std::string& variable) { return variable.substr(0, variable.find('=')); }
 
-/// The environment of this process, with the variables `more` in place of those of the same name.
+/// The environment of this process, in which the variables `more` replace those of the same name.
 std::vector<std::string> environment_with(const std::vector<std::string>& more) {
   std::vector<std::string> all = more;
   for (char** variable = environ; *variable; ++variable) {
@@ -55,7 +55,7 @@ std::vector<std::string> environment_with(const std::vector<std::string>& more) 
   return all;
 }
 
-/// In the child: only what may be called between fork and exec while other threads hold locks.
+/// Runs in the child. Calls only functions that are safe between fork and exec while other threads hold locks.
 [[noreturn]] void become(char* const* argv, char* const* environment, int out, int err) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   const int nothing = ::open("/dev/null", O_RDONLY);
@@ -66,7 +66,7 @@ std::vector<std::string> environment_with(const std::vector<std::string>& more) 
   ::_exit(kNotFound);
 }
 
-/// Appends what there is to read; false at the end.
+/// Appends the bytes that can be read now; false at the end of the stream.
 bool take(int fd, std::string& text) {
   std::array<char, 65536> part{};
   const auto n_read = ::read(fd, part.data(), part.size());
@@ -74,7 +74,7 @@ bool take(int fd, std::string& text) {
   return n_read > 0 || (n_read < 0 && errno == EINTR);
 }
 
-/// Reads both pipes to their ends; asks the child to end once `stopped` says so.
+/// Reads both pipes to their ends; sends the child SIGTERM once `stopped` returns true.
 bool collect(pid_t child, const Pipe& out, const Pipe& err, const std::function<bool()>& stopped, ChildOutcome& said) {
   std::array<pollfd, 2> ends = {{{out.read_end.get(), POLLIN, 0}, {err.read_end.get(), POLLIN, 0}}};
   const std::array<std::string*, 2> texts = {&said.out, &said.err};

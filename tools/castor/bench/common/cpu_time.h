@@ -3,7 +3,7 @@
 
 namespace castor::bench {
 
-/// User and system time of this process so far, all threads together; the kernel's workers for io_uring belong to it.
+/// User and system time of this process so far, of all threads, the kernel's io_uring workers included.
 double cpu_time_s();
 
 }  // namespace castor::bench

@@ -18,7 +18,7 @@ json rate_or_null(const std::optional<Sample>& sample, const Unit& unit) {
   return sample ? json(rate_of(*sample, unit)) : json();
 }
 
-/// Every run: Castor's and both of the ceiling.
+/// The rate of every run: Castor's and both of the ceiling.
 json runs_json(const Figure& figure) {
   json ours = json::array(), ceilings = json::array(), again = json::array();
   for (const Round& round : figure.rounds) {

@@ -24,7 +24,7 @@ bool is_unnamed_file(int fd) {
   return ::fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_nlink == 0;
 }
 
-/// Room that is only set aside is a hole to the file system.
+/// Bytes before the first hole: space that is only reserved is a hole to the file system.
 std::uint64_t written_bytes(int fd) {
   const off_t end = ::lseek(fd, 0, SEEK_HOLE);
   return end > 0 ? static_cast<std::uint64_t>(end) : 0;

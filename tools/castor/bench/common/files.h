@@ -12,27 +12,27 @@
 
 namespace castor::bench {
 
-/// The descriptors of this process that are files without a name: what a store opens.
+/// The descriptors of this process that are unnamed files, as a store opens them.
 std::vector<int> unnamed_files();
 
-/// The region that `files` make after `n_bytes` were written to them together, from their beginnings on: as many bytes
-/// of each, in whole `grain_bytes`, and none that were never written, which cost a drive nothing to read.
+/// The region of `files` after `n_bytes` were written to all of them together, each from its beginning: the same number
+/// of bytes of each, in whole `grain_bytes`, without bytes that were never written, which a drive reads at no cost.
 Region region_of(std::vector<int> files, std::uint64_t n_bytes, std::uint64_t grain_bytes);
 
-/// What was written to `region` lies on the drive, so that who comes next finds it at rest.
+/// Flushes the written bytes of `region` to the drive, so that the next measurement finds the drive idle.
 void flush(const Region& region);
 
-/// Bytes of `region` that the page cache holds; 0 where the kernel does not say.
+/// Bytes of `region` in the page cache; 0 if the kernel does not report it.
 std::uint64_t cached_bytes(const Region& region);
 
-/// The page cache of the whole machine, which every process makes grow and shrink.
+/// The page cache of the whole machine, which every process changes.
 std::uint64_t machine_cache_bytes();
 
-/// Files with names in `folders`, as large as those of a region, for programs that cannot open files without one. Their
-/// room is set aside; they are gone with this object.
+/// Named files in `folders`, as large as those of a region, for programs that cannot open unnamed files. Their space is
+/// reserved; the destructor removes them.
 class NamedFiles {
  public:
-  /// Errors: io, as path_error says: which folder, why.
+  /// Errors: io, in the words of path_error: the folder and the reason.
   static Result<NamedFiles> create(const std::vector<std::string>& folders, std::uint64_t file_bytes);
   NamedFiles(NamedFiles&&) = default;
   NamedFiles& operator=(NamedFiles&&) = default;

@@ -13,7 +13,7 @@
 namespace castor::bench {
 namespace {
 
-/// `model name : …` of /proc/cpuinfo; "unknown" where the kernel does not say.
+/// `model name : …` of /proc/cpuinfo; "unknown" if the kernel does not report it.
 std::string processor() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {

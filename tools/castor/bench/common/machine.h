@@ -5,7 +5,7 @@
 
 namespace castor::bench {
 
-/// What figures of this machine must be read beside: processor, cores, memory, kernel.
+/// The facts of this machine that every figure needs beside it: processor, cores, memory, kernel.
 nlohmann::json machine_json();
 
 }  // namespace castor::bench

@@ -15,7 +15,7 @@ std::uint64_t mixed(std::uint64_t x) {
 
 std::uint64_t first_word(std::uint64_t key, std::uint64_t version) { return mixed(mixed(key + 1) + version); }
 
-/// An odd step: the words are those of a permutation.
+/// An odd step, so the words of a value are all different.
 constexpr std::uint64_t kStep = 0x9E3779B97F4A7C15u;
 
 std::byte byte_of(std::uint64_t first, std::uint64_t at) {

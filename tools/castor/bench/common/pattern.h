@@ -8,11 +8,11 @@
 
 namespace castor::bench {
 
-/// Bytes that follow from a key and a version alone, so that bytes of another key, another version or another place are
-/// found. No two words of 8 bytes in a value are equal, so nothing below can store them in less room.
+/// Bytes that depend on a key and a version alone, so that bytes of another key, another version or another place are
+/// detected. No two words of 8 bytes in a value are equal, so no layer below can compress or deduplicate them.
 void fill_pattern(BufferView bytes, std::uint64_t key, std::uint64_t version);
 
-/// The offset of the first byte that is not what fill_pattern put there; nothing where all are.
+/// The offset of the first byte that differs from fill_pattern's; nothing if all are equal.
 std::optional<std::uint64_t> find_difference(BufferView bytes, std::uint64_t key, std::uint64_t version);
 
 }  // namespace castor::bench

@@ -6,11 +6,11 @@
 
 namespace castor::bench {
 
-/// Files of equal size on the drives that are measured: the store's own, or some beside them.
+/// Files of equal size on the measured drives: the store's own, or files beside them.
 struct Region {
   std::vector<int> files;  ///< descriptors of this process
   std::uint64_t file_bytes = 0;
-  bool direct = true;  ///< opened past the page cache
+  bool direct = true;  ///< opened with O_DIRECT
 };
 
 }  // namespace castor::bench

@@ -6,9 +6,9 @@
 
 namespace castor::bench {
 
-/// `castor bench io`: reads the arguments after `io`, says what was measured on `output`, returns the exit code.
+/// `castor bench io`: reads the arguments after `io`, writes the results to `output`, returns the exit code.
 int run_io(const cli::Arguments& arguments, cli::Output& output);
-/// `castor bench adam`, likewise.
+/// `castor bench adam` and `castor bench step`, likewise.
 int run_adam(const cli::Arguments& arguments, cli::Output& output);
 int run_step(const cli::Arguments& arguments, cli::Output& output);
 

@@ -6,7 +6,7 @@
 
 namespace castor::bench {
 
-/// The line that shows how far a long measurement is: rewritten in place on a terminal, else one line now and then.
+/// The progress line of a long measurement: rewritten in place on a terminal, otherwise a new line now and then.
 class StatusLine {
  public:
   /// `stream` is borrowed.
@@ -15,9 +15,9 @@ class StatusLine {
   StatusLine(const StatusLine&) = delete;
   StatusLine& operator=(const StatusLine&) = delete;
 
-  /// Shows `text`; where lines stay, only if the last is two seconds old. `now_s` is any steady clock.
+  /// Shows `text`; if lines are not rewritten, only if the last is two seconds old. `now_s` is any steady clock.
   void show(const std::string& text, double now_s);
-  /// Removes a line that is rewritten in place, so that what follows stands there.
+  /// Removes a line that is rewritten in place, so that the next output starts in its place.
   void clear();
 
  private:

@@ -5,7 +5,7 @@
 
 namespace castor::bench {
 
-/// Asked whether the user wants to stop.
+/// Returns true once the user has asked to stop.
 using Stopped = std::function<bool()>;
 
 }  // namespace castor::bench

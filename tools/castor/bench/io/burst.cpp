@@ -11,7 +11,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// What the places of one burst share.
+/// The state that the places of one burst share.
 struct Course {
   const DirectFile& file;
   const BurstJob& job;
@@ -26,7 +26,7 @@ struct Course {
   }
 };
 
-/// One request in flight: each that ends is followed by the next until the time is over.
+/// One request in flight: as each ends, the next starts, until the time is up.
 class Place final : public IoSink {
  public:
   Place(Course& course, BufferView bytes) : course_(course), bytes_(bytes) {}

@@ -16,9 +16,10 @@ struct BurstJob {
   double seconds = 0;
 };
 
-/// Keeps `depth` requests in flight, one after the other over the first `file_bytes` of `file`, for `seconds`; each
-/// place of `memory` serves one of them. Returns bytes per second.
-/// Requires: memory and file of depth × block_bytes (ContractViolation). Errors: io, the first of a request.
+/// Keeps `depth` requests in flight for `seconds`, sequentially over the first `file_bytes` of `file`; each has its own
+/// block of `memory`. Returns bytes per second.
+/// Requires: memory and file of depth × block_bytes (ContractViolation). Errors: io, that of the first request that
+/// fails.
 Result<double> run_burst(IoEngine& engine, const DirectFile& file, std::uint64_t file_bytes, BufferView memory,
                          const BurstJob& job);
 

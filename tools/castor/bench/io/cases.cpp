@@ -18,7 +18,7 @@ std::vector<T> or_usual(const std::vector<T>& chosen, std::vector<T> usual) {
 
 unsigned n_drives_of(const IoBenchOptions& options) { return static_cast<unsigned>(options.folders.size()); }
 
-/// The usual cases, those of one store side by side.
+/// The usual cases, grouped by store.
 std::vector<IoCase> usual_cases(const IoBenchOptions& options) {
   std::vector<IoCase> cases;
   const auto add = [&](Rw rw, std::uint64_t tensor_bytes, bool checksums, bool against_unchecked = false) {

@@ -6,7 +6,7 @@
 namespace castor::bench {
 namespace {
 
-/// Room that was only set aside costs nothing to read: a ceiling moves what was written, or nothing.
+/// A drive reads space that is only reserved at no cost, so a ceiling runs on written bytes or not at all.
 Result<void> check(const IoCase& one, const Region& region) {
   if (region.file_bytes >= one.request_bytes()) return {};
   return Error{ErrorKind::failed, "the file system does not say where the store's file was written"};
@@ -21,7 +21,7 @@ Result<Sample> Ceiling::measure(const IoCase& one, const Region& region, double 
   return measure_at(pace_, one, region, seconds);
 }
 
-/// There and back, so that what a drive loses or gains from run to run falls on both.
+/// Tries the paces forwards and backwards, so that a drift of the drive's speed affects both alike.
 Result<void> Ceiling::settle(const IoCase& one, const Region& region, double seconds) {
   constexpr std::array<Pace, 4> kTrials = {Pace::one_by_one, Pace::in_batches, Pace::in_batches, Pace::one_by_one};
   CASTOR_TRY(check(one, region));

@@ -14,35 +14,36 @@
 
 namespace castor::bench {
 
-/// The longest that a ceiling's pace is looked for.
+/// The longest time spent on finding a ceiling's pace.
 inline constexpr double kMostSettlingS = 2;
 
-/// What Castor is held against: the fastest way to the same bytes that is known here.
+/// The measurement that Castor is compared with: the fastest known way to move the same bytes.
 class Ceiling {
  public:
   virtual ~Ceiling() = default;
   /// `fio-3.33`, `bare io_uring loop`.
   virtual std::string program() const = 0;
-  /// The same with its pace: `fio-3.33 in batches`.
+  /// The program and its pace: `fio-3.33 in batches`.
   std::string name() const;
-  /// Takes the pace that suits `one`, by trying each twice, for `seconds` in all. Errors: as `measure`; then the
-  /// pace stays.
+  /// Sets the faster pace for `one` by trying each twice, for `seconds` in all. Errors: as `measure`; then the pace
+  /// stays.
   Result<void> settle(const IoCase& one, const Region& region, double seconds);
-  /// Moves bytes in `region` as `one` says, for `seconds`. Errors: failed or io, where it does not work here;
+  /// Moves bytes in `region` as `one` says, for `seconds`. Errors: failed or io if the ceiling does not work here;
   /// interrupted.
   Result<Sample> measure(const IoCase& one, const Region& region, double seconds);
-  /// A sentence for each thing that is not as it should be for a fair comparison.
+  /// A sentence for each deviation from a fair comparison.
   virtual std::vector<std::string> notes() const { return {}; }
 
  private:
-  /// Requires: a region that holds a request.
+  /// Requires: a region that holds at least one request.
   virtual Result<Sample> measure_at(Pace pace, const IoCase& one, const Region& region, double seconds) = 0;
 
   Pace pace_ = Pace::in_batches;
 };
 
-/// fio, as `program`, on the files of a region themselves; where it cannot open or register them, on files of the same
-/// size in `folders`, or with less. Each step down is noted. `command` is the program, and arguments for every run.
+/// fio, on the files of a region themselves; if it cannot open or register them, on files of the same size in
+/// `folders`, or without registered memory, or with libaio. Each step down is noted. `command` is the program, and
+/// arguments for every run.
 std::unique_ptr<Ceiling> make_fio_ceiling(std::vector<std::string> command, std::vector<std::string> folders,
                                           Stopped stopped);
 

@@ -14,7 +14,7 @@
 namespace castor::bench {
 namespace {
 
-/// One way to run fio, the best first.
+/// One way to run fio; kRungs lists the best first.
 struct Rung {
   bool same_files;
   const char* engine;
@@ -27,7 +27,7 @@ constexpr std::array<Rung, 6> kRungs = {{{true, "io_uring", true},
                                          {false, "io_uring", false},
                                          {false, "libaio", false}}};
 
-/// The first line of what a program complained, without its name.
+/// The first line of a program's error output, without the prefix `fio: `.
 std::string first_line(const std::string& text) {
   const std::string line = text.substr(0, text.find('\n'));
   return line.rfind("fio: ", 0) == 0 ? line.substr(5) : line;
@@ -50,8 +50,8 @@ class FioCeiling final : public Ceiling {
   const std::vector<std::string> command_;
   const std::vector<std::string> folders_;
   const Stopped stopped_;
-  std::size_t rung_ = 0;  ///< falls, and never climbs again
-  std::string reason_;    ///< why the first rung did not hold
+  std::size_t rung_ = 0;  ///< only increases
+  std::string reason_;    ///< why the first rung failed
   std::string version_ = "fio";
   std::optional<NamedFiles> beside_;
   std::uint64_t beside_bytes_ = 0;
@@ -73,7 +73,7 @@ Result<Sample> FioCeiling::try_rung(Pace pace, const IoCase& one, const Region& 
   return run({rung.engine, rung.registered_memory, region.direct, pace}, files, one, seconds);
 }
 
-/// The files beside are written once in full: what was never written costs a drive nothing to read.
+/// Files beside the store's are written once in full, because a drive reads unwritten bytes at no cost.
 Result<FioFiles> FioCeiling::files_for(const Rung& rung, const Region& region) {
   FioFiles files{{}, region.file_bytes};
   if (rung.same_files) {

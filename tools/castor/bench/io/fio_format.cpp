@@ -26,7 +26,7 @@ std::string flag(const char* name, bool on) { return std::string("--") + name + 
 
 Error unreadable(const std::string& why) { return {ErrorKind::failed, "fio's report cannot be used: " + why}; }
 
-/// `object[name]` as a number; throws json::exception where it is none.
+/// `object[name]` as a number; throws json::exception if it is none.
 double at(const json& object, const char* name) { return object.at(name).get<double>(); }
 
 Result<FioReport> read(const json& object) {

@@ -12,15 +12,15 @@
 
 namespace castor::bench {
 
-/// How fio reaches the drive; the best that works here is found by trying.
+/// How fio accesses the drive; the ceiling tries the modes and keeps the best that works.
 struct FioMode {
   std::string engine = "io_uring";
   bool registered_memory = true;  ///< --fixedbufs, which the memlock limit may forbid
-  bool direct = true;             ///< as the store does it there
+  bool direct = true;             ///< as the store opens the file
   Pace pace = Pace::in_batches;
 };
 
-/// Files of equal size that fio moves bytes in, from their beginning on.
+/// Files of equal size in which fio moves bytes, from their beginning on.
 struct FioFiles {
   std::vector<std::string> paths;
   std::uint64_t file_bytes = 0;
@@ -28,23 +28,23 @@ struct FioFiles {
 
 /// The arguments for one run of `seconds`; 0 = each byte once.
 ///
-/// fio does what the store does and nothing else: same requests, same depth, registered files; the bytes it writes are
-/// not changed from request to request (--scramble_buffers=0), no map of random blocks is kept, its memory begins at a
-/// huge page. It neither creates, lays out nor truncates a file.
+/// fio does the store's work and nothing else: the same requests, depth and registered files; the bytes it writes do
+/// not change from request to request (--scramble_buffers=0), it keeps no map of random blocks, and its memory begins
+/// at a huge page. It neither creates, lays out nor truncates a file.
 std::vector<std::string> fio_arguments(const FioMode& mode, const FioFiles& files, const IoCase& one, double seconds);
 
-/// `NAME=VALUE` that makes the system's malloc, and so fio, ask for huge pages, as Castor's side does; what `now` (the
-/// variable's value, or "") asks for otherwise stays.
+/// `NAME=VALUE` that makes the system's malloc, and so fio, ask for huge pages, as Castor does; the other settings in
+/// `now` (the variable's value, or "") stay.
 std::string fio_environment(const std::string& now);
 
-/// What a run of fio reports.
+/// The result of one run of fio.
 struct FioReport {
   std::string version;  ///< `fio-3.33`
   Sample sample;
 };
 
-/// Reads the JSON on fio's stdout, which may come after lines of text.
-/// Errors: failed, where there is none, or where it reports an error or no byte.
+/// Reads the JSON on fio's stdout, which may follow lines of text.
+/// Errors: failed if there is no JSON, or if it reports an error or no bytes.
 Result<FioReport> parse_fio(const std::string& text);
 
 }  // namespace castor::bench

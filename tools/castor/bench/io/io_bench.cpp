@@ -19,7 +19,7 @@ constexpr std::uint64_t kPartsOfFreeSpace = 4;
 
 Error interrupted() { return {ErrorKind::interrupted, "stopped on request; what was measured until then is shown"}; }
 
-/// Cases whose store is the same.
+/// The cases use the same store.
 bool same_store(const IoCase& a, const IoCase& b) {
   return a.tensor_bytes == b.tensor_bytes && a.block_bytes == b.block_bytes && a.depth == b.depth &&
          a.checksums == b.checksums && a.random == b.random;
@@ -115,7 +115,7 @@ std::vector<std::string> IoBench::notes() const {
   return all;
 }
 
-/// A ceiling that had to be replaced on the way would be held against itself: then the case begins again.
+/// If the ceiling is replaced during the case, the rounds start again: a share mixes no two ceilings.
 Result<IoResult> IoBench::measure(const IoCase& one) {
   IoResult result{one, "", {}};
   CASTOR_ASSIGN(Subject* const subject, subject_for(one));
@@ -134,7 +134,7 @@ Result<IoResult> IoBench::measure(const IoCase& one) {
   return result;
 }
 
-/// The store of `one`, which becomes the newer of the two that are kept.
+/// The store of `one`, which becomes the newer of the two that stay open.
 Result<Subject*> IoBench::subject_for(const IoCase& one) {
   const auto found =
       std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) { return same_store(kept.as, one); });
@@ -168,7 +168,7 @@ Result<void> IoBench::measure_cache(Subject& subject, std::uint64_t machine_befo
   return {};
 }
 
-/// The store without checksums is there before the first round, and that of `one` is not the one to go for it.
+/// Opens the store without checksums before the first round; opening it does not close that of `one`.
 Result<void> IoBench::open_other(const IoCase& one) {
   const auto other = subject_for(without_checksums(one));
   return other.ok() ? Result<void>() : other.error();
@@ -187,11 +187,11 @@ std::string IoBench::progress(const IoCase& one, const std::string& who) const {
   return name_of(one) + ", round " + std::to_string(round_) + " of " + std::to_string(options_.runs) + ": " + who;
 }
 
-/// The same for all three of a round: values are whole, the drive is at rest.
+/// The same preparation for all three measurements of a round: intact values and an idle drive.
 Result<void> IoBench::prepare(const IoCase& one, Subject& subject) {
   const bool verified = one.checksums || options_.verify;
   if (one.rw != Rw::write && verified) {
-    if (one.rw == Rw::mixed && ceiling_) subject.spoil();  // before Castor as before the others
+    if (one.rw == Rw::mixed && ceiling_) subject.spoil();  // before Castor as before the ceilings
     CASTOR_TRY(subject.make_intact());
   }
   flush(subject.region());
@@ -222,7 +222,7 @@ Result<std::optional<Sample>> IoBench::ceiling(const IoCase& one, Subject& subje
   return std::optional<Sample>();
 }
 
-/// Other errors than a stop are left for the round, which meets them again.
+/// Errors other than a stop are ignored here; the round meets them again.
 Result<void> IoBench::settle_ceiling(const IoCase& one, Subject& subject) {
   if (!ceiling_ || one.against_unchecked) return {};
   show_(name_of(one) + ": which way is fastest for the ceiling");
@@ -240,7 +240,7 @@ Result<Sample> IoBench::foreign(const IoCase& one, Subject& subject) {
   return sample;
 }
 
-/// fio → bare loop → none.
+/// The order of replacement: fio → bare loop → none.
 void IoBench::replace_ceiling(const Error& error) {
   const bool was_fio = !ceiling_is_bare_;
   notes_.push_back("the " + ceiling_->program() + " cannot be a ceiling here: " + error.message);

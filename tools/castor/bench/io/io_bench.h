@@ -14,17 +14,17 @@
 
 namespace castor::bench {
 
-/// Measures cases on the drives: each round is ceiling, Castor, ceiling again, so that what changes from minute to
-/// minute on a drive is seen in all three.
+/// Measures cases on the drives in rounds of ceiling, Castor, ceiling again, so that a change of a drive's speed from
+/// minute to minute affects all three.
 ///
-/// Before each of the three the drive is brought to rest, and where a case reads what the ceiling may have overwritten,
-/// all tensors are put again, untimed, before each of the three.
+/// The drive is idle before each of the three. If a case reads values that the ceiling may have overwritten, all
+/// tensors are put again, untimed, before each of the three.
 class IoBench {
  public:
-  /// Asked to show progress: `read 1MiB, round 2 of 3: fio-3.33`.
+  /// Shows progress: `read 1MiB, round 2 of 3: fio-3.33`.
   using Show = std::function<void(const std::string&)>;
 
-  /// Errors: usage or does_not_fit, where span, memory and room do not suit `cases`.
+  /// Errors: usage or does_not_fit if span, memory or free space do not suit `cases`.
   static Result<std::unique_ptr<IoBench>> open(const IoBenchOptions& options, std::vector<IoCase> cases, Show show,
                                                Stopped stopped);
 
@@ -32,11 +32,11 @@ class IoBench {
   Result<IoResult> measure(const IoCase& one);
 
   const std::vector<IoCase>& cases() const { return cases_; }
-  /// Taken while the first store was filled.
+  /// Measured while the first store was filled.
   const std::optional<CacheGrowth>& cache() const { return cache_; }
   const std::string& engine_name() const { return engine_name_; }
   std::uint64_t span_bytes() const { return subject_options_.span_bytes; }
-  /// What keeps the comparison from being fair.
+  /// The reasons why the comparison is not fair, a sentence each.
   std::vector<std::string> notes() const;
 
  private:
@@ -73,7 +73,7 @@ class IoBench {
   const Stopped stopped_;
   SubjectOptions subject_options_;
   HostResource host_;
-  Buffer memory_;           ///< before the stores, which may still move it when they go
+  Buffer memory_;           ///< declared before the stores, which may still access it while they are destroyed
   std::vector<Kept> kept_;  ///< the last two
   std::unique_ptr<Ceiling> ceiling_;
   bool ceiling_is_bare_ = false;

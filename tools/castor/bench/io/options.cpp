@@ -45,7 +45,7 @@ std::optional<std::uint64_t> size_up_to(const std::string& text, std::uint64_t g
   return *n_bytes;
 }
 
-/// What a store cuts its values into.
+/// The size of the blocks that a store cuts its values into: a power of two.
 std::optional<std::uint64_t> block_size(const std::string& text) {
   const auto n_bytes = size_up_to(text, kBufferAlignBytes, kGiB);
   return n_bytes && (*n_bytes & (*n_bytes - 1)) == 0 ? n_bytes : std::nullopt;
@@ -87,7 +87,7 @@ Result<void> read_choices(const Values& values, IoBenchOptions& options) {
   return {};
 }
 
-/// What contradicts itself.
+/// Errors: usage for options that contradict each other.
 Result<void> check_together(const IoBenchOptions& options) {
   if (options.memory_bytes > 0 && options.fio != "fio" && options.fio != "off")
     return Error{ErrorKind::usage, "--memory cannot go with --fio " + options.fio +

@@ -23,7 +23,7 @@ const char* name(Rw rw);
 inline constexpr std::uint64_t kUsualBlockBytes = kMiB;
 inline constexpr unsigned kUsualDepth = 16;
 
-/// What `castor bench io` was asked to do. Empty lists stand for the usual cases (bench/cases.h).
+/// The options of `castor bench io`. Empty lists stand for the usual cases (bench/io/cases.h).
 struct IoBenchOptions {
   std::vector<std::string> folders;
   std::vector<std::uint64_t> sizes;   ///< of tensors
@@ -37,19 +37,19 @@ struct IoBenchOptions {
   unsigned runs = 3;
   double seconds = 1;
   std::optional<std::uint64_t> span_bytes;  ///< working set on the drive
-  std::uint64_t memory_bytes = 0;           ///< to move in, one part after another; 0 = what is under way
+  std::uint64_t memory_bytes = 0;           ///< moved in, one part after another; 0 = as much as is in flight
   std::string fio = "fio";                  ///< the program; "off" = never
-  std::vector<std::string> fio_arguments;   ///< besides those that make it do what the store does
+  std::vector<std::string> fio_arguments;   ///< in addition to those that make fio do the store's work
   bool tune = false;
 
-  /// Nothing was chosen that replaces the usual cases.
+  /// No option replaces the usual cases.
   bool usual() const { return sizes.empty() && blocks.empty() && depths.empty() && rw.empty() && !checksums; }
 };
 
 /// Usage, text and options of `castor bench io`.
 cli::CommandSyntax io_syntax();
 
-/// Errors: usage, naming the option and what it takes.
+/// Errors: usage, naming the option and the values it accepts.
 Result<IoBenchOptions> read_io_options(const cli::Values& values);
 
 }  // namespace castor::bench

@@ -14,7 +14,7 @@ namespace {
 using cli::or_null;
 using nlohmann::json;
 
-/// The GB/s of one sample per round.
+/// One value per round.
 template <typename Of>
 json per_round(const IoResult& result, Of of) {
   json values = json::array();

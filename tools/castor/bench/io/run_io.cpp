@@ -35,7 +35,7 @@ json to_json(const IoBenchOptions& options, const IoBench& bench, const IoReport
   return object;
 }
 
-/// Measures case by case; what was measured before an error is in `report`.
+/// Measures case by case; after an error `report` holds the cases measured before it.
 Result<void> measure_all(IoBench& bench, StatusLine& status, Output& output, IoReport& report) {
   output.line(table_head());
   for (const IoCase& one : bench.cases()) {

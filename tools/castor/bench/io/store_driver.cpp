@@ -40,7 +40,8 @@ Result<Sample> StoreDriver::run(Rw rw, double seconds) { return drive(rw, shape_
 
 Result<Sample> StoreDriver::drive(Rw rw, bool random, const Limit& limit) {
   next_key_[0] = 0;
-  next_key_[1] = rw == Rw::mixed ? shape_.n_tensors / 2 : 0;  // far from the gets, so that none waits for a put
+  next_key_[1] = rw == Rw::mixed ? shape_.n_tensors / 2 : 0;  // half the keys away from the gets, so that no get waits
+                                                              // for a put
   n_started_ = 0;
   moved_bytes_ = 0;
   const double cpu_begin_s = cpu_time_s();
@@ -58,13 +59,13 @@ Result<void> StoreDriver::move_until(Rw rw, bool random, const std::function<boo
   };
   for (Slot& slot : slots_) restart(slot);
   while (const Slot* awaited = next_awaited()) {
-    (void)awaited->done.wait();  // how it ended is looked at below
+    (void)awaited->done.wait();  // the slot keeps the outcome; take_landed returns it
     if (auto taken = take_landed(restart); !taken.ok()) return (void)settle(), taken;
   }
   return {};
 }
 
-/// Not only the oldest: each that has landed makes room for the next at once.
+/// Takes every operation that has ended, not only the oldest, and starts its successor at once.
 Result<void> StoreDriver::take_landed(const std::function<void(Slot&)>& restart) {
   for (Slot& slot : slots_) {
     if (!slot.busy || !slot.done.ready()) continue;
@@ -92,8 +93,8 @@ void StoreDriver::start(Slot& slot, Rw rw, bool random) {
   slot.done = slot.reads ? store_.get(slot.key, slot.bytes) : store_.put(slot.key, slot.bytes);
 }
 
-/// The one behind which two thirds of the tensors still wait: the drive has work while this thread sets the others up,
-/// and it is woken once for many.
+/// The operation to wait for: the newest that still has two thirds of the slots started behind it. The drive keeps work
+/// while this thread starts others, and this thread wakes once for many operations.
 StoreDriver::Slot* StoreDriver::next_awaited() {
   const std::uint64_t n_behind = slots_.size() * 2 / 3;
   Slot* oldest = nullptr;
@@ -119,7 +120,7 @@ Result<void> StoreDriver::finish(Slot& slot) {
                                   " than was put; do not trust this drive or this memory"};
 }
 
-/// The memory is the store's until everything has landed.
+/// Waits for all operations: until then the store uses the memory.
 Result<void> StoreDriver::settle() {
   for (Slot& slot : slots_)
     if (slot.busy) (void)finish(slot);

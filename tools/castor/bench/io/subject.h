@@ -12,7 +12,7 @@
 
 namespace castor::bench {
 
-/// What the stores of all cases have in common.
+/// The options that the stores of all cases share.
 struct SubjectOptions {
   std::vector<std::string> folders;
   EngineChoice engine = EngineChoice::best;
@@ -20,13 +20,13 @@ struct SubjectOptions {
   bool verify = false;
 };
 
-/// How `one` is driven over `options.span_bytes`.
+/// The driver's shape for `one` over `options.span_bytes`.
 StoreDriver::Shape shape_of(const SubjectOptions& options, const IoCase& one);
 
-/// The store that is measured, filled with tensors.
+/// The measured store, filled with tensors.
 class Subject {
  public:
-  /// Opens a store as `one` wants it and puts as many tensors as the span holds. `memory` is borrowed.
+  /// Opens a store for `one` and puts as many tensors as the span holds. `memory` is borrowed.
   /// Errors: those of the store.
   static Result<std::unique_ptr<Subject>> open(const SubjectOptions& options, const IoCase& one, BufferView memory,
                                                std::function<bool()> stopped);
@@ -37,12 +37,12 @@ class Subject {
 
   StoreDriver& driver() { return driver_; }
   const TensorStore& store() const { return *store_; }
-  /// Where its bytes lie.
+  /// The files that hold the store's bytes.
   const Region& region() const { return region_; }
 
-  /// Says that somebody else has written to the region: what is stored is lost.
+  /// Call after the region was written past the store: the stored values are lost.
   void spoil() { intact_ = false; }
-  /// Puts every tensor again where it was spoilt. Errors: as open.
+  /// Puts every tensor again if `spoil` was called. Errors: as open.
   Result<void> make_intact();
 
  private:

@@ -16,7 +16,7 @@ struct Tried {
   double both_bytes_per_s() const;
 };
 
-/// The one with the smallest setting among those within 3 % of the fastest. Requires: at least one (ContractViolation).
+/// The smallest setting among those within 3 % of the fastest. Requires: at least one (ContractViolation).
 const Tried& smallest_good(const std::vector<Tried>& tried);
 
 }  // namespace castor::bench

@@ -88,9 +88,9 @@ Result<void> Tuner::try_once(Tried& tried) {
   return {};
 }
 
-/// Tries all `settings` forwards and backwards, so that a drive that becomes slower or faster meanwhile favours none.
-/// Each unit of a setting has `bytes_per_unit` in flight; settings with more than are good for a short burst are left
-/// out, because what is in flight at its end must land as well.
+/// Tries all `settings` forwards and backwards, so that a drift of the drive's speed favours none. Each unit of a
+/// setting has `bytes_per_unit` in flight; settings with too many bytes in flight for a short burst are left out,
+/// because the burst also waits for the requests in flight at its end.
 template <typename Set>
 Result<void> Tuner::search(Settings settings, std::uint64_t bytes_per_unit, Set set) {
   const std::uint64_t most = std::max(std::min(kMostInFlight, memory_.view().n_bytes) / bytes_per_unit, settings[0]);
@@ -122,7 +122,7 @@ Result<IoTuning> Tuner::run() {
   const auto set_threads = [&](std::uint64_t n) { return tuning_.n_threads = static_cast<unsigned>(n), make_engine(); };
   const Settings depths = {4, 8, 16, 32, 64};
   CASTOR_TRY(make_engine());
-  CASTOR_TRY(engine_->submit(file_.write_request(0, memory_.view())).wait());  // what was never written reads too fast
+  CASTOR_TRY(engine_->submit(file_.write_request(0, memory_.view())).wait());  // unwritten bytes would read too fast
   if (engine_->name() == "threads") CASTOR_TRY(search({1, 2, 4, 8, 16}, tuning_.block_bytes, set_threads));
   CASTOR_TRY(search(depths, tuning_.block_bytes, set_depth));
   CASTOR_TRY(search({256 * kKiB, 512 * kKiB, kMiB, 2 * kMiB, kLargestBlock}, tuning_.depth, set_block));

@@ -12,16 +12,16 @@
 
 namespace castor::bench {
 
-/// Finds out with short bursts of reads and writes which block size, depth and (where there is no io_uring) number of
-/// threads suit the drive under `folder`, one after the other, and remembers them for it (castor/io/io_tuning.h).
+/// Finds the block size, the depth and (without io_uring) the number of threads that suit the drive under `folder`, one
+/// after the other, by short bursts of reads and writes, and saves them for that drive (castor/io/io_tuning.h).
 ///
-/// Takes about 2 s and 256 MiB of room, less where less is free.
-/// Errors: io, where the folder or the engine cannot be used; does_not_fit, where there is no room; usage, with the null
-/// engine; interrupted, once `stopped` says so.
+/// Takes about 2 s and 256 MiB of free space, less if less is free.
+/// Errors: io if the folder or the engine cannot be used; does_not_fit if there is too little space; usage with the
+/// null engine; interrupted once `stopped` returns true.
 Result<IoTuning> tune_folder(const std::string& folder, const IoBenchOptions& options,
                              const std::function<bool()>& stopped);
 
-/// What was found, for people and as entries of `results`.
+/// The tuning as a line of text and as entries of `results`.
 std::string tuned_line(const std::string& folder, const IoTuning& tuning);
 nlohmann::json tuned_json(const std::string& folder, const IoTuning& tuning);
 

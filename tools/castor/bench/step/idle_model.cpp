@@ -84,7 +84,7 @@ Result<void> IdleModel::backward(Strategy& strategy, std::uint32_t unit) {
   return unit > 0 ? strategy.after_backward(unit) : Result<void>();
 }
 
-/// A view of the one array of numbers that all have.
+/// A view of the array of numbers that all gradients share.
 DLManagedTensor* IdleModel::gradient(std::uint32_t param) {
   auto made = std::make_unique<DLManagedTensor>();
   made->dl_tensor = {gradient_.data(), {kDLCPU, 0}, 1, {kDLBfloat, 16, 1}, &params_[param].numel, nullptr, 0};

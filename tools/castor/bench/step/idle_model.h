@@ -14,8 +14,8 @@
 
 namespace castor::bench {
 
-/// A model of some shape, in bf16 on the CPU, that computes nothing: its units run in order, and every gradient is the same
-/// small number.
+/// A model of the given shape, in bf16 on the CPU, that computes nothing: its units run in order, and every gradient
+/// holds the same small number.
 class IdleModel final : public ModelHost {
  public:
   IdleModel(const shapes::Model& shape, Stopped stopped);
@@ -37,7 +37,7 @@ class IdleModel final : public ModelHost {
   struct Unit {
     std::string name;
     std::vector<std::uint32_t> params;
-    bool owns = true;  ///< their gradients come from here
+    bool owns = true;  ///< false if the params are those of another unit, which hands over their gradients
   };
 
   void fill_table();
@@ -48,7 +48,7 @@ class IdleModel final : public ModelHost {
   castor_host_v1 table_ = {};
   std::vector<Param> params_;
   std::vector<Unit> units_;
-  std::vector<std::uint16_t> gradient_;  ///< as long as the longest
+  std::vector<std::uint16_t> gradient_;  ///< as long as the longest parameter
   std::uint64_t n_params_ = 0;
   std::string error_;
 };

@@ -13,22 +13,22 @@
 
 namespace castor::bench {
 
-/// What `castor bench step` was asked to do.
+/// The options of `castor bench step`.
 struct StepBenchOptions {
   std::string model;
   std::vector<std::string> folders;        ///< of the drives that hold all optimizer states
-  std::uint64_t host_budget_bytes = 0;     ///< of what is on its way
+  std::uint64_t host_budget_bytes = 0;     ///< for states, gradients and weights in flight
   std::map<std::string, std::string> set;  ///< more options of the plugin
   unsigned runs = 3;
   double seconds = 1;
-  std::optional<std::string> trace;  ///< the file that tells what the steps did
+  std::optional<std::string> trace;  ///< the trace file of the steps
   std::string fio = "fio";           ///< the program; "off" = never
 };
 
 /// Usage, text and options of `castor bench step`.
 cli::CommandSyntax step_syntax();
 
-/// Errors: usage, naming the option and what it takes.
+/// Errors: usage, naming the option and the values it accepts.
 Result<StepBenchOptions> read_step_options(const cli::Values& values);
 
 }  // namespace castor::bench

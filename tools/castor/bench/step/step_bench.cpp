@@ -18,15 +18,15 @@
 namespace castor::bench {
 namespace {
 
-/// Of the warm-up, the plan, and one that goes by it.
+/// The warm-up steps, the step that plans, and one that follows the plan.
 constexpr int kFirstSteps = 4;
-/// Of the ceiling's file, which is else as large as whole states.
+/// Bounds on the size of the ceiling's file, which is otherwise that of all states.
 constexpr std::uint64_t kLeastSpanBytes = 64 * kMiB, kMostSpanBytes = 2 * kGiB;
-/// The most that a bare loop walks through; no cache is larger.
+/// The most memory that a bare loop moves in; no cache is larger.
 constexpr std::uint64_t kMostMemoryBytes = 2 * kGiB;
 constexpr double kWantedShare = 0.92;
 
-/// Reads and writes in turn, in requests as a store makes them.
+/// Reads and writes in turn, in requests of a store's usual size and depth.
 IoCase mixed_case(const StepBenchOptions& options, std::uint64_t memory_bytes) {
   IoCase one;
   one.rw = Rw::mixed;
@@ -64,10 +64,10 @@ Result<void> StepBench::open_strategy() {
   }
   CASTOR_ASSIGN(const std::uint64_t after_bytes, moved_bytes());
   step_bytes_ = after_bytes - before_bytes;
-  return write_trace();  // a name that will not do is known before a minute has passed
+  return write_trace();  // a bad file name is reported before a minute has passed
 }
 
-/// Before the strategy, whose files have no names either.
+/// Opened before the strategy, because the files of both are unnamed and the region takes all that are new.
 Result<void> StepBench::open_store() {
   const IoCase one = mixed_case(options_, std::min(options_.host_budget_bytes, kMostMemoryBytes));
   SubjectOptions store;
@@ -126,13 +126,14 @@ Result<std::optional<Sample>> StepBench::measure(Limit& limit) {
   return std::optional(sample);
 }
 
-/// There and back: what the drive does from minute to minute falls on all of them.
+/// Measures the ceilings forwards and backwards, so that a change of the drive's speed affects all of them.
 Result<void> StepBench::round() {
   for (Limit& limit : limits_) {
     CASTOR_ASSIGN(limit.figure.rounds.emplace_back().ceiling, measure(limit));
   }
   show_("castor");
-  CASTOR_TRY(model_.step(*strategy_));  // on the way again, whatever the drive was left with
+  CASTOR_TRY(model_.step(*strategy_));  // an untimed step, so that the timed ones do not depend on the state that the
+                                        // ceiling left the drive in
   CASTOR_ASSIGN(const Sample ours, steps(options_.seconds));
   for (auto limit = limits_.rbegin(); limit != limits_.rend(); ++limit) {
     limit->figure.rounds.back().ours = ours;
@@ -141,7 +142,7 @@ Result<void> StepBench::round() {
   return {};
 }
 
-/// One that does not work here, as a bare loop without io_uring, is left out.
+/// A ceiling that does not work here, such as a bare loop without io_uring, is left out.
 Result<void> StepBench::settle_limits() {
   for (Limit& limit : limits_) {
     const double seconds = std::min(kMostSettlingS, options_.seconds);

@@ -18,24 +18,24 @@
 
 namespace castor::bench {
 
-/// Measures steps whose states all live on drives, each round ceilings, Castor, ceilings again.
+/// Measures steps whose states all live on drives, in rounds of ceilings, Castor, ceilings again.
 ///
-/// The ceilings move the same bytes in a file of its own beside: they would overwrite the states. The first is the drive at
-/// its best, in the few MiB that it has at a time; the second a bare loop in as much memory as the states have on their way,
-/// since where a host copies every byte (virtio), what lies in no cache is moved slower.
+/// The ceilings move the same bytes in a separate file, because they would overwrite the states. The first is the drive
+/// at its best, in the few MiB that are in flight at a time; the second is a bare loop in as much memory as the states
+/// in flight have, because where a host copies every byte (virtio), bytes outside the caches move slower.
 class StepBench {
  public:
-  /// Asked to show progress: `round 2 of 3: castor`.
+  /// Shows progress: `round 2 of 3: castor`.
   using Show = std::function<void(const std::string&)>;
 
-  /// Places the model and takes the steps that a plan needs. Errors: those of the plugin and of the store.
+  /// Places the model and runs the steps that a plan needs. Errors: those of the plugin and of the store.
   static Result<std::unique_ptr<StepBench>> open(const StepBenchOptions& options, Show show, Stopped stopped);
 
-  /// A figure for each ceiling. Errors: as open; interrupted.
+  /// Returns one figure per ceiling. Errors: as open; interrupted.
   Result<std::vector<Figure>> measure();
 
   std::uint64_t n_params() const { return model_.n_params(); }
-  /// What the drives read and write in a step.
+  /// Bytes that the drives read and write in a step.
   std::uint64_t step_bytes() const { return step_bytes_; }
   const std::vector<std::string>& notes() const { return notes_; }
 
@@ -44,7 +44,7 @@ class StepBench {
       : options_(options), show_(std::move(show)), stopped_(stopped), model_(shape, std::move(stopped)) {}
 
   struct Limit {
-    std::unique_ptr<Ceiling> ceiling;  ///< null where it does not work here
+    std::unique_ptr<Ceiling> ceiling;  ///< null if it does not work here
     IoCase how;
     Figure figure;
   };
@@ -66,7 +66,7 @@ class StepBench {
   std::unique_ptr<Strategy> strategy_;
   std::uint64_t step_bytes_ = 0;
   HostResource host_;
-  Buffer memory_;  ///< before the store, which may still move it when it goes
+  Buffer memory_;  ///< declared before the store, which may still access it while it is destroyed
   std::unique_ptr<Subject> subject_;
   std::vector<Limit> limits_;
   std::vector<std::string> notes_;

@@ -18,7 +18,7 @@ using estimate::Forecast;
 using estimate::Request;
 using nlohmann::json;
 
-/// What throughput is counted in: tokens, or the samples of a model that reads images.
+/// The unit of throughput: tokens, or the samples of a model that reads images.
 std::uint64_t n_counted(const Request& request) {
   return request.model.image_tokens > 0 ? request.work.batch : n_tokens(request.model, request.work);
 }
@@ -27,7 +27,8 @@ double per_second(const Request& request, const Forecast& found) {
   return static_cast<double>(n_counted(request)) / found.step.estimate.step_s;
 }
 
-/// Chunks, on the device what is there beside them, and on the host the new states and weights of speculative updates.
+/// Bytes of chunks, on the device with non-model data, and on the host with the new states and weights of speculative
+/// updates.
 TierBytes peak_of_all(const Forecast& found) {
   TierBytes peak = peak_bytes(found.problem, found.step.plan);
   peak[index(Tier::device)] += found.non_model.total_bytes();

@@ -21,15 +21,15 @@ Result<void> check_tokens(const Request& request) {
                                      " tokens was asked for, the model has positions for 1 to " + std::to_string(most)};
 }
 
-/// Of `room_bytes`, what slots of whole pages lose.
+/// The part of `room_bytes` that is lost to slots of whole pages.
 std::uint64_t padding_of(const ChunkLayout& layout, const Request& request, std::uint64_t room_bytes) {
   if (request.device_budget_bytes == Budget::kUnlimited) return 0;
   const auto slots = slot_sizes(layout, request.work.format);
   return padding_bytes(slots, best_pages(slots), room_bytes);
 }
 
-/// As the plugin asks once it has measured: activations, the allocator's slack and padding are gone from the device; but no slack
-/// where what must be there at once would not fit for its sake.
+/// The request that the plugin makes once it has measured: non-model data, the allocator's slack and padding reduce the
+/// device's budget; slack and padding only as far as the data that must be resident at the same time still fits.
 PlacementRequest placement_request(const Request& request, const ChunkLayout& layout, std::uint64_t non_model_bytes,
                                    std::uint64_t input_bytes) {
   const std::uint64_t budget_bytes = request.device_budget_bytes;
@@ -52,13 +52,14 @@ PlacementRequest placement_request(const Request& request, const ChunkLayout& la
   return placement;
 }
 
-/// How often a chunk's arrays are read or written.
+/// How often an update reads or writes each of a chunk's arrays.
 struct Touches {
   std::uint64_t states = 0, gradients = 0, weights = 0;
 };
 
-/// An update reads and writes the states, reads the gradient and writes the weights, which it reads where masters are split.
-/// Trust ratios before it read gradient and weights once more (LARS), or gradient, states and what is split of them (LAMB).
+/// An update reads and writes the states, reads the gradient and writes the weights, which it also reads if masters are
+/// split. Trust ratios before it read gradient and weights once more (LARS), or gradient, states and the split part of
+/// the masters (LAMB).
 Touches touches_of_update(const Workload& work, bool measured_before) {
   const bool split = work.format.splits(work.precision);
   Touches touches = {2, 1, split ? 2u : 1u};
@@ -67,8 +68,8 @@ Touches touches_of_update(const Workload& work, bool measured_before) {
   return touches;
 }
 
-/// Of those elements whose states moment `m` needs. A tile of which some tensors are measured in a round of their own counts
-/// as measured there.
+/// Bytes that an update touches of the elements whose states moment `m` needs. A tile counts as measured in a separate
+/// round even if only some of its tensors are.
 double bytes_touched(const Iteration& iteration, std::uint64_t m, const ChunkDemand& chunk, const Workload& work) {
   const Need& tile = iteration.trace.needs(m).front();
   const bool measures = tile.access == Access::read, split = work.format.splits(work.precision);
@@ -80,7 +81,7 @@ double bytes_touched(const Iteration& iteration, std::uint64_t m, const ChunkDem
   return n_bytes * static_cast<double>(iteration.n_bytes[tile.chunk]) / static_cast<double>(chunk.state_bytes);
 }
 
-/// The thread takes no time to queue what others do. The sum of updates goes to `update_s`.
+/// The training thread's time to queue work of others counts as zero. Adds the time of the updates to `update_s`.
 MomentSeconds moment_seconds(const Request& request, const Iteration& iteration, const std::vector<ChunkDemand>& chunks,
                              const Plan& placement, double streamed_share, double& update_s) {
   MomentSeconds seconds;
@@ -112,7 +113,7 @@ std::uint64_t bytes_of_host_updates(const PlacementRequest& request, const Plan&
   return n_bytes;
 }
 
-/// Of the states that are kept off the device.
+/// The share of the states kept off the device that the device updates.
 double streamed_share(const PlacementRequest& request, const Plan& plan) {
   std::uint64_t streamed_bytes = 0;
   for (std::size_t i = 0; i < request.chunks.size(); ++i)
@@ -122,7 +123,7 @@ double streamed_share(const PlacementRequest& request, const Plan& plan) {
                              : static_cast<double>(streamed_bytes) / static_cast<double>(streamed_bytes + host_bytes);
 }
 
-/// States that are streamed cross the bus while the host updates others.
+/// Streamed states cross the bus while the host updates others, which slows both directions down.
 LinkCosts beside_updates(LinkCosts costs, double streamed_share) {
   if (streamed_share == 0 || streamed_share == 1) return costs;
   costs.h2d *= kStreamedByteSlowdown;
@@ -130,7 +131,7 @@ LinkCosts beside_updates(LinkCosts costs, double streamed_share) {
   return costs;
 }
 
-/// Places and plans what `made` has the layout of; what the updates then take.
+/// Places the states and plans the step for the layout in `made`; returns the load of the updates.
 Result<UpdateLoad> plan_placed(const Request& request, const PlacementRequest& placement,
                                const Recomputation& recomputation, Forecast& made) {
   CASTOR_ASSIGN(made.placement, plan_placement_beside(placement, request.model.layers * recomputation.input_bytes));

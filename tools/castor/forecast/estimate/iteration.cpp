@@ -41,7 +41,7 @@ class Recorder {
     return model_.first_block + static_cast<std::uint32_t>(layer) * model_.units_per_block;
   }
 
-  /// Each block's input belongs to the moment before it.
+  /// Each block's input belongs to the moment before the block.
   void forward_keeping() {
     forward(0, model_.first_block);
     for (std::uint64_t layer = 0; layer < model_.layers; ++layer) {
@@ -58,7 +58,7 @@ class Recorder {
     }
   }
 
-  /// The updates that have waited for the unit, those of the step before.
+  /// Records the previous step's updates that were deferred to this unit.
   void make_pending(std::uint32_t unit) {
     for (const auto& [chunk, n_bytes] : chunks_of(unit))
       if (overlap_ && !early(chunk) && placement_.streamed[chunk] && !updated_[chunk]) update(chunk);
@@ -73,7 +73,7 @@ class Recorder {
     }
   }
 
-  /// Blocks from the last to the first, each forward before it goes backward.
+  /// Blocks from the last to the first; each runs forward again before it runs backward.
   void backward_recomputing() {
     for (std::uint64_t layer = model_.layers; layer-- > 0;) {
       look_at_input(layer);
@@ -84,11 +84,11 @@ class Recorder {
     }
   }
 
-  /// Gradients are measured on the device as they come; their sum is there when backward has ended.
+  /// Gradients are measured on the device as they arrive; their sum is known when backward has ended.
   void norm() { iteration_.trace.add({MomentKind::norm, 0}, {}); }
 
-  /// Without `clip` a chunk whose states are kept off the device is updated as soon as its gradients are complete, with it one
-  /// that is speculative; else one that is streamed, before its next use.
+  /// A chunk whose states are kept off the device is updated as soon as its gradients are complete, with `clip` only if
+  /// it is speculative; otherwise a streamed chunk is updated before its next use.
   void set_overlap(bool overlap, bool clip) { overlap_ = overlap, clip_ = clip; }
 
   void set_measures_weights() { reads_weights_.assign(reads_weights_.size(), true); }
@@ -118,7 +118,7 @@ class Recorder {
 
   bool early(std::uint32_t i) const { return overlap_ && (!clip_ || placement_.speculative[i]); }
 
-  /// The first round over a chunk whose tensors lie in several tiles.
+  /// The first round over a chunk with tensors that span several tiles.
   void measure(std::uint32_t i) {
     const bool split = format_.splits(layout_.chunks[i].dtype);
     for (std::uint32_t tile = 0; tile < states_[i].size(); ++tile) {
@@ -168,14 +168,14 @@ class Recorder {
   const Plan& placement_;
   const std::vector<BytesByChunk> chunks_;    ///< by unit
   std::vector<bool> begun_;                   ///< by chunk: gradients have arrived
-  std::vector<std::uint64_t> missing_bytes_;  ///< by chunk: of gradients that have not
+  std::vector<std::uint64_t> missing_bytes_;  ///< by chunk: of gradients that have not arrived
   std::vector<bool> updated_;                 ///< by chunk
   const StateFormat format_;
-  std::vector<bool> reads_weights_;  ///< by chunk: an update does, for its masters or trust ratios
+  std::vector<bool> reads_weights_;  ///< by chunk: the update reads the weights, for its masters or trust ratios
   bool overlap_ = false, clip_ = false, measures_direction_ = false;
   std::vector<ChunkId> payload_, gradient_;   ///< by chunk
   std::vector<std::vector<ChunkId>> states_;  ///< by chunk and tile
-  std::vector<ChunkId> inputs_;               ///< by block; empty where no chunk keeps them
+  std::vector<ChunkId> inputs_;               ///< by block; empty if block inputs are not in chunks
   Iteration iteration_;
 };
 

@@ -124,7 +124,7 @@ Result<void> read_rates(const Values& values, DType precision, Rates& rates) {
   return cli::set_rates(values, rates.links);
 }
 
-/// The models, a family a line.
+/// The names of the models, one family per line.
 std::string names_in_lines() {
   std::string text, family;
   for (const std::string& model : shapes::model_names()) {

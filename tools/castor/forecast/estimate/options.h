@@ -8,7 +8,7 @@ namespace castor::estimate {
 
 cli::CommandSyntax estimate_syntax();
 
-/// Checks what was given. Errors: usage, naming the option and what it takes.
+/// Checks the values of the options. Errors: usage, naming the option and the values it accepts.
 Result<Request> read_request(const cli::Values& values);
 
 }  // namespace castor::estimate

@@ -8,7 +8,7 @@
 namespace castor::estimate {
 namespace {
 
-/// The loss works in fp32 on so many logits at a time, with so many copies of them.
+/// The loss works in fp32 on this many logits at a time, with kLossCopies copies of them.
 constexpr std::uint64_t kLogitsAtOnce = 8 * 1024 * 1024;
 constexpr std::uint64_t kLossCopies = 3;
 

@@ -32,14 +32,14 @@ Access access_of(const json& text) {
   wrong("access " + text.dump() + " is none of read, update, overwrite");
 }
 
-/// `host+nvme`, as name(Places) spells it.
+/// Parses `host+nvme`, the spelling of name(Places).
 Places places_of(const std::string& text) {
   for (Places places = kNowhere; places < kNPlaces; ++places)
     if (text == name(places)) return places;
   wrong("a chunk rests on " + text + ", which are no tiers");
 }
 
-/// Chunks are numbered anew: the file's numbers may have holes.
+/// Numbers the chunks anew, because the numbers in the file may have gaps.
 std::map<std::int64_t, std::size_t> read_chunks(const json& list, MoveProblem& problem) {
   std::map<std::int64_t, std::size_t> places;
   for (const json& chunk : list) {
@@ -51,14 +51,14 @@ std::map<std::int64_t, std::size_t> read_chunks(const json& list, MoveProblem& p
   return places;
 }
 
-/// Bytes that may be left out or null.
+/// A byte count that may be missing or null.
 std::uint64_t bytes_or(std::uint64_t otherwise, const json& bytes, const std::string& what) {
   if (bytes.is_null()) return otherwise;
   if (!bytes.is_number_unsigned()) wrong(what + " is " + bytes.dump() + ", not a number of bytes");
   return bytes;
 }
 
-/// Where the file does not say what the thread takes, nothing where a moment needs the device.
+/// If the file has no time of the training thread, the compute time, or 0 for a moment that needs the device.
 void add_seconds(const json& row, MomentSeconds& seconds) {
   seconds.compute.push_back(row.at(2).get<double>() / kNsPerSecond);
   const auto on_device = [](const json& need) { return need.at(1) == name(Tier::device); };
@@ -111,7 +111,8 @@ void read_room(const json& room, MoveProblem& problem) {
   problem.nvme = !room.contains("nvme") || room["nvme"].is_null();
 }
 
-/// Where there was no limit, what the device held beside chunks. Requires: the room is read.
+/// Bytes of the device's budget that chunks may not take; without a budget, those of non-model data. Requires: the room
+/// is read.
 std::uint64_t taken_bytes(const json& budget, const Recording& recording) {
   const json of_device = budget.value(name(Tier::device), json());
   if (of_device.is_null()) return recording.non_model_bytes;

@@ -10,27 +10,26 @@
 
 namespace castor::plan {
 
-/// The iteration that a trace file holds, as plans need it; docs/trace.md describes every field.
+/// The iteration in a trace file, in the form that planning needs; docs/trace.md describes every field.
 struct Recording {
   std::string model;
   MoveProblem problem;
   MomentSeconds seconds;
-  std::uint64_t non_model_bytes = 0;  ///< that the device holds beside chunks, at most
-  /// By moment, the same until the next; the most where the file does not say.
+  std::uint64_t non_model_bytes = 0;  ///< peak that the device holds beside chunks
+  /// By moment, constant until the next; the peak if the file has no value.
   std::vector<std::uint64_t> non_model_bytes_at;
-  std::uint64_t allocator_bytes = 0;  ///< of the device, in the fragments of its allocator
-  /// Of the device's budget: what chunks may not take. Besides the above that is room for what the allocator may yet lose.
+  std::uint64_t allocator_bytes = 0;  ///< of the device, lost to fragmentation in its allocator
+  /// Of the device's budget: bytes that chunks may not take, including a reserve for further fragmentation.
   std::uint64_t taken_bytes = 0;
 };
 
-/// The most that `plan` takes of the device: chunks and what is beside them at the same moment, and fragments.
+/// The peak that `plan` takes of the device: chunks and non-model data at the same moment, and fragmentation.
 std::uint64_t device_peak_bytes(const Recording& recording, const MovePlan& plan);
 
-/// Reads the text of a trace file. Errors: failed, naming the field that is wrong; `origin` is the file's name in
-/// messages.
+/// Parses the text of a trace file; `origin` is the file's name in messages. Errors: failed, naming the wrong field.
 Result<Recording> parse_recording(std::string_view text, const std::string& origin);
 
-/// Reads a trace file. Errors: io where it cannot be read; those of parse_recording.
+/// Reads a trace file. Errors: io if it cannot be read; those of parse_recording.
 Result<Recording> read_recording(const std::filesystem::path& path);
 
 }  // namespace castor::plan

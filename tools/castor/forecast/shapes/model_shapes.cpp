@@ -33,11 +33,11 @@ void add_blocks(Model& model, const Add& add) {
   model.units_per_block = static_cast<std::uint32_t>((model.units.size() - model.first_block) / model.layers);
 }
 
-/// What GPT-2's and ViT's blocks keep: the inputs of norms (2 h), of qkv, attention (3 h), proj and fc (6 h together),
-/// and those of the nonlinearity and of what follows it.
+/// Elements that a block of GPT-2 or ViT keeps: the inputs of norms (2 h), of qkv, attention (3 h), proj and fc (6 h
+/// together), and the inputs of the nonlinearity and of the layer after it.
 Numel kept_with_biases(Numel h, Numel ffn) { return 8 * h + 2 * ffn; }
 
-/// Learned positions, biases, and a head that shares the embedding's weight or has its own.
+/// Learned positions, biases, and a head with the embedding's weight or its own.
 Model make(const GptSizes& sizes) {
   const Numel h = sizes.hidden;
   Model made;
@@ -81,7 +81,7 @@ void add_block(Model& model, Numel layer, const LlamaSizes& sizes) {
     add_feed_forward(model, in_block(layer, "expert.") + std::to_string(e) + ".", h * sizes.ffn, share);
 }
 
-/// RMS norms, SwiGLU, grouped queries, no biases, a head of its own; with experts a router before them, and each token
+/// RMS norms, SwiGLU, grouped queries, no biases, a separate head; with experts a router before them, and each token
 /// takes two.
 Model make(const LlamaSizes& sizes) {
   const Numel h = sizes.hidden;
@@ -89,8 +89,8 @@ Model make(const LlamaSizes& sizes) {
   made.units = {{"embed", {sizes.vocab * h}, 0}};
   made.layers = sizes.layers, made.hidden = h, made.classes = sizes.vocab;
   made.ffn = sizes.ffn * (sizes.experts > 0 ? kExpertsTaken : 1);
-  // The inputs of norms, of q, k and v, of o and of the feed-forward part (5 h), queries, keys, values, and of SwiGLU
-  // both products, the nonlinearity and what it multiplies to.
+  // The inputs of norms, of q, k and v, of o and of the feed-forward part (5 h), queries, keys and values, and of
+  // SwiGLU both products, the nonlinearity's result and its product with the other.
   made.kept_by_block = 6 * h + 2 * (h / sizes.kv_share) + 4 * made.ffn;
   add_blocks(made, [&sizes](Model& model, Numel layer) { add_block(model, layer, sizes); });
   made.units.push_back({"norm", {h}});
@@ -102,7 +102,7 @@ struct VitSizes {
   Numel layers, hidden, ffn, patch;
 };
 
-/// Images of 224 × 224 in three colours, a class token, which alone reaches the head, 1000 classes.
+/// Images of 224 × 224 in three colours; a class token, the only one that reaches the head; 1000 classes.
 Model make(const VitSizes& sizes) {
   constexpr Numel kImage = 224, kColours = 3, kClasses = 1000;
   const Numel h = sizes.hidden, n_patches = (kImage / sizes.patch) * (kImage / sizes.patch);

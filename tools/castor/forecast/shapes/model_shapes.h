@@ -11,14 +11,14 @@
 
 namespace castor::shapes {
 
-/// A module with parameters: elements of each of its own.
+/// A module with parameters; `numels` has the elements of each parameter of its own.
 struct Unit {
   std::string name;
   std::vector<std::uint64_t> numels;
-  /// Share of a sample's tokens that are multiplied with its weights: 0 for a table that is looked up, 1/4 for one of
-  /// eight experts of which each token takes two.
+  /// Share of a sample's tokens that are multiplied with its weights: 0 for a lookup table, 1/4 for one of eight
+  /// experts of which each token takes two.
   double token_share = 1;
-  bool attends = false;                      ///< attention comes after it
+  bool attends = false;                      ///< attention follows it
   std::optional<std::uint32_t> shares = {};  ///< the unit whose weights it uses in place of its own
 };
 
@@ -30,27 +30,27 @@ struct Model {
   std::uint64_t hidden = 0;
   std::uint64_t classes = 0;  ///< logits of one position: the vocabulary, for images the classes
 
-  std::uint32_t first_block = 0;      ///< the first unit of the first block; the blocks come one after the other
+  std::uint32_t first_block = 0;      ///< the first unit of the first block; the blocks follow one another
   std::uint32_t units_per_block = 0;  ///< all blocks are alike
   std::uint64_t ffn = 0;              ///< elements between the feed-forward layers of a block, per token
   /// Elements that a block keeps for its backward pass, per token: the inputs of its norms, matrix products and
   /// nonlinearities, and of attention (in tiles, so without scores) queries, keys, values.
   std::uint64_t kept_by_block = 0;
 
-  bool causal = true;              ///< a position sees itself and those before it
-  std::uint64_t most_tokens = 0;   ///< that a sample may have; 0 = no limit
-  std::uint64_t image_tokens = 0;  ///< that every sample has; 0 = it is text
+  bool causal = true;              ///< a position attends to itself and earlier ones
+  std::uint64_t most_tokens = 0;   ///< the most that a sample may have; 0 = no limit
+  std::uint64_t image_tokens = 0;  ///< of every sample; 0 = the input is text
 
   std::uint64_t n_params() const;
-  /// True where the head uses the embedding's weights.
+  /// True if the head uses the embedding's weights.
   bool tied() const { return units.back().shares.has_value(); }
 };
 
-/// The models there are, in the order of their families.
+/// The names of all models, grouped by family.
 std::vector<std::string> model_names();
 
-/// A model by name, or a GPT spelled out: `gpt:layers=48,hidden=1600,heads=25,vocab=50304,tied=0`, with as many
-/// positions as `seq`, if it does not spell its own. Errors: usage, naming what there is or the key that is wrong.
+/// A model by name, or a GPT spelled out: `gpt:layers=48,hidden=1600,heads=25,vocab=50304,tied=0`, with `seq` positions
+/// unless it spells its own. Errors: usage, naming the known models or the wrong key.
 Result<Model> model(std::string_view name, std::uint64_t seq = 1024);
 
 }  // namespace castor::shapes

@@ -9,8 +9,7 @@
 
 namespace castor::shapes {
 
-/// The parameters of `model` in `dtype`, all trainable, in the order of the forward pass: those of one unit after those
-/// of the one before.
+/// The parameters of `model` in `dtype`, all trainable, unit by unit in the order of the forward pass.
 std::vector<TensorSpec> tensors_of(const Model& model, DType dtype);
 
 }  // namespace castor::shapes

@@ -12,7 +12,7 @@
 
 namespace castor {
 
-/// What a model is built for.
+/// The options that a model is built with.
 struct ModelOptions {
   DType dtype = DType::bf16;  ///< of the weights and activations; the loss is fp32
   c10::Device device = c10::kCPU;
@@ -27,22 +27,21 @@ struct Batch {
   at::Tensor target;  ///< gpt: int64 [batch, seq]; vit, mlp: int64 [batch]
 };
 
-/// A model that can be trained: a module whose parameters stand in units (castor/plugins/torch/unit.h).
+/// A model that can be trained: a module whose parameters belong to units (castor/plugins/torch/unit.h).
 class Model : public torch::nn::Module {
  public:
-  /// What the model says about `input`, in its own dtype: gpt [batch, seq, vocab], vit and mlp [batch, classes].
+  /// The model's output for `input`, in its own dtype: gpt [batch, seq, vocab], vit and mlp [batch, classes].
   virtual at::Tensor logits(const at::Tensor& input) = 0;
-  /// The mean loss of `batch`, an fp32 scalar. Throws what a hook or LibTorch fails with: call it through guard()
+  /// The mean loss of `batch`, an fp32 scalar. Throws the errors of hooks and of LibTorch: call it through guard()
   /// (castor/plugins/torch/errors.h).
   at::Tensor loss(const Batch& batch);
   /// Random input of the right shapes, the same for the same `seed` on every machine.
   virtual Batch random_batch(std::int64_t n_samples, std::uint64_t seed) = 0;
-  /// True where the model reads text, so that --data applies.
+  /// True if the model reads text, so that --data applies.
   virtual bool reads_text() const { return false; }
-  /// How many different ids the input may hold (gpt: the vocabulary); 0 where it holds none.
+  /// Number of different ids in the input (gpt: the vocabulary); 0 if it has no ids.
   virtual std::int64_t vocabulary() const { return 0; }
-  /// Floating-point operations of one forward pass per sample, matrix products only (causal attention: the half that
-  /// counts).
+  /// Floating-point operations of one forward pass per sample, matrix products only (causal attention: half of them).
   virtual double forward_flops_per_sample() const = 0;
   /// Tokens (gpt) or samples (vit, mlp) per sample, for throughput.
   virtual std::int64_t tokens_per_sample() const { return 1; }
@@ -51,9 +50,9 @@ class Model : public torch::nn::Module {
 /// Builds a model by name, its parameters declared without memory:
 /// `gpt2-124m|355m|774m|1.5b`, `vit-b|l|h`, `mlp`, or spelled out:
 /// `gpt:layers=4,hidden=352,heads=8,vocab=256,tied=1,seq=128`, `mlp:layers=3,hidden=512,classes=10`,
-/// `vit:layers=12,hidden=768,heads=12,patch=16`. What is not spelled out keeps the value of gpt2-124m, vit-b or mlp;
-/// the positions of a spelled-out gpt are `seq=`, or those of `options`.
-/// Errors: usage, naming the part that was not understood and what there is.
+/// `vit:layers=12,hidden=768,heads=12,patch=16`. Missing keys have the values of gpt2-124m, vit-b or mlp; the positions
+/// of a spelled-out gpt are `seq=`, or those of `options`.
+/// Errors: usage, naming the part that was not understood and the known ones.
 Result<std::shared_ptr<Model>> make_model(std::string_view name, const ModelOptions& options);
 
 }  // namespace castor
