@@ -1,377 +1,353 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <castor/optimizer/offload_optimizer.h>
 
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <memory>
 #include <string>
 #include <utility>
 
+#include <castor/schedule/stream_forecast.h>
+
+#include "deferred_updates.h"
 #include "early_updates.h"
-#include "host_norm.h"
+#include "gradient_norm.h"
 #include "kept_chunks.h"
-#include "norm_forecast.h"
-#include "stream_forecast.h"
-#include "team_directions.h"
-#include <castor/rules/tile_states.h>
-#include "tile_update.h"
+#include "running_updates.h"
+#include "speculation.h"
+#include "step_machine.h"
+#include "tile_inputs.h"
+#include "trust_measures.h"
+#include "update_runner.h"
 
 namespace castor {
+
+/// Settles a step's updates before its values are read or written.
+class OffloadOptimizer::Settler final : public PendingUpdates {
+ public:
+  OffloadOptimizer* optimizer = nullptr;
+
+  Result<void> settle(std::uint32_t i) override;
+  Result<void> settle_all() override;
+  void values_replaced() override { optimizer->parts_.scheduler.forget_trace(); }
+};
+
+/// The collaborators, in the order of their construction: each knows those before it.
+struct OffloadOptimizer::Rooms {
+  explicit Rooms(const Parts& p) : states(p.layout, p.chunks, p.format, p.registration_order), kept(p.chunks) {}
+
+  StateLayout states;
+  KeptChunks kept;
+  std::unique_ptr<GradientStore> gradients;
+  std::unique_ptr<TileInputs> inputs;
+  std::unique_ptr<GradientNorm> norm;
+  std::unique_ptr<TrustMeasures> trust;
+  std::unique_ptr<UpdateRunner> runner;
+  RunningUpdates running;  ///< made for good, beside the thread
+  std::unique_ptr<Speculation> speculation;
+  std::unique_ptr<EarlyUpdates> early;
+  std::unique_ptr<DeferredUpdates> deferred;
+  StepMachine machine;
+  StepOptions announced;
+  Settler settler;
+  std::unique_ptr<StateIo> io;
+};
+
 namespace {
 
-/// From the first begin() of any thread until nobody holds it.
-class SharedSpan {
+/// The journal of updates that are made for good.
+class ForGood final : public UpdateJournal {
  public:
-  SharedSpan(Timeline& timeline, const SpanRecord& what) : timeline_(timeline), what_(what) {}
-  ~SharedSpan() {
-    what_.start_ns = start_ns_;
-    what_.end_ns = timeline_.now_ns();
-    if (what_.start_ns > 0) timeline_.record(what_);
-  }
-  SharedSpan(const SharedSpan&) = delete;
-  SharedSpan& operator=(const SharedSpan&) = delete;
+  ForGood(StepMachine& machine, RunningUpdates& running) : machine_(machine), running_(running) {}
 
-  void begin() {
-    std::uint64_t not_begun = 0;
-    if (start_ns_ == 0) start_ns_.compare_exchange_strong(not_begun, timeline_.now_ns());
-  }
+  bool keeps_old() const override { return false; }
+  Result<void> begin_tile(std::uint32_t) override { return machine_.take(StepEvent::update); }
+  void counted(std::uint32_t) override {}
+  void started(std::uint32_t, const Event& updated) override { running_.add(updated); }
+  std::shared_ptr<std::atomic<bool>> cancelled() const override { return nullptr; }
 
  private:
-  Timeline& timeline_;
-  SpanRecord what_;
-  std::atomic<std::uint64_t> start_ns_ = 0;
+  StepMachine& machine_;
+  RunningUpdates& running_;
 };
 
 }  // namespace
 
-OffloadOptimizer::OffloadOptimizer(Parts parts)
-    : parts_(std::move(parts)),
-      early_(std::make_unique<EarlyUpdates>(parts_.layout)),
-      kept_(std::make_unique<KeptChunks>(parts_.chunks)),
-      norm_forecast_(std::make_unique<NormForecast>()) {}
-
-OffloadOptimizer::~OffloadOptimizer() {
-  while (!speculative_.empty()) forget_speculation(speculative_.begin()->first);
-  for (const auto& updates : {updates_, taken_back_})
-    for (const Event& update : updates) (void)update.wait();
+OffloadOptimizer::OffloadOptimizer(Parts parts, std::unique_ptr<Rooms> rooms)
+    : parts_(std::move(parts)), rooms_(std::move(rooms)) {
+  rooms_->settler.optimizer = this;
 }
 
-Result<std::unique_ptr<OffloadOptimizer>> OffloadOptimizer::make(Parts parts) {
-  std::unique_ptr<OffloadOptimizer> optimizer(new OffloadOptimizer(std::move(parts)));
-  const Parts& p = optimizer->parts_;
-  for (std::uint32_t i = 0; i < optimizer->n_chunks(); ++i) {
-    const ChunkShape& shape = p.layout.chunks[i];
-    optimizer->payload_.push_back(p.chunks.add(ChunkKind::payload, shape.numel * size_bytes(shape.dtype),
-                                               "parameters of chunk " + std::to_string(i)));
-    auto& states = optimizer->state_.emplace_back();
-    for (std::uint32_t tile = 0; tile < shape.n_tiles() && shape.trainable; ++tile)
-      states.push_back(optimizer->add_states(i, tile));
-  }
-  CASTOR_ASSIGN(optimizer->gradients_,
-                GradientStore::make({p.layout, p.chunks, p.mover, p.device, p.compute, p.down, p.team}));
-  CASTOR_ASSIGN(UpdateKernels device_kernels, UpdateKernels::make(p.device));
-  optimizer->device_kernels_.emplace(std::move(device_kernels));
-  CASTOR_ASSIGN(optimizer->device_norm_, make_grad_norm(p.device));
-  CASTOR_ASSIGN(optimizer->sums_,
-                Buffer::allocate(p.device.host_memory(), (p.layout.tensors.size() + 1) * sizeof(double)));
-  optimizer->pending_.assign(optimizer->n_chunks(), false);
-  optimizer->n_updates_.assign(p.layout.tensors.size(), 0);
-  optimizer->measured_.assign(p.layout.tensors.size(), false);
-  optimizer->host_trust_.assign(p.layout.tensors.size(), 1);
-  optimizer->registered_.assign(p.layout.tensors.size(), 0);
-  for (std::uint32_t id = 0; id < p.registration_order.size(); ++id)
-    optimizer->registered_[p.registration_order[id]] = id;
-  return optimizer;
+OffloadOptimizer::~OffloadOptimizer() = default;
+
+Result<std::unique_ptr<OffloadOptimizer>> OffloadOptimizer::make(Parts p) {
+  auto rooms = std::make_unique<Rooms>(p);
+  Rooms& r = *rooms;
+  CASTOR_ASSIGN(r.gradients, GradientStore::make({p.layout, p.chunks, p.mover, p.device, p.compute, p.down, p.team}));
+  r.inputs = std::make_unique<TileInputs>(TileInputs{r.states, *r.gradients, p.chunks, r.kept, p.device});
+  CASTOR_ASSIGN(r.norm, GradientNorm::make({r.states, *r.gradients, p.chunks, p.scheduler, p.device, p.compute, p.team}));
+  r.trust = std::make_unique<TrustMeasures>(TrustMeasures::Parts{*r.inputs, p.scheduler, p.compute, p.team, p.overlap});
+  CASTOR_ASSIGN(r.runner, UpdateRunner::make({*r.inputs, *r.trust, p.mover, p.scheduler, p.compute, p.timeline,
+                                              p.computed, p.team, p.overlap}));
+  r.speculation = std::make_unique<Speculation>(Speculation::Parts{*r.inputs, *r.runner, p.scheduler, p.team});
+  r.early = std::make_unique<EarlyUpdates>(p.layout);
+  r.deferred = std::make_unique<DeferredUpdates>(p.layout.chunks.size());
+  r.io = std::make_unique<StateIo>(StateIo::Parts{r.states, p.chunks, p.mover, p.team, r.settler, p.interrupted});
+  return std::unique_ptr<OffloadOptimizer>(new OffloadOptimizer(std::move(p), std::move(rooms)));
 }
 
-ChunkId OffloadOptimizer::add_states(std::uint32_t i, std::uint32_t tile) {
-  const ChunkShape& shape = parts_.layout.chunks[i];
-  const std::uint64_t numel = shape.tile(tile).numel;
-  std::string whose = " of chunk " + std::to_string(i);
-  if (shape.n_tiles() > 1) whose += ", part " + std::to_string(tile + 1) + " of " + std::to_string(shape.n_tiles());
-  return parts_.chunks.add(ChunkKind::state, numel * parts_.format.bytes_per_element(shape.dtype),
-                           "optimizer states" + whose);
+const StateLayout& OffloadOptimizer::states() const { return rooms_->states; }
+StateIo& OffloadOptimizer::io() { return *rooms_->io; }
+PendingUpdates& OffloadOptimizer::pending_updates() { return rooms_->settler; }
+GradientStore& OffloadOptimizer::gradients() { return *rooms_->gradients; }
+
+Result<void> OffloadOptimizer::Settler::settle(std::uint32_t i) {
+  if (optimizer->rooms_->early->updated(i))
+    return Error{ErrorKind::usage, "parameters were asked for between their early update and the end of their step"};
+  CASTOR_TRY(optimizer->take_back(i));
+  CASTOR_TRY(optimizer->make_deferred(i));
+  return optimizer->whole();
 }
 
-Result<void> OffloadOptimizer::adopt(Plan plan) {
+Result<void> OffloadOptimizer::Settler::settle_all() {
+  CASTOR_TRY(optimizer->make_pending());
+  CASTOR_TRY(optimizer->whole());
+  if (optimizer->rooms_->machine.in(StepState::updating))
+    return Error{ErrorKind::usage, "parameters were to be kept between their early update and the end of their step"};
+  return {};
+}
+
+Result<void> OffloadOptimizer::adopt(Plan placement) {
   CASTOR_TRY(make_pending());
-  plan_ = std::move(plan);
-  for (std::uint32_t i = 0; i < n_chunks(); ++i) {
-    if (parts_.layout.chunks[i].trainable) gradients_->set_tier(i, update_tier(i));
-    parts_.mover.planned().set_rest(payload_[i], plan_.payload_off_device[i] ? kAnywhere & ~only(Tier::device) : kAnywhere);
-    for (const ChunkId tile : state_[i]) parts_.mover.planned().set_rest(tile, rest_of_states(plan_.states[i]));
+  StateLayout& states = rooms_->states;
+  states.adopt(std::move(placement));
+  PlannedMoves& planned = parts_.mover.planned();
+  for (std::uint32_t i = 0; i < states.n_chunks(); ++i) {
+    const bool off_device = states.placement().payload_off_device[i];
+    if (states.shape(i).trainable) rooms_->gradients->set_tier(i, states.update_tier(i));
+    planned.set_rest(states.payload(i), off_device ? kAnywhere & ~only(Tier::device) : kAnywhere);
+    for (std::uint32_t tile = 0; tile < states.shape(i).n_tiles() && states.shape(i).trainable; ++tile)
+      planned.set_rest(states.state(i, tile), rest_of_states(states.home(i)));
   }
-  parts_.scheduler.select(next_kind());
+  parts_.scheduler.select(rooms_->speculation->next_kind(rooms_->norm->wanted()));
   parts_.scheduler.forget_trace();
   return {};
 }
 
 AccessTrace OffloadOptimizer::forecast(const AccessTrace& trace) const {
+  const StateLayout& states = rooms_->states;
   std::vector<UpdatedChunk> streamed;
-  for (std::uint32_t i = 0; i < n_chunks(); ++i)
-    if (plan_.streamed[i] && !state_[i].empty())
-      streamed.push_back({i, payload_[i], parts_.chunks.chunk(state_[i].front()).n_bytes, gradients_->chunks(i),
-                          !looks_at_weights(i, announced_)});
-  return with_streams(trace, streamed, wants_norm_);
-}
-
-std::vector<TilePart> OffloadOptimizer::parts_of(std::uint32_t i, std::uint32_t tile) const {
-  return parts_of_tile(parts_.layout, i, tile);
-}
-
-Result<StepScale> OffloadOptimizer::measure(const StepOptions& options) {
-  wants_norm_ = options.needs_norm();
-  if (!wants_norm_) return StepScale();
-  std::vector<HostNorm> on_host;
-  for (std::uint32_t i = 0; i < n_chunks(); ++i)
-    if (parts_.layout.chunks[i].trainable && !measured(i)) CASTOR_TRY(measure_chunk(i, on_host));
-  for (HostNorm& norm : on_host) CASTOR_TRY(norm.finish());
-  CASTOR_TRY(parts_.scheduler.join({MomentKind::norm, 0}));
-  std::vector<double> ordered;
-  for (const std::uint32_t tensor : parts_.registration_order)
-    ordered.push_back(gradients_->has(tensor) ? sums()[tensor] : 0);
-  return combine_norms(ordered.data(), ordered.size(), options.max_norm, options.loss_scale);
-}
-
-/// All gradients of the chunk that there are.
-bool OffloadOptimizer::measured(std::uint32_t i) const {
-  const auto& tensors = parts_.layout.chunks[i].tensors;
-  return std::all_of(tensors.begin(), tensors.end(),
-                     [this](std::uint32_t tensor) { return measured_[tensor] || !gradients_->has(tensor); });
-}
-
-/// On the host by the team, beside the thread.
-Result<void> OffloadOptimizer::measure_chunk(std::uint32_t i, std::vector<HostNorm>& on_host) {
-  CASTOR_TRY(gradients_->settle(i));
-  const Tier tier = gradients_->tier(i);
-  const std::array<Need, 1> needs = {Need{gradients_->chunk(i), tier, Access::read}};
-  Beside others{parts_.team};
-  CASTOR_TRY(parts_.scheduler.begin({MomentKind::norm, i}, needs, tier == Tier::host ? &others : nullptr));
-  const std::byte* grads = parts_.chunks.chunk(needs[0].chunk).at(tier).buffer.data();
-  const DType dtype = gradients_->dtype(i);
-  HostNorm norm(dtype);
-  Result<void> outcome;
-  for (const std::uint32_t tensor : parts_.layout.chunks[i].tensors) {
-    const TensorPlace& place = parts_.layout.tensors[tensor];
-    if (!gradients_->has(tensor) || measured_[tensor] || !outcome.ok()) continue;
-    const std::byte* const grad = grads + place.offset * size_bytes(dtype);
-    if (tier == Tier::device)
-      outcome = device_norm_->sum_of_squares(parts_.compute, grad, dtype, place.numel, &sums()[tensor]);
-    else
-      norm.add(grad, place.numel, &sums()[tensor]);
+  for (std::uint32_t i = 0; i < states.n_chunks(); ++i) {
+    if (!states.placement().streamed[i] || !states.shape(i).trainable) continue;
+    UpdatedChunk chunk;
+    chunk.number = i;
+    chunk.payload = states.payload(i);
+    chunk.tile_bytes = parts_.chunks.chunk(states.state(i)).n_bytes;
+    chunk.gradients = rooms_->gradients->chunks(i);
+    chunk.overwrites = !rooms_->inputs->reads_weights(i, rooms_->announced);
+    streamed.push_back(std::move(chunk));
   }
-  if (tier == Tier::host) norm.start(parts_.team, i, std::move(others.after));
-  parts_.scheduler.end(needs, norm.done());
-  on_host.push_back(std::move(norm));
-  return outcome;
+  return with_streams(trace, streamed, rooms_->norm->wanted());
 }
 
-/// That no earlier step ended between two chunks, as far as that is known: nobody waits for an update here.
+/// Errors if an earlier step failed between two chunks, as far as that is known. Waits for no update.
 Result<void> OffloadOptimizer::whole() {
-  const auto ended = [this](const Event& update) {
-    if (!update.ready()) return false;
-    if (auto outcome = update.wait(); failed_update_.ok()) failed_update_ = std::move(outcome);
-    return true;
-  };
-  std::erase_if(updates_, ended);
-  if (!poisoned_ && failed_update_.ok()) return {};
-  return Error{
-      ErrorKind::failed,
-      "an earlier step failed after some parameters were updated, so the model is between two steps; start again" +
-          (failed_update_.ok() ? std::string() : " (" + failed_update_.error().message + ")")};
+  const auto ended = rooms_->running.ended();
+  if (ended.ok()) return rooms_->machine.whole();
+  rooms_->machine.poison();
+  return Error{ErrorKind::failed, rooms_->machine.whole().error().message + " (" + ended.error().message + ")"};
+}
+
+Result<void> OffloadOptimizer::announce(const StepOptions& options) {
+  CASTOR_TRY(make_pending());
+  CASTOR_TRY(whole());
+  CASTOR_TRY(rooms_->machine.take(StepEvent::announce));
+  rooms_->norm->want(options.needs_norm());
+  if (!parts_.overlap) return {};
+  rooms_->announced = options;
+  rooms_->early->announce();
+  return {};
+}
+
+Error OffloadOptimizer::broken_promise(std::uint32_t i, const std::string& reason) {
+  rooms_->machine.poison();
+  return {ErrorKind::failed,
+          reason + " " + parts_.chunks.chunk(rooms_->states.payload(i)).label +
+              " after its update, which came as early as the step before allowed; the model goes another "
+              "way in every step: set overlap_updates=false"};
+}
+
+Result<void> OffloadOptimizer::add_gradient(std::uint32_t tensor, ArrivedGradient gradient) {
+  const std::uint32_t i = parts_.layout.tensors.at(tensor).chunk;
+  Result<void> ready;
+  if (rooms_->early->updated(i))
+    ready = broken_promise(i, "a gradient came for");
+  else if (ready = take_back(i); ready.ok())
+    ready = make_deferred(i);
+  if (!ready.ok()) {
+    if (gradient.free) gradient.free();
+    return ready;
+  }
+  rooms_->norm->arrived(tensor, gradient.data);
+  CASTOR_TRY(rooms_->gradients->add(tensor, std::move(gradient)));
+  if (rooms_->early->announced()) rooms_->early->landed(tensor);
+  return {};
+}
+
+Result<void> OffloadOptimizer::use(std::uint32_t i) {
+  if (rooms_->early->updated(i)) return broken_promise(i, "a unit needs");
+  if (rooms_->early->announced()) rooms_->early->used(i);
+  CASTOR_TRY(take_back(i));
+  return make_deferred(i);
+}
+
+bool OffloadOptimizer::pending(std::uint32_t i) const { return rooms_->deferred->waits(i); }
+
+Result<void> OffloadOptimizer::make_pending() {
+  auto taken = rooms_->speculation->take_back_all();
+  if (!taken.ok()) {
+    rooms_->machine.poison();
+    return taken;
+  }
+  return make_all_deferred();
+}
+
+/// Of the speculative update of one chunk.
+Result<void> OffloadOptimizer::take_back(std::uint32_t i) {
+  auto taken = rooms_->speculation->take_back(i);
+  if (!taken.ok()) rooms_->machine.poison();
+  return taken;
+}
+
+Result<void> OffloadOptimizer::make_all_deferred() {
+  for (std::uint32_t i = 0; i < rooms_->states.n_chunks(); ++i) CASTOR_TRY(make_deferred(i));
+  return {};
+}
+
+/// Makes the update of chunk `i` that waits, of the step that is over.
+Result<void> OffloadOptimizer::make_deferred(std::uint32_t i) {
+  DeferredUpdates& deferred = *rooms_->deferred;
+  if (!deferred.take(i)) return {};
+  if (auto updated = update(i, deferred.options(), deferred.grad_scale()); !updated.ok()) {
+    rooms_->machine.poison();
+    return updated;
+  }
+  rooms_->gradients->clear(i);
+  return deferred.any() ? Result<void>() : rooms_->machine.take(StepEvent::catch_up);
+}
+
+/// Updates one chunk for good.
+Result<void> OffloadOptimizer::update(std::uint32_t i, const StepOptions& options, double grad_scale) {
+  ForGood journal(rooms_->machine, rooms_->running);
+  CASTOR_TRY(rooms_->runner->update(i, {options, grad_scale}, journal));
+  rooms_->gradients->release(i);
+  return {};
+}
+
+/// Updates one chunk so that it can be taken back.
+Result<void> OffloadOptimizer::speculate(std::uint32_t i) {
+  auto updated = rooms_->speculation->update(i, rooms_->announced);
+  if (!updated.ok()) CASTOR_TRY(take_back(i));
+  return updated;
+}
+
+/// Chunks whose states are on the device are left to the step: their update takes no time there.
+Result<void> OffloadOptimizer::update_early() {
+  rooms_->gradients->free_read();
+  const StepOptions& options = rooms_->announced;
+  for (const std::uint32_t i : rooms_->early->ready()) {
+    const bool on_device = rooms_->states.home(i) == Tier::device;
+    if (on_device || parts_.chunks.chunk(rooms_->states.payload(i)).pinned()) continue;
+    if (options.needs_norm()) {
+      if (rooms_->speculation->may_update(i)) CASTOR_TRY(speculate(i));
+      continue;
+    }
+    if (auto updated = update(i, options, StepScale().grad_scale); !updated.ok()) {
+      rooms_->machine.fail();
+      return updated;
+    }
+    rooms_->early->set_updated(i);
+  }
+  return {};
 }
 
 Result<StepScale> OffloadOptimizer::step(const StepOptions& options) {
-  CASTOR_TRY(make_all_pending());
+  CASTOR_TRY(make_all_deferred());
   CASTOR_TRY(whole());
-  if (begun_ && options != announced_)
+  StepMachine& machine = rooms_->machine;
+  if (machine.in(StepState::updating) && options != rooms_->announced)
     return Error{
         ErrorKind::usage,
         "step is called with other values than were announced, with which some parameters are updated already"};
-  const bool as_announced = options == announced_ && gradients_->intact().ok();
-  if (!as_announced) CASTOR_TRY(take_back_all());
-  if (auto intact = gradients_->intact(); !intact.ok()) return poisoned_ = begun_, intact.error();
-  CASTOR_ASSIGN(const StepScale scale, measure(options));
+  const auto intact = rooms_->gradients->intact();
+  if (options != rooms_->announced || !intact.ok()) {
+    if (auto taken = rooms_->speculation->take_back_all(); !taken.ok()) {
+      machine.poison();
+      return taken.error();
+    }
+  }
+  if (!intact.ok()) {
+    machine.fail();
+    return intact.error();
+  }
+  CASTOR_ASSIGN(const StepScale scale, rooms_->norm->measure(options));
   CASTOR_ASSIGN(const bool as_expected, settle_speculation(options, scale));
   if (!scale.skip) {
-    if (auto updated = update_rest(options, scale.grad_scale); !updated.ok())
-      return poisoned_ = begun_, updated.error();
+    if (auto updated = update_rest(options, scale.grad_scale); !updated.ok()) {
+      rooms_->deferred->clear();  // either no chunk is updated, or the model is poisoned
+      machine.fail();
+      return updated.error();
+    }
   }
-  finish_step(as_expected);
+  CASTOR_TRY(finish_step(as_expected));
   return scale;
 }
 
-Result<void> OffloadOptimizer::update_chunk(std::uint32_t i, const StepOptions& options, double grad_scale) {
-  CASTOR_TRY(update_tiles(i, options, grad_scale));
-  gradients_->release(i);
-  return {};
-}
-
-Result<void> OffloadOptimizer::update_tiles(std::uint32_t i, const StepOptions& options, double grad_scale) {
-  CASTOR_TRY(gradients_->settle(i));
-  TeamDirections directions;
-  if (options.measures_direction()) CASTOR_TRY(measure_cut_tensors(i, options, grad_scale, directions));
-  for (std::uint32_t tile = 0; tile < parts_.layout.chunks[i].n_tiles(); ++tile)
-    CASTOR_TRY(update_tile(i, tile, options, grad_scale, directions));
-  return {};
-}
-
-/// Weights that are all replaced, and by nothing that follows from the old ones, are not looked at.
-std::array<Need, 3> OffloadOptimizer::update_needs(std::uint32_t i, std::uint32_t tile,
-                                                   const StepOptions& options) const {
-  const bool all_new = gradients_->complete(i) && tile == 0 && !speculated(i) && !looks_at_weights(i, options);
-  const Tier tier = update_tier(i);
-  return {Need{state_[i][tile], tier, Access::update}, Need{gradients_->chunk(i), tier, Access::read},
-          Need{payload_[i], tier, all_new ? Access::overwrite : Access::update}};
-}
-
-/// What its new weights are follows from the old ones too.
-bool OffloadOptimizer::looks_at_weights(std::uint32_t i, const StepOptions& options) const {
-  const bool of_weights = options.needs_trust() && !options.measures_direction();
-  return of_weights || parts_.format.splits(parts_.layout.chunks[i].dtype);
-}
-
-Result<void> OffloadOptimizer::update_tile(std::uint32_t i, std::uint32_t tile, const StepOptions& options,
-                                           double grad_scale, TeamDirections& directions) {
-  const auto needs = update_needs(i, tile, options);
-  const bool speculative = speculated(i), beside = parts_.overlap && update_tier(i) == Tier::host;
-  Beside others{parts_.team};
-  CASTOR_TRY(parts_.scheduler.begin({MomentKind::update, i}, needs, beside ? &others : nullptr));
-  begun_ = begun_ || !speculative;
-  if (auto measured = measure_tensors(i, tile, options, grad_scale, directions, others.after); !measured.ok())
-    return parts_.scheduler.end(needs), measured;
-  if (speculative) keep_old(i, tile);
-  TileUpdate update = update_of(i, tile, options, grad_scale);
-  if (beside) {
-    Event updated = start(i, tile, std::move(update), std::move(others.after));
-    Checksums checksums = start_checksums(i, tile, updated);
-    (speculative ? speculative_[i].updates : updates_).push_back(updated);
-    if (speculative) read_old_until(i, tile, updated);
-    parts_.scheduler.end(needs, updated);
-    parts_.chunks.checked(state_[i][tile], std::move(checksums));
-    return {};
+/// The norm is known: speculative updates are kept, or taken back where it scales gradients down. False in the second case.
+Result<bool> OffloadOptimizer::settle_speculation(const StepOptions& options, const StepScale& scale) {
+  if (!options.needs_norm()) return true;
+  Speculation& speculation = *rooms_->speculation;
+  const bool plain = !scale.skip && scale.grad_scale == plain_scale(options);
+  speculation.note_norm(plain);
+  if (!plain && speculation.any()) {
+    if (auto taken = speculation.take_back_all(); !taken.ok()) {
+      rooms_->machine.poison();
+      return taken.error();
+    }
+    return false;
   }
-  const auto outcome = updates_on_gpu(i) ? update_on_gpu(i, tile, update)
-                                         : start(i, tile, std::move(update), std::move(others.after)).wait();
-  parts_.scheduler.end(needs);
-  CASTOR_TRY(outcome);
-  return plan_.states[i] == Tier::nvme ? parts_.mover.push_down(state_[i][tile], update_tier(i)) : Result<void>();
+  for (const Speculation::Kept& kept : speculation.keep_all()) {
+    CASTOR_TRY(rooms_->machine.take(StepEvent::update));
+    rooms_->gradients->release(kept.chunk);
+    rooms_->early->set_updated(kept.chunk);
+    for (const Event& update : kept.updates) rooms_->running.add(update);
+  }
+  return true;
 }
 
-/// What the rule must know of the tile's tensors first; the update begins `after` that too.
-Result<void> OffloadOptimizer::measure_tensors(std::uint32_t i, std::uint32_t tile, const StepOptions& options,
-                                               double grad_scale, TeamDirections& directions,
-                                               std::vector<Event>& after) {
-  if (options.measures_direction())
-    CASTOR_TRY(
-        measure_directions(i, tile, measured_parts(i, tile, /*cut=*/false), options, grad_scale, directions, after));
-  else if (tile == 0 && options.needs_trust())
-    CASTOR_TRY(measure_trust(i, options, grad_scale, after));
-  if (directions.done().state() != nullptr) after.push_back(directions.done());
+/// Updates the chunks that were not updated early. Streamed states wait: they come to the device while the units before their chunk's
+/// next use compute.
+Result<void> OffloadOptimizer::update_rest(const StepOptions& options, double grad_scale) {
+  const StateLayout& states = rooms_->states;
+  rooms_->deferred->begin(options, grad_scale);
+  for (std::uint32_t i = 0; i < states.n_chunks(); ++i) {
+    if (!states.shape(i).trainable || !rooms_->gradients->any(i) || rooms_->early->updated(i)) continue;
+    if (parts_.interrupted()) return Error{ErrorKind::interrupted, "interrupted while the parameters were updated"};
+    if (parts_.overlap && states.placement().streamed[i])
+      rooms_->deferred->add(i);
+    else
+      CASTOR_TRY(update(i, options, grad_scale));
+  }
   return {};
 }
 
-/// Of the tensor's `t`-th update.
-UpdateCoefficients OffloadOptimizer::coefficients(std::uint32_t tensor, std::uint64_t t, const StepOptions& options,
-                                                  double grad_scale) const {
-  const UpdateNumber number = {t, registered_[tensor], parts_.format.rounding_seed, trust_of(tensor)};
-  return update_coefficients(options.of(tensor), number, grad_scale);
-}
-
-/// What updates the tile, where its chunks are now. A tensor's counter goes up with its first part.
-TileUpdate OffloadOptimizer::update_of(std::uint32_t i, std::uint32_t tile, const StepOptions& options,
-                                       double grad_scale) {
-  TileUpdate update;
-  for (const Part& part : parts_of(i, tile)) {
-    if (!gradients_->has(part.tensor)) continue;
-    std::uint64_t& n_updates = n_updates_[part.tensor];
-    if (part.in_tensor == 0) ++n_updates;
-    update.add(coefficients(part.tensor, n_updates, options, grad_scale), arrays(i, tile, part), part.in_tile);
-  }
-  return update;
-}
-
-/// The team updates the tile, the sooner the sooner the next forward pass needs it.
-Event OffloadOptimizer::start(std::uint32_t i, std::uint32_t tile, TileUpdate update, std::vector<Event> after) {
-  HostTeam::Job job;
-  job.urgency = i;
-  job.after = std::move(after);
-  job.n_parts = update.n_parts();
-  const std::uint64_t n_bytes = parts_.chunks.chunk(state_[i][tile]).n_bytes;
-  const auto span =  // owners: this, and the job while it runs
-      std::make_shared<SharedSpan>(parts_.timeline, SpanRecord{Lane::host_update, payload_[i], 0, 0, n_bytes});
-  const auto vain = speculated(i) ? speculative_.at(i).vain : nullptr;
-  job.run = [this, span, vain, update = std::move(update)](std::uint32_t part) -> Result<void> {
-    if (vain && *vain) return {};
-    span->begin();
-    return update.run_part(host_kernels_, parts_.compute, part);
-  };
-  return parts_.team.add(std::move(job));
-}
-
-/// States on their way to a drive get the checksums of their blocks by the team as well, right after their update, while they
-/// are in its caches; then `updated` is when these are known. Null where there are none, or the drive's side shall make them.
-Checksums OffloadOptimizer::start_checksums(std::uint32_t i, std::uint32_t tile, Event& updated) {
-  const Chunk& states = parts_.chunks.chunk(state_[i][tile]);
-  const SpillStore* const spill = plan_.states[i] == Tier::nvme ? parts_.chunks.spill() : nullptr;
-  auto ends = spill ? spill->block_ends(states.n_bytes) : std::vector<std::uint64_t>();
-  if (ends.empty()) return nullptr;
-  const auto checksums = std::make_shared<std::vector<std::uint64_t>>(ends.size());  // owners: as Checksums
-  HostTeam::Job job;
-  job.urgency = i;
-  job.after = {updated};
-  job.n_parts = static_cast<std::uint32_t>(ends.size());
-  const BufferView bytes = states.at(Tier::host).buffer.view();
-  job.run = [spill, bytes, checksums, ends = std::move(ends)](std::uint32_t block) -> Result<void> {
-    const std::uint64_t begin = block == 0 ? 0 : ends[block - 1];
-    (*checksums)[block] = spill->checksum(bytes.part(begin, ends[block] - begin));
-    return {};
-  };
-  updated = parts_.team.add(std::move(job));
-  return checksums;
-}
-
-Result<void> OffloadOptimizer::update_on_gpu(std::uint32_t i, std::uint32_t tile, const TileUpdate& update) {
-  auto begun = parts_.computed.begin();
-  auto outcome = update.run(*device_kernels_, parts_.compute);
-  const std::uint64_t n_bytes = parts_.chunks.chunk(state_[i][tile]).n_bytes;
-  parts_.computed.end(std::move(begun), {Lane::compute, payload_[i], 0, 0, n_bytes, Phase::update});
-  return outcome;
-}
-
-AdamArrays OffloadOptimizer::arrays(std::uint32_t i, std::uint32_t tile, const Part& part) const {
-  const Tier tier = update_tier(i);
-  const auto data = [&](ChunkId id) { return parts_.chunks.chunk(id).at(tier).buffer.data(); };
-  AdamArrays arrays;
-  states_at(i, tile, data(state_[i][tile])).point(arrays, part.in_tile);
-  arrays.old_states = kept_->bytes_to_old(state_[i][tile]);
-  arrays.old_weight = kept_->bytes_to_old(payload_[i]);
-  arrays.grad_dtype = gradients_->dtype(i);
-  arrays.grad = data(gradients_->chunk(i)) + part.in_chunk * size_bytes(arrays.grad_dtype);
-  arrays.weight_dtype = parts_.layout.chunks[i].dtype;
-  if (std::byte* const weights = data(payload_[i]))  // a measure of whole masters needs none
-    arrays.weight = weights + part.in_chunk * size_bytes(arrays.weight_dtype);
-  arrays.n = part.numel;
-  arrays.first = static_cast<std::uint32_t>(part.in_tensor);
-  return arrays;
-}
-
-TileStates OffloadOptimizer::states_at(std::uint32_t i, std::uint32_t tile, std::byte* data) const {
-  const ChunkShape& shape = parts_.layout.chunks[i];
-  return {data, shape.tile(tile).numel, shape.dtype, parts_.format};
-}
-
-void OffloadOptimizer::finish_step(bool as_expected) {
-  for (std::uint32_t tensor = 0; tensor < parts_.layout.tensors.size(); ++tensor)
-    parts_.tensors.set(tensor, TensorState::hold);
-  for (std::uint32_t i = 0; i < n_chunks(); ++i)
-    if (parts_.layout.chunks[i].trainable && !pending_[i]) gradients_->clear(i);
-  gradients_->end_step();
-  early_->end_step();
-  begun_ = false;
+Result<void> OffloadOptimizer::finish_step(bool as_expected) {
+  const StateLayout& states = rooms_->states;
+  for (std::uint32_t i = 0; i < states.n_chunks(); ++i)
+    if (states.shape(i).trainable && !rooms_->deferred->waits(i)) rooms_->gradients->clear(i);
+  rooms_->gradients->end_step();
+  rooms_->early->end_step();
+  CASTOR_TRY(rooms_->machine.take(rooms_->deferred->any() ? StepEvent::defer : StepEvent::end));
   as_expected ? parts_.scheduler.end_iteration() : parts_.scheduler.break_off();
-  parts_.scheduler.select(next_kind());
+  parts_.scheduler.select(rooms_->speculation->next_kind(rooms_->norm->wanted()));
+  return {};
 }
 
 }  // namespace castor

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "stream_forecast.h"
+#include <castor/schedule/stream_forecast.h>
 
 #include <algorithm>
 #include <map>

@@ -88,7 +88,7 @@ class Reader {
   /// Frozen ones have no moments.
   Result<void> hand_out_piece(std::uint32_t i, std::uint32_t tile, const TilePart& part, std::uint64_t first) {
     const ChunkShape& shape = map_.layout.chunks[i];
-    TensorStates states;
+    StateValues states;
     states.first = part.in_tensor + first;
     states.n = std::min(kPieceValues, part.numel - first);
     states.n_updates = map_.n_updates[part.tensor];

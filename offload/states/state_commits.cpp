@@ -47,7 +47,7 @@ Result<std::unique_ptr<StateCommits>> StateCommits::make(const Parts& parts) {
 }
 
 StateMap StateCommits::map() const {
-  StateMap map = parts_.optimizer.state_map();
+  StateMap map = parts_.states.map();
   map.first_key = parts_.spill.first_key();
   return map;
 }
@@ -57,7 +57,7 @@ Result<CommitFigures> StateCommits::commit(std::uint64_t step, std::string_view 
     return Error{ErrorKind::usage, "the folders of nvme hold a run of " +
                                        std::to_string(parts_.store.committed_step().value_or(0)) +
                                        " steps, which this one would replace; go on from it, or name other folders"};
-  CASTOR_TRY(parts_.optimizer.make_pending());
+  CASTOR_TRY(parts_.pending.settle_all());
   CommitFigures figures;
   const StateMap map = this->map();
   for (const ChunkId id : map.chunks()) {
@@ -65,7 +65,7 @@ Result<CommitFigures> StateCommits::commit(std::uint64_t step, std::string_view 
     if (chunk.resident(Tier::nvme)) figures.referenced_bytes += chunk.n_bytes;
   }
   const std::uint64_t before_bytes = parts_.chunks.moved().nvme_write;
-  CASTOR_TRY(parts_.optimizer.write_back());
+  CASTOR_TRY(parts_.io.write_back());
   figures.written_bytes = parts_.chunks.moved().nvme_write - before_bytes;
   CASTOR_TRY(CommittedStates::describe(parts_.store, map, note));
   CASTOR_TRY(parts_.store.commit(step).wait());
@@ -95,7 +95,7 @@ bool StateCommits::adopts() const {
 
 Result<void> StateCommits::adopt() {
   parts_.spill.set_first_key(found_->map().first_key);
-  return parts_.optimizer.take_spilled(found_->map().n_updates);
+  return parts_.io.take_spilled(found_->map().n_updates);
 }
 
 Result<void> StateCommits::copy() {
@@ -103,8 +103,8 @@ Result<void> StateCommits::copy() {
   CASTOR_TRY(check_tensors(ours, theirs));
   std::vector<std::uint32_t> tensor_of(ours.registered.size());
   for (std::uint32_t tensor = 0; tensor < tensor_of.size(); ++tensor) tensor_of[ours.registered[tensor]] = tensor;
-  return found_->read([&](std::uint32_t registered, const TensorStates& states) {
-    return parts_.optimizer.write_states(tensor_of[registered], states);
+  return found_->read([&](std::uint32_t registered, const StateValues& states) {
+    return parts_.io.write(tensor_of[registered], states);
   });
 }
 

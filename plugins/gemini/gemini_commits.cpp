@@ -6,7 +6,7 @@ namespace castor {
 
 Result<void> GeminiStrategy::open_commits() {
   if (options_.durability != Durability::commit) return {};
-  CASTOR_ASSIGN(commits_, StateCommits::make({*memory_->store(), *memory_->spill(), *chunks_, *optimizer_}));
+  CASTOR_ASSIGN(commits_, StateCommits::make({*memory_->store(), *memory_->spill(), *chunks_, optimizer_->states(), optimizer_->io(), optimizer_->pending_updates()}));
   return {};
 }
 

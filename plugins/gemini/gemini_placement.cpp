@@ -116,7 +116,7 @@ Result<void> GeminiStrategy::try_streams() {
   if (!stream_trial_.begun()) {
     scheduler_->settle_times();
     without_streams_ = scheduler_->trace();
-    placed_.may_speculate = optimizer_->plan().speculative;  // else steps would not go as forecast
+    placed_.may_speculate = optimizer_->states().placement().speculative;  // else steps would not go as forecast
   }
   const double share = stream_trial_.begun() ? stream_trial_.judge() : stream_trial_.begin(modelled_share());
   if (stream_trial_.over() && share > 0) {
@@ -152,7 +152,7 @@ double GeminiStrategy::modelled_share() const {
   if (step == nullptr) return 0;
   std::uint64_t state_bytes = 0;
   for (std::size_t i = 0; i < placed_.chunks.size(); ++i)
-    state_bytes += optimizer_->plan().update_tier(i) == Tier::host ? placed_.chunks[i].state_bytes : 0;
+    state_bytes += optimizer_->states().placement().update_tier(i) == Tier::host ? placed_.chunks[i].state_bytes : 0;
   const AccessTrace& trace = scheduler_->trace();
   const UpdateLoad load = update_load(trace, trace.seconds(), step->estimate, memory_->link_costs(), state_bytes);
   return stream_share(load, stream_trial_.step_s());
@@ -160,7 +160,7 @@ double GeminiStrategy::modelled_share() const {
 
 /// The step that takes the memory lasts as long as it takes to pin it.
 void GeminiStrategy::tell_speculation() const {
-  const std::uint64_t n_bytes = optimizer_->plan().speculation_bytes;
+  const std::uint64_t n_bytes = optimizer_->states().placement().speculation_bytes;
   if (n_bytes == 0) return;
   const std::string taken =
       format_bytes(n_bytes) +

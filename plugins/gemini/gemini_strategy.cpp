@@ -22,7 +22,7 @@ constexpr const char* kReleased =
 constexpr const char* kPending =
     "it is not up to date: its update waits for its unit's next use, and nobody outside that may touch it";
 
-TensorStates states_of(const castor_param_state& state) {
+StateValues states_of(const castor_param_state& state) {
   return {state.first, state.n, state.master, state.exp_avg, state.exp_avg_sq, state.n_updates};
 }
 
@@ -61,7 +61,7 @@ GeminiStrategy::GeminiStrategy(const castor_host_v1& host, const GeminiOptions& 
 GeminiStrategy::~GeminiStrategy() {
   if (!optimizer_) return;  // could not be built
   (void)chunks_->drain();
-  for (std::uint32_t i = 0; i < layout_.chunks.size(); ++i) unbind(optimizer_->payload(i), kReleased);
+  for (std::uint32_t i = 0; i < layout_.chunks.size(); ++i) unbind(optimizer_->states().payload(i), kReleased);
 }
 
 std::uint64_t GeminiStrategy::chunk_bytes(const std::vector<TensorSpec>& tensors) const {
@@ -81,7 +81,6 @@ void GeminiStrategy::lay_out() {
       plan_layout(ordered, layout_options(ordered, options_.format, chunk_bytes(ordered), memory_->spill() != nullptr));
   slots_ = slot_sizes(layout_, options_.format);
   memory_->choose_pages(host_, slots_);
-  tensors_ = std::make_unique<TensorTable>(layout_);
   params_.resize(model_.tensors.size());
   units_.resize(model_.units.size());
 }
@@ -105,7 +104,7 @@ Result<void> GeminiStrategy::build() {
   if (!team.ok()) return Error{team.error().kind, team.error().message + "; set update_threads lower"};
   team_ = std::move(team.value());
   CASTOR_ASSIGN(optimizer_,
-                OffloadOptimizer::make({layout_, *chunks_, *mover_, *scheduler_, *tensors_, device, *compute_, *down_, timeline_,
+                OffloadOptimizer::make({layout_, *chunks_, *mover_, *scheduler_, device, *compute_, *down_, timeline_,
                                         *computed_, place_of_, [this] { return host_.interrupted(host_.self) != 0; },
                                         *team_, options_.overlap_updates, options_.format}));
   CASTOR_TRY(open_commits());
@@ -115,7 +114,7 @@ Result<void> GeminiStrategy::build() {
     std::set<std::uint32_t> used;
     for (const std::uint32_t param : params) used.insert(layout_.tensors[place_of_[param]].chunk);
     auto& needs = needs_.emplace_back();
-    for (const std::uint32_t chunk : used) needs.push_back({optimizer_->payload(chunk), Tier::device, Access::read});
+    for (const std::uint32_t chunk : used) needs.push_back({optimizer_->states().payload(chunk), Tier::device, Access::read});
     used_.emplace_back(used.begin(), used.end());
   }
   largest_unit_ = largest_unit();
@@ -132,7 +131,7 @@ Result<void> GeminiStrategy::fill() {
     return status == CASTOR_OK ? Result<void>() : failed_by_host(status);
   };
   std::uint64_t told_ns = timeline_.now_ns();
-  return optimizer_->initialise(init, [&](double share) {
+  return optimizer_->io().initialise(init, [&](double share) {
     if (timeline_.now_ns() - told_ns < kTellEveryNs) return;
     told_ns = timeline_.now_ns();
     const std::string text = "first values of the parameters: " + std::to_string(std::lround(100 * share)) + " %";
@@ -143,7 +142,7 @@ Result<void> GeminiStrategy::fill() {
 /// Nobody may see the weights of the step before.
 void GeminiStrategy::hide_pending() {
   for (std::uint32_t i = 0; i < layout_.chunks.size(); ++i)
-    if (optimizer_->pending(i)) unbind(optimizer_->payload(i), kPending);
+    if (optimizer_->pending(i)) unbind(optimizer_->states().payload(i), kPending);
 }
 
 /// None where the chunks' part of the device is too small for what must be there at once; in the warm-up it grows to that.
@@ -177,10 +176,6 @@ Result<void> GeminiStrategy::enter(Moment moment) {
   CASTOR_TRY(scheduler_->begin(moment, needs_.at(moment.id)));
   watch_.chunks_arrived();
   if (auto bound = bind(moment.id); !bound.ok()) return scheduler_->end(needs_[moment.id]), bound;
-  for (const std::uint32_t param : model_.units[moment.id]) {
-    ++params_[param].n_open;
-    tensors_->set(place_of_[param], TensorState::compute);
-  }
   const Phase phase = moment.kind == MomentKind::forward ? Phase::forward : Phase::backward;
   computing_ = {computed_->begin(), {Lane::compute, moment.id, 0, 0, 0, phase}};
   return {};
@@ -191,23 +186,14 @@ void GeminiStrategy::end_computing() {
   if (auto ended = std::exchange(computing_, {})) computed_->end(std::move(ended->begun), ended->what);
 }
 
-/// Ends one use of a unit. A parameter that another open use shares goes on computing.
-void GeminiStrategy::leave(const Moment& use) {
-  const std::uint32_t unit = use.id;
-  const TensorState state = use.kind == MomentKind::forward ? TensorState::hold : TensorState::hold_after_bwd;
-  for (const std::uint32_t param : model_.units[unit]) {
-    if (--params_[param].n_open > 0) continue;
-    tensors_->set(place_of_[param], state);
-    if (std::exchange(params_[param].landed, false)) tensors_->set(place_of_[param], TensorState::ready_for_reduce);
-  }
-  scheduler_->end(needs_[unit]);
-}
+/// Ends one use of a unit.
+void GeminiStrategy::leave(std::uint32_t unit) { scheduler_->end(needs_[unit]); }
 
 /// Ends what is still open: units without after_backward, and those whose forward or backward ended in the middle.
 void GeminiStrategy::leave_all() {
   for (std::uint32_t unit = 0; unit < units_.size(); ++unit) {
-    if (std::exchange(units_[unit].forward_open, false)) leave({MomentKind::forward, unit});
-    for (; units_[unit].n_backward_open > 0; --units_[unit].n_backward_open) leave({MomentKind::backward, unit});
+    if (std::exchange(units_[unit].forward_open, false)) leave(unit);
+    for (; units_[unit].n_backward_open > 0; --units_[unit].n_backward_open) leave(unit);
   }
 }
 
@@ -217,7 +203,7 @@ Result<void> GeminiStrategy::bind(std::uint32_t unit) {
     if (params_[param].bound) continue;
     const TensorPlace& place = layout_.tensors[place_of_[param]];
     const ChunkShape& shape = layout_.chunks[place.chunk];
-    std::byte* slot = chunks_->chunk(optimizer_->payload(place.chunk)).at(Tier::device).buffer.data();
+    std::byte* slot = chunks_->chunk(optimizer_->states().payload(place.chunk)).at(Tier::device).buffer.data();
     const castor_status status = host_.bind(host_.self, param, slot + place.offset * size_bytes(shape.dtype));
     if (status != CASTOR_OK) return failed_by_host(status);
     params_[param].bound = true;
@@ -227,7 +213,7 @@ Result<void> GeminiStrategy::bind(std::uint32_t unit) {
 
 void GeminiStrategy::unbind(ChunkId id, const std::string& why) {
   for (std::uint32_t i = 0; i < layout_.chunks.size(); ++i) {
-    if (optimizer_->payload(i) != id) continue;
+    if (optimizer_->states().payload(i) != id) continue;
     for (const std::uint32_t tensor : layout_.chunks[i].tensors) {
       const std::uint32_t param = model_.order[tensor];
       if (!params_[param].bound) continue;
@@ -245,7 +231,7 @@ Result<void> GeminiStrategy::before_forward(std::uint32_t unit) {
 }
 
 Result<void> GeminiStrategy::after_forward(std::uint32_t unit) {
-  if (std::exchange(units_.at(unit).forward_open, false)) leave({MomentKind::forward, unit});
+  if (std::exchange(units_.at(unit).forward_open, false)) leave(unit);
   return {};
 }
 
@@ -258,7 +244,7 @@ Result<void> GeminiStrategy::before_backward(std::uint32_t unit) {
 Result<void> GeminiStrategy::after_backward(std::uint32_t unit) {
   if (units_.at(unit).n_backward_open == 0) return {};
   --units_[unit].n_backward_open;
-  leave({MomentKind::backward, unit});
+  leave(unit);
   return {};
 }
 
@@ -272,12 +258,7 @@ Result<void> GeminiStrategy::gradient(std::uint32_t param, DLManagedTensor* grad
   }
   const void* data = static_cast<const std::byte*>(grad->dl_tensor.data) + grad->dl_tensor.byte_offset;
   const std::uint32_t tensor = place_of_[param];
-  CASTOR_TRY(optimizer_->add_gradient(tensor, {data, std::move(give_back)}));
-  if (params_[param].n_open > 0)
-    params_[param].landed = true;
-  else
-    tensors_->set(tensor, TensorState::ready_for_reduce);
-  return {};
+  return optimizer_->add_gradient(tensor, {data, std::move(give_back)});
 }
 
 Result<void> GeminiStrategy::end_of_backward() {
@@ -337,20 +318,20 @@ Result<castor_step_result> GeminiStrategy::step(const castor_step_args& args) {
 
 Result<void> GeminiStrategy::read_master(std::uint32_t param, float* out) {
   CASTOR_TRY(fill());
-  return optimizer_->read_master(place_of_.at(param), out);
+  return optimizer_->io().read_master(place_of_.at(param), out);
 }
 
 Result<void> GeminiStrategy::read_state(castor_param_state& state) {
   CASTOR_TRY(fill());
-  TensorStates states = states_of(state);
-  CASTOR_TRY(optimizer_->read_states(place_of_.at(state.param), states));
+  StateValues states = states_of(state);
+  CASTOR_TRY(optimizer_->io().read(place_of_.at(state.param), states));
   state.n_updates = states.n_updates;
   return {};
 }
 
 Result<void> GeminiStrategy::write_state(const castor_param_state& state) {
   CASTOR_TRY(fill());
-  return optimizer_->write_states(place_of_.at(state.param), states_of(state));
+  return optimizer_->io().write(place_of_.at(state.param), states_of(state));
 }
 
 /// Notes what the tiers hold now.

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include <castor/chunk/tensor_table.h>
 #include <castor/memory/stream_spans.h>
 #include <castor/mover/activation_store.h>
 #include <castor/optimizer/offload_optimizer.h>
@@ -88,7 +87,7 @@ class GeminiStrategy final : public Strategy {
   Result<void> place();
   Result<void> enter(Moment moment);
   void end_computing();
-  void leave(const Moment& use);
+  void leave(std::uint32_t unit);
   void leave_all();
   Result<void> bind(std::uint32_t unit);
   void unbind(ChunkId payload, const std::string& why);
@@ -99,8 +98,6 @@ class GeminiStrategy final : public Strategy {
   /// What goes on with a parameter now.
   struct ParamUse {
     bool bound = false;
-    bool landed = false;       ///< its gradient has come while a unit that uses it was still open
-    std::uint32_t n_open = 0;  ///< uses by units that have been entered and not left
   };
   /// What goes on with a unit now.
   struct UnitUse {
@@ -126,7 +123,6 @@ class GeminiStrategy final : public Strategy {
   ChunkLayout layout_;
   SlotSizes slots_;                      ///< of what may lie on the device
   std::vector<std::uint32_t> place_of_;  ///< tensor number in the layout, by parameter
-  std::unique_ptr<TensorTable> tensors_;
   std::unique_ptr<ChunkManager> chunks_;
   std::unique_ptr<StatefulTensorMgr> mover_;
   std::unique_ptr<Scheduler> scheduler_;

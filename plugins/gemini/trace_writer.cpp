@@ -27,7 +27,7 @@ std::map<ChunkId, std::vector<std::uint32_t>> users(const TraceSource& source) {
 
 const char* dtype_of(const TraceSource& source, ChunkId id) {
   for (std::uint32_t i = 0; i < source.layout.chunks.size(); ++i)
-    if (source.optimizer.payload(i) == id) return name(source.layout.chunks[i].dtype);
+    if (source.optimizer.states().payload(i) == id) return name(source.layout.chunks[i].dtype);
   return source.chunks.chunk(id).kind == ChunkKind::state ? name(DType::f32) : nullptr;
 }
 

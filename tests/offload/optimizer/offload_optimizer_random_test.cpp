@@ -115,7 +115,7 @@ StepOptions random_options(std::mt19937_64& random, const OptimizerWorld& world)
 void forward(OptimizerWorld& world) {
   for (std::uint32_t i = 0; i < world.layout.chunks.size(); ++i) {
     world.optimizer->use(i).value();
-    const std::array needs = {Need{world.optimizer->payload(i), Tier::device, Access::read}};
+    const std::array needs = {Need{world.optimizer->states().payload(i), Tier::device, Access::read}};
     world.scheduler.begin({MomentKind::forward, i}, needs).value();
     const std::byte* slot = world.tiers.chunks.chunk(needs[0].chunk).at(Tier::device).buffer.data();
     for (const std::uint32_t tensor : world.layout.chunks[i].tensors) {
@@ -284,10 +284,10 @@ void copy_states(OptimizerWorld& from, OptimizerWorld& to, std::mt19937_64& rand
     for (std::uint64_t first = 0; first < numel; first += n) {
       n = std::min<std::uint64_t>(numel - first, 1 + random() % 400);
       std::vector<float> master(n), exp_avg(n), exp_avg_sq(n);
-      TensorStates states{first, n, master.data(), exp_avg.data(), exp_avg_sq.data(), 0};
-      from.optimizer->read_states(tensor, states).value();
+      StateValues states{first, n, master.data(), exp_avg.data(), exp_avg_sq.data(), 0};
+      from.optimizer->io().read(tensor, states).value();
       EXPECT_EQ(states.n_updates, from.n_naive_updates[tensor]);
-      to.optimizer->write_states(tensor, states).value();
+      to.optimizer->io().write(tensor, states).value();
     }
   }
   to.naive = from.naive;

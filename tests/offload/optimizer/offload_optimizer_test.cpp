@@ -50,8 +50,6 @@ TEST_P(OffloadOptimizerOn, InitialisesMasterMomentsAndWeights) {
   OptimizerWorld world(six_tensors(dtype()), chunks_of_512(dtype()));
   world.start(home()).value();
   world.expect_same_bits();
-  for (std::uint32_t tensor = 0; tensor < world.specs.size(); ++tensor)
-    EXPECT_EQ(world.table.state(tensor), TensorState::hold);
 }
 
 /// The team takes slices of 2^16 elements, of which some begin and end within tensors.
@@ -168,7 +166,7 @@ TEST_P(OffloadOptimizerOn, SgdKeepsOneMomentAndStepsByHand) {
   auto sizes = chunks_of_512(dtype());
   sizes.format.keeps_exp_avg_sq = false;
   OptimizerWorld world({{4, dtype(), true}}, sizes);
-  EXPECT_EQ(world.tiers.chunks.chunk(world.optimizer->state(0)).n_bytes, 8 * world.layout.chunks[0].numel);
+  EXPECT_EQ(world.tiers.chunks.chunk(world.optimizer->states().state(0)).n_bytes, 8 * world.layout.chunks[0].numel);
   world.start(home()).value();
   const std::vector<float> before = world.held(0).master;
   const StepOptions options{SgdOptions{.lr = 0.5, .momentum = 0.5}, 0, 2};
@@ -251,7 +249,7 @@ TEST_P(OffloadOptimizerOn, MastersAreReadBackAfterEviction) {
   EXPECT_EQ(world.tiers.host_budget.used_bytes(), world.tiers.pooled_host.kept_bytes());
   for (std::uint32_t tensor = 0; tensor < world.specs.size(); ++tensor) {
     std::vector<float> master(world.specs[tensor].numel);
-    world.optimizer->read_master(tensor, master.data()).value();
+    world.optimizer->io().read_master(tensor, master.data()).value();
     EXPECT_EQ(master, world.naive[tensor].master);
   }
 }
@@ -260,7 +258,7 @@ TEST_P(OffloadOptimizerOn, AnotherPlanMovesTheStatesAndKeepsTheirBits) {
   OptimizerWorld world(six_tensors(dtype()), chunks_of_512(dtype()));
   world.start(home()).value();
   std::mt19937_64 random(45);
-  const ChunkId state = world.optimizer->state(0);
+  const ChunkId state = world.optimizer->states().state(0);
   for (const Tier next : {Tier::device, Tier::nvme, Tier::host, Tier::device, Tier::host, Tier::nvme}) {
     SCOPED_TRACE(name(next));
     add_gradients(world, random, kAllTrainable);
@@ -307,7 +305,7 @@ TEST_P(OffloadOptimizerOn, ATensorLargerThanAChunkIsUpdatedInTilesOfWhichOneNeed
   }
   world.expect_same_bits();
   std::vector<float> master(kNumel);
-  world.optimizer->read_master(0, master.data()).value();
+  world.optimizer->io().read_master(0, master.data()).value();
   EXPECT_EQ(master, world.naive[0].master);
   EXPECT_LE(world.tiers.device_budget.peak_bytes(), sizes.device_bytes);
   EXPECT_LE(world.tiers.host_budget.peak_bytes(), sizes.host_bytes);
@@ -320,7 +318,7 @@ TEST(OffloadOptimizer, SplitMastersAreUpdatedAndReadBesideTheirWeights) {
   for (const Tier home : kTiers) {
     SCOPED_TRACE(name(home));
     OptimizerWorld world(six_tensors(DType::bf16), sizes);
-    EXPECT_EQ(world.tiers.chunks.chunk(world.optimizer->state(0)).n_bytes, 512u * 10);
+    EXPECT_EQ(world.tiers.chunks.chunk(world.optimizer->states().state(0)).n_bytes, 512u * 10);
     world.start(home).value();
     std::mt19937_64 random(51);
     for (int step = 0; step < 3; ++step) {
@@ -358,7 +356,7 @@ TEST(OffloadOptimizer, StatesUpdatedBesideGoToTheDriveWithTheirChecksums) {
   for (int step = 0; step < 3; ++step) {
     add_gradients(world, random, kAllTrainable);
     world.step(kPlain).value();
-    world.optimizer->write_back().value();
+    world.optimizer->io().write_back().value();
   }
   EXPECT_GE(world.tiers.spill.n_checked, 3 * 3) << "the states of three chunks in each step";
   EXPECT_EQ(world.tiers.spill.n_wrong, 0);
@@ -373,7 +371,7 @@ TEST(OffloadOptimizer, ThePlanHasStatesAtHomeOnNvmeThere) {
   for (int step = 0; step < 5; ++step) {
     before = world.tiers.chunks.moved();
     for (std::uint32_t unit = 0; unit < kFetchAhead; ++unit) {
-      const std::array needs = {Need{world.optimizer->payload(0), Tier::device, Access::read}};
+      const std::array needs = {Need{world.optimizer->states().payload(0), Tier::device, Access::read}};
       world.scheduler.begin({MomentKind::forward, unit}, needs).value();
       world.scheduler.end(needs);
     }
@@ -404,7 +402,7 @@ TEST(OffloadOptimizer, AFailedFillIsHandedOn) {
   OptimizerWorld world(six_tensors(DType::bf16), chunks_of_512(DType::bf16));
   world.adopt(std::vector<Tier>(world.layout.chunks.size(), Tier::host)).value();
   const auto outcome =
-      world.optimizer->initialise([](std::uint32_t tensor, std::uint64_t, std::span<float> values) -> Result<void> {
+      world.optimizer->io().initialise([](std::uint32_t tensor, std::uint64_t, std::span<float> values) -> Result<void> {
         if (tensor == 3) return Error{ErrorKind::io, "no more values"};
         values[0] = 0;
         return {};
@@ -421,7 +419,7 @@ class FailingStep : public ::testing::Test {
     std::mt19937_64 random(49);
     add_gradients(world_, random, kAllTrainable);
     for (std::uint32_t i = 0; i < world_.layout.chunks.size(); ++i)
-      if (world_.layout.chunks[i].trainable) world_.mover.push_down(world_.optimizer->state(i), Tier::host).value();
+      if (world_.layout.chunks[i].trainable) world_.mover.push_down(world_.optimizer->states().state(i), Tier::host).value();
     reap_one(world_.tiers.chunks, Tier::host).value();
   }
 
@@ -464,7 +462,7 @@ TEST_F(FailingStep, TheLastWriteThatFailsLosesNothing) {
   world_.tiers.spill.fail_write = world_.tiers.spill.n_writes + 3;
   world_.step(kPlain).value();  // the write is behind the step
   EXPECT_FALSE(reap_one(world_.tiers.chunks, Tier::host).ok());
-  const ChunkId state = world_.optimizer->state(3);
+  const ChunkId state = world_.optimizer->states().state(3);
   world_.mover.push_down(state, Tier::host).value();
   reap_one(world_.tiers.chunks, Tier::host).value();
   EXPECT_FALSE(world_.tiers.chunks.chunk(state).resident(Tier::host));
@@ -506,7 +504,7 @@ class UpdatesBeside : public ::testing::Test {
   }
 
   Result<void> forward(std::uint32_t i) {
-    const std::array needs = {Need{world_.optimizer->payload(i), Tier::device, Access::read}};
+    const std::array needs = {Need{world_.optimizer->states().payload(i), Tier::device, Access::read}};
     CASTOR_TRY(world_.scheduler.begin({MomentKind::forward, i}, needs));
     world_.scheduler.end(needs);
     return {};
@@ -633,7 +631,7 @@ TEST_F(UpdatedEarly, OtherGroupsThanAnnouncedAreRefused) {
 
 TEST_F(UpdatedEarly, MastersAreNotShownBeforeTheStep) {
   std::vector<float> master(world_.specs[0].numel);
-  const auto early = world_.optimizer->read_master(0, master.data());
+  const auto early = world_.optimizer->io().read_master(0, master.data());
   ASSERT_FALSE(early.ok());
   EXPECT_EQ(early.error().kind, ErrorKind::usage);
 }
@@ -653,8 +651,8 @@ TEST_F(UpdatesBeside, AFailureBesideComesFromWhoNeedsTheChunkAndFromTheNextStep)
 
 TEST_F(UpdatedEarly, StatesAreNeitherReadNorWrittenBeforeTheStep) {
   std::vector<float> master(world_.specs[0].numel);
-  TensorStates states{0, master.size(), master.data()};
-  const auto read = world_.optimizer->read_states(0, states), written = world_.optimizer->write_states(0, states);
+  StateValues states{0, master.size(), master.data()};
+  const auto read = world_.optimizer->io().read(0, states), written = world_.optimizer->io().write(0, states);
   for (const auto* outcome : {&read, &written}) {
     ASSERT_FALSE(outcome->ok());
     EXPECT_EQ(outcome->error().kind, ErrorKind::usage);
@@ -668,9 +666,9 @@ TEST(OffloadOptimizer, StatesThatATensorHasNotAreRefused) {
   std::vector<float> values(numel + 1);
   for (const auto& [first, n] : {std::pair(std::uint64_t{0}, numel + 1), std::pair(numel, std::uint64_t{1}),
                                  std::pair(~std::uint64_t{0}, std::uint64_t{2})}) {
-    TensorStates states{first, n, values.data()};
-    EXPECT_EQ(world.optimizer->read_states(0, states).error().kind, ErrorKind::usage);
-    EXPECT_EQ(world.optimizer->write_states(0, states).error().kind, ErrorKind::usage);
+    StateValues states{first, n, values.data()};
+    EXPECT_EQ(world.optimizer->io().read(0, states).error().kind, ErrorKind::usage);
+    EXPECT_EQ(world.optimizer->io().write(0, states).error().kind, ErrorKind::usage);
   }
 }
 
@@ -729,7 +727,7 @@ TEST_F(StreamedStates, AreUpdatedWhenTheirWeightsAreUsed) {
     world_.optimizer->use(i).value();
     EXPECT_FALSE(world_.optimizer->pending(i));
     if (world_.layout.chunks[i].trainable) {
-      EXPECT_TRUE(world_.tiers.chunks.chunk(world_.optimizer->state(i)).resident(Tier::device));
+      EXPECT_TRUE(world_.tiers.chunks.chunk(world_.optimizer->states().state(i)).resident(Tier::device));
     }
   }
   world_.expect_same_bits();
@@ -751,7 +749,7 @@ TEST_F(StreamedStates, AreUpToDateForWhoeverReadsThem) {
   train(kPlain);
   world_.held(5);
   EXPECT_TRUE(any_pending()) << "those of other chunks wait on";
-  world_.optimizer->write_back().value();
+  world_.optimizer->io().write_back().value();
   EXPECT_FALSE(any_pending());
   world_.expect_same_bits();
 }
@@ -767,7 +765,7 @@ TEST_F(StreamedStates, ASkippedStepLeavesNothingPending) {
 
 TEST_F(StreamedStates, AnUpdateThatFailsLaterPoisonsTheModel) {
   train(kPlain);
-  world_.mover.push_down(world_.optimizer->state(0), Tier::host).value();
+  world_.mover.push_down(world_.optimizer->states().state(0), Tier::host).value();
   ASSERT_TRUE(world_.tiers.chunks.drain().ok());
   world_.tiers.spill.fail_read = world_.tiers.spill.n_reads + 1;
   const auto refused = world_.optimizer->use(0);

@@ -110,9 +110,8 @@ struct OptimizerWorld {
         tiers(sizes.device_bytes, sizes.host_bytes, sizes.with_spill, device_of(sizes), sizes.spill),
         mover(mover_parts(tiers)),
         scheduler(scheduler_parts(mover, tiers)),
-        table(layout),
         optimizer(
-            OffloadOptimizer::make({layout, tiers.chunks, mover, scheduler, table, *tiers.device, *tiers.compute, *tiers.down,
+            OffloadOptimizer::make({layout, tiers.chunks, mover, scheduler, *tiers.device, *tiers.compute, *tiers.down,
                                     tiers.timeline, computed, registered, [this] { return n_until_interrupt-- == 0; },
                                     sizes.beside ? *sizes.beside : *own_team, sizes.beside != nullptr, sizes.format})
                 .value()) {
@@ -140,7 +139,7 @@ struct OptimizerWorld {
 
   Result<void> start(std::vector<Tier> homes, std::vector<bool> streamed = {}) {
     CASTOR_TRY(adopt(std::move(homes), std::move(streamed)));
-    return optimizer->initialise(
+    return optimizer->io().initialise(
         [this](std::uint32_t tensor, std::uint64_t first, std::span<float> values) -> Result<void> {
           std::copy_n(naive[tensor].master.begin() + static_cast<std::ptrdiff_t>(first), values.size(), values.begin());
           return {};
@@ -201,10 +200,10 @@ struct OptimizerWorld {
   AdamData held(std::uint32_t tensor) {
     const TensorPlace& place = layout.tensors[tensor];
     AdamData data(place.numel, DType::f32, specs[tensor].dtype);
-    TensorStates states{0, place.numel, data.master.data(), data.exp_avg.data(), data.exp_avg_sq.data(), 0};
-    optimizer->read_states(tensor, states).value();
+    StateValues states{0, place.numel, data.master.data(), data.exp_avg.data(), data.exp_avg_sq.data(), 0};
+    optimizer->io().read(tensor, states).value();
     EXPECT_EQ(states.n_updates, n_naive_updates[tensor]);
-    const BufferView weights = mover.look(optimizer->payload(place.chunk), Tier::host).value();
+    const BufferView weights = mover.look(optimizer->states().payload(place.chunk), Tier::host).value();
     std::memcpy(data.weight.data(), weights.data + place.offset * size_bytes(data.weight_dtype), data.weight.size());
     return data;
   }
@@ -228,7 +227,6 @@ struct OptimizerWorld {
   StatefulTensorMgr mover;
   Scheduler scheduler;
   StreamSpans computed{tiers.timeline, *tiers.compute};
-  TensorTable table;
   GradientSource source;  // outlives the optimizer, whose destructor frees gradients
   std::unique_ptr<OffloadOptimizer> optimizer;
   std::vector<AdamData> naive;

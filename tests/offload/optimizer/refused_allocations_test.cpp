@@ -17,7 +17,7 @@ constexpr DType kTypes[] = {DType::bf16, DType::f32, DType::f16};
 
 Result<void> use_all(OptimizerWorld& world) {
   for (std::uint32_t i = 0; i < world.layout.chunks.size(); ++i) {
-    const std::array needs = {Need{world.optimizer->payload(i), Tier::device, Access::read}};
+    const std::array needs = {Need{world.optimizer->states().payload(i), Tier::device, Access::read}};
     CASTOR_TRY(world.scheduler.begin({MomentKind::forward, i}, needs));
     world.scheduler.end(needs);
   }

@@ -82,7 +82,7 @@ class RegularTraining {
     std::vector<Need> needs;
     for (const std::uint32_t chunk : units_[moment.id]) {
       world_.optimizer->use(chunk).value();
-      needs.push_back({world_.optimizer->payload(chunk), Tier::device, Access::read});
+      needs.push_back({world_.optimizer->states().payload(chunk), Tier::device, Access::read});
     }
     world_.scheduler.begin(moment, needs).value();
     world_.scheduler.end(needs);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is forecast of an iteration with streamed states against iterations that have them.
-#include "stream_forecast.h"
+#include <castor/schedule/stream_forecast.h>
 
 #include <gtest/gtest.h>
 

@@ -44,7 +44,8 @@ struct Job {
   explicit Job(const std::string& folder, std::vector<Tier> homes = kMixed, OptimizerWorld::Sizes sizes = {},
                std::shared_ptr<Script> script = std::make_shared<Script>())
       : store(open(folder, std::move(script))), spill(*store), world(kTensors, with(sizes, spill)) {
-    auto made = StateCommits::make({*store, spill, world.tiers.chunks, *world.optimizer});
+    auto made = StateCommits::make({*store, spill, world.tiers.chunks, world.optimizer->states(),
+                                      world.optimizer->io(), world.optimizer->pending_updates()});
     EXPECT_TRUE(made.ok()) << made.error().message;
     commits = std::move(*made);
     std::vector<Tier> all;
@@ -90,7 +91,7 @@ struct Job {
   }
   std::uint64_t chunk_bytes() const {
     std::uint64_t n_bytes = 0;
-    for (const ChunkId id : world.optimizer->state_map().chunks()) n_bytes += world.tiers.chunks.chunk(id).n_bytes;
+    for (const ChunkId id : world.optimizer->states().map().chunks()) n_bytes += world.tiers.chunks.chunk(id).n_bytes;
     return n_bytes;
   }
   std::uint64_t n_written_bytes() const { return world.tiers.chunks.moved().nvme_write; }
@@ -169,7 +170,7 @@ TEST_F(StateCommitsTest, ARunInOtherChunksLeavesTheCommitUntilItsOwn) {
     run.train(4, 5);
     ASSERT_TRUE(run.commits->commit(5, "five").ok());
     at_five = run.reached();
-    EXPECT_EQ(run.store->keys().size(), run.world.optimizer->state_map().chunks().size() + 1) << "nothing else is kept";
+    EXPECT_EQ(run.store->keys().size(), run.world.optimizer->states().map().chunks().size() + 1) << "nothing else is kept";
   }
   Job run(folder_);
   EXPECT_EQ(run.commits->step(), 5u);
@@ -182,7 +183,7 @@ TEST_F(StateCommitsTest, WhatLiesBelowIsReferencedAndTheRestWritten) {
   run.train(1, 2);
   ASSERT_TRUE(run.world.tiers.chunks.drain().ok());
   std::uint64_t state_bytes = 0;
-  for (const auto& tiles : run.world.optimizer->state_map().states)
+  for (const auto& tiles : run.world.optimizer->states().map().states)
     for (const ChunkId id : tiles) state_bytes += run.world.tiers.chunks.chunk(id).n_bytes;
   const auto first = run.commits->commit(2, "two").value();
   EXPECT_EQ(first.referenced_bytes, state_bytes);
@@ -293,7 +294,8 @@ TEST_F(StateCommitsTest, AStoreOfSomethingElseIsRefused) {
   OptimizerWorld::Sizes sizes;
   sizes.spill = &spill;
   OptimizerWorld world(kTensors, sizes);
-  const auto refused = StateCommits::make({*store, spill, world.tiers.chunks, *world.optimizer});
+  const auto refused = StateCommits::make({*store, spill, world.tiers.chunks, world.optimizer->states(),
+                                      world.optimizer->io(), world.optimizer->pending_updates()});
   EXPECT_EQ(refused.error().kind, ErrorKind::usage);
 }
 
@@ -306,7 +308,7 @@ TEST_F(StateCommitsTest, WhoeverReadsThemGetsEveryValueOnceWithItsCounter) {
   EXPECT_EQ(states->note(), "three");
   const Reached wanted = run.reached();
   std::vector<std::uint64_t> n_values(kTensors.size());
-  const auto take = [&](std::uint32_t tensor, const TensorStates& got) -> Result<void> {
+  const auto take = [&](std::uint32_t tensor, const StateValues& got) -> Result<void> {
     const AdamData& data = wanted.tensors[tensor];
     EXPECT_EQ(got.n_updates, wanted.n_updates[tensor]);
     for (std::uint64_t i = 0; i < got.n; ++i) {

@@ -210,7 +210,7 @@ Result<RunState> Checkpoint::load(const Trained& trained, ModelHost& model, Stra
 Result<RunState> Checkpoint::load_committed(const CommittedStates& states, const Trained& trained,
                                             const std::vector<castor_param_info>& params, Strategy& strategy) {
   CASTOR_ASSIGN(const Json was, read_header(states.note(), trained, params));
-  CASTOR_TRY(states.read([&strategy](std::uint32_t id, const TensorStates& part) {
+  CASTOR_TRY(states.read([&strategy](std::uint32_t id, const StateValues& part) {
     return strategy.write_state({sizeof(castor_param_state), id, part.first, part.n, part.master, part.exp_avg,
                                  part.exp_avg_sq, part.n_updates});
   }));

@@ -10,8 +10,8 @@
 #include <castor/io/tensor_store.h>
 #include <castor/memory/buffer.h>
 #include <castor/memory/host_resource.h>
-#include <castor/optimizer/offload_optimizer.h>
 #include <castor/states/state_map.h>
+#include <castor/states/state_values.h>
 
 namespace castor {
 
@@ -32,7 +32,7 @@ class CommittedStates {
   const std::string& note() const { return note_; }
 
   /// Takes some values of the tensor that the model registered as number `registered`; they are the callee's for the call.
-  using Take = std::function<Result<void>(std::uint32_t registered, const TensorStates& states)>;
+  using Take = std::function<Result<void>(std::uint32_t registered, const StateValues& states)>;
   /// Hands out all values of all tensors, at most 1 Mi at a time and each once, in the order in which they lie.
   ///
   /// Memory: the weights of a chunk, the states of a tile, and 12 MiB. Errors: those of `take`; io, where bytes are

@@ -9,7 +9,7 @@
 
 #include <castor/chunk/chunk_manager.h>
 #include <castor/states/committed_states.h>
-#include <castor/optimizer/offload_optimizer.h>
+#include <castor/states/state_io.h>
 #include <castor/states/tensor_store_spill.h>
 
 namespace castor {
@@ -32,7 +32,9 @@ class StateCommits {
     TensorStore& store;
     TensorStoreSpill& spill;  ///< of `store`
     ChunkManager& chunks;
-    OffloadOptimizer& optimizer;
+    const StateLayout& states;
+    StateIo& io;
+    PendingUpdates& pending;
   };
   /// Looks for the last commit, and has new chunks spill beside it. Errors: io; usage, where the store holds a commit of
   /// something else.

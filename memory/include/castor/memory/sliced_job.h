@@ -10,7 +10,7 @@
 
 namespace castor {
 
-/// A job over `numel` elements: `run(first, n)` for slices that are small enough for one thread's cache, and many enough for
+/// A job over `numel` elements in slices: `run(first, n)` for each. A slice fits one thread's cache, and there are enough slices for
 /// every thread.
 inline HostTeam::Job sliced_job(std::uint64_t numel,
                                 std::function<Result<void>(std::uint64_t first, std::uint64_t n)> run) {

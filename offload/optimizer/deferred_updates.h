@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include <castor/rules/step_options.h>
+
+namespace castor {
+
+/// Updates of a step that is over, each of which waits for the next use of its chunk.
+class DeferredUpdates {
+ public:
+  explicit DeferredUpdates(std::size_t n_chunks) : waits_(n_chunks, false) {}
+
+  /// The updates that are added from now on are of a step with these options and scale. Requires: none waits.
+  void begin(const StepOptions& options, double grad_scale) {
+    options_ = options;
+    grad_scale_ = grad_scale;
+  }
+  void add(std::uint32_t i) { waits_.at(i) = true; }
+  void clear() { waits_.assign(waits_.size(), false); }
+  /// Takes chunk `i` off the list; false where it was not on it.
+  bool take(std::uint32_t i) { return waits_.at(i) && (waits_[i] = false, true); }
+
+  bool waits(std::uint32_t i) const { return waits_.at(i); }
+  bool any() const { return std::find(waits_.begin(), waits_.end(), true) != waits_.end(); }
+  const StepOptions& options() const { return options_; }
+  double grad_scale() const { return grad_scale_; }
+
+ private:
+  std::vector<bool> waits_;  ///< by chunk
+  StepOptions options_;
+  double grad_scale_ = 1;
+};
+
+}  // namespace castor

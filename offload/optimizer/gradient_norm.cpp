@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gradient_norm.h"
+
+#include <algorithm>
+#include <array>
+
+namespace castor {
+
+Result<std::unique_ptr<GradientNorm>> GradientNorm::make(const Parts& parts) {
+  std::unique_ptr<GradientNorm> norm(new GradientNorm(parts));
+  CASTOR_ASSIGN(norm->device_norm_, make_grad_norm(parts.device));
+  const std::uint32_t n_tensors = parts.states.n_tensors();
+  CASTOR_ASSIGN(norm->sums_, Buffer::allocate(parts.device.host_memory(), (n_tensors + 1) * sizeof(double)));
+  norm->measured_.assign(n_tensors, false);
+  return norm;
+}
+
+void GradientNorm::arrived(std::uint32_t tensor, const void* grad) {
+  const TensorPlace& place = parts_.states.layout().tensors[tensor];
+  const DType dtype = parts_.states.shape(place.chunk).dtype;
+  measured_[tensor] = wanted_ && !parts_.gradients.has(tensor) &&
+                      device_norm_->sum_of_squares(parts_.compute, grad, dtype, place.numel, &sums()[tensor]).ok();
+}
+
+Result<StepScale> GradientNorm::measure(const StepOptions& options) {
+  wanted_ = options.needs_norm();
+  if (!wanted_) return StepScale();
+  std::vector<HostNorm> on_host;
+  for (std::uint32_t i = 0; i < parts_.states.n_chunks(); ++i)
+    if (parts_.states.shape(i).trainable && !measured(i)) CASTOR_TRY(measure_chunk(i, on_host));
+  for (HostNorm& norm : on_host) CASTOR_TRY(norm.finish());
+  CASTOR_TRY(parts_.scheduler.join({MomentKind::norm, 0}));
+  std::vector<double> ordered;
+  for (const std::uint32_t tensor : parts_.states.registration_order())
+    ordered.push_back(parts_.gradients.has(tensor) ? sums()[tensor] : 0);
+  return combine_norms(ordered.data(), ordered.size(), options.max_norm, options.loss_scale);
+}
+
+/// True where every gradient of the chunk that there is has been measured.
+bool GradientNorm::measured(std::uint32_t i) const {
+  const auto& tensors = parts_.states.shape(i).tensors;
+  return std::all_of(tensors.begin(), tensors.end(), [this](std::uint32_t tensor) {
+    return measured_[tensor] || !parts_.gradients.has(tensor);
+  });
+}
+
+/// On the host by the team, beside the thread.
+Result<void> GradientNorm::measure_chunk(std::uint32_t i, std::vector<HostNorm>& on_host) {
+  CASTOR_TRY(parts_.gradients.settle(i));
+  const Tier tier = parts_.gradients.tier(i);
+  const std::array<Need, 1> needs = {Need{parts_.gradients.chunk(i), tier, Access::read}};
+  Beside others{parts_.team};
+  CASTOR_TRY(parts_.scheduler.begin({MomentKind::norm, i}, needs, tier == Tier::host ? &others : nullptr));
+  const std::byte* grads = parts_.chunks.chunk(needs[0].chunk).at(tier).buffer.data();
+  const DType dtype = parts_.gradients.dtype(i);
+  HostNorm norm(dtype);
+  Result<void> outcome;
+  for (const std::uint32_t tensor : parts_.states.shape(i).tensors) {
+    const TensorPlace& place = parts_.states.layout().tensors[tensor];
+    if (!parts_.gradients.has(tensor) || measured_[tensor] || !outcome.ok()) continue;
+    const std::byte* const grad = grads + place.offset * size_bytes(dtype);
+    if (tier == Tier::device)
+      outcome = device_norm_->sum_of_squares(parts_.compute, grad, dtype, place.numel, &sums()[tensor]);
+    else
+      norm.add(grad, place.numel, &sums()[tensor]);
+  }
+  if (tier == Tier::host) norm.start(parts_.team, i, std::move(others.after));
+  parts_.scheduler.end(needs, norm.done());
+  on_host.push_back(std::move(norm));
+  return outcome;
+}
+
+}  // namespace castor

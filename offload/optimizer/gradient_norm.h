@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <castor/memory/buffer.h>
+#include <castor/memory/device.h>
+#include <castor/memory/host_team.h>
+#include <castor/optimizer/gradient_store.h>
+#include <castor/rules/grad_norm.h>
+#include <castor/rules/step_options.h>
+#include <castor/schedule/scheduler.h>
+#include <castor/states/state_layout.h>
+
+#include "host_norm.h"
+
+namespace castor {
+
+/// The norm of a step's gradients. A tensor's only gradient is measured on the device as it comes; gradients that were added up are
+/// measured on the tier of their update when the step asks.
+///
+/// Threads: one at a time.
+class GradientNorm {
+ public:
+  /// Borrowed.
+  struct Parts {
+    StateLayout& states;
+    GradientStore& gradients;
+    ChunkManager& chunks;
+    Scheduler& scheduler;
+    Device& device;
+    Stream& compute;
+    HostTeam& team;
+  };
+
+  /// Errors: those of make_grad_norm and of its memory, 8 B a tensor.
+  static Result<std::unique_ptr<GradientNorm>> make(const Parts& parts);
+
+  /// Whether the coming step wants a norm.
+  void want(bool wanted) { wanted_ = wanted; }
+  bool wanted() const { return wanted_; }
+
+  /// A gradient of `tensor` has come to `grad` and is not in the store yet. Where measuring it here fails, it is measured with the
+  /// step.
+  void arrived(std::uint32_t tensor, const void* grad);
+
+  /// The scale of a step with these options; 1 where they want no norm. Waits for the sums. Errors: those of the mover and of the
+  /// kernels.
+  [[nodiscard]] Result<StepScale> measure(const StepOptions& options);
+
+ private:
+  explicit GradientNorm(const Parts& parts) : parts_(parts) {}
+  bool measured(std::uint32_t i) const;
+  Result<void> measure_chunk(std::uint32_t i, std::vector<HostNorm>& on_host);
+  double* sums() { return reinterpret_cast<double*>(sums_.data()); }
+
+  const Parts parts_;
+  std::unique_ptr<GradNormKernel> device_norm_;
+  Buffer sums_;                 ///< of squares: a double per tensor in memory that the device writes to without waiting
+  std::vector<bool> measured_;  ///< by tensor: sums_ has, or will have, the sum of its only gradient in this step
+  bool wanted_ = false;
+};
+
+}  // namespace castor

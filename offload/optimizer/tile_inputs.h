@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include <castor/chunk/chunk_manager.h>
+#include <castor/memory/device.h>
+#include <castor/optimizer/gradient_store.h>
+#include <castor/rules/step_options.h>
+#include <castor/states/state_layout.h>
+
+#include "kept_chunks.h"
+
+namespace castor {
+
+/// One step's options, and the factor by which it multiplies every gradient.
+struct StepTerms {
+  const StepOptions& options;
+  double grad_scale = 1;
+};
+
+/// The arrays and coefficients of updates, where the chunks are now.
+struct TileInputs {
+  StateLayout& states;
+  GradientStore& gradients;
+  ChunkManager& chunks;
+  KeptChunks& kept;
+  Device& device;
+
+  /// The arrays of a tensor's part of a tile, in the tier of its update. Weights are null where no copy is there.
+  AdamArrays arrays(std::uint32_t i, std::uint32_t tile, const TilePart& part) const;
+  /// The coefficients of the tensor's `t`-th update, whose kernel finds the trust ratio at `trust`.
+  UpdateCoefficients coefficients(std::uint32_t tensor, std::uint64_t t, const StepTerms& terms,
+                                  const float* trust) const;
+  /// A tensor where it is updated, whole: its gradient and its weights, of which no tile has changed yet.
+  TrustedTensor whole(std::uint32_t tensor) const;
+  /// True where a GPU's kernels update the chunk.
+  bool updates_on_gpu(std::uint32_t i) const {
+    return states.update_tier(i) == Tier::device && device.kind() != DeviceKind::cpu;
+  }
+  /// True where the new weights follow from the old ones too, so that an update must fetch them.
+  bool reads_weights(std::uint32_t i, const StepOptions& options) const;
+  /// The memory of a chunk in `tier`.
+  std::byte* data(ChunkId id, Tier tier) const { return chunks.chunk(id).at(tier).buffer.data(); }
+};
+
+}  // namespace castor

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <castor/memory/host_team.h>
+#include <castor/rules/trust_ratio.h>
+#include <castor/schedule/scheduler.h>
+
+#include "team_directions.h"
+#include "tile_inputs.h"
+
+namespace castor {
+
+/// The trust ratios of tensors, measured before their first part is updated: LARS's from the norms of weights and gradient, LAMB's
+/// from those of masters and of the direction of the update.
+///
+/// On a GPU in stream order before the update; on the host by the team, and the update begins after the measure. Threads: one at a time.
+class TrustMeasures {
+ public:
+  /// Borrowed.
+  struct Parts {
+    const TileInputs& inputs;
+    Scheduler& scheduler;
+    Stream& compute;
+    HostTeam& team;
+    bool overlap = false;  ///< updates on the host run beside the training thread
+  };
+
+  explicit TrustMeasures(const Parts& parts) : parts_(parts), host_ratios_(parts.inputs.states.n_tensors(), 1) {}
+
+  /// Where the kernel that updates `tensor` finds its ratio; 1 for rules without one.
+  const float* ratio(std::uint32_t tensor) const;
+
+  /// The measures of one chunk's update, which must outlive its tiles.
+  class OfChunk {
+   public:
+    OfChunk(TrustMeasures& measures, std::uint32_t i, StepTerms terms) : measures_(measures), i_(i), terms_(terms) {}
+
+    /// Measures tensors that lie in several tiles, which need not be in memory together: in a round of its own before any of
+    /// them changes. Errors: those of the mover and of the kernels.
+    [[nodiscard]] Result<void> measure_cut_tensors();
+    /// Measures the tensors of `tile`, whose chunks are in place, that must be known before its update. The update begins after the
+    /// events in `after`; those that are there already come before the measure. Errors: those of the kernels.
+    [[nodiscard]] Result<void> before_update(std::uint32_t tile, std::vector<Event>& after);
+
+   private:
+    Result<void> measure_trust(std::vector<Event>& after);
+    Result<void> measure_trust_on_gpu();
+    Result<void> measure_tile(std::uint32_t tile);
+    Result<void> measure_directions(std::uint32_t tile, const std::vector<TilePart>& parts,
+                                    const std::vector<Event>& after);
+    std::vector<TilePart> measured_parts(std::uint32_t tile, bool cut) const;
+
+    TrustMeasures& measures_;
+    const std::uint32_t i_;
+    const StepTerms terms_;
+    TeamDirections directions_;
+  };
+
+ private:
+  Result<TrustRatios*> device_ratios();
+
+  const Parts parts_;
+  std::vector<float> host_ratios_;                ///< by tensor
+  std::unique_ptr<TrustRatios> device_ratios_;    ///< from the first step that measures on a GPU
+};
+
+}  // namespace castor

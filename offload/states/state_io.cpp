@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/states/state_io.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include <castor/memory/sliced_job.h>
+
+namespace castor {
+namespace {
+
+template <typename T>
+T* behind(T* array, std::uint64_t n) {
+  return array == nullptr ? nullptr : array + n;
+}
+
+/// The first values of one tile. Elements that belong to no tensor become 0; a frozen chunk has weights alone.
+struct FirstValues {
+  const StateIo::Fill* fill;
+  std::vector<TilePart> parts;
+  std::optional<TileStates> states;
+  std::byte* weights;  ///< of the whole chunk
+  DType dtype;
+
+  Result<void> write(std::uint64_t first, std::uint64_t n) const {
+    if (states) states->clear(first, n);
+    std::vector<float> values;
+    for (const TilePart& part : within(parts, &TilePart::in_tile, first, n)) {
+      values.resize(part.numel);
+      CASTOR_TRY((*fill)(part.tensor, part.in_tensor, values));
+      std::byte* const weight = weights + part.in_chunk * size_bytes(dtype);
+      if (states)
+        states->write(part.in_tile, part.numel, weight, values.data(), nullptr, nullptr);
+      else
+        round_weights(values.data(), dtype, weight, part.numel);
+    }
+    return {};
+  }
+};
+
+/// Tiles that the thread is ahead of the team: few enough to notice an interruption or a failure in time.
+constexpr std::size_t kMostAhead = 8;
+
+/// Waits for the first of `events`, until `n_left` are left.
+Result<void> wait_for_first(std::deque<Event>& events, std::size_t n_left) {
+  Result<void> outcome;
+  for (; events.size() > n_left; events.pop_front())
+    if (auto reached = events.front().wait(); outcome.ok()) outcome = std::move(reached);
+  return outcome;
+}
+
+}  // namespace
+
+Result<void> StateIo::initialise(const Fill& fill, const Progress& progress) {
+  std::deque<Event> filling;
+  const auto started = start_filling(fill, progress, filling);
+  const auto ended = wait_for_first(filling, 0);
+  parts_.pending.values_replaced();
+  return started.ok() ? ended : started;
+}
+
+Result<void> StateIo::start_filling(const Fill& fill, const Progress& progress, std::deque<Event>& filling) {
+  std::uint64_t n_values = 0, n_done = 0;
+  for (const ChunkShape& shape : parts_.states.layout().chunks) n_values += shape.numel;
+  for (std::uint32_t i = 0; i < parts_.states.n_chunks(); ++i) {
+    const ChunkShape& shape = parts_.states.shape(i);
+    for (std::uint32_t tile = 0; tile < shape.n_tiles(); ++tile) {
+      CASTOR_ASSIGN(const Event done, start_filling(i, tile, fill));
+      filling.push_back(done);
+      if (tile > 0) CASTOR_TRY(send_states_home(i, tile - 1));
+      CASTOR_TRY(wait_for_first(filling, kMostAhead));
+      if (parts_.interrupted())
+        return Error{ErrorKind::interrupted, "interrupted while the parameters were initialised"};
+    }
+    CASTOR_TRY(send_states_home(i, shape.n_tiles() - 1));
+    CASTOR_TRY(send_payload_up(i));
+    n_done += shape.numel;
+    progress(static_cast<double>(n_done) / static_cast<double>(n_values));
+  }
+  return {};
+}
+
+/// Returns the event after which the tile has its values; `fill` must outlive that.
+Result<Event> StateIo::start_filling(std::uint32_t i, std::uint32_t tile, const Fill& fill) {
+  const ChunkShape& shape = parts_.states.shape(i);
+  std::vector<Need> needs = {{parts_.states.payload(i), Tier::host, tile == 0 ? Access::overwrite : Access::update}};
+  if (shape.trainable) needs.push_back({parts_.states.state(i, tile), Tier::host, Access::overwrite});
+  Beside others{parts_.team};
+  CASTOR_TRY(parts_.mover.begin(needs, &others));
+  FirstValues values{&fill, parts_.states.parts_of(i, tile), {}, on_host(parts_.states.payload(i)), shape.dtype};
+  if (shape.trainable) values.states.emplace(parts_.states.tile_states(i, tile, on_host(parts_.states.state(i, tile))));
+  HostTeam::Job job =
+      sliced_job(shape.tile(tile).numel,
+                 [values = std::move(values)](std::uint64_t first, std::uint64_t n) { return values.write(first, n); });
+  job.urgency = i;
+  job.after = std::move(others.after);
+  const Event done = parts_.team.add(std::move(job));
+  parts_.mover.end(needs, done);
+  return done;
+}
+
+/// The next tiles need room on the host.
+Result<void> StateIo::send_states_home(std::uint32_t i, std::uint32_t tile) {
+  if (!parts_.states.shape(i).trainable) return {};
+  if (parts_.states.home(i) == Tier::device) CASTOR_TRY(parts_.mover.look(parts_.states.state(i, tile), Tier::device));
+  if (parts_.states.home(i) == Tier::nvme) return parts_.mover.push_down(parts_.states.state(i, tile), Tier::host);
+  return {};
+}
+
+/// With no tier below the host, weights that are on the device too may give up their copy on the host.
+Result<void> StateIo::send_payload_up(std::uint32_t i) {
+  if (parts_.chunks.has_spill()) return {};
+  const auto up = parts_.chunks.fetch(parts_.states.payload(i), Tier::device);
+  return up.ok() || up.error().kind == ErrorKind::does_not_fit ? Result<void>() : up.error();
+}
+
+Result<void> StateIo::read_master(std::uint32_t tensor, float* out) {
+  StateValues all;
+  all.n = parts_.states.layout().tensors.at(tensor).numel;
+  all.master = out;
+  return read(tensor, all);
+}
+
+Result<void> StateIo::check(std::uint32_t tensor, const StateValues& values) const {
+  const TensorPlace& place = parts_.states.layout().tensors.at(tensor);
+  if (values.first <= place.numel && values.n <= place.numel - values.first) return parts_.pending.settle(place.chunk);
+  return Error{ErrorKind::usage, "values " + std::to_string(values.first) + " to " +
+                                     std::to_string(values.first + values.n) + " of a tensor of " +
+                                     std::to_string(place.numel) + " were asked for"};
+}
+
+/// The parts of `tensor` in the tile that `values` covers.
+std::vector<TilePart> StateIo::parts_in(std::uint32_t i, std::uint32_t tile,
+                                                               std::uint32_t tensor, const StateValues& values) const {
+  std::vector<TilePart> parts = parts_.states.parts_of(i, tile);
+  std::erase_if(parts, [tensor](const TilePart& part) { return part.tensor != tensor; });
+  return within(parts, &TilePart::in_tensor, values.first, values.n);
+}
+
+Result<void> StateIo::read(std::uint32_t tensor, StateValues& values) {
+  CASTOR_TRY(check(tensor, values));
+  const TensorPlace& place = parts_.states.layout().tensors[tensor];
+  const ChunkShape& shape = parts_.states.shape(place.chunk);
+  values.n_updates = parts_.states.n_updates(tensor);
+  if (!shape.trainable) {
+    CASTOR_ASSIGN(const BufferView weights, parts_.mover.look(parts_.states.payload(place.chunk), Tier::host));
+    const std::uint64_t first = place.offset + values.first;
+    widen_weights(weights.data + first * size_bytes(shape.dtype), shape.dtype, values.master, values.n);
+    return {};
+  }
+  for (std::uint32_t tile = 0; tile < shape.n_tiles(); ++tile)
+    for (const TilePart& part : parts_in(place.chunk, tile, tensor, values))
+      CASTOR_TRY(read_part(place.chunk, tile, part, values));
+  return {};
+}
+
+/// Masters that are split need the weights too.
+Result<void> StateIo::read_part(std::uint32_t i, std::uint32_t tile, const TilePart& part,
+                                         const StateValues& values) {
+  const DType dtype = parts_.states.shape(i).dtype;
+  CASTOR_ASSIGN(const BufferView state, parts_.mover.hold(parts_.states.state(i, tile), Tier::host));
+  auto weights = parts_.states.format().splits(dtype) ? parts_.mover.look(parts_.states.payload(i), Tier::host) : BufferView();
+  const std::uint64_t at = part.in_tensor - values.first;
+  Result<void> outcome;
+  if (weights.ok()) {
+    const TileStates from = parts_.states.tile_states(i, tile, state.data);
+    const std::byte* const weight = behind(weights->data, part.in_chunk * size_bytes(dtype));
+    const auto read = [&](std::uint64_t first, std::uint64_t n) {
+      from.read(part.in_tile + first, n, behind(weight, first * size_bytes(dtype)), behind(values.master, at + first),
+                behind(values.exp_avg, at + first), behind(values.exp_avg_sq, at + first));
+      return Result<void>();
+    };
+    outcome = parts_.team.add(sliced_job(part.numel, read)).wait();
+  }
+  parts_.mover.unhold(parts_.states.state(i, tile), Tier::host);
+  return weights.ok() ? outcome : weights.error();
+}
+
+Result<void> StateIo::write(std::uint32_t tensor, const StateValues& values) {
+  CASTOR_TRY(check(tensor, values));
+  const std::uint32_t i = parts_.states.layout().tensors[tensor].chunk;
+  const ChunkShape& shape = parts_.states.shape(i);
+  for (std::uint32_t tile = 0; tile < shape.n_tiles() && shape.trainable; ++tile)
+    for (const TilePart& part : parts_in(i, tile, tensor, values)) {
+      CASTOR_ASSIGN(const BufferView state, parts_.mover.hold(parts_.states.state(i, tile), Tier::host));
+      const auto outcome = write_part(i, tile, part, state.data, values);
+      parts_.mover.unhold(parts_.states.state(i, tile), Tier::host);
+      CASTOR_TRY(outcome);
+      CASTOR_TRY(send_states_home(i, tile));
+    }
+  if (!shape.trainable) CASTOR_TRY(write_frozen(tensor, values));
+  parts_.states.n_updates(tensor) = values.n_updates;
+  parts_.pending.values_replaced();
+  return send_payload_up(i);
+}
+
+Result<void> StateIo::write_part(std::uint32_t i, std::uint32_t tile, const TilePart& part, std::byte* state,
+                                          const StateValues& values) {
+  CASTOR_ASSIGN(const BufferView weights, edit_weights(i));
+  CASTOR_TRY(parts_.mover.edit(parts_.states.state(i, tile), Tier::host));
+  const std::uint64_t width = size_bytes(parts_.states.shape(i).dtype);
+  const std::uint64_t at = part.in_tensor - values.first;
+  const TileStates to = parts_.states.tile_states(i, tile, state);
+  const auto write = [&](std::uint64_t first, std::uint64_t n) {
+    to.write(part.in_tile + first, n, weights.data + (part.in_chunk + first) * width, values.master + at + first,
+             behind<const float>(values.exp_avg, at + first), behind<const float>(values.exp_avg_sq, at + first));
+    return Result<void>();
+  };
+  CASTOR_TRY(parts_.team.add(sliced_job(part.numel, write)).wait());
+  parts_.chunks.written(parts_.states.state(i, tile), Tier::host);
+  parts_.chunks.written(parts_.states.payload(i), Tier::host);
+  return {};
+}
+
+Result<void> StateIo::write_frozen(std::uint32_t tensor, const StateValues& values) {
+  const TensorPlace& place = parts_.states.layout().tensors[tensor];
+  const DType dtype = parts_.states.shape(place.chunk).dtype;
+  CASTOR_ASSIGN(const BufferView weights, edit_weights(place.chunk));
+  round_weights(values.master, dtype, weights.data + (place.offset + values.first) * size_bytes(dtype), values.n);
+  parts_.chunks.written(parts_.states.payload(place.chunk), Tier::host);
+  return {};
+}
+
+Result<void> StateIo::write_back() {
+  CASTOR_TRY(parts_.pending.settle_all());
+  CASTOR_TRY(parts_.mover.write_back(parts_.states.map().chunks()));
+  return parts_.pending.settle_all();  // an update beside the thread may have failed meanwhile
+}
+
+Result<void> StateIo::take_spilled(std::span<const std::uint64_t> n_updates) {
+  CASTOR_TRY(parts_.pending.settle_all());
+  for (const ChunkId id : parts_.states.map().chunks()) parts_.chunks.spilled(id);
+  for (std::uint32_t tensor = 0; tensor < n_updates.size(); ++tensor)
+    parts_.states.n_updates(tensor) = n_updates[tensor];
+  parts_.pending.values_replaced();
+  return {};
+}
+
+/// The weights on the host, for changes of part of them.
+Result<BufferView> StateIo::edit_weights(std::uint32_t i) {
+  CASTOR_TRY(parts_.mover.look(parts_.states.payload(i), Tier::host));
+  return parts_.mover.edit(parts_.states.payload(i), Tier::host);
+}
+
+}  // namespace castor

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step_machine.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace castor {
+namespace {
+
+using State = StepState;
+using Happens = StepEvent;
+
+constexpr std::array kStates = {State::idle, State::announced, State::updating, State::settled, State::poisoned};
+constexpr std::array kEvents = {Happens::announce, Happens::update,   Happens::end,
+                                Happens::defer,    Happens::catch_up, Happens::fail};
+
+/// The legal transitions, written down apart from the table.
+const std::map<std::pair<State, Happens>, State> kLegal = {
+    {{State::idle, Happens::announce}, State::announced},
+    {{State::idle, Happens::update}, State::updating},
+    {{State::idle, Happens::end}, State::idle},
+    {{State::idle, Happens::defer}, State::settled},
+    {{State::idle, Happens::fail}, State::idle},
+    {{State::announced, Happens::announce}, State::announced},
+    {{State::announced, Happens::update}, State::updating},
+    {{State::announced, Happens::end}, State::idle},
+    {{State::announced, Happens::defer}, State::settled},
+    {{State::announced, Happens::fail}, State::announced},
+    {{State::updating, Happens::update}, State::updating},
+    {{State::updating, Happens::end}, State::idle},
+    {{State::updating, Happens::defer}, State::settled},
+    {{State::updating, Happens::fail}, State::poisoned},
+    {{State::settled, Happens::update}, State::settled},
+    {{State::settled, Happens::catch_up}, State::idle},
+    {{State::settled, Happens::fail}, State::poisoned},
+    {{State::poisoned, Happens::fail}, State::poisoned},
+};
+
+/// A machine that has come to `state` by legal events.
+StepMachine machine_in(State state) {
+  StepMachine machine;
+  const std::map<State, std::vector<Happens>> ways = {
+      {State::idle, {}},
+      {State::announced, {Happens::announce}},
+      {State::updating, {Happens::announce, Happens::update}},
+      {State::settled, {Happens::announce, Happens::defer}},
+      {State::poisoned, {Happens::update, Happens::fail}},
+  };
+  for (const Happens event : ways.at(state)) machine.take(event).value();
+  EXPECT_EQ(machine.state(), state);
+  return machine;
+}
+
+std::string words(State state, Happens event) {
+  return "state " + std::to_string(static_cast<int>(state)) + ", event " + std::to_string(static_cast<int>(event));
+}
+
+TEST(StepMachine, TakesEveryLegalTransition) {
+  for (const auto& [pair, next] : kLegal) {
+    StepMachine machine = machine_in(pair.first);
+    EXPECT_TRUE(machine.take(pair.second).ok()) << words(pair.first, pair.second);
+    EXPECT_EQ(machine.state(), next) << words(pair.first, pair.second);
+  }
+}
+
+TEST(StepMachine, RefusesEveryOtherWithASentence) {
+  for (const State state : kStates)
+    for (const Happens event : kEvents) {
+      if (kLegal.contains({state, event})) continue;
+      StepMachine machine = machine_in(state);
+      const auto refused = machine.take(event);
+      ASSERT_FALSE(refused.ok()) << words(state, event);
+      EXPECT_EQ(refused.error().kind, ErrorKind::failed) << words(state, event);
+      EXPECT_GT(refused.error().message.size(), 40u) << words(state, event) << ": " << refused.error().message;
+      const bool half_done = state == State::updating || state == State::poisoned;
+      EXPECT_EQ(machine.in(State::poisoned), half_done) << words(state, event) << ": a step that is half done cannot go on";
+      if (!half_done) EXPECT_EQ(machine.state(), state) << words(state, event);
+    }
+}
+
+TEST(StepMachine, SaysWhyInTheCallersTerms) {
+  const auto message = [](State state, Happens event) { return machine_in(state).take(event).error().message; };
+  EXPECT_EQ(message(State::updating, Happens::announce),
+            "a step was announced and some parameters were updated early, but it was never ended, so the model is between "
+            "two steps; start again");
+  EXPECT_EQ(message(State::settled, Happens::announce),
+            "updates of the step before are still waiting; they must be made first");
+  EXPECT_EQ(message(State::idle, Happens::catch_up), "no update was waiting for the next use of its chunk");
+  EXPECT_EQ(message(State::poisoned, Happens::update),
+            "an earlier step failed after some parameters were updated, so the model is between two steps; start again");
+}
+
+TEST(StepMachine, AFailureBeforeTheFirstUpdateLeavesTheModelWhole) {
+  StepMachine machine = machine_in(State::announced);
+  machine.fail();
+  EXPECT_TRUE(machine.whole().ok());
+  machine.take(Happens::update).value();
+  machine.fail();
+  EXPECT_FALSE(machine.whole().ok());
+}
+
+}  // namespace
+}  // namespace castor
