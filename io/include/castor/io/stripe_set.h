@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -18,8 +17,10 @@
 
 namespace castor {
 
+class StripeAccount;
+class StripeDebts;
 class StripeRates;
-class StripeVolume;
+class StripeVolumes;
 
 struct StripeOptions {
   std::vector<std::string> folders;  ///< one volume each, in this order; several may lie on one drive
@@ -85,7 +86,7 @@ class StripeSet {
   void started(std::size_t volume, std::uint64_t now_ns) noexcept;
   void ended(std::size_t volume, std::uint64_t n_bytes, std::uint64_t now_ns) noexcept;
 
-  std::size_t n_volumes() const { return volumes_.size(); }
+  std::size_t n_volumes() const;
   const DirectFile& file(std::size_t volume) const;
   /// The drive that the volume lies on (st_dev): equal for volumes that share one.
   std::uint64_t device(std::size_t volume) const;
@@ -101,38 +102,14 @@ class StripeSet {
   std::vector<std::string> warnings() const;
 
  private:
-  struct Refusals;
-  struct Attempt;
-  explicit StripeSet(const StripeOptions& options);
-  static Result<void> check(const StripeOptions& options);
-  void add_volume(DirectFile file, const StripeOptions& options);
+  StripeSet(const StripeOptions& options, std::vector<DirectFile> files);
 
-  Result<void> count_in(std::uint64_t key, std::uint64_t n_bytes);
-  void count_out(std::uint64_t n_bytes);
-  Result<void> check_size(std::uint64_t key, std::uint64_t n_bytes) const;
-  std::uint64_t most_ahead_bytes() const;
-
-  // take, in steps
-  bool plan(Attempt& attempt, const Refusals& refusals) const;
-  bool allocate(std::uint64_t key, Attempt& attempt, Refusals& refusals);
-  bool back(const Attempt& attempt, Refusals& refusals);
-  void undo(std::uint64_t key, const Attempt& attempt);
-  void pay(const Attempt& attempt, std::int64_t sign);
-  Error no_room(std::uint64_t key, std::uint64_t n_bytes, const Refusals& refusals) const;
-
-  void punch(const Placement& placement) const;
-  void free(std::uint64_t key, const Placement& placement);
-  void add(std::uint64_t n_bytes);
-
-  Budget* const budget_;
   const std::uint64_t block_bytes_;
   const Clock clock_;
-  std::vector<std::unique_ptr<StripeVolume>> volumes_;  // fixed once opened; the mutex guards what they hold
-  std::unique_ptr<StripeRates> rates_;                  // has locks of its own
-  mutable std::mutex mutex_;
-  std::vector<std::int64_t> owed_bytes_;  // per volume: its share of all bytes placed, less what it got
-  std::uint64_t allocated_bytes_ = 0;
-  std::uint64_t peak_allocated_bytes_ = 0;
+  const std::unique_ptr<StripeAccount> account_;
+  const std::unique_ptr<StripeVolumes> volumes_;
+  const std::unique_ptr<StripeRates> rates_;
+  const std::unique_ptr<StripeDebts> debts_;
 };
 
 }  // namespace castor
