@@ -16,6 +16,7 @@
 #include "file_lock.h"
 #include "engine/io_error.h"
 #include "named_file.h"
+#include "range_transfer.h"
 #include "size_signal.h"
 
 namespace castor {
@@ -174,6 +175,14 @@ IoRequest DirectFile::write_request(std::uint64_t offset_bytes, BufferView bytes
 }
 
 IoRequest DirectFile::sync_request() const { return {IoOp::sync, fd(), path_, 0, {}}; }
+
+Result<void> DirectFile::read_bytes(std::uint64_t offset_bytes, BufferView bytes) const {
+  return RangeTransfer(IoOp::read, *this, offset_bytes, bytes).run();
+}
+
+Result<void> DirectFile::write_bytes(std::uint64_t offset_bytes, BufferView bytes) const {
+  return RangeTransfer(IoOp::write, *this, offset_bytes, bytes).run();
+}
 
 Result<void> DirectFile::reserve(std::uint64_t offset_bytes, std::uint64_t n_bytes) const {
   int error_number = call_fallocate(fd(), 0, offset_bytes, n_bytes);
