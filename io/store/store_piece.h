@@ -9,6 +9,7 @@
 #include <castor/io/stripe_layout.h>
 #include <castor/memory/memory_resource.h>
 
+#include "store_entry.h"
 #include "store_op.h"
 
 namespace castor {
