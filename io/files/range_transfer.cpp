@@ -27,14 +27,14 @@ std::int64_t call(IoOp op, int fd, std::byte* data, std::uint64_t n_bytes, std::
 
 }  // namespace
 
-/// The bytes from here that the drive takes as they lie.
+/// The bytes from here that move without the bounce page.
 std::uint64_t RangeTransfer::straight_bytes() const {
   const auto address = reinterpret_cast<std::uintptr_t>(bytes_.data) + done_bytes_;
   if (here() % sector_bytes_ != 0 || address % file_.memory_align_bytes() != 0) return 0;
   return left_bytes() / sector_bytes_ * sector_bytes_;
 }
 
-/// The bytes from here that go through the bounce page at once: to the end of the sector where the rest then goes
+/// The bytes from here that go through the bounce page next: up to the end of the sector where the rest can then go
 /// straight, else as many as the page takes.
 std::uint64_t RangeTransfer::bounced_bytes() const {
   const auto in_sector = here() % sector_bytes_;
@@ -65,8 +65,8 @@ Result<void> RangeTransfer::stopped(const Moved& moved) const {
                                  : request_error(request, done_bytes, moved.error_number);
 }
 
-/// Moves `bytes`, or as many as there are: a read stops where the file ends. A direct read that ends inside a sector
-/// has met that end; it could not go on there anyway.
+/// Moves `bytes`, or as many as the file has: a read stops at its end. A direct read that ends inside a sector has
+/// reached the file's end; it could not continue at an unaligned offset anyway.
 RangeTransfer::Moved RangeTransfer::move_all(IoOp op, std::uint64_t offset_bytes, BufferView bytes) const {
   Moved moved;
   while (moved.n_bytes < bytes.n_bytes && moved.n_bytes % sector_bytes_ == 0) {
@@ -111,7 +111,7 @@ Result<void> RangeTransfer::read_bounced(BufferView window, std::uint64_t ahead_
   return {};
 }
 
-/// What the file has there, zeros where it has ended.
+/// Reads a sector of the file; zeros beyond its end.
 Result<void> RangeTransfer::fetch_sector(BufferView sector, std::uint64_t offset_bytes) {
   const auto moved = move_all(IoOp::read, offset_bytes, sector);
   if (moved.error_number != 0) return request_error(file_.read_request(offset_bytes, sector), 0, moved.error_number);
@@ -119,8 +119,8 @@ Result<void> RangeTransfer::fetch_sector(BufferView sector, std::uint64_t offset
   return {};
 }
 
-/// The first and the last sector of the window are fetched where `given` covers them only in part. What a sector takes
-/// beyond the end of the file is cut off again.
+/// Reads the first and the last sector of the window first where `given` covers them only in part. Bytes that the last
+/// sector adds beyond the end of the file are cut off again.
 Result<void> RangeTransfer::write_bounced(BufferView window, std::uint64_t ahead_bytes, BufferView given) {
   const auto begin = here() - ahead_bytes;
   const auto end = here() + given.n_bytes;

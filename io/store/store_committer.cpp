@@ -51,7 +51,7 @@ void StoreCommitter::run(const Commit& commit) {
   lift_barrier(commit, outcome);
 }
 
-/// No put runs meanwhile, and none begins: the values stand still. First the data, then the manifest that names it.
+/// No put runs or begins meanwhile, so the values do not change. First the data, then the manifest that names it.
 Result<void> StoreCommitter::make_durable(std::uint64_t step) {
   CASTOR_ASSIGN(const Manifest manifest, describe(step));
   CASTOR_TRY(sync_volumes());
@@ -85,8 +85,8 @@ Result<void> StoreCommitter::sync_volumes() {
   return freeze(outcome.error().message + "; open the store again to go on from its last commit");
 }
 
-/// Where the manifest could not be written, the old one stands and the commit may be tried again; where it is in doubt
-/// which of the two stands, nothing may be overwritten any more.
+/// Where the manifest could not be written, the old one stands and the caller may try the commit again; where either of
+/// the two may stand, nothing may be overwritten any more.
 Result<void> StoreCommitter::write_manifest(const Manifest& manifest) {
   const auto written = parts_.store.files->write(manifest);
   if (written.ok() || parts_.store.files->still_holds(committed_step())) return written;

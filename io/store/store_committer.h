@@ -45,7 +45,7 @@ class StoreCommitter {
 
   StoreCommitter(const Parts& parts, const Options& options, OnLifted on_lifted);
 
-  /// Takes over what the last commit left, if anything. Errors: those of StoreValues::restore.
+  /// Takes over the values of the last commit, if there is one. Errors: those of StoreValues::restore.
   Result<void> restore();
   /// Begins the commit of `step` and completes `done` with its outcome. Blocks while an earlier one is under way.
   void start(std::uint64_t step, std::shared_ptr<HostEventState> done);

@@ -19,15 +19,15 @@ struct StoredValue {
   std::vector<std::uint64_t> checksums;  ///< one per block
 };
 
-/// One key. The values belong to the running put alone, or are read by the running gets: the order of `ops` sees to it.
-/// A commit changes them only while no put runs.
+/// One key. By the order of `ops`, either one running put changes the values or running gets read them. A commit
+/// changes them only while no put runs.
 ///
 /// The two slots: while `value` is durable, a put moves it to `durable` and writes elsewhere, to `spare` where that
 /// suits; the commit that makes the new value durable makes the old one the spare.
 struct StoreEntry {
   std::optional<StoredValue> value;
-  bool value_is_durable = false;       ///< the last commit holds `value` itself
-  std::optional<StoredValue> durable;  ///< the value that the last commit holds, where that is not `value`
+  bool value_is_durable = false;       ///< `value` is the one of the last commit
+  std::optional<StoredValue> durable;  ///< the value of the last commit, where that is not `value`
   std::optional<StoredValue> spare;    ///< room that no commit holds any more
   std::optional<Error> lost;           ///< why the last put left no value
   OpsOfKey ops;                        ///< waiting and running, in the order of the calls

@@ -23,7 +23,7 @@ struct StoreEntry;
 /// before the first block moves.
 struct StoreOp {
   enum class Kind : std::uint8_t { put, get };
-  /// It goes from stage to stage in this order; a get, and a put without a commit under way, begins as waiting.
+  /// The stages follow in this order; a get, and a put without a commit under way, begins as waiting.
   enum class Stage : std::uint8_t {
     held,     ///< a put that a commit under way holds back
     waiting,  ///< for the operations of its key before it
@@ -40,7 +40,7 @@ struct StoreOp {
   std::vector<ValueBlock> blocks;        ///< the blocks to move
   std::vector<std::uint64_t> checksums;  ///< of these, from the caller of the put; empty: they are still to be made
   std::vector<std::size_t> next_block;   ///< per volume: where to look for its next block
-  std::size_t n_pending = 0;             ///< blocks that have not landed
+  std::size_t n_pending = 0;             ///< blocks that have not ended
   std::uint64_t moved_bytes = 0;
   std::optional<Error> error;
 

@@ -15,17 +15,17 @@
 
 namespace castor {
 
-/// What lies under each key, and the room of it.
+/// The values of all keys, and their room.
 ///
-/// Invariant: the room of a value that the last commit holds is neither written nor given back. Once frozen no room is
-/// given back at all, and no put gets any.
+/// Invariant: the room of a value of the last commit is neither written nor given back. Once frozen no room is given
+/// back at all, and no put gets any.
 /// Threads: under the store's mutex, which the functions of an operation (`place`, `find`, `give_up`) take themselves
 /// where they need it: they call the file system without it.
 class StoreValues {
  public:
   StoreValues(std::mutex& mutex, StripeSet& set) : mutex_(mutex), set_(set) {}
 
-  /// The entry of `key`, made where there is none; it stays where it is until it is empty and dropped.
+  /// The entry of `key`, created where there is none; its address is valid until it is empty and dropped.
   StoreEntry& entry(std::uint64_t key) { return entries_[key]; }
   /// Whether no operation of `key` is under way.
   bool rests(std::uint64_t key) const;
@@ -39,10 +39,10 @@ class StoreValues {
   /// Errors: usage, where `key` holds nothing.
   Result<std::uint64_t> value_bytes(std::uint64_t key) const;
 
-  /// Finds room for the value of a put: the old value's where that has the same. The old value is gone from here on,
-  /// unless a commit holds it. Errors: those of StripeSet::take; the reason of `freeze`.
+  /// Finds room for the value of a put: the old value's where that has the same size. The old value is lost from here
+  /// on, unless a commit holds it. Errors: those of StripeSet::take; the reason of `freeze`.
   Result<void> place(const StoreOp& put);
-  /// Checks that a get asks for the value there is. Errors: the error of the put that lost it; usage.
+  /// Checks that the key of a get holds a value of its size. Errors: usage; the error of the put that lost the value.
   Result<void> find(const StoreOp& get) const;
   /// Drops the value of a put that failed.
   void give_up(const StoreOp& put);
@@ -51,10 +51,9 @@ class StoreValues {
 
   /// Adds every value to `manifest`. Errors: the reason of `freeze`; the error of a put that left a key without value.
   Result<void> describe(Manifest& manifest) const;
-  /// Says that a commit holds the values as they are. The room of the durable ones before them is the next put's, or is
-  /// given back.
+  /// Marks the values as those of the last commit. The room of the earlier ones is the next put's, or is given back.
   void promote();
-  /// Leaves everything on the drive as it is from now on, because of `why`.
+  /// Keeps everything on the drive as it is from now on, because of `why`.
   void freeze(const Error& why);
   /// Takes over the values of `manifest`. Requires: before anything else. Errors: io, where a value does not lie in its
   /// extents, or those cannot be claimed.

@@ -27,7 +27,8 @@ TensorStore::Impl::Impl(const TensorStoreOptions& options, StoreParts parts)
                                                   [this](OpsToStart& turn) { launch_all(turn); });
 }
 
-/// The committer's thread uses the engines, and their threads use lanes and pieces: each goes before the things it uses.
+/// The committer's thread uses the engines, and their threads use lanes and pieces: each goes before the things it
+/// uses.
 TensorStore::Impl::~Impl() {
   {
     std::unique_lock lock(monitor_.mutex);
@@ -117,7 +118,7 @@ void TensorStore::Impl::unregister_memory(BufferView bytes) {
   for (const auto& engine : parts_.engines) engine->unregister_buffer(bytes);
 }
 
-// ---- the start, on the caller's thread or behind the operation before ----
+// ---- the start, on the caller's thread or on the one that ended the operation before ----
 
 void TensorStore::Impl::launch_all(OpsToStart& turn) {
   while (!turn.empty()) {
@@ -142,14 +143,14 @@ Result<void> TensorStore::Impl::prepare(StoreOp& op) {
   return {};
 }
 
-/// From here on the lanes have it: once the mutex is free, it may have ended.
+/// Hands `op` to the lanes: once the mutex is free, it may have ended.
 void TensorStore::Impl::move_blocks(StoreOp& op) {
   const std::lock_guard lock(monitor_.mutex);
   op.n_pending = op.blocks.size();
   for (StoreLane& lane : lanes_) lane.add(op);
 }
 
-// ---- the end, on an engine's thread, or the starting one where nothing was to move ----
+// ---- the end, on an engine's thread, or on the starting one where no block had to move ----
 
 void TensorStore::Impl::on_ended(StoreOp& op) {
   OpsToStart turn;
@@ -166,7 +167,7 @@ void TensorStore::Impl::finish(StoreOp& op, OpsToStart& turn) {
   std::exchange(op.done, nullptr)->complete(op.error ? Result<void>(*op.error) : Result<void>());
   const bool drained = ops_.end(op);
   leave_queue(op, turn);
-  if (drained || n_removers_ > 0) monitor_.changed.notify_all();  // not for every operation: each would wake the drains
+  if (drained || n_removers_ > 0) monitor_.changed.notify_all();  // not for every operation: it would wake the drains
 }
 
 /// Requires: the mutex is held.

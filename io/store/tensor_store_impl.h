@@ -24,8 +24,8 @@
 
 namespace castor {
 
-/// The way of an operation: `queue` (caller) → `launch` finds its room (StoreValues) → lanes → the engine's thread, block
-/// by block (StorePiece, StoreLane) → `finish` → the operation behind it. Commits are StoreCommitter's.
+/// Runs operations: `queue` (caller) → `launch` finds the room (StoreValues) → lanes → the engine's thread, block by
+/// block (StorePiece, StoreLane) → `finish` → the next operation of the key. StoreCommitter runs commits.
 class TensorStore::Impl {
  public:
   Impl(const TensorStoreOptions& options, StoreParts parts);
@@ -39,10 +39,10 @@ class TensorStore::Impl {
 
   Event commit(std::uint64_t step);
   std::optional<std::uint64_t> committed_step() const;
-  /// Takes over what the last commit left, if anything. Before anything is queued.
+  /// Takes over the values of the last commit, if there is one. Requires: nothing was queued.
   Result<void> restore() { return committer_ ? committer_->restore() : Result<void>(); }
 
-  /// How many blocks of a value of `n_bytes` have a checksum; `each` hears where they end.
+  /// Calls `each` with the end of each block of a value of `n_bytes` that has a checksum; returns their number.
   template <typename Each>
   std::size_t for_each_block(std::uint64_t n_bytes, const Each& each) const {
     std::size_t n_blocks = 0;
@@ -70,7 +70,7 @@ class TensorStore::Impl {
   const bool checksums_;
   StoreParts parts_;
   StripeSet& set_;
-  HostResource copy_memory_;  // for blocks at addresses that do not suit: at most one per piece
+  HostResource copy_memory_;  // for blocks at unaligned addresses: at most one per piece
   EventPool events_;
 
   mutable StoreMonitor monitor_;  // guards everything down to the lanes

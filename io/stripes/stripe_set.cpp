@@ -17,7 +17,7 @@ namespace castor {
 namespace {
 
 constexpr double kMovesAbove = 0.25;   // of a value's units on the wrong volumes
-constexpr double kSlowerThanBest = 4;  // from here on a single unit is worth moving
+constexpr double kSlowerThanBest = 4;  // from this ratio on a single unit is worth moving
 
 Result<void> check_stripes(const StripeOptions& options) {
   const auto n_folders = options.folders.size();

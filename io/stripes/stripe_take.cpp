@@ -79,8 +79,8 @@ void StripeTake::undo() {
   parts_.volumes.give_back(key_, placement_);
 }
 
-/// Bounds the next try on the volume by the bytes that are free there. Where that bound has proved too large before, the
-/// next try is a quarter smaller: the free bytes are an estimate. Returns false.
+/// Bounds the next try on the volume by the bytes that are free there. Where that bound has proved too large before,
+/// the next try is a quarter smaller: the free bytes are an estimate. Returns false.
 bool StripeTake::refused(StripeRefusal refusal) {
   const auto n_units = counts_[refusal.volume];
   auto& why = why_[refusal.volume];

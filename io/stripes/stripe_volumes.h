@@ -55,8 +55,8 @@ class StripeVolumes {
   Result<void> claim(std::uint64_t key, const Placement& placement);
   /// After the last claim: gives back the room of all bytes that no placement holds.
   void drop_unclaimed();
-  /// Punches the bytes of `placement`, then frees its extents, in this order: no key can hold bytes that are still to be
-  /// punched.
+  /// Punches the bytes of `placement`, then frees its extents, in this order: no key can hold bytes that are still to
+  /// be punched.
   void give_back(std::uint64_t key, const Placement& placement);
 
   std::string held_text(std::size_t volume) const;

@@ -84,8 +84,7 @@ void RingQueue::submit_and_wait(std::optional<std::chrono::nanoseconds> longest,
   if (!expected) std::this_thread::sleep_for(kShortage);
 }
 
-/// The user data of a completion that has come, null where there is none: a transfer, the wake-up, or this for a
-/// call-back.
+/// The user data of the next completion, null where there is none: a transfer, the wake-up, or this for a call-back.
 void* RingQueue::next_completion(int& answer) {
   io_uring_cqe* completion = nullptr;
   if (io_uring_peek_cqe(ring_->get(), &completion) != 0) return nullptr;

@@ -17,7 +17,7 @@
 
 namespace castor {
 
-/// The entries that go to the kernel through a ring, and the completions that come back.
+/// The entries of a ring that go to the kernel, and their completions.
 ///
 /// Invariant: in the ring are at most one entry per transfer, one call-back for each, and one read of the wake-up
 /// counter. The caller adds no transfer again before its completion was reaped; so a completion queue of four times as
@@ -55,10 +55,11 @@ class RingQueue {
   void call_back(Transfer* transfer);
   void arm_wake_up();
 
-  /// Hands the entries to the kernel, without waiting. Those that it cannot take now go with the next call.
+  /// Hands the entries to the kernel, without waiting. Entries that it cannot take now go with the next call.
   void submit();
-  /// The same in one call that sleeps until a completion comes, or for `longest`; not at all where the ring polls and
-  /// the kernel has no transfer. An error ends nothing: the kernel may still move bytes.
+  /// The same in one call that sleeps until there is a completion, or for `longest`; it does not sleep where the ring
+  /// polls and the kernel has no transfer. An error is not fatal: the kernel may still move bytes, so the loop
+  /// continues.
   void submit_and_wait(std::optional<std::chrono::nanoseconds> longest, bool has_transfers);
   /// Calls `on_answer(transfer, answer)` for each transfer that the kernel has completed.
   template <typename OnAnswer>
@@ -68,7 +69,7 @@ class RingQueue {
       if (data != &wake_up_ && data != this) on_answer(static_cast<Transfer*>(data), answer);
   }
 
-  /// The files and memory that the ring knows beforehand.
+  /// Registered files and memory (RingSlots).
   void add_file(int fd) { slots_.add_file(*ring_, fd); }
   void remove_file(int fd) { slots_.remove_file(*ring_, fd); }
   std::uint64_t add_buffer(BufferView bytes) { return slots_.add_buffer(*ring_, bytes); }

@@ -15,7 +15,7 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 
 constexpr auto kPause = std::chrono::milliseconds(1);
-/// So many bytes' worth of sinks' computing (checksums) is done before the kernel is looked after again.
+/// Sinks compute (checksums) over so many bytes before the loop turns to the kernel again.
 constexpr std::uint64_t kBytesBetweenCalls = kMiB;
 
 /// Two entries per request: its own and its call-back. The kernel's completion queue has twice as many.
@@ -23,7 +23,7 @@ RingOptions ring_options(const IoEngineOptions& options) {
   return {2 * static_cast<unsigned>(options.depth), options.sqpoll, options.iopoll};
 }
 
-/// Whether `transfer` was in `line`; it is not any more.
+/// Removes `transfer` from `line`; false where it was not in it.
 bool take_out(boost::circular_buffer<Transfer*>& line, const Transfer* transfer) {
   const auto found = std::find(line.begin(), line.end(), transfer);
   if (found == line.end()) return false;
@@ -76,7 +76,7 @@ bool UringLoop::take_new() {
   return more_may_come;
 }
 
-/// Ends the recalled requests that the kernel does not have, and asks it for the others.
+/// Ends the recalled requests that the kernel does not have, and asks the kernel to cancel the others.
 void UringLoop::call_back() {
   inbox_.queue.take_recalled(SteadyClock::now(), recalled_waiting_, recalled_running_);
   landed_.insert(landed_.end(), recalled_waiting_.begin(), recalled_waiting_.end());

@@ -20,19 +20,19 @@
 namespace castor {
 
 /// The loop of the ring's thread: takes the requests that callers have queued, keeps the kernel supplied with them, and
-/// tells their sinks.
+/// calls their sinks.
 ///
-/// A request passes four lists: `fresh_` (queued), `ready_` (its sink was told of the start), the kernel's, `landed_`
-/// (its sink is to be told of the end). The computing of sinks is done bit by bit, and between two bits the kernel gets
-/// the requests that are ready.
+/// A request passes four lists: `fresh_` (queued), `ready_` (on_start was called), the kernel's, `landed_` (on_complete
+/// is to be called). The loop calls sinks for a short while at a time, and in between the kernel gets the ready
+/// requests.
 ///
 /// Invariant: a request is in one list; the kernel has as many as it may, as long as there are that many.
 /// Threads: the ring's, but for the constructor and `ring().details()`.
 class UringLoop {
  public:
-  /// Looks at each answer of the kernel to a transfer, and gives the one to act on. For tests.
+  /// Gets each answer of the kernel to a transfer, and returns the one to act on. For tests.
   using AnswerFilter = std::function<int(int answer)>;
-  /// What other threads leave for this one.
+  /// The requests and errands of other threads for this one.
   struct Inbox {
     TransferQueue& queue;
     WakeUp& wake_up;
@@ -41,8 +41,8 @@ class UringLoop {
 
   UringLoop(const IoEngineOptions& options, const Inbox& inbox, AnswerFilter filter);
 
-  /// Opens the ring, says in `set_up` whether that worked (else why not), and works until the queue is stopped and every
-  /// request has ended.
+  /// Opens the ring, says in `set_up` whether that worked (else why not), and works until the queue is stopped and
+  /// every request has ended.
   void run(std::promise<Result<void>>& set_up);
   RingQueue& ring() { return ring_; }
   const RingQueue& ring() const { return ring_; }
