@@ -55,7 +55,7 @@ class StoreValues {
   void promote();
   /// Keeps everything on the drive as it is from now on, because of `why`.
   void freeze(const Error& why);
-  /// Takes over the values of `manifest`. Requires: before anything else. Errors: io, where a value does not lie in its
+  /// Takes over the values of `manifest`. Requires: before anything else. Errors: io, where a value does not fit its
   /// extents, or those cannot be claimed.
   Result<void> restore(const Manifest& manifest);
 

@@ -26,7 +26,7 @@ class StripeAccount {
 
   /// Reserves `n_bytes` for a placement of `key`. Errors: does_not_fit, with the figures; then nothing has changed.
   Result<void> reserve(std::uint64_t key, std::uint64_t n_bytes);
-  /// Ends a reservation: the placement has its bytes, or it came to nothing.
+  /// Ends a reservation: `settle` where the placement has its bytes, `cancel` where it failed.
   void settle(std::uint64_t n_bytes);
   void cancel(std::uint64_t n_bytes);
   /// Releases bytes that were settled. Requires: no extent holds them any more.

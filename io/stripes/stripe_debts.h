@@ -23,7 +23,7 @@ class StripeDebts {
   void add_to(std::span<double> wanted_bytes) const;
   /// Counts a placement of which volume v should have had the part shares[v].
   void count(std::span<const double> shares, const Placement& placement) { change(shares, placement, 1); }
-  /// Undoes `count` of a placement that did not stand, as far as the bound on a debt lets it.
+  /// Undoes `count` of a placement that failed, as far as the bound on a debt allows.
   void take_back(std::span<const double> shares, const Placement& placement) { change(shares, placement, -1); }
 
  private:

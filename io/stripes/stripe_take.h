@@ -16,8 +16,8 @@
 
 namespace castor {
 
-/// Finds room for one value: splits it by the share and debt of each volume, and tries again with fewer units on a volume that
-/// refused, until every volume has its part or nothing is left to try.
+/// Finds room for one value: splits it by the share and debt of each volume, and tries again with fewer units on a
+/// volume that refused, until every volume has its part or nothing is left to try.
 ///
 /// Invariant: between two tries the value holds no extent and has changed no debt.
 class StripeTake {

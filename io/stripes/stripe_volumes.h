@@ -44,7 +44,7 @@ class StripeVolumes {
   /// Only those of its functions that any thread may call.
   const StripeVolume& at(std::size_t volume) const { return *volumes_.at(volume); }
 
-  /// Finds an extent for each length in `placement`; is_new[v] says whether that of volume v lies beyond all others.
+  /// Finds an extent for each length in `placement`; is_new[v] = that of volume v is beyond all others.
   /// Where a volume refuses, the placement keeps the extents of the volumes before it and none from it on.
   std::optional<StripeRefusal> allocate(std::uint64_t key, Placement& placement, std::vector<bool>& is_new);
   /// Has the file system set aside the room of an extent that was allocated (StripeVolume::back).

@@ -28,7 +28,7 @@ void RingQueue::give_up_polling() {
   options_.iopoll = false;
   polling_ = Polling::given_up;
   ring_.reset();
-  while (!open().ok()) std::this_thread::sleep_for(kShortage);  // it worked once: memory for it comes back
+  while (!open().ok()) std::this_thread::sleep_for(kShortage);  // it worked once: the kernel will have memory again
   slots_.restore(*ring_);
 }
 

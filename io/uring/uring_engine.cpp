@@ -14,8 +14,8 @@ namespace castor {
 Result<std::unique_ptr<IoEngine>> UringEngine::make(const IoEngineOptions& options, AnswerFilter filter) {
   CASTOR_ASSIGN(WakeUp wake_up, WakeUp::make());
   std::unique_ptr<UringEngine> engine(new UringEngine(options, std::move(wake_up), std::move(filter)));
-  auto set_up = std::make_shared<std::promise<Result<void>>>();  // owners: this call and the thread, which tells it how
-                                                                 // the set-up went
+  auto set_up = std::make_shared<std::promise<Result<void>>>();  // owners: this call and the thread, which sets the
+                                                                 // outcome of the set-up
   engine->thread_ = start_quiet_thread("castor-uring", [ours = engine.get(), set_up] { ours->loop_.run(*set_up); });
   CASTOR_TRY(set_up->get_future().get());
   return std::unique_ptr<IoEngine>(std::move(engine));

@@ -20,7 +20,7 @@ namespace castor {
 ///
 /// The thread sleeps in the kernel for a completion; a caller wakes it through an eventfd, but only the first after it
 /// went to sleep pays that call. A ring that polls takes no eventfd: its thread asks for completions without sleeping
-/// while there are any to come, and sleeps in a read of the eventfd while there are none.
+/// while the kernel has requests, and sleeps in a read of the eventfd while there is no work.
 class UringEngine final : public IoEngine {
  public:
   using AnswerFilter = UringLoop::AnswerFilter;

@@ -68,7 +68,7 @@ void UringLoop::run(std::promise<Result<void>>& set_up) {
   ring_.close();
 }
 
-/// Takes the requests that callers have queued; false when no more will come.
+/// Takes the requests that callers have queued; false when the queue is stopped.
 bool UringLoop::take_new() {
   const bool more_may_come = inbox_.queue.take_all(taken_, !has_work());
   fresh_.insert(fresh_.end(), taken_.begin(), taken_.end());
@@ -101,7 +101,7 @@ void UringLoop::fill_kernel() {
   }
 }
 
-/// Runs sinks for a while: a start comes first where the kernel would run out of requests, else an end.
+/// Calls sinks for a while: on_start first where the kernel would run out of requests, else on_complete.
 void UringLoop::work() {
   for (std::uint64_t n_bytes = 0; has_work() && n_bytes < kBytesBetweenCalls;) {
     const bool starts = !fresh_.empty() && (landed_.empty() || n_in_ring_ + ready_.size() < kernel_depth_);
@@ -157,7 +157,7 @@ void UringLoop::retry_postponed() {
   postponed_.clear();
 }
 
-/// How long the kernel may let this thread sleep; nothing = until a completion comes.
+/// How long the kernel may let this thread sleep; nothing = until there is a completion.
 std::optional<std::chrono::nanoseconds> UringLoop::longest_sleep() const {
   auto until = postponed_.empty() ? kNoDeadline : retry_at_;
   until = std::min(until, inbox_.queue.next_deadline());

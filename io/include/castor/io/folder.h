@@ -13,7 +13,7 @@ namespace castor {
 /// at.
 Result<std::uint64_t> available_bytes(const std::string& folder);
 
-/// Whether `path` is a symbolic link; a path that cannot be looked at is none.
+/// Whether `path` is a symbolic link; false for a path that cannot be examined.
 bool is_link(const std::string& path);
 
 /// Makes the caller the one owner of `folder` for as long as the descriptor lives: the lock (flock) of a durable store.

@@ -43,8 +43,8 @@ class IoEngine {
   /// Starts `request` and reports its end to `sink`, which must live until then. Blocks while the queue is full.
   /// Allocates nothing.
   virtual void start(const IoRequest& request, IoSink& sink) = 0;
-  /// Cancels the request of `sink`: it ends soon, with ECANCELED or as it would have. A chain of requests goes on where
-  /// the sink returns another one. Nothing happens where `sink` has no request.
+  /// Cancels the request of `sink`: it ends soon, with ECANCELED or as it would have. A chain of requests continues
+  /// where the sink returns another one. Nothing happens where `sink` has no request.
   virtual void cancel(const IoSink& sink) = 0;
 
   /// Registers `fd`, which saves the kernel a look-up per request. Only a hint: where the kernel refuses, nothing

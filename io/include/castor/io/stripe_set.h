@@ -23,7 +23,7 @@ class StripeRates;
 class StripeVolumes;
 
 struct StripeOptions {
-  std::vector<std::string> folders;  ///< one volume each, in this order; several may lie on one drive
+  std::vector<std::string> folders;  ///< one volume each, in this order; several may be on one drive
   Budget* budget = nullptr;          ///< borrowed; counts the extents; null = no limit
   std::uint64_t block_bytes = kMiB;  ///< the unit a value is cut in; a multiple of 4096
   Clock clock = steady_now_ns;       ///< the one that gives the times passed to `started` and `ended`
