@@ -8,11 +8,11 @@
 
 namespace castor {
 
-/// Sets up a ring with a thread of its own; a no-op has gone through it. Errors: io, why the ring cannot be had.
-/// (uring/ or no_uring/)
+/// Sets up a ring with a thread of its own and sends a no-op through it. Errors: io, with the reason that there is no
+/// ring. (uring/ or no_uring/)
 Result<std::unique_ptr<IoEngine>> make_uring_engine(const IoEngineOptions& options);
 
-/// Starts the thread pool; it cannot be refused. `fallback_reason` is what the engine will say.
+/// Starts the engine of blocking threads; it cannot fail. `fallback_reason`: the engine returns it.
 std::unique_ptr<IoEngine> make_threads_engine(const IoEngineOptions& options, std::string fallback_reason);
 
 /// Starts the engine that moves nothing.

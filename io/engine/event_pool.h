@@ -11,8 +11,8 @@
 
 namespace castor {
 
-/// Makes events whose memory is used again: once as many are alive as ever will be, none allocates. The events may
-/// outlive the pool.
+/// Makes events from memory that is used again: once the largest number of them has been alive, none allocates. The
+/// events may outlive the pool.
 ///
 /// Threads: any.
 class EventPool {

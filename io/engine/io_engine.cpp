@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kMaxDepth = 4096;
 constexpr unsigned kMaxThreads = 256;
 
-/// Turns the outcome of a request into an event. It keeps itself alive until it has been told.
+/// Turns the outcome of a request into an event. It keeps itself alive until on_complete.
 class EventSink final : public IoSink {
  public:
   explicit EventSink(const IoRequest& request) : request_(request) {}
@@ -34,7 +34,7 @@ class EventSink final : public IoSink {
  private:
   const IoRequest request_;
   HostEventState state_;
-  std::shared_ptr<EventSink> self_;  // owners: the engine until it is told, and whoever holds the event
+  std::shared_ptr<EventSink> self_;  // owners: itself until on_complete, and the events
 };
 
 Result<void> check(const IoEngineOptions& options) {

@@ -12,7 +12,7 @@
 
 namespace castor {
 
-/// One thread that handles items in the order they come. push never blocks.
+/// One thread that handles items in the order of `push`, which never blocks.
 template <typename Item>
 class SerialWorker {
  public:

@@ -29,8 +29,8 @@ TransferPart Transfer::next() const {
 bool Transfer::complete() const { return request_.op == IoOp::sync ? synced_ : done_bytes_ >= request_.bytes.n_bytes; }
 
 Transfer::Step Transfer::fail(int error_number) {
-  // A direct read that the end of the file cut inside a sector cannot be resumed there: what failed is the file's
-  // length.
+  // A direct read that the file's end cut short inside a sector cannot be resumed there (EINVAL): the file is too
+  // short.
   const bool cut = error_number == EINVAL && request_.op == IoOp::read && done_bytes_ % kTensorAlignBytes != 0;
   error_number_ = cut ? ENODATA : error_number;
   return Step::done;

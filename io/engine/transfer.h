@@ -8,7 +8,7 @@
 
 namespace castor {
 
-/// What the kernel is asked for in one call.
+/// One call to the kernel.
 struct TransferPart {
   IoOp op = IoOp::read;
   int fd = -1;
@@ -17,22 +17,21 @@ struct TransferPart {
   std::uint64_t offset_bytes = 0;
 };
 
-/// One request on its way through an engine, as a state machine without system calls: `next` says what to ask the
-/// kernel for, `advance` takes the answer. Splitting, resuming, trying again and giving up live here, once for all
-/// engines.
+/// One request in an engine, as a state machine without system calls: `next` gives the next call to the kernel,
+/// `advance` takes its answer. Splitting, resuming, trying again and giving up are here, once for all engines.
 ///
-/// Threads: that of the engine which carries it out; `stage` and `recall_told` under the mutex of its queue.
+/// Threads: that of the engine which runs it; `stage` and `recall_told` under the mutex of its queue.
 class Transfer {
  public:
   /// No call asks for more than this; the kernel itself stops at 2 147 479 552 bytes.
   static constexpr std::uint64_t kMaxPartBytes = std::uint64_t{1} << 30;
-  /// How often in a row EAGAIN is answered by waiting; at a millisecond each about two seconds.
+  /// The most EAGAIN answers in a row before the request fails; at a pause of a millisecond each about two seconds.
   static constexpr int kMaxWaits = 2000;
 
   enum class Step : std::uint8_t {
     again,        ///< ask for next() at once
     again_later,  ///< ask for next() after a pause
-    done,         ///< outcome() stands
+    done,         ///< outcome() is final
   };
 
   Transfer() = default;
@@ -44,19 +43,19 @@ class Transfer {
   /// Nothing to ask for: a read or write of 0 bytes.
   bool empty() const { return request_.op != IoOp::sync && request_.bytes.n_bytes == 0; }
   TransferPart next() const;
-  /// `answer` is what the kernel returned for next(): bytes moved, or a negative errno. Past its deadline a request asks
-  /// for no more, also before anybody recalls it.
+  /// Takes the kernel's answer to next(): bytes moved, or a negative errno. Past its deadline a request asks
+  /// for no more, also before it is recalled.
   Step advance(std::int64_t answer);
-  /// Ends it with `error_number` unless the answer that is outstanding completes it. From any thread.
+  /// Ends the request with `error_number` unless the outstanding answer completes it. From any thread.
   void recall(int error_number) { recalled_as_ = error_number; }
   int recalled_as() const { return recalled_as_; }
   /// Requires: advance returned done, or recalled, or empty().
   IoOutcome outcome() const;
 
-  /// Where it stands in its queue.
+  /// Its place in its queue.
   enum class Stage : std::uint8_t { free, waiting, taken };
   Stage stage = Stage::free;
-  /// Whether its engine knows that it is recalled.
+  /// Whether its engine has been told of the recall.
   bool recall_told = false;
 
  private:

@@ -10,9 +10,9 @@
 
 namespace castor {
 
-/// The requests of one engine, waiting and running: a fixed number of places, made once.
+/// The requests of one engine, waiting and running: a fixed number of places, allocated once.
 ///
-/// Invariant: there are never more requests than places. push holds the caller back until a place is free, so nothing
+/// Invariant: there are never more requests than places. push blocks the caller until a place is free, so nothing
 /// behind the queue can overflow, and no request allocates.
 ///
 /// Threads: push, cancel and stop from any thread; the rest from the engine's own threads.
@@ -21,33 +21,33 @@ class TransferQueue {
   explicit TransferQueue(std::size_t n_places);
 
   std::size_t n_places() const { return places_.size(); }
-  /// Queues a request; blocks while every place is taken. True where the consumer sleeps in the kernel and must be
-  /// woken.
+  /// Queues a request; blocks while every place is taken. True where the consumer sleeps in the kernel and the caller
+  /// must wake it.
   bool push(const IoRequest& request, IoSink& sink);
-  /// Recalls the request of `sink`; take_recalled hands it out. True where there is one.
+  /// Recalls the request of `sink`, for take_recalled to return. False where there is none, or it is recalled already.
   bool cancel(const IoSink& sink);
-  /// No request comes after this; those queued are still handed out.
+  /// Stops the queue: no push follows; queued requests are still handed out.
   void stop();
 
-  /// Blocks until a request waits and takes it, first come, first served; null when stopped and every request has
-  /// ended: the running ones may go on as chains.
+  /// Blocks until a request waits and takes the oldest; null when the queue is stopped and every request has ended: a
+  /// running one may continue as a chain.
   Transfer* pop();
-  /// Appends all waiting requests to `taken`. `sleeps`: the consumer goes to sleep where there are none, so the next push
+  /// Appends all waiting requests to `taken`. `sleeps`: the consumer will sleep where there are none, so the next push
   /// will ask for a wake-up. False when stopped.
   bool take_all(std::vector<Transfer*>& taken, bool sleeps);
-  /// Puts a request back, behind those that wait: the next of a chain.
+  /// Queues the next request of a chain behind the waiting ones.
   void put_back(Transfer* transfer);
 
-  /// Recalls what is past its deadline. Appends the waiting requests that are recalled to `waiting`, taken, and those
-  /// an engine has taken to `running`; each once.
+  /// Recalls the requests past their deadlines. Takes the recalled requests that wait and appends them to `waiting`;
+  /// appends those that the engine has taken to `running`; each once.
   void take_recalled(IoDeadline now, std::vector<Transfer*>& waiting, std::vector<Transfer*>& running);
   /// The earliest deadline of any request that is not recalled yet. Cost: nothing where none has one.
   IoDeadline next_deadline() const;
-  /// Blocks until take_recalled has something to hand out; false when stopped.
+  /// Blocks until take_recalled has a request to return; false when stopped.
   bool wait_for_recall();
 
-  /// Tells the request's sink how it ended. True where the sink goes on: then `transfer` is its next request, taken and
-  /// not empty. Else its place is free.
+  /// Reports the outcome to the request's sink. True where the sink returned another request: then `transfer` is that
+  /// one, taken and not empty. Else its place is free.
   bool finish(Transfer* transfer);
 
  private:

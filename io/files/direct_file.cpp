@@ -16,6 +16,7 @@
 #include "file_lock.h"
 #include "engine/io_error.h"
 #include "named_file.h"
+#include "range_transfer.h"
 #include "size_signal.h"
 
 namespace castor {
@@ -23,15 +24,15 @@ namespace {
 
 constexpr int kNoFollow = O_CLOEXEC | O_NOFOLLOW;
 
-/// How often a file is opened anew that vanished in between.
+/// How often a file that vanished before it was locked is opened again.
 constexpr int kMostTries = 100;
 
-/// What a drive wants where the kernel is too old to say (before 6.1).
+/// The alignment that is assumed where the kernel is too old to report it (before 6.1).
 constexpr std::uint64_t kUsualMemoryAlignBytes = 512;
 constexpr std::uint64_t kUsualOffsetAlignBytes = 4096;
 
-/// A file with a name that is gone before anybody else could see it for long. It is locked in between, so that nobody
-/// takes it for the leftover of a dead run.
+/// Creates a file and unlinks it at once. It is locked in between, so that no other process takes it for the leftover
+/// of a dead run.
 UniqueFd open_unlinked(const std::string& folder) {
   std::string path = folder + "/.castor-XXXXXX";
   UniqueFd fd(::mkostemp(path.data(), O_CLOEXEC));
@@ -60,7 +61,7 @@ int call_truncate(int fd, std::uint64_t n_bytes) {
   return answer == 0 ? 0 : errno;
 }
 
-/// What open answers where the folder's file system has no unnamed files.
+/// The errors of open where the folder's file system has no unnamed files.
 bool lacks_unnamed(int error_number) { return error_number == EOPNOTSUPP || error_number == EISDIR; }
 
 struct stat facts_of(int fd) {
@@ -101,7 +102,7 @@ Result<DirectFile> DirectFile::create(const std::string& path) {
   return open_locked(path, O_RDWR | O_CREAT | O_EXCL, "cannot create " + path);
 }
 
-/// Somebody who cleans up may remove a new file between its opening and its locking; then there is another try.
+/// A process that removes leftovers may remove a new file between its opening and its locking; then this tries again.
 Result<DirectFile> DirectFile::open_locked(const std::string& path, int flags, const std::string& what) {
   for (int n_tries = 0; n_tries < kMostTries; ++n_tries) {
     UniqueFd fd(::open(path.c_str(), kNoFollow | flags, kOwnerOnly));
@@ -134,8 +135,7 @@ Result<DirectFile> DirectFile::create_unnamed(const std::string& folder) {
   return file;
 }
 
-/// Direct I/O is switched on after opening: a file system that refuses O_DIRECT in open may have created the file
-/// already.
+/// Sets O_DIRECT after opening: a file system that refuses it in open may have created the file already.
 void DirectFile::use_direct() {
   const int flags = ::fcntl(fd_.get(), F_GETFL);
   if (::fcntl(fd_.get(), F_SETFL, flags | O_DIRECT) == 0)
@@ -174,6 +174,14 @@ IoRequest DirectFile::write_request(std::uint64_t offset_bytes, BufferView bytes
 }
 
 IoRequest DirectFile::sync_request() const { return {IoOp::sync, fd(), path_, 0, {}}; }
+
+Result<void> DirectFile::read_bytes(std::uint64_t offset_bytes, BufferView bytes) const {
+  return RangeTransfer(IoOp::read, *this, offset_bytes, bytes).run();
+}
+
+Result<void> DirectFile::write_bytes(std::uint64_t offset_bytes, BufferView bytes) const {
+  return RangeTransfer(IoOp::write, *this, offset_bytes, bytes).run();
+}
 
 Result<void> DirectFile::reserve(std::uint64_t offset_bytes, std::uint64_t n_bytes) const {
   int error_number = call_fallocate(fd(), 0, offset_bytes, n_bytes);

@@ -17,7 +17,7 @@
 namespace castor {
 namespace {
 
-/// What /proc/locks calls the file: `fe:00:2146405`.
+/// The name of the file in /proc/locks: `fe:00:2146405`.
 std::string lock_id(const struct stat& facts) {
   char text[64];
   std::snprintf(text, sizeof text, "%02x:%02x:%lu", major(facts.st_dev), minor(facts.st_dev),
@@ -25,8 +25,8 @@ std::string lock_id(const struct stat& facts) {
   return text;
 }
 
-/// The process that holds a flock on `id`, from lines like `1: FLOCK  ADVISORY  WRITE 4711 fe:00:2146405 0 EOF`; 0 where
-/// none is listed. Who only waits has an arrow as second word and is passed over.
+/// The process that holds a flock on `id`, from lines like `1: FLOCK  ADVISORY  WRITE 4711 fe:00:2146405 0 EOF`; 0
+/// where none is listed. A process that waits for the lock has an arrow as second word and is skipped.
 long holder_of(const std::string& id) {
   std::ifstream locks("/proc/locks");
   std::string line;
@@ -49,8 +49,8 @@ std::string holder_text(long process) {
   return process > 0 ? "process " + std::to_string(process) : "another process";
 }
 
-/// Whether the kernel is about to let go of what the process had. One that is not listed has done so since, or is dead
-/// and of another process name space, where its number means nothing.
+/// Whether the kernel is about to release the locks of the process. A process that is not listed has released its lock
+/// since, or is dead and of another process name space, where its number means nothing.
 bool is_going(long process) { return process <= 0 || (::kill(static_cast<pid_t>(process), 0) != 0 && errno == ESRCH); }
 
 bool lock_now(int fd, FileLock kind) {
@@ -61,7 +61,7 @@ bool lock_now(int fd, FileLock kind) {
   return answer == 0 || errno != EWOULDBLOCK;
 }
 
-/// How long the kernel may take to let go of what a process had that was killed: its rings are taken down behind it.
+/// How long the kernel may take to release the locks of a killed process: it takes the rings down after the process.
 constexpr int kMostLookBacks = 2000;
 constexpr auto kLookBackPause = std::chrono::milliseconds(1);
 

@@ -12,13 +12,13 @@ enum class FileLock : std::uint8_t {
   exclusive,  ///< one owner
 };
 
-/// Locks the file or folder behind `fd` (flock) until its last descriptor is closed; waits for nobody who lives (what a
-/// killed process had, the kernel lets go within milliseconds, and that is waited for). Returns nothing where
-/// it is locked now, else who keeps it from that: `process 4711`, `this process`, or `another process` where the system
-/// does not tell.
+/// Locks the file or folder behind `fd` (flock) until its last descriptor is closed. Returns nothing where that worked,
+/// else the holder: `process 4711`, `this process`, or `another process` where the system does not tell.
 ///
-/// The lock binds only those who ask for it, and it is one per open: a second open in this process is refused like a
-/// foreign one. A file system without locks counts as one where nobody else is.
+/// Does not wait for a living holder. The kernel releases the locks of a killed process within milliseconds; this waits
+/// for that, about two seconds at most.
+/// The lock is advisory and belongs to one open of the file: a second open in this process is refused like that of
+/// another process. On a file system without locks every lock succeeds.
 std::optional<std::string> lock_or_holder(int fd, FileLock kind);
 
 }  // namespace castor

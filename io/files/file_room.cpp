@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint64_t kLeastStepBytes = 64 * kMiB;
 constexpr std::uint64_t kMostStepBytes = kGiB;
 constexpr std::uint64_t kStepOfSize = 8;     // a step is this part of the file
-constexpr std::uint64_t kStepsLeftFree = 8;  // with fewer the drive is nearly full
+constexpr std::uint64_t kStepsLeftFree = 8;  // with fewer free the drive is nearly full
 
 }  // namespace
 
@@ -39,7 +39,7 @@ Result<void> FileRoom::set_aside(std::uint64_t end_bytes) {
   if (done.ok())
     end_bytes_ = end_bytes;
   else
-    (void)file_.cut(end_bytes_);  // what was set aside before the room ran out
+    (void)file_.cut(end_bytes_);  // the part that was set aside before the room ran out
   return done;
 }
 
@@ -61,7 +61,7 @@ void FileRoom::cut(std::uint64_t end_bytes) {
   const std::lock_guard lock(mutex_);
   if (end_bytes_ <= end_bytes) return;
   end_bytes_ = end_bytes;
-  // Where this fails the room stays with the file until it is closed; it can be set aside a second time.
+  // Where this fails the file keeps the room until it is closed; setting it aside again does no harm.
   (void)file_.cut(end_bytes);
 }
 

@@ -9,33 +9,36 @@
 
 namespace castor {
 
-/// How far to set room aside in a file that has room up to `from_bytes` and needs it up to `needed_end_bytes`.
+/// The end up to which to set room aside in a file that has room up to `from_bytes` and needs it up to
+/// `needed_end_bytes`.
 ///
 /// A file grows in steps of an eighth of its size, at least 64 MiB and at most 1 GiB, so that a store of 100 GiB asks
-/// its file system about a hundred times and not a hundred thousand; of a step no more than `most_ahead_bytes` lies
-/// beyond what is needed. Where fewer than eight steps are free the drive is nearly full and the answer is exactly what
-/// is needed, as it is for a file that RLIMIT_FSIZE or a drive leaves no step. Requires: from_bytes < needed_end_bytes.
+/// its file system about a hundred times and not a hundred thousand; a step exceeds the need by at most
+/// `most_ahead_bytes`. Where fewer than eight steps are free the drive is nearly full and the answer is exactly the
+/// need.
+/// Requires: from_bytes < needed_end_bytes.
 std::uint64_t plan_growth(std::uint64_t from_bytes, std::uint64_t needed_end_bytes, std::uint64_t free_bytes,
                           std::uint64_t most_ahead_bytes);
 
-/// The room that a file's extents lie in: set aside ahead of them, so that a write can neither run out of it nor make
-/// the file longer, which file systems do one write at a time.
+/// The room of a file, set aside ahead of its extents, so that a write can neither run out of room nor make the file
+/// longer, which file systems do one write at a time.
 ///
-/// Below `end_bytes()` everything that an extent holds is set aside; gaps there are not, their bytes were punched.
+/// Invariant: below `end_bytes()` the bytes of all extents are set aside; those of gaps are not, they were punched.
 /// Threads: any.
 class FileRoom {
  public:
   /// `file` is borrowed.
   explicit FileRoom(const DirectFile& file) : file_(file) {}
 
-  /// Says that the file's extents reach to `end_bytes` already.
+  /// The file's extents reach to `end_bytes` already, and have their room.
   void start_at(std::uint64_t end_bytes);
-  /// Makes sure that `extent` has room. `is_new`: it lay beyond all others when it was allocated, in no gap.
-  /// `most_ahead_bytes` bounds what is set aside beyond it. Errors: those of DirectFile::reserve; parts of the extent
+  /// Makes sure that `extent` has room. `is_new`: it was beyond all others when it was allocated, in no gap.
+  /// `most_ahead_bytes` bounds the room set aside beyond it. Errors: those of DirectFile::reserve; parts of the extent
   /// may have room then, until they are punched.
+  /// Where the file system refuses a whole step (RLIMIT_FSIZE, a full drive) this asks it for the extent alone.
   Result<void> back(const Extent& extent, bool is_new, std::uint64_t most_ahead_bytes);
-  /// Gives back what is set aside beyond `end_bytes`. Requires: no extent reaches beyond, nor can be allocated there
-  /// until this has returned.
+  /// Gives the room beyond `end_bytes` back. Requires: no extent reaches beyond, nor can one be allocated there until
+  /// this has returned.
   void cut(std::uint64_t end_bytes);
 
   std::uint64_t end_bytes() const;

@@ -20,7 +20,7 @@
 namespace castor {
 namespace {
 
-/// O_NONBLOCK: a named pipe must not hold the caller; it means nothing to a regular file.
+/// O_NONBLOCK: a named pipe must not block the caller; a regular file ignores it.
 constexpr int kNonBlocking = O_CLOEXEC | O_NONBLOCK;
 
 /// Repeats `call` until no signal interrupts it.
@@ -31,12 +31,12 @@ auto uninterrupted(Call call) {
   return answer;
 }
 
-/// `what` failed on `path`.
+/// The error of an operation on `path`; `what` names the operation.
 Error failure(const std::string& what, const std::string& path, int error_number) {
   return file_error(what + " " + path, path, error_number);
 }
 
-/// Also the length of the file.
+/// Returns the length of the file.
 Result<std::uint64_t> check_regular(const UniqueFd& fd, const std::string& path) {
   struct stat facts {};
   if (::fstat(fd.get(), &facts) != 0) return failure("cannot look at", path, errno);
@@ -61,7 +61,7 @@ Result<void> write_all(const UniqueFd& fd, std::span<const std::byte> bytes, con
   return {};
 }
 
-/// Reads until `into` is full or the file ends; returns how many bytes came.
+/// Reads until `into` is full or the file ends; returns the number of bytes read.
 Result<std::uint64_t> read_all(const UniqueFd& fd, std::span<std::byte> into, const std::string& path) {
   std::uint64_t n_bytes = 0;
   while (!into.empty()) {
@@ -151,7 +151,7 @@ Result<void> replace_file(FolderOps& ops, const std::string& folder, const std::
     return ops.rename(temporary, path);
   };
   if (auto done = put_in_place(); !done.ok()) {
-    (void)ops.remove(temporary);  // what is left of it is written over the next time
+    (void)ops.remove(temporary);  // a remaining one is overwritten the next time
     return done;
   }
   return ops.sync_folder(folder);

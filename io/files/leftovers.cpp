@@ -53,7 +53,7 @@ Result<std::vector<std::string>> names_in(int folder_fd, const std::string& fold
   return names;
 }
 
-/// Removes `name` if nobody lives who has it locked; the bytes that it took, or -1 where it stays.
+/// Removes `name` unless a living process has it locked; returns the bytes that it took, or -1 where it stays.
 std::int64_t remove_if_dead(int folder_fd, const std::string& name) {
   const UniqueFd file(::openat(folder_fd, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat opened {
@@ -61,7 +61,7 @@ std::int64_t remove_if_dead(int folder_fd, const std::string& name) {
   if (!file || ::fstat(file.get(), &opened) != 0) return -1;
   if (!S_ISREG(opened.st_mode) || opened.st_uid != ::geteuid()) return -1;
   if (lock_or_holder(file.get(), FileLock::exclusive)) return -1;
-  // Whoever had it may have ended just now and left the name to another file.
+  // Its owner may have ended just now, and the name may be another file's since.
   if (::fstatat(folder_fd, name.c_str(), &named, AT_SYMLINK_NOFOLLOW) != 0) return -1;
   if (named.st_ino != opened.st_ino || named.st_dev != opened.st_dev) return -1;
   if (::unlinkat(folder_fd, name.c_str(), 0) != 0) return -1;

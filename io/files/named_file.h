@@ -10,13 +10,13 @@
 
 namespace castor {
 
-/// Mode of the files that are made here.
+/// The mode of new files.
 inline constexpr mode_t kOwnerOnly = 0600;
 
-/// The folder that `path` is in; `.` where it names none.
+/// The folder of `path`; `.` where it names none.
 std::string folder_of(const std::string& path);
 
-/// As path_error, for a file. For a missing one the advice is about its folder: that is what can be made by hand.
+/// As path_error, for a file. Where that is missing the advice is about its folder, which the user can create.
 Error file_error(std::string_view what, const std::string& path, int error_number);
 
 }  // namespace castor

@@ -24,7 +24,7 @@ SizeSignalBlock::~SizeSignalBlock() {
   if (sigismember(&before_, SIGXFSZ) == 1) return;
   const auto set = size_signal();
   const timespec at_once{};
-  sigtimedwait(&set, nullptr, &at_once);  // it goes to the thread that made the call, so it can only be ours
+  sigtimedwait(&set, nullptr, &at_once);  // the kernel sends it to the thread of the call, so it can only be ours
   pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 

@@ -5,8 +5,8 @@
 
 namespace castor {
 
-/// While it lives, a call of this thread that meets RLIMIT_FSIZE ends in EFBIG and no more: the SIGXFSZ that comes with
-/// it, which kills a process that does not expect it, is swallowed.
+/// While it lives, a call of this thread that reaches RLIMIT_FSIZE only fails with EFBIG: the SIGXFSZ that the kernel
+/// also sends, which kills a process without a handler, is discarded.
 class SizeSignalBlock {
  public:
   SizeSignalBlock();

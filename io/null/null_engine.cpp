@@ -4,7 +4,7 @@
 
 namespace castor {
 
-/// One thread of the engine that blocks, with a call that has nothing to wait for.
+/// The threads engine with one thread and a call that moves nothing and returns at once.
 std::unique_ptr<IoEngine> make_null_engine(const IoEngineOptions& options) {
   IoEngineOptions one_thread = options;
   one_thread.n_threads = 1;

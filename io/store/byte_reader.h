@@ -10,9 +10,9 @@
 
 namespace castor {
 
-/// Takes integers, little-endian on every machine, and characters from the front of bytes.
+/// Reads integers, little-endian on every machine, and characters from the front of bytes.
 ///
-/// Taking more than is left is a ContractViolation: ask left_bytes() first.
+/// Requires: left_bytes() suffices for each read (ContractViolation).
 class ByteReader {
  public:
   explicit ByteReader(std::span<const std::byte> bytes) : bytes_(bytes) {}

@@ -9,7 +9,7 @@
 
 namespace castor {
 
-/// Makes bytes of integers, little-endian on every machine, and characters.
+/// Writes integers, little-endian on every machine, and characters to bytes.
 class ByteWriter {
  public:
   void reserve(std::uint64_t n_bytes) { bytes_.reserve(n_bytes); }

@@ -7,7 +7,7 @@
 
 namespace castor {
 
-/// XXH3, 64 bits, seed 0 (Y. Collet, xxHash 0.8): finds what drives and cables corrupt, no protection against an
+/// XXH3, 64 bits, seed 0 (Y. Collet, xxHash 0.8): detects corruption by drives and cables; no protection against an
 /// attacker.
 std::uint64_t checksum(BufferView bytes);
 

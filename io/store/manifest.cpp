@@ -63,7 +63,7 @@ void add_value(ByteWriter& out, const ManifestValue& value) {
   for (const auto sum : value.checksums) out.add_word(sum);
 }
 
-/// Makes the sentences for one manifest.
+/// The error messages about one manifest.
 class Complaint {
  public:
   explicit Complaint(std::string_view path) : path_(path) {}
@@ -148,7 +148,7 @@ Result<ManifestValue> read_value(ByteReader& in, std::uint64_t i, std::uint64_t 
   return value;
 }
 
-/// Counts are compared with the bytes left before memory is taken for what they count.
+/// Compares a count with the bytes left before it allocates memory for that many things.
 Result<void> read_volumes(ByteReader& in, std::uint64_t n_volumes, Manifest& manifest, const Complaint& complain) {
   if (n_volumes > in.left_bytes() / (kVolumeWords * kWordBytes))
     return complain.too_many(n_volumes, "volumes", in.left_bytes());
@@ -172,7 +172,7 @@ Result<void> read_values(ByteReader& in, std::uint64_t n_values, Manifest& manif
   return {};
 }
 
-/// What stands between version and seal; what the figures mean is not looked at.
+/// Reads the part between version and seal; does not check that the figures fit together.
 Result<Manifest> read_manifest(ByteReader in, const Complaint& complain) {
   Manifest manifest;
   const auto flags = in.half();

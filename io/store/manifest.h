@@ -15,29 +15,29 @@ namespace castor {
 
 /// One file of a store, in one of its folders.
 struct ManifestVolume {
-  std::string file_name;        ///< without its folder: folders may be mounted elsewhere next time
-  std::uint64_t id = 0;         ///< another one per volume
+  std::string file_name;        ///< without its folder, which may be mounted elsewhere next time
+  std::uint64_t id = 0;         ///< different for each volume
   std::uint64_t end_bytes = 0;  ///< no extent reaches beyond; a multiple of 4096
 };
 
-/// Where a value lies and what its bytes must be.
+/// The place of a value and the checksums of its bytes.
 struct ManifestValue {
   std::uint64_t key = 0;
   std::uint64_t n_bytes = 0;
-  std::vector<Extent> extents;           ///< one per volume; n_bytes 0 = nothing there
+  std::vector<Extent> extents;           ///< one per volume; n_bytes 0 = none on that volume
   std::vector<std::uint64_t> checksums;  ///< one per block; empty without checksums
 };
 
-/// What a store holds as of one commit: all that it takes to open it again.
+/// The contents of a store as of one commit: everything that opening it again needs.
 ///
-/// Well formed is:
+/// A well-formed manifest:
 /// - block_bytes is a power of two from 4 KiB to 1 GiB; there is at least one volume, and no two have the same id;
 /// - a file name is 1 to 255 bytes long, not `.` or `..`, and has no slash and no zero byte;
-/// - the keys of the values ascend, none comes twice;
+/// - the keys of the values ascend, and no two are equal;
 /// - extents are whole pages of 4096 bytes inside their volume, and no two of one volume overlap;
-/// - a value is cut in units of block_bytes, the last one rounded up to whole pages, and each unit lies whole in one
-///   volume; together its extents take just that, and at least one page;
-/// - with checksums a value has as many as blocks (n_value_blocks), without it has none.
+/// - a value is cut into units of block_bytes, the last one rounded up to whole pages, and each unit is whole in one
+///   volume; its extents together have exactly that length, and at least one page;
+/// - with checksums a value has one per block (n_value_blocks), without them it has none.
 struct Manifest {
   std::uint64_t step = 0;
   std::uint64_t store_id = 0;
@@ -50,8 +50,8 @@ struct Manifest {
 /// The version of the format that this Castor writes, and the only one that it reads.
 inline constexpr std::uint32_t kManifestVersion = 1;
 
-/// The blocks of a value of `n_bytes`, each with a checksum of its own: whole ones of `block_bytes`, then the rest in
-/// whole pages of 4096 bytes, then what is left of a page. Requires: block_bytes > 0.
+/// The number of blocks of a value of `n_bytes`, which have a checksum each: whole ones of `block_bytes`, then the
+/// rest's whole pages of 4096 bytes, then the bytes that fill no page. Requires: block_bytes > 0.
 std::uint64_t n_value_blocks(std::uint64_t n_bytes, std::uint64_t block_bytes);
 
 /// `manifest` as bytes, all integers little-endian:
@@ -66,13 +66,13 @@ std::uint64_t n_value_blocks(std::uint64_t n_bytes, std::uint64_t block_bytes);
 ///     8  number of volumes       and at the very end          …  8 bytes each
 ///     8  number of values        8  XXH3-64 of all before
 ///
-/// Requires: a well-formed manifest (ContractViolation), so that nothing is written that could not be read.
+/// Requires: a well-formed manifest (ContractViolation), so that every manifest written can be read.
 /// Cost: O(n log n) in the values.
 std::vector<std::byte> encode_manifest(const Manifest& manifest);
 
-/// The manifest in `bytes`, which may be anything: nothing is believed before it was checked, and no more memory is
-/// taken than a few times their length. `path` is for messages. The result is well formed.
-/// Errors: io, one sentence with the first defect, its figures, and what to do.
+/// The manifest in `bytes`, which may be anything: each figure is checked before it is used, and memory of a few times
+/// their length suffices. `path` is for messages. The result is well formed.
+/// Errors: io, one sentence with the first defect, its figures, and advice.
 Result<Manifest> decode_manifest(std::span<const std::byte> bytes, std::string_view path);
 
 }  // namespace castor

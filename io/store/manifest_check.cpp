@@ -75,7 +75,7 @@ Defect extent_defect(const ManifestValue& value, std::size_t i, std::uint64_t en
          (whole ? "ends at " + text(end_bytes) : "are no multiples of 4096");
 }
 
-/// Whether the extents are what the value's units take. Requires: they lie inside their volumes.
+/// Checks the extents' lengths against the value's units. Requires: the extents are inside their volumes.
 Defect room_defect(const ManifestValue& value, std::uint64_t block_bytes) {
   const auto needed_bytes = value_room_bytes(value.n_bytes);
   std::uint64_t held_bytes = 0;
@@ -118,7 +118,7 @@ Defect value_defect(const ManifestValue& value, const Manifest& manifest) {
   return checksums_defect(value, manifest);
 }
 
-/// Requires: every value has an extent in volume `i`, or an empty one.
+/// Requires: every value has an extent, or an empty one, in volume `i`.
 Defect overlap_defect(const std::vector<ManifestValue>& values, std::size_t i) {
   std::vector<const ManifestValue*> held;
   for (const auto& value : values) {

@@ -35,7 +35,7 @@ std::string data_name(const std::string& store, std::size_t volume) {
   return std::string(kDataPrefix) + store + "-" + std::to_string(volume) + std::string(kDataSuffix);
 }
 
-/// The store that a data file of this name belongs to; nothing where it is no such name.
+/// The store of a data file of this name; nothing where it is the name of no data file.
 std::optional<std::string> store_of(const std::string& name) {
   const std::size_t id_end = kDataPrefix.size() + kIdLetters;
   if (!has_affixes(name, kDataPrefix, kDataSuffix) || name.size() < id_end + kDataSuffix.size()) return {};
@@ -98,7 +98,7 @@ Result<std::string> StoreFiles::folder_of(const ManifestVolume& volume) const {
                                   volume.file_name + ", which none of the folders named has; name the folder it is in"};
 }
 
-/// A manifest may come from anywhere, and what it names is written, cut and punched.
+/// A manifest may come from anywhere, and the store writes, cuts and punches the files that it names.
 Result<void> StoreFiles::check_names() const {
   for (std::size_t volume = 0; volume < volumes_.size(); ++volume) {
     const auto expected = data_name(id_text(store_id_), volume);
@@ -110,7 +110,7 @@ Result<void> StoreFiles::check_names() const {
   return {};
 }
 
-/// Folders may be named in another order, or be mounted elsewhere, than when the store was made.
+/// The folders may be named in another order, or be mounted elsewhere, than when the store was created.
 Result<void> StoreFiles::order_folders() {
   store_id_ = found_->store_id;
   volumes_ = found_->volumes;
@@ -134,9 +134,9 @@ void StoreFiles::name_volumes() {
     volumes_.push_back({data_name(id_text(store_id_), volume), random_id(), 0});
 }
 
-/// The stores whose data may go. A store's manifest lies beside its first data file: a first data file without it
-/// belongs to a run that never came to a commit. Other data files may belong to a store at rest whose manifest is in a
-/// folder that is not named now.
+/// The stores whose data files can be removed. A store's manifest is beside its first data file: a first data file
+/// without a manifest belongs to a run that ended before its first commit. Other data files may belong to a store at
+/// rest whose manifest is in a folder that is not named now.
 Result<std::set<std::string>> StoreFiles::dead_stores() const {
   std::set<std::string> dead;
   for (const auto& folder : folders_) {
@@ -148,7 +148,7 @@ Result<std::set<std::string>> StoreFiles::dead_stores() const {
   return dead;
 }
 
-/// Names in `folder` that stay: this store's, and those of stores that may be alive.
+/// The names in `folder` to keep: this store's, and those of stores that may be alive.
 Result<std::vector<std::string>> StoreFiles::names_to_keep(const std::string& folder, const std::set<std::string>& dead,
                                                            FirstFiles firsts) const {
   auto keep = names();
@@ -173,8 +173,9 @@ Result<void> StoreFiles::remove_dead(const std::set<std::string>& dead, FirstFil
   return {};
 }
 
-/// A store's first data file tells that the others may go (dead_stores): it is there before them, and goes when they are
-/// gone for certain, so that a power cut in between leaves none that nobody dares to remove.
+/// The first data file of a dead store shows that its other data files can be removed (dead_stores). So a store creates
+/// it before the others, and this removes it only when their removal is durable: else a power cut in between could
+/// leave data files that no run may ever remove.
 Result<void> StoreFiles::remove_leftovers_of_dead_runs() {
   CASTOR_ASSIGN(const auto dead, dead_stores());
   std::vector<Leftovers> removed(folders_.size());

@@ -17,32 +17,32 @@
 
 namespace castor {
 
-/// The files of a durable store: who owns the folders, what the data files are called, and the manifest.
+/// The files of a durable store: the locks on its folders, the names of its data files, and its manifest.
 ///
 /// Threads: one at a time.
 class StoreFiles {
  public:
-  /// Locks the folders and reads the manifest that one of them holds; where none does, names new data files.
-  /// Leftovers of runs that died are removed. `ops` must outlive this.
+  /// Locks the folders and reads the manifest that one of them has; where none has one, names new data files. Removes
+  /// leftovers of runs that died. `ops` must outlive this.
   /// Errors: io, where another process has a folder, the manifest is damaged or names files that are not its store's,
-  /// or a data file is in none of the folders; usage, where the folders are more than the store has.
+  /// or a data file is in none of the folders; usage, where more folders are named than the store has.
   static Result<std::unique_ptr<StoreFiles>> open(const std::vector<std::string>& folders, FolderOps& ops);
 
-  /// What the last commit left; nothing for a new store.
+  /// The manifest of the last commit; nothing for a new store.
   const std::optional<Manifest>& found() const { return found_; }
   /// The folders in the order of the volumes, and the data file of each.
   const std::vector<std::string>& folders() const { return folders_; }
   std::vector<std::string> names() const;
   /// A sentence for each folder where leftovers were removed.
   const std::vector<std::string>& notices() const { return notices_; }
-  /// Makes the names of the data files durable, once they are there.
+  /// Makes the names of the data files durable. Requires: the files exist.
   Result<void> sync_names() const;
 
   /// A manifest without values.
   Manifest blank_manifest(std::uint64_t step, std::uint64_t block_bytes, bool checksums) const;
-  /// Puts `manifest` in the place of the last one, in one instant. Errors: io.
+  /// Replaces the last manifest by `manifest`, in one instant. Errors: io.
   Result<void> write(const Manifest& manifest);
-  /// After a write that failed: whether the manifest of `step` is still the one there is.
+  /// After a write that failed: whether the manifest on the drive is still that of `step` (nothing: still none).
   bool still_holds(std::optional<std::uint64_t> step) const;
 
  private:
@@ -72,7 +72,7 @@ class StoreFiles {
   std::vector<std::string> notices_;
 };
 
-/// Sorts the values of `manifest` and says how far its volumes reach.
+/// Sorts the values of `manifest` and sets the ends of its volumes.
 void complete_manifest(Manifest& manifest);
 
 }  // namespace castor

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of a durable store are called, and what they are cut into (docs/storage.md).
+// The names of a durable store's files, and its block sizes (docs/storage.md).
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace castor {
 
-/// The file, in the first folder, that says what the store holds.
+/// The manifest, in the first folder.
 inline constexpr const char* kManifestName = "castor.manifest";
 
 /// `castor-0123456789abcdef-0.data`: the values on volume 0.
@@ -20,7 +20,7 @@ constexpr bool has_affixes(std::string_view name, std::string_view prefix, std::
   return name.size() >= prefix.size() + suffix.size() && name.starts_with(prefix) && name.ends_with(suffix);
 }
 
-/// What values are checked and moved by: a power of two from 4 KiB to 1 GiB.
+/// The size of the blocks in which values move and are checked: a power of two from 4 KiB to 1 GiB.
 constexpr bool is_store_block_size(std::uint64_t n_bytes) {
   return n_bytes >= kBufferAlignBytes && n_bytes <= kGiB && (n_bytes & (n_bytes - 1)) == 0;
 }

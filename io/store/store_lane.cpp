@@ -40,14 +40,14 @@ void StoreLane::skip_to_own_block(StoreOp& op) const {
   while (next < op.blocks.size() && op.blocks[next].volume != parts_.volume) ++next;
 }
 
-/// Of the kinds that wait the one that has fewer pieces at work; null where none waits.
+/// The queue of the waiting kind that has fewer pieces moving; null where none waits.
 StoreLane::Queue* StoreLane::next_queue() {
   auto& [puts, gets] = queues_;
   if (puts.empty() || gets.empty()) return !puts.empty() ? &puts : !gets.empty() ? &gets : nullptr;
   return n_moving_[0] <= n_moving_[1] ? &puts : &gets;
 }
 
-/// The first block here of the first operation, which leaves the queue with its last.
+/// Takes the next block on this volume of the first operation, and the operation out of the queue with its last one.
 std::size_t StoreLane::take_block(Queue& queue) {
   StoreOp& op = *queue.front();
   const std::size_t taken = op.next_block[parts_.volume]++;
@@ -56,7 +56,7 @@ std::size_t StoreLane::take_block(Queue& queue) {
   return taken;
 }
 
-/// Sets `piece` to work on the next block; null where there is none, and then it is idle. Requires: the mutex is held.
+/// Gives `piece` the next block; null where there is none, and then the piece is idle. Requires: the mutex is held.
 const IoRequest* StoreLane::next_request(StorePiece& piece) {
   Queue* const queue = next_queue();
   if (queue == nullptr) return idle_.push_back(&piece), nullptr;
@@ -78,20 +78,20 @@ std::optional<IoRequest> StoreLane::landed(StorePiece& piece, std::uint64_t move
     on_ended_(op);
     lock.lock();
   }
-  // Only now may the piece become idle: whoever starts an idle one on this thread would wait for the place in the engine
-  // that it still has.
+  // Only now may the piece become idle: it still has its place in the engine, and on_ended_ may start idle pieces on
+  // this thread, which would wait for that place for ever.
   const IoRequest* request = next_request(piece);
   return request ? std::optional(*request) : std::nullopt;
 }
 
-/// Whether this was the last block of `op`. Requires: the mutex is held.
+/// Counts a block of `op` as moved; true where it was the last. Requires: the mutex is held.
 bool StoreLane::settle(StoreOp& op, std::uint64_t moved_bytes, const std::optional<Error>& error) const {
   op.moved_bytes += moved_bytes;
   if (error && !op.error) op.error = error;
   return --op.n_pending == 0;
 }
 
-/// Which value, and what else lies on the volume that failed.
+/// Adds the key of the value, and the other keys on the volume that failed.
 Error StoreLane::explain(const StoreOp& op, const Error& error) const {
   std::string message = "key " + std::to_string(op.key) + ": " + error.message;
   if (error.kind != ErrorKind::io) return {error.kind, message};

@@ -18,9 +18,10 @@
 
 namespace castor {
 
-/// The way to one volume: the operations that have blocks for it and the pieces that move them. While there is work every
-/// piece is busy, and goes from block to block without leaving the engine. Puts are served in the order in which they came,
-/// and so are gets; where both wait, each has half of the pieces, since many drives read and write at once.
+/// The queue of one volume: the operations that have blocks for it and the pieces that move them. While there are
+/// blocks to move every piece is busy, and keeps its place in the engine from one block to the next. Puts are served in
+/// their order, and so are gets; where both wait, each has half of the pieces, since many drives read and write at
+/// once.
 ///
 /// Threads: add under the store's mutex; landed on the engine's threads.
 class StoreLane final : public PieceSource {
@@ -30,18 +31,18 @@ class StoreLane final : public PieceSource {
     StripeSet& set;
     std::size_t volume;
     IoEngine& engine;
-    MemoryResource& memory;  ///< for copies: at most one block per piece
+    MemoryResource& memory;  ///< for bounce copies: at most one block per piece
   };
-  /// Called without the mutex when the last block of an operation has landed.
+  /// Called without the mutex after the last block of an operation.
   using OnEnded = std::function<void(StoreOp&)>;
 
   /// The engine must have a place for each of the `n_pieces` beside those of its other users, so that `add` never
-  /// waits, and must go before the lane does.
+  /// waits, and must be destroyed before the lane.
   StoreLane(const Parts& parts, std::size_t n_pieces, const StorePiece::Options& options, OnEnded on_ended);
   StoreLane(const StoreLane&) = delete;
   StoreLane& operator=(const StoreLane&) = delete;
 
-  /// Queues the blocks of `op` that lie on this volume, and sets idle pieces to work. Requires: the mutex is held.
+  /// Queues the blocks of `op` on this volume, and starts idle pieces. Requires: the mutex is held.
   void add(StoreOp& op);
 
   std::optional<IoRequest> landed(StorePiece& piece, std::uint64_t moved_bytes, std::optional<Error> error) override;
@@ -62,7 +63,7 @@ class StoreLane final : public PieceSource {
   std::deque<StorePiece> pieces_;
   std::vector<StorePiece*> idle_;
   std::array<Queue, 2> queues_ = {Queue(64), Queue(64)};  ///< by StoreOp::Kind
-  std::array<std::size_t, 2> n_moving_{};                 ///< pieces at work, likewise
+  std::array<std::size_t, 2> n_moving_{};                 ///< pieces that move a block, likewise
   const bool measures_;  ///< shares depend on rates where there is more than one volume
 };
 

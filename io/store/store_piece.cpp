@@ -40,7 +40,7 @@ IoRequest StorePiece::make_request() const {
                                          : file_.read_request(offset_bytes, moving);
 }
 
-/// The drive takes whole pages at addresses that suit it; anything else goes through the copy.
+/// The drive takes whole pages at aligned addresses; other blocks go through the copy.
 Result<void> StorePiece::stage() {
   const bool suits = reinterpret_cast<std::uintptr_t>(bytes_.data) % file_.memory_align_bytes() == 0;
   const auto whole_bytes = align_up(bytes_.n_bytes, kBufferAlignBytes);

@@ -9,26 +9,27 @@
 #include <castor/io/stripe_layout.h>
 #include <castor/memory/memory_resource.h>
 
+#include "store_entry.h"
 #include "store_op.h"
 
 namespace castor {
 
 class StorePiece;
 
-/// Where pieces get their next block, and report the last one. (StoreLane)
+/// Takes the outcome of a piece's block and gives it the next. (StoreLane)
 class PieceSource {
  public:
   virtual ~PieceSource() = default;
-  /// The block of `piece` has landed: `error` says how. Gives it another, and returns its request; nothing where there
-  /// is none, and then `piece` is idle.
+  /// The block of `piece` has ended, with `error` if it failed. Gives the piece another block and returns its request;
+  /// nothing where there is none, and then `piece` is idle.
   virtual std::optional<IoRequest> landed(StorePiece& piece, std::uint64_t moved_bytes, std::optional<Error> error) = 0;
 };
 
-/// Moves the blocks of one volume, one at a time: the caller's bytes, or the copy that stands in for them where the
-/// drive cannot take them as they are.
+/// Moves the blocks of one volume, one at a time: the caller's bytes, or a copy of them where the drive cannot take
+/// them as they are.
 ///
-/// On the engine's thread: before a write it makes the block's checksum, unless whoever puts it has done so; after a read it
-/// verifies it, in the pass over bytes that the drive has just written.
+/// On the engine's thread: before a write it makes the block's checksum, unless the caller of the put passed it; after
+/// a read it verifies the checksum over the bytes that the drive has just written to memory.
 class StorePiece final : public IoSink {
  public:
   struct Options {
@@ -39,8 +40,8 @@ class StorePiece final : public IoSink {
       : source_(source), file_(file), memory_(memory), options_(options) {}
 
   StoreOp& op() const { return *op_; }
-  /// Takes block `index` of `op`; returns the request that moves it. Where there is no memory for the copy that is a
-  /// request of no bytes, and the error comes to PieceSource::landed as a drive's would.
+  /// Takes block `index` of `op`; returns the request that moves it. Where memory for the copy is lacking, that is a
+  /// request of no bytes, and PieceSource::landed gets the error as it gets a drive's.
   const IoRequest& take(StoreOp& op, std::size_t index);
 
   void on_start(const IoRequest& request) noexcept override;
@@ -62,7 +63,7 @@ class StorePiece final : public IoSink {
   StoreOp* op_ = nullptr;
   std::size_t index_ = 0;  ///< of the block, and so of its checksum
   BufferView bytes_;       ///< the caller's
-  bool staged_ = false;    ///< the copy stands in for them
+  bool staged_ = false;    ///< the copy moves in their place
   Buffer copy_;
   Result<void> stage_outcome_;
   IoRequest request_;

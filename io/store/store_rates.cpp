@@ -21,7 +21,7 @@ Result<double> rate_of(const Transfer& transfer) {
   std::vector<Event> events;
   for (std::uint64_t key = 0; key < kNValues; ++key) events.push_back(transfer(key));
   for (const Event& event : events)
-    CASTOR_TRY(event.wait());  // the store itself waits for the rest before the buffer goes
+    CASTOR_TRY(event.wait());  // after an error the store's destructor waits for the rest, before that of the buffer
   return static_cast<double>(kNValues * kValueBytes) / (static_cast<double>(steady_now_ns() - start_ns) * 1e-9);
 }
 
@@ -36,7 +36,7 @@ Result<StoreRates> calibrate_store(const TensorStoreOptions& options) {
   const auto value = [&buffer](std::uint64_t key) { return buffer.view().part(key * kValueBytes, kValueBytes); };
   const auto put = [&](std::uint64_t key) { return store->put(key, value(key)); };
   const auto get = [&](std::uint64_t key) { return store->get(key, value(key)); };
-  CASTOR_TRY(rate_of(put));  // the first time the file system sets the room aside
+  CASTOR_TRY(rate_of(put));  // not measured: the file system sets the room aside
   StoreRates rates;
   CASTOR_ASSIGN(rates.write, rate_of(put));
   CASTOR_ASSIGN(rates.read, rate_of(get));

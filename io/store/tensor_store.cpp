@@ -12,17 +12,17 @@
 namespace castor {
 namespace {
 
-/// A volume has this place in its engine beside those of its pieces: a commit syncs while they work. Were there fewer, a
-/// sync could take a piece's place, and the engine's thread would wait for it when it starts that piece.
+/// Places of a volume in its engine beside those of its pieces: a commit syncs while they work. With fewer, a sync
+/// could take a piece's place, and the engine's thread would wait for that place when it starts the piece.
 constexpr std::size_t kPlacesForSync = 1;
 
-/// What suits most drives.
+/// Defaults that suit most drives.
 constexpr std::uint64_t kBlockBytes = kMiB;
 constexpr std::size_t kDepth = 32;
 constexpr unsigned kThreads = 4;
 constexpr std::size_t kMostPiecesAhead = 64;
 
-/// Settles what `options` leave open; returns a sentence where what is remembered of the drive is of no use.
+/// Fills in the empty `options`; returns a sentence where the stored tunings cannot be used.
 std::string settle(TensorStoreOptions& options) {
   LoadedTuning loaded;
   if (const auto found = load_tuning(options.folders.empty() ? "" : options.folders.front()); found.ok())
@@ -35,7 +35,7 @@ std::string settle(TensorStoreOptions& options) {
   return loaded.warning;
 }
 
-/// More blocks than the drive may have at a time: the checksums of these are made or verified while it works.
+/// More pieces than requests on the drive: checksums of the others are made or verified while it works.
 std::size_t n_pieces(const TensorStoreOptions& options) {
   return *options.depth + std::min(*options.depth, kMostPiecesAhead);
 }
@@ -51,7 +51,7 @@ IoEngineOptions engine_options(const TensorStoreOptions& options, std::size_t n_
   return engine;
 }
 
-/// One engine per drive, so that drives do not wait for each other's checksums.
+/// One engine per drive, so that no drive waits for the checksums of another's blocks.
 Result<void> add_engines(const TensorStoreOptions& options, StoreParts& parts) {
   std::vector<std::uint64_t> devices;
   for (std::size_t volume = 0; volume < parts.set->n_volumes(); ++volume) {

@@ -55,7 +55,7 @@ Result<Extent> ExtentAllocator::allocate(std::uint64_t n_bytes) {
   return taken;
 }
 
-/// What is left of `gap` before and behind `extent`, which lies inside, stays free.
+/// Takes `extent`, which is inside `gap`; the rest of the gap before and behind it stays free.
 void ExtentAllocator::take_from(Gap gap, const Extent& extent) {
   const Extent whole = remove_gap(gap);
   const auto before_bytes = extent.offset_bytes - whole.offset_bytes;
@@ -64,7 +64,7 @@ void ExtentAllocator::take_from(Gap gap, const Extent& extent) {
   if (behind_bytes > 0) add_gap({extent.offset_bytes + extent.n_bytes, behind_bytes});
 }
 
-/// The last gap that begins at `offset_bytes` or before; end() where none does.
+/// The last gap that begins at `offset_bytes` or before; end() where there is none.
 ExtentAllocator::Gap ExtentAllocator::gap_at_or_before(std::uint64_t offset_bytes) {
   const auto next = gaps_.upper_bound(offset_bytes);
   return next == gaps_.begin() ? gaps_.end() : std::prev(next);

@@ -49,8 +49,8 @@ bool is_possible(const Extent& extent) {
          extent.offset_bytes % kPageBytes == 0;
 }
 
-/// The units in each extent, in `room`; nothing where the extents do not add up to a value of `n_bytes`. Whether the
-/// last unit lies where it must is not looked at.
+/// The units in each extent, in `room`; nothing where the extents do not add up to a value of `n_bytes`. Does not check
+/// the volume of the last unit.
 std::optional<std::span<const std::uint64_t>> count_units(const Placement& placement, std::uint64_t n_bytes,
                                                           std::uint64_t block_bytes, UnitCounts& room) {
   const auto& extents = placement.extents;

@@ -8,7 +8,7 @@ namespace castor {
 namespace {
 
 constexpr double kOldWeight = 0.75;
-constexpr double kLeastRate = 1e-9;  // of a volume that moved nothing: a byte per second, so that 0 means "unknown"
+constexpr double kLeastRate = 1e-9;  // of a volume that moved nothing, a byte per second: 0 means "unknown"
 
 double mean_of_known(std::span<const double> rates) {
   double sum = 0, n_known = 0;
@@ -19,7 +19,8 @@ double mean_of_known(std::span<const double> rates) {
   return n_known > 0 ? sum / n_known : 1;
 }
 
-/// Makes `shares` add up to 1 with none below `least`: those that fall below get just that, the others split the rest.
+/// Makes `shares` add up to 1 with none below `least`: shares that fall below become `least`, the others split the
+/// rest.
 void normalise(std::span<double> shares, double least) {
   for (bool again = true; again;) {
     double fixed = 0, open = 0;

@@ -7,32 +7,19 @@
 #include <span>
 #include <utility>
 
+#include "stripe_account.h"
+#include "stripe_debts.h"
 #include "stripe_rates.h"
-#include "stripe_volume.h"
+#include "stripe_take.h"
+#include "stripe_volumes.h"
 
 namespace castor {
 namespace {
 
 constexpr double kMovesAbove = 0.25;   // of a value's units on the wrong volumes
-constexpr double kSlowerThanBest = 4;  // from here on a single unit is worth moving
+constexpr double kSlowerThanBest = 4;  // from this ratio on a single unit is worth moving
 
-std::uint64_t room_of(const Placement& placement) {
-  std::uint64_t n_bytes = 0;
-  for (const auto& extent : placement.extents) n_bytes += extent.n_bytes;
-  return n_bytes;
-}
-
-}  // namespace
-
-StripeSet::StripeSet(const StripeOptions& options)
-    : budget_(options.budget), block_bytes_(options.block_bytes), clock_(options.clock) {}
-
-StripeSet::~StripeSet() {
-  for (const auto& volume : volumes_) volume->close();
-  count_out(allocated_bytes_);
-}
-
-Result<void> StripeSet::check(const StripeOptions& options) {
+Result<void> check_stripes(const StripeOptions& options) {
   const auto n_folders = options.folders.size();
   if (n_folders == 0) return Error{ErrorKind::usage, "a tensor store needs at least one folder; name one with --nvme"};
   if (n_folders > kMostVolumes)
@@ -44,47 +31,44 @@ Result<void> StripeSet::check(const StripeOptions& options) {
   return {};
 }
 
-void StripeSet::add_volume(DirectFile file, const StripeOptions& options) {
-  volumes_.push_back(std::make_unique<StripeVolume>(std::move(file), options.file_limit_bytes));
-  owed_bytes_.push_back(0);
-  rates_ = std::make_unique<StripeRates>(volumes_.size());
-}
+}  // namespace
+
+StripeSet::StripeSet(const StripeOptions& options, std::vector<DirectFile> files)
+    : block_bytes_(options.block_bytes),
+      clock_(options.clock),
+      account_(std::make_unique<StripeAccount>(options.budget)),
+      volumes_(std::make_unique<StripeVolumes>(std::move(files), options.file_limit_bytes)),
+      rates_(std::make_unique<StripeRates>(volumes_->size())),
+      debts_(std::make_unique<StripeDebts>(volumes_->size(), block_bytes_)) {}
+
+StripeSet::~StripeSet() = default;
 
 Result<std::unique_ptr<StripeSet>> StripeSet::open(const StripeOptions& options) {
-  CASTOR_TRY(check(options));
-  std::unique_ptr<StripeSet> set(new StripeSet(options));
+  CASTOR_TRY(check_stripes(options));
+  std::vector<DirectFile> files;
   for (const auto& folder : options.folders) {
     CASTOR_ASSIGN(DirectFile file, DirectFile::create_unnamed(folder));
-    set->add_volume(std::move(file), options);
+    files.push_back(std::move(file));
   }
-  return set;
+  return std::unique_ptr<StripeSet>(new StripeSet(options, std::move(files)));
 }
 
 Result<std::unique_ptr<StripeSet>> StripeSet::open_named(const StripeOptions& options,
                                                          const std::vector<std::string>& names) {
-  CASTOR_TRY(check(options));
+  CASTOR_TRY(check_stripes(options));
   if (names.size() != options.folders.size())
     throw ContractViolation(std::to_string(names.size()) + " names for " + std::to_string(options.folders.size()) +
                             " folders");
-  std::unique_ptr<StripeSet> set(new StripeSet(options));
+  std::vector<DirectFile> files;
   for (std::size_t v = 0; v < names.size(); ++v) {
     CASTOR_ASSIGN(DirectFile file, DirectFile::open(options.folders[v] + "/" + names[v], DirectFile::Mode::write));
-    set->add_volume(std::move(file), options);
+    files.push_back(std::move(file));
   }
-  return set;
+  return std::unique_ptr<StripeSet>(new StripeSet(options, std::move(files)));
 }
 
-Result<void> StripeSet::count_in(std::uint64_t key, std::uint64_t n_bytes) {
-  if (!budget_ || budget_->try_reserve(n_bytes)) return {};
-  return Error{ErrorKind::does_not_fit, std::string(name(budget_->tier())) + " tier: key " + std::to_string(key) +
-                                            " needs " + format_bytes(n_bytes) + ", " +
-                                            format_bytes(budget_->free_bytes()) + " are free under the " +
-                                            format_bytes(budget_->limit_bytes()) + " budget; raise it to " +
-                                            format_bytes(budget_->used_bytes() + n_bytes) + " or more"};
-}
-
-void StripeSet::count_out(std::uint64_t n_bytes) {
-  if (budget_) budget_->release(n_bytes);
+Result<Placement> StripeSet::take(std::uint64_t key, std::uint64_t n_bytes) {
+  return StripeTake({*volumes_, *account_, *debts_, *rates_, clock_, block_bytes_}, key, n_bytes).run();
 }
 
 Result<void> StripeSet::claim(std::uint64_t key, const Placement& placement) {
@@ -93,47 +77,21 @@ Result<void> StripeSet::claim(std::uint64_t key, const Placement& placement) {
     return Error{ErrorKind::io, "key " + std::to_string(key) + " lies on " + std::to_string(extents.size()) +
                                     " volumes and the store has " + std::to_string(n_volumes()) +
                                     "; name the folders that it was made with"};
-  CASTOR_TRY(count_in(key, room_of(placement)));
-  const std::lock_guard lock(mutex_);
-  for (std::size_t v = 0; v < extents.size(); ++v) {
-    const auto claimed = extents[v].n_bytes == 0 ? Result<void>() : volumes_[v]->claim(key, extents[v]);
-    if (claimed.ok()) continue;
-    while (v-- > 0)
-      if (extents[v].n_bytes > 0) volumes_[v]->unclaim(key, extents[v]);
-    count_out(room_of(placement));
-    return claimed.error();
-  }
-  for (const auto& volume : volumes_) volume->keep_claims();
-  add(room_of(placement));
-  return {};
+  const auto n_bytes = placed_bytes(placement);
+  CASTOR_TRY(account_->reserve(key, n_bytes));
+  const auto claimed = volumes_->claim(key, placement);
+  if (claimed.ok())
+    account_->settle(n_bytes);
+  else
+    account_->cancel(n_bytes);
+  return claimed;
 }
 
-void StripeSet::drop_unclaimed() {
-  const std::lock_guard lock(mutex_);
-  for (const auto& volume : volumes_) volume->drop_unclaimed();
-}
+void StripeSet::drop_unclaimed() { volumes_->drop_unclaimed(); }
 
 void StripeSet::give_back(std::uint64_t key, const Placement& placement) {
-  punch(placement);
-  const std::lock_guard lock(mutex_);
-  free(key, placement);
-  allocated_bytes_ -= room_of(placement);
-  count_out(room_of(placement));
-}
-
-void StripeSet::punch(const Placement& placement) const {
-  for (std::size_t v = 0; v < n_volumes(); ++v)
-    if (placement.extents.at(v).n_bytes > 0) volumes_[v]->punch(placement.extents[v]);
-}
-
-void StripeSet::free(std::uint64_t key, const Placement& placement) {
-  for (std::size_t v = 0; v < n_volumes(); ++v)
-    if (placement.extents[v].n_bytes > 0) volumes_[v]->free(key, placement.extents[v]);
-}
-
-void StripeSet::add(std::uint64_t n_bytes) {
-  allocated_bytes_ += n_bytes;
-  peak_allocated_bytes_ = std::max(peak_allocated_bytes_, allocated_bytes_);
+  volumes_->give_back(key, placement);
+  account_->give_back(placed_bytes(placement));
 }
 
 bool StripeSet::worth_moving(const Placement& placement) const {
@@ -167,29 +125,22 @@ std::vector<double> StripeSet::shares() const {
   return shares;
 }
 
-const DirectFile& StripeSet::file(std::size_t volume) const { return volumes_.at(volume)->file(); }
+std::size_t StripeSet::n_volumes() const { return volumes_->size(); }
 
-std::uint64_t StripeSet::device(std::size_t volume) const { return volumes_.at(volume)->device(); }
+const DirectFile& StripeSet::file(std::size_t volume) const { return volumes_->at(volume).file(); }
 
-std::string StripeSet::held_text(std::size_t volume) const {
-  const std::lock_guard lock(mutex_);
-  return volumes_.at(volume)->held_text();
-}
+std::uint64_t StripeSet::device(std::size_t volume) const { return volumes_->at(volume).device(); }
 
-std::uint64_t StripeSet::allocated_bytes() const {
-  const std::lock_guard lock(mutex_);
-  return allocated_bytes_;
-}
+std::string StripeSet::held_text(std::size_t volume) const { return volumes_->held_text(volume); }
 
-std::uint64_t StripeSet::peak_allocated_bytes() const {
-  const std::lock_guard lock(mutex_);
-  return peak_allocated_bytes_;
-}
+std::uint64_t StripeSet::allocated_bytes() const { return account_->allocated_bytes(); }
+
+std::uint64_t StripeSet::peak_allocated_bytes() const { return account_->peak_allocated_bytes(); }
 
 std::vector<std::string> StripeSet::warnings() const {
   std::vector<std::string> sentences;
-  for (const auto& volume : volumes_) {
-    if (!volume->file().direct()) sentences.push_back(volume->file().fallback_reason());
+  for (std::size_t v = 0; v < n_volumes(); ++v) {
+    if (!file(v).direct()) sentences.push_back(file(v).fallback_reason());
   }
   return sentences;
 }

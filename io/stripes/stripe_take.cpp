@@ -1,161 +1,105 @@
 // SPDX-License-Identifier: Apache-2.0
-// StripeSet::take: how a value finds room on the volumes.
-#include <castor/io/stripe_set.h>
+#include "stripe_take.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
-#include <optional>
+#include <string>
 #include <utility>
 
-#include <castor/io/folder.h>
-
-#include "stripe_volume.h"
+#include <castor/memory/bytes.h>
 
 namespace castor {
-namespace {
 
-constexpr std::int64_t kMostOwedBlocks = 16;  // what a volume that was full may catch up on
+StripeTake::StripeTake(const Parts& parts, std::uint64_t key, std::uint64_t n_bytes)
+    : parts_(parts),
+      key_(key),
+      n_bytes_(n_bytes),
+      most_units_(parts.volumes.size(), std::numeric_limits<std::uint64_t>::max()),
+      why_(parts.volumes.size()),
+      shares_(parts.volumes.size()),
+      counts_(parts.volumes.size()),
+      is_new_(parts.volumes.size()) {}
 
-}  // namespace
-
-/// What the volumes could not do for one value: at most so many units each, and why no more.
-struct StripeSet::Refusals {
-  explicit Refusals(std::size_t n_volumes)
-      : most_units(n_volumes, std::numeric_limits<std::uint64_t>::max()), why(n_volumes) {}
-
-  /// The volume had no room for `n_units`, but about so many bytes are free. Where that has proved too much before, the
-  /// next try is a quarter smaller: what is free is an estimate.
-  void add(std::size_t volume, std::uint64_t n_units, std::uint64_t free_units, Error error) {
-    const auto fewer = why[volume] ? n_units - std::max<std::uint64_t>(n_units / 4, 1) : n_units - 1;
-    most_units[volume] = std::min(fewer, free_units);
-    why[volume] = std::move(error);
+Result<Placement> StripeTake::run() {
+  CASTOR_TRY(check_size());
+  const auto room_bytes = value_room_bytes(n_bytes_);
+  CASTOR_TRY(parts_.account.reserve(key_, room_bytes));
+  for (; plan(); undo()) {
+    if (!allocate() || !back()) continue;
+    parts_.account.settle(room_bytes);
+    return std::move(placement_);
   }
+  parts_.account.cancel(room_bytes);
+  return no_room();
+}
 
-  std::vector<std::uint64_t> most_units;
-  std::vector<std::optional<Error>> why;
-};
-
-/// One try to place a value.
-struct StripeSet::Attempt {
-  Attempt(std::uint64_t length_bytes, std::size_t n_volumes)
-      : n_bytes(length_bytes), counts(n_volumes), is_new(n_volumes) {}
-
-  std::uint64_t n_bytes;
-  std::vector<double> shares;
-  std::vector<std::uint64_t> counts;  ///< units
-  Placement placement;
-  std::vector<bool> is_new;
-  bool paid = false;
-};
-
-Result<void> StripeSet::check_size(std::uint64_t key, std::uint64_t n_bytes) const {
-  const auto most_bytes = std::min(kMostUnits, ExtentAllocator::kUnlimited / block_bytes_) * block_bytes_;
-  if (n_bytes <= most_bytes) return {};
-  return Error{ErrorKind::does_not_fit, "key " + std::to_string(key) + " needs " + format_bytes(n_bytes) +
-                                            ", a value in blocks of " + format_bytes(block_bytes_) + " has at most " +
+Result<void> StripeTake::check_size() const {
+  const auto block_bytes = parts_.block_bytes;
+  const auto most_bytes = std::min(kMostUnits, ExtentAllocator::kUnlimited / block_bytes) * block_bytes;
+  if (n_bytes_ <= most_bytes) return {};
+  return Error{ErrorKind::does_not_fit, "key " + std::to_string(key_) + " needs " + format_bytes(n_bytes_) +
+                                            ", a value in blocks of " + format_bytes(block_bytes) + " has at most " +
                                             format_bytes(most_bytes) + "; take larger blocks or smaller values"};
 }
 
-/// Room ahead of the extents is nobody's yet, but the drive has it no more: all volumes together stay in the budget.
-std::uint64_t StripeSet::most_ahead_bytes() const {
-  return budget_ ? budget_->free_bytes() / n_volumes() : std::numeric_limits<std::uint64_t>::max();
-}
-
-/// How many units each volume gets: its share of this value and what it is owed. False where nothing is left to try.
-bool StripeSet::plan(Attempt& attempt, const Refusals& refusals) const {
-  attempt.shares = shares();
-  const auto room_bytes = static_cast<double>(value_room_bytes(attempt.n_bytes));
-  std::vector<double> wanted(n_volumes());
-  {
-    const std::lock_guard lock(mutex_);
-    for (std::size_t v = 0; v < n_volumes(); ++v)
-      wanted[v] = attempt.shares[v] * room_bytes + static_cast<double>(owed_bytes_[v]);
-  }
-  if (!share_units(n_value_units(attempt.n_bytes, block_bytes_), wanted, refusals.most_units, attempt.counts))
-    return false;
-  attempt.placement = plan_extents(attempt.counts, attempt.n_bytes, block_bytes_);
+/// Gives each volume its share of this value and its debt, in units. False where nothing is left to try.
+bool StripeTake::plan() {
+  parts_.rates.shares(parts_.clock(), shares_);
+  const auto room_bytes = static_cast<double>(value_room_bytes(n_bytes_));
+  std::vector<double> wanted_bytes(shares_);
+  for (double& wanted : wanted_bytes) wanted *= room_bytes;
+  parts_.debts.add_to(wanted_bytes);
+  if (!share_units(n_value_units(n_bytes_, parts_.block_bytes), wanted_bytes, most_units_, counts_)) return false;
+  placement_ = plan_extents(counts_, n_bytes_, parts_.block_bytes);
   return true;
 }
 
-/// Finds an extent on each volume. Where one has none, those behind it are left without.
-bool StripeSet::allocate(std::uint64_t key, Attempt& attempt, Refusals& refusals) {
-  const std::lock_guard lock(mutex_);
-  auto& extents = attempt.placement.extents;
-  for (std::size_t v = 0; v < n_volumes(); ++v) {
-    if (extents[v].n_bytes == 0) continue;
-    const auto taken = volumes_[v]->allocate(key, extents[v].n_bytes);
-    if (!taken.ok()) {
-      Error why{taken.error().kind, volumes_[v]->file().path() + ": " + taken.error().message};
-      refusals.add(v, attempt.counts[v], volumes_[v]->largest_free_bytes() / block_bytes_, std::move(why));
-      for (; v < n_volumes(); ++v) extents[v] = {};
-      return false;
-    }
-    extents[v] = taken->extent;
-    attempt.is_new[v] = taken->is_new;
-  }
-  pay(attempt, 1);
-  return attempt.paid = true;
+bool StripeTake::allocate() {
+  counted_ = false;
+  if (auto refusal = parts_.volumes.allocate(key_, placement_, is_new_)) return refused(std::move(*refusal));
+  parts_.debts.count(shares_, placement_);
+  return counted_ = true;
 }
 
 /// Has the file systems set the room aside.
-bool StripeSet::back(const Attempt& attempt, Refusals& refusals) {
-  const auto& extents = attempt.placement.extents;
-  for (std::size_t v = 0; v < n_volumes(); ++v) {
-    if (extents[v].n_bytes == 0) continue;
-    auto backed = volumes_[v]->back({extents[v], attempt.is_new[v]}, most_ahead_bytes());
-    if (backed.ok()) continue;
-    const auto free = available_bytes(volumes_[v]->file().folder());
-    refusals.add(v, attempt.counts[v], free.ok() ? *free / block_bytes_ : 0, backed.error());
-    return false;
+bool StripeTake::back() {
+  const auto n_volumes = parts_.volumes.size();
+  for (std::size_t v = 0; v < n_volumes; ++v) {
+    const Extent& extent = placement_.extents[v];
+    if (extent.n_bytes == 0) continue;
+    const auto most_ahead_bytes = parts_.account.most_ahead_bytes(n_volumes);
+    if (auto refusal = parts_.volumes.back(v, {extent, is_new_[v]}, most_ahead_bytes))
+      return refused(std::move(*refusal));
   }
   return true;
 }
 
-/// Counts what each volume should have got of the value and what it got; with `sign` −1 takes that back.
-void StripeSet::pay(const Attempt& attempt, std::int64_t sign) {
-  const auto room_bytes = static_cast<double>(value_room_bytes(attempt.n_bytes));
-  const auto most = static_cast<std::int64_t>(block_bytes_) * kMostOwedBlocks;
-  for (std::size_t v = 0; v < n_volumes(); ++v) {
-    const auto due = static_cast<std::int64_t>(std::llround(attempt.shares[v] * room_bytes));
-    const auto got = static_cast<std::int64_t>(attempt.placement.extents[v].n_bytes);
-    owed_bytes_[v] = std::clamp(owed_bytes_[v] + sign * (due - got), -most, most);
-  }
+void StripeTake::undo() {
+  if (counted_) parts_.debts.take_back(shares_, placement_);
+  parts_.volumes.give_back(key_, placement_);
 }
 
-void StripeSet::undo(std::uint64_t key, const Attempt& attempt) {
-  punch(attempt.placement);
-  const std::lock_guard lock(mutex_);
-  if (attempt.paid) pay(attempt, -1);
-  free(key, attempt.placement);
+/// Bounds the next try on the volume by the bytes that are free there. Where that bound has proved too large before,
+/// the next try is a quarter smaller: the free bytes are an estimate. Returns false.
+bool StripeTake::refused(StripeRefusal refusal) {
+  const auto n_units = counts_[refusal.volume];
+  auto& why = why_[refusal.volume];
+  const auto fewer = why ? n_units - std::max<std::uint64_t>(n_units / 4, 1) : n_units - 1;
+  most_units_[refusal.volume] = std::min(fewer, refusal.free_bytes / parts_.block_bytes);
+  why = std::move(refusal.why);
+  return false;
 }
 
-Error StripeSet::no_room(std::uint64_t key, std::uint64_t n_bytes, const Refusals& refusals) const {
+Error StripeTake::no_room() const {
   std::string reasons;
   auto kind = ErrorKind::does_not_fit;
-  for (const auto& why : refusals.why) {
+  for (const auto& why : why_) {
     if (!why) continue;
     reasons += (reasons.empty() ? "" : "; ") + why->message;
     if (why->kind != ErrorKind::does_not_fit) kind = ErrorKind::io;
   }
-  return {kind, "key " + std::to_string(key) + " needs " + format_bytes(n_bytes) +
+  return {kind, "key " + std::to_string(key_) + " needs " + format_bytes(value_room_bytes(n_bytes_)) +
                     " and no folder has room for it: " + reasons};
-}
-
-Result<Placement> StripeSet::take(std::uint64_t key, std::uint64_t n_bytes) {
-  CASTOR_TRY(check_size(key, n_bytes));
-  const auto room_bytes = value_room_bytes(n_bytes);
-  CASTOR_TRY(count_in(key, room_bytes));
-  Refusals refusals(n_volumes());
-  for (Attempt attempt(n_bytes, n_volumes()); plan(attempt, refusals); undo(key, attempt)) {
-    attempt.paid = false;
-    if (!allocate(key, attempt, refusals) || !back(attempt, refusals)) continue;
-    const std::lock_guard lock(mutex_);
-    add(room_bytes);
-    return std::move(attempt.placement);
-  }
-  count_out(room_bytes);
-  return no_room(key, room_bytes, refusals);
 }
 
 }  // namespace castor

@@ -13,9 +13,9 @@
 
 namespace castor {
 
-/// One file of a StripeSet: its extents, the room they lie in, and the keys they belong to.
+/// One file of a StripeSet: its extents, their room, and the keys that hold them.
 ///
-/// Threads: `file`, `device`, `back` and `punch` from any; everything else under the set's lock.
+/// Threads: `file`, `device`, `back` and `punch` from any; everything else under the lock of StripeVolumes.
 class StripeVolume {
  public:
   StripeVolume(DirectFile opened, std::uint64_t limit_bytes);
@@ -27,20 +27,20 @@ class StripeVolume {
   /// The largest extent that the file's own limit leaves.
   std::uint64_t largest_free_bytes() const { return extents_.largest_free_bytes(); }
 
-  /// An extent, and whether it lies beyond all others: then it may have room already.
+  /// An extent, and whether it is beyond all others: then it may have room already.
   struct Taken {
     Extent extent;
     bool is_new = false;
   };
   /// Takes an extent for `key`; it has no room yet. Errors: those of ExtentAllocator::allocate.
   Result<Taken> allocate(std::uint64_t key, std::uint64_t n_bytes);
-  /// Takes the very extent that `key` held before. Errors: io, also where the file does not reach to its end.
+  /// Takes exactly the extent that `key` held before. Errors: io, also where the file does not reach to its end.
   Result<void> claim(std::uint64_t key, const Extent& extent);
-  /// Says that the claims so far stand: what they hold has room.
+  /// Keeps the claims so far: their extents have room.
   void keep_claims() { room_.start_at(extents_.end_bytes()); }
-  /// Undoes a claim that was not kept. The file's bytes stay: others may still be claimed behind them.
+  /// Undoes a claim that was not kept. The file's bytes stay: bytes behind them may still be claimed.
   void unclaim(std::uint64_t key, const Extent& extent);
-  /// Frees `extent` of `key`, which must have been punched, and what was set aside beyond the last one now.
+  /// Frees `extent` of `key`, which must have been punched, and gives back the room beyond the extent that is last now.
   void free(std::uint64_t key, const Extent& extent);
 
   /// Makes sure that `taken` has room (FileRoom::back).
@@ -48,11 +48,11 @@ class StripeVolume {
     return room_.back(taken.extent, taken.is_new, most_ahead_bytes);
   }
   /// Gives the room of `extent` back. A hole that cannot be punched costs the file system room until the file is
-  /// closed; the extent itself is as good as before.
+  /// closed; the extent itself can be used again all the same.
   void punch(const Extent& extent) const { (void)file_.punch(extent.offset_bytes, extent.n_bytes); }
-  /// Says that all claims are made: gives back the room of all bytes that no extent holds.
+  /// After the last claim: gives back the room of all bytes that no extent holds.
   void drop_unclaimed();
-  /// Gives back what is set aside ahead.
+  /// Gives back the room set aside ahead.
   void close() { room_.cut(extents_.end_bytes()); }
 
   /// `holds parts of 14 keys (3, 5, 9, …; 3.20 GiB)`, or `holds nothing`.

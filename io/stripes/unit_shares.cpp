@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// share_units: how many units of a value each volume gets.
+// share_units: the number of a value's units that each volume gets.
 #include <castor/io/stripe_layout.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ struct Share {
   bool full = false;
 };
 
-/// What each volume that is not full would get of `n_units` if units could be split.
+/// The part of `n_units` that each volume which is not full would get if units could be split.
 void set_ideals(std::span<Share> shares, std::uint64_t n_units) {
   double wanted = 0, n_open = 0;
   for (const auto& share : shares) {
@@ -28,7 +28,7 @@ void set_ideals(std::span<Share> shares, std::uint64_t n_units) {
     share.ideal = static_cast<double>(n_units) * (wanted > 0 ? share.wanted / wanted : 1 / n_open);
 }
 
-/// Gives those who would get all they may just that; returns the units that are left for the others.
+/// Fills the volumes whose ideal reaches their maximum; returns the units that are left for the others.
 std::uint64_t fill_up(std::span<Share> shares, std::uint64_t n_units) {
   for (bool again = true; again;) {
     again = false;
@@ -43,7 +43,7 @@ std::uint64_t fill_up(std::span<Share> shares, std::uint64_t n_units) {
   return n_units;
 }
 
-/// Gives each of the others the whole units of its ideal; returns what is left.
+/// Gives each of the other volumes the whole units of its ideal; returns the units that are left.
 std::uint64_t give_whole(std::span<Share> shares, std::uint64_t n_units) {
   for (auto& share : shares) {
     if (share.full) continue;

@@ -55,7 +55,7 @@ void ThreadsEngine::carry_out(Transfer& transfer) {
   }
 }
 
-/// The next request of a chain goes behind those that wait: no sink keeps the others from the drive.
+/// The next request of a chain goes behind the waiting ones, so that no chain keeps the others from the drive.
 void ThreadsEngine::finish(Transfer* transfer) {
   if (queue_.finish(transfer)) queue_.put_back(transfer);
 }
@@ -67,7 +67,7 @@ void ThreadsEngine::watch() {
     queue_.take_recalled(std::chrono::steady_clock::now(), waiting, running);
     for (Transfer* transfer : waiting) finish(transfer);
     waiting.clear();
-    running.clear();  // their threads see it between two calls
+    running.clear();  // their threads see the recall between two calls
   }
 }
 

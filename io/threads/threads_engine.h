@@ -13,17 +13,17 @@
 
 namespace castor {
 
-/// One blocking call; returns the bytes moved or a negative errno. Tests put a scripted one in its place.
+/// One blocking call; returns the bytes moved or a negative errno. Tests replace it by a scripted one.
 using BlockingCall = std::function<std::int64_t(const TransferPart&)>;
 
 /// preadv2, pwritev2 and fdatasync.
 std::int64_t call_kernel(const TransferPart& part);
 
-/// The engine that works everywhere: a few threads with blocking calls, each taking one request at a time through to
-/// its end. One more thread sleeps until a request must be called back; a call that blocks cannot be.
+/// The engine that works everywhere: a few threads with blocking calls, each of which runs one request at a time to its
+/// end. One more thread ends recalled requests that wait; a call that blocks cannot be called back.
 class ThreadsEngine final : public IoEngine {
  public:
-  /// What an engine of this kind says of itself.
+  /// The name and fallback reason that the engine returns.
   struct Identity {
     std::string_view name;
     std::string fallback_reason;

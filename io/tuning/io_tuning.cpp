@@ -27,7 +27,7 @@ constexpr const char* kComment =
     "# What `castor bench io --tune` found, one line per drive; delete a line to have it forgotten.";
 constexpr std::uint64_t kLargestFileBytes = kMiB;
 
-/// Bytes of the block device with that number; those of the file system where it has none (network, overlay).
+/// Bytes of the block device with that number; those of the file system where there is none (network, overlay).
 std::uint64_t device_bytes(dev_t device, const struct statfs& facts) {
   std::ifstream file("/sys/dev/block/" + std::to_string(major(device)) + ":" + std::to_string(minor(device)) + "/size");
   std::uint64_t n_sectors = 0;
@@ -35,7 +35,7 @@ std::uint64_t device_bytes(dev_t device, const struct statfs& facts) {
   return std::uint64_t{facts.f_blocks} * static_cast<std::uint64_t>(facts.f_bsize);
 }
 
-/// The five numbers of a line, in its order.
+/// The five numbers of a line, in their order there.
 std::array<std::uint64_t, 5> values_of(const IoTuning& tuning) {
   return {tuning.block_bytes, tuning.depth, tuning.n_threads, tuning.read_bytes_per_s, tuning.write_bytes_per_s};
 }
@@ -43,7 +43,7 @@ std::array<std::uint64_t, 5> values_of(const IoTuning& tuning) {
 constexpr std::array<const char*, 5> kNames = {"block_bytes", "depth", "n_threads", "read_bytes_per_s",
                                                "write_bytes_per_s"};
 
-/// Reads `name=123`; nothing where the word is another.
+/// Reads `name=123`; nothing where `word` is not of that form.
 std::optional<std::uint64_t> named_number(const std::string& word, const std::string& name) {
   if (word.rfind(name + "=", 0) != 0) return std::nullopt;
   std::uint64_t number = 0;
@@ -157,7 +157,7 @@ Result<void> save_tuning(const std::string& folder, const IoTuning& tuning) {
   if (path.empty())
     return Error{ErrorKind::io, "the tuning cannot be remembered: neither XDG_CACHE_HOME nor HOME names a folder"};
   std::error_code ignored;
-  std::filesystem::create_directories(path.parent_path(), ignored);  // what is wrong shows when the file is made
+  std::filesystem::create_directories(path.parent_path(), ignored);  // an error shows when the file is written
   auto table = read_table(path);
   TuningTable kept = table.ok() ? std::move(*table) : TuningTable();
   kept[drive] = tuning;

@@ -27,7 +27,7 @@ void check(const BareLoopJob& job) {
                             std::to_string(job.memory.n_bytes) + " bytes of memory");
 }
 
-/// One request at a time, each in the part of the memory that was let go longest ago.
+/// One request at a time, each in the part of the memory that has been idle longest.
 struct Place {
   std::byte* data = nullptr;
   bool reads = false;
@@ -37,7 +37,7 @@ class BareLoop {
  public:
   BareLoop(const BareLoopJob& job, Ring ring) : job_(job), ring_(std::move(ring)), random_(kSeed) {
     n_blocks_ = job.file_bytes / job.block_bytes * job.files.size();
-    next_block_[1] = n_blocks_ / 2;  // mixed: reads and writes never meet
+    next_block_[1] = n_blocks_ / 2;  // in a mixed job reads and writes start at different places
     places_.resize(job.depth);
     for (std::uint64_t at = 0; at + job.block_bytes <= job.memory.n_bytes; at += job.block_bytes)
       free_.push_back(job.memory.data + at);
@@ -59,7 +59,7 @@ class BareLoop {
   Ring ring_;
   std::mt19937_64 random_;
   std::vector<Place> places_;
-  std::deque<std::byte*> free_;  ///< parts of the memory that nothing moves
+  std::deque<std::byte*> free_;  ///< idle parts of the memory
   std::uint64_t n_blocks_ = 0;
   std::uint64_t next_block_[2] = {0, 0};  ///< of reads and of writes
   unsigned percent_owed_ = 0;             ///< reads that are due, in hundredths of a request
@@ -129,7 +129,7 @@ void BareLoop::reap(bool more) {
   }
 }
 
-/// What was prepared but never submitted counts only as long as all is well: then it will be.
+/// Requests that were prepared and not submitted count only while there is no error: then they will be submitted.
 bool BareLoop::kernel_holds_memory() { return n_in_flight_ > (error_ ? io_uring_sq_ready(ring_.get()) : 0); }
 
 void BareLoop::submit_and_wait() {

@@ -7,12 +7,12 @@
 
 namespace castor {
 
-/// What other threads ask one thread to do for them, such as registrations, which a ring takes from its issuer alone.
+/// Functions that one thread runs for others, such as registrations, which a ring takes from its issuer alone.
 class Errands {
  public:
-  /// Blocks until `run_all` has run `errand`; `wake` is called once it is to be found.
+  /// Adds `errand`, calls `wake`, and blocks until `run_all` has run the errand.
   void add_and_wait(const std::function<void()>& errand, const std::function<void()>& wake);
-  /// Runs those there are, in the order they came. From the one thread.
+  /// Runs the waiting errands in their order. Threads: the one.
   void run_all();
 
  private:

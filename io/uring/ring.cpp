@@ -15,14 +15,14 @@
 namespace castor {
 namespace {
 
-/// liburing maps rings by system calls of its own: that one ring's memory is let go before another has it is known to the
-/// kernel alone. Counting it here tells the language too, and so ThreadSanitizer.
+/// liburing maps and unmaps rings by system calls of its own: only the kernel knows that one ring's memory is unmapped
+/// before another ring gets the same addresses. This counter orders the two for C++, and so for ThreadSanitizer.
 std::atomic<unsigned> n_mapped_rings{0};
 
-constexpr unsigned kPollerIdleMs = 50;  // how long the kernel's thread looks for work before it sleeps
+constexpr unsigned kPollerIdleMs = 50;  // how long the kernel's thread polls for work before it sleeps
 
-/// Completions are worked up when this thread asks for them, and a flag in shared memory says that there are some: a
-/// look for them is no system call while there are none.
+/// The kernel processes completions when this thread asks for them, and a flag in shared memory says whether there are
+/// any: a check costs no system call while there are none.
 constexpr unsigned kDeferred = IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG;
 
 struct Mode {
@@ -40,7 +40,7 @@ std::string memlock_limit() {
   return limit.rlim_cur == RLIM_INFINITY ? "unlimited" : format_bytes(limit.rlim_cur);
 }
 
-/// Why a ring cannot be had, and what would change it.
+/// The reason that there is no ring, or advice.
 std::string refusal(int error_number) {
   switch (error_number) {
     case ENOSYS: return "the kernel is older than 5.6 or a sandbox hides the call";
@@ -55,7 +55,7 @@ Error refused(int error_number) {
           "io_uring cannot be set up here (" + errno_text(error_number) + "; " + refusal(error_number) + ")"};
 }
 
-/// The kernel has all operations that the engine sends (5.6 and later).
+/// Whether the kernel has all operations that the engine sends (5.6 and later).
 bool has_operations(io_uring* ring) {
   io_uring_probe* probe = io_uring_get_probe_ring(ring);
   if (!probe) return false;
@@ -83,7 +83,7 @@ void fill_in(io_uring_sqe* entry, const RingMove& move) {
   if (move.file_slot >= 0) entry->flags |= IOSQE_FIXED_FILE;
 }
 
-/// A polling thread of the kernel runs completions itself, so the two cannot go together.
+/// With SQPOLL a kernel thread runs the completions, which excludes DEFER_TASKRUN.
 int Ring::set_up(const RingOptions& options) {
   unsigned asked = options.iopoll ? IORING_SETUP_IOPOLL : 0;
   asked |= options.sqpoll ? IORING_SETUP_SQPOLL : kDeferred;
@@ -126,7 +126,7 @@ Result<Ring> Ring::open(const RingOptions& options) {
 Ring::Ring(Ring&& other) noexcept
     : ring_(other.ring_), open_(std::exchange(other.open_, false)), has_slots_(other.has_slots_) {}
 
-/// A ring is taken down behind the process's back: without this the files, and locks on them, would stay a while.
+/// The kernel takes a ring down later on its own: without this its files, and their locks, would stay open a while.
 Ring::~Ring() {
   if (!open_) return;
   if (has_slots_) io_uring_unregister_files(&ring_);

@@ -36,8 +36,8 @@ class Ring {
  public:
   static constexpr unsigned kNSlots = 64;  ///< registered files, and as many registered buffers
 
-  /// Sets up a ring with the fastest modes the kernel accepts, and sends a no-op through it. Errors: io, in one
-  /// sentence.
+  /// Sets up a ring with the fastest modes the kernel accepts, and sends a no-op through it (not where it polls).
+  /// Errors: io, in one sentence.
   static Result<Ring> open(const RingOptions& options);
 
   Ring(Ring&& other) noexcept;
@@ -45,7 +45,7 @@ class Ring {
   ~Ring();
 
   io_uring* get() { return &ring_; }
-  /// An entry to fill in; where all are taken, those filled in go to the kernel first.
+  /// An entry to fill in; where all are taken, the filled ones go to the kernel first.
   io_uring_sqe* next_entry();
   /// The modes in use: `SINGLE_ISSUER, DEFER_TASKRUN`.
   std::string modes() const;

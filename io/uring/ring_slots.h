@@ -8,8 +8,8 @@
 
 namespace castor {
 
-/// Which files and which memory a ring knows beforehand, so that a request names a slot instead of having them looked
-/// up and pinned anew.
+/// The registered files and memory of a ring: a request names a slot, and the kernel need not look the file up or pin
+/// the memory again.
 ///
 /// Threads: that of the ring.
 class RingSlots {
@@ -21,14 +21,14 @@ class RingSlots {
   /// The slot of `fd`, or -1.
   int file(int fd) const;
 
-  /// Takes as much of `bytes` from its beginning as there are slots and the memlock limit allows, in runs of at most
-  /// 1 GiB (the kernel's limit for one); returns how much.
+  /// Registers as much of `bytes` from its beginning as slots and the memlock limit allow, in runs of at most 1 GiB
+  /// (the kernel's limit for one); returns the number of bytes.
   std::uint64_t add_buffer(Ring& ring, BufferView bytes);
   void remove_buffer(Ring& ring, BufferView bytes);
-  /// The slot that holds all these bytes, or -1.
+  /// The slot whose memory contains all these bytes, or -1.
   int buffer(const std::byte* data, std::uint64_t n_bytes) const;
 
-  /// Tells a ring that was opened anew what the old one knew.
+  /// Registers everything with a ring that replaces the old one.
   void restore(Ring& ring);
   std::uint64_t buffer_bytes() const;
 
@@ -37,7 +37,7 @@ class RingSlots {
 
   std::array<int, Ring::kNSlots> files_;
   std::array<BufferView, Ring::kNSlots> buffers_;
-  unsigned n_buffers_ = 0;  ///< slots below this may be taken: how far a search goes
+  unsigned n_buffers_ = 0;  ///< slots from this on are free: a search stops here
 };
 
 }  // namespace castor

@@ -11,8 +11,8 @@ struct io_uring_sqe;
 
 namespace castor {
 
-/// Brings a ring's thread back from the kernel: an eventfd that the ring reads, or the thread itself where the ring
-/// takes no such read.
+/// Wakes a ring's thread in the kernel, by an eventfd that the ring reads, or the thread itself where the ring takes no
+/// such read.
 ///
 /// Threads: wake from any; the rest from the ring's.
 class WakeUp {
@@ -22,10 +22,10 @@ class WakeUp {
 
   void wake();
 
-  /// Makes `entry` a read that ends at the next `wake`, or at once after one that nothing has taken yet.
+  /// Makes `entry` a read that ends at the next `wake`, or at once where a `wake` has not been read yet.
   void arm(io_uring_sqe* entry);
   bool armed() const { return armed_; }
-  /// The read has ended.
+  /// Call when the read has ended.
   void on_completion() { armed_ = false; }
   /// Blocks until the next `wake`, as such a read does. Requires: not armed.
   void sleep();
@@ -34,7 +34,7 @@ class WakeUp {
   explicit WakeUp(UniqueFd fd) : fd_(std::move(fd)) {}
 
   UniqueFd fd_;
-  std::uint64_t count_ = 0;  ///< where the kernel puts the eventfd's value
+  std::uint64_t count_ = 0;  ///< the kernel writes the eventfd's value here
   bool armed_ = false;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same sums by the widest instructions this processor has, found at run time: three times as fast as SSE2, which is
-// what a library for all x86 processors is compiled for.
+// The same sums by the widest instructions of this processor, found at run time: three times as fast as SSE2, the
+// instruction set of a library that is compiled for all x86 processors.
 #include "store/checksum.h"
 
 #include <xxh_x86dispatch.h>

@@ -27,7 +27,7 @@
 
 namespace castor::test {
 
-/// One engine under test, and how to get it.
+/// One engine under test, and the function that makes it.
 struct IoEngineCase {
   std::string name;
   std::function<Result<std::unique_ptr<IoEngine>>()> make;
@@ -142,7 +142,7 @@ TEST_P(IoEngineSuite, ADeadlineThatHasPassedEndsARequestUnstarted) {
   IoRequest late = file.write_request(0, out.view());
   late.deadline = std::chrono::steady_clock::now() - std::chrono::seconds(1);
   const auto outcome = engine_->submit(late).wait();
-  if (outcome.ok()) return;  // it may have been quicker than the look at the clock
+  if (outcome.ok()) return;  // it may have ended before the engine read the clock
   EXPECT_EQ(outcome.error().kind, ErrorKind::io);
   EXPECT_NE(outcome.error().message.find("Connection timed out; the drive is slow or hangs"), std::string::npos)
       << outcome.error().message;
@@ -156,7 +156,7 @@ TEST_P(IoEngineSuite, ADeadlineFarAwayDoesNotMatter) {
   EXPECT_TRUE(engine_->submit(request).wait().ok());
 }
 
-/// A read from a pipe that nobody writes to: the kernel has it and cannot end it.
+/// A read from a pipe that no process writes to: the kernel has it and cannot end it.
 class PipeRead final : public IoSink {
  public:
   PipeRead() {
@@ -341,7 +341,7 @@ TEST_P(IoEngineSuite, GoingAwayFinishesWhatWasSubmitted) {
 TEST_P(IoEngineSuite, WritesMoreThanOneCallCanMove) {
   if (kThreadSanitizer && engine_->name() != "io_uring")
     GTEST_SKIP() << "ThreadSanitizer walks over every byte of a call: a minute";
-  const EndlessBuffer out(130);  // 2 GiB and a bit; a single call moves at most 2 147 479 552 bytes
+  const EndlessBuffer out(130);  // more than 2 GiB; a single call moves at most 2 147 479 552 bytes
   const DirectFile sink = DirectFile::open("/dev/null", DirectFile::Mode::write).value();
   EXPECT_TRUE(engine_->submit(sink.write_request(0, out.view())).wait().ok());
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// decode_manifest on any bytes: it must not crash, nor read outside, nor take much memory; what it accepts becomes the
-// same bytes again, and its extents lie inside their volumes. An input whose first byte is odd gets magic, version,
-// length and checksum that fit, so that the rest of it is looked at; an even one is taken as it is.
+// decode_manifest on any bytes: it must not crash, nor read outside, nor take much memory; an accepted manifest encodes
+// to the same bytes again, and its extents are inside their volumes. An input whose first byte is odd gets the right
+// magic, version, length and checksum, so that the checks behind them run; an even one is used as it is.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -24,7 +24,7 @@ std::vector<std::byte> behind_the_seal(std::vector<std::byte> bytes) {
   return bytes;
 }
 
-/// In 128 bits, where nothing wraps around.
+/// In 128 bits, where no sum wraps around.
 bool extents_are_inside(const castor::Manifest& manifest) {
   for (const auto& value : manifest.values) {
     for (std::size_t i = 0; i < manifest.volumes.size(); ++i) {
@@ -49,7 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   return 0;
 }
 
-/// One in 16 inputs is a well-formed manifest, so that there is something to start from without files.
+/// One in 16 inputs is a well-formed manifest, so that the fuzzer can start without a corpus.
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
                                                unsigned seed) {
   if (seed % 16 != 0) return LLVMFuzzerMutate(data, size, max_size);

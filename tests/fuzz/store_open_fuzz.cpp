@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opening a store on folders that may hold anything: it must give a store or an error, and its keys bytes or errors.
-// What the store then commits itself must be there when it is opened again.
+// Opening a store on folders with any contents must give a store or an error, and a get of its keys bytes or an error.
+// Values that the store then commits must be found when it is opened again.
 //
-// The input is read front to back: what the folders are like, then a manifest that is built of its figures (mostly
-// well-formed, so that the way goes on behind the checks) or is the input itself, then bytes to change in it. The
-// manifest's magic, length and checksum always fit; manifest_fuzz.cpp is about those.
+// The input is read front to back: the state of the folders, then a manifest that is built of its figures (mostly
+// well-formed, so that it passes the first checks) or is the input itself, then bytes to change in the manifest. The
+// manifest's magic, length and checksum are always right; manifest_fuzz.cpp is about those.
 #include <unistd.h>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ using namespace castor;
 constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::uint64_t kMostGetBytes = kMiB;
 
-/// The input, front to back. Behind its end come random numbers that follow from it, so that a short one says a lot.
+/// Reads the input front to back. Random numbers that follow from the input continue it, so that a short one suffices.
 class Input {
  public:
   explicit Input(std::span<const std::byte> bytes)
@@ -55,12 +55,12 @@ class Input {
     return value;
   }
   std::uint64_t below(std::uint64_t n) { return number(1) % n; }
-  /// Mostly small, at times any.
+  /// Mostly a small number, at times any.
   std::uint64_t figure() {
     constexpr std::size_t kWidths[] = {1, 1, 1, 2, 2, 2, 3, 8};
     return number(kWidths[below(std::size(kWidths))]);
   }
-  /// Fewer, where the input ends.
+  /// Returns fewer where the input ends.
   std::span<const std::byte> take(std::size_t n_bytes) {
     const auto taken = bytes_.first(std::min(n_bytes, bytes_.size()));
     bytes_ = bytes_.subspan(taken.size());
@@ -76,7 +76,7 @@ class Input {
 
 std::string data_name(std::uint64_t volume) { return "castor-0123456789abcdef-" + std::to_string(volume) + ".data"; }
 
-/// A manifest that is mostly well-formed: each value in as many pages as it needs, one value behind the other.
+/// A mostly well-formed manifest: each value has as many pages as it needs, one value behind the other.
 class ManifestMaker {
  public:
   explicit ManifestMaker(Input& input) : input_(input) {}
@@ -111,7 +111,7 @@ class ManifestMaker {
     end_bytes = extent.offset_bytes + extent.n_bytes;
   }
 
-  /// At times one figure of one value, or the length of a volume, is another.
+  /// At times changes one figure of one value, or the length of a volume.
   void spoil() {
     auto& volume = manifest_.volumes[input_.below(manifest_.volumes.size())];
     const auto which = input_.below(16);
@@ -169,11 +169,11 @@ void seal(std::vector<std::byte>& bytes) {
 void write_file(const std::string& path, std::span<const std::byte> bytes, std::uint64_t length_bytes) {
   std::ofstream(path, std::ios::binary)
       .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  std::error_code too_long;  // then it stays as it is
+  std::error_code too_long;  // then the file keeps its length
   fs::resize_file(path, length_bytes, too_long);
 }
 
-/// Two folders that are made once.
+/// Two folders that are created once.
 class Folders {
  public:
   Folders() : root_(test::ScratchFolder::quick_parent()) {}
@@ -191,7 +191,7 @@ class Folders {
   test::ScratchFolder root_;
 };
 
-/// The file of volume `v`: mostly as long as the manifest says, at times not there.
+/// Makes the file of volume `v`: mostly as long as the manifest says, at times missing.
 void make_data_file(Input& input, const std::string& path, std::uint64_t end_bytes) {
   const auto content = input.take(input.number(1));
   const bool usual = input.below(8) != 0;
@@ -212,7 +212,7 @@ std::vector<std::byte> make_manifest_file(Input& input, const Manifest& manifest
   return bytes;
 }
 
-/// Makes what the input says; returns how many folders are to be opened.
+/// Makes the folders that the input describes; returns how many of them to open.
 std::uint64_t make_folders(Input& input, const Folders& folders) {
   folders.clear();
   const auto paths = folders.named(2);
@@ -229,7 +229,7 @@ void check(bool holds) {
   if (!holds) std::abort();
 }
 
-/// Every key has bytes or an error; a get of another size is refused.
+/// Gets every key, which must give bytes or an error; a get of another size must be refused.
 void get_all(TensorStore& store) {
   for (const auto key : store.keys()) {
     const auto n_bytes = store.value_bytes(key).value();
@@ -240,7 +240,7 @@ void get_all(TensorStore& store) {
   }
 }
 
-/// Whether it could be committed.
+/// Whether the commit succeeded.
 bool put_and_commit(TensorStore& store, const test::TestBuffer& bytes) {
   store.remove(2);
   for (const std::uint64_t key : {1, 5})

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the processes that tests start have in common.
+// Shared by the child processes of the tests.
 #pragma once
 
 #include <sys/resource.h>
@@ -14,14 +14,14 @@ namespace castor::test {
 
 using Arguments = std::vector<std::string>;
 
-/// Prints how it ended, `ok` or the error; returns the exit code: 0, or the error's kind.
+/// Prints the outcome, `ok` or the error; returns the exit code: 0, or the error's kind.
 template <typename T>
 int report(const Result<T>& outcome) {
   std::printf("%s\n", outcome.ok() ? "ok" : outcome.error().message.c_str());
   return outcome.ok() ? 0 : static_cast<int>(outcome.error().kind);
 }
 
-/// `limit BYTES …` does the same as `…` with files of at most BYTES; returns what is to be done then.
+/// `limit BYTES …` does the same as `…` with files of at most BYTES; returns the remaining arguments.
 inline Arguments apply_limit(const Arguments& arguments) {
   if (arguments.at(0) != "limit") return arguments;
   const rlimit limit{std::stoull(arguments.at(1)), std::stoull(arguments.at(1))};

@@ -17,39 +17,39 @@
 
 namespace castor::test {
 
-/// What happens to one request.
+/// The fault of one request.
 struct Fault {
   enum class Kind { none, fail, shorten, corrupt, lose, hold };
   Kind kind = Kind::none;
   int error_number = 0;  ///< fail: the errno
 
   static Fault fail(int error_number) { return {Kind::fail, error_number}; }
-  /// One sector less is moved than was asked for, and reported as complete.
+  /// Moves one sector less than was asked for, and reports the request as complete.
   static Fault shorten() { return {Kind::shorten, 0}; }
-  /// One bit is flipped on the way, of a read or of a write. A sync is left alone.
+  /// Flips one bit of a read or of a write. Does nothing to a sync.
   static Fault corrupt() { return {Kind::corrupt, 0}; }
-  /// Reported as done and never done: a later read brings what was there before. For reads: nothing arrives.
+  /// Reports the request as done and does not run it: a later read gives the earlier bytes. For reads: no byte arrives.
   static Fault lose() { return {Kind::lose, 0}; }
   /// The request waits until release().
   static Fault hold() { return {Kind::hold, 0}; }
 };
 
-/// An engine that does what another does, except to the requests it was told about. Requests are counted from 1, those
-/// of a chain too.
+/// An engine that passes requests on to another, except those with a fault. Requests are counted from 1, those of a
+/// chain too.
 ///
 /// Threads: as every engine; faults are set before the requests they are for.
 class FaultyEngine final : public IoEngine {
   class Wrapper;
 
  public:
-  /// What a test looks at while the store owns the engine. Shared: the engine and the test.
+  /// The test's side, while the store owns the engine. Owners: the engine and the test.
   class Script {
    public:
     void set(std::uint64_t nth, Fault fault) {
       const std::lock_guard lock(mutex_);
       faults_[nth] = fault;
     }
-    /// No request meets a fault from here on.
+    /// Ends all faults.
     void clear() {
       const std::lock_guard lock(mutex_);
       faults_.clear();
@@ -58,7 +58,7 @@ class FaultyEngine final : public IoEngine {
       const std::lock_guard lock(mutex_);
       return n_requests_;
     }
-    /// Blocks until so many requests have come.
+    /// Blocks until so many requests were started.
     void wait_for(std::uint64_t n_requests) const {
       std::unique_lock lock(mutex_);
       came_.wait(lock, [&] { return n_requests_ >= n_requests; });
@@ -73,7 +73,7 @@ class FaultyEngine final : public IoEngine {
       const std::lock_guard lock(mutex_);
       return !held_.empty();
     }
-    /// Lets the held requests go, in the order they came or the other way round, and stops holding.
+    /// Releases the held requests, in their order or in reverse, and holds no more.
     void release(bool reversed = false) {
       std::vector<std::pair<IoRequest, IoSink*>> held;
       {
@@ -87,8 +87,8 @@ class FaultyEngine final : public IoEngine {
 
    private:
     friend class FaultyEngine;
-    /// Gives the next request its `fault`; one that is held is kept here, and may be on its way again when this returns.
-    /// Whether it is.
+    /// Gives the next request its `fault`; one that is held is kept here, and may be on its way again when this
+    /// returns. Whether it is.
     bool hold_or_fault(const IoRequest& request, IoSink& wrapper, Fault& fault) {
       const std::lock_guard lock(mutex_);
       const auto found = faults_.find(++n_requests_);
@@ -134,12 +134,12 @@ class FaultyEngine final : public IoEngine {
   }
 
  private:
-  /// Stands between the inner engine and a sink, and works the fault of the request under way.
+  /// The sink between the inner engine and the caller's, which applies the fault of the request under way.
   class Wrapper final : public IoSink {
    public:
     Wrapper(IoSink& target, Script& script) : target_(target), script_(script) {}
 
-    /// What the inner engine is to do for `request`; nothing where it is held.
+    /// The request for the inner engine in place of `request`; nothing where it is held.
     std::optional<IoRequest> admit(const IoRequest& request) {
       request_ = request;
       if (script_.hold_or_fault(request, *this, fault_)) return std::nullopt;
@@ -202,7 +202,7 @@ class FaultyEngine final : public IoEngine {
   std::map<const IoSink*, std::unique_ptr<Wrapper>> wrappers_;
   std::vector<std::unique_ptr<Wrapper>> retired_;
   std::shared_ptr<Script> script_;
-  std::unique_ptr<IoEngine> inner_;  // last: it ends before what it tells
+  std::unique_ptr<IoEngine> inner_;  // last: it is destroyed before the things that it calls
 };
 
 }  // namespace castor::test

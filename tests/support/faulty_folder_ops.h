@@ -9,8 +9,8 @@
 
 namespace castor::test {
 
-/// Does what another FolderOps does, except that one call fails, or all from one on: they do nothing, or, where they
-/// write, half of it. Calls are counted from 1.
+/// Passes calls on to another FolderOps, except that one call fails, or all from one on: they do nothing, or, where
+/// they write, half of it. Calls are counted from 1.
 ///
 /// Threads: one at a time.
 class FaultyFolderOps final : public FolderOps {

@@ -26,7 +26,7 @@ int system_fallocate(int fd, int mode, off_t offset, off_t n_bytes) {
   return static_cast<int>(::syscall(SYS_fallocate, fd, mode, offset, n_bytes));
 }
 
-/// It does not make the file longer: what lies beyond its end is no part of it.
+/// A hole does not make the file longer: the bytes beyond its end are no part of it.
 int punch(TornDrive& drive, int fd, int mode, off_t offset, off_t n_bytes) {
   const auto facts = facts_of(fd);
   const auto n_zeros = std::clamp<off_t>(facts.st_size - offset, 0, n_bytes);

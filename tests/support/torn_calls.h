@@ -5,11 +5,11 @@
 
 namespace castor::test {
 
-/// While it lives, a TornDrive takes note of what this process does to files past engines and FolderOps: room set
-/// aside, holes punched, files cut, and names that unlinkat takes away. It stands in the way of those calls of the C
-/// library, for which torn_calls.cpp must be linked into the test itself.
+/// While it lives, a TornDrive logs the calls of this process on files past engines and FolderOps: room set aside,
+/// holes punched, files cut, and names that unlinkat removes. It replaces those functions of the C library, for which
+/// torn_calls.cpp must be linked into the test itself.
 ///
-/// A hole is noted as zeros that are written, so that each sector of it may keep what it held.
+/// A hole is logged as zeros that are written, so that each sector of it may keep its old bytes.
 ///
 /// Threads: one object at a time; the calls, any.
 class TornCalls {

@@ -32,7 +32,7 @@ std::string relative_to(const std::string& root, const fs::path& path) {
   return relative == "." ? "" : relative;
 }
 
-/// Up to the last byte that is not zero: a file may end in a large hole.
+/// The bytes up to the last one that is not zero: a file may end in a large hole.
 std::vector<std::byte> read_up_to_zeros(const fs::path& path) {
   std::string text(fs::file_size(path), '\0');
   std::ifstream in(path, std::ios::binary);
@@ -43,7 +43,7 @@ std::vector<std::byte> read_up_to_zeros(const fs::path& path) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// A file while its events are played again.
+/// A file while its events are replayed.
 class Image {
  public:
   Image(std::vector<std::byte> bytes, std::uint64_t length_bytes)
@@ -55,12 +55,12 @@ class Image {
     length_bytes_ = n_bytes;
   }
   void grow(std::uint64_t n_bytes) { length_bytes_ = std::max(length_bytes_, n_bytes); }
-  /// Bytes may lie beyond the length: they come to light when it grows.
+  /// May have bytes beyond the length: they appear when it grows.
   void put(std::uint64_t offset_bytes, std::span<const std::byte> bytes) {
     if (bytes_.size() < offset_bytes + bytes.size()) bytes_.resize(offset_bytes + bytes.size());
     std::copy(bytes.begin(), bytes.end(), bytes_.begin() + static_cast<std::ptrdiff_t>(offset_bytes));
   }
-  /// What was never written is a hole.
+  /// Sectors that were never written are holes.
   void write_to(const fs::path& path) const {
     std::ofstream out(path, std::ios::binary);
     const auto n_bytes = std::min<std::uint64_t>(bytes_.size(), length_bytes_);
@@ -74,8 +74,8 @@ class Image {
   std::uint64_t length_bytes_;
 };
 
-/// Says of each thing that is not certain whether it happened. How often it says yes differs from cut to cut: never,
-/// seldom, half of the time, mostly, always, and each for bytes, lengths and names.
+/// Decides for each uncertain event whether it happened. The probability differs from cut to cut: never, seldom, half
+/// of the time, mostly, always, and each for bytes, lengths and names.
 class Luck {
  public:
   Luck(std::uint64_t seed, std::size_t moment) {
@@ -95,10 +95,10 @@ class Luck {
 
 }  // namespace
 
-/// Plays the log again up to one moment.
+/// Replays the log up to one moment.
 class TornDrive::Cut {
  public:
-  /// Without `luck` everything that is not certain happened.
+  /// Without `luck` every uncertain event happened.
   Cut(const TornDrive& drive, std::size_t moment, Luck* luck) : drive_(drive), moment_(moment), luck_(luck) {
     ended_.resize(drive.events_.size(), kForgotten);
     for (std::size_t i = 0; i < moment; ++i) {
@@ -126,7 +126,7 @@ class TornDrive::Cut {
 
   Names names() {
     Names names = drive_.first_names_;
-    std::set<std::string> stopped;  // the changes of a name come in their order: none after the first that was lost
+    std::set<std::string> stopped;  // changes of a name are in order: none happens after the first that was lost
     for (std::size_t i = 0; i < moment_; ++i) {
       const auto* changes = std::get_if<Names>(&drive_.events_[i]);
       if (!changes) continue;
@@ -175,8 +175,8 @@ class TornDrive::Cut {
   const TornDrive& drive_;
   const std::size_t moment_;
   Luck* const luck_;
-  std::vector<std::size_t> ended_;                    // per event: when it came back
-  std::map<FileId, std::size_t> synced_;              // when the last sync that ended was asked for
+  std::vector<std::size_t> ended_;                    // per event: when it returned
+  std::map<FileId, std::size_t> synced_;              // when the last sync that ended was requested
   std::map<std::string, std::size_t> folder_synced_;  // when the folder was synced last
 };
 
@@ -217,7 +217,7 @@ TornDrive::FileId TornDrive::file_of(ino_t inode) {
   return files_[inode];
 }
 
-/// A new inode is an empty file; one that has no name any more is forgotten, so that its number can come again.
+/// A new inode is an empty file; an inode without a name is forgotten, so that its number can be used again.
 void TornDrive::look_up_names() {
   folders_.insert("");
   std::map<ino_t, FileId> files;
@@ -244,7 +244,7 @@ void TornDrive::look_up_names() {
   if (!changes.empty()) add(std::move(changes));
 }
 
-/// One of the names it has now; "" where it has none.
+/// One of the file's present names; "" where it has none.
 std::string TornDrive::name_of(FileId file) const {
   for (const auto& [name, named] : names_)
     if (named == file) return name;

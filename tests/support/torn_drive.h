@@ -20,59 +20,59 @@
 
 namespace castor::test {
 
-/// What a drive may hold after a power cut: a log of all that a program asked of the files below one folder, and the
-/// states that a cut at any moment of it may leave.
+/// The possible contents of a drive after a power cut: a log of all calls of a program on the files below one folder,
+/// and the states that a cut at any moment of it may leave.
 ///
 /// The rules are those of POSIX, and harsher than most file systems:
-/// - What lay below the folder when the log began is on the drive, and so are the folders themselves, always.
-/// - A sync of a file puts there what had been written, and had come back, before the sync was asked for; nothing else
-///   does. Of any other write each sector of 512 bytes may be there or not, and so may be the length that it gave the
-///   file. A sector that was never written reads as zeros.
-/// - A name that was given, changed or taken away is so after a sync of its folder. Until then each name, for itself,
-///   may be as it was or as any change since has left it; a rename is a change of two names.
+/// - The files below the folder when the log began are on the drive, and so are the folders themselves, always.
+/// - A sync of a file makes the writes durable that had returned before the sync was requested; no other call does. Of
+///   any other write each sector of 512 bytes may be on the drive or not, and so may the length that it gave the file.
+///   A sector that was never written reads as zeros.
+/// - A new, changed or removed name is durable after a sync of its folder. Until then each name, for itself, may be in
+///   its old state or in that of any change since; a rename is a change of two names.
 ///
-/// Files go by their inode, as an open file has no name. Names are looked up in the folder at each note, so that
-/// whoever creates a file need not say so.
+/// The log knows files by their inode, as an open file has no name. It looks names up in the folder at each note, so
+/// that a program that creates a file need not report it.
 ///
 /// Threads: any.
 class TornDrive {
  public:
-  /// Below `root` lie folders and regular files only.
+  /// Requires: below `root` are only folders and regular files.
   explicit TornDrive(const std::string& root);
 
   const std::string& root() const { return root_; }
-  /// From now on the log forgets every sync, as if the program did not call it: nothing reaches the drive for certain.
+  /// From now on the log ignores every sync, as if the program did not call it: nothing becomes durable.
   void ignore_syncs(bool ignore);
-  /// The same of the syncs that `ignored` says: it is given the file's name relative to the root, `sub/a`, or that of
-  /// the folder and a slash, `sub/`.
+  /// The same for syncs for which `ignored` returns true: it gets the file's name relative to the root, `sub/a`, or
+  /// that of the folder and a slash, `sub/`.
   using SyncFilter = std::function<bool(const std::string&)>;
   void ignore_syncs_of(SyncFilter ignored);
 
-  /// A write that may reach the drive from now on, bit by bit; it has come back at end().
+  /// Begins a write, which may reach the drive from now on, part by part; it returns at end().
   std::size_t begin_write(ino_t inode, std::uint64_t offset_bytes, std::span<const std::byte> bytes);
-  /// A sync that is asked for now and holds from end() on.
+  /// Begins a sync, which is requested now and counts from end() on.
   std::size_t begin_sync(ino_t inode);
-  /// `begun` is what one of the two above returned; what failed has no end.
+  /// Ends the call for which one of the two above returned `begun`; a call that failed has no end.
   void end(std::size_t begun);
-  /// The same with nothing in between.
+  /// A write that begins and ends now.
   void note_write(ino_t inode, std::uint64_t offset_bytes, std::span<const std::byte> bytes);
   void note_sync(ino_t inode);
   /// The file was cut to this length, or got zeros at its end.
   void note_length(ino_t inode, std::uint64_t n_bytes);
   /// The same where the file is longer than the log says; else nothing happens.
   void note_grown(ino_t inode, std::uint64_t n_bytes);
-  /// Names may have changed just now.
+  /// Logs the names, which may have changed just now.
   void note_names();
   /// `folder` is the root or begins with it.
   void note_sync_folder(const std::string& folder);
 
-  /// A cut can come at any moment from 0, before the first event, to n_moments(), after the last.
+  /// A cut can be at any moment from 0, before the first event, to n_moments(), after the last.
   std::size_t n_moments() const;
   /// A state that a cut at `moment` may leave, in a new folder laid out like the root. The same arguments give the same
   /// state. `parent` is where the folder is made.
   std::unique_ptr<ScratchFolder> crash(std::uint64_t seed, std::size_t moment,
                                        const std::string& parent = ScratchFolder::default_parent()) const;
-  /// What lies there when nothing was lost: the same as below the root, where the log misses nothing.
+  /// The state without any loss: the same as below the root, if the log misses no call.
   std::unique_ptr<ScratchFolder> whole() const;
 
  private:

@@ -18,10 +18,10 @@
 
 namespace castor::test {
 
-/// Does what another engine does and has a TornDrive take note of it: a write from the moment the kernel is asked for
-/// it, a sync from the moment the engine is. What fails may have reached the drive, and no sync covers it.
+/// Passes requests on to another engine and has a TornDrive log them: a write from the call to the kernel on, a sync
+/// from the call to the engine on. A write that fails may have reached the drive, and no sync covers it.
 ///
-/// A FaultyEngine that lies about what it moved stands above it, not below: else the drive would believe the lies.
+/// A FaultyEngine that reports transfers wrongly must be above this one, not below: else the log would be wrong too.
 ///
 /// Threads: as every engine.
 class TornEngine final : public IoEngine {
@@ -49,7 +49,7 @@ class TornEngine final : public IoEngine {
   }
 
  private:
-  /// Stands between the inner engine and a sink.
+  /// The sink between the inner engine and the caller's.
   class Wrapper final : public IoSink {
    public:
     Wrapper(IoSink& target, TornDrive& drive) : target_(target), drive_(drive) {}
@@ -72,7 +72,7 @@ class TornEngine final : public IoEngine {
     }
 
    private:
-    /// Also has the drive know of a length that was not made by writing: room set aside. Nothing for what is no file.
+    /// Also logs a length that no write has made: room set aside. Does nothing for a descriptor of no file.
     std::optional<ino_t> look_up_inode() const {
       struct stat facts {};
       if (request_.op == IoOp::read || ::fstat(request_.fd, &facts) != 0) return std::nullopt;
@@ -98,7 +98,7 @@ class TornEngine final : public IoEngine {
   std::mutex mutex_;
   std::map<const IoSink*, std::unique_ptr<Wrapper>> wrappers_;
   std::vector<std::unique_ptr<Wrapper>> retired_;
-  std::unique_ptr<IoEngine> inner_;  // last: it ends before what it tells
+  std::unique_ptr<IoEngine> inner_;  // last: it is destroyed before the things that it calls
 };
 
 }  // namespace castor::test

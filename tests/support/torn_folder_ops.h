@@ -11,8 +11,8 @@
 
 namespace castor::test {
 
-/// Does what another FolderOps does and has a TornDrive take note of it. What fails is noted as if it had done nothing,
-/// but for a write, which is noted with the bytes it left.
+/// Passes calls on to another FolderOps and has a TornDrive log them. A call that fails is logged as if it had done
+/// nothing, except a write, which is logged with the bytes it left.
 ///
 /// Threads: those of `inner`.
 class TornFolderOps final : public FolderOps {

@@ -23,28 +23,28 @@
 
 namespace castor::test {
 
-/// What a scripted kernel answers to one call, in place of what it should.
+/// A wrong answer of a scripted kernel to one call.
 struct CallFault {
   enum class Kind {
     none,
     fail,        ///< with error_number, once
-    fail_ever,   ///< with error_number, and so the later calls for the same bytes until an engine has lost patience
-    shorten,     ///< one sector less is moved than was asked for
-    nothing,     ///< no byte is moved, and the answer is 0
-    late,        ///< it waits for release()
-    outlast,     ///< it takes longer than the timeout and is interrupted then
-    flip_read,   ///< one bit of what was read is another
-    flip_write,  ///< one bit of what lands on the drive is another
-    lose_write,  ///< reported as done and never made
-    stale_read,  ///< what the drive held before the last write
+    fail_ever,   ///< with error_number, as do later calls for the same bytes until the engine gives up
+    shorten,     ///< moves one sector less than was asked for
+    nothing,     ///< moves no byte and answers 0
+    late,        ///< waits for release()
+    outlast,     ///< takes longer than the timeout and is interrupted then
+    flip_read,   ///< flips one bit of the bytes read
+    flip_write,  ///< flips one bit of the bytes written
+    lose_write,  ///< reports a write as done and does not make it
+    stale_read,  ///< reads the bytes from before the last write
   };
   Kind kind = Kind::none;
   int error_number = 0;
-  std::chrono::milliseconds timeout{0};  ///< outlast
+  std::chrono::milliseconds timeout{0};  ///< for outlast
 };
 
-/// A kernel whose n-th call goes wrong. Calls are counted from 1, those that only go on with an earlier one too; faults
-/// of reads count reads alone, those of writes writes.
+/// A kernel whose n-th call fails. Calls are counted from 1, including those that continue an earlier one; faults of
+/// reads count reads alone, those of writes count writes.
 ///
 /// Threads: any.
 class FaultyKernel {
@@ -67,7 +67,7 @@ class FaultyKernel {
     released_ = true;
     changed_.notify_all();
   }
-  /// No call meets a fault from here on.
+  /// Ends all faults.
   void heal() {
     const std::lock_guard lock(mutex_);
     healed_ = true;
@@ -81,7 +81,7 @@ class FaultyKernel {
  private:
   using Kind = CallFault::Kind;
   using Place = std::tuple<IoOp, int, std::uint64_t>;
-  static constexpr std::size_t kFlipped = 7;  // near the beginning: the end may be padding
+  static constexpr std::size_t kFlipped = 7;  // near the beginning, since the end may be padding
 
   bool counts(const TransferPart& part) const {
     switch (fault_.kind) {
@@ -142,7 +142,7 @@ class FaultyKernel {
     return call_kernel(part);
   }
 
-  /// Keeps what the drive holds where `part` is about to write.
+  /// Keeps the bytes that `part` is about to overwrite.
   void remember(const TransferPart& part) {
     TestBuffer before(part.n_bytes, 0);
     const auto answer = call_kernel({IoOp::read, part.fd, before.data(), part.n_bytes, part.offset_bytes});
@@ -167,7 +167,7 @@ class FaultyKernel {
   std::condition_variable changed_;
   std::uint64_t n_calls_ = 0;
   std::optional<Place> hit_;
-  int n_more_ = 0;  // calls that failed behind the n-th
+  int n_more_ = 0;  // calls that failed after the n-th
   std::map<std::pair<int, std::uint64_t>, TestBuffer> before_;
   bool holding_ = false;
   bool released_ = false;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What io_limits_test runs where the system refuses something:
-//   io_child engine          prints the engine that `best` gives, and why it is no better one
-//   io_child store DIR N     puts and gets N values of 1 MiB; prints how that ended; the exit code is the error's kind
+// The child process of io_limits_test, in which the system refuses something:
+//   io_child engine          prints the engine that `best` gives, and its fallback reason
+//   io_child store DIR N     puts and gets N values of 1 MiB; prints the outcome; the exit code is the error's kind
 //   io_child die DIR         is killed while puts are in flight
-//   io_child probe DIR       prints what probe_folder says
+//   io_child probe DIR       prints the answer of probe_folder
 //   io_child limit BYTES …   the same as `io_child …` with files of at most BYTES
 #include <csignal>
 #include <cstdio>

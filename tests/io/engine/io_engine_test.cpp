@@ -78,7 +78,7 @@ TEST(IoEngine, NamesOfChoicesAreRead) {
   EXPECT_EQ(refused.error().message, "'aio' is no I/O engine; there are best, uring, threads and null");
 }
 
-/// A kernel that gives the scripted answers, then moves everything that is asked for.
+/// A kernel that gives the scripted answers, then moves all bytes of each call.
 class ScriptedKernel {
  public:
   explicit ScriptedKernel(std::vector<std::int64_t> answers) : answers_(std::move(answers)) {}
@@ -101,7 +101,7 @@ TEST(ThreadsEngine, ResumesAfterInterruptionsPausesAndShortTransfers) {
   EXPECT_EQ(kernel.offsets, (std::vector<std::uint64_t>{51200, 51200, 51712, 51712, 52736, 52736}));
 }
 
-/// A kernel whose every call blocks until it is let go.
+/// A kernel whose calls block until they are released.
 class BlockedKernel {
  public:
   std::int64_t operator()(const TransferPart& part) {
@@ -128,7 +128,7 @@ class BlockedKernel {
   bool open_ = false;
 };
 
-/// Keeps how its request ended.
+/// Keeps the outcome of its request.
 class KeepingSink final : public IoSink {
  public:
   void on_start(const IoRequest&) noexcept override { started = true; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a machine may refuse, each refusal in a child process (io_child), so that no test depends on another's limits.
+// Refusals of the machine, each in a child process (io_child), so that no test depends on another's limits.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,8 +17,8 @@ const std::string kWithoutIoUring = CASTOR_WITHOUT_IO_URING;  // … and of with
 
 class IoLimits : public ::testing::Test {
  protected:
-  /// `command` with a tmpfs of `size` mounted at the scratch folder, in name spaces of its own. Skips where they are
-  /// not to be had.
+  /// Runs `command` with a tmpfs of `size` mounted at the scratch folder, in name spaces of its own. Skips where the
+  /// system refuses those.
   CommandOutcome run_on_tmpfs(const std::string& size, const std::string& command) const {
     return run_command("unshare -Urm sh -c 'mount -t tmpfs -o size=" + size + " tmpfs " + folder_.path() +
                        " || exit 77; exec " + command + "' || exit $?");
@@ -33,7 +33,7 @@ TEST_F(IoLimits, WhereASandboxRefusesIoUringThreadsMoveTheBytes) {
   if (outcome.exit_code == 77) GTEST_SKIP() << outcome.output;
   EXPECT_EQ(outcome.output.find("threads: io_uring "), 0u) << outcome.output;
   EXPECT_TRUE(contains(outcome, "a pool of threads moves the bytes instead\n")) << outcome.output;
-  EXPECT_EQ(outcome.exit_code, 4) << outcome.output;  // asked for by name it is an error of kind io
+  EXPECT_EQ(outcome.exit_code, 4) << outcome.output;  // an engine asked for by name is an error of kind io
   const auto store = run_command(kWithoutIoUring + " " + kIoChild + " store " + folder_.path() + " 3");
   EXPECT_EQ(store.output, "ok\n");
 }

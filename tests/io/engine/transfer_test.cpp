@@ -21,7 +21,7 @@ class NoSink final : public IoSink {
 
 class TransferTest : public ::testing::Test {
  protected:
-  /// No byte is touched, so the address may be any.
+  /// The test touches no byte, so any address will do.
   Transfer& transfer(IoOp op, std::uint64_t offset_bytes, std::uint64_t n_bytes, IoDeadline deadline = kNoDeadline) {
     auto& made = *transfers_.emplace_back(std::make_unique<Transfer>());
     made.reset({op, 3, "/x", offset_bytes, {reinterpret_cast<std::byte*>(0x100000), n_bytes}, deadline}, sink_);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel answers on a ring only when it is in trouble, put in the place of its real answers.
+// Answers that the kernel gives on a ring only under stress, in place of its real ones.
 #include "uring/uring_engine.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ TEST_F(UringEngineTest, ResumesAfterInterruptionsPausesAndShortTransfers) {
   if (file.offset_align_bytes() > 512)
     GTEST_SKIP() << "this drive has sectors of " << file.offset_align_bytes() << " bytes";
   EXPECT_TRUE(engine_->submit(file.write_request(0, out.view())).wait().ok());
-  EXPECT_EQ(kernel_answers, (std::vector<int>{4096, 4096, 3584, 3584, 2560, 2560}));  // what was left to move each time
+  EXPECT_EQ(kernel_answers, (std::vector<int>{4096, 4096, 3584, 3584, 2560, 2560}));  // the bytes left each time
   EXPECT_TRUE(engine_->submit(file.read_request(0, in.view())).wait().ok());
   EXPECT_TRUE(in.holds(1));
 }
@@ -59,7 +59,7 @@ TEST_F(UringEngineTest, OtherTrafficDoesNotShortenTheWaitOfAnother) {
   const DirectFile null = DirectFile::open("/dev/null", DirectFile::Mode::write).value();
   const TestBuffer out(8192, 1);
   const Event waiting = engine_->submit(null.write_request(0, out.view()));
-  // More round trips than a request gets pauses, in less time than those pauses take (two seconds).
+  // More round trips than a request has pauses, in less time than those pauses take (two seconds).
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   for (int i = 0; i < 3000 && std::chrono::steady_clock::now() < end; ++i)
     engine_->submit(null.write_request(0, out.view().part(0, 4096))).wait().value();
@@ -68,7 +68,7 @@ TEST_F(UringEngineTest, OtherTrafficDoesNotShortenTheWaitOfAnother) {
   EXPECT_TRUE(waiting.wait().ok());
 }
 
-/// Reads a page of a pipe, and says how far it is.
+/// Reads a page of a pipe, and has events for the start and the end.
 class PageRead final : public IoSink {
  public:
   explicit PageRead(int fd) : fd_(fd) {}
@@ -76,7 +76,7 @@ class PageRead final : public IoSink {
   void on_start(const IoRequest&) noexcept override { started_->complete({}); }
   std::optional<IoRequest> on_complete(const IoOutcome& outcome) noexcept override {
     error_number_ = outcome.error_number;
-    const auto kept = ended_;  // once it is told, this may go
+    const auto kept = ended_;  // once it is complete, this may be destroyed
     kept->complete({});
     return std::nullopt;
   }
@@ -108,7 +108,7 @@ TEST_F(UringEngineTest, BeyondItsDepthTheKernelGetsNothingButSinksAreMadeReady) 
   for (PageRead* read : {&blocked, &recalled, &behind}) engine_->start(read->request(), *read);
   for (const PageRead* read : {&blocked, &recalled, &behind}) read->started().wait().value();
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  EXPECT_FALSE(recalled.ended().ready());  // its bytes are there: it is the kernel that was not asked
+  EXPECT_FALSE(recalled.ended().ready());  // its bytes have arrived, but the kernel was not asked for them
   engine_->cancel(recalled);
   recalled.ended().wait().value();
   EXPECT_EQ(recalled.error_number(), ECANCELED);

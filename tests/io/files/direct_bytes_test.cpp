@@ -14,7 +14,7 @@
 namespace castor::test {
 namespace {
 
-/// Over a file past the page cache (false) and over one through it (true).
+/// Runs on a file past the page cache (false) and on one through it (true).
 class DirectBytes : public ::testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
@@ -84,7 +84,7 @@ TEST_P(DirectBytes, AgreesWithANaiveModel) {
   std::vector<std::byte> model;
   const TestBuffer room(96 * 1024);
   for (int step = 0; step < 400; ++step) {
-    // Half of all offsets, lengths and addresses are whole sectors, so that the straight way is gone as well.
+    // Half of all offsets, lengths and addresses are whole sectors, so that some bytes move without the bounce page.
     const auto odd = [&](std::uint64_t below) {
       const auto n = random() % below;
       return random() % 2 == 0 ? n : n / 512 * 512;

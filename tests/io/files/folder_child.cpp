@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What folder_ops_test runs where the system refuses something:
+// The child process of folder_ops_test, in which the system refuses something:
 //   folder_child replace DIR NAME N      makes NAME a file of N bytes with replace_file, then the same with 2 N; prints
-//                                        how the second one ended, the bytes of NAME and the names in DIR
+//                                        the outcome of the second, the bytes of NAME and the names in DIR
 //   folder_child limit BYTES replace …   the same with files of at most BYTES
 #include <csignal>
 #include <cstdio>

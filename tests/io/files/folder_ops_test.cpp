@@ -111,7 +111,7 @@ TEST_F(FolderOpsTest, ALinkInThePlaceOfTheTemporaryFileIsRefused) {
   fs::create_symlink(path("real"), path("a.tmp"));
   EXPECT_FALSE(replace_file(ops_, folder_.path(), "a", bytes_of("new")).ok());
   EXPECT_EQ(text_of(path("real")), "old");
-  EXPECT_TRUE(replace_file(ops_, folder_.path(), "a", bytes_of("new")).ok());  // the link is gone by now
+  EXPECT_TRUE(replace_file(ops_, folder_.path(), "a", bytes_of("new")).ok());  // the earlier call removed the link
   EXPECT_EQ(text_of(path("a")), "new");
   EXPECT_EQ(text_of(path("real")), "old");
 }
@@ -166,8 +166,8 @@ TEST_F(FolderOpsTest, WhateverStepOfReplacingFailsTheFileIsWhole) {
     if (text_of(path("a")) == old_text) ++n_kept;
     EXPECT_FALSE(fs::exists(path("a.tmp"))) << "call " << nth;
   }
-  EXPECT_EQ(nth, 5u);     // write, sync, rename, sync of the folder; the fifth call is not made
-  EXPECT_EQ(n_kept, 3u);  // only the last leaves the new bytes
+  EXPECT_EQ(nth, 5u);     // write, sync, rename, sync of the folder; there is no fifth call
+  EXPECT_EQ(n_kept, 3u);  // only a failure of the last leaves the new bytes
 }
 
 TEST_F(FolderOpsTest, AFullFileSystemKeepsTheOldFile) {

@@ -26,7 +26,7 @@ namespace {
 
 constexpr IoTuning kTuning{1048576, 16, 4, 3300000000, 1600000000};
 
-/// Sets a variable of the environment and gives it back its earlier value.
+/// Sets a variable of the environment and restores its earlier value.
 class ScopedVariable {
  public:
   ScopedVariable(const char* name, const std::string& value) : name_(name) {
@@ -53,7 +53,7 @@ class IoTuningFile : public testing::Test {
     std::ofstream(io_tuning_path()) << text;
   }
   std::string drive() const { return drive_id(folder_.path()).value(); }
-  /// Nothing is loaded, and one sentence says why; then a new one can be saved.
+  /// Expects that no tuning is loaded, that one sentence says why, and that a new one can be saved.
   void expect_ignored(const std::string& content, const std::string& why) const {
     write(content);
     const auto loaded = load_tuning(folder_.path()).value();
@@ -164,7 +164,7 @@ TEST_F(IoTuningFile, ValuesOutOfRangeAreNotSaved) {
   EXPECT_FALSE(std::filesystem::exists(io_tuning_path()));
 }
 
-/// The block size of the store that `options` open, as its manifest has it.
+/// The block size in the manifest of the store that `options` open.
 std::uint64_t block_bytes_of(TensorStoreOptions options) {
   const test::ScratchFolder folder;
   options.folders = {folder.path()};

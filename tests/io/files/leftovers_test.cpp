@@ -38,7 +38,7 @@ TEST_F(LeftoversTest, RemovesWhatDeadRunsLeft) {
   {
     const auto data = DirectFile::create(path("castor-0.data")).value();
     data.write_bytes(0, {bytes.data(), bytes.size()}).value();
-    ASSERT_EQ(fsync(data.fd()), 0);  // so that the file system knows how many blocks it takes
+    ASSERT_EQ(fsync(data.fd()), 0);  // so that the file system has allocated its blocks
   }
   write("castor-.data");
   write("castor.manifest.tmp");
@@ -69,7 +69,7 @@ TEST_F(LeftoversTest, TheFilesOfALivingOwnerStay) {
   const auto outcome = run_command(std::string(CASTOR_STRIPE_CHILD) + " leftovers " + folder_.path());
   EXPECT_EQ(outcome.output, "1\n");
   EXPECT_EQ(names(), living);
-  EXPECT_EQ(remove_leftovers(folder_.path(), {}).value().n_files, 0u);  // nor are one's own
+  EXPECT_EQ(remove_leftovers(folder_.path(), {}).value().n_files, 0u);  // nor are this process's own
   EXPECT_EQ(names(), living);
 }
 
@@ -84,7 +84,7 @@ TEST_F(LeftoversTest, AStrangerRemovesOnlyWhatNoManifestNames) {
 TEST_F(LeftoversTest, LinksAreLeftAlone) {
   write("treasure");
   fs::create_symlink(path("treasure"), path("castor-0.data"));
-  ASSERT_EQ(mkfifo(path("castor-1.data").c_str(), 0600), 0);  // nor does it wait for one who writes
+  ASSERT_EQ(mkfifo(path("castor-1.data").c_str(), 0600), 0);  // nor does opening it wait for a writer
   EXPECT_EQ(remove_leftovers(folder_.path(), {}).value().n_files, 0u);
   EXPECT_EQ(names(), (std::set<std::string>{"treasure", "castor-0.data", "castor-1.data"}));
   fs::remove(path("castor-0.data"));

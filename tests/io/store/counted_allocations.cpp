@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// malloc and its siblings, counted on their way to glibc's. operator new of libstdc++ calls them.
+// malloc and its siblings: each is counted and passed on to glibc's. operator new of libstdc++ calls them.
 #include "counted_allocations.h"
 
 #include <atomic>

@@ -5,8 +5,8 @@
 
 namespace castor::test {
 
-/// Counts the allocations of all threads while the object lives: operator new and whatever else ends in malloc or one
-/// of its siblings, which counted_allocations.cpp replaces in the program it is linked into. One object at a time.
+/// Counts the allocations of all threads while the object lives: operator new and every other call of malloc or one of
+/// its siblings, which counted_allocations.cpp replaces in the program it is linked into. One object at a time.
 class AllocationCount {
  public:
   AllocationCount();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a store with Durability::commit holds when it is opened again.
+// The contents of a store with Durability::commit when it is opened again.
 #include <gtest/gtest.h>
 
 #include <algorithm>

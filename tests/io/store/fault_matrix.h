@@ -14,8 +14,8 @@
 
 namespace castor::test {
 
-/// For n = 1, 2, 3 … a run whose n-th call meets the fault, until no call is the n-th. What was tried is printed at the
-/// end.
+/// For n = 1, 2, 3 … runs a store whose n-th call meets the fault, until a run has fewer than n calls. Prints the
+/// counts of each fault at the end.
 class FaultMatrix : public ::testing::TestWithParam<FaultCase> {
  protected:
   void run_until_not_reached() {
@@ -28,7 +28,7 @@ class FaultMatrix : public ::testing::TestWithParam<FaultCase> {
     finish();
   }
 
-  /// The same, all runs at the same time: for faults that take their time.
+  /// The same, with all runs at the same time: for faults that take long.
   void run_at_once() {
     constexpr std::uint64_t kNRuns = 56;  // a few more than there are calls
     std::deque<FaultRun> runs;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One run of a durable store whose n-th call to the kernel goes wrong, and what the contract allows of it.
+// One run of a durable store whose n-th call to the kernel fails, and the outcomes that the contract allows.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@
 
 namespace castor::test {
 
-/// What a store is opened with, and the strings a test pulls while it lives.
+/// The parts a store is opened with, and the controls of a test while it lives.
 struct FaultyParts {
   std::unique_ptr<IoEngine> engine;                    ///< null: a healthy one
   std::unique_ptr<FolderOps> folder_ops;               ///< the same
@@ -40,27 +40,27 @@ struct FaultyParts {
 
 struct FaultCase {
   enum class Allowed {
-    nothing,  ///< callers see nothing of it
+    nothing,  ///< no caller sees an error
     errors,   ///< some call reports an error
-    either,   ///< depends on what is hit
+    either,   ///< depends on the call that is hit
   };
   std::string name;
   Allowed allowed;
   /// `sector_bytes`: short transfers end at a multiple of it.
   std::function<FaultyParts(std::uint64_t nth, std::uint64_t sector_bytes)> make;
-  bool damages = false;       ///< what is on the drive may be wrong without anybody having been told
+  bool damages = false;       ///< bytes on the drive may be wrong although no call reported an error
   bool leaves_doubt = false;  ///< a commit that failed may stand all the same
   std::chrono::milliseconds timeout{0};
 
   friend void PrintTo(const FaultCase& fault, std::ostream* out) { *out << fault.name; }
 };
 
-/// Puts, commits and gets several values in two steps, looks at every outcome, and opens the store again.
+/// Puts, commits and gets several values in two steps, checks every outcome, and opens the store again.
 ///
-/// What every run must show: a get brings the right bytes or an error of kind io that names key and folder; what failed
-/// said so; the store that is opened again holds the last commit that was acknowledged, every byte of it (where the
-/// sync of a folder failed, it may be the commit that this ended). Where the drive damaged a block without telling, that
-/// key's get is an error, and no other's.
+/// Checks for every run: a get gives the right bytes or an error of kind io that names key and folder; each operation
+/// that failed reported an error; the store that is opened again holds the last acknowledged commit, every byte of it
+/// (where the sync of a folder failed, it may hold the commit that this ended). Where the drive damaged a block without
+/// an error, that key's get is an error, and no other's.
 class FaultRun {
  public:
   FaultRun(const FaultCase& fault, std::uint64_t nth) : fault_(fault), nth_(nth) {}
@@ -108,7 +108,7 @@ class FaultRun {
     options.budget = &budget_;
     return options;
   }
-  /// The least that the drive moves: 512 bytes where it does that.
+  /// The smallest transfer of the drive: 512 bytes where it supports that.
   std::uint64_t sector_bytes() const {
     const auto file = DirectFile::create_unnamed(first_.path()).value();
     const TestBuffer page(4096, 0);
@@ -138,7 +138,7 @@ class FaultRun {
     get_all(store);
   }
 
-  /// The store goes on, unless nobody can know what is on the drive; then it says so and keeps what it has.
+  /// The store continues, unless the contents of the drive are unknown; then it reports that and keeps its values.
   void go_on(TensorStore& store) {
     made_.heal();
     const int n_errors = n_errors_;
@@ -149,7 +149,7 @@ class FaultRun {
     n_errors_ = n_errors;
   }
 
-  /// Where the machine is busy, also what is healthy.
+  /// On a busy machine healthy requests may time out too.
   bool may_time_out() const { return fault_.timeout.count() > 0; }
 
   void remove(TensorStore& store, std::uint64_t key) {
@@ -190,7 +190,7 @@ class FaultRun {
     return moves;
   }
 
-  /// Whether the bytes are there; else there is an error that says so.
+  /// Whether the get gave the right bytes; else it must have given an error.
   bool check_get(const Move& move) {
     if (!check(move.done, move.key)) return false;
     EXPECT_TRUE(move.want.has_value()) << "key " << move.key << " came back though its put had failed";
@@ -204,7 +204,7 @@ class FaultRun {
     while (!done.ready() && !made_.holds()) std::this_thread::yield();
     if (made_.holds()) {
       auto moves = start_gets(store, now_);
-      for (const auto& move : moves) check_get(move);  // a sync that takes its time holds no get back
+      for (const auto& move : moves) check_get(move);  // a slow sync does not delay gets
       EXPECT_FALSE(done.ready());
       made_.release();
     }
@@ -220,7 +220,7 @@ class FaultRun {
     EXPECT_EQ(store.committed_step(), committed_);
   }
 
-  /// All operations but the one that is held end by themselves.
+  /// Waits for all operations but the held one, which end by themselves.
   void wait_for_all(const std::vector<Move>& moves) {
     const auto n_pending = [&] {
       return std::count_if(moves.begin(), moves.end(), [](const Move& move) { return !move.done.ready(); });
@@ -275,9 +275,9 @@ class FaultRun {
   Budget budget_{Tier::nvme, kMiB};  // keeps the store from setting much room aside ahead
   FaultyParts made_;
   Values now_;
-  std::map<std::uint64_t, Values> attempts_;  // what was there when each commit was asked for
+  std::map<std::uint64_t, Values> attempts_;  // the values when each commit was requested
   std::optional<std::uint64_t> committed_;
-  std::optional<std::uint64_t> doubtful_;  // a later commit of values that were all there, which failed
+  std::optional<std::uint64_t> doubtful_;  // a later commit with all values, which failed
   bool reached_ = false;
   int n_errors_ = 0;
 };

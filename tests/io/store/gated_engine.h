@@ -11,8 +11,8 @@
 
 namespace castor::test {
 
-/// What another engine does, except that requests which are started while the gate is closed wait until it opens. While
-/// it is open it adds nothing, and allocates nothing.
+/// Passes requests on to another engine; those that are started while the gate is closed wait until it opens. While it
+/// is open it allocates nothing.
 ///
 /// Threads: any.
 class GatedEngine final : public IoEngine {

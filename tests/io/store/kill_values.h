@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What store_kill_child puts in every step, so that store_kill_test can tell what must be there.
+// The values that store_kill_child puts in every step, so that store_kill_test knows the values of each commit.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ inline std::uint64_t kill_seed(std::uint64_t key, std::uint64_t step) { return s
 /// Whether `step` writes `key`: key 3 keeps its value of the even step before.
 inline std::uint64_t step_of_value(std::uint64_t key, std::uint64_t step) { return key == 3 ? step - step % 2 : step; }
 
-/// What the child tells through its pipe, one character each; behind `committed` stands the step, as 8 bytes.
+/// The messages of the child through its pipe, one character each; the step follows `committed`, as 8 bytes.
 enum class KillMark : char { opened = 'o', puts = 'p', commit = 's', manifest = 'm', rename = 'r', committed = 'c' };
 
 }  // namespace castor::test

@@ -95,7 +95,7 @@ TEST(Manifest, IsTheseBytes) {
       7,    0x0123456789abcdef,    4096,
       true, {{"v0", 0xa1, 12288}}, {{5, 4097, {{4096, 8192}}, {0x1111111111111111, 0x2222222222222222}}}};
   const unsigned char golden[] = {
-      'C',  'a',  's',  't',  'o',  'r',  'M',  'f',   // what it is
+      'C',  'a',  's',  't',  'o',  'r',  'M',  'f',   // magic
       1,    0,    0,    0,    1,    0,    0,    0,     // version 1, with checksums
       154,  0,    0,    0,    0,    0,    0,    0,     // length: 64 + 26 + 56 + 8
       7,    0,    0,    0,    0,    0,    0,    0,     // step

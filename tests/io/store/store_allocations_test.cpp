@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// In steady state nothing on the way of a put, a get or a request allocates, on any thread.
+// In steady state a put, a get and a request allocate nothing, on any thread.
 //
-// A program of its own: it replaces malloc. Warm-up fills what is made once and used again: with requests
-// held back, as many operations are under way at a time as ever will be, each of the largest value, and every piece of
-// the store has the largest block to copy. So whatever order the threads find afterwards, there is enough of everything.
+// A program of its own: it replaces malloc. Warm-up allocates everything that is used again: with requests held back,
+// the largest number of operations is under way at a time, each of the largest value, and every piece of the store has
+// the largest block to copy. So later runs find enough of everything, whatever the order of the threads.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -53,7 +53,7 @@ constexpr std::size_t kNValues = std::size(kValues);
 
 class StoreAllocations : public ::testing::TestWithParam<std::tuple<EngineChoice, bool>> {
  protected:
-  /// Skips where the engine is not to be had.
+  /// Skips where the engine cannot be set up.
   void open(Durability durability) {
     options_.durability = durability;
     options_.folders = {folder_.path()};
@@ -69,7 +69,7 @@ class StoreAllocations : public ::testing::TestWithParam<std::tuple<EngineChoice
     warm_up();
   }
 
-  /// Keys whose digits fill no string's own room: what is written of them on the way would show.
+  /// Keys with too many digits for a string's inline buffer: text made of them would allocate.
   static std::uint64_t key_of(std::size_t i) { return 1'000'000'000'000'000'000 + i; }
   BufferView bytes(std::size_t key) const {
     return memory_->view().part(kValues[key].shift_bytes, kValues[key].n_bytes);
@@ -90,7 +90,7 @@ class StoreAllocations : public ::testing::TestWithParam<std::tuple<EngineChoice
     for (int i = 0; i < 3; ++i) EXPECT_TRUE(one_round(0));
   }
 
-  /// Puts and gets the values all at once; the two of 4 MiB only where `i` is a multiple of 8. Whether that went well.
+  /// Puts and gets all values at once; the two of 4 MiB only where `i` is a multiple of 8. Returns whether that worked.
   bool one_round(int i) {
     const std::size_t n = n_values(i);
     bool well = true;
@@ -144,7 +144,7 @@ TEST_P(StoreAllocations, PutsIntoTheOtherSlotMakeNone) {
     {
       const AllocationCount count;
       for (int i = 0; i < 2; ++i) well = one_round(i) && well;
-      if (step > 2) n_allocations += count.so_far();  // the second slots are made in the first steps
+      if (step > 2) n_allocations += count.so_far();  // the first steps create the second slots
     }
     store_->commit(step).wait().value();
   }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What store_limits_test runs where the system refuses something:
-//   store_child steps DIR N       puts N values of 1 MiB in a durable store, commits, and looks at them in another one
-//   store_child full DIR          fills DIR's file system with puts, and goes on when there is room again
-//   store_child no-manifest DIR   leaves no room for the manifest, and goes on when there is
-//   store_child memory DIR N      names N bytes of memory to the engine and uses them; prints how many it took
+// The child process of store_limits_test, in which the system refuses something:
+//   store_child steps DIR N       puts N values of 1 MiB in a durable store, commits, and checks them in another one
+//   store_child full DIR          fills DIR's file system with puts, and continues when there is room again
+//   store_child no-manifest DIR   leaves no room for the manifest, and continues when there is
+//   store_child memory DIR N      registers N bytes of memory and uses them; prints how many the engine took
 //   store_child vanish DIR        removes DIR while a durable and a scratch store work there
 //   store_child limit BYTES …     the same as `store_child …` with files of at most BYTES
-// Prints how it ended; the exit code is the error's kind, 0 where all was as it should be.
+// Prints the outcome; the exit code is the error's kind, 0 where everything was right.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -45,7 +45,7 @@ Result<void> check(TensorStore& store, std::uint64_t key) {
   return in.holds(key) ? Result<void>() : wrong("key " + std::to_string(key) + " came back wrong");
 }
 
-/// Opens the store of `folder` anew and looks at keys 0 to n − 1, which are all there must be.
+/// Opens the store of `folder` again and checks that it holds the keys 0 to n − 1 and no other.
 Result<void> check_reopened(const std::string& folder, std::uint64_t n) {
   CASTOR_ASSIGN(const auto store, TensorStore::open(durable(folder)));
   if (store->keys().size() != n) return wrong(std::to_string(store->keys().size()) + " keys came back");
@@ -81,7 +81,7 @@ Result<void> full(const std::string& folder) {
     for (std::uint64_t key = 0; key < n; ++key) CASTOR_TRY(check(*store, key));
     store->remove(n);
     store->remove(--n);
-    CASTOR_TRY(put(*store, n - 1));  // in the place it has; the room of another key is free now for the manifest
+    CASTOR_TRY(put(*store, n - 1));  // in its present room; that of another key is free for the manifest now
     CASTOR_TRY(store->commit(2).wait());
   }
   return check_reopened(folder, n);
@@ -125,7 +125,7 @@ Result<void> memory(const std::string& folder, std::uint64_t n_bytes) {
   return {};
 }
 
-/// Files that are open outlive their folder: values still come and go. What cannot be is a commit.
+/// Open files outlive their folder: puts and gets still work. A commit does not.
 Result<void> vanish(const std::string& folder) {
   fs::create_directory(folder + "/scratch");
   fs::create_directory(folder + "/durable");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fault matrix: for n = 1, 2, 3 … the n-th call of a durable store to the kernel, or to its folders, goes wrong in
-// each way that is known, until no call is the n-th.
+// The fault matrix: for n = 1, 2, 3 … the n-th call of a durable store to the kernel, or to its folders, fails in each
+// known way, until a run has fewer than n calls.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,9 +24,9 @@ using Allowed = FaultCase::Allowed;
 using Kind = CallFault::Kind;
 constexpr std::chrono::milliseconds kTimeout{40};
 
-// ---- how the kernel goes wrong ----
+// ---- faults of the kernel ----
 
-/// Under the engine of blocking calls lies a kernel whose n-th call goes wrong.
+/// The threads engine on a kernel whose n-th call fails.
 FaultCase kernel_case(const std::string& name, Allowed allowed, CallFault fault) {
   FaultCase made{"threads, " + name, allowed, {}};
   made.damages = fault.kind == Kind::flip_write || fault.kind == Kind::lose_write;
@@ -47,7 +47,7 @@ FaultCase kernel_case(const std::string& name, Allowed allowed, CallFault fault)
   return made;
 }
 
-/// Between the store and io_uring stands an engine that treats the n-th request wrongly.
+/// An engine between the store and io_uring that treats the n-th request wrongly.
 FaultCase request_case(const std::string& name, Allowed allowed, Fault fault) {
   FaultCase made{"io_uring, " + name, allowed, {}};
   made.damages = fault.kind == Fault::Kind::corrupt || fault.kind == Fault::Kind::lose;
@@ -85,7 +85,7 @@ std::vector<FaultCase> request_cases() {
           request_case("lost", Allowed::either, Fault::lose())};
 }
 
-/// Files and names in the folders: what a commit and an opening do beside moving values.
+/// Files and names in the folders: the work of a commit and an opening beside moving values.
 FaultCase folder_case(const std::string& name, int error_number, bool for_ever) {
   FaultCase made{"folders, " + name, Allowed::errors, {}};
   made.leaves_doubt = true;
@@ -135,7 +135,7 @@ INSTANTIATE_TEST_SUITE_P(OfTheKernel, StoreStalls,
                                                        {Kind::outlast, 0, kTimeout})),
                          name_of);
 
-// ---- opening what is there ----
+// ---- opening an existing store ----
 
 class StoreOpeningFaults : public ::testing::TestWithParam<int> {};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fault matrix where the kernel's answer on a ring is another than it was.
+// The fault matrix with the kernel's answers on a ring changed.
 #include <cctype>
 #include <cerrno>
 #include <memory>
@@ -19,7 +19,7 @@ using Allowed = FaultCase::Allowed;
 struct AnswerFault {
   enum class Kind { once, ever, shorten };
   Kind kind = Kind::once;
-  int answer = 0;  ///< once, ever: given in place of the kernel's
+  int answer = 0;  ///< given once in place of the kernel's
 };
 
 /// Gives another answer than the kernel's to the n-th transfer, counted from 1 in the order in which they end.

@@ -15,7 +15,7 @@ namespace {
 class StoreFilesTest : public ::testing::Test {
  protected:
   std::string path(const std::string& name) const { return folder_.path() + "/" + name; }
-  /// A store without values whose data file has this name; it is there.
+  /// Makes a store without values whose data file has this name and exists.
   void make_store(const std::string& data_name) {
     Manifest manifest;
     manifest.step = 1;

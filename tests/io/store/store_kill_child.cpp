@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What store_kill_test kills: store_kill_child ENGINE FOLDER FOLDER opens the durable store in the folders and goes on
-// from its last commit, step by step, until it is killed. What it does it tells on stdout, see KillMark.
+// The process that store_kill_test kills: store_kill_child ENGINE FOLDER FOLDER opens the durable store in the folders
+// and continues from its last commit, step by step, until it is killed. It reports its progress on stdout, see
+// KillMark.
 #include <unistd.h>
 
 #include <array>
@@ -20,7 +21,8 @@
 namespace castor::test {
 namespace {
 
-/// One write is one piece of the pipe, whoever writes. Ends the child where nobody listens.
+/// Writes one message; one write to a pipe is atomic, so threads may write at once. Ends the child where the pipe has
+/// no reader.
 void tell(KillMark mark, std::uint64_t step) {
   char text[1 + sizeof step];
   text[0] = static_cast<char>(mark);
@@ -28,7 +30,7 @@ void tell(KillMark mark, std::uint64_t step) {
   if (::write(STDOUT_FILENO, text, sizeof text) != sizeof text) std::_Exit(1);
 }
 
-/// Tells when a manifest is written.
+/// Reports when a manifest is written.
 class TellingFolderOps final : public FolderOps {
  public:
   Result<void> write_file(const std::string& path, std::span<const std::byte> bytes) override {
@@ -53,7 +55,7 @@ class TellingFolderOps final : public FolderOps {
 
 using Buffers = std::vector<std::unique_ptr<ValueBuffer>>;
 
-/// Requires: what is in `buffers` is put.
+/// Requires: the puts from `buffers` have ended.
 void change(TensorStore& store, std::uint64_t step, Buffers& buffers) {
   tell(KillMark::puts, step);
   buffers.clear();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// kill -9 of a process that puts and commits, at moments spread over all that it does; after each the store is opened
-// and every byte looked at. CASTOR_N_KILLS says how often (200).
+// kill -9 of a process that puts and commits, at moments spread over all its work; after each the store is opened and
+// every byte checked. CASTOR_N_KILLS is the number of kills (200).
 //
-// A kill keeps the page cache: what this shows is that no state between two system calls is one that opening cannot deal
-// with. What a power cut leaves is the subject of the torn-write model.
+// A kill keeps the page cache: this shows that opening handles every state between two system calls. The torn-write
+// model covers the states after a power cut.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ int n_kills() {
   return text ? std::atoi(text) : 200;
 }
 
-/// What the child was at when it had told `mark` last.
+/// The work of the child after the message `mark`.
 const char* text(KillMark mark) {
   switch (mark) {
     case KillMark::opened:
@@ -86,7 +86,7 @@ class Victim {
     KillMark what;
     std::uint64_t step;
   };
-  /// The next thing that it tells; nothing when it is dead.
+  /// Its next message; nothing when it is dead.
   std::optional<Mark> next() const {
     char told[1 + sizeof(std::uint64_t)];
     if (::read(marks_, told, sizeof told) != sizeof told) return std::nullopt;
@@ -94,7 +94,7 @@ class Victim {
     std::memcpy(&mark.step, told + 1, sizeof mark.step);
     return mark;
   }
-  /// Whether it lived until now.
+  /// Whether it is still alive.
   bool kill() {
     if (pid_ <= 0) return false;
     ::kill(pid_, SIGKILL);
@@ -110,14 +110,14 @@ class Victim {
 
 class StoreKill : public ::testing::Test {
  protected:
-  /// When to kill: so long after it has told `mark` for the n-th time.
+  /// The moment of a kill: `delay` after the n-th message `mark`.
   struct Moment {
     std::optional<KillMark> mark;  ///< nothing: after its start
     std::uint64_t nth;
     std::chrono::microseconds delay;
   };
 
-  /// One in eight while it starts; else shortly after any of the marks, mostly very shortly.
+  /// One in eight is during the start; else shortly after any of the marks, mostly very shortly.
   Moment random_moment() {
     constexpr KillMark kMarks[] = {KillMark::opened,   KillMark::puts,   KillMark::commit,
                                    KillMark::manifest, KillMark::rename, KillMark::committed};
@@ -128,7 +128,7 @@ class StoreKill : public ::testing::Test {
     return {mark, mark == KillMark::opened ? 1 : 1 + random_() % 3, delay};
   }
 
-  /// Has the child go on from `step` and kills it; the last step that it acknowledged.
+  /// Lets the child continue from `step` and kills it; returns the last step that it acknowledged.
   std::uint64_t run_and_kill(const std::vector<std::string>& folders, std::uint64_t step) {
     const Moment moment = random_moment();
     Victim victim({kKillChild, random_() % 2 == 0 ? "best" : "threads", folders[0], folders[1]});
@@ -151,7 +151,7 @@ class StoreKill : public ::testing::Test {
     return step;
   }
 
-  /// The step that the store holds, every byte of which is looked at.
+  /// The step that the store holds, after checking every byte of it.
   std::uint64_t check(const std::vector<std::string>& folders) {
     TensorStoreOptions options;
     options.folders = folders;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose blocks are on the drive where puts and gets wait together.
+// The blocks that a lane moves where puts and gets wait together.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace castor {
 namespace {
 
-/// Moves nothing, and ends its requests when it is told to, the oldest first. Threads: one.
+/// Moves nothing, and ends its requests when the test asks for it, the oldest first. Threads: one.
 class HandEngine final : public IoEngine {
  public:
   std::string_view name() const override { return "by hand"; }

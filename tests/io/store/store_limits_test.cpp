@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A store where the machine refuses something, each refusal in a child process (store_child); and values larger than
-// what 32 bits count.
+// A store where the machine refuses something, each refusal in a child process (store_child); and values of more bytes
+// than 32 bits can count.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -39,14 +39,14 @@ bool ends_well(const CommandOutcome& outcome) {
 
 class StoreLimits : public ::testing::Test {
  protected:
-  /// `commands` with a tmpfs of `size` mounted at the scratch folder, in name spaces of their own. Exit code 77: they
-  /// are not to be had.
+  /// Runs `commands` with a tmpfs of `size` mounted at the scratch folder, in name spaces of their own. Exit code 77:
+  /// the system refuses those.
   CommandOutcome run_on_tmpfs(const std::string& size, const std::string& commands) const {
     return run_command("unshare -Urm sh -c 'mount -t tmpfs -o size=" + size + " tmpfs " + folder_.path() +
                        " || exit 77; " + commands + "' || exit $?");
   }
   static bool no_name_spaces() { return run_command("unshare -Urm true").exit_code != 0; }
-  /// What a command needs in front that root's rights be gone.
+  /// The prefix that runs a command without root's rights.
   static std::string drop(const std::string& rights) {
     return geteuid() == 0 ? "setpriv --bounding-set=-" + rights + " --inh-caps=-" + rights + " " : "";
   }
@@ -152,7 +152,7 @@ TEST_F(StoreLimits, AFolderThatIsALinkIsRefused) {
 
 // ---- more than 4 GiB ----
 
-/// A drive of any size that keeps the pages which are not all zeros. What is written twice is not its business.
+/// A drive of any size that stores only the pages which are not all zeros. Does not support writing a page twice.
 ///
 /// Threads: any.
 class SparseDrive {
@@ -187,8 +187,8 @@ class SparseDrive {
   std::map<std::uint64_t, Page> pages_;
 };
 
-/// A value of 4 GiB and a bit in address space over a few pages, with pages of their own, all different, at the ends and
-/// where 31 and 32 bits end.
+/// A value of more than 4 GiB in address space over a few pages, with different pages of its own at the ends and around
+/// 2^31 and 2^32 bytes.
 class HugeValue {
  public:
   static constexpr std::uint64_t kBytes = 4 * kGiB + 3 * kMiB + 777;

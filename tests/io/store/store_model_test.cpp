@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The store against a map in memory: random puts, gets, removals, commits and openings, many of them under way at a time.
+// The store against a map in memory: random puts, gets, removals, commits and openings, many of them under way at a
+// time.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,7 +39,7 @@ std::uint64_t room_bytes(const Values& values) {
   return sum;
 }
 
-/// A store, what must be in it, and what is under way. Everything follows from the random numbers given.
+/// A store, its expected values, and the operations under way. Everything follows from the random numbers given.
 class StoreAndModel {
  public:
   StoreAndModel(std::mt19937& random, std::uint64_t first_key, std::uint64_t n_keys)
@@ -53,7 +54,7 @@ class StoreAndModel {
     now_.insert_or_assign(key, version);
   }
 
-  /// Now and then of a key that is not there, or of another size than it has.
+  /// Now and then of a missing key, or of another size than the value's.
   void get(TensorStore& store) {
     const auto key = random_key();
     const auto found = now_.find(key);
@@ -69,7 +70,7 @@ class StoreAndModel {
     now_.erase(key);
   }
 
-  /// Waits for what is under way and looks at it.
+  /// Waits for the operations under way and checks them.
   void settle() {
     for (const auto& done : puts_) expect_ok(done.wait());
     for (const auto& get : gets_) {
@@ -171,7 +172,7 @@ class StoreWalk {
     commits_.push_back(store_->commit(*step_));
   }
 
-  /// What is not committed is gone afterwards; folders may come in another order.
+  /// Opens the store again: values that were not committed are gone; the folders may be in another order.
   void reopen() {
     store_.reset();
     settle();
@@ -226,7 +227,7 @@ TEST(StoreModel, TheStoreDoesAsAMapWould) {
   }
 }
 
-/// Threads with keys of their own share a store; a commit comes between, at any time of theirs.
+/// Threads with keys of their own share a store; commits run at any moment between their operations.
 TEST(StoreModel, SeveralThreadsDoNotDisturbEachOther) {
   constexpr std::uint64_t kNThreads = 4, kKeysEach = 3;
   const auto seed = std::random_device{}();
@@ -271,8 +272,7 @@ TEST(StoreModel, SeveralThreadsDoNotDisturbEachOther) {
   for (auto& model : models) model.get_all(*store);
 }
 
-/// Syncs take their time on a drive; gets go on meanwhile, and neither waits for a place in the engine that the other
-/// has.
+/// Syncs are slow on a drive; gets run meanwhile, and neither waits for a place in the engine that the other has.
 TEST(StoreModel, GetsGoOnWhileManyFoldersAreSynced) {
   constexpr std::size_t kNFolders = 8;
   constexpr std::uint64_t kBytes = kNFolders * kBlockBytes;

@@ -29,7 +29,7 @@ class TensorStoreTest : public ::testing::Test {
     options.folders = {folder_.path()};
     return TensorStore::open(options).value();
   }
-  /// A store on a FaultyEngine that `script_` speaks to.
+  /// A store on a FaultyEngine that `script_` controls.
   std::unique_ptr<TensorStore> open_faulty(TensorStoreOptions options = {}) {
     script_ = std::make_shared<FaultyEngine::Script>();
     options.folders = {folder_.path()};
@@ -134,7 +134,7 @@ TEST_F(TensorStoreTest, AGetWaitsForThePutBeforeIt) {
   const Event put = store->put(5, out.view());
   const Event get = store->get(5, in.view());
   const TestBuffer other(4096, 2);
-  put_and_wait(*store, 6, other);  // goes through both threads of the store while key 5 is held: the get had its chance
+  put_and_wait(*store, 6, other);  // passes both threads of the store while key 5 is held: the get could have run
   EXPECT_FALSE(put.ready());
   EXPECT_FALSE(get.ready());
   EXPECT_EQ(script_->n_requests(), 2u);  // the held write and key 6
@@ -278,7 +278,7 @@ TEST_F(TensorStoreTest, ABudgetThatIsTooSmallIsSaidWithItsFigures) {
   const auto drained = store->drain();
   ASSERT_FALSE(drained.ok());
   EXPECT_EQ(drained.error().message, refused.error().message);
-  EXPECT_TRUE(store->drain().ok());  // said once
+  EXPECT_TRUE(store->drain().ok());  // reported once
   EXPECT_EQ(store->get(2, second.view()).wait().error().message, refused.error().message);
   store->get(1, in.view()).wait().value();
   EXPECT_TRUE(in.holds(1));
@@ -337,7 +337,7 @@ TEST_F(TensorStoreTest, FlippedBitsAreFound) {
             0u)
       << refused.error().message;
   EXPECT_NE(refused.error().message.find("are not those that were put (xxh3-64 "), std::string::npos);
-  EXPECT_TRUE(store->drain().ok());  // a get's error is its caller's alone
+  EXPECT_TRUE(store->drain().ok());  // only the caller of a get sees its error
   store->get(9, in.view()).wait().value();
   EXPECT_TRUE(in.holds(1));
 }
@@ -353,8 +353,8 @@ TEST_F(TensorStoreTest, WithoutChecksumsFlippedBitsComeThrough) {
   EXPECT_FALSE(in.holds(1));
 }
 
-/// The n-th request of a run with puts, gets, a replacement and a removal meets `fault`, for n = 1, 2, … until no
-/// request is the n-th.
+/// The n-th request of a run with puts, gets, a replacement and a removal meets `fault`, for n = 1, 2, … until a run
+/// has fewer than n requests.
 class TensorStoreFaults : public TensorStoreTest, public ::testing::WithParamInterface<Fault> {
  protected:
   /// Whether the outcome was one the contract allows: the right bytes or an error of kind io. Counts the errors.
@@ -400,7 +400,7 @@ TEST_P(TensorStoreFaults, TheNthRequestFailing) {
     EXPECT_EQ(n_errors_ > 0, reached);
     EXPECT_EQ(a_put_failed, reached && (nth <= 5 || nth == 11 || nth == 12));
     script_->clear();
-    store->put(1, large.view()).wait().value();  // the store goes on
+    store->put(1, large.view()).wait().value();  // the store still works
     store->get(1, in_large.view()).wait().value();
     EXPECT_TRUE(in_large.holds(1));
     store->remove(1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model of a power cut (tests/support/torn_drive.h): what it may lose, what it must keep, and that it finds a
+// The model of a power cut (tests/support/torn_drive.h): the bytes it may lose and must keep, and that it finds a
 // missing sync.
 #include "../../support/torn_drive.h"
 
@@ -38,7 +38,7 @@ class TornDriveTest : public ::testing::Test {
   void make_file(const std::string& name, const std::string& text) {
     std::ofstream(path(name), std::ios::binary) << text;
   }
-  /// Begins the log; what is there is on the drive.
+  /// Begins the log; the files that exist are on the drive.
   TornFolderOps& begin() {
     drive_.emplace(root_.path());
     ops_.emplace(system_, *drive_);
@@ -49,7 +49,7 @@ class TornDriveTest : public ::testing::Test {
     EXPECT_EQ(::stat(path(name).c_str(), &facts), 0);
     return facts.st_ino;
   }
-  /// All that `name` may hold after a cut at `moment`.
+  /// All texts that `name` may hold after a cut at `moment`.
   std::set<std::optional<std::string>> outcomes(const std::string& name, std::size_t moment) const {
     std::set<std::optional<std::string>> found;
     for (std::uint64_t seed = 0; seed < kSeeds; ++seed)
@@ -113,7 +113,7 @@ TEST_F(TornDriveTest, ASyncKeepsWhatHadComeBack) {
   drive_->note_write(inode("a"), 0, bytes_of("2"));
   drive_->note_sync(inode("a"));
   EXPECT_EQ(outcomes("a", drive_->n_moments()), (Texts{"2"}));
-  EXPECT_EQ(outcomes("a", drive_->n_moments() - 1), (Texts{"1", "2"}));  // the sync had not come back
+  EXPECT_EQ(outcomes("a", drive_->n_moments() - 1), (Texts{"1", "2"}));  // the sync had not returned
   drive_->note_write(inode("a"), 0, bytes_of("3"));
   EXPECT_EQ(outcomes("a", drive_->n_moments()), (Texts{"2", "3"}));
 }
@@ -172,7 +172,7 @@ TEST_F(TornDriveTest, TheChangesOfANameComeInTheirOrder) {
     ASSERT_TRUE(ops.write_file(path("new"), bytes_of(text)).ok());
     ASSERT_TRUE(ops.sync_file(path("new")).ok());
     ASSERT_TRUE(ops.rename(path("new"), path("a")).ok());
-    ASSERT_TRUE(ops.write_file(path("other"), bytes_of(text)).ok());  // so that no inode comes twice
+    ASSERT_TRUE(ops.write_file(path("other"), bytes_of(text)).ok());  // so that no inode is used twice
   }
   EXPECT_EQ(outcomes("a", drive_->n_moments()), (Texts{std::nullopt, "1", "2", "3"}));
   ASSERT_TRUE(ops.remove(path("a")).ok());
@@ -216,7 +216,7 @@ TEST_F(TornDriveTest, TheSameSeedGivesTheSameState) {
               text_of(drive_->crash(seed, drive_->n_moments())->path() + "/a"));
 }
 
-/// Replaces a file twice and cuts the power everywhere: what `name` held, and after how many of the replacements.
+/// Replaces a file twice and cuts the power at every moment: the texts of `name`, by the number of replacements done.
 class ReplacedFile : public TornDriveTest {
  protected:
   static constexpr std::size_t kSectors = 4;
@@ -259,11 +259,11 @@ TEST_F(ReplacedFile, WithoutItsSyncsIsFoundDamaged) {
     }
   }
   EXPECT_GT(n_mixed, 0u);  // a part of the new bytes, zeros between them
-  EXPECT_GT(n_lost, 0u);   // the name, and not one byte
-  EXPECT_GT(n_late, 0u);   // done, and yet the old bytes
+  EXPECT_GT(n_lost, 0u);   // the name without any of its bytes
+  EXPECT_GT(n_late, 0u);   // replaced, but with the old bytes
 }
 
-/// Two pages in a file, written through an engine of either kind whose log the drive keeps.
+/// Two pages in a file, written through an engine of either kind, with a log of the writes.
 class TornEngineTest : public TornDriveTest, public ::testing::WithParamInterface<EngineChoice> {
  protected:
   static constexpr std::uint64_t kPageBytes = 4096;
@@ -279,7 +279,7 @@ class TornEngineTest : public TornDriveTest, public ::testing::WithParamInterfac
     engine_->submit(file_->write_request(page * kPageBytes, bytes.view())).wait().value();
   }
   void sync() { engine_->submit(file_->sync_request()).wait().value(); }
-  /// A page of a text, as a seed of TestBuffer: 0 where it is none of 1 to 9.
+  /// The seed of TestBuffer for a page of a text: 0 where it is none of 1 to 9.
   static std::uint64_t seed_of(const std::string& text, std::uint64_t page) {
     for (std::uint64_t seed = 1; seed < 10; ++seed) {
       const TestBuffer wanted(kPageBytes, seed);
@@ -336,8 +336,7 @@ TEST_P(TornEngineTest, RoomSetAsideAndSyncedIsLengthThatStays) {
 }
 
 TEST_P(TornEngineTest, AChainIsNotedRequestByRequest) {
-  /// A page, a sync and another page, each when the one before has come back; the bytes are made when they are asked
-  /// for.
+  /// A page, a sync and another page, each after the one before has returned; on_start makes the bytes.
   class Chain final : public IoSink {
    public:
     Chain(const DirectFile& file, HostEventState& done) : file_(file), done_(done) {}

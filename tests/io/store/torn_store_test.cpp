@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Power cuts under a store with Durability::commit: random runs over one and two folders, cut at random moments, in the
-// model of tests/support/torn_drive.h. CASTOR_TORN_STATES says how many cuts are looked at in all (2400).
+// model of tests/support/torn_drive.h. CASTOR_TORN_STATES is the number of cuts in all (2400).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -51,12 +51,12 @@ struct Value {
 };
 using Values = std::map<std::uint64_t, Value>;
 
-/// What a store holds as of one commit. The first of a list is what it began with, which need not be a commit.
+/// The contents of a store as of one commit. The first of a list are those it began with, which need not be a commit's.
 struct Commit {
   std::optional<std::uint64_t> step;
   Values values;
-  std::size_t begun = 0;  ///< the moment at which it was asked for
-  std::size_t done = 0;   ///< and that at which it had returned
+  std::size_t begun = 0;  ///< the moment of the call
+  std::size_t done = 0;   ///< the moment after its event
 };
 
 std::vector<std::string> folders_below(const std::string& root, const Layout& layout) {
@@ -83,10 +83,10 @@ std::unique_ptr<IoEngine> make_engine(EngineChoice choice, unsigned n_threads) {
   return make_io_engine(options).value();
 }
 
-/// A store that puts, removes, commits and is opened again while a TornDrive takes notes.
+/// A store that puts, removes, commits and is opened again while a TornDrive logs it.
 class StoreRun {
  public:
-  /// Goes on from `first`, which the store below `root` holds.
+  /// Continues from `first`, which the store below `root` holds.
   StoreRun(const std::string& root, const Layout& layout, std::uint64_t seed, Commit first)
       : layout_(layout), random_(seed), now_(first.values), drive_(root) {
     if (below(8) != 0) budget_.set_limit(kSmallBudgetBytes);
@@ -114,7 +114,7 @@ class StoreRun {
  private:
   std::uint64_t below(std::uint64_t n) { return random_() % n; }
 
-  /// What was not committed is gone.
+  /// Opens the store again: values that were not committed are gone.
   void open() {
     wait_for_puts();
     store_.reset();
@@ -146,7 +146,7 @@ class StoreRun {
     now_[key] = value;
   }
 
-  /// Mostly the size that it has: then there are two slots.
+  /// Mostly the size of the present value: then there are two slots.
   std::uint64_t size_for(std::uint64_t key) {
     constexpr std::uint64_t kSizes[] = {0, 1, 512, 4095, 4096, 4097, 8192, 12288};
     const auto found = now_.find(key);
@@ -155,7 +155,7 @@ class StoreRun {
     return which < std::size(kSizes) ? kSizes[which] : below(kMostValueBytes);
   }
 
-  /// Half of the time the next puts are asked for before the commit is done.
+  /// Half of the time starts the next puts before the commit has ended.
   void commit() {
     Commit next{++step_, now_, drive_.n_moments(), 0};
     const Event done = store_->commit(step_);
@@ -197,7 +197,7 @@ std::vector<const Commit*> may_be_left(const std::vector<Commit>& commits, std::
   return may;
 }
 
-/// No sync is waited for: nobody cuts the power of what is only looked at.
+/// Does not wait for syncs: no power cut follows while a store is only checked.
 class QuickFolderOps final : public FolderOps {
  public:
   Result<void> write_file(const std::string& path, std::span<const std::byte> bytes) override {
@@ -216,13 +216,13 @@ class QuickFolderOps final : public FolderOps {
   SystemFolderOps system_;
 };
 
-/// What a look at a store found: the commit it holds, or what is wrong.
+/// The result of checking a store: the commit that it holds, or its damage.
 struct Finding {
   const Commit* commit = nullptr;
   std::string damage;
 };
 
-/// Looks at a store that a cut left.
+/// Checks the store after a cut.
 class Inspection {
  public:
   Inspection(const std::string& root, const Layout& layout) : root_(root), layout_(layout) {}
@@ -281,7 +281,8 @@ struct Tally {
   std::string example;  ///< the damage found last
 };
 
-/// Makes runs, cuts them and looks at what is left. A run begins anew, or goes on from a cut of the one before.
+/// Makes runs, cuts them and checks the states left. A run begins with an empty store, or continues from a cut of the
+/// run before.
 class PowerCuts {
  public:
   explicit PowerCuts(const Layout& layout, std::uint64_t seed, TornDrive::SyncFilter ignored = {})
@@ -329,7 +330,7 @@ class PowerCuts {
     look(*run.drive().crash(seed, moment, quick_parent_), run, moment);
   }
 
-  /// The state is made twice: looking at it opens the store, which changes it. Null where it is damaged.
+  /// Makes the state twice, because checking it opens the store, which changes it. Null where it is damaged.
   std::unique_ptr<ScratchFolder> cut_to_go_on(const StoreRun& run) {
     const auto seed = random_();
     const auto moment = any_moment(run);
@@ -344,7 +345,7 @@ class PowerCuts {
   const std::string quick_parent_ = ScratchFolder::quick_parent();
   std::mt19937_64 random_;
   std::unique_ptr<ScratchFolder> root_;
-  Commit first_;  // what the root holds
+  Commit first_;  // the contents below the root
   Tally tally_;
 };
 

@@ -7,7 +7,7 @@
 
 namespace castor::test {
 
-/// The bytes of a value, at an address that is `shift_bytes` off a page. Byte i of version `seed` can be foretold.
+/// The bytes of a value, at an address that is `shift_bytes` off a page. Byte i of version `seed` can be computed.
 class ValueBuffer {
  public:
   explicit ValueBuffer(std::uint64_t n_bytes, std::uint64_t shift_bytes = 0)

@@ -129,7 +129,7 @@ TEST(ExtentAllocator, WhatIsTakenOrCannotBeIsNotClaimed) {
   EXPECT_EQ(extents.n_gaps(), 1u);
 }
 
-/// The same contract, one flag per grain.
+/// A model of the same contract, with one flag per grain.
 class NaiveModel {
  public:
   explicit NaiveModel(std::size_t n_grains) : taken_(n_grains, false) {}
@@ -161,7 +161,7 @@ class NaiveModel {
   std::vector<bool> taken_;
 };
 
-/// The allocator beside its model, and what is held.
+/// The allocator beside its model, and the extents held.
 struct Pair {
   static constexpr std::uint64_t kNGrains = 200;
   ExtentAllocator extents{kNGrains * kGrain};

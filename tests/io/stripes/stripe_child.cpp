@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of files and stripes run in a process of its own:
-//   stripe_child open PATH              opens PATH to write and says how that ended; the exit code is the error's kind
-//   stripe_child leftovers DIR          removes the leftovers in DIR and prints how many
-//   stripe_child buffered DIR           writes and reads odd ranges in DIR, where there is no direct I/O, nor fallocate
-//   stripe_child fill KIB DIR…          takes values of KIB until nothing fits; prints where they lie, and the error
+// The child process of the tests of files and stripes:
+//   stripe_child open PATH              opens PATH to write and prints the outcome; the exit code is the error's kind
+//   stripe_child leftovers DIR          removes the leftovers in DIR and prints their number
+//   stripe_child buffered DIR           writes and reads odd ranges in DIR, which has no direct I/O and no fallocate
+//   stripe_child fill KIB DIR…          takes values of KIB until nothing fits; prints their places, and the error
 //   stripe_child limit BYTES …          the same as `stripe_child …` with files of at most BYTES
 #include <cstdio>
 #include <string>

@@ -74,7 +74,8 @@ TEST(StripeLayout, RoundsAValueUpToPagesAndOneAtLeast) {
 }
 
 TEST(StripeLayout, TheLastUnitIsWholePagesAndATail) {
-  // 10 pages and 100 bytes in blocks of 4 pages over two volumes: units of 4, 4, and 3 pages of which the last is a tail
+  // 10 pages and 100 bytes in blocks of 4 pages over two volumes: units of 4, 4, and 3 pages of which the last is a
+  // tail
   const auto n_bytes = 10 * kPage + 100;
   auto placement = plan_extents(std::vector<std::uint64_t>{2, 1}, n_bytes, 4 * kPage);
   ASSERT_EQ(placement.extents.size(), 2u);
@@ -118,7 +119,7 @@ TEST(StripeLayout, DealingAgainAllocatesNothing) {
   EXPECT_EQ(blocks.capacity(), capacity);
 }
 
-/// A value somewhere, of random size, blocks and volumes.
+/// A placed value of random size, blocks and volumes.
 struct RandomValue {
   explicit RandomValue(std::mt19937& random)
       : block_bytes((1 + random() % 8) * kPage), n_bytes(random() % (40 * block_bytes)) {
@@ -134,7 +135,7 @@ struct RandomValue {
   Placement placement;
 };
 
-/// What every dealt value must be, page by page.
+/// Checks a dealt value page by page.
 void check_blocks(const RandomValue& value, const std::vector<ValueBlock>& blocks) {
   std::uint64_t at = 0;
   std::vector<std::vector<bool>> page_taken;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// File systems that are full, or lack what drives have, each in a child process (stripe_child).
+// File systems that are full, or lack direct I/O or fallocate, each in a child process (stripe_child).
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -22,7 +22,7 @@ class StripeLimits : public ::testing::Test {
   void SetUp() override {
     if (run_command("unshare -Urm true").exit_code != 0) GTEST_SKIP() << "unshare -Urm is not allowed here";
   }
-  /// `command` with `mounts` done before it, in name spaces of its own.
+  /// Runs `command` after `mounts`, in name spaces of its own.
   static CommandOutcome run_with(const std::string& mounts, const std::string& command) {
     return run_command("unshare -Urm sh -c '(" + mounts + ") || exit 77; exec " + command + "'");
   }

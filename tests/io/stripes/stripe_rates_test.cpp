@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t kMiB = 1 << 20;
 
-/// Drives whose transfers take the time that the test says.
+/// Drives whose transfers take the times that the test sets.
 class StripeRatesTest : public ::testing::Test {
  protected:
   std::vector<double> shares(const StripeRates& rates, std::size_t n_volumes) const {
@@ -39,7 +39,7 @@ TEST_F(StripeRatesTest, VolumesBeginEqual) {
 TEST_F(StripeRatesTest, SharesFollowTheRates) {
   StripeRates rates(2);
   move(rates, 0, 64, kMiB, kMs);
-  EXPECT_EQ(shares(rates, 2)[0], 0.5);  // one that is unknown counts like the mean of the others
+  EXPECT_EQ(shares(rates, 2)[0], 0.5);  // a volume without a sample counts like the mean of the others
   move(rates, 1, 64, kMiB, 3 * kMs);
   EXPECT_NEAR(shares(rates, 2)[0], 0.75, 0.01);
 }
@@ -51,8 +51,8 @@ TEST_F(StripeRatesTest, ADriveThatTurnsFourTimesSlowerGetsAFifthAndRecovers) {
     move(rates, 1, 64, kMiB, kMs);
   }
   EXPECT_NEAR(shares(rates, 2)[1], 0.5, 0.001);
-  // A second of a drive at 250 MiB/s is ten samples: 0.75^10 = 6 % of the old rate are left, so (0.25 + 0.75·0.06) = 0.29
-  // of 1.29.
+  // A second of a drive at 250 MiB/s is ten samples: 0.75^10 = 6 % of the old rate is left, so
+  // (0.25 + 0.75·0.06) = 0.29 of 1.29.
   move(rates, 1, 250, kMiB, 4 * kMs);
   EXPECT_NEAR(shares(rates, 2)[1], 0.295 / 1.295, 0.01);
   move(rates, 1, 1000, kMiB, 4 * kMs);
@@ -102,7 +102,7 @@ TEST_F(StripeRatesTest, ClocksOfSeveralThreadsMayCross) {
   StripeRates rates(2);
   rates.started(0, 2000);
   rates.started(0, 1000);
-  rates.ended(0, 64 * kMiB, 1500);  // before the first began: no time at all
+  rates.ended(0, 64 * kMiB, 1500);  // before the first began: counts no time
   rates.ended(0, 64 * kMiB, 64 * kMs);
   rates.ended(0, 64 * kMiB, 65 * kMs);  // an end too many is not counted
   const auto now = shares(rates, 2);

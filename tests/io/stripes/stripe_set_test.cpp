@@ -99,7 +99,7 @@ TEST_F(StripeSetTest, AValueIsWorthMovingWhenAQuarterOfItLiesWrong) {
   ASSERT_EQ(units(small_1, 1), 1u);
   EXPECT_FALSE(set->worth_moving(large));
   move(*set, 0, 1, 64);
-  move(*set, 1, 1, 128);  // 67 : 33, a sixth lies wrong
+  move(*set, 1, 1, 128);  // 67 : 33, a sixth is on the wrong volume
   EXPECT_FALSE(set->worth_moving(large));
   move(*set, 1, 30, 224);  // 78 : 22
   EXPECT_TRUE(set->worth_moving(large));
@@ -242,7 +242,7 @@ TEST_F(NamedStripes, AreWhatTheyWereOnceTheirPlacementsAreClaimed) {
   EXPECT_EQ(budget_.used_bytes(), 20 * kPage);
   EXPECT_EQ(set->held_text(0), "holds parts of 2 keys (1, 3; 40.0 KiB)");
   set->drop_unclaimed();
-  const auto again = set->take(4, 10 * kPage).value();  // into the gap that nobody claimed
+  const auto again = set->take(4, 10 * kPage).value();  // into the gap that no key claimed
   for (std::size_t v = 0; v < 2; ++v) EXPECT_EQ(again.extents[v].offset_bytes, dropped.extents[v].offset_bytes);
 }
 
@@ -264,7 +264,7 @@ TEST_F(NamedStripes, AClaimThatFailsChangesNothing) {
   {
     const auto set = open_named();
     ASSERT_TRUE(set->claim(1, {{{0, 5 * kPage}, {0, 5 * kPage}}}).ok());
-    const auto taken = set->claim(2, {{{5 * kPage, kPage}, {4 * kPage, kPage}}});  // the second is the first's
+    const auto taken = set->claim(2, {{{5 * kPage, kPage}, {4 * kPage, kPage}}});  // key 1 has the second extent
     ASSERT_FALSE(taken.ok());
     EXPECT_EQ(taken.error().message, path(1, "b.data") +
                                          ", key 2: 4096 bytes at offset 16384 are claimed, some of which are taken "
@@ -279,7 +279,7 @@ TEST_F(NamedStripes, AClaimThatFailsChangesNothing) {
     EXPECT_EQ(set->allocated_bytes(), 10 * kPage);
     EXPECT_EQ(budget_.used_bytes(), 10 * kPage);
   }
-  // Opening half and giving up has cut off nothing.
+  // The opening that failed half-way has cut off nothing.
   EXPECT_EQ(std::filesystem::file_size(path(0, "a.data")), 10 * kPage);
   EXPECT_EQ(std::filesystem::file_size(path(1, "b.data")), 10 * kPage);
 }
@@ -301,7 +301,7 @@ TEST_F(NamedStripes, DropWhatNobodyClaims) {
 
 // --- against a naive model -------------------------------------------------------------------------------------------
 
-/// Which pages of which volume belong to whom.
+/// The key of each page of each volume.
 class PageModel {
  public:
   void take(std::uint64_t id, const Placement& placement) {
@@ -366,11 +366,11 @@ TEST_F(StripeSetTest, AgreesWithANaiveModel) {
   EXPECT_EQ(budget_.used_bytes(), 0u);
   for (std::size_t v = 0; v < 3; ++v) {
     EXPECT_EQ(set->held_text(v), "holds nothing");
-    EXPECT_EQ(set->file(v).size_bytes().value(), 0u);  // all room is back
+    EXPECT_EQ(set->file(v).size_bytes().value(), 0u);  // all room was given back
   }
 }
 
-/// Writes a page of `id` at the beginning of each extent, or says whether it is still there.
+/// Writes a page of `id` at the beginning of each extent, or checks that it is still there.
 bool mark(const StripeSet& set, const Placement& placement, std::uint64_t id, bool write) {
   const TestBuffer page(kPage, id);
   for (std::size_t v = 0; v < placement.extents.size(); ++v) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests of stripes count in.
+// Units of the tests of stripes.
 #pragma once
 
 #include <cstdint>

@@ -12,12 +12,12 @@ namespace castor {
 
 /// A file whose bytes go straight between memory and drive (O_DIRECT), past the page cache.
 ///
-/// Why past it: what a runtime moves to NVMe to save host memory would come back as page cache, outside every budget.
-/// Where a file system does not take direct I/O the file is opened buffered and `fallback_reason` says so.
+/// Why past it: bytes that a runtime moves to NVMe to save host memory would return as page cache, outside every
+/// budget. Where a file system does not take direct I/O the file is opened buffered and `fallback_reason` says so.
 /// The file is created with mode 0600, symbolic links are not followed, and it is closed on exec.
 ///
-/// A file has one owner: who opens it to write holds an exclusive lock (flock) until the file is closed, readers share
-/// one. It binds those who ask for it, this process included, and only regular files are locked.
+/// A file has one owner: opening it to write takes an exclusive lock (flock) until the file is closed; readers share
+/// one. The lock is advisory: it binds only code that asks for it, in this process too. Only regular files are locked.
 ///
 /// Threads: all const members from any thread.
 class DirectFile {
@@ -27,26 +27,27 @@ class DirectFile {
     write,  ///< an existing or new file, to read and write
   };
 
-  /// Opens `path` and locks it. Errors: io, one sentence with what to do; where another owner has it, who that is.
+  /// Opens `path` and locks it. Errors: io, one sentence with advice; where another owner has the file, it names that
+  /// one.
   static Result<DirectFile> open(const std::string& path, Mode mode);
 
-  /// Creates `path`, to read and write, and locks it. Errors: io; also where there is such a name already.
+  /// Creates `path`, to read and write, and locks it. Errors: io; also where the name exists already.
   static Result<DirectFile> create(const std::string& path);
 
   /// A file in `folder` without a name, to read and write: it vanishes with this object, however the process ends.
   ///
   /// Made with O_TMPFILE; where the file system lacks that, a named file is created, locked and unlinked at once
-  /// (`.castor-XXXXXX`; what a kill leaves of it, remove_leftovers finds).
+  /// (`.castor-XXXXXX`; a kill may leave that name behind, and remove_leftovers removes it).
   /// Errors: io, where the folder is missing, is no folder, is not writable or is read-only.
   static Result<DirectFile> create_unnamed(const std::string& folder);
 
   int fd() const { return fd_.get(); }
-  /// For messages; an unnamed file goes by its folder.
+  /// For messages; that of an unnamed file is made of its folder.
   const std::string& path() const { return path_; }
   const std::string& folder() const { return folder_; }
   /// Whether transfers bypass the page cache.
   bool direct() const { return fallback_reason_.empty(); }
-  /// One sentence that says why not; empty where they do.
+  /// One sentence that says why they do not; empty where they do.
   const std::string& fallback_reason() const { return fallback_reason_; }
   /// Whether the file never had a name (O_TMPFILE), so that not even a kill between two calls could leave it behind.
   bool never_named() const { return never_named_; }
@@ -60,30 +61,32 @@ class DirectFile {
   IoRequest write_request(std::uint64_t offset_bytes, BufferView bytes) const;
   IoRequest sync_request() const;
 
-  /// Fills `bytes` from `offset_bytes` on, and writes them there: any offset, length and address, on the calling thread.
+  /// Reads `bytes` from, or writes them to, `offset_bytes`: any offset, length and address, on the calling thread.
   ///
-  /// What lies on whole sectors goes straight; the sectors that the range covers only in part go through a bounce page:
-  /// such a sector is read, changed and written, so that the bytes beside the range stay as they are. A file is not
-  /// longer afterwards than the range demands. Bytes at an address that does not suit go through the bounce page whole.
+  /// Whole sectors move straight. A sector that the range covers in part goes through a bounce page: it is read,
+  /// changed and written, so that the bytes beside the range keep their values. The file becomes no longer than the
+  /// range demands. Bytes at an unaligned address all go through the bounce page.
   /// Errors: io; a read beyond the end of the file is one.
-  /// Threads: any, but nobody else may write in the sectors at the ends meanwhile, nor beyond the file's end.
+  /// Threads: any; no other thread may write in the sectors at the ends of the range meanwhile, nor beyond the file's
+  /// end.
   Result<void> read_bytes(std::uint64_t offset_bytes, BufferView bytes) const;
   Result<void> write_bytes(std::uint64_t offset_bytes, BufferView bytes) const;
 
-  /// Makes the drive set room aside for these bytes, so that writing them cannot run out of it; the file reaches to
-  /// their end then. Where the file system has no such call that is all. Errors: io, with the bytes asked for and those
-  /// free; some may be set aside all the same. A limit on file sizes is such an error, and no signal.
+  /// Has the file system set room aside for these bytes, so that writing them cannot run out of room, and extends the
+  /// file to their end. A file system without such a call only extends the file. Errors: io, with the bytes asked for
+  /// and those free; some may be set aside all the same. A limit on file sizes (RLIMIT_FSIZE) is such an error, and no
+  /// signal.
   Result<void> reserve(std::uint64_t offset_bytes, std::uint64_t n_bytes) const;
-  /// Gives the room of these bytes back to the file system; they read as zeros from then on. Where the file system has
-  /// no such call nothing happens. Errors: io.
+  /// Gives the room of these bytes back to the file system; they read as zeros from then on. On a file system without
+  /// such a call nothing happens. Errors: io.
   Result<void> punch(std::uint64_t offset_bytes, std::uint64_t n_bytes) const;
-  /// Makes the file end at `n_bytes` where it is longer. Errors: io.
+  /// Truncates the file to `n_bytes` where it is longer. Errors: io.
   Result<void> cut(std::uint64_t n_bytes) const;
-  /// Where the file ends now. Errors: io.
+  /// The file's length now. Errors: io.
   Result<std::uint64_t> size_bytes() const;
 
-  /// Goes through the page cache from now on, for `reason` (a clause): for a drive that took O_DIRECT when the file was
-  /// opened and refuses a transfer. Requires: no request is in flight.
+  /// Switches to the page cache, for `reason` (a clause): for a drive that took O_DIRECT when the file was opened and
+  /// refuses a transfer. Requires: no request is in flight.
   void use_buffered(const std::string& reason);
 
  private:

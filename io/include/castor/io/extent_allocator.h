@@ -18,11 +18,11 @@ struct Extent {
   std::uint64_t n_bytes = 0;
 };
 
-/// Decides which bytes of a file belong to whom; touches no file.
+/// Hands out the bytes of a file as extents; touches no file.
 ///
-/// Best fit: the smallest gap that is large enough, the lowest of equal ones; where none is, the file grows. Freed
-/// extents merge with their free neighbours at once, and a gap at the end makes the file's end move back, so nothing
-/// leaks and the largest gap is always known. Cost: O(log gaps).
+/// Best fit: the smallest gap that is large enough, the lowest of equal ones; where no gap is, the file grows. Freed
+/// extents merge with their free neighbours at once, and a gap at the end moves the file's end back, so nothing leaks
+/// and the largest gap is always known. Cost: O(log gaps).
 ///
 /// Threads: one at a time.
 class ExtentAllocator {
@@ -37,16 +37,16 @@ class ExtentAllocator {
   /// An extent of `n_bytes` rounded up to whole grains. Requires: n_bytes > 0 (ContractViolation).
   /// Errors: does_not_fit, with the figures; then nothing has changed.
   Result<Extent> allocate(std::uint64_t n_bytes);
-  /// Takes exactly these bytes, for a file that is opened again; what lies between the end and them becomes a gap.
-  /// Errors: io, with the figures, where a byte of them is taken or lies beyond the limit, where they are no whole
-  /// grains, or where there are none; then nothing has changed.
+  /// Takes exactly these bytes, for a file that is opened again; the bytes between the end and them become a gap.
+  /// Errors: io, with the figures, where one of them is taken or beyond the limit, where they are no whole grains, or
+  /// where there are none; then nothing has changed.
   Result<void> claim(const Extent& extent);
-  /// Gives `extent` back. Requires: it was allocated or claimed and not given back since; bytes that are
-  /// free already are a ContractViolation.
+  /// Frees `extent`. Requires: it was allocated or claimed and not freed since (ContractViolation where bytes of it are
+  /// free already).
   void free(const Extent& extent);
 
   std::uint64_t allocated_bytes() const { return allocated_bytes_; }
-  /// Where the last extent ends: the file needs no byte beyond.
+  /// The end of the last extent: the file needs no byte beyond.
   std::uint64_t end_bytes() const { return end_bytes_; }
   std::size_t n_gaps() const { return gaps_.size(); }
   /// The free bytes before the end, in the order of their offsets.

@@ -11,15 +11,15 @@
 
 namespace castor {
 
-/// Where a value lies: one extent per volume of its store, n_bytes 0 = nothing there.
+/// The place of a value: one extent per volume of its store, n_bytes 0 = none on that volume.
 ///
-/// This is all that has to be kept of it; which byte lies where follows from it, the value's length and the store's
+/// A store keeps nothing else of the place: the offset of each byte follows from it, the value's length and the store's
 /// block_bytes (deal_blocks).
 struct Placement {
   std::vector<Extent> extents;
 };
 
-/// A part of a value that moves, and is checked, as one.
+/// A part of a value that moves in one request and has one checksum.
 struct ValueBlock {
   std::uint64_t offset_bytes = 0;  ///< in the value
   std::uint64_t n_bytes = 0;
@@ -32,11 +32,11 @@ inline constexpr std::size_t kMostVolumes = 64;
 /// The most units a value can have: 64 TiB of them at 1 MiB each.
 inline constexpr std::uint64_t kMostUnits = std::uint64_t{1} << 26;
 
-/// Whether a value may be cut in units of `block_bytes`: multiples of 4096, 1 TiB at most.
+/// Whether a value may be cut into units of `block_bytes`: multiples of 4096, 1 TiB at most.
 bool is_block_size(std::uint64_t block_bytes);
 
-/// The units that a value of `n_bytes` is cut in; an empty value has one. Requires, here and below: is_block_size
-/// (ContractViolation).
+/// The number of units that a value of `n_bytes` is cut into; an empty value has one. Requires, here and below:
+/// is_block_size (ContractViolation).
 std::uint64_t n_value_units(std::uint64_t n_bytes, std::uint64_t block_bytes);
 
 /// The bytes a value of `n_bytes` takes: whole pages of 4096 bytes, and at least one.
@@ -45,9 +45,10 @@ std::uint64_t value_room_bytes(std::uint64_t n_bytes);
 /// Deals the units of a value over volumes: volume v gets counts[v] of them, evenly interleaved.
 ///
 /// With n units in all, unit number j (from 0) of volume v may be dealt from turn floor(j·n / counts[v]) on and must be
-/// before turn ceil((j+1)·n / counts[v]); of those that may be dealt, the one that must be soonest is, the lower volume
-/// first. These windows can always be met (S. Baruah, N. Cohen, C. Plaxton, D. Varvel, "Proportionate progress", 1996),
-/// so that after any k units volume v has more than k·counts[v]/n − 1 and fewer than k·counts[v]/n + 1 of them.
+/// dealt before turn ceil((j+1)·n / counts[v]); each turn deals the unit with the earliest end of its window, on a tie
+/// that of the lower volume. These windows can always be met (S. Baruah, N. Cohen, C. Plaxton, D. Varvel,
+/// "Proportionate progress", 1996), so that after any k units volume v has more than k·counts[v]/n − 1 and fewer than
+/// k·counts[v]/n + 1 of them.
 class UnitDealer {
  public:
   /// Requires: at most kMostVolumes counts, at least one unit and at most kMostUnits in all (ContractViolation).
@@ -71,31 +72,32 @@ class UnitDealer {
   std::uint64_t turn_ = 0;
 };
 
-/// The lengths of the extents that hold counts[v] units of a value of `n_bytes` each; offsets are 0. All units are
+/// The lengths of the extents that hold counts[v] units each of a value of `n_bytes`; offsets are 0. All units are
 /// whole blocks but the last, which the dealer puts on one of the volumes.
 Placement plan_extents(std::span<const std::uint64_t> counts, std::uint64_t n_bytes, std::uint64_t block_bytes);
 
-/// Whether a value of `n_bytes` lies in `placement` exactly, so that deal_blocks may be asked: for placements that come
-/// from outside, whose numbers may be anything.
+/// Whether `placement` is one of a value of `n_bytes`, so that deal_blocks takes it: for placements from outside, whose
+/// numbers may be anything.
 bool holds_value(const Placement& placement, std::uint64_t n_bytes, std::uint64_t block_bytes);
 
 /// Fills `blocks` with the blocks of a value of `n_bytes` in the order of their bytes. No allocation where the vector's
 /// capacity suffices (units + 1).
 ///
-/// A value is cut in units of `block_bytes`. The volumes hold ceil(extent / block_bytes) units each, dealt by
-/// UnitDealer; a volume's units lie one behind the other in its extent. A whole unit is one block. The last unit is its
-/// whole pages of 4096 bytes and, as a block of its own behind them on the same volume, what is left of a page: only
-/// that one needs a padded copy. A value of 0 bytes has no blocks.
+/// A value is cut into units of `block_bytes`. The volumes hold ceil(extent / block_bytes) units each, dealt by
+/// UnitDealer; a volume's units follow each other in its extent. A whole unit is one block. The last unit is up to two
+/// blocks on the same volume: its whole pages of 4096 bytes and, behind them, the rest that fills no page; only that
+/// rest needs a padded copy. A value of 0 bytes has no blocks.
 /// Requires: holds_value (ContractViolation).
 void deal_blocks(const Placement& placement, std::uint64_t n_bytes, std::uint64_t block_bytes,
                  std::vector<ValueBlock>& blocks);
 
-/// Where the block of a value of `n_bytes` ends that begins at `at`: 0 or the end of another, below `n_bytes`.
+/// The end of the block that begins at `at` in a value of `n_bytes`. Requires: `at` is 0 or the end of another block,
+/// and below `n_bytes`.
 std::uint64_t value_block_end(std::uint64_t at, std::uint64_t n_bytes, std::uint64_t block_bytes);
 
-/// Splits `n_units` in proportion to `wanted` (0 where negative; equally where none wants anything), no more than
-/// most[v] for volume v, into `counts`. What a full volume cannot take goes to the others; what rounding leaves goes to
-/// the largest fractions. False, where `most` is too little for all of them; then the counts mean nothing.
+/// Splits `n_units` into `counts` in proportion to `wanted` (0 where negative; equally where all are 0), at most
+/// most[v] for volume v. Units that a full volume cannot take go to the others; units that rounding leaves go to the
+/// largest fractions. False where `most` is too little for all units; then the counts mean nothing.
 /// Requires: at most kMostVolumes volumes.
 bool share_units(std::uint64_t n_units, std::span<const double> wanted, std::span<const std::uint64_t> most,
                  std::span<std::uint64_t> counts);

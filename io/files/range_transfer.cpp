@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// read_bytes and write_bytes of DirectFile: transfers of any offset, length and address, made of such as direct I/O
-// takes.
-#include <castor/io/direct_file.h>
+#include "range_transfer.h"
 
 #include <unistd.h>
 
@@ -11,7 +9,6 @@
 #include <limits>
 
 #include <castor/memory/bytes.h>
-#include <castor/memory/host_resource.h>
 
 #include "engine/io_error.h"
 #include "size_signal.h"
@@ -21,11 +18,6 @@ namespace {
 
 constexpr std::uint64_t kMaxCallBytes = kGiB;
 
-struct Moved {
-  std::uint64_t n_bytes = 0;
-  int error_number = 0;
-};
-
 std::int64_t call(IoOp op, int fd, std::byte* data, std::uint64_t n_bytes, std::uint64_t offset_bytes) {
   const auto length = std::min(n_bytes, kMaxCallBytes);
   const auto offset = static_cast<off_t>(offset_bytes);
@@ -33,61 +25,16 @@ std::int64_t call(IoOp op, int fd, std::byte* data, std::uint64_t n_bytes, std::
   return answer < 0 ? -errno : answer;
 }
 
-/// Moves `bytes`, or as many as there are: a read stops where the file ends. A direct read that ends inside a sector
-/// has met that end; it could not go on there anyway.
-Moved move_all(IoOp op, const DirectFile& file, std::uint64_t offset_bytes, BufferView bytes) {
-  Moved moved;
-  while (moved.n_bytes < bytes.n_bytes && moved.n_bytes % file.offset_align_bytes() == 0) {
-    const auto answer =
-        call(op, file.fd(), bytes.data + moved.n_bytes, bytes.n_bytes - moved.n_bytes, offset_bytes + moved.n_bytes);
-    if (answer == -EINTR) continue;
-    if (answer < 0) moved.error_number = static_cast<int>(-answer);
-    if (answer <= 0) break;
-    moved.n_bytes += static_cast<std::uint64_t>(answer);
-  }
-  return moved;
-}
+}  // namespace
 
-/// One way through a range, sector by sector where it must be, whole where it can.
-class RangeTransfer {
- public:
-  RangeTransfer(IoOp op, const DirectFile& file, std::uint64_t offset_bytes, BufferView bytes)
-      : op_(op), file_(file), offset_bytes_(offset_bytes), bytes_(bytes), sector_bytes_(file.offset_align_bytes()) {}
-
-  Result<void> run();
-
- private:
-  std::uint64_t here() const { return offset_bytes_ + done_bytes_; }
-  std::uint64_t left_bytes() const { return bytes_.n_bytes - done_bytes_; }
-  BufferView next(std::uint64_t n_bytes) const { return {bytes_.data + done_bytes_, n_bytes}; }
-  std::uint64_t straight_bytes() const;
-  std::uint64_t bounced_bytes() const;
-  Result<void> move_straight(std::uint64_t n_bytes);
-  Result<void> move_bounced(std::uint64_t n_bytes);
-  Result<void> read_bounced(BufferView window, std::uint64_t ahead_bytes, BufferView wanted);
-  Result<void> write_bounced(BufferView window, std::uint64_t ahead_bytes, BufferView given);
-  Result<void> fetch_sector(BufferView sector, std::uint64_t offset_bytes);
-  Result<void> take_bounce_page();
-  Result<void> stopped(const Moved& moved) const;
-
-  const IoOp op_;
-  const DirectFile& file_;
-  const std::uint64_t offset_bytes_;
-  const BufferView bytes_;
-  const std::uint64_t sector_bytes_;
-  std::uint64_t done_bytes_ = 0;
-  HostResource memory_;
-  Buffer page_;
-};
-
-/// The bytes from here that the drive takes as they lie.
+/// The bytes from here that move without the bounce page.
 std::uint64_t RangeTransfer::straight_bytes() const {
   const auto address = reinterpret_cast<std::uintptr_t>(bytes_.data) + done_bytes_;
   if (here() % sector_bytes_ != 0 || address % file_.memory_align_bytes() != 0) return 0;
   return left_bytes() / sector_bytes_ * sector_bytes_;
 }
 
-/// The bytes from here that go through the bounce page at once: to the end of the sector where the rest then goes
+/// The bytes from here that go through the bounce page next: up to the end of the sector where the rest can then go
 /// straight, else as many as the page takes.
 std::uint64_t RangeTransfer::bounced_bytes() const {
   const auto in_sector = here() % sector_bytes_;
@@ -118,8 +65,23 @@ Result<void> RangeTransfer::stopped(const Moved& moved) const {
                                  : request_error(request, done_bytes, moved.error_number);
 }
 
+/// Moves `bytes`, or as many as the file has: a read stops at its end. A direct read that ends inside a sector has
+/// reached the file's end; it could not continue at an unaligned offset anyway.
+RangeTransfer::Moved RangeTransfer::move_all(IoOp op, std::uint64_t offset_bytes, BufferView bytes) const {
+  Moved moved;
+  while (moved.n_bytes < bytes.n_bytes && moved.n_bytes % sector_bytes_ == 0) {
+    const auto answer =
+        call(op, file_.fd(), bytes.data + moved.n_bytes, bytes.n_bytes - moved.n_bytes, offset_bytes + moved.n_bytes);
+    if (answer == -EINTR) continue;
+    if (answer < 0) moved.error_number = static_cast<int>(-answer);
+    if (answer <= 0) break;
+    moved.n_bytes += static_cast<std::uint64_t>(answer);
+  }
+  return moved;
+}
+
 Result<void> RangeTransfer::move_straight(std::uint64_t n_bytes) {
-  const auto moved = move_all(op_, file_, here(), next(n_bytes));
+  const auto moved = move_all(op_, here(), next(n_bytes));
   if (moved.n_bytes != n_bytes) return stopped(moved);
   done_bytes_ += n_bytes;
   return {};
@@ -142,23 +104,23 @@ Result<void> RangeTransfer::move_bounced(std::uint64_t n_bytes) {
 }
 
 Result<void> RangeTransfer::read_bounced(BufferView window, std::uint64_t ahead_bytes, BufferView wanted) {
-  const auto moved = move_all(IoOp::read, file_, here() - ahead_bytes, window);
+  const auto moved = move_all(IoOp::read, here() - ahead_bytes, window);
   if (moved.n_bytes < ahead_bytes + wanted.n_bytes)
     return stopped({moved.n_bytes - std::min(moved.n_bytes, ahead_bytes), moved.error_number});
   std::memcpy(wanted.data, window.data + ahead_bytes, wanted.n_bytes);
   return {};
 }
 
-/// What the file has there, zeros where it has ended.
+/// Reads a sector of the file; zeros beyond its end.
 Result<void> RangeTransfer::fetch_sector(BufferView sector, std::uint64_t offset_bytes) {
-  const auto moved = move_all(IoOp::read, file_, offset_bytes, sector);
+  const auto moved = move_all(IoOp::read, offset_bytes, sector);
   if (moved.error_number != 0) return request_error(file_.read_request(offset_bytes, sector), 0, moved.error_number);
   std::memset(sector.data + moved.n_bytes, 0, sector.n_bytes - moved.n_bytes);
   return {};
 }
 
-/// The first and the last sector of the window are fetched where `given` covers them only in part. What a sector takes
-/// beyond the end of the file is cut off again.
+/// Reads the first and the last sector of the window first where `given` covers them only in part. Bytes that the last
+/// sector adds beyond the end of the file are cut off again.
 Result<void> RangeTransfer::write_bounced(BufferView window, std::uint64_t ahead_bytes, BufferView given) {
   const auto begin = here() - ahead_bytes;
   const auto end = here() + given.n_bytes;
@@ -168,21 +130,11 @@ Result<void> RangeTransfer::write_bounced(BufferView window, std::uint64_t ahead
   if (end % sector_bytes_ != 0 && (last > 0 || ahead_bytes == 0))
     CASTOR_TRY(fetch_sector(window.part(last, sector_bytes_), begin + last));
   std::memcpy(window.data + ahead_bytes, given.data, given.n_bytes);
-  const auto moved = move_all(IoOp::write, file_, begin, window);
+  const auto moved = move_all(IoOp::write, begin, window);
   if (moved.n_bytes != window.n_bytes)
     return stopped({moved.n_bytes - std::min(moved.n_bytes, ahead_bytes), moved.error_number});
   if (begin + window.n_bytes > std::max(size, end)) return file_.cut(std::max(size, end));
   return {};
-}
-
-}  // namespace
-
-Result<void> DirectFile::read_bytes(std::uint64_t offset_bytes, BufferView bytes) const {
-  return RangeTransfer(IoOp::read, *this, offset_bytes, bytes).run();
-}
-
-Result<void> DirectFile::write_bytes(std::uint64_t offset_bytes, BufferView bytes) const {
-  return RangeTransfer(IoOp::write, *this, offset_bytes, bytes).run();
 }
 
 }  // namespace castor
