@@ -15,12 +15,12 @@ namespace {
 using State = StepState;
 using Happens = StepEvent;
 
-constexpr std::array kStates = {State::idle, State::announced, State::updating, State::settled, State::poisoned};
-constexpr std::array kEvents = {Happens::announce, Happens::update,   Happens::end,
+constexpr std::array kStepStates = {State::idle, State::announced, State::updating, State::settled, State::poisoned};
+constexpr std::array kStepEvents = {Happens::announce, Happens::update,   Happens::end,
                                 Happens::defer,    Happens::catch_up, Happens::fail};
 
 /// The legal transitions, written down apart from the table.
-const std::map<std::pair<State, Happens>, State> kLegal = {
+const std::map<std::pair<State, Happens>, State> kLegalSteps = {
     {{State::idle, Happens::announce}, State::announced},
     {{State::idle, Happens::update}, State::updating},
     {{State::idle, Happens::end}, State::idle},
@@ -61,7 +61,7 @@ std::string words(State state, Happens event) {
 }
 
 TEST(StepMachine, TakesEveryLegalTransition) {
-  for (const auto& [pair, next] : kLegal) {
+  for (const auto& [pair, next] : kLegalSteps) {
     StepMachine machine = machine_in(pair.first);
     EXPECT_TRUE(machine.take(pair.second).ok()) << words(pair.first, pair.second);
     EXPECT_EQ(machine.state(), next) << words(pair.first, pair.second);
@@ -69,9 +69,9 @@ TEST(StepMachine, TakesEveryLegalTransition) {
 }
 
 TEST(StepMachine, RefusesEveryOtherWithASentence) {
-  for (const State state : kStates)
-    for (const Happens event : kEvents) {
-      if (kLegal.contains({state, event})) continue;
+  for (const State state : kStepStates)
+    for (const Happens event : kStepEvents) {
+      if (kLegalSteps.contains({state, event})) continue;
       StepMachine machine = machine_in(state);
       const auto refused = machine.take(event);
       ASSERT_FALSE(refused.ok()) << words(state, event);
