@@ -33,8 +33,8 @@ Result<double> rate_of(const std::function<Result<void>()>& copy, const Clock& c
   return static_cast<double>(kCopyBytes) / (static_cast<double>(*middle) * 1e-9);
 }
 
-/// A buffer of kCopyBytes whose pages are there: a first touch inside a timed copy would measure the kernel, not the
-/// link.
+/// A buffer of kCopyBytes whose pages are faulted in: a first touch inside a timed copy would measure the kernel, not
+/// the link.
 Result<Buffer> touched_buffer(MemoryResource& resource) {
   CASTOR_ASSIGN(auto buffer, Buffer::allocate(resource, kCopyBytes));
   std::memset(buffer.data(), 1, buffer.n_bytes());
