@@ -12,8 +12,8 @@ namespace castor {
 /// A plugin's strategy behind the Strategy interface: statuses become Errors with the sentence that the host kept.
 class AbiStrategy final : public Strategy {
  public:
-  /// Creates the plugin's strategy with `options` (complete, as they cross). Errors: what create reports; plugin where
-  /// it returns no strategy or one that lacks a required function.
+  /// Creates the plugin's strategy with `options` (complete, as they cross). Errors: those that create reports; plugin
+  /// where it returns no strategy or one that lacks a required function.
   static Result<std::unique_ptr<AbiStrategy>> make(const Plugin& plugin, ModelHost& model,
                                                    const PluginOptions& options);
   ~AbiStrategy() override;

@@ -9,7 +9,7 @@
 namespace castor {
 
 /// The name among `names` that `name` was probably meant to be: at most a third of its letters differ, and at least one
-/// may. Nothing if none is near.
+/// may. Empty if none is near.
 ///
 /// Distance: letters inserted, removed, replaced, or swapped with their neighbour (optimal string alignment); the first
 /// of equals wins.
