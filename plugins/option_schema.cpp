@@ -3,8 +3,8 @@
 #include <castor/plugins/nearest_name.h>
 
 #include <castor/memory/bytes.h>
+#include <castor/memory/text.h>
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
@@ -17,16 +17,6 @@ constexpr std::string_view kTrueOrFalse = "true|false";
 
 bool has_choices(const castor_option& option) {
   return option.type == CASTOR_OPTION_BOOL || option.type == CASTOR_OPTION_ENUM;
-}
-
-std::vector<std::string> split(std::string_view text, char separator) {
-  std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(separator, begin), text.size());
-    parts.emplace_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
 }
 
 std::vector<std::string> choices(const castor_option& option) {

@@ -2,6 +2,8 @@
 #include <castor/plugins/plugin_loader.h>
 #include <castor/plugins/nearest_name.h>
 
+#include <castor/memory/text.h>
+
 #include "plugin_checks.h"
 #include "plugin_file.h"
 

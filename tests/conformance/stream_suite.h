@@ -25,7 +25,7 @@ namespace castor::conformance {
 ///   INSTANTIATE_TYPED_TEST_SUITE_P(Host, StreamSuite, HostStreamSubject);
 ///
 /// A Subject is default-constructible and has
-///   std::string missing()                  why this machine cannot run it, empty if it can; then nothing else is called
+///   std::string missing()                  why this machine cannot run it, or empty; nothing else is called then
 ///   Device& device()                       whose memory the copies use
 ///   std::unique_ptr<Stream> make_stream()  a new stream of the kind under test
 template <typename Subject>
