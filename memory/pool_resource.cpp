@@ -10,7 +10,7 @@
 namespace castor {
 namespace {
 
-/// More is taken from upstream only while at most 1/kIdlePart of the bytes in use lies idle, or nothing idle is left.
+/// Upstream is asked first only while at most 1/kIdlePart of the bytes in use lies idle.
 constexpr std::uint64_t kIdlePart = 100;
 
 /// HostResource moves pages between blocks in pieces of this size, so a smaller remainder is not worth keeping.

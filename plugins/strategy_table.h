@@ -15,8 +15,8 @@ class StrategyTable {
   template <typename... Params>
   using Function = castor_status (*)(void* self, Params...);
 
-  /// Has `plugin` create its strategy for `model`, which must outlive the table, with `options` (complete, as they cross).
-  /// Errors: those that create reports; plugin where it returns no table or a shorter one than version 1.0 has.
+  /// Has `plugin` create its strategy for `model`, which must outlive the table, with `options` (complete, as they
+  /// cross). Errors: those that create reports; plugin where it returns no table or a shorter one than version 1.0 has.
   static Result<StrategyTable> create(const Plugin& plugin, ModelHost& model, const PluginOptions& options);
   /// Ends the strategy; no other call may follow.
   void destroy() const;

@@ -68,7 +68,7 @@ ChunkMemory::Source& ChunkMemory::source_of(std::uint64_t n_bytes) {
   return *other_;
 }
 
-/// The allocator unmaps a stream's segments once none of their memory is in use, and the page size goes with them: it
+/// The allocator unmaps a stream's segments once none of their memory is in use, and drops the page size with them: it
 /// is set again before the next allocation.
 Result<void*> ChunkMemory::allocate(Source& source, std::uint64_t n_bytes) {
   return guard([&] {

@@ -14,7 +14,7 @@ struct BufferView {
   std::byte* data = nullptr;
   std::uint64_t n_bytes = 0;
 
-  /// The `n_bytes` from `offset_bytes` on. Requires: they lie inside (ContractViolation).
+  /// The `n_bytes` from `offset_bytes` on. Requires: they are inside the view (ContractViolation).
   BufferView part(std::uint64_t offset_bytes, std::uint64_t n_bytes) const;
 };
 

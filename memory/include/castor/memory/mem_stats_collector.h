@@ -28,7 +28,7 @@ class MemStats {
   explicit MemStats(std::vector<PeriodStats> periods) : periods_(std::move(periods)) {}
 
   const std::vector<PeriodStats>& periods() const { return periods_; }
-  /// Non-model data in the period that `moment` lies in: the last that begins at or before it. 0 before the first.
+  /// Non-model data in the period that `moment` is in: the last that begins at or before it. 0 before the first.
   std::uint64_t non_model_peak_bytes(MomentIndex moment) const;
 
   /// The largest of each figure over all periods; 0 where there are none.

@@ -12,8 +12,8 @@ namespace castor {
 /// one empty part is left.
 std::vector<std::string> split(std::string_view text, char separator);
 
-/// `parts` with `separator` between them, and `last` before the last one: `a`, `a or b`, `a, b or c` with `last` = " or ".
-/// Empty parts count as well; no parts make an empty text.
+/// `parts` with `separator` between them, and `last` before the last one: with `last` = " or ", `a`, `a or b`, `a, b or
+/// c`. Empty parts count as well; no parts make an empty text.
 std::string join(std::span<const std::string> parts, std::string_view last, std::string_view separator = ", ");
 
 }  // namespace castor

@@ -319,7 +319,7 @@ typedef struct castor_strategy_v1 {
   castor_status (*commit)(void *self, uint64_t step, const void *note, uint64_t n_note_bytes, castor_commit_result *out);
   /* Finds the last commit in the folders, of this run or of an earlier one. */
   castor_status (*committed)(void *self, castor_committed_run *out);
-  /* Continues from the commit that the folders held when the strategy was created, not from the initial values. */
+  /* Continues from the commit that the folders held when the strategy was created, in place of initial values. */
   castor_status (*restore)(void *self);
 } castor_strategy_v1;
 
