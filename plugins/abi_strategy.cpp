@@ -4,8 +4,11 @@
 #include <string>
 
 namespace castor {
+namespace {
 
 using Table = castor_strategy_v1;
+
+}  // namespace
 
 Result<std::unique_ptr<AbiStrategy>> AbiStrategy::make(const Plugin& plugin, ModelHost& model,
                                                        const PluginOptions& options) {
