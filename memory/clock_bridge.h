@@ -7,17 +7,18 @@
 
 namespace castor {
 
-/// Tells by steady_now_ns() when points of another clock were, of which it is known how far apart they are, and of each when
-/// it cannot have been reached yet and when it was.
+/// Converts points of another clock to steady_now_ns(). Known of each point are its distance from the others, the
+/// earliest time at which it can have been reached, and a time by which it was reached.
 ///
-/// The two clocks run a few millionths apart, and how they stand is nowhere to be read: every point that contradicts what
-/// was thought of it so far corrects that. Points whose bounds lie close together make it right.
+/// The two clocks drift apart by a few parts per million, and their offset cannot be read: every point that contradicts
+/// the estimate so far corrects it. Points with close bounds make the estimate exact.
 class ClockBridge {
  public:
   /// The base was not before `earliest_ns`.
   explicit ClockBridge(std::uint64_t earliest_ns) : base_ns_(static_cast<std::int64_t>(earliest_ns)) {}
 
-  /// Of the point `distance_s` after the base (before it where that is negative). Requires: `earliest_ns` <= `latest_ns`.
+  /// The time of the point `distance_s` after the base (before it where negative). Requires: `earliest_ns` <=
+  /// `latest_ns`.
   std::uint64_t place(double distance_s, std::uint64_t earliest_ns, std::uint64_t latest_ns) {
     const std::int64_t distance_ns = std::llround(distance_s * 1e9);
     const std::int64_t thought_ns = base_ns_ + distance_ns;
@@ -27,7 +28,7 @@ class ClockBridge {
     return static_cast<std::uint64_t>(ns);
   }
 
-  /// Distances are from now on from the point that was `distance_s` after the base.
+  /// Makes the point `distance_s` after the base the base of later distances.
   void move_base(double distance_s) { base_ns_ += std::llround(distance_s * 1e9); }
 
  private:

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include <castor/memory/buffer.h>
 #include <castor/memory/bytes.h>
 #include <castor/memory/host_resource.h>
+#include <castor/memory/statistics.h>
 
 namespace castor {
 namespace {
@@ -20,21 +22,20 @@ constexpr std::uint64_t kEnoughNs = 40'000'000;
 /// Bytes per second of `copy`, which moves kCopyBytes and returns when they have arrived.
 Result<double> rate_of(const std::function<Result<void>()>& copy, const Clock& clock) {
   CASTOR_TRY(copy());
-  std::vector<std::uint64_t> durations_ns;
+  std::vector<double> durations_ns;
   std::uint64_t spent_ns = 0;
   while (durations_ns.size() < kMostCopies && spent_ns < kEnoughNs) {
     const auto start_ns = clock();
     CASTOR_TRY(copy());
-    durations_ns.push_back(std::max<std::uint64_t>(clock() - start_ns, 1));
-    spent_ns += durations_ns.back();
+    const auto took_ns = std::max<std::uint64_t>(clock() - start_ns, 1);
+    durations_ns.push_back(static_cast<double>(took_ns));
+    spent_ns += took_ns;
   }
-  const auto middle = durations_ns.begin() + static_cast<std::ptrdiff_t>(durations_ns.size() / 2);
-  std::nth_element(durations_ns.begin(), middle, durations_ns.end());
-  return static_cast<double>(kCopyBytes) / (static_cast<double>(*middle) * 1e-9);
+  return static_cast<double>(kCopyBytes) / (median(std::move(durations_ns), Middle::upper) * 1e-9);
 }
 
-/// A buffer of kCopyBytes whose pages are there: a first touch inside a timed copy would measure the kernel, not the
-/// link.
+/// A buffer of kCopyBytes whose pages are faulted in: a first touch inside a timed copy would measure the kernel, not
+/// the link.
 Result<Buffer> touched_buffer(MemoryResource& resource) {
   CASTOR_ASSIGN(auto buffer, Buffer::allocate(resource, kCopyBytes));
   std::memset(buffer.data(), 1, buffer.n_bytes());

@@ -10,14 +10,14 @@
 namespace castor {
 namespace {
 
-/// More is taken from upstream while no more than this part of what is in use lies idle.
+/// Upstream is asked first only while at most 1/kIdlePart of the bytes in use lies idle.
 constexpr std::uint64_t kIdlePart = 100;
 
-/// HostResource moves no smaller pieces from one block to another: less than that is not worth keeping.
+/// HostResource moves pages between blocks in pieces of this size, so a smaller remainder is not worth keeping.
 constexpr std::uint64_t kLeastPieceBytes = 2 * kMiB;
 
-/// What to make of `sum_bytes` where `n_bytes` are wanted: that, and of what is left over blocks of the same size, which
-/// are likely to be wanted next.
+/// The sizes to make of `sum_bytes` for a request of `n_bytes`: that one, and of the remainder more blocks of the same
+/// size, which are likely to be requested next.
 std::vector<std::uint64_t> sizes_of(std::uint64_t n_bytes, std::uint64_t sum_bytes) {
   if (sum_bytes <= n_bytes) return {n_bytes};
   const std::uint64_t n_same = n_bytes < kLeastPieceBytes ? 1 : sum_bytes / n_bytes;
@@ -63,7 +63,8 @@ Result<void*> PoolResource::make_of_kept(std::uint64_t n_bytes) {
   return blocks.front().data;
 }
 
-/// The smallest block that holds what is missing to `n_bytes`, or the largest ones until one does or there are no more.
+/// Takes kept blocks for `n_bytes`: the smallest that holds the bytes still missing, or else the largest, until they
+/// suffice or none is left.
 std::vector<MemoryBlock> PoolResource::take_about(std::uint64_t n_bytes) {
   std::vector<MemoryBlock> taken;
   for (std::uint64_t taken_bytes = 0; taken_bytes < n_bytes && !kept_.empty(); taken_bytes += taken.back().n_bytes) {
@@ -85,7 +86,7 @@ void PoolResource::deallocate(void* data, std::uint64_t n_bytes) noexcept {
   in_use_bytes_ -= n_bytes;
   try {
     keep(data, n_bytes);
-  } catch (const std::bad_alloc&) {  // no room to remember it
+  } catch (const std::bad_alloc&) {  // no memory for its entry in the list
     upstream_.deallocate(data, n_bytes);
   }
 }

@@ -10,7 +10,7 @@ namespace castor {
 
 /// `data` is not null unless it is empty.
 void check_bytes(const char* collective, BufferView data);
-/// `data` is there, in whole elements.
+/// `data` is not null unless it is empty, and holds whole elements.
 void check_elements(const char* collective, BufferView data, DType dtype);
 /// `whole` has `world_size` times the bytes of `part`, which is apart from it or exactly its part `rank`.
 void check_parts(const char* collective, BufferView whole, BufferView part, int rank, int world_size);

@@ -5,18 +5,18 @@
 
 #include <memory>
 
-#include "plugin_checks.h"
+#include "strategy_table.h"
 
 namespace castor {
 
 /// A plugin's strategy behind the Strategy interface: statuses become Errors with the sentence that the host kept.
 class AbiStrategy final : public Strategy {
  public:
-  /// Creates the plugin's strategy with `options` (complete, as they cross). Errors: what create reports; plugin where
-  /// it returns no strategy or one that lacks a required function.
+  /// Creates the plugin's strategy with `options` (complete, as they cross). Errors: those that create reports; plugin
+  /// where it returns no strategy or one that lacks a required function.
   static Result<std::unique_ptr<AbiStrategy>> make(const Plugin& plugin, ModelHost& model,
                                                    const PluginOptions& options);
-  ~AbiStrategy() override;
+  ~AbiStrategy() override { table_.destroy(); }
 
   Result<void> attach();
 
@@ -41,19 +41,9 @@ class AbiStrategy final : public Strategy {
   Result<void> forget(std::uint32_t kept) override;
 
  private:
-  AbiStrategy(const Plugin& plugin, ModelHost& model, const castor_strategy_v1& table)
-      : plugin_(plugin), model_(model), table_(table) {}
-  Result<void> check_functions() const;
-  bool keeps() const { return table_.struct_size >= kStrategyV12Bytes && table_.keep; }
-  bool updates_early() const { return table_.struct_size >= kStrategyV13Bytes && table_.announce_step; }
-  Result<void> can_save() const;
-  Result<void> can_commit() const;
-  Result<void> check_args(const castor_step_args& args) const;
-  Result<void> check(castor_status status, const char* what) const;
+  explicit AbiStrategy(const StrategyTable& table) : table_(table) {}
 
-  const Plugin plugin_;
-  ModelHost& model_;
-  const castor_strategy_v1& table_;  // the plugin's, until destroy
+  const StrategyTable table_;
 };
 
 }  // namespace castor

@@ -11,7 +11,7 @@
 namespace castor {
 namespace {
 
-/// The capability that training on `device` asks for; 0 for a kind of device that no plugin can have.
+/// The capability that training on `device` needs; 0 for a kind of device that no plugin can have.
 std::uint64_t capability_of(const DLDevice& device) {
   if (device.device_type == kDLCPU) return CASTOR_CAP_CPU;
   return device.device_type == kDLCUDA ? CASTOR_CAP_CUDA : 0;

@@ -32,7 +32,7 @@ double multistep(const Options& options, std::int64_t step) {
   return options.lr * std::pow(options.gamma, static_cast<double>(n_passed));
 }
 
-/// The peak lies at pct_start·n − 1, which need not be a whole step.
+/// The peak is at pct_start·n − 1, which need not be a whole step.
 double onecycle(const Options& options, std::int64_t step) {
   const double first = options.lr / options.div_factor, last = first / options.final_div_factor;
   const auto n_steps = static_cast<double>(options.decay_steps);

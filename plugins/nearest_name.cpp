@@ -39,13 +39,4 @@ std::string did_you_mean(std::string_view name, std::span<const std::string> nam
   return nearest ? "; did you mean '" + *nearest + "'?" : "";
 }
 
-std::string join(std::span<const std::string> names, std::string_view last) {
-  std::string text;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (i > 0) text += i + 1 == names.size() ? last : std::string_view(", ");
-    text += names[i];
-  }
-  return text;
-}
-
 }  // namespace castor

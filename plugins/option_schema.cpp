@@ -3,8 +3,8 @@
 #include <castor/plugins/nearest_name.h>
 
 #include <castor/memory/bytes.h>
+#include <castor/memory/text.h>
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
@@ -17,16 +17,6 @@ constexpr std::string_view kTrueOrFalse = "true|false";
 
 bool has_choices(const castor_option& option) {
   return option.type == CASTOR_OPTION_BOOL || option.type == CASTOR_OPTION_ENUM;
-}
-
-std::vector<std::string> split(std::string_view text, char separator) {
-  std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(separator, begin), text.size());
-    parts.emplace_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
 }
 
 std::vector<std::string> choices(const castor_option& option) {
@@ -63,7 +53,7 @@ Result<T> parse_number(std::string_view text) {
   return number;
 }
 
-/// `text` as it crosses. The error says what is wrong and no more: check_option adds the rest.
+/// `text` as it crosses. The error names the fault alone: check_option adds the rest.
 Result<std::string> parse_integer(const castor_option& option, std::string_view text) {
   CASTOR_ASSIGN(const std::int64_t number, parse_number<std::int64_t>(text));
   if (!within(option, static_cast<double>(number))) return Error{ErrorKind::usage, "is out of range"};
@@ -128,7 +118,7 @@ Error broken_schema(std::size_t i, const std::string& what) {
   return {ErrorKind::plugin, "its option " + std::to_string(i) + " " + what + "; the plugin must be corrected"};
 }
 
-/// Whether the fields that the type needs are there.
+/// Whether the fields that the type needs are set.
 bool is_complete(const castor_option& option) {
   const bool known = option.type >= CASTOR_OPTION_BOOL && option.type <= CASTOR_OPTION_RETIRED;
   return known && option.default_value && option.help && (option.type != CASTOR_OPTION_ENUM || option.choices);

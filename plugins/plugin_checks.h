@@ -9,7 +9,7 @@
 
 namespace castor {
 
-/// Sizes of the structs as version 1.0 had them: what every plugin of major version 1 has at least.
+/// Sizes of the structs as version 1.0 had them: the least that every plugin of major version 1 has.
 inline constexpr std::uint32_t kPluginInfoV1Bytes =
     offsetof(castor_plugin_info, create) + sizeof(castor_plugin_info::create);
 inline constexpr std::uint32_t kStrategyV1Bytes =
@@ -30,9 +30,9 @@ inline constexpr std::uint32_t kStrategyV14Bytes =
 inline constexpr std::uint32_t kStrategyV17Bytes =
     offsetof(castor_strategy_v1, restore) + sizeof(castor_strategy_v1::restore);
 
-/// Checks a description field by field: magic, size, major, minor, capabilities, build tag, and then that it names
-/// itself, can create and declares its options soundly. A field is read only after the checks that say it is there.
-/// Errors: plugin, each with its own sentence: found, expected, what to do. The sentence does not name the file.
+/// Checks a description field by field: magic, size, major, minor, capabilities, build tag, then its name, its create
+/// function and its options. A field is read only after the checks that prove that it exists. Errors: plugin, each with
+/// its own sentence: the value found, the value expected, the remedy. The sentence does not name the file.
 Result<void> check_plugin_info(const castor_plugin_info& info, std::string_view host_build_tag);
 
 }  // namespace castor

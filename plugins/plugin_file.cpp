@@ -14,7 +14,7 @@ Error refused(const std::filesystem::path& path, const std::string& what) {
   return {ErrorKind::plugin, path.string() + ": " + what};
 }
 
-/// Looks at the file itself first: the linker's own words for a text file or a folder help nobody.
+/// Checks the file itself first: the linker's own messages for a text file or a folder do not help.
 Result<void> check_file(const std::filesystem::path& path) {
   std::error_code failure;
   const auto status = std::filesystem::status(path, failure);

@@ -2,6 +2,8 @@
 #include <castor/plugins/plugin_loader.h>
 #include <castor/plugins/nearest_name.h>
 
+#include <castor/memory/text.h>
+
 #include "plugin_checks.h"
 #include "plugin_file.h"
 
@@ -14,7 +16,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "libcastor_";
 constexpr std::string_view kSuffix = ".so";
-/// Castor's own library has the shape of a plugin's name and may lie beside them.
+/// Castor's own library matches the names of plugins and may be in the same folder.
 constexpr std::string_view kNoPlugin = "libcastor_torch.so";
 
 std::string file_of(std::string_view name) { return std::string(kPrefix) + std::string(name) + std::string(kSuffix); }

@@ -47,7 +47,7 @@ Result<void> check_optimizer(const castor_step_args& args) {
                      std::to_string(CASTOR_LAMB));
 }
 
-/// What came with a later version than 1.0.
+/// A feature that came with a later version than 1.0.
 struct Addition {
   bool asked = false;
   int minor = 0;
@@ -63,7 +63,7 @@ Result<void> check_addition(const castor_plugin_info& plugin, const Addition& ad
                      ", or take a newer plugin");
 }
 
-/// As far as whoever filled it in knew the fields, as known_fields.
+/// A copy in which the fields beyond its struct_size are 0, as known_fields.
 castor_param_group known_group(const castor_param_group& group) {
   castor_param_group known = {};
   std::memcpy(&known, &group, std::min<std::size_t>(group.struct_size, sizeof known));
@@ -87,7 +87,7 @@ UpdateOptions update_options(const castor_step_args& args, const castor_param_gr
   return sgd_options(args, of);
 }
 
-/// The values of the step as those of a group.
+/// The values of the step itself in the form of a group.
 castor_param_group everybody(const castor_step_args& args) {
   return {sizeof(castor_param_group), args.lr, args.beta1, args.beta2, args.eps, args.weight_decay, args.momentum,
           args.trust_coefficient};

@@ -10,7 +10,7 @@
 namespace castor {
 namespace {
 
-/// Farther from the base than this a distance loses half a microsecond: CUDA has it in 24 bits of milliseconds.
+/// Seconds from the base beyond which a distance loses half a microsecond: CUDA returns it in 24 bits of milliseconds.
 constexpr double kFarthest = 4;
 
 }  // namespace

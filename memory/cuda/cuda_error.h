@@ -9,7 +9,7 @@
 
 namespace castor {
 
-/// `status` as a Result; the message says what was being done and what CUDA answered.
+/// `status` as a Result; the message is `doing`, then CUDA's answer.
 inline Result<void> cuda_result(cudaError_t status, const std::string& doing, ErrorKind kind = ErrorKind::failed) {
   if (status == cudaSuccess) return {};
   (void)cudaGetLastError();  // a refused call must not be reported again by the next kernel launch

@@ -31,7 +31,7 @@ Result<void> CudaEventState::wait() const {
   return failure_.ok() ? outcome : failure_;
 }
 
-/// CUDA has no such wait: asks again and again.
+/// CUDA has no wait with a limit, so this one polls.
 bool CudaEventState::wait_for(std::chrono::nanoseconds limit) const {
   for (const auto deadline = std::chrono::steady_clock::now() + limit; !ready();) {
     if (std::chrono::steady_clock::now() >= deadline) return false;

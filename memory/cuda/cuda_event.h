@@ -15,7 +15,7 @@ class CudaClock;
 /// A point in a CUDA stream. The event is created per record (about a microsecond) and destroyed with its last handle.
 class CudaEventState final : public EventState, public std::enable_shared_from_this<CudaEventState> {
  public:
-  /// Takes `event`, which is about to be recorded. `failure` is what the stream had failed with before this point.
+  /// Takes `event`, which is about to be recorded. `failure` is the stream's failure before this point, if any.
   CudaEventState(cudaEvent_t event, Result<void> failure, std::weak_ptr<CudaClock> clock);
   ~CudaEventState() override { (void)cudaEventDestroy(event_); }
   CudaEventState(const CudaEventState&) = delete;
@@ -24,7 +24,7 @@ class CudaEventState final : public EventState, public std::enable_shared_from_t
   bool ready() const override;
   Result<void> wait() const override;
   bool wait_for(std::chrono::nanoseconds limit) const override;
-  /// By the device's clock, as CudaClock relates it to the host's.
+  /// By the device's clock, which CudaClock relates to the host's.
   std::optional<std::uint64_t> reached_ns() const override;
 
   cudaEvent_t event() const { return event_; }

@@ -10,7 +10,7 @@
 namespace castor {
 namespace {
 
-/// What to say when the current device refused `n_bytes`.
+/// The error for `n_bytes` that the current device refused.
 Error device_full(std::uint64_t n_bytes) {
   (void)cudaGetLastError();
   std::size_t free_bytes = 0, total_bytes = 0;

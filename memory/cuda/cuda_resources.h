@@ -19,9 +19,10 @@ class CudaMemoryResource final : public MemoryResource {
 /// Page-locked host memory of exactly the size asked for (whole pages): mapped, then registered with CUDA, where
 /// cudaHostAlloc and torch's caching host allocator round up.
 ///
-/// Cost, on one H200: faulting fresh huge pages in 0.05 s per GiB (fault_in), registering pages that are there 0.03, giving up
-/// 0.02; so `exchange` costs half or less of giving back and allocating. Giving up waits for every copy that the
-/// device has been given so far, also of other memory: pool it, and exchange little while copies are queued.
+/// Cost per GiB, on one H200: 0.05 s to fault in fresh huge pages (fault_in), 0.03 s to register pages that are there,
+/// 0.02 s to unregister them; so `exchange` costs half or less of giving back and allocating. Unregistering waits for
+/// every copy that the device has been given so far, also of other memory: pool it, and exchange little while copies
+/// are queued.
 class PinnedResource final : public MemoryResource {
  public:
   /// `ordinal` names the device whose context registers the pages; they are pinned for all devices.

@@ -12,12 +12,12 @@ namespace castor {
 
 class CudaClock;
 
-/// A CUDA stream, owned or borrowed. Its events know when they were reached, by `clock`, that of the device.
+/// A CUDA stream, owned or borrowed. Its events take the time at which they were reached from `clock`, the device's.
 class CudaStream final : public Stream {
  public:
   /// A new non-blocking stream of `ordinal`. Errors: failed.
   static Result<std::unique_ptr<Stream>> make(int ordinal, std::shared_ptr<CudaClock> clock);
-  /// Around a stream that somebody else owns (null = the default stream).
+  /// Wraps `stream` (null = the default stream), and destroys it at the end if `owned`.
   CudaStream(int ordinal, cudaStream_t stream, bool owned, std::shared_ptr<CudaClock> clock)
       : ordinal_(ordinal), stream_(stream), owned_(owned), clock_(std::move(clock)) {}
   ~CudaStream() override;
@@ -32,9 +32,9 @@ class CudaStream final : public Stream {
   void* native_handle() const override { return stream_; }
 
  private:
-  /// Keeps the first failure until synchronize() reports it; hands the outcome on.
+  /// Keeps the first failure until synchronize() reports it; returns `outcome`.
   Result<void> note(Result<void> outcome);
-  /// The event of everything queued so far where CUDA gives none: waits on the spot.
+  /// Stands in for record() where CUDA gives no event: waits for the stream and returns an event that is reached.
   Event record_by_waiting(Result<void> failure);
 
   const int ordinal_;

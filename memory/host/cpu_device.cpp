@@ -14,7 +14,7 @@
 namespace castor {
 namespace {
 
-/// Runs everything at once on the thread that queues it: the compute stream of a device that is the host.
+/// Runs all work at once on the thread that queues it: the compute stream of a device that is the host.
 class InlineStream final : public Stream {
  public:
   Event copy(void* target, const void* source, std::uint64_t n_bytes) override {

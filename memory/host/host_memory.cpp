@@ -19,7 +19,7 @@ std::uint64_t machines_available_bytes(const path& root) {
   return 0;
 }
 
-/// The number in a file; none where it is not there or says `max`.
+/// The number in `file`; empty where there is no such file or it says `max`.
 std::optional<std::uint64_t> number_in(const path& file) {
   std::uint64_t number = 0;
   if (std::ifstream(file) >> number) return number;
@@ -36,7 +36,7 @@ path control_group(const path& root) {
 
 }  // namespace
 
-/// A limit holds for all groups below the one that has it.
+/// A group's memory limit also holds for all groups below it.
 std::uint64_t available_host_memory_bytes(const path& root) {
   std::uint64_t available_bytes = machines_available_bytes(root);
   const path top = root / "sys/fs/cgroup";

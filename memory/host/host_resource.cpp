@@ -17,15 +17,15 @@ namespace castor {
 namespace {
 
 constexpr std::uint64_t kHugePageBytes = 2 * kMiB;
-constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, of Linux 5.14; C libraries know it later
+constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, of Linux 5.14; older C libraries do not define it
 
-/// Null where the kernel gives none.
+/// Maps `n_bytes` of fresh pages; null where the kernel refuses.
 std::byte* map(std::uint64_t n_bytes) {
   void* data = ::mmap(nullptr, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return data == MAP_FAILED ? nullptr : static_cast<std::byte*>(data);
 }
 
-/// The same at a multiple of a huge page, and with the wish for such pages.
+/// Maps `n_bytes` from a multiple of the huge page size on and asks for huge pages; null where the kernel refuses.
 std::byte* map_for_huge_pages(std::uint64_t n_bytes) {
   std::byte* const begin = map(n_bytes + kHugePageBytes);
   if (!begin) return nullptr;
@@ -34,13 +34,13 @@ std::byte* map_for_huge_pages(std::uint64_t n_bytes) {
   std::byte* const data = begin + head_bytes;
   if (head_bytes > 0) ::munmap(begin, head_bytes);
   ::munmap(data + n_bytes, kHugePageBytes - head_bytes);
-  ::madvise(data, n_bytes, MADV_HUGEPAGE);  // where it is not granted there are small pages
+  ::madvise(data, n_bytes, MADV_HUGEPAGE);  // a refusal leaves small pages
   return data;
 }
 
-/// The whole huge pages of blocks that nobody uses any more, one after the other. What else there is of the blocks goes
-/// back to the kernel on the way, and at the end what has not been taken: a page that was taken is not touched again,
-/// since others may have mapped something in its place.
+/// Hands out the whole huge pages of blocks that are out of use, one after another. The bytes beside them go back to
+/// the kernel on the way, and pages that are not taken go back in the destructor. A page that was taken is not touched
+/// again, because another thread may have mapped something in its place.
 class HugePages {
  public:
   explicit HugePages(std::span<const MemoryBlock> blocks) : blocks_(blocks) {}
@@ -50,7 +50,7 @@ class HugePages {
     while (!blocks_.empty()) leave_block();
   }
 
-  /// Null where there are no more.
+  /// The next huge page; null where none is left.
   std::byte* take() {
     for (; !blocks_.empty(); leave_block()) {
       std::byte* const page = begin() + taken_bytes_;
@@ -72,11 +72,11 @@ class HugePages {
   }
 
   std::span<const MemoryBlock> blocks_;
-  std::uint64_t taken_bytes_ = 0;  ///< of the first of them
+  std::uint64_t taken_bytes_ = 0;  ///< of the first block
 };
 
-/// Puts huge pages from `pages` in the place of those of `block`, as far as either goes. A page that the kernel does not
-/// move is given back; false where `block` has a hole then.
+/// Puts huge pages from `pages` in the place of those of `block` until either runs out. A page that the kernel does not
+/// move is given back; returns false where that leaves a hole in `block`.
 bool take_over(const MemoryBlock& block, HugePages& pages) {
   auto* const begin = static_cast<std::byte*>(block.data);
   if (reinterpret_cast<std::uintptr_t>(begin) % kHugePageBytes != 0) return true;

@@ -10,7 +10,7 @@
 
 namespace castor {
 
-/// Once something failed, what comes after it must not pretend to have read good bytes.
+/// After a failure all later tasks are left out and end with it: the bytes they would read may never have arrived.
 Event HostStream::run(WorkerThread::Task task) {
   return worker_.run([this, task = std::move(task)] {
     if (failure_.ok()) failure_ = task();

@@ -8,7 +8,7 @@ namespace castor {
 
 /// A stream that is one worker thread with a queue.
 ///
-/// The destructor runs what is queued to its end, because others wait for the events of it.
+/// The destructor runs all queued work to its end, because other threads wait for its events.
 class HostStream final : public Stream {
  public:
   Event copy(void* target, const void* source, std::uint64_t n_bytes) override;
@@ -20,7 +20,7 @@ class HostStream final : public Stream {
  private:
   Event run(WorkerThread::Task task);
 
-  Result<void> failure_;  // the worker's alone until its events are reached
+  Result<void> failure_;  // only the worker touches it until its events are reached
   WorkerThread worker_;
 };
 

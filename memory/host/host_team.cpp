@@ -18,14 +18,14 @@
 namespace castor {
 namespace {
 
-/// How often the watcher asks whether what jobs wait for is there: the events of a device can only be asked, or waited for
-/// one by one.
+/// Interval at which the watcher queries the events that jobs wait for: a device's events notify no thread, they can
+/// only be queried, or waited for one by one.
 constexpr std::chrono::microseconds kAskEvery{50};
 
-/// Waiting jobs that are asked for. What they wait for comes about in the order in which they were handed in.
+/// Waiting jobs that are queried at a time. Their events are reached in the order in which the jobs were added.
 constexpr std::size_t kMostAsked = 16;
 
-/// What the jobs handed in between two times took.
+/// Busy time of the jobs that were added between two calls of time().
 class Account {
  public:
   void open() {
@@ -39,14 +39,14 @@ class Account {
     }
     closed_.notify_all();
   }
-  /// Waits until all are closed.
+  /// Waits until all jobs are closed.
   std::uint64_t busy_ns() const {
     std::unique_lock lock(mutex_);
     closed_.wait(lock, [this] { return n_open_ == 0; });
     return busy_ns_;
   }
 
-  std::shared_ptr<Account> next;  // owners: this, and the times at its beginning; set before any job comes to it
+  std::shared_ptr<Account> next;  // owners: this, and the times that begin with it; set before any job is added to it
 
  private:
   mutable std::mutex mutex_;
@@ -87,7 +87,7 @@ struct Entry {
   bool reached() const {
     return std::all_of(job.after.begin(), job.after.end(), [](const Event& event) { return event.ready(); });
   }
-  /// Takes over how the reached events ended.
+  /// Takes over the failure of the reached events, if any.
   void settle() {
     for (const Event& event : job.after)
       if (auto ended = event.wait(); outcome.ok()) outcome = std::move(ended);
@@ -124,11 +124,11 @@ class ThreadTeam final : public HostTeam {
   std::mutex mutex_;
   std::condition_variable work_, watch_;
   std::vector<EntryPtr> ready_;  // guarded by mutex_; a heap, the most urgent on top
-  /// Guarded by mutex_. For others than the team's jobs, in the order in which they were handed in.
+  /// Guarded by mutex_. Jobs that wait for other events than the ends of the team's jobs, in the order of adding.
   std::deque<EntryPtr> waiting_;
-  /// Guarded by mutex_. By job that has not ended: those that wait for it, and perhaps for more.
+  /// Guarded by mutex_. For each job that has not ended, the jobs that wait for it (and possibly for more).
   std::unordered_map<const EventState*, std::vector<EntryPtr>> behind_;
-  std::shared_ptr<Account> account_ = std::make_shared<Account>();  // guarded by mutex_; of what is handed in now
+  std::shared_ptr<Account> account_ = std::make_shared<Account>();  // guarded by mutex_; of the jobs added now
   std::uint64_t n_added_ = 0, n_ended_ = 0;                         // guarded by mutex_
   unsigned limit_ = n_threads_, n_working_ = 0;                     // guarded by mutex_; threads that run parts
   bool stopping_ = false;                                           // guarded by mutex_
@@ -162,8 +162,8 @@ Event ThreadTeam::add(Job job) {
   return done;
 }
 
-/// Behind a job that must end first, ready, or among those that wait for others than jobs. Those others are asked without the
-/// mutex: that may take a call of a device's driver.
+/// Puts each entry behind a job that must end first, into ready_, or into waiting_ where it waits for events other than
+/// jobs' ends. The mutex is released while those events are queried, which may call a device's driver.
 void ThreadTeam::place(Lock& lock, std::vector<EntryPtr> entries) {
   std::vector<EntryPtr> behind_none;
   for (EntryPtr& entry : entries)
@@ -182,7 +182,7 @@ void ThreadTeam::place(Lock& lock, std::vector<EntryPtr> entries) {
   watch_.notify_one();
 }
 
-/// True where it waits for a job that has not ended.
+/// True where `entry` waits for a job that has not ended; it is then behind that job.
 bool ThreadTeam::put_behind(EntryPtr& entry) {
   for (const Event& event : entry->job.after) {
     const auto job = behind_.find(event.state());
@@ -225,7 +225,8 @@ void ThreadTeam::work() {
   }
 }
 
-/// Its next part; who takes the last one takes it off the heap, who ends last ends it.
+/// Runs the next part of `entry`. The thread that takes the last part takes the entry off the heap; the thread that
+/// ends last finishes the job.
 void ThreadTeam::run_part(Lock& lock, const EntryPtr& entry) {
   ++entry->n_running;
   const bool left_out = entry->all_begun();
@@ -262,7 +263,7 @@ void ThreadTeam::finish(Lock& lock, const EntryPtr& entry) {
   if (stopping_ && n_ended_ == n_added_) work_.notify_all(), watch_.notify_one();
 }
 
-/// Finds out which waiting jobs can begin, but for those behind others: their ends are known here.
+/// Finds the waiting jobs that can begin, except those behind other jobs of the team: finish() places these.
 void ThreadTeam::watch() {
   Lock lock(mutex_);
   while (true) {
@@ -273,7 +274,7 @@ void ThreadTeam::watch() {
   }
 }
 
-/// Nobody else takes a job off waiting_.
+/// Only the watcher takes jobs off waiting_.
 void ThreadTeam::ask(Lock& lock) {
   std::vector<EntryPtr> asked(waiting_.begin(),
                               waiting_.begin() + static_cast<std::ptrdiff_t>(std::min(waiting_.size(), kMostAsked)));
@@ -287,7 +288,7 @@ void ThreadTeam::ask(Lock& lock) {
   }
 }
 
-/// Ends the threads when all has run.
+/// Ends the threads once all jobs have run.
 void ThreadTeam::stop() {
   {
     const Lock lock(mutex_);

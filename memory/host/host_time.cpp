@@ -3,7 +3,7 @@
 
 namespace castor {
 
-/// Also where the stream has failed before: time passes all the same.
+/// Ignores the outcome: a stream that has failed has a time as well.
 std::uint64_t HostTime::ns() const {
   (void)reached_.wait();
   return *ns_;

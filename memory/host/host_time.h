@@ -12,7 +12,7 @@ namespace castor {
 /// A time by the host's clock.
 class HostTime final : public StreamTime {
  public:
-  /// `ns` is there once `reached` is.
+  /// `ns` is valid once `reached` is reached.
   HostTime(std::shared_ptr<const std::uint64_t> ns, Event reached) : ns_(std::move(ns)), reached_(std::move(reached)) {}
 
   Result<double> seconds_since(const StreamTime& earlier) const override;

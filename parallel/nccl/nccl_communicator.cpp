@@ -19,7 +19,7 @@ namespace {
 
 static_assert(sizeof(NcclId) == sizeof(ncclUniqueId));
 
-/// `status` as a Result: what was being done, NCCL's name for the error, and its own last words, on one line.
+/// `status` as a Result; the message is `doing`, NCCL's name for the error, and its last detail, on one line.
 Result<void> nccl_result(ncclResult_t status, const std::string& doing, ncclComm_t comm) {
   if (status == ncclSuccess) return {};
   std::string message = doing + ": NCCL says " + ncclGetErrorString(status);
@@ -28,7 +28,8 @@ Result<void> nccl_result(ncclResult_t status, const std::string& doing, ncclComm
   return Error{ErrorKind::failed, std::move(message)};
 }
 
-/// NVLink multicast off, where this NCCL's configuration knows the word (INT_MAX: every part of it, now and later).
+/// Turns NVLink multicast off, where this NCCL's configuration has the field (INT_MAX: every part of it, now and
+/// later).
 template <typename Config>
 void leave_multicast_off(Config& config) {
   if constexpr (requires { config.nvlsHostMode; }) config.nvlsHostMode = INT_MAX;
@@ -92,7 +93,7 @@ class NcclCommunicator final : public Communicator {
   }
 
  private:
-  /// The event of a collective that NCCL has accepted; one that it has refused stops the stream.
+  /// The event of a collective that NCCL has accepted; a refused one stops the stream.
   Work queued(ncclResult_t status, const char* collective, Stream& stream) {
     if (auto outcome = nccl_result(status, collective, comm_); !outcome.ok()) {
       auto refused = std::make_shared<HostEventState>();
@@ -106,7 +107,7 @@ class NcclCommunicator final : public Communicator {
   const int rank_;
   const int world_size_;
   const std::unique_ptr<Device> device_;
-  const Buffer token_;  // what a barrier reduces; its value is of no interest
+  const Buffer token_;  // the byte that a barrier reduces; its value does not matter
 };
 
 }  // namespace

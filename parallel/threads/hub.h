@@ -14,7 +14,7 @@ enum class Collective : std::uint8_t { all_reduce, reduce_scatter, all_gather, b
 /// `all_reduce`, `reduce_scatter`, …
 const char* name(Collective collective);
 
-/// What one rank brings to a collective. Fields that a collective has no use for keep their defaults.
+/// One rank's arguments to a collective. Fields that the collective does not use keep their defaults.
 struct Call {
   Collective collective = Collective::barrier;
   BufferView input;
@@ -24,11 +24,11 @@ struct Call {
   int root = 0;
 };
 
-/// Where the ranks of one process meet. A collective is one round: every rank brings its call (`meet`), then all may
-/// read and write each other's bytes as their collective shares the work out, then all part (`part`), and only then a
-/// rank may touch its bytes alone.
+/// The meeting point of the ranks of one process. A collective is one round: every rank brings its call (`meet`), then
+/// all may read and write each other's bytes as their collective shares the work out, then all part (`part`), and only
+/// then a rank may touch its bytes alone.
 ///
-/// A failure is for good: every rank that waits or comes later gets it. A round that all ranks have agreed on is still
+/// A failure is permanent: every rank that waits or calls later gets it. A round that all ranks have agreed on is still
 /// run to its end, so no rank waits for ever in `part`. Threads: each rank one at a time; fail and status from any.
 class Hub {
  public:

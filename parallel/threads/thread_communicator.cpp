@@ -27,7 +27,7 @@ void reduce_slice(const std::vector<Call>& calls, std::uint64_t first, std::uint
   reduce_in_order(sources, targets, end - first, calls[0].dtype, calls[0].op);
 }
 
-/// Rank r computes the r-th of world_size slices and writes it to all ranks; nobody else reads that slice.
+/// Rank r computes the r-th of world_size slices and writes it to all ranks; no other rank reads that slice.
 void share_of_all_reduce(const std::vector<Call>& calls, std::size_t rank) {
   const auto element_bytes = size_bytes(calls[0].dtype);
   const auto n_elements = calls[0].input.n_bytes / element_bytes;
@@ -94,7 +94,7 @@ class ThreadCommunicator final : public Communicator {
   Result<void> status() const override { return hub_->status(); }
 
  private:
-  /// Puts the collective between what `stream` holds already and what it gets from now on.
+  /// Puts the collective between the work that `stream` holds already and the work that it gets from now on.
   Work queue(const Call& call, Stream& stream) {
     auto done = worker_.run([this, call, before = stream.record()] { return take_part(call, before); });
     (void)stream.wait(done);
@@ -114,7 +114,7 @@ class ThreadCommunicator final : public Communicator {
   const int rank_;
   const int world_size_;
   const std::shared_ptr<Hub> hub_;  // owners: the communicators of the group
-  WorkerThread worker_;             // last: it ends before the rest goes
+  WorkerThread worker_;             // last: it ends before the members above are destroyed
 };
 
 }  // namespace

@@ -3,8 +3,8 @@
  *
  * Everything stays resident in host memory: per parameter the weight that the model computes with, an fp32 master, the
  * two moments of Adam and LAMB (SGD and LARS use the first) and an fp32 sum of gradients. There are no hooks around
- * units: what is always there needs no fetching. Its arithmetic is that of every other placement, operation by operation,
- * so its losses are theirs to the last bit (docs/plugin_abi.md, "Same bits").
+ * units, because resident data need no fetching. Its arithmetic is that of every other placement, operation by
+ * operation, so its losses are theirs to the last bit (docs/plugin_abi.md, "Same bits").
  *
  * Copy this file to begin a plugin of your own; plugins/README.md says how.
  */
@@ -39,11 +39,11 @@ typedef struct trainer {
   double update_seconds;
 } trainer;
 
-/* What an update multiplies with: computed in double, rounded once. */
+/* The factors of an update: computed in double, rounded once. */
 typedef struct coefficients {
   float grad_scale, max_value, beta1, one_minus_beta1, beta2, one_minus_beta2, eps, rsqrt_bias2, step_size, decay;
   float momentum, lr, trust;
-  int l2, decoupled, nesterov; /* how the decay comes in; LAMB's is part of what is scaled */
+  int l2, decoupled, nesterov; /* how the decay enters; LAMB's is part of the scaled direction */
 } coefficients;
 
 /* ---- small helpers ------------------------------------------------------------------------------------- */
@@ -191,8 +191,8 @@ static float weight_at(const tensor *t, const coefficients *c, uint64_t i) {
   return t->is_bf16 ? bf16_to_float(((const uint16_t *)t->weight)[i]) : ((const float *)t->weight)[i];
 }
 
-/* The node over the squares of `span` elements from `begin` on, `span` a power of NORM_FAN: its NORM_FAN children fold in
- * halves. `c`: for a getter that computes; else null. */
+/* The node over the squares of `span` elements from `begin` on, `span` a power of NORM_FAN: its NORM_FAN children
+ * fold in halves. `c`: for a getter that computes; else null. */
 static double sum_node(const tensor *t, getter at, const coefficients *c, uint64_t begin, uint64_t span) {
   if (begin >= t->numel) return 0;
   if (span == 1) {
@@ -213,7 +213,7 @@ static double sum_of_squares(const tensor *t, getter at, const coefficients *c) 
   return sum_node(t, at, c, 0, span);
 }
 
-/* Sets the factor of every gradient, and result->skipped. */
+/* Returns the factor of every gradient; sets result->skipped and result->grad_norm. */
 static double scale_of(const trainer *self, const castor_step_args *args, castor_step_result *result) {
   double total = 0;
   result->skipped = 0;
@@ -239,14 +239,14 @@ static double power(double base, uint64_t exponent) {
   return result;
 }
 
-/* What the host said, as far as it knows the fields: the others are 0. */
+/* The host's values as far as it knows the fields; the others are 0. */
 static castor_step_args known_fields(const castor_step_args *args) {
   castor_step_args known = {0};
   memcpy(&known, args, args->struct_size < sizeof known ? args->struct_size : sizeof known);
   return known;
 }
 
-/* The values for one parameter: those of its group, or where there are no groups everybody's. */
+/* The values for one parameter: those of its group, or of the step where there are no groups. */
 static castor_param_group values_for(const castor_step_args *args, uint32_t param) {
   const castor_param_group all = {sizeof all, args->lr,           args->beta1,   args->beta2,
                                   args->eps,  args->weight_decay, args->momentum, args->trust_coefficient};
@@ -280,13 +280,13 @@ static coefficients coefficients_of(const castor_step_args *args, const castor_p
   return c;
 }
 
-/* NaN, which compares with nothing, stays. */
+/* NaN, for which no comparison holds, stays. */
 static float clamped(float value, float limit) {
   if (value > limit) return limit;
   return value < -limit ? -limit : value;
 }
 
-/* Processors make NaNs of different bits; one is stored. */
+/* Processors make NaNs of different bits; one pattern is stored. */
 static float canonical(float value) { return isnan(value) ? (float)NAN : value; }
 
 /* The moments after this gradient, and m/d. */
@@ -294,7 +294,7 @@ typedef struct moments {
   float m, v, ratio;
 } moments;
 
-/* Kingma and Ba 2015, algorithm 1. One rounding per operation, no fused multiply-add: compile with -ffp-contract=off. */
+/* Kingma and Ba 2015, algorithm 1. One rounding per operation, no fused multiply-add: needs -ffp-contract=off. */
 static moments moments_of(const tensor *t, const coefficients *c, uint64_t i) {
   float g = clamped(t->grad[i] * c->grad_scale, c->max_value);
   if (c->l2) g = g + c->decay * t->master[i];
@@ -345,7 +345,8 @@ static void update_by_sgd(tensor *t, const coefficients *c, uint64_t i) {
   t->exp_avg[i] = canonical(b);
 }
 
-/* You, Gitman and Ginsburg 2017: by how much LARS scales the gradient of a tensor. `c`: its update's. */
+/* You, Gitman and Ginsburg 2017: the factor of LARS for the gradient of a tensor. `c`: the coefficients of its
+ * update. */
 static float trust_of_lars(const tensor *t, const coefficients *c, const castor_param_group *of, double grad_scale) {
   if (of->trust_coefficient <= 0) return 1;
   const double weights = sqrt(sum_of_squares(t, weight_at, c)), grads = sqrt(sum_of_squares(t, grad_at, c));
@@ -354,7 +355,7 @@ static float trust_of_lars(const tensor *t, const coefficients *c, const castor_
   return (float)(of->trust_coefficient * weights / (scaled + decay + of->eps));
 }
 
-/* And LAMB its direction. */
+/* The factor of LAMB for the direction of a tensor. */
 static float trust_of_lamb(const tensor *t, const coefficients *c) {
   const double masters = sqrt(sum_of_squares(t, master_at, c)), directions = sqrt(sum_of_squares(t, direction_at, c));
   return masters > 0 && directions > 0 ? (float)(masters / directions) : 1;
@@ -404,8 +405,7 @@ static castor_status read_master(void *opaque, uint32_t param, float *out) {
   return CASTOR_OK;
 }
 
-/* The host is the compute device here, so what the model computes from and what the update needs both lie in the device
- * tier. */
+/* The host is the compute device here, so the weights and the states of the update both count as device tier. */
 static castor_status stats(void *opaque, castor_stats *out) {
   const trainer *self = opaque;
   const uint32_t struct_size = out->struct_size;

@@ -8,10 +8,10 @@
 
 namespace castor {
 
-/// The adapter's state: the table that strategies read the model through, and the hooks that units call.
+/// The adapter's state: the table through which strategies read the model, and the hooks that units call.
 class AdapterCore final : public UnitHooks {
  public:
-  /// How a strategy follows the model: told of each unit and handed each gradient, or of the end of backward only.
+  /// The calls that a strategy gets: each unit and each gradient, or the end of backward only.
   enum class Hooking { units, none };
 
   AdapterCore(std::shared_ptr<torch::nn::Module> model, ModelMap map, c10::Device device, std::uint64_t seed,
@@ -37,7 +37,7 @@ class AdapterCore final : public UnitHooks {
   void stop_if_interrupted() const;
 
   const std::shared_ptr<torch::nn::Module>
-      model_;  // owners: the caller, and we as long as the table names its parameters
+      model_;  // owners: the caller, and this as long as the table names its parameters
   HostTable host_;
   Strategy* strategy_ = nullptr;
   std::shared_ptr<TensorKeeper> keeper_;  // owners: this, and graphs that were built while the strategy was connected

@@ -38,7 +38,7 @@ std::uint64_t total_bytes(at::DeviceAllocator& allocator, c10::DeviceIndex devic
   return total;
 }
 
-/// What is given to `later` from now on begins after what `earlier` has been given so far.
+/// Makes work queued on `later` from now on begin after the work queued on `earlier` so far.
 void order(c10::Stream earlier, c10::Stream later) {
   c10::Event event(earlier.device_type());
   event.record(earlier);
@@ -47,8 +47,8 @@ void order(c10::Stream earlier, c10::Stream later) {
 
 using Config = c10::CachingAllocator::AcceleratorAllocatorConfig;
 
-/// What the allocator maps from now on for streams of which nothing large is mapped. Throws what torch throws where it knows
-/// no such setting, or wants other sizes.
+/// Sets the size of the segments that the allocator maps from now on for streams that have no large segment mapped.
+/// Throws torch's exception where torch has no such setting, or accepts other sizes only.
 void map_in(std::uint64_t page_bytes) {
   static const std::string others = Config::last_allocator_settings() + ",large_segment_size_mb:";
   if (Config::large_segment_size() == page_bytes) return;
@@ -68,7 +68,8 @@ ChunkMemory::Source& ChunkMemory::source_of(std::uint64_t n_bytes) {
   return *other_;
 }
 
-/// What is mapped for a stream goes when nothing of it is used, its page size with it.
+/// The allocator unmaps a stream's segments once none of their memory is in use, and drops the page size with them: it
+/// is set again before the next allocation.
 Result<void*> ChunkMemory::allocate(Source& source, std::uint64_t n_bytes) {
   return guard([&] {
     if (source.page_bytes > 0 && source.n_used == 0) map_in(source.page_bytes);
@@ -93,7 +94,7 @@ void ChunkMemory::free(Source& source, void* data) {
   });
 }
 
-/// Whether the allocator maps pages of that size is seen by what it takes for one.
+/// The bytes that the allocator reserves for one page show whether it maps pages of that size.
 bool ChunkMemory::use_pages(std::uint64_t page_bytes) {
   if (!Config::use_expandable_segments()) return false;
   in_pages_.push_back(source_with(page_bytes));

@@ -15,26 +15,26 @@
 
 namespace castor {
 
-/// Memory for chunks from the allocator that the model's own tensors come from, on a device other than the host: ordered on
-/// the current compute stream, from a multiple of 512 B on.
+/// Memory for chunks from the allocator of the model's own tensors, on a device other than the host: ordered on the
+/// current compute stream, starting at a multiple of 512 B.
 ///
-/// The allocator keeps memory apart by stream. Chunks come from those of streams on which nothing runs: among activations,
-/// which come and go in other sizes, each would leave a hole beside it. What is a whole number of pages comes from a stream
-/// for pages of that size.
+/// The allocator keeps memory apart by stream. Chunks are allocated on streams that run no work: among activations,
+/// which are allocated and freed in other sizes, each chunk would leave a hole beside it. A whole number of pages is
+/// allocated on a stream for pages of that size.
 class ChunkMemory {
  public:
   explicit ChunkMemory(c10::Device device) : device_(device) {}
 
-  /// Errors: does_not_fit, with what the allocator holds.
+  /// Errors: does_not_fit, with the bytes that the allocator holds.
   Result<void*> allocate(std::uint64_t n_bytes);
   void free(void* data, std::uint64_t n_bytes);
 
-  /// From now on sizes that `page_bytes` divides, and no size before it, come in such pages. False where the allocator
-  /// has none of that size.
+  /// Allocates sizes that `page_bytes` divides, and no page size given before it, in such pages from now on. False
+  /// where the allocator has none of that size.
   bool use_pages(std::uint64_t page_bytes);
 
  private:
-  /// Where memory of some sizes comes from.
+  /// The stream on which some sizes are allocated.
   struct Source {
     std::uint64_t page_bytes = 0;  ///< 0: of all sizes
     c10::Stream stream;
@@ -51,7 +51,8 @@ class ChunkMemory {
   std::optional<Source> other_;
 };
 
-/// What the allocator of the current accelerator holds; all zero where there is none, or where it has not been used.
+/// The bytes that the allocator of the current accelerator holds; all zero where there is none, or where it has not
+/// been used.
 castor_device_memory device_memory();
 void reset_device_peak();
 

@@ -15,8 +15,8 @@ namespace {
 
 std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
 
-/// `CUDA out of memory. Tried to allocate 1.50 GiB. GPU 0 has …` without what follows the second sentence; the
-/// figures below say it in our words.
+/// `CUDA out of memory. Tried to allocate 1.50 GiB. GPU 0 has …` cut after the second sentence: device_full adds the
+/// figures in Castor's words.
 std::string first_two_sentences(const std::string& line) {
   const auto first = line.find(". ");
   const auto second = first == std::string::npos ? first : line.find(". ", first + 2);

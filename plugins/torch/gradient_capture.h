@@ -12,13 +12,13 @@
 
 namespace castor {
 
-/// Where captured gradients go; owns what it is given, also when it throws.
+/// Receives captured gradients; owns each of them, also when it throws.
 using GradientSink = std::function<void(std::uint32_t param, DLManagedTensor* grad)>;
 
-/// From now on each gradient that autograd finishes for `parameter` goes to `sink` at once, contiguous and of the
-/// parameter's dtype, and `parameter.grad()` stays undefined.
+/// Sends each gradient that autograd finishes for `parameter` to `sink` at once from now on, contiguous and of the
+/// parameter's dtype; `parameter.grad()` stays undefined.
 ///
-/// A tied parameter comes once, with the sum; twice where one of its uses is recomputed.
+/// A tied parameter is sent once, with the sum; twice where one of its uses is recomputed.
 void capture_gradient(const at::Tensor& parameter, std::uint32_t id, GradientSink sink);
 void stop_capture(const at::Tensor& parameter);
 

@@ -13,7 +13,7 @@ namespace castor {
 struct HostTable::Calls {
   static HostTable& of(void* self) { return *static_cast<HostTable*>(self); }
 
-  /// Runs `fn(host)`, a Result<void>; its error becomes the status and the sentence. Nothing thrown crosses.
+  /// Runs `fn(host)`, a Result<void>; its error becomes the status and the sentence. No exception crosses.
   template <typename Fn>
   static castor_status at_border(void* self, const Fn& fn) noexcept {
     HostTable& host = of(self);

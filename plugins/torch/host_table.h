@@ -12,7 +12,7 @@
 
 namespace castor {
 
-/// The functions of castor_host_v1 over a mapped model. Stays where it was made: the table points back at it.
+/// The functions of castor_host_v1 over a mapped model. Cannot be moved: the table points back at it.
 class HostTable {
  public:
   HostTable(ModelMap map, c10::Device device, std::uint64_t seed, std::function<bool()> interrupted);
@@ -38,7 +38,7 @@ class HostTable {
   ChunkMemory chunk_memory_;
   const std::uint64_t seed_;
   const std::function<bool()> interrupted_;
-  std::mutex error_mutex_;  // several threads ask for first values
+  std::mutex error_mutex_;  // several threads call init_param_range
   std::string error_;
   castor_host_v1 table_;
 };

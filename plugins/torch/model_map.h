@@ -34,8 +34,8 @@ struct UnitEntry {
   std::vector<std::uint32_t> params;  ///< its own, then those it shares
 };
 
-/// A model under numbers: units in the order in which modules() lists them, parameters in the order of
-/// named_parameters(), a tied one once.
+/// A model by numbers: units in the order in which modules() lists them, parameters in the order of named_parameters(),
+/// a tied one once.
 struct ModelMap {
   std::vector<ParamEntry> params;
   std::vector<UnitEntry> units;

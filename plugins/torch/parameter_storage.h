@@ -20,7 +20,7 @@ c10::StorageImpl& storage_of(const at::Tensor& tensor);
 /// Points the storage at `data`, which the caller owns and keeps until release_storage.
 void bind_storage(c10::StorageImpl& storage, void* data);
 
-/// Takes the memory away; who touches it reads `why`, where explains_released_access() (runtime.h).
+/// Takes the memory away; an access to it throws `why`, where explains_released_access() (runtime.h).
 void release_storage(c10::StorageImpl& storage, const std::string& why);
 
 /// The backend, chosen by Meson (storage_message/ or no_storage_message/).

@@ -17,7 +17,7 @@ using torch::autograd::Variable;
 using torch::autograd::variable_list;
 using Body = std::function<at::Tensor(const at::Tensor&)>;
 
-/// What LibTorch's context can carry of a function.
+/// A function in the form that LibTorch's context can carry.
 struct Held final : torch::CustomClassHolder {
   Held(Body fn, std::shared_ptr<TensorKeeper> with) : body(std::move(fn)), keeper(std::move(with)) {}
   const Body body;
@@ -26,7 +26,7 @@ struct Held final : torch::CustomClassHolder {
 };
 
 struct Recompute final : torch::autograd::Function<Recompute> {
-  /// `anchor` requires a gradient, so that backward comes here even where x has none.
+  /// `anchor` requires a gradient, so that autograd calls backward even where x has none.
   static Variable forward(AutogradContext* context, const Variable& x, const Variable& /*anchor*/,
                           const c10::intrusive_ptr<Held>& held) {
     if (held->keeper) held->kept = held->keeper->keep(x);
@@ -43,7 +43,7 @@ struct Recompute final : torch::autograd::Function<Recompute> {
     return {x_grad, Variable(), Variable()};
   }
 
-  /// The gradient of x where body(x) has the gradient `grad`; those of parameters go their way.
+  /// The gradient of x where body(x) has the gradient `grad`; parameters accumulate theirs as usual.
   static Variable differentiate(const Body& body, const Variable& x, const Variable& grad) {
     const Variable leaf = x.detach().set_requires_grad(x.requires_grad());
     const at::AutoGradMode with_graph(true);

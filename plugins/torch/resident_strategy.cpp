@@ -53,7 +53,7 @@ Result<std::unique_ptr<Device>> open_device(c10::Device device) {
   return make_cuda_device(device.index());
 }
 
-/// A 16-bit sum would lose what fp32 keeps, so the second gradient of a step makes the sum an fp32 one.
+/// A 16-bit sum would lose bits that fp32 keeps, so the second gradient of a step turns the sum into fp32.
 at::Tensor accumulate(const at::Tensor& sum, const at::Tensor& grad) {
   if (!sum.defined()) return grad;
   return sum.to(at::kFloat).add_(grad.to(at::kFloat));
@@ -131,7 +131,7 @@ Result<void> ResidentStrategy::end_of_backward() {
   });
 }
 
-/// Without clipping by the norm and loss scale nobody needs it, and nothing is skipped: so do the placements this run is
+/// Takes no norm and skips no step without clipping by the norm and loss scale, like the placements that this run is
 /// compared with.
 Result<StepScale> ResidentStrategy::scale_of_step(const StepOptions& options) {
   if (!options.needs_norm()) return StepScale();

@@ -17,12 +17,12 @@
 
 namespace castor {
 
-/// What the resident run keeps of one parameter, all on the device.
+/// The resident run's state of one parameter, all on the device.
 struct ResidentParam {
   at::Tensor tensor;                       ///< the model's
   at::Tensor memory;                       ///< bytes that the model's tensor is bound to
-  at::Tensor master, exp_avg, exp_avg_sq;  ///< fp32, the moments as StateFormat says and only where it is trained
-  /// Since the last step: of the parameter's dtype, or the fp32 sum of several; undefined where there was none.
+  at::Tensor master, exp_avg, exp_avg_sq;  ///< fp32, the moments as StateFormat says, and only where it is trained
+  /// The sum since the last step: of the parameter's dtype, or in fp32 of several; undefined where there was none.
   at::Tensor grad;
   std::uint64_t n_updates = 0;
 };
@@ -68,9 +68,9 @@ class ResidentStrategy final : public Strategy {
   const std::unique_ptr<GradNormKernel> norm_;
   const StateFormat format_;
   std::vector<ResidentParam> params_;
-  std::unique_ptr<TrustRatios> trust_;  // from the first step that asks for ratios
-  Buffer sums_;                         // a double per parameter, where the device writes its norms
-  std::uint64_t peak_bytes_ = 0;        // of what we hold
+  std::unique_ptr<TrustRatios> trust_;  // made by the first step that needs ratios
+  Buffer sums_;                         // a double per parameter, to which the device writes its norm
+  std::uint64_t peak_bytes_ = 0;        // of held_bytes()
   double update_seconds_ = 0;
 };
 

@@ -15,7 +15,7 @@
 namespace castor {
 namespace {
 
-/// What torch's allocator may go beyond its limit: it looks at what is asked for, then maps whole segments.
+/// Bytes by which torch's allocator may exceed its limit: it checks the requested bytes, then maps whole segments.
 constexpr std::uint64_t kSegmentBytes = std::uint64_t{20} << 20;
 
 std::string allocator_settings(std::uint64_t budget_bytes, std::uint64_t total_bytes) {

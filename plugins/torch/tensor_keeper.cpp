@@ -27,7 +27,7 @@ KeptTensor::KeptTensor(std::shared_ptr<TensorKeeper> keeper, std::uint32_t kept,
       options_(x.options()),
       requires_grad_(x.requires_grad()) {}
 
-/// A failure says nothing that a graph's end could act on.
+/// Drops a failure: the end of a graph cannot act on it.
 KeptTensor::~KeptTensor() {
   if (keeper_ && keeper_->strategy_ != nullptr) (void)keeper_->strategy_->forget(kept_);
 }

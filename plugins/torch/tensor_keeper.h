@@ -14,8 +14,8 @@ namespace castor {
 
 class KeptTensor;
 
-/// Hands tensors that backward wants again to the strategy. Graphs hold it too and may outlive the strategy: what it kept
-/// is gone then.
+/// Passes tensors that backward reads again to the strategy. Graphs own it too and may outlive the strategy: the kept
+/// tensors are lost then.
 ///
 /// Threads: those of the strategy's other calls.
 class TensorKeeper final : public std::enable_shared_from_this<TensorKeeper> {
@@ -24,8 +24,8 @@ class TensorKeeper final : public std::enable_shared_from_this<TensorKeeper> {
   TensorKeeper(Strategy& strategy, c10::Device device) : strategy_(&strategy), device_(device) {}
   void disconnect() { strategy_ = nullptr; }
 
-  /// None where the caller had better keep x: the strategy will not, or x does not lie on the model's device in one piece.
-  /// Throws ErrorException.
+  /// Null where the caller has to keep x: the strategy declines, or x is not on the model's device in one piece. Throws
+  /// ErrorException.
   std::unique_ptr<KeptTensor> keep(const at::Tensor& x);
 
  private:
@@ -37,7 +37,7 @@ class TensorKeeper final : public std::enable_shared_from_this<TensorKeeper> {
   const c10::Device device_;
 };
 
-/// A tensor that a strategy keeps; forgotten with this.
+/// A tensor that a strategy keeps; the destructor forgets it.
 class KeptTensor {
  public:
   KeptTensor(std::shared_ptr<TensorKeeper> keeper, std::uint32_t kept, const at::Tensor& x);

@@ -87,9 +87,11 @@ inline void on_threads(int world_size, const std::function<void(int)>& body) {
 ///   INSTANTIATE_TYPED_TEST_SUITE_P(Threads, CommunicatorSuite, ThreadSubjects);
 ///
 /// A Subject is default-constructible and has
-///   std::string missing()                               why this machine cannot run it, empty if it can; nothing else
-///   is called then int world_size() std::unique_ptr<Device> device(int rank)            both are called on the rank's
-///   own thread std::unique_ptr<Communicator> join(int rank)
+///   std::string missing()                               why this machine cannot run it, empty if it can; nothing
+///                                                       else is called then
+///   int world_size()
+///   std::unique_ptr<Device> device(int rank)            both are called on the rank's own thread
+///   std::unique_ptr<Communicator> join(int rank)
 /// Values are small integers, so that sums are exact in every type and order.
 template <typename Subject>
 class CommunicatorSuite : public ::testing::Test {
@@ -107,11 +109,11 @@ class CommunicatorSuite : public ::testing::Test {
       const auto stream = std::move(device->make_stream()).value();
       RankAtWork at_work{*communicator, *device, *stream};
       body(at_work);
-      communicator->barrier(*stream).wait().value();  // nobody leaves before all are done
+      communicator->barrier(*stream).wait().value();  // no rank leaves before all are done
     });
   }
 
-  /// Element k of what `rank` brings: 0 … 6 + rank, at most 13 × 8 ranks in a sum.
+  /// Element k of the input of `rank`: 0 … 6 + rank, at most 13 × 8 ranks in a sum.
   static int brought(int rank, std::size_t k) { return static_cast<int>(k % 7) + rank; }
   static std::vector<int> brought(int rank, std::size_t first, std::size_t n) {
     std::vector<int> values(n);

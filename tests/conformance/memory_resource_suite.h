@@ -25,7 +25,7 @@ namespace castor::conformance {
 ///   std::string missing()           why this machine cannot run it, empty if it can; nothing else is called then
 ///   Device& device()                whose streams copy to and from the memory
 ///   MemoryResource& resource()      with room for 64 MiB
-///   std::uint64_t align_bytes()     what every allocation starts at a multiple of
+///   std::uint64_t align_bytes()     every allocation starts at a multiple of it
 template <typename Subject>
 class MemoryResourceSuite : public ::testing::Test {
  protected:

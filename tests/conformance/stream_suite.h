@@ -25,9 +25,9 @@ namespace castor::conformance {
 ///   INSTANTIATE_TYPED_TEST_SUITE_P(Host, StreamSuite, HostStreamSubject);
 ///
 /// A Subject is default-constructible and has
-///   std::string missing()                   why this machine cannot run it, empty if it can; nothing else is called
-///   then Device& device()                        whose memory the copies use std::unique_ptr<Stream> make_stream()   a
-///   new stream of the kind under test
+///   std::string missing()                  why this machine cannot run it, or empty; nothing else is called then
+///   Device& device()                       whose memory the copies use
+///   std::unique_ptr<Stream> make_stream()  a new stream of the kind under test
 template <typename Subject>
 class StreamSuite : public ::testing::Test {
  protected:
@@ -43,7 +43,7 @@ class StreamSuite : public ::testing::Test {
     write(back_, 0);
   }
   void TearDown() override {
-    if (stream_) (void)stream_->synchronize();  // before the buffers go
+    if (stream_) (void)stream_->synchronize();  // before the buffers are destroyed
   }
 
   static Buffer allocate(MemoryResource& resource) { return std::move(Buffer::allocate(resource, kBytes)).value(); }
@@ -135,7 +135,7 @@ TYPED_TEST_P(StreamSuite, AFailureStopsTheStreamUntilItIsReported) {
 TYPED_TEST_P(StreamSuite, AFailureTravelsThroughEventsOfOtherStreams) {
   const auto other = this->subject_.make_stream();
   (void)this->stream_->wait(this->failed_event("drive gone"));
-  (void)other->wait(this->stream_->record());  // an inline stream says here what the copy says below
+  (void)other->wait(this->stream_->record());  // an inline stream reports here the failure that the copy reports below
   EXPECT_EQ(other->copy(this->back_.data(), this->source_.data(), this->kBytes).wait().error().message, "drive gone");
   EXPECT_TRUE(this->holds(this->back_, 0));
   EXPECT_FALSE(other->synchronize().ok());
@@ -187,7 +187,7 @@ TYPED_TEST_P(StreamSuite, TimesSpanTheWorkQueuedBetweenThem) {
 }
 
 TYPED_TEST_P(StreamSuite, EventsWereReachedInTheirOrderBetweenBeingQueuedAndBeingSeen) {
-  double least_error_s = 1;  // of a round in which nobody was held up
+  double least_error_s = 1;  // of a round in which no thread was held up
   for (int round = 0; round < 5; ++round) {
     const std::uint64_t queued_ns = steady_now_ns();
     const auto first = this->stream_->copy(this->there_.data(), this->source_.data(), this->kBytes);

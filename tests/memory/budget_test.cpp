@@ -75,7 +75,7 @@ TEST(Budget, ThreadsNeverExceedTheLimitTogether) {
   EXPECT_EQ(budget.used_bytes(), 0u);
   EXPECT_LE(budget.peak_bytes(), kLimit);
   EXPECT_GT(n_granted.load(), 0u);
-  EXPECT_GE(budget.peak_bytes(), 300u);  // of the others a preempted holder may keep each attempt away
+  EXPECT_GE(budget.peak_bytes(), 300u);  // a preempted thread may keep every larger request from fitting
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace castor {
 namespace {
 
-/// A budget tells how much is held, so a buffer that leaks or frees twice shows.
+/// A budget counts the bytes held, so a buffer that leaks or frees twice shows.
 class BufferTest : public ::testing::Test {
  protected:
   HostResource host_;

@@ -30,8 +30,8 @@ TEST(ClockBridge, DistancesCountFromTheNewBase) {
   EXPECT_EQ(bridge.place(-0.5, 0, 9000 * kMs), 2100 * kMs);
 }
 
-/// A clock that runs 50 millionths too fast and whose points are seen up to 30 ms after they were reached, one in eight of
-/// them at once: times are right to a fraction of a millisecond all the same.
+/// A clock that runs 50 millionths too fast and whose points are seen up to 30 ms after they were reached, one in eight
+/// of them at once: times are right to a fraction of a millisecond all the same.
 TEST(ClockBridge, FollowsAClockThatDrifts) {
   std::mt19937_64 random(7);
   std::uniform_real_distribution<double> up_to_one(0, 1);

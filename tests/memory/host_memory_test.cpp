@@ -40,7 +40,7 @@ TEST_F(HostMemory, IsWhatTheControlGroupsAboveLeave) {
   say("sys/fs/cgroup/jobs/memory.max", "5000000\n");
   say("sys/fs/cgroup/jobs/memory.current", "4000000\n");
   EXPECT_EQ(available(), 1000000u);
-  say("sys/fs/cgroup/memory.max", "6000000\n");  // what a container sees of its own
+  say("sys/fs/cgroup/memory.max", "6000000\n");  // the root group: in a container, the container's own
   say("sys/fs/cgroup/memory.current", "6500000\n");
   EXPECT_EQ(available(), 0u);
 }

@@ -62,7 +62,7 @@ std::uint64_t mapped_bytes() {
   return n_pages * kPageBytes;
 }
 
-/// What is mapped around an allocation in order to align it goes at once.
+/// The bytes that are mapped around an allocation in order to align it are unmapped at once.
 TEST(HostResource, TakesNoMoreAddressesThanBytes) {
   HostResource host;
   std::vector<void*> blocks;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the stream of a worker thread promises beyond tests/conformance/stream_suite.h: it never holds up the thread
-// that queues.
+// Promises of a worker thread's stream beyond tests/conformance/stream_suite.h: it never blocks the thread that queues.
 #include <gtest/gtest.h>
 
 #include <utility>

@@ -119,7 +119,7 @@ TEST(HostTeam, UrgentJobsAreNotHeldUpByManyOthersThatWait) {
   Event last = outside.event();
   for (int number = 0; number < 5; ++number) done.push_back(last = team->add(notes.job(number, 3, {last})));
   outside.open();
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // until somebody has asked for it
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // until the watcher has queried it
   busy.open();
   for (const Event& event : done) event.wait().value();
   const auto order = notes.numbers();
@@ -141,7 +141,7 @@ TEST(HostTeam, NoMoreThreadsWorkThanItIsTold) {
   team->add({0, {}, 40, run}).wait().value();
   EXPECT_EQ(most, 2);
 
-  Gate gate;  // two threads at it, and the limit is lifted: the others take what is queued
+  Gate gate;  // two threads wait at it; once the limit is lifted the others run the queued parts
   std::vector<Event> held = {team->add(until(gate)), team->add(until(gate))};
   std::atomic<int> n_more = 0;
   const Event more = team->add({1, {}, 10, [&](std::uint32_t) { return ++n_more, Result<void>(); }});
@@ -211,8 +211,7 @@ TEST(HostTeam, LetsGoOfTheJobBeforeItsEndIsHeardOf) {
   EXPECT_TRUE(watched.expired());
 }
 
-/// Three parts of 20 ms by two threads are 30 ms of the team, whatever else runs; what comes before and after counts
-/// apart.
+/// Three parts of 20 ms by two threads are 30 ms of the team, whatever else runs; jobs before and after count apart.
 TEST(HostTeam, ItsTimeIsThatOfTheWholeTeam) {
   const auto team = make_host_team(2).value();
   const auto nap = [](std::uint32_t) {

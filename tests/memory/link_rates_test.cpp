@@ -13,7 +13,7 @@
 namespace castor {
 namespace {
 
-/// A clock under which the k-th timed copy takes `copies_ns[k]`, whatever it really took: it is read before and after
+/// A clock under which the k-th timed copy takes `copies_ns[k]`, whatever its real time: it is read before and after
 /// each.
 class ScriptedClock {
  public:

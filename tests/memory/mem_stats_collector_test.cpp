@@ -10,7 +10,7 @@ namespace {
 
 /// Three periods: (model, overall peak) = (100, 130), (300, 350), (200, 290), so non-model 30, 50, 90.
 MemStats three_periods(MemStatsCollector& collector) {
-  collector.begin_period(0, 999'999, 100);  // the reading from before the iteration counts for nothing
+  collector.begin_period(0, 999'999, 100);  // the reading from before the iteration is ignored
   collector.begin_period(1, 130, 300);
   collector.begin_period(4, 350, 200);
   return collector.finish(290);

@@ -32,7 +32,7 @@ struct PoolSubject : testing::CpuSubject {
   PoolResource resource_{host_};
 };
 
-/// The pile that chunks stand on: a pool whose kept blocks count against the budget.
+/// The stack of resources below chunks: a pool whose kept blocks count against the budget.
 struct PoolUnderBudgetSubject : testing::CpuSubject {
   MemoryResource& resource() { return resource_; }
   std::uint64_t align_bytes() const { return kBufferAlignBytes; }

@@ -131,7 +131,7 @@ class PoolResourceRandom : public ::testing::TestWithParam<unsigned> {
     return n_bytes;
   }
 
-  /// Each page and the last byte say whose they are.
+  /// Visits one byte of each page and the last byte: they hold the block's mark.
   template <typename Each>
   static void visit(const Held& held, const Each& each) {
     for (std::uint64_t at = 0; at < held.buffer.n_bytes(); at += kBufferAlignBytes) each(held.buffer.data()[at]);

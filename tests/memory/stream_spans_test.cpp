@@ -42,7 +42,7 @@ struct StreamSpansTest : ::testing::Test {
   PointStream stream;
   StreamSpans spans{timeline, stream};
 
-  /// Given to the stream from `from_ns` to `to_ns`.
+  /// Queues the work of a span from `from_ns` to `to_ns`.
   void give(std::uint32_t id, std::uint64_t from_ns, std::uint64_t to_ns) {
     now_ns = from_ns;
     auto begun = spans.begin();

@@ -32,7 +32,7 @@ INSTANTIATE_TYPED_TEST_SUITE_P(Deferred, StreamSuite, DeferredStreamSubject);
 INSTANTIATE_TYPED_TEST_SUITE_P(Cuda, StreamSuite, CudaStreamSubject);
 INSTANTIATE_TYPED_TEST_SUITE_P(CudaDefault, StreamSuite, CudaDefaultStreamSubject);
 
-// What makes the double worth having.
+// The properties for which the double exists.
 TEST(DeferredStream, WhoDoesNotWaitReadsPoison) {
   const auto stream = test::make_deferred_device()->make_stream().value();
   const std::array<std::byte, 4> source = {std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}};

@@ -12,7 +12,7 @@
 namespace castor {
 namespace {
 
-/// A clock that stands still until a test moves it.
+/// A clock that only a test moves.
 struct ManualClock {
   std::atomic<std::uint64_t> t_ns{1000};
   Clock clock() {

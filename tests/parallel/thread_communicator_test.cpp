@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the thread backend promises beyond tests/conformance/communicator_suite.h: exact bits, and errors where others
+// Promises of the thread backend beyond tests/conformance/communicator_suite.h: exact bits, and errors where others
 // hang.
 #include <castor/parallel/thread_communicator.h>
 

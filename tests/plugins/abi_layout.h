@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a compiler made of the structs of abi.h: asked once in C and once in C++. */
+/* The layout that a compiler gave the structs of abi.h: asked once in C and once in C++. */
 #ifndef CASTOR_TESTS_PLUGINS_ABI_LAYOUT_H_
 #define CASTOR_TESTS_PLUGINS_ABI_LAYOUT_H_
 

@@ -20,7 +20,7 @@ constexpr std::size_t kVersion111[ABI_LAYOUT_LENGTH] = {
     56,                                // castor_param_state
     56,  64,  72,  80,  88,            // castor_step_args: version 1.4 ended behind loss_scale, at 64
     64,  40,                           // castor_param_group: its size, padding, seven doubles
-    96,  112, 48,  104, 56,            // what came with 1.6: version 1.5 ended at 96, and its group at 48
+    96,  112, 48,  104, 56,            // the additions of 1.6: version 1.5 ended at 96, and its group at 48
     152,                               // castor_strategy_v1: version 1.4 ended behind write_state, its 18th function
     24,  32,  24,                      // castor_commit_result, castor_committed_run
     128,                               // castor_stats: version 1.7 ended there

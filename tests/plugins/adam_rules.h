@@ -11,8 +11,8 @@
 
 namespace castor::test {
 
-/// The rules of docs/plugin_abi.md ("Same bits") written down a second time, for the tests alone: what
-/// castor/offload/adam.h and grad_norm.h document. Compiled with -ffp-contract=off like everything here.
+/// The rules of docs/plugin_abi.md ("Same bits"), which castor/rules/adam.h and grad_norm.h document, written down a
+/// second time, for the tests alone. Compiled with -ffp-contract=off like everything here.
 
 /// Nearest, ties away from zero: decided by comparing the two neighbours in double, not by adding half.
 inline std::uint16_t nearest_bf16(float value) {
@@ -26,8 +26,8 @@ inline std::uint16_t nearest_bf16(float value) {
   return static_cast<std::uint16_t>((to_low < to_high ? below : above) >> 16);
 }
 
-/// The fold of values first + j, first + j + s, first + j + 2s, … of the 256 from `first` on as a tree: halves meet from the
-/// widest stride inwards; values that do not exist are 0.
+/// The fold of values first + j, first + j + s, first + j + 2s, … of the 256 from `first` on as a tree: halves meet
+/// from the widest stride inwards; values that do not exist are 0.
 inline double fold(const std::vector<double>& values, std::size_t first, std::size_t j, std::size_t stride) {
   if (stride == 256) return first + j < values.size() ? values[first + j] : 0;
   return fold(values, first, j, 2 * stride) + fold(values, first, j + stride, 2 * stride);
@@ -68,7 +68,7 @@ struct RuleTensor {
   explicit RuleTensor(std::vector<float> init)
       : master(std::move(init)), exp_avg(master.size()), exp_avg_sq(master.size()) {}
 
-  /// Of LARS with `ratio`.
+  /// One update; `ratio` is that of LARS.
   void update(const castor_step_args& a, double grad_scale, const std::vector<float>& grad, double ratio = 1) {
     ++t;
     if (a.optimizer == CASTOR_SGD || a.optimizer == CASTOR_LARS)

@@ -63,7 +63,7 @@ TEST(DynamicGradScaler, OverflowsBeforeItFirstGrewCountToo) {
   scaler.update(true);
   EXPECT_EQ(scaler.scale(), 65536);
   repeat(scaler, 5, false);
-  scaler.update(true);  // the second since the start, although good steps lie between
+  scaler.update(true);  // the second since the start, although good steps are between
   EXPECT_EQ(scaler.scale(), 32768);
 }
 

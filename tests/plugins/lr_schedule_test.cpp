@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reference values marked "torch" are those of torch.optim.lr_scheduler in PyTorch 2.13 (float64 on a CPU), printed with
-// repr(); the others are worked out by hand.
+// Reference values marked "torch" are those of torch.optim.lr_scheduler in PyTorch 2.13 (float64 on a CPU), printed
+// with repr(); the others are worked out by hand.
 #include <castor/plugins/lr_schedule.h>
 
 #include <gtest/gtest.h>

@@ -50,7 +50,7 @@ void expect_same_bits(const Vector& found, const Vector& expected, const std::st
 // ---- a small least-squares problem ----
 
 /// y = X·(2, −3, 4) + 5 on 16 points; the loss is half the mean square of the error. The parameters start so far from
-/// there that no gradient comes near zero within 20 steps of 0.05 each.
+/// there that no gradient gets near zero within 20 steps of 0.05 each.
 struct LeastSquares {
   static constexpr int kN = 16;
   double x[kN][3], y[kN];
@@ -76,7 +76,7 @@ struct LeastSquares {
   }
 };
 
-/// Adam in double as the papers write it (corrected moments), so that it shares no formula with what it checks.
+/// Adam in double as the papers write it (corrected moments), so that it shares no formula with the code under test.
 struct ReferenceAdamW {
   double p[4], m[4] = {}, v[4] = {};
   void update(const castor_step_args& a, const double* g, int t) {
@@ -137,7 +137,7 @@ TEST(MinimalC, RepeatsTheRulesBitByBitOnLeastSquares) {
     const Vector grad_w = {float(gradient[0]), float(gradient[1]), float(gradient[2])}, grad_b = {float(gradient[3])};
     strategy->gradient(0, model.make_gradient(0, grad_w)).value();
     strategy->gradient(1, model.make_gradient(1, grad_b)).value();
-    EXPECT_EQ(strategy->step(adamw_args()).value().grad_norm, -1);  // nobody asked for it
+    EXPECT_EQ(strategy->step(adamw_args()).value().grad_norm, -1);  // the step needs no norm
     w.update(adamw_args(), 1, grad_w);
     b.update(adamw_args(), 1, grad_b);
     expect_same_bits(model.weights(0), w.master, "w after step " + std::to_string(t));
@@ -237,9 +237,9 @@ TEST(MinimalC, AddsMicroBatchesInFp32ThenClipsByTheNormOfBoth) {
   }
 }
 
-/// The first square is 2^54, where doubles lie 4 apart, the others are 1. In the first row it meets sums of 1 and of 2, which
-/// vanish, then of 4, 8, … 128: 252 are left. The 255 other rows of its block bring 256 each, the second block 4465, which
-/// makes 2^54 + 69997 and rounds to 69996. Another order loses more or fewer.
+/// The first square is 2^54, where doubles are 4 apart, the others are 1. In the first row it meets sums of 1 and of 2,
+/// which vanish, then of 4, 8, … 128: 252 are left. The 255 other rows of its block add 256 each, the second block
+/// 4465, which makes 2^54 + 69997 and rounds to 69996. Another order loses more or fewer.
 TEST(MinimalC, AddsSquaresInTheFixedOrder) {
   Vector values(kLong, 1);
   values[0] = 0x1p27f;
@@ -326,7 +326,7 @@ TEST(MinimalC, FollowsTheRulesOfLamb) {
   }
 }
 
-/// `args` with the values of `group` for everybody.
+/// `args` with the values of `group` for all parameters.
 castor_step_args as_in(const castor_param_group& group, castor_step_args args) {
   args.lr = group.lr, args.beta1 = group.beta1, args.beta2 = group.beta2, args.eps = group.eps;
   args.weight_decay = group.weight_decay;
@@ -376,7 +376,7 @@ TEST(MinimalC, ReadsNoFurtherThanAnOlderHostFilledIn) {
   Rig rig(kSeed);
   castor_step_args args = adamw_args();
   args.struct_size = offsetof(castor_step_args, max_value);
-  args.max_value = 1e-6, args.n_groups = 7;  // no fields of that host
+  args.max_value = 1e-6, args.n_groups = 7;  // fields that this host does not have
   const Vector values = rig.gradient(1);
   rig.give(1, values);
   rig.strategy->step(args).value();
@@ -409,7 +409,7 @@ TEST_P(MinimalCSkips, AStepWhoseGradientsAreNotFinite) {
   rig.give(1, rig.gradient(1));
   EXPECT_EQ(rig.strategy->step(args).value().skipped, 1);
   rig.expect_rules("after the skipped step");
-  const Vector sound = rig.gradient(1);  // what was skipped is gone, and its update does not count
+  const Vector sound = rig.gradient(1);  // the skipped gradient is dropped, and its step counts no update
   rig.give(1, sound);
   EXPECT_EQ(rig.strategy->step(args).value().skipped, 0);
   rig.rules[1].update(args, 0.5, sound);

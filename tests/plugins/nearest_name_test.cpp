@@ -23,13 +23,6 @@ TEST(NearestName, LeavesAloneWhatIsFar) {
   EXPECT_EQ(nearest_name("gemini", {}), std::nullopt);
 }
 
-TEST(Join, SeparatesAllButTheLastByCommas) {
-  EXPECT_EQ(join({}, " or "), "");
-  EXPECT_EQ(join(std::vector<std::string>{"a"}, " or "), "a");
-  EXPECT_EQ(join(std::vector<std::string>{"a", "b"}, " or "), "a or b");
-  EXPECT_EQ(join(kNames, " and "), "gemini, minimal_c and torch_ddp");
-}
-
 TEST(NearestName, SaysItAsAQuestion) {
   EXPECT_EQ(did_you_mean("gemnii", kNames), "; did you mean 'gemini'?");
   EXPECT_EQ(did_you_mean("zero", kNames), "");

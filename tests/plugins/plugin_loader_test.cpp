@@ -84,7 +84,7 @@ TEST(PluginLoader, RefusesAFolder) {
       << loaded.error().message;
 }
 
-// ---- what is accepted ----
+// ---- accepted plugins ----
 
 TEST(PluginLoader, AcceptsALibTorchPluginWithTheHostsTag) {
   EXPECT_TRUE(loader_of_stubs("torch-1.0.0+cpu").load("stub_other_torch").ok());
@@ -101,7 +101,7 @@ TEST(PluginLoader, LoadsByPath) {
   EXPECT_EQ(loaded->path, kMinimalC);
 }
 
-// ---- where it looks ----
+// ---- the search path ----
 
 TEST(PluginLoader, SearchesThePluginPathBeforeLibdir) {
   const PluginPath variable("/nowhere::" + kMinimalC.parent_path().string());

@@ -143,7 +143,7 @@ Result<void> DeferredQueue::take_failure() {
   return std::exchange(failure_, {});
 }
 
-/// What a failed stream leaves out keeps its bytes.
+/// Copies that a failed stream leaves out keep their bytes.
 void DeferredQueue::poison_front() {
   const Work& next = work_.front();
   if (next.target != nullptr && failure_.ok()) std::memset(next.target, kPoison, next.n_bytes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device on the host whose streams put every copy off until somebody waits for it, and fill its target with poison
-// meanwhile: who forgets to wait reads poison, on any machine and every time.
+// A device on the host whose streams delay every copy until a thread waits for it, and fill its target with poison
+// meanwhile: code that forgets to wait reads poison, on any machine and every time.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@
 
 namespace castor::test {
 
-/// The work of one stream, in order. Runs when somebody waits for it, on the thread that waits.
+/// The work of one stream, in order. It runs when a thread waits for it, on that thread.
 class DeferredQueue {
  public:
   struct Work {
-    void* target = nullptr;  ///< poisoned once what is ahead of it is done; null for what copies nothing
+    void* target = nullptr;  ///< poisoned once the work ahead of it is done; null where nothing is copied
     std::uint64_t n_bytes = 0;
     std::function<Result<void>()> run;
     bool also_after_failure = false;
-    std::shared_ptr<Result<void>> outcome = {};  ///< how the stream stands after it
+    std::shared_ptr<Result<void>> outcome = {};  ///< the stream's outcome after it
   };
 
   /// Returns the work's number.
@@ -62,8 +62,8 @@ class DeferredStream final : public Stream {
   const std::shared_ptr<DeferredQueue> queue_ = std::make_shared<DeferredQueue>();  // owners: this and its events
 };
 
-/// A team without threads: a job runs when somebody waits for it, on the thread that waits, and its parts in backward order.
-/// Who was handed in first, or is more urgent, comes no sooner. It takes no time.
+/// A team without threads: a job runs when a thread waits for it, on that thread, and its parts in backward order.
+/// Neither the order of adding nor urgency makes a job run sooner. It takes no time.
 class DeferredTeam final : public HostTeam {
  public:
   ~DeferredTeam() override { run_all(); }
@@ -72,7 +72,7 @@ class DeferredTeam final : public HostTeam {
   std::unique_ptr<StreamTime> time() override;
 
   void run_all();
-  /// The next job handed in ends with `error` instead.
+  /// Makes the next job that is added end with `error` instead.
   void fail_next(Error error) { failure_ = std::move(error); }
   std::uint32_t n_run() const { return *n_run_; }
 

@@ -27,7 +27,7 @@ std::uint16_t narrow_exactly(float value) {
   return static_cast<std::uint16_t>(bits >> 16);
 }
 
-/// What a gradient owns; it lives in manager_ctx.
+/// A gradient with the memory that it owns; its manager_ctx points here.
 struct Gradient {
   DLManagedTensor managed{};
   std::vector<std::int64_t> shape;

@@ -20,7 +20,7 @@ struct FakeParam {
   std::string name;
   std::vector<std::int64_t> shape;
   DLDataType dtype = kFp32;
-  std::vector<float> init;  ///< as many as the shape says
+  std::vector<float> init;  ///< one for each element of the shape
   bool trainable = true;
 };
 
@@ -40,13 +40,13 @@ class FakeModelHost final : public ModelHost {
   const castor_host_v1& table() const override { return table_; }
   std::string take_error() override { return std::exchange(error_, {}); }
 
-  /// In order: `init w`, `bind w`, `unbind w: why`, and what the plugin logged, as it is.
+  /// In order: `init w`, `bind w`, `unbind w: why`, and the plugin's log messages, unchanged.
   const std::vector<std::string>& calls() const { return calls_; }
-  /// From now on the call `call` (as it would be recorded) fails with `status` and the sentence `<call> was told to
-  /// fail`.
+  /// Makes the call `call` (as it would be recorded) fail from now on, with `status` and the sentence `<call> was told
+  /// to fail`.
   void fail_on(std::string call, castor_status status) { failing_call_ = std::move(call), failing_status_ = status; }
 
-  /// What the parameter is bound to; null where it is not.
+  /// The memory that the parameter is bound to; null where it is unbound.
   const void* bound(std::uint32_t param) const { return bound_.at(param); }
   /// The bound weights, bf16 widened to fp32. Requires: bound.
   std::vector<float> weights(std::uint32_t param) const;
@@ -72,7 +72,7 @@ class FakeModelHost final : public ModelHost {
   const DLDevice device_;
   const castor_host_v1 table_;
   std::vector<void*> bound_;
-  std::mutex mutex_;  // of calls_ and error_: several threads ask for first values
+  std::mutex mutex_;  // of calls_ and error_: several threads call init_param_range
   std::vector<std::string> calls_;
   std::string error_;
   std::string failing_call_;

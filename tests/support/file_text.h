@@ -13,7 +13,7 @@ namespace castor::test {
 /// Borrows `text`.
 inline std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
 
-/// All that the file at `path` holds; nothing where there is no such file.
+/// The contents of the file at `path`; empty where there is no such file.
 inline std::optional<std::string> text_of(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) return std::nullopt;

@@ -48,7 +48,7 @@ class MemorySpillStore final : public SpillStore {
     return hash;
   }
 
-  /// Of each of its blocks.
+  /// The checksum of each block of `bytes`.
   std::vector<std::uint64_t> checksums_of(BufferView bytes) const {
     std::vector<std::uint64_t> made;
     std::uint64_t at = 0;
@@ -59,7 +59,7 @@ class MemorySpillStore final : public SpillStore {
     return made;
   }
 
-  /// Lets the writes held back by hold_writes take their bytes now.
+  /// Lets the writes that hold_writes holds back copy their bytes now.
   void finish_writes() {
     for (Held& held : held_) {
       store(held.chunk, held.bytes);
@@ -70,10 +70,10 @@ class MemorySpillStore final : public SpillStore {
 
   std::map<std::uint32_t, std::vector<std::byte>> contents;
   bool hold_writes = false;
-  std::uint64_t block_bytes = 0;  ///< of those that have a checksum; 0 = none
+  std::uint64_t block_bytes = 0;  ///< the size of a block that has a checksum; 0 = none has
   int n_writes = 0, n_reads = 0;
-  int n_checked = 0, n_wrong = 0;     ///< writes with checksums, and those whose are not the bytes'
-  int fail_write = 0, fail_read = 0;  ///< the how-manieth call fails; 0 = none
+  int n_checked = 0, n_wrong = 0;     ///< writes with checksums, and those with wrong ones
+  int fail_write = 0, fail_read = 0;  ///< the number of the call that fails, from 1; 0 = none
 
  private:
   struct Held {

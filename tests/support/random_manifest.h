@@ -49,7 +49,7 @@ class RandomManifest {
     return value;
   }
 
-  /// Unit by unit to any volume.
+  /// Gives each unit to any volume.
   void deal_units(ManifestValue& value, const Manifest& manifest) {
     auto left_bytes = value.n_bytes;
     do {

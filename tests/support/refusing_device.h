@@ -10,7 +10,7 @@
 
 namespace castor::test {
 
-/// What a RefusingDevice is told, and tells. Borrowed by it; must outlive it.
+/// The setting and the finding of a RefusingDevice. Borrowed by it; must outlive it.
 struct Refusal {
   std::uint64_t at = 0;  ///< the allocation to refuse, on either tier, counted from 0
   std::uint64_t n_asked = 0;

@@ -3,8 +3,8 @@
 
 namespace castor::test {
 
-/// Whether this is a ThreadSanitizer build, for the few tests that would take minutes there. gcc and clang say so each
-/// in its own way.
+/// Whether this is a ThreadSanitizer build, for the few tests that would take minutes there. gcc and clang have
+/// different macros for it.
 #if defined(__SANITIZE_THREAD__)
 inline constexpr bool kThreadSanitizer = true;
 #elif defined(__has_feature)

@@ -9,8 +9,8 @@
 
 namespace castor::test {
 
-/// A new folder that goes with the object. It lies under TEST_TMPDIR, or else where the build runs, which is a drive
-/// (/tmp may be a tmpfs).
+/// A new folder that is removed with the object. It is under TEST_TMPDIR, or else in the folder that the build runs in,
+/// which is on a drive (/tmp may be a tmpfs).
 class ScratchFolder {
  public:
   ScratchFolder() : ScratchFolder(default_parent()) {}
@@ -30,8 +30,8 @@ class ScratchFolder {
     const char* parent = std::getenv("TEST_TMPDIR");
     return parent ? parent : ".";
   }
-  /// A file system in memory, where syncs cost nothing, for tests that open and commit stores by the thousand and are
-  /// not about the drive; the default where there is none with room.
+  /// A file system in memory, where syncs cost nothing, for tests that open and commit stores by the thousand and do
+  /// not test the drive; the default where there is none with room.
   static std::string quick_parent() {
     constexpr std::uintmax_t kEnoughBytes = 48 << 20;
     std::error_code failed;

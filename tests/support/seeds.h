@@ -8,8 +8,8 @@
 
 namespace castor::test {
 
-/// How many random cases a test goes through: as many as CASTOR_N_SEEDS says, where suite soak sets it; else `usual`, and a
-/// quarter of them under a sanitizer, where each takes twenty times as long.
+/// The number of random cases of a test: CASTOR_N_SEEDS, where suite soak sets it; else `usual`, or a quarter of it
+/// under a sanitizer, where each takes twenty times as long.
 inline std::uint32_t n_seeds(std::uint32_t usual) {
   if (const char* asked = std::getenv("CASTOR_N_SEEDS"))
     return static_cast<std::uint32_t>(std::strtoul(asked, nullptr, 10));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Three small tiers on the host, put together as the gemini plugin does, for tests of what moves chunks.
+// Three small tiers on the host, put together as the gemini plugin does, for tests of the code that moves chunks.
 #pragma once
 
 #include <castor/chunk/chunk_manager.h>
@@ -39,13 +39,13 @@ struct Tiers {
   LimitedResource limited_device, limited_host;
   PoolResource pooled_device, pooled_host;
   MemorySpillStore spill;
-  std::atomic<std::uint64_t> now_ns = 0;  ///< by a clock that every look at it moves on: runs of one thread repeat
+  std::atomic<std::uint64_t> now_ns = 0;  ///< of a clock that every reading advances, so that runs of one thread repeat
   Timeline timeline{{}, [this] { return now_ns += 1000; }};
   std::unique_ptr<Stream> compute, up, down;
   ChunkManager chunks;
 };
 
-/// Waits for the first of what leaves `tier`, and frees what is ready to go.
+/// Waits until a chunk that leaves `tier` has freed bytes; returns them, or 0 where none leaves.
 inline Result<std::uint64_t> reap_one(ChunkManager& chunks, Tier tier) {
   while (true) {
     auto freed = chunks.reap(tier);

@@ -12,9 +12,9 @@
 
 namespace castor::testing {
 
-/// The harshest strategy there is: parameters have memory only between a unit's before_ and after_, fresh memory each
-/// time, and what they leave is filled with NaN. Whoever reads a parameter at a wrong moment, or through a saved view
-/// that did not follow, gets NaN or an error. What it keeps lies elsewhere meanwhile, and is NaN once forgotten.
+/// The harshest strategy: parameters have memory only between a unit's before_ and after_, fresh memory each time, and
+/// the memory that they leave is filled with NaN. A read of a parameter at a wrong moment, or through a saved view that
+/// did not follow, gives NaN or an error. Kept tensors are elsewhere meanwhile, and NaN once forgotten.
 class PoisoningStrategy final : public Strategy {
  public:
   explicit PoisoningStrategy(TorchAdapter& adapter, c10::Device device = c10::kCPU);
@@ -38,7 +38,7 @@ class PoisoningStrategy final : public Strategy {
   Result<void*> recall(std::uint32_t kept) override;
   Result<void> forget(std::uint32_t kept) override;
 
-  /// The call that answers with an error, such as "before_backward 1"; and where that is taken from the log below.
+  /// The call that fails, spelled as in the log below, such as "before_backward 1".
   void fail_at(std::string call) { fails_at_ = std::move(call); }
 
   bool keeps = false;
@@ -68,12 +68,12 @@ class PoisoningStrategy final : public Strategy {
   std::string fails_at_;
 };
 
-/// The ids of a unit's parameters, as the host table tells them.
+/// The ids of a unit's parameters from the host table.
 std::vector<std::uint32_t> params_of(const castor_host_v1& host, std::uint32_t unit);
-/// A parameter's first values in its own dtype, as the table tells them. On `device`.
+/// A parameter's initial values from the host table, in its own dtype, on `device`.
 at::Tensor initial_values(const castor_host_v1& host, std::uint32_t param, c10::Device device);
 
-/// Parameters bound once, for good, to memory of our own: the plain run.
+/// Parameters that are bound once, for good, to memory of this object: the plain run.
 class PlainMemory {
  public:
   explicit PlainMemory(TorchAdapter& adapter, c10::Device device = c10::kCPU);

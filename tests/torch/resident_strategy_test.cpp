@@ -134,7 +134,7 @@ TEST(ResidentStrategy, EachParameterHasTheValuesOfItsGroup) {
   castor_step_args fast_args = kArgs;
   fast_args.lr = 0.5, fast_args.beta1 = 0.8, fast_args.beta2 = 0.9, fast_args.eps = 1e-3, fast_args.weight_decay = 0;
   castor_step_args args = kArgs;
-  args.lr = 7;  // nobody's
+  args.lr = 7;  // of no group
   args.n_groups = 2, args.groups = groups, args.group_of = group_of;
   Resident grouped, all_slow, all_fast;
   for (Resident* each : {&grouped, &all_slow, &all_fast}) ASSERT_TRUE(each->adapter->backward(each->loss()).ok());
@@ -174,7 +174,7 @@ TEST(ResidentStrategy, AScaledLossUpdatesAsAnUnscaledOne) {
   ASSERT_TRUE(plain.adapter->backward(plain.loss()).ok());
   ASSERT_TRUE(scaled.adapter->backward(scaled.loss(), 4096).ok());
   castor_step_args args = kArgs;
-  EXPECT_EQ(plain.step(args).grad_norm, -1);  // nobody asked for it
+  EXPECT_EQ(plain.step(args).grad_norm, -1);  // the step needs no norm
   args.loss_scale = 4096;
   scaled.step(args);
   for (std::uint32_t i = 0; i < 6; ++i) EXPECT_EQ(plain.master(i), scaled.master(i));
@@ -210,7 +210,7 @@ TEST(ResidentStrategy, AStepWithInfiniteGradientsIsSkipped) {
   args.max_norm = 1;
   EXPECT_EQ(run.step(args).skipped, 1);
   EXPECT_EQ(run.master(1), before);
-  // Nothing of it is left over: the next step is the first.
+  // The skipped step leaves nothing behind: the next step is the first.
   Resident fresh;
   for (Resident* each : {&run, &fresh}) {
     ASSERT_TRUE(each->adapter->backward(each->loss()).ok());

@@ -353,7 +353,7 @@ TEST(TorchAdapter, OnAGpuWholePagesLeaveNoHoles) {
   castor_device_memory memory = {};
   ASSERT_EQ(host.device_memory(host.self, &memory), CASTOR_OK);
   const std::uint64_t full_bytes = memory.reserved;
-  for (const std::size_t i : {std::size_t{0}, std::size_t{3}}) {  // each stands before another of its pages
+  for (const std::size_t i : {std::size_t{0}, std::size_t{3}}) {  // each is before another allocation of its page size
     host.device_free(host.self, slots[i].first, slots[i].second);
   }
   at::getDeviceAllocator(c10::kCUDA)->emptyCache();

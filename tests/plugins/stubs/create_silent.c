@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* create fails and does not say why. */
+/* create fails and gives no reason. */
 #include "stub.h"
 
 static castor_status create(const castor_host_v1 *host, const castor_option_value *values, size_t n_values,

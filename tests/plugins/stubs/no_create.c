@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Has nothing to call. */
+/* Has no create function. */
 #include "stub.h"
 
 STUB("stub_no_create", .create = NULL)

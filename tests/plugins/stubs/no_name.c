@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Does not say what it is called. */
+/* Has no name. */
 #include "stub.h"
 
 STUB("stub", .name = NULL)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Carries a build tag but links no LibTorch: the tag binds nobody, and it loads. */
+/* Carries a build tag but links no LibTorch: the tag is ignored, and it loads. */
 #include "stub.h"
 
 STUB("stub_other_tag_without_torch", .build_tag = "torch-1.0.0+cpu")

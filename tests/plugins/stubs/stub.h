@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A sound plugin description. Each stub overrides what is wrong about it; whatever is refused must be refused before
- * create runs. */
+/* A sound plugin description. Each stub overrides the fields that it gets wrong; a stub that is to be refused must
+ * be refused before create runs. */
 #ifndef CASTOR_TESTS_PLUGINS_STUB_H_
 #define CASTOR_TESTS_PLUGINS_STUB_H_
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Needs something that this host has never heard of. */
+/* Needs a capability that this host does not know. */
 #include "stub.h"
 
 STUB("stub_unknown_capability", .capabilities = CASTOR_CAP_CPU | UINT64_C(1) << 40)

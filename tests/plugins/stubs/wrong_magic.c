@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The magic number of something else. */
+/* The magic number of another kind of library. */
 #include "stub.h"
 
 STUB("stub_wrong_magic", .magic = 0x4d414749u)

@@ -9,7 +9,7 @@
 
 namespace castor {
 
-/// The bytes one tier may hold, and what it holds now.
+/// The bytes that one tier may hold, and the bytes that it holds now.
 ///
 /// Threads: every member may be called from any thread.
 class Budget {
@@ -25,13 +25,13 @@ class Budget {
   std::uint64_t used_bytes() const { return used_bytes_.load(std::memory_order_relaxed); }
   /// The largest `used_bytes` ever seen.
   std::uint64_t peak_bytes() const { return peak_bytes_.load(std::memory_order_relaxed); }
-  /// What could still be reserved now; 0 where a lowered limit lies below the bytes in use.
+  /// Bytes that can still be reserved; 0 where a lowered limit is below the bytes in use.
   std::uint64_t free_bytes() const;
 
   /// Takes `n_bytes` if they fit under the limit; false, and nothing taken, if they do not.
   [[nodiscard]] bool try_reserve(std::uint64_t n_bytes);
-  /// Gives back what try_reserve took. Requires: that much is reserved (ContractViolation, and then nothing has
-  /// changed).
+  /// Gives back `n_bytes` that try_reserve took. Requires: that many are reserved (ContractViolation, and then nothing
+  /// has changed).
   void release(std::uint64_t n_bytes);
   /// Changes the limit. Bytes already reserved stay, also above a lower limit; only new reservations see it.
   void set_limit(std::uint64_t limit_bytes) { limit_bytes_.store(limit_bytes, std::memory_order_relaxed); }

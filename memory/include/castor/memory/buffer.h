@@ -9,16 +9,16 @@
 
 namespace castor {
 
-/// Bytes that somebody else owns, on whatever tier.
+/// Borrowed bytes on any tier; their owner keeps them valid.
 struct BufferView {
   std::byte* data = nullptr;
   std::uint64_t n_bytes = 0;
 
-  /// The `n_bytes` from `offset_bytes` on. Requires: they lie inside (ContractViolation).
+  /// The `n_bytes` from `offset_bytes` on. Requires: they are inside the view (ContractViolation).
   BufferView part(std::uint64_t offset_bytes, std::uint64_t n_bytes) const;
 };
 
-/// Owns one allocation of a MemoryResource and gives it back when it goes.
+/// Owns one allocation of a MemoryResource; the destructor gives it back.
 class Buffer {
  public:
   Buffer() = default;

@@ -17,7 +17,7 @@ inline constexpr std::uint64_t kGiB = 1024 * kMiB;
 /// alignment, so equal alignment is part of "same bits everywhere". It is also the sector size of direct I/O.
 inline constexpr std::uint64_t kTensorAlignBytes = 512;
 
-/// Every buffer starts at a multiple of this many bytes (a page: what O_DIRECT and page pinning want).
+/// Every buffer starts at a multiple of this many bytes (a page, which O_DIRECT and page pinning need).
 inline constexpr std::uint64_t kBufferAlignBytes = 4096;
 
 /// The smallest multiple of `align` that is not less than `n`. Requires: `align` > 0.
@@ -30,7 +30,7 @@ Result<std::uint64_t> parse_bytes(std::string_view text);
 /// Writes a size for people: `0 B`, `3.00 KiB`, `51.2 MiB`, `512 MiB`, `2.25 GiB`.
 std::string format_bytes(std::uint64_t n_bytes);
 
-/// The same, rounded up: what a budget has to be raised to. Read back by parse_bytes it is no less than `n_bytes`.
+/// The same, rounded up, for the limit that a budget must be raised to: parse_bytes reads back no less than `n_bytes`.
 std::string format_bytes_up(std::uint64_t n_bytes);
 
 }  // namespace castor

@@ -6,8 +6,8 @@
 
 namespace castor {
 
-/// Nanoseconds since some fixed moment; never runs backwards. Whoever measures takes one, so that tests can turn the
-/// hands.
+/// Nanoseconds since some fixed moment; never runs backwards. Code that measures time takes one as an argument, so that
+/// tests can set the time.
 using Clock = std::function<std::uint64_t()>;
 
 /// The machine's monotonic clock (about 25 ns a call).

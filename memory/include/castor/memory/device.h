@@ -32,7 +32,7 @@ class Device {
   virtual MemoryResource& host_memory() = 0;
   /// Bytes of the device's memory in all; 0 where it has none of its own.
   virtual std::uint64_t total_memory_bytes() const = 0;
-  /// Of them, those that nobody on the machine has taken; 0 where the device has no memory of its own.
+  /// Bytes of it that no process on the machine has taken; 0 where the device has no memory of its own.
   virtual std::uint64_t free_memory_bytes() const = 0;
 };
 

@@ -6,7 +6,7 @@
 
 namespace castor {
 
-/// Hands on to `upstream` what fits under `budget`, and refuses the rest with the figures of both.
+/// Hands requests that fit under `budget` on to `upstream`, and refuses the others with the numbers of both.
 class LimitedResource final : public MemoryResource {
  public:
   /// Both are borrowed and must outlive the resource.
@@ -14,7 +14,7 @@ class LimitedResource final : public MemoryResource {
 
   Result<void*> allocate(std::uint64_t n_bytes) override;
   void deallocate(void* data, std::uint64_t n_bytes) noexcept override;
-  /// What is refused for the budget's sake leaves `blocks` as they were.
+  /// A refusal by the budget leaves `blocks` as they were.
   Result<void> exchange(std::vector<MemoryBlock>& blocks, std::span<const std::uint64_t> sizes) override;
   std::uint64_t trim() noexcept override { return upstream_.trim(); }
 

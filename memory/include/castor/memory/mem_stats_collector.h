@@ -11,10 +11,10 @@ namespace castor {
 /// A point between two operators, numbered from 0 in every iteration.
 using MomentIndex = std::uint32_t;
 
-/// What the device held at most between two moments. Model data are parameters, gradients and optimizer states;
+/// The most bytes that the device held between two moments. Model data are parameters, gradients and optimizer states;
 /// non-model data are activations and workspaces, which Castor can measure but not move.
 struct PeriodStats {
-  MomentIndex moment = 0;  ///< the one the period begins at
+  MomentIndex moment = 0;  ///< the moment at which the period begins
   std::uint64_t overall_peak_bytes = 0;
   std::uint64_t model_bytes = 0;
   std::uint64_t non_model_peak_bytes = 0;
@@ -28,7 +28,7 @@ class MemStats {
   explicit MemStats(std::vector<PeriodStats> periods) : periods_(std::move(periods)) {}
 
   const std::vector<PeriodStats>& periods() const { return periods_; }
-  /// Non-model data in the period that `moment` lies in: the last that begins at or before it. 0 before the first.
+  /// Non-model data in the period that `moment` is in: the last that begins at or before it. 0 before the first.
   std::uint64_t non_model_peak_bytes(MomentIndex moment) const;
 
   /// The largest of each figure over all periods; 0 where there are none.
@@ -40,30 +40,29 @@ class MemStats {
   std::vector<PeriodStats> periods_;
 };
 
-/// Turns two readings per period into the peak of non-model data, which no allocator can tell apart by itself:
+/// Computes the peak of non-model data, which no allocator can tell apart by itself, from two readings per period:
 /// allocator's peak in the period - model data held while the period computed.
 ///
 /// Pure bookkeeping: the caller reads and resets the allocator's peak counter at each moment, before anything moves (so
-/// that the moves of the next unit are not charged to this period), and hands the reading in. Where model data move in
-/// the first part of a period, `set_model_bytes` says what the unit then computes with. This is the scheme of
-/// PatrickStar (Fang et al. 2021) and of Gemini.
+/// that the moves of the next unit are not charged to this period), and passes the reading in. Where model data move in
+/// the first part of a period, `set_model_bytes` gives the bytes with which the unit then computes. This is the scheme
+/// of PatrickStar (Fang et al. 2021) and of Gemini.
 ///
 /// Threads: one.
 class MemStatsCollector {
  public:
-  /// Ends the period under way, whose allocator peak was `last_overall_peak_bytes` (ignored at the first moment of an
+  /// Ends the open period, whose allocator peak was `last_overall_peak_bytes` (ignored at the first moment of an
   /// iteration), and begins the one at `moment`, with `model_bytes` on the device. Requires: moments rise within an
   /// iteration (ContractViolation).
   void begin_period(MomentIndex moment, std::uint64_t last_overall_peak_bytes, std::uint64_t model_bytes);
 
-  /// Corrects the model data of the period under way; the last value counts. Requires: there is one
-  /// (ContractViolation).
+  /// Corrects the model data of the open period; the last value counts. Requires: a period is open (ContractViolation).
   void set_model_bytes(std::uint64_t model_bytes);
 
-  /// Ends the last period and hands out the iteration; the collector is then ready for the next.
+  /// Ends the last period and returns the iteration; the collector is then ready for the next.
   MemStats finish(std::uint64_t last_overall_peak_bytes);
 
-  /// Forgets the iteration under way: a broken warm-up is repeated.
+  /// Drops the iteration under way: a broken-off warm-up is repeated.
   void discard();
 
  private:

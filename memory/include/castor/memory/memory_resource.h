@@ -17,8 +17,8 @@ struct MemoryBlock {
 };
 
 /// A source of memory. Resources are small and wrap one another: `LimitedResource` counts against a Budget,
-/// `PoolResource` keeps freed blocks for reuse, and at the bottom stands what really allocates (`HostResource`, pinned
-/// memory, torch's allocator).
+/// `PoolResource` keeps freed blocks for reuse, and the one at the bottom allocates (`HostResource`, pinned memory,
+/// torch's allocator).
 ///
 /// Threads: allocate, deallocate and exchange may be called from any thread.
 class MemoryResource {
@@ -33,12 +33,13 @@ class MemoryResource {
   /// Gives `data` back. Requires: `data` and `n_bytes` are those of an earlier allocate of this resource.
   virtual void deallocate(void* data, std::uint64_t n_bytes) noexcept = 0;
 
-  /// Turns `blocks` into one of each of `sizes`, in their order, with undefined contents. The same as giving the one back
-  /// and allocating the others, but a resource that can makes the new ones of the pages of the old. Requires: as
-  /// deallocate and allocate. Errors: does_not_fit; then `blocks` are as they were, or all given back and empty.
+  /// Replaces `blocks` by one block of each of `sizes`, in that order, with undefined contents. The same as giving the
+  /// old ones back and allocating the new ones, but a resource that can reuse pages makes the new blocks of the old
+  /// pages. Requires: as deallocate and allocate. Errors: does_not_fit; then `blocks` are as they were, or all given
+  /// back and empty.
   virtual Result<void> exchange(std::vector<MemoryBlock>& blocks, std::span<const std::uint64_t> sizes);
 
-  /// Gives memory that is kept for reuse back to where it came from; returns how many bytes.
+  /// Gives memory that is kept for reuse back to its source; returns the number of bytes.
   virtual std::uint64_t trim() noexcept { return 0; }
 };
 

@@ -9,18 +9,19 @@
 
 namespace castor {
 
-/// Keeps freed blocks, hands them out again to requests of exactly the same size, and makes other sizes of them before it
-/// takes more from `upstream`.
+/// Keeps freed blocks, hands them out again to requests of exactly the same size, and makes other sizes of them before
+/// it takes more from `upstream`.
 ///
-/// Chunks come in few sizes, so exact reuse hits often, and no page is faulted in (or pinned) twice. Where it does not,
-/// and more than 1 % of what is in use lies idle or upstream refuses, idle blocks are exchanged for one of the size
-/// that is wanted, and for more of that size as far as their pages go. What upstream makes the new blocks of is its own
-/// affair: pages of the host are moved.
+/// Chunks have few sizes, so exact reuse hits often, and no page is faulted in (or pinned) twice. Where it does not,
+/// and more than 1 % of the bytes in use lies idle or upstream refuses, idle blocks are exchanged for one of the
+/// requested size, and for more of that size as far as their pages go. Upstream decides how it makes the new blocks: on
+/// the host it moves pages.
 ///
-/// - Every block is an allocation of its own, so that no room is lost between two of them: a request that fits beside the
-///   blocks in use is never refused. (Slabs that blocks are cut from cannot promise that: one small block holds a slab.
-///   In the dry runs of `layout_bench` chunks then had to leave that would have fitted, 6 to 40 % more NVMe traffic.)
-/// - What is taken from upstream is never more than 1 % above the most that was in use at once.
+/// - Every block is an allocation of its own, so that no room is lost between two of them: a request that fits beside
+///   the blocks in use is never refused. (Slabs that blocks are cut from cannot promise that: one small block holds a
+///   slab. In the dry runs of `layout_bench` slabs evicted chunks that would have fitted, for 6 to 40 % more NVMe
+///   traffic.)
+/// - The bytes taken from upstream never exceed the peak of the bytes in use by more than 1 %.
 ///
 /// Cost: a request that an idle block suits is a lookup. An exchange blocks other calls.
 class PoolResource final : public MemoryResource {
@@ -31,11 +32,11 @@ class PoolResource final : public MemoryResource {
   PoolResource(const PoolResource&) = delete;
   PoolResource& operator=(const PoolResource&) = delete;
 
-  /// Errors: those of upstream; figures of a budget are as if nothing were kept.
+  /// Errors: those of upstream; a budget's figures in them count kept bytes as free.
   Result<void*> allocate(std::uint64_t n_bytes) override;
   void deallocate(void* data, std::uint64_t n_bytes) noexcept override;
   std::uint64_t trim() noexcept override;
-  /// The most that was handed out at once.
+  /// The most bytes that were handed out at once.
   std::uint64_t peak_in_use_bytes() const;
   /// Bytes kept for reuse now.
   std::uint64_t kept_bytes() const;

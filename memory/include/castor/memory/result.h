@@ -9,12 +9,12 @@
 
 namespace castor {
 
-/// What a caller can do about an error. The numbers are the exit codes of the `castor` command and the status values of
-/// the plugin ABI, so that an error keeps its meaning across both borders.
+/// Kinds of errors, told apart by how a caller can react. The numbers are the exit codes of the `castor` command and
+/// the status values of the plugin ABI, so that an error keeps its meaning across both borders.
 enum class ErrorKind : int {
   failed = 1,         ///< anything that has no kind of its own
   usage = 2,          ///< the request itself is wrong: an unknown name, a value out of range
-  does_not_fit = 3,   ///< a tier's budget is smaller than what is needed
+  does_not_fit = 3,   ///< a tier's budget is smaller than the need
   io = 4,             ///< a file, a folder or a drive failed
   plugin = 5,         ///< a plugin was refused or broke its contract
   interrupted = 130,  ///< the user asked to stop
@@ -23,20 +23,20 @@ enum class ErrorKind : int {
 /// The name of `kind` in JSON: `failed`, `usage`, `does_not_fit`, `io`, `plugin`, `interrupted`.
 const char* name(ErrorKind kind);
 
-/// An error the caller can act on. `message` is one sentence: what was asked, the numbers, what was there, what to do.
+/// An error the caller can act on. `message` is one sentence: the request, its numbers, the state it met, the remedy.
 struct Error {
   ErrorKind kind = ErrorKind::failed;
   std::string message;
 };
 
-/// Thrown where a caller broke a documented requirement (an illegal state transition, a size that cannot be). Never
-/// thrown for input from outside: that is an Error.
+/// Thrown where a caller broke a documented requirement (an illegal state transition, an impossible size). Never thrown
+/// for input from outside: that is an Error.
 class ContractViolation : public std::logic_error {
  public:
   using std::logic_error::logic_error;
 };
 
-/// An Error on its way through code that has no return channel of its own (autograd hooks, C++ callers who prefer
+/// An Error on its way through code that has no return channel of its own (autograd hooks, C++ callers that prefer
 /// exceptions).
 class ErrorException : public std::runtime_error {
  public:

@@ -9,14 +9,15 @@
 
 namespace castor {
 
-/// Enters into a timeline when a stream did what the thread gave it: the stream may run far behind the thread.
+/// Records in a timeline when a stream ran the work that a thread queued on it: the stream may run far behind the
+/// thread.
 ///
-/// Where a stream does not say when it got somewhere, its work begins and ends when the thread gives it.
+/// Where a stream does not tell when it reached an event, its work begins and ends when the thread queues it.
 ///
-/// Threads: that which queues on the stream.
+/// Threads: the thread that queues on the stream.
 class StreamSpans {
  public:
-  /// Before the work of a span.
+  /// The point before the work of a span.
   struct Begun {
     Event reached;
     std::uint64_t given_ns = 0;
@@ -25,12 +26,12 @@ class StreamSpans {
   /// Borrowed.
   StreamSpans(Timeline& timeline, Stream& stream) : timeline_(timeline), stream_(stream) {}
 
-  /// What is queued from here on belongs to a span.
+  /// Begins a span: work that is queued from here on belongs to it.
   Begun begin() { return {stream_.record(), timeline_.now_ns()}; }
-  /// All of it is queued: `what` enters the timeline, from the stream's getting to `begun` to its getting here, once that is
-  /// known. Its own times do not count.
+  /// Ends a span whose work is all queued: records `what`, from the time at which the stream reached `begun` to that at
+  /// which it reaches this point, once both are known. The times in `what` are ignored.
   void end(Begun begun, SpanRecord what);
-  /// Enters the spans that have ended by now; waits for none. end() does so as well.
+  /// Records the spans that have ended by now; waits for none. end() does so as well.
   void settle();
 
  private:

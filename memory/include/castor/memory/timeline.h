@@ -12,7 +12,7 @@
 
 namespace castor {
 
-/// What kind of work a span was, one row of the picture each. `wait` is the training thread standing still.
+/// The kind of work of a span, one row of the picture each. `wait` is the training thread waiting.
 enum class Lane : std::uint8_t { compute, h2d, d2h, nvme_read, nvme_write, host_update, wait };
 
 inline constexpr std::size_t kNLanes = 7;
@@ -24,7 +24,7 @@ const char* name(Lane lane);
 
 constexpr std::size_t index(Lane lane) { return static_cast<std::size_t>(lane); }
 
-/// What part of a step a span of `compute` was; `none` on other lanes, which say it themselves.
+/// The part of a step that a span of `compute` belongs to; `none` on other lanes, whose names say it.
 enum class Phase : std::uint8_t { none, forward, backward, update };
 
 /// `` (for none), `forward`, `backward` or `update`, as trace files spell them.
@@ -41,17 +41,18 @@ struct SpanRecord {
   Phase phase = Phase::none;
 };
 
-/// What every tier held at one moment; indexed by index(Tier).
+/// The bytes that every tier held at one moment; indexed by index(Tier).
 struct SampleRecord {
   std::uint64_t t_ns = 0;
   std::array<std::uint64_t, kNTiers> used_bytes{};
 };
 
-/// Records what ran when, on which lane, what the tiers held, and where steps ended, in memory that is reserved once.
+/// Records which work ran when and on which lane, the bytes that the tiers held, and the ends of steps, in memory that
+/// is reserved once.
 ///
-/// Each goes into a ring of its own: when one is full the oldest record gives way; lost spans and samples are counted. The
-/// totals per lane count every span ever recorded. A record is one uncontended lock and a store of 40 bytes: 8 ns, and
-/// 56 ns as a Span, most of it the two readings of the clock (measured on a 2-core Xeon).
+/// Each kind of record has a ring of its own: when it is full the oldest record gives way; lost spans and samples are
+/// counted. The totals per lane count every span ever recorded. A record is one uncontended lock and a store of 40
+/// bytes: 8 ns, and 56 ns as a Span, most of it the two readings of the clock (measured on a 2-core Xeon).
 ///
 /// Threads: every member may be called from any thread.
 class Timeline {
@@ -66,22 +67,22 @@ class Timeline {
   /// Requires: the capacities are above 0 (ContractViolation).
   explicit Timeline(Capacity capacity, Clock clock = steady_now_ns);
 
-  /// The timeline's own clock, for spans whose ends are known apart.
+  /// The timeline's own clock, for spans whose start and end the caller notes itself.
   std::uint64_t now_ns() const { return clock_(); }
 
   /// Requires: `span` does not end before it starts (ContractViolation).
   void record(const SpanRecord& span);
-  /// Notes what each tier holds now.
+  /// Records the bytes that each tier holds now.
   void sample(const std::array<std::uint64_t, kNTiers>& used_bytes);
-  /// A step of the training ends now, and the next one begins.
+  /// Records that a step of the training ends now, and the next one begins.
   void end_step();
 
-  /// What the ring still holds, in the order of recording.
+  /// The records that are still in the ring, in the order of recording.
   std::vector<SpanRecord> spans() const;
   std::vector<SampleRecord> samples() const;
-  /// When steps ended, ascending.
+  /// The times at which steps ended, ascending.
   std::vector<std::uint64_t> step_ends_ns() const;
-  /// How many records the rings have lost.
+  /// The number of records that the rings have lost.
   std::uint64_t n_dropped_spans() const;
   std::uint64_t n_dropped_samples() const;
 

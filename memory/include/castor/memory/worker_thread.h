@@ -14,7 +14,7 @@ namespace castor {
 
 /// One thread that runs tasks in the order they were queued.
 ///
-/// The destructor runs what is queued to its end, because others wait for the events of it.
+/// The destructor runs all queued tasks to their end, because other threads wait for their events.
 /// Threads: run may be called from any thread.
 class WorkerThread {
  public:
@@ -26,8 +26,8 @@ class WorkerThread {
   WorkerThread(const WorkerThread&) = delete;
   WorkerThread& operator=(const WorkerThread&) = delete;
 
-  /// Queues `task`, which must not throw; returns the event of its end, with its outcome. What the task holds is let go
-  /// of before.
+  /// Queues `task`, which must not throw; returns the event of its end, with its outcome. The task is destroyed before
+  /// that event is reached.
   Event run(Task task);
 
  private:

@@ -9,7 +9,7 @@
 
 namespace castor {
 
-/// How the ranks' elements become one. `max` takes the larger; a NaN loses against a number.
+/// The operation that combines the ranks' elements. `max` takes the larger; a NaN loses against a number.
 enum class ReduceOp : std::uint8_t { sum, max };
 
 /// `sum` or `max`.
@@ -21,27 +21,26 @@ using Work = Event;
 /// One rank of a group that computes together. All ranks call the same collectives in the same order, with the same
 /// sizes, types and roots; each on a stream of its own.
 ///
-/// A collective is queued like a copy: it starts after what `stream` already holds, the call returns at once (on a
-/// stream that runs inline, after it), and what is queued afterwards starts when it is done. Its bytes must stay valid,
-/// and inputs unchanged, until the returned Work. 0 bytes are legal.
+/// A collective is queued like a copy: it starts after the work that `stream` already holds, the call returns at once
+/// (on a stream that runs inline, after it), and work queued afterwards starts when it is done. Its bytes must stay
+/// valid, and inputs unchanged, until the returned Work. 0 bytes are legal.
 ///
-/// What the call itself shows to be wrong is a ContractViolation and queues nothing: views that do not fit each other,
-/// a root that is no rank, half an element. What goes wrong later is in the Work, and stops the stream as a failed copy
-/// does. The communicator is broken from then on: every later collective ends with the same error. The thread backend
-/// tells every rank when one called something else (usage), left, or brought a stream that had failed. NCCL tells what
-/// its library and the links report; where ranks disagree it hangs, and a failed stream's bytes are reduced as they
-/// are.
+/// An error that the call itself shows is a ContractViolation and queues nothing: views that do not fit each other, a
+/// root that is no rank, half an element. A later error is in the Work, and stops the stream as a failed copy does. The
+/// communicator is broken from then on: every later collective ends with the same error. The thread backend tells every
+/// rank when one called something else (usage), left, or brought a stream that had failed. NCCL reports the errors of
+/// its library and of the links; where ranks disagree it hangs, and a failed stream's bytes are reduced as they are.
 ///
 /// Order of summation. Threads: rank 0 + rank 1 + ... in fp32, left to right, then for 16-bit types one rounding to
-/// nearest, ties to even; so the bits depend on the number of ranks alone. NCCL: whatever order its algorithm takes for
-/// this size and topology, and 16-bit partial sums may be rounded on every hop; equal bits then hold from run to run at
-/// the same world size and layout.
+/// nearest, ties to even; so the bits depend on the number of ranks alone. NCCL: the order of the algorithm that it
+/// picks for this size and topology, and 16-bit partial sums may be rounded on every hop; equal bits then hold from run
+/// to run at the same world size and layout.
 ///
 /// Threads: one thread calls a communicator at a time; ranks that share a process need one thread each where streams
 /// run inline.
 class Communicator {
  public:
-  /// Leaves the group. Wait for your Work first: what other ranks still wait for from this one ends in an error.
+  /// Leaves the group. Wait for your Work first: collectives in which other ranks wait for this one end in an error.
   virtual ~Communicator() = default;
 
   virtual int rank() const = 0;
@@ -64,10 +63,10 @@ class Communicator {
   /// Requires: 0 <= root < world_size().
   virtual Work broadcast(BufferView data, int root, Stream& stream) = 0;
 
-  /// Reached when the streams of all ranks have come this far.
+  /// Reached when the streams of all ranks have reached this point.
   virtual Work barrier(Stream& stream) = 0;
 
-  /// What broke the communicator, or success; never blocks.
+  /// The error that broke the communicator, or success; never blocks.
   virtual Result<void> status() const = 0;
 };
 

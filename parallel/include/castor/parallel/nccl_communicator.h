@@ -8,7 +8,7 @@
 
 namespace castor {
 
-/// The name of a group to come. Rank 0 makes it, the launcher's store carries it to the others.
+/// The name of a group that is to be formed. Rank 0 makes it, the launcher's store carries it to the others.
 struct NcclId {
   std::array<char, 128> bytes{};
 };

@@ -29,16 +29,16 @@ class ModelHost {
 class Booster {
  public:
   /// Checks `options` against the plugin's schema. Errors (kind usage) name the option, its range and, for an unknown
-  /// one, those there are.
+  /// one, the known ones.
   static Result<Booster> make(Plugin plugin, const PluginOptions& options);
 
-  /// That the plugin does what steps with such `args` ask for: to be asked before anything large is made. Errors: usage,
-  /// where it is too old for groups of parameters or clipping by value.
+  /// Checks that the plugin can do steps with such `args`; call it before anything large is made. Errors: usage, where
+  /// the plugin is older than their optimizer, groups of parameters or clipping by value.
   Result<void> supports(const castor_step_args& args) const;
 
   /// Creates the plugin's strategy for `model` and attaches it: afterwards every parameter is placed and initialised.
   /// `model` must outlive the strategy. Errors: usage where the plugin does not train on the model's device or cannot
-  /// combine its options; plugin where it broke its contract; else what the plugin reports, does_not_fit above all.
+  /// combine its options; plugin where it broke its contract; else the plugin's own, does_not_fit above all.
   Result<std::unique_ptr<Strategy>> boost(ModelHost& model) const;
 
  private:

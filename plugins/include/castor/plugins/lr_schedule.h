@@ -16,16 +16,16 @@ inline constexpr std::array<LrScheduleKind, 7> kLrScheduleKinds = {
 /// The kind as the command spells it.
 const char* name(LrScheduleKind kind);
 
-/// Which way a learning rate takes. A field counts for the kinds that its comment names; the others ignore it.
+/// The course of a learning rate. A field applies to the kinds that its comment names; the others ignore it.
 ///
 /// Steps count from 0. In step t of a warm-up of W steps the rate is lr·(t+1)/W: no step is wasted on a rate of 0, and
-/// step W−1 has the whole rate. x is the share of the way from step W to `decay_steps` that is behind, at most 1.
+/// step W−1 has the whole rate. x is the share of the steps from W to `decay_steps` that have passed, at most 1.
 struct LrScheduleOptions {
   LrScheduleKind kind = LrScheduleKind::constant;
   double lr = 1e-3;               ///< the largest rate, 0 or more
   std::int64_t warmup_steps = 0;  ///< W; all but onecycle
-  std::int64_t decay_steps = 0;   ///< the first step at the end of the way, warm-up included: linear, cosine,
-                                  ///< polynomial. onecycle: how many steps the cycle has
+  std::int64_t decay_steps = 0;   ///< the first step at the final rate, warm-up included: linear, cosine,
+                                  ///< polynomial. onecycle: the steps of the cycle
   double min_lr = 0;              ///< 0 to lr, from `decay_steps` on: linear, cosine, polynomial
   std::vector<std::int64_t> milestones = {};  ///< ascending, none within the warm-up: multistep
   double gamma = 0;                           ///< above 0, at most 1: per milestone (multistep), per step (exponential)
@@ -36,7 +36,7 @@ struct LrScheduleOptions {
 };
 
 /// The learning rate of each optimizer step: a pure function of the step's number. Nothing is accumulated, so a run
-/// that begins at step n has the rates that it would have had.
+/// that begins at step n has the same rates from there on.
 ///
 /// | kind        | after warm-up                                            | as in torch.optim.lr_scheduler       |
 /// |-------------|----------------------------------------------------------|--------------------------------------|
@@ -52,10 +52,10 @@ struct LrScheduleOptions {
 /// "Super-Convergence", 2018, its two phases as torch has them.
 class LrSchedule {
  public:
-  /// Checks what counts for the kind. Errors: usage; the sentence begins with the name of the field that is wrong.
+  /// Checks the fields that apply to the kind. Errors: usage; the sentence begins with the name of the wrong field.
   static Result<LrSchedule> make(const LrScheduleOptions& options);
 
-  /// The rate of step `step`, from 0 to lr. Steps beyond the end of the way keep its last rate.
+  /// The rate of step `step`, from 0 to lr. Steps beyond the end keep the last rate.
   /// Requires: step >= 0 (ContractViolation).
   double at(std::int64_t step) const;
 

@@ -6,10 +6,12 @@
 #include <string>
 #include <string_view>
 
+#include <castor/memory/text.h>  // join, which the same messages use
+
 namespace castor {
 
 /// The name among `names` that `name` was probably meant to be: at most a third of its letters differ, and at least one
-/// may. Nothing if none is near.
+/// may. Empty if none is near.
 ///
 /// Distance: letters inserted, removed, replaced, or swapped with their neighbour (optimal string alignment); the first
 /// of equals wins.
@@ -17,8 +19,5 @@ std::optional<std::string> nearest_name(std::string_view name, std::span<const s
 
 /// `; did you mean 'train'?`, or "" where nothing is near. To be put at the end of a message.
 std::string did_you_mean(std::string_view name, std::span<const std::string> names);
-
-/// `a`, `a or b`, `a, b or c` with `last` = " or ".
-std::string join(std::span<const std::string> names, std::string_view last);
 
 }  // namespace castor

@@ -18,21 +18,22 @@ using PluginOptions = std::map<std::string, std::string>;
 /// that the loader accepted.
 std::span<const castor_option> option_schema(const castor_plugin_info& info);
 
-/// What `option` takes, for help and errors: `true or false`, `a whole number from 1 to 16`, `a size up to 64 GiB`,
-/// `auto, cpu or cuda`.
+/// The values that `option` takes, for help and errors: `true or false`, `a whole number from 1 to 16`, `a size up to
+/// 64 GiB`, `auto, cpu or cuda`.
 std::string describe_values(const castor_option& option);
 
-/// Checks one value and returns it as it crosses to the plugin: numbers in decimal, sizes as a count of bytes, text as
-/// it is. Errors: usage, with the value and what the option takes.
+/// Checks one value and returns it as it crosses to the plugin: numbers in decimal, sizes as a count of bytes, text
+/// unchanged. Errors: usage, with the value and the values that the option takes.
 Result<std::string> check_option(const castor_option& option, std::string_view value);
 
 /// Checks `options` against `schema` and fills in the defaults: the result holds each option once, retired ones left
-/// out, as they cross. `plugin` names the plugin in errors. Errors: usage; for a name that is not there, the nearest
-/// one and those there are.
+/// out, as they cross. `plugin` names the plugin in errors. Errors: usage; for an unknown name, the nearest one and all
+/// known ones.
 Result<PluginOptions> complete_options(std::string_view plugin, std::span<const castor_option> schema,
                                        const PluginOptions& options);
 
-/// Whether a plugin declared its options soundly: names, no name twice, defaults within their ranges. Errors: plugin.
+/// Checks that a plugin declared its options well: each has a name of its own and a default within its range. Errors:
+/// plugin.
 Result<void> check_schema(std::span<const castor_option> schema);
 
 }  // namespace castor

@@ -17,7 +17,7 @@ struct Plugin {
   const castor_plugin_info* info = nullptr;
 };
 
-/// One file found on the search path: a plugin, or why it was refused.
+/// One file found on the search path: a plugin, or the Error that refused it.
 struct PluginListing {
   std::filesystem::path path;
   Result<Plugin> plugin;
@@ -25,14 +25,14 @@ struct PluginListing {
 
 /// Finds and loads plugins.
 ///
-/// Checks come in this order, each with its own error (kind: plugin) that gives what was found, what was expected and
-/// what to do: file, symbol, magic, size, major, minor, capabilities, build tag, then a sound description. No function
-/// of the plugin but its query runs before all have passed (what the dynamic linker itself starts cannot be held back).
-/// Threads: any, as long as nobody changes the environment.
+/// Checks run in this order, each with its own error (kind: plugin) that gives the value found, the value expected and
+/// the remedy: file, symbol, magic, size, major, minor, capabilities, build tag, then the description. No function of
+/// the plugin but its query runs before all have passed (functions that the dynamic linker itself starts cannot be held
+/// back). Threads: any, as long as no thread changes the environment.
 class PluginLoader {
  public:
-  /// `build_tag`: what this host's LibTorch is, see torch_build_tag(); "" where there is none. `libdirs`: where this
-  /// installation keeps its plugins, searched in this order after CASTOR_PLUGIN_PATH.
+  /// `build_tag`: the tag of this host's LibTorch, see torch_build_tag(); "" where there is none. `libdirs`: the
+  /// folders in which this installation keeps its plugins, searched in this order after CASTOR_PLUGIN_PATH.
   PluginLoader(std::string build_tag, std::vector<std::filesystem::path> libdirs);
 
   /// Loads by path (anything with a slash) or by name: `gemini` is `libcastor_gemini.so` in the folders of

@@ -9,17 +9,18 @@
 
 namespace castor {
 
-/// `args` as far as whoever filled them in knew the fields: those behind its struct_size are 0.
+/// A copy of `args` in which the fields beyond its struct_size, which its author did not know, are 0.
 castor_step_args known_fields(const castor_step_args& args);
 
-/// That a model of `n_params` parameters can be stepped with `args`. Errors: usage, where they are of no optimizer
-/// that there is, clip in two ways or by a value below 0, or a group is missing.
+/// Checks that a model of `n_params` parameters can be stepped with `args`. Errors: usage, for an unknown optimizer,
+/// clipping by a value below 0 or by value together with a norm, LARS or LAMB, and a missing group.
 Result<void> check_step_args(const castor_step_args& args, std::uint32_t n_params);
 
-/// That `plugin` does what `args` ask for. Errors: usage, where that came with a later minor version than the plugin's.
+/// Checks that `plugin` can do steps with `args`. Errors: usage, where they need a later minor version than the
+/// plugin's.
 Result<void> check_support(const castor_plugin_info& plugin, const castor_step_args& args);
 
-/// The same for the optimizer, with parameters for tensors. Requires: check_step_args.
+/// `args` as the options of an update, by parameter. Requires: check_step_args.
 StepOptions step_options(const castor_step_args& args, std::uint32_t n_params);
 
 }  // namespace castor

@@ -18,8 +18,8 @@ struct CommittedRun {
   std::string note;  ///< as it was given to commit
 };
 
-/// What is done around each unit of a model, and with its gradients: a plugin's strategy, or the resident run that it
-/// is compared with.
+/// The calls around each unit of a model, and for its gradients: a plugin's strategy, or the resident run that it is
+/// compared with.
 ///
 /// The calls and their order are those of castor_strategy_v1; here they return results. Threads: as there, one call at
 /// a time.
@@ -33,34 +33,35 @@ class Strategy {
   virtual Result<void> after_backward(std::uint32_t unit) = 0;
   /// Takes ownership of `grad`, also when it fails.
   virtual Result<void> gradient(std::uint32_t param, DLManagedTensor* grad) = 0;
-  /// The backward pass of one micro-batch is over.
+  /// The backward pass of one micro-batch has ended.
   virtual Result<void> end_of_backward() = 0;
-  /// The backward pass begins after which `step` will be called, with these values.
+  /// Announces the backward pass after which `step` will be called, with these values.
   virtual Result<void> announce_step(const castor_step_args& /*args*/) { return {}; }
-  /// Errors, before anything is changed: usage, where `args` clip in two ways or a parameter's group is none of theirs, or
-  /// where they ask a plugin for what it is too old for.
+  /// Errors, before anything is changed: usage, where check_step_args refuses `args` or the plugin is too old for them.
   virtual Result<castor_step_result> step(const castor_step_args& args) = 0;
   /// Copies the fp32 master of `param` (numel values) to host memory.
   virtual Result<void> read_master(std::uint32_t param, float* out) = 0;
-  /// Between two steps: fills, or takes over, part of what a checkpoint of a parameter holds. Errors: usage where the
-  /// strategy cannot, or the range is none of the parameter's; failed where the model is between two steps.
+  /// Between two steps: fills, or takes over, part of a parameter's checkpoint. Errors: usage where the strategy
+  /// cannot, or the range is not within the parameter; failed where an earlier step failed after some parameters were
+  /// updated.
   virtual Result<void> read_state(castor_param_state& /*state*/) { return cannot_save(); }
   virtual Result<void> write_state(const castor_param_state& /*state*/) { return cannot_save(); }
-  /// Between two steps: makes states, weights and counters durable as of now, together with `note`, in one instant;
-  /// returns when they are. Errors: usage where the strategy cannot, its options do not have it keep them so, or its folders
-  /// hold a run that this one does not go on from; io and the like, where the last commit stands.
+  /// Between two steps: makes the current states, weights and counters durable, together with `note`, in one instant;
+  /// returns once they are. Errors: usage where the strategy cannot, its options do not turn it on, or its folders hold
+  /// a run that this one does not continue; io and the like, and then the last commit stays valid.
   virtual Result<castor_commit_result> commit(std::uint64_t /*step*/, std::string_view /*note*/) {
     return cannot_commit();
   }
   /// The last commit in the strategy's folders. Errors: usage, as commit.
   virtual Result<std::optional<CommittedRun>> committed() { return cannot_commit(); }
-  /// Between attach and the first step: goes on from the commit that the folders held. Errors: usage, where there is none.
+  /// Between attach and the first step: continues from the commit that the folders held. Errors: usage, where there is
+  /// none.
   virtual Result<void> restore() { return cannot_commit(); }
   virtual Result<castor_stats> stats() = 0;
-  /// Writes what happened so far as a trace file. Errors: usage where the strategy keeps none.
+  /// Writes the events so far as a trace file. Errors: usage where the strategy keeps none.
   virtual Result<void> write_trace(const std::filesystem::path& path) = 0;
 
-  /// Takes over bytes that backward will want again; none where the caller had better keep them.
+  /// Copies bytes that backward reads again; empty where the caller has to keep them itself.
   virtual Result<std::optional<std::uint32_t>> keep(const void* /*data*/, std::uint64_t /*n_bytes*/) {
     return std::optional<std::uint32_t>();
   }

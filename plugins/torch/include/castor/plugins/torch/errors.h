@@ -8,15 +8,15 @@
 
 namespace castor {
 
-/// The Error that the exception in flight stands for. Call it inside a catch block only.
+/// The Error for the exception in flight. Call it inside a catch block only.
 ///
-/// ErrorException gives its own Error (what a hook failed with comes back as it was); LibTorch's out-of-memory error
-/// and std::bad_alloc become does_not_fit, with what the device allocator holds; any other exception becomes failed,
-/// with the first line of its message.
+/// ErrorException gives its own Error (a hook's failure is returned unchanged); LibTorch's out-of-memory error and
+/// std::bad_alloc become does_not_fit, with the bytes that the device allocator holds; any other exception becomes
+/// failed, with the first line of its message.
 Error current_error();
 
-/// Runs `fn` and returns what it returns, or the Error that it threw. For calls into a model, which report through
-/// exceptions:
+/// Runs `fn` and returns its value, or the Error for the exception that it threw. For calls into a model, which report
+/// through exceptions:
 /// `auto loss = guard([&] { return model->loss(batch); });`
 template <typename Fn>
 auto guard(Fn&& fn) -> Result<std::invoke_result_t<Fn>> {

@@ -7,8 +7,8 @@
 
 namespace castor {
 
-/// How a parameter gets its first values. A parameter's values depend on the seed, its index in named_parameters()
-/// and its shape: never on order, placement or thread count.
+/// The initial values of a parameter. They depend on the seed, the parameter's index in named_parameters() and its
+/// shape: never on order, placement or thread count.
 struct Init {
   enum class Kind { zeros, ones, normal, uniform };
   Kind kind = Kind::zeros;
@@ -19,7 +19,7 @@ struct Init {
   static Init uniform(double half_width) { return {Kind::uniform, half_width}; }
 };
 
-/// Which numbers are drawn: the same seed and stream give the same numbers, another stream others.
+/// Selects the numbers that are drawn: the same seed and stream give the same numbers, another stream others.
 struct RandomKey {
   std::uint64_t seed = 0;
   std::uint32_t stream = 0;
@@ -32,9 +32,9 @@ std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::a
 /// Words 2·block and 2·block + 1 of `key`, 64 bits each.
 std::array<std::uint64_t, 2> random_words(RandomKey key, std::uint64_t block);
 
-/// Fills `out` with the elements of a parameter from `first` on, as `init` says; element i depends on `key` and i alone.
-/// Normals come from Box and Muller's transform in fp64, rounded once. `n_threads` only decides the time it takes: about
-/// 25 ns per normal element and thread.
+/// Fills `out` with the elements of a parameter from `first` on, as `init` says; element i depends on `key` and i
+/// alone. Normals come from Box and Muller's transform in fp64, rounded once. `n_threads` only decides the time it
+/// takes: about 25 ns per normal element and thread.
 void fill(std::span<float> out, Init init, RandomKey key, int n_threads = 1, std::uint64_t first = 0);
 
 }  // namespace castor

@@ -8,11 +8,11 @@
 
 namespace castor {
 
-/// What this build's LibTorch is, for plugins that link it: its version and C++ ABI, `torch-2.13.0+cxx11`.
+/// The version and C++ ABI of this build's LibTorch, for plugins that link it: `torch-2.13.0+cxx11`.
 std::string torch_build_tag();
 
-/// True where touching a parameter that is not bound throws the reason (LibTorch 2.13). Otherwise its memory is a
-/// null pointer: an error in matrix products, a fault in pointwise operators.
+/// True where an access to an unbound parameter throws the reason (LibTorch 2.13). Otherwise its memory is a null
+/// pointer: an error in matrix products, a fault in pointwise operators.
 bool explains_released_access();
 
 /// True where this LibTorch has the CUDA backend and the machine a GPU.
@@ -27,9 +27,9 @@ void set_determinism(bool on);
 /// gradient of a layer norm does).
 void set_threads(int n);
 
-/// Tells LibTorch's CUDA allocator to take at most `budget_bytes` of the device's `total_bytes`, in segments that
-/// grow, so that room freed anywhere can be used for anything. Call it before the device is used. A budget of
-/// `total_bytes` or more sets no limit.
+/// Limits LibTorch's CUDA allocator to `budget_bytes` of the device's `total_bytes`, in segments that grow, so that
+/// freed room can be used for any size. Call it before the device is used. A budget of `total_bytes` or more sets no
+/// limit.
 /// Errors: failed, where this LibTorch has no such allocator.
 Result<void> configure_device_allocator(std::uint64_t budget_bytes, std::uint64_t total_bytes);
 

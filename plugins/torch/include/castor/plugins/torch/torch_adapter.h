@@ -22,15 +22,15 @@ namespace castor {
 
 class AdapterCore;
 
-/// A LibTorch model as a ModelHost: its units and parameters under numbers, one storage per parameter for life, hooks
-/// around each unit, gradients handed over as they land.
+/// A LibTorch model as a ModelHost: its units and parameters by number, one storage per parameter for life, hooks
+/// around each unit, gradients passed on as they arrive.
 ///
 /// Order of destruction: the strategy, then the adapter; graphs that were built while a strategy was connected must
 /// not be differentiated afterwards.
 /// Threads: the training thread, and autograd's thread while the training thread waits in backward().
 class TorchAdapter final : public ModelHost {
  public:
-  /// `seed` decides the initial values; `interrupted` is asked at every unit and may be empty. The model's parameters
+  /// `seed` decides the initial values; `interrupted` is called at every unit and may be empty. The model's parameters
   /// must all be declared by units and be on `device`.
   /// Errors: usage; failed where `device` cannot be initialised.
   static Result<std::unique_ptr<TorchAdapter>> make(std::shared_ptr<torch::nn::Module> model, c10::Device device,
@@ -40,14 +40,13 @@ class TorchAdapter final : public ModelHost {
   const castor_host_v1& table() const override;
   std::string take_error() override;
 
-  /// From now on the units call `strategy`, which must outlive the adapter's use; null unhooks. A failing hook ends
-  /// the forward or backward pass that it came from: forward throws ErrorException (see guard() in errors.h),
-  /// backward() returns the Error. The strategy of make_resident_strategy connects itself, without hooks; handing it
-  /// in here changes nothing.
+  /// Makes the units call `strategy` from now on, which must outlive the adapter's use; null unhooks. A failing hook
+  /// ends its forward or backward pass: forward throws ErrorException (see guard() in errors.h), backward() returns the
+  /// Error. The strategy of make_resident_strategy connects itself, without hooks; passing it in here changes nothing.
   void connect(Strategy* strategy);
 
-  /// Runs backward from `loss` (times `loss_scale`) and tells the strategy that the micro-batch is over. Errors: what
-  /// a hook failed with, does_not_fit where an allocator ran out, interrupted.
+  /// Runs backward from `loss` (times `loss_scale`) and tells the strategy that the micro-batch has ended. Errors: a
+  /// hook's failure, does_not_fit where an allocator ran out, interrupted.
   Result<void> backward(const at::Tensor& loss, double loss_scale = 1);
 
   std::uint32_t n_params() const;
@@ -62,9 +61,9 @@ class TorchAdapter final : public ModelHost {
 
 /// The run that every placement is compared with: all parameters, gradients and optimizer states resident on the
 /// device, no chunks, no hooks, no storage swap. It shares only the rules' arithmetic, the norm and the casts with the
-/// others. Parameters are materialised and initialised here; masters are whole, whatever `format` says. With clipping or a loss scale a step whose gradients hold
-/// inf or nan is skipped. `model` is the adapter's. The strategy must not outlive the adapter.
-/// Errors: does_not_fit.
+/// others. Parameters are materialised and initialised here; masters are whole, whatever `format` says. With clipping
+/// or a loss scale a step whose gradients hold inf or nan is skipped. `model` is the adapter's. The strategy must not
+/// outlive the adapter. Errors: does_not_fit.
 Result<std::unique_ptr<Strategy>> make_resident_strategy(std::shared_ptr<torch::nn::Module> model,
                                                          TorchAdapter& adapter, const StateFormat& format = {});
 

@@ -24,7 +24,7 @@ class UnitHooks;
 /// Threads: the training thread, and autograd's thread while the training thread waits in backward.
 class Unit : public torch::nn::Module {
  public:
-  /// A parameter that this unit registered, and how it begins.
+  /// A parameter that this unit registered, and its initial values.
   struct Declared {
     at::Tensor parameter;
     Init init;
@@ -36,7 +36,7 @@ class Unit : public torch::nn::Module {
   /// graph that is built while they are set.
   void set_hooks(UnitHooks* hooks, std::uint32_t id) { hooks_ = hooks, id_ = id; }
 
-  /// The way of tensors that backward wants again to the strategy; null without one.
+  /// Passes tensors that backward reads again to the strategy; null without one.
   std::shared_ptr<TensorKeeper> keeper() const;
 
   /// In the order of registration.
@@ -56,9 +56,9 @@ class Unit : public torch::nn::Module {
   /// while it runs, and must not change x in place.
   ///
   /// x may be of any type; without a gradient (token ids, images, evaluation) the unit has no after_backward. Where
-  /// `body` returns a view (of x, of a parameter) the caller gets a copy of it: memory of a released parameter must
-  /// not escape, and a view that is changed in place later would lose the hook. Throws ErrorException with what the
-  /// strategy failed with.
+  /// `body` returns a view (of x, of a parameter) the caller gets a copy of it: memory of a released parameter must not
+  /// escape, and a view that is changed in place later would lose the hook. Throws ErrorException with the strategy's
+  /// failure.
   template <typename Body>
   at::Tensor run(const at::Tensor& x, const Body& body) {
     if (hooks_ == nullptr) return body(x);

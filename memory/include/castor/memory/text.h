@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace castor {
+
+/// The parts of `text` between separators, empty ones included: n separators make n + 1 parts, so that of an empty text
+/// one empty part is left.
+std::vector<std::string> split(std::string_view text, char separator);
+
+/// `parts` with `separator` between them, and `last` before the last one: with `last` = " or ", `a`, `a or b`, `a, b or
+/// c`. Empty parts count as well; no parts make an empty text.
+std::string join(std::span<const std::string> parts, std::string_view last, std::string_view separator = ", ");
+
+}  // namespace castor

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/memory/text.h>
+
+#include <gtest/gtest.h>
+
+namespace castor {
+namespace {
+
+using Parts = std::vector<std::string>;
+
+TEST(Split, CutsAtEverySeparator) {
+  EXPECT_EQ(split("auto|cpu|cuda", '|'), (Parts{"auto", "cpu", "cuda"}));
+  EXPECT_EQ(split("auto", '|'), Parts{"auto"});
+}
+
+TEST(Split, KeepsEmptyParts) {
+  EXPECT_EQ(split("", ','), Parts{""});
+  EXPECT_EQ(split(",a,,b,", ','), (Parts{"", "a", "", "b", ""}));
+}
+
+TEST(Join, SeparatesAllButTheLastByCommas) {
+  EXPECT_EQ(join({}, " or "), "");
+  EXPECT_EQ(join(Parts{"a"}, " or "), "a");
+  EXPECT_EQ(join(Parts{"a", "b"}, " or "), "a or b");
+  EXPECT_EQ(join(Parts{"gemini", "minimal_c", "torch_ddp"}, " and "), "gemini, minimal_c and torch_ddp");
+}
+
+TEST(Join, TakesAnySeparatorAndUndoesASplit) {
+  EXPECT_EQ(join(Parts{"a", "b", "c"}, "|", "|"), "a|b|c");
+  for (const char* text : {"", "a", ",", ",a,,b,"}) EXPECT_EQ(join(split(text, ','), ",", ","), text);
+}
+
+}  // namespace
+}  // namespace castor
