@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include <castor/chunk/chunk_manager.h>
+#include <castor/chunk/link_bytes.h>
 #include <castor/plan/places.h>
 
 namespace castor {
