@@ -20,16 +20,16 @@ class ExactSearch {
   bool run();
 
  private:
-  bool list_ways();
+  bool list_itineraries();
   void choose(std::size_t depth, double spent_seconds);
 
   const MoveModel& model_;
   const Relaxation& relaxation_;
   Packing& packing_;
-  std::vector<std::vector<Itinerary>> ways_;  ///< by chunk, cheapest first
-  std::vector<std::uint32_t> order_;          ///< of the chunks: those with the fewest ways first
+  std::vector<std::vector<Itinerary>> itineraries_;  ///< by chunk, cheapest first
+  std::vector<std::uint32_t> order_;                 ///< of the chunks: those with the fewest ways first
   Room room_;
-  Ways chosen_;
+  Itineraries chosen_;
   std::uint64_t n_tries_left_ = 0;
 };
 

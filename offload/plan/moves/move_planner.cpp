@@ -8,6 +8,7 @@
 #include <castor/memory/bytes.h>
 
 #include "exact_search.h"
+#include "itinerary_search.h"
 #include "packing.h"
 #include "relaxation.h"
 
@@ -66,18 +67,18 @@ Result<void> check_needs(const MoveModel& model) {
 }
 
 /// No tier holds a copy longer than it saves a move.
-MovePlan plan_of(const MoveModel& model, const Ways& ways) {
+MovePlan plan_of(const MoveModel& model, const Itineraries& itineraries) {
   MovePlan plan;
   BytesAdded taken(model.n_moments);
   for (std::size_t i = 0; i < model.graphs.size(); ++i) {
     const ItineraryGraph& graph = model.graphs[i];
-    const Itinerary way = graph.leanest(ways.of[i]);
-    plan.stays.push_back(graph.stays(way));
-    plan.moved += graph.moved(way);
-    graph.add(way, -static_cast<std::int64_t>(graph.n_bytes()), taken);
+    const Itinerary itinerary = ItinerarySearch(graph).leanest(itineraries.of[i]);
+    plan.stays.push_back(graph.stays(itinerary));
+    plan.moved += graph.moved(itinerary);
+    graph.add(itinerary, -static_cast<std::int64_t>(graph.n_bytes()), taken);
   }
   const BytesByPeriod left = taken.onto(model.free);
-  plan.link_seconds = ways.link_seconds;
+  plan.link_seconds = itineraries.link_seconds;
   for (const Tier tier : kLimitedTiers)
     for (std::uint32_t m = 0; m < model.n_moments; ++m)
       plan.used_bytes[index(tier)].push_back(

@@ -7,6 +7,8 @@
 #include <set>
 #include <utility>
 
+#include "itinerary_search.h"
+
 namespace castor {
 namespace {
 
@@ -23,24 +25,24 @@ Prices scaled(const Prices& prices, double share) {
   return made;
 }
 
-double cost(const Ways& ways) {
-  return std::accumulate(ways.of.begin(), ways.of.end(), 0.0,
-                         [](double sum, const Itinerary& way) { return sum + way.link_seconds; });
+double cost(const Itineraries& itineraries) {
+  return std::accumulate(itineraries.of.begin(), itineraries.of.end(), 0.0,
+                         [](double sum, const Itinerary& itinerary) { return sum + itinerary.link_seconds; });
 }
 
 }  // namespace
 
-void Packing::offer(const Ways& ways) {
-  const double seconds = cost(ways);
+void Packing::offer(const Itineraries& itineraries) {
+  const double seconds = cost(itineraries);
   if (seconds >= best_.link_seconds) return;
-  best_ = ways;
+  best_ = itineraries;
   best_.link_seconds = seconds;
 }
 
-void Packing::put(std::uint32_t chunk, Itinerary way) {
+void Packing::put(std::uint32_t chunk, Itinerary itinerary) {
   const ItineraryGraph& graph = model_.graphs[chunk];
-  graph.add(way, -static_cast<std::int64_t>(graph.n_bytes()), room_);
-  now_.of[chunk] = std::move(way);
+  graph.add(itinerary, -static_cast<std::int64_t>(graph.n_bytes()), room_);
+  now_.of[chunk] = std::move(itinerary);
 }
 
 void Packing::remove(std::uint32_t chunk) {
@@ -49,9 +51,9 @@ void Packing::remove(std::uint32_t chunk) {
 }
 
 bool Packing::insert(std::uint32_t chunk, const Prices& prices) {
-  Itinerary way = model_.graphs[chunk].cheapest(prices, &room_);
-  if (way.places.empty()) return false;
-  put(chunk, std::move(way));
+  Itinerary itinerary = ItinerarySearch(model_.graphs[chunk]).cheapest(prices, &room_);
+  if (itinerary.places.empty()) return false;
+  put(chunk, std::move(itinerary));
   return true;
 }
 
@@ -92,14 +94,15 @@ void Packing::fill(const Prices& prices, const Chunks& order) {
     for (const std::uint32_t chunk : order) {
       if (!could_move_less(chunk, now_.of[chunk])) continue;
       remove(chunk);
-      Itinerary way = model_.graphs[chunk].cheapest(lower, &room_);
-      put(chunk, way.link_seconds < now_.of[chunk].link_seconds ? std::move(way) : std::move(now_.of[chunk]));
+      Itinerary itinerary = ItinerarySearch(model_.graphs[chunk]).cheapest(lower, &room_);
+      put(chunk,
+          itinerary.link_seconds < now_.of[chunk].link_seconds ? std::move(itinerary) : std::move(now_.of[chunk]));
     }
   }
 }
 
-bool Packing::could_move_less(std::uint32_t chunk, const Itinerary& way) const {
-  return way.link_seconds > model_.least_seconds[chunk];
+bool Packing::could_move_less(std::uint32_t chunk, const Itinerary& itinerary) const {
+  return itinerary.link_seconds > model_.least_seconds[chunk];
 }
 
 /// One of `of` and a few neighbours, which take room at about the same moments, and a few others.

@@ -14,7 +14,7 @@ namespace castor {
 inline constexpr double kCostRounding = 1e-9;
 
 /// One way per chunk, all of which fit together.
-struct Ways {
+struct Itineraries {
   std::vector<Itinerary> of;  ///< by chunk
   double link_seconds = std::numeric_limits<double>::infinity();
   bool found() const { return link_seconds < std::numeric_limits<double>::infinity(); }
@@ -26,9 +26,9 @@ class Packing {
   /// `model` is borrowed.
   explicit Packing(const MoveModel& model) : model_(model), room_(model.free) {}
 
-  const Ways& best() const { return best_; }
+  const Itineraries& best() const { return best_; }
   /// Takes `ways` where they cost less than the best ones.
-  void offer(const Ways& ways);
+  void offer(const Itineraries& itineraries);
 
   /// Inserts chunk after chunk, large ones first, then fills the room that is left. Where some find none all begins anew, first
   /// those of the sizes of which some failed most often: chunks of one size are much alike, so it is others that must give way.
@@ -44,16 +44,16 @@ class Packing {
   Chunks insert_all(const Prices& prices, const Chunks& order);
   bool insert(std::uint32_t chunk, const Prices& prices);
   void remove(std::uint32_t chunk);
-  void put(std::uint32_t chunk, Itinerary way);
+  void put(std::uint32_t chunk, Itinerary itinerary);
   void fill(const Prices& prices, const Chunks& order);
   bool recreate(const Chunks& chunks, const Prices& prices);
-  bool could_move_less(std::uint32_t chunk, const Itinerary& way) const;
+  bool could_move_less(std::uint32_t chunk, const Itinerary& itinerary) const;
   Chunks some_chunks(const Chunks& of);
 
   const MoveModel& model_;
-  Ways now_;   ///< being changed
-  Room room_;  ///< that now_ leaves
-  Ways best_;
+  Itineraries now_;  ///< being changed
+  Room room_;        ///< that now_ leaves
+  Itineraries best_;
   std::mt19937_64 random_{1};  ///< the same for the same problem
 };
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "itinerary.h"
+#include "itinerary_graph.h"
 #include "prices.h"
 
 namespace castor {
@@ -44,7 +44,7 @@ class Relaxation {
   double least_seconds(std::size_t chunk) const { return least_seconds_[chunk]; }
 
  private:
-  void find_ways();
+  void find_itineraries();
   void judge(double bound_seconds);
   double turn(const BytesByPeriod& left);
   template <typename Each>
@@ -52,7 +52,7 @@ class Relaxation {
 
   const MoveModel& model_;
   Prices prices_, best_prices_;
-  std::vector<Itinerary> ways_;  ///< under prices_
+  std::vector<Itinerary> itineraries_;  ///< under prices_
   std::vector<double> least_seconds_;
   std::array<std::vector<double>, 2> direction_;  ///< of the prices, in bytes above the room
   double bound_seconds_;

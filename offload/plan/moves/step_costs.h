@@ -9,7 +9,7 @@
 
 namespace castor {
 
-inline constexpr double kNoWay = std::numeric_limits<double>::infinity();
+inline constexpr double kImpossible = std::numeric_limits<double>::infinity();
 
 /// Seconds by Places.
 using PlacesRow = std::array<double, kNPlaces>;
@@ -30,20 +30,20 @@ struct Passage {
 /// What passages cost the links, whatever the chunk.
 class StepCosts {
  public:
-  /// Seconds a byte, [to][from]; kNoWay where it cannot be.
+  /// Seconds a byte, [to][from]; kImpossible where it cannot be.
   using Table = std::array<PlacesRow, kNPlaces>;
 
   explicit StepCosts(const LinkCosts& costs);
 
   const Table& of(const Passage& passage) const { return tables_[index(passage)]; }
-  /// The least that moving a byte costs; kNoWay where all is free.
+  /// The least that moving a byte costs; kImpossible where all is free.
   double least_move() const { return least_move_; }
 
  private:
   static std::size_t index(const Passage& passage);
 
   std::vector<Table> tables_;
-  double least_move_ = kNoWay;
+  double least_move_ = kImpossible;
 };
 
 }  // namespace castor
