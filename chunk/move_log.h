@@ -21,8 +21,8 @@ class MoveLog {
   /// `timeline` is borrowed and must outlive the log.
   explicit MoveLog(Timeline& timeline) : timeline_(timeline) {}
 
-  /// Starts a move by `start`, which returns the event of the move's end; returns that event. Requires: `lane` is that of
-  /// a link (ContractViolation).
+  /// Starts a move by `start`, which returns the event of the move's end; returns that event. Requires: `lane` is that
+  /// of a link (ContractViolation).
   template <typename Start>
   Event start(Lane lane, ChunkId chunk, std::uint64_t n_bytes, const Start& start) {
     std::uint64_t& moved_bytes = bytes_of(lane);
@@ -33,8 +33,8 @@ class MoveLog {
     return done;
   }
 
-  /// Enters the moves that have ended into the timeline. Cost: a lane ends its moves about in the order of their starts,
-  /// so only the oldest is asked; with hundreds under way, asking all of them took longer than the moment.
+  /// Enters the moves that have ended into the timeline. Cost: a lane ends its moves about in the order of their
+  /// starts, so only the oldest is asked; with hundreds under way, asking all of them took longer than the moment.
   void record_ended();
 
   /// Moves count from their start.

@@ -173,7 +173,7 @@ TEST_F(ChunkManagerTest, ExchangedMemoryTakesItsContentsAndReadersAlong) {
   reading->complete({});
 }
 
-/// Of the host's bytes, as whoever wrote them makes them.
+/// The checksums of the host's bytes, which a writer of the bytes would make.
 Checksums checksums_of(const Tiers& tiers, ChunkId id) {
   const BufferView bytes = tiers.chunks.chunk(id).at(Tier::host).buffer.view();
   return std::make_shared<std::vector<std::uint64_t>>(tiers.spill.checksums_of(bytes));  // owners: as Checksums
@@ -293,7 +293,8 @@ TEST(ChunkManager, AFullTierRefusesWithItsFiguresAndChangesNothing) {
   EXPECT_FALSE(tiers.chunks.chunk(1).resident(Tier::device));
 }
 
-// The device has room for one. Nothing runs until the end: what reads the first chunk is queued before the second comes.
+// The device has room for one chunk. No queued work runs until the end: the read of the first chunk is queued before
+// the second is fetched.
 TEST(ChunkManager, TheMemoryOfAJoinedCopyIsHandedOnBeforeItsBytesHaveCome) {
   Tiers tiers(kBytes, Budget::kUnlimited);
   test::DeferredStream compute, up, down;

@@ -22,13 +22,13 @@ namespace castor {
 class CopyLanes;
 class MoveLog;
 
-/// Keeps account of which tiers hold each chunk's newest contents, and executes single moves of chunks between the tiers.
-/// It knows no policy (the caller decides which chunk moves) and no file (the lowest tier is a SpillStore).
+/// Keeps account of which tiers hold each chunk's newest contents, and executes single moves of chunks between the
+/// tiers. It knows no policy (the caller decides which chunk moves) and no file (the lowest tier is a SpillStore).
 ///
 /// Every call that needs memory allocates in one tier only, so that a caller who is refused knows where to make room.
-/// Copies run on the `up` and `down` lanes beside the compute stream: an upload starts after all work that was queued on
-/// the compute stream when the last device slot was given up (the last user of its own slot is part of it), a download
-/// after the work that wrote the bytes. Code that reads a copy waits for the event that the call returns.
+/// Copies run on the `up` and `down` lanes beside the compute stream: an upload starts after all work that was queued
+/// on the compute stream when the last device slot was given up (the last user of its own slot is part of it), a
+/// download after the work that wrote the bytes. Code that reads a copy waits for the event that the call returns.
 ///
 /// Threads: one thread at a time.
 class ChunkManager {
@@ -62,16 +62,17 @@ class ChunkManager {
   [[nodiscard]] Result<BufferView> open(ChunkId id, Tier tier);
 
   /// The memory of the copy in `tier`, for changes of its contents: waits until every reader of the old contents is
-  /// done, but not for the copy's arrival. Requires: the copy is current (ContractViolation). Errors: those of a reader.
+  /// done, but not for the copy's arrival. Requires: the copy is current (ContractViolation). Errors: those of a
+  /// reader.
   [[nodiscard]] Result<BufferView> edit(ChunkId id, Tier tier);
 
   /// Work that is queued on the compute stream from now on runs after the arrival of the device's copy, and copies that
-  /// are started from now on do as well: the copy's memory may be reused before the bytes have arrived. On a host device
-  /// the call waits. Requires: the copy is current (ContractViolation). Errors: those of the wait.
+  /// are started from now on do as well: the copy's memory may be reused before the bytes have arrived. On a host
+  /// device the call waits. Requires: the copy is current (ContractViolation). Errors: those of the wait.
   [[nodiscard]] Result<void> join(ChunkId id);
 
-  /// Work that ends with `event` writes part of the copy in `tier`, `n_bytes` of it, from the device's memory; after the
-  /// event the copy is complete and the only current one.
+  /// Work that ends with `event` writes part of the copy in `tier`, `n_bytes` of it, from the device's memory; after
+  /// the event the copy is complete and the only current one.
   void arriving(ChunkId id, Tier tier, std::uint64_t n_bytes, Event event);
 
   /// Brings the newest contents to `tier` from the next tier that has them; returns the event of their arrival. A copy
@@ -80,16 +81,16 @@ class ChunkManager {
   /// has changed.
   [[nodiscard]] Result<Event> fetch(ChunkId id, Tier tier);
 
-  /// Two chunks swap their memory in `tier`, with its contents, checksums, arrival and readers. The copies elsewhere and
-  /// the pins stay. Requires: memory of one size, none of it leaving (ContractViolation).
+  /// Two chunks swap their memory in `tier`, with its contents, checksums, arrival and readers. The copies elsewhere
+  /// and the pins stay. Requires: memory of one size, none of it leaving (ContractViolation).
   void exchange(ChunkId a, ChunkId b, Tier tier);
 
   /// The copy in `tier` is the only current one from now on, and all others are dropped: it was written by work that is
   /// queued on the compute stream or done on this thread, or will have been written when `done` is reached.
   void written(ChunkId id, Tier tier, Event done = {});
 
-  /// `checksums` are those of the host's bytes once the `done` of the last `written` is reached, so that the spill store
-  /// need not make them. They count until the bytes change again.
+  /// `checksums` are those of the host's bytes once the `done` of the last `written` is reached, so that the spill
+  /// store need not make them. They count until the bytes change again.
   void checked(ChunkId id, Checksums checksums) { chunks_.at(id).at(Tier::host).checksums = std::move(checksums); }
 
   /// Starts to give the memory in `tier` back: at once where a current copy is elsewhere, after a write to the spill
@@ -98,8 +99,8 @@ class ChunkManager {
   [[nodiscard]] Result<void> release(ChunkId id, Tier tier);
 
   /// Waits until nothing asynchronous touches the copy in `tier`. Errors: that of its arrival; then the copy is not
-  /// current, and its source still is. That of the first reader that failed; since that reader may have been the copy to
-  /// another tier, this copy becomes the only current one, as after `written`, and stays.
+  /// current, and its source still is. That of the first reader that failed; since that reader may have been the copy
+  /// to another tier, this copy becomes the only current one, as after `written`, and stays.
   Result<void> settle(ChunkId id, Tier tier);
 
   /// Forgets the contents everywhere. Requires: not pinned.
@@ -111,8 +112,8 @@ class ChunkManager {
   /// `reader` reads the copy in `tier`; its memory stays until then.
   void read_until(ChunkId id, Tier tier, Event reader) { chunks_.at(id).at(tier).add_reader(std::move(reader)); }
 
-  /// Frees the memory of copies that have finished leaving `tier`; returns the bytes that became free. Errors: those of a
-  /// write to the spill store; then the copy stays and is again the only current one.
+  /// Frees the memory of copies that have finished leaving `tier`; returns the bytes that became free. Errors: those of
+  /// a write to the spill store; then the copy stays and is again the only current one.
   [[nodiscard]] Result<std::uint64_t> reap(Tier tier);
 
   /// Waits for every copy and write under way. Errors: the first failure.

@@ -31,8 +31,8 @@ class CopyMemory {
 
   /// True where copies in `tier` are leaving.
   bool leaving(Tier tier) const { return !leaving_.at(index(tier)).empty(); }
-  /// Blocks until one more event of the oldest copy that is leaving `tier` unpinned has been reached, or about as long as
-  /// `limit`; false where there is no such copy.
+  /// Blocks until one more event of the oldest copy that is leaving `tier` unpinned has been reached, or about as long
+  /// as `limit`; false where there is no such copy.
   bool wait_for_leaving(Tier tier, std::chrono::nanoseconds limit) const;
   /// Gives back the memory that the resource of `tier` keeps for reuse, so that the tier's budget counts chunks alone.
   void trim(Tier tier) const { resources_.at(index(tier))->trim(); }

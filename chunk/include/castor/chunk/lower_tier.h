@@ -28,8 +28,8 @@ class LowerTier {
   /// Null where there is no tier below the host.
   const SpillStore* spill() const { return spill_; }
 
-  /// Starts to store the contents of the host's copy in the spill store as well, unless they are there already. The copy
-  /// stays; ChunkManager::settle waits for the write. Waits for the copy's arrival. Requires: the copy is current
+  /// Starts to store the contents of the host's copy in the spill store as well, unless they are there already. The
+  /// copy stays; ChunkManager::settle waits for the write. Waits for the copy's arrival. Requires: the copy is current
   /// (ContractViolation). Errors: usage where there is no spill store; those of the arrival.
   [[nodiscard]] Result<void> write_back(ChunkId id);
 
