@@ -26,7 +26,7 @@ bool ExactSearch::run() {
   return n_tries_left_ > 0;
 }
 
-/// False where a chunk has too many.
+/// Lists the itineraries of every chunk that could close the gap; false where a chunk has too many.
 bool ExactSearch::list_itineraries() {
   const double gap_seconds = packing_.best().link_seconds - relaxation_.bound_seconds();
   for (std::size_t i = 0; i < model_.graphs.size(); ++i) {
@@ -40,7 +40,8 @@ bool ExactSearch::list_itineraries() {
   return true;
 }
 
-/// `spent_seconds` is what the ways chosen so far cost above the least.
+/// Chooses an itinerary for the chunk at `depth` of the order, and so on. `spent_seconds` is the cost of the
+/// itineraries chosen so far above the least costs of their chunks.
 void ExactSearch::choose(std::size_t depth, double spent_seconds) {
   if (depth == order_.size()) return packing_.offer(chosen_);
   const std::uint32_t chunk = order_[depth];

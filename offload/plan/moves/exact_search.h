@@ -8,15 +8,15 @@
 
 namespace castor {
 
-/// Tries all sets of ways that could be better than the best one known: a way that costs more above its chunk's least
-/// than the gap to the bound cannot be part of one.
+/// Tries all sets of itineraries that could be better than the best known set: an itinerary that costs more above its
+/// chunk's least than the gap to the bound cannot be part of a better one.
 class ExactSearch {
  public:
   /// All are borrowed.
   ExactSearch(const MoveModel& model, const Relaxation& relaxation, Packing& packing)
       : model_(model), relaxation_(relaxation), packing_(packing), room_(model.free) {}
 
-  /// Offers `packing` what it finds. True where all were tried: then its best ways are the best there are.
+  /// Offers the sets that it finds to `packing`. True where all were tried: then no set is better than packing.best().
   bool run();
 
  private:

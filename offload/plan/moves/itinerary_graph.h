@@ -40,8 +40,8 @@ void for_each_choice(Choices choices, const Each& each) {
 
 /// All itineraries of one chunk around the iteration. The stops are, in turn, a use, the time after it, and (where the
 /// chunk arrives ahead of a use) the time just before the next use; copies are made and dropped between stops. The last
-/// stop leads to the first. Where a use changes the chunk, the last stop is such a use: it leaves the same copy current on
-/// every itinerary, so that a search need not tell them apart by their first stop.
+/// stop leads to the first. Where a use changes the chunk, the last stop is such a use: it leaves the same copy current
+/// on every itinerary, so that a search need not tell them apart by their first stop.
 class ItineraryGraph {
  public:
   struct Stop {

@@ -134,8 +134,8 @@ bool ItinerarySearch::all_below(const Prices& prices, double limit, std::size_t 
   return all;
 }
 
-/// Tries every continuation of the enumeration's itinerary, which has cost `so_far` seconds a byte; false once more than
-/// n_most are found.
+/// Tries every continuation of the enumeration's itinerary, which has cost `so_far` seconds a byte; false once more
+/// than n_most are found.
 bool ItinerarySearch::extend(Enumeration& enumeration, double so_far) const {
   auto& places = enumeration.itinerary.places;
   const std::size_t i = places.size();

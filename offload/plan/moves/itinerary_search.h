@@ -18,11 +18,12 @@ class ItinerarySearch {
   /// `graph` is borrowed.
   explicit ItinerarySearch(const ItineraryGraph& graph) : graph_(graph) {}
 
-  /// The cheapest itinerary under `prices`. Where `room` is given, its copies beyond those that the uses need fit `room`;
-  /// `places` is empty where no itinerary does.
+  /// The cheapest itinerary under `prices`. Where `room` is given, its copies beyond those that the uses need fit
+  /// `room`; `places` is empty where no itinerary does.
   Itinerary cheapest(const Prices& prices, const Room* room = nullptr) const;
 
-  /// The itinerary with the fewest copies at the same cost, among those that make no copy that `itinerary` does not make.
+  /// The itinerary with the fewest copies at the same cost, among those that make no copy that `itinerary` does not
+  /// make.
   Itinerary leanest(const Itinerary& itinerary) const;
 
   /// Finds all itineraries whose priced_seconds are at most `limit`, up to `n_most`; false where there are more.

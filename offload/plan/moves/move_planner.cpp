@@ -15,14 +15,14 @@
 namespace castor {
 namespace {
 
-/// Rounds of prices: the more uses, the more prices there are to find, but no more than a quarter of a second allows, and
-/// fewer where the prices begin near; after how many of them ways that fit are looked for.
+/// Rounds of prices: more uses need more rounds, up to about a quarter of a second, and fewer rounds where the prices
+/// begin near. After every kRoundsBetweenBuilds rounds Packing builds itineraries that fit together.
 constexpr std::uint64_t kUsesLookedAt = 600'000;
 constexpr std::uint64_t kLeastRounds = 50, kLeastRoundsNear = 20, kRoundsPerUse = 2;
 constexpr std::uint32_t kRoundsBetweenBuilds = 40;
 constexpr std::uint64_t kShakesPerChunk = 3, kMostShakes = 1000;
 
-/// Of the cost: how near to the bound is near enough to stop.
+/// The search stops where the cost is above the bound by this share of itself at most.
 constexpr double kNearEnough = 0.002;
 
 /// Requires: as MoveProblem's comments say (ContractViolation).
@@ -50,7 +50,7 @@ void check(const MoveProblem& problem, const RoomPrices& first) {
   }
 }
 
-/// What the uses of each moment need must have room.
+/// The chunks that the uses of each moment need must have room.
 Result<void> check_needs(const MoveModel& model) {
   for (const Tier tier : kLimitedTiers)
     for (std::uint32_t m = 0; m < model.n_moments; ++m) {
@@ -66,7 +66,7 @@ Result<void> check_needs(const MoveModel& model) {
   return {};
 }
 
-/// No tier holds a copy longer than it saves a move.
+/// The leanest plan: no tier holds a copy longer than it saves a move.
 MovePlan plan_of(const MoveModel& model, const Itineraries& itineraries) {
   MovePlan plan;
   BytesAdded taken(model.n_moments);
@@ -98,7 +98,7 @@ std::uint64_t n_rounds(const MoveProblem& problem, bool near) {
   return std::max(n_least, std::min(kLeastRounds + kRoundsPerUse * n_uses, kUsesLookedAt / n_uses));
 }
 
-/// Raises the bound and lowers the cost in turns.
+/// Raises the bound and lowers the cost in turns, until they are near or the rounds are used up.
 void close_in(Relaxation& relaxation, Packing& packing, double most_seconds, std::uint64_t n_rounds,
               std::uint64_t n_chunks) {
   bool settled = false;
@@ -114,7 +114,8 @@ void close_in(Relaxation& relaxation, Packing& packing, double most_seconds, std
     packing.shake(relaxation.prices(), static_cast<std::uint32_t>(n_shakes));
 }
 
-/// What it costs to bring every chunk up for each use and down to the lowest tier again: more than any plan should.
+/// The cost of fetching every chunk from the lowest tier for each use and writing it back: more than any plan should
+/// cost.
 double most_seconds(const MoveProblem& problem) {
   const LinkCosts& costs = problem.costs;
   double seconds = 0;

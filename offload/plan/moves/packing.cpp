@@ -12,10 +12,10 @@
 namespace castor {
 namespace {
 
-/// Shares of the prices at which room is filled, one after the other: what is worth most per room comes first.
+/// Shares of the prices at which room is filled, one after the other: copies that save most per room get it first.
 constexpr std::array<double, 6> kShares = {1, 0.9, 0.7, 0.5, 0.25, 0};
 
-constexpr int kOrders = 24;  // tried until every chunk finds room
+constexpr int kOrders = 24;  // the most orders that are tried until every chunk finds room
 
 Prices scaled(const Prices& prices, double share) {
   Prices made(prices.n_moments());
@@ -57,7 +57,7 @@ bool Packing::insert(std::uint32_t chunk, const Prices& prices) {
   return true;
 }
 
-/// Returns those that found no room.
+/// Inserts all chunks anew in `order`; returns those that found no room.
 Packing::Chunks Packing::insert_all(const Prices& prices, const Chunks& order) {
   room_ = Room(model_.free);
   now_.of.assign(model_.graphs.size(), {});
@@ -87,7 +87,7 @@ void Packing::build(const Prices& prices) {
   }
 }
 
-/// Takes chunk after chunk out and puts it back where room is, at falling prices.
+/// Takes out chunk after chunk and puts it back where room is left, at falling prices.
 void Packing::fill(const Prices& prices, const Chunks& order) {
   for (const double share : kShares) {
     const Prices lower = scaled(prices, share);
@@ -105,7 +105,7 @@ bool Packing::could_move_less(std::uint32_t chunk, const Itinerary& itinerary) c
   return itinerary.link_seconds > model_.least_seconds[chunk];
 }
 
-/// One of `of` and a few neighbours, which take room at about the same moments, and a few others.
+/// One chunk of `of`, a few neighbours, which take room at about the same moments, and a few others.
 Packing::Chunks Packing::some_chunks(const Chunks& of) {
   const auto n_chunks = static_cast<std::uint32_t>(model_.graphs.size());
   const auto below = [this](std::uint64_t n) { return static_cast<std::uint32_t>(random_() % n); };
@@ -120,7 +120,7 @@ Packing::Chunks Packing::some_chunks(const Chunks& of) {
 }
 
 /// Takes the chunks out and puts them back one after the other; true where that costs less. Where one finds no room, or
-/// where it costs more, all is as it was.
+/// the result costs more, the former itineraries are restored.
 bool Packing::recreate(const Chunks& chunks, const Prices& prices) {
   std::vector<Itinerary> before;
   double gain_seconds = 0;

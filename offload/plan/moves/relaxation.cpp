@@ -10,11 +10,12 @@
 namespace castor {
 namespace {
 
-// Rounds without a better bound until the steps are shortened: where rounds are few, soon enough to do so some times.
+// Rounds without a better bound until the steps are shortened: few where there are few rounds, so that it happens at
+// all.
 constexpr std::uint64_t kLeastPatience = 5, kMostPatience = 20, kShortenings = 12;
 constexpr double kShorten = 0.85;
 constexpr double kDeflection = 1.5;   // of a direction that turns back on the one before it
-constexpr double kLongestReach = 30;  // of a step, in gaps between the best bound and the target
+constexpr double kLongestReach = 30;  // longest step, in gaps between the best bound and the target
 
 }  // namespace
 
@@ -47,7 +48,7 @@ void Relaxation::find_itineraries() {
     itineraries_[i] = ItinerarySearch(model_.graphs[i]).cheapest(prices_);
 }
 
-/// Keeps the prices where they make the best bound so far.
+/// Keeps the prices where they give the best bound so far.
 void Relaxation::judge(double bound_seconds) {
   if (bound_seconds <= bound_seconds_) {
     if (++n_rounds_without_gain_ % patience_ == 0) reach_ *= kShorten;
@@ -59,8 +60,8 @@ void Relaxation::judge(double bound_seconds) {
   n_rounds_without_gain_ = 0;
 }
 
-/// Bytes by which the ways overfill the tiers, where prices can follow; direction_ turns to them. Returns the square by which
-/// its length counts: where it has been cut short, no step may be the longer for it.
+/// Turns direction_ towards the bytes by which the itineraries overfill the tiers, where prices can follow. Returns the
+/// square of its length for the step; a direction that was cut short must not make the step longer.
 double Relaxation::turn(const BytesByPeriod& left) {
   const auto over = [&](Tier tier, std::uint32_t m) {
     const auto bytes = -static_cast<double>(left[index(tier)][m]);

@@ -103,7 +103,7 @@ inline bool packs_are_aligned(const AdamArrays& arrays) {
 }
 
 /// Queues the update of `arrays` by `Rule`, which has Coefficients and `update_one(coefficients, arrays, i)` of one
-/// element, for both moments and all formats. `who` names the rule in messages.
+/// element, for both moments and all formats. The last argument names the rule in messages.
 template <typename Rule>
 Result<void> launch_update(Stream& stream, const typename Rule::Coefficients& c, const AdamArrays& arrays,
                            const std::string& who) {

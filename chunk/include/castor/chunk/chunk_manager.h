@@ -25,7 +25,7 @@ class MoveLog;
 /// Keeps account of which tiers hold each chunk's newest contents, and executes single moves of chunks between the
 /// tiers. It knows no policy (the caller decides which chunk moves) and no file (the lowest tier is a SpillStore).
 ///
-/// Every call that needs memory allocates in one tier only, so that a caller who is refused knows where to make room.
+/// Every call that needs memory allocates in one tier only, so that a refused caller knows where to make room.
 /// Copies run on the `up` and `down` lanes beside the compute stream: an upload starts after all work that was queued
 /// on the compute stream when the last device slot was given up (the last user of its own slot is part of it), a
 /// download after the work that wrote the bytes. Code that reads a copy waits for the event that the call returns.
