@@ -39,7 +39,7 @@ std::uint32_t moments_until(const MoveProblem& problem, std::uint32_t from, std:
   return to > from ? to - from : to + problem.n_moments - from;
 }
 
-/// What the chunk takes and costs where it is in `stays` around its uses; kImpossible where that cannot be.
+/// The room and the cost of a chunk that is in `stays` around its uses; kImpossible where it cannot be.
 Way walk(const MoveProblem& problem, const PlannedChunk& chunk, const std::vector<Stay>& stays) {
   Way way;
   for (auto& used : way.used) used.assign(problem.n_moments, 0);
@@ -82,7 +82,7 @@ Way walk(const MoveProblem& problem, const PlannedChunk& chunk, const std::vecto
   return way;
 }
 
-/// The cheapest of the ways in each list that fit together.
+/// The least cost of ways that fit together, one of each list.
 void choose(const MoveProblem& problem, const std::vector<std::vector<Way>>& ways, std::size_t chunk, Usage& used,
             double seconds, std::optional<double>& least) {
   if (least && seconds >= *least) return;
@@ -106,7 +106,7 @@ std::optional<double> least_of(const MoveProblem& problem, const std::vector<std
   return least;
 }
 
-/// Goes round twice: dropped after use `i` where bit i of `dropped` is set. The second round counts.
+/// Runs the iteration twice; the chunk is dropped after use `i` where bit i of `dropped` is set. The second run counts.
 Way walk_two_tiers(const MoveProblem& problem, const PlannedChunk& chunk, std::uint32_t dropped) {
   Way way;
   bool on_device = false, on_host = true;
@@ -188,7 +188,7 @@ std::optional<double> least_seconds_of_two_tiers(const MoveProblem& problem) {
 std::optional<double> least_seconds_of_three_tiers(const MoveProblem& problem) {
   std::vector<std::vector<Way>> ways;
   for (const PlannedChunk& chunk : problem.chunks) {
-    std::map<Usage, double> least;  // of the ways that take the same room
+    std::map<Usage, double> least;  // cost of the ways that take the same room
     const std::size_t n_stays = std::max<std::size_t>(chunk.uses.size(), 1);
     std::vector<Stay> stays(n_stays);
     for (std::uint64_t number = 0; number < std::uint64_t{1} << (6 * n_stays); ++number) {
