@@ -24,7 +24,7 @@ bool can_arrive_again(const Chunk& chunk, Tier tier) {
 ChunkManager::ChunkManager(const Places& places)
     : log_(std::make_unique<MoveLog>(places.timeline)),
       lanes_(std::make_unique<CopyLanes>(places.compute, places.up, places.down, *log_)),
-      memory_(chunks_, places.device, places.host, places.compute),
+      memory_(chunks_, places.device, places.host, places.compute, places.device_release),
       below_(chunks_, places.spill, *log_, memory_) {}
 
 ChunkManager::~ChunkManager() {

@@ -21,7 +21,7 @@ Result<void> StatefulTensorMgr::make_room(ChunkId wanted, Tier tier, const Error
     CASTOR_TRY(chunks_.release(*unwanted, tier));
     return wait_for_room(wanted, tier, refused);
   }
-  if (course_->replay && chunks_.leaving(tier)) {
+  if (course_->replay && chunks_.memory().leaving(tier)) {
     CASTOR_ASSIGN(const std::uint64_t freed_after_wait_bytes, wait_for_leaving(tier));
     if (freed_after_wait_bytes > 0) return {};
   }
@@ -43,7 +43,7 @@ Result<void> StatefulTensorMgr::evict(ChunkId wanted, Tier tier, const Error& re
   const auto could_go = candidates(tier, wanted);
   if (could_go.empty()) return wait_for_room(wanted, tier, refused);
   const auto& victim = could_go[(steady() ? *farthest_ : *by_recency_).choose(could_go)];
-  if (!victim.clean && chunks_.leaving(tier)) {
+  if (!victim.clean && chunks_.memory().leaving(tier)) {
     CASTOR_ASSIGN(const std::uint64_t freed_bytes, wait_for_leaving(tier));
     if (freed_bytes > 0) return {};
   }
@@ -54,7 +54,7 @@ Result<void> StatefulTensorMgr::evict(ChunkId wanted, Tier tier, const Error& re
 
 /// Waits for the first that leaves; nothing leaving is an error.
 Result<void> StatefulTensorMgr::wait_for_room(ChunkId wanted, Tier tier, const Error& refused) {
-  if (!chunks_.leaving(tier)) return full(wanted, tier, refused);
+  if (!chunks_.memory().leaving(tier)) return full(wanted, tier, refused);
   CASTOR_ASSIGN(const std::uint64_t freed_bytes, wait_for_leaving(tier));
   if (freed_bytes == 0) return full(wanted, tier, refused);
   return {};
@@ -84,7 +84,7 @@ Places StatefulTensorMgr::wanted_places(ChunkId id) const {
 }
 
 Error StatefulTensorMgr::full(ChunkId wanted, Tier tier, const Error& refused) const {
-  chunks_.trim(tier);
+  chunks_.memory().trim(tier);
   const Budget& budget = this->budget(tier);
   const std::uint64_t n_bytes = chunks_.chunk(wanted).n_bytes;
   if (n_bytes <= budget.free_bytes()) return refused;  // the machine has less than the budget allows

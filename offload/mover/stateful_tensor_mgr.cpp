@@ -254,7 +254,7 @@ Result<void> StatefulTensorMgr::start_write_back(ChunkId id) {
   const bool was_on_host = chunks_.chunk(id).resident(Tier::host);
   chunks_.pin(id, Tier::host);
   const auto there = look(id, Tier::host);
-  const auto started = there.ok() ? chunks_.write_back(id) : there.error();
+  const auto started = there.ok() ? chunks_.below().write_back(id) : there.error();
   chunks_.unpin(id, Tier::host);
   return started.ok() && !was_on_host ? chunks_.release(id, Tier::host) : started;
 }
@@ -295,7 +295,7 @@ Result<std::uint64_t> StatefulTensorMgr::wait_for_leaving(Tier tier) {
   return waiting([&]() -> Result<std::uint64_t> {
     while (true) {
       CASTOR_ASSIGN(const std::uint64_t freed_bytes, chunks_.reap(tier));
-      if (freed_bytes > 0 || !chunks_.wait_for_leaving(tier, kLongestPause)) return freed_bytes;
+      if (freed_bytes > 0 || !chunks_.memory().wait_for_leaving(tier, kLongestPause)) return freed_bytes;
       send_on(tier);
     }
   });

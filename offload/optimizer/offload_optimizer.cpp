@@ -314,7 +314,7 @@ Event OffloadOptimizer::start(std::uint32_t i, std::uint32_t tile, TileUpdate up
 /// are in its caches; then `updated` is when these are known. Null where there are none, or the drive's side shall make them.
 Checksums OffloadOptimizer::start_checksums(std::uint32_t i, std::uint32_t tile, Event& updated) {
   const Chunk& states = parts_.chunks.chunk(state_[i][tile]);
-  const SpillStore* const spill = plan_.states[i] == Tier::nvme ? parts_.chunks.spill() : nullptr;
+  const SpillStore* const spill = plan_.states[i] == Tier::nvme ? parts_.chunks.below().spill() : nullptr;
   auto ends = spill ? spill->block_ends(states.n_bytes) : std::vector<std::uint64_t>();
   if (ends.empty()) return nullptr;
   const auto checksums = std::make_shared<std::vector<std::uint64_t>>(ends.size());  // owners: as Checksums

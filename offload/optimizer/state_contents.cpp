@@ -148,7 +148,7 @@ Result<void> OffloadOptimizer::write_back() {
 Result<void> OffloadOptimizer::take_spilled(std::vector<std::uint64_t> n_updates) {
   CASTOR_TRY(make_pending());
   CASTOR_TRY(whole());
-  for (const ChunkId id : state_map().chunks()) parts_.chunks.spilled(id);
+  for (const ChunkId id : state_map().chunks()) parts_.chunks.below().spilled(id);
   for (std::uint32_t tensor = 0; tensor < n_updates_.size(); ++tensor) parts_.tensors.set(tensor, TensorState::hold);
   n_updates_ = std::move(n_updates);
   parts_.mover.forget_trace();

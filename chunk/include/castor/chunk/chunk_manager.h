@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -33,7 +32,8 @@ class MoveLog;
 /// Threads: one thread at a time.
 class ChunkManager {
  public:
-  /// All are borrowed and must outlive the manager. `spill` may be null: then there is no tier below the host.
+  /// All but the listener are borrowed and must outlive the manager. `spill` may be null: then there is no tier below the
+  /// host.
   struct Places {
     MemoryResource& device;
     MemoryResource& host;
@@ -42,6 +42,7 @@ class ChunkManager {
     Stream& up;
     Stream& down;
     Timeline& timeline;
+    CopyMemory::Listener device_release = {};  ///< may be empty
   };
 
   explicit ChunkManager(const Places& places);
@@ -126,17 +127,6 @@ class ChunkManager {
   const CopyMemory& memory() const { return memory_; }
   /// The tier below the host.
   LowerTier& below() { return below_; }
-
-  /// The same as the functions of below() and memory().
-  const SpillStore* spill() const { return below_.spill(); }
-  [[nodiscard]] Result<void> write_back(ChunkId id) { return below_.write_back(id); }
-  void spilled(ChunkId id) { below_.spilled(id); }
-  bool leaving(Tier tier) const { return memory_.leaving(tier); }
-  bool wait_for_leaving(Tier tier, std::chrono::nanoseconds limit) const {
-    return memory_.wait_for_leaving(tier, limit);
-  }
-  void trim(Tier tier) { memory_.trim(tier); }
-  void on_device_release(CopyMemory::Listener listener) { memory_.on_device_release(std::move(listener)); }
 
  private:
   std::vector<Chunk> chunks_;

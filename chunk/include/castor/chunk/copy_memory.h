@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include <castor/chunk/chunk.h>
@@ -23,11 +24,10 @@ class CopyMemory {
   /// Called with each chunk whose current copy on the device starts to leave.
   using Listener = std::function<void(ChunkId)>;
 
-  /// All are borrowed and must outlive the object.
-  CopyMemory(std::vector<Chunk>& chunks, MemoryResource& device, MemoryResource& host, Stream& compute)
-      : chunks_(chunks), resources_{&device, &host}, compute_(compute) {}
-
-  void on_device_release(Listener listener) { device_release_ = std::move(listener); }
+  /// All but the listener are borrowed and must outlive the object. `device_release` may be empty.
+  CopyMemory(std::vector<Chunk>& chunks, MemoryResource& device, MemoryResource& host, Stream& compute,
+             Listener device_release = {})
+      : chunks_(chunks), resources_{&device, &host}, compute_(compute), device_release_(std::move(device_release)) {}
 
   /// True where copies in `tier` are leaving.
   bool leaving(Tier tier) const { return !leaving_.at(index(tier)).empty(); }
@@ -54,7 +54,7 @@ class CopyMemory {
   std::vector<Chunk>& chunks_;
   const std::array<MemoryResource*, 2> resources_;  ///< by tier
   Stream& compute_;
-  Listener device_release_;
+  const Listener device_release_;
   std::array<std::deque<ChunkId>, 2> leaving_;  ///< by tier, in the order of their drops
   Event slots_free_;
 };
