@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// How well models of published shapes are cut into chunks, how long the search takes, and what the pools waste of the
-// tiers while the plan is carried out.
+// How well models of published shapes are cut into chunks, how long the search takes, and how much of the tiers the
+// pools waste while the plan is carried out.
 //
 //   Layout/MODEL/ranks:N    best_chunk_bytes and plan_layout for bf16 weights, chunks of at most 128 MiB
 //     chunk_mib             the size found
 //     sizes, chunks         different sizes of chunks, and chunks in all
 //     padding_percent       bytes of the chunks that no parameter uses
 //
-//   Tight/MODEL/ranks:N     five steps by the real mover and pools on tiers without memory (DryRun), bf16; of N ranks
-//                           each keeps 1/N of every chunk, and gathers chunks for the units that compute. Of the 16 bytes
-//                           per parameter that weights, gradients and states take the host holds 9, the device 2 and two
-//                           of the largest units; the rest is on NVMe
-//   Roomy/MODEL/ranks:N     the host holds 20, the device 3: both have room to spare
-//     device_waste_percent, host_waste_percent   peak of what the pool took, above the peak of what was in use of it
+//   Tight/MODEL/ranks:N     five steps by the real mover and pools on tiers without memory (DryRun), bf16; each of N
+//                           ranks keeps 1/N of every chunk, and gathers chunks for the units that compute. Of the 16
+//                           bytes per parameter that weights, gradients and states take, the host holds 9, and the
+//                           device 2 and two of the largest units; the rest is on NVMe
+//   Roomy/MODEL/ranks:N     the host holds 20 bytes per parameter, the device 3: both have room to spare
+//     device_waste_percent, host_waste_percent   peak of the bytes that the pool took, above the peak of those in use
 //     host_exchanged_percent                     bytes made of other sizes in the last step, of those moved over NVMe
 //     host_fresh_percent                         bytes taken from upstream in the last step, of the same
 //
@@ -57,7 +57,7 @@ void layout(benchmark::State& state, const shapes::Model& model, std::uint32_t n
   state.counters["padding_percent"] = 100 * (static_cast<double>(numel) - n_params) / n_params;
 }
 
-/// What one rank keeps of each chunk.
+/// The shards of each chunk that one rank keeps.
 ChunkLayout shards_of(ChunkLayout layout, std::uint32_t n_ranks) {
   for (ChunkShape& chunk : layout.chunks) {
     chunk.numel /= n_ranks;
@@ -66,13 +66,14 @@ ChunkLayout shards_of(ChunkLayout layout, std::uint32_t n_ranks) {
   return layout;
 }
 
-/// Bytes per parameter that budgets allow.
+/// The budgets, in bytes per parameter.
 struct Machine {
   std::uint64_t device = 0, host = 0;
 };
 constexpr Machine kTight = {2, 9}, kRoomy = {3, 20};
 
-/// Chunks are gathered whole, as `layout` has them, on the device while a unit computes; `shards` are those of `problem`.
+/// Adds to `problem`, whose chunks are `shards`, the whole chunks of `layout`: they are gathered on the device while a
+/// unit computes.
 void add_gathered(const ChunkLayout& layout, const ChunkLayout& shards, MoveProblem& problem) {
   ChunkId payload = 0;
   for (std::size_t i = 0; i < layout.chunks.size(); ++i) {
@@ -85,7 +86,7 @@ void add_gathered(const ChunkLayout& layout, const ChunkLayout& shards, MoveProb
   }
 }
 
-/// What a rank that trains `model` moves.
+/// The uses of chunks, and the room for them, on one rank that trains `model`.
 Result<MoveProblem> training_of(const shapes::Model& model, std::uint32_t n_ranks, const Machine& machine) {
   const auto tensors = shapes::tensors_of(model, DType::bf16);
   const std::uint64_t shards_bytes = machine.device * model.n_params() / n_ranks;
@@ -111,7 +112,7 @@ Result<MoveProblem> training_of(const shapes::Model& model, std::uint32_t n_rank
   return problem;
 }
 
-/// Of the whole, in percent; 0 where there is no whole.
+/// `part` of `whole` in percent; 0 where `whole` is 0.
 double percent(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(whole);
 }

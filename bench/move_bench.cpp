@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast the mover moves, beside plain copies of the same chunks by the same device in the same run, and what its own
-// work costs. On the first GPU, or where there is none on the host.
+// How fast the mover moves, beside plain copies of the same chunks by the same device in the same run, and the cost of
+// the mover's own work. On the first GPU, or on the host where there is none.
 //
-//   Up          every chunk comes to the device for one use and leaves clean: host to device
-//   UpAndDown   … is changed there and goes back: both directions at once
-//   Hooks       everything is where it is needed: what a moment's begin and end take the thread, us_per_moment
+//   Up          every chunk is fetched to the device for one use and leaves clean: host to device
+//   UpAndDown   every chunk is also changed there and written back: both directions at once
+//   Hooks       every chunk is resident where it is needed: the thread's time in a moment's begin and end,
+//               us_per_moment
 //
-//     gb_s, copy_gb_s              bytes moved per second, and by copies that nobody plans (each way; medians)
-//     share, share_min, share_max  the one of the other, by rounds: median and spread
+//     gb_s, copy_gb_s              bytes per second of the mover, and of plain copies (each way; medians)
+//     share, share_min, share_max  gb_s / copy_gb_s by rounds: median and spread
 //
 //   build/bench/move_bench
 #include <benchmark/benchmark.h>
@@ -37,7 +38,7 @@ std::unique_ptr<Device> first_device() {
   return cuda.ok() ? std::move(cuda).value() : make_cpu_device();
 }
 
-/// A mover over chunks on the host, pinned where that matters.
+/// A mover over chunks on the host, in pinned memory where the device has any.
 struct World {
   explicit World(std::uint64_t chunk_bytes) {
     for (std::uint32_t id = 0; id < kChunks; ++id) {
@@ -59,7 +60,7 @@ struct World {
     scheduler.end_iteration();
   }
 
-  /// Seconds by the clock of `n` iterations, until all has arrived.
+  /// Wall-clock seconds of `n` iterations, until every copy has arrived.
   double seconds(int n, Access access) {
     chunks.drain().value();
     const std::uint64_t start_ns = steady_now_ns();
@@ -81,7 +82,7 @@ struct World {
   Scheduler scheduler{{mover, chunks, device_budget, host_budget, *compute, timeline}};
 };
 
-/// Copies of as many chunks between as many places, back to back, up or both ways at once.
+/// Copies of kChunks chunks, each to a place of its own, back to back, up or both ways at once.
 class PlainCopies {
  public:
   PlainCopies(Device& device, std::uint64_t chunk_bytes)
@@ -123,7 +124,7 @@ void moves(benchmark::State& state, Access access) {
   PlainCopies copies(*device, chunk_bytes);
   for (ChunkId id = 0; id < kChunks; ++id) world.mover.planned().set_rest(id, only(Tier::host));
   for (int i = 0; i < kWarmUp; ++i) world.use_all(access);
-  (void)copies.seconds(kChunks, true);  // its pages are there then
+  (void)copies.seconds(kChunks, true);  // so that its pages are mapped
   std::vector<double> gb_s, copy_gb_s, shares;
   for (auto _ : state) {
     const std::uint64_t before_bytes = world.chunks.moved().h2d;

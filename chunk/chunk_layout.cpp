@@ -12,13 +12,14 @@
 namespace castor {
 namespace {
 
-/// Elements between possible starts: the tensor alignment in the narrowest dtype, so that wider copies are aligned too.
+/// Tensors start at multiples of this many elements: the tensor alignment in the narrowest dtype, so that copies in
+/// wider dtypes are aligned too.
 constexpr std::uint64_t kAlignElements = kTensorAlignBytes / 2;
 
-/// A chunk may become larger by this part of it, for the sake of others' size.
+/// A chunk may grow by 1/kEvenPart of its size to become as large as another.
 constexpr std::uint64_t kEvenPart = 1000;
 
-/// Tensors of one kind share chunks: a dtype, trainable or frozen.
+/// Tensors share chunks with tensors of their kind: of one dtype, all trainable or all frozen.
 constexpr std::size_t kNKinds = 6;
 std::size_t kind(const TensorSpec& tensor) {
   return 2 * static_cast<std::size_t>(tensor.dtype) + (tensor.trainable ? 1 : 0);
@@ -33,8 +34,8 @@ void check(std::span<const TensorSpec> tensors, const LayoutOptions& options) {
   if (options.n_ranks == 0) throw ContractViolation("plan_layout: 0 ranks");
 }
 
-/// Elements of tensor `id` and of those of its kind behind it that the same unit uses, by tensor; 0 where one before it
-/// belongs to them.
+/// A group are tensors of one kind that the same unit uses, with none of their kind between them. By tensor: the
+/// elements of its group for the first tensor of a group, 0 for the others.
 std::vector<std::uint64_t> group_sizes(std::span<const TensorSpec> tensors) {
   std::vector<std::uint64_t> sizes(tensors.size(), 0);
   std::array<std::size_t, kNKinds> begin{};  // of the group that is open, per kind
@@ -50,7 +51,8 @@ std::vector<std::uint64_t> group_sizes(std::span<const TensorSpec> tensors) {
   return sizes;
 }
 
-/// Cuts the tensors into chunks. `place(id, chunk, offset, opens)` is told of each tensor in turn.
+/// Cuts the tensors into chunks. Calls `place(id, chunk, offset, opens)` for each tensor in turn; `opens` is true for
+/// the first tensor of a chunk.
 template <typename Place>
 void cut(std::span<const TensorSpec> tensors, std::span<const std::uint64_t> groups, std::uint64_t chunk_bytes,
          const Place& place) {
@@ -73,11 +75,11 @@ void cut(std::span<const TensorSpec> tensors, std::span<const std::uint64_t> gro
   }
 }
 
-/// Sizes at which a chunk may hold a whole number of units: sums of neighbours, between `least` and `most` bytes.
+/// Sizes at which a chunk holds a whole number of groups: sums of neighbours, from `least_bytes` to `most_bytes`.
 std::set<std::uint64_t> candidates(std::span<const TensorSpec> tensors, std::span<const std::uint64_t> groups,
                                    std::uint64_t least_bytes, std::uint64_t most_bytes) {
   std::set<std::uint64_t> sums;
-  std::set<std::pair<std::uint64_t, std::uint64_t>> begun;  // a model's blocks begin alike: one of them is enough
+  std::set<std::pair<std::uint64_t, std::uint64_t>> begun;  // a model's blocks begin alike: sums from one are enough
   for (std::size_t first = 0; first < tensors.size(); ++first) {
     const std::uint64_t next = first + 1 < tensors.size() ? padded(tensors[first + 1]) : 0;
     if (groups[first] == 0 || !begun.emplace(padded(tensors[first]), next).second) continue;
@@ -91,7 +93,7 @@ std::set<std::uint64_t> candidates(std::span<const TensorSpec> tensors, std::spa
   return sums;
 }
 
-/// How many different sizes the chunks have, and how many chunks there are.
+/// The number of different sizes of chunks, and the number of chunks.
 std::pair<std::size_t, std::size_t> counts_at(std::span<const TensorSpec> tensors,
                                               std::span<const std::uint64_t> groups, std::uint64_t chunk_bytes) {
   std::vector<std::pair<std::size_t, std::uint64_t>> sizes;  // kind and elements, by chunk
@@ -104,13 +106,13 @@ std::pair<std::size_t, std::size_t> counts_at(std::span<const TensorSpec> tensor
   return {std::unique(sizes.begin(), sizes.end()) - sizes.begin(), n_chunks};
 }
 
-/// In how many parts the states of a chunk of full size are kept.
+/// The number of parts in which the states of a chunk of full size are kept.
 std::uint64_t parts_of(const ChunkShape& chunk, const LayoutOptions& options) {
   return std::max<std::uint64_t>(1, options.state_bytes / size_bytes(chunk.dtype));
 }
 
-/// Of a chunk that is larger than others in the first place: as few equal parts as are no larger than others' states, or
-/// parts of the size of others'.
+/// Elements of a tile. A chunk above options.chunk_bytes (of one large tensor) has parts of the size of other chunks'
+/// parts; where other chunks have one part, it has the fewest equal parts that are no larger than those.
 std::uint64_t tile_numel(const ChunkShape& chunk, const LayoutOptions& options) {
   const std::uint64_t n_parts = parts_of(chunk, options);
   const std::uint64_t most_numel = options.chunk_bytes / size_bytes(chunk.dtype);
@@ -120,7 +122,7 @@ std::uint64_t tile_numel(const ChunkShape& chunk, const LayoutOptions& options) 
   return align_up((chunk.numel + n_tiles - 1) / n_tiles, kAlignElements);
 }
 
-/// Chunks hardly smaller than another of their dtype become as large.
+/// A chunk that is hardly smaller than another of its dtype becomes as large.
 void even_out(std::vector<ChunkShape>& chunks) {
   std::set<std::pair<DType, std::uint64_t>> sizes;
   for (const ChunkShape& chunk : chunks) sizes.emplace(chunk.dtype, chunk.numel);

@@ -14,7 +14,7 @@ Result<void> RoomMaker::make_room(ChunkId wanted, Tier tier, const Error& refuse
     CASTOR_TRY(parts_.chunks.release(*unwanted, tier));
     return wait_for_room(wanted, tier, refused);
   }
-  if (parts_.planned.in_force() && parts_.chunks.leaving(tier)) {
+  if (parts_.planned.in_force() && parts_.chunks.memory().leaving(tier)) {
     CASTOR_ASSIGN(const std::uint64_t freed_after_wait_bytes, parts_.waits.for_leaving(tier));
     if (freed_after_wait_bytes > 0) return {};
   }
@@ -32,7 +32,7 @@ Result<void> RoomMaker::evict(ChunkId wanted, Tier tier, const Error& refused) {
   const auto could_go = candidates(tier, wanted);
   if (could_go.empty()) return wait_for_room(wanted, tier, refused);
   const auto& victim = could_go[(parts_.waits.guide().on_trace() ? *farthest_ : *by_recency_).choose(could_go)];
-  if (!victim.clean && parts_.chunks.leaving(tier)) {
+  if (!victim.clean && parts_.chunks.memory().leaving(tier)) {
     CASTOR_ASSIGN(const std::uint64_t freed_bytes, parts_.waits.for_leaving(tier));
     if (freed_bytes > 0) return {};
   }
@@ -43,7 +43,7 @@ Result<void> RoomMaker::evict(ChunkId wanted, Tier tier, const Error& refused) {
 
 /// Waits for the first copy that leaves. Errors: does_not_fit, where none is leaving.
 Result<void> RoomMaker::wait_for_room(ChunkId wanted, Tier tier, const Error& refused) {
-  if (!parts_.chunks.leaving(tier)) return full(wanted, tier, refused);
+  if (!parts_.chunks.memory().leaving(tier)) return full(wanted, tier, refused);
   CASTOR_ASSIGN(const std::uint64_t freed_bytes, parts_.waits.for_leaving(tier));
   if (freed_bytes == 0) return full(wanted, tier, refused);
   return {};
@@ -74,7 +74,7 @@ std::vector<EvictionCandidate> RoomMaker::candidates(Tier tier, ChunkId wanted) 
 }
 
 Error RoomMaker::full(ChunkId wanted, Tier tier, const Error& refused) const {
-  parts_.chunks.trim(tier);
+  parts_.chunks.memory().trim(tier);
   const Budget& budget = tier == Tier::device ? parts_.device : parts_.host;
   const std::uint64_t n_bytes = parts_.chunks.chunk(wanted).n_bytes;
   if (n_bytes <= budget.free_bytes()) return refused;  // the machine has less than the budget allows

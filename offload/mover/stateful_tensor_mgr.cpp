@@ -203,7 +203,7 @@ Result<void> StatefulTensorMgr::start_write_back(ChunkId id) {
   const bool was_on_host = parts_.chunks.chunk(id).resident(Tier::host);
   parts_.chunks.pin(id, Tier::host);
   const auto there = look(id, Tier::host);
-  const auto started = there.ok() ? parts_.chunks.write_back(id) : there.error();
+  const auto started = there.ok() ? parts_.chunks.below().write_back(id) : there.error();
   parts_.chunks.unpin(id, Tier::host);
   return started.ok() && !was_on_host ? parts_.chunks.release(id, Tier::host) : started;
 }

@@ -55,7 +55,7 @@ Result<std::uint64_t> Waits::for_leaving(Tier tier) {
   return during([&]() -> Result<std::uint64_t> {
     while (true) {
       CASTOR_ASSIGN(const std::uint64_t freed_bytes, parts_.chunks.reap(tier));
-      if (freed_bytes > 0 || !parts_.chunks.wait_for_leaving(tier, kLongestPause)) return freed_bytes;
+      if (freed_bytes > 0 || !parts_.chunks.memory().wait_for_leaving(tier, kLongestPause)) return freed_bytes;
       CASTOR_TRY(check(std::string("room in the ") + name(tier) + " tier"));
       parts_.planned.advance(tier);
     }

@@ -132,7 +132,7 @@ Event UpdateRunner::start(std::uint32_t i, std::uint32_t tile, TileUpdate update
 /// shall make them.
 Checksums UpdateRunner::start_checksums(std::uint32_t i, std::uint32_t tile, Event& updated) {
   const Chunk& states = parts_.inputs.chunks.chunk(parts_.inputs.states.state(i, tile));
-  const SpillStore* const spill = parts_.inputs.states.home(i) == Tier::nvme ? parts_.inputs.chunks.spill() : nullptr;
+  const SpillStore* const spill = parts_.inputs.states.home(i) == Tier::nvme ? parts_.inputs.chunks.below().spill() : nullptr;
   auto ends = spill ? spill->block_ends(states.n_bytes) : std::vector<std::uint64_t>();
   if (ends.empty()) return nullptr;
   const auto checksums = std::make_shared<std::vector<std::uint64_t>>(ends.size());  // owners: as Checksums

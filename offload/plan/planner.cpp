@@ -11,7 +11,7 @@
 namespace castor {
 namespace {
 
-constexpr double kRoundingBytes = 0.5;  // of shares: a byte more or less is none
+constexpr double kRoundingBytes = 0.5;  // shares are rounded: half a byte is no difference
 
 std::uint64_t bytes_of_all(const std::vector<ChunkDemand>& chunks, std::uint64_t ChunkDemand::*part) {
   std::uint64_t n_bytes = 0;
@@ -28,7 +28,7 @@ Error device_too_small(const PlacementRequest& request, const std::string& what,
                                        request.device_budget_name + " to " + format_bytes_up(needed_bytes) + other_way};
 }
 
-/// The unit's weights must be on the device together, beside the activations.
+/// The weights of the largest unit must fit on the device together, beside the activations.
 Result<void> check_device(const PlacementRequest& request) {
   const std::uint64_t needed_bytes = request.largest_unit.payload_bytes + request.non_model_bytes;
   if (needed_bytes <= request.device_budget_bytes) return {};
@@ -41,12 +41,12 @@ Result<void> check_device(const PlacementRequest& request) {
                           needed_bytes);
 }
 
-/// Takes a share of the bytes of a row of chunks, spread evenly: wherever what was taken so far falls behind the share of the
-/// bytes so far.
+/// Takes a share of the bytes of a row of chunks, spread evenly: it takes a chunk where the bytes taken so far would
+/// otherwise fall behind the share of the bytes seen so far.
 class EvenShare {
  public:
   explicit EvenShare(double share) : share_(share) {}
-  /// Whether the next one is taken; never where it does not fit.
+  /// True where the next chunk is taken; never where it does not fit.
   bool take(double n_bytes, bool fits = true) {
     so_far_bytes_ += n_bytes;
     const bool taken = fits && taken_bytes_ + n_bytes <= share_ * so_far_bytes_ + kRoundingBytes;
@@ -60,7 +60,7 @@ class EvenShare {
   double so_far_bytes_ = 0, taken_bytes_ = 0;
 };
 
-/// Parameters that policy `shares` sends away.
+/// Chooses the parameters that policy `shares` keeps off the device.
 void send_parameters_away(const PlacementRequest& request, Plan& plan) {
   plan.payload_off_device.assign(request.chunks.size(), false);
   if (request.policy != PlacementPolicy::shares) return;
@@ -69,7 +69,7 @@ void send_parameters_away(const PlacementRequest& request, Plan& plan) {
     plan.payload_off_device[i] = sent.take(static_cast<double>(request.chunks[i].payload_bytes));
 }
 
-/// Parameters that are on the device for good, and room for those that come to it.
+/// Bytes of the parameters that stay on the device, and of the room for those that are fetched for their uses.
 std::uint64_t payload_bytes_on_device(const PlacementRequest& request, const Plan& plan) {
   std::uint64_t kept_bytes = 0;
   for (std::size_t i = 0; i < request.chunks.size(); ++i)
@@ -78,7 +78,7 @@ std::uint64_t payload_bytes_on_device(const PlacementRequest& request, const Pla
   return std::min(all_bytes, kept_bytes + (kept_bytes < all_bytes ? request.largest_unit.payload_bytes : 0));
 }
 
-/// States that policy `shares` keeps on the device: all but a share from the end of the model.
+/// Keeps the states of policy `shares` on the device: all but a share from the end of the model.
 Result<void> keep_share_on_device(const PlacementRequest& request, Plan& plan) {
   const auto all_bytes = static_cast<double>(bytes_of_all(request.chunks, &ChunkDemand::state_bytes));
   double kept_bytes = 0;
@@ -97,7 +97,8 @@ Result<void> keep_share_on_device(const PlacementRequest& request, Plan& plan) {
                           needed_bytes, ", offload_optim_frac or offload_param_frac");
 }
 
-/// States and their gradient that fit on the device beside all parameters, in the order of the forward pass.
+/// Keeps states and their gradients on the device as far as they fit beside all parameters, in the order of the forward
+/// pass.
 void fill_device(const PlacementRequest& request, Plan& plan) {
   std::uint64_t used_bytes = bytes_of_all(request.chunks, &ChunkDemand::payload_bytes) + request.non_model_bytes;
   for (std::size_t i = 0; i < request.chunks.size(); ++i) {
@@ -127,7 +128,7 @@ void place_on_nvme(const PlacementRequest& request, Plan& plan) {
   }
 }
 
-/// True where the update of a chunk fits on the device beside what computes: its gradients may have widened to fp32.
+/// True where the update of a chunk fits on the device beside the largest unit; its gradients may have widened to fp32.
 bool fits_streamed(const PlacementRequest& request, const Plan& plan, const ChunkDemand& chunk) {
   const std::uint64_t others_bytes = plan.device_bytes + request.largest_unit.payload_bytes + request.non_model_bytes;
   const std::uint64_t needed_bytes = chunk.tile_bytes + 2 * chunk.gradient_bytes + chunk.payload_bytes;
@@ -138,7 +139,7 @@ bool may_speculate(const PlacementRequest& request, std::size_t i) {
   return request.may_speculate.empty() || request.may_speculate[i];
 }
 
-/// Chunks with states that are not on the device, of those that may speculate or, where not `speculative`, may not.
+/// The chunks with states below the device that may speculate, or, where not `speculative`, that may not.
 std::vector<std::size_t> streamable(const PlacementRequest& request, const Plan& plan, bool speculative) {
   std::vector<std::size_t> found;
   for (std::size_t i = 0; i < request.chunks.size(); ++i)
@@ -147,7 +148,8 @@ std::vector<std::size_t> streamable(const PlacementRequest& request, const Plan&
   return found;
 }
 
-/// As far as they fit there. Updates that need not wait for a norm are the last to be streamed.
+/// Chooses the states that are streamed, as far as their updates fit on the device. Chunks whose updates need not wait
+/// for a norm are streamed last.
 void stream_states(const PlacementRequest& request, Plan& plan) {
   plan.streamed.assign(request.chunks.size(), false);
   const auto bytes_of = [&request](std::span<const std::size_t> chunks) {
@@ -179,21 +181,21 @@ Error host_too_small(const PlacementRequest& request, const std::string& what, s
                                        (nvme_helps ? " or name a folder with --nvme" : "")};
 }
 
-/// Of the weights, what the device can hold beside all that is there for good.
+/// Bytes of the weights that the device can hold beside non-model data and the states that are at home there.
 std::uint64_t weights_bytes_on_device(const PlacementRequest& request, const Plan& plan) {
   const std::uint64_t room_bytes =
       saturating_sub(request.device_budget_bytes, request.non_model_bytes + plan.device_bytes);
   return std::min(room_bytes, payload_bytes_on_device(request, plan));
 }
 
-/// What the host must hold: while one chunk is updated, and in all.
+/// The host must hold the data of one update at a time, and without NVMe everything that is at home there.
 Result<void> check_host(const PlacementRequest& request, Plan& plan) {
   std::uint64_t one_update_bytes = 0;
   std::uint64_t kept_bytes = 0;
-  std::uint64_t largest_weights_bytes = 0;  // an update on the host writes the new weights beside all that is kept
+  std::uint64_t largest_weights_bytes = 0;  // an update on the host writes the new weights beside the kept bytes
   for (std::size_t i = 0; i < request.chunks.size(); ++i) {
     const ChunkDemand& chunk = request.chunks[i];
-    // A chunk is born on the host wherever it ends up.
+    // The first values of every chunk are made on the host, also where its home is elsewhere.
     one_update_bytes = std::max(one_update_bytes, chunk.tile_bytes + chunk.gradient_bytes + chunk.payload_bytes);
     if (plan.states[i] == Tier::device || chunk.state_bytes == 0) continue;
     kept_bytes += chunk.state_bytes + chunk.gradient_bytes;
@@ -211,15 +213,17 @@ Result<void> check_host(const PlacementRequest& request, Plan& plan) {
   return {};
 }
 
-/// What the chunk's update would write beside the old states; 0 where these are not on the host, or it shall not.
+/// Bytes that a speculative update of the chunk writes beside the old states and weights; 0 where the states are not
+/// updated on the host, or the chunk may not speculate.
 std::uint64_t speculation_bytes(const PlacementRequest& request, const Plan& plan, std::size_t i) {
   const ChunkDemand& chunk = request.chunks[i];
   const bool on_host = plan.states[i] == Tier::host && plan.update_tier(i) == Tier::host;
   return on_host && may_speculate(request, i) && chunk.state_bytes > 0 ? chunk.state_bytes + chunk.payload_bytes : 0;
 }
 
-/// As much as the host has room for beside all else, the weights that are being updated included, spread evenly over the model:
-/// then some can be updated all through backward, and the next forward pass does not meet all that were not at once.
+/// Chooses speculative chunks as far as the host has room beside all other uses, the weights that are being updated
+/// included. They are spread evenly over the model, so that updates run all through backward, and the next forward pass
+/// does not meet all the other chunks at once.
 void leave_room_to_speculate(const PlacementRequest& request, Plan& plan) {
   plan.speculative.assign(request.chunks.size(), false);
   double wanted_bytes = 0;

@@ -7,14 +7,14 @@
 namespace castor {
 namespace {
 
-/// The chunk of weights that the iteration uses first.
+/// The first chunk of weights that the iteration uses.
 std::optional<ChunkId> first_weights(const AccessTrace& trace) {
   for (std::uint64_t m = 0; m < trace.n_moments(); ++m)
     if (trace.moment(m).kind == MomentKind::forward && !trace.needs(m).empty()) return trace.needs(m).front().chunk;
   return {};
 }
 
-/// Of the updates beside the thread that change `weights`: how many there are, and what the first takes.
+/// The updates beside the thread that change one chunk of weights: their number, and the time of the first.
 struct Tiles {
   std::uint64_t n = 0;
   double first_s = 0;

@@ -8,22 +8,23 @@
 namespace castor {
 namespace {
 
-// Host and bus share the host's memory. Beside one H200 an update of 16 threads went from 160 to 97 GB/s while copies went
-// both ways, and these from 55 to 41 GB/s each (docs/planning.md).
+// Host and bus share the host's memory. Beside one H200 an update of 16 threads fell from 160 to 97 GB/s during copies
+// in both directions, and these fell from 55 to 41 GB/s each (docs/planning.md).
 
-/// Of the time in which the team updates a parameter, what is lost to it while the parameter's states cross the bus: a byte of
-/// the copies costs 0.77 of one of the team, and there are 24 where the team has 28.
+/// Time that the team loses while the states of one streamed parameter cross the bus, over its time to update one: a
+/// byte of the copies costs the team 0.77 of one of its own bytes, and the copies move 24 bytes where the team moves
+/// 28.
 constexpr double kLostToTheBus = 0.66;
 
 constexpr int kSharesTried = 64;
 constexpr double kLeastGain = 0.1;
-/// Of the iteration, from which on updates and compute get in each other's way: weights that are updated last are needed first.
+/// Share of the iteration from which on a busy team delays compute: the weights that are updated last are needed first.
 constexpr double kBusyTeam = 0.5;
 
-/// Of the team that updates all but `share`, of what it takes for all alone.
+/// Time of the team for the updates of all but `share`, over its time for all of them alone.
 double host_seconds(double share) { return 1 - share * (1 - kLostToTheBus); }
 
-/// Until all is updated.
+/// Time until every state is updated.
 double updated_s(const UpdateLoad& load, double share) {
   const double host_s = load.host_s * host_seconds(share);
   const double streams_s = share * std::max(load.stream_h2d_s, load.stream_d2h_s);
@@ -34,7 +35,7 @@ double updated_s(const UpdateLoad& load, double share) {
 
 double slowest_s(const UpdateLoad& load, double share) { return std::max(updated_s(load, share), load.window_s); }
 
-/// The smallest with which `seconds` are fewest.
+/// The smallest share with the fewest `seconds`.
 double best_share(double (*seconds)(const UpdateLoad&, double), const UpdateLoad& load) {
   double best = 0;
   for (int tried = 1; tried <= kSharesTried; ++tried)

@@ -230,7 +230,7 @@ Result<void> StateIo::write_back() {
 
 Result<void> StateIo::take_spilled(std::span<const std::uint64_t> n_updates) {
   CASTOR_TRY(parts_.pending.settle_all());
-  for (const ChunkId id : parts_.states.map().chunks()) parts_.chunks.spilled(id);
+  for (const ChunkId id : parts_.states.map().chunks()) parts_.chunks.below().spilled(id);
   for (std::uint32_t tensor = 0; tensor < n_updates.size(); ++tensor)
     parts_.states.n_updates(tensor) = n_updates[tensor];
   parts_.pending.values_replaced();

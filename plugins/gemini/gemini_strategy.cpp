@@ -94,7 +94,8 @@ Result<void> GeminiStrategy::build() {
   CASTOR_ASSIGN(up_, device.make_stream());
   CASTOR_ASSIGN(down_, device.make_stream());
   chunks_ = std::make_unique<ChunkManager>(ChunkManager::Places{memory_->device_slots(), memory_->host_buffers(),
-                                                                memory_->spill(), *compute_, *up_, *down_, timeline_});
+                                                                memory_->spill(), *compute_, *up_, *down_, timeline_,
+                                                                [this](ChunkId id) { if (optimizer_) unbind(id, kReleased); }});
   const Budget &device_budget = memory_->device_chunks(), &host_budget = memory_->host_budget();
   mover_ = std::make_unique<StatefulTensorMgr>(
       StatefulTensorMgr::Parts{*chunks_, device_budget, host_budget, *compute_, timeline_});
@@ -108,7 +109,6 @@ Result<void> GeminiStrategy::build() {
                                         *computed_, place_of_, [this] { return host_.interrupted(host_.self) != 0; },
                                         *team_, options_.overlap_updates, options_.format}));
   CASTOR_TRY(open_commits());
-  chunks_->on_device_release([this](ChunkId id) { unbind(id, kReleased); });
 
   for (const auto& params : model_.units) {
     std::set<std::uint32_t> used;

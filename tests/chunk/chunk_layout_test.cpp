@@ -28,7 +28,7 @@ TEST(PlanLayout, ATensorLargerThanAChunkGetsOneOfItsOwn) {
   EXPECT_EQ(layout.chunks[1].tensors, (std::vector<std::uint32_t>{1}));
 }
 
-// Each has a chunk of its own; the second is 0.05 % smaller than the first, the third 0.5 %.
+// Each tensor has a chunk of its own; the second is 0.05 % smaller than the first, the third 0.5 %.
 TEST(PlanLayout, AChunkHardlySmallerThanAnotherBecomesAsLarge) {
   const std::vector<TensorSpec> tensors = {{256 * 2000}, {256 * 1999}, {256 * 1990}};
   const ChunkLayout layout = plan_layout(tensors, {256 * 4});

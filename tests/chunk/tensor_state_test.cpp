@@ -15,7 +15,7 @@ namespace {
 using S = TensorState;
 constexpr S kStates[] = {S::free, S::hold, S::compute, S::hold_after_bwd, S::ready_for_reduce};
 
-/// The transitions of the header's table, written down once more by hand.
+/// The transitions of the header's table, written once more by hand.
 const std::set<std::pair<S, S>> kLegal = {
     {S::free, S::hold},
     {S::hold, S::free},

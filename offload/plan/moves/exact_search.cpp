@@ -4,53 +4,58 @@
 #include <algorithm>
 #include <numeric>
 
+#include "itinerary_search.h"
+
 namespace castor {
 namespace {
 
-constexpr std::size_t kMostWays = 5000;        // of one chunk
-constexpr std::uint64_t kMostSteps = 300'000;  // tries times moments: a millisecond
+constexpr std::size_t kMostItineraries = 5000;  // of one chunk
+constexpr std::uint64_t kMostSteps = 300'000;   // tries times moments: a millisecond
 
 }  // namespace
 
 bool ExactSearch::run() {
   n_tries_left_ = kMostSteps / std::max(model_.n_moments, 1U);
   chosen_.of.resize(model_.graphs.size());
-  if (!list_ways()) return false;
+  if (!list_itineraries()) return false;
   order_.resize(model_.graphs.size());
   std::iota(order_.begin(), order_.end(), 0);
-  std::stable_sort(order_.begin(), order_.end(), [this](auto a, auto b) { return ways_[a].size() < ways_[b].size(); });
+  std::stable_sort(order_.begin(), order_.end(),
+                   [this](auto a, auto b) { return itineraries_[a].size() < itineraries_[b].size(); });
   choose(0, 0);
   return n_tries_left_ > 0;
 }
 
-/// False where a chunk has too many.
-bool ExactSearch::list_ways() {
+/// Lists the itineraries of every chunk that could close the gap; false where a chunk has too many.
+bool ExactSearch::list_itineraries() {
   const double gap_seconds = packing_.best().link_seconds - relaxation_.bound_seconds();
   for (std::size_t i = 0; i < model_.graphs.size(); ++i) {
-    auto& ways = ways_.emplace_back();
+    auto& itineraries = itineraries_.emplace_back();
     const double limit = relaxation_.least_seconds(i) + gap_seconds;
-    if (!model_.graphs[i].all_below(relaxation_.prices(), limit, kMostWays, ways)) return false;
-    std::sort(ways.begin(), ways.end(),
+    if (!ItinerarySearch(model_.graphs[i]).all_below(relaxation_.prices(), limit, kMostItineraries, itineraries))
+      return false;
+    std::sort(itineraries.begin(), itineraries.end(),
               [](const Itinerary& a, const Itinerary& b) { return a.priced_seconds < b.priced_seconds; });
   }
   return true;
 }
 
-/// `spent_seconds` is what the ways chosen so far cost above the least.
+/// Chooses an itinerary for the chunk at `depth` of the order, and so on. `spent_seconds` is the cost of the
+/// itineraries chosen so far above the least costs of their chunks.
 void ExactSearch::choose(std::size_t depth, double spent_seconds) {
   if (depth == order_.size()) return packing_.offer(chosen_);
   const std::uint32_t chunk = order_[depth];
   const ItineraryGraph& graph = model_.graphs[chunk];
   const auto n_bytes = static_cast<std::int64_t>(graph.n_bytes());
-  for (const Itinerary& way : ways_[chunk]) {
-    const double spent = spent_seconds + way.priced_seconds - relaxation_.least_seconds(chunk);
+  for (const Itinerary& itinerary : itineraries_[chunk]) {
+    const double spent = spent_seconds + itinerary.priced_seconds - relaxation_.least_seconds(chunk);
     if (relaxation_.bound_seconds() + spent >= packing_.best().link_seconds * (1 - kCostRounding)) return;
     if (n_tries_left_ == 0 || --n_tries_left_ == 0) return;
-    if (!graph.fits(way, room_)) continue;
-    graph.add(way, -n_bytes, room_);
-    chosen_.of[chunk] = way;
+    if (!graph.fits(itinerary, room_)) continue;
+    graph.add(itinerary, -n_bytes, room_);
+    chosen_.of[chunk] = itinerary;
     choose(depth + 1, spent);
-    graph.add(way, n_bytes, room_);
+    graph.add(itinerary, n_bytes, room_);
   }
 }
 

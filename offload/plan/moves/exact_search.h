@@ -8,28 +8,28 @@
 
 namespace castor {
 
-/// Tries all sets of ways that could be better than the best one known: a way that costs more above its chunk's least
-/// than the gap to the bound cannot be part of one.
+/// Tries all sets of itineraries that could be better than the best known set: an itinerary that costs more above its
+/// chunk's least than the gap to the bound cannot be part of a better one.
 class ExactSearch {
  public:
   /// All are borrowed.
   ExactSearch(const MoveModel& model, const Relaxation& relaxation, Packing& packing)
       : model_(model), relaxation_(relaxation), packing_(packing), room_(model.free) {}
 
-  /// Offers `packing` what it finds. True where all were tried: then its best ways are the best there are.
+  /// Offers the sets that it finds to `packing`. True where all were tried: then no set is better than packing.best().
   bool run();
 
  private:
-  bool list_ways();
+  bool list_itineraries();
   void choose(std::size_t depth, double spent_seconds);
 
   const MoveModel& model_;
   const Relaxation& relaxation_;
   Packing& packing_;
-  std::vector<std::vector<Itinerary>> ways_;  ///< by chunk, cheapest first
-  std::vector<std::uint32_t> order_;          ///< of the chunks: those with the fewest ways first
+  std::vector<std::vector<Itinerary>> itineraries_;  ///< by chunk, cheapest first
+  std::vector<std::uint32_t> order_;                 ///< of the chunks: those with the fewest ways first
   Room room_;
-  Ways chosen_;
+  Itineraries chosen_;
   std::uint64_t n_tries_left_ = 0;
 };
 

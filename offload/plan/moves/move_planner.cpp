@@ -8,20 +8,21 @@
 #include <castor/memory/bytes.h>
 
 #include "exact_search.h"
+#include "itinerary_search.h"
 #include "packing.h"
 #include "relaxation.h"
 
 namespace castor {
 namespace {
 
-/// Rounds of prices: the more uses, the more prices there are to find, but no more than a quarter of a second allows, and
-/// fewer where the prices begin near; after how many of them ways that fit are looked for.
+/// Rounds of prices: more uses need more rounds, up to about a quarter of a second, and fewer rounds where the prices
+/// begin near. After every kRoundsBetweenBuilds rounds Packing builds itineraries that fit together.
 constexpr std::uint64_t kUsesLookedAt = 600'000;
 constexpr std::uint64_t kLeastRounds = 50, kLeastRoundsNear = 20, kRoundsPerUse = 2;
 constexpr std::uint32_t kRoundsBetweenBuilds = 40;
 constexpr std::uint64_t kShakesPerChunk = 3, kMostShakes = 1000;
 
-/// Of the cost: how near to the bound is near enough to stop.
+/// The search stops where the cost is above the bound by this share of itself at most.
 constexpr double kNearEnough = 0.002;
 
 /// Requires: as MoveProblem's comments say (ContractViolation).
@@ -49,7 +50,7 @@ void check(const MoveProblem& problem, const RoomPrices& first) {
   }
 }
 
-/// What the uses of each moment need must have room.
+/// The chunks that the uses of each moment need must have room.
 Result<void> check_needs(const MoveModel& model) {
   for (const Tier tier : kLimitedTiers)
     for (std::uint32_t m = 0; m < model.n_moments; ++m) {
@@ -65,19 +66,19 @@ Result<void> check_needs(const MoveModel& model) {
   return {};
 }
 
-/// No tier holds a copy longer than it saves a move.
-MovePlan plan_of(const MoveModel& model, const Ways& ways) {
+/// The leanest plan: no tier holds a copy longer than it saves a move.
+MovePlan plan_of(const MoveModel& model, const Itineraries& itineraries) {
   MovePlan plan;
   BytesAdded taken(model.n_moments);
   for (std::size_t i = 0; i < model.graphs.size(); ++i) {
     const ItineraryGraph& graph = model.graphs[i];
-    const Itinerary way = graph.leanest(ways.of[i]);
-    plan.stays.push_back(graph.stays(way));
-    plan.moved += graph.moved(way);
-    graph.add(way, -static_cast<std::int64_t>(graph.n_bytes()), taken);
+    const Itinerary itinerary = ItinerarySearch(graph).leanest(itineraries.of[i]);
+    plan.stays.push_back(graph.stays(itinerary));
+    plan.moved += graph.moved(itinerary);
+    graph.add(itinerary, -static_cast<std::int64_t>(graph.n_bytes()), taken);
   }
   const BytesByPeriod left = taken.onto(model.free);
-  plan.link_seconds = ways.link_seconds;
+  plan.link_seconds = itineraries.link_seconds;
   for (const Tier tier : kLimitedTiers)
     for (std::uint32_t m = 0; m < model.n_moments; ++m)
       plan.used_bytes[index(tier)].push_back(
@@ -97,7 +98,7 @@ std::uint64_t n_rounds(const MoveProblem& problem, bool near) {
   return std::max(n_least, std::min(kLeastRounds + kRoundsPerUse * n_uses, kUsesLookedAt / n_uses));
 }
 
-/// Raises the bound and lowers the cost in turns.
+/// Raises the bound and lowers the cost in turns, until they are near or the rounds are used up.
 void close_in(Relaxation& relaxation, Packing& packing, double most_seconds, std::uint64_t n_rounds,
               std::uint64_t n_chunks) {
   bool settled = false;
@@ -113,7 +114,8 @@ void close_in(Relaxation& relaxation, Packing& packing, double most_seconds, std
     packing.shake(relaxation.prices(), static_cast<std::uint32_t>(n_shakes));
 }
 
-/// What it costs to bring every chunk up for each use and down to the lowest tier again: more than any plan should.
+/// The cost of fetching every chunk from the lowest tier for each use and writing it back: more than any plan should
+/// cost.
 double most_seconds(const MoveProblem& problem) {
   const LinkCosts& costs = problem.costs;
   double seconds = 0;

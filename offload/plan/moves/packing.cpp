@@ -7,13 +7,15 @@
 #include <set>
 #include <utility>
 
+#include "itinerary_search.h"
+
 namespace castor {
 namespace {
 
-/// Shares of the prices at which room is filled, one after the other: what is worth most per room comes first.
+/// Shares of the prices at which room is filled, one after the other: copies that save most per room get it first.
 constexpr std::array<double, 6> kShares = {1, 0.9, 0.7, 0.5, 0.25, 0};
 
-constexpr int kOrders = 24;  // tried until every chunk finds room
+constexpr int kOrders = 24;  // the most orders that are tried until every chunk finds room
 
 Prices scaled(const Prices& prices, double share) {
   Prices made(prices.n_moments());
@@ -23,24 +25,24 @@ Prices scaled(const Prices& prices, double share) {
   return made;
 }
 
-double cost(const Ways& ways) {
-  return std::accumulate(ways.of.begin(), ways.of.end(), 0.0,
-                         [](double sum, const Itinerary& way) { return sum + way.link_seconds; });
+double cost(const Itineraries& itineraries) {
+  return std::accumulate(itineraries.of.begin(), itineraries.of.end(), 0.0,
+                         [](double sum, const Itinerary& itinerary) { return sum + itinerary.link_seconds; });
 }
 
 }  // namespace
 
-void Packing::offer(const Ways& ways) {
-  const double seconds = cost(ways);
+void Packing::offer(const Itineraries& itineraries) {
+  const double seconds = cost(itineraries);
   if (seconds >= best_.link_seconds) return;
-  best_ = ways;
+  best_ = itineraries;
   best_.link_seconds = seconds;
 }
 
-void Packing::put(std::uint32_t chunk, Itinerary way) {
+void Packing::put(std::uint32_t chunk, Itinerary itinerary) {
   const ItineraryGraph& graph = model_.graphs[chunk];
-  graph.add(way, -static_cast<std::int64_t>(graph.n_bytes()), room_);
-  now_.of[chunk] = std::move(way);
+  graph.add(itinerary, -static_cast<std::int64_t>(graph.n_bytes()), room_);
+  now_.of[chunk] = std::move(itinerary);
 }
 
 void Packing::remove(std::uint32_t chunk) {
@@ -49,13 +51,13 @@ void Packing::remove(std::uint32_t chunk) {
 }
 
 bool Packing::insert(std::uint32_t chunk, const Prices& prices) {
-  Itinerary way = model_.graphs[chunk].cheapest(prices, &room_);
-  if (way.places.empty()) return false;
-  put(chunk, std::move(way));
+  Itinerary itinerary = ItinerarySearch(model_.graphs[chunk]).cheapest(prices, &room_);
+  if (itinerary.places.empty()) return false;
+  put(chunk, std::move(itinerary));
   return true;
 }
 
-/// Returns those that found no room.
+/// Inserts all chunks anew in `order`; returns those that found no room.
 Packing::Chunks Packing::insert_all(const Prices& prices, const Chunks& order) {
   room_ = Room(model_.free);
   now_.of.assign(model_.graphs.size(), {});
@@ -85,24 +87,25 @@ void Packing::build(const Prices& prices) {
   }
 }
 
-/// Takes chunk after chunk out and puts it back where room is, at falling prices.
+/// Takes out chunk after chunk and puts it back where room is left, at falling prices.
 void Packing::fill(const Prices& prices, const Chunks& order) {
   for (const double share : kShares) {
     const Prices lower = scaled(prices, share);
     for (const std::uint32_t chunk : order) {
       if (!could_move_less(chunk, now_.of[chunk])) continue;
       remove(chunk);
-      Itinerary way = model_.graphs[chunk].cheapest(lower, &room_);
-      put(chunk, way.link_seconds < now_.of[chunk].link_seconds ? std::move(way) : std::move(now_.of[chunk]));
+      Itinerary itinerary = ItinerarySearch(model_.graphs[chunk]).cheapest(lower, &room_);
+      put(chunk,
+          itinerary.link_seconds < now_.of[chunk].link_seconds ? std::move(itinerary) : std::move(now_.of[chunk]));
     }
   }
 }
 
-bool Packing::could_move_less(std::uint32_t chunk, const Itinerary& way) const {
-  return way.link_seconds > model_.least_seconds[chunk];
+bool Packing::could_move_less(std::uint32_t chunk, const Itinerary& itinerary) const {
+  return itinerary.link_seconds > model_.least_seconds[chunk];
 }
 
-/// One of `of` and a few neighbours, which take room at about the same moments, and a few others.
+/// One chunk of `of`, a few neighbours, which take room at about the same moments, and a few others.
 Packing::Chunks Packing::some_chunks(const Chunks& of) {
   const auto n_chunks = static_cast<std::uint32_t>(model_.graphs.size());
   const auto below = [this](std::uint64_t n) { return static_cast<std::uint32_t>(random_() % n); };
@@ -117,7 +120,7 @@ Packing::Chunks Packing::some_chunks(const Chunks& of) {
 }
 
 /// Takes the chunks out and puts them back one after the other; true where that costs less. Where one finds no room, or
-/// where it costs more, all is as it was.
+/// the result costs more, the former itineraries are restored.
 bool Packing::recreate(const Chunks& chunks, const Prices& prices) {
   std::vector<Itinerary> before;
   double gain_seconds = 0;

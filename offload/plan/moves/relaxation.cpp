@@ -5,14 +5,17 @@
 #include <limits>
 #include <utility>
 
+#include "itinerary_search.h"
+
 namespace castor {
 namespace {
 
-// Rounds without a better bound until the steps are shortened: where rounds are few, soon enough to do so some times.
+// Rounds without a better bound until the steps are shortened: few where there are few rounds, so that it happens at
+// all.
 constexpr std::uint64_t kLeastPatience = 5, kMostPatience = 20, kShortenings = 12;
 constexpr double kShorten = 0.85;
 constexpr double kDeflection = 1.5;   // of a direction that turns back on the one before it
-constexpr double kLongestReach = 30;  // of a step, in gaps between the best bound and the target
+constexpr double kLongestReach = 30;  // longest step, in gaps between the best bound and the target
 
 }  // namespace
 
@@ -23,7 +26,7 @@ MoveModel::MoveModel(const MoveProblem& problem)
   const Prices nothing(n_moments);
   for (const PlannedChunk& chunk : problem.chunks) {
     graphs.emplace_back(chunk, problem, step_costs);
-    least_seconds.push_back(graphs.back().cheapest(nothing).link_seconds);
+    least_seconds.push_back(ItinerarySearch(graphs.back()).cheapest(nothing).link_seconds);
     graphs.back().add_needed(-static_cast<std::int64_t>(chunk.n_bytes), needed);
   }
   free = needed.onto(room);
@@ -33,18 +36,19 @@ Relaxation::Relaxation(const MoveModel& model, Prices first, std::uint64_t n_rou
     : model_(model),
       prices_(std::move(first)),
       best_prices_(prices_),
-      ways_(model.graphs.size()),
+      itineraries_(model.graphs.size()),
       least_seconds_(model.graphs.size(), 0),
       bound_seconds_(-std::numeric_limits<double>::infinity()),
       patience_(std::clamp(n_rounds / kShortenings, kLeastPatience, kMostPatience)) {
   for (auto& direction : direction_) direction.assign(model.n_moments, 0);
 }
 
-void Relaxation::find_ways() {
-  for (std::size_t i = 0; i < ways_.size(); ++i) ways_[i] = model_.graphs[i].cheapest(prices_);
+void Relaxation::find_itineraries() {
+  for (std::size_t i = 0; i < itineraries_.size(); ++i)
+    itineraries_[i] = ItinerarySearch(model_.graphs[i]).cheapest(prices_);
 }
 
-/// Keeps the prices where they make the best bound so far.
+/// Keeps the prices where they give the best bound so far.
 void Relaxation::judge(double bound_seconds) {
   if (bound_seconds <= bound_seconds_) {
     if (++n_rounds_without_gain_ % patience_ == 0) reach_ *= kShorten;
@@ -52,12 +56,12 @@ void Relaxation::judge(double bound_seconds) {
   }
   bound_seconds_ = bound_seconds;
   best_prices_ = prices_;
-  for (std::size_t i = 0; i < ways_.size(); ++i) least_seconds_[i] = ways_[i].priced_seconds;
+  for (std::size_t i = 0; i < itineraries_.size(); ++i) least_seconds_[i] = itineraries_[i].priced_seconds;
   n_rounds_without_gain_ = 0;
 }
 
-/// Bytes by which the ways overfill the tiers, where prices can follow; direction_ turns to them. Returns the square by which
-/// its length counts: where it has been cut short, no step may be the longer for it.
+/// Turns direction_ towards the bytes by which the itineraries overfill the tiers, where prices can follow. Returns the
+/// square of its length for the step; a direction that was cut short must not make the step longer.
 double Relaxation::turn(const BytesByPeriod& left) {
   const auto over = [&](Tier tier, std::uint32_t m) {
     const auto bytes = -static_cast<double>(left[index(tier)][m]);
@@ -88,12 +92,12 @@ void Relaxation::for_each_period(const Each& each) const {
 }
 
 bool Relaxation::step(double target_seconds) {
-  find_ways();
+  find_itineraries();
   double bound_seconds = 0;
   BytesAdded taken(model_.n_moments);
-  for (std::size_t i = 0; i < ways_.size(); ++i) {
-    bound_seconds += ways_[i].priced_seconds;
-    model_.graphs[i].add(ways_[i], -static_cast<std::int64_t>(model_.graphs[i].n_bytes()), taken);
+  for (std::size_t i = 0; i < itineraries_.size(); ++i) {
+    bound_seconds += itineraries_[i].priced_seconds;
+    model_.graphs[i].add(itineraries_[i], -static_cast<std::int64_t>(model_.graphs[i].n_bytes()), taken);
   }
   const BytesByPeriod left = taken.onto(model_.free);
   bool settled = true;

@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "itinerary.h"
+#include "itinerary_graph.h"
 #include "prices.h"
 
 namespace castor {
 
-/// The chunks of a problem, their ways, and the room there is.
+/// The chunks of a problem, their itineraries, and the room.
 struct MoveModel {
   /// `problem` is borrowed.
   explicit MoveModel(const MoveProblem& problem);
@@ -21,30 +21,31 @@ struct MoveModel {
   StepCosts step_costs;
   std::vector<ItineraryGraph> graphs;  ///< by chunk
   BytesByPeriod room;                  ///< of the tiers
-  BytesByPeriod free;                  ///< beside what the uses need
-  std::vector<double> least_seconds;   ///< of the links, by chunk: where there is room for everything
+  BytesByPeriod free;                  ///< the room beside the copies that the uses need
+  std::vector<double> least_seconds;   ///< of the links, by chunk, if there were room for everything
 };
 
-/// Lets every chunk go its cheapest way for itself and pay for room: what all pay, less the value of the room there is,
-/// is a lower bound for every set of prices. Prices follow the subgradient with Polyak's step length; a direction that turns
-/// back on the one before it keeps part of that.
+/// Every chunk takes its own cheapest itinerary and pays for room: the sum of all payments, less the value of the room,
+/// is a lower bound under every set of prices. Prices follow the subgradient with Polyak's step length; a direction
+/// that turns back on the one before it keeps part of that.
 /// Source: Held, Wolfe and Crowder, "Validation of subgradient optimization", 1974; Camerini, Fratta and Maffioli, "On
 /// improving relaxation methods by modified gradient techniques", 1975.
 class Relaxation {
  public:
-  /// Begins with the prices `first`; about `n_rounds` are going to follow. `model` is borrowed.
+  /// Begins with the prices `first`; about `n_rounds` calls of step will follow. `model` is borrowed.
   Relaxation(const MoveModel& model, Prices first, std::uint64_t n_rounds);
 
-  /// One round; `target_seconds` is the cost of the best plan known. False where the ways fit as they are.
+  /// One round; `target_seconds` is the cost of the best plan known. False where the itineraries fit as they are.
   bool step(double target_seconds);
 
   double bound_seconds() const { return bound_seconds_; }
-  /// The prices that make the best bound, and what each chunk pays at least under them.
+  /// The prices that give the best bound.
   const Prices& prices() const { return best_prices_; }
+  /// The least that `chunk` pays under prices().
   double least_seconds(std::size_t chunk) const { return least_seconds_[chunk]; }
 
  private:
-  void find_ways();
+  void find_itineraries();
   void judge(double bound_seconds);
   double turn(const BytesByPeriod& left);
   template <typename Each>
@@ -52,7 +53,7 @@ class Relaxation {
 
   const MoveModel& model_;
   Prices prices_, best_prices_;
-  std::vector<Itinerary> ways_;  ///< under prices_
+  std::vector<Itinerary> itineraries_;  ///< under prices_
   std::vector<double> least_seconds_;
   std::array<std::vector<double>, 2> direction_;  ///< of the prices, in bytes above the room
   double bound_seconds_;

@@ -9,7 +9,7 @@ namespace {
 constexpr std::uint64_t kNoLimitBytes = std::uint64_t{1} << 60;
 constexpr std::int64_t kMoreThanAnyBytes = std::int64_t{1} << 62;
 
-/// Calls `each(begin, end)` for the one or two stretches that `periods` are made of.
+/// Calls `each(begin, end)` for the one or two stretches of `periods`.
 template <typename Each>
 void stretches(Periods periods, std::size_t n_moments, const Each& each) {
   const std::size_t end = std::size_t{periods.first} + periods.count;
@@ -17,7 +17,7 @@ void stretches(Periods periods, std::size_t n_moments, const Each& each) {
   if (end > n_moments) each(0, end - n_moments);
 }
 
-/// Without std::min_element, which would wait for every comparison.
+/// std::min without std::min_element, which would wait for every comparison.
 std::int64_t least_in(const std::vector<std::int64_t>& values, std::size_t begin, std::size_t end) {
   auto least = kMoreThanAnyBytes;
   for (std::size_t i = begin; i < end; ++i) least = std::min(least, values[i]);
@@ -82,7 +82,7 @@ void Room::Line::refresh(std::size_t level, std::size_t block) {
   here.least[block] = here.added[block] + least_in(below, block * kBlock, std::min((block + 1) * kBlock, below.size()));
 }
 
-/// On each level what is left of the stretch at either end, beyond whole blocks.
+/// On each level takes the parts of the stretch at either end that are no whole blocks.
 std::int64_t Room::Line::least(std::size_t begin, std::size_t end) const {
   auto first = kMoreThanAnyBytes, last = kMoreThanAnyBytes;  // in the blocks of the level that hold either end
   std::size_t first_block = begin, last_block = end - 1;

@@ -24,47 +24,48 @@ struct TimeOfStay {
   std::uint32_t until_next_use() const { return at_use.count + after.count + before_next.count; }
 };
 
-/// Of use `use` of `chunk`. Requires: a chunk with uses.
+/// The time of use number `use` of `chunk`. Requires: a chunk with uses.
 TimeOfStay time_of_stay(const MoveProblem& problem, const PlannedChunk& chunk, std::size_t use);
 
 /// Bytes per period on device and host.
 using BytesByPeriod = std::array<std::vector<std::int64_t>, 2>;
 
-/// What the problem allows; no limit becomes one so high that sums of bytes stay in range.
+/// The room of the problem. No limit becomes a limit so high that sums of bytes stay in range.
 BytesByPeriod room_of(const MoveProblem& problem);
 
-/// Bytes that are added to many periods and looked at once, in the end.
+/// Bytes that are added to many periods and read once, in the end.
 ///
-/// Cost: an addition two sums, a look one per period.
+/// Cost: two sums an addition, one per period for the read.
 class BytesAdded {
  public:
   explicit BytesAdded(std::uint32_t n_moments);
 
   void add(Tier tier, Periods periods, std::int64_t n_bytes);
-  /// Of `before` and what was added.
+  /// The sum of `before` and the added bytes.
   BytesByPeriod onto(BytesByPeriod before) const;
 
  private:
-  BytesByPeriod steps_;  ///< from the period before to each
+  BytesByPeriod steps_;  ///< difference of each period from the one before it
 };
 
-/// Bytes per period on device and host: what is free, or what is used.
+/// Free bytes per period on device and host.
 ///
-/// Cost: stays last for thousands of periods, so these are kept in blocks of blocks that take a sum and know their least
-/// value: a change or a look at any number of periods costs about kBlock per level.
+/// Cost: a stay lasts for thousands of periods, so these are kept in blocks of blocks that store an added sum and their
+/// least value: a change or a read of any number of periods costs about kBlock per level.
 class Room {
  public:
   explicit Room(const BytesByPeriod& bytes);
 
   std::int64_t at(Tier tier, std::uint32_t moment) const { return lines_[index(tier)].least(moment, moment + 1); }
-  /// Whether there are `n_bytes` in each of `periods`.
+  /// True where each of `periods` has `n_bytes`.
   bool has(Tier tier, Periods periods, std::int64_t n_bytes) const;
   void add(Tier tier, Periods periods, std::int64_t n_bytes);
 
  private:
   static constexpr std::size_t kBlock = 16;
 
-  /// The periods of a tier. Each level above has one entry for a block of the level below, the highest a single one.
+  /// The periods of a tier. Each level above the first has one entry for a block of the level below, the highest level
+  /// a single entry.
   class Line {
    public:
     explicit Line(const std::vector<std::int64_t>& bytes);
@@ -76,8 +77,8 @@ class Room {
 
    private:
     struct Level {
-      std::vector<std::int64_t> least;  ///< in each block, but for what was added to larger ones that it is part of
-      std::vector<std::int64_t> added;  ///< to each as a whole
+      std::vector<std::int64_t> least;  ///< of each block, without the sums added to larger blocks that contain it
+      std::vector<std::int64_t> added;  ///< sum added to each block as a whole
     };
 
     void refresh(std::size_t level, std::size_t block);

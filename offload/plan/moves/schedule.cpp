@@ -8,7 +8,7 @@
 namespace castor {
 namespace {
 
-/// Finds how early each fetch may begin.
+/// Finds the earliest start of each fetch.
 class Scheduler {
  public:
   Scheduler(const MoveProblem& problem, const MovePlan& plan, std::uint32_t n_ahead)
@@ -63,7 +63,7 @@ class Scheduler {
     }
   }
 
-  /// Starts `move` earlier as long as its copies have room, but not before its chunk's last use has ended.
+  /// Starts `move` earlier as long as its copies have room, but not before the last use of its chunk has ended.
   void bring_forward(PlannedMove& move) {
     const PlannedChunk& chunk = problem_.chunks[move.chunk];
     const auto n_bytes = static_cast<std::int64_t>(chunk.n_bytes);
@@ -92,7 +92,7 @@ class Scheduler {
   const MoveProblem& problem_;
   const MovePlan& plan_;
   const std::uint32_t n_ahead_;
-  Room free_;  ///< beside the plan and the fetches brought forward so far
+  Room free_;  ///< left by the plan and the fetches that start earlier so far
 };
 
 }  // namespace

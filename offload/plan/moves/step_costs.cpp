@@ -6,18 +6,18 @@
 namespace castor {
 namespace {
 
-/// Where a use can be that changes its chunk, and nowhere: the values of Passage's places.
+/// The values of Passage's places: nowhere, and the tiers of a use that changes its chunk.
 constexpr std::array<Places, 3> kOfUses = {kNowhere, only(Tier::device), only(Tier::host)};
 
 double seconds(Places from, Places to, const LinkCosts& costs) {
-  if (from == kNowhere) return to == kNowhere ? 0 : kNoWay;
+  if (from == kNowhere) return to == kNowhere ? 0 : kImpossible;
   return sum(seconds_of(bytes_over(hops(from, to), 1), costs));
 }
 
-/// A stop that changes the chunk has all copies that come to it but for the one on NVMe, which takes no room.
+/// A stop that changes the chunk holds all copies with which it begins, except the copy on NVMe, which takes no room.
 double seconds(const Passage& passage, Places from, Places to, const LinkCosts& costs) {
   const Places begun = passage.begun(from, to);
-  if ((begun & ~only(Tier::nvme)) != (to & ~only(Tier::nvme)) && passage.changed != kNowhere) return kNoWay;
+  if ((begun & ~only(Tier::nvme)) != (to & ~only(Tier::nvme)) && passage.changed != kNowhere) return kImpossible;
   return passage.overwritten ? 0 : seconds(passage.current(from), begun, costs);
 }
 

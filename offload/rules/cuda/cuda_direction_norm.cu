@@ -9,19 +9,19 @@
 namespace castor::kernels {
 namespace {
 
-/// How the elements of a part fall into blocks of the norm: a piece is what it has of one block. Sums and rows are of masters,
-/// then of directions.
+/// How the elements of a part fall into blocks of the norm: a piece holds the elements that the part has of one block.
+/// Sums and rows are those of masters, then those of directions.
 struct Pieces {
   std::uint64_t n_first;    ///< elements in the first piece
   unsigned first_row;       ///< of the first piece in its block; the rows before it are carried over
-  bool open;                ///< the last piece's block goes on in the next part
-  const double* carried;    ///< kNormFan rows of each
-  double* carry;            ///< likewise; other memory, since blocks of threads run at the same time
+  bool open;                ///< the last piece's block continues in the next part
+  const double* carried;    ///< kNormFan rows of masters, then of directions, from the part before
+  double* carry;            ///< the same for the next part; other memory, since blocks of threads run at the same time
   std::uint64_t first_block, n_blocks;  ///< of the first piece; of the tensor
-  double* sums;             ///< n_blocks of each
+  double* sums;             ///< n_blocks of masters, then of directions
 };
 
-/// A block of threads sums a piece.
+/// One block of threads sums one piece.
 template <typename Arrays>
 __global__ void __launch_bounds__(kNormFan)
     sum_pieces(const AdamCoefficients c, const Arrays arrays, const Pieces pieces) {
@@ -99,7 +99,7 @@ class CudaDirectionNorm final : public DirectionNormKernel {
   }
 
   Scratch carries_{"rows of the norm of updates on the GPU", 2 * kCarryDoubles};
-  Scratch sums_{"norm of updates on the GPU", 512};  // pairs of a tensor of 16 Mi elements
+  Scratch sums_{"norm of updates on the GPU", 512};  // the pairs of sums of a tensor of 16 Mi elements
   std::uint64_t n_parts_ = 0;                        // of the tensor, before this one
 };
 

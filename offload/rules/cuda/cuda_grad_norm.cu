@@ -7,7 +7,7 @@
 namespace castor::kernels {
 namespace {
 
-/// A block of threads sums a block of the norm, to `sums[blockIdx.x]`.
+/// One block of threads sums one block of the norm, into `sums[blockIdx.x]`.
 template <typename Grad>
 __global__ void __launch_bounds__(kNormFan)
     sum_blocks(const typename Grad::Bits* grad, std::uint64_t n, double* sums) {
@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kNormFan)
   if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
-/// Queues the sum of `n` > 0 elements, to `total`; it may be `tree`, which has room for tree_doubles.
+/// Queues the sum of `n` > 0 elements, into `total`, which may be `tree`; `tree` has room for tree_doubles.
 cudaError_t launch_sum(Stream& stream, const void* grad, DType dtype, std::uint64_t n, double* tree, double* total) {
   const cudaError_t status = with_format(dtype, [&](auto format) {
     using Grad = decltype(format);
@@ -37,7 +37,7 @@ cudaError_t launch_sum(Stream& stream, const void* grad, DType dtype, std::uint6
   return status != cudaSuccess ? status : fold_blocks(stream, tree, n_norm_blocks(n), 1, total);
 }
 
-/// `sum` as a kernel may write to it, which saves a copy; null where it is in ordinary memory.
+/// The address by which a kernel can write `sum` itself, which saves a copy; null where `sum` is in ordinary memory.
 double* reached_by_gpu(double* sum) {
   cudaPointerAttributes attributes = {};
   if (cudaPointerGetAttributes(&attributes, sum) != cudaSuccess) return (void)cudaGetLastError(), nullptr;

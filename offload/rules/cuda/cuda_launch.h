@@ -11,16 +11,16 @@
 
 namespace castor::kernels {
 
-/// `status` as a Result; the message says what was being done and what CUDA answered.
+/// `status` as a Result; the message names the action `doing` and CUDA's answer.
 inline Result<void> cuda_result(cudaError_t status, const std::string& doing) {
   if (status == cudaSuccess) return {};
-  (void)cudaGetLastError();  // this error is told now; it must not be told again by whoever asks next
+  (void)cudaGetLastError();  // this error is reported now; the next call of cudaGetLastError must not report it again
   return Error{ErrorKind::failed, doing + ": " + cudaGetErrorString(status) + " (CUDA error " +
                                       std::to_string(static_cast<int>(status)) + ")"};
 }
 
-/// The GPU that holds `data`: kernels run there, whichever device the calling thread is on. Errors: failed, where
-/// `data` is not in a GPU's reach.
+/// The GPU that holds `data`, on which its kernels run, whichever device the calling thread has made current. Errors:
+/// failed, where no GPU can reach `data`.
 inline Result<int> device_of(const void* data, const std::string& what) {
   cudaPointerAttributes attributes{};
   CASTOR_TRY(cuda_result(cudaPointerGetAttributes(&attributes, data), what + ": asking CUDA where it lies"));
@@ -31,7 +31,7 @@ inline Result<int> device_of(const void* data, const std::string& what) {
   return attributes.device;
 }
 
-/// Makes `device` current for the calling thread, and the former one again at the end.
+/// Makes `device` current for the calling thread; the destructor makes the former device current again.
 class CurrentDevice {
  public:
   explicit CurrentDevice(int device) {
@@ -46,8 +46,8 @@ class CurrentDevice {
   int former_ = 0;
 };
 
-/// Queues `kernel` on `stream`, `n_blocks` × `n_threads`. The launch's own status comes back, where cudaGetLastError
-/// would also tell of what others left there (a query answered "not ready").
+/// Queues `kernel` on `stream`, `n_blocks` × `n_threads`. Returns the launch's own status; cudaGetLastError would also
+/// report the status of earlier calls (a query answered "not ready").
 template <typename... Parameters, typename... Arguments>
 cudaError_t launch(Stream& stream, std::uint64_t n_blocks, unsigned n_threads, void (*kernel)(Parameters...),
                    Arguments... arguments) {

@@ -10,16 +10,17 @@
 
 namespace castor::kernels {
 
-/// Doubles that a kernel keeps for itself, on one device.
+/// Working memory of a kernel, in doubles, on one device.
 class Scratch {
  public:
-  /// `whose`: in messages. At first, room for `n_least` doubles.
+  /// `whose` names the kernel in messages. The first allocation has room for `n_least` doubles at least.
   Scratch(std::string whose, std::uint64_t n_least) : whose_(std::move(whose)), n_least_(n_least) {}
-  ~Scratch() { (void)cudaFree(data_); }  // frees on its own device, after what still uses it
+  ~Scratch() { (void)cudaFree(data_); }  // frees on its own device, after the kernels that still use it
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
-  /// Room for `n` doubles on `device`, which is current; larger room is without the contents. Errors: does_not_fit.
+  /// Room for `n` doubles on `device`, which is current. The contents are lost where it must grow. Errors:
+  /// does_not_fit.
   Result<double*> room(int device, std::uint64_t n) {
     if (device == device_ && n <= n_room_) return data_;
     (void)cudaFree(std::exchange(data_, nullptr));

@@ -11,7 +11,7 @@ namespace castor::kernels {
 
 constexpr unsigned kThreads = 256;
 
-/// What a thread updates: neighbours, so that an access takes 16 bytes of an fp32 array.
+/// Elements that a thread updates: neighbours, so that an access to an fp32 array moves 16 bytes.
 constexpr unsigned kPerThread = 4;
 
 template <typename Value>
@@ -39,7 +39,7 @@ __device__ Pack<float> grads_at(const Arrays& arrays, std::uint64_t i) {
   return grads;
 }
 
-/// The elements from `i` on, by one access to each array: in between they are arrays of the thread's own.
+/// Updates the elements from `i` on with one access to each array: the thread works on arrays of its own in between.
 template <typename Rule, typename Arrays>
 __device__ void update_pack(const typename Rule::Coefficients& c, const Arrays& arrays, std::uint64_t i) {
   const auto grads = grads_at(arrays, i);
@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(kThreads) update_elements(const typename Rule:
   if (i < arrays.n) Rule::update_one(c, arrays, i);
 }
 
-/// Every array starts where a Pack of its elements may, also what is read in its place.
+/// True where every array, and every old array that is read in its place, is aligned for a Pack of its elements.
 inline bool packs_are_aligned(const AdamArrays& arrays) {
   const auto aligned = [](const void* array, DType dtype) {
     return reinterpret_cast<std::uintptr_t>(array) % (kPerThread * size_bytes(dtype)) == 0;
@@ -102,8 +102,8 @@ inline bool packs_are_aligned(const AdamArrays& arrays) {
          arrays.old_weight % sizeof(Pack<float>) == 0;
 }
 
-/// Queues the update of `arrays` by `Rule`, which has Coefficients and `update_one(coefficients, arrays, i)` of one element,
-/// for both moments and whatever the formats are. `who`: in messages.
+/// Queues the update of `arrays` by `Rule`, which has Coefficients and `update_one(coefficients, arrays, i)` of one
+/// element, for both moments and all formats. The last argument names the rule in messages.
 template <typename Rule>
 Result<void> launch_update(Stream& stream, const typename Rule::Coefficients& c, const AdamArrays& arrays,
                            const std::string& who) {

@@ -5,22 +5,22 @@
 
 #include "formats.h"
 
-/// The arithmetic of one element, the same lines for the GPU and for what the host does singly. Every operator rounds
-/// once: both compilers are told not to contract. The square root between the two halves is the caller's, since there is
-/// none in constexpr.
+/// The arithmetic of one element: the GPU compiles the same lines as the host does for elements outside of its vectors.
+/// Every operator rounds once: both compilers are told not to contract. The caller takes the square root between the
+/// two halves, since constexpr code cannot.
 namespace castor::kernels {
 
 struct AdamElement {
   float master, exp_avg, exp_avg_sq;
 };
 
-/// NaN, which compares with nothing, is left as it is.
+/// A NaN stays a NaN, because it is neither above nor below the limits.
 constexpr float clamped(float value, float limit) {
   if (value > limit) return limit;
   return value < -limit ? -limit : value;
 }
 
-/// The moments after the gradient `grad`; the master as it was.
+/// The moments after the gradient `grad`, and the old master.
 constexpr AdamElement with_moments(const AdamCoefficients& c, float grad, AdamElement e) {
   float g = clamped(grad * c.grad_scale, c.max_value);
   if (!c.decoupled_decay) g = g + c.decay * e.master;
@@ -29,7 +29,7 @@ constexpr AdamElement with_moments(const AdamCoefficients& c, float grad, AdamEl
   return e;
 }
 
-/// m/d. `e`: as with_moments gave it; `root`: the square root of its exp_avg_sq.
+/// m/d. `e` is the result of with_moments, `root` the square root of its exp_avg_sq.
 constexpr float moment_ratio(const AdamCoefficients& c, const AdamElement& e, float root) {
   const float denominator = root * c.rsqrt_bias2 + c.eps;
   return e.exp_avg / denominator;
@@ -42,15 +42,16 @@ constexpr float next_master(const AdamCoefficients& c, const AdamElement& e, flo
   return p - c.step_size * moment_ratio(c, e, root);
 }
 
-/// What is read of `array`, `n_bytes` from it; null where it is null.
+/// The old array, `n_bytes` from `array`, that is read in its place; null where `array` is null.
 template <typename T>
 const T* read_of(const T* array, std::ptrdiff_t n_bytes) {
   if (array == nullptr) return nullptr;
   return reinterpret_cast<const T*>(reinterpret_cast<std::uintptr_t>(array) + static_cast<std::uintptr_t>(n_bytes));
 }
 
-/// AdamArrays with types for the formats of what is written; that of the gradient is asked for each time, so that there are
-/// not three times as many. `kSplit`: the master is its low bits and the weight. A rule without exp_avg_sq does not ask for it.
+/// AdamArrays with a type for the format of each array that is written. The format of the gradient is looked up at each
+/// access, since a type for it would mean three times as many instantiations. `kSplit`: the master is its low bits and
+/// the weight. A rule without exp_avg_sq does not access it.
 template <typename WeightFormat, bool kSplitMaster, typename ExpAvgFormat, typename ExpAvgSqFormat>
 struct TypedArrays {
   using Weight = WeightFormat;
@@ -86,7 +87,7 @@ struct TypedArrays {
     if constexpr (kSplit) return joined(old.weight[i], old.master_low[i]);
     return old.master[i];
   }
-  /// And the weight. Requires: canonical.
+  /// Stores the master, and the weight that follows from it. Requires: `value` is canonical.
   constexpr void store_master(std::uint64_t i, float value) const {
     if constexpr (kSplit)
       master_low[i] = low_bits(value);
@@ -94,7 +95,7 @@ struct TypedArrays {
       master[i] = value;
     weight[i] = Weight::narrow(value);
   }
-  /// Made canonical.
+  /// Stores all values of the element, made canonical.
   constexpr void store(std::uint64_t i, const AdamElement& e, std::uint32_t rounding_key) const {
     store_master(i, canonical(e.master));
     exp_avg[i] = ExpAvg::narrow(canonical(e.exp_avg));
@@ -114,7 +115,7 @@ struct TypedArrays {
   typename Weight::Bits* weight;
   std::uint64_t n;
   std::uint32_t first;
-  /// What is read: the arrays above, or others.
+  /// The arrays that are read: those above, or others.
   struct Old {
     const float* master;
     const std::uint16_t* master_low;
@@ -134,7 +135,7 @@ decltype(auto) with_moments_of(const AdamArrays& arrays, F&& f) {
   throw ContractViolation("update: moments of kind " + std::to_string(static_cast<int>(arrays.moments)));
 }
 
-/// Calls `f` with the TypedArrays that `arrays` are. Errors: ContractViolation, where a split master's weight is no bf16.
+/// Calls `f` with `arrays` as TypedArrays. Errors: ContractViolation, where a split master's weight is no bf16.
 template <typename F>
 decltype(auto) with_types(const AdamArrays& arrays, F&& f) {
   if (arrays.master_low == nullptr)

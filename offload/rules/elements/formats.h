@@ -8,9 +8,9 @@
 #include <castor/memory/dtype.h>
 #include <castor/memory/result.h>
 
-/// The element types as the kernels read and write them: `widen` to fp32 is exact, `narrow` rounds. All of it is
-/// constexpr and all rounding is integer arithmetic, so that host and GPU compile the same lines, and neither rounding
-/// mode nor flush-to-zero of the caller has a say.
+/// The element types that the kernels read and write: `widen` to fp32 is exact, `narrow` rounds. Everything is
+/// constexpr and all rounding is integer arithmetic, so that host and GPU compile the same lines, and the caller's
+/// rounding mode and flush-to-zero have no effect.
 namespace castor::kernels {
 
 inline constexpr std::uint32_t kSignBit = 0x80000000;
@@ -19,7 +19,7 @@ inline constexpr std::uint32_t kNanBits = 0x7fc00000;
 
 constexpr std::uint32_t magnitude_bits(float value) { return std::bit_cast<std::uint32_t>(value) & ~kSignBit; }
 
-/// `value`, or the one NaN that is ever stored: processors disagree on the bits of the NaNs they make.
+/// `value`, or the only NaN that is ever stored: processors disagree on the bits of the NaNs they make.
 constexpr float canonical(float value) {
   return std::bit_cast<float>(magnitude_bits(value) > kInfinityBits ? kNanBits : std::bit_cast<std::uint32_t>(value));
 }
@@ -48,27 +48,28 @@ struct Bf16 {
   }
 };
 
-/// What of a float its bf16 does not say.
+/// The bits of a float that its bf16 does not hold.
 constexpr std::uint16_t low_bits(float value) {
   return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value));
 }
 
-/// The float whose bf16 and low bits these are: it was rounded away from zero where they are half a unit or more.
+/// The float with these bf16 and low bits: it was rounded away from zero where the low bits are half a unit or more.
 constexpr float joined(std::uint16_t bf16, std::uint16_t low) {
   return std::bit_cast<float>((static_cast<std::uint32_t>(bf16 - (low >> 15)) << 16) | low);
 }
 
-/// 32 bits of which each depends on all of `value`. Source: C. Wellons, "Prospecting for hash functions", 2018 (lowbias32).
+/// A hash of which each bit depends on all bits of `value`. Source: C. Wellons, "Prospecting for hash functions", 2018
+/// (lowbias32).
 constexpr std::uint32_t mixed(std::uint32_t value) {
   value = (value ^ (value >> 16)) * 0x7feb352du;
   value = (value ^ (value >> 15)) * 0x846ca68bu;
   return value ^ (value >> 16);
 }
 
-/// What is added to the bits of element `i`, before those below bf16 are cut off: 0 to 2^16 − 1, each as often.
+/// The number that is added to the bits of element `i` before those below bf16 are cut off: uniform in 0 to 2^16 − 1.
 constexpr std::uint32_t rounding_bits(std::uint32_t key, std::uint32_t i) { return mixed(i ^ key) >> 16; }
 
-/// Up or down, up as often as `value` is near. Requires: canonical.
+/// Rounds up or down at random, the more often up the nearer the upper value is. Requires: `value` is canonical.
 constexpr std::uint16_t narrow_at_random(float value, std::uint32_t bits) {
   return static_cast<std::uint16_t>((std::bit_cast<std::uint32_t>(value) + bits) >> 16);
 }
@@ -86,7 +87,7 @@ struct Fp16 {
     return std::bit_cast<float>(sign | (magnitude < kSmallestNormal ? subnormal : normal));
   }
 
-  /// Nearest, ties to even; from 65520 on infinity.
+  /// Nearest, ties to even; infinity from 65520 on.
   static constexpr Bits narrow(float value) {
     const std::uint32_t magnitude = magnitude_bits(value);
     const std::uint32_t sign = (std::bit_cast<std::uint32_t>(value) & kSignBit) >> 16;
@@ -104,7 +105,7 @@ struct Fp16 {
   static constexpr std::uint32_t kSmallestNormalInF32 = 0x38800000;  ///< 2^-14
   static constexpr std::uint32_t kOverflow = 0x477ff000;  ///< 65520, half-way to the first value out of range
 
-  /// Counts the units of 2^-24: the 24-bit significand times 2^(exponent - 126). From a shift of 25 on nothing is left.
+  /// Counts the units of 2^-24: the 24-bit significand times 2^(exponent - 126). A shift of 25 or more leaves 0.
   static constexpr std::uint32_t subnormal_bits(std::uint32_t magnitude) {
     const std::uint32_t exponent = magnitude >> 23;
     const std::uint32_t significand = (magnitude & 0x7fffffu) | 0x800000u;

@@ -5,7 +5,7 @@
 
 #include "adam_element.h"
 
-/// The arithmetic of one element, the same lines for the GPU and for what the host does singly; as adam_element.h.
+/// The arithmetic of one element, as adam_element.h: the same lines for the GPU and for the host's single elements.
 namespace castor::kernels {
 
 struct SgdElement {

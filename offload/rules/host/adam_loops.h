@@ -5,10 +5,10 @@
 
 namespace castor::kernels {
 
-/// The update of adam.h on the calling thread, whose floating-point environment is the default one, by the widest vectors
-/// that the processor has.
+/// The update of adam.h on the calling thread, whose floating-point environment is the default one, with the widest
+/// vectors that the processor has.
 ///
-/// Long arrays of 16-bit weights are written past the caches: the next to read them is the bus.
+/// Long arrays of 16-bit weights are written past the caches, because their next reader is the bus.
 void update_by_vectors(const AdamCoefficients& coefficients, const AdamArrays& arrays);
 
 }  // namespace castor::kernels

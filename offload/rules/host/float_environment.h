@@ -5,11 +5,11 @@
 
 namespace castor::kernels {
 
-/// Gives the calling thread the default floating-point environment (nearest even, subnormals kept) and its own one back
-/// at the end.
+/// Gives the calling thread the default floating-point environment (nearest even, subnormals kept); the destructor
+/// restores the thread's own.
 ///
-/// On x86 that is MXCSR, whose flush-to-zero and denormals-are-zero bits libraries like to set; they would make a
-/// result depend on who ran it.
+/// On x86 that is MXCSR. Libraries set its flush-to-zero and denormals-are-zero bits, which would make results depend
+/// on the thread that computes them.
 class DefaultFloatEnvironment {
  public:
   DefaultFloatEnvironment() {

@@ -9,7 +9,8 @@
 namespace castor {
 namespace {
 
-/// The host's loop on the parts, which threads take in turn: none waits for a slower one for longer than a part takes.
+/// Runs the host's loop on the parts. Threads take them in turn, so none waits longer for a slower one than a part
+/// takes.
 class HostAdamTeam final : public AdamKernel {
  public:
   explicit HostAdamTeam(std::unique_ptr<HostTeam> team) : team_(std::move(team)) {}

@@ -29,8 +29,8 @@ class HostDirectionNorm final : public DirectionNormKernel {
   }
 
  private:
-  DirectionRows rows_;                 ///< of the block that parts are being added to
-  std::vector<DirectionPair> blocks_;  ///< of the tensor, those that are complete
+  DirectionRows rows_;                 ///< of the block to which parts are being added
+  std::vector<DirectionPair> blocks_;  ///< the complete blocks of the tensor
 };
 
 }  // namespace

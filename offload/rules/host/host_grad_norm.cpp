@@ -14,7 +14,7 @@ namespace {
 
 using namespace kernels;
 
-/// The sum over one block of `n` <= kNormBlock elements.
+/// The sum of squares of one block of `n` <= kNormBlock elements.
 template <typename Grad>
 double block_sum(const typename Grad::Bits* __restrict grad, std::uint64_t n) {
   double rows[kNormFan];

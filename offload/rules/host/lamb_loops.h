@@ -5,10 +5,10 @@
 
 namespace castor::kernels {
 
-/// The update of lamb.h, as update_by_vectors of adam_loops.h does Adam's.
+/// The update of lamb.h, under the same conditions as update_by_vectors of adam_loops.h.
 void update_by_vectors(const LambCoefficients& coefficients, const AdamArrays& arrays);
 
-/// The sums of the rows of `arrays`, of masters and of directions (sum_direction_rows), likewise.
+/// Writes the sums of the rows of `arrays`, of masters and of directions (sum_direction_rows); likewise.
 void sum_rows_by_vectors(const LambCoefficients& coefficients, const AdamArrays& arrays, double* masters,
                          double* directions);
 

@@ -8,7 +8,8 @@
 /// The nodes of the norm's tree (grad_norm.h) on the host. Callers hold a DefaultFloatEnvironment.
 namespace castor::kernels {
 
-/// A node over kNormFan children of which the upper half was folded onto the lower already: in `children` there are 2·kHalf.
+/// Folds a node whose upper half of children was already added to the lower; `children` holds the 2·kHalf that are
+/// left.
 template <std::uint64_t kHalf = kNormFan / 4>
 inline double fold_halves(double* children) {
   for (std::uint64_t j = 0; j < kHalf; ++j) children[j] += children[j + kHalf];
@@ -18,14 +19,14 @@ inline double fold_halves(double* children) {
     return children[0];
 }
 
-/// A node over `n` <= kNormFan children, which it overwrites; 0 where there is none.
+/// Folds a node over `n` <= kNormFan children and overwrites them; 0 where there is none.
 inline double fold_node(double* children, std::uint64_t n) {
   for (std::uint64_t half = kNormFan / 2; half > 0; half /= 2)
     for (std::uint64_t j = 0; j < half && j + half < n; ++j) children[j] += children[j + half];
   return n > 0 ? children[0] : 0;
 }
 
-/// A row of `n` <= kNormRow values in `Format` (formats.h).
+/// The sum of squares of a row of `n` <= kNormRow values in `Format` (formats.h).
 template <typename Format>
 inline double sum_of_row(const typename Format::Bits* __restrict values, std::uint64_t n) {
   double squares[kNormRow];

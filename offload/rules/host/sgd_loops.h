@@ -5,7 +5,7 @@
 
 namespace castor::kernels {
 
-/// The update of sgd.h, as update_by_vectors of adam_loops.h does Adam's.
+/// The update of sgd.h, under the same conditions as update_by_vectors of adam_loops.h.
 void update_by_vectors(const SgdCoefficients& coefficients, const AdamArrays& arrays);
 
 }  // namespace castor::kernels

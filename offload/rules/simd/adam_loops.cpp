@@ -5,7 +5,7 @@
 
 #include "elements/adam_element.h"
 
-// Highway compiles what follows once for each kind of vectors, by including this file again.
+// Highway compiles the code below once for each kind of vectors, by including this file again.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "adam_loops.cpp"
 #include <hwy/foreach_target.h>
@@ -18,7 +18,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace castor::kernels::HWY_NAMESPACE {
 
-/// adam_element.h by vectors.
+/// adam_element.h with vectors.
 template <bool kUsual>
 struct AdamRule {
   using Coefficients = AdamCoefficients;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What rules with Adam's two moments share, by vectors: adam_element.h. Compiled once for each kind of vectors, as
-// stored-inl.h.
+// adam_element.h with vectors: the arithmetic that rules with Adam's two moments share. Compiled once for each kind of
+// vectors, as stored-inl.h.
 #if defined(CASTOR_OFFLOAD_KERNELS_SIMD_ADAM_MOMENTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CASTOR_OFFLOAD_KERNELS_SIMD_ADAM_MOMENTS_INL_H_
 #undef CASTOR_OFFLOAD_KERNELS_SIMD_ADAM_MOMENTS_INL_H_
@@ -30,13 +30,13 @@ struct AdamVector {
   Float p, m, v;
 };
 
-/// True for AdamW on gradients in bf16 that are not clamped: what nearly all trainings do.
+/// True for AdamW on gradients in bf16 that are not clamped, which nearly all trainings use.
 inline bool is_usual(const AdamCoefficients& c, DType grad_dtype) {
   return grad_dtype == DType::bf16 && c.decoupled_decay && c.max_value == std::numeric_limits<float>::infinity();
 }
 
-/// The coefficients, each in all lanes. `kUsual`: is_usual() holds, and the loop asks for nothing else; three branches a vector are
-/// a quarter of its time with AVX2.
+/// The coefficients, each in all lanes. `kUsual`: is_usual() holds, so the loop has no branches for other cases; three
+/// branches a vector take a quarter of its time with AVX2.
 template <bool kUsual>
 struct AdamMath {
   explicit HWY_INLINE AdamMath(const AdamCoefficients& c)
@@ -54,7 +54,7 @@ struct AdamMath {
         clamps(c.max_value < std::numeric_limits<float>::infinity()),
         rounding_key(word(c.rounding_key)) {}
 
-  /// with_moments, of the elements from `i` on.
+  /// with_moments for the elements from `i` on.
   template <typename Arrays>
   HWY_INLINE AdamVector with_moments(const Arrays& arrays, std::uint64_t i) const {
     const Float p = load_master(arrays, i);
@@ -75,7 +75,7 @@ struct AdamMath {
 
   HWY_INLINE bool decouples_decay() const { return kUsual || decoupled_decay; }
 
-  /// The moments; those of fp32 are made canonical later.
+  /// Stores the moments; those of fp32 are made canonical later.
   template <bool kPastCaches, typename Arrays>
   HWY_INLINE void store(const Arrays& arrays, std::uint64_t i, const AdamVector& e) const {
     store_moments<kPastCaches, typename Arrays::ExpAvg>(e.m, arrays.exp_avg + i);

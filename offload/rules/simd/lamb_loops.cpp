@@ -8,7 +8,7 @@
 #include "elements/lamb_element.h"
 #include "host/norm_tree.h"
 
-// Highway compiles what follows once for each kind of vectors, by including this file again.
+// Highway compiles the code below once for each kind of vectors, by including this file again.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "lamb_loops.cpp"
 #include <hwy/foreach_target.h>
@@ -21,14 +21,14 @@
 HWY_BEFORE_NAMESPACE();
 namespace castor::kernels::HWY_NAMESPACE {
 
-/// lamb_direction by vectors.
 using Math = AdamMath</*kUsual=*/false>;
 
+/// lamb_direction with vectors.
 HWY_INLINE Float direction(const Math& math, const AdamVector& e, Float root) {
   return hn::Add(hn::Mul(math.step_size, math.moment_ratio(e, root)), hn::Mul(math.decay, e.p));
 }
 
-/// lamb_element.h by vectors.
+/// lamb_element.h with vectors.
 struct LambRule {
   using Coefficients = LambCoefficients;
   static constexpr bool kKeepsExpAvgSq = true;
@@ -64,7 +64,7 @@ struct DirectionRow {
   float masters[kNormRow], directions[kNormRow];
 };
 
-/// Masters and directions of the `n` elements from `first` on.
+/// Fills `row` with masters and directions of the `n` elements from `first` on.
 template <typename Arrays>
 HWY_INLINE void fill_row(const AdamCoefficients& c, const Math& math, const Arrays& arrays, std::uint64_t first,
                          std::uint64_t n, DirectionRow& row) {

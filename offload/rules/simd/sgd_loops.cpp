@@ -5,7 +5,7 @@
 
 #include "elements/sgd_element.h"
 
-// Highway compiles what follows once for each kind of vectors, by including this file again.
+// Highway compiles the code below once for each kind of vectors, by including this file again.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "sgd_loops.cpp"
 #include <hwy/foreach_target.h>
@@ -17,7 +17,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace castor::kernels::HWY_NAMESPACE {
 
-/// sgd_element.h by vectors: the coefficients, each in all lanes.
+/// sgd_element.h with vectors: the coefficients, each in all lanes.
 struct SgdRule {
   using Coefficients = SgdCoefficients;
   static constexpr bool kKeepsExpAvgSq = false;

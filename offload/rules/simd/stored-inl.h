@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements as they are stored, to and from vectors of fp32. Compiled once for each kind of vectors, as Highway's -inl.h
-// files are: the guard is one of passes, not of files.
+// Loads stored elements into vectors of fp32 and stores them. Compiled once for each kind of vectors, like Highway's
+// -inl.h files: the guard counts passes, not files.
 #if defined(CASTOR_OFFLOAD_KERNELS_SIMD_STORED_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CASTOR_OFFLOAD_KERNELS_SIMD_STORED_INL_H_
 #undef CASTOR_OFFLOAD_KERNELS_SIMD_STORED_INL_H_
@@ -64,11 +64,11 @@ HWY_INLINE Pair high_halves(Word first, Word second) {
   return hn::ConcatOdd(Pairs(), hn::BitCast(Pairs(), second), hn::BitCast(Pairs(), first));
 }
 HWY_INLINE void store_pair(Pair pair, std::uint16_t* to) { hn::StoreU(pair, Pairs(), to); }
-/// Past the caches. Requires: `to` is aligned to a vector.
+/// Writes past the caches. Requires: `to` is aligned to a vector.
 HWY_INLINE void stream_pair(Pair pair, std::uint16_t* to) { hn::Stream(pair, Pairs(), to); }
 #endif
 
-/// Elements as they are stored, to and from vectors of fp32; the arithmetic is that of formats.h.
+/// Loads and stores elements of one format; the arithmetic is that of formats.h.
 template <typename Format>
 struct Stored;
 
@@ -80,14 +80,15 @@ struct Stored<Fp32> {
     store(first, to);
     store(second, to + hn::Lanes(Floats()));
   }
-  /// Both past the caches. Requires: `to` is aligned to a vector.
+  /// Writes both past the caches. Requires: `to` is aligned to a vector.
   static HWY_INLINE void stream(Float first, Float second, float* to) {
     hn::Stream(first, Floats(), to);
     hn::Stream(second, Floats(), to + hn::Lanes(Floats()));
   }
 };
 
-/// Formats of 16 bits; `Rounding::widen` takes words, `Rounding::narrow` the bits of canonical floats, of a vector or two.
+/// Formats of 16 bits. `Rounding::widen` takes words, `Rounding::narrow` the bits of canonical floats, one or two
+/// vectors.
 template <typename Rounding>
 struct StoredInHalves {
   static HWY_INLINE Float load(const std::uint16_t* from) {
@@ -100,7 +101,7 @@ struct StoredInHalves {
   static HWY_INLINE void store(Float first, Float second, std::uint16_t* to) {
     store_pair(Rounding::narrow(bits_of(first), bits_of(second)), to);
   }
-  /// As of fp32.
+  /// As for fp32.
   static HWY_INLINE void stream(Float first, Float second, std::uint16_t* to) {
     stream_pair(Rounding::narrow(bits_of(first), bits_of(second)), to);
   }
@@ -157,7 +158,7 @@ HWY_INLINE hn::Vec<Halves> halves(Word values) {
   return hn::DemoteTo(Halves(), hn::BitCast(hn::RebindToSigned<Words>(), values));
 }
 
-/// `kBf16`: it is known that they are. Else the branches go the same way every time.
+/// `kBf16`: the gradients are known to be bf16. Otherwise the branches take the same side every time.
 template <bool kBf16, typename Arrays>
 HWY_INLINE Float load_grad(const Arrays& arrays, std::uint64_t i) {
   if (!kBf16 && arrays.grad_dtype == DType::f32) return hn::LoadU(Floats(), static_cast<const float*>(arrays.grad) + i);
@@ -173,7 +174,7 @@ HWY_INLINE Float load_master(const Arrays& arrays, std::uint64_t i) {
     return hn::LoadU(Floats(), arrays.old.master + i);
 }
 
-/// Two vectors of masters without their weights. Requires: canonical; aligned to a vector, where `kPastCaches`.
+/// Stores two vectors of masters without their weights. Requires: canonical; aligned to a vector, where `kPastCaches`.
 template <bool kPastCaches, typename Arrays>
 HWY_INLINE void store_masters(const Arrays& arrays, std::uint64_t i, Float one, Float other) {
   if constexpr (Arrays::kSplit) {
@@ -186,8 +187,8 @@ HWY_INLINE void store_masters(const Arrays& arrays, std::uint64_t i, Float one, 
   }
 }
 
-/// A vector of moments, those of 16 bits canonical; those of fp32 as they are, past the caches where `kPastCaches`. Requires: then
-/// aligned.
+/// Stores a vector of moments: those of 16 bits are made canonical; those of fp32 are stored as they are, past the
+/// caches where `kPastCaches`. Requires: then aligned.
 template <bool kPastCaches, typename Format>
 HWY_INLINE void store_moments(Float value, typename Format::Bits* to) {
   if constexpr (kPastCaches && sizeof *to == sizeof(float))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The walk over an update's arrays, whatever the rule. Compiled once for each kind of vectors, as stored-inl.h.
+// The walk over an update's arrays, for every rule. Compiled once for each kind of vectors, as stored-inl.h.
 #if defined(CASTOR_OFFLOAD_KERNELS_SIMD_UPDATE_LOOP_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CASTOR_OFFLOAD_KERNELS_SIMD_UPDATE_LOOP_INL_H_
 #undef CASTOR_OFFLOAD_KERNELS_SIMD_UPDATE_LOOP_INL_H_
@@ -17,13 +17,14 @@
 HWY_BEFORE_NAMESPACE();
 namespace castor::kernels::HWY_NAMESPACE {
 
-/// A tensor is cut into parts of this many elements or more; weights of fewer may be read again while in a cache.
+/// Parts of fewer elements are written through the caches, from which their weights may be read again soon.
 constexpr std::uint64_t kLeastStreamed = std::uint64_t{4} << 10;
 
-/// What is written past the caches.
+/// The arrays that are written past the caches.
 enum class Past { nothing, weights, all };
 
-/// Of what is updated in place: 16-bit weights which the update does not read; all else is in a cache already.
+/// In an update in place: 16-bit weights that the update does not read, because the other arrays are in a cache
+/// already.
 template <typename Arrays>
 constexpr Past kPastInPlace =
     kHasStreams && !Arrays::kSplit && sizeof(typename Arrays::Weight::Bits) == 2 ? Past::weights : Past::nothing;
@@ -34,10 +35,10 @@ HWY_INLINE Past past_caches(const Arrays& arrays) {
   return arrays.in_place() ? kPastInPlace<Arrays> : Past::all;
 }
 
-/// A line of 16-bit values, two of fp32.
+/// Elements of a cache line of 16-bit values, or of two lines of fp32.
 constexpr std::uint64_t kLineElements = 32;
-/// How far ahead memory is asked for: 14 requests a line of Adam, where the processor alone keeps too few under way behind a square
-/// root and a division.
+/// Distance of the prefetches ahead: 14 requests a line of Adam. Behind a square root and a division the processor
+/// alone keeps too few under way.
 constexpr std::uint64_t kAheadElements = 256;
 
 template <typename Bits>
@@ -62,7 +63,7 @@ HWY_INLINE void ask_for_lines(const Arrays& arrays, std::uint64_t i) {
     ask_for_line(static_cast<const std::uint16_t*>(arrays.grad) + i);
 }
 
-/// Elements up to the first whose weight is aligned to `n_bytes`; all `n` where none is.
+/// The number of elements before the first whose weight is aligned to `n_bytes`; `n` where none is.
 template <typename Bits>
 HWY_INLINE std::uint64_t unaligned(const Bits* weight, std::uint64_t n_bytes, std::uint64_t n) {
   const std::uint64_t beyond = reinterpret_cast<std::uintptr_t>(weight) % n_bytes;
@@ -70,7 +71,7 @@ HWY_INLINE std::uint64_t unaligned(const Bits* weight, std::uint64_t n_bytes, st
   return std::min<std::uint64_t>(n, beyond == 0 ? 0 : (n_bytes - beyond) / sizeof(Bits));
 }
 
-/// True where all that is written from element `i` on is aligned to `n_bytes`.
+/// True where every array that is written is aligned to `n_bytes` at element `i`.
 template <typename Arrays>
 HWY_INLINE bool aligned(const Arrays& arrays, std::uint64_t i, std::uint64_t n_bytes) {
   const auto starts_well = [n_bytes](const auto* array) {
@@ -81,14 +82,16 @@ HWY_INLINE bool aligned(const Arrays& arrays, std::uint64_t i, std::uint64_t n_b
   return starts_well(arrays.weight + i) && masters && starts_well(arrays.exp_avg + i) && second;
 }
 
-/// A vector of moments from element `i` on, whose NaN may be any; those of 16 bits were made canonical when they were written.
+/// Makes the NaNs of a vector of moments from element `i` on canonical; those of 16 bits are so since they were
+/// written.
 template <typename Bits>
 HWY_INLINE void make_canonical(Bits* moments, std::uint64_t i) {
   if constexpr (sizeof(Bits) == sizeof(float))
     hn::StoreU(canonical(hn::LoadU(Floats(), moments + i)), Floats(), moments + i);
 }
 
-/// Two vectors of new masters from element `i` on, with their weights. A NaN among the moments is one in its master too.
+/// Stores two vectors of new masters from element `i` on, with their weights. A NaN among the moments makes its master
+/// NaN.
 template <Past kPast, typename Rule, typename Arrays>
 HWY_INLINE void end_pair(const Arrays& arrays, std::uint64_t i, Float one, Float other) {
   using Weight = Stored<typename Arrays::Weight>;
@@ -106,10 +109,11 @@ HWY_INLINE void end_pair(const Arrays& arrays, std::uint64_t i, Float one, Float
     Weight::store(one, other, arrays.weight + i);
 }
 
-/// Elements of whole steps from `first` on, the rest left to the caller; returns where that begins. A square root and a division
-/// take longer than a processor looks ahead, so the next pair of vectors is begun before this one is ended.
+/// Updates the elements of whole steps from `first` on; returns the first element that is left to the caller. A square
+/// root and a division take longer than a processor looks ahead, so the next pair of vectors begins before this one
+/// ends.
 ///
-/// Requires: what is written past the caches is aligned at `first` to two vectors of halves.
+/// Requires: the arrays that are written past the caches are aligned at `first` to two vectors of halves.
 template <Past kPast, typename Rule, typename Arrays>
 HWY_INLINE std::uint64_t update_steps(const Rule& rule, const Arrays arrays, std::uint64_t first) {
   constexpr bool kAll = kPast == Past::all;
@@ -133,18 +137,18 @@ HWY_INLINE std::uint64_t update_steps(const Rule& rule, const Arrays arrays, std
   return end;
 }
 
-/// Elements from `first` to `end`, one after the other.
+/// Updates the elements from `first` to `end`, one after the other.
 template <typename Rule, typename Arrays>
 HWY_NOINLINE void update_singly(const typename Rule::Coefficients& c, const Arrays& arrays, std::uint64_t first,
                                 std::uint64_t end) {
   for (std::uint64_t i = first; i < end; ++i) Rule::update_one(c, arrays, i);
 }
 
-/// All elements of TypedArrays by `Rule`, which is made of its Coefficients and has
-/// - `begin<kPastCaches>(arrays, i)`: updates a vector of moments from element i on, those of fp32 past the caches where that is
-///   said and canonical or not; returns what `end` needs,
-/// - `end(begun)`: the new masters, NaN where a moment is; nothing is written,
-/// - `update_one(coefficients, arrays, i)`: the same of one element, with its weight,
+/// Updates all elements of TypedArrays by `Rule`, which is constructed from its Coefficients and has
+/// - `begin<kPastCaches>(arrays, i)`: updates a vector of moments from element i on; those of fp32 are written as they
+///   are, past the caches where `kPastCaches`; returns the argument of `end`,
+/// - `end(begun)`: the new masters, NaN where a moment is NaN; writes nothing,
+/// - `update_one(coefficients, arrays, i)`: the whole update of one element, with its weight,
 /// - `kKeepsExpAvgSq`.
 template <typename Rule, typename Arrays>
 void update(const typename Rule::Coefficients& coefficients, const Arrays& arrays) {

@@ -39,7 +39,7 @@ MoveProblem training(std::uint32_t n, std::uint64_t device_bytes) {
   return problem;
 }
 
-/// What must hold of every plan: it can be carried out within the room, at the cost that it states.
+/// Requires of every plan that it can be carried out within the room, at the cost that it states.
 void expect_sound(const MoveProblem& problem, const MovePlan& plan) {
   EXPECT_NEAR(naive_plan_seconds(problem, plan), plan.link_seconds, 1e-6 * (1 + plan.link_seconds));
   EXPECT_LE(plan.bound_seconds, plan.link_seconds * (1 + 1e-9));
@@ -51,7 +51,7 @@ void expect_sound(const MoveProblem& problem, const MovePlan& plan) {
               plan.link_seconds, 1e-6 * (1 + plan.link_seconds));
 }
 
-/// Some chunks may not rest on the device.
+/// Some chunks may not stay on the device between uses.
 void send_some_away(std::mt19937_64& random, MoveProblem& problem) {
   for (auto& chunk : problem.chunks)
     if (random() % 3 == 0) chunk.rest = test::kOnHost | test::kOnNvme;
@@ -66,8 +66,9 @@ TEST(MovePlanner, WithRoomForEverythingNothingMoves) {
     for (const Stay& stay : stays) EXPECT_TRUE(holds(stay.after, Tier::device));
 }
 
-// Room for one more than the chunk in use. Going round 0 1 2 | 2 1 0 | 0 1 2 with updates at the end, the turns 2-2 and
-// 0-0 are free. One chunk can stay through the rest: 1 must be dirty on the device when its next use comes, or moves.
+// The device has room for one chunk beside the one in use. In the order 0 1 2 | 2 1 0 | 0 1 2 with updates at the end,
+// the turns 2-2 and 0-0 are free. One more chunk can stay through the iteration: chunk 1 is still dirty on the device
+// at its next use, or it moves.
 TEST(MovePlanner, TurnsAreFreeAndTheRoomLeftSavesMost) {
   const auto problem = training(3, 20);
   const auto plan = plan_moves(problem).value();
@@ -86,7 +87,7 @@ TEST(MovePlanner, RoomToArriveAndToLeaveInCostsMovesButNeverBreaksTheRoom) {
     problem.room_bytes[1].assign(problem.n_moments, 8 + random() % 20);
     problem.costs = {1, 1, 4, 6};
     problem.nvme = true;
-    const bool anywhere = seed % 2 == 0;  // chunks that may not rest on the device may come there ahead
+    const bool anywhere = seed % 2 == 0;  // chunks that may not stay on the device may arrive there ahead
     if (!anywhere) send_some_away(random, problem);
     for (auto& chunk : problem.chunks)
       for (ChunkUse& use : chunk.uses) use.tier = random() % 3 == 0 ? Tier::host : use.tier;
@@ -105,8 +106,8 @@ TEST(MovePlanner, RoomToArriveAndToLeaveInCostsMovesButNeverBreaksTheRoom) {
   }
 }
 
-// Three chunks of 10 in turn on a host of 20, from below and back: while one is changed the one before is still on its way
-// down, so that none may stay.
+// Three chunks of 10 bytes in turn on a host of 20, each read from NVMe and written back: while one is changed the
+// chunk before it is still on its way down, so that none may stay.
 TEST(MovePlanner, WhatIsBeingWrittenBelowKeepsItsPlaceOnTheHost) {
   MoveProblem problem;
   problem.n_moments = 3;
@@ -194,7 +195,7 @@ TEST(MovePlanner, WhatMayNotRestOnTheDeviceComesForEachUseAndLeaves) {
     for (const Stay& stay : plan.stays[1]) EXPECT_EQ(stay.after, test::kOnHost);
     for (const Stay& stay : plan.stays[0]) EXPECT_TRUE(holds(stay.after, Tier::device));
   }
-  problem.n_together = 3;  // as far as its use in the backward pass and its update are apart
+  problem.n_together = 3;  // the distance of its use in the backward pass to its update
   EXPECT_EQ(plan_moves(problem).value().moved.h2d, 20u);
 }
 
@@ -250,7 +251,7 @@ TEST(MovePlanner, BrokenProblemsAreContractViolations) {
 
 // ---- against brute force ----
 
-/// A plan is found exactly where there is one, is sound, and costs the least. Returns it where there is one.
+/// A plan is found exactly where brute force finds one, is sound, and costs the least. Returns that plan.
 std::optional<MovePlan> expect_least(const MoveProblem& problem, std::optional<double> least_seconds) {
   auto plan = plan_moves(problem);
   EXPECT_EQ(plan.ok(), least_seconds.has_value()) << (plan.ok() ? "" : plan.error().message);
@@ -341,7 +342,7 @@ TEST(MovePlanner, MovesAsLittleAsAnyPlanOverThreeTiers) {
 
 // ---- at the size of a model ----
 
-// Where little moves, a chunk is a large part of it: three of its moves are allowed.
+// Where little moves, one chunk is a large part of the cost: the allowance is three moves of a chunk.
 TEST(MovePlanner, ALargeModelIsPlannedWithinTwoPercentOfTheBound) {
   for (const std::uint64_t n_on_device : {1, 10, 75, 150}) {
     const auto problem = training(160, n_on_device * 10);

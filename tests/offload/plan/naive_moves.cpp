@@ -12,7 +12,7 @@
 namespace castor::test {
 namespace {
 
-constexpr double kNoWay = std::numeric_limits<double>::infinity();
+constexpr double kImpossible = std::numeric_limits<double>::infinity();
 
 /// Bytes per moment, by device and host.
 using Usage = std::array<std::vector<std::uint64_t>, 2>;
@@ -39,14 +39,14 @@ std::uint32_t moments_until(const MoveProblem& problem, std::uint32_t from, std:
   return to > from ? to - from : to + problem.n_moments - from;
 }
 
-/// What the chunk takes and costs where it is in `stays` around its uses; kNoWay where that cannot be.
+/// The room and the cost of a chunk that is in `stays` around its uses; kImpossible where it cannot be.
 Way walk(const MoveProblem& problem, const PlannedChunk& chunk, const std::vector<Stay>& stays) {
   Way way;
   for (auto& used : way.used) used.assign(problem.n_moments, 0);
   if (chunk.uses.empty()) {
     occupy(way.used, stays.at(0).after, 0, problem.n_moments, chunk.n_bytes);
     if ((stays.at(0).after == kNowhere) != (chunk.rest == kNowhere) || (stays[0].after & ~chunk.rest) != 0)
-      way.seconds = kNoWay;
+      way.seconds = kImpossible;
     return way;
   }
   const auto n_bytes = static_cast<double>(chunk.n_bytes);
@@ -58,7 +58,7 @@ Way walk(const MoveProblem& problem, const PlannedChunk& chunk, const std::vecto
     const Stay& previous = stays.at((i + chunk.uses.size() - 1) % chunk.uses.size());
     const bool changes = use.access != Access::read;
     const auto stale = static_cast<Places>(previous.before_next & ~kOnNvme);
-    if (changes ? stay.at_use != (needed | stale) : (stay.at_use & needed) == 0) way.seconds = kNoWay;
+    if (changes ? stay.at_use != (needed | stale) : (stay.at_use & needed) == 0) way.seconds = kImpossible;
     const Places current = changes ? needed : stay.at_use;
     const std::uint32_t apart = moments_until(problem, use.moment, chunk.uses[next].moment);
     const std::uint32_t n_ahead = std::min(chunk.uses[next].n_ahead, apart - 1);
@@ -69,12 +69,12 @@ Way walk(const MoveProblem& problem, const PlannedChunk& chunk, const std::vecto
     way.seconds += n_bytes * naive_step_seconds(current, stay.after, problem.costs);
     way.seconds += n_bytes * naive_step_seconds(stay.after, stay.before_next, problem.costs);
     const Places rest = apart <= problem.n_together ? Places{kOnDevice | kOnHost | kOnNvme} : chunk.rest;
-    if ((stay.after & ~rest) != 0) way.seconds = kNoWay;
-    if (!use.dropped && (stay.after == kNowhere || stay.before_next == kNowhere)) way.seconds = kNoWay;
+    if ((stay.after & ~rest) != 0) way.seconds = kImpossible;
+    if (!use.dropped && (stay.after == kNowhere || stay.before_next == kNowhere)) way.seconds = kImpossible;
     if (chunk.uses[next].access == Access::overwrite) continue;
     const Places needed_next = chunk.uses[next].tier == Tier::device ? kOnDevice : kOnHost;
-    if (n_ahead > 0 && (stay.before_next & needed_next) == 0) way.seconds = kNoWay;
-    if ((stay.before_next & ~(rest | needed_next)) != 0) way.seconds = kNoWay;
+    if (n_ahead > 0 && (stay.before_next & needed_next) == 0) way.seconds = kImpossible;
+    if ((stay.before_next & ~(rest | needed_next)) != 0) way.seconds = kImpossible;
     const bool next_changes = chunk.uses[next].access != Access::read;
     const Places there = next_changes ? stay.before_next | needed_next : stays[next].at_use;
     way.seconds += n_bytes * naive_step_seconds(stay.before_next, there, problem.costs);
@@ -82,7 +82,7 @@ Way walk(const MoveProblem& problem, const PlannedChunk& chunk, const std::vecto
   return way;
 }
 
-/// The cheapest of the ways in each list that fit together.
+/// The least cost of ways that fit together, one of each list.
 void choose(const MoveProblem& problem, const std::vector<std::vector<Way>>& ways, std::size_t chunk, Usage& used,
             double seconds, std::optional<double>& least) {
   if (least && seconds >= *least) return;
@@ -106,7 +106,7 @@ std::optional<double> least_of(const MoveProblem& problem, const std::vector<std
   return least;
 }
 
-/// Goes round twice: dropped after use `i` where bit i of `dropped` is set. The second round counts.
+/// Runs the iteration twice; the chunk is dropped after use `i` where bit i of `dropped` is set. The second run counts.
 Way walk_two_tiers(const MoveProblem& problem, const PlannedChunk& chunk, std::uint32_t dropped) {
   Way way;
   bool on_device = false, on_host = true;
@@ -138,13 +138,13 @@ Way walk_two_tiers(const MoveProblem& problem, const PlannedChunk& chunk, std::u
 
 double naive_step_seconds(Places from, Places to, const LinkCosts& costs) {
   std::array<double, 8> least{};
-  least.fill(kNoWay);
+  least.fill(kImpossible);
   least[from] = 0;
   std::array<bool, 8> done{};
   while (true) {
     int nearest = -1;
     for (int set = 0; set < 8; ++set)
-      if (!done[set] && least[set] < kNoWay && (nearest < 0 || least[set] < least[nearest])) nearest = set;
+      if (!done[set] && least[set] < kImpossible && (nearest < 0 || least[set] < least[nearest])) nearest = set;
     if (nearest < 0) return least[to];
     done[nearest] = true;
     const auto reach = [&](int set, double seconds) { least[set] = std::min(least[set], least[nearest] + seconds); };
@@ -166,7 +166,7 @@ double naive_plan_seconds(const MoveProblem& problem, const MovePlan& plan) {
     for (const std::size_t tier : {0, 1})
       for (std::uint32_t m = 0; m < problem.n_moments; ++m) used[tier][m] += way.used[tier][m];
   }
-  return within(used, problem) ? seconds : kNoWay;
+  return within(used, problem) ? seconds : kImpossible;
 }
 
 std::optional<double> least_seconds_of_two_tiers(const MoveProblem& problem) {
@@ -188,7 +188,7 @@ std::optional<double> least_seconds_of_two_tiers(const MoveProblem& problem) {
 std::optional<double> least_seconds_of_three_tiers(const MoveProblem& problem) {
   std::vector<std::vector<Way>> ways;
   for (const PlannedChunk& chunk : problem.chunks) {
-    std::map<Usage, double> least;  // of the ways that take the same room
+    std::map<Usage, double> least;  // cost of the ways that take the same room
     const std::size_t n_stays = std::max<std::size_t>(chunk.uses.size(), 1);
     std::vector<Stay> stays(n_stays);
     for (std::uint64_t number = 0; number < std::uint64_t{1} << (6 * n_stays); ++number) {
@@ -198,7 +198,7 @@ std::optional<double> least_seconds_of_three_tiers(const MoveProblem& problem) {
       const bool below = std::any_of(stays.begin(), stays.end(),
                                      [](const Stay& stay) { return ((stay.at_use | stay.after) & kOnNvme) != 0; });
       const Way way = walk(problem, chunk, stays);
-      if (way.seconds == kNoWay || (below && !problem.nvme)) continue;
+      if (way.seconds == kImpossible || (below && !problem.nvme)) continue;
       const auto found = least.emplace(way.used, way.seconds).first;
       found->second = std::min(found->second, way.seconds);
     }

@@ -9,8 +9,8 @@ namespace {
 constexpr std::uint32_t kNMoments = 3;
 constexpr std::uint64_t kNSmall = 40, kLargeBytes = 10;
 
-/// Large chunks that stay on the host for nothing, and for a copy each way on the device; small ones that fill the host and
-/// may be nowhere else. Large ones are inserted first where nobody knows better.
+/// Large chunks that stay on the host without cost, and on the device for a copy in each direction; small chunks that
+/// fill the host and may be on no other tier. The first order inserts the large ones first.
 MoveProblem crowded_host() {
   MoveProblem problem;
   problem.n_moments = kNMoments;

@@ -209,7 +209,7 @@ TEST(PlanPlacement, StreamsWhatIsUpdatedBesideTheLargestUnitAlone) {
 
 using Speculative = std::vector<bool>;
 
-// Eight chunks of 14 MB besides their gradients, of which every second one may speculate.
+// Eight chunks of 14 MB without their gradients; every second one may speculate.
 TEST(PlanPlacement, StreamsFirstWhatMayNotBeUpdatedSpeculatively) {
   auto request = four_chunks();
   request.chunks.assign(8, request.chunks[0]);
@@ -245,7 +245,7 @@ TEST(PlanPlacement, SpeculatesAllOverTheModelAsFarAsTheHostHasRoomForTheNewState
   request.speculation_bytes -= 1;
   EXPECT_EQ(plan_placement(request).value().speculative, (Speculative{false, true, false, false}));
   request.speculation_bytes = Budget::kUnlimited;
-  const std::uint64_t weights_bytes = 8'000'000;  // to be updated they come to the host
+  const std::uint64_t weights_bytes = 8'000'000;  // they are copied to the host for their update
   request.host_budget_bytes = plan_placement(request).value().host_bytes + weights_bytes + 3 * 14'000'000;
   EXPECT_EQ(plan_placement(request).value().speculative, (Speculative{false, true, true, true})) << "three quarters";
   request.nvme = true;

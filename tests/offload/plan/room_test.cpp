@@ -15,7 +15,7 @@ Periods random_periods(std::mt19937_64& random, std::uint32_t n_moments) {
   return {first, static_cast<std::uint32_t>(random() % (n_moments + 1))};
 }
 
-/// Period after period.
+/// The naive model: one number for each period.
 void add_to(std::vector<std::int64_t>& bytes, Periods periods, std::int64_t n_bytes) {
   for (std::uint32_t k = 0; k < periods.count; ++k) bytes[(periods.first + k) % bytes.size()] += n_bytes;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Moves that can be worked out by hand.
+// Moves that can be computed by hand.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ inline MoveProblem round_robin(std::uint32_t n, std::uint64_t device_bytes) {
   return problem;
 }
 
-/// Every chunk goes back to the host after its use.
+/// Every chunk is dropped from the device after its use and stays on the host.
 inline MovePlan all_go(const MoveProblem& problem) {
   MovePlan plan;
   for (const PlannedChunk& chunk : problem.chunks)

@@ -8,8 +8,8 @@
 namespace castor {
 namespace {
 
-/// Weights (chunk 0, 8 bytes) that are used forward for 2 s and backward for 4 s, recomputing for 1 s of them, and updated on
-/// the host in two tiles of 3 s each.
+/// Weights (chunk 0, 8 bytes) that are used forward for 2 s and backward for 4 s, of which recomputing takes 1 s, and
+/// updated on the host in two tiles of 3 s each.
 class StepBoundTest : public ::testing::Test {
  protected:
   void pass() {

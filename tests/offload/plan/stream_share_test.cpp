@@ -8,14 +8,14 @@
 namespace castor {
 namespace {
 
-// 3 s of updates, of which a parameter streamed leaves 0.66; 2 s each way for all states.
+// 3 s of updates, of which a streamed parameter leaves 0.66; 2 s in each direction for all states.
 constexpr UpdateLoad kBoundByTheHost = {3, 1, 0.5, 0.5, 2, 2};
 
 TEST(StreamShare, LetsHostAndBusEndTogether) {
   // 3 - 3 * 0.34 s = 0.5 + 2 s at s = 2.5 / 3.02
   EXPECT_NEAR(stream_share(kBoundByTheHost), 2.5 / 3.02, 1.0 / 64);
   UpdateLoad load = kBoundByTheHost;
-  load.stream_d2h_s = 4;  // the slower way decides: s = 2.5 / 5.02
+  load.stream_d2h_s = 4;  // the slower direction decides: s = 2.5 / 5.02
   EXPECT_NEAR(stream_share(load), 2.5 / 5.02, 1.0 / 64);
 }
 
@@ -39,7 +39,7 @@ TEST(StreamShare, IsNothingWhereLittleIsGained) {
 
 TEST(StreamShare, IsThatWhichUpdatesFirstWhereStepsTakeLongerThanTheirParts) {
   UpdateLoad load = kBoundByTheHost;
-  load.window_s = 4;  // 3 - 3 * 0.34 s = 0.5 + 2 s, and the rest of a step waits for nobody knows what
+  load.window_s = 4;  // 3 - 3 * 0.34 s = 0.5 + 2 s, and the rest of a step has no known cause
   EXPECT_NEAR(stream_share(load, 4.5), 2.5 / 3.02, 1.0 / 64);
   EXPECT_EQ(stream_share(load, 4.4), 0) << "less than a tenth to be gained";
   EXPECT_EQ(stream_share(load, 6.1), 0) << "the team is busy for less than half of it";
@@ -57,7 +57,7 @@ TEST(StreamShare, WaitsForTheNormWhereTheHostDoesNot) {
 
 TEST(StreamShare, WhatIsLeftToTheHostTakesLonger) {
   EXPECT_DOUBLE_EQ(host_update_slowdown(0), 1);
-  EXPECT_DOUBLE_EQ(host_update_slowdown(0.5), 0.83 / 0.5);  // half of them in 1 - 0.5 * 0.34 of the time
+  EXPECT_DOUBLE_EQ(host_update_slowdown(0.5), 0.83 / 0.5);  // half of the updates in 1 - 0.5 * 0.34 of the time
 }
 
 TEST(StreamShare, KnowsWhatUpdatesCanHideBehind) {

@@ -46,8 +46,8 @@ class AdamBound : public testing::AdamPlace {
       expect_within(after.master[i], wanted.master, "master", i);
       expect_within(after.exp_avg[i], wanted.exp_avg, "exp_avg", i);
       expect_within(after.exp_avg_sq[i], wanted.exp_avg_sq, "exp_avg_sq", i);
-      // The bound must have teeth. Master: three roundings of about |p|, and those some twenty that the step carries
-      // (a step of about lr, or what L2 makes of it).
+      // The bound must be tight. Master: three roundings of about |p|, and some twenty of the step (a step of about lr,
+      // or as large as L2 makes it).
       const double step = std::fabs(wanted.master.value - before.master[i]);
       ASSERT_LE(wanted.master.error, kUnit * (4 * std::fabs(before.master[i]) + 40 * step + 40 * options.lr));
     }

@@ -34,7 +34,7 @@ TEST(AdamCoefficients, FirstUpdate) {
 TEST(AdamCoefficients, RoundOnceFromFp64) {
   const AdamCoefficients c = adam_coefficients({}, 1, 1);
   EXPECT_EQ(c.one_minus_beta1, 0.1f);
-  EXPECT_NE(c.one_minus_beta1, 1 - 0.9f);  // what fp32 would make of it
+  EXPECT_NE(c.one_minus_beta1, 1 - 0.9f);  // the result in fp32
   EXPECT_EQ(c.one_minus_beta2, 0.001f);
   EXPECT_NE(c.one_minus_beta2, 1 - 0.999f);
 }

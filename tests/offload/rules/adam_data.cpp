@@ -32,10 +32,10 @@ void store(std::vector<std::uint8_t>& bytes, DType dtype, std::uint64_t i, float
   std::memcpy(bytes.data() + 2 * i, &bits, 2);
 }
 
-/// `value`, or the one NaN that is stored.
+/// `value`, or the only NaN that is stored.
 float stored(float value) { return std::isnan(value) ? float_of(0x7fc00000) : value; }
 
-/// Of one element, and m/d.
+/// The moments of one element, and m/d.
 struct Moments {
   float m, v, ratio;
 };
@@ -215,8 +215,8 @@ std::vector<float> straight_line_direction(const LambCoefficients& c, const Adam
 
 namespace {
 
-/// As the header of the kernels describes it: the hash named there, of element and key; its upper half is the number that a
-/// fraction must reach to be rounded up.
+/// By the definition in formats.h: the hash named there, of element and key. `value` is rounded up where its fraction
+/// and the hash's upper half add up to 2^16.
 float rounded_at_random(float value, std::uint32_t key, std::uint32_t element) {
   if (!std::isfinite(value)) return value;
   std::uint64_t hash = element ^ key;
@@ -279,14 +279,14 @@ AdamData PackedAdam::unpacked() const {
       data.master[i] = naive_widen(master.data(), DType::f32, i);
       continue;
     }
-    // The one value whose low bits these are and that rounds to the weight.
+    // The only value that has these low bits and rounds to the weight.
     const std::uint32_t low = master[2 * i] + 256u * master[2 * i + 1];
     const std::uint32_t high = bits_of(naive_widen(weight.data(), DType::bf16, i)) / 65536;
     for (const std::uint32_t candidate : {high, high - 1}) {
       const float value = float_of(candidate * 65536 + low);
       if (naive_bf16(value) != high) continue;
       data.master[i] = value;
-      break;  // of NaNs the canonical one
+      break;  // for NaNs the canonical one
     }
   }
   return data;

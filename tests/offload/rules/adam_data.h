@@ -11,7 +11,7 @@ namespace castor::testing {
 
 inline constexpr DType kAllTypes[] = {DType::f32, DType::bf16, DType::f16};
 
-/// The arrays of one update in ordinary memory. Gradient and weight are as many bytes as their types need.
+/// The arrays of one update in ordinary memory. Gradient and weight have as many bytes as their dtypes need.
 struct AdamData {
   AdamData(std::uint64_t n, DType grad_dtype, DType weight_dtype);
   std::uint64_t n() const { return master.size(); }
@@ -26,23 +26,24 @@ struct AdamData {
 /// square or quotient leaves the range.
 const std::vector<float>& hard_values();
 
-/// `n` elements, of which every fourth or so is a hard value and the rest spread over 2^-40 … 2^10.
+/// `n` elements: about every fourth is a hard value, the others are spread over 2^-40 … 2^10.
 AdamData random_data(std::mt19937_64& random, std::uint64_t n, DType grad_dtype, DType weight_dtype);
 
-/// One update after another in fp32, each operation rounded on its own: the formulas of adam.h, written down once more.
+/// Updates one element after the other in fp32, each operation rounded on its own: the formulas of adam.h, written
+/// again.
 void straight_line_update(const AdamCoefficients& c, AdamData& data);
 
-/// One update by SGD likewise, of sgd.h; exp_avg is its momentum, exp_avg_sq stays.
+/// The same for SGD by the formulas of sgd.h; exp_avg is the momentum, exp_avg_sq stays.
 void straight_line_update(const SgdCoefficients& c, AdamData& data);
 
-/// One update by LAMB likewise, of lamb.h.
+/// The same for LAMB by the formulas of lamb.h.
 void straight_line_update(const LambCoefficients& c, AdamData& data);
-/// r of that update, by element.
+/// r of LAMB's update, by element.
 std::vector<float> straight_line_direction(const LambCoefficients& c, const AdamData& data);
 
-/// The arrays of one update as they are stored.
+/// The arrays of one update in their stored format.
 struct PackedAdam {
-  /// Requires: what `data` holds of the moments is exact in their dtypes.
+  /// Requires: the moments of `data` are exact in their dtypes.
   PackedAdam(const AdamData& data, bool split_master, AdamMoments moments);
   AdamArrays arrays();
   AdamData unpacked() const;
@@ -51,17 +52,17 @@ struct PackedAdam {
   bool split_master;
   AdamMoments moments;
   std::uint64_t n;
-  std::vector<std::uint8_t> master, exp_avg, exp_avg_sq, grad, weight;  ///< master: its low bits where it is split
+  std::vector<std::uint8_t> master, exp_avg, exp_avg_sq, grad, weight;  ///< master: the low bits where it is split
 };
 
-/// Cuts the moments of `data` down to what their dtypes hold.
+/// Rounds the moments of `data` to values that their dtypes hold exactly.
 void make_exact(AdamData& data, AdamMoments moments);
 
-/// straight_line_update of such arrays: the moments are rounded when all else is done, those at random by the definition
-/// of a random rounding, written down once more.
+/// straight_line_update with stored moments: these are rounded after the whole update, exp_avg_sq at random by the
+/// definition of that rounding, written again.
 void straight_line_update(const AdamCoefficients& c, AdamData& data, AdamMoments moments);
 
-/// The same of SGD, whose momentum is rounded to nearest where exp_avg is bf16; of LAMB; and of any rule.
+/// The same for SGD, whose momentum is rounded to nearest where exp_avg is bf16; for LAMB; and for any rule.
 void straight_line_update(const SgdCoefficients& c, AdamData& data, AdamMoments moments);
 void straight_line_update(const LambCoefficients& c, AdamData& data, AdamMoments moments);
 void straight_line_update(const UpdateCoefficients& c, AdamData& data, AdamMoments moments);

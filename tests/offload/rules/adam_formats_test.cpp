@@ -66,7 +66,7 @@ TEST(SplitMasters, AreRestoredAndRoundedAsUnsplitOnes) {
   }
 }
 
-/// exp_avg_sq of `n` elements that start at `v`, after `n_updates` with gradients of 0.
+/// exp_avg_sq of `n` elements with the value `v` at first, after `n_updates` with gradients of 0.
 std::vector<float> decayed(float v, double beta2, std::uint64_t n, std::uint64_t n_updates) {
   AdamData data(n, DType::bf16, DType::bf16);
   data.exp_avg_sq.assign(n, v);
@@ -86,8 +86,8 @@ double mean(const std::vector<float>& values) {
   return sum / static_cast<double>(values.size());
 }
 
-// From 1 with beta2 = 0.999 the exact result of one update is r = 0.999, between 255/256 (probability 1 − q) and 1 (q). To
-// nearest, 1 would come out every time. The bound is five deviations of a mean of n draws.
+// From 1 with beta2 = 0.999 the exact result of one update is r = 0.999, between 255/256 (probability 1 − q) and 1 (q).
+// Rounding to nearest would give 1 every time. The bound is five deviations of a mean of n draws.
 TEST(RandomRounding, GivesTheExactValueOnAverage) {
   constexpr std::uint64_t kN = 1 << 20;
   const double exact = static_cast<double>(0.999f), below = 255.0 / 256, q = (exact - below) * 256;
@@ -109,7 +109,7 @@ TEST(RandomRounding, HasAKeyOfItsOwnForEachSeedTensorAndUpdate) {
   for (const std::uint64_t seed : {0ull, 1ull, 1ull << 32})
     for (std::uint32_t tensor = 0; tensor < 30; ++tensor)
       for (std::uint64_t t = 1; t <= 30; ++t, ++n) keys.insert(rounding_key(seed, tensor, t));
-  EXPECT_EQ(keys.size(), n);  // by chance two would agree once in a thousand such sets; these do not
+  EXPECT_EQ(keys.size(), n);  // a random set has two equal keys once in a thousand times; this one has none
 }
 
 }  // namespace

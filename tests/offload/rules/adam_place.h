@@ -10,11 +10,12 @@
 
 namespace castor::testing {
 
-/// The updates of a rule on the host or on the GPU, over arrays that start in ordinary memory and come back there.
+/// The updates of a rule on the host or on the GPU, over arrays in ordinary memory, to which the results are copied
+/// back.
 template <typename Coefficients>
 class RulePlace : public KernelPlace {
  protected:
-  /// `data` after one update by the kernel of this place; every array lies `offset` elements into its memory.
+  /// `data` after one update by the kernel of this place; every array starts `offset` elements into its memory.
   AdamData updated(const Coefficients& coefficients, AdamData data, std::uint64_t offset = 0) {
     const Buffer master = upload(data.master, offset), exp_avg = upload(data.exp_avg, offset),
                  exp_avg_sq = upload(data.exp_avg_sq, offset);
@@ -32,7 +33,7 @@ class RulePlace : public KernelPlace {
     return data;
   }
 
-  /// The same of arrays as they are stored.
+  /// The same for arrays in their stored format.
   PackedAdam updated(const Coefficients& coefficients, PackedAdam data) {
     const Buffer master = upload(data.master), exp_avg = upload(data.exp_avg), exp_avg_sq = upload(data.exp_avg_sq),
                  grad = upload(data.grad), weight = upload(data.weight);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host's Adam by every kind of vectors that this processor has.
+// The host's Adam with every kind of vectors that this processor has.
 #include <gtest/gtest.h>
 #include <hwy/highway.h>
 
@@ -25,7 +25,7 @@ using testing::kAllTypes;
 /// Elements of each case; suite soak asks for more.
 std::uint64_t n_elements() {
   const char* asked = std::getenv("CASTOR_N_ELEMENTS");
-  return asked ? std::strtoull(asked, nullptr, 10) : 70'001;  // above what is written past the caches
+  return asked ? std::strtoull(asked, nullptr, 10) : 70'001;  // enough to be written past the caches
 }
 
 class AdamTargets : public ::testing::TestWithParam<std::tuple<DType, DType, bool, double>> {};
@@ -67,7 +67,7 @@ constexpr StoredAs kStoredAs[] = {{true, AdamMoments::f32},
                                   {false, AdamMoments::mixed},
                                   {false, AdamMoments::bf16}};
 
-/// By every target, whole and in two parts that begin within a vector.
+/// With every target, whole and in two parts that begin within a vector.
 void check_stored(const StoredAs& as, DType weight, double max_value, std::uint64_t n) {
   SCOPED_TRACE(::testing::Message() << n << " elements, split " << as.split_master << ", moments "
                                     << static_cast<int>(as.moments) << ", weight " << name(weight) << ", at most "
@@ -99,7 +99,7 @@ TEST(AdamTargetsAlone, GiveTheBitsOfTheFormulasHoweverStatesAreStored) {
           if (!as.split_master || weight == DType::bf16) check_stored(as, weight, max_value, n);
 }
 
-/// `n` weights of 16 bits that start anywhere: on a multiple of their size that suits no vector, and on none.
+/// `n` weights of 16 bits at starts that suit no vector: at a multiple of their size, and at none.
 void check_weights_wherever_they_start(std::uint64_t n) {
   SCOPED_TRACE(::testing::Message() << n << " elements");
   std::mt19937_64 random(12);
@@ -124,7 +124,8 @@ void check_weights_wherever_they_start(std::uint64_t n) {
     }
 }
 
-// Fewer than a step of the loop, the longest that stay in the caches, the shortest that are written past them, and many.
+// Fewer elements than a step of the loop, the most that stay in the caches, the fewest that are written past them, and
+// many.
 TEST(AdamTargetsAlone, WriteWeightsWhereverTheyStart) {
   for (const std::uint64_t n : {31u, 4095u, 4096u, 66'000u}) check_weights_wherever_they_start(n);
 }

@@ -23,7 +23,7 @@ using testing::kAllTypes;
 using testing::kSquare;
 using testing::kX;
 
-/// Coefficients that leave everything as it is; a case sets what it is about.
+/// Coefficients that change nothing; each case sets those that it tests.
 AdamCoefficients neutral() { return {1, 1, 0, 1, 0, 1, 1, 0, 0, true}; }
 
 void check_against_straight_line(std::mt19937_64& random, const AdamOptions& options, std::uint64_t t, DType grad,
@@ -202,7 +202,7 @@ TEST_P(Adam, StoresOneNanAndKeepsInfinities) {
   EXPECT_EQ(bits_of(nan.master[0]), 0x7fc00000u);
   EXPECT_EQ(bits_of(updated(c, 1, infinity, 1, -infinity).exp_avg[0]),
             0x7fc00000u);                                              // made by the processor: inf − inf
-  EXPECT_EQ(bits_of(updated(c, 1, 0, -1, 0).master[0]), 0x7fc00000u);  // … and sqrt(−1)
+  EXPECT_EQ(bits_of(updated(c, 1, 0, -1, 0).master[0]), 0x7fc00000u);  // made by the processor: sqrt(−1)
   EXPECT_EQ(updated(c, 1, infinity, 1, 0).exp_avg[0], infinity);
   EXPECT_EQ(updated(c, 1, infinity, 1, 0).master[0], -infinity);
 }

@@ -11,13 +11,14 @@
 
 /// Values in fp64 with a bound on the error of fp32 that is computed beside them: running error analysis (Higham,
 /// "Accuracy and Stability of Numerical Algorithms", 2nd edition, section 3.3). One fp32 operation on operands that are
-/// off by ea and eb is off by what the exact operation makes of ea and eb, plus u = 2^-24 of its result.
+/// off by ea and eb is off by the effect of ea and eb on the exact operation, plus u = 2^-24 of its result.
 namespace castor::testing {
 
 inline constexpr double kUnit = 0x1p-24;
 inline constexpr double kFp64Slack = 1 + 0x1p-40;  // for the rounding of the analysis itself
 
-/// A value in fp64 and how far the fp32 computation may be from it. No range errors: the data stay clear of both ends.
+/// A value in fp64 and a bound on the distance of the fp32 computation. No range errors: the data stay clear of both
+/// ends.
 struct Bounded {
   double value = 0;
   double error = 0;

@@ -7,17 +7,17 @@
 
 namespace castor::testing {
 
-/// What an update finds of an element.
+/// An element before its update.
 struct AdamInputs {
   double master, exp_avg, exp_avg_sq, grad;
 };
 
 struct BoundedMoments {
-  Bounded exp_avg, exp_avg_sq, ratio;  ///< ratio: of exp_avg to the corrected root with eps
+  Bounded exp_avg, exp_avg_sq, ratio;  ///< ratio: exp_avg over the corrected root with eps
 };
 
-/// The moments of Kingma and Ba, algorithm 1, in fp64 over coefficients that were rounded once; `o`: options with betas and
-/// eps. `g`: the gradient as it enters them.
+/// The moments of Kingma and Ba, algorithm 1, in fp64 over coefficients that were rounded once. `o` are options with
+/// betas and eps, `g` is the gradient that enters the moments.
 template <typename Options>
 BoundedMoments bounded_moments(const Options& o, double t, const Bounded& g, const AdamInputs& before) {
   const Bounded m = once(o.beta1) * exact(before.exp_avg) + once(1 - o.beta1) * g;

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// What only the GPU's kernels have: size, streams, memory that is out of reach. The arithmetic is in adam_test.cpp,
-// lamb_test.cpp, grad_accumulator_test.cpp, grad_norm_test.cpp and direction_norm_test.cpp, on both places.
+// SPDX-License-Identifier: Apache-2.0 Properties of the GPU's kernels alone: size, streams, memory out of reach. The
+// arithmetic is tested on host and GPU in adam_test.cpp, lamb_test.cpp, grad_accumulator_test.cpp, grad_norm_test.cpp
+// and direction_norm_test.cpp.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -19,7 +19,7 @@ using testing::AdamData;
 
 class CudaKernels : public testing::AdamPlace {
  protected:
-  /// `data` after `n_updates` on the host, whose result the GPU is compared with.
+  /// `data` after `n_updates` on the host, for comparison with the GPU.
   static AdamData host_updated(const AdamOptions& options, AdamData data, std::uint64_t n_updates) {
     const auto cpu = make_cpu_device();
     const auto stream = cpu->wrap_compute_stream(nullptr);
@@ -34,7 +34,7 @@ class CudaKernels : public testing::AdamPlace {
     return sum;
   }
 
-  /// The sums of several tensors, queued one behind the other.
+  /// The sums of several tensors, queued one after the other.
   std::vector<double> device_sums(GradNormKernel& kernel, const std::vector<const std::vector<std::uint8_t>*>& grads,
                                   DType dtype) {
     const Buffer sums = Buffer::allocate(device().host_memory(), grads.size() * sizeof(double)).value();
@@ -71,7 +71,7 @@ AdamArrays side_by_side(std::byte* memory, std::uint64_t n) {
   return {floats, floats + n, floats + 2 * n, floats + 3 * n, floats + 4 * n, DType::f32, DType::f32, n};
 }
 
-/// Longer than what the first scratch holds, in parts that end within blocks.
+/// A tensor longer than the first scratch allows, in parts that end within blocks.
 TEST_P(CudaKernels, DirectionNormHasTheHostsBitsWhereverPartsEnd) {
   constexpr std::uint64_t kN = 300 * kNormBlock + 1000;
   std::mt19937_64 random(13);
@@ -100,7 +100,7 @@ TEST_P(CudaKernels, DirectionNormHasTheHostsBitsWhereverPartsEnd) {
 }
 
 TEST_P(CudaKernels, NormHasTheHostsBitsAndItsScratchGrows) {
-  // 300 blocks are more than the first allocation holds; short tensors before and behind it use what is there.
+  // 300 blocks are more than the first allocation holds; short tensors before and after it use the existing one.
   std::mt19937_64 random(12);
   std::vector<std::uint8_t> small(2 * 1000), large(2 * (300 * kNormBlock + 5));
   for (auto* grad : {&small, &large})
@@ -150,7 +150,7 @@ TEST_P(CudaKernels, OrdinaryHostMemoryIsRefused) {
       make_grad_norm(device()).value()->sum_of_squares(stream(), data.grad.data(), DType::f32, 100, &sum).ok());
 }
 
-/// A device that says it is a GPU, for builds and machines without one.
+/// A device that claims to be a GPU, for builds and machines without one.
 class NominalGpu final : public Device {
  public:
   DeviceKind kind() const override { return DeviceKind::cuda; }

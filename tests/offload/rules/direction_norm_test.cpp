@@ -19,7 +19,7 @@ namespace {
 
 using testing::AdamData;
 
-/// Elements of which a tensor is measured at once.
+/// The elements at which a tensor is cut into parts.
 using Cuts = std::vector<std::uint64_t>;
 
 class DirectionNorm : public testing::KernelPlace {
@@ -60,7 +60,7 @@ LambCoefficients usual(std::uint64_t t = 3) {
   return lamb_coefficients({.lr = 0.01, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-6, .weight_decay = 0.01}, t, 1.0 / 3);
 }
 
-/// By the formulas written down once more, in the order of grad_norm.h written down once more.
+/// The formulas, and the order of grad_norm.h, both written again.
 float naive_ratio(const LambCoefficients& c, const AdamData& data) {
   return testing::naive_trust({.coefficient = 1}, data.master, testing::straight_line_direction(c, data));
 }
@@ -105,7 +105,7 @@ TEST_P(DirectionNorm, HasTheBitsOfTheFormulasForAllTypes) {
     }
 }
 
-/// Within a block, at its end, in three parts of one block, and one part of many blocks.
+/// Cuts within a block and at its end, three parts of one block, and one part of many blocks.
 TEST_P(DirectionNorm, IsTheSameHoweverATensorIsCut) {
   std::mt19937_64 random(6);
   const AdamData data = testing::plausible_data(random, 3 * kNormBlock + 1000);
@@ -129,7 +129,7 @@ TEST_P(DirectionNorm, IsTheSameHoweverStatesAreStored) {
   }
 }
 
-/// ‖r‖ of vectors that are e apart differs by ‖e‖ at most, and e is bounded beside every element of r in fp64.
+/// Vectors r whose difference is e have norms that differ by ‖e‖ at most; fp64 bounds e beside every element of r.
 TEST_P(DirectionNorm, RatioStaysWithinTheErrorBoundOfFp64) {
   const LambOptions options{.lr = 0.01, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-6, .weight_decay = 0.01};
   for (const std::uint64_t t : {1u, 1000u}) {

@@ -7,18 +7,18 @@
 
 namespace castor::testing {
 
-/// A caller whose thread flushes subnormals and rounds downwards while this lives, as some libraries leave it. Where
-/// that is no matter of MXCSR (not x86) nothing changes, and the cases that use it still check their values.
+/// Makes the calling thread flush subnormals and round downwards while it lives, as some libraries do. On processors
+/// without MXCSR (not x86) it changes nothing, and the cases that use it still check their values.
 class FlushingCaller {
  public:
 #ifdef __SSE2__
   FlushingCaller() { _mm_setcsr(before_ | kFlushToZero | kDenormalsAreZero | kDownwards); }
   ~FlushingCaller() { _mm_setcsr(before_); }
-  /// False once somebody has changed the caller's own settings.
+  /// False once the settings of the thread have been changed.
   bool still_set() const {
     return (_mm_getcsr() & kControl) == ((before_ | kFlushToZero | kDenormalsAreZero | kDownwards) & kControl);
   }
-  /// True where this thread's arithmetic flushes indeed.
+  /// True where this thread's arithmetic really flushes.
   bool flushes() const {
     const volatile float half = 0.5f, subnormal = 0x1p-130f;
     return half * subnormal == 0;

@@ -17,7 +17,7 @@
 namespace castor {
 namespace {
 
-/// The documented order, by indices.
+/// The documented order of the sum, written with indices.
 double fold(const std::vector<double>& children, std::uint64_t child, std::uint64_t stride) {
   if (stride == 256) return children[child];
   return fold(children, child, 2 * stride) + fold(children, child + stride, 2 * stride);
@@ -95,8 +95,8 @@ TEST_P(GradNorm, AddsInTheDocumentedOrder) {
 }
 
 TEST_P(GradNorm, StaysWithinTheBoundOfItsOrder) {
-  // All terms are positive, so the relative error is at most (additions on the longest path) · 2^-53: 8 in a row, 8 in a
-  // block, 8 in the node above the blocks.
+  // All terms are positive, so the relative error is at most (additions on the longest path) · 2^-53: 8 in a row, 8 in
+  // a block, 8 in the node above the blocks.
   for (const std::uint64_t n : kLengths) {
     const auto values = random_floats(n + 1, n);
     long double exact = 0;
@@ -123,20 +123,20 @@ TEST_P(GradNorm, CountsSubnormalsWhereTheCallerFlushesThem) {
 }
 
 TEST_P(GradNorm, ARowFoldsInHalves) {
-  // Elements 1, 65 and 129 meet before element 0 joins them: 2^54 + 3, nearest 2^54 + 4. One after the other each 1 would be
-  // lost.
+  // Elements 1, 65 and 129 are added before element 0: 2^54 + 3, nearest 2^54 + 4. Added one after the other, each 1
+  // would be lost.
   std::vector<float> values(256);
   values[0] = 0x1p27f;
   values[1] = values[65] = values[129] = 1;
   EXPECT_EQ(sum(values), 0x1p54 + 4);
-  // Elements 64 and 128 join element 0 one by one, and are lost.
+  // Elements 64 and 128 are added to element 0 one by one, and are lost.
   values[1] = values[65] = values[129] = 0;
   values[64] = values[128] = 1;
   EXPECT_EQ(sum(values), 0x1p54);
 }
 
 TEST_P(GradNorm, RowsAndBlocksFoldLikeElements) {
-  // The same of elements that begin a row, and of elements that begin a block.
+  // The same for elements that begin a row, and for elements that begin a block.
   for (const std::uint64_t apart : {std::uint64_t{256}, std::uint64_t{65536}}) {
     std::vector<float> values(130 * apart);
     values[0] = 0x1p27f;
@@ -149,7 +149,7 @@ TEST_P(GradNorm, RowsAndBlocksFoldLikeElements) {
 }
 
 TEST_P(GradNorm, MoreThan256BlocksHaveNodesAboveThem) {
-  // 2^54 in block 0, 1.5 in each of blocks 256 and 257: these meet first, in a node of their own.
+  // 2^54 in block 0, 1.5 in each of blocks 256 and 257: the latter two are added first, in a node of their own.
   std::vector<float> values(257 * std::uint64_t{65536} + 1);
   values[0] = 0x1p27f;
   values[256 * std::uint64_t{65536}] = values[257 * std::uint64_t{65536}] = std::sqrt(1.5f);
@@ -184,7 +184,7 @@ TEST(CombineNorms, ClipsTheUnscaledNorm) {
 }
 
 TEST(CombineNorms, AddsInRegistrationOrder) {
-  // Eight ones after 2^53 are lost one by one (ties to even), before it they are not.
+  // Eight ones that are added after 2^53 are lost one by one (ties to even); added before it they are not.
   std::vector<double> sums(9, 1);
   sums[0] = 0x1p53;
   EXPECT_EQ(combine_norms(sums.data(), 9, 0, 1).grad_norm, std::sqrt(0x1p53));

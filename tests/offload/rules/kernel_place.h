@@ -12,8 +12,8 @@
 
 namespace castor::testing {
 
-/// Where a kernel runs in a test: one set of cases over the host and the first GPU. Without a GPU its cases are
-/// skipped, with the reason.
+/// The place where a kernel runs in a test: one set of cases runs on the host and on the first GPU. Without a GPU its
+/// cases are skipped, with the reason.
 class KernelPlace : public ::testing::TestWithParam<DeviceKind> {
  protected:
   void SetUp() override {
@@ -27,8 +27,8 @@ class KernelPlace : public ::testing::TestWithParam<DeviceKind> {
   Device& device() { return *device_; }
   Stream& stream() { return *stream_; }
 
-  /// Device memory that holds `values` from its element `offset` on: an offset of 1 takes the alignment away that
-  /// vector loads would like.
+  /// Device memory that holds `values` from its element `offset` on: an offset of 1 removes the alignment that suits
+  /// vector loads.
   template <typename T>
   Buffer upload(const std::vector<T>& values, std::uint64_t offset = 0) {
     Buffer buffer = Buffer::allocate(device_->device_memory(), (offset + values.size() + 1) * sizeof(T)).value();
@@ -36,7 +36,7 @@ class KernelPlace : public ::testing::TestWithParam<DeviceKind> {
     return buffer;
   }
 
-  /// What `buffer` holds from element `offset` on, once all that was queued has run.
+  /// The contents of `buffer` from element `offset` on, once all queued work has run.
   template <typename T>
   void download(const Buffer& buffer, std::vector<T>& values, std::uint64_t offset = 0) {
     if (!values.empty()) stream_->copy(values.data(), buffer.data() + offset * sizeof(T), values.size() * sizeof(T));

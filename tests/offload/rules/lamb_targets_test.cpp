@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host's LAMB by every kind of vectors that this processor has.
+// The host's LAMB with every kind of vectors that this processor has.
 #include <gtest/gtest.h>
 #include <hwy/highway.h>
 
@@ -30,7 +30,7 @@ class LambTargets : public ::testing::TestWithParam<std::tuple<DType, DType>> {
     return c;
   }
 
-  /// Calls `f` with each kind of vectors, each way in which the states may be kept, and the data in it.
+  /// Calls `f` with each kind of vectors, each format of the states, and the data in that format.
   template <typename F>
   void for_all(F f) {
     const auto [grad, weight] = GetParam();
@@ -50,8 +50,8 @@ class LambTargets : public ::testing::TestWithParam<std::tuple<DType, DType>> {
   }
 };
 
-/// Whole, and in two parts of which the second begins within a vector: the first short enough to stay in the caches, the
-/// others written past them.
+/// Whole, and in two parts of which the second begins within a vector. The first part is short enough to stay in the
+/// caches; the others are written past them.
 TEST_P(LambTargets, GiveTheBitsOfTheFormulas) {
   const auto stream = make_cpu_device()->wrap_compute_stream(nullptr);
   const float trust = 0.3f;
@@ -69,7 +69,7 @@ TEST_P(LambTargets, GiveTheBitsOfTheFormulas) {
   });
 }
 
-/// The sums of both, and every row of the direction's.
+/// The sums of masters and direction, and every row of the direction's.
 TEST_P(LambTargets, MeasureTheDirectionOfTheFormulas) {
   const LambCoefficients c = coefficients();
   for_all([&](const AdamData& before, const PackedAdam& packed) {

@@ -23,7 +23,7 @@ using testing::kX;
 class Lamb : public testing::LambPlace {};
 INSTANTIATE_TEST_SUITE_P(On, Lamb, testing::all_places(), testing::place_name);
 
-/// By coefficients that are powers of two: c = ½, b1 = ½, b2 = ¾, r2 = 2, s = 2, wd = ¼, lr = 4.
+/// Coefficients with exact products: c = ½, b1 = ½, b2 = ¾, r2 = 2, s = 2, wd = ¼, lr = 4.
 LambCoefficients lamb_powers() {
   AdamCoefficients adam{};
   adam.grad_scale = 0.5f;
@@ -129,7 +129,7 @@ TEST_P(Lamb, StaysWithinTheRunningErrorBoundOfFp64) {
       expect_within(after.master[i], master, "master", i);
       expect_within(after.exp_avg[i], wanted.exp_avg, "exp_avg", i);
       expect_within(after.exp_avg_sq[i], wanted.exp_avg_sq, "exp_avg_sq", i);
-      // The bound must have teeth: one rounding of the master, and some thirty of what is subtracted.
+      // The bound must be tight: one rounding of the master, and some thirty of the subtrahend.
       ASSERT_LE(master.error, testing::kUnit * (2 * std::fabs(before.master[i]) +
                                                 30 * options.lr * (1 + std::fabs(wanted.direction.value))));
     }

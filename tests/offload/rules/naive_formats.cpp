@@ -9,7 +9,7 @@
 namespace castor::testing {
 namespace {
 
-/// The magnitudes of all patterns up to infinity, which stands where the next finite value would.
+/// The magnitudes of all patterns up to infinity, which has the magnitude of the next finite value.
 std::vector<double> magnitudes(double (*value)(std::uint16_t), std::uint16_t infinity, double beyond) {
   std::vector<double> table;
   for (std::uint16_t bits = 0; bits < infinity; ++bits) table.push_back(value(bits));

@@ -7,7 +7,7 @@
 
 namespace castor::testing {
 
-/// What is dispatched at run time goes to `target` while this lives.
+/// Run-time dispatch chooses `target` while it lives.
 class OnlyTarget {
  public:
   explicit OnlyTarget(std::int64_t target) {

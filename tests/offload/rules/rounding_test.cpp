@@ -16,7 +16,7 @@ namespace {
 using testing::bits_of;
 using testing::float_of;
 
-/// Around every place where bf16 (16 bits dropped) or fp16 (13 bits dropped) decides.
+/// Values around every point at which the rounding to bf16 (16 bits dropped) or fp16 (13 bits dropped) changes.
 constexpr std::array<std::uint32_t, 14> kLowHalves = {0,      1,      0x0fff, 0x1000, 0x1001, 0x1fff, 0x2000,
                                                       0x2fff, 0x3000, 0x7fff, 0x8000, 0x8001, 0xf000, 0xffff};
 
@@ -44,7 +44,7 @@ TEST(Rounding, Bf16KnownPatterns) {
   EXPECT_EQ(round_to_bf16(float_of(0xbf828000)), 0xbf83);
   EXPECT_EQ(round_to_bf16(float_of(0x7f7f8000)), 0x7f80);  // the largest values round up to infinity
   EXPECT_EQ(round_to_bf16(float_of(0x7f7f7fff)), 0x7f7f);
-  EXPECT_EQ(round_to_bf16(float_of(0xff800001)), 0x7fc0);  // NaN: sign and payload go
+  EXPECT_EQ(round_to_bf16(float_of(0xff800001)), 0x7fc0);  // NaN: sign and payload are dropped
 }
 
 TEST(Rounding, F16KnownPatterns) {
@@ -79,8 +79,8 @@ TEST(Rounding, WideningIsExact) {
   }
 }
 
-/// The split that spares 2 of 12 bytes on NVMe: with ties away the low half alone tells whether the weight was rounded
-/// up.
+/// The split that saves 2 of 12 bytes on NVMe: with ties away from zero the low half alone shows whether the weight was
+/// rounded up.
 std::uint32_t restored(std::uint16_t weight, std::uint16_t low) {
   const auto upper = static_cast<std::uint16_t>(low >= 0x8000 ? weight - 1 : weight);
   return (static_cast<std::uint32_t>(upper) << 16) | low;

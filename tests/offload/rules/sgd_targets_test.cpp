@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host's SGD by every kind of vectors that this processor has.
+// The host's SGD with every kind of vectors that this processor has.
 #include <gtest/gtest.h>
 #include <hwy/highway.h>
 
@@ -19,8 +19,8 @@ using testing::kAllTypes;
 
 class SgdTargets : public ::testing::TestWithParam<std::tuple<DType, DType, bool>> {};
 
-/// Whole, and in two parts of which the second begins within a vector: the first short enough to stay in the caches, the
-/// others written past them.
+/// Whole, and in two parts of which the second begins within a vector. The first part is short enough to stay in the
+/// caches; the others are written past them.
 TEST_P(SgdTargets, GiveTheBitsOfTheFormulas) {
   const auto [grad, weight, nesterov] = GetParam();
   std::mt19937_64 random(11);

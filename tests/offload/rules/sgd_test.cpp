@@ -26,7 +26,7 @@ using testing::once;
 class Sgd : public testing::SgdPlace {};
 INSTANTIATE_TEST_SUITE_P(On, Sgd, testing::all_places(), testing::place_name);
 
-/// By coefficients that are powers of two: c = ½, wd = ¼, μ = ½, lr = 2.
+/// Coefficients that are powers of two: c = ½, wd = ¼, μ = ½, lr = 2.
 constexpr SgdCoefficients kPowers{0.5f, 0.25f, 0.5f, 2, false};
 
 TEST_P(Sgd, StepByHand) {
@@ -138,8 +138,8 @@ TEST_P(Sgd, StaysWithinTheRunningErrorBoundOfFp64) {
       const auto wanted = bounded_update(options, 1.0 / 3, before.master[i], before.exp_avg[i], grad[i]);
       expect_within(after.master[i], wanted.master, "master", i);
       expect_within(after.exp_avg[i], wanted.momentum, "momentum", i);
-      // The bound must have teeth: one rounding of the master, and some ten of what is subtracted, each term of which is
-      // below 0.01.
+      // The bound must be tight: one rounding of the master, and some ten of the subtrahend, whose terms are below
+      // 0.01.
       ASSERT_LE(wanted.master.error, kUnit * (2 * std::fabs(before.master[i]) + 10 * options.lr * 0.01));
     }
   }

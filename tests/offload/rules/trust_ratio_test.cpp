@@ -15,7 +15,7 @@ namespace {
 
 class Trust : public testing::KernelPlace {
  protected:
-  /// The ratio of tensor 1 of 3, as its update would find it.
+  /// The ratio of tensor 1 of 3, read from the address that its update uses.
   float ratio(const TrustTerms& terms, const std::vector<float>& weights, const std::vector<float>& gradient) {
     const auto ratios = TrustRatios::make(device(), 3).value();
     const Buffer weight = upload(weights), grad = upload(gradient);
@@ -29,7 +29,7 @@ class Trust : public testing::KernelPlace {
 INSTANTIATE_TEST_SUITE_P(On, Trust, testing::all_places(), testing::place_name);
 
 TEST_P(Trust, IsThatOfTheNorms) {
-  // ‖w‖ = 5, ‖g‖ = 10: 0.5·5/(0.1·10 + 0.2·5 + 0.5) = 1, and by half the coefficient half of it.
+  // ‖w‖ = 5, ‖g‖ = 10: 0.5·5/(0.1·10 + 0.2·5 + 0.5) = 1, and half of that with half the coefficient.
   EXPECT_EQ(ratio({1, 0.1, 0.2, 0.5}, {3, 4}, {6, 8}), 2);
   EXPECT_EQ(ratio({0.5, 0.1, 0.2, 0.5}, {3, 4}, {6, 8}), 1);
 }
@@ -53,7 +53,7 @@ TEST_P(Trust, HasTheBitsOfTheFormula) {
   }
 }
 
-/// Norms are within 2^-40 of their own in long double, and the ratio within a rounding to fp32 of theirs.
+/// Norms are within 2^-40 of those in long double, and the ratio is within a rounding to fp32 of theirs.
 TEST(TrustRatio, IsThatOfLongDouble) {
   std::mt19937_64 random(6);
   std::normal_distribution<float> normal;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Updates that write beside what they read, by each rule and every kind of vectors.
+// Updates that write beside the arrays that they read, by each rule and with every kind of vectors.
 #include <gtest/gtest.h>
 #include <hwy/highway.h>
 
@@ -28,10 +28,10 @@ struct Case {
   AdamMoments moments = AdamMoments::f32;
   DType weight = DType::bf16;
   std::uint64_t n = 0;
-  std::uint64_t offset = 0;  ///< elements of each array into memory that would suit vectors
+  std::uint64_t offset = 0;  ///< of each array's start from an address that suits vectors, in elements
 };
 
-/// The arrays of an update in one block of memory: those that are written, behind them those that are read.
+/// The arrays of an update in one block of memory: first those that are written, then those that are read.
 class TwoBlocks {
  public:
   static constexpr std::uint8_t kNever = 0xa5;
@@ -49,7 +49,7 @@ class TwoBlocks {
     }
   }
 
-  /// Where the block lies at `memory`, the gradient at `grad`.
+  /// The arrays for a block at `memory` and a gradient at `grad`.
   AdamArrays arrays(std::byte* memory, const std::byte* grad) {
     AdamArrays found = shape_.arrays();
     found.master = nullptr;
@@ -115,15 +115,16 @@ class UpdateBeside : public testing::KernelPlace {
     testing::expect_same_bits(got.unpacked(), wanted);
   }
 
-  /// One of the processor's kinds of vectors after the other; a GPU has none.
+  /// The processor's kinds of vectors; a GPU has none.
   std::vector<std::int64_t> targets() const {
     return GetParam() == DeviceKind::cpu ? hwy::SupportedAndGeneratedTargets() : std::vector<std::int64_t>{0};
   }
 };
 INSTANTIATE_TEST_SUITE_P(On, UpdateBeside, testing::all_places(), testing::place_name);
 
-// Fewer than a step of the loop, the longest and the shortest that differ in how they are written, and a rest behind them;
-// where vectors would like arrays to start, a vector further, and within one.
+// Fewer elements than a step of the loop, the most that are written through the caches, the fewest that are written
+// past them, and a remainder after whole steps; arrays that start where it suits vectors, a vector further, and within
+// one.
 TEST_P(UpdateBeside, GivesTheBitsOfTheFormulasAndLeavesWhatItReads) {
   const UpdateOptions rules[] = {AdamOptions{.weight_decay = 0.1}, SgdOptions{.momentum = 0.9, .weight_decay = 0.1},
                                  LambOptions{.weight_decay = 0.1}};

@@ -34,7 +34,7 @@ TEST(UpdateRule, LambKeepsTwoMomentsAndFindsItsRatio) {
   EXPECT_EQ(c.lr, 0.5f);
   EXPECT_EQ(c.adam.grad_scale, 0.25f);
   EXPECT_EQ(c.adam.rounding_key, rounding_key(9, 2, 3));
-  // ‖p‖/‖r‖: 3/4 of squares of 9 and 16, whatever the gradient was multiplied by.
+  // ‖p‖/‖r‖: 3/4 for squares of 9 and 16, whatever factor the gradient has.
   EXPECT_EQ(trust_ratio(trust_terms(lamb, 0.25).value(), 9, 16), 0.75f);
 }
 

@@ -10,25 +10,26 @@
 
 namespace castor {
 
-/// The tier below host memory, as the chunk layer sees it: no files, no folders, just bytes under a chunk's number.
+/// The tier below host memory, as the chunk room sees it: no files, no folders, only bytes under a chunk's number.
 /// offload implements it.
 class SpillStore {
  public:
   virtual ~SpillStore() = default;
 
-  /// Starts to store `bytes` as the contents of `chunk`; they must stay as they are until the event. `checksums`: of the
-  /// blocks that block_ends says, where whoever wrote the bytes has made them; else empty. Errors (by the event): io,
+  /// Starts to store `bytes` as the contents of `chunk`; the caller keeps them unchanged until the event. `checksums`
+  /// are those of the blocks of block_ends, or empty where the caller has none. Errors (by the event): io,
   /// does_not_fit.
   virtual Event write(std::uint32_t chunk, BufferView bytes, std::span<const std::uint64_t> checksums) = 0;
-  /// Starts to read the last contents written back into `bytes`, of the same size; a write still under way is waited
-  /// for. Errors (by the event): io.
+  /// Starts to read the contents of the last write into `bytes`, of the same size; waits for a write that is still
+  /// under way. Errors (by the event): io.
   virtual Event read(std::uint32_t chunk, BufferView bytes) = 0;
-  /// The contents are not needed any more.
+  /// Gives up the contents of `chunk` and their room.
   virtual void forget(std::uint32_t chunk) = 0;
 
-  /// Where the blocks of `n_bytes` end that have a checksum each; empty where there are none, or the store had better make them.
+  /// The ends of the blocks of `n_bytes` that have a checksum each; empty where the store keeps no checksums, or makes
+  /// them faster itself.
   virtual std::vector<std::uint64_t> block_ends(std::uint64_t n_bytes) const = 0;
-  /// By any thread.
+  /// The checksum of one block. Threads: any.
   virtual std::uint64_t checksum(BufferView block) const = 0;
 };
 

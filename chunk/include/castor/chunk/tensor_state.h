@@ -7,16 +7,16 @@
 
 namespace castor {
 
-/// Where a parameter stands between two uses. A chunk moves by the states of its tensors: it stays where it is while one
-/// of them computes, and its gradients may leave once all of them are ready.
+/// The state of a parameter in and between its uses. TensorTable checks the transitions; the pins of ChunkManager, not
+/// these states, keep a chunk in its tier.
 ///
 /// Source: the states of PatrickStar (Fang et al. 2021, section 6) as Colossal-AI's Gemini names them.
 enum class TensorState : std::uint8_t {
   free,              ///< has no contents: not initialised yet
-  hold,              ///< has contents, nobody computes with them; the chunk may move
-  compute,           ///< an operator reads it; the chunk stays on the device
-  hold_after_bwd,    ///< its backward has run, its gradient has not landed yet
-  ready_for_reduce,  ///< its gradient has landed
+  hold,              ///< has contents that no operator reads
+  compute,           ///< an operator reads it on the device
+  hold_after_bwd,    ///< its backward has run, its gradient has not arrived yet
+  ready_for_reduce,  ///< its gradient has arrived
 };
 
 inline constexpr std::size_t kNTensorStates = 5;
@@ -25,7 +25,7 @@ constexpr std::size_t index(TensorState state) { return static_cast<std::size_t>
 /// `FREE`, `HOLD`, `COMPUTE`, `HOLD_AFTER_BWD`, `READY_FOR_REDUCE`.
 const char* name(TensorState state);
 
-/// True where a tensor may go from `from` to `to`:
+/// True where the transition of a tensor from `from` to `to` is legal:
 ///
 /// | from \ to        | FREE | HOLD | COMPUTE | HOLD_AFTER_BWD | READY_FOR_REDUCE |
 /// |------------------|------|------|---------|----------------|------------------|
@@ -35,8 +35,8 @@ const char* name(TensorState state);
 /// | HOLD_AFTER_BWD   |      | yes  | yes (2) |                | yes              |
 /// | READY_FOR_REDUCE |      | yes  | yes (2) |                |                  |
 ///
-/// (1) autograd may hand a gradient over after the unit that used the parameter was closed; (2) used again: tied, or
-/// recomputed in another micro-batch.
+/// (1) autograd may deliver a gradient after the unit that used the parameter has ended; (2) the parameter is used
+/// again: it is tied, or recomputed in another micro-batch.
 bool allowed(TensorState from, TensorState to);
 
 }  // namespace castor

@@ -9,7 +9,7 @@
 
 namespace castor {
 
-/// The state of every tensor, and per payload chunk how many of its tensors are in each state.
+/// The state of every tensor, and for each payload chunk the number of its tensors in each state.
 class TensorTable {
  public:
   /// All tensors start FREE. `layout` is borrowed.
@@ -17,11 +17,11 @@ class TensorTable {
 
   TensorState state(std::uint32_t tensor) const { return states_.at(tensor); }
 
-  /// Takes `tensor` to `to`; being there already is no transition. Requires: an allowed transition (ContractViolation
-  /// naming tensor and both states).
+  /// Puts `tensor` in state `to`; staying in a state is no transition. Requires: a legal transition (a
+  /// ContractViolation names the tensor and both states).
   void set(std::uint32_t tensor, TensorState to);
 
-  /// How many tensors of payload chunk `chunk` are in `state`.
+  /// The number of tensors of payload chunk `chunk` that are in `state`.
   std::uint32_t count(std::uint32_t chunk, TensorState state) const {
     return counts_.at(chunk)[static_cast<std::size_t>(state)];
   }

@@ -15,38 +15,39 @@
 
 namespace castor {
 
-/// What happens at a moment.
+/// The kind of work at a moment.
 enum class MomentKind : std::uint8_t { forward, backward, norm, update };
 
-/// True where the moment's id is a unit's.
+/// True where the moment's id is that of a unit.
 constexpr bool of_unit(MomentKind kind) { return kind == MomentKind::forward || kind == MomentKind::backward; }
 
-/// True of a norm that needs nothing: the sums have been made on the way, and the last of them comes when backward has ended.
+/// True for a norm that needs no chunks: its sums were made as the gradients arrived, and the last sum is ready when
+/// backward has ended.
 constexpr bool joins(MomentKind kind, std::size_t n_needs) { return kind == MomentKind::norm && n_needs == 0; }
 
 /// `forward`, `backward`, `norm`, `update`, as traces spell them.
 const char* name(MomentKind kind);
 
 /// A point of the step at which chunks are needed: unit `id` runs forward or backward, or the gradients of payload
-/// chunk `id` are measured or applied; at a norm that needs none, the thread waits for their sum.
+/// chunk `id` are measured or applied. At a norm that needs no chunks, the thread waits for the sum of the gradients.
 struct Moment {
   MomentKind kind = MomentKind::forward;
   std::uint32_t id = 0;
-  bool beside = false;  ///< its work runs on a lane of the host, beside the thread that trains
+  bool beside = false;  ///< its work runs on a lane of the host, beside the training thread
   bool operator==(const Moment&) const = default;
 };
 
-/// What a moment does with a chunk.
+/// How a moment accesses a chunk.
 enum class Access : std::uint8_t {
-  read,       ///< needs the contents and leaves them
+  read,       ///< needs the contents and does not change them
   update,     ///< needs the contents and changes them
-  overwrite,  ///< replaces them without looking
+  overwrite,  ///< replaces the contents without reading them
 };
 
 /// `read`, `update` or `overwrite`, as traces spell them.
 const char* name(Access access);
 
-/// One chunk a moment needs, and where.
+/// One chunk that a moment needs, and the tier on which it needs it.
 struct Need {
   ChunkId chunk = 0;
   Tier tier = Tier::device;
@@ -54,53 +55,53 @@ struct Need {
   bool operator==(const Need&) const = default;
 };
 
-/// How long moments take beside waiting, by moment.
+/// The time that each moment takes without waiting, by moment.
 struct MomentSeconds {
-  /// On the compute stream where a moment needs the device, on the lane where it is beside the thread, of the thread
-  /// elsewhere.
+  /// Time on the compute stream for a moment that needs the device, on the lane for one beside the thread, and of the
+  /// training thread for the others.
   std::vector<double> compute;
-  std::vector<double> thread;  ///< of the thread that trains, which may run ahead of the stream
+  std::vector<double> thread;  ///< of the training thread, which may run ahead of the stream
 };
 
-/// The moments of one iteration in the order in which they came, and when each chunk is needed next. The iteration
+/// The moments of one iteration in their order, and the next moment at which each chunk is needed. The iteration
 /// repeats, so "next" wraps around its end.
 class AccessTrace {
  public:
   static constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 
   void add(Moment moment, std::span<const Need> needs);
-  /// A moment of another iteration as it was there: needs, arrivals and drops.
+  /// Adds the moment at `position` of another iteration, with its needs, arrivals and drops.
   void repeat(const AccessTrace& other, std::uint64_t position);
-  /// Another chunk that the last moment needs; one that is there already stays as it is. Requires: a moment
-  /// (ContractViolation).
-  void add_need(const Need& need);
-  /// `n_bytes` of `chunk` come from the device's memory to the host in the last moment, whatever the plan. Requires: a
+  /// The last moment also needs a chunk; a need of the same chunk that is there already stays as it is. Requires: a
   /// moment (ContractViolation).
+  void add_need(const Need& need);
+  /// `n_bytes` of `chunk` are copied from the device's memory to the host in the last moment, under every plan.
+  /// Requires: a moment (ContractViolation).
   void add_arrival(ChunkId chunk, std::uint64_t n_bytes);
-  /// The owner of `chunk` forgets its contents: nobody needs them after the last moment that needed it.
+  /// The owner of `chunk` forgets its contents: no moment needs them after the last one that needed `chunk`.
   void drop(ChunkId chunk);
-  /// Requires: as many of both as moments (ContractViolation).
+  /// Requires: both vectors have an entry for each moment (ContractViolation).
   void set_seconds(MomentSeconds seconds);
   void clear();
   bool empty() const { return moments_.empty(); }
-  /// True where the thread waits at `position` for what the compute stream was given before it.
+  /// True where the thread waits at `position` for the work that was queued on the compute stream before.
   bool joins(std::uint64_t position) const { return castor::joins(moment(position).kind, needs(position).size()); }
   std::uint64_t n_moments() const { return moments_.size(); }
   const Moment& moment(std::uint64_t position) const { return moments_.at(position); }
   std::span<const Need> needs(std::uint64_t position) const { return needs_.at(position); }
-  /// 0 where nobody has said.
+  /// 0 for moments whose time was not set.
   const MomentSeconds& seconds() const { return seconds_; }
-  /// Bytes of `chunk` that came from the device at `position`.
+  /// Bytes of `chunk` that were copied from the device at `position`.
   std::uint64_t arriving_bytes(std::uint64_t position, ChunkId chunk) const;
   /// True where `chunk` was needed at `position` for the last time before it was dropped.
   bool dropped(std::uint64_t position, ChunkId chunk) const { return drops_.contains({position, chunk}); }
-  /// True where both have the same moments with the same needs and drops.
+  /// True where both traces have the same moments with the same needs and drops.
   bool same_accesses(const AccessTrace& other) const {
     return moments_ == other.moments_ && needs_ == other.needs_ && drops_ == other.drops_;
   }
 
-  /// Moments from `position` on (this one included) until `chunk` is needed in `tier`; kNever where no moment needs it
-  /// there.
+  /// The number of moments from `position` (included) to the next one that needs `chunk` in `tier`; kNever where no
+  /// moment needs it there.
   std::uint64_t distance(ChunkId chunk, Tier tier, std::uint64_t position) const;
 
  private:

@@ -18,83 +18,87 @@ struct ChunkUse {
   Tier tier = Tier::device;  ///< device or host
   Access access = Access::read;
   bool dropped = false;  ///< its owner forgets the contents afterwards; the next use overwrites them
-  /// What of the contents comes from the device's memory to the host meanwhile, whatever the plan (gradients).
+  /// Bytes of the contents that are copied from the device's memory to the host during the use, under every plan
+  /// (gradients).
   std::uint64_t arriving_bytes = 0;
-  /// Moments before the use for which the chunk must have its place in `tier`, so that it can arrive meanwhile.
+  /// Moments before the use for which the chunk already takes room in `tier`, so that it can arrive meanwhile.
   std::uint32_t n_ahead = 0;
-  /// Moments after a use that changes it for which the chunk keeps its place in `tier`, so that it can leave meanwhile.
+  /// Moments after a use that changes the chunk for which it still takes room in `tier`, so that it can leave
+  /// meanwhile.
   std::uint32_t n_behind = 0;
 };
 
 /// A chunk and its uses in one iteration.
 struct PlannedChunk {
   std::uint64_t n_bytes = 0;
-  std::vector<ChunkUse> uses;  ///< by rising moment, one a moment
-  /// The tiers on which it may rest between its uses; where one is needed and not among them, it comes for the use alone
-  /// (and up to n_ahead moments before it). kNowhere for a chunk without uses and without contents, which takes no room.
+  std::vector<ChunkUse> uses;  ///< by rising moment, at most one for each moment
+  /// The tiers on which it may stay between its uses. On any other tier that a use needs it is resident only for the
+  /// use and up to n_ahead moments before it. kNowhere for a chunk without uses and without contents, which takes no
+  /// room.
   Places rest = kAnywhere;
 };
 
-/// An iteration that repeats: what is needed when, and the room for it.
+/// An iteration that repeats: the uses of chunks, and the room for them.
 struct MoveProblem {
   std::uint32_t n_moments = 0;
   std::vector<PlannedChunk> chunks;
   /// Bytes that chunks may take from each moment to the next, n_moments of them for device and host.
   std::array<std::vector<std::uint64_t>, 2> room_bytes;
-  std::vector<bool> beside;  ///< by moment: Moment::beside; none is where it is empty
-  std::vector<bool> joins;   ///< by moment: AccessTrace::joins; none does where it is empty
+  std::vector<bool> beside;  ///< by moment: Moment::beside; empty where none is beside
+  std::vector<bool> joins;   ///< by moment: AccessTrace::joins; empty where none joins
   LinkCosts costs;
   bool nvme = false;  ///< there is a tier below the host; its room is not limited
-  /// Between uses at most so many moments apart a chunk may also be where it may not rest.
+  /// Between uses that are at most this many moments apart, a chunk may stay on any tier, not only on those of `rest`.
   std::uint32_t n_together = 0;
 };
 
-/// Where a chunk is around one of its uses.
+/// The places of a chunk around one of its uses.
 struct Stay {
-  /// While the moment that uses it runs, and n_behind more of the use. Copies that the use makes stale are there until then.
+  /// In the moment of the use, and in the use's n_behind moments after it. Copies that the use makes stale are
+  /// included.
   Places at_use = kNowhere;
-  Places after = kNowhere;        ///< from then on
-  Places before_next = kNowhere;  ///< in the n_ahead moments before its next use; `after` where no use has any
+  Places after = kNowhere;        ///< after that
+  Places before_next = kNowhere;  ///< in the n_ahead moments before its next use; as `after` where no use has any
 };
 
-/// What a byte of room is worth from each moment to the next, in seconds of the links, on device and host.
+/// The price of a byte of room from each moment to the next, in seconds of the links, on device and host.
 using RoomPrices = std::array<std::vector<double>, 2>;
 
-/// The copies of every chunk through the iteration. The end leads to the beginning: repeating it moves the same bytes
-/// each time.
+/// The copies of every chunk through the iteration. The end leads to the beginning: each repetition moves the same
+/// bytes.
 struct MovePlan {
-  std::vector<std::vector<Stay>> stays;  ///< by chunk and use; of a chunk that nobody uses one, its rest
+  std::vector<std::vector<Stay>> stays;  ///< by chunk and use; a chunk without uses has one, the whole iteration
   LinkBytes moved;                       ///< per iteration
   double link_seconds = 0;               ///< cost of `moved`, as if the links worked one after the other
-  double bound_seconds = 0;              ///< no plan costs less; equal to link_seconds where that is proven best
+  double bound_seconds = 0;              ///< no plan costs less; equal to link_seconds where the plan is proven best
   std::array<std::vector<std::uint64_t>, 2> used_bytes;  ///< of device and host, from each moment to the next
-  RoomPrices prices;                                     ///< that make the bound
+  RoomPrices prices;                                     ///< the prices that give the bound
 
-  /// The most that chunks take of `tier`, device or host.
+  /// The most bytes that chunks take on `tier`, device or host.
   std::uint64_t peak_bytes(Tier tier) const;
 };
 
-/// Decides for every chunk and every time between two uses which tiers keep it, so that the links carry least and no
-/// tier holds more than its room. Pure.
+/// Decides which tiers keep each chunk between any two of its uses, so that the links carry least and no tier holds
+/// more than its room. Pure.
 ///
-/// Method: every chunk takes its cheapest way around the iteration under prices for room (a shortest path over the sets
-/// of tiers that hold it), and prices rise where a tier is overfull: a Lagrangian relaxation, which also gives the lower
-/// bound. Ways that fit together are found by inserting chunk after chunk; where a gap to the bound remains, all ways
-/// that could close it are tried, up to a limit. See docs/planning.md.
+/// Method: every chunk takes its cheapest itinerary around the iteration under prices for room (a shortest path over
+/// the sets of tiers that hold it), and prices rise where a tier is overfull: a Lagrangian relaxation, which also gives
+/// the lower bound. Itineraries that fit together are found by inserting chunk after chunk; where a gap to the bound
+/// remains, all itineraries that could close it are tried, up to a limit. See docs/planning.md.
 ///
-/// The search begins with the prices `first`, best those of a plan for a problem that differs little; empty, with nothing.
+/// The search begins with the prices `first`, best those of a plan for a problem that differs little; empty: with 0.
 ///
 /// Cost: about linear in uses times rounds of prices; 0.1 to 0.3 s for 6000 chunks.
-/// Errors: does_not_fit with the moment at which what is needed is more than the room, or where no placement was found
+/// Errors: does_not_fit with the moment at which the needed chunks exceed the room, or where no placement was found
 /// without a tier below the host.
 Result<MovePlan> plan_moves(const MoveProblem& problem, const RoomPrices& first = {});
 
-/// Notes which moments run beside the thread: of those that `moments` names the ones that need nothing on the device and to
-/// which nothing comes. In the others something came up meanwhile that is the thread's; they count as its own.
+/// Sets problem.beside: the moments of `moments` that use no chunk on the device and have no arriving bytes. The others
+/// have work of the training thread as well, so they count as that thread's.
 void set_beside(MoveProblem& problem, std::vector<bool> moments);
 
-/// The problem that a recorded iteration poses: chunks by ChunkId, `n_bytes[id]` each. Room, costs and nvme are for the
-/// caller to fill in.
+/// The problem of a recorded iteration: chunks by ChunkId, of `n_bytes[id]` each. The caller fills in room, costs and
+/// nvme.
 MoveProblem problem_of(const AccessTrace& trace, std::span<const std::uint64_t> n_bytes);
 
 }  // namespace castor

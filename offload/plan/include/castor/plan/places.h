@@ -22,14 +22,14 @@ constexpr bool holds(Places places, Tier tier) { return (places & only(tier)) !=
 /// `device+host`, as plans print them; `nowhere` for the empty set.
 std::string name(Places places);
 
-/// The links that a chunk's bytes go over, once each.
+/// The links that a chunk's bytes cross, once each.
 struct Hops {
   bool h2d = false, d2h = false, nvme_read = false, nvme_write = false;
   bool operator==(const Hops&) const = default;
 };
 
-/// What it takes to have current copies in `to` after `from`. Copies go by way of the host; dropping one takes nothing,
-/// nor does dropping all. Requires: `from` is not empty unless `to` is (ContractViolation).
+/// The links that bytes cross when current copies in `from` become current copies in `to`. Copies between device and
+/// NVMe pass the host; dropping copies costs nothing. Requires: `from` is not empty unless `to` is (ContractViolation).
 Hops hops(Places from, Places to);
 
 }  // namespace castor

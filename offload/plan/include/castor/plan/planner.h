@@ -13,27 +13,27 @@
 
 namespace castor {
 
-/// Who decides what the device keeps.
+/// How the optimizer states and parameters that the device keeps are chosen.
 enum class PlacementPolicy : std::uint8_t {
-  automatic,  ///< the budgets: optimizer states on device, host, NVMe, filled in this order; parameters as planned
+  automatic,  ///< by the budgets: optimizer states fill device, host and NVMe in this order; parameters as planned
   cpu,        ///< optimizer states never on the device; parameters as planned
   cuda,       ///< everything on the device
   shares,     ///< `static`: stated shares of parameters and of optimizer states are kept off the device, the rest on it
-  constant,   ///< `const`: as automatic, for a stated number of bytes, whatever activations take
+  constant,   ///< `const`: as automatic, for a stated number of bytes, regardless of activations
 };
 
 /// `auto`, `cpu`, `cuda`, `static` or `const`. Errors: usage.
 Result<PlacementPolicy> parse_placement_policy(std::string_view text);
 
-/// What one payload chunk and what belongs to it take.
+/// The bytes of one payload chunk, its gradients and its states.
 struct ChunkDemand {
   std::uint64_t payload_bytes = 0;
   std::uint64_t gradient_bytes = 0;  ///< 0 for frozen chunks
   std::uint64_t state_bytes = 0;     ///< 0 for frozen chunks
-  std::uint64_t tile_bytes = 0;      ///< the most of them that is updated at once; of frozen chunks first values
+  std::uint64_t tile_bytes = 0;      ///< states of the largest tile; for frozen chunks, first values of the largest
 };
 
-/// The unit whose parameters take the most room: they must be on the device together.
+/// The unit whose parameters take the most room: all of them must be on the device at once.
 struct LargestUnit {
   std::string name;
   std::uint64_t payload_bytes = 0;
@@ -43,47 +43,47 @@ struct PlacementRequest {
   std::vector<ChunkDemand> chunks;  ///< in the order in which the forward pass needs them
   LargestUnit largest_unit;
   std::uint64_t device_budget_bytes = Budget::kUnlimited;
-  std::string device_budget_name = "--device-budget";  ///< what to raise, for error messages
+  std::string device_budget_name = "--device-budget";  ///< the option that error messages advise to raise
   std::uint64_t host_budget_bytes = Budget::kUnlimited;
-  std::uint64_t non_model_bytes = 0;  ///< what activations and workspaces take of the device budget at their peak
+  std::uint64_t non_model_bytes = 0;  ///< peak of activations and workspaces, within the device budget
   bool nvme = false;                  ///< there is a tier below the host
-  double nvme_fraction = 0;  ///< of the optimizer states, from the end of the model, that goes to NVMe in any case
+  double nvme_fraction = 0;  ///< share of the states, from the end of the model, that goes to NVMe in any case
   PlacementPolicy policy = PlacementPolicy::automatic;
-  /// Of the states that are not on the device, the share that comes to it for its updates, spread evenly over the model so
-  /// that host and bus both work all the while.
+  /// The share of the states at home below the device that is fetched to it for their updates, spread evenly over the
+  /// model so that host and bus both work all the time.
   double stream_fraction = 0;
-  std::uint64_t speculation_bytes = 0;  ///< of host memory beside all else that speculative updates may take
-  std::vector<bool> may_speculate;      ///< by chunk; where it is empty, all; others are streamed first
+  std::uint64_t speculation_bytes = 0;  ///< host memory that speculative updates may take, beyond all other uses
+  std::vector<bool> may_speculate;      ///< by chunk; empty: all may; the others are streamed first
   /// Shares of the bytes that policy `shares` keeps off the device: of the parameters, spread evenly over the model so
-  /// that they come while others compute, and of the optimizer states, from the end of the model.
+  /// that they are fetched while others compute, and of the optimizer states, from the end of the model.
   double offload_param_fraction = 0, offload_optim_fraction = 0;
 };
 
-/// Where each chunk's optimizer states live; they are updated where they live, those on NVMe in host memory, and those that
-/// are streamed on the device. States at home on the host still go down to NVMe when the host budget is full.
+/// The home tier of each chunk's optimizer states. States are updated at home, those on NVMe in host memory, and those
+/// that are streamed on the device. States at home on the host are still evicted to NVMe when the host budget is full.
 struct Plan {
   std::vector<Tier> states;
-  std::vector<bool> streamed;            ///< by chunk: states at home below the device that come to it for their update
-  std::vector<bool> payload_off_device;  ///< by chunk: parameters come to the device for their uses alone
+  std::vector<bool> streamed;            ///< by chunk: states below the device that are fetched to it for their update
+  std::vector<bool> payload_off_device;  ///< by chunk: parameters that are on the device only for their uses
   std::vector<bool> speculative;         ///< by chunk: the host has room for its states and weights twice
   std::uint64_t device_bytes = 0;        ///< model data held on the device for good
-  std::uint64_t speculation_bytes = 0;   ///< of the host, what the second ones take
-  std::uint64_t host_bytes = 0;  ///< the most that else can be in use on the host at once, if all of it were to stay
+  std::uint64_t speculation_bytes = 0;   ///< host memory of those second states and weights
+  std::uint64_t host_bytes = 0;  ///< the most other bytes in use on the host at once, if everything at home there stays
 
-  /// Where the states of chunk `i` are updated: device or host.
+  /// The tier on which the states of chunk `i` are updated: device or host.
   Tier update_tier(std::size_t i) const { return states[i] == Tier::device || streamed[i] ? Tier::device : Tier::host; }
 };
 
-/// Where states at home on `tier` may be between two updates.
+/// The tiers on which states at home on `tier` may stay between two updates.
 constexpr Places rest_of_states(Tier tier) { return tier == Tier::nvme ? only(Tier::nvme) : kAnywhere; }
 
-/// Decides the homes. Pure.
-/// Errors: does_not_fit where the working set alone is larger than a budget, or everything together is and there is no
-/// NVMe tier, with the budget that would do.
+/// Decides the home tiers. Pure.
+/// Errors: does_not_fit, with the budget that would suffice, where the working set alone exceeds a budget, or
+/// everything together does and there is no NVMe tier. usage, where nvme_fraction is set without an NVMe tier.
 Result<Plan> plan_placement(const PlacementRequest& request);
 
-/// Beside activations that take `activation_bytes` of the device where that fits, else as if they moved out of the way.
-/// Errors: as plan_placement.
+/// plan_placement with `activation_bytes` more of non-model data on the device where that fits, else without them, as
+/// if these activations were evicted. Errors: as plan_placement.
 Result<Plan> plan_placement_beside(const PlacementRequest& request, std::uint64_t activation_bytes);
 
 }  // namespace castor

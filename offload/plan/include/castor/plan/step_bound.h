@@ -9,34 +9,34 @@
 
 namespace castor {
 
-/// Seconds of an iteration's computing.
+/// Compute seconds of an iteration, by pass.
 struct PassSeconds {
-  double forward = 0;           ///< until the first unit goes backward
-  double backward = 0;          ///< from then on, recomputed units with it
-  double update_on_device = 0;  ///< by the thread, or on its stream
-  double update_beside = 0;
-  double update_after_norm = 0;  ///< of those beside, what begins when backward has ended
+  double forward = 0;           ///< of units, until the first unit runs backward
+  double backward = 0;          ///< of units after that, with those that are recomputed
+  double update_on_device = 0;  ///< of updates by the thread, or on its stream
+  double update_beside = 0;     ///< of updates beside the thread
+  double update_after_norm = 0;  ///< of update_beside, the part after the first norm
   bool measures_norm = false;
 
-  /// Most updates wait for the norm, those beside the thread and all others.
+  /// True where at least half of the updates beside the thread wait for the norm.
   bool wait_for_norm() const { return measures_norm && 2 * update_after_norm >= update_beside; }
 };
 
 /// Requires: `seconds` of all moments of `trace`.
 PassSeconds pass_seconds(const AccessTrace& trace, const MomentSeconds& seconds);
 
-/// How long the step takes at least, of which what is named `by` takes most.
+/// The least time of a step, and the busiest lane, which determines it.
 struct StepBound {
   double seconds = 0;
-  const char* by = "compute";  ///< or host_update, a link, or nvme: the drive, both ways
+  const char* by = "compute";  ///< or host_update, a link, or nvme: the drive, in both directions
 };
 
-/// With C what computes, W what is updated beside it, W_norm those of it that wait for a norm, and L the busiest link:
-/// max(C, W, C_backward + W_norm, L) + t. The last gradients of a step are those of the weights that the next one uses
-/// first: t is what they take down, to be updated, and what the weights take up again; a tile of them, where there are
-/// several. Nothing where these are not updated on the host.
+/// max(C, W, C_backward + W_norm, L) + t, with the compute time C, the time W of updates beside it, W_norm that of the
+/// updates that wait for a norm, and the time L of the busiest link. The last gradients of a step are those of the
+/// weights that the next step uses first: t is the time to copy them down, to update, and to copy the weights up again,
+/// for one tile where there are several. t is 0 where these weights are not updated on the host.
 ///
-/// `trace` has run as `plan` says, with chunks of `n_bytes`. Requires: `seconds` of all its moments.
+/// `trace` is an iteration that ran by `plan`, with chunks of `n_bytes`. Requires: `seconds` of all its moments.
 StepBound step_bound(const AccessTrace& trace, const MomentSeconds& seconds, const StepPlan& plan,
                      std::span<const std::uint64_t> n_bytes, const LinkCosts& costs);
 

@@ -8,34 +8,36 @@
 
 namespace castor {
 
-/// What the updates of one iteration may take, and what the links carry beside them, where no states are streamed. Seconds.
+/// Seconds of the updates of one iteration without streamed states, and of the work beside them.
 struct UpdateLoad {
-  double host_s = 0;          ///< the team updates
-  double window_s = 0;        ///< something else takes that long meanwhile, whatever updates do
-  double h2d_s = 0;           ///< the link carries weights meanwhile
-  double d2h_s = 0;           ///< … and gradients
-  double stream_h2d_s = 0;    ///< all states of the team, if they came up
-  double stream_d2h_s = 0;    ///< … and went down
-  double streams_from_s = 0;  ///< they do not before that, where the team does not wait for a norm, and they do
+  double host_s = 0;          ///< the team's updates
+  double window_s = 0;        ///< other work at the same time, which takes as long under every share
+  double h2d_s = 0;           ///< weights on the link up meanwhile
+  double d2h_s = 0;           ///< gradients on the link down meanwhile
+  double stream_h2d_s = 0;    ///< all states of the team on the link up, if all were streamed
+  double stream_d2h_s = 0;    ///< the same on the link down
+  double streams_from_s = 0;  ///< streams start then: they wait for the norm where most of the team's updates do not
 };
 
-/// Of an iteration that has run so, or is planned so. Where most updates wait for a norm they have the forward pass alone to hide behind,
-/// and of what the links carry the half, since both passes need the same weights; else all of it. `state_bytes`: of the states that
-/// are updated on the host. Requires: `seconds` of all moments.
+/// The load of an iteration that ran, or is planned, by `estimate`. Where most updates wait for a norm, only the
+/// forward pass hides them, and only half of the links' bytes move meanwhile, since both passes need the same weights;
+/// otherwise both passes hide them, and all bytes count. `state_bytes` are those of the states that are updated on the
+/// host.
+/// Requires: `seconds` of all moments.
 UpdateLoad update_load(const AccessTrace& trace, const MomentSeconds& seconds, const StepEstimate& estimate,
                        const LinkCosts& costs, std::uint64_t state_bytes);
 
-/// What a byte of streamed states takes on the bus beside updates on the host, of what it takes alone; one H200.
+/// Time of a byte of streamed states on the bus beside updates on the host, over its time alone; measured on one H200.
 inline constexpr double kStreamedByteSlowdown = 55.0 / 41;
 
-/// What an update on the host takes while `share` of the states are streamed beside it, of what it takes alone. Requires: a
-/// share below 1.
+/// Time of an update on the host while `share` of the states are streamed beside it, over its time alone. Requires:
+/// `share` is below 1.
 double host_update_slowdown(double share);
 
-/// The share of the states to stream with which the slowest of team, links and all else is done first; 0 where that saves
-/// less than a tenth of it. A byte that crosses the bus slows the team down, for both share the host's memory. Where iterations
-/// are known to take `step_s`, a tenth longer than any of these, and the team is busy for half of that: the share with which all
-/// is updated first.
+/// The share of the states to stream with which the slowest of team, links and other work ends first; 0 where that
+/// saves less than a tenth of its time. A byte on the bus slows the team down, because both share the host's memory.
+/// Where iterations are known to take `step_s`, the team is busy for half of that, and streaming leaves the slowest at
+/// least a tenth below it: the share with which the updates end first.
 double stream_share(const UpdateLoad& load, double step_s = 0);
 
 }  // namespace castor

@@ -21,12 +21,12 @@ struct AdamOptions {
   double weight_decay = 0;
   /// AdamW (Loshchilov and Hutter 2019); false = L2 added to the gradient (Kingma and Ba 2015).
   bool decoupled_decay = true;
-  /// Every element of the unscaled gradient is clamped to [−max_value, max_value]; 0 = it is not.
+  /// Every element of the unscaled gradient is clamped to [−max_value, max_value]; 0 = no clamping.
   double max_value = 0;
   bool operator==(const AdamOptions&) const = default;
 };
 
-/// What the kernels multiply with: every value computed once per tensor and step in fp64 and rounded once to fp32, so
+/// The factors of the kernels: each value is computed once per tensor and step in fp64 and rounded once to fp32, so
 /// that all tiers use the same bits.
 struct AdamCoefficients {
   float grad_scale;  ///< c: unscale × clip
@@ -37,7 +37,7 @@ struct AdamCoefficients {
   float step_size;    ///< s = lr/(1 − beta1^t)
   float decay;        ///< lr·weight_decay (AdamW), or weight_decay (Adam)
   bool decoupled_decay;
-  std::uint32_t rounding_key = 0;  ///< of this tensor and update, where exp_avg_sq is rounded at random
+  std::uint32_t rounding_key = 0;  ///< of this tensor and update; used where exp_avg_sq is rounded at random
   float max_value = std::numeric_limits<float>::infinity();  ///< infinity clamps nothing
 };
 
@@ -46,11 +46,12 @@ struct AdamCoefficients {
 /// Requires: t > 0 (ContractViolation).
 AdamCoefficients adam_coefficients(const AdamOptions& options, std::uint64_t t, double grad_scale);
 
-/// The dtypes of exp_avg and exp_avg_sq. What is read is widened, what is written rounded after the whole update.
+/// The dtypes of exp_avg and exp_avg_sq. Kernels widen the values that they read, and round once, after the whole
+/// update.
 ///
-/// exp_avg in bf16 is rounded to nearest. So could not be exp_avg_sq, which decays by less than half a unit: it is rounded
-/// up or down at random, up as often as it is near, by bits that follow from the seed, the tensor, the number of its
-/// update and the element alone.
+/// exp_avg in bf16 is rounded to nearest. exp_avg_sq cannot be, because it decays by less than half a unit: it is
+/// rounded up or down at random, the more often up the nearer the upper value is. The random bits follow from the seed,
+/// the tensor, the number of its update and the element alone.
 enum class AdamMoments : std::uint8_t {
   f32,    ///< both fp32
   mixed,  ///< exp_avg in bf16, exp_avg_sq in fp32
@@ -65,31 +66,31 @@ constexpr DType exp_avg_sq_dtype(AdamMoments moments) {
 /// The AdamCoefficients::rounding_key of the `t`-th update of tensor number `tensor`.
 std::uint32_t rounding_key(std::uint64_t seed, std::uint32_t tensor, std::uint64_t t);
 
-/// The arrays of one update, all of `n` elements, all on the tier where the kernel runs.
+/// The arrays of one update, by every rule. All have `n` elements and are on the tier where the kernel runs.
 ///
-/// A split master is its low 16 bits and the weight in bf16, which restore it exactly. Rules with one moment have it in
-/// exp_avg, and exp_avg_sq is null.
+/// A split master is kept as its low 16 bits; together with the weight in bf16 they restore it exactly. Rules with one
+/// moment keep it in exp_avg, and exp_avg_sq is null.
 struct AdamArrays {
   float* master = nullptr;     ///< read and written; null where it is split
-  void* exp_avg = nullptr;     ///< read and written; of the dtype that `moments` says
+  void* exp_avg = nullptr;     ///< read and written; its dtype follows from `moments`
   void* exp_avg_sq = nullptr;  ///< read and written; likewise
   const void* grad = nullptr;  ///< read; `grad_dtype`
   void* weight = nullptr;      ///< written: the master rounded to `weight_dtype`; read too where the master is split
   DType grad_dtype = DType::f32;
   DType weight_dtype = DType::f32;
   std::uint64_t n = 0;
-  std::uint16_t* master_low = nullptr;  ///< of a split master: its low bits, read and written
+  std::uint16_t* master_low = nullptr;  ///< the low bits of a split master, read and written; else null
   AdamMoments moments = AdamMoments::f32;
   std::uint32_t first = 0;  ///< the number of the first element in its tensor, modulo 2^32
-  /// Bytes from the states, and from the weight, to those that are read in their place, and left as they are; 0 = each is
-  /// updated in place.
+  /// The old states, and the old weight, are read this many bytes from the new ones and stay as they are; 0 = the
+  /// update is in place.
   std::ptrdiff_t old_states = 0, old_weight = 0;
 
   /// The elements from `first` on, `count` of them. Requires: they exist.
   AdamArrays part(std::uint64_t first, std::uint64_t count) const;
 };
 
-/// Elements that a thread of the host updates before it asks what is most urgent, where many update: 0.9 MiB of fp32
+/// Elements that a thread of a team updates, by any rule, before it looks for the most urgent update: 0.9 MiB of fp32
 /// states, 16-bit gradients and weights, about 0.1 ms.
 inline constexpr std::uint64_t kAdamPartElements = std::uint64_t{32} << 10;
 
@@ -107,20 +108,21 @@ inline constexpr std::uint64_t kAdamPartElements = std::uint64_t{32} << 10;
 class AdamKernel {
  public:
   virtual ~AdamKernel() = default;
-  /// Queues the update on `stream`; a host kernel runs at once, and the calling thread has waited for the arrays.
-  /// `n` = 0 does nothing.
+  /// Queues the update on `stream`; a host kernel runs at once, so the caller waits for the arrays first. `n` = 0 does
+  /// nothing.
   ///
   /// Requires: the arrays do not overlap, and each starts at a multiple of its element's size.
-  /// Threads: any number at a time, each with its own part of the arrays, which changes no bit; of a team one at a time.
-  /// Errors: failed, where the launch was refused or the master is out of the GPU's reach.
+  /// Threads: any number at a time, each with its own part of the arrays; the parts change no bit. A kernel with a team
+  /// is called by one thread at a time.
+  /// Errors: failed, where the launch was refused or the GPU cannot reach the master.
   virtual Result<void> update(Stream& stream, const AdamCoefficients& coefficients, const AdamArrays& arrays) = 0;
 };
 
 /// The plain loop on the host, on the calling thread.
 std::unique_ptr<AdamKernel> make_host_adam();
 
-/// The same by a team of `n_threads` > 0 threads, part by part, for which update waits. The same bits. Errors: failed, where
-/// the system gives no more threads.
+/// The same by a team of `n_threads` > 0 threads, part by part; update waits for the team. The bits are the same.
+/// Errors: failed, where the system refuses a thread.
 Result<std::unique_ptr<AdamKernel>> make_host_adam(unsigned n_threads);
 
 /// The kernel for `device`: the host's loop on the CPU, a CUDA kernel on a GPU.
@@ -129,11 +131,12 @@ Result<std::unique_ptr<AdamKernel>> make_adam(const Device& device);
 /// Rounds `n` masters to `dtype` as the update does; fp32 is copied. Host memory.
 void round_weights(const float* master, DType dtype, void* weight, std::uint64_t n);
 
-/// The reverse.
+/// The reverse. Host memory.
 void widen_weights(const void* weight, DType dtype, float* out, std::uint64_t n);
 
-/// Splits `n` masters, of which NaNs are canonical, into bf16 weights and low bits, and puts them together again. Host memory.
+/// Splits `n` masters, whose NaNs are canonical, into bf16 weights and low bits. Host memory.
 void split_masters(const float* master, std::uint16_t* weight, std::uint16_t* master_low, std::uint64_t n);
+/// The reverse. Host memory.
 void join_masters(const std::uint16_t* weight, const std::uint16_t* master_low, float* master, std::uint64_t n);
 
 /// One master rounded to bf16: nearest, ties away from zero, NaN becomes 0x7fc0 with its sign dropped.

@@ -10,8 +10,8 @@
 
 namespace castor {
 
-/// Adds gradients up in fp32, in the order in which they arrive. Every implementation gives the same bits: one
-/// conversion (exact) and one fp32 addition per element.
+/// Sums gradients in fp32, in the order of their arrival. Every implementation gives the same bits: one conversion
+/// (exact) and one fp32 addition per element.
 class GradAccumulator {
  public:
   virtual ~GradAccumulator() = default;

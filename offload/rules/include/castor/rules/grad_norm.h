@@ -25,47 +25,47 @@ constexpr std::uint64_t n_norm_blocks(std::uint64_t n) { return (n + kNormBlock 
 /// The sum of squares of one tensor's gradient in fp64, in an order that depends on its length alone: never on chunk,
 /// shard, tier or thread.
 ///
-/// Squares are exact in fp64. They are the leaves of a tree: a row is the node over kNormFan consecutive squares, a block
-/// the node over kNormFan rows, and nodes of kNormFan follow above the blocks until one is left. A node folds its children
-/// in halves: child j takes child j + 128, then j + 64, … j + 1; children that the tensor does not have are left out.
-/// Infinities and NaNs come through (NaN as 0x7ff8000000000000): a sum that is not finite means a gradient that is not.
+/// Squares are exact in fp64. They are the leaves of a tree: a row is the node over kNormFan consecutive squares, a
+/// block the node over kNormFan rows, and nodes of kNormFan follow above the blocks until one is left. A node folds its
+/// children in halves: child j takes child j + 128, then j + 64, … j + 1; children that the tensor does not have are
+/// left out. Infinities and NaNs propagate (NaN as 0x7ff8000000000000): a sum that is not finite means a gradient that
+/// is not.
 class GradNormKernel {
  public:
   virtual ~GradNormKernel() = default;
-  /// Queues the sum over `n` elements of `dtype` at `grad` on `stream`, and the copy of the result to `*sum` in memory of
-  /// host or device; read it after the event of the stream. A host kernel runs at once on the calling thread. `sum` is not
-  /// in ordinary memory for a GPU, or the call waits for the stream.
+  /// Queues the sum over `n` elements of `dtype` at `grad` on `stream`, and the copy of the result to `*sum` in memory
+  /// of host or device; read it after the event of the stream. A host kernel runs at once on the calling thread. On a
+  /// GPU the call waits for the stream where `sum` is in ordinary memory.
   ///
   /// Threads: on the host any number at a time; on a GPU one, with all calls on one stream, since the kernel keeps
   /// partial sums between its two halves.
-  /// Errors: failed; does_not_fit, where that scratch (8 B per block of the longest tensor so far, and 1/255 more) cannot
-  /// grow.
+  /// Errors: failed; does_not_fit, where the scratch for those (8 B per block of the longest tensor so far, and 1/255
+  /// more) cannot grow.
   virtual Result<void> sum_of_squares(Stream& stream, const void* grad, DType dtype, std::uint64_t n, double* sum) = 0;
 };
 
 std::unique_ptr<GradNormKernel> make_host_grad_norm();
 
-/// The host's sum in two halves, so that many threads can share the first. sum_norm_blocks writes the sums of `n_blocks`
-/// blocks, from `first_block` on, of a gradient of `n` elements to `sums`; add_norm_blocks makes the sum of a tensor from
-/// those of all its blocks.
-/// Requires: the blocks exist (ContractViolation).
+/// The first half of the host's sum, which many threads can share: writes the sums of `n_blocks` blocks, from
+/// `first_block` on, of a gradient of `n` elements to `sums`. Requires: the blocks exist (ContractViolation).
 void sum_norm_blocks(const void* grad, DType dtype, std::uint64_t n, std::uint64_t first_block, std::uint64_t n_blocks,
                      double* sums);
+/// The second half: the sum of a tensor, from those of all its blocks.
 double add_norm_blocks(std::span<const double> sums);
 
 /// The kernel for `device`: the host's loop on the CPU, a CUDA kernel on a GPU.
 Result<std::unique_ptr<GradNormKernel>> make_grad_norm(const Device& device);
 
-/// What a step multiplies every gradient by, and whether it happens at all.
+/// The factor by which a step multiplies every gradient, and whether the step is skipped.
 struct StepScale {
   bool skip = false;      ///< a gradient was inf or nan
   double grad_norm = 0;   ///< of the unscaled gradients
   double grad_scale = 1;  ///< 1/loss_scale × min(1, max_norm/(norm + 1e-6))
 };
 
-/// Combines the per-tensor sums, in registration order. `max_norm` 0 = no clipping. `loss_scale` must be positive
-/// (ContractViolation). A step to skip has a grad_norm that is not finite, for the log, and an unclipped grad_scale of
-/// no use.
+/// Combines the per-tensor sums, in registration order. `max_norm` 0 = no clipping. Requires: `loss_scale` is positive
+/// (ContractViolation). A step that is skipped has a grad_norm that is not finite, for the log, and an unclipped
+/// grad_scale, which has no use.
 /// Source of the 1e-6: torch.nn.utils.clip_grad_norm_.
 StepScale combine_norms(const double* sums, std::uint64_t n_tensors, double max_norm, double loss_scale);
 

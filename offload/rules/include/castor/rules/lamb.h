@@ -20,11 +20,11 @@ struct LambOptions {
   bool operator==(const LambOptions&) const = default;
 };
 
-/// What the kernels multiply with: every value rounded once from fp64 to fp32.
+/// The factors of the kernels: each value is rounded once from fp64 to fp32.
 struct LambCoefficients {
-  AdamCoefficients adam;  ///< of AdamW with an lr of 1: s = 1/(1 − beta1^t), and decay = wd
+  AdamCoefficients adam;  ///< those of AdamW with an lr of 1: s = 1/(1 − beta1^t), and decay = wd
   float lr;
-  const float* trust = nullptr;  ///< λ, where the kernel reads it when it runs; null = 1
+  const float* trust = nullptr;  ///< the kernel reads λ from here when it runs; null = 1
 };
 
 /// The coefficients of the `t`-th update of a tensor whose gradient is first multiplied by `grad_scale`, without λ.
@@ -33,17 +33,17 @@ LambCoefficients lamb_coefficients(const LambOptions& options, std::uint64_t t, 
 
 /// Updates one tensor:
 ///   m, v and d by Adam's lines (adam.h);  r = s·(m/d) + wd·p;  p = p − (lr·λ)·r
-/// with separate multiplies and adds in fp32; λ = ‖p‖/‖r‖ over the whole tensor (trust_ratio.h), with p as it was before.
-/// Subnormals, NaNs, moments, weights and split masters are treated as by AdamKernel. Every implementation gives the same
-/// bits.
+/// with separate multiplies and adds in fp32; λ = ‖p‖/‖r‖ over the whole tensor (trust_ratio.h), with the old p.
+/// Subnormals, NaNs, moments, weights and split masters are treated as by AdamKernel. Every implementation gives the
+/// same bits.
 ///
-/// Source: You et al., "Large Batch Optimization for Deep Learning: Training BERT in 76 minutes", 2020, algorithm 2, where
-/// φ leaves a norm as it is.
+/// Source: You et al., "Large Batch Optimization for Deep Learning: Training BERT in 76 minutes", 2020, algorithm 2,
+/// where φ leaves a norm as it is.
 class LambKernel {
  public:
   virtual ~LambKernel() = default;
-  /// As AdamKernel::update: queued on `stream`, or by a host kernel done at once; requirements, threads and errors are
-  /// those there.
+  /// Queues the update on `stream`; a host kernel runs at once. Requirements, threads and errors: as
+  /// AdamKernel::update.
   virtual Result<void> update(Stream& stream, const LambCoefficients& coefficients, const AdamArrays& arrays) = 0;
 };
 

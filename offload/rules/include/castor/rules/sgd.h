@@ -17,15 +17,15 @@ struct SgdOptions {
   double momentum = 0;
   double weight_decay = 0;  ///< L2: added to the gradient
   bool nesterov = false;
-  /// Every element of the unscaled gradient is clamped to [−max_value, max_value]; 0 = it is not.
+  /// Every element of the unscaled gradient is clamped to [−max_value, max_value]; 0 = no clamping.
   double max_value = 0;
-  /// LARS: the gradient with its decay is multiplied by the tensor's ratio (trust_ratio.h); 0 = it is not.
+  /// LARS: the gradient with its decay is multiplied by the tensor's ratio (trust_ratio.h); 0 = no ratio.
   double trust_coefficient = 0;
   double eps = 0;  ///< of that ratio
   bool operator==(const SgdOptions&) const = default;
 };
 
-/// What the kernels multiply with: every value rounded once from fp64 to fp32.
+/// The factors of the kernels: each value is rounded once from fp64 to fp32.
 struct SgdCoefficients {
   float grad_scale;  ///< c: unscale × clip
   float decay;       ///< wd
@@ -33,7 +33,7 @@ struct SgdCoefficients {
   float lr;
   bool nesterov;
   float max_value = std::numeric_limits<float>::infinity();  ///< infinity clamps nothing
-  const float* trust = nullptr;                              ///< λ, where the kernel reads it when it runs; null = 1
+  const float* trust = nullptr;                              ///< the kernel reads λ from here when it runs; null = 1
 };
 
 /// The coefficients of an update whose gradient is first multiplied by `grad_scale`, without λ.
@@ -42,17 +42,18 @@ SgdCoefficients sgd_coefficients(const SgdOptions& options, double grad_scale);
 /// Updates one tensor:
 ///   g' = λ·(min(max(g·c, −max_value), max_value) + wd·p), NaN stays NaN
 ///   b = μ·b + g';  d = b, or with Nesterov's momentum g' + μ·b;  p = p − lr·d
-/// with separate multiplies and adds in fp32; b is AdamArrays::exp_avg, which begins with zeros and is there without
-/// momentum too, and there is no exp_avg_sq. Subnormals, NaNs, weights and split masters are treated as by AdamKernel;
-/// where `moments` has exp_avg in bf16, b is rounded to nearest after the update. Every implementation gives the same bits.
+/// with separate multiplies and adds in fp32; b is AdamArrays::exp_avg, which begins with zeros and exists without
+/// momentum too, and exp_avg_sq is null. Subnormals, NaNs, weights and split masters are treated as by AdamKernel;
+/// where `moments` has exp_avg in bf16, b is rounded to nearest after the update. Every implementation gives the same
+/// bits.
 ///
 /// Source: Sutskever et al., "On the importance of initialization and momentum in deep learning", 2013, equations 1 to
-/// 4, in the form of torch.optim.SGD without dampening: lr stands outside of the momentum, and the first b is g'.
+/// 4, in the form of torch.optim.SGD without dampening: lr is outside of the momentum, and the first b is g'.
 class SgdKernel {
  public:
   virtual ~SgdKernel() = default;
-  /// As AdamKernel::update: queued on `stream`, or by a host kernel done at once; requirements, threads and errors are
-  /// those there.
+  /// Queues the update on `stream`; a host kernel runs at once. Requirements, threads and errors: as
+  /// AdamKernel::update.
   virtual Result<void> update(Stream& stream, const SgdCoefficients& coefficients, const AdamArrays& arrays) = 0;
 };
 

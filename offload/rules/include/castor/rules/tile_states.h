@@ -8,22 +8,23 @@
 
 namespace castor {
 
-/// The states of a tile's `numel` elements as they lie in memory: masters or their low bits, exp_avg, exp_avg_sq where it is kept.
+/// The states of a tile's `numel` elements in memory: masters or their low bits, then exp_avg, then exp_avg_sq where it
+/// is kept.
 class TileStates {
  public:
   TileStates(std::byte* data, std::uint64_t numel, DType weights, const StateFormat& format);
 
-  /// Points the states of `arrays` at those from element `first` on.
+  /// Points the states of `arrays` at the tile's states from element `first` on.
   void point(AdamArrays& arrays, std::uint64_t first) const;
 
-  /// All bytes of `n` elements from `first` on become 0. Host memory.
+  /// Sets all bytes of `n` elements from `first` on to 0. Host memory.
   void clear(std::uint64_t first, std::uint64_t n) const;
 
-  /// The fp32 values of `n` elements from `first` on, whose weights are at `weight`; arrays that are null or not kept are
-  /// left out. Host memory.
+  /// Reads `n` elements from `first` on as fp32 values; their weights are at `weight`. Arrays that are null or not kept
+  /// are left out. Host memory.
   void read(std::uint64_t first, std::uint64_t n, const std::byte* weight, float* master, float* exp_avg,
             float* exp_avg_sq) const;
-  /// The reverse, rounded to what the format holds; the weights follow from the masters.
+  /// The reverse: values are rounded to the dtypes of the format, and the weights follow from the masters.
   void write(std::uint64_t first, std::uint64_t n, std::byte* weight, const float* master, const float* exp_avg,
              const float* exp_avg_sq) const;
 

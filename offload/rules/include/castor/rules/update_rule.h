@@ -14,35 +14,35 @@
 
 namespace castor {
 
-/// How a step changes a tensor: the hyperparameters of one of the rules there are.
+/// The hyperparameters of one rule, by which a step updates a tensor.
 using UpdateOptions = std::variant<AdamOptions, SgdOptions, LambOptions>;
 
-/// What the kernel of that rule multiplies with.
+/// The factors of that rule's kernel.
 using UpdateCoefficients = std::variant<AdamCoefficients, SgdCoefficients, LambCoefficients>;
 
-/// One update among all of a training.
+/// Identifies one update among all updates of a training.
 struct UpdateNumber {
-  std::uint64_t t = 1;       ///< of this tensor's updates, from 1 on
+  std::uint64_t t = 1;       ///< the number among this tensor's updates, from 1 on
   std::uint32_t tensor = 0;  ///< in the order of registration
   std::uint64_t rounding_seed = 0;
-  const float* trust = nullptr;  ///< where its kernel will find the tensor's ratio, for rules with trust_terms
+  const float* trust = nullptr;  ///< the kernel reads the tensor's ratio from here, for rules with trust_terms
 };
 
-/// The coefficients of that update, whose gradient is first multiplied by `grad_scale`.
+/// The coefficients of update `number`, whose gradient is first multiplied by `grad_scale`.
 /// Requires: t > 0 (ContractViolation).
 UpdateCoefficients update_coefficients(const UpdateOptions& options, const UpdateNumber& number, double grad_scale);
 
-/// What the tensor's trust ratio is made of, where the rule has one: LARS and LAMB. The gradient is first multiplied by
+/// The terms of the tensor's trust ratio, where the rule has one: LARS and LAMB. The gradient is first multiplied by
 /// `grad_scale`.
 std::optional<TrustTerms> trust_terms(const UpdateOptions& options, double grad_scale);
 
-/// Whether that ratio is of the direction of the update (direction_norm.h), not of the gradient: LAMB.
+/// True where that ratio measures the direction of the update (direction_norm.h), not the gradient: LAMB.
 bool measures_direction(const UpdateOptions& options);
 
-/// Whether the rule keeps exp_avg_sq beside exp_avg.
+/// True where the rule keeps exp_avg_sq beside exp_avg.
 bool keeps_exp_avg_sq(const UpdateOptions& options);
 
-/// A kernel of each rule, all for one place.
+/// A kernel of each rule, all for one device or all for the host.
 class UpdateKernels {
  public:
   /// Errors: those of make_adam, make_sgd and make_lamb.
@@ -50,7 +50,8 @@ class UpdateKernels {
   /// The plain loops on the host.
   static UpdateKernels make_host();
 
-  /// By the kernel of the rule that the coefficients are of. Requirements, threads, errors: as AdamKernel::update.
+  /// Runs the kernel of the rule to which the coefficients belong. Requirements, threads, errors: as
+  /// AdamKernel::update.
   Result<void> update(Stream& stream, const UpdateCoefficients& coefficients, const AdamArrays& arrays) const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "itinerary.h"
+#include "itinerary_graph.h"
 
 #include <algorithm>
 
@@ -8,14 +8,14 @@ namespace {
 
 Places tiers_of(const MoveProblem& problem) { return problem.nvme ? kAnywhere : kAnywhere & ~only(Tier::nvme); }
 
-bool comes_ahead(const PlannedChunk& chunk) {
+bool arrives_ahead(const PlannedChunk& chunk) {
   return std::any_of(chunk.uses.begin(), chunk.uses.end(), [](const ChunkUse& use) { return use.n_ahead > 0; });
 }
 
 }  // namespace
 
 ItineraryGraph::ItineraryGraph(const PlannedChunk& chunk, const MoveProblem& problem, const StepCosts& costs)
-    : chunk_(chunk), costs_(costs), n_stops_per_use_(comes_ahead(chunk) ? 3 : 2) {
+    : chunk_(chunk), costs_(costs), n_stops_per_use_(arrives_ahead(chunk) ? 3 : 2) {
   stops_.reserve(std::max<std::size_t>(1, n_stops_per_use_ * chunk.uses.size()));
   if (chunk.uses.empty()) {
     const Choices rest = sets_with(kNowhere, tiers_of(problem) & chunk.rest);
@@ -33,8 +33,8 @@ ItineraryGraph::ItineraryGraph(const PlannedChunk& chunk, const MoveProblem& pro
   link_stops();
 }
 
-/// While a use runs the chunk is where it is needed. One that changes it leaves no other copy current, but those on
-/// device and host go with its end only.
+/// While a use runs, the chunk is on the tier that the use needs. A use that changes the chunk leaves no other copy
+/// current, but copies on device and host keep their room until the use ends.
 void ItineraryGraph::add_use(std::size_t use, const MoveProblem& problem) {
   const ChunkUse& here = chunk_.uses[use];
   const Places needed = only(here.tier);
@@ -44,8 +44,9 @@ void ItineraryGraph::add_use(std::size_t use, const MoveProblem& problem) {
   stops_.back().from_before.overwritten = here.access == Access::overwrite;
 }
 
-/// Between two uses: anywhere, and in the end where the next one needs it; nowhere where the contents are dropped. What
-/// the next one only overwrites is kept all the same: it may not come.
+/// Between two uses the chunk may be anywhere, and in the end it is on the tier that the next use needs; it is nowhere
+/// where the contents are dropped. Contents that the next use overwrites unread are kept all the same, because that use
+/// may not happen.
 void ItineraryGraph::add_time_after(std::size_t use, const MoveProblem& problem) {
   const ChunkUse& here = chunk_.uses[use];
   const ChunkUse& next = chunk_.uses[(use + 1) % chunk_.uses.size()];
@@ -67,7 +68,6 @@ void ItineraryGraph::link_stops() {
   }
 }
 
-/// The tiers of which `room` can take a copy at `stop`, beyond the one that the use needs.
 Places ItineraryGraph::with_room(const Stop& stop, const Room& room) const {
   Places found = only(Tier::nvme) | stop.needed;
   for (const Tier tier : kLimitedTiers)
@@ -76,25 +76,25 @@ Places ItineraryGraph::with_room(const Stop& stop, const Room& room) const {
   return found;
 }
 
-bool ItineraryGraph::fits(const Itinerary& way, const Room& room) const {
+bool ItineraryGraph::fits(const Itinerary& itinerary, const Room& room) const {
   for (std::size_t i = 0; i < stops_.size(); ++i)
-    if ((way.places[i] & ~with_room(stops_[i], room)) != 0) return false;
+    if ((itinerary.places[i] & ~with_room(stops_[i], room)) != 0) return false;
   return true;
 }
 
-LinkBytes ItineraryGraph::moved(const Itinerary& way) const {
+LinkBytes ItineraryGraph::moved(const Itinerary& itinerary) const {
   LinkBytes total;
   for (std::size_t i = 0; i < stops_.size(); ++i) {
     const Passage& passage = stops_[i].from_before;
-    const Places before = i == 0 ? way.places.back() : way.places[i - 1];
+    const Places before = i == 0 ? itinerary.places.back() : itinerary.places[i - 1];
     if (passage.overwritten) continue;
-    total += bytes_over(hops(passage.current(before), passage.begun(before, way.places[i])), chunk_.n_bytes);
+    total += bytes_over(hops(passage.current(before), passage.begun(before, itinerary.places[i])), chunk_.n_bytes);
   }
   return total;
 }
 
-std::vector<Stay> ItineraryGraph::stays(const Itinerary& way) const {
-  const auto& places = way.places;
+std::vector<Stay> ItineraryGraph::stays(const Itinerary& itinerary) const {
+  const auto& places = itinerary.places;
   if (chunk_.uses.empty()) return {{places[0], places[0], places[0]}};
   const std::size_t n_uses = chunk_.uses.size();
   std::vector<Stay> stays(n_uses);

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/chunk/lower_tier.h>
+
+#include <span>
+
+#include "move_log.h"
+
+namespace castor {
+
+Result<void> LowerTier::write_back(ChunkId id) {
+  Chunk& chunk = chunks_.at(id);
+  ChunkCopy& copy = chunk.at(Tier::host);
+  if (chunk.nvme_current) return {};
+  if (!copy.current) throw ContractViolation(chunk.label + ": written back from the host, where it is not");
+  if (spill_ == nullptr)
+    return Error{ErrorKind::usage, chunk.label + ": there is no tier below the host; name a folder with --nvme"};
+  CASTOR_TRY(copy.arrived.wait());
+  if (!std::exchange(chunk.nvme_held, true)) take_outdated_room(chunk.n_bytes);
+  outdated_.erase({chunk.n_bytes, id});
+  const auto known =
+      copy.checksums ? std::span<const std::uint64_t>(*copy.checksums) : std::span<const std::uint64_t>();
+  copy.add_reader(
+      log_.start(Lane::nvme_write, id, chunk.n_bytes, [&] { return spill_->write(id, copy.buffer.view(), known); }));
+  chunk.nvme_current = true;
+  return {};
+}
+
+void LowerTier::spilled(ChunkId id) {
+  memory_.drop_all(id);
+  Chunk& chunk = chunks_[id];
+  chunk.nvme_current = chunk.nvme_held = true;
+  outdated_.erase({chunk.n_bytes, id});
+}
+
+void LowerTier::read(ChunkId id) {
+  Chunk& chunk = chunks_.at(id);
+  ChunkCopy& host = chunk.at(Tier::host);
+  host.arrived = log_.start(Lane::nvme_read, id, chunk.n_bytes, [&] { return spill_->read(id, host.buffer.view()); });
+}
+
+void LowerTier::outdate(ChunkId id) {
+  Chunk& chunk = chunks_.at(id);
+  chunk.nvme_current = false;
+  if (chunk.nvme_held) outdated_.emplace(chunk.n_bytes, id);
+}
+
+void LowerTier::forget(ChunkId id) {
+  Chunk& chunk = chunks_[id];
+  chunk.nvme_current = false;
+  outdated_.erase({chunk.n_bytes, id});
+  if (std::exchange(chunk.nvme_held, false)) spill_->forget(id);
+}
+
+void LowerTier::take_outdated_room(std::uint64_t n_bytes) {
+  const auto smallest = outdated_.lower_bound({n_bytes, 0});
+  if (smallest != outdated_.end()) forget(smallest->second);
+}
+
+}  // namespace castor
