@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <castor/plan/step_bound.h>
 
+#include <castor/memory/timeline.h>
+
 #include <algorithm>
 #include <optional>
 

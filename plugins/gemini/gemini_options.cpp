@@ -111,16 +111,18 @@ const castor_option kGeminiSchema[] = {
     {"moments", CASTOR_OPTION_ENUM, "fp32", 0, 0, "fp32|mixed|bf16",
      "Adam's moments: both in fp32; exp_avg in bf16; exp_avg_sq too, rounded at random. The training differs"},
     {"rounding_seed", CASTOR_OPTION_INT, "0", 0, 0x1p53, nullptr, "with moments=bf16: decides the random roundings"},
+    {"io_timeout", CASTOR_OPTION_FLOAT, "0", 0, 1e9, nullptr,
+     "seconds without any answer of a drive or the device after which the run ends with an error; 0 = wait for ever"},
     {"chunk_bytes", CASTOR_OPTION_BYTES, "0", 0, kMaxBytes, nullptr,
      "size at which a chunk of parameters is closed; 0 = a size that suits the model's blocks, up to a sixteenth of the "
      "device budget or a 64th of the host's, 512 KiB to 32 MiB"},
 };
 const std::uint32_t kGeminiSchemaSize = std::size(kGeminiSchema);
 
-Result<GeminiOptions> GeminiOptions::read(const castor_option_value* values, std::size_t n_values) {
+Result<EngineOptions> read_gemini_options(const castor_option_value* values, std::size_t n_values) {
   std::map<std::string, std::string> text;
   for (std::size_t i = 0; i < n_values; ++i) text[values[i].name] = values[i].value;
-  GeminiOptions options;
+  EngineOptions options;
   CASTOR_ASSIGN(options.device_budget_bytes, limit(text["device_budget"]));
   CASTOR_ASSIGN(options.host_budget_bytes, limit(text["host_budget"]));
   CASTOR_ASSIGN(options.nvme_budget_bytes, limit(text["nvme_budget"]));
@@ -142,6 +144,8 @@ Result<GeminiOptions> GeminiOptions::read(const castor_option_value* values, std
   options.format.keeps_exp_avg_sq = text["optimizer"] == "adam";
   options.format.rounding_seed = std::strtoull(text["rounding_seed"].c_str(), nullptr, 10);
   CASTOR_ASSIGN(options.chunk_bytes, parse_bytes(text["chunk_bytes"]));
+  const std::chrono::duration<double> io_timeout(std::strtod(text["io_timeout"].c_str(), nullptr));
+  options.io_timeout = std::chrono::duration_cast<std::chrono::nanoseconds>(io_timeout);
   CASTOR_TRY(refuse_dead(text));
   if (!options.format.keeps_exp_avg_sq && options.format.moments == AdamMoments::mixed)
     return Error{ErrorKind::usage, "moments=mixed is of two moments, optimizer=sgd has one: set moments=fp32 or bf16"};

@@ -18,24 +18,24 @@ using Json = nlohmann::json;
 Json limit(std::uint64_t n_bytes) { return n_bytes == Budget::kUnlimited ? Json() : Json(n_bytes); }
 
 /// Which units use a payload chunk, by the chunk's number.
-std::map<ChunkId, std::vector<std::uint32_t>> users(const TraceSource& source) {
+std::map<ChunkId, std::vector<std::uint32_t>> users(const EngineRooms& source) {
   std::map<ChunkId, std::vector<std::uint32_t>> found;
   for (std::uint32_t unit = 0; unit < source.needs.size(); ++unit)
     for (const Need& need : source.needs[unit]) found[need.chunk].push_back(unit);
   return found;
 }
 
-const char* dtype_of(const TraceSource& source, ChunkId id) {
+const char* dtype_of(const EngineRooms& source, ChunkId id) {
   for (std::uint32_t i = 0; i < source.layout.chunks.size(); ++i)
-    if (source.optimizer.states().payload(i) == id) return name(source.layout.chunks[i].dtype);
-  return source.chunks.chunk(id).kind == ChunkKind::state ? name(DType::f32) : nullptr;
+    if (source.optimizer->states().payload(i) == id) return name(source.layout.chunks[i].dtype);
+  return source.chunks->chunk(id).kind == ChunkKind::state ? name(DType::f32) : nullptr;
 }
 
-Json chunks(const TraceSource& source, const MoveProblem& problem) {
+Json chunks(const EngineRooms& source, const MoveProblem& problem) {
   const auto used_by = users(source);
   Json list = Json::array();
-  for (ChunkId id = 0; id < source.chunks.n_chunks(); ++id) {
-    const Chunk& chunk = source.chunks.chunk(id);
+  for (ChunkId id = 0; id < source.chunks->n_chunks(); ++id) {
+    const Chunk& chunk = source.chunks->chunk(id);
     Json entry = {{"id", id}, {"kind", name(chunk.kind)}, {"bytes", chunk.n_bytes}, {"label", chunk.label}};
     if (const char* dtype = dtype_of(source, id)) entry["dtype"] = dtype;
     if (const auto found = used_by.find(id); found != used_by.end()) entry["units"] = found->second;
@@ -74,8 +74,8 @@ std::int64_t ns_of(double seconds) { return std::llround(seconds * 1e9); }
 
 /// The last iteration that was recorded: `[kind, id, compute_ns, needs, bytes beside chunks, thread_ns, beside]` by moment,
 /// null where the bytes are not known; needs are `[chunk, tier, access, dropped, arriving bytes]`.
-Json moments(const TraceSource& source, const MoveProblem& problem) {
-  const AccessTrace& trace = source.scheduler.trace();
+Json moments(const EngineRooms& source, const MoveProblem& problem) {
+  const AccessTrace& trace = source.scheduler->trace();
   const auto non_model_bytes = source.watch.non_model_bytes(trace);
   std::vector<Json> needs(problem.n_moments, Json::array());
   for (ChunkId id = 0; id < problem.chunks.size(); ++id)
@@ -100,20 +100,20 @@ Json room(const MoveProblem& problem) {
   return {{"device", of(Tier::device)}, {"host", of(Tier::host)}, {"nvme", problem.nvme ? Json() : Json(0)}};
 }
 
-Json budgets(const GeminiOptions& options) {
+Json budgets(const EngineOptions& options) {
   return {{"device", limit(options.device_budget_bytes)},
           {"host", limit(options.host_budget_bytes)},
           {"nvme", limit(options.nvme_budget_bytes)}};
 }
 
 /// Of the whole run.
-Json totals(const TraceSource& source) {
-  const LinkBytes& moved = source.chunks.moved();
+Json totals(const EngineRooms& source) {
+  const LinkBytes& moved = source.chunks->moved();
   return {{"h2d_bytes", moved.h2d},
           {"d2h_bytes", moved.d2h},
           {"nvme_read_bytes", moved.nvme_read},
           {"nvme_write_bytes", moved.nvme_write},
-          {"wait_seconds", source.mover.wait_seconds()},
+          {"wait_seconds", source.mover->wait_seconds()},
           {"update_seconds", source.update_seconds}};
 }
 
@@ -134,9 +134,9 @@ std::uint64_t first_ns(const Timeline& timeline) {
 
 }  // namespace
 
-Result<void> write_trace(const std::filesystem::path& path, const TraceSource& source) {
+Result<void> write_trace(const std::filesystem::path& path, const EngineRooms& source) {
   const std::uint64_t zero_ns = first_ns(source.timeline);
-  const MoveProblem problem = source.scheduler.problem();
+  const MoveProblem problem = source.scheduler->problem();
   const Json trace = {
       {"castor_trace", 1},
       {"units", source.model.unit_names},

@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "link_costs.h"
+#include <castor/engine/machine.h>
 
 #include <castor/io/store_rates.h>
+#include <castor/memory/clock.h>
+#include <castor/memory/host_memory.h>
 #include <castor/memory/link_rates.h>
 
 namespace castor {
+namespace {
 
-LinkCosts link_costs(Device& device, const GeminiOptions& options) {
+Result<std::unique_ptr<Device>> make_device(DLDevice where) {
+  if (where.device_type == kDLCPU) return make_cpu_device();
+  return make_cuda_device(where.device_id);
+}
+
+LinkCosts link_costs(Device& device, const EngineOptions& options) {
   LinkCosts costs = kUsualLinkCosts;
   if (device.kind() != DeviceKind::cuda) return costs;
   if (const auto rates = calibrate_links(device); rates.ok()) {
@@ -24,6 +32,18 @@ LinkCosts link_costs(Device& device, const GeminiOptions& options) {
     costs.nvme_share = rates->share();
   }
   return costs;
+}
+
+}  // namespace
+
+Machine this_machine() {
+  Machine machine;
+  machine.make_device = make_device;
+  machine.link_costs = link_costs;
+  machine.make_team = [](unsigned n_threads) { return make_host_team(n_threads); };
+  machine.available_host_bytes = [] { return available_host_memory_bytes(); };
+  machine.now_ns = steady_now_ns;
+  return machine;
 }
 
 }  // namespace castor

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gemini_memory.h"
+#include "engine_memory.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <string>
 
 #include <castor/memory/bytes.h>
-#include <castor/memory/host_memory.h>
-
-#include "link_costs.h"
 
 namespace castor {
 namespace {
@@ -26,9 +23,11 @@ Result<void*> HostTableResource::allocate(std::uint64_t n_bytes) {
   return data;
 }
 
-GeminiMemory::GeminiMemory(const castor_host_v1& host, const GeminiOptions& options, std::unique_ptr<Device> device)
-    : device_(std::move(device)),
-      link_costs_(castor::link_costs(*device_, options)),
+EngineMemory::EngineMemory(const castor_host_v1& host, const EngineOptions& options, const Machine& machine,
+                           std::unique_ptr<Device> device)
+    : available_host_bytes_(machine.available_host_bytes),
+      device_(std::move(device)),
+      link_costs_(machine.link_costs(*device_, options)),
       device_chunks_(Tier::device, options.device_budget_bytes),
       taken_(Tier::device, Budget::kUnlimited),
       host_(Tier::host, options.host_budget_bytes),
@@ -40,15 +39,10 @@ GeminiMemory::GeminiMemory(const castor_host_v1& host, const GeminiOptions& opti
       limited_host_(device_->host_memory(), host_),
       pooled_host_(limited_host_) {}
 
-Result<std::unique_ptr<GeminiMemory>> GeminiMemory::make(const castor_host_v1& host, const GeminiOptions& options) {
-  const DLDevice where = host.device(host.self);
-  std::unique_ptr<Device> device;
-  if (where.device_type == kDLCPU) {
-    device = make_cpu_device();
-  } else {
-    CASTOR_ASSIGN(device, make_cuda_device(where.device_id));
-  }
-  std::unique_ptr<GeminiMemory> memory(new GeminiMemory(host, options, std::move(device)));
+Result<std::unique_ptr<EngineMemory>> EngineMemory::make(const castor_host_v1& host, const EngineOptions& options,
+                                                         const Machine& machine) {
+  CASTOR_ASSIGN(auto device, machine.make_device(host.device(host.self)));
+  std::unique_ptr<EngineMemory> memory(new EngineMemory(host, options, machine, std::move(device)));
   if (options.nvme_folders.empty()) return memory;
   TensorStoreOptions store;
   store.folders = options.nvme_folders;
@@ -60,7 +54,7 @@ Result<std::unique_ptr<GeminiMemory>> GeminiMemory::make(const castor_host_v1& h
   return memory;
 }
 
-void GeminiMemory::choose_pages(const castor_host_v1& host, const SlotSizes& slots) {
+void EngineMemory::choose_pages(const castor_host_v1& host, const SlotSizes& slots) {
   const bool known = host.struct_size > offsetof(castor_host_v1, device_pages) && host.device_pages != nullptr;
   if (!on_gpu() || !known) return;
   SlotPages pages = best_pages(slots);
@@ -69,7 +63,7 @@ void GeminiMemory::choose_pages(const castor_host_v1& host, const SlotSizes& slo
   paged_.set_pages(std::move(pages));
 }
 
-std::uint64_t GeminiMemory::within_capacity(const castor_host_v1& host, std::uint64_t device_budget_bytes) {
+std::uint64_t EngineMemory::within_capacity(const castor_host_v1& host, std::uint64_t device_budget_bytes) {
   castor_device_memory torchs{};
   if (!on_gpu() || host.device_memory(host.self, &torchs) != CASTOR_OK) return device_budget_bytes;
   const std::uint64_t there_bytes = device_->free_memory_bytes() + torchs.reserved;
@@ -78,16 +72,16 @@ std::uint64_t GeminiMemory::within_capacity(const castor_host_v1& host, std::uin
   if (device_budget_bytes <= capacity_bytes) return device_budget_bytes;
   if (device_budget_bytes != Budget::kUnlimited)
     warn(host, "--device-budget " + format_bytes(device_budget_bytes) + " is more than the " +
-                   format_bytes(capacity_bytes) + " that the GPU can give now, which it is taken for");
+                   format_bytes(capacity_bytes) + " that the GPU can give now; it is taken as that");
   return capacity_bytes;
 }
 
-std::uint64_t GeminiMemory::speculation_bytes() const {
-  return host_.limit_bytes() == Budget::kUnlimited ? available_host_memory_bytes() / 2 : Budget::kUnlimited;
+std::uint64_t EngineMemory::speculation_bytes() const {
+  return host_.limit_bytes() == Budget::kUnlimited ? available_host_bytes_() / 2 : Budget::kUnlimited;
 }
 
-void GeminiMemory::check_host(const castor_host_v1& host, std::uint64_t host_bytes) const {
-  const std::uint64_t available_bytes = available_host_memory_bytes();
+void EngineMemory::check_host(const castor_host_v1& host, std::uint64_t host_bytes) const {
+  const std::uint64_t available_bytes = available_host_bytes_();
   if (host_.limit_bytes() != Budget::kUnlimited || available_bytes == 0 || host_bytes <= available_bytes) return;
   warn(host, "up to " + format_bytes(host_bytes) + " will be on the host, which has " + format_bytes(available_bytes) +
                  " available now; state --host-budget, and name a folder with --nvme for the rest");

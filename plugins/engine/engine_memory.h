@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -14,12 +16,11 @@
 #include <castor/states/tensor_store_spill.h>
 #include <castor/plugins/abi.h>
 
-#include "gemini_options.h"
+#include <castor/engine/machine.h>
 
 namespace castor {
 
-/// The Error for a call that the host has failed. It has no message: the sentence that the host left with itself
-/// stands.
+/// The Error for a call that the host has failed. It has no message, so that the sentence which the host has stands.
 inline Error failed_by_host(castor_status status) { return {static_cast<ErrorKind>(status), {}}; }
 
 /// Device memory from the allocator that the model's own tensors come from (castor_host_v1.device_alloc).
@@ -51,27 +52,29 @@ class PagedSlots final : public MemoryResource {
   SlotPages pages_;
 };
 
-/// The three tiers under their budgets: what the chunks are kept in.
+/// The memory of the three tiers, each under its budget.
 ///
-/// On a GPU the device budget covers all that torch reserves, so `device_chunks`, the chunks' part of it, starts small
-/// and is set once the rest has been measured; freed slots go straight back to torch. Where the device is the host, the
-/// chunks are all there is, and freed blocks are kept for reuse.
-class GeminiMemory {
+/// On a GPU the device budget covers all that torch reserves, so `device_chunks`, the chunks' part of it, starts small and is set
+/// once the rest has been measured; freed slots go straight back to torch. A device that is the host holds chunks alone, and
+/// freed blocks are kept for reuse.
+class EngineMemory {
  public:
-  static Result<std::unique_ptr<GeminiMemory>> make(const castor_host_v1& host, const GeminiOptions& options);
+  /// Errors: those of the device and of the store.
+  static Result<std::unique_ptr<EngineMemory>> make(const castor_host_v1& host, const EngineOptions& options,
+                                                    const Machine& machine);
 
-  /// `device_budget_bytes`, or on a GPU what it can give now where that is less: the free part of it and torch's, but for a
-  /// 64th of it all, which libraries load their kernels into when they are first used. Warns where more was asked for.
+  /// `device_budget_bytes`, or on a GPU the bytes that it can give now, if these are fewer: its free part and torch's, less a 64th of
+  /// its memory, into which libraries load their kernels at their first use. Warns if more was asked for.
   std::uint64_t within_capacity(const castor_host_v1& host, std::uint64_t device_budget_bytes);
-  /// Host memory that speculative updates may take: of a budget what is left over, without one half of what is available.
+  /// Host memory that speculative updates may take: the rest of the budget; without a budget, half of the memory that is available.
   std::uint64_t speculation_bytes() const;
 
-  /// Warns where `host_bytes` without a budget are more than the machine has.
+  /// Warns if there is no budget and `host_bytes` are more than the machine has.
   void check_host(const castor_host_v1& host, std::uint64_t host_bytes) const;
 
   Device& device() { return *device_; }
   bool on_gpu() const { return device_->kind() == DeviceKind::cuda; }
-  /// On a GPU, before the first slot is taken: has slots made of pages that waste little of `slots`, if the host can.
+  /// On a GPU, before the first slot is taken: chooses pages of the allocator that waste little of `slots`, if the host can.
   void choose_pages(const castor_host_v1& host, const SlotSizes& slots);
   const SlotPages& pages() const { return paged_.pages(); }
   MemoryResource& device_slots() { return on_gpu() ? static_cast<MemoryResource&>(limited_device_) : pooled_device_; }
@@ -79,15 +82,17 @@ class GeminiMemory {
   TensorStoreSpill* spill() { return spill_.get(); }
   TensorStore* store() { return store_.get(); }
   Budget& device_chunks() { return device_chunks_; }
-  /// On a GPU what chunks take of torch's allocator, else what they are.
+  /// Bytes of chunks on the device; on a GPU with the padding that torch's allocator adds.
   const Budget& taken_by_chunks() const { return on_gpu() ? taken_ : device_chunks_; }
   Budget& host_budget() { return host_; }
   const Budget& nvme_budget() const { return nvme_; }
   const LinkCosts& link_costs() const { return link_costs_; }
 
  private:
-  GeminiMemory(const castor_host_v1& host, const GeminiOptions& options, std::unique_ptr<Device> device);
+  EngineMemory(const castor_host_v1& host, const EngineOptions& options, const Machine& machine,
+               std::unique_ptr<Device> device);
 
+  const std::function<std::uint64_t()> available_host_bytes_;
   const std::unique_ptr<Device> device_;
   const LinkCosts link_costs_;
   Budget device_chunks_, taken_, host_, nvme_;

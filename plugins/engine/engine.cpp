@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/engine/engine.h>
+
+#include <functional>
+#include <string>
+#include <utility>
+
+#include <castor/memory/bytes.h>
+#include <castor/plugins/step_args.h>
+
+#include "engine_commits.h"
+#include "engine_rooms.h"
+#include "engine_stats.h"
+#include "model_values.h"
+#include "placer.h"
+#include "trace_writer.h"
+#include "tuner.h"
+#include "unit_passes.h"
+
+namespace castor {
+namespace {
+
+/// The options of a step for tensors of the layout; the parameters' groups become theirs. Errors: usage, where the states are not
+/// those of the step's rule.
+Result<StepOptions> options_of(const EngineRooms& rooms, const castor_step_args& args) {
+  const auto n_params = static_cast<std::uint32_t>(rooms.place_of.size());
+  StepOptions options = step_options(args, n_params);
+  if (const bool adam = keeps_exp_avg_sq(options.update); adam != rooms.options.format.keeps_exp_avg_sq)
+    return Error{ErrorKind::usage,
+                 std::string("gemini: the step is one of ") + (adam ? "Adam or LAMB" : "SGD or LARS") +
+                     ", the states are kept for another rule; set optimizer=" + (adam ? "adam" : "sgd")};
+  const std::vector<std::uint32_t> of_param = std::move(options.group_of);
+  options.group_of.assign(of_param.empty() ? 0 : rooms.layout.tensors.size(), 0);
+  for (std::uint32_t param = 0; param < of_param.size(); ++param)
+    if (!rooms.model.params[param].empty()) options.group_of[rooms.place_of[param]] = of_param[param];
+  return options;
+}
+
+/// Tells the user that one step will be slow because host memory is being pinned.
+void tell_speculation(const EngineRooms& rooms) {
+  const std::uint64_t n_bytes = rooms.optimizer->states().placement().speculation_bytes;
+  if (n_bytes == 0) return;
+  rooms.log(CASTOR_LOG_INFO,
+            format_bytes(n_bytes) +
+                " more of the host are taken, once, for updates that begin before the norm of the gradients "
+                "is known; speculative_updates=off takes none");
+}
+
+}  // namespace
+
+Engine::Engine(std::unique_ptr<EngineRooms> rooms)
+    : rooms_(std::move(rooms)),
+      values_(std::make_unique<ModelValues>(*rooms_)),
+      passes_(std::make_unique<UnitPasses>(*rooms_, *values_)),
+      placer_(std::make_unique<Placer>(*rooms_)),
+      tuner_(std::make_unique<Tuner>(*rooms_, *placer_)),
+      commits_(std::make_unique<EngineCommits>(*rooms_, *values_)) {}
+
+Engine::~Engine() = default;
+
+Result<std::unique_ptr<Engine>> Engine::make(const castor_host_v1& host, const EngineOptions& options,
+                                             const Machine& machine) {
+  CASTOR_ASSIGN(auto rooms, EngineRooms::make(host, options, machine));
+  std::unique_ptr<Engine> engine(new Engine(std::move(rooms)));
+  CASTOR_TRY(engine->commits_->open());
+  return engine;
+}
+
+Result<void> Engine::attach() {
+  CASTOR_TRY(placer_->place_first());
+  if (!commits_->found()) CASTOR_TRY(values_->initialise());
+  rooms_->watch.look();
+  rooms_->sample();
+  return {};
+}
+
+Result<void> Engine::before_forward(std::uint32_t unit) { return passes_->begin_forward(unit); }
+
+Result<void> Engine::after_forward(std::uint32_t unit) {
+  passes_->end_forward(unit);
+  return {};
+}
+
+Result<void> Engine::before_backward(std::uint32_t unit) { return passes_->begin_backward(unit); }
+
+Result<void> Engine::after_backward(std::uint32_t unit) {
+  passes_->end_backward(unit);
+  return {};
+}
+
+/// A gradient is given back whatever happens to it.
+Result<void> Engine::gradient(std::uint32_t param, DLManagedTensor* grad) {
+  std::function<void()> give_back;
+  if (grad->deleter != nullptr) give_back = [grad] { grad->deleter(grad); };
+  auto checked = check_gradient(rooms_->model, param, grad->dl_tensor);
+  if (!checked.ok() || rooms_->model.params[param].empty()) {
+    if (give_back) give_back();
+    return checked;
+  }
+  const void* data = static_cast<const std::byte*>(grad->dl_tensor.data) + grad->dl_tensor.byte_offset;
+  return rooms_->optimizer->add_gradient(rooms_->tensor_of(param), {data, std::move(give_back)});
+}
+
+Result<void> Engine::end_of_backward() {
+  passes_->end_all();
+  rooms_->watch.begin_rest();
+  rooms_->sample();
+  return rooms_->optimizer->update_early();
+}
+
+Result<void> Engine::announce_step(const castor_step_args& args) {
+  CASTOR_ASSIGN(const StepOptions options, options_of(*rooms_, args));
+  tuner_->begin_backward();
+  return rooms_->optimizer->announce(options);
+}
+
+Result<castor_step_result> Engine::step(const castor_step_args& args) {
+  EngineRooms& r = *rooms_;
+  CASTOR_ASSIGN(const StepOptions options, options_of(r, args));
+  // Without overlap the updates need most gradients at once, and the rest of backward counts neither as waiting nor as updating.
+  if (!r.options.overlap_updates) CASTOR_TRY(r.compute->record().wait());
+  const std::uint64_t start_ns = r.timeline.now_ns();
+  passes_->end_all();
+  r.watch.begin_rest();
+  auto stepped = r.optimizer->step(options);
+  tuner_->end_updates();
+  CASTOR_ASSIGN(const StepScale scale, std::move(stepped));
+  r.watch.end_step();
+  r.sample();
+  for (std::uint32_t i = 0; i < r.layout.chunks.size(); ++i)
+    if (r.optimizer->pending(i)) r.bindings->outdated(i);
+  CASTOR_TRY(after_step(options.needs_norm()));
+  r.update_seconds += static_cast<double>(r.timeline.now_ns() - start_ns) * 1e-9;
+  r.timeline.end_step();
+  castor_step_result result{};
+  result.struct_size = sizeof result;
+  result.skipped = scale.skip ? 1 : 0;
+  result.grad_norm = options.needs_norm() ? scale.grad_norm : -1;
+  return result;
+}
+
+/// The first step was the warm-up.
+Result<void> Engine::after_step(bool wants_norm) {
+  if (++n_steps_ == 1) {
+    if (rooms_->measures()) CASTOR_TRY(placer_->place_in_measured_room());
+    if (wants_norm) tell_speculation(*rooms_);
+  }
+  return tuner_->after_step();
+}
+
+Result<void> Engine::read_master(std::uint32_t param, float* out) { return values_->read_master(param, out); }
+
+Result<void> Engine::read_state(castor_param_state& state) { return values_->read(state); }
+
+Result<void> Engine::write_state(const castor_param_state& state) { return values_->write(state); }
+
+Result<castor_commit_result> Engine::commit(std::uint64_t step, std::string_view note) {
+  return commits_->commit(step, note);
+}
+
+Result<std::optional<CommittedRun>> Engine::committed() { return commits_->last(); }
+
+Result<void> Engine::restore() { return commits_->restore(); }
+
+Result<castor_stats> Engine::stats() {
+  rooms_->watch.look();
+  rooms_->sample();
+  return stats_of(*rooms_);
+}
+
+Result<void> Engine::write_trace(const std::filesystem::path& path) {
+  passes_->end_span();
+  CASTOR_TRY(rooms_->compute->record().wait());
+  rooms_->computed->settle();
+  rooms_->scheduler->settle_times();
+  return castor::write_trace(path, *rooms_);
+}
+
+Result<std::optional<std::uint32_t>> Engine::keep(const void* data, std::uint64_t n_bytes) {
+  const bool keeps = rooms_->options.offload_activations && placer_->has_room_for_activation(n_bytes, n_steps_ == 0);
+  return keeps ? rooms_->activations->keep(data, n_bytes) : std::optional<std::uint32_t>();
+}
+
+Result<void*> Engine::recall(std::uint32_t kept) {
+  CASTOR_ASSIGN(const BufferView view, rooms_->activations->recall(kept));
+  return static_cast<void*>(view.data);
+}
+
+Result<void> Engine::forget(std::uint32_t kept) {
+  rooms_->activations->forget(kept);
+  return {};
+}
+
+}  // namespace castor

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine_commits.h"
+
+namespace castor {
+
+Result<void> EngineCommits::open() {
+  if (rooms_.options.durability != Durability::commit) return {};
+  OffloadOptimizer& optimizer = *rooms_.optimizer;
+  CASTOR_ASSIGN(commits_,
+                StateCommits::make({*rooms_.memory->store(), *rooms_.memory->spill(), *rooms_.chunks,
+                                    optimizer.states(), optimizer.io(), optimizer.pending_updates()}));
+  return {};
+}
+
+Result<void> EngineCommits::check() const {
+  if (commits_) return {};
+  return Error{ErrorKind::usage, "gemini: what lies on NVMe is scratch here; set durability=commit"};
+}
+
+Result<castor_commit_result> EngineCommits::commit(std::uint64_t step, std::string_view note) {
+  CASTOR_TRY(check());
+  CASTOR_ASSIGN(const CommitFigures figures, commits_->commit(step, note));
+  return castor_commit_result{sizeof(castor_commit_result), figures.written_bytes, figures.referenced_bytes};
+}
+
+Result<std::optional<CommittedRun>> EngineCommits::last() const {
+  CASTOR_TRY(check());
+  const auto step = commits_->step();
+  if (!step) return std::optional<CommittedRun>();
+  return std::optional(CommittedRun{*step, commits_->note()});
+}
+
+/// Chunks that are laid out like the commit's are taken over and need no first values; others are written over.
+Result<void> EngineCommits::restore() {
+  CASTOR_TRY(check());
+  if (!commits_->adopts()) CASTOR_TRY(values_.initialise());
+  values_.set_initialised();
+  CASTOR_TRY(commits_->restore());
+  rooms_.sample();
+  return {};
+}
+
+}  // namespace castor

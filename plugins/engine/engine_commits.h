@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include <castor/plugins/strategy.h>
+#include <castor/states/state_commits.h>
+
+#include "engine_rooms.h"
+#include "model_values.h"
+
+namespace castor {
+
+/// The folders on NVMe as the run's checkpoint (durability=commit).
+class EngineCommits {
+ public:
+  /// Borrowed.
+  EngineCommits(EngineRooms& rooms, ModelValues& values) : rooms_(rooms), values_(values) {}
+
+  /// Looks for the last commit, where the store keeps commits. Errors: those of StateCommits::make.
+  [[nodiscard]] Result<void> open();
+  /// True where a commit was found, so that first values would probably be written in vain.
+  bool found() const { return commits_ && commits_->step(); }
+
+  /// Errors of all three: usage, where the folders are scratch; those of StateCommits.
+  [[nodiscard]] Result<castor_commit_result> commit(std::uint64_t step, std::string_view note);
+  [[nodiscard]] Result<std::optional<CommittedRun>> last() const;
+  [[nodiscard]] Result<void> restore();
+
+ private:
+  Result<void> check() const;
+
+  EngineRooms& rooms_;
+  ModelValues& values_;
+  std::unique_ptr<StateCommits> commits_;  ///< null where the folders are scratch
+};
+
+}  // namespace castor

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine_rooms.h"
+
+#include <sched.h>
+
+#include <set>
+#include <utility>
+
+#include <castor/states/model_chunks.h>
+
+namespace castor {
+namespace {
+
+/// The processors of this process, where the options name no number.
+unsigned update_threads(const EngineOptions& options) {
+  if (options.update_threads > 0) return options.update_threads;
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  return sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? static_cast<unsigned>(CPU_COUNT(&allowed)) : 1;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<EngineRooms>> EngineRooms::make(const castor_host_v1& host, const EngineOptions& options,
+                                                       const Machine& machine) {
+  CASTOR_ASSIGN(ModelShape model, ModelShape::read(host));
+  CASTOR_ASSIGN(auto memory, EngineMemory::make(host, options, machine));
+  EngineOptions within = options;
+  within.device_budget_bytes = memory->within_capacity(host, options.device_budget_bytes);
+  std::unique_ptr<EngineRooms> rooms(new EngineRooms(host, within, machine, std::move(model), std::move(memory)));
+  CASTOR_TRY(rooms->build());
+  return rooms;
+}
+
+EngineRooms::EngineRooms(const castor_host_v1& host_table, const EngineOptions& within, const Machine& on,
+                         ModelShape shape, std::unique_ptr<EngineMemory> tiers)
+    : host(host_table),
+      machine(on),
+      options(within),
+      model(std::move(shape)),
+      all_update_threads(update_threads(options)),
+      memory(std::move(tiers)),
+      watch(host, memory->taken_by_chunks(), memory->on_gpu()),
+      timeline({}, machine.now_ns) {}
+
+EngineRooms::~EngineRooms() {
+  if (chunks) (void)chunks->drain();
+  if (bindings) bindings->unbind_all();
+}
+
+/// Lays the parameters out in the order of their first use.
+void EngineRooms::lay_out() {
+  std::vector<TensorSpec> ordered;
+  place_of.assign(model.params.size(), kNoTensor);
+  for (const std::uint32_t param : model.order) {
+    place_of[param] = static_cast<std::uint32_t>(ordered.size());
+    ordered.push_back(model.params[param].spec);
+  }
+  for (const std::uint32_t tensor : place_of)
+    if (tensor != kNoTensor) registration_order.push_back(tensor);
+  const std::uint64_t chunk_bytes =
+      options.chunk_bytes > 0
+          ? options.chunk_bytes
+          : chunk_bytes_under(ordered, options.device_budget_bytes, options.host_budget_bytes);
+  layout = plan_layout(ordered, layout_options(ordered, options.format, chunk_bytes, memory->spill() != nullptr));
+  slots = slot_sizes(layout, options.format);
+  memory->choose_pages(host, slots);
+}
+
+Result<void> EngineRooms::build() {
+  lay_out();
+  Device& device = memory->device();
+  const Budget &device_budget = memory->device_chunks(), &host_budget = memory->host_budget();
+  compute = device.wrap_compute_stream(host.compute_stream(host.self));
+  computed = std::make_unique<StreamSpans>(timeline, *compute);
+  CASTOR_ASSIGN(up, device.make_stream());
+  CASTOR_ASSIGN(down, device.make_stream());
+  auto made = machine.make_team(all_update_threads);
+  if (!made.ok()) return Error{made.error().kind, made.error().message + "; set update_threads lower"};
+  team = std::move(made.value());
+  bindings = std::make_unique<Bindings>(host, model, layout, place_of);
+  chunks = std::make_unique<ChunkManager>(
+      ChunkManager::Places{memory->device_slots(), memory->host_buffers(), memory->spill(), *compute, *up, *down, timeline,
+                           [this](ChunkId id) { bindings->released(id); }});
+  mover = std::make_unique<StatefulTensorMgr>(
+      StatefulTensorMgr::Parts{*chunks, device_budget, host_budget, *compute, timeline,
+                               {[this] { return interrupted(); }, options.io_timeout}});
+  scheduler = std::make_unique<Scheduler>(
+      Scheduler::Parts{*mover, *chunks, device_budget, host_budget, *compute, timeline, memory->link_costs()});
+  OffloadOptimizer::Parts parts{layout, *chunks, *mover, *scheduler, device, *compute, *down, timeline, *computed,
+                                registration_order, [this] { return interrupted(); }, *team,
+                                options.overlap_updates, options.format};
+  CASTOR_ASSIGN(optimizer, OffloadOptimizer::make(std::move(parts)));
+  activations = std::make_unique<ActivationStore>(ActivationStore::Parts{*chunks, *mover, *compute});
+  find_uses();
+  return {};
+}
+
+void EngineRooms::find_uses() {
+  std::vector<ChunkId> payloads;
+  for (std::uint32_t i = 0; i < layout.chunks.size(); ++i) payloads.push_back(optimizer->states().payload(i));
+  bindings->set_chunks(payloads);
+  for (const auto& params : model.units) {
+    std::set<std::uint32_t> chunks_of_unit;
+    for (const std::uint32_t param : params)
+      if (place_of[param] != kNoTensor) chunks_of_unit.insert(layout.tensors[place_of[param]].chunk);
+    auto& unit_needs = needs.emplace_back();
+    for (const std::uint32_t i : chunks_of_unit) unit_needs.push_back({payloads[i], Tier::device, Access::read});
+    used.emplace_back(chunks_of_unit.begin(), chunks_of_unit.end());
+  }
+}
+
+}  // namespace castor

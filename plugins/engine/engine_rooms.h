@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <castor/chunk/chunk_manager.h>
+#include <castor/engine/engine_options.h>
+#include <castor/engine/machine.h>
+#include <castor/memory/stream_spans.h>
+#include <castor/memory/timeline.h>
+#include <castor/mover/activation_store.h>
+#include <castor/optimizer/offload_optimizer.h>
+#include <castor/schedule/scheduler.h>
+#include <castor/states/slot_pages.h>
+
+#include "bindings.h"
+#include "device_watch.h"
+#include "engine_memory.h"
+#include "model_shape.h"
+
+namespace castor {
+
+/// The rooms of an engine, put together in the order of their construction: each knows those before it.
+struct EngineRooms {
+  /// Errors: those of the machine, the layout, the team and the kernels.
+  static Result<std::unique_ptr<EngineRooms>> make(const castor_host_v1& host, const EngineOptions& options,
+                                                   const Machine& machine);
+  ~EngineRooms();
+
+  /// The number in the layout of a parameter that has elements.
+  std::uint32_t tensor_of(std::uint32_t param) const { return place_of.at(param); }
+  /// True on a GPU, unless the device's part is stated: the first step measures the room that chunks may take.
+  bool measures() const {
+    return memory->on_gpu() && options.placement_policy != PlacementPolicy::constant;
+  }
+  void log(castor_log_level level, const std::string& sentence) const { host.log(host.self, level, sentence.c_str()); }
+  /// Notes the bytes that the tiers hold now.
+  void sample() {
+    timeline.sample({watch.held_bytes(), memory->host_budget().used_bytes(), memory->nvme_budget().used_bytes()});
+  }
+
+  const castor_host_v1& host;
+  const Machine machine;
+  EngineOptions options;
+  const ModelShape model;
+  const unsigned all_update_threads;
+  std::unique_ptr<EngineMemory> memory;
+  DeviceWatch watch;
+  Timeline timeline;
+
+  ChunkLayout layout;                   ///< parameters in the order of their first use
+  std::vector<std::uint32_t> place_of;  ///< tensor number in the layout, by parameter; kNoTensor for empty ones
+  /// Tensor numbers in the order of registration.
+  std::vector<std::uint32_t> registration_order;
+  SlotSizes slots;  ///< of chunks that may lie on the device
+
+  std::unique_ptr<Stream> compute, up, down;
+  std::unique_ptr<StreamSpans> computed;  ///< of compute
+  std::unique_ptr<HostTeam> team;         ///< updates on the host
+  std::unique_ptr<Bindings> bindings;
+  std::unique_ptr<ChunkManager> chunks;
+  std::unique_ptr<StatefulTensorMgr> mover;
+  std::unique_ptr<Scheduler> scheduler;
+  std::unique_ptr<OffloadOptimizer> optimizer;
+  std::unique_ptr<ActivationStore> activations;
+  /// The payload chunks that each unit uses: numbers in the layout, and needs on the device.
+  std::vector<std::vector<std::uint32_t>> used;
+  std::vector<std::vector<Need>> needs;
+
+  double update_seconds = 0;  ///< that step() took so far
+
+  static constexpr std::uint32_t kNoTensor = ~std::uint32_t{0};
+
+ private:
+  EngineRooms(const castor_host_v1& host, const EngineOptions& options, const Machine& machine, ModelShape model,
+              std::unique_ptr<EngineMemory> memory);
+  Result<void> build();
+  void lay_out();
+  void find_uses();
+  bool interrupted() const { return host.interrupted(host.self) != 0; }
+};
+
+}  // namespace castor

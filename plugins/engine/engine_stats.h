@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <castor/plugins/abi.h>
+
+#include "engine_rooms.h"
+
+namespace castor {
+
+/// The counters of a run so far, as castor_strategy_v1.stats hands them out. On a GPU the device's figures are those of torch's
+/// allocator, chunks included.
+castor_stats stats_of(const EngineRooms& rooms);
+
+}  // namespace castor

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include <castor/engine/engine_options.h>
+#include <castor/engine/machine.h>
+#include <castor/plugins/strategy.h>
+
+namespace castor {
+
+struct EngineRooms;
+class EngineCommits;
+class ModelValues;
+class Placer;
+class Tuner;
+class UnitPasses;
+
+/// The engine of the plugins: parameters, gradients and optimizer states in chunks over three tiers.
+///
+/// Around each use of a unit its payload chunks are on the device and its parameters bound to them; in between, the mover
+/// keeps there what the budgets allow. On a GPU the first step is the warm-up: only the working set is on the device while the
+/// peak of non-model data is measured. Then the placement is made again with the room that is left, and once the times of a step are
+/// known, shares of streamed states and numbers of update threads are tried (Tuner).
+///
+/// Threads: one call at a time, from the training thread or from autograd's while that one waits.
+class Engine final : public Strategy {
+ public:
+  /// `host` is borrowed and must outlive the engine. Errors: usage, where the model or the options do not fit; those of the
+  /// machine and of the store.
+  static Result<std::unique_ptr<Engine>> make(const castor_host_v1& host, const EngineOptions& options,
+                                              const Machine& machine = this_machine());
+  ~Engine() override;
+
+  /// Places and initialises every parameter. Errors: does_not_fit with the budget that would do; those of the host's values.
+  Result<void> attach();
+
+  Result<void> before_forward(std::uint32_t unit) override;
+  Result<void> after_forward(std::uint32_t unit) override;
+  Result<void> before_backward(std::uint32_t unit) override;
+  Result<void> after_backward(std::uint32_t unit) override;
+  Result<void> gradient(std::uint32_t param, DLManagedTensor* grad) override;
+  Result<void> end_of_backward() override;
+  Result<void> announce_step(const castor_step_args& args) override;
+  Result<castor_step_result> step(const castor_step_args& args) override;
+  Result<void> read_master(std::uint32_t param, float* out) override;
+  Result<void> read_state(castor_param_state& state) override;
+  Result<void> write_state(const castor_param_state& state) override;
+  Result<castor_commit_result> commit(std::uint64_t step, std::string_view note) override;
+  Result<std::optional<CommittedRun>> committed() override;
+  Result<void> restore() override;
+  Result<castor_stats> stats() override;
+  Result<void> write_trace(const std::filesystem::path& path) override;
+  Result<std::optional<std::uint32_t>> keep(const void* data, std::uint64_t n_bytes) override;
+  Result<void*> recall(std::uint32_t kept) override;
+  Result<void> forget(std::uint32_t kept) override;
+
+ private:
+  explicit Engine(std::unique_ptr<EngineRooms> rooms);
+  Result<void> after_step(bool wants_norm);
+
+  const std::unique_ptr<EngineRooms> rooms_;
+  const std::unique_ptr<ModelValues> values_;
+  const std::unique_ptr<UnitPasses> passes_;
+  const std::unique_ptr<Placer> placer_;
+  const std::unique_ptr<Tuner> tuner_;
+  const std::unique_ptr<EngineCommits> commits_;
+  std::uint64_t n_steps_ = 0;
+};
+
+}  // namespace castor

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include <castor/engine/engine_options.h>
+#include <castor/memory/device.h>
+#include <castor/memory/host_team.h>
+#include <castor/plan/links.h>
+#include <castor/plugins/abi.h>
+
+namespace castor {
+
+/// The parts of a machine that an engine asks for. Tests put doubles in their place.
+struct Machine {
+  /// The device that a host table names. Errors: those of make_cuda_device.
+  std::function<Result<std::unique_ptr<Device>>(DLDevice)> make_device;
+  /// The measured rates of the device's links and of the drives in the options' folders.
+  std::function<LinkCosts(Device&, const EngineOptions&)> link_costs;
+  /// Threads that update on the host.
+  std::function<Result<std::unique_ptr<HostTeam>>(unsigned n_threads)> make_team;
+  /// Host memory that is free to take.
+  std::function<std::uint64_t()> available_host_bytes;
+  /// Nanoseconds of a clock that never goes back.
+  std::function<std::uint64_t()> now_ns;
+};
+
+/// The machine that this process runs on.
+Machine this_machine();
+
+}  // namespace castor

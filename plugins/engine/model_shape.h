@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <castor/chunk/chunk_layout.h>
+#include <castor/plugins/abi.h>
+
+namespace castor {
+
+/// One parameter as the host table describes it.
+struct ParamShape {
+  std::string name;
+  TensorSpec spec;
+  DLDataType dtype = {};
+  std::vector<std::int64_t> extents;
+  bool empty() const { return spec.numel == 0; }
+};
+
+/// The model as the host table describes it, read once.
+struct ModelShape {
+  DLDevice device = {};
+  std::vector<ParamShape> params;
+  std::vector<std::string> unit_names;
+  std::vector<std::vector<std::uint32_t>> units;  ///< parameters of each unit
+  std::vector<std::uint32_t> order;               ///< parameters that have elements, in the order of first use by the units
+
+  /// Errors: usage where a parameter belongs to no unit or has a dtype that chunks do not hold.
+  static Result<ModelShape> read(const castor_host_v1& host);
+};
+
+/// Whether `grad` is a gradient that parameter number `param` of `model` can have: of a trained parameter, its shape and dtype,
+/// contiguous, on the model's device. Errors: plugin, with the first thing that is wrong.
+Result<void> check_gradient(const ModelShape& model, std::uint32_t param, const DLTensor& grad);
+
+}  // namespace castor

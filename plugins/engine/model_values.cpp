@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model_values.h"
+
+#include <cmath>
+#include <string>
+#include <utility>
+
+namespace castor {
+namespace {
+
+/// Interval between progress messages while parameters are initialised.
+constexpr std::uint64_t kProgressNs = 10'000'000'000;
+
+StateValues values_of(const castor_param_state& state) {
+  return {state.first, state.n, state.master, state.exp_avg, state.exp_avg_sq, state.n_updates};
+}
+
+}  // namespace
+
+Result<void> ModelValues::initialise() {
+  if (std::exchange(initialised_, true)) return {};
+  const castor_host_v1& host = rooms_.host;
+  const auto fill = [&](std::uint32_t tensor, std::uint64_t first, std::span<float> values) -> Result<void> {
+    const castor_status status =
+        host.init_param_range(host.self, rooms_.model.order[tensor], first, values.size(), values.data());
+    return status == CASTOR_OK ? Result<void>() : failed_by_host(status);
+  };
+  std::uint64_t last_ns = rooms_.timeline.now_ns();
+  return rooms_.optimizer->io().initialise(fill, [&](double share) {
+    if (rooms_.timeline.now_ns() - last_ns < kProgressNs) return;
+    last_ns = rooms_.timeline.now_ns();
+    rooms_.log(CASTOR_LOG_INFO,
+               "first values of the parameters: " + std::to_string(std::lround(100 * share)) + " %");
+  });
+}
+
+Result<void> ModelValues::check(std::uint32_t param) const {
+  if (param < rooms_.model.params.size()) return {};
+  return Error{ErrorKind::usage, "parameter " + std::to_string(param) + " was asked for, the model has " +
+                                     std::to_string(rooms_.model.params.size())};
+}
+
+Result<void> ModelValues::read_master(std::uint32_t param, float* out) {
+  CASTOR_TRY(check(param));
+  CASTOR_TRY(initialise());
+  if (rooms_.model.params[param].empty()) return {};
+  return rooms_.optimizer->io().read_master(rooms_.tensor_of(param), out);
+}
+
+/// A parameter without elements has no values, and no updates that count.
+Result<void> ModelValues::read(castor_param_state& state) {
+  CASTOR_TRY(check(state.param));
+  CASTOR_TRY(initialise());
+  StateValues values = values_of(state);
+  if (!rooms_.model.params[state.param].empty())
+    CASTOR_TRY(rooms_.optimizer->io().read(rooms_.tensor_of(state.param), values));
+  state.n_updates = values.n_updates;
+  return {};
+}
+
+Result<void> ModelValues::write(const castor_param_state& state) {
+  CASTOR_TRY(check(state.param));
+  CASTOR_TRY(initialise());
+  if (rooms_.model.params[state.param].empty()) return {};
+  return rooms_.optimizer->io().write(rooms_.tensor_of(state.param), values_of(state));
+}
+
+}  // namespace castor

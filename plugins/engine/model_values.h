@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "engine_rooms.h"
+
+namespace castor {
+
+/// The values of the model's parameters and states: first ones from the host, and those that are read and written between steps.
+///
+/// Threads: one at a time.
+class ModelValues {
+ public:
+  /// Borrowed.
+  explicit ModelValues(EngineRooms& rooms) : rooms_(rooms) {}
+
+  /// Gives the parameters their first values, unless they have any. Errors: those of the host, and StateIo::initialise's.
+  [[nodiscard]] Result<void> initialise();
+  /// The parameters have values from elsewhere.
+  void set_initialised() { initialised_ = true; }
+
+  /// Errors: usage, where the parameter does not exist; StateIo::read's.
+  [[nodiscard]] Result<void> read_master(std::uint32_t param, float* out);
+  [[nodiscard]] Result<void> read(castor_param_state& state);
+  [[nodiscard]] Result<void> write(const castor_param_state& state);
+
+ private:
+  Result<void> check(std::uint32_t param) const;
+
+  EngineRooms& rooms_;
+  bool initialised_ = false;
+};
+
+}  // namespace castor

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "placer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <castor/states/model_chunks.h>
+
+namespace castor {
+namespace {
+
+LargestUnit largest_unit(const EngineRooms& rooms) {
+  LargestUnit largest;
+  for (std::size_t unit = 0; unit < rooms.needs.size(); ++unit) {
+    std::uint64_t n_bytes = 0;
+    for (const Need& need : rooms.needs[unit]) n_bytes += rooms.chunks->chunk(need.chunk).n_bytes;
+    if (n_bytes > largest.payload_bytes) largest = {rooms.model.unit_names[unit], n_bytes};
+  }
+  return largest;
+}
+
+std::uint64_t less(std::uint64_t a, std::uint64_t b) { return a - std::min(a, b); }
+
+}  // namespace
+
+Placer::Placer(EngineRooms& rooms) : rooms_(rooms), largest_unit_(largest_unit(rooms)) {}
+
+PlacementRequest Placer::make_request() const {
+  const EngineOptions& options = rooms_.options;
+  PlacementRequest request;
+  request.chunks = demands_of(rooms_.layout, options.format);
+  request.largest_unit = largest_unit_;
+  request.device_budget_bytes = options.device_budget_bytes;
+  request.host_budget_bytes = options.host_budget_bytes;
+  request.nvme = rooms_.memory->spill() != nullptr;
+  request.nvme_fraction = options.nvme_offload_fraction;
+  request.policy = options.placement_policy;
+  request.offload_param_fraction = options.offload_param_frac;
+  request.offload_optim_fraction = options.offload_optim_frac;
+  request.stream_fraction = options.stream_optim_frac.value_or(0);
+  const bool speculates = options.speculative_updates.value_or(rooms_.memory->on_gpu()) && options.overlap_updates;
+  request.speculation_bytes = speculates ? rooms_.memory->speculation_bytes() : 0;
+  if (request.policy == PlacementPolicy::constant && options.const_device_bytes < options.device_budget_bytes) {
+    request.device_budget_bytes = options.const_device_bytes;
+    request.device_budget_name = "const_device_bytes";
+  }
+  return request;
+}
+
+Result<void> Placer::place_first() {
+  PlacementRequest request = make_request();
+  if (request.policy == PlacementPolicy::constant) {
+    rooms_.memory->device_chunks().set_limit(request.device_budget_bytes);
+  } else if (rooms_.memory->on_gpu()) {
+    // Nothing is known yet of activations, so only the largest unit's parameters, and those of its successor, may stay.
+    request.policy = PlacementPolicy::cpu;
+    request.stream_fraction = 0;
+    rooms_.memory->device_chunks().set_limit(
+        std::min(rooms_.options.device_budget_bytes, 2 * request.largest_unit.payload_bytes + kMaxChunkBytes));
+  }
+  CASTOR_ASSIGN(Plan placement, plan_placement(request));
+  rooms_.memory->check_host(rooms_.host, placement.host_bytes);
+  return rooms_.optimizer->adopt(std::move(placement));
+}
+
+/// Activations that are chunks too count where they fit; the plan of moves may still take those off the device.
+Result<void> Placer::place_in_measured_room() {
+  const std::uint64_t budget_bytes = rooms_.options.device_budget_bytes;
+  const std::uint64_t non_model_bytes = rooms_.watch.non_model_peak_bytes();
+  kept_bytes_ = rooms_.activations->peak_bytes();
+  std::uint64_t taken_bytes = non_model_bytes + allocator_slack_bytes(budget_bytes, non_model_bytes, kept_bytes_);
+  taken_bytes += padding_bytes(rooms_.slots, rooms_.memory->pages(), less(budget_bytes, taken_bytes));
+  rooms_.memory->device_chunks().set_limit(
+      std::max(less(budget_bytes, taken_bytes),
+               working_bytes(largest_unit_.payload_bytes, rooms_.activations->largest_bytes())));
+  request_ = make_request();
+  request_.non_model_bytes = taken_bytes;
+  return place();
+}
+
+Result<void> Placer::place_with_streams(double share) {
+  request_.stream_fraction = share;
+  return place();
+}
+
+Result<void> Placer::place() {
+  CASTOR_ASSIGN(Plan placement, plan_placement_beside(request_, kept_bytes_));
+  return rooms_.optimizer->adopt(std::move(placement));
+}
+
+void Placer::hold_speculation() { request_.may_speculate = rooms_.optimizer->states().placement().speculative; }
+
+bool Placer::has_room_for_activation(std::uint64_t n_bytes, bool warming_up) {
+  Budget& device = rooms_.memory->device_chunks();
+  const std::uint64_t needed_bytes = working_bytes(largest_unit_.payload_bytes, n_bytes);
+  if (warming_up && rooms_.measures() && needed_bytes <= rooms_.options.device_budget_bytes)
+    device.set_limit(std::max(device.limit_bytes(), needed_bytes));
+  return needed_bytes <= device.limit_bytes();
+}
+
+std::uint64_t Placer::host_state_bytes() const {
+  std::uint64_t state_bytes = 0;
+  for (std::size_t i = 0; i < request_.chunks.size(); ++i)
+    if (rooms_.optimizer->states().placement().update_tier(i) == Tier::host)
+      state_bytes += request_.chunks[i].state_bytes;
+  return state_bytes;
+}
+
+}  // namespace castor

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tuner.h"
+
+#include <cstdio>
+#include <string>
+
+#include <castor/plan/stream_share.h>
+
+namespace castor {
+namespace {
+
+std::string streams_kept(const StreamTrial::Tried& best, double without_s) {
+  char text[160];
+  std::snprintf(text, sizeof text,
+                "%.0f %% of the optimizer states that are kept off the GPU come to it for their updates: %.3f s a step "
+                "instead of %.3f",
+                100 * best.share, best.step_s, without_s);
+  return text;
+}
+
+std::string threads_kept(const ThreadTrial& trial) {
+  char text[160];
+  std::snprintf(text, sizeof text, "%u of %u threads update during backward: %.3f s a step instead of %.3f",
+                trial.best_threads(), trial.all_threads(), trial.best_s(), trial.with_all_s());
+  return text;
+}
+
+}  // namespace
+
+Result<void> Tuner::after_step() {
+  if (!rooms_.measures() || !rooms_.options.overlap_updates) return {};
+  if (tries_streams()) CASTOR_TRY(try_streams());
+  if (!tries_streams() || streams_.over()) try_threads();
+  return {};
+}
+
+bool Tuner::tries_streams() const { return !rooms_.options.stream_optim_frac; }
+
+Result<void> Tuner::try_streams() {
+  streams_.note_step(rooms_.timeline.now_ns());
+  if (streams_.over() || !knows_share()) return {};
+  if (!streams_.begun()) {
+    rooms_.scheduler->settle_times();
+    without_streams_ = rooms_.scheduler->trace();
+    placer_.hold_speculation();
+  }
+  const double share = streams_.begun() ? streams_.judge() : streams_.begin(modelled_share());
+  if (streams_.over() && share > 0)
+    rooms_.log(CASTOR_LOG_INFO, streams_kept(streams_.best(), streams_.without().step_s));
+  if (share == placer_.stream_share()) return {};
+  CASTOR_TRY(placer_.place_with_streams(share));
+  rooms_.scheduler->expect(rooms_.optimizer->forecast(without_streams_));
+  as_forecast_ = true;
+  return {};
+}
+
+/// True once the time of steps with the share in use is known: they are planned with their times, or went as they were forecast.
+bool Tuner::knows_share() {
+  as_forecast_ = as_forecast_ && rooms_.scheduler->plan() != nullptr;
+  return rooms_.scheduler->timed() || (as_forecast_ && streams_.settled());
+}
+
+double Tuner::modelled_share() const {
+  Scheduler& scheduler = *rooms_.scheduler;
+  scheduler.plan_now();
+  const StepPlan* const step = scheduler.plan();
+  if (step == nullptr) return 0;
+  const AccessTrace& trace = scheduler.trace();
+  const UpdateLoad load = update_load(trace, trace.seconds(), step->estimate, rooms_.memory->link_costs(),
+                                      placer_.host_state_bytes());
+  return castor::stream_share(load, streams_.step_s());
+}
+
+void Tuner::try_threads() {
+  if (threads_.over() || !rooms_.scheduler->timed()) return;
+  threads_.note_step(rooms_.timeline.now_ns());
+  if (!threads_.over() || threads_.best_threads() == threads_.all_threads()) return;
+  rooms_.log(CASTOR_LOG_INFO, threads_kept(threads_));
+}
+
+}  // namespace castor

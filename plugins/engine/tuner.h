@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "engine_rooms.h"
+#include "placer.h"
+#include "stream_trial.h"
+#include "thread_trial.h"
+
+namespace castor {
+
+/// Tries settings on a GPU while the training runs, and keeps those with the shortest steps: first the share of the states that is
+/// streamed to the device for updates, then the number of threads that update during backward.
+///
+/// Threads: one at a time.
+class Tuner {
+ public:
+  /// Borrowed.
+  Tuner(EngineRooms& rooms, Placer& placer)
+      : rooms_(rooms), placer_(placer), streams_(), threads_(rooms.all_update_threads) {}
+
+  /// A backward pass begins: limits the team to the threads on trial.
+  void begin_backward() { rooms_.team->limit_threads(threads_.n_threads()); }
+  /// The step's updates are queued.
+  void end_updates() { rooms_.team->limit_threads(threads_.all_threads()); }
+  /// A step has ended: notes its time, and chooses the settings of the next. Errors: those of Placer.
+  [[nodiscard]] Result<void> after_step();
+
+ private:
+  bool tries_streams() const;
+  Result<void> try_streams();
+  bool knows_share();
+  double modelled_share() const;
+  void try_threads();
+
+  EngineRooms& rooms_;
+  Placer& placer_;
+  StreamTrial streams_;
+  AccessTrace without_streams_;  ///< an iteration before the trial
+  bool as_forecast_ = false;     ///< iterations with the share in use have gone as they were forecast
+  ThreadTrial threads_;
+};
+
+}  // namespace castor

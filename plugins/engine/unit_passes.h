@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "engine_rooms.h"
+#include "model_values.h"
+
+namespace castor {
+
+/// The passes of units: around each forward and backward pass of a unit its chunks are on the device and pinned, and its
+/// parameters bound.
+///
+/// Passes overlap: a unit may be entered in backward while another is open. A unit whose input needs no gradient has no
+/// after_backward; the end of backward ends its pass, as it ends those that were cut short by an exception.
+/// Threads: one at a time.
+class UnitPasses {
+ public:
+  /// Borrowed.
+  UnitPasses(EngineRooms& rooms, ModelValues& values)
+      : rooms_(rooms), values_(values), open_(rooms.model.units.size()) {}
+
+  /// Errors: those of the optimizer, the mover and the host; then the unit is not entered.
+  [[nodiscard]] Result<void> begin_forward(std::uint32_t unit);
+  void end_forward(std::uint32_t unit);
+  [[nodiscard]] Result<void> begin_backward(std::uint32_t unit);
+  void end_backward(std::uint32_t unit);
+
+  /// Ends every pass that is open, and the span of the unit that was entered last.
+  void end_all();
+  /// Ends the span of the unit that was entered last: the work that the thread gave to the stream since then is that unit's, and
+  /// that of operators without units after it.
+  void end_span();
+
+ private:
+  struct Open {
+    bool forward = false;
+    std::uint32_t n_backward = 0;  ///< several where the unit was used several times and its input needs no gradient
+  };
+  /// The unit that was entered last.
+  struct Span {
+    StreamSpans::Begun begun;
+    SpanRecord record;
+  };
+
+  Result<void> enter(Moment moment);
+  void leave(std::uint32_t unit) { rooms_.scheduler->end(rooms_.needs[unit]); }
+
+  EngineRooms& rooms_;
+  ModelValues& values_;
+  std::vector<Open> open_;  ///< by unit
+  std::optional<Span> span_;
+};
+
+}  // namespace castor
