@@ -8,7 +8,6 @@
 
 #include <castor/schedule/dry_run.h>
 
-#include "moves/room.h"
 
 namespace castor {
 namespace {

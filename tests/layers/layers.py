@@ -19,6 +19,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+BASE = ["memory", "parallel", "chunk"]
 ROOMS = [f"offload/{room}" for room in ("rules", "plan", "mover", "schedule", "states", "optimizer")]
 CORE = ["memory", "io", "parallel", "chunk", *ROOMS]
 ALLOWED = {
@@ -26,10 +27,17 @@ ALLOWED = {
     "io": ["memory"],
     "parallel": ["memory"],
     "chunk": ["memory", "parallel"],
-    **{room: ["memory", "io", "parallel", "chunk", *(other for other in ROOMS if other != room)] for room in ROOMS},
+    "offload/rules": ["memory"],
+    "offload/plan": BASE,
+    "offload/mover": [*BASE, "offload/plan"],
+    "offload/schedule": [*BASE, "offload/plan", "offload/mover"],
+    "offload/states": [*BASE, "io", "offload/rules", "offload/plan", "offload/mover"],
+    "offload/optimizer": [*BASE, "io", *ROOMS[:-1]],
     "plugins": CORE,
-    "plugins/torch": [*CORE, "plugins"],
-    "examples/models": [*CORE, "plugins", "plugins/torch"],
+    "plugins/engine": [*CORE, "plugins"],
+    "plugins/gemini": [*CORE, "plugins", "plugins/engine"],
+    "plugins/torch": [*CORE, "plugins", "plugins/engine"],
+    "examples/models": [*CORE, "plugins", "plugins/engine", "plugins/torch"],
 }
 
 
