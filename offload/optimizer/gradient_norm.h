@@ -59,7 +59,7 @@ class GradientNorm {
 
   const Parts parts_;
   std::unique_ptr<GradNormKernel> device_norm_;
-  Buffer sums_;                 ///< sums of squares: a double per tensor, in memory that the device writes without waiting
+  Buffer sums_;                 ///< of squares, a double per tensor; the device writes them without waiting
   std::vector<bool> measured_;  ///< by tensor: the stream writes the sum of its only gradient in this step to sums_
   bool wanted_ = false;
 };

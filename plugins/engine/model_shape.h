@@ -31,8 +31,8 @@ struct ModelShape {
   static Result<ModelShape> read(const castor_host_v1& host);
 };
 
-/// Whether `grad` is a gradient that parameter number `param` of `model` can have: of a trained parameter, its shape and dtype,
-/// contiguous, on the model's device. Errors: plugin, with the first thing that is wrong.
+/// Checks that `grad` can be a gradient of parameter number `param` of `model`: the parameter is trained, and `grad`
+/// has its shape and dtype, is contiguous and on the model's device. Errors: plugin, with the first defect.
 Result<void> check_gradient(const ModelShape& model, std::uint32_t param, const DLTensor& grad);
 
 }  // namespace castor

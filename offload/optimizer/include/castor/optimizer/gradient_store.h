@@ -53,9 +53,9 @@ class GradientStore {
   /// The tier on which the gradients of `payload_chunk` are gathered from the next step on: device or host.
   void set_tier(std::uint32_t payload_chunk, Tier tier) { slots_.at(payload_chunk).tier = tier; }
 
-  /// Takes a gradient of `tensor`, which work queued on the compute stream may still write; frees it in any case, once
-  /// it is read. Errors: those of the mover; from the first error on, every call until `end_step` returns that error
-  /// and does not count its gradient.
+  /// Takes a gradient of `tensor`, which work queued on the compute stream may still write or read; frees it in any
+  /// case, once it is read. Errors: those of the mover; from the first error on, every call until `end_step` returns
+  /// that error and does not count its gradient.
   [[nodiscard]] Result<void> add(std::uint32_t tensor, ArrivedGradient gradient);
 
   /// The error with which a gradient of this step was lost, if one was: the step must not be made without it.

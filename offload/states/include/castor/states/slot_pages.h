@@ -14,8 +14,7 @@ namespace castor {
 /// An allocator that maps device memory in pages leaves holes between slots of several sizes: the rest of a page beside
 /// a slot cannot be used by a slot that needs a whole page. Slots that are whole pages leave no holes.
 ///
-/// Pages are multiples of what a GPU maps at least, and more than 10 MiB: torch takes no smaller ones for large
-/// tensors.
+/// Pages are multiples of a GPU's smallest mapping, and more than 10 MiB: torch maps no smaller ones for large tensors.
 inline constexpr std::uint64_t kPageGrainBytes = 2 * kMiB;
 inline constexpr std::uint64_t kMinPageBytes = 12 * kMiB, kMaxPageBytes = 32 * kMiB;
 
