@@ -25,7 +25,7 @@ struct ModelShape {
   std::vector<ParamShape> params;
   std::vector<std::string> unit_names;
   std::vector<std::vector<std::uint32_t>> units;  ///< parameters of each unit
-  std::vector<std::uint32_t> order;               ///< parameters that have elements, in the order of first use by the units
+  std::vector<std::uint32_t> order;               ///< parameters with elements, by their first use
 
   /// Errors: usage where a parameter belongs to no unit or has a dtype that chunks do not hold.
   static Result<ModelShape> read(const castor_host_v1& host);
