@@ -642,7 +642,7 @@ TEST(StatefulTensorMgr, RandomAccessesUnderRandomBudgetsAgreeWithAPlainVector) {
     const int n_chunks = 1 + static_cast<int>(random() % 8);
     fill(world, n_chunks);
     const std::uint32_t length = 1 + random() % 20;
-    const std::array<std::mt19937::result_type, kNIterationKinds> ways = {random(), random()};  // these repeat, with a few detours
+    const std::array<std::mt19937::result_type, kNIterationKinds> ways = {random(), random()};  // repeat
     for (int iteration = 0; iteration < 8; ++iteration) {
       const std::uint32_t way = iteration < 2 ? 0 : random() % kNIterationKinds;
       world.scheduler.select(static_cast<IterationKind>(way));
