@@ -26,7 +26,7 @@ class StreamTrial {
   /// The duration of a step with the share in use, as judge() would record it.
   double step_s() const { return steps_.median_s(); }
 
-  /// True where enough planned steps with the share in use are measured for judge().
+  /// True where enough steps with the share in use are measured for judge().
   bool settled() const { return steps_.settled(); }
 
   bool begun() const { return !tried_.empty(); }

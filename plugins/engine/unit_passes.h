@@ -14,8 +14,7 @@ namespace castor {
 /// its parameters bound.
 ///
 /// Passes overlap: a unit may be entered in backward while another is open. A unit whose input needs no gradient has no
-/// after_backward; the end of backward ends its pass, and passes that were cut short by an exception. Threads: one at a
-/// time.
+/// after_backward; the end of backward ends its pass, and passes that were cut short by an exception.
 /// Threads: one at a time.
 class UnitPasses {
  public:

@@ -24,8 +24,9 @@ namespace castor {
 /// states at home below, on the device to which they are streamed. When it is updated depends on the step:
 /// - without a norm, during backward, as soon as it has as many gradients as in the step before;
 /// - with a norm, in step(); on the host, where the last norms scaled nothing down, speculatively during backward;
-/// - with streamed states and a norm, right before the next use of its weights. With overlap the training thread does
-///   not wait for updates: a chunk's fetch waits for its own update alone.
+/// - with streamed states and a norm, right before the next use of its weights.
+///
+/// With overlap the training thread does not wait for updates on the host: a chunk's fetch waits for its own update.
 ///
 /// Tensors without a gradient are skipped: moments, decay and step counter. The fp32 master is updated; the weight in
 /// the payload is the master, rounded.
