@@ -15,7 +15,7 @@ ChunkId ActivationStore::take(std::uint64_t n_bytes) {
 }
 
 Result<std::optional<ChunkId>> ActivationStore::keep(const void* data, std::uint64_t n_bytes) {
-  if (!parts_.mover.guide().in_iteration()) return std::optional<ChunkId>();  // belongs to no moment, so could not be planned
+  if (!parts_.mover.guide().in_iteration()) return std::optional<ChunkId>();  // of no moment, so no plan could move it
   const ChunkId id = take(n_bytes);
   const auto opened = parts_.mover.open(id, Tier::device);
   if (!opened.ok()) {

@@ -26,7 +26,7 @@ void PlannedMoves::set_rest(ChunkId id, Places rest) {
 
 Places PlannedMoves::wanted(ChunkId id, bool on_trace) const {
   const std::vector<Places>& wanted = in_force_ && on_trace ? wanted_ : rest_;
-  return id < wanted.size() ? wanted[id] : kAnywhere;  // others were added since
+  return id < wanted.size() ? wanted[id] : kAnywhere;  // chunks added since may be anywhere
 }
 
 void PlannedMoves::add(const MoveOrders& orders) {
@@ -50,7 +50,7 @@ void PlannedMoves::advance(std::optional<Tier> full) {
   std::erase_if(going_, [&](ChunkId id) { return advance(id, wanted_[id], full); });
 }
 
-/// True where nothing is left to do. A copy that stays behind gives way when its room is wanted.
+/// Returns true where no move is left. A copy that stays behind is evicted when its room is needed.
 bool PlannedMoves::advance(ChunkId id, Places wanted, std::optional<Tier> full) {
   const Chunk& chunk = chunks_.chunk(id);
   if (chunk.pinned() || !chunk.has_contents() || wanted == kNowhere) return true;
@@ -63,8 +63,8 @@ bool PlannedMoves::advance(ChunkId id, Places wanted, std::optional<Tier> full) 
   return came_up && !left_in(Tier::device) && !left_in(Tier::host);
 }
 
-/// A chunk that the plan keeps in room which the device has left over. Where that is not there after all the chunk stays below: an
-/// error is no failure here, nor in the three functions that follow.
+/// Fetches a chunk that the plan keeps in spare room of the device. Where that room is taken after all the chunk stays
+/// below: an error is ignored here and in the three functions that follow.
 void PlannedMoves::copy_up(ChunkId id, Places wanted) {
   const Chunk& chunk = chunks_.chunk(id);
   if (!holds(wanted, Tier::device) || chunk.resident(Tier::device) || !chunk.resident(Tier::host)) return;
@@ -107,14 +107,14 @@ Result<void> PlannedMoves::start_fetches() {
   return {};
 }
 
-/// Starts one hop of a fetch if that takes no waiting; false where there is no room for it.
+/// Starts one hop of a fetch if that takes no waiting; returns false where there is no room for it.
 Result<bool> PlannedMoves::start_fetch(ChunkId id, Tier tier) {
   const Chunk& chunk = chunks_.chunk(id);
   if (chunk.at(tier).current || chunk.pinned() || !chunk.has_contents()) return true;
   const Tier below = tier == Tier::device ? Tier::host : Tier::nvme;
   if (!chunk.resident(below) && !(tier == Tier::host && chunk.resident(Tier::device)))
     return start_fetch(id, Tier::host);
-  if (tier == Tier::device && !chunk.at(Tier::host).arrived.ready()) return true;  // its first hop is under way
+  if (tier == Tier::device && !chunk.at(Tier::host).arrived.ready()) return true;  // its hop to the host is under way
   while (true) {
     auto fetched = chunks_.fetch(id, tier);
     if (fetched.ok()) return true;

@@ -27,7 +27,8 @@ void RoomMaker::note_use(ChunkId id, Tier tier) {
   uses[id] = clock_;
 }
 
-/// Evicts the chunk that the policy names, unless that takes a copy while others are leaving already.
+/// Evicts the chunk that the policy chooses. Where that takes a copy while others are leaving already, waits for those
+/// first.
 Result<void> RoomMaker::evict(ChunkId wanted, Tier tier, const Error& refused) {
   const auto could_go = candidates(tier, wanted);
   if (could_go.empty()) return wait_for_room(wanted, tier, refused);
@@ -41,7 +42,7 @@ Result<void> RoomMaker::evict(ChunkId wanted, Tier tier, const Error& refused) {
   return wait_for_room(wanted, tier, refused);
 }
 
-/// Waits for the first copy that leaves. Errors: does_not_fit, where none is leaving.
+/// Waits until a copy has left. Errors: does_not_fit, where none is leaving.
 Result<void> RoomMaker::wait_for_room(ChunkId wanted, Tier tier, const Error& refused) {
   if (!parts_.chunks.memory().leaving(tier)) return full(wanted, tier, refused);
   CASTOR_ASSIGN(const std::uint64_t freed_bytes, parts_.waits.for_leaving(tier));

@@ -17,8 +17,8 @@
 
 namespace castor {
 
-/// Makes room in a full tier: frees the copies that have finished leaving, then those that the plan wants elsewhere, then waits for
-/// copies that are leaving, and last evicts a chunk by policy.
+/// Makes room in a full tier: frees the copies that have finished leaving, then releases those that the plan wants
+/// elsewhere, then waits for copies that are leaving, and last evicts a chunk by policy.
 ///
 /// Threads: those of the mover.
 class RoomMaker {
@@ -38,13 +38,14 @@ class RoomMaker {
 
   explicit RoomMaker(Parts parts) : parts_(std::move(parts)) {}
 
-  /// Frees memory in `tier` after an allocation for `wanted` was `refused`. Errors: does_not_fit, where every copy there is pinned
-  /// or has no other place to go; the message names the budget that would do, or what the machine refused. io.
+  /// Frees memory in `tier` after an allocation for `wanted` was `refused`. Errors: does_not_fit, where every copy
+  /// there is pinned or cannot be evicted; the message names the budget that would suffice, or is `refused` where the
+  /// machine has less memory than the budget allows. io.
   [[nodiscard]] Result<void> make_room(ChunkId wanted, Tier tier, const Error& refused);
 
-  /// A moment needs `id` in `tier`.
+  /// Records that a moment needs `id` in `tier`.
   void note_use(ChunkId id, Tier tier);
-  /// Another moment begins.
+  /// Counts a moment that begins.
   void begin_moment() { ++clock_; }
 
  private:

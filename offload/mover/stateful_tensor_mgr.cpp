@@ -70,8 +70,8 @@ Result<void> StatefulTensorMgr::prepare(const Need& need) {
   return {};
 }
 
-/// The thread, the compute stream or the lane beside them waits for a need, whichever does the work. An arrival that has failed
-/// already is an error of begin.
+/// Has the thread, the compute stream or the lane beside them wait for a need, whichever does the work. A failed
+/// arrival is an error of begin.
 Result<void> StatefulTensorMgr::await(const Need& need, Beside* beside) {
   if (beside == nullptr) return waits_->for_arrival(need.chunk, need.tier, true);
   const Event& arrived = parts_.chunks.chunk(need.chunk).at(need.tier).arrived;
@@ -80,7 +80,7 @@ Result<void> StatefulTensorMgr::await(const Need& need, Beside* beside) {
   return {};
 }
 
-/// Undoes the begin of a moment that failed; memory whose contents will not come is given back.
+/// Undoes the begin of a moment that failed, and releases memory that was to receive contents.
 void StatefulTensorMgr::abandon(std::span<const Need> needs) {
   for (const Need& need : needs) {
     parts_.chunks.unpin(need.chunk, need.tier);
@@ -117,12 +117,12 @@ Result<void> StatefulTensorMgr::bring(ChunkId id, Tier tier) {
     CASTOR_TRY(bring(id, Tier::host));
     CASTOR_TRY(waits_->for_arrival(id, Tier::host));
   }
-  chunks.pin(id, source);  // must not be the victim that makes room for its own next hop
+  chunks.pin(id, source);  // must not be evicted to make room for its own next hop
   auto outcome = hop(id, tier);
   chunks.unpin(id, source);
   const bool tight = tier == Tier::device && !outcome.ok() && outcome.error().kind == ErrorKind::does_not_fit;
   if (!tight) return outcome;
-  // The victim above needs the very room that the source holds: room above first, then the source once more.
+  // The chunk to evict above needs the room that the source holds: make room above first, then fetch the source again.
   CASTOR_TRY(open(id, tier));
   CASTOR_TRY(bring(id, Tier::host));
   CASTOR_TRY(chunks.fetch(id, tier));
@@ -198,7 +198,8 @@ Result<void> StatefulTensorMgr::write_back(std::span<const ChunkId> chunks) {
   return outcome.ok() ? written : outcome;
 }
 
-/// The copy on the host stays until it has been read, whatever else moves meanwhile; one that was made for this is released then.
+/// Pins the host copy until the write has taken it, whatever else moves meanwhile. A copy that was made for the write
+/// is released afterwards.
 Result<void> StatefulTensorMgr::start_write_back(ChunkId id) {
   const bool was_on_host = parts_.chunks.chunk(id).resident(Tier::host);
   parts_.chunks.pin(id, Tier::host);

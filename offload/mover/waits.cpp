@@ -7,7 +7,8 @@
 namespace castor {
 namespace {
 
-/// A waiting thread looks this often at what else is due: well below the time that a tile takes over a drive.
+/// Interval at which a waiting thread advances planned moves and checks its limits: well below the time that a tile
+/// takes over a drive.
 constexpr auto kLongestPause = std::chrono::microseconds(500);
 
 }  // namespace
@@ -70,7 +71,7 @@ Result<void> Waits::for_compute() {
   });
 }
 
-/// Every chunk is settled, also after a failure: a chunk whose write failed is on the host alone then.
+/// Settles every chunk, also after a failure: a chunk whose write failed is then current on the host alone.
 Result<void> Waits::for_write_back(std::span<const ChunkId> chunks) {
   return during([&]() -> Result<void> {
     Result<void> outcome;

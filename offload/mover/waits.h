@@ -12,8 +12,8 @@
 
 namespace castor {
 
-/// The waits of the training thread. While it stands still planned moves go on; the time counts as waiting, not as computing of the
-/// moment; and a wait that is interrupted or lasts too long ends with an error.
+/// The waits of the training thread. During a wait planned moves continue; the time counts as waiting, not as computing
+/// of the moment; and a wait that is interrupted or exceeds its limit ends with an error.
 ///
 /// Threads: those of the mover.
 class Waits {
@@ -34,19 +34,20 @@ class Waits {
   /// The unit under which waits appear in the timeline from now on.
   void set_unit(std::uint32_t unit) { unit_ = unit; }
 
-  /// Waits for the copy of `chunk` in `tier`: the thread for one on the host, the compute stream (which may be the thread) for one
-  /// on the device. Planned fetches start meanwhile only where `all_have_room`, all needs of the moment. Errors: that with which the
-  /// copy failed; interrupted; io.
+  /// Waits for the copy of `chunk` in `tier`: the thread for one on the host, the compute stream (which may be the
+  /// thread) for one on the device. Planned fetches start meanwhile only if `all_have_room`: every need of the moment
+  /// has its memory. Errors: that with which the copy failed; interrupted; io.
   [[nodiscard]] Result<void> for_arrival(ChunkId chunk, Tier tier, bool all_have_room = false);
 
-  /// Waits until a copy has left `tier`; returns the bytes freed, 0 where none is leaving. No planned move takes room in `tier`
-  /// meanwhile. Errors: those of the copies; interrupted; io.
+  /// Waits until a copy has left `tier`; returns the bytes freed, 0 where none is leaving. Planned moves take no room
+  /// in `tier` meanwhile. Errors: those of the copies; interrupted; io.
   [[nodiscard]] Result<std::uint64_t> for_leaving(Tier tier);
 
   /// Waits for everything that was queued on the compute stream. Errors: those of the stream; interrupted; io.
   [[nodiscard]] Result<void> for_compute();
 
-  /// Waits until the host copies of `chunks` have been written below. Errors: the first that failed; interrupted; io.
+  /// Waits until the host copies of `chunks` have been written to the tier below. Errors: the first that failed;
+  /// interrupted; io.
   [[nodiscard]] Result<void> for_write_back(std::span<const ChunkId> chunks);
 
   double total_seconds() const { return static_cast<double>(total_ns_) * 1e-9; }

@@ -10,19 +10,19 @@
 
 namespace castor {
 
-/// Updates of a step that is over, each of which waits for the next use of its chunk.
+/// Updates of a finished step, each of which waits for the next use of its chunk.
 class DeferredUpdates {
  public:
   explicit DeferredUpdates(std::size_t n_chunks) : waits_(n_chunks, false) {}
 
-  /// The updates that are added from now on are of a step with these options and scale. Requires: none waits.
+  /// Sets the options and the scale of the updates that are added from now on. Requires: none waits.
   void begin(const StepOptions& options, double grad_scale) {
     options_ = options;
     grad_scale_ = grad_scale;
   }
   void add(std::uint32_t i) { waits_.at(i) = true; }
   void clear() { waits_.assign(waits_.size(), false); }
-  /// Takes chunk `i` off the list; false where it was not on it.
+  /// Removes chunk `i`; returns false where it did not wait.
   bool take(std::uint32_t i) { return waits_.at(i) && (waits_[i] = false, true); }
 
   bool waits(std::uint32_t i) const { return waits_.at(i); }

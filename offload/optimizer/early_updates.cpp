@@ -24,7 +24,7 @@ void EarlyUpdates::landed(std::uint32_t tensor) {
   ++of.n_landed;
   if (of.n_landed == of.n_expected && --chunk.n_missing == 0 && chunk.known && !chunk.used_after)
     complete_.push_back(layout_.tensors[tensor].chunk);
-  if (of.n_landed == of.n_expected + 1) ++chunk.n_missing;  // another way than the step before: who knows what comes
+  if (of.n_landed == of.n_expected + 1) ++chunk.n_missing;  // more than in the step before: the count is unknown
   chunk.last_landed = ++n_happened_;
 }
 

@@ -36,7 +36,7 @@ Result<StepScale> GradientNorm::measure(const StepOptions& options) {
   return combine_norms(ordered.data(), ordered.size(), options.max_norm, options.loss_scale);
 }
 
-/// True where every gradient of the chunk that there is has been measured.
+/// True where every gradient that the chunk has got has been measured.
 bool GradientNorm::measured(std::uint32_t i) const {
   const auto& tensors = parts_.states.shape(i).tensors;
   return std::all_of(tensors.begin(), tensors.end(), [this](std::uint32_t tensor) {
@@ -44,7 +44,7 @@ bool GradientNorm::measured(std::uint32_t i) const {
   });
 }
 
-/// On the host by the team, beside the thread.
+/// Measures the other gradients of a chunk; on the host the team does so beside the thread.
 Result<void> GradientNorm::measure_chunk(std::uint32_t i, std::vector<HostNorm>& on_host) {
   CASTOR_TRY(parts_.gradients.settle(i));
   const Tier tier = parts_.gradients.tier(i);

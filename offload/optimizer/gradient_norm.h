@@ -19,8 +19,8 @@
 
 namespace castor {
 
-/// The norm of a step's gradients. A tensor's only gradient is measured on the device as it comes; gradients that were added up are
-/// measured on the tier of their update when the step asks.
+/// The norm of a step's gradients. A tensor's only gradient is measured on the device as it arrives; gradients that
+/// were added up are measured by measure(), on the tier of their update.
 ///
 /// Threads: one at a time.
 class GradientNorm {
@@ -39,16 +39,16 @@ class GradientNorm {
   /// Errors: those of make_grad_norm and of its memory, 8 B a tensor.
   static Result<std::unique_ptr<GradientNorm>> make(const Parts& parts);
 
-  /// Whether the coming step wants a norm.
+  /// Sets whether the coming step needs a norm.
   void want(bool wanted) { wanted_ = wanted; }
   bool wanted() const { return wanted_; }
 
-  /// A gradient of `tensor` has come to `grad` and is not in the store yet. Where measuring it here fails, it is measured with the
-  /// step.
+  /// Measures a gradient of `tensor` at `grad`, if a norm is wanted and it is the tensor's first. Requires: it is not
+  /// in the store yet. Where the kernel fails, measure() measures it instead.
   void arrived(std::uint32_t tensor, const void* grad);
 
-  /// The scale of a step with these options; 1 where they want no norm. Waits for the sums. Errors: those of the mover and of the
-  /// kernels.
+  /// The scale of a step with these options; 1 where they want no norm. Waits for the sums. Errors: those of the mover
+  /// and of the kernels.
   [[nodiscard]] Result<StepScale> measure(const StepOptions& options);
 
  private:
@@ -59,8 +59,8 @@ class GradientNorm {
 
   const Parts parts_;
   std::unique_ptr<GradNormKernel> device_norm_;
-  Buffer sums_;                 ///< of squares: a double per tensor in memory that the device writes to without waiting
-  std::vector<bool> measured_;  ///< by tensor: sums_ has, or will have, the sum of its only gradient in this step
+  Buffer sums_;                 ///< of squares, a double per tensor; the device writes them without waiting
+  std::vector<bool> measured_;  ///< by tensor: the stream writes the sum of its only gradient in this step to sums_
   bool wanted_ = false;
 };
 

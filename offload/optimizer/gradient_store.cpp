@@ -61,19 +61,19 @@ DType GradientStore::dtype(std::uint32_t payload_chunk) const {
 Result<void> GradientStore::add(std::uint32_t tensor, ArrivedGradient gradient) {
   free_read();
   in_flight_.push_back(
-      {parts_.compute.record(), std::move(gradient.free)});  // first of all: whatever happens, it is given back
+      {parts_.compute.record(), std::move(gradient.free)});  // first of all, so that the gradient is freed in any case
   Event& read = in_flight_.back().read;
   if (intact_.ok()) intact_ = place(tensor, gradient.data, read);
   if (intact_.ok()) ++n_arrived_[tensor];
-  if (!in_flight_.back().free) {  // how it ended is its chunk's arrival
+  if (!in_flight_.back().free) {  // the chunk's arrival carries its outcome
     (void)read.wait();
     in_flight_.pop_back();
   }
   return intact_;
 }
 
-/// Copies a gradient to its place among what came since the last sum. `read`: after it the gradient is there; it becomes the
-/// one after which it has been read.
+/// Copies a gradient to its place among those that arrived since the last sum. `read` is the event after which the
+/// gradient has its values; place() sets it to the event after which the gradient has been read.
 Result<void> GradientStore::place(std::uint32_t tensor, const void* data, Event& read) {
   const TensorPlace& place = parts_.layout.tensors[tensor];
   const Slot& slot = slots_[place.chunk];
@@ -93,7 +93,7 @@ Result<void> GradientStore::place(std::uint32_t tensor, const void* data, Event&
   return all ? sum_up(place.chunk) : Result<void>();
 }
 
-/// A failure that is known need not stop a lane.
+/// Returns a failure that is known by now, before it stops a lane.
 Result<void> GradientStore::known(const Event& arrived) const {
   return arrived.ready() ? arrived.wait() : Result<void>();
 }
@@ -110,7 +110,7 @@ Result<void> GradientStore::settle(std::uint32_t payload_chunk) {
   return due ? sum_up(payload_chunk) : Result<void>();
 }
 
-/// Takes what came since the last sum over to fp32.
+/// Adds the gradients that arrived since the last sum to the fp32 sums.
 Result<void> GradientStore::sum_up(std::uint32_t payload_chunk) {
   Slot& slot = slots_[payload_chunk];
   const ChunkId narrow = slot.narrow[slot.turn];
@@ -131,7 +131,8 @@ Result<void> GradientStore::sum_up(std::uint32_t payload_chunk) {
   return {};
 }
 
-/// On the device queued on the compute stream, on the host handed to the team. Both chunks are there, or will be.
+/// Queues the sum: on the compute stream for the device, to the team for the host. Both chunks have their memory; their
+/// bytes may still be arriving.
 Result<Event> GradientStore::add_fresh(std::uint32_t payload_chunk) {
   const Slot& slot = slots_[payload_chunk];
   const ChunkCopy &narrow = parts_.chunks.chunk(slot.narrow[slot.turn]).at(slot.tier),
@@ -158,7 +159,7 @@ Result<Event> GradientStore::add_fresh(std::uint32_t payload_chunk) {
   return summing_.back();
 }
 
-/// How reading one ended is its chunk's arrival, which the update waits for.
+/// The chunk's arrival, for which the update waits, carries the outcome of reading a gradient.
 void GradientStore::free_read() {
   for (; !in_flight_.empty() && in_flight_.front().read.ready(); in_flight_.pop_front()) in_flight_.front().free();
 }
@@ -172,7 +173,7 @@ void GradientStore::clear(std::uint32_t payload_chunk) {
   Slot& slot = slots_.at(payload_chunk);
   release(payload_chunk);
   slot.widened = false;
-  slot.turn = 0;  // steps go the same way
+  slot.turn = 0;  // every step uses the chunks in the same order
   for (const std::uint32_t tensor : parts_.layout.chunks[payload_chunk].tensors) {
     n_arrived_[tensor] = 0;
     fresh_[tensor] = summed_[tensor] = false;

@@ -10,17 +10,17 @@
 
 namespace castor {
 
-/// Gradients of some tensors of a chunk on their way into the chunk's fp32 sums, whole or in parts by many threads.
+/// Adds the gradients of some tensors of a chunk to the chunk's fp32 sums, as a whole or in parts by many threads.
 class GradientSum {
  public:
-  /// `sums` and `grads`: the chunk's first elements; the latter of `dtype`.
+  /// `sums` and `grads`: the first elements of the two chunks; `grads` has `dtype`.
   GradientSum(DType dtype, float* sums, const std::byte* grads) : dtype_(dtype), sums_(sums), grads_(grads) {}
 
-  /// The tensor that lies at `place`: added to its sum, or where it has none yet (`summed`) the first of it. Those that are
-  /// added later lie behind.
+  /// Adds the gradient of the tensor at `place` to its sum or, if it has none yet (`summed` is false), starts the sum
+  /// with it. Requires: tensors are added in the order of their places.
   void add(const TensorPlace& place, bool summed) { pieces_.push_back({place.offset, place.numel, summed}); }
 
-  /// Of kPartElements of the chunk each.
+  /// The number of parts, of kPartElements of the chunk each.
   std::uint32_t n_parts() const;
   Result<void> run_part(GradAccumulator& kernel, Stream& stream, std::uint32_t part) const;
   Result<void> run(GradAccumulator& kernel, Stream& stream) const;

@@ -16,12 +16,12 @@ class HostNorm {
  public:
   explicit HostNorm(DType dtype) : work_(std::make_shared<Work>()) { work_->dtype = dtype; }
 
-  /// `n` elements at `grad`, whose sum shall go to `*sum`.
+  /// Adds `n` elements at `grad`; finish() writes the sum of their squares to `*sum`.
   void add(const void* grad, std::uint64_t n, double* sum);
-  /// Hands it to `team`, for when what is in `after` has been reached.
+  /// Queues the work to `team`; it begins after the events in `after`.
   void start(HostTeam& team, std::uint32_t urgency, std::vector<Event> after);
   const Event& done() const { return done_; }
-  /// Waits, and writes the sums, of those that were added. Errors: what one of `after` failed with.
+  /// Waits, and writes the sums of all gradients that were added. Errors: that with which one of `after` failed.
   Result<void> finish();
 
  private:

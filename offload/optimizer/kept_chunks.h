@@ -9,8 +9,9 @@
 
 namespace castor {
 
-/// What chunks on the host held before somebody wrote them anew, kept until it is known which of the two stays. Nothing is
-/// copied: the old contents stay where they are, in memory that changes owners, and the new ones are written beside them.
+/// The old contents of host chunks that are being overwritten, kept until the old or the new ones are chosen. Nothing
+/// is copied: the old contents stay where they are, in memory that changes owners, and the new ones are written to
+/// other memory.
 ///
 /// Threads: one at a time.
 class KeptChunks {
@@ -21,23 +22,23 @@ class KeptChunks {
   /// Sets memory aside to keep `ids`; false where the host has none left.
   bool open(std::span<const ChunkId> ids);
 
-  /// Keeps what `id` holds on the host. Its contents are from here on undefined, until they are written. Requires: room
-  /// that is set aside, current contents on the host (ContractViolation).
+  /// Keeps the contents of `id` on the host. The contents of `id` itself are undefined from here on, until they are
+  /// written. Requires: memory was set aside by open(), contents are current on the host (ContractViolation).
   void keep(ChunkId id);
   bool kept(ChunkId id) const;
-  /// From what `id` holds on the host to what is kept of it; 0 where nothing is.
+  /// The offset from the contents of `id` on the host to the kept ones; 0 where none are kept.
   std::ptrdiff_t bytes_to_old(ChunkId id) const;
-  /// `reader` reads what is kept.
+  /// The kept contents of `id` must stay until `reader`, which reads them.
   void read_until(ChunkId id, const Event& reader);
-  /// `id` holds on the host what is kept of it, instead of what it held since. Requires: kept.
+  /// Makes the kept contents of `id` its contents on the host again. Requires: kept.
   void put_back(ChunkId id);
 
-  /// Forgets what is kept of `ids`, and gives the memory back.
+  /// Discards the kept contents of `ids` and their memory.
   void drop(std::span<const ChunkId> ids);
 
  private:
   ChunkManager& chunks_;
-  std::map<ChunkId, ChunkId> twins_;  ///< by chunk: whose memory its contents are exchanged with
+  std::map<ChunkId, ChunkId> twins_;  ///< by chunk: the undo chunk with which it exchanges memory
 };
 
 }  // namespace castor

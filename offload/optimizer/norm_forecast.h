@@ -6,13 +6,14 @@
 
 namespace castor {
 
-/// Whether the next norm will leave the gradients as they are: expected when enough in a row have. Where that was wrong twice
-/// as many are enough from then on, and half as many again when it has been right so often that the wrong one is made good.
+/// Predicts whether the next norm will leave the gradients unscaled: yes, after enough such norms in a row. A wrong
+/// prediction doubles the number that is enough; it is halved again after so many right ones that the wrong one is made
+/// good.
 class NormForecast {
  public:
   bool plain() const { return in_a_row_ >= enough_; }
 
-  /// What the next norm did: nothing, or it scaled gradients down or had the step skipped.
+  /// Records the next norm: plain, or it scaled gradients down or skipped the step.
   void note(bool was_plain) {
     if (plain()) judge(was_plain);
     in_a_row_ = was_plain ? in_a_row_ + 1 : 0;
@@ -20,8 +21,8 @@ class NormForecast {
 
  private:
   static constexpr std::uint64_t kMostEnough = 64;
-  /// Chosen, not measured: chunks that are updated twice, in a step that is not planned, cost several times what one step
-  /// gains by updates that began early.
+  /// Chosen, not measured: a step in which chunks are updated twice, without a plan, costs several times the gain of
+  /// one step whose updates began early.
   static constexpr std::uint64_t kMadeGood = 8;
 
   void judge(bool right) {
@@ -33,7 +34,7 @@ class NormForecast {
   }
 
   std::uint64_t in_a_row_ = 0, enough_ = 1;
-  std::uint64_t n_right_ = 0;  ///< since enough_ has changed
+  std::uint64_t n_right_ = 0;  ///< since enough_ changed
 };
 
 }  // namespace castor

@@ -40,7 +40,7 @@ struct OffloadOptimizer::Rooms {
   std::unique_ptr<GradientNorm> norm;
   std::unique_ptr<TrustMeasures> trust;
   std::unique_ptr<UpdateRunner> runner;
-  RunningUpdates running;  ///< made for good, beside the thread
+  RunningUpdates running;  ///< beside the thread, not to be taken back
   std::unique_ptr<Speculation> speculation;
   std::unique_ptr<EarlyUpdates> early;
   std::unique_ptr<DeferredUpdates> deferred;
@@ -209,7 +209,7 @@ Result<void> OffloadOptimizer::make_pending() {
   return make_all_deferred();
 }
 
-/// Of the speculative update of one chunk.
+/// Takes back the speculative update of one chunk.
 Result<void> OffloadOptimizer::take_back(std::uint32_t i) {
   auto taken = rooms_->speculation->take_back(i);
   if (!taken.ok()) rooms_->machine.poison();
@@ -221,7 +221,7 @@ Result<void> OffloadOptimizer::make_all_deferred() {
   return {};
 }
 
-/// Makes the update of chunk `i` that waits, of the step that is over.
+/// Makes the update of chunk `i` that waits since the last step.
 Result<void> OffloadOptimizer::make_deferred(std::uint32_t i) {
   DeferredUpdates& deferred = *rooms_->deferred;
   if (!deferred.take(i)) return {};
@@ -248,7 +248,7 @@ Result<void> OffloadOptimizer::speculate(std::uint32_t i) {
   return updated;
 }
 
-/// Chunks whose states are on the device are left to the step: their update takes no time there.
+/// Leaves chunks whose states are on the device to the step: their update takes no time there.
 Result<void> OffloadOptimizer::update_early() {
   rooms_->gradients->free_read();
   const StepOptions& options = rooms_->announced;
@@ -300,7 +300,8 @@ Result<StepScale> OffloadOptimizer::step(const StepOptions& options) {
   return scale;
 }
 
-/// The norm is known: speculative updates are kept, or taken back where it scales gradients down. False in the second case.
+/// Called when the norm is known: keeps speculative updates, or takes them back where the norm scales gradients down.
+/// Returns false in the second case.
 Result<bool> OffloadOptimizer::settle_speculation(const StepOptions& options, const StepScale& scale) {
   if (!options.needs_norm()) return true;
   Speculation& speculation = *rooms_->speculation;
@@ -322,8 +323,8 @@ Result<bool> OffloadOptimizer::settle_speculation(const StepOptions& options, co
   return true;
 }
 
-/// Updates the chunks that were not updated early. Streamed states wait: they come to the device while the units before their chunk's
-/// next use compute.
+/// Updates the chunks that were not updated early. With overlap, updates of streamed states are deferred: the states
+/// are fetched to the device while the units before their chunk's next use compute.
 Result<void> OffloadOptimizer::update_rest(const StepOptions& options, double grad_scale) {
   const StateLayout& states = rooms_->states;
   rooms_->deferred->begin(options, grad_scale);

@@ -7,7 +7,7 @@
 
 namespace castor {
 
-/// Updates that run beside the training thread, until it is known how they ended.
+/// Updates that run beside the training thread, until their outcome is known.
 ///
 /// Threads: one at a time.
 class RunningUpdates {
@@ -15,14 +15,15 @@ class RunningUpdates {
   RunningUpdates() = default;
   RunningUpdates(const RunningUpdates&) = delete;
   RunningUpdates& operator=(const RunningUpdates&) = delete;
-  /// Waits for those that are still running.
+  /// Waits for the updates that are still running.
   ~RunningUpdates() {
     for (const Event& update : running_) (void)update.wait();
   }
 
   void add(Event update) { running_.push_back(std::move(update)); }
 
-  /// How the updates that have ended so far went; waits for none. Errors: that of the first that failed, from then on.
+  /// The outcome of the updates that have ended so far; waits for none. Errors: that of the first failed update, from
+  /// then on.
   [[nodiscard]] Result<void> ended() {
     std::erase_if(running_, [this](const Event& update) {
       if (!update.ready()) return false;
@@ -31,7 +32,7 @@ class RunningUpdates {
     });
     return failed_;
   }
-  /// Forgets those that have ended, however they went.
+  /// Forgets the updates that have ended, whatever their outcome.
   void forget_ended() {
     std::erase_if(running_, [](const Event& update) { return update.ready(); });
   }

@@ -16,8 +16,8 @@
 
 namespace castor {
 
-/// Updates on the host that are made before the norm is known, as if it scaled nothing down. The old states and weights are kept
-/// beside the new ones until it is known; where it was too large they take their place again.
+/// Updates on the host that are made before the norm is known, as if it scaled nothing down. The old states and weights
+/// are kept until the norm is known; where it was too large they are made current again.
 ///
 /// Threads: one at a time.
 class Speculation {
@@ -34,19 +34,20 @@ class Speculation {
   /// Waits for the updates under way.
   ~Speculation();
 
-  /// True where the placement has room for it, the next norm is expected to scale nothing down, and chunk `i` is not updated
-  /// speculatively yet.
+  /// True where the placement has room for the update, the next norm is expected to scale nothing down, and chunk `i`
+  /// is not updated speculatively yet.
   bool may_update(std::uint32_t i) const;
-  /// Updates chunk `i` as if `options`' norm scaled nothing down. Where the host has no room after all the chunk is left to the step.
-  /// Errors: those of the update; then the chunk must be taken back.
+  /// Updates chunk `i` as if `options`' norm scaled nothing down. Where the host has no room after all, the step
+  /// updates the chunk. Errors: those of the update; then the chunk must be taken back.
   [[nodiscard]] Result<void> update(std::uint32_t i, const StepOptions& options);
 
-  /// Makes the old states and weights of chunk `i` the current ones again, if it was updated speculatively. Updates that are already
-  /// running are not cancelled; nobody reads what they write. Errors: those of the mover; then the chunk is neither old nor new.
+  /// Makes the old states and weights of chunk `i` the current ones again, if it was updated speculatively. Updates
+  /// that are already running are not cancelled; their results are not read. Errors: those of the mover; then the chunk
+  /// is neither old nor new.
   [[nodiscard]] Result<void> take_back(std::uint32_t i);
   [[nodiscard]] Result<void> take_back_all();
 
-  /// The norm of the step is known: `plain` where it scales nothing down and skips nothing.
+  /// Records the norm of the step: `plain` where it scales nothing down and skips nothing.
   void note_norm(bool plain) { forecast_.note(plain); }
   bool any() const { return !attempts_.empty(); }
   /// A chunk whose speculative update is kept, and the events of its tiles.
@@ -54,10 +55,11 @@ class Speculation {
     std::uint32_t chunk = 0;
     std::vector<Event> updates;
   };
-  /// Every speculative update is kept: the old contents are given up.
+  /// Keeps every speculative update and discards the old contents.
   std::vector<Kept> keep_all();
 
-  /// The kind of the next iteration, which follows from the norms so far: with speculative updates these are moments of backward.
+  /// The kind of the next iteration, predicted from the norms so far: speculative updates are moments of its backward
+  /// pass.
   IterationKind next_kind(bool wants_norm) const;
 
  private:
@@ -69,7 +71,7 @@ class Speculation {
   RunningUpdates taken_back_;                                   ///< updates whose results are not wanted
 };
 
-/// Of a gradient that the norm does not scale down.
+/// The scale of a gradient that the norm does not scale down.
 inline double plain_scale(const StepOptions& options) { return 1 / options.loss_scale; }
 
 }  // namespace castor

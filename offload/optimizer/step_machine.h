@@ -10,29 +10,29 @@
 
 namespace castor {
 
-/// Where the optimizer is in a step.
+/// The state of the optimizer in a step.
 enum class StepState : std::uint8_t {
   idle,       ///< between two steps
   announced,  ///< the options of the step are known; no update has been made that cannot be taken back
-  updating,   ///< some chunks have been updated, or are queued to be
-  settled,    ///< the step is over; updates that wait for the next use of their chunk are left
+  updating,   ///< some chunks have been updated, or their updates are queued
+  settled,    ///< the step is over, but some updates wait for the next use of their chunk
   poisoned,   ///< an update failed after others had been made: the model is between two steps
 };
 inline constexpr std::size_t kNStepStates = 5;
 
-/// What happens to a step.
+/// An event of a step.
 enum class StepEvent : std::uint8_t {
   announce,  ///< the caller gives the options of the step, before its backward pass ends
   update,    ///< a chunk is updated for good
-  end,       ///< the step is over, and so are all its updates
-  defer,     ///< the step is over, and some updates wait
+  end,       ///< the step is over, and none of its updates waits
+  defer,     ///< the step is over, and some of its updates wait
   catch_up,  ///< the last waiting update has been made
   fail,      ///< an update or a gradient was lost
 };
 inline constexpr std::size_t kNStepEvents = 6;
 
-/// The state that follows `state` at `event`, or nothing where the event is illegal there. A failure before the first update
-/// leaves the model whole, so the step can be given up or tried again.
+/// The state that follows `state` at `event`, or nothing where the event is illegal there. A failure before the first
+/// update leaves the model whole, so that the step can be abandoned or tried again.
 constexpr std::optional<StepState> next_state(StepState state, StepEvent event) {
   using enum StepState;
   constexpr auto illegal = std::nullopt;
@@ -47,8 +47,8 @@ constexpr std::optional<StepState> next_state(StepState state, StepEvent event) 
   return table[static_cast<std::size_t>(state)][static_cast<std::size_t>(event)];
 }
 
-/// The life of a step, from its announcement to its last update. An illegal event is refused with a sentence, and poisons the
-/// step where chunks have been updated.
+/// The states of a step, from its announcement to its last update. An illegal event is refused with an error, and
+/// poisons the step where chunks have been updated.
 class StepMachine {
  public:
   StepState state() const { return state_; }
@@ -56,9 +56,9 @@ class StepMachine {
 
   /// Takes `event`. Errors: failed, where it is illegal now.
   [[nodiscard]] Result<void> take(StepEvent event);
-  /// A failure, which is legal in every state.
+  /// Takes a failure, which is legal in every state.
   void fail() { state_ = *next_state(state_, StepEvent::fail); }
-  /// A failure that leaves chunks neither old nor new, however far the step has come.
+  /// Takes a failure that leaves chunks neither old nor new, in any state.
   void poison() { state_ = StepState::poisoned; }
 
   /// Errors: failed, where the step is poisoned.

@@ -11,29 +11,30 @@
 
 namespace castor {
 
-/// LAMB's ratios of a chunk's tensors in host memory, made by a team of threads: the norms block by block, of a tensor that
-/// lies in several tiles tile after tile, then the ratios.
+/// LAMB's ratios of a chunk's tensors in host memory, made by a team of threads: norms block by block, tile after tile
+/// for a tensor in several tiles, then the ratios.
 class TeamDirections {
  public:
-  /// A part of tensor number `tensor`, whose ratio shall go to `*ratio` behind its last part. Requires: as
+  /// Adds a part of tensor number `tensor`, whose ratio is written to `*ratio` after its last part. Requires: as
   /// DirectionNormKernel::add, but for tensors in between.
   void add(std::uint32_t tensor, const TrustTerms& terms, const LambCoefficients& coefficients,
            const MeasuredPart& part, float* ratio);
 
-  /// Hands what was added since the last start to `team`, for when what is in `after` and what was started before have been
-  /// reached. What it reads and writes must be there until done().
+  /// Queues the parts added since the last start to `team`; they begin after the events in `after` and after the parts
+  /// started before. The memory that they read and write must stay until done().
   void start(HostTeam& team, std::uint32_t urgency, std::vector<Event> after);
 
-  /// The end of all that was started, bad where one of `after` ended badly; no event where nothing was.
+  /// The event of the end of everything started, failed where one of `after` failed; no event where nothing was
+  /// started.
   const Event& done() const { return done_; }
 
  private:
-  /// What is known of a tensor's norms so far.
+  /// The norms of a tensor so far.
   struct Sums {
     TrustTerms terms;
     float* ratio = nullptr;
     std::vector<DirectionPair> blocks;
-    std::shared_ptr<DirectionRows> open;  ///< of the block that the next part goes on with; null between two blocks
+    std::shared_ptr<DirectionRows> open;  ///< of the block that the next part continues; null between two blocks
     void write_ratio() const;
   };
   struct Piece {

@@ -19,12 +19,12 @@ class TeamTrust {
  public:
   TeamTrust(DType weights, DType grads) : weights_(weights), grads_(grads) {}
 
-  /// The ratio of `tensor` shall go to `*ratio`. Requires: of the dtypes given.
+  /// Adds `tensor`, whose ratio is written to `*ratio`. Requires: it has the dtypes given.
   void add(const TrustTerms& terms, const TrustedTensor& tensor, float* ratio);
   bool empty() const { return tensors_->empty(); }
 
-  /// Hands it to `team`, for when what is in `after` has been reached; returns the event of its end, which is bad where one
-  /// of `after` ended badly. What it reads and writes must be there until then.
+  /// Queues the work to `team`, to begin after the events in `after`; returns the event of its end, failed where one of
+  /// `after` failed. The memory that it reads and writes must stay until then.
   Event start(HostTeam& team, std::uint32_t urgency, const std::vector<Event>& after);
 
  private:

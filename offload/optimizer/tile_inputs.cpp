@@ -12,7 +12,7 @@ AdamArrays TileInputs::arrays(std::uint32_t i, std::uint32_t tile, const TilePar
   arrays.grad_dtype = gradients.dtype(i);
   arrays.grad = data(gradients.chunk(i), tier) + part.in_chunk * size_bytes(arrays.grad_dtype);
   arrays.weight_dtype = states.shape(i).dtype;
-  if (std::byte* const weights = data(states.payload(i), tier))  // to measure whole masters takes none
+  if (std::byte* const weights = data(states.payload(i), tier))  // measuring masters that are not split fetches none
     arrays.weight = weights + part.in_chunk * size_bytes(arrays.weight_dtype);
   arrays.n = part.numel;
   arrays.first = static_cast<std::uint32_t>(part.in_tensor);

@@ -19,7 +19,7 @@ struct StepTerms {
   double grad_scale = 1;
 };
 
-/// The arrays and coefficients of updates, where the chunks are now.
+/// The arrays and coefficients of updates, at the places where the chunks are now.
 struct TileInputs {
   StateLayout& states;
   GradientStore& gradients;
@@ -32,13 +32,14 @@ struct TileInputs {
   /// The coefficients of the tensor's `t`-th update, whose kernel finds the trust ratio at `trust`.
   UpdateCoefficients coefficients(std::uint32_t tensor, std::uint64_t t, const StepTerms& terms,
                                   const float* trust) const;
-  /// A tensor where it is updated, whole: its gradient and its weights, of which no tile has changed yet.
+  /// A whole tensor on the tier of its update: its gradient and its weights. Requires: none of its tiles has been
+  /// updated yet.
   TrustedTensor whole(std::uint32_t tensor) const;
   /// True where a GPU's kernels update the chunk.
   bool updates_on_gpu(std::uint32_t i) const {
     return states.update_tier(i) == Tier::device && device.kind() != DeviceKind::cpu;
   }
-  /// True where the new weights follow from the old ones too, so that an update must fetch them.
+  /// True where an update reads the old weights, so that it must fetch them.
   bool reads_weights(std::uint32_t i, const StepOptions& options) const;
   /// The memory of a chunk in `tier`.
   std::byte* data(ChunkId id, Tier tier) const { return chunks.chunk(id).at(tier).buffer.data(); }

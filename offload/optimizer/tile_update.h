@@ -8,14 +8,15 @@
 
 namespace castor {
 
-/// The update of one tile: its tensors side by side, each with its coefficients, updated whole or in parts by many threads.
+/// The update of one tile: its tensors one after another, each with its coefficients, updated as a whole or in parts by
+/// many threads.
 class TileUpdate {
  public:
-  /// The arrays of a tensor's part of the tile, which begins `in_tile` elements behind the tile's first. Those that are added
-  /// later lie behind.
+  /// Adds the arrays of a tensor's part of the tile, which begins `in_tile` elements after the tile's first. Requires:
+  /// parts are added in the order of their places.
   void add(const UpdateCoefficients& coefficients, const AdamArrays& arrays, std::uint64_t in_tile);
 
-  /// Of kAdamPartElements of the tile each.
+  /// The number of parts, of kAdamPartElements of the tile each.
   std::uint32_t n_parts() const;
   Result<void> run_part(const UpdateKernels& kernels, Stream& stream, std::uint32_t part) const;
   Result<void> run(const UpdateKernels& kernels, Stream& stream) const;

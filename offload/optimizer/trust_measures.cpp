@@ -54,7 +54,7 @@ Result<void> TrustMeasures::OfChunk::measure_trust_on_gpu() {
   return {};
 }
 
-/// A moment of its own, for a tile that is only measured.
+/// Runs a moment of its own for a tile that is measured and not updated.
 Result<void> TrustMeasures::OfChunk::measure_tile(std::uint32_t tile) {
   const Parts& parts = measures_.parts_;
   const StateLayout& states = parts.inputs.states;
@@ -71,7 +71,7 @@ Result<void> TrustMeasures::OfChunk::measure_tile(std::uint32_t tile) {
   return outcome;
 }
 
-/// The parts with a gradient of tensors that go on in other tiles, or of those that do not.
+/// The parts with a gradient: those of tensors that lie in several tiles (`cut`), or those of all others.
 std::vector<TilePart> TrustMeasures::OfChunk::measured_parts(std::uint32_t tile, bool cut) const {
   const TileInputs& inputs = measures_.parts_.inputs;
   std::vector<TilePart> parts = inputs.states.parts_of(i_, tile);

@@ -15,10 +15,11 @@
 
 namespace castor {
 
-/// The trust ratios of tensors, measured before their first part is updated: LARS's from the norms of weights and gradient, LAMB's
-/// from those of masters and of the direction of the update.
+/// The trust ratios of tensors, measured before their first part is updated: LARS's from the norms of weights and
+/// gradient, LAMB's from those of masters and of the direction of the update.
 ///
-/// On a GPU in stream order before the update; on the host by the team, and the update begins after the measure. Threads: one at a time.
+/// On a GPU they are measured in stream order before the update; on the host by the team, and the update begins after
+/// the measure. Threads: one at a time.
 class TrustMeasures {
  public:
   /// Borrowed.
@@ -32,7 +33,7 @@ class TrustMeasures {
 
   explicit TrustMeasures(const Parts& parts) : parts_(parts), host_ratios_(parts.inputs.states.n_tensors(), 1) {}
 
-  /// Where the kernel that updates `tensor` finds its ratio; 1 for rules without one.
+  /// The place from which the kernel that updates `tensor` reads its ratio; 1 for rules without one.
   const float* ratio(std::uint32_t tensor) const;
 
   /// The measures of one chunk's update, which must outlive its tiles.
@@ -40,11 +41,12 @@ class TrustMeasures {
    public:
     OfChunk(TrustMeasures& measures, std::uint32_t i, StepTerms terms) : measures_(measures), i_(i), terms_(terms) {}
 
-    /// Measures tensors that lie in several tiles, which need not be in memory together: in a round of its own before any of
-    /// them changes. Errors: those of the mover and of the kernels.
+    /// Measures tensors that lie in several tiles, which need not be in memory together: in a pass of its own before
+    /// any of them changes. Errors: those of the mover and of the kernels.
     [[nodiscard]] Result<void> measure_cut_tensors();
-    /// Measures the tensors of `tile`, whose chunks are in place, that must be known before its update. The update begins after the
-    /// events in `after`; those that are there already come before the measure. Errors: those of the kernels.
+    /// Measures the tensors of `tile` whose ratios its update needs. Requires: its chunks are in place. The measure
+    /// begins after the events that are in `after`, and adds its own, after which the update begins. Errors: those of
+    /// the kernels.
     [[nodiscard]] Result<void> before_update(std::uint32_t tile, std::vector<Event>& after);
 
    private:
@@ -66,7 +68,7 @@ class TrustMeasures {
 
   const Parts parts_;
   std::vector<float> host_ratios_;                ///< by tensor
-  std::unique_ptr<TrustRatios> device_ratios_;    ///< from the first step that measures on a GPU
+  std::unique_ptr<TrustRatios> device_ratios_;    ///< null until the first step that measures on a GPU
 };
 
 }  // namespace castor

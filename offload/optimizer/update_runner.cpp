@@ -6,7 +6,7 @@
 namespace castor {
 namespace {
 
-/// A span of the timeline from the first begin() of any thread until its last owner lets go of it.
+/// A span of the timeline from the first begin() of any thread until its last owner releases it.
 class SharedSpan {
  public:
   SharedSpan(Timeline& timeline, const SpanRecord& what) : timeline_(timeline), what_(what) {}
@@ -71,7 +71,7 @@ Result<void> UpdateRunner::update_tile(std::uint32_t i, std::uint32_t tile, Step
   return parts_.mover.push_down(states.state(i, tile), states.update_tier(i));
 }
 
-/// Weights that are all replaced, by values that do not follow from the old ones, need no fetch.
+/// Weights need no fetch where the update replaces all of them without reading them.
 std::array<Need, 3> UpdateRunner::needs_of(std::uint32_t i, std::uint32_t tile, const StepOptions& options,
                                            bool keeps_old) const {
   const TileInputs& inputs = parts_.inputs;
@@ -82,7 +82,7 @@ std::array<Need, 3> UpdateRunner::needs_of(std::uint32_t i, std::uint32_t tile, 
           Need{inputs.states.payload(i), tier, all_new ? Access::overwrite : Access::update}};
 }
 
-/// The update of the tile where its chunks are now. A tensor's counter goes up with its first part.
+/// The update of the tile at the places where its chunks are now. A tensor's counter goes up with its first part.
 TileUpdate UpdateRunner::update_of(std::uint32_t i, std::uint32_t tile, StepTerms terms, UpdateJournal& journal) const {
   const TileInputs& inputs = parts_.inputs;
   TileUpdate update;
@@ -99,7 +99,7 @@ TileUpdate UpdateRunner::update_of(std::uint32_t i, std::uint32_t tile, StepTerm
   return update;
 }
 
-/// Hands the update to the team; the moment's changes arrive when it has run.
+/// Queues the update to the team; the chunks that it changes arrive at its end.
 void UpdateRunner::run_beside(std::uint32_t i, std::uint32_t tile, TileUpdate update, std::vector<Event> after,
                               std::span<const Need> needs, UpdateJournal& journal) {
   Event updated = start(i, tile, std::move(update), std::move(after), journal);
@@ -109,7 +109,7 @@ void UpdateRunner::run_beside(std::uint32_t i, std::uint32_t tile, TileUpdate up
   parts_.inputs.chunks.checked(parts_.inputs.states.state(i, tile), std::move(checksums));
 }
 
-/// The team updates the tile: the earlier the next forward pass needs its chunk, the earlier.
+/// Queues the update of the tile to the team. Chunks that the next forward pass needs earlier are more urgent.
 Event UpdateRunner::start(std::uint32_t i, std::uint32_t tile, TileUpdate update, std::vector<Event> after,
                           const UpdateJournal& journal) {
   HostTeam::Job job;
@@ -127,9 +127,9 @@ Event UpdateRunner::start(std::uint32_t i, std::uint32_t tile, TileUpdate update
   return parts_.team.add(std::move(job));
 }
 
-/// States that go to a drive get the checksums of their blocks from the team as well, right after their update, while they are in
-/// its caches; then `updated` becomes the event after which these are known. Null where there are none, or the drive's side
-/// shall make them.
+/// Queues the checksums of states that are written to a drive: the team computes them right after the update, while the
+/// states are in its caches. `updated` becomes the event after which they are known. Returns null where the states
+/// stay, or the drive's side computes them.
 Checksums UpdateRunner::start_checksums(std::uint32_t i, std::uint32_t tile, Event& updated) {
   const Chunk& states = parts_.inputs.chunks.chunk(parts_.inputs.states.state(i, tile));
   const SpillStore* const spill = parts_.inputs.states.home(i) == Tier::nvme ? parts_.inputs.chunks.below().spill() : nullptr;

@@ -19,24 +19,25 @@
 
 namespace castor {
 
-/// Follows the update of one chunk: whether it is made for good, or so that it can be taken back.
+/// Receives the events of one chunk's update, which is made for good or so that it can be taken back.
 class UpdateJournal {
  public:
   virtual ~UpdateJournal() = default;
-  /// True where the old weights must stay readable, so that they may not be overwritten unread.
+  /// True where the old weights must stay readable, so that they are fetched even if the update replaces all of them.
   virtual bool keeps_old() const = 0;
-  /// The chunks of `tile` are in place; its update is about to begin. Errors: the update may not be made now.
+  /// Called when the chunks of `tile` are in place, before its update. Errors: the update may not be made now.
   virtual Result<void> begin_tile(std::uint32_t tile) = 0;
-  /// The counter of `tensor` has gone up.
+  /// Called when the counter of `tensor` has gone up.
   virtual void counted(std::uint32_t tensor) = 0;
-  /// The update of `tile` has been handed to the team; `updated` is its end.
+  /// Called when the update of `tile` has been queued to the team; `updated` is its end.
   virtual void started(std::uint32_t tile, const Event& updated) = 0;
-  /// Set where the results of updates that have not begun are not wanted any more; may be null.
+  /// Set to skip updates that have not begun, whose results are not wanted any more; may be null.
   virtual std::shared_ptr<std::atomic<bool>> cancelled() const = 0;
 };
 
-/// Updates chunks: fetches their states tile by tile, runs the kernel of the rule on the tier of the update, and counts the update.
-/// With overlap updates on the host run beside the training thread, in the order in which the next forward pass needs them.
+/// Updates chunks: fetches their states tile by tile, runs the kernel of the rule on the tier of the update, and counts
+/// the update. With overlap updates on the host run beside the training thread, in the order in which the next forward
+/// pass needs them.
 ///
 /// Threads: one at a time.
 class UpdateRunner {
@@ -57,8 +58,8 @@ class UpdateRunner {
   /// Errors: those of UpdateKernels::make.
   static Result<std::unique_ptr<UpdateRunner>> make(const Parts& parts);
 
-  /// Updates every tile of chunk `i` from its gradients, which stay. Errors: those of the mover, of the kernels and of the
-  /// journal; the tiles before the one that failed have been updated.
+  /// Updates every tile of chunk `i` from its gradients, which stay. Errors: those of the mover, of the kernels and of
+  /// the journal; the tiles before the one that failed have been updated.
   [[nodiscard]] Result<void> update(std::uint32_t i, StepTerms terms, UpdateJournal& journal);
 
  private:

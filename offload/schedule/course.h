@@ -10,7 +10,7 @@
 
 namespace castor {
 
-/// The trace of one kind of iterations, and its plan.
+/// The trace of one kind of iterations, and its plan with its stage.
 class Course {
  public:
   /// Borrowed.

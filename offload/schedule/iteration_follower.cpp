@@ -6,7 +6,7 @@
 namespace castor {
 namespace {
 
-/// An iteration with more moments than this is not recorded to its end: evaluation without a step, which does not repeat.
+/// Moments after which an iteration is recorded no further: evaluation without a step, which does not repeat.
 constexpr std::uint64_t kMostMoments = std::uint64_t{1} << 18;
 
 }  // namespace
@@ -34,7 +34,7 @@ bool IterationFollower::is_next(Moment moment) const {
   return state_ != FollowState::astray && n_begun() < trace_.n_moments() && trace_.moment(n_begun()) == moment;
 }
 
-/// True of the trace's first moment, and of its first that is no update.
+/// True of the trace's first moment, and of its first moment that is no update.
 bool IterationFollower::begins_pass(Moment moment) const {
   if (trace_.empty() || recording_.empty()) return false;
   const std::uint64_t first = first_but_updates(0);
@@ -50,8 +50,8 @@ std::uint64_t IterationFollower::first_but_updates(std::uint64_t position) const
   return position;
 }
 
-/// Records the updates that the trace has right before `moment` as if they had come: a pass that broke off has made them
-/// already, or a step that was skipped has not left them behind.
+/// Records the updates that the trace has right before `moment` as if they had occurred: a pass that broke off has made
+/// them already, or a skipped step has left none.
 std::uint64_t IterationFollower::pass_over_updates(Moment moment) {
   if (state_ != FollowState::rejoined || n_begun() >= trace_.n_moments() || is_next(moment)) return 0;
   const std::uint64_t begun = n_begun(), next = first_but_updates(begun);
@@ -80,7 +80,7 @@ bool IterationFollower::end() {
   return same;
 }
 
-/// True where this iteration went as the trace and had no updates in the end: its step was skipped.
+/// True where this iteration followed the trace up to its last updates and lacks them: its step was skipped.
 bool IterationFollower::lacks_updates_alone() const {
   if (!on_trace() || n_begun() == 0 || n_begun() >= trace_.n_moments()) return false;
   for (std::uint64_t position = n_begun(); position < trace_.n_moments(); ++position)

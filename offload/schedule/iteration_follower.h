@@ -16,24 +16,24 @@ namespace castor {
 /// How the iteration under way relates to the trace.
 enum class FollowState : std::uint8_t {
   fresh,     ///< has made the accesses of the trace so far
-  rejoined,  ///< the same, after an iteration that broke off: updates that were made in that one are passed over
-  astray,    ///< has made others; what it does is recorded as a trace of its own
+  rejoined,  ///< the same, after an iteration that broke off; updates made in that one may be missing
+  astray,    ///< has made others, and is recorded as a new trace
 };
 inline constexpr std::size_t kNFollowStates = 3;
 
-/// What happens to it.
+/// An event of the iteration under way.
 enum class FollowEvent : std::uint8_t {
-  followed,    ///< a moment begins that the trace has next
-  strayed,     ///< a moment begins that the trace does not have next
-  began_anew,  ///< such a moment is the trace's first: the iteration broke off and begins anew
-  ended,       ///< the iteration is over, and is the trace now if it was another
+  followed,    ///< a moment begins, and the trace has it next
+  strayed,     ///< a moment begins that is not the trace's next
+  began_anew,  ///< before such a moment, if it is the trace's first: the iteration broke off and begins anew
+  ended,       ///< the iteration is over, and replaces the trace if it differs
   broke_off,   ///< the iteration is over and leaves the trace as it is
-  expected,    ///< there is another trace, which no iteration has begun
+  expected,    ///< another trace was set, which no iteration has begun
 };
 inline constexpr std::size_t kNFollowEvents = 6;
 
-/// The state that follows `state` at `event`. A moment of the trace cannot follow one that is not of it, so `followed` leaves an
-/// iteration that went astray where it is.
+/// The state that follows `state` at `event`. An iteration that went astray stays astray at `followed`, since it has
+/// left the trace.
 constexpr FollowState next_state(FollowState state, FollowEvent event) {
   using enum FollowState;
   constexpr std::array<std::array<FollowState, kNFollowEvents>, kNFollowStates> table = {{
@@ -45,28 +45,28 @@ constexpr FollowState next_state(FollowState state, FollowEvent event) {
   return table[static_cast<std::size_t>(state)][static_cast<std::size_t>(event)];
 }
 
-/// Follows iterations as they come: records each, and knows from the one before (the trace) whether this one makes the same
-/// accesses, and how long its moments take. An iteration that breaks off and begins anew (evaluation between two steps: forward
-/// passes alone) is none; nor is one that ends before its updates, of a step that was skipped.
+/// Follows iterations: records each, and compares it with the one before (the trace), which predicts its accesses and
+/// how long its moments take. An iteration that breaks off and begins anew (evaluation between two steps: forward
+/// passes alone) does not replace the trace; nor does one that ends before its updates, of a step that was skipped.
 class IterationFollower final : public MoveGuide {
  public:
   /// Borrowed.
   explicit IterationFollower(const Timeline& timeline) : times_(timeline) {}
 
-  /// A moment begins, which ends the one before. `timer`: as MomentClock::add. Returns how many moments are new in the recording:
-  /// this one, after the updates that were passed over.
+  /// Begins a moment, which ends the one before. `timer`: as MomentClock::add. Returns how many moments are new in the
+  /// recording: this one, after the updates that were passed over.
   std::uint64_t begin(Moment moment, std::span<const Need> needs, WorkTimer* timer);
-  /// The needs of the moment under way are there, or on their way ahead of the compute stream's next work.
+  /// The needs of the moment under way are in place, or will arrive before the compute stream's next work.
   void start() { times_.clock().start(); }
-  /// The iteration is over; true where it went as the trace.
+  /// Ends the iteration; returns true where it followed the trace.
   bool end();
-  /// The iteration is over and is not recorded: trace() stays as it is.
+  /// Ends the iteration and discards its recording: trace() stays as it is.
   void break_off();
-  /// Iterations are expected to go as `trace` from now on; with an empty one nothing is known. Requires: between two iterations.
+  /// Expects iterations to follow `trace` from now on; an empty one predicts nothing. Requires: between two iterations.
   void expect(AccessTrace trace);
 
   const AccessTrace& trace() const { return trace_; }
-  /// Waits until the times of the last iteration are known, and takes them into trace().
+  /// Waits until the times of the last iteration are known, and stores them in trace().
   void settle_times() { times_.settle(trace_); }
   TraceTimes& times() { return times_; }
   /// Moments of this iteration that have begun.

@@ -11,28 +11,30 @@
 
 namespace castor {
 
-/// How long the moments of an iteration take, beside waiting for chunks and for room: the thread, what it does to bring
-/// chunks included, and the stream that does the moment's work, where the thread runs ahead of one.
+/// Measures how long the moments of an iteration take, not counting waits for chunks and for room: the time of the
+/// thread, including its work to move chunks, and the time of the stream that does the moment's work, where the thread
+/// runs ahead of one.
 ///
-/// While the thread waits within a moment nothing is queued, so what the stream takes between the two marks around the wait
-/// is what it stood idle for: nothing where it had work left.
+/// While the thread waits within a moment it queues nothing, so the stream's time between the two marks around the wait
+/// is idle time: zero where the stream had work left. It is not counted.
 class MomentClock {
  public:
   /// Borrowed.
   explicit MomentClock(const Timeline& timeline) : timeline_(&timeline) {}
 
-  /// A moment begins to wait for what it needs. Its work is what `timer` (borrowed) times; null: the thread does it.
+  /// Begins a moment, which first waits for its needs. `timer` (borrowed) times its work; null: the thread does the
+  /// work.
   void add(WorkTimer* timer);
-  /// What the last moment needs is there, or on its way ahead of the compute stream's next work.
+  /// The needs of the last moment are in place, or will arrive before the compute stream's next work.
   void start();
-  /// The last moment ends, unless it has before.
+  /// Ends the last moment, unless it has ended already.
   void stop() { pause(); }
   /// The thread waits from here to go_on().
   void pause();
   void go_on();
   void clear() { moments_.clear(); }
 
-  /// Waits for the streams. Errors: failed.
+  /// The times of all moments. Waits for the streams. Errors: failed.
   Result<MomentSeconds> seconds() const;
 
  private:
@@ -42,8 +44,8 @@ class MomentClock {
   };
   struct Timed {
     WorkTimer* timer = nullptr;
-    std::vector<Mark> marks;               ///< computes from each even one to the next
-    std::vector<std::uint64_t> thread_ns;  ///< the thread is busy from each even one to the next
+    std::vector<Mark> marks;               ///< the work runs from each even mark to the next
+    std::vector<std::uint64_t> thread_ns;  ///< the thread is busy from each even time to the next
     bool computes() const { return marks.size() % 2 == 1; }
     bool busy() const { return thread_ns.size() % 2 == 1; }
   };

@@ -7,30 +7,31 @@
 
 namespace castor {
 
-/// How far the plan of a trace has come.
+/// The stage of planning a trace.
 enum class PlanStage : std::uint8_t {
   recording,  ///< no trace has been planned since the traces were forgotten
-  changed,    ///< the last iteration was another than the one before; if it comes again it is planned
+  changed,    ///< the last iteration differed from the one before; it is planned if it repeats
   due,        ///< a plan is to be made before the next moment
-  refused,    ///< no plan of this trace fits; chunks come when they are needed
+  refused,    ///< no plan of this trace fits; chunks are fetched when they are needed
   planned,    ///< a plan is carried out
-  replan,     ///< a plan is carried out, and another one is to be made now that the times of its moments are known
+  replan,     ///< a plan is carried out; another is due, because the times of its moments are known
 };
 inline constexpr std::size_t kNPlanStages = 6;
 
-/// What happens to a trace.
+/// An event of a trace.
 enum class PlanEvent : std::uint8_t {
-  repeated,     ///< an iteration ended that went as the trace
-  differed,     ///< an iteration ended that did not, and is the trace now
+  repeated,     ///< an iteration ended that followed the trace
+  differed,     ///< an iteration ended that did not, and replaced the trace
   times_known,  ///< the times of the trace's moments are final
   made,         ///< a plan was made
   failed,       ///< no plan was found
   given,        ///< a trace was given that iterations are expected to follow
-  forgotten,    ///< the trace does not hold any more
+  forgotten,    ///< the trace is no longer valid
 };
 inline constexpr std::size_t kNPlanEvents = 7;
 
-/// The stage that follows `stage` at `event`. Every pair is legal: an event that does not concern a stage leaves it.
+/// The stage that follows `stage` at `event`. Every pair is legal: an event that does not concern a stage leaves it as
+/// it is.
 constexpr PlanStage next_stage(PlanStage stage, PlanEvent event) {
   using enum PlanStage;
   constexpr std::array<std::array<PlanStage, kNPlanEvents>, kNPlanStages> table = {{

@@ -55,7 +55,7 @@ Result<void> Scheduler::join(Moment moment) {
   return reached;
 }
 
-/// Nothing while there is no plan, or the iteration has left the trace.
+/// The orders of the plan at `position`; none where there is no plan, or the iteration has left the trace.
 std::optional<MoveOrders> Scheduler::orders_at(std::uint64_t position) const {
   if (!course_->replay || !course_->follower.on_trace()) return {};
   return course_->replay->orders(position);
@@ -108,7 +108,7 @@ MoveProblem Scheduler::problem() const {
   return problem;
 }
 
-/// Plans the iteration of trace(). Where no plan fits, chunks come when they are needed.
+/// Plans the iteration of trace(). Where no plan fits, chunks are fetched when they are needed.
 void Scheduler::make_plan_if_due() {
   if (!course_->due()) return;
   if (trace().empty()) return course_->take(PlanEvent::failed);
@@ -128,7 +128,7 @@ void Scheduler::carry_out(const MoveProblem& problem, StepPlan plan) {
   parts_.mover.planned().follow(course_->replay->between_iterations());
 }
 
-/// To the course of the next iteration's kind.
+/// Switches to the course of the next iteration's kind.
 void Scheduler::switch_course() {
   Course* const next = courses_[static_cast<std::size_t>(next_kind_)].get();
   if (std::exchange(course_, next) == next) return;

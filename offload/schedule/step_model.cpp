@@ -12,10 +12,10 @@
 namespace castor {
 namespace {
 
-constexpr double kTimesTried[] = {0, 0.25, 1};  // of what a move takes, for which plans set room aside
-constexpr double kHardly = 0.01;                // more time than need be, for which no other plan is tried
+constexpr double kTimesTried[] = {0, 0.25, 1};  // room set aside, in multiples of a move's time
+constexpr double kHardly = 0.01;                // excess time up to which no other plan is tried
 
-/// Fetches that start before the plan sets room aside for them take it from then on.
+/// Counts the room of fetches that start before the plan has set room aside for them, from their start on.
 void count_early(const MoveProblem& problem, std::span<const PlannedMove> moves, MovePlan& plan) {
   for (const PlannedMove& move : moves)
     for (const Tier tier : {Tier::device, Tier::host})
@@ -23,8 +23,8 @@ void count_early(const MoveProblem& problem, std::span<const PlannedMove> moves,
         plan.used_bytes[index(tier)][(move.start + k) % problem.n_moments] += problem.chunks[move.chunk].n_bytes;
 }
 
-/// The moments from `moment` on, it left out, that take `seconds` together: forward in steps of 1, back in steps of -1. At
-/// least one where that is more than nothing.
+/// The number of moments after `moment` (step 1) or before it (step -1) that take `seconds` together; at least one
+/// where `seconds` is above 0, at most kFetchAhead.
 std::uint32_t moments_within(std::span<const double> compute_s, std::uint32_t moment, int step, double seconds) {
   const auto n = static_cast<std::int64_t>(compute_s.size());
   std::uint32_t count = 0;
@@ -35,8 +35,8 @@ std::uint32_t moments_within(std::span<const double> compute_s, std::uint32_t mo
   return count;
 }
 
-/// Sets room aside for what comes to its uses, and on the host above NVMe for what they have changed and may go below:
-/// `times` as long as it takes alone.
+/// Sets room aside for `times` the duration of a move alone: before a use for the fetch, and on the host above NVMe
+/// after a use that changes the chunk for the write back.
 void set_room_aside(MoveProblem& problem, std::span<const double> compute_s, double times) {
   const LinkCosts& costs = problem.costs;
   for (PlannedChunk& chunk : problem.chunks)
@@ -50,7 +50,7 @@ void set_room_aside(MoveProblem& problem, std::span<const double> compute_s, dou
     }
 }
 
-/// The plan with room set aside for `times` of what moves take. `first`: as plan_moves.
+/// The plan with room set aside for `times` the duration of moves. `first`: as plan_moves.
 Result<StepPlan> plan_with(MoveProblem& problem, const MomentSeconds& seconds, double times, const RoomPrices& first) {
   set_room_aside(problem, seconds.compute, times);
   CASTOR_ASSIGN(MovePlan plan, plan_moves(problem, first));
@@ -61,7 +61,7 @@ Result<StepPlan> plan_with(MoveProblem& problem, const MomentSeconds& seconds, d
   return step;
 }
 
-/// How long the links are busy with what `plan` moves, and with what arrives whatever the plan.
+/// Seconds that the links are busy with the moves of `plan`, and with arrivals that no plan avoids.
 double link_seconds(const MoveProblem& problem, const MovePlan& plan) {
   LinkBytes moved = plan.moved;
   for (const PlannedChunk& chunk : problem.chunks)
@@ -69,7 +69,8 @@ double link_seconds(const MoveProblem& problem, const MovePlan& plan) {
   return sum(seconds_of(moved, problem.costs));
 }
 
-/// The mover moves what the plan says, and the busiest lane hardly pauses: with more room for what arrives no less moves.
+/// True where the mover makes the moves of the plan and no more, and the busiest lane hardly pauses: more room set
+/// aside would not reduce the moves.
 bool busy(const MoveProblem& problem, const StepPlan& step) {
   const auto hardly_more = [](double seconds, double than) { return seconds <= than * (1 + kHardly); };
   return hardly_more(step.estimate.step_s, step.estimate.bound_s) &&
@@ -82,13 +83,13 @@ Result<StepPlan> plan_step(MoveProblem problem, const MomentSeconds& seconds) {
   for (const std::vector<double>* given : {&seconds.compute, &seconds.thread})
     if (given->size() != problem.n_moments)
       throw ContractViolation("plan_step: seconds of " + std::to_string(given->size()) + " moments");
-  problem.n_together = kFetchAhead;  // what leaves for less would be fetched again at once
+  problem.n_together = kFetchAhead;  // a chunk evicted for less would be fetched again at once
   std::optional<StepPlan> best;
-  RoomPrices prices;  // a little more or less room set aside changes them little
+  RoomPrices prices;  // a start for the next plan: more room set aside changes them little
   for (const double times : kTimesTried) {
     auto step = plan_with(problem, seconds, times, prices);
     if (!step.ok() && !best) return step.error();
-    if (!step.ok()) break;  // more room for what arrives fits even less
+    if (!step.ok()) break;  // more room set aside fits even less
     prices = step->plan.prices;
     if (!best || step->estimate.step_s < best->estimate.step_s) best = std::move(*step);
     if (busy(problem, *best)) break;

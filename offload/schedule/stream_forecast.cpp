@@ -8,7 +8,7 @@
 namespace castor {
 namespace {
 
-/// Of an update on a GPU, states read and written; and what it takes the thread. Neither decides a plan.
+/// Rate of an update on a GPU, states read and written, and the thread's time for it. Neither decides a plan.
 constexpr double kUpdateBytesPerS = 1e12, kThreadSeconds = 20e-6;
 
 class Forecast {
@@ -26,7 +26,7 @@ class Forecast {
 
   const AccessTrace& trace_;
   const bool at_next_use_;
-  std::uint64_t norm_ = 0;  ///< where the thread waits for it; what is updated before that may be taken back
+  std::uint64_t norm_ = 0;  ///< position where the thread waits for it; updates before it may be taken back
   std::map<std::uint32_t, const UpdatedChunk*> by_number_;
   std::map<ChunkId, const UpdatedChunk*> by_gradient_;
   std::map<std::uint32_t, std::vector<std::uint64_t>> updates_;            ///< by number: where they are
@@ -49,7 +49,7 @@ Forecast::Forecast(const AccessTrace& trace, std::span<const UpdatedChunk> strea
   if (at_next_use) note_first_uses();
 }
 
-/// In the order in which a unit makes the updates that its chunks wait for.
+/// Notes by chunk number, the order in which a unit makes the updates that its chunks wait for.
 void Forecast::note_first_uses() {
   for (const auto& [number, chunk] : by_number_)
     for (std::uint64_t position = 0; position < trace_.n_moments(); ++position) {
@@ -79,7 +79,7 @@ AccessTrace Forecast::make() {
   return std::move(made_);
 }
 
-/// But for gradients that come to where they are now used.
+/// Copies a moment unchanged, except that gradients of streamed chunks stay on the device.
 void Forecast::add_as_it_was(std::uint64_t position) {
   std::vector<Need> needs(trace_.needs(position).begin(), trace_.needs(position).end());
   for (Need& need : needs)

@@ -7,10 +7,11 @@
 namespace castor {
 namespace {
 
-/// Iterations that are timed: the first ones of a process are slower.
+/// Iterations that are timed: several, because the first ones of a process are slower.
 constexpr std::size_t kTimedIterations = 4;
 
-/// By moment, the median of `iterations` (the lower of two), the first one left out where there are more.
+/// By moment, the median of `iterations` (the lower of two middle ones), without the first iteration where there are
+/// more.
 std::vector<double> typical(const std::vector<MomentSeconds>& iterations, std::vector<double> MomentSeconds::*which) {
   std::vector<double> found;
   for (std::size_t m = 0; m < (iterations.front().*which).size(); ++m) {

@@ -11,31 +11,32 @@
 
 namespace castor {
 
-/// Times the moments of the first few iterations that go as a trace, and keeps the typical ones.
+/// Times the moments of the first few iterations that follow a trace, and keeps the typical times.
 ///
-/// An iteration's times are read at the end of the next one, when all its work has run long ago, or when somebody waits for them.
+/// The times of an iteration are read at the end of the next one, when all its work has finished, or when a caller
+/// waits for them.
 class TraceTimes {
  public:
   /// Borrowed.
   explicit TraceTimes(const Timeline& timeline) : timeline_(timeline), clock_(timeline) {}
 
-  /// A moment begins. `timer`: as MomentClock::add.
+  /// Begins a moment. `timer`: as MomentClock::add.
   void begin_moment(WorkTimer* timer);
-  /// MomentClock's start, pause, go_on and stop, of the moment under way.
+  /// The clock of the moment under way, for its start, pause, go_on and stop.
   MomentClock& clock() { return clock_; }
 
-  /// The iteration under way is over. settle() must have read the one before.
+  /// Ends the iteration under way. Requires: settle() has read the one before.
   void end_iteration() { ended_.emplace(std::exchange(clock_, MomentClock(timeline_))); }
-  /// The iteration under way does not count.
+  /// Discards the times of the iteration under way.
   void drop_iteration() { clock_.clear(); }
-  /// Another trace begins.
+  /// Discards all times, for another trace.
   void restart();
 
   /// Waits for the work of the iteration that ended last, and sets `trace`'s times to the typical ones so far.
   void settle(AccessTrace& trace);
   /// The times will not change any more.
   bool final() const;
-  /// The times have become final since this was last asked.
+  /// True once, at the first call after the times have become final.
   bool became_final() { return std::exchange(unseen_, false) && final(); }
 
  private:

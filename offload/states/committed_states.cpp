@@ -14,15 +14,15 @@
 namespace castor {
 namespace {
 
-/// Values that are handed out at once.
+/// Values that are passed to `take` at once.
 constexpr std::uint64_t kPieceValues = std::uint64_t{1} << 20;
 
-/// A value of the store, in memory that is used again for the next one.
+/// A value of the store, in memory that is reused for the next one.
 class Value {
  public:
   explicit Value(HostResource& pages) : pages_(pages) {}
 
-  /// What `key` holds, which must be so many bytes.
+  /// Reads the value of `key`. Errors: io, also where it does not have `n_bytes`.
   Result<void> load(TensorStore& store, std::uint64_t key, std::uint64_t n_bytes) {
     CASTOR_ASSIGN(const std::uint64_t stored_bytes, store.value_bytes(key));
     if (stored_bytes != n_bytes)
@@ -42,7 +42,7 @@ class Value {
   Buffer buffer_;
 };
 
-/// What a frozen chunk has in place of tiles: its tensors, whole.
+/// The parts of a frozen chunk, which has no tiles: its tensors, whole.
 std::vector<TilePart> whole_tensors(const ChunkLayout& layout, std::uint32_t chunk) {
   std::vector<TilePart> parts;
   for (const std::uint32_t tensor : layout.chunks[chunk].tensors) {
@@ -65,7 +65,7 @@ class Reader {
   }
 
  private:
-  /// The weights are looked at where they hold part of the masters, or are all there is.
+  /// Weights are read where they hold part of the masters, or are all there is.
   Result<void> read_chunk(std::uint32_t i) {
     const ChunkShape& shape = map_.layout.chunks[i];
     if (!shape.trainable || map_.format.splits(shape.dtype))
@@ -85,7 +85,7 @@ class Reader {
     return {};
   }
 
-  /// Frozen ones have no moments.
+  /// Frozen tensors have no moments.
   Result<void> hand_out_piece(std::uint32_t i, std::uint32_t tile, const TilePart& part, std::uint64_t first) {
     const ChunkShape& shape = map_.layout.chunks[i];
     StateValues states;
@@ -115,7 +115,7 @@ class Reader {
 
 }  // namespace
 
-/// The value: the number of words, the words, the note.
+/// The stored value is the number of words, the words, and the note.
 Result<void> CommittedStates::describe(TensorStore& store, const StateMap& map, std::string_view note) {
   std::vector<std::uint64_t> words = encode_state_map(map);
   words.insert(words.begin(), words.size());

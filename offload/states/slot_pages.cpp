@@ -7,7 +7,7 @@
 namespace castor {
 namespace {
 
-/// Of a room that is full of `slots`, the part that is padding.
+/// The share of padding in a room that is full of `slots`.
 double padded_part(const std::vector<std::uint64_t>& slots, const SlotPages& pages) {
   double n_bytes = 0, padded = 0;
   for (const std::uint64_t slot : slots) {
@@ -21,7 +21,7 @@ double padded_part(const SlotSizes& slots, const SlotPages& pages) {
   return std::max(padded_part(slots.weights, pages), padded_part(slots.states, pages));
 }
 
-/// Whether pages hold most of the weights.
+/// True where slots that are padded to pages hold most of the weights.
 bool hold_most(const SlotPages& pages, const std::vector<std::uint64_t>& weights) {
   const std::uint64_t least_bytes = *std::min_element(pages.begin(), pages.end()) / 2;
   std::uint64_t n_bytes = 0, in_pages = 0;
@@ -66,7 +66,8 @@ std::uint64_t paged_bytes(std::uint64_t n_bytes, const SlotPages& pages) {
   return least == 0 ? n_bytes : least;
 }
 
-/// Of equals the first counts: one size rather than two, and large pages, of which fewer are mapped for a slot.
+/// Of equal candidates the first is chosen: one size rather than two, and large pages, of which fewer are mapped for a
+/// slot.
 SlotPages best_pages(const SlotSizes& slots) {
   SlotPages best;
   double least = 1.0 / kMostPagePadding;

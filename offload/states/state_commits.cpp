@@ -10,10 +10,10 @@
 namespace castor {
 namespace {
 
-/// Chunks lie at one of two places among the keys: a training in other chunks than those committed has the other one.
+/// Chunks have one of two ranges of keys: a training in other chunks than those committed uses the other one.
 constexpr std::uint64_t kFirstKey = 0, kOtherFirstKey = std::uint64_t{1} << 32;
 
-/// Values of each tensor, by its place in the order of registration.
+/// Elements of each tensor, by its place in the order of registration.
 std::vector<std::uint64_t> numels(const StateMap& map) {
   std::vector<std::uint64_t> found(map.registered.size());
   for (std::uint32_t tensor = 0; tensor < found.size(); ++tensor)
@@ -81,7 +81,7 @@ Result<void> StateCommits::restore() {
   return {};
 }
 
-/// True where the values in the store are, chunk by chunk, what the optimizer's own would be.
+/// True where the store has every chunk of the optimizer's own, in the same layout and of the same size.
 bool StateCommits::adopts() const {
   if (!found_) return false;
   const StateMap& theirs = found_->map();
@@ -108,7 +108,7 @@ Result<void> StateCommits::copy() {
   });
 }
 
-/// Their room is free after the next commit.
+/// Removes all other values of the store. Their room is free after the next commit.
 void StateCommits::remove_others(const StateMap& kept) {
   const auto chunks = kept.chunks();
   std::set<std::uint64_t> stay = {CommittedStates::kKey};

@@ -39,10 +39,10 @@ struct FirstValues {
   }
 };
 
-/// Tiles that the thread is ahead of the team: few enough to notice an interruption or a failure in time.
+/// Tiles by which the thread may be ahead of the team: few enough to notice an interruption or a failure in time.
 constexpr std::size_t kMostAhead = 8;
 
-/// Waits for the first of `events`, until `n_left` are left.
+/// Waits for the first events until `n_left` are left.
 Result<void> wait_for_first(std::deque<Event>& events, std::size_t n_left) {
   Result<void> outcome;
   for (; events.size() > n_left; events.pop_front())
@@ -81,7 +81,7 @@ Result<void> StateIo::start_filling(const Fill& fill, const Progress& progress, 
   return {};
 }
 
-/// Returns the event after which the tile has its values; `fill` must outlive that.
+/// Starts writing the first values of a tile; returns the event after which it has them. `fill` must stay until then.
 Result<Event> StateIo::start_filling(std::uint32_t i, std::uint32_t tile, const Fill& fill) {
   const ChunkShape& shape = parts_.states.shape(i);
   std::vector<Need> needs = {{parts_.states.payload(i), Tier::host, tile == 0 ? Access::overwrite : Access::update}};
@@ -100,7 +100,7 @@ Result<Event> StateIo::start_filling(std::uint32_t i, std::uint32_t tile, const 
   return done;
 }
 
-/// The next tiles need room on the host.
+/// Sends the states of a tile to their home, because the next tiles need room on the host.
 Result<void> StateIo::send_states_home(std::uint32_t i, std::uint32_t tile) {
   if (!parts_.states.shape(i).trainable) return {};
   if (parts_.states.home(i) == Tier::device) CASTOR_TRY(parts_.mover.look(parts_.states.state(i, tile), Tier::device));
@@ -108,7 +108,7 @@ Result<void> StateIo::send_states_home(std::uint32_t i, std::uint32_t tile) {
   return {};
 }
 
-/// With no tier below the host, weights that are on the device too may give up their copy on the host.
+/// Fetches the weights to the device where no tier is below the host: then their copy on the host can be released.
 Result<void> StateIo::send_payload_up(std::uint32_t i) {
   if (parts_.chunks.has_spill()) return {};
   const auto up = parts_.chunks.fetch(parts_.states.payload(i), Tier::device);
@@ -155,7 +155,7 @@ Result<void> StateIo::read(std::uint32_t tensor, StateValues& values) {
   return {};
 }
 
-/// Masters that are split need the weights too.
+/// Reads one part. Split masters need the weights too.
 Result<void> StateIo::read_part(std::uint32_t i, std::uint32_t tile, const TilePart& part,
                                          const StateValues& values) {
   const DType dtype = parts_.states.shape(i).dtype;
@@ -237,7 +237,7 @@ Result<void> StateIo::take_spilled(std::span<const std::uint64_t> n_updates) {
   return {};
 }
 
-/// The weights on the host, for changes of part of them.
+/// The weights on the host, ready for a change of part of them.
 Result<BufferView> StateIo::edit_weights(std::uint32_t i) {
   CASTOR_TRY(parts_.mover.look(parts_.states.payload(i), Tier::host));
   return parts_.mover.edit(parts_.states.payload(i), Tier::host);

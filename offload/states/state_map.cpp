@@ -16,7 +16,7 @@ Error damaged(const std::string& what) {
   return {ErrorKind::io, "the description of the committed states " + what + "; go on from another checkpoint"};
 }
 
-/// Takes word after word; what is not there, or too large, is 0 and makes it not ok.
+/// Reads word after word; a word that is missing or too large reads as 0 and makes the reader not ok.
 class WordReader {
  public:
   explicit WordReader(std::span<const std::uint64_t> words) : words_(words) {}
@@ -27,7 +27,7 @@ class WordReader {
     return there ? words_[at_++] : 0;
   }
   std::uint32_t next_number() { return static_cast<std::uint32_t>(next(std::numeric_limits<std::uint32_t>::max())); }
-  /// A count of things that take `n_words` each.
+  /// A count of items that take `n_words` each.
   std::uint64_t next_count(std::uint64_t n_words) { return next((words_.size() - at_) / n_words); }
   bool ok() const { return ok_; }
   bool done() const { return at_ == words_.size(); }
@@ -49,7 +49,7 @@ void read_tensors(WordReader& reader, StateMap& map) {
   }
 }
 
-/// Its states have as many numbers as it has tiles.
+/// Reads one chunk, with a number for the states of each of its tiles.
 void read_chunk(WordReader& reader, StateMap& map) {
   ChunkShape& shape = map.layout.chunks.emplace_back();
   shape.dtype = static_cast<DType>(reader.next(static_cast<std::uint64_t>(DType::f16)));
@@ -61,7 +61,7 @@ void read_chunk(WordReader& reader, StateMap& map) {
   for (std::uint64_t n = reader.next_count(1); n > 0; --n) states.push_back(reader.next_number());
 }
 
-/// Tensors lie in their chunks one behind the other, by their numbers.
+/// Enters the tensors into their chunks, in which they lie one after another by their numbers. Errors: io.
 Result<void> enter_tensors(StateMap& map) {
   std::vector<std::uint64_t> ends(map.layout.chunks.size());
   for (std::uint32_t tensor = 0; tensor < map.layout.tensors.size(); ++tensor) {

@@ -14,8 +14,8 @@
 
 namespace castor {
 
-/// The parameters of the model that point into device slots. A parameter is bound while its chunk's slot is there and its weights
-/// are those of the last step; unbound ones answer every access with the reason.
+/// The parameters of the model that point into device slots. A parameter is bound while its chunk's slot exists and its
+/// weights are those of the last step; every access to an unbound one fails with the reason.
 ///
 /// Threads: one at a time.
 class Bindings {
@@ -24,15 +24,15 @@ class Bindings {
   Bindings(const castor_host_v1& host, const ModelShape& model, const ChunkLayout& layout,
            const std::vector<std::uint32_t>& place_of);
 
-  /// The payload chunks of the layout, by number. Once, before any other call.
+  /// Sets the payload chunks of the layout, by number. Once, before any other call.
   void set_chunks(std::vector<ChunkId> payloads) { payloads_ = std::move(payloads); }
 
-  /// Points the parameters of `unit` at their places in the device slots; parameters without elements at memory of no use. Errors:
-  /// those of the host.
+  /// Points the parameters of `unit` at their places in the device slots; parameters without elements at memory of no
+  /// use. Errors: those of the host.
   [[nodiscard]] Result<void> bind(std::uint32_t unit, const ChunkManager& chunks);
-  /// The slot of chunk `id` is about to go.
+  /// Unbinds the parameters of chunk `id`, whose slot is about to be freed.
   void released(ChunkId id);
-  /// The weights of payload chunk number `i` are about to become those of the step before.
+  /// Unbinds the parameters of payload chunk number `i`, whose update is deferred to its next use.
   void outdated(std::uint32_t i);
   void unbind_all();
 

@@ -7,7 +7,7 @@
 namespace castor {
 namespace {
 
-/// Of the warm-up that are kept. One with more (evaluation with no step in sight) begins anew.
+/// The most periods of a warm-up. After more (evaluation without a step) it begins anew.
 constexpr MomentIndex kMostPeriods = 1U << 18;
 
 }  // namespace
@@ -42,8 +42,8 @@ void DeviceWatch::end_step() {
   comparing_ = true;
 }
 
-/// What stays once it has come had come before the last use that shows it: no use has grown by more than those before.
-/// Nothing is known where the step went another way than the warm-up ended.
+/// Memory that is allocated once and kept (a library workspace) shows in every later use, so the growth at a use is the
+/// minimum over the uses so far. Stops at the first use that differs from the warm-up's last uses.
 void DeviceWatch::add_growth() {
   std::vector<PeriodStats> periods = warm_up_.periods();
   std::uint64_t grown_bytes = Budget::kUnlimited;
@@ -56,7 +56,7 @@ void DeviceWatch::add_growth() {
   warm_up_ = MemStats(std::move(periods));
 }
 
-/// After the warm-up nobody asks for the peaks of single periods, and nothing is reset.
+/// Peaks of single periods are needed, and the allocator's peak is reset, during the warm-up alone.
 void DeviceWatch::begin_period() {
   look();
   if (!warming_up_) return;
@@ -90,7 +90,7 @@ std::vector<std::optional<std::uint64_t>> DeviceWatch::non_model_bytes(const Acc
   return found;
 }
 
-/// The most of the periods from `begin` to before `end`.
+/// The maximum over the periods from `begin` to before `end`.
 std::uint64_t DeviceWatch::non_model_bytes(MomentIndex begin, MomentIndex end) const {
   std::uint64_t most = 0;
   for (; begin < end; ++begin) most = std::max(most, warm_up_.non_model_peak_bytes(begin));

@@ -13,15 +13,16 @@
 
 namespace castor {
 
-/// What the device's allocator holds now and held at most, and from the first step (the warm-up) what is not chunks.
+/// Watches the bytes that the device's allocator holds now and held at most, and from the first step (the warm-up)
+/// measures the bytes beside chunks (non-model data).
 ///
-/// The warm-up is cut into periods: one for each use of a unit, from before its chunks move until the next period, and
-/// one for each time between units. Each is charged with the allocator's peak less the chunks that it computes with.
-/// Evaluation before the first step counts like the step itself. Libraries take workspaces when they are first used, some
-/// after periods that these will be part of from then on: where the step after begins its uses of units with more beside
-/// chunks than the warm-up did, that is added.
+/// The warm-up is divided into periods: one for each use of a unit, from before its chunks move until the next period,
+/// and one for each time between units. Each is charged with the allocator's peak less the chunks that it computes
+/// with. Evaluation before the first step counts like the step itself. Libraries take workspaces at their first use,
+/// which may be later than periods that need the memory from then on: where uses of units in the step after begin with
+/// more bytes beside chunks than in the warm-up, the growth is added.
 ///
-/// Where the device is the host nothing is read: there chunks are all that counts.
+/// Where the device is the host no counter is read: the device tier holds chunks alone.
 class DeviceWatch {
  public:
   /// Both are borrowed; `chunks` counts the bytes of all chunks on the device.
@@ -30,26 +31,27 @@ class DeviceWatch {
 
   /// Reads the allocator's counters.
   void look();
-  /// A unit is about to be entered and nothing of it has moved: looks, and ends the period before.
+  /// Called before a unit is entered and its chunks move: looks, and ends the period before.
   void begin_unit(Moment moment);
-  /// The chunks that the unit computes with are on the device.
+  /// Called when the chunks that the unit computes with are on the device.
   void chunks_arrived();
-  /// What comes now is no unit's (after backward, the optimizer's step): looks, and ends the period before.
+  /// Called when the work of units ends (after backward, before the optimizer's step): looks, and ends the period
+  /// before.
   void begin_rest() { begin_period(); }
-  /// Looks. The first call ends the warm-up, the second what is compared with it.
+  /// Looks. The first call ends the warm-up, the second the step that is compared with it.
   void end_step();
 
-  /// At the last look: on a GPU all that the allocator has reserved, else the chunks.
+  /// At the last look: on a GPU the bytes that the allocator has reserved, else those of chunks.
   std::uint64_t held_bytes() const { return on_gpu_ ? now_.reserved : chunks_.used_bytes(); }
   std::uint64_t reserved_peak_bytes() const { return reserved_peak_bytes_; }
-  /// Of the reserved peak, what no tensor needed at the allocated peak: fragments and rounding.
+  /// The part of the reserved peak that no tensor needed at the allocated peak: fragments and rounding.
   std::uint64_t allocator_bytes() const {
     return reserved_peak_bytes_ - std::min(reserved_peak_bytes_, allocated_peak_bytes_);
   }
-  /// The most that was held beside chunks in the warm-up; 0 until its end.
+  /// The peak of bytes beside chunks in the warm-up; 0 until its end.
   std::uint64_t non_model_peak_bytes() const { return warm_up_.max_non_model_peak_bytes(); }
-  /// What was beside chunks from each moment of `iteration` to the next; unknown where the warm-up did not end with
-  /// these uses of units. Its optimizer's step is one period, which all moments of norm and update share.
+  /// The peak of bytes beside chunks from each moment of `iteration` to the next; unknown where the warm-up did not end
+  /// with these uses of units. The optimizer's step is one period, which all moments of norm and update share.
   std::vector<std::optional<std::uint64_t>> non_model_bytes(const AccessTrace& iteration) const;
 
  private:

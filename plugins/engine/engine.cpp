@@ -20,8 +20,8 @@
 namespace castor {
 namespace {
 
-/// The options of a step for tensors of the layout; the parameters' groups become theirs. Errors: usage, where the states are not
-/// those of the step's rule.
+/// The options of a step, with groups by tensor of the layout instead of by parameter. Errors: usage, where the states
+/// are kept for another rule than the step's.
 Result<StepOptions> options_of(const EngineRooms& rooms, const castor_step_args& args) {
   const auto n_params = static_cast<std::uint32_t>(rooms.place_of.size());
   StepOptions options = step_options(args, n_params);
@@ -88,7 +88,7 @@ Result<void> Engine::after_backward(std::uint32_t unit) {
   return {};
 }
 
-/// A gradient is given back whatever happens to it.
+/// The gradient is freed in any case, also on errors.
 Result<void> Engine::gradient(std::uint32_t param, DLManagedTensor* grad) {
   std::function<void()> give_back;
   if (grad->deleter != nullptr) give_back = [grad] { grad->deleter(grad); };
@@ -117,7 +117,8 @@ Result<void> Engine::announce_step(const castor_step_args& args) {
 Result<castor_step_result> Engine::step(const castor_step_args& args) {
   EngineRooms& r = *rooms_;
   CASTOR_ASSIGN(const StepOptions options, options_of(r, args));
-  // Without overlap the updates need most gradients at once, and the rest of backward counts neither as waiting nor as updating.
+  // Without overlap the updates need most gradients at once; waiting here keeps the rest of backward out of the times
+  // of waiting and of updating.
   if (!r.options.overlap_updates) CASTOR_TRY(r.compute->record().wait());
   const std::uint64_t start_ns = r.timeline.now_ns();
   passes_->end_all();
@@ -139,7 +140,7 @@ Result<castor_step_result> Engine::step(const castor_step_args& args) {
   return result;
 }
 
-/// The first step was the warm-up.
+/// Places again after the first step, the warm-up, and has the Tuner choose the settings of the next.
 Result<void> Engine::after_step(bool wants_norm) {
   if (++n_steps_ == 1) {
     if (rooms_->measures()) CASTOR_TRY(placer_->place_in_measured_room());

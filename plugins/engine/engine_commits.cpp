@@ -30,7 +30,8 @@ Result<std::optional<CommittedRun>> EngineCommits::last() const {
   return std::optional(CommittedRun{*step, commits_->note()});
 }
 
-/// Chunks that are laid out like the commit's are taken over and need no first values; others are written over.
+/// Chunks with the commit's layout are adopted and need no first values; values of others are written over first
+/// values.
 Result<void> EngineCommits::restore() {
   CASTOR_TRY(check());
   if (!commits_->adopts()) CASTOR_TRY(values_.initialise());

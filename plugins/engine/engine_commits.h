@@ -19,9 +19,9 @@ class EngineCommits {
   /// Borrowed.
   EngineCommits(EngineRooms& rooms, ModelValues& values) : rooms_(rooms), values_(values) {}
 
-  /// Looks for the last commit, where the store keeps commits. Errors: those of StateCommits::make.
+  /// Finds the last commit, if the store keeps commits. Errors: those of StateCommits::make.
   [[nodiscard]] Result<void> open();
-  /// True where a commit was found, so that first values would probably be written in vain.
+  /// True where a commit was found: the caller will probably restore it, so that first values would be wasted.
   bool found() const { return commits_ && commits_->step(); }
 
   /// Errors of all three: usage, where the folders are scratch; those of StateCommits.

@@ -20,7 +20,7 @@
 
 namespace castor {
 
-/// The Error for a call that the host has failed. It has no message, so that the sentence which the host has stands.
+/// The Error for a call that failed in the host. It has no message, so that the host's own message stands.
 inline Error failed_by_host(castor_status status) { return {static_cast<ErrorKind>(status), {}}; }
 
 /// Device memory from the allocator that the model's own tensors come from (castor_host_v1.device_alloc).
@@ -35,7 +35,8 @@ class HostTableResource final : public MemoryResource {
   const castor_host_v1& host_;
 };
 
-/// Slots in whole pages of what `upstream` maps, so that they leave no holes; `taken` counts them with their padding.
+/// Slots in whole pages of the allocator behind `upstream`, so that they leave no holes; `taken` counts them with their
+/// padding.
 class PagedSlots final : public MemoryResource {
  public:
   PagedSlots(MemoryResource& upstream, Budget& taken) : taken_(upstream, taken) {}
@@ -54,27 +55,30 @@ class PagedSlots final : public MemoryResource {
 
 /// The memory of the three tiers, each under its budget.
 ///
-/// On a GPU the device budget covers all that torch reserves, so `device_chunks`, the chunks' part of it, starts small and is set
-/// once the rest has been measured; freed slots go straight back to torch. A device that is the host holds chunks alone, and
-/// freed blocks are kept for reuse.
+/// On a GPU the device budget covers all that torch reserves, so `device_chunks`, the chunks' part of it, starts small
+/// and is set after the rest has been measured; freed slots are returned to torch at once. A device that is the host
+/// holds chunks alone, and freed blocks are kept for reuse.
 class EngineMemory {
  public:
   /// Errors: those of the device and of the store.
   static Result<std::unique_ptr<EngineMemory>> make(const castor_host_v1& host, const EngineOptions& options,
                                                     const Machine& machine);
 
-  /// `device_budget_bytes`, or on a GPU the bytes that it can give now, if these are fewer: its free part and torch's, less a 64th of
-  /// its memory, into which libraries load their kernels at their first use. Warns if more was asked for.
+  /// `device_budget_bytes`, or on a GPU the bytes that are available now, if these are fewer: its free part and
+  /// torch's, less a 64th of its memory, into which libraries load their kernels at their first use. Warns if more was
+  /// asked for.
   std::uint64_t within_capacity(const castor_host_v1& host, std::uint64_t device_budget_bytes);
-  /// Host memory that speculative updates may take: the rest of the budget; without a budget, half of the memory that is available.
+  /// Host memory that speculative updates may take: the rest of the budget; without a budget, half of the memory that
+  /// is available.
   std::uint64_t speculation_bytes() const;
 
-  /// Warns if there is no budget and `host_bytes` are more than the machine has.
+  /// Warns if there is no host budget and `host_bytes` are more than the machine has available.
   void check_host(const castor_host_v1& host, std::uint64_t host_bytes) const;
 
   Device& device() { return *device_; }
   bool on_gpu() const { return device_->kind() == DeviceKind::cuda; }
-  /// On a GPU, before the first slot is taken: chooses pages of the allocator that waste little of `slots`, if the host can.
+  /// On a GPU, before the first slot is taken: chooses page sizes of the allocator that waste little of `slots`, if the
+  /// host supports them.
   void choose_pages(const castor_host_v1& host, const SlotSizes& slots);
   const SlotPages& pages() const { return paged_.pages(); }
   MemoryResource& device_slots() { return on_gpu() ? static_cast<MemoryResource&>(limited_device_) : pooled_device_; }

@@ -11,7 +11,7 @@
 namespace castor {
 namespace {
 
-/// The processors of this process, where the options name no number.
+/// The number in the options; where it is 0, the processors that this process may use.
 unsigned update_threads(const EngineOptions& options) {
   if (options.update_threads > 0) return options.update_threads;
   cpu_set_t allowed;

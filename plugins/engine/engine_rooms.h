@@ -23,7 +23,7 @@
 
 namespace castor {
 
-/// The rooms of an engine, put together in the order of their construction: each knows those before it.
+/// The collaborators of an engine, in the order of their construction: each may use those before it.
 struct EngineRooms {
   /// Errors: those of the machine, the layout, the team and the kernels.
   static Result<std::unique_ptr<EngineRooms>> make(const castor_host_v1& host, const EngineOptions& options,
@@ -32,12 +32,13 @@ struct EngineRooms {
 
   /// The number in the layout of a parameter that has elements.
   std::uint32_t tensor_of(std::uint32_t param) const { return place_of.at(param); }
-  /// True on a GPU, unless the device's part is stated: the first step measures the room that chunks may take.
+  /// True on a GPU, unless the options set the chunks' part of the device: the first step measures the room that chunks
+  /// may take.
   bool measures() const {
     return memory->on_gpu() && options.placement_policy != PlacementPolicy::constant;
   }
   void log(castor_log_level level, const std::string& sentence) const { host.log(host.self, level, sentence.c_str()); }
-  /// Notes the bytes that the tiers hold now.
+  /// Records in the timeline the bytes that the tiers hold now.
   void sample() {
     timeline.sample({watch.held_bytes(), memory->host_budget().used_bytes(), memory->nvme_budget().used_bytes()});
   }
@@ -55,7 +56,7 @@ struct EngineRooms {
   std::vector<std::uint32_t> place_of;  ///< tensor number in the layout, by parameter; kNoTensor for empty ones
   /// Tensor numbers in the order of registration.
   std::vector<std::uint32_t> registration_order;
-  SlotSizes slots;  ///< of chunks that may lie on the device
+  SlotSizes slots;  ///< of chunks that may be on the device
 
   std::unique_ptr<Stream> compute, up, down;
   std::unique_ptr<StreamSpans> computed;  ///< of compute
@@ -70,7 +71,7 @@ struct EngineRooms {
   std::vector<std::vector<std::uint32_t>> used;
   std::vector<std::vector<Need>> needs;
 
-  double update_seconds = 0;  ///< that step() took so far
+  double update_seconds = 0;  ///< spent in step() so far
 
   static constexpr std::uint32_t kNoTensor = ~std::uint32_t{0};
 

@@ -7,8 +7,8 @@
 
 namespace castor {
 
-/// The counters of a run so far, as castor_strategy_v1.stats hands them out. On a GPU the device's figures are those of torch's
-/// allocator, chunks included.
+/// The counters of a run so far, as castor_strategy_v1.stats returns them. On a GPU the device's figures are those of
+/// torch's allocator, chunks included.
 castor_stats stats_of(const EngineRooms& rooms);
 
 }  // namespace castor

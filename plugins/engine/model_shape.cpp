@@ -71,7 +71,7 @@ bool is_contiguous(const DLTensor& tensor) {
   return true;
 }
 
-/// The first thing that is wrong with `grad`, or nothing.
+/// The first defect of `grad`, or nothing.
 std::string defect(const ParamShape& param, DLDevice device, const DLTensor& grad) {
   const auto& extents = param.extents;
   const auto ndim = static_cast<std::size_t>(grad.ndim);

@@ -25,14 +25,14 @@ struct ModelShape {
   std::vector<ParamShape> params;
   std::vector<std::string> unit_names;
   std::vector<std::vector<std::uint32_t>> units;  ///< parameters of each unit
-  std::vector<std::uint32_t> order;               ///< parameters that have elements, in the order of first use by the units
+  std::vector<std::uint32_t> order;               ///< parameters with elements, by their first use
 
   /// Errors: usage where a parameter belongs to no unit or has a dtype that chunks do not hold.
   static Result<ModelShape> read(const castor_host_v1& host);
 };
 
-/// Whether `grad` is a gradient that parameter number `param` of `model` can have: of a trained parameter, its shape and dtype,
-/// contiguous, on the model's device. Errors: plugin, with the first thing that is wrong.
+/// Checks that `grad` can be a gradient of parameter number `param` of `model`: the parameter is trained, and `grad`
+/// has its shape and dtype, is contiguous and on the model's device. Errors: plugin, with the first defect.
 Result<void> check_gradient(const ModelShape& model, std::uint32_t param, const DLTensor& grad);
 
 }  // namespace castor

@@ -47,7 +47,7 @@ Result<void> ModelValues::read_master(std::uint32_t param, float* out) {
   return rooms_.optimizer->io().read_master(rooms_.tensor_of(param), out);
 }
 
-/// A parameter without elements has no values, and no updates that count.
+/// A parameter without elements has no values, and its updates are not counted.
 Result<void> ModelValues::read(castor_param_state& state) {
   CASTOR_TRY(check(state.param));
   CASTOR_TRY(initialise());

@@ -7,7 +7,8 @@
 
 namespace castor {
 
-/// The values of the model's parameters and states: first ones from the host, and those that are read and written between steps.
+/// The values of the model's parameters and states: initialises them from the host, and reads and writes them between
+/// steps.
 ///
 /// Threads: one at a time.
 class ModelValues {
@@ -15,9 +16,10 @@ class ModelValues {
   /// Borrowed.
   explicit ModelValues(EngineRooms& rooms) : rooms_(rooms) {}
 
-  /// Gives the parameters their first values, unless they have any. Errors: those of the host, and StateIo::initialise's.
+  /// Gives the parameters their first values, unless they have any. Errors: those of the host, and
+  /// StateIo::initialise's.
   [[nodiscard]] Result<void> initialise();
-  /// The parameters have values from elsewhere.
+  /// Records that the parameters have values from another source.
   void set_initialised() { initialised_ = true; }
 
   /// Errors: usage, where the parameter does not exist; StateIo::read's.

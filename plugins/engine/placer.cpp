@@ -52,7 +52,7 @@ Result<void> Placer::place_first() {
   if (request.policy == PlacementPolicy::constant) {
     rooms_.memory->device_chunks().set_limit(request.device_budget_bytes);
   } else if (rooms_.memory->on_gpu()) {
-    // Nothing is known yet of activations, so only the largest unit's parameters, and those of its successor, may stay.
+    // Activations are not measured yet, so only the largest unit's parameters, and those of its successor, may stay.
     request.policy = PlacementPolicy::cpu;
     request.stream_fraction = 0;
     rooms_.memory->device_chunks().set_limit(
@@ -63,7 +63,7 @@ Result<void> Placer::place_first() {
   return rooms_.optimizer->adopt(std::move(placement));
 }
 
-/// Activations that are chunks too count where they fit; the plan of moves may still take those off the device.
+/// Activations in chunks are given room beside the states where they fit; the plan of moves may still evict them.
 Result<void> Placer::place_in_measured_room() {
   const std::uint64_t budget_bytes = rooms_.options.device_budget_bytes;
   const std::uint64_t non_model_bytes = rooms_.watch.non_model_peak_bytes();

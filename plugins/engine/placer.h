@@ -7,8 +7,8 @@
 
 namespace castor {
 
-/// Decides the homes of the optimizer states, at first and again once the room beside activations has been measured, and has the
-/// optimizer adopt them.
+/// Decides the homes of the optimizer states, at the start and again after the device memory beside chunks has been
+/// measured, and has the optimizer adopt them.
 ///
 /// Threads: one at a time.
 class Placer {
@@ -16,18 +16,21 @@ class Placer {
   /// Borrowed.
   explicit Placer(EngineRooms& rooms);
 
-  /// Places for the first step; on a GPU for a warm-up with only the working set on the device. Errors: those of plan_placement.
+  /// Places for the first step; on a GPU for a warm-up with only the working set on the device. Errors: those of
+  /// plan_placement.
   [[nodiscard]] Result<void> place_first();
-  /// After the warm-up: gives the chunks the room that activations and workspaces leave, and places again. Errors: as place_first.
+  /// After the warm-up: gives the chunks the room that activations and workspaces leave, and places again. Errors: as
+  /// place_first.
   [[nodiscard]] Result<void> place_in_measured_room();
-  /// Places again with this share of the states streamed, and what may be speculative held fixed. Requires: place_in_measured_room
-  /// was called. Errors: as place_first.
+  /// Places again with this share of the states streamed, and the speculative updates as hold_speculation fixed them.
+  /// Requires: place_in_measured_room was called. Errors: as place_first.
   [[nodiscard]] Result<void> place_with_streams(double share);
-  /// The updates that may be speculative stay those of the placement in force, so that iterations with other shares can be forecast.
+  /// Fixes which updates may be speculative to those of the placement in force, so that iterations with other shares
+  /// can be forecast.
   void hold_speculation();
 
-  /// True where the chunks' part of the device has room for the largest unit and an activation of `n_bytes` at once. During the
-  /// warm-up the part grows to that, as far as the budget allows.
+  /// True where the chunks' part of the device has room for the largest unit and an activation of `n_bytes` at once.
+  /// During the warm-up the part is raised to that, as far as the budget allows.
   bool has_room_for_activation(std::uint64_t n_bytes, bool warming_up);
 
   double stream_share() const { return request_.stream_fraction; }

@@ -9,33 +9,34 @@
 
 namespace castor {
 
-/// How long the last steps took that went alike.
+/// Durations of the last steps with the same settings.
 class RecentSteps {
  public:
   RecentSteps() { forget(); }
 
-  /// A step has ended.
+  /// Records the end of a step.
   void note(std::uint64_t now_ns) {
     if (ended_ns_ != 0) last_s_[n_++ % last_s_.size()] = static_cast<double>(now_ns - ended_ns_) * 1e-9;
     ended_ns_ = now_ns;
   }
-  /// The next steps go otherwise.
+  /// Forgets the durations, because the next steps have other settings.
   void forget() { last_s_.fill(std::numeric_limits<double>::infinity()), n_ = 0; }
 
-  /// Of the last three, since one may have waited for something that has nothing to do with how it went; infinite where there
-  /// was one or none.
+  /// The median of the last three, since one of them may have waited for an unrelated cause; infinite where fewer than
+  /// two were recorded.
   double median_s() const {
     auto ordered = last_s_;
     std::sort(ordered.begin(), ordered.end());
     return ordered[1];
   }
-  /// Three have followed the first, which has work of those before or leaves some over.
+  /// True after three steps that followed the first. The first is not typical: it includes work of the steps before, or
+  /// leaves work to the next.
   bool settled() const { return n_ > last_s_.size(); }
 
  private:
   std::uint64_t ended_ns_ = 0;
   std::array<double, 3> last_s_ = {};
-  std::size_t n_ = 0;  ///< since the last that were forgotten
+  std::size_t n_ = 0;  ///< since forget()
 };
 
 }  // namespace castor

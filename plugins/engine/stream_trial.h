@@ -10,36 +10,37 @@
 
 namespace castor {
 
-/// Searches the share of the states whose update on the device makes steps shortest: after no share the one that a model of
-/// rates says, then smaller ones as long as each makes steps shorter than all before, each for as many steps as it takes to
-/// know them. That model is right about what is to be gained, and often says more than the bus can carry.
+/// Searches the share of the states whose update on the device makes steps shortest: first no share, then the share
+/// that a model of rates predicts, then smaller ones as long as each makes steps shorter than all before. Each is used
+/// until enough steps are measured. The model predicts the gain well, but often a share that is more than the bus can
+/// carry.
 class StreamTrial {
  public:
   struct Tried {
     double share = 0, step_s = 0;
   };
 
-  /// A step has ended.
+  /// Records the end of a step.
   void note_step(std::uint64_t now_ns) { steps_.note(now_ns); }
 
-  /// What steps take with the share in use, as judge() would have it.
+  /// The duration of a step with the share in use, as judge() would record it.
   double step_s() const { return steps_.median_s(); }
 
-  /// Enough of them have, with the share in use and by a plan, for judge().
+  /// True where enough steps with the share in use are measured for judge().
   bool settled() const { return steps_.settled(); }
 
   bool begun() const { return !tried_.empty(); }
   bool over() const { return over_; }
 
-  /// It is known what steps take without. Returns the share to use from the next step on: `modelled`. The search is over
-  /// where that is 0.
+  /// Records the duration of steps without streams. Returns the share to use from the next step on, `modelled`. The
+  /// search is over where that is 0.
   double begin(double modelled) {
     over_ = modelled == 0;
     return note(0, modelled);
   }
 
-  /// It is known what steps take with the last share. Returns that to use from the next step on; once the search is over, the
-  /// best.
+  /// Records the duration of steps with the share in use. Returns the share to use from the next step on; once the
+  /// search is over, the best one.
   double judge() {
     const double share = share_;
     note(share, share * (steps_.median_s() < without().step_s ? 2. / 3 : 1. / 2));
@@ -55,7 +56,7 @@ class StreamTrial {
   }
 
  private:
-  /// Each costs four steps; where they could not be forecast two that are not planned, and three or four that are.
+  /// Each share costs four steps; if they could not be forecast, two without a plan and three or four with one.
   static constexpr std::size_t kMostShares = 4;
 
   double note(double share, double next) {
@@ -65,7 +66,7 @@ class StreamTrial {
   }
 
   bool over_ = false;
-  double share_ = 0;  ///< what is tried now
+  double share_ = 0;  ///< the share on trial
   std::vector<Tried> tried_;
   RecentSteps steps_;
 };

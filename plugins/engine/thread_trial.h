@@ -8,28 +8,28 @@
 
 namespace castor {
 
-/// Searches how many of the threads that update shall do so during backward: all of them, and then fewer as long as that
+/// Searches how many of the update threads should work during backward: first all of them, then fewer as long as that
 /// makes steps shorter.
 ///
-/// A backward pass shares the host's memory between updates, gradients that come down and weights that go up; the forward
-/// pass after it has only weights to bring. Updates of weights that it needs late can wait for it, and the fewer threads
-/// there are the more of them do: the most urgent go first.
+/// During a backward pass updates, gradients that are copied down and weights that are copied up share the host's
+/// memory bandwidth; during the next forward pass only copies of weights do. Updates of weights that the forward pass
+/// needs late can wait for it, and with fewer threads more of them do: the most urgent are made first.
 class ThreadTrial {
  public:
-  /// Of so many; at least 1.
+  /// A search among 1 to `all_threads` threads; at least 1.
   explicit ThreadTrial(unsigned all_threads)
       : all_threads_(all_threads), n_threads_(all_threads), best_threads_(all_threads), over_(all_threads == 1) {}
 
   unsigned all_threads() const { return all_threads_; }
-  /// What the next backward pass shall use.
+  /// The number of threads for the next backward pass.
   unsigned n_threads() const { return n_threads_; }
   bool over() const { return over_; }
   unsigned best_threads() const { return best_threads_; }
   double best_s() const { return best_s_; }
-  /// With all threads.
+  /// The duration of a step with all threads.
   double with_all_s() const { return with_all_s_; }
 
-  /// A step has ended that used n_threads().
+  /// Records the end of a step that used n_threads().
   void note_step(std::uint64_t now_ns) {
     if (over_) return;
     steps_.note(now_ns);
@@ -37,7 +37,7 @@ class ThreadTrial {
   }
 
  private:
-  /// Less is not told from chance.
+  /// The least gain that counts: less cannot be told from chance.
   static constexpr double kGain = 0.01;
 
   void judge() {

@@ -14,10 +14,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// No limit is null.
+/// The bytes, or null for no limit.
 Json limit(std::uint64_t n_bytes) { return n_bytes == Budget::kUnlimited ? Json() : Json(n_bytes); }
 
-/// Which units use a payload chunk, by the chunk's number.
+/// The units that use each payload chunk, by the chunk's number.
 std::map<ChunkId, std::vector<std::uint32_t>> users(const EngineRooms& source) {
   std::map<ChunkId, std::vector<std::uint32_t>> found;
   for (std::uint32_t unit = 0; unit < source.needs.size(); ++unit)
@@ -62,7 +62,7 @@ Json spans(const Timeline& timeline, std::uint64_t zero_ns) {
   return list;
 }
 
-/// When steps ended, of those that the file has spans or samples of.
+/// The ends of those steps of which the file has spans or samples.
 Json step_ends(const Timeline& timeline, std::uint64_t zero_ns) {
   Json list = Json::array();
   for (const std::uint64_t end_ns : timeline.step_ends_ns())
@@ -72,8 +72,8 @@ Json step_ends(const Timeline& timeline, std::uint64_t zero_ns) {
 
 std::int64_t ns_of(double seconds) { return std::llround(seconds * 1e9); }
 
-/// The last iteration that was recorded: `[kind, id, compute_ns, needs, bytes beside chunks, thread_ns, beside]` by moment,
-/// null where the bytes are not known; needs are `[chunk, tier, access, dropped, arriving bytes]`.
+/// The last recorded iteration: `[kind, id, compute_ns, needs, bytes beside chunks, thread_ns, beside]` by moment, null
+/// where the bytes are not known; needs are `[chunk, tier, access, dropped, arriving bytes]`.
 Json moments(const EngineRooms& source, const MoveProblem& problem) {
   const AccessTrace& trace = source.scheduler->trace();
   const auto non_model_bytes = source.watch.non_model_bytes(trace);
@@ -106,7 +106,7 @@ Json budgets(const EngineOptions& options) {
           {"nvme", limit(options.nvme_budget_bytes)}};
 }
 
-/// Of the whole run.
+/// Totals of the whole run.
 Json totals(const EngineRooms& source) {
   const LinkBytes& moved = source.chunks->moved();
   return {{"h2d_bytes", moved.h2d},

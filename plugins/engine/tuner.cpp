@@ -54,7 +54,8 @@ Result<void> Tuner::try_streams() {
   return {};
 }
 
-/// True once the time of steps with the share in use is known: they are planned with their times, or went as they were forecast.
+/// True once the duration of steps with the share in use is known: their times are final, or enough of them followed
+/// the forecast.
 bool Tuner::knows_share() {
   as_forecast_ = as_forecast_ && rooms_.scheduler->plan() != nullptr;
   return rooms_.scheduler->timed() || (as_forecast_ && streams_.settled());

@@ -10,8 +10,8 @@
 
 namespace castor {
 
-/// Tries settings on a GPU while the training runs, and keeps those with the shortest steps: first the share of the states that is
-/// streamed to the device for updates, then the number of threads that update during backward.
+/// Tries settings on a GPU while the training runs, and keeps those with the shortest steps: first the share of the
+/// states that is streamed to the device for updates, then the number of threads that update during backward.
 ///
 /// Threads: one at a time.
 class Tuner {
@@ -20,11 +20,11 @@ class Tuner {
   Tuner(EngineRooms& rooms, Placer& placer)
       : rooms_(rooms), placer_(placer), streams_(), threads_(rooms.all_update_threads) {}
 
-  /// A backward pass begins: limits the team to the threads on trial.
+  /// Called when a backward pass begins: limits the team to the threads on trial.
   void begin_backward() { rooms_.team->limit_threads(threads_.n_threads()); }
-  /// The step's updates are queued.
+  /// Called when the step's updates are queued: lets all threads work.
   void end_updates() { rooms_.team->limit_threads(threads_.all_threads()); }
-  /// A step has ended: notes its time, and chooses the settings of the next. Errors: those of Placer.
+  /// Called when a step has ended: records its duration, and chooses the settings of the next. Errors: those of Placer.
   [[nodiscard]] Result<void> after_step();
 
  private:
@@ -38,7 +38,7 @@ class Tuner {
   Placer& placer_;
   StreamTrial streams_;
   AccessTrace without_streams_;  ///< an iteration before the trial
-  bool as_forecast_ = false;     ///< iterations with the share in use have gone as they were forecast
+  bool as_forecast_ = false;     ///< iterations with the share in use follow their forecast
   ThreadTrial threads_;
 };
 

@@ -5,8 +5,8 @@
 
 namespace castor {
 
-/// The order matters: early updates free gradients before the chunks of the unit need room, and the device is watched before they
-/// move.
+/// The order of the calls matters: early updates free gradients before the chunks of the unit need room, and the device
+/// is watched before the chunks move.
 Result<void> UnitPasses::enter(Moment moment) {
   end_span();
   CASTOR_TRY(values_.initialise());

@@ -10,11 +10,11 @@
 
 namespace castor {
 
-/// The passes of units: around each forward and backward pass of a unit its chunks are on the device and pinned, and its
-/// parameters bound.
+/// The forward and backward passes of units: during each pass the chunks of the unit are on the device and pinned, and
+/// its parameters bound.
 ///
 /// Passes overlap: a unit may be entered in backward while another is open. A unit whose input needs no gradient has no
-/// after_backward; the end of backward ends its pass, as it ends those that were cut short by an exception.
+/// after_backward; the end of backward ends its pass, and passes that were cut short by an exception.
 /// Threads: one at a time.
 class UnitPasses {
  public:
@@ -30,8 +30,8 @@ class UnitPasses {
 
   /// Ends every pass that is open, and the span of the unit that was entered last.
   void end_all();
-  /// Ends the span of the unit that was entered last: the work that the thread gave to the stream since then is that unit's, and
-  /// that of operators without units after it.
+  /// Ends the span of the unit that was entered last, which covers the unit's work on the stream, and that of operators
+  /// outside units after it.
   void end_span();
 
  private:

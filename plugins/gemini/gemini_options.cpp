@@ -19,13 +19,13 @@ Result<std::uint64_t> limit(const std::string& text) {
   return parse_bytes(text);
 }
 
-/// Half of the device budget where nothing is stated.
+/// Bytes of const_device_bytes; an empty text means half of the device budget.
 Result<std::uint64_t> constant(const std::string& text, std::uint64_t device_budget_bytes) {
   if (text.empty()) return device_budget_bytes == Budget::kUnlimited ? Budget::kUnlimited : device_budget_bytes / 2;
   return parse_bytes(text);
 }
 
-/// Options that only another policy looks at.
+/// Refuses options that the placement policy does not use. Errors: usage.
 Result<void> refuse_dead(const std::map<std::string, std::string>& text) {
   const auto number = [&text](const char* option) { return std::strtod(text.at(option).c_str(), nullptr); };
   struct Rule {

@@ -14,7 +14,7 @@ namespace castor {
 extern const castor_option kGeminiSchema[];
 extern const std::uint32_t kGeminiSchemaSize;
 
-/// The engine's settings from values of the schema, all of which are there. Errors: usage.
+/// The engine's settings from values of the schema. Requires: every option has a value. Errors: usage.
 Result<EngineOptions> read_gemini_options(const castor_option_value* values, std::size_t n_values);
 
 }  // namespace castor

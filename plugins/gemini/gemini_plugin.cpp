@@ -21,11 +21,11 @@ struct Instance {
 };
 
 castor_status report(const castor_host_v1& host, const Error& error) {
-  if (!error.message.empty()) host.set_error(host.self, error.message.c_str());  // else the host has a sentence of its own
+  if (!error.message.empty()) host.set_error(host.self, error.message.c_str());  // else the host has its own message
   return static_cast<castor_status>(error.kind);
 }
 
-/// Runs `body`, which returns a Result; nothing thrown gets past it.
+/// Runs `body`, which returns a Result; no exception leaves it.
 template <typename Body>
 castor_status guarded(const castor_host_v1& host, const Body& body) {
   try {

@@ -18,7 +18,7 @@ AccessTrace trace_of(const std::vector<Moment>& moments) {
   return trace;
 }
 
-/// An allocator whose counters the test sets; a reset lets the peaks begin at what is held.
+/// An allocator whose counters the test sets; a reset sets the peaks to the current values.
 class FakeAllocator {
  public:
   FakeAllocator() {
@@ -71,7 +71,7 @@ class DeviceWatchOnAGpu : public ::testing::Test {
 };
 
 TEST_F(DeviceWatchOnAGpu, EachUseIsChargedWithThePeakLessTheChunksItComputesWith) {
-  allocator_.memory.allocated_peak = 5000;  // before the first unit: nobody's
+  allocator_.memory.allocated_peak = 5000;  // before the first unit: of no period
   watch_.look();
   use(kForward0, 40, 100);
   use(kForward1, 70, 120);
@@ -82,12 +82,12 @@ TEST_F(DeviceWatchOnAGpu, EachUseIsChargedWithThePeakLessTheChunksItComputesWith
 }
 
 TEST_F(DeviceWatchOnAGpu, MomentsOfAnIterationHaveTheBytesOfTheWarmUp) {
-  use(kForward0, 40, 1000);  // evaluation, and a forward that broke off
+  use(kForward0, 40, 1000);  // evaluation, and a forward pass that broke off
   use(kForward0, 40, 100);
   use(kForward1, 70, 120);
   use(kBackward1, 20, 75);
   use(kBackward0, 40, 45);
-  rest(48);  // until the step begins
+  rest(48);  // from the end of backward to the step
   rest(42);
   watch_.end_step();
   const std::vector<Moment> step = {kForward0, kForward1, kBackward1, kBackward0, kNorm, kUpdate};
@@ -111,10 +111,10 @@ TEST_F(DeviceWatchOnAGpu, WhatCameAfterAMomentAndStayedIsPartOfItFromThenOn) {
     allocator_.memory.allocated = allocated;
     use(moment, 40, peak);
   };
-  begin(kForward0, 100, 140);  // no use of the step: evaluation
+  begin(kForward0, 100, 140);  // evaluation, not a use of the step
   begin(kForward0, 40, 150);   // chunks alone
   begin(kForward1, 40, 170);
-  begin(kBackward1, 60, 200);  // a workspace of 32 comes
+  begin(kBackward1, 60, 200);  // a workspace of 32 is taken
   begin(kBackward0, 92, 210);
   rest(60);
   watch_.end_step();
@@ -122,7 +122,7 @@ TEST_F(DeviceWatchOnAGpu, WhatCameAfterAMomentAndStayedIsPartOfItFromThenOn) {
   set_chunks(40);
   begin(kForward0, 72, 150);
   begin(kForward1, 72, 170);
-  begin(kBackward1, 99, 200);  // 7 of it gradients on their way
+  begin(kBackward1, 99, 200);  // 7 of it gradients being copied
   begin(kBackward0, 95, 210);
   watch_.end_step();
   EXPECT_EQ(watch_.non_model_bytes(trace_of({kForward0, kForward1, kBackward1, kBackward0, kUpdate})),

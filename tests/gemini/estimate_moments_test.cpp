@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `castor estimate` assumes of a training step against what the plugin records of one: the same moments, the same
-// chunks, the same needs.
+// The assumptions of `castor estimate` about a training step against the plugin's record of one: the same moments, the
+// same chunks, the same needs.
 #include <castor/states/model_chunks.h>
 #include <castor/plan/move_planner.h>
 #include <castor/plugins/booster.h>
@@ -31,7 +31,7 @@ struct Case {
   const char* name;
   bool tied, recompute, clip, inputs_in_chunks;
   DType dtype;
-  std::uint64_t device_bytes;  ///< 0 = as little as there can be
+  std::uint64_t device_bytes;  ///< 0 = the least that works
   castor_optimizer optimizer = CASTOR_ADAMW;
   double streamed = 0;  ///< share of the states that are kept off the device
 };
@@ -119,7 +119,7 @@ class EstimateMoments : public ::testing::TestWithParam<Case> {
     }
   }
 
-  /// A shared weight's gradient comes once, when both of its users have run.
+  /// A shared weight's gradient arrives once, after both of its users have run.
   void backward(Strategy& strategy, FakeModelHost& host, std::uint32_t begin, std::uint32_t end) {
     for (std::uint32_t unit = end; unit-- > begin;) {
       strategy.before_backward(unit).value();

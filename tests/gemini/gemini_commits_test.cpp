@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trainings that keep themselves in the folders of nvme (durability=commit), broken off and gone on with, beside the one in
-// plain C that never stops.
+// Trainings whose checkpoint is in the folders of nvme (durability=commit), stopped and continued, beside the plugin in
+// plain C, which never stops.
 #include "scratch_folder.h"
 #include "scripted_training.h"
 #include "seeds.h"
@@ -79,7 +79,7 @@ TEST(GeminiCommits, ARunGoesOnWithTheSameBitsOnTheSameOptionsOrOthers) {
     train_to(training, step, options);
     const PluginOptions others = seed % 3 == 0 ? options : kept_in(folder.path(), random_options(random));
     expect_end_of(training.run(GEMINI, others, rest_from(step)).value(), whole);
-    expect_end_of(training.run(GEMINI, options, rest_from(step)).value(), whole);  // that run has committed nothing
+    expect_end_of(training.run(GEMINI, options, rest_from(step)).value(), whole);  // it has no new commit
   }
 }
 

@@ -23,7 +23,7 @@ using test::TrainingRecord;
 
 const std::uint32_t kSeeds = test::n_seeds(40);
 
-/// A folder for the NVMe tier that goes with the test.
+/// A folder for the NVMe tier that is removed with the test.
 class Folder {
  public:
   Folder() {
@@ -54,7 +54,7 @@ void expect_same(const TrainingRecord& found, const TrainingRecord& reference) {
 
 TrainingRecord reference(const ScriptedTraining& training) { return training.run(MINIMAL_C, {}).value(); }
 
-/// What the plugin leaves behind, which equals the resident run; nothing where it says that it does not fit.
+/// The result of the plugin, which must equal the resident run; none where it reports that the model does not fit.
 std::optional<TrainingRecord> run_where_it_fits(const ScriptedTraining& training, const PluginOptions& options) {
   auto found = training.run(GEMINI, options);
   if (!found.ok()) {
@@ -124,7 +124,7 @@ TEST(Gemini, UnderRandomTightBudgetsEqualsTheResidentRunAndStaysUnderThem) {
   EXPECT_GT(n_ran, kSeeds) << "most draws should fit";
 }
 
-/// A policy and what it looks at.
+/// A policy with the options that it uses.
 PluginOptions random_policy(std::mt19937& random, const ScriptedTraining& training) {
   const auto share = [&random] { return std::to_string(random() % 5 * 0.25); };
   switch (random() % 4) {
@@ -221,7 +221,7 @@ TEST(Gemini, UpdatesDuringBackwardEqualTheResidentRun) {
   EXPECT_GT(n_ran, 0);
 }
 
-// With clipping their updates wait for the next use, evaluation included; without, those that are announced do not.
+// With clipping, updates wait for the next use, evaluation included; without it, updates of announced steps do not.
 TEST(Gemini, StreamedStatesEqualTheResidentRun) {
   const Folder folder;
   int n_ran = 0;
@@ -237,7 +237,7 @@ TEST(Gemini, StreamedStatesEqualTheResidentRun) {
   EXPECT_GT(n_ran, 0);
 }
 
-/// In every second training there is little room, in every third updates begin during backward where nothing forbids it.
+/// Every second training has little room, and in every third updates begin during backward unless something forbids it.
 void expect_the_resident_run(ScriptedTraining::Habits habits) {
   const Folder folder;
   int n_ran = 0, n_others = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What models do beside plain steps: frozen and shared parameters, units used twice, evaluation, passes that end in the
+// Uses of models beside plain steps: frozen and shared parameters, units used twice, evaluation, passes that end in the
 // middle. Every parameter is 512 B in a chunk of its own, and the device holds two.
 #include <castor/plugins/booster.h>
 

@@ -90,7 +90,7 @@ ScriptedTraining::ScriptedTraining(std::uint32_t seed, const Habits& habits) {
   }
 }
 
-/// One to four, of which some may have no parameter; now and then none at all.
+/// One to four units, of which some may have no parameter; now and then no unit at all.
 void ScriptedTraining::choose_groups(Step& step, std::mt19937& random) const {
   step.groups.resize(random() % 5);
   for (castor_param_group& group : step.groups)
@@ -142,8 +142,8 @@ Result<void> ScriptedTraining::forward(Strategy& strategy, const FakeModelHost& 
   return {};
 }
 
-/// The first unit's input needs no gradient, so it has no after_backward; gradients of the others come before or after
-/// it.
+/// The first unit's input needs no gradient, so it has no after_backward; gradients of the others arrive before or
+/// after it.
 Result<void> ScriptedTraining::backward(Strategy& strategy, FakeModelHost& model, const MicroBatch& micro_batch) const {
   const std::uint32_t first = micro_batch.order.front();
   for (std::size_t i = units_.size(); i-- > 0;) {
@@ -191,7 +191,7 @@ Result<TrainingRecord> ScriptedTraining::run(const std::string& path, const Plug
     CASTOR_TRY(strategy->read_master(p, record.masters.back().data()));
   }
   CASTOR_ASSIGN(record.stats, strategy->stats());
-  strategy.reset();  // the last ones may be read until then
+  strategy.reset();  // the last gradients may be read until then
   if (model.n_live_gradients() != 0) return Error{ErrorKind::failed, "gradients were not given back"};
   return record;
 }

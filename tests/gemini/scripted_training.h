@@ -15,7 +15,7 @@
 
 namespace castor::test {
 
-/// What a run leaves behind: everything another run must repeat.
+/// The result of a run: everything that another run must repeat.
 struct TrainingRecord {
   std::vector<std::vector<float>> weights_seen;  ///< by each use of each unit, in order
   std::vector<std::vector<float>> masters;       ///< by parameter, at the end
@@ -26,20 +26,20 @@ struct TrainingRecord {
 
 class ScriptedTraining {
  public:
-  /// What a training does beside one forward and one backward pass in the order of the model's units.
+  /// The actions of a training beside one forward and one backward pass in the order of the model's units.
   struct Habits {
     bool another_order = false;  ///< of the units in every micro-batch
     bool evaluates = false;      ///< up to two forward passes alone before each step
-    bool announces = false;      ///< each step, most of which want no norm, and its gradients come alike in every step
+    bool announces = false;      ///< each step; most steps want no norm, and all have the same gradients
     bool groups = false;         ///< of parameters, other ones in every step
     bool clips_values = false;   ///< in most steps, and never the norm
-    castor_optimizer optimizer = CASTOR_ADAMW;  ///< of every step; that one stands for both Adams, in turns
+    castor_optimizer optimizer = CASTOR_ADAMW;  ///< of every step; CASTOR_ADAMW stands for both Adams, in turns
   };
 
   explicit ScriptedTraining(std::uint32_t seed) : ScriptedTraining(seed, Habits{}) {}
   ScriptedTraining(std::uint32_t seed, const Habits& habits);
 
-  /// Part of a training: what is done before and after it, and the steps in between, at most those there are.
+  /// Part of a training: actions before and after it, and the steps in between, at most those of the training.
   struct Stretch {
     std::size_t first = 0, end = SIZE_MAX;
     std::function<Result<void>(Strategy&)> before = {}, after = {};  ///< null = nothing
@@ -61,7 +61,7 @@ class ScriptedTraining {
   };
   struct MicroBatch {
     std::vector<std::vector<GradientEvent>> by_unit;
-    std::vector<std::uint32_t> order;  ///< of the units forward; backward runs the other way
+    std::vector<std::uint32_t> order;  ///< of the units in forward; backward runs in reverse
   };
   struct Step {
     std::vector<MicroBatch> micro_batches;

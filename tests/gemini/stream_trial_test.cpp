@@ -8,7 +8,7 @@
 namespace castor {
 namespace {
 
-/// A trial whose steps take as long as it is told.
+/// A trial with steps of given durations.
 struct TimedTrial {
   StreamTrial trial;
   std::uint64_t now_ns = 1'000'000'000;
@@ -35,7 +35,8 @@ struct Step {
   double share, seconds;
 };
 
-/// The share kept where steps take `without_s` without, and after that as `expected` says: the shares in the order in which they are tried.
+/// The share that is kept where steps take `without_s` without streams, and then as `expected` says: pairs of shares
+/// and durations in the order of the trial.
 double kept(double without_s, const std::vector<Step>& expected) {
   TimedTrial timed;
   timed.steps({1, without_s, without_s, without_s});

@@ -9,7 +9,7 @@
 namespace castor {
 namespace {
 
-/// The numbers of threads that are used in turn, each once, where a step with n takes `seconds_of(n)`.
+/// The numbers of threads in the order of the trial, each once, where a step with n takes `seconds_of(n)`.
 std::vector<unsigned> tried(ThreadTrial& trial, const std::function<double(unsigned)>& seconds_of) {
   std::vector<unsigned> order = {trial.n_threads()};
   double now_s = 1;
@@ -56,7 +56,7 @@ TEST(ThreadTrial, TheFirstStepWithAnotherNumberDoesNotCount) {
   const auto step = [&](double seconds) { trial.note_step(static_cast<std::uint64_t>((now_s += seconds) * 1e9)); };
   for (const double seconds : {1., 2., 2., 2., 2.}) step(seconds);
   EXPECT_EQ(trial.n_threads(), 3);
-  step(0.5);  // leaves more over than it took up
+  step(0.5);  // leaves more work to the next step than it took over
   for (const double seconds : {2.5, 2.5, 2.5}) step(seconds);
   EXPECT_TRUE(trial.over());
   EXPECT_EQ(trial.n_threads(), 4);

@@ -18,14 +18,14 @@ namespace castor {
 namespace {
 
 constexpr int kMostDrySteps = 4;
-constexpr double kSame = 0.01;  // of a step, that two may differ
+constexpr double kSame = 0.01;  // share of a step by which two may differ
 
 struct Arrival {
   Need need;
   std::uint64_t n_bytes = 0;
 };
 
-/// What happens at a moment.
+/// The accesses and the work of one moment.
 struct Happening {
   std::vector<Need> needs;        ///< from its begin on
   std::vector<Arrival> arrivals;  ///< at its end
@@ -58,7 +58,7 @@ Moment moment_at(std::uint32_t position, const Happening& what) {
   return {what.joins ? MomentKind::norm : MomentKind::forward, position, what.beside};
 }
 
-/// What the mover will record.
+/// The trace that the scheduler will record.
 AccessTrace trace_of(const std::vector<Happening>& happenings) {
   AccessTrace trace;
   for (std::uint32_t m = 0; m < happenings.size(); ++m) {
@@ -72,8 +72,8 @@ AccessTrace trace_of(const std::vector<Happening>& happenings) {
   return trace;
 }
 
-/// By moment that runs beside the thread: the position, in this iteration or the next, of the first that needs on the
-/// device what it changes.
+/// By moment that runs beside the thread: the first position, in this iteration or the next, that needs on the device a
+/// chunk that the moment changes.
 std::vector<std::uint64_t> urgency_of(const MoveProblem& problem, const std::vector<Happening>& happenings) {
   std::vector<std::uint64_t> first_need(problem.chunks.size(), AccessTrace::kNever);
   for (ChunkId id = 0; id < problem.chunks.size(); ++id)
@@ -86,7 +86,7 @@ std::vector<std::uint64_t> urgency_of(const MoveProblem& problem, const std::vec
   return urgency;
 }
 
-/// Budgets are the same at all moments.
+/// The tier's budget. It is the same at all moments.
 std::uint64_t room_of(const MoveProblem& problem, Tier tier) {
   const auto& room = problem.room_bytes[index(tier)];
   return *std::min_element(room.begin(), room.end());
@@ -109,7 +109,7 @@ struct DryRun::World {
 
   const MomentSeconds seconds;
   const std::vector<Happening> happenings;
-  const std::vector<std::uint64_t> urgency;  ///< by moment: of one beside the thread, when what it changes is needed
+  const std::vector<std::uint64_t> urgency;  ///< urgency_of, by moment
   const LinkCosts costs;
   VirtualClock clock;
   Timeline timeline{{}, [this] { return clock.now_ns(); }};
@@ -120,7 +120,7 @@ struct DryRun::World {
   ChunkManager chunks;
   StatefulTensorMgr mover{{chunks, device.budget, host.budget, compute, timeline}};
   Scheduler scheduler{{mover, chunks, device.budget, host.budget, compute, timeline, costs}};
-  Result<void> began;  ///< how chunks came to their first places
+  Result<void> began;  ///< the outcome of put_chunks
 };
 
 DryRun::World::World(const MoveProblem& problem, const MomentSeconds& of_moments)
@@ -137,7 +137,7 @@ DryRun::World::World(const MoveProblem& problem, const MomentSeconds& of_moments
   }
 }
 
-/// What is on NVMe alone comes first, because it goes there by way of the host.
+/// Chunks that are on NVMe alone are put first, because they pass through the host.
 Result<void> DryRun::World::put_chunks(const StepPlan& plan) {
   for (const bool spilled : {true, false})
     for (ChunkId id = 0; id < chunks.n_chunks(); ++id) {
@@ -183,7 +183,7 @@ Result<void> DryRun::World::arrive(const Arrival& arrival) {
   return {};
 }
 
-/// Of the moments that run there.
+/// Seconds of the moments for which `where` is true.
 double DryRun::World::busy_seconds(bool Happening::*where) const {
   double sum_s = 0;
   for (std::size_t m = 0; m < happenings.size(); ++m) sum_s += happenings[m].*where ? seconds.compute[m] : 0;

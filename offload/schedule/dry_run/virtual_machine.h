@@ -18,7 +18,7 @@
 
 namespace castor {
 
-/// The time of the thread that trains: it passes where that waits, or says so.
+/// The training thread's time: it passes where the thread waits, or by pass().
 class VirtualClock {
  public:
   double now_s() const { return now_s_; }
@@ -26,9 +26,9 @@ class VirtualClock {
   void wait_until(double at_s) { now_s_ = std::max(now_s_, at_s); }
   void pass(double seconds) { now_s_ += seconds; }
 
-  /// Something ends at `at_s`: a thread that waits looks around then.
+  /// Notes that a wait or a job ends at `at_s`: a waiting thread wakes up then.
   void note_end(double at_s) { ends_s_.push(at_s); }
-  /// When the next of what was noted ends, as far as that goes.
+  /// The next noted end after now; infinity where there is none.
   double next_end_s() {
     while (!ends_s_.empty() && ends_s_.top() <= now_s_) ends_s_.pop();
     return ends_s_.empty() ? std::numeric_limits<double>::infinity() : ends_s_.top();
@@ -39,13 +39,13 @@ class VirtualClock {
   std::priority_queue<double, std::vector<double>, std::greater<>> ends_s_;
 };
 
-/// When a point of virtual time is reached, where that is known from the start.
+/// An event at a point of virtual time that is known from the start.
 class VirtualPoint final : public EventState {
  public:
   VirtualPoint(VirtualClock& clock, double at_s) : clock_(clock), at_s_(at_s) { clock.note_end(at_s); }
   bool ready() const override { return at_s_ <= clock_.now_s(); }
   Result<void> wait() const override { return clock_.wait_until(at_s_), Result<void>(); }
-  /// Until anything ends: before that there is nothing to look at.
+  /// Waits until any noted end, because nothing can change before it.
   bool wait_for(std::chrono::nanoseconds) const override {
     return clock_.wait_until(std::min(at_s_, clock_.next_end_s())), ready();
   }
@@ -67,13 +67,13 @@ class VirtualTime final : public StreamTime {
   const double at_s_;
 };
 
-/// A stream whose copies move nothing and take their time of a VirtualClock. Events are reached when the thread's time is.
+/// A stream whose copies move nothing and take time of a VirtualClock. An event is reached when the thread's time is.
 class VirtualStream final : public Stream {
  public:
   /// Copies take `seconds_per_byte`. Both are borrowed.
   VirtualStream(VirtualClock& clock, double seconds_per_byte) : clock_(clock), seconds_per_byte_(seconds_per_byte) {}
 
-  /// Queues work of so many seconds.
+  /// Queues work that takes `seconds`.
   void run(double seconds) { free_s_ = std::max(free_s_, clock_.now_s()) + seconds; }
 
   Event copy(void* target, const void* source, std::uint64_t n_bytes) override;
@@ -85,10 +85,10 @@ class VirtualStream final : public Stream {
  private:
   VirtualClock& clock_;
   const double seconds_per_byte_;
-  double free_s_ = 0;  ///< when everything queued has run
+  double free_s_ = 0;  ///< when all queued work has run
 };
 
-/// A drive that holds nothing: reads and writes each one after the other, and slow each other down by `nvme_share` of
+/// A drive without contents: reads follow one another, as do writes, and both slow each other down by `nvme_share` of
 /// `costs`.
 class VirtualDrive final : public SpillStore {
  public:
@@ -106,7 +106,7 @@ class VirtualDrive final : public SpillStore {
   VirtualClock& clock_;
   const LinkCosts costs_;
   double read_free_s_ = 0, write_free_s_ = 0, drive_free_s_ = 0;
-  std::map<std::uint32_t, double> written_s_;  ///< by chunk: when it is there
+  std::map<std::uint32_t, double> written_s_;  ///< by chunk: when its write ends
 };
 
 }  // namespace castor

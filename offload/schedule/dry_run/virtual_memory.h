@@ -15,7 +15,7 @@ class VirtualMemory final : public MemoryResource {
   void deallocate(void*, std::uint64_t) noexcept override {}
   Result<void> exchange(std::vector<MemoryBlock>& blocks, std::span<const std::uint64_t> sizes) override;
 
-  /// Bytes since count_anew: asked for beside what was given for them, and given for others.
+  /// Bytes since count_anew: newly taken, and made from blocks that were given in exchange.
   std::uint64_t fresh_bytes() const { return fresh_bytes_; }
   std::uint64_t exchanged_bytes() const { return exchanged_bytes_; }
   void count_anew() { fresh_bytes_ = exchanged_bytes_ = 0; }

@@ -15,12 +15,12 @@ class EndOfJob final : public EventState {
   EndOfJob(std::shared_ptr<VirtualTeam::World> world, std::shared_ptr<const VirtualTeam::Job> job)
       : world_(std::move(world)), job_(std::move(job)) {}
 
-  /// What has not been handed in by now changes nothing of what has ended by now.
+  /// Jobs that are added later cannot change which jobs have ended by now.
   bool ready() const override {
     if (!job_->ended()) world_->work(world_->clock.now_s(), nullptr);
     return job_->ended() && job_->ended_s <= world_->clock.now_s();
   }
-  /// Nobody hands in more while the thread waits.
+  /// No job is added while the thread waits.
   Result<void> wait() const override {
     if (!job_->ended()) world_->work(kForever, job_.get());
     world_->clock.wait_until(job_->ended_s);
@@ -50,7 +50,7 @@ std::shared_ptr<VirtualTeam::Job> VirtualTeam::World::most_urgent() const {
   return found != jobs.end() ? *found : nullptr;
 }
 
-/// When the next job that waits for a time can begin, as far as that goes.
+/// The earliest begin after now among the jobs; infinity where there is none.
 double VirtualTeam::World::next_start_s() const {
   double next_s = kForever;
   for (const auto& job : jobs)

@@ -19,21 +19,21 @@ class VirtualTeam final : public WorkTimer {
   /// Borrowed.
   explicit VirtualTeam(VirtualClock& clock) : world_(std::make_shared<World>(World{clock, {}, 0})) {}
 
-  /// A job that takes `seconds`; the lowest `urgency` goes first, then who was handed in first.
+  /// Adds a job that takes `seconds`; the lowest `urgency` runs first, among equals the job that was added first.
   Event add(std::uint64_t urgency, std::span<const Event> after, double seconds);
-  /// Of what is handed in so far, as if nobody else came.
+  /// The sum of the seconds of all jobs added so far.
   std::unique_ptr<StreamTime> time() override;
 
   struct Job {
     std::uint64_t urgency = 0, number = 0;
-    double from_s = 0;                              ///< it cannot begin before
-    std::vector<std::shared_ptr<const Job>> after;  ///< nor before these have ended; owners: this, events, the queue
+    double from_s = 0;                              ///< earliest begin
+    std::vector<std::shared_ptr<const Job>> after;  ///< jobs that must end first; owners: this, events, the queue
     double left_s = 0;
-    double ended_s = -1;  ///< below 0: it has not
+    double ended_s = -1;  ///< below 0: it has not ended
     bool ended() const { return ended_s >= 0; }
   };
 
-  /// How far the team has got.
+  /// The state of the team's work.
   struct World {
     VirtualClock& clock;
     std::vector<std::shared_ptr<Job>> jobs;  ///< not ended, by urgency and number

@@ -44,7 +44,7 @@ struct CheckpointedModel {
     scheduler.end(needs);
   }
 
-  /// The source is gone afterwards, as autograd's is.
+  /// Keeps an activation and overwrites the source, as autograd frees its own.
   std::optional<ChunkId> keep(const Bytes& bytes) {
     Bytes source = bytes;
     const auto kept = store.keep(source.data(), source.size()).value();
@@ -52,7 +52,7 @@ struct CheckpointedModel {
     return kept;
   }
 
-  /// Leaves the bytes in `lowest` alone.
+  /// Evicts a chunk so that its bytes are in `lowest` alone.
   void sink(ChunkId kept, Tier lowest) {
     for (const Tier tier : {Tier::device, Tier::host}) {
       if (index(tier) >= index(lowest)) return;
@@ -69,7 +69,7 @@ struct CheckpointedModel {
     return {data, data + tiers.chunks.chunk(kept).n_bytes};
   }
 
-  /// One step of `n` blocks after unit 0, which is no block. Returns the chunks that were used, in their order.
+  /// One step of `n` blocks after unit 0, which is not a block. Returns the chunks that were used, in their order.
   std::vector<ChunkId> step(std::uint32_t n, std::uint8_t seed) {
     std::vector<ChunkId> kept;
     use(MomentKind::forward, 0);
@@ -142,7 +142,7 @@ TEST(ActivationStore, AFailedReadIsTheRecallsError) {
   model.store.forget(kept);
 }
 
-// Six inputs and seven chunks of parameters where the device holds four: the plan takes some off the device.
+// Six inputs and seven chunks of parameters where the device holds four: the plan evicts some from the device.
 TEST(ActivationStore, PlannedStepsUseTheSameChunksAndMoveWhatThePlanSays) {
   for (const bool deferred : {false, true}) {
     CheckpointedModel model(4, 16, true, deferred ? test::make_deferred_device() : make_cpu_device());

@@ -21,7 +21,8 @@ namespace {
 
 constexpr std::uint64_t kChunkBytes = 4096;
 
-/// Tiers that hold so many chunks, a mover over them, and a plain vector of what each chunk should contain.
+/// Tiers that hold given numbers of chunks, a mover over them, and a plain vector of the expected contents of each
+/// chunk.
 struct World {
   World(std::uint64_t n_device, std::uint64_t n_host, bool with_spill = true,
         std::unique_ptr<Device> device = make_cpu_device())
@@ -140,7 +141,7 @@ TEST(StatefulTensorMgr, AMomentThatCouldNotBeginHoldsNoMemory) {
 
 TEST(StatefulTensorMgr, WhereTheBudgetIsNotToBlameTheMessageIsThatOfTheResource) {
   Tiers tiers;
-  test::Refusal refusal;  // the kernel, say, has less memory than the budget allows
+  test::Refusal refusal;  // the machine, say, has less memory than the budget allows
   test::RefusingResource refusing(tiers.limited_host, refusal);
   ChunkManager chunks({tiers.pooled_device, refusing, nullptr, *tiers.compute, *tiers.up, *tiers.down, tiers.timeline});
   StatefulTensorMgr mover({chunks, tiers.device_budget, tiers.host_budget, *tiers.compute, tiers.timeline});
@@ -221,7 +222,7 @@ void pass(World& world, bool backward) {
 
 double seconds_of(const LinkBytes& moved) { return sum(seconds_of(moved, kUsualLinkCosts)); }
 
-/// What the fourth iteration on a random way moves, and what its plan says.
+/// Bytes that the fourth iteration on a random trace moves, and those of its plan.
 std::pair<double, double> moved_and_planned(std::uint32_t seed, std::uint64_t n_host) {
   std::mt19937 random(seed);
   World world(2 + seed % 3, n_host);
@@ -235,7 +236,7 @@ std::pair<double, double> moved_and_planned(std::uint32_t seed, std::uint64_t n_
   return {seconds_of(world.tiers.chunks.moved()) - before, plan_of(world.scheduler)->plan.link_seconds};
 }
 
-/// Cost of what was moved in 60 random ways, as a share of what their plans say.
+/// Cost of the moves in 60 random traces, as a share of the cost in their plans.
 double share_of_plans(const std::function<std::uint64_t(std::uint32_t)>& n_host) {
   double moved = 0, planned = 0;
   for (std::uint32_t seed = 0; seed < test::n_seeds(60); ++seed) {
@@ -246,16 +247,16 @@ double share_of_plans(const std::function<std::uint64_t(std::uint32_t)>& n_host)
   return moved / planned;
 }
 
-// A way can come to a little more, because a copy on its way takes room on both tiers, and to a little less, because room
-// that the plan holds free ahead of an arrival is not always wanted: 1.00 to 1.01 over all, with times as they are measured, and
-// 1.03 where other programs take the processors meanwhile.
+// The cost can be a little higher, because a copy in flight takes room on both tiers, and a little lower, because room
+// that the plan holds free ahead of an arrival is not always needed: 1.00 to 1.01 over all, with measured times, and
+// 1.03 where other programs use the processors.
 TEST(StatefulTensorMgr, ASteadyIterationMovesWhatItsPlanSays) {
   const double share = share_of_plans([](std::uint32_t) { return 12; });
   EXPECT_LE(share, 1.1);
   EXPECT_GE(share, 0.95);
 }
 
-// Where the host is as tight as the device (2 to 5 chunks), copies on their way are in the way: 1.4.
+// Where the host is as tight as the device (2 to 5 chunks), copies in flight take needed room: 1.4.
 TEST(StatefulTensorMgr, OverThreeTightTiersItMovesMore) {
   EXPECT_LE(share_of_plans([](std::uint32_t seed) { return 2 + seed % 4; }), 1.6);
 }
@@ -273,7 +274,7 @@ TEST(StatefulTensorMgr, AnotherWayIsPlannedWhenItHasComeTwice) {
   EXPECT_EQ(plan_of(world.scheduler), nullptr);
 }
 
-/// Cost of what eight iterations move that go two random ways in turn, of which either has come before.
+/// Cost of the moves of eight iterations that alternate between two random traces, each recorded before.
 double moved_in_turn(std::uint32_t seed, bool told) {
   World world(3, 12);
   fill(world, 8);
@@ -307,7 +308,7 @@ TEST(StatefulTensorMgr, AnIterationThatBreaksOffLeavesThePlanAsItIs) {
   const StepPlan* const plan = plan_of(world.scheduler);
   ASSERT_NE(plan, nullptr);
   pass(world, true);
-  world.use({MomentKind::update, 0}, 0, Tier::host, Access::update, 7).value();  // never before
+  world.use({MomentKind::update, 0}, 0, Tier::host, Access::update, 7).value();  // not an access of the trace
   world.scheduler.break_off();
   EXPECT_EQ(plan_of(world.scheduler), plan);
   EXPECT_EQ(trace_of(world.scheduler).n_moments(), 12u);
@@ -316,7 +317,8 @@ TEST(StatefulTensorMgr, AnIterationThatBreaksOffLeavesThePlanAsItIs) {
   EXPECT_EQ(plan_of(world.scheduler), plan);
 }
 
-// Nothing is short of room. Each of 40 chunks is read once, so those that may not rest come once an iteration.
+// Room is ample. Each of 40 chunks is read once, so those that may not rest on the device are fetched once an
+// iteration.
 TEST(StatefulTensorMgr, WhatMayNotRestOnTheDeviceComesForEachUseAndLeaves) {
   World world(100, 100);
   fill(world, 40);
@@ -333,7 +335,7 @@ TEST(StatefulTensorMgr, WhatMayNotRestOnTheDeviceComesForEachUseAndLeaves) {
   EXPECT_TRUE(world.tiers.chunks.chunk(21).resident(Tier::device));
 }
 
-// It comes down from the device only after the moment that lets it go has begun.
+// The chunk is copied down from the device only after the moment that releases it has begun.
 TEST(StatefulTensorMgr, WhatCouldNotLeaveAtOnceLeavesAtALaterMoment) {
   World world(100, 100, true, test::make_deferred_device());
   fill(world, 40);
@@ -403,7 +405,7 @@ TEST(StatefulTensorMgr, EvaluationThatMakesTheUpdatesLeavesThePlanAsItIs) {
       << "with no evaluation before it, a step without them goes another way";
 }
 
-// Updates of chunk 0 wait for its next use, those of the others come at the end.
+// Updates of chunk 0 wait for its next use, those of the others are made at the end.
 TEST(StatefulTensorMgr, AStepThatIsSkippedLeavesThePlanAsItIs) {
   World world(3, 12);
   fill(world, 4);
@@ -427,7 +429,7 @@ TEST(StatefulTensorMgr, AStepThatIsSkippedLeavesThePlanAsItIs) {
   EXPECT_EQ(trace_of(world.scheduler).n_moments(), 9u);
 }
 
-// As those that activations are kept in: the plan knows nothing of them.
+// Chunks like those of activations: the plan does not know them.
 TEST(StatefulTensorMgr, ChunksThatAreNewSinceThePlanMakeRoomForOneAnother) {
   World world(2, 12);
   fill(world, 6);
@@ -467,7 +469,7 @@ class StreamByHand final : public Stream {
   };
 };
 
-/// A point that the stream gets to `after_s` after somebody has begun to wait for it.
+/// A point that the stream reaches `after_s` after the thread has begun to wait for it.
 class LateState final : public EventState {
  public:
   LateState(StreamByHand& stream, double after_s) : stream_(stream), after_s_(after_s) {}
@@ -480,14 +482,14 @@ class LateState final : public EventState {
 };
 
 struct TimedWorld {
-  StreamByHand compute;  // before the tiers: what is under way there points to it
+  StreamByHand compute;  // before the tiers: their copies in flight point to it
   Tiers tiers;
   StatefulTensorMgr mover{mover_parts(tiers, compute)};
   Scheduler scheduler{scheduler_parts(mover, tiers, compute)};
   ChunkId add() { return tiers.chunks.add(ChunkKind::payload, kChunkBytes, "chunk"); }
 };
 
-// The thread's clock is 1 µs further whenever it is looked at: when a moment begins, when its chunks are there, and twice
+// The thread's clock advances by 1 µs at each reading: when a moment begins, when its chunks have arrived, and twice
 // when it ends.
 TEST(StatefulTensorMgr, MomentsOnTheDeviceAreTimedByItsStreamAndOthersByTheThread) {
   TimedWorld world;
@@ -506,8 +508,8 @@ TEST(StatefulTensorMgr, MomentsOnTheDeviceAreTimedByItsStreamAndOthersByTheThrea
   EXPECT_GE(plan_of(world.scheduler)->estimate.step_s, 2);
 }
 
-// Four chunks of 10 s each in room for three, as in PlanStep.SetsRoomAsideWhereThatHidesMoves: where moments take no time
-// that hides nothing, where they take 11 s it does. The first iteration shall not count.
+// Four chunks of 10 s each in room for three, as in PlanStep.SetsRoomAsideWhereThatHidesMoves: where moments take no
+// time that hides nothing, where they take 11 s it does. The first iteration must not count.
 TEST(StatefulTensorMgr, IsPlannedAnewWhenItIsKnownHowLongMomentsTake) {
   constexpr double kCost = 10.0 / kChunkBytes;
   Tiers tiers(3 * kChunkBytes);
@@ -535,7 +537,7 @@ TEST(StatefulTensorMgr, IsPlannedAnewWhenItIsKnownHowLongMomentsTake) {
   EXPECT_EQ(plan_of(scheduler)->estimate.step_s, 44);
 }
 
-/// A point that is reached when whoever waits for it has looked around, once.
+/// A point that is reached after the waiting thread has looked around once.
 class AfterALookAround final : public EventState {
  public:
   explicit AfterALookAround(std::function<void(int)> waits) : waits_(std::move(waits)) {}
@@ -551,7 +553,7 @@ class AfterALookAround final : public EventState {
   mutable int n_waits_ = 0;
 };
 
-// Chunk 0 goes below after its update, which ends while the thread waits for that of chunk 1.
+// Chunk 0 is written below after its update, which ends while the thread waits for that of chunk 1.
 TEST(StatefulTensorMgr, CarriesOnWhileItWaits) {
   World world(1, 3);
   fill(world, 2);
@@ -587,7 +589,7 @@ TEST(StatefulTensorMgr, AMomentBesideTheThreadNeedsTheHostAlone) {
   EXPECT_THROW((void)world.scheduler.begin({MomentKind::update, 0}, needs, &beside), ContractViolation);
 }
 
-// The others take 7 s, of which the thread, whose clock is 1 µs further at each look, sees nothing.
+// The other moments take 7 s, which the thread does not see: its clock advances by 1 µs at each reading.
 TEST(StatefulTensorMgr, AMomentBesideTheThreadIsTimedByWhoDoesIt) {
   TimedWorld world;
   StreamByHand others;
@@ -631,7 +633,7 @@ TEST(StatefulTensorMgr, AFailedReadReachesTheMomentThatNeedsIt) {
   EXPECT_EQ(world.tiers.chunks.chunk(0).at(Tier::host).n_pins, 0u);
 }
 
-// With seed 738 what was evicted from the host came back from the device while somebody waited for its room.
+// With seed 738 a chunk evicted from the host came back from the device while the thread waited for its room.
 TEST(StatefulTensorMgr, RandomAccessesUnderRandomBudgetsAgreeWithAPlainVector) {
   for (std::uint32_t seed = 0; seed < test::n_seeds(800); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -640,7 +642,7 @@ TEST(StatefulTensorMgr, RandomAccessesUnderRandomBudgetsAgreeWithAPlainVector) {
     const int n_chunks = 1 + static_cast<int>(random() % 8);
     fill(world, n_chunks);
     const std::uint32_t length = 1 + random() % 20;
-    const std::array<std::mt19937::result_type, kNIterationKinds> ways = {random(), random()};  // they repeat, but for a few detours
+    const std::array<std::mt19937::result_type, kNIterationKinds> ways = {random(), random()};  // repeat
     for (int iteration = 0; iteration < 8; ++iteration) {
       const std::uint32_t way = iteration < 2 ? 0 : random() % kNIterationKinds;
       world.scheduler.select(static_cast<IterationKind>(way));

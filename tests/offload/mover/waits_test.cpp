@@ -69,7 +69,7 @@ TEST(Waits, AnInterruptEndsTheWaitForADriveThatHangs) {
 }
 
 TEST(Waits, AWaitEndsAfterTheLongestTimeAndSaysSo) {
-  HangingWorld world({{}, std::chrono::microseconds(5)});  // by the timeline's clock, which each look moves on by 1 µs
+  HangingWorld world({{}, std::chrono::microseconds(5)});  // the timeline's clock advances by 1 µs at each reading
   const auto begun = world.use();
   ASSERT_FALSE(begun.ok());
   EXPECT_EQ(begun.error().kind, ErrorKind::io);

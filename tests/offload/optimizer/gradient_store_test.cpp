@@ -20,7 +20,7 @@ using testing::widened;
 
 constexpr std::uint64_t kNumel[] = {300, 5, 700};
 
-/// One chunk of three tensors, and the sum that each of them should have.
+/// One chunk of three tensors, and the expected sum of each.
 struct Gradients {
   Gradients(DType type, Tier gather, std::uint64_t device_bytes = Budget::kUnlimited,
             std::uint64_t host_bytes = Budget::kUnlimited, bool deferred = false)
@@ -57,7 +57,7 @@ struct Gradients {
       ASSERT_EQ(bits_of(got[i]), bits_of(sums[tensor].values[i])) << "tensor " << tensor << ", element " << i;
   }
 
-  /// What has been read goes back when the store looks next.
+  /// Gradients that have been read are freed when the store looks next.
   void expect_given_back() {
     (void)tiers.down->synchronize();
     store->free_read();
@@ -176,7 +176,7 @@ TEST_P(GradientStoreOn, WhatSpilledInTheMiddleOfBackwardComesBack) {
   gradients.expect_sum(0);
   gradients.expect_sum(1);
   gradients.evict();
-  gradients.add(0);  // widens what is on NVMe
+  gradients.add(0);  // widens gradients that are on NVMe
   gradients.expect_sum(0);
   gradients.expect_sum(1);
 }

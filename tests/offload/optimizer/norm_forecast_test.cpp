@@ -9,10 +9,10 @@ namespace castor {
 namespace {
 
 struct Count {
-  int right = 0, wrong = 0;  ///< of the forecasts that a norm will be plain
+  int right = 0, wrong = 0;  ///< forecasts that a norm will be plain
 };
 
-/// Of `n` norms, the i-th of which is plain where `plain(i)`.
+/// Right and wrong forecasts of `n` norms, the i-th of which is plain where `plain(i)`.
 template <typename Plain>
 Count count(NormForecast& forecast, int n, Plain plain) {
   Count found;
@@ -38,8 +38,8 @@ TEST(NormForecast, IsWrongOnceWhereEveryOtherNormIsTooLarge) {
   EXPECT_EQ(found.right, 0);
 }
 
-/// Enough are 1, 2, 4, 8 and from then on 16, which never come: four wrong forecasts, before the 2nd, 3rd, 5th and 9th of
-/// the plain ones at the earliest.
+/// 1, 2, 4 and 8 norms are enough in turn, and then 16, which never occur: four wrong forecasts, before the 2nd, 3rd,
+/// 5th and 9th of the plain ones at the earliest.
 TEST(NormForecast, GivesUpWhereTwelveInARowAreFollowedByOneThatIsTooLarge) {
   NormForecast forecast;
   const auto thirteenth = [](int i) { return i % 13 != 12; };
@@ -47,7 +47,7 @@ TEST(NormForecast, GivesUpWhereTwelveInARowAreFollowedByOneThatIsTooLarge) {
   EXPECT_EQ(count(forecast, 13 * 100, thirteenth).right, 0);
 }
 
-/// After one wrong forecast two in a row are enough, and 8 × 2 right ones later one is again.
+/// After one wrong forecast two in a row are enough, and after 8 × 2 right ones a single one is again.
 TEST(NormForecast, AWrongOneIsMadeGoodByEnoughRightOnes) {
   NormForecast forecast;
   const auto all = [](int) { return true; };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random models, budgets, homes and trainings against the straight lines.
+// Random models, budgets, homes and trainings against a plain reference implementation.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ std::vector<TensorSpec> random_tensors(std::mt19937_64& random) {
   return tensors;
 }
 
-/// Room for the update of the largest chunk, tile by tile, with gradients that have widened, and at times for more.
+/// Room for the update of the largest chunk, tile by tile, with widened gradients, and sometimes for more.
 OptimizerWorld::Sizes random_sizes(std::mt19937_64& random, const std::vector<TensorSpec>& tensors) {
   OptimizerWorld::Sizes sizes{std::uint64_t{1024} << random() % 4};
   std::uint64_t least_bytes = 0;
@@ -41,7 +41,7 @@ StateFormat random_format(std::mt19937_64& random) {
   return {split, kMoments[random() % 4], random(), random() % 3 != 0};
 }
 
-/// A third is streamed.
+/// A random third of the chunks is streamed.
 std::vector<bool> random_streams(std::mt19937_64& random, std::size_t n_chunks) {
   std::vector<bool> streamed(n_chunks);
   for (std::size_t i = 0; i < n_chunks; ++i) streamed[i] = random() % 3 == 0;
@@ -59,7 +59,7 @@ void start_anywhere(OptimizerWorld& world, std::mt19937_64& random) {
   world.start(random_homes(random, n_chunks), random_streams(random, n_chunks)).value();
 }
 
-/// What all groups of a step have in common.
+/// The options that all groups of a step share.
 struct Common {
   bool flag = false;  ///< decoupled decay, Nesterov's momentum
   double max_value = 0;
@@ -89,14 +89,14 @@ LambOptions random_lamb(std::mt19937_64& random) {
   return {adam.lr, adam.beta1, adam.beta2, adam.eps, adam.weight_decay};
 }
 
-/// Of Adam, LAMB or SGD, as the states are kept.
+/// Options of Adam, LAMB or SGD, according to the states that are kept.
 UpdateOptions random_update(std::mt19937_64& random, const StateFormat& format, const Common& common) {
   if (format.keeps_exp_avg_sq && common.trusts) return random_lamb(random);
   if (format.keeps_exp_avg_sq) return random_adam(random, common);
   return random_sgd(random, common);
 }
 
-/// Half of them clip, one way or the other, and a third have groups, some of which may have no tensor.
+/// Half of the steps clip, by norm or by value, and a third have groups, some of which may have no tensor.
 StepOptions random_options(std::mt19937_64& random, const OptimizerWorld& world) {
   const bool flag = random() % 2 == 0, clips_values = random() % 3 == 0;
   const Common common = {flag, clips_values ? 0.25 : 0, !clips_values && random() % 2 == 0};
@@ -111,7 +111,7 @@ StepOptions random_options(std::mt19937_64& random, const OptimizerWorld& world)
   return options;
 }
 
-/// Uses every parameter on the device, as a forward pass would, and finds the weights of the straight lines there.
+/// Uses every parameter on the device, as a forward pass would, and expects the reference's weights there.
 void forward(OptimizerWorld& world) {
   for (std::uint32_t i = 0; i < world.layout.chunks.size(); ++i) {
     world.optimizer->use(i).value();
@@ -127,8 +127,8 @@ void forward(OptimizerWorld& world) {
   }
 }
 
-/// Some gradients, last tensor first; now and then one that overflowed, which only a measured step may meet. The last
-/// backward pass is announced at times, and what is complete in it updated at times.
+/// Some gradients, last tensor first; now and then one that overflowed, which only a step with a norm may meet. The
+/// last backward pass is announced at times, and its complete chunks are updated at times.
 void backward(OptimizerWorld& world, std::mt19937_64& random, const StepOptions& options) {
   const bool measured = options.needs_norm();
   for (std::uint64_t micro_batch = 1 + random() % 2; micro_batch > 0; --micro_batch) {
@@ -165,7 +165,8 @@ void train_one_step(OptimizerWorld& world, std::mt19937_64& random) {
   EXPECT_NEAR(scale.grad_scale, clip / options.loss_scale, 1e-12);
 }
 
-/// Who updates on the host: threads that are waited for, threads beside the one that trains, or some that are as late as can be.
+/// The team that updates on the host: threads that are waited for, threads beside the training thread, or some that are
+/// as late as possible.
 enum class Updates { here, beside, late };
 
 /// Null where updates are waited for.
@@ -177,7 +178,7 @@ std::unique_ptr<HostTeam> team_for(Updates updates, std::uint64_t seed) {
   }
 }
 
-/// Random tensors under random budgets; with room for every update on the host to be speculative, where they are.
+/// Random tensors under random budgets; `speculates` gives room for every update on the host to be speculative.
 struct RandomTraining {
   RandomTraining(Updates updates, std::uint64_t seed, bool speculates)
       : random(seed),
@@ -194,7 +195,7 @@ struct RandomTraining {
     world->tiers.spill.block_bytes = 1000;
   }
 
-  /// Ends it.
+  /// Ends the step.
   void expect_the_straight_line() {
     world->expect_same_bits();
     world->optimizer.reset();
@@ -228,7 +229,8 @@ TEST_P(RandomTrainings, UnderRandomBudgetsHaveTheBitsOfTheStraightLine) {
   }
 }
 
-/// What takes a speculative update back: another gradient, an evaluation, somebody who reads, an announcement anew.
+/// Events that take a speculative update back: another gradient, an evaluation, a caller that reads, another
+/// announcement.
 void disturb(OptimizerWorld& world, std::mt19937_64& random, StepOptions& options) {
   const auto tensor = static_cast<std::uint32_t>(random() % world.specs.size());
   switch (random() % 12) {
@@ -244,7 +246,7 @@ void disturb(OptimizerWorld& world, std::mt19937_64& random, StepOptions& option
   }
 }
 
-/// Every gradient comes, and all that can be updated early is. Most norms are not too large.
+/// Adds every gradient, and updates all chunks that can be updated early. Most norms are not too large.
 void train_one_regular_step(OptimizerWorld& world, std::mt19937_64& random, StepOptions options) {
   forward(world);
   options.loss_scale = 256;
@@ -276,7 +278,7 @@ TEST_P(RandomTrainings, SpeculatingOnTheNormHaveTheBitsOfTheStraightLine) {
   }
 }
 
-/// Has `to` go on from `from`, in pieces of random sizes.
+/// Copies the states of `from` to `to`, in pieces of random sizes.
 void copy_states(OptimizerWorld& from, OptimizerWorld& to, std::mt19937_64& random) {
   for (std::uint32_t tensor = 0; tensor < from.specs.size(); ++tensor) {
     const std::uint64_t numel = from.specs[tensor].numel;

@@ -16,7 +16,7 @@ namespace {
 using testing::OptimizerWorld;
 using testing::random_gradient;
 
-/// In chunks of 512 elements: two tensors, two tensors, a frozen one, and one.
+/// Tensors in chunks of 512 elements: two tensors, two tensors, a frozen one, and one.
 std::vector<TensorSpec> six_tensors(DType dtype) {
   return {{200, dtype, true}, {256, dtype, true},  {100, dtype, true},
           {77, dtype, true},  {131, dtype, false}, {512, dtype, true}};
@@ -52,7 +52,7 @@ TEST_P(OffloadOptimizerOn, InitialisesMasterMomentsAndWeights) {
   world.expect_same_bits();
 }
 
-/// The team takes slices of 2^16 elements, of which some begin and end within tensors.
+/// The team works on slices of 2^16 elements, of which some begin and end within tensors.
 TEST_P(OffloadOptimizerOn, InitialisesAndReadsMoreThanOneThreadTakesAtOnce) {
   OptimizerWorld world(
       {{70'001, dtype(), true}, {77, dtype(), true}, {150'000, dtype(), true}, {66'000, dtype(), false}},
@@ -71,7 +71,7 @@ TEST_P(OffloadOptimizerOn, HasTheBitsOfTheStraightLine) {
       world.step({AdamOptions{1e-2, 0.9, 0.95, 1e-8, 0.1, decoupled}, 0, 1}).value();
     }
     world.expect_same_bits();
-    world.optimizer.reset();  // the last ones may be read until then
+    world.optimizer.reset();  // the last gradients may be read until then
     world.source.expect_each_freed_once();
   }
 }
@@ -100,7 +100,7 @@ TEST_P(OffloadOptimizerOn, TensorsWithoutGradientKeepEverythingAndTheirCounter) 
   add_gradients(world, random, kAllTrainable);
   world.step(kPlain).value();
   EXPECT_EQ(world.n_naive_updates, (std::vector<std::uint64_t>{2, 2, 2, 3, 0, 3}));
-  world.expect_same_bits();  // bias corrections tell by which counter each was updated
+  world.expect_same_bits();  // bias corrections show the counter of each update
 }
 
 TEST_P(OffloadOptimizerOn, ASkippedStepLeavesEverythingAsItWas) {
@@ -140,7 +140,7 @@ TEST_P(OffloadOptimizerOn, ClipsByTheNormOfTheUnscaledGradients) {
   world.expect_same_bits();
 }
 
-/// A tensor whose gradient is 1 everywhere, after its first update: m/d is 1, as far as eps = 0 lets it.
+/// A tensor whose gradient is 1 everywhere, after its first update: m/d is 1, up to eps = 0.
 float first_update(float master, double lr, double decay) { return static_cast<float>(master * (1 - lr * decay) - lr); }
 
 TEST_P(OffloadOptimizerOn, EachTensorHasTheOptionsOfItsGroup) {
@@ -191,13 +191,13 @@ TEST_P(OffloadOptimizerOn, LarsScalesEachTensorByItsNorms) {
   for (const std::uint32_t tensor : {0u, 1u})
     world.gradient(tensor, std::vector<float>(world.specs[tensor].numel, 4)).value();
   world.step(options).value();
-  // Gradients of 4/2 in 4 elements have a norm of 4: each element goes by 2·¼·‖w‖/4.
+  // Gradients of 4/2 in 4 elements have a norm of 4: each element changes by 2·¼·‖w‖/4.
   const double wanted = before[2] - 2 * 0.25 * std::sqrt(norm) / 4;
   EXPECT_NEAR(world.held(1).master[2], wanted, 4e-7 * (std::abs(wanted) + std::abs(before[2])));
   world.expect_same_bits();
 }
 
-/// The long tensor lies in four tiles, whose borders are no blocks of the norm.
+/// The long tensor lies in four tiles, whose borders are not borders of the norm's blocks.
 TEST_P(OffloadOptimizerOn, LambScalesEachTensorByTheNormsOfMastersAndDirection) {
   OptimizerWorld world({{1900, dtype(), true}, {4, dtype(), true}}, chunks_of_512(dtype()));
   ASSERT_EQ(world.layout.chunks[0].n_tiles(), 4u);
@@ -210,7 +210,7 @@ TEST_P(OffloadOptimizerOn, LambScalesEachTensorByTheNormsOfMastersAndDirection) 
   }
   world.step(options).value();
   for (const std::uint32_t tensor : {0u, 1u}) {
-    // The first direction is 1 everywhere, of norm √n: each element goes by ¼·‖p‖/√n.
+    // The first direction is 1 everywhere, of norm √n: each element changes by ¼·‖p‖/√n.
     double sum = 0;
     for (const float value : before[tensor]) sum += double{value} * value;
     const double moved = 0.25 * std::sqrt(sum / static_cast<double>(before[tensor].size()));
@@ -271,7 +271,7 @@ TEST_P(OffloadOptimizerOn, AnotherPlanMovesTheStatesAndKeepsTheirBits) {
   world.expect_same_bits();
 }
 
-/// What one update of the largest chunk takes on the tier where it runs, its gradients widened.
+/// The bytes that one update of the largest chunk takes on the tier where it runs, with widened gradients.
 std::uint64_t one_update_bytes(DType dtype) { return 512 * (12 + 4 + size_bytes(dtype)); }
 
 TEST_P(OffloadOptimizerOn, WorksWithRoomForOneChunkOnly) {
@@ -313,7 +313,7 @@ TEST_P(OffloadOptimizerOn, ATensorLargerThanAChunkIsUpdatedInTilesOfWhichOneNeed
 
 TEST(OffloadOptimizer, SplitMastersAreUpdatedAndReadBesideTheirWeights) {
   OptimizerWorld::Sizes sizes = chunks_of_512(DType::bf16);
-  sizes.device_bytes = sizes.host_bytes = 512 * (10 + 4 + 2);  // one update, its gradients widened
+  sizes.device_bytes = sizes.host_bytes = 512 * (10 + 4 + 2);  // one update with widened gradients
   sizes.format.split_master = true;
   for (const Tier home : kTiers) {
     SCOPED_TRACE(name(home));
@@ -411,7 +411,7 @@ TEST(OffloadOptimizer, AFailedFillIsHandedOn) {
   EXPECT_EQ(outcome.error().message, "no more values");
 }
 
-/// Three trainable chunks at home on NVMe, nothing of them on the host, and a gradient for each.
+/// Three trainable chunks at home on NVMe, none of them on the host, and a gradient for each.
 class FailingStep : public ::testing::Test {
  protected:
   FailingStep() {
@@ -460,7 +460,7 @@ TEST_F(FailingStep, AWriteThatFailsAfterAnUpdatePoisons) {
 
 TEST_F(FailingStep, TheLastWriteThatFailsLosesNothing) {
   world_.tiers.spill.fail_write = world_.tiers.spill.n_writes + 3;
-  world_.step(kPlain).value();  // the write is behind the step
+  world_.step(kPlain).value();  // the write ends after the step
   EXPECT_FALSE(reap_one(world_.tiers.chunks, Tier::host).ok());
   const ChunkId state = world_.optimizer->states().state(3);
   world_.mover.push_down(state, Tier::host).value();
@@ -486,12 +486,12 @@ TEST_F(FailingStep, InterruptedBetweenChunksPoisons) {
   expect_poisoned();
 }
 
-/// Updates that run only when somebody waits for them.
+/// Updates that run only when a caller waits for them.
 class UpdatesBeside : public ::testing::Test {
  protected:
   UpdatesBeside() {
     world_.start(Tier::host).value();
-    for (int step = 0; step < 6; ++step) {  // the first few are timed, and wait for the updates
+    for (int step = 0; step < 6; ++step) {  // the first few are timed, and therefore wait for the updates
       add_gradients(world_, random_, kAllTrainable);
       world_.step(kPlain).value();
     }
@@ -536,11 +536,11 @@ TEST_F(UpdatesBeside, WhoNeedsAChunkWaitsForItsOwnUpdateAlone) {
 
 TEST_F(UpdatesBeside, GradientsOfTheNextStepWaitForTheUpdatesThatReadTheLastOnes) {
   for (int step = 0; step < 3; ++step) {
-    add_gradients(world_, random_, kAllTrainable);  // nobody has looked at a parameter meanwhile
+    add_gradients(world_, random_, kAllTrainable);  // no parameter was read meanwhile
     world_.step(kPlain).value();
   }
   world_.expect_same_bits();
-  world_.optimizer.reset();  // the last ones may be read until then
+  world_.optimizer.reset();  // the last gradients may be read until then
   world_.source.expect_each_freed_once();
 }
 
@@ -568,7 +568,7 @@ TEST_F(UpdatesBeside, WhatIsCompleteIsUpdatedBeforeTheStep) {
   world_.expect_same_bits();
 }
 
-/// All gradients have come, and all is updated but not stepped.
+/// All gradients have arrived and all chunks are updated, but the step is not ended.
 class UpdatedEarly : public UpdatesBeside {
  protected:
   UpdatedEarly() {
@@ -741,7 +741,7 @@ TEST_F(StreamedStates, AreUpdatedAtTheLatestBeforeTheNextGradientsCome) {
   world_.optimizer->announce(kPlain).value();
   EXPECT_FALSE(any_pending());
   train(kPlain);
-  train(clipped);  // not announced: each chunk's update comes before its first gradient
+  train(clipped);  // not announced: each chunk is updated before its first gradient
   world_.expect_same_bits();
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An optimizer over three small tiers, gradients that notice when they are freed too early or twice, and the same
-// training written down in straight lines.
+// An optimizer over three small tiers, gradients that detect when they are freed too early or twice, and the same
+// training in a plain reference implementation ("the straight lines").
 #pragma once
 
 #include <gtest/gtest.h>
@@ -54,7 +54,7 @@ inline std::vector<float> random_gradient(std::mt19937_64& random, std::uint64_t
   return values;
 }
 
-/// Hands gradients out and counts how often each comes back; what came back is overwritten at once.
+/// Hands gradients out and counts how often each is freed; a freed one is overwritten at once.
 class GradientSource {
  public:
   ArrivedGradient hand_out(std::vector<std::uint8_t> elements) {
@@ -94,12 +94,12 @@ struct OptimizerWorld {
     std::uint64_t chunk_bytes = 4096;
     std::uint64_t device_bytes = Budget::kUnlimited, host_bytes = Budget::kUnlimited;
     bool with_spill = true;
-    bool deferred = false;       ///< copies come as late as they can, and leave poison until then
+    bool deferred = false;       ///< copies end as late as possible, and leave poison until then
     bool speculates = false;     ///< there is room on the host for every update there to be speculative
-    HostTeam* beside = nullptr;  ///< borrowed; updates beside the thread. Null: one of its own, which is waited for
-    test::Refusal* refusal = nullptr;  ///< one allocation that is refused
+    HostTeam* beside = nullptr;  ///< borrowed; updates beside the thread. Null: a team of its own, which is waited for
+    test::Refusal* refusal = nullptr;  ///< refuses one allocation
     StateFormat format = {};
-    SpillStore* spill = nullptr;  ///< borrowed; in place of the one in memory
+    SpillStore* spill = nullptr;  ///< borrowed; replaces the one in memory
   };
 
   OptimizerWorld(const std::vector<TensorSpec>& tensors, const Sizes& sizes)
@@ -160,14 +160,14 @@ struct OptimizerWorld {
     return optimizer->adopt(std::move(plan));
   }
 
-  /// A gradient for the optimizer and for the straight lines.
+  /// Adds a gradient to the optimizer and to the straight lines.
   Result<void> gradient(std::uint32_t tensor, const std::vector<float>& values) {
     const auto elements = elements_of(values, specs[tensor].dtype);
     sums[tensor].add(widened(elements, specs[tensor].dtype));
     return optimizer->add_gradient(tensor, source.hand_out(elements));
   }
 
-  /// One step of both. The straight lines take the scale that the optimizer found, which the caller checks.
+  /// One step of both. The straight lines use the scale that the optimizer found, which the caller checks.
   Result<StepScale> step(const StepOptions& options) {
     auto scale = optimizer->step(options);
     if (!scale.ok()) return scale;
@@ -196,7 +196,7 @@ struct OptimizerWorld {
     return naive_trust(terms, widened(data.weight, specs[tensor].dtype), gradient);
   }
 
-  /// What the chunks hold of `tensor`, fetched to the host from wherever it is.
+  /// The values of `tensor` in the chunks, fetched to the host from any tier.
   AdamData held(std::uint32_t tensor) {
     const TensorPlace& place = layout.tensors[tensor];
     AdamData data(place.numel, DType::f32, specs[tensor].dtype);
@@ -221,7 +221,7 @@ struct OptimizerWorld {
   std::vector<bool> may_speculate;  ///< by chunk; where it is empty, all
   const ChunkLayout layout;
   std::vector<std::uint32_t> registered = in_order(layout);
-  int n_until_interrupt = -1;  ///< how many questions are answered with no first; below 0: all
+  int n_until_interrupt = -1;  ///< calls that return false first; below 0: all do
   const std::unique_ptr<HostTeam> own_team = make_host_team(2).value();
   Tiers tiers;
   StatefulTensorMgr mover;

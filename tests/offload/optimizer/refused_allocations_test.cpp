@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A machine that is out of memory for a moment, at every allocation of a training in turn.
+// A machine that is briefly out of memory, at every allocation of a training in turn.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -39,7 +39,7 @@ Result<void> train(OptimizerWorld& world) {
 }
 
 struct Outcome {
-  bool refused = false;  ///< the training came as far as the allocation that is refused
+  bool refused = false;  ///< the training reached the allocation that is refused
   bool failed = false;
 };
 
@@ -63,7 +63,7 @@ Outcome train_refused_at(std::uint64_t at) {
   else
     EXPECT_EQ(trained.error().kind, ErrorKind::does_not_fit) << trained.error().message;
   const Outcome outcome{refusal.n_asked > at, !trained.ok()};
-  world->optimizer.reset();  // it gives back what it has been handed
+  world->optimizer.reset();  // it frees the gradients that it holds
   world->source.expect_each_freed_once();
   return outcome;
 }

@@ -41,7 +41,7 @@ const std::map<std::pair<State, Happens>, State> kLegalSteps = {
     {{State::poisoned, Happens::fail}, State::poisoned},
 };
 
-/// A machine that has come to `state` by legal events.
+/// A machine that has reached `state` by legal events.
 StepMachine machine_in(State state) {
   StepMachine machine;
   const std::map<State, std::vector<Happens>> ways = {

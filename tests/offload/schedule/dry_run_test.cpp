@@ -24,7 +24,7 @@ StepEstimate run(const MoveProblem& problem, const MomentSeconds& seconds) {
   return plan_step(problem, seconds).value().estimate;
 }
 
-/// `n` moments that compute for `compute_s` on the device, and take the thread no time.
+/// `n` moments that compute for `compute_s` on the device, and take no time of the thread.
 MomentSeconds on_device(std::uint32_t n, double compute_s) {
   return {std::vector<double>(n, compute_s), std::vector<double>(n, 0)};
 }
@@ -44,10 +44,11 @@ TEST(DryRun, TheThreadRunsAheadOfTheDevice) {
   EXPECT_EQ(run(problem, {{5, 3}, {3, 3}}).step_s, 6) << "a thread that takes longer to queue";
 }
 
-// Two chunks are used for 5 s each on the device, which makes a gradient for each: there 1 s and 2 s later. Updates take 4 s,
-// and the chunks go up in 1 s. From the end of the computing on, the thread that updates does so from 1 to 9 s, and then the
-// device computes from 9 to 19 s. Beside it the first chunk is up at 6 s and used until 11 s; the second, updated at 9 s,
-// comes up behind what is queued then, and is used from 12 to 17 s.
+// Two chunks are used for 5 s each on the device, each of which makes a gradient that arrives on the host after 1 s and
+// 2 s. Updates take 4 s, and the chunks are copied up in 1 s. Counted from the end of computing, the team updates from
+// 1 to 9 s, and without overlap the device would compute from 9 to 19 s. With updates beside the thread the first chunk
+// is up at 6 s and used until 11 s; the second, updated at 9 s, arrives behind the queued work, and is used from 12 to
+// 17 s.
 TEST(DryRun, UpdatesBesideTheThreadGoOnInTheNextForwardPass) {
   MoveProblem problem = problem_with_room(4, Budget::kUnlimited, Budget::kUnlimited);
   problem.costs.h2d = 0.1;
@@ -75,9 +76,9 @@ TEST(DryRun, FetchesHideBehindComputingWhereThereIsRoom) {
   EXPECT_LT(seconds(20), 64);
 }
 
-// The host holds two of three. After the last moment (at 0 s) its chunk goes down for 40 s; only then has the gradient of the
-// first moment room. It comes for 10 s, is applied for 1 s, and gives way to the chunk that comes up for 20 s, for the last
-// moment's 1 s.
+// The host holds two of three. After the last moment (at 0 s) its chunk is written down for 40 s; only then is there
+// room for the gradient of the first moment. It arrives for 10 s, is applied for 1 s, and is replaced by the chunk that
+// is read for 20 s, for the last moment's 1 s.
 TEST(DryRun, AGradientWaitsForWhatMakesRoomForIt) {
   MoveProblem problem = problem_with_room(3, 0, 20);
   problem.nvme = true;
@@ -115,7 +116,7 @@ TEST(DryRun, RepeatsAndIsNeverShorterThanItsLanes) {
   EXPECT_GT(n_planned, static_cast<int>(test::n_seeds(200)) / 2);
 }
 
-// A plan of a machine with more memory.
+// A plan for a machine with more memory.
 TEST(DryRun, SaysWhatTheMoverSaysWhereItCannotGoOn) {
   const MoveProblem large = problem_with_room(1, Budget::kUnlimited, Budget::kUnlimited);
   MoveProblem small = problem_with_room(1, Budget::kUnlimited, 15);

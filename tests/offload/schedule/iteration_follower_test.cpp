@@ -27,7 +27,7 @@ constexpr Moment kForward0 = {MomentKind::forward, 0}, kForward1 = {MomentKind::
                  kBackward = {MomentKind::backward, 1}, kUpdate = {MomentKind::update, 0};
 
 struct Followed {
-  /// Moments that need a chunk each; returns how many were new in the recording, for each.
+  /// Runs moments that need a chunk each; returns for each how many were new in the recording.
   std::vector<std::uint64_t> run(std::initializer_list<Moment> moments) {
     std::vector<std::uint64_t> n_new;
     for (const Moment moment : moments) {

@@ -17,7 +17,7 @@ using enum PlanEvent;
 constexpr PlanStage kStages[] = {recording, changed, due, refused, planned, replan};
 constexpr PlanEvent kEvents[] = {repeated, differed, times_known, made, failed, given, forgotten};
 
-/// Every pair whose stage changes, written down apart from the table; all others stay.
+/// Every pair of stage and event that changes the stage, written independently of the table; all others leave it.
 const std::map<std::pair<PlanStage, PlanEvent>, PlanStage> kChanges = {
     {{recording, repeated}, due},   {{recording, differed}, due},    {{recording, made}, planned},
     {{recording, failed}, refused}, {{recording, given}, due},    {{changed, repeated}, due},

@@ -10,7 +10,7 @@
 
 namespace castor::testing {
 
-/// Steps that all go the same way as long as what they clip to is the same, of units that each use a chunk or two.
+/// Steps with the same accesses as long as their norm is clipped alike, of units that each use a chunk or two.
 class RegularTraining {
  public:
   RegularTraining(std::uint64_t seed, HostTeam& team)
@@ -31,7 +31,7 @@ class RegularTraining {
     world_.start(homes_).value();
   }
 
-  /// No norm, one that is always larger than wanted, and one that never is; with the last updates are speculative.
+  /// No norm, one that is always above max_norm, and one that never is; with the last, updates are speculative.
   static constexpr double kMaxNorms[] = {0, 1e-3, 1e6};
   void clip_to(double max_norm) { options_.max_norm = max_norm; }
 
@@ -66,7 +66,7 @@ class RegularTraining {
     return format;
   }
 
-  /// Some larger than a chunk.
+  /// Tensors, some larger than a chunk.
   static std::vector<TensorSpec> tensors(std::mt19937_64& random) {
     std::vector<TensorSpec> specs;
     for (int i = 0; i < 12; ++i) {

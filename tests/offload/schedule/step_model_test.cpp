@@ -49,7 +49,8 @@ TEST(ScheduleOf, AFetchNeverStartsBeforeItsChunkWasUsedLast) {
   }
 }
 
-/// Moments before the use that `move` is for, for which the plan has room for it: no more than lie between two uses.
+/// Moments before the use for which `move` fetches, at which the plan has room for it: no more than lie between two
+/// uses.
 std::uint32_t set_aside(const MoveProblem& problem, const PlannedMove& move) {
   const auto& uses = problem.chunks[move.chunk].uses;
   std::uint32_t aside = 0, apart = problem.n_moments;
@@ -63,7 +64,7 @@ std::uint32_t set_aside(const MoveProblem& problem, const PlannedMove& move) {
   return move.awaited ? std::min(aside, apart - 1) : move.n_ahead;
 }
 
-/// Copies that begin before the plan has their place must fit beside everything that the plan keeps.
+/// Copies that begin before the plan has set their room aside must fit beside all chunks that the plan keeps.
 TEST(ScheduleOf, WhatComesEarlyFitsBesideThePlan) {
   int n_early = 0;
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
@@ -77,7 +78,7 @@ TEST(ScheduleOf, WhatComesEarlyFitsBesideThePlan) {
       for (ChunkUse& use : chunk.uses) use.n_ahead = random() % 3;
     const auto plan = plan_moves(problem);
     if (!plan.ok()) continue;
-    auto left = problem;  // the room that the early copies leave
+    auto left = problem;  // the room that early copies leave
     LinkBytes moved;
     for (const PlannedMove& move : schedule_of(problem, *plan, 16)) {
       const std::uint64_t n_bytes = problem.chunks[move.chunk].n_bytes;
@@ -100,8 +101,8 @@ MomentSeconds all(std::uint32_t n, double compute_s, Tier tier = Tier::device) {
   return {std::vector<double>(n, compute_s), std::vector<double>(n, tier == Tier::device ? 0 : compute_s)};
 }
 
-// Room for three of four chunks, 10 s up and 11 s of computing each. With two that stay the others find room only when their
-// turn has come: 44 s of computing and 20 s of waiting. With one that stays all comes meanwhile.
+// Room for three of four chunks, 10 s up and 11 s of computing each. With two that stay, the others find room only when
+// they are needed: 44 s of computing and 20 s of waiting. With one that stays, all others are fetched during computing.
 TEST(PlanStep, SetsRoomAsideWhereThatHidesMoves) {
   const auto problem = round_robin(4, 30);
   const auto step = plan_step(problem, all(4, 11)).value();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is forecast of an iteration with streamed states against iterations that have them.
+// The forecast of an iteration with streamed states against iterations that have them.
 #include <castor/schedule/stream_forecast.h>
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ TEST(StreamForecast, IterationsGoAsForecastFromTheFirstOn) {
     RegularTraining training(seed, *team);
     for (int i = 0; i < 3; ++i) training.step();
     const AccessTrace without = training.trace();
-    for (int share = 0; share < 2; ++share) {  // the second from what went without streams as well
+    for (int share = 0; share < 2; ++share) {  // the second share too is forecast from iterations without streams
       training.stream_a_third();
       const AccessTrace forecast = training.world().optimizer->forecast(without);
       training.world().scheduler.expect(forecast);
@@ -50,7 +50,7 @@ TEST(StreamForecast, NoStreamsAreWhatWas) {
       EXPECT_EQ(forecast.arriving_bytes(position, need.chunk), trace.arriving_bytes(position, need.chunk));
 }
 
-/// By hand: units 0 and 1 with chunk 10 and 20, states 11, 21 and 22, gradients 12 and 23, of which 20 is streamed.
+/// By hand: units 0 and 1 with chunks 10 and 20, states 11, 21 and 22, gradients 12 and 23; chunk 20 is streamed.
 class ByHand : public ::testing::Test {
  protected:
   ByHand() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Iterations that go one of two ways in turn: after steps whose norm was small enough, and after others.
+// Iterations that alternate between two kinds: after steps whose norm was small enough, and after others.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -13,12 +13,12 @@
 namespace castor::testing {
 namespace {
 
-/// Steps of a training whose norm is too large now and then. What each way's trace was when it came first.
+/// Steps of a training whose norm is too large now and then, with the trace of each kind when it was first recorded.
 class ClippedNowAndThen {
  public:
   explicit ClippedNowAndThen(std::uint64_t seed) : team_(make_host_team(2).value()), training_(seed, *team_) {}
 
-  /// A step whose norm is small enough, of which the updates are speculative if `speculative`.
+  /// A step whose norm is small enough, with speculative updates if `speculative`.
   void below(bool speculative) {
     training_.clip_to(RegularTraining::kMaxNorms[2]);
     training_.step();
@@ -28,7 +28,7 @@ class ClippedNowAndThen {
     else
       expect_planned(*first, speculative ? "speculative" : "not speculative");
   }
-  /// … and one whose norm is too large after all. Nothing is learned from it.
+  /// A step whose norm is too large after all, which leaves the traces unchanged.
   void above() {
     training_.clip_to(RegularTraining::kMaxNorms[1]);
     training_.step();

@@ -65,7 +65,7 @@ TEST(StateFormat, WithOneMomentTakesFourToEightBytesAnElement) {
   EXPECT_EQ(bytes(true, AdamMoments::bf16, DType::f32), 6u);
 }
 
-/// Bytes of states that belong to an element of a part.
+/// Bytes of states per element of a part.
 std::uint32_t part_bytes(const std::vector<TensorSpec>& tensors, std::uint64_t chunk_bytes, bool split = false,
                          bool nvme = true) {
   return layout_options(tensors, {split}, chunk_bytes, nvme).state_bytes;

@@ -24,7 +24,7 @@ TEST(SlotPages, OfAGptAreItsChunks) {
   EXPECT_EQ(with_table, (SlotPages{22 * kMiB, 20 * kMiB}));
   EXPECT_EQ(paged_bytes(160'972'800, with_table), 154 * kMiB);
   EXPECT_EQ(paged_bytes(114'982'400, with_table), 110 * kMiB);
-  // 4096 wide: products of 4096 by 4096, three and four of them; states in parts of 40 MiB. Nothing is lost.
+  // 4096 wide: matrices of 4096 by 4096, three and four of them; states in parts of 40 MiB. Nothing is lost.
   const SlotSizes wide = {{32 * kMiB, 96 * kMiB, 128 * kMiB}, {40 * kMiB}};
   EXPECT_EQ(padding_bytes(wide, best_pages(wide), kGiB), 0u);
 }
@@ -35,7 +35,7 @@ TEST(SlotPages, NoneWhereTheyWouldWasteMuchOrHoldLittle) {
   EXPECT_EQ(best_pages({}), SlotPages{});
 }
 
-/// The part of a room full of `slots` that is padding, worked out by whole pages.
+/// The share of padding in a room full of `slots`, counted in whole pages.
 double lost(const std::vector<std::uint64_t>& slots, const SlotPages& pages) {
   double wanted = 0, taken = 0;
   for (const std::uint64_t slot : slots) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trainings whose spill store is their checkpoint, broken off and gone on with, beside the same training in straight lines.
+// Trainings whose spill store is their checkpoint, stopped and continued, beside the same training in straight lines.
 #include <castor/states/state_commits.h>
 
 #include <gtest/gtest.h>
@@ -29,11 +29,11 @@ const std::vector<TensorSpec> kTensors = {
     {5000, DType::bf16}, {300, DType::bf16}, {700, DType::f32}, {1000, DType::bf16, false}, {2000, DType::bf16}};
 constexpr std::uint32_t kFrozen = 3;
 
-/// Of the states of the chunks in turn.
+/// Homes of the states of the chunks, in turn.
 const std::vector<Tier> kMixed = {Tier::nvme, Tier::host, Tier::device};
 const std::vector<Tier> kAllBelow = {Tier::nvme};
 
-/// What a training has come to, in straight lines.
+/// The expected state of a training, by the straight lines.
 struct Reached {
   std::vector<AdamData> tensors;
   std::vector<std::uint64_t> n_updates;
@@ -67,7 +67,8 @@ struct Job {
     return sizes;
   }
 
-  /// Steps `first` to `last`; the gradients follow from the step's number. Every third step leaves tensor 1 without one.
+  /// Steps `first` to `last`; the gradients follow from the step's number. Every third step leaves tensor 1 without
+  /// one.
   void train(int first, int last) {
     for (int step = first; step <= last; ++step) {
       std::mt19937_64 random(static_cast<std::uint64_t>(step));
@@ -162,7 +163,7 @@ TEST_F(StateCommitsTest, ARunInOtherChunksLeavesTheCommitUntilItsOwn) {
     ASSERT_TRUE(run.commits->restore().ok());
     run.expect(at_three);
     run.train(4, 5);
-  }  // ended before it committed
+  }  // the run ended before it committed
   {
     Job run(folder_, kAllBelow, {2048});
     ASSERT_TRUE(run.commits->restore().ok());
@@ -210,7 +211,7 @@ TEST_F(StateCommitsTest, UpdatesBesideTheThreadAreWaitedFor) {
   run.expect(at_two);
 }
 
-// Every request of a commit fails once: the last one stands, and the run goes on to a commit of the same step.
+// Every request of a commit fails once: the last commit stands, and the run continues to a commit of the same step.
 TEST_F(StateCommitsTest, AFailingDriveLeavesTheLastCommitAndTheRun) {
   std::uint64_t n_failed = 0, n_mended = 0;
   for (std::uint64_t nth = 1;; ++nth) {
@@ -234,7 +235,7 @@ TEST_F(StateCommitsTest, AFailingDriveLeavesTheLastCommitAndTheRun) {
         EXPECT_EQ(committed.error().kind, ErrorKind::io);
         EXPECT_EQ(run.commits->step(), 1u);
         run.world.expect_same_bits();
-        mended = run.commits->commit(2, "two").ok();  // not after a sync that failed
+        mended = run.commits->commit(2, "two").ok();  // impossible after a failed sync
       }
     }
     Job run(scratch.path());

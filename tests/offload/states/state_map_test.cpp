@@ -12,7 +12,7 @@
 namespace castor {
 namespace {
 
-/// Of a model of a few tensors of all dtypes, some of them frozen, in chunks and parts of any size.
+/// The map of a model of a few tensors of all dtypes, some of them frozen, in chunks and parts of any size.
 StateMap random_map(std::mt19937_64& random) {
   std::vector<TensorSpec> tensors(1 + random() % 12);
   for (TensorSpec& tensor : tensors) {
@@ -60,7 +60,8 @@ TEST(StateMap, WordsThatAreMissingOrTooManyAreFound) {
   EXPECT_EQ(decode_state_map(words).error().kind, ErrorKind::io);
 }
 
-// Whatever stands in one word: an error, or a map whose tensors lie in its chunks and whose chunks have all their states.
+// Any value in one word gives an error, or a map whose tensors lie in its chunks and whose chunks have all their
+// states.
 TEST(StateMap, NoWordIsBelieved) {
   for (std::uint64_t seed = 1; seed <= test::n_seeds(200); ++seed) {
     std::mt19937_64 random(seed);

@@ -11,11 +11,11 @@
 
 namespace castor {
 
-/// Activations that nobody reads between a forward pass and its backward pass (the inputs of recomputed parts), in chunks
-/// that move by the rules of all others: the plan may take them off the device meanwhile.
+/// Activations that no operator reads between a forward pass and its backward pass (the inputs of recomputed parts), in
+/// chunks that move by the rules of all others: the plan may evict them from the device meanwhile.
 ///
-/// A chunk is used again for the next activation of its size once its last one is forgotten. Iterations that keep and
-/// forget in the same order therefore use the same chunks, and can be planned.
+/// After its activation is forgotten a chunk is reused for the next activation of the same size. Iterations that keep
+/// and forget activations in the same order therefore use the same chunks, and can be planned.
 ///
 /// Threads: one at a time.
 class ActivationStore {
@@ -29,19 +29,19 @@ class ActivationStore {
 
   explicit ActivationStore(const Parts& parts) : parts_(parts) {}
 
-  /// Copies `n_bytes` of the model's device in the order of the compute stream; `data` may be freed in that order too.
-  /// Returns the chunk that has them; none where no tier has room or no moment is under way, and then the caller keeps
-  /// them. Errors: io.
+  /// Copies `n_bytes` from the model's device in the order of the compute stream; `data` may be freed in that order
+  /// too. Returns the chunk that holds the copy; none where no tier has room or no moment is under way, and then the
+  /// caller keeps the bytes. Errors: io.
   [[nodiscard]] Result<std::optional<ChunkId>> keep(const void* data, std::uint64_t n_bytes);
 
-  /// Brings the bytes back to the device, once, for what is queued on the compute stream until `forget`. Errors: as those
-  /// of the mover.
+  /// Fetches the bytes back to the device, once, for work that is queued on the compute stream until `forget`. Errors:
+  /// as those of the mover.
   [[nodiscard]] Result<BufferView> recall(ChunkId kept);
 
-  /// Nobody wants the bytes any more, whether recalled or not.
+  /// Discards the bytes, whether they were recalled or not.
   void forget(ChunkId kept);
 
-  /// The most that was kept at once so far, and the largest that was tried.
+  /// The peak of kept bytes so far, and the largest size for which a chunk was made.
   std::uint64_t peak_bytes() const { return peak_bytes_; }
   std::uint64_t largest_bytes() const { return free_.empty() ? 0 : free_.rbegin()->first; }
 

@@ -7,8 +7,8 @@
 
 namespace castor {
 
-/// The mover's link to the iteration under way: it answers when chunks are needed next, and hears of every access and wait.
-/// The Scheduler's IterationFollower is one.
+/// The mover's link to the iteration under way: it knows when chunks are needed next, and is notified of every access
+/// and wait. The Scheduler's IterationFollower is one.
 ///
 /// Threads: those of the mover.
 class MoveGuide {
@@ -22,14 +22,14 @@ class MoveGuide {
   /// Moments from now until `chunk` is needed in `tier`; AccessTrace::kNever where that is not known, or never.
   virtual std::uint64_t next_use(ChunkId chunk, Tier tier) const = 0;
 
-  /// The moment under way also needs this, beside the needs that it began with.
+  /// Adds a need to the moment under way, beside those that it began with.
   virtual void accessed(const Need& need) = 0;
-  /// `n_bytes` of `chunk` come from the device's memory to the host in the moment under way, whatever the plan.
+  /// `n_bytes` of `chunk` are copied from the device's memory to the host in the moment under way, whatever the plan.
   virtual void arriving(ChunkId chunk, std::uint64_t n_bytes) = 0;
   /// The contents of `chunk` were discarded.
   virtual void discarded(ChunkId chunk) = 0;
 
-  /// The thread stands still from here to wait_ends.
+  /// The training thread waits from here to wait_ends.
   virtual void wait_begins() = 0;
   virtual void wait_ends() = 0;
 };

@@ -11,8 +11,8 @@
 
 namespace castor {
 
-/// The part of a plan that has begun and is not finished: chunks that are not yet where the plan wants them, and fetches that are
-/// waiting for room. Starts copies where that takes no waiting; never evicts.
+/// The moves of a plan that have begun and are not finished: chunks that are not yet where the plan wants them, and
+/// fetches that are waiting for room. Starts copies where that takes no waiting; never evicts.
 ///
 /// Threads: those of the mover.
 class PlannedMoves {
@@ -20,8 +20,8 @@ class PlannedMoves {
   /// Borrowed.
   explicit PlannedMoves(ChunkManager& chunks) : chunks_(chunks) {}
 
-  /// A plan comes into force; `places` are those of each chunk between two iterations. Copies that lie elsewhere stay until
-  /// they are needed or their room is.
+  /// Puts a plan in force; `places` are those of each chunk between two iterations. A copy elsewhere stays until it is
+  /// needed or its room is.
   void follow(std::vector<Places> places);
   /// No plan is in force.
   void drop();
@@ -34,14 +34,14 @@ class PlannedMoves {
   /// Gives up the fetches that are waiting.
   void forget_fetches() { fetches_.clear(); }
 
-  /// Starts or finishes, as far as that takes no waiting, the moves of chunks to where the plan wants them. Nothing goes to
-  /// `full`, the tier in which the thread waits for room.
+  /// Starts or finishes, as far as that takes no waiting, the moves of chunks to where the plan wants them. Starts no
+  /// copy to `full`, the tier in which the thread waits for room.
   void advance(std::optional<Tier> full = {});
   /// Starts the waiting fetches, in their order, as far as there is room. Errors: io.
   [[nodiscard]] Result<void> start_fetches();
 
-  /// Where `id` may be between its uses: plans are made for it, and a copy elsewhere is the first to give way while no plan is
-  /// followed.
+  /// Sets where `id` may be between its uses: plans are made for it, and while no plan is followed a copy elsewhere is
+  /// evicted first.
   void set_rest(ChunkId id, Places rest);
   /// By chunk; chunks behind its end may be anywhere.
   const std::vector<Places>& rest() const { return rest_; }

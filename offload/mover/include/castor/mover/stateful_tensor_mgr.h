@@ -23,13 +23,14 @@ struct Beside {
   std::vector<Event> after = {};  ///< set by begin: the work waits for these events first
 };
 
-/// The mover: fetches the chunks that a moment needs to the tier where it needs them, pins them there, and carries out the orders
-/// that the Scheduler takes from the plan. It decides nothing but which chunk gives way where a tier is full and no plan says.
+/// The mover: fetches the chunks that a moment needs to the tier where it needs them, pins them there, and carries out
+/// the orders that the Scheduler takes from the plan. Its only decision is which chunk to evict where a tier is full
+/// and no plan says.
 ///
 /// Threads: one at a time. Errors leave the chunks where they were; a moment whose begin failed has no end.
 class StatefulTensorMgr {
  public:
-  /// The unit of waits that belong to none.
+  /// Stands for no unit in the timeline's waits.
   static constexpr std::uint32_t kNoUnit = std::numeric_limits<std::uint32_t>::max();
 
   /// Borrowed; must outlive the mover.
@@ -47,27 +48,28 @@ class StatefulTensorMgr {
 
   // ---- moments: called by the Scheduler
 
-  /// Fetches every need to its tier and pins it there. On return host copies are readable by this thread, and device copies
-  /// by work that is queued on the compute stream. `unit`: for the timeline. Errors: does_not_fit with the figures of the tier; io;
-  /// those of the wait limits.
+  /// Fetches every need to its tier and pins it there. On return host copies are readable by this thread, and device
+  /// copies by work that is queued on the compute stream. `unit`: for the timeline. Errors: does_not_fit with the
+  /// figures of the tier; io; those of the wait limits.
   ///
-  /// With `beside` the lane that does the work waits for arrivals, not this thread. Requires then: needs on the host alone
-  /// (ContractViolation).
+  /// With `beside` the lane that does the work waits for arrivals, not this thread. Requires then: needs on the host
+  /// alone (ContractViolation).
   [[nodiscard]] Result<void> begin(std::span<const Need> needs, Beside* beside = nullptr,
                                    std::uint32_t unit = kNoUnit);
 
-  /// Unpins the needs of a moment, and declares the copies that it updated or overwrote as the newest. With work beside the thread
-  /// `done` is the event of its end: changed copies arrive then, and read ones stay until then.
+  /// Unpins the needs of a moment, and declares the copies that it updated or overwrote as the newest. With work beside
+  /// the thread `done` is the event of its end: changed copies arrive at that event, and copies that the work reads
+  /// stay until it.
   void end(std::span<const Need> needs, const Event& done = {});
 
-  /// Waits for everything that was queued on the compute stream; counts as waiting. Errors: those of the stream, and of the wait
-  /// limits.
+  /// Waits for everything that was queued on the compute stream; counts as waiting. Errors: those of the stream, and of
+  /// the wait limits.
   [[nodiscard]] Result<void> join_compute();
 
-  /// From now on `guide` follows the iterations. Borrowed; until the first call there is no iteration and no trace.
+  /// Has `guide` follow the iterations from now on. Borrowed; until the first call there is no iteration and no trace.
   void guide_by(MoveGuide& guide);
   MoveGuide& guide() const;
-  /// The moves that the Scheduler's plan has begun.
+  /// The moves of the Scheduler's plan that have begun.
   PlannedMoves& planned() { return *planned_; }
 
   // ---- chunks: called by their owners
@@ -77,17 +79,18 @@ class StatefulTensorMgr {
 
   /// As look, and the copy is pinned there until unhold. Requires: not held there yet.
   [[nodiscard]] Result<BufferView> hold(ChunkId chunk, Tier tier);
-  /// The moment under way is the last that needed `chunk` there.
+  /// Unpins a held copy: the moment under way is the last that needed `chunk` there.
   void unhold(ChunkId chunk, Tier tier);
 
-  /// The memory of `chunk` in `tier`, for changes of part of its contents: fetches these (or makes memory where there are
-  /// none yet), and waits until no copy reads the old ones, but not for bytes that are still arriving. Errors: as begin.
+  /// The memory of `chunk` in `tier`, for changes of part of its contents: fetches the contents (or makes memory where
+  /// the chunk has none yet), and waits until no copy reads the old ones, but not for bytes that are still arriving.
+  /// Errors: as begin.
   [[nodiscard]] Result<BufferView> edit(ChunkId chunk, Tier tier);
 
   /// Makes memory for new contents of `chunk` in `tier`, evicting as needed. Errors: as begin.
   [[nodiscard]] Result<BufferView> open(ChunkId chunk, Tier tier);
 
-  /// ChunkManager::arriving, noted as part of the moment under way.
+  /// ChunkManager::arriving, recorded as part of the moment under way.
   void arriving(ChunkId chunk, Tier tier, std::uint64_t n_bytes, Event event);
 
   /// Discards the contents of `chunk`; its next use must overwrite it. Requires: not pinned.
@@ -96,12 +99,12 @@ class StatefulTensorMgr {
   /// Moves the chunk out of `tier` to the tier below, if it is there and not pinned. Errors: as begin.
   [[nodiscard]] Result<void> push_down(ChunkId chunk, Tier tier);
 
-  /// Writes the contents of `chunks` to the tier below the host, unless they are there already, and waits for that. Copies above
-  /// stay, but for those that came to the host for this. Between two iterations. Errors: as begin, and those of the writes: a
-  /// chunk that could not be written is where it was.
+  /// Writes the contents of `chunks` to the tier below the host, unless they are there already, and waits for the
+  /// writes. Copies above stay, except host copies that were made for this. Between two iterations. Errors: as begin,
+  /// and those of the writes: a chunk that could not be written stays where it was.
   [[nodiscard]] Result<void> write_back(std::span<const ChunkId> chunks);
 
-  /// Seconds that this thread has stood still for data so far.
+  /// Seconds that this thread has waited for data so far.
   double wait_seconds() const;
 
  private:

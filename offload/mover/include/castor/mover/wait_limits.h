@@ -6,9 +6,9 @@
 
 namespace castor {
 
-/// When a wait for data ends although the data have not come.
+/// When a wait for data ends with an error although the data have not arrived.
 struct WaitLimits {
-  std::function<bool()> interrupted;     ///< asked about every half millisecond of a wait; empty: never
+  std::function<bool()> interrupted;     ///< called about every half millisecond of a wait; empty: never
   std::chrono::nanoseconds longest{0};   ///< of one wait; 0: no limit
 };
 

@@ -20,15 +20,16 @@ namespace castor {
 /// One gradient as autograd hands it over: contiguous, on the model's device, of the dtype of its payload chunk.
 struct ArrivedGradient {
   const void* data = nullptr;
-  std::function<void()> free;  ///< called once, when the bytes have been read; empty: the caller waits until then
+  std::function<void()> free;  ///< called once, when the bytes have been read; empty: add() waits until then
 };
 
 /// The gradients of one step, in gradient chunks on the tier of their update.
 ///
 /// A chunk's gradients keep the dtype in which they arrive until one of its tensors gets a second gradient (another
-/// micro-batch, a parameter used twice); then what there is of the chunk goes to fp32 sums, and so does what comes later,
-/// as soon as it is there of all tensors or of one of them again. Summing from the start in fp32 gives the same bits,
-/// because the first conversion is exact. On the host the team adds up, and nobody waits.
+/// micro-batch, a parameter used twice). Then the gradients of the chunk are added to fp32 sums; later ones are added
+/// as soon as all tensors of the chunk have a new one, or one tensor gets another. Summing from the start in fp32 would
+/// give the same bits, because the first conversion is exact. On the host the team adds them up, and the training
+/// thread does not wait.
 ///
 /// Threads: one at a time.
 class GradientStore {
@@ -52,48 +53,48 @@ class GradientStore {
   /// The tier on which the gradients of `payload_chunk` are gathered from the next step on: device or host.
   void set_tier(std::uint32_t payload_chunk, Tier tier) { slots_.at(payload_chunk).tier = tier; }
 
-  /// Takes a gradient of `tensor`, which work queued on the compute stream may still read; gives it back in any case, once
-  /// it is read. Errors: those of the mover; from
-  /// the first on, every call until `end_step` hands that one on, and the tensor has no more gradient than before.
+  /// Takes a gradient of `tensor`, which work queued on the compute stream may still write or read; frees it in any
+  /// case, once it is read. Errors: those of the mover; from the first error on, every call until `end_step` returns
+  /// that error and does not count its gradient.
   [[nodiscard]] Result<void> add(std::uint32_t tensor, ArrivedGradient gradient);
 
-  /// The error with which a gradient of this step was lost, if one was: the others are no step without it.
+  /// The error with which a gradient of this step was lost, if one was: the step must not be made without it.
   [[nodiscard]] Result<void> intact() const { return intact_; }
 
   bool has(std::uint32_t tensor) const { return n_arrived_.at(tensor) > 0; }
   bool any(std::uint32_t payload_chunk) const;
   bool complete(std::uint32_t payload_chunk) const;
 
-  /// What came since the last sum is added up: from now on one chunk holds the gradients of `payload_chunk`. Errors: those
-  /// of the mover; then nothing has changed.
+  /// Adds up the gradients that arrived since the last sum: from then on one chunk holds the gradients of
+  /// `payload_chunk`. Errors: those of the mover; then nothing has changed.
   [[nodiscard]] Result<void> settle(std::uint32_t payload_chunk);
 
   /// The chunk that holds the gradients of `payload_chunk`, and their dtype. Requires: settled.
   ChunkId chunk(std::uint32_t payload_chunk) const;
-  /// All that ever hold them.
+  /// All chunks that may hold the gradients of `payload_chunk`.
   std::vector<ChunkId> chunks(std::uint32_t payload_chunk) const;
   DType dtype(std::uint32_t payload_chunk) const;
   Tier tier(std::uint32_t payload_chunk) const { return slots_.at(payload_chunk).tier; }
 
-  /// Gives the memory of a chunk's gradients back: they have been applied. What came is known until `clear`.
+  /// Discards a chunk's gradients, which have been applied. has(), any() and complete() still count them until `clear`.
   void release(std::uint32_t payload_chunk);
 
-  /// Forgets the gradients of a trained chunk. What is still being read is given back later.
+  /// Forgets the gradients of a trained chunk. Sources that are still being read are freed later.
   void clear(std::uint32_t payload_chunk);
 
-  /// A loss of gradients is forgotten with them.
+  /// Ends the step: forgets the error of a lost gradient.
   void end_step();
 
-  /// Gives back what has been read by now, in the order in which it came.
+  /// Frees the gradients that have been read by now, in the order in which they arrived.
   void free_read();
 
  private:
   struct Slot {
-    std::array<ChunkId, 2> narrow = {};  ///< of the payload's dtype, in turns: one is added up while the other fills
-    std::uint32_t turn = 0;              ///< whose narrow[turn] has what came since the last sum
-    ChunkId wide = 0;                    ///< of fp32: the sums
+    std::array<ChunkId, 2> narrow = {};  ///< of the payload's dtype; one is added up while the other fills
+    std::uint32_t turn = 0;              ///< narrow[turn] holds the gradients since the last sum
+    ChunkId wide = 0;                    ///< the fp32 sums
     Tier tier = Tier::host;
-    bool widened = false;  ///< there are sums
+    bool widened = false;  ///< `wide` holds sums
   };
   struct InFlight {
     Event read;
@@ -114,7 +115,7 @@ class GradientStore {
   std::vector<bool> summed_;              ///< by tensor: the wide chunk has a sum of it
   Result<void> intact_;                   ///< the first error of this step
   std::deque<InFlight> in_flight_;
-  std::deque<Event> summing_;  ///< on the host, not known to have ended
+  std::deque<Event> summing_;  ///< sums on the host that are not known to have ended
   std::unique_ptr<GradAccumulator> device_sums_;
   std::unique_ptr<GradAccumulator> host_sums_ = make_host_accumulator();
 };

@@ -20,15 +20,16 @@ namespace castor {
 
 /// Updates of parameters whose weights, gradients and states lie in chunks over three tiers.
 ///
-/// A chunk is updated on the tier that the placement names: on the device, on the host by a team of threads, or, with states at home
-/// below, on the device to which they are streamed. When it is updated depends on the step:
-/// - without a norm, during backward, as soon as its gradients are complete as far as the step before has shown;
+/// A chunk is updated on the tier that the placement names: on the device, on the host by a team of threads, or, with
+/// states at home below, on the device to which they are streamed. When it is updated depends on the step:
+/// - without a norm, during backward, as soon as it has as many gradients as in the step before;
 /// - with a norm, in step(); on the host, where the last norms scaled nothing down, speculatively during backward;
 /// - with streamed states and a norm, right before the next use of its weights.
-/// With overlap the training thread does not wait for updates on the host: a chunk's fetch waits for its own update alone.
 ///
-/// Tensors without a gradient are skipped: moments, decay and step counter. The fp32 master decides; the weight in the payload is
-/// its rounding.
+/// With overlap the training thread does not wait for updates on the host: a chunk's fetch waits for its own update.
+///
+/// Tensors without a gradient are skipped: moments, decay and step counter. The fp32 master is updated; the weight in
+/// the payload is the master, rounded.
 ///
 /// Threads: one at a time.
 class OffloadOptimizer {
@@ -45,9 +46,9 @@ class OffloadOptimizer {
     Timeline& timeline;
     StreamSpans& computed;  ///< of `compute`
     const std::vector<std::uint32_t>& registration_order;  ///< StateLayout's
-    std::function<bool()> interrupted;                     ///< asked before every chunk
+    std::function<bool()> interrupted;                     ///< called before every chunk
     HostTeam& team;                                        ///< updates on the host
-    bool overlap = false;                                  ///< the training thread does not wait for them
+    bool overlap = false;                                  ///< the training thread does not wait for updates on the host
     StateFormat format = {};                               ///< of the states of trained tensors
   };
 
@@ -63,39 +64,43 @@ class OffloadOptimizer {
   PendingUpdates& pending_updates();
   GradientStore& gradients();
 
-  /// Takes over where states live and are updated, after the updates that wait; from the next gradient on. Errors: as step.
+  /// Adopts a placement, after making the updates that wait: where states live and are updated, and gradients gathered,
+  /// from now on. Errors: as step.
   [[nodiscard]] Result<void> adopt(Plan placement);
 
-  /// How iterations will go under the placement that was adopted last, given `trace` of one under a placement that differs in that no
-  /// states were streamed. A guess, which spares the scheduler iterations without a plan.
+  /// Forecasts an iteration under the placement that was adopted last from `trace`, recorded under a placement that
+  /// differs only in that no states were streamed. A guess, which spares the scheduler iterations without a plan.
   AccessTrace forecast(const AccessTrace& trace) const;
 
-  /// Announces the options of the coming step, before or during its backward pass. If they ask for a norm, gradients are measured as
-  /// they come (without this call, if the step before asked for one). With overlap chunks are then updated during backward.
-  /// Errors: failed, where an earlier step was not ended.
+  /// Announces the options of the coming step, before or during its backward pass. If they ask for a norm, gradients
+  /// are measured as they arrive (without this call, if the step before asked for one). With overlap chunks are then
+  /// updated during backward. Errors: failed, where an earlier step was not ended.
   [[nodiscard]] Result<void> announce(const StepOptions& options);
 
-  /// Takes a gradient (GradientStore::add). Errors: those; failed where the chunk was updated without it, which leaves the
-  /// model between two steps.
+  /// Takes a gradient (GradientStore::add). Errors: those; failed where the chunk was updated without it, which leaves
+  /// the model between two steps.
   [[nodiscard]] Result<void> add_gradient(std::uint32_t tensor, ArrivedGradient gradient);
 
-  /// A unit is about to use the weights of `payload_chunk`: makes the update that waits for this. Errors: as step; failed where the
-  /// unit's backward pass is not over and the chunk was updated already.
+  /// A unit is about to use the weights of `payload_chunk`: makes the update that waits for this. Errors: as step;
+  /// failed where the unit's backward pass is not over and the chunk was updated already.
   [[nodiscard]] Result<void> use(std::uint32_t payload_chunk);
 
-  /// True while the weights of `payload_chunk` are not yet those of the step that is over.
+  /// True while the update of `payload_chunk` in the last step is still waiting for its next use.
   bool pending(std::uint32_t payload_chunk) const;
-  /// Makes all updates that wait for the next use of their chunk, and takes back those that are speculative. Errors: as step.
+  /// Makes all updates that wait for the next use of their chunk, and takes back those that are speculative. Errors: as
+  /// step.
   [[nodiscard]] Result<void> make_pending();
 
-  /// Gives back gradients that have been read, and updates the chunks that are complete and not in use. Errors: as step.
+  /// Frees gradients that have been read, and with overlap updates the announced step's chunks that are complete and
+  /// not in use. Errors: as step.
   [[nodiscard]] Result<void> update_early();
 
-  /// Ends a step: updates every chunk that has gradients and is not updated yet, in the order in which the next forward pass needs
-  /// them, and forgets the gradients. With overlap it returns when the updates are queued, or wait for the next use of their chunk.
-  /// Errors: those of the mover; interrupted; the error with which a gradient was lost; usage, where the options are not those
-  /// announced and chunks have been updated. After the first updated chunk an error leaves the model between two steps, and every
-  /// later call says so. An error of an update beside the thread comes from the moment that needs its chunk, and from the next step.
+  /// Ends a step: updates every chunk that has gradients and is not updated yet, in the order in which the next forward
+  /// pass needs them, and forgets the gradients. With overlap it returns when the updates are queued or deferred to the
+  /// next use of their chunk. Errors: those of the mover; interrupted; the error with which a gradient was lost; usage,
+  /// where the options are not those announced and chunks have been updated. After the first updated chunk an error
+  /// leaves the model between two steps, and every later call says so. An update beside the thread reports its error to
+  /// the moment that needs its chunk, and to the next step.
   [[nodiscard]] Result<StepScale> step(const StepOptions& options);
 
  private:

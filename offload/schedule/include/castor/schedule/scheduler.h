@@ -18,16 +18,17 @@ namespace castor {
 
 class Course;
 
-/// Kinds of iterations that a training takes in turn, each with a trace and a plan of its own. It is known before an iteration begins
-/// which kind it will be.
+/// Kinds of iterations between which a training alternates, each with a trace and a plan of its own. The kind of an
+/// iteration is known before it begins.
 enum class IterationKind : std::uint8_t { plain, speculative };
 inline constexpr std::size_t kNIterationKinds = 2;
 
 /// Decides when to plan and which trace is followed, and hands the mover its orders moment by moment.
 ///
-/// The first iteration is recorded: the mover fetches what is needed when it is needed, and evicts by recency. Then the iteration
-/// is planned (plan_step). An iteration that leaves the trace falls back to recency; it is planned when it has come twice in a row.
-/// One that breaks off and begins anew (evaluation between two steps: forward passes alone) does not count as another.
+/// The first iteration is recorded: the mover fetches chunks when they are needed, and evicts by recency. Then the
+/// iteration is planned (plan_step). An iteration that leaves the trace falls back to recency; it is planned after it
+/// has occurred twice in a row. One that breaks off and begins anew (evaluation between two steps: forward passes
+/// alone) does not count as a different one.
 ///
 /// Threads: those of the mover.
 class Scheduler {
@@ -46,45 +47,48 @@ class Scheduler {
   explicit Scheduler(const Parts& parts);
   ~Scheduler();
 
-  /// A moment begins: records it, takes its orders from the plan, and has the mover fetch the needs (StatefulTensorMgr::begin). Where a
-  /// plan is due it is made at the first moment of an iteration, which takes up to a second.
+  /// Begins a moment: records it, takes its orders from the plan, and has the mover fetch the needs
+  /// (StatefulTensorMgr::begin). A plan that is due is made at the first moment of an iteration, which takes up to a
+  /// second.
   [[nodiscard]] Result<void> begin(Moment moment, std::span<const Need> needs, Beside* beside = nullptr);
   /// StatefulTensorMgr::end.
   void end(std::span<const Need> needs, const Event& done = {}) { parts_.mover.end(needs, done); }
-  /// A moment at which this thread waits for the work that the compute stream was given so far. Errors: those of the stream.
+  /// A moment at which this thread waits for all work that is queued on the compute stream. Errors: those of the
+  /// stream.
   [[nodiscard]] Result<void> join(Moment moment);
 
-  /// The iteration is over; the trace just recorded is the one to expect from now on.
+  /// Ends the iteration; the trace just recorded is expected from now on.
   void end_iteration();
-  /// The iteration is over and none like it is expected: trace() and its plan stay as they are.
+  /// Ends an iteration that is not expected again: trace() and its plan stay as they are.
   void break_off();
   /// Selects the trace and the plan that the next iterations follow. Requires: between two iterations.
   void select(IterationKind kind) { next_kind_ = kind; }
   /// True from the first moment of an iteration to its end.
   bool in_iteration() const;
 
-  /// The iteration that was recorded last. Its times are those known so far (settle_times).
+  /// The iteration that was recorded last, with the times known so far (settle_times).
   const AccessTrace& trace() const;
-  /// Waits until the times of the last iteration are known, and takes them into the trace.
+  /// Waits until the times of the last iteration are known, and stores them in the trace.
   void settle_times();
-  /// True once the times of the trace's moments are final, and it has been planned for them.
+  /// True once the times of the trace's moments are final.
   bool timed() const;
 
   /// Makes the plan that is due, if one is. Waits for the times of the last iteration.
   void plan_now();
-  /// The plan that is carried out from now on; null where there is none.
+  /// The plan in force; null where there is none.
   const StepPlan* plan() const;
-  /// The input of plans: the uses of trace(), room as the budgets say, costs, and whether there is a tier below the host.
+  /// The input of plans: the uses of trace(), room as the budgets say, costs, and whether there is a tier below the
+  /// host.
   MoveProblem problem() const;
-  /// A lower bound of an iteration that goes as planned; nothing while there is no plan, or no times. Waits for nothing: it
-  /// takes the times that are known by now, or were forecast.
+  /// A lower bound of an iteration that follows the plan; nothing while there is no plan, or no times. Does not wait:
+  /// it uses the times that are known by now, or were forecast.
   std::optional<StepBound> bound() const;
 
-  /// The next iterations are expected to go as `trace` says, and `plan`, made of problem() for it, is carried out.
+  /// Expects the next iterations to follow `trace`, and puts `plan` in force, which was made of problem() for it.
   /// Requires: between two iterations.
   void expect(AccessTrace trace, StepPlan plan);
-  /// The same, and the plan is made at the begin of the next iteration. That iteration may lack updates that the trace has, because
-  /// they were made before it.
+  /// As above, and the plan is made when the next iteration begins. That iteration may lack updates that the trace has,
+  /// because they were made before it.
   void expect(AccessTrace trace);
   /// Forgets traces and plans of all kinds: the needs of moments have changed.
   void forget_trace();

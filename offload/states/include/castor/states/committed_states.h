@@ -15,25 +15,28 @@
 
 namespace castor {
 
-/// A training as of the last commit of the store that its chunks were kept in (StateCommits), for whoever goes on from
-/// it: with other chunks, on other tiers, or without any.
+/// A training as of the last commit of the store that its chunks were kept in (StateCommits), for a program that
+/// continues it: with other chunks, on other tiers, or without any.
 class CommittedStates {
  public:
-  /// The key of the description; those of chunks are below.
+  /// The key of the description; the keys of chunks are below it.
   static constexpr std::uint64_t kKey = std::uint64_t{1} << 62;
 
-  /// What `store` holds; nothing where it has no commit, or one of something else. `store` must outlive it. Errors: io.
+  /// The training that `store` holds; nothing where it has no commit, or one without a description. `store` must
+  /// outlive the result. Errors: io.
   static Result<std::optional<CommittedStates>> find(TensorStore& store);
 
-  /// Puts the description of `map`, with a note of the caller's, into `store`, and waits for it. Errors: those of the put.
+  /// Puts the description of `map`, with a note of the caller's, into `store`, and waits for it. Errors: those of the
+  /// put.
   static Result<void> describe(TensorStore& store, const StateMap& map, std::string_view note);
 
   const StateMap& map() const { return map_; }
   const std::string& note() const { return note_; }
 
-  /// Takes some values of the tensor that the model registered as number `registered`; they are the callee's for the call.
+  /// Receives some values of the tensor that the model registered as number `registered`; the callee may read them
+  /// during the call.
   using Take = std::function<Result<void>(std::uint32_t registered, const StateValues& states)>;
-  /// Hands out all values of all tensors, at most 1 Mi at a time and each once, in the order in which they lie.
+  /// Passes all values of all tensors to `take`, at most 1 Mi at a time and each once, in the order of their places.
   ///
   /// Memory: the weights of a chunk, the states of a tile, and 12 MiB. Errors: those of `take`; io, where bytes are
   /// damaged.

@@ -14,20 +14,21 @@
 
 namespace castor {
 
-/// What a commit took.
+/// The bytes of a commit.
 struct CommitFigures {
-  std::uint64_t written_bytes = 0;     ///< of chunks, because of it
-  std::uint64_t referenced_bytes = 0;  ///< of chunks that lay below the host already, where they are
+  std::uint64_t written_bytes = 0;     ///< chunks that were written for the commit
+  std::uint64_t referenced_bytes = 0;  ///< chunks that were below the host already, and stay where they are
 };
 
-/// Makes the store below the host a training's checkpoint: what lies there is named, what lies above is written, and all of
-/// it is durable in one instant. The store has Durability::commit, so that nothing overwrites what the last commit holds.
+/// Makes the store below the host a training's checkpoint: chunks that are in it are named, chunks above are written,
+/// and all of them become durable in one instant. The store has Durability::commit, so that nothing overwrites the
+/// contents of the last commit.
 ///
-/// Room: up to two slots of every chunk, and while a training goes on in other chunks than were committed, those and its
-/// own. Threads: the one that trains.
+/// Room: up to two slots of every chunk; while a training continues in other chunks than were committed, both sets.
+/// Threads: the training thread.
 class StateCommits {
  public:
-  /// Borrowed; must outlive this. Nothing was spilled yet.
+  /// Borrowed; must outlive this. Requires: nothing was spilled yet.
   struct Parts {
     TensorStore& store;
     TensorStoreSpill& spill;  ///< of `store`
@@ -36,27 +37,27 @@ class StateCommits {
     StateIo& io;
     PendingUpdates& pending;
   };
-  /// Looks for the last commit, and has new chunks spill beside it. Errors: io; usage, where the store holds a commit of
-  /// something else.
+  /// Finds the last commit, and has new chunks spill beside it. Errors: io; usage, where the store holds a commit that
+  /// has no description.
   static Result<std::unique_ptr<StateCommits>> make(const Parts& parts);
 
-  /// The step of the last commit, and what commit was given with it; nothing before the first.
+  /// The step and the note of the last commit; none before the first.
   std::optional<std::uint64_t> step() const { return parts_.store.committed_step(); }
   const std::string& note() const { return note_; }
 
-  /// Makes weights, states and counters durable as of now, between two steps, as `step`, together with `note`, and waits
-  /// for that. Errors: usage between an early update and its step, or where the store holds a run that this one does not
-  /// go on from; those of OffloadOptimizer::write_back and TensorStore::commit. Then the last commit stands, and it may be
-  /// tried again.
+  /// Makes weights, states and counters durable as of now, between two steps, as `step`, together with `note`, and
+  /// waits for that. Errors: usage between an early update and its step, or where the store holds a run that this one
+  /// has not restored; those of StateIo::write_back and TensorStore::commit. After an error the last commit stands, and
+  /// commit may be tried again.
   Result<CommitFigures> commit(std::uint64_t step, std::string_view note);
 
-  /// True where a commit was found and restore will take its chunks over where they lie: then the optimizer's own need no
-  /// contents before.
+  /// True where a commit was found and restore will adopt its chunks in place, without a copy: then the optimizer's own
+  /// need no contents before.
   bool adopts() const;
 
-  /// Goes on from the commit that was found: where the chunks are the same, they are taken over where they lie, without a
-  /// copy; else their values are read and written anew. It stands until the next commit. Errors: usage, where none was
-  /// found or it was taken over already; those of reading and writing.
+  /// Continues from the commit that was found: chunks that are the same are adopted in place, without a copy; otherwise
+  /// their values are read and written anew. The commit stands until the next one. Errors: usage, where none was found
+  /// or it was restored already; those of reading and writing.
   Result<void> restore();
 
  private:
@@ -67,7 +68,7 @@ class StateCommits {
   StateMap map() const;
 
   const Parts parts_;
-  std::optional<CommittedStates> found_;  ///< not gone on from yet
+  std::optional<CommittedStates> found_;  ///< not restored yet
   std::string note_;
 };
 

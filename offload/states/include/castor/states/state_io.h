@@ -16,22 +16,25 @@
 
 namespace castor {
 
-/// The optimizer's side of reading and writing states: updates come first.
+/// The optimizer's part in reading and writing states: updates that wait are made first.
 class PendingUpdates {
  public:
   virtual ~PendingUpdates() = default;
-  /// Makes the updates of payload chunk `i` that are waiting, and takes back a speculative one. Errors: those of the update; usage,
-  /// where the chunk was updated early in a step that has not ended; failed, where an earlier update failed.
+  /// Makes the updates of payload chunk `i` that are waiting, and takes back a speculative one. Errors: those of the
+  /// update; usage, where the chunk was updated early in a step that has not ended; failed, where an earlier update
+  /// failed.
   [[nodiscard]] virtual Result<void> settle(std::uint32_t i) = 0;
   /// The same for all chunks; usage where any was updated early.
   [[nodiscard]] virtual Result<void> settle_all() = 0;
-  /// Values came from outside: the next iteration will not go as the ones before.
+  /// Called when values were written from outside: the next iteration will not repeat the ones before.
   virtual void values_replaced() = 0;
 };
 
-/// Reads and writes a model's masters, moments and weights where they lie: first values, checkpoints, masters for whoever asks.
+/// Reads and writes a model's masters, moments and weights where they are: first values, checkpoints, masters for a
+/// caller.
 ///
-/// Between two steps. Never more memory than the budgets allow. Threads: one at a time; the team does the work in between.
+/// Between two steps. Takes no more memory than the budgets allow. Threads: one at a time; the team does the work in
+/// between.
 class StateIo {
  public:
   /// Borrowed; must outlive this.
@@ -41,35 +44,37 @@ class StateIo {
     StatefulTensorMgr& mover;
     HostTeam& team;
     PendingUpdates& pending;
-    std::function<bool()> interrupted;  ///< asked before every tile of first values
+    std::function<bool()> interrupted;  ///< called before every tile of first values
   };
 
   explicit StateIo(Parts parts) : parts_(std::move(parts)) {}
 
   /// Writes `values`, the fp32 values of `tensor` from number `first` on; called by several threads at once.
   using Fill = std::function<Result<void>(std::uint32_t tensor, std::uint64_t first, std::span<float> values)>;
-  /// Called with the share of first values that are written, or will be in a second or two. On the calling thread.
+  /// Called with the share of first values that are written, or will be within a second or two. Runs on the calling
+  /// thread.
   using Progress = std::function<void(double share)>;
 
-  /// Writes the first values of every tensor, tile by tile; moments are 0. Errors: those of the mover and of `fill`; interrupted.
+  /// Writes the first values of every tensor, tile by tile; moments are 0. Errors: those of the mover and of `fill`;
+  /// interrupted.
   [[nodiscard]] Result<void> initialise(
       const Fill& fill, const Progress& progress = [](double) {});
 
-  /// Fills the arrays of `values` that are not null, and n_updates; of a frozen tensor the master is its weight in fp32. Errors:
-  /// usage, where the tensor has no such values; those of PendingUpdates::settle and of the mover.
+  /// Fills the arrays of `values` that are not null, and n_updates; of a frozen tensor the master is its weight in
+  /// fp32. Errors: usage, where the tensor has no such values; those of PendingUpdates::settle and of the mover.
   [[nodiscard]] Result<void> read(std::uint32_t tensor, StateValues& values);
   /// The whole fp32 master of `tensor`. Errors: as read.
   [[nodiscard]] Result<void> read_master(std::uint32_t tensor, float* out);
 
-  /// Takes over values that were read here or elsewhere, and the weights that follow from them. Errors: as read.
+  /// Writes values that were read here or elsewhere, and the weights that follow from them. Errors: as read.
   [[nodiscard]] Result<void> write(std::uint32_t tensor, const StateValues& values);
 
-  /// Copies all weights and states to the tier below the host, unless they are there. Errors: those of settle_all and of
-  /// StatefulTensorMgr::write_back.
+  /// Copies all weights and states to the tier below the host, unless they are there. Errors: those of settle_all and
+  /// of StatefulTensorMgr::write_back.
   [[nodiscard]] Result<void> write_back();
 
-  /// All weights and states are from now on the contents that the tier below the host has under their chunks' numbers, and the
-  /// tensors were updated so often. Errors: those of settle_all.
+  /// Makes the contents that the tier below the host has under the chunks' numbers the current weights and states, and
+  /// `n_updates` the counters of the tensors. Errors: those of settle_all.
   [[nodiscard]] Result<void> take_spilled(std::span<const std::uint64_t> n_updates);
 
  private:

@@ -15,14 +15,16 @@
 
 namespace castor {
 
-/// The chunks that hold a model's weights and optimizer states, the homes of these states, and how often each tensor was updated.
+/// The chunks that hold a model's weights and optimizer states, the homes of these states, and how often each tensor
+/// was updated.
 ///
-/// For each payload chunk of a layout there is a chunk of weights and, if it is trained, one state chunk per tile (ChunkShape::tile).
+/// For each payload chunk of a layout there is a chunk of weights and, if it is trained, one state chunk per tile
+/// (ChunkShape::tile).
 /// Threads: one at a time.
 class StateLayout {
  public:
-  /// Registers the chunks with `chunks`. All are borrowed. `registration_order`: tensor numbers as the model registers them, the
-  /// order in which norms combine.
+  /// Registers the chunks with `chunks`. All are borrowed. `registration_order`: tensor numbers as the model registers
+  /// them, the order in which norms combine.
   StateLayout(const ChunkLayout& layout, ChunkManager& chunks, const StateFormat& format,
               const std::vector<std::uint32_t>& registration_order);
 
@@ -40,7 +42,7 @@ class StateLayout {
   TileStates tile_states(std::uint32_t i, std::uint32_t tile, std::byte* data) const;
   std::vector<TilePart> parts_of(std::uint32_t i, std::uint32_t tile) const { return parts_of_tile(layout_, i, tile); }
 
-  /// Where states live and are updated. Requires of the other functions below: adopt was called.
+  /// Where states live and are updated. home() and update_tier() require that adopt was called.
   const Plan& placement() const { return placement_; }
   void adopt(Plan placement) { placement_ = std::move(placement); }
   Tier home(std::uint32_t i) const { return placement_.states[i]; }
@@ -52,7 +54,7 @@ class StateLayout {
   std::uint32_t registered(std::uint32_t tensor) const { return registered_.at(tensor); }
   const std::vector<std::uint32_t>& registration_order() const { return registration_order_; }
 
-  /// Which elements lie in which chunk, and how often each tensor was updated so far; keys in a store are left open.
+  /// The places of all elements in chunks, and the counters of updates so far; the key in a store is left 0.
   StateMap map() const { return {layout_, format_, registered_, n_updates_, payload_, state_, 0}; }
 
  private:

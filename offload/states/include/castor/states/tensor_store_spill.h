@@ -6,13 +6,13 @@
 
 namespace castor {
 
-/// The NVMe tier of the chunk layer: chunks under their numbers, counted from `first_key`, in a TensorStore.
+/// The NVMe tier of the chunk layer: keeps chunks in a TensorStore, under their numbers counted from `first_key`.
 class TensorStoreSpill final : public SpillStore {
  public:
   /// `store` is borrowed and must outlive this.
   explicit TensorStoreSpill(TensorStore& store) : store_(store) {}
 
-  /// From the next call on; what was written before is not found any more.
+  /// Sets the first key from the next call on; contents written before are not found any more.
   void set_first_key(std::uint64_t key) { first_key_ = key; }
   std::uint64_t first_key() const { return first_key_; }
 
@@ -21,7 +21,7 @@ class TensorStoreSpill final : public SpillStore {
   }
   Event read(std::uint32_t chunk, BufferView bytes) override { return store_.get(first_key_ + chunk, bytes); }
   void forget(std::uint32_t chunk) override { store_.remove(first_key_ + chunk); }
-  /// None for little: to hand it over would take longer.
+  /// None below kLeastCheckedBytes: queueing the work would take longer than the checksum.
   std::vector<std::uint64_t> block_ends(std::uint64_t n_bytes) const override {
     return n_bytes < kLeastCheckedBytes ? std::vector<std::uint64_t>() : store_.block_ends(n_bytes);
   }

@@ -18,21 +18,23 @@ class UnitPasses;
 
 /// The engine of the plugins: parameters, gradients and optimizer states in chunks over three tiers.
 ///
-/// Around each use of a unit its payload chunks are on the device and its parameters bound to them; in between, the mover
-/// keeps there what the budgets allow. On a GPU the first step is the warm-up: only the working set is on the device while the
-/// peak of non-model data is measured. Then the placement is made again with the room that is left, and once the times of a step are
-/// known, shares of streamed states and numbers of update threads are tried (Tuner).
+/// Around each use of a unit its payload chunks are on the device and its parameters bound to them; in between, the
+/// mover keeps as many chunks there as the budgets allow. On a GPU the first step is the warm-up: only the working set
+/// is on the device while the peak of non-model data is measured. Then the placement is made again with the room that
+/// is left, and once the times of a step are known, shares of streamed states and numbers of update threads are tried
+/// (Tuner).
 ///
 /// Threads: one call at a time, from the training thread or from autograd's while that one waits.
 class Engine final : public Strategy {
  public:
-  /// `host` is borrowed and must outlive the engine. Errors: usage, where the model or the options do not fit; those of the
-  /// machine and of the store.
+  /// `host` is borrowed and must outlive the engine. Errors: usage, where the model or the options do not fit; those of
+  /// the machine and of the store.
   static Result<std::unique_ptr<Engine>> make(const castor_host_v1& host, const EngineOptions& options,
                                               const Machine& machine = this_machine());
   ~Engine() override;
 
-  /// Places and initialises every parameter. Errors: does_not_fit with the budget that would do; those of the host's values.
+  /// Places and initialises every parameter. Errors: does_not_fit with the budget that would suffice; those of the
+  /// host's values.
   Result<void> attach();
 
   Result<void> before_forward(std::uint32_t unit) override;

@@ -13,7 +13,7 @@
 
 namespace castor {
 
-/// The parts of a machine that an engine asks for. Tests put doubles in their place.
+/// The parts of a machine that an engine asks for. Tests replace them by doubles.
 struct Machine {
   /// The device that a host table names. Errors: those of make_cuda_device.
   std::function<Result<std::unique_ptr<Device>>(DLDevice)> make_device;
@@ -21,7 +21,7 @@ struct Machine {
   std::function<LinkCosts(Device&, const EngineOptions&)> link_costs;
   /// Threads that update on the host.
   std::function<Result<std::unique_ptr<HostTeam>>(unsigned n_threads)> make_team;
-  /// Host memory that is free to take.
+  /// Bytes of host memory that are free.
   std::function<std::uint64_t()> available_host_bytes;
   /// Nanoseconds of a clock that never goes back.
   std::function<std::uint64_t()> now_ns;
