@@ -15,7 +15,8 @@ class ModelValues {
   /// Borrowed.
   explicit ModelValues(EngineRooms& rooms) : rooms_(rooms) {}
 
-  /// Gives the parameters their first values, unless they have any. Errors: those of the host, and StateIo::initialise's.
+  /// Gives the parameters their first values, unless they have any. Errors: those of the host, and StateIo::initialise's; then the next
+  /// call begins anew.
   [[nodiscard]] Result<void> initialise();
   /// The parameters have values from elsewhere.
   void set_initialised() { initialised_ = true; }
