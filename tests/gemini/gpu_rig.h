@@ -29,6 +29,7 @@ struct GpuRig {
       return make_fake_gpu({allocator, clock, others_bytes, failing_copy, host_memory});
     };
     machine.link_costs = [](Device&, const EngineOptions&) { return kUsualLinkCosts; };
+    machine.open_store = [](const TensorStoreOptions& options) { return TensorStore::open(options); };
     machine.make_team = [this](unsigned) -> Result<std::unique_ptr<HostTeam>> {
       return std::unique_ptr<HostTeam>(std::make_unique<InlineTeam>(team));
     };
