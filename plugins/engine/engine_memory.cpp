@@ -48,7 +48,7 @@ Result<std::unique_ptr<EngineMemory>> EngineMemory::make(const castor_host_v1& h
   store.folders = options.nvme_folders;
   store.budget = &memory->nvme_;
   store.durability = options.durability;
-  CASTOR_ASSIGN(memory->store_, TensorStore::open(store));
+  CASTOR_ASSIGN(memory->store_, machine.open_store(store));
   for (const std::string& warning : memory->store_->warnings()) warn(host, warning);
   memory->spill_ = std::make_unique<TensorStoreSpill>(*memory->store_);
   return memory;

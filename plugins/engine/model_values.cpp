@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <string>
-#include <utility>
 
 namespace castor {
 namespace {
@@ -18,7 +17,7 @@ StateValues values_of(const castor_param_state& state) {
 }  // namespace
 
 Result<void> ModelValues::initialise() {
-  if (std::exchange(initialised_, true)) return {};
+  if (initialised_) return {};
   const castor_host_v1& host = rooms_.host;
   const auto fill = [&](std::uint32_t tensor, std::uint64_t first, std::span<float> values) -> Result<void> {
     const castor_status status =
@@ -26,12 +25,14 @@ Result<void> ModelValues::initialise() {
     return status == CASTOR_OK ? Result<void>() : failed_by_host(status);
   };
   std::uint64_t last_ns = rooms_.timeline.now_ns();
-  return rooms_.optimizer->io().initialise(fill, [&](double share) {
+  CASTOR_TRY(rooms_.optimizer->io().initialise(fill, [&](double share) {
     if (rooms_.timeline.now_ns() - last_ns < kProgressNs) return;
     last_ns = rooms_.timeline.now_ns();
     rooms_.log(CASTOR_LOG_INFO,
                "first values of the parameters: " + std::to_string(std::lround(100 * share)) + " %");
-  });
+  }));
+  initialised_ = true;
+  return {};
 }
 
 Result<void> ModelValues::check(std::uint32_t param) const {

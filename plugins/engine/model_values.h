@@ -17,7 +17,7 @@ class ModelValues {
   explicit ModelValues(EngineRooms& rooms) : rooms_(rooms) {}
 
   /// Gives the parameters their first values, unless they have any. Errors: those of the host, and
-  /// StateIo::initialise's.
+  /// StateIo::initialise's; then the next call begins anew.
   [[nodiscard]] Result<void> initialise();
   /// Records that the parameters have values from another source.
   void set_initialised() { initialised_ = true; }

@@ -40,6 +40,7 @@ Machine this_machine() {
   Machine machine;
   machine.make_device = make_device;
   machine.link_costs = link_costs;
+  machine.open_store = [](const TensorStoreOptions& options) { return TensorStore::open(options); };
   machine.make_team = [](unsigned n_threads) { return make_host_team(n_threads); };
   machine.available_host_bytes = [] { return available_host_memory_bytes(); };
   machine.now_ns = steady_now_ns;

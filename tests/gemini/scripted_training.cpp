@@ -90,7 +90,7 @@ ScriptedTraining::ScriptedTraining(std::uint32_t seed, const Habits& habits) {
   }
 }
 
-/// One to four units, of which some may have no parameter; now and then no unit at all.
+/// One to four, of which some may have no parameter; now and then none at all.
 void ScriptedTraining::choose_groups(Step& step, std::mt19937& random) const {
   step.groups.resize(random() % 5);
   for (castor_param_group& group : step.groups)
@@ -132,47 +132,64 @@ std::uint64_t ScriptedTraining::largest_unit_bytes() const {
   return largest;
 }
 
-Result<void> ScriptedTraining::forward(Strategy& strategy, const FakeModelHost& model, const MicroBatch& micro_batch,
-                                       TrainingRecord& record) const {
+Result<void> ScriptedTraining::forward(const Run& run, const MicroBatch& micro_batch) const {
   for (const std::uint32_t unit : micro_batch.order) {
-    CASTOR_TRY(strategy.before_forward(unit));
-    for (const std::uint32_t p : units_[unit].params) record.weights_seen.push_back(model.weights(p));
-    CASTOR_TRY(strategy.after_forward(unit));
+    CASTOR_TRY(run.strategy.before_forward(unit));
+    for (const std::uint32_t p : units_[unit].params) run.record.weights_seen.push_back(run.model.weights(p));
+    if (run.stretch.computes) run.stretch.computes(unit);
+    CASTOR_TRY(run.strategy.after_forward(unit));
   }
   return {};
 }
 
-/// The first unit's input needs no gradient, so it has no after_backward; gradients of the others arrive before or
-/// after it.
-Result<void> ScriptedTraining::backward(Strategy& strategy, FakeModelHost& model, const MicroBatch& micro_batch) const {
+/// The first unit's input needs no gradient, so it has no after_backward; gradients of the others come before or after
+/// it.
+Result<void> ScriptedTraining::backward(const Run& run, const MicroBatch& micro_batch) const {
   const std::uint32_t first = micro_batch.order.front();
   for (std::size_t i = units_.size(); i-- > 0;) {
     const std::uint32_t unit = micro_batch.order[i];
-    CASTOR_TRY(strategy.before_backward(unit));
+    CASTOR_TRY(run.strategy.before_backward(unit));
+    if (run.stretch.computes) run.stretch.computes(unit);
     const bool late = unit % 3 == 1;
-    if (late) CASTOR_TRY(strategy.after_backward(unit));
+    if (late) CASTOR_TRY(run.strategy.after_backward(unit));
     for (const GradientEvent& event : micro_batch.by_unit[unit])
-      CASTOR_TRY(strategy.gradient(event.param, model.make_gradient(event.param, event.values)));
-    if (!late && unit != first) CASTOR_TRY(strategy.after_backward(unit));
+      CASTOR_TRY(run.strategy.gradient(event.param, run.model.make_gradient(event.param, event.values)));
+    if (!late && unit != first) CASTOR_TRY(run.strategy.after_backward(unit));
   }
-  return strategy.end_of_backward();
+  return run.strategy.end_of_backward();
 }
 
-Result<void> ScriptedTraining::train(Strategy& strategy, FakeModelHost& model, const Step& step,
-                                     TrainingRecord& record) const {
+Result<void> ScriptedTraining::train(const Run& run, const Step& step) const {
   std::vector<const castor_param_group*> groups;
   const castor_step_args args = args_of(step, groups);
-  for (std::uint32_t i = 0; i < step.n_evaluations; ++i)
-    CASTOR_TRY(forward(strategy, model, step.micro_batches[0], record));
+  for (std::uint32_t i = 0; i < step.n_evaluations; ++i) CASTOR_TRY(forward(run, step.micro_batches[0]));
   for (const MicroBatch& micro_batch : step.micro_batches) {
-    CASTOR_TRY(forward(strategy, model, micro_batch, record));
-    if (announces_ && &micro_batch == &step.micro_batches.back()) CASTOR_TRY(strategy.announce_step(args));
-    CASTOR_TRY(backward(strategy, model, micro_batch));
+    CASTOR_TRY(forward(run, micro_batch));
+    if (announces_ && &micro_batch == &step.micro_batches.back()) CASTOR_TRY(run.strategy.announce_step(args));
+    CASTOR_TRY(backward(run, micro_batch));
   }
-  CASTOR_ASSIGN(const castor_step_result result, strategy.step(args));
-  record.grad_norms.push_back(result.grad_norm);
-  record.skipped.push_back(result.skipped != 0);
+  CASTOR_ASSIGN(const castor_step_result result, run.strategy.step(args));
+  run.record.grad_norms.push_back(result.grad_norm);
+  run.record.skipped.push_back(result.skipped != 0);
   return {};
+}
+
+std::unique_ptr<FakeModelHost> ScriptedTraining::make_host(DLDevice device) const {
+  return std::make_unique<FakeModelHost>(params_, units_, device);
+}
+
+Result<TrainingRecord> ScriptedTraining::run(Strategy& strategy, FakeModelHost& model, const Stretch& stretch) const {
+  TrainingRecord record;
+  if (stretch.before) CASTOR_TRY(stretch.before(strategy));
+  for (std::size_t s = stretch.first; s < std::min(stretch.end, steps_.size()); ++s)
+    CASTOR_TRY(train({strategy, model, stretch, record}, steps_[s]));
+  if (stretch.after) CASTOR_TRY(stretch.after(strategy));
+  for (std::uint32_t p = 0; p < params_.size(); ++p) {
+    record.masters.emplace_back(numel(params_[p].shape));
+    CASTOR_TRY(strategy.read_master(p, record.masters.back().data()));
+  }
+  CASTOR_ASSIGN(record.stats, strategy.stats());
+  return record;
 }
 
 Result<TrainingRecord> ScriptedTraining::run(const std::string& path, const PluginOptions& options,
@@ -181,17 +198,8 @@ Result<TrainingRecord> ScriptedTraining::run(const std::string& path, const Plug
   CASTOR_ASSIGN(const Plugin plugin, PluginLoader("", {}).load(path));
   CASTOR_ASSIGN(const Booster booster, Booster::make(plugin, options));
   CASTOR_ASSIGN(auto strategy, booster.boost(model));
-  TrainingRecord record;
-  if (stretch.before) CASTOR_TRY(stretch.before(*strategy));
-  for (std::size_t s = stretch.first; s < std::min(stretch.end, steps_.size()); ++s)
-    CASTOR_TRY(train(*strategy, model, steps_[s], record));
-  if (stretch.after) CASTOR_TRY(stretch.after(*strategy));
-  for (std::uint32_t p = 0; p < params_.size(); ++p) {
-    record.masters.emplace_back(numel(params_[p].shape));
-    CASTOR_TRY(strategy->read_master(p, record.masters.back().data()));
-  }
-  CASTOR_ASSIGN(record.stats, strategy->stats());
-  strategy.reset();  // the last gradients may be read until then
+  CASTOR_ASSIGN(TrainingRecord record, run(*strategy, model, stretch));
+  strategy.reset();  // the last ones may be read until then
   if (model.n_live_gradients() != 0) return Error{ErrorKind::failed, "gradients were not given back"};
   return record;
 }

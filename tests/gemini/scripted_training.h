@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -43,6 +44,7 @@ class ScriptedTraining {
   struct Stretch {
     std::size_t first = 0, end = SIZE_MAX;
     std::function<Result<void>(Strategy&)> before = {}, after = {};  ///< null = nothing
+    std::function<void(std::uint32_t unit)> computes = {};  ///< while the parameters of a unit are bound; null = nothing
   };
 
   /// Trains with the plugin at `path`. Errors: those of the plugin.
@@ -50,6 +52,9 @@ class ScriptedTraining {
     return run(path, options, Stretch());
   }
   Result<TrainingRecord> run(const std::string& path, const PluginOptions& options, const Stretch& stretch) const;
+  /// Trains `model`, made by make_host, with `strategy`, to which it is attached.
+  Result<TrainingRecord> run(Strategy& strategy, FakeModelHost& model, const Stretch& stretch) const;
+  std::unique_ptr<FakeModelHost> make_host(DLDevice device) const;
 
   std::uint64_t largest_unit_bytes() const;  ///< weights, each tensor padded to 512 B
   std::uint64_t payload_bytes() const;
@@ -71,12 +76,19 @@ class ScriptedTraining {
     std::vector<std::uint32_t> group_of = {};
   };
 
-  Result<void> forward(Strategy& strategy, const FakeModelHost& model, const MicroBatch& micro_batch,
-                       TrainingRecord& record) const;
+  /// The parts of a run. All borrowed.
+  struct Run {
+    Strategy& strategy;
+    FakeModelHost& model;
+    const Stretch& stretch;
+    TrainingRecord& record;
+  };
+
+  Result<void> forward(const Run& run, const MicroBatch& micro_batch) const;
   void choose_groups(Step& step, std::mt19937& random) const;
-  Result<void> train(Strategy& strategy, FakeModelHost& model, const Step& step, TrainingRecord& record) const;
+  Result<void> train(const Run& run, const Step& step) const;
   static castor_step_args args_of(const Step& step, std::vector<const castor_param_group*>& groups);
-  Result<void> backward(Strategy& strategy, FakeModelHost& model, const MicroBatch& micro_batch) const;
+  Result<void> backward(const Run& run, const MicroBatch& micro_batch) const;
 
   std::vector<FakeParam> params_;
   std::vector<FakeUnit> units_;

@@ -96,8 +96,30 @@ castor_host_v1 FakeModelHost::make_table(FakeModelHost* self) {
   table.compute_stream = [](void*) -> void* { return nullptr; };
   table.device_memory = [](void*, castor_device_memory* out) { return *out = {}, CASTOR_OK; };
   table.reset_device_peak = [](void*) {};
-  table.interrupted = [](void*) { return std::int32_t{0}; };
+  table.interrupted = [](void* self) {
+    return static_cast<std::int32_t>(of(self).interrupted_ && of(self).interrupted_());
+  };
   return table;
+}
+
+void FakeModelHost::allocate_from(FakeAllocator& allocator) {
+  allocator_ = &allocator;
+  table_.device_alloc = [](void* self, std::uint64_t n_bytes, void** out) {
+    FakeModelHost& host = of(self);
+    *out = host.allocator_->allocate(n_bytes);
+    if (*out != nullptr) return CASTOR_OK;
+    host.error_ = "the fake GPU has no " + std::to_string(n_bytes) + " B left";
+    return CASTOR_DOES_NOT_FIT;
+  };
+  table_.device_free = [](void* self, void* data, std::uint64_t n_bytes) {
+    of(self).allocator_->deallocate(data, n_bytes);
+  };
+  table_.device_memory = [](void* self, castor_device_memory* out) {
+    return *out = of(self).allocator_->memory(), CASTOR_OK;
+  };
+  table_.reset_device_peak = [](void* self) { of(self).allocator_->reset_peak(); };
+  if (allocator.builds_pages())
+    table_.device_pages = [](void* self, std::uint64_t n_bytes) { return of(self).allocator_->build_pages(n_bytes); };
 }
 
 castor_status FakeModelHost::record(const std::string& call) {
@@ -116,8 +138,13 @@ castor_status FakeModelHost::init(std::uint32_t param, std::uint64_t first, std:
 }
 
 castor_status FakeModelHost::bind(std::uint32_t param, void* data) {
-  const castor_status status = record("bind " + params_.at(param).name);
+  const std::string call = "bind " + params_.at(param).name;
+  const castor_status status = record(call);
   if (status != CASTOR_OK) return status;
+  if (failing_bind_ != nullptr && failing_bind_->is_this()) {
+    error_ = call + " was told to fail";
+    return CASTOR_FAILED;
+  }
   if (!data || reinterpret_cast<std::uintptr_t>(data) % 512 != 0) {
     error_ = "bind " + params_[param].name + ": its memory does not start at a multiple of 512 B";
     return CASTOR_PLUGIN;

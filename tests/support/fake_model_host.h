@@ -4,11 +4,15 @@
 #include <castor/plugins/booster.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "fake_allocator.h"
+#include "nth_call.h"
 
 namespace castor::test {
 
@@ -46,6 +50,13 @@ class FakeModelHost final : public ModelHost {
   /// to fail`.
   void fail_on(std::string call, castor_status status) { failing_call_ = std::move(call), failing_status_ = status; }
 
+  /// Hands out device memory of `allocator`, which is borrowed. Requires: before the plugin gets the table.
+  void allocate_from(FakeAllocator& allocator);
+  /// Asked by the plugin whether the user wants to stop; nothing set: never.
+  void set_interrupted(std::function<bool()> interrupted) { interrupted_ = std::move(interrupted); }
+  /// Fails the binding that `nth` names, which is borrowed.
+  void fail_bind(NthCall& nth) { failing_bind_ = &nth; }
+
   /// The memory that the parameter is bound to; null where it is unbound.
   const void* bound(std::uint32_t param) const { return bound_.at(param); }
   /// The bound weights, bf16 widened to fp32. Requires: bound.
@@ -70,7 +81,10 @@ class FakeModelHost final : public ModelHost {
   const std::vector<FakeParam> params_;
   const std::vector<FakeUnit> units_;
   const DLDevice device_;
-  const castor_host_v1 table_;
+  castor_host_v1 table_;
+  FakeAllocator* allocator_ = nullptr;
+  std::function<bool()> interrupted_;
+  NthCall* failing_bind_ = nullptr;
   std::vector<void*> bound_;
   std::mutex mutex_;  // of calls_ and error_: several threads call init_param_range
   std::vector<std::string> calls_;

@@ -19,6 +19,8 @@ class Device {
   virtual ~Device() = default;
 
   virtual DeviceKind kind() const = 0;
+  /// True where updates, sums and norms of data in this device's memory run as host code on the calling thread.
+  virtual bool runs_host_kernels() const { return kind() == DeviceKind::cpu; }
   /// For people: `cpu`, or the GPU's product name.
   virtual std::string description() const = 0;
   /// A new stream beside all others. Errors: failed.

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include <castor/engine/engine_options.h>
+#include <castor/io/tensor_store.h>
 #include <castor/memory/device.h>
 #include <castor/memory/host_team.h>
 #include <castor/plan/links.h>
@@ -19,6 +20,8 @@ struct Machine {
   std::function<Result<std::unique_ptr<Device>>(DLDevice)> make_device;
   /// The measured rates of the device's links and of the drives in the options' folders.
   std::function<LinkCosts(Device&, const EngineOptions&)> link_costs;
+  /// The store in the options' folders. Errors: those of TensorStore::open.
+  std::function<Result<std::unique_ptr<TensorStore>>(const TensorStoreOptions&)> open_store;
   /// Threads that update on the host.
   std::function<Result<std::unique_ptr<HostTeam>>(unsigned n_threads)> make_team;
   /// Bytes of host memory that are free.

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+// For n = 1, 2, 3 … the n-th call of one kind fails in a small training over three tiers, until a run has fewer than n calls.
+//
+// A call of the engine that reports an error is made once more. Every error has a sentence, every gradient is given back, and
+// either all steps succeed, with the bits of the untouched run, or from the first step that fails on all do.
+#include <castor/engine/engine.h>
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "faulty_engine.h"
+#include "gpu_rig.h"
+#include "nth_call.h"
+#include "refusing_device.h"
+#include "scratch_folder.h"
+#include "small_training.h"
+
+namespace castor {
+namespace {
+
+using test::Fault;
+using test::FaultyEngine;
+using test::GpuRig;
+using test::NthCall;
+using test::SmallTraining;
+
+/// Calls `rescue` where it lives longer than a run takes on the slowest machine.
+class Watchdog {
+ public:
+  explicit Watchdog(std::function<void()> rescue)
+      : thread_([this, rescue = std::move(rescue)] {
+          std::unique_lock lock(mutex_);
+          if (ended_.wait_for(lock, std::chrono::seconds(30), [this] { return over_; })) return;
+          barked_ = true;
+          rescue();
+        }) {}
+  ~Watchdog() {
+    {
+      const std::lock_guard lock(mutex_);
+      over_ = true;
+    }
+    ended_.notify_all();
+    thread_.join();
+    EXPECT_FALSE(barked_) << "the run hung";
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool over_ = false, barked_ = false;
+  std::thread thread_;
+};
+
+/// Where and how a training runs.
+struct Setting {
+  std::string name;
+  bool on_gpu = false;
+  double max_norm = 0;
+  friend void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; }
+};
+
+constexpr std::uint32_t kSteps = 3;
+
+/// A training that meets a failure, and the record of it.
+class FailingRun {
+ public:
+  explicit FailingRun(const Setting& setting)
+      : training({.n_units = 4, .numel = 4096, .max_norm = setting.max_norm}),
+        options(training.options()),
+        host(training.make_host(setting.on_gpu ? GpuRig::kWhere : DLDevice{kDLCPU, 0})),
+        machine(setting.on_gpu ? rig.machine() : this_machine()) {
+    if (setting.on_gpu) host->allocate_from(rig.allocator);
+    options.nvme_folders = {folder.path()};
+    options.device_budget_bytes = (setting.on_gpu ? 48 : 20) * kKiB;
+    options.host_budget_bytes = 160 * kKiB;
+    options.speculative_updates = true;
+    machine.open_store = [this](const TensorStoreOptions& store) -> Result<std::unique_ptr<TensorStore>> {
+      CASTOR_ASSIGN(auto engine, make_io_engine(EngineChoice::threads));
+      return TensorStore::open(store, std::make_unique<FaultyEngine>(std::move(engine), drive));
+    };
+  }
+  ~FailingRun() {
+    if (engine) end();
+  }
+
+  /// The whole training. The engine is destroyed at its end.
+  void run() {
+    const Watchdog watchdog([this] { drive->release(); });
+    if (make()) train();
+    end();
+  }
+  bool all_well() const { return n_good_steps == kSteps; }
+
+  bool make() {
+    return twice("make", [this] { return make_engine(); }).ok() && twice("attach", [this] { return engine->attach(); }).ok();
+  }
+
+  Result<void> make_engine() {
+    CASTOR_ASSIGN(engine, Engine::make(host->table(), options, machine));
+    return {};
+  }
+
+  void train() {
+    bool failed = false;
+    for (std::uint32_t step = 0; step < kSteps; ++step)
+      for (const SmallTraining::Call& call : training.calls(*engine, *host, step)) {
+        const bool made = twice(call.name, call.make).ok();
+        if (call.name != "step") continue;
+        EXPECT_FALSE(failed && made) << "step " << step << " succeeded after one that had failed";
+        failed = failed || !made;
+        n_good_steps += made ? 1 : 0;
+      }
+    if (failed) return;
+    std::vector<std::vector<float>> masters;
+    const auto read = twice("read_master", [this, &masters]() -> Result<void> {
+      CASTOR_ASSIGN(masters, training.masters(*engine));
+      return {};
+    });
+    EXPECT_TRUE(read.ok() || !errors.empty());
+    if (read.ok()) {
+      EXPECT_TRUE(masters == expected(training)) << "the bits are not those of the untouched run";
+    }
+    stats = engine->stats().value();
+  }
+
+  void end() {
+    drive->release();
+    engine.reset();
+    EXPECT_EQ(host->n_live_gradients(), 0);
+    EXPECT_EQ(rig.allocator.n_live(), 0);
+    EXPECT_TRUE(folder.empty());
+  }
+
+  /// Makes a call of the engine, and once more where it fails.
+  Result<void> twice(const std::string& name, const std::function<Result<void>()>& call) {
+    auto outcome = once(name, call);
+    return outcome.ok() ? outcome : once(name, call);
+  }
+  Result<void> once(const std::string& name, const std::function<Result<void>()>& call) {
+    Result<void> outcome;
+    try {
+      outcome = call();
+    } catch (const std::exception& thrown) {
+      ADD_FAILURE() << name << " threw " << thrown.what();
+      outcome = Error{ErrorKind::failed, thrown.what()};
+    }
+    if (outcome.ok()) return outcome;
+    const std::string of_host = host->take_error();
+    const std::string& sentence = outcome.error().message.empty() ? of_host : outcome.error().message;
+    EXPECT_FALSE(sentence.empty()) << name << " gave no reason";
+    errors.push_back({outcome.error().kind, sentence});
+    names.push_back(name);
+    return outcome;
+  }
+  /// The errors so far, one a line.
+  std::string told() const {
+    std::string text;
+    for (std::size_t i = 0; i < errors.size(); ++i) text += names[i] + ": " + errors[i].message + "\n";
+    return text;
+  }
+
+  static const std::vector<std::vector<float>>& expected(const SmallTraining& training) {
+    static const auto plain = SmallTraining().expected(kSteps);
+    static const auto clipped = SmallTraining({.max_norm = kClip}).expected(kSteps);
+    return training.step_args().max_norm == 0 ? plain : clipped;
+  }
+
+  static constexpr double kClip = 1000;  // more than any norm here
+
+  const test::ScratchFolder folder{test::ScratchFolder::quick_parent()};
+  const SmallTraining training;
+  GpuRig rig;
+  EngineOptions options;
+  const std::unique_ptr<test::FakeModelHost> host;
+  const std::shared_ptr<FaultyEngine::Script> drive = std::make_shared<FaultyEngine::Script>();
+  Machine machine;
+  std::unique_ptr<Engine> engine;
+  std::vector<Error> errors;
+  std::vector<std::string> names;  ///< of the calls that gave them
+  std::uint32_t n_good_steps = 0;
+  castor_stats stats{};
+};
+
+class EngineFailures : public ::testing::TestWithParam<Setting> {
+ protected:
+  /// Runs `one` for n = 1, 2, 3 … until it says that the n-th call was not reached.
+  static void for_every_call(const std::function<bool(FailingRun&, std::uint64_t)>& one) {
+    std::uint64_t nth = 1;
+    int n_whole = 0;
+    for (bool reached = true; reached && nth < kMostCalls && !HasFailure(); ++nth) {
+      SCOPED_TRACE("call " + std::to_string(nth));
+      FailingRun run(GetParam());
+      reached = one(run, nth);
+      n_whole += reached && run.all_well() ? 1 : 0;
+      if (!reached) {
+        EXPECT_TRUE(run.errors.empty()) << run.told();
+        EXPECT_TRUE(run.all_well());
+      }
+      if (HasFailure()) ADD_FAILURE() << run.told();
+    }
+    EXPECT_GT(nth, 3u) << "there are such calls";
+    RecordProperty("calls", static_cast<int>(nth) - 2);
+    RecordProperty("whole", n_whole);
+  }
+
+  static constexpr std::uint64_t kMostCalls = 2000;
+};
+
+INSTANTIATE_TEST_SUITE_P(On, EngineFailures,
+                         ::testing::Values(Setting{"Cpu"}, Setting{"CpuWithNorm", false, FailingRun::kClip},
+                                           Setting{"Gpu", true}, Setting{"GpuWithNorm", true, FailingRun::kClip}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST_P(EngineFailures, TheUntouchedRunUsesEveryTier) {
+  FailingRun run(GetParam());
+  run.run();
+  EXPECT_TRUE(run.all_well()) << run.told();
+  EXPECT_GT(run.stats.h2d_bytes, 0u);
+  EXPECT_GT(run.stats.nvme_write_bytes, 0u);
+  EXPECT_GT(run.stats.nvme_read_bytes, 0u);
+}
+
+TEST_P(EngineFailures, ABindingThatFails) {
+  for_every_call([](FailingRun& run, std::uint64_t nth) {
+    NthCall call(nth);
+    run.host->fail_bind(call);
+    run.run();
+    EXPECT_EQ(call.reached(), !run.errors.empty());
+    EXPECT_TRUE(run.all_well()) << "the unit is not entered, and can be once more";
+    return call.reached();
+  });
+}
+
+TEST_P(EngineFailures, AnAllocationThatFails) {
+  for_every_call([](FailingRun& run, std::uint64_t nth) {
+    NthCall on_device(nth);
+    test::Refusal refusal{nth - 1};
+    if (GetParam().on_gpu)
+      run.rig.allocator.fail_allocation(on_device);
+    else
+      run.machine.make_device = [&refusal](DLDevice) -> Result<std::unique_ptr<Device>> {
+        return std::unique_ptr<Device>(std::make_unique<test::RefusingDevice>(refusal));
+      };
+    run.run();
+    return on_device.reached() || refusal.n_asked >= nth;
+  });
+}
+
+TEST_P(EngineFailures, AHostAllocationThatFails) {
+  if (!GetParam().on_gpu) GTEST_SKIP() << "AnAllocationThatFails has both tiers";
+  for_every_call([](FailingRun& run, std::uint64_t nth) {
+    const auto cpu = make_cpu_device();
+    test::Refusal refusal{nth - 1};
+    test::RefusingResource memory(cpu->host_memory(), refusal);
+    run.rig.host_memory = &memory;
+    run.run();
+    return refusal.n_asked >= nth;
+  });
+}
+
+TEST_P(EngineFailures, AGradientOfAnotherDtype) {
+  for_every_call([](FailingRun& run, std::uint64_t nth) {
+    if (!run.make()) return false;
+    std::uint64_t n_gradients = 0;
+    for (std::uint32_t step = 0; step < kSteps; ++step)
+      for (const SmallTraining::Call& call : run.training.calls(*run.engine, *run.host, step)) {
+        if (call.name.starts_with("gradient") && ++n_gradients == nth) {
+          DLManagedTensor* const grad = run.training.make_gradient(*run.host, 0, step);
+          grad->dl_tensor.dtype = test::kFp16;
+          EXPECT_FALSE(run.once("bad gradient", [&] { return run.engine->gradient(0, grad); }).ok());
+        }
+        EXPECT_TRUE(call.make().ok());
+        run.n_good_steps += call.name == "step" ? 1 : 0;
+      }
+    EXPECT_EQ(run.training.masters(*run.engine).value(), FailingRun::expected(run.training));
+    run.end();
+    return n_gradients >= nth;
+  });
+}
+
+TEST_P(EngineFailures, ACopyThatFails) {
+  if (!GetParam().on_gpu) GTEST_SKIP() << "the streams of the fake GPU can fail";
+  for_every_call([](FailingRun& run, std::uint64_t nth) {
+    NthCall copy(nth);
+    run.rig.failing_copy = &copy;
+    run.run();
+    return copy.reached();
+  });
+}
+
+TEST_P(EngineFailures, ARequestToTheDriveThatFails) {
+  for_every_call([](FailingRun& run, std::uint64_t nth) {
+    run.drive->set(nth, Fault::fail(EIO));
+    run.run();
+    return run.drive->reached();
+  });
+}
+
+TEST_P(EngineFailures, ARequestToTheDriveThatFlipsABit) {
+  for_every_call([](FailingRun& run, std::uint64_t nth) {
+    run.drive->set(nth, Fault::corrupt());
+    run.run();
+    return run.drive->reached();
+  });
+}
+
+TEST_P(EngineFailures, AnInterruption) {
+  for_every_call([](FailingRun& run, std::uint64_t nth) {
+    NthCall question(nth);
+    run.host->set_interrupted([&question] { return question.is_this(); });
+    run.run();
+    for (const Error& error : run.errors)
+      EXPECT_TRUE(error.kind == ErrorKind::interrupted || error.kind == ErrorKind::failed) << error.message;
+    return question.reached();
+  });
+}
+
+}  // namespace
+}  // namespace castor

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gradients that the engine refuses, parameters without elements, and two engines in one process.
+#include <castor/engine/engine.h>
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <thread>
+
+#include "fake_model_host.h"
+#include "small_training.h"
+
+namespace castor {
+namespace {
+
+using test::FakeModelHost;
+using test::SmallTraining;
+
+constexpr std::int64_t kRows = 4, kColumns = 64;
+const std::vector<float> kHalves(kRows* kColumns, 0.5f);
+
+/// A trained and a frozen parameter.
+class EngineGradients : public ::testing::Test {
+ protected:
+  /// What the engine says of a gradient of parameter `param` that `spoil` has changed. The values of all parameters stay as they are,
+  /// the gradient is given back, and the next step is that of a run without it.
+  std::string refusal(std::uint32_t param, const std::function<void(DLTensor&)>& spoil,
+                      std::uint32_t shaped_as = 0) {
+    FakeModelHost host = make_host();
+    const auto engine = attached(host);
+    DLManagedTensor* const grad = host.make_gradient(shaped_as, kHalves);
+    spoil(grad->dl_tensor);
+    engine->before_backward(0).value();
+    const auto refused = engine->gradient(param, grad);
+    EXPECT_EQ(host.n_live_gradients(), 0);
+    EXPECT_EQ(values(*engine, 0), first_values());
+    EXPECT_EQ(values(*engine, 1), first_values());
+    EXPECT_EQ(after_step(*engine, host), after_undisturbed_step());
+    if (refused.ok()) return "taken";
+    EXPECT_EQ(refused.error().kind, ErrorKind::plugin);
+    return refused.error().message;
+  }
+
+  static FakeModelHost make_host() {
+    return {{{"w", {kRows, kColumns}, test::kBf16, first_values()},
+             {"frozen", {kRows, kColumns}, test::kBf16, first_values(), false}},
+            {{"a", {0}}, {"b", {1}}}};
+  }
+  static std::vector<float> first_values() { return std::vector<float>(kRows * kColumns, 1); }
+
+  static std::unique_ptr<Engine> attached(const FakeModelHost& host) {
+    EngineOptions options;
+    options.update_threads = 1;
+    auto engine = Engine::make(host.table(), options).value();
+    engine->attach().value();
+    return engine;
+  }
+  static std::vector<float> values(Engine& engine, std::uint32_t param) {
+    std::vector<float> found(kRows * kColumns);
+    engine.read_master(param, found.data()).value();
+    return found;
+  }
+  static std::vector<float> after_step(Engine& engine, FakeModelHost& host) {
+    engine.before_backward(0).value();
+    engine.gradient(0, host.make_gradient(0, kHalves)).value();
+    engine.end_of_backward().value();
+    engine.step(SmallTraining().step_args()).value();
+    return values(engine, 0);
+  }
+  static std::vector<float> after_undisturbed_step() {
+    FakeModelHost host = make_host();
+    return after_step(*attached(host), host);
+  }
+};
+
+TEST_F(EngineGradients, OneForAFrozenParameterIsRefused) {
+  EXPECT_EQ(refusal(1, [](DLTensor&) {}, 1),
+            "gemini: the gradient of frozen is refused: the parameter is frozen and takes none");
+}
+
+TEST_F(EngineGradients, OneOfAnotherDtypeIsRefused) {
+  EXPECT_EQ(refusal(0, [](DLTensor& grad) { grad.dtype = test::kFp32; }),
+            "gemini: the gradient of w is refused: it is fp32, the parameter bf16");
+}
+
+TEST_F(EngineGradients, OneOfAnotherShapeIsRefused) {
+  EXPECT_EQ(refusal(0, [](DLTensor& grad) { std::swap(grad.shape[0], grad.shape[1]); }),
+            "gemini: the gradient of w is refused: its shape is [64, 4], the parameter's [4, 64]");
+}
+
+TEST_F(EngineGradients, OneOfFewerDimensionsIsRefused) {
+  EXPECT_EQ(refusal(0, [](DLTensor& grad) { grad.ndim = 1; }),
+            "gemini: the gradient of w is refused: its shape is [4], the parameter's [4, 64]");
+}
+
+TEST_F(EngineGradients, OneThatIsNotContiguousIsRefused) {
+  std::int64_t strides[] = {1, kRows};
+  EXPECT_EQ(refusal(0, [&strides](DLTensor& grad) { grad.strides = strides; }),
+            "gemini: the gradient of w is refused: it is not contiguous");
+}
+
+TEST_F(EngineGradients, OneOnAnotherDeviceIsRefused) {
+  EXPECT_EQ(refusal(0, [](DLTensor& grad) { grad.device = {kDLCUDA, 3}; }),
+            "gemini: the gradient of w is refused: it is on device 2:3, the model on 1:0");
+}
+
+TEST_F(EngineGradients, OneOfNoParameterIsRefused) {
+  EXPECT_EQ(refusal(2, [](DLTensor&) {}), "gemini: a gradient came for parameter 2, the model has 2");
+}
+
+TEST_F(EngineGradients, OneWithoutDataIsRefused) {
+  EXPECT_EQ(refusal(0, [](DLTensor& grad) { grad.data = nullptr; }),
+            "gemini: the gradient of w is refused: it has no data");
+}
+
+TEST_F(EngineGradients, OneWithTheStridesOfItsShapeIsTaken) {
+  FakeModelHost host = make_host();
+  const auto engine = attached(host);
+  std::int64_t strides[] = {kColumns, 1};
+  DLManagedTensor* const grad = host.make_gradient(0, kHalves);
+  grad->dl_tensor.strides = strides;
+  engine->before_backward(0).value();
+  engine->gradient(0, grad).value();
+  engine->end_of_backward().value();
+  engine->step(SmallTraining().step_args()).value();
+  EXPECT_EQ(values(*engine, 0), after_undisturbed_step());
+}
+
+/// Three steps of a model in which every parameter gets gradients; its first parameter is the one to compare.
+std::vector<float> trained_beside(std::vector<test::FakeParam> params, std::vector<test::FakeUnit> units) {
+  std::vector<std::vector<float>> gradients;
+  for (const auto& param : params) gradients.emplace_back(param.init.size(), 0.5f);
+  FakeModelHost host(std::move(params), units);
+  EngineOptions options;
+  options.update_threads = 1;
+  const auto engine = Engine::make(host.table(), options).value();
+  engine->attach().value();
+  for (int step = 0; step < 3; ++step) {
+    for (std::uint32_t unit = 0; unit < units.size(); ++unit) {
+      engine->before_forward(unit).value();
+      for (const std::uint32_t param : units[unit].params) EXPECT_NE(host.bound(param), nullptr);
+      engine->after_forward(unit).value();
+    }
+    for (std::uint32_t unit = static_cast<std::uint32_t>(units.size()); unit-- > 0;) {
+      engine->before_backward(unit).value();
+      for (const std::uint32_t param : units[unit].params)
+        engine->gradient(param, host.make_gradient(param, gradients[param])).value();
+      engine->after_backward(unit).value();
+    }
+    engine->end_of_backward().value();
+    engine->step(SmallTraining().step_args()).value();
+  }
+  EXPECT_EQ(host.n_live_gradients(), 0);
+  for (std::uint32_t param = 1; param < gradients.size(); ++param)
+    EXPECT_TRUE(engine->read_master(param, gradients[param].data()).ok());
+  std::vector<float> found(gradients[0].size());
+  engine->read_master(0, found.data()).value();
+  return found;
+}
+
+TEST(EngineEmptyParameters, TheModelTrainsAsWithoutThem) {
+  const test::FakeParam w{"w", {256}, test::kBf16, std::vector<float>(256, 1)};
+  const test::FakeParam empty{"empty", {0, 8}, test::kBf16, {}}, none{"none", {3, 0}, test::kFp32, {}};
+  const auto alone = trained_beside({w}, {{"a", {0}}});
+  EXPECT_NE(alone, w.init);
+  EXPECT_EQ(trained_beside({w, empty, none}, {{"a", {1, 0}}, {"b", {2}}}), alone);
+}
+
+TEST(EnginePairs, InterleavedCallsOfTwoEnginesDoNotMeet) {
+  const SmallTraining one, other({.n_units = 4, .numel = 1024});
+  const auto host = one.make_host(), other_host = other.make_host();
+  const auto engine = Engine::make(host->table(), one.options()).value();
+  const auto other_engine = Engine::make(other_host->table(), other.options()).value();
+  engine->attach().value();
+  other_engine->attach().value();
+  for (std::uint32_t step = 0; step < 3; ++step) {
+    const auto calls = one.calls(*engine, *host, step), other_calls = other.calls(*other_engine, *other_host, step);
+    ASSERT_EQ(calls.size(), other_calls.size());
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      calls[i].make().value();
+      other_calls[i].make().value();
+    }
+  }
+  EXPECT_EQ(one.masters(*engine).value(), one.expected(3));
+  EXPECT_EQ(other.masters(*other_engine).value(), other.expected(3));
+}
+
+TEST(EnginePairs, TwoEnginesTrainOnTwoThreads) {
+  const SmallTraining training({.n_units = 4, .numel = 1024});
+  const auto expected = training.expected(20);
+  std::vector<std::vector<float>> found[2];
+  {
+    std::vector<std::jthread> threads;
+    for (auto& masters : found)
+      threads.emplace_back([&masters, &training] {
+        const auto host = training.make_host();
+        const auto engine = Engine::make(host->table(), training.options()).value();
+        engine->attach().value();
+        training.run(*engine, *host, 0, 20).value();
+        masters = training.masters(*engine).value();
+      });
+  }
+  EXPECT_EQ(found[0], expected);
+  EXPECT_EQ(found[1], expected);
+}
+
+}  // namespace
+}  // namespace castor

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// The trials of streamed shares and of update threads, on a fake GPU whose clock the test sets.
+#include <castor/engine/engine.h>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+
+#include "gpu_rig.h"
+#include "small_training.h"
+
+namespace castor {
+namespace {
+
+using test::GpuRig;
+using test::SmallTraining;
+
+constexpr std::uint64_t kMs = 1'000'000;
+constexpr std::uint32_t kUnits = 8;
+
+/// A training whose states are on the host, where updates take most of a step.
+class TrialRun {
+ public:
+  explicit TrialRun(const EngineOptions& options, double max_norm = 0)
+      : training({.n_units = kUnits, .numel = 1024, .max_norm = max_norm}) {
+    rig.team.job_ns = 10 * kMs;
+    host->allocate_from(rig.allocator);
+    engine = Engine::make(host->table(), options, rig.machine()).value();
+    engine->attach().value();
+  }
+  static EngineOptions options(unsigned n_threads) {
+    EngineOptions options = SmallTraining({.n_units = kUnits, .numel = 1024}).options();
+    options.placement_policy = PlacementPolicy::cpu;
+    options.update_threads = n_threads;
+    return options;
+  }
+
+  /// Steps that take as long as `step_ms` says of the number of units that the GPU updated in the step before.
+  void steps(std::uint32_t n, const std::function<std::uint64_t(std::uint32_t n_streamed)>& step_ms) {
+    for (const std::uint32_t end = n_steps_ + n; n_steps_ < end; ++n_steps_) {
+      rig.clock.advance((step_ms(n_streamed_) - 2 * kUnits) * kMs);
+      const std::uint64_t before_bytes = engine->stats().value().h2d_bytes;
+      training.run(*engine, *host, n_steps_, n_steps_ + 1, [this](std::uint32_t) { rig.clock.advance(kMs); }).value();
+      const std::uint64_t moved_bytes = engine->stats().value().h2d_bytes - before_bytes;
+      // The weights of each unit that the host updates come up; states on the device stay, as it has room for them.
+      n_streamed_ = kUnits - static_cast<std::uint32_t>(std::min<std::uint64_t>(kUnits, moved_bytes / training.unit_bytes()));
+    }
+  }
+  void expect_bits_of_the_host() const {
+    EXPECT_EQ(training.masters(*engine).value(), training.expected(n_steps_));
+  }
+  /// The log's only sentence with `part`.
+  std::string sentence(const std::string& part) const {
+    std::string found;
+    for (const std::string& call : host->calls())
+      if (call.find(part) != std::string::npos) found += call;
+    return found;
+  }
+  std::uint32_t n_streamed() const { return n_streamed_; }
+
+  const SmallTraining training;
+  GpuRig rig;
+  const std::unique_ptr<test::FakeModelHost> host = training.make_host(GpuRig::kWhere);
+  std::unique_ptr<Engine> engine;
+
+ private:
+  std::uint32_t n_steps_ = 0, n_streamed_ = 0;
+};
+
+constexpr const char* kShares = "of the optimizer states that are kept off the GPU come to it";
+constexpr const char* kThreads = "threads update during backward";
+
+TEST(ShareTrial, BeginsOnceTheTimesOfAStepAreKnown) {
+  TrialRun run(TrialRun::options(1));
+  run.steps(6, [](std::uint32_t) { return 100; });
+  EXPECT_EQ(run.n_streamed(), 0u) << "the warm-up, a recorded step, and three that are timed";
+  run.steps(2, [](std::uint32_t) { return 100; });
+  EXPECT_EQ(run.n_streamed(), kUnits) << "updates on the host are most of a step, and the bus is idle";
+}
+
+TEST(ShareTrial, KeepsTheFastestShare) {
+  TrialRun run(TrialRun::options(1));
+  run.steps(30, [](std::uint32_t n_streamed) { return n_streamed == 5 ? 60 : n_streamed == 0 ? 100 : 80; });
+  EXPECT_EQ(run.sentence(kShares),
+            "67 % of the optimizer states that are kept off the GPU come to it for their updates: 0.060 s a step instead "
+            "of 0.100");
+  EXPECT_EQ(run.n_streamed(), 5u) << "two thirds of eight";
+  run.expect_bits_of_the_host();
+}
+
+/// Streamed updates wait for their chunk's next use then, and those on the host are speculative.
+TEST(ShareTrial, KeepsTheFastestShareOfStepsWithANorm) {
+  TrialRun run(TrialRun::options(1), /*max_norm=*/1000);
+  run.steps(40, [](std::uint32_t n_streamed) { return n_streamed == 5 ? 60 : n_streamed == 0 ? 100 : 80; });
+  EXPECT_EQ(run.n_streamed(), 5u);
+  run.expect_bits_of_the_host();
+}
+
+TEST(ShareTrial, KeepsNoneWhereNoneIsFaster) {
+  TrialRun run(TrialRun::options(1));
+  std::uint32_t most_streamed = 0;
+  run.steps(30, [&most_streamed](std::uint32_t n_streamed) {
+    most_streamed = std::max(most_streamed, n_streamed);
+    return n_streamed == 0 ? 100 : 120;
+  });
+  EXPECT_GT(most_streamed, 0u) << "some were tried";
+  EXPECT_EQ(run.n_streamed(), 0u);
+  EXPECT_EQ(run.sentence(kShares), "");
+  run.expect_bits_of_the_host();
+}
+
+TEST(ShareTrial, AStatedShareIsNotTried) {
+  EngineOptions options = TrialRun::options(1);
+  options.stream_optim_frac = 0.5;
+  TrialRun run(options);
+  run.steps(30, [](std::uint32_t) { return 100; });
+  EXPECT_EQ(run.n_streamed(), 4u);
+  EXPECT_EQ(run.sentence(kShares), "");
+  run.expect_bits_of_the_host();
+}
+
+TEST(TeamTrial, KeepsTheFastestNumberOfThreads) {
+  EngineOptions options = TrialRun::options(8);
+  options.stream_optim_frac = 0;
+  TrialRun run(options);
+  const auto limits = [&run] { return run.rig.team.limits; };
+  // Of a backward pass its limit, and then all threads again.
+  run.steps(30, [&limits](std::uint32_t) { return limits().size() < 2 ? 100 : limits()[limits().size() - 2] == 6 ? 80 : 100; });
+  EXPECT_EQ(run.sentence(kThreads), "6 of 8 threads update during backward: 0.080 s a step instead of 0.100");
+  EXPECT_EQ(limits()[limits().size() - 2], 6u);
+  EXPECT_EQ(limits().back(), 8u);
+  run.expect_bits_of_the_host();
+}
+
+TEST(TeamTrial, KeepsAllWhereFewerAreNoFaster) {
+  EngineOptions options = TrialRun::options(8);
+  options.stream_optim_frac = 0;
+  TrialRun run(options);
+  run.steps(30, [](std::uint32_t) { return 100; });
+  EXPECT_NE(std::find(run.rig.team.limits.begin(), run.rig.team.limits.end(), 6u), run.rig.team.limits.end());
+  EXPECT_EQ(run.rig.team.limits[run.rig.team.limits.size() - 2], 8u);
+  EXPECT_EQ(run.sentence(kThreads), "");
+  run.expect_bits_of_the_host();
+}
+
+}  // namespace
+}  // namespace castor

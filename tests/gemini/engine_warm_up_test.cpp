@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the engine does on a GPU alone, on a fake one: the warm-up, the capacity, pages, and activations that become chunks.
+#include <castor/engine/engine.h>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+#include <castor/states/model_chunks.h>
+
+#include "gpu_rig.h"
+#include "placer.h"
+#include "scripted_training.h"
+#include "seeds.h"
+#include "small_training.h"
+
+namespace castor {
+namespace {
+
+using test::GpuRig;
+using test::ScriptedTraining;
+using test::SmallTraining;
+
+bool logged(const test::FakeModelHost& host, const std::string& sentence) {
+  return std::count(host.calls().begin(), host.calls().end(), sentence) > 0;
+}
+
+// ---- the limits that the placer sets ----
+
+/// The rooms of an engine on a fake GPU, without its calls.
+class PlacerOnGpu : public ::testing::Test {
+ protected:
+  void make(EngineOptions options) {
+    host_->allocate_from(rig_.allocator);
+    rooms_ = EngineRooms::make(host_->table(), options, rig_.machine()).value();
+    placer_ = std::make_unique<Placer>(*rooms_);
+  }
+  std::uint64_t limit_bytes() const { return rooms_->memory->device_chunks().limit_bytes(); }
+  /// A warm-up in which the device held so much beside chunks.
+  void warm_up(std::uint64_t activation_bytes) {
+    rooms_->watch.begin_unit({MomentKind::forward, 0});
+    rooms_->watch.chunks_arrived();
+    rig_.allocator.hold(activation_bytes);
+    rig_.allocator.let_go(activation_bytes);
+    rooms_->watch.end_step();
+  }
+
+  const SmallTraining training_;
+  GpuRig rig_;
+  const std::unique_ptr<test::FakeModelHost> host_ = training_.make_host(GpuRig::kWhere);
+  std::unique_ptr<EngineRooms> rooms_;
+  std::unique_ptr<Placer> placer_;
+};
+
+TEST_F(PlacerOnGpu, TheWarmUpHasRoomForTwiceTheLargestUnitAndAChunk) {
+  EngineOptions options = training_.options();
+  options.device_budget_bytes = kGiB;
+  make(options);
+  placer_->place_first().value();
+  EXPECT_EQ(limit_bytes(), 2 * 8 * kKiB + 32 * kMiB);
+  EXPECT_EQ(rooms_->optimizer->states().placement().device_bytes, 0u) << "no states";
+}
+
+TEST_F(PlacerOnGpu, TheWarmUpKeepsToTheBudget) {
+  EngineOptions options = training_.options();
+  options.device_budget_bytes = 256 * kKiB;
+  make(options);
+  placer_->place_first().value();
+  EXPECT_EQ(limit_bytes(), 256 * kKiB);
+}
+
+/// Of small budgets a quarter is left to the allocator.
+TEST_F(PlacerOnGpu, TheMeasuredRoomIsTheBudgetWithoutActivationsAndTheAllocatorsPart) {
+  EngineOptions options = training_.options();
+  options.device_budget_bytes = 256 * kKiB;
+  make(options);
+  placer_->place_first().value();
+  warm_up(20 * kKiB);
+  placer_->place_in_measured_room().value();
+  EXPECT_EQ(limit_bytes(), (256 - 20 - 64) * kKiB);
+  // Of that 32 KiB are weights; 40 KiB of states and 8 KiB of gradients a chunk fit twice.
+  EXPECT_EQ(rooms_->optimizer->states().placement().device_bytes, 2 * 48 * kKiB);
+}
+
+TEST_F(PlacerOnGpu, ManyActivationsLeaveTheLargestUnit) {
+  EngineOptions options = training_.options();
+  options.device_budget_bytes = 256 * kKiB;
+  make(options);
+  placer_->place_first().value();
+  warm_up(190 * kKiB);
+  const auto placed = placer_->place_in_measured_room();
+  ASSERT_FALSE(placed.ok()) << "beside 190 KiB and the allocator's 64 KiB there are 2 KiB";
+  EXPECT_EQ(placed.error().kind, ErrorKind::does_not_fit);
+  EXPECT_NE(placed.error().message.find("beside 254 KiB of activations and workspaces"), std::string::npos)
+      << placed.error().message;
+  EXPECT_EQ(limit_bytes(), 8 * kKiB);
+}
+
+TEST_F(PlacerOnGpu, AConstantPartIsNotMeasured) {
+  EngineOptions options = training_.options();
+  options.placement_policy = PlacementPolicy::constant;
+  options.const_device_bytes = 100 * kKiB;
+  make(options);
+  placer_->place_first().value();
+  EXPECT_EQ(limit_bytes(), 100 * kKiB);
+  EXPECT_FALSE(rooms_->measures());
+  EXPECT_EQ(rooms_->optimizer->states().placement().device_bytes, 48 * kKiB);
+}
+
+TEST_F(PlacerOnGpu, RoomForAnActivationGrowsInTheWarmUpAlone) {
+  EngineOptions options = training_.options();
+  options.device_budget_bytes = 128 * kMiB;
+  make(options);
+  placer_->place_first().value();
+  EXPECT_TRUE(placer_->has_room_for_activation(8 * kMiB, true));
+  EXPECT_EQ(limit_bytes(), 2 * 8 * kKiB + 32 * kMiB) << "that has room already";
+  EXPECT_TRUE(placer_->has_room_for_activation(20 * kMiB, true));
+  EXPECT_EQ(limit_bytes(), 2 * (8 * kKiB + 20 * kMiB));
+  EXPECT_FALSE(placer_->has_room_for_activation(64 * kMiB, true)) << "twice that is more than the budget";
+  EXPECT_FALSE(placer_->has_room_for_activation(21 * kMiB, false));
+  EXPECT_EQ(limit_bytes(), 2 * (8 * kKiB + 20 * kMiB));
+}
+
+// ---- the capacity ----
+
+TEST_F(PlacerOnGpu, ABudgetAboveTheCapacityIsCutAndWarnedOf) {
+  rig_.others_bytes = 4 * kGiB - 64 * kMiB;
+  rig_.allocator.hold(8 * kMiB);
+  EngineOptions options = training_.options();
+  options.device_budget_bytes = 80 * kMiB;
+  make(options);
+  EXPECT_EQ(rooms_->options.device_budget_bytes, 0u) << "of 64 MiB libraries may take a 64th of 4 GiB";
+  EXPECT_TRUE(logged(*host_, "--device-budget 80.0 MiB is more than the 0 B that the GPU can give now; it is taken as that"))
+      << host_->calls().back();
+}
+
+TEST(CapacityOfAGpu, ABudgetAboveItIsCutAndWarnedOfWithTheNumbers) {
+  const SmallTraining training;
+  GpuRig rig(64 * kMiB);
+  rig.others_bytes = 16 * kMiB;
+  rig.allocator.hold(8 * kMiB);
+  const auto host = training.make_host(GpuRig::kWhere);
+  host->allocate_from(rig.allocator);
+  EngineOptions options = training.options();
+  options.device_budget_bytes = 60 * kMiB;
+  const auto engine = Engine::make(host->table(), options, rig.machine()).value();
+  EXPECT_EQ(engine->stats().value().budget_bytes[0], 47 * kMiB) << "64 MiB less 16 of others and a 64th";
+  EXPECT_TRUE(logged(*host, "--device-budget 60.0 MiB is more than the 47.0 MiB that the GPU can give now; it is taken "
+                            "as that"))
+      << host->calls().back();
+}
+
+TEST(CapacityOfAGpu, NoBudgetIsTheCapacityWithoutAWord) {
+  const SmallTraining training;
+  GpuRig rig(64 * kMiB);
+  const auto host = training.make_host(GpuRig::kWhere);
+  host->allocate_from(rig.allocator);
+  const auto engine = Engine::make(host->table(), training.options(), rig.machine()).value();
+  EXPECT_EQ(engine->stats().value().budget_bytes[0], 63 * kMiB);
+  EXPECT_TRUE(host->calls().empty());
+}
+
+// ---- the whole run ----
+
+/// A run of SmallTraining on a fake GPU, in which every unit holds activations while it computes.
+struct GpuRun {
+  explicit GpuRun(const EngineOptions& options, std::uint64_t activations = 20 * kKiB, bool builds_pages = true)
+      : rig(4 * kGiB, builds_pages), activation_bytes(activations) {
+    host->allocate_from(rig.allocator);
+    engine = Engine::make(host->table(), options, rig.machine()).value();
+    engine->attach().value();
+  }
+  void steps(std::uint32_t first, std::uint32_t end) {
+    training
+        .run(*engine, *host, first, end,
+             [this](std::uint32_t) {
+               rig.allocator.hold(activation_bytes);
+               most_bytes = std::max(most_bytes, rig.allocator.allocated_bytes());
+               rig.allocator.let_go(activation_bytes);
+             })
+        .value();
+  }
+
+  const SmallTraining training;
+  GpuRig rig;
+  const std::uint64_t activation_bytes;
+  const std::unique_ptr<test::FakeModelHost> host = training.make_host(GpuRig::kWhere);
+  std::unique_ptr<Engine> engine;
+  std::uint64_t most_bytes = 0;  ///< that the device held while a unit computed
+};
+
+TEST(WarmUpOnAGpu, HoldsTheWeightsAloneAndThenTheStatesThatFit) {
+  EngineOptions options = SmallTraining().options();
+  options.device_budget_bytes = 256 * kKiB;
+  GpuRun run(options);
+  run.steps(0, 1);
+  EXPECT_EQ(run.most_bytes, (32 + 20) * kKiB) << "all weights fit; states are on the host";
+  run.steps(1, 4);
+  EXPECT_GE(run.rig.allocator.allocated_bytes(), (32 + 2 * 40) * kKiB) << "and the states of two units";
+  EXPECT_LE(run.most_bytes, (256 - 64) * kKiB);
+  EXPECT_EQ(run.training.masters(*run.engine).value(), run.training.expected(4));
+  run.engine.reset();
+  EXPECT_EQ(run.rig.allocator.n_live(), 0);
+  EXPECT_EQ(run.host->n_live_gradients(), 0);
+}
+
+TEST(WarmUpOnAGpu, KeepsAllStatesWhereAllFit) {
+  GpuRun run(SmallTraining().options());
+  run.steps(0, 3);
+  EXPECT_GE(run.rig.allocator.allocated_bytes(), (32 + 4 * 40) * kKiB);
+  const castor_stats before = run.engine->stats().value();
+  run.steps(3, 5);
+  EXPECT_EQ(run.engine->stats().value().h2d_bytes, before.h2d_bytes) << "nothing moves any more";
+  EXPECT_EQ(run.training.masters(*run.engine).value(), run.training.expected(5));
+}
+
+TEST(WarmUpOnAGpu, ReportsTheAllocatorsFigures) {
+  GpuRun run(SmallTraining().options());
+  run.steps(0, 2);
+  const castor_stats stats = run.engine->stats().value();
+  EXPECT_EQ(stats.used_bytes[0], run.rig.allocator.reserved_bytes());
+  EXPECT_EQ(stats.peak_bytes[0], run.rig.allocator.reserved_bytes());
+}
+
+bool same(const std::vector<std::vector<float>>& a, const std::vector<std::vector<float>>& b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (a[i].size() != b[i].size() || std::memcmp(a[i].data(), b[i].data(), 4 * a[i].size()) != 0) return false;
+  return true;
+}
+
+/// Random models, gradients, micro-batches and budgets, on the fake GPU and on the host.
+TEST(WarmUpOnAGpu, RandomTrainingsHaveTheBitsOfTheHost) {
+  int n_ran = 0, n_seeds = static_cast<int>(test::n_seeds(60));
+  for (int seed = 0; seed < n_seeds; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed + 4000);
+    const ScriptedTraining training(seed, {.evaluates = seed % 5 == 0, .announces = seed % 2 == 0});
+    GpuRig rig(4 * kGiB, seed % 3 != 0);
+    rig.team.job_ns = random() % 2'000'000;
+    EngineOptions options;
+    options.update_threads = 1 + random() % 4;
+    options.chunk_bytes = 512 + random() % 8192;
+    options.format.split_master = seed % 4 != 0;
+    options.device_budget_bytes =
+        2 * training.largest_unit_bytes() + 4 * kKiB + random() % (20 * training.payload_bytes());
+    const std::uint64_t most_activations = 1 + random() % kKiB;
+
+    const auto host = training.make_host(GpuRig::kWhere);
+    host->allocate_from(rig.allocator);
+    const auto engine = Engine::make(host->table(), options, rig.machine()).value();
+    engine->attach().value();
+    ScriptedTraining::Stretch stretch;
+    stretch.computes = [&](std::uint32_t unit) {
+      const std::uint64_t n_bytes = (unit + 1) * 977 % most_activations;
+      rig.allocator.hold(n_bytes);
+      rig.allocator.let_go(n_bytes);
+      rig.clock.advance(1'000'000);
+    };
+    const auto found = training.run(*engine, *host, stretch);
+    if (!found.ok()) {
+      EXPECT_EQ(found.error().kind, ErrorKind::does_not_fit) << found.error().message;
+      continue;
+    }
+    ++n_ran;
+    const auto cpu_host = training.make_host({kDLCPU, 0});
+    options.device_budget_bytes = Budget::kUnlimited;
+    const auto on_cpu = Engine::make(cpu_host->table(), options).value();
+    on_cpu->attach().value();
+    const auto expected = training.run(*on_cpu, *cpu_host, {}).value();
+    EXPECT_TRUE(same(found->weights_seen, expected.weights_seen)) << "weights at some use";
+    EXPECT_TRUE(same(found->masters, expected.masters)) << "masters at the end";
+    EXPECT_EQ(found->grad_norms, expected.grad_norms);
+    EXPECT_EQ(found->skipped, expected.skipped);
+  }
+  EXPECT_GT(n_ran, n_seeds / 2) << "most draws should fit";
+}
+
+// ---- pages ----
+
+/// Chunks of 12 MiB of weights and 60 MiB of states.
+std::unique_ptr<test::FakeModelHost> host_with_large_chunks() {
+  constexpr std::int64_t kNumel = 6 << 20;
+  return std::make_unique<test::FakeModelHost>(
+      std::vector<test::FakeParam>{{"w", {kNumel}, test::kBf16, std::vector<float>(kNumel, 1)}},
+      std::vector<test::FakeUnit>{{"a", {0}}}, GpuRig::kWhere);
+}
+
+EngineOptions large_chunks() {
+  EngineOptions options = SmallTraining().options();
+  options.chunk_bytes = 12 * kMiB;
+  return options;
+}
+
+TEST(PagesOnAGpu, TheAllocatorIsAskedForTheBestOnes) {
+  const auto host = host_with_large_chunks();
+  GpuRig rig;
+  host->allocate_from(rig.allocator);
+  const EngineOptions options = large_chunks();
+  const auto rooms = EngineRooms::make(host->table(), options, rig.machine()).value();
+  EXPECT_EQ(rig.allocator.pages(), std::vector<std::uint64_t>{12 * kMiB}) << "divides weights and states without a rest";
+  EXPECT_EQ(rig.allocator.pages(), best_pages(slot_sizes(rooms->layout, options.format)));
+  EXPECT_EQ(rooms->memory->pages(), rig.allocator.pages());
+}
+
+TEST(PagesOnAGpu, SmallChunksNeedNone) {
+  const SmallTraining training;
+  GpuRig rig;
+  const auto host = training.make_host(GpuRig::kWhere);
+  host->allocate_from(rig.allocator);
+  const auto rooms = EngineRooms::make(host->table(), training.options(), rig.machine()).value();
+  EXPECT_TRUE(rig.allocator.pages().empty());
+}
+
+TEST(PagesOnAGpu, AHostThatBuildsNoneWorks) {
+  const auto host = host_with_large_chunks();
+  GpuRig rig(4 * kGiB, /*builds_pages=*/false);
+  host->allocate_from(rig.allocator);
+  const auto rooms = EngineRooms::make(host->table(), large_chunks(), rig.machine()).value();
+  EXPECT_TRUE(rooms->memory->pages().empty());
+  EXPECT_TRUE(rig.allocator.pages().empty());
+}
+
+// ---- activations as chunks ----
+
+EngineOptions with_activations(std::uint64_t device_budget_bytes) {
+  EngineOptions options = SmallTraining().options();
+  options.offload_activations = true;
+  options.device_budget_bytes = device_budget_bytes;
+  return options;
+}
+
+/// Two steps, each of which keeps an activation in unit 0's forward pass and recalls it in its backward pass.
+TEST(ActivationsOnAGpu, AreKeptRecalledAndForgotten) {
+  constexpr std::uint64_t kBytes = 20 * kMiB;
+  std::vector<unsigned char> activation(kBytes);
+  for (std::size_t i = 0; i < kBytes; ++i) activation[i] = static_cast<unsigned char>(i * 7 / 3);
+  GpuRun run(with_activations(256 * kMiB), 0);
+  for (int step = 0; step < 3; ++step) {
+    std::optional<std::uint32_t> kept;
+    for (const SmallTraining::Call& call : run.training.calls(*run.engine, *run.host, step)) {
+      if (call.name == "after_forward 0") {
+        kept = run.engine->keep(activation.data(), kBytes).value();
+        ASSERT_TRUE(kept) << "the warm-up makes room";
+      }
+      if (call.name == "gradient 0") {
+        EXPECT_EQ(std::memcmp(run.engine->recall(*kept).value(), activation.data(), kBytes), 0);
+      }
+      if (call.name == "after_backward 0") run.engine->forget(*kept).value();
+      call.make().value();
+    }
+  }
+  EXPECT_EQ(run.training.masters(*run.engine).value(), run.training.expected(3));
+  run.engine.reset();
+  EXPECT_EQ(run.rig.allocator.n_live(), 0);
+}
+
+/// The room for two activations would be more than the budget.
+TEST(ActivationsOnAGpu, AreLeftToTheHostWhereTheBudgetIsTooSmall) {
+  const std::vector<unsigned char> activation(20 * kMiB);
+  GpuRun run(with_activations(40 * kMiB), 0);
+  run.engine->before_forward(0).value();
+  EXPECT_EQ(run.engine->keep(activation.data(), activation.size()).value(), std::nullopt);
+  EXPECT_TRUE(run.engine->keep(activation.data(), kMiB).value());
+}
+
+}  // namespace
+}  // namespace castor

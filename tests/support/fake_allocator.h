@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <vector>
+
+#include <castor/plugins/abi.h>
+
+#include "nth_call.h"
+
+namespace castor::test {
+
+/// An allocator of a GPU's memory with the counters of torch's, over ordinary host memory.
+///
+/// It keeps what it has taken from the device, as a caching allocator does, and fills new memory with a pattern, so that a read of
+/// bytes that nothing wrote shows.
+/// Threads: one at a time.
+class FakeAllocator {
+ public:
+  explicit FakeAllocator(std::uint64_t total_bytes, bool builds_pages = true)
+      : total_bytes_(total_bytes), builds_pages_(builds_pages) {}
+  FakeAllocator(const FakeAllocator&) = delete;
+
+  /// `n_bytes` at a multiple of 512 B; null where the device has no room, or the allocation is the one that shall fail.
+  void* allocate(std::uint64_t n_bytes) {
+    const bool refused = failing_ != nullptr && failing_->is_this();
+    if (refused || n_bytes > total_bytes_ - memory_.allocated) return nullptr;
+    void* const data = ::operator new(n_bytes, kAlign);
+    std::memset(data, kPattern, n_bytes);
+    ++n_live_;
+    take(n_bytes);
+    return data;
+  }
+  void deallocate(void* data, std::uint64_t n_bytes) {
+    ::operator delete(data, kAlign);
+    --n_live_;
+    memory_.allocated -= n_bytes;
+  }
+
+  /// Activations and workspaces: bytes that the model holds beside the plugin's allocations.
+  void hold(std::uint64_t n_bytes) { take(n_bytes); }
+  void let_go(std::uint64_t n_bytes) { memory_.allocated -= n_bytes; }
+
+  castor_device_memory memory() const {
+    castor_device_memory found = memory_;
+    found.total = total_bytes_;
+    return found;
+  }
+  void reset_peak() { memory_.allocated_peak = memory_.allocated, memory_.reserved_peak = memory_.reserved; }
+
+  bool builds_pages() const { return builds_pages_; }
+  std::int32_t build_pages(std::uint64_t n_bytes) { return pages_.push_back(n_bytes), 1; }
+  /// The page sizes that were asked for, in order.
+  const std::vector<std::uint64_t>& pages() const { return pages_; }
+
+  std::uint64_t total_bytes() const { return total_bytes_; }
+  std::uint64_t reserved_bytes() const { return memory_.reserved; }
+  std::uint64_t allocated_bytes() const { return memory_.allocated; }
+  /// Allocations that were not given back.
+  int n_live() const { return n_live_; }
+  /// Refuses the allocation that `nth` names, which is borrowed.
+  void fail_allocation(NthCall& nth) { failing_ = &nth; }
+
+ private:
+  static constexpr std::align_val_t kAlign{512};
+  static constexpr int kPattern = 0xCB;
+
+  void take(std::uint64_t n_bytes) {
+    memory_.allocated += n_bytes;
+    memory_.allocated_peak = std::max(memory_.allocated_peak, memory_.allocated);
+    memory_.reserved = std::max(memory_.reserved, memory_.allocated);
+    memory_.reserved_peak = std::max(memory_.reserved_peak, memory_.reserved);
+  }
+
+  const std::uint64_t total_bytes_;
+  const bool builds_pages_;
+  castor_device_memory memory_ = {};
+  std::vector<std::uint64_t> pages_;
+  int n_live_ = 0;
+  NthCall* failing_ = nullptr;
+};
+
+}  // namespace castor::test
