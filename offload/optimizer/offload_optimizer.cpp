@@ -251,6 +251,7 @@ Result<void> OffloadOptimizer::speculate(std::uint32_t i) {
 /// Leaves chunks whose states are on the device to the step: their update takes no time there.
 Result<void> OffloadOptimizer::update_early() {
   rooms_->gradients->free_read();
+  CASTOR_TRY(rooms_->machine.whole());  // a chunk whose update failed has no gradients any more
   const StepOptions& options = rooms_->announced;
   for (const std::uint32_t i : rooms_->early->ready()) {
     const bool on_device = rooms_->states.home(i) == Tier::device;
