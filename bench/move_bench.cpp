@@ -24,6 +24,7 @@
 #include <castor/memory/device.h>
 #include <castor/memory/limited_resource.h>
 #include <castor/memory/pool_resource.h>
+#include <castor/memory/statistics.h>
 #include <castor/schedule/scheduler.h>
 
 namespace castor {
@@ -111,11 +112,6 @@ class PlainCopies {
   Buffer source_, target_, arriving_, leaving_;
 };
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 void moves(benchmark::State& state, Access access) {
   const std::unique_ptr<Device> device = first_device();
   const std::uint64_t chunk_bytes = (device->kind() == DeviceKind::cuda ? 32 : 1) * kMiB;
@@ -135,9 +131,9 @@ void moves(benchmark::State& state, Access access) {
     copy_gb_s.push_back(static_cast<double>(moved_bytes) / copy_seconds * 1e-9);
     shares.push_back(copy_seconds / seconds);
   }
-  state.counters["gb_s"] = median(gb_s);
-  state.counters["copy_gb_s"] = median(copy_gb_s);
-  state.counters["share"] = median(shares);
+  state.counters["gb_s"] = median(gb_s, Middle::upper);
+  state.counters["copy_gb_s"] = median(copy_gb_s, Middle::upper);
+  state.counters["share"] = median(shares, Middle::upper);
   state.counters["share_min"] = *std::min_element(shares.begin(), shares.end());
   state.counters["share_max"] = *std::max_element(shares.begin(), shares.end());
   state.SetLabel(device->description());
@@ -156,7 +152,7 @@ void hooks(benchmark::State& state) {
     iteration();
     us.push_back(static_cast<double>(steady_now_ns() - start_ns) * 1e-3 / kMoments);
   }
-  state.counters["us_per_moment"] = median(us);
+  state.counters["us_per_moment"] = median(us, Middle::upper);
   state.counters["us_max"] = *std::max_element(us.begin(), us.end());
   state.SetLabel(world.device->description());
 }

@@ -33,6 +33,7 @@ class OffloadOptimizer::Settler final : public PendingUpdates {
 struct OffloadOptimizer::Rooms {
   explicit Rooms(const Parts& p) : states(p.layout, p.chunks, p.format, p.registration_order), kept(p.chunks) {}
 
+  StepMachine machine;
   StateLayout states;
   KeptChunks kept;
   std::unique_ptr<GradientStore> gradients;
@@ -44,7 +45,6 @@ struct OffloadOptimizer::Rooms {
   std::unique_ptr<Speculation> speculation;
   std::unique_ptr<EarlyUpdates> early;
   std::unique_ptr<DeferredUpdates> deferred;
-  StepMachine machine;
   StepOptions announced;
   Settler settler;
   std::unique_ptr<StateIo> io;
@@ -86,7 +86,7 @@ Result<std::unique_ptr<OffloadOptimizer>> OffloadOptimizer::make(Parts p) {
   r.trust = std::make_unique<TrustMeasures>(TrustMeasures::Parts{*r.inputs, p.scheduler, p.compute, p.team, p.overlap});
   CASTOR_ASSIGN(r.runner, UpdateRunner::make({*r.inputs, *r.trust, p.mover, p.scheduler, p.compute, p.timeline,
                                               p.computed, p.team, p.overlap}));
-  r.speculation = std::make_unique<Speculation>(Speculation::Parts{*r.inputs, *r.runner, p.scheduler, p.team});
+  r.speculation = std::make_unique<Speculation>(Speculation::Parts{*r.inputs, *r.runner, p.scheduler, p.team, r.machine});
   r.early = std::make_unique<EarlyUpdates>(p.layout);
   r.deferred = std::make_unique<DeferredUpdates>(p.layout.chunks.size());
   r.io = std::make_unique<StateIo>(StateIo::Parts{r.states, p.chunks, p.mover, p.team, r.settler, p.interrupted});
@@ -101,7 +101,7 @@ GradientStore& OffloadOptimizer::gradients() { return *rooms_->gradients; }
 Result<void> OffloadOptimizer::Settler::settle(std::uint32_t i) {
   if (optimizer->rooms_->early->updated(i))
     return Error{ErrorKind::usage, "parameters were asked for between their early update and the end of their step"};
-  CASTOR_TRY(optimizer->take_back(i));
+  CASTOR_TRY(optimizer->rooms_->speculation->take_back(i));
   CASTOR_TRY(optimizer->make_deferred(i));
   return optimizer->whole();
 }
@@ -179,7 +179,7 @@ Result<void> OffloadOptimizer::add_gradient(std::uint32_t tensor, ArrivedGradien
   Result<void> ready;
   if (rooms_->early->updated(i))
     ready = broken_promise(i, "a gradient came for");
-  else if (ready = take_back(i); ready.ok())
+  else if (ready = rooms_->speculation->take_back(i); ready.ok())
     ready = make_deferred(i);
   if (!ready.ok()) {
     if (gradient.free) gradient.free();
@@ -194,26 +194,15 @@ Result<void> OffloadOptimizer::add_gradient(std::uint32_t tensor, ArrivedGradien
 Result<void> OffloadOptimizer::use(std::uint32_t i) {
   if (rooms_->early->updated(i)) return broken_promise(i, "a unit needs");
   if (rooms_->early->announced()) rooms_->early->used(i);
-  CASTOR_TRY(take_back(i));
+  CASTOR_TRY(rooms_->speculation->take_back(i));
   return make_deferred(i);
 }
 
 bool OffloadOptimizer::pending(std::uint32_t i) const { return rooms_->deferred->waits(i); }
 
 Result<void> OffloadOptimizer::make_pending() {
-  auto taken = rooms_->speculation->take_back_all();
-  if (!taken.ok()) {
-    rooms_->machine.poison();
-    return taken;
-  }
+  CASTOR_TRY(rooms_->speculation->take_back_all());
   return make_all_deferred();
-}
-
-/// Takes back the speculative update of one chunk.
-Result<void> OffloadOptimizer::take_back(std::uint32_t i) {
-  auto taken = rooms_->speculation->take_back(i);
-  if (!taken.ok()) rooms_->machine.poison();
-  return taken;
 }
 
 Result<void> OffloadOptimizer::make_all_deferred() {
@@ -244,7 +233,7 @@ Result<void> OffloadOptimizer::update(std::uint32_t i, const StepOptions& option
 /// Updates one chunk so that it can be taken back.
 Result<void> OffloadOptimizer::speculate(std::uint32_t i) {
   auto updated = rooms_->speculation->update(i, rooms_->announced);
-  if (!updated.ok()) CASTOR_TRY(take_back(i));
+  if (!updated.ok()) CASTOR_TRY(rooms_->speculation->take_back(i));
   return updated;
 }
 
@@ -278,12 +267,7 @@ Result<StepScale> OffloadOptimizer::step(const StepOptions& options) {
         ErrorKind::usage,
         "step is called with other values than were announced, with which some parameters are updated already"};
   const auto intact = rooms_->gradients->intact();
-  if (options != rooms_->announced || !intact.ok()) {
-    if (auto taken = rooms_->speculation->take_back_all(); !taken.ok()) {
-      machine.poison();
-      return taken.error();
-    }
-  }
+  if (options != rooms_->announced || !intact.ok()) CASTOR_TRY(rooms_->speculation->take_back_all());
   if (!intact.ok()) {
     machine.fail();
     return intact.error();
@@ -309,10 +293,7 @@ Result<bool> OffloadOptimizer::settle_speculation(const StepOptions& options, co
   const bool plain = !scale.skip && scale.grad_scale == plain_scale(options);
   speculation.note_norm(plain);
   if (!plain && speculation.any()) {
-    if (auto taken = speculation.take_back_all(); !taken.ok()) {
-      rooms_->machine.poison();
-      return taken.error();
-    }
+    CASTOR_TRY(speculation.take_back_all());
     return false;
   }
   for (const Speculation::Kept& kept : speculation.keep_all()) {

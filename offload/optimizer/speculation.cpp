@@ -70,7 +70,10 @@ Result<void> Speculation::take_back(std::uint32_t i) {
     if (!parts_.inputs.kept.kept(id)) continue;
     const std::array<Need, 1> needs = {Need{id, Tier::host, Access::update}};
     Beside others{parts_.team};
-    CASTOR_TRY(parts_.scheduler.begin({MomentKind::update, i}, needs, &others));
+    if (auto begun = parts_.scheduler.begin({MomentKind::update, i}, needs, &others); !begun.ok()) {
+      parts_.machine.poison();
+      return begun;
+    }
     parts_.inputs.kept.put_back(id);
     parts_.scheduler.end(needs);
   }

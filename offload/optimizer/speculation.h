@@ -11,6 +11,7 @@
 
 #include "norm_forecast.h"
 #include "running_updates.h"
+#include "step_machine.h"
 #include "tile_inputs.h"
 #include "update_runner.h"
 
@@ -28,6 +29,7 @@ class Speculation {
     UpdateRunner& runner;
     Scheduler& scheduler;
     HostTeam& team;
+    StepMachine& machine;  ///< poisoned where old contents cannot take their place again
   };
 
   explicit Speculation(const Parts& parts);
@@ -43,7 +45,7 @@ class Speculation {
 
   /// Makes the old states and weights of chunk `i` the current ones again, if it was updated speculatively. Updates
   /// that are already running are not cancelled; their results are not read. Errors: those of the mover; then the chunk
-  /// is neither old nor new.
+  /// is neither old nor new, and the step is poisoned.
   [[nodiscard]] Result<void> take_back(std::uint32_t i);
   [[nodiscard]] Result<void> take_back_all();
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace_times.h"
 
-#include <algorithm>
 #include <cstddef>
+#include <utility>
+
+#include <castor/memory/statistics.h>
 
 namespace castor {
 namespace {
@@ -18,8 +20,7 @@ std::vector<double> typical(const std::vector<MomentSeconds>& iterations, std::v
     std::vector<double> times;
     for (std::size_t i = iterations.size() > 1 ? 1 : 0; i < iterations.size(); ++i)
       times.push_back((iterations[i].*which)[m]);
-    std::sort(times.begin(), times.end());
-    found.push_back(times[(times.size() - 1) / 2]);
+    found.push_back(median(std::move(times), Middle::lower));
   }
   return found;
 }

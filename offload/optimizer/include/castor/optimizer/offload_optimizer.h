@@ -113,7 +113,6 @@ class OffloadOptimizer {
   Result<void> speculate(std::uint32_t i);
   Result<void> update_rest(const StepOptions& options, double grad_scale);
   Result<bool> settle_speculation(const StepOptions& options, const StepScale& scale);
-  Result<void> take_back(std::uint32_t i);
   Result<void> make_deferred(std::uint32_t i);
   Result<void> make_all_deferred();
   Result<void> finish_step(bool as_expected);
