@@ -230,13 +230,6 @@ Result<void> OffloadOptimizer::update(std::uint32_t i, const StepOptions& option
   return {};
 }
 
-/// Updates one chunk so that it can be taken back.
-Result<void> OffloadOptimizer::speculate(std::uint32_t i) {
-  auto updated = rooms_->speculation->update(i, rooms_->announced);
-  if (!updated.ok()) CASTOR_TRY(rooms_->speculation->take_back(i));
-  return updated;
-}
-
 /// Leaves chunks whose states are on the device to the step: their update takes no time there.
 Result<void> OffloadOptimizer::update_early() {
   rooms_->gradients->free_read();
@@ -246,7 +239,7 @@ Result<void> OffloadOptimizer::update_early() {
     const bool on_device = rooms_->states.home(i) == Tier::device;
     if (on_device || parts_.chunks.chunk(rooms_->states.payload(i)).pinned()) continue;
     if (options.needs_norm()) {
-      if (rooms_->speculation->may_update(i)) CASTOR_TRY(speculate(i));
+      if (rooms_->speculation->may_update(i)) CASTOR_TRY(rooms_->speculation->update(i, options));
       continue;
     }
     if (auto updated = update(i, options, StepScale().grad_scale); !updated.ok()) {

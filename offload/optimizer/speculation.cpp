@@ -55,7 +55,9 @@ bool Speculation::may_update(std::uint32_t i) const {
 Result<void> Speculation::update(std::uint32_t i, const StepOptions& options) {
   if (!parts_.inputs.kept.open(parts_.inputs.states.written_by_update(i))) return {};
   Attempt& attempt = *(attempts_[i] = std::make_unique<Attempt>(parts_.inputs, i));
-  return parts_.runner.update(i, {options, plain_scale(options)}, attempt);
+  auto updated = parts_.runner.update(i, {options, plain_scale(options)}, attempt);
+  if (!updated.ok()) CASTOR_TRY(take_back(i));
+  return updated;
 }
 
 Result<void> Speculation::take_back(std::uint32_t i) {

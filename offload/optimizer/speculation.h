@@ -40,7 +40,7 @@ class Speculation {
   /// is not updated speculatively yet.
   bool may_update(std::uint32_t i) const;
   /// Updates chunk `i` as if `options`' norm scaled nothing down. Where the host has no room after all, the step
-  /// updates the chunk. Errors: those of the update; then the chunk must be taken back.
+  /// updates the chunk. Errors: those of the update, after which the chunk is as before; those of take_back.
   [[nodiscard]] Result<void> update(std::uint32_t i, const StepOptions& options);
 
   /// Makes the old states and weights of chunk `i` the current ones again, if it was updated speculatively. Updates

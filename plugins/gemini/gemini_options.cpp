@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <iterator>
 #include <map>
-#include <sstream>
 
 #include <castor/memory/bytes.h>
+#include <castor/memory/text.h>
 
 namespace castor {
 namespace {
@@ -50,14 +50,6 @@ Result<Durability> parse_durability(const std::string& text, const std::vector<s
   if (folders.empty())
     return Error{ErrorKind::usage, "durability=commit keeps the run in the folders of nvme; name one with --nvme"};
   return Durability::commit;
-}
-
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, ',');)
-    if (!part.empty()) parts.push_back(part);
-  return parts;
 }
 
 }  // namespace
@@ -126,7 +118,8 @@ Result<EngineOptions> read_gemini_options(const castor_option_value* values, std
   CASTOR_ASSIGN(options.device_budget_bytes, limit(text["device_budget"]));
   CASTOR_ASSIGN(options.host_budget_bytes, limit(text["host_budget"]));
   CASTOR_ASSIGN(options.nvme_budget_bytes, limit(text["nvme_budget"]));
-  options.nvme_folders = split(text["nvme"]);
+  options.nvme_folders = split(text["nvme"], ',');
+  std::erase(options.nvme_folders, std::string());
   CASTOR_ASSIGN(options.durability, parse_durability(text["durability"], options.nvme_folders));
   options.nvme_offload_fraction = std::strtod(text["nvme_offload_fraction"].c_str(), nullptr);
   CASTOR_ASSIGN(options.placement_policy, parse_placement_policy(text["placement_policy"]));

@@ -110,7 +110,6 @@ class OffloadOptimizer {
   OffloadOptimizer(Parts parts, std::unique_ptr<Rooms> rooms);
   Result<void> whole();
   Result<void> update(std::uint32_t i, const StepOptions& options, double grad_scale);
-  Result<void> speculate(std::uint32_t i);
   Result<void> update_rest(const StepOptions& options, double grad_scale);
   Result<bool> settle_speculation(const StepOptions& options, const StepScale& scale);
   Result<void> make_deferred(std::uint32_t i);
