@@ -8,13 +8,13 @@
 
 #include "deferred_updates.h"
 #include "early_updates.h"
-#include "gradient_norm.h"
+#include "norms/gradient_norm.h"
 #include "kept_chunks.h"
 #include "running_updates.h"
 #include "speculation.h"
 #include "step_machine.h"
 #include "tile_inputs.h"
-#include "trust_measures.h"
+#include "norms/trust_measures.h"
 #include "update_runner.h"
 
 namespace castor {

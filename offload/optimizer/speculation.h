@@ -9,7 +9,7 @@
 
 #include <castor/schedule/scheduler.h>
 
-#include "norm_forecast.h"
+#include "norms/norm_forecast.h"
 #include "running_updates.h"
 #include "step_machine.h"
 #include "tile_inputs.h"

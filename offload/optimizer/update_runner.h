@@ -15,7 +15,7 @@
 
 #include "tile_inputs.h"
 #include "tile_update.h"
-#include "trust_measures.h"
+#include "norms/trust_measures.h"
 
 namespace castor {
 

@@ -14,7 +14,7 @@
 #include "model_values.h"
 #include "placer.h"
 #include "trace_writer.h"
-#include "tuner.h"
+#include "tuning/tuner.h"
 #include "unit_passes.h"
 
 namespace castor {

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "faulty_engine.h"
+#include "drives/faulty_engine.h"
 #include "gpu_rig.h"
 #include "nth_call.h"
 #include "refusing_device.h"

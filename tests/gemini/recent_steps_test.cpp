@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "recent_steps.h"
+#include "tuning/recent_steps.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "stream_trial.h"
+#include "tuning/stream_trial.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "thread_trial.h"
+#include "tuning/thread_trial.h"
 
 #include <gtest/gtest.h>
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "../../conformance/io_engine_suite.h"
-#include "../../support/faulty_engine.h"
+#include "../../support/drives/faulty_engine.h"
 #include "threads/threads_engine.h"
 
 namespace castor::test {

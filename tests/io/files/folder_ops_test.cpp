@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "../../support/faulty_folder_ops.h"
+#include "../../support/drives/faulty_folder_ops.h"
 #include "../../support/file_text.h"
 #include "../../support/run_command.h"
 #include "../../support/scratch_folder.h"

@@ -14,8 +14,8 @@
 #include <castor/io/tensor_store.h>
 
 #include "files/folder_ops.h"
-#include "../../support/faulty_engine.h"
-#include "../../support/faulty_folder_ops.h"
+#include "../../support/drives/faulty_engine.h"
+#include "../../support/drives/faulty_folder_ops.h"
 #include "../../support/scratch_folder.h"
 #include "../../support/test_buffer.h"
 

@@ -14,8 +14,8 @@
 #include "fault_matrix.h"
 #include "../engine/faulty_kernel.h"
 #include "files/folder_ops.h"
-#include "../../support/faulty_engine.h"
-#include "../../support/faulty_folder_ops.h"
+#include "../../support/drives/faulty_engine.h"
+#include "../../support/drives/faulty_folder_ops.h"
 
 namespace castor::test {
 namespace {

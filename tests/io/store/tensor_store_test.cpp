@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "../../support/faulty_engine.h"
+#include "../../support/drives/faulty_engine.h"
 #include "../../support/scratch_folder.h"
 #include "../../support/test_buffer.h"
 

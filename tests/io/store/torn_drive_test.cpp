@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model of a power cut (tests/support/torn_drive.h): the bytes it may lose and must keep, and that it finds a
+// The model of a power cut (tests/support/drives/torn_drive.h): the bytes it may lose and must keep, and that it finds a
 // missing sync.
-#include "../../support/torn_drive.h"
+#include "../../support/drives/torn_drive.h"
 
 #include <gtest/gtest.h>
 
@@ -19,8 +19,8 @@
 #include "files/folder_ops.h"
 #include "../../support/file_text.h"
 #include "../../support/test_buffer.h"
-#include "../../support/torn_engine.h"
-#include "../../support/torn_folder_ops.h"
+#include "../../support/drives/torn_engine.h"
+#include "../../support/drives/torn_folder_ops.h"
 
 namespace castor::test {
 namespace {

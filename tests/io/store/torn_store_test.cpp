@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Power cuts under a store with Durability::commit: random runs over one and two folders, cut at random moments, in the
-// model of tests/support/torn_drive.h. CASTOR_TORN_STATES is the number of cuts in all (2400).
+// model of tests/support/drives/torn_drive.h. CASTOR_TORN_STATES is the number of cuts in all (2400).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,10 +23,10 @@
 #include "files/folder_ops.h"
 #include "../../support/scratch_folder.h"
 #include "../../support/test_buffer.h"
-#include "../../support/torn_calls.h"
-#include "../../support/torn_drive.h"
-#include "../../support/torn_engine.h"
-#include "../../support/torn_folder_ops.h"
+#include "../../support/drives/torn_calls.h"
+#include "../../support/drives/torn_drive.h"
+#include "../../support/drives/torn_engine.h"
+#include "../../support/drives/torn_folder_ops.h"
 
 namespace castor::test {
 namespace {

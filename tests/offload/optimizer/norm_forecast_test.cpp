@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "norm_forecast.h"
+#include "norms/norm_forecast.h"
 
 #include <gtest/gtest.h>
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "../../support/faulty_engine.h"
+#include "../../support/drives/faulty_engine.h"
 #include "../../support/scratch_folder.h"
 #include "../optimizer/optimizer_world.h"
 

@@ -10,7 +10,7 @@
 #include <castor/io/tensor_store.h>
 
 #include "../../support/fake_model_host.h"
-#include "../../support/faulty_engine.h"
+#include "../../support/drives/faulty_engine.h"
 #include "../../support/scratch_folder.h"
 
 namespace castor::train {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/options.h"
+#include "train/options/options.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/step_options.h"
+#include "train/options/step_options.h"
 
 #include <gtest/gtest.h>
 
-#include "train/options.h"
+#include "train/options/options.h"
 
 namespace castor::train {
 namespace {

@@ -8,7 +8,7 @@
 #include <castor/models/model.h>
 
 #include "train/data.h"
-#include "train/options.h"
+#include "train/options/options.h"
 
 namespace castor::train {
 

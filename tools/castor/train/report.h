@@ -11,7 +11,7 @@
 
 #include <castor/memory/tier.h>
 
-#include "train/param_groups.h"
+#include "train/options/param_groups.h"
 
 namespace castor::train {
 

@@ -22,7 +22,7 @@
 #include "train/checkpoint.h"
 #include "train/committed_run.h"
 #include "train/model_params.h"
-#include "train/param_groups.h"
+#include "train/options/param_groups.h"
 #include "train/weights_digest.h"
 
 namespace castor::train {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "train/options.h"
+#include "train/options/options.h"
 #include "train/report.h"
 
 namespace castor::train {

@@ -15,8 +15,8 @@
 #include <castor/plugins/lr_schedule.h>
 
 #include "cli/cli.h"
-#include "train/group_option.h"
-#include "train/step_options.h"
+#include "train/options/group_option.h"
+#include "train/options/step_options.h"
 
 namespace castor::train {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "support/torn_calls.h"
+#include "support/drives/torn_calls.h"
 
 #include <fcntl.h>
 #include <linux/falloc.h>

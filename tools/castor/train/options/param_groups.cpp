@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/param_groups.h"
+#include "train/options/param_groups.h"
 
 #include <fnmatch.h>
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "files/folder_ops.h"
-#include "support/torn_drive.h"
+#include "support/drives/torn_drive.h"
 
 namespace castor::test {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/group_option.h"
+#include "train/options/group_option.h"
 
 #include <algorithm>
 #include <cmath>

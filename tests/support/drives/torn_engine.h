@@ -14,7 +14,7 @@
 
 #include <castor/io/io_engine.h>
 
-#include "support/torn_drive.h"
+#include "support/drives/torn_drive.h"
 
 namespace castor::test {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "support/torn_drive.h"
+#include "support/drives/torn_drive.h"
 
 #include <sys/stat.h>
 

@@ -10,7 +10,7 @@
 #include <castor/plugins/abi.h>
 #include <castor/plugins/lr_schedule.h>
 
-#include "train/group_option.h"
+#include "train/options/group_option.h"
 
 namespace castor::train {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "support/torn_drive.h"
+#include "support/drives/torn_drive.h"
 
 namespace castor::test {
 

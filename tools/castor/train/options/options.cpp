@@ -8,7 +8,7 @@
 
 #include "cli/optimizers.h"
 #include "cli/option_values.h"
-#include "train/step_options.h"
+#include "train/options/step_options.h"
 
 namespace castor::train {
 namespace {
