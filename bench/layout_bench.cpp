@@ -103,7 +103,8 @@ Result<MoveProblem> training_of(const shapes::Model& model, std::uint32_t n_rank
   request.largest_unit = estimate::largest_unit(model, layout);
   request.device_budget_bytes = shards_bytes + 2 * request.largest_unit.payload_bytes;
   CASTOR_ASSIGN(const Plan placement, plan_placement(request));
-  MoveProblem problem = estimate::problem_of(estimate::iteration_of(model, shards, placement, {}, {}, {}));
+  CASTOR_ASSIGN(Rehearsal step, estimate::iteration_of(model, shards, placement, {}, {}, {}));
+  MoveProblem problem = std::move(step.problem);
   if (n_ranks > 1) add_gathered(layout, shards, problem);
   problem.room_bytes = {std::vector<std::uint64_t>(problem.n_moments, request.device_budget_bytes),
                         std::vector<std::uint64_t>(problem.n_moments, request.host_budget_bytes)};

@@ -4,8 +4,6 @@
 #include <string>
 #include <utility>
 
-#include <castor/schedule/stream_forecast.h>
-
 #include "deferred_updates.h"
 #include "early_updates.h"
 #include "norms/gradient_norm.h"
@@ -131,20 +129,8 @@ Result<void> OffloadOptimizer::adopt(Plan placement) {
   return {};
 }
 
-AccessTrace OffloadOptimizer::forecast(const AccessTrace& trace) const {
-  const StateLayout& states = rooms_->states;
-  std::vector<UpdatedChunk> streamed;
-  for (std::uint32_t i = 0; i < states.n_chunks(); ++i) {
-    if (!states.placement().streamed[i] || !states.shape(i).trainable) continue;
-    UpdatedChunk chunk;
-    chunk.number = i;
-    chunk.payload = states.payload(i);
-    chunk.tile_bytes = parts_.chunks.chunk(states.state(i)).n_bytes;
-    chunk.gradients = rooms_->gradients->chunks(i);
-    chunk.overwrites = !rooms_->inputs->reads_weights(i, rooms_->announced);
-    streamed.push_back(std::move(chunk));
-  }
-  return with_streams(trace, streamed, rooms_->norm->wanted());
+bool OffloadOptimizer::speculates() const {
+  return rooms_->speculation->next_kind(rooms_->norm->wanted()) == IterationKind::speculative;
 }
 
 /// Errors if an earlier step failed between two chunks, as far as that is known. Waits for no update.
@@ -188,6 +174,12 @@ Result<void> OffloadOptimizer::add_gradient(std::uint32_t tensor, ArrivedGradien
   rooms_->norm->arrived(tensor, gradient.data);
   CASTOR_TRY(rooms_->gradients->add(tensor, std::move(gradient)));
   if (rooms_->early->announced()) rooms_->early->landed(tensor);
+  return {};
+}
+
+Result<void> OffloadOptimizer::prepare(std::span<const std::uint32_t> payload_chunks) {
+  CASTOR_TRY(update_early());
+  for (const std::uint32_t chunk : payload_chunks) CASTOR_TRY(use(chunk));
   return {};
 }
 

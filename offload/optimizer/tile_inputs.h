@@ -37,7 +37,7 @@ struct TileInputs {
   TrustedTensor whole(std::uint32_t tensor) const;
   /// True where a GPU's kernels update the chunk.
   bool updates_on_gpu(std::uint32_t i) const {
-    return states.update_tier(i) == Tier::device && !device.runs_host_kernels();
+    return states.update_tier(i) == Tier::device && device.kernels() != KernelPlace::host;
   }
   /// True where an update reads the old weights, so that it must fetch them.
   bool reads_weights(std::uint32_t i, const StepOptions& options) const;

@@ -98,19 +98,23 @@ Result<void> Engine::gradient(std::uint32_t param, DLManagedTensor* grad) {
     return checked;
   }
   const void* data = static_cast<const std::byte*>(grad->dl_tensor.data) + grad->dl_tensor.byte_offset;
-  return rooms_->optimizer->add_gradient(rooms_->tensor_of(param), {data, std::move(give_back)});
+  const std::uint32_t tensor = rooms_->tensor_of(param);
+  rooms_->calls.add(StepCall::Kind::gradient, tensor);
+  return rooms_->optimizer->add_gradient(tensor, {data, std::move(give_back)});
 }
 
 Result<void> Engine::end_of_backward() {
-  passes_->end_all();
+  passes_->end_micro_batch();
   rooms_->watch.begin_rest();
   rooms_->sample();
+  rooms_->calls.add(StepCall::Kind::end_of_backward);
   return rooms_->optimizer->update_early();
 }
 
 Result<void> Engine::announce_step(const castor_step_args& args) {
   CASTOR_ASSIGN(const StepOptions options, options_of(*rooms_, args));
   tuner_->begin_backward();
+  rooms_->calls.add(StepCall::Kind::announce);
   return rooms_->optimizer->announce(options);
 }
 
@@ -121,11 +125,12 @@ Result<castor_step_result> Engine::step(const castor_step_args& args) {
   // of waiting and of updating.
   if (!r.options.overlap_updates) CASTOR_TRY(r.compute->record().wait());
   const std::uint64_t start_ns = r.timeline.now_ns();
-  passes_->end_all();
+  passes_->end_step();
   r.watch.begin_rest();
   auto stepped = r.optimizer->step(options);
   tuner_->end_updates();
   CASTOR_ASSIGN(const StepScale scale, std::move(stepped));
+  r.calls.end_step(options);
   r.watch.end_step();
   r.sample();
   for (std::uint32_t i = 0; i < r.layout.chunks.size(); ++i)
@@ -179,15 +184,20 @@ Result<void> Engine::write_trace(const std::filesystem::path& path) {
 
 Result<std::optional<std::uint32_t>> Engine::keep(const void* data, std::uint64_t n_bytes) {
   const bool keeps = rooms_->options.offload_activations && placer_->has_room_for_activation(n_bytes, n_steps_ == 0);
-  return keeps ? rooms_->activations->keep(data, n_bytes) : std::optional<std::uint32_t>();
+  if (!keeps) return std::optional<std::uint32_t>();
+  CASTOR_ASSIGN(const auto chunk, rooms_->activations->keep(data, n_bytes));
+  if (chunk) rooms_->calls.keep(*chunk, n_bytes);
+  return chunk;
 }
 
 Result<void*> Engine::recall(std::uint32_t kept) {
+  rooms_->calls.about(StepCall::Kind::recall, kept);
   CASTOR_ASSIGN(const BufferView view, rooms_->activations->recall(kept));
   return static_cast<void*>(view.data);
 }
 
 Result<void> Engine::forget(std::uint32_t kept) {
+  rooms_->calls.about(StepCall::Kind::forget, kept);
   rooms_->activations->forget(kept);
   return {};
 }

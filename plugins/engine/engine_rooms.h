@@ -20,6 +20,7 @@
 #include "device_watch.h"
 #include "engine_memory.h"
 #include "model_shape.h"
+#include "step_recorder.h"
 
 namespace castor {
 
@@ -51,6 +52,7 @@ struct EngineRooms {
   std::unique_ptr<EngineMemory> memory;
   DeviceWatch watch;
   Timeline timeline;
+  StepRecorder calls;
 
   ChunkLayout layout;                   ///< parameters in the order of their first use
   std::vector<std::uint32_t> place_of;  ///< tensor number in the layout, by parameter; kNoTensor for empty ones

@@ -7,23 +7,29 @@ namespace castor {
 
 /// The order of the calls matters: early updates free gradients before the chunks of the unit need room, and the device
 /// is watched before the chunks move.
-Result<void> UnitPasses::enter(Moment moment) {
+Result<void> UnitPasses::enter(MomentKind pass, std::uint32_t unit) {
+  Moment moment = {pass, unit};
+  moment.micro_batch = micro_batch_;
   end_span();
   CASTOR_TRY(values_.initialise());
-  OffloadOptimizer& optimizer = *rooms_.optimizer;
-  CASTOR_TRY(optimizer.update_early());
-  for (const std::uint32_t chunk : rooms_.used.at(moment.id)) CASTOR_TRY(optimizer.use(chunk));
+  CASTOR_TRY(rooms_.optimizer->prepare(rooms_.used.at(moment.id)));
   rooms_.watch.begin_unit(moment);
   rooms_.sample();
   CASTOR_TRY(rooms_.scheduler->begin(moment, rooms_.needs.at(moment.id)));
   rooms_.watch.chunks_arrived();
   if (auto bound = rooms_.bindings->bind(moment.id, *rooms_.chunks); !bound.ok()) {
-    leave(moment.id);
+    rooms_.scheduler->end(rooms_.needs[moment.id]);
     return bound;
   }
   const Phase phase = moment.kind == MomentKind::forward ? Phase::forward : Phase::backward;
   span_ = {rooms_.computed->begin(), {Lane::compute, moment.id, 0, 0, 0, phase}};
+  rooms_.calls.enter(phase == Phase::forward ? StepCall::Kind::forward : StepCall::Kind::backward, moment.id);
   return {};
+}
+
+void UnitPasses::leave(std::uint32_t unit, StepCall::Kind pass) {
+  rooms_.scheduler->end(rooms_.needs[unit]);
+  rooms_.calls.add(pass, unit);
 }
 
 void UnitPasses::end_span() {
@@ -32,17 +38,17 @@ void UnitPasses::end_span() {
 
 Result<void> UnitPasses::begin_forward(std::uint32_t unit) {
   end_forward(unit);  // its last forward pass may have been cut short
-  CASTOR_TRY(enter({MomentKind::forward, unit}));
+  CASTOR_TRY(enter(MomentKind::forward, unit));
   open_[unit].forward = true;
   return {};
 }
 
 void UnitPasses::end_forward(std::uint32_t unit) {
-  if (std::exchange(open_.at(unit).forward, false)) leave(unit);
+  if (std::exchange(open_.at(unit).forward, false)) leave(unit, StepCall::Kind::end_forward);
 }
 
 Result<void> UnitPasses::begin_backward(std::uint32_t unit) {
-  CASTOR_TRY(enter({MomentKind::backward, unit}));
+  CASTOR_TRY(enter(MomentKind::backward, unit));
   ++open_[unit].n_backward;
   return {};
 }
@@ -50,7 +56,17 @@ Result<void> UnitPasses::begin_backward(std::uint32_t unit) {
 void UnitPasses::end_backward(std::uint32_t unit) {
   if (open_.at(unit).n_backward == 0) return;
   --open_[unit].n_backward;
-  leave(unit);
+  leave(unit, StepCall::Kind::end_backward);
+}
+
+void UnitPasses::end_micro_batch() {
+  end_all();
+  ++micro_batch_;
+}
+
+void UnitPasses::end_step() {
+  end_all();
+  micro_batch_ = 0;
 }
 
 void UnitPasses::end_all() {

@@ -28,6 +28,9 @@ class UnitPasses {
   [[nodiscard]] Result<void> begin_backward(std::uint32_t unit);
   void end_backward(std::uint32_t unit);
 
+  /// The backward pass of a micro-batch, or the step, is over: ends every pass that is open.
+  void end_micro_batch();
+  void end_step();
   /// Ends every pass that is open, and the span of the unit that was entered last.
   void end_all();
   /// Ends the span of the unit that was entered last, which covers the unit's work on the stream, and that of operators
@@ -45,13 +48,14 @@ class UnitPasses {
     SpanRecord record;
   };
 
-  Result<void> enter(Moment moment);
-  void leave(std::uint32_t unit) { rooms_.scheduler->end(rooms_.needs[unit]); }
+  Result<void> enter(MomentKind pass, std::uint32_t unit);
+  void leave(std::uint32_t unit, StepCall::Kind pass);
 
   EngineRooms& rooms_;
   ModelValues& values_;
   std::vector<Open> open_;  ///< by unit
   std::optional<Span> span_;
+  std::uint32_t micro_batch_ = 0;  ///< number in the step
 };
 
 }  // namespace castor

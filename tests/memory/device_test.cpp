@@ -11,7 +11,7 @@ namespace {
 TEST(CpuDevice, DescribesItself) {
   const auto device = make_cpu_device();
   EXPECT_EQ(device->kind(), DeviceKind::cpu);
-  EXPECT_TRUE(device->runs_host_kernels());
+  EXPECT_EQ(device->kernels(), KernelPlace::host);
   EXPECT_EQ(device->description(), "cpu");
   EXPECT_EQ(device->total_memory_bytes(), 0u);
   EXPECT_EQ(device->free_memory_bytes(), 0u);

@@ -54,7 +54,7 @@ class FakeGpu final : public Device {
   explicit FakeGpu(const FakeGpuParts& parts) : parts_(parts) {}
 
   DeviceKind kind() const override { return DeviceKind::cuda; }
-  bool runs_host_kernels() const override { return true; }
+  KernelPlace kernels() const override { return KernelPlace::host; }
   std::string description() const override { return "fake GPU"; }
   Result<std::unique_ptr<Stream>> make_stream() override { return wrap_compute_stream(nullptr); }
   std::unique_ptr<Stream> wrap_compute_stream(void*) override { return std::make_unique<FakeGpuStream>(parts_); }

@@ -10,8 +10,8 @@
 
 #include <castor/schedule/scheduler.h>
 
-#include "virtual_machine.h"
-#include "virtual_memory.h"
+#include <castor/schedule/virtual_machine.h>
+#include <castor/schedule/virtual_memory.h>
 #include "virtual_team.h"
 
 namespace castor {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "virtual_memory.h"
+#include <castor/schedule/virtual_memory.h>
 
 #include <algorithm>
 #include <numeric>

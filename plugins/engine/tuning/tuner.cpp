@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <string>
 
+#include <castor/optimizer/rehearsal.h>
 #include <castor/plan/stream_share.h>
 
 namespace castor {
@@ -27,8 +28,15 @@ std::string threads_kept(const ThreadTrial& trial) {
 
 }  // namespace
 
+Tuner::Tuner(EngineRooms& rooms, Placer& placer)
+    : rooms_(rooms), placer_(placer), threads_(rooms.all_update_threads) {
+  if (tunes() && tries_streams()) rooms.calls.start();
+}
+
+bool Tuner::tunes() const { return rooms_.measures() && rooms_.options.overlap_updates; }
+
 Result<void> Tuner::after_step() {
-  if (!rooms_.measures() || !rooms_.options.overlap_updates) return {};
+  if (!tunes()) return {};
   if (tries_streams()) CASTOR_TRY(try_streams());
   if (!tries_streams() || streams_.over()) try_threads();
   return {};
@@ -42,6 +50,8 @@ Result<void> Tuner::try_streams() {
   if (!streams_.begun()) {
     rooms_.scheduler->settle_times();
     without_streams_ = rooms_.scheduler->trace();
+    step_ = rooms_.calls.last();
+    rooms_.calls.stop();
     placer_.hold_speculation();
   }
   const double share = streams_.begun() ? streams_.judge() : streams_.begin(modelled_share());
@@ -49,9 +59,19 @@ Result<void> Tuner::try_streams() {
     rooms_.log(CASTOR_LOG_INFO, streams_kept(streams_.best(), streams_.without().step_s));
   if (share == placer_.stream_share()) return {};
   CASTOR_TRY(placer_.place_with_streams(share));
-  rooms_.scheduler->expect(rooms_.optimizer->forecast(without_streams_));
-  as_forecast_ = true;
+  expect_rehearsed();
   return {};
+}
+
+/// Rehearses the step under the placement in force, so that the next one is planned. Where that fails, the next step
+/// is recorded and the one after it planned.
+void Tuner::expect_rehearsed() {
+  const OffloadOptimizer& optimizer = *rooms_.optimizer;
+  const auto step = rehearse({rooms_.layout, rooms_.registration_order, rooms_.used, step_.script, rooms_.options.format,
+                              rooms_.options.overlap_updates, optimizer.speculates()},
+                             optimizer.states().placement(), step_.options);
+  as_forecast_ = step.ok();
+  if (step.ok()) rooms_.scheduler->expect(timed_as(without_streams_, *step, step_.activations));
 }
 
 /// True once the duration of steps with the share in use is known: their times are final, or enough of them followed

@@ -17,8 +17,7 @@ namespace castor {
 class Tuner {
  public:
   /// Borrowed.
-  Tuner(EngineRooms& rooms, Placer& placer)
-      : rooms_(rooms), placer_(placer), streams_(), threads_(rooms.all_update_threads) {}
+  Tuner(EngineRooms& rooms, Placer& placer);
 
   /// Called when a backward pass begins: limits the team to the threads on trial.
   void begin_backward() { rooms_.team->limit_threads(threads_.n_threads()); }
@@ -28,8 +27,10 @@ class Tuner {
   [[nodiscard]] Result<void> after_step();
 
  private:
+  bool tunes() const;
   bool tries_streams() const;
   Result<void> try_streams();
+  void expect_rehearsed();
   bool knows_share();
   double modelled_share() const;
   void try_threads();
@@ -37,7 +38,8 @@ class Tuner {
   EngineRooms& rooms_;
   Placer& placer_;
   StreamTrial streams_;
-  AccessTrace without_streams_;  ///< an iteration before the trial
+  AccessTrace without_streams_;  ///< an iteration before the trial, and its calls
+  StepRecorder::Step step_;
   bool as_forecast_ = false;     ///< iterations with the share in use follow their forecast
   ThreadTrial threads_;
 };

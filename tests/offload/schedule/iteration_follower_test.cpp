@@ -57,6 +57,34 @@ TEST(IterationFollower, TellsWhetherAnIterationWentAsTheOneBefore) {
   EXPECT_EQ(f.follower.trace().n_moments(), 2u);
 }
 
+Moment unit(MomentKind kind, std::uint32_t micro_batch, std::uint32_t model_chunk = 0) {
+  Moment moment = {kind, 0};
+  moment.micro_batch = micro_batch, moment.model_chunk = model_chunk;
+  return moment;
+}
+
+/// One forward and one backward pass in turns: the unit's next forward pass does not begin the iteration anew.
+TEST(IterationFollower, MicroBatchesOfAPipelineAreMomentsOfTheirOwn) {
+  const Moment f0 = unit(MomentKind::forward, 0), f1 = unit(MomentKind::forward, 1), f2 = unit(MomentKind::forward, 2),
+               b0 = unit(MomentKind::backward, 0), b1 = unit(MomentKind::backward, 1),
+               b2 = unit(MomentKind::backward, 2), other_part = unit(MomentKind::forward, 0, 1);
+  Followed f;
+  for (int i = 0; i < 2; ++i) {
+    (void)f.run({f0, other_part, f1, b0, f2, b1, b2});
+    EXPECT_EQ(f.follower.end(), i > 0);
+  }
+  (void)f.run({f0, other_part, f1, b0, f2});
+  EXPECT_TRUE(f.follower.on_trace());
+  (void)f.run({b2});
+  EXPECT_FALSE(f.follower.on_trace()) << "the trace has micro-batch 1 next";
+  (void)f.run({f1});
+  EXPECT_FALSE(f.follower.on_trace()) << "the trace begins with micro-batch 0";
+  (void)f.run({other_part});
+  EXPECT_FALSE(f.follower.on_trace()) << "the trace begins with the other part of the model";
+  (void)f.run({f0});
+  EXPECT_TRUE(f.follower.on_trace());
+}
+
 TEST(IterationFollower, AnIterationThatBeginsAnewIsOnTheTraceAgain) {
   Followed f;
   (void)f.run({kForward0, kForward1, kBackward});

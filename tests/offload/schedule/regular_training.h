@@ -6,6 +6,8 @@
 #include <random>
 #include <vector>
 
+#include <castor/optimizer/rehearsal.h>
+
 #include "../optimizer/optimizer_world.h"
 
 namespace castor::testing {
@@ -45,16 +47,16 @@ class RegularTraining {
   }
 
   void step() {
-    for (std::uint32_t unit = 0; unit < units_.size(); ++unit) run({MomentKind::forward, unit});
-    world_.optimizer->announce(options_).value();
-    for (auto unit = static_cast<std::uint32_t>(units_.size()); unit-- > 0;) {
-      run({MomentKind::backward, unit});
-      for (const std::uint32_t chunk : units_[unit])
-        for (const std::uint32_t tensor : world_.layout.chunks[chunk].tensors)
-          world_.gradient(tensor, random_gradient(random_, world_.specs[tensor].numel)).value();
-    }
-    world_.optimizer->update_early().value();
+    for (const StepCall& call : script()) play(call);
     world_.step(options_).value();
+  }
+
+  /// The next step under the placement in force.
+  Rehearsal rehearse() {
+    return castor::rehearse({world_.layout, world_.registered, units_, script(), world_.format, /*overlap=*/true,
+                             world_.optimizer->speculates()},
+                            world_.optimizer->states().placement(), options_)
+        .value();
   }
 
  private:
@@ -77,15 +79,47 @@ class RegularTraining {
     return specs;
   }
 
-  void run(Moment moment) {
-    world_.optimizer->update_early().value();
-    std::vector<Need> needs;
-    for (const std::uint32_t chunk : units_[moment.id]) {
-      world_.optimizer->use(chunk).value();
-      needs.push_back({world_.optimizer->states().payload(chunk), Tier::device, Access::read});
+  /// Every step makes these calls.
+  StepScript script() const {
+    using Kind = StepCall::Kind;
+    StepScript script;
+    const auto n_units = static_cast<std::uint32_t>(units_.size());
+    const auto add = [&](Kind kind, std::uint32_t id = 0) { script.push_back({kind, id, 0}); };
+    for (std::uint32_t unit = 0; unit < n_units; ++unit) add(Kind::forward, unit), add(Kind::end_forward, unit);
+    add(Kind::announce);
+    for (std::uint32_t unit = n_units; unit-- > 0;) {
+      add(Kind::backward, unit), add(Kind::end_backward, unit);
+      for (const std::uint32_t chunk : units_[unit])
+        for (const std::uint32_t tensor : world_.layout.chunks[chunk].tensors) add(Kind::gradient, tensor);
     }
-    world_.scheduler.begin(moment, needs).value();
-    world_.scheduler.end(needs);
+    add(Kind::end_of_backward);
+    return script;
+  }
+
+  void play(const StepCall& call) {
+    switch (call.kind) {
+      case StepCall::Kind::forward: return enter({MomentKind::forward, call.id});
+      case StepCall::Kind::backward: return enter({MomentKind::backward, call.id});
+      case StepCall::Kind::end_forward:
+      case StepCall::Kind::end_backward: return world_.scheduler.end(needs_of(call.id));
+      case StepCall::Kind::gradient:
+        return world_.gradient(call.id, random_gradient(random_, world_.specs[call.id].numel)).value();
+      case StepCall::Kind::announce: return world_.optimizer->announce(options_).value();
+      case StepCall::Kind::end_of_backward: return world_.optimizer->update_early().value();
+      default: FAIL() << "no activations here";
+    }
+  }
+
+  std::vector<Need> needs_of(std::uint32_t unit) const {
+    std::vector<Need> needs;
+    for (const std::uint32_t chunk : units_[unit])
+      needs.push_back({world_.optimizer->states().payload(chunk), Tier::device, Access::read});
+    return needs;
+  }
+
+  void enter(Moment moment) {
+    world_.optimizer->prepare(units_[moment.id]).value();
+    world_.scheduler.begin(moment, needs_of(moment.id)).value();
   }
 
   std::mt19937_64 random_;

@@ -12,6 +12,13 @@ namespace castor {
 
 enum class DeviceKind : std::uint8_t { cpu, cuda };
 
+/// The kernels that update, add up and measure data in a device's memory.
+enum class KernelPlace : std::uint8_t {
+  host,     ///< host code on the calling thread
+  gpu,      ///< kernels that are queued on a stream
+  nowhere,  ///< they touch no data: the device's memory is addresses alone
+};
+
 /// The place where the model computes: streams that carry copies and kernels, and the two kinds of memory they move
 /// between.
 class Device {
@@ -19,8 +26,7 @@ class Device {
   virtual ~Device() = default;
 
   virtual DeviceKind kind() const = 0;
-  /// True where updates, sums and norms of data in this device's memory run as host code on the calling thread.
-  virtual bool runs_host_kernels() const { return kind() == DeviceKind::cpu; }
+  virtual KernelPlace kernels() const { return kind() == DeviceKind::cpu ? KernelPlace::host : KernelPlace::gpu; }
   /// For people: `cpu`, or the GPU's product name.
   virtual std::string description() const = 0;
   /// A new stream beside all others. Errors: failed.

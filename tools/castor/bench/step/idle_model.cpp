@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "forecast/estimate/iteration.h"
+
 namespace castor::bench {
 namespace {
 
@@ -12,9 +14,10 @@ IdleModel& model_of(void* self) { return *static_cast<IdleModel*>(self); }
 
 }  // namespace
 
-IdleModel::IdleModel(const shapes::Model& shape, Stopped stopped) : stopped_(std::move(stopped)) {
+IdleModel::IdleModel(const shapes::Model& shape, Stopped stopped)
+    : stopped_(std::move(stopped)), script_(estimate::script_of(shape, {})) {
   for (const shapes::Unit& unit : shape.units) {
-    Unit& own = units_.emplace_back(Unit{unit.name, {}, !unit.shares});
+    Unit& own = units_.emplace_back(Unit{unit.name, {}});
     if (unit.shares) own.params = units_[*unit.shares].params;
     for (std::size_t i = 0; i < unit.numels.size(); ++i) {
       own.params.push_back(static_cast<std::uint32_t>(params_.size()));
@@ -64,24 +67,23 @@ Result<void> IdleModel::step(Strategy& strategy) {
   args.struct_size = sizeof args;
   args.optimizer = CASTOR_ADAMW;
   args.lr = 1e-4, args.beta1 = 0.9, args.beta2 = 0.999, args.eps = 1e-8, args.weight_decay = 0.1, args.loss_scale = 1;
-  const auto n_units = static_cast<std::uint32_t>(units_.size());
-  for (std::uint32_t unit = 0; unit < n_units; ++unit) {
-    CASTOR_TRY(strategy.before_forward(unit));
-    CASTOR_TRY(strategy.after_forward(unit));
-  }
-  CASTOR_TRY(strategy.announce_step(args));
-  for (std::uint32_t unit = n_units; unit-- > 0;) CASTOR_TRY(backward(strategy, unit));
-  CASTOR_TRY(strategy.end_of_backward());
+  for (const StepCall& call : script_) CASTOR_TRY(play(call, strategy, args));
   const auto done = strategy.step(args);
   return done.ok() ? Result<void>() : done.error();
 }
 
-Result<void> IdleModel::backward(Strategy& strategy, std::uint32_t unit) {
-  CASTOR_TRY(strategy.before_backward(unit));
-  for (const std::uint32_t param : units_[unit].params) {
-    if (units_[unit].owns) CASTOR_TRY(strategy.gradient(param, gradient(param)));
+/// Parameters have the numbers of their tensors in the script.
+Result<void> IdleModel::play(const StepCall& call, Strategy& strategy, const castor_step_args& args) {
+  switch (call.kind) {
+    case StepCall::Kind::forward: return strategy.before_forward(call.id);
+    case StepCall::Kind::end_forward: return strategy.after_forward(call.id);
+    case StepCall::Kind::backward: return strategy.before_backward(call.id);
+    case StepCall::Kind::end_backward: return strategy.after_backward(call.id);
+    case StepCall::Kind::gradient: return strategy.gradient(call.id, gradient(call.id));
+    case StepCall::Kind::announce: return strategy.announce_step(args);
+    case StepCall::Kind::end_of_backward: return strategy.end_of_backward();
+    default: return Error{ErrorKind::usage, "a model that computes nothing keeps no activations"};
   }
-  return unit > 0 ? strategy.after_backward(unit) : Result<void>();
 }
 
 /// A view of the array of numbers that all gradients share.

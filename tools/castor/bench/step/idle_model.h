@@ -9,6 +9,8 @@
 #include <castor/plugins/booster.h>
 #include <castor/plugins/strategy.h>
 
+#include <castor/optimizer/step_script.h>
+
 #include "bench/common/stopped.h"
 #include "forecast/shapes/model_shapes.h"
 
@@ -37,17 +39,17 @@ class IdleModel final : public ModelHost {
   struct Unit {
     std::string name;
     std::vector<std::uint32_t> params;
-    bool owns = true;  ///< false if the params are those of another unit, which hands over their gradients
   };
 
   void fill_table();
-  Result<void> backward(Strategy& strategy, std::uint32_t unit);
+  Result<void> play(const StepCall& call, Strategy& strategy, const castor_step_args& args);
   DLManagedTensor* gradient(std::uint32_t param);
 
   const Stopped stopped_;
   castor_host_v1 table_ = {};
   std::vector<Param> params_;
   std::vector<Unit> units_;
+  const StepScript script_;
   std::vector<std::uint16_t> gradient_;  ///< as long as the longest parameter
   std::uint64_t n_params_ = 0;
   std::string error_;

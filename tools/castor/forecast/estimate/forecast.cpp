@@ -2,6 +2,7 @@
 #include "forecast.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include <castor/states/model_chunks.h>
@@ -68,25 +69,36 @@ Touches touches_of_update(const Workload& work, bool measured_before) {
   return touches;
 }
 
-/// Bytes that an update touches of the elements whose states moment `m` needs. A tile counts as measured in a separate
+/// The states that are measured in a separate round before their update.
+std::set<ChunkId> measured_before(const AccessTrace& trace) {
+  std::set<ChunkId> measured;
+  for (std::uint64_t m = 0; m < trace.n_moments(); ++m)
+    if (trace.moment(m).kind == MomentKind::update && trace.needs(m).front().access == Access::read)
+      measured.insert(trace.needs(m).front().chunk);
+  return measured;
+}
+
+/// Bytes that an update touches of the elements whose states `tile` needs. A tile counts as measured in a separate
 /// round even if only some of its tensors are.
-double bytes_touched(const Iteration& iteration, std::uint64_t m, const ChunkDemand& chunk, const Workload& work) {
-  const Need& tile = iteration.trace.needs(m).front();
+double bytes_touched(const Need& tile, std::uint64_t tile_bytes, bool measured, const ChunkDemand& chunk,
+                     const Workload& work) {
   const bool measures = tile.access == Access::read, split = work.format.splits(work.precision);
-  const Touches touches =
-      measures ? Touches{1, 1, split ? 1u : 0u} : touches_of_update(work, iteration.measured.contains(tile.chunk));
+  const Touches touches = measures ? Touches{1, 1, split ? 1u : 0u} : touches_of_update(work, measured);
   const auto n_bytes =
       static_cast<double>(touches.states * chunk.state_bytes + touches.gradients * chunk.gradient_bytes +
                           touches.weights * chunk.payload_bytes);
-  return n_bytes * static_cast<double>(iteration.n_bytes[tile.chunk]) / static_cast<double>(chunk.state_bytes);
+  return n_bytes * static_cast<double>(tile_bytes) / static_cast<double>(chunk.state_bytes);
 }
 
 /// The training thread's time to queue work of others counts as zero. Adds the time of the updates to `update_s`.
-MomentSeconds moment_seconds(const Request& request, const Iteration& iteration, const std::vector<ChunkDemand>& chunks,
+MomentSeconds moment_seconds(const Request& request, const Rehearsal& step, const std::vector<ChunkDemand>& chunks,
                              const Plan& placement, double streamed_share, double& update_s) {
+  const std::set<ChunkId> measured = measured_before(step.trace);
   MomentSeconds seconds;
-  for (std::uint64_t m = 0; m < iteration.trace.n_moments(); ++m) {
-    const auto [kind, id, beside] = iteration.trace.moment(m);
+  for (std::uint64_t m = 0; m < step.trace.n_moments(); ++m) {
+    const Moment& moment = step.trace.moment(m);
+    const auto kind = moment.kind;
+    const std::uint32_t id = moment.id;
     bool on_device = true;
     if (of_unit(kind)) {
       const double flops = forward_flops(request.model, id, request.work);
@@ -95,13 +107,15 @@ MomentSeconds moment_seconds(const Request& request, const Iteration& iteration,
       seconds.compute.push_back(0);
     } else {
       on_device = placement.update_tier(id) == Tier::device;
-      const double n_bytes = bytes_touched(iteration, m, chunks[id], request.work);
+      const Need& tile = step.trace.needs(m).front();
+      const double n_bytes = bytes_touched(tile, step.problem.chunks[tile.chunk].n_bytes, measured.contains(tile.chunk),
+                                           chunks[id], request.work);
       seconds.compute.push_back(on_device ? n_bytes / request.rates.device_update_bytes_per_s
                                           : n_bytes / request.rates.host_update_bytes_per_s *
                                                 host_update_slowdown(streamed_share));
       update_s += seconds.compute.back();
     }
-    seconds.thread.push_back(on_device || beside ? 0 : seconds.compute.back());
+    seconds.thread.push_back(on_device || moment.beside ? 0 : seconds.compute.back());
   }
   return seconds;
 }
@@ -136,20 +150,21 @@ Result<UpdateLoad> plan_placed(const Request& request, const PlacementRequest& p
                                const Recomputation& recomputation, Forecast& made) {
   CASTOR_ASSIGN(made.placement, plan_placement_beside(placement, request.model.layers * recomputation.input_bytes));
   const double share = streamed_share(placement, made.placement);
-  const Iteration iteration = iteration_of(
-      request.model, made.layout, made.placement, recomputation,
-      {request.work.clip, request.work.overlap_updates, request.work.measures_weights, request.work.measures_direction},
-      request.work.format);
-  made.problem = problem_of(iteration);
+  CASTOR_ASSIGN(Rehearsal step, iteration_of(request.model, made.layout, made.placement, recomputation,
+                                             {request.work.clip, request.work.overlap_updates,
+                                              request.work.measures_weights, request.work.measures_direction},
+                                             request.work.format));
+  made.problem = step.problem;
+  std::erase_if(made.problem.chunks, [](const PlannedChunk& chunk) { return chunk.uses.empty(); });
   made.problem.room_bytes = {
       std::vector<std::uint64_t>(made.problem.n_moments, request.device_budget_bytes - placement.non_model_bytes),
       std::vector<std::uint64_t>(made.problem.n_moments, request.host_budget_bytes - made.placement.speculation_bytes)};
   made.problem.costs = beside_updates(request.rates.links, share);
   made.problem.nvme = request.nvme;
   made.update_s = 0;
-  const auto seconds = moment_seconds(request, iteration, placement.chunks, made.placement, share, made.update_s);
+  const auto seconds = moment_seconds(request, step, placement.chunks, made.placement, share, made.update_s);
   CASTOR_ASSIGN(made.step, plan_step(made.problem, seconds));
-  return update_load(iteration.trace, seconds, made.step.estimate, request.rates.links,
+  return update_load(step.trace, seconds, made.step.estimate, request.rates.links,
                      bytes_of_host_updates(placement, made.placement));
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include <castor/memory/host_team.h>
@@ -68,9 +69,8 @@ class OffloadOptimizer {
   /// from now on. Errors: as step.
   [[nodiscard]] Result<void> adopt(Plan placement);
 
-  /// Forecasts an iteration under the placement that was adopted last from `trace`, recorded under a placement that
-  /// differs only in that no states were streamed. A guess, which spares the scheduler iterations without a plan.
-  AccessTrace forecast(const AccessTrace& trace) const;
+  /// True where the next step makes updates before its norm is known.
+  bool speculates() const;
 
   /// Announces the options of the coming step, before or during its backward pass. If they ask for a norm, gradients
   /// are measured as they arrive (without this call, if the step before asked for one). With overlap chunks are then
@@ -81,8 +81,11 @@ class OffloadOptimizer {
   /// the model between two steps.
   [[nodiscard]] Result<void> add_gradient(std::uint32_t tensor, ArrivedGradient gradient);
 
-  /// A unit is about to use the weights of `payload_chunk`: makes the update that waits for this. Errors: as step;
-  /// failed where the unit's backward pass is not over and the chunk was updated already.
+  /// A unit is about to use the weights of `payload_chunks`: makes the updates that can be made early, so that their
+  /// gradients leave room, and those that wait for this use. Errors: as step; failed where the unit's backward pass is
+  /// not over and a chunk was updated already.
+  [[nodiscard]] Result<void> prepare(std::span<const std::uint32_t> payload_chunks);
+  /// As prepare, for one chunk and without early updates.
   [[nodiscard]] Result<void> use(std::uint32_t payload_chunk);
 
   /// True while the update of `payload_chunk` in the last step is still waiting for its next use.

@@ -28,12 +28,15 @@ constexpr bool joins(MomentKind kind, std::size_t n_needs) { return kind == Mome
 /// `forward`, `backward`, `norm`, `update`, as traces spell them.
 const char* name(MomentKind kind);
 
-/// A point of the step at which chunks are needed: unit `id` runs forward or backward, or the gradients of payload
-/// chunk `id` are measured or applied. At a norm that needs no chunks, the thread waits for the sum of the gradients.
+/// A point of the step at which chunks are needed: unit `id` runs forward or backward on a micro-batch, or the
+/// gradients of payload chunk `id` are measured or applied. At a norm that needs no chunks, the thread waits for the sum
+/// of the gradients.
 struct Moment {
   MomentKind kind = MomentKind::forward;
   std::uint32_t id = 0;
-  bool beside = false;  ///< its work runs on a lane of the host, beside the training thread
+  bool beside = false;            ///< its work runs on a lane of the host, beside the training thread
+  std::uint32_t micro_batch = 0;  ///< of a unit: number in the step
+  std::uint32_t model_chunk = 0;  ///< of a unit: the part of the model, where a pipeline's rank holds several
   bool operator==(const Moment&) const = default;
 };
 

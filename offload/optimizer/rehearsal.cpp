@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/optimizer/rehearsal.h>
+
+#include <memory>
+#include <utility>
+
+#include <castor/mover/activation_store.h>
+#include <castor/optimizer/offload_optimizer.h>
+#include <castor/schedule/virtual_machine.h>
+#include <castor/schedule/virtual_memory.h>
+
+namespace castor {
+namespace {
+
+/// Iterations until the last one is like all that follow: updates are deferred from the first to the second, and begin
+/// early or speculatively in the second.
+constexpr int kIterations = 3;
+
+/// A device without data: chunks are addresses alone (Stage's tiers), so no kernel may touch them. The few bytes that
+/// norms and ratios take are real.
+class VirtualDevice final : public Device {
+ public:
+  explicit VirtualDevice(VirtualClock& clock) : clock_(clock), host_(make_cpu_device()) {}
+
+  DeviceKind kind() const override { return DeviceKind::cpu; }
+  KernelPlace kernels() const override { return KernelPlace::nowhere; }
+  std::string description() const override { return "virtual"; }
+  Result<std::unique_ptr<Stream>> make_stream() override { return stream(); }
+  std::unique_ptr<Stream> wrap_compute_stream(void*) override { return stream(); }
+  MemoryResource& device_memory() override { return host_->device_memory(); }
+  MemoryResource& host_memory() override { return host_->host_memory(); }
+  std::uint64_t total_memory_bytes() const override { return 0; }
+  std::uint64_t free_memory_bytes() const override { return 0; }
+
+ private:
+  std::unique_ptr<Stream> stream() { return std::make_unique<VirtualStream>(clock_, 0); }
+
+  VirtualClock& clock_;
+  const std::unique_ptr<Device> host_;
+};
+
+/// A team whose jobs have ended when they are added, without having run.
+class IdleTeam final : public HostTeam {
+ public:
+  Event add(Job) override { return {}; }
+  void limit_threads(unsigned) override {}
+  std::unique_ptr<StreamTime> time() override { return std::make_unique<VirtualTime>(0); }
+};
+
+class Stage {
+ public:
+  explicit Stage(const RehearsedStep& step);
+
+  Result<void> set_up(Plan placement);
+  Result<void> run(const StepOptions& options);
+  Rehearsal recorded() { return {scheduler_.trace(), scheduler_.problem(), activations_}; }
+  void forget() { scheduler_.forget_trace(); }
+
+ private:
+  Result<void> put_chunks();
+  Result<void> play(const StepCall& call, const StepOptions& options);
+  Result<void> enter(MomentKind pass, std::uint32_t unit);
+  std::vector<Need> needs_of(std::uint32_t unit) const;
+  Result<void> keep(const StepCall& call);
+
+  const RehearsedStep& step_;
+  VirtualClock clock_;
+  Timeline timeline_{{}, [this] { return clock_.now_ns(); }};
+  VirtualStream compute_{clock_, 0}, up_{clock_, 0}, down_{clock_, 0};
+  StreamSpans computed_{timeline_, compute_};
+  VirtualDevice device_{clock_};
+  VirtualDrive drive_{clock_, LinkCosts{}};
+  IdleTeam team_;
+  VirtualTier on_device_{Tier::device, Budget::kUnlimited}, on_host_{Tier::host, Budget::kUnlimited};
+  ChunkManager chunks_{{on_device_.pool, on_host_.pool, &drive_, compute_, up_, down_, timeline_}};
+  StatefulTensorMgr mover_{{chunks_, on_device_.budget, on_host_.budget, compute_, timeline_}};
+  Scheduler scheduler_{{mover_, chunks_, on_device_.budget, on_host_.budget, compute_, timeline_}};
+  std::unique_ptr<OffloadOptimizer> optimizer_;
+  ActivationStore kept_{{chunks_, mover_, compute_}};
+  std::vector<ChunkId> activations_;  ///< by number in the script
+  std::uint32_t micro_batch_ = 0;
+};
+
+Stage::Stage(const RehearsedStep& step) : step_(step) {}
+
+Result<void> Stage::set_up(Plan placement) {
+  if (!step_.plain_norms) placement.speculative.assign(placement.speculative.size(), false);
+  CASTOR_ASSIGN(optimizer_, OffloadOptimizer::make({step_.layout, chunks_, mover_, scheduler_, device_, compute_, down_,
+                                                    timeline_, computed_, step_.registration_order, [] { return false; },
+                                                    team_, step_.overlap, step_.format}));
+  CASTOR_TRY(put_chunks());
+  return optimizer_->adopt(std::move(placement));
+}
+
+/// Weights and states have contents before the first step.
+Result<void> Stage::put_chunks() {
+  const StateLayout& states = optimizer_->states();
+  for (std::uint32_t i = 0; i < states.n_chunks(); ++i) {
+    std::vector<ChunkId> ids = {states.payload(i)};
+    if (states.shape(i).trainable) ids = states.written_by_update(i);
+    for (const ChunkId id : ids) {
+      CASTOR_TRY(mover_.open(id, Tier::host));
+      chunks_.written(id, Tier::host);
+    }
+  }
+  return {};
+}
+
+Result<void> Stage::run(const StepOptions& options) {
+  activations_.clear();
+  micro_batch_ = 0;
+  for (const StepCall& call : step_.script) CASTOR_TRY(play(call, options));
+  CASTOR_TRY(optimizer_->step(options));
+  return {};
+}
+
+Result<void> Stage::play(const StepCall& call, const StepOptions& options) {
+  using Kind = StepCall::Kind;
+  switch (call.kind) {
+    case Kind::forward: return enter(MomentKind::forward, call.id);
+    case Kind::backward: return enter(MomentKind::backward, call.id);
+    case Kind::end_forward:
+    case Kind::end_backward: return scheduler_.end(needs_of(call.id)), Result<void>();
+    case Kind::gradient: return optimizer_->add_gradient(call.id, {nullptr, [] {}});
+    case Kind::keep: return keep(call);
+    case Kind::recall: {
+      CASTOR_TRY(kept_.recall(activations_.at(call.id)));
+      return {};
+    }
+    case Kind::forget: return kept_.forget(activations_.at(call.id)), Result<void>();
+    case Kind::announce: return optimizer_->announce(options);
+    case Kind::end_of_backward: return ++micro_batch_, optimizer_->update_early();
+  }
+  return {};
+}
+
+Result<void> Stage::enter(MomentKind pass, std::uint32_t unit) {
+  CASTOR_TRY(optimizer_->prepare(step_.unit_chunks.at(unit)));
+  Moment moment = {pass, unit};
+  moment.micro_batch = micro_batch_;
+  return scheduler_.begin(moment, needs_of(unit));
+}
+
+std::vector<Need> Stage::needs_of(std::uint32_t unit) const {
+  std::vector<Need> needs;
+  for (const std::uint32_t chunk : step_.unit_chunks.at(unit))
+    needs.push_back({optimizer_->states().payload(chunk), Tier::device, Access::read});
+  return needs;
+}
+
+Result<void> Stage::keep(const StepCall& call) {
+  CASTOR_ASSIGN(const auto chunk, kept_.keep(nullptr, call.n_bytes));
+  if (!chunk || call.id != activations_.size())
+    return Error{ErrorKind::usage, "the calls of a step keep activations in the order of their numbers, after a unit"};
+  activations_.push_back(*chunk);
+  return {};
+}
+
+}  // namespace
+
+Result<Rehearsal> rehearse(const RehearsedStep& step, Plan placement, const StepOptions& options) {
+  Stage stage(step);
+  CASTOR_TRY(stage.set_up(std::move(placement)));
+  for (int i = 0; i < kIterations; ++i) {
+    if (i > 0) stage.forget();  // so that no iteration is planned
+    CASTOR_TRY(stage.run(options));
+  }
+  return stage.recorded();
+}
+
+}  // namespace castor
