@@ -190,6 +190,17 @@ TEST(TorchAdapter, AGraphMayOutliveTheStrategyThatKeptForIt) {
   EXPECT_EQ(done.error().message, "backward through a graph whose strategy is gone");
 }
 
+/// The gradients of SmallModel's parameters by plain torch, whose graph goes backward once.
+std::vector<at::Tensor> plain_grads() {
+  const auto model = std::make_shared<SmallModel>();
+  const auto adapter = TorchAdapter::make(model, c10::kCPU, 5, {}).value();
+  const PlainMemory memory(*adapter);
+  model->forward(small_input()).sum().backward();
+  std::vector<at::Tensor> grads;
+  for (const at::Tensor& parameter : model->parameters()) grads.push_back(parameter.grad().clone());
+  return grads;
+}
+
 TEST(TorchAdapter, WhatDoesNotLieInOnePieceIsNotKept) {
   Hooked run;
   run.strategy->keeps = true;
@@ -270,6 +281,36 @@ TEST(TorchAdapter, AnInterruptionEndsThePassItComesIn) {
   const auto again = run.forward();
   ASSERT_FALSE(again.ok());
   EXPECT_EQ(again.error().kind, ErrorKind::interrupted);
+}
+
+TEST(TorchAdapter, ASecondStrategyIsRefusedWhileOneIsConnected) {
+  const auto plain = plain_grads();
+  Hooked run;
+  PoisoningStrategy second(*run.adapter);
+  try {
+    run.adapter->connect(&second);
+    FAIL() << "two strategies would bind the same parameters";
+  } catch (const ContractViolation& refused) {
+    EXPECT_STREQ(refused.what(),
+                 "TorchAdapter: a strategy is connected already; connect(nullptr) and destroy it before the next");
+  }
+  EXPECT_THROW((void)make_resident_strategy(run.model, *run.adapter), ContractViolation);
+  run.adapter->connect(run.strategy.get());  // as before
+  ASSERT_TRUE(run.adapter->backward(run.forward().value()).ok());
+  EXPECT_TRUE(second.log.empty());
+  for (std::uint32_t i = 0; i < 6; ++i) EXPECT_TRUE(at::equal(run.strategy->grads[i].at(0), plain[i])) << i;
+}
+
+TEST(TorchAdapter, OneStrategyAfterAnotherTrainsTheModel) {
+  const auto plain = plain_grads();
+  Hooked run;
+  ASSERT_TRUE(run.adapter->backward(run.forward().value()).ok());
+  run.adapter->connect(nullptr);
+  run.strategy = nullptr;
+  run.strategy = std::make_unique<PoisoningStrategy>(*run.adapter);
+  run.adapter->connect(run.strategy.get());
+  ASSERT_TRUE(run.adapter->backward(run.forward().value()).ok());
+  for (std::uint32_t i = 0; i < 6; ++i) EXPECT_TRUE(at::equal(run.strategy->grads[i].at(0), plain[i])) << i;
 }
 
 TEST(TorchAdapter, DisconnectedUnitsCallNobody) {
