@@ -201,6 +201,55 @@ std::vector<at::Tensor> plain_grads() {
   return grads;
 }
 
+/// Differentiates `loss` and keeps its graph.
+Result<void> backward_once_more_later(Hooked& run, const at::Tensor& loss) {
+  CASTOR_TRY(guard([&] { loss.backward({}, /*retain_graph=*/true); }));
+  return run.strategy->end_of_backward();
+}
+
+TEST(TorchAdapter, AGraphThatIsRetainedGivesItsGradientsTwice) {
+  const auto plain = plain_grads();
+  Hooked run;
+  const at::Tensor loss = run.forward().value();
+  ASSERT_TRUE(backward_once_more_later(run, loss).ok());
+  ASSERT_TRUE(run.adapter->backward(loss).ok());
+  for (std::uint32_t i = 0; i < 6; ++i) {
+    ASSERT_EQ(run.strategy->grads[i].size(), 2u) << "parameter " << i;
+    for (const at::Tensor& grad : run.strategy->grads[i]) EXPECT_TRUE(at::equal(grad, plain[i])) << "parameter " << i;
+  }
+}
+
+TEST(TorchAdapter, RecomputedPartsOfARetainedGraphAreRecomputedTwice) {
+  const auto plain = plain_grads();
+  Hooked run;
+  const at::Tensor loss = recomputed_by_layer(*run.model, small_input()).sum();
+  ASSERT_TRUE(backward_once_more_later(run, loss).ok());
+  ASSERT_TRUE(run.adapter->backward(loss).ok());
+  EXPECT_EQ(only(run.strategy->log, "before_forward").size(), 9u) << "forward, and once in each backward";
+  for (std::uint32_t i = 0; i < 6; ++i) {
+    ASSERT_EQ(run.strategy->grads[i].size(), 2u) << "parameter " << i;
+    for (const at::Tensor& grad : run.strategy->grads[i]) EXPECT_TRUE(at::equal(grad, plain[i])) << "parameter " << i;
+  }
+}
+
+TEST(TorchAdapter, KeptPartsOfARetainedGraphGoBackwardOnce) {
+  const auto plain = plain_grads();
+  Hooked run;
+  run.strategy->keeps = true;
+  const at::Tensor loss = recomputed_by_layer(*run.model, small_input()).sum();
+  ASSERT_TRUE(backward_once_more_later(run, loss).ok());
+  EXPECT_EQ(only(run.strategy->log, "forget").size(), 3u);
+  const auto again = run.adapter->backward(loss);
+  ASSERT_FALSE(again.ok());
+  EXPECT_EQ(again.error().kind, ErrorKind::usage);
+  EXPECT_EQ(again.error().message, "backward went through a recomputed part a second time");
+  EXPECT_EQ(only(run.strategy->log, "recall").size(), 3u) << "nothing is asked for that is gone";
+  for (std::uint32_t i = 0; i < 6; ++i) {
+    ASSERT_EQ(run.strategy->grads[i].size(), 1u) << "parameter " << i;
+    EXPECT_TRUE(at::equal(run.strategy->grads[i][0], plain[i])) << "parameter " << i;
+  }
+}
+
 TEST(TorchAdapter, WhatDoesNotLieInOnePieceIsNotKept) {
   Hooked run;
   run.strategy->keeps = true;
