@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <castor/chunk/chunk_manager.h>
 
+#include <string>
 #include <utility>
 
 #include "copy_lanes.h"
@@ -19,13 +20,17 @@ bool can_arrive_again(const Chunk& chunk, Tier tier) {
   return tier == Tier::device ? chunk.resident(Tier::host) : chunk.resident(Tier::device) || chunk.nvme_current;
 }
 
+/// The HostWait that gives up no wait: the calls that need the end of the work wait for it themselves.
+Result<void> wait_for_ever(const Event&, const std::string&) { return {}; }
+
 }  // namespace
 
 ChunkManager::ChunkManager(const Places& places)
-    : log_(std::make_unique<MoveLog>(places.timeline)),
+    : host_wait_(wait_for_ever),
+      log_(std::make_unique<MoveLog>(places.timeline)),
       lanes_(std::make_unique<CopyLanes>(places.compute, places.up, places.down, *log_)),
       memory_(chunks_, places.device, places.host, places.compute, places.device_release),
-      below_(chunks_, places.spill, *log_, memory_) {}
+      below_(chunks_, places.spill, *log_, memory_, host_wait_) {}
 
 ChunkManager::~ChunkManager() {
   for (Chunk& chunk : chunks_)
@@ -34,6 +39,14 @@ ChunkManager::~ChunkManager() {
       (void)copy.settle_readers();
     }
   log_->record_ended();
+}
+
+void ChunkManager::wait_by(HostWait wait) { host_wait_ = wait ? std::move(wait) : wait_for_ever; }
+
+/// Waits for the readers of the host's copy.
+Result<void> ChunkManager::await_readers(const Chunk& chunk) const {
+  for (const Event& reader : chunk.at(Tier::host).readers) CASTOR_TRY(host_wait_(reader, chunk.label));
+  return {};
 }
 
 ChunkId ChunkManager::add(ChunkKind kind, std::uint64_t n_bytes, std::string label) {
@@ -48,6 +61,10 @@ ChunkId ChunkManager::add(ChunkKind kind, std::uint64_t n_bytes, std::string lab
 Result<BufferView> ChunkManager::open(ChunkId id, Tier tier) {
   ChunkCopy& copy = chunks_.at(id).at(tier);
   if (copy.buffer) {
+    if (tier == Tier::host) {
+      CASTOR_TRY(host_wait_(copy.arrived, chunks_[id].label));
+      CASTOR_TRY(await_readers(chunks_[id]));
+    }
     const auto settled = settle(id, tier);
     if (copy.current) CASTOR_TRY(settled);
   } else {
@@ -61,6 +78,7 @@ Result<BufferView> ChunkManager::open(ChunkId id, Tier tier) {
 Result<BufferView> ChunkManager::edit(ChunkId id, Tier tier) {
   ChunkCopy& copy = chunks_.at(id).at(tier);
   if (!copy.current) throw ContractViolation(chunks_[id].label + ": edited on " + name(tier) + ", where it is not");
+  if (tier == Tier::host) CASTOR_TRY(await_readers(chunks_[id]));
   copy.leaving = false;
   copy.checksums = nullptr;
   CASTOR_TRY(copy.settle_readers());
@@ -88,6 +106,7 @@ Result<Event> ChunkManager::fetch(ChunkId id, Tier tier) {
   const bool from_neighbour = chunk.resident(across_bus(tier));
   if (!from_neighbour && (tier == Tier::device || !chunk.nvme_current))
     throw ContractViolation(chunk.label + ": fetched to " + name(tier) + ", but no neighbouring tier has its contents");
+  if (tier == Tier::device) CASTOR_TRY(host_wait_(chunk.at(Tier::host).arrived, chunk.label));
   CASTOR_TRY(open(id, tier));
   if (!from_neighbour) {
     below_.read(id);
@@ -152,9 +171,11 @@ Result<void> ChunkManager::settle(ChunkId id, Tier tier) {
   return arrival.ok() ? reads : arrival;
 }
 
-void ChunkManager::discard(ChunkId id) {
+Result<void> ChunkManager::discard(ChunkId id) {
+  CASTOR_TRY(below_.await_move(id));
   memory_.drop_all(id);
   below_.forget(id);
+  return {};
 }
 
 Result<std::uint64_t> ChunkManager::reap(Tier tier) {

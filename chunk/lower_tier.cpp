@@ -14,13 +14,16 @@ Result<void> LowerTier::write_back(ChunkId id) {
   if (!copy.current) throw ContractViolation(chunk.label + ": written back from the host, where it is not");
   if (spill_ == nullptr)
     return Error{ErrorKind::usage, chunk.label + ": there is no tier below the host; name a folder with --nvme"};
+  CASTOR_TRY(wait_(copy.arrived, chunk.label));
   CASTOR_TRY(copy.arrived.wait());
-  if (!std::exchange(chunk.nvme_held, true)) take_outdated_room(chunk.n_bytes);
+  if (!chunk.nvme_held) CASTOR_TRY(take_outdated_room(chunk.n_bytes));
+  chunk.nvme_held = true;
   outdated_.erase({chunk.n_bytes, id});
   const auto known =
       copy.checksums ? std::span<const std::uint64_t>(*copy.checksums) : std::span<const std::uint64_t>();
-  copy.add_reader(
-      log_.start(Lane::nvme_write, id, chunk.n_bytes, [&] { return spill_->write(id, copy.buffer.view(), known); }));
+  chunk.nvme_moved =
+      log_.start(Lane::nvme_write, id, chunk.n_bytes, [&] { return spill_->write(id, copy.buffer.view(), known); });
+  copy.add_reader(chunk.nvme_moved);
   chunk.nvme_current = true;
   return {};
 }
@@ -36,6 +39,7 @@ void LowerTier::read(ChunkId id) {
   Chunk& chunk = chunks_.at(id);
   ChunkCopy& host = chunk.at(Tier::host);
   host.arrived = log_.start(Lane::nvme_read, id, chunk.n_bytes, [&] { return spill_->read(id, host.buffer.view()); });
+  chunk.nvme_moved = host.arrived;
 }
 
 void LowerTier::outdate(ChunkId id) {
@@ -44,6 +48,8 @@ void LowerTier::outdate(ChunkId id) {
   if (chunk.nvme_held) outdated_.emplace(chunk.n_bytes, id);
 }
 
+Result<void> LowerTier::await_move(ChunkId id) const { return wait_(chunks_[id].nvme_moved, chunks_[id].label); }
+
 void LowerTier::forget(ChunkId id) {
   Chunk& chunk = chunks_[id];
   chunk.nvme_current = false;
@@ -51,9 +57,12 @@ void LowerTier::forget(ChunkId id) {
   if (std::exchange(chunk.nvme_held, false)) spill_->forget(id);
 }
 
-void LowerTier::take_outdated_room(std::uint64_t n_bytes) {
+Result<void> LowerTier::take_outdated_room(std::uint64_t n_bytes) {
   const auto smallest = outdated_.lower_bound({n_bytes, 0});
-  if (smallest != outdated_.end()) forget(smallest->second);
+  if (smallest == outdated_.end()) return {};
+  CASTOR_TRY(await_move(smallest->second));
+  forget(smallest->second);
+  return {};
 }
 
 }  // namespace castor

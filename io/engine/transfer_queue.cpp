@@ -59,10 +59,14 @@ bool TransferQueue::cancel(const IoSink& sink) {
     return place.stage != Transfer::Stage::free && &place.sink() == &sink;
   });
   if (found == places_.end() || found->recalled_as() != 0) return false;
-  found->recall(ECANCELED);
+  cancel_in(*found);
+  return true;
+}
+
+void TransferQueue::cancel_in(Transfer& place) {
+  place.recall(ECANCELED);
   ++n_cancelled_;
   recall_.notify_all();
-  return true;
 }
 
 void TransferQueue::stop() {
@@ -141,11 +145,15 @@ bool TransferQueue::wait_for_recall() {
 bool TransferQueue::finish(Transfer* transfer) {
   IoSink& sink = transfer->sink();
   do {
-    const auto next = sink.on_complete(transfer->outcome());
+    const auto outcome = transfer->outcome();
+    const bool cancelled_before = transfer->recalled_as() == ECANCELED;
+    const auto next = sink.on_complete(outcome);
     const std::lock_guard lock(mutex_);
+    const bool cancelled_meanwhile = transfer->recalled_as() == ECANCELED && !cancelled_before;
     end_in(*transfer);
     if (!next) return give_back(transfer), false;
     start_in(*transfer, *next, sink);
+    if (cancelled_meanwhile) cancel_in(*transfer);  // the request that was cancelled may be the next one
   } while (transfer->empty());
   return true;
 }

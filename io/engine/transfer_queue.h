@@ -58,6 +58,7 @@ class TransferQueue {
   void start_in(Transfer& place, const IoRequest& request, IoSink& sink);
   void end_in(const Transfer& place);
   void give_back(Transfer* transfer);
+  void cancel_in(Transfer& place);
 
   mutable std::mutex mutex_;
   std::condition_variable free_place_;

@@ -35,6 +35,16 @@ void StoreLane::add(StoreOp& op) {
   }
 }
 
+void StoreLane::abandon(const std::function<Error(const StoreOp&)>& reason, std::vector<StoreOp*>& ended) {
+  for (Queue& queue : queues_)
+    while (!queue.empty()) {
+      StoreOp& op = *queue.front();
+      (void)take_block(queue);
+      if (settle(op, 0, reason(op))) ended.push_back(&op);
+    }
+  for (const StorePiece& piece : pieces_) parts_.engine.cancel(piece);
+}
+
 void StoreLane::skip_to_own_block(StoreOp& op) const {
   auto& next = op.next_block[parts_.volume];
   while (next < op.blocks.size() && op.blocks[next].volume != parts_.volume) ++next;

@@ -45,6 +45,10 @@ class StoreLane final : public PieceSource {
   /// Queues the blocks of `op` on this volume, and starts idle pieces. Requires: the mutex is held.
   void add(StoreOp& op);
 
+  /// Ends the blocks that wait, with the error that `reason` gives for their operation, and cancels the requests of the
+  /// pieces. Adds the operations that have ended with that to `ended`. Requires: the mutex is held.
+  void abandon(const std::function<Error(const StoreOp&)>& reason, std::vector<StoreOp*>& ended);
+
   std::optional<IoRequest> landed(StorePiece& piece, std::uint64_t moved_bytes, std::optional<Error> error) override;
 
  private:

@@ -176,6 +176,8 @@ Result<void> TensorStore::drain() {
   return impl_->drain_puts();
 }
 
+void TensorStore::abandon() { impl_->abandon(); }
+
 Event TensorStore::commit(std::uint64_t step) { return impl_->commit(step); }
 
 std::optional<std::uint64_t> TensorStore::committed_step() const { return impl_->committed_step(); }

@@ -2,12 +2,17 @@
 #include "tensor_store_impl.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 namespace castor {
 namespace {
 
 using Kind = StoreOp::Kind;
+
+Error given_up(const StoreOp& op) {
+  return {ErrorKind::io, "key " + std::to_string(op.key) + ": given up, because the store is being closed"};
+}
 
 }  // namespace
 
@@ -75,6 +80,16 @@ void TensorStore::Impl::drain_gets() {
   monitor_.changed.wait(lock, [this] { return ops_.n_gets() == 0; });
 }
 
+void TensorStore::Impl::abandon() {
+  std::vector<StoreOp*> ended;
+  {
+    const std::lock_guard lock(monitor_.mutex);
+    abandoned_ = true;
+    for (StoreLane& lane : lanes_) lane.abandon(given_up, ended);
+  }
+  for (StoreOp* op : ended) on_ended(*op);
+}
+
 Event TensorStore::Impl::commit(std::uint64_t step) {
   if (!committer_) throw ContractViolation("commit of a store that was opened as scratch");
   auto state = events_.make();
@@ -130,8 +145,7 @@ void TensorStore::Impl::launch_all(OpsToStart& turn) {
 
 void TensorStore::Impl::launch(StoreOp& op, OpsToStart& turn) {
   if (const auto ready = prepare(op); !ready.ok()) op.error = ready.error();
-  if (op.blocks.empty()) return finish(op, turn);
-  move_blocks(op);
+  if (op.blocks.empty() || !move_blocks(op)) finish(op, turn);
 }
 
 /// Finds the value's place and the blocks to move.
@@ -143,11 +157,13 @@ Result<void> TensorStore::Impl::prepare(StoreOp& op) {
   return {};
 }
 
-/// Hands `op` to the lanes: once the mutex is free, it may have ended.
-void TensorStore::Impl::move_blocks(StoreOp& op) {
+/// Hands `op` to the lanes: once the mutex is free, it may have ended. False where the store is abandoned.
+bool TensorStore::Impl::move_blocks(StoreOp& op) {
   const std::lock_guard lock(monitor_.mutex);
+  if (abandoned_) return op.error = given_up(op), false;
   op.n_pending = op.blocks.size();
   for (StoreLane& lane : lanes_) lane.add(op);
+  return true;
 }
 
 // ---- the end, on an engine's thread, or on the starting one where no block had to move ----

@@ -37,6 +37,8 @@ class TensorStore::Impl {
   Result<void> drain_puts();
   void drain_gets();
 
+  void abandon();
+
   Event commit(std::uint64_t step);
   std::optional<std::uint64_t> committed_step() const;
   /// Takes over the values of the last commit, if there is one. Requires: nothing was queued.
@@ -62,7 +64,7 @@ class TensorStore::Impl {
   void launch_all(OpsToStart& turn);
   void launch(StoreOp& op, OpsToStart& turn);
   Result<void> prepare(StoreOp& op);
-  void move_blocks(StoreOp& op);
+  bool move_blocks(StoreOp& op);
   void on_ended(StoreOp& op);
   void finish(StoreOp& op, OpsToStart& turn);
   void leave_queue(StoreOp& op, OpsToStart& turn);
@@ -77,6 +79,7 @@ class TensorStore::Impl {
   StoreValues values_;
   StoreOps ops_;
   std::size_t n_removers_ = 0;  // threads that wait until a key is free
+  bool abandoned_ = false;
   std::optional<Error> first_put_error_;
   std::uint64_t bytes_read_ = 0;
   std::uint64_t bytes_written_ = 0;

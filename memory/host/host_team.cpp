@@ -45,6 +45,11 @@ class Account {
     closed_.wait(lock, [this] { return n_open_ == 0; });
     return busy_ns_;
   }
+  /// Waits until then, or until `deadline`; whether all jobs are closed.
+  bool closed_by(std::chrono::steady_clock::time_point deadline) const {
+    std::unique_lock lock(mutex_);
+    return closed_.wait_until(lock, deadline, [this] { return n_open_ == 0; });
+  }
 
   std::shared_ptr<Account> next;  // owners: this, and the times that begin with it; set before any job is added to it
 
@@ -67,6 +72,15 @@ class TeamTime final : public StreamTime {
     for (const Account* account = begin->from_here_.get(); account != from_here_.get(); account = account->next.get())
       sum_ns += static_cast<double>(account->busy_ns());
     return sum_ns * 1e-9 / n_threads_;
+  }
+
+  bool known_since(const StreamTime& earlier, std::chrono::nanoseconds limit) const override {
+    const auto* begin = dynamic_cast<const TeamTime*>(&earlier);
+    if (!begin) throw ContractViolation("HostTeam: its time is compared with another's");
+    const auto deadline = std::chrono::steady_clock::now() + limit;
+    for (const Account* account = begin->from_here_.get(); account != from_here_.get(); account = account->next.get())
+      if (!account->closed_by(deadline)) return false;
+    return true;
   }
 
  private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -16,6 +17,10 @@ class HostTime final : public StreamTime {
   HostTime(std::shared_ptr<const std::uint64_t> ns, Event reached) : ns_(std::move(ns)), reached_(std::move(reached)) {}
 
   Result<double> seconds_since(const StreamTime& earlier) const override;
+  /// A stream reaches its points in their order.
+  bool known_since(const StreamTime&, std::chrono::nanoseconds limit) const override {
+    return reached_.wait_for(limit);
+  }
 
  private:
   std::uint64_t ns() const;

@@ -36,12 +36,14 @@ Result<BufferView> ActivationStore::recall(ChunkId kept) {
   return view;
 }
 
-void ActivationStore::forget(ChunkId kept) {
+Result<void> ActivationStore::forget(ChunkId kept) {
   const std::uint64_t n_bytes = parts_.chunks.chunk(kept).n_bytes;
-  if (!free_[n_bytes].insert(kept).second) return;
+  if (free_[n_bytes].contains(kept)) return {};
   if (recalled_.erase(kept) > 0) parts_.mover.unhold(kept, Tier::device);
-  parts_.mover.discard(kept);
+  CASTOR_TRY(parts_.mover.discard(kept));
+  free_[n_bytes].insert(kept);
   kept_bytes_ -= n_bytes;
+  return {};
 }
 
 }  // namespace castor

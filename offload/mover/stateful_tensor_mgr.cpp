@@ -32,9 +32,12 @@ StatefulTensorMgr::StatefulTensorMgr(const Parts& parts)
           Waits::Parts{parts.chunks, *planned_, parts.compute, parts.timeline, parts.wait_limits}, *no_guide_)),
       room_(std::make_unique<RoomMaker>(
           RoomMaker::Parts{parts.chunks, *planned_, *waits_, parts.device, parts.host,
-                           [this](ChunkId id, Tier tier) { return push_down(id, tier); }})) {}
+                           [this](ChunkId id, Tier tier) { return push_down(id, tier); }})) {
+  parts.chunks.wait_by(
+      [this](const Event& work, const std::string& awaited) { return waits_->for_host(work, awaited); });
+}
 
-StatefulTensorMgr::~StatefulTensorMgr() = default;
+StatefulTensorMgr::~StatefulTensorMgr() { parts_.chunks.wait_by({}); }
 
 Result<void> StatefulTensorMgr::begin(std::span<const Need> needs, Beside* beside, std::uint32_t unit) {
   for (const Need& need : needs)
@@ -101,6 +104,15 @@ void StatefulTensorMgr::end(std::span<const Need> needs, const Event& done) {
 }
 
 Result<void> StatefulTensorMgr::join_compute() { return waits_->for_compute(); }
+
+Result<void> StatefulTensorMgr::join_host(const Event& work, const std::string& awaited) {
+  return waits_->for_host(work, awaited);
+}
+
+Result<void> StatefulTensorMgr::join_host(const std::function<bool(std::chrono::nanoseconds)>& ended_within,
+                                          const std::string& awaited) {
+  return waits_->until(ended_within, awaited);
+}
 
 void StatefulTensorMgr::guide_by(MoveGuide& guide) { waits_->guide_by(guide); }
 
@@ -178,9 +190,10 @@ void StatefulTensorMgr::arriving(ChunkId chunk, Tier tier, std::uint64_t n_bytes
   parts_.chunks.arriving(chunk, tier, n_bytes, std::move(event));
 }
 
-void StatefulTensorMgr::discard(ChunkId chunk) {
+Result<void> StatefulTensorMgr::discard(ChunkId chunk) {
+  CASTOR_TRY(parts_.chunks.discard(chunk));
   guide().discarded(chunk);
-  parts_.chunks.discard(chunk);
+  return {};
 }
 
 Result<void> StatefulTensorMgr::push_down(ChunkId id, Tier tier) {

@@ -11,16 +11,21 @@ namespace {
 /// takes over a drive.
 constexpr auto kLongestPause = std::chrono::microseconds(500);
 
+/// True of reads and writes of a drive, of jobs of the team and of copies by threads of the host.
+bool is_of_host(const Event& work) { return dynamic_cast<const HostEventState*>(work.state()) != nullptr; }
+
 }  // namespace
 
 template <typename Wait>
 auto Waits::during(const Wait& wait) {
   guide_->wait_begins();
+  waiting_ = true;
   start_ns_ = parts_.timeline.now_ns();
   auto outcome = wait();
   const std::uint64_t end_ns = parts_.timeline.now_ns();
   parts_.timeline.record({Lane::wait, unit_, start_ns_, end_ns, 0});
   total_ns_ += end_ns - start_ns_;
+  waiting_ = false;
   guide_->wait_ends();
   return outcome;
 }
@@ -69,6 +74,21 @@ Result<void> Waits::for_compute() {
     while (!reached.wait_for(kLongestPause)) CASTOR_TRY(check("the compute stream"));
     return reached.wait();
   });
+}
+
+Result<void> Waits::for_host(const Event& work, const std::string& awaited) {
+  if (work.ready() || !is_of_host(work)) return {};
+  return until([&work](std::chrono::nanoseconds limit) { return work.wait_for(limit); }, awaited);
+}
+
+Result<void> Waits::until(const std::function<bool(std::chrono::nanoseconds)>& ended_within,
+                          const std::string& awaited) {
+  const auto wait = [&]() -> Result<void> {
+    while (!ended_within(kLongestPause)) CASTOR_TRY(check(awaited));
+    return {};
+  };
+  if (ended_within(std::chrono::nanoseconds(0))) return {};
+  return waiting_ ? wait() : during(wait);
 }
 
 /// Settles every chunk, also after a failure: a chunk whose write failed is then current on the host alone.

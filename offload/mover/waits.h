@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include <castor/chunk/chunk_manager.h>
@@ -50,6 +52,15 @@ class Waits {
   /// interrupted; io.
   [[nodiscard]] Result<void> for_write_back(std::span<const ChunkId> chunks);
 
+  /// Waits for `work` of the host, which a drive can hold up, however it ends; `awaited` names it. Does not wait for
+  /// work of a device's stream, for which no drive is waited. May be called within another wait, whose limits hold
+  /// then. Errors: interrupted; io.
+  [[nodiscard]] Result<void> for_host(const Event& work, const std::string& awaited);
+  /// The same for work of the host of which `ended_within` says whether it has ended after waiting about as long as its
+  /// argument.
+  [[nodiscard]] Result<void> until(const std::function<bool(std::chrono::nanoseconds)>& ended_within,
+                                   const std::string& awaited);
+
   double total_seconds() const { return static_cast<double>(total_ns_) * 1e-9; }
 
  private:
@@ -60,6 +71,7 @@ class Waits {
   const Parts parts_;
   MoveGuide* guide_;
   std::uint32_t unit_ = 0;
+  bool waiting_ = false;
   std::uint64_t start_ns_ = 0;  ///< of the wait under way
   std::uint64_t total_ns_ = 0;
 };

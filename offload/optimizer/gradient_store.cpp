@@ -82,6 +82,8 @@ Result<void> GradientStore::place(std::uint32_t tensor, const void* data, Event&
   CASTOR_ASSIGN(const BufferView view, parts_.mover.edit(narrow, slot.tier));
   Stream& lane = slot.tier == Tier::device ? parts_.compute : parts_.down;
   const Event arrived = parts_.chunks.chunk(narrow).at(slot.tier).arrived;
+  if (parts_.device.kind() == DeviceKind::cuda || !in_flight_.back().free)  // the thread waits here or below
+    CASTOR_TRY(parts_.mover.join_host(arrived, parts_.chunks.chunk(narrow).label));
   CASTOR_TRY(known(arrived));
   CASTOR_TRY(lane.wait(arrived));
   CASTOR_TRY(lane.wait(read));
@@ -124,7 +126,7 @@ Result<void> GradientStore::sum_up(std::uint32_t payload_chunk) {
   CASTOR_ASSIGN(const Event done, add_fresh(payload_chunk));
   parts_.chunks.written(slot.wide, slot.tier, done);
   parts_.chunks.read_until(narrow, slot.tier, done);
-  parts_.mover.discard(narrow);
+  CASTOR_TRY(parts_.mover.discard(narrow));
   slot.widened = true;
   slot.turn ^= 1;
   for (const std::uint32_t tensor : fresh(payload_chunk)) fresh_[tensor] = false, summed_[tensor] = true;
@@ -164,20 +166,21 @@ void GradientStore::free_read() {
   for (; !in_flight_.empty() && in_flight_.front().read.ready(); in_flight_.pop_front()) in_flight_.front().free();
 }
 
-void GradientStore::release(std::uint32_t payload_chunk) {
-  for (const ChunkId narrow : slots_[payload_chunk].narrow) parts_.mover.discard(narrow);
-  parts_.mover.discard(slots_[payload_chunk].wide);
+Result<void> GradientStore::release(std::uint32_t payload_chunk) {
+  for (const ChunkId narrow : slots_[payload_chunk].narrow) CASTOR_TRY(parts_.mover.discard(narrow));
+  return parts_.mover.discard(slots_[payload_chunk].wide);
 }
 
-void GradientStore::clear(std::uint32_t payload_chunk) {
+Result<void> GradientStore::clear(std::uint32_t payload_chunk) {
   Slot& slot = slots_.at(payload_chunk);
-  release(payload_chunk);
+  CASTOR_TRY(release(payload_chunk));
   slot.widened = false;
   slot.turn = 0;  // every step uses the chunks in the same order
   for (const std::uint32_t tensor : parts_.layout.chunks[payload_chunk].tensors) {
     n_arrived_[tensor] = 0;
     fresh_[tensor] = summed_[tensor] = false;
   }
+  return {};
 }
 
 void GradientStore::end_step() {

@@ -80,7 +80,8 @@ Result<std::unique_ptr<OffloadOptimizer>> OffloadOptimizer::make(Parts p) {
   Rooms& r = *rooms;
   CASTOR_ASSIGN(r.gradients, GradientStore::make({p.layout, p.chunks, p.mover, p.device, p.compute, p.down, p.team}));
   r.inputs = std::make_unique<TileInputs>(TileInputs{r.states, *r.gradients, p.chunks, r.kept, p.device});
-  CASTOR_ASSIGN(r.norm, GradientNorm::make({r.states, *r.gradients, p.chunks, p.scheduler, p.device, p.compute, p.team}));
+  CASTOR_ASSIGN(r.norm, GradientNorm::make(
+                             {r.states, *r.gradients, p.chunks, p.mover, p.scheduler, p.device, p.compute, p.team}));
   r.trust = std::make_unique<TrustMeasures>(TrustMeasures::Parts{*r.inputs, p.scheduler, p.compute, p.team, p.overlap});
   CASTOR_ASSIGN(r.runner, UpdateRunner::make({*r.inputs, *r.trust, p.mover, p.scheduler, p.compute, p.timeline,
                                               p.computed, p.team, p.overlap}));
@@ -210,7 +211,10 @@ Result<void> OffloadOptimizer::make_deferred(std::uint32_t i) {
     rooms_->machine.poison();
     return updated;
   }
-  rooms_->gradients->clear(i);
+  if (auto cleared = rooms_->gradients->clear(i); !cleared.ok()) {
+    rooms_->machine.poison();
+    return cleared;
+  }
   return deferred.any() ? Result<void>() : rooms_->machine.take(StepEvent::catch_up);
 }
 
@@ -218,8 +222,7 @@ Result<void> OffloadOptimizer::make_deferred(std::uint32_t i) {
 Result<void> OffloadOptimizer::update(std::uint32_t i, const StepOptions& options, double grad_scale) {
   ForGood journal(rooms_->machine, rooms_->running);
   CASTOR_TRY(rooms_->runner->update(i, {options, grad_scale}, journal));
-  rooms_->gradients->release(i);
-  return {};
+  return rooms_->gradients->release(i);
 }
 
 /// Leaves chunks whose states are on the device to the step: their update takes no time there.
@@ -246,6 +249,7 @@ Result<void> OffloadOptimizer::update_early() {
 Result<StepScale> OffloadOptimizer::step(const StepOptions& options) {
   CASTOR_TRY(make_all_deferred());
   CASTOR_TRY(whole());
+  CASTOR_TRY(parts_.scheduler.await_times());
   StepMachine& machine = rooms_->machine;
   if (machine.in(StepState::updating) && options != rooms_->announced)
     return Error{
@@ -281,12 +285,17 @@ Result<bool> OffloadOptimizer::settle_speculation(const StepOptions& options, co
     CASTOR_TRY(speculation.take_back_all());
     return false;
   }
-  for (const Speculation::Kept& kept : speculation.keep_all()) {
+  const auto kept_chunks = speculation.keep_all();
+  for (const Speculation::Kept& kept : kept_chunks) {
     CASTOR_TRY(rooms_->machine.take(StepEvent::update));
-    rooms_->gradients->release(kept.chunk);
     rooms_->early->set_updated(kept.chunk);
     for (const Event& update : kept.updates) rooms_->running.add(update);
   }
+  for (const Speculation::Kept& kept : kept_chunks)
+    if (auto released = rooms_->gradients->release(kept.chunk); !released.ok()) {
+      rooms_->machine.fail();
+      return released.error();
+    }
   return true;
 }
 
@@ -308,8 +317,13 @@ Result<void> OffloadOptimizer::update_rest(const StepOptions& options, double gr
 
 Result<void> OffloadOptimizer::finish_step(bool as_expected) {
   const StateLayout& states = rooms_->states;
-  for (std::uint32_t i = 0; i < states.n_chunks(); ++i)
-    if (states.shape(i).trainable && !rooms_->deferred->waits(i)) rooms_->gradients->clear(i);
+  for (std::uint32_t i = 0; i < states.n_chunks(); ++i) {
+    if (!states.shape(i).trainable || rooms_->deferred->waits(i)) continue;
+    if (auto cleared = rooms_->gradients->clear(i); !cleared.ok()) {
+      rooms_->machine.poison();
+      return cleared;
+    }
+  }
   rooms_->gradients->end_step();
   rooms_->early->end_step();
   CASTOR_TRY(rooms_->machine.take(rooms_->deferred->any() ? StepEvent::defer : StepEvent::end));

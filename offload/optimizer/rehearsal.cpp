@@ -127,7 +127,7 @@ Result<void> Stage::play(const StepCall& call, const StepOptions& options) {
       CASTOR_TRY(kept_.recall(activations_.at(call.id)));
       return {};
     }
-    case Kind::forget: return kept_.forget(activations_.at(call.id)), Result<void>();
+    case Kind::forget: return kept_.forget(activations_.at(call.id));
     case Kind::announce: return optimizer_->announce(options);
     case Kind::end_of_backward: return ++micro_batch_, optimizer_->update_early();
   }

@@ -36,6 +36,15 @@ void MomentClock::go_on() {
   if (!moments_.back().busy()) moments_.back().thread_ns.push_back(timeline_->now_ns());
 }
 
+bool MomentClock::known_within(std::chrono::nanoseconds limit) const {
+  for (const Timed& moment : moments_)
+    for (std::size_t i = 0; i + 1 < moment.marks.size(); i += 2) {
+      const Mark &begin = moment.marks[i], &end = moment.marks[i + 1];
+      if (end.on_stream && !end.on_stream->known_since(*begin.on_stream, limit)) return false;
+    }
+  return true;
+}
+
 Result<double> MomentClock::compute_seconds(const Mark& begin, const Mark& end) {
   return end.on_stream ? end.on_stream->seconds_since(*begin.on_stream) : elapsed_s(begin.ns, end.ns);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -34,6 +35,8 @@ class MomentClock {
   void go_on();
   void clear() { moments_.clear(); }
 
+  /// Waits until seconds() would wait for no work of the host, or about as long as `limit`; whether that is so.
+  bool known_within(std::chrono::nanoseconds limit) const;
   /// The times of all moments. Waits for the streams. Errors: failed.
   Result<MomentSeconds> seconds() const;
 

@@ -2,6 +2,7 @@
 #include <castor/schedule/scheduler.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -31,6 +32,7 @@ Scheduler::~Scheduler() = default;
 Result<void> Scheduler::begin(Moment moment, std::span<const Need> needs, Beside* beside) {
   moment.beside = beside != nullptr;
   if (!in_iteration()) switch_course();
+  if (course_->due()) CASTOR_TRY(await_times());
   IterationFollower& follower = course_->follower;
   const bool on_device =
       std::any_of(needs.begin(), needs.end(), [](const Need& need) { return need.tier == Tier::device; });
@@ -74,6 +76,12 @@ void Scheduler::break_off() { course_->follower.break_off(); }
 bool Scheduler::in_iteration() const { return course_->follower.in_iteration(); }
 
 const AccessTrace& Scheduler::trace() const { return course_->follower.trace(); }
+
+Result<void> Scheduler::await_times() {
+  const TraceTimes& times = course_->follower.times();
+  return parts_.mover.join_host([&times](std::chrono::nanoseconds limit) { return times.known_within(limit); },
+                                "the updates of the last step");
+}
 
 void Scheduler::settle_times() { course_->follower.settle_times(); }
 

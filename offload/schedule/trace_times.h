@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -32,6 +33,8 @@ class TraceTimes {
   /// Discards all times, for another trace.
   void restart();
 
+  /// Waits until settle() would wait for no work of the host, or about as long as `limit`; whether that is so.
+  bool known_within(std::chrono::nanoseconds limit) const { return !ended_ || ended_->known_within(limit); }
   /// Waits for the work of the iteration that ended last, and sets `trace`'s times to the typical ones so far.
   void settle(AccessTrace& trace);
   /// The times will not change any more.

@@ -2,6 +2,9 @@
 #include <castor/states/state_io.h>
 
 #include <algorithm>
+#include <atomic>
+#include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -17,13 +20,15 @@ T* behind(T* array, std::uint64_t n) {
 
 /// The first values of one tile. Elements that belong to no tensor become 0; a frozen chunk has weights alone.
 struct FirstValues {
-  const StateIo::Fill* fill;
+  std::shared_ptr<const std::atomic<bool>> given_up;  // owners: as StateIo::Filling
+  const StateIo::Fill* fill;  ///< not to be called any more where the values were given up
   std::vector<TilePart> parts;
   std::optional<TileStates> states;
   std::byte* weights;  ///< of the whole chunk
   DType dtype;
 
   Result<void> write(std::uint64_t first, std::uint64_t n) const {
+    if (*given_up) return Error{ErrorKind::interrupted, "the first values of the parameters were given up"};
     if (states) states->clear(first, n);
     std::vector<float> values;
     for (const TilePart& part : within(parts, &TilePart::in_tile, first, n)) {
@@ -42,32 +47,54 @@ struct FirstValues {
 /// Tiles by which the thread may be ahead of the team: few enough to notice an interruption or a failure in time.
 constexpr std::size_t kMostAhead = 8;
 
-/// Waits for the first events until `n_left` are left.
-Result<void> wait_for_first(std::deque<Event>& events, std::size_t n_left) {
+}  // namespace
+
+/// The jobs of the team that write first values, in the order of their starts.
+struct StateIo::Filling {
+  struct Job {
+    Event done;
+    std::vector<Event> after;
+  };
+
+  /// Jobs that a drive holds up will not call `fill`; waits for the others, which may be calling it.
+  ~Filling() {
+    *given_up = true;
+    for (const Job& job : jobs)
+      if (std::all_of(job.after.begin(), job.after.end(), [](const Event& event) { return event.ready(); }))
+        (void)job.done.wait();
+  }
+
+  const Fill& fill;
+  std::deque<Job> jobs = {};
+  std::shared_ptr<std::atomic<bool>> given_up = std::make_shared<std::atomic<bool>>();  // owners: this and the jobs
+};
+
+/// Waits for the first jobs until `n_left` are left.
+Result<void> StateIo::wait_for_first(Filling& filling, std::size_t n_left) {
   Result<void> outcome;
-  for (; events.size() > n_left; events.pop_front())
-    if (auto reached = events.front().wait(); outcome.ok()) outcome = std::move(reached);
+  for (; filling.jobs.size() > n_left; filling.jobs.pop_front()) {
+    const Event& done = filling.jobs.front().done;
+    CASTOR_TRY(parts_.mover.join_host(done, "the first values of the parameters"));
+    if (auto reached = done.wait(); outcome.ok()) outcome = std::move(reached);
+  }
   return outcome;
 }
 
-}  // namespace
-
 Result<void> StateIo::initialise(const Fill& fill, const Progress& progress) {
-  std::deque<Event> filling;
-  const auto started = start_filling(fill, progress, filling);
+  Filling filling{fill};
+  const auto started = start_filling(progress, filling);
   const auto ended = wait_for_first(filling, 0);
   parts_.pending.values_replaced();
   return started.ok() ? ended : started;
 }
 
-Result<void> StateIo::start_filling(const Fill& fill, const Progress& progress, std::deque<Event>& filling) {
+Result<void> StateIo::start_filling(const Progress& progress, Filling& filling) {
   std::uint64_t n_values = 0, n_done = 0;
   for (const ChunkShape& shape : parts_.states.layout().chunks) n_values += shape.numel;
   for (std::uint32_t i = 0; i < parts_.states.n_chunks(); ++i) {
     const ChunkShape& shape = parts_.states.shape(i);
     for (std::uint32_t tile = 0; tile < shape.n_tiles(); ++tile) {
-      CASTOR_ASSIGN(const Event done, start_filling(i, tile, fill));
-      filling.push_back(done);
+      CASTOR_TRY(start_filling(i, tile, filling));
       if (tile > 0) CASTOR_TRY(send_states_home(i, tile - 1));
       CASTOR_TRY(wait_for_first(filling, kMostAhead));
       if (parts_.interrupted())
@@ -81,23 +108,25 @@ Result<void> StateIo::start_filling(const Fill& fill, const Progress& progress, 
   return {};
 }
 
-/// Starts writing the first values of a tile; returns the event after which it has them. `fill` must stay until then.
-Result<Event> StateIo::start_filling(std::uint32_t i, std::uint32_t tile, const Fill& fill) {
+/// Starts writing the first values of a tile.
+Result<void> StateIo::start_filling(std::uint32_t i, std::uint32_t tile, Filling& filling) {
   const ChunkShape& shape = parts_.states.shape(i);
   std::vector<Need> needs = {{parts_.states.payload(i), Tier::host, tile == 0 ? Access::overwrite : Access::update}};
   if (shape.trainable) needs.push_back({parts_.states.state(i, tile), Tier::host, Access::overwrite});
   Beside others{parts_.team};
   CASTOR_TRY(parts_.mover.begin(needs, &others));
-  FirstValues values{&fill, parts_.states.parts_of(i, tile), {}, on_host(parts_.states.payload(i)), shape.dtype};
+  FirstValues values{filling.given_up, &filling.fill, parts_.states.parts_of(i, tile), {},
+                     on_host(parts_.states.payload(i)), shape.dtype};
   if (shape.trainable) values.states.emplace(parts_.states.tile_states(i, tile, on_host(parts_.states.state(i, tile))));
   HostTeam::Job job =
       sliced_job(shape.tile(tile).numel,
                  [values = std::move(values)](std::uint64_t first, std::uint64_t n) { return values.write(first, n); });
   job.urgency = i;
-  job.after = std::move(others.after);
+  job.after = others.after;
   const Event done = parts_.team.add(std::move(job));
+  filling.jobs.push_back({done, std::move(others.after)});
   parts_.mover.end(needs, done);
-  return done;
+  return {};
 }
 
 /// Sends the states of a tile to their home, because the next tiles need room on the host.

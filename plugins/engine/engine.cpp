@@ -178,6 +178,7 @@ Result<void> Engine::write_trace(const std::filesystem::path& path) {
   passes_->end_span();
   CASTOR_TRY(rooms_->compute->record().wait());
   rooms_->computed->settle();
+  CASTOR_TRY(rooms_->scheduler->await_times());
   rooms_->scheduler->settle_times();
   return castor::write_trace(path, *rooms_);
 }
@@ -198,8 +199,7 @@ Result<void*> Engine::recall(std::uint32_t kept) {
 
 Result<void> Engine::forget(std::uint32_t kept) {
   rooms_->calls.about(StepCall::Kind::forget, kept);
-  rooms_->activations->forget(kept);
-  return {};
+  return rooms_->activations->forget(kept);
 }
 
 }  // namespace castor

@@ -2,6 +2,7 @@
 #include "engine_memory.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <string>
 
@@ -48,6 +49,8 @@ Result<std::unique_ptr<EngineMemory>> EngineMemory::make(const castor_host_v1& h
   store.folders = options.nvme_folders;
   store.budget = &memory->nvme_;
   store.durability = options.durability;
+  // Ends waits within the store as well, of commits and of removals, which look at no limit of their own.
+  store.timeout = std::chrono::ceil<std::chrono::milliseconds>(options.io_timeout);
   CASTOR_ASSIGN(memory->store_, machine.open_store(store));
   for (const std::string& warning : memory->store_->warnings()) warn(host, warning);
   memory->spill_ = std::make_unique<TensorStoreSpill>(*memory->store_);

@@ -3,6 +3,7 @@
 
 #include <sched.h>
 
+#include <cstddef>
 #include <set>
 #include <utility>
 
@@ -19,10 +20,18 @@ unsigned update_threads(const EngineOptions& options) {
   return sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? static_cast<unsigned>(CPU_COUNT(&allowed)) : 1;
 }
 
+/// Functions of the host that came later than this one are called where the host has them.
+Result<void> check_host(const castor_host_v1& host) {
+  if (host.struct_size > offsetof(castor_host_v1, init_param_range) && host.init_param_range != nullptr) return {};
+  return Error{ErrorKind::plugin,
+               "gemini: the host offers no init_param_range, which came with plugin ABI 1.1; use a newer Castor"};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<EngineRooms>> EngineRooms::make(const castor_host_v1& host, const EngineOptions& options,
                                                        const Machine& machine) {
+  CASTOR_TRY(check_host(host));
   CASTOR_ASSIGN(ModelShape model, ModelShape::read(host));
   CASTOR_ASSIGN(auto memory, EngineMemory::make(host, options, machine));
   EngineOptions within = options;
@@ -44,6 +53,8 @@ EngineRooms::EngineRooms(const castor_host_v1& host_table, const EngineOptions& 
       timeline({}, machine.now_ns) {}
 
 EngineRooms::~EngineRooms() {
+  // Nothing reads what is on its way to or from a drive any more; one that hangs must not hold this up either.
+  if (TensorStore* const store = memory->store()) store->abandon();
   if (chunks) (void)chunks->drain();
   if (bindings) bindings->unbind_all();
 }

@@ -27,6 +27,9 @@ Result<void> initialise(c10::Device device) {
 AdapterCore::~AdapterCore() { unhook(); }
 
 void AdapterCore::connect(Strategy* strategy, Hooking hooking) {
+  if (strategy_ != nullptr && strategy != nullptr && strategy != strategy_)
+    throw ContractViolation(
+        "TorchAdapter: a strategy is connected already; connect(nullptr) and destroy it before the next");
   unhook();
   strategy_ = strategy;
   hooking_ = hooking;

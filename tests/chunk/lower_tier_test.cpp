@@ -54,7 +54,7 @@ TEST_F(LowerTierTest, RoomBelowThatIsTooSmallIsLeftAlone) {
   tiers_.chunks.written(small, Tier::host);
   tiers_.chunks.below().write_back(large).value();
   EXPECT_EQ(tiers_.spill.contents.size(), 2u);
-  tiers_.chunks.discard(small);
+  tiers_.chunks.discard(small).value();
   EXPECT_EQ(tiers_.spill.contents.count(small), 0u) << "forgotten, though out of date";
 }
 

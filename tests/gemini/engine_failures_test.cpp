@@ -41,7 +41,7 @@ class Watchdog {
   explicit Watchdog(std::function<void()> rescue)
       : thread_([this, rescue = std::move(rescue)] {
           std::unique_lock lock(mutex_);
-          if (ended_.wait_for(lock, std::chrono::seconds(30), [this] { return over_; })) return;
+          if (ended_.wait_for(lock, std::chrono::seconds(15), [this] { return over_; })) return;
           barked_ = true;
           rescue();
         }) {}
@@ -99,6 +99,16 @@ class FailingRun {
     const Watchdog watchdog([this] { drive->release(); });
     if (make()) train();
     end();
+  }
+  /// The training up to its first error. The engine lives on.
+  void run_until_error() {
+    if (!once("make", [this] { return make_engine(); }).ok()) return;
+    if (!once("attach", [this] { return engine->attach(); }).ok()) return;
+    for (std::uint32_t step = 0; step < kSteps; ++step) {
+      for (const SmallTraining::Call& call : training.calls(*engine, *host, step))
+        if (!once(call.name, call.make).ok()) return;
+      ++n_good_steps;
+    }
   }
   bool all_well() const { return n_good_steps == kSteps; }
 
@@ -189,6 +199,7 @@ class FailingRun {
   std::vector<Error> errors;
   std::vector<std::string> names;  ///< of the calls that gave them
   std::uint32_t n_good_steps = 0;
+  bool cancelled = false;  ///< the engine was destroyed while the drive kept a request
   castor_stats stats{};
 };
 
@@ -212,6 +223,36 @@ class EngineFailures : public ::testing::TestWithParam<Setting> {
     EXPECT_GT(nth, 3u) << "there are such calls";
     RecordProperty("calls", static_cast<int>(nth) - 2);
     RecordProperty("whole", n_whole);
+  }
+
+  /// For n = 1, 2, 3 …: runs `one` with a drive that keeps its n-th request until `one` has returned, then lets the
+  /// drive answer and destroys the engine. Returns how many runs ended with an error; the others never waited for the
+  /// request.
+  static int for_every_hang(const std::function<void(FailingRun&)>& one) {
+    int n_stopped = 0, n_hung = 0;
+    for (std::uint64_t nth = 1; nth < kMostCalls && !HasFailure(); ++nth) {
+      SCOPED_TRACE("request " + std::to_string(nth));
+      FailingRun run(GetParam());
+      run.drive->set(nth, Fault::hold());
+      run.machine.make_team = this_machine().make_team;  // a team without threads would wait for the drive itself
+      {
+        const Watchdog watchdog([&run] { run.drive->release(); });
+        one(run);
+      }
+      const bool reached = run.drive->reached();
+      EXPECT_EQ(run.drive->holds() || run.cancelled, reached) << "the request was kept to the end";
+      EXPECT_EQ(run.all_well(), run.errors.empty()) << run.told();
+      run.end();
+      if (!reached) {
+        EXPECT_TRUE(run.errors.empty()) << run.told();
+        break;
+      }
+      ++n_hung;
+      n_stopped += run.errors.empty() ? 0 : 1;
+    }
+    RecordProperty("hung", n_hung);
+    RecordProperty("stopped", n_stopped);
+    return n_stopped;
   }
 
   static constexpr std::uint64_t kMostCalls = 2000;
@@ -324,6 +365,41 @@ TEST_P(EngineFailures, AnInterruption) {
       EXPECT_TRUE(error.kind == ErrorKind::interrupted || error.kind == ErrorKind::failed) << error.message;
     return question.reached();
   });
+}
+
+TEST_P(EngineFailures, ADriveThatHangsWhileTheUserStops) {
+  const int n_stopped = for_every_hang([](FailingRun& run) {
+    run.host->set_interrupted([&run] { return run.drive->holds(); });
+    run.run_until_error();
+    if (run.errors.empty()) return;
+    EXPECT_EQ(run.errors[0].kind, ErrorKind::interrupted) << run.told();
+  });
+  EXPECT_GT(n_stopped, 0);
+}
+
+TEST_P(EngineFailures, ADriveThatNeverAnswersDoesNotKeepTheEngineFromItsEnd) {
+  const int n_stopped = for_every_hang([](FailingRun& run) {
+    run.drive->set_cancels(true);
+    run.host->set_interrupted([&run] { return run.drive->holds(); });
+    run.run_until_error();
+    const bool held = run.drive->holds();
+    run.engine.reset();
+    EXPECT_FALSE(run.drive->holds()) << "the request was cancelled";
+    run.cancelled = held;
+  });
+  EXPECT_GT(n_stopped, 0);
+}
+
+TEST_P(EngineFailures, ADriveThatHangsLongerThanTheTimeout) {
+  const int n_stopped = for_every_hang([](FailingRun& run) {
+    run.options.io_timeout = std::chrono::milliseconds(100);
+    run.machine.now_ns = this_machine().now_ns;  // a manual clock stands still while the thread waits
+    run.run_until_error();
+    if (run.errors.empty()) return;
+    EXPECT_EQ(run.errors[0].kind, ErrorKind::io) << run.told();
+    EXPECT_NE(run.errors[0].message.find("the drive or the device hangs"), std::string::npos) << run.told();
+  });
+  EXPECT_GT(n_stopped, 0);
 }
 
 }  // namespace

@@ -221,6 +221,36 @@ TEST(Booster, HooksThatAPluginLeavesOutDoNothing) {
   EXPECT_EQ(model.calls().size(), n_before);
 }
 
+// Of version 1.0, with nothing in memory behind it.
+TEST(Booster, APluginOfAnOlderMinorTrainsAndIsAskedForNothingNewer) {
+  FakeModelHost model(kParams, kUnits);
+  auto strategy = booster("stub_older_minor").boost(model).value();
+  EXPECT_TRUE(strategy->before_forward(0).ok());
+  EXPECT_FALSE(strategy->keep("", 1).value().has_value()) << "came with 1.2";
+  castor_step_args args{};
+  args.struct_size = sizeof args;
+  args.optimizer = CASTOR_ADAMW, args.lr = 0.1, args.eps = 1e-8, args.loss_scale = 1;
+  EXPECT_TRUE(strategy->announce_step(args).ok()) << "came with 1.3";
+  EXPECT_TRUE(strategy->gradient(1, model.make_gradient(1, {0})).ok());
+  EXPECT_EQ(model.n_live_gradients(), 0);
+  EXPECT_EQ(strategy->step(args).value().grad_norm, 3);
+  float master = 0;
+  strategy->read_master(0, &master).value();
+  EXPECT_EQ(master, 7);
+  EXPECT_EQ(strategy->stats().value().h2d_bytes, 11u);
+  EXPECT_EQ(strategy->stats().value().bound_seconds, 0) << "came with 1.8";
+  castor_param_state state{};
+  const auto read = strategy->read_state(state);
+  ASSERT_FALSE(read.ok()) << "came with 1.4";
+  EXPECT_EQ(read.error().message,
+            "plugin stub_older_minor cannot save its states; leave --checkpoint and --resume out or take another "
+            "plugin");
+  const auto committed = strategy->commit(1, "");
+  ASSERT_FALSE(committed.ok()) << "came with 1.7";
+  EXPECT_EQ(committed.error().message,
+            "plugin stub_older_minor cannot commit its states; save them with --checkpoint");
+}
+
 TEST(Booster, ATraceThatIsNotKeptIsAUsageError) {
   FakeModelHost model(kParams, kUnits);
   auto strategy = booster("minimal_c").boost(model).value();

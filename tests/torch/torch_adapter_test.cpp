@@ -190,6 +190,66 @@ TEST(TorchAdapter, AGraphMayOutliveTheStrategyThatKeptForIt) {
   EXPECT_EQ(done.error().message, "backward through a graph whose strategy is gone");
 }
 
+/// The gradients of SmallModel's parameters by plain torch, whose graph goes backward once.
+std::vector<at::Tensor> plain_grads() {
+  const auto model = std::make_shared<SmallModel>();
+  const auto adapter = TorchAdapter::make(model, c10::kCPU, 5, {}).value();
+  const PlainMemory memory(*adapter);
+  model->forward(small_input()).sum().backward();
+  std::vector<at::Tensor> grads;
+  for (const at::Tensor& parameter : model->parameters()) grads.push_back(parameter.grad().clone());
+  return grads;
+}
+
+/// Differentiates `loss` and keeps its graph.
+Result<void> backward_once_more_later(Hooked& run, const at::Tensor& loss) {
+  CASTOR_TRY(guard([&] { loss.backward({}, /*retain_graph=*/true); }));
+  return run.strategy->end_of_backward();
+}
+
+TEST(TorchAdapter, AGraphThatIsRetainedGivesItsGradientsTwice) {
+  const auto plain = plain_grads();
+  Hooked run;
+  const at::Tensor loss = run.forward().value();
+  ASSERT_TRUE(backward_once_more_later(run, loss).ok());
+  ASSERT_TRUE(run.adapter->backward(loss).ok());
+  for (std::uint32_t i = 0; i < 6; ++i) {
+    ASSERT_EQ(run.strategy->grads[i].size(), 2u) << "parameter " << i;
+    for (const at::Tensor& grad : run.strategy->grads[i]) EXPECT_TRUE(at::equal(grad, plain[i])) << "parameter " << i;
+  }
+}
+
+TEST(TorchAdapter, RecomputedPartsOfARetainedGraphAreRecomputedTwice) {
+  const auto plain = plain_grads();
+  Hooked run;
+  const at::Tensor loss = recomputed_by_layer(*run.model, small_input()).sum();
+  ASSERT_TRUE(backward_once_more_later(run, loss).ok());
+  ASSERT_TRUE(run.adapter->backward(loss).ok());
+  EXPECT_EQ(only(run.strategy->log, "before_forward").size(), 9u) << "forward, and once in each backward";
+  for (std::uint32_t i = 0; i < 6; ++i) {
+    ASSERT_EQ(run.strategy->grads[i].size(), 2u) << "parameter " << i;
+    for (const at::Tensor& grad : run.strategy->grads[i]) EXPECT_TRUE(at::equal(grad, plain[i])) << "parameter " << i;
+  }
+}
+
+TEST(TorchAdapter, KeptPartsOfARetainedGraphGoBackwardOnce) {
+  const auto plain = plain_grads();
+  Hooked run;
+  run.strategy->keeps = true;
+  const at::Tensor loss = recomputed_by_layer(*run.model, small_input()).sum();
+  ASSERT_TRUE(backward_once_more_later(run, loss).ok());
+  EXPECT_EQ(only(run.strategy->log, "forget").size(), 3u);
+  const auto again = run.adapter->backward(loss);
+  ASSERT_FALSE(again.ok());
+  EXPECT_EQ(again.error().kind, ErrorKind::usage);
+  EXPECT_EQ(again.error().message, "backward went through a recomputed part a second time");
+  EXPECT_EQ(only(run.strategy->log, "recall").size(), 3u) << "nothing is asked for that is gone";
+  for (std::uint32_t i = 0; i < 6; ++i) {
+    ASSERT_EQ(run.strategy->grads[i].size(), 1u) << "parameter " << i;
+    EXPECT_TRUE(at::equal(run.strategy->grads[i][0], plain[i])) << "parameter " << i;
+  }
+}
+
 TEST(TorchAdapter, WhatDoesNotLieInOnePieceIsNotKept) {
   Hooked run;
   run.strategy->keeps = true;
@@ -270,6 +330,36 @@ TEST(TorchAdapter, AnInterruptionEndsThePassItComesIn) {
   const auto again = run.forward();
   ASSERT_FALSE(again.ok());
   EXPECT_EQ(again.error().kind, ErrorKind::interrupted);
+}
+
+TEST(TorchAdapter, ASecondStrategyIsRefusedWhileOneIsConnected) {
+  const auto plain = plain_grads();
+  Hooked run;
+  PoisoningStrategy second(*run.adapter);
+  try {
+    run.adapter->connect(&second);
+    FAIL() << "two strategies would bind the same parameters";
+  } catch (const ContractViolation& refused) {
+    EXPECT_STREQ(refused.what(),
+                 "TorchAdapter: a strategy is connected already; connect(nullptr) and destroy it before the next");
+  }
+  EXPECT_THROW((void)make_resident_strategy(run.model, *run.adapter), ContractViolation);
+  run.adapter->connect(run.strategy.get());  // as before
+  ASSERT_TRUE(run.adapter->backward(run.forward().value()).ok());
+  EXPECT_TRUE(second.log.empty());
+  for (std::uint32_t i = 0; i < 6; ++i) EXPECT_TRUE(at::equal(run.strategy->grads[i].at(0), plain[i])) << i;
+}
+
+TEST(TorchAdapter, OneStrategyAfterAnotherTrainsTheModel) {
+  const auto plain = plain_grads();
+  Hooked run;
+  ASSERT_TRUE(run.adapter->backward(run.forward().value()).ok());
+  run.adapter->connect(nullptr);
+  run.strategy = nullptr;
+  run.strategy = std::make_unique<PoisoningStrategy>(*run.adapter);
+  run.adapter->connect(run.strategy.get());
+  ASSERT_TRUE(run.adapter->backward(run.forward().value()).ok());
+  for (std::uint32_t i = 0; i < 6; ++i) EXPECT_TRUE(at::equal(run.strategy->grads[i].at(0), plain[i])) << i;
 }
 
 TEST(TorchAdapter, DisconnectedUnitsCallNobody) {

@@ -28,7 +28,10 @@ Result<StepScale> GradientNorm::measure(const StepOptions& options) {
   std::vector<HostNorm> on_host;
   for (std::uint32_t i = 0; i < parts_.states.n_chunks(); ++i)
     if (parts_.states.shape(i).trainable && !measured(i)) CASTOR_TRY(measure_chunk(i, on_host));
-  for (HostNorm& norm : on_host) CASTOR_TRY(norm.finish());
+  for (HostNorm& norm : on_host) {
+    CASTOR_TRY(parts_.mover.join_host(norm.done(), "the norm of the gradients"));
+    CASTOR_TRY(norm.finish());
+  }
   CASTOR_TRY(parts_.scheduler.join({MomentKind::norm, 0}));
   std::vector<double> ordered;
   for (const std::uint32_t tensor : parts_.states.registration_order())

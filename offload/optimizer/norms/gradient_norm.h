@@ -30,6 +30,7 @@ class GradientNorm {
     StateLayout& states;
     GradientStore& gradients;
     ChunkManager& chunks;
+    StatefulTensorMgr& mover;
     Scheduler& scheduler;
     Device& device;
     Stream& compute;

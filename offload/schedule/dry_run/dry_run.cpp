@@ -171,7 +171,7 @@ Result<void> DryRun::World::run_moment(std::uint32_t position) {
   clock.pass(seconds.thread[position]);
   for (const Arrival& arrival : moment.arrivals) CASTOR_TRY(arrive(arrival));
   scheduler.end(moment.needs, updated);
-  for (const ChunkId id : moment.drops) mover.discard(id);
+  for (const ChunkId id : moment.drops) CASTOR_TRY(mover.discard(id));
   return {};
 }
 

@@ -262,6 +262,48 @@ TEST_F(TensorStoreTest, RemovingWaitsForWhatIsInFlight) {
   EXPECT_FALSE(store->get(1, in.view()).wait().ok());
 }
 
+TEST_F(TensorStoreTest, AbandonedEverythingThatTheKernelGivesBackEnds) {
+  TensorStoreOptions options;
+  options.depth = 1;  // so that blocks wait in the lane
+  options.block_bytes = 4096;
+  auto store = open_faulty(options);
+  script_->set(1, Fault::hold());
+  script_->set_cancels(true);
+  const TestBuffer out(20 * 4096, 1), in(20 * 4096);
+  const Event put = store->put(1, out.view());
+  const Event get = store->get(1, in.view());  // waits for the put
+  const Event other = store->put(2, out.view());
+  script_->wait_for(1);
+  store->abandon();
+  for (const Event& event : {put, get, other}) {
+    const auto ended = event.wait();
+    ASSERT_FALSE(ended.ok());
+    EXPECT_EQ(ended.error().kind, ErrorKind::io);
+  }
+  EXPECT_NE(get.wait().error().message.find("key 1"), std::string::npos) << get.wait().error().message;
+  EXPECT_EQ(store->stats().allocated_bytes, 0u) << "values whose put failed are gone";
+  const auto later = store->put(3, out.view()).wait();
+  ASSERT_FALSE(later.ok());
+  EXPECT_EQ(later.error().message, "key 3: given up, because the store is being closed");
+  EXPECT_EQ(script_->n_requests(), 1u) << "the drive is asked for nothing more";
+}
+
+TEST_F(TensorStoreTest, AbandonedARequestThatTheDriveHasKeepsItsBytesUntilItEnds) {
+  auto store = open_faulty();
+  script_->set(1, Fault::hold());
+  const TestBuffer out(4096, 1);
+  const Event held = store->put(1, out.view());
+  script_->wait_for(1);
+  store->abandon();
+  EXPECT_FALSE(held.ready());
+  std::thread closer([&] { store.reset(); });
+  EXPECT_FALSE(held.wait_for(std::chrono::milliseconds(5)));
+  script_->release();
+  closer.join();
+  EXPECT_TRUE(held.ready());
+  EXPECT_TRUE(folder_.empty());
+}
+
 TEST_F(TensorStoreTest, ABudgetThatIsTooSmallIsSaidWithItsFigures) {
   Budget budget(Tier::nvme, 2 * kMiB);
   TensorStoreOptions options;

@@ -80,7 +80,7 @@ struct CheckpointedModel {
     for (std::uint32_t block = n; block > 0; --block) {
       EXPECT_EQ(recall(kept[block - 1]), bytes_of(static_cast<std::uint8_t>(seed + block))) << "block " << block;
       use(MomentKind::backward, block);
-      store.forget(kept[block - 1]);
+      store.forget(kept[block - 1]).value();
     }
     scheduler.end_iteration();
     return kept;
@@ -103,7 +103,7 @@ TEST(ActivationStore, WhatIsKeptComesBackFromEveryTier) {
     model.sink(kept, lowest);
     EXPECT_TRUE(model.tiers.chunks.chunk(kept).resident(lowest)) << name(lowest);
     EXPECT_EQ(model.recall(kept), bytes) << name(lowest);
-    model.store.forget(kept);
+    model.store.forget(kept).value();
     EXPECT_FALSE(model.tiers.chunks.chunk(kept).has_contents());
   }
   EXPECT_EQ(model.store.peak_bytes(), 1000u);
@@ -139,7 +139,7 @@ TEST(ActivationStore, AFailedReadIsTheRecallsError) {
   const auto recalled = model.store.recall(kept);
   ASSERT_FALSE(recalled.ok());
   EXPECT_EQ(recalled.error().kind, ErrorKind::io);
-  model.store.forget(kept);
+  model.store.forget(kept).value();
 }
 
 // Six inputs and seven chunks of parameters where the device holds four: the plan evicts some from the device.

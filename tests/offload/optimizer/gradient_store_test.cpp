@@ -65,7 +65,7 @@ struct Gradients {
   }
 
   void end_step() const {
-    store->clear(0);
+    store->clear(0).value();
     store->end_step();
   }
 

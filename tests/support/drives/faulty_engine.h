@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cerrno>
 #include <condition_variable>
 #include <cstdint>
 #include <cstring>
@@ -30,7 +31,7 @@ struct Fault {
   static Fault corrupt() { return {Kind::corrupt, 0}; }
   /// Reports the request as done and does not run it: a later read gives the earlier bytes. For reads: no byte arrives.
   static Fault lose() { return {Kind::lose, 0}; }
-  /// The request waits until release().
+  /// The request waits until release(), or until it is cancelled where Script::set_cancels says so.
   static Fault hold() { return {Kind::hold, 0}; }
 };
 
@@ -85,8 +86,19 @@ class FaultyEngine final : public IoEngine {
       for (const auto& [request, sink] : held) inner_->start(request, *sink);
     }
 
+    /// Whether a held request ends where it is cancelled, as one of a kernel that has not given it to the drive.
+    void set_cancels(bool cancels) {
+      const std::lock_guard lock(mutex_);
+      cancels_ = cancels;
+    }
+
    private:
     friend class FaultyEngine;
+    /// Takes the request of `wrapper` out of those held; false where it is not held, or cannot be cancelled.
+    bool take_cancelled(const IoSink& wrapper) {
+      const std::lock_guard lock(mutex_);
+      return cancels_ && std::erase_if(held_, [&wrapper](const auto& held) { return held.second == &wrapper; }) > 0;
+    }
     /// Gives the next request its `fault`; one that is held is kept here, and may be on its way again when this
     /// returns. Whether it is.
     bool hold_or_fault(const IoRequest& request, IoSink& wrapper, Fault& fault) {
@@ -109,6 +121,7 @@ class FaultyEngine final : public IoEngine {
     std::uint64_t n_reached_ = 0;
     std::vector<std::pair<IoRequest, IoSink*>> held_;
     bool released_ = false;
+    bool cancels_ = false;
     IoEngine* inner_ = nullptr;
   };
 
@@ -125,7 +138,10 @@ class FaultyEngine final : public IoEngine {
   void unregister_file(int fd) override { inner_->unregister_file(fd); }
   void cancel(const IoSink& sink) override {
     const std::lock_guard lock(mutex_);
-    if (const auto found = wrappers_.find(&sink); found != wrappers_.end()) inner_->cancel(*found->second);
+    const auto found = wrappers_.find(&sink);
+    if (found == wrappers_.end()) return;
+    Wrapper& wrapper = *found->second;
+    script_->take_cancelled(wrapper) ? inner_->start(wrapper.cancelled(), wrapper) : inner_->cancel(wrapper);
   }
 
   void start(const IoRequest& request, IoSink& sink) override {
@@ -143,6 +159,12 @@ class FaultyEngine final : public IoEngine {
     std::optional<IoRequest> admit(const IoRequest& request) {
       request_ = request;
       if (script_.hold_or_fault(request, *this, fault_)) return std::nullopt;
+      return disguised();
+    }
+
+    /// The request for the inner engine in place of a held one that is cancelled.
+    IoRequest cancelled() {
+      fault_ = Fault::fail(ECANCELED);
       return disguised();
     }
 

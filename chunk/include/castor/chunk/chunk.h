@@ -53,6 +53,7 @@ struct Chunk {
   std::array<ChunkCopy, 2> copies;  ///< device, host
   bool nvme_current = false;
   bool nvme_held = false;  ///< it has room in the spill store, with current contents or not
+  Event nvme_moved;        ///< the end of its last read or write in the spill store
 
   const ChunkCopy& at(Tier tier) const { return copies.at(index(tier)); }
   ChunkCopy& at(Tier tier) { return copies.at(index(tier)); }

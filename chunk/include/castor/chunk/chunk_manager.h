@@ -9,6 +9,7 @@
 
 #include <castor/chunk/chunk.h>
 #include <castor/chunk/copy_memory.h>
+#include <castor/chunk/host_wait.h>
 #include <castor/chunk/link_bytes.h>
 #include <castor/chunk/lower_tier.h>
 #include <castor/chunk/spill_store.h>
@@ -51,6 +52,11 @@ class ChunkManager {
   ChunkManager(const ChunkManager&) = delete;
   ChunkManager& operator=(const ChunkManager&) = delete;
 
+  /// From now on the thread waits by `wait` for reads and writes of the spill store and for work of the host that
+  /// touches the host's copies, which a drive can hold up; empty: as long as they take. Waits for copies on the device
+  /// are not affected.
+  void wait_by(HostWait wait);
+
   /// A new chunk without contents.
   ChunkId add(ChunkKind kind, std::uint64_t n_bytes, std::string label);
   const Chunk& chunk(ChunkId id) const { return chunks_.at(id); }
@@ -58,13 +64,13 @@ class ChunkManager {
   bool has_spill() const { return below_.spill() != nullptr; }
 
   /// Makes memory for the chunk in `tier` (device or host) with undefined contents, unless it is there already. The
-  /// copies elsewhere stay current until `written`. Errors: does_not_fit in `tier`; then nothing has changed. Those of
-  /// `settle`, where the copy is there and current.
+  /// copies elsewhere stay current until `written`. Errors: does_not_fit in `tier`, and those of the HostWait; then
+  /// nothing has changed. Those of `settle`, where the copy is there and current.
   [[nodiscard]] Result<BufferView> open(ChunkId id, Tier tier);
 
   /// The memory of the copy in `tier`, for changes of its contents: waits until every reader of the old contents is
   /// done, but not for the copy's arrival. Requires: the copy is current (ContractViolation). Errors: those of a
-  /// reader.
+  /// reader, and of the HostWait.
   [[nodiscard]] Result<BufferView> edit(ChunkId id, Tier tier);
 
   /// Work that is queued on the compute stream from now on runs after the arrival of the device's copy, and copies that
@@ -78,8 +84,8 @@ class ChunkManager {
 
   /// Brings the newest contents to `tier` from the next tier that has them; returns the event of their arrival. A copy
   /// that is there already costs nothing, one that was leaving is kept, and one whose bytes failed to arrive is brought
-  /// again. Requires: contents on a neighbouring tier (ContractViolation). Errors: does_not_fit in `tier`; then nothing
-  /// has changed.
+  /// again. Requires: contents on a neighbouring tier (ContractViolation). Errors: does_not_fit in `tier`, and those of
+  /// the HostWait; then nothing has changed.
   [[nodiscard]] Result<Event> fetch(ChunkId id, Tier tier);
 
   /// Two chunks swap their memory in `tier`, with its contents, checksums, arrival and readers. The copies elsewhere
@@ -104,8 +110,9 @@ class ChunkManager {
   /// to another tier, this copy becomes the only current one, as after `written`, and stays.
   Result<void> settle(ChunkId id, Tier tier);
 
-  /// Forgets the contents everywhere. Requires: not pinned.
-  void discard(ChunkId id);
+  /// Forgets the contents everywhere. Waits for their read or write in the spill store, if one is under way. Requires:
+  /// not pinned. Errors: those of the HostWait; then nothing has changed.
+  [[nodiscard]] Result<void> discard(ChunkId id);
 
   void pin(ChunkId id, Tier tier) { ++chunks_.at(id).at(tier).n_pins; }
   void unpin(ChunkId id, Tier tier) { --chunks_.at(id).at(tier).n_pins; }
@@ -129,7 +136,10 @@ class ChunkManager {
   LowerTier& below() { return below_; }
 
  private:
+  Result<void> await_readers(const Chunk& chunk) const;
+
   std::vector<Chunk> chunks_;
+  HostWait host_wait_;
   const std::unique_ptr<MoveLog> log_;
   const std::unique_ptr<CopyLanes> lanes_;
   CopyMemory memory_;

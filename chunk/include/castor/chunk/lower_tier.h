@@ -8,6 +8,7 @@
 
 #include <castor/chunk/chunk.h>
 #include <castor/chunk/copy_memory.h>
+#include <castor/chunk/host_wait.h>
 #include <castor/chunk/spill_store.h>
 
 namespace castor {
@@ -22,15 +23,15 @@ class MoveLog;
 class LowerTier {
  public:
   /// All are borrowed and must outlive the object; `spill` is null where there is no tier below the host.
-  LowerTier(std::vector<Chunk>& chunks, SpillStore* spill, MoveLog& log, CopyMemory& memory)
-      : chunks_(chunks), spill_(spill), log_(log), memory_(memory) {}
+  LowerTier(std::vector<Chunk>& chunks, SpillStore* spill, MoveLog& log, CopyMemory& memory, const HostWait& wait)
+      : chunks_(chunks), spill_(spill), log_(log), memory_(memory), wait_(wait) {}
 
   /// Null where there is no tier below the host.
   const SpillStore* spill() const { return spill_; }
 
   /// Starts to store the contents of the host's copy in the spill store as well, unless they are there already. The
   /// copy stays; ChunkManager::settle waits for the write. Waits for the copy's arrival. Requires: the copy is current
-  /// (ContractViolation). Errors: usage where there is no spill store; those of the arrival.
+  /// (ContractViolation). Errors: usage where there is no spill store; those of the arrival and of the HostWait.
   [[nodiscard]] Result<void> write_back(ChunkId id);
 
   /// From now on the contents of the chunk are those that the spill store has under its number. Requires: not pinned.
@@ -43,13 +44,17 @@ class LowerTier {
   void read(ChunkId id);
   /// Newer contents are elsewhere.
   void outdate(ChunkId id);
+  /// Waits for the read or write of the chunk that is under way. Errors: those of the HostWait.
+  [[nodiscard]] Result<void> await_move(ChunkId id) const;
+  /// Requires: no read or write of the chunk is under way.
   void forget(ChunkId id);
-  void take_outdated_room(std::uint64_t n_bytes);
+  Result<void> take_outdated_room(std::uint64_t n_bytes);
 
   std::vector<Chunk>& chunks_;
   SpillStore* const spill_;
   MoveLog& log_;
   CopyMemory& memory_;
+  const HostWait& wait_;
   std::set<std::pair<std::uint64_t, ChunkId>> outdated_;  ///< chunks whose room holds outdated contents, by bytes
 };
 

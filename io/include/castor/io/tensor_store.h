@@ -79,7 +79,7 @@ class TensorStore {
   /// The same with the caller's folder operations, for tests that make them fail.
   static Result<std::unique_ptr<TensorStore>> open(TensorStoreOptions options, std::unique_ptr<IoEngine> engine,
                                                    std::unique_ptr<FolderOps> folder_ops);
-  /// Blocks until everything in flight has ended.
+  /// Blocks until everything in flight has ended; after abandon() that is when no kernel uses its bytes any more.
   ~TensorStore();
   TensorStore(const TensorStore&) = delete;
   TensorStore& operator=(const TensorStore&) = delete;
@@ -127,6 +127,13 @@ class TensorStore {
   /// The keys that hold a value, ascending, and the size of one. Errors: usage, where the key holds nothing.
   std::vector<std::uint64_t> keys() const;
   Result<std::uint64_t> value_bytes(std::uint64_t key) const;
+
+  /// Gives up the puts and gets under way, and those that are started later: each ends with an error (io). Does not
+  /// wait. Requests that no drive has ended at once, and the engines ask the kernel to cancel the others; an event is
+  /// reached only when the kernel no longer uses its bytes. The kernel cannot cancel what a drive works on: where that
+  /// drive never answers, its driver gives the requests up (NVMe: after nvme_core.io_timeout, 30 s unless set
+  /// otherwise), and no process can have their memory back before. A commit under way is not given up.
+  void abandon();
 
   /// Registers memory that many values will move from and to, which saves pinning it for each request; returns how many
   /// of its bytes the kernel took (the memlock limit bounds them). Requires: unregister_memory before they are freed.

@@ -38,8 +38,8 @@ class ActivationStore {
   /// as those of the mover.
   [[nodiscard]] Result<BufferView> recall(ChunkId kept);
 
-  /// Discards the bytes, whether they were recalled or not.
-  void forget(ChunkId kept);
+  /// Discards the bytes, whether they were recalled or not. Errors: those of StatefulTensorMgr::discard.
+  [[nodiscard]] Result<void> forget(ChunkId kept);
 
   /// The peak of kept bytes so far, and the largest size for which a chunk was made.
   std::uint64_t peak_bytes() const { return peak_bytes_; }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <span>
+#include <string>
 
 #include <castor/chunk/chunk_manager.h>
 #include <castor/memory/budget.h>
@@ -65,6 +68,13 @@ class StatefulTensorMgr {
   /// Waits for everything that was queued on the compute stream; counts as waiting. Errors: those of the stream, and of
   /// the wait limits.
   [[nodiscard]] Result<void> join_compute();
+  /// Waits for `work` of the host (the drive, the team), however it ends; `awaited` names it in messages. Does not wait
+  /// for work of a device's stream. Errors: those of the wait limits; the work goes on then, and keeps its bytes.
+  [[nodiscard]] Result<void> join_host(const Event& work, const std::string& awaited);
+  /// The same for work of the host of which `ended_within` says whether it has ended after waiting about as long as its
+  /// argument.
+  [[nodiscard]] Result<void> join_host(const std::function<bool(std::chrono::nanoseconds)>& ended_within,
+                                       const std::string& awaited);
 
   /// Has `guide` follow the iterations from now on. Borrowed; until the first call there is no iteration and no trace.
   void guide_by(MoveGuide& guide);
@@ -93,8 +103,9 @@ class StatefulTensorMgr {
   /// ChunkManager::arriving, recorded as part of the moment under way.
   void arriving(ChunkId chunk, Tier tier, std::uint64_t n_bytes, Event event);
 
-  /// Discards the contents of `chunk`; its next use must overwrite it. Requires: not pinned.
-  void discard(ChunkId chunk);
+  /// Discards the contents of `chunk`; its next use must overwrite it. Waits for its read or write below the host, if
+  /// one is under way. Requires: not pinned. Errors: those of the wait limits; then the contents stay.
+  [[nodiscard]] Result<void> discard(ChunkId chunk);
 
   /// Moves the chunk out of `tier` to the tier below, if it is there and not pinned. Errors: as begin.
   [[nodiscard]] Result<void> push_down(ChunkId chunk, Tier tier);

@@ -77,10 +77,11 @@ class GradientStore {
   Tier tier(std::uint32_t payload_chunk) const { return slots_.at(payload_chunk).tier; }
 
   /// Discards a chunk's gradients, which have been applied. has(), any() and complete() still count them until `clear`.
-  void release(std::uint32_t payload_chunk);
+  /// Errors: those of StatefulTensorMgr::discard.
+  [[nodiscard]] Result<void> release(std::uint32_t payload_chunk);
 
-  /// Forgets the gradients of a trained chunk. Sources that are still being read are freed later.
-  void clear(std::uint32_t payload_chunk);
+  /// Forgets the gradients of a trained chunk. Sources that are still being read are freed later. Errors: as release.
+  [[nodiscard]] Result<void> clear(std::uint32_t payload_chunk);
 
   /// Ends the step: forgets the error of a lost gradient.
   void end_step();

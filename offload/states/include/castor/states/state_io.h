@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <span>
 #include <utility>
@@ -78,8 +77,11 @@ class StateIo {
   [[nodiscard]] Result<void> take_spilled(std::span<const std::uint64_t> n_updates);
 
  private:
-  Result<void> start_filling(const Fill& fill, const Progress& progress, std::deque<Event>& filling);
-  Result<Event> start_filling(std::uint32_t i, std::uint32_t tile, const Fill& fill);
+  struct Filling;
+
+  Result<void> start_filling(const Progress& progress, Filling& filling);
+  Result<void> start_filling(std::uint32_t i, std::uint32_t tile, Filling& filling);
+  Result<void> wait_for_first(Filling& filling, std::size_t n_left);
   Result<void> send_states_home(std::uint32_t i, std::uint32_t tile);
   Result<void> send_payload_up(std::uint32_t i);
   Result<void> check(std::uint32_t tensor, const StateValues& values) const;

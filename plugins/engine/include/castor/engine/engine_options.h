@@ -32,7 +32,7 @@ struct EngineOptions {
   StateFormat format;
   unsigned update_threads = 0;         ///< 0 = as many as the process may run on
   std::uint64_t chunk_bytes = 0;       ///< 0 = chosen from the budgets
-  std::chrono::nanoseconds io_timeout{0};  ///< after which a wait for data fails; 0 = never
+  std::chrono::nanoseconds io_timeout{0};  ///< after which a wait for data, or a request to a drive, fails; 0 = never
 };
 
 }  // namespace castor

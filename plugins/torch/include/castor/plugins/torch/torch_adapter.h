@@ -43,6 +43,8 @@ class TorchAdapter final : public ModelHost {
   /// Makes the units call `strategy` from now on, which must outlive the adapter's use; null unhooks. A failing hook
   /// ends its forward or backward pass: forward throws ErrorException (see guard() in errors.h), backward() returns the
   /// Error. The strategy of make_resident_strategy connects itself, without hooks; passing it in here changes nothing.
+  /// Requires: no other strategy is connected (ContractViolation); one that was is destroyed before the next is
+  /// connected, because it unbinds the parameters.
   void connect(Strategy* strategy);
 
   /// Runs backward from `loss` (times `loss_scale`) and tells the strategy that the micro-batch has ended. Errors: a
