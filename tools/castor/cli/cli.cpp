@@ -31,8 +31,7 @@ std::vector<std::string> option_names(const CommandSyntax& syntax) {
 Error unknown_option(const CommandSyntax& syntax, const std::string& option) {
   const std::string name = option.substr(0, option.find('='));
   const std::string near = did_you_mean(name, option_names(syntax));
-  return {ErrorKind::usage,
-          "unknown option '" + name + "'" + (near.empty() ? "; see --help for those there are" : near)};
+  return {ErrorKind::usage, "unknown option '" + name + "'" + (near.empty() ? "; --help lists the options" : near)};
 }
 
 po::positional_options_description positions(const CommandSyntax& syntax) {

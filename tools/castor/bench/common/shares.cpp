@@ -27,9 +27,7 @@ double Sample::cpu_s_per_gib() const {
   return n_bytes == 0 ? 0 : cpu_s / (static_cast<double>(n_bytes) / static_cast<double>(kGiB));
 }
 
-double median(std::vector<double> values) {
-  return values.empty() ? 0 : castor::median(std::move(values));
-}
+double median(std::vector<double> values) { return values.empty() ? 0 : castor::median(std::move(values)); }
 
 bool Shares::reaches(double wanted) const {
   return share && *share >= wanted * ceiling_ratio.value_or(1) && !above_ceiling();
