@@ -44,9 +44,8 @@ struct EndOfStep {
   bool clip = false;  ///< updates that are not speculative wait for the norm, and so for the end of backward
   /// Updates on the host run beside the training thread, as soon as a chunk's gradients are complete unless they wait.
   bool overlap_updates = false;
-  bool measures_weights = false;  ///< before a chunk's first update, for trust ratios
-  bool measures_direction =
-      false;  ///< for tensors in several tiles, in separate moments before a chunk's first update
+  bool measures_weights = false;    ///< before a chunk's first update, for trust ratios
+  bool measures_direction = false;  ///< for tensors in several tiles, in separate moments before a chunk's first update
 };
 
 /// Forward units in order, backward units in reverse. Gradients arrive at the backward moment of the unit that owns
