@@ -22,6 +22,7 @@
 #include <castor/memory/device.h>
 #include <castor/memory/limited_resource.h>
 #include <castor/memory/pool_resource.h>
+#include <castor/memory/statistics.h>
 
 namespace castor {
 namespace {
@@ -57,7 +58,7 @@ void alternate(benchmark::State& state, bool pooled, std::uint64_t other_bytes) 
     s_per_gib.push_back(seconds * static_cast<double>(kGiB) / (2.0 * kBudgetBytes));
   }
   std::sort(s_per_gib.begin(), s_per_gib.end());
-  state.counters["s_per_gib"] = s_per_gib[s_per_gib.size() / 2];
+  state.counters["s_per_gib"] = median(s_per_gib, Middle::upper);
   state.counters["min"] = s_per_gib.front();
   state.counters["max"] = s_per_gib.back();
   state.SetLabel(device->description());

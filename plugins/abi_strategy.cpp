@@ -40,9 +40,7 @@ Result<void> AbiStrategy::gradient(std::uint32_t param, DLManagedTensor* grad) {
   return table_.call(&Table::gradient, "gradient", param, grad);
 }
 
-Result<void> AbiStrategy::end_of_backward() {
-  return table_.call_if_there(&Table::end_of_backward, "end_of_backward");
-}
+Result<void> AbiStrategy::end_of_backward() { return table_.call_if_there(&Table::end_of_backward, "end_of_backward"); }
 
 Result<void> AbiStrategy::announce_step(const castor_step_args& args) {
   if (!table_.updates_early()) return {};

@@ -58,9 +58,8 @@ struct Addition {
 Result<void> check_addition(const castor_plugin_info& plugin, const Addition& addition) {
   if (!addition.asked || plugin.abi_minor >= addition.minor) return {};
   return usage_error(std::string("plugin ") + plugin.name + " speaks plugin ABI " + std::to_string(plugin.abi_major) +
-                     "." + std::to_string(plugin.abi_minor) + " and knows no " + addition.what +
-                     ", which came with 1." + std::to_string(addition.minor) + "; " + addition.instead +
-                     ", or take a newer plugin");
+                     "." + std::to_string(plugin.abi_minor) + " and knows no " + addition.what + ", which ABI 1." +
+                     std::to_string(addition.minor) + " added; " + addition.instead + ", or take a newer plugin");
 }
 
 /// A copy in which the fields beyond its struct_size are 0, as known_fields.

@@ -14,9 +14,8 @@ namespace castor {
 
 /// A parsed model name: `gpt:layers=4,tied=0` is kind gpt with two numbers.
 struct ModelSpec {
-  std::string kind;  ///< gpt, vit or mlp
-  std::map<std::string, std::int64_t>
-      values;  ///< every key of the kind, but a gpt's `seq` only if it was spelled out
+  std::string kind;                            ///< gpt, vit or mlp
+  std::map<std::string, std::int64_t> values;  ///< every key of the kind, but a gpt's `seq` only if it was spelled out
 };
 
 /// Parses the names of make_model. Errors: usage, naming the part that was not understood and the known ones.

@@ -47,13 +47,13 @@ std::string errno_advice(int error_number, std::string_view path) {
     case EACCES:
     case EPERM: return "give yourself the right to it (chmod u+rwx) or name another";
     case EROFS: return "mount it writable or name another folder";
-    case ELOOP: return "symbolic links are not followed: name what it points to";
+    case ELOOP: return "symbolic links are not followed: name the path that it points to";
     case EMFILE:
     case ENFILE: return "raise the limit on open files (ulimit -n)";
     case ENOMEM: return "free host memory or raise the memlock limit (ulimit -l)";
     case EINVAL: return "offset, length and address of direct I/O must be multiples of the file's alignment";
     case ETIMEDOUT: return "the drive is slow or hangs: look at the kernel's log (dmesg) or allow more time";
-    case ECANCELED: return "somebody called it back; ask again";
+    case ECANCELED: return "the request was cancelled; submit it again";
     case EBADF: return "the file is closed, or was opened for the other direction";
     default: return "look at the kernel's log (dmesg)";
   }

@@ -117,7 +117,7 @@ Result<DirectFile> DirectFile::open_locked(const std::string& path, int flags, c
     file.use_direct();
     return file;
   }
-  return Error{ErrorKind::io, what + ": somebody removes it as soon as it is there; find out who"};
+  return Error{ErrorKind::io, what + ": another process removes it as soon as it is created; stop that process"};
 }
 
 Result<DirectFile> DirectFile::create_unnamed(const std::string& folder) {

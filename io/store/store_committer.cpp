@@ -82,7 +82,7 @@ Result<void> StoreCommitter::sync_volumes() {
   for (const Event& event : synced)
     if (auto ended = event.wait(); !ended.ok() && outcome.ok()) outcome = ended;
   if (outcome.ok()) return {};
-  return freeze(outcome.error().message + "; open the store again to go on from its last commit");
+  return freeze(outcome.error().message + "; open the store again to continue from its last commit");
 }
 
 /// Where the manifest could not be written, the old one stands and the caller may try the commit again; where either of
@@ -90,7 +90,7 @@ Result<void> StoreCommitter::sync_volumes() {
 Result<void> StoreCommitter::write_manifest(const Manifest& manifest) {
   const auto written = parts_.store.files->write(manifest);
   if (written.ok() || parts_.store.files->still_holds(committed_step())) return written;
-  return freeze(written.error().message + "; open the store again to see which commit stands");
+  return freeze(written.error().message + "; open the store again to see which commit is its last");
 }
 
 Error StoreCommitter::freeze(const std::string& why) {

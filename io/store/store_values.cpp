@@ -16,7 +16,7 @@ Error holds_nothing(std::uint64_t key) {
 Error no_such_place(const ManifestValue& stored) {
   return {ErrorKind::io, "the manifest says that key " + std::to_string(stored.key) + " has " +
                              std::to_string(stored.n_bytes) +
-                             " bytes, which do not lie in its extents; restore a copy of the folders"};
+                             " bytes, which its extents do not contain; restore a copy of the folders"};
 }
 
 }  // namespace

@@ -150,7 +150,7 @@ TensorStore::~TensorStore() = default;
 Event TensorStore::put(std::uint64_t key, BufferView bytes, std::span<const std::uint64_t> checksums) {
   const auto n_blocks = checksums.empty() ? 0 : impl_->for_each_block(bytes.n_bytes, [](std::uint64_t) {});
   if (checksums.size() != n_blocks)
-    throw ContractViolation(std::to_string(checksums.size()) + " checksums come with a value of " +
+    throw ContractViolation(std::to_string(checksums.size()) + " checksums were given for a value of " +
                             std::to_string(n_blocks) + " blocks that have one");
   return impl_->queue(StoreOp::Kind::put, key, bytes, checksums);
 }

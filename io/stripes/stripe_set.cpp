@@ -74,7 +74,7 @@ Result<Placement> StripeSet::take(std::uint64_t key, std::uint64_t n_bytes) {
 Result<void> StripeSet::claim(std::uint64_t key, const Placement& placement) {
   const auto& extents = placement.extents;
   if (extents.size() != n_volumes())
-    return Error{ErrorKind::io, "key " + std::to_string(key) + " lies on " + std::to_string(extents.size()) +
+    return Error{ErrorKind::io, "key " + std::to_string(key) + " is on " + std::to_string(extents.size()) +
                                     " volumes and the store has " + std::to_string(n_volumes()) +
                                     "; name the folders that it was made with"};
   const auto n_bytes = placed_bytes(placement);

@@ -24,7 +24,7 @@ namespace {
 
 constexpr const char* kFirstLine = "castor-io-tuning 1";
 constexpr const char* kComment =
-    "# What `castor bench io --tune` found, one line per drive; delete a line to have it forgotten.";
+    "# Found by `castor bench io --tune`, one line per drive; delete a line to go back to the defaults.";
 constexpr std::uint64_t kLargestFileBytes = kMiB;
 
 /// Bytes of the block device with that number; those of the file system where there is none (network, overlay).
@@ -155,7 +155,7 @@ Result<void> save_tuning(const std::string& folder, const IoTuning& tuning) {
   CASTOR_ASSIGN(const std::string drive, drive_id(folder));
   const auto path = io_tuning_path();
   if (path.empty())
-    return Error{ErrorKind::io, "the tuning cannot be remembered: neither XDG_CACHE_HOME nor HOME names a folder"};
+    return Error{ErrorKind::io, "the tuning cannot be saved: neither XDG_CACHE_HOME nor HOME names a folder"};
   std::error_code ignored;
   std::filesystem::create_directories(path.parent_path(), ignored);  // an error shows when the file is written
   auto table = read_table(path);

@@ -72,7 +72,7 @@ Result<std::string> probe_io_uring() {
   utsname system{};
   ::uname(&system);
   return "Linux " + std::string(system.release) + ", " + ring.modes() + ", a ring of " +
-         std::to_string(RingOptions{}.n_entries) + " entries; a no-op went through";
+         std::to_string(RingOptions{}.n_entries) + " entries; a no-op completed";
 }
 
 }  // namespace castor

@@ -85,7 +85,8 @@ Result<std::unique_ptr<OffloadOptimizer>> OffloadOptimizer::make(Parts p) {
   r.trust = std::make_unique<TrustMeasures>(TrustMeasures::Parts{*r.inputs, p.scheduler, p.compute, p.team, p.overlap});
   CASTOR_ASSIGN(r.runner, UpdateRunner::make({*r.inputs, *r.trust, p.mover, p.scheduler, p.compute, p.timeline,
                                               p.computed, p.team, p.overlap}));
-  r.speculation = std::make_unique<Speculation>(Speculation::Parts{*r.inputs, *r.runner, p.scheduler, p.team, r.machine});
+  r.speculation =
+      std::make_unique<Speculation>(Speculation::Parts{*r.inputs, *r.runner, p.scheduler, p.team, r.machine});
   r.early = std::make_unique<EarlyUpdates>(p.layout);
   r.deferred = std::make_unique<DeferredUpdates>(p.layout.chunks.size());
   r.io = std::make_unique<StateIo>(StateIo::Parts{r.states, p.chunks, p.mover, p.team, r.settler, p.interrupted});
@@ -157,15 +158,15 @@ Error OffloadOptimizer::broken_promise(std::uint32_t i, const std::string& reaso
   rooms_->machine.poison();
   return {ErrorKind::failed,
           reason + " " + parts_.chunks.chunk(rooms_->states.payload(i)).label +
-              " after its update, which came as early as the step before allowed; the model goes another "
-              "way in every step: set overlap_updates=false"};
+              " after its update, which was made as early as the order of the step before allowed; the model changes "
+              "that order in every step: set overlap_updates=false"};
 }
 
 Result<void> OffloadOptimizer::add_gradient(std::uint32_t tensor, ArrivedGradient gradient) {
   const std::uint32_t i = parts_.layout.tensors.at(tensor).chunk;
   Result<void> ready;
   if (rooms_->early->updated(i))
-    ready = broken_promise(i, "a gradient came for");
+    ready = broken_promise(i, "a gradient arrived for");
   else if (ready = rooms_->speculation->take_back(i); ready.ok())
     ready = make_deferred(i);
   if (!ready.ok()) {

@@ -28,7 +28,7 @@ class Value {
     if (stored_bytes != n_bytes)
       return Error{ErrorKind::io, "key " + std::to_string(key) + " of the committed states holds " +
                                       std::to_string(stored_bytes) + " bytes, their description says " +
-                                      std::to_string(n_bytes) + "; go on from another checkpoint"};
+                                      std::to_string(n_bytes) + "; continue from another checkpoint"};
     if (buffer_.n_bytes() < n_bytes) {
       buffer_ = Buffer();
       CASTOR_ASSIGN(buffer_, Buffer::allocate(pages_, n_bytes));
@@ -136,7 +136,7 @@ Result<std::optional<CommittedStates>> CommittedStates::find(TensorStore& store)
   const std::uint64_t most_words = *n_bytes / sizeof n_words;
   if (most_words > 0) std::memcpy(&n_words, value.data(), sizeof n_words);
   if (most_words == 0 || n_words >= most_words)
-    return Error{ErrorKind::io, "the description of the committed states is cut off; go on from another checkpoint"};
+    return Error{ErrorKind::io, "the description of the committed states is cut off; continue from another checkpoint"};
   std::vector<std::uint64_t> words(n_words);
   std::memcpy(words.data(), value.data() + sizeof n_words, n_words * sizeof n_words);
   CASTOR_ASSIGN(StateMap map, decode_state_map(words));

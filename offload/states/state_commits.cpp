@@ -54,9 +54,9 @@ StateMap StateCommits::map() const {
 
 Result<CommitFigures> StateCommits::commit(std::uint64_t step, std::string_view note) {
   if (found_)
-    return Error{ErrorKind::usage, "the folders of nvme hold a run of " +
-                                       std::to_string(parts_.store.committed_step().value_or(0)) +
-                                       " steps, which this one would replace; go on from it, or name other folders"};
+    return Error{ErrorKind::usage,
+                 "the folders of nvme hold a run of " + std::to_string(parts_.store.committed_step().value_or(0)) +
+                     " steps, which this one would replace; continue that run, or name other folders"};
   CASTOR_TRY(parts_.pending.settle_all());
   CommitFigures figures;
   const StateMap map = this->map();
@@ -74,7 +74,7 @@ Result<CommitFigures> StateCommits::commit(std::uint64_t step, std::string_view 
 }
 
 Result<void> StateCommits::restore() {
-  if (!found_) return Error{ErrorKind::usage, "the folders of nvme hold no run to go on from"};
+  if (!found_) return Error{ErrorKind::usage, "the folders of nvme hold no run to continue"};
   CASTOR_TRY(adopts() ? adopt() : copy());
   remove_others(map());
   found_.reset();

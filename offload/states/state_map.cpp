@@ -13,7 +13,7 @@ constexpr std::uint64_t kVersion = 1;
 constexpr std::uint64_t kTensorWords = 5, kChunkWords = 6;
 
 Error damaged(const std::string& what) {
-  return {ErrorKind::io, "the description of the committed states " + what + "; go on from another checkpoint"};
+  return {ErrorKind::io, "the description of the committed states " + what + "; continue from another checkpoint"};
 }
 
 /// Reads word after word; a word that is missing or too large reads as 0 and makes the reader not ok.

@@ -9,10 +9,9 @@
 namespace castor {
 namespace {
 
-constexpr const char* kReleased =
-    "it is not on the device now: its chunk was released, and nobody outside its unit may touch it";
+constexpr const char* kReleased = "it is not on the device now: its chunk was released; use it only inside its unit";
 constexpr const char* kPending =
-    "it is not up to date: its update waits for its unit's next use, and nobody outside that may touch it";
+    "it is not up to date: its update waits for its unit's next use; use it only inside its unit";
 
 }  // namespace
 

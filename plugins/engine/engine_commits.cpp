@@ -6,15 +6,15 @@ namespace castor {
 Result<void> EngineCommits::open() {
   if (rooms_.options.durability != Durability::commit) return {};
   OffloadOptimizer& optimizer = *rooms_.optimizer;
-  CASTOR_ASSIGN(commits_,
-                StateCommits::make({*rooms_.memory->store(), *rooms_.memory->spill(), *rooms_.chunks,
-                                    optimizer.states(), optimizer.io(), optimizer.pending_updates()}));
+  CASTOR_ASSIGN(commits_, StateCommits::make({*rooms_.memory->store(), *rooms_.memory->spill(), *rooms_.chunks,
+                                              optimizer.states(), optimizer.io(), optimizer.pending_updates()}));
   return {};
 }
 
 Result<void> EngineCommits::check() const {
   if (commits_) return {};
-  return Error{ErrorKind::usage, "gemini: what lies on NVMe is scratch here; set durability=commit"};
+  return Error{ErrorKind::usage,
+               "gemini: with durability=scratch the states on NVMe cannot be committed; set durability=commit"};
 }
 
 Result<castor_commit_result> EngineCommits::commit(std::uint64_t step, std::string_view note) {

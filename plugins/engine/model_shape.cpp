@@ -47,7 +47,8 @@ Result<void> read_units(const castor_host_v1& host, ModelShape& model) {
   for (std::uint32_t param = 0; param < seen.size(); ++param)
     if (!seen[param])
       return Error{ErrorKind::usage,
-                   "parameter " + std::to_string(param) + " belongs to no unit, so nobody would fetch it"};
+                   "parameter " + std::to_string(param) +
+                       " belongs to no unit, so it would never be fetched; make it a parameter of a unit"};
   return {};
 }
 
@@ -100,7 +101,7 @@ Result<ModelShape> ModelShape::read(const castor_host_v1& host) {
 
 Result<void> check_gradient(const ModelShape& model, std::uint32_t param, const DLTensor& grad) {
   if (param >= model.params.size())
-    return Error{ErrorKind::plugin, "gemini: a gradient came for parameter " + std::to_string(param) +
+    return Error{ErrorKind::plugin, "gemini: a gradient arrived for parameter " + std::to_string(param) +
                                         ", the model has " + std::to_string(model.params.size())};
   const ParamShape& shape = model.params[param];
   const std::string wrong = defect(shape, model.device, grad);

@@ -56,58 +56,63 @@ Result<Durability> parse_durability(const std::string& text, const std::vector<s
 
 const castor_option kGeminiSchema[] = {
     {"device_budget", CASTOR_OPTION_BYTES, "", 0, kMaxBytes, nullptr,
-     "bytes the device may hold, activations included on a GPU (default: what the GPU has free; elsewhere no limit)"},
+     "bytes the device may hold, activations included on a GPU (default: the free memory of the GPU; elsewhere no "
+     "limit)"},
     {"host_budget", CASTOR_OPTION_BYTES, "", 0, kMaxBytes, nullptr,
      "bytes of host memory that chunks may hold (default: no limit)"},
     {"nvme_budget", CASTOR_OPTION_BYTES, "", 0, kMaxBytes, nullptr,
-     "bytes that may lie in the folders of nvme (default: no limit)"},
-    {"nvme", CASTOR_OPTION_STRING, "", 0, 0, nullptr,
-     "folders below host memory, comma-separated; none = no such tier"},
+     "bytes that the folders of nvme may hold (default: no limit)"},
+    {"nvme", CASTOR_OPTION_STRING, "", 0, 0, nullptr, "folders of the NVMe tier, comma-separated; none = no NVMe tier"},
     {"durability", CASTOR_OPTION_ENUM, "scratch", 0, 0, "scratch|commit",
-     "scratch: what lies in the folders of nvme is gone with the run; commit: they are its checkpoint, what lies there is "
-     "named and not copied, and takes room twice"},
+     "scratch: the files in the folders of nvme are deleted when the run ends; commit: these folders are the "
+     "checkpoint, and states that are there already are not copied; they take twice the room"},
     {"nvme_offload_fraction", CASTOR_OPTION_FLOAT, "0", 0, 1, nullptr,
-     "share of the optimizer states that lives in the folders of nvme in any case"},
+     "share of the optimizer states that is always kept in the folders of nvme"},
     {"placement_policy", CASTOR_OPTION_ENUM, "auto", 0, 0, "auto|static|cuda|cpu|const",
-     "what the device keeps: what the budgets allow, optimizer states on device, host, NVMe in this order; all but the "
-     "shares offload_param_frac and offload_optim_frac; everything; no optimizer states; const_device_bytes"},
+     "auto: fill device, host and NVMe in this order as the budgets allow; static: keep all on the device but the "
+     "shares "
+     "offload_param_frac and offload_optim_frac; cuda: keep all there; cpu: no optimizer states; const: at most "
+     "const_device_bytes"},
     {"offload_param_frac", CASTOR_OPTION_FLOAT, "0", 0, 1, nullptr,
-     "with placement_policy=static: share of the parameters that come to the device for their uses alone"},
+     "with placement_policy=static: share of the parameters that are on the device only while they are used"},
     {"offload_optim_frac", CASTOR_OPTION_FLOAT, "0", 0, 1, nullptr,
      "with placement_policy=static: share of the optimizer states that are kept and updated off the device"},
     {"shard_param_frac", CASTOR_OPTION_FLOAT, "1", 0, 1, nullptr,
-     "with placement_policy=static: share of the parameters of which a rank keeps its part alone; one rank keeps all "
-     "parts"},
+     "with placement_policy=static: share of the parameters that are divided among the ranks; no effect with one rank"},
     {"const_device_bytes", CASTOR_OPTION_BYTES, "", 0, kMaxBytes, nullptr,
-     "with placement_policy=const: bytes of the device that chunks may take, whatever activations do (default: half of "
-     "device_budget)"},
+     "with placement_policy=const: bytes of the device that chunks may take, however much activations take (default: "
+     "half of device_budget)"},
     {"offload_activations", CASTOR_OPTION_BOOL, "false", 0, 0, nullptr,
-     "keep the inputs of recomputed blocks in chunks, which may leave the device until backward: for device budgets that "
-     "would be too small"},
+     "keep the inputs of recomputed blocks in chunks, which may be evicted from the device until backward: for device "
+     "budgets that would be too small otherwise"},
     {"overlap_updates", CASTOR_OPTION_BOOL, "true", 0, 0, nullptr,
-     "updates on the host run beside the thread that trains: the next forward pass begins at once, and waits for the "
-     "updates of what it needs"},
+     "run updates on the host in parallel with training: the next forward pass begins at once, and each unit waits for "
+     "the updates of its own parameters"},
     {"speculative_updates", CASTOR_OPTION_ENUM, "auto", 0, 0, "auto|on|off",
-     "with clipping by the norm, or a loss scale: update on the host as soon as gradients are there, as if the norm were not "
-     "too large, while that proves right; beside the old states, in host memory that is left over; auto: on a GPU"},
+     "with clipping by the norm, or a loss scale: update on the host as soon as gradients arrive, assuming that "
+     "nothing "
+     "will be clipped or skipped, and undo updates where that was wrong; the old states take host memory that is left "
+     "over; auto: on a GPU"},
     {"stream_optim_frac", CASTOR_OPTION_FLOAT, "-1", -1, 1, nullptr,
-     "share of the optimizer states kept off the device that come to it for each update, so that host and bus work at once; "
-     "below 0: on a GPU what the measured times of a step make worth while, elsewhere none"},
+     "share of the optimizer states off the device that are copied to it for each update, so that host and bus work in "
+     "parallel; below 0: on a GPU the share that measured step times show to be fastest, elsewhere 0"},
     {"update_threads", CASTOR_OPTION_INT, "0", 0, 4096, nullptr,
      "threads that update optimizer states on the host; 0 = as many as the process has processors"},
     {"split_master", CASTOR_OPTION_BOOL, "true", 0, 0, nullptr,
-     "keep the fp32 master of a bf16 weight as the 16 bits that the weight lacks: 10 bytes of states a parameter instead "
-     "of 12, and the same bits"},
+     "keep the fp32 master of a bf16 weight as the 16 bits that the weight lacks: 10 instead of 12 bytes of states a "
+     "parameter, with the same results"},
     {"optimizer", CASTOR_OPTION_ENUM, "adam", 0, 0, "adam|sgd",
-     "whose states are kept: the two moments of adam, adamw and lamb, or the one of sgd and lars, 4 bytes a parameter less"},
+     "moments that are kept: adam: the two of adam, adamw and lamb; sgd: the one of sgd and lars, 4 bytes a parameter "
+     "less"},
     {"moments", CASTOR_OPTION_ENUM, "fp32", 0, 0, "fp32|mixed|bf16",
-     "Adam's moments: both in fp32; exp_avg in bf16; exp_avg_sq too, rounded at random. The training differs"},
-    {"rounding_seed", CASTOR_OPTION_INT, "0", 0, 0x1p53, nullptr, "with moments=bf16: decides the random roundings"},
+     "formats of Adam's moments: fp32: both in fp32; mixed: exp_avg in bf16; bf16: both in bf16, exp_avg_sq rounded at "
+     "random. The results of a training differ"},
+    {"rounding_seed", CASTOR_OPTION_INT, "0", 0, 0x1p53, nullptr, "with moments=bf16: seed of the random roundings"},
     {"io_timeout", CASTOR_OPTION_FLOAT, "0", 0, 1e9, nullptr,
-     "seconds without any answer of a drive or the device after which the run ends with an error; 0 = wait for ever"},
+     "seconds without an answer of a drive or the device after which the run ends with an error; 0 = no limit"},
     {"chunk_bytes", CASTOR_OPTION_BYTES, "0", 0, kMaxBytes, nullptr,
-     "size at which a chunk of parameters is closed; 0 = a size that suits the model's blocks, up to a sixteenth of the "
-     "device budget or a 64th of the host's, 512 KiB to 32 MiB"},
+     "size of a full chunk of parameters; 0 = a size that suits the model's blocks, from 512 KiB to 32 MiB, up to a "
+     "16th of the device budget or a 64th of the host budget"},
 };
 const std::uint32_t kGeminiSchemaSize = std::size(kGeminiSchema);
 
@@ -141,7 +146,8 @@ Result<EngineOptions> read_gemini_options(const castor_option_value* values, std
   options.io_timeout = std::chrono::duration_cast<std::chrono::nanoseconds>(io_timeout);
   CASTOR_TRY(refuse_dead(text));
   if (!options.format.keeps_exp_avg_sq && options.format.moments == AdamMoments::mixed)
-    return Error{ErrorKind::usage, "moments=mixed is of two moments, optimizer=sgd has one: set moments=fp32 or bf16"};
+    return Error{ErrorKind::usage,
+                 "moments=mixed needs two moments and optimizer=sgd has one: set moments=fp32 or bf16"};
   return options;
 }
 

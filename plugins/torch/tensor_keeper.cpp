@@ -11,7 +11,9 @@ namespace castor {
 
 Strategy& TensorKeeper::strategy() const {
   if (strategy_ != nullptr) return *strategy_;
-  throw ErrorException({ErrorKind::usage, "backward through a graph whose strategy is gone"});
+  throw ErrorException(
+      {ErrorKind::usage,
+       "backward through a graph whose strategy was destroyed; keep the strategy until backward ends"});
 }
 
 std::unique_ptr<KeptTensor> TensorKeeper::keep(const at::Tensor& x) {
@@ -33,7 +35,9 @@ KeptTensor::~KeptTensor() {
 }
 
 at::Tensor KeptTensor::recall() const {
-  if (!keeper_) throw ErrorException({ErrorKind::usage, "backward went through a recomputed part a second time"});
+  if (!keeper_)
+    throw ErrorException(
+        {ErrorKind::usage, "backward ran through a recomputed part a second time; run its forward pass again first"});
   void* const data = keeper_->strategy().recall(kept_).value();
   return at::for_blob(data, sizes_)
       .options(options_)

@@ -24,8 +24,7 @@ class EngineGradients : public ::testing::Test {
  protected:
   /// What the engine says of a gradient of parameter `param` that `spoil` has changed. The values of all parameters stay as they are,
   /// the gradient is given back, and the next step is that of a run without it.
-  std::string refusal(std::uint32_t param, const std::function<void(DLTensor&)>& spoil,
-                      std::uint32_t shaped_as = 0) {
+  std::string refusal(std::uint32_t param, const std::function<void(DLTensor&)>& spoil, std::uint32_t shaped_as = 0) {
     FakeModelHost host = make_host();
     const auto engine = attached(host);
     DLManagedTensor* const grad = host.make_gradient(shaped_as, kHalves);
@@ -74,7 +73,8 @@ class EngineGradients : public ::testing::Test {
 };
 
 TEST_F(EngineGradients, OneForAFrozenParameterIsRefused) {
-  EXPECT_EQ(refusal(1, [](DLTensor&) {}, 1),
+  EXPECT_EQ(refusal(
+                1, [](DLTensor&) {}, 1),
             "gemini: the gradient of frozen is refused: the parameter is frozen and takes none");
 }
 
@@ -100,12 +100,15 @@ TEST_F(EngineGradients, OneThatIsNotContiguousIsRefused) {
 }
 
 TEST_F(EngineGradients, OneOnAnotherDeviceIsRefused) {
-  EXPECT_EQ(refusal(0, [](DLTensor& grad) { grad.device = {kDLCUDA, 3}; }),
+  EXPECT_EQ(refusal(0,
+                    [](DLTensor& grad) {
+                      grad.device = {kDLCUDA, 3};
+                    }),
             "gemini: the gradient of w is refused: it is on device 2:3, the model on 1:0");
 }
 
 TEST_F(EngineGradients, OneOfNoParameterIsRefused) {
-  EXPECT_EQ(refusal(2, [](DLTensor&) {}), "gemini: a gradient came for parameter 2, the model has 2");
+  EXPECT_EQ(refusal(2, [](DLTensor&) {}), "gemini: a gradient arrived for parameter 2, the model has 2");
 }
 
 TEST_F(EngineGradients, OneWithoutDataIsRefused) {

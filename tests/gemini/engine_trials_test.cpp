@@ -45,12 +45,11 @@ class TrialRun {
       training.run(*engine, *host, n_steps_, n_steps_ + 1, [this](std::uint32_t) { rig.clock.advance(kMs); }).value();
       const std::uint64_t moved_bytes = engine->stats().value().h2d_bytes - before_bytes;
       // The weights of each unit that the host updates come up; states on the device stay, as it has room for them.
-      n_streamed_ = kUnits - static_cast<std::uint32_t>(std::min<std::uint64_t>(kUnits, moved_bytes / training.unit_bytes()));
+      n_streamed_ =
+          kUnits - static_cast<std::uint32_t>(std::min<std::uint64_t>(kUnits, moved_bytes / training.unit_bytes()));
     }
   }
-  void expect_bits_of_the_host() const {
-    EXPECT_EQ(training.masters(*engine).value(), training.expected(n_steps_));
-  }
+  void expect_bits_of_the_host() const { EXPECT_EQ(training.masters(*engine).value(), training.expected(n_steps_)); }
   /// The log's only sentence with `part`.
   std::string sentence(const std::string& part) const {
     std::string found;
@@ -69,7 +68,7 @@ class TrialRun {
   std::uint32_t n_steps_ = 0, n_streamed_ = 0;
 };
 
-constexpr const char* kShares = "of the optimizer states that are kept off the GPU come to it";
+constexpr const char* kShares = "of the optimizer states that are kept off the GPU are copied to it";
 constexpr const char* kThreads = "threads update during backward";
 
 TEST(ShareTrial, BeginsOnceTheTimesOfAStepAreKnown) {
@@ -84,7 +83,8 @@ TEST(ShareTrial, KeepsTheFastestShare) {
   TrialRun run(TrialRun::options(1));
   run.steps(30, [](std::uint32_t n_streamed) { return n_streamed == 5 ? 60 : n_streamed == 0 ? 100 : 80; });
   EXPECT_EQ(run.sentence(kShares),
-            "67 % of the optimizer states that are kept off the GPU come to it for their updates: 0.060 s a step instead "
+            "67 % of the optimizer states that are kept off the GPU are copied to it for their updates: 0.060 s a step "
+            "instead "
             "of 0.100");
   EXPECT_EQ(run.n_streamed(), 5u) << "two thirds of eight";
   run.expect_bits_of_the_host();
@@ -127,7 +127,9 @@ TEST(TeamTrial, KeepsTheFastestNumberOfThreads) {
   TrialRun run(options);
   const auto limits = [&run] { return run.rig.team.limits; };
   // Of a backward pass its limit, and then all threads again.
-  run.steps(30, [&limits](std::uint32_t) { return limits().size() < 2 ? 100 : limits()[limits().size() - 2] == 6 ? 80 : 100; });
+  run.steps(30, [&limits](std::uint32_t) {
+    return limits().size() < 2 ? 100 : limits()[limits().size() - 2] == 6 ? 80 : 100;
+  });
   EXPECT_EQ(run.sentence(kThreads), "6 of 8 threads update during backward: 0.080 s a step instead of 0.100");
   EXPECT_EQ(limits()[limits().size() - 2], 6u);
   EXPECT_EQ(limits().back(), 8u);

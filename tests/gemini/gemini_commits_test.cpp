@@ -129,7 +129,8 @@ TEST(GeminiCommits, WithoutTheOptionOrTheFolderItIsRefused) {
   training.run(GEMINI, {{"nvme", folder.path()}}, stretch).value();
   ASSERT_TRUE(refused);
   EXPECT_EQ(refused->kind, ErrorKind::usage);
-  EXPECT_EQ(refused->message, "gemini: what lies on NVMe is scratch here; set durability=commit");
+  EXPECT_EQ(refused->message,
+            "gemini: with durability=scratch the states on NVMe cannot be committed; set durability=commit");
   training.run(MINIMAL_C, {}, stretch).value();
   EXPECT_EQ(refused->message, "plugin minimal_c cannot commit its states; save them with --checkpoint");
   EXPECT_EQ(training.run(GEMINI, {{"durability", "commit"}}).error().kind, ErrorKind::usage);

@@ -286,7 +286,8 @@ TEST(Gemini, StepsOfAnotherRuleThanTheStatesAreRefusedBeforeAnythingChanges) {
             "gemini: the step is one of Adam or LAMB, the states are kept for another rule; set optimizer=adam");
   const auto mixed = ScriptedTraining(1).run(GEMINI, {{"optimizer", "sgd"}, {"moments", "mixed"}});
   ASSERT_FALSE(mixed.ok());
-  EXPECT_EQ(mixed.error().message, "moments=mixed is of two moments, optimizer=sgd has one: set moments=fp32 or bf16");
+  EXPECT_EQ(mixed.error().message,
+            "moments=mixed needs two moments and optimizer=sgd has one: set moments=fp32 or bf16");
 }
 
 TEST(Gemini, MomentsIn16BitsAreAnotherTrainingTheSameUnderAllBudgets) {

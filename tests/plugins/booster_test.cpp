@@ -115,18 +115,18 @@ TEST(Booster, RefusesWhatAnOlderPluginDoesNotKnow) {
   EXPECT_EQ(refused.error().kind, ErrorKind::usage);
   EXPECT_EQ(
       refused.error().message,
-      "plugin stub_recorder speaks plugin ABI 1.4 and knows no groups of parameters, which came with 1.5; leave them "
+      "plugin stub_recorder speaks plugin ABI 1.4 and knows no groups of parameters, which ABI 1.5 added; leave them "
       "out, or take a newer plugin");
   EXPECT_NE(booster.supports(with_max_value()).error().message.find("knows no clipping by value"), std::string::npos);
   EXPECT_EQ(
       booster.supports(with(CASTOR_SGD)).error().message,
-      "plugin stub_recorder speaks plugin ABI 1.4 and knows no optimizer but Adam and AdamW, which came with 1.6; "
+      "plugin stub_recorder speaks plugin ABI 1.4 and knows no optimizer but Adam and AdamW, which ABI 1.6 added; "
       "take one of these, or take a newer plugin");
   older.abi_minor = 8;
   EXPECT_TRUE(booster.supports(with(CASTOR_LARS)).ok());
   EXPECT_EQ(
       booster.supports(with(CASTOR_LAMB)).error().message,
-      "plugin stub_recorder speaks plugin ABI 1.8 and knows no LAMB, which came with 1.9; take another optimizer, "
+      "plugin stub_recorder speaks plugin ABI 1.8 and knows no LAMB, which ABI 1.9 added; take another optimizer, "
       "or take a newer plugin");
   older.abi_minor = 4;
 

@@ -187,7 +187,8 @@ TEST(TorchAdapter, AGraphMayOutliveTheStrategyThatKeptForIt) {
   run.strategy.reset();
   const auto done = run.adapter->backward(loss);
   ASSERT_FALSE(done.ok());
-  EXPECT_EQ(done.error().message, "backward through a graph whose strategy is gone");
+  EXPECT_EQ(done.error().message,
+            "backward through a graph whose strategy was destroyed; keep the strategy until backward ends");
 }
 
 /// The gradients of SmallModel's parameters by plain torch, whose graph goes backward once.

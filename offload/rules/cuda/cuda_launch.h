@@ -23,10 +23,10 @@ inline Result<void> cuda_result(cudaError_t status, const std::string& doing) {
 /// failed, where no GPU can reach `data`.
 inline Result<int> device_of(const void* data, const std::string& what) {
   cudaPointerAttributes attributes{};
-  CASTOR_TRY(cuda_result(cudaPointerGetAttributes(&attributes, data), what + ": asking CUDA where it lies"));
+  CASTOR_TRY(cuda_result(cudaPointerGetAttributes(&attributes, data), what + ": asking CUDA for its place"));
   if (attributes.type == cudaMemoryTypeUnregistered)
     return Error{ErrorKind::failed, what +
-                                        " lies in ordinary host memory, which a CUDA kernel cannot read; copy it to "
+                                        " is in ordinary host memory, which a CUDA kernel cannot read; copy it to "
                                         "the device, or use the host's kernel"};
   return attributes.device;
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+
+#include <castor/memory/statistics.h>
 
 namespace castor {
 
@@ -24,11 +25,7 @@ class RecentSteps {
 
   /// The median of the last three, since one of them may have waited for an unrelated cause; infinite where fewer than
   /// two were recorded.
-  double median_s() const {
-    auto ordered = last_s_;
-    std::sort(ordered.begin(), ordered.end());
-    return ordered[1];
-  }
+  double median_s() const { return median({last_s_.begin(), last_s_.end()}); }
   /// True after three steps that followed the first. The first is not typical: it includes work of the steps before, or
   /// leaves work to the next.
   bool settled() const { return n_ > last_s_.size(); }

@@ -12,10 +12,11 @@ namespace {
 
 std::string streams_kept(const StreamTrial::Tried& best, double without_s) {
   char text[160];
-  std::snprintf(text, sizeof text,
-                "%.0f %% of the optimizer states that are kept off the GPU come to it for their updates: %.3f s a step "
-                "instead of %.3f",
-                100 * best.share, best.step_s, without_s);
+  std::snprintf(
+      text, sizeof text,
+      "%.0f %% of the optimizer states that are kept off the GPU are copied to it for their updates: %.3f s a step "
+      "instead of %.3f",
+      100 * best.share, best.step_s, without_s);
   return text;
 }
 
@@ -88,8 +89,8 @@ double Tuner::modelled_share() const {
   const StepPlan* const step = scheduler.plan();
   if (step == nullptr) return 0;
   const AccessTrace& trace = scheduler.trace();
-  const UpdateLoad load = update_load(trace, trace.seconds(), step->estimate, rooms_.memory->link_costs(),
-                                      placer_.host_state_bytes());
+  const UpdateLoad load =
+      update_load(trace, trace.seconds(), step->estimate, rooms_.memory->link_costs(), placer_.host_state_bytes());
   return castor::stream_share(load, streams_.step_s());
 }
 

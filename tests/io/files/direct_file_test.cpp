@@ -82,12 +82,14 @@ TEST_F(DirectFileTest, ALinkedFolderIsRefusedAsOne) {
   const ScratchFolder real;
   const std::string link = folder_.path() + "/link";
   fs::create_directory_symlink(real.path(), link);
-  EXPECT_EQ(DirectFile::create_unnamed(link).error().message,
-            "cannot create a file in folder " + link +
-                ": Too many levels of symbolic links; symbolic links are not followed: name what it points to");
-  EXPECT_EQ(lock_folder(link).error().message,
-            "cannot lock folder " + link +
-                ": Too many levels of symbolic links; symbolic links are not followed: name what it points to");
+  EXPECT_EQ(
+      DirectFile::create_unnamed(link).error().message,
+      "cannot create a file in folder " + link +
+          ": Too many levels of symbolic links; symbolic links are not followed: name the path that it points to");
+  EXPECT_EQ(
+      lock_folder(link).error().message,
+      "cannot lock folder " + link +
+          ": Too many levels of symbolic links; symbolic links are not followed: name the path that it points to");
 }
 
 TEST_F(DirectFileTest, CreatesOnlyWhatIsNotThere) {

@@ -99,7 +99,8 @@ TEST_F(FolderOpsTest, SymbolicLinksAreNotFollowed) {
   ASSERT_TRUE(ops_.write_file(path("real"), bytes_of("old")).ok());
   fs::create_symlink(path("real"), path("link"));
   const std::string reason =
-      path("link") + ": Too many levels of symbolic links; symbolic links are not followed: name what it points to";
+      path("link") +
+      ": Too many levels of symbolic links; symbolic links are not followed: name the path that it points to";
   expect_error(ops_.write_file(path("link"), bytes_of("new")), "cannot create " + reason);
   expect_error(ops_.sync_file(path("link")), "cannot open " + reason);
   EXPECT_EQ(ops_.read_file(path("link"), 10).error().message, "cannot open " + reason);

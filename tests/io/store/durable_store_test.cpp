@@ -187,7 +187,7 @@ TEST_F(DurableStoreTest, AFailedSyncEndsAllPromisesUntilTheStoreIsOpenedAgain) {
     const TestBuffer bytes(4096, 3);
     const auto refused = store->put(5, bytes.view()).wait();
     ASSERT_FALSE(refused.ok());
-    EXPECT_NE(refused.error().message.find("open the store again to go on from its last commit"), std::string::npos)
+    EXPECT_NE(refused.error().message.find("open the store again to continue from its last commit"), std::string::npos)
         << refused.error().message;
     EXPECT_FALSE(store->commit(3).wait().ok());
     EXPECT_EQ(store->committed_step(), 1u);

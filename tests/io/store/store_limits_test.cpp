@@ -143,7 +143,7 @@ TEST_F(StoreLimits, AFolderThatIsALinkIsRefused) {
     EXPECT_EQ(refused.error().kind, ErrorKind::io);
     EXPECT_NE(refused.error().message.find("folder " + link +
                                            ": Too many levels of symbolic links; symbolic links are "
-                                           "not followed: name what it points to"),
+                                           "not followed: name the path that it points to"),
               std::string::npos)
         << refused.error().message;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model of a power cut (tests/support/drives/torn_drive.h): the bytes it may lose and must keep, and that it finds a
-// missing sync.
+// The model of a power cut (tests/support/drives/torn_drive.h): the bytes it may lose and must keep, and that it finds
+// a missing sync.
 #include "../../support/drives/torn_drive.h"
 
 #include <gtest/gtest.h>

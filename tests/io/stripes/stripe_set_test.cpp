@@ -270,7 +270,7 @@ TEST_F(NamedStripes, AClaimThatFailsChangesNothing) {
                                          ", key 2: 4096 bytes at offset 16384 are claimed, some of which are taken "
                                          "already");
     EXPECT_EQ(set->claim(3, {{{0, kPage}}}).error().message,
-              "key 3 lies on 1 volumes and the store has 2; name the folders that it was made with");
+              "key 3 is on 1 volumes and the store has 2; name the folders that it was made with");
     EXPECT_EQ(set->claim(4, {{{5 * kPage, kPage}, {40 * kPage, kPage}}}).error().message,
               path(1, "b.data") +
                   " ends after 40960 bytes and should have 4096 of key 4 at offset 163840; bring back the whole file");

@@ -401,8 +401,8 @@ TEST(OffloadOptimizer, FrozenChunksHaveNoStatesAndKeepTheirWeights) {
 TEST(OffloadOptimizer, AFailedFillIsHandedOn) {
   OptimizerWorld world(six_tensors(DType::bf16), chunks_of_512(DType::bf16));
   world.adopt(std::vector<Tier>(world.layout.chunks.size(), Tier::host)).value();
-  const auto outcome =
-      world.optimizer->io().initialise([](std::uint32_t tensor, std::uint64_t, std::span<float> values) -> Result<void> {
+  const auto outcome = world.optimizer->io().initialise(
+      [](std::uint32_t tensor, std::uint64_t, std::span<float> values) -> Result<void> {
         if (tensor == 3) return Error{ErrorKind::io, "no more values"};
         values[0] = 0;
         return {};
@@ -419,7 +419,8 @@ class FailingStep : public ::testing::Test {
     std::mt19937_64 random(49);
     add_gradients(world_, random, kAllTrainable);
     for (std::uint32_t i = 0; i < world_.layout.chunks.size(); ++i)
-      if (world_.layout.chunks[i].trainable) world_.mover.push_down(world_.optimizer->states().state(i), Tier::host).value();
+      if (world_.layout.chunks[i].trainable)
+        world_.mover.push_down(world_.optimizer->states().state(i), Tier::host).value();
     reap_one(world_.tiers.chunks, Tier::host).value();
   }
 
@@ -595,7 +596,7 @@ TEST_F(UpdatedEarly, AnotherGradientIsRefusedAndGivenBack) {
   const auto late = world_.optimizer->add_gradient(0, {gradient.data(), [&n_freed] { ++n_freed; }});
   ASSERT_FALSE(late.ok());
   EXPECT_EQ(n_freed, 1);
-  expect_poisoned(late.error(), "a gradient came for");
+  expect_poisoned(late.error(), "a gradient arrived for");
 }
 
 TEST_F(UpdatedEarly, AUnitThatNeedsTheChunkOnceMoreIsRefused) {

@@ -177,12 +177,12 @@ class BenchIo(CommandCase):
 
     def test_wrong_options(self):
         for words, said in (
-            ([], "which folder?"),
+            ([], "--dir is missing;"),
             (["--dir", self.drive, "--rw", "reed"], "--rw takes some of read,write,mixed, not 'reed'"),
             (["--dir", self.drive, "--spam", "1"], "unknown option '--spam'; did you mean '--span'?"),
             (["--dir", self.drive, "--fio", "/no/fio"], "there is no program /no/fio"),
             (["--dir", self.drive, "--span", "1MiB"], "a span of 1.00 MiB holds 1 tensors of 1MiB, but 18 are in flight"),
-            (["--dir", self.drive, "--engine", "null", "--tune"], "--tune cannot go with --engine null"),
+            (["--dir", self.drive, "--engine", "null", "--tune"], "--tune cannot be combined with --engine null"),
         ):
             self.assert_error(run("bench", "io", *words, "--json"), 2, said)
 

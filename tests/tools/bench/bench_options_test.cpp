@@ -61,7 +61,7 @@ TEST(ReadIoOptions, MoreArgumentsForFio) {
 }
 
 TEST(ReadIoOptions, AFolderMustBeNamed) {
-  EXPECT_EQ(message_of(read_bench({})).rfind("which folder?", 0), 0u);
+  EXPECT_EQ(message_of(read_bench({})).rfind("--dir is missing;", 0), 0u);
   EXPECT_NE(message_of(read_bench({"--dir", "/a,,/b"})).find("--dir"), std::string::npos);
 }
 

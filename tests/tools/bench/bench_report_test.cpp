@@ -119,7 +119,7 @@ TEST(Verdict, NamesWhatWasMissedAndWhatCannotBe) {
   const auto lines = verdict(report);
   EXPECT_EQ(lines.front(), "a note");
   EXPECT_TRUE(contains(lines, "read 1MiB: 0.900 of fio-9, less than the wanted 0.97 × 1.00"));
-  EXPECT_TRUE(contains(lines, "mixed 1MiB: 1.10 of fio-9 cannot be, so the ceiling was measured badly"));
+  EXPECT_TRUE(contains(lines, "mixed 1MiB: 1.10 of fio-9 is impossible, so the ceiling was measured badly"));
   EXPECT_FALSE(contains(lines, "write 64KiB:"));
   EXPECT_EQ(lines.back(), "1 of 3 cases reach the share of their ceiling that is wanted");
 }

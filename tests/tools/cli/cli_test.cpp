@@ -43,7 +43,7 @@ TEST(Parse, UnknownOptionWithAValueIsNamedWithoutIt) {
 TEST(Parse, BeginningsAreNotGuessed) { EXPECT_NE(message_of({"--siz", "4"}), ""); }
 
 TEST(Parse, StrangeOptionPointsToHelp) {
-  EXPECT_EQ(message_of({"--frobnicate"}), "unknown option '--frobnicate'; see --help for those there are");
+  EXPECT_EQ(message_of({"--frobnicate"}), "unknown option '--frobnicate'; --help lists the options");
 }
 
 TEST(Parse, TooManyPositionsShowTheUsage) {

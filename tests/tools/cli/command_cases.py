@@ -455,7 +455,7 @@ class Estimate(CommandCase):
             self.assertIn(shown, text)
 
     def test_wrong_arguments(self):
-        self.assert_error(self.estimate(), 2, "which model?")
+        self.assert_error(self.estimate(), 2, "--model is missing;")
         self.assert_error(self.estimate("--model", "llama4"), 2, "no model 'llama4'", "llama3-70b")
         self.assert_error(self.estimate("--model", "gpt:layer=4"), 2, "'layer=4'", "layers")
         for option, text, words in (

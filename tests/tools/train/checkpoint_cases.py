@@ -72,7 +72,7 @@ class Checkpoints(CommandCase):
         for target in (self.RESIDENT, self.ROOMY, [*self.tight, "--set", "split_master=false"]):
             self.assert_goes_on(whole, 3, *target, *job, "--steps", "6", "--resume", self.saved)
         refused = run(*self.command(*self.ROOMY, "--steps", "6", "--resume", self.saved))
-        self.assert_error(refused, 2, "it holds the moments of sgd, --optimizer adamw goes on from those of adam")
+        self.assert_error(refused, 2, "it holds the moments of sgd, --optimizer adamw continues from those of adam")
 
     def test_lars_goes_on_with_its_momentum(self):
         job = ["--optimizer", "lars", "--trust-coefficient", "0.02", "--lr", "1", "--accumulate", "2"]
@@ -82,7 +82,7 @@ class Checkpoints(CommandCase):
         for target in (self.RESIDENT, self.ROOMY, [*self.tight, "--set", "split_master=false"]):
             self.assert_goes_on(whole, 3, *target, *job, "--steps", "6", "--resume", self.saved)
         refused = run(*self.command(*self.ROOMY, "--optimizer", "sgd", "--steps", "6", "--resume", self.saved))
-        self.assert_error(refused, 2, "it holds the moments of lars, --optimizer sgd goes on from those of sgd")
+        self.assert_error(refused, 2, "it holds the moments of lars, --optimizer sgd continues from those of sgd")
 
     def test_lamb_goes_on_with_its_moments(self):
         job = ["--optimizer", "lamb", "--lr", "0.01", "--accumulate", "2", "--group", "vectors:weight_decay=0"]
@@ -91,7 +91,7 @@ class Checkpoints(CommandCase):
         for target in (self.RESIDENT, self.ROOMY, [*self.tight, "--set", "split_master=false"]):
             self.assert_goes_on(whole, 3, *target, *job, "--steps", "6", "--resume", self.saved)
         refused = run(*self.command(*self.ROOMY, "--optimizer", "lars", "--steps", "6", "--resume", self.saved))
-        self.assert_error(refused, 2, "it holds the moments of adam, --optimizer lars goes on from those of lars")
+        self.assert_error(refused, 2, "it holds the moments of adam, --optimizer lars continues from those of lars")
 
     def test_every_n_steps_the_one_before_gives_way(self):
         done = self.train(*self.tight, "--steps", "7", "--checkpoint", self.saved, "--checkpoint-every", "2")
@@ -110,7 +110,7 @@ class Checkpoints(CommandCase):
         child.send_signal(signal.SIGINT)
         out, _ = child.communicate(timeout=60)
         self.assertEqual(child.returncode, 130, out)
-        self.assertIn(f"go on with --resume {self.saved}", out)
+        self.assertIn(f"continue with --resume {self.saved}", out)
         refused = self.assert_error(run(*self.command(*self.ROOMY, "--steps", "1", "--resume", self.saved)), 2)
         n_steps = int(refused["error"]["message"].split("is a run of ")[1].split()[0])
         whole = self.train(*self.RESIDENT, "--steps", str(n_steps + 2))

@@ -97,7 +97,7 @@ class Commits(CommandCase):
         self.assert_goes_on(whole, 3, *self.RESIDENT, *job, "--steps", "6", "--resume", self.both)
         for target in (self.RESIDENT, self.kept):
             refused = run(*self.command(*target, "--steps", "6", "--resume", self.both))
-            self.assert_error(refused, 2, "it holds the moments of sgd, --optimizer adamw goes on from those of adam")
+            self.assert_error(refused, 2, "it holds the moments of sgd, --optimizer adamw continues from those of adam")
         self.assert_goes_on(whole, 3, *self.kept, *job, "--steps", "6", "--resume", self.both)
 
     def test_a_checkpoint_of_copies_goes_on_in_folders_of_its_own(self):
@@ -123,7 +123,7 @@ class Commits(CommandCase):
         child.send_signal(signal.SIGINT)
         out, _ = child.communicate(timeout=60)
         self.assertEqual(child.returncode, 130, out)
-        self.assertIn(f"go on with --resume {self.both}", out)
+        self.assertIn(f"continue with --resume {self.both}", out)
         refused = self.assert_error(run(*self.command(*self.ROOMY, "--steps", "1", "--resume", self.both)), 2)
         n_steps = int(refused["error"]["message"].split("is a run of ")[1].split()[0])
         whole = self.train(*self.RESIDENT, "--steps", str(n_steps + 2))

@@ -68,7 +68,7 @@ TEST(ReadOptions, EveryOptionArrives) {
   EXPECT_EQ(options.trace, "t.json");
 }
 
-TEST(ReadOptions, AModelMustBeNamed) { EXPECT_EQ(message_of(read({})).rfind("which model?", 0), 0u); }
+TEST(ReadOptions, AModelMustBeNamed) { EXPECT_EQ(message_of(read({})).rfind("--model is missing;", 0), 0u); }
 
 TEST(ReadOptions, NumbersOutOfRangeAreRefusedByName) {
   EXPECT_EQ(message_of(read_mlp({"--steps", "0"})), "--steps takes a whole number from 1 to 1000000000, not '0'");
@@ -155,8 +155,8 @@ TEST(ReadOptions, TrustIsOfLars) {
   EXPECT_EQ(message_of(read_mlp({"--optimizer", "lars", "--trust-coefficient", "0"})),
             "--trust-coefficient takes a number above 0, not '0'");
   EXPECT_EQ(message_of(read_mlp({"--optimizer", "lars", "--clip-value", "1"})),
-            "--clip-value does not go with --optimizer lars, whose trust ratios are of the gradients as they are; give "
-            "--clip");
+            "--clip-value cannot be combined with --optimizer lars, whose trust ratios need the unclipped gradients; "
+            "use --clip");
   EXPECT_EQ(
       read_mlp({"--optimizer", "lars", "--group", "vectors:trust_coefficient=0,eps=1e-9"})->groups[0].trust_coefficient,
       0);
@@ -171,8 +171,8 @@ TEST(ReadOptions, LambHasTheOptionsOfAdam) {
   EXPECT_EQ(message_of(read_mlp({"--optimizer", "lamb", "--trust-coefficient", "0.5"})),
             "--trust-coefficient has no effect with --optimizer lamb; it belongs to lars");
   EXPECT_EQ(message_of(read_mlp({"--optimizer", "lamb", "--clip-value", "1"})),
-            "--clip-value does not go with --optimizer lamb, whose trust ratios are of the gradients as they are; give "
-            "--clip");
+            "--clip-value cannot be combined with --optimizer lamb, whose trust ratios need the unclipped gradients; "
+            "use --clip");
   EXPECT_EQ(
       message_of(read_mlp({"--optimizer", "lamb", "--group", "w:trust_coefficient=0"})),
       "--group w:trust_coefficient=0: there is no 'trust_coefficient'; a group of --optimizer lamb takes lr, betas, "
@@ -182,7 +182,7 @@ TEST(ReadOptions, LambHasTheOptionsOfAdam) {
 TEST(ReadOptions, SgdHasOneMoment) {
   EXPECT_EQ(read_mlp({"--optimizer", "sgd", "--moments", "bf16"})->moments, AdamMoments::bf16);
   EXPECT_EQ(message_of(read_mlp({"--optimizer", "sgd", "--moments", "mixed"})),
-            "--moments mixed is of two moments, --optimizer sgd has one; give fp32 or bf16");
+            "--moments mixed needs two moments and --optimizer sgd has one; give fp32 or bf16");
 }
 
 TEST(ReadOptions, GroupsTakeTheValuesOfTheirOptimizer) {
@@ -249,7 +249,7 @@ TEST(ReadOptions, DurabilityCommitIsRefusedWhereItCannotBe) {
   TrainOptions options;
   options.set = {{"durability", "commit"}};
   EXPECT_EQ(plugin_options(options, "gemini", {"durability"}).error().message,
-            "--set durability=: say --durability, which saves the run, too");
+            "--set durability=: use --durability, which also saves the run");
 }
 
 TEST(PluginOptions, FlagsBecomeOptionsOfThePlugin) {
@@ -282,7 +282,7 @@ TEST(PluginOptions, ThePluginLearnsWhoseStatesToKeepWhereItAsks) {
   EXPECT_EQ(plugin_options(options, "minimal", {}).value(), Options());
   options.set = {{"optimizer", "adam"}};
   EXPECT_EQ(plugin_options(options, "gemini", {"optimizer"}).error().message,
-            "--optimizer and --set optimizer= say the same thing; give one of them");
+            "--optimizer and --set optimizer= set the same option; give one of them");
 }
 
 TEST(PluginOptions, AFlagThePluginDoesNotKnowIsRefusedByName) {

@@ -29,7 +29,7 @@ class TrainRefusals(CommandCase):
         self.refused(4, "it has 16 bytes", "needs 17", model=GPT, options=["--data", self.text(b"x" * 16)])
 
     def test_data_for_a_model_that_does_not_read(self):
-        self.refused(2, "reads no text", options=["--data", self.text()])
+        self.refused(2, "takes no text", options=["--data", self.text()])
 
     def test_data_for_a_small_vocabulary(self):
         self.refused(

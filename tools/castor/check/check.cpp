@@ -11,8 +11,8 @@ namespace {
 CommandSyntax check_syntax() {
   CommandSyntax syntax(
       "castor check [--dir DIR] [options]",
-      "Says what was built in and what this machine offers, by trying it. What is missing is no error:\n"
-      "Castor does without it, and each line says what that means.");
+      "Shows which parts were built in and which this machine supports, by trying each. A missing part is no error:\n"
+      "Castor works without it, and its line says with which effect.");
   syntax.options.add_options()("dir",
                                boost::program_options::value<std::string>()->default_value(".")->value_name("DIR"),
                                "the folder to try direct I/O in, as --nvme would use it");

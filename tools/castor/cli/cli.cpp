@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include <castor/memory/bytes.h>
+#include <castor/memory/text.h>
 
 namespace castor::cli {
 namespace {
@@ -30,8 +31,7 @@ std::vector<std::string> option_names(const CommandSyntax& syntax) {
 Error unknown_option(const CommandSyntax& syntax, const std::string& option) {
   const std::string name = option.substr(0, option.find('='));
   const std::string near = did_you_mean(name, option_names(syntax));
-  return {ErrorKind::usage,
-          "unknown option '" + name + "'" + (near.empty() ? "; see --help for those there are" : near)};
+  return {ErrorKind::usage, "unknown option '" + name + "'" + (near.empty() ? "; --help lists the options" : near)};
 }
 
 po::positional_options_description positions(const CommandSyntax& syntax) {
@@ -101,16 +101,13 @@ Error wrong(const std::string& option, const std::string& text, const std::strin
 }
 
 std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
+  std::vector<std::string> parts = castor::split(text, separator);
+  if (parts.back().empty()) parts.pop_back();
   return parts;
 }
 
 std::string join(const std::vector<std::string>& parts, const std::string& separator) {
-  std::string text;
-  for (const std::string& part : parts) text += (text.empty() ? "" : separator) + part;
-  return text;
+  return castor::join(parts, separator, separator);
 }
 
 }  // namespace castor::cli

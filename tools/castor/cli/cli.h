@@ -52,7 +52,7 @@ std::optional<T> number(const std::string& text) {
   return errc == std::errc() && end == text.data() + text.size() ? std::optional(parsed) : std::nullopt;
 }
 
-/// Splits `text` at `separator`; an empty text has no parts.
+/// Splits `text` at `separator`, which may also end it; an empty text has no parts.
 std::vector<std::string> split(const std::string& text, char separator);
 
 /// `a, b, c`.

@@ -20,19 +20,19 @@ struct Command {
 };
 
 constexpr std::array<Command, 7> kCommands = {{
-    {"check", "what was built in, and what this machine offers", run_check},
+    {"check", "show which parts were built in and which this machine supports", run_check},
     {"train", "train a model through the memory tiers", run_train},
     {"bench", "measure drives or the update, each figure beside its ceiling", run_bench},
-    {"plan", "what a recorded step would take under other budgets", run_plan},
-    {"estimate", "what a model would take, and how fast, before anything is allocated", run_estimate},
-    {"plugins", "which plugins were found, or why they were refused", run_plugins},
+    {"plan", "compute the memory and time of a recorded step under other budgets", run_plan},
+    {"estimate", "compute the memory and step time of a model before anything is allocated", run_estimate},
+    {"plugins", "list the plugins that were found, and why others were refused", run_plugins},
     {"memprof", "summarise a trace: memory, links and waits", run_memprof},
 }};
 
 std::string help() {
   std::string text =
       "usage: castor COMMAND [options]\n\n"
-      "Trains neural networks that are larger than the device, in one place made of three tiers.\n\n"
+      "Trains neural networks that are larger than the device, over device memory, host memory and NVMe drives.\n\n"
       "commands\n";
   for (const Command& command : kCommands) {
     const std::string name = command.name;

@@ -43,7 +43,7 @@ Result<void> read_optimizer(const Values& values, castor_optimizer& optimizer, A
       moments));
   if (keeps_exp_avg_sq(optimizer) || moments != AdamMoments::mixed) return {};
   return Error{ErrorKind::usage,
-               "--moments mixed is of two moments, --optimizer " + name(optimizer) + " has one; give fp32 or bf16"};
+               "--moments mixed needs two moments and --optimizer " + name(optimizer) + " has one; give fp32 or bf16"};
 }
 
 }  // namespace castor::cli

@@ -17,13 +17,13 @@ CommandSyntax memprof_syntax() {
   CommandSyntax syntax(
       "castor memprof TRACE [options]",
       "Summarises a trace file of `castor train --trace F`: peaks per tier against their budgets, bytes\n"
-      "and rate per link, waits by unit, the chunks that moved most, and what bound the run.\n"
+      "and rate per link, waits by unit, the chunks that moved most, and the resource that limited the run.\n"
       "With --html it also draws one step, and memory over the run. docs/trace.md has the format.");
   auto add = syntax.options.add_options();
   add("trace", boost::program_options::value<std::string>(), "the file");
   add("html", boost::program_options::value<std::string>()->value_name("F"),
-      "write a page there that any browser shows: who computed, updated, copied and waited when in one step, "
-      "memory of each tier over the run, and the summary");
+      "write a page for any browser: a timeline of one step (compute, updates, copies, waits), the memory of each "
+      "tier over the run, and the summary");
   syntax.positional = {"trace"};
   return syntax;
 }

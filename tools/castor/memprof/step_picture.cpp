@@ -162,7 +162,7 @@ std::string step_picture(const Trace& trace) {
   const auto lanes = step_lanes(trace, step.range, std::llround(axis.ns_per_pixel()));
   body += legend_text(lanes) + lanes_text(trace, lanes, axis);
   const double height = kFirstLaneY + kLanePitch * static_cast<double>(lanes.size()) + kTimesHeight;
-  return svg_document(kWidth, height, "what ran when in one step", body);
+  return svg_document(kWidth, height, "timeline of one step", body);
 }
 
 }  // namespace castor::memprof

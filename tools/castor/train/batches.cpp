@@ -13,7 +13,7 @@ constexpr std::int64_t kNBytes = 256;
 Result<void> check_reader(const std::string& name, const Model& model) {
   if (!model.reads_text())
     return Error{ErrorKind::usage,
-                 "--data: model '" + name + "' reads no text; leave --data out and it gets random input"};
+                 "--data: model '" + name + "' takes no text; leave --data out to train on random input"};
   if (model.vocabulary() >= kNBytes) return {};
   return Error{ErrorKind::usage, "--data: bytes are the ids 0 to 255, and model '" + name + "' knows " +
                                      std::to_string(model.vocabulary()) + "; give it vocab=256 or more"};

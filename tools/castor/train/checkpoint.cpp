@@ -12,6 +12,7 @@
 
 #include <castor/io/tensor_store.h>
 #include <castor/memory/host_resource.h>
+#include <castor/memory/text.h>
 #include <castor/states/committed_states.h>
 
 #include "cli/optimizers.h"
@@ -126,12 +127,6 @@ Result<Buffer> buffer_of(HostResource& pages, const std::string& text) {
   return buffer;
 }
 
-std::string join(const std::vector<std::filesystem::path>& folders) {
-  std::string text;
-  for (const auto& folder : folders) text += (text.empty() ? "" : ",") + folder.string();
-  return text;
-}
-
 }  // namespace
 
 Checkpoint::Checkpoint(std::string folders, std::unique_ptr<TensorStore> store)
@@ -152,7 +147,7 @@ Result<std::unique_ptr<Checkpoint>> Checkpoint::open(const std::vector<std::file
     options.folders.push_back(folder.string());
   }
   CASTOR_ASSIGN(auto store, TensorStore::open(options));
-  return std::make_unique<Checkpoint>(join(folders), std::move(store));
+  return std::make_unique<Checkpoint>(join(options.folders, ",", ","), std::move(store));
 }
 
 Result<SavedBytes> Checkpoint::save(const Trained& trained, ModelHost& model, Strategy& strategy, const RunState& run) {

@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include <castor/memory/bytes.h>
+#include <castor/memory/statistics.h>
 #include <castor/plan/links.h>
 
 #include "cli/optimizers.h"
@@ -129,9 +130,8 @@ StepTimes step_times(const std::vector<double>& step_s) {
   if (times.empty()) return {};
   std::sort(times.begin(), times.end());
   const std::size_t n = times.size();
-  const double median = (times[(n - 1) / 2] + times[n / 2]) / 2;
   const double mean = std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(n);
-  return {median, times.front(), times.back(), mean, static_cast<std::int64_t>(step_s.size() - n)};
+  return {median(times), times.front(), times.back(), mean, static_cast<std::int64_t>(step_s.size() - n)};
 }
 
 std::array<double, kNLinks> moved_bytes_per_step(const TrainRecord& record) {

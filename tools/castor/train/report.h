@@ -76,8 +76,7 @@ struct TrainRecord {
   Counters last;                ///< after the last step
   Saves saves;                  ///< their bytes do not count as the steps'
   std::uint64_t peak_rss_bytes = 0;
-  std::uint64_t drive_bytes =
-      0;  ///< total capacity of the drives under the NVMe tier; 0 = no such tier, or unknown
+  std::uint64_t drive_bytes = 0;  ///< total capacity of the drives under the NVMe tier; 0 = no such tier, or unknown
   std::string weights_digest;
 
   /// Takes the strategy's counters after one more step. Keeps the last bound while the strategy knows none, before its

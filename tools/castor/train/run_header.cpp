@@ -34,7 +34,7 @@ std::string difference(const Json& was, const std::vector<castor_param_info>& pa
 std::string difference(const Json& was, castor_optimizer optimizer) {
   const std::string theirs = was.at("moments_of"), ours = cli::states_of(optimizer);
   if (theirs == ours) return "";
-  return "it holds the moments of " + theirs + ", --optimizer " + cli::name(optimizer) + " goes on from those of " +
+  return "it holds the moments of " + theirs + ", --optimizer " + cli::name(optimizer) + " continues from those of " +
          ours + "; give the optimizer of that run";
 }
 
@@ -60,7 +60,8 @@ Result<Json> read_run_header(const std::string& text, const Trained& trained,
                              const std::vector<castor_param_info>& params) {
   Json was = Json::parse(text, nullptr, false);
   if (!was.is_object() || was.value("castor_checkpoint", 0) != kFormat)
-    return Error{ErrorKind::usage, "what is in that folder is no checkpoint that this castor reads"};
+    return Error{ErrorKind::usage,
+                 "that folder holds no checkpoint that this version of castor can read; name another folder"};
   if (const std::string why = difference(was, trained.optimizer); !why.empty()) return Error{ErrorKind::usage, why};
   if (const std::string why = difference(was, params, trained.model); !why.empty())
     return Error{ErrorKind::usage, why + "; give the model that was trained there"};

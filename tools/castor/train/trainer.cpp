@@ -129,7 +129,7 @@ bool holds_store(const std::vector<std::filesystem::path>& folders) {
 Result<void> check_unused(const std::vector<std::filesystem::path>& folders, const Checkpoint& checkpoint) {
   if (!checkpoint.step()) return {};
   return Error{ErrorKind::usage, folders_text(folders) + " holds a run of " + std::to_string(*checkpoint.step()) +
-                                     " steps already; go on with it by --resume, or name another folder"};
+                                     " steps already; continue it with --resume, or name another folder"};
 }
 
 Result<void> check_unused(const std::vector<std::filesystem::path>& folders) {
@@ -286,7 +286,8 @@ Result<void> Training::stop(std::int64_t n_steps) {
   std::string message = "stopped by the user";
   if (saves_) {
     CASTOR_TRY(save(n_steps));
-    message += " after step " + std::to_string(n_steps) + "; go on with --resume " + folders_text(options_.saved_in());
+    message +=
+        " after step " + std::to_string(n_steps) + "; continue with --resume " + folders_text(options_.saved_in());
   }
   return Error{ErrorKind::interrupted, message};
 }

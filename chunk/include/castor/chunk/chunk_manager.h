@@ -33,8 +33,8 @@ class MoveLog;
 /// Threads: one thread at a time.
 class ChunkManager {
  public:
-  /// All but the listener are borrowed and must outlive the manager. `spill` may be null: then there is no tier below the
-  /// host.
+  /// All but the listener are borrowed and must outlive the manager. `spill` may be null: then there is no tier below
+  /// the host.
   struct Places {
     MemoryResource& device;
     MemoryResource& host;

@@ -10,8 +10,8 @@
 
 namespace castor {
 
-/// A job over `numel` elements in slices: `run(first, n)` for each. A slice fits one thread's cache, and there are enough slices for
-/// every thread.
+/// A job over `numel` elements in slices: `run(first, n)` for each. A slice fits one thread's cache, and there are
+/// enough slices for every thread.
 inline HostTeam::Job sliced_job(std::uint64_t numel,
                                 std::function<Result<void>(std::uint64_t first, std::uint64_t n)> run) {
   static constexpr std::uint64_t kSlice = std::uint64_t{1} << 16;

@@ -62,7 +62,7 @@ Result<void> AdamBench::open_device() {
 
 Result<Figure> AdamBench::measure(const AdamCase& one) {
   Figure figure = figure_of(one, options_);
-  show_(figure.name + ": what is fastest");
+  show_(figure.name + ": looking for the fastest settings");
   CASTOR_ASSIGN(const Pair pair, pair_for(one));
   Timing once = timing_;
   once.seconds = 0;

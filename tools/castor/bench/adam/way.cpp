@@ -28,7 +28,7 @@ Result<Sample> run_way(const Way& way, const Timing& timing) {
   const std::uint64_t begin_ns = timing.now_ns();
   do {
     if (timing.stopped())
-      return Error{ErrorKind::interrupted, "stopped on request; what was measured until then is shown"};
+      return Error{ErrorKind::interrupted, "stopped on request; the figures measured so far are shown"};
     CASTOR_ASSIGN(const std::uint64_t n_bytes, way.once());
     sample.n_bytes += n_bytes;
     sample.seconds = static_cast<double>(timing.now_ns() - begin_ns) * 1e-9;

@@ -18,7 +18,7 @@ struct Subcommand {
 constexpr std::array<Subcommand, 3> kSubcommands = {{
     {"io", "the tensor store against fio or a bare io_uring loop on the same drive", bench::run_io},
     {"adam", "the update against a loop that moves the same bytes, and against torch's fused AdamW", bench::run_adam},
-    {"step", "optimizer steps whose states live on drives, against the drives' own mixed rate", bench::run_step},
+    {"step", "optimizer steps whose states are on drives, against the drives' own mixed rate", bench::run_step},
 }};
 
 std::string help() {
@@ -45,7 +45,9 @@ int run_bench(const Arguments& arguments, Output& output) {
   const bool asks = has_flag(arguments, "--help") || has_flag(arguments, "-h");
   if (asks && arguments[0][0] == '-') return output.line(help()), 0;
   if (arguments.empty() || arguments[0][0] == '-')
-    return output.fail({ErrorKind::usage, "castor bench what? usage: castor bench io --dir DIR, or castor bench adam"});
+    return output.fail(
+        {ErrorKind::usage,
+         "castor bench needs the name of a benchmark; usage: castor bench io --dir DIR, or castor bench adam"});
   for (const Subcommand& one : kSubcommands)
     if (arguments[0] == one.name) return one.run({arguments.begin() + 1, arguments.end()}, output);
   return output.fail(unknown(arguments[0]));

@@ -38,8 +38,9 @@ const char* mark_of(const Figure& figure) {
 std::string judge(const Figure& figure) {
   const Shares shares = summarize(figure.rounds);
   if (badly_measured(figure))
-    return fmt::format("{}: {:.3f} of {} cannot be, so the ceiling was measured badly: measure again, with longer runs",
-                       figure.name, *shares.share, figure.ceiling_name);
+    return fmt::format(
+        "{}: {:.3f} of {} is impossible, so the ceiling was measured badly: measure again, with longer runs",
+        figure.name, *shares.share, figure.ceiling_name);
   if (!shares.share || reaches_bar(figure)) return "";
   return fmt::format("{}: {:.3f} of {}, less than the wanted {:.2f}", figure.name, *shares.share, figure.ceiling_name,
                      figure.wanted_share);

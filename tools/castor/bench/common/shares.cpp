@@ -2,8 +2,10 @@
 #include "shares.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <castor/memory/bytes.h>
+#include <castor/memory/statistics.h>
 
 namespace castor::bench {
 namespace {
@@ -25,11 +27,7 @@ double Sample::cpu_s_per_gib() const {
   return n_bytes == 0 ? 0 : cpu_s / (static_cast<double>(n_bytes) / static_cast<double>(kGiB));
 }
 
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
-}
+double median(std::vector<double> values) { return values.empty() ? 0 : castor::median(std::move(values)); }
 
 bool Shares::reaches(double wanted) const {
   return share && *share >= wanted * ceiling_ratio.value_or(1) && !above_ceiling();

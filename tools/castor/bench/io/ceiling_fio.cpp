@@ -112,7 +112,7 @@ std::vector<std::string> FioCeiling::notes() const {
   const Rung& rung = kRungs[rung_];
   std::string how = std::string("fio runs with ") + rung.engine;
   if (!rung.registered_memory) how += " without registered memory";
-  if (!rung.same_files) how += " on files beside the store's, which may lie better or worse on the drive";
+  if (!rung.same_files) how += " on files beside the store's, which may be in faster or slower places of the drive";
   return {how + ", because otherwise: " + reason_};
 }
 

@@ -17,7 +17,7 @@ constexpr std::uint64_t kUsualSpanBytes = 2 * kGiB;
 /// Two stores may be open at a time, and fio may need files beside one.
 constexpr std::uint64_t kPartsOfFreeSpace = 4;
 
-Error interrupted() { return {ErrorKind::interrupted, "stopped on request; what was measured until then is shown"}; }
+Error interrupted() { return {ErrorKind::interrupted, "stopped on request; the figures measured so far are shown"}; }
 
 /// The cases use the same store.
 bool same_store(const IoCase& a, const IoCase& b) {
@@ -225,7 +225,7 @@ Result<std::optional<Sample>> IoBench::ceiling(const IoCase& one, Subject& subje
 /// Errors other than a stop are ignored here; the round meets them again.
 Result<void> IoBench::settle_ceiling(const IoCase& one, Subject& subject) {
   if (!ceiling_ || one.against_unchecked) return {};
-  show_(name_of(one) + ": which way is fastest for the ceiling");
+  show_(name_of(one) + ": looking for the ceiling's fastest settings");
   if (one.rw != Rw::read) subject.spoil();
   const auto settled = ceiling_->settle(one, subject.region(), std::min(kMostSettlingS, options_.seconds));
   const bool stopped = stopped_() || (!settled.ok() && settled.error().kind == ErrorKind::interrupted);

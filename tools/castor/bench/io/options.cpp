@@ -90,14 +90,15 @@ Result<void> read_choices(const Values& values, IoBenchOptions& options) {
 /// Errors: usage for options that contradict each other.
 Result<void> check_together(const IoBenchOptions& options) {
   if (options.memory_bytes > 0 && options.fio != "fio" && options.fio != "off")
-    return Error{ErrorKind::usage, "--memory cannot go with --fio " + options.fio +
+    return Error{ErrorKind::usage, "--memory cannot be combined with --fio " + options.fio +
                                        ", which moves the same few MiB over and over; leave one of them out"};
   if (options.engine != "null") return {};
   if (options.verify)
-    return Error{ErrorKind::usage, "--verify cannot go with --engine null, which moves no byte; name another engine"};
+    return Error{ErrorKind::usage,
+                 "--verify cannot be combined with --engine null, which moves no byte; name another engine"};
   if (options.checksums.value_or(false))
     return Error{ErrorKind::usage,
-                 "--checksums on cannot go with --engine null, which moves no byte; leave one of them out"};
+                 "--checksums on cannot be combined with --engine null, which moves no byte; leave one of them out"};
   return {};
 }
 
@@ -116,32 +117,32 @@ cli::CommandSyntax io_syntax() {
   cli::CommandSyntax syntax(
       "castor bench io --dir DIR[,DIR] [options]",
       "Measures puts and gets of the tensor store on the drives under DIR, in turns with a ceiling on the same file\n"
-      "with the same requests: fio where it is installed (and fio again, to see what the drive's own ups and downs\n"
-      "are), else a bare io_uring loop. What is written has no name and is gone afterwards.\n"
+      "with the same requests: fio where it is installed (and fio again, to see how much the drive's own speed\n"
+      "varies), else a bare io_uring loop. The files have no names, and are removed at the end.\n"
       "For figures to quote: --runs 7 --seconds 10 --span 4GiB on a machine that does nothing else.");
   const auto text = [](const char* takes) { return po::value<std::string>()->value_name(takes); };
   const auto with_default = [&](const char* takes, const char* value) { return text(takes)->default_value(value); };
-  syntax.options.add_options()                                                                                      //
-      ("dir", text("DIR[,DIR]"), "one folder per drive; several are used together, as --nvme does")                 //
-      ("sizes", text("SIZE,..."), "sizes of the tensors (usual: 1MiB and 64KiB)")                                   //
-      ("blocks", text("SIZE,..."), "sizes of the requests they are cut into (usual: 1MiB)")                         //
-      ("depths", text("N,..."), "requests that each drive has at a time (usual: 16)")                               //
-      ("rw", text("read,write,mixed"), "directions; mixed = a read and a write in turn")                            //
-      ("order", with_default("sequential|random", "sequential"), "order of the tensors on the drive")               //
-      ("engine", with_default("best|uring|threads|null", "best"), "null moves nothing: the cost of the way alone")  //
-      ("checksums", text("on|off"), "whether the store makes and verifies them (usual: both)")                      //
-      ("verify", "compare every byte that comes back with what was put, besides the checksums")                     //
-      ("runs", with_default("N", "3"), "rounds of each case; the median counts")                                    //
-      ("seconds", with_default("S", "1"), "length of one run")                                                      //
+  syntax.options.add_options()                                                                                  //
+      ("dir", text("DIR[,DIR]"), "one folder per drive; several are used together, as --nvme does")             //
+      ("sizes", text("SIZE,..."), "sizes of the tensors (usual: 1MiB and 64KiB)")                               //
+      ("blocks", text("SIZE,..."), "sizes of the requests that tensors are cut into (usual: 1MiB)")             //
+      ("depths", text("N,..."), "requests that each drive has at a time (usual: 16)")                           //
+      ("rw", text("read,write,mixed"), "directions; mixed = a read and a write in turn")                        //
+      ("order", with_default("sequential|random", "sequential"), "order of the tensors on the drive")           //
+      ("engine", with_default("best|uring|threads|null", "best"), "null moves no byte: the cost of the store")  //
+      ("checksums", text("on|off"), "whether the store makes and verifies checksums (usual: measure both)")     //
+      ("verify", "compare every byte that is read with the byte that was written, besides the checksums")       //
+      ("runs", with_default("N", "3"), "rounds of each case; the median counts")                                //
+      ("seconds", with_default("S", "1"), "length of one run")                                                  //
       ("span", text("SIZE"),
        "bytes on the drive that are moved over and over (default: 2GiB, or a quarter of the free "
        "space where that is less)")  //
       ("memory", text("SIZE"),
-       "move in so much memory, one part after another, as states of a training do, instead of the same few MiB: "
-       "against the bare io_uring loop in as much")                                                      //
-      ("fio", with_default("PATH|off", "fio"), "the fio to hold against; off = the bare io_uring loop")  //
+       "size of the memory that is moved, one part after another, as a training moves its states, instead of the same "
+       "few MiB; compared with the bare io_uring loop in as much memory")                                //
+      ("fio", with_default("PATH|off", "fio"), "the fio to compare with; off = the bare io_uring loop")  //
       ("fio-args", text("WORDS"), "more arguments for fio, separated by spaces: --sqthread_poll=1")      //
-      ("tune", "find out in about 2 s which block size and depth suit the drive, and remember them for it");
+      ("tune", "find the block size and depth that suit the drive, in about 2 s, and save them as its defaults");
   return syntax;
 }
 
@@ -149,7 +150,7 @@ Result<IoBenchOptions> read_io_options(const Values& values) {
   IoBenchOptions options;
   options.folders = cli::split(cli::text_of(values, "dir").value_or(""), ',');
   if (options.folders.empty())
-    return Error{ErrorKind::usage, "which folder? name one on the drive to measure with --dir DIR"};
+    return Error{ErrorKind::usage, "--dir is missing; name a folder on the drive to measure"};
   for (const std::string& folder : options.folders)
     if (folder.empty()) return wrong("dir", cli::text_of(values, "dir").value_or(""), "folders, as /nvme0,/nvme1");
   options.verify = values.count("verify") != 0;

@@ -83,10 +83,11 @@ std::string judge(const IoResult& result) {
   const Shares shares = summarize(result.rounds);
   const double wanted = result.what.wanted_share();
   if (shares.above_ceiling())
-    return fmt::format("{}: {:.2f} of {} cannot be, so the ceiling was measured badly: measure again, with longer runs",
-                       name_of(result.what), *shares.share, result.ceiling_name);
+    return fmt::format(
+        "{}: {:.2f} of {} is impossible, so the ceiling was measured badly: measure again, with longer runs",
+        name_of(result.what), *shares.share, result.ceiling_name);
   if (!shares.share || wanted == 0 || shares.reaches(wanted)) return "";
-  return fmt::format("{}: {:.3f} of {}, less than the wanted {:.2f} × {:.2f} (what the ceiling reaches of itself)",
+  return fmt::format("{}: {:.3f} of {}, less than the wanted {:.2f} × {:.2f} (the second ceiling ÷ the first)",
                      name_of(result.what), *shares.share, result.ceiling_name, wanted, *shares.ceiling_ratio);
 }
 

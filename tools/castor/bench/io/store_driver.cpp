@@ -115,9 +115,9 @@ Result<void> StoreDriver::finish(Slot& slot) {
   if (!shape_.verify || !slot.reads) return {};
   const auto at = find_difference(slot.bytes, slot.key, slot.version);
   if (!at) return {};
-  return Error{ErrorKind::io, "tensor " + std::to_string(slot.key) + " came back with another byte " +
+  return Error{ErrorKind::io, "tensor " + std::to_string(slot.key) + " was read with another byte " +
                                   std::to_string(*at) + " of " + std::to_string(slot.bytes.n_bytes) +
-                                  " than was put; do not trust this drive or this memory"};
+                                  " than was written; do not trust this drive or this memory"};
 }
 
 /// Waits for all operations: until then the store uses the memory.

@@ -80,7 +80,7 @@ Result<double> Tuner::burst(IoOp op) {
 }
 
 Result<void> Tuner::try_once(Tried& tried) {
-  if (stopped_()) return Error{ErrorKind::interrupted, "stopped on request; nothing was remembered"};
+  if (stopped_()) return Error{ErrorKind::interrupted, "stopped on request; nothing was saved"};
   CASTOR_ASSIGN(const double write, burst(IoOp::write));
   CASTOR_ASSIGN(const double read, burst(IoOp::read));
   tried.write_bytes_per_s += write / 2;
@@ -141,7 +141,8 @@ Result<IoTuning> tune_folder(const std::string& folder, const IoBenchOptions& op
                              const std::function<bool()>& stopped) {
   CASTOR_ASSIGN(const EngineChoice engine, parse_engine_choice(options.engine));
   if (engine == EngineChoice::null)
-    return Error{ErrorKind::usage, "--tune cannot go with --engine null, which moves no byte; name another engine"};
+    return Error{ErrorKind::usage,
+                 "--tune cannot be combined with --engine null, which moves no byte; name another engine"};
   CASTOR_ASSIGN(Tuner tuner, Tuner::open(folder, engine, stopped));
   CASTOR_ASSIGN(const IoTuning tuning, tuner.run());
   CASTOR_TRY(save_tuning(folder, tuning));
@@ -149,8 +150,8 @@ Result<IoTuning> tune_folder(const std::string& folder, const IoBenchOptions& op
 }
 
 std::string tuned_line(const std::string& folder, const IoTuning& tuning) {
-  return fmt::format("{}: requests of {}, {} in flight{}; read {:.2f} GB/s, write {:.2f} GB/s; remembered in {}",
-                     folder, exact_size(tuning.block_bytes), tuning.depth,
+  return fmt::format("{}: requests of {}, {} in flight{}; read {:.2f} GB/s, write {:.2f} GB/s; saved in {}", folder,
+                     exact_size(tuning.block_bytes), tuning.depth,
                      fmt::format(", {} threads where there is no io_uring", tuning.n_threads),
                      static_cast<double>(tuning.read_bytes_per_s) / 1e9,
                      static_cast<double>(tuning.write_bytes_per_s) / 1e9, io_tuning_path().string());

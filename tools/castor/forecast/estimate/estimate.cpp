@@ -53,9 +53,9 @@ std::string layout_line(const Forecast& found) {
   const auto on_device = std::count(found.placement.states.begin(), found.placement.states.end(), Tier::device);
   const auto n_streamed = count(found.placement.streamed), n_speculative = count(found.placement.speculative);
   return fmt::format(
-      "{} chunks of {} size{}, {} to {}; the states of {} live on the device{}{}", found.layout.chunks.size(),
+      "{} chunks of {} size{}, {} to {}; the states of {} are on the device{}{}", found.layout.chunks.size(),
       sizes.size(), sizes.size() == 1 ? "" : "s", format_bytes(*sizes.begin()), format_bytes(*sizes.rbegin()),
-      on_device, n_streamed == 0 ? "" : fmt::format(", those of {} come there for each update", n_streamed),
+      on_device, n_streamed == 0 ? "" : fmt::format(", those of {} are copied there for each update", n_streamed),
       n_speculative == 0 ? ""
                          : fmt::format("; {} are updated before the norm is known, with {} more of the host",
                                        n_speculative, format_bytes(found.placement.speculation_bytes)));

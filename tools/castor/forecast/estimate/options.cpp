@@ -25,24 +25,24 @@ constexpr Row kRows[] = {
     {"model", "NAME", nullptr, "the model"},
     {"device-budget", "SIZE", "139GiB", "bytes the device tier may hold, activations and workspaces with them"},
     {"host-budget", "SIZE", "128GiB", "bytes the host tier may hold"},
-    {"nvme", "on|off", "off", "whether there is a tier below"},
-    {"nvme-offload-fraction", "X", "0", "share of the optimizer states that lives there in any case"},
+    {"nvme", "on|off", "off", "whether there is an NVMe tier"},
+    {"nvme-offload-fraction", "X", "0", "share of the optimizer states that is always kept on NVMe"},
     {"stream-optim-frac", "auto|X", "auto",
-     "share of the states kept off the device that it updates: the plugin's option"},
-    {"policy", "auto|cuda|cpu", "auto", "where optimizer states may live: the plugin's placement_policy"},
+     "share of the states off the device that the device updates: the plugin's option"},
+    {"policy", "auto|cuda|cpu", "auto", "where optimizer states may be kept: the plugin's placement_policy"},
     {"batch", "B", "8", "samples per step"},
     {"seq", "S", "1024", "tokens per sample (text)"},
     {"clip", "X", "0", "global gradient norm to clip to; 0 = no clipping"},
-    {"overlap-updates", "on|off", "on", "whether updates on the host run beside the thread that trains"},
+    {"overlap-updates", "on|off", "on", "whether updates on the host run in parallel with training"},
     {"speculative-updates", "on|off", "on",
-     "with --clip: whether they begin before the norm is known, in host memory that is left over"},
+     "with --clip: whether updates begin before the norm is known, in host memory that is left over"},
     {"split-master", "on|off", "on", "whether a bf16 weight's master is kept as the 16 bits that the weight lacks"},
-    {"optimizer", "adamw|adam|sgd|lars|lamb", "adamw", "whose states are kept: sgd and lars have one moment"},
+    {"optimizer", "adamw|adam|sgd|lars|lamb", "adamw", "the optimizer; sgd and lars have one moment"},
     {"moments", "fp32|mixed|bf16", "fp32", "moments: all in fp32, exp_avg alone in bf16, all in bf16"},
     {"precision", "bf16|fp32", "bf16", "weights and activations; masters are fp32"},
     {"tflops", "X", nullptr, "10^12 operations per second that the model's products reach (default: 400; fp32 50)"},
     {"host-update-rate", "SIZE", "117GiB", "bytes per second of host memory while it updates"},
-    {"device-update-rate", "SIZE", "4TiB", "the same of device memory"},
+    {"device-update-rate", "SIZE", "4TiB", "bytes per second of device memory while it updates"},
 };
 
 constexpr std::array<cli::RateOption, kLinkNames.size()> kRates = {{
@@ -141,8 +141,8 @@ std::string names_in_lines() {
 cli::CommandSyntax estimate_syntax() {
   cli::CommandSyntax syntax(
       "castor estimate --model NAME [options]",
-      "Says whether a model trains within these budgets, what it takes of each tier and how long a step\n"
-      "lasts, before anything is allocated; docs/planning.md has the equations. The defaults are those of\n"
+      "Computes whether a model trains within these budgets, how much of each tier it takes and how long a\n"
+      "step lasts, before anything is allocated; docs/planning.md has the equations. The defaults are those of\n"
       "one H200 and its host. Models, or spelled out as gpt:layers=48,hidden=1600,heads=25,vocab=50304,tied=0:\n" +
           names_in_lines());
   auto add = syntax.options.add_options();
@@ -161,8 +161,7 @@ Result<Request> read_request(const Values& values) {
   Request request;
   const auto model = cli::text_of(values, "model");
   if (!model)
-    return Error{ErrorKind::usage,
-                 "which model? give one with --model, for example --model gpt2-1.5b; --help lists them"};
+    return Error{ErrorKind::usage, "--model is missing; give one, for example --model gpt2-1.5b; --help lists them"};
   CASTOR_TRY(read_workload(values, request.work));
   CASTOR_TRY(read_machine(values, request));
   CASTOR_TRY(read_rates(values, request.work.precision, request.rates));

@@ -19,8 +19,8 @@ struct Workload {
   bool clip = false;                 ///< the norm of all gradients is measured before the first update
   bool offload_activations = false;  ///< inputs of recomputed blocks are chunks
   bool overlap_updates = true;       ///< updates on the host run beside the training thread
-  bool speculative_updates = true;  ///< with `clip`, updates begin before the norm is known if the host has room for
-                                    ///< them
+  bool speculative_updates = true;   ///< with `clip`, updates begin before the norm is known if the host has room for
+                                     ///< them
   StateFormat format = {.split_master = true};
   bool measures_weights = false;    ///< LARS: norms of weights and gradients before each chunk's update
   bool measures_direction = false;  ///< LAMB: norms of masters and directions before each tensor's update

@@ -20,15 +20,15 @@ CommandSyntax plan_syntax() {
   CommandSyntax syntax(
       "castor plan --trace FILE [options]",
       "Plans the iteration that a trace file holds (`castor train --plugin gemini --trace F`): how much of\n"
-      "each tier it takes, what goes over the links, how long a step takes and what binds it.\n"
+      "each tier it takes, the bytes over each link, how long a step takes and which resource limits it.\n"
       "Nothing is allocated and nothing moves. docs/planning.md has the arithmetic.");
   auto add = syntax.options.add_options();
   add("trace", po::value<std::string>()->value_name("FILE"), "the recording");
   add("device-budget", po::value<std::string>()->value_name("SIZE"),
-      "what the device may hold, activations included on a GPU (default: as recorded)");
+      "bytes the device may hold, activations included on a GPU (default: as recorded)");
   add("host-budget", po::value<std::string>()->value_name("SIZE"),
-      "what chunks may take of the host (default: as recorded)");
-  add("nvme", po::value<std::string>()->value_name("on|off"), "whether there is a tier below (default: as recorded)");
+      "bytes of host memory that chunks may hold (default: as recorded)");
+  add("nvme", po::value<std::string>()->value_name("on|off"), "whether there is an NVMe tier (default: as recorded)");
   std::array<RateOption, kLinkNames.size()> rates;
   rates.fill({nullptr, "bytes per second (default: as recorded)"});
   add_rate_options(syntax, rates);

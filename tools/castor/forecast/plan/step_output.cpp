@@ -101,7 +101,7 @@ std::string link_table(const StepPlan& step) {
     if (moved_of(step)[link] > 0)
       text += fmt::format("  {:<11} {:<12} {:.4f} s\n", kLinkNames[link], format_bytes(moved_of(step)[link]),
                           step.estimate.link_s[link]);
-  return text.empty() ? "  nothing goes over the links\n" : "  link        per step     busy\n" + text;
+  return text.empty() ? "  no byte moves over the links\n" : "  link        per step     busy\n" + text;
 }
 
 std::string step_line(const StepPlan& step) {

@@ -48,16 +48,16 @@ std::vector<Row> rows() {
   const auto count = [](auto n) { return std::to_string(n); };
   return {
       {"model", "NAME", "", "the model"},
-      {"data", "FILE", "", "text to train on, its bytes are the tokens; without it random input"},
+      {"data", "FILE", "", "text to train on, each byte a token (default: random input)"},
       {"plugin", "NAME|PATH", defaults.plugin,
-       "who places and moves the memory; none = all resident, the run to compare with"},
+       "plugin that places and moves the memory; none = everything stays on the device, as the reference"},
       {"device", "cpu|cuda", "cpu", "where the model computes"},
       {"device-budget", "SIZE", "", "bytes the device tier may hold (default: the plugin's)"},
       {"host-budget", "SIZE", "", "bytes the host tier may hold (default: the plugin's)"},
       {"nvme", "DIR[,DIR]", "", "folders that the NVMe tier may use (default: no NVMe tier)"},
       {"durability", "scratch|commit", "scratch",
-       "scratch: what lies in the folders of --nvme is gone with the run; commit: they are its checkpoint, in place of "
-       "--checkpoint: what lies there is not copied"},
+       "scratch: the files in the folders of --nvme are deleted when the run ends; commit: these folders are the "
+       "checkpoint, in place of --checkpoint, and states that are there already are not copied"},
       {"steps", "N", count(defaults.steps), "optimizer steps"},
       {"batch", "B", count(defaults.batch), "samples per micro-batch"},
       {"seq", "S", count(defaults.seq), "tokens per sample (gpt)"},
@@ -69,7 +69,7 @@ std::vector<Row> rows() {
        "adam, sgd and lars add the decay to the gradient, lamb to the direction that it scales; sgd and lars keep one "
        "moment"},
       {"momentum", "X", digits(defaults.momentum.momentum),
-       "sgd, lars: share of the last momentum that stays, from 0 to below 1"},
+       "sgd, lars: share of the last momentum that is kept, from 0 to below 1"},
       {"nesterov", "", "", "sgd, lars: Nesterov's momentum"},
       {"trust-coefficient", "X", digits(defaults.momentum.trust_coefficient),
        "lars: each tensor's gradient is scaled to this share of its weights' norm"},
@@ -83,7 +83,7 @@ std::vector<Row> rows() {
        "steps, warm-up included, until linear, cosine and polynomial are at --min-lr and onecycle at its end "
        "(default: --steps)"},
       {"min-lr", "X", digits(schedule.min_lr), "rate at the end of linear, cosine and polynomial"},
-      {"milestones", "N[,N]", "", "steps from which on multistep multiplies by one more --gamma"},
+      {"milestones", "N[,N]", "", "steps at which multistep multiplies the rate by --gamma once more"},
       {"gamma", "X", "", "factor per milestone (multistep) or per step (exponential)"},
       {"power", "X", digits(schedule.power), "exponent of polynomial"},
       {"pct-start", "X", digits(schedule.pct_start), "share of onecycle in which the rate rises"},
@@ -91,10 +91,10 @@ std::vector<Row> rows() {
       {"final-div-factor", "X", digits(schedule.final_div_factor), "onecycle ends at its first rate divided by this"},
       {"initial-scale", "X", digits(scaler.initial_scale), "fp16: first loss scale"},
       {"growth-interval", "N", count(scaler.growth_interval), "fp16: good steps in a row until the scale grows"},
-      {"growth-factor", "X", digits(scaler.growth_factor), "fp16: by this"},
+      {"growth-factor", "X", digits(scaler.growth_factor), "fp16: factor by which the scale grows"},
       {"hysteresis", "N", count(scaler.hysteresis),
        "fp16: the scale backs off at the Nth overflow since it last grew, and at each one after"},
-      {"backoff-factor", "X", digits(scaler.backoff_factor), "fp16: to this share of itself"},
+      {"backoff-factor", "X", digits(scaler.backoff_factor), "fp16: factor by which the scale shrinks"},
       {"min-scale", "X", digits(scaler.min_scale), "fp16: least loss scale"},
       {"max-scale", "X", digits(scaler.max_scale), "fp16: largest loss scale"},
       {"weight-decay", "X", digits(defaults.weight_decay), "weight decay"},
@@ -105,11 +105,12 @@ std::vector<Row> rows() {
       {"deterministic", "", "", "only kernels that repeat their bits from run to run (slower on a GPU)"},
       {"threads", "N", count(defaults.threads),
        "threads that compute and that update; 0 = torch's and the plugin's own choice"},
-      {"checkpoint", "DIR", "", "folder that takes the run's state after the last step, and on Ctrl-C"},
-      {"checkpoint-every", "N", "", "and after every N steps"},
+      {"checkpoint", "DIR", "", "folder to save the run's state in after the last step, and on Ctrl-C"},
+      {"checkpoint-every", "N", "", "also save after every N steps"},
       {"resume", "DIR[,DIR]", "",
-       "go on from the checkpoint in DIR (or the folders of --nvme), up to --steps in all, on any budgets and plugin"},
-      {"trace", "F", "", "write what happened to memory and links there, for `castor memprof F`"},
+       "continue from the checkpoint in DIR (or the folders of --nvme), up to --steps in all; budgets and plugin may "
+       "differ"},
+      {"trace", "F", "", "file to record memory, links and waits in, for `castor memprof F`"},
   };
 }
 
@@ -140,8 +141,8 @@ Result<void> read_choices(const Values& values, TrainOptions& options) {
       values, "precision", {{"bf16", DType::bf16}, {"fp16", DType::f16}, {"fp32", DType::f32}}, options.precision));
   CASTOR_TRY(cli::read_optimizer(values, options.optimizer, options.moments));
   if (options.clip_value == 0 || !cli::has_trust_ratios(options.optimizer)) return {};
-  return Error{ErrorKind::usage, "--clip-value does not go with --optimizer " + cli::name(options.optimizer) +
-                                     ", whose trust ratios are of the gradients as they are; give --clip"};
+  return Error{ErrorKind::usage, "--clip-value cannot be combined with --optimizer " + cli::name(options.optimizer) +
+                                     ", whose trust ratios need the unclipped gradients; use --clip"};
 }
 
 Result<std::vector<std::filesystem::path>> read_folders(const Values& values, const std::string& option) {
@@ -195,7 +196,7 @@ Result<void> add_flag(const std::string& flag, const std::string& option, const 
                  "--" + flag + " has no effect here: plugin '" + plugin + "' has no option '" + option + "'"};
   }
   if (target.emplace(option, text).second) return {};
-  return Error{ErrorKind::usage, "--" + flag + " and --set " + option + "= say the same thing; give one of them"};
+  return Error{ErrorKind::usage, "--" + flag + " and --set " + option + "= set the same option; give one of them"};
 }
 
 }  // namespace
@@ -203,7 +204,7 @@ Result<void> add_flag(const std::string& flag, const std::string& option, const 
 cli::CommandSyntax train_syntax() {
   cli::CommandSyntax syntax(
       "castor train --model NAME [--data FILE] [options]",
-      "Trains a model and says how fast, within which memory, and how near to what the links allow.\n"
+      "Trains a model and reports its speed, its memory, and how near it is to the speed that the links allow.\n"
       "Models: gpt2-124m|355m|774m|1.5b, vit-b|l|h, mlp, or spelled out, for example\n"
       "gpt:layers=4,hidden=352,heads=8,vocab=256,tied=1. Sizes read as 512MiB, 8GiB or 0.");
   auto add = syntax.options.add_options();
@@ -236,8 +237,7 @@ Result<TrainOptions> read_options(const Values& values) {
   TrainOptions options;
   const auto model = cli::text_of(values, "model");
   if (!model || model->empty())
-    return Error{ErrorKind::usage,
-                 "which model? give one with --model, for example --model gpt2-124m; --help lists them"};
+    return Error{ErrorKind::usage, "--model is missing; give one, for example --model gpt2-124m; --help lists them"};
   options.model = *model;
   options.data = cli::text_of(values, "data").value_or("");
   if (values.count("data") != 0 && options.data.empty()) return Error{ErrorKind::usage, "--data names no file"};
@@ -277,7 +277,7 @@ Result<std::map<std::string, std::string>> plugin_options(const TrainOptions& op
   if (!options.nvme.empty()) CASTOR_TRY(add_flag("nvme", "nvme", folders_text(options.nvme), plugin, known, result));
   if (options.commit_nvme) CASTOR_TRY(add_flag("durability", "durability", "commit", plugin, known, result));
   if (!options.commit_nvme && result.count("durability") != 0)
-    return Error{ErrorKind::usage, "--set durability=: say --durability, which saves the run, too"};
+    return Error{ErrorKind::usage, "--set durability=: use --durability, which also saves the run"};
   return result;
 }
 
