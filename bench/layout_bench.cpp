@@ -75,14 +75,15 @@ constexpr Machine kTight = {2, 9}, kRoomy = {3, 20};
 /// Adds to `problem`, whose chunks are `shards`, the whole chunks of `layout`: they are gathered on the device while a
 /// unit computes.
 void add_gathered(const ChunkLayout& layout, const ChunkLayout& shards, MoveProblem& problem) {
-  ChunkId payload = 0;
-  for (std::size_t i = 0; i < layout.chunks.size(); ++i) {
-    PlannedChunk whole = {layout.chunks[i].numel * size_bytes(layout.chunks[i].dtype), {}, kAnywhere};
-    for (const ChunkUse& use : problem.chunks[payload].uses)
+  std::size_t payload = 0;
+  for (const PayloadId chunk : layout.chunks.ids()) {
+    const ChunkShape& shape = layout.chunks[chunk];
+    PlannedChunk whole = {shape.numel * size_bytes(shape.dtype), {}, kAnywhere};
+    for (const ChunkUse& use : problem.chunks[id_at<ChunkId>(payload)].uses)
       if (use.tier == Tier::device && use.access == Access::read)
         whole.uses.push_back({use.moment, Tier::device, Access::overwrite, /*dropped=*/true});
     problem.chunks.push_back(std::move(whole));
-    payload += 1 + shards.chunks[i].n_tiles();
+    payload += 1 + shards.chunks[chunk].n_tiles();
   }
 }
 

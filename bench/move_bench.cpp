@@ -42,8 +42,8 @@ std::unique_ptr<Device> first_device() {
 /// A mover over chunks on the host, in pinned memory where the device has any.
 struct World {
   explicit World(std::uint64_t chunk_bytes) {
-    for (std::uint32_t id = 0; id < kChunks; ++id) {
-      (void)chunks.add(ChunkKind::payload, chunk_bytes, "chunk " + std::to_string(id));
+    for (std::uint32_t n = 0; n < kChunks; ++n) {
+      const ChunkId id = chunks.add(ChunkKind::payload, chunk_bytes, "chunk " + std::to_string(n));
       (void)mover.open(id, Tier::host).value();
       chunks.written(id, Tier::host);
     }
@@ -57,7 +57,7 @@ struct World {
   }
 
   void use_all(Access access) {
-    for (ChunkId id = 0; id < kChunks; ++id) use(id, id, access);
+    for (const ChunkId id : chunks.ids()) use(number(id), id, access);
     scheduler.end_iteration();
   }
 
@@ -118,7 +118,7 @@ void moves(benchmark::State& state, Access access) {
   constexpr int kIterations = 4;  // a round
   World world(chunk_bytes);
   PlainCopies copies(*device, chunk_bytes);
-  for (ChunkId id = 0; id < kChunks; ++id) world.mover.planned().set_rest(id, only(Tier::host));
+  for (const ChunkId id : world.chunks.ids()) world.mover.planned().set_rest(id, only(Tier::host));
   for (int i = 0; i < kWarmUp; ++i) world.use_all(access);
   (void)copies.seconds(kChunks, true);  // so that its pages are mapped
   std::vector<double> gb_s, copy_gb_s, shares;
@@ -142,7 +142,7 @@ void moves(benchmark::State& state, Access access) {
 void hooks(benchmark::State& state) {
   World world(64 * kKiB);
   const auto iteration = [&world] {
-    for (std::uint32_t m = 0; m < kMoments; ++m) world.use(m, m * kChunks / kMoments, Access::read);
+    for (std::uint32_t m = 0; m < kMoments; ++m) world.use(m, ChunkId{m * kChunks / kMoments}, Access::read);
     world.scheduler.end_iteration();
   };
   for (int i = 0; i < kWarmUp; ++i) iteration();

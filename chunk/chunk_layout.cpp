@@ -51,26 +51,26 @@ std::vector<std::uint64_t> group_sizes(std::span<const TensorSpec> tensors) {
   return sizes;
 }
 
-/// Cuts the tensors into chunks. Calls `place(id, chunk, offset, opens)` for each tensor in turn; `opens` is true for
-/// the first tensor of a chunk.
+/// Cuts the tensors into chunks. Calls `place(tensor, chunk, offset, opens)` for each tensor in turn; `opens` is true
+/// for the first tensor of a chunk.
 template <typename Place>
 void cut(std::span<const TensorSpec> tensors, std::span<const std::uint64_t> groups, std::uint64_t chunk_bytes,
          const Place& place) {
   struct Open {
-    std::uint32_t chunk = 0;
+    PayloadId chunk{};
     std::uint64_t numel = 0;
     bool any = false;
   };
   std::array<Open, kNKinds> open{};
-  std::uint32_t n_chunks = 0;
-  for (std::uint32_t id = 0; id < tensors.size(); ++id) {
+  std::size_t n_chunks = 0;
+  for (std::size_t id = 0; id < tensors.size(); ++id) {
     Open& chunk = open[kind(tensors[id])];
     const std::uint64_t width = size_bytes(tensors[id].dtype);
     const auto fits = [&](std::uint64_t numel) { return (chunk.numel + numel) * width <= chunk_bytes; };
     const bool group_fits_one = groups[id] * width <= chunk_bytes;
     const bool opens = !chunk.any || !fits(padded(tensors[id])) || (group_fits_one && !fits(groups[id]));
-    if (opens) chunk = {n_chunks++, 0, true};
-    place(id, chunk.chunk, chunk.numel, opens);
+    if (opens) chunk = {id_at<PayloadId>(n_chunks++), 0, true};
+    place(id_at<TensorId>(id), chunk.chunk, chunk.numel, opens);
     chunk.numel += padded(tensors[id]);
   }
 }
@@ -96,10 +96,11 @@ std::set<std::uint64_t> candidates(std::span<const TensorSpec> tensors, std::spa
 /// The number of different sizes of chunks, and the number of chunks.
 std::pair<std::size_t, std::size_t> counts_at(std::span<const TensorSpec> tensors,
                                               std::span<const std::uint64_t> groups, std::uint64_t chunk_bytes) {
-  std::vector<std::pair<std::size_t, std::uint64_t>> sizes;  // kind and elements, by chunk
-  cut(tensors, groups, chunk_bytes, [&](std::uint32_t id, std::uint32_t at, std::uint64_t offset, bool opens) {
-    if (opens) sizes.emplace_back();
-    sizes[at] = {kind(tensors[id]), offset + padded(tensors[id])};
+  IndexedVector<PayloadId, std::pair<std::size_t, std::uint64_t>> sizes;  // kind and elements
+  cut(tensors, groups, chunk_bytes, [&](TensorId id, PayloadId at, std::uint64_t offset, bool opens) {
+    const TensorSpec& tensor = tensors[index(id)];
+    if (opens) sizes.push_back({});
+    sizes[at] = {kind(tensor), offset + padded(tensor)};
   });
   const std::size_t n_chunks = sizes.size();
   std::sort(sizes.begin(), sizes.end());
@@ -123,7 +124,7 @@ std::uint64_t tile_numel(const ChunkShape& chunk, const LayoutOptions& options) 
 }
 
 /// A chunk that is hardly smaller than another of its dtype becomes as large.
-void even_out(std::vector<ChunkShape>& chunks) {
+void even_out(IndexedVector<PayloadId, ChunkShape>& chunks) {
   std::set<std::pair<DType, std::uint64_t>> sizes;
   for (const ChunkShape& chunk : chunks) sizes.emplace(chunk.dtype, chunk.numel);
   for (ChunkShape& chunk : chunks)
@@ -136,11 +137,12 @@ ChunkLayout plan_layout(std::span<const TensorSpec> tensors, const LayoutOptions
   check(tensors, options);
   ChunkLayout layout;
   cut(tensors, group_sizes(tensors), options.chunk_bytes,
-      [&](std::uint32_t id, std::uint32_t at, std::uint64_t offset, bool opens) {
-        if (opens) layout.chunks.push_back({tensors[id].dtype, tensors[id].trainable, 0, {}, 0});
-        layout.tensors.push_back({at, offset, tensors[id].numel});
+      [&](TensorId id, PayloadId at, std::uint64_t offset, bool opens) {
+        const TensorSpec& tensor = tensors[index(id)];
+        if (opens) layout.chunks.push_back({tensor.dtype, tensor.trainable, 0, {}, 0});
+        layout.tensors.push_back({at, offset, tensor.numel});
         layout.chunks[at].tensors.push_back(id);
-        layout.chunks[at].numel = offset + padded(tensors[id]);
+        layout.chunks[at].numel = offset + padded(tensor);
       });
   for (ChunkShape& chunk : layout.chunks)
     chunk.numel = align_up(chunk.numel, kAlignElements * options.n_ranks * parts_of(chunk, options));

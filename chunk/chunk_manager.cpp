@@ -54,8 +54,7 @@ ChunkId ChunkManager::add(ChunkKind kind, std::uint64_t n_bytes, std::string lab
   chunk.kind = kind;
   chunk.n_bytes = n_bytes;
   chunk.label = std::move(label);
-  chunks_.push_back(std::move(chunk));
-  return n_chunks() - 1;
+  return chunks_.push_back(std::move(chunk));
 }
 
 Result<BufferView> ChunkManager::open(ChunkId id, Tier tier) {
@@ -185,7 +184,7 @@ Result<std::uint64_t> ChunkManager::reap(Tier tier) {
 
 Result<void> ChunkManager::drain() {
   Result<void> outcome;
-  for (ChunkId id = 0; id < n_chunks(); ++id)
+  for (const ChunkId id : ids())
     for (const Tier tier : {Tier::device, Tier::host})
       if (auto settled = settle(id, tier); outcome.ok()) outcome = settled;
   log_->record_ended();

@@ -58,7 +58,7 @@ void LowerTier::forget(ChunkId id) {
 }
 
 Result<void> LowerTier::take_outdated_room(std::uint64_t n_bytes) {
-  const auto smallest = outdated_.lower_bound({n_bytes, 0});
+  const auto smallest = outdated_.lower_bound({n_bytes, ChunkId{}});
   if (smallest == outdated_.end()) return {};
   CASTOR_TRY(await_move(smallest->second));
   forget(smallest->second);

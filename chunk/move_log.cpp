@@ -30,7 +30,7 @@ void MoveLog::record(const Move& move) {
   const std::uint64_t end_ns = std::clamp(move.done.reached_ns().value_or(now_ns), move.start_ns, now_ns);
   const bool in_turn = move.lane == Lane::h2d || move.lane == Lane::d2h;
   const std::uint64_t free_ns = in_turn ? last_end_ns_[index(move.lane)] : 0;
-  timeline_.record({move.lane, move.chunk, std::clamp(free_ns, move.start_ns, end_ns), end_ns, move.n_bytes});
+  timeline_.record({move.lane, number(move.chunk), std::clamp(free_ns, move.start_ns, end_ns), end_ns, move.n_bytes});
   last_end_ns_[index(move.lane)] = end_ns;
 }
 

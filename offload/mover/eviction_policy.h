@@ -12,7 +12,7 @@ namespace castor {
 
 /// A chunk that could leave a tier now.
 struct EvictionCandidate {
-  ChunkId chunk = 0;
+  ChunkId chunk{};
   std::uint64_t next_use = 0;  ///< moments until its next use there; AccessTrace::kNever where unknown or never
   std::uint64_t last_use = 0;  ///< count of moments when it was last needed there
   std::uint64_t n_bytes = 0;

@@ -7,7 +7,7 @@
 
 namespace castor {
 
-void PlannedMoves::follow(std::vector<Places> places) {
+void PlannedMoves::follow(IndexedVector<ChunkId, Places> places) {
   in_force_ = true;
   going_.clear();
   wanted_ = std::move(places);
@@ -25,8 +25,8 @@ void PlannedMoves::set_rest(ChunkId id, Places rest) {
 }
 
 Places PlannedMoves::wanted(ChunkId id, bool on_trace) const {
-  const std::vector<Places>& wanted = in_force_ && on_trace ? wanted_ : rest_;
-  return id < wanted.size() ? wanted[id] : kAnywhere;  // chunks added since may be anywhere
+  const IndexedVector<ChunkId, Places>& wanted = in_force_ && on_trace ? wanted_ : rest_;
+  return wanted.contains(id) ? wanted[id] : kAnywhere;  // chunks added since may be anywhere
 }
 
 void PlannedMoves::add(const MoveOrders& orders) {

@@ -23,7 +23,7 @@ Result<void> RoomMaker::make_room(ChunkId wanted, Tier tier, const Error& refuse
 
 void RoomMaker::note_use(ChunkId id, Tier tier) {
   auto& uses = last_use_[index(tier)];
-  if (id >= uses.size()) uses.resize(parts_.chunks.n_chunks(), 0);
+  if (!uses.contains(id)) uses.resize(parts_.chunks.n_chunks(), 0);
   uses[id] = clock_;
 }
 
@@ -55,7 +55,7 @@ std::vector<EvictionCandidate> RoomMaker::candidates(Tier tier, ChunkId wanted) 
   const bool bottom = tier == Tier::host && !parts_.chunks.has_spill();
   const MoveGuide& guide = parts_.waits.guide();
   const auto& uses = last_use_[index(tier)];
-  for (ChunkId id = 0; id < parts_.chunks.n_chunks(); ++id) {
+  for (const ChunkId id : parts_.chunks.ids()) {
     const Chunk& chunk = parts_.chunks.chunk(id);
     const ChunkCopy& copy = chunk.at(tier);
     if (id == wanted || !copy.current || copy.leaving || copy.n_pins > 0) continue;
@@ -63,7 +63,7 @@ std::vector<EvictionCandidate> RoomMaker::candidates(Tier tier, ChunkId wanted) 
     EvictionCandidate candidate;
     candidate.chunk = id;
     candidate.next_use = guide.next_use(id, tier);
-    candidate.last_use = id < uses.size() ? uses[id] : 0;
+    candidate.last_use = uses.contains(id) ? uses[id] : 0;
     candidate.n_bytes = chunk.n_bytes;
     candidate.clean = chunk.clean(tier);
     candidate.unwanted = !holds(parts_.planned.wanted(id, guide.on_trace()), tier);

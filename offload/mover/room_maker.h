@@ -58,7 +58,7 @@ class RoomMaker {
   const std::unique_ptr<EvictionPolicy> farthest_ = make_farthest_next_use();
   const std::unique_ptr<EvictionPolicy> by_recency_ = make_by_recency();
   std::uint64_t clock_ = 0;                             ///< moments since the start
-  std::array<std::vector<std::uint64_t>, 2> last_use_;  ///< per tier and chunk, by clock_
+  std::array<IndexedVector<ChunkId, std::uint64_t>, 2> last_use_;  ///< per tier, by clock_
 };
 
 }  // namespace castor

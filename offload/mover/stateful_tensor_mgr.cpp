@@ -39,7 +39,7 @@ StatefulTensorMgr::StatefulTensorMgr(const Parts& parts)
 
 StatefulTensorMgr::~StatefulTensorMgr() { parts_.chunks.wait_by({}); }
 
-Result<void> StatefulTensorMgr::begin(std::span<const Need> needs, Beside* beside, std::uint32_t unit) {
+Result<void> StatefulTensorMgr::begin(std::span<const Need> needs, Beside* beside, UnitId unit) {
   for (const Need& need : needs)
     if (beside != nullptr && need.tier != Tier::host)
       throw ContractViolation(parts_.chunks.chunk(need.chunk).label + ": needed on the device beside the thread");

@@ -23,7 +23,7 @@ auto Waits::during(const Wait& wait) {
   start_ns_ = parts_.timeline.now_ns();
   auto outcome = wait();
   const std::uint64_t end_ns = parts_.timeline.now_ns();
-  parts_.timeline.record({Lane::wait, unit_, start_ns_, end_ns, 0});
+  parts_.timeline.record({Lane::wait, number(unit_), start_ns_, end_ns, 0});
   total_ns_ += end_ns - start_ns_;
   waiting_ = false;
   guide_->wait_ends();

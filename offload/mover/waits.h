@@ -34,7 +34,7 @@ class Waits {
   void guide_by(MoveGuide& guide) { guide_ = &guide; }
   MoveGuide& guide() const { return *guide_; }
   /// The unit under which waits appear in the timeline from now on.
-  void set_unit(std::uint32_t unit) { unit_ = unit; }
+  void set_unit(UnitId unit) { unit_ = unit; }
 
   /// Waits for the copy of `chunk` in `tier`: the thread for one on the host, the compute stream (which may be the
   /// thread) for one on the device. Planned fetches start meanwhile only if `all_have_room`: every need of the moment
@@ -70,7 +70,7 @@ class Waits {
 
   const Parts parts_;
   MoveGuide* guide_;
-  std::uint32_t unit_ = 0;
+  UnitId unit_{};
   bool waiting_ = false;
   std::uint64_t start_ns_ = 0;  ///< of the wait under way
   std::uint64_t total_ns_ = 0;

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <utility>
-#include <vector>
 
+#include <castor/chunk/ids.h>
 #include <castor/rules/step_options.h>
 
 namespace castor {
@@ -20,18 +20,18 @@ class DeferredUpdates {
     options_ = options;
     grad_scale_ = grad_scale;
   }
-  void add(std::uint32_t i) { waits_.at(i) = true; }
+  void add(PayloadId chunk) { waits_.at(chunk) = true; }
   void clear() { waits_.assign(waits_.size(), false); }
-  /// Removes chunk `i`; returns false where it did not wait.
-  bool take(std::uint32_t i) { return waits_.at(i) && (waits_[i] = false, true); }
+  /// Removes `chunk`; returns false where it did not wait.
+  bool take(PayloadId chunk) { return waits_.at(chunk) && (waits_[chunk] = false, true); }
 
-  bool waits(std::uint32_t i) const { return waits_.at(i); }
+  bool waits(PayloadId chunk) const { return waits_.at(chunk); }
   bool any() const { return std::find(waits_.begin(), waits_.end(), true) != waits_.end(); }
   const StepOptions& options() const { return options_; }
   double grad_scale() const { return grad_scale_; }
 
  private:
-  std::vector<bool> waits_;  ///< by chunk
+  IndexedVector<PayloadId, bool> waits_;
   StepOptions options_;
   double grad_scale_ = 1;
 };

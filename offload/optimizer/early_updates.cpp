@@ -12,13 +12,13 @@ void EarlyUpdates::announce() {
   announced_ = true;
   complete_.clear();
   for (Tensor& tensor : tensors_) tensor.n_landed = 0;
-  for (std::uint32_t i = 0; i < chunks_.size(); ++i) {
-    chunks_[i].n_missing = static_cast<std::uint32_t>(layout_.chunks[i].tensors.size());
-    chunks_[i].last_landed = chunks_[i].last_used = 0;
+  for (const PayloadId id : chunks_.ids()) {
+    chunks_[id].n_missing = static_cast<std::uint32_t>(layout_.chunks[id].tensors.size());
+    chunks_[id].last_landed = chunks_[id].last_used = 0;
   }
 }
 
-void EarlyUpdates::landed(std::uint32_t tensor) {
+void EarlyUpdates::landed(TensorId tensor) {
   Tensor& of = tensors_.at(tensor);
   Chunk& chunk = chunks_[layout_.tensors[tensor].chunk];
   ++of.n_landed;
@@ -28,22 +28,22 @@ void EarlyUpdates::landed(std::uint32_t tensor) {
   chunk.last_landed = ++n_happened_;
 }
 
-void EarlyUpdates::used(std::uint32_t chunk) { chunks_.at(chunk).last_used = ++n_happened_; }
+void EarlyUpdates::used(PayloadId chunk) { chunks_.at(chunk).last_used = ++n_happened_; }
 
-std::vector<std::uint32_t> EarlyUpdates::ready() const {
-  std::vector<std::uint32_t> found;
-  for (const std::uint32_t i : complete_)
-    if (chunks_[i].n_missing == 0 && !chunks_[i].updated) found.push_back(i);
+std::vector<PayloadId> EarlyUpdates::ready() const {
+  std::vector<PayloadId> found;
+  for (const PayloadId id : complete_)
+    if (chunks_[id].n_missing == 0 && !chunks_[id].updated) found.push_back(id);
   return found;
 }
 
 void EarlyUpdates::end_step() {
-  for (std::uint32_t i = 0; i < chunks_.size(); ++i) {
-    Chunk& chunk = chunks_[i];
+  for (const PayloadId id : chunks_.ids()) {
+    Chunk& chunk = chunks_[id];
     chunk.updated = false;
-    const auto& tensors = layout_.chunks[i].tensors;
-    chunk.known = announced_ && layout_.chunks[i].trainable &&
-                  std::all_of(tensors.begin(), tensors.end(), [this](auto t) { return tensors_[t].n_landed > 0; });
+    const auto& tensors = layout_.chunks[id].tensors;
+    const auto has_landed = [this](TensorId tensor) { return tensors_[tensor].n_landed > 0; };
+    chunk.known = announced_ && layout_.chunks[id].trainable && std::all_of(tensors.begin(), tensors.end(), has_landed);
     chunk.used_after = chunk.last_used > chunk.last_landed;
   }
   for (Tensor& tensor : tensors_) tensor.n_expected = announced_ ? tensor.n_landed : 0;

@@ -21,14 +21,14 @@ class EarlyUpdates {
   void announce();
   bool announced() const { return announced_; }
   /// Counts a gradient of `tensor`.
-  void landed(std::uint32_t tensor);
+  void landed(TensorId tensor);
   /// Records that a unit uses the chunk's weights.
-  void used(std::uint32_t chunk);
+  void used(PayloadId chunk);
   /// Chunks that have all their expected gradients and are not updated, in the order in which they were completed.
-  std::vector<std::uint32_t> ready() const;
-  void set_updated(std::uint32_t chunk) { chunks_.at(chunk).updated = true; }
+  std::vector<PayloadId> ready() const;
+  void set_updated(PayloadId chunk) { chunks_.at(chunk).updated = true; }
   /// Updated since announce().
-  bool updated(std::uint32_t chunk) const { return chunks_.at(chunk).updated; }
+  bool updated(PayloadId chunk) const { return chunks_.at(chunk).updated; }
   /// Ends the step, whose counts are expected of the next one.
   void end_step();
 
@@ -45,9 +45,9 @@ class EarlyUpdates {
   };
 
   const ChunkLayout& layout_;
-  std::vector<Tensor> tensors_;
-  std::vector<Chunk> chunks_;
-  std::vector<std::uint32_t> complete_;  ///< since announce()
+  IndexedVector<TensorId, Tensor> tensors_;
+  IndexedVector<PayloadId, Chunk> chunks_;
+  std::vector<PayloadId> complete_;  ///< since announce()
   std::uint64_t n_happened_ = 0;
   bool announced_ = false;
 };

@@ -12,11 +12,11 @@ namespace castor {
 Result<std::unique_ptr<GradientStore>> GradientStore::make(const Parts& parts) {
   std::unique_ptr<GradientStore> store(new GradientStore(parts));
   CASTOR_ASSIGN(store->device_sums_, make_accumulator(parts.device));
-  for (std::size_t i = 0; i < parts.layout.chunks.size(); ++i) {
-    const ChunkShape& shape = parts.layout.chunks[i];
-    Slot& slot = store->slots_.emplace_back();
+  for (const PayloadId chunk : parts.layout.chunks.ids()) {
+    const ChunkShape& shape = parts.layout.chunks[chunk];
+    Slot& slot = store->slots_[store->slots_.push_back({})];
     if (!shape.trainable) continue;
-    const std::string label = "gradients of chunk " + std::to_string(i);
+    const std::string label = "gradients of chunk " + std::to_string(number(chunk));
     const std::uint64_t n_bytes = shape.numel * size_bytes(shape.dtype);
     slot.narrow = {parts.chunks.add(ChunkKind::gradient, n_bytes, label),
                    parts.chunks.add(ChunkKind::gradient, n_bytes, label + ", in turns")};
@@ -34,31 +34,31 @@ GradientStore::~GradientStore() {
   for (const Event& sum : summing_) (void)sum.wait();
 }
 
-bool GradientStore::any(std::uint32_t payload_chunk) const {
+bool GradientStore::any(PayloadId payload_chunk) const {
   const auto& tensors = parts_.layout.chunks.at(payload_chunk).tensors;
-  return std::any_of(tensors.begin(), tensors.end(), [this](std::uint32_t tensor) { return has(tensor); });
+  return std::any_of(tensors.begin(), tensors.end(), [this](TensorId tensor) { return has(tensor); });
 }
 
-bool GradientStore::complete(std::uint32_t payload_chunk) const {
+bool GradientStore::complete(PayloadId payload_chunk) const {
   const auto& tensors = parts_.layout.chunks.at(payload_chunk).tensors;
-  return std::all_of(tensors.begin(), tensors.end(), [this](std::uint32_t tensor) { return has(tensor); });
+  return std::all_of(tensors.begin(), tensors.end(), [this](TensorId tensor) { return has(tensor); });
 }
 
-ChunkId GradientStore::chunk(std::uint32_t payload_chunk) const {
+ChunkId GradientStore::chunk(PayloadId payload_chunk) const {
   const Slot& slot = slots_.at(payload_chunk);
   return slot.widened ? slot.wide : slot.narrow[slot.turn];
 }
 
-std::vector<ChunkId> GradientStore::chunks(std::uint32_t payload_chunk) const {
+std::vector<ChunkId> GradientStore::chunks(PayloadId payload_chunk) const {
   const Slot& slot = slots_.at(payload_chunk);
   return {slot.narrow[0], slot.narrow[1], slot.wide};
 }
 
-DType GradientStore::dtype(std::uint32_t payload_chunk) const {
+DType GradientStore::dtype(PayloadId payload_chunk) const {
   return slots_.at(payload_chunk).widened ? DType::f32 : parts_.layout.chunks.at(payload_chunk).dtype;
 }
 
-Result<void> GradientStore::add(std::uint32_t tensor, ArrivedGradient gradient) {
+Result<void> GradientStore::add(TensorId tensor, ArrivedGradient gradient) {
   free_read();
   in_flight_.push_back(
       {parts_.compute.record(), std::move(gradient.free)});  // first of all, so that the gradient is freed in any case
@@ -74,7 +74,7 @@ Result<void> GradientStore::add(std::uint32_t tensor, ArrivedGradient gradient) 
 
 /// Copies a gradient to its place among those that arrived since the last sum. `read` is the event after which the
 /// gradient has its values; place() sets it to the event after which the gradient has been read.
-Result<void> GradientStore::place(std::uint32_t tensor, const void* data, Event& read) {
+Result<void> GradientStore::place(TensorId tensor, const void* data, Event& read) {
   const TensorPlace& place = parts_.layout.tensors[tensor];
   const Slot& slot = slots_[place.chunk];
   if (fresh_[tensor]) CASTOR_TRY(sum_up(place.chunk));
@@ -100,20 +100,20 @@ Result<void> GradientStore::known(const Event& arrived) const {
   return arrived.ready() ? arrived.wait() : Result<void>();
 }
 
-std::vector<std::uint32_t> GradientStore::fresh(std::uint32_t payload_chunk) const {
-  std::vector<std::uint32_t> found;
-  for (const std::uint32_t tensor : parts_.layout.chunks[payload_chunk].tensors)
+std::vector<TensorId> GradientStore::fresh(PayloadId payload_chunk) const {
+  std::vector<TensorId> found;
+  for (const TensorId tensor : parts_.layout.chunks[payload_chunk].tensors)
     if (fresh_[tensor]) found.push_back(tensor);
   return found;
 }
 
-Result<void> GradientStore::settle(std::uint32_t payload_chunk) {
+Result<void> GradientStore::settle(PayloadId payload_chunk) {
   const bool due = slots_.at(payload_chunk).widened && !fresh(payload_chunk).empty();
   return due ? sum_up(payload_chunk) : Result<void>();
 }
 
 /// Adds the gradients that arrived since the last sum to the fp32 sums.
-Result<void> GradientStore::sum_up(std::uint32_t payload_chunk) {
+Result<void> GradientStore::sum_up(PayloadId payload_chunk) {
   Slot& slot = slots_[payload_chunk];
   const ChunkId narrow = slot.narrow[slot.turn];
   CASTOR_TRY(parts_.mover.edit(narrow, slot.tier));
@@ -129,19 +129,19 @@ Result<void> GradientStore::sum_up(std::uint32_t payload_chunk) {
   CASTOR_TRY(parts_.mover.discard(narrow));
   slot.widened = true;
   slot.turn ^= 1;
-  for (const std::uint32_t tensor : fresh(payload_chunk)) fresh_[tensor] = false, summed_[tensor] = true;
+  for (const TensorId tensor : fresh(payload_chunk)) fresh_[tensor] = false, summed_[tensor] = true;
   return {};
 }
 
 /// Queues the sum: on the compute stream for the device, to the team for the host. Both chunks have their memory; their
 /// bytes may still be arriving.
-Result<Event> GradientStore::add_fresh(std::uint32_t payload_chunk) {
+Result<Event> GradientStore::add_fresh(PayloadId payload_chunk) {
   const Slot& slot = slots_[payload_chunk];
   const ChunkCopy &narrow = parts_.chunks.chunk(slot.narrow[slot.turn]).at(slot.tier),
                   &wide = parts_.chunks.chunk(slot.wide).at(slot.tier);
   const ChunkShape& shape = parts_.layout.chunks[payload_chunk];
   GradientSum sum(shape.dtype, reinterpret_cast<float*>(wide.buffer.data()), narrow.buffer.data());
-  for (const std::uint32_t tensor : fresh(payload_chunk)) sum.add(parts_.layout.tensors[tensor], summed_[tensor]);
+  for (const TensorId tensor : fresh(payload_chunk)) sum.add(parts_.layout.tensors[tensor], summed_[tensor]);
   if (slot.tier == Tier::device) {
     CASTOR_TRY(parts_.compute.wait(narrow.arrived));
     if (slot.widened) CASTOR_TRY(parts_.compute.wait(wide.arrived));
@@ -149,7 +149,7 @@ Result<Event> GradientStore::add_fresh(std::uint32_t payload_chunk) {
     return parts_.compute.record();
   }
   HostTeam::Job job;
-  job.urgency = payload_chunk;
+  job.urgency = number(payload_chunk);
   job.after = {narrow.arrived};
   if (slot.widened) job.after.push_back(wide.arrived);
   job.n_parts = sum.n_parts();
@@ -166,17 +166,17 @@ void GradientStore::free_read() {
   for (; !in_flight_.empty() && in_flight_.front().read.ready(); in_flight_.pop_front()) in_flight_.front().free();
 }
 
-Result<void> GradientStore::release(std::uint32_t payload_chunk) {
+Result<void> GradientStore::release(PayloadId payload_chunk) {
   for (const ChunkId narrow : slots_[payload_chunk].narrow) CASTOR_TRY(parts_.mover.discard(narrow));
   return parts_.mover.discard(slots_[payload_chunk].wide);
 }
 
-Result<void> GradientStore::clear(std::uint32_t payload_chunk) {
+Result<void> GradientStore::clear(PayloadId payload_chunk) {
   Slot& slot = slots_.at(payload_chunk);
   CASTOR_TRY(release(payload_chunk));
   slot.widened = false;
   slot.turn = 0;  // every step uses the chunks in the same order
-  for (const std::uint32_t tensor : parts_.layout.chunks[payload_chunk].tensors) {
+  for (const TensorId tensor : parts_.layout.chunks[payload_chunk].tensors) {
     n_arrived_[tensor] = 0;
     fresh_[tensor] = summed_[tensor] = false;
   }

@@ -22,7 +22,7 @@ class OffloadOptimizer::Settler final : public PendingUpdates {
  public:
   OffloadOptimizer* optimizer = nullptr;
 
-  Result<void> settle(std::uint32_t i) override;
+  Result<void> settle(PayloadId chunk) override;
   Result<void> settle_all() override;
   void values_replaced() override { optimizer->parts_.scheduler.forget_trace(); }
 };
@@ -56,9 +56,9 @@ class ForGood final : public UpdateJournal {
   ForGood(StepMachine& machine, RunningUpdates& running) : machine_(machine), running_(running) {}
 
   bool keeps_old() const override { return false; }
-  Result<void> begin_tile(std::uint32_t) override { return machine_.take(StepEvent::update); }
-  void counted(std::uint32_t) override {}
-  void started(std::uint32_t, const Event& updated) override { running_.add(updated); }
+  Result<void> begin_tile(TileId) override { return machine_.take(StepEvent::update); }
+  void counted(TensorId) override {}
+  void started(TileId, const Event& updated) override { running_.add(updated); }
   std::shared_ptr<std::atomic<bool>> cancelled() const override { return nullptr; }
 
  private:
@@ -98,11 +98,11 @@ StateIo& OffloadOptimizer::io() { return *rooms_->io; }
 PendingUpdates& OffloadOptimizer::pending_updates() { return rooms_->settler; }
 GradientStore& OffloadOptimizer::gradients() { return *rooms_->gradients; }
 
-Result<void> OffloadOptimizer::Settler::settle(std::uint32_t i) {
-  if (optimizer->rooms_->early->updated(i))
+Result<void> OffloadOptimizer::Settler::settle(PayloadId chunk) {
+  if (optimizer->rooms_->early->updated(chunk))
     return Error{ErrorKind::usage, "parameters were asked for between their early update and the end of their step"};
-  CASTOR_TRY(optimizer->rooms_->speculation->take_back(i));
-  CASTOR_TRY(optimizer->make_deferred(i));
+  CASTOR_TRY(optimizer->rooms_->speculation->take_back(chunk));
+  CASTOR_TRY(optimizer->make_deferred(chunk));
   return optimizer->whole();
 }
 
@@ -119,12 +119,12 @@ Result<void> OffloadOptimizer::adopt(Plan placement) {
   StateLayout& states = rooms_->states;
   states.adopt(std::move(placement));
   PlannedMoves& planned = parts_.mover.planned();
-  for (std::uint32_t i = 0; i < states.n_chunks(); ++i) {
-    const bool off_device = states.placement().payload_off_device[i];
-    if (states.shape(i).trainable) rooms_->gradients->set_tier(i, states.update_tier(i));
-    planned.set_rest(states.payload(i), off_device ? kAnywhere & ~only(Tier::device) : kAnywhere);
-    for (std::uint32_t tile = 0; tile < states.shape(i).n_tiles() && states.shape(i).trainable; ++tile)
-      planned.set_rest(states.state(i, tile), rest_of_states(states.home(i)));
+  for (const PayloadId chunk : states.chunks()) {
+    const bool off_device = states.placement().payload_off_device[chunk];
+    if (states.shape(chunk).trainable) rooms_->gradients->set_tier(chunk, states.update_tier(chunk));
+    planned.set_rest(states.payload(chunk), off_device ? kAnywhere & ~only(Tier::device) : kAnywhere);
+    for (const TileId tile : states.shape(chunk).trained_tiles())
+      planned.set_rest(states.state(chunk, tile), rest_of_states(states.home(chunk)));
   }
   parts_.scheduler.select(rooms_->speculation->next_kind(rooms_->norm->wanted()));
   parts_.scheduler.forget_trace();
@@ -154,21 +154,21 @@ Result<void> OffloadOptimizer::announce(const StepOptions& options) {
   return {};
 }
 
-Error OffloadOptimizer::broken_promise(std::uint32_t i, const std::string& reason) {
+Error OffloadOptimizer::broken_promise(PayloadId chunk, const std::string& reason) {
   rooms_->machine.poison();
   return {ErrorKind::failed,
-          reason + " " + parts_.chunks.chunk(rooms_->states.payload(i)).label +
+          reason + " " + parts_.chunks.chunk(rooms_->states.payload(chunk)).label +
               " after its update, which was made as early as the order of the step before allowed; the model changes "
               "that order in every step: set overlap_updates=false"};
 }
 
-Result<void> OffloadOptimizer::add_gradient(std::uint32_t tensor, ArrivedGradient gradient) {
-  const std::uint32_t i = parts_.layout.tensors.at(tensor).chunk;
+Result<void> OffloadOptimizer::add_gradient(TensorId tensor, ArrivedGradient gradient) {
+  const PayloadId chunk = parts_.layout.tensors.at(tensor).chunk;
   Result<void> ready;
-  if (rooms_->early->updated(i))
-    ready = broken_promise(i, "a gradient arrived for");
-  else if (ready = rooms_->speculation->take_back(i); ready.ok())
-    ready = make_deferred(i);
+  if (rooms_->early->updated(chunk))
+    ready = broken_promise(chunk, "a gradient arrived for");
+  else if (ready = rooms_->speculation->take_back(chunk); ready.ok())
+    ready = make_deferred(chunk);
   if (!ready.ok()) {
     if (gradient.free) gradient.free();
     return ready;
@@ -179,20 +179,20 @@ Result<void> OffloadOptimizer::add_gradient(std::uint32_t tensor, ArrivedGradien
   return {};
 }
 
-Result<void> OffloadOptimizer::prepare(std::span<const std::uint32_t> payload_chunks) {
+Result<void> OffloadOptimizer::prepare(std::span<const PayloadId> payload_chunks) {
   CASTOR_TRY(update_early());
-  for (const std::uint32_t chunk : payload_chunks) CASTOR_TRY(use(chunk));
+  for (const PayloadId chunk : payload_chunks) CASTOR_TRY(use(chunk));
   return {};
 }
 
-Result<void> OffloadOptimizer::use(std::uint32_t i) {
-  if (rooms_->early->updated(i)) return broken_promise(i, "a unit needs");
-  if (rooms_->early->announced()) rooms_->early->used(i);
-  CASTOR_TRY(rooms_->speculation->take_back(i));
-  return make_deferred(i);
+Result<void> OffloadOptimizer::use(PayloadId chunk) {
+  if (rooms_->early->updated(chunk)) return broken_promise(chunk, "a unit needs");
+  if (rooms_->early->announced()) rooms_->early->used(chunk);
+  CASTOR_TRY(rooms_->speculation->take_back(chunk));
+  return make_deferred(chunk);
 }
 
-bool OffloadOptimizer::pending(std::uint32_t i) const { return rooms_->deferred->waits(i); }
+bool OffloadOptimizer::pending(PayloadId chunk) const { return rooms_->deferred->waits(chunk); }
 
 Result<void> OffloadOptimizer::make_pending() {
   CASTOR_TRY(rooms_->speculation->take_back_all());
@@ -200,19 +200,19 @@ Result<void> OffloadOptimizer::make_pending() {
 }
 
 Result<void> OffloadOptimizer::make_all_deferred() {
-  for (std::uint32_t i = 0; i < rooms_->states.n_chunks(); ++i) CASTOR_TRY(make_deferred(i));
+  for (const PayloadId chunk : rooms_->states.chunks()) CASTOR_TRY(make_deferred(chunk));
   return {};
 }
 
-/// Makes the update of chunk `i` that waits since the last step.
-Result<void> OffloadOptimizer::make_deferred(std::uint32_t i) {
+/// Makes the update of `chunk` that waits since the last step.
+Result<void> OffloadOptimizer::make_deferred(PayloadId chunk) {
   DeferredUpdates& deferred = *rooms_->deferred;
-  if (!deferred.take(i)) return {};
-  if (auto updated = update(i, deferred.options(), deferred.grad_scale()); !updated.ok()) {
+  if (!deferred.take(chunk)) return {};
+  if (auto updated = update(chunk, deferred.options(), deferred.grad_scale()); !updated.ok()) {
     rooms_->machine.poison();
     return updated;
   }
-  if (auto cleared = rooms_->gradients->clear(i); !cleared.ok()) {
+  if (auto cleared = rooms_->gradients->clear(chunk); !cleared.ok()) {
     rooms_->machine.poison();
     return cleared;
   }
@@ -220,10 +220,10 @@ Result<void> OffloadOptimizer::make_deferred(std::uint32_t i) {
 }
 
 /// Updates one chunk for good.
-Result<void> OffloadOptimizer::update(std::uint32_t i, const StepOptions& options, double grad_scale) {
+Result<void> OffloadOptimizer::update(PayloadId chunk, const StepOptions& options, double grad_scale) {
   ForGood journal(rooms_->machine, rooms_->running);
-  CASTOR_TRY(rooms_->runner->update(i, {options, grad_scale}, journal));
-  return rooms_->gradients->release(i);
+  CASTOR_TRY(rooms_->runner->update(chunk, {options, grad_scale}, journal));
+  return rooms_->gradients->release(chunk);
 }
 
 /// Leaves chunks whose states are on the device to the step: their update takes no time there.
@@ -231,18 +231,18 @@ Result<void> OffloadOptimizer::update_early() {
   rooms_->gradients->free_read();
   CASTOR_TRY(rooms_->machine.whole());  // a chunk whose update failed has no gradients any more
   const StepOptions& options = rooms_->announced;
-  for (const std::uint32_t i : rooms_->early->ready()) {
-    const bool on_device = rooms_->states.home(i) == Tier::device;
-    if (on_device || parts_.chunks.chunk(rooms_->states.payload(i)).pinned()) continue;
+  for (const PayloadId chunk : rooms_->early->ready()) {
+    const bool on_device = rooms_->states.home(chunk) == Tier::device;
+    if (on_device || parts_.chunks.chunk(rooms_->states.payload(chunk)).pinned()) continue;
     if (options.needs_norm()) {
-      if (rooms_->speculation->may_update(i)) CASTOR_TRY(rooms_->speculation->update(i, options));
+      if (rooms_->speculation->may_update(chunk)) CASTOR_TRY(rooms_->speculation->update(chunk, options));
       continue;
     }
-    if (auto updated = update(i, options, StepScale().grad_scale); !updated.ok()) {
+    if (auto updated = update(chunk, options, StepScale().grad_scale); !updated.ok()) {
       rooms_->machine.fail();
       return updated;
     }
-    rooms_->early->set_updated(i);
+    rooms_->early->set_updated(chunk);
   }
   return {};
 }
@@ -305,22 +305,22 @@ Result<bool> OffloadOptimizer::settle_speculation(const StepOptions& options, co
 Result<void> OffloadOptimizer::update_rest(const StepOptions& options, double grad_scale) {
   const StateLayout& states = rooms_->states;
   rooms_->deferred->begin(options, grad_scale);
-  for (std::uint32_t i = 0; i < states.n_chunks(); ++i) {
-    if (!states.shape(i).trainable || !rooms_->gradients->any(i) || rooms_->early->updated(i)) continue;
+  for (const PayloadId chunk : states.chunks()) {
+    if (!states.shape(chunk).trainable || !rooms_->gradients->any(chunk) || rooms_->early->updated(chunk)) continue;
     if (parts_.interrupted()) return Error{ErrorKind::interrupted, "interrupted while the parameters were updated"};
-    if (parts_.overlap && states.placement().streamed[i])
-      rooms_->deferred->add(i);
+    if (parts_.overlap && states.placement().streamed[chunk])
+      rooms_->deferred->add(chunk);
     else
-      CASTOR_TRY(update(i, options, grad_scale));
+      CASTOR_TRY(update(chunk, options, grad_scale));
   }
   return {};
 }
 
 Result<void> OffloadOptimizer::finish_step(bool as_expected) {
   const StateLayout& states = rooms_->states;
-  for (std::uint32_t i = 0; i < states.n_chunks(); ++i) {
-    if (!states.shape(i).trainable || rooms_->deferred->waits(i)) continue;
-    if (auto cleared = rooms_->gradients->clear(i); !cleared.ok()) {
+  for (const PayloadId chunk : states.chunks()) {
+    if (!states.shape(chunk).trainable || rooms_->deferred->waits(chunk)) continue;
+    if (auto cleared = rooms_->gradients->clear(chunk); !cleared.ok()) {
       rooms_->machine.poison();
       return cleared;
     }

@@ -59,8 +59,8 @@ class Stage {
  private:
   Result<void> put_chunks();
   Result<void> play(const StepCall& call, const StepOptions& options);
-  Result<void> enter(MomentKind pass, std::uint32_t unit);
-  std::vector<Need> needs_of(std::uint32_t unit) const;
+  Result<void> enter(MomentKind pass, UnitId unit);
+  std::vector<Need> needs_of(UnitId unit) const;
   Result<void> keep(const StepCall& call);
 
   const RehearsedStep& step_;
@@ -95,10 +95,10 @@ Result<void> Stage::set_up(Plan placement) {
 /// Weights and states have contents before the first step.
 Result<void> Stage::put_chunks() {
   const StateLayout& states = optimizer_->states();
-  for (std::uint32_t i = 0; i < states.n_chunks(); ++i) {
-    std::vector<ChunkId> ids = {states.payload(i)};
-    if (states.shape(i).trainable) ids = states.written_by_update(i);
-    for (const ChunkId id : ids) {
+  for (const PayloadId chunk : states.chunks()) {
+    std::vector<ChunkId> written = {states.payload(chunk)};
+    if (states.shape(chunk).trainable) written = states.written_by_update(chunk);
+    for (const ChunkId id : written) {
       CASTOR_TRY(mover_.open(id, Tier::host));
       chunks_.written(id, Tier::host);
     }
@@ -117,11 +117,11 @@ Result<void> Stage::run(const StepOptions& options) {
 Result<void> Stage::play(const StepCall& call, const StepOptions& options) {
   using Kind = StepCall::Kind;
   switch (call.kind) {
-    case Kind::forward: return enter(MomentKind::forward, call.id);
-    case Kind::backward: return enter(MomentKind::backward, call.id);
+    case Kind::forward: return enter(MomentKind::forward, UnitId{call.id});
+    case Kind::backward: return enter(MomentKind::backward, UnitId{call.id});
     case Kind::end_forward:
-    case Kind::end_backward: return scheduler_.end(needs_of(call.id)), Result<void>();
-    case Kind::gradient: return optimizer_->add_gradient(call.id, {nullptr, [] {}});
+    case Kind::end_backward: return scheduler_.end(needs_of(UnitId{call.id})), Result<void>();
+    case Kind::gradient: return optimizer_->add_gradient(TensorId{call.id}, {nullptr, [] {}});
     case Kind::keep: return keep(call);
     case Kind::recall: {
       CASTOR_TRY(kept_.recall(activations_.at(call.id)));
@@ -134,16 +134,16 @@ Result<void> Stage::play(const StepCall& call, const StepOptions& options) {
   return {};
 }
 
-Result<void> Stage::enter(MomentKind pass, std::uint32_t unit) {
+Result<void> Stage::enter(MomentKind pass, UnitId unit) {
   CASTOR_TRY(optimizer_->prepare(step_.unit_chunks.at(unit)));
-  Moment moment = {pass, unit};
+  Moment moment = {pass, number(unit)};
   moment.micro_batch = micro_batch_;
   return scheduler_.begin(moment, needs_of(unit));
 }
 
-std::vector<Need> Stage::needs_of(std::uint32_t unit) const {
+std::vector<Need> Stage::needs_of(UnitId unit) const {
   std::vector<Need> needs;
-  for (const std::uint32_t chunk : step_.unit_chunks.at(unit))
+  for (const PayloadId chunk : step_.unit_chunks.at(unit))
     needs.push_back({optimizer_->states().payload(chunk), Tier::device, Access::read});
   return needs;
 }

@@ -36,17 +36,17 @@ class Speculation {
   /// Waits for the updates under way.
   ~Speculation();
 
-  /// True where the placement has room for the update, the next norm is expected to scale nothing down, and chunk `i`
+  /// True where the placement has room for the update, the next norm is expected to scale nothing down, and `chunk`
   /// is not updated speculatively yet.
-  bool may_update(std::uint32_t i) const;
-  /// Updates chunk `i` as if `options`' norm scaled nothing down. Where the host has no room after all, the step
+  bool may_update(PayloadId chunk) const;
+  /// Updates `chunk` as if `options`' norm scaled nothing down. Where the host has no room after all, the step
   /// updates the chunk. Errors: those of the update, after which the chunk is as before; those of take_back.
-  [[nodiscard]] Result<void> update(std::uint32_t i, const StepOptions& options);
+  [[nodiscard]] Result<void> update(PayloadId chunk, const StepOptions& options);
 
-  /// Makes the old states and weights of chunk `i` the current ones again, if it was updated speculatively. Updates
+  /// Makes the old states and weights of `chunk` the current ones again, if it was updated speculatively. Updates
   /// that are already running are not cancelled; their results are not read. Errors: those of the mover; then the chunk
   /// is neither old nor new, and the step is poisoned.
-  [[nodiscard]] Result<void> take_back(std::uint32_t i);
+  [[nodiscard]] Result<void> take_back(PayloadId chunk);
   [[nodiscard]] Result<void> take_back_all();
 
   /// Records the norm of the step: `plain` where it scales nothing down and skips nothing.
@@ -54,7 +54,7 @@ class Speculation {
   bool any() const { return !attempts_.empty(); }
   /// A chunk whose speculative update is kept, and the events of its tiles.
   struct Kept {
-    std::uint32_t chunk = 0;
+    PayloadId chunk{};
     std::vector<Event> updates;
   };
   /// Keeps every speculative update and discards the old contents.
@@ -69,8 +69,8 @@ class Speculation {
 
   const Parts parts_;
   NormForecast forecast_;
-  std::map<std::uint32_t, std::unique_ptr<Attempt>> attempts_;  ///< by chunk
-  RunningUpdates taken_back_;                                   ///< updates whose results are not wanted
+  std::map<PayloadId, std::unique_ptr<Attempt>> attempts_;
+  RunningUpdates taken_back_;  ///< updates whose results are not wanted
 };
 
 /// The scale of a gradient that the norm does not scale down.

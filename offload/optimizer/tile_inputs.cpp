@@ -3,29 +3,30 @@
 
 namespace castor {
 
-AdamArrays TileInputs::arrays(std::uint32_t i, std::uint32_t tile, const TilePart& part) const {
-  const Tier tier = states.update_tier(i);
+AdamArrays TileInputs::arrays(PayloadId chunk, TileId tile, const TilePart& part) const {
+  const Tier tier = states.update_tier(chunk);
   AdamArrays arrays;
-  states.tile_states(i, tile, data(states.state(i, tile), tier)).point(arrays, part.in_tile);
-  arrays.old_states = kept.bytes_to_old(states.state(i, tile));
-  arrays.old_weight = kept.bytes_to_old(states.payload(i));
-  arrays.grad_dtype = gradients.dtype(i);
-  arrays.grad = data(gradients.chunk(i), tier) + part.in_chunk * size_bytes(arrays.grad_dtype);
-  arrays.weight_dtype = states.shape(i).dtype;
-  if (std::byte* const weights = data(states.payload(i), tier))  // measuring masters that are not split fetches none
+  states.tile_states(chunk, tile, data(states.state(chunk, tile), tier)).point(arrays, part.in_tile);
+  arrays.old_states = kept.bytes_to_old(states.state(chunk, tile));
+  arrays.old_weight = kept.bytes_to_old(states.payload(chunk));
+  arrays.grad_dtype = gradients.dtype(chunk);
+  arrays.grad = data(gradients.chunk(chunk), tier) + part.in_chunk * size_bytes(arrays.grad_dtype);
+  arrays.weight_dtype = states.shape(chunk).dtype;
+  // measuring masters that are not split fetches no weights
+  if (std::byte* const weights = data(states.payload(chunk), tier))
     arrays.weight = weights + part.in_chunk * size_bytes(arrays.weight_dtype);
   arrays.n = part.numel;
   arrays.first = static_cast<std::uint32_t>(part.in_tensor);
   return arrays;
 }
 
-UpdateCoefficients TileInputs::coefficients(std::uint32_t tensor, std::uint64_t t, const StepTerms& terms,
+UpdateCoefficients TileInputs::coefficients(TensorId tensor, std::uint64_t t, const StepTerms& terms,
                                             const float* trust) const {
-  const UpdateNumber number = {t, states.registered(tensor), states.format().rounding_seed, trust};
-  return update_coefficients(terms.options.of(tensor), number, terms.grad_scale);
+  const UpdateNumber update = {t, states.registered(tensor), states.format().rounding_seed, trust};
+  return update_coefficients(terms.options.of(number(tensor)), update, terms.grad_scale);
 }
 
-TrustedTensor TileInputs::whole(std::uint32_t tensor) const {
+TrustedTensor TileInputs::whole(TensorId tensor) const {
   const TensorPlace& place = states.layout().tensors[tensor];
   const Tier tier = states.update_tier(place.chunk);
   TrustedTensor found;
@@ -37,9 +38,9 @@ TrustedTensor TileInputs::whole(std::uint32_t tensor) const {
   return found;
 }
 
-bool TileInputs::reads_weights(std::uint32_t i, const StepOptions& options) const {
+bool TileInputs::reads_weights(PayloadId chunk, const StepOptions& options) const {
   const bool measures_weights = options.needs_trust() && !options.measures_direction();
-  return measures_weights || states.format().splits(states.shape(i).dtype);
+  return measures_weights || states.format().splits(states.shape(chunk).dtype);
 }
 
 }  // namespace castor

@@ -28,19 +28,19 @@ struct TileInputs {
   Device& device;
 
   /// The arrays of a tensor's part of a tile, in the tier of its update. Weights are null where no copy is there.
-  AdamArrays arrays(std::uint32_t i, std::uint32_t tile, const TilePart& part) const;
+  AdamArrays arrays(PayloadId chunk, TileId tile, const TilePart& part) const;
   /// The coefficients of the tensor's `t`-th update, whose kernel finds the trust ratio at `trust`.
-  UpdateCoefficients coefficients(std::uint32_t tensor, std::uint64_t t, const StepTerms& terms,
+  UpdateCoefficients coefficients(TensorId tensor, std::uint64_t t, const StepTerms& terms,
                                   const float* trust) const;
   /// A whole tensor on the tier of its update: its gradient and its weights. Requires: none of its tiles has been
   /// updated yet.
-  TrustedTensor whole(std::uint32_t tensor) const;
+  TrustedTensor whole(TensorId tensor) const;
   /// True where a GPU's kernels update the chunk.
-  bool updates_on_gpu(std::uint32_t i) const {
-    return states.update_tier(i) == Tier::device && device.kernels() != KernelPlace::host;
+  bool updates_on_gpu(PayloadId chunk) const {
+    return states.update_tier(chunk) == Tier::device && device.kernels() != KernelPlace::host;
   }
   /// True where an update reads the old weights, so that it must fetch them.
-  bool reads_weights(std::uint32_t i, const StepOptions& options) const;
+  bool reads_weights(PayloadId chunk, const StepOptions& options) const;
   /// The memory of a chunk in `tier`.
   std::byte* data(ChunkId id, Tier tier) const { return chunks.chunk(id).at(tier).buffer.data(); }
 };

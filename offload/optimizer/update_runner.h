@@ -26,11 +26,11 @@ class UpdateJournal {
   /// True where the old weights must stay readable, so that they are fetched even if the update replaces all of them.
   virtual bool keeps_old() const = 0;
   /// Called when the chunks of `tile` are in place, before its update. Errors: the update may not be made now.
-  virtual Result<void> begin_tile(std::uint32_t tile) = 0;
+  virtual Result<void> begin_tile(TileId tile) = 0;
   /// Called when the counter of `tensor` has gone up.
-  virtual void counted(std::uint32_t tensor) = 0;
+  virtual void counted(TensorId tensor) = 0;
   /// Called when the update of `tile` has been queued to the team; `updated` is its end.
-  virtual void started(std::uint32_t tile, const Event& updated) = 0;
+  virtual void started(TileId tile, const Event& updated) = 0;
   /// Set to skip updates that have not begun, whose results are not wanted any more; may be null.
   virtual std::shared_ptr<std::atomic<bool>> cancelled() const = 0;
 };
@@ -58,26 +58,26 @@ class UpdateRunner {
   /// Errors: those of UpdateKernels::make.
   static Result<std::unique_ptr<UpdateRunner>> make(const Parts& parts);
 
-  /// Updates every tile of chunk `i` from its gradients, which stay. Errors: those of the mover, of the kernels and of
+  /// Updates every tile of `chunk` from its gradients, which stay. Errors: those of the mover, of the kernels and of
   /// the journal; the tiles before the one that failed have been updated.
-  [[nodiscard]] Result<void> update(std::uint32_t i, StepTerms terms, UpdateJournal& journal);
+  [[nodiscard]] Result<void> update(PayloadId chunk, StepTerms terms, UpdateJournal& journal);
 
  private:
   UpdateRunner(const Parts& parts, UpdateKernels device_kernels)
       : parts_(parts), device_kernels_(std::move(device_kernels)) {}
-  Result<void> update_tile(std::uint32_t i, std::uint32_t tile, StepTerms terms, TrustMeasures::OfChunk& measures,
+  Result<void> update_tile(PayloadId chunk, TileId tile, StepTerms terms, TrustMeasures::OfChunk& measures,
                            UpdateJournal& journal);
-  std::array<Need, 3> needs_of(std::uint32_t i, std::uint32_t tile, const StepOptions& options,
+  std::array<Need, 3> needs_of(PayloadId chunk, TileId tile, const StepOptions& options,
                                bool keeps_old) const;
-  TileUpdate update_of(std::uint32_t i, std::uint32_t tile, StepTerms terms, UpdateJournal& journal) const;
-  void run_beside(std::uint32_t i, std::uint32_t tile, TileUpdate update, std::vector<Event> after,
+  TileUpdate update_of(PayloadId chunk, TileId tile, StepTerms terms, UpdateJournal& journal) const;
+  void run_beside(PayloadId chunk, TileId tile, TileUpdate update, std::vector<Event> after,
                   std::span<const Need> needs, UpdateJournal& journal);
-  Result<void> run_on_gpu(std::uint32_t i, std::uint32_t tile, const TileUpdate& update);
-  Event start(std::uint32_t i, std::uint32_t tile, TileUpdate update, std::vector<Event> after,
+  Result<void> run_on_gpu(PayloadId chunk, TileId tile, const TileUpdate& update);
+  Event start(PayloadId chunk, TileId tile, TileUpdate update, std::vector<Event> after,
               const UpdateJournal& journal);
-  Checksums start_checksums(std::uint32_t i, std::uint32_t tile, Event& updated);
-  bool runs_beside(std::uint32_t i) const {
-    return parts_.overlap && parts_.inputs.states.update_tier(i) == Tier::host;
+  Checksums start_checksums(PayloadId chunk, TileId tile, Event& updated);
+  bool runs_beside(PayloadId chunk) const {
+    return parts_.overlap && parts_.inputs.states.update_tier(chunk) == Tier::host;
   }
 
   const Parts parts_;

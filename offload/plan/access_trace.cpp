@@ -55,14 +55,14 @@ void AccessTrace::add_need(const Need& need) {
 /// The last moment uses the chunk.
 void AccessTrace::note_use(const Need& need) {
   auto& of_chunks = uses_[index(need.tier)];
-  if (of_chunks.size() <= need.chunk) of_chunks.resize(need.chunk + 1);
+  if (!of_chunks.contains(need.chunk)) of_chunks.resize(index(need.chunk) + 1);
   of_chunks[need.chunk].push_back(n_moments() - 1);
 }
 
 /// The positions at which `chunk` is needed in `tier`; null where there are none.
 const std::vector<std::uint64_t>* AccessTrace::uses(ChunkId chunk, Tier tier) const {
   const auto& of_chunks = uses_[index(tier)];
-  return chunk < of_chunks.size() && !of_chunks[chunk].empty() ? &of_chunks[chunk] : nullptr;
+  return of_chunks.contains(chunk) && !of_chunks[chunk].empty() ? &of_chunks[chunk] : nullptr;
 }
 
 void AccessTrace::add_arrival(ChunkId chunk, std::uint64_t n_bytes) {

@@ -7,7 +7,7 @@ namespace castor {
 
 PlanReplay::PlanReplay(const MoveProblem& problem, StepPlan plan)
     : plan_(std::move(plan)), leaving_(problem.n_moments), used_(problem.n_moments), fetches_(problem.n_moments) {
-  for (ChunkId id = 0; id < problem.chunks.size(); ++id)
+  for (const ChunkId id : problem.chunks.ids())
     for (std::size_t i = 0; i < problem.chunks[id].uses.size(); ++i) {
       const Stay& stay = plan_.plan.stays[id][i];
       const std::uint32_t moment = problem.chunks[id].uses[i].moment;
@@ -22,8 +22,8 @@ MoveOrders PlanReplay::orders(std::uint64_t position) const {
   return {leaving_.at(position), used_.at(position), fetches_.at(position)};
 }
 
-std::vector<Places> PlanReplay::between_iterations() const {
-  std::vector<Places> places;
+IndexedVector<ChunkId, Places> PlanReplay::between_iterations() const {
+  IndexedVector<ChunkId, Places> places;
   for (const auto& stays : plan_.plan.stays) places.push_back(stays.empty() ? kAnywhere : stays.back().after);
   return places;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <ranges>
 #include <span>
 
 #include <castor/memory/bytes.h>
@@ -13,7 +14,7 @@ namespace {
 
 constexpr double kRoundingBytes = 0.5;  // shares are rounded: half a byte is no difference
 
-std::uint64_t bytes_of_all(const std::vector<ChunkDemand>& chunks, std::uint64_t ChunkDemand::*part) {
+std::uint64_t bytes_of_all(const IndexedVector<PayloadId, ChunkDemand>& chunks, std::uint64_t ChunkDemand::*part) {
   std::uint64_t n_bytes = 0;
   for (const ChunkDemand& chunk : chunks) n_bytes += chunk.*part;
   return n_bytes;
@@ -65,15 +66,15 @@ void send_parameters_away(const PlacementRequest& request, Plan& plan) {
   plan.payload_off_device.assign(request.chunks.size(), false);
   if (request.policy != PlacementPolicy::shares) return;
   EvenShare sent(request.offload_param_fraction);
-  for (std::size_t i = 0; i < request.chunks.size(); ++i)
-    plan.payload_off_device[i] = sent.take(static_cast<double>(request.chunks[i].payload_bytes));
+  for (const PayloadId id : request.chunks.ids())
+    plan.payload_off_device[id] = sent.take(static_cast<double>(request.chunks[id].payload_bytes));
 }
 
 /// Bytes of the parameters that stay on the device, and of the room for those that are fetched for their uses.
 std::uint64_t payload_bytes_on_device(const PlacementRequest& request, const Plan& plan) {
   std::uint64_t kept_bytes = 0;
-  for (std::size_t i = 0; i < request.chunks.size(); ++i)
-    kept_bytes += plan.payload_off_device[i] ? 0 : request.chunks[i].payload_bytes;
+  for (const PayloadId id : request.chunks.ids())
+    kept_bytes += plan.payload_off_device[id] ? 0 : request.chunks[id].payload_bytes;
   const std::uint64_t all_bytes = bytes_of_all(request.chunks, &ChunkDemand::payload_bytes);
   return std::min(all_bytes, kept_bytes + (kept_bytes < all_bytes ? request.largest_unit.payload_bytes : 0));
 }
@@ -82,12 +83,12 @@ std::uint64_t payload_bytes_on_device(const PlacementRequest& request, const Pla
 Result<void> keep_share_on_device(const PlacementRequest& request, Plan& plan) {
   const auto all_bytes = static_cast<double>(bytes_of_all(request.chunks, &ChunkDemand::state_bytes));
   double kept_bytes = 0;
-  for (std::size_t i = 0; i < request.chunks.size(); ++i) {
-    const ChunkDemand& chunk = request.chunks[i];
+  for (const PayloadId id : request.chunks.ids()) {
+    const ChunkDemand& chunk = request.chunks[id];
     kept_bytes += static_cast<double>(chunk.state_bytes);
     if (kept_bytes > (1 - request.offload_optim_fraction) * all_bytes + kRoundingBytes) break;
-    if (chunk.state_bytes == 0 || plan.states[i] == Tier::nvme) continue;
-    plan.states[i] = Tier::device;
+    if (chunk.state_bytes == 0 || plan.states[id] == Tier::nvme) continue;
+    plan.states[id] = Tier::device;
     plan.device_bytes += chunk.state_bytes + chunk.gradient_bytes;
   }
   const std::uint64_t needed_bytes =
@@ -101,13 +102,13 @@ Result<void> keep_share_on_device(const PlacementRequest& request, Plan& plan) {
 /// pass.
 void fill_device(const PlacementRequest& request, Plan& plan) {
   std::uint64_t used_bytes = bytes_of_all(request.chunks, &ChunkDemand::payload_bytes) + request.non_model_bytes;
-  for (std::size_t i = 0; i < request.chunks.size(); ++i) {
-    const std::uint64_t n_bytes = request.chunks[i].state_bytes + request.chunks[i].gradient_bytes;
-    if (n_bytes == 0 || plan.states[i] == Tier::nvme) continue;
+  for (const PayloadId id : request.chunks.ids()) {
+    const std::uint64_t n_bytes = request.chunks[id].state_bytes + request.chunks[id].gradient_bytes;
+    if (n_bytes == 0 || plan.states[id] == Tier::nvme) continue;
     if (n_bytes > saturating_sub(request.device_budget_bytes, used_bytes)) break;
     used_bytes += n_bytes;
     plan.device_bytes += n_bytes;
-    plan.states[i] = Tier::device;
+    plan.states[id] = Tier::device;
   }
 }
 
@@ -121,10 +122,11 @@ void place_on_nvme(const PlacementRequest& request, Plan& plan) {
   const double wanted_bytes =
       request.nvme_fraction * static_cast<double>(bytes_of_all(request.chunks, &ChunkDemand::state_bytes));
   double placed_bytes = 0;
-  for (std::size_t i = request.chunks.size(); i-- > 0 && placed_bytes < wanted_bytes;) {
-    if (request.chunks[i].state_bytes == 0) continue;
-    plan.states[i] = Tier::nvme;
-    placed_bytes += static_cast<double>(request.chunks[i].state_bytes);
+  for (const PayloadId id : std::views::reverse(request.chunks.ids())) {
+    if (placed_bytes >= wanted_bytes) break;
+    if (request.chunks[id].state_bytes == 0) continue;
+    plan.states[id] = Tier::nvme;
+    placed_bytes += static_cast<double>(request.chunks[id].state_bytes);
   }
 }
 
@@ -135,16 +137,17 @@ bool fits_streamed(const PlacementRequest& request, const Plan& plan, const Chun
   return needed_bytes <= saturating_sub(request.device_budget_bytes, others_bytes);
 }
 
-bool may_speculate(const PlacementRequest& request, std::size_t i) {
-  return request.may_speculate.empty() || request.may_speculate[i];
+bool may_speculate(const PlacementRequest& request, PayloadId id) {
+  return request.may_speculate.empty() || request.may_speculate[id];
 }
 
 /// The chunks with states below the device that may speculate, or, where not `speculative`, that may not.
-std::vector<std::size_t> streamable(const PlacementRequest& request, const Plan& plan, bool speculative) {
-  std::vector<std::size_t> found;
-  for (std::size_t i = 0; i < request.chunks.size(); ++i)
-    if (request.chunks[i].state_bytes > 0 && plan.states[i] != Tier::device && may_speculate(request, i) == speculative)
-      found.push_back(i);
+std::vector<PayloadId> streamable(const PlacementRequest& request, const Plan& plan, bool speculative) {
+  std::vector<PayloadId> found;
+  for (const PayloadId id : request.chunks.ids()) {
+    const bool off_device = request.chunks[id].state_bytes > 0 && plan.states[id] != Tier::device;
+    if (off_device && may_speculate(request, id) == speculative) found.push_back(id);
+  }
   return found;
 }
 
@@ -152,24 +155,24 @@ std::vector<std::size_t> streamable(const PlacementRequest& request, const Plan&
 /// for a norm are streamed last.
 void stream_states(const PlacementRequest& request, Plan& plan) {
   plan.streamed.assign(request.chunks.size(), false);
-  const auto bytes_of = [&request](std::span<const std::size_t> chunks) {
+  const auto bytes_of = [&request](std::span<const PayloadId> chunks) {
     double n_bytes = 0;
-    for (const std::size_t i : chunks) n_bytes += static_cast<double>(request.chunks[i].state_bytes);
+    for (const PayloadId id : chunks) n_bytes += static_cast<double>(request.chunks[id].state_bytes);
     return n_bytes;
   };
   const std::array groups = {streamable(request, plan, false), streamable(request, plan, true)};
   double wanted_bytes = request.stream_fraction * (bytes_of(groups[0]) + bytes_of(groups[1]));
   for (const auto& group : groups) {
     EvenShare streamed(std::min(1.0, wanted_bytes / std::max(1.0, bytes_of(group))));
-    for (const std::size_t i : group)
-      plan.streamed[i] = streamed.take(bytes_of({&i, 1}), fits_streamed(request, plan, request.chunks[i]));
+    for (const PayloadId id : group)
+      plan.streamed[id] = streamed.take(bytes_of({&id, 1}), fits_streamed(request, plan, request.chunks[id]));
     wanted_bytes -= streamed.taken_bytes();
   }
 }
 
 bool all_on_device(const PlacementRequest& request, const Plan& plan) {
-  for (std::size_t i = 0; i < request.chunks.size(); ++i)
-    if (request.chunks[i].state_bytes > 0 && plan.states[i] != Tier::device) return false;
+  for (const PayloadId id : request.chunks.ids())
+    if (request.chunks[id].state_bytes > 0 && plan.states[id] != Tier::device) return false;
   return true;
 }
 
@@ -193,11 +196,11 @@ Result<void> check_host(const PlacementRequest& request, Plan& plan) {
   std::uint64_t one_update_bytes = 0;
   std::uint64_t kept_bytes = 0;
   std::uint64_t largest_weights_bytes = 0;  // an update on the host writes the new weights beside the kept bytes
-  for (std::size_t i = 0; i < request.chunks.size(); ++i) {
-    const ChunkDemand& chunk = request.chunks[i];
+  for (const PayloadId id : request.chunks.ids()) {
+    const ChunkDemand& chunk = request.chunks[id];
     // The first values of every chunk are made on the host, also where its home is elsewhere.
     one_update_bytes = std::max(one_update_bytes, chunk.tile_bytes + chunk.gradient_bytes + chunk.payload_bytes);
-    if (plan.states[i] == Tier::device || chunk.state_bytes == 0) continue;
+    if (plan.states[id] == Tier::device || chunk.state_bytes == 0) continue;
     kept_bytes += chunk.state_bytes + chunk.gradient_bytes;
     largest_weights_bytes = std::max(largest_weights_bytes, chunk.payload_bytes);
   }
@@ -215,10 +218,10 @@ Result<void> check_host(const PlacementRequest& request, Plan& plan) {
 
 /// Bytes that a speculative update of the chunk writes beside the old states and weights; 0 where the states are not
 /// updated on the host, or the chunk may not speculate.
-std::uint64_t speculation_bytes(const PlacementRequest& request, const Plan& plan, std::size_t i) {
-  const ChunkDemand& chunk = request.chunks[i];
-  const bool on_host = plan.states[i] == Tier::host && plan.update_tier(i) == Tier::host;
-  return on_host && may_speculate(request, i) && chunk.state_bytes > 0 ? chunk.state_bytes + chunk.payload_bytes : 0;
+std::uint64_t speculation_bytes(const PlacementRequest& request, const Plan& plan, PayloadId id) {
+  const ChunkDemand& chunk = request.chunks[id];
+  const bool on_host = plan.states[id] == Tier::host && plan.update_tier(id) == Tier::host;
+  return on_host && may_speculate(request, id) && chunk.state_bytes > 0 ? chunk.state_bytes + chunk.payload_bytes : 0;
 }
 
 /// Chooses speculative chunks as far as the host has room beside all other uses, the weights that are being updated
@@ -227,15 +230,15 @@ std::uint64_t speculation_bytes(const PlacementRequest& request, const Plan& pla
 void leave_room_to_speculate(const PlacementRequest& request, Plan& plan) {
   plan.speculative.assign(request.chunks.size(), false);
   double wanted_bytes = 0;
-  for (std::size_t i = 0; i < request.chunks.size(); ++i)
-    wanted_bytes += static_cast<double>(speculation_bytes(request, plan, i));
+  for (const PayloadId id : request.chunks.ids())
+    wanted_bytes += static_cast<double>(speculation_bytes(request, plan, id));
   const std::uint64_t others_bytes = plan.host_bytes + weights_bytes_on_device(request, plan);
   const auto room_bytes =
       static_cast<double>(std::min(request.speculation_bytes, saturating_sub(request.host_budget_bytes, others_bytes)));
   EvenShare taken(std::min(1.0, room_bytes / std::max(1.0, wanted_bytes)));
-  for (std::size_t i = 0; i < request.chunks.size(); ++i) {
-    const auto n_bytes = static_cast<double>(speculation_bytes(request, plan, i));
-    plan.speculative[i] = n_bytes > 0 && taken.take(n_bytes);
+  for (const PayloadId id : request.chunks.ids()) {
+    const auto n_bytes = static_cast<double>(speculation_bytes(request, plan, id));
+    plan.speculative[id] = n_bytes > 0 && taken.take(n_bytes);
   }
   plan.speculation_bytes = static_cast<std::uint64_t>(taken.taken_bytes());
 }

@@ -34,8 +34,8 @@ Tiles tiles_of(ChunkId weights, const AccessTrace& trace, const MomentSeconds& s
 }
 
 /// Gradients have the bytes of their weights.
-double first_tile_s(const AccessTrace& trace, const MomentSeconds& seconds, std::span<const std::uint64_t> n_bytes,
-                    const LinkCosts& costs) {
+double first_tile_s(const AccessTrace& trace, const MomentSeconds& seconds,
+                    const IndexedVector<ChunkId, std::uint64_t>& n_bytes, const LinkCosts& costs) {
   const auto weights = first_weights(trace);
   if (!weights) return 0;
   const Tiles tiles = tiles_of(*weights, trace, seconds);
@@ -62,7 +62,7 @@ PassSeconds pass_seconds(const AccessTrace& trace, const MomentSeconds& seconds)
 }
 
 StepBound step_bound(const AccessTrace& trace, const MomentSeconds& seconds, const StepPlan& plan,
-                     std::span<const std::uint64_t> n_bytes, const LinkCosts& costs) {
+                     const IndexedVector<ChunkId, std::uint64_t>& n_bytes, const LinkCosts& costs) {
   const PassSeconds passes = pass_seconds(trace, seconds);
   StepBound bound{passes.forward + passes.backward + passes.update_on_device, "compute"};
   const auto at_least = [&bound](double lane_s, const char* lane) {

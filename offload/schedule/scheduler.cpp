@@ -13,9 +13,9 @@
 namespace castor {
 namespace {
 
-std::vector<std::uint64_t> bytes_of(const ChunkManager& chunks) {
-  std::vector<std::uint64_t> n_bytes;
-  for (ChunkId id = 0; id < chunks.n_chunks(); ++id) n_bytes.push_back(chunks.chunk(id).n_bytes);
+IndexedVector<ChunkId, std::uint64_t> bytes_of(const ChunkManager& chunks) {
+  IndexedVector<ChunkId, std::uint64_t> n_bytes;
+  for (const ChunkId id : chunks.ids()) n_bytes.push_back(chunks.chunk(id).n_bytes);
   return n_bytes;
 }
 
@@ -45,7 +45,8 @@ Result<void> Scheduler::begin(Moment moment, std::span<const Need> needs, Beside
     const auto orders = orders_at(position);
     orders ? parts_.mover.planned().add(*orders) : parts_.mover.planned().forget_moves();
   }
-  auto outcome = parts_.mover.begin(needs, beside, of_unit(moment.kind) ? moment.id : StatefulTensorMgr::kNoUnit);
+  const UnitId unit = of_unit(moment.kind) ? UnitId{moment.id} : StatefulTensorMgr::kNoUnit;
+  auto outcome = parts_.mover.begin(needs, beside, unit);
   follower.start();
   return outcome;
 }
@@ -108,8 +109,8 @@ MoveProblem Scheduler::problem() const {
     problem.room_bytes[index(tier)].assign(problem.n_moments, budget.limit_bytes());
   }
   const auto& rest = parts_.mover.planned().rest();
-  for (ChunkId id = 0; id < rest.size(); ++id) problem.chunks[id].rest = rest[id];
-  for (ChunkId id = 0; id < chunks.n_chunks(); ++id)
+  for (const ChunkId id : rest.ids()) problem.chunks[id].rest = rest[id];
+  for (const ChunkId id : chunks.ids())
     if (problem.chunks[id].uses.empty() && !chunks.chunk(id).has_contents()) problem.chunks[id].rest = kNowhere;
   problem.costs = parts_.costs;
   problem.nvme = chunks.has_spill();

@@ -43,9 +43,9 @@ class Value {
 };
 
 /// The parts of a frozen chunk, which has no tiles: its tensors, whole.
-std::vector<TilePart> whole_tensors(const ChunkLayout& layout, std::uint32_t chunk) {
+std::vector<TilePart> whole_tensors(const ChunkLayout& layout, PayloadId chunk) {
   std::vector<TilePart> parts;
-  for (const std::uint32_t tensor : layout.chunks[chunk].tensors) {
+  for (const TensorId tensor : layout.chunks[chunk].tensors) {
     const TensorPlace& place = layout.tensors[tensor];
     parts.push_back({tensor, place.numel, 0, place.offset, place.offset});
   }
@@ -60,34 +60,34 @@ class Reader {
 
   Result<void> run() {
     for (auto& array : arrays_) array.resize(kPieceValues);
-    for (std::uint32_t i = 0; i < map_.layout.chunks.size(); ++i) CASTOR_TRY(read_chunk(i));
+    for (const PayloadId chunk : map_.layout.chunks.ids()) CASTOR_TRY(read_chunk(chunk));
     return {};
   }
 
  private:
   /// Weights are read where they hold part of the masters, or are all there is.
-  Result<void> read_chunk(std::uint32_t i) {
-    const ChunkShape& shape = map_.layout.chunks[i];
+  Result<void> read_chunk(PayloadId chunk) {
+    const ChunkShape& shape = map_.layout.chunks[chunk];
     if (!shape.trainable || map_.format.splits(shape.dtype))
-      CASTOR_TRY(weights_.load(store_, map_.key(map_.payload[i]), map_.payload_bytes(i)));
-    if (!shape.trainable) return hand_out(i, 0, whole_tensors(map_.layout, i));
-    for (std::uint32_t tile = 0; tile < shape.n_tiles(); ++tile) {
-      CASTOR_TRY(states_.load(store_, map_.key(map_.states[i][tile]), map_.state_bytes(i, tile)));
-      CASTOR_TRY(hand_out(i, tile, parts_of_tile(map_.layout, i, tile)));
+      CASTOR_TRY(weights_.load(store_, map_.key(map_.payload[chunk]), map_.payload_bytes(chunk)));
+    if (!shape.trainable) return hand_out(chunk, {}, whole_tensors(map_.layout, chunk));
+    for (const TileId tile : shape.tiles()) {
+      CASTOR_TRY(states_.load(store_, map_.key(map_.states[chunk][tile]), map_.state_bytes(chunk, tile)));
+      CASTOR_TRY(hand_out(chunk, tile, parts_of_tile(map_.layout, chunk, tile)));
     }
     return {};
   }
 
-  Result<void> hand_out(std::uint32_t i, std::uint32_t tile, const std::vector<TilePart>& parts) {
+  Result<void> hand_out(PayloadId chunk, TileId tile, const std::vector<TilePart>& parts) {
     for (const TilePart& part : parts)
       for (std::uint64_t first = 0; first < part.numel; first += kPieceValues)
-        CASTOR_TRY(hand_out_piece(i, tile, part, first));
+        CASTOR_TRY(hand_out_piece(chunk, tile, part, first));
     return {};
   }
 
   /// Frozen tensors have no moments.
-  Result<void> hand_out_piece(std::uint32_t i, std::uint32_t tile, const TilePart& part, std::uint64_t first) {
-    const ChunkShape& shape = map_.layout.chunks[i];
+  Result<void> hand_out_piece(PayloadId chunk, TileId tile, const TilePart& part, std::uint64_t first) {
+    const ChunkShape& shape = map_.layout.chunks[chunk];
     StateValues states;
     states.first = part.in_tensor + first;
     states.n = std::min(kPieceValues, part.numel - first);

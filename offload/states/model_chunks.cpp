@@ -30,15 +30,16 @@ LayoutOptions layout_options(std::span<const TensorSpec> tensors, const StateFor
   return {chunk_bytes};
 }
 
-std::vector<ChunkDemand> demands_of(const ChunkLayout& layout, const StateFormat& format) {
-  std::vector<ChunkDemand> demands;
-  for (const ChunkShape& shape : layout.chunks) {
-    ChunkDemand& demand = demands.emplace_back();
+IndexedVector<PayloadId, ChunkDemand> demands_of(const ChunkLayout& layout, const StateFormat& format) {
+  IndexedVector<PayloadId, ChunkDemand> demands(layout.chunks.size());
+  for (const PayloadId chunk : layout.chunks.ids()) {
+    const ChunkShape& shape = layout.chunks[chunk];
+    ChunkDemand& demand = demands[chunk];
     demand.payload_bytes = shape.numel * size_bytes(shape.dtype);
     if (!shape.trainable) continue;
     demand.gradient_bytes = demand.payload_bytes;
     demand.state_bytes = shape.numel * format.bytes_per_element(shape.dtype);
-    demand.tile_bytes = shape.tile(0).numel * format.bytes_per_element(shape.dtype);
+    demand.tile_bytes = shape.tile(TileId{}).numel * format.bytes_per_element(shape.dtype);
   }
   return demands;
 }

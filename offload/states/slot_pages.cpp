@@ -50,7 +50,7 @@ SlotSizes slot_sizes(const ChunkLayout& layout, const StateFormat& format) {
   for (const ChunkShape& shape : layout.chunks) {
     slots.weights.push_back(shape.numel * size_bytes(shape.dtype));
     if (!shape.trainable) continue;
-    for (std::uint32_t tile = 0; tile < shape.n_tiles(); ++tile)
+    for (const TileId tile : shape.tiles())
       slots.states.push_back(shape.tile(tile).numel * format.bytes_per_element(shape.dtype));
   }
   return slots;

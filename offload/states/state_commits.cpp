@@ -16,7 +16,7 @@ constexpr std::uint64_t kFirstKey = 0, kOtherFirstKey = std::uint64_t{1} << 32;
 /// Elements of each tensor, by its place in the order of registration.
 std::vector<std::uint64_t> numels(const StateMap& map) {
   std::vector<std::uint64_t> found(map.registered.size());
-  for (std::uint32_t tensor = 0; tensor < found.size(); ++tensor)
+  for (const TensorId tensor : map.registered.ids())
     found[map.registered[tensor]] = map.layout.tensors[tensor].numel;
   return found;
 }
@@ -101,8 +101,8 @@ Result<void> StateCommits::adopt() {
 Result<void> StateCommits::copy() {
   const StateMap ours = map(), &theirs = found_->map();
   CASTOR_TRY(check_tensors(ours, theirs));
-  std::vector<std::uint32_t> tensor_of(ours.registered.size());
-  for (std::uint32_t tensor = 0; tensor < tensor_of.size(); ++tensor) tensor_of[ours.registered[tensor]] = tensor;
+  std::vector<TensorId> tensor_of(ours.registered.size());
+  for (const TensorId tensor : ours.registered.ids()) tensor_of[ours.registered[tensor]] = tensor;
   return found_->read([&](std::uint32_t registered, const StateValues& states) {
     return parts_.io.write(tensor_of[registered], states);
   });

@@ -91,17 +91,19 @@ Result<void> StateIo::initialise(const Fill& fill, const Progress& progress) {
 Result<void> StateIo::start_filling(const Progress& progress, Filling& filling) {
   std::uint64_t n_values = 0, n_done = 0;
   for (const ChunkShape& shape : parts_.states.layout().chunks) n_values += shape.numel;
-  for (std::uint32_t i = 0; i < parts_.states.n_chunks(); ++i) {
-    const ChunkShape& shape = parts_.states.shape(i);
-    for (std::uint32_t tile = 0; tile < shape.n_tiles(); ++tile) {
-      CASTOR_TRY(start_filling(i, tile, filling));
-      if (tile > 0) CASTOR_TRY(send_states_home(i, tile - 1));
+  for (const PayloadId chunk : parts_.states.chunks()) {
+    const ChunkShape& shape = parts_.states.shape(chunk);
+    std::optional<TileId> previous;
+    for (const TileId tile : shape.tiles()) {
+      CASTOR_TRY(start_filling(chunk, tile, filling));
+      if (previous) CASTOR_TRY(send_states_home(chunk, *previous));
+      previous = tile;
       CASTOR_TRY(wait_for_first(filling, kMostAhead));
       if (parts_.interrupted())
         return Error{ErrorKind::interrupted, "interrupted while the parameters were initialised"};
     }
-    CASTOR_TRY(send_states_home(i, shape.n_tiles() - 1));
-    CASTOR_TRY(send_payload_up(i));
+    CASTOR_TRY(send_states_home(chunk, previous.value()));
+    CASTOR_TRY(send_payload_up(chunk));
     n_done += shape.numel;
     progress(static_cast<double>(n_done) / static_cast<double>(n_values));
   }
@@ -109,19 +111,21 @@ Result<void> StateIo::start_filling(const Progress& progress, Filling& filling) 
 }
 
 /// Starts writing the first values of a tile.
-Result<void> StateIo::start_filling(std::uint32_t i, std::uint32_t tile, Filling& filling) {
-  const ChunkShape& shape = parts_.states.shape(i);
-  std::vector<Need> needs = {{parts_.states.payload(i), Tier::host, tile == 0 ? Access::overwrite : Access::update}};
-  if (shape.trainable) needs.push_back({parts_.states.state(i, tile), Tier::host, Access::overwrite});
+Result<void> StateIo::start_filling(PayloadId chunk, TileId tile, Filling& filling) {
+  const ChunkShape& shape = parts_.states.shape(chunk);
+  const Access access = tile == TileId{} ? Access::overwrite : Access::update;
+  std::vector<Need> needs = {{parts_.states.payload(chunk), Tier::host, access}};
+  if (shape.trainable) needs.push_back({parts_.states.state(chunk, tile), Tier::host, Access::overwrite});
   Beside others{parts_.team};
   CASTOR_TRY(parts_.mover.begin(needs, &others));
-  FirstValues values{filling.given_up, &filling.fill, parts_.states.parts_of(i, tile), {},
-                     on_host(parts_.states.payload(i)), shape.dtype};
-  if (shape.trainable) values.states.emplace(parts_.states.tile_states(i, tile, on_host(parts_.states.state(i, tile))));
+  std::byte* const weights = on_host(parts_.states.payload(chunk));
+  FirstValues values{filling.given_up, &filling.fill, parts_.states.parts_of(chunk, tile), {}, weights, shape.dtype};
+  if (shape.trainable)
+    values.states.emplace(parts_.states.tile_states(chunk, tile, on_host(parts_.states.state(chunk, tile))));
   HostTeam::Job job =
       sliced_job(shape.tile(tile).numel,
                  [values = std::move(values)](std::uint64_t first, std::uint64_t n) { return values.write(first, n); });
-  job.urgency = i;
+  job.urgency = number(chunk);
   job.after = others.after;
   const Event done = parts_.team.add(std::move(job));
   filling.jobs.push_back({done, std::move(others.after)});
@@ -130,28 +134,29 @@ Result<void> StateIo::start_filling(std::uint32_t i, std::uint32_t tile, Filling
 }
 
 /// Sends the states of a tile to their home, because the next tiles need room on the host.
-Result<void> StateIo::send_states_home(std::uint32_t i, std::uint32_t tile) {
-  if (!parts_.states.shape(i).trainable) return {};
-  if (parts_.states.home(i) == Tier::device) CASTOR_TRY(parts_.mover.look(parts_.states.state(i, tile), Tier::device));
-  if (parts_.states.home(i) == Tier::nvme) return parts_.mover.push_down(parts_.states.state(i, tile), Tier::host);
+Result<void> StateIo::send_states_home(PayloadId chunk, TileId tile) {
+  if (!parts_.states.shape(chunk).trainable) return {};
+  const ChunkId states = parts_.states.state(chunk, tile);
+  if (parts_.states.home(chunk) == Tier::device) CASTOR_TRY(parts_.mover.look(states, Tier::device));
+  if (parts_.states.home(chunk) == Tier::nvme) return parts_.mover.push_down(states, Tier::host);
   return {};
 }
 
 /// Fetches the weights to the device where no tier is below the host: then their copy on the host can be released.
-Result<void> StateIo::send_payload_up(std::uint32_t i) {
+Result<void> StateIo::send_payload_up(PayloadId chunk) {
   if (parts_.chunks.has_spill()) return {};
-  const auto up = parts_.chunks.fetch(parts_.states.payload(i), Tier::device);
+  const auto up = parts_.chunks.fetch(parts_.states.payload(chunk), Tier::device);
   return up.ok() || up.error().kind == ErrorKind::does_not_fit ? Result<void>() : up.error();
 }
 
-Result<void> StateIo::read_master(std::uint32_t tensor, float* out) {
+Result<void> StateIo::read_master(TensorId tensor, float* out) {
   StateValues all;
   all.n = parts_.states.layout().tensors.at(tensor).numel;
   all.master = out;
   return read(tensor, all);
 }
 
-Result<void> StateIo::check(std::uint32_t tensor, const StateValues& values) const {
+Result<void> StateIo::check(TensorId tensor, const StateValues& values) const {
   const TensorPlace& place = parts_.states.layout().tensors.at(tensor);
   if (values.first <= place.numel && values.n <= place.numel - values.first) return parts_.pending.settle(place.chunk);
   return Error{ErrorKind::usage, "values " + std::to_string(values.first) + " to " +
@@ -160,14 +165,14 @@ Result<void> StateIo::check(std::uint32_t tensor, const StateValues& values) con
 }
 
 /// The parts of `tensor` in the tile that `values` covers.
-std::vector<TilePart> StateIo::parts_in(std::uint32_t i, std::uint32_t tile,
-                                                               std::uint32_t tensor, const StateValues& values) const {
-  std::vector<TilePart> parts = parts_.states.parts_of(i, tile);
+std::vector<TilePart> StateIo::parts_in(PayloadId chunk, TileId tile, TensorId tensor,
+                                        const StateValues& values) const {
+  std::vector<TilePart> parts = parts_.states.parts_of(chunk, tile);
   std::erase_if(parts, [tensor](const TilePart& part) { return part.tensor != tensor; });
   return within(parts, &TilePart::in_tensor, values.first, values.n);
 }
 
-Result<void> StateIo::read(std::uint32_t tensor, StateValues& values) {
+Result<void> StateIo::read(TensorId tensor, StateValues& values) {
   CASTOR_TRY(check(tensor, values));
   const TensorPlace& place = parts_.states.layout().tensors[tensor];
   const ChunkShape& shape = parts_.states.shape(place.chunk);
@@ -178,22 +183,23 @@ Result<void> StateIo::read(std::uint32_t tensor, StateValues& values) {
     widen_weights(weights.data + first * size_bytes(shape.dtype), shape.dtype, values.master, values.n);
     return {};
   }
-  for (std::uint32_t tile = 0; tile < shape.n_tiles(); ++tile)
+  for (const TileId tile : shape.tiles())
     for (const TilePart& part : parts_in(place.chunk, tile, tensor, values))
       CASTOR_TRY(read_part(place.chunk, tile, part, values));
   return {};
 }
 
 /// Reads one part. Split masters need the weights too.
-Result<void> StateIo::read_part(std::uint32_t i, std::uint32_t tile, const TilePart& part,
-                                         const StateValues& values) {
-  const DType dtype = parts_.states.shape(i).dtype;
-  CASTOR_ASSIGN(const BufferView state, parts_.mover.hold(parts_.states.state(i, tile), Tier::host));
-  auto weights = parts_.states.format().splits(dtype) ? parts_.mover.look(parts_.states.payload(i), Tier::host) : BufferView();
+Result<void> StateIo::read_part(PayloadId chunk, TileId tile, const TilePart& part,
+                                const StateValues& values) {
+  const DType dtype = parts_.states.shape(chunk).dtype;
+  CASTOR_ASSIGN(const BufferView state, parts_.mover.hold(parts_.states.state(chunk, tile), Tier::host));
+  const bool split = parts_.states.format().splits(dtype);
+  auto weights = split ? parts_.mover.look(parts_.states.payload(chunk), Tier::host) : BufferView();
   const std::uint64_t at = part.in_tensor - values.first;
   Result<void> outcome;
   if (weights.ok()) {
-    const TileStates from = parts_.states.tile_states(i, tile, state.data);
+    const TileStates from = parts_.states.tile_states(chunk, tile, state.data);
     const std::byte* const weight = behind(weights->data, part.in_chunk * size_bytes(dtype));
     const auto read = [&](std::uint64_t first, std::uint64_t n) {
       from.read(part.in_tile + first, n, behind(weight, first * size_bytes(dtype)), behind(values.master, at + first),
@@ -202,47 +208,47 @@ Result<void> StateIo::read_part(std::uint32_t i, std::uint32_t tile, const TileP
     };
     outcome = parts_.team.add(sliced_job(part.numel, read)).wait();
   }
-  parts_.mover.unhold(parts_.states.state(i, tile), Tier::host);
+  parts_.mover.unhold(parts_.states.state(chunk, tile), Tier::host);
   return weights.ok() ? outcome : weights.error();
 }
 
-Result<void> StateIo::write(std::uint32_t tensor, const StateValues& values) {
+Result<void> StateIo::write(TensorId tensor, const StateValues& values) {
   CASTOR_TRY(check(tensor, values));
-  const std::uint32_t i = parts_.states.layout().tensors[tensor].chunk;
-  const ChunkShape& shape = parts_.states.shape(i);
-  for (std::uint32_t tile = 0; tile < shape.n_tiles() && shape.trainable; ++tile)
-    for (const TilePart& part : parts_in(i, tile, tensor, values)) {
-      CASTOR_ASSIGN(const BufferView state, parts_.mover.hold(parts_.states.state(i, tile), Tier::host));
-      const auto outcome = write_part(i, tile, part, state.data, values);
-      parts_.mover.unhold(parts_.states.state(i, tile), Tier::host);
+  const PayloadId chunk = parts_.states.layout().tensors[tensor].chunk;
+  const ChunkShape& shape = parts_.states.shape(chunk);
+  for (const TileId tile : shape.trained_tiles())
+    for (const TilePart& part : parts_in(chunk, tile, tensor, values)) {
+      CASTOR_ASSIGN(const BufferView state, parts_.mover.hold(parts_.states.state(chunk, tile), Tier::host));
+      const auto outcome = write_part(chunk, tile, part, state.data, values);
+      parts_.mover.unhold(parts_.states.state(chunk, tile), Tier::host);
       CASTOR_TRY(outcome);
-      CASTOR_TRY(send_states_home(i, tile));
+      CASTOR_TRY(send_states_home(chunk, tile));
     }
   if (!shape.trainable) CASTOR_TRY(write_frozen(tensor, values));
   parts_.states.n_updates(tensor) = values.n_updates;
   parts_.pending.values_replaced();
-  return send_payload_up(i);
+  return send_payload_up(chunk);
 }
 
-Result<void> StateIo::write_part(std::uint32_t i, std::uint32_t tile, const TilePart& part, std::byte* state,
-                                          const StateValues& values) {
-  CASTOR_ASSIGN(const BufferView weights, edit_weights(i));
-  CASTOR_TRY(parts_.mover.edit(parts_.states.state(i, tile), Tier::host));
-  const std::uint64_t width = size_bytes(parts_.states.shape(i).dtype);
+Result<void> StateIo::write_part(PayloadId chunk, TileId tile, const TilePart& part, std::byte* state,
+                                 const StateValues& values) {
+  CASTOR_ASSIGN(const BufferView weights, edit_weights(chunk));
+  CASTOR_TRY(parts_.mover.edit(parts_.states.state(chunk, tile), Tier::host));
+  const std::uint64_t width = size_bytes(parts_.states.shape(chunk).dtype);
   const std::uint64_t at = part.in_tensor - values.first;
-  const TileStates to = parts_.states.tile_states(i, tile, state);
+  const TileStates to = parts_.states.tile_states(chunk, tile, state);
   const auto write = [&](std::uint64_t first, std::uint64_t n) {
     to.write(part.in_tile + first, n, weights.data + (part.in_chunk + first) * width, values.master + at + first,
              behind<const float>(values.exp_avg, at + first), behind<const float>(values.exp_avg_sq, at + first));
     return Result<void>();
   };
   CASTOR_TRY(parts_.team.add(sliced_job(part.numel, write)).wait());
-  parts_.chunks.written(parts_.states.state(i, tile), Tier::host);
-  parts_.chunks.written(parts_.states.payload(i), Tier::host);
+  parts_.chunks.written(parts_.states.state(chunk, tile), Tier::host);
+  parts_.chunks.written(parts_.states.payload(chunk), Tier::host);
   return {};
 }
 
-Result<void> StateIo::write_frozen(std::uint32_t tensor, const StateValues& values) {
+Result<void> StateIo::write_frozen(TensorId tensor, const StateValues& values) {
   const TensorPlace& place = parts_.states.layout().tensors[tensor];
   const DType dtype = parts_.states.shape(place.chunk).dtype;
   CASTOR_ASSIGN(const BufferView weights, edit_weights(place.chunk));
@@ -257,19 +263,18 @@ Result<void> StateIo::write_back() {
   return parts_.pending.settle_all();  // an update beside the thread may have failed meanwhile
 }
 
-Result<void> StateIo::take_spilled(std::span<const std::uint64_t> n_updates) {
+Result<void> StateIo::take_spilled(const IndexedVector<TensorId, std::uint64_t>& n_updates) {
   CASTOR_TRY(parts_.pending.settle_all());
   for (const ChunkId id : parts_.states.map().chunks()) parts_.chunks.below().spilled(id);
-  for (std::uint32_t tensor = 0; tensor < n_updates.size(); ++tensor)
-    parts_.states.n_updates(tensor) = n_updates[tensor];
+  for (const TensorId tensor : n_updates.ids()) parts_.states.n_updates(tensor) = n_updates[tensor];
   parts_.pending.values_replaced();
   return {};
 }
 
 /// The weights on the host, ready for a change of part of them.
-Result<BufferView> StateIo::edit_weights(std::uint32_t i) {
-  CASTOR_TRY(parts_.mover.look(parts_.states.payload(i), Tier::host));
-  return parts_.mover.edit(parts_.states.payload(i), Tier::host);
+Result<BufferView> StateIo::edit_weights(PayloadId chunk) {
+  CASTOR_TRY(parts_.mover.look(parts_.states.payload(chunk), Tier::host));
+  return parts_.mover.edit(parts_.states.payload(chunk), Tier::host);
 }
 
 }  // namespace castor

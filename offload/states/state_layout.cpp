@@ -6,37 +6,38 @@
 namespace castor {
 
 StateLayout::StateLayout(const ChunkLayout& layout, ChunkManager& chunks, const StateFormat& format,
-                         const std::vector<std::uint32_t>& registration_order)
+                         const std::vector<TensorId>& registration_order)
     : layout_(layout),
       format_(format),
       registration_order_(registration_order),
       registered_(layout.tensors.size(), 0),
       n_updates_(layout.tensors.size(), 0) {
-  for (std::uint32_t i = 0; i < n_chunks(); ++i) {
-    const ChunkShape& shape = layout.chunks[i];
-    const std::string number = "chunk " + std::to_string(i);
+  for (const PayloadId chunk : this->chunks()) {
+    const ChunkShape& shape = layout.chunks[chunk];
+    const std::string text = "chunk " + std::to_string(number(chunk));
     payload_.push_back(
-        chunks.add(ChunkKind::payload, shape.numel * size_bytes(shape.dtype), "parameters of " + number));
-    auto& states = state_.emplace_back();
-    for (std::uint32_t tile = 0; tile < shape.n_tiles() && shape.trainable; ++tile) {
-      std::string label = "optimizer states of " + number;
+        chunks.add(ChunkKind::payload, shape.numel * size_bytes(shape.dtype), "parameters of " + text));
+    IndexedVector<TileId, ChunkId>& states = state_[state_.push_back({})];
+    for (const TileId tile : shape.trained_tiles()) {
+      std::string label = "optimizer states of " + text;
       if (shape.n_tiles() > 1)
-        label += ", part " + std::to_string(tile + 1) + " of " + std::to_string(shape.n_tiles());
+        label += ", part " + std::to_string(index(tile) + 1) + " of " + std::to_string(shape.n_tiles());
       const std::uint64_t n_bytes = shape.tile(tile).numel * format.bytes_per_element(shape.dtype);
       states.push_back(chunks.add(ChunkKind::state, n_bytes, label));
     }
   }
-  for (std::uint32_t id = 0; id < registration_order.size(); ++id) registered_[registration_order[id]] = id;
+  std::uint32_t place = 0;
+  for (const TensorId tensor : registration_order) registered_[tensor] = place++;
 }
 
-std::vector<ChunkId> StateLayout::written_by_update(std::uint32_t i) const {
-  std::vector<ChunkId> written = state_.at(i);
-  written.push_back(payload_[i]);
+std::vector<ChunkId> StateLayout::written_by_update(PayloadId chunk) const {
+  std::vector<ChunkId> written = state_.at(chunk).entries();
+  written.push_back(payload_[chunk]);
   return written;
 }
 
-TileStates StateLayout::tile_states(std::uint32_t i, std::uint32_t tile, std::byte* data) const {
-  return {data, shape(i).tile(tile).numel, shape(i).dtype, format_};
+TileStates StateLayout::tile_states(PayloadId chunk, TileId tile, std::byte* data) const {
+  return {data, shape(chunk).tile(tile).numel, shape(chunk).dtype, format_};
 }
 
 }  // namespace castor

@@ -3,6 +3,7 @@
 
 #include <limits>
 #include <string>
+#include <utility>
 
 namespace castor {
 namespace {
@@ -41,7 +42,7 @@ class WordReader {
 void read_tensors(WordReader& reader, StateMap& map) {
   map.layout.tensors.resize(reader.next_count(kTensorWords));
   for (TensorPlace& place : map.layout.tensors) {
-    place.chunk = reader.next_number();
+    place.chunk = PayloadId{reader.next_number()};
     place.offset = reader.next();
     place.numel = reader.next();
     map.registered.push_back(reader.next_number());
@@ -51,55 +52,58 @@ void read_tensors(WordReader& reader, StateMap& map) {
 
 /// Reads one chunk, with a number for the states of each of its tiles.
 void read_chunk(WordReader& reader, StateMap& map) {
-  ChunkShape& shape = map.layout.chunks.emplace_back();
+  ChunkShape shape;
   shape.dtype = static_cast<DType>(reader.next(static_cast<std::uint64_t>(DType::f16)));
   shape.trainable = reader.next(1) != 0;
   shape.numel = reader.next();
   shape.tile_numel = reader.next();
-  map.payload.push_back(reader.next_number());
-  auto& states = map.states.emplace_back();
-  for (std::uint64_t n = reader.next_count(1); n > 0; --n) states.push_back(reader.next_number());
+  map.payload.push_back(ChunkId{reader.next_number()});
+  IndexedVector<TileId, ChunkId> states;
+  for (std::uint64_t n = reader.next_count(1); n > 0; --n) states.push_back(ChunkId{reader.next_number()});
+  map.layout.chunks.push_back(std::move(shape));
+  map.states.push_back(std::move(states));
 }
 
 /// Enters the tensors into their chunks, in which they lie one after another by their numbers. Errors: io.
 Result<void> enter_tensors(StateMap& map) {
-  std::vector<std::uint64_t> ends(map.layout.chunks.size());
-  for (std::uint32_t tensor = 0; tensor < map.layout.tensors.size(); ++tensor) {
+  IndexedVector<PayloadId, std::uint64_t> ends(map.layout.chunks.size());
+  for (const TensorId tensor : map.layout.tensors.ids()) {
     const TensorPlace& place = map.layout.tensors[tensor];
+    const std::string text = "tensor " + std::to_string(number(tensor));
     if (map.registered[tensor] >= map.layout.tensors.size())
-      return damaged("has no number for tensor " + std::to_string(tensor));
-    if (place.chunk >= ends.size()) return damaged("puts tensor " + std::to_string(tensor) + " in no chunk");
+      return damaged("has no number for " + text);
+    if (!ends.contains(place.chunk)) return damaged("puts " + text + " in no chunk");
     ChunkShape& shape = map.layout.chunks[place.chunk];
     const bool fits = place.offset >= ends[place.chunk] && place.offset <= shape.numel && place.numel > 0 &&
                       place.numel <= shape.numel - place.offset;
-    if (!fits) return damaged("puts tensor " + std::to_string(tensor) + " outside its chunk or over another");
+    if (!fits) return damaged("puts " + text + " outside its chunk or over another");
     ends[place.chunk] = place.offset + place.numel;
     shape.tensors.push_back(tensor);
   }
   return {};
 }
 
-Result<void> check_chunk(const StateMap& map, std::uint32_t i) {
+Result<void> check_chunk(const StateMap& map, PayloadId chunk) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 48;  // elements: no sum or product below overflows
-  const ChunkShape& shape = map.layout.chunks[i];
+  const ChunkShape& shape = map.layout.chunks[chunk];
   const bool sound = shape.numel > 0 && shape.numel <= kMost && shape.tile_numel > 0 && shape.tile_numel <= shape.numel;
-  if (sound && map.states[i].size() == (shape.trainable ? (shape.numel - 1) / shape.tile_numel + 1 : 0)) return {};
-  return damaged("has a chunk " + std::to_string(i) + " that cannot be");
+  if (sound && map.states[chunk].size() == (shape.trainable ? (shape.numel - 1) / shape.tile_numel + 1 : 0)) return {};
+  return damaged("has a chunk " + std::to_string(number(chunk)) + " that cannot be");
 }
 
 }  // namespace
 
-std::uint64_t StateMap::payload_bytes(std::uint32_t i) const {
-  return layout.chunks[i].numel * size_bytes(layout.chunks[i].dtype);
+std::uint64_t StateMap::payload_bytes(PayloadId chunk) const {
+  return layout.chunks[chunk].numel * size_bytes(layout.chunks[chunk].dtype);
 }
 
-std::uint64_t StateMap::state_bytes(std::uint32_t i, std::uint32_t tile) const {
-  const ChunkShape& shape = layout.chunks[i];
+std::uint64_t StateMap::state_bytes(PayloadId chunk, TileId tile) const {
+  const ChunkShape& shape = layout.chunks[chunk];
   return shape.tile(tile).numel * format.bytes_per_element(shape.dtype);
 }
 
 std::vector<ChunkId> StateMap::chunks() const {
-  std::vector<ChunkId> all = payload;
+  std::vector<ChunkId> all = payload.entries();
   for (const auto& tiles : states) all.insert(all.end(), tiles.begin(), tiles.end());
   return all;
 }
@@ -117,16 +121,17 @@ std::vector<std::uint64_t> encode_state_map(const StateMap& map) {
                                       map.format.rounding_seed,
                                       map.format.keeps_exp_avg_sq,
                                       map.layout.tensors.size()};
-  for (std::uint32_t tensor = 0; tensor < map.layout.tensors.size(); ++tensor) {
+  for (const TensorId tensor : map.layout.tensors.ids()) {
     const TensorPlace& place = map.layout.tensors[tensor];
-    words.insert(words.end(), {place.chunk, place.offset, place.numel, map.registered[tensor], map.n_updates[tensor]});
+    words.insert(words.end(),
+                 {number(place.chunk), place.offset, place.numel, map.registered[tensor], map.n_updates[tensor]});
   }
   words.push_back(map.layout.chunks.size());
-  for (std::uint32_t i = 0; i < map.layout.chunks.size(); ++i) {
-    const ChunkShape& shape = map.layout.chunks[i];
+  for (const PayloadId chunk : map.layout.chunks.ids()) {
+    const ChunkShape& shape = map.layout.chunks[chunk];
     words.insert(words.end(), {static_cast<std::uint64_t>(shape.dtype), shape.trainable, shape.numel, shape.tile_numel,
-                               map.payload[i], map.states[i].size()});
-    words.insert(words.end(), map.states[i].begin(), map.states[i].end());
+                               number(map.payload[chunk]), map.states[chunk].size()});
+    for (const ChunkId states : map.states[chunk]) words.push_back(number(states));
   }
   return words;
 }
@@ -145,7 +150,7 @@ Result<StateMap> decode_state_map(std::span<const std::uint64_t> words) {
   read_tensors(reader, map);
   for (std::uint64_t n = reader.next_count(kChunkWords); n > 0; --n) read_chunk(reader, map);
   if (!reader.ok() || !reader.done()) return damaged("is shorter or longer than it says");
-  for (std::uint32_t i = 0; i < map.layout.chunks.size(); ++i) CASTOR_TRY(check_chunk(map, i));
+  for (const PayloadId chunk : map.layout.chunks.ids()) CASTOR_TRY(check_chunk(map, chunk));
   CASTOR_TRY(enter_tensors(map));
   return map;
 }

@@ -5,10 +5,10 @@
 
 namespace castor {
 
-std::vector<TilePart> parts_of_tile(const ChunkLayout& layout, std::uint32_t chunk, std::uint32_t tile) {
+std::vector<TilePart> parts_of_tile(const ChunkLayout& layout, PayloadId chunk, TileId tile) {
   const auto [first, numel] = layout.chunks[chunk].tile(tile);
   std::vector<TilePart> parts;
-  for (const std::uint32_t tensor : layout.chunks[chunk].tensors) {
+  for (const TensorId tensor : layout.chunks[chunk].tensors) {
     const TensorPlace& place = layout.tensors[tensor];
     const std::uint64_t begin = std::max(place.offset, first),
                         end = std::min(place.offset + place.numel, first + numel);

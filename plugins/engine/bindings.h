@@ -3,9 +3,8 @@
 
 #include <array>
 #include <cstddef>
-#include <cstdint>
+#include <optional>
 #include <utility>
-#include <vector>
 
 #include <castor/chunk/chunk_layout.h>
 #include <castor/chunk/chunk_manager.h>
@@ -20,32 +19,32 @@ namespace castor {
 /// Threads: one at a time.
 class Bindings {
  public:
-  /// Borrowed. `place_of`: tensor numbers by parameter.
+  /// Borrowed. `place_of`: EngineRooms::place_of.
   Bindings(const castor_host_v1& host, const ModelShape& model, const ChunkLayout& layout,
-           const std::vector<std::uint32_t>& place_of);
+           const IndexedVector<ParamId, std::optional<TensorId>>& place_of);
 
-  /// Sets the payload chunks of the layout, by number. Once, before any other call.
-  void set_chunks(std::vector<ChunkId> payloads) { payloads_ = std::move(payloads); }
+  /// Sets the chunks of the layout. Once, before any other call.
+  void set_chunks(IndexedVector<PayloadId, ChunkId> payloads) { payloads_ = std::move(payloads); }
 
   /// Points the parameters of `unit` at their places in the device slots; parameters without elements at memory of no
   /// use. Errors: those of the host.
-  [[nodiscard]] Result<void> bind(std::uint32_t unit, const ChunkManager& chunks);
+  [[nodiscard]] Result<void> bind(UnitId unit, const ChunkManager& chunks);
   /// Unbinds the parameters of chunk `id`, whose slot is about to be freed.
   void released(ChunkId id);
-  /// Unbinds the parameters of payload chunk number `i`, whose update is deferred to its next use.
-  void outdated(std::uint32_t i);
+  /// Unbinds the parameters of `chunk`, whose update is deferred to its next use.
+  void outdated(PayloadId chunk);
   void unbind_all();
 
  private:
-  void unbind(std::uint32_t i, const char* reason);
-  void unbind_param(std::uint32_t param, const char* reason);
+  void unbind(PayloadId chunk, const char* reason);
+  void unbind_param(ParamId param, const char* reason);
 
   const castor_host_v1& host_;
   const ModelShape& model_;
   const ChunkLayout& layout_;
-  const std::vector<std::uint32_t>& place_of_;
-  std::vector<ChunkId> payloads_;
-  std::vector<bool> bound_;  ///< by parameter
+  const IndexedVector<ParamId, std::optional<TensorId>>& place_of_;
+  IndexedVector<PayloadId, ChunkId> payloads_;
+  IndexedVector<ParamId, bool> bound_;
   alignas(512) std::array<std::byte, 512> no_elements_ = {};  ///< parameters without elements point here
 };
 

@@ -31,8 +31,8 @@ Result<StepOptions> options_of(const EngineRooms& rooms, const castor_step_args&
                      ", the states are kept for another rule; set optimizer=" + (adam ? "adam" : "sgd")};
   const std::vector<std::uint32_t> of_param = std::move(options.group_of);
   options.group_of.assign(of_param.empty() ? 0 : rooms.layout.tensors.size(), 0);
-  for (std::uint32_t param = 0; param < of_param.size(); ++param)
-    if (!rooms.model.params[param].empty()) options.group_of[rooms.place_of[param]] = of_param[param];
+  for (const ParamId param : ids<ParamId>(of_param.size()))
+    if (const auto tensor = rooms.place_of[param]) options.group_of[index(*tensor)] = of_param[index(param)];
   return options;
 }
 
@@ -74,22 +74,23 @@ Result<void> Engine::attach() {
   return {};
 }
 
-Result<void> Engine::before_forward(std::uint32_t unit) { return passes_->begin_forward(unit); }
+Result<void> Engine::before_forward(std::uint32_t unit) { return passes_->begin_forward(UnitId{unit}); }
 
 Result<void> Engine::after_forward(std::uint32_t unit) {
-  passes_->end_forward(unit);
+  passes_->end_forward(UnitId{unit});
   return {};
 }
 
-Result<void> Engine::before_backward(std::uint32_t unit) { return passes_->begin_backward(unit); }
+Result<void> Engine::before_backward(std::uint32_t unit) { return passes_->begin_backward(UnitId{unit}); }
 
 Result<void> Engine::after_backward(std::uint32_t unit) {
-  passes_->end_backward(unit);
+  passes_->end_backward(UnitId{unit});
   return {};
 }
 
 /// The gradient is freed in any case, also on errors.
-Result<void> Engine::gradient(std::uint32_t param, DLManagedTensor* grad) {
+Result<void> Engine::gradient(std::uint32_t of_param, DLManagedTensor* grad) {
+  const ParamId param{of_param};
   std::function<void()> give_back;
   if (grad->deleter != nullptr) give_back = [grad] { grad->deleter(grad); };
   auto checked = check_gradient(rooms_->model, param, grad->dl_tensor);
@@ -98,8 +99,8 @@ Result<void> Engine::gradient(std::uint32_t param, DLManagedTensor* grad) {
     return checked;
   }
   const void* data = static_cast<const std::byte*>(grad->dl_tensor.data) + grad->dl_tensor.byte_offset;
-  const std::uint32_t tensor = rooms_->tensor_of(param);
-  rooms_->calls.add(StepCall::Kind::gradient, tensor);
+  const TensorId tensor = rooms_->tensor_of(param);
+  rooms_->calls.add(StepCall::Kind::gradient, number(tensor));
   return rooms_->optimizer->add_gradient(tensor, {data, std::move(give_back)});
 }
 
@@ -133,8 +134,8 @@ Result<castor_step_result> Engine::step(const castor_step_args& args) {
   r.calls.end_step(options);
   r.watch.end_step();
   r.sample();
-  for (std::uint32_t i = 0; i < r.layout.chunks.size(); ++i)
-    if (r.optimizer->pending(i)) r.bindings->outdated(i);
+  for (const PayloadId chunk : r.layout.chunks.ids())
+    if (r.optimizer->pending(chunk)) r.bindings->outdated(chunk);
   CASTOR_TRY(after_step(options.needs_norm()));
   r.update_seconds += static_cast<double>(r.timeline.now_ns() - start_ns) * 1e-9;
   r.timeline.end_step();
@@ -154,7 +155,7 @@ Result<void> Engine::after_step(bool wants_norm) {
   return tuner_->after_step();
 }
 
-Result<void> Engine::read_master(std::uint32_t param, float* out) { return values_->read_master(param, out); }
+Result<void> Engine::read_master(std::uint32_t param, float* out) { return values_->read_master(ParamId{param}, out); }
 
 Result<void> Engine::read_state(castor_param_state& state) { return values_->read(state); }
 
@@ -186,20 +187,21 @@ Result<void> Engine::write_trace(const std::filesystem::path& path) {
 Result<std::optional<std::uint32_t>> Engine::keep(const void* data, std::uint64_t n_bytes) {
   const bool keeps = rooms_->options.offload_activations && placer_->has_room_for_activation(n_bytes, n_steps_ == 0);
   if (!keeps) return std::optional<std::uint32_t>();
-  CASTOR_ASSIGN(const auto chunk, rooms_->activations->keep(data, n_bytes));
-  if (chunk) rooms_->calls.keep(*chunk, n_bytes);
-  return chunk;
+  CASTOR_ASSIGN(const std::optional<ChunkId> chunk, rooms_->activations->keep(data, n_bytes));
+  if (!chunk) return std::optional<std::uint32_t>();
+  rooms_->calls.keep(*chunk, n_bytes);
+  return std::optional(number(*chunk));
 }
 
 Result<void*> Engine::recall(std::uint32_t kept) {
-  rooms_->calls.about(StepCall::Kind::recall, kept);
-  CASTOR_ASSIGN(const BufferView view, rooms_->activations->recall(kept));
+  rooms_->calls.about(StepCall::Kind::recall, ChunkId{kept});
+  CASTOR_ASSIGN(const BufferView view, rooms_->activations->recall(ChunkId{kept}));
   return static_cast<void*>(view.data);
 }
 
 Result<void> Engine::forget(std::uint32_t kept) {
-  rooms_->calls.about(StepCall::Kind::forget, kept);
-  return rooms_->activations->forget(kept);
+  rooms_->calls.about(StepCall::Kind::forget, ChunkId{kept});
+  return rooms_->activations->forget(ChunkId{kept});
 }
 
 }  // namespace castor

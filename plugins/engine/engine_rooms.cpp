@@ -62,13 +62,13 @@ EngineRooms::~EngineRooms() {
 /// Lays the parameters out in the order of their first use.
 void EngineRooms::lay_out() {
   std::vector<TensorSpec> ordered;
-  place_of.assign(model.params.size(), kNoTensor);
-  for (const std::uint32_t param : model.order) {
-    place_of[param] = static_cast<std::uint32_t>(ordered.size());
-    ordered.push_back(model.params[param].spec);
+  place_of.resize(model.params.size());
+  for (const TensorId tensor : model.order.ids()) {
+    place_of[model.order[tensor]] = tensor;
+    ordered.push_back(model.params[model.order[tensor]].spec);
   }
-  for (const std::uint32_t tensor : place_of)
-    if (tensor != kNoTensor) registration_order.push_back(tensor);
+  for (const std::optional<TensorId> tensor : place_of)
+    if (tensor) registration_order.push_back(*tensor);
   const std::uint64_t chunk_bytes =
       options.chunk_bytes > 0
           ? options.chunk_bytes
@@ -108,16 +108,17 @@ Result<void> EngineRooms::build() {
 }
 
 void EngineRooms::find_uses() {
-  std::vector<ChunkId> payloads;
-  for (std::uint32_t i = 0; i < layout.chunks.size(); ++i) payloads.push_back(optimizer->states().payload(i));
+  IndexedVector<PayloadId, ChunkId> payloads;
+  for (const PayloadId chunk : layout.chunks.ids()) payloads.push_back(optimizer->states().payload(chunk));
   bindings->set_chunks(payloads);
   for (const auto& params : model.units) {
-    std::set<std::uint32_t> chunks_of_unit;
-    for (const std::uint32_t param : params)
-      if (place_of[param] != kNoTensor) chunks_of_unit.insert(layout.tensors[place_of[param]].chunk);
-    auto& unit_needs = needs.emplace_back();
-    for (const std::uint32_t i : chunks_of_unit) unit_needs.push_back({payloads[i], Tier::device, Access::read});
-    used.emplace_back(chunks_of_unit.begin(), chunks_of_unit.end());
+    std::set<PayloadId> chunks_of_unit;
+    for (const ParamId param : params)
+      if (place_of[param]) chunks_of_unit.insert(layout.tensors[*place_of[param]].chunk);
+    std::vector<Need> unit_needs;
+    for (const PayloadId chunk : chunks_of_unit) unit_needs.push_back({payloads[chunk], Tier::device, Access::read});
+    needs.push_back(std::move(unit_needs));
+    used.push_back({chunks_of_unit.begin(), chunks_of_unit.end()});
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,8 +32,8 @@ struct EngineRooms {
                                                    const Machine& machine);
   ~EngineRooms();
 
-  /// The number in the layout of a parameter that has elements.
-  std::uint32_t tensor_of(std::uint32_t param) const { return place_of.at(param); }
+  /// Requires: the parameter has elements (std::bad_optional_access).
+  TensorId tensor_of(ParamId param) const { return place_of.at(param).value(); }
   /// True on a GPU, unless the options set the chunks' part of the device: the first step measures the room that chunks
   /// may take.
   bool measures() const {
@@ -54,10 +55,9 @@ struct EngineRooms {
   Timeline timeline;
   StepRecorder calls;
 
-  ChunkLayout layout;                   ///< parameters in the order of their first use
-  std::vector<std::uint32_t> place_of;  ///< tensor number in the layout, by parameter; kNoTensor for empty ones
-  /// Tensor numbers in the order of registration.
-  std::vector<std::uint32_t> registration_order;
+  ChunkLayout layout;                                        ///< parameters in the order of their first use
+  IndexedVector<ParamId, std::optional<TensorId>> place_of;  ///< empty parameters are no tensor of the layout
+  std::vector<TensorId> registration_order;
   SlotSizes slots;  ///< of chunks that may be on the device
 
   std::unique_ptr<Stream> compute, up, down;
@@ -69,13 +69,11 @@ struct EngineRooms {
   std::unique_ptr<Scheduler> scheduler;
   std::unique_ptr<OffloadOptimizer> optimizer;
   std::unique_ptr<ActivationStore> activations;
-  /// The payload chunks that each unit uses: numbers in the layout, and needs on the device.
-  std::vector<std::vector<std::uint32_t>> used;
-  std::vector<std::vector<Need>> needs;
+  /// The payload chunks that each unit uses, and its needs of them on the device.
+  IndexedVector<UnitId, std::vector<PayloadId>> used;
+  IndexedVector<UnitId, std::vector<Need>> needs;
 
   double update_seconds = 0;  ///< spent in step() so far
-
-  static constexpr std::uint32_t kNoTensor = ~std::uint32_t{0};
 
  private:
   EngineRooms(const castor_host_v1& host, const EngineOptions& options, const Machine& machine, ModelShape model,

@@ -2,6 +2,7 @@
 #include "model_shape.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace castor {
 namespace {
@@ -20,34 +21,36 @@ Result<void> read_params(const castor_host_v1& host, ModelShape& model) {
     if (host.param_info(host.self, param, &info) != CASTOR_OK)
       return Error{ErrorKind::plugin, "the host does not describe parameter " + std::to_string(param)};
     CASTOR_ASSIGN(const DType dtype, dtype_of(info));
-    ParamShape& shape = model.params.emplace_back();
+    ParamShape shape;
     shape.name = info.name;
     shape.spec = {info.numel, dtype, (info.flags & CASTOR_PARAM_TRAINABLE) != 0};
     shape.dtype = info.dtype;
     shape.extents.assign(info.shape, info.shape + info.ndim);
+    model.params.push_back(std::move(shape));
   }
   return {};
 }
 
 Result<void> read_units(const castor_host_v1& host, ModelShape& model) {
-  std::vector<bool> seen(model.params.size(), false);
-  for (std::uint32_t unit = 0; unit < host.n_units(host.self); ++unit) {
+  IndexedVector<ParamId, bool> seen(model.params.size(), false);
+  for (const UnitId unit : ids<UnitId>(host.n_units(host.self))) {
     castor_unit_info info{};
-    if (host.unit_info(host.self, unit, &info) != CASTOR_OK)
-      return Error{ErrorKind::plugin, "the host does not describe unit " + std::to_string(unit)};
-    model.unit_names.emplace_back(info.name);
-    model.units.emplace_back(info.params, info.params + info.n_params);
-    for (const std::uint32_t param : model.units.back()) {
+    if (host.unit_info(host.self, number(unit), &info) != CASTOR_OK)
+      return Error{ErrorKind::plugin, "the host does not describe unit " + std::to_string(number(unit))};
+    model.unit_names.push_back(info.name);
+    model.units.push_back({});
+    for (std::size_t i = 0; i < info.n_params; ++i) model.units[unit].push_back(ParamId{info.params[i]});
+    for (const ParamId param : model.units[unit]) {
       if (seen.at(param)) continue;
       seen[param] = true;
       model.params[param].spec.unit = unit;
       if (!model.params[param].empty()) model.order.push_back(param);
     }
   }
-  for (std::uint32_t param = 0; param < seen.size(); ++param)
+  for (const ParamId param : seen.ids())
     if (!seen[param])
       return Error{ErrorKind::usage,
-                   "parameter " + std::to_string(param) +
+                   "parameter " + std::to_string(number(param)) +
                        " belongs to no unit, so it would never be fetched; make it a parameter of a unit"};
   return {};
 }
@@ -99,9 +102,9 @@ Result<ModelShape> ModelShape::read(const castor_host_v1& host) {
   return model;
 }
 
-Result<void> check_gradient(const ModelShape& model, std::uint32_t param, const DLTensor& grad) {
-  if (param >= model.params.size())
-    return Error{ErrorKind::plugin, "gemini: a gradient arrived for parameter " + std::to_string(param) +
+Result<void> check_gradient(const ModelShape& model, ParamId param, const DLTensor& grad) {
+  if (!model.params.contains(param))
+    return Error{ErrorKind::plugin, "gemini: a gradient arrived for parameter " + std::to_string(number(param)) +
                                         ", the model has " + std::to_string(model.params.size())};
   const ParamShape& shape = model.params[param];
   const std::string wrong = defect(shape, model.device, grad);

@@ -10,6 +10,9 @@
 
 namespace castor {
 
+/// A parameter of the model, as the host numbers them.
+enum class ParamId : std::uint32_t {};
+
 /// One parameter as the host table describes it.
 struct ParamShape {
   std::string name;
@@ -22,17 +25,17 @@ struct ParamShape {
 /// The model as the host table describes it, read once.
 struct ModelShape {
   DLDevice device = {};
-  std::vector<ParamShape> params;
-  std::vector<std::string> unit_names;
-  std::vector<std::vector<std::uint32_t>> units;  ///< parameters of each unit
-  std::vector<std::uint32_t> order;               ///< parameters with elements, by their first use
+  IndexedVector<ParamId, ParamShape> params;
+  IndexedVector<UnitId, std::string> unit_names;
+  IndexedVector<UnitId, std::vector<ParamId>> units;  ///< the parameters of each
+  IndexedVector<TensorId, ParamId> order;             ///< parameters with elements, by their first use
 
   /// Errors: usage where a parameter belongs to no unit or has a dtype that chunks do not hold.
   static Result<ModelShape> read(const castor_host_v1& host);
 };
 
-/// Checks that `grad` can be a gradient of parameter number `param` of `model`: the parameter is trained, and `grad`
+/// Checks that `grad` can be a gradient of `param` of `model`: the parameter is trained, and `grad`
 /// has its shape and dtype, is contiguous and on the model's device. Errors: plugin, with the first defect.
-Result<void> check_gradient(const ModelShape& model, std::uint32_t param, const DLTensor& grad);
+Result<void> check_gradient(const ModelShape& model, ParamId param, const DLTensor& grad);
 
 }  // namespace castor

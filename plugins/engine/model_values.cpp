@@ -19,9 +19,9 @@ StateValues values_of(const castor_param_state& state) {
 Result<void> ModelValues::initialise() {
   if (initialised_) return {};
   const castor_host_v1& host = rooms_.host;
-  const auto fill = [&](std::uint32_t tensor, std::uint64_t first, std::span<float> values) -> Result<void> {
+  const auto fill = [&](TensorId tensor, std::uint64_t first, std::span<float> values) -> Result<void> {
     const castor_status status =
-        host.init_param_range(host.self, rooms_.model.order[tensor], first, values.size(), values.data());
+        host.init_param_range(host.self, number(rooms_.model.order[tensor]), first, values.size(), values.data());
     return status == CASTOR_OK ? Result<void>() : failed_by_host(status);
   };
   std::uint64_t last_ns = rooms_.timeline.now_ns();
@@ -35,13 +35,13 @@ Result<void> ModelValues::initialise() {
   return {};
 }
 
-Result<void> ModelValues::check(std::uint32_t param) const {
-  if (param < rooms_.model.params.size()) return {};
-  return Error{ErrorKind::usage, "parameter " + std::to_string(param) + " was asked for, the model has " +
+Result<void> ModelValues::check(ParamId param) const {
+  if (rooms_.model.params.contains(param)) return {};
+  return Error{ErrorKind::usage, "parameter " + std::to_string(number(param)) + " was asked for, the model has " +
                                      std::to_string(rooms_.model.params.size())};
 }
 
-Result<void> ModelValues::read_master(std::uint32_t param, float* out) {
+Result<void> ModelValues::read_master(ParamId param, float* out) {
   CASTOR_TRY(check(param));
   CASTOR_TRY(initialise());
   if (rooms_.model.params[param].empty()) return {};
@@ -50,20 +50,22 @@ Result<void> ModelValues::read_master(std::uint32_t param, float* out) {
 
 /// A parameter without elements has no values, and its updates are not counted.
 Result<void> ModelValues::read(castor_param_state& state) {
-  CASTOR_TRY(check(state.param));
+  const ParamId param{state.param};
+  CASTOR_TRY(check(param));
   CASTOR_TRY(initialise());
   StateValues values = values_of(state);
-  if (!rooms_.model.params[state.param].empty())
-    CASTOR_TRY(rooms_.optimizer->io().read(rooms_.tensor_of(state.param), values));
+  if (!rooms_.model.params[param].empty())
+    CASTOR_TRY(rooms_.optimizer->io().read(rooms_.tensor_of(param), values));
   state.n_updates = values.n_updates;
   return {};
 }
 
 Result<void> ModelValues::write(const castor_param_state& state) {
-  CASTOR_TRY(check(state.param));
+  const ParamId param{state.param};
+  CASTOR_TRY(check(param));
   CASTOR_TRY(initialise());
-  if (rooms_.model.params[state.param].empty()) return {};
-  return rooms_.optimizer->io().write(rooms_.tensor_of(state.param), values_of(state));
+  if (rooms_.model.params[param].empty()) return {};
+  return rooms_.optimizer->io().write(rooms_.tensor_of(param), values_of(state));
 }
 
 }  // namespace castor

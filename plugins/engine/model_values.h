@@ -23,12 +23,12 @@ class ModelValues {
   void set_initialised() { initialised_ = true; }
 
   /// Errors: usage, where the parameter does not exist; StateIo::read's.
-  [[nodiscard]] Result<void> read_master(std::uint32_t param, float* out);
+  [[nodiscard]] Result<void> read_master(ParamId param, float* out);
   [[nodiscard]] Result<void> read(castor_param_state& state);
   [[nodiscard]] Result<void> write(const castor_param_state& state);
 
  private:
-  Result<void> check(std::uint32_t param) const;
+  Result<void> check(ParamId param) const;
 
   EngineRooms& rooms_;
   bool initialised_ = false;

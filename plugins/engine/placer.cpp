@@ -11,7 +11,7 @@ namespace {
 
 LargestUnit largest_unit(const EngineRooms& rooms) {
   LargestUnit largest;
-  for (std::size_t unit = 0; unit < rooms.needs.size(); ++unit) {
+  for (const UnitId unit : rooms.needs.ids()) {
     std::uint64_t n_bytes = 0;
     for (const Need& need : rooms.needs[unit]) n_bytes += rooms.chunks->chunk(need.chunk).n_bytes;
     if (n_bytes > largest.payload_bytes) largest = {rooms.model.unit_names[unit], n_bytes};
@@ -100,9 +100,9 @@ bool Placer::has_room_for_activation(std::uint64_t n_bytes, bool warming_up) {
 
 std::uint64_t Placer::host_state_bytes() const {
   std::uint64_t state_bytes = 0;
-  for (std::size_t i = 0; i < request_.chunks.size(); ++i)
-    if (rooms_.optimizer->states().placement().update_tier(i) == Tier::host)
-      state_bytes += request_.chunks[i].state_bytes;
+  for (const PayloadId chunk : request_.chunks.ids())
+    if (rooms_.optimizer->states().placement().update_tier(chunk) == Tier::host)
+      state_bytes += request_.chunks[chunk].state_bytes;
   return state_bytes;
 }
 

@@ -17,26 +17,26 @@ using Json = nlohmann::json;
 /// The bytes, or null for no limit.
 Json limit(std::uint64_t n_bytes) { return n_bytes == Budget::kUnlimited ? Json() : Json(n_bytes); }
 
-/// The units that use each payload chunk, by the chunk's number.
+/// The numbers of the units that use each payload chunk.
 std::map<ChunkId, std::vector<std::uint32_t>> users(const EngineRooms& source) {
   std::map<ChunkId, std::vector<std::uint32_t>> found;
-  for (std::uint32_t unit = 0; unit < source.needs.size(); ++unit)
-    for (const Need& need : source.needs[unit]) found[need.chunk].push_back(unit);
+  for (const UnitId unit : source.needs.ids())
+    for (const Need& need : source.needs[unit]) found[need.chunk].push_back(number(unit));
   return found;
 }
 
 const char* dtype_of(const EngineRooms& source, ChunkId id) {
-  for (std::uint32_t i = 0; i < source.layout.chunks.size(); ++i)
-    if (source.optimizer->states().payload(i) == id) return name(source.layout.chunks[i].dtype);
+  for (const PayloadId chunk : source.layout.chunks.ids())
+    if (source.optimizer->states().payload(chunk) == id) return name(source.layout.chunks[chunk].dtype);
   return source.chunks->chunk(id).kind == ChunkKind::state ? name(DType::f32) : nullptr;
 }
 
 Json chunks(const EngineRooms& source, const MoveProblem& problem) {
   const auto used_by = users(source);
   Json list = Json::array();
-  for (ChunkId id = 0; id < source.chunks->n_chunks(); ++id) {
+  for (const ChunkId id : source.chunks->ids()) {
     const Chunk& chunk = source.chunks->chunk(id);
-    Json entry = {{"id", id}, {"kind", name(chunk.kind)}, {"bytes", chunk.n_bytes}, {"label", chunk.label}};
+    Json entry = {{"id", number(id)}, {"kind", name(chunk.kind)}, {"bytes", chunk.n_bytes}, {"label", chunk.label}};
     if (const char* dtype = dtype_of(source, id)) entry["dtype"] = dtype;
     if (const auto found = used_by.find(id); found != used_by.end()) entry["units"] = found->second;
     if (const Places rest = problem.chunks[id].rest; rest != kAnywhere) entry["rest"] = name(rest);
@@ -55,7 +55,7 @@ Json samples(const Timeline& timeline, std::uint64_t zero_ns) {
 Json spans(const Timeline& timeline, std::uint64_t zero_ns) {
   Json list = Json::array();
   for (const SpanRecord& s : timeline.spans()) {
-    const std::int64_t id = s.id == StatefulTensorMgr::kNoUnit ? -1 : static_cast<std::int64_t>(s.id);
+    const std::int64_t id = s.id == number(StatefulTensorMgr::kNoUnit) ? -1 : static_cast<std::int64_t>(s.id);
     list.push_back({name(s.lane), id, s.start_ns - zero_ns, s.end_ns - zero_ns, s.n_bytes});
     if (s.phase != Phase::none) list.back().push_back(name(s.phase));
   }
@@ -78,9 +78,9 @@ Json moments(const EngineRooms& source, const MoveProblem& problem) {
   const AccessTrace& trace = source.scheduler->trace();
   const auto non_model_bytes = source.watch.non_model_bytes(trace);
   std::vector<Json> needs(problem.n_moments, Json::array());
-  for (ChunkId id = 0; id < problem.chunks.size(); ++id)
+  for (const ChunkId id : problem.chunks.ids())
     for (const ChunkUse& use : problem.chunks[id].uses)
-      needs[use.moment].push_back({id, name(use.tier), name(use.access), use.dropped, use.arriving_bytes});
+      needs[use.moment].push_back({number(id), name(use.tier), name(use.access), use.dropped, use.arriving_bytes});
   Json list = Json::array();
   for (std::uint32_t m = 0; m < problem.n_moments; ++m) {
     const Moment& moment = trace.moment(m);
@@ -139,7 +139,7 @@ Result<void> write_trace(const std::filesystem::path& path, const EngineRooms& s
   const MoveProblem problem = source.scheduler->problem();
   const Json trace = {
       {"castor_trace", 1},
-      {"units", source.model.unit_names},
+      {"units", source.model.unit_names.entries()},
       {"chunks", chunks(source, problem)},
       {"budget_bytes", budgets(source.options)},
       {"room_bytes", room(problem)},

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "engine_rooms.h"
 #include "model_values.h"
@@ -23,10 +22,10 @@ class UnitPasses {
       : rooms_(rooms), values_(values), open_(rooms.model.units.size()) {}
 
   /// Errors: those of the optimizer, the mover and the host; then the unit is not entered.
-  [[nodiscard]] Result<void> begin_forward(std::uint32_t unit);
-  void end_forward(std::uint32_t unit);
-  [[nodiscard]] Result<void> begin_backward(std::uint32_t unit);
-  void end_backward(std::uint32_t unit);
+  [[nodiscard]] Result<void> begin_forward(UnitId unit);
+  void end_forward(UnitId unit);
+  [[nodiscard]] Result<void> begin_backward(UnitId unit);
+  void end_backward(UnitId unit);
 
   /// The backward pass of a micro-batch, or the step, is over: ends every pass that is open.
   void end_micro_batch();
@@ -48,12 +47,12 @@ class UnitPasses {
     SpanRecord record;
   };
 
-  Result<void> enter(MomentKind pass, std::uint32_t unit);
-  void leave(std::uint32_t unit, StepCall::Kind pass);
+  Result<void> enter(MomentKind pass, UnitId unit);
+  void leave(UnitId unit, StepCall::Kind pass);
 
   EngineRooms& rooms_;
   ModelValues& values_;
-  std::vector<Open> open_;  ///< by unit
+  IndexedVector<UnitId, Open> open_;
   std::optional<Span> span_;
   std::uint32_t micro_batch_ = 0;  ///< number in the step
 };

@@ -293,11 +293,11 @@ TEST(ChunkManager, AFullTierRefusesWithItsFiguresAndChangesNothing) {
     std::memset(tiers.chunks.open(id, Tier::host).value().data, fill, kBytes);
     tiers.chunks.written(id, Tier::host);
   }
-  ASSERT_TRUE(tiers.chunks.fetch(0, Tier::device).ok());
-  const auto refused = tiers.chunks.fetch(1, Tier::device);
+  ASSERT_TRUE(tiers.chunks.fetch(ChunkId{0}, Tier::device).ok());
+  const auto refused = tiers.chunks.fetch(ChunkId{1}, Tier::device);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::does_not_fit);
-  EXPECT_FALSE(tiers.chunks.chunk(1).resident(Tier::device));
+  EXPECT_FALSE(tiers.chunks.chunk(ChunkId{1}).resident(Tier::device));
 }
 
 // The device has room for one chunk. No queued work runs until the end: the read of the first chunk is queued before
@@ -312,17 +312,19 @@ TEST(ChunkManager, TheMemoryOfAJoinedCopyIsHandedOnBeforeItsBytesHaveCome) {
     chunks.written(id, Tier::host);
   }
   std::array<std::array<std::byte, kBytes>, 2> seen;
-  for (const ChunkId id : {0u, 1u}) {
+  for (const ChunkId id : chunks.ids()) {
     ASSERT_TRUE(chunks.fetch(id, Tier::device).ok());
     EXPECT_FALSE(chunks.chunk(id).at(Tier::device).arrived.ready());
     ASSERT_TRUE(chunks.join(id).ok());
-    (void)compute.copy(seen[id].data(), chunks.chunk(id).at(Tier::device).buffer.data(), kBytes);
+    (void)compute.copy(seen[index(id)].data(), chunks.chunk(id).at(Tier::device).buffer.data(), kBytes);
     ASSERT_TRUE(chunks.release(id, Tier::device).ok());
     EXPECT_EQ(chunks.reap(Tier::device).value(), kBytes);
   }
   ASSERT_TRUE(compute.synchronize().ok());
-  for (const ChunkId id : {0u, 1u})
-    EXPECT_TRUE(std::all_of(seen[id].begin(), seen[id].end(), [id](std::byte b) { return b == std::byte(id + 1); }));
+  for (const ChunkId id : chunks.ids()) {
+    const auto& bytes = seen[index(id)];
+    EXPECT_TRUE(std::all_of(bytes.begin(), bytes.end(), [id](std::byte b) { return b == std::byte(number(id) + 1); }));
+  }
 }
 
 TEST(ChunkManager, WithoutATierBelowTheLastCopyIsNotLetGo) {

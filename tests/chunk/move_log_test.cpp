@@ -25,7 +25,7 @@ class ReachedAt final : public EventState {
 class MoveLogTest : public ::testing::Test {
  protected:
   Event start(Lane lane, Event done, std::uint64_t n_bytes = 1) {
-    return log_.start(lane, 0, n_bytes, [&] { return done; });
+    return log_.start(lane, ChunkId{}, n_bytes, [&] { return done; });
   }
   Event start_reached_at(Lane lane, std::uint64_t ns) { return start(lane, Event(std::make_shared<ReachedAt>(ns))); }
 

@@ -113,9 +113,9 @@ class EstimateMoments : public ::testing::TestWithParam<Case> {
   }
 
   /// The budget that leaves room for the states of some chunks, or of none.
-  std::uint64_t device_bytes(const std::vector<ChunkDemand>& demands) const {
+  std::uint64_t device_bytes(const IndexedVector<PayloadId, ChunkDemand>& demands) const {
     if (GetParam().device_bytes > 0) return GetParam().device_bytes;
-    std::uint64_t n_bytes = 2 * (demands[0].state_bytes + demands[0].gradient_bytes);
+    std::uint64_t n_bytes = 2 * (demands.front().state_bytes + demands.front().gradient_bytes);
     for (const ChunkDemand& demand : demands) n_bytes += demand.payload_bytes;
     return n_bytes;
   }
@@ -158,10 +158,10 @@ std::vector<std::string> moments_of(const json& trace, const std::vector<std::in
 /// The same of a rehearsal.
 std::vector<std::string> chunks_of(const Rehearsal& step, const ChunkLayout& layout, std::vector<std::int64_t>& ids) {
   std::vector<std::string> chunks;
-  ChunkId id = 0;
+  std::uint32_t id = 0;
   const auto next_is = [&](const char* kind) {
     ids.push_back(id);
-    chunks.push_back(std::string(kind) + ":" + std::to_string(step.problem.chunks.at(id++).n_bytes));
+    chunks.push_back(std::string(kind) + ":" + std::to_string(step.problem.chunks.at(ChunkId{id++}).n_bytes));
   };
   for (const ChunkShape& shape : layout.chunks) {
     next_is("payload");
@@ -178,7 +178,7 @@ std::vector<std::string> moments_of(const Rehearsal& step, const std::vector<std
     moments.push_back(std::string(name(step.trace.moment(m).kind)) + " " + std::to_string(step.trace.moment(m).id) +
                       (step.trace.moment(m).beside ? " beside:" : ":"));
   for (std::size_t i = 0; i < ids.size(); ++i)
-    for (const ChunkUse& use : step.problem.chunks[static_cast<std::size_t>(ids[i])].uses)
+    for (const ChunkUse& use : step.problem.chunks[static_cast<ChunkId>(ids[i])].uses)
       moments[use.moment] += " " + std::to_string(i) + " " + name(use.tier) + " " + name(use.access) +
                              (use.dropped ? " dropped " : " ") + std::to_string(use.arriving_bytes) + ",";
   return moments;

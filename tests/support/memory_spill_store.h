@@ -14,7 +14,7 @@ namespace castor {
 
 class MemorySpillStore final : public SpillStore {
  public:
-  Event write(std::uint32_t chunk, BufferView bytes, std::span<const std::uint64_t> checksums) override {
+  Event write(ChunkId chunk, BufferView bytes, std::span<const std::uint64_t> checksums) override {
     ++n_writes;
     check(bytes, checksums);
     if (n_writes == fail_write) return failed("write");
@@ -23,7 +23,7 @@ class MemorySpillStore final : public SpillStore {
     return Event(held_.back().done);
   }
 
-  Event read(std::uint32_t chunk, BufferView bytes) override {
+  Event read(ChunkId chunk, BufferView bytes) override {
     ++n_reads;
     if (n_reads == fail_read) return failed("read");
     const auto& kept = contents.at(chunk);
@@ -32,7 +32,7 @@ class MemorySpillStore final : public SpillStore {
     return Event();
   }
 
-  void forget(std::uint32_t chunk) override { contents.erase(chunk); }
+  void forget(ChunkId chunk) override { contents.erase(chunk); }
 
   std::vector<std::uint64_t> block_ends(std::uint64_t n_bytes) const override {
     std::vector<std::uint64_t> ends;
@@ -68,7 +68,7 @@ class MemorySpillStore final : public SpillStore {
     held_.clear();
   }
 
-  std::map<std::uint32_t, std::vector<std::byte>> contents;
+  std::map<ChunkId, std::vector<std::byte>> contents;
   bool hold_writes = false;
   std::uint64_t block_bytes = 0;  ///< the size of a block that has a checksum; 0 = none has
   int n_writes = 0, n_reads = 0;
@@ -77,12 +77,12 @@ class MemorySpillStore final : public SpillStore {
 
  private:
   struct Held {
-    std::uint32_t chunk;
+    ChunkId chunk;
     BufferView bytes;
     std::shared_ptr<HostEventState> done;
   };
 
-  void store(std::uint32_t chunk, BufferView bytes) { contents[chunk].assign(bytes.data, bytes.data + bytes.n_bytes); }
+  void store(ChunkId chunk, BufferView bytes) { contents[chunk].assign(bytes.data, bytes.data + bytes.n_bytes); }
   void check(BufferView bytes, std::span<const std::uint64_t> checksums) {
     if (checksums.empty()) return;
     ++n_checked;

@@ -46,7 +46,7 @@ class GradientNorm {
 
   /// Measures a gradient of `tensor` at `grad`, if a norm is wanted and it is the tensor's first. Requires: it is not
   /// in the store yet. Where the kernel fails, measure() measures it instead.
-  void arrived(std::uint32_t tensor, const void* grad);
+  void arrived(TensorId tensor, const void* grad);
 
   /// The scale of a step with these options; 1 where they want no norm. Waits for the sums. Errors: those of the mover
   /// and of the kernels.
@@ -54,14 +54,14 @@ class GradientNorm {
 
  private:
   explicit GradientNorm(const Parts& parts) : parts_(parts) {}
-  bool measured(std::uint32_t i) const;
-  Result<void> measure_chunk(std::uint32_t i, std::vector<HostNorm>& on_host);
-  double* sums() { return reinterpret_cast<double*>(sums_.data()); }
+  bool measured(PayloadId chunk) const;
+  Result<void> measure_chunk(PayloadId chunk, std::vector<HostNorm>& on_host);
+  double& sum(TensorId tensor) { return reinterpret_cast<double*>(sums_.data())[index(tensor)]; }
 
   const Parts parts_;
   std::unique_ptr<GradNormKernel> device_norm_;
-  Buffer sums_;                 ///< of squares, a double per tensor; the device writes them without waiting
-  std::vector<bool> measured_;  ///< by tensor: the stream writes the sum of its only gradient in this step to sums_
+  Buffer sums_;  ///< of squares, a double per tensor; the device writes them without waiting
+  IndexedVector<TensorId, bool> measured_;  ///< the stream writes the sum of its only gradient in this step to sums_
   bool wanted_ = false;
 };
 

@@ -5,7 +5,7 @@
 
 namespace castor {
 
-void TeamDirections::add(std::uint32_t tensor, const TrustTerms& terms, const LambCoefficients& coefficients,
+void TeamDirections::add(TensorId tensor, const TrustTerms& terms, const LambCoefficients& coefficients,
                          const MeasuredPart& part, float* ratio) {
   std::shared_ptr<Sums>& sums = open_[tensor];
   if (part.begins()) {

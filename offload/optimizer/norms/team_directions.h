@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include <castor/chunk/ids.h>
 #include <castor/memory/host_team.h>
 #include <castor/rules/trust_ratio.h>
 
@@ -15,9 +16,9 @@ namespace castor {
 /// for a tensor in several tiles, then the ratios.
 class TeamDirections {
  public:
-  /// Adds a part of tensor number `tensor`, whose ratio is written to `*ratio` after its last part. Requires: as
+  /// Adds a part of `tensor`, whose ratio is written to `*ratio` after its last part. Requires: as
   /// DirectionNormKernel::add, but for tensors in between.
-  void add(std::uint32_t tensor, const TrustTerms& terms, const LambCoefficients& coefficients,
+  void add(TensorId tensor, const TrustTerms& terms, const LambCoefficients& coefficients,
            const MeasuredPart& part, float* ratio);
 
   /// Queues the parts added since the last start to `team`; they begin after the events in `after` and after the parts
@@ -49,7 +50,7 @@ class TeamDirections {
     std::vector<std::shared_ptr<Sums>> complete;
   };
 
-  std::map<std::uint32_t, std::shared_ptr<Sums>> open_;    ///< by tensor
+  std::map<TensorId, std::shared_ptr<Sums>> open_;
   std::shared_ptr<Work> work_ = std::make_shared<Work>();  // owners: this until the start, and the jobs
   Event done_;
 };

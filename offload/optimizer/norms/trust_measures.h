@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -34,12 +35,13 @@ class TrustMeasures {
   explicit TrustMeasures(const Parts& parts) : parts_(parts), host_ratios_(parts.inputs.states.n_tensors(), 1) {}
 
   /// The place from which the kernel that updates `tensor` reads its ratio; 1 for rules without one.
-  const float* ratio(std::uint32_t tensor) const;
+  const float* ratio(TensorId tensor) const;
 
   /// The measures of one chunk's update, which must outlive its tiles.
   class OfChunk {
    public:
-    OfChunk(TrustMeasures& measures, std::uint32_t i, StepTerms terms) : measures_(measures), i_(i), terms_(terms) {}
+    OfChunk(TrustMeasures& measures, PayloadId chunk, StepTerms terms)
+        : measures_(measures), chunk_(chunk), terms_(terms) {}
 
     /// Measures tensors that lie in several tiles, which need not be in memory together: in a pass of its own before
     /// any of them changes. Errors: those of the mover and of the kernels.
@@ -47,18 +49,21 @@ class TrustMeasures {
     /// Measures the tensors of `tile` whose ratios its update needs. Requires: its chunks are in place. The measure
     /// begins after the events that are in `after`, and adds its own, after which the update begins. Errors: those of
     /// the kernels.
-    [[nodiscard]] Result<void> before_update(std::uint32_t tile, std::vector<Event>& after);
+    [[nodiscard]] Result<void> before_update(TileId tile, std::vector<Event>& after);
 
    private:
+    std::optional<TrustTerms> terms_of(TensorId tensor) const {
+      return trust_terms(terms_.options.of(number(tensor)), terms_.grad_scale);
+    }
     Result<void> measure_trust(std::vector<Event>& after);
     Result<void> measure_trust_on_gpu();
-    Result<void> measure_tile(std::uint32_t tile);
-    Result<void> measure_directions(std::uint32_t tile, const std::vector<TilePart>& parts,
+    Result<void> measure_tile(TileId tile);
+    Result<void> measure_directions(TileId tile, const std::vector<TilePart>& parts,
                                     const std::vector<Event>& after);
-    std::vector<TilePart> measured_parts(std::uint32_t tile, bool cut) const;
+    std::vector<TilePart> measured_parts(TileId tile, bool cut) const;
 
     TrustMeasures& measures_;
-    const std::uint32_t i_;
+    const PayloadId chunk_;
     const StepTerms terms_;
     TeamDirections directions_;
   };
@@ -67,8 +72,8 @@ class TrustMeasures {
   Result<TrustRatios*> device_ratios();
 
   const Parts parts_;
-  std::vector<float> host_ratios_;                ///< by tensor
-  std::unique_ptr<TrustRatios> device_ratios_;    ///< null until the first step that measures on a GPU
+  IndexedVector<TensorId, float> host_ratios_;
+  std::unique_ptr<TrustRatios> device_ratios_;  ///< null until the first step that measures on a GPU
 };
 
 }  // namespace castor

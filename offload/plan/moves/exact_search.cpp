@@ -2,7 +2,6 @@
 #include "exact_search.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "itinerary_search.h"
 
@@ -18,10 +17,10 @@ bool ExactSearch::run() {
   n_tries_left_ = kMostSteps / std::max(model_.n_moments, 1U);
   chosen_.of.resize(model_.graphs.size());
   if (!list_itineraries()) return false;
-  order_.resize(model_.graphs.size());
-  std::iota(order_.begin(), order_.end(), 0);
+  const auto all = model_.graphs.ids();
+  order_.assign(all.begin(), all.end());
   std::stable_sort(order_.begin(), order_.end(),
-                   [this](auto a, auto b) { return itineraries_[a].size() < itineraries_[b].size(); });
+                   [this](ChunkId a, ChunkId b) { return itineraries_[a].size() < itineraries_[b].size(); });
   choose(0, 0);
   return n_tries_left_ > 0;
 }
@@ -29,10 +28,11 @@ bool ExactSearch::run() {
 /// Lists the itineraries of every chunk that could close the gap; false where a chunk has too many.
 bool ExactSearch::list_itineraries() {
   const double gap_seconds = packing_.best().link_seconds - relaxation_.bound_seconds();
-  for (std::size_t i = 0; i < model_.graphs.size(); ++i) {
-    auto& itineraries = itineraries_.emplace_back();
-    const double limit = relaxation_.least_seconds(i) + gap_seconds;
-    if (!ItinerarySearch(model_.graphs[i]).all_below(relaxation_.prices(), limit, kMostItineraries, itineraries))
+  itineraries_.resize(model_.graphs.size());
+  for (const ChunkId chunk : model_.graphs.ids()) {
+    auto& itineraries = itineraries_[chunk];
+    const double limit = relaxation_.least_seconds(chunk) + gap_seconds;
+    if (!ItinerarySearch(model_.graphs[chunk]).all_below(relaxation_.prices(), limit, kMostItineraries, itineraries))
       return false;
     std::sort(itineraries.begin(), itineraries.end(),
               [](const Itinerary& a, const Itinerary& b) { return a.priced_seconds < b.priced_seconds; });
@@ -44,7 +44,7 @@ bool ExactSearch::list_itineraries() {
 /// itineraries chosen so far above the least costs of their chunks.
 void ExactSearch::choose(std::size_t depth, double spent_seconds) {
   if (depth == order_.size()) return packing_.offer(chosen_);
-  const std::uint32_t chunk = order_[depth];
+  const ChunkId chunk = order_[depth];
   const ItineraryGraph& graph = model_.graphs[chunk];
   const auto n_bytes = static_cast<std::int64_t>(graph.n_bytes());
   for (const Itinerary& itinerary : itineraries_[chunk]) {

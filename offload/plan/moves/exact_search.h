@@ -26,8 +26,8 @@ class ExactSearch {
   const MoveModel& model_;
   const Relaxation& relaxation_;
   Packing& packing_;
-  std::vector<std::vector<Itinerary>> itineraries_;  ///< by chunk, cheapest first
-  std::vector<std::uint32_t> order_;                 ///< of the chunks: those with the fewest ways first
+  IndexedVector<ChunkId, std::vector<Itinerary>> itineraries_;  ///< cheapest first
+  std::vector<ChunkId> order_;                                  ///< those with the fewest ways first
   Room room_;
   Itineraries chosen_;
   std::uint64_t n_tries_left_ = 0;

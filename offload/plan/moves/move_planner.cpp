@@ -70,9 +70,9 @@ Result<void> check_needs(const MoveModel& model) {
 MovePlan plan_of(const MoveModel& model, const Itineraries& itineraries) {
   MovePlan plan;
   BytesAdded taken(model.n_moments);
-  for (std::size_t i = 0; i < model.graphs.size(); ++i) {
-    const ItineraryGraph& graph = model.graphs[i];
-    const Itinerary itinerary = ItinerarySearch(graph).leanest(itineraries.of[i]);
+  for (const ChunkId chunk : model.graphs.ids()) {
+    const ItineraryGraph& graph = model.graphs[chunk];
+    const Itinerary itinerary = ItinerarySearch(graph).leanest(itineraries.of[chunk]);
     plan.stays.push_back(graph.stays(itinerary));
     plan.moved += graph.moved(itinerary);
     graph.add(itinerary, -static_cast<std::int64_t>(graph.n_bytes()), taken);
@@ -161,7 +161,7 @@ void set_beside(MoveProblem& problem, std::vector<bool> moments) {
       if (use.tier == Tier::device || use.arriving_bytes > 0) problem.beside.at(use.moment) = false;
 }
 
-MoveProblem problem_of(const AccessTrace& trace, std::span<const std::uint64_t> n_bytes) {
+MoveProblem problem_of(const AccessTrace& trace, const IndexedVector<ChunkId, std::uint64_t>& n_bytes) {
   MoveProblem problem;
   problem.n_moments = static_cast<std::uint32_t>(trace.n_moments());
   for (const std::uint64_t size : n_bytes) problem.chunks.push_back({size, {}});

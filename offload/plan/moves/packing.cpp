@@ -39,18 +39,18 @@ void Packing::offer(const Itineraries& itineraries) {
   best_.link_seconds = seconds;
 }
 
-void Packing::put(std::uint32_t chunk, Itinerary itinerary) {
+void Packing::put(ChunkId chunk, Itinerary itinerary) {
   const ItineraryGraph& graph = model_.graphs[chunk];
   graph.add(itinerary, -static_cast<std::int64_t>(graph.n_bytes()), room_);
   now_.of[chunk] = std::move(itinerary);
 }
 
-void Packing::remove(std::uint32_t chunk) {
+void Packing::remove(ChunkId chunk) {
   const ItineraryGraph& graph = model_.graphs[chunk];
   graph.add(now_.of[chunk], static_cast<std::int64_t>(graph.n_bytes()), room_);
 }
 
-bool Packing::insert(std::uint32_t chunk, const Prices& prices) {
+bool Packing::insert(ChunkId chunk, const Prices& prices) {
   Itinerary itinerary = ItinerarySearch(model_.graphs[chunk]).cheapest(prices, &room_);
   if (itinerary.places.empty()) return false;
   put(chunk, std::move(itinerary));
@@ -62,7 +62,7 @@ Packing::Chunks Packing::insert_all(const Prices& prices, const Chunks& order) {
   room_ = Room(model_.free);
   now_.of.assign(model_.graphs.size(), {});
   Chunks without;
-  for (const std::uint32_t chunk : order)
+  for (const ChunkId chunk : order)
     if (!insert(chunk, prices)) without.push_back(chunk);
   return without;
 }
@@ -73,16 +73,16 @@ void Packing::build(const Prices& prices) {
     std::uint64_t n_bytes;
     auto operator<=>(const Rank&) const = default;
   };
-  std::vector<Rank> ranks;
+  IndexedVector<ChunkId, Rank> ranks;
   for (const ItineraryGraph& graph : model_.graphs) ranks.push_back({0, 0, graph.n_bytes()});
-  Chunks order(model_.graphs.size());
-  std::iota(order.begin(), order.end(), 0);
+  const auto all = model_.graphs.ids();
+  Chunks order(all.begin(), all.end());
   for (int n_tries = 0; n_tries < kOrders; ++n_tries) {
-    std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return ranks[a] > ranks[b]; });
+    std::stable_sort(order.begin(), order.end(), [&](ChunkId a, ChunkId b) { return ranks[a] > ranks[b]; });
     const Chunks without = insert_all(prices, order);
     if (without.empty()) return fill(prices, order), offer(now_);
     std::set<std::uint64_t> sizes;
-    for (const std::uint32_t chunk : without) ++ranks[chunk].n_failed, sizes.insert(ranks[chunk].n_bytes);
+    for (const ChunkId chunk : without) ++ranks[chunk].n_failed, sizes.insert(ranks[chunk].n_bytes);
     for (Rank& rank : ranks) rank.n_size_failed += sizes.contains(rank.n_bytes) ? 1 : 0;
   }
 }
@@ -91,7 +91,7 @@ void Packing::build(const Prices& prices) {
 void Packing::fill(const Prices& prices, const Chunks& order) {
   for (const double share : kShares) {
     const Prices lower = scaled(prices, share);
-    for (const std::uint32_t chunk : order) {
+    for (const ChunkId chunk : order) {
       if (!could_move_less(chunk, now_.of[chunk])) continue;
       remove(chunk);
       Itinerary itinerary = ItinerarySearch(model_.graphs[chunk]).cheapest(lower, &room_);
@@ -101,18 +101,18 @@ void Packing::fill(const Prices& prices, const Chunks& order) {
   }
 }
 
-bool Packing::could_move_less(std::uint32_t chunk, const Itinerary& itinerary) const {
+bool Packing::could_move_less(ChunkId chunk, const Itinerary& itinerary) const {
   return itinerary.link_seconds > model_.least_seconds[chunk];
 }
 
 /// One chunk of `of`, a few neighbours, which take room at about the same moments, and a few others.
 Packing::Chunks Packing::some_chunks(const Chunks& of) {
-  const auto n_chunks = static_cast<std::uint32_t>(model_.graphs.size());
-  const auto below = [this](std::uint64_t n) { return static_cast<std::uint32_t>(random_() % n); };
+  const std::size_t n_chunks = model_.graphs.size();
+  const auto below = [this](std::size_t n) -> std::size_t { return random_() % n; };
   Chunks chunks;
-  const std::uint32_t first = of[below(of.size())], n_neighbours = 1 + below(6), n_others = below(6);
-  for (std::uint32_t i = 0; i < n_neighbours; ++i) chunks.push_back((first + i) % n_chunks);
-  for (std::uint32_t i = 0; i < n_others; ++i) chunks.push_back(below(n_chunks));
+  const std::size_t first = index(of[below(of.size())]), n_neighbours = 1 + below(6), n_others = below(6);
+  for (std::size_t i = 0; i < n_neighbours; ++i) chunks.push_back(id_at<ChunkId>((first + i) % n_chunks));
+  for (std::size_t i = 0; i < n_others; ++i) chunks.push_back(id_at<ChunkId>(below(n_chunks)));
   std::sort(chunks.begin(), chunks.end());
   chunks.erase(std::unique(chunks.begin(), chunks.end()), chunks.end());
   std::shuffle(chunks.begin(), chunks.end(), random_);
@@ -124,7 +124,7 @@ Packing::Chunks Packing::some_chunks(const Chunks& of) {
 bool Packing::recreate(const Chunks& chunks, const Prices& prices) {
   std::vector<Itinerary> before;
   double gain_seconds = 0;
-  for (const std::uint32_t chunk : chunks) {
+  for (const ChunkId chunk : chunks) {
     remove(chunk);
     gain_seconds += now_.of[chunk].link_seconds;
     before.push_back(now_.of[chunk]);
@@ -141,12 +141,12 @@ bool Packing::recreate(const Chunks& chunks, const Prices& prices) {
 void Packing::shake(const Prices& prices, std::uint32_t n_tries) {
   if (!best_.found() || best_.of.empty()) return;
   Chunks that_gain;
-  for (std::uint32_t i = 0; i < best_.of.size(); ++i)
-    if (could_move_less(i, best_.of[i])) that_gain.push_back(i);
+  for (const ChunkId chunk : best_.of.ids())
+    if (could_move_less(chunk, best_.of[chunk])) that_gain.push_back(chunk);
   if (that_gain.empty()) return;
   now_ = best_;
   room_ = Room(model_.free);
-  for (std::uint32_t i = 0; i < now_.of.size(); ++i) put(i, std::move(now_.of[i]));
+  for (const ChunkId chunk : now_.of.ids()) put(chunk, std::move(now_.of[chunk]));
   std::vector<Prices> shares;
   for (const double share : kShares) shares.push_back(scaled(prices, share));
   for (std::uint32_t i = 0; i < n_tries; ++i) {

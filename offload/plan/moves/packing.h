@@ -15,7 +15,7 @@ inline constexpr double kCostRounding = 1e-9;
 
 /// One itinerary per chunk; all fit together.
 struct Itineraries {
-  std::vector<Itinerary> of;  ///< by chunk
+  IndexedVector<ChunkId, Itinerary> of;
   double link_seconds = std::numeric_limits<double>::infinity();
   bool found() const { return link_seconds < std::numeric_limits<double>::infinity(); }
 };
@@ -41,15 +41,15 @@ class Packing {
   void shake(const Prices& prices, std::uint32_t n_tries);
 
  private:
-  using Chunks = std::vector<std::uint32_t>;
+  using Chunks = std::vector<ChunkId>;
 
   Chunks insert_all(const Prices& prices, const Chunks& order);
-  bool insert(std::uint32_t chunk, const Prices& prices);
-  void remove(std::uint32_t chunk);
-  void put(std::uint32_t chunk, Itinerary itinerary);
+  bool insert(ChunkId chunk, const Prices& prices);
+  void remove(ChunkId chunk);
+  void put(ChunkId chunk, Itinerary itinerary);
   void fill(const Prices& prices, const Chunks& order);
   bool recreate(const Chunks& chunks, const Prices& prices);
-  bool could_move_less(std::uint32_t chunk, const Itinerary& itinerary) const;
+  bool could_move_less(ChunkId chunk, const Itinerary& itinerary) const;
   Chunks some_chunks(const Chunks& of);
 
   const MoveModel& model_;

@@ -25,7 +25,7 @@ MoveModel::MoveModel(const MoveProblem& problem)
   graphs.reserve(problem.chunks.size());
   const Prices nothing(n_moments);
   for (const PlannedChunk& chunk : problem.chunks) {
-    graphs.emplace_back(chunk, problem, step_costs);
+    graphs.push_back(ItineraryGraph(chunk, problem, step_costs));
     least_seconds.push_back(ItinerarySearch(graphs.back()).cheapest(nothing).link_seconds);
     graphs.back().add_needed(-static_cast<std::int64_t>(chunk.n_bytes), needed);
   }
@@ -44,8 +44,8 @@ Relaxation::Relaxation(const MoveModel& model, Prices first, std::uint64_t n_rou
 }
 
 void Relaxation::find_itineraries() {
-  for (std::size_t i = 0; i < itineraries_.size(); ++i)
-    itineraries_[i] = ItinerarySearch(model_.graphs[i]).cheapest(prices_);
+  for (const ChunkId chunk : itineraries_.ids())
+    itineraries_[chunk] = ItinerarySearch(model_.graphs[chunk]).cheapest(prices_);
 }
 
 /// Keeps the prices where they give the best bound so far.
@@ -56,7 +56,7 @@ void Relaxation::judge(double bound_seconds) {
   }
   bound_seconds_ = bound_seconds;
   best_prices_ = prices_;
-  for (std::size_t i = 0; i < itineraries_.size(); ++i) least_seconds_[i] = itineraries_[i].priced_seconds;
+  for (const ChunkId chunk : itineraries_.ids()) least_seconds_[chunk] = itineraries_[chunk].priced_seconds;
   n_rounds_without_gain_ = 0;
 }
 
@@ -95,9 +95,10 @@ bool Relaxation::step(double target_seconds) {
   find_itineraries();
   double bound_seconds = 0;
   BytesAdded taken(model_.n_moments);
-  for (std::size_t i = 0; i < itineraries_.size(); ++i) {
-    bound_seconds += itineraries_[i].priced_seconds;
-    model_.graphs[i].add(itineraries_[i], -static_cast<std::int64_t>(model_.graphs[i].n_bytes()), taken);
+  for (const ChunkId chunk : itineraries_.ids()) {
+    const ItineraryGraph& graph = model_.graphs[chunk];
+    bound_seconds += itineraries_[chunk].priced_seconds;
+    graph.add(itineraries_[chunk], -static_cast<std::int64_t>(graph.n_bytes()), taken);
   }
   const BytesByPeriod left = taken.onto(model_.free);
   bool settled = true;

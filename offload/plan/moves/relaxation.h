@@ -19,10 +19,10 @@ struct MoveModel {
 
   std::uint32_t n_moments;
   StepCosts step_costs;
-  std::vector<ItineraryGraph> graphs;  ///< by chunk
-  BytesByPeriod room;                  ///< of the tiers
-  BytesByPeriod free;                  ///< the room beside the copies that the uses need
-  std::vector<double> least_seconds;   ///< of the links, by chunk, if there were room for everything
+  IndexedVector<ChunkId, ItineraryGraph> graphs;
+  BytesByPeriod room;  ///< of the tiers
+  BytesByPeriod free;  ///< the room beside the copies that the uses need
+  IndexedVector<ChunkId, double> least_seconds;  ///< of the links, if there were room for everything
 };
 
 /// Every chunk takes its own cheapest itinerary and pays for room: the sum of all payments, less the value of the room,
@@ -42,7 +42,7 @@ class Relaxation {
   /// The prices that give the best bound.
   const Prices& prices() const { return best_prices_; }
   /// The least that `chunk` pays under prices().
-  double least_seconds(std::size_t chunk) const { return least_seconds_[chunk]; }
+  double least_seconds(ChunkId chunk) const { return least_seconds_[chunk]; }
 
  private:
   void find_itineraries();
@@ -53,8 +53,8 @@ class Relaxation {
 
   const MoveModel& model_;
   Prices prices_, best_prices_;
-  std::vector<Itinerary> itineraries_;  ///< under prices_
-  std::vector<double> least_seconds_;
+  IndexedVector<ChunkId, Itinerary> itineraries_;  ///< under prices_
+  IndexedVector<ChunkId, double> least_seconds_;
   std::array<std::vector<double>, 2> direction_;  ///< of the prices, in bytes above the room
   double bound_seconds_;
   double reach_ = 1;  ///< share of Polyak's step length

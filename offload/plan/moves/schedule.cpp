@@ -47,7 +47,7 @@ class Scheduler {
 
   template <typename Each>
   void for_each_use(const Each& each) const {
-    for (ChunkId id = 0; id < problem_.chunks.size(); ++id)
+    for (const ChunkId id : problem_.chunks.ids())
       for (std::size_t i = 0; i < problem_.chunks[id].uses.size(); ++i) each(id, i);
   }
 

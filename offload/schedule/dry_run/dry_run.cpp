@@ -39,7 +39,7 @@ std::vector<Happening> happenings_of(const MoveProblem& problem) {
   std::vector<Happening> found(problem.n_moments);
   for (std::size_t m = 0; m < problem.beside.size(); ++m) found[m].beside = problem.beside[m];
   for (std::size_t m = 0; m < problem.joins.size(); ++m) found[m].joins = problem.joins[m];
-  for (ChunkId id = 0; id < problem.chunks.size(); ++id)
+  for (const ChunkId id : problem.chunks.ids())
     for (const ChunkUse& use : problem.chunks[id].uses) {
       Happening& moment = found[use.moment];
       const Need need = {id, use.tier, use.access};
@@ -75,8 +75,8 @@ AccessTrace trace_of(const std::vector<Happening>& happenings) {
 /// By moment that runs beside the thread: the first position, in this iteration or the next, that needs on the device a
 /// chunk that the moment changes.
 std::vector<std::uint64_t> urgency_of(const MoveProblem& problem, const std::vector<Happening>& happenings) {
-  std::vector<std::uint64_t> first_need(problem.chunks.size(), AccessTrace::kNever);
-  for (ChunkId id = 0; id < problem.chunks.size(); ++id)
+  IndexedVector<ChunkId, std::uint64_t> first_need(problem.chunks.size(), AccessTrace::kNever);
+  for (const ChunkId id : problem.chunks.ids())
     for (const ChunkUse& use : problem.chunks[id].uses)
       if (use.tier == Tier::device) first_need[id] = std::min<std::uint64_t>(first_need[id], use.moment);
   std::vector<std::uint64_t> urgency(happenings.size(), AccessTrace::kNever);
@@ -131,8 +131,8 @@ DryRun::World::World(const MoveProblem& problem, const MomentSeconds& of_moments
       device(Tier::device, room_of(problem, Tier::device)),
       host(Tier::host, room_of(problem, Tier::host)),
       chunks({device.pool, host.pool, problem.nvme ? &drive : nullptr, compute, up, down, timeline}) {
-  for (ChunkId id = 0; id < problem.chunks.size(); ++id) {
-    (void)chunks.add(ChunkKind::payload, problem.chunks[id].n_bytes, "chunk " + std::to_string(id));
+  for (const ChunkId id : problem.chunks.ids()) {
+    (void)chunks.add(ChunkKind::payload, problem.chunks[id].n_bytes, "chunk " + std::to_string(number(id)));
     mover.planned().set_rest(id, problem.chunks[id].rest);
   }
 }
@@ -140,7 +140,7 @@ DryRun::World::World(const MoveProblem& problem, const MomentSeconds& of_moments
 /// Chunks that are on NVMe alone are put first, because they pass through the host.
 Result<void> DryRun::World::put_chunks(const StepPlan& plan) {
   for (const bool spilled : {true, false})
-    for (ChunkId id = 0; id < chunks.n_chunks(); ++id) {
+    for (const ChunkId id : chunks.ids()) {
       const auto& stays = plan.plan.stays.at(id);
       const Places places = stays.empty() ? kNowhere : stays.back().after;
       if (places != kNowhere && (places == only(Tier::nvme)) == spilled) CASTOR_TRY(put(id, places));

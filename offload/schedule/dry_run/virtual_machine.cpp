@@ -29,12 +29,12 @@ std::unique_ptr<StreamTime> VirtualStream::time() {
 
 Result<void> VirtualStream::synchronize() { return clock_.wait_until(free_s_), Result<void>(); }
 
-Event VirtualDrive::write(std::uint32_t chunk, BufferView bytes, std::span<const std::uint64_t>) {
+Event VirtualDrive::write(ChunkId chunk, BufferView bytes, std::span<const std::uint64_t>) {
   const double seconds = static_cast<double>(bytes.n_bytes) * costs_.nvme_write;
   return point(clock_, written_s_[chunk] = take(write_free_s_, clock_.now_s(), seconds));
 }
 
-Event VirtualDrive::read(std::uint32_t chunk, BufferView bytes) {
+Event VirtualDrive::read(ChunkId chunk, BufferView bytes) {
   const double from_s = std::max(clock_.now_s(), written_s_[chunk]);
   return point(clock_, take(read_free_s_, from_s, static_cast<double>(bytes.n_bytes) * costs_.nvme_read));
 }

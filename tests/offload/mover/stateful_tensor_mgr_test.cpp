@@ -9,6 +9,7 @@
 #include <cstring>
 #include <functional>
 #include <random>
+#include <ranges>
 #include <utility>
 
 #include "../../support/deferred_device.h"
@@ -43,7 +44,8 @@ struct World {
     const std::array needs = {Need{id, tier, access}};
     CASTOR_TRY(scheduler.begin(moment, needs));
     std::byte* data = tiers.chunks.chunk(id).at(tier).buffer.data();
-    EXPECT_TRUE(access == Access::overwrite || holds(data, expected[id])) << "chunk " << id << " on " << name(tier);
+    EXPECT_TRUE(access == Access::overwrite || holds(data, expected[id]))
+        << "chunk " << number(id) << " on " << name(tier);
     if (access != Access::read) std::memset(data, expected[id] = value, kChunkBytes);
     scheduler.end(needs);
     return {};
@@ -56,8 +58,11 @@ struct World {
   Tiers tiers;
   StatefulTensorMgr mover;
   Scheduler scheduler;
-  std::vector<std::uint8_t> expected;
+  IndexedVector<ChunkId, std::uint8_t> expected;
 };
+
+/// A value that the chunk did not have.
+std::uint8_t other_value(ChunkId id, std::uint32_t from) { return static_cast<std::uint8_t>(from + number(id)); }
 
 void fill(World& world, int n) {
   for (int i = 0; i < n; ++i) world.add(static_cast<std::uint8_t>(i + 1)).value();
@@ -66,7 +71,8 @@ void fill(World& world, int n) {
 TEST(StatefulTensorMgr, EvictsThroughAllTiersAndLosesNothing) {
   World world(1, 1);
   fill(world, 5);
-  for (ChunkId id = 0; id < 5; ++id) world.use({MomentKind::forward, id}, id, Tier::device, Access::read).value();
+  for (const ChunkId id : ids<ChunkId>(5))
+    world.use({MomentKind::forward, number(id)}, id, Tier::device, Access::read).value();
   EXPECT_LE(world.tiers.device_budget.peak_bytes(), kChunkBytes);
   EXPECT_LE(world.tiers.host_budget.peak_bytes(), kChunkBytes);
 }
@@ -74,20 +80,22 @@ TEST(StatefulTensorMgr, EvictsThroughAllTiersAndLosesNothing) {
 TEST(StatefulTensorMgr, ChangesOnTheDeviceSurviveEvictionToTheBottom) {
   World world(1, 1);
   fill(world, 3);
-  world.use({MomentKind::forward, 0}, 0, Tier::device, Access::update, 77).value();
-  world.use({MomentKind::forward, 1}, 1, Tier::device, Access::read).value();
-  world.use({MomentKind::forward, 2}, 2, Tier::device, Access::read).value();
-  world.use({MomentKind::forward, 0}, 0, Tier::device, Access::read).value();
+  world.use({MomentKind::forward, 0}, ChunkId{0}, Tier::device, Access::update, 77).value();
+  world.use({MomentKind::forward, 1}, ChunkId{1}, Tier::device, Access::read).value();
+  world.use({MomentKind::forward, 2}, ChunkId{2}, Tier::device, Access::read).value();
+  world.use({MomentKind::forward, 0}, ChunkId{0}, Tier::device, Access::read).value();
 }
 
 // Five chunks, two on the device, one of them changed there, one more on the host, the others below.
 TEST(StatefulTensorMgr, WritesBackWhatIsNotBelowYetAndLeavesTheCopiesAbove) {
   World world(2, 2);
   fill(world, 5);
-  for (ChunkId id = 0; id < 5; ++id) world.use({MomentKind::forward, id}, id, Tier::device, Access::read).value();
-  world.use({MomentKind::forward, 4}, 4, Tier::device, Access::update, 77).value();
+  for (const ChunkId id : ids<ChunkId>(5))
+    world.use({MomentKind::forward, number(id)}, id, Tier::device, Access::read).value();
+  world.use({MomentKind::forward, 4}, ChunkId{4}, Tier::device, Access::update, 77).value();
   ASSERT_TRUE(world.tiers.chunks.drain().ok());
-  const std::array<ChunkId, 5> all = {0, 1, 2, 3, 4};
+  const auto all_ids = ids<ChunkId>(5);
+  const std::vector<ChunkId> all(all_ids.begin(), all_ids.end());
   std::uint64_t n_missing = 0;
   for (const ChunkId id : all) n_missing += !world.tiers.chunks.chunk(id).resident(Tier::nvme);
   const std::uint64_t before_bytes = world.tiers.chunks.moved().nvme_write;
@@ -96,9 +104,9 @@ TEST(StatefulTensorMgr, WritesBackWhatIsNotBelowYetAndLeavesTheCopiesAbove) {
   ASSERT_TRUE(world.mover.write_back(all).ok());
   EXPECT_EQ(world.tiers.chunks.moved().nvme_write - before_bytes, n_missing * kChunkBytes);
   for (const ChunkId id : all)
-    EXPECT_TRUE(World::holds(world.tiers.spill.contents.at(id).data(), world.expected[id])) << "chunk " << id;
-  EXPECT_TRUE(world.tiers.chunks.chunk(4).resident(Tier::device));
-  EXPECT_FALSE(world.tiers.chunks.chunk(4).resident(Tier::host)) << "it came down for the write alone";
+    EXPECT_TRUE(World::holds(world.tiers.spill.contents.at(id).data(), world.expected[id])) << "chunk " << number(id);
+  EXPECT_TRUE(world.tiers.chunks.chunk(ChunkId{4}).resident(Tier::device));
+  EXPECT_FALSE(world.tiers.chunks.chunk(ChunkId{4}).resident(Tier::host)) << "it came down for the write alone";
   ASSERT_TRUE(world.mover.write_back(all).ok());
   EXPECT_EQ(world.tiers.chunks.moved().nvme_write - before_bytes, n_missing * kChunkBytes)
       << "there is nothing new to write";
@@ -109,9 +117,11 @@ TEST(StatefulTensorMgr, WritesThatFailLeaveEverythingWhereItWas) {
     World world(4, 4);
     fill(world, 3);
     world.tiers.spill.fail_write = nth;
-    const std::array<ChunkId, 3> all = {0, 1, 2};
+    const auto all_ids = ids<ChunkId>(3);
+    const std::vector<ChunkId> all(all_ids.begin(), all_ids.end());
     EXPECT_EQ(world.mover.write_back(all).error().kind, ErrorKind::io);
-    for (ChunkId id = 0; id < 3; ++id) world.use({MomentKind::forward, id}, id, Tier::host, Access::update, 50).value();
+    for (const ChunkId id : ids<ChunkId>(3))
+      world.use({MomentKind::forward, number(id)}, id, Tier::host, Access::update, 50).value();
     EXPECT_TRUE(world.mover.write_back(all).ok());
   }
 }
@@ -119,22 +129,23 @@ TEST(StatefulTensorMgr, WritesThatFailLeaveEverythingWhereItWas) {
 TEST(StatefulTensorMgr, SaysWhatAFullTierNeeds) {
   World world(1, 4);
   fill(world, 2);
-  const std::array both = {Need{0, Tier::device, Access::read}, Need{1, Tier::device, Access::read}};
+  const std::array both = {Need{ChunkId{0}, Tier::device, Access::read}, Need{ChunkId{1}, Tier::device, Access::read}};
   const auto refused = world.scheduler.begin({MomentKind::forward, 0}, both);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::does_not_fit);
   EXPECT_NE(refused.error().message.find("raise --device-budget to 8.00 KiB"), std::string::npos)
       << refused.error().message;
-  EXPECT_EQ(world.tiers.chunks.chunk(0).at(Tier::device).n_pins, 0u) << "a failed begin leaves nothing pinned";
+  EXPECT_EQ(world.tiers.chunks.chunk(ChunkId{0}).at(Tier::device).n_pins, 0u) << "a failed begin leaves nothing pinned";
 }
 
 TEST(StatefulTensorMgr, AMomentThatCouldNotBeginHoldsNoMemory) {
   World world(2, 4);
   fill(world, 3);
-  const std::array needs = {Need{0, Tier::device, Access::overwrite}, Need{1, Tier::device, Access::read},
-                            Need{2, Tier::device, Access::read}};
+  const std::array needs = {Need{ChunkId{0}, Tier::device, Access::overwrite},
+                            Need{ChunkId{1}, Tier::device, Access::read},
+                            Need{ChunkId{2}, Tier::device, Access::read}};
   ASSERT_FALSE(world.scheduler.begin({MomentKind::forward, 0}, needs).ok());
-  const std::array fits = {Need{1, Tier::device, Access::read}, Need{2, Tier::device, Access::read}};
+  const std::array fits = {Need{ChunkId{1}, Tier::device, Access::read}, Need{ChunkId{2}, Tier::device, Access::read}};
   EXPECT_TRUE(world.scheduler.begin({MomentKind::forward, 1}, fits).ok())
       << "what the first began to overwrite is in the way";
 }
@@ -163,8 +174,8 @@ TEST(StatefulTensorMgr, ASteadyCycleKeepsTheCachedShareWhereLruWouldKeepNothing)
   World world(kRoom, kChunks);
   fill(world, kChunks);
   const auto cycle = [&] {
-    for (ChunkId id = 0; id < kChunks; ++id)
-      world.use({MomentKind::forward, id}, id, Tier::device, Access::read).value();
+    for (const ChunkId id : world.expected.ids())
+      world.use({MomentKind::forward, number(id)}, id, Tier::device, Access::read).value();
     world.scheduler.end_iteration();
   };
   cycle();
@@ -182,8 +193,8 @@ TEST(StatefulTensorMgr, AFirstSweepOverStatesMissesAsFewAsBelady) {
   World world(1, kRoom);
   for (int i = 0; i < kChunks; ++i) world.add(static_cast<std::uint8_t>(i + 1), ChunkKind::state).value();
   const std::uint64_t before = world.tiers.chunks.moved().nvme_read;
-  for (ChunkId id = 0; id < kChunks; ++id)
-    world.use({MomentKind::update, id}, id, Tier::host, Access::update, static_cast<std::uint8_t>(100 + id)).value();
+  for (const ChunkId id : world.expected.ids())
+    world.use({MomentKind::update, number(id)}, id, Tier::host, Access::update, other_value(id, 100)).value();
   // Belady on a cycle of n with room for k misses (n-k)/(n-1) of the uses: 12 * 4/11 = 4.4. LRU misses all 12.
   EXPECT_LE(world.tiers.chunks.moved().nvme_read - before, 5 * kChunkBytes);
 }
@@ -192,18 +203,19 @@ TEST(StatefulTensorMgr, PrefetchHasTheNextChunkThereBeforeItIsAskedFor) {
   World world(2, 4);
   fill(world, 4);
   for (int round = 0; round < 2; ++round) {
-    for (ChunkId id = 0; id < 4; ++id) world.use({MomentKind::forward, id}, id, Tier::device, Access::read).value();
+    for (const ChunkId id : ids<ChunkId>(4))
+      world.use({MomentKind::forward, number(id)}, id, Tier::device, Access::read).value();
     world.scheduler.end_iteration();
   }
-  world.use({MomentKind::forward, 0}, 0, Tier::device, Access::read).value();
-  EXPECT_TRUE(world.tiers.chunks.chunk(1).resident(Tier::device));
+  world.use({MomentKind::forward, 0}, ChunkId{0}, Tier::device, Access::read).value();
+  EXPECT_TRUE(world.tiers.chunks.chunk(ChunkId{1}).resident(Tier::device));
 }
 
 /// One iteration of `n_uses` uses, the same for the same seed. Each starts when all copies have ended.
 void iterate(World& world, std::uint32_t seed, std::uint32_t n_uses) {
   std::mt19937 random(seed);
   for (std::uint32_t i = 0; i < n_uses; ++i) {
-    const auto chunk = static_cast<ChunkId>(random() % world.expected.size());
+    const auto chunk = id_at<ChunkId>(random() % world.expected.size());
     const Tier tier = random() % 4 == 0 ? Tier::host : Tier::device;
     const Access access = static_cast<Access>(random() % 3);
     world.use({MomentKind::forward, i}, chunk, tier, access, static_cast<std::uint8_t>(random())).value();
@@ -214,10 +226,10 @@ void iterate(World& world, std::uint32_t seed, std::uint32_t n_uses) {
 
 /// Units run forward, and backward unless it is an evaluation.
 void pass(World& world, bool backward) {
-  const auto n = static_cast<ChunkId>(world.expected.size());
-  for (ChunkId id = 0; id < n; ++id) world.use({MomentKind::forward, id}, id, Tier::device, Access::read).value();
-  for (ChunkId id = n; backward && id-- > 0;)
-    world.use({MomentKind::backward, id}, id, Tier::device, Access::update, static_cast<std::uint8_t>(id + 9)).value();
+  const auto all = world.expected.ids();
+  for (const ChunkId id : all) world.use({MomentKind::forward, number(id)}, id, Tier::device, Access::read).value();
+  for (const ChunkId id : std::views::reverse(ids<ChunkId>(backward ? all.size() : 0)))
+    world.use({MomentKind::backward, number(id)}, id, Tier::device, Access::update, other_value(id, 9)).value();
 }
 
 double seconds_of(const LinkBytes& moved) { return sum(seconds_of(moved, kUsualLinkCosts)); }
@@ -308,7 +320,7 @@ TEST(StatefulTensorMgr, AnIterationThatBreaksOffLeavesThePlanAsItIs) {
   const StepPlan* const plan = plan_of(world.scheduler);
   ASSERT_NE(plan, nullptr);
   pass(world, true);
-  world.use({MomentKind::update, 0}, 0, Tier::host, Access::update, 7).value();  // not an access of the trace
+  world.use({MomentKind::update, 0}, ChunkId{0}, Tier::host, Access::update, 7).value();  // not an access of the trace
   world.scheduler.break_off();
   EXPECT_EQ(plan_of(world.scheduler), plan);
   EXPECT_EQ(trace_of(world.scheduler).n_moments(), 12u);
@@ -322,37 +334,40 @@ TEST(StatefulTensorMgr, AnIterationThatBreaksOffLeavesThePlanAsItIs) {
 TEST(StatefulTensorMgr, WhatMayNotRestOnTheDeviceComesForEachUseAndLeaves) {
   World world(100, 100);
   fill(world, 40);
-  for (const ChunkId id : {3u, 20u}) world.mover.planned().set_rest(id, kAnywhere & ~only(Tier::device));
+  for (const ChunkId id : {ChunkId{3}, ChunkId{20}})
+    world.mover.planned().set_rest(id, kAnywhere & ~only(Tier::device));
   const auto read_all = [&world] {
-    for (ChunkId id = 0; id < 40; ++id) world.use({MomentKind::forward, id}, id, Tier::device, Access::read).value();
+    for (const ChunkId id : ids<ChunkId>(40))
+      world.use({MomentKind::forward, number(id)}, id, Tier::device, Access::read).value();
     world.scheduler.end_iteration();
   };
   for (int iteration = 0; iteration < 3; ++iteration) read_all();
   const std::uint64_t before_bytes = world.tiers.chunks.moved().h2d;
   read_all();
   EXPECT_EQ(world.tiers.chunks.moved().h2d - before_bytes, 2 * kChunkBytes);
-  EXPECT_FALSE(world.tiers.chunks.chunk(20).resident(Tier::device));
-  EXPECT_TRUE(world.tiers.chunks.chunk(21).resident(Tier::device));
+  EXPECT_FALSE(world.tiers.chunks.chunk(ChunkId{20}).resident(Tier::device));
+  EXPECT_TRUE(world.tiers.chunks.chunk(ChunkId{21}).resident(Tier::device));
 }
 
 // The chunk is copied down from the device only after the moment that releases it has begun.
 TEST(StatefulTensorMgr, WhatCouldNotLeaveAtOnceLeavesAtALaterMoment) {
   World world(100, 100, true, test::make_deferred_device());
   fill(world, 40);
-  world.mover.planned().set_rest(0, only(Tier::nvme));
+  world.mover.planned().set_rest(ChunkId{0}, only(Tier::nvme));
   const auto use = [&world](ChunkId id) {
-    world.use({MomentKind::forward, id}, id, Tier::device, id == 0 ? Access::update : Access::read, 50).value();
+    const Access access = id == ChunkId{0} ? Access::update : Access::read;
+    world.use({MomentKind::forward, number(id)}, id, Tier::device, access, 50).value();
   };
   for (int iteration = 0; iteration < 3; ++iteration) {
-    for (ChunkId id = 0; id < 40; ++id) use(id);
+    for (const ChunkId id : ids<ChunkId>(40)) use(id);
     world.scheduler.end_iteration();
   }
-  const Chunk& chunk = world.tiers.chunks.chunk(0);
-  use(0);
-  use(1);
+  const Chunk& chunk = world.tiers.chunks.chunk(ChunkId{0});
+  use(ChunkId{0});
+  use(ChunkId{1});
   EXPECT_FALSE(chunk.resident(Tier::nvme)) << "still on its way to the host";
   world.tiers.down->synchronize().value();
-  use(2);
+  use(ChunkId{2});
   EXPECT_TRUE(chunk.resident(Tier::nvme));
   EXPECT_FALSE(chunk.resident(Tier::host));
 }
@@ -378,17 +393,18 @@ TEST(StatefulTensorMgr, EvaluationThatMakesTheUpdatesLeavesThePlanAsItIs) {
   World world(3, 12);
   fill(world, 6);
   const auto update = [&world](ChunkId id, bool pending) {
-    if (pending) world.use({MomentKind::update, id}, id, Tier::device, Access::update).value();
+    if (pending) world.use({MomentKind::update, number(id)}, id, Tier::device, Access::update).value();
   };
   const auto forward = [&](bool pending) {
-    for (ChunkId id = 0; id < 6; ++id) {
-      if (id % 2 == 0) update(id, pending);
-      world.use({MomentKind::forward, id}, id, Tier::device, Access::read).value();
+    for (const ChunkId id : ids<ChunkId>(6)) {
+      if (number(id) % 2 == 0) update(id, pending);
+      world.use({MomentKind::forward, number(id)}, id, Tier::device, Access::read).value();
     }
   };
   const auto train = [&](bool pending) {
     forward(pending);
-    for (ChunkId id = 6; id-- > 0;) world.use({MomentKind::backward, id}, id, Tier::device, Access::read).value();
+    for (const ChunkId id : std::views::reverse(ids<ChunkId>(6)))
+      world.use({MomentKind::backward, number(id)}, id, Tier::device, Access::read).value();
     world.scheduler.end_iteration();
   };
   for (int step = 0; step < 2; ++step) train(true);
@@ -410,11 +426,12 @@ TEST(StatefulTensorMgr, AStepThatIsSkippedLeavesThePlanAsItIs) {
   World world(3, 12);
   fill(world, 4);
   const auto train = [&](bool pending, bool skipped) {
-    if (pending) world.use({MomentKind::update, 0}, 0, Tier::device, Access::update).value();
-    for (ChunkId id = 0; id < 4; ++id) world.use({MomentKind::forward, id}, id, Tier::device, Access::read).value();
+    if (pending) world.use({MomentKind::update, 0}, ChunkId{0}, Tier::device, Access::update).value();
+    for (const ChunkId id : ids<ChunkId>(4))
+      world.use({MomentKind::forward, number(id)}, id, Tier::device, Access::read).value();
     world.scheduler.join({MomentKind::norm, 0}).value();
-    for (ChunkId id = 1; id < 4 && !skipped; ++id)
-      world.use({MomentKind::update, id}, id, Tier::host, Access::update).value();
+    for (const ChunkId id : IdRange(ChunkId{1}, skipped ? 0 : 3))
+      world.use({MomentKind::update, number(id)}, id, Tier::host, Access::update).value();
     world.scheduler.end_iteration();
   };
   for (int step = 0; step < 2; ++step) train(true, false);
@@ -438,7 +455,7 @@ TEST(StatefulTensorMgr, ChunksThatAreNewSinceThePlanMakeRoomForOneAnother) {
     world.scheduler.end_iteration();
   }
   ASSERT_NE(plan_of(world.scheduler), nullptr);
-  world.use({MomentKind::forward, 0}, 0, Tier::device, Access::read).value();
+  world.use({MomentKind::forward, 0}, ChunkId{0}, Tier::device, Access::read).value();
   for (int i = 0; i < 3; ++i) {
     const ChunkId id = world.tiers.chunks.add(ChunkKind::activation, kChunkBytes, "new");
     EXPECT_TRUE(world.mover.open(id, Tier::device).ok()) << i;
@@ -516,15 +533,15 @@ TEST(StatefulTensorMgr, IsPlannedAnewWhenItIsKnownHowLongMomentsTake) {
   StreamByHand compute;
   StatefulTensorMgr mover(mover_parts(tiers, compute));
   Scheduler scheduler(scheduler_parts(mover, tiers, compute, {kCost, kCost, kCost, kCost}));
-  for (ChunkId id = 0; id < 4; ++id) {
+  for (const ChunkId id : ids<ChunkId>(4)) {
     (void)tiers.chunks.add(ChunkKind::payload, kChunkBytes, "chunk");
     (void)mover.open(id, Tier::host).value();
     tiers.chunks.written(id, Tier::host);
   }
   const auto iterate = [&](double compute_s) {
-    for (ChunkId id = 0; id < 4; ++id) {
+    for (const ChunkId id : ids<ChunkId>(4)) {
       const std::array needs = {Need{id, Tier::device, Access::read}};
-      scheduler.begin({MomentKind::forward, id}, needs).value();
+      scheduler.begin({MomentKind::forward, number(id)}, needs).value();
       compute.now_s += compute_s;
       scheduler.end(needs);
     }
@@ -557,17 +574,17 @@ class AfterALookAround final : public EventState {
 TEST(StatefulTensorMgr, CarriesOnWhileItWaits) {
   World world(1, 3);
   fill(world, 2);
-  world.mover.planned().set_rest(0, only(Tier::nvme));
+  world.mover.planned().set_rest(ChunkId{0}, only(Tier::nvme));
   const auto iteration = [&](const Event& done_0, const Event& done_1) {
     for (std::uint32_t unit = 0; unit < 16; ++unit)
-      world.use({MomentKind::forward, unit}, 1, Tier::host, Access::read).value();
-    for (const ChunkId id : {0u, 1u}) {
+      world.use({MomentKind::forward, unit}, ChunkId{1}, Tier::host, Access::read).value();
+    for (const ChunkId id : {ChunkId{0}, ChunkId{1}}) {
       const std::array needs = {Need{id, Tier::host, Access::update}};
       Beside beside{*world.tiers.compute};
-      world.scheduler.begin({MomentKind::update, id}, needs, &beside).value();
-      world.scheduler.end(needs, id == 0 ? done_0 : done_1);
+      world.scheduler.begin({MomentKind::update, number(id)}, needs, &beside).value();
+      world.scheduler.end(needs, id == ChunkId{0} ? done_0 : done_1);
     }
-    world.use({MomentKind::forward, 16}, 1, Tier::host, Access::read).value();
+    world.use({MomentKind::forward, 16}, ChunkId{1}, Tier::host, Access::read).value();
     world.scheduler.end_iteration();
   };
   for (int i = 0; i < 3; ++i) iteration({}, {});
@@ -583,7 +600,7 @@ TEST(StatefulTensorMgr, CarriesOnWhileItWaits) {
 TEST(StatefulTensorMgr, AMomentBesideTheThreadNeedsTheHostAlone) {
   World world(2, 2);
   world.add(1).value();
-  const std::array needs = {Need{0, Tier::device, Access::read}};
+  const std::array needs = {Need{ChunkId{0}, Tier::device, Access::read}};
   test::DeferredTeam team;
   Beside beside{team};
   EXPECT_THROW((void)world.scheduler.begin({MomentKind::update, 0}, needs, &beside), ContractViolation);
@@ -627,10 +644,10 @@ TEST(StatefulTensorMgr, AFailedReadReachesTheMomentThatNeedsIt) {
   World world(2, 1);
   fill(world, 3);
   world.tiers.spill.fail_read = world.tiers.spill.n_reads + 1;
-  const auto failed = world.use({MomentKind::forward, 0}, 0, Tier::host, Access::read);
+  const auto failed = world.use({MomentKind::forward, 0}, ChunkId{0}, Tier::host, Access::read);
   ASSERT_FALSE(failed.ok());
   EXPECT_EQ(failed.error().kind, ErrorKind::io);
-  EXPECT_EQ(world.tiers.chunks.chunk(0).at(Tier::host).n_pins, 0u);
+  EXPECT_EQ(world.tiers.chunks.chunk(ChunkId{0}).at(Tier::host).n_pins, 0u);
 }
 
 // With seed 738 a chunk evicted from the host came back from the device while the thread waited for its room.
@@ -653,13 +670,13 @@ TEST(StatefulTensorMgr, RandomAccessesUnderRandomBudgetsAgreeWithAPlainVector) {
         const Tier tier = draw % 2 ? Tier::device : Tier::host;
         const Access access = static_cast<Access>(draw / 2 % 3);
         world
-            .use({MomentKind::forward, draw % 1000}, draw / 8 % n_chunks, tier, access,
+            .use({MomentKind::forward, draw % 1000}, id_at<ChunkId>(draw / 8 % n_chunks), tier, access,
                  static_cast<std::uint8_t>(random()))
             .value();
       }
       random() % 8 == 0 ? world.scheduler.break_off() : world.scheduler.end_iteration();
     }
-    for (ChunkId id = 0; id < world.expected.size(); ++id)
+    for (const ChunkId id : world.expected.ids())
       EXPECT_TRUE(World::holds(world.mover.look(id, Tier::host).value().data, world.expected[id]));
     EXPECT_LE(world.tiers.device_budget.peak_bytes(), world.tiers.device_budget.limit_bytes());
     EXPECT_LE(world.tiers.host_budget.peak_bytes(), world.tiers.host_budget.limit_bytes());

@@ -19,9 +19,9 @@ namespace {
 /// A drive that takes writes at once and never finishes a read until release().
 class HangingDrive final : public SpillStore {
  public:
-  Event write(std::uint32_t, BufferView, std::span<const std::uint64_t>) override { return {}; }
-  Event read(std::uint32_t, BufferView) override { return Event(read_); }
-  void forget(std::uint32_t) override {}
+  Event write(ChunkId, BufferView, std::span<const std::uint64_t>) override { return {}; }
+  Event read(ChunkId, BufferView) override { return Event(read_); }
+  void forget(ChunkId) override {}
   std::vector<std::uint64_t> block_ends(std::uint64_t) const override { return {}; }
   std::uint64_t checksum(BufferView) const override { return 0; }
   void release() {
@@ -54,7 +54,7 @@ struct HangingWorld {
   HangingDrive drive;
   Tiers tiers{Budget::kUnlimited, Budget::kUnlimited, true, make_cpu_device(), &drive};
   std::unique_ptr<StatefulTensorMgr> mover;
-  ChunkId chunk = 0;
+  ChunkId chunk{};
 };
 
 TEST(Waits, AnInterruptEndsTheWaitForADriveThatHangs) {

@@ -8,13 +8,18 @@
 namespace castor {
 namespace {
 
-using Chunks = std::vector<std::uint32_t>;
+/// Chunks by their numbers.
+std::vector<PayloadId> chunks(std::initializer_list<std::uint32_t> numbers) {
+  std::vector<PayloadId> found;
+  for (const std::uint32_t chunk : numbers) found.push_back(PayloadId{chunk});
+  return found;
+}
 
 /// Two chunks: tensors 0 and 1, and tensor 2.
 class EarlyUpdatesTest : public ::testing::Test {
  protected:
   void landed(std::initializer_list<std::uint32_t> tensors) {
-    for (const std::uint32_t tensor : tensors) early_.landed(tensor);
+    for (const std::uint32_t tensor : tensors) early_.landed(TensorId{tensor});
   }
 
   void step(std::initializer_list<std::uint32_t> tensors) {
@@ -32,53 +37,53 @@ TEST_F(EarlyUpdatesTest, TheFirstStepShowsWhatToExpect) {
   ASSERT_EQ(layout_.chunks.size(), 2u);
   early_.announce();
   landed({2, 1, 0});
-  EXPECT_EQ(early_.ready(), Chunks());
+  EXPECT_EQ(early_.ready(), chunks({}));
   early_.end_step();
   early_.announce();
   landed({2});
-  EXPECT_EQ(early_.ready(), Chunks({1}));
+  EXPECT_EQ(early_.ready(), chunks({1}));
   landed({1});
-  EXPECT_EQ(early_.ready(), Chunks({1}));
-  early_.set_updated(1);
+  EXPECT_EQ(early_.ready(), chunks({1}));
+  early_.set_updated(PayloadId{1});
   landed({0});
-  EXPECT_EQ(early_.ready(), Chunks({0}));
-  EXPECT_TRUE(early_.updated(1));
+  EXPECT_EQ(early_.ready(), chunks({0}));
+  EXPECT_TRUE(early_.updated(PayloadId{1}));
   early_.end_step();
-  EXPECT_FALSE(early_.updated(1));
+  EXPECT_FALSE(early_.updated(PayloadId{1}));
 }
 
 TEST_F(EarlyUpdatesTest, ATensorUsedTwiceIsAwaitedTwice) {
   step({2, 2, 1, 0});
   early_.announce();
   landed({2});
-  EXPECT_EQ(early_.ready(), Chunks());
+  EXPECT_EQ(early_.ready(), chunks({}));
   landed({2});
-  EXPECT_EQ(early_.ready(), Chunks({1}));
+  EXPECT_EQ(early_.ready(), chunks({1}));
 }
 
 TEST_F(EarlyUpdatesTest, MoreThanExpectedIsAnotherWay) {
   step({2, 1, 0});
   early_.announce();
   landed({2, 2});
-  EXPECT_EQ(early_.ready(), Chunks());
+  EXPECT_EQ(early_.ready(), chunks({}));
 }
 
 TEST_F(EarlyUpdatesTest, AChunkWithATensorThatGotNothingIsLeftToTheStep) {
   step({2, 0});
   early_.announce();
   landed({2, 0});
-  EXPECT_EQ(early_.ready(), Chunks({1}));
+  EXPECT_EQ(early_.ready(), chunks({1}));
 }
 
 TEST_F(EarlyUpdatesTest, AChunkThatIsUsedAfterItsGradientsIsLeftToTheStep) {
   early_.announce();
-  early_.used(1);
+  early_.used(PayloadId{1});
   landed({2, 1, 0});
-  early_.used(0);
+  early_.used(PayloadId{0});
   early_.end_step();
   early_.announce();
   landed({2, 1, 0});
-  EXPECT_EQ(early_.ready(), Chunks({1}));
+  EXPECT_EQ(early_.ready(), chunks({1}));
 }
 
 TEST_F(EarlyUpdatesTest, AStepThatWasNotAnnouncedShowsNothing) {
@@ -86,7 +91,7 @@ TEST_F(EarlyUpdatesTest, AStepThatWasNotAnnouncedShowsNothing) {
   early_.end_step();
   early_.announce();
   landed({2, 1, 0});
-  EXPECT_EQ(early_.ready(), Chunks());
+  EXPECT_EQ(early_.ready(), chunks({}));
 }
 
 }  // namespace

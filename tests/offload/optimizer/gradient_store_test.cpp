@@ -29,7 +29,7 @@ struct Gradients {
         layout(plan_layout(specs(type), {1 << 20})),
         team(deferred ? std::make_unique<test::DeferredTeam>() : make_host_team(2).value()),
         tiers(device_bytes, host_bytes, true, deferred ? test::make_deferred_device() : make_cpu_device()) {
-    store->set_tier(0, tier);
+    store->set_tier(PayloadId{0}, tier);
   }
 
   static std::vector<TensorSpec> specs(DType type) {
@@ -39,20 +39,21 @@ struct Gradients {
   Result<void> try_add(std::uint32_t tensor) {
     const auto elements = elements_of(random_gradient(random, kNumel[tensor]), dtype);
     sums[tensor].add(widened(elements, dtype));
-    return store->add(tensor, source.hand_out(elements));
+    return store->add(TensorId{tensor}, source.hand_out(elements));
   }
   void add(std::uint32_t tensor) { try_add(tensor).value(); }
 
   std::vector<std::uint8_t> held(std::uint32_t tensor) {
-    store->settle(0).value();
-    const std::uint64_t width = size_bytes(store->dtype(0));
-    const std::byte* data = mover.look(store->chunk(0), tier).value().data + layout.tensors[tensor].offset * width;
+    store->settle(PayloadId{0}).value();
+    const std::uint64_t width = size_bytes(store->dtype(PayloadId{0}));
+    const std::uint64_t at = layout.tensors[TensorId{tensor}].offset * width;
+    const std::byte* data = mover.look(store->chunk(PayloadId{0}), tier).value().data + at;
     const auto* bytes = reinterpret_cast<const std::uint8_t*>(data);
     return {bytes, bytes + kNumel[tensor] * width};
   }
 
   void expect_sum(std::uint32_t tensor) {
-    const auto got = widened(held(tensor), store->dtype(0));
+    const auto got = widened(held(tensor), store->dtype(PayloadId{0}));
     for (std::size_t i = 0; i < got.size(); ++i)
       ASSERT_EQ(bits_of(got[i]), bits_of(sums[tensor].values[i])) << "tensor " << tensor << ", element " << i;
   }
@@ -65,18 +66,18 @@ struct Gradients {
   }
 
   void end_step() const {
-    store->clear(0).value();
+    store->clear(PayloadId{0}).value();
     store->end_step();
   }
 
   void evict() {
-    mover.push_down(store->chunk(0), Tier::device).value();
-    mover.push_down(store->chunk(0), Tier::host).value();
+    mover.push_down(store->chunk(PayloadId{0}), Tier::device).value();
+    mover.push_down(store->chunk(PayloadId{0}), Tier::host).value();
     tiers.chunks.reap(Tier::device).value();
     reap_one(tiers.chunks, Tier::host).value();
   }
 
-  std::uint64_t chunk_bytes(DType type) const { return layout.chunks[0].numel * size_bytes(type); }
+  std::uint64_t chunk_bytes(DType type) const { return layout.chunks[PayloadId{0}].numel * size_bytes(type); }
 
   const DType dtype;
   const Tier tier;
@@ -105,18 +106,18 @@ INSTANTIATE_TEST_SUITE_P(On, GradientStoreOn,
 
 TEST_P(GradientStoreOn, KeepsTheDtypeInWhichGradientsArrive) {
   Gradients gradients(dtype(), tier());
-  EXPECT_FALSE(gradients.store->any(0));
+  EXPECT_FALSE(gradients.store->any(PayloadId{0}));
   gradients.add(2);
-  EXPECT_TRUE(gradients.store->any(0));
+  EXPECT_TRUE(gradients.store->any(PayloadId{0}));
   gradients.add(0);
-  EXPECT_FALSE(gradients.store->complete(0));
-  EXPECT_FALSE(gradients.store->has(1));
-  EXPECT_EQ(gradients.store->dtype(0), dtype());
-  EXPECT_EQ(gradients.tiers.chunks.chunk(gradients.store->chunk(0)).n_bytes, gradients.chunk_bytes(dtype()));
+  EXPECT_FALSE(gradients.store->complete(PayloadId{0}));
+  EXPECT_FALSE(gradients.store->has(TensorId{1}));
+  EXPECT_EQ(gradients.store->dtype(PayloadId{0}), dtype());
+  EXPECT_EQ(gradients.tiers.chunks.chunk(gradients.store->chunk(PayloadId{0})).n_bytes, gradients.chunk_bytes(dtype()));
   gradients.expect_sum(0);
   gradients.expect_sum(2);
   gradients.add(1);
-  EXPECT_TRUE(gradients.store->complete(0));
+  EXPECT_TRUE(gradients.store->complete(PayloadId{0}));
 }
 
 TEST_P(GradientStoreOn, WhatGoesDownToTheHostIsCounted) {
@@ -129,13 +130,14 @@ TEST_P(GradientStoreOn, WhatGoesDownToTheHostIsCounted) {
 TEST_P(GradientStoreOn, ASecondGradientBeforeAnothersFirstWidensTheChunk) {
   Gradients gradients(dtype(), tier());
   gradients.add(0);
-  const ChunkId narrow = gradients.store->chunk(0);
+  const ChunkId narrow = gradients.store->chunk(PayloadId{0});
   gradients.add(0);
-  gradients.store->settle(0).value();
-  EXPECT_EQ(gradients.store->dtype(0), DType::f32);
-  EXPECT_EQ(gradients.tiers.chunks.chunk(gradients.store->chunk(0)).n_bytes, gradients.chunk_bytes(DType::f32));
+  gradients.store->settle(PayloadId{0}).value();
+  EXPECT_EQ(gradients.store->dtype(PayloadId{0}), DType::f32);
+  EXPECT_EQ(gradients.tiers.chunks.chunk(gradients.store->chunk(PayloadId{0})).n_bytes,
+            gradients.chunk_bytes(DType::f32));
   EXPECT_FALSE(gradients.tiers.chunks.chunk(narrow).has_contents());
-  EXPECT_FALSE(gradients.store->has(1));
+  EXPECT_FALSE(gradients.store->has(TensorId{1}));
   gradients.expect_sum(0);
 }
 
@@ -144,7 +146,7 @@ TEST_P(GradientStoreOn, AFirstGradientAfterWideningReplacesWhatLayThere) {
   gradients.add(0);
   gradients.add(0);
   gradients.add(2);
-  EXPECT_TRUE(gradients.store->has(2));
+  EXPECT_TRUE(gradients.store->has(TensorId{2}));
   gradients.expect_sum(2);
   gradients.expect_sum(0);
 }
@@ -160,7 +162,7 @@ TEST_P(GradientStoreOn, AnyOrderHasTheBitsOfSummingInFp32FromTheStart) {
       if (gradients.random() % 3 == 0) gradients.evict();
     }
     for (std::uint32_t tensor = 0; tensor < 3; ++tensor)
-      if (gradients.store->has(tensor)) gradients.expect_sum(tensor);
+      if (gradients.store->has(TensorId{tensor})) gradients.expect_sum(tensor);
     gradients.end_step();
     gradients.expect_given_back();
   }
@@ -170,7 +172,7 @@ TEST_P(GradientStoreOn, WhatSpilledInTheMiddleOfBackwardComesBack) {
   Gradients gradients(dtype(), tier());
   gradients.add(0);
   gradients.evict();
-  const Chunk& chunk = gradients.tiers.chunks.chunk(gradients.store->chunk(0));
+  const Chunk& chunk = gradients.tiers.chunks.chunk(gradients.store->chunk(PayloadId{0}));
   ASSERT_FALSE(chunk.resident(Tier::device) || chunk.resident(Tier::host));
   gradients.add(1);
   gradients.expect_sum(0);
@@ -201,9 +203,9 @@ TEST_P(GradientStoreOn, ClearForgetsAndTheNextStepStartsNarrow) {
   for (const std::uint32_t tensor : {0u, 0u, 1u}) gradients.add(tensor);
   gradients.end_step();
   gradients.expect_given_back();
-  EXPECT_FALSE(gradients.store->any(0));
-  EXPECT_EQ(gradients.store->dtype(0), dtype());
-  for (ChunkId id = 0; id < gradients.tiers.chunks.n_chunks(); ++id)
+  EXPECT_FALSE(gradients.store->any(PayloadId{0}));
+  EXPECT_EQ(gradients.store->dtype(PayloadId{0}), dtype());
+  for (const ChunkId id : gradients.tiers.chunks.ids())
     EXPECT_FALSE(gradients.tiers.chunks.chunk(id).has_contents());
   gradients.sums = {};
   gradients.add(0);
@@ -235,7 +237,7 @@ TEST_P(GradientStoreOn, OneThatNobodyFreesHasBeenReadWhenTheCallReturns) {
   for (int micro_batch = 0; micro_batch < 2; ++micro_batch) {
     auto elements = elements_of(random_gradient(gradients.random, kNumel[0]), dtype());
     gradients.sums[0].add(widened(elements, dtype()));
-    ASSERT_TRUE(gradients.store->add(0, {elements.data(), nullptr}).ok());
+    ASSERT_TRUE(gradients.store->add(TensorId{0}, {elements.data(), nullptr}).ok());
     std::fill(elements.begin(), elements.end(), std::uint8_t{0x41});
   }
   gradients.expect_sum(0);
@@ -284,7 +286,7 @@ TEST(GradientStore, KeepsTheChunksOfALayoutApartAndGivesFrozenOnesNone) {
   const auto store =
       GradientStore::make({layout, tiers.chunks, mover, *tiers.device, *tiers.compute, *tiers.down, *team}).value();
   EXPECT_EQ(tiers.chunks.n_chunks(), 6u) << "three for each that is trained";
-  EXPECT_NE(store->chunk(0), store->chunk(2));
+  EXPECT_NE(store->chunk(PayloadId{0}), store->chunk(PayloadId{2}));
 }
 
 }  // namespace

@@ -113,15 +113,15 @@ StepOptions random_options(std::mt19937_64& random, const OptimizerWorld& world)
 
 /// Uses every parameter on the device, as a forward pass would, and expects the reference's weights there.
 void forward(OptimizerWorld& world) {
-  for (std::uint32_t i = 0; i < world.layout.chunks.size(); ++i) {
-    world.optimizer->use(i).value();
-    const std::array needs = {Need{world.optimizer->states().payload(i), Tier::device, Access::read}};
-    world.scheduler.begin({MomentKind::forward, i}, needs).value();
+  for (const PayloadId chunk : world.layout.chunks.ids()) {
+    world.optimizer->use(chunk).value();
+    const std::array needs = {Need{world.optimizer->states().payload(chunk), Tier::device, Access::read}};
+    world.scheduler.begin({MomentKind::forward, number(chunk)}, needs).value();
     const std::byte* slot = world.tiers.chunks.chunk(needs[0].chunk).at(Tier::device).buffer.data();
-    for (const std::uint32_t tensor : world.layout.chunks[i].tensors) {
-      const auto& wanted = world.naive[tensor].weight;
-      const std::byte* got = slot + world.layout.tensors[tensor].offset * size_bytes(world.layout.chunks[i].dtype);
-      ASSERT_EQ(std::memcmp(got, wanted.data(), wanted.size()), 0) << "tensor " << tensor;
+    for (const TensorId tensor : world.layout.chunks[chunk].tensors) {
+      const auto& wanted = world.naive[index(tensor)].weight;
+      const std::byte* got = slot + world.layout.tensors[tensor].offset * size_bytes(world.layout.chunks[chunk].dtype);
+      ASSERT_EQ(std::memcmp(got, wanted.data(), wanted.size()), 0) << "tensor " << number(tensor);
     }
     world.scheduler.end(needs);
   }
@@ -287,9 +287,9 @@ void copy_states(OptimizerWorld& from, OptimizerWorld& to, std::mt19937_64& rand
       n = std::min<std::uint64_t>(numel - first, 1 + random() % 400);
       std::vector<float> master(n), exp_avg(n), exp_avg_sq(n);
       StateValues states{first, n, master.data(), exp_avg.data(), exp_avg_sq.data(), 0};
-      from.optimizer->io().read(tensor, states).value();
+      from.optimizer->io().read(TensorId{tensor}, states).value();
       EXPECT_EQ(states.n_updates, from.n_naive_updates[tensor]);
-      to.optimizer->io().write(tensor, states).value();
+      to.optimizer->io().write(TensorId{tensor}, states).value();
     }
   }
   to.naive = from.naive;

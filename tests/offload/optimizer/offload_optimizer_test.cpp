@@ -117,7 +117,7 @@ TEST_P(OffloadOptimizerOn, ASkippedStepLeavesEverythingAsItWas) {
     const auto scale = world.step(scaled).value();
     EXPECT_TRUE(scale.skip);
     EXPECT_FALSE(std::isfinite(scale.grad_norm));
-    EXPECT_FALSE(world.optimizer->gradients().any(0));
+    EXPECT_FALSE(world.optimizer->gradients().any(PayloadId{0}));
     world.expect_same_bits();
   }
   add_gradients(world, random, kAllTrainable);
@@ -166,7 +166,8 @@ TEST_P(OffloadOptimizerOn, SgdKeepsOneMomentAndStepsByHand) {
   auto sizes = chunks_of_512(dtype());
   sizes.format.keeps_exp_avg_sq = false;
   OptimizerWorld world({{4, dtype(), true}}, sizes);
-  EXPECT_EQ(world.tiers.chunks.chunk(world.optimizer->states().state(0)).n_bytes, 8 * world.layout.chunks[0].numel);
+  EXPECT_EQ(world.tiers.chunks.chunk(world.optimizer->states().state(PayloadId{0})).n_bytes,
+            8 * world.layout.chunks[PayloadId{0}].numel);
   world.start(home()).value();
   const std::vector<float> before = world.held(0).master;
   const StepOptions options{SgdOptions{.lr = 0.5, .momentum = 0.5}, 0, 2};
@@ -200,7 +201,7 @@ TEST_P(OffloadOptimizerOn, LarsScalesEachTensorByItsNorms) {
 /// The long tensor lies in four tiles, whose borders are not borders of the norm's blocks.
 TEST_P(OffloadOptimizerOn, LambScalesEachTensorByTheNormsOfMastersAndDirection) {
   OptimizerWorld world({{1900, dtype(), true}, {4, dtype(), true}}, chunks_of_512(dtype()));
-  ASSERT_EQ(world.layout.chunks[0].n_tiles(), 4u);
+  ASSERT_EQ(world.layout.chunks[PayloadId{0}].n_tiles(), 4u);
   world.start(home()).value();
   const StepOptions options{LambOptions{.lr = 0.25, .eps = 0}, 0, 2};
   std::vector<float> before[2];
@@ -241,7 +242,7 @@ TEST_P(OffloadOptimizerOn, ClipsElementsOfTheUnscaledGradients) {
 TEST_P(OffloadOptimizerOn, MastersAreReadBackAfterEviction) {
   OptimizerWorld world(six_tensors(dtype()), chunks_of_512(dtype()));
   world.start(home()).value();
-  for (ChunkId id = 0; id < world.tiers.chunks.n_chunks(); ++id)
+  for (const ChunkId id : world.tiers.chunks.ids())
     for (const Tier tier : {Tier::device, Tier::host}) {
       world.mover.push_down(id, tier).value();
       reap_one(world.tiers.chunks, tier).value();
@@ -249,7 +250,7 @@ TEST_P(OffloadOptimizerOn, MastersAreReadBackAfterEviction) {
   EXPECT_EQ(world.tiers.host_budget.used_bytes(), world.tiers.pooled_host.kept_bytes());
   for (std::uint32_t tensor = 0; tensor < world.specs.size(); ++tensor) {
     std::vector<float> master(world.specs[tensor].numel);
-    world.optimizer->io().read_master(tensor, master.data()).value();
+    world.optimizer->io().read_master(TensorId{tensor}, master.data()).value();
     EXPECT_EQ(master, world.naive[tensor].master);
   }
 }
@@ -258,7 +259,7 @@ TEST_P(OffloadOptimizerOn, AnotherPlanMovesTheStatesAndKeepsTheirBits) {
   OptimizerWorld world(six_tensors(dtype()), chunks_of_512(dtype()));
   world.start(home()).value();
   std::mt19937_64 random(45);
-  const ChunkId state = world.optimizer->states().state(0);
+  const ChunkId state = world.optimizer->states().state(PayloadId{0});
   for (const Tier next : {Tier::device, Tier::nvme, Tier::host, Tier::device, Tier::host, Tier::nvme}) {
     SCOPED_TRACE(name(next));
     add_gradients(world, random, kAllTrainable);
@@ -296,7 +297,7 @@ TEST_P(OffloadOptimizerOn, ATensorLargerThanAChunkIsUpdatedInTilesOfWhichOneNeed
   OptimizerWorld::Sizes sizes = chunks_of_512(dtype());
   sizes.device_bytes = sizes.host_bytes = 512 * 12 + 2048 * 2 * size_bytes(dtype());  // a tile, gradients, weights
   OptimizerWorld world({{kNumel, dtype(), true}}, sizes);
-  ASSERT_EQ(world.layout.chunks[0].n_tiles(), 4u);
+  ASSERT_EQ(world.layout.chunks[PayloadId{0}].n_tiles(), 4u);
   world.start(home()).value();
   std::mt19937_64 random(49);
   for (int step = 0; step < 3; ++step) {
@@ -305,7 +306,7 @@ TEST_P(OffloadOptimizerOn, ATensorLargerThanAChunkIsUpdatedInTilesOfWhichOneNeed
   }
   world.expect_same_bits();
   std::vector<float> master(kNumel);
-  world.optimizer->io().read_master(0, master.data()).value();
+  world.optimizer->io().read_master(TensorId{0}, master.data()).value();
   EXPECT_EQ(master, world.naive[0].master);
   EXPECT_LE(world.tiers.device_budget.peak_bytes(), sizes.device_bytes);
   EXPECT_LE(world.tiers.host_budget.peak_bytes(), sizes.host_bytes);
@@ -318,7 +319,7 @@ TEST(OffloadOptimizer, SplitMastersAreUpdatedAndReadBesideTheirWeights) {
   for (const Tier home : kTiers) {
     SCOPED_TRACE(name(home));
     OptimizerWorld world(six_tensors(DType::bf16), sizes);
-    EXPECT_EQ(world.tiers.chunks.chunk(world.optimizer->states().state(0)).n_bytes, 512u * 10);
+    EXPECT_EQ(world.tiers.chunks.chunk(world.optimizer->states().state(PayloadId{0})).n_bytes, 512u * 10);
     world.start(home).value();
     std::mt19937_64 random(51);
     for (int step = 0; step < 3; ++step) {
@@ -371,7 +372,7 @@ TEST(OffloadOptimizer, ThePlanHasStatesAtHomeOnNvmeThere) {
   for (int step = 0; step < 5; ++step) {
     before = world.tiers.chunks.moved();
     for (std::uint32_t unit = 0; unit < kFetchAhead; ++unit) {
-      const std::array needs = {Need{world.optimizer->states().payload(0), Tier::device, Access::read}};
+      const std::array needs = {Need{world.optimizer->states().payload(PayloadId{0}), Tier::device, Access::read}};
       world.scheduler.begin({MomentKind::forward, unit}, needs).value();
       world.scheduler.end(needs);
     }
@@ -401,9 +402,9 @@ TEST(OffloadOptimizer, FrozenChunksHaveNoStatesAndKeepTheirWeights) {
 TEST(OffloadOptimizer, AFailedFillIsHandedOn) {
   OptimizerWorld world(six_tensors(DType::bf16), chunks_of_512(DType::bf16));
   world.adopt(std::vector<Tier>(world.layout.chunks.size(), Tier::host)).value();
-  const auto outcome = world.optimizer->io().initialise(
-      [](std::uint32_t tensor, std::uint64_t, std::span<float> values) -> Result<void> {
-        if (tensor == 3) return Error{ErrorKind::io, "no more values"};
+  const auto outcome =
+      world.optimizer->io().initialise([](TensorId tensor, std::uint64_t, std::span<float> values) -> Result<void> {
+        if (tensor == TensorId{3}) return Error{ErrorKind::io, "no more values"};
         values[0] = 0;
         return {};
       });
@@ -418,9 +419,9 @@ class FailingStep : public ::testing::Test {
     world_.start(Tier::nvme).value();
     std::mt19937_64 random(49);
     add_gradients(world_, random, kAllTrainable);
-    for (std::uint32_t i = 0; i < world_.layout.chunks.size(); ++i)
-      if (world_.layout.chunks[i].trainable)
-        world_.mover.push_down(world_.optimizer->states().state(i), Tier::host).value();
+    for (const PayloadId chunk : world_.layout.chunks.ids())
+      if (world_.layout.chunks[chunk].trainable)
+        world_.mover.push_down(world_.optimizer->states().state(chunk), Tier::host).value();
     reap_one(world_.tiers.chunks, Tier::host).value();
   }
 
@@ -463,7 +464,7 @@ TEST_F(FailingStep, TheLastWriteThatFailsLosesNothing) {
   world_.tiers.spill.fail_write = world_.tiers.spill.n_writes + 3;
   world_.step(kPlain).value();  // the write ends after the step
   EXPECT_FALSE(reap_one(world_.tiers.chunks, Tier::host).ok());
-  const ChunkId state = world_.optimizer->states().state(3);
+  const ChunkId state = world_.optimizer->states().state(PayloadId{3});
   world_.mover.push_down(state, Tier::host).value();
   reap_one(world_.tiers.chunks, Tier::host).value();
   EXPECT_FALSE(world_.tiers.chunks.chunk(state).resident(Tier::host));
@@ -505,7 +506,7 @@ class UpdatesBeside : public ::testing::Test {
   }
 
   Result<void> forward(std::uint32_t i) {
-    const std::array needs = {Need{world_.optimizer->states().payload(i), Tier::device, Access::read}};
+    const std::array needs = {Need{world_.optimizer->states().payload(PayloadId{i}), Tier::device, Access::read}};
     CASTOR_TRY(world_.scheduler.begin({MomentKind::forward, i}, needs));
     world_.scheduler.end(needs);
     return {};
@@ -593,14 +594,14 @@ class UpdatedEarly : public UpdatesBeside {
 TEST_F(UpdatedEarly, AnotherGradientIsRefusedAndGivenBack) {
   int n_freed = 0;
   const std::vector<std::uint16_t> gradient(world_.specs[0].numel);
-  const auto late = world_.optimizer->add_gradient(0, {gradient.data(), [&n_freed] { ++n_freed; }});
+  const auto late = world_.optimizer->add_gradient(TensorId{0}, {gradient.data(), [&n_freed] { ++n_freed; }});
   ASSERT_FALSE(late.ok());
   EXPECT_EQ(n_freed, 1);
   expect_poisoned(late.error(), "a gradient arrived for");
 }
 
 TEST_F(UpdatedEarly, AUnitThatNeedsTheChunkOnceMoreIsRefused) {
-  const auto late = world_.optimizer->use(0);
+  const auto late = world_.optimizer->use(PayloadId{0});
   ASSERT_FALSE(late.ok());
   expect_poisoned(late.error(), "a unit needs");
 }
@@ -632,7 +633,7 @@ TEST_F(UpdatedEarly, OtherGroupsThanAnnouncedAreRefused) {
 
 TEST_F(UpdatedEarly, MastersAreNotShownBeforeTheStep) {
   std::vector<float> master(world_.specs[0].numel);
-  const auto early = world_.optimizer->io().read_master(0, master.data());
+  const auto early = world_.optimizer->io().read_master(TensorId{0}, master.data());
   ASSERT_FALSE(early.ok());
   EXPECT_EQ(early.error().kind, ErrorKind::usage);
 }
@@ -653,7 +654,8 @@ TEST_F(UpdatesBeside, AFailureBesideComesFromWhoNeedsTheChunkAndFromTheNextStep)
 TEST_F(UpdatedEarly, StatesAreNeitherReadNorWrittenBeforeTheStep) {
   std::vector<float> master(world_.specs[0].numel);
   StateValues states{0, master.size(), master.data()};
-  const auto read = world_.optimizer->io().read(0, states), written = world_.optimizer->io().write(0, states);
+  const auto read = world_.optimizer->io().read(TensorId{0}, states);
+  const auto written = world_.optimizer->io().write(TensorId{0}, states);
   for (const auto* outcome : {&read, &written}) {
     ASSERT_FALSE(outcome->ok());
     EXPECT_EQ(outcome->error().kind, ErrorKind::usage);
@@ -668,8 +670,8 @@ TEST(OffloadOptimizer, StatesThatATensorHasNotAreRefused) {
   for (const auto& [first, n] : {std::pair(std::uint64_t{0}, numel + 1), std::pair(numel, std::uint64_t{1}),
                                  std::pair(~std::uint64_t{0}, std::uint64_t{2})}) {
     StateValues states{first, n, values.data()};
-    EXPECT_EQ(world.optimizer->io().read(0, states).error().kind, ErrorKind::usage);
-    EXPECT_EQ(world.optimizer->io().write(0, states).error().kind, ErrorKind::usage);
+    EXPECT_EQ(world.optimizer->io().read(TensorId{0}, states).error().kind, ErrorKind::usage);
+    EXPECT_EQ(world.optimizer->io().write(TensorId{0}, states).error().kind, ErrorKind::usage);
   }
 }
 
@@ -686,7 +688,8 @@ TEST(OffloadOptimizer, AStepWithALostGradientIsRefusedAndChangesNothing) {
   world.start(Tier::host).value();
   std::mt19937_64 random(50);
   add_gradients(world, random, {2});  // 3 lies in the same chunk
-  world.mover.push_down(world.optimizer->gradients().chunk(world.layout.tensors[2].chunk), Tier::host).value();
+  const PayloadId chunk = world.layout.tensors[TensorId{2}].chunk;
+  world.mover.push_down(world.optimizer->gradients().chunk(chunk), Tier::host).value();
   reap_one(world.tiers.chunks, Tier::host).value();
   world.tiers.spill.fail_read = world.tiers.spill.n_reads + 1;
   ASSERT_FALSE(world.gradient(3, random_gradient(random, world.specs[3].numel)).ok());
@@ -707,7 +710,7 @@ class StreamedStates : public ::testing::Test {
   }
   bool any_pending() const {
     for (std::uint32_t i = 0; i < homes_.size(); ++i)
-      if (world_.optimizer->pending(i)) return true;
+      if (world_.optimizer->pending(PayloadId{i})) return true;
     return false;
   }
 
@@ -724,11 +727,11 @@ class StreamedStates : public ::testing::Test {
 TEST_F(StreamedStates, AreUpdatedWhenTheirWeightsAreUsed) {
   train(kPlain);
   for (std::uint32_t i = 0; i < homes_.size(); ++i) {
-    EXPECT_EQ(world_.optimizer->pending(i), world_.layout.chunks[i].trainable);
-    world_.optimizer->use(i).value();
-    EXPECT_FALSE(world_.optimizer->pending(i));
-    if (world_.layout.chunks[i].trainable) {
-      EXPECT_TRUE(world_.tiers.chunks.chunk(world_.optimizer->states().state(i)).resident(Tier::device));
+    EXPECT_EQ(world_.optimizer->pending(PayloadId{i}), world_.layout.chunks[PayloadId{i}].trainable);
+    world_.optimizer->use(PayloadId{i}).value();
+    EXPECT_FALSE(world_.optimizer->pending(PayloadId{i}));
+    if (world_.layout.chunks[PayloadId{i}].trainable) {
+      EXPECT_TRUE(world_.tiers.chunks.chunk(world_.optimizer->states().state(PayloadId{i})).resident(Tier::device));
     }
   }
   world_.expect_same_bits();
@@ -766,10 +769,10 @@ TEST_F(StreamedStates, ASkippedStepLeavesNothingPending) {
 
 TEST_F(StreamedStates, AnUpdateThatFailsLaterPoisonsTheModel) {
   train(kPlain);
-  world_.mover.push_down(world_.optimizer->states().state(0), Tier::host).value();
+  world_.mover.push_down(world_.optimizer->states().state(PayloadId{0}), Tier::host).value();
   ASSERT_TRUE(world_.tiers.chunks.drain().ok());
   world_.tiers.spill.fail_read = world_.tiers.spill.n_reads + 1;
-  const auto refused = world_.optimizer->use(0);
+  const auto refused = world_.optimizer->use(PayloadId{0});
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::io);
   EXPECT_EQ(world_.optimizer->announce(kPlain).error().kind, ErrorKind::failed);

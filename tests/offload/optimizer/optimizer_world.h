@@ -9,7 +9,6 @@
 #include <cstring>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -131,17 +130,16 @@ struct OptimizerWorld {
     return sizes.deferred ? test::make_deferred_device() : make_cpu_device();
   }
 
-  static std::vector<std::uint32_t> in_order(const ChunkLayout& layout) {
-    std::vector<std::uint32_t> numbers(layout.tensors.size());
-    std::iota(numbers.begin(), numbers.end(), 0u);
-    return numbers;
+  static std::vector<TensorId> in_order(const ChunkLayout& layout) {
+    const auto all = layout.tensors.ids();
+    return {all.begin(), all.end()};
   }
 
   Result<void> start(std::vector<Tier> homes, std::vector<bool> streamed = {}) {
     CASTOR_TRY(adopt(std::move(homes), std::move(streamed)));
     return optimizer->io().initialise(
-        [this](std::uint32_t tensor, std::uint64_t first, std::span<float> values) -> Result<void> {
-          std::copy_n(naive[tensor].master.begin() + static_cast<std::ptrdiff_t>(first), values.size(), values.begin());
+        [this](TensorId tensor, std::uint64_t first, std::span<float> values) -> Result<void> {
+          std::copy_n(naive[index(tensor)].master.begin() + static_cast<std::ptrdiff_t>(first), values.size(), values.begin());
           return {};
         });
   }
@@ -150,13 +148,13 @@ struct OptimizerWorld {
   /// Without `streamed`, no states are.
   Result<void> adopt(std::vector<Tier> homes, std::vector<bool> streamed = {}) {
     Plan plan;
-    plan.states = std::move(homes);
-    plan.streamed = std::move(streamed);
+    plan.states = IndexedVector<PayloadId, Tier>(std::move(homes));
+    plan.streamed = IndexedVector<PayloadId, bool>(std::move(streamed));
     plan.streamed.resize(plan.states.size(), false);
     plan.payload_off_device.assign(plan.states.size(), false);
-    for (std::uint32_t i = 0; i < plan.states.size(); ++i)
-      plan.speculative.push_back(speculates && (may_speculate.empty() || may_speculate[i]) &&
-                                 plan.states[i] == Tier::host && plan.update_tier(i) == Tier::host);
+    for (const PayloadId chunk : plan.states.ids())
+      plan.speculative.push_back(speculates && (may_speculate.empty() || may_speculate[chunk]) &&
+                                 plan.states[chunk] == Tier::host && plan.update_tier(chunk) == Tier::host);
     return optimizer->adopt(std::move(plan));
   }
 
@@ -164,7 +162,7 @@ struct OptimizerWorld {
   Result<void> gradient(std::uint32_t tensor, const std::vector<float>& values) {
     const auto elements = elements_of(values, specs[tensor].dtype);
     sums[tensor].add(widened(elements, specs[tensor].dtype));
-    return optimizer->add_gradient(tensor, source.hand_out(elements));
+    return optimizer->add_gradient(TensorId{tensor}, source.hand_out(elements));
   }
 
   /// One step of both. The straight lines use the scale that the optimizer found, which the caller checks.
@@ -198,10 +196,10 @@ struct OptimizerWorld {
 
   /// The values of `tensor` in the chunks, fetched to the host from any tier.
   AdamData held(std::uint32_t tensor) {
-    const TensorPlace& place = layout.tensors[tensor];
+    const TensorPlace& place = layout.tensors[TensorId{tensor}];
     AdamData data(place.numel, DType::f32, specs[tensor].dtype);
     StateValues states{0, place.numel, data.master.data(), data.exp_avg.data(), data.exp_avg_sq.data(), 0};
-    optimizer->io().read(tensor, states).value();
+    optimizer->io().read(TensorId{tensor}, states).value();
     EXPECT_EQ(states.n_updates, n_naive_updates[tensor]);
     const BufferView weights = mover.look(optimizer->states().payload(place.chunk), Tier::host).value();
     std::memcpy(data.weight.data(), weights.data + place.offset * size_bytes(data.weight_dtype), data.weight.size());
@@ -218,9 +216,9 @@ struct OptimizerWorld {
   const std::vector<TensorSpec> specs;
   const StateFormat format;
   const bool speculates;
-  std::vector<bool> may_speculate;  ///< by chunk; where it is empty, all
+  IndexedVector<PayloadId, bool> may_speculate;  ///< where it is empty, all
   const ChunkLayout layout;
-  std::vector<std::uint32_t> registered = in_order(layout);
+  std::vector<TensorId> registered = in_order(layout);
   int n_until_interrupt = -1;  ///< calls that return false first; below 0: all do
   const std::unique_ptr<HostTeam> own_team = make_host_team(2).value();
   Tiers tiers;

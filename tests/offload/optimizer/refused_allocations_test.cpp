@@ -16,9 +16,9 @@ using testing::random_gradient;
 constexpr DType kTypes[] = {DType::bf16, DType::f32, DType::f16};
 
 Result<void> use_all(OptimizerWorld& world) {
-  for (std::uint32_t i = 0; i < world.layout.chunks.size(); ++i) {
-    const std::array needs = {Need{world.optimizer->states().payload(i), Tier::device, Access::read}};
-    CASTOR_TRY(world.scheduler.begin({MomentKind::forward, i}, needs));
+  for (const PayloadId chunk : world.layout.chunks.ids()) {
+    const std::array needs = {Need{world.optimizer->states().payload(chunk), Tier::device, Access::read}};
+    CASTOR_TRY(world.scheduler.begin({MomentKind::forward, number(chunk)}, needs));
     world.scheduler.end(needs);
   }
   return {};

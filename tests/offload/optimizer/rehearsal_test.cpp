@@ -40,30 +40,30 @@ TEST(Rehearsal, StepsGoAsRehearsed) {
 
 /// Times are those of the same moments; chunks of activations are renumbered.
 TEST(Rehearsal, MomentsThatBothHaveTakeAsLong) {
-  const std::vector<Need> reads = {{10, Tier::device, Access::read}};
+  const std::vector<Need> reads = {{ChunkId{10}, Tier::device, Access::read}};
   AccessTrace recorded;
   recorded.add({MomentKind::forward, 0}, reads);
   recorded.add({MomentKind::forward, 0}, reads);
-  recorded.add({MomentKind::update, 1, /*beside=*/true}, std::vector<Need>{{0, Tier::host, Access::update}});
+  recorded.add({MomentKind::update, 1, /*beside=*/true}, std::vector<Need>{{ChunkId{0}, Tier::host, Access::update}});
   recorded.set_seconds({{1, 2, 3}, {0.1, 0.2, 0.3}});
   Rehearsal step;
-  step.trace.add({MomentKind::update, 1}, std::vector<Need>{{0, Tier::device, Access::update}});
+  step.trace.add({MomentKind::update, 1}, std::vector<Need>{{ChunkId{0}, Tier::device, Access::update}});
   step.trace.add({MomentKind::forward, 0}, reads);
-  step.trace.add_need({11, Tier::device, Access::overwrite});
-  step.trace.add_arrival(11, 64);
-  step.trace.add({MomentKind::forward, 0}, std::vector<Need>{{11, Tier::device, Access::read}});
-  step.trace.drop(11);
+  step.trace.add_need({ChunkId{11}, Tier::device, Access::overwrite});
+  step.trace.add_arrival(ChunkId{11}, 64);
+  step.trace.add({MomentKind::forward, 0}, std::vector<Need>{{ChunkId{11}, Tier::device, Access::read}});
+  step.trace.drop(ChunkId{11});
   step.problem.chunks.resize(12);
-  step.problem.chunks[0].n_bytes = 5'000'000;
-  step.activations = {11};
-  const std::vector<ChunkId> in_training = {25};
+  step.problem.chunks.front().n_bytes = 5'000'000;
+  step.activations = {ChunkId{11}};
+  const std::vector<ChunkId> in_training = {ChunkId{25}};
   const AccessTrace made = timed_as(recorded, step, in_training);
   EXPECT_EQ(made.seconds().compute, (std::vector<double>{2 * 5e6 / 1e12, 1, 2})) << "a GPU's update moves 1 TB/s";
   EXPECT_EQ(made.seconds().thread[1], 0.1);
   EXPECT_EQ(made.seconds().thread[2], 0.2);
-  EXPECT_EQ(made.arriving_bytes(1, 25), 64);
-  EXPECT_TRUE(made.dropped(2, 25));
-  EXPECT_EQ(made.needs(2)[0], (Need{25, Tier::device, Access::read}));
+  EXPECT_EQ(made.arriving_bytes(1, ChunkId{25}), 64);
+  EXPECT_TRUE(made.dropped(2, ChunkId{25}));
+  EXPECT_EQ(made.needs(2)[0], (Need{ChunkId{25}, Tier::device, Access::read}));
 }
 
 /// Units 0 and 1, each with a tensor that is a chunk of one tile: payloads 0 and 2, states 1 and 3, gradients 4 and 7.
@@ -101,10 +101,10 @@ class ByHand : public ::testing::Test {
     return options;
   }
 
-  const std::vector<TensorSpec> tensors_ = {{1000, DType::bf16, true, 0}, {1000, DType::bf16, true, 1}};
+  const std::vector<TensorSpec> tensors_ = {{1000, DType::bf16, true, UnitId{0}}, {1000, DType::bf16, true, UnitId{1}}};
   const ChunkLayout layout_ = plan_layout(tensors_, {2048});
-  const std::vector<std::uint32_t> order_ = {0, 1};
-  const std::vector<std::vector<std::uint32_t>> units_ = {{0}, {1}};
+  const std::vector<TensorId> order_ = {TensorId{0}, TensorId{1}};
+  const IndexedVector<UnitId, std::vector<PayloadId>> units_ = {{PayloadId{0}}, {PayloadId{1}}};
   StepScript script_;
   Plan placement_;
   Rehearsal made_;
@@ -113,11 +113,11 @@ class ByHand : public ::testing::Test {
 TEST_F(ByHand, WithoutANormUpdatesComeDuringBackward) {
   ASSERT_EQ(layout_.chunks.size(), 2u);
   EXPECT_EQ(moments(adam(0)), "f0 f1 b1 u1b b0 u0b ");
-  EXPECT_EQ(made_.trace.needs(3)[0], (Need{3, Tier::host, Access::update}));
-  EXPECT_EQ(made_.trace.needs(3)[1], (Need{7, Tier::host, Access::read}));
-  EXPECT_EQ(made_.trace.needs(3)[2], (Need{2, Tier::host, Access::overwrite}));
-  EXPECT_EQ(made_.trace.arriving_bytes(2, 7), 2000u);
-  EXPECT_TRUE(made_.trace.dropped(3, 7));
+  EXPECT_EQ(made_.trace.needs(3)[0], (Need{ChunkId{3}, Tier::host, Access::update}));
+  EXPECT_EQ(made_.trace.needs(3)[1], (Need{ChunkId{7}, Tier::host, Access::read}));
+  EXPECT_EQ(made_.trace.needs(3)[2], (Need{ChunkId{2}, Tier::host, Access::overwrite}));
+  EXPECT_EQ(made_.trace.arriving_bytes(2, ChunkId{7}), 2000u);
+  EXPECT_TRUE(made_.trace.dropped(3, ChunkId{7}));
 }
 
 TEST_F(ByHand, WithANormTheyComeAfterIt) {
@@ -133,9 +133,9 @@ TEST_F(ByHand, SpeculativeOnesComeBeforeItWhereNormsAreKnownToScaleNothing) {
 TEST_F(ByHand, StreamedStatesAreUpdatedAtTheNextUse) {
   placement_.streamed = {false, true};
   EXPECT_EQ(moments(adam(1)), "f0 u1 f1 b1 b0 n0 u0b ");
-  EXPECT_EQ(made_.trace.needs(1)[0], (Need{3, Tier::device, Access::update}));
-  EXPECT_EQ(made_.trace.arriving_bytes(3, 7), 0u) << "its gradient stays on the device";
-  EXPECT_EQ(made_.trace.arriving_bytes(4, 4), 2000u);
+  EXPECT_EQ(made_.trace.needs(1)[0], (Need{ChunkId{3}, Tier::device, Access::update}));
+  EXPECT_EQ(made_.trace.arriving_bytes(3, ChunkId{7}), 0u) << "its gradient stays on the device";
+  EXPECT_EQ(made_.trace.arriving_bytes(4, ChunkId{4}), 2000u);
 }
 
 TEST_F(ByHand, KeptActivationsBelongToTheMomentBefore) {

@@ -135,17 +135,17 @@ TEST(MovePlanner, OnlyWhatItsOwnerDropsIsNowhere) {
   for (auto& chunk : problem.chunks) chunk.uses[0].dropped = true;
   const auto plan = plan_moves(problem).value();
   EXPECT_EQ(plan.link_seconds, 0);
-  EXPECT_EQ(plan.stays[0][0].after, kNowhere);
+  EXPECT_EQ(plan.stays[ChunkId{0}][0].after, kNowhere);
 }
 
 TEST(MovePlanner, AChunkThatNobodyUsesRestsWhereThereIsRoom) {
   MoveProblem problem = training(2, 20);
   problem.chunks.push_back({100, {}});
   problem.room_bytes[1].assign(problem.n_moments, 100);
-  EXPECT_EQ(plan_moves(problem).value().stays[2][0].after, test::kOnHost);
+  EXPECT_EQ(plan_moves(problem).value().stays[ChunkId{2}][0].after, test::kOnHost);
   problem.room_bytes[1].assign(problem.n_moments, 99);
   problem.nvme = true;
-  EXPECT_EQ(plan_moves(problem).value().stays[2][0].after, test::kOnNvme);
+  EXPECT_EQ(plan_moves(problem).value().stays[ChunkId{2}][0].after, test::kOnNvme);
 }
 
 TEST(MovePlanner, AChunkWithoutUsesAndContentsTakesNoRoom) {
@@ -155,8 +155,8 @@ TEST(MovePlanner, AChunkWithoutUsesAndContentsTakesNoRoom) {
   const auto plan = plan_moves(problem).value();
   expect_sound(problem, plan);
   EXPECT_EQ(plan.peak_bytes(Tier::device), 20u);
-  EXPECT_EQ(plan.stays[2][0].after, kNowhere);
-  problem.chunks[0].rest = kNowhere;
+  EXPECT_EQ(plan.stays[ChunkId{2}][0].after, kNowhere);
+  problem.chunks[ChunkId{0}].rest = kNowhere;
   EXPECT_THROW((void)plan_moves(problem), ContractViolation);
 }
 
@@ -184,7 +184,7 @@ TEST(MovePlanner, KeepsNoCopyForNothing) {
 
 TEST(MovePlanner, WhatMayNotRestOnTheDeviceComesForEachUseAndLeaves) {
   MoveProblem problem = training(4, kNoLimit);
-  problem.chunks[1].rest = test::kOnHost;
+  problem.chunks[ChunkId{1}].rest = test::kOnHost;
   for (std::uint32_t n_ahead = 0; n_ahead < 3; ++n_ahead) {
     for (auto& chunk : problem.chunks)
       for (ChunkUse& use : chunk.uses) use.n_ahead = n_ahead;
@@ -192,8 +192,8 @@ TEST(MovePlanner, WhatMayNotRestOnTheDeviceComesForEachUseAndLeaves) {
     expect_sound(problem, plan);
     EXPECT_EQ(plan.moved.h2d, 30u) << "for three uses";
     EXPECT_EQ(plan.moved.d2h, 10u) << "after its update";
-    for (const Stay& stay : plan.stays[1]) EXPECT_EQ(stay.after, test::kOnHost);
-    for (const Stay& stay : plan.stays[0]) EXPECT_TRUE(holds(stay.after, Tier::device));
+    for (const Stay& stay : plan.stays[ChunkId{1}]) EXPECT_EQ(stay.after, test::kOnHost);
+    for (const Stay& stay : plan.stays[ChunkId{0}]) EXPECT_TRUE(holds(stay.after, Tier::device));
   }
   problem.n_together = 3;  // the distance of its use in the backward pass to its update
   EXPECT_EQ(plan_moves(problem).value().moved.h2d, 20u);
@@ -229,7 +229,7 @@ TEST(MovePlanner, NothingToPlanIsAPlan) {
   EXPECT_EQ(plan_moves({}).value().link_seconds, 0);
   MoveProblem problem;
   problem.chunks.push_back({10, {}});
-  EXPECT_EQ(plan_moves(problem).value().stays[0].size(), 1u);
+  EXPECT_EQ(plan_moves(problem).value().stays[ChunkId{0}].size(), 1u);
 }
 
 TEST(MovePlanner, BrokenProblemsAreContractViolations) {
@@ -237,13 +237,13 @@ TEST(MovePlanner, BrokenProblemsAreContractViolations) {
   problem.room_bytes[0].pop_back();
   EXPECT_THROW((void)plan_moves(problem), ContractViolation);
   problem = training(2, 20);
-  problem.chunks[0].uses[1].moment = 0;
+  problem.chunks[ChunkId{0}].uses[1].moment = 0;
   EXPECT_THROW((void)plan_moves(problem), ContractViolation);
   problem = training(2, 20);
-  problem.chunks[0].uses[1].dropped = true;
+  problem.chunks[ChunkId{0}].uses[1].dropped = true;
   EXPECT_THROW((void)plan_moves(problem), ContractViolation);
   problem = training(2, 20);
-  problem.chunks[0].n_bytes = 0;
+  problem.chunks[ChunkId{0}].n_bytes = 0;
   EXPECT_THROW((void)plan_moves(problem), ContractViolation);
   EXPECT_THROW((void)plan_moves(training(2, 20), {std::vector<double>(5), std::vector<double>(5)}), ContractViolation);
   EXPECT_THROW((void)plan_moves(training(2, 20), {std::vector<double>(6), {}}), ContractViolation);

@@ -160,8 +160,8 @@ double naive_plan_seconds(const MoveProblem& problem, const MovePlan& plan) {
   Usage used;
   for (auto& moments : used) moments.assign(problem.n_moments, 0);
   double seconds = 0;
-  for (std::size_t i = 0; i < problem.chunks.size(); ++i) {
-    const Way way = walk(problem, problem.chunks[i], plan.stays.at(i));
+  for (const ChunkId id : problem.chunks.ids()) {
+    const Way way = walk(problem, problem.chunks[id], plan.stays.at(id));
     seconds += way.seconds;
     for (const std::size_t tier : {0, 1})
       for (std::uint32_t m = 0; m < problem.n_moments; ++m) used[tier][m] += way.used[tier][m];
@@ -217,7 +217,7 @@ MoveProblem random_problem(std::mt19937_64& random, const RandomSizes& sizes) {
   const std::array<std::uint64_t, 3> n_bytes = {1 + up_to(3), 2 + up_to(5), 4};
   for (std::uint64_t i = 0; i < n_chunks; ++i) problem.chunks.push_back({n_bytes[up_to(2)], {}});
   for (std::uint64_t i = 0; i < n_uses; ++i) {
-    auto& uses = problem.chunks[up_to(n_chunks - 1)].uses;
+    auto& uses = problem.chunks[id_at<ChunkId>(up_to(n_chunks - 1))].uses;
     const auto moment = static_cast<std::uint32_t>(up_to(problem.n_moments - 1));
     const auto place = std::lower_bound(uses.begin(), uses.end(), moment,
                                         [](const ChunkUse& use, std::uint32_t m) { return use.moment < m; });

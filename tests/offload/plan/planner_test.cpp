@@ -17,7 +17,9 @@ PlacementRequest four_chunks() {
   return request;
 }
 
-using Homes = std::vector<Tier>;
+template <typename T>
+using Chunks = IndexedVector<PayloadId, T>;
+using Homes = Chunks<Tier>;
 constexpr Tier kDevice = Tier::device, kHost = Tier::host, kNvme = Tier::nvme;
 
 TEST(PlanPlacement, WithoutLimitsEverythingIsOnTheDevice) {
@@ -82,18 +84,18 @@ TEST(PlanPlacement, PolicyStaticKeepsStatedSharesOffTheDevice) {
   auto request = four_chunks();
   request.policy = PlacementPolicy::shares;
   EXPECT_EQ(plan_placement(request).value().states, (Homes{kDevice, kDevice, kDevice, kDevice}));
-  EXPECT_EQ(plan_placement(request).value().payload_off_device, (std::vector<bool>{false, false, false, false}));
+  EXPECT_EQ(plan_placement(request).value().payload_off_device, (Chunks<bool>{false, false, false, false}));
   request.offload_optim_fraction = 0.5;
   request.offload_param_fraction = 0.5;
   const Plan half = plan_placement(request).value();
   EXPECT_EQ(half.states, (Homes{kDevice, kDevice, kHost, kHost}));
-  EXPECT_EQ(half.payload_off_device, (std::vector<bool>{false, true, false, true})) << "spread over the model";
+  EXPECT_EQ(half.payload_off_device, (Chunks<bool>{false, true, false, true})) << "spread over the model";
   EXPECT_EQ(half.device_bytes, 28'000'000u);
   request.offload_optim_fraction = 1;
   request.offload_param_fraction = 1;
   const Plan all = plan_placement(request).value();
   EXPECT_EQ(all.states, (Homes{kHost, kHost, kHost, kHost}));
-  EXPECT_EQ(all.payload_off_device, (std::vector<bool>{true, true, true, true}));
+  EXPECT_EQ(all.payload_off_device, (Chunks<bool>{true, true, true, true}));
   EXPECT_EQ(all.host_bytes, 4 * 16'000'000u + 2'000'000u - 2'000'000u) << "less the unit that is on the device";
 }
 
@@ -181,19 +183,19 @@ TEST(ParsePlacementPolicy, KnowsItsNames) {
 
 TEST(PlanPlacement, StreamsAShareOfWhatIsNotOnTheDeviceSpreadOverTheModel) {
   auto request = four_chunks();
-  request.chunks.assign(8, request.chunks[0]);
-  EXPECT_EQ(plan_placement(request).value().streamed, std::vector<bool>(8, false));
+  request.chunks.assign(8, request.chunks[PayloadId{0}]);
+  EXPECT_EQ(plan_placement(request).value().streamed, Chunks<bool>(8, false));
   request.policy = PlacementPolicy::cpu;
   request.stream_fraction = 0.5;
   const Plan half = plan_placement(request).value();
-  EXPECT_EQ(half.streamed, (std::vector<bool>{false, true, false, true, false, true, false, true}));
+  EXPECT_EQ(half.streamed, (Chunks<bool>{false, true, false, true, false, true, false, true}));
   EXPECT_EQ(half.states, Homes(8, kHost));
-  EXPECT_EQ(half.update_tier(0), kHost);
-  EXPECT_EQ(half.update_tier(1), kDevice);
+  EXPECT_EQ(half.update_tier(PayloadId{0}), kHost);
+  EXPECT_EQ(half.update_tier(PayloadId{1}), kDevice);
   request.stream_fraction = 1;
-  EXPECT_EQ(plan_placement(request).value().streamed, std::vector<bool>(8, true));
-  request.chunks[3].state_bytes = 0;  // frozen
-  EXPECT_FALSE(plan_placement(request).value().streamed[3]);
+  EXPECT_EQ(plan_placement(request).value().streamed, Chunks<bool>(8, true));
+  request.chunks[PayloadId{3}].state_bytes = 0;  // frozen
+  EXPECT_FALSE(plan_placement(request).value().streamed[PayloadId{3}]);
 }
 
 TEST(PlanPlacement, StreamsWhatIsUpdatedBesideTheLargestUnitAlone) {
@@ -202,17 +204,17 @@ TEST(PlanPlacement, StreamsWhatIsUpdatedBesideTheLargestUnitAlone) {
   request.stream_fraction = 1;
   request.non_model_bytes = 1'000'000;
   request.device_budget_bytes = 1'000'000 + 2'000'000 + 12'000'000 + 2 * 2'000'000 + 2'000'000;
-  EXPECT_EQ(plan_placement(request).value().streamed, std::vector<bool>(4, true));
+  EXPECT_EQ(plan_placement(request).value().streamed, Chunks<bool>(4, true));
   request.device_budget_bytes -= 1;
-  EXPECT_EQ(plan_placement(request).value().streamed, std::vector<bool>(4, false));
+  EXPECT_EQ(plan_placement(request).value().streamed, Chunks<bool>(4, false));
 }
 
-using Speculative = std::vector<bool>;
+using Speculative = Chunks<bool>;
 
 // Eight chunks of 14 MB without their gradients; every second one may speculate.
 TEST(PlanPlacement, StreamsFirstWhatMayNotBeUpdatedSpeculatively) {
   auto request = four_chunks();
-  request.chunks.assign(8, request.chunks[0]);
+  request.chunks.assign(8, request.chunks[PayloadId{0}]);
   request.policy = PlacementPolicy::cpu;
   request.speculation_bytes = Budget::kUnlimited;
   request.may_speculate = {true, false, true, false, true, false, true, false};
@@ -250,8 +252,8 @@ TEST(PlanPlacement, SpeculatesAllOverTheModelAsFarAsTheHostHasRoomForTheNewState
   EXPECT_EQ(plan_placement(request).value().speculative, (Speculative{false, true, true, true})) << "three quarters";
   request.nvme = true;
   request.nvme_fraction = 0.25;
-  EXPECT_EQ(plan_placement(request).value().states[3], kNvme);
-  EXPECT_FALSE(plan_placement(request).value().speculative[3]);
+  EXPECT_EQ(plan_placement(request).value().states[PayloadId{3}], kNvme);
+  EXPECT_FALSE(plan_placement(request).value().speculative[PayloadId{3}]);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace {
 class StepBoundTest : public ::testing::Test {
  protected:
   void pass() {
-    const std::array weights = {Need{0, Tier::device, Access::read}};
+    const std::array weights = {Need{ChunkId{0}, Tier::device, Access::read}};
     add({MomentKind::forward, 0}, weights, 2);
     add({MomentKind::backward, 0}, weights, 3);
     add({MomentKind::forward, 0}, weights, 1);
@@ -21,8 +21,8 @@ class StepBoundTest : public ::testing::Test {
   void norm() { add({MomentKind::norm, 0}, {}, 0); }
   void update(bool beside, double seconds) {
     const Tier tier = beside ? Tier::host : Tier::device;
-    const std::array needs = {Need{1, tier, Access::update}, Need{2, tier, Access::read},
-                              Need{0, tier, Access::update}};
+    const std::array needs = {Need{ChunkId{1}, tier, Access::update}, Need{ChunkId{2}, tier, Access::read},
+                              Need{ChunkId{0}, tier, Access::update}};
     add({MomentKind::update, 0, beside}, needs, seconds);
   }
   void add(Moment moment, std::span<const Need> needs, double seconds) {
@@ -36,7 +36,7 @@ class StepBoundTest : public ::testing::Test {
   MomentSeconds seconds_;
   StepPlan plan_;
   LinkCosts costs_ = {0.25, 0.5, 1, 1, 0.75};  // seconds a byte
-  const std::array<std::uint64_t, 3> n_bytes_ = {8, 40, 8};
+  const IndexedVector<ChunkId, std::uint64_t> n_bytes_ = {8, 40, 8};
 };
 
 TEST_F(StepBoundTest, UpdatesHideBehindThePassesAndTheFirstTileDoesNot) {

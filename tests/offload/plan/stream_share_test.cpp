@@ -62,7 +62,7 @@ TEST(StreamShare, WhatIsLeftToTheHostTakesLonger) {
 
 TEST(StreamShare, KnowsWhatUpdatesCanHideBehind) {
   AccessTrace trace;
-  const std::array needs = {Need{0, Tier::device, Access::read}};
+  const std::array needs = {Need{ChunkId{0}, Tier::device, Access::read}};
   trace.add({MomentKind::forward, 0}, needs);
   trace.add({MomentKind::backward, 1}, needs);
   trace.add({MomentKind::forward, 0}, needs);  // recomputed
@@ -90,8 +90,8 @@ TEST(StreamShare, KnowsWhatUpdatesCanHideBehind) {
 
 TEST(StreamShare, KnowsThatSpeculativeUpdatesDoNotWaitForTheNorm) {
   AccessTrace trace;
-  const std::array needs = {Need{0, Tier::device, Access::read}};
-  const std::array states = {Need{1, Tier::host, Access::update}};
+  const std::array needs = {Need{ChunkId{0}, Tier::device, Access::read}};
+  const std::array states = {Need{ChunkId{1}, Tier::host, Access::update}};
   trace.add({MomentKind::forward, 0}, needs);
   trace.add({MomentKind::backward, 0}, needs);
   trace.add({MomentKind::update, 0, true}, states);

@@ -31,7 +31,7 @@ struct Followed {
   std::vector<std::uint64_t> run(std::initializer_list<Moment> moments) {
     std::vector<std::uint64_t> n_new;
     for (const Moment moment : moments) {
-      const std::vector<Need> needs = {{moment.id, Tier::host, Access::read}};
+      const std::vector<Need> needs = {{ChunkId{moment.id}, Tier::host, Access::read}};
       n_new.push_back(follower.begin(moment, needs, nullptr));
       follower.start();
     }
@@ -52,7 +52,8 @@ TEST(IterationFollower, TellsWhetherAnIterationWentAsTheOneBefore) {
   EXPECT_TRUE(f.follower.end());
   (void)f.run({kForward0, kForward1});
   EXPECT_FALSE(f.follower.on_trace());
-  EXPECT_EQ(f.follower.next_use(0, Tier::host), AccessTrace::kNever) << "nothing is known of an iteration that went astray";
+  EXPECT_EQ(f.follower.next_use(ChunkId{0}, Tier::host), AccessTrace::kNever)
+      << "nothing is known of an iteration that went astray";
   EXPECT_FALSE(f.follower.end());
   EXPECT_EQ(f.follower.trace().n_moments(), 2u);
 }
@@ -118,9 +119,9 @@ TEST(IterationFollower, NextUsesCountFromTheMomentUnderWay) {
   (void)f.run({kForward0, kForward1, kBackward});
   (void)f.follower.end();
   (void)f.run({kForward0});
-  EXPECT_EQ(f.follower.next_use(1, Tier::host), 0u) << "the next moment";
-  EXPECT_EQ(f.follower.next_use(0, Tier::host), 2u) << "in the next iteration";
-  EXPECT_EQ(f.follower.next_use(1, Tier::device), AccessTrace::kNever);
+  EXPECT_EQ(f.follower.next_use(ChunkId{1}, Tier::host), 0u) << "the next moment";
+  EXPECT_EQ(f.follower.next_use(ChunkId{0}, Tier::host), 2u) << "in the next iteration";
+  EXPECT_EQ(f.follower.next_use(ChunkId{1}, Tier::device), AccessTrace::kNever);
 }
 
 }  // namespace

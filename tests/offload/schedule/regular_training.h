@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <random>
+#include <ranges>
 #include <vector>
 
 #include <castor/optimizer/rehearsal.h>
@@ -24,8 +25,8 @@ class RegularTraining {
     clip_to(kMaxNorms[random_() % 3]);
     const auto n_chunks = static_cast<std::uint32_t>(world_.layout.chunks.size());
     for (std::uint32_t chunk = 0; chunk < n_chunks;) {
-      auto& unit = units_.emplace_back();
-      for (std::uint64_t n = 1 + random_() % 2; n > 0 && chunk < n_chunks; --n) unit.push_back(chunk++);
+      auto& unit = units_[units_.push_back({})];
+      for (std::uint64_t n = 1 + random_() % 2; n > 0 && chunk < n_chunks; --n) unit.push_back(PayloadId{chunk++});
     }
     for (std::uint32_t i = 0; i < n_chunks; ++i) homes_.push_back(kHomes[random_() % 4]);
     const bool room_for_all = random_() % 2 == 0;
@@ -83,14 +84,13 @@ class RegularTraining {
   StepScript script() const {
     using Kind = StepCall::Kind;
     StepScript script;
-    const auto n_units = static_cast<std::uint32_t>(units_.size());
     const auto add = [&](Kind kind, std::uint32_t id = 0) { script.push_back({kind, id, 0}); };
-    for (std::uint32_t unit = 0; unit < n_units; ++unit) add(Kind::forward, unit), add(Kind::end_forward, unit);
+    for (const UnitId unit : units_.ids()) add(Kind::forward, number(unit)), add(Kind::end_forward, number(unit));
     add(Kind::announce);
-    for (std::uint32_t unit = n_units; unit-- > 0;) {
-      add(Kind::backward, unit), add(Kind::end_backward, unit);
-      for (const std::uint32_t chunk : units_[unit])
-        for (const std::uint32_t tensor : world_.layout.chunks[chunk].tensors) add(Kind::gradient, tensor);
+    for (const UnitId unit : std::views::reverse(units_.ids())) {
+      add(Kind::backward, number(unit)), add(Kind::end_backward, number(unit));
+      for (const PayloadId chunk : units_[unit])
+        for (const TensorId tensor : world_.layout.chunks[chunk].tensors) add(Kind::gradient, number(tensor));
     }
     add(Kind::end_of_backward);
     return script;
@@ -101,7 +101,7 @@ class RegularTraining {
       case StepCall::Kind::forward: return enter({MomentKind::forward, call.id});
       case StepCall::Kind::backward: return enter({MomentKind::backward, call.id});
       case StepCall::Kind::end_forward:
-      case StepCall::Kind::end_backward: return world_.scheduler.end(needs_of(call.id));
+      case StepCall::Kind::end_backward: return world_.scheduler.end(needs_of(UnitId{call.id}));
       case StepCall::Kind::gradient:
         return world_.gradient(call.id, random_gradient(random_, world_.specs[call.id].numel)).value();
       case StepCall::Kind::announce: return world_.optimizer->announce(options_).value();
@@ -110,22 +110,23 @@ class RegularTraining {
     }
   }
 
-  std::vector<Need> needs_of(std::uint32_t unit) const {
+  std::vector<Need> needs_of(UnitId unit) const {
     std::vector<Need> needs;
-    for (const std::uint32_t chunk : units_[unit])
+    for (const PayloadId chunk : units_[unit])
       needs.push_back({world_.optimizer->states().payload(chunk), Tier::device, Access::read});
     return needs;
   }
 
   void enter(Moment moment) {
-    world_.optimizer->prepare(units_[moment.id]).value();
-    world_.scheduler.begin(moment, needs_of(moment.id)).value();
+    const UnitId unit{moment.id};
+    world_.optimizer->prepare(units_[unit]).value();
+    world_.scheduler.begin(moment, needs_of(unit)).value();
   }
 
   std::mt19937_64 random_;
   OptimizerWorld world_;
   StepOptions options_;
-  std::vector<std::vector<std::uint32_t>> units_;  ///< chunks
+  IndexedVector<UnitId, std::vector<PayloadId>> units_;  ///< chunks
   std::vector<Tier> homes_;
 };
 

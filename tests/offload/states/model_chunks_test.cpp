@@ -9,7 +9,7 @@ namespace {
 /// 64 units of 1 MiB in bf16.
 std::vector<TensorSpec> units_of_one_mib() {
   std::vector<TensorSpec> tensors;
-  for (std::uint32_t unit = 0; unit < 64; ++unit) tensors.push_back({512 * kKiB, DType::bf16, true, unit});
+  for (std::uint32_t unit = 0; unit < 64; ++unit) tensors.push_back({512 * kKiB, DType::bf16, true, UnitId{unit}});
   return tensors;
 }
 
@@ -31,11 +31,11 @@ TEST(ModelChunks, SixteenBytesPerParameterWhereItTrainsAndFourteenWhereMastersAr
   for (const bool split : {false, true}) {
     const auto demands = demands_of(layout, {split});
     ASSERT_EQ(demands.size(), 3u);
-    const auto expect = [&demands](std::size_t i, std::uint64_t payload, std::uint64_t gradient, std::uint64_t state) {
-      EXPECT_EQ(demands[i].payload_bytes, payload) << "chunk " << i;
-      EXPECT_EQ(demands[i].gradient_bytes, gradient) << "chunk " << i;
-      EXPECT_EQ(demands[i].state_bytes, state) << "chunk " << i;
-      EXPECT_EQ(demands[i].tile_bytes, state) << "chunk " << i;
+    const auto expect = [&demands](std::uint32_t i, std::uint64_t payload, std::uint64_t gradient, std::uint64_t state) {
+      EXPECT_EQ(demands[PayloadId{i}].payload_bytes, payload) << "chunk " << i;
+      EXPECT_EQ(demands[PayloadId{i}].gradient_bytes, gradient) << "chunk " << i;
+      EXPECT_EQ(demands[PayloadId{i}].state_bytes, state) << "chunk " << i;
+      EXPECT_EQ(demands[PayloadId{i}].tile_bytes, state) << "chunk " << i;
     };
     expect(0, 512, 512, 256 * (split ? 10 : 12));
     expect(1, 1024, 1024, 256 * 12);

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <numeric>
 #include <random>
 #include <string>
 
@@ -24,12 +23,12 @@ StateMap random_map(std::mt19937_64& random) {
   map.layout = plan_layout(tensors, {4096 + random() % 8192, 1, random() % 2 == 0 ? 0u : 6u});
   map.format = {random() % 2 == 0, static_cast<AdamMoments>(random() % 3), random(), random() % 3 != 0};
   map.first_key = random();
-  ChunkId next = static_cast<ChunkId>(random() % 7);
+  std::size_t next = random() % 7;
   for (const ChunkShape& shape : map.layout.chunks) {
-    map.payload.push_back(next++);
-    auto& states = map.states.emplace_back(shape.trainable ? shape.n_tiles() : 0);
-    std::iota(states.begin(), states.end(), next);
-    next += static_cast<ChunkId>(states.size()) + 1;
+    map.payload.push_back(id_at<ChunkId>(next++));
+    const IdRange states(id_at<ChunkId>(next), shape.trainable ? shape.n_tiles() : 0);
+    map.states.push_back(IndexedVector<TileId, ChunkId>({states.begin(), states.end()}));
+    next += states.size() + 1;
   }
   for (std::uint32_t tensor = 0; tensor < tensors.size(); ++tensor) {
     map.registered.push_back(static_cast<std::uint32_t>(tensors.size()) - 1 - tensor);
@@ -72,11 +71,11 @@ TEST(StateMap, NoWordIsBelieved) {
       const auto map = decode_state_map(changed);
       if (!map.ok()) continue;
       for (const TensorPlace& place : map->layout.tensors) {
-        ASSERT_LT(place.chunk, map->layout.chunks.size()) << "seed " << seed << ", word " << i;
+        ASSERT_LT(index(place.chunk), map->layout.chunks.size()) << "seed " << seed << ", word " << i;
         ASSERT_LE(place.offset + place.numel, map->layout.chunks[place.chunk].numel)
             << "seed " << seed << ", word " << i;
       }
-      for (std::size_t k = 0; k < map->layout.chunks.size(); ++k)
+      for (const PayloadId k : map->layout.chunks.ids())
         if (map->layout.chunks[k].trainable) {
           ASSERT_EQ(map->states[k].size(), map->layout.chunks[k].n_tiles());
         }

@@ -84,7 +84,7 @@ class IterationTest : public ::testing::Test {
     layout_ = plan_layout(shapes::tensors_of(model_, DType::bf16), {4096});
     Plan placement;
     placement.states.assign(layout_.chunks.size(), Tier::host);
-    placement.states[0] = Tier::device;
+    placement.states.front() = Tier::device;
     placement.streamed.assign(layout_.chunks.size(), false);
     placement.speculative.assign(layout_.chunks.size(), false);
     placement.payload_off_device.assign(layout_.chunks.size(), false);
@@ -101,7 +101,7 @@ class IterationTest : public ::testing::Test {
   static std::string needs(const Rehearsal& iteration, std::uint64_t moment) {
     std::string found;
     for (const Need& need : iteration.trace.needs(moment))
-      found += std::to_string(need.chunk) + (need.tier == Tier::device ? "d" : "h") + name(need.access)[0] +
+      found += std::to_string(number(need.chunk)) + (need.tier == Tier::device ? "d" : "h") + name(need.access)[0] +
                (iteration.trace.dropped(moment, need.chunk) ? "! " : " ");
     return found;
   }
@@ -162,15 +162,16 @@ TEST_F(IterationTest, AChunkHas16BytesPerElement) {
   const Rehearsal iteration = make(false, false);
   ASSERT_EQ(iteration.problem.chunks.size(), 8u + 4 * 3);
   for (const std::size_t i : {0, 1, 2}) {
-    EXPECT_EQ(iteration.problem.chunks[2 * i].n_bytes, 4096u);
-    EXPECT_EQ(iteration.problem.chunks[2 * i + 1].n_bytes, 6 * 4096u);
-    EXPECT_EQ(iteration.problem.chunks[8 + 3 * i].n_bytes, 4096u);
+    EXPECT_EQ(iteration.problem.chunks[id_at<ChunkId>(2 * i)].n_bytes, 4096u);
+    EXPECT_EQ(iteration.problem.chunks[id_at<ChunkId>(2 * i + 1)].n_bytes, 6 * 4096u);
+    EXPECT_EQ(iteration.problem.chunks[id_at<ChunkId>(8 + 3 * i)].n_bytes, 4096u);
   }
 }
 
 TEST_F(IterationTest, SplitMastersTakeTwoBytesLessAndTheWeights) {
   const Rehearsal iteration = make(false, true, /*split=*/true);
-  for (const std::size_t i : {0, 1, 2}) EXPECT_EQ(iteration.problem.chunks[2 * i + 1].n_bytes, 5 * 4096u);
+  for (const std::size_t i : {0, 1, 2})
+    EXPECT_EQ(iteration.problem.chunks[id_at<ChunkId>(2 * i + 1)].n_bytes, 5 * 4096u);
   EXPECT_EQ(needs(iteration, 33), "1du 8dr! 0du ");
   EXPECT_EQ(needs(iteration, 36), "7hu 17hr! 6hu ");
 }
@@ -206,7 +207,7 @@ TEST(Forecast, StatesAreStreamedWhereTheHostIsSlowAndTheLinksAreNot) {
   asked.rates.host_update_bytes_per_s = 0.001;
   asked.rates.links = {1e-9, 1e-9, 1e-9, 1e-9};
   const Forecast chosen = forecast(asked).value();
-  EXPECT_EQ(chosen.placement.streamed, std::vector<bool>{true});
+  EXPECT_EQ(chosen.placement.streamed.entries(), std::vector<bool>{true});
   const double numel = 28 * 256;
   EXPECT_NEAR(chosen.update_s, 26 * numel / 100, 1e-9) << "at the device's rate";
   EXPECT_EQ(chosen.step.estimate.beside_s, 0);
@@ -214,7 +215,8 @@ TEST(Forecast, StatesAreStreamedWhereTheHostIsSlowAndTheLinksAreNot) {
   EXPECT_NEAR(forecast(asked).value().update_s, 26 * numel / 0.001, 1);
   asked.stream_fraction.reset();
   asked.work.overlap_updates = false;
-  EXPECT_EQ(forecast(asked).value().placement.streamed, std::vector<bool>{false}) << "nothing works beside the host";
+  EXPECT_EQ(forecast(asked).value().placement.streamed.entries(), std::vector<bool>{false})
+      << "nothing works beside the host";
 }
 
 TEST(Forecast, UpdatesThatAreSpeculativeTakeHostMemoryThatIsLeftOver) {
@@ -222,7 +224,7 @@ TEST(Forecast, UpdatesThatAreSpeculativeTakeHostMemoryThatIsLeftOver) {
   asked.policy = PlacementPolicy::cpu;
   asked.work.clip = true;
   const Forecast chosen = forecast(asked).value();
-  EXPECT_EQ(chosen.placement.speculative, std::vector<bool>{true});
+  EXPECT_EQ(chosen.placement.speculative.entries(), std::vector<bool>{true});
   EXPECT_EQ(chosen.placement.speculation_bytes, 28 * 256 * 12u) << "low bits, moments and weights";
   asked.work.speculative_updates = false;
   EXPECT_EQ(forecast(asked).value().placement.speculation_bytes, 0u);
@@ -254,7 +256,7 @@ TEST(Forecast, InputsOfRecomputedBlocksLeaveTheDeviceWhereTheyHaveNoRoom) {
   asked.work = {4000, 3, DType::bf16, true, false, true};
   const Forecast roomy = forecast(asked).value();
   const std::uint64_t input_bytes = block_input_bytes(asked.model, asked.work);
-  const std::uint64_t chunk_bytes = 2 * roomy.layout.chunks.at(0).numel;
+  const std::uint64_t chunk_bytes = 2 * roomy.layout.chunks.front().numel;
   ASSERT_GT(input_bytes, 3 * chunk_bytes);
   asked.device_budget_bytes = roomy.non_model.total_bytes() + 2 * chunk_bytes + 2 * input_bytes;
   const Forecast tight = forecast(asked).value();

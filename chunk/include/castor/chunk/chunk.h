@@ -8,13 +8,12 @@
 #include <string>
 #include <vector>
 
+#include <castor/chunk/ids.h>
 #include <castor/memory/buffer.h>
 #include <castor/memory/event.h>
 #include <castor/memory/tier.h>
 
 namespace castor {
-
-using ChunkId = std::uint32_t;
 
 /// The kind of a chunk's contents. All kinds move by the same rules.
 enum class ChunkKind : std::uint8_t { payload, gradient, state, activation, undo };

@@ -7,24 +7,25 @@
 #include <span>
 #include <vector>
 
+#include <castor/chunk/ids.h>
 #include <castor/memory/dtype.h>
 #include <castor/memory/result.h>
 
 namespace castor {
 
-/// The properties of a parameter that its place depends on. Its number is its index in the list.
+/// The properties of a parameter that its place depends on.
 struct TensorSpec {
-  static constexpr std::uint32_t kOwnUnit = std::numeric_limits<std::uint32_t>::max();
+  static constexpr UnitId kOwnUnit{std::numeric_limits<std::uint32_t>::max()};
 
   std::uint64_t numel = 0;
   DType dtype = DType::f32;
   bool trainable = true;
-  std::uint32_t unit = kOwnUnit;  ///< the first unit that uses it; neighbours of one unit are used together
+  UnitId unit = kOwnUnit;  ///< the first unit that uses it; neighbours of one unit are used together
 };
 
-/// The place of a tensor: it starts at element `offset` of payload chunk `chunk`.
+/// The place of a tensor: it starts at element `offset` of `chunk`.
 struct TensorPlace {
-  std::uint32_t chunk = 0;
+  PayloadId chunk{};
   std::uint64_t offset = 0;  ///< elements
   std::uint64_t numel = 0;
 
@@ -40,22 +41,29 @@ struct ElementRange {
 struct ChunkShape {
   DType dtype = DType::f32;
   bool trainable = true;
-  std::uint64_t numel = 0;             ///< with the padding between tensors
-  std::vector<std::uint32_t> tensors;  ///< in the order of their offsets
+  std::uint64_t numel = 0;        ///< with the padding between tensors
+  std::vector<TensorId> tensors;  ///< in the order of their offsets
   /// Elements whose optimizer states are kept and updated together: all, or equal parts (the last may be shorter). A
   /// tile starts at a multiple of the tensor alignment.
   std::uint64_t tile_numel = 0;
 
   std::uint32_t n_tiles() const { return static_cast<std::uint32_t>((numel + tile_numel - 1) / tile_numel); }
-  ElementRange tile(std::uint32_t i) const { return {i * tile_numel, std::min(tile_numel, numel - i * tile_numel)}; }
+  /// All tiles; a frozen chunk has them too, for its first values.
+  IdRange<TileId> tiles() const { return ids<TileId>(n_tiles()); }
+  /// The tiles that have optimizer states: none of a frozen chunk.
+  IdRange<TileId> trained_tiles() const { return ids<TileId>(trainable ? n_tiles() : 0); }
+  ElementRange tile(TileId tile) const {
+    const std::uint64_t first = index(tile) * tile_numel;
+    return {first, std::min(tile_numel, numel - first)};
+  }
   bool operator==(const ChunkShape&) const = default;
 };
 
 /// The place of every tensor. The same offsets, in elements, hold for the chunk's gradients and for each of its
 /// optimizer states.
 struct ChunkLayout {
-  std::vector<TensorPlace> tensors;  ///< by tensor number
-  std::vector<ChunkShape> chunks;
+  IndexedVector<TensorId, TensorPlace> tensors;
+  IndexedVector<PayloadId, ChunkShape> chunks;
 
   bool operator==(const ChunkLayout&) const = default;
 };

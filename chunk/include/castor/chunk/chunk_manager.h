@@ -5,7 +5,6 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <castor/chunk/chunk.h>
 #include <castor/chunk/copy_memory.h>
@@ -61,6 +60,8 @@ class ChunkManager {
   ChunkId add(ChunkKind kind, std::uint64_t n_bytes, std::string label);
   const Chunk& chunk(ChunkId id) const { return chunks_.at(id); }
   std::uint32_t n_chunks() const { return static_cast<std::uint32_t>(chunks_.size()); }
+  /// All chunks, in the order of their registrations.
+  IdRange<ChunkId> ids() const { return chunks_.ids(); }
   bool has_spill() const { return below_.spill() != nullptr; }
 
   /// Makes memory for the chunk in `tier` (device or host) with undefined contents, unless it is there already. The
@@ -138,7 +139,7 @@ class ChunkManager {
  private:
   Result<void> await_readers(const Chunk& chunk) const;
 
-  std::vector<Chunk> chunks_;
+  IndexedVector<ChunkId, Chunk> chunks_;
   HostWait host_wait_;
   const std::unique_ptr<MoveLog> log_;
   const std::unique_ptr<CopyLanes> lanes_;

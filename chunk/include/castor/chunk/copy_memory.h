@@ -7,7 +7,6 @@
 #include <deque>
 #include <functional>
 #include <utility>
-#include <vector>
 
 #include <castor/chunk/chunk.h>
 #include <castor/memory/memory_resource.h>
@@ -25,7 +24,7 @@ class CopyMemory {
   using Listener = std::function<void(ChunkId)>;
 
   /// All but the listener are borrowed and must outlive the object. `device_release` may be empty.
-  CopyMemory(std::vector<Chunk>& chunks, MemoryResource& device, MemoryResource& host, Stream& compute,
+  CopyMemory(IndexedVector<ChunkId, Chunk>& chunks, MemoryResource& device, MemoryResource& host, Stream& compute,
              Listener device_release = {})
       : chunks_(chunks), resources_{&device, &host}, compute_(compute), device_release_(std::move(device_release)) {}
 
@@ -51,7 +50,7 @@ class CopyMemory {
   const Event& slots_free() const { return slots_free_; }
 
  private:
-  std::vector<Chunk>& chunks_;
+  IndexedVector<ChunkId, Chunk>& chunks_;
   const std::array<MemoryResource*, 2> resources_;  ///< by tier
   Stream& compute_;
   const Listener device_release_;

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <set>
 #include <utility>
-#include <vector>
 
 #include <castor/chunk/chunk.h>
 #include <castor/chunk/copy_memory.h>
@@ -23,7 +22,8 @@ class MoveLog;
 class LowerTier {
  public:
   /// All are borrowed and must outlive the object; `spill` is null where there is no tier below the host.
-  LowerTier(std::vector<Chunk>& chunks, SpillStore* spill, MoveLog& log, CopyMemory& memory, const HostWait& wait)
+  LowerTier(IndexedVector<ChunkId, Chunk>& chunks, SpillStore* spill, MoveLog& log, CopyMemory& memory,
+            const HostWait& wait)
       : chunks_(chunks), spill_(spill), log_(log), memory_(memory), wait_(wait) {}
 
   /// Null where there is no tier below the host.
@@ -50,7 +50,7 @@ class LowerTier {
   void forget(ChunkId id);
   Result<void> take_outdated_room(std::uint64_t n_bytes);
 
-  std::vector<Chunk>& chunks_;
+  IndexedVector<ChunkId, Chunk>& chunks_;
   SpillStore* const spill_;
   MoveLog& log_;
   CopyMemory& memory_;

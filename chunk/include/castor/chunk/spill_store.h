@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include <castor/chunk/ids.h>
 #include <castor/memory/buffer.h>
 #include <castor/memory/event.h>
 
@@ -19,12 +20,12 @@ class SpillStore {
   /// Starts to store `bytes` as the contents of `chunk`; the caller keeps them unchanged until the event. `checksums`
   /// are those of the blocks of block_ends, or empty where the caller has none. Errors (by the event): io,
   /// does_not_fit.
-  virtual Event write(std::uint32_t chunk, BufferView bytes, std::span<const std::uint64_t> checksums) = 0;
+  virtual Event write(ChunkId chunk, BufferView bytes, std::span<const std::uint64_t> checksums) = 0;
   /// Starts to read the contents of the last write into `bytes`, of the same size; waits for a write that is still
   /// under way. Errors (by the event): io.
-  virtual Event read(std::uint32_t chunk, BufferView bytes) = 0;
+  virtual Event read(ChunkId chunk, BufferView bytes) = 0;
   /// Gives up the contents of `chunk` and their room.
-  virtual void forget(std::uint32_t chunk) = 0;
+  virtual void forget(ChunkId chunk) = 0;
 
   /// The ends of the blocks of `n_bytes` that have a checksum each; empty where the store keeps no checksums, or makes
   /// them faster itself.

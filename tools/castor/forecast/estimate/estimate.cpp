@@ -36,7 +36,9 @@ TierBytes peak_of_all(const Forecast& found) {
   return peak;
 }
 
-std::ptrdiff_t count(const std::vector<bool>& chunks) { return std::count(chunks.begin(), chunks.end(), true); }
+std::ptrdiff_t count(const IndexedVector<PayloadId, bool>& chunks) {
+  return std::count(chunks.begin(), chunks.end(), true);
+}
 
 std::string model_line(const Request& request) {
   const auto n_params = static_cast<double>(request.model.n_params());

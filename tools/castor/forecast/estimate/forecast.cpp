@@ -91,7 +91,8 @@ double bytes_touched(const Need& tile, std::uint64_t tile_bytes, bool measured, 
 }
 
 /// The training thread's time to queue work of others counts as zero. Adds the time of the updates to `update_s`.
-MomentSeconds moment_seconds(const Request& request, const Rehearsal& step, const std::vector<ChunkDemand>& chunks,
+MomentSeconds moment_seconds(const Request& request, const Rehearsal& step,
+                             const IndexedVector<PayloadId, ChunkDemand>& chunks,
                              const Plan& placement, double streamed_share, double& update_s) {
   const std::set<ChunkId> measured = measured_before(step.trace);
   MomentSeconds seconds;
@@ -106,10 +107,10 @@ MomentSeconds moment_seconds(const Request& request, const Rehearsal& step, cons
     } else if (kind == MomentKind::norm) {
       seconds.compute.push_back(0);
     } else {
-      on_device = placement.update_tier(id) == Tier::device;
+      on_device = placement.update_tier(PayloadId{id}) == Tier::device;
       const Need& tile = step.trace.needs(m).front();
       const double n_bytes = bytes_touched(tile, step.problem.chunks[tile.chunk].n_bytes, measured.contains(tile.chunk),
-                                           chunks[id], request.work);
+                                           chunks[PayloadId{id}], request.work);
       seconds.compute.push_back(on_device ? n_bytes / request.rates.device_update_bytes_per_s
                                           : n_bytes / request.rates.host_update_bytes_per_s *
                                                 host_update_slowdown(streamed_share));
@@ -122,16 +123,16 @@ MomentSeconds moment_seconds(const Request& request, const Rehearsal& step, cons
 
 std::uint64_t bytes_of_host_updates(const PlacementRequest& request, const Plan& plan) {
   std::uint64_t n_bytes = 0;
-  for (std::size_t i = 0; i < request.chunks.size(); ++i)
-    n_bytes += plan.update_tier(i) == Tier::host ? request.chunks[i].state_bytes : 0;
+  for (const PayloadId chunk : request.chunks.ids())
+    n_bytes += plan.update_tier(chunk) == Tier::host ? request.chunks[chunk].state_bytes : 0;
   return n_bytes;
 }
 
 /// The share of the states kept off the device that the device updates.
 double streamed_share(const PlacementRequest& request, const Plan& plan) {
   std::uint64_t streamed_bytes = 0;
-  for (std::size_t i = 0; i < request.chunks.size(); ++i)
-    streamed_bytes += plan.streamed[i] ? request.chunks[i].state_bytes : 0;
+  for (const PayloadId chunk : request.chunks.ids())
+    streamed_bytes += plan.streamed[chunk] ? request.chunks[chunk].state_bytes : 0;
   const std::uint64_t host_bytes = bytes_of_host_updates(request, plan);
   return streamed_bytes == 0 ? 0
                              : static_cast<double>(streamed_bytes) / static_cast<double>(streamed_bytes + host_bytes);
@@ -155,7 +156,9 @@ Result<UpdateLoad> plan_placed(const Request& request, const PlacementRequest& p
                                               request.work.measures_weights, request.work.measures_direction},
                                              request.work.format));
   made.problem = step.problem;
-  std::erase_if(made.problem.chunks, [](const PlannedChunk& chunk) { return chunk.uses.empty(); });
+  std::vector<PlannedChunk> used = step.problem.chunks.entries();
+  std::erase_if(used, [](const PlannedChunk& chunk) { return chunk.uses.empty(); });
+  made.problem.chunks = IndexedVector<ChunkId, PlannedChunk>(std::move(used));  // numbered anew
   made.problem.room_bytes = {
       std::vector<std::uint64_t>(made.problem.n_moments, request.device_budget_bytes - placement.non_model_bytes),
       std::vector<std::uint64_t>(made.problem.n_moments, request.host_budget_bytes - made.placement.speculation_bytes)};

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "iteration.h"
 
-#include <numeric>
 #include <set>
 
 namespace castor::estimate {
@@ -94,14 +93,14 @@ StepOptions options_of(const EndOfStep& end) {
 
 }  // namespace
 
-std::vector<std::vector<std::uint32_t>> chunks_by_unit(const shapes::Model& model, const ChunkLayout& layout) {
-  std::vector<std::vector<std::uint32_t>> chunks;
-  std::size_t tensor = 0;
+IndexedVector<UnitId, std::vector<PayloadId>> chunks_by_unit(const shapes::Model& model, const ChunkLayout& layout) {
+  IndexedVector<UnitId, std::vector<PayloadId>> chunks;
+  std::size_t n_tensors = 0;
   for (const shapes::Unit& unit : model.units) {
-    std::set<std::uint32_t> own;
-    for (std::size_t i = 0; i < unit.numels.size(); ++i) own.insert(layout.tensors[tensor++].chunk);
-    chunks.emplace_back(own.begin(), own.end());
-    if (unit.shares) chunks.back() = chunks[*unit.shares];
+    std::set<PayloadId> own;
+    for (std::size_t i = 0; i < unit.numels.size(); ++i) own.insert(layout.tensors[id_at<TensorId>(n_tensors++)].chunk);
+    chunks.push_back({own.begin(), own.end()});
+    if (unit.shares) chunks.back() = chunks[UnitId{*unit.shares}];
   }
   return chunks;
 }
@@ -109,11 +108,11 @@ std::vector<std::vector<std::uint32_t>> chunks_by_unit(const shapes::Model& mode
 LargestUnit largest_unit(const shapes::Model& model, const ChunkLayout& layout) {
   const auto by_unit = chunks_by_unit(model, layout);
   LargestUnit largest;
-  for (std::size_t unit = 0; unit < by_unit.size(); ++unit) {
+  for (const UnitId unit : by_unit.ids()) {
     std::uint64_t n_bytes = 0;
-    for (const std::uint32_t chunk : by_unit[unit])
+    for (const PayloadId chunk : by_unit[unit])
       n_bytes += layout.chunks[chunk].numel * size_bytes(layout.chunks[chunk].dtype);
-    if (n_bytes > largest.payload_bytes) largest = {model.units[unit].name, n_bytes};
+    if (n_bytes > largest.payload_bytes) largest = {model.units[index(unit)].name, n_bytes};
   }
   return largest;
 }
@@ -132,8 +131,8 @@ StepScript script_of(const shapes::Model& model, const Recomputation& recomputat
 
 Result<Rehearsal> iteration_of(const shapes::Model& model, const ChunkLayout& layout, const Plan& placement,
                                const Recomputation& recomputation, const EndOfStep& end, const StateFormat& format) {
-  std::vector<std::uint32_t> registration_order(layout.tensors.size());
-  std::iota(registration_order.begin(), registration_order.end(), 0);
+  const auto all = layout.tensors.ids();
+  const std::vector<TensorId> registration_order(all.begin(), all.end());
   const auto unit_chunks = chunks_by_unit(model, layout);
   const StepScript script = script_of(model, recomputation);
   return rehearse({layout, registration_order, unit_chunks, script, format, end.overlap_updates, /*plain_norms=*/true},

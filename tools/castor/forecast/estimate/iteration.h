@@ -13,9 +13,9 @@
 
 namespace castor::estimate {
 
-/// The payload chunks that hold each unit's parameters, by unit, in ascending order; of a unit that shares the weights
+/// The payload chunks that hold each unit's parameters, in ascending order; of a unit that shares the weights
 /// of another, those of that unit. Requires: `layout` is that of tensors_of(model).
-std::vector<std::vector<std::uint32_t>> chunks_by_unit(const shapes::Model& model, const ChunkLayout& layout);
+IndexedVector<UnitId, std::vector<PayloadId>> chunks_by_unit(const shapes::Model& model, const ChunkLayout& layout);
 
 /// The unit with the largest payload chunks. Requires: as chunks_by_unit.
 LargestUnit largest_unit(const shapes::Model& model, const ChunkLayout& layout);

@@ -40,13 +40,13 @@ Places places_of(const std::string& text) {
 }
 
 /// Numbers the chunks anew, because the numbers in the file may have gaps.
-std::map<std::int64_t, std::size_t> read_chunks(const json& list, MoveProblem& problem) {
-  std::map<std::int64_t, std::size_t> places;
+std::map<std::int64_t, ChunkId> read_chunks(const json& list, MoveProblem& problem) {
+  std::map<std::int64_t, ChunkId> places;
   for (const json& chunk : list) {
     const auto n_bytes = chunk.at("bytes").get<std::uint64_t>();
     if (n_bytes == 0) wrong("chunk " + chunk.at("id").dump() + " has 0 bytes");
-    if (!places.emplace(chunk.at("id"), places.size()).second) wrong("there are two chunks " + chunk.at("id").dump());
-    problem.chunks.push_back({n_bytes, {}, places_of(chunk.value("rest", name(kAnywhere)))});
+    const ChunkId id = problem.chunks.push_back({n_bytes, {}, places_of(chunk.value("rest", name(kAnywhere)))});
+    if (!places.emplace(chunk.at("id"), id).second) wrong("there are two chunks " + chunk.at("id").dump());
   }
   return places;
 }
@@ -67,7 +67,7 @@ void add_seconds(const json& row, MomentSeconds& seconds) {
   seconds.thread.push_back(row.size() > 5 ? row.at(5).get<double>() / kNsPerSecond : unsaid_s);
 }
 
-void read_moments(const json& list, Recording& recording, const std::map<std::int64_t, std::size_t>& places) {
+void read_moments(const json& list, Recording& recording, const std::map<std::int64_t, ChunkId>& places) {
   std::vector<bool> beside;
   for (const json& row : list) {
     for (const json& need : row.at(3)) {

@@ -61,7 +61,7 @@ Result<std::optional<bool>> nvme_of(const Values& values) {
 
 TierBytes peak_bytes(const MoveProblem& problem, const MovePlan& plan) {
   TierBytes peak = {plan.peak_bytes(Tier::device), plan.peak_bytes(Tier::host), 0};
-  for (std::size_t id = 0; id < problem.chunks.size(); ++id)
+  for (const ChunkId id : problem.chunks.ids())
     if (ever_on_nvme(plan.stays[id])) peak[index(Tier::nvme)] += problem.chunks[id].n_bytes;
   return peak;
 }

@@ -22,7 +22,7 @@ class PlannedMoves {
 
   /// Puts a plan in force; `places` are those of each chunk between two iterations. A copy elsewhere stays until it is
   /// needed or its room is.
-  void follow(std::vector<Places> places);
+  void follow(IndexedVector<ChunkId, Places> places);
   /// No plan is in force.
   void drop();
   bool in_force() const { return in_force_; }
@@ -43,8 +43,8 @@ class PlannedMoves {
   /// Sets where `id` may be between its uses: plans are made for it, and while no plan is followed a copy elsewhere is
   /// evicted first.
   void set_rest(ChunkId id, Places rest);
-  /// By chunk; chunks behind its end may be anywhere.
-  const std::vector<Places>& rest() const { return rest_; }
+  /// Chunks behind its end may be anywhere.
+  const IndexedVector<ChunkId, Places>& rest() const { return rest_; }
 
   /// A chunk, other than `wanted`, whose copy in `tier` can be dropped at no cost and that the plan wants elsewhere.
   std::optional<ChunkId> unwanted_copy(Tier tier, ChunkId wanted) const;
@@ -62,10 +62,10 @@ class PlannedMoves {
 
   ChunkManager& chunks_;
   bool in_force_ = false;
-  std::vector<Places> wanted_;       ///< by chunk, under the plan in force
-  std::vector<Places> rest_;         ///< by chunk
-  std::vector<ChunkId> going_;       ///< not yet at their wanted places
-  std::deque<PlannedMove> fetches_;  ///< started or waiting for room, not there yet
+  IndexedVector<ChunkId, Places> wanted_;  ///< under the plan in force
+  IndexedVector<ChunkId, Places> rest_;
+  std::vector<ChunkId> going_;             ///< not yet at their wanted places
+  std::deque<PlannedMove> fetches_;        ///< started or waiting for room, not there yet
 };
 
 }  // namespace castor

@@ -34,7 +34,7 @@ struct Beside {
 class StatefulTensorMgr {
  public:
   /// Stands for no unit in the timeline's waits.
-  static constexpr std::uint32_t kNoUnit = std::numeric_limits<std::uint32_t>::max();
+  static constexpr UnitId kNoUnit{std::numeric_limits<std::uint32_t>::max()};
 
   /// Borrowed; must outlive the mover.
   struct Parts {
@@ -58,7 +58,7 @@ class StatefulTensorMgr {
   /// With `beside` the lane that does the work waits for arrivals, not this thread. Requires then: needs on the host
   /// alone (ContractViolation).
   [[nodiscard]] Result<void> begin(std::span<const Need> needs, Beside* beside = nullptr,
-                                   std::uint32_t unit = kNoUnit);
+                                   UnitId unit = kNoUnit);
 
   /// Unpins the needs of a moment, and declares the copies that it updated or overwrote as the newest. With work beside
   /// the thread `done` is the event of its end: changed copies arrive at that event, and copies that the work reads

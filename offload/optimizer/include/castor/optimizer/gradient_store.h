@@ -51,37 +51,37 @@ class GradientStore {
   ~GradientStore();
 
   /// The tier on which the gradients of `payload_chunk` are gathered from the next step on: device or host.
-  void set_tier(std::uint32_t payload_chunk, Tier tier) { slots_.at(payload_chunk).tier = tier; }
+  void set_tier(PayloadId payload_chunk, Tier tier) { slots_.at(payload_chunk).tier = tier; }
 
   /// Takes a gradient of `tensor`, which work queued on the compute stream may still write or read; frees it in any
   /// case, once it is read. Errors: those of the mover; from the first error on, every call until `end_step` returns
   /// that error and does not count its gradient.
-  [[nodiscard]] Result<void> add(std::uint32_t tensor, ArrivedGradient gradient);
+  [[nodiscard]] Result<void> add(TensorId tensor, ArrivedGradient gradient);
 
   /// The error with which a gradient of this step was lost, if one was: the step must not be made without it.
   [[nodiscard]] Result<void> intact() const { return intact_; }
 
-  bool has(std::uint32_t tensor) const { return n_arrived_.at(tensor) > 0; }
-  bool any(std::uint32_t payload_chunk) const;
-  bool complete(std::uint32_t payload_chunk) const;
+  bool has(TensorId tensor) const { return n_arrived_.at(tensor) > 0; }
+  bool any(PayloadId payload_chunk) const;
+  bool complete(PayloadId payload_chunk) const;
 
   /// Adds up the gradients that arrived since the last sum: from then on one chunk holds the gradients of
   /// `payload_chunk`. Errors: those of the mover; then nothing has changed.
-  [[nodiscard]] Result<void> settle(std::uint32_t payload_chunk);
+  [[nodiscard]] Result<void> settle(PayloadId payload_chunk);
 
   /// The chunk that holds the gradients of `payload_chunk`, and their dtype. Requires: settled.
-  ChunkId chunk(std::uint32_t payload_chunk) const;
+  ChunkId chunk(PayloadId payload_chunk) const;
   /// All chunks that may hold the gradients of `payload_chunk`.
-  std::vector<ChunkId> chunks(std::uint32_t payload_chunk) const;
-  DType dtype(std::uint32_t payload_chunk) const;
-  Tier tier(std::uint32_t payload_chunk) const { return slots_.at(payload_chunk).tier; }
+  std::vector<ChunkId> chunks(PayloadId payload_chunk) const;
+  DType dtype(PayloadId payload_chunk) const;
+  Tier tier(PayloadId payload_chunk) const { return slots_.at(payload_chunk).tier; }
 
   /// Discards a chunk's gradients, which have been applied. has(), any() and complete() still count them until `clear`.
   /// Errors: those of StatefulTensorMgr::discard.
-  [[nodiscard]] Result<void> release(std::uint32_t payload_chunk);
+  [[nodiscard]] Result<void> release(PayloadId payload_chunk);
 
   /// Forgets the gradients of a trained chunk. Sources that are still being read are freed later. Errors: as release.
-  [[nodiscard]] Result<void> clear(std::uint32_t payload_chunk);
+  [[nodiscard]] Result<void> clear(PayloadId payload_chunk);
 
   /// Ends the step: forgets the error of a lost gradient.
   void end_step();
@@ -93,7 +93,7 @@ class GradientStore {
   struct Slot {
     std::array<ChunkId, 2> narrow = {};  ///< of the payload's dtype; one is added up while the other fills
     std::uint32_t turn = 0;              ///< narrow[turn] holds the gradients since the last sum
-    ChunkId wide = 0;                    ///< the fp32 sums
+    ChunkId wide{};                      ///< the fp32 sums
     Tier tier = Tier::host;
     bool widened = false;  ///< `wide` holds sums
   };
@@ -103,18 +103,18 @@ class GradientStore {
   };
 
   explicit GradientStore(const Parts& parts) : parts_(parts) {}
-  Result<void> place(std::uint32_t tensor, const void* data, Event& read);
-  Result<void> sum_up(std::uint32_t payload_chunk);
-  Result<Event> add_fresh(std::uint32_t payload_chunk);
+  Result<void> place(TensorId tensor, const void* data, Event& read);
+  Result<void> sum_up(PayloadId payload_chunk);
+  Result<Event> add_fresh(PayloadId payload_chunk);
   Result<void> known(const Event& arrived) const;
-  std::vector<std::uint32_t> fresh(std::uint32_t payload_chunk) const;
+  std::vector<TensorId> fresh(PayloadId payload_chunk) const;
 
   const Parts parts_;
-  std::vector<Slot> slots_;               ///< by payload chunk
-  std::vector<std::uint32_t> n_arrived_;  ///< by tensor, in this step
-  std::vector<bool> fresh_;               ///< by tensor: the narrow chunk has a gradient of it
-  std::vector<bool> summed_;              ///< by tensor: the wide chunk has a sum of it
-  Result<void> intact_;                   ///< the first error of this step
+  IndexedVector<PayloadId, Slot> slots_;
+  IndexedVector<TensorId, std::uint32_t> n_arrived_;  ///< in this step
+  IndexedVector<TensorId, bool> fresh_;               ///< the narrow chunk has a gradient of it
+  IndexedVector<TensorId, bool> summed_;              ///< the wide chunk has a sum of it
+  Result<void> intact_;                               ///< the first error of this step
   std::deque<InFlight> in_flight_;
   std::deque<Event> summing_;  ///< sums on the host that are not known to have ended
   std::unique_ptr<GradAccumulator> device_sums_;

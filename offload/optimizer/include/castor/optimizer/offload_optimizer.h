@@ -46,7 +46,7 @@ class OffloadOptimizer {
     Stream& down;
     Timeline& timeline;
     StreamSpans& computed;  ///< of `compute`
-    const std::vector<std::uint32_t>& registration_order;  ///< StateLayout's
+    const std::vector<TensorId>& registration_order;       ///< StateLayout's
     std::function<bool()> interrupted;                     ///< called before every chunk
     HostTeam& team;                                        ///< updates on the host
     bool overlap = false;                                  ///< the training thread does not wait for updates on the host
@@ -79,17 +79,17 @@ class OffloadOptimizer {
 
   /// Takes a gradient (GradientStore::add). Errors: those; failed where the chunk was updated without it, which leaves
   /// the model between two steps.
-  [[nodiscard]] Result<void> add_gradient(std::uint32_t tensor, ArrivedGradient gradient);
+  [[nodiscard]] Result<void> add_gradient(TensorId tensor, ArrivedGradient gradient);
 
   /// A unit is about to use the weights of `payload_chunks`: makes the updates that can be made early, so that their
   /// gradients leave room, and those that wait for this use. Errors: as step; failed where the unit's backward pass is
   /// not over and a chunk was updated already.
-  [[nodiscard]] Result<void> prepare(std::span<const std::uint32_t> payload_chunks);
+  [[nodiscard]] Result<void> prepare(std::span<const PayloadId> payload_chunks);
   /// As prepare, for one chunk and without early updates.
-  [[nodiscard]] Result<void> use(std::uint32_t payload_chunk);
+  [[nodiscard]] Result<void> use(PayloadId payload_chunk);
 
   /// True while the update of `payload_chunk` in the last step is still waiting for its next use.
-  bool pending(std::uint32_t payload_chunk) const;
+  bool pending(PayloadId payload_chunk) const;
   /// Makes all updates that wait for the next use of their chunk, and takes back those that are speculative. Errors: as
   /// step.
   [[nodiscard]] Result<void> make_pending();
@@ -112,13 +112,13 @@ class OffloadOptimizer {
 
   OffloadOptimizer(Parts parts, std::unique_ptr<Rooms> rooms);
   Result<void> whole();
-  Result<void> update(std::uint32_t i, const StepOptions& options, double grad_scale);
+  Result<void> update(PayloadId chunk, const StepOptions& options, double grad_scale);
   Result<void> update_rest(const StepOptions& options, double grad_scale);
   Result<bool> settle_speculation(const StepOptions& options, const StepScale& scale);
-  Result<void> make_deferred(std::uint32_t i);
+  Result<void> make_deferred(PayloadId chunk);
   Result<void> make_all_deferred();
   Result<void> finish_step(bool as_expected);
-  Error broken_promise(std::uint32_t i, const std::string& reason);
+  Error broken_promise(PayloadId chunk, const std::string& reason);
 
   const Parts parts_;
   const std::unique_ptr<Rooms> rooms_;

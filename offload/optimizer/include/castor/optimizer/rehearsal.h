@@ -18,8 +18,8 @@ namespace castor {
 /// A step that is to be rehearsed. All references are borrowed.
 struct RehearsedStep {
   const ChunkLayout& layout;
-  const std::vector<std::uint32_t>& registration_order;      ///< StateLayout's
-  const std::vector<std::vector<std::uint32_t>>& unit_chunks;  ///< payload chunks by unit
+  const std::vector<TensorId>& registration_order;                    ///< StateLayout's
+  const IndexedVector<UnitId, std::vector<PayloadId>>& unit_chunks;  ///< payload chunks of each unit
   const StepScript& script;
   StateFormat format = {};
   bool overlap = false;      ///< as OffloadOptimizer::Parts

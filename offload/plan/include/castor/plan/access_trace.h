@@ -52,7 +52,7 @@ const char* name(Access access);
 
 /// One chunk that a moment needs, and the tier on which it needs it.
 struct Need {
-  ChunkId chunk = 0;
+  ChunkId chunk{};
   Tier tier = Tier::device;
   Access access = Access::read;
   bool operator==(const Need&) const = default;
@@ -116,7 +116,7 @@ class AccessTrace {
   std::map<std::pair<std::uint64_t, ChunkId>, std::uint64_t> arriving_bytes_;
   std::set<std::pair<std::uint64_t, ChunkId>> drops_;
   MomentSeconds seconds_;
-  std::array<std::vector<std::vector<std::uint64_t>>, 2> uses_;  ///< by tier and chunk, ascending positions
+  std::array<IndexedVector<ChunkId, std::vector<std::uint64_t>>, 2> uses_;  ///< by tier and chunk, ascending positions
 };
 
 }  // namespace castor

@@ -41,7 +41,7 @@ struct PlannedChunk {
 /// An iteration that repeats: the uses of chunks, and the room for them.
 struct MoveProblem {
   std::uint32_t n_moments = 0;
-  std::vector<PlannedChunk> chunks;
+  IndexedVector<ChunkId, PlannedChunk> chunks;
   /// Bytes that chunks may take from each moment to the next, n_moments of them for device and host.
   std::array<std::vector<std::uint64_t>, 2> room_bytes;
   std::vector<bool> beside;  ///< by moment: Moment::beside; empty where none is beside
@@ -67,7 +67,7 @@ using RoomPrices = std::array<std::vector<double>, 2>;
 /// The copies of every chunk through the iteration. The end leads to the beginning: each repetition moves the same
 /// bytes.
 struct MovePlan {
-  std::vector<std::vector<Stay>> stays;  ///< by chunk and use; a chunk without uses has one, the whole iteration
+  IndexedVector<ChunkId, std::vector<Stay>> stays;  ///< by use; a chunk without uses has one, the whole iteration
   LinkBytes moved;                       ///< per iteration
   double link_seconds = 0;               ///< cost of `moved`, as if the links worked one after the other
   double bound_seconds = 0;              ///< no plan costs less; equal to link_seconds where the plan is proven best
@@ -97,8 +97,8 @@ Result<MovePlan> plan_moves(const MoveProblem& problem, const RoomPrices& first 
 /// have work of the training thread as well, so they count as that thread's.
 void set_beside(MoveProblem& problem, std::vector<bool> moments);
 
-/// The problem of a recorded iteration: chunks by ChunkId, of `n_bytes[id]` each. The caller fills in room, costs and
+/// The problem of a recorded iteration, whose chunks have `n_bytes` each. The caller fills in room, costs and
 /// nvme.
-MoveProblem problem_of(const AccessTrace& trace, std::span<const std::uint64_t> n_bytes);
+MoveProblem problem_of(const AccessTrace& trace, const IndexedVector<ChunkId, std::uint64_t>& n_bytes);
 
 }  // namespace castor

@@ -11,7 +11,7 @@ namespace castor {
 
 /// The places that a plan wants a chunk in, from some moment on.
 struct WantedPlaces {
-  ChunkId chunk = 0;
+  ChunkId chunk{};
   Places places = kNowhere;
 };
 
@@ -31,7 +31,7 @@ class PlanReplay {
   /// Valid as long as this object. Requires: a moment of the problem (std::out_of_range).
   MoveOrders orders(std::uint64_t position) const;
   /// The places of every chunk between two iterations.
-  std::vector<Places> between_iterations() const;
+  IndexedVector<ChunkId, Places> between_iterations() const;
 
  private:
   const StepPlan plan_;

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include <castor/chunk/ids.h>
 #include <castor/memory/budget.h>
 #include <castor/memory/result.h>
 #include <castor/memory/tier.h>
@@ -40,7 +41,7 @@ struct LargestUnit {
 };
 
 struct PlacementRequest {
-  std::vector<ChunkDemand> chunks;  ///< in the order in which the forward pass needs them
+  IndexedVector<PayloadId, ChunkDemand> chunks;  ///< in the order in which the forward pass needs them
   LargestUnit largest_unit;
   std::uint64_t device_budget_bytes = Budget::kUnlimited;
   std::string device_budget_name = "--device-budget";  ///< the option that error messages advise to raise
@@ -53,7 +54,7 @@ struct PlacementRequest {
   /// model so that host and bus both work all the time.
   double stream_fraction = 0;
   std::uint64_t speculation_bytes = 0;  ///< host memory that speculative updates may take, beyond all other uses
-  std::vector<bool> may_speculate;      ///< by chunk; empty: all may; the others are streamed first
+  IndexedVector<PayloadId, bool> may_speculate;  ///< empty: all may; the others are streamed first
   /// Shares of the bytes that policy `shares` keeps off the device: of the parameters, spread evenly over the model so
   /// that they are fetched while others compute, and of the optimizer states, from the end of the model.
   double offload_param_fraction = 0, offload_optim_fraction = 0;
@@ -62,16 +63,18 @@ struct PlacementRequest {
 /// The home tier of each chunk's optimizer states. States are updated at home, those on NVMe in host memory, and those
 /// that are streamed on the device. States at home on the host are still evicted to NVMe when the host budget is full.
 struct Plan {
-  std::vector<Tier> states;
-  std::vector<bool> streamed;            ///< by chunk: states below the device that are fetched to it for their update
-  std::vector<bool> payload_off_device;  ///< by chunk: parameters that are on the device only for their uses
-  std::vector<bool> speculative;         ///< by chunk: the host has room for its states and weights twice
+  IndexedVector<PayloadId, Tier> states;
+  IndexedVector<PayloadId, bool> streamed;  ///< states below the device that are fetched to it for their update
+  IndexedVector<PayloadId, bool> payload_off_device;  ///< parameters that are on the device only for their uses
+  IndexedVector<PayloadId, bool> speculative;         ///< the host has room for its states and weights twice
   std::uint64_t device_bytes = 0;        ///< model data held on the device for good
   std::uint64_t speculation_bytes = 0;   ///< host memory of those second states and weights
   std::uint64_t host_bytes = 0;  ///< the most other bytes in use on the host at once, if everything at home there stays
 
-  /// The tier on which the states of chunk `i` are updated: device or host.
-  Tier update_tier(std::size_t i) const { return states[i] == Tier::device || streamed[i] ? Tier::device : Tier::host; }
+  /// The tier on which the states of `chunk` are updated: device or host.
+  Tier update_tier(PayloadId chunk) const {
+    return states[chunk] == Tier::device || streamed[chunk] ? Tier::device : Tier::host;
+  }
 };
 
 /// The tiers on which states at home on `tier` may stay between two updates.

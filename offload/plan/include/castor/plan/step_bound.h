@@ -38,6 +38,6 @@ struct StepBound {
 ///
 /// `trace` is an iteration that ran by `plan`, with chunks of `n_bytes`. Requires: `seconds` of all its moments.
 StepBound step_bound(const AccessTrace& trace, const MomentSeconds& seconds, const StepPlan& plan,
-                     std::span<const std::uint64_t> n_bytes, const LinkCosts& costs);
+                     const IndexedVector<ChunkId, std::uint64_t>& n_bytes, const LinkCosts& costs);
 
 }  // namespace castor

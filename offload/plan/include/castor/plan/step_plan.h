@@ -12,7 +12,7 @@ namespace castor {
 
 /// One change of a chunk's places in an iteration.
 struct PlannedMove {
-  ChunkId chunk = 0;
+  ChunkId chunk{};
   Places from = kNowhere, to = kNowhere;
   std::uint32_t start = 0;    ///< the moment at whose begin the move may start
   std::uint32_t n_ahead = 0;  ///< moments from there to the one that waits for the move; 0 where none waits

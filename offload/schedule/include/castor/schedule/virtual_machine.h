@@ -94,9 +94,9 @@ class VirtualDrive final : public SpillStore {
  public:
   VirtualDrive(VirtualClock& clock, const LinkCosts& costs) : clock_(clock), costs_(costs) {}
 
-  Event write(std::uint32_t chunk, BufferView bytes, std::span<const std::uint64_t>) override;
-  Event read(std::uint32_t chunk, BufferView bytes) override;
-  void forget(std::uint32_t chunk) override { written_s_.erase(chunk); }
+  Event write(ChunkId chunk, BufferView bytes, std::span<const std::uint64_t>) override;
+  Event read(ChunkId chunk, BufferView bytes) override;
+  void forget(ChunkId chunk) override { written_s_.erase(chunk); }
   std::vector<std::uint64_t> block_ends(std::uint64_t) const override { return {}; }
   std::uint64_t checksum(BufferView) const override { return 0; }
 
@@ -106,7 +106,7 @@ class VirtualDrive final : public SpillStore {
   VirtualClock& clock_;
   const LinkCosts costs_;
   double read_free_s_ = 0, write_free_s_ = 0, drive_free_s_ = 0;
-  std::map<std::uint32_t, double> written_s_;  ///< by chunk: when its write ends
+  std::map<ChunkId, double> written_s_;  ///< by chunk: when its write ends
 };
 
 }  // namespace castor

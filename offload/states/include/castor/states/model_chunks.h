@@ -39,7 +39,7 @@ LayoutOptions layout_options(std::span<const TensorSpec> tensors, const StateFor
 
 /// The bytes of each chunk of `layout`, of its gradient, which has the dtype of the weights, and of its states as
 /// `format` says; frozen chunks have neither. Pure.
-std::vector<ChunkDemand> demands_of(const ChunkLayout& layout, const StateFormat& format);
+IndexedVector<PayloadId, ChunkDemand> demands_of(const ChunkLayout& layout, const StateFormat& format);
 
 /// The part of a GPU's budget that is left to the allocator for its rounding and fragments: a fifth of
 /// `non_model_bytes` of activations and workspaces and a third of activations that are chunks (whose sizes differ from

@@ -19,10 +19,10 @@ namespace castor {
 class PendingUpdates {
  public:
   virtual ~PendingUpdates() = default;
-  /// Makes the updates of payload chunk `i` that are waiting, and takes back a speculative one. Errors: those of the
-  /// update; usage, where the chunk was updated early in a step that has not ended; failed, where an earlier update
+  /// Makes the updates of `chunk` that are waiting, and takes back a speculative one. Errors: those of the update;
+  /// usage, where the chunk was updated early in a step that has not ended; failed, where an earlier update
   /// failed.
-  [[nodiscard]] virtual Result<void> settle(std::uint32_t i) = 0;
+  [[nodiscard]] virtual Result<void> settle(PayloadId chunk) = 0;
   /// The same for all chunks; usage where any was updated early.
   [[nodiscard]] virtual Result<void> settle_all() = 0;
   /// Called when values were written from outside: the next iteration will not repeat the ones before.
@@ -49,7 +49,7 @@ class StateIo {
   explicit StateIo(Parts parts) : parts_(std::move(parts)) {}
 
   /// Writes `values`, the fp32 values of `tensor` from number `first` on; called by several threads at once.
-  using Fill = std::function<Result<void>(std::uint32_t tensor, std::uint64_t first, std::span<float> values)>;
+  using Fill = std::function<Result<void>(TensorId tensor, std::uint64_t first, std::span<float> values)>;
   /// Called with the share of first values that are written, or will be within a second or two. Runs on the calling
   /// thread.
   using Progress = std::function<void(double share)>;
@@ -61,12 +61,12 @@ class StateIo {
 
   /// Fills the arrays of `values` that are not null, and n_updates; of a frozen tensor the master is its weight in
   /// fp32. Errors: usage, where the tensor has no such values; those of PendingUpdates::settle and of the mover.
-  [[nodiscard]] Result<void> read(std::uint32_t tensor, StateValues& values);
+  [[nodiscard]] Result<void> read(TensorId tensor, StateValues& values);
   /// The whole fp32 master of `tensor`. Errors: as read.
-  [[nodiscard]] Result<void> read_master(std::uint32_t tensor, float* out);
+  [[nodiscard]] Result<void> read_master(TensorId tensor, float* out);
 
   /// Writes values that were read here or elsewhere, and the weights that follow from them. Errors: as read.
-  [[nodiscard]] Result<void> write(std::uint32_t tensor, const StateValues& values);
+  [[nodiscard]] Result<void> write(TensorId tensor, const StateValues& values);
 
   /// Copies all weights and states to the tier below the host, unless they are there. Errors: those of settle_all and
   /// of StatefulTensorMgr::write_back.
@@ -74,24 +74,24 @@ class StateIo {
 
   /// Makes the contents that the tier below the host has under the chunks' numbers the current weights and states, and
   /// `n_updates` the counters of the tensors. Errors: those of settle_all.
-  [[nodiscard]] Result<void> take_spilled(std::span<const std::uint64_t> n_updates);
+  [[nodiscard]] Result<void> take_spilled(const IndexedVector<TensorId, std::uint64_t>& n_updates);
 
  private:
   struct Filling;
 
   Result<void> start_filling(const Progress& progress, Filling& filling);
-  Result<void> start_filling(std::uint32_t i, std::uint32_t tile, Filling& filling);
+  Result<void> start_filling(PayloadId chunk, TileId tile, Filling& filling);
   Result<void> wait_for_first(Filling& filling, std::size_t n_left);
-  Result<void> send_states_home(std::uint32_t i, std::uint32_t tile);
-  Result<void> send_payload_up(std::uint32_t i);
-  Result<void> check(std::uint32_t tensor, const StateValues& values) const;
-  std::vector<TilePart> parts_in(std::uint32_t i, std::uint32_t tile, std::uint32_t tensor,
+  Result<void> send_states_home(PayloadId chunk, TileId tile);
+  Result<void> send_payload_up(PayloadId chunk);
+  Result<void> check(TensorId tensor, const StateValues& values) const;
+  std::vector<TilePart> parts_in(PayloadId chunk, TileId tile, TensorId tensor,
                                  const StateValues& values) const;
-  Result<void> read_part(std::uint32_t i, std::uint32_t tile, const TilePart& part, const StateValues& values);
-  Result<void> write_part(std::uint32_t i, std::uint32_t tile, const TilePart& part, std::byte* state,
+  Result<void> read_part(PayloadId chunk, TileId tile, const TilePart& part, const StateValues& values);
+  Result<void> write_part(PayloadId chunk, TileId tile, const TilePart& part, std::byte* state,
                           const StateValues& values);
-  Result<void> write_frozen(std::uint32_t tensor, const StateValues& values);
-  Result<BufferView> edit_weights(std::uint32_t i);
+  Result<void> write_frozen(TensorId tensor, const StateValues& values);
+  Result<BufferView> edit_weights(PayloadId chunk);
   std::byte* on_host(ChunkId id) const { return parts_.chunks.chunk(id).at(Tier::host).buffer.data(); }
 
   const Parts parts_;

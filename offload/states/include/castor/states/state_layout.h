@@ -23,36 +23,36 @@ namespace castor {
 /// Threads: one at a time.
 class StateLayout {
  public:
-  /// Registers the chunks with `chunks`. All are borrowed. `registration_order`: tensor numbers as the model registers
+  /// Registers the chunks with `chunks`. All are borrowed. `registration_order`: the tensors as the model registers
   /// them, the order in which norms combine.
   StateLayout(const ChunkLayout& layout, ChunkManager& chunks, const StateFormat& format,
-              const std::vector<std::uint32_t>& registration_order);
+              const std::vector<TensorId>& registration_order);
 
   const ChunkLayout& layout() const { return layout_; }
-  const ChunkShape& shape(std::uint32_t i) const { return layout_.chunks[i]; }
+  const ChunkShape& shape(PayloadId chunk) const { return layout_.chunks[chunk]; }
   const StateFormat& format() const { return format_; }
-  std::uint32_t n_chunks() const { return static_cast<std::uint32_t>(layout_.chunks.size()); }
+  IdRange<PayloadId> chunks() const { return layout_.chunks.ids(); }
   std::uint32_t n_tensors() const { return static_cast<std::uint32_t>(layout_.tensors.size()); }
 
-  ChunkId payload(std::uint32_t i) const { return payload_.at(i); }
-  ChunkId state(std::uint32_t i, std::uint32_t tile = 0) const { return state_.at(i).at(tile); }
-  /// The chunks that an update of payload chunk `i` writes: its states, then its weights.
-  std::vector<ChunkId> written_by_update(std::uint32_t i) const;
+  ChunkId payload(PayloadId chunk) const { return payload_.at(chunk); }
+  ChunkId state(PayloadId chunk, TileId tile = {}) const { return state_.at(chunk).at(tile); }
+  /// The chunks that an update of `chunk` writes: its states, then its weights.
+  std::vector<ChunkId> written_by_update(PayloadId chunk) const;
   /// The states of a tile whose bytes are at `data`.
-  TileStates tile_states(std::uint32_t i, std::uint32_t tile, std::byte* data) const;
-  std::vector<TilePart> parts_of(std::uint32_t i, std::uint32_t tile) const { return parts_of_tile(layout_, i, tile); }
+  TileStates tile_states(PayloadId chunk, TileId tile, std::byte* data) const;
+  std::vector<TilePart> parts_of(PayloadId chunk, TileId tile) const { return parts_of_tile(layout_, chunk, tile); }
 
   /// Where states live and are updated. home() and update_tier() require that adopt was called.
   const Plan& placement() const { return placement_; }
   void adopt(Plan placement) { placement_ = std::move(placement); }
-  Tier home(std::uint32_t i) const { return placement_.states[i]; }
-  Tier update_tier(std::uint32_t i) const { return placement_.update_tier(i); }
+  Tier home(PayloadId chunk) const { return placement_.states[chunk]; }
+  Tier update_tier(PayloadId chunk) const { return placement_.update_tier(chunk); }
 
   /// Updates of `tensor` so far: Adam's t.
-  std::uint64_t& n_updates(std::uint32_t tensor) { return n_updates_.at(tensor); }
+  std::uint64_t& n_updates(TensorId tensor) { return n_updates_.at(tensor); }
   /// The place of `tensor` in the order of registration.
-  std::uint32_t registered(std::uint32_t tensor) const { return registered_.at(tensor); }
-  const std::vector<std::uint32_t>& registration_order() const { return registration_order_; }
+  std::uint32_t registered(TensorId tensor) const { return registered_.at(tensor); }
+  const std::vector<TensorId>& registration_order() const { return registration_order_; }
 
   /// The places of all elements in chunks, and the counters of updates so far; the key in a store is left 0.
   StateMap map() const { return {layout_, format_, registered_, n_updates_, payload_, state_, 0}; }
@@ -60,11 +60,11 @@ class StateLayout {
  private:
   const ChunkLayout& layout_;
   const StateFormat format_;
-  const std::vector<std::uint32_t>& registration_order_;
-  std::vector<std::uint32_t> registered_;    ///< by tensor
-  std::vector<std::uint64_t> n_updates_;     ///< by tensor
-  std::vector<ChunkId> payload_;             ///< by payload chunk
-  std::vector<std::vector<ChunkId>> state_;  ///< by payload chunk and tile; a frozen one has none
+  const std::vector<TensorId>& registration_order_;
+  IndexedVector<TensorId, std::uint32_t> registered_;
+  IndexedVector<TensorId, std::uint64_t> n_updates_;
+  IndexedVector<PayloadId, ChunkId> payload_;
+  IndexedVector<PayloadId, IndexedVector<TileId, ChunkId>> state_;  ///< a frozen one has none
   Plan placement_;
 };
 

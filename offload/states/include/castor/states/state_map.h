@@ -16,15 +16,15 @@ namespace castor {
 struct StateMap {
   ChunkLayout layout;
   StateFormat format;
-  std::vector<std::uint32_t> registered;     ///< by tensor: its place in the model's order of registration
-  std::vector<std::uint64_t> n_updates;      ///< by tensor: Adam's t
-  std::vector<ChunkId> payload;              ///< by chunk of the layout: its weights
-  std::vector<std::vector<ChunkId>> states;  ///< … and its optimizer states, by tile; a frozen one has none
-  std::uint64_t first_key = 0;               ///< the key of chunk number 0 in a store; the others follow by number
+  IndexedVector<TensorId, std::uint32_t> registered;  ///< its place in the model's order of registration
+  IndexedVector<TensorId, std::uint64_t> n_updates;   ///< Adam's t
+  IndexedVector<PayloadId, ChunkId> payload;          ///< its weights
+  IndexedVector<PayloadId, IndexedVector<TileId, ChunkId>> states;  ///< its optimizer states; a frozen one has none
+  std::uint64_t first_key = 0;  ///< the key of chunk number 0 in a store; the others follow by number
 
-  std::uint64_t key(ChunkId chunk) const { return first_key + chunk; }
-  std::uint64_t payload_bytes(std::uint32_t i) const;
-  std::uint64_t state_bytes(std::uint32_t i, std::uint32_t tile) const;
+  std::uint64_t key(ChunkId chunk) const { return first_key + number(chunk); }
+  std::uint64_t payload_bytes(PayloadId chunk) const;
+  std::uint64_t state_bytes(PayloadId chunk, TileId tile) const;
   /// All chunk numbers of the map.
   std::vector<ChunkId> chunks() const;
   /// True where the chunks of one map can be read by the other: same layout, format and numbers, whatever the counters.

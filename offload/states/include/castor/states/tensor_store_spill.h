@@ -16,11 +16,11 @@ class TensorStoreSpill final : public SpillStore {
   void set_first_key(std::uint64_t key) { first_key_ = key; }
   std::uint64_t first_key() const { return first_key_; }
 
-  Event write(std::uint32_t chunk, BufferView bytes, std::span<const std::uint64_t> checksums) override {
-    return store_.put(first_key_ + chunk, bytes, checksums);
+  Event write(ChunkId chunk, BufferView bytes, std::span<const std::uint64_t> checksums) override {
+    return store_.put(first_key_ + number(chunk), bytes, checksums);
   }
-  Event read(std::uint32_t chunk, BufferView bytes) override { return store_.get(first_key_ + chunk, bytes); }
-  void forget(std::uint32_t chunk) override { store_.remove(first_key_ + chunk); }
+  Event read(ChunkId chunk, BufferView bytes) override { return store_.get(first_key_ + number(chunk), bytes); }
+  void forget(ChunkId chunk) override { store_.remove(first_key_ + number(chunk)); }
   /// None below kLeastCheckedBytes: queueing the work would take longer than the checksum.
   std::vector<std::uint64_t> block_ends(std::uint64_t n_bytes) const override {
     return n_bytes < kLeastCheckedBytes ? std::vector<std::uint64_t>() : store_.block_ends(n_bytes);

@@ -10,13 +10,13 @@ namespace castor {
 
 /// The elements that a tensor and a tile of its chunk (ChunkShape::tile) have in common.
 struct TilePart {
-  std::uint32_t tensor = 0;
+  TensorId tensor{};
   std::uint64_t numel = 0;
   std::uint64_t in_tensor = 0, in_tile = 0, in_chunk = 0;  ///< where the part begins, in elements
 };
 
 /// The parts of one tile, in the order of their places.
-std::vector<TilePart> parts_of_tile(const ChunkLayout& layout, std::uint32_t chunk, std::uint32_t tile);
+std::vector<TilePart> parts_of_tile(const ChunkLayout& layout, PayloadId chunk, TileId tile);
 
 /// The pieces of `parts` in elements `first` to `first` + n − 1, counted as `at` counts them: in their tensors, the
 /// tile or the chunk.
