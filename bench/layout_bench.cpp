@@ -103,7 +103,7 @@ Result<MoveProblem> training_of(const shapes::Model& model, std::uint32_t n_rank
   request.chunks = demands_of(shards, {});
   request.largest_unit = estimate::largest_unit(model, layout);
   request.device_budget_bytes = shards_bytes + 2 * request.largest_unit.payload_bytes;
-  CASTOR_ASSIGN(const Plan placement, plan_placement(request));
+  CASTOR_ASSIGN(const StatePlacement placement, plan_placement(request));
   CASTOR_ASSIGN(Rehearsal step, estimate::iteration_of(model, shards, placement, {}, {}, {}));
   MoveProblem problem = std::move(step.problem);
   if (n_ranks > 1) add_gathered(layout, shards, problem);

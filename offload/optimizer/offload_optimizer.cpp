@@ -114,7 +114,7 @@ Result<void> OffloadOptimizer::Settler::settle_all() {
   return {};
 }
 
-Result<void> OffloadOptimizer::adopt(Plan placement) {
+Result<void> OffloadOptimizer::adopt(StatePlacement placement) {
   CASTOR_TRY(make_pending());
   StateLayout& states = rooms_->states;
   states.adopt(std::move(placement));

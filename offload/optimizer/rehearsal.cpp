@@ -51,7 +51,7 @@ class Stage {
  public:
   explicit Stage(const RehearsedStep& step);
 
-  Result<void> set_up(Plan placement);
+  Result<void> set_up(StatePlacement placement);
   Result<void> run(const StepOptions& options);
   Rehearsal recorded() { return {scheduler_.trace(), scheduler_.problem(), activations_}; }
   void forget() { scheduler_.forget_trace(); }
@@ -83,7 +83,7 @@ class Stage {
 
 Stage::Stage(const RehearsedStep& step) : step_(step) {}
 
-Result<void> Stage::set_up(Plan placement) {
+Result<void> Stage::set_up(StatePlacement placement) {
   if (!step_.plain_norms) placement.speculative.assign(placement.speculative.size(), false);
   CASTOR_ASSIGN(optimizer_, OffloadOptimizer::make({step_.layout, chunks_, mover_, scheduler_, device_, compute_, down_,
                                                     timeline_, computed_, step_.registration_order, [] { return false; },
@@ -158,7 +158,7 @@ Result<void> Stage::keep(const StepCall& call) {
 
 }  // namespace
 
-Result<Rehearsal> rehearse(const RehearsedStep& step, Plan placement, const StepOptions& options) {
+Result<Rehearsal> rehearse(const RehearsedStep& step, StatePlacement placement, const StepOptions& options) {
   Stage stage(step);
   CASTOR_TRY(stage.set_up(std::move(placement)));
   for (int i = 0; i < kIterations; ++i) {

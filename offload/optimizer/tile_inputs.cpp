@@ -3,9 +3,9 @@
 
 namespace castor {
 
-AdamArrays TileInputs::arrays(PayloadId chunk, TileId tile, const TilePart& part) const {
+UpdateArrays TileInputs::arrays(PayloadId chunk, TileId tile, const TilePart& part) const {
   const Tier tier = states.update_tier(chunk);
-  AdamArrays arrays;
+  UpdateArrays arrays;
   states.tile_states(chunk, tile, data(states.state(chunk, tile), tier)).point(arrays, part.in_tile);
   arrays.old_states = kept.bytes_to_old(states.state(chunk, tile));
   arrays.old_weight = kept.bytes_to_old(states.payload(chunk));

@@ -28,7 +28,7 @@ struct TileInputs {
   Device& device;
 
   /// The arrays of a tensor's part of a tile, in the tier of its update. Weights are null where no copy is there.
-  AdamArrays arrays(PayloadId chunk, TileId tile, const TilePart& part) const;
+  UpdateArrays arrays(PayloadId chunk, TileId tile, const TilePart& part) const;
   /// The coefficients of the tensor's `t`-th update, whose kernel finds the trust ratio at `trust`.
   UpdateCoefficients coefficients(TensorId tensor, std::uint64_t t, const StepTerms& terms,
                                   const float* trust) const;

@@ -5,18 +5,18 @@
 
 namespace castor {
 
-void TileUpdate::add(const UpdateCoefficients& coefficients, const AdamArrays& arrays, std::uint64_t in_tile) {
+void TileUpdate::add(const UpdateCoefficients& coefficients, const UpdateArrays& arrays, std::uint64_t in_tile) {
   pieces_.push_back({coefficients, arrays, in_tile});
 }
 
 std::uint32_t TileUpdate::n_parts() const {
   return pieces_.empty()
              ? 0
-             : static_cast<std::uint32_t>((pieces_.back().end() + kAdamPartElements - 1) / kAdamPartElements);
+             : static_cast<std::uint32_t>((pieces_.back().end() + kUpdatePartElements - 1) / kUpdatePartElements);
 }
 
 Result<void> TileUpdate::run_part(const UpdateKernels& kernels, Stream& stream, std::uint32_t part) const {
-  const std::uint64_t begin = part * kAdamPartElements, end = begin + kAdamPartElements;
+  const std::uint64_t begin = part * kUpdatePartElements, end = begin + kUpdatePartElements;
   const auto ends_before = [](const Piece& piece, std::uint64_t at) { return piece.end() <= at; };
   for (auto piece = std::lower_bound(pieces_.begin(), pieces_.end(), begin, ends_before);
        piece != pieces_.end() && piece->first < end; ++piece) {

@@ -14,9 +14,9 @@ class TileUpdate {
  public:
   /// Adds the arrays of a tensor's part of the tile, which begins `in_tile` elements after the tile's first. Requires:
   /// parts are added in the order of their places.
-  void add(const UpdateCoefficients& coefficients, const AdamArrays& arrays, std::uint64_t in_tile);
+  void add(const UpdateCoefficients& coefficients, const UpdateArrays& arrays, std::uint64_t in_tile);
 
-  /// The number of parts, of kAdamPartElements of the tile each.
+  /// The number of parts, of kUpdatePartElements of the tile each.
   std::uint32_t n_parts() const;
   Result<void> run_part(const UpdateKernels& kernels, Stream& stream, std::uint32_t part) const;
   Result<void> run(const UpdateKernels& kernels, Stream& stream) const;
@@ -24,7 +24,7 @@ class TileUpdate {
  private:
   struct Piece {
     UpdateCoefficients coefficients;
-    AdamArrays arrays;
+    UpdateArrays arrays;
     std::uint64_t first = 0;  ///< in the tile
     std::uint64_t end() const { return first + arrays.n; }
   };

@@ -8,7 +8,7 @@ namespace {
 template <class Kernel, class Coefficients>
 class IdleUpdate final : public Kernel {
  public:
-  Result<void> update(Stream&, const Coefficients&, const AdamArrays&) override { return {}; }
+  Result<void> update(Stream&, const Coefficients&, const UpdateArrays&) override { return {}; }
 };
 
 class IdleGradNorm final : public GradNormKernel {

@@ -37,7 +37,8 @@ Result<std::unique_ptr<GradNormKernel>> make_grad_norm(const Device& device) {
 }
 
 Result<std::unique_ptr<DirectionNormKernel>> make_direction_norm(const Device& device) {
-  return make<DirectionNormKernel>(device, make_host_direction_norm, kernels::make_cuda_direction_norm, kernels::make_idle_direction_norm);
+  return make<DirectionNormKernel>(device, make_host_direction_norm, kernels::make_cuda_direction_norm,
+                                   kernels::make_idle_direction_norm);
 }
 
 Result<std::unique_ptr<TrustKernel>> make_trust(const Device& device) {
@@ -45,7 +46,8 @@ Result<std::unique_ptr<TrustKernel>> make_trust(const Device& device) {
 }
 
 Result<std::unique_ptr<GradAccumulator>> make_accumulator(const Device& device) {
-  return make<GradAccumulator>(device, make_host_accumulator, kernels::make_cuda_accumulator, kernels::make_idle_accumulator);
+  return make<GradAccumulator>(device, make_host_accumulator, kernels::make_cuda_accumulator,
+                               kernels::make_idle_accumulator);
 }
 
 }  // namespace castor

@@ -4,21 +4,21 @@
 namespace castor {
 namespace {
 
-constexpr AdamMoments kAllMoments[] = {AdamMoments::f32, AdamMoments::mixed, AdamMoments::bf16};
+constexpr MomentFormat kAllMoments[] = {MomentFormat::f32, MomentFormat::mixed, MomentFormat::bf16};
 
 }  // namespace
 
-std::string name(AdamMoments moments) {
+std::string name(MomentFormat moments) {
   switch (moments) {
-    case AdamMoments::f32: return "fp32";
-    case AdamMoments::mixed: return "mixed";
-    case AdamMoments::bf16: return "bf16";
+    case MomentFormat::f32: return "fp32";
+    case MomentFormat::mixed: return "mixed";
+    case MomentFormat::bf16: return "bf16";
   }
   throw ContractViolation("moments of kind " + std::to_string(static_cast<int>(moments)));
 }
 
-Result<AdamMoments> parse_adam_moments(const std::string& text) {
-  for (const AdamMoments moments : kAllMoments)
+Result<MomentFormat> parse_moment_format(const std::string& text) {
+  for (const MomentFormat moments : kAllMoments)
     if (text == name(moments)) return moments;
   return Error{ErrorKind::usage, "moments are fp32, mixed or bf16, not '" + text + "'"};
 }

@@ -19,7 +19,7 @@ void narrow(const float* values, DType dtype, void* stored, std::uint64_t n) {
 TileStates::TileStates(std::byte* data, std::uint64_t numel, DType weights, const StateFormat& format)
     : data_(data), numel_(numel), weights_(weights), format_(format) {}
 
-void TileStates::point(AdamArrays& arrays, std::uint64_t first) const {
+void TileStates::point(UpdateArrays& arrays, std::uint64_t first) const {
   const bool split = format_.splits(weights_);
   std::byte* array = data_;
   const auto next = [&](std::uint64_t width) {
@@ -36,7 +36,7 @@ void TileStates::point(AdamArrays& arrays, std::uint64_t first) const {
 }
 
 void TileStates::clear(std::uint64_t first, std::uint64_t n) const {
-  AdamArrays stored;
+  UpdateArrays stored;
   point(stored, first);
   if (stored.master_low == nullptr)
     std::memset(stored.master, 0, n * sizeof(float));
@@ -48,7 +48,7 @@ void TileStates::clear(std::uint64_t first, std::uint64_t n) const {
 
 void TileStates::read(std::uint64_t first, std::uint64_t n, const std::byte* weight, float* master, float* exp_avg,
                       float* exp_avg_sq) const {
-  AdamArrays stored;
+  UpdateArrays stored;
   point(stored, first);
   if (stored.master_low == nullptr)
     widen(stored.master, DType::f32, master, n);
@@ -60,7 +60,7 @@ void TileStates::read(std::uint64_t first, std::uint64_t n, const std::byte* wei
 
 void TileStates::write(std::uint64_t first, std::uint64_t n, std::byte* weight, const float* master,
                        const float* exp_avg, const float* exp_avg_sq) const {
-  AdamArrays stored;
+  UpdateArrays stored;
   point(stored, first);
   if (stored.master_low == nullptr) {
     std::memcpy(stored.master, master, n * sizeof(float));

@@ -52,7 +52,7 @@ Result<UpdateKernels> UpdateKernels::make(const Device& device) {
 UpdateKernels UpdateKernels::make_host() { return {make_host_adam(), make_host_sgd(), make_host_lamb()}; }
 
 Result<void> UpdateKernels::update(Stream& stream, const UpdateCoefficients& coefficients,
-                                   const AdamArrays& arrays) const {
+                                   const UpdateArrays& arrays) const {
   if (const auto* const adam = std::get_if<AdamCoefficients>(&coefficients))
     return adam_->update(stream, *adam, arrays);
   if (const auto* const sgd = std::get_if<SgdCoefficients>(&coefficients)) return sgd_->update(stream, *sgd, arrays);

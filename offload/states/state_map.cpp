@@ -144,7 +144,7 @@ Result<StateMap> decode_state_map(std::span<const std::uint64_t> words) {
   StateMap map;
   map.first_key = reader.next();
   map.format.split_master = reader.next(1) != 0;
-  map.format.moments = static_cast<AdamMoments>(reader.next(static_cast<std::uint64_t>(AdamMoments::bf16)));
+  map.format.moments = static_cast<MomentFormat>(reader.next(static_cast<std::uint64_t>(MomentFormat::bf16)));
   map.format.rounding_seed = reader.next();
   map.format.keeps_exp_avg_sq = reader.next(1) != 0;
   read_tensors(reader, map);

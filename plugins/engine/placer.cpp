@@ -58,7 +58,7 @@ Result<void> Placer::place_first() {
     rooms_.memory->device_chunks().set_limit(
         std::min(rooms_.options.device_budget_bytes, 2 * request.largest_unit.payload_bytes + kMaxChunkBytes));
   }
-  CASTOR_ASSIGN(Plan placement, plan_placement(request));
+  CASTOR_ASSIGN(StatePlacement placement, plan_placement(request));
   rooms_.memory->check_host(rooms_.host, placement.host_bytes);
   return rooms_.optimizer->adopt(std::move(placement));
 }
@@ -84,7 +84,7 @@ Result<void> Placer::place_with_streams(double share) {
 }
 
 Result<void> Placer::place() {
-  CASTOR_ASSIGN(Plan placement, plan_placement_beside(request_, kept_bytes_));
+  CASTOR_ASSIGN(StatePlacement placement, plan_placement_beside(request_, kept_bytes_));
   return rooms_.optimizer->adopt(std::move(placement));
 }
 

@@ -138,14 +138,14 @@ Result<EngineOptions> read_gemini_options(const castor_option_value* values, std
   if (const std::string& when = text["speculative_updates"]; when != "auto") options.speculative_updates = when == "on";
   options.update_threads = static_cast<unsigned>(std::strtoul(text["update_threads"].c_str(), nullptr, 10));
   options.format.split_master = text["split_master"] == "true";
-  CASTOR_ASSIGN(options.format.moments, parse_adam_moments(text["moments"]));
+  CASTOR_ASSIGN(options.format.moments, parse_moment_format(text["moments"]));
   options.format.keeps_exp_avg_sq = text["optimizer"] == "adam";
   options.format.rounding_seed = std::strtoull(text["rounding_seed"].c_str(), nullptr, 10);
   CASTOR_ASSIGN(options.chunk_bytes, parse_bytes(text["chunk_bytes"]));
   const std::chrono::duration<double> io_timeout(std::strtod(text["io_timeout"].c_str(), nullptr));
   options.io_timeout = std::chrono::duration_cast<std::chrono::nanoseconds>(io_timeout);
   CASTOR_TRY(refuse_dead(text));
-  if (!options.format.keeps_exp_avg_sq && options.format.moments == AdamMoments::mixed)
+  if (!options.format.keeps_exp_avg_sq && options.format.moments == MomentFormat::mixed)
     return Error{ErrorKind::usage,
                  "moments=mixed needs two moments and optimizer=sgd has one: set moments=fp32 or bf16"};
   return options;

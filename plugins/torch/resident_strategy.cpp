@@ -164,7 +164,7 @@ Result<void> ResidentStrategy::measure_trust(const ResidentParam& param, const U
 }
 
 Result<void> ResidentStrategy::update(ResidentParam& param, const StepOptions& options, double grad_scale) {
-  AdamArrays arrays;
+  UpdateArrays arrays;
   arrays.master = param.master.mutable_data_ptr<float>();
   arrays.exp_avg = param.exp_avg.mutable_data_ptr();
   if (format_.keeps_exp_avg_sq) arrays.exp_avg_sq = param.exp_avg_sq.mutable_data_ptr();

@@ -193,7 +193,7 @@ TEST_P(EstimateMoments, AreThoseThatThePluginRecords) {
   request.device_budget_bytes = device_bytes(request.chunks);
   request.largest_unit = estimate::largest_unit(model_, layout);
   request.stream_fraction = GetParam().streamed;
-  const Plan placement = plan_placement(request).value();
+  const StatePlacement placement = plan_placement(request).value();
   const auto iteration = estimate::iteration_of(
                              model_, layout, placement, recomputation(),
       {GetParam().clip, /*overlap_updates=*/true, GetParam().optimizer == CASTOR_LARS,

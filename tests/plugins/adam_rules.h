@@ -11,8 +11,8 @@
 
 namespace castor::test {
 
-/// The rules of docs/plugin_abi.md ("Same bits"), which castor/rules/adam.h and grad_norm.h document, written down a
-/// second time, for the tests alone. Compiled with -ffp-contract=off like everything here.
+/// The rules of docs/plugin_abi.md ("Same bits"), which castor/rules/update_arrays.h, adam.h and grad_norm.h document,
+/// written down a second time, for the tests alone. Compiled with -ffp-contract=off like everything here.
 
 /// Nearest, ties away from zero: decided by comparing the two neighbours in double, not by adding half.
 inline std::uint16_t nearest_bf16(float value) {

@@ -18,7 +18,7 @@ struct AdamRule {
 
 class CudaAdam final : public AdamKernel {
  public:
-  Result<void> update(Stream& stream, const AdamCoefficients& coefficients, const AdamArrays& arrays) override {
+  Result<void> update(Stream& stream, const AdamCoefficients& coefficients, const UpdateArrays& arrays) override {
     return launch_update<AdamRule>(stream, coefficients, arrays, "Adam");
   }
 };

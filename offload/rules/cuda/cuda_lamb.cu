@@ -19,7 +19,7 @@ struct LambRule {
 
 class CudaLamb final : public LambKernel {
  public:
-  Result<void> update(Stream& stream, const LambCoefficients& coefficients, const AdamArrays& arrays) override {
+  Result<void> update(Stream& stream, const LambCoefficients& coefficients, const UpdateArrays& arrays) override {
     return launch_update<LambRule>(stream, coefficients, arrays, "LAMB");
   }
 };

@@ -22,7 +22,7 @@ cudaError_t launch_update(Stream& stream, const SgdCoefficients& c, const Arrays
 
 class CudaSgd final : public SgdKernel {
  public:
-  Result<void> update(Stream& stream, const SgdCoefficients& coefficients, const AdamArrays& arrays) override {
+  Result<void> update(Stream& stream, const SgdCoefficients& coefficients, const UpdateArrays& arrays) override {
     if (arrays.n == 0) return {};
     CASTOR_ASSIGN(const int device, device_of(arrays.exp_avg, "SGD on the GPU: the momentum"));
     const CurrentDevice current(device);

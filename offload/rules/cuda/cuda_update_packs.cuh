@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kThreads) update_elements(const typename Rule:
 }
 
 /// True where every array, and every old array that is read in its place, is aligned for a Pack of its elements.
-inline bool packs_are_aligned(const AdamArrays& arrays) {
+inline bool packs_are_aligned(const UpdateArrays& arrays) {
   const auto aligned = [](const void* array, DType dtype) {
     return reinterpret_cast<std::uintptr_t>(array) % (kPerThread * size_bytes(dtype)) == 0;
   };
@@ -105,7 +105,7 @@ inline bool packs_are_aligned(const AdamArrays& arrays) {
 /// Queues the update of `arrays` by `Rule`, which has Coefficients and `update_one(coefficients, arrays, i)` of one
 /// element, for both moments and all formats. The last argument names the rule in messages.
 template <typename Rule>
-Result<void> launch_update(Stream& stream, const typename Rule::Coefficients& c, const AdamArrays& arrays,
+Result<void> launch_update(Stream& stream, const typename Rule::Coefficients& c, const UpdateArrays& arrays,
                            const std::string& who) {
   if (arrays.n == 0) return {};
   CASTOR_ASSIGN(const int device, device_of(arrays.exp_avg, who + " on the GPU: exp_avg"));

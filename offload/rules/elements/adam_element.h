@@ -49,7 +49,7 @@ const T* read_of(const T* array, std::ptrdiff_t n_bytes) {
   return reinterpret_cast<const T*>(reinterpret_cast<std::uintptr_t>(array) + static_cast<std::uintptr_t>(n_bytes));
 }
 
-/// AdamArrays with a type for the format of each array that is written. The format of the gradient is looked up at each
+/// UpdateArrays with a type for the format of each array that is written. The format of the gradient is looked up at each
 /// access, since a type for it would mean three times as many instantiations. `kSplit`: the master is its low bits and
 /// the weight. A rule without exp_avg_sq does not access it.
 template <typename WeightFormat, bool kSplitMaster, typename ExpAvgFormat, typename ExpAvgSqFormat>
@@ -59,7 +59,7 @@ struct TypedArrays {
   using ExpAvgSq = ExpAvgSqFormat;
   static constexpr bool kSplit = kSplitMaster;
 
-  explicit TypedArrays(const AdamArrays& arrays)
+  explicit TypedArrays(const UpdateArrays& arrays)
       : master(arrays.master),
         master_low(arrays.master_low),
         exp_avg(static_cast<typename ExpAvg::Bits*>(arrays.exp_avg)),
@@ -126,18 +126,18 @@ struct TypedArrays {
 };
 
 template <typename Weight, bool kSplit, typename F>
-decltype(auto) with_moments_of(const AdamArrays& arrays, F&& f) {
+decltype(auto) with_moments_of(const UpdateArrays& arrays, F&& f) {
   switch (arrays.moments) {
-    case AdamMoments::f32: return f(TypedArrays<Weight, kSplit, Fp32, Fp32>(arrays));
-    case AdamMoments::mixed: return f(TypedArrays<Weight, kSplit, Bf16, Fp32>(arrays));
-    case AdamMoments::bf16: return f(TypedArrays<Weight, kSplit, Bf16, Bf16>(arrays));
+    case MomentFormat::f32: return f(TypedArrays<Weight, kSplit, Fp32, Fp32>(arrays));
+    case MomentFormat::mixed: return f(TypedArrays<Weight, kSplit, Bf16, Fp32>(arrays));
+    case MomentFormat::bf16: return f(TypedArrays<Weight, kSplit, Bf16, Bf16>(arrays));
   }
   throw ContractViolation("update: moments of kind " + std::to_string(static_cast<int>(arrays.moments)));
 }
 
 /// Calls `f` with `arrays` as TypedArrays. Errors: ContractViolation, where a split master's weight is no bf16.
 template <typename F>
-decltype(auto) with_types(const AdamArrays& arrays, F&& f) {
+decltype(auto) with_types(const UpdateArrays& arrays, F&& f) {
   if (arrays.master_low == nullptr)
     return with_format(arrays.weight_dtype,
                        [&](auto weight) { return with_moments_of<decltype(weight), false>(arrays, f); });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <castor/rules/adam.h>
+#include <castor/rules/update_arrays.h>
 
 #include "formats.h"
 

@@ -9,6 +9,6 @@ namespace castor::kernels {
 /// vectors that the processor has.
 ///
 /// Long arrays of 16-bit weights are written past the caches, because their next reader is the bus.
-void update_by_vectors(const AdamCoefficients& coefficients, const AdamArrays& arrays);
+void update_by_vectors(const AdamCoefficients& coefficients, const UpdateArrays& arrays);
 
 }  // namespace castor::kernels

@@ -9,7 +9,7 @@ namespace {
 
 class HostAdam final : public AdamKernel {
  public:
-  Result<void> update(Stream&, const AdamCoefficients& coefficients, const AdamArrays& arrays) override {
+  Result<void> update(Stream&, const AdamCoefficients& coefficients, const UpdateArrays& arrays) override {
     const kernels::DefaultFloatEnvironment environment;
     kernels::update_by_vectors(coefficients, arrays);
     return {};

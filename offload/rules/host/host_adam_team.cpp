@@ -15,12 +15,12 @@ class HostAdamTeam final : public AdamKernel {
  public:
   explicit HostAdamTeam(std::unique_ptr<HostTeam> team) : team_(std::move(team)) {}
 
-  Result<void> update(Stream& stream, const AdamCoefficients& coefficients, const AdamArrays& arrays) override {
+  Result<void> update(Stream& stream, const AdamCoefficients& coefficients, const UpdateArrays& arrays) override {
     HostTeam::Job job;
-    job.n_parts = static_cast<std::uint32_t>((arrays.n + kAdamPartElements - 1) / kAdamPartElements);
+    job.n_parts = static_cast<std::uint32_t>((arrays.n + kUpdatePartElements - 1) / kUpdatePartElements);
     job.run = [&](std::uint32_t part) {
-      const std::uint64_t first = part * kAdamPartElements;
-      return loop_->update(stream, coefficients, arrays.part(first, std::min(kAdamPartElements, arrays.n - first)));
+      const std::uint64_t first = part * kUpdatePartElements;
+      return loop_->update(stream, coefficients, arrays.part(first, std::min(kUpdatePartElements, arrays.n - first)));
     };
     return team_->add(std::move(job)).wait();
   }
@@ -32,8 +32,8 @@ class HostAdamTeam final : public AdamKernel {
 
 }  // namespace
 
-AdamArrays AdamArrays::part(std::uint64_t first, std::uint64_t count) const {
-  AdamArrays found = *this;
+UpdateArrays UpdateArrays::part(std::uint64_t first, std::uint64_t count) const {
+  UpdateArrays found = *this;
   const auto at = [first](auto* array, DType dtype) { return array + first * size_bytes(dtype); };
   if (master != nullptr) found.master += first;
   if (master_low != nullptr) found.master_low += first;

@@ -9,7 +9,7 @@ namespace {
 
 class HostLamb final : public LambKernel {
  public:
-  Result<void> update(Stream&, const LambCoefficients& coefficients, const AdamArrays& arrays) override {
+  Result<void> update(Stream&, const LambCoefficients& coefficients, const UpdateArrays& arrays) override {
     const kernels::DefaultFloatEnvironment environment;
     kernels::update_by_vectors(coefficients, arrays);
     return {};

@@ -9,7 +9,7 @@ namespace {
 
 class HostSgd final : public SgdKernel {
  public:
-  Result<void> update(Stream&, const SgdCoefficients& coefficients, const AdamArrays& arrays) override {
+  Result<void> update(Stream&, const SgdCoefficients& coefficients, const UpdateArrays& arrays) override {
     const kernels::DefaultFloatEnvironment environment;
     kernels::update_by_vectors(coefficients, arrays);
     return {};

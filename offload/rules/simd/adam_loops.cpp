@@ -50,7 +50,7 @@ struct AdamRule {
   AdamMath<kUsual> math;
 };
 
-void update_all_by_adam(const AdamCoefficients& coefficients, const AdamArrays& arrays) {
+void update_all_by_adam(const AdamCoefficients& coefficients, const UpdateArrays& arrays) {
   with_types(arrays, [&](const auto& typed) {
     is_usual(coefficients, arrays.grad_dtype) ? update<AdamRule<true>>(coefficients, typed)
                                               : update<AdamRule<false>>(coefficients, typed);
@@ -65,7 +65,7 @@ namespace castor::kernels {
 
 HWY_EXPORT(update_all_by_adam);
 
-void update_by_vectors(const AdamCoefficients& coefficients, const AdamArrays& arrays) {
+void update_by_vectors(const AdamCoefficients& coefficients, const UpdateArrays& arrays) {
   HWY_DYNAMIC_DISPATCH(update_all_by_adam)(coefficients, arrays);
 }
 

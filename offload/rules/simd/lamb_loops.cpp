@@ -55,7 +55,7 @@ struct LambRule {
   Float rate;
 };
 
-void update_all_by_lamb(const LambCoefficients& coefficients, const AdamArrays& arrays) {
+void update_all_by_lamb(const LambCoefficients& coefficients, const UpdateArrays& arrays) {
   with_types(arrays, [&](const auto& typed) { update<LambRule>(coefficients, typed); });
 }
 
@@ -93,7 +93,7 @@ void sum_rows(const AdamCoefficients& c, const Arrays& arrays, double* masters, 
   }
 }
 
-void sum_all_rows(const LambCoefficients& coefficients, const AdamArrays& arrays, double* masters, double* directions) {
+void sum_all_rows(const LambCoefficients& coefficients, const UpdateArrays& arrays, double* masters, double* directions) {
   with_types(arrays, [&](const auto& typed) { sum_rows(coefficients.adam, typed, masters, directions); });
 }
 
@@ -106,11 +106,11 @@ namespace castor::kernels {
 HWY_EXPORT(update_all_by_lamb);
 HWY_EXPORT(sum_all_rows);
 
-void update_by_vectors(const LambCoefficients& coefficients, const AdamArrays& arrays) {
+void update_by_vectors(const LambCoefficients& coefficients, const UpdateArrays& arrays) {
   HWY_DYNAMIC_DISPATCH(update_all_by_lamb)(coefficients, arrays);
 }
 
-void sum_rows_by_vectors(const LambCoefficients& coefficients, const AdamArrays& arrays, double* masters,
+void sum_rows_by_vectors(const LambCoefficients& coefficients, const UpdateArrays& arrays, double* masters,
                          double* directions) {
   HWY_DYNAMIC_DISPATCH(sum_all_rows)(coefficients, arrays, masters, directions);
 }

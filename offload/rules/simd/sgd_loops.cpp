@@ -60,7 +60,7 @@ struct SgdRule {
   bool nesterov, clamps;
 };
 
-void update_all_by_sgd(const SgdCoefficients& coefficients, const AdamArrays& arrays) {
+void update_all_by_sgd(const SgdCoefficients& coefficients, const UpdateArrays& arrays) {
   with_types(arrays, [&](const auto& typed) { update<SgdRule>(coefficients, typed); });
 }
 
@@ -72,7 +72,7 @@ namespace castor::kernels {
 
 HWY_EXPORT(update_all_by_sgd);
 
-void update_by_vectors(const SgdCoefficients& coefficients, const AdamArrays& arrays) {
+void update_by_vectors(const SgdCoefficients& coefficients, const UpdateArrays& arrays) {
   HWY_DYNAMIC_DISPATCH(update_all_by_sgd)(coefficients, arrays);
 }
 

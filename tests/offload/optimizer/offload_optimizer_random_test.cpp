@@ -36,7 +36,7 @@ OptimizerWorld::Sizes random_sizes(std::mt19937_64& random, const std::vector<Te
 
 /// Most trainings split masters, some have moments in 16 bits, and a third are SGD's with one moment.
 StateFormat random_format(std::mt19937_64& random) {
-  constexpr AdamMoments kMoments[] = {AdamMoments::f32, AdamMoments::f32, AdamMoments::mixed, AdamMoments::bf16};
+  constexpr MomentFormat kMoments[] = {MomentFormat::f32, MomentFormat::f32, MomentFormat::mixed, MomentFormat::bf16};
   const bool split = random() % 4 != 0;
   return {split, kMoments[random() % 4], random(), random() % 3 != 0};
 }

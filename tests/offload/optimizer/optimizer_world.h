@@ -147,7 +147,7 @@ struct OptimizerWorld {
 
   /// Without `streamed`, no states are.
   Result<void> adopt(std::vector<Tier> homes, std::vector<bool> streamed = {}) {
-    Plan plan;
+    StatePlacement plan;
     plan.states = IndexedVector<PayloadId, Tier>(std::move(homes));
     plan.streamed = IndexedVector<PayloadId, bool>(std::move(streamed));
     plan.streamed.resize(plan.states.size(), false);

@@ -106,7 +106,7 @@ class ByHand : public ::testing::Test {
   const std::vector<TensorId> order_ = {TensorId{0}, TensorId{1}};
   const IndexedVector<UnitId, std::vector<PayloadId>> units_ = {{PayloadId{0}}, {PayloadId{1}}};
   StepScript script_;
-  Plan placement_;
+  StatePlacement placement_;
   Rehearsal made_;
 };
 

@@ -145,7 +145,7 @@ AdamData::AdamData(std::uint64_t n, DType grad_type, DType weight_type)
       grad(n * size_bytes(grad_type)),
       weight(n * size_bytes(weight_type)) {}
 
-AdamArrays AdamData::arrays() {
+UpdateArrays AdamData::arrays() {
   return {master.data(), exp_avg.data(), exp_avg_sq.data(), grad.data(), weight.data(), grad_dtype, weight_dtype, n()};
 }
 
@@ -237,7 +237,7 @@ std::vector<std::uint8_t> packed(const std::vector<float>& values, DType dtype) 
 
 }  // namespace
 
-PackedAdam::PackedAdam(const AdamData& data, bool split, AdamMoments of_moments)
+PackedAdam::PackedAdam(const AdamData& data, bool split, MomentFormat of_moments)
     : grad_dtype(data.grad_dtype),
       weight_dtype(data.weight_dtype),
       split_master(split),
@@ -258,8 +258,8 @@ PackedAdam::PackedAdam(const AdamData& data, bool split, AdamMoments of_moments)
   }
 }
 
-AdamArrays PackedAdam::arrays() {
-  AdamArrays arrays{nullptr,       exp_avg.data(), exp_avg_sq.data(), grad.data(),
+UpdateArrays PackedAdam::arrays() {
+  UpdateArrays arrays{nullptr,       exp_avg.data(), exp_avg_sq.data(), grad.data(),
                     weight.data(), grad_dtype,     weight_dtype,      n};
   if (split_master)
     arrays.master_low = reinterpret_cast<std::uint16_t*>(master.data());
@@ -292,42 +292,42 @@ AdamData PackedAdam::unpacked() const {
   return data;
 }
 
-void make_exact(AdamData& data, AdamMoments moments) {
+void make_exact(AdamData& data, MomentFormat moments) {
   for (float& value : data.exp_avg)
-    if (moments != AdamMoments::f32) value = nearest_bf16(value);
+    if (moments != MomentFormat::f32) value = nearest_bf16(value);
   for (float& value : data.exp_avg_sq)
-    if (moments == AdamMoments::bf16) value = nearest_bf16(value);
+    if (moments == MomentFormat::bf16) value = nearest_bf16(value);
 }
 
 namespace {
 
-void round_moments(AdamData& data, AdamMoments moments, std::uint32_t rounding_key) {
+void round_moments(AdamData& data, MomentFormat moments, std::uint32_t rounding_key) {
   for (std::uint64_t i = 0; i < data.n(); ++i) {
-    if (moments != AdamMoments::f32) data.exp_avg[i] = nearest_bf16(data.exp_avg[i]);
-    if (moments == AdamMoments::bf16)
+    if (moments != MomentFormat::f32) data.exp_avg[i] = nearest_bf16(data.exp_avg[i]);
+    if (moments == MomentFormat::bf16)
       data.exp_avg_sq[i] = rounded_at_random(data.exp_avg_sq[i], rounding_key, static_cast<std::uint32_t>(i));
   }
 }
 
 }  // namespace
 
-void straight_line_update(const AdamCoefficients& c, AdamData& data, AdamMoments moments) {
+void straight_line_update(const AdamCoefficients& c, AdamData& data, MomentFormat moments) {
   straight_line_update(c, data);
   round_moments(data, moments, c.rounding_key);
 }
 
-void straight_line_update(const LambCoefficients& c, AdamData& data, AdamMoments moments) {
+void straight_line_update(const LambCoefficients& c, AdamData& data, MomentFormat moments) {
   straight_line_update(c, data);
   round_moments(data, moments, c.adam.rounding_key);
 }
 
-void straight_line_update(const SgdCoefficients& c, AdamData& data, AdamMoments moments) {
+void straight_line_update(const SgdCoefficients& c, AdamData& data, MomentFormat moments) {
   straight_line_update(c, data);
-  if (moments == AdamMoments::f32) return;
+  if (moments == MomentFormat::f32) return;
   for (float& value : data.exp_avg) value = nearest_bf16(value);
 }
 
-void straight_line_update(const UpdateCoefficients& c, AdamData& data, AdamMoments moments) {
+void straight_line_update(const UpdateCoefficients& c, AdamData& data, MomentFormat moments) {
   std::visit([&](const auto& of_rule) { straight_line_update(of_rule, data, moments); }, c);
 }
 

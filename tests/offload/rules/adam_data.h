@@ -15,7 +15,7 @@ inline constexpr DType kAllTypes[] = {DType::f32, DType::bf16, DType::f16};
 struct AdamData {
   AdamData(std::uint64_t n, DType grad_dtype, DType weight_dtype);
   std::uint64_t n() const { return master.size(); }
-  AdamArrays arrays();
+  UpdateArrays arrays();
 
   DType grad_dtype, weight_dtype;
   std::vector<float> master, exp_avg, exp_avg_sq;
@@ -44,28 +44,28 @@ std::vector<float> straight_line_direction(const LambCoefficients& c, const Adam
 /// The arrays of one update in their stored format.
 struct PackedAdam {
   /// Requires: the moments of `data` are exact in their dtypes.
-  PackedAdam(const AdamData& data, bool split_master, AdamMoments moments);
-  AdamArrays arrays();
+  PackedAdam(const AdamData& data, bool split_master, MomentFormat moments);
+  UpdateArrays arrays();
   AdamData unpacked() const;
 
   DType grad_dtype, weight_dtype;
   bool split_master;
-  AdamMoments moments;
+  MomentFormat moments;
   std::uint64_t n;
   std::vector<std::uint8_t> master, exp_avg, exp_avg_sq, grad, weight;  ///< master: the low bits where it is split
 };
 
 /// Rounds the moments of `data` to values that their dtypes hold exactly.
-void make_exact(AdamData& data, AdamMoments moments);
+void make_exact(AdamData& data, MomentFormat moments);
 
 /// straight_line_update with stored moments: these are rounded after the whole update, exp_avg_sq at random by the
 /// definition of that rounding, written again.
-void straight_line_update(const AdamCoefficients& c, AdamData& data, AdamMoments moments);
+void straight_line_update(const AdamCoefficients& c, AdamData& data, MomentFormat moments);
 
 /// The same for SGD, whose momentum is rounded to nearest where exp_avg is bf16; for LAMB; and for any rule.
-void straight_line_update(const SgdCoefficients& c, AdamData& data, AdamMoments moments);
-void straight_line_update(const LambCoefficients& c, AdamData& data, AdamMoments moments);
-void straight_line_update(const UpdateCoefficients& c, AdamData& data, AdamMoments moments);
+void straight_line_update(const SgdCoefficients& c, AdamData& data, MomentFormat moments);
+void straight_line_update(const LambCoefficients& c, AdamData& data, MomentFormat moments);
+void straight_line_update(const UpdateCoefficients& c, AdamData& data, MomentFormat moments);
 
 /// The sum of squares of grad_norm.h: block by block its lanes one by one, folded as a tree.
 double naive_sum_of_squares(const std::vector<float>& values);

@@ -21,14 +21,14 @@ using testing::PackedAdam;
 class AdamFormats : public testing::AdamPlace {};
 INSTANTIATE_TEST_SUITE_P(On, AdamFormats, testing::all_places(), testing::place_name);
 
-constexpr AdamMoments kAllMoments[] = {AdamMoments::f32, AdamMoments::mixed, AdamMoments::bf16};
+constexpr MomentFormat kAllMoments[] = {MomentFormat::f32, MomentFormat::mixed, MomentFormat::bf16};
 
 TEST_P(AdamFormats, GiveTheBitsOfTheFormulas) {
   std::mt19937_64 random(21);
   for (const std::uint64_t t : {1u, 1000u})
     for (const bool decoupled : {true, false})
       for (const DType grad : {DType::bf16, DType::f16, DType::f32})
-        for (const AdamMoments moments : kAllMoments)
+        for (const MomentFormat moments : kAllMoments)
           for (const bool split : {true, false}) {
             SCOPED_TRACE(::testing::Message() << "t " << t << ", gradient " << name(grad) << ", moments "
                                               << static_cast<int>(moments) << ", split " << split);
@@ -45,7 +45,7 @@ TEST_P(AdamFormats, GiveTheBitsOfTheFormulas) {
 
 TEST_P(AdamFormats, SplitBesideOtherWeightsThanBf16IsRefused) {
   const AdamData data(4, DType::f32, DType::f16);
-  EXPECT_THROW(updated(adam_coefficients({}, 1, 1), PackedAdam(data, true, AdamMoments::f32)), ContractViolation);
+  EXPECT_THROW(updated(adam_coefficients({}, 1, 1), PackedAdam(data, true, MomentFormat::f32)), ContractViolation);
 }
 
 TEST(SplitMasters, AreRestoredAndRoundedAsUnsplitOnes) {
@@ -70,7 +70,7 @@ TEST(SplitMasters, AreRestoredAndRoundedAsUnsplitOnes) {
 std::vector<float> decayed(float v, double beta2, std::uint64_t n, std::uint64_t n_updates) {
   AdamData data(n, DType::bf16, DType::bf16);
   data.exp_avg_sq.assign(n, v);
-  PackedAdam packed(data, true, AdamMoments::bf16);
+  PackedAdam packed(data, true, MomentFormat::bf16);
   const auto stream = make_cpu_device()->wrap_compute_stream(nullptr);
   for (std::uint64_t t = 1; t <= n_updates; ++t) {
     AdamCoefficients c = adam_coefficients({.beta2 = beta2}, t, 1);

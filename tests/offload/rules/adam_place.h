@@ -22,7 +22,7 @@ class RulePlace : public KernelPlace {
     const std::uint64_t grad_offset = offset * size_bytes(data.grad_dtype),
                         weight_offset = offset * size_bytes(data.weight_dtype);
     const Buffer grad = upload(data.grad, grad_offset), weight = upload(data.weight, weight_offset);
-    AdamArrays arrays{
+    UpdateArrays arrays{
         floats(master, offset),        floats(exp_avg, offset), floats(exp_avg_sq, offset), grad.data() + grad_offset,
         weight.data() + weight_offset, data.grad_dtype,         data.weight_dtype,          data.n()};
     run(coefficients, arrays);
@@ -37,7 +37,7 @@ class RulePlace : public KernelPlace {
   PackedAdam updated(const Coefficients& coefficients, PackedAdam data) {
     const Buffer master = upload(data.master), exp_avg = upload(data.exp_avg), exp_avg_sq = upload(data.exp_avg_sq),
                  grad = upload(data.grad), weight = upload(data.weight);
-    AdamArrays arrays = data.arrays();
+    UpdateArrays arrays = data.arrays();
     if (data.split_master)
       arrays.master_low = reinterpret_cast<std::uint16_t*>(master.data());
     else
@@ -64,7 +64,7 @@ class RulePlace : public KernelPlace {
 
  private:
   /// A rule without exp_avg_sq gets none.
-  void run(const Coefficients& coefficients, AdamArrays arrays) {
+  void run(const Coefficients& coefficients, UpdateArrays arrays) {
     if constexpr (std::is_same_v<Coefficients, SgdCoefficients>) arrays.exp_avg_sq = nullptr;
     UpdateKernels::make(device()).value().update(stream(), coefficients, arrays).value();
   }

@@ -59,13 +59,13 @@ INSTANTIATE_TEST_SUITE_P(All, AdamTargets,
 
 struct StoredAs {
   bool split_master;
-  AdamMoments moments;
+  MomentFormat moments;
 };
-constexpr StoredAs kStoredAs[] = {{true, AdamMoments::f32},
-                                  {true, AdamMoments::mixed},
-                                  {true, AdamMoments::bf16},
-                                  {false, AdamMoments::mixed},
-                                  {false, AdamMoments::bf16}};
+constexpr StoredAs kStoredAs[] = {{true, MomentFormat::f32},
+                                  {true, MomentFormat::mixed},
+                                  {true, MomentFormat::bf16},
+                                  {false, MomentFormat::mixed},
+                                  {false, MomentFormat::bf16}};
 
 /// With every target, whole and in two parts that begin within a vector.
 void check_stored(const StoredAs& as, DType weight, double max_value, std::uint64_t n) {
@@ -114,7 +114,7 @@ void check_weights_wherever_they_start(std::uint64_t n) {
       const testing::OnlyTarget only(target);
       AdamData got = before;
       std::vector<std::uint16_t> weights(n + offset + 1, 0xabcd);
-      AdamArrays arrays = got.arrays();
+      UpdateArrays arrays = got.arrays();
       arrays.weight = weights.data() + offset;
       make_host_adam()->update(*stream, coefficients, arrays).value();
       EXPECT_TRUE(offset == 0 || weights[offset - 1] == 0xabcd);

@@ -92,7 +92,7 @@ TEST_P(Adam, UpdatesNothingButItsElements) {
   const Buffer master = upload(data.master), exp_avg = upload(data.exp_avg), exp_avg_sq = upload(data.exp_avg_sq),
                grad = upload(data.grad), weight = upload(data.weight);
   const auto floats = [](const Buffer& buffer) { return reinterpret_cast<float*>(buffer.data()); };
-  AdamArrays arrays{floats(master), floats(exp_avg), floats(exp_avg_sq), grad.data(),
+  UpdateArrays arrays{floats(master), floats(exp_avg), floats(exp_avg_sq), grad.data(),
                     weight.data(),  DType::f32,      DType::f32,         4};
   const auto kernel = make_adam(device()).value();
   kernel->update(stream(), adam_coefficients({}, 1, 1), arrays).value();

@@ -66,7 +66,7 @@ TEST_P(CudaKernels, AdamHasTheHostsBitsOverMillionsOfElements) {
 }
 
 /// The arrays of `n` fp32 elements side by side in `memory`.
-AdamArrays side_by_side(std::byte* memory, std::uint64_t n) {
+UpdateArrays side_by_side(std::byte* memory, std::uint64_t n) {
   auto* const floats = reinterpret_cast<float*>(memory);
   return {floats, floats + n, floats + 2 * n, floats + 3 * n, floats + 4 * n, DType::f32, DType::f32, n};
 }
@@ -83,7 +83,7 @@ TEST_P(CudaKernels, DirectionNormHasTheHostsBitsWhereverPartsEnd) {
   auto* const host_values = reinterpret_cast<std::byte*>(values.data());
   make_host_direction_norm()->add(stream(), c, {side_by_side(host_values, kN), 0, kN}, wanted).value();
   const auto kernel = make_direction_norm(device()).value();
-  const AdamArrays arrays = side_by_side(uploaded.data(), kN);
+  const UpdateArrays arrays = side_by_side(uploaded.data(), kN);
   for (const std::vector<std::uint64_t>& ends : {std::vector<std::uint64_t>{kN},
                                                  {256, 5 * kNormBlock + 512, 5 * kNormBlock + 768, kN},
                                                  {280 * kNormBlock, 290 * kNormBlock - 256, kN}}) {
@@ -125,7 +125,7 @@ TEST_P(CudaKernels, AQueryThatWasNotReadyIsNoFailureOfTheNextLaunch) {
   constexpr std::uint64_t kN = 64u << 20;
   const Buffer state = Buffer::allocate(device().device_memory(), 5 * kN * sizeof(float)).value();
   auto* floats = reinterpret_cast<float*>(state.data());
-  const AdamArrays arrays{floats,          floats + kN, floats + 2 * kN, floats + 3 * kN,
+  const UpdateArrays arrays{floats,          floats + kN, floats + 2 * kN, floats + 3 * kN,
                           floats + 4 * kN, DType::f32,  DType::f32,      kN};
   const auto kernel = make_adam(device()).value();
   bool once_not_ready = false;

@@ -29,7 +29,7 @@ class DirectionNorm : public testing::KernelPlace {
     const Buffer master = upload(data.master), exp_avg = upload(data.exp_avg), exp_avg_sq = upload(data.exp_avg_sq),
                  grad = upload(data.grad), weight = upload(data.weight);
     testing::PackedAdam copy = data;
-    AdamArrays arrays = copy.arrays();
+    UpdateArrays arrays = copy.arrays();
     if (data.split_master)
       arrays.master_low = reinterpret_cast<std::uint16_t*>(master.data());
     else
@@ -51,7 +51,7 @@ class DirectionNorm : public testing::KernelPlace {
   }
 
   float ratio(const LambCoefficients& c, const AdamData& data, Cuts cuts = {}) {
-    return ratio(c, testing::PackedAdam(data, /*split_master=*/false, AdamMoments::f32), std::move(cuts));
+    return ratio(c, testing::PackedAdam(data, /*split_master=*/false, MomentFormat::f32), std::move(cuts));
   }
 };
 INSTANTIATE_TEST_SUITE_P(On, DirectionNorm, testing::all_places(), testing::place_name);
@@ -118,7 +118,7 @@ TEST_P(DirectionNorm, IsTheSameHoweverATensorIsCut) {
 
 TEST_P(DirectionNorm, IsTheSameHoweverStatesAreStored) {
   std::mt19937_64 random(7);
-  for (const AdamMoments moments : {AdamMoments::f32, AdamMoments::mixed, AdamMoments::bf16}) {
+  for (const MomentFormat moments : {MomentFormat::f32, MomentFormat::mixed, MomentFormat::bf16}) {
     AdamData data = testing::plausible_data(random, 5000);
     data.weight_dtype = DType::bf16;
     data.weight.resize(2 * data.n());

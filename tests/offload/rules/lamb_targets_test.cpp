@@ -36,8 +36,8 @@ class LambTargets : public ::testing::TestWithParam<std::tuple<DType, DType>> {
     const auto [grad, weight] = GetParam();
     std::mt19937_64 random(11);
     AdamData data = testing::random_data(random, kN, grad, weight);
-    testing::make_exact(data, AdamMoments::bf16);
-    for (const AdamMoments moments : {AdamMoments::f32, AdamMoments::mixed, AdamMoments::bf16})
+    testing::make_exact(data, MomentFormat::bf16);
+    for (const MomentFormat moments : {MomentFormat::f32, MomentFormat::mixed, MomentFormat::bf16})
       for (const bool split : {false, true}) {
         if (split && weight != DType::bf16) continue;
         for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {

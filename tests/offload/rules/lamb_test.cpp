@@ -103,7 +103,7 @@ TEST_P(Lamb, GivesTheBitsOfTheFormulasForAllTypesAndHardValues) {
 TEST_P(Lamb, GivesTheBitsOfTheFormulasHoweverStatesAreStored) {
   std::mt19937_64 random(8);
   for (const bool split : {true, false})
-    for (const AdamMoments moments : {AdamMoments::f32, AdamMoments::mixed, AdamMoments::bf16}) {
+    for (const MomentFormat moments : {MomentFormat::f32, MomentFormat::mixed, MomentFormat::bf16}) {
       SCOPED_TRACE(::testing::Message() << "split " << split << ", moments " << static_cast<int>(moments));
       LambCoefficients c = lamb_coefficients({0.3, 0.9, 0.99, 1e-8, 0.1}, 2, 0.37 / 1024);
       c.adam.rounding_key = 77;

@@ -29,8 +29,8 @@ TEST_P(SgdTargets, GiveTheBitsOfTheFormulas) {
   const float trust = 0.3f;
   if (nesterov) coefficients.trust = &trust;
   testing::AdamData wanted = testing::random_data(random, kN, grad, weight);
-  testing::make_exact(wanted, AdamMoments::mixed);
-  for (const AdamMoments moments : {AdamMoments::f32, AdamMoments::mixed})
+  testing::make_exact(wanted, MomentFormat::mixed);
+  for (const MomentFormat moments : {MomentFormat::f32, MomentFormat::mixed})
     for (const bool split : {false, true}) {
       if (split && weight != DType::bf16) continue;
       const testing::PackedAdam before(wanted, split, moments);
@@ -42,7 +42,7 @@ TEST_P(SgdTargets, GiveTheBitsOfTheFormulas) {
           SCOPED_TRACE(::testing::Message() << hwy::TargetName(target) << ", cut at " << cut << ", split " << split);
           const testing::OnlyTarget only(target);
           testing::PackedAdam got = before;
-          AdamArrays arrays = got.arrays();
+          UpdateArrays arrays = got.arrays();
           arrays.exp_avg_sq = nullptr;
           make_host_sgd()->update(*stream, coefficients, arrays.part(0, cut)).value();
           make_host_sgd()->update(*stream, coefficients, arrays.part(cut, kN - cut)).value();

@@ -104,7 +104,7 @@ TEST_P(Sgd, GivesTheBitsOfTheFormulasForAllTypesAndHardValues) {
 TEST_P(Sgd, GivesTheBitsOfTheFormulasHoweverStatesAreStored) {
   std::mt19937_64 random(8);
   for (const bool split : {true, false})
-    for (const AdamMoments moments : {AdamMoments::f32, AdamMoments::mixed, AdamMoments::bf16}) {
+    for (const MomentFormat moments : {MomentFormat::f32, MomentFormat::mixed, MomentFormat::bf16}) {
       SCOPED_TRACE(::testing::Message() << "split " << split << ", moments " << static_cast<int>(moments));
       const SgdCoefficients c = sgd_coefficients({0.3, 0.9, 0.1, true, 0}, 0.37 / 1024);
       AdamData wanted = testing::random_data(random, 4099, DType::bf16, DType::bf16);

@@ -25,7 +25,7 @@ using testing::PackedAdam;
 struct Case {
   UpdateOptions rule;
   bool split_master = false;
-  AdamMoments moments = AdamMoments::f32;
+  MomentFormat moments = MomentFormat::f32;
   DType weight = DType::bf16;
   std::uint64_t n = 0;
   std::uint64_t offset = 0;  ///< of each array's start from an address that suits vectors, in elements
@@ -50,8 +50,8 @@ class TwoBlocks {
   }
 
   /// The arrays for a block at `memory` and a gradient at `grad`.
-  AdamArrays arrays(std::byte* memory, const std::byte* grad) {
-    AdamArrays found = shape_.arrays();
+  UpdateArrays arrays(std::byte* memory, const std::byte* grad) {
+    UpdateArrays found = shape_.arrays();
     found.master = nullptr;
     if (shape_.split_master)
       found.master_low = reinterpret_cast<std::uint16_t*>(memory + first_[0]);
@@ -97,7 +97,7 @@ class UpdateBeside : public testing::KernelPlace {
     testing::straight_line_update(c, wanted, of.moments);
     TwoBlocks blocks(before, of.offset);
     const Buffer memory = upload(blocks.bytes), grad = upload(before.grad);
-    AdamArrays arrays = blocks.arrays(memory.data(), grad.data());
+    UpdateArrays arrays = blocks.arrays(memory.data(), grad.data());
     if (!keeps_exp_avg_sq(of.rule)) arrays.exp_avg_sq = nullptr;
     UpdateKernels::make(device()).value().update(stream(), c, arrays).value();
     download(memory, blocks.bytes);
@@ -132,10 +132,10 @@ TEST_P(UpdateBeside, GivesTheBitsOfTheFormulasAndLeavesWhatItReads) {
   for (const std::int64_t target : targets())
     for (const UpdateOptions& rule : rules)
       for (const auto& [split, weight] : masters)
-        for (const AdamMoments moments : {AdamMoments::f32, AdamMoments::mixed, AdamMoments::bf16})
+        for (const MomentFormat moments : {MomentFormat::f32, MomentFormat::mixed, MomentFormat::bf16})
           for (const std::uint64_t n : {31u, 4095u, 4096u, 9001u})
             for (const std::uint64_t offset : {0u, 3u, 32u}) {
-              if (!keeps_exp_avg_sq(rule) && moments == AdamMoments::bf16) continue;
+              if (!keeps_exp_avg_sq(rule) && moments == MomentFormat::bf16) continue;
               SCOPED_TRACE(::testing::Message()
                            << hwy::TargetName(target) << ", rule " << rule.index() << ", split " << split << ", weight "
                            << name(weight) << ", moments " << static_cast<int>(moments) << ", " << n

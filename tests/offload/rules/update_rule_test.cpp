@@ -62,7 +62,7 @@ TEST(UpdateRule, EachRuleHasItsKernel) {
     const UpdateCoefficients c = update_coefficients(options, {}, 1);
     testing::AdamData got = before, wanted = before;
     UpdateKernels::make_host().update(*stream, c, got.arrays()).value();
-    testing::straight_line_update(c, wanted, AdamMoments::f32);
+    testing::straight_line_update(c, wanted, MomentFormat::f32);
     testing::expect_same_bits(got, wanted);
   }
 }

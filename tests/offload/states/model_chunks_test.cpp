@@ -44,25 +44,25 @@ TEST(ModelChunks, SixteenBytesPerParameterWhereItTrainsAndFourteenWhereMastersAr
 }
 
 TEST(StateFormat, TakesSixToTwelveBytesAnElement) {
-  const auto bytes = [](bool split, AdamMoments moments, DType weights) {
+  const auto bytes = [](bool split, MomentFormat moments, DType weights) {
     return StateFormat{split, moments}.bytes_per_element(weights);
   };
-  EXPECT_EQ(bytes(false, AdamMoments::f32, DType::bf16), 12u);
-  EXPECT_EQ(bytes(true, AdamMoments::f32, DType::bf16), 10u);
-  EXPECT_EQ(bytes(true, AdamMoments::mixed, DType::bf16), 8u);
-  EXPECT_EQ(bytes(true, AdamMoments::bf16, DType::bf16), 6u);
-  EXPECT_EQ(bytes(true, AdamMoments::f32, DType::f16), 12u);
-  EXPECT_EQ(bytes(true, AdamMoments::bf16, DType::f32), 8u);
+  EXPECT_EQ(bytes(false, MomentFormat::f32, DType::bf16), 12u);
+  EXPECT_EQ(bytes(true, MomentFormat::f32, DType::bf16), 10u);
+  EXPECT_EQ(bytes(true, MomentFormat::mixed, DType::bf16), 8u);
+  EXPECT_EQ(bytes(true, MomentFormat::bf16, DType::bf16), 6u);
+  EXPECT_EQ(bytes(true, MomentFormat::f32, DType::f16), 12u);
+  EXPECT_EQ(bytes(true, MomentFormat::bf16, DType::f32), 8u);
 }
 
 TEST(StateFormat, WithOneMomentTakesFourToEightBytesAnElement) {
-  const auto bytes = [](bool split, AdamMoments moments, DType weights) {
+  const auto bytes = [](bool split, MomentFormat moments, DType weights) {
     return StateFormat{split, moments, 0, /*keeps_exp_avg_sq=*/false}.bytes_per_element(weights);
   };
-  EXPECT_EQ(bytes(false, AdamMoments::f32, DType::bf16), 8u);
-  EXPECT_EQ(bytes(true, AdamMoments::f32, DType::bf16), 6u);
-  EXPECT_EQ(bytes(true, AdamMoments::bf16, DType::bf16), 4u);
-  EXPECT_EQ(bytes(true, AdamMoments::bf16, DType::f32), 6u);
+  EXPECT_EQ(bytes(false, MomentFormat::f32, DType::bf16), 8u);
+  EXPECT_EQ(bytes(true, MomentFormat::f32, DType::bf16), 6u);
+  EXPECT_EQ(bytes(true, MomentFormat::bf16, DType::bf16), 4u);
+  EXPECT_EQ(bytes(true, MomentFormat::bf16, DType::f32), 6u);
 }
 
 /// Bytes of states per element of a part.

@@ -21,7 +21,7 @@ StateMap random_map(std::mt19937_64& random) {
   }
   StateMap map;
   map.layout = plan_layout(tensors, {4096 + random() % 8192, 1, random() % 2 == 0 ? 0u : 6u});
-  map.format = {random() % 2 == 0, static_cast<AdamMoments>(random() % 3), random(), random() % 3 != 0};
+  map.format = {random() % 2 == 0, static_cast<MomentFormat>(random() % 3), random(), random() % 3 != 0};
   map.first_key = random();
   std::size_t next = random() % 7;
   for (const ChunkShape& shape : map.layout.chunks) {

@@ -168,7 +168,7 @@ TEST(MoveBare, LeavesTheStatesAndCopiesTheGradient) {
   constexpr std::uint64_t kN = 4 * kElementGrain;
   const auto team = Team::hire(2).value();
   const auto memory = AdamMemory::make(kN, *team).value();
-  const AdamArrays arrays = memory->arrays();
+  const UpdateArrays arrays = memory->arrays();
   const auto copy = [](const void* array) {
     return std::vector<float>(static_cast<const float*>(array), static_cast<const float*>(array) + kN);
   };

@@ -82,7 +82,7 @@ class IterationTest : public ::testing::Test {
  protected:
   Rehearsal make(bool recompute, bool clip, bool split = false) {
     layout_ = plan_layout(shapes::tensors_of(model_, DType::bf16), {4096});
-    Plan placement;
+    StatePlacement placement;
     placement.states.assign(layout_.chunks.size(), Tier::host);
     placement.states.front() = Tier::device;
     placement.streamed.assign(layout_.chunks.size(), false);
@@ -127,7 +127,7 @@ TEST_F(IterationTest, RecomputedBlocksRunForwardBeforeTheyRunBackward) {
 
 TEST_F(IterationTest, SpeculativeUpdatesComeBeforeTheNormAndLeaveTheOldWeights) {
   layout_ = plan_layout(shapes::tensors_of(model_, DType::bf16), {4096});
-  Plan placement;
+  StatePlacement placement;
   placement.states.assign(4, Tier::host);
   placement.streamed.assign(4, false);
   placement.speculative = {false, true, false, true};

@@ -180,7 +180,7 @@ TEST(ReadOptions, LambHasTheOptionsOfAdam) {
 }
 
 TEST(ReadOptions, SgdHasOneMoment) {
-  EXPECT_EQ(read_mlp({"--optimizer", "sgd", "--moments", "bf16"})->moments, AdamMoments::bf16);
+  EXPECT_EQ(read_mlp({"--optimizer", "sgd", "--moments", "bf16"})->moments, MomentFormat::bf16);
   EXPECT_EQ(message_of(read_mlp({"--optimizer", "sgd", "--moments", "mixed"})),
             "--moments mixed needs two moments and --optimizer sgd has one; give fp32 or bf16");
 }

@@ -36,12 +36,12 @@ bool keeps_exp_avg_sq(castor_optimizer optimizer) { return !has_momentum(optimiz
 
 std::string states_of(castor_optimizer optimizer) { return keeps_exp_avg_sq(optimizer) ? "adam" : name(optimizer); }
 
-Result<void> read_optimizer(const Values& values, castor_optimizer& optimizer, AdamMoments& moments) {
+Result<void> read_optimizer(const Values& values, castor_optimizer& optimizer, MomentFormat& moments) {
   CASTOR_TRY(read_choice<castor_optimizer>(values, "optimizer", kOptimizers, optimizer));
-  CASTOR_TRY(read_choice<AdamMoments>(
-      values, "moments", {{"fp32", AdamMoments::f32}, {"mixed", AdamMoments::mixed}, {"bf16", AdamMoments::bf16}},
+  CASTOR_TRY(read_choice<MomentFormat>(
+      values, "moments", {{"fp32", MomentFormat::f32}, {"mixed", MomentFormat::mixed}, {"bf16", MomentFormat::bf16}},
       moments));
-  if (keeps_exp_avg_sq(optimizer) || moments != AdamMoments::mixed) return {};
+  if (keeps_exp_avg_sq(optimizer) || moments != MomentFormat::mixed) return {};
   return Error{ErrorKind::usage,
                "--moments mixed needs two moments and --optimizer " + name(optimizer) + " has one; give fp32 or bf16"};
 }

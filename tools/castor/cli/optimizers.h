@@ -28,6 +28,6 @@ bool has_trust_ratios(castor_optimizer optimizer);
 bool has_trust_coefficient(castor_optimizer optimizer);
 
 /// Reads --optimizer and --moments. Errors: usage if either is unknown or the optimizer does not have these moments.
-Result<void> read_optimizer(const Values& values, castor_optimizer& optimizer, AdamMoments& moments);
+Result<void> read_optimizer(const Values& values, castor_optimizer& optimizer, MomentFormat& moments);
 
 }  // namespace castor::cli

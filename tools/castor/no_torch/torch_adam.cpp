@@ -3,7 +3,7 @@
 
 namespace castor::bench {
 
-Result<std::unique_ptr<TorchAdam>> make_torch_adam(const AdamArrays&, float*) {
+Result<std::unique_ptr<TorchAdam>> make_torch_adam(const UpdateArrays&, float*) {
   return Error{ErrorKind::failed, "this castor was built without LibTorch, so torch's fused AdamW is left out"};
 }
 

@@ -39,7 +39,7 @@ Result<std::unique_ptr<AdamMemory>> AdamMemory::make(std::uint64_t n_elements, T
   return memory;
 }
 
-AdamArrays AdamMemory::arrays() const {
+UpdateArrays AdamMemory::arrays() const {
   return {floats(master_), floats(exp_avg_), floats(exp_avg_sq_), grad_.data(),
           weight_.data(),  DType::bf16,      DType::bf16,         n_elements_};
 }

@@ -22,7 +22,7 @@ class AdamMemory {
   /// work is cut into equal parts. Errors: does_not_fit.
   static Result<std::unique_ptr<AdamMemory>> make(std::uint64_t n_elements, Team& team);
 
-  AdamArrays arrays() const;
+  UpdateArrays arrays() const;
   float* wide_grad() const { return reinterpret_cast<float*>(wide_grad_.data()); }
 
  private:

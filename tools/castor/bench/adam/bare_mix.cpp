@@ -29,7 +29,7 @@ HWY_INLINE void ask_for(const float* data) {
 
 /// Loads a vector of each array before the first store, because the addresses of the stores agree with theirs in the
 /// low bits.
-HWY_INLINE void touch(const AdamArrays& arrays, hn::Vec<Floats> least, std::uint64_t i) {
+HWY_INLINE void touch(const UpdateArrays& arrays, hn::Vec<Floats> least, std::uint64_t i) {
   const Floats d;
   const auto p = hn::Max(hn::Load(d, arrays.master + i), least);
   float* const exp_avg = static_cast<float*>(arrays.exp_avg) + i;
@@ -42,7 +42,7 @@ HWY_INLINE void touch(const AdamArrays& arrays, hn::Vec<Floats> least, std::uint
 }
 
 template <bool kAhead>
-void move(const AdamArrays& arrays, std::uint64_t ahead) {
+void move(const UpdateArrays& arrays, std::uint64_t ahead) {
   const auto* const grad = static_cast<const std::uint16_t*>(arrays.grad);
   auto* const weight = static_cast<std::uint16_t*>(arrays.weight);
   const auto least = hn::Set(Floats(), std::numeric_limits<float>::lowest());
@@ -60,7 +60,7 @@ void move(const AdamArrays& arrays, std::uint64_t ahead) {
   hwy::FlushStream();
 }
 
-void move_either(const AdamArrays& arrays, std::uint64_t ahead) {
+void move_either(const UpdateArrays& arrays, std::uint64_t ahead) {
   ahead == 0 ? move<false>(arrays, 0) : move<true>(arrays, ahead);
 }
 
@@ -72,7 +72,7 @@ namespace castor::bench {
 
 HWY_EXPORT(move_either);
 
-void move_bare(const AdamArrays& arrays, std::uint64_t ahead_elements) {
+void move_bare(const UpdateArrays& arrays, std::uint64_t ahead_elements) {
   HWY_DYNAMIC_DISPATCH(move_either)(arrays, ahead_elements);
 }
 

@@ -12,6 +12,6 @@ namespace castor::bench {
 /// have no effect.
 /// Requires: 16-bit gradient and weight, arrays that begin at whole lines, and whole multiples of 64 elements.
 /// Leaves the values unchanged (NaN excepted); the weight then holds the gradient.
-void move_bare(const AdamArrays& arrays, std::uint64_t ahead_elements);
+void move_bare(const UpdateArrays& arrays, std::uint64_t ahead_elements);
 
 }  // namespace castor::bench

@@ -10,7 +10,7 @@ constexpr int kQueuedAtOnce = 16;
 
 }  // namespace
 
-Result<std::unique_ptr<GpuWays>> GpuWays::make(Device& device, const AdamArrays& host) {
+Result<std::unique_ptr<GpuWays>> GpuWays::make(Device& device, const UpdateArrays& host) {
   std::unique_ptr<GpuWays> ways(new GpuWays);
   CASTOR_ASSIGN(ways->stream_, device.make_stream());
   CASTOR_ASSIGN(ways->kernel_, make_adam(device));
@@ -21,7 +21,7 @@ Result<std::unique_ptr<GpuWays>> GpuWays::make(Device& device, const AdamArrays&
 }
 
 /// The arrays follow one another, each at a multiple of the element grain.
-Result<void> GpuWays::upload(const AdamArrays& host) {
+Result<void> GpuWays::upload(const UpdateArrays& host) {
   std::byte* next = states_.data();
   const auto put = [&](const void* source, std::uint64_t n_bytes) {
     std::byte* const place = next;

@@ -17,7 +17,7 @@ class GpuWays {
   /// Copies the values of `host` to the device and allocates a target of the size that `copy` writes. `device` is
   /// borrowed.
   /// Errors: does_not_fit; failed.
-  static Result<std::unique_ptr<GpuWays>> make(Device& device, const AdamArrays& host);
+  static Result<std::unique_ptr<GpuWays>> make(Device& device, const UpdateArrays& host);
 
   /// Both queue several operations on a stream before they wait, so that the device does not idle. They borrow this
   /// object.
@@ -26,13 +26,13 @@ class GpuWays {
 
  private:
   GpuWays() = default;
-  Result<void> upload(const AdamArrays& host);
+  Result<void> upload(const UpdateArrays& host);
   Result<std::uint64_t> several(const std::function<Result<void>()>& queue_one);
 
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<AdamKernel> kernel_;
   Buffer states_, target_;
-  AdamArrays arrays_;
+  UpdateArrays arrays_;
 };
 
 }  // namespace castor::bench

@@ -24,7 +24,7 @@ AdamCoefficients coefficients() { return adam_coefficients({.lr = 1e-4, .weight_
 struct Cut {
   std::uint64_t n, part_elements;
   std::uint64_t n_parts() const { return (n + part_elements - 1) / part_elements; }
-  AdamArrays part(const AdamArrays& arrays, std::uint64_t i) const {
+  UpdateArrays part(const UpdateArrays& arrays, std::uint64_t i) const {
     const std::uint64_t first = i * part_elements;
     return arrays.part(first, std::min(part_elements, n - first));
   }
@@ -61,7 +61,7 @@ Result<Way> HostWays::update(unsigned n_threads, std::uint64_t first, std::uint6
   if (!kernel) {
     CASTOR_ASSIGN(kernel, make_host_adam(n_threads));
   }
-  const AdamArrays arrays = memory_->arrays().part(first, n);
+  const UpdateArrays arrays = memory_->arrays().part(first, n);
   return Way{"castor", [this, arrays, kernel = kernel.get()]() -> Result<std::uint64_t> {
                CASTOR_TRY(kernel->update(*stream_, coefficients(), arrays));
                return kBytesPerElement * arrays.n;
@@ -82,7 +82,7 @@ Result<Way> HostWays::update_in_parts(unsigned n_threads, std::uint64_t part_ele
 
 Result<std::vector<Way>> HostWays::bare(unsigned n_threads, std::uint64_t first, std::uint64_t n) {
   CASTOR_ASSIGN(Team* const team, this->team(n_threads));
-  const AdamArrays arrays = memory_->arrays().part(first, n);
+  const UpdateArrays arrays = memory_->arrays().part(first, n);
   std::vector<Way> ways;
   for (const bool equal : {true, false})
     for (const std::uint64_t ahead : kAhead) {

@@ -28,7 +28,7 @@ class HostWays {
   Result<Way> torch(unsigned n_threads, bool with_casts);
 
   std::uint64_t n_elements() const { return memory_->arrays().n; }
-  AdamArrays arrays() const { return memory_->arrays(); }
+  UpdateArrays arrays() const { return memory_->arrays(); }
 
  private:
   HostWays() = default;

@@ -13,7 +13,7 @@ namespace {
 
 class FusedAdamW final : public TorchAdam {
  public:
-  FusedAdamW(const AdamArrays& arrays, float* wide_grad)
+  FusedAdamW(const UpdateArrays& arrays, float* wide_grad)
       : master_(tensor_of(arrays.master, arrays.n, at::kFloat)),
         exp_avg_(tensor_of(arrays.exp_avg, arrays.n, at::kFloat)),
         exp_avg_sq_(tensor_of(arrays.exp_avg_sq, arrays.n, at::kFloat)),
@@ -47,7 +47,7 @@ class FusedAdamW final : public TorchAdam {
 
 }  // namespace
 
-Result<std::unique_ptr<TorchAdam>> make_torch_adam(const AdamArrays& arrays, float* wide_grad) {
+Result<std::unique_ptr<TorchAdam>> make_torch_adam(const UpdateArrays& arrays, float* wide_grad) {
   const c10::InferenceMode no_graph;
   return std::unique_ptr<TorchAdam>(std::make_unique<FusedAdamW>(arrays, wide_grad));
 }

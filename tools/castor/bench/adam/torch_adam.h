@@ -20,6 +20,6 @@ class TorchAdam {
 };
 
 /// `arrays` and `wide_grad` (as many elements in fp32) are borrowed. Errors: failed if this build has no LibTorch.
-Result<std::unique_ptr<TorchAdam>> make_torch_adam(const AdamArrays& arrays, float* wide_grad);
+Result<std::unique_ptr<TorchAdam>> make_torch_adam(const UpdateArrays& arrays, float* wide_grad);
 
 }  // namespace castor::bench

@@ -93,7 +93,7 @@ double bytes_touched(const Need& tile, std::uint64_t tile_bytes, bool measured, 
 /// The training thread's time to queue work of others counts as zero. Adds the time of the updates to `update_s`.
 MomentSeconds moment_seconds(const Request& request, const Rehearsal& step,
                              const IndexedVector<PayloadId, ChunkDemand>& chunks,
-                             const Plan& placement, double streamed_share, double& update_s) {
+                             const StatePlacement& placement, double streamed_share, double& update_s) {
   const std::set<ChunkId> measured = measured_before(step.trace);
   MomentSeconds seconds;
   for (std::uint64_t m = 0; m < step.trace.n_moments(); ++m) {
@@ -121,7 +121,7 @@ MomentSeconds moment_seconds(const Request& request, const Rehearsal& step,
   return seconds;
 }
 
-std::uint64_t bytes_of_host_updates(const PlacementRequest& request, const Plan& plan) {
+std::uint64_t bytes_of_host_updates(const PlacementRequest& request, const StatePlacement& plan) {
   std::uint64_t n_bytes = 0;
   for (const PayloadId chunk : request.chunks.ids())
     n_bytes += plan.update_tier(chunk) == Tier::host ? request.chunks[chunk].state_bytes : 0;
@@ -129,7 +129,7 @@ std::uint64_t bytes_of_host_updates(const PlacementRequest& request, const Plan&
 }
 
 /// The share of the states kept off the device that the device updates.
-double streamed_share(const PlacementRequest& request, const Plan& plan) {
+double streamed_share(const PlacementRequest& request, const StatePlacement& plan) {
   std::uint64_t streamed_bytes = 0;
   for (const PayloadId chunk : request.chunks.ids())
     streamed_bytes += plan.streamed[chunk] ? request.chunks[chunk].state_bytes : 0;

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include <castor/chunk/chunk_layout.h>
-#include <castor/plan/planner.h>
+#include <castor/plan/placement.h>
 #include <castor/schedule/step_model.h>
 
 #include "workload.h"
@@ -35,7 +35,7 @@ struct Request {
 /// The resources and the time that training would take.
 struct Forecast {
   ChunkLayout layout;
-  Plan placement;
+  StatePlacement placement;
   NonModel non_model;
   MoveProblem problem;  ///< the device's room is the budget less activations and the allocator's slack
   StepPlan step;

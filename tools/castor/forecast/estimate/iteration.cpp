@@ -129,7 +129,7 @@ StepScript script_of(const shapes::Model& model, const Recomputation& recomputat
   return writer.take();
 }
 
-Result<Rehearsal> iteration_of(const shapes::Model& model, const ChunkLayout& layout, const Plan& placement,
+Result<Rehearsal> iteration_of(const shapes::Model& model, const ChunkLayout& layout, const StatePlacement& placement,
                                const Recomputation& recomputation, const EndOfStep& end, const StateFormat& format) {
   const auto all = layout.tensors.ids();
   const std::vector<TensorId> registration_order(all.begin(), all.end());

@@ -6,7 +6,7 @@
 
 #include <castor/chunk/chunk_layout.h>
 #include <castor/optimizer/rehearsal.h>
-#include <castor/plan/planner.h>
+#include <castor/plan/placement.h>
 #include <castor/rules/state_format.h>
 
 #include "forecast/shapes/model_shapes.h"
@@ -40,7 +40,7 @@ struct EndOfStep {
 
 /// A training step before it has run, as the gemini plugin records it (rehearse). Requires: as chunks_by_unit;
 /// `placement` is that of the layout's chunks.
-Result<Rehearsal> iteration_of(const shapes::Model& model, const ChunkLayout& layout, const Plan& placement,
+Result<Rehearsal> iteration_of(const shapes::Model& model, const ChunkLayout& layout, const StatePlacement& placement,
                                const Recomputation& recomputation, const EndOfStep& end, const StateFormat& format);
 
 }  // namespace castor::estimate

@@ -267,7 +267,7 @@ Result<std::map<std::string, std::string>> plugin_options(const TrainOptions& op
     CASTOR_TRY(add_flag("host-budget", "host_budget", std::to_string(*options.host_budget), plugin, known, result));
   if (options.threads > 0 && std::find(known.begin(), known.end(), "update_threads") != known.end())
     result.emplace("update_threads", std::to_string(options.threads));  // compute and updates share one thread budget
-  if (options.moments != AdamMoments::f32)
+  if (options.moments != MomentFormat::f32)
     CASTOR_TRY(add_flag("moments", "moments", name(options.moments), plugin, known, result));
   if (std::find(known.begin(), known.end(), "optimizer") != known.end())
     CASTOR_TRY(add_flag("optimizer", "optimizer", cli::keeps_exp_avg_sq(options.optimizer) ? "adam" : "sgd", plugin,

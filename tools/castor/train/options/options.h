@@ -40,7 +40,7 @@ struct TrainOptions {
   MomentumOptions momentum;                   ///< of sgd and lars
   LrScheduleOptions lr_schedule{.lr = 6e-4};  ///< valid, with the default of --decay-steps filled in
   GradScalerOptions scaler;                   ///< fp16's loss scale; valid
-  AdamMoments moments = AdamMoments::f32;
+  MomentFormat moments = MomentFormat::f32;
   double weight_decay = 0.01;
   std::vector<GroupOption> groups;  ///< --group, in the order given
   std::int64_t accumulate = 1;      ///< micro-batches per step

@@ -10,7 +10,7 @@
 #include <castor/memory/host_team.h>
 #include <castor/memory/stream_spans.h>
 #include <castor/optimizer/gradient_store.h>
-#include <castor/plan/planner.h>
+#include <castor/plan/placement.h>
 #include <castor/rules/grad_norm.h>
 #include <castor/rules/step_options.h>
 #include <castor/schedule/scheduler.h>
@@ -67,7 +67,7 @@ class OffloadOptimizer {
 
   /// Adopts a placement, after making the updates that wait: where states live and are updated, and gradients gathered,
   /// from now on. Errors: as step.
-  [[nodiscard]] Result<void> adopt(Plan placement);
+  [[nodiscard]] Result<void> adopt(StatePlacement placement);
 
   /// True where the next step makes updates before its norm is known.
   bool speculates() const;

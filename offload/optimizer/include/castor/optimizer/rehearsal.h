@@ -9,7 +9,7 @@
 #include <castor/optimizer/step_script.h>
 #include <castor/plan/access_trace.h>
 #include <castor/plan/move_planner.h>
-#include <castor/plan/planner.h>
+#include <castor/plan/placement.h>
 #include <castor/rules/state_format.h>
 #include <castor/rules/step_options.h>
 
@@ -39,7 +39,7 @@ struct Rehearsal {
 ///
 /// Chunks get the numbers that they have in training, but for activations. Cost: about 5 µs per chunk that a moment
 /// needs. Errors: usage, where the calls are not those of a step.
-Result<Rehearsal> rehearse(const RehearsedStep& step, Plan placement, const StepOptions& options);
+Result<Rehearsal> rehearse(const RehearsedStep& step, StatePlacement placement, const StepOptions& options);
 
 /// The trace of a rehearsal with times, from those of the iteration `recorded` under another placement: moments that
 /// both have take as long. For updates that run in another place the times are guesses, which decide no plan.

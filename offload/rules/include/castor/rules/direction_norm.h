@@ -15,7 +15,7 @@ namespace castor {
 
 /// Part of a tensor, in the state in which its update will read it.
 struct MeasuredPart {
-  AdamArrays arrays;        ///< only read
+  UpdateArrays arrays;        ///< only read
   std::uint64_t first = 0;  ///< the number of its first element in the tensor: a multiple of kNormRow
   std::uint64_t numel = 0;  ///< of the tensor
   bool begins() const { return first == 0; }
@@ -56,7 +56,7 @@ struct DirectionRows {
 
 /// The elements that a part and a block have in common: many threads can share the host's sums piece by piece.
 struct DirectionPiece {
-  AdamArrays arrays;
+  UpdateArrays arrays;
   std::uint64_t block = 0;      ///< its number in the tensor
   std::uint64_t first_row = 0;  ///< the number of its first row in the block
   bool begins = false;          ///< it has the block's first element

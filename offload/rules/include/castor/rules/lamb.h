@@ -44,7 +44,7 @@ class LambKernel {
   virtual ~LambKernel() = default;
   /// Queues the update on `stream`; a host kernel runs at once. Requirements, threads and errors: as
   /// AdamKernel::update.
-  virtual Result<void> update(Stream& stream, const LambCoefficients& coefficients, const AdamArrays& arrays) = 0;
+  virtual Result<void> update(Stream& stream, const LambCoefficients& coefficients, const UpdateArrays& arrays) = 0;
 };
 
 /// The plain loop on the host, on the calling thread.

@@ -7,7 +7,7 @@
 
 #include <castor/memory/device.h>
 #include <castor/memory/result.h>
-#include <castor/rules/adam.h>
+#include <castor/rules/update_arrays.h>
 
 namespace castor {
 
@@ -42,7 +42,7 @@ SgdCoefficients sgd_coefficients(const SgdOptions& options, double grad_scale);
 /// Updates one tensor:
 ///   g' = λ·(min(max(g·c, −max_value), max_value) + wd·p), NaN stays NaN
 ///   b = μ·b + g';  d = b, or with Nesterov's momentum g' + μ·b;  p = p − lr·d
-/// with separate multiplies and adds in fp32; b is AdamArrays::exp_avg, which begins with zeros and exists without
+/// with separate multiplies and adds in fp32; b is UpdateArrays::exp_avg, which begins with zeros and exists without
 /// momentum too, and exp_avg_sq is null. Subnormals, NaNs, weights and split masters are treated as by AdamKernel;
 /// where `moments` has exp_avg in bf16, b is rounded to nearest after the update. Every implementation gives the same
 /// bits.
@@ -54,7 +54,7 @@ class SgdKernel {
   virtual ~SgdKernel() = default;
   /// Queues the update on `stream`; a host kernel runs at once. Requirements, threads and errors: as
   /// AdamKernel::update.
-  virtual Result<void> update(Stream& stream, const SgdCoefficients& coefficients, const AdamArrays& arrays) = 0;
+  virtual Result<void> update(Stream& stream, const SgdCoefficients& coefficients, const UpdateArrays& arrays) = 0;
 };
 
 /// The plain loop on the host, on the calling thread.

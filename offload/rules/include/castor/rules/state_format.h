@@ -4,21 +4,22 @@
 #include <cstdint>
 #include <string>
 
-#include <castor/rules/adam.h>
+#include <castor/memory/result.h>
+#include <castor/rules/update_arrays.h>
 
 namespace castor {
 
 /// fp32, mixed or bf16.
-std::string name(AdamMoments moments);
+std::string name(MomentFormat moments);
 /// The reverse. Errors: usage.
-Result<AdamMoments> parse_adam_moments(const std::string& text);
+Result<MomentFormat> parse_moment_format(const std::string& text);
 
 /// How the optimizer states of trained tensors are kept, the same on every tier. The bits of a training depend on
 /// `moments` and `rounding_seed`, never on `split_master`.
 struct StateFormat {
   /// Masters of bf16 weights are kept as their low 16 bits; together with the weight these restore the master.
   bool split_master = false;
-  AdamMoments moments = AdamMoments::f32;
+  MomentFormat moments = MomentFormat::f32;
   std::uint64_t rounding_seed = 0;
   /// False for a rule with one moment (SGD): exp_avg holds it, and exp_avg_sq is not kept.
   bool keeps_exp_avg_sq = true;

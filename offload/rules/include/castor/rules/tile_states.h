@@ -15,7 +15,7 @@ class TileStates {
   TileStates(std::byte* data, std::uint64_t numel, DType weights, const StateFormat& format);
 
   /// Points the states of `arrays` at the tile's states from element `first` on.
-  void point(AdamArrays& arrays, std::uint64_t first) const;
+  void point(UpdateArrays& arrays, std::uint64_t first) const;
 
   /// Sets all bytes of `n` elements from `first` on to 0. Host memory.
   void clear(std::uint64_t first, std::uint64_t n) const;

@@ -52,7 +52,7 @@ class UpdateKernels {
 
   /// Runs the kernel of the rule to which the coefficients belong. Requirements, threads, errors: as
   /// AdamKernel::update.
-  Result<void> update(Stream& stream, const UpdateCoefficients& coefficients, const AdamArrays& arrays) const;
+  Result<void> update(Stream& stream, const UpdateCoefficients& coefficients, const UpdateArrays& arrays) const;
 
  private:
   UpdateKernels(std::unique_ptr<AdamKernel> adam, std::unique_ptr<SgdKernel> sgd, std::unique_ptr<LambKernel> lamb)

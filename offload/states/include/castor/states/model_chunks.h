@@ -8,7 +8,7 @@
 
 #include <castor/chunk/chunk_layout.h>
 #include <castor/memory/bytes.h>
-#include <castor/plan/planner.h>
+#include <castor/plan/placement.h>
 #include <castor/rules/state_format.h>
 
 namespace castor {

@@ -7,7 +7,7 @@
 
 #include <castor/chunk/chunk_layout.h>
 #include <castor/chunk/chunk_manager.h>
-#include <castor/plan/planner.h>
+#include <castor/plan/placement.h>
 #include <castor/rules/state_format.h>
 #include <castor/rules/tile_states.h>
 #include <castor/states/state_map.h>
@@ -43,8 +43,8 @@ class StateLayout {
   std::vector<TilePart> parts_of(PayloadId chunk, TileId tile) const { return parts_of_tile(layout_, chunk, tile); }
 
   /// Where states live and are updated. home() and update_tier() require that adopt was called.
-  const Plan& placement() const { return placement_; }
-  void adopt(Plan placement) { placement_ = std::move(placement); }
+  const StatePlacement& placement() const { return placement_; }
+  void adopt(StatePlacement placement) { placement_ = std::move(placement); }
   Tier home(PayloadId chunk) const { return placement_.states[chunk]; }
   Tier update_tier(PayloadId chunk) const { return placement_.update_tier(chunk); }
 
@@ -65,7 +65,7 @@ class StateLayout {
   IndexedVector<TensorId, std::uint64_t> n_updates_;
   IndexedVector<PayloadId, ChunkId> payload_;
   IndexedVector<PayloadId, IndexedVector<TileId, ChunkId>> state_;  ///< a frozen one has none
-  Plan placement_;
+  StatePlacement placement_;
 };
 
 }  // namespace castor

@@ -9,7 +9,7 @@
 
 #include <castor/io/tensor_store.h>
 #include <castor/memory/budget.h>
-#include <castor/plan/planner.h>
+#include <castor/plan/placement.h>
 #include <castor/rules/state_format.h>
 
 namespace castor {

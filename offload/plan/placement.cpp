@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <castor/plan/planner.h>
+#include <castor/plan/placement.h>
 
 #include <algorithm>
 #include <array>
@@ -62,7 +62,7 @@ class EvenShare {
 };
 
 /// Chooses the parameters that policy `shares` keeps off the device.
-void send_parameters_away(const PlacementRequest& request, Plan& plan) {
+void send_parameters_away(const PlacementRequest& request, StatePlacement& plan) {
   plan.payload_off_device.assign(request.chunks.size(), false);
   if (request.policy != PlacementPolicy::shares) return;
   EvenShare sent(request.offload_param_fraction);
@@ -71,7 +71,7 @@ void send_parameters_away(const PlacementRequest& request, Plan& plan) {
 }
 
 /// Bytes of the parameters that stay on the device, and of the room for those that are fetched for their uses.
-std::uint64_t payload_bytes_on_device(const PlacementRequest& request, const Plan& plan) {
+std::uint64_t payload_bytes_on_device(const PlacementRequest& request, const StatePlacement& plan) {
   std::uint64_t kept_bytes = 0;
   for (const PayloadId id : request.chunks.ids())
     kept_bytes += plan.payload_off_device[id] ? 0 : request.chunks[id].payload_bytes;
@@ -80,7 +80,7 @@ std::uint64_t payload_bytes_on_device(const PlacementRequest& request, const Pla
 }
 
 /// Keeps the states of policy `shares` on the device: all but a share from the end of the model.
-Result<void> keep_share_on_device(const PlacementRequest& request, Plan& plan) {
+Result<void> keep_share_on_device(const PlacementRequest& request, StatePlacement& plan) {
   const auto all_bytes = static_cast<double>(bytes_of_all(request.chunks, &ChunkDemand::state_bytes));
   double kept_bytes = 0;
   for (const PayloadId id : request.chunks.ids()) {
@@ -100,7 +100,7 @@ Result<void> keep_share_on_device(const PlacementRequest& request, Plan& plan) {
 
 /// Keeps states and their gradients on the device as far as they fit beside all parameters, in the order of the forward
 /// pass.
-void fill_device(const PlacementRequest& request, Plan& plan) {
+void fill_device(const PlacementRequest& request, StatePlacement& plan) {
   std::uint64_t used_bytes = bytes_of_all(request.chunks, &ChunkDemand::payload_bytes) + request.non_model_bytes;
   for (const PayloadId id : request.chunks.ids()) {
     const std::uint64_t n_bytes = request.chunks[id].state_bytes + request.chunks[id].gradient_bytes;
@@ -112,13 +112,13 @@ void fill_device(const PlacementRequest& request, Plan& plan) {
   }
 }
 
-Result<void> place_on_device(const PlacementRequest& request, Plan& plan) {
+Result<void> place_on_device(const PlacementRequest& request, StatePlacement& plan) {
   if (request.policy == PlacementPolicy::shares) return keep_share_on_device(request, plan);
   if (request.policy != PlacementPolicy::cpu) fill_device(request, plan);
   return {};
 }
 
-void place_on_nvme(const PlacementRequest& request, Plan& plan) {
+void place_on_nvme(const PlacementRequest& request, StatePlacement& plan) {
   const double wanted_bytes =
       request.nvme_fraction * static_cast<double>(bytes_of_all(request.chunks, &ChunkDemand::state_bytes));
   double placed_bytes = 0;
@@ -131,7 +131,7 @@ void place_on_nvme(const PlacementRequest& request, Plan& plan) {
 }
 
 /// True where the update of a chunk fits on the device beside the largest unit; its gradients may have widened to fp32.
-bool fits_streamed(const PlacementRequest& request, const Plan& plan, const ChunkDemand& chunk) {
+bool fits_streamed(const PlacementRequest& request, const StatePlacement& plan, const ChunkDemand& chunk) {
   const std::uint64_t others_bytes = plan.device_bytes + request.largest_unit.payload_bytes + request.non_model_bytes;
   const std::uint64_t needed_bytes = chunk.tile_bytes + 2 * chunk.gradient_bytes + chunk.payload_bytes;
   return needed_bytes <= saturating_sub(request.device_budget_bytes, others_bytes);
@@ -142,7 +142,7 @@ bool may_speculate(const PlacementRequest& request, PayloadId id) {
 }
 
 /// The chunks with states below the device that may speculate, or, where not `speculative`, that may not.
-std::vector<PayloadId> streamable(const PlacementRequest& request, const Plan& plan, bool speculative) {
+std::vector<PayloadId> streamable(const PlacementRequest& request, const StatePlacement& plan, bool speculative) {
   std::vector<PayloadId> found;
   for (const PayloadId id : request.chunks.ids()) {
     const bool off_device = request.chunks[id].state_bytes > 0 && plan.states[id] != Tier::device;
@@ -153,7 +153,7 @@ std::vector<PayloadId> streamable(const PlacementRequest& request, const Plan& p
 
 /// Chooses the states that are streamed, as far as their updates fit on the device. Chunks whose updates need not wait
 /// for a norm are streamed last.
-void stream_states(const PlacementRequest& request, Plan& plan) {
+void stream_states(const PlacementRequest& request, StatePlacement& plan) {
   plan.streamed.assign(request.chunks.size(), false);
   const auto bytes_of = [&request](std::span<const PayloadId> chunks) {
     double n_bytes = 0;
@@ -170,7 +170,7 @@ void stream_states(const PlacementRequest& request, Plan& plan) {
   }
 }
 
-bool all_on_device(const PlacementRequest& request, const Plan& plan) {
+bool all_on_device(const PlacementRequest& request, const StatePlacement& plan) {
   for (const PayloadId id : request.chunks.ids())
     if (request.chunks[id].state_bytes > 0 && plan.states[id] != Tier::device) return false;
   return true;
@@ -185,14 +185,14 @@ Error host_too_small(const PlacementRequest& request, const std::string& what, s
 }
 
 /// Bytes of the weights that the device can hold beside non-model data and the states that are at home there.
-std::uint64_t weights_bytes_on_device(const PlacementRequest& request, const Plan& plan) {
+std::uint64_t weights_bytes_on_device(const PlacementRequest& request, const StatePlacement& plan) {
   const std::uint64_t room_bytes =
       saturating_sub(request.device_budget_bytes, request.non_model_bytes + plan.device_bytes);
   return std::min(room_bytes, payload_bytes_on_device(request, plan));
 }
 
 /// The host must hold the data of one update at a time, and without NVMe everything that is at home there.
-Result<void> check_host(const PlacementRequest& request, Plan& plan) {
+Result<void> check_host(const PlacementRequest& request, StatePlacement& plan) {
   std::uint64_t one_update_bytes = 0;
   std::uint64_t kept_bytes = 0;
   std::uint64_t largest_weights_bytes = 0;  // an update on the host writes the new weights beside the kept bytes
@@ -218,7 +218,7 @@ Result<void> check_host(const PlacementRequest& request, Plan& plan) {
 
 /// Bytes that a speculative update of the chunk writes beside the old states and weights; 0 where the states are not
 /// updated on the host, or the chunk may not speculate.
-std::uint64_t speculation_bytes(const PlacementRequest& request, const Plan& plan, PayloadId id) {
+std::uint64_t speculation_bytes(const PlacementRequest& request, const StatePlacement& plan, PayloadId id) {
   const ChunkDemand& chunk = request.chunks[id];
   const bool on_host = plan.states[id] == Tier::host && plan.update_tier(id) == Tier::host;
   return on_host && may_speculate(request, id) && chunk.state_bytes > 0 ? chunk.state_bytes + chunk.payload_bytes : 0;
@@ -227,7 +227,7 @@ std::uint64_t speculation_bytes(const PlacementRequest& request, const Plan& pla
 /// Chooses speculative chunks as far as the host has room beside all other uses, the weights that are being updated
 /// included. They are spread evenly over the model, so that updates run all through backward, and the next forward pass
 /// does not meet all the other chunks at once.
-void leave_room_to_speculate(const PlacementRequest& request, Plan& plan) {
+void leave_room_to_speculate(const PlacementRequest& request, StatePlacement& plan) {
   plan.speculative.assign(request.chunks.size(), false);
   double wanted_bytes = 0;
   for (const PayloadId id : request.chunks.ids())
@@ -255,8 +255,8 @@ Result<PlacementPolicy> parse_placement_policy(std::string_view text) {
                "placement_policy '" + std::string(text) + "' is none of auto, static, cuda, cpu, const"};
 }
 
-Result<Plan> plan_placement(const PlacementRequest& request) {
-  Plan plan;
+Result<StatePlacement> plan_placement(const PlacementRequest& request) {
+  StatePlacement plan;
   plan.states.assign(request.chunks.size(), Tier::host);
   CASTOR_TRY(check_device(request));
   if (request.nvme_fraction > 0 && !request.nvme)
@@ -279,7 +279,7 @@ Result<Plan> plan_placement(const PlacementRequest& request) {
   return plan;
 }
 
-Result<Plan> plan_placement_beside(const PlacementRequest& request, std::uint64_t activation_bytes) {
+Result<StatePlacement> plan_placement_beside(const PlacementRequest& request, std::uint64_t activation_bytes) {
   PlacementRequest beside = request;
   beside.non_model_bytes += activation_bytes;
   auto plan = plan_placement(beside);

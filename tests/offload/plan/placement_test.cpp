@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <castor/memory/bytes.h>
-#include <castor/plan/planner.h>
+#include <castor/plan/placement.h>
 
 #include <gtest/gtest.h>
 
@@ -87,13 +87,13 @@ TEST(PlanPlacement, PolicyStaticKeepsStatedSharesOffTheDevice) {
   EXPECT_EQ(plan_placement(request).value().payload_off_device, (Chunks<bool>{false, false, false, false}));
   request.offload_optim_fraction = 0.5;
   request.offload_param_fraction = 0.5;
-  const Plan half = plan_placement(request).value();
+  const StatePlacement half = plan_placement(request).value();
   EXPECT_EQ(half.states, (Homes{kDevice, kDevice, kHost, kHost}));
   EXPECT_EQ(half.payload_off_device, (Chunks<bool>{false, true, false, true})) << "spread over the model";
   EXPECT_EQ(half.device_bytes, 28'000'000u);
   request.offload_optim_fraction = 1;
   request.offload_param_fraction = 1;
-  const Plan all = plan_placement(request).value();
+  const StatePlacement all = plan_placement(request).value();
   EXPECT_EQ(all.states, (Homes{kHost, kHost, kHost, kHost}));
   EXPECT_EQ(all.payload_off_device, (Chunks<bool>{true, true, true, true}));
   EXPECT_EQ(all.host_bytes, 4 * 16'000'000u + 2'000'000u - 2'000'000u) << "less the unit that is on the device";
@@ -105,7 +105,7 @@ TEST(PlanPlacement, SharesThatAreWholeChunksOnlyByRoundingAreMet) {
   request.policy = PlacementPolicy::shares;
   for (int tenths = 0; tenths <= 10; ++tenths) {
     request.offload_optim_fraction = request.offload_param_fraction = tenths / 10.0;
-    const Plan plan = plan_placement(request).value();
+    const StatePlacement plan = plan_placement(request).value();
     EXPECT_EQ(std::count(plan.states.begin(), plan.states.end(), kHost), tenths);
     EXPECT_EQ(std::count(plan.payload_off_device.begin(), plan.payload_off_device.end(), true), tenths);
   }
@@ -187,7 +187,7 @@ TEST(PlanPlacement, StreamsAShareOfWhatIsNotOnTheDeviceSpreadOverTheModel) {
   EXPECT_EQ(plan_placement(request).value().streamed, Chunks<bool>(8, false));
   request.policy = PlacementPolicy::cpu;
   request.stream_fraction = 0.5;
-  const Plan half = plan_placement(request).value();
+  const StatePlacement half = plan_placement(request).value();
   EXPECT_EQ(half.streamed, (Chunks<bool>{false, true, false, true, false, true, false, true}));
   EXPECT_EQ(half.states, Homes(8, kHost));
   EXPECT_EQ(half.update_tier(PayloadId{0}), kHost);
@@ -218,19 +218,19 @@ TEST(PlanPlacement, StreamsFirstWhatMayNotBeUpdatedSpeculatively) {
   request.policy = PlacementPolicy::cpu;
   request.speculation_bytes = Budget::kUnlimited;
   request.may_speculate = {true, false, true, false, true, false, true, false};
-  const Plan none = plan_placement(request).value();
+  const StatePlacement none = plan_placement(request).value();
   EXPECT_EQ(none.speculative, request.may_speculate);
   EXPECT_EQ(none.streamed, Speculative(8, false));
   request.stream_fraction = 0.25;
-  const Plan quarter = plan_placement(request).value();
+  const StatePlacement quarter = plan_placement(request).value();
   EXPECT_EQ(quarter.streamed, (Speculative{false, false, false, true, false, false, false, true}));
   EXPECT_EQ(quarter.speculative, request.may_speculate);
   request.stream_fraction = 0.5;
-  const Plan half = plan_placement(request).value();
+  const StatePlacement half = plan_placement(request).value();
   EXPECT_EQ(half.streamed, (Speculative{false, true, false, true, false, true, false, true}));
   EXPECT_EQ(half.speculative, request.may_speculate);
   request.stream_fraction = 0.75;
-  const Plan most = plan_placement(request).value();
+  const StatePlacement most = plan_placement(request).value();
   EXPECT_EQ(most.streamed, (Speculative{false, true, true, true, false, true, true, true}));
   EXPECT_EQ(most.speculative, (Speculative{true, false, false, false, true, false, false, false}));
 }

@@ -62,7 +62,7 @@ struct PlacementRequest {
 
 /// The home tier of each chunk's optimizer states. States are updated at home, those on NVMe in host memory, and those
 /// that are streamed on the device. States at home on the host are still evicted to NVMe when the host budget is full.
-struct Plan {
+struct StatePlacement {
   IndexedVector<PayloadId, Tier> states;
   IndexedVector<PayloadId, bool> streamed;  ///< states below the device that are fetched to it for their update
   IndexedVector<PayloadId, bool> payload_off_device;  ///< parameters that are on the device only for their uses
@@ -83,10 +83,10 @@ constexpr Places rest_of_states(Tier tier) { return tier == Tier::nvme ? only(Ti
 /// Decides the home tiers. Pure.
 /// Errors: does_not_fit, with the budget that would suffice, where the working set alone exceeds a budget, or
 /// everything together does and there is no NVMe tier. usage, where nvme_fraction is set without an NVMe tier.
-Result<Plan> plan_placement(const PlacementRequest& request);
+Result<StatePlacement> plan_placement(const PlacementRequest& request);
 
 /// plan_placement with `activation_bytes` more of non-model data on the device where that fits, else without them, as
 /// if these activations were evicted. Errors: as plan_placement.
-Result<Plan> plan_placement_beside(const PlacementRequest& request, std::uint64_t activation_bytes);
+Result<StatePlacement> plan_placement_beside(const PlacementRequest& request, std::uint64_t activation_bytes);
 
 }  // namespace castor

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <castor/memory/dtype.h>
+
+/// What updates by every rule have in common: their arrays, the dtypes of the moments, and the rounding of masters to
+/// weights.
+namespace castor {
+
+/// The dtypes of exp_avg and exp_avg_sq. Kernels widen the values that they read, and round once, after the whole
+/// update.
+///
+/// exp_avg in bf16 is rounded to nearest. exp_avg_sq cannot be, because it decays by less than half a unit: it is
+/// rounded up or down at random, the more often up the nearer the upper value is. The random bits follow from the seed,
+/// the tensor, the number of its update and the element alone.
+enum class MomentFormat : std::uint8_t {
+  f32,    ///< both fp32
+  mixed,  ///< exp_avg in bf16, exp_avg_sq in fp32
+  bf16,   ///< both bf16
+};
+
+constexpr DType exp_avg_dtype(MomentFormat moments) { return moments == MomentFormat::f32 ? DType::f32 : DType::bf16; }
+constexpr DType exp_avg_sq_dtype(MomentFormat moments) {
+  return moments == MomentFormat::bf16 ? DType::bf16 : DType::f32;
+}
+
+/// The AdamCoefficients::rounding_key of the `t`-th update of tensor number `tensor`.
+std::uint32_t rounding_key(std::uint64_t seed, std::uint32_t tensor, std::uint64_t t);
+
+/// The arrays of one update, by every rule. All have `n` elements and are on the tier where the kernel runs.
+///
+/// A split master is kept as its low 16 bits; together with the weight in bf16 they restore it exactly. Rules with one
+/// moment keep it in exp_avg, and exp_avg_sq is null.
+struct UpdateArrays {
+  float* master = nullptr;     ///< read and written; null where it is split
+  void* exp_avg = nullptr;     ///< read and written; its dtype follows from `moments`
+  void* exp_avg_sq = nullptr;  ///< read and written; likewise
+  const void* grad = nullptr;  ///< read; `grad_dtype`
+  void* weight = nullptr;      ///< written: the master rounded to `weight_dtype`; read too where the master is split
+  DType grad_dtype = DType::f32;
+  DType weight_dtype = DType::f32;
+  std::uint64_t n = 0;
+  std::uint16_t* master_low = nullptr;  ///< the low bits of a split master, read and written; else null
+  MomentFormat moments = MomentFormat::f32;
+  std::uint32_t first = 0;  ///< the number of the first element in its tensor, modulo 2^32
+  /// The old states, and the old weight, are read this many bytes from the new ones and stay as they are; 0 = the
+  /// update is in place.
+  std::ptrdiff_t old_states = 0, old_weight = 0;
+
+  /// The elements from `first` on, `count` of them. Requires: they exist.
+  UpdateArrays part(std::uint64_t first, std::uint64_t count) const;
+};
+
+/// Elements that a thread of a team updates, by any rule, before it looks for the most urgent update: 0.9 MiB of fp32
+/// states, 16-bit gradients and weights, about 0.1 ms.
+inline constexpr std::uint64_t kUpdatePartElements = std::uint64_t{32} << 10;
+
+/// Rounds `n` masters to `dtype` as the update does; fp32 is copied. Host memory.
+void round_weights(const float* master, DType dtype, void* weight, std::uint64_t n);
+
+/// The reverse. Host memory.
+void widen_weights(const void* weight, DType dtype, float* out, std::uint64_t n);
+
+/// Splits `n` masters, whose NaNs are canonical, into bf16 weights and low bits. Host memory.
+void split_masters(const float* master, std::uint16_t* weight, std::uint16_t* master_low, std::uint64_t n);
+/// The reverse. Host memory.
+void join_masters(const std::uint16_t* weight, const std::uint16_t* master_low, float* master, std::uint64_t n);
+
+/// One master rounded to bf16: nearest, ties away from zero, NaN becomes 0x7fc0 with its sign dropped.
+std::uint16_t round_to_bf16(float value);
+/// One master rounded to fp16: nearest, ties to even, overflow to infinity, NaN becomes 0x7e00.
+std::uint16_t round_to_f16(float value);
+float bf16_to_float(std::uint16_t bits);
+float f16_to_float(std::uint16_t bits);
+
+}  // namespace castor
