@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <ranges>
 #include <span>
 
 #include <castor/memory/bytes.h>
@@ -122,7 +121,7 @@ void place_on_nvme(const PlacementRequest& request, StatePlacement& plan) {
   const double wanted_bytes =
       request.nvme_fraction * static_cast<double>(bytes_of_all(request.chunks, &ChunkDemand::state_bytes));
   double placed_bytes = 0;
-  for (const PayloadId id : std::views::reverse(request.chunks.ids())) {
+  for (const PayloadId id : request.chunks.ids().backward()) {
     if (placed_bytes >= wanted_bytes) break;
     if (request.chunks[id].state_bytes == 0) continue;
     plan.states[id] = Tier::nvme;

@@ -33,7 +33,7 @@ TEST(Index, IsANumberOnlyWhereAsked) {
 TEST(IdRange, RunsThroughTheIndexes) {
   std::vector<RowId> up, down;
   for (const RowId id : ids<RowId>(3)) up.push_back(id);
-  for (const RowId id : ids<RowId>(3) | std::views::reverse) down.push_back(id);
+  for (const RowId id : ids<RowId>(3).backward()) down.push_back(id);
   EXPECT_EQ(up, (std::vector{RowId{0}, RowId{1}, RowId{2}}));
   EXPECT_EQ(down, (std::vector{RowId{2}, RowId{1}, RowId{0}}));
   EXPECT_EQ(IdRange(RowId{4}, 2).size(), 2u);

@@ -9,7 +9,6 @@
 #include <cstring>
 #include <functional>
 #include <random>
-#include <ranges>
 #include <utility>
 
 #include "../../support/deferred_device.h"
@@ -228,7 +227,7 @@ void iterate(World& world, std::uint32_t seed, std::uint32_t n_uses) {
 void pass(World& world, bool backward) {
   const auto all = world.expected.ids();
   for (const ChunkId id : all) world.use({MomentKind::forward, number(id)}, id, Tier::device, Access::read).value();
-  for (const ChunkId id : std::views::reverse(ids<ChunkId>(backward ? all.size() : 0)))
+  for (const ChunkId id : ids<ChunkId>(backward ? all.size() : 0).backward())
     world.use({MomentKind::backward, number(id)}, id, Tier::device, Access::update, other_value(id, 9)).value();
 }
 
@@ -403,7 +402,7 @@ TEST(StatefulTensorMgr, EvaluationThatMakesTheUpdatesLeavesThePlanAsItIs) {
   };
   const auto train = [&](bool pending) {
     forward(pending);
-    for (const ChunkId id : std::views::reverse(ids<ChunkId>(6)))
+    for (const ChunkId id : ids<ChunkId>(6).backward())
       world.use({MomentKind::backward, number(id)}, id, Tier::device, Access::read).value();
     world.scheduler.end_iteration();
   };

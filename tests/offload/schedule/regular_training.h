@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <random>
-#include <ranges>
 #include <vector>
 
 #include <castor/optimizer/rehearsal.h>
@@ -87,7 +86,7 @@ class RegularTraining {
     const auto add = [&](Kind kind, std::uint32_t id = 0) { script.push_back({kind, id, 0}); };
     for (const UnitId unit : units_.ids()) add(Kind::forward, number(unit)), add(Kind::end_forward, number(unit));
     add(Kind::announce);
-    for (const UnitId unit : std::views::reverse(units_.ids())) {
+    for (const UnitId unit : units_.ids().backward()) {
       add(Kind::backward, number(unit)), add(Kind::end_backward, number(unit));
       for (const PayloadId chunk : units_[unit])
         for (const TensorId tensor : world_.layout.chunks[chunk].tensors) add(Kind::gradient, number(tensor));

@@ -76,6 +76,7 @@ class FaultyEngine final : public IoEngine {
     }
     /// Releases the held requests, in their order or in reverse, and holds no more.
     void release(bool reversed = false) {
+      const std::lock_guard in_use(inner_in_use_);
       std::vector<std::pair<IoRequest, IoSink*>> held;
       {
         const std::lock_guard lock(mutex_);
@@ -114,6 +115,7 @@ class FaultyEngine final : public IoEngine {
       return true;
     }
 
+    std::mutex inner_in_use_;  ///< by the test's thread, while the store's may destroy the engine
     mutable std::mutex mutex_;
     mutable std::condition_variable came_;
     std::map<std::uint64_t, Fault> faults_;

@@ -69,6 +69,18 @@ class IdRange {
   constexpr Iterator end() const { return Iterator(end_); }
   constexpr std::size_t size() const { return end_ - begin_; }
 
+  /// The same indexes from the last to the first.
+  class Backward {
+   public:
+    constexpr explicit Backward(const IdRange& range) : range_(range) {}
+    constexpr auto begin() const { return std::reverse_iterator<Iterator>(range_.end()); }
+    constexpr auto end() const { return std::reverse_iterator<Iterator>(range_.begin()); }
+
+   private:
+    const IdRange range_;
+  };
+  constexpr Backward backward() const { return Backward(*this); }
+
  private:
   std::size_t begin_, end_;
 };
