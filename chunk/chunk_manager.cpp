@@ -21,12 +21,18 @@ bool can_arrive_again(const Chunk& chunk, Tier tier) {
 }
 
 /// The HostWait that gives up no wait: the calls that need the end of the work wait for it themselves.
-Result<void> wait_for_ever(const Event&, const std::string&) { return {}; }
+Result<void> wait_later(const Event&, const std::string&) { return {}; }
+
+/// Waits for the readers of the host's copy.
+Result<void> await_readers(const Chunk& chunk, const HostWait& wait) {
+  for (const Event& reader : chunk.at(Tier::host).readers) CASTOR_TRY(wait(reader, chunk.label));
+  return {};
+}
 
 }  // namespace
 
 ChunkManager::ChunkManager(const Places& places)
-    : host_wait_(wait_for_ever),
+    : host_wait_(wait_later),
       log_(std::make_unique<MoveLog>(places.timeline)),
       lanes_(std::make_unique<CopyLanes>(places.compute, places.up, places.down, *log_)),
       memory_(chunks_, places.device, places.host, places.compute, places.device_release),
@@ -41,13 +47,7 @@ ChunkManager::~ChunkManager() {
   log_->record_ended();
 }
 
-void ChunkManager::wait_by(HostWait wait) { host_wait_ = wait ? std::move(wait) : wait_for_ever; }
-
-/// Waits for the readers of the host's copy.
-Result<void> ChunkManager::await_readers(const Chunk& chunk) const {
-  for (const Event& reader : chunk.at(Tier::host).readers) CASTOR_TRY(host_wait_(reader, chunk.label));
-  return {};
-}
+void ChunkManager::wait_by(HostWait wait) { host_wait_ = wait ? std::move(wait) : wait_later; }
 
 ChunkId ChunkManager::add(ChunkKind kind, std::uint64_t n_bytes, std::string label) {
   Chunk chunk;
@@ -62,7 +62,7 @@ Result<BufferView> ChunkManager::open(ChunkId id, Tier tier) {
   if (copy.buffer) {
     if (tier == Tier::host) {
       CASTOR_TRY(host_wait_(copy.arrived, chunks_[id].label));
-      CASTOR_TRY(await_readers(chunks_[id]));
+      CASTOR_TRY(await_readers(chunks_[id], host_wait_));
     }
     const auto settled = settle(id, tier);
     if (copy.current) CASTOR_TRY(settled);
@@ -77,7 +77,7 @@ Result<BufferView> ChunkManager::open(ChunkId id, Tier tier) {
 Result<BufferView> ChunkManager::edit(ChunkId id, Tier tier) {
   ChunkCopy& copy = chunks_.at(id).at(tier);
   if (!copy.current) throw ContractViolation(chunks_[id].label + ": edited on " + name(tier) + ", where it is not");
-  if (tier == Tier::host) CASTOR_TRY(await_readers(chunks_[id]));
+  if (tier == Tier::host) CASTOR_TRY(await_readers(chunks_[id], host_wait_));
   copy.leaving = false;
   copy.checksums = nullptr;
   CASTOR_TRY(copy.settle_readers());
@@ -148,7 +148,7 @@ Result<void> ChunkManager::release(ChunkId id, Tier tier) {
   if (copy.n_pins > 0) throw ContractViolation(chunk.label + ": released from " + name(tier) + " while pinned");
   if (!chunk.clean(tier)) {
     if (tier == Tier::device) throw ContractViolation(chunk.label + ": its only copy would leave the device");
-    if (!has_spill())
+    if (below_.spill() == nullptr)
       return Error{
           ErrorKind::usage,
           chunk.label + " does not fit in the host budget and there is no tier below; name a folder with --nvme"};

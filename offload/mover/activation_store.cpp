@@ -10,7 +10,8 @@ namespace castor {
 ChunkId ActivationStore::take(std::uint64_t n_bytes) {
   auto& free = free_[n_bytes];
   if (free.empty())
-    return parts_.chunks.add(ChunkKind::activation, n_bytes, "activation " + std::to_string(parts_.chunks.n_chunks()));
+    return parts_.chunks.add(ChunkKind::activation, n_bytes,
+                             "activation " + std::to_string(parts_.chunks.ids().size()));
   return free.extract(free.begin()).value();
 }
 

@@ -20,7 +20,7 @@ void PlannedMoves::drop() {
 }
 
 void PlannedMoves::set_rest(ChunkId id, Places rest) {
-  rest_.resize(chunks_.n_chunks(), kAnywhere);
+  rest_.resize(chunks_.ids().size(), kAnywhere);
   rest_.at(id) = rest;
 }
 

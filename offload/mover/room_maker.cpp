@@ -23,7 +23,7 @@ Result<void> RoomMaker::make_room(ChunkId wanted, Tier tier, const Error& refuse
 
 void RoomMaker::note_use(ChunkId id, Tier tier) {
   auto& uses = last_use_[index(tier)];
-  if (!uses.contains(id)) uses.resize(parts_.chunks.n_chunks(), 0);
+  if (!uses.contains(id)) uses.resize(parts_.chunks.ids().size(), 0);
   uses[id] = clock_;
 }
 
@@ -52,7 +52,7 @@ Result<void> RoomMaker::wait_for_room(ChunkId wanted, Tier tier, const Error& re
 
 std::vector<EvictionCandidate> RoomMaker::candidates(Tier tier, ChunkId wanted) const {
   std::vector<EvictionCandidate> found;
-  const bool bottom = tier == Tier::host && !parts_.chunks.has_spill();
+  const bool bottom = tier == Tier::host && parts_.chunks.below().spill() == nullptr;
   const MoveGuide& guide = parts_.waits.guide();
   const auto& uses = last_use_[index(tier)];
   for (const ChunkId id : parts_.chunks.ids()) {
@@ -81,7 +81,7 @@ Error RoomMaker::full(ChunkId wanted, Tier tier, const Error& refused) const {
   if (n_bytes <= budget.free_bytes()) return refused;  // the machine has less than the budget allows
   const std::uint64_t needed_bytes = budget.used_bytes() + n_bytes;
   std::string way_out = std::string("raise --") + name(tier) + "-budget to " + format_bytes_up(needed_bytes);
-  if (tier == Tier::host && !parts_.chunks.has_spill()) way_out += " or name a folder with --nvme";
+  if (tier == Tier::host && parts_.chunks.below().spill() == nullptr) way_out += " or name a folder with --nvme";
   return {ErrorKind::does_not_fit, std::string(name(tier)) + " tier: " + parts_.chunks.chunk(wanted).label + " needs " +
                                        format_bytes(n_bytes) + ", nothing more can be evicted under the " +
                                        format_bytes(budget.limit_bytes()) + " budget (" +

@@ -49,11 +49,6 @@ ChunkId GradientStore::chunk(PayloadId payload_chunk) const {
   return slot.widened ? slot.wide : slot.narrow[slot.turn];
 }
 
-std::vector<ChunkId> GradientStore::chunks(PayloadId payload_chunk) const {
-  const Slot& slot = slots_.at(payload_chunk);
-  return {slot.narrow[0], slot.narrow[1], slot.wide};
-}
-
 DType GradientStore::dtype(PayloadId payload_chunk) const {
   return slots_.at(payload_chunk).widened ? DType::f32 : parts_.layout.chunks.at(payload_chunk).dtype;
 }

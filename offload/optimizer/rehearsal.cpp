@@ -49,7 +49,7 @@ class IdleTeam final : public HostTeam {
 
 class Stage {
  public:
-  explicit Stage(const RehearsedStep& step);
+  explicit Stage(const RehearsedStep& step) : step_(step) {}
 
   Result<void> set_up(StatePlacement placement);
   Result<void> run(const StepOptions& options);
@@ -80,8 +80,6 @@ class Stage {
   std::vector<ChunkId> activations_;  ///< by number in the script
   std::uint32_t micro_batch_ = 0;
 };
-
-Stage::Stage(const RehearsedStep& step) : step_(step) {}
 
 Result<void> Stage::set_up(StatePlacement placement) {
   if (!step_.plain_norms) placement.speculative.assign(placement.speculative.size(), false);

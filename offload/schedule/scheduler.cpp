@@ -84,12 +84,16 @@ Result<void> Scheduler::await_times() {
                                 "the updates of the last step");
 }
 
-void Scheduler::settle_times() { course_->follower.settle_times(); }
+Result<void> Scheduler::settle_times() {
+  CASTOR_TRY(await_times());
+  course_->follower.settle_times();
+  return {};
+}
 
 bool Scheduler::timed() const { return course_->follower.times().final(); }
 
 void Scheduler::plan_now() {
-  settle_times();
+  course_->follower.settle_times();
   if (course_->replay && course_->follower.times().became_final()) course_->take(PlanEvent::times_known);
   make_plan_if_due();
 }
@@ -113,7 +117,7 @@ MoveProblem Scheduler::problem() const {
   for (const ChunkId id : chunks.ids())
     if (problem.chunks[id].uses.empty() && !chunks.chunk(id).has_contents()) problem.chunks[id].rest = kNowhere;
   problem.costs = parts_.costs;
-  problem.nvme = chunks.has_spill();
+  problem.nvme = parts_.chunks.below().spill() != nullptr;
   return problem;
 }
 
@@ -122,7 +126,7 @@ void Scheduler::make_plan_if_due() {
   if (!course_->due()) return;
   if (trace().empty()) return course_->take(PlanEvent::failed);
   course_->follower.wait_begins();
-  settle_times();
+  course_->follower.settle_times();
   const MoveProblem problem = this->problem();
   if (auto plan = plan_step(problem, trace().seconds()); plan.ok())
     carry_out(problem, std::move(*plan));

@@ -144,7 +144,7 @@ Result<void> StateIo::send_states_home(PayloadId chunk, TileId tile) {
 
 /// Fetches the weights to the device where no tier is below the host: then their copy on the host can be released.
 Result<void> StateIo::send_payload_up(PayloadId chunk) {
-  if (parts_.chunks.has_spill()) return {};
+  if (parts_.chunks.below().spill() != nullptr) return {};
   const auto up = parts_.chunks.fetch(parts_.states.payload(chunk), Tier::device);
   return up.ok() || up.error().kind == ErrorKind::does_not_fit ? Result<void>() : up.error();
 }

@@ -179,8 +179,7 @@ Result<void> Engine::write_trace(const std::filesystem::path& path) {
   passes_->end_span();
   CASTOR_TRY(rooms_->compute->record().wait());
   rooms_->computed->settle();
-  CASTOR_TRY(rooms_->scheduler->await_times());
-  rooms_->scheduler->settle_times();
+  CASTOR_TRY(rooms_->scheduler->settle_times());
   return castor::write_trace(path, *rooms_);
 }
 

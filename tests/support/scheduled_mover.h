@@ -29,7 +29,7 @@ inline const StepPlan* plan_of(Scheduler& scheduler) {
 
 /// The trace with all times that can be known.
 inline const AccessTrace& trace_of(Scheduler& scheduler) {
-  scheduler.settle_times();
+  scheduler.settle_times().value();
   return scheduler.trace();
 }
 

@@ -208,16 +208,21 @@ Result<void> backward_once_more_later(Hooked& run, const at::Tensor& loss) {
   return run.strategy->end_of_backward();
 }
 
+/// Each of the six parameters got its gradient in `plain` twice.
+void expect_each_twice(const Hooked& run, const std::vector<at::Tensor>& plain) {
+  for (std::uint32_t i = 0; i < 6; ++i) {
+    ASSERT_EQ(run.strategy->grads[i].size(), 2u) << "parameter " << i;
+    for (const at::Tensor& grad : run.strategy->grads[i]) EXPECT_TRUE(at::equal(grad, plain[i])) << "parameter " << i;
+  }
+}
+
 TEST(TorchAdapter, AGraphThatIsRetainedGivesItsGradientsTwice) {
   const auto plain = plain_grads();
   Hooked run;
   const at::Tensor loss = run.forward().value();
   ASSERT_TRUE(backward_once_more_later(run, loss).ok());
   ASSERT_TRUE(run.adapter->backward(loss).ok());
-  for (std::uint32_t i = 0; i < 6; ++i) {
-    ASSERT_EQ(run.strategy->grads[i].size(), 2u) << "parameter " << i;
-    for (const at::Tensor& grad : run.strategy->grads[i]) EXPECT_TRUE(at::equal(grad, plain[i])) << "parameter " << i;
-  }
+  expect_each_twice(run, plain);
 }
 
 TEST(TorchAdapter, RecomputedPartsOfARetainedGraphAreRecomputedTwice) {
@@ -227,10 +232,7 @@ TEST(TorchAdapter, RecomputedPartsOfARetainedGraphAreRecomputedTwice) {
   ASSERT_TRUE(backward_once_more_later(run, loss).ok());
   ASSERT_TRUE(run.adapter->backward(loss).ok());
   EXPECT_EQ(only(run.strategy->log, "before_forward").size(), 9u) << "forward, and once in each backward";
-  for (std::uint32_t i = 0; i < 6; ++i) {
-    ASSERT_EQ(run.strategy->grads[i].size(), 2u) << "parameter " << i;
-    for (const at::Tensor& grad : run.strategy->grads[i]) EXPECT_TRUE(at::equal(grad, plain[i])) << "parameter " << i;
-  }
+  expect_each_twice(run, plain);
 }
 
 TEST(TorchAdapter, KeptPartsOfARetainedGraphGoBackwardOnce) {

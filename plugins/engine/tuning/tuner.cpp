@@ -49,8 +49,7 @@ Result<void> Tuner::try_streams() {
   streams_.note_step(rooms_.timeline.now_ns());
   if (streams_.over() || !knows_share()) return {};
   if (!streams_.begun()) {
-    CASTOR_TRY(rooms_.scheduler->await_times());
-    rooms_.scheduler->settle_times();
+    CASTOR_TRY(rooms_.scheduler->settle_times());
     without_streams_ = rooms_.scheduler->trace();
     step_ = rooms_.calls.last();
     rooms_.calls.stop();

@@ -114,10 +114,10 @@ TEST(ActivationStore, WhatHasNoRoomIsNotKept) {
   model.add(1);
   model.use(MomentKind::forward, 0);
   ASSERT_TRUE(model.keep(bytes_of(1)));
-  const auto before = model.tiers.chunks.n_chunks();
+  const auto before = model.tiers.chunks.ids().size();
   EXPECT_FALSE(model.keep(bytes_of(2, 3 * kBlockBytes)));
   EXPECT_EQ(model.store.keep(bytes_of(3, 3 * kBlockBytes).data(), 3 * kBlockBytes).value(), std::nullopt);
-  EXPECT_EQ(model.tiers.chunks.n_chunks(), before + 1) << "the chunk that found no room is tried again";
+  EXPECT_EQ(model.tiers.chunks.ids().size(), before + 1) << "the chunk that found no room is tried again";
   EXPECT_EQ(model.store.peak_bytes(), kBlockBytes);
 }
 

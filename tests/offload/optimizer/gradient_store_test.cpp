@@ -285,7 +285,7 @@ TEST(GradientStore, KeepsTheChunksOfALayoutApartAndGivesFrozenOnesNone) {
   StatefulTensorMgr mover(mover_parts(tiers));
   const auto store =
       GradientStore::make({layout, tiers.chunks, mover, *tiers.device, *tiers.compute, *tiers.down, *team}).value();
-  EXPECT_EQ(tiers.chunks.n_chunks(), 6u) << "three for each that is trained";
+  EXPECT_EQ(tiers.chunks.ids().size(), 6u) << "three for each that is trained";
   EXPECT_NE(store->chunk(PayloadId{0}), store->chunk(PayloadId{2}));
 }
 

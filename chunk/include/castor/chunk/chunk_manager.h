@@ -59,10 +59,8 @@ class ChunkManager {
   /// A new chunk without contents.
   ChunkId add(ChunkKind kind, std::uint64_t n_bytes, std::string label);
   const Chunk& chunk(ChunkId id) const { return chunks_.at(id); }
-  std::uint32_t n_chunks() const { return static_cast<std::uint32_t>(chunks_.size()); }
   /// All chunks, in the order of their registrations.
   IdRange<ChunkId> ids() const { return chunks_.ids(); }
-  bool has_spill() const { return below_.spill() != nullptr; }
 
   /// Makes memory for the chunk in `tier` (device or host) with undefined contents, unless it is there already. The
   /// copies elsewhere stay current until `written`. Errors: does_not_fit in `tier`, and those of the HostWait; then
@@ -137,8 +135,6 @@ class ChunkManager {
   LowerTier& below() { return below_; }
 
  private:
-  Result<void> await_readers(const Chunk& chunk) const;
-
   IndexedVector<ChunkId, Chunk> chunks_;
   HostWait host_wait_;
   const std::unique_ptr<MoveLog> log_;

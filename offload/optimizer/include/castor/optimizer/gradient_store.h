@@ -71,8 +71,6 @@ class GradientStore {
 
   /// The chunk that holds the gradients of `payload_chunk`, and their dtype. Requires: settled.
   ChunkId chunk(PayloadId payload_chunk) const;
-  /// All chunks that may hold the gradients of `payload_chunk`.
-  std::vector<ChunkId> chunks(PayloadId payload_chunk) const;
   DType dtype(PayloadId payload_chunk) const;
   Tier tier(PayloadId payload_chunk) const { return slots_.at(payload_chunk).tier; }
 

@@ -71,8 +71,8 @@ class Scheduler {
   /// Waits for the work of the host whose times settle_times, plan_now and end_iteration need, which a drive can hold
   /// up. Errors: those of the mover's wait limits.
   [[nodiscard]] Result<void> await_times();
-  /// Waits until the times of the last iteration are known, and stores them in the trace.
-  void settle_times();
+  /// Waits until the times of the last iteration are known, and stores them in the trace. Errors: as await_times.
+  [[nodiscard]] Result<void> settle_times();
   /// True once the times of the trace's moments are final.
   bool timed() const;
 
