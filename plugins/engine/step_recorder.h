@@ -30,8 +30,7 @@ class StepRecorder {
   /// A unit begins a pass. A forward pass of the step's first unit, after forward passes alone, begins the step anew:
   /// those before it were an evaluation.
   void enter(StepCall::Kind pass, std::uint32_t unit) {
-    const bool again = pass == StepCall::Kind::forward && !now_.script.empty() && now_.script.front().id == unit;
-    if (again && !went_back_) now_ = {}, numbers_.clear();
+    if (begins_anew(pass, unit)) forget();
     went_back_ = went_back_ || pass == StepCall::Kind::backward;
     add(pass, unit);
   }
@@ -53,13 +52,23 @@ class StepRecorder {
     if (!on_) return;
     now_.options = options;
     last_ = std::exchange(now_, {});
-    numbers_.clear();
-    went_back_ = false;
+    forget();
   }
 
   const Step& last() const { return last_; }
 
  private:
+  bool begins_anew(StepCall::Kind pass, std::uint32_t unit) const {
+    if (pass != StepCall::Kind::forward || went_back_ || now_.script.empty()) return false;
+    const StepCall& first = now_.script.front();
+    return first.kind == pass && first.id == unit;
+  }
+  void forget() {
+    now_ = {};
+    numbers_.clear();
+    went_back_ = false;
+  }
+
   bool on_ = false;
   Step now_, last_;
   std::map<ChunkId, std::uint32_t> numbers_;  ///< of activations that were kept in this step
