@@ -5,10 +5,10 @@
 #include <limits>
 #include <set>
 
-#include <castor/io/stripe_layout.h>
 #include <castor/memory/bytes.h>
 
 #include "store_format.h"
+#include "stripes/stripe_layout.h"
 
 namespace castor {
 namespace {

@@ -5,10 +5,10 @@
 #include <optional>
 #include <vector>
 
-#include <castor/io/stripe_layout.h>
 #include <castor/memory/result.h>
 
 #include "store_op.h"
+#include "stripes/stripe_layout.h"
 
 namespace castor {
 

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include <castor/io/io_engine.h>
-#include <castor/io/stripe_set.h>
 
 #include "store_piece.h"
+#include "stripes/stripe_set.h"
 
 namespace castor {
 

@@ -8,10 +8,11 @@
 #include <optional>
 #include <vector>
 
-#include <castor/io/stripe_layout.h>
 #include <castor/memory/buffer.h>
 #include <castor/memory/event.h>
 #include <castor/memory/result.h>
+
+#include "stripes/stripe_layout.h"
 
 namespace castor {
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include <castor/io/io_engine.h>
-#include <castor/io/stripe_set.h>
 
 #include "store_files.h"
+#include "stripes/stripe_set.h"
 
 namespace castor {
 

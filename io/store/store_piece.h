@@ -6,11 +6,11 @@
 
 #include <castor/io/direct_file.h>
 #include <castor/io/io_request.h>
-#include <castor/io/stripe_layout.h>
 #include <castor/memory/memory_resource.h>
 
 #include "store_entry.h"
 #include "store_op.h"
+#include "stripes/stripe_layout.h"
 
 namespace castor {
 

@@ -8,10 +8,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include <castor/io/stripe_set.h>
-
 #include "manifest.h"
 #include "store_entry.h"
+#include "stripes/stripe_set.h"
 
 namespace castor {
 

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include <castor/io/stripe_set.h>
 #include <castor/io/tensor_store.h>
 #include <castor/memory/host_resource.h>
 
@@ -21,6 +20,7 @@
 #include "store_ops.h"
 #include "store_parts.h"
 #include "store_values.h"
+#include "stripes/stripe_set.h"
 
 namespace castor {
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include <castor/io/stripe_layout.h>
+#include "stripe_layout.h"
 
 namespace castor {
 

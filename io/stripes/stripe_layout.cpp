@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <castor/io/stripe_layout.h>
+#include "stripe_layout.h"
 
 #include <algorithm>
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <castor/io/stripe_set.h>
+#include "stripe_set.h"
 
 #include <algorithm>
 #include <array>

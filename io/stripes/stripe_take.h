@@ -5,12 +5,12 @@
 #include <optional>
 #include <vector>
 
-#include <castor/io/stripe_layout.h>
 #include <castor/memory/clock.h>
 #include <castor/memory/result.h>
 
 #include "stripe_account.h"
 #include "stripe_debts.h"
+#include "stripe_layout.h"
 #include "stripe_rates.h"
 #include "stripe_volumes.h"
 

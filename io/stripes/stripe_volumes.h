@@ -10,8 +10,8 @@
 #include <vector>
 
 #include <castor/io/direct_file.h>
-#include <castor/io/stripe_layout.h>
 
+#include "stripe_layout.h"
 #include "stripe_volume.h"
 
 namespace castor {

@@ -22,7 +22,6 @@
 #include <string_view>
 #include <vector>
 
-#include <castor/io/stripe_layout.h>
 #include <castor/io/tensor_store.h>
 #include <castor/memory/budget.h>
 
@@ -30,6 +29,7 @@
 #include "store/manifest.h"
 #include "store/store_files.h"
 #include "store/store_format.h"
+#include "stripes/stripe_layout.h"
 #include "support/manifest_seal.h"
 #include "support/scratch_folder.h"
 #include "support/test_buffer.h"

@@ -20,13 +20,13 @@
 #include <vector>
 
 #include <castor/io/direct_file.h>
-#include <castor/io/stripe_set.h>
 #include <castor/io/tensor_store.h>
 
-#include "counted_allocations.h"
-#include "gated_engine.h"
 #include "../../support/scratch_folder.h"
 #include "../../support/test_buffer.h"
+#include "counted_allocations.h"
+#include "gated_engine.h"
+#include "stripes/stripe_set.h"
 
 namespace castor::test {
 namespace {

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include <castor/io/direct_file.h>
-#include <castor/io/stripe_set.h>
 
+#include "../../support/test_buffer.h"
 #include "../child.h"
 #include "files/leftovers.h"
-#include "../../support/test_buffer.h"
+#include "stripes/stripe_set.h"
 
 namespace castor::test {
 namespace {

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <castor/io/stripe_layout.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <castor/memory/result.h>
 
 #include "stripe_units.h"
+#include "stripes/stripe_layout.h"
 
 namespace castor::test {
 namespace {

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <castor/io/stripe_set.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -10,9 +9,10 @@
 #include <set>
 #include <thread>
 
-#include "stripe_units.h"
 #include "../../support/scratch_folder.h"
 #include "../../support/test_buffer.h"
+#include "stripe_units.h"
+#include "stripes/stripe_set.h"
 
 namespace castor::test {
 namespace {

@@ -9,11 +9,12 @@
 
 #include <castor/io/direct_file.h>
 #include <castor/io/extent_allocator.h>
-#include <castor/io/stripe_layout.h>
 #include <castor/memory/budget.h>
 #include <castor/memory/bytes.h>
 #include <castor/memory/clock.h>
 #include <castor/memory/result.h>
+
+#include "stripe_layout.h"
 
 namespace castor {
 
