@@ -3,20 +3,26 @@
 tests count them one by one."""
 
 import sys
+import time
 import unittest
 from xml.etree import ElementTree
 
 
 class Recorder(unittest.TextTestResult):
-    """Records the outcome of each case."""
+    """Records the outcome of each case, and its seconds."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.cases = []
+        self.began = 0.0
+
+    def startTest(self, test):
+        self.began = time.monotonic()
+        super().startTest(test)
 
     def record(self, test, outcome, detail=""):
         suite, case = test.id().split(".")[-2:]
-        self.cases.append((suite, case, outcome, detail))
+        self.cases.append((suite, case, outcome, detail, time.monotonic() - self.began))
 
     def addSuccess(self, test):
         super().addSuccess(test)
@@ -40,13 +46,13 @@ def write_xml(cases, path):
         "testsuites", tests=str(len(cases)), failures=str(sum(case[2] == "failed" for case in cases)), name="AllTests"
     )
     suites = {}
-    for suite, case, outcome, detail in cases:
+    for suite, case, outcome, detail, seconds in cases:
         if suite not in suites:
             suites[suite] = ElementTree.SubElement(
                 root, "testsuite", name=suite, tests=str(sum(other[0] == suite for other in cases))
             )
         node = ElementTree.SubElement(
-            suites[suite], "testcase", name=case, classname=suite, status="run", result="completed"
+            suites[suite], "testcase", name=case, classname=suite, status="run", result="completed", time=f"{seconds:.3f}"
         )
         if outcome == "failed":
             ElementTree.SubElement(node, "failure", message=detail).text = detail

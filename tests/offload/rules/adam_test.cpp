@@ -53,24 +53,6 @@ TEST_P(Adam, GivesTheBitsOfTheFormulasForAllTypesAndHardValues) {
                 [this](const AdamCoefficients& c, AdamData data) { return updated(c, std::move(data)); });
 }
 
-TEST(AdamTeam, GivesTheBitsOfOneThread) {
-  std::mt19937_64 random(9);
-  const auto device = make_cpu_device();
-  const auto stream = device->wrap_compute_stream(nullptr);
-  const AdamCoefficients coefficients = adam_coefficients({}, 3, 1);
-  for (const unsigned n_threads : {1u, 2u, 3u, 8u}) {
-    const auto team = make_host_adam(n_threads).value();
-    for (const std::uint64_t n : {0u, 1u, 65536u, 65537u, 131072u, 500001u}) {
-      SCOPED_TRACE(::testing::Message() << n << " elements, " << n_threads << " threads");
-      AdamData wanted = testing::random_data(random, n, DType::bf16, DType::f16);
-      AdamData got = wanted;
-      team->update(*stream, coefficients, got.arrays()).value();
-      make_host_adam()->update(*stream, coefficients, wanted.arrays()).value();
-      testing::expect_same_bits(got, wanted);
-    }
-  }
-}
-
 TEST_P(Adam, GivesTheSameBitsWhateverTheAlignmentAndLength) {
   std::mt19937_64 random(8);
   const AdamCoefficients coefficients = adam_coefficients({}, 3, 1);
