@@ -210,7 +210,7 @@ class EngineFailures : public ::testing::TestWithParam<Setting> {
   static void for_every_call(const std::function<bool(FailingRun&, std::uint64_t)>& one) {
     std::uint64_t nth = 1;
     int n_whole = 0;
-    for (bool reached = true; reached && nth < kMostCalls && !HasFailure(); ++nth) {
+    for (bool reached = true; reached && nth < kMostCalls && !HasFailure(); nth = test::next_nth(nth)) {
       SCOPED_TRACE("call " + std::to_string(nth));
       FailingRun run(GetParam());
       reached = one(run, nth);
@@ -231,7 +231,7 @@ class EngineFailures : public ::testing::TestWithParam<Setting> {
   /// request.
   static int for_every_hang(const std::function<void(FailingRun&)>& one) {
     int n_stopped = 0, n_hung = 0;
-    for (std::uint64_t nth = 1; nth < kMostCalls && !HasFailure(); ++nth) {
+    for (std::uint64_t nth = 1; nth < kMostCalls && !HasFailure(); nth = test::next_nth(nth)) {
       SCOPED_TRACE("request " + std::to_string(nth));
       FailingRun run(GetParam());
       run.drive->set(nth, Fault::hold());
