@@ -29,6 +29,17 @@ Result<void> await_readers(const Chunk& chunk, const HostWait& wait) {
   return {};
 }
 
+/// Waits for the readers of a copy. Where one has failed, a copy elsewhere may lack the bytes that it should have
+/// brought there, so this one becomes the only current one.
+Result<void> settle_readers(ChunkManager& chunks, ChunkId id, Tier tier, ChunkCopy& copy) {
+  const auto reads = copy.settle_readers();
+  if (!reads.ok() && copy.current) {
+    chunks.written(id, tier);
+    copy.leaving = false;
+  }
+  return reads;
+}
+
 }  // namespace
 
 ChunkManager::ChunkManager(const Places& places)
@@ -80,7 +91,7 @@ Result<BufferView> ChunkManager::edit(ChunkId id, Tier tier) {
   if (tier == Tier::host) CASTOR_TRY(await_readers(chunks_[id], host_wait_));
   copy.leaving = false;
   copy.checksums = nullptr;
-  CASTOR_TRY(copy.settle_readers());
+  CASTOR_TRY(settle_readers(*this, id, tier, copy));
   return copy.buffer.view();
 }
 
@@ -162,11 +173,7 @@ Result<void> ChunkManager::settle(ChunkId id, Tier tier) {
   ChunkCopy& copy = chunks_.at(id).at(tier);
   const auto arrival = std::exchange(copy.arrived, {}).wait();
   if (!arrival.ok()) copy.current = false;
-  const auto reads = copy.settle_readers();
-  if (!reads.ok() && copy.current) {
-    written(id, tier);  // a copy elsewhere may lack the bytes that the reader should have brought there
-    copy.leaving = false;
-  }
+  const auto reads = settle_readers(*this, id, tier, copy);
   return arrival.ok() ? reads : arrival;
 }
 

@@ -68,6 +68,17 @@ TEST_F(ChunkManagerTest, AWriteBackThatFailedLeavesTheCopyAsTheOnlyOne) {
   EXPECT_TRUE(tiers_.chunks.settle(id, Tier::host).ok());
 }
 
+TEST_F(ChunkManagerTest, AWriteBackWhoseFailureAnEditReportsLeavesTheCopyAsTheOnlyOne) {
+  tiers_.spill.fail_write = 1;
+  const ChunkId id = add(5);
+  ASSERT_TRUE(tiers_.chunks.release(id, Tier::host).ok());
+  EXPECT_EQ(tiers_.chunks.edit(id, Tier::host).error().kind, ErrorKind::io);
+  EXPECT_FALSE(tiers_.chunks.chunk(id).resident(Tier::nvme));
+  ASSERT_TRUE(tiers_.chunks.release(id, Tier::host).ok()) << "nothing was edited after all";
+  EXPECT_EQ(reap_one(tiers_.chunks, Tier::host).value(), kBytes);
+  EXPECT_TRUE(holds(id, Tier::host, 5));
+}
+
 TEST_F(ChunkManagerTest, ACopyBeingWrittenBelowKeepsItsMemoryUntilTheWriteIsDone) {
   tiers_.spill.hold_writes = true;
   const ChunkId id = add(5);

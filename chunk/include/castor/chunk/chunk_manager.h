@@ -69,7 +69,7 @@ class ChunkManager {
 
   /// The memory of the copy in `tier`, for changes of its contents: waits until every reader of the old contents is
   /// done, but not for the copy's arrival. Requires: the copy is current (ContractViolation). Errors: those of a
-  /// reader, and of the HostWait.
+  /// reader, after which this copy is the only current one, as in `settle`; those of the HostWait.
   [[nodiscard]] Result<BufferView> edit(ChunkId id, Tier tier);
 
   /// Work that is queued on the compute stream from now on runs after the arrival of the device's copy, and copies that
