@@ -37,6 +37,11 @@ std::vector<PayloadId> EarlyUpdates::ready() const {
   return found;
 }
 
+void EarlyUpdates::abandon() {
+  announced_ = false;
+  complete_.clear();
+}
+
 void EarlyUpdates::end_step() {
   for (const PayloadId id : chunks_.ids()) {
     Chunk& chunk = chunks_[id];
@@ -47,8 +52,7 @@ void EarlyUpdates::end_step() {
     chunk.used_after = chunk.last_used > chunk.last_landed;
   }
   for (Tensor& tensor : tensors_) tensor.n_expected = announced_ ? tensor.n_landed : 0;
-  announced_ = false;
-  complete_.clear();
+  abandon();
 }
 
 }  // namespace castor

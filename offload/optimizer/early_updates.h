@@ -29,6 +29,9 @@ class EarlyUpdates {
   void set_updated(PayloadId chunk) { chunks_.at(chunk).updated = true; }
   /// Updated since announce().
   bool updated(PayloadId chunk) const { return chunks_.at(chunk).updated; }
+  /// Ends the backward pass without its step: the next one is expected to repeat the step before. Requires: no chunk is
+  /// updated.
+  void abandon();
   /// Ends the step, whose counts are expected of the next one.
   void end_step();
 

@@ -316,14 +316,31 @@ Result<void> OffloadOptimizer::update_rest(const StepOptions& options, double gr
   return {};
 }
 
+Result<void> OffloadOptimizer::abandon() {
+  CASTOR_TRY(whole());
+  CASTOR_TRY(parts_.scheduler.await_times());
+  CASTOR_TRY(rooms_->machine.take(StepEvent::abandon));
+  CASTOR_TRY(rooms_->speculation->take_back_all());
+  CASTOR_TRY(clear_gradients());
+  rooms_->gradients->end_step();
+  rooms_->early->abandon();
+  if (parts_.scheduler.in_iteration()) parts_.scheduler.break_off();
+  parts_.scheduler.select(rooms_->speculation->next_kind(rooms_->norm->wanted()));
+  return {};
+}
+
+/// Forgets the gradients of all chunks but those whose update waits.
+Result<void> OffloadOptimizer::clear_gradients() {
+  for (const PayloadId chunk : rooms_->states.chunks())
+    if (rooms_->states.shape(chunk).trainable && !rooms_->deferred->waits(chunk))
+      CASTOR_TRY(rooms_->gradients->clear(chunk));
+  return {};
+}
+
 Result<void> OffloadOptimizer::finish_step(bool as_expected) {
-  const StateLayout& states = rooms_->states;
-  for (const PayloadId chunk : states.chunks()) {
-    if (!states.shape(chunk).trainable || rooms_->deferred->waits(chunk)) continue;
-    if (auto cleared = rooms_->gradients->clear(chunk); !cleared.ok()) {
-      rooms_->machine.poison();
-      return cleared;
-    }
+  if (auto cleared = clear_gradients(); !cleared.ok()) {
+    rooms_->machine.poison();
+    return cleared;
   }
   rooms_->gradients->end_step();
   rooms_->early->end_step();

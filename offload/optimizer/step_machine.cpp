@@ -15,6 +15,9 @@ std::string refusal(StepState state, StepEvent event) {
   if (event == StepEvent::announce && state == StepState::updating)
     return "a step was announced and some parameters were updated early, but it was never ended, so the model is between two "
            "steps; start again";
+  if (event == StepEvent::abandon)
+    return "the step was to be abandoned after some parameters were updated, so the model is between two steps; start "
+           "again";
   if (event == StepEvent::catch_up) return "no update was waiting for the next use of its chunk";
   return "updates of the step before are still waiting; they must be made first";
 }

@@ -28,8 +28,9 @@ enum class StepEvent : std::uint8_t {
   defer,     ///< the step is over, and some of its updates wait
   catch_up,  ///< the last waiting update has been made
   fail,      ///< an update or a gradient was lost
+  abandon,   ///< the caller drops the step, none of whose updates has been made for good
 };
-inline constexpr std::size_t kNStepEvents = 6;
+inline constexpr std::size_t kNStepEvents = 7;
 
 /// The state that follows `state` at `event`, or nothing where the event is illegal there. A failure before the first
 /// update leaves the model whole, so that the step can be abandoned or tried again.
@@ -37,12 +38,12 @@ constexpr std::optional<StepState> next_state(StepState state, StepEvent event) 
   using enum StepState;
   constexpr auto illegal = std::nullopt;
   constexpr std::array<std::array<std::optional<StepState>, kNStepEvents>, kNStepStates> table = {{
-      // announce, update,   end,     defer,   catch_up, fail
-      {announced,  updating, idle,    settled, illegal,  idle},       // idle
-      {announced,  updating, idle,    settled, illegal,  announced},  // announced
-      {illegal,    updating, idle,    settled, illegal,  poisoned},   // updating
-      {illegal,    settled,  illegal, illegal, idle,     poisoned},   // settled
-      {illegal,    illegal,  illegal, illegal, illegal,  poisoned},   // poisoned
+      // announce, update,   end,     defer,   catch_up, fail,      abandon
+      {announced,  updating, idle,    settled, illegal,  idle,      idle},     // idle
+      {announced,  updating, idle,    settled, illegal,  announced, idle},     // announced
+      {illegal,    updating, idle,    settled, illegal,  poisoned,  illegal},  // updating
+      {illegal,    settled,  illegal, illegal, idle,     poisoned,  settled},  // settled
+      {illegal,    illegal,  illegal, illegal, illegal,  poisoned,  illegal},  // poisoned
   }};
   return table[static_cast<std::size_t>(state)][static_cast<std::size_t>(event)];
 }

@@ -278,6 +278,90 @@ TEST_P(RandomTrainings, SpeculatingOnTheNormHaveTheBitsOfTheStraightLine) {
   }
 }
 
+/// What the broken steps of a test have met.
+struct Broken {
+  int n_lost = 0;         ///< gradients
+  int n_speculative = 0;  ///< steps that had speculative updates
+};
+
+/// Has a gradient of `tensor` arrive while those of its chunk cannot be read from the drive. Returns false where they
+/// need not be read, so that it is not lost.
+bool lose_gradient(OptimizerWorld& world, std::mt19937_64& random, std::uint32_t tensor) {
+  const PayloadId chunk = world.layout.tensors[TensorId{tensor}].chunk;
+  world.optimizer->use(chunk).value();  // makes the update that waits, which must not fail
+  for (const Tier tier : {Tier::device, Tier::host})
+    world.mover.push_down(world.optimizer->gradients().chunk(chunk), tier).value();
+  (void)world.tiers.chunks.drain();  // it may report a gradient that was lost before
+  for (const Tier tier : {Tier::device, Tier::host}) world.tiers.chunks.reap(tier).value();
+  world.tiers.spill.fail_read = world.tiers.spill.n_reads + 1;
+  const auto added = world.gradient(tensor, random_gradient(random, world.specs[tensor].numel));
+  world.tiers.spill.fail_read = 0;
+  return !added.ok();
+}
+
+/// Some gradients, last tensor first, of which one may be lost. Returns whether one was.
+bool break_backward(OptimizerWorld& world, std::mt19937_64& random, const StepOptions& options) {
+  const auto n_tensors = static_cast<std::uint32_t>(world.specs.size());
+  const std::uint64_t loses_at = random() % (3 * n_tensors);
+  bool lost = false;
+  if (random() % 4 != 0) world.optimizer->announce(options).value();
+  for (std::uint64_t i = 0, n = random() % (2 * n_tensors + 1); i < n; ++i) {
+    const auto tensor = static_cast<std::uint32_t>(n_tensors - 1 - i % n_tensors);
+    if (!world.specs[tensor].trainable) continue;
+    if (!lost && i >= loses_at)
+      lost = lose_gradient(world, random, tensor);
+    else
+      EXPECT_EQ(world.gradient(tensor, random_gradient(random, world.specs[tensor].numel)).ok(), !lost);
+    if (options.needs_norm() && random() % 4 != 0) world.optimizer->update_early().value();  // else for good
+  }
+  return lost;
+}
+
+bool keeps_old_contents(const OptimizerWorld& world) {
+  const auto all = world.tiers.chunks.ids();
+  return std::any_of(all.begin(), all.end(), [&world](ChunkId id) {
+    const Chunk& chunk = world.tiers.chunks.chunk(id);
+    return chunk.kind == ChunkKind::undo && chunk.pinned();
+  });
+}
+
+/// Begins a step that ends before its first update for good, and abandons it. The straight lines never see it.
+void break_a_step(OptimizerWorld& world, std::mt19937_64& random, const StepOptions& options, Broken& met) {
+  if (random() % 3 != 0) forward(world);
+  const bool lost = break_backward(world, random, options);
+  met.n_lost += lost ? 1 : 0;
+  met.n_speculative += keeps_old_contents(world) ? 1 : 0;
+  if (lost && random() % 2 == 0) {
+    EXPECT_EQ(world.optimizer->step(options).error().kind, ErrorKind::io);
+  } else if (!lost && !world.sums.empty() && !options.needs_norm() && random() % 2 == 0) {
+    world.n_until_interrupt = 0;
+    EXPECT_EQ(world.optimizer->step(options).error().kind, ErrorKind::interrupted);
+  }
+  world.optimizer->abandon().value();
+  world.sums.clear();
+}
+
+TEST_P(RandomTrainings, RepeatingAbandonedStepsHaveTheBitsOfTheStraightLine) {
+  Broken met;
+  for (std::uint64_t seed = 0; seed < test::n_seeds(150) && !HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const bool speculates = seed % 2 == 0;
+    RandomTraining training(GetParam(), seed / 2, speculates);
+    auto& [random, tensors, team, sizes, world] = training;
+    speculates ? world->start(Tier::host).value() : start_anywhere(*world, random);
+    StepOptions regular = random_options(random, *world);
+    regular.loss_scale = 256;
+    for (int step = 0; step < 6; ++step) {
+      const StepOptions options = speculates ? regular : random_options(random, *world);
+      for (std::uint64_t n = random() % 3; n > 0; --n) break_a_step(*world, random, options, met);
+      speculates ? train_one_regular_step(*world, random, regular) : train_one_step(*world, random);
+    }
+    training.expect_the_straight_line();
+  }
+  EXPECT_GT(met.n_lost, 0);
+  EXPECT_EQ(met.n_speculative > 0, GetParam() != Updates::here);
+}
+
 /// Copies the states of `from` to `to`, in pieces of random sizes.
 void copy_states(OptimizerWorld& from, OptimizerWorld& to, std::mt19937_64& random) {
   for (std::uint32_t tensor = 0; tensor < from.specs.size(); ++tensor) {

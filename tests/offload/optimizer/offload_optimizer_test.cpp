@@ -612,6 +612,12 @@ TEST_F(UpdatedEarly, ASecondBackwardPassIsRefused) {
   expect_poisoned(again.error(), "between two steps");
 }
 
+TEST_F(UpdatedEarly, AbandoningIsRefused) {
+  const auto abandoned = world_.optimizer->abandon();
+  ASSERT_FALSE(abandoned.ok());
+  expect_poisoned(abandoned.error(), "between two steps");
+}
+
 TEST_F(UpdatedEarly, AnotherLearningRateThanAnnouncedIsRefusedAndTheAnnouncedOneGoesOn) {
   StepOptions other = kPlain;
   std::get<AdamOptions>(other.update).lr *= 2;
@@ -699,6 +705,28 @@ TEST(OffloadOptimizer, AStepWithALostGradientIsRefusedAndChangesNothing) {
   world.expect_same_bits();
 }
 
+TEST(OffloadOptimizer, AnAbandonedStepLeavesNoGradientAndNoErrorBehind) {
+  OptimizerWorld world(six_tensors(DType::bf16), chunks_of_512(DType::bf16));
+  world.start(Tier::host).value();
+  std::mt19937_64 random(52);
+  add_gradients(world, random, {5, 2});
+  const PayloadId chunk = world.layout.tensors[TensorId{2}].chunk;
+  world.mover.push_down(world.optimizer->gradients().chunk(chunk), Tier::host).value();
+  reap_one(world.tiers.chunks, Tier::host).value();
+  world.tiers.spill.fail_read = world.tiers.spill.n_reads + 1;
+  ASSERT_FALSE(world.gradient(3, random_gradient(random, world.specs[3].numel)).ok());
+  world.optimizer->abandon().value();
+  EXPECT_TRUE(world.optimizer->gradients().intact().ok());
+  for (const ChunkId id : world.tiers.chunks.ids()) {
+    const Chunk& left = world.tiers.chunks.chunk(id);
+    EXPECT_FALSE(left.kind == ChunkKind::gradient && left.has_contents()) << left.label;
+  }
+  world.sums.clear();
+  add_gradients(world, random, kAllTrainable);
+  world.step(kPlain).value();
+  world.expect_same_bits();
+}
+
 /// Streamed states, with updates beside the thread.
 class StreamedStates : public ::testing::Test {
  protected:
@@ -764,6 +792,18 @@ TEST_F(StreamedStates, ASkippedStepLeavesNothingPending) {
   world_.gradient(5, std::vector<float>(512, std::numeric_limits<float>::infinity())).value();
   EXPECT_TRUE(world_.step(scaled).value().skip);
   EXPECT_FALSE(any_pending());
+  world_.expect_same_bits();
+}
+
+TEST_F(StreamedStates, StayPendingWhereTheNextStepIsAbandoned) {
+  train(kPlain);
+  world_.optimizer->use(PayloadId{0}).value();
+  const std::vector<std::uint16_t> gradient(world_.specs[0].numel);
+  world_.optimizer->add_gradient(TensorId{0}, {gradient.data(), nullptr}).value();
+  world_.optimizer->abandon().value();
+  EXPECT_FALSE(world_.optimizer->gradients().any(PayloadId{0}));
+  EXPECT_TRUE(any_pending());
+  train(kPlain);
   world_.expect_same_bits();
 }
 

@@ -16,8 +16,8 @@ using State = StepState;
 using Happens = StepEvent;
 
 constexpr std::array kStepStates = {State::idle, State::announced, State::updating, State::settled, State::poisoned};
-constexpr std::array kStepEvents = {Happens::announce, Happens::update,   Happens::end,
-                                Happens::defer,    Happens::catch_up, Happens::fail};
+constexpr std::array kStepEvents = {Happens::announce, Happens::update, Happens::end,    Happens::defer,
+                                    Happens::catch_up, Happens::fail,   Happens::abandon};
 
 /// The legal transitions, written down apart from the table.
 const std::map<std::pair<State, Happens>, State> kLegalSteps = {
@@ -26,11 +26,13 @@ const std::map<std::pair<State, Happens>, State> kLegalSteps = {
     {{State::idle, Happens::end}, State::idle},
     {{State::idle, Happens::defer}, State::settled},
     {{State::idle, Happens::fail}, State::idle},
+    {{State::idle, Happens::abandon}, State::idle},
     {{State::announced, Happens::announce}, State::announced},
     {{State::announced, Happens::update}, State::updating},
     {{State::announced, Happens::end}, State::idle},
     {{State::announced, Happens::defer}, State::settled},
     {{State::announced, Happens::fail}, State::announced},
+    {{State::announced, Happens::abandon}, State::idle},
     {{State::updating, Happens::update}, State::updating},
     {{State::updating, Happens::end}, State::idle},
     {{State::updating, Happens::defer}, State::settled},
@@ -38,6 +40,7 @@ const std::map<std::pair<State, Happens>, State> kLegalSteps = {
     {{State::settled, Happens::update}, State::settled},
     {{State::settled, Happens::catch_up}, State::idle},
     {{State::settled, Happens::fail}, State::poisoned},
+    {{State::settled, Happens::abandon}, State::settled},
     {{State::poisoned, Happens::fail}, State::poisoned},
 };
 
@@ -79,7 +82,9 @@ TEST(StepMachine, RefusesEveryOtherWithASentence) {
       EXPECT_GT(refused.error().message.size(), 40u) << words(state, event) << ": " << refused.error().message;
       const bool half_done = state == State::updating || state == State::poisoned;
       EXPECT_EQ(machine.in(State::poisoned), half_done) << words(state, event) << ": a step that is half done cannot go on";
-      if (!half_done) EXPECT_EQ(machine.state(), state) << words(state, event);
+      if (!half_done) {
+        EXPECT_EQ(machine.state(), state) << words(state, event);
+      }
     }
 }
 
@@ -88,6 +93,9 @@ TEST(StepMachine, SaysWhyInTheCallersTerms) {
   EXPECT_EQ(message(State::updating, Happens::announce),
             "a step was announced and some parameters were updated early, but it was never ended, so the model is between "
             "two steps; start again");
+  EXPECT_EQ(message(State::updating, Happens::abandon),
+            "the step was to be abandoned after some parameters were updated, so the model is between two steps; start "
+            "again");
   EXPECT_EQ(message(State::settled, Happens::announce),
             "updates of the step before are still waiting; they must be made first");
   EXPECT_EQ(message(State::idle, Happens::catch_up), "no update was waiting for the next use of its chunk");

@@ -101,10 +101,18 @@ class OffloadOptimizer {
   /// Ends a step: updates every chunk that has gradients and is not updated yet, in the order in which the next forward
   /// pass needs them, and forgets the gradients. With overlap it returns when the updates are queued or deferred to the
   /// next use of their chunk. Errors: those of the mover; interrupted; the error with which a gradient was lost; usage,
-  /// where the options are not those announced and chunks have been updated. After the first updated chunk an error
-  /// leaves the model between two steps, and every later call says so. An update beside the thread reports its error to
+  /// where the options are not those announced and chunks have been updated. Before the first updated chunk an error
+  /// leaves the model whole and the gradients in place: call step() again, or abandon(). After it an error leaves the
+  /// model between two steps, and every later call says so. An update beside the thread reports its error to
   /// the moment that needs its chunk, and to the next step.
   [[nodiscard]] Result<StepScale> step(const StepOptions& options);
+
+  /// Drops the step under way, whether it has failed or its backward pass was broken off: its gradients, the error of a
+  /// lost one, its announcement and its speculative updates. The next gradient belongs to a new step; the training has
+  /// the bits of one in which the dropped step was never begun. Updates that wait since the step before go on waiting.
+  /// Errors: failed, where a chunk has been updated for good, so that the model is between two steps; those of the
+  /// mover, after which abandon() must be called again before the next gradient.
+  [[nodiscard]] Result<void> abandon();
 
  private:
   struct Rooms;
@@ -117,6 +125,7 @@ class OffloadOptimizer {
   Result<bool> settle_speculation(const StepOptions& options, const StepScale& scale);
   Result<void> make_deferred(PayloadId chunk);
   Result<void> make_all_deferred();
+  Result<void> clear_gradients();
   Result<void> finish_step(bool as_expected);
   Error broken_promise(PayloadId chunk, const std::string& reason);
 
