@@ -146,6 +146,13 @@ Result<castor_step_result> Engine::step(const castor_step_args& args) {
   return result;
 }
 
+Result<void> Engine::abandon_step() {
+  passes_->end_step();
+  tuner_->end_updates();
+  rooms_->calls.abandon_step();
+  return rooms_->optimizer->abandon();
+}
+
 /// Places again after the first step, the warm-up, and has the Tuner choose the settings of the next.
 Result<void> Engine::after_step(bool wants_norm) {
   if (++n_steps_ == 1) {

@@ -55,6 +55,9 @@ class StepRecorder {
     forget();
   }
 
+  /// The step has been dropped: the next call begins another.
+  void abandon_step() { forget(); }
+
   const Step& last() const { return last_; }
 
  private:

@@ -132,7 +132,31 @@ class FailingRun {
         failed = failed || !made;
         n_good_steps += made ? 1 : 0;
       }
-    if (failed) return;
+    if (!failed) expect_untouched_bits();
+  }
+
+  /// The training; a step that fails, or that `breaks_off` before a call, is abandoned and taken again.
+  void train_again(const std::function<bool()>& breaks_off) {
+    bool whole = true;
+    for (std::uint32_t n_tries = 0; whole && n_good_steps < kSteps; ++n_tries) {
+      ASSERT_LT(n_tries, 2 * kSteps) << "one failure made many steps fail\n" << told();
+      if (take_step(n_good_steps, breaks_off))
+        ++n_good_steps;
+      else
+        whole = twice("abandon_step", [this] { return engine->abandon_step(); }).ok();
+    }
+    if (whole)
+      expect_untouched_bits();
+    else
+      EXPECT_FALSE(engine->step(training.step_args()).ok()) << "a step succeeded after one that could not be abandoned";
+  }
+  bool take_step(std::uint32_t step, const std::function<bool()>& breaks_off) {
+    for (const SmallTraining::Call& call : training.calls(*engine, *host, step))
+      if (breaks_off() || !once(call.name, call.make).ok()) return false;
+    return true;
+  }
+
+  void expect_untouched_bits() {
     std::vector<std::vector<float>> masters;
     const auto read = twice("read_master", [this, &masters]() -> Result<void> {
       CASTOR_ASSIGN(masters, training.masters(*engine));
@@ -308,6 +332,24 @@ TEST_P(EngineFailures, AHostAllocationThatFails) {
     run.rig.host_memory = &memory;
     run.run();
     return refusal.n_asked >= nth;
+  });
+}
+
+TEST_P(EngineFailures, AStepThatTheCallerBreaksOff) {
+  for_every_call([](FailingRun& run, std::uint64_t nth) {
+    NthCall call(nth);
+    if (run.make()) run.train_again([&call] { return call.is_this(); });
+    run.end();
+    return call.reached();
+  });
+}
+
+TEST_P(EngineFailures, AFailureAfterWhichTheStepIsTakenAgain) {
+  for_every_call([](FailingRun& run, std::uint64_t nth) {
+    run.drive->set(nth, Fault::fail(EIO));
+    if (run.make()) run.train_again([] { return false; });
+    run.end();
+    return run.drive->reached();
   });
 }
 

@@ -49,6 +49,18 @@ TEST_F(StepRecorderTest, AMicroBatchAfterABackwardPassBelongsToTheStep) {
   EXPECT_EQ(recorded().size(), 9u);
 }
 
+TEST_F(StepRecorderTest, AnAbandonedStepIsLeftOut) {
+  recorder_.add(Kind::announce);
+  recorder_.enter(Kind::backward, 1);
+  recorder_.keep(ChunkId{9}, 64);
+  recorder_.abandon_step();
+  forward();
+  forward();
+  recorder_.about(Kind::recall, ChunkId{9});
+  EXPECT_EQ(recorded(), kForward);
+  EXPECT_TRUE(recorder_.last().activations.empty());
+}
+
 TEST_F(StepRecorderTest, AStepThatIsAnnouncedFirstKeepsThatCall) {
   recorder_.add(Kind::announce);
   forward();

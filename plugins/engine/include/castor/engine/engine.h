@@ -45,6 +45,10 @@ class Engine final : public Strategy {
   Result<void> end_of_backward() override;
   Result<void> announce_step(const castor_step_args& args) override;
   Result<castor_step_result> step(const castor_step_args& args) override;
+  /// Drops the step under way, so that the caller can begin it anew after a failure (OffloadOptimizer::abandon): ends
+  /// the passes of all units and forgets the gradients. Errors: those; the model is then between two steps, or the call
+  /// must be repeated.
+  Result<void> abandon_step();
   Result<void> read_master(std::uint32_t param, float* out) override;
   Result<void> read_state(castor_param_state& state) override;
   Result<void> write_state(const castor_param_state& state) override;
