@@ -139,7 +139,7 @@ bool OffloadOptimizer::speculates() const {
 Result<void> OffloadOptimizer::whole() {
   const auto ended = rooms_->running.ended();
   if (ended.ok()) return rooms_->machine.whole();
-  rooms_->machine.poison();
+  rooms_->machine.lose();
   return Error{ErrorKind::failed, rooms_->machine.whole().error().message + " (" + ended.error().message + ")"};
 }
 
@@ -155,7 +155,7 @@ Result<void> OffloadOptimizer::announce(const StepOptions& options) {
 }
 
 Error OffloadOptimizer::broken_promise(PayloadId chunk, const std::string& reason) {
-  rooms_->machine.poison();
+  rooms_->machine.lose();
   return {ErrorKind::failed,
           reason + " " + parts_.chunks.chunk(rooms_->states.payload(chunk)).label +
               " after its update, which was made as early as the order of the step before allowed; the model changes "
@@ -209,11 +209,11 @@ Result<void> OffloadOptimizer::make_deferred(PayloadId chunk) {
   DeferredUpdates& deferred = *rooms_->deferred;
   if (!deferred.take(chunk)) return {};
   if (auto updated = update(chunk, deferred.options(), deferred.grad_scale()); !updated.ok()) {
-    rooms_->machine.poison();
+    rooms_->machine.lose();
     return updated;
   }
   if (auto cleared = rooms_->gradients->clear(chunk); !cleared.ok()) {
-    rooms_->machine.poison();
+    rooms_->machine.lose();
     return cleared;
   }
   return deferred.any() ? Result<void>() : rooms_->machine.take(StepEvent::catch_up);
@@ -339,7 +339,7 @@ Result<void> OffloadOptimizer::clear_gradients() {
 
 Result<void> OffloadOptimizer::finish_step(bool as_expected) {
   if (auto cleared = clear_gradients(); !cleared.ok()) {
-    rooms_->machine.poison();
+    rooms_->machine.lose();
     return cleared;
   }
   rooms_->gradients->end_step();

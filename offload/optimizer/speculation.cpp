@@ -73,7 +73,7 @@ Result<void> Speculation::take_back(PayloadId chunk) {
     const std::array<Need, 1> needs = {Need{id, Tier::host, Access::update}};
     Beside others{parts_.team};
     if (auto begun = parts_.scheduler.begin({MomentKind::update, number(chunk)}, needs, &others); !begun.ok()) {
-      parts_.machine.poison();
+      parts_.machine.lose();
       return begun;
     }
     parts_.inputs.kept.put_back(id);

@@ -27,7 +27,7 @@ std::string refusal(StepState state, StepEvent event) {
 Result<void> StepMachine::take(StepEvent event) {
   if (const auto next = next_state(state_, event)) return state_ = *next, Result<void>();
   Error refused{ErrorKind::failed, refusal(state_, event)};
-  if (state_ == StepState::updating) poison();
+  if (state_ == StepState::updating) fail();
   return refused;
 }
 

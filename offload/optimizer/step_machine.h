@@ -27,10 +27,11 @@ enum class StepEvent : std::uint8_t {
   end,       ///< the step is over, and none of its updates waits
   defer,     ///< the step is over, and some of its updates wait
   catch_up,  ///< the last waiting update has been made
-  fail,      ///< an update or a gradient was lost
+  fail,      ///< an update or a gradient was lost; chunks that were not updated are as before
+  lose,      ///< a chunk is neither as before nor updated, or was updated without one of its gradients
   abandon,   ///< the caller drops the step, none of whose updates has been made for good
 };
-inline constexpr std::size_t kNStepEvents = 7;
+inline constexpr std::size_t kNStepEvents = 8;
 
 /// The state that follows `state` at `event`, or nothing where the event is illegal there. A failure before the first
 /// update leaves the model whole, so that the step can be abandoned or tried again.
@@ -38,12 +39,12 @@ constexpr std::optional<StepState> next_state(StepState state, StepEvent event) 
   using enum StepState;
   constexpr auto illegal = std::nullopt;
   constexpr std::array<std::array<std::optional<StepState>, kNStepEvents>, kNStepStates> table = {{
-      // announce, update,   end,     defer,   catch_up, fail,      abandon
-      {announced,  updating, idle,    settled, illegal,  idle,      idle},     // idle
-      {announced,  updating, idle,    settled, illegal,  announced, idle},     // announced
-      {illegal,    updating, idle,    settled, illegal,  poisoned,  illegal},  // updating
-      {illegal,    settled,  illegal, illegal, idle,     poisoned,  settled},  // settled
-      {illegal,    illegal,  illegal, illegal, illegal,  poisoned,  illegal},  // poisoned
+      // announce, update,   end,     defer,   catch_up, fail,      lose,     abandon
+      {announced,  updating, idle,    settled, illegal,  idle,      poisoned, idle},     // idle
+      {announced,  updating, idle,    settled, illegal,  announced, poisoned, idle},     // announced
+      {illegal,    updating, idle,    settled, illegal,  poisoned,  poisoned, illegal},  // updating
+      {illegal,    settled,  illegal, illegal, idle,     poisoned,  poisoned, settled},  // settled
+      {illegal,    illegal,  illegal, illegal, illegal,  poisoned,  poisoned, illegal},  // poisoned
   }};
   return table[static_cast<std::size_t>(state)][static_cast<std::size_t>(event)];
 }
@@ -52,15 +53,13 @@ constexpr std::optional<StepState> next_state(StepState state, StepEvent event) 
 /// poisons the step where chunks have been updated.
 class StepMachine {
  public:
-  StepState state() const { return state_; }
   bool in(StepState state) const { return state_ == state; }
 
   /// Takes `event`. Errors: failed, where it is illegal now.
   [[nodiscard]] Result<void> take(StepEvent event);
-  /// Takes a failure, which is legal in every state.
+  /// Take `fail` and `lose`, which are legal in every state.
   void fail() { state_ = *next_state(state_, StepEvent::fail); }
-  /// Takes a failure that leaves chunks neither old nor new, in any state.
-  void poison() { state_ = StepState::poisoned; }
+  void lose() { state_ = *next_state(state_, StepEvent::lose); }
 
   /// Errors: failed, where the step is poisoned.
   [[nodiscard]] Result<void> whole() const;

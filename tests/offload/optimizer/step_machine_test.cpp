@@ -16,8 +16,9 @@ using State = StepState;
 using Happens = StepEvent;
 
 constexpr std::array kStepStates = {State::idle, State::announced, State::updating, State::settled, State::poisoned};
-constexpr std::array kStepEvents = {Happens::announce, Happens::update, Happens::end,    Happens::defer,
-                                    Happens::catch_up, Happens::fail,   Happens::abandon};
+constexpr std::array kStepEvents = {Happens::announce, Happens::update, Happens::end,  Happens::defer,
+                                    Happens::catch_up, Happens::fail,   Happens::lose, Happens::abandon};
+static_assert(kStepStates.size() == kNStepStates && kStepEvents.size() == kNStepEvents);
 
 /// The legal transitions, written down apart from the table.
 const std::map<std::pair<State, Happens>, State> kLegalSteps = {
@@ -41,7 +42,12 @@ const std::map<std::pair<State, Happens>, State> kLegalSteps = {
     {{State::settled, Happens::catch_up}, State::idle},
     {{State::settled, Happens::fail}, State::poisoned},
     {{State::settled, Happens::abandon}, State::settled},
+    {{State::idle, Happens::lose}, State::poisoned},
+    {{State::announced, Happens::lose}, State::poisoned},
+    {{State::updating, Happens::lose}, State::poisoned},
+    {{State::settled, Happens::lose}, State::poisoned},
     {{State::poisoned, Happens::fail}, State::poisoned},
+    {{State::poisoned, Happens::lose}, State::poisoned},
 };
 
 /// A machine that has reached `state` by legal events.
@@ -55,7 +61,7 @@ StepMachine machine_in(State state) {
       {State::poisoned, {Happens::update, Happens::fail}},
   };
   for (const Happens event : ways.at(state)) machine.take(event).value();
-  EXPECT_EQ(machine.state(), state);
+  EXPECT_TRUE(machine.in(state));
   return machine;
 }
 
@@ -67,7 +73,7 @@ TEST(StepMachine, TakesEveryLegalTransition) {
   for (const auto& [pair, next] : kLegalSteps) {
     StepMachine machine = machine_in(pair.first);
     EXPECT_TRUE(machine.take(pair.second).ok()) << words(pair.first, pair.second);
-    EXPECT_EQ(machine.state(), next) << words(pair.first, pair.second);
+    EXPECT_TRUE(machine.in(next)) << words(pair.first, pair.second);
   }
 }
 
@@ -83,7 +89,7 @@ TEST(StepMachine, RefusesEveryOtherWithASentence) {
       const bool half_done = state == State::updating || state == State::poisoned;
       EXPECT_EQ(machine.in(State::poisoned), half_done) << words(state, event) << ": a step that is half done cannot go on";
       if (!half_done) {
-        EXPECT_EQ(machine.state(), state) << words(state, event);
+        EXPECT_TRUE(machine.in(state)) << words(state, event);
       }
     }
 }
@@ -110,6 +116,16 @@ TEST(StepMachine, AFailureBeforeTheFirstUpdateLeavesTheModelWhole) {
   machine.take(Happens::update).value();
   machine.fail();
   EXPECT_FALSE(machine.whole().ok());
+}
+
+TEST(StepMachine, FailAndLoseAreTheirEvents) {
+  for (const State state : kStepStates) {
+    StepMachine failed = machine_in(state), lost = machine_in(state);
+    failed.fail();
+    lost.lose();
+    EXPECT_TRUE(failed.in(kLegalSteps.at({state, Happens::fail})));
+    EXPECT_TRUE(lost.in(State::poisoned));
+  }
 }
 
 }  // namespace
