@@ -102,7 +102,7 @@ std::vector<TensorId> GradientStore::fresh(PayloadId payload_chunk) const {
   return found;
 }
 
-Result<void> GradientStore::settle(PayloadId payload_chunk) {
+Result<void> GradientStore::finish_sum(PayloadId payload_chunk) {
   const bool due = slots_.at(payload_chunk).widened && !fresh(payload_chunk).empty();
   return due ? sum_up(payload_chunk) : Result<void>();
 }

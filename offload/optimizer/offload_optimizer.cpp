@@ -7,33 +7,33 @@
 #include "deferred_updates.h"
 #include "early_updates.h"
 #include "norms/gradient_norm.h"
-#include "kept_chunks.h"
 #include "running_updates.h"
 #include "speculation.h"
 #include "step_machine.h"
 #include "tile_inputs.h"
 #include "norms/trust_measures.h"
+#include "undo_chunks.h"
 #include "update_runner.h"
 
 namespace castor {
 
-/// Settles a step's updates before its values are read or written.
-class OffloadOptimizer::Settler final : public PendingUpdates {
+/// Brings chunks up to the last step before their values are read or written.
+class OffloadOptimizer::Barrier final : public UpdateBarrier {
  public:
   OffloadOptimizer* optimizer = nullptr;
 
-  Result<void> settle(PayloadId chunk) override;
-  Result<void> settle_all() override;
+  Result<void> complete(PayloadId chunk) override;
+  Result<void> complete_all() override;
   void values_replaced() override { optimizer->parts_.scheduler.forget_trace(); }
 };
 
 /// The collaborators, in the order of their construction: each knows those before it.
 struct OffloadOptimizer::Rooms {
-  explicit Rooms(const Parts& p) : states(p.layout, p.chunks, p.format, p.registration_order), kept(p.chunks) {}
+  explicit Rooms(const Parts& p) : states(p.layout, p.chunks, p.format, p.registration_order), undo(p.chunks) {}
 
   StepMachine machine;
   StateLayout states;
-  KeptChunks kept;
+  UndoChunks undo;
   std::unique_ptr<GradientStore> gradients;
   std::unique_ptr<TileInputs> inputs;
   std::unique_ptr<GradientNorm> norm;
@@ -44,7 +44,7 @@ struct OffloadOptimizer::Rooms {
   std::unique_ptr<EarlyUpdates> early;
   std::unique_ptr<DeferredUpdates> deferred;
   StepOptions announced;
-  Settler settler;
+  Barrier barrier;
   std::unique_ptr<StateIo> io;
 };
 
@@ -70,7 +70,7 @@ class ForGood final : public UpdateJournal {
 
 OffloadOptimizer::OffloadOptimizer(Parts parts, std::unique_ptr<Rooms> rooms)
     : parts_(std::move(parts)), rooms_(std::move(rooms)) {
-  rooms_->settler.optimizer = this;
+  rooms_->barrier.optimizer = this;
 }
 
 OffloadOptimizer::~OffloadOptimizer() = default;
@@ -79,7 +79,7 @@ Result<std::unique_ptr<OffloadOptimizer>> OffloadOptimizer::make(Parts p) {
   auto rooms = std::make_unique<Rooms>(p);
   Rooms& r = *rooms;
   CASTOR_ASSIGN(r.gradients, GradientStore::make({p.layout, p.chunks, p.mover, p.device, p.compute, p.down, p.team}));
-  r.inputs = std::make_unique<TileInputs>(TileInputs{r.states, *r.gradients, p.chunks, r.kept, p.device});
+  r.inputs = std::make_unique<TileInputs>(TileInputs{r.states, *r.gradients, p.chunks, r.undo, p.device});
   CASTOR_ASSIGN(r.norm, GradientNorm::make(
                              {r.states, *r.gradients, p.chunks, p.mover, p.scheduler, p.device, p.compute, p.team}));
   r.trust = std::make_unique<TrustMeasures>(TrustMeasures::Parts{*r.inputs, p.scheduler, p.compute, p.team, p.overlap});
@@ -89,16 +89,16 @@ Result<std::unique_ptr<OffloadOptimizer>> OffloadOptimizer::make(Parts p) {
       std::make_unique<Speculation>(Speculation::Parts{*r.inputs, *r.runner, p.scheduler, p.team, r.machine});
   r.early = std::make_unique<EarlyUpdates>(p.layout);
   r.deferred = std::make_unique<DeferredUpdates>(p.layout.chunks.size());
-  r.io = std::make_unique<StateIo>(StateIo::Parts{r.states, p.chunks, p.mover, p.team, r.settler, p.interrupted});
+  r.io = std::make_unique<StateIo>(StateIo::Parts{r.states, p.chunks, p.mover, p.team, r.barrier, p.interrupted});
   return std::unique_ptr<OffloadOptimizer>(new OffloadOptimizer(std::move(p), std::move(rooms)));
 }
 
 const StateLayout& OffloadOptimizer::states() const { return rooms_->states; }
 StateIo& OffloadOptimizer::io() { return *rooms_->io; }
-PendingUpdates& OffloadOptimizer::pending_updates() { return rooms_->settler; }
+UpdateBarrier& OffloadOptimizer::update_barrier() { return rooms_->barrier; }
 GradientStore& OffloadOptimizer::gradients() { return *rooms_->gradients; }
 
-Result<void> OffloadOptimizer::Settler::settle(PayloadId chunk) {
+Result<void> OffloadOptimizer::Barrier::complete(PayloadId chunk) {
   if (optimizer->rooms_->early->updated(chunk))
     return Error{ErrorKind::usage, "parameters were asked for between their early update and the end of their step"};
   CASTOR_TRY(optimizer->rooms_->speculation->take_back(chunk));
@@ -106,8 +106,8 @@ Result<void> OffloadOptimizer::Settler::settle(PayloadId chunk) {
   return optimizer->whole();
 }
 
-Result<void> OffloadOptimizer::Settler::settle_all() {
-  CASTOR_TRY(optimizer->make_pending());
+Result<void> OffloadOptimizer::Barrier::complete_all() {
+  CASTOR_TRY(optimizer->complete_last_step());
   CASTOR_TRY(optimizer->whole());
   if (optimizer->rooms_->machine.in(StepState::updating))
     return Error{ErrorKind::usage, "parameters were to be kept between their early update and the end of their step"};
@@ -115,7 +115,7 @@ Result<void> OffloadOptimizer::Settler::settle_all() {
 }
 
 Result<void> OffloadOptimizer::adopt(StatePlacement placement) {
-  CASTOR_TRY(make_pending());
+  CASTOR_TRY(complete_last_step());
   StateLayout& states = rooms_->states;
   states.adopt(std::move(placement));
   PlannedMoves& planned = parts_.mover.planned();
@@ -144,7 +144,7 @@ Result<void> OffloadOptimizer::whole() {
 }
 
 Result<void> OffloadOptimizer::announce(const StepOptions& options) {
-  CASTOR_TRY(make_pending());
+  CASTOR_TRY(complete_last_step());
   CASTOR_TRY(whole());
   CASTOR_TRY(rooms_->machine.take(StepEvent::announce));
   rooms_->norm->want(options.needs_norm());
@@ -192,9 +192,10 @@ Result<void> OffloadOptimizer::use(PayloadId chunk) {
   return make_deferred(chunk);
 }
 
-bool OffloadOptimizer::pending(PayloadId chunk) const { return rooms_->deferred->waits(chunk); }
+bool OffloadOptimizer::update_waits(PayloadId chunk) const { return rooms_->deferred->waits(chunk); }
 
-Result<void> OffloadOptimizer::make_pending() {
+/// Makes all updates that wait for the next use of their chunk, and takes back those that are speculative.
+Result<void> OffloadOptimizer::complete_last_step() {
   CASTOR_TRY(rooms_->speculation->take_back_all());
   return make_all_deferred();
 }
@@ -263,7 +264,7 @@ Result<StepScale> OffloadOptimizer::step(const StepOptions& options) {
     return intact.error();
   }
   CASTOR_ASSIGN(const StepScale scale, rooms_->norm->measure(options));
-  CASTOR_ASSIGN(const bool as_expected, settle_speculation(options, scale));
+  CASTOR_ASSIGN(const bool as_expected, confirm_or_take_back(options, scale));
   if (!scale.skip) {
     if (auto updated = update_rest(options, scale.grad_scale); !updated.ok()) {
       rooms_->deferred->clear();  // either no chunk is updated, or the model is poisoned
@@ -275,9 +276,9 @@ Result<StepScale> OffloadOptimizer::step(const StepOptions& options) {
   return scale;
 }
 
-/// Called when the norm is known: keeps speculative updates, or takes them back where the norm scales gradients down.
-/// Returns false in the second case.
-Result<bool> OffloadOptimizer::settle_speculation(const StepOptions& options, const StepScale& scale) {
+/// Called when the norm is known: the speculative updates are made for good, or taken back where the norm scales
+/// gradients down. Returns false in the second case.
+Result<bool> OffloadOptimizer::confirm_or_take_back(const StepOptions& options, const StepScale& scale) {
   if (!options.needs_norm()) return true;
   Speculation& speculation = *rooms_->speculation;
   const bool plain = !scale.skip && scale.grad_scale == plain_scale(options);
@@ -286,14 +287,14 @@ Result<bool> OffloadOptimizer::settle_speculation(const StepOptions& options, co
     CASTOR_TRY(speculation.take_back_all());
     return false;
   }
-  const auto kept_chunks = speculation.keep_all();
-  for (const Speculation::Kept& kept : kept_chunks) {
+  const auto confirmed = speculation.confirm_all();
+  for (const Speculation::Confirmed& one : confirmed) {
     CASTOR_TRY(rooms_->machine.take(StepEvent::update));
-    rooms_->early->set_updated(kept.chunk);
-    for (const Event& update : kept.updates) rooms_->running.add(update);
+    rooms_->early->set_updated(one.chunk);
+    for (const Event& update : one.updates) rooms_->running.add(update);
   }
-  for (const Speculation::Kept& kept : kept_chunks)
-    if (auto released = rooms_->gradients->release(kept.chunk); !released.ok()) {
+  for (const Speculation::Confirmed& one : confirmed)
+    if (auto released = rooms_->gradients->release(one.chunk); !released.ok()) {
       rooms_->machine.fail();
       return released.error();
     }

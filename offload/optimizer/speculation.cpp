@@ -13,15 +13,15 @@ class Speculation::Attempt final : public UpdateJournal {
 
   bool keeps_old() const override { return true; }
   Result<void> begin_tile(TileId tile) override {
-    inputs_.kept.keep(inputs_.states.state(chunk_, tile));
-    if (tile == TileId{}) inputs_.kept.keep(inputs_.states.payload(chunk_));
+    inputs_.undo.save(inputs_.states.state(chunk_, tile));
+    if (tile == TileId{}) inputs_.undo.save(inputs_.states.payload(chunk_));
     return {};
   }
   void counted(TensorId tensor) override { counted_.push_back(tensor); }
   void started(TileId tile, const Event& updated) override {
     updates_.push_back(updated);
-    inputs_.kept.read_until(inputs_.states.state(chunk_, tile), updated);
-    inputs_.kept.read_until(inputs_.states.payload(chunk_), updated);
+    inputs_.undo.read_until(inputs_.states.state(chunk_, tile), updated);
+    inputs_.undo.read_until(inputs_.states.payload(chunk_), updated);
   }
   std::shared_ptr<std::atomic<bool>> cancelled() const override { return cancelled_; }
 
@@ -53,7 +53,7 @@ bool Speculation::may_update(PayloadId chunk) const {
 }
 
 Result<void> Speculation::update(PayloadId chunk, const StepOptions& options) {
-  if (!parts_.inputs.kept.open(parts_.inputs.states.written_by_update(chunk))) return {};
+  if (!parts_.inputs.undo.reserve(parts_.inputs.states.written_by_update(chunk))) return {};
   Attempt& attempt = *(attempts_[chunk] = std::make_unique<Attempt>(parts_.inputs, chunk));
   auto updated = parts_.runner.update(chunk, {options, plain_scale(options)}, attempt);
   if (!updated.ok()) CASTOR_TRY(take_back(chunk));
@@ -69,17 +69,17 @@ Result<void> Speculation::take_back(PayloadId chunk) {
   for (const TensorId tensor : node.mapped()->counted()) --parts_.inputs.states.n_updates(tensor);
   const auto written = parts_.inputs.states.written_by_update(chunk);
   for (const ChunkId id : written) {
-    if (!parts_.inputs.kept.kept(id)) continue;
+    if (!parts_.inputs.undo.saved(id)) continue;
     const std::array<Need, 1> needs = {Need{id, Tier::host, Access::update}};
     Beside others{parts_.team};
     if (auto begun = parts_.scheduler.begin({MomentKind::update, number(chunk)}, needs, &others); !begun.ok()) {
       parts_.machine.lose();
       return begun;
     }
-    parts_.inputs.kept.put_back(id);
+    parts_.inputs.undo.restore(id);
     parts_.scheduler.end(needs);
   }
-  parts_.inputs.kept.drop(written);
+  parts_.inputs.undo.drop(written);
   return {};
 }
 
@@ -88,13 +88,13 @@ Result<void> Speculation::take_back_all() {
   return {};
 }
 
-std::vector<Speculation::Kept> Speculation::keep_all() {
-  std::vector<Kept> kept;
+std::vector<Speculation::Confirmed> Speculation::confirm_all() {
+  std::vector<Confirmed> confirmed;
   for (auto& [chunk, attempt] : std::exchange(attempts_, {})) {
-    parts_.inputs.kept.drop(parts_.inputs.states.written_by_update(chunk));
-    kept.push_back({chunk, attempt->updates()});
+    parts_.inputs.undo.drop(parts_.inputs.states.written_by_update(chunk));
+    confirmed.push_back({chunk, attempt->updates()});
   }
-  return kept;
+  return confirmed;
 }
 
 IterationKind Speculation::next_kind(bool wants_norm) const {

@@ -18,12 +18,12 @@
 namespace castor {
 
 /// Updates on the host that are made before the norm is known, as if it scaled nothing down. The old states and weights
-/// are kept until the norm is known; where it was too large they are made current again.
+/// are saved until the norm is known; where it was too large they are made current again.
 ///
 /// Threads: one at a time.
 class Speculation {
  public:
-  /// Borrowed; must outlive this. `kept` holds the old contents.
+  /// Borrowed; must outlive this. The undo chunks of `inputs` hold the old contents.
   struct Parts {
     const TileInputs& inputs;
     UpdateRunner& runner;
@@ -52,13 +52,13 @@ class Speculation {
   /// Records the norm of the step: `plain` where it scales nothing down and skips nothing.
   void note_norm(bool plain) { forecast_.note(plain); }
   bool any() const { return !attempts_.empty(); }
-  /// A chunk whose speculative update is kept, and the events of its tiles.
-  struct Kept {
+  /// A chunk whose speculative update is made for good, and the events of its tiles.
+  struct Confirmed {
     PayloadId chunk{};
     std::vector<Event> updates;
   };
-  /// Keeps every speculative update and discards the old contents.
-  std::vector<Kept> keep_all();
+  /// Makes every speculative update one for good, and discards the old contents.
+  std::vector<Confirmed> confirm_all();
 
   /// The kind of the next iteration, predicted from the norms so far: speculative updates are moments of its backward
   /// pass.

@@ -15,7 +15,7 @@ enum class StepState : std::uint8_t {
   idle,       ///< between two steps
   announced,  ///< the options of the step are known; no update has been made that cannot be taken back
   updating,   ///< some chunks have been updated, or their updates are queued
-  settled,    ///< the step is over, but some updates wait for the next use of their chunk
+  waiting,    ///< the step is over, but some updates wait for the next use of their chunk
   poisoned,   ///< an update failed after others had been made: the model is between two steps
 };
 inline constexpr std::size_t kNStepStates = 5;
@@ -40,10 +40,10 @@ constexpr std::optional<StepState> next_state(StepState state, StepEvent event) 
   constexpr auto illegal = std::nullopt;
   constexpr std::array<std::array<std::optional<StepState>, kNStepEvents>, kNStepStates> table = {{
       // announce, update,   end,     defer,   catch_up, fail,      lose,     abandon
-      {announced,  updating, idle,    settled, illegal,  idle,      poisoned, idle},     // idle
-      {announced,  updating, idle,    settled, illegal,  announced, poisoned, idle},     // announced
-      {illegal,    updating, idle,    settled, illegal,  poisoned,  poisoned, illegal},  // updating
-      {illegal,    settled,  illegal, illegal, idle,     poisoned,  poisoned, settled},  // settled
+      {announced,  updating, idle,    waiting, illegal,  idle,      poisoned, idle},     // idle
+      {announced,  updating, idle,    waiting, illegal,  announced, poisoned, idle},     // announced
+      {illegal,    updating, idle,    waiting, illegal,  poisoned,  poisoned, illegal},  // updating
+      {illegal,    waiting,  illegal, illegal, idle,     poisoned,  poisoned, waiting},  // waiting
       {illegal,    illegal,  illegal, illegal, illegal,  poisoned,  poisoned, illegal},  // poisoned
   }};
   return table[static_cast<std::size_t>(state)][static_cast<std::size_t>(event)];

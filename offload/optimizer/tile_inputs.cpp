@@ -7,8 +7,8 @@ UpdateArrays TileInputs::arrays(PayloadId chunk, TileId tile, const TilePart& pa
   const Tier tier = states.update_tier(chunk);
   UpdateArrays arrays;
   states.tile_states(chunk, tile, data(states.state(chunk, tile), tier)).point(arrays, part.in_tile);
-  arrays.old_states = kept.bytes_to_old(states.state(chunk, tile));
-  arrays.old_weight = kept.bytes_to_old(states.payload(chunk));
+  arrays.old_states = undo.bytes_to_old(states.state(chunk, tile));
+  arrays.old_weight = undo.bytes_to_old(states.payload(chunk));
   arrays.grad_dtype = gradients.dtype(chunk);
   arrays.grad = data(gradients.chunk(chunk), tier) + part.in_chunk * size_bytes(arrays.grad_dtype);
   arrays.weight_dtype = states.shape(chunk).dtype;

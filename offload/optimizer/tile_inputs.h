@@ -9,7 +9,7 @@
 #include <castor/rules/step_options.h>
 #include <castor/states/state_layout.h>
 
-#include "kept_chunks.h"
+#include "undo_chunks.h"
 
 namespace castor {
 
@@ -24,7 +24,7 @@ struct TileInputs {
   StateLayout& states;
   GradientStore& gradients;
   ChunkManager& chunks;
-  KeptChunks& kept;
+  UndoChunks& undo;
   Device& device;
 
   /// The arrays of a tensor's part of a tile, in the tier of its update. Weights are null where no copy is there.

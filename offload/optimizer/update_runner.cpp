@@ -37,7 +37,7 @@ Result<std::unique_ptr<UpdateRunner>> UpdateRunner::make(const Parts& parts) {
 }
 
 Result<void> UpdateRunner::update(PayloadId chunk, StepTerms terms, UpdateJournal& journal) {
-  CASTOR_TRY(parts_.inputs.gradients.settle(chunk));
+  CASTOR_TRY(parts_.inputs.gradients.finish_sum(chunk));
   TrustMeasures::OfChunk measures(parts_.trust, chunk, terms);
   CASTOR_TRY(measures.measure_cut_tensors());
   for (const TileId tile : parts_.inputs.states.shape(chunk).tiles())

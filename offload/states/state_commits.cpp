@@ -57,7 +57,7 @@ Result<CommitFigures> StateCommits::commit(std::uint64_t step, std::string_view 
     return Error{ErrorKind::usage,
                  "the folders of nvme hold a run of " + std::to_string(parts_.store.committed_step().value_or(0)) +
                      " steps, which this one would replace; continue that run, or name other folders"};
-  CASTOR_TRY(parts_.pending.settle_all());
+  CASTOR_TRY(parts_.barrier.complete_all());
   CommitFigures figures;
   const StateMap map = this->map();
   for (const ChunkId id : map.chunks()) {

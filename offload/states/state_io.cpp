@@ -84,7 +84,7 @@ Result<void> StateIo::initialise(const Fill& fill, const Progress& progress) {
   Filling filling{fill};
   const auto started = start_filling(progress, filling);
   const auto ended = wait_for_first(filling, 0);
-  parts_.pending.values_replaced();
+  parts_.barrier.values_replaced();
   return started.ok() ? ended : started;
 }
 
@@ -158,7 +158,8 @@ Result<void> StateIo::read_master(TensorId tensor, float* out) {
 
 Result<void> StateIo::check(TensorId tensor, const StateValues& values) const {
   const TensorPlace& place = parts_.states.layout().tensors.at(tensor);
-  if (values.first <= place.numel && values.n <= place.numel - values.first) return parts_.pending.settle(place.chunk);
+  if (values.first <= place.numel && values.n <= place.numel - values.first)
+    return parts_.barrier.complete(place.chunk);
   return Error{ErrorKind::usage, "values " + std::to_string(values.first) + " to " +
                                      std::to_string(values.first + values.n) + " of a tensor of " +
                                      std::to_string(place.numel) + " were asked for"};
@@ -226,7 +227,7 @@ Result<void> StateIo::write(TensorId tensor, const StateValues& values) {
     }
   if (!shape.trainable) CASTOR_TRY(write_frozen(tensor, values));
   parts_.states.n_updates(tensor) = values.n_updates;
-  parts_.pending.values_replaced();
+  parts_.barrier.values_replaced();
   return send_payload_up(chunk);
 }
 
@@ -258,16 +259,16 @@ Result<void> StateIo::write_frozen(TensorId tensor, const StateValues& values) {
 }
 
 Result<void> StateIo::write_back() {
-  CASTOR_TRY(parts_.pending.settle_all());
+  CASTOR_TRY(parts_.barrier.complete_all());
   CASTOR_TRY(parts_.mover.write_back(parts_.states.map().chunks()));
-  return parts_.pending.settle_all();  // an update beside the thread may have failed meanwhile
+  return parts_.barrier.complete_all();  // an update beside the thread may have failed meanwhile
 }
 
 Result<void> StateIo::take_spilled(const IndexedVector<TensorId, std::uint64_t>& n_updates) {
-  CASTOR_TRY(parts_.pending.settle_all());
+  CASTOR_TRY(parts_.barrier.complete_all());
   for (const ChunkId id : parts_.states.map().chunks()) parts_.chunks.below().spilled(id);
   for (const TensorId tensor : n_updates.ids()) parts_.states.n_updates(tensor) = n_updates[tensor];
-  parts_.pending.values_replaced();
+  parts_.barrier.values_replaced();
   return {};
 }
 

@@ -135,7 +135,7 @@ Result<castor_step_result> Engine::step(const castor_step_args& args) {
   r.watch.end_step();
   r.sample();
   for (const PayloadId chunk : r.layout.chunks.ids())
-    if (r.optimizer->pending(chunk)) r.bindings->outdated(chunk);
+    if (r.optimizer->update_waits(chunk)) r.bindings->outdated(chunk);
   CASTOR_TRY(after_step(options.needs_norm()));
   r.update_seconds += static_cast<double>(r.timeline.now_ns() - start_ns) * 1e-9;
   r.timeline.end_step();

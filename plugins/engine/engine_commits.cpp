@@ -7,7 +7,7 @@ Result<void> EngineCommits::open() {
   if (rooms_.options.durability != Durability::commit) return {};
   OffloadOptimizer& optimizer = *rooms_.optimizer;
   CASTOR_ASSIGN(commits_, StateCommits::make({*rooms_.memory->store(), *rooms_.memory->spill(), *rooms_.chunks,
-                                              optimizer.states(), optimizer.io(), optimizer.pending_updates()}));
+                                              optimizer.states(), optimizer.io(), optimizer.update_barrier()}));
   return {};
 }
 

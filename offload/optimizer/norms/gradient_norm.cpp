@@ -49,7 +49,7 @@ bool GradientNorm::measured(PayloadId chunk) const {
 
 /// Measures the other gradients of a chunk; on the host the team does so beside the thread.
 Result<void> GradientNorm::measure_chunk(PayloadId chunk, std::vector<HostNorm>& on_host) {
-  CASTOR_TRY(parts_.gradients.settle(chunk));
+  CASTOR_TRY(parts_.gradients.finish_sum(chunk));
   const Tier tier = parts_.gradients.tier(chunk);
   const std::array<Need, 1> needs = {Need{parts_.gradients.chunk(chunk), tier, Access::read}};
   Beside others{parts_.team};

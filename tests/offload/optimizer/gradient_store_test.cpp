@@ -44,7 +44,7 @@ struct Gradients {
   void add(std::uint32_t tensor) { try_add(tensor).value(); }
 
   std::vector<std::uint8_t> held(std::uint32_t tensor) {
-    store->settle(PayloadId{0}).value();
+    store->finish_sum(PayloadId{0}).value();
     const std::uint64_t width = size_bytes(store->dtype(PayloadId{0}));
     const std::uint64_t at = layout.tensors[TensorId{tensor}].offset * width;
     const std::byte* data = mover.look(store->chunk(PayloadId{0}), tier).value().data + at;
@@ -132,7 +132,7 @@ TEST_P(GradientStoreOn, ASecondGradientBeforeAnothersFirstWidensTheChunk) {
   gradients.add(0);
   const ChunkId narrow = gradients.store->chunk(PayloadId{0});
   gradients.add(0);
-  gradients.store->settle(PayloadId{0}).value();
+  gradients.store->finish_sum(PayloadId{0}).value();
   EXPECT_EQ(gradients.store->dtype(PayloadId{0}), DType::f32);
   EXPECT_EQ(gradients.tiers.chunks.chunk(gradients.store->chunk(PayloadId{0})).n_bytes,
             gradients.chunk_bytes(DType::f32));

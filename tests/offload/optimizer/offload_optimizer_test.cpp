@@ -736,9 +736,9 @@ class StreamedStates : public ::testing::Test {
     add_gradients(world_, random_, kAllTrainable);
     world_.step(options).value();
   }
-  bool any_pending() const {
+  bool any_waits() const {
     for (std::uint32_t i = 0; i < homes_.size(); ++i)
-      if (world_.optimizer->pending(PayloadId{i})) return true;
+      if (world_.optimizer->update_waits(PayloadId{i})) return true;
     return false;
   }
 
@@ -755,9 +755,9 @@ class StreamedStates : public ::testing::Test {
 TEST_F(StreamedStates, AreUpdatedWhenTheirWeightsAreUsed) {
   train(kPlain);
   for (std::uint32_t i = 0; i < homes_.size(); ++i) {
-    EXPECT_EQ(world_.optimizer->pending(PayloadId{i}), world_.layout.chunks[PayloadId{i}].trainable);
+    EXPECT_EQ(world_.optimizer->update_waits(PayloadId{i}), world_.layout.chunks[PayloadId{i}].trainable);
     world_.optimizer->use(PayloadId{i}).value();
-    EXPECT_FALSE(world_.optimizer->pending(PayloadId{i}));
+    EXPECT_FALSE(world_.optimizer->update_waits(PayloadId{i}));
     if (world_.layout.chunks[PayloadId{i}].trainable) {
       EXPECT_TRUE(world_.tiers.chunks.chunk(world_.optimizer->states().state(PayloadId{i})).resident(Tier::device));
     }
@@ -769,9 +769,9 @@ TEST_F(StreamedStates, AreUpdatedAtTheLatestBeforeTheNextGradientsCome) {
   StepOptions clipped = kPlain;
   clipped.max_norm = 0.5;
   train(clipped);
-  EXPECT_TRUE(any_pending());
+  EXPECT_TRUE(any_waits());
   world_.optimizer->announce(kPlain).value();
-  EXPECT_FALSE(any_pending());
+  EXPECT_FALSE(any_waits());
   train(kPlain);
   train(clipped);  // not announced: each chunk is updated before its first gradient
   world_.expect_same_bits();
@@ -780,29 +780,29 @@ TEST_F(StreamedStates, AreUpdatedAtTheLatestBeforeTheNextGradientsCome) {
 TEST_F(StreamedStates, AreUpToDateForWhoeverReadsThem) {
   train(kPlain);
   world_.held(5);
-  EXPECT_TRUE(any_pending()) << "those of other chunks wait on";
+  EXPECT_TRUE(any_waits()) << "those of other chunks wait on";
   world_.optimizer->io().write_back().value();
-  EXPECT_FALSE(any_pending());
+  EXPECT_FALSE(any_waits());
   world_.expect_same_bits();
 }
 
-TEST_F(StreamedStates, ASkippedStepLeavesNothingPending) {
+TEST_F(StreamedStates, ASkippedStepLeavesNothingWaiting) {
   StepOptions scaled = kPlain;
   scaled.loss_scale = 8;
   world_.gradient(5, std::vector<float>(512, std::numeric_limits<float>::infinity())).value();
   EXPECT_TRUE(world_.step(scaled).value().skip);
-  EXPECT_FALSE(any_pending());
+  EXPECT_FALSE(any_waits());
   world_.expect_same_bits();
 }
 
-TEST_F(StreamedStates, StayPendingWhereTheNextStepIsAbandoned) {
+TEST_F(StreamedStates, StayWaitingWhereTheNextStepIsAbandoned) {
   train(kPlain);
   world_.optimizer->use(PayloadId{0}).value();
   const std::vector<std::uint16_t> gradient(world_.specs[0].numel);
   world_.optimizer->add_gradient(TensorId{0}, {gradient.data(), nullptr}).value();
   world_.optimizer->abandon().value();
   EXPECT_FALSE(world_.optimizer->gradients().any(PayloadId{0}));
-  EXPECT_TRUE(any_pending());
+  EXPECT_TRUE(any_waits());
   train(kPlain);
   world_.expect_same_bits();
 }

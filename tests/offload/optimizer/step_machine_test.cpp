@@ -15,7 +15,7 @@ namespace {
 using State = StepState;
 using Happens = StepEvent;
 
-constexpr std::array kStepStates = {State::idle, State::announced, State::updating, State::settled, State::poisoned};
+constexpr std::array kStepStates = {State::idle, State::announced, State::updating, State::waiting, State::poisoned};
 constexpr std::array kStepEvents = {Happens::announce, Happens::update, Happens::end,  Happens::defer,
                                     Happens::catch_up, Happens::fail,   Happens::lose, Happens::abandon};
 static_assert(kStepStates.size() == kNStepStates && kStepEvents.size() == kNStepEvents);
@@ -25,27 +25,27 @@ const std::map<std::pair<State, Happens>, State> kLegalSteps = {
     {{State::idle, Happens::announce}, State::announced},
     {{State::idle, Happens::update}, State::updating},
     {{State::idle, Happens::end}, State::idle},
-    {{State::idle, Happens::defer}, State::settled},
+    {{State::idle, Happens::defer}, State::waiting},
     {{State::idle, Happens::fail}, State::idle},
     {{State::idle, Happens::abandon}, State::idle},
     {{State::announced, Happens::announce}, State::announced},
     {{State::announced, Happens::update}, State::updating},
     {{State::announced, Happens::end}, State::idle},
-    {{State::announced, Happens::defer}, State::settled},
+    {{State::announced, Happens::defer}, State::waiting},
     {{State::announced, Happens::fail}, State::announced},
     {{State::announced, Happens::abandon}, State::idle},
     {{State::updating, Happens::update}, State::updating},
     {{State::updating, Happens::end}, State::idle},
-    {{State::updating, Happens::defer}, State::settled},
+    {{State::updating, Happens::defer}, State::waiting},
     {{State::updating, Happens::fail}, State::poisoned},
-    {{State::settled, Happens::update}, State::settled},
-    {{State::settled, Happens::catch_up}, State::idle},
-    {{State::settled, Happens::fail}, State::poisoned},
-    {{State::settled, Happens::abandon}, State::settled},
+    {{State::waiting, Happens::update}, State::waiting},
+    {{State::waiting, Happens::catch_up}, State::idle},
+    {{State::waiting, Happens::fail}, State::poisoned},
+    {{State::waiting, Happens::abandon}, State::waiting},
     {{State::idle, Happens::lose}, State::poisoned},
     {{State::announced, Happens::lose}, State::poisoned},
     {{State::updating, Happens::lose}, State::poisoned},
-    {{State::settled, Happens::lose}, State::poisoned},
+    {{State::waiting, Happens::lose}, State::poisoned},
     {{State::poisoned, Happens::fail}, State::poisoned},
     {{State::poisoned, Happens::lose}, State::poisoned},
 };
@@ -57,7 +57,7 @@ StepMachine machine_in(State state) {
       {State::idle, {}},
       {State::announced, {Happens::announce}},
       {State::updating, {Happens::announce, Happens::update}},
-      {State::settled, {Happens::announce, Happens::defer}},
+      {State::waiting, {Happens::announce, Happens::defer}},
       {State::poisoned, {Happens::update, Happens::fail}},
   };
   for (const Happens event : ways.at(state)) machine.take(event).value();
@@ -102,7 +102,7 @@ TEST(StepMachine, SaysWhyInTheCallersTerms) {
   EXPECT_EQ(message(State::updating, Happens::abandon),
             "the step was to be abandoned after some parameters were updated, so the model is between two steps; start "
             "again");
-  EXPECT_EQ(message(State::settled, Happens::announce),
+  EXPECT_EQ(message(State::waiting, Happens::announce),
             "updates of the step before are still waiting; they must be made first");
   EXPECT_EQ(message(State::idle, Happens::catch_up), "no update was waiting for the next use of its chunk");
   EXPECT_EQ(message(State::poisoned, Happens::update),

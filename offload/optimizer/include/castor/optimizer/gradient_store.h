@@ -67,9 +67,10 @@ class GradientStore {
 
   /// Adds up the gradients that arrived since the last sum: from then on one chunk holds the gradients of
   /// `payload_chunk`. Errors: those of the mover; then nothing has changed.
-  [[nodiscard]] Result<void> settle(PayloadId payload_chunk);
+  [[nodiscard]] Result<void> finish_sum(PayloadId payload_chunk);
 
-  /// The chunk that holds the gradients of `payload_chunk`, and their dtype. Requires: settled.
+  /// The chunk that holds the gradients of `payload_chunk`, and their dtype. Requires: finish_sum() was
+  /// called after the last of them.
   ChunkId chunk(PayloadId payload_chunk) const;
   DType dtype(PayloadId payload_chunk) const;
   Tier tier(PayloadId payload_chunk) const { return slots_.at(payload_chunk).tier; }

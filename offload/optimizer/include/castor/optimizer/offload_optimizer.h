@@ -62,7 +62,7 @@ class OffloadOptimizer {
   /// The weights and states, and their reading and writing between two steps.
   const StateLayout& states() const;
   StateIo& io();
-  PendingUpdates& pending_updates();
+  UpdateBarrier& update_barrier();
   GradientStore& gradients();
 
   /// Adopts a placement, after making the updates that wait: where states live and are updated, and gradients gathered,
@@ -89,10 +89,7 @@ class OffloadOptimizer {
   [[nodiscard]] Result<void> use(PayloadId payload_chunk);
 
   /// True while the update of `payload_chunk` in the last step is still waiting for its next use.
-  bool pending(PayloadId payload_chunk) const;
-  /// Makes all updates that wait for the next use of their chunk, and takes back those that are speculative. Errors: as
-  /// step.
-  [[nodiscard]] Result<void> make_pending();
+  bool update_waits(PayloadId payload_chunk) const;
 
   /// Frees gradients that have been read, and with overlap updates the announced step's chunks that are complete and
   /// not in use. Errors: as step.
@@ -116,13 +113,14 @@ class OffloadOptimizer {
 
  private:
   struct Rooms;
-  class Settler;
+  class Barrier;
 
   OffloadOptimizer(Parts parts, std::unique_ptr<Rooms> rooms);
   Result<void> whole();
   Result<void> update(PayloadId chunk, const StepOptions& options, double grad_scale);
   Result<void> update_rest(const StepOptions& options, double grad_scale);
-  Result<bool> settle_speculation(const StepOptions& options, const StepScale& scale);
+  Result<bool> confirm_or_take_back(const StepOptions& options, const StepScale& scale);
+  Result<void> complete_last_step();
   Result<void> make_deferred(PayloadId chunk);
   Result<void> make_all_deferred();
   Result<void> clear_gradients();

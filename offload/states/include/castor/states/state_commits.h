@@ -35,7 +35,7 @@ class StateCommits {
     ChunkManager& chunks;
     const StateLayout& states;
     StateIo& io;
-    PendingUpdates& pending;
+    UpdateBarrier& barrier;
   };
   /// Finds the last commit, and has new chunks spill beside it. Errors: io; usage, where the store holds a commit that
   /// has no description.

@@ -15,16 +15,17 @@
 
 namespace castor {
 
-/// The optimizer's part in reading and writing states: updates that wait are made first.
-class PendingUpdates {
+/// Brings chunks up to the last step that has ended, before their values are read or written: the optimizer implements
+/// it.
+class UpdateBarrier {
  public:
-  virtual ~PendingUpdates() = default;
+  virtual ~UpdateBarrier() = default;
   /// Makes the updates of `chunk` that are waiting, and takes back a speculative one. Errors: those of the update;
   /// usage, where the chunk was updated early in a step that has not ended; failed, where an earlier update
   /// failed.
-  [[nodiscard]] virtual Result<void> settle(PayloadId chunk) = 0;
+  [[nodiscard]] virtual Result<void> complete(PayloadId chunk) = 0;
   /// The same for all chunks; usage where any was updated early.
-  [[nodiscard]] virtual Result<void> settle_all() = 0;
+  [[nodiscard]] virtual Result<void> complete_all() = 0;
   /// Called when values were written from outside: the next iteration will not repeat the ones before.
   virtual void values_replaced() = 0;
 };
@@ -42,7 +43,7 @@ class StateIo {
     ChunkManager& chunks;
     StatefulTensorMgr& mover;
     HostTeam& team;
-    PendingUpdates& pending;
+    UpdateBarrier& barrier;
     std::function<bool()> interrupted;  ///< called before every tile of first values
   };
 
@@ -60,7 +61,7 @@ class StateIo {
       const Fill& fill, const Progress& progress = [](double) {});
 
   /// Fills the arrays of `values` that are not null, and n_updates; of a frozen tensor the master is its weight in
-  /// fp32. Errors: usage, where the tensor has no such values; those of PendingUpdates::settle and of the mover.
+  /// fp32. Errors: usage, where the tensor has no such values; those of UpdateBarrier::complete and of the mover.
   [[nodiscard]] Result<void> read(TensorId tensor, StateValues& values);
   /// The whole fp32 master of `tensor`. Errors: as read.
   [[nodiscard]] Result<void> read_master(TensorId tensor, float* out);
@@ -68,12 +69,12 @@ class StateIo {
   /// Writes values that were read here or elsewhere, and the weights that follow from them. Errors: as read.
   [[nodiscard]] Result<void> write(TensorId tensor, const StateValues& values);
 
-  /// Copies all weights and states to the tier below the host, unless they are there. Errors: those of settle_all and
+  /// Copies all weights and states to the tier below the host, unless they are there. Errors: those of complete_all and
   /// of StatefulTensorMgr::write_back.
   [[nodiscard]] Result<void> write_back();
 
   /// Makes the contents that the tier below the host has under the chunks' numbers the current weights and states, and
-  /// `n_updates` the counters of the tensors. Errors: those of settle_all.
+  /// `n_updates` the counters of the tensors. Errors: those of complete_all.
   [[nodiscard]] Result<void> take_spilled(const IndexedVector<TensorId, std::uint64_t>& n_updates);
 
  private:
