@@ -7,7 +7,6 @@
 #include <castor/mover/activation_store.h>
 #include <castor/optimizer/offload_optimizer.h>
 #include <castor/schedule/virtual_machine.h>
-#include <castor/schedule/virtual_memory.h>
 
 namespace castor {
 namespace {
@@ -16,7 +15,7 @@ namespace {
 /// early or speculatively in the second.
 constexpr int kIterations = 3;
 
-/// A device without data: chunks are addresses alone (Stage's tiers), so no kernel may touch them. The few bytes that
+/// A device without data: chunks are addresses alone (VirtualMachine), so no kernel may touch them. The few bytes that
 /// norms and ratios take are real.
 class VirtualDevice final : public Device {
  public:
@@ -53,8 +52,8 @@ class Stage {
 
   Result<void> set_up(StatePlacement placement);
   Result<void> run(const StepOptions& options);
-  Rehearsal recorded() { return {scheduler_.trace(), scheduler_.problem(), activations_}; }
-  void forget() { scheduler_.forget_trace(); }
+  Rehearsal recorded() { return {machine_.scheduler.trace(), machine_.scheduler.problem(), activations_}; }
+  void forget() { machine_.scheduler.forget_trace(); }
 
  private:
   Result<void> put_chunks();
@@ -64,28 +63,22 @@ class Stage {
   Result<void> keep(const StepCall& call);
 
   const RehearsedStep& step_;
-  VirtualClock clock_;
-  Timeline timeline_{{}, [this] { return clock_.now_ns(); }};
-  VirtualStream compute_{clock_, 0}, up_{clock_, 0}, down_{clock_, 0};
-  StreamSpans computed_{timeline_, compute_};
-  VirtualDevice device_{clock_};
-  VirtualDrive drive_{clock_, LinkCosts{}};
+  VirtualMachine machine_{LinkCosts{}, {}};
+  StreamSpans computed_{machine_.timeline, machine_.compute};
+  VirtualDevice device_{machine_.clock};
   IdleTeam team_;
-  VirtualTier on_device_{Tier::device, Budget::kUnlimited}, on_host_{Tier::host, Budget::kUnlimited};
-  ChunkManager chunks_{{on_device_.pool, on_host_.pool, &drive_, compute_, up_, down_, timeline_}};
-  StatefulTensorMgr mover_{{chunks_, on_device_.budget, on_host_.budget, compute_, timeline_}};
-  Scheduler scheduler_{{mover_, chunks_, on_device_.budget, on_host_.budget, compute_, timeline_}};
   std::unique_ptr<OffloadOptimizer> optimizer_;
-  ActivationStore kept_{{chunks_, mover_, compute_}};
+  ActivationStore kept_{{machine_.chunks, machine_.mover, machine_.compute}};
   std::vector<ChunkId> activations_;  ///< by number in the script
   std::uint32_t micro_batch_ = 0;
 };
 
 Result<void> Stage::set_up(StatePlacement placement) {
   if (!step_.plain_norms) placement.speculative.assign(placement.speculative.size(), false);
-  CASTOR_ASSIGN(optimizer_, OffloadOptimizer::make({step_.layout, chunks_, mover_, scheduler_, device_, compute_, down_,
-                                                    timeline_, computed_, step_.registration_order, [] { return false; },
-                                                    team_, step_.overlap, step_.format}));
+  CASTOR_ASSIGN(optimizer_, OffloadOptimizer::make({step_.layout, machine_.chunks, machine_.mover, machine_.scheduler,
+                                                    device_, machine_.compute, machine_.down, machine_.timeline,
+                                                    computed_, step_.registration_order, [] { return false; }, team_,
+                                                    step_.overlap, step_.format}));
   CASTOR_TRY(put_chunks());
   return optimizer_->adopt(std::move(placement));
 }
@@ -97,8 +90,8 @@ Result<void> Stage::put_chunks() {
     std::vector<ChunkId> written = {states.payload(chunk)};
     if (states.shape(chunk).trainable) written = states.written_by_update(chunk);
     for (const ChunkId id : written) {
-      CASTOR_TRY(mover_.open(id, Tier::host));
-      chunks_.written(id, Tier::host);
+      CASTOR_TRY(machine_.mover.open(id, Tier::host));
+      machine_.chunks.written(id, Tier::host);
     }
   }
   return {};
@@ -118,7 +111,7 @@ Result<void> Stage::play(const StepCall& call, const StepOptions& options) {
     case Kind::forward: return enter(MomentKind::forward, UnitId{call.id});
     case Kind::backward: return enter(MomentKind::backward, UnitId{call.id});
     case Kind::end_forward:
-    case Kind::end_backward: return scheduler_.end(needs_of(UnitId{call.id})), Result<void>();
+    case Kind::end_backward: return machine_.scheduler.end(needs_of(UnitId{call.id})), Result<void>();
     case Kind::gradient: return optimizer_->add_gradient(TensorId{call.id}, {nullptr, [] {}});
     case Kind::keep: return keep(call);
     case Kind::recall: {
@@ -136,7 +129,7 @@ Result<void> Stage::enter(MomentKind pass, UnitId unit) {
   CASTOR_TRY(optimizer_->prepare(step_.unit_chunks.at(unit)));
   Moment moment = {pass, number(unit)};
   moment.micro_batch = micro_batch_;
-  return scheduler_.begin(moment, needs_of(unit));
+  return machine_.scheduler.begin(moment, needs_of(unit));
 }
 
 std::vector<Need> Stage::needs_of(UnitId unit) const {

@@ -8,10 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include <castor/schedule/scheduler.h>
-
 #include <castor/schedule/virtual_machine.h>
-#include <castor/schedule/virtual_memory.h>
+
 #include "virtual_team.h"
 
 namespace castor {
@@ -110,16 +108,8 @@ struct DryRun::World {
   const MomentSeconds seconds;
   const std::vector<Happening> happenings;
   const std::vector<std::uint64_t> urgency;  ///< urgency_of, by moment
-  const LinkCosts costs;
-  VirtualClock clock;
-  Timeline timeline{{}, [this] { return clock.now_ns(); }};
-  VirtualStream compute{clock, 0}, up{clock, costs.h2d}, down{clock, costs.d2h};
-  VirtualTeam team{clock};
-  VirtualDrive drive{clock, costs};
-  VirtualTier device, host;
-  ChunkManager chunks;
-  StatefulTensorMgr mover{{chunks, device.budget, host.budget, compute, timeline}};
-  Scheduler scheduler{{mover, chunks, device.budget, host.budget, compute, timeline, costs}};
+  VirtualMachine machine;
+  VirtualTeam team{machine.clock};
   Result<void> began;  ///< the outcome of put_chunks
 };
 
@@ -127,20 +117,17 @@ DryRun::World::World(const MoveProblem& problem, const MomentSeconds& of_moments
     : seconds(of_moments),
       happenings(happenings_of(problem)),
       urgency(urgency_of(problem, happenings)),
-      costs(problem.costs),
-      device(Tier::device, room_of(problem, Tier::device)),
-      host(Tier::host, room_of(problem, Tier::host)),
-      chunks({device.pool, host.pool, problem.nvme ? &drive : nullptr, compute, up, down, timeline}) {
+      machine(problem.costs, {room_of(problem, Tier::device), room_of(problem, Tier::host), problem.nvme}) {
   for (const ChunkId id : problem.chunks.ids()) {
-    (void)chunks.add(ChunkKind::payload, problem.chunks[id].n_bytes, "chunk " + std::to_string(number(id)));
-    mover.planned().set_rest(id, problem.chunks[id].rest);
+    (void)machine.chunks.add(ChunkKind::payload, problem.chunks[id].n_bytes, "chunk " + std::to_string(number(id)));
+    machine.mover.planned().set_rest(id, problem.chunks[id].rest);
   }
 }
 
 /// Chunks that are on NVMe alone are put first, because they pass through the host.
 Result<void> DryRun::World::put_chunks(const StepPlan& plan) {
   for (const bool spilled : {true, false})
-    for (const ChunkId id : chunks.ids()) {
+    for (const ChunkId id : machine.chunks.ids()) {
       const auto& stays = plan.plan.stays.at(id);
       const Places places = stays.empty() ? kNowhere : stays.back().after;
       if (places != kNowhere && (places == only(Tier::nvme)) == spilled) CASTOR_TRY(put(id, places));
@@ -150,36 +137,36 @@ Result<void> DryRun::World::put_chunks(const StepPlan& plan) {
 
 Result<void> DryRun::World::put(ChunkId id, Places places) {
   const Tier first = holds(places, Tier::device) && !holds(places, Tier::host) ? Tier::device : Tier::host;
-  CASTOR_TRY(mover.open(id, first));
-  chunks.written(id, first);
+  CASTOR_TRY(machine.mover.open(id, first));
+  machine.chunks.written(id, first);
   if (holds(places, Tier::nvme) && first == Tier::host) {
-    CASTOR_TRY(chunks.release(id, Tier::host));
-    if (holds(places, Tier::host)) CASTOR_TRY(chunks.fetch(id, Tier::host));
+    CASTOR_TRY(machine.chunks.release(id, Tier::host));
+    if (holds(places, Tier::host)) CASTOR_TRY(machine.chunks.fetch(id, Tier::host));
   }
-  if (holds(places, Tier::device) && first == Tier::host) CASTOR_TRY(chunks.fetch(id, Tier::device));
+  if (holds(places, Tier::device) && first == Tier::host) CASTOR_TRY(machine.chunks.fetch(id, Tier::device));
   return {};
 }
 
 Result<void> DryRun::World::run_moment(std::uint32_t position) {
   const Happening& moment = happenings[position];
-  if (moment.joins) return scheduler.join(moment_at(position, moment));
+  if (moment.joins) return machine.scheduler.join(moment_at(position, moment));
   Beside others{team};
-  CASTOR_TRY(scheduler.begin(moment_at(position, moment), moment.needs, moment.beside ? &others : nullptr));
-  if (moment.on_device) compute.run(seconds.compute[position]);
+  CASTOR_TRY(machine.scheduler.begin(moment_at(position, moment), moment.needs, moment.beside ? &others : nullptr));
+  if (moment.on_device) machine.compute.run(seconds.compute[position]);
   Event updated;
   if (moment.beside) updated = team.add(urgency[position], others.after, seconds.compute[position]);
-  clock.pass(seconds.thread[position]);
+  machine.clock.pass(seconds.thread[position]);
   for (const Arrival& arrival : moment.arrivals) CASTOR_TRY(arrive(arrival));
-  scheduler.end(moment.needs, updated);
-  for (const ChunkId id : moment.drops) CASTOR_TRY(mover.discard(id));
+  machine.scheduler.end(moment.needs, updated);
+  for (const ChunkId id : moment.drops) CASTOR_TRY(machine.mover.discard(id));
   return {};
 }
 
 Result<void> DryRun::World::arrive(const Arrival& arrival) {
   const auto [chunk, tier, access] = arrival.need;
-  CASTOR_TRY(mover.edit(chunk, tier));
-  CASTOR_TRY(down.wait(compute.record()));
-  mover.arriving(chunk, tier, arrival.n_bytes, down.copy(nullptr, nullptr, arrival.n_bytes));
+  CASTOR_TRY(machine.mover.edit(chunk, tier));
+  CASTOR_TRY(machine.down.wait(machine.compute.record()));
+  machine.mover.arriving(chunk, tier, arrival.n_bytes, machine.down.copy(nullptr, nullptr, arrival.n_bytes));
   return {};
 }
 
@@ -193,7 +180,7 @@ double DryRun::World::busy_seconds(bool Happening::*where) const {
 DryRun::DryRun(const MoveProblem& problem, const MomentSeconds& seconds, const StepPlan& plan)
     : world_(std::make_unique<World>(problem, seconds)) {
   world_->began = world_->put_chunks(plan);
-  world_->scheduler.expect(trace_of(world_->happenings), plan);
+  world_->machine.scheduler.expect(trace_of(world_->happenings), plan);
 }
 
 DryRun::~DryRun() = default;
@@ -201,26 +188,27 @@ DryRun::~DryRun() = default;
 Result<StepEstimate> DryRun::step() {
   World& world = *world_;
   CASTOR_TRY(world.began);
-  const LinkBytes moved_before = world.chunks.moved();
-  const double start_s = world.clock.now_s();
-  for (VirtualTier* tier : {&world.device, &world.host}) tier->memory.count_anew();
+  const LinkBytes moved_before = world.machine.chunks.moved();
+  const double start_s = world.machine.clock.now_s();
+  for (VirtualTier* tier : {&world.machine.device, &world.machine.host}) tier->memory.count_anew();
   for (std::uint32_t m = 0; m < world.happenings.size(); ++m) CASTOR_TRY(world.run_moment(m));
-  CASTOR_TRY(world.compute.synchronize());
-  world.scheduler.end_iteration();
+  CASTOR_TRY(world.machine.compute.synchronize());
+  world.machine.scheduler.end_iteration();
 
   const auto sum = [](const std::vector<double>& all) { return std::accumulate(all.begin(), all.end(), 0.0); };
   StepEstimate estimate;
-  estimate.step_s = world.clock.now_s() - start_s;
+  estimate.step_s = world.machine.clock.now_s() - start_s;
   estimate.beside_s = world.busy_seconds(&Happening::beside);
   estimate.compute_s = sum(world.seconds.compute) - estimate.beside_s;
   estimate.wait_s = std::max(0.0, estimate.step_s - estimate.compute_s);
-  estimate.moved = world.chunks.moved() - moved_before;
-  estimate.find_bound(world.costs, std::max(world.busy_seconds(&Happening::on_device), sum(world.seconds.thread)));
+  estimate.moved = world.machine.chunks.moved() - moved_before;
+  estimate.find_bound(world.machine.costs,
+                      std::max(world.busy_seconds(&Happening::on_device), sum(world.seconds.thread)));
   return estimate;
 }
 
 DryRun::PoolUse DryRun::pool_use(Tier tier) const {
-  const VirtualTier& of = tier == Tier::device ? world_->device : world_->host;
+  const VirtualTier& of = tier == Tier::device ? world_->machine.device : world_->machine.host;
   return {of.budget.peak_bytes(), of.pool.peak_in_use_bytes(), of.memory.fresh_bytes(), of.memory.exchanged_bytes()};
 }
 

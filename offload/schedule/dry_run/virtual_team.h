@@ -9,7 +9,7 @@
 #include <castor/memory/event.h>
 #include <castor/memory/stream.h>
 
-#include <castor/schedule/virtual_machine.h>
+#include <castor/schedule/virtual_links.h>
 
 namespace castor {
 

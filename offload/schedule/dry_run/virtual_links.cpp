@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <castor/schedule/virtual_machine.h>
+#include <castor/schedule/virtual_links.h>
 
 namespace castor {
 namespace {
