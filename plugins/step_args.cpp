@@ -118,12 +118,13 @@ Result<void> check_support(const castor_plugin_info& plugin, const castor_step_a
   return {};
 }
 
-StepOptions step_options(const castor_step_args& args, std::uint32_t n_params) {
+StepOptionsBy<ParamId> step_options(const castor_step_args& args, std::uint32_t n_params) {
   const castor_step_args known = known_fields(args);
-  StepOptions options{update_options(known, everybody(known)), known.max_norm, known.loss_scale};
+  StepOptionsBy<ParamId> options{update_options(known, everybody(known)), known.max_norm, known.loss_scale};
   for (std::uint32_t group = 0; group < known.n_groups; ++group)
     options.groups.push_back(update_options(known, known_group(*known.groups[group])));
-  if (known.n_groups > 0) options.group_of.assign(known.group_of, known.group_of + n_params);
+  for (std::uint32_t param = 0; known.n_groups > 0 && param < n_params; ++param)
+    options.group_of.push_back(GroupId{known.group_of[param]});
   return options;
 }
 

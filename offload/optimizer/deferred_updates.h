@@ -6,7 +6,7 @@
 #include <utility>
 
 #include <castor/chunk/ids.h>
-#include <castor/rules/step_options.h>
+#include <castor/optimizer/step_options.h>
 
 namespace castor {
 

@@ -23,7 +23,7 @@ UpdateArrays TileInputs::arrays(PayloadId chunk, TileId tile, const TilePart& pa
 UpdateCoefficients TileInputs::coefficients(TensorId tensor, std::uint64_t t, const StepTerms& terms,
                                             const float* trust) const {
   const UpdateNumber update = {t, states.registered(tensor), states.format().rounding_seed, trust};
-  return update_coefficients(terms.options.of(number(tensor)), update, terms.grad_scale);
+  return update_coefficients(terms.options.of(tensor), update, terms.grad_scale);
 }
 
 TrustedTensor TileInputs::whole(TensorId tensor) const {

@@ -6,7 +6,7 @@
 #include <castor/chunk/chunk_manager.h>
 #include <castor/memory/device.h>
 #include <castor/optimizer/gradient_store.h>
-#include <castor/rules/step_options.h>
+#include <castor/optimizer/step_options.h>
 #include <castor/states/state_layout.h>
 
 #include "undo_chunks.h"

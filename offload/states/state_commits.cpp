@@ -13,9 +13,9 @@ namespace {
 /// Chunks have one of two ranges of keys: a training in other chunks than those committed uses the other one.
 constexpr std::uint64_t kFirstKey = 0, kOtherFirstKey = std::uint64_t{1} << 32;
 
-/// Elements of each tensor, by its place in the order of registration.
-std::vector<std::uint64_t> numels(const StateMap& map) {
-  std::vector<std::uint64_t> found(map.registered.size());
+/// Elements of each tensor.
+IndexedVector<RegisteredId, std::uint64_t> numels(const StateMap& map) {
+  IndexedVector<RegisteredId, std::uint64_t> found(map.registered.size());
   for (const TensorId tensor : map.registered.ids())
     found[map.registered[tensor]] = map.layout.tensors[tensor].numel;
   return found;
@@ -101,9 +101,9 @@ Result<void> StateCommits::adopt() {
 Result<void> StateCommits::copy() {
   const StateMap ours = map(), &theirs = found_->map();
   CASTOR_TRY(check_tensors(ours, theirs));
-  std::vector<TensorId> tensor_of(ours.registered.size());
+  IndexedVector<RegisteredId, TensorId> tensor_of(ours.registered.size());
   for (const TensorId tensor : ours.registered.ids()) tensor_of[ours.registered[tensor]] = tensor;
-  return found_->read([&](std::uint32_t registered, const StateValues& states) {
+  return found_->read([&](RegisteredId registered, const StateValues& states) {
     return parts_.io.write(tensor_of[registered], states);
   });
 }

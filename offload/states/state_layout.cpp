@@ -6,11 +6,11 @@
 namespace castor {
 
 StateLayout::StateLayout(const ChunkLayout& layout, ChunkManager& chunks, const StateFormat& format,
-                         const std::vector<TensorId>& registration_order)
+                         const IndexedVector<RegisteredId, TensorId>& registration_order)
     : layout_(layout),
       format_(format),
       registration_order_(registration_order),
-      registered_(layout.tensors.size(), 0),
+      registered_(layout.tensors.size()),
       n_updates_(layout.tensors.size(), 0) {
   for (const PayloadId chunk : this->chunks()) {
     const ChunkShape& shape = layout.chunks[chunk];
@@ -26,8 +26,7 @@ StateLayout::StateLayout(const ChunkLayout& layout, ChunkManager& chunks, const 
       states.push_back(chunks.add(ChunkKind::state, n_bytes, label));
     }
   }
-  std::uint32_t place = 0;
-  for (const TensorId tensor : registration_order) registered_[tensor] = place++;
+  for (const RegisteredId place : registration_order.ids()) registered_[registration_order[place]] = place;
 }
 
 std::vector<ChunkId> StateLayout::written_by_update(PayloadId chunk) const {

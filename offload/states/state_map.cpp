@@ -45,7 +45,7 @@ void read_tensors(WordReader& reader, StateMap& map) {
     place.chunk = PayloadId{reader.next_number()};
     place.offset = reader.next();
     place.numel = reader.next();
-    map.registered.push_back(reader.next_number());
+    map.registered.push_back(RegisteredId{reader.next_number()});
     map.n_updates.push_back(reader.next());
   }
 }
@@ -70,7 +70,7 @@ Result<void> enter_tensors(StateMap& map) {
   for (const TensorId tensor : map.layout.tensors.ids()) {
     const TensorPlace& place = map.layout.tensors[tensor];
     const std::string text = "tensor " + std::to_string(number(tensor));
-    if (map.registered[tensor] >= map.layout.tensors.size())
+    if (index(map.registered[tensor]) >= map.layout.tensors.size())
       return damaged("has no number for " + text);
     if (!ends.contains(place.chunk)) return damaged("puts " + text + " in no chunk");
     ChunkShape& shape = map.layout.chunks[place.chunk];
@@ -123,8 +123,8 @@ std::vector<std::uint64_t> encode_state_map(const StateMap& map) {
                                       map.layout.tensors.size()};
   for (const TensorId tensor : map.layout.tensors.ids()) {
     const TensorPlace& place = map.layout.tensors[tensor];
-    words.insert(words.end(),
-                 {number(place.chunk), place.offset, place.numel, map.registered[tensor], map.n_updates[tensor]});
+    words.insert(words.end(), {number(place.chunk), place.offset, place.numel, number(map.registered[tensor]),
+                               map.n_updates[tensor]});
   }
   words.push_back(map.layout.chunks.size());
   for (const PayloadId chunk : map.layout.chunks.ids()) {

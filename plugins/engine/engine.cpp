@@ -20,19 +20,17 @@
 namespace castor {
 namespace {
 
-/// The options of a step, with groups by tensor of the layout instead of by parameter. Errors: usage, where the states
+/// The options of a step by tensor of the layout instead of by parameter. Errors: usage, where the states
 /// are kept for another rule than the step's.
 Result<StepOptions> options_of(const EngineRooms& rooms, const castor_step_args& args) {
-  const auto n_params = static_cast<std::uint32_t>(rooms.place_of.size());
-  StepOptions options = step_options(args, n_params);
-  if (const bool adam = keeps_exp_avg_sq(options.update); adam != rooms.options.format.keeps_exp_avg_sq)
+  const auto by_param = step_options(args, static_cast<std::uint32_t>(rooms.place_of.size()));
+  if (const bool adam = keeps_exp_avg_sq(by_param.update); adam != rooms.options.format.keeps_exp_avg_sq)
     return Error{ErrorKind::usage,
                  std::string("gemini: the step is one of ") + (adam ? "Adam or LAMB" : "SGD or LARS") +
                      ", the states are kept for another rule; set optimizer=" + (adam ? "adam" : "sgd")};
-  const std::vector<std::uint32_t> of_param = std::move(options.group_of);
-  options.group_of.assign(of_param.empty() ? 0 : rooms.layout.tensors.size(), 0);
-  for (const ParamId param : ids<ParamId>(of_param.size()))
-    if (const auto tensor = rooms.place_of[param]) options.group_of[index(*tensor)] = of_param[index(param)];
+  StepOptions options{by_param.update, by_param.max_norm, by_param.loss_scale, by_param.groups};
+  if (by_param.groups.empty()) return options;
+  for (const ParamId param : rooms.model.order) options.group_of.push_back(by_param.group_of[param]);
   return options;
 }
 

@@ -57,7 +57,7 @@ struct EngineRooms {
 
   ChunkLayout layout;                                        ///< parameters in the order of their first use
   IndexedVector<ParamId, std::optional<TensorId>> place_of;  ///< empty parameters are no tensor of the layout
-  std::vector<TensorId> registration_order;
+  IndexedVector<RegisteredId, TensorId> registration_order;
   SlotSizes slots;  ///< of chunks that may be on the device
 
   std::unique_ptr<Stream> compute, up, down;

@@ -10,9 +10,6 @@
 
 namespace castor {
 
-/// A parameter of the model, as the host numbers them.
-enum class ParamId : std::uint32_t {};
-
 /// One parameter as the host table describes it.
 struct ParamShape {
   std::string name;

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include <castor/chunk/chunk.h>
+#include <castor/optimizer/step_options.h>
 #include <castor/optimizer/step_script.h>
-#include <castor/rules/step_options.h>
 
 namespace castor {
 

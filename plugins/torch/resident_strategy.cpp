@@ -83,6 +83,9 @@ Result<void> ResidentStrategy::place() {
   CASTOR_ASSIGN(sums_, Buffer::allocate(device_->host_memory(), params_.size() * sizeof(double)));
   return guard([&] {
     for (std::uint32_t id = 0; id < params_.size(); ++id) place_param(id);
+    std::uint32_t n_registered = 0;
+    for (ResidentParam& param : params_)
+      if (param.master.numel() > 0) param.registered = RegisteredId{n_registered++};
     peak_bytes_ = held_bytes();
   });
 }
@@ -133,7 +136,7 @@ Result<void> ResidentStrategy::end_of_backward() {
 
 /// Takes no norm and skips no step without clipping by the norm and loss scale, like the placements that this run is
 /// compared with.
-Result<StepScale> ResidentStrategy::scale_of_step(const StepOptions& options) {
+Result<StepScale> ResidentStrategy::scale_of_step(const StepOptionsBy<ParamId>& options) {
   if (!options.needs_norm()) return StepScale();
   auto* sums = reinterpret_cast<double*>(sums_.data());
   std::size_t n = 0;
@@ -163,7 +166,8 @@ Result<void> ResidentStrategy::measure_trust(const ResidentParam& param, const U
   return ratios->measure(*stream_, static_cast<std::uint32_t>(&param - params_.data()), *terms, tensor);
 }
 
-Result<void> ResidentStrategy::update(ResidentParam& param, const StepOptions& options, double grad_scale) {
+Result<void> ResidentStrategy::update(ResidentParam& param, const StepOptionsBy<ParamId>& options,
+                                      double grad_scale) {
   UpdateArrays arrays;
   arrays.master = param.master.mutable_data_ptr<float>();
   arrays.exp_avg = param.exp_avg.mutable_data_ptr();
@@ -176,11 +180,13 @@ Result<void> ResidentStrategy::update(ResidentParam& param, const StepOptions& o
   arrays.n = static_cast<std::uint64_t>(param.master.numel());
   const auto id = static_cast<std::uint32_t>(&param - params_.data());
   const bool of_direction = options.measures_direction();
-  if (options.needs_trust() && !of_direction) CASTOR_TRY(measure_trust(param, options.of(id), grad_scale));
+  const UpdateOptions& own = options.of(ParamId{id});
+  if (options.needs_trust() && !of_direction) CASTOR_TRY(measure_trust(param, own, grad_scale));
   if (of_direction) CASTOR_TRY(trust_ratios());
-  const UpdateNumber number = {++param.n_updates, id, format_.rounding_seed, trust_ ? trust_->of(id) : nullptr};
-  const UpdateCoefficients coefficients = update_coefficients(options.of(id), number, grad_scale);
-  if (const auto terms = trust_terms(options.of(id), grad_scale); terms && of_direction)
+  const UpdateNumber number = {++param.n_updates, param.registered, format_.rounding_seed,
+                               trust_ ? trust_->of(id) : nullptr};
+  const UpdateCoefficients coefficients = update_coefficients(own, number, grad_scale);
+  if (const auto terms = trust_terms(own, grad_scale); terms && of_direction)
     CASTOR_TRY(trust_->measure(*stream_, id, *terms, std::get<LambCoefficients>(coefficients), {arrays, 0, arrays.n}));
   return kernels_.update(*stream_, coefficients, arrays);
 }
@@ -189,7 +195,7 @@ Result<castor_step_result> ResidentStrategy::step(const castor_step_args& args) 
   const auto start = std::chrono::steady_clock::now();
   const auto n_params = static_cast<std::uint32_t>(params_.size());
   CASTOR_TRY(check_step_args(args, n_params));
-  const StepOptions options = step_options(args, n_params);
+  const auto options = step_options(args, n_params);
   if (keeps_exp_avg_sq(options.update) != format_.keeps_exp_avg_sq)
     return Error{ErrorKind::usage, "the resident run keeps the states of another rule than the step's"};
   CASTOR_ASSIGN(const StepScale scale, scale_of_step(options));

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <castor/chunk/ids.h>
 #include <castor/memory/buffer.h>
 #include <castor/memory/device.h>
 #include <castor/rules/grad_norm.h>
 #include <castor/rules/state_format.h>
+#include <castor/rules/registered_id.h>
 #include <castor/rules/step_options.h>
 #include <castor/rules/update_rule.h>
 #include <castor/plugins/strategy.h>
@@ -25,6 +27,7 @@ struct ResidentParam {
   /// The sum since the last step: of the parameter's dtype, or in fp32 of several; undefined where there was none.
   at::Tensor grad;
   std::uint64_t n_updates = 0;
+  RegisteredId registered{};  ///< only where it has elements
 };
 
 /// See make_resident_strategy (torch_adapter.h).
@@ -55,10 +58,10 @@ class ResidentStrategy final : public Strategy {
   void place_param(std::uint32_t id);
   void require(castor_status status);
   void initialise(ResidentParam& param, std::uint32_t id);
-  Result<StepScale> scale_of_step(const StepOptions& options);
+  Result<StepScale> scale_of_step(const StepOptionsBy<ParamId>& options);
   Result<TrustRatios*> trust_ratios();
   Result<void> measure_trust(const ResidentParam& param, const UpdateOptions& options, double grad_scale);
-  Result<void> update(ResidentParam& param, const StepOptions& options, double grad_scale);
+  Result<void> update(ResidentParam& param, const StepOptionsBy<ParamId>& options, double grad_scale);
   std::uint64_t held_bytes() const;
 
   AdapterCore& adapter_;

@@ -53,8 +53,8 @@ TEST(StepArgs, WhatAnOlderHostDidNotFillInIsZero) {
 TEST(StepArgs, WithoutGroupsEveryParameterHasTheValuesOfTheStep) {
   castor_step_args args = plain();
   args.max_norm = 5, args.loss_scale = 8;
-  const StepOptions options = step_options(args, 3);
-  EXPECT_EQ(options.of(2), UpdateOptions(AdamOptions{1, 0.9, 0.99, 1e-8, 0.1, true, 0}));
+  const auto options = step_options(args, 3);
+  EXPECT_EQ(options.of(ParamId{2}), UpdateOptions(AdamOptions{1, 0.9, 0.99, 1e-8, 0.1, true, 0}));
   EXPECT_EQ(options.max_norm, 5);
   EXPECT_EQ(options.loss_scale, 8);
   EXPECT_TRUE(options.needs_norm());
@@ -64,10 +64,10 @@ TEST(StepArgs, EachParameterHasTheValuesOfItsGroup) {
   castor_step_args args = grouped();
   args.optimizer = CASTOR_ADAM;
   args.max_value = 0.25;
-  const StepOptions options = step_options(args, 3);
-  EXPECT_EQ(options.of(0), UpdateOptions(AdamOptions{2, 0.25, 0.875, 1e-6, 0.5, false, 0.25}));
-  EXPECT_EQ(options.of(1), UpdateOptions(AdamOptions{0.125, 0.5, 0.75, 1e-4, 0, false, 0.25}));
-  EXPECT_EQ(options.of(2), options.of(0));
+  const auto options = step_options(args, 3);
+  EXPECT_EQ(options.of(ParamId{0}), UpdateOptions(AdamOptions{2, 0.25, 0.875, 1e-6, 0.5, false, 0.25}));
+  EXPECT_EQ(options.of(ParamId{1}), UpdateOptions(AdamOptions{0.125, 0.5, 0.75, 1e-4, 0, false, 0.25}));
+  EXPECT_EQ(options.of(ParamId{2}), options.of(ParamId{0}));
   EXPECT_FALSE(options.needs_norm()) << "clipping by value needs none";
 }
 
@@ -78,25 +78,25 @@ castor_step_args of_sgd(castor_step_args args) {
 }
 
 TEST(StepArgs, SgdHasMomentumOfTheStepOrTheGroup) {
-  EXPECT_EQ(step_options(of_sgd(plain()), 3).of(1), UpdateOptions(SgdOptions{1, 0.875, 0.1, true, 0.25, 0, 1e-8}));
+  EXPECT_EQ(step_options(of_sgd(plain()), 3).of(ParamId{1}), UpdateOptions(SgdOptions{1, 0.875, 0.1, true, 0.25, 0, 1e-8}));
   castor_param_group fast = kFast;
   fast.momentum = 0.5;
   const castor_param_group* const groups[] = {&kSlow, &fast};
   castor_step_args args = of_sgd(grouped());
   args.groups = groups;
-  EXPECT_EQ(step_options(args, 3).of(0), UpdateOptions(SgdOptions{2, 0.5, 0.5, true, 0.25, 0, 1e-6}));
-  EXPECT_EQ(step_options(args, 3).of(1), UpdateOptions(SgdOptions{0.125, 0, 0, true, 0.25, 0, 1e-4}));
+  EXPECT_EQ(step_options(args, 3).of(ParamId{0}), UpdateOptions(SgdOptions{2, 0.5, 0.5, true, 0.25, 0, 1e-6}));
+  EXPECT_EQ(step_options(args, 3).of(ParamId{1}), UpdateOptions(SgdOptions{0.125, 0, 0, true, 0.25, 0, 1e-4}));
   fast.struct_size = 48;  // as version 1.5 has it
   EXPECT_TRUE(check_step_args(args, 3).ok());
-  EXPECT_EQ(step_options(args, 3).of(0), UpdateOptions(SgdOptions{2, 0, 0.5, true, 0.25, 0, 1e-6}));
+  EXPECT_EQ(step_options(args, 3).of(ParamId{0}), UpdateOptions(SgdOptions{2, 0, 0.5, true, 0.25, 0, 1e-6}));
 }
 
 TEST(StepArgs, LarsHasTrustOfTheStepOrTheGroupAndClampsNothing) {
   castor_step_args args = plain();
   args.optimizer = CASTOR_LARS;
   args.trust_coefficient = 0.5;
-  const StepOptions options = step_options(args, 3);
-  EXPECT_EQ(options.of(1), UpdateOptions(SgdOptions{1, 0, 0.1, false, 0, 0.5, 1e-8}));
+  const auto options = step_options(args, 3);
+  EXPECT_EQ(options.of(ParamId{1}), UpdateOptions(SgdOptions{1, 0, 0.1, false, 0, 0.5, 1e-8}));
   EXPECT_TRUE(options.needs_trust());
   args.optimizer = CASTOR_SGD;
   EXPECT_FALSE(step_options(args, 3).needs_trust());
@@ -107,8 +107,8 @@ TEST(StepArgs, LarsHasTrustOfTheStepOrTheGroupAndClampsNothing) {
   args.optimizer = CASTOR_LARS;
   args.groups = groups;
   EXPECT_TRUE(step_options(args, 3).needs_trust());
-  EXPECT_TRUE(trust_terms(step_options(args, 3).of(0), 1));
-  EXPECT_FALSE(trust_terms(step_options(args, 3).of(1), 1));
+  EXPECT_TRUE(trust_terms(step_options(args, 3).of(ParamId{0}), 1));
+  EXPECT_FALSE(trust_terms(step_options(args, 3).of(ParamId{1}), 1));
   args.max_value = 0.5;
   EXPECT_EQ(refusal(args),
             "the step clips gradients to values of 0.500000, and LARS measures them as they are; set max_value to 0");
@@ -117,14 +117,14 @@ TEST(StepArgs, LarsHasTrustOfTheStepOrTheGroupAndClampsNothing) {
 TEST(StepArgs, LambHasTheValuesOfAdamAndClampsNothing) {
   castor_step_args args = plain();
   args.optimizer = CASTOR_LAMB;
-  const StepOptions options = step_options(args, 3);
-  EXPECT_EQ(options.of(1), UpdateOptions(LambOptions{1, 0.9, 0.99, 1e-8, 0.1}));
+  const auto options = step_options(args, 3);
+  EXPECT_EQ(options.of(ParamId{1}), UpdateOptions(LambOptions{1, 0.9, 0.99, 1e-8, 0.1}));
   EXPECT_TRUE(options.needs_trust());
   EXPECT_TRUE(options.measures_direction());
   args = grouped();
   args.optimizer = CASTOR_LAMB;
-  EXPECT_EQ(step_options(args, 3).of(0), UpdateOptions(LambOptions{2, 0.25, 0.875, 1e-6, 0.5}));
-  EXPECT_EQ(step_options(args, 3).of(1), UpdateOptions(LambOptions{0.125, 0.5, 0.75, 1e-4, 0}));
+  EXPECT_EQ(step_options(args, 3).of(ParamId{0}), UpdateOptions(LambOptions{2, 0.25, 0.875, 1e-6, 0.5}));
+  EXPECT_EQ(step_options(args, 3).of(ParamId{1}), UpdateOptions(LambOptions{0.125, 0.5, 0.75, 1e-4, 0}));
   args.max_value = 0.5;
   EXPECT_EQ(refusal(args),
             "the step clips gradients to values of 0.500000, and LAMB takes them as they are; set max_value to 0");

@@ -219,6 +219,51 @@ TEST(ResidentStrategy, AStepWithInfiniteGradientsIsSkipped) {
   for (std::uint32_t i = 0; i < 6; ++i) EXPECT_EQ(run.master(i), fresh.master(i));
 }
 
+/// SmallModel, where `with_empty` after a parameter without elements.
+class AfterAnEmptyOne final : public torch::nn::Module {
+ public:
+  explicit AfterAnEmptyOne(bool with_empty) {
+    class Hollow final : public Unit {
+     public:
+      Hollow() : Unit("Hollow") { declare("nothing", {0, 8}, at::TensorOptions(at::kBFloat16), Init::uniform(0.1)); }
+    };
+    if (with_empty) register_module("hollow", std::make_shared<Hollow>());
+    rest = register_module("rest", std::make_shared<SmallModel>(at::TensorOptions(at::kBFloat16)));
+  }
+  std::shared_ptr<SmallModel> rest;
+};
+
+/// The masters of SmallModel's parameters after some steps whose moments are rounded at random, from the same values.
+std::vector<std::vector<float>> masters_after_an_empty_one(bool with_empty) {
+  const auto model = std::make_shared<AfterAnEmptyOne>(with_empty);
+  const auto adapter = TorchAdapter::make(model, c10::kCPU, 5, {}).value();
+  StateFormat format;
+  format.moments = MomentFormat::bf16;
+  const auto strategy = make_resident_strategy(model, *adapter, format).value();
+  const std::uint32_t first = with_empty ? 1 : 0;
+  std::vector<std::vector<float>> masters;
+  for (std::uint32_t i = 0; i < 6; ++i) {
+    const auto n = static_cast<std::size_t>(model->parameters()[first + i].numel());
+    std::vector<float> values(n), zeros(n);
+    for (std::size_t j = 0; j < n; ++j) values[j] = static_cast<float>((j * 7 + i) % 13) / 16 - 0.4f;
+    strategy->write_state({sizeof(castor_param_state), first + i, 0, n, values.data(), zeros.data(), zeros.data(), 0})
+        .value();
+    masters.push_back(std::move(values));
+  }
+  for (int step = 0; step < 6; ++step) {
+    const at::Tensor x = small_input(at::TensorOptions(at::kBFloat16));
+    EXPECT_TRUE(adapter->backward((model->rest->forward(x).to(at::kFloat) - 0.3).square().mean()).ok());
+    strategy->step(kArgs).value();
+  }
+  for (std::uint32_t i = 0; i < 6; ++i) strategy->read_master(first + i, masters[i].data()).value();
+  return masters;
+}
+
+/// Random roundings follow from a tensor's place among those that have elements, as on every placement.
+TEST(ResidentStrategy, AParameterWithoutElementsChangesNoOther) {
+  EXPECT_EQ(masters_after_an_empty_one(true), masters_after_an_empty_one(false));
+}
+
 TEST(ResidentStrategy, ConnectingItAddsNoHooks) {
   Resident run;
   run.adapter->connect(run.strategy.get());

@@ -10,8 +10,8 @@
 #include <castor/memory/device.h>
 #include <castor/memory/host_team.h>
 #include <castor/optimizer/gradient_store.h>
+#include <castor/optimizer/step_options.h>
 #include <castor/rules/grad_norm.h>
-#include <castor/rules/step_options.h>
 #include <castor/schedule/scheduler.h>
 #include <castor/states/state_layout.h>
 

@@ -53,7 +53,7 @@ class TrustMeasures {
 
    private:
     std::optional<TrustTerms> terms_of(TensorId tensor) const {
-      return trust_terms(terms_.options.of(number(tensor)), terms_.grad_scale);
+      return trust_terms(terms_.options.of(tensor), terms_.grad_scale);
     }
     Result<void> measure_trust(std::vector<Event>& after);
     Result<void> measure_trust_on_gpu();

@@ -42,9 +42,9 @@ AdamCoefficients adam_coefficients(const AdamOptions& options, std::uint64_t t, 
   return c;
 }
 
-std::uint32_t rounding_key(std::uint64_t seed, std::uint32_t tensor, std::uint64_t t) {
+std::uint32_t rounding_key(std::uint64_t seed, RegisteredId tensor, std::uint64_t t) {
   std::uint32_t key = 0;
-  for (const std::uint64_t word : {seed, std::uint64_t{tensor}, t}) {
+  for (const std::uint64_t word : {seed, std::uint64_t{number(tensor)}, t}) {
     key = kernels::mixed(key ^ static_cast<std::uint32_t>(word));
     key = kernels::mixed(key + static_cast<std::uint32_t>(word >> 32) + 1);
   }

@@ -107,7 +107,7 @@ StepOptions random_options(std::mt19937_64& random, const OptimizerWorld& world)
   options.groups.resize(1 + random() % 4);
   for (UpdateOptions& group : options.groups) group = random_update(random, world.format, common);
   for (std::size_t tensor = 0; tensor < world.specs.size(); ++tensor)
-    options.group_of.push_back(static_cast<std::uint32_t>(random() % options.groups.size()));
+    options.group_of.push_back(id_at<GroupId>(random() % options.groups.size()));
   return options;
 }
 

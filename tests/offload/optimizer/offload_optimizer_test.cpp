@@ -148,7 +148,7 @@ TEST_P(OffloadOptimizerOn, EachTensorHasTheOptionsOfItsGroup) {
   world.start(home()).value();
   StepOptions options = kPlain;
   options.groups = {AdamOptions{0.5, 0.9, 0.99, 0, 0.25, true}, AdamOptions{0.125, 0.5, 0.75, 0, 0, true}};
-  options.group_of = {1, 0, 1};
+  options.group_of = {GroupId{1}, GroupId{0}, GroupId{1}};
   std::vector<float> before(3), after(3);
   for (std::uint32_t tensor = 0; tensor < 3; ++tensor) {
     before[tensor] = world.held(tensor).master[0];
@@ -631,7 +631,8 @@ TEST_F(UpdatedEarly, AnotherLearningRateThanAnnouncedIsRefusedAndTheAnnouncedOne
 TEST_F(UpdatedEarly, OtherGroupsThanAnnouncedAreRefused) {
   StepOptions other = kPlain;
   other.groups = {kPlain.update, kPlain.update};
-  other.group_of = {0, 0, 1, 0, 0, 1};
+  other.group_of = IndexedVector<TensorId, GroupId>(6, GroupId{0});
+  other.group_of[TensorId{2}] = other.group_of[TensorId{5}] = GroupId{1};
   const auto refused = world_.optimizer->step(other);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::usage);

@@ -130,16 +130,17 @@ struct OptimizerWorld {
     return sizes.deferred ? test::make_deferred_device() : make_cpu_device();
   }
 
-  static std::vector<TensorId> in_order(const ChunkLayout& layout) {
+  static IndexedVector<RegisteredId, TensorId> in_order(const ChunkLayout& layout) {
     const auto all = layout.tensors.ids();
-    return {all.begin(), all.end()};
+    return IndexedVector<RegisteredId, TensorId>({all.begin(), all.end()});
   }
 
   Result<void> start(std::vector<Tier> homes, std::vector<bool> streamed = {}) {
     CASTOR_TRY(adopt(std::move(homes), std::move(streamed)));
     return optimizer->io().initialise(
         [this](TensorId tensor, std::uint64_t first, std::span<float> values) -> Result<void> {
-          std::copy_n(naive[index(tensor)].master.begin() + static_cast<std::ptrdiff_t>(first), values.size(), values.begin());
+          const auto& master = naive[index(tensor)].master;
+          std::copy_n(master.begin() + static_cast<std::ptrdiff_t>(first), values.size(), values.begin());
           return {};
         });
   }
@@ -174,9 +175,10 @@ struct OptimizerWorld {
       naive[tensor].grad = elements_of(sum.values, DType::f32);
       const std::uint64_t t = ++n_naive_updates[tensor];
       const bool grouped = !options.groups.empty();
-      const UpdateOptions& own = grouped ? options.groups[options.group_of[tensor]] : options.update;
+      const UpdateOptions& own = grouped ? options.groups[options.group_of[TensorId{tensor}]] : options.update;
       float trust = 1;
-      const auto coefficients = update_coefficients(own, {t, tensor, format.rounding_seed, &trust}, scale->grad_scale);
+      const UpdateNumber update = {t, RegisteredId{tensor}, format.rounding_seed, &trust};
+      const auto coefficients = update_coefficients(own, update, scale->grad_scale);
       if (const auto terms = trust_terms(own, scale->grad_scale))
         trust = naive_trust_of(tensor, *terms, coefficients, sum.values);
       straight_line_update(coefficients, naive[tensor], format.moments);
@@ -218,7 +220,7 @@ struct OptimizerWorld {
   const bool speculates;
   IndexedVector<PayloadId, bool> may_speculate;  ///< where it is empty, all
   const ChunkLayout layout;
-  std::vector<TensorId> registered = in_order(layout);
+  IndexedVector<RegisteredId, TensorId> registered = in_order(layout);
   int n_until_interrupt = -1;  ///< calls that return false first; below 0: all do
   const std::unique_ptr<HostTeam> own_team = make_host_team(2).value();
   Tiers tiers;

@@ -103,7 +103,7 @@ class ByHand : public ::testing::Test {
 
   const std::vector<TensorSpec> tensors_ = {{1000, DType::bf16, true, UnitId{0}}, {1000, DType::bf16, true, UnitId{1}}};
   const ChunkLayout layout_ = plan_layout(tensors_, {2048});
-  const std::vector<TensorId> order_ = {TensorId{0}, TensorId{1}};
+  const IndexedVector<RegisteredId, TensorId> order_ = {TensorId{0}, TensorId{1}};
   const IndexedVector<UnitId, std::vector<PayloadId>> units_ = {{PayloadId{0}}, {PayloadId{1}}};
   StepScript script_;
   StatePlacement placement_;

@@ -34,7 +34,7 @@ TEST_P(AdamFormats, GiveTheBitsOfTheFormulas) {
                                               << static_cast<int>(moments) << ", split " << split);
             AdamCoefficients c =
                 adam_coefficients({3e-4, 0.9, 0.95, 1e-8, 0.1, decoupled, split ? 1e-4 : 0}, t, 0.37 / 1024);
-            c.rounding_key = rounding_key(9, 1, t);
+            c.rounding_key = rounding_key(9, RegisteredId{1}, t);
             AdamData wanted = testing::random_data(random, 2051, grad, DType::bf16);
             testing::make_exact(wanted, moments);
             const PackedAdam got = updated(c, PackedAdam(wanted, split, moments));
@@ -74,7 +74,7 @@ std::vector<float> decayed(float v, double beta2, std::uint64_t n, std::uint64_t
   const auto stream = make_cpu_device()->wrap_compute_stream(nullptr);
   for (std::uint64_t t = 1; t <= n_updates; ++t) {
     AdamCoefficients c = adam_coefficients({.beta2 = beta2}, t, 1);
-    c.rounding_key = rounding_key(0, 0, t);
+    c.rounding_key = rounding_key(0, RegisteredId{0}, t);
     make_host_adam()->update(*stream, c, packed.arrays()).value();
   }
   return packed.unpacked().exp_avg_sq;
@@ -107,7 +107,7 @@ TEST(RandomRounding, HasAKeyOfItsOwnForEachSeedTensorAndUpdate) {
   std::set<std::uint32_t> keys;
   std::size_t n = 0;
   for (const std::uint64_t seed : {0ull, 1ull, 1ull << 32})
-    for (std::uint32_t tensor = 0; tensor < 30; ++tensor)
+    for (const RegisteredId tensor : ids<RegisteredId>(30))
       for (std::uint64_t t = 1; t <= 30; ++t, ++n) keys.insert(rounding_key(seed, tensor, t));
   EXPECT_EQ(keys.size(), n);  // a random set has two equal keys once in a thousand times; this one has none
 }

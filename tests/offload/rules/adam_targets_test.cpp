@@ -74,7 +74,7 @@ void check_stored(const StoredAs& as, DType weight, double max_value, std::uint6
                                     << max_value);
   std::mt19937_64 random(13);
   AdamCoefficients coefficients = adam_coefficients({3e-4, 0.9, 0.95, 1e-8, 0.1, true, max_value}, 7, 0.37 / 1024);
-  coefficients.rounding_key = rounding_key(5, 3, 7);
+  coefficients.rounding_key = rounding_key(5, RegisteredId{3}, 7);
   AdamData wanted = testing::random_data(random, n, DType::bf16, weight);
   testing::make_exact(wanted, as.moments);
   const testing::PackedAdam before(wanted, as.split_master, as.moments);

@@ -90,7 +90,7 @@ class UpdateBeside : public testing::KernelPlace {
  protected:
   void check(const Case& of) {
     std::mt19937_64 random(17);
-    const UpdateCoefficients c = update_coefficients(of.rule, {7, 3, 5}, 0.37 / 1024);
+    const UpdateCoefficients c = update_coefficients(of.rule, {7, RegisteredId{3}, 5}, 0.37 / 1024);
     AdamData wanted = testing::random_data(random, of.n, DType::bf16, of.weight);
     testing::make_exact(wanted, of.moments);
     const PackedAdam before(wanted, of.split_master, of.moments);

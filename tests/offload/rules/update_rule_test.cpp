@@ -12,9 +12,9 @@ namespace {
 
 TEST(UpdateRule, AdamsCoefficientsHaveTheRoundingKeyOfTheUpdate) {
   const AdamOptions options{.lr = 0.5, .beta1 = 0.75};
-  const auto c = std::get<AdamCoefficients>(update_coefficients(options, {3, 2, 9}, 0.25));
+  const auto c = std::get<AdamCoefficients>(update_coefficients(options, {3, RegisteredId{2}, 9}, 0.25));
   EXPECT_EQ(c.step_size, adam_coefficients(options, 3, 0.25).step_size);
-  EXPECT_EQ(c.rounding_key, rounding_key(9, 2, 3));
+  EXPECT_EQ(c.rounding_key, rounding_key(9, RegisteredId{2}, 3));
 }
 
 TEST(UpdateRule, SgdKeepsOneMoment) {
@@ -25,7 +25,7 @@ TEST(UpdateRule, SgdKeepsOneMoment) {
 TEST(UpdateRule, LambKeepsTwoMomentsAndFindsItsRatio) {
   const LambOptions lamb{.lr = 0.5, .beta1 = 0.75};
   const float ratio = 3;
-  const auto c = std::get<LambCoefficients>(update_coefficients(lamb, {3, 2, 9, &ratio}, 0.25));
+  const auto c = std::get<LambCoefficients>(update_coefficients(lamb, {3, RegisteredId{2}, 9, &ratio}, 0.25));
   EXPECT_TRUE(keeps_exp_avg_sq(lamb));
   EXPECT_TRUE(measures_direction(lamb));
   EXPECT_FALSE(measures_direction(AdamOptions{}));
@@ -33,7 +33,7 @@ TEST(UpdateRule, LambKeepsTwoMomentsAndFindsItsRatio) {
   EXPECT_EQ(c.trust, &ratio);
   EXPECT_EQ(c.lr, 0.5f);
   EXPECT_EQ(c.adam.grad_scale, 0.25f);
-  EXPECT_EQ(c.adam.rounding_key, rounding_key(9, 2, 3));
+  EXPECT_EQ(c.adam.rounding_key, rounding_key(9, RegisteredId{2}, 3));
   // ‖p‖/‖r‖: 3/4 for squares of 9 and 16, whatever factor the gradient has.
   EXPECT_EQ(trust_ratio(trust_terms(lamb, 0.25).value(), 9, 16), 0.75f);
 }
@@ -47,8 +47,9 @@ TEST(UpdateRule, LarsHasTrustTermsAndFindsItsRatio) {
   EXPECT_EQ(terms->weight_decay, 0.25);
   EXPECT_EQ(terms->eps, 0.125);
   const float ratio = 3;
-  EXPECT_EQ(std::get<SgdCoefficients>(update_coefficients(lars, {1, 0, 0, &ratio}, 1)).trust, &ratio);
-  EXPECT_EQ(std::get<SgdCoefficients>(update_coefficients(SgdOptions{}, {1, 0, 0, &ratio}, 1)).trust, nullptr);
+  EXPECT_EQ(std::get<SgdCoefficients>(update_coefficients(lars, {1, RegisteredId{0}, 0, &ratio}, 1)).trust, &ratio);
+  const auto plain = update_coefficients(SgdOptions{}, {1, RegisteredId{0}, 0, &ratio}, 1);
+  EXPECT_EQ(std::get<SgdCoefficients>(plain).trust, nullptr);
   EXPECT_FALSE(trust_terms(SgdOptions{}, 1));
   EXPECT_FALSE(trust_terms(AdamOptions{}, 1));
 }

@@ -309,7 +309,8 @@ TEST_F(StateCommitsTest, WhoeverReadsThemGetsEveryValueOnceWithItsCounter) {
   EXPECT_EQ(states->note(), "three");
   const Reached wanted = run.reached();
   std::vector<std::uint64_t> n_values(kTensors.size());
-  const auto take = [&](std::uint32_t tensor, const StateValues& got) -> Result<void> {
+  const auto take = [&](RegisteredId registered, const StateValues& got) -> Result<void> {
+    const std::uint32_t tensor = number(registered);
     const AdamData& data = wanted.tensors[tensor];
     EXPECT_EQ(got.n_updates, wanted.n_updates[tensor]);
     for (std::uint64_t i = 0; i < got.n; ++i) {

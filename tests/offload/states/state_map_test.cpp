@@ -31,7 +31,7 @@ StateMap random_map(std::mt19937_64& random) {
     next += states.size() + 1;
   }
   for (std::uint32_t tensor = 0; tensor < tensors.size(); ++tensor) {
-    map.registered.push_back(static_cast<std::uint32_t>(tensors.size()) - 1 - tensor);
+    map.registered.push_back(id_at<RegisteredId>(tensors.size() - 1 - tensor));
     map.n_updates.push_back(random());
   }
   return map;

@@ -3,11 +3,19 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include <castor/io/tensor_store.h>
+#include <castor/memory/buffer.h>
+#include <castor/memory/host_resource.h>
+#include <castor/states/committed_states.h>
+
+#include "train/model_params.h"
 
 #include "../../support/fake_model_host.h"
 #include "../../support/drives/faulty_engine.h"
@@ -21,14 +29,15 @@ using test::Fault;
 using Script = test::FaultyEngine::Script;
 
 /// Values of the tested parameters: one of two pieces, one of a few values, one that is frozen.
-constexpr std::array<std::uint64_t, 3> kValues = {(std::uint64_t{1} << 20) + 7, 3, 1000};
+const std::vector<std::uint64_t> kValues = {(std::uint64_t{1} << 20) + 7, 3, 1000};
 constexpr std::uint32_t kFrozen = 2;
 
-std::vector<FakeParam> params() {
+/// Parameters with as many values each; number kFrozen is frozen.
+std::vector<FakeParam> params(const std::vector<std::uint64_t>& n_values = kValues) {
   std::vector<FakeParam> all;
-  for (std::uint32_t id = 0; id < kValues.size(); ++id) {
-    FakeParam param{.name = "p" + std::to_string(id), .shape = {static_cast<std::int64_t>(kValues[id])}};
-    param.init.resize(kValues[id]);
+  for (std::uint32_t id = 0; id < n_values.size(); ++id) {
+    FakeParam param{.name = "p" + std::to_string(id), .shape = {static_cast<std::int64_t>(n_values[id])}};
+    param.init.resize(n_values[id]);
     param.trainable = id != kFrozen;
     all.push_back(std::move(param));
   }
@@ -38,15 +47,17 @@ std::vector<FakeParam> params() {
 /// A strategy with states in plain memory, computed from parameter, array, index and a salt.
 class PlainStrategy final : public Strategy {
  public:
-  explicit PlainStrategy(std::uint32_t salt) {
-    for (std::uint32_t id = 0; id < kValues.size(); ++id)
+  explicit PlainStrategy(std::uint32_t salt, const std::vector<std::uint64_t>& n_values = kValues)
+      : arrays_(n_values.size()) {
+    for (std::uint32_t id = 0; id < n_values.size(); ++id) {
+      n_updates_.push_back(salt + id);
       for (std::uint32_t array = 0; array < 3; ++array) {
         std::vector<float>& values = arrays_[id][array];
-        values.resize(id == kFrozen && array > 0 ? 0 : kValues[id]);
+        values.resize(id == kFrozen && array > 0 ? 0 : n_values[id]);
         for (std::uint64_t i = 0; i < values.size(); ++i)
           values[i] = static_cast<float>((i * 7 + array * 3 + id + salt) % 65537);
-        n_updates_[id] = salt + id;
       }
+    }
   }
   bool operator==(const PlainStrategy& other) const {
     return arrays_ == other.arrays_ && n_updates_ == other.n_updates_;
@@ -60,19 +71,20 @@ class PlainStrategy final : public Strategy {
     return true;
   }
 
+  const std::vector<float>& values(std::uint32_t param, std::uint32_t array) const { return arrays_[param][array]; }
+  std::uint64_t n_updates(std::uint32_t param) const { return n_updates_[param]; }
+
   /// Makes the nth read and all later ones fail, counted from 1.
   void fail_reads_from(int nth) { n_reads_left_ = nth - 1; }
 
   Result<void> read_state(castor_param_state& state) override {
     if (n_reads_left_-- == 0) return Error{ErrorKind::failed, "the states are gone"};
     state.n_updates = n_updates_[state.param];
-    move(state, [](float* ours, float* theirs, std::uint64_t n) { std::copy_n(ours, n, theirs); });
-    return {};
+    return move(state, [](float* ours, float* theirs, std::uint64_t n) { std::copy_n(ours, n, theirs); });
   }
   Result<void> write_state(const castor_param_state& state) override {
     n_updates_[state.param] = state.n_updates;
-    move(state, [](float* ours, float* theirs, std::uint64_t n) { std::copy_n(theirs, n, ours); });
-    return {};
+    return move(state, [](float* ours, float* theirs, std::uint64_t n) { std::copy_n(theirs, n, ours); });
   }
 
   Result<void> before_forward(std::uint32_t) override { return {}; }
@@ -88,28 +100,85 @@ class PlainStrategy final : public Strategy {
 
  private:
   template <typename Copy>
-  void move(const castor_param_state& state, Copy copy) {
+  Result<void> move(const castor_param_state& state, Copy copy) {
+    if (state.first + state.n > arrays_[state.param][0].size())
+      return Error{ErrorKind::failed, "parameter " + std::to_string(state.param) + " has fewer values"};
     float* const theirs[] = {state.master, state.exp_avg, state.exp_avg_sq};
     for (std::uint32_t array = 0; array < 3; ++array)
       if (!arrays_[state.param][array].empty() && theirs[array] != nullptr)
         copy(arrays_[state.param][array].data() + state.first, theirs[array], state.n);
+    return {};
   }
 
-  std::array<std::array<std::vector<float>, 3>, kValues.size()> arrays_;
-  std::array<std::uint64_t, kValues.size()> n_updates_ = {};
+  std::vector<std::array<std::vector<float>, 3>> arrays_;  ///< by parameter
+  std::vector<std::uint64_t> n_updates_;
   int n_reads_left_ = -1;
 };
 
+/// A model whose first parameter has no values, and the rest of which is laid out in another order than registered.
+const std::vector<std::uint64_t> kWithEmpty = {0, 700, 5, 300};
+const std::vector<std::uint32_t> kFirstUses = {3, 1, 2};  ///< parameters by their first use
+
+/// Puts the fp32 states of a parameter into a store as a strategy with one chunk for each tensor does.
+void put_states(TensorStore& store, const PlainStrategy& trained, std::uint32_t param, const StateMap& map,
+                PayloadId chunk) {
+  HostResource pages;
+  const auto bytes_of = [&pages](std::uint64_t n_bytes) { return Buffer::allocate(pages, n_bytes).value(); };
+  const ChunkShape& shape = map.layout.chunks[chunk];
+  const Buffer weights = bytes_of(map.payload_bytes(chunk));
+  std::copy_n(trained.values(param, 0).data(), shape.numel, reinterpret_cast<float*>(weights.data()));
+  ASSERT_TRUE(store.put(map.key(map.payload[chunk]), weights.view()).wait().ok());
+  if (!shape.trainable) return;
+  const Buffer states = bytes_of(map.state_bytes(chunk, TileId{}));
+  for (std::uint32_t array = 0; array < 3; ++array)
+    std::copy_n(trained.values(param, array).data(), shape.numel,
+                reinterpret_cast<float*>(states.data()) + array * shape.numel);
+  ASSERT_TRUE(store.put(map.key(map.states[chunk][TileId{}]), states.view()).wait().ok());
+}
+
+/// Each tensor of kWithEmpty that has values, in a chunk of its own.
+StateMap map_of(const PlainStrategy& trained) {
+  StateMap map;
+  std::uint32_t n_chunks = 0;
+  for (const std::uint32_t param : kFirstUses) {
+    const std::uint64_t numel = kWithEmpty[param];
+    const bool trainable = param != kFrozen;
+    const TensorId tensor = map.layout.tensors.push_back({id_at<PayloadId>(map.layout.chunks.size()), 0, numel});
+    map.layout.chunks.push_back({DType::f32, trainable, numel, {tensor}, numel});
+    map.registered.push_back(RegisteredId{param - 1});  // the one without values is not counted
+    map.n_updates.push_back(trained.n_updates(param));
+    map.payload.push_back(ChunkId{n_chunks++});
+    map.states.push_back({});
+    if (trainable) map.states.back().push_back(ChunkId{n_chunks++});
+  }
+  return map;
+}
+
 class CheckpointTest : public ::testing::Test {
  protected:
-  /// A checkpoint on a drive with the faults of the script.
-  Checkpoint open(std::shared_ptr<Script> script = std::make_shared<Script>()) {
+  /// A store on a drive with the faults of the script.
+  std::unique_ptr<TensorStore> open_store(std::shared_ptr<Script> script = std::make_shared<Script>()) {
     TensorStoreOptions options;
     options.folders = {folder_.path()};
     options.durability = Durability::commit;
     auto engine =
         std::make_unique<test::FaultyEngine>(make_io_engine(EngineChoice::threads).value(), std::move(script));
-    return Checkpoint(folder_.path(), TensorStore::open(options, std::move(engine)).value());
+    return TensorStore::open(options, std::move(engine)).value();
+  }
+  /// A checkpoint on such a drive.
+  Checkpoint open(std::shared_ptr<Script> script = std::make_shared<Script>()) {
+    return Checkpoint(folder_.path(), open_store(std::move(script)));
+  }
+  /// Commits the states of `trained`, whose parameters are those of kWithEmpty, as a strategy does that keeps them in
+  /// chunks.
+  void commit_chunks(const PlainStrategy& trained, ModelHost& model) {
+    const auto store = open_store();
+    const StateMap map = map_of(trained);
+    for (std::size_t tensor = 0; tensor < kFirstUses.size(); ++tensor)
+      put_states(*store, trained, kFirstUses[tensor], map, id_at<PayloadId>(tensor));
+    const std::string note = run_header({"m"}, params_of(model).value(), {.n_steps = 7}).dump();
+    ASSERT_TRUE(CommittedStates::describe(*store, map, note).ok());
+    ASSERT_TRUE(store->commit(7).wait().ok());
   }
   /// The states in the folder, read from a drive without faults.
   PlainStrategy load() {
@@ -185,6 +254,22 @@ TEST_F(CheckpointTest, StatesThatCannotBeReadLeaveTheLastOne) {
     second.fail_reads_from(nth);
     EXPECT_EQ(open().save({"m"}, model_, second, {.n_steps = 2}).error().message, "the states are gone");
     EXPECT_TRUE(load() == first);
+  }
+}
+
+// A commit counts only the parameters that have values.
+TEST_F(CheckpointTest, AParameterWithoutValuesMovesNoOthersInACommitOfChunks) {
+  test::FakeModelHost model(params(kWithEmpty), {{"u", {3, 1, 2, 0}}});
+  const PlainStrategy trained(5, kWithEmpty);
+  PlainStrategy loaded(99, kWithEmpty);
+  commit_chunks(trained, model);
+  const auto run = open().load({"m"}, model, loaded);
+  ASSERT_TRUE(run.ok()) << run.error().message;
+  EXPECT_EQ(run->n_steps, 7);
+  for (const std::uint32_t param : kFirstUses) {
+    EXPECT_EQ(loaded.n_updates(param), trained.n_updates(param)) << param;
+    for (std::uint32_t array = 0; array < 3; ++array)
+      EXPECT_EQ(loaded.values(param, array), trained.values(param, array)) << param << ", array " << array;
   }
 }
 

@@ -31,8 +31,8 @@ constexpr std::uint64_t kPieceValues = std::uint64_t{1} << 20;
 enum Array : std::uint64_t { kMaster, kExpAvg, kExpAvgSq, kNArrays };
 
 /// Unique as long as a parameter has less than 2^22 pieces, 4 Ti values.
-std::uint64_t key_of(std::uint32_t param, std::uint64_t piece, std::uint64_t array) {
-  return (std::uint64_t{param} + 1) << 24 | piece << 2 | array;
+std::uint64_t key_of(ParamId param, std::uint64_t piece, std::uint64_t array) {
+  return (std::uint64_t{number(param)} + 1) << 24 | piece << 2 | array;
 }
 
 /// A piece of three arrays and the moves that use them; the destructor waits for those.
@@ -73,21 +73,21 @@ std::uint64_t n_arrays(const castor_param_info& param, castor_optimizer optimize
 }
 
 /// The state of `arrays` arrays of a parameter; the other pointers are null.
-castor_param_state state_of(std::uint32_t id, std::uint64_t first, std::uint64_t n, std::uint64_t arrays,
+castor_param_state state_of(ParamId id, std::uint64_t first, std::uint64_t n, std::uint64_t arrays,
                             Piece& piece) {
   const auto values = [&](std::uint64_t array) { return array < arrays ? piece.values(array) : nullptr; };
-  return {sizeof(castor_param_state), id, first, n, values(kMaster), values(kExpAvg), values(kExpAvgSq), 0};
+  return {sizeof(castor_param_state), number(id), first, n, values(kMaster), values(kExpAvg), values(kExpAvgSq), 0};
 }
 
 /// The progress of a save.
 struct Saving {
   std::array<Piece*, 2> turns;
-  std::vector<std::uint64_t> n_updates;  ///< by parameter
+  IndexedVector<ParamId, std::uint64_t> n_updates;
   std::uint64_t n_bytes = 0;
 };
 
 /// Writes `arrays` of one parameter through the two pieces in turns: one is written while the next is filled.
-Result<void> save_param(TensorStore& store, Strategy& strategy, std::uint32_t id, const castor_param_info& param,
+Result<void> save_param(TensorStore& store, Strategy& strategy, ParamId id, const castor_param_info& param,
                         std::uint64_t arrays, Saving& saving) {
   std::uint64_t n_updates = 0;
   for (std::uint64_t first = 0; first < param.numel; first += kPieceValues) {
@@ -106,7 +106,7 @@ Result<void> save_param(TensorStore& store, Strategy& strategy, std::uint32_t id
   return {};
 }
 
-Result<void> load_param(TensorStore& store, Strategy& strategy, std::uint32_t id, const castor_param_info& param,
+Result<void> load_param(TensorStore& store, Strategy& strategy, ParamId id, const castor_param_info& param,
                         std::uint64_t arrays, std::uint64_t n_updates, Piece& piece) {
   for (std::uint64_t first = 0; first < param.numel; first += kPieceValues) {
     const std::uint64_t n = std::min(kPieceValues, param.numel - first);
@@ -118,6 +118,14 @@ Result<void> load_param(TensorStore& store, Strategy& strategy, std::uint32_t id
     CASTOR_TRY(strategy.write_state(state));
   }
   return {};
+}
+
+/// The parameters that have values: the only ones of which a strategy's own commit has states.
+IndexedVector<RegisteredId, ParamId> registered_params(const ModelParams& params) {
+  IndexedVector<RegisteredId, ParamId> registered;
+  for (const ParamId id : params.ids())
+    if (params[id].numel > 0) registered.push_back(id);
+  return registered;
 }
 
 /// `text` in memory that is aligned for direct I/O.
@@ -156,12 +164,12 @@ Result<SavedBytes> Checkpoint::save(const Trained& trained, ModelHost& model, St
   CASTOR_ASSIGN(Piece one, Piece::make(pages));
   CASTOR_ASSIGN(Piece other, Piece::make(pages));
   Saving saving{{&one, &other}, {}};
-  for (std::uint32_t id = 0; id < params.size(); ++id)
+  for (const ParamId id : params.ids())
     CASTOR_TRY(save_param(*store_, strategy, id, params[id], n_arrays(params[id], trained.optimizer), saving));
   CASTOR_TRY(one.wait());
   CASTOR_TRY(other.wait());
   Json header = run_header(trained, params, run);
-  header["updates"] = saving.n_updates;
+  header["updates"] = saving.n_updates.entries();
   CASTOR_ASSIGN(const Buffer text, buffer_of(pages, header.dump()));
   CASTOR_TRY(store_->put(kHeaderKey, text.view()).wait());
   CASTOR_TRY(store_->commit(static_cast<std::uint64_t>(run.n_steps)).wait());
@@ -181,7 +189,7 @@ Result<std::string> Checkpoint::header() {
 }
 
 Result<Json> Checkpoint::read_header(const std::string& text, const Trained& trained,
-                                     const std::vector<castor_param_info>& params) const {
+                                     const ModelParams& params) const {
   auto header = read_run_header(text, trained, params);
   return header.ok() ? header : refused(header.error().message);
 }
@@ -195,19 +203,24 @@ Result<RunState> Checkpoint::load(const Trained& trained, ModelHost& model, Stra
   CASTOR_ASSIGN(const Json was, read_header(text, trained, params));
   HostResource pages;
   CASTOR_ASSIGN(Piece piece, Piece::make(pages));
-  for (std::uint32_t id = 0; id < params.size(); ++id)
+  for (const ParamId id : params.ids())
     CASTOR_TRY(load_param(*store_, strategy, id, params[id], n_arrays(params[id], trained.optimizer),
-                          was.at("updates").at(id), piece));
+                          was.at("updates").at(index(id)), piece));
   return run_of(was);
 }
 
 /// Loads the states that one strategy committed in its own layout into another strategy.
 Result<RunState> Checkpoint::load_committed(const CommittedStates& states, const Trained& trained,
-                                            const std::vector<castor_param_info>& params, Strategy& strategy) {
+                                            const ModelParams& params, Strategy& strategy) {
   CASTOR_ASSIGN(const Json was, read_header(states.note(), trained, params));
-  CASTOR_TRY(states.read([&strategy](std::uint32_t id, const StateValues& part) {
-    return strategy.write_state({sizeof(castor_param_state), id, part.first, part.n, part.master, part.exp_avg,
-                                 part.exp_avg_sq, part.n_updates});
+  const auto registered = registered_params(params);
+  if (registered.size() != states.map().registered.size())
+    return Error{ErrorKind::io, "the checkpoint in " + folders_ + " has states of " +
+                                    std::to_string(states.map().registered.size()) + " parameters, its description " +
+                                    std::to_string(registered.size()) + "; continue from another checkpoint"};
+  CASTOR_TRY(states.read([&](RegisteredId id, const StateValues& part) {
+    return strategy.write_state({sizeof(castor_param_state), number(registered[id]), part.first, part.n, part.master,
+                                 part.exp_avg, part.exp_avg_sq, part.n_updates});
   }));
   return run_of(was);
 }

@@ -49,9 +49,9 @@ class Checkpoint {
  private:
   Result<std::string> header();
   Result<nlohmann::json> read_header(const std::string& text, const Trained& trained,
-                                     const std::vector<castor_param_info>& params) const;
+                                     const ModelParams& params) const;
   Result<RunState> load_committed(const CommittedStates& states, const Trained& trained,
-                                  const std::vector<castor_param_info>& params, Strategy& strategy);
+                                  const ModelParams& params, Strategy& strategy);
   Error refused(const std::string& why) const;
 
   const std::string folders_;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <vector>
-
+#include <castor/chunk/ids.h>
 #include <castor/plugins/booster.h>
 
 namespace castor::train {
 
-/// The descriptions of `model`'s parameters, by id, in the order of named_parameters; the model owns the names. Errors:
-/// failed, with the model's message.
-Result<std::vector<castor_param_info>> params_of(ModelHost& model);
+/// The descriptions of a model's parameters, in the order of named_parameters; the model owns the names.
+using ModelParams = IndexedVector<ParamId, castor_param_info>;
+
+/// Errors: failed, with the model's message.
+Result<ModelParams> params_of(ModelHost& model);
 
 }  // namespace castor::train

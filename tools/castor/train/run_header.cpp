@@ -18,14 +18,14 @@ Json json_of(const castor_param_info& param) {
 }
 
 /// How the parameters of the header `was` differ from `params`; empty if they are equal.
-std::string difference(const Json& was, const std::vector<castor_param_info>& params, const std::string& model_name) {
+std::string difference(const Json& was, const ModelParams& params, const std::string& model_name) {
   const Json& list = was.at("params");
   if (list.size() != params.size())
     return "its model " + was.at("model").get<std::string>() + " has " + std::to_string(list.size()) + " parameters, " +
            model_name + " has " + std::to_string(params.size());
-  for (std::uint32_t id = 0; id < params.size(); ++id)
-    if (list[id] != json_of(params[id]))
-      return "its parameter " + list[id][0].dump() + " has " + list[id][1].dump() + " values, here " + params[id].name +
+  for (const ParamId id : params.ids())
+    if (const Json& its = list[index(id)]; its != json_of(params[id]))
+      return "its parameter " + its[0].dump() + " has " + its[1].dump() + " values, here " + params[id].name +
              " has " + std::to_string(params[id].numel);
   return "";
 }
@@ -46,7 +46,7 @@ Json json_of(const RunState& run) {
 
 }  // namespace
 
-Json run_header(const Trained& trained, const std::vector<castor_param_info>& params, const RunState& run) {
+Json run_header(const Trained& trained, const ModelParams& params, const RunState& run) {
   Json list = Json::array();
   for (const castor_param_info& param : params) list.push_back(json_of(param));
   return {{"castor_checkpoint", kFormat},
@@ -57,7 +57,7 @@ Json run_header(const Trained& trained, const std::vector<castor_param_info>& pa
 }
 
 Result<Json> read_run_header(const std::string& text, const Trained& trained,
-                             const std::vector<castor_param_info>& params) {
+                             const ModelParams& params) {
   Json was = Json::parse(text, nullptr, false);
   if (!was.is_object() || was.value("castor_checkpoint", 0) != kFormat)
     return Error{ErrorKind::usage,

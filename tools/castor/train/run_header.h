@@ -6,11 +6,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include <castor/memory/result.h>
 #include <castor/plugins/abi.h>
 #include <castor/plugins/grad_scaler.h>
+
+#include "train/model_params.h"
 
 namespace castor::train {
 
@@ -27,12 +28,12 @@ struct Trained {
 };
 
 /// The header of a checkpoint: the model's name, its parameters, the kind of their moments, and the state of the run.
-nlohmann::json run_header(const Trained& trained, const std::vector<castor_param_info>& params, const RunState& run);
+nlohmann::json run_header(const Trained& trained, const ModelParams& params, const RunState& run);
 
 /// Parses `text` as such a header; keeps its other fields. Errors: usage if it is no header, `params` are not the
 /// model's, or the moments are not those of the optimizer; the caller puts the folder's name before the message.
 Result<nlohmann::json> read_run_header(const std::string& text, const Trained& trained,
-                                       const std::vector<castor_param_info>& params);
+                                       const ModelParams& params);
 
 /// Requires: a header from read_run_header.
 RunState run_of(const nlohmann::json& header);

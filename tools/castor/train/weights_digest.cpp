@@ -38,8 +38,8 @@ Result<std::string> weights_digest(ModelHost& model, Strategy& strategy) {
   std::uint64_t largest = 0;
   for (const castor_param_info& param : params) largest = std::max(largest, param.numel);
   const auto master = std::make_unique_for_overwrite<float[]>(largest);
-  for (std::uint32_t id = 0; id < params.size(); ++id) {
-    CASTOR_TRY(strategy.read_master(id, master.get()));
+  for (const ParamId id : params.ids()) {
+    CASTOR_TRY(strategy.read_master(number(id), master.get()));
     XXH3_64bits_update(state.get(), master.get(), params[id].numel * sizeof(float));
   }
   return hex(XXH3_64bits_digest(state.get()));

@@ -10,6 +10,9 @@ namespace castor {
 /// A chunk of a ChunkManager, in the order of its registrations.
 enum class ChunkId : std::uint32_t {};
 
+/// A parameter of the model, as the host numbers them.
+enum class ParamId : std::uint32_t {};
+
 /// A unit of the model, as the host numbers them.
 enum class UnitId : std::uint32_t {};
 

@@ -3,9 +3,10 @@
 
 #include <cstdint>
 
+#include <castor/chunk/ids.h>
 #include <castor/memory/result.h>
-#include <castor/rules/step_options.h>
 #include <castor/plugins/abi.h>
+#include <castor/rules/step_options.h>
 
 namespace castor {
 
@@ -20,7 +21,7 @@ Result<void> check_step_args(const castor_step_args& args, std::uint32_t n_param
 /// plugin's.
 Result<void> check_support(const castor_plugin_info& plugin, const castor_step_args& args);
 
-/// `args` as the options of an update, by parameter. Requires: check_step_args.
-StepOptions step_options(const castor_step_args& args, std::uint32_t n_params);
+/// `args` as the options of an update. Requires: check_step_args.
+StepOptionsBy<ParamId> step_options(const castor_step_args& args, std::uint32_t n_params);
 
 }  // namespace castor

@@ -132,7 +132,7 @@ StepScript script_of(const shapes::Model& model, const Recomputation& recomputat
 Result<Rehearsal> iteration_of(const shapes::Model& model, const ChunkLayout& layout, const StatePlacement& placement,
                                const Recomputation& recomputation, const EndOfStep& end, const StateFormat& format) {
   const auto all = layout.tensors.ids();
-  const std::vector<TensorId> registration_order(all.begin(), all.end());
+  const IndexedVector<RegisteredId, TensorId> registration_order({all.begin(), all.end()});
   const auto unit_chunks = chunks_by_unit(model, layout);
   const StepScript script = script_of(model, recomputation);
   return rehearse({layout, registration_order, unit_chunks, script, format, end.overlap_updates, /*plain_norms=*/true},

@@ -10,9 +10,9 @@
 #include <castor/memory/host_team.h>
 #include <castor/memory/stream_spans.h>
 #include <castor/optimizer/gradient_store.h>
+#include <castor/optimizer/step_options.h>
 #include <castor/plan/placement.h>
 #include <castor/rules/grad_norm.h>
-#include <castor/rules/step_options.h>
 #include <castor/schedule/scheduler.h>
 #include <castor/states/state_io.h>
 #include <castor/states/state_layout.h>
@@ -46,7 +46,7 @@ class OffloadOptimizer {
     Stream& down;
     Timeline& timeline;
     StreamSpans& computed;  ///< of `compute`
-    const std::vector<TensorId>& registration_order;       ///< StateLayout's
+    const IndexedVector<RegisteredId, TensorId>& registration_order;  ///< StateLayout's
     std::function<bool()> interrupted;                     ///< called before every chunk
     HostTeam& team;                                        ///< updates on the host
     bool overlap = false;                                  ///< the training thread does not wait for updates on the host

@@ -6,19 +6,19 @@
 #include <vector>
 
 #include <castor/chunk/chunk_layout.h>
+#include <castor/optimizer/step_options.h>
 #include <castor/optimizer/step_script.h>
 #include <castor/plan/access_trace.h>
 #include <castor/plan/move_planner.h>
 #include <castor/plan/placement.h>
 #include <castor/rules/state_format.h>
-#include <castor/rules/step_options.h>
 
 namespace castor {
 
 /// A step that is to be rehearsed. All references are borrowed.
 struct RehearsedStep {
   const ChunkLayout& layout;
-  const std::vector<TensorId>& registration_order;                    ///< StateLayout's
+  const IndexedVector<RegisteredId, TensorId>& registration_order;  ///< StateLayout's
   const IndexedVector<UnitId, std::vector<PayloadId>>& unit_chunks;  ///< payload chunks of each unit
   const StepScript& script;
   StateFormat format = {};

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include <castor/memory/dtype.h>
+#include <castor/rules/registered_id.h>
 
 /// What updates by every rule have in common: their arrays, the dtypes of the moments, and the rounding of masters to
 /// weights.
@@ -27,8 +28,8 @@ constexpr DType exp_avg_sq_dtype(MomentFormat moments) {
   return moments == MomentFormat::bf16 ? DType::bf16 : DType::f32;
 }
 
-/// The AdamCoefficients::rounding_key of the `t`-th update of tensor number `tensor`.
-std::uint32_t rounding_key(std::uint64_t seed, std::uint32_t tensor, std::uint64_t t);
+/// The AdamCoefficients::rounding_key of the `t`-th update of `tensor`.
+std::uint32_t rounding_key(std::uint64_t seed, RegisteredId tensor, std::uint64_t t);
 
 /// The arrays of one update, by every rule. All have `n` elements and are on the tier where the kernel runs.
 ///

@@ -9,6 +9,7 @@
 
 #include <castor/rules/adam.h>
 #include <castor/rules/lamb.h>
+#include <castor/rules/registered_id.h>
 #include <castor/rules/sgd.h>
 #include <castor/rules/trust_ratio.h>
 
@@ -22,8 +23,8 @@ using UpdateCoefficients = std::variant<AdamCoefficients, SgdCoefficients, LambC
 
 /// Identifies one update among all updates of a training.
 struct UpdateNumber {
-  std::uint64_t t = 1;       ///< the number among this tensor's updates, from 1 on
-  std::uint32_t tensor = 0;  ///< in the order of registration
+  std::uint64_t t = 1;  ///< the number among this tensor's updates, from 1 on
+  RegisteredId tensor{};
   std::uint64_t rounding_seed = 0;
   const float* trust = nullptr;  ///< the kernel reads the tensor's ratio from here, for rules with trust_terms
 };

@@ -33,9 +33,8 @@ class CommittedStates {
   const StateMap& map() const { return map_; }
   const std::string& note() const { return note_; }
 
-  /// Receives some values of the tensor that the model registered as number `registered`; the callee may read them
-  /// during the call.
-  using Take = std::function<Result<void>(std::uint32_t registered, const StateValues& states)>;
+  /// Receives some values of the tensor `registered`; the callee may read them during the call.
+  using Take = std::function<Result<void>(RegisteredId registered, const StateValues& states)>;
   /// Passes all values of all tensors to `take`, at most 1 Mi at a time and each once, in the order of their places.
   ///
   /// Memory: the weights of a chunk, the states of a tile, and 12 MiB. Errors: those of `take`; io, where bytes are

@@ -26,7 +26,7 @@ class StateLayout {
   /// Registers the chunks with `chunks`. All are borrowed. `registration_order`: the tensors as the model registers
   /// them, the order in which norms combine.
   StateLayout(const ChunkLayout& layout, ChunkManager& chunks, const StateFormat& format,
-              const std::vector<TensorId>& registration_order);
+              const IndexedVector<RegisteredId, TensorId>& registration_order);
 
   const ChunkLayout& layout() const { return layout_; }
   const ChunkShape& shape(PayloadId chunk) const { return layout_.chunks[chunk]; }
@@ -50,9 +50,8 @@ class StateLayout {
 
   /// Updates of `tensor` so far: Adam's t.
   std::uint64_t& n_updates(TensorId tensor) { return n_updates_.at(tensor); }
-  /// The place of `tensor` in the order of registration.
-  std::uint32_t registered(TensorId tensor) const { return registered_.at(tensor); }
-  const std::vector<TensorId>& registration_order() const { return registration_order_; }
+  RegisteredId registered(TensorId tensor) const { return registered_.at(tensor); }
+  const IndexedVector<RegisteredId, TensorId>& registration_order() const { return registration_order_; }
 
   /// The places of all elements in chunks, and the counters of updates so far; the key in a store is left 0.
   StateMap map() const { return {layout_, format_, registered_, n_updates_, payload_, state_, 0}; }
@@ -60,8 +59,8 @@ class StateLayout {
  private:
   const ChunkLayout& layout_;
   const StateFormat format_;
-  const std::vector<TensorId>& registration_order_;
-  IndexedVector<TensorId, std::uint32_t> registered_;
+  const IndexedVector<RegisteredId, TensorId>& registration_order_;
+  IndexedVector<TensorId, RegisteredId> registered_;
   IndexedVector<TensorId, std::uint64_t> n_updates_;
   IndexedVector<PayloadId, ChunkId> payload_;
   IndexedVector<PayloadId, IndexedVector<TileId, ChunkId>> state_;  ///< a frozen one has none

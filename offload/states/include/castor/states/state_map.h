@@ -7,6 +7,7 @@
 
 #include <castor/chunk/chunk.h>
 #include <castor/chunk/chunk_layout.h>
+#include <castor/rules/registered_id.h>
 #include <castor/rules/state_format.h>
 
 namespace castor {
@@ -16,9 +17,9 @@ namespace castor {
 struct StateMap {
   ChunkLayout layout;
   StateFormat format;
-  IndexedVector<TensorId, std::uint32_t> registered;  ///< its place in the model's order of registration
-  IndexedVector<TensorId, std::uint64_t> n_updates;   ///< Adam's t
-  IndexedVector<PayloadId, ChunkId> payload;          ///< its weights
+  IndexedVector<TensorId, RegisteredId> registered;
+  IndexedVector<TensorId, std::uint64_t> n_updates;  ///< Adam's t
+  IndexedVector<PayloadId, ChunkId> payload;         ///< its weights
   IndexedVector<PayloadId, IndexedVector<TileId, ChunkId>> states;  ///< its optimizer states; a frozen one has none
   std::uint64_t first_key = 0;  ///< the key of chunk number 0 in a store; the others follow by number
 
