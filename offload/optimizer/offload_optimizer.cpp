@@ -338,7 +338,9 @@ Result<void> OffloadOptimizer::clear_gradients() {
   return {};
 }
 
+/// An iteration without updates (its step was skipped, or had no gradients) is not expected again.
 Result<void> OffloadOptimizer::finish_step(bool as_expected) {
+  const bool updated = rooms_->machine.in(StepState::updating) || rooms_->deferred->any();
   if (auto cleared = clear_gradients(); !cleared.ok()) {
     rooms_->machine.lose();
     return cleared;
@@ -346,7 +348,7 @@ Result<void> OffloadOptimizer::finish_step(bool as_expected) {
   rooms_->gradients->end_step();
   rooms_->early->end_step();
   CASTOR_TRY(rooms_->machine.take(rooms_->deferred->any() ? StepEvent::defer : StepEvent::end));
-  as_expected ? parts_.scheduler.end_iteration() : parts_.scheduler.break_off();
+  as_expected && updated ? parts_.scheduler.end_iteration() : parts_.scheduler.break_off();
   parts_.scheduler.select(rooms_->speculation->next_kind(rooms_->norm->wanted()));
   return {};
 }

@@ -22,24 +22,24 @@ void DeviceWatch::look() {
 
 void DeviceWatch::begin_unit(Moment moment) {
   begin_period();
-  if (!warming_up_ && !comparing_) return;
+  if (!in(WatchState::warming_up) && !in(WatchState::comparing)) return;
   const std::uint64_t beside_bytes = now_.allocated - std::min(now_.allocated, chunks_.used_bytes());
-  if (warming_up_)
+  if (in(WatchState::warming_up))
     uses_.push_back({moment, n_periods_ - 1, beside_bytes});
   else if (next_.size() < uses_.size())
     next_.push_back({moment, 0, beside_bytes});
 }
 
 void DeviceWatch::chunks_arrived() {
-  if (warming_up_) collector_.set_model_bytes(chunks_.used_bytes());
+  if (in(WatchState::warming_up)) collector_.set_model_bytes(chunks_.used_bytes());
 }
 
-void DeviceWatch::end_step() {
+void DeviceWatch::take(WatchEvent event) {
   look();
-  if (std::exchange(comparing_, false)) add_growth();
-  if (!std::exchange(warming_up_, false)) return;
-  warm_up_ = collector_.finish(now_.allocated_peak);
-  comparing_ = true;
+  const WatchState was = std::exchange(state_, next_state(state_, event));
+  if (was == WatchState::warming_up && in(WatchState::comparing)) warm_up_ = collector_.finish(now_.allocated_peak);
+  if (was == WatchState::comparing && in(WatchState::done)) add_growth();
+  if (event == WatchEvent::broke_off) next_.clear();
 }
 
 /// Memory that is allocated once and kept (a library workspace) shows in every later use, so the growth at a use is the
@@ -59,7 +59,7 @@ void DeviceWatch::add_growth() {
 /// Peaks of single periods are needed, and the allocator's peak is reset, during the warm-up alone.
 void DeviceWatch::begin_period() {
   look();
-  if (!warming_up_) return;
+  if (!in(WatchState::warming_up)) return;
   if (n_periods_ == kMostPeriods) {
     collector_.discard();
     uses_.clear();

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -13,8 +15,37 @@
 
 namespace castor {
 
-/// Watches the bytes that the device's allocator holds now and held at most, and from the first step (the warm-up)
-/// measures the bytes beside chunks (non-model data).
+/// What a DeviceWatch measures beside the bytes that are held now.
+enum class WatchState : std::uint8_t {
+  off,         ///< nothing: the device is the host
+  warming_up,  ///< the periods of the first step
+  comparing,   ///< the uses of units in the step after, to compare them with those of the first
+  done,        ///< nothing any more
+};
+inline constexpr std::size_t kNWatchStates = 4;
+
+/// The end of a step.
+enum class WatchEvent : std::uint8_t {
+  ended,      ///< it shows what a step needs
+  broke_off,  ///< it does not, since it updated nothing
+};
+inline constexpr std::size_t kNWatchEvents = 2;
+
+/// The state that follows `state` at `event`.
+constexpr WatchState next_state(WatchState state, WatchEvent event) {
+  using enum WatchState;
+  constexpr std::array<std::array<WatchState, kNWatchEvents>, kNWatchStates> table = {{
+      // ended,    broke_off
+      {off,        off},         // off
+      {comparing,  warming_up},  // warming_up
+      {done,       comparing},   // comparing
+      {done,       done},        // done
+  }};
+  return table[static_cast<std::size_t>(state)][static_cast<std::size_t>(event)];
+}
+
+/// Watches the bytes that the device's allocator holds now and held at most, and from the first step that updates (the
+/// warm-up) measures the bytes beside chunks (non-model data).
 ///
 /// The warm-up is divided into periods: one for each use of a unit, from before its chunks move until the next period,
 /// and one for each time between units. Each is charged with the allocator's peak less the chunks that it computes
@@ -27,7 +58,7 @@ class DeviceWatch {
  public:
   /// Both are borrowed; `chunks` counts the bytes of all chunks on the device.
   DeviceWatch(const castor_host_v1& host, const Budget& chunks, bool on_gpu)
-      : host_(host), chunks_(chunks), on_gpu_(on_gpu), warming_up_(on_gpu) {}
+      : host_(host), chunks_(chunks), on_gpu_(on_gpu), state_(on_gpu ? WatchState::warming_up : WatchState::off) {}
 
   /// Reads the allocator's counters.
   void look();
@@ -39,7 +70,9 @@ class DeviceWatch {
   /// before.
   void begin_rest() { begin_period(); }
   /// Looks. The first call ends the warm-up, the second the step that is compared with it.
-  void end_step();
+  void end_step() { take(WatchEvent::ended); }
+  /// Looks. A step ends that counts for neither: the warm-up goes on with the next one, or the comparison begins anew.
+  void break_off() { take(WatchEvent::broke_off); }
 
   /// At the last look: on a GPU the bytes that the allocator has reserved, else those of chunks.
   std::uint64_t held_bytes() const { return on_gpu_ ? now_.reserved : chunks_.used_bytes(); }
@@ -62,6 +95,8 @@ class DeviceWatch {
     std::uint64_t beside_bytes = 0;  ///< held beside chunks when it began
   };
 
+  bool in(WatchState state) const { return state_ == state; }
+  void take(WatchEvent event);
   void begin_period();
   void add_growth();
   std::uint64_t non_model_bytes(MomentIndex begin, MomentIndex end) const;
@@ -69,8 +104,7 @@ class DeviceWatch {
   const castor_host_v1& host_;
   const Budget& chunks_;
   const bool on_gpu_;
-  bool warming_up_;
-  bool comparing_ = false;  ///< in the step after the warm-up
+  WatchState state_;
   castor_device_memory now_{};
   std::uint64_t reserved_peak_bytes_ = 0, allocated_peak_bytes_ = 0;
   MomentIndex n_periods_ = 0;  ///< of the warm-up so far

@@ -129,8 +129,7 @@ Result<castor_step_result> Engine::step(const castor_step_args& args) {
   auto stepped = r.optimizer->step(options);
   tuner_->end_updates();
   CASTOR_ASSIGN(const StepScale scale, std::move(stepped));
-  r.calls.end_step(options);
-  r.watch.end_step();
+  end_recording(options);
   r.sample();
   for (const PayloadId chunk : r.layout.chunks.ids())
     if (r.optimizer->update_waits(chunk)) r.bindings->outdated(chunk);
@@ -147,13 +146,23 @@ Result<castor_step_result> Engine::step(const castor_step_args& args) {
 Result<void> Engine::abandon_step() {
   passes_->end_step();
   tuner_->end_updates();
-  rooms_->calls.abandon_step();
+  rooms_->calls.break_off();
+  rooms_->watch.break_off();
   return rooms_->optimizer->abandon();
 }
 
-/// Places again after the first step, the warm-up, and has the Tuner choose the settings of the next.
+/// A step that updated nothing shows too little of what a step needs: as long as no other was recorded, it is as if it
+/// had not been made.
+void Engine::end_recording(const StepOptions& options) {
+  const bool updated = !rooms_->scheduler->trace().empty();
+  updated ? rooms_->calls.end_step(options) : rooms_->calls.break_off();
+  updated ? rooms_->watch.end_step() : rooms_->watch.break_off();
+}
+
+/// Places again after the warm-up, and has the Tuner choose the settings of the next step.
 Result<void> Engine::after_step(bool wants_norm) {
-  if (++n_steps_ == 1) {
+  if (warming_up_ && rooms_->scheduler->trace().empty()) return {};
+  if (std::exchange(warming_up_, false)) {
     if (rooms_->measures()) CASTOR_TRY(placer_->place_in_measured_room());
     if (wants_norm) tell_speculation(*rooms_);
   }
@@ -189,7 +198,7 @@ Result<void> Engine::write_trace(const std::filesystem::path& path) {
 }
 
 Result<std::optional<std::uint32_t>> Engine::keep(const void* data, std::uint64_t n_bytes) {
-  const bool keeps = rooms_->options.offload_activations && placer_->has_room_for_activation(n_bytes, n_steps_ == 0);
+  const bool keeps = rooms_->options.offload_activations && placer_->has_room_for_activation(n_bytes, warming_up_);
   if (!keeps) return std::optional<std::uint32_t>();
   CASTOR_ASSIGN(const std::optional<ChunkId> chunk, rooms_->activations->keep(data, n_bytes));
   if (!chunk) return std::optional<std::uint32_t>();

@@ -55,8 +55,8 @@ class StepRecorder {
     forget();
   }
 
-  /// The step has been dropped: the next call begins another.
-  void abandon_step() { forget(); }
+  /// Ends a step whose calls are of no use: it was dropped, or updated nothing.
+  void break_off() { forget(); }
 
   const Step& last() const { return last_; }
 

@@ -18,6 +18,18 @@ AccessTrace trace_of(const std::vector<Moment>& moments) {
   return trace;
 }
 
+TEST(WatchStates, FollowOneAnother) {
+  using enum WatchState;
+  struct Step {
+    WatchState before, ended, broke_off;
+  };
+  for (const Step& step : {Step{off, off, off}, Step{warming_up, comparing, warming_up},
+                           Step{comparing, done, comparing}, Step{done, done, done}}) {
+    EXPECT_EQ(next_state(step.before, WatchEvent::ended), step.ended) << static_cast<int>(step.before);
+    EXPECT_EQ(next_state(step.before, WatchEvent::broke_off), step.broke_off) << static_cast<int>(step.before);
+  }
+}
+
 /// An allocator whose counters the test sets; a reset sets the peaks to the current values.
 class FakeAllocator {
  public:
@@ -139,6 +151,35 @@ TEST_F(DeviceWatchOnAGpu, AStepThatGoesAnotherWayThanTheWarmUpIsNotComparedWithI
   use(kForward0, 40, 150);
   watch_.end_step();
   EXPECT_EQ(watch_.non_model_peak_bytes(), 110u);
+}
+
+TEST_F(DeviceWatchOnAGpu, TheWarmUpGoesOnAfterAStepThatBrokeOff) {
+  use(kForward0, 40, 150);
+  rest(45);
+  watch_.break_off();
+  EXPECT_EQ(watch_.non_model_peak_bytes(), 0u) << "not known yet";
+  use(kForward0, 40, 100);
+  use(kBackward0, 40, 140);
+  rest(60);
+  watch_.end_step();
+  EXPECT_EQ(watch_.non_model_peak_bytes(), 110u) << "that of the first step counts too";
+  EXPECT_EQ(watch_.non_model_bytes(trace_of({kForward0, kBackward0, kUpdate})), (Known{60, 100, 20}));
+}
+
+TEST_F(DeviceWatchOnAGpu, AStepThatBrokeOffIsNotComparedWithTheWarmUp) {
+  set_chunks(40);
+  allocator_.memory.allocated = 40;
+  use(kForward0, 40, 150);
+  use(kBackward0, 40, 150);
+  watch_.end_step();
+  allocator_.memory.allocated = 1000;
+  use(kForward0, 40, 150);
+  watch_.break_off();
+  allocator_.memory.allocated = 45;
+  use(kForward0, 40, 150);
+  use(kBackward0, 40, 150);
+  watch_.end_step();
+  EXPECT_EQ(watch_.non_model_peak_bytes(), 110u + 5);
 }
 
 TEST_F(DeviceWatchOnAGpu, WhatIsReservedAboveTheAllocatedPeakIsTheAllocators) {

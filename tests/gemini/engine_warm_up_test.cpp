@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <random>
 
 #include <castor/states/model_chunks.h>
@@ -183,6 +184,25 @@ struct GpuRun {
         .value();
   }
 
+  /// A step with a loss scale, no activations and an overflow in the gradient of unit 0.
+  void skipped_step(std::uint32_t step) {
+    castor_step_args args = training.step_args();
+    args.loss_scale = 8;
+    for (const SmallTraining::Call& call : training.calls(*engine, *host, step)) {
+      if (call.name == "announce_step") {
+        engine->announce_step(args).value();
+      } else if (call.name == "gradient 0") {
+        std::vector<float> values(4096, 1);
+        values.back() = std::numeric_limits<float>::infinity();
+        engine->gradient(0, host->make_gradient(0, values)).value();
+      } else if (call.name == "step") {
+        EXPECT_EQ(engine->step(args).value().skipped, 1);
+      } else {
+        call.make().value();
+      }
+    }
+  }
+
   const SmallTraining training;
   GpuRig rig;
   const std::uint64_t activation_bytes;
@@ -214,6 +234,34 @@ TEST(WarmUpOnAGpu, KeepsAllStatesWhereAllFit) {
   run.steps(3, 5);
   EXPECT_EQ(run.engine->stats().value().h2d_bytes, before.h2d_bytes) << "nothing moves any more";
   EXPECT_EQ(run.training.masters(*run.engine).value(), run.training.expected(5));
+}
+
+/// A step before any pass, which has no gradients.
+TEST(WarmUpOnAGpu, IsRepeatedAfterAStepOfNothing) {
+  EngineOptions options = SmallTraining().options();
+  options.device_budget_bytes = 256 * kKiB;
+  GpuRun run(options);
+  run.engine->step(run.training.step_args()).value();
+  run.steps(0, 1);
+  EXPECT_EQ(run.most_bytes, (32 + 20) * kKiB) << "the working set alone";
+  run.steps(1, 4);
+  EXPECT_GE(run.rig.allocator.allocated_bytes(), (32 + 2 * 40) * kKiB) << "and the states of two units";
+  EXPECT_LE(run.most_bytes, (256 - 64) * kKiB);
+  EXPECT_EQ(run.training.masters(*run.engine).value(), run.training.expected(4));
+}
+
+/// Steps that were skipped held few activations; the device has room for those of the later ones.
+TEST(WarmUpOnAGpu, IsRepeatedAfterSkippedSteps) {
+  EngineOptions options = SmallTraining().options();
+  options.device_budget_bytes = 256 * kKiB;
+  GpuRun run(options);
+  run.skipped_step(0), run.skipped_step(1);
+  run.steps(0, 1);
+  EXPECT_EQ(run.most_bytes, (32 + 20) * kKiB) << "the working set alone";
+  run.steps(1, 4);
+  EXPECT_GE(run.rig.allocator.allocated_bytes(), (32 + 2 * 40) * kKiB) << "and the states of two units";
+  EXPECT_LE(run.most_bytes, (256 - 64) * kKiB);
+  EXPECT_EQ(run.training.masters(*run.engine).value(), run.training.expected(4));
 }
 
 TEST(WarmUpOnAGpu, ReportsTheAllocatorsFigures) {

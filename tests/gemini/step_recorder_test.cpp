@@ -53,7 +53,7 @@ TEST_F(StepRecorderTest, AnAbandonedStepIsLeftOut) {
   recorder_.add(Kind::announce);
   recorder_.enter(Kind::backward, 1);
   recorder_.keep(ChunkId{9}, 64);
-  recorder_.abandon_step();
+  recorder_.break_off();
   forward();
   forward();
   recorder_.about(Kind::recall, ChunkId{9});

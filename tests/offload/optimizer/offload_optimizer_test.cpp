@@ -5,6 +5,7 @@
 
 #include <array>
 #include <limits>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -726,6 +727,77 @@ TEST(OffloadOptimizer, AnAbandonedStepLeavesNoGradientAndNoErrorBehind) {
   add_gradients(world, random, kAllTrainable);
   world.step(kPlain).value();
   world.expect_same_bits();
+}
+
+// ---- the first iteration, which is recorded ----
+
+class FirstIteration : public ::testing::Test {
+ protected:
+  FirstIteration() { world_.start(Tier::host).value(); }
+
+  /// Uses the weights of every chunk, as a forward pass does.
+  void forward() {
+    for (const PayloadId chunk : world_.layout.chunks.ids()) {
+      const std::vector<Need> needs = {{world_.optimizer->states().payload(chunk), Tier::device, Access::read}};
+      world_.optimizer->prepare({&chunk, 1}).value();
+      world_.scheduler.begin({MomentKind::forward, number(chunk)}, needs).value();
+      world_.scheduler.end(needs);
+    }
+  }
+  /// One step with a norm; with `overflow` it is skipped.
+  void train(bool overflow = false) {
+    forward();
+    add_gradients(world_, random_, {5, 3, 2, 1});
+    auto gradient = random_gradient(random_, world_.specs[0].numel);
+    if (overflow) gradient.back() = std::numeric_limits<float>::infinity();
+    world_.gradient(0, gradient).value();
+    StepOptions scaled = kPlain;
+    scaled.loss_scale = 8;
+    EXPECT_EQ(world_.step(scaled).value().skip, overflow);
+  }
+  /// The chunks whose update is a moment of the trace.
+  std::set<std::uint32_t> updated_in_trace() const {
+    std::set<std::uint32_t> found;
+    const AccessTrace& trace = world_.scheduler.trace();
+    for (std::uint32_t m = 0; m < trace.n_moments(); ++m)
+      if (trace.moment(m).kind == MomentKind::update) found.insert(trace.moment(m).id);
+    return found;
+  }
+  std::set<std::uint32_t> trained() const {
+    std::set<std::uint32_t> found;
+    for (const PayloadId chunk : world_.layout.chunks.ids())
+      if (world_.layout.chunks[chunk].trainable) found.insert(number(chunk));
+    return found;
+  }
+  /// Trains twice, and expects that the second iteration has a plan, made of a trace with all updates.
+  void expect_a_plan_after_the_first_update() {
+    train();
+    EXPECT_EQ(updated_in_trace(), trained());
+    forward();
+    EXPECT_NE(world_.scheduler.plan(), nullptr);
+    EXPECT_EQ(updated_in_trace(), trained());
+  }
+
+  OptimizerWorld world_{six_tensors(DType::bf16), chunks_of_512(DType::bf16)};
+  std::mt19937_64 random_{78};
+};
+
+TEST_F(FirstIteration, IsPlannedWhenItHasEnded) { expect_a_plan_after_the_first_update(); }
+
+TEST_F(FirstIteration, IsRecordedAgainWhereItsStepWasSkipped) {
+  train(/*overflow=*/true);
+  EXPECT_TRUE(world_.scheduler.trace().empty()) << "a step without updates is no half of a plan";
+  train(/*overflow=*/true);
+  expect_a_plan_after_the_first_update();
+  world_.expect_same_bits();
+}
+
+TEST_F(FirstIteration, IsRecordedAgainWhereItsStepHadNoGradient) {
+  world_.step(kPlain).value();
+  forward();
+  world_.step(kPlain).value();
+  EXPECT_TRUE(world_.scheduler.trace().empty());
+  expect_a_plan_after_the_first_update();
 }
 
 /// Streamed states, with updates beside the thread.

@@ -5,6 +5,7 @@
 
 #include <castor/engine/engine_options.h>
 #include <castor/engine/machine.h>
+#include <castor/optimizer/step_options.h>
 #include <castor/plugins/strategy.h>
 
 namespace castor {
@@ -19,8 +20,8 @@ class UnitPasses;
 /// The engine of the plugins: parameters, gradients and optimizer states in chunks over three tiers.
 ///
 /// Around each use of a unit its payload chunks are on the device and its parameters bound to them; in between, the
-/// mover keeps as many chunks there as the budgets allow. On a GPU the first step is the warm-up: only the working set
-/// is on the device while the peak of non-model data is measured. Then the placement is made again with the room that
+/// mover keeps as many chunks there as the budgets allow. On a GPU the first step that updates is the warm-up: only the
+/// working set is on the device while the peak of non-model data is measured. Then the placement is made again with the room that
 /// is left, and once the times of a step are known, shares of streamed states and numbers of update threads are tried
 /// (Tuner).
 ///
@@ -63,6 +64,7 @@ class Engine final : public Strategy {
 
  private:
   explicit Engine(std::unique_ptr<EngineRooms> rooms);
+  void end_recording(const StepOptions& options);
   Result<void> after_step(bool wants_norm);
 
   const std::unique_ptr<EngineRooms> rooms_;
@@ -71,7 +73,7 @@ class Engine final : public Strategy {
   const std::unique_ptr<Placer> placer_;
   const std::unique_ptr<Tuner> tuner_;
   const std::unique_ptr<EngineCommits> commits_;
-  std::uint64_t n_steps_ = 0;
+  bool warming_up_ = true;  ///< no iteration has been recorded yet
 };
 
 }  // namespace castor
