@@ -20,17 +20,17 @@
 namespace castor {
 namespace {
 
-/// The options of a step by tensor of the layout instead of by parameter. Errors: usage, where the states
-/// are kept for another rule than the step's.
-Result<StepOptions> options_of(const EngineRooms& rooms, const castor_step_args& args) {
-  const auto by_param = step_options(args, static_cast<std::uint32_t>(rooms.place_of.size()));
-  if (const bool adam = keeps_exp_avg_sq(by_param.update); adam != rooms.options.format.keeps_exp_avg_sq)
+/// The options of a step by tensor of the layout instead of by parameter. Errors: usage, where states of `format` are
+/// kept for another rule than the step's.
+Result<StepOptions> options_of(const ModelShape& model, const StateFormat& format, const castor_step_args& args) {
+  const auto by_param = step_options(args, static_cast<std::uint32_t>(model.params.size()));
+  if (const bool adam = keeps_exp_avg_sq(by_param.update); adam != format.keeps_exp_avg_sq)
     return Error{ErrorKind::usage,
                  std::string("gemini: the step is one of ") + (adam ? "Adam or LAMB" : "SGD or LARS") +
                      ", the states are kept for another rule; set optimizer=" + (adam ? "adam" : "sgd")};
   StepOptions options{by_param.update, by_param.max_norm, by_param.loss_scale, by_param.groups};
   if (by_param.groups.empty()) return options;
-  for (const ParamId param : rooms.model.order) options.group_of.push_back(by_param.group_of[param]);
+  for (const ParamId param : model.order) options.group_of.push_back(by_param.group_of[param]);
   return options;
 }
 
@@ -48,11 +48,18 @@ void tell_speculation(const EngineRooms& rooms) {
 
 Engine::Engine(std::unique_ptr<EngineRooms> rooms)
     : rooms_(std::move(rooms)),
-      values_(std::make_unique<ModelValues>(*rooms_)),
+      values_(std::make_unique<ModelValues>(ModelValues::Parts{.host = rooms_->host,
+                                                               .model = rooms_->model,
+                                                               .place_of = rooms_->place_of,
+                                                               .timeline = rooms_->timeline,
+                                                               .io = rooms_->optimizer->io()})),
       passes_(std::make_unique<UnitPasses>(*rooms_, *values_)),
       placer_(std::make_unique<Placer>(*rooms_)),
       tuner_(std::make_unique<Tuner>(*rooms_, *placer_)),
-      commits_(std::make_unique<EngineCommits>(*rooms_, *values_)) {}
+      commits_(std::make_unique<EngineCommits>(EngineCommits::Parts{.memory = *rooms_->memory,
+                                                                    .chunks = *rooms_->chunks,
+                                                                    .optimizer = *rooms_->optimizer,
+                                                                    .values = *values_})) {}
 
 Engine::~Engine() = default;
 
@@ -60,7 +67,7 @@ Result<std::unique_ptr<Engine>> Engine::make(const castor_host_v1& host, const E
                                              const Machine& machine) {
   CASTOR_ASSIGN(auto rooms, EngineRooms::make(host, options, machine));
   std::unique_ptr<Engine> engine(new Engine(std::move(rooms)));
-  CASTOR_TRY(engine->commits_->open());
+  CASTOR_TRY(engine->commits_->open(options.durability));
   return engine;
 }
 
@@ -111,7 +118,7 @@ Result<void> Engine::end_of_backward() {
 }
 
 Result<void> Engine::announce_step(const castor_step_args& args) {
-  CASTOR_ASSIGN(const StepOptions options, options_of(*rooms_, args));
+  CASTOR_ASSIGN(const StepOptions options, options_of(rooms_->model, rooms_->options.format, args));
   tuner_->begin_backward();
   rooms_->calls.add(StepCall::Kind::announce);
   return rooms_->optimizer->announce(options);
@@ -119,7 +126,7 @@ Result<void> Engine::announce_step(const castor_step_args& args) {
 
 Result<castor_step_result> Engine::step(const castor_step_args& args) {
   EngineRooms& r = *rooms_;
-  CASTOR_ASSIGN(const StepOptions options, options_of(r, args));
+  CASTOR_ASSIGN(const StepOptions options, options_of(r.model, r.options.format, args));
   // Without overlap the updates need most gradients at once; waiting here keeps the rest of backward out of the times
   // of waiting and of updating.
   if (!r.options.overlap_updates) CASTOR_TRY(r.compute->record().wait());
@@ -181,7 +188,11 @@ Result<castor_commit_result> Engine::commit(std::uint64_t step, std::string_view
 
 Result<std::optional<CommittedRun>> Engine::committed() { return commits_->last(); }
 
-Result<void> Engine::restore() { return commits_->restore(); }
+Result<void> Engine::restore() {
+  CASTOR_TRY(commits_->restore());
+  rooms_->sample();
+  return {};
+}
 
 Result<castor_stats> Engine::stats() {
   rooms_->watch.look();

@@ -3,11 +3,14 @@
 
 namespace castor {
 
-Result<void> EngineCommits::open() {
-  if (rooms_.options.durability != Durability::commit) return {};
-  OffloadOptimizer& optimizer = *rooms_.optimizer;
-  CASTOR_ASSIGN(commits_, StateCommits::make({*rooms_.memory->store(), *rooms_.memory->spill(), *rooms_.chunks,
-                                              optimizer.states(), optimizer.io(), optimizer.update_barrier()}));
+Result<void> EngineCommits::open(Durability durability) {
+  if (durability != Durability::commit) return {};
+  CASTOR_ASSIGN(commits_, StateCommits::make({.store = *parts_.memory.store(),
+                                              .spill = *parts_.memory.spill(),
+                                              .chunks = parts_.chunks,
+                                              .states = parts_.optimizer.states(),
+                                              .io = parts_.optimizer.io(),
+                                              .barrier = parts_.optimizer.update_barrier()}));
   return {};
 }
 
@@ -34,11 +37,9 @@ Result<std::optional<CommittedRun>> EngineCommits::last() const {
 /// values.
 Result<void> EngineCommits::restore() {
   CASTOR_TRY(check());
-  if (!commits_->adopts()) CASTOR_TRY(values_.initialise());
-  values_.set_initialised();
-  CASTOR_TRY(commits_->restore());
-  rooms_.sample();
-  return {};
+  if (!commits_->adopts()) CASTOR_TRY(parts_.values.initialise());
+  parts_.values.set_initialised();
+  return commits_->restore();
 }
 
 }  // namespace castor

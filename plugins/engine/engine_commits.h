@@ -5,10 +5,13 @@
 #include <optional>
 #include <string_view>
 
+#include <castor/chunk/chunk_manager.h>
+#include <castor/io/tensor_store.h>
+#include <castor/optimizer/offload_optimizer.h>
 #include <castor/plugins/strategy.h>
 #include <castor/states/state_commits.h>
 
-#include "engine_rooms.h"
+#include "engine_memory.h"
 #include "model_values.h"
 
 namespace castor {
@@ -17,10 +20,17 @@ namespace castor {
 class EngineCommits {
  public:
   /// Borrowed.
-  EngineCommits(EngineRooms& rooms, ModelValues& values) : rooms_(rooms), values_(values) {}
+  struct Parts {
+    EngineMemory& memory;
+    ChunkManager& chunks;
+    OffloadOptimizer& optimizer;
+    ModelValues& values;
+  };
+  explicit EngineCommits(const Parts& parts) : parts_(parts) {}
 
-  /// Finds the last commit, if the store keeps commits. Errors: those of StateCommits::make.
-  [[nodiscard]] Result<void> open();
+  /// Finds the last commit, where `durability` is that of a store that keeps commits. Errors: those of
+  /// StateCommits::make.
+  [[nodiscard]] Result<void> open(Durability durability);
   /// True where a commit was found: the caller will probably restore it, so that first values would be wasted.
   bool found() const { return commits_ && commits_->step(); }
 
@@ -32,8 +42,7 @@ class EngineCommits {
  private:
   Result<void> check() const;
 
-  EngineRooms& rooms_;
-  ModelValues& values_;
+  const Parts parts_;
   std::unique_ptr<StateCommits> commits_;  ///< null where the folders are scratch
 };
 

@@ -91,20 +91,50 @@ Result<void> EngineRooms::build() {
   team = std::move(made.value());
   bindings = std::make_unique<Bindings>(host, model, layout, place_of);
   chunks = std::make_unique<ChunkManager>(
-      ChunkManager::Places{memory->device_slots(), memory->host_buffers(), memory->spill(), *compute, *up, *down, timeline,
-                           [this](ChunkId id) { bindings->released(id); }});
-  mover = std::make_unique<StatefulTensorMgr>(
-      StatefulTensorMgr::Parts{*chunks, device_budget, host_budget, *compute, timeline,
-                               {[this] { return interrupted(); }, options.io_timeout}});
-  scheduler = std::make_unique<Scheduler>(
-      Scheduler::Parts{*mover, *chunks, device_budget, host_budget, *compute, timeline, memory->link_costs()});
-  OffloadOptimizer::Parts parts{layout, *chunks, *mover, *scheduler, device, *compute, *down, timeline, *computed,
-                                registration_order, [this] { return interrupted(); }, *team,
-                                options.overlap_updates, options.format};
-  CASTOR_ASSIGN(optimizer, OffloadOptimizer::make(std::move(parts)));
-  activations = std::make_unique<ActivationStore>(ActivationStore::Parts{*chunks, *mover, *compute});
+      ChunkManager::Places{.device = memory->device_slots(),
+                           .host = memory->host_buffers(),
+                           .spill = memory->spill(),
+                           .compute = *compute,
+                           .up = *up,
+                           .down = *down,
+                           .timeline = timeline,
+                           .device_release = [this](ChunkId id) { bindings->released(id); }});
+  mover = std::make_unique<StatefulTensorMgr>(StatefulTensorMgr::Parts{
+      .chunks = *chunks,
+      .device = device_budget,
+      .host = host_budget,
+      .compute = *compute,
+      .timeline = timeline,
+      .wait_limits = {.interrupted = [this] { return interrupted(); }, .longest = options.io_timeout}});
+  scheduler = std::make_unique<Scheduler>(Scheduler::Parts{.mover = *mover,
+                                                           .chunks = *chunks,
+                                                           .device = device_budget,
+                                                           .host = host_budget,
+                                                           .compute = *compute,
+                                                           .timeline = timeline,
+                                                           .costs = memory->link_costs()});
+  CASTOR_ASSIGN(optimizer, make_optimizer());
+  activations = std::make_unique<ActivationStore>(
+      ActivationStore::Parts{.chunks = *chunks, .mover = *mover, .compute = *compute});
   find_uses();
   return {};
+}
+
+Result<std::unique_ptr<OffloadOptimizer>> EngineRooms::make_optimizer() {
+  return OffloadOptimizer::make({.layout = layout,
+                                 .chunks = *chunks,
+                                 .mover = *mover,
+                                 .scheduler = *scheduler,
+                                 .device = memory->device(),
+                                 .compute = *compute,
+                                 .down = *down,
+                                 .timeline = timeline,
+                                 .computed = *computed,
+                                 .registration_order = registration_order,
+                                 .interrupted = [this] { return interrupted(); },
+                                 .team = *team,
+                                 .overlap = options.overlap_updates,
+                                 .format = options.format});
 }
 
 void EngineRooms::find_uses() {

@@ -79,6 +79,7 @@ struct EngineRooms {
   EngineRooms(const castor_host_v1& host, const EngineOptions& options, const Machine& machine, ModelShape model,
               std::unique_ptr<EngineMemory> memory);
   Result<void> build();
+  Result<std::unique_ptr<OffloadOptimizer>> make_optimizer();
   void lay_out();
   void find_uses();
   bool interrupted() const { return host.interrupted(host.self) != 0; }

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
+#include <optional>
 
-#include "engine_rooms.h"
+#include <castor/memory/timeline.h>
+#include <castor/plugins/abi.h>
+#include <castor/states/state_io.h>
+
+#include "model_shape.h"
 
 namespace castor {
 
@@ -14,7 +18,14 @@ namespace castor {
 class ModelValues {
  public:
   /// Borrowed.
-  explicit ModelValues(EngineRooms& rooms) : rooms_(rooms) {}
+  struct Parts {
+    const castor_host_v1& host;
+    const ModelShape& model;
+    const IndexedVector<ParamId, std::optional<TensorId>>& place_of;  ///< EngineRooms::place_of
+    const Timeline& timeline;
+    StateIo& io;
+  };
+  explicit ModelValues(const Parts& parts) : parts_(parts) {}
 
   /// Gives the parameters their first values, unless they have any. Errors: those of the host, and
   /// StateIo::initialise's; then the next call begins anew.
@@ -30,7 +41,7 @@ class ModelValues {
  private:
   Result<void> check(ParamId param) const;
 
-  EngineRooms& rooms_;
+  const Parts parts_;
   bool initialised_ = false;
 };
 

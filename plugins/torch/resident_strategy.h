@@ -5,8 +5,8 @@
 #include <castor/memory/buffer.h>
 #include <castor/memory/device.h>
 #include <castor/rules/grad_norm.h>
-#include <castor/rules/state_format.h>
 #include <castor/rules/registered_id.h>
+#include <castor/rules/state_format.h>
 #include <castor/rules/step_options.h>
 #include <castor/rules/update_rule.h>
 #include <castor/plugins/strategy.h>

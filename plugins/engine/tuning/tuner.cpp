@@ -68,8 +68,13 @@ Result<void> Tuner::try_streams() {
 /// is recorded and the one after it planned.
 void Tuner::expect_rehearsed() {
   const OffloadOptimizer& optimizer = *rooms_.optimizer;
-  const auto step = rehearse({rooms_.layout, rooms_.registration_order, rooms_.used, step_.script, rooms_.options.format,
-                              rooms_.options.overlap_updates, optimizer.speculates()},
+  const auto step = rehearse({.layout = rooms_.layout,
+                              .registration_order = rooms_.registration_order,
+                              .unit_chunks = rooms_.used,
+                              .script = step_.script,
+                              .format = rooms_.options.format,
+                              .overlap = rooms_.options.overlap_updates,
+                              .plain_norms = optimizer.speculates()},
                              optimizer.states().placement(), step_.options);
   as_forecast_ = step.ok();
   if (step.ok()) rooms_.scheduler->expect(timed_as(without_streams_, *step, step_.activations));
