@@ -37,16 +37,18 @@ bool IterationFollower::is_next(Moment moment) const {
 /// True of the trace's first moment, and of its first moment that is no update.
 bool IterationFollower::begins_pass(Moment moment) const {
   if (trace_.empty() || recording_.empty()) return false;
-  const std::uint64_t first = first_but_updates(0);
+  const std::uint64_t first = first_but_updates(trace_, 0);
   return trace_.moment(0) == moment || (first < trace_.n_moments() && trace_.moment(first) == moment);
 }
 
-/// The first position from `position` on that is no update by the thread.
-std::uint64_t IterationFollower::first_but_updates(std::uint64_t position) const {
-  const auto is_update = [this](std::uint64_t at) {
-    return trace_.moment(at).kind == MomentKind::update && !trace_.moment(at).beside;
+bool IterationFollower::at_start() const { return first_but_updates(recording_, 0) + 1 == n_begun(); }
+
+/// The first position of `trace` from `position` on that is no update by the thread.
+std::uint64_t IterationFollower::first_but_updates(const AccessTrace& trace, std::uint64_t position) {
+  const auto is_update = [&trace](std::uint64_t at) {
+    return trace.moment(at).kind == MomentKind::update && !trace.moment(at).beside;
   };
-  while (position < trace_.n_moments() && is_update(position)) ++position;
+  while (position < trace.n_moments() && is_update(position)) ++position;
   return position;
 }
 
@@ -54,7 +56,7 @@ std::uint64_t IterationFollower::first_but_updates(std::uint64_t position) const
 /// them already, or a skipped step has left none.
 std::uint64_t IterationFollower::pass_over_updates(Moment moment) {
   if (state_ != FollowState::rejoined || n_begun() >= trace_.n_moments() || is_next(moment)) return 0;
-  const std::uint64_t begun = n_begun(), next = first_but_updates(begun);
+  const std::uint64_t begun = n_begun(), next = first_but_updates(trace_, begun);
   if (next == trace_.n_moments() || trace_.moment(next) != moment) return 0;
   for (std::uint64_t position = begun; position < next; ++position) recording_.repeat(trace_, position);
   return next - begun;

@@ -69,6 +69,9 @@ class IterationFollower final : public MoveGuide {
   /// Waits until the times of the last iteration are known, and stores them in trace().
   void settle_times() { times_.settle(trace_); }
   TraceTimes& times() { return times_; }
+  /// True where the moment begun last is the first of its iteration but for updates: the iteration begins with it, or
+  /// begins anew.
+  bool at_start() const;
   /// Moments of this iteration that have begun.
   std::uint64_t n_begun() const { return recording_.n_moments(); }
 
@@ -85,7 +88,7 @@ class IterationFollower final : public MoveGuide {
   void take(FollowEvent event);
   bool is_next(Moment moment) const;
   bool begins_pass(Moment moment) const;
-  std::uint64_t first_but_updates(std::uint64_t position) const;
+  static std::uint64_t first_but_updates(const AccessTrace& trace, std::uint64_t position);
   std::uint64_t pass_over_updates(Moment moment);
   bool lacks_updates_alone() const;
 

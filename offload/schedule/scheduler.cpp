@@ -76,6 +76,8 @@ void Scheduler::break_off() { course_->follower.break_off(); }
 
 bool Scheduler::in_iteration() const { return course_->follower.in_iteration(); }
 
+bool Scheduler::at_start() const { return course_->follower.at_start(); }
+
 const AccessTrace& Scheduler::trace() const { return course_->follower.trace(); }
 
 Result<void> Scheduler::await_times() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <utility>
@@ -27,11 +28,10 @@ class StepRecorder {
   void start() { on_ = true; }
   void stop() { *this = {}; }
 
-  /// A unit begins a pass. A forward pass of the step's first unit, after forward passes alone, begins the step anew:
-  /// those before it were an evaluation.
-  void enter(StepCall::Kind pass, std::uint32_t unit) {
-    if (begins_anew(pass, unit)) forget();
-    went_back_ = went_back_ || pass == StepCall::Kind::backward;
+  /// A unit begins a pass. Where the step `starts` with it (Scheduler::at_start), passes before it were an evaluation,
+  /// or broke off, and are forgotten.
+  void enter(StepCall::Kind pass, std::uint32_t unit, bool starts) {
+    if (starts) forget_passes();
     add(pass, unit);
   }
   void add(StepCall::Kind kind, std::uint32_t id = 0) {
@@ -61,21 +61,21 @@ class StepRecorder {
   const Step& last() const { return last_; }
 
  private:
-  bool begins_anew(StepCall::Kind pass, std::uint32_t unit) const {
-    if (pass != StepCall::Kind::forward || went_back_ || now_.script.empty()) return false;
-    const StepCall& first = now_.script.front();
-    return first.kind == pass && first.id == unit;
+  /// An announcement before the first pass stays.
+  void forget_passes() {
+    const auto is_pass = [](const StepCall& call) { return call.kind != StepCall::Kind::announce; };
+    now_.script.erase(std::find_if(now_.script.begin(), now_.script.end(), is_pass), now_.script.end());
+    now_.activations.clear();
+    numbers_.clear();
   }
   void forget() {
     now_ = {};
     numbers_.clear();
-    went_back_ = false;
   }
 
   bool on_ = false;
   Step now_, last_;
   std::map<ChunkId, std::uint32_t> numbers_;  ///< of activations that were kept in this step
-  bool went_back_ = false;                    ///< the step has had a backward pass
 };
 
 }  // namespace castor

@@ -23,7 +23,8 @@ Result<void> UnitPasses::enter(MomentKind pass, UnitId unit) {
   }
   const Phase phase = pass == MomentKind::forward ? Phase::forward : Phase::backward;
   span_ = {rooms_.computed->begin(), {Lane::compute, moment.id, 0, 0, 0, phase}};
-  rooms_.calls.enter(phase == Phase::forward ? StepCall::Kind::forward : StepCall::Kind::backward, moment.id);
+  rooms_.calls.enter(phase == Phase::forward ? StepCall::Kind::forward : StepCall::Kind::backward, moment.id,
+                     rooms_.scheduler->at_start());
   return {};
 }
 

@@ -16,9 +16,10 @@ class StepRecorderTest : public ::testing::Test {
  protected:
   StepRecorderTest() { recorder_.start(); }
 
-  void forward() {
+  /// A forward pass of all units, which `starts` the step or goes on with it.
+  void forward(bool starts = true) {
     for (const std::uint32_t unit : {0, 1}) {
-      recorder_.enter(Kind::forward, unit);
+      recorder_.enter(Kind::forward, unit, starts && unit == 0);
       recorder_.add(Kind::end_forward, unit);
     }
   }
@@ -44,8 +45,8 @@ TEST_F(StepRecorderTest, AnEvaluationBeforeTheStepIsLeftOut) {
 
 TEST_F(StepRecorderTest, AMicroBatchAfterABackwardPassBelongsToTheStep) {
   forward();
-  recorder_.enter(Kind::backward, 1);
-  forward();
+  recorder_.enter(Kind::backward, 1, false);
+  forward(/*starts=*/false);
   EXPECT_EQ(recorded().size(), 9u);
 }
 

@@ -65,6 +65,9 @@ class Scheduler {
   void select(IterationKind kind) { next_kind_ = kind; }
   /// True from the first moment of an iteration to its end.
   bool in_iteration() const;
+  /// True where the moment begun last is the first of its iteration but for updates: the iteration begins with it, or
+  /// begins anew, and moments since the last iteration's end belong to none.
+  bool at_start() const;
 
   /// The iteration that was recorded last, with the times known so far (settle_times).
   const AccessTrace& trace() const;
