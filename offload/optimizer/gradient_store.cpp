@@ -122,7 +122,7 @@ Result<void> GradientStore::sum_up(PayloadId payload_chunk) {
   parts_.chunks.written(slot.wide, slot.tier, done);
   parts_.chunks.read_until(narrow, slot.tier, done);
   CASTOR_TRY(parts_.mover.discard(narrow));
-  slot.widened = true;
+  slot.widened = adds_up_ = true;
   slot.turn ^= 1;
   for (const TensorId tensor : fresh(payload_chunk)) fresh_[tensor] = false, summed_[tensor] = true;
   return {};

@@ -19,6 +19,15 @@ std::uint64_t bytes_of_all(const IndexedVector<PayloadId, ChunkDemand>& chunks, 
   return n_bytes;
 }
 
+/// The room on `tier` for gradients that arrive to be added up.
+std::uint64_t arriving_bytes(const PlacementRequest& request, const StatePlacement& plan, Tier tier) {
+  std::uint64_t most_bytes = 0;
+  for (const PayloadId id : request.chunks.ids())
+    if ((plan.states[id] == Tier::device) == (tier == Tier::device))
+      most_bytes = std::max(most_bytes, request.chunks[id].arriving_bytes);
+  return most_bytes;
+}
+
 std::uint64_t saturating_sub(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
 
 Error device_too_small(const PlacementRequest& request, const std::string& what, std::uint64_t needed_bytes,
@@ -90,6 +99,7 @@ Result<void> keep_share_on_device(const PlacementRequest& request, StatePlacemen
     plan.states[id] = Tier::device;
     plan.device_bytes += chunk.state_bytes + chunk.gradient_bytes;
   }
+  plan.device_bytes += arriving_bytes(request, plan, Tier::device);
   const std::uint64_t needed_bytes =
       payload_bytes_on_device(request, plan) + plan.device_bytes + request.non_model_bytes;
   if (needed_bytes <= request.device_budget_bytes) return {};
@@ -100,15 +110,20 @@ Result<void> keep_share_on_device(const PlacementRequest& request, StatePlacemen
 /// Keeps states and their gradients on the device as far as they fit beside all parameters, in the order of the forward
 /// pass.
 void fill_device(const PlacementRequest& request, StatePlacement& plan) {
-  std::uint64_t used_bytes = bytes_of_all(request.chunks, &ChunkDemand::payload_bytes) + request.non_model_bytes;
+  const std::uint64_t others_bytes =
+      bytes_of_all(request.chunks, &ChunkDemand::payload_bytes) + request.non_model_bytes;
+  std::uint64_t kept_bytes = 0, arriving_bytes = 0;
   for (const PayloadId id : request.chunks.ids()) {
-    const std::uint64_t n_bytes = request.chunks[id].state_bytes + request.chunks[id].gradient_bytes;
+    const ChunkDemand& chunk = request.chunks[id];
+    const std::uint64_t n_bytes = chunk.state_bytes + chunk.gradient_bytes;
     if (n_bytes == 0 || plan.states[id] == Tier::nvme) continue;
-    if (n_bytes > saturating_sub(request.device_budget_bytes, used_bytes)) break;
-    used_bytes += n_bytes;
-    plan.device_bytes += n_bytes;
+    const std::uint64_t with_bytes = kept_bytes + n_bytes + std::max(arriving_bytes, chunk.arriving_bytes);
+    if (with_bytes > saturating_sub(request.device_budget_bytes, others_bytes)) break;
+    kept_bytes += n_bytes;
+    arriving_bytes = std::max(arriving_bytes, chunk.arriving_bytes);
     plan.states[id] = Tier::device;
   }
+  plan.device_bytes += kept_bytes + arriving_bytes;
 }
 
 Result<void> place_on_device(const PlacementRequest& request, StatePlacement& plan) {
@@ -129,10 +144,13 @@ void place_on_nvme(const PlacementRequest& request, StatePlacement& plan) {
   }
 }
 
-/// True where the update of a chunk fits on the device beside the largest unit; its gradients may have widened to fp32.
+/// True where the update of a chunk fits on the device beside the largest unit. Even where none are meant to be added
+/// up, its gradients may have widened to fp32.
 bool fits_streamed(const PlacementRequest& request, const StatePlacement& plan, const ChunkDemand& chunk) {
   const std::uint64_t others_bytes = plan.device_bytes + request.largest_unit.payload_bytes + request.non_model_bytes;
-  const std::uint64_t needed_bytes = chunk.tile_bytes + 2 * chunk.gradient_bytes + chunk.payload_bytes;
+  const std::uint64_t gradients_bytes =
+      chunk.gradient_bytes + (chunk.arriving_bytes > 0 ? chunk.arriving_bytes : chunk.gradient_bytes);
+  const std::uint64_t needed_bytes = chunk.tile_bytes + gradients_bytes + chunk.payload_bytes;
   return needed_bytes <= saturating_sub(request.device_budget_bytes, others_bytes);
 }
 
@@ -198,7 +216,8 @@ Result<void> check_host(const PlacementRequest& request, StatePlacement& plan) {
   for (const PayloadId id : request.chunks.ids()) {
     const ChunkDemand& chunk = request.chunks[id];
     // The first values of every chunk are made on the host, also where its home is elsewhere.
-    one_update_bytes = std::max(one_update_bytes, chunk.tile_bytes + chunk.gradient_bytes + chunk.payload_bytes);
+    one_update_bytes = std::max({one_update_bytes, chunk.tile_bytes + chunk.gradient_bytes + chunk.payload_bytes,
+                                 chunk.gradient_bytes + chunk.arriving_bytes});
     if (plan.states[id] == Tier::device || chunk.state_bytes == 0) continue;
     kept_bytes += chunk.state_bytes + chunk.gradient_bytes;
     largest_weights_bytes = std::max(largest_weights_bytes, chunk.payload_bytes);
@@ -207,7 +226,7 @@ Result<void> check_host(const PlacementRequest& request, StatePlacement& plan) {
     return host_too_small(request, "updating the largest chunk takes", one_update_bytes, false);
   kept_bytes +=
       saturating_sub(bytes_of_all(request.chunks, &ChunkDemand::payload_bytes), weights_bytes_on_device(request, plan));
-  kept_bytes += largest_weights_bytes;
+  kept_bytes += largest_weights_bytes + arriving_bytes(request, plan, Tier::host);
   plan.host_bytes = std::max(kept_bytes, one_update_bytes);
   if (!request.nvme && kept_bytes > request.host_budget_bytes)
     return host_too_small(request, "gradients, optimizer states and the parameters that are not on the device take",
@@ -267,10 +286,12 @@ Result<StatePlacement> plan_placement(const PlacementRequest& request) {
   CASTOR_TRY(check_host(request, plan));
   leave_room_to_speculate(request, plan);
   if (request.policy == PlacementPolicy::cuda && !all_on_device(request, plan)) {
+    std::uint64_t arriving_of_all = 0;
+    for (const ChunkDemand& chunk : request.chunks) arriving_of_all = std::max(arriving_of_all, chunk.arriving_bytes);
     const std::uint64_t needed_bytes = request.non_model_bytes +
                                        bytes_of_all(request.chunks, &ChunkDemand::payload_bytes) +
                                        bytes_of_all(request.chunks, &ChunkDemand::gradient_bytes) +
-                                       bytes_of_all(request.chunks, &ChunkDemand::state_bytes);
+                                       bytes_of_all(request.chunks, &ChunkDemand::state_bytes) + arriving_of_all;
     return device_too_small(request,
                             "placement_policy=cuda keeps all of " + format_bytes(needed_bytes) + " on the device",
                             needed_bytes, " or use placement_policy=auto");

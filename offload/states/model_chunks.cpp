@@ -30,14 +30,17 @@ LayoutOptions layout_options(std::span<const TensorSpec> tensors, const StateFor
   return {chunk_bytes};
 }
 
-IndexedVector<PayloadId, ChunkDemand> demands_of(const ChunkLayout& layout, const StateFormat& format) {
+IndexedVector<PayloadId, ChunkDemand> demands_of(const ChunkLayout& layout, const StateFormat& format,
+                                                 StepGradients gradients) {
   IndexedVector<PayloadId, ChunkDemand> demands(layout.chunks.size());
   for (const PayloadId chunk : layout.chunks.ids()) {
     const ChunkShape& shape = layout.chunks[chunk];
     ChunkDemand& demand = demands[chunk];
     demand.payload_bytes = shape.numel * size_bytes(shape.dtype);
     if (!shape.trainable) continue;
-    demand.gradient_bytes = demand.payload_bytes;
+    const bool added_up = gradients == StepGradients::added_up;
+    demand.gradient_bytes = added_up ? shape.numel * sizeof(float) : demand.payload_bytes;
+    demand.arriving_bytes = added_up ? 2 * demand.payload_bytes : 0;
     demand.state_bytes = shape.numel * format.bytes_per_element(shape.dtype);
     demand.tile_bytes = shape.tile(TileId{}).numel * format.bytes_per_element(shape.dtype);
   }

@@ -28,7 +28,7 @@ Placer::Placer(EngineRooms& rooms) : rooms_(rooms), largest_unit_(largest_unit(r
 PlacementRequest Placer::make_request() const {
   const EngineOptions& options = rooms_.options;
   PlacementRequest request;
-  request.chunks = demands_of(rooms_.layout, options.format);
+  request.chunks = demands(options.accumulate_gradients);
   request.largest_unit = largest_unit_;
   request.device_budget_bytes = options.device_budget_bytes;
   request.host_budget_bytes = options.host_budget_bytes;
@@ -47,6 +47,11 @@ PlacementRequest Placer::make_request() const {
   return request;
 }
 
+IndexedVector<PayloadId, ChunkDemand> Placer::demands(bool adds_up) const {
+  return demands_of(rooms_.layout, rooms_.options.format,
+                    adds_up ? StepGradients::added_up : StepGradients::one_each);
+}
+
 Result<void> Placer::place_first() {
   PlacementRequest request = make_request();
   if (request.policy == PlacementPolicy::constant) {
@@ -63,7 +68,8 @@ Result<void> Placer::place_first() {
   return rooms_.optimizer->adopt(std::move(placement));
 }
 
-/// Activations in chunks are given room beside the states where they fit; the plan of moves may still evict them.
+/// Activations in chunks are given room beside the states where they fit; the plan of moves may still evict them. So are
+/// sums of gradients, if the warm-up added any up although the options did not say so.
 Result<void> Placer::place_in_measured_room() {
   const std::uint64_t budget_bytes = rooms_.options.device_budget_bytes;
   const std::uint64_t non_model_bytes = rooms_.watch.non_model_peak_bytes();
@@ -75,6 +81,10 @@ Result<void> Placer::place_in_measured_room() {
                working_bytes(largest_unit_.payload_bytes, rooms_.activations->largest_bytes())));
   request_ = make_request();
   request_.non_model_bytes = taken_bytes;
+  if (rooms_.options.accumulate_gradients || !rooms_.optimizer->gradients().adds_up()) return place();
+  request_.chunks = demands(true);
+  if (place().ok()) return {};
+  request_.chunks = demands(false);
   return place();
 }
 

@@ -39,6 +39,7 @@ class Placer {
 
  private:
   PlacementRequest make_request() const;
+  IndexedVector<PayloadId, ChunkDemand> demands(bool adds_up) const;
   Result<void> place();
 
   EngineRooms& rooms_;

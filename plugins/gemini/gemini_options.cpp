@@ -82,6 +82,9 @@ const castor_option kGeminiSchema[] = {
     {"const_device_bytes", CASTOR_OPTION_BYTES, "", 0, kMaxBytes, nullptr,
      "with placement_policy=const: bytes of the device that chunks may take, however much activations take (default: "
      "half of device_budget)"},
+    {"accumulate_gradients", CASTOR_OPTION_BOOL, "false", 0, 0, nullptr,
+     "leave room for the fp32 sums of gradients from several micro-batches per step: 4 instead of 2 bytes a parameter in "
+     "16 bits"},
     {"offload_activations", CASTOR_OPTION_BOOL, "false", 0, 0, nullptr,
      "keep the inputs of recomputed blocks in chunks, which may be evicted from the device until backward: for device "
      "budgets that would be too small otherwise"},
@@ -133,6 +136,7 @@ Result<EngineOptions> read_gemini_options(const castor_option_value* values, std
   if (const double share = std::strtod(text["stream_optim_frac"].c_str(), nullptr); share >= 0)
     options.stream_optim_frac = share;
   CASTOR_ASSIGN(options.const_device_bytes, constant(text["const_device_bytes"], options.device_budget_bytes));
+  options.accumulate_gradients = text["accumulate_gradients"] == "true";
   options.offload_activations = text["offload_activations"] == "true";
   options.overlap_updates = text["overlap_updates"] == "true";
   if (const std::string& when = text["speculative_updates"]; when != "auto") options.speculative_updates = when == "on";

@@ -207,5 +207,55 @@ TEST(EnginePairs, TwoEnginesTrainOnTwoThreads) {
   EXPECT_EQ(found[1], expected);
 }
 
+/// A host budget without NVMe, states on the host, and steps whose gradients are sums of micro-batches.
+class AddedUpGradients : public ::testing::Test {
+ protected:
+  Result<std::unique_ptr<Engine>> attached(std::uint64_t host_bytes, bool told) {
+    EngineOptions options = training_.options();
+    options.placement_policy = PlacementPolicy::cpu;
+    options.host_budget_bytes = host_bytes;
+    options.accumulate_gradients = told;
+    CASTOR_ASSIGN(auto engine, Engine::make(host_->table(), options));
+    CASTOR_TRY(engine->attach());
+    return engine;
+  }
+  Result<void> train(Engine& engine, std::uint32_t n_micro_batches) {
+    for (std::uint32_t m = 0; m < n_micro_batches; ++m)
+      for (const SmallTraining::Call& call : training_.calls(engine, *host_, m))
+        if (call.name != "announce_step" && call.name != "step") CASTOR_TRY(call.make());
+    const auto stepped = engine.step(training_.step_args());
+    return stepped.ok() ? Result<void>() : stepped.error();
+  }
+
+  const SmallTraining training_;
+  const std::unique_ptr<FakeModelHost> host_ = training_.make_host();
+  const std::uint64_t weights_bytes_ = training_.unit_bytes(), states_bytes_ = training_.unit_state_bytes();
+  /// For gradients in bf16, of which there is one a step, and for sums in fp32. Both beside the weights of one update.
+  const std::uint64_t for_one_each_ = 4 * (states_bytes_ + weights_bytes_) + weights_bytes_;
+  const std::uint64_t for_sums_ = 4 * (states_bytes_ + 2 * weights_bytes_) + weights_bytes_ + 2 * weights_bytes_;
+};
+
+TEST_F(AddedUpGradients, OneEachFitsIntoTheLeastBudget) {
+  const auto engine = attached(for_one_each_, false).value();
+  for (int step = 0; step < 3; ++step) train(*engine, 1).value();
+  EXPECT_FALSE(attached(for_one_each_ - 1, false).ok());
+}
+
+TEST_F(AddedUpGradients, SumsDoNotFitIntoThatBudget) {
+  const auto engine = attached(for_one_each_, false).value();
+  const auto trained = train(*engine, 2);
+  ASSERT_FALSE(trained.ok()) << "which is why the engine must be told";
+  EXPECT_EQ(trained.error().kind, ErrorKind::does_not_fit);
+}
+
+TEST_F(AddedUpGradients, SumsFitIntoTheLeastBudgetOfAnEngineThatWasTold) {
+  const auto engine = attached(for_sums_, true).value();
+  for (int step = 0; step < 3; ++step) train(*engine, 3).value();
+  EXPECT_LE(engine->stats().value().peak_bytes[1], for_sums_);
+  const auto refused = attached(for_sums_ - 1, true);
+  ASSERT_FALSE(refused.ok()) << "at the start, not in the first step";
+  EXPECT_EQ(refused.error().kind, ErrorKind::does_not_fit);
+}
+
 }  // namespace
 }  // namespace castor

@@ -151,6 +151,49 @@ TEST(PlanPlacement, WithoutNvmeTheHostMustHoldAllStatesAndGradientsAndTheWeights
   EXPECT_TRUE(plan_placement(request).ok());
 }
 
+/// four_chunks() with sums in fp32, 4 MB each, and 4 MB for two gradients in bf16 that arrive.
+PlacementRequest four_chunks_added_up() {
+  auto request = four_chunks();
+  for (ChunkDemand& chunk : request.chunks) chunk.gradient_bytes = chunk.arriving_bytes = 4'000'000;
+  return request;
+}
+
+TEST(PlanPlacement, GradientsThatAreAddedUpTakeTheirSumsAndOnceTheRoomToArrive) {
+  auto request = four_chunks_added_up();
+  request.policy = PlacementPolicy::cpu;
+  request.host_budget_bytes = 4 * (12'000'000 + 4'000'000) + 2'000'000 + 4'000'000 - 1;
+  const auto refused = plan_placement(request);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::does_not_fit);
+  request.host_budget_bytes += 1;
+  const auto placed = plan_placement(request);
+  ASSERT_TRUE(placed.ok());
+  EXPECT_EQ(placed->host_bytes, request.host_budget_bytes);
+}
+
+TEST(PlanPlacement, GradientsThatAreAddedUpOnTheDeviceToo) {
+  auto request = four_chunks_added_up();
+  request.device_budget_bytes = 4 * 2'000'000 + 2 * (12'000'000 + 4'000'000) + 4'000'000;
+  auto placed = plan_placement(request).value();
+  EXPECT_EQ(placed.states, (Homes{kDevice, kDevice, kHost, kHost}));
+  EXPECT_EQ(placed.device_bytes, 36'000'000u);
+  request.device_budget_bytes -= 1;
+  placed = plan_placement(request).value();
+  EXPECT_EQ(placed.states, (Homes{kDevice, kHost, kHost, kHost}));
+  EXPECT_EQ(placed.device_bytes, 20'000'000u);
+}
+
+TEST(PlanPlacement, GradientsThatAreAddedUpCountForPoliciesThatFillTheDevice) {
+  auto request = four_chunks_added_up();
+  request.device_budget_bytes = 4 * (2'000'000 + 12'000'000 + 4'000'000) + 4'000'000 - 1;
+  for (const auto policy : {PlacementPolicy::cuda, PlacementPolicy::shares}) {
+    request.policy = policy;
+    const auto refused = plan_placement(request);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_NE(refused.error().message.find(format_bytes(76'000'000)), std::string::npos) << refused.error().message;
+  }
+}
+
 TEST(PlanPlacement, OfStatesInTilesTheHostMustHoldOneAtATime) {
   auto request = four_chunks();
   request.nvme = true;

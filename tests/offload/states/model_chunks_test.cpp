@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 namespace castor {
 namespace {
 
@@ -41,6 +43,18 @@ TEST(ModelChunks, SixteenBytesPerParameterWhereItTrainsAndFourteenWhereMastersAr
     expect(1, 1024, 1024, 256 * 12);
     expect(2, 1024, 0, 0);
   }
+}
+
+TEST(ModelChunks, GradientsThatAreAddedUpTakeFourBytesAndTwoOfThemMayArrive) {
+  const ChunkLayout layout = plan_layout(
+      std::vector<TensorSpec>{{256, DType::bf16, true}, {256, DType::f32, true}, {512, DType::bf16, false}}, {kMiB});
+  const auto demands = demands_of(layout, {}, StepGradients::added_up);
+  const std::array<std::array<std::uint64_t, 2>, 3> expected = {{{1024, 1024}, {1024, 2048}, {0, 0}}};
+  for (const PayloadId chunk : demands.ids()) {
+    EXPECT_EQ(demands[chunk].gradient_bytes, expected[index(chunk)][0]) << index(chunk);
+    EXPECT_EQ(demands[chunk].arriving_bytes, expected[index(chunk)][1]) << index(chunk);
+  }
+  for (const ChunkDemand& demand : demands_of(layout, {})) EXPECT_EQ(demand.arriving_bytes, 0u);
 }
 
 TEST(StateFormat, TakesSixToTwelveBytesAnElement) {

@@ -272,6 +272,8 @@ Result<std::map<std::string, std::string>> plugin_options(const TrainOptions& op
   if (std::find(known.begin(), known.end(), "optimizer") != known.end())
     CASTOR_TRY(add_flag("optimizer", "optimizer", cli::keeps_exp_avg_sq(options.optimizer) ? "adam" : "sgd", plugin,
                         known, result));
+  if (options.accumulate > 1 && std::find(known.begin(), known.end(), "accumulate_gradients") != known.end())
+    result.emplace("accumulate_gradients", "true");
   if (std::find(known.begin(), known.end(), "rounding_seed") != known.end())
     result.emplace("rounding_seed", std::to_string(options.rounding_seed()));
   if (!options.nvme.empty()) CASTOR_TRY(add_flag("nvme", "nvme", folders_text(options.nvme), plugin, known, result));

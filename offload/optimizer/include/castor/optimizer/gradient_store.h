@@ -82,6 +82,9 @@ class GradientStore {
   /// Forgets the gradients of a trained chunk. Sources that are still being read are freed later. Errors: as release.
   [[nodiscard]] Result<void> clear(PayloadId payload_chunk);
 
+  /// True once gradients of some tensor were added up, in any step.
+  bool adds_up() const { return adds_up_; }
+
   /// Ends the step: forgets the error of a lost gradient.
   void end_step();
 
@@ -113,6 +116,7 @@ class GradientStore {
   IndexedVector<TensorId, std::uint32_t> n_arrived_;  ///< in this step
   IndexedVector<TensorId, bool> fresh_;               ///< the narrow chunk has a gradient of it
   IndexedVector<TensorId, bool> summed_;              ///< the wide chunk has a sum of it
+  bool adds_up_ = false;
   Result<void> intact_;                               ///< the first error of this step
   std::deque<InFlight> in_flight_;
   std::deque<Event> summing_;  ///< sums on the host that are not known to have ended

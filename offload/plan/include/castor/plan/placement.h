@@ -29,9 +29,12 @@ Result<PlacementPolicy> parse_placement_policy(std::string_view text);
 /// The bytes of one payload chunk, its gradients and its states.
 struct ChunkDemand {
   std::uint64_t payload_bytes = 0;
-  std::uint64_t gradient_bytes = 0;  ///< 0 for frozen chunks
+  std::uint64_t gradient_bytes = 0;  ///< until the update; 0 for frozen chunks
   std::uint64_t state_bytes = 0;     ///< 0 for frozen chunks
   std::uint64_t tile_bytes = 0;      ///< states of the largest tile; for frozen chunks, first values of the largest
+  /// Gradients that arrive while those before are added to fp32 sums, which gradient_bytes are then; 0 where none are
+  /// added up. Chunks take turns, so this room is needed once.
+  std::uint64_t arriving_bytes = 0;
 };
 
 /// The unit whose parameters take the most room: all of them must be on the device at once.

@@ -37,9 +37,20 @@ inline constexpr std::uint32_t kMostChunksAPart = 3;
 LayoutOptions layout_options(std::span<const TensorSpec> tensors, const StateFormat& format, std::uint64_t chunk_bytes,
                              bool nvme);
 
-/// The bytes of each chunk of `layout`, of its gradient, which has the dtype of the weights, and of its states as
-/// `format` says; frozen chunks have neither. Pure.
-IndexedVector<PayloadId, ChunkDemand> demands_of(const ChunkLayout& layout, const StateFormat& format);
+/// The gradients of a step.
+enum class StepGradients : std::uint8_t {
+  one_each,  ///< kept in the dtype of the weights
+  added_up,  ///< of several micro-batches: added to sums in fp32 (GradientStore)
+};
+
+/// The bytes of each chunk of `layout`, of its gradients, and of its states as `format` says; frozen chunks have
+/// neither. Pure.
+///
+/// Gradients that are added up take the room of two in the dtype of the weights beside the sums: one is added while the
+/// next arrives. A chunk of which some tensors get no gradient in a micro-batch takes up to one more, which is not
+/// counted.
+IndexedVector<PayloadId, ChunkDemand> demands_of(const ChunkLayout& layout, const StateFormat& format,
+                                                 StepGradients gradients = StepGradients::one_each);
 
 /// The part of a GPU's budget that is left to the allocator for its rounding and fragments: a fifth of
 /// `non_model_bytes` of activations and workspaces and a third of activations that are chunks (whose sizes differ from

@@ -26,6 +26,7 @@ struct EngineOptions {
   double offload_param_frac = 0, offload_optim_frac = 0;
   std::optional<double> stream_optim_frac;  ///< none: tried on a GPU
   std::uint64_t const_device_bytes = 0;
+  bool accumulate_gradients = false;  ///< steps add up the gradients of several micro-batches, which takes room
   bool offload_activations = false;
   bool overlap_updates = true;
   std::optional<bool> speculative_updates;  ///< none: on a GPU
