@@ -115,7 +115,8 @@ class EstimateMoments : public ::testing::TestWithParam<Case> {
   /// The budget that leaves room for the states of some chunks, or of none.
   std::uint64_t device_bytes(const IndexedVector<PayloadId, ChunkDemand>& demands) const {
     if (GetParam().device_bytes > 0) return GetParam().device_bytes;
-    std::uint64_t n_bytes = 2 * (demands.front().state_bytes + demands.front().gradient_bytes);
+    const ChunkDemand& first = demands[PayloadId{0}];
+    std::uint64_t n_bytes = 2 * (first.state_bytes + first.gradient_bytes);
     for (const ChunkDemand& demand : demands) n_bytes += demand.payload_bytes;
     return n_bytes;
   }

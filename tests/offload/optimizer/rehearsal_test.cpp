@@ -54,7 +54,7 @@ TEST(Rehearsal, MomentsThatBothHaveTakeAsLong) {
   step.trace.add({MomentKind::forward, 0}, std::vector<Need>{{ChunkId{11}, Tier::device, Access::read}});
   step.trace.drop(ChunkId{11});
   step.problem.chunks.resize(12);
-  step.problem.chunks.front().n_bytes = 5'000'000;
+  step.problem.chunks[ChunkId{0}].n_bytes = 5'000'000;
   step.activations = {ChunkId{11}};
   const std::vector<ChunkId> in_training = {ChunkId{25}};
   const AccessTrace made = timed_as(recorded, step, in_training);

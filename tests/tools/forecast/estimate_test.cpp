@@ -84,7 +84,7 @@ class IterationTest : public ::testing::Test {
     layout_ = plan_layout(shapes::tensors_of(model_, DType::bf16), {4096});
     StatePlacement placement;
     placement.states.assign(layout_.chunks.size(), Tier::host);
-    placement.states.front() = Tier::device;
+    placement.states[PayloadId{0}] = Tier::device;
     placement.streamed.assign(layout_.chunks.size(), false);
     placement.speculative.assign(layout_.chunks.size(), false);
     placement.payload_off_device.assign(layout_.chunks.size(), false);
@@ -256,7 +256,7 @@ TEST(Forecast, InputsOfRecomputedBlocksLeaveTheDeviceWhereTheyHaveNoRoom) {
   asked.work = {4000, 3, DType::bf16, true, false, true};
   const Forecast roomy = forecast(asked).value();
   const std::uint64_t input_bytes = block_input_bytes(asked.model, asked.work);
-  const std::uint64_t chunk_bytes = 2 * roomy.layout.chunks.front().numel;
+  const std::uint64_t chunk_bytes = 2 * roomy.layout.chunks[PayloadId{0}].numel;
   ASSERT_GT(input_bytes, 3 * chunk_bytes);
   asked.device_budget_bytes = roomy.non_model.total_bytes() + 2 * chunk_bytes + 2 * input_bytes;
   const Forecast tight = forecast(asked).value();

@@ -124,7 +124,6 @@ class IndexedVector {
   void resize(std::size_t n, const T& value) { entries_.resize(n, value); }
   void assign(std::size_t n, const T& value) { entries_.assign(n, value); }
   void reserve(std::size_t n) { entries_.reserve(n); }
-  void clear() { entries_.clear(); }
 
   std::size_t size() const { return entries_.size(); }
   bool empty() const { return entries_.empty(); }
@@ -134,8 +133,6 @@ class IndexedVector {
   iterator end() { return entries_.end(); }
   const_iterator begin() const { return entries_.begin(); }
   const_iterator end() const { return entries_.end(); }
-  reference front() { return entries_.front(); }
-  const_reference front() const { return entries_.front(); }
   reference back() { return entries_.back(); }
   const_reference back() const { return entries_.back(); }
   /// The entries in the order of their indexes.
