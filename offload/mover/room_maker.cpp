@@ -21,24 +21,17 @@ Result<void> RoomMaker::make_room(ChunkId wanted, Tier tier, const Error& refuse
   return evict(wanted, tier, refused);
 }
 
-void RoomMaker::note_use(ChunkId id, Tier tier) {
-  auto& uses = last_use_[index(tier)];
-  if (!uses.contains(id)) uses.resize(parts_.chunks.ids().size(), 0);
-  uses[id] = clock_;
-}
-
 /// Evicts the chunk that the policy chooses. Where that takes a copy while others are leaving already, waits for those
 /// first.
 Result<void> RoomMaker::evict(ChunkId wanted, Tier tier, const Error& refused) {
-  const auto could_go = candidates(tier, wanted);
-  if (could_go.empty()) return wait_for_room(wanted, tier, refused);
-  const auto& victim = could_go[(parts_.waits.guide().on_trace() ? *farthest_ : *by_recency_).choose(could_go)];
-  if (!victim.clean && parts_.chunks.memory().leaving(tier)) {
+  const auto victim = parts_.policy.choose(tier, wanted, parts_.waits.guide());
+  if (!victim) return wait_for_room(wanted, tier, refused);
+  if (!victim->clean && parts_.chunks.memory().leaving(tier)) {
     CASTOR_ASSIGN(const std::uint64_t freed_bytes, parts_.waits.for_leaving(tier));
     if (freed_bytes > 0) return {};
   }
-  if (victim.pending && tier == Tier::host) CASTOR_TRY(parts_.waits.for_arrival(victim.chunk, tier));
-  CASTOR_TRY(parts_.push_down(victim.chunk, tier));
+  if (victim->pending && tier == Tier::host) CASTOR_TRY(parts_.waits.for_arrival(victim->chunk, tier));
+  CASTOR_TRY(parts_.push_down(victim->chunk, tier));
   return wait_for_room(wanted, tier, refused);
 }
 
@@ -48,30 +41,6 @@ Result<void> RoomMaker::wait_for_room(ChunkId wanted, Tier tier, const Error& re
   CASTOR_ASSIGN(const std::uint64_t freed_bytes, parts_.waits.for_leaving(tier));
   if (freed_bytes == 0) return full(wanted, tier, refused);
   return {};
-}
-
-std::vector<EvictionCandidate> RoomMaker::candidates(Tier tier, ChunkId wanted) const {
-  std::vector<EvictionCandidate> found;
-  const bool bottom = tier == Tier::host && parts_.chunks.below().spill() == nullptr;
-  const MoveGuide& guide = parts_.waits.guide();
-  const auto& uses = last_use_[index(tier)];
-  for (const ChunkId id : parts_.chunks.ids()) {
-    const Chunk& chunk = parts_.chunks.chunk(id);
-    const ChunkCopy& copy = chunk.at(tier);
-    if (id == wanted || !copy.current || copy.leaving || copy.n_pins > 0) continue;
-    if (bottom && !chunk.clean(tier)) continue;
-    EvictionCandidate candidate;
-    candidate.chunk = id;
-    candidate.next_use = guide.next_use(id, tier);
-    candidate.last_use = uses.contains(id) ? uses[id] : 0;
-    candidate.n_bytes = chunk.n_bytes;
-    candidate.clean = chunk.clean(tier);
-    candidate.unwanted = !holds(parts_.planned.wanted(id, guide.on_trace()), tier);
-    candidate.pending = !copy.arrived.ready();
-    candidate.once = chunk.kind == ChunkKind::state;
-    found.push_back(candidate);
-  }
-  return found;
 }
 
 Error RoomMaker::full(ChunkId wanted, Tier tier, const Error& refused) const {

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
-#include <cstdint>
 #include <functional>
-#include <memory>
 #include <utility>
-#include <vector>
 
 #include <castor/chunk/chunk_manager.h>
 #include <castor/memory/budget.h>
@@ -18,7 +14,7 @@
 namespace castor {
 
 /// Makes room in a full tier: frees the copies that have finished leaving, then releases those that the plan wants
-/// elsewhere, then waits for copies that are leaving, and last evicts a chunk by policy.
+/// elsewhere, then waits for copies that are leaving, and last evicts the chunk that the policy chooses.
 ///
 /// Threads: those of the mover.
 class RoomMaker {
@@ -31,6 +27,7 @@ class RoomMaker {
     ChunkManager& chunks;
     PlannedMoves& planned;
     Waits& waits;
+    const EvictionPolicy& policy;
     const Budget& device;
     const Budget& host;
     PushDown push_down;
@@ -43,22 +40,12 @@ class RoomMaker {
   /// machine has less memory than the budget allows. io.
   [[nodiscard]] Result<void> make_room(ChunkId wanted, Tier tier, const Error& refused);
 
-  /// Records that a moment needs `id` in `tier`.
-  void note_use(ChunkId id, Tier tier);
-  /// Counts a moment that begins.
-  void begin_moment() { ++clock_; }
-
  private:
   Result<void> evict(ChunkId wanted, Tier tier, const Error& refused);
   Result<void> wait_for_room(ChunkId wanted, Tier tier, const Error& refused);
-  std::vector<EvictionCandidate> candidates(Tier tier, ChunkId wanted) const;
   Error full(ChunkId wanted, Tier tier, const Error& refused) const;
 
   const Parts parts_;
-  const std::unique_ptr<EvictionPolicy> farthest_ = make_farthest_next_use();
-  const std::unique_ptr<EvictionPolicy> by_recency_ = make_by_recency();
-  std::uint64_t clock_ = 0;                             ///< moments since the start
-  std::array<IndexedVector<ChunkId, std::uint64_t>, 2> last_use_;  ///< per tier, by clock_
 };
 
 }  // namespace castor

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "chunk_fetcher.h"
+#include "eviction_policy.h"
 #include "room_maker.h"
 #include "waits.h"
 
@@ -28,11 +30,23 @@ StatefulTensorMgr::StatefulTensorMgr(const Parts& parts)
     : parts_(parts),
       no_guide_(std::make_unique<NoGuide>()),
       planned_(std::make_unique<PlannedMoves>(parts.chunks)),
-      waits_(std::make_unique<Waits>(
-          Waits::Parts{parts.chunks, *planned_, parts.compute, parts.timeline, parts.wait_limits}, *no_guide_)),
+      waits_(std::make_unique<Waits>(Waits::Parts{.chunks = parts.chunks,
+                                                  .planned = *planned_,
+                                                  .compute = parts.compute,
+                                                  .timeline = parts.timeline,
+                                                  .limits = parts.wait_limits},
+                                     *no_guide_)),
+      policy_(std::make_unique<EvictionPolicy>(parts.chunks, *planned_)),
       room_(std::make_unique<RoomMaker>(
-          RoomMaker::Parts{parts.chunks, *planned_, *waits_, parts.device, parts.host,
-                           [this](ChunkId id, Tier tier) { return push_down(id, tier); }})) {
+          RoomMaker::Parts{.chunks = parts.chunks,
+                           .planned = *planned_,
+                           .waits = *waits_,
+                           .policy = *policy_,
+                           .device = parts.device,
+                           .host = parts.host,
+                           .push_down = [this](ChunkId id, Tier tier) { return fetcher_->push_down(id, tier); }})),
+      fetcher_(std::make_unique<ChunkFetcher>(
+          ChunkFetcher::Parts{.chunks = parts.chunks, .waits = *waits_, .room = *room_})) {
   parts.chunks.wait_by(
       [this](const Event& work, const std::string& awaited) { return waits_->for_host(work, awaited); });
 }
@@ -44,8 +58,8 @@ Result<void> StatefulTensorMgr::begin(std::span<const Need> needs, Beside* besid
     if (beside != nullptr && need.tier != Tier::host)
       throw ContractViolation(parts_.chunks.chunk(need.chunk).label + ": needed on the device beside the thread");
   waits_->set_unit(unit);
-  room_->begin_moment();
-  for (const Need& need : needs) room_->note_use(need.chunk, need.tier);
+  policy_->begin_moment();
+  for (const Need& need : needs) policy_->note_use(need.chunk, need.tier);
   for (const Tier tier : {Tier::device, Tier::host}) CASTOR_TRY(parts_.chunks.reap(tier));
   planned_->advance();
   std::size_t n_pinned = 0;
@@ -64,10 +78,10 @@ Result<void> StatefulTensorMgr::begin(std::span<const Need> needs, Beside* besid
 /// Starts the fetch of one need to its tier, or makes fresh memory for it.
 Result<void> StatefulTensorMgr::prepare(const Need& need) {
   if (need.access == Access::overwrite) {
-    CASTOR_TRY(open(need.chunk, need.tier));
+    CASTOR_TRY(fetcher_->open(need.chunk, need.tier));
     return {};
   }
-  CASTOR_TRY(bring(need.chunk, need.tier));
+  CASTOR_TRY(fetcher_->bring(need.chunk, need.tier));
   if (need.access == Access::read) return {};
   CASTOR_TRY(parts_.chunks.edit(need.chunk, need.tier));
   return {};
@@ -87,9 +101,7 @@ Result<void> StatefulTensorMgr::await(const Need& need, Beside* beside) {
 void StatefulTensorMgr::abandon(std::span<const Need> needs) {
   for (const Need& need : needs) {
     parts_.chunks.unpin(need.chunk, need.tier);
-    const ChunkCopy& copy = parts_.chunks.chunk(need.chunk).at(need.tier);
-    if (!copy.current && copy.n_pins == 0)
-      (void)parts_.chunks.release(need.chunk, need.tier);  // writes nothing below, so it cannot fail
+    fetcher_->give_up(need.chunk, need.tier);
   }
 }
 
@@ -118,51 +130,14 @@ void StatefulTensorMgr::guide_by(MoveGuide& guide) { waits_->guide_by(guide); }
 
 MoveGuide& StatefulTensorMgr::guide() const { return waits_->guide(); }
 
-/// Starts the copies that bring the chunk's contents to `tier`, hop by hop, evicting where a tier is full.
-Result<void> StatefulTensorMgr::bring(ChunkId id, Tier tier) {
-  ChunkManager& chunks = parts_.chunks;
-  const Chunk& chunk = chunks.chunk(id);
-  if (chunk.at(tier).current) return hop(id, tier);
-  if (tier == Tier::host && !chunk.resident(Tier::device)) return hop(id, tier);
-  const Tier source = tier == Tier::device ? Tier::host : Tier::device;
-  if (tier == Tier::device) {
-    CASTOR_TRY(bring(id, Tier::host));
-    CASTOR_TRY(waits_->for_arrival(id, Tier::host));
-  }
-  chunks.pin(id, source);  // must not be evicted to make room for its own next hop
-  auto outcome = hop(id, tier);
-  chunks.unpin(id, source);
-  const bool tight = tier == Tier::device && !outcome.ok() && outcome.error().kind == ErrorKind::does_not_fit;
-  if (!tight) return outcome;
-  // The chunk to evict above needs the room that the source holds: make room above first, then fetch the source again.
-  CASTOR_TRY(open(id, tier));
-  CASTOR_TRY(bring(id, Tier::host));
-  CASTOR_TRY(chunks.fetch(id, tier));
-  return {};
-}
-
-/// One hop from a neighbouring tier, evicting until there is room for it.
-Result<void> StatefulTensorMgr::hop(ChunkId id, Tier tier) {
-  while (true) {
-    const auto fetched = parts_.chunks.fetch(id, tier);
-    if (fetched.ok()) return {};
-    if (fetched.error().kind != ErrorKind::does_not_fit) return fetched.error();
-    CASTOR_TRY(room_->make_room(id, tier, fetched.error()));
-  }
-}
-
 Result<BufferView> StatefulTensorMgr::open(ChunkId chunk, Tier tier) {
   guide().accessed({chunk, tier, Access::overwrite});
-  while (true) {
-    auto opened = parts_.chunks.open(chunk, tier);
-    if (opened.ok() || opened.error().kind != ErrorKind::does_not_fit) return opened;
-    CASTOR_TRY(room_->make_room(chunk, tier, opened.error()));
-  }
+  return fetcher_->open(chunk, tier);
 }
 
 Result<BufferView> StatefulTensorMgr::look(ChunkId chunk, Tier tier) {
   guide().accessed({chunk, tier, Access::read});
-  CASTOR_TRY(bring(chunk, tier));
+  CASTOR_TRY(fetcher_->bring(chunk, tier));
   CASTOR_TRY(waits_->for_arrival(chunk, tier));
   return parts_.chunks.chunk(chunk).at(tier).buffer.view();
 }
@@ -181,7 +156,7 @@ void StatefulTensorMgr::unhold(ChunkId chunk, Tier tier) {
 Result<BufferView> StatefulTensorMgr::edit(ChunkId chunk, Tier tier) {
   if (!parts_.chunks.chunk(chunk).has_contents()) return open(chunk, tier);
   guide().accessed({chunk, tier, Access::update});
-  CASTOR_TRY(bring(chunk, tier));
+  CASTOR_TRY(fetcher_->bring(chunk, tier));
   return parts_.chunks.edit(chunk, tier);
 }
 
@@ -196,12 +171,7 @@ Result<void> StatefulTensorMgr::discard(ChunkId chunk) {
   return {};
 }
 
-Result<void> StatefulTensorMgr::push_down(ChunkId id, Tier tier) {
-  const Chunk& chunk = parts_.chunks.chunk(id);
-  if (!chunk.resident(tier) || chunk.at(tier).n_pins > 0) return {};
-  if (tier == Tier::device && !chunk.clean(tier)) CASTOR_TRY(bring(id, Tier::host));
-  return parts_.chunks.release(id, tier);
-}
+Result<void> StatefulTensorMgr::push_down(ChunkId chunk, Tier tier) { return fetcher_->push_down(chunk, tier); }
 
 Result<void> StatefulTensorMgr::write_back(std::span<const ChunkId> chunks) {
   Result<void> outcome;

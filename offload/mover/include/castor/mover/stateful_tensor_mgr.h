@@ -17,6 +17,8 @@
 
 namespace castor {
 
+class ChunkFetcher;
+class EvictionPolicy;
 class RoomMaker;
 class Waits;
 
@@ -122,15 +124,15 @@ class StatefulTensorMgr {
   Result<void> prepare(const Need& need);
   Result<void> await(const Need& need, Beside* beside);
   void abandon(std::span<const Need> needs);
-  Result<void> bring(ChunkId chunk, Tier tier);
-  Result<void> hop(ChunkId chunk, Tier tier);
   Result<void> start_write_back(ChunkId chunk);
 
   const Parts parts_;
   const std::unique_ptr<MoveGuide> no_guide_;
   const std::unique_ptr<PlannedMoves> planned_;
   const std::unique_ptr<Waits> waits_;
+  const std::unique_ptr<EvictionPolicy> policy_;
   const std::unique_ptr<RoomMaker> room_;
+  const std::unique_ptr<ChunkFetcher> fetcher_;
 };
 
 }  // namespace castor
