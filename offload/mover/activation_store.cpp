@@ -18,17 +18,25 @@ ChunkId ActivationStore::take(std::uint64_t n_bytes) {
 Result<std::optional<ChunkId>> ActivationStore::keep(const void* data, std::uint64_t n_bytes) {
   if (!parts_.mover.guide().in_iteration()) return std::optional<ChunkId>();  // of no moment, so no plan could move it
   const ChunkId id = take(n_bytes);
-  const auto opened = parts_.mover.open(id, Tier::device);
-  if (!opened.ok()) {
+  if (const auto filled = fill(id, data, n_bytes); !filled.ok()) {
     free_[n_bytes].insert(id);
-    if (opened.error().kind == ErrorKind::does_not_fit) return std::optional<ChunkId>();
-    return opened.error();
+    if (filled.error().kind == ErrorKind::does_not_fit) return std::optional<ChunkId>();
+    return filled.error();
   }
-  const Event copied = parts_.compute.copy(opened->data, data, n_bytes);
-  if (copied.ready()) CASTOR_TRY(copied.wait());
-  parts_.chunks.written(id, Tier::device);
   peak_bytes_ = std::max(peak_bytes_, kept_bytes_ += n_bytes);
   return std::optional(id);
+}
+
+/// Gives the chunk new contents on the device.
+Result<void> ActivationStore::fill(ChunkId id, const void* data, std::uint64_t n_bytes) {
+  CASTOR_ASSIGN(const BufferView opened, parts_.mover.open(id, Tier::device));
+  const Event copied = parts_.compute.copy(opened.data, data, n_bytes);
+  if (copied.ready() && !copied.wait().ok()) {
+    CASTOR_TRY(parts_.mover.discard(id));
+    return copied.wait();
+  }
+  parts_.chunks.written(id, Tier::device);
+  return {};
 }
 
 Result<BufferView> ActivationStore::recall(ChunkId kept) {

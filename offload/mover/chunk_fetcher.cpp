@@ -22,7 +22,9 @@ Result<void> ChunkFetcher::bring_up(ChunkId id) {
   auto outcome = hop(id, Tier::device);
   parts_.chunks.unpin(id, Tier::host);
   if (outcome.ok() || outcome.error().kind != ErrorKind::does_not_fit) return outcome;
-  return bring_up_again(id);
+  outcome = bring_up_again(id);
+  if (!outcome.ok()) give_up(id, Tier::device);
+  return outcome;
 }
 
 /// The chunk to evict from the device needs the room that this one has on the host: makes room on the device first,

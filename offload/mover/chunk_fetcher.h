@@ -22,7 +22,8 @@ class ChunkFetcher {
 
   explicit ChunkFetcher(const Parts& parts) : parts_(parts) {}
 
-  /// Starts the copies that bring the contents of `chunk` to `tier`. Errors: as StatefulTensorMgr::begin.
+  /// Starts the copies that bring the contents of `chunk` to `tier`. Errors: as StatefulTensorMgr::begin; then no
+  /// memory is held that was made for this.
   [[nodiscard]] Result<void> bring(ChunkId chunk, Tier tier);
   /// Makes memory for new contents of `chunk` in `tier`. Errors: as bring.
   [[nodiscard]] Result<BufferView> open(ChunkId chunk, Tier tier);

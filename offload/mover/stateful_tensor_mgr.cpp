@@ -131,14 +131,15 @@ void StatefulTensorMgr::guide_by(MoveGuide& guide) { waits_->guide_by(guide); }
 MoveGuide& StatefulTensorMgr::guide() const { return waits_->guide(); }
 
 Result<BufferView> StatefulTensorMgr::open(ChunkId chunk, Tier tier) {
+  CASTOR_ASSIGN(const BufferView opened, fetcher_->open(chunk, tier));
   guide().accessed({chunk, tier, Access::overwrite});
-  return fetcher_->open(chunk, tier);
+  return opened;
 }
 
 Result<BufferView> StatefulTensorMgr::look(ChunkId chunk, Tier tier) {
-  guide().accessed({chunk, tier, Access::read});
   CASTOR_TRY(fetcher_->bring(chunk, tier));
   CASTOR_TRY(waits_->for_arrival(chunk, tier));
+  guide().accessed({chunk, tier, Access::read});
   return parts_.chunks.chunk(chunk).at(tier).buffer.view();
 }
 
@@ -155,9 +156,10 @@ void StatefulTensorMgr::unhold(ChunkId chunk, Tier tier) {
 
 Result<BufferView> StatefulTensorMgr::edit(ChunkId chunk, Tier tier) {
   if (!parts_.chunks.chunk(chunk).has_contents()) return open(chunk, tier);
-  guide().accessed({chunk, tier, Access::update});
   CASTOR_TRY(fetcher_->bring(chunk, tier));
-  return parts_.chunks.edit(chunk, tier);
+  CASTOR_ASSIGN(const BufferView view, parts_.chunks.edit(chunk, tier));
+  guide().accessed({chunk, tier, Access::update});
+  return view;
 }
 
 void StatefulTensorMgr::arriving(ChunkId chunk, Tier tier, std::uint64_t n_bytes, Event event) {

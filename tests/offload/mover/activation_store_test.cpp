@@ -121,6 +121,42 @@ TEST(ActivationStore, WhatHasNoRoomIsNotKept) {
   EXPECT_EQ(model.store.peak_bytes(), kBlockBytes);
 }
 
+TEST(ActivationStore, WhatFoundNoRoomIsNoAccessOfTheTrace) {
+  CheckpointedModel model(2, 1, false);
+  model.add(1);
+  model.use(MomentKind::forward, 0);
+  ASSERT_FALSE(model.keep(bytes_of(2, 3 * kBlockBytes)));
+  model.scheduler.end_iteration();
+  const AccessTrace& trace = trace_of(model.scheduler);
+  ASSERT_EQ(trace.n_moments(), 1u);
+  ASSERT_EQ(trace.needs(0).size(), 1u) << "the parameters alone";
+  EXPECT_EQ(trace.needs(0)[0].chunk, model.params[0]);
+}
+
+/// The thread itself, whose copies all fail.
+class FailingCopies final : public Stream {
+ public:
+  Event copy(void*, const void*, std::uint64_t) override {
+    auto state = std::make_shared<HostEventState>();
+    state->complete(Error{ErrorKind::io, "scripted failure of a copy"});
+    return Event(state);
+  }
+  Result<void> wait(const Event& event) override { return event.wait(); }
+  Event record() override { return Event(); }
+  std::unique_ptr<StreamTime> time() override { return nullptr; }
+  Result<void> synchronize() override { return {}; }
+};
+
+TEST(ActivationStore, ACopyThatFailsHoldsNoMemory) {
+  CheckpointedModel model(1, 4);
+  model.add(1);
+  FailingCopies failing;
+  ActivationStore store({model.tiers.chunks, model.mover, failing});
+  model.use(MomentKind::forward, 0);
+  EXPECT_EQ(store.keep(bytes_of(1).data(), kBlockBytes).error().kind, ErrorKind::io);
+  EXPECT_TRUE(model.keep(bytes_of(2))) << "the device has room for one chunk, and nothing pins it";
+}
+
 TEST(ActivationStore, WhatBelongsToNoMomentIsNotKept) {
   CheckpointedModel model(4, 4);
   model.add(1);

@@ -149,12 +149,38 @@ TEST(StatefulTensorMgr, AMomentThatCouldNotBeginHoldsNoMemory) {
       << "what the first began to overwrite is in the way";
 }
 
+// One chunk fits on the device and one on the host. To bring chunk 0 up, chunk 0 first gives its place on the host to
+// chunk 1, which the device has changed; then chunk 1 has to be written below so that chunk 0 can come back.
+TEST(StatefulTensorMgr, AFetchThatFailsHalfWayHoldsNoMemory) {
+  World world(1, 1);
+  fill(world, 3);
+  world.use({MomentKind::forward, 0}, ChunkId{1}, Tier::device, Access::update, 77).value();
+  (void)world.mover.look(ChunkId{0}, Tier::host).value();
+  ASSERT_TRUE(world.tiers.chunks.chunk(ChunkId{0}).resident(Tier::nvme)) << "its place on the host costs no write";
+  world.tiers.spill.fail_write = world.tiers.spill.n_writes + 1;
+  const auto failed = world.mover.look(ChunkId{0}, Tier::device);
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.error().kind, ErrorKind::io);
+  for (const ChunkId id : ids<ChunkId>(3).backward())
+    EXPECT_TRUE(world.use({MomentKind::forward, number(id)}, id, Tier::device, Access::read).ok()) << number(id);
+}
+
 TEST(StatefulTensorMgr, WhereTheBudgetIsNotToBlameTheMessageIsThatOfTheResource) {
   Tiers tiers;
   test::Refusal refusal;  // the machine, say, has less memory than the budget allows
   test::RefusingResource refusing(tiers.limited_host, refusal);
-  ChunkManager chunks({tiers.pooled_device, refusing, nullptr, *tiers.compute, *tiers.up, *tiers.down, tiers.timeline});
-  StatefulTensorMgr mover({chunks, tiers.device_budget, tiers.host_budget, *tiers.compute, tiers.timeline});
+  ChunkManager chunks({.device = tiers.pooled_device,
+                       .host = refusing,
+                       .spill = nullptr,
+                       .compute = *tiers.compute,
+                       .up = *tiers.up,
+                       .down = *tiers.down,
+                       .timeline = tiers.timeline});
+  StatefulTensorMgr mover({.chunks = chunks,
+                           .device = tiers.device_budget,
+                           .host = tiers.host_budget,
+                           .compute = *tiers.compute,
+                           .timeline = tiers.timeline});
   const auto refused = mover.open(chunks.add(ChunkKind::payload, kChunkBytes, "chunk"), Tier::host);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().message, "the machine has no more");

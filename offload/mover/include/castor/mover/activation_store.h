@@ -47,6 +47,7 @@ class ActivationStore {
 
  private:
   ChunkId take(std::uint64_t n_bytes);
+  Result<void> fill(ChunkId id, const void* data, std::uint64_t n_bytes);
 
   const Parts parts_;
   std::map<std::uint64_t, std::set<ChunkId>> free_;  ///< by size
