@@ -2,7 +2,6 @@
 #include <castor/mover/planned_moves.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 namespace castor {
@@ -47,19 +46,28 @@ void PlannedMoves::send(ChunkId id, Places places) {
 }
 
 void PlannedMoves::advance(std::optional<Tier> full) {
-  std::erase_if(going_, [&](ChunkId id) { return advance(id, wanted_[id], full); });
+  for (const ChunkId id : going_)
+    if (can_go(id)) advance(id, wanted_[id], full);
+  std::erase_if(going_, [this](ChunkId id) { return !can_go(id) || arrived(id); });
 }
 
-/// Returns true where no move is left. A copy that stays behind is evicted when its room is needed.
-bool PlannedMoves::advance(ChunkId id, Places wanted, std::optional<Tier> full) {
-  const Chunk& chunk = chunks_.chunk(id);
-  if (chunk.pinned() || !chunk.has_contents() || wanted == kNowhere) return true;
+void PlannedMoves::advance(ChunkId id, Places wanted, std::optional<Tier> full) {
   if (full != Tier::device) copy_up(id, wanted);
   if (full != Tier::host) copy_down(id, wanted);
   leave_device(id, wanted);
   leave_host(id, wanted);
-  const auto left_in = [&](Tier tier) { return chunk.resident(tier) && !holds(wanted, tier); };
-  const bool came_up = !holds(wanted, Tier::device) || chunk.resident(Tier::device);
+}
+
+bool PlannedMoves::can_go(ChunkId id) const {
+  const Chunk& chunk = chunks_.chunk(id);
+  return !chunk.pinned() && chunk.has_contents() && wanted_[id] != kNowhere;
+}
+
+/// A copy that stays behind is evicted when its room is needed.
+bool PlannedMoves::arrived(ChunkId id) const {
+  const Chunk& chunk = chunks_.chunk(id);
+  const auto left_in = [&](Tier tier) { return chunk.resident(tier) && !holds(wanted_[id], tier); };
+  const bool came_up = !holds(wanted_[id], Tier::device) || chunk.resident(Tier::device);
   return came_up && !left_in(Tier::device) && !left_in(Tier::host);
 }
 
@@ -92,36 +100,41 @@ void PlannedMoves::leave_host(ChunkId id, Places wanted) {
 }
 
 Result<void> PlannedMoves::start_fetches() {
-  std::array<bool, 2> full = {false, false};
+  FullTiers full = {false, false};
   for (std::size_t n_left = fetches_.size(); n_left > 0; --n_left) {
     const PlannedMove move = fetches_.front();
     fetches_.pop_front();
     const Tier tier = holds(move.to, Tier::device) && !holds(move.from, Tier::device) ? Tier::device : Tier::host;
-    if (!full[index(tier)]) {
-      CASTOR_ASSIGN(const bool started, start_fetch(move.chunk, tier));
-      full[index(tier)] = !started;
-    }
+    CASTOR_TRY(start_fetch(move.chunk, tier, full));
     const Chunk& chunk = chunks_.chunk(move.chunk);
     if (!chunk.resident(tier) && chunk.has_contents()) fetches_.push_back(move);
   }
   return {};
 }
 
-/// Starts one hop of a fetch if that takes no waiting; returns false where there is no room for it.
-Result<bool> PlannedMoves::start_fetch(ChunkId id, Tier tier) {
+/// Starts one hop of a fetch if that takes no waiting, and if the tier where the hop ends has room.
+Result<void> PlannedMoves::start_fetch(ChunkId id, Tier tier, FullTiers& full) {
   const Chunk& chunk = chunks_.chunk(id);
-  if (chunk.at(tier).current || chunk.pinned() || !chunk.has_contents()) return true;
+  if (chunk.resident(tier) || chunk.pinned() || !chunk.has_contents()) return {};
+  if (chunk.at(tier).current) return keep(id, tier);
   const Tier below = tier == Tier::device ? Tier::host : Tier::nvme;
   if (!chunk.resident(below) && !(tier == Tier::host && chunk.resident(Tier::device)))
-    return start_fetch(id, Tier::host);
-  if (tier == Tier::device && !chunk.at(Tier::host).arrived.ready()) return true;  // its hop to the host is under way
-  while (true) {
+    return start_fetch(id, Tier::host, full);
+  if (tier == Tier::device && !chunk.at(Tier::host).arrived.ready()) return {};  // its hop to the host is under way
+  while (!full[index(tier)]) {
     auto fetched = chunks_.fetch(id, tier);
-    if (fetched.ok()) return true;
+    if (fetched.ok()) return {};
     if (fetched.error().kind != ErrorKind::does_not_fit) return fetched.error();
     CASTOR_ASSIGN(const std::uint64_t freed_bytes, chunks_.reap(tier));
-    if (freed_bytes == 0) return false;
+    full[index(tier)] = freed_bytes == 0;
   }
+  return {};
+}
+
+/// Keeps a copy that was leaving. It needs no room: its memory has not been freed yet.
+Result<void> PlannedMoves::keep(ChunkId id, Tier tier) {
+  CASTOR_TRY(chunks_.fetch(id, tier));
+  return {};
 }
 
 std::optional<ChunkId> PlannedMoves::unwanted_copy(Tier tier, ChunkId wanted) const {

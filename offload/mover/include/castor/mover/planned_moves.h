@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -37,7 +38,8 @@ class PlannedMoves {
   /// Starts or finishes, as far as that takes no waiting, the moves of chunks to where the plan wants them. Starts no
   /// copy to `full`, the tier in which the thread waits for room.
   void advance(std::optional<Tier> full = {});
-  /// Starts the waiting fetches, in their order, as far as there is room. Errors: io.
+  /// Starts the waiting fetches, in their order, as far as there is room. One that finds no room in a tier holds up
+  /// those behind it that need room there. Errors: io.
   [[nodiscard]] Result<void> start_fetches();
 
   /// Sets where `id` may be between its uses: plans are made for it, and while no plan is followed a copy elsewhere is
@@ -52,13 +54,18 @@ class PlannedMoves {
   Places wanted(ChunkId id, bool on_trace) const;
 
  private:
+  using FullTiers = std::array<bool, 2>;  ///< device, host: a fetch has found no room there
+
   void send(ChunkId id, Places places);
-  bool advance(ChunkId id, Places wanted, std::optional<Tier> full);
+  void advance(ChunkId id, Places wanted, std::optional<Tier> full);
+  bool can_go(ChunkId id) const;
+  bool arrived(ChunkId id) const;
   void copy_up(ChunkId id, Places wanted);
   void copy_down(ChunkId id, Places wanted);
   void leave_device(ChunkId id, Places wanted);
   void leave_host(ChunkId id, Places wanted);
-  Result<bool> start_fetch(ChunkId id, Tier tier);
+  Result<void> start_fetch(ChunkId id, Tier tier, FullTiers& full);
+  Result<void> keep(ChunkId id, Tier tier);
 
   ChunkManager& chunks_;
   bool in_force_ = false;
