@@ -23,7 +23,7 @@ auto Waits::during(const Wait& wait) {
   start_ns_ = parts_.timeline.now_ns();
   auto outcome = wait();
   const std::uint64_t end_ns = parts_.timeline.now_ns();
-  parts_.timeline.record({Lane::wait, number(unit_), start_ns_, end_ns, 0});
+  parts_.timeline.record({.lane = Lane::wait, .id = number(unit_), .start_ns = start_ns_, .end_ns = end_ns});
   total_ns_ += end_ns - start_ns_;
   waiting_ = false;
   guide_->wait_ends();
@@ -38,8 +38,8 @@ Result<void> Waits::check(const std::string& awaited) const {
   if (waited < parts_.limits.longest) return {};
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%.1f s", std::chrono::duration<double>(waited).count());
-  return Error{ErrorKind::io, awaited + ": nothing has come for " + seconds +
-                                  "; the drive or the device hangs, or io_timeout is too short for it"};
+  return Error{ErrorKind::io, std::string("the training gave up after it had waited ") + seconds + " for " + awaited +
+                                  "; the drive or the device hangs: check it, or raise io_timeout if it is only slow"};
 }
 
 Result<void> Waits::for_arrival(ChunkId chunk, Tier tier, bool all_have_room) {
