@@ -78,9 +78,24 @@ struct World {
   const std::unique_ptr<Stream> compute = device->wrap_compute_stream(nullptr), up = device->make_stream().value(),
                                 down = device->make_stream().value();
   Timeline timeline;
-  ChunkManager chunks{{device_pool, host_pool, nullptr, *compute, *up, *down, timeline}};
-  StatefulTensorMgr mover{{chunks, device_budget, host_budget, *compute, timeline}};
-  Scheduler scheduler{{mover, chunks, device_budget, host_budget, *compute, timeline}};
+  ChunkManager chunks{{.device = device_pool,
+                       .host = host_pool,
+                       .spill = nullptr,
+                       .compute = *compute,
+                       .up = *up,
+                       .down = *down,
+                       .timeline = timeline}};
+  StatefulTensorMgr mover{{.chunks = chunks,
+                           .device = device_budget,
+                           .host = host_budget,
+                           .compute = *compute,
+                           .timeline = timeline}};
+  Scheduler scheduler{{.mover = mover,
+                       .chunks = chunks,
+                       .device = device_budget,
+                       .host = host_budget,
+                       .compute = *compute,
+                       .timeline = timeline}};
 };
 
 /// Copies of kChunks chunks, each to a place of its own, back to back, up or both ways at once.

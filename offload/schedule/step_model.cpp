@@ -54,7 +54,7 @@ void set_room_aside(MoveProblem& problem, std::span<const double> compute_s, dou
 Result<StepPlan> plan_with(MoveProblem& problem, const MomentSeconds& seconds, double times, const RoomPrices& first) {
   set_room_aside(problem, seconds.compute, times);
   CASTOR_ASSIGN(MovePlan plan, plan_moves(problem, first));
-  StepPlan step{std::move(plan), {}, {}, times};
+  StepPlan step{.plan = std::move(plan), .moves = {}, .estimate = {}, .times = times};
   step.moves = schedule_of(problem, step.plan, kFetchAhead);
   count_early(problem, step.moves, step.plan);
   CASTOR_ASSIGN(step.estimate, dry_run(problem, seconds, step));

@@ -43,7 +43,8 @@ void TraceTimes::settle(AccessTrace& trace) {
   ended_.reset();
   if (!seconds.ok() || seconds->compute.empty() || seconds->compute.size() != trace.n_moments()) return;
   times_.push_back(std::move(*seconds));
-  trace.set_seconds({typical(times_, &MomentSeconds::compute), typical(times_, &MomentSeconds::thread)});
+  trace.set_seconds({.compute = typical(times_, &MomentSeconds::compute),
+                     .thread = typical(times_, &MomentSeconds::thread)});
   unseen_ = true;
 }
 

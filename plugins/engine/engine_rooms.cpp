@@ -81,7 +81,6 @@ void EngineRooms::lay_out() {
 Result<void> EngineRooms::build() {
   lay_out();
   Device& device = memory->device();
-  const Budget &device_budget = memory->device_chunks(), &host_budget = memory->host_budget();
   compute = device.wrap_compute_stream(host.compute_stream(host.self));
   computed = std::make_unique<StreamSpans>(timeline, *compute);
   CASTOR_ASSIGN(up, device.make_stream());
@@ -90,32 +89,8 @@ Result<void> EngineRooms::build() {
   if (!made.ok()) return Error{made.error().kind, made.error().message + "; set update_threads lower"};
   team = std::move(made.value());
   bindings = std::make_unique<Bindings>(host, model, layout, place_of);
-  chunks = std::make_unique<ChunkManager>(
-      ChunkManager::Places{.device = memory->device_slots(),
-                           .host = memory->host_buffers(),
-                           .spill = memory->spill(),
-                           .compute = *compute,
-                           .up = *up,
-                           .down = *down,
-                           .timeline = timeline,
-                           .device_release = [this](ChunkId id) { bindings->released(id); }});
-  mover = std::make_unique<StatefulTensorMgr>(StatefulTensorMgr::Parts{
-      .chunks = *chunks,
-      .device = device_budget,
-      .host = host_budget,
-      .compute = *compute,
-      .timeline = timeline,
-      .wait_limits = {.interrupted = [this] { return interrupted(); }, .longest = options.io_timeout}});
-  scheduler = std::make_unique<Scheduler>(Scheduler::Parts{.mover = *mover,
-                                                           .chunks = *chunks,
-                                                           .device = device_budget,
-                                                           .host = host_budget,
-                                                           .compute = *compute,
-                                                           .timeline = timeline,
-                                                           .costs = memory->link_costs()});
+  make_movers();
   CASTOR_ASSIGN(optimizer, make_optimizer());
-  activations = std::make_unique<ActivationStore>(
-      ActivationStore::Parts{.chunks = *chunks, .mover = *mover, .compute = *compute});
   find_uses();
   return {};
 }
@@ -135,6 +110,37 @@ Result<std::unique_ptr<OffloadOptimizer>> EngineRooms::make_optimizer() {
                                  .team = *team,
                                  .overlap = options.overlap_updates,
                                  .format = options.format});
+}
+
+/// The chunks, and the rooms that move them between the tiers.
+void EngineRooms::make_movers() {
+  const Budget &device_budget = memory->device_chunks(), &host_budget = memory->host_budget();
+  chunks = std::make_unique<ChunkManager>(
+      ChunkManager::Places{.device = memory->device_slots(),
+                           .host = memory->host_buffers(),
+                           .spill = memory->spill(),
+                           .compute = *compute,
+                           .up = *up,
+                           .down = *down,
+                           .timeline = timeline,
+                           .device_release = [this](ChunkId id) { bindings->released(id); }});
+  mover = std::make_unique<StatefulTensorMgr>(
+      StatefulTensorMgr::Parts{.chunks = *chunks,
+                               .device = device_budget,
+                               .host = host_budget,
+                               .compute = *compute,
+                               .timeline = timeline,
+                               .wait_limits = {.interrupted = [this] { return interrupted(); },
+                                               .longest = options.io_timeout}});
+  scheduler = std::make_unique<Scheduler>(Scheduler::Parts{.mover = *mover,
+                                                           .chunks = *chunks,
+                                                           .device = device_budget,
+                                                           .host = host_budget,
+                                                           .compute = *compute,
+                                                           .timeline = timeline,
+                                                           .costs = memory->link_costs()});
+  activations = std::make_unique<ActivationStore>(
+      ActivationStore::Parts{.chunks = *chunks, .mover = *mover, .compute = *compute});
 }
 
 void EngineRooms::find_uses() {

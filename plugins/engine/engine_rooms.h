@@ -81,6 +81,7 @@ struct EngineRooms {
   Result<void> build();
   Result<std::unique_ptr<OffloadOptimizer>> make_optimizer();
   void lay_out();
+  void make_movers();
   void find_uses();
   bool interrupted() const { return host.interrupted(host.self) != 0; }
 };

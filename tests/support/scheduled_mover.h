@@ -9,13 +9,23 @@
 namespace castor {
 
 inline StatefulTensorMgr::Parts mover_parts(Tiers& tiers, Stream& compute) {
-  return {tiers.chunks, tiers.device_budget, tiers.host_budget, compute, tiers.timeline};
+  return {.chunks = tiers.chunks,
+          .device = tiers.device_budget,
+          .host = tiers.host_budget,
+          .compute = compute,
+          .timeline = tiers.timeline};
 }
 inline StatefulTensorMgr::Parts mover_parts(Tiers& tiers) { return mover_parts(tiers, *tiers.compute); }
 
 inline Scheduler::Parts scheduler_parts(StatefulTensorMgr& mover, Tiers& tiers, Stream& compute,
                                         const LinkCosts& costs = kUsualLinkCosts) {
-  return {mover, tiers.chunks, tiers.device_budget, tiers.host_budget, compute, tiers.timeline, costs};
+  return {.mover = mover,
+          .chunks = tiers.chunks,
+          .device = tiers.device_budget,
+          .host = tiers.host_budget,
+          .compute = compute,
+          .timeline = tiers.timeline,
+          .costs = costs};
 }
 inline Scheduler::Parts scheduler_parts(StatefulTensorMgr& mover, Tiers& tiers) {
   return scheduler_parts(mover, tiers, *tiers.compute);

@@ -29,8 +29,13 @@ struct Tiers {
         compute(device->wrap_compute_stream(nullptr)),
         up(device->make_stream().value()),
         down(device->make_stream().value()),
-        chunks({pooled_device, pooled_host, other_spill != nullptr ? other_spill : own_spill(with_spill), *compute, *up,
-                *down, timeline}) {}
+        chunks({.device = pooled_device,
+                .host = pooled_host,
+                .spill = other_spill != nullptr ? other_spill : own_spill(with_spill),
+                .compute = *compute,
+                .up = *up,
+                .down = *down,
+                .timeline = timeline}) {}
 
   SpillStore* own_spill(bool with_spill) { return with_spill ? &spill : nullptr; }
 

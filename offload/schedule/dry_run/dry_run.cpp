@@ -53,7 +53,7 @@ std::vector<Happening> happenings_of(const MoveProblem& problem) {
 }
 
 Moment moment_at(std::uint32_t position, const Happening& what) {
-  return {what.joins ? MomentKind::norm : MomentKind::forward, position, what.beside};
+  return {.kind = what.joins ? MomentKind::norm : MomentKind::forward, .id = position, .beside = what.beside};
 }
 
 /// The trace that the scheduler will record.
@@ -91,7 +91,10 @@ std::uint64_t room_of(const MoveProblem& problem, Tier tier) {
 }
 
 LinkBytes operator-(const LinkBytes& a, const LinkBytes& b) {
-  return {a.h2d - b.h2d, a.d2h - b.d2h, a.nvme_read - b.nvme_read, a.nvme_write - b.nvme_write};
+  return {.h2d = a.h2d - b.h2d,
+          .d2h = a.d2h - b.d2h,
+          .nvme_read = a.nvme_read - b.nvme_read,
+          .nvme_write = a.nvme_write - b.nvme_write};
 }
 
 }  // namespace
@@ -209,7 +212,10 @@ Result<StepEstimate> DryRun::step() {
 
 DryRun::PoolUse DryRun::pool_use(Tier tier) const {
   const VirtualTier& of = tier == Tier::device ? world_->machine.device : world_->machine.host;
-  return {of.budget.peak_bytes(), of.pool.peak_in_use_bytes(), of.memory.fresh_bytes(), of.memory.exchanged_bytes()};
+  return {.peak_taken_bytes = of.budget.peak_bytes(),
+          .peak_in_use_bytes = of.pool.peak_in_use_bytes(),
+          .fresh_bytes = of.memory.fresh_bytes(),
+          .exchanged_bytes = of.memory.exchanged_bytes()};
 }
 
 Result<StepEstimate> dry_run(const MoveProblem& problem, const MomentSeconds& seconds, const StepPlan& plan) {

@@ -17,7 +17,8 @@ namespace castor {
 class VirtualTeam final : public WorkTimer {
  public:
   /// Borrowed.
-  explicit VirtualTeam(VirtualClock& clock) : world_(std::make_shared<World>(World{clock, {}, 0})) {}
+  explicit VirtualTeam(VirtualClock& clock)
+      : world_(std::make_shared<World>(World{.clock = clock, .jobs = {}, .now_s = 0})) {}
 
   /// Adds a job that takes `seconds`; the lowest `urgency` runs first, among equals the job that was added first.
   Event add(std::uint64_t urgency, std::span<const Event> after, double seconds);
