@@ -68,18 +68,18 @@ void IterationFollower::break_off() {
   take(FollowEvent::broke_off);
 }
 
-bool IterationFollower::end() {
-  if (lacks_updates_alone()) return break_off(), true;
+void IterationFollower::end() {
+  repeated_ = lacks_updates_alone();
+  if (repeated_) return break_off();
   times_.clock().stop();
   settle_times();
-  const bool same = recording_.same_accesses(trace_);
-  if (!same) {
+  repeated_ = recording_.same_accesses(trace_);
+  if (!repeated_) {
     std::swap(trace_, recording_);
     times_.restart();
   }
   times_.end_iteration();
   take(FollowEvent::ended);
-  return same;
 }
 
 /// True where this iteration followed the trace up to its last updates and lacks them: its step was skipped.

@@ -58,8 +58,10 @@ class IterationFollower final : public MoveGuide {
   std::uint64_t begin(Moment moment, std::span<const Need> needs, WorkTimer* timer);
   /// The needs of the moment under way are in place, or will arrive before the compute stream's next work.
   void start() { times_.clock().start(); }
-  /// Ends the iteration; returns true where it followed the trace.
-  bool end();
+  /// Ends the iteration.
+  void end();
+  /// True where the iteration that ended last followed the trace.
+  bool repeated() const { return repeated_; }
   /// Ends the iteration and discards its recording: trace() stays as it is.
   void break_off();
   /// Expects iterations to follow `trace` from now on; an empty one predicts nothing. Requires: between two iterations.
@@ -96,6 +98,7 @@ class IterationFollower final : public MoveGuide {
   AccessTrace recording_;  ///< of this one
   TraceTimes times_;       ///< of trace_, and of recording_
   FollowState state_ = FollowState::fresh;
+  bool repeated_ = false;
 };
 
 }  // namespace castor

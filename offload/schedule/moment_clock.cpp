@@ -9,31 +9,38 @@ double elapsed_s(std::uint64_t from_ns, std::uint64_t to_ns) { return static_cas
 
 }  // namespace
 
-void MomentClock::mark() {
+void MomentClock::mark_work() {
   Timed& moment = moments_.back();
   moment.marks.push_back({moment.timer ? moment.timer->time() : nullptr, timeline_->now_ns()});
 }
 
 void MomentClock::add(WorkTimer* timer) {
-  Timed& moment = moments_.emplace_back();
-  moment.timer = timer;
-  moment.thread_ns.push_back(timeline_->now_ns());
+  moments_.emplace_back().timer = timer;
+  mark_thread();
 }
 
 void MomentClock::start() {
-  if (!moments_.empty() && moments_.back().marks.empty()) mark();
+  if (moments_.empty() || moments_.back().state != State::preparing) return;
+  mark_work();
+  moments_.back().state = State::working;
 }
 
 void MomentClock::pause() {
   if (moments_.empty()) return;
-  if (moments_.back().computes()) mark();
-  if (moments_.back().busy()) moments_.back().thread_ns.push_back(timeline_->now_ns());
+  State& state = moments_.back().state;
+  if (state == State::preparing_paused || state == State::working_paused) return;
+  if (state == State::working) mark_work();
+  mark_thread();
+  state = state == State::working ? State::working_paused : State::preparing_paused;
 }
 
 void MomentClock::go_on() {
   if (moments_.empty()) return;
-  if (!moments_.back().marks.empty() && !moments_.back().computes()) mark();
-  if (!moments_.back().busy()) moments_.back().thread_ns.push_back(timeline_->now_ns());
+  State& state = moments_.back().state;
+  if (state == State::preparing || state == State::working) return;
+  if (state == State::working_paused) mark_work();
+  mark_thread();
+  state = state == State::working_paused ? State::working : State::preparing;
 }
 
 bool MomentClock::known_within(std::chrono::nanoseconds limit) const {

@@ -45,15 +45,17 @@ class MomentClock {
     std::unique_ptr<StreamTime> on_stream;  ///< null where the thread is timed
     std::uint64_t ns = 0;
   };
+  /// A moment waits for its needs until start(), and then works; the thread pauses in both.
+  enum class State : std::uint8_t { preparing, preparing_paused, working, working_paused };
   struct Timed {
     WorkTimer* timer = nullptr;
+    State state = State::preparing;
     std::vector<Mark> marks;               ///< the work runs from each even mark to the next
     std::vector<std::uint64_t> thread_ns;  ///< the thread is busy from each even time to the next
-    bool computes() const { return marks.size() % 2 == 1; }
-    bool busy() const { return thread_ns.size() % 2 == 1; }
   };
 
-  void mark();
+  void mark_work();
+  void mark_thread() { moments_.back().thread_ns.push_back(timeline_->now_ns()); }
   static Result<double> compute_seconds(const Mark& begin, const Mark& end);
   static Result<double> compute_seconds(const Timed& moment);
   static double thread_seconds(const Timed& moment);

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 namespace castor {
 
@@ -30,18 +31,19 @@ enum class PlanEvent : std::uint8_t {
 };
 inline constexpr std::size_t kNPlanEvents = 7;
 
-/// The stage that follows `stage` at `event`. Every pair is legal: an event that does not concern a stage leaves it as
-/// it is.
-constexpr PlanStage next_stage(PlanStage stage, PlanEvent event) {
+/// The stage that follows `stage` at `event`, or nothing where the event is illegal there: a plan is made, or refused,
+/// only where one is due; times are final only of a trace that is planned; a trace is given only where none is known.
+constexpr std::optional<PlanStage> next_stage(PlanStage stage, PlanEvent event) {
   using enum PlanStage;
-  constexpr std::array<std::array<PlanStage, kNPlanEvents>, kNPlanStages> table = {{
-      // repeated, differed, times_known, made,      failed,    given,    forgotten
-      {due,        due,      recording,   planned,   refused,   due,      recording},  // recording
-      {due,        changed,  changed,     planned,   refused,   due,      recording},  // changed
-      {due,        changed,  due,         planned,   refused,   due,      recording},  // due
-      {refused,    changed,  refused,     planned,   refused,   due,      recording},  // refused
-      {planned,    changed,  replan,      planned,   planned,   due,      recording},  // planned
-      {replan,     changed,  replan,      planned,   planned,   due,      recording},  // replan
+  constexpr auto illegal = std::nullopt;
+  constexpr std::array<std::array<std::optional<PlanStage>, kNPlanEvents>, kNPlanStages> table = {{
+      // repeated, differed, times_known, made,    failed,  given,   forgotten
+      {due,        due,      illegal,     illegal, illegal, due,     recording},  // recording
+      {due,        changed,  illegal,     illegal, illegal, illegal, recording},  // changed
+      {due,        changed,  illegal,     planned, refused, illegal, recording},  // due
+      {refused,    changed,  illegal,     illegal, illegal, illegal, recording},  // refused
+      {planned,    changed,  replan,      illegal, illegal, illegal, recording},  // planned
+      {replan,     changed,  replan,      planned, planned, illegal, recording},  // replan
   }};
   return table[static_cast<std::size_t>(stage)][static_cast<std::size_t>(event)];
 }

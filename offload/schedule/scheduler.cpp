@@ -24,7 +24,7 @@ IndexedVector<ChunkId, std::uint64_t> bytes_of(const ChunkManager& chunks) {
 Scheduler::Scheduler(const Parts& parts) : parts_(parts) {
   for (auto& course : courses_) course = std::make_unique<Course>(parts.timeline);
   course_ = courses_.front().get();
-  parts_.mover.guide_by(course_->follower);
+  parts_.mover.guide_by(course_->follower());
 }
 
 Scheduler::~Scheduler() = default;
@@ -33,7 +33,7 @@ Result<void> Scheduler::begin(Moment moment, std::span<const Need> needs, Beside
   moment.beside = beside != nullptr;
   if (!in_iteration()) switch_course();
   if (course_->due()) CASTOR_TRY(await_times());
-  IterationFollower& follower = course_->follower;
+  IterationFollower& follower = course_->follower();
   const bool on_device =
       std::any_of(needs.begin(), needs.end(), [](const Need& need) { return need.tier == Tier::device; });
   WorkTimer* const thread_or_stream = on_device ? &parts_.compute : nullptr;
@@ -60,50 +60,47 @@ Result<void> Scheduler::join(Moment moment) {
 
 /// The orders of the plan at `position`; none where there is no plan, or the iteration has left the trace.
 std::optional<MoveOrders> Scheduler::orders_at(std::uint64_t position) const {
-  if (!course_->replay || !course_->follower.on_trace()) return {};
-  return course_->replay->orders(position);
+  if (!course_->replay() || !course_->follower().on_trace()) return {};
+  return course_->replay()->orders(position);
 }
 
 void Scheduler::end_iteration() {
-  course_->take(course_->follower.end() ? PlanEvent::repeated : PlanEvent::differed);
-  if (!course_->replay)
-    parts_.mover.planned().drop();
-  else if (course_->follower.times().became_final())
-    course_->take(PlanEvent::times_known);
+  course_->end_iteration();
+  if (!course_->replay()) parts_.mover.planned().drop();
 }
 
-void Scheduler::break_off() { course_->follower.break_off(); }
+void Scheduler::break_off() { course_->follower().break_off(); }
 
-bool Scheduler::in_iteration() const { return course_->follower.in_iteration(); }
+bool Scheduler::in_iteration() const { return course_->follower().in_iteration(); }
 
-bool Scheduler::at_start() const { return course_->follower.at_start(); }
+bool Scheduler::at_start() const { return course_->follower().at_start(); }
 
-const AccessTrace& Scheduler::trace() const { return course_->follower.trace(); }
+const AccessTrace& Scheduler::trace() const { return course_->follower().trace(); }
 
 Result<void> Scheduler::await_times() {
-  const TraceTimes& times = course_->follower.times();
+  const TraceTimes& times = course_->follower().times();
   return parts_.mover.join_host([&times](std::chrono::nanoseconds limit) { return times.known_within(limit); },
                                 "the updates of the last step");
 }
 
 Result<void> Scheduler::settle_times() {
   CASTOR_TRY(await_times());
-  course_->follower.settle_times();
+  course_->follower().settle_times();
   return {};
 }
 
-bool Scheduler::timed() const { return course_->follower.times().final(); }
+bool Scheduler::timed() const { return course_->follower().times().final(); }
 
 void Scheduler::plan_now() {
-  course_->follower.settle_times();
-  if (course_->replay && course_->follower.times().became_final()) course_->take(PlanEvent::times_known);
+  course_->follower().settle_times();
+  course_->note_final_times();
   make_plan_if_due();
 }
 
-const StepPlan* Scheduler::plan() const { return course_->replay ? &course_->replay->plan() : nullptr; }
+const StepPlan* Scheduler::plan() const { return course_->replay() ? &course_->replay()->plan() : nullptr; }
 
 std::optional<StepBound> Scheduler::bound() const {
-  if (!course_->replay || trace().seconds().compute.empty()) return {};
+  if (!course_->replay() || trace().seconds().compute.empty()) return {};
   return step_bound(trace(), trace().seconds(), *plan(), bytes_of(parts_.chunks), parts_.costs);
 }
 
@@ -126,30 +123,29 @@ MoveProblem Scheduler::problem() const {
 /// Plans the iteration of trace(). Where no plan fits, chunks are fetched when they are needed.
 void Scheduler::make_plan_if_due() {
   if (!course_->due()) return;
-  if (trace().empty()) return course_->take(PlanEvent::failed);
-  course_->follower.wait_begins();
-  course_->follower.settle_times();
+  if (trace().empty()) return course_->refuse();
+  course_->follower().wait_begins();
+  course_->follower().settle_times();
   const MoveProblem problem = this->problem();
   if (auto plan = plan_step(problem, trace().seconds()); plan.ok())
     carry_out(problem, std::move(*plan));
   else
-    course_->take(PlanEvent::failed);
-  course_->follower.wait_ends();
+    course_->refuse();
+  course_->follower().wait_ends();
 }
 
 void Scheduler::carry_out(const MoveProblem& problem, StepPlan plan) {
-  course_->take(PlanEvent::made);
-  course_->replay = std::make_unique<PlanReplay>(problem, std::move(plan));
-  parts_.mover.planned().follow(course_->replay->between_iterations());
+  course_->carry_out(problem, std::move(plan));
+  parts_.mover.planned().follow(course_->replay()->between_iterations());
 }
 
 /// Switches to the course of the next iteration's kind.
 void Scheduler::switch_course() {
   Course* const next = courses_[static_cast<std::size_t>(next_kind_)].get();
   if (std::exchange(course_, next) == next) return;
-  parts_.mover.guide_by(next->follower);
-  if (next->replay)
-    parts_.mover.planned().follow(next->replay->between_iterations());
+  parts_.mover.guide_by(next->follower());
+  if (next->replay())
+    parts_.mover.planned().follow(next->replay()->between_iterations());
   else
     parts_.mover.planned().drop();
 }
@@ -161,15 +157,11 @@ void Scheduler::expect(AccessTrace trace, StepPlan plan) {
 
 void Scheduler::expect(AccessTrace trace) {
   forget_trace();
-  course_->follower.expect(std::move(trace));
-  course_->take(PlanEvent::given);
+  course_->expect(std::move(trace));
 }
 
 void Scheduler::forget_trace() {
-  for (auto& course : courses_) {
-    course->follower.expect({});
-    course->take(PlanEvent::forgotten);
-  }
+  for (auto& course : courses_) course->forget();
   parts_.mover.planned().drop();
   switch_course();
 }

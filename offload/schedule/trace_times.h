@@ -39,15 +39,16 @@ class TraceTimes {
   void settle(AccessTrace& trace);
   /// The times will not change any more.
   bool final() const;
-  /// True once, at the first call after the times have become final.
-  bool became_final() { return std::exchange(unseen_, false) && final(); }
+  /// True from when the times become final until note_final_seen().
+  bool newly_final() const { return unseen_ && final(); }
+  void note_final_seen() { unseen_ = false; }
 
  private:
   const Timeline& timeline_;
   MomentClock clock_;                 ///< of the iteration under way
   std::optional<MomentClock> ended_;  ///< of the iteration before, until settle()
   std::vector<MomentSeconds> times_;  ///< of the iterations so far
-  bool unseen_ = false;
+  bool unseen_ = false;               ///< times were added since the last note_final_seen()
 };
 
 }  // namespace castor

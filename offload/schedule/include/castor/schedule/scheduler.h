@@ -16,8 +16,6 @@
 
 namespace castor {
 
-class Course;
-
 /// Kinds of iterations between which a training alternates, each with a trace and a plan of its own. The kind of an
 /// iteration is known before it begins.
 enum class IterationKind : std::uint8_t { plain, speculative };
@@ -100,6 +98,8 @@ class Scheduler {
   void forget_trace();
 
  private:
+  class Course;
+
   void make_plan_if_due();
   void carry_out(const MoveProblem& problem, StepPlan plan);
   void switch_course();
