@@ -209,8 +209,9 @@ Result<void> Engine::write_trace(const std::filesystem::path& path) {
 }
 
 Result<std::optional<std::uint32_t>> Engine::keep(const void* data, std::uint64_t n_bytes) {
-  const bool keeps = rooms_->options.offload_activations && placer_->has_room_for_activation(n_bytes, warming_up_);
-  if (!keeps) return std::optional<std::uint32_t>();
+  if (!rooms_->options.offload_activations) return std::optional<std::uint32_t>();
+  if (warming_up_) placer_->make_room_for_activation(n_bytes);
+  if (!placer_->has_room_for_activation(n_bytes)) return std::optional<std::uint32_t>();
   CASTOR_ASSIGN(const std::optional<ChunkId> chunk, rooms_->activations->keep(data, n_bytes));
   if (!chunk) return std::optional<std::uint32_t>();
   rooms_->calls.keep(*chunk, n_bytes);

@@ -100,12 +100,15 @@ Result<void> Placer::place() {
 
 void Placer::hold_speculation() { request_.may_speculate = rooms_.optimizer->states().placement().speculative; }
 
-bool Placer::has_room_for_activation(std::uint64_t n_bytes, bool warming_up) {
+void Placer::make_room_for_activation(std::uint64_t n_bytes) {
   Budget& device = rooms_.memory->device_chunks();
   const std::uint64_t needed_bytes = working_bytes(largest_unit_.payload_bytes, n_bytes);
-  if (warming_up && rooms_.measures() && needed_bytes <= rooms_.options.device_budget_bytes)
+  if (rooms_.measures() && needed_bytes <= rooms_.options.device_budget_bytes)
     device.set_limit(std::max(device.limit_bytes(), needed_bytes));
-  return needed_bytes <= device.limit_bytes();
+}
+
+bool Placer::has_room_for_activation(std::uint64_t n_bytes) const {
+  return working_bytes(largest_unit_.payload_bytes, n_bytes) <= rooms_.memory->device_chunks().limit_bytes();
 }
 
 std::uint64_t Placer::host_state_bytes() const {

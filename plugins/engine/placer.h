@@ -29,9 +29,11 @@ class Placer {
   /// can be forecast.
   void hold_speculation();
 
-  /// True where the chunks' part of the device has room for the largest unit and an activation of `n_bytes` at once.
-  /// During the warm-up the part is raised to that, as far as the budget allows.
-  bool has_room_for_activation(std::uint64_t n_bytes, bool warming_up);
+  /// In the warm-up: raises the chunks' part of the device so that it has room for the largest unit and an activation
+  /// of `n_bytes` at once, if the budget allows that.
+  void make_room_for_activation(std::uint64_t n_bytes);
+  /// True where the chunks' part of the device has that room.
+  bool has_room_for_activation(std::uint64_t n_bytes) const;
 
   double stream_share() const { return request_.stream_fraction; }
   /// Bytes of states that the host updates under the placement in force.

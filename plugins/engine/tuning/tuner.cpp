@@ -47,6 +47,7 @@ bool Tuner::tries_streams() const { return !rooms_.options.stream_optim_frac; }
 
 Result<void> Tuner::try_streams() {
   streams_.note_step(rooms_.timeline.now_ns());
+  if (rooms_.scheduler->plan() == nullptr) as_forecast_ = false;
   if (streams_.over() || !knows_share()) return {};
   if (!streams_.begun()) {
     CASTOR_TRY(rooms_.scheduler->settle_times());
@@ -82,8 +83,7 @@ void Tuner::expect_rehearsed() {
 
 /// True once the duration of steps with the share in use is known: their times are final, or enough of them followed
 /// the forecast.
-bool Tuner::knows_share() {
-  as_forecast_ = as_forecast_ && rooms_.scheduler->plan() != nullptr;
+bool Tuner::knows_share() const {
   return rooms_.scheduler->timed() || (as_forecast_ && streams_.settled());
 }
 

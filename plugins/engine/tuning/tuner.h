@@ -31,7 +31,7 @@ class Tuner {
   bool tries_streams() const;
   Result<void> try_streams();
   void expect_rehearsed();
-  bool knows_share();
+  bool knows_share() const;
   double modelled_share() const;
   void try_threads();
 
