@@ -118,6 +118,7 @@ Result<void> OffloadOptimizer::adopt(StatePlacement placement) {
   CASTOR_TRY(complete_last_step());
   StateLayout& states = rooms_->states;
   states.adopt(std::move(placement));
+  rooms_->speculation->forget_refusals();
   PlannedMoves& planned = parts_.mover.planned();
   for (const PayloadId chunk : states.chunks()) {
     const bool off_device = states.placement().payload_off_device[chunk];
@@ -277,13 +278,14 @@ Result<StepScale> OffloadOptimizer::step(const StepOptions& options) {
 }
 
 /// Called when the norm is known: the speculative updates are made for good, or taken back where the norm scales
-/// gradients down. Returns false in the second case.
+/// gradients down. Returns false in the second case, and where an update was dropped: the iteration is not one to expect
+/// again.
 Result<bool> OffloadOptimizer::confirm_or_take_back(const StepOptions& options, const StepScale& scale) {
   if (!options.needs_norm()) return true;
   Speculation& speculation = *rooms_->speculation;
   const bool plain = !scale.skip && scale.grad_scale == plain_scale(options);
   speculation.note_norm(plain);
-  if (!plain && speculation.any()) {
+  if (speculation.half_taken_back() || (!plain && speculation.any())) {
     CASTOR_TRY(speculation.take_back_all());
     return false;
   }
@@ -298,7 +300,7 @@ Result<bool> OffloadOptimizer::confirm_or_take_back(const StepOptions& options, 
       rooms_->machine.fail();
       return released.error();
     }
-  return true;
+  return !speculation.dropped();
 }
 
 /// Updates the chunks that were not updated early. With overlap, updates of streamed states are deferred: the states
@@ -325,6 +327,7 @@ Result<void> OffloadOptimizer::abandon() {
   CASTOR_TRY(clear_gradients());
   rooms_->gradients->end_step();
   rooms_->early->abandon();
+  rooms_->speculation->end_step();
   if (parts_.scheduler.in_iteration()) parts_.scheduler.break_off();
   parts_.scheduler.select(rooms_->speculation->next_kind(rooms_->norm->wanted()));
   return {};
@@ -347,6 +350,7 @@ Result<void> OffloadOptimizer::finish_step(bool as_expected) {
   }
   rooms_->gradients->end_step();
   rooms_->early->end_step();
+  rooms_->speculation->end_step();
   CASTOR_TRY(rooms_->machine.take(rooms_->deferred->any() ? StepEvent::defer : StepEvent::end));
   as_expected && updated ? parts_.scheduler.end_iteration() : parts_.scheduler.break_off();
   parts_.scheduler.select(rooms_->speculation->next_kind(rooms_->norm->wanted()));

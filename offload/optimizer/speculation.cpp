@@ -28,6 +28,7 @@ class Speculation::Attempt final : public UpdateJournal {
   const std::vector<Event>& updates() const { return updates_; }
   const std::vector<TensorId>& counted() const { return counted_; }
   void cancel() { *cancelled_ = true; }
+  bool is_cancelled() const { return *cancelled_; }
 
  private:
   const TileInputs& inputs_;
@@ -49,37 +50,52 @@ Speculation::~Speculation() {
 
 bool Speculation::may_update(PayloadId chunk) const {
   const auto& allowed = parts_.inputs.states.placement().speculative;
-  return forecast_.plain() && !attempts_.contains(chunk) && allowed.contains(chunk) && allowed[chunk];
+  const bool may = allowed.contains(chunk) && allowed[chunk] && !without_room_.contains(chunk);
+  return may && forecast_.plain() && !attempts_.contains(chunk);
 }
 
 Result<void> Speculation::update(PayloadId chunk, const StepOptions& options) {
   if (!parts_.inputs.undo.reserve(parts_.inputs.states.written_by_update(chunk))) return {};
   Attempt& attempt = *(attempts_[chunk] = std::make_unique<Attempt>(parts_.inputs, chunk));
   auto updated = parts_.runner.update(chunk, {options, plain_scale(options)}, attempt);
-  if (!updated.ok()) CASTOR_TRY(take_back(chunk));
-  return updated;
+  if (updated.ok()) return {};
+  CASTOR_TRY(take_back(chunk));
+  if (updated.error().kind != ErrorKind::does_not_fit) return updated;
+  without_room_.insert(chunk);
+  dropped_ = true;
+  return {};
 }
 
 Result<void> Speculation::take_back(PayloadId chunk) {
-  const auto node = attempts_.extract(chunk);
-  if (node.empty()) return {};
+  const auto found = attempts_.find(chunk);
+  if (found == attempts_.end()) return {};
+  if (!found->second->is_cancelled()) cancel(*found->second);
+  for (const ChunkId id : parts_.inputs.states.written_by_update(chunk))
+    if (auto put_back = this->put_back(chunk, id); !put_back.ok()) {
+      if (put_back.error().kind != ErrorKind::interrupted) parts_.machine.lose();
+      return put_back;
+    }
+  attempts_.erase(found);
+  return {};
+}
+
+void Speculation::cancel(Attempt& attempt) {
   taken_back_.forget_ended();
-  node.mapped()->cancel();
-  for (const Event& update : node.mapped()->updates()) taken_back_.add(update);
-  for (const TensorId tensor : node.mapped()->counted()) --parts_.inputs.states.n_updates(tensor);
-  const auto written = parts_.inputs.states.written_by_update(chunk);
-  for (const ChunkId id : written) {
-    if (!parts_.inputs.undo.saved(id)) continue;
+  attempt.cancel();
+  for (const Event& update : attempt.updates()) taken_back_.add(update);
+  for (const TensorId tensor : attempt.counted()) --parts_.inputs.states.n_updates(tensor);
+}
+
+/// Makes the old contents of `id`, if they are kept, its contents again, and gives back the memory of the new ones.
+Result<void> Speculation::put_back(PayloadId chunk, ChunkId id) {
+  if (parts_.inputs.undo.saved(id)) {
     const std::array<Need, 1> needs = {Need{id, Tier::host, Access::update}};
     Beside others{parts_.team};
-    if (auto begun = parts_.scheduler.begin({MomentKind::update, number(chunk)}, needs, &others); !begun.ok()) {
-      parts_.machine.lose();
-      return begun;
-    }
+    CASTOR_TRY(parts_.scheduler.begin({MomentKind::update, number(chunk)}, needs, &others));
     parts_.inputs.undo.restore(id);
     parts_.scheduler.end(needs);
   }
-  parts_.inputs.undo.drop(written);
+  parts_.inputs.undo.drop(std::array{id});
   return {};
 }
 
@@ -95,6 +111,10 @@ std::vector<Speculation::Confirmed> Speculation::confirm_all() {
     confirmed.push_back({chunk, attempt->updates()});
   }
   return confirmed;
+}
+
+bool Speculation::half_taken_back() const {
+  return std::any_of(attempts_.begin(), attempts_.end(), [](const auto& of) { return of.second->is_cancelled(); });
 }
 
 IterationKind Speculation::next_kind(bool wants_norm) const {

@@ -99,6 +99,7 @@ struct OptimizerWorld {
     test::Refusal* refusal = nullptr;  ///< refuses one allocation
     StateFormat format = {};
     SpillStore* spill = nullptr;  ///< borrowed; replaces the one in memory
+    WaitLimits wait_limits = {};
   };
 
   OptimizerWorld(const std::vector<TensorSpec>& tensors, const Sizes& sizes)
@@ -107,7 +108,7 @@ struct OptimizerWorld {
         speculates(sizes.speculates),
         layout(plan_layout(tensors, {sizes.chunk_bytes})),
         tiers(sizes.device_bytes, sizes.host_bytes, sizes.with_spill, device_of(sizes), sizes.spill),
-        mover(mover_parts(tiers)),
+        mover(mover_parts_of(tiers, sizes)),
         scheduler(scheduler_parts(mover, tiers)),
         optimizer(
             OffloadOptimizer::make({layout, tiers.chunks, mover, scheduler, *tiers.device, *tiers.compute, *tiers.down,
@@ -128,6 +129,12 @@ struct OptimizerWorld {
   static std::unique_ptr<Device> device_of(const Sizes& sizes) {
     if (sizes.refusal) return std::make_unique<test::RefusingDevice>(*sizes.refusal);
     return sizes.deferred ? test::make_deferred_device() : make_cpu_device();
+  }
+
+  static StatefulTensorMgr::Parts mover_parts_of(Tiers& tiers, const Sizes& sizes) {
+    auto parts = mover_parts(tiers);
+    parts.wait_limits = sizes.wait_limits;
+    return parts;
   }
 
   static IndexedVector<RegisteredId, TensorId> in_order(const ChunkLayout& layout) {
