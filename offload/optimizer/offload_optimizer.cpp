@@ -66,6 +66,21 @@ class ForGood final : public UpdateJournal {
   RunningUpdates& running_;
 };
 
+/// The error of a gradient or use that comes after the early update of the chunk with `label`.
+Error too_late(const std::string& what, const std::string& label) {
+  return {ErrorKind::failed,
+          what + " " + label +
+              " after its update, which was made as early as the order of the step before allowed; the model changes "
+              "that order in every step: set overlap_updates=false"};
+}
+
+/// Forgets the gradients of all chunks but those whose update waits.
+Result<void> clear_all_but(const DeferredUpdates& deferred, const StateLayout& states, GradientStore& gradients) {
+  for (const PayloadId chunk : states.chunks())
+    if (states.shape(chunk).trainable && !deferred.waits(chunk)) CASTOR_TRY(gradients.clear(chunk));
+  return {};
+}
+
 }  // namespace
 
 OffloadOptimizer::OffloadOptimizer(Parts parts, std::unique_ptr<Rooms> rooms)
@@ -101,8 +116,7 @@ GradientStore& OffloadOptimizer::gradients() { return *rooms_->gradients; }
 Result<void> OffloadOptimizer::Barrier::complete(PayloadId chunk) {
   if (optimizer->rooms_->early->updated(chunk))
     return Error{ErrorKind::usage, "parameters were asked for between their early update and the end of their step"};
-  CASTOR_TRY(optimizer->rooms_->speculation->take_back(chunk));
-  CASTOR_TRY(optimizer->make_deferred(chunk));
+  CASTOR_TRY(optimizer->complete_last_step(chunk));
   return optimizer->whole();
 }
 
@@ -155,24 +169,11 @@ Result<void> OffloadOptimizer::announce(const StepOptions& options) {
   return {};
 }
 
-Error OffloadOptimizer::broken_promise(PayloadId chunk, const std::string& reason) {
-  rooms_->machine.lose();
-  return {ErrorKind::failed,
-          reason + " " + parts_.chunks.chunk(rooms_->states.payload(chunk)).label +
-              " after its update, which was made as early as the order of the step before allowed; the model changes "
-              "that order in every step: set overlap_updates=false"};
-}
-
 Result<void> OffloadOptimizer::add_gradient(TensorId tensor, ArrivedGradient gradient) {
   const PayloadId chunk = parts_.layout.tensors.at(tensor).chunk;
-  Result<void> ready;
-  if (rooms_->early->updated(chunk))
-    ready = broken_promise(chunk, "a gradient arrived for");
-  else if (ready = rooms_->speculation->take_back(chunk); ready.ok())
-    ready = make_deferred(chunk);
-  if (!ready.ok()) {
+  if (auto admitted = admit(chunk, "a gradient arrived for"); !admitted.ok()) {
     if (gradient.free) gradient.free();
-    return ready;
+    return admitted;
   }
   rooms_->norm->arrived(tensor, gradient.data);
   CASTOR_TRY(rooms_->gradients->add(tensor, std::move(gradient)));
@@ -187,15 +188,29 @@ Result<void> OffloadOptimizer::prepare(std::span<const PayloadId> payload_chunks
 }
 
 Result<void> OffloadOptimizer::use(PayloadId chunk) {
-  if (rooms_->early->updated(chunk)) return broken_promise(chunk, "a unit needs");
+  CASTOR_TRY(admit(chunk, "a unit needs"));
   if (rooms_->early->announced()) rooms_->early->used(chunk);
-  CASTOR_TRY(rooms_->speculation->take_back(chunk));
-  return make_deferred(chunk);
+  return {};
+}
+
+/// Completes the last step of `chunk` for a gradient or a use, of which `what` begins the description. Errors: failed,
+/// where the chunk has been updated early, which leaves the model between two steps.
+Result<void> OffloadOptimizer::admit(PayloadId chunk, const char* what) {
+  if (!rooms_->early->updated(chunk)) return complete_last_step(chunk);
+  rooms_->machine.lose();
+  return too_late(what, parts_.chunks.chunk(rooms_->states.payload(chunk)).label);
 }
 
 bool OffloadOptimizer::update_waits(PayloadId chunk) const { return rooms_->deferred->waits(chunk); }
 
-/// Makes all updates that wait for the next use of their chunk, and takes back those that are speculative.
+/// Makes the weights and states of `chunk` those of the last step that has ended: takes back its speculative update, or
+/// makes the one that waits.
+Result<void> OffloadOptimizer::complete_last_step(PayloadId chunk) {
+  CASTOR_TRY(rooms_->speculation->take_back(chunk));
+  return make_deferred(chunk);
+}
+
+/// The same for all chunks.
 Result<void> OffloadOptimizer::complete_last_step() {
   CASTOR_TRY(rooms_->speculation->take_back_all());
   return make_all_deferred();
@@ -324,7 +339,7 @@ Result<void> OffloadOptimizer::abandon() {
   CASTOR_TRY(parts_.scheduler.await_times());
   CASTOR_TRY(rooms_->machine.take(StepEvent::abandon));
   CASTOR_TRY(rooms_->speculation->take_back_all());
-  CASTOR_TRY(clear_gradients());
+  CASTOR_TRY(clear_all_but(*rooms_->deferred, rooms_->states, *rooms_->gradients));
   rooms_->gradients->end_step();
   rooms_->early->abandon();
   rooms_->speculation->end_step();
@@ -333,18 +348,11 @@ Result<void> OffloadOptimizer::abandon() {
   return {};
 }
 
-/// Forgets the gradients of all chunks but those whose update waits.
-Result<void> OffloadOptimizer::clear_gradients() {
-  for (const PayloadId chunk : rooms_->states.chunks())
-    if (rooms_->states.shape(chunk).trainable && !rooms_->deferred->waits(chunk))
-      CASTOR_TRY(rooms_->gradients->clear(chunk));
-  return {};
-}
-
 /// An iteration without updates (its step was skipped, or had no gradients) is not expected again.
 Result<void> OffloadOptimizer::finish_step(bool as_expected) {
   const bool updated = rooms_->machine.in(StepState::updating) || rooms_->deferred->any();
-  if (auto cleared = clear_gradients(); !cleared.ok()) {
+  auto cleared = clear_all_but(*rooms_->deferred, rooms_->states, *rooms_->gradients);
+  if (!cleared.ok()) {
     rooms_->machine.lose();
     return cleared;
   }

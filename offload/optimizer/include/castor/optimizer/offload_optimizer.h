@@ -120,12 +120,12 @@ class OffloadOptimizer {
   Result<void> update(PayloadId chunk, const StepOptions& options, double grad_scale);
   Result<void> update_rest(const StepOptions& options, double grad_scale);
   Result<bool> confirm_or_take_back(const StepOptions& options, const StepScale& scale);
+  Result<void> admit(PayloadId chunk, const char* what);
   Result<void> complete_last_step();
+  Result<void> complete_last_step(PayloadId chunk);
   Result<void> make_deferred(PayloadId chunk);
   Result<void> make_all_deferred();
-  Result<void> clear_gradients();
   Result<void> finish_step(bool as_expected);
-  Error broken_promise(PayloadId chunk, const std::string& reason);
 
   const Parts parts_;
   const std::unique_ptr<Rooms> rooms_;

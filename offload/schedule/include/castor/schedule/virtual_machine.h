@@ -21,8 +21,6 @@ struct VirtualMachine {
   };
 
   VirtualMachine(const LinkCosts& of_links, const Limits& most) : costs(of_links), limits(most) {}
-  VirtualMachine(const VirtualMachine&) = delete;
-  VirtualMachine& operator=(const VirtualMachine&) = delete;
 
   const LinkCosts costs;
   const Limits limits;
