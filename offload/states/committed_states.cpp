@@ -115,15 +115,19 @@ class Reader {
 
 }  // namespace
 
-/// The stored value is the number of words, the words, and the note.
-Result<void> CommittedStates::describe(TensorStore& store, const StateMap& map, std::string_view note) {
+/// The number of words, the words, and the note.
+std::vector<std::byte> CommittedStates::description(const StateMap& map, std::string_view note) {
   std::vector<std::uint64_t> words = encode_state_map(map);
   words.insert(words.begin(), words.size());
-  HostResource pages;
-  CASTOR_ASSIGN(const Buffer bytes, Buffer::allocate(pages, words.size() * sizeof words[0] + note.size()));
+  std::vector<std::byte> bytes(words.size() * sizeof words[0] + note.size());
   std::memcpy(bytes.data(), words.data(), words.size() * sizeof words[0]);
   std::memcpy(bytes.data() + words.size() * sizeof words[0], note.data(), note.size());
-  return store.put(kKey, bytes.view()).wait();
+  return bytes;
+}
+
+Result<void> CommittedStates::describe(TensorStore& store, const StateMap& map, std::string_view note) {
+  std::vector<std::byte> bytes = description(map, note);
+  return store.put(kKey, {bytes.data(), bytes.size()}).wait();
 }
 
 Result<std::optional<CommittedStates>> CommittedStates::find(TensorStore& store) {

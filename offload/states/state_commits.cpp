@@ -2,6 +2,7 @@
 #include <castor/states/state_commits.h>
 
 #include <algorithm>
+#include <chrono>
 #include <set>
 #include <string>
 #include <utility>
@@ -12,6 +13,9 @@ namespace {
 
 /// Chunks have one of two ranges of keys: a training in other chunks than those committed uses the other one.
 constexpr std::uint64_t kFirstKey = 0, kOtherFirstKey = std::uint64_t{1} << 32;
+
+/// Interval at which a wait asks whether it is interrupted.
+constexpr auto kLongestPause = std::chrono::microseconds(500);
 
 /// Elements of each tensor.
 IndexedVector<RegisteredId, std::uint64_t> numels(const StateMap& map) {
@@ -46,6 +50,50 @@ Result<std::unique_ptr<StateCommits>> StateCommits::make(const Parts& parts) {
   return commits;
 }
 
+StateCommits::~StateCommits() {
+  if (under_way_) (void)under_way_->described.wait();
+}
+
+/// A commit whose wait was interrupted may have become durable since.
+const std::string& StateCommits::note() const {
+  const bool ended = under_way_ && under_way_->committed && under_way_->committed->ready();
+  return ended && under_way_->committed->wait().ok() ? under_way_->note : note_;
+}
+
+/// Waits until `event` is reached, however the work before it ends. Errors: interrupted.
+Result<void> StateCommits::await(const Event& event) const {
+  while (!event.wait_for(kLongestPause))
+    if (parts_.interrupted())
+      return Error{ErrorKind::interrupted,
+                   "interrupted while the run was being committed; the commit before stands until this one is whole"};
+  return {};
+}
+
+/// Waits for the end of the last commit, however it ends. Errors: interrupted.
+Result<void> StateCommits::settle() {
+  if (!under_way_) return {};
+  CASTOR_TRY(await(under_way_->described));
+  if (under_way_->committed) CASTOR_TRY(await(*under_way_->committed));
+  note_ = std::string(note());
+  under_way_.reset();
+  return {};
+}
+
+/// Has the store keep all values and their description as of now.
+Result<void> StateCommits::make_durable(std::uint64_t step, const StateMap& map, std::string_view note) {
+  UnderWay& commit = under_way_.emplace();
+  commit.note = note;
+  commit.description = CommittedStates::description(map, note);
+  commit.described =
+      parts_.store.put(CommittedStates::kKey, {commit.description.data(), commit.description.size()});
+  CASTOR_TRY(await(commit.described));
+  CASTOR_TRY(commit.described.wait());
+  const Event committed = parts_.store.commit(step);
+  commit.committed = committed;
+  CASTOR_TRY(settle());
+  return committed.wait();
+}
+
 StateMap StateCommits::map() const {
   StateMap map = parts_.states.map();
   map.first_key = parts_.spill.first_key();
@@ -57,6 +105,7 @@ Result<CommitFigures> StateCommits::commit(std::uint64_t step, std::string_view 
     return Error{ErrorKind::usage,
                  "the folders of nvme hold a run of " + std::to_string(parts_.store.committed_step().value_or(0)) +
                      " steps, which this one would replace; continue that run, or name other folders"};
+  CASTOR_TRY(settle());
   CASTOR_TRY(parts_.barrier.complete_all());
   CommitFigures figures;
   const StateMap map = this->map();
@@ -67,9 +116,7 @@ Result<CommitFigures> StateCommits::commit(std::uint64_t step, std::string_view 
   const std::uint64_t before_bytes = parts_.chunks.moved().nvme_write;
   CASTOR_TRY(parts_.io.write_back());
   figures.written_bytes = parts_.chunks.moved().nvme_write - before_bytes;
-  CASTOR_TRY(CommittedStates::describe(parts_.store, map, note));
-  CASTOR_TRY(parts_.store.commit(step).wait());
-  note_ = note;
+  CASTOR_TRY(make_durable(step, map, note));
   return figures;
 }
 

@@ -56,12 +56,15 @@ Engine::Engine(std::unique_ptr<EngineRooms> rooms)
       passes_(std::make_unique<UnitPasses>(*rooms_, *values_)),
       placer_(std::make_unique<Placer>(*rooms_)),
       tuner_(std::make_unique<Tuner>(*rooms_, *placer_)),
-      commits_(std::make_unique<EngineCommits>(EngineCommits::Parts{.memory = *rooms_->memory,
-                                                                    .chunks = *rooms_->chunks,
-                                                                    .optimizer = *rooms_->optimizer,
-                                                                    .values = *values_})) {}
+      commits_(std::make_unique<EngineCommits>(
+          EngineCommits::Parts{.memory = *rooms_->memory,
+                               .chunks = *rooms_->chunks,
+                               .optimizer = *rooms_->optimizer,
+                               .values = *values_,
+                               .interrupted = [this] { return rooms_->interrupted(); }})) {}
 
-Engine::~Engine() = default;
+/// A drive that hangs must not hold up the end of a commit that was given up.
+Engine::~Engine() { rooms_->give_up_drives(); }
 
 Result<std::unique_ptr<Engine>> Engine::make(const castor_host_v1& host, const EngineOptions& options,
                                              const Machine& machine) {

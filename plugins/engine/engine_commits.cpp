@@ -10,7 +10,8 @@ Result<void> EngineCommits::open(Durability durability) {
                                               .chunks = parts_.chunks,
                                               .states = parts_.optimizer.states(),
                                               .io = parts_.optimizer.io(),
-                                              .barrier = parts_.optimizer.update_barrier()}));
+                                              .barrier = parts_.optimizer.update_barrier(),
+                                              .interrupted = parts_.interrupted}));
   return {};
 }
 

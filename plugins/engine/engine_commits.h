@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -25,6 +26,7 @@ class EngineCommits {
     ChunkManager& chunks;
     OffloadOptimizer& optimizer;
     ModelValues& values;
+    std::function<bool()> interrupted;  ///< StateCommits::Parts'
   };
   explicit EngineCommits(const Parts& parts) : parts_(parts) {}
 

@@ -53,8 +53,7 @@ EngineRooms::EngineRooms(const castor_host_v1& host_table, const EngineOptions& 
       timeline({}, machine.now_ns) {}
 
 EngineRooms::~EngineRooms() {
-  // Nothing reads what is on its way to or from a drive any more; one that hangs must not hold this up either.
-  if (TensorStore* const store = memory->store()) store->abandon();
+  give_up_drives();  // nothing reads their bytes any more, and a drive that hangs must not hold this up
   if (chunks) (void)chunks->drain();
   if (bindings) bindings->unbind_all();
 }

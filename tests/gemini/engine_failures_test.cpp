@@ -10,13 +10,10 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -26,6 +23,7 @@
 #include "refusing_device.h"
 #include "scratch_folder.h"
 #include "small_training.h"
+#include "watchdog.h"
 
 namespace castor {
 namespace {
@@ -35,33 +33,7 @@ using test::FaultyEngine;
 using test::GpuRig;
 using test::NthCall;
 using test::SmallTraining;
-
-/// Calls `rescue` where it lives longer than a run takes on the slowest machine.
-class Watchdog {
- public:
-  explicit Watchdog(std::function<void()> rescue)
-      : thread_([this, rescue = std::move(rescue)] {
-          std::unique_lock lock(mutex_);
-          if (ended_.wait_for(lock, std::chrono::seconds(15), [this] { return over_; })) return;
-          barked_ = true;
-          rescue();
-        }) {}
-  ~Watchdog() {
-    {
-      const std::lock_guard lock(mutex_);
-      over_ = true;
-    }
-    ended_.notify_all();
-    thread_.join();
-    EXPECT_FALSE(barked_) << "the run hung";
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable ended_;
-  bool over_ = false, barked_ = false;
-  std::thread thread_;
-};
+using test::Watchdog;
 
 /// Where and how a training runs.
 struct Setting {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <castor/io/tensor_store.h>
 #include <castor/memory/buffer.h>
@@ -26,8 +28,9 @@ class CommittedStates {
   /// outlive the result. Errors: io.
   static Result<std::optional<CommittedStates>> find(TensorStore& store);
 
-  /// Puts the description of `map`, with a note of the caller's, into `store`, and waits for it. Errors: those of the
-  /// put.
+  /// The description of `map`, with a note of the caller's: the value of kKey.
+  static std::vector<std::byte> description(const StateMap& map, std::string_view note);
+  /// Puts it into `store`, and waits for it. Errors: those of the put.
   static Result<void> describe(TensorStore& store, const StateMap& map, std::string_view note);
 
   const StateMap& map() const { return map_; }

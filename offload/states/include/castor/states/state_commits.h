@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <castor/chunk/chunk_manager.h>
+#include <castor/memory/event.h>
 #include <castor/states/committed_states.h>
 #include <castor/states/state_io.h>
 #include <castor/states/tensor_store_spill.h>
@@ -36,19 +40,24 @@ class StateCommits {
     const StateLayout& states;
     StateIo& io;
     UpdateBarrier& barrier;
+    std::function<bool()> interrupted;  ///< called about every half millisecond of a wait
   };
   /// Finds the last commit, and has new chunks spill beside it. Errors: io; usage, where the store holds a commit that
   /// has no description.
   static Result<std::unique_ptr<StateCommits>> make(const Parts& parts);
 
+  /// Waits until the drive does not read the description of a commit any more that was given up.
+  ~StateCommits();
+
   /// The step and the note of the last commit; none before the first.
   std::optional<std::uint64_t> step() const { return parts_.store.committed_step(); }
-  const std::string& note() const { return note_; }
+  const std::string& note() const;
 
   /// Makes weights, states and counters durable as of now, between two steps, as `step`, together with `note`, and
   /// waits for that. Errors: usage between an early update and its step, or where the store holds a run that this one
-  /// has not restored; those of StateIo::write_back and TensorStore::commit. After an error the last commit stands, and
-  /// commit may be tried again.
+  /// has not restored; those of StateIo::write_back and TensorStore::commit; interrupted. After an error the last
+  /// commit stands, and commit may be tried again; one that was interrupted may still become durable, whole, when the
+  /// drive answers.
   Result<CommitFigures> commit(std::uint64_t step, std::string_view note);
 
   /// True where a commit was found and restore will adopt its chunks in place, without a copy: then the optimizer's own
@@ -61,7 +70,18 @@ class StateCommits {
   Result<void> restore();
 
  private:
+  /// A commit from its description on.
+  struct UnderWay {
+    std::vector<std::byte> description;  ///< read by the drive until `described`
+    std::string note;
+    Event described;
+    std::optional<Event> committed;  ///< once the store was asked to
+  };
+
   explicit StateCommits(const Parts& parts) : parts_(parts) {}
+  Result<void> await(const Event& event) const;
+  Result<void> settle();
+  Result<void> make_durable(std::uint64_t step, const StateMap& map, std::string_view note);
   Result<void> adopt();
   Result<void> copy();
   void remove_others(const StateMap& kept);
@@ -70,6 +90,7 @@ class StateCommits {
   const Parts parts_;
   std::optional<CommittedStates> found_;  ///< not restored yet
   std::string note_;
+  std::optional<UnderWay> under_way_;  ///< the last one, if it was not seen to end
 };
 
 }  // namespace castor
