@@ -43,7 +43,7 @@ class EstimateMoments : public ::testing::TestWithParam<Case> {
   EstimateMoments() {
     for (const shapes::Unit& unit : model_.units) {
       auto& params = units_.emplace_back(FakeUnit{unit.name, {}}).params;
-      if (unit.shares) params = units_[*unit.shares].params;
+      if (unit.shares) params = units_[index(*unit.shares)].params;
       for (const std::uint64_t numel : unit.numels) {
         params.push_back(static_cast<std::uint32_t>(params_.size()));
         params_.push_back({unit.name, {static_cast<std::int64_t>(numel)}, dtype(), std::vector<float>(numel, 1)});

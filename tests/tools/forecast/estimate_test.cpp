@@ -22,22 +22,22 @@ constexpr std::uint32_t kWte = 0, kQkv = 3, kFc = 6, kFinalNorm = 14, kHead = 15
 const Workload kWork = {2, 3, DType::bf16, false, false};  // 6 tokens
 
 TEST(Workload, AWeightTakesTwoOperationsPerToken) {
-  EXPECT_EQ(forward_flops(tiny(), kFc, kWork), 2 * 80 * 6);
-  EXPECT_EQ(forward_flops(tiny(), kWte, kWork), 0) << "a look-up";
-  EXPECT_EQ(forward_flops(tiny(), kHead, kWork), 2 * 40 * 6) << "the embedding's weights, as a product";
-  EXPECT_EQ(forward_flops(tiny(",tied=0"), kHead, kWork), 2 * 40 * 6);
+  EXPECT_EQ(forward_flops(tiny(), UnitId{kFc}, kWork), 2 * 80 * 6);
+  EXPECT_EQ(forward_flops(tiny(), UnitId{kWte}, kWork), 0) << "a look-up";
+  EXPECT_EQ(forward_flops(tiny(), UnitId{kHead}, kWork), 2 * 40 * 6) << "the embedding's weights, as a product";
+  EXPECT_EQ(forward_flops(tiny(",tied=0"), UnitId{kHead}, kWork), 2 * 40 * 6);
 }
 
 TEST(Workload, AttentionTakesFourPerPairOfPositionsThatSeeEachOther) {
-  EXPECT_EQ(forward_flops(tiny(), kQkv, kWork), 2 * 60 * 6 + 4 * 9 * 4 * 2 / 2);
+  EXPECT_EQ(forward_flops(tiny(), UnitId{kQkv}, kWork), 2 * 60 * 6 + 4 * 9 * 4 * 2 / 2);
   const shapes::Model vit = shapes::model("vit-b").value();
   const double weights = 3 * 768 * 768 + 3 * 768;
-  EXPECT_EQ(forward_flops(vit, 3, kWork), 2 * weights * 2 * 197 + 4.0 * 197 * 197 * 768 * 2) << "seq is for text";
+  EXPECT_EQ(forward_flops(vit, UnitId{3}, kWork), 2 * weights * 2 * 197 + 4.0 * 197 * 197 * 768 * 2) << "seq is for text";
 }
 
 TEST(Workload, AHeadOnTheClassTokenWorksOncePerImage) {
   const shapes::Model vit = shapes::model("vit-b").value();
-  const auto head = static_cast<std::uint32_t>(vit.units.size() - 1);
+  const auto head = id_at<UnitId>(vit.units.size() - 1);
   EXPECT_NEAR(forward_flops(vit, head, kWork), 2.0 * (768 * 1000 + 1000) * 2, 1);
 }
 
@@ -45,7 +45,7 @@ TEST(Workload, WholeModelsTakeTwoOperationsPerParameterAndToken) {
   const shapes::Model model = shapes::model("llama3-70b").value();
   const Workload work = {1, 64, DType::bf16, false, false};
   double flops = 0;
-  for (std::uint32_t unit = 0; unit < model.units.size(); ++unit) flops += forward_flops(model, unit, work);
+  for (const UnitId unit : model.units.ids()) flops += forward_flops(model, unit, work);
   const double looked_up = 128256.0 * 8192;
   const double attention = 80 * 4.0 * 64 * 64 * 8192 / 2;
   EXPECT_NEAR(flops, 2 * (static_cast<double>(model.n_params()) - looked_up) * 64 + attention, 1e-9 * flops);
@@ -185,7 +185,7 @@ Request request(const shapes::Model& model, std::uint64_t device_bytes, std::uin
 TEST(Forecast, WithRoomForAllTheStepIsItsComputing) {
   const Forecast found = forecast(request(tiny(), kGiB, kGiB)).value();
   double flops = 0;
-  for (std::uint32_t unit = 0; unit <= kHead; ++unit) flops += 3 * forward_flops(tiny(), unit, kWork);
+  for (std::uint32_t unit = 0; unit <= kHead; ++unit) flops += 3 * forward_flops(tiny(), UnitId{unit}, kWork);
   const double numel = 28 * 256;  // each tensor starts at a multiple of 256 elements
   EXPECT_NEAR(found.update_s, 26 * numel / 100, 1e-9);
   EXPECT_NEAR(found.step.estimate.step_s, flops / 1000 + found.update_s, 1e-6);

@@ -29,7 +29,7 @@ TEST(ModelShapes, EveryNameHasUnitsWithParameters) {
   for (const std::string& name : model_names()) {
     const Model made = model(name).value();
     EXPECT_EQ(made.name, name);
-    EXPECT_EQ(made.first_block + made.layers * made.units_per_block + 2, made.units.size()) << "norm and head";
+    EXPECT_EQ(index(made.first_block) + made.layers * made.units_per_block + 2, made.units.size()) << "norm and head";
     EXPECT_EQ(made.units.back().name, "head");
     for (const Unit& unit : made.units)
       for (const auto numel : unit.numels) EXPECT_GT(numel, 0u) << name << " " << unit.name;

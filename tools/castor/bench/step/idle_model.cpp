@@ -18,7 +18,7 @@ IdleModel::IdleModel(const shapes::Model& shape, Stopped stopped)
     : stopped_(std::move(stopped)), script_(estimate::script_of(shape, {})) {
   for (const shapes::Unit& unit : shape.units) {
     Unit& own = units_.emplace_back(Unit{unit.name, {}});
-    if (unit.shares) own.params = units_[*unit.shares].params;
+    if (unit.shares) own.params = units_[index(*unit.shares)].params;
     for (std::size_t i = 0; i < unit.numels.size(); ++i) {
       own.params.push_back(static_cast<std::uint32_t>(params_.size()));
       params_.push_back({unit.name + "." + std::to_string(i), static_cast<std::int64_t>(unit.numels[i])});

@@ -102,7 +102,7 @@ MomentSeconds moment_seconds(const Request& request, const Rehearsal& step,
     const std::uint32_t id = moment.id;
     bool on_device = true;
     if (of_unit(kind)) {
-      const double flops = forward_flops(request.model, id, request.work);
+      const double flops = forward_flops(request.model, UnitId{id}, request.work);
       seconds.compute.push_back((kind == MomentKind::backward ? 2 : 1) * flops / request.rates.flops_per_s);
     } else if (kind == MomentKind::norm) {
       seconds.compute.push_back(0);

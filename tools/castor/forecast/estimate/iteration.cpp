@@ -6,37 +6,45 @@
 namespace castor::estimate {
 namespace {
 
+using Units = IdRange<UnitId>;
+
 /// Writes the calls of a step.
 class ScriptWriter {
  public:
   ScriptWriter(const shapes::Model& model, std::uint64_t input_bytes) : model_(model), input_bytes_(input_bytes) {
+    std::size_t n_tensors = 0;
     for (const shapes::Unit& unit : model.units) {
-      first_tensor_.push_back(n_tensors_);
-      n_tensors_ += static_cast<std::uint32_t>(unit.numels.size());
+      first_tensor_.push_back(id_at<TensorId>(n_tensors));
+      n_tensors += unit.numels.size();
     }
   }
 
-  /// The first unit of a block; for the number of layers, the unit behind the last block.
-  std::uint32_t block(std::uint64_t layer) const {
-    return model_.first_block + static_cast<std::uint32_t>(layer) * model_.units_per_block;
+  /// The units of a block.
+  Units block(std::uint64_t layer) const { return {block_start(layer), model_.units_per_block}; }
+  Units all_blocks() const { return {model_.first_block, model_.layers * model_.units_per_block}; }
+  Units before_blocks() const { return ids<UnitId>(index(model_.first_block)); }
+  Units behind_blocks() const {
+    const UnitId first = block_start(model_.layers);
+    return {first, model_.units.size() - index(first)};
   }
 
   /// Each block's input is kept right before the block.
   void forward_keeping() {
-    forward(0, model_.first_block);
+    forward(before_blocks());
     for (std::uint64_t layer = 0; layer < model_.layers; ++layer) {
       about_input(Kind::keep, layer);
-      forward(block(layer), block(layer + 1));
+      forward(block(layer));
     }
-    forward(block(model_.layers), n_units());
+    forward(behind_blocks());
     add(Kind::announce);
   }
 
-  void backward(std::uint32_t first, std::uint32_t end) {
-    for (std::uint32_t unit = end; unit-- > first;) {
-      add(Kind::backward, unit);
-      for (std::uint32_t i = 0; i < model_.units[unit].numels.size(); ++i) add(Kind::gradient, first_tensor_[unit] + i);
-      add(Kind::end_backward, unit);
+  void backward(const Units& units) {
+    for (const UnitId unit : units.backward()) {
+      add(Kind::backward, number(unit));
+      for (const TensorId tensor : IdRange(first_tensor_[unit], model_.units[unit].numels.size()))
+        add(Kind::gradient, number(tensor));
+      add(Kind::end_backward, number(unit));
     }
   }
 
@@ -44,8 +52,8 @@ class ScriptWriter {
   void backward_recomputing() {
     for (std::uint64_t layer = model_.layers; layer-- > 0;) {
       about_input(Kind::recall, layer);
-      forward(block(layer), block(layer + 1));
-      backward(block(layer), block(layer + 1));
+      forward(block(layer));
+      backward(block(layer));
       about_input(Kind::forget, layer);
     }
   }
@@ -54,15 +62,18 @@ class ScriptWriter {
     add(Kind::end_of_backward);
     return std::move(script_);
   }
-  std::uint32_t n_units() const { return static_cast<std::uint32_t>(model_.units.size()); }
 
  private:
   using Kind = StepCall::Kind;
 
-  void forward(std::uint32_t first, std::uint32_t end) {
-    for (std::uint32_t unit = first; unit < end; ++unit) {
-      add(Kind::forward, unit);
-      add(Kind::end_forward, unit);
+  UnitId block_start(std::uint64_t layer) const {
+    return id_at<UnitId>(index(model_.first_block) + layer * model_.units_per_block);
+  }
+
+  void forward(const Units& units) {
+    for (const UnitId unit : units) {
+      add(Kind::forward, number(unit));
+      add(Kind::end_forward, number(unit));
     }
   }
 
@@ -74,8 +85,7 @@ class ScriptWriter {
 
   const shapes::Model& model_;
   const std::uint64_t input_bytes_;
-  std::vector<std::uint32_t> first_tensor_;  ///< by unit
-  std::uint32_t n_tensors_ = 0;
+  IndexedVector<UnitId, TensorId> first_tensor_;
   StepScript script_;
 };
 
@@ -100,7 +110,7 @@ IndexedVector<UnitId, std::vector<PayloadId>> chunks_by_unit(const shapes::Model
     std::set<PayloadId> own;
     for (std::size_t i = 0; i < unit.numels.size(); ++i) own.insert(layout.tensors[id_at<TensorId>(n_tensors++)].chunk);
     chunks.push_back({own.begin(), own.end()});
-    if (unit.shares) chunks.back() = chunks[UnitId{*unit.shares}];
+    if (unit.shares) chunks.back() = chunks[*unit.shares];
   }
   return chunks;
 }
@@ -112,7 +122,7 @@ LargestUnit largest_unit(const shapes::Model& model, const ChunkLayout& layout) 
     std::uint64_t n_bytes = 0;
     for (const PayloadId chunk : by_unit[unit])
       n_bytes += layout.chunks[chunk].numel * size_bytes(layout.chunks[chunk].dtype);
-    if (n_bytes > largest.payload_bytes) largest = {model.units[index(unit)].name, n_bytes};
+    if (n_bytes > largest.payload_bytes) largest = {model.units[unit].name, n_bytes};
   }
   return largest;
 }
@@ -120,12 +130,12 @@ LargestUnit largest_unit(const shapes::Model& model, const ChunkLayout& layout) 
 StepScript script_of(const shapes::Model& model, const Recomputation& recomputation) {
   ScriptWriter writer(model, recomputation.on ? recomputation.input_bytes : 0);
   writer.forward_keeping();
-  writer.backward(writer.block(model.layers), writer.n_units());
+  writer.backward(writer.behind_blocks());
   if (recomputation.on)
     writer.backward_recomputing();
   else
-    writer.backward(model.first_block, writer.block(model.layers));
-  writer.backward(0, model.first_block);
+    writer.backward(writer.all_blocks());
+  writer.backward(writer.before_blocks());
   return writer.take();
 }
 

@@ -33,7 +33,7 @@ std::uint64_t n_tokens(const shapes::Model& model, const Workload& work) {
   return work.batch * tokens_per_sample(model, work);
 }
 
-double forward_flops(const shapes::Model& model, std::uint32_t unit, const Workload& work) {
+double forward_flops(const shapes::Model& model, UnitId unit, const Workload& work) {
   const shapes::Unit& used = model.units.at(unit);
   const shapes::Unit& weights = used.shares ? model.units.at(*used.shares) : used;
   const double passing = used.token_share * static_cast<double>(n_tokens(model, work));

@@ -35,7 +35,7 @@ std::uint64_t n_tokens(const shapes::Model& model, const Workload& work);
 ///
 /// 2 per weight and token (a product and a sum), and after the unit that attends 4·s²·hidden per sample for scores and
 /// values, half of it if the model is causal. Lookup tables take none.
-double forward_flops(const shapes::Model& model, std::uint32_t unit, const Workload& work);
+double forward_flops(const shapes::Model& model, UnitId unit, const Workload& work);
 
 /// Bytes of a block's input, which is kept if the block is recomputed.
 std::uint64_t block_input_bytes(const shapes::Model& model, const Workload& work);

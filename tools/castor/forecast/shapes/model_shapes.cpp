@@ -28,9 +28,9 @@ void add_block(Model& model, Numel layer) {
 /// Adds the blocks by `add(model, layer)`.
 template <typename Add>
 void add_blocks(Model& model, const Add& add) {
-  model.first_block = static_cast<std::uint32_t>(model.units.size());
+  model.first_block = id_at<UnitId>(model.units.size());
   for (Numel layer = 0; layer < model.layers; ++layer) add(model, layer);
-  model.units_per_block = static_cast<std::uint32_t>((model.units.size() - model.first_block) / model.layers);
+  model.units_per_block = static_cast<std::uint32_t>((model.units.size() - index(model.first_block)) / model.layers);
 }
 
 /// Elements that a block of GPT-2 or ViT keeps: the inputs of norms (2 h), of qkv, attention (3 h), proj and fc (6 h
@@ -48,7 +48,7 @@ Model make(const GptSizes& sizes) {
   add_blocks(made, [](Model& model, Numel layer) { add_block(model, layer); });
   made.units.push_back({"ln_f", {h, h}});
   if (sizes.tied)
-    made.units.push_back({"head", {}, 1, false, /*shares=*/0});
+    made.units.push_back({"head", {}, 1, false, /*shares=*/UnitId{0}});
   else
     made.units.push_back({"head", {sizes.vocab * h}});
   return made;

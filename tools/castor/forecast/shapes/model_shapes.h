@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include <castor/chunk/ids.h>
 #include <castor/memory/result.h>
 
 namespace castor::shapes {
@@ -18,19 +19,19 @@ struct Unit {
   /// Share of a sample's tokens that are multiplied with its weights: 0 for a lookup table, 1/4 for one of eight
   /// experts of which each token takes two.
   double token_share = 1;
-  bool attends = false;                      ///< attention follows it
-  std::optional<std::uint32_t> shares = {};  ///< the unit whose weights it uses in place of its own
+  bool attends = false;               ///< attention follows it
+  std::optional<UnitId> shares = {};  ///< the unit whose weights it uses in place of its own
 };
 
 /// A model as its publication describes it, without its code: units in the order of the forward pass, the head last.
 struct Model {
   std::string name;
-  std::vector<Unit> units;
+  IndexedVector<UnitId, Unit> units;
   std::uint64_t layers = 0;
   std::uint64_t hidden = 0;
   std::uint64_t classes = 0;  ///< logits of one position: the vocabulary, for images the classes
 
-  std::uint32_t first_block = 0;      ///< the first unit of the first block; the blocks follow one another
+  UnitId first_block{};               ///< the first unit of the first block; the blocks follow one another
   std::uint32_t units_per_block = 0;  ///< all blocks are alike
   std::uint64_t ffn = 0;              ///< elements between the feed-forward layers of a block, per token
   /// Elements that a block keeps for its backward pass, per token: the inputs of its norms, matrix products and
