@@ -68,8 +68,8 @@ Result<void> Placer::place_first() {
   return rooms_.optimizer->adopt(std::move(placement));
 }
 
-/// Activations in chunks are given room beside the states where they fit; the plan of moves may still evict them. So are
-/// sums of gradients, if the warm-up added any up although the options did not say so.
+/// Activations in chunks are given room beside the states where they fit; the plan of moves may still evict them. So
+/// are sums of gradients, if the warm-up added any up although the options did not say so.
 Result<void> Placer::place_in_measured_room() {
   const std::uint64_t budget_bytes = rooms_.options.device_budget_bytes;
   const std::uint64_t non_model_bytes = rooms_.watch.non_model_peak_bytes();

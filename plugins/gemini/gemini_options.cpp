@@ -83,8 +83,8 @@ const castor_option kGeminiSchema[] = {
      "with placement_policy=const: bytes of the device that chunks may take, however much activations take (default: "
      "half of device_budget)"},
     {"accumulate_gradients", CASTOR_OPTION_BOOL, "false", 0, 0, nullptr,
-     "leave room for the fp32 sums of gradients from several micro-batches per step: 4 instead of 2 bytes a parameter in "
-     "16 bits"},
+     "leave room for the fp32 sums of gradients from several micro-batches per step: 4 instead of 2 bytes a parameter "
+     "in 16 bits"},
     {"offload_activations", CASTOR_OPTION_BOOL, "false", 0, 0, nullptr,
      "keep the inputs of recomputed blocks in chunks, which may be evicted from the device until backward: for device "
      "budgets that would be too small otherwise"},

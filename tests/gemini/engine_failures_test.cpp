@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// For n = 1, 2, 3 … the n-th call of one kind fails in a small training over three tiers, until a run has fewer than n calls.
+// For n = 1, 2, 3 … the n-th call of one kind fails in a small training over three tiers, until a run has fewer than n
+// calls.
 //
-// A call of the engine that reports an error is made once more. Every error has a sentence, every gradient is given back, and
-// either all steps succeed, with the bits of the untouched run, or from the first step that fails on all do.
+// A call of the engine that reports an error is made once more. Every error has a sentence, every gradient is given
+// back, and either all steps succeed, with the bits of the untouched run, or from the first step that fails on all do.
 #include <castor/engine/engine.h>
 
 #include <gtest/gtest.h>
@@ -86,7 +87,8 @@ class FailingRun {
   bool all_well() const { return n_good_steps == kSteps; }
 
   bool make() {
-    return twice("make", [this] { return make_engine(); }).ok() && twice("attach", [this] { return engine->attach(); }).ok();
+    return twice("make", [this] { return make_engine(); }).ok() &&
+           twice("attach", [this] { return engine->attach(); }).ok();
   }
 
   Result<void> make_engine() {

@@ -22,8 +22,8 @@ const std::vector<float> kHalves(kRows* kColumns, 0.5f);
 /// A trained and a frozen parameter.
 class EngineGradients : public ::testing::Test {
  protected:
-  /// What the engine says of a gradient of parameter `param` that `spoil` has changed. The values of all parameters stay as they are,
-  /// the gradient is given back, and the next step is that of a run without it.
+  /// What the engine says of a gradient of parameter `param` that `spoil` has changed. The values of all parameters
+  /// stay as they are, the gradient is given back, and the next step is that of a run without it.
   std::string refusal(std::uint32_t param, const std::function<void(DLTensor&)>& spoil, std::uint32_t shaped_as = 0) {
     FakeModelHost host = make_host();
     const auto engine = attached(host);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the engine does on a GPU alone, on a fake one: the warm-up, the capacity, pages, and activations that become chunks.
+// What the engine does on a GPU alone, on a fake one: the warm-up, the capacity, pages, and activations that become
+// chunks.
 #include <castor/engine/engine.h>
 
 #include <gtest/gtest.h>
@@ -160,7 +161,8 @@ TEST_F(PlacerOnGpu, ABudgetAboveTheCapacityIsCutAndWarnedOf) {
   options.device_budget_bytes = 80 * kMiB;
   make(options);
   EXPECT_EQ(rooms_->options.device_budget_bytes, 0u) << "of 64 MiB libraries may take a 64th of 4 GiB";
-  EXPECT_TRUE(logged(*host_, "--device-budget 80.0 MiB is more than the 0 B that the GPU can give now; it is taken as that"))
+  EXPECT_TRUE(logged(*host_, "--device-budget 80.0 MiB is more than the 0 B that the GPU can give now; it is taken as "
+                             "that"))
       << host_->calls().back();
 }
 
@@ -375,7 +377,8 @@ TEST(PagesOnAGpu, TheAllocatorIsAskedForTheBestOnes) {
   host->allocate_from(rig.allocator);
   const EngineOptions options = large_chunks();
   const auto rooms = EngineRooms::make(host->table(), options, rig.machine()).value();
-  EXPECT_EQ(rig.allocator.pages(), std::vector<std::uint64_t>{12 * kMiB}) << "divides weights and states without a rest";
+  EXPECT_EQ(rig.allocator.pages(), std::vector<std::uint64_t>{12 * kMiB})
+      << "divides weights and states without a rest";
   EXPECT_EQ(rig.allocator.pages(), best_pages(slot_sizes(rooms->layout, options.format)));
   EXPECT_EQ(rooms->memory->pages(), rig.allocator.pages());
 }

@@ -44,7 +44,8 @@ class ScriptedTraining {
   struct Stretch {
     std::size_t first = 0, end = SIZE_MAX;
     std::function<Result<void>(Strategy&)> before = {}, after = {};  ///< null = nothing
-    std::function<void(std::uint32_t unit)> computes = {};  ///< while the parameters of a unit are bound; null = nothing
+    /// While the parameters of a unit are bound; null = nothing.
+    std::function<void(std::uint32_t unit)> computes = {};
   };
 
   /// Trains with the plugin at `path`. Errors: those of the plugin.

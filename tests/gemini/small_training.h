@@ -14,8 +14,8 @@
 
 namespace castor::test {
 
-/// A row of equal units with one parameter each, and steps that hand in the same gradients in every run. The calls of a step come one
-/// by one, so that a test can repeat one that has failed.
+/// A row of equal units with one parameter each, and steps that hand in the same gradients in every run. The calls of a
+/// step come one by one, so that a test can repeat one that has failed.
 class SmallTraining {
  public:
   struct Shape {

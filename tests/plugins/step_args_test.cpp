@@ -78,7 +78,8 @@ castor_step_args of_sgd(castor_step_args args) {
 }
 
 TEST(StepArgs, SgdHasMomentumOfTheStepOrTheGroup) {
-  EXPECT_EQ(step_options(of_sgd(plain()), 3).of(ParamId{1}), UpdateOptions(SgdOptions{1, 0.875, 0.1, true, 0.25, 0, 1e-8}));
+  EXPECT_EQ(step_options(of_sgd(plain()), 3).of(ParamId{1}),
+            UpdateOptions(SgdOptions{1, 0.875, 0.1, true, 0.25, 0, 1e-8}));
   castor_param_group fast = kFast;
   fast.momentum = 0.5;
   const castor_param_group* const groups[] = {&kSlow, &fast};

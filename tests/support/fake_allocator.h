@@ -15,9 +15,8 @@ namespace castor::test {
 
 /// An allocator of a GPU's memory with the counters of torch's, over ordinary host memory.
 ///
-/// It keeps what it has taken from the device, as a caching allocator does, and fills new memory with a pattern, so that a read of
-/// bytes that nothing wrote shows.
-/// Threads: one at a time.
+/// It keeps what it has taken from the device, as a caching allocator does, and fills new memory with a pattern, so
+/// that a read of bytes that nothing wrote shows. Threads: one at a time.
 class FakeAllocator {
  public:
   explicit FakeAllocator(std::uint64_t total_bytes, bool builds_pages = true)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A GPU for machines without one: its memory is ordinary host memory, its streams copy at once on the calling thread, and its
-// time is a manual clock's.
+// A GPU for machines without one: its memory is ordinary host memory, its streams copy at once on the calling thread,
+// and its time is a manual clock's.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,8 @@
 
 namespace castor::test {
 
-/// A team without threads: a job runs when it is added, on the thread that adds it, and takes a stated time of the team.
+/// A team without threads: a job runs when it is added, on the thread that adds it, and takes a stated time of the
+/// team.
 class InlineTeam final : public HostTeam {
  public:
   /// The test's side, while an engine owns the team.

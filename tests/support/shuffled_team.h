@@ -58,7 +58,8 @@ class ShuffledTeam final : public HostTeam {
 
   class End final : public EventState {
    public:
-    End(std::shared_ptr<Queue> queue, std::shared_ptr<Entry> entry) : queue_(std::move(queue)), entry_(std::move(entry)) {}
+    End(std::shared_ptr<Queue> queue, std::shared_ptr<Entry> entry)
+        : queue_(std::move(queue)), entry_(std::move(entry)) {}
     bool ready() const override { return entry_->ended; }
     Result<void> wait() const override {
       while (!entry_->ended) queue_->run_one();

@@ -54,7 +54,8 @@ struct Tiers {
 inline Result<std::uint64_t> reap_one(ChunkManager& chunks, Tier tier) {
   while (true) {
     auto freed = chunks.reap(tier);
-    if (!freed.ok() || freed.value() > 0 || !chunks.memory().wait_for_leaving(tier, std::chrono::seconds(1))) return freed;
+    if (!freed.ok() || freed.value() > 0) return freed;
+    if (!chunks.memory().wait_for_leaving(tier, std::chrono::seconds(1))) return freed;
   }
 }
 

@@ -245,7 +245,8 @@ TEST(TorchAdapter, KeptPartsOfARetainedGraphGoBackwardOnce) {
   const auto again = run.adapter->backward(loss);
   ASSERT_FALSE(again.ok());
   EXPECT_EQ(again.error().kind, ErrorKind::usage);
-  EXPECT_EQ(again.error().message, "backward ran through a recomputed part a second time; run its forward pass again first");
+  EXPECT_EQ(again.error().message,
+            "backward ran through a recomputed part a second time; run its forward pass again first");
   EXPECT_EQ(only(run.strategy->log, "recall").size(), 3u) << "nothing is asked for that is gone";
   for (std::uint32_t i = 0; i < 6; ++i) {
     ASSERT_EQ(run.strategy->grads[i].size(), 1u) << "parameter " << i;

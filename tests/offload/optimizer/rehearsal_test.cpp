@@ -86,7 +86,8 @@ class ByHand : public ::testing::Test {
 
   /// A letter for the kind, the number, `b` beside the thread.
   std::string moments(const StepOptions& options, bool plain_norms = true) {
-    made_ = rehearse({layout_, order_, units_, script_, {}, /*overlap=*/true, plain_norms}, placement_, options).value();
+    made_ =
+        rehearse({layout_, order_, units_, script_, {}, /*overlap=*/true, plain_norms}, placement_, options).value();
     std::string text;
     for (std::uint64_t m = 0; m < made_.trace.n_moments(); ++m) {
       const Moment& moment = made_.trace.moment(m);

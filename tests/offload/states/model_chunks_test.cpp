@@ -33,7 +33,8 @@ TEST(ModelChunks, SixteenBytesPerParameterWhereItTrainsAndFourteenWhereMastersAr
   for (const bool split : {false, true}) {
     const auto demands = demands_of(layout, {split});
     ASSERT_EQ(demands.size(), 3u);
-    const auto expect = [&demands](std::uint32_t i, std::uint64_t payload, std::uint64_t gradient, std::uint64_t state) {
+    const auto expect = [&demands](std::uint32_t i, std::uint64_t payload, std::uint64_t gradient,
+                                   std::uint64_t state) {
       EXPECT_EQ(demands[PayloadId{i}].payload_bytes, payload) << "chunk " << i;
       EXPECT_EQ(demands[PayloadId{i}].gradient_bytes, gradient) << "chunk " << i;
       EXPECT_EQ(demands[PayloadId{i}].state_bytes, state) << "chunk " << i;

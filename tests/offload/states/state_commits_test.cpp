@@ -171,7 +171,8 @@ TEST_F(StateCommitsTest, ARunInOtherChunksLeavesTheCommitUntilItsOwn) {
     run.train(4, 5);
     ASSERT_TRUE(run.commits->commit(5, "five").ok());
     at_five = run.reached();
-    EXPECT_EQ(run.store->keys().size(), run.world.optimizer->states().map().chunks().size() + 1) << "nothing else is kept";
+    EXPECT_EQ(run.store->keys().size(), run.world.optimizer->states().map().chunks().size() + 1)
+        << "nothing else is kept";
   }
   Job run(folder_);
   EXPECT_EQ(run.commits->step(), 5u);

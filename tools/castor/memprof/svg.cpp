@@ -88,7 +88,8 @@ std::string svg_style() {
 
 std::string svg_document(double width, double height, std::string_view label, const std::string& body) {
   return fmt::format(
-             R"(<svg xmlns="http://www.w3.org/2000/svg" width="{0:.0f}" height="{1:.0f}" viewBox="0 0 {0:.0f} {1:.0f}" )"
+             R"(<svg xmlns="http://www.w3.org/2000/svg" width="{0:.0f}" height="{1:.0f}" )"
+             R"(viewBox="0 0 {0:.0f} {1:.0f}" )"
              R"(role="img" aria-label="{2}">)",
              width, height, escape(label)) +
          "\n" + svg_style() + body + "</svg>\n";

@@ -20,8 +20,8 @@ struct PlannedMove {
   bool awaited = false;       ///< a use waits for the move: at start + n_ahead
 };
 
-/// The moves of `plan`, by rising start. A move that a use needs starts up to `n_ahead` moments before the use, as far as there
-/// is room; a move that only frees room starts right after the chunk's use. Pure.
+/// The moves of `plan`, by rising start. A move that a use needs starts up to `n_ahead` moments before the use, as far
+/// as there is room; a move that only frees room starts right after the chunk's use. Pure.
 std::vector<PlannedMove> schedule_of(const MoveProblem& problem, const MovePlan& plan, std::uint32_t n_ahead);
 
 /// The duration of a step, and the resource that limits it.

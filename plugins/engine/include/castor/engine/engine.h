@@ -21,9 +21,9 @@ class UnitPasses;
 ///
 /// Around each use of a unit its payload chunks are on the device and its parameters bound to them; in between, the
 /// mover keeps as many chunks there as the budgets allow. On a GPU the first step that updates is the warm-up: only the
-/// working set is on the device while the peak of non-model data is measured. Then the placement is made again with the room that
-/// is left, and once the times of a step are known, shares of streamed states and numbers of update threads are tried
-/// (Tuner).
+/// working set is on the device while the peak of non-model data is measured. Then the placement is made again with the
+/// room that is left, and once the times of a step are known, shares of streamed states and numbers of update threads
+/// are tried (Tuner).
 ///
 /// Threads: one call at a time, from the training thread or from autograd's while that one waits.
 class Engine final : public Strategy {
