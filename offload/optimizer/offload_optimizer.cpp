@@ -293,8 +293,8 @@ Result<StepScale> OffloadOptimizer::step(const StepOptions& options) {
 }
 
 /// Called when the norm is known: the speculative updates are made for good, or taken back where the norm scales
-/// gradients down. Returns false in the second case, and where an update was dropped: the iteration is not one to expect
-/// again.
+/// gradients down. Returns false in the second case, and where an update was dropped: the iteration is not one to
+/// expect again.
 Result<bool> OffloadOptimizer::confirm_or_take_back(const StepOptions& options, const StepScale& scale) {
   if (!options.needs_norm()) return true;
   Speculation& speculation = *rooms_->speculation;

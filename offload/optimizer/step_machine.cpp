@@ -13,8 +13,8 @@ constexpr const char* kBetweenSteps =
 std::string refusal(StepState state, StepEvent event) {
   if (state == StepState::poisoned) return kBetweenSteps;
   if (event == StepEvent::announce && state == StepState::updating)
-    return "a step was announced and some parameters were updated early, but it was never ended, so the model is between two "
-           "steps; start again";
+    return "a step was announced and some parameters were updated early, but it was never ended, so the model is "
+           "between two steps; start again";
   if (event == StepEvent::abandon)
     return "the step was to be abandoned after some parameters were updated, so the model is between two steps; start "
            "again";

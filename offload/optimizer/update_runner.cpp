@@ -121,7 +121,8 @@ Event UpdateRunner::start(PayloadId chunk, TileId tile, TileUpdate update, std::
   const std::uint64_t n_bytes = parts_.inputs.chunks.chunk(parts_.inputs.states.state(chunk, tile)).n_bytes;
   const auto span = std::make_shared<SharedSpan>(  // owners: this, and the job while it runs
       parts_.timeline, SpanRecord{Lane::host_update, number(parts_.inputs.states.payload(chunk)), 0, 0, n_bytes});
-  job.run = [this, span, cancelled = journal.cancelled(), update = std::move(update)](std::uint32_t part) -> Result<void> {
+  job.run = [this, span, cancelled = journal.cancelled(),
+             update = std::move(update)](std::uint32_t part) -> Result<void> {
     if (cancelled && *cancelled) return {};
     span->begin();
     return update.run_part(host_kernels_, parts_.compute, part);

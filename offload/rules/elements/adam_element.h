@@ -49,9 +49,9 @@ const T* read_of(const T* array, std::ptrdiff_t n_bytes) {
   return reinterpret_cast<const T*>(reinterpret_cast<std::uintptr_t>(array) + static_cast<std::uintptr_t>(n_bytes));
 }
 
-/// UpdateArrays with a type for the format of each array that is written. The format of the gradient is looked up at each
-/// access, since a type for it would mean three times as many instantiations. `kSplit`: the master is its low bits and
-/// the weight. A rule without exp_avg_sq does not access it.
+/// UpdateArrays with a type for the format of each array that is written. The format of the gradient is looked up at
+/// each access, since a type for it would mean three times as many instantiations. `kSplit`: the master is its low bits
+/// and the weight. A rule without exp_avg_sq does not access it.
 template <typename WeightFormat, bool kSplitMaster, typename ExpAvgFormat, typename ExpAvgSqFormat>
 struct TypedArrays {
   using Weight = WeightFormat;

@@ -93,7 +93,8 @@ void sum_rows(const AdamCoefficients& c, const Arrays& arrays, double* masters, 
   }
 }
 
-void sum_all_rows(const LambCoefficients& coefficients, const UpdateArrays& arrays, double* masters, double* directions) {
+void sum_all_rows(const LambCoefficients& coefficients, const UpdateArrays& arrays, double* masters,
+                  double* directions) {
   with_types(arrays, [&](const auto& typed) { sum_rows(coefficients.adam, typed, masters, directions); });
 }
 

@@ -47,7 +47,8 @@ TEST_P(TakenBack, LeavesNoTrustRatioBehind) {
 constexpr std::uint64_t kWeightBytes = 4096, kStateBytes = 6 * kWeightBytes;
 
 struct OneTile {
-  explicit OneTile(OptimizerWorld::Sizes sizes) : world({{kWeightBytes / 2, DType::bf16, true, UnitId{0}}}, set(sizes)) {
+  explicit OneTile(OptimizerWorld::Sizes sizes)
+      : world({{kWeightBytes / 2, DType::bf16, true, UnitId{0}}}, set(sizes)) {
     options.max_norm = 1;
     world.start(Tier::host).value();
     arrive(1e-4f);

@@ -87,7 +87,8 @@ TEST(StepMachine, RefusesEveryOtherWithASentence) {
       EXPECT_EQ(refused.error().kind, ErrorKind::failed) << words(state, event);
       EXPECT_GT(refused.error().message.size(), 40u) << words(state, event) << ": " << refused.error().message;
       const bool half_done = state == State::updating || state == State::poisoned;
-      EXPECT_EQ(machine.in(State::poisoned), half_done) << words(state, event) << ": a step that is half done cannot go on";
+      EXPECT_EQ(machine.in(State::poisoned), half_done)
+          << words(state, event) << ": a step that is half done cannot go on";
       if (!half_done) {
         EXPECT_TRUE(machine.in(state)) << words(state, event);
       }
@@ -97,8 +98,8 @@ TEST(StepMachine, RefusesEveryOtherWithASentence) {
 TEST(StepMachine, SaysWhyInTheCallersTerms) {
   const auto message = [](State state, Happens event) { return machine_in(state).take(event).error().message; };
   EXPECT_EQ(message(State::updating, Happens::announce),
-            "a step was announced and some parameters were updated early, but it was never ended, so the model is between "
-            "two steps; start again");
+            "a step was announced and some parameters were updated early, but it was never ended, so the model is "
+            "between two steps; start again");
   EXPECT_EQ(message(State::updating, Happens::abandon),
             "the step was to be abandoned after some parameters were updated, so the model is between two steps; start "
             "again");
@@ -106,7 +107,8 @@ TEST(StepMachine, SaysWhyInTheCallersTerms) {
             "updates of the step before are still waiting; they must be made first");
   EXPECT_EQ(message(State::idle, Happens::catch_up), "no update was waiting for the next use of its chunk");
   EXPECT_EQ(message(State::poisoned, Happens::update),
-            "an earlier step failed after some parameters were updated, so the model is between two steps; start again");
+            "an earlier step failed after some parameters were updated, so the model is between two steps; start "
+            "again");
 }
 
 TEST(StepMachine, AFailureBeforeTheFirstUpdateLeavesTheModelWhole) {

@@ -32,7 +32,8 @@ TEST(Workload, AttentionTakesFourPerPairOfPositionsThatSeeEachOther) {
   EXPECT_EQ(forward_flops(tiny(), UnitId{kQkv}, kWork), 2 * 60 * 6 + 4 * 9 * 4 * 2 / 2);
   const shapes::Model vit = shapes::model("vit-b").value();
   const double weights = 3 * 768 * 768 + 3 * 768;
-  EXPECT_EQ(forward_flops(vit, UnitId{3}, kWork), 2 * weights * 2 * 197 + 4.0 * 197 * 197 * 768 * 2) << "seq is for text";
+  EXPECT_EQ(forward_flops(vit, UnitId{3}, kWork), 2 * weights * 2 * 197 + 4.0 * 197 * 197 * 768 * 2)
+      << "seq is for text";
 }
 
 TEST(Workload, AHeadOnTheClassTokenWorksOncePerImage) {

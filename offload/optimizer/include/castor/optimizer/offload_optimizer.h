@@ -47,10 +47,10 @@ class OffloadOptimizer {
     Timeline& timeline;
     StreamSpans& computed;  ///< of `compute`
     const IndexedVector<RegisteredId, TensorId>& registration_order;  ///< StateLayout's
-    std::function<bool()> interrupted;                     ///< called before every chunk
-    HostTeam& team;                                        ///< updates on the host
-    bool overlap = false;                                  ///< the training thread does not wait for updates on the host
-    StateFormat format = {};                               ///< of the states of trained tensors
+    std::function<bool()> interrupted;  ///< called before every chunk
+    HostTeam& team;                     ///< updates on the host
+    bool overlap = false;     ///< the training thread does not wait for updates on the host
+    StateFormat format = {};  ///< of the states of trained tensors
   };
 
   /// Waits for the updates under way.

@@ -29,8 +29,8 @@ constexpr bool joins(MomentKind kind, std::size_t n_needs) { return kind == Mome
 const char* name(MomentKind kind);
 
 /// A point of the step at which chunks are needed: unit `id` runs forward or backward on a micro-batch, or the
-/// gradients of payload chunk `id` are measured or applied. At a norm that needs no chunks, the thread waits for the sum
-/// of the gradients.
+/// gradients of payload chunk `id` are measured or applied. At a norm that needs no chunks, the thread waits for the
+/// sum of the gradients.
 struct Moment {
   MomentKind kind = MomentKind::forward;
   std::uint32_t id = 0;

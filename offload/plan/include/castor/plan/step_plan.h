@@ -36,7 +36,8 @@ struct StepEstimate {
   std::string bound_by;
   double bound_s = 0;  ///< how long that lane is busy: no order of moves makes the step shorter
 
-  /// Sets link_s, bound_by and bound_s from `moved`, from beside_s, and from `busy_s`, the time of the lane that computes.
+  /// Sets link_s, bound_by and bound_s from `moved`, from beside_s, and from `busy_s`, the time of the lane that
+  /// computes.
   void find_bound(const LinkCosts& costs, double busy_s);
 };
 
