@@ -31,6 +31,9 @@ class OffloadOptimizer::Barrier final : public UpdateBarrier {
 struct OffloadOptimizer::Rooms {
   explicit Rooms(const Parts& p) : states(p.layout, p.chunks, p.format, p.registration_order), undo(p.chunks) {}
 
+  /// Errors if an earlier step failed between two chunks, as far as that is known. Waits for no update.
+  Result<void> whole();
+
   StepMachine machine;
   StateLayout states;
   UndoChunks undo;
@@ -83,6 +86,13 @@ Result<void> clear_all_but(const DeferredUpdates& deferred, const StateLayout& s
 
 }  // namespace
 
+Result<void> OffloadOptimizer::Rooms::whole() {
+  const auto ended = running.ended();
+  if (ended.ok()) return machine.whole();
+  machine.lose();
+  return Error{ErrorKind::failed, machine.whole().error().message + " (" + ended.error().message + ")"};
+}
+
 OffloadOptimizer::OffloadOptimizer(Parts parts, std::unique_ptr<Rooms> rooms)
     : parts_(std::move(parts)), rooms_(std::move(rooms)) {
   rooms_->barrier.optimizer = this;
@@ -117,12 +127,12 @@ Result<void> OffloadOptimizer::Barrier::complete(PayloadId chunk) {
   if (optimizer->rooms_->early->updated(chunk))
     return Error{ErrorKind::usage, "parameters were asked for between their early update and the end of their step"};
   CASTOR_TRY(optimizer->complete_last_step(chunk));
-  return optimizer->whole();
+  return optimizer->rooms_->whole();
 }
 
 Result<void> OffloadOptimizer::Barrier::complete_all() {
   CASTOR_TRY(optimizer->complete_last_step());
-  CASTOR_TRY(optimizer->whole());
+  CASTOR_TRY(optimizer->rooms_->whole());
   if (optimizer->rooms_->machine.in(StepState::updating))
     return Error{ErrorKind::usage, "parameters were to be kept between their early update and the end of their step"};
   return {};
@@ -150,17 +160,9 @@ bool OffloadOptimizer::speculates() const {
   return rooms_->speculation->next_kind(rooms_->norm->wanted()) == IterationKind::speculative;
 }
 
-/// Errors if an earlier step failed between two chunks, as far as that is known. Waits for no update.
-Result<void> OffloadOptimizer::whole() {
-  const auto ended = rooms_->running.ended();
-  if (ended.ok()) return rooms_->machine.whole();
-  rooms_->machine.lose();
-  return Error{ErrorKind::failed, rooms_->machine.whole().error().message + " (" + ended.error().message + ")"};
-}
-
 Result<void> OffloadOptimizer::announce(const StepOptions& options) {
   CASTOR_TRY(complete_last_step());
-  CASTOR_TRY(whole());
+  CASTOR_TRY(rooms_->whole());
   CASTOR_TRY(rooms_->machine.take(StepEvent::announce));
   rooms_->norm->want(options.needs_norm());
   if (!parts_.overlap) return {};
@@ -266,7 +268,7 @@ Result<void> OffloadOptimizer::update_early() {
 
 Result<StepScale> OffloadOptimizer::step(const StepOptions& options) {
   CASTOR_TRY(make_all_deferred());
-  CASTOR_TRY(whole());
+  CASTOR_TRY(rooms_->whole());
   CASTOR_TRY(parts_.scheduler.await_times());
   StepMachine& machine = rooms_->machine;
   if (machine.in(StepState::updating) && options != rooms_->announced)
@@ -335,7 +337,7 @@ Result<void> OffloadOptimizer::update_rest(const StepOptions& options, double gr
 }
 
 Result<void> OffloadOptimizer::abandon() {
-  CASTOR_TRY(whole());
+  CASTOR_TRY(rooms_->whole());
   CASTOR_TRY(parts_.scheduler.await_times());
   CASTOR_TRY(rooms_->machine.take(StepEvent::abandon));
   CASTOR_TRY(rooms_->speculation->take_back_all());

@@ -9,6 +9,15 @@ namespace {
 /// Moments after which an iteration is recorded no further: evaluation without a step, which does not repeat.
 constexpr std::uint64_t kMostMoments = std::uint64_t{1} << 18;
 
+/// The first position of `trace` from `position` on that is no update by the thread.
+std::uint64_t first_but_updates(const AccessTrace& trace, std::uint64_t position) {
+  const auto is_update = [&trace](std::uint64_t at) {
+    return trace.moment(at).kind == MomentKind::update && !trace.moment(at).beside;
+  };
+  while (position < trace.n_moments() && is_update(position)) ++position;
+  return position;
+}
+
 }  // namespace
 
 void IterationFollower::take(FollowEvent event) {
@@ -42,15 +51,6 @@ bool IterationFollower::begins_pass(Moment moment) const {
 }
 
 bool IterationFollower::at_start() const { return first_but_updates(recording_, 0) + 1 == n_begun(); }
-
-/// The first position of `trace` from `position` on that is no update by the thread.
-std::uint64_t IterationFollower::first_but_updates(const AccessTrace& trace, std::uint64_t position) {
-  const auto is_update = [&trace](std::uint64_t at) {
-    return trace.moment(at).kind == MomentKind::update && !trace.moment(at).beside;
-  };
-  while (position < trace.n_moments() && is_update(position)) ++position;
-  return position;
-}
 
 /// Records the updates that the trace has right before `moment` as if they had occurred: a pass that broke off has made
 /// them already, or a skipped step has left none.

@@ -90,7 +90,6 @@ class IterationFollower final : public MoveGuide {
   void take(FollowEvent event);
   bool is_next(Moment moment) const;
   bool begins_pass(Moment moment) const;
-  static std::uint64_t first_but_updates(const AccessTrace& trace, std::uint64_t position);
   std::uint64_t pass_over_updates(Moment moment);
   bool lacks_updates_alone() const;
 

@@ -44,6 +44,14 @@ void tell_speculation(const EngineRooms& rooms) {
                 "is known; speculative_updates=off takes none");
 }
 
+/// A step that updated nothing shows too little of what a step needs: as long as no other was recorded, it is as if it
+/// had not been made.
+void end_recording(EngineRooms& rooms, const StepOptions& options) {
+  const bool updated = !rooms.scheduler->trace().empty();
+  updated ? rooms.calls.end_step(options) : rooms.calls.break_off();
+  updated ? rooms.watch.end_step() : rooms.watch.break_off();
+}
+
 }  // namespace
 
 Engine::Engine(std::unique_ptr<EngineRooms> rooms)
@@ -139,7 +147,7 @@ Result<castor_step_result> Engine::step(const castor_step_args& args) {
   auto stepped = r.optimizer->step(options);
   tuner_->end_updates();
   CASTOR_ASSIGN(const StepScale scale, std::move(stepped));
-  end_recording(options);
+  end_recording(r, options);
   r.sample();
   for (const PayloadId chunk : r.layout.chunks.ids())
     if (r.optimizer->update_waits(chunk)) r.bindings->outdated(chunk);
@@ -159,14 +167,6 @@ Result<void> Engine::abandon_step() {
   rooms_->calls.break_off();
   rooms_->watch.break_off();
   return rooms_->optimizer->abandon();
-}
-
-/// A step that updated nothing shows too little of what a step needs: as long as no other was recorded, it is as if it
-/// had not been made.
-void Engine::end_recording(const StepOptions& options) {
-  const bool updated = !rooms_->scheduler->trace().empty();
-  updated ? rooms_->calls.end_step(options) : rooms_->calls.break_off();
-  updated ? rooms_->watch.end_step() : rooms_->watch.break_off();
 }
 
 /// Places again after the warm-up, and has the Tuner choose the settings of the next step.

@@ -116,7 +116,6 @@ class OffloadOptimizer {
   class Barrier;
 
   OffloadOptimizer(Parts parts, std::unique_ptr<Rooms> rooms);
-  Result<void> whole();
   Result<void> update(PayloadId chunk, const StepOptions& options, double grad_scale);
   Result<void> update_rest(const StepOptions& options, double grad_scale);
   Result<bool> confirm_or_take_back(const StepOptions& options, const StepScale& scale);

@@ -64,7 +64,6 @@ class Engine final : public Strategy {
 
  private:
   explicit Engine(std::unique_ptr<EngineRooms> rooms);
-  void end_recording(const StepOptions& options);
   Result<void> after_step(bool wants_norm);
 
   const std::unique_ptr<EngineRooms> rooms_;
