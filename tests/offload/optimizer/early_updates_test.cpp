@@ -33,6 +33,20 @@ class EarlyUpdatesTest : public ::testing::Test {
   EarlyUpdates early_{layout_};
 };
 
+TEST_F(EarlyUpdatesTest, AnAbandonedStepLeavesWhatTheOneBeforeShowed) {
+  step({2, 1, 0});
+  early_.announce();
+  landed({2, 2, 1});
+  early_.abandon();
+  EXPECT_FALSE(early_.announced());
+  EXPECT_EQ(early_.ready(), chunks({}));
+  early_.announce();
+  landed({2, 1});
+  EXPECT_EQ(early_.ready(), chunks({1}));
+  landed({0});
+  EXPECT_EQ(early_.ready(), chunks({1, 0}));
+}
+
 TEST_F(EarlyUpdatesTest, TheFirstStepShowsWhatToExpect) {
   ASSERT_EQ(layout_.chunks.size(), 2u);
   early_.announce();
