@@ -52,7 +52,7 @@ TEST_F(StepRecorderTest, AMicroBatchAfterABackwardPassBelongsToTheStep) {
 
 TEST_F(StepRecorderTest, AnAbandonedStepIsLeftOut) {
   recorder_.add(Kind::announce);
-  recorder_.enter(Kind::backward, 1);
+  recorder_.enter(Kind::backward, 1, false);
   recorder_.keep(ChunkId{9}, 64);
   recorder_.break_off();
   forward();
