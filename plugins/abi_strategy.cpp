@@ -48,6 +48,11 @@ Result<void> AbiStrategy::announce_step(const castor_step_args& args) {
   return table_.call(&Table::announce_step, "announce_step", &args);
 }
 
+Result<void> AbiStrategy::abandon_step() {
+  CASTOR_TRY(table_.can_abandon());
+  return table_.call(&Table::abandon_step, "abandon_step");
+}
+
 Result<castor_step_result> AbiStrategy::step(const castor_step_args& args) {
   CASTOR_TRY(table_.check_args(args));
   castor_step_result result{sizeof(castor_step_result), 0, -1};

@@ -27,6 +27,7 @@ class AbiStrategy final : public Strategy {
   Result<void> gradient(std::uint32_t param, DLManagedTensor* grad) override;
   Result<void> end_of_backward() override;
   Result<void> announce_step(const castor_step_args& args) override;
+  Result<void> abandon_step() override;
   Result<castor_step_result> step(const castor_step_args& args) override;
   Result<void> read_master(std::uint32_t param, float* out) override;
   Result<void> read_state(castor_param_state& state) override;

@@ -30,6 +30,10 @@ inline constexpr std::uint32_t kStrategyV14Bytes =
 inline constexpr std::uint32_t kStrategyV17Bytes =
     offsetof(castor_strategy_v1, restore) + sizeof(castor_strategy_v1::restore);
 
+/// … and as version 1.12 had it.
+inline constexpr std::uint32_t kStrategyV112Bytes =
+    offsetof(castor_strategy_v1, abandon_step) + sizeof(castor_strategy_v1::abandon_step);
+
 /// Checks a description field by field: magic, size, major, minor, capabilities, build tag, then its name, its create
 /// function and its options. A field is read only after the checks that prove that it exists. Errors: plugin, each with
 /// its own sentence: the value found, the value expected, the remedy. The sentence does not name the file.

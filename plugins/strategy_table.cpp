@@ -81,6 +81,11 @@ bool StrategyTable::keeps() const { return table_.struct_size >= kStrategyV12Byt
 
 bool StrategyTable::updates_early() const { return table_.struct_size >= kStrategyV13Bytes && table_.announce_step; }
 
+Result<void> StrategyTable::can_abandon() const {
+  if (table_.struct_size >= kStrategyV112Bytes && table_.abandon_step) return {};
+  return Error{ErrorKind::usage, name_of(plugin_) + " cannot abandon a step; start again"};
+}
+
 Result<void> StrategyTable::can_save() const {
   if (table_.struct_size >= kStrategyV14Bytes && table_.read_state && table_.write_state) return {};
   return Error{

@@ -27,7 +27,8 @@ class StrategyTable {
   Result<void> check_args(const castor_step_args& args) const;
   bool keeps() const;
   bool updates_early() const;
-  /// Errors of the next three: usage, with the options to leave out or to set.
+  /// Errors of the next four: usage, with the options to leave out or to set.
+  Result<void> can_abandon() const;
   Result<void> can_save() const;
   Result<void> can_commit() const;
   Result<void> can_trace() const;

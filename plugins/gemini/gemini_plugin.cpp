@@ -74,6 +74,9 @@ castor_status end_of_backward(void* self) {
 castor_status announce_step(void* self, const castor_step_args* args) {
   return with(self, [args](Engine& s) { return s.announce_step(*args); });
 }
+castor_status abandon_step(void* self) {
+  return with(self, [](Engine& s) { return s.abandon_step(); });
+}
 castor_status step(void* self, const castor_step_args* args, castor_step_result* out) {
   return with(self, [args, out](Engine& s) -> Result<void> {
     CASTOR_ASSIGN(*out, s.step(*args));
@@ -166,7 +169,8 @@ castor_status create(const castor_host_v1* host, const castor_option_value* valu
                        .write_state = write_state,
                        .commit = commit,
                        .committed = committed,
-                       .restore = restore};
+                       .restore = restore,
+                       .abandon_step = abandon_step};
     *out = &instance.release()->table;  // destroy takes it back
     return {};
   });

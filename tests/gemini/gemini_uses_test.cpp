@@ -50,6 +50,34 @@ class GeminiUses : public ::testing::Test {
   }
 };
 
+TEST_F(GeminiUses, AStepThatBrokeOffIsAbandonedAndTakenAgain) {
+  const auto backward = [](Strategy& strategy, FakeModelHost& model, std::uint32_t unit, float value) {
+    strategy.before_backward(unit).value();
+    strategy.gradient(unit, model.make_gradient(unit, std::vector<float>(kNumel, value))).value();
+    strategy.after_backward(unit).value();
+  };
+  std::vector<float> masters;
+  for (const bool breaks_off : {false, true}) {
+    FakeModelHost model({param("w", 1), param("v", 2)}, {{"a", {0}}, {"b", {1}}});
+    const auto strategy = boost(model).value();
+    for (int i = 0; i < 3; ++i) {
+      if (breaks_off) {
+        strategy->before_forward(0).value();
+        backward(*strategy, model, 1, 3);  // and the model throws
+        strategy->abandon_step().value();
+      }
+      backward(*strategy, model, 1, 0.5f);
+      backward(*strategy, model, 0, -0.25f);
+      strategy->end_of_backward().value();
+      step(*strategy);
+    }
+    for (const std::uint32_t param : {0, 1}) masters.push_back(master(*strategy, param));
+    EXPECT_EQ(model.n_live_gradients(), 0);
+  }
+  EXPECT_EQ(masters[0], masters[2]);
+  EXPECT_EQ(masters[1], masters[3]);
+}
+
 TEST_F(GeminiUses, FrozenParametersKeepTheirValueAndTheOthersTrain) {
   FakeModelHost model({param("w", 1), param("frozen", 2, false)}, {{"a", {0}}, {"b", {1}}});
   const auto strategy = boost(model).value();

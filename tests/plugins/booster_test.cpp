@@ -57,6 +57,7 @@ TEST(Booster, PassesEveryCallOn) {
   EXPECT_TRUE(strategy->before_backward(3).ok());
   EXPECT_TRUE(strategy->gradient(1, model.make_gradient(1, {0})).ok());
   EXPECT_TRUE(strategy->end_of_backward().ok());
+  EXPECT_TRUE(strategy->abandon_step().ok());
   const auto stepped = strategy->step(args).value();
   EXPECT_TRUE(strategy->read_master(0, &master).ok());
   const auto stats = strategy->stats().value();
@@ -64,7 +65,7 @@ TEST(Booster, PassesEveryCallOn) {
   strategy.reset();
   EXPECT_EQ(Calls(model.calls().begin() + n_before, model.calls().end()),
             Calls({"before_forward 1", "after_forward 2", "before_backward 3", "gradient 1", "end_of_backward",
-                   "step lr=0.25", "read_master 0", "stats of " + std::to_string(sizeof(castor_stats)) + " bytes",
+                   "abandon_step", "step lr=0.25", "read_master 0", "stats of " + std::to_string(sizeof(castor_stats)) + " bytes",
                    "write_trace /tmp/t.json", "destroy"}));
   EXPECT_EQ(model.n_live_gradients(), 0);
   EXPECT_EQ(stepped.skipped, 1);
@@ -249,6 +250,9 @@ TEST(Booster, APluginOfAnOlderMinorTrainsAndIsAskedForNothingNewer) {
   ASSERT_FALSE(committed.ok()) << "came with 1.7";
   EXPECT_EQ(committed.error().message,
             "plugin stub_older_minor cannot commit its states; save them with --checkpoint");
+  const auto abandoned = strategy->abandon_step();
+  ASSERT_FALSE(abandoned.ok()) << "came with 1.12";
+  EXPECT_EQ(abandoned.error().message, "plugin stub_older_minor cannot abandon a step; start again");
 }
 
 TEST(Booster, ATraceThatIsNotKeptIsAUsageError) {

@@ -62,7 +62,7 @@ TEST(PluginChecks, ComeInTheOrderOfTheContract) {
       {"magic number is 0x7", [](auto& info) { info.magic = 7; }},
       {"description has 8 bytes, version 1.0 has 72", [](auto& info) { info.struct_size = 8; }},
       {"speaks plugin ABI 2, this host speaks 1", [](auto& info) { info.abi_major = 2; }},
-      {"needs plugin ABI 1.12, this host offers 1.11", [](auto& info) { info.abi_minor = 12; }},
+      {"needs plugin ABI 1.13, this host offers 1.12", [](auto& info) { info.abi_minor = 13; }},
       {"capabilities 0x8000, this host knows 0x7", [](auto& info) { info.capabilities |= 0x8000; }},
       {"LibTorch 'torch-1', this host runs with 'torch-2.13.0'", [](auto& info) { info.build_tag = "torch-1"; }},
       {"lacks a name", [](auto& info) { info.name = nullptr; }},

@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"wrong_magic", "its magic number is 0x4d414749, a Castor plugin has 0x43535452; rebuild it"},
         Refusal{"small_size", "its description has 24 bytes, version 1.0 has 72; rebuild it"},
         Refusal{"other_major", "it speaks plugin ABI 2, this host speaks 1; rebuild it"},
-        Refusal{"newer_minor", "it needs plugin ABI 1.18, this host offers 1.11; use a newer Castor"},
+        Refusal{"newer_minor", "it needs plugin ABI 1.19, this host offers 1.12; use a newer Castor"},
         Refusal{"unknown_capability",
                 "it needs the capabilities 0x10000000000, this host knows 0x7 and no others; use a newer Castor"},
         Refusal{"other_torch",

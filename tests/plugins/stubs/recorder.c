@@ -74,6 +74,7 @@ static castor_status stats(void *self, castor_stats *out) {
 }
 
 static castor_status write_trace(void *self, const char *path) { return note(self, "write_trace %s", path), CASTOR_OK; }
+static castor_status abandon_step(void *self) { return note(self, "abandon_step"), CASTOR_OK; }
 static void destroy(void *self) { note(self, "destroy"); }
 
 static castor_strategy_v1 strategy = {
@@ -90,6 +91,7 @@ static castor_strategy_v1 strategy = {
     .stats = stats,
     .write_trace = write_trace,
     .destroy = destroy,
+    .abandon_step = abandon_step,
 };
 
 static castor_status create(const castor_host_v1 *host, const castor_option_value *values, size_t n_values,

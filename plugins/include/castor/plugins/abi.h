@@ -33,7 +33,7 @@ extern "C" {
 
 #define CASTOR_PLUGIN_MAGIC 0x43535452u /* "CSTR" */
 #define CASTOR_ABI_MAJOR 1              /* differs: refused */
-#define CASTOR_ABI_MINOR 11             /* a plugin's may be lower than the host's, never higher */
+#define CASTOR_ABI_MINOR 12             /* a plugin's may be lower than the host's, never higher */
 
 /* Also the exit codes of the castor command. */
 typedef enum castor_status {
@@ -321,6 +321,11 @@ typedef struct castor_strategy_v1 {
   castor_status (*committed)(void *self, castor_committed_run *out);
   /* Continues from the commit that the folders held when the strategy was created, in place of initial values. */
   castor_status (*restore)(void *self);
+
+  /* Since 1.12: drops the step under way, which has failed or was broken off: its gradients and its announcement. The
+   * host then begins the step anew, from its first micro-batch, with the bits of a step that never broke. Refused with
+   * CASTOR_FAILED where parameters have been updated already, since the model is then between two steps. */
+  castor_status (*abandon_step)(void *self);
 } castor_strategy_v1;
 
 /* ---- the entry point ----------------------------------------------------------------------------------- */

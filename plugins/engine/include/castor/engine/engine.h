@@ -49,7 +49,7 @@ class Engine final : public Strategy {
   /// Drops the step under way, so that the caller can begin it anew after a failure (OffloadOptimizer::abandon): ends
   /// the passes of all units and forgets the gradients. Errors: those; the model is then between two steps, or the call
   /// must be repeated.
-  Result<void> abandon_step();
+  Result<void> abandon_step() override;
   Result<void> read_master(std::uint32_t param, float* out) override;
   Result<void> read_state(castor_param_state& state) override;
   Result<void> write_state(const castor_param_state& state) override;
