@@ -261,6 +261,15 @@ void leave_room_to_speculate(const PlacementRequest& request, StatePlacement& pl
   plan.speculation_bytes = static_cast<std::uint64_t>(taken.taken_bytes());
 }
 
+/// What the device takes where it keeps all there is.
+std::uint64_t bytes_of_everything(const PlacementRequest& request) {
+  std::uint64_t arriving_bytes = 0;
+  for (const ChunkDemand& chunk : request.chunks) arriving_bytes = std::max(arriving_bytes, chunk.arriving_bytes);
+  return request.non_model_bytes + bytes_of_all(request.chunks, &ChunkDemand::payload_bytes) +
+         bytes_of_all(request.chunks, &ChunkDemand::gradient_bytes) +
+         bytes_of_all(request.chunks, &ChunkDemand::state_bytes) + arriving_bytes;
+}
+
 }  // namespace
 
 Result<PlacementPolicy> parse_placement_policy(std::string_view text) {
@@ -286,12 +295,7 @@ Result<StatePlacement> plan_placement(const PlacementRequest& request) {
   CASTOR_TRY(check_host(request, plan));
   leave_room_to_speculate(request, plan);
   if (request.policy == PlacementPolicy::cuda && !all_on_device(request, plan)) {
-    std::uint64_t arriving_of_all = 0;
-    for (const ChunkDemand& chunk : request.chunks) arriving_of_all = std::max(arriving_of_all, chunk.arriving_bytes);
-    const std::uint64_t needed_bytes = request.non_model_bytes +
-                                       bytes_of_all(request.chunks, &ChunkDemand::payload_bytes) +
-                                       bytes_of_all(request.chunks, &ChunkDemand::gradient_bytes) +
-                                       bytes_of_all(request.chunks, &ChunkDemand::state_bytes) + arriving_of_all;
+    const std::uint64_t needed_bytes = bytes_of_everything(request);
     return device_too_small(request,
                             "placement_policy=cuda keeps all of " + format_bytes(needed_bytes) + " on the device",
                             needed_bytes, " or use placement_policy=auto");

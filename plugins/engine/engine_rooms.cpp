@@ -79,6 +79,16 @@ void EngineRooms::lay_out() {
 
 Result<void> EngineRooms::build() {
   lay_out();
+  CASTOR_TRY(make_lanes());
+  bindings = std::make_unique<Bindings>(host, model, layout, place_of);
+  make_movers();
+  CASTOR_ASSIGN(optimizer, make_optimizer());
+  find_uses();
+  return {};
+}
+
+/// The streams and the team.
+Result<void> EngineRooms::make_lanes() {
   Device& device = memory->device();
   compute = device.wrap_compute_stream(host.compute_stream(host.self));
   computed = std::make_unique<StreamSpans>(timeline, *compute);
@@ -87,28 +97,7 @@ Result<void> EngineRooms::build() {
   auto made = machine.make_team(all_update_threads);
   if (!made.ok()) return Error{made.error().kind, made.error().message + "; set update_threads lower"};
   team = std::move(made.value());
-  bindings = std::make_unique<Bindings>(host, model, layout, place_of);
-  make_movers();
-  CASTOR_ASSIGN(optimizer, make_optimizer());
-  find_uses();
   return {};
-}
-
-Result<std::unique_ptr<OffloadOptimizer>> EngineRooms::make_optimizer() {
-  return OffloadOptimizer::make({.layout = layout,
-                                 .chunks = *chunks,
-                                 .mover = *mover,
-                                 .scheduler = *scheduler,
-                                 .device = memory->device(),
-                                 .compute = *compute,
-                                 .down = *down,
-                                 .timeline = timeline,
-                                 .computed = *computed,
-                                 .registration_order = registration_order,
-                                 .interrupted = [this] { return interrupted(); },
-                                 .team = *team,
-                                 .overlap = options.overlap_updates,
-                                 .format = options.format});
 }
 
 /// The chunks, and the rooms that move them between the tiers.
@@ -140,6 +129,23 @@ void EngineRooms::make_movers() {
                                                            .costs = memory->link_costs()});
   activations = std::make_unique<ActivationStore>(
       ActivationStore::Parts{.chunks = *chunks, .mover = *mover, .compute = *compute});
+}
+
+Result<std::unique_ptr<OffloadOptimizer>> EngineRooms::make_optimizer() {
+  return OffloadOptimizer::make({.layout = layout,
+                                 .chunks = *chunks,
+                                 .mover = *mover,
+                                 .scheduler = *scheduler,
+                                 .device = memory->device(),
+                                 .compute = *compute,
+                                 .down = *down,
+                                 .timeline = timeline,
+                                 .computed = *computed,
+                                 .registration_order = registration_order,
+                                 .interrupted = [this] { return interrupted(); },
+                                 .team = *team,
+                                 .overlap = options.overlap_updates,
+                                 .format = options.format});
 }
 
 void EngineRooms::find_uses() {

@@ -84,6 +84,7 @@ struct EngineRooms {
   EngineRooms(const castor_host_v1& host, const EngineOptions& options, const Machine& machine, ModelShape model,
               std::unique_ptr<EngineMemory> memory);
   Result<void> build();
+  Result<void> make_lanes();
   Result<std::unique_ptr<OffloadOptimizer>> make_optimizer();
   void lay_out();
   void make_movers();
