@@ -65,8 +65,9 @@ TEST(Booster, PassesEveryCallOn) {
   strategy.reset();
   EXPECT_EQ(Calls(model.calls().begin() + n_before, model.calls().end()),
             Calls({"before_forward 1", "after_forward 2", "before_backward 3", "gradient 1", "end_of_backward",
-                   "abandon_step", "step lr=0.25", "read_master 0", "stats of " + std::to_string(sizeof(castor_stats)) + " bytes",
-                   "write_trace /tmp/t.json", "destroy"}));
+                   "abandon_step", "step lr=0.25", "read_master 0",
+                   "stats of " + std::to_string(sizeof(castor_stats)) + " bytes", "write_trace /tmp/t.json",
+                   "destroy"}));
   EXPECT_EQ(model.n_live_gradients(), 0);
   EXPECT_EQ(stepped.skipped, 1);
   EXPECT_EQ(stepped.grad_norm, 2.5);

@@ -316,7 +316,8 @@ typedef struct castor_strategy_v1 {
    * together with `note`; it returns once they are durable. Until then, and where it fails, the last commit stays
    * valid, whenever the process or the machine stops. It is refused where the folders hold a run that this one does
    * not continue. */
-  castor_status (*commit)(void *self, uint64_t step, const void *note, uint64_t n_note_bytes, castor_commit_result *out);
+  castor_status (*commit)(void *self, uint64_t step, const void *note, uint64_t n_note_bytes,
+                          castor_commit_result *out);
   /* Finds the last commit in the folders, of this run or of an earlier one. */
   castor_status (*committed)(void *self, castor_committed_run *out);
   /* Continues from the commit that the folders held when the strategy was created, in place of initial values. */

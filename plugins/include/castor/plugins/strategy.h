@@ -39,8 +39,8 @@ class Strategy {
   virtual Result<void> announce_step(const castor_step_args& /*args*/) { return {}; }
   /// Errors, before anything is changed: usage, where check_step_args refuses `args` or the plugin is too old for them.
   virtual Result<castor_step_result> step(const castor_step_args& args) = 0;
-  /// Drops the step under way, which has failed or was broken off before any parameter was updated: the caller begins it
-  /// anew, from its first micro-batch. Errors: usage where the strategy cannot; failed where parameters have been
+  /// Drops the step under way, which has failed or was broken off before any parameter was updated: the caller begins
+  /// it anew, from its first micro-batch. Errors: usage where the strategy cannot; failed where parameters have been
   /// updated, so that the model is between two steps.
   virtual Result<void> abandon_step() { return Error{ErrorKind::usage, "this strategy cannot abandon a step"}; }
   /// Copies the fp32 master of `param` (numel values) to host memory.
