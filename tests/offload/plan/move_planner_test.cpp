@@ -263,7 +263,7 @@ std::optional<MovePlan> expect_least(const MoveProblem& problem, std::optional<d
 
 TEST(MovePlanner, MovesAsLittleAsAnyPlanOverTwoTiers) {
   int n_that_fit = 0, n_that_move = 0;
-  for (std::uint64_t seed = 1; seed <= test::n_seeds(150); ++seed) {
+  for (std::uint64_t seed = 1; seed <= test::n_seeds(300); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 random(seed);
     MoveProblem problem = random_problem(random, {8, 12, 16});
@@ -313,7 +313,7 @@ TEST(MovePlanner, PricesOfAPlanLeadToOneNoWorse) {
 
 TEST(MovePlanner, MovesAsLittleAsAnyPlanOverThreeTiers) {
   int n_over_nvme = 0;
-  for (std::uint64_t seed = 1; seed <= test::n_seeds(30); ++seed) {
+  for (std::uint64_t seed = 1; seed <= test::n_seeds(60); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 random(seed);
     MoveProblem problem = random_problem(random, {4, 7, 5});
