@@ -2,7 +2,6 @@
 #include <castor/states/state_commits.h>
 
 #include <algorithm>
-#include <chrono>
 #include <set>
 #include <string>
 #include <utility>
@@ -13,9 +12,6 @@ namespace {
 
 /// Chunks have one of two ranges of keys: a training in other chunks than those committed uses the other one.
 constexpr std::uint64_t kFirstKey = 0, kOtherFirstKey = std::uint64_t{1} << 32;
-
-/// Interval at which a wait asks whether it is interrupted.
-constexpr auto kLongestPause = std::chrono::microseconds(500);
 
 /// Elements of each tensor.
 IndexedVector<RegisteredId, std::uint64_t> numels(const StateMap& map) {
@@ -54,22 +50,18 @@ StateCommits::~StateCommits() {
   if (under_way_) (void)under_way_->described.wait();
 }
 
-/// A commit whose wait was interrupted may have become durable since.
+/// A commit whose wait was given up may have become durable since.
 const std::string& StateCommits::note() const {
   const bool ended = under_way_ && under_way_->committed && under_way_->committed->ready();
   return ended && under_way_->committed->wait().ok() ? under_way_->note : note_;
 }
 
-/// Waits until `event` is reached, however the work before it ends. Errors: interrupted.
+/// Waits for work of the store, however it ends. Errors: those of the mover's waits.
 Result<void> StateCommits::await(const Event& event) const {
-  while (!event.wait_for(kLongestPause))
-    if (parts_.interrupted())
-      return Error{ErrorKind::interrupted,
-                   "interrupted while the run was being committed; the commit before stands until this one is whole"};
-  return {};
+  return parts_.mover.join_host(event, "the commit of the run; the one before stands until it is whole");
 }
 
-/// Waits for the end of the last commit, however it ends. Errors: interrupted.
+/// Waits for the end of the last commit, however it ends. Errors: as await.
 Result<void> StateCommits::settle() {
   if (!under_way_) return {};
   CASTOR_TRY(await(under_way_->described));

@@ -69,7 +69,7 @@ Engine::Engine(std::unique_ptr<EngineRooms> rooms)
                                .chunks = *rooms_->chunks,
                                .optimizer = *rooms_->optimizer,
                                .values = *values_,
-                               .interrupted = [this] { return rooms_->interrupted(); }})) {}
+                               .mover = *rooms_->mover})) {}
 
 /// A drive that hangs must not hold up the end of a commit that was given up.
 Engine::~Engine() { rooms_->give_up_drives(); }

@@ -11,7 +11,7 @@ Result<void> EngineCommits::open(Durability durability) {
                                               .states = parts_.optimizer.states(),
                                               .io = parts_.optimizer.io(),
                                               .barrier = parts_.optimizer.update_barrier(),
-                                              .interrupted = parts_.interrupted}));
+                                              .mover = parts_.mover}));
   return {};
 }
 

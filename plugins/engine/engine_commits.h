@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -26,7 +25,7 @@ class EngineCommits {
     ChunkManager& chunks;
     OffloadOptimizer& optimizer;
     ModelValues& values;
-    std::function<bool()> interrupted;  ///< StateCommits::Parts'
+    StatefulTensorMgr& mover;
   };
   explicit EngineCommits(const Parts& parts) : parts_(parts) {}
 

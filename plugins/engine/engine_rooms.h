@@ -36,7 +36,6 @@ struct EngineRooms {
   void give_up_drives() {
     if (TensorStore* const store = memory->store()) store->abandon();
   }
-  bool interrupted() const { return host.interrupted(host.self) != 0; }
   /// Requires: the parameter has elements (std::bad_optional_access).
   TensorId tensor_of(ParamId param) const { return place_of.at(param).value(); }
   /// True on a GPU, unless the options set the chunks' part of the device: the first step measures the room that chunks
@@ -89,6 +88,7 @@ struct EngineRooms {
   void lay_out();
   void make_movers();
   void find_uses();
+  bool interrupted() const { return host.interrupted(host.self) != 0; }
 };
 
 }  // namespace castor

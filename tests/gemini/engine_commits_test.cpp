@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -37,10 +39,16 @@ class CommittingRun {
     options_.device_budget_bytes = 20 * kKiB;
   }
 
+  /// Waits for the drive end after a time, which passes as long as the drive keeps a request.
+  void limit_waits() { options_.io_timeout = std::chrono::seconds(20); }
+
   /// Opens the folder through a drive that keeps to `drive`.
   void open(std::shared_ptr<FaultyEngine::Script> drive) {
     engine_.reset();
     Machine machine = this_machine();
+    machine.now_ns = [drive, ns = std::make_shared<std::atomic<std::uint64_t>>(1)] {
+      return *ns += drive->holds() ? 1'000'000'000 : 1;  // a slow machine alone is no drive that hangs
+    };
     machine.open_store = [drive](const TensorStoreOptions& store) -> Result<std::unique_ptr<TensorStore>> {
       CASTOR_ASSIGN(auto engine, make_io_engine(EngineChoice::threads));
       return TensorStore::open(store, std::make_unique<FaultyEngine>(std::move(engine), drive));
@@ -75,20 +83,22 @@ class CommittingRun {
   std::unique_ptr<Engine> engine_;
 };
 
-/// For n = 1, 2, 3 …: holds the n-th request of the second commit until that commit has given up, then runs `after`
-/// with the engine still there. Returns how many commits gave up.
-int for_every_hang(const std::function<void(CommittingRun&)>& after) {
+/// For n = 1, 2, 3 …: holds the n-th request of the second commit until that commit has given up with an error of
+/// `kind`, because the user stops the run (interrupted) or its time is over (io), then runs `after` with the engine
+/// still there. Returns how many commits gave up.
+int for_every_hang(ErrorKind kind, const std::function<void(CommittingRun&)>& after) {
   int n_stopped = 0;
   for (std::uint64_t nth = 1; nth < 200 && !::testing::Test::HasFailure(); ++nth) {
     SCOPED_TRACE("request " + std::to_string(nth));
     CommittingRun run;
+    if (kind == ErrorKind::io) run.limit_waits();
     const auto drive = std::make_shared<FaultyEngine::Script>();
     run.open(drive);
     run.train_step(0);
     run.commit(1).value();
     run.train_step(1);
     drive->set(drive->n_requests() + nth, Fault::hold());
-    run.host().set_interrupted([drive] { return drive->holds(); });
+    if (kind == ErrorKind::interrupted) run.host().set_interrupted([drive] { return drive->holds(); });
     Result<castor_commit_result> committed = castor_commit_result{};
     {
       const Watchdog watchdog([drive] { drive->release(); });
@@ -97,7 +107,7 @@ int for_every_hang(const std::function<void(CommittingRun&)>& after) {
     const bool held = drive->holds();
     EXPECT_NE(committed.ok(), held);
     if (!committed.ok()) {
-      EXPECT_EQ(committed.error().kind, ErrorKind::interrupted) << committed.error().message;
+      EXPECT_EQ(committed.error().kind, kind) << committed.error().message;
     }
     drive->release();
     after(run);
@@ -108,12 +118,18 @@ int for_every_hang(const std::function<void(CommittingRun&)>& after) {
 }
 
 TEST(EngineCommits, AreWholeWhereTheUserStopsWhileTheDriveHangs) {
-  const int n_stopped = for_every_hang([](CommittingRun& run) { run.expect_one_of({1, 2}); });
+  const int n_stopped =
+      for_every_hang(ErrorKind::interrupted, [](CommittingRun& run) { run.expect_one_of({1, 2}); });
+  EXPECT_GT(n_stopped, 3);
+}
+
+TEST(EngineCommits, AreWholeWhereTheDriveHangsLongerThanTheTimeout) {
+  const int n_stopped = for_every_hang(ErrorKind::io, [](CommittingRun& run) { run.expect_one_of({1, 2}); });
   EXPECT_GT(n_stopped, 3);
 }
 
 TEST(EngineCommits, AreMadeOnceMoreWhereTheDriveAnswersAfterAll) {
-  const int n_stopped = for_every_hang([](CommittingRun& run) {
+  const int n_stopped = for_every_hang(ErrorKind::interrupted, [](CommittingRun& run) {
     run.commit(2).value();
     run.expect_one_of({2});
   });

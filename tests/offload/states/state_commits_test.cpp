@@ -45,7 +45,7 @@ struct Job {
                std::shared_ptr<Script> script = std::make_shared<Script>())
       : store(open(folder, std::move(script))), spill(*store), world(kTensors, with(sizes, spill)) {
     auto made = StateCommits::make({*store, spill, world.tiers.chunks, world.optimizer->states(),
-                                      world.optimizer->io(), world.optimizer->update_barrier(), [] { return false; }});
+                                      world.optimizer->io(), world.optimizer->update_barrier(), world.mover});
     EXPECT_TRUE(made.ok()) << made.error().message;
     commits = std::move(*made);
     std::vector<Tier> all;
@@ -297,7 +297,7 @@ TEST_F(StateCommitsTest, AStoreOfSomethingElseIsRefused) {
   sizes.spill = &spill;
   OptimizerWorld world(kTensors, sizes);
   const auto refused = StateCommits::make({*store, spill, world.tiers.chunks, world.optimizer->states(),
-                                      world.optimizer->io(), world.optimizer->update_barrier(), [] { return false; }});
+                                      world.optimizer->io(), world.optimizer->update_barrier(), world.mover});
   EXPECT_EQ(refused.error().kind, ErrorKind::usage);
 }
 

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +11,7 @@
 
 #include <castor/chunk/chunk_manager.h>
 #include <castor/memory/event.h>
+#include <castor/mover/stateful_tensor_mgr.h>
 #include <castor/states/committed_states.h>
 #include <castor/states/state_io.h>
 #include <castor/states/tensor_store_spill.h>
@@ -40,7 +40,7 @@ class StateCommits {
     const StateLayout& states;
     StateIo& io;
     UpdateBarrier& barrier;
-    std::function<bool()> interrupted;  ///< called about every half millisecond of a wait
+    StatefulTensorMgr& mover;  ///< waits for the store within its limits
   };
   /// Finds the last commit, and has new chunks spill beside it. Errors: io; usage, where the store holds a commit that
   /// has no description.
@@ -55,9 +55,9 @@ class StateCommits {
 
   /// Makes weights, states and counters durable as of now, between two steps, as `step`, together with `note`, and
   /// waits for that. Errors: usage between an early update and its step, or where the store holds a run that this one
-  /// has not restored; those of StateIo::write_back and TensorStore::commit; interrupted. After an error the last
-  /// commit stands, and commit may be tried again; one that was interrupted may still become durable, whole, when the
-  /// drive answers.
+  /// has not restored; those of StateIo::write_back, TensorStore::commit and the mover's waits. After an error the last
+  /// commit stands, and commit may be tried again; one whose wait was given up may still become durable, whole, when
+  /// the drive answers.
   Result<CommitFigures> commit(std::uint64_t step, std::string_view note);
 
   /// True where a commit was found and restore will adopt its chunks in place, without a copy: then the optimizer's own
