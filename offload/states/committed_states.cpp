@@ -125,11 +125,6 @@ std::vector<std::byte> CommittedStates::description(const StateMap& map, std::st
   return bytes;
 }
 
-Result<void> CommittedStates::describe(TensorStore& store, const StateMap& map, std::string_view note) {
-  std::vector<std::byte> bytes = description(map, note);
-  return store.put(kKey, {bytes.data(), bytes.size()}).wait();
-}
-
 Result<std::optional<CommittedStates>> CommittedStates::find(TensorStore& store) {
   const auto n_bytes = store.value_bytes(kKey);
   if (!store.committed_step() || !n_bytes.ok()) return std::optional<CommittedStates>();

@@ -177,7 +177,8 @@ class CheckpointTest : public ::testing::Test {
     for (std::size_t tensor = 0; tensor < kFirstUses.size(); ++tensor)
       put_states(*store, trained, kFirstUses[tensor], map, id_at<PayloadId>(tensor));
     const std::string note = run_header({"m"}, params_of(model).value(), {.n_steps = 7}).dump();
-    ASSERT_TRUE(CommittedStates::describe(*store, map, note).ok());
+    auto description = CommittedStates::description(map, note);
+    ASSERT_TRUE(store->put(CommittedStates::kKey, {description.data(), description.size()}).wait().ok());
     ASSERT_TRUE(store->commit(7).wait().ok());
   }
   /// The states in the folder, read from a drive without faults.

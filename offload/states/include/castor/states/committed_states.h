@@ -28,10 +28,8 @@ class CommittedStates {
   /// outlive the result. Errors: io.
   static Result<std::optional<CommittedStates>> find(TensorStore& store);
 
-  /// The description of `map`, with a note of the caller's: the value of kKey.
+  /// The description of `map`, with a note of the caller's: the value that a store has under kKey.
   static std::vector<std::byte> description(const StateMap& map, std::string_view note);
-  /// Puts it into `store`, and waits for it. Errors: those of the put.
-  static Result<void> describe(TensorStore& store, const StateMap& map, std::string_view note);
 
   const StateMap& map() const { return map_; }
   const std::string& note() const { return note_; }
