@@ -33,6 +33,8 @@ struct OffloadOptimizer::Rooms {
 
   /// Errors if an earlier step failed between two chunks, as far as that is known. Waits for no update.
   Result<void> whole();
+  /// The kind of the next iteration.
+  IterationKind next_kind() const { return speculation->next_kind(norm->wanted()); }
 
   StepMachine machine;
   StateLayout states;
@@ -151,13 +153,13 @@ Result<void> OffloadOptimizer::adopt(StatePlacement placement) {
     for (const TileId tile : states.shape(chunk).trained_tiles())
       planned.set_rest(states.state(chunk, tile), rest_of_states(states.home(chunk)));
   }
-  parts_.scheduler.select(rooms_->speculation->next_kind(rooms_->norm->wanted()));
+  parts_.scheduler.select(rooms_->next_kind());
   parts_.scheduler.forget_trace();
   return {};
 }
 
 bool OffloadOptimizer::speculates() const {
-  return rooms_->speculation->next_kind(rooms_->norm->wanted()) == IterationKind::speculative;
+  return rooms_->next_kind() == IterationKind::speculative;
 }
 
 Result<void> OffloadOptimizer::announce(const StepOptions& options) {
@@ -346,7 +348,7 @@ Result<void> OffloadOptimizer::abandon() {
   rooms_->early->abandon();
   rooms_->speculation->end_step();
   if (parts_.scheduler.in_iteration()) parts_.scheduler.break_off();
-  parts_.scheduler.select(rooms_->speculation->next_kind(rooms_->norm->wanted()));
+  parts_.scheduler.select(rooms_->next_kind());
   return {};
 }
 
@@ -363,7 +365,7 @@ Result<void> OffloadOptimizer::finish_step(bool as_expected) {
   rooms_->speculation->end_step();
   CASTOR_TRY(rooms_->machine.take(rooms_->deferred->any() ? StepEvent::defer : StepEvent::end));
   as_expected && updated ? parts_.scheduler.end_iteration() : parts_.scheduler.break_off();
-  parts_.scheduler.select(rooms_->speculation->next_kind(rooms_->norm->wanted()));
+  parts_.scheduler.select(rooms_->next_kind());
   return {};
 }
 

@@ -75,10 +75,20 @@ class Stage {
 
 Result<void> Stage::set_up(StatePlacement placement) {
   if (!step_.plain_norms) placement.speculative.assign(placement.speculative.size(), false);
-  CASTOR_ASSIGN(optimizer_, OffloadOptimizer::make({step_.layout, machine_.chunks, machine_.mover, machine_.scheduler,
-                                                    device_, machine_.compute, machine_.down, machine_.timeline,
-                                                    computed_, step_.registration_order, [] { return false; }, team_,
-                                                    step_.overlap, step_.format}));
+  CASTOR_ASSIGN(optimizer_, OffloadOptimizer::make({.layout = step_.layout,
+                                                    .chunks = machine_.chunks,
+                                                    .mover = machine_.mover,
+                                                    .scheduler = machine_.scheduler,
+                                                    .device = device_,
+                                                    .compute = machine_.compute,
+                                                    .down = machine_.down,
+                                                    .timeline = machine_.timeline,
+                                                    .computed = computed_,
+                                                    .registration_order = step_.registration_order,
+                                                    .interrupted = [] { return false; },
+                                                    .team = team_,
+                                                    .overlap = step_.overlap,
+                                                    .format = step_.format}));
   CASTOR_TRY(put_chunks());
   return optimizer_->adopt(std::move(placement));
 }

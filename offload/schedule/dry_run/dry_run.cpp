@@ -120,7 +120,9 @@ DryRun::World::World(const MoveProblem& problem, const MomentSeconds& of_moments
     : seconds(of_moments),
       happenings(happenings_of(problem)),
       urgency(urgency_of(problem, happenings)),
-      machine(problem.costs, {room_of(problem, Tier::device), room_of(problem, Tier::host), problem.nvme}) {
+      machine(problem.costs, {.device_bytes = room_of(problem, Tier::device),
+                              .host_bytes = room_of(problem, Tier::host),
+                              .nvme = problem.nvme}) {
   for (const ChunkId id : problem.chunks.ids()) {
     (void)machine.chunks.add(ChunkKind::payload, problem.chunks[id].n_bytes, "chunk " + std::to_string(number(id)));
     machine.mover.planned().set_rest(id, problem.chunks[id].rest);

@@ -47,8 +47,8 @@ class OffloadOptimizer {
     Timeline& timeline;
     StreamSpans& computed;  ///< of `compute`
     const IndexedVector<RegisteredId, TensorId>& registration_order;  ///< StateLayout's
-    std::function<bool()> interrupted;  ///< called before every chunk
-    HostTeam& team;                     ///< updates on the host
+    std::function<bool()> interrupted;                                ///< called before every chunk
+    HostTeam& team;                                                   ///< updates on the host
     bool overlap = false;     ///< the training thread does not wait for updates on the host
     StateFormat format = {};  ///< of the states of trained tensors
   };

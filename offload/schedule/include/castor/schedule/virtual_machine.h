@@ -29,9 +29,25 @@ struct VirtualMachine {
   VirtualStream compute{clock, 0}, up{clock, costs.h2d}, down{clock, costs.d2h};
   VirtualDrive drive{clock, costs};
   VirtualTier device{Tier::device, limits.device_bytes}, host{Tier::host, limits.host_bytes};
-  ChunkManager chunks{{device.pool, host.pool, limits.nvme ? &drive : nullptr, compute, up, down, timeline}};
-  StatefulTensorMgr mover{{chunks, device.budget, host.budget, compute, timeline}};
-  Scheduler scheduler{{mover, chunks, device.budget, host.budget, compute, timeline, costs}};
+  ChunkManager chunks{{.device = device.pool,
+                       .host = host.pool,
+                       .spill = limits.nvme ? &drive : nullptr,
+                       .compute = compute,
+                       .up = up,
+                       .down = down,
+                       .timeline = timeline}};
+  StatefulTensorMgr mover{{.chunks = chunks,
+                           .device = device.budget,
+                           .host = host.budget,
+                           .compute = compute,
+                           .timeline = timeline}};
+  Scheduler scheduler{{.mover = mover,
+                       .chunks = chunks,
+                       .device = device.budget,
+                       .host = host.budget,
+                       .compute = compute,
+                       .timeline = timeline,
+                       .costs = costs}};
 };
 
 }  // namespace castor
