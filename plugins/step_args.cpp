@@ -123,7 +123,8 @@ StepOptionsBy<ParamId> step_options(const castor_step_args& args, std::uint32_t 
   StepOptionsBy<ParamId> options{update_options(known, everybody(known)), known.max_norm, known.loss_scale};
   for (std::uint32_t group = 0; group < known.n_groups; ++group)
     options.groups.push_back(update_options(known, known_group(*known.groups[group])));
-  for (std::uint32_t param = 0; known.n_groups > 0 && param < n_params; ++param)
+  if (known.n_groups == 0) return options;
+  for (std::uint32_t param = 0; param < n_params; ++param)
     options.group_of.push_back(GroupId{known.group_of[param]});
   return options;
 }

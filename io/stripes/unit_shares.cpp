@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // share_units: the number of a value's units that each volume gets.
+#include "stripe_layout.h"
 
 #include <algorithm>
 #include <cmath>
-
-#include "stripe_layout.h"
 
 namespace castor {
 namespace {

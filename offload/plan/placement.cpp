@@ -19,13 +19,19 @@ std::uint64_t bytes_of_all(const IndexedVector<PayloadId, ChunkDemand>& chunks, 
   return n_bytes;
 }
 
-/// The room on `tier` for gradients that arrive to be added up.
-std::uint64_t arriving_bytes(const PlacementRequest& request, const StatePlacement& plan, Tier tier) {
+/// The room for gradients of the chunks that `counts` is true of, which arrive to be added up.
+template <typename Counts>
+std::uint64_t arriving_bytes(const PlacementRequest& request, const Counts& counts) {
   std::uint64_t most_bytes = 0;
   for (const PayloadId id : request.chunks.ids())
-    if ((plan.states[id] == Tier::device) == (tier == Tier::device))
-      most_bytes = std::max(most_bytes, request.chunks[id].arriving_bytes);
+    if (counts(id)) most_bytes = std::max(most_bytes, request.chunks[id].arriving_bytes);
   return most_bytes;
+}
+
+/// The same on `tier`: the device, or the host.
+std::uint64_t arriving_bytes(const PlacementRequest& request, const StatePlacement& plan, Tier tier) {
+  return arriving_bytes(request,
+                        [&](PayloadId id) { return (plan.states[id] == Tier::device) == (tier == Tier::device); });
 }
 
 std::uint64_t saturating_sub(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
@@ -263,11 +269,10 @@ void leave_room_to_speculate(const PlacementRequest& request, StatePlacement& pl
 
 /// What the device takes where it keeps all there is.
 std::uint64_t bytes_of_everything(const PlacementRequest& request) {
-  std::uint64_t arriving_bytes = 0;
-  for (const ChunkDemand& chunk : request.chunks) arriving_bytes = std::max(arriving_bytes, chunk.arriving_bytes);
   return request.non_model_bytes + bytes_of_all(request.chunks, &ChunkDemand::payload_bytes) +
          bytes_of_all(request.chunks, &ChunkDemand::gradient_bytes) +
-         bytes_of_all(request.chunks, &ChunkDemand::state_bytes) + arriving_bytes;
+         bytes_of_all(request.chunks, &ChunkDemand::state_bytes) +
+         arriving_bytes(request, [](PayloadId) { return true; });
 }
 
 }  // namespace

@@ -240,16 +240,21 @@ struct GpuRun {
   std::uint64_t most_bytes = 0;  ///< that the device held while a unit computed
 };
 
-TEST(WarmUpOnAGpu, HoldsTheWeightsAloneAndThenTheStatesThatFit) {
-  EngineOptions options = SmallTraining().options();
-  options.device_budget_bytes = 256 * kKiB;
-  GpuRun run(options);
+/// Four steps on a device of 256 KiB, the first of which is the warm-up.
+void expect_warm_up(GpuRun& run) {
   run.steps(0, 1);
   EXPECT_EQ(run.most_bytes, (32 + 20) * kKiB) << "all weights fit; states are on the host";
   run.steps(1, 4);
   EXPECT_GE(run.rig.allocator.allocated_bytes(), (32 + 2 * 40) * kKiB) << "and the states of two units";
   EXPECT_LE(run.most_bytes, (256 - 64) * kKiB);
   EXPECT_EQ(run.training.masters(*run.engine).value(), run.training.expected(4));
+}
+
+TEST(WarmUpOnAGpu, HoldsTheWeightsAloneAndThenTheStatesThatFit) {
+  EngineOptions options = SmallTraining().options();
+  options.device_budget_bytes = 256 * kKiB;
+  GpuRun run(options);
+  expect_warm_up(run);
   run.engine.reset();
   EXPECT_EQ(run.rig.allocator.n_live(), 0);
   EXPECT_EQ(run.host->n_live_gradients(), 0);
@@ -271,12 +276,7 @@ TEST(WarmUpOnAGpu, IsRepeatedAfterAStepOfNothing) {
   options.device_budget_bytes = 256 * kKiB;
   GpuRun run(options);
   run.engine->step(run.training.step_args()).value();
-  run.steps(0, 1);
-  EXPECT_EQ(run.most_bytes, (32 + 20) * kKiB) << "the working set alone";
-  run.steps(1, 4);
-  EXPECT_GE(run.rig.allocator.allocated_bytes(), (32 + 2 * 40) * kKiB) << "and the states of two units";
-  EXPECT_LE(run.most_bytes, (256 - 64) * kKiB);
-  EXPECT_EQ(run.training.masters(*run.engine).value(), run.training.expected(4));
+  expect_warm_up(run);
 }
 
 /// Steps that were skipped held few activations; the device has room for those of the later ones.
@@ -285,12 +285,7 @@ TEST(WarmUpOnAGpu, IsRepeatedAfterSkippedSteps) {
   options.device_budget_bytes = 256 * kKiB;
   GpuRun run(options);
   run.skipped_step(0), run.skipped_step(1);
-  run.steps(0, 1);
-  EXPECT_EQ(run.most_bytes, (32 + 20) * kKiB) << "the working set alone";
-  run.steps(1, 4);
-  EXPECT_GE(run.rig.allocator.allocated_bytes(), (32 + 2 * 40) * kKiB) << "and the states of two units";
-  EXPECT_LE(run.most_bytes, (256 - 64) * kKiB);
-  EXPECT_EQ(run.training.masters(*run.engine).value(), run.training.expected(4));
+  expect_warm_up(run);
 }
 
 TEST(WarmUpOnAGpu, ReportsTheAllocatorsFigures) {

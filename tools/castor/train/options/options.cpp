@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <string_view>
 
 #include <castor/memory/bytes.h>
 
@@ -260,21 +261,24 @@ Result<TrainOptions> read_options(const Values& values) {
 Result<std::map<std::string, std::string>> plugin_options(const TrainOptions& options, const std::string& plugin,
                                                           const std::vector<std::string>& known) {
   std::map<std::string, std::string> result = options.set;
+  const auto knows = [&known](std::string_view option) {
+    return std::find(known.begin(), known.end(), option) != known.end();
+  };
   if (options.device_budget)
     CASTOR_TRY(
         add_flag("device-budget", "device_budget", std::to_string(*options.device_budget), plugin, known, result));
   if (options.host_budget)
     CASTOR_TRY(add_flag("host-budget", "host_budget", std::to_string(*options.host_budget), plugin, known, result));
-  if (options.threads > 0 && std::find(known.begin(), known.end(), "update_threads") != known.end())
+  if (options.threads > 0 && knows("update_threads"))
     result.emplace("update_threads", std::to_string(options.threads));  // compute and updates share one thread budget
   if (options.moments != MomentFormat::f32)
     CASTOR_TRY(add_flag("moments", "moments", name(options.moments), plugin, known, result));
-  if (std::find(known.begin(), known.end(), "optimizer") != known.end())
+  if (knows("optimizer"))
     CASTOR_TRY(add_flag("optimizer", "optimizer", cli::keeps_exp_avg_sq(options.optimizer) ? "adam" : "sgd", plugin,
                         known, result));
-  if (options.accumulate > 1 && std::find(known.begin(), known.end(), "accumulate_gradients") != known.end())
+  if (options.accumulate > 1 && knows("accumulate_gradients"))
     result.emplace("accumulate_gradients", "true");
-  if (std::find(known.begin(), known.end(), "rounding_seed") != known.end())
+  if (knows("rounding_seed"))
     result.emplace("rounding_seed", std::to_string(options.rounding_seed()));
   if (!options.nvme.empty()) CASTOR_TRY(add_flag("nvme", "nvme", folders_text(options.nvme), plugin, known, result));
   if (options.commit_nvme) CASTOR_TRY(add_flag("durability", "durability", "commit", plugin, known, result));
