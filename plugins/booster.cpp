@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <castor/plugins/booster.h>
 
-#include <castor/plugins/step_args.h>
-
-#include "abi_strategy.h"
+#include "sdk/abi_strategy.h"
 
 #include <string>
 #include <utility>
@@ -29,12 +27,23 @@ std::string describe_device(const DLDevice& device) {
   return "DLPack device type " + std::to_string(device.device_type);
 }
 
-Result<void> check_device(const castor_plugin_info& info, const castor_host_v1& host) {
-  const DLDevice device = host.device(host.self);
+Result<void> check_device(const castor_plugin_info& info, ModelHost& model) {
+  const DLDevice device = model.device();
   if (info.capabilities & capability_of(device)) return {};
   return Error{ErrorKind::usage, std::string("plugin ") + info.name + " trains on " +
                                      describe_devices(info.capabilities) + ", the model is on " +
                                      describe_device(device) + "; choose another --device or another plugin"};
+}
+
+/// Refuses to train over ranks, or stages, with a plugin that knows one rank alone: its results would be those of one.
+Result<void> check_ranks(const castor_plugin_info& info, ModelHost& model) {
+  const bool lacks_ranks = model.groups() != nullptr && !(info.capabilities & CASTOR_CAP_RANKS);
+  const bool lacks_stages = model.stages() != nullptr && !(info.capabilities & CASTOR_CAP_STAGES);
+  if (!lacks_ranks && !lacks_stages) return {};
+  return Error{ErrorKind::usage, std::string("plugin ") + info.name + " trains " +
+                                     (lacks_ranks ? "on one rank alone; start one process"
+                                                  : "no pipeline; leave its stages out") +
+                                     ", or choose another plugin"};
 }
 
 }  // namespace
@@ -44,11 +53,10 @@ Result<Booster> Booster::make(Plugin plugin, const PluginOptions& options) {
   return Booster(std::move(plugin), std::move(complete));
 }
 
-Result<void> Booster::supports(const castor_step_args& args) const { return check_support(*plugin_.info, args); }
-
 Result<std::unique_ptr<Strategy>> Booster::boost(ModelHost& model) const {
-  CASTOR_TRY(check_device(*plugin_.info, model.table()));
-  CASTOR_ASSIGN(auto strategy, AbiStrategy::make(plugin_, model, options_));
+  CASTOR_TRY(check_device(*plugin_.info, model));
+  CASTOR_TRY(check_ranks(*plugin_.info, model));
+  CASTOR_ASSIGN(auto strategy, sdk::AbiStrategy::make(plugin_, model, options_));
   CASTOR_TRY(strategy->attach());
   return std::unique_ptr<Strategy>(std::move(strategy));
 }

@@ -93,21 +93,21 @@ Result<std::string> parse_value(const castor_option& option, std::string_view te
   return Error{ErrorKind::usage, "cannot be set any more"};
 }
 
-const castor_option* find(std::span<const castor_option> schema, std::string_view name) {
-  for (const castor_option& option : schema)
-    if (name == option.name) return &option;
+const castor_option* find(OptionSchema schema, std::string_view name) {
+  for (const castor_option* const option : schema)
+    if (name == option->name) return option;
   return nullptr;
 }
 
 /// The options that can be set.
-std::vector<std::string> live_names(std::span<const castor_option> schema) {
+std::vector<std::string> live_names(OptionSchema schema) {
   std::vector<std::string> names;
-  for (const castor_option& option : schema)
-    if (option.type != CASTOR_OPTION_RETIRED) names.emplace_back(option.name);
+  for (const castor_option* const option : schema)
+    if (option->type != CASTOR_OPTION_RETIRED) names.emplace_back(option->name);
   return names;
 }
 
-Error unknown_option(std::string_view plugin, std::span<const castor_option> schema, const std::string& name) {
+Error unknown_option(std::string_view plugin, OptionSchema schema, const std::string& name) {
   const auto names = live_names(schema);
   std::string message = "plugin " + std::string(plugin) + " has no option '" + name + "'";
   if (const auto nearest = nearest_name(name, names)) message += ", did you mean '" + *nearest + "'?";
@@ -120,12 +120,14 @@ Error broken_schema(std::size_t i, const std::string& what) {
 
 /// Whether the fields that the type needs are set.
 bool is_complete(const castor_option& option) {
-  const bool known = option.type >= CASTOR_OPTION_BOOL && option.type <= CASTOR_OPTION_RETIRED;
+  const bool known = option.type <= CASTOR_OPTION_RETIRED;
   return known && option.default_value && option.help && (option.type != CASTOR_OPTION_ENUM || option.choices);
 }
 
-Result<void> check_declaration(std::span<const castor_option> schema, std::size_t i) {
-  const castor_option& option = schema[i];
+Result<void> check_declaration(OptionSchema schema, std::size_t i) {
+  if (schema[i] == nullptr || schema[i]->struct_size < sizeof(castor_option))
+    return broken_schema(i, "is null or shorter than version 2.0 has it");
+  const castor_option& option = *schema[i];
   if (!option.name || !*option.name) return broken_schema(i, "has no name");
   const std::string name = "('" + std::string(option.name) + "') ";
   if (!is_complete(option)) return broken_schema(i, name + "lacks a known type, a default, a help line or its choices");
@@ -138,7 +140,7 @@ Result<void> check_declaration(std::span<const castor_option> schema, std::size_
 
 }  // namespace
 
-std::span<const castor_option> option_schema(const castor_plugin_info& info) { return {info.options, info.n_options}; }
+OptionSchema option_schema(const castor_plugin_info& info) { return {info.options, info.n_options}; }
 
 std::string describe_values(const castor_option& option) {
   if (has_choices(option)) return join(choices(option), " or ");
@@ -159,8 +161,7 @@ Result<std::string> check_option(const castor_option& option, std::string_view v
   return Error{ErrorKind::usage, what + "; it takes " + describe_values(option)};
 }
 
-Result<PluginOptions> complete_options(std::string_view plugin, std::span<const castor_option> schema,
-                                       const PluginOptions& options) {
+Result<PluginOptions> complete_options(std::string_view plugin, OptionSchema schema, const PluginOptions& options) {
   for (const auto& [name, value] : options) {
     const castor_option* option = find(schema, name);
     if (!option) return unknown_option(plugin, schema, name);
@@ -169,18 +170,18 @@ Result<PluginOptions> complete_options(std::string_view plugin, std::span<const 
                    "plugin " + std::string(plugin) + ": option '" + name + "' has no effect any more; " + option->help};
   }
   PluginOptions complete;
-  for (const castor_option& option : schema) {
-    if (option.type == CASTOR_OPTION_RETIRED) continue;
-    const auto set = options.find(option.name);
-    const auto crossing = check_option(option, set == options.end() ? option.default_value : set->second);
+  for (const castor_option* const option : schema) {
+    if (option->type == CASTOR_OPTION_RETIRED) continue;
+    const auto set = options.find(option->name);
+    const auto crossing = check_option(*option, set == options.end() ? option->default_value : set->second);
     if (!crossing.ok())
       return Error{ErrorKind::usage, "plugin " + std::string(plugin) + ": " + crossing.error().message};
-    complete[option.name] = *crossing;
+    complete[option->name] = *crossing;
   }
   return complete;
 }
 
-Result<void> check_schema(std::span<const castor_option> schema) {
+Result<void> check_schema(OptionSchema schema) {
   for (std::size_t i = 0; i < schema.size(); ++i) CASTOR_TRY(check_declaration(schema, i));
   return {};
 }

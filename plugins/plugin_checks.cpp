@@ -29,9 +29,9 @@ Result<void> check_magic(const castor_plugin_info& info) {
 }
 
 Result<void> check_size(const castor_plugin_info& info) {
-  if (info.struct_size >= kPluginInfoV1Bytes) return {};
-  return refused("its description has " + std::to_string(info.struct_size) + " bytes, version 1.0 has " +
-                 std::to_string(kPluginInfoV1Bytes) + kRebuild);
+  if (info.struct_size >= sizeof(castor_plugin_info)) return {};
+  return refused("its description has " + std::to_string(info.struct_size) + " bytes, version 2.0 has " +
+                 std::to_string(sizeof(castor_plugin_info)) + kRebuild);
 }
 
 Result<void> check_major(const castor_plugin_info& info) {
@@ -40,12 +40,12 @@ Result<void> check_major(const castor_plugin_info& info) {
                  std::to_string(CASTOR_ABI_MAJOR) + kRebuild);
 }
 
+/// ABI 2 is provisional: nothing is promised between two minor versions.
 Result<void> check_minor(const castor_plugin_info& info) {
-  if (info.abi_minor <= CASTOR_ABI_MINOR) return {};
+  if (info.abi_minor == CASTOR_ABI_MINOR) return {};
   const std::string major = std::to_string(CASTOR_ABI_MAJOR) + ".";
-  return refused("it needs plugin ABI " + major + std::to_string(info.abi_minor) + ", this host offers " + major +
-                 std::to_string(CASTOR_ABI_MINOR) +
-                 "; use a newer Castor, or rebuild it against this host's <castor/plugins/abi.h>");
+  return refused("it speaks plugin ABI " + major + std::to_string(info.abi_minor) + ", this host speaks " + major +
+                 std::to_string(CASTOR_ABI_MINOR) + kRebuild);
 }
 
 Result<void> check_capabilities(const castor_plugin_info& info) {
@@ -55,13 +55,19 @@ Result<void> check_capabilities(const castor_plugin_info& info) {
                  " and no others; use a newer Castor");
 }
 
-Result<void> check_build_tag(const castor_plugin_info& info, std::string_view host_build_tag) {
-  if (!(info.capabilities & CASTOR_CAP_LINKS_TORCH)) return {};
-  const std::string_view tag = info.build_tag ? info.build_tag : "";
-  if (!tag.empty() && tag == host_build_tag) return {};
-  const std::string host = host_build_tag.empty() ? "has no LibTorch" : "runs with " + quoted(host_build_tag);
-  return refused("it was built for LibTorch " + quoted(tag) + ", this host " + host +
-                 "; rebuild it against the same LibTorch");
+/// Checks the tag of a library that the plugin links.
+Result<void> check_tag(const char* library, const char* tag, const std::string& host_tag) {
+  const std::string found = tag != nullptr ? tag : "";
+  if (!found.empty() && found == host_tag) return {};
+  const std::string host = host_tag.empty() ? std::string("has no ") + library : "runs with " + quoted(host_tag);
+  return refused(std::string("it was built for ") + library + " " + quoted(found) + ", this host " + host +
+                 "; rebuild it against the same " + library);
+}
+
+Result<void> check_tags(const castor_plugin_info& info, const HostTags& host) {
+  if (info.capabilities & CASTOR_CAP_LINKS_TORCH) CASTOR_TRY(check_tag("LibTorch", info.torch_tag, host.torch));
+  if (info.capabilities & CASTOR_CAP_LINKS_CASTOR) CASTOR_TRY(check_tag("libcastor", info.castor_tag, host.castor));
+  return {};
 }
 
 bool is_empty(const char* text) { return !text || !*text; }
@@ -78,13 +84,13 @@ Result<void> check_description(const castor_plugin_info& info) {
 
 }  // namespace
 
-Result<void> check_plugin_info(const castor_plugin_info& info, std::string_view host_build_tag) {
+Result<void> check_plugin_info(const castor_plugin_info& info, const HostTags& host) {
   CASTOR_TRY(check_magic(info));
   CASTOR_TRY(check_size(info));
   CASTOR_TRY(check_major(info));
   CASTOR_TRY(check_minor(info));
   CASTOR_TRY(check_capabilities(info));
-  CASTOR_TRY(check_build_tag(info, host_build_tag));
+  CASTOR_TRY(check_tags(info, host));
   return check_description(info);
 }
 

@@ -41,7 +41,7 @@ Result<void*> open_object(const std::filesystem::path& path) {
 Result<const castor_plugin_info*> open_plugin(const std::filesystem::path& path) {
   CASTOR_TRY(check_file(path));
   CASTOR_ASSIGN(void* const object, open_object(path));
-  const auto query = reinterpret_cast<decltype(&castor_plugin_query_v1)>(dlsym(object, CASTOR_PLUGIN_ENTRY));
+  const auto query = reinterpret_cast<decltype(&castor_plugin_query_v2)>(dlsym(object, CASTOR_PLUGIN_ENTRY));
   if (!query) return refused(path, "exports no " CASTOR_PLUGIN_ENTRY "; it is a library but not a Castor plugin");
   const castor_plugin_info* const info = query();
   if (!info) return refused(path, CASTOR_PLUGIN_ENTRY " returned no description; the plugin must be corrected");

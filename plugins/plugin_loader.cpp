@@ -76,8 +76,8 @@ Error unknown_plugin(std::string_view name, const std::vector<std::filesystem::p
 
 }  // namespace
 
-PluginLoader::PluginLoader(std::string build_tag, std::vector<std::filesystem::path> libdirs)
-    : build_tag_(std::move(build_tag)), libdirs_(std::move(libdirs)) {}
+PluginLoader::PluginLoader(std::string torch_tag, std::vector<std::filesystem::path> libdirs)
+    : torch_tag_(std::move(torch_tag)), libdirs_(std::move(libdirs)) {}
 
 Result<Plugin> PluginLoader::load(std::string_view name_or_path) const {
   if (name_or_path.find('/') != std::string_view::npos) return load_file(name_or_path);
@@ -98,7 +98,7 @@ std::vector<PluginListing> PluginLoader::list() const {
 
 Result<Plugin> PluginLoader::load_file(const std::filesystem::path& path) const {
   CASTOR_ASSIGN(const castor_plugin_info* const info, open_plugin(path));
-  if (const auto checked = check_plugin_info(*info, build_tag_); !checked.ok())
+  if (const auto checked = check_plugin_info(*info, {torch_tag_, CASTOR_VERSION}); !checked.ok())
     return Error{checked.error().kind, path.string() + ": " + checked.error().message};
   return Plugin{path, info};
 }

@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <castor/plugins/step_args.h>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstring>
 #include <string>
 
 namespace castor {
 namespace {
-
-constexpr std::size_t kGroupV15Bytes =
-    offsetof(castor_param_group, weight_decay) + sizeof(castor_param_group::weight_decay);
 
 Error usage_error(std::string message) { return {ErrorKind::usage, std::move(message)}; }
 
@@ -32,8 +26,8 @@ Result<void> check_groups(const castor_step_args& args, std::uint32_t n_params) 
     return usage_error("the step has " + std::to_string(args.n_groups) +
                        " groups of parameters, but lacks the groups or the group of each parameter");
   for (std::uint32_t group = 0; group < args.n_groups; ++group)
-    if (!args.groups[group] || args.groups[group]->struct_size < kGroupV15Bytes)
-      return usage_error("group " + std::to_string(group) + " of the step is null or shorter than version 1.5 has it");
+    if (!args.groups[group] || args.groups[group]->struct_size < sizeof(castor_param_group))
+      return usage_error("group " + std::to_string(group) + " of the step is null or shorter than version 2.0 has it");
   for (std::uint32_t param = 0; param < n_params; ++param)
     if (args.group_of[param] >= args.n_groups)
       return usage_error("parameter " + std::to_string(param) + " is in group " + std::to_string(args.group_of[param]) +
@@ -45,28 +39,6 @@ Result<void> check_optimizer(const castor_step_args& args) {
   if (args.optimizer <= CASTOR_LAMB) return {};
   return usage_error("the step is one of optimizer " + std::to_string(args.optimizer) + ", this version knows 0 to " +
                      std::to_string(CASTOR_LAMB));
-}
-
-/// A feature that came with a later version than 1.0.
-struct Addition {
-  bool asked = false;
-  int minor = 0;
-  const char* what;
-  const char* instead;
-};
-
-Result<void> check_addition(const castor_plugin_info& plugin, const Addition& addition) {
-  if (!addition.asked || plugin.abi_minor >= addition.minor) return {};
-  return usage_error(std::string("plugin ") + plugin.name + " speaks plugin ABI " + std::to_string(plugin.abi_major) +
-                     "." + std::to_string(plugin.abi_minor) + " and knows no " + addition.what + ", which ABI 1." +
-                     std::to_string(addition.minor) + " added; " + addition.instead + ", or take a newer plugin");
-}
-
-/// A copy in which the fields beyond its struct_size are 0, as known_fields.
-castor_param_group known_group(const castor_param_group& group) {
-  castor_param_group known = {};
-  std::memcpy(&known, &group, std::min<std::size_t>(group.struct_size, sizeof known));
-  return known;
 }
 
 AdamOptions adam_options(const castor_step_args& args, const castor_param_group& of) {
@@ -94,38 +66,19 @@ castor_param_group everybody(const castor_step_args& args) {
 
 }  // namespace
 
-castor_step_args known_fields(const castor_step_args& args) {
-  castor_step_args known = {};
-  std::memcpy(&known, &args, std::min<std::size_t>(args.struct_size, sizeof known));
-  return known;
-}
-
 Result<void> check_step_args(const castor_step_args& args, std::uint32_t n_params) {
-  const castor_step_args known = known_fields(args);
-  CASTOR_TRY(check_optimizer(known));
-  CASTOR_TRY(check_clipping(known));
-  return check_groups(known, n_params);
-}
-
-Result<void> check_support(const castor_plugin_info& plugin, const castor_step_args& args) {
-  const castor_step_args known = known_fields(args);
-  const Addition additions[] = {
-      {known.n_groups > 0, 5, "groups of parameters", "leave them out"},
-      {known.max_value != 0, 5, "clipping by value", "leave it out"},
-      {known.optimizer > CASTOR_ADAMW, 6, "optimizer but Adam and AdamW", "take one of these"},
-      {known.optimizer == CASTOR_LAMB, 9, "LAMB", "take another optimizer"}};
-  for (const Addition& addition : additions) CASTOR_TRY(check_addition(plugin, addition));
-  return {};
+  CASTOR_TRY(check_optimizer(args));
+  CASTOR_TRY(check_clipping(args));
+  return check_groups(args, n_params);
 }
 
 StepOptionsBy<ParamId> step_options(const castor_step_args& args, std::uint32_t n_params) {
-  const castor_step_args known = known_fields(args);
-  StepOptionsBy<ParamId> options{update_options(known, everybody(known)), known.max_norm, known.loss_scale};
-  for (std::uint32_t group = 0; group < known.n_groups; ++group)
-    options.groups.push_back(update_options(known, known_group(*known.groups[group])));
-  if (known.n_groups == 0) return options;
+  StepOptionsBy<ParamId> options{update_options(args, everybody(args)), args.max_norm, args.loss_scale};
+  for (std::uint32_t group = 0; group < args.n_groups; ++group)
+    options.groups.push_back(update_options(args, *args.groups[group]));
+  if (args.n_groups == 0) return options;
   for (std::uint32_t param = 0; param < n_params; ++param)
-    options.group_of.push_back(GroupId{known.group_of[param]});
+    options.group_of.push_back(GroupId{args.group_of[param]});
   return options;
 }
 

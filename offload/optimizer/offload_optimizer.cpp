@@ -51,6 +51,7 @@ struct OffloadOptimizer::Rooms {
   StepOptions announced;
   Barrier barrier;
   std::unique_ptr<StateIo> io;
+  std::unique_ptr<PendingGradients> pending;
 };
 
 namespace {
@@ -117,13 +118,14 @@ Result<std::unique_ptr<OffloadOptimizer>> OffloadOptimizer::make(Parts p) {
   r.early = std::make_unique<EarlyUpdates>(p.layout);
   r.deferred = std::make_unique<DeferredUpdates>(p.layout.chunks.size());
   r.io = std::make_unique<StateIo>(StateIo::Parts{r.states, p.chunks, p.mover, p.team, r.barrier, p.interrupted});
+  r.pending = std::make_unique<PendingGradients>(PendingGradients::Parts{*r.gradients, *r.norm, r.barrier, r.machine});
   return std::unique_ptr<OffloadOptimizer>(new OffloadOptimizer(std::move(p), std::move(rooms)));
 }
 
 const StateLayout& OffloadOptimizer::states() const { return rooms_->states; }
 StateIo& OffloadOptimizer::io() { return *rooms_->io; }
 UpdateBarrier& OffloadOptimizer::update_barrier() { return rooms_->barrier; }
-GradientStore& OffloadOptimizer::gradients() { return *rooms_->gradients; }
+PendingGradients& OffloadOptimizer::gradients() { return *rooms_->pending; }
 
 Result<void> OffloadOptimizer::Barrier::complete(PayloadId chunk) {
   if (optimizer->rooms_->early->updated(chunk))

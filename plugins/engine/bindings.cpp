@@ -14,7 +14,7 @@ constexpr const char* kPending =
 
 }  // namespace
 
-Bindings::Bindings(const castor_host_v1& host, const ModelShape& model, const ChunkLayout& layout,
+Bindings::Bindings(ModelHost& host, const ModelShape& model, const ChunkLayout& layout,
                    const IndexedVector<ParamId, std::optional<TensorId>>& place_of)
     : host_(host), model_(model), layout_(layout), place_of_(place_of), bound_(model.params.size(), false) {}
 
@@ -27,8 +27,7 @@ Result<void> Bindings::bind(UnitId unit, const ChunkManager& chunks) {
       data = chunks.chunk(payloads_[place.chunk]).at(Tier::device).buffer.data() +
              place.offset * size_bytes(layout_.chunks[place.chunk].dtype);
     }
-    const castor_status status = host_.bind(host_.self, number(param), data);
-    if (status != CASTOR_OK) return failed_by_host(status);
+    CASTOR_TRY(host_.bind(number(param), data));
     bound_[param] = true;
   }
   return {};
@@ -51,7 +50,7 @@ void Bindings::unbind(PayloadId chunk, const char* reason) {
 
 void Bindings::unbind_param(ParamId param, const char* reason) {
   if (!bound_[param]) return;
-  (void)host_.unbind(host_.self, number(param), reason);
+  (void)host_.unbind(number(param), reason);
   bound_[param] = false;
 }
 

@@ -20,7 +20,7 @@ namespace castor {
 class Bindings {
  public:
   /// Borrowed. `place_of`: EngineRooms::place_of.
-  Bindings(const castor_host_v1& host, const ModelShape& model, const ChunkLayout& layout,
+  Bindings(ModelHost& host, const ModelShape& model, const ChunkLayout& layout,
            const IndexedVector<ParamId, std::optional<TensorId>>& place_of);
 
   /// Sets the chunks of the layout. Once, before any other call.
@@ -39,7 +39,7 @@ class Bindings {
   void unbind(PayloadId chunk, const char* reason);
   void unbind_param(ParamId param, const char* reason);
 
-  const castor_host_v1& host_;
+  ModelHost& host_;
   const ModelShape& model_;
   const ChunkLayout& layout_;
   const IndexedVector<ParamId, std::optional<TensorId>>& place_of_;

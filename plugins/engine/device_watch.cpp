@@ -13,11 +13,12 @@ constexpr MomentIndex kMostPeriods = 1U << 18;
 }  // namespace
 
 void DeviceWatch::look() {
-  castor_device_memory now{};
-  if (!on_gpu_ || host_.device_memory(host_.self, &now) != CASTOR_OK) return;
-  now_ = now;
-  reserved_peak_bytes_ = std::max(reserved_peak_bytes_, now.reserved_peak);
-  allocated_peak_bytes_ = std::max(allocated_peak_bytes_, now.allocated_peak);
+  if (!on_gpu_) return;
+  const auto now = host_.device_memory()->memory();
+  if (!now.ok()) return;
+  now_ = *now;
+  reserved_peak_bytes_ = std::max(reserved_peak_bytes_, now_.reserved_peak);
+  allocated_peak_bytes_ = std::max(allocated_peak_bytes_, now_.allocated_peak);
 }
 
 void DeviceWatch::begin_unit(Moment moment) {
@@ -66,7 +67,7 @@ void DeviceWatch::begin_period() {
     n_periods_ = 0;
   }
   collector_.begin_period(n_periods_++, now_.allocated_peak, chunks_.used_bytes());
-  host_.reset_device_peak(host_.self);
+  host_.device_memory()->reset_peak();
 }
 
 std::vector<std::optional<std::uint64_t>> DeviceWatch::non_model_bytes(const AccessTrace& iteration) const {

@@ -11,7 +11,7 @@
 #include <castor/memory/budget.h>
 #include <castor/memory/mem_stats_collector.h>
 #include <castor/plan/access_trace.h>
-#include <castor/plugins/abi.h>
+#include <castor/plugins/model_host.h>
 
 namespace castor {
 
@@ -57,7 +57,7 @@ constexpr WatchState next_state(WatchState state, WatchEvent event) {
 class DeviceWatch {
  public:
   /// Both are borrowed; `chunks` counts the bytes of all chunks on the device.
-  DeviceWatch(const castor_host_v1& host, const Budget& chunks, bool on_gpu)
+  DeviceWatch(ModelHost& host, const Budget& chunks, bool on_gpu)
       : host_(host), chunks_(chunks), on_gpu_(on_gpu), state_(on_gpu ? WatchState::warming_up : WatchState::off) {}
 
   /// Reads the allocator's counters.
@@ -101,7 +101,7 @@ class DeviceWatch {
   void add_growth();
   std::uint64_t non_model_bytes(MomentIndex begin, MomentIndex end) const;
 
-  const castor_host_v1& host_;
+  ModelHost& host_;
   const Budget& chunks_;
   const bool on_gpu_;
   WatchState state_;

@@ -8,6 +8,7 @@
 #include <castor/memory/bytes.h>
 #include <castor/plugins/step_args.h>
 
+#include "engine_activations.h"
 #include "engine_commits.h"
 #include "engine_rooms.h"
 #include "engine_stats.h"
@@ -63,6 +64,7 @@ Engine::Engine(std::unique_ptr<EngineRooms> rooms)
                                                                .io = rooms_->optimizer->io()})),
       passes_(std::make_unique<UnitPasses>(*rooms_, *values_)),
       placer_(std::make_unique<Placer>(*rooms_)),
+      activations_(std::make_unique<EngineActivations>(*rooms_, *placer_)),
       tuner_(std::make_unique<Tuner>(*rooms_, *placer_)),
       commits_(std::make_unique<EngineCommits>(
           EngineCommits::Parts{.memory = *rooms_->memory,
@@ -74,7 +76,7 @@ Engine::Engine(std::unique_ptr<EngineRooms> rooms)
 /// A drive that hangs must not hold up the end of a commit that was given up.
 Engine::~Engine() { rooms_->give_up_drives(); }
 
-Result<std::unique_ptr<Engine>> Engine::make(const castor_host_v1& host, const EngineOptions& options,
+Result<std::unique_ptr<Engine>> Engine::make(ModelHost& host, const EngineOptions& options,
                                              const Machine& machine) {
   CASTOR_ASSIGN(auto rooms, EngineRooms::make(host, options, machine));
   std::unique_ptr<Engine> engine(new Engine(std::move(rooms)));
@@ -109,10 +111,9 @@ Result<void> Engine::gradient(std::uint32_t of_param, DLManagedTensor* grad) {
   const ParamId param{of_param};
   std::function<void()> give_back;
   if (grad->deleter != nullptr) give_back = [grad] { grad->deleter(grad); };
-  auto checked = check_gradient(rooms_->model, param, grad->dl_tensor);
-  if (!checked.ok() || rooms_->model.params[param].empty()) {
+  if (rooms_->model.params.at(param).empty()) {
     if (give_back) give_back();
-    return checked;
+    return {};
   }
   const void* data = static_cast<const std::byte*>(grad->dl_tensor.data) + grad->dl_tensor.byte_offset;
   const TensorId tensor = rooms_->tensor_of(param);
@@ -135,7 +136,7 @@ Result<void> Engine::announce_step(const castor_step_args& args) {
   return rooms_->optimizer->announce(options);
 }
 
-Result<castor_step_result> Engine::step(const castor_step_args& args) {
+Result<std::uint64_t> Engine::begin_step(const castor_step_args& args) {
   EngineRooms& r = *rooms_;
   CASTOR_ASSIGN(const StepOptions options, options_of(r.model, r.options.format, args));
   // Without overlap the updates need most gradients at once; waiting here keeps the rest of backward out of the times
@@ -154,14 +155,17 @@ Result<castor_step_result> Engine::step(const castor_step_args& args) {
   CASTOR_TRY(after_step(options.needs_norm()));
   r.update_seconds += static_cast<double>(r.timeline.now_ns() - start_ns) * 1e-9;
   r.timeline.end_step();
-  castor_step_result result{};
-  result.struct_size = sizeof result;
-  result.skipped = scale.skip ? 1 : 0;
-  result.grad_norm = options.needs_norm() ? scale.grad_norm : -1;
-  return result;
+  last_step_ = {sizeof last_step_, scale.skip ? 1 : 0, options.needs_norm() ? scale.grad_norm : -1};
+  return ++n_steps_;
 }
 
-Result<void> Engine::abandon_step() {
+Result<castor_step_result> Engine::step_result(std::uint64_t ticket) {
+  if (ticket == n_steps_ && ticket > 0) return last_step_;
+  return Error{ErrorKind::usage, "the result of step " + std::to_string(ticket) + " was asked for, the last one is " +
+                                     std::to_string(n_steps_)};
+}
+
+Result<void> Engine::discard_gradients() {
   passes_->end_step();
   tuner_->end_updates();
   rooms_->calls.break_off();
@@ -171,30 +175,34 @@ Result<void> Engine::abandon_step() {
 
 /// Places again after the warm-up, and has the Tuner choose the settings of the next step.
 Result<void> Engine::after_step(bool wants_norm) {
-  if (warming_up_ && rooms_->scheduler->trace().empty()) return {};
-  if (std::exchange(warming_up_, false)) {
+  if (rooms_->warming_up && rooms_->scheduler->trace().empty()) return {};
+  if (std::exchange(rooms_->warming_up, false)) {
     if (rooms_->measures()) CASTOR_TRY(placer_->place_in_measured_room());
     if (wants_norm) tell_speculation(*rooms_);
   }
   return tuner_->after_step();
 }
 
-Result<void> Engine::read_master(std::uint32_t param, float* out) { return values_->read_master(ParamId{param}, out); }
+ValueCalls& Engine::values() { return *values_; }
+CommitCalls& Engine::commits() { return *commits_; }
+ActivationCalls& Engine::activations() { return *activations_; }
 
-Result<void> Engine::read_state(castor_param_state& state) { return values_->read(state); }
+Result<double> Engine::measure_norm() { return rooms_->optimizer->gradients().norm(); }
 
-Result<void> Engine::write_state(const castor_param_state& state) { return values_->write(state); }
-
-Result<castor_commit_result> Engine::commit(std::uint64_t step, std::string_view note) {
-  return commits_->commit(step, note);
-}
-
-Result<std::optional<CommittedRun>> Engine::committed() { return commits_->last(); }
-
-Result<void> Engine::restore() {
-  CASTOR_TRY(commits_->restore());
-  rooms_->sample();
-  return {};
+/// Weights leave first that the next step needs last. A tier below that is full ends it: the caller has its own error.
+Result<std::uint64_t> Engine::reclaim(std::uint64_t n_bytes) {
+  EngineRooms& r = *rooms_;
+  std::uint64_t freed_bytes = 0;
+  for (std::uint32_t left = r.layout.chunks.size(); left > 0 && freed_bytes < n_bytes; --left) {
+    const ChunkId weights = r.optimizer->states().payload(PayloadId{left - 1});
+    if (!r.chunks->chunk(weights).resident(Tier::device) || r.chunks->chunk(weights).pinned()) continue;
+    if (!r.mover->push_down(weights, Tier::device).ok()) break;
+    CASTOR_TRY(r.mover->join_compute());  // nothing reads the slot any more, nor its copy to the host
+    CASTOR_TRY(r.down->record().wait());
+    CASTOR_ASSIGN(const std::uint64_t slot_bytes, r.chunks->reap(Tier::device));
+    freed_bytes += slot_bytes;
+  }
+  return freed_bytes;
 }
 
 Result<castor_stats> Engine::stats() {
@@ -203,33 +211,12 @@ Result<castor_stats> Engine::stats() {
   return stats_of(*rooms_);
 }
 
-Result<void> Engine::write_trace(const std::filesystem::path& path) {
+Result<void> Engine::write_trace(const char* path) {
   passes_->end_span();
   CASTOR_TRY(rooms_->compute->record().wait());
   rooms_->computed->settle();
   CASTOR_TRY(rooms_->scheduler->settle_times());
   return castor::write_trace(path, *rooms_);
-}
-
-Result<std::optional<std::uint32_t>> Engine::keep(const void* data, std::uint64_t n_bytes) {
-  if (!rooms_->options.offload_activations) return std::optional<std::uint32_t>();
-  if (warming_up_) placer_->make_room_for_activation(n_bytes);
-  if (!placer_->has_room_for_activation(n_bytes)) return std::optional<std::uint32_t>();
-  CASTOR_ASSIGN(const std::optional<ChunkId> chunk, rooms_->activations->keep(data, n_bytes));
-  if (!chunk) return std::optional<std::uint32_t>();
-  rooms_->calls.keep(*chunk, n_bytes);
-  return std::optional(number(*chunk));
-}
-
-Result<void*> Engine::recall(std::uint32_t kept) {
-  rooms_->calls.about(StepCall::Kind::recall, ChunkId{kept});
-  CASTOR_ASSIGN(const BufferView view, rooms_->activations->recall(ChunkId{kept}));
-  return static_cast<void*>(view.data);
-}
-
-Result<void> Engine::forget(std::uint32_t kept) {
-  rooms_->calls.about(StepCall::Kind::forget, ChunkId{kept});
-  return rooms_->activations->forget(ChunkId{kept});
 }
 
 }  // namespace castor

@@ -3,7 +3,7 @@
 
 #include <memory>
 #include <optional>
-#include <string_view>
+#include <string>
 
 #include <castor/chunk/chunk_manager.h>
 #include <castor/io/tensor_store.h>
@@ -17,7 +17,7 @@
 namespace castor {
 
 /// The folders on NVMe as the run's checkpoint (durability=commit).
-class EngineCommits {
+class EngineCommits final : public CommitCalls {
  public:
   /// Borrowed.
   struct Parts {
@@ -35,16 +35,20 @@ class EngineCommits {
   /// True where a commit was found: the caller will probably restore it, so that first values would be wasted.
   bool found() const { return commits_ && commits_->step(); }
 
-  /// Errors of all three: usage, where the folders are scratch; those of StateCommits.
-  [[nodiscard]] Result<castor_commit_result> commit(std::uint64_t step, std::string_view note);
-  [[nodiscard]] Result<std::optional<CommittedRun>> last() const;
-  [[nodiscard]] Result<void> restore();
+  /// Errors of all: usage, where the folders are scratch; those of StateCommits. The commit is durable when commit_begin
+  /// returns; commit_wait returns its figures, once.
+  Result<void> commit_begin(const castor_commit_args& args) override;
+  Result<castor_commit_result> commit_wait() override;
+  Result<castor_committed_run> last_commit() override;
+  Result<void> restore() override;
 
  private:
   Result<void> check() const;
 
   const Parts parts_;
   std::unique_ptr<StateCommits> commits_;  ///< null where the folders are scratch
+  std::optional<castor_commit_result> begun_;
+  std::string note_;  ///< the memory that last_commit's result points to
 };
 
 }  // namespace castor

@@ -11,20 +11,13 @@
 namespace castor {
 namespace {
 
-void warn(const castor_host_v1& host, const std::string& sentence) {
-  host.log(host.self, CASTOR_LOG_WARN, sentence.c_str());
+void warn(ModelHost& host, const std::string& sentence) {
+  host.log(CASTOR_LOG_WARN, sentence.c_str());
 }
 
 }  // namespace
 
-Result<void*> HostTableResource::allocate(std::uint64_t n_bytes) {
-  void* data = nullptr;
-  const castor_status status = host_.device_alloc(host_.self, n_bytes, &data);
-  if (status != CASTOR_OK) return failed_by_host(status);
-  return data;
-}
-
-EngineMemory::EngineMemory(const castor_host_v1& host, const EngineOptions& options, const Machine& machine,
+EngineMemory::EngineMemory(ModelHost& host, const EngineOptions& options, const Machine& machine,
                            std::unique_ptr<Device> device)
     : available_host_bytes_(machine.available_host_bytes),
       device_(std::move(device)),
@@ -33,16 +26,16 @@ EngineMemory::EngineMemory(const castor_host_v1& host, const EngineOptions& opti
       taken_(Tier::device, Budget::kUnlimited),
       host_(Tier::host, options.host_budget_bytes),
       nvme_(Tier::nvme, options.nvme_budget_bytes),
-      torch_memory_(host),
-      paged_(torch_memory_, taken_),
+      models_memory_(host),
+      paged_(models_memory_, taken_),
       limited_device_(on_gpu() ? static_cast<MemoryResource&>(paged_) : device_->device_memory(), device_chunks_),
       pooled_device_(limited_device_),
       limited_host_(device_->host_memory(), host_),
       pooled_host_(limited_host_) {}
 
-Result<std::unique_ptr<EngineMemory>> EngineMemory::make(const castor_host_v1& host, const EngineOptions& options,
+Result<std::unique_ptr<EngineMemory>> EngineMemory::make(ModelHost& host, const EngineOptions& options,
                                                          const Machine& machine) {
-  CASTOR_ASSIGN(auto device, machine.make_device(host.device(host.self)));
+  CASTOR_ASSIGN(auto device, machine.make_device(host.device()));
   std::unique_ptr<EngineMemory> memory(new EngineMemory(host, options, machine, std::move(device)));
   if (options.nvme_folders.empty()) return memory;
   TensorStoreOptions store;
@@ -57,19 +50,19 @@ Result<std::unique_ptr<EngineMemory>> EngineMemory::make(const castor_host_v1& h
   return memory;
 }
 
-void EngineMemory::choose_pages(const castor_host_v1& host, const SlotSizes& slots) {
-  const bool known = host.struct_size > offsetof(castor_host_v1, device_pages) && host.device_pages != nullptr;
-  if (!on_gpu() || !known) return;
+void EngineMemory::choose_pages(ModelHost& host, const SlotSizes& slots) {
+  if (!on_gpu()) return;
   SlotPages pages = best_pages(slots);
   for (const std::uint64_t page : pages)
-    if (host.device_pages(host.self, page) == 0) return;
+    if (host.device_memory()->use_pages(page) == 0) return;
   paged_.set_pages(std::move(pages));
 }
 
-std::uint64_t EngineMemory::within_capacity(const castor_host_v1& host, std::uint64_t device_budget_bytes) {
-  castor_device_memory torchs{};
-  if (!on_gpu() || host.device_memory(host.self, &torchs) != CASTOR_OK) return device_budget_bytes;
-  const std::uint64_t there_bytes = device_->free_memory_bytes() + torchs.reserved;
+std::uint64_t EngineMemory::within_capacity(ModelHost& host, std::uint64_t device_budget_bytes) {
+  if (!on_gpu()) return device_budget_bytes;
+  const auto models = host.device_memory()->memory();
+  if (!models.ok()) return device_budget_bytes;
+  const std::uint64_t there_bytes = device_->free_memory_bytes() + models->reserved;
   const std::uint64_t left_bytes = std::min(there_bytes, device_->total_memory_bytes() / 64);
   const std::uint64_t capacity_bytes = there_bytes - left_bytes;
   if (device_budget_bytes <= capacity_bytes) return device_budget_bytes;
@@ -83,7 +76,7 @@ std::uint64_t EngineMemory::speculation_bytes() const {
   return host_.limit_bytes() == Budget::kUnlimited ? available_host_bytes_() / 2 : Budget::kUnlimited;
 }
 
-void EngineMemory::check_host(const castor_host_v1& host, std::uint64_t host_bytes) const {
+void EngineMemory::check_host(ModelHost& host, std::uint64_t host_bytes) const {
   const std::uint64_t available_bytes = available_host_bytes_();
   if (host_.limit_bytes() != Budget::kUnlimited || available_bytes == 0 || host_bytes <= available_bytes) return;
   warn(host, "up to " + format_bytes(host_bytes) + " will be on the host, which has " + format_bytes(available_bytes) +

@@ -14,25 +14,24 @@
 #include <castor/plan/links.h>
 #include <castor/states/slot_pages.h>
 #include <castor/states/tensor_store_spill.h>
-#include <castor/plugins/abi.h>
+#include <castor/plugins/model_host.h>
 
 #include <castor/engine/machine.h>
 
 namespace castor {
 
-/// The Error for a call that failed in the host. It has no message, so that the host's own message stands.
-inline Error failed_by_host(castor_status status) { return {static_cast<ErrorKind>(status), {}}; }
-
-/// Device memory from the allocator that the model's own tensors come from (castor_host_v1.device_alloc).
-class HostTableResource final : public MemoryResource {
+/// Device memory from the allocator that the model's own tensors come from.
+class ModelsMemory final : public MemoryResource {
  public:
-  explicit HostTableResource(const castor_host_v1& host) : host_(host) {}
-  /// Errors: failed_by_host.
-  Result<void*> allocate(std::uint64_t n_bytes) override;
-  void deallocate(void* data, std::uint64_t n_bytes) noexcept override { host_.device_free(host_.self, data, n_bytes); }
+  explicit ModelsMemory(ModelHost& host) : host_(host) {}
+  /// Errors: those of the host. Requires, as deallocate: the device is not the host.
+  Result<void*> allocate(std::uint64_t n_bytes) override { return host_.device_memory()->allocate(n_bytes); }
+  void deallocate(void* data, std::uint64_t n_bytes) noexcept override {
+    host_.device_memory()->deallocate(data, n_bytes);
+  }
 
  private:
-  const castor_host_v1& host_;
+  ModelHost& host_;
 };
 
 /// Slots in whole pages of the allocator behind `upstream`, so that they leave no holes; `taken` counts them with their
@@ -61,25 +60,25 @@ class PagedSlots final : public MemoryResource {
 class EngineMemory {
  public:
   /// Errors: those of the device and of the store.
-  static Result<std::unique_ptr<EngineMemory>> make(const castor_host_v1& host, const EngineOptions& options,
+  static Result<std::unique_ptr<EngineMemory>> make(ModelHost& host, const EngineOptions& options,
                                                     const Machine& machine);
 
   /// `device_budget_bytes`, or on a GPU the bytes that are available now, if these are fewer: its free part and
   /// torch's, less a 64th of its memory, into which libraries load their kernels at their first use. Warns if more was
   /// asked for.
-  std::uint64_t within_capacity(const castor_host_v1& host, std::uint64_t device_budget_bytes);
+  std::uint64_t within_capacity(ModelHost& host, std::uint64_t device_budget_bytes);
   /// Host memory that speculative updates may take: the rest of the budget; without a budget, half of the memory that
   /// is available.
   std::uint64_t speculation_bytes() const;
 
   /// Warns if there is no host budget and `host_bytes` are more than the machine has available.
-  void check_host(const castor_host_v1& host, std::uint64_t host_bytes) const;
+  void check_host(ModelHost& host, std::uint64_t host_bytes) const;
 
   Device& device() { return *device_; }
   bool on_gpu() const { return device_->kind() == DeviceKind::cuda; }
   /// On a GPU, before the first slot is taken: chooses page sizes of the allocator that waste little of `slots`, if the
   /// host supports them.
-  void choose_pages(const castor_host_v1& host, const SlotSizes& slots);
+  void choose_pages(ModelHost& host, const SlotSizes& slots);
   const SlotPages& pages() const { return paged_.pages(); }
   MemoryResource& device_slots() { return on_gpu() ? static_cast<MemoryResource&>(limited_device_) : pooled_device_; }
   MemoryResource& host_buffers() { return pooled_host_; }
@@ -93,14 +92,14 @@ class EngineMemory {
   const LinkCosts& link_costs() const { return link_costs_; }
 
  private:
-  EngineMemory(const castor_host_v1& host, const EngineOptions& options, const Machine& machine,
+  EngineMemory(ModelHost& host, const EngineOptions& options, const Machine& machine,
                std::unique_ptr<Device> device);
 
   const std::function<std::uint64_t()> available_host_bytes_;
   const std::unique_ptr<Device> device_;
   const LinkCosts link_costs_;
   Budget device_chunks_, taken_, host_, nvme_;
-  HostTableResource torch_memory_;
+  ModelsMemory models_memory_;
   PagedSlots paged_;
   LimitedResource limited_device_;
   PoolResource pooled_device_;

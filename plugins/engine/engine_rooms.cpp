@@ -3,7 +3,6 @@
 
 #include <sched.h>
 
-#include <cstddef>
 #include <set>
 #include <utility>
 
@@ -20,18 +19,10 @@ unsigned update_threads(const EngineOptions& options) {
   return sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? static_cast<unsigned>(CPU_COUNT(&allowed)) : 1;
 }
 
-/// Functions of the host that came later than this one are called where the host has them.
-Result<void> check_host(const castor_host_v1& host) {
-  if (host.struct_size > offsetof(castor_host_v1, init_param_range) && host.init_param_range != nullptr) return {};
-  return Error{ErrorKind::plugin,
-               "gemini: the host offers no init_param_range, which came with plugin ABI 1.1; use a newer Castor"};
-}
-
 }  // namespace
 
-Result<std::unique_ptr<EngineRooms>> EngineRooms::make(const castor_host_v1& host, const EngineOptions& options,
+Result<std::unique_ptr<EngineRooms>> EngineRooms::make(ModelHost& host, const EngineOptions& options,
                                                        const Machine& machine) {
-  CASTOR_TRY(check_host(host));
   CASTOR_ASSIGN(ModelShape model, ModelShape::read(host));
   CASTOR_ASSIGN(auto memory, EngineMemory::make(host, options, machine));
   EngineOptions within = options;
@@ -41,7 +32,7 @@ Result<std::unique_ptr<EngineRooms>> EngineRooms::make(const castor_host_v1& hos
   return rooms;
 }
 
-EngineRooms::EngineRooms(const castor_host_v1& host_table, const EngineOptions& within, const Machine& on,
+EngineRooms::EngineRooms(ModelHost& host_table, const EngineOptions& within, const Machine& on,
                          ModelShape shape, std::unique_ptr<EngineMemory> tiers)
     : host(host_table),
       machine(on),
@@ -90,7 +81,7 @@ Result<void> EngineRooms::build() {
 /// The streams and the team.
 Result<void> EngineRooms::make_lanes() {
   Device& device = memory->device();
-  compute = device.wrap_compute_stream(host.compute_stream(host.self));
+  compute = device.wrap_compute_stream(host.compute_stream());
   computed = std::make_unique<StreamSpans>(timeline, *compute);
   CASTOR_ASSIGN(up, device.make_stream());
   CASTOR_ASSIGN(down, device.make_stream());

@@ -28,7 +28,7 @@ namespace castor {
 /// The collaborators of an engine, in the order of their construction: each may use those before it.
 struct EngineRooms {
   /// Errors: those of the machine, the layout, the team and the kernels.
-  static Result<std::unique_ptr<EngineRooms>> make(const castor_host_v1& host, const EngineOptions& options,
+  static Result<std::unique_ptr<EngineRooms>> make(ModelHost& host, const EngineOptions& options,
                                                    const Machine& machine);
   ~EngineRooms();
 
@@ -43,13 +43,13 @@ struct EngineRooms {
   bool measures() const {
     return memory->on_gpu() && options.placement_policy != PlacementPolicy::constant;
   }
-  void log(castor_log_level level, const std::string& sentence) const { host.log(host.self, level, sentence.c_str()); }
+  void log(std::uint32_t level, const std::string& sentence) const { host.log(level, sentence.c_str()); }
   /// Records in the timeline the bytes that the tiers hold now.
   void sample() {
     timeline.sample({watch.held_bytes(), memory->host_budget().used_bytes(), memory->nvme_budget().used_bytes()});
   }
 
-  const castor_host_v1& host;
+  ModelHost& host;
   const Machine machine;
   EngineOptions options;
   const ModelShape model;
@@ -77,10 +77,11 @@ struct EngineRooms {
   IndexedVector<UnitId, std::vector<PayloadId>> used;
   IndexedVector<UnitId, std::vector<Need>> needs;
 
-  double update_seconds = 0;  ///< spent in step() so far
+  bool warming_up = true;     ///< no iteration has been recorded yet
+  double update_seconds = 0;  ///< spent in begin_step() so far
 
  private:
-  EngineRooms(const castor_host_v1& host, const EngineOptions& options, const Machine& machine, ModelShape model,
+  EngineRooms(ModelHost& host, const EngineOptions& options, const Machine& machine, ModelShape model,
               std::unique_ptr<EngineMemory> memory);
   Result<void> build();
   Result<void> make_lanes();
@@ -88,7 +89,7 @@ struct EngineRooms {
   void lay_out();
   void make_movers();
   void find_uses();
-  bool interrupted() const { return host.interrupted(host.self) != 0; }
+  bool interrupted() const { return host.interrupted() != 0; }
 };
 
 }  // namespace castor

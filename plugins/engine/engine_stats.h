@@ -7,7 +7,7 @@
 
 namespace castor {
 
-/// The counters of a run so far, as castor_strategy_v1.stats returns them. On a GPU the device's figures are those of
+/// The counters of a run so far, as Strategy::stats returns them. On a GPU the device's figures are those of
 /// torch's allocator, chunks included.
 castor_stats stats_of(const EngineRooms& rooms);
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <castor/chunk/chunk_layout.h>
-#include <castor/plugins/abi.h>
+#include <castor/plugins/model_host.h>
 
 namespace castor {
 
@@ -28,11 +28,7 @@ struct ModelShape {
   IndexedVector<TensorId, ParamId> order;             ///< parameters with elements, by their first use
 
   /// Errors: usage where a parameter belongs to no unit or has a dtype that chunks do not hold.
-  static Result<ModelShape> read(const castor_host_v1& host);
+  static Result<ModelShape> read(ModelHost& host);
 };
-
-/// Checks that `grad` can be a gradient of `param` of `model`: the parameter is trained, and `grad`
-/// has its shape and dtype, is contiguous and on the model's device. Errors: plugin, with the first defect.
-Result<void> check_gradient(const ModelShape& model, ParamId param, const DLTensor& grad);
 
 }  // namespace castor

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model_values.h"
 
+#include <algorithm>
 #include <cmath>
 #include <span>
 #include <string>
@@ -21,18 +22,17 @@ StateValues values_of(const castor_param_state& state) {
 
 Result<void> ModelValues::initialise() {
   if (initialised_) return {};
-  const castor_host_v1& host = parts_.host;
+  ModelHost& host = parts_.host;
   const auto fill = [&](TensorId tensor, std::uint64_t first, std::span<float> values) -> Result<void> {
-    const castor_status status =
-        host.init_param_range(host.self, number(parts_.model.order[tensor]), first, values.size(), values.data());
-    return status == CASTOR_OK ? Result<void>() : failed_by_host(status);
+    const std::uint32_t param = number(parts_.model.order[tensor]);
+    return host.first_values({sizeof(castor_values), param, first, values.size(), CASTOR_FP32, values.data()});
   };
   std::uint64_t last_ns = parts_.timeline.now_ns();
   CASTOR_TRY(parts_.io.initialise(fill, [&](double share) {
     if (parts_.timeline.now_ns() - last_ns < kProgressNs) return;
     last_ns = parts_.timeline.now_ns();
     const std::string text = "first values of the parameters: " + std::to_string(std::lround(100 * share)) + " %";
-    host.log(host.self, CASTOR_LOG_INFO, text.c_str());
+    host.log(CASTOR_LOG_INFO, text.c_str());
   }));
   initialised_ = true;
   return {};
@@ -44,15 +44,34 @@ Result<void> ModelValues::check(ParamId param) const {
                                      std::to_string(parts_.model.params.size())};
 }
 
-Result<void> ModelValues::read_master(ParamId param, float* out) {
-  CASTOR_TRY(check(param));
-  CASTOR_TRY(initialise());
-  const auto tensor = parts_.place_of[param];
-  return tensor ? parts_.io.read_master(*tensor, out) : Result<void>();
+Result<castor_ranges> ModelValues::owned_ranges(std::uint32_t param) {
+  CASTOR_TRY(check(ParamId{param}));
+  owned_ = {0, parts_.model.params[ParamId{param}].spec.numel};
+  return castor_ranges{sizeof(castor_ranges), 1, owned_.data()};
+}
+
+Result<void> ModelValues::read_masters(const castor_values& wanted) {
+  if (wanted.form != CASTOR_FP32) return Error{ErrorKind::usage, "masters are fp32; they are read as nothing else"};
+  auto state = blank<castor_param_state>();
+  state.param = wanted.param, state.first = wanted.first;
+  state.master = static_cast<float*>(wanted.data);
+  CASTOR_TRY(check(ParamId{wanted.param}));
+  const std::uint64_t numel = parts_.model.params[ParamId{wanted.param}].spec.numel;
+  state.n = wanted.n != CASTOR_ALL ? wanted.n : numel - std::min(numel, wanted.first);
+  return read_state(state);
+}
+
+/// Without gradients a parameter is left alone: there is nothing to remember.
+Result<void> ModelValues::set_trainable(std::uint32_t param, std::int32_t trainable) {
+  CASTOR_TRY(check(ParamId{param}));
+  const ParamShape& shape = parts_.model.params[ParamId{param}];
+  if (trainable == 0 || shape.spec.trainable) return {};
+  return Error{ErrorKind::usage, shape.name + " was frozen when the model was boosted and has no optimizer states; "
+                                              "boost the model with it trained"};
 }
 
 /// A parameter without elements has no values, and its updates are not counted.
-Result<void> ModelValues::read(castor_param_state& state) {
+Result<void> ModelValues::read_state(castor_param_state& state) {
   const ParamId param{state.param};
   CASTOR_TRY(check(param));
   CASTOR_TRY(initialise());
@@ -62,7 +81,7 @@ Result<void> ModelValues::read(castor_param_state& state) {
   return {};
 }
 
-Result<void> ModelValues::write(const castor_param_state& state) {
+Result<void> ModelValues::write_state(const castor_param_state& state) {
   const ParamId param{state.param};
   CASTOR_TRY(check(param));
   CASTOR_TRY(initialise());

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <optional>
 
 #include <castor/memory/timeline.h>
-#include <castor/plugins/abi.h>
+#include <castor/plugins/model_host.h>
+#include <castor/plugins/strategy.h>
 #include <castor/states/state_io.h>
 
 #include "model_shape.h"
@@ -15,11 +17,11 @@ namespace castor {
 /// steps.
 ///
 /// Threads: one at a time.
-class ModelValues {
+class ModelValues final : public ValueCalls {
  public:
   /// Borrowed.
   struct Parts {
-    const castor_host_v1& host;
+    ModelHost& host;
     const ModelShape& model;
     const IndexedVector<ParamId, std::optional<TensorId>>& place_of;  ///< EngineRooms::place_of
     const Timeline& timeline;
@@ -33,16 +35,22 @@ class ModelValues {
   /// Records that the parameters have values from another source.
   void set_initialised() { initialised_ = true; }
 
-  /// Errors: usage, where the parameter does not exist; StateIo::read's.
-  [[nodiscard]] Result<void> read_master(ParamId param, float* out);
-  [[nodiscard]] Result<void> read(castor_param_state& state);
-  [[nodiscard]] Result<void> write(const castor_param_state& state);
+  /// All of every parameter.
+  Result<castor_ranges> owned_ranges(std::uint32_t param) override;
+  /// Errors of all three: usage, where the parameter or the range does not exist; StateIo's.
+  Result<void> read_masters(const castor_values& values) override;
+  Result<void> read_state(castor_param_state& state) override;
+  Result<void> write_state(const castor_param_state& state) override;
+  /// A parameter that was trained when the engine was made may be frozen and trained again. Errors: usage, where it was
+  /// frozen then.
+  Result<void> set_trainable(std::uint32_t param, std::int32_t trainable) override;
 
  private:
   Result<void> check(ParamId param) const;
 
   const Parts parts_;
   bool initialised_ = false;
+  std::array<std::uint64_t, 2> owned_ = {};  ///< the memory that owned_ranges' result points to
 };
 
 }  // namespace castor

@@ -81,7 +81,7 @@ Result<void> Placer::place_in_measured_room() {
                working_bytes(largest_unit_.payload_bytes, rooms_.activations->largest_bytes())));
   request_ = make_request();
   request_.non_model_bytes = taken_bytes;
-  if (rooms_.options.accumulate_gradients || !rooms_.optimizer->gradients().adds_up()) return place();
+  if (rooms_.options.accumulate_gradients || !rooms_.optimizer->gradients().store().adds_up()) return place();
   request_.chunks = demands(true);
   if (place().ok()) return {};
   request_.chunks = demands(false);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
+#include <span>
 
 #include <castor/engine/engine_options.h>
 #include <castor/memory/result.h>
@@ -11,10 +10,9 @@
 namespace castor {
 
 /// The options of the plugin, with their defaults, ranges and help.
-extern const castor_option kGeminiSchema[];
-extern const std::uint32_t kGeminiSchemaSize;
+std::span<const castor_option* const> gemini_schema();
 
 /// The engine's settings from values of the schema. Requires: every option has a value. Errors: usage.
-Result<EngineOptions> read_gemini_options(const castor_option_value* values, std::size_t n_values);
+Result<EngineOptions> read_gemini_options(std::span<const castor_option_value* const> values);
 
 }  // namespace castor

@@ -31,12 +31,14 @@ typedef struct tensor {
 } tensor;
 
 typedef struct trainer {
-  castor_strategy_v1 table;
-  const castor_host_v1 *host;
+  castor_strategy_v2 table;
+  const castor_host_v2 *host;
   tensor *tensors;
   uint32_t n_tensors;
   uint64_t used_bytes;
   double update_seconds;
+  uint64_t n_steps;
+  castor_step_result last_step;
 } trainer;
 
 /* The factors of an update: computed in double, rounded once. */
@@ -48,8 +50,9 @@ typedef struct coefficients {
 
 /* ---- small helpers ------------------------------------------------------------------------------------- */
 
-static castor_status fail(const castor_host_v1 *host, castor_status status, const char *sentence) {
-  host->set_error(host->self, sentence);
+static castor_status fail(const castor_host_v2 *host, castor_status status, const char *sentence) {
+  const castor_error error = {.struct_size = sizeof error, .status = status, .message = sentence, .tier = -1};
+  host->model->set_error(host->self, &error);
   return status;
 }
 
@@ -108,13 +111,15 @@ static castor_status allocate(trainer *self, tensor *t) {
 }
 
 static castor_status attach_one(trainer *self, uint32_t param) {
-  const castor_host_v1 *host = self->host;
+  const castor_host_v2 *host = self->host;
   tensor *t = &self->tensors[param];
   castor_status status = allocate(self, t);
-  if (status == CASTOR_OK) status = host->init_param(host->self, param, t->master);
+  const castor_values all = {.struct_size = sizeof all, .param = param, .n = t->numel, .form = CASTOR_FP32,
+                             .data = t->master};
+  if (status == CASTOR_OK) status = host->model->first_values(host->self, &all);
   if (status != CASTOR_OK) return status;
   write_weight(t);
-  return host->bind(host->self, param, t->weight);
+  return host->model->bind(host->self, param, t->weight);
 }
 
 static castor_status attach(void *opaque) {
@@ -128,26 +133,6 @@ static castor_status attach(void *opaque) {
 
 /* ---- gradient: an fp32 sum in order of arrival --------------------------------------------------------- */
 
-static int is_contiguous(const DLTensor *d) {
-  int64_t expected = 1;
-  for (int i = d->ndim - 1; d->strides && i >= 0; --i) {
-    if (d->shape[i] != 1 && d->strides[i] != expected) return 0;
-    expected *= d->shape[i];
-  }
-  return 1;
-}
-
-static uint64_t numel_of(const DLTensor *d) {
-  uint64_t n = 1;
-  for (int i = 0; i < d->ndim; ++i) n *= (uint64_t)d->shape[i];
-  return n;
-}
-
-static int fits(const tensor *t, const DLTensor *d) {
-  const DLDataType dtype = {t->is_bf16 ? kDLBfloat : kDLFloat, t->is_bf16 ? 16 : 32, 1};
-  return numel_of(d) == t->numel && same_dtype(d->dtype, dtype) && is_contiguous(d);
-}
-
 static void add_gradient(tensor *t, const void *data) {
   const float *singles = data;
   const uint16_t *halves = data;
@@ -155,16 +140,12 @@ static void add_gradient(tensor *t, const void *data) {
   t->has_grad = 1;
 }
 
+/* The host has checked it: it has the shape, dtype and order of elements of its parameter. */
 static castor_status gradient(void *opaque, uint32_t param, DLManagedTensor *grad) {
   trainer *self = opaque;
-  tensor *t = &self->tensors[param];
-  const DLTensor *d = &grad->dl_tensor;
-  const int accepted = fits(t, d);
-  if (accepted) add_gradient(t, (const char *)d->data + d->byte_offset);
+  add_gradient(&self->tensors[param], (const char *)grad->dl_tensor.data + grad->dl_tensor.byte_offset);
   if (grad->deleter) grad->deleter(grad);
-  return accepted ? CASTOR_OK
-                  : fail(self->host, CASTOR_PLUGIN,
-                         "minimal_c: a gradient has not the shape and dtype of its parameter, or is not contiguous");
+  return CASTOR_OK;
 }
 
 static void drop_gradient(tensor *t) {
@@ -239,21 +220,11 @@ static double power(double base, uint64_t exponent) {
   return result;
 }
 
-/* The host's values as far as it knows the fields; the others are 0. */
-static castor_step_args known_fields(const castor_step_args *args) {
-  castor_step_args known = {0};
-  memcpy(&known, args, args->struct_size < sizeof known ? args->struct_size : sizeof known);
-  return known;
-}
-
 /* The values for one parameter: those of its group, or of the step where there are no groups. */
 static castor_param_group values_for(const castor_step_args *args, uint32_t param) {
   const castor_param_group all = {sizeof all, args->lr,           args->beta1,   args->beta2,
                                   args->eps,  args->weight_decay, args->momentum, args->trust_coefficient};
-  const castor_param_group *of = args->n_groups > 0 ? args->groups[args->group_of[param]] : &all;
-  castor_param_group values = {0};
-  memcpy(&values, of, of->struct_size < sizeof values ? of->struct_size : sizeof values);
-  return values;
+  return args->n_groups > 0 ? *args->groups[args->group_of[param]] : all;
 }
 
 static coefficients coefficients_of(const castor_step_args *args, const castor_param_group *of, uint64_t t,
@@ -378,30 +349,44 @@ static void update(tensor *t, const castor_step_args *args, const castor_param_g
 }
 
 /* The caller's rounding mode and flush-to-zero do not reach the update. */
-static castor_status step(void *opaque, const castor_step_args *asked, castor_step_result *result) {
+static castor_status begin_step(void *opaque, const castor_step_args *args, uint64_t *ticket) {
   trainer *self = opaque;
-  const castor_step_args args = known_fields(asked);
+  castor_step_result *result = &self->last_step;
   const double begin = now_seconds();
   fenv_t callers;
   fegetenv(&callers);
   fesetenv(FE_DFL_ENV);
-  const double grad_scale = scale_of(self, &args, result);
+  const double grad_scale = scale_of(self, args, result);
   for (uint32_t i = 0; i < self->n_tensors; ++i) {
     tensor *t = &self->tensors[i];
-    const castor_param_group values = values_for(&args, i);
-    if (t->has_grad && !result->skipped) update(t, &args, &values, grad_scale);
+    const castor_param_group values = values_for(args, i);
+    if (t->has_grad && !result->skipped) update(t, args, &values, grad_scale);
     drop_gradient(t);
   }
   fesetenv(&callers);
   self->update_seconds += now_seconds() - begin;
+  *ticket = ++self->n_steps;
+  return CASTOR_OK;
+}
+
+static castor_status step_result(void *opaque, uint64_t ticket, castor_step_result *out) {
+  const trainer *self = opaque;
+  if (ticket != self->n_steps)
+    return fail(self->host, CASTOR_USAGE, "minimal_c: it knows the result of the last step alone");
+  *out = self->last_step;
+  out->struct_size = sizeof *out;
   return CASTOR_OK;
 }
 
 /* ---- the rest of the table ----------------------------------------------------------------------------- */
 
-static castor_status read_master(void *opaque, uint32_t param, float *out) {
-  const tensor *t = &((const trainer *)opaque)->tensors[param];
-  memcpy(out, t->master, t->numel * sizeof(float));
+static castor_status read_masters(void *opaque, const castor_values *out) {
+  const trainer *self = opaque;
+  const tensor *t = &self->tensors[out->param];
+  const uint64_t left = out->first <= t->numel ? t->numel - out->first : 0;
+  if (out->form != CASTOR_FP32 || (out->n != CASTOR_ALL && out->n > left))
+    return fail(self->host, CASTOR_USAGE, "minimal_c: masters are fp32, and only as many as the parameter has");
+  memcpy(out->data, t->master + out->first, (out->n == CASTOR_ALL ? left : out->n) * sizeof(float));
   return CASTOR_OK;
 }
 
@@ -420,7 +405,7 @@ static castor_status stats(void *opaque, castor_stats *out) {
 static void destroy(void *opaque) {
   trainer *self = opaque;
   for (uint32_t i = 0; i < self->n_tensors; ++i) {
-    if (self->tensors[i].weight) self->host->unbind(self->host->self, i, "its plugin (minimal_c) was destroyed");
+    if (self->tensors[i].weight) self->host->model->unbind(self->host->self, i, "its plugin (minimal_c) was destroyed");
     free(self->tensors[i].weight);
     free(self->tensors[i].master);
   }
@@ -430,10 +415,10 @@ static void destroy(void *opaque) {
 
 /* ---- create and the description ------------------------------------------------------------------------ */
 
-static castor_status describe(const castor_host_v1 *host, uint32_t param, tensor *t) {
+static castor_status describe(const castor_host_v2 *host, uint32_t param, tensor *t) {
   const DLDataType fp32 = {kDLFloat, 32, 1}, bf16 = {kDLBfloat, 16, 1};
-  castor_param_info info;
-  const castor_status status = host->param_info(host->self, param, &info);
+  castor_param_info info = {.struct_size = sizeof info};
+  const castor_status status = host->model->param_info(host->self, param, &info);
   if (status != CASTOR_OK) return status;
   if (!same_dtype(info.dtype, fp32) && !same_dtype(info.dtype, bf16))
     return fail(host, CASTOR_USAGE,
@@ -443,20 +428,31 @@ static castor_status describe(const castor_host_v1 *host, uint32_t param, tensor
   return CASTOR_OK;
 }
 
-static const castor_strategy_v1 TABLE = {
-    .struct_size = sizeof(castor_strategy_v1),
+static const castor_steps_v2 STEPS = {
+    .struct_size = sizeof STEPS,
     .attach = attach,
     .gradient = gradient,
-    .step = step,
-    .read_master = read_master,
+    .begin_step = begin_step,
+    .step_result = step_result,
     .stats = stats,
+};
+
+static const castor_values_v2 VALUES = {
+    .struct_size = sizeof VALUES,
+    .read_masters = read_masters,
+};
+
+static const castor_strategy_v2 TABLE = {
+    .struct_size = sizeof TABLE,
+    .steps = &STEPS,
+    .values = &VALUES,
     .destroy = destroy,
 };
 
-static trainer *new_trainer(const castor_host_v1 *host) {
+static trainer *new_trainer(const castor_host_v2 *host) {
   trainer *self = calloc(1, sizeof *self);
   if (!self) return NULL;
-  self->n_tensors = host->n_params(host->self);
+  self->n_tensors = host->model->n_params(host->self);
   self->tensors = calloc(self->n_tensors + 1u, sizeof *self->tensors);
   self->host = host;
   self->table = TABLE;
@@ -464,8 +460,8 @@ static trainer *new_trainer(const castor_host_v1 *host) {
   return self;
 }
 
-static castor_status create(const castor_host_v1 *host, const castor_option_value *values, size_t n_values,
-                            const castor_strategy_v1 **out) {
+static castor_status create(const castor_host_v2 *host, const castor_option_value *const *values,
+                            size_t n_values, const castor_strategy_v2 **out) {
   castor_status status = CASTOR_OK;
   (void)values, (void)n_values; /* no options */
   trainer *self = new_trainer(host);
@@ -485,11 +481,12 @@ static const castor_plugin_info INFO = {
     .abi_major = CASTOR_ABI_MAJOR,
     .abi_minor = CASTOR_ABI_MINOR,
     .capabilities = CASTOR_CAP_CPU,
-    .build_tag = "",
+    .torch_tag = "",
+    .castor_tag = "",
     .name = "minimal_c",
     .version = "1.0",
     .summary = "everything resident in host memory, in plain C11: the plugin to begin from",
     .create = create,
 };
 
-const castor_plugin_info *castor_plugin_query_v1(void) { return &INFO; }
+const castor_plugin_info *castor_plugin_query_v2(void) { return &INFO; }

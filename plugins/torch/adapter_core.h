@@ -19,7 +19,7 @@ class AdapterCore final : public UnitHooks {
       : model_(std::move(model)), host_(std::move(map), device, seed, std::move(interrupted)) {}
   ~AdapterCore();
 
-  HostTable& host() { return host_; }
+  TorchHost& host() { return host_; }
   void connect(Strategy* strategy, Hooking hooking);
   void disconnect(const Strategy* strategy);
   bool is_resident(const Strategy* strategy) const { return strategy == strategy_ && hooking_ == Hooking::none; }
@@ -38,7 +38,7 @@ class AdapterCore final : public UnitHooks {
 
   const std::shared_ptr<torch::nn::Module>
       model_;  // owners: the caller, and this as long as the table names its parameters
-  HostTable host_;
+  TorchHost host_;
   Strategy* strategy_ = nullptr;
   std::shared_ptr<TensorKeeper> keeper_;  // owners: this, and graphs that were built while the strategy was connected
   Hooking hooking_ = Hooking::none;

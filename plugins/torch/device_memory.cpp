@@ -84,9 +84,13 @@ Result<void*> ChunkMemory::allocate(Source& source, std::uint64_t n_bytes) {
 
 Result<void*> ChunkMemory::allocate(std::uint64_t n_bytes) { return allocate(source_of(n_bytes), n_bytes); }
 
-void ChunkMemory::free(void* data, std::uint64_t n_bytes) { free(source_of(n_bytes), data); }
+void ChunkMemory::deallocate(void* data, std::uint64_t n_bytes) { deallocate(source_of(n_bytes), data); }
 
-void ChunkMemory::free(Source& source, void* data) {
+Result<castor_device_memory> ChunkMemory::memory() { return castor::device_memory(); }
+
+void ChunkMemory::reset_peak() { reset_device_peak(); }
+
+void ChunkMemory::deallocate(Source& source, void* data) {
   (void)guard([&] {
     order(at::accelerator::getCurrentStream(device_.index()), source.stream);
     c10::GetAllocator(device_.type())->raw_deallocate(data);
@@ -95,15 +99,15 @@ void ChunkMemory::free(Source& source, void* data) {
 }
 
 /// The bytes that the allocator reserves for one page show whether it maps pages of that size.
-bool ChunkMemory::use_pages(std::uint64_t page_bytes) {
-  if (!Config::use_expandable_segments()) return false;
+std::int32_t ChunkMemory::use_pages(std::uint64_t page_bytes) {
+  if (!Config::use_expandable_segments()) return 0;
   in_pages_.push_back(source_with(page_bytes));
   const std::uint64_t before_bytes = device_memory().reserved;
   const auto page = allocate(in_pages_.back(), page_bytes);
   const bool whole = page.ok() && device_memory().reserved - before_bytes == page_bytes;
-  if (page.ok()) free(in_pages_.back(), *page);
+  if (page.ok()) deallocate(in_pages_.back(), *page);
   if (!whole) in_pages_.pop_back();
-  return whole;
+  return whole ? 1 : 0;
 }
 
 castor_device_memory device_memory() {
@@ -111,7 +115,7 @@ castor_device_memory device_memory() {
   if (allocator == nullptr) return {};
   const c10::DeviceIndex device = at::accelerator::getDeviceIndex();
   const auto stats = allocator->getDeviceStats(device);
-  return {count(stats.allocated_bytes[kAll].current), count(stats.allocated_bytes[kAll].peak),
+  return {sizeof(castor_device_memory),          count(stats.allocated_bytes[kAll].current), count(stats.allocated_bytes[kAll].peak),
           count(stats.reserved_bytes[kAll].current), count(stats.reserved_bytes[kAll].peak),
           total_bytes(*allocator, device)};
 }

@@ -4,7 +4,7 @@
 #include <ATen/dlpack.h>  // before abi.h, so that its include guard decides for both
 
 #include <castor/memory/result.h>
-#include <castor/plugins/abi.h>
+#include <castor/plugins/model_host.h>
 
 #include <c10/core/Device.h>
 #include <c10/core/Stream.h>
@@ -21,17 +21,19 @@ namespace castor {
 /// The allocator keeps memory apart by stream. Chunks are allocated on streams that run no work: among activations,
 /// which are allocated and freed in other sizes, each chunk would leave a hole beside it. A whole number of pages is
 /// allocated on a stream for pages of that size.
-class ChunkMemory {
+class ChunkMemory final : public DeviceCalls {
  public:
   explicit ChunkMemory(c10::Device device) : device_(device) {}
 
   /// Errors: does_not_fit, with the bytes that the allocator holds.
-  Result<void*> allocate(std::uint64_t n_bytes);
-  void free(void* data, std::uint64_t n_bytes);
+  Result<void*> allocate(std::uint64_t n_bytes) override;
+  void deallocate(void* data, std::uint64_t n_bytes) override;
+  Result<castor_device_memory> memory() override;
+  void reset_peak() override;
 
-  /// Allocates sizes that `page_bytes` divides, and no page size given before it, in such pages from now on. False
-  /// where the allocator has none of that size.
-  bool use_pages(std::uint64_t page_bytes);
+  /// Allocates sizes that `page_bytes` divides, and no page size given before it, in such pages from now on. 0 where
+  /// the allocator has none of that size.
+  std::int32_t use_pages(std::uint64_t page_bytes) override;
 
  private:
   /// The stream on which some sizes are allocated.
@@ -44,7 +46,7 @@ class ChunkMemory {
   Source& source_of(std::uint64_t n_bytes);
   Source source_with(std::uint64_t page_bytes) const;
   Result<void*> allocate(Source& source, std::uint64_t n_bytes);
-  void free(Source& source, void* data);
+  void deallocate(Source& source, void* data);
 
   const c10::Device device_;
   std::vector<Source> in_pages_;

@@ -4,43 +4,45 @@
 #include "device_memory.h"
 #include "model_map.h"
 
+#include <castor/plugins/model_host.h>
+
 #include <cstdint>
 #include <functional>
-#include <mutex>
-#include <span>
-#include <string>
 
 namespace castor {
 
-/// The functions of castor_host_v1 over a mapped model. Cannot be moved: the table points back at it.
-class HostTable {
+/// A mapped model as a ModelHost.
+class TorchHost final : public ModelHost {
  public:
-  HostTable(ModelMap map, c10::Device device, std::uint64_t seed, std::function<bool()> interrupted);
-  HostTable(const HostTable&) = delete;
-  HostTable& operator=(const HostTable&) = delete;
+  TorchHost(ModelMap map, c10::Device device, std::uint64_t seed, std::function<bool()> interrupted);
+  TorchHost(const TorchHost&) = delete;
+  TorchHost& operator=(const TorchHost&) = delete;
 
-  const castor_host_v1& table() const { return table_; }
   const ModelMap& map() const { return map_; }
-  c10::Device device() const { return device_; }
-  std::string take_error();
-  bool interrupted() const { return interrupted_ && interrupted_(); }
+  c10::Device torch_device() const { return device_; }
+  bool stopped() const { return interrupted_ && interrupted_(); }
+
+  void log(castor_log_level level, const char* message) override;
+  std::uint32_t n_units() override { return static_cast<std::uint32_t>(map_.units.size()); }
+  std::uint32_t n_params() override { return static_cast<std::uint32_t>(map_.params.size()); }
+  Result<castor_unit_info> unit_info(std::uint32_t unit) override;
+  Result<castor_param_info> param_info(std::uint32_t param) override;
+  Result<void> first_values(const castor_values& values) override;
+  Result<void> bind(std::uint32_t param, void* data) override;
+  Result<void> unbind(std::uint32_t param, const char* why) override;
+  DLDevice device() override;
+  void* compute_stream() override;
+  std::int32_t interrupted() override { return stopped() ? 1 : 0; }
+  DeviceCalls* device_memory() override { return device_.is_cpu() ? nullptr : &memory_; }
 
  private:
-  struct Calls;  // the C functions
-
-  std::uint64_t numel(std::uint32_t param) const;
-  void leave(std::string sentence);
-  castor_status failed(const Error& error);
-  void init(std::uint32_t param, std::span<float> out, std::uint64_t first) const;
+  Result<void> check_param(std::uint32_t param) const;
 
   ModelMap map_;
   const c10::Device device_;
-  ChunkMemory chunk_memory_;
+  ChunkMemory memory_;
   const std::uint64_t seed_;
   const std::function<bool()> interrupted_;
-  std::mutex error_mutex_;  // several threads call init_param_range
-  std::string error_;
-  castor_host_v1 table_;
 };
 
 }  // namespace castor

@@ -65,7 +65,7 @@ ResidentStrategy::ResidentStrategy(AdapterCore& adapter, std::unique_ptr<Device>
                                    std::unique_ptr<GradNormKernel> norm, const StateFormat& format)
     : adapter_(adapter),
       device_(std::move(device)),
-      stream_(device_->wrap_compute_stream(compute_stream(adapter.host().device()))),
+      stream_(device_->wrap_compute_stream(compute_stream(adapter.host().torch_device()))),
       kernels_(std::move(kernels)),
       norm_(std::move(norm)),
       format_(format),
@@ -75,8 +75,8 @@ ResidentStrategy::ResidentStrategy(AdapterCore& adapter, std::unique_ptr<Device>
 
 ResidentStrategy::~ResidentStrategy() {
   adapter_.disconnect(this);
-  const castor_host_v1& host = adapter_.host().table();
-  for (std::uint32_t id = 0; id < params_.size(); ++id) host.unbind(host.self, id, "the resident strategy has ended");
+  for (std::uint32_t id = 0; id < params_.size(); ++id)
+    (void)adapter_.host().unbind(id, "the resident strategy has ended");
 }
 
 Result<void> ResidentStrategy::place() {
@@ -95,21 +95,17 @@ void ResidentStrategy::place_param(std::uint32_t id) {
   param.tensor = adapter_.host().map().params[id].tensor;
   const auto room = static_cast<std::int64_t>(param.tensor.nbytes() + kTensorAlignBytes);
   param.memory = at::empty({room}, at::TensorOptions(at::kByte).device(param.tensor.device()));
-  const castor_host_v1& host = adapter_.host().table();
-  require(host.bind(host.self, id, aligned_start(param.memory)));
+  adapter_.host().bind(id, aligned_start(param.memory)).value();
   initialise(param, id);
-}
-
-/// The table's status as an exception, for guard() in place().
-void ResidentStrategy::require(castor_status status) {
-  if (status != CASTOR_OK) throw ErrorException({static_cast<ErrorKind>(status), adapter_.host().take_error()});
 }
 
 void ResidentStrategy::initialise(ResidentParam& param, std::uint32_t id) {
   const at::NoGradGuard no_grad;
   const at::Tensor values = at::empty({param.tensor.numel()}, at::kFloat);
-  const castor_host_v1& host = adapter_.host().table();
-  require(host.init_param(host.self, id, values.mutable_data_ptr<float>()));
+  const auto n = static_cast<std::uint64_t>(values.numel());
+  adapter_.host()
+      .first_values({sizeof(castor_values), id, 0, n, CASTOR_FP32, values.mutable_data_ptr<float>()})
+      .value();
   const at::Tensor weights = rounded(values.const_data_ptr<float>(), values.numel(), param.tensor.scalar_type());
   param.tensor.detach().copy_(weights.view(param.tensor.sizes()));
   param.master = values.to(param.tensor.device());
@@ -191,7 +187,7 @@ Result<void> ResidentStrategy::update(ResidentParam& param, const StepOptionsBy<
   return kernels_.update(*stream_, coefficients, arrays);
 }
 
-Result<castor_step_result> ResidentStrategy::step(const castor_step_args& args) {
+Result<std::uint64_t> ResidentStrategy::begin_step(const castor_step_args& args) {
   const auto start = std::chrono::steady_clock::now();
   const auto n_params = static_cast<std::uint32_t>(params_.size());
   CASTOR_TRY(check_step_args(args, n_params));
@@ -204,18 +200,23 @@ Result<castor_step_result> ResidentStrategy::step(const castor_step_args& args) 
     param.grad.reset();
   }
   update_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return castor_step_result{sizeof(castor_step_result), scale.skip ? 1 : 0,
-                            options.needs_norm() ? scale.grad_norm : -1};
+  last_step_ = {sizeof last_step_, scale.skip ? 1 : 0, options.needs_norm() ? scale.grad_norm : -1};
+  return ++n_steps_;
 }
 
-Result<void> ResidentStrategy::read_master(std::uint32_t param, float* out) {
-  if (param >= params_.size())
-    return Error{ErrorKind::usage, "there is no parameter " + std::to_string(param) + "; the model has " +
-                                       std::to_string(params_.size())};
-  return guard([&] {
-    const at::Tensor& master = params_[param].master;
-    at::from_blob(out, {master.numel()}, at::kFloat).copy_(master);
-  });
+Result<castor_step_result> ResidentStrategy::step_result(std::uint64_t ticket) {
+  if (ticket == n_steps_ && ticket > 0) return last_step_;
+  return Error{ErrorKind::usage, "the result of step " + std::to_string(ticket) + " was asked for, the last one is " +
+                                     std::to_string(n_steps_)};
+}
+
+Result<void> ResidentStrategy::read_masters(const castor_values& values) {
+  auto state = blank<castor_param_state>();
+  state.param = values.param, state.first = values.first, state.n = values.n;
+  state.master = static_cast<float*>(values.data);
+  if (values.n == CASTOR_ALL && values.param < params_.size())
+    state.n = static_cast<std::uint64_t>(params_[values.param].master.numel()) - values.first;
+  return read_state(state);
 }
 
 Result<ResidentParam*> ResidentStrategy::param_of(const castor_param_state& state) {
@@ -272,21 +273,21 @@ Result<castor_stats> ResidentStrategy::stats() {
   stats.struct_size = sizeof stats;
   std::fill_n(stats.budget_bytes, kNTiers, std::numeric_limits<std::uint64_t>::max());
   const castor_device_memory memory = device_memory();
-  const bool on_device = !adapter_.host().device().is_cpu();
+  const bool on_device = !adapter_.host().torch_device().is_cpu();
   stats.used_bytes[index(Tier::device)] = on_device ? memory.reserved : held_bytes();
   stats.peak_bytes[index(Tier::device)] = on_device ? memory.reserved_peak : peak_bytes_;
   stats.update_seconds = update_seconds_;
   return stats;
 }
 
-Result<void> ResidentStrategy::write_trace(const std::filesystem::path&) {
+Result<void> ResidentStrategy::write_trace(const char*) {
   return Error{ErrorKind::usage,
                "the resident run (--plugin none) moves nothing and keeps no trace; train with a plugin to write one"};
 }
 
 Result<std::unique_ptr<Strategy>> make_resident_strategy(std::shared_ptr<torch::nn::Module>, TorchAdapter& adapter,
                                                          const StateFormat& format) {
-  CASTOR_ASSIGN(auto device, open_device(adapter.core_->host().device()));
+  CASTOR_ASSIGN(auto device, open_device(adapter.core_->host().torch_device()));
   CASTOR_ASSIGN(UpdateKernels kernels, UpdateKernels::make(*device));
   CASTOR_ASSIGN(auto norm, make_grad_norm(*device));
   auto strategy = std::make_unique<ResidentStrategy>(*adapter.core_, std::move(device), std::move(kernels),

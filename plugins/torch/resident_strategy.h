@@ -31,7 +31,7 @@ struct ResidentParam {
 };
 
 /// See make_resident_strategy (torch_adapter.h).
-class ResidentStrategy final : public Strategy {
+class ResidentStrategy final : public Strategy, private ValueCalls {
  public:
   ResidentStrategy(AdapterCore& adapter, std::unique_ptr<Device> device, UpdateKernels kernels,
                    std::unique_ptr<GradNormKernel> norm, const StateFormat& format);
@@ -40,23 +40,22 @@ class ResidentStrategy final : public Strategy {
   /// Materialises and initialises every parameter. Errors: does_not_fit.
   Result<void> place();
 
-  Result<void> before_forward(std::uint32_t) override { return {}; }
-  Result<void> after_forward(std::uint32_t) override { return {}; }
-  Result<void> before_backward(std::uint32_t) override { return {}; }
-  Result<void> after_backward(std::uint32_t) override { return {}; }
+  ValueCalls& values() override { return *this; }
+
   Result<void> gradient(std::uint32_t param, DLManagedTensor* grad) override;
   Result<void> end_of_backward() override;
-  Result<castor_step_result> step(const castor_step_args& args) override;
-  Result<void> read_master(std::uint32_t param, float* out) override;
-  Result<void> read_state(castor_param_state& state) override;
-  Result<void> write_state(const castor_param_state& state) override;
+  Result<std::uint64_t> begin_step(const castor_step_args& args) override;
+  Result<castor_step_result> step_result(std::uint64_t ticket) override;
   Result<castor_stats> stats() override;
-  Result<void> write_trace(const std::filesystem::path& path) override;
+  Result<void> write_trace(const char* path) override;
 
  private:
+  Result<void> read_masters(const castor_values& values) override;
+  Result<void> read_state(castor_param_state& state) override;
+  Result<void> write_state(const castor_param_state& state) override;
+
   Result<ResidentParam*> param_of(const castor_param_state& state);
   void place_param(std::uint32_t id);
-  void require(castor_status status);
   void initialise(ResidentParam& param, std::uint32_t id);
   Result<StepScale> scale_of_step(const StepOptionsBy<ParamId>& options);
   Result<TrustRatios*> trust_ratios();
@@ -75,6 +74,8 @@ class ResidentStrategy final : public Strategy {
   Buffer sums_;                         // a double per parameter, to which the device writes its norm
   std::uint64_t peak_bytes_ = 0;        // of held_bytes()
   double update_seconds_ = 0;
+  std::uint64_t n_steps_ = 0;
+  castor_step_result last_step_ = {};
 };
 
 }  // namespace castor

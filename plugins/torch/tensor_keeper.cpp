@@ -18,8 +18,8 @@ Strategy& TensorKeeper::strategy() const {
 
 std::unique_ptr<KeptTensor> TensorKeeper::keep(const at::Tensor& x) {
   if (strategy_ == nullptr || x.device() != device_ || !x.is_contiguous() || x.numel() == 0) return nullptr;
-  const auto kept = strategy_->keep(x.const_data_ptr(), x.nbytes()).value();
-  return kept ? std::make_unique<KeptTensor>(shared_from_this(), *kept, x) : nullptr;
+  const auto kept = strategy_->activations().keep(x.const_data_ptr(), x.nbytes()).value();
+  return kept != 0 ? std::make_unique<KeptTensor>(shared_from_this(), kept, x) : nullptr;
 }
 
 KeptTensor::KeptTensor(std::shared_ptr<TensorKeeper> keeper, std::uint32_t kept, const at::Tensor& x)
@@ -31,14 +31,14 @@ KeptTensor::KeptTensor(std::shared_ptr<TensorKeeper> keeper, std::uint32_t kept,
 
 /// Drops a failure: the end of a graph cannot act on it.
 KeptTensor::~KeptTensor() {
-  if (keeper_ && keeper_->strategy_ != nullptr) (void)keeper_->strategy_->forget(kept_);
+  if (keeper_ && keeper_->strategy_ != nullptr) (void)keeper_->strategy_->activations().forget(kept_);
 }
 
 at::Tensor KeptTensor::recall() const {
   if (!keeper_)
     throw ErrorException(
         {ErrorKind::usage, "backward ran through a recomputed part a second time; run its forward pass again first"});
-  void* const data = keeper_->strategy().recall(kept_).value();
+  void* const data = keeper_->strategy().activations().recall(kept_).value();
   return at::for_blob(data, sizes_)
       .options(options_)
       .target_device(options_.device())
@@ -47,7 +47,7 @@ at::Tensor KeptTensor::recall() const {
 }
 
 void KeptTensor::forget() {
-  if (const auto keeper = std::exchange(keeper_, nullptr)) (void)keeper->strategy().forget(kept_).value();
+  if (const auto keeper = std::exchange(keeper_, nullptr)) (void)keeper->strategy().activations().forget(kept_).value();
 }
 
 }  // namespace castor

@@ -45,7 +45,7 @@ void AdapterCore::hook() {
     throw_error(strategy_->gradient(param, grad));
   };
   const ModelMap& map = host_.map();
-  keeper_ = std::make_shared<TensorKeeper>(*strategy_, host_.device());
+  keeper_ = std::make_shared<TensorKeeper>(*strategy_, host_.torch_device());
   for (std::uint32_t unit = 0; unit < map.units.size(); ++unit) map.units[unit].unit->set_hooks(this, unit);
   for (std::uint32_t param = 0; param < map.params.size(); ++param)
     if (map.params[param].tensor.requires_grad()) capture_gradient(map.params[param].tensor, param, sink);
@@ -59,7 +59,7 @@ void AdapterCore::unhook() {
 }
 
 void AdapterCore::stop_if_interrupted() const {
-  if (host_.interrupted()) throw ErrorException({ErrorKind::interrupted, "stopped by the user"});
+  if (host_.stopped()) throw ErrorException({ErrorKind::interrupted, "stopped by the user"});
 }
 
 void AdapterCore::before_forward(std::uint32_t unit) {
@@ -92,8 +92,7 @@ Result<std::unique_ptr<TorchAdapter>> TorchAdapter::make(std::shared_ptr<torch::
       std::make_unique<AdapterCore>(std::move(model), std::move(map), device, seed, std::move(interrupted))));
 }
 
-const castor_host_v1& TorchAdapter::table() const { return core_->host().table(); }
-std::string TorchAdapter::take_error() { return core_->host().take_error(); }
+ModelHost& TorchAdapter::host() { return core_->host(); }
 std::uint32_t TorchAdapter::n_params() const { return static_cast<std::uint32_t>(core_->host().map().params.size()); }
 
 void TorchAdapter::connect(Strategy* strategy) {

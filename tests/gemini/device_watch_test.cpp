@@ -31,32 +31,34 @@ TEST(WatchStates, FollowOneAnother) {
 }
 
 /// An allocator whose counters the test sets; a reset sets the peaks to the current values.
-class FakeAllocator {
+class CountedAllocator final : public DeviceCalls {
  public:
-  FakeAllocator() {
-    table_.self = this;
-    table_.device_memory = [](void* self, castor_device_memory* out) {
-      return ++of(self).n_reads_, *out = of(self).memory, of(self).status;
-    };
-    table_.reset_device_peak = [](void* self) {
-      castor_device_memory& memory = of(self).memory;
-      memory.allocated_peak = memory.allocated, memory.reserved_peak = memory.reserved, ++of(self).n_resets_;
-    };
+  Result<castor_device_memory> memory() override {
+    ++n_reads_;
+    return fails ? Result<castor_device_memory>(Error{ErrorKind::failed, "no counters"}) : counters;
   }
-  FakeAllocator(const FakeAllocator&) = delete;
+  void reset_peak() override {
+    counters.allocated_peak = counters.allocated, counters.reserved_peak = counters.reserved, ++n_resets_;
+  }
 
-  const castor_host_v1& table() const { return table_; }
   int n_reads() const { return n_reads_; }
   int n_resets() const { return n_resets_; }
 
-  castor_device_memory memory{};
-  castor_status status = CASTOR_OK;
+  castor_device_memory counters{};
+  bool fails = false;
 
  private:
-  static FakeAllocator& of(void* self) { return *static_cast<FakeAllocator*>(self); }
-
-  castor_host_v1 table_{};
   int n_reads_ = 0, n_resets_ = 0;
+};
+
+/// A host that is its allocator alone.
+class AllocatorHost final : public ModelHost {
+ public:
+  explicit AllocatorHost(DeviceCalls& allocator) : allocator_(allocator) {}
+  DeviceCalls* device_memory() override { return &allocator_; }
+
+ private:
+  DeviceCalls& allocator_;
 };
 
 class DeviceWatchOnAGpu : public ::testing::Test {
@@ -70,20 +72,21 @@ class DeviceWatchOnAGpu : public ::testing::Test {
     watch_.begin_unit(moment);
     set_chunks(chunk_bytes);
     watch_.chunks_arrived();
-    allocator_.memory.allocated_peak = peak_bytes;
+    allocator_.counters.allocated_peak = peak_bytes;
   }
   void rest(std::uint64_t peak_bytes) {
     watch_.begin_rest();
-    allocator_.memory.allocated_peak = peak_bytes;
+    allocator_.counters.allocated_peak = peak_bytes;
   }
 
-  FakeAllocator allocator_;
+  CountedAllocator allocator_;
+  AllocatorHost host_{allocator_};
   Budget chunks_{Tier::device};
-  DeviceWatch watch_{allocator_.table(), chunks_, true};
+  DeviceWatch watch_{host_, chunks_, true};
 };
 
 TEST_F(DeviceWatchOnAGpu, EachUseIsChargedWithThePeakLessTheChunksItComputesWith) {
-  allocator_.memory.allocated_peak = 5000;  // before the first unit: of no period
+  allocator_.counters.allocated_peak = 5000;  // before the first unit: of no period
   watch_.look();
   use(kForward0, 40, 100);
   use(kForward1, 70, 120);
@@ -120,7 +123,7 @@ TEST_F(DeviceWatchOnAGpu, MomentsThatTheWarmUpDidNotHaveAreUnknown) {
 
 TEST_F(DeviceWatchOnAGpu, WhatCameAfterAMomentAndStayedIsPartOfItFromThenOn) {
   const auto begin = [this](Moment moment, std::uint64_t allocated, std::uint64_t peak) {
-    allocator_.memory.allocated = allocated;
+    allocator_.counters.allocated = allocated;
     use(moment, 40, peak);
   };
   begin(kForward0, 100, 140);  // evaluation, not a use of the step
@@ -146,7 +149,7 @@ TEST_F(DeviceWatchOnAGpu, AStepThatGoesAnotherWayThanTheWarmUpIsNotComparedWithI
   use(kForward0, 40, 150);
   rest(60);
   watch_.end_step();
-  allocator_.memory.allocated = 1000;
+  allocator_.counters.allocated = 1000;
   use(kForward1, 40, 150);
   use(kForward0, 40, 150);
   watch_.end_step();
@@ -168,14 +171,14 @@ TEST_F(DeviceWatchOnAGpu, TheWarmUpGoesOnAfterAStepThatBrokeOff) {
 
 TEST_F(DeviceWatchOnAGpu, AStepThatBrokeOffIsNotComparedWithTheWarmUp) {
   set_chunks(40);
-  allocator_.memory.allocated = 40;
+  allocator_.counters.allocated = 40;
   use(kForward0, 40, 150);
   use(kBackward0, 40, 150);
   watch_.end_step();
-  allocator_.memory.allocated = 1000;
+  allocator_.counters.allocated = 1000;
   use(kForward0, 40, 150);
   watch_.break_off();
-  allocator_.memory.allocated = 45;
+  allocator_.counters.allocated = 45;
   use(kForward0, 40, 150);
   use(kBackward0, 40, 150);
   watch_.end_step();
@@ -183,9 +186,9 @@ TEST_F(DeviceWatchOnAGpu, AStepThatBrokeOffIsNotComparedWithTheWarmUp) {
 }
 
 TEST_F(DeviceWatchOnAGpu, WhatIsReservedAboveTheAllocatedPeakIsTheAllocators) {
-  allocator_.memory = {10, 80, 100, 100, 0};
+  allocator_.counters = {sizeof(castor_device_memory), 10, 80, 100, 100, 0};
   watch_.begin_unit(kForward0);
-  allocator_.memory = {10, 90, 120, 130, 0};
+  allocator_.counters = {sizeof(castor_device_memory), 10, 90, 120, 130, 0};
   watch_.begin_rest();
   watch_.end_step();
   EXPECT_EQ(watch_.allocator_bytes(), 40u) << "130 less 90, whenever each was";
@@ -246,29 +249,30 @@ TEST_F(DeviceWatchOnAGpu, AfterTheWarmUpNothingIsMeasuredOrReset) {
 }
 
 TEST_F(DeviceWatchOnAGpu, HeldIsAllThatIsReservedAndItsPeakOutlivesResets) {
-  allocator_.memory.reserved = 200, allocator_.memory.reserved_peak = 300;
+  allocator_.counters.reserved = 200, allocator_.counters.reserved_peak = 300;
   watch_.begin_unit(kForward0);
   EXPECT_EQ(watch_.held_bytes(), 200u);
   EXPECT_EQ(watch_.reserved_peak_bytes(), 300u);
-  allocator_.memory.reserved = 250, allocator_.memory.reserved_peak = 260;
+  allocator_.counters.reserved = 250, allocator_.counters.reserved_peak = 260;
   watch_.look();
   EXPECT_EQ(watch_.held_bytes(), 250u);
   EXPECT_EQ(watch_.reserved_peak_bytes(), 300u);
 }
 
 TEST_F(DeviceWatchOnAGpu, CountersThatCannotBeReadStayAsTheyWere) {
-  allocator_.memory.reserved = 200, allocator_.memory.reserved_peak = 300;
+  allocator_.counters.reserved = 200, allocator_.counters.reserved_peak = 300;
   watch_.look();
-  allocator_.memory.reserved = 0, allocator_.memory.reserved_peak = 999, allocator_.status = CASTOR_FAILED;
+  allocator_.counters.reserved = 0, allocator_.counters.reserved_peak = 999, allocator_.fails = true;
   watch_.begin_unit(kForward0);
   EXPECT_EQ(watch_.held_bytes(), 200u);
   EXPECT_EQ(watch_.reserved_peak_bytes(), 300u);
 }
 
 TEST(DeviceWatch, WhereTheDeviceIsTheHostChunksAreAllThereIs) {
-  FakeAllocator allocator;
+  CountedAllocator allocator;
+  AllocatorHost host(allocator);
   Budget chunks(Tier::device);
-  DeviceWatch watch(allocator.table(), chunks, false);
+  DeviceWatch watch(host, chunks, false);
   watch.begin_unit(kForward0);
   ASSERT_TRUE(chunks.try_reserve(40));
   watch.chunks_arrived();

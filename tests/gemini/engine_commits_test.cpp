@@ -53,7 +53,7 @@ class CommittingRun {
       CASTOR_ASSIGN(auto engine, make_io_engine(EngineChoice::threads));
       return TensorStore::open(store, std::make_unique<FaultyEngine>(std::move(engine), drive));
     };
-    engine_ = Engine::make(host_->table(), options_, machine).value();
+    engine_ = Engine::make(*host_, options_, machine).value();
     engine_->attach().value();
   }
   void close() { engine_.reset(); }
@@ -69,7 +69,7 @@ class CommittingRun {
     ASSERT_TRUE(last);
     EXPECT_EQ(std::count(steps.begin(), steps.end(), last->step), 1) << last->step;
     EXPECT_EQ(last->note, note_of(last->step));
-    engine_->restore().value();
+    engine_->commits().restore().value();
     EXPECT_EQ(training_.masters(*engine_).value(), training_.expected(static_cast<std::uint32_t>(last->step)));
   }
 

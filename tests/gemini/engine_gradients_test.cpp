@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients that the engine refuses, parameters without elements, and two engines in one process.
+// Gradients that the border refuses before the engine sees them, parameters without elements, and two engines in one process.
 #include <castor/engine/engine.h>
 
 #include <gtest/gtest.h>
@@ -9,6 +9,7 @@
 
 #include "fake_model_host.h"
 #include "small_training.h"
+#include "through_border.h"
 
 namespace castor {
 namespace {
@@ -22,7 +23,7 @@ const std::vector<float> kHalves(kRows* kColumns, 0.5f);
 /// A trained and a frozen parameter.
 class EngineGradients : public ::testing::Test {
  protected:
-  /// What the engine says of a gradient of parameter `param` that `spoil` has changed. The values of all parameters
+  /// The border's sentence about a gradient of parameter `param` that `spoil` has changed. The values of all parameters
   /// stay as they are, the gradient is given back, and the next step is that of a run without it.
   std::string refusal(std::uint32_t param, const std::function<void(DLTensor&)>& spoil, std::uint32_t shaped_as = 0) {
     FakeModelHost host = make_host();
@@ -47,19 +48,21 @@ class EngineGradients : public ::testing::Test {
   }
   static std::vector<float> first_values() { return std::vector<float>(kRows * kColumns, 1); }
 
-  static std::unique_ptr<Engine> attached(const FakeModelHost& host) {
-    EngineOptions options;
-    options.update_threads = 1;
-    auto engine = Engine::make(host.table(), options).value();
-    engine->attach().value();
-    return engine;
+  static std::unique_ptr<Strategy> attached(FakeModelHost& host) {
+    const auto make = [](ModelHost& model) -> Result<std::unique_ptr<Strategy>> {
+      EngineOptions options;
+      options.update_threads = 1;
+      CASTOR_ASSIGN(auto engine, Engine::make(model, options));
+      return std::unique_ptr<Strategy>(std::move(engine));
+    };
+    return test::through_border(host, make).value();
   }
-  static std::vector<float> values(Engine& engine, std::uint32_t param) {
+  static std::vector<float> values(Strategy& engine, std::uint32_t param) {
     std::vector<float> found(kRows * kColumns);
     engine.read_master(param, found.data()).value();
     return found;
   }
-  static std::vector<float> after_step(Engine& engine, FakeModelHost& host) {
+  static std::vector<float> after_step(Strategy& engine, FakeModelHost& host) {
     engine.before_backward(0).value();
     engine.gradient(0, host.make_gradient(0, kHalves)).value();
     engine.end_of_backward().value();
@@ -75,28 +78,28 @@ class EngineGradients : public ::testing::Test {
 TEST_F(EngineGradients, OneForAFrozenParameterIsRefused) {
   EXPECT_EQ(refusal(
                 1, [](DLTensor&) {}, 1),
-            "gemini: the gradient of frozen is refused: the parameter is frozen and takes none");
+            "the gradient of frozen is refused: the parameter is frozen and takes none");
 }
 
 TEST_F(EngineGradients, OneOfAnotherDtypeIsRefused) {
   EXPECT_EQ(refusal(0, [](DLTensor& grad) { grad.dtype = test::kFp32; }),
-            "gemini: the gradient of w is refused: it is fp32, the parameter bf16");
+            "the gradient of w is refused: it is fp32, the parameter bf16");
 }
 
 TEST_F(EngineGradients, OneOfAnotherShapeIsRefused) {
   EXPECT_EQ(refusal(0, [](DLTensor& grad) { std::swap(grad.shape[0], grad.shape[1]); }),
-            "gemini: the gradient of w is refused: its shape is [64, 4], the parameter's [4, 64]");
+            "the gradient of w is refused: its shape is [64, 4], the parameter's [4, 64]");
 }
 
 TEST_F(EngineGradients, OneOfFewerDimensionsIsRefused) {
   EXPECT_EQ(refusal(0, [](DLTensor& grad) { grad.ndim = 1; }),
-            "gemini: the gradient of w is refused: its shape is [4], the parameter's [4, 64]");
+            "the gradient of w is refused: its shape is [4], the parameter's [4, 64]");
 }
 
 TEST_F(EngineGradients, OneThatIsNotContiguousIsRefused) {
   std::int64_t strides[] = {1, kRows};
   EXPECT_EQ(refusal(0, [&strides](DLTensor& grad) { grad.strides = strides; }),
-            "gemini: the gradient of w is refused: it is not contiguous");
+            "the gradient of w is refused: its strides are [1, 4], the parameter's [64, 1]");
 }
 
 TEST_F(EngineGradients, OneOnAnotherDeviceIsRefused) {
@@ -104,16 +107,16 @@ TEST_F(EngineGradients, OneOnAnotherDeviceIsRefused) {
                     [](DLTensor& grad) {
                       grad.device = {kDLCUDA, 3};
                     }),
-            "gemini: the gradient of w is refused: it is on device 2:3, the model on 1:0");
+            "the gradient of w is refused: it is on device 2:3, the model on 1:0");
 }
 
 TEST_F(EngineGradients, OneOfNoParameterIsRefused) {
-  EXPECT_EQ(refusal(2, [](DLTensor&) {}), "gemini: a gradient arrived for parameter 2, the model has 2");
+  EXPECT_EQ(refusal(2, [](DLTensor&) {}), "a gradient arrived for parameter 2, the model has 2");
 }
 
 TEST_F(EngineGradients, OneWithoutDataIsRefused) {
   EXPECT_EQ(refusal(0, [](DLTensor& grad) { grad.data = nullptr; }),
-            "gemini: the gradient of w is refused: it has no data");
+            "the gradient of w is refused: it has no data");
 }
 
 TEST_F(EngineGradients, OneWithTheStridesOfItsShapeIsTaken) {
@@ -136,7 +139,7 @@ std::vector<float> trained_beside(std::vector<test::FakeParam> params, std::vect
   FakeModelHost host(std::move(params), units);
   EngineOptions options;
   options.update_threads = 1;
-  auto engine = Engine::make(host.table(), options).value();
+  auto engine = Engine::make(host, options).value();
   engine->attach().value();
   for (int step = 0; step < 3; ++step) {
     for (std::uint32_t unit = 0; unit < units.size(); ++unit) {
@@ -173,8 +176,8 @@ TEST(EngineEmptyParameters, TheModelTrainsAsWithoutThem) {
 TEST(EnginePairs, InterleavedCallsOfTwoEnginesDoNotMeet) {
   const SmallTraining one, other({.n_units = 4, .numel = 1024});
   const auto host = one.make_host(), other_host = other.make_host();
-  const auto engine = Engine::make(host->table(), one.options()).value();
-  const auto other_engine = Engine::make(other_host->table(), other.options()).value();
+  const auto engine = Engine::make(*host, one.options()).value();
+  const auto other_engine = Engine::make(*other_host, other.options()).value();
   engine->attach().value();
   other_engine->attach().value();
   for (std::uint32_t step = 0; step < 3; ++step) {
@@ -198,7 +201,7 @@ TEST(EnginePairs, TwoEnginesTrainOnTwoThreads) {
     for (auto& masters : found)
       threads.emplace_back([&masters, &training] {
         const auto host = training.make_host();
-        const auto engine = Engine::make(host->table(), training.options()).value();
+        const auto engine = Engine::make(*host, training.options()).value();
         engine->attach().value();
         training.run(*engine, *host, 0, 20).value();
         masters = training.masters(*engine).value();
@@ -216,7 +219,7 @@ class AddedUpGradients : public ::testing::Test {
     options.placement_policy = PlacementPolicy::cpu;
     options.host_budget_bytes = host_bytes;
     options.accumulate_gradients = told;
-    CASTOR_ASSIGN(auto engine, Engine::make(host_->table(), options));
+    CASTOR_ASSIGN(auto engine, Engine::make(*host_, options));
     CASTOR_TRY(engine->attach());
     return engine;
   }

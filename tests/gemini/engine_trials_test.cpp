@@ -27,7 +27,7 @@ class TrialRun {
       : training({.n_units = kUnits, .numel = 1024, .max_norm = max_norm}) {
     rig.team.job_ns = 10 * kMs;
     host->allocate_from(rig.allocator);
-    engine = Engine::make(host->table(), options, rig.machine()).value();
+    engine = Engine::make(*host, options, rig.machine()).value();
     engine->attach().value();
   }
   static EngineOptions options(unsigned n_threads) {

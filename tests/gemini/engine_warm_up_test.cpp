@@ -36,7 +36,7 @@ class PlacerOnGpu : public ::testing::Test {
  protected:
   void make(EngineOptions options) {
     host_->allocate_from(rig_.allocator);
-    rooms_ = EngineRooms::make(host_->table(), options, rig_.machine()).value();
+    rooms_ = EngineRooms::make(*host_, options, rig_.machine()).value();
     placer_ = std::make_unique<Placer>(*rooms_);
   }
   std::uint64_t limit_bytes() const { return rooms_->memory->device_chunks().limit_bytes(); }
@@ -99,8 +99,8 @@ TEST_F(PlacerOnGpu, TheMeasuredRoomHoldsTheSumsOfGradientsThatTheWarmUpAddedUp) 
       warm_up(20 * kKiB);
       const std::vector<std::uint16_t> gradient(4096);
       for (int i = 0; i < (adds_up ? 2 : 1); ++i)
-        rooms_->optimizer->gradients().add(TensorId{0}, {gradient.data(), {}}).value();
-      rooms_->optimizer->gradients().clear(rooms_->layout.tensors[TensorId{0}].chunk).value();
+        rooms_->optimizer->gradients().store().add(TensorId{0}, {gradient.data(), {}}).value();
+      rooms_->optimizer->gradients().store().clear(rooms_->layout.tensors[TensorId{0}].chunk).value();
       placer_->place_in_measured_room().value();
       EXPECT_EQ(rooms_->optimizer->states().placement().device_bytes,
                 (told || adds_up ? 2 * 56 + 16 : 3 * 48) * kKiB)
@@ -175,7 +175,7 @@ TEST(CapacityOfAGpu, ABudgetAboveItIsCutAndWarnedOfWithTheNumbers) {
   host->allocate_from(rig.allocator);
   EngineOptions options = training.options();
   options.device_budget_bytes = 60 * kMiB;
-  const auto engine = Engine::make(host->table(), options, rig.machine()).value();
+  const auto engine = Engine::make(*host, options, rig.machine()).value();
   EXPECT_EQ(engine->stats().value().budget_bytes[0], 47 * kMiB) << "64 MiB less 16 of others and a 64th";
   EXPECT_TRUE(logged(*host, "--device-budget 60.0 MiB is more than the 47.0 MiB that the GPU can give now; it is taken "
                             "as that"))
@@ -187,7 +187,7 @@ TEST(CapacityOfAGpu, NoBudgetIsTheCapacityWithoutAWord) {
   GpuRig rig(64 * kMiB);
   const auto host = training.make_host(GpuRig::kWhere);
   host->allocate_from(rig.allocator);
-  const auto engine = Engine::make(host->table(), training.options(), rig.machine()).value();
+  const auto engine = Engine::make(*host, training.options(), rig.machine()).value();
   EXPECT_EQ(engine->stats().value().budget_bytes[0], 63 * kMiB);
   EXPECT_TRUE(host->calls().empty());
 }
@@ -199,7 +199,7 @@ struct GpuRun {
   explicit GpuRun(const EngineOptions& options, std::uint64_t activations = 20 * kKiB, bool builds_pages = true)
       : rig(4 * kGiB, builds_pages), activation_bytes(activations) {
     host->allocate_from(rig.allocator);
-    engine = Engine::make(host->table(), options, rig.machine()).value();
+    engine = Engine::make(*host, options, rig.machine()).value();
     engine->attach().value();
   }
   void steps(std::uint32_t first, std::uint32_t end) {
@@ -322,7 +322,7 @@ TEST(WarmUpOnAGpu, RandomTrainingsHaveTheBitsOfTheHost) {
 
     const auto host = training.make_host(GpuRig::kWhere);
     host->allocate_from(rig.allocator);
-    const auto engine = Engine::make(host->table(), options, rig.machine()).value();
+    const auto engine = Engine::make(*host, options, rig.machine()).value();
     engine->attach().value();
     ScriptedTraining::Stretch stretch;
     stretch.computes = [&](std::uint32_t unit) {
@@ -339,7 +339,7 @@ TEST(WarmUpOnAGpu, RandomTrainingsHaveTheBitsOfTheHost) {
     ++n_ran;
     const auto cpu_host = training.make_host({kDLCPU, 0});
     options.device_budget_bytes = Budget::kUnlimited;
-    const auto on_cpu = Engine::make(cpu_host->table(), options).value();
+    const auto on_cpu = Engine::make(*cpu_host, options).value();
     on_cpu->attach().value();
     const auto expected = training.run(*on_cpu, *cpu_host, {}).value();
     EXPECT_TRUE(same(found->weights_seen, expected.weights_seen)) << "weights at some use";
@@ -371,7 +371,7 @@ TEST(PagesOnAGpu, TheAllocatorIsAskedForTheBestOnes) {
   GpuRig rig;
   host->allocate_from(rig.allocator);
   const EngineOptions options = large_chunks();
-  const auto rooms = EngineRooms::make(host->table(), options, rig.machine()).value();
+  const auto rooms = EngineRooms::make(*host, options, rig.machine()).value();
   EXPECT_EQ(rig.allocator.pages(), std::vector<std::uint64_t>{12 * kMiB})
       << "divides weights and states without a rest";
   EXPECT_EQ(rig.allocator.pages(), best_pages(slot_sizes(rooms->layout, options.format)));
@@ -383,7 +383,7 @@ TEST(PagesOnAGpu, SmallChunksNeedNone) {
   GpuRig rig;
   const auto host = training.make_host(GpuRig::kWhere);
   host->allocate_from(rig.allocator);
-  const auto rooms = EngineRooms::make(host->table(), training.options(), rig.machine()).value();
+  const auto rooms = EngineRooms::make(*host, training.options(), rig.machine()).value();
   EXPECT_TRUE(rig.allocator.pages().empty());
 }
 
@@ -391,7 +391,7 @@ TEST(PagesOnAGpu, AHostThatBuildsNoneWorks) {
   const auto host = host_with_large_chunks();
   GpuRig rig(4 * kGiB, /*builds_pages=*/false);
   host->allocate_from(rig.allocator);
-  const auto rooms = EngineRooms::make(host->table(), large_chunks(), rig.machine()).value();
+  const auto rooms = EngineRooms::make(*host, large_chunks(), rig.machine()).value();
   EXPECT_TRUE(rooms->memory->pages().empty());
   EXPECT_TRUE(rig.allocator.pages().empty());
 }
@@ -412,16 +412,16 @@ TEST(ActivationsOnAGpu, AreKeptRecalledAndForgotten) {
   for (std::size_t i = 0; i < kBytes; ++i) activation[i] = static_cast<unsigned char>(i * 7 / 3);
   GpuRun run(with_activations(256 * kMiB), 0);
   for (int step = 0; step < 3; ++step) {
-    std::optional<std::uint32_t> kept;
+    std::uint32_t kept = 0;
     for (const SmallTraining::Call& call : run.training.calls(*run.engine, *run.host, step)) {
       if (call.name == "after_forward 0") {
-        kept = run.engine->keep(activation.data(), kBytes).value();
-        ASSERT_TRUE(kept) << "the warm-up makes room";
+        kept = run.engine->activations().keep(activation.data(), kBytes).value();
+        ASSERT_NE(kept, 0u) << "the warm-up makes room";
       }
       if (call.name == "gradient 0") {
-        EXPECT_EQ(std::memcmp(run.engine->recall(*kept).value(), activation.data(), kBytes), 0);
+        EXPECT_EQ(std::memcmp(run.engine->activations().recall(kept).value(), activation.data(), kBytes), 0);
       }
-      if (call.name == "after_backward 0") run.engine->forget(*kept).value();
+      if (call.name == "after_backward 0") run.engine->activations().forget(kept).value();
       call.make().value();
     }
   }
@@ -435,8 +435,8 @@ TEST(ActivationsOnAGpu, AreLeftToTheHostWhereTheBudgetIsTooSmall) {
   const std::vector<unsigned char> activation(20 * kMiB);
   GpuRun run(with_activations(40 * kMiB), 0);
   run.engine->before_forward(0).value();
-  EXPECT_EQ(run.engine->keep(activation.data(), activation.size()).value(), std::nullopt);
-  EXPECT_TRUE(run.engine->keep(activation.data(), kMiB).value());
+  EXPECT_EQ(run.engine->activations().keep(activation.data(), activation.size()).value(), 0u);
+  EXPECT_NE(run.engine->activations().keep(activation.data(), kMiB).value(), 0u);
 }
 
 }  // namespace

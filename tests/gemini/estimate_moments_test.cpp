@@ -77,7 +77,7 @@ class EstimateMoments : public ::testing::TestWithParam<Case> {
     }
     char name[] = "/tmp/castor-moments-XXXXXX";
     const std::filesystem::path folder = ::mkdtemp(name);
-    strategy->write_trace(folder / "trace").value();
+    strategy->write_trace((folder / "trace").c_str()).value();
     const json trace = json::parse(std::ifstream(folder / "trace"));
     std::filesystem::remove_all(folder);
     return trace;
@@ -104,9 +104,9 @@ class EstimateMoments : public ::testing::TestWithParam<Case> {
           strategy.gradient(call.id, host.make_gradient(call.id, values)).value();
           break;
         }
-        case StepCall::Kind::keep: kept.push_back(strategy.keep(input.data(), input.size()).value().value()); break;
-        case StepCall::Kind::recall: (void)strategy.recall(kept.at(call.id)).value(); break;
-        case StepCall::Kind::forget: strategy.forget(kept.at(call.id)).value(); break;
+        case StepCall::Kind::keep: kept.push_back(strategy.activations().keep(input.data(), input.size()).value()); break;
+        case StepCall::Kind::recall: (void)strategy.activations().recall(kept.at(call.id)).value(); break;
+        case StepCall::Kind::forget: strategy.activations().forget(kept.at(call.id)).value(); break;
         case StepCall::Kind::announce: strategy.announce_step(args).value(); break;
         case StepCall::Kind::end_of_backward: strategy.end_of_backward().value(); break;
       }

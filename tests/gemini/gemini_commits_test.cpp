@@ -52,7 +52,7 @@ ScriptedTraining::Stretch rest_from(std::size_t step) {
   stretch.before = [step](Strategy& strategy) -> Result<void> {
     CASTOR_ASSIGN(const auto run, strategy.committed());
     EXPECT_TRUE(run && run->step == step && run->note == "after " + std::to_string(step));
-    return strategy.restore();
+    return strategy.commits().restore();
   };
   return stretch;
 }
@@ -132,7 +132,7 @@ TEST(GeminiCommits, WithoutTheOptionOrTheFolderItIsRefused) {
   EXPECT_EQ(refused->message,
             "gemini: with durability=scratch the states on NVMe cannot be committed; set durability=commit");
   training.run(MINIMAL_C, {}, stretch).value();
-  EXPECT_EQ(refused->message, "plugin minimal_c cannot commit its states; save them with --checkpoint");
+  EXPECT_EQ(refused->message, "plugin minimal_c cannot commit its states");
   EXPECT_EQ(training.run(GEMINI, {{"durability", "commit"}}).error().kind, ErrorKind::usage);
 }
 

@@ -171,13 +171,15 @@ TEST(Gemini, PolicyStaticKeepsTheStatedShareOffTheDevice) {
 }
 
 TEST(Gemini, RefusesOptionsThatThePolicyDoesNotLookAt) {
-  for (const char* option : {"offload_param_frac", "offload_optim_frac", "shard_param_frac"}) {
+  for (const char* option : {"offload_param_frac", "offload_optim_frac"}) {
     const auto refused = ScriptedTraining(1).run(GEMINI, {{option, "0.5"}});
     ASSERT_FALSE(refused.ok()) << option;
     EXPECT_EQ(refused.error().kind, ErrorKind::usage);
     EXPECT_NE(refused.error().message.find(std::string(option) + " needs placement_policy=static"), std::string::npos)
         << refused.error().message;
   }
+  EXPECT_EQ(ScriptedTraining(1).run(GEMINI, {{"shard_param_frac", "0.5"}}).error().message,
+            "shard_param_frac divides parameters among ranks, and there is one; leave it out");
   EXPECT_FALSE(ScriptedTraining(1).run(GEMINI, {{"const_device_bytes", "1MiB"}}).ok());
   const auto tight = ScriptedTraining(1).run(GEMINI, {{"placement_policy", "const"}, {"const_device_bytes", "1"}});
   EXPECT_NE(tight.error().message.find("raise const_device_bytes to"), std::string::npos) << tight.error().message;

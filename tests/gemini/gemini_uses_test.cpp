@@ -64,7 +64,7 @@ TEST_F(GeminiUses, AStepThatBrokeOffIsAbandonedAndTakenAgain) {
       if (breaks_off) {
         strategy->before_forward(0).value();
         backward(*strategy, model, 1, 3);  // and the model throws
-        strategy->abandon_step().value();
+        strategy->discard_gradients().value();
       }
       backward(*strategy, model, 1, 0.5f);
       backward(*strategy, model, 0, -0.25f);
@@ -156,7 +156,7 @@ TEST_F(GeminiUses, EvaluationBetweenBackwardAndStepChangesNothing) {
 
 TEST_F(GeminiUses, TheHostsOwnSentenceAndKindReachTheCaller) {
   FakeModelHost model({param("w", 1)}, {{"a", {0}}});
-  model.fail_on("init w", CASTOR_IO);
+  model.fail_on("init w", ErrorKind::io);
   const auto refused = boost(model);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().message, "init w was told to fail");
@@ -166,7 +166,7 @@ TEST_F(GeminiUses, TheHostsOwnSentenceAndKindReachTheCaller) {
 TEST_F(GeminiUses, AFailedBindIsToldInTheHostsWordsAndLeavesNothingPinned) {
   FakeModelHost model({param("w", 1), param("x", 2), param("y", 3)}, {{"w", {0}}, {"both", {1, 2}}});
   const auto strategy = boost(model).value();
-  model.fail_on("bind w", CASTOR_PLUGIN);
+  model.fail_on("bind w", ErrorKind::plugin);
   const auto refused = strategy->before_forward(0);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().message, "bind w was told to fail");

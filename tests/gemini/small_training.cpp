@@ -93,7 +93,7 @@ Result<std::vector<std::vector<float>>> SmallTraining::masters(Strategy& strateg
 
 std::vector<std::vector<float>> SmallTraining::expected(std::uint32_t n_steps) const {
   const auto host = make_host();
-  const auto engine = Engine::make(host->table(), options()).value();
+  const auto engine = Engine::make(*host, options()).value();
   engine->attach().value();
   run(*engine, *host, 0, n_steps).value();
   return masters(*engine).value();

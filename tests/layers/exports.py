@@ -3,7 +3,7 @@
 """Checks the exported symbols of the shared objects. Exit status 77 (skipped) if none is built.
 
     exports.py library FILE      only names of castor: namespace castor, castor_*, and the type information of both
-    exports.py plugins FOLDER    each plugin below it: castor_plugin_query_v1 and nothing else
+    exports.py plugins FOLDER    each plugin below it: castor_plugin_query_v2 and nothing else
 """
 import pathlib
 import re
@@ -20,7 +20,7 @@ def exported(library: pathlib.Path) -> list[str]:
 
 def foreign(kind: str, names: list[str]) -> list[str]:
     if kind == "plugins":
-        return [name for name in names if name != "castor_plugin_query_v1"]
+        return [name for name in names if name != "castor_plugin_query_v2"]
     return [name for name in names if not OURS.match(name)]
 
 

@@ -71,10 +71,9 @@ TEST(MakeModel, NamesAndShapesAreThoseOfTheModules) {
 TEST(MakeModel, ATiedHeadUsesTheEmbeddingsParameter) {
   const auto model = model_of("gpt:layers=1,hidden=8,heads=2,vocab=10,tied=1");
   const auto adapter = TorchAdapter::make(model, c10::kCPU, 0, {}).value();
-  const castor_host_v1& host = adapter->table();
-  const std::uint32_t last = host.n_units(host.self) - 1;
-  castor_unit_info unit = {};
-  ASSERT_EQ(host.unit_info(host.self, last, &unit), CASTOR_OK);
+  ModelHost& host = adapter->host();
+  const std::uint32_t last = host.n_units() - 1;
+  const castor_unit_info unit = host.unit_info(last).value();
   EXPECT_STREQ(unit.name, "head");
   EXPECT_EQ(params_of(host, last), (std::vector<std::uint32_t>{0}));
   EXPECT_EQ(params_of(host, 0), (std::vector<std::uint32_t>{0}));
@@ -85,7 +84,7 @@ TEST(MakeModel, ATiedHeadUsesTheEmbeddingsParameter) {
 TEST(MakeModel, ResidualProjectionsBeginSmaller) {
   const auto model = model_of("gpt:layers=8,hidden=64,heads=2,vocab=10");
   const auto adapter = TorchAdapter::make(model, c10::kCPU, 0, {}).value();
-  const castor_host_v1& host = adapter->table();
+  ModelHost& host = adapter->host();
   const auto stddev = [&](std::uint32_t param) {
     return initial_values(host, param, c10::kCPU).to(at::kDouble).std().item<double>();
   };

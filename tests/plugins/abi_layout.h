@@ -9,24 +9,25 @@
 extern "C" {
 #endif
 
-enum { ABI_LAYOUT_LENGTH = 37 };
+enum { ABI_LAYOUT_LENGTH = 47 };
 
-#define ABI_LAYOUT                                                                                                    \
-  {                                                                                                                   \
-    sizeof(castor_plugin_info), offsetof(castor_plugin_info, capabilities), offsetof(castor_plugin_info, build_tag),  \
-        offsetof(castor_plugin_info, create), sizeof(castor_host_v1), offsetof(castor_host_v1, bind),                 \
-        offsetof(castor_host_v1, interrupted), sizeof(castor_strategy_v1), offsetof(castor_strategy_v1, gradient),    \
-        offsetof(castor_strategy_v1, destroy), sizeof(castor_option), offsetof(castor_option, min),                   \
-        sizeof(castor_option_value), sizeof(castor_param_info), sizeof(castor_unit_info),                             \
-        sizeof(castor_device_memory), sizeof(castor_step_args), sizeof(castor_step_result), sizeof(castor_stats),     \
-        sizeof(castor_param_state), offsetof(castor_step_args, loss_scale), offsetof(castor_step_args, max_value),    \
-        offsetof(castor_step_args, n_groups), offsetof(castor_step_args, groups),                                     \
-        offsetof(castor_step_args, group_of), sizeof(castor_param_group), offsetof(castor_param_group, weight_decay), \
-        offsetof(castor_step_args, momentum), offsetof(castor_step_args, nesterov),                                   \
-        offsetof(castor_param_group, momentum), offsetof(castor_step_args, trust_coefficient),                        \
-        offsetof(castor_param_group, trust_coefficient), offsetof(castor_strategy_v1, write_state),                   \
-        sizeof(castor_commit_result), sizeof(castor_committed_run), offsetof(castor_committed_run, n_note_bytes),     \
-        offsetof(castor_stats, bound_seconds)                                                                         \
+#define ABI_LAYOUT                                                                                                     \
+  {                                                                                                                    \
+    sizeof(castor_plugin_info), offsetof(castor_plugin_info, capabilities), offsetof(castor_plugin_info, torch_tag),   \
+        offsetof(castor_plugin_info, create), sizeof(castor_host_v2), offsetof(castor_host_v2, model),                 \
+        sizeof(castor_strategy_v2), offsetof(castor_strategy_v2, steps), offsetof(castor_strategy_v2, destroy),        \
+        sizeof(castor_model_v2), offsetof(castor_model_v2, bind), offsetof(castor_model_v2, interrupted),              \
+        sizeof(castor_device_v2), sizeof(castor_groups_v2), offsetof(castor_groups_v2, abort),                         \
+        sizeof(castor_stages_v2), sizeof(castor_steps_v2), offsetof(castor_steps_v2, gradient),                        \
+        offsetof(castor_steps_v2, write_trace), sizeof(castor_values_v2), offsetof(castor_values_v2, release),         \
+        sizeof(castor_commits_v2), sizeof(castor_activations_v2), sizeof(castor_error),                                \
+        offsetof(castor_error, needed_bytes), sizeof(castor_option), offsetof(castor_option, min),                     \
+        sizeof(castor_option_value), sizeof(castor_param_info), offsetof(castor_param_info, storage_offset),           \
+        sizeof(castor_param_layout), sizeof(castor_unit_info), sizeof(castor_unit_layout), sizeof(castor_buffer_info), \
+        sizeof(castor_values), sizeof(castor_device_memory), sizeof(castor_group_info), sizeof(castor_collective),     \
+        sizeof(castor_agreement), sizeof(castor_stage_call), sizeof(castor_pipeline_step), sizeof(castor_micro_batch), \
+        sizeof(castor_param_group), sizeof(castor_step_args), sizeof(castor_step_result), sizeof(castor_stats),        \
+        sizeof(castor_param_state)                                                                                     \
   }
 
 extern const size_t abi_layout_in_c[ABI_LAYOUT_LENGTH];

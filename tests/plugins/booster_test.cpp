@@ -52,20 +52,22 @@ TEST(Booster, PassesEveryCallOn) {
   float master = 0;
   castor_step_args args{};
   args.lr = 0.25;
+  EXPECT_TRUE(strategy->begin_micro_batch({sizeof(castor_micro_batch), 1, 2, CASTOR_MICRO_LAST}).ok());
   EXPECT_TRUE(strategy->before_forward(1).ok());
   EXPECT_TRUE(strategy->after_forward(2).ok());
   EXPECT_TRUE(strategy->before_backward(3).ok());
   EXPECT_TRUE(strategy->gradient(1, model.make_gradient(1, {0})).ok());
   EXPECT_TRUE(strategy->end_of_backward().ok());
-  EXPECT_TRUE(strategy->abandon_step().ok());
+  EXPECT_TRUE(strategy->discard_gradients().ok());
   const auto stepped = strategy->step(args).value();
   EXPECT_TRUE(strategy->read_master(0, &master).ok());
   const auto stats = strategy->stats().value();
   EXPECT_TRUE(strategy->write_trace("/tmp/t.json").ok());
   strategy.reset();
   EXPECT_EQ(Calls(model.calls().begin() + n_before, model.calls().end()),
-            Calls({"before_forward 1", "after_forward 2", "before_backward 3", "gradient 1", "end_of_backward",
-                   "abandon_step", "step lr=0.25", "read_master 0",
+            Calls({"begin_micro_batch 1 of 2", "before_forward 1", "after_forward 2", "before_backward 3",
+                   "gradient 1", "end_of_backward", "discard_gradients", "begin_step lr=0.25", "step_result 9",
+                   "read_masters 0",
                    "stats of " + std::to_string(sizeof(castor_stats)) + " bytes", "write_trace /tmp/t.json",
                    "destroy"}));
   EXPECT_EQ(model.n_live_gradients(), 0);
@@ -75,69 +77,11 @@ TEST(Booster, PassesEveryCallOn) {
   EXPECT_EQ(stats.h2d_bytes, 11u);
 }
 
-castor_step_args with_groups() {
-  static constexpr castor_param_group kGroup = {sizeof kGroup, 1, 0.9, 0.99, 1e-8, 0};
-  static constexpr const castor_param_group* kGroups[] = {&kGroup};
-  static constexpr std::uint32_t kGroupOf[] = {0, 0};
-  castor_step_args args{};
-  args.struct_size = sizeof args;
-  args.n_groups = 1, args.groups = kGroups, args.group_of = kGroupOf;
-  return args;
-}
-
 castor_step_args with_max_value() {
   castor_step_args args{};
   args.struct_size = sizeof args;
   args.max_value = 0.5;
   return args;
-}
-
-castor_step_args with(castor_optimizer optimizer) {
-  castor_step_args args{};
-  args.struct_size = sizeof args;
-  args.optimizer = optimizer;
-  return args;
-}
-
-TEST(Booster, APluginOfThisVersionSupportsGroupsAndClippingByValue) {
-  EXPECT_TRUE(booster("stub_recorder").supports(with_groups()).ok());
-  EXPECT_TRUE(booster("stub_recorder").supports(with_max_value()).ok());
-  EXPECT_TRUE(booster("stub_recorder").supports(with(CASTOR_SGD)).ok());
-  EXPECT_TRUE(booster("stub_recorder").supports(with(CASTOR_LAMB)).ok());
-}
-
-TEST(Booster, RefusesWhatAnOlderPluginDoesNotKnow) {
-  const Plugin recorder = load("stub_recorder");
-  castor_plugin_info older = *recorder.info;
-  older.abi_minor = 4;
-  const Booster booster = Booster::make({recorder.path, &older}, {}).value();
-  EXPECT_TRUE(booster.supports({sizeof(castor_step_args)}).ok());
-  const auto refused = booster.supports(with_groups());
-  ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().kind, ErrorKind::usage);
-  EXPECT_EQ(
-      refused.error().message,
-      "plugin stub_recorder speaks plugin ABI 1.4 and knows no groups of parameters, which ABI 1.5 added; leave them "
-      "out, or take a newer plugin");
-  EXPECT_NE(booster.supports(with_max_value()).error().message.find("knows no clipping by value"), std::string::npos);
-  EXPECT_EQ(
-      booster.supports(with(CASTOR_SGD)).error().message,
-      "plugin stub_recorder speaks plugin ABI 1.4 and knows no optimizer but Adam and AdamW, which ABI 1.6 added; "
-      "take one of these, or take a newer plugin");
-  older.abi_minor = 8;
-  EXPECT_TRUE(booster.supports(with(CASTOR_LARS)).ok());
-  EXPECT_EQ(
-      booster.supports(with(CASTOR_LAMB)).error().message,
-      "plugin stub_recorder speaks plugin ABI 1.8 and knows no LAMB, which ABI 1.9 added; take another optimizer, "
-      "or take a newer plugin");
-  older.abi_minor = 4;
-
-  FakeModelHost model(kParams, kUnits);
-  auto strategy = booster.boost(model).value();
-  const std::size_t n_before = model.calls().size();
-  EXPECT_FALSE(strategy->step(with_groups()).ok());
-  EXPECT_EQ(model.calls().size(), n_before) << "it is not even asked";
-  EXPECT_TRUE(strategy->step({sizeof(castor_step_args)}).ok());
 }
 
 TEST(Booster, RefusesAStepThatCannotBe) {
@@ -163,7 +107,12 @@ TEST(Booster, KeepsKindAndSentenceOfAFailedCreate) {
   FakeModelHost model(kParams, kUnits);
   const Error error = refusal("stub_create_fails", model);
   EXPECT_EQ(error.kind, ErrorKind::does_not_fit);
-  EXPECT_EQ(error.message, "device tier: 96 MiB needed, 40 MiB there; raise --device-budget to 96MiB");
+  EXPECT_EQ(error.message, "device tier: 96 MiB needed, 40 MiB there; raise device_budget to 96MiB");
+  EXPECT_EQ(error.option, "device_budget");
+  ASSERT_TRUE(error.shortage);
+  EXPECT_EQ(error.shortage->tier, Tier::device);
+  EXPECT_EQ(error.shortage->needed_bytes, 96u << 20);
+  EXPECT_EQ(error.shortage->available_bytes, 40u << 20);
 }
 
 TEST(Booster, SaysSoWhereAPluginGivesNoReason) {
@@ -186,8 +135,15 @@ TEST(Booster, RefusesAStrategyThatLacksARequiredFunctionAndDestroysIt) {
   const Error error = refusal("stub_lacks_step", model);
   EXPECT_EQ(error.kind, ErrorKind::plugin);
   EXPECT_EQ(error.message,
-            "plugin stub_lacks_step has a strategy without the required function step; the plugin must be corrected");
+            "plugin stub_lacks_step has a strategy without the required function begin_step; the plugin must be corrected");
   EXPECT_EQ(model.calls(), Calls({"destroy"}));
+}
+
+TEST(Booster, RefusesAFunctionWithoutTheOneThatBelongsToIt) {
+  FakeModelHost model(kParams, kUnits);
+  EXPECT_EQ(refusal("stub_lacks_wait", model).message,
+            "plugin stub_lacks_wait has a strategy with commit_begin and without commit_wait; the plugin must be "
+            "corrected");
 }
 
 TEST(Booster, RefusesADeviceThatThePluginDoesNotTrainOn) {
@@ -204,7 +160,7 @@ TEST(Booster, RefusesADeviceThatThePluginDoesNotTrainOn) {
 
 TEST(Booster, DestroysAStrategyThatCannotAttach) {
   FakeModelHost model(kParams, kUnits);
-  model.fail_on("bind b", CASTOR_DOES_NOT_FIT);
+  model.fail_on("bind b", ErrorKind::does_not_fit);
   const Error error = refusal("minimal_c", model);
   EXPECT_EQ(error.kind, ErrorKind::does_not_fit);
   EXPECT_EQ(error.message, "bind b was told to fail");
@@ -223,16 +179,15 @@ TEST(Booster, HooksThatAPluginLeavesOutDoNothing) {
   EXPECT_EQ(model.calls().size(), n_before);
 }
 
-// Of version 1.0, with nothing in memory behind it.
-TEST(Booster, APluginOfAnOlderMinorTrainsAndIsAskedForNothingNewer) {
+TEST(Booster, ATableThatEndsEarlyIsReadNoFurther) {
   FakeModelHost model(kParams, kUnits);
-  auto strategy = booster("stub_older_minor").boost(model).value();
+  auto strategy = booster("stub_short_table").boost(model).value();
   EXPECT_TRUE(strategy->before_forward(0).ok());
-  EXPECT_FALSE(strategy->keep("", 1).value().has_value()) << "came with 1.2";
+  EXPECT_EQ(strategy->activations().keep("", 1).value(), 0u);
   castor_step_args args{};
   args.struct_size = sizeof args;
   args.optimizer = CASTOR_ADAMW, args.lr = 0.1, args.eps = 1e-8, args.loss_scale = 1;
-  EXPECT_TRUE(strategy->announce_step(args).ok()) << "came with 1.3";
+  EXPECT_TRUE(strategy->announce_step(args).ok());
   EXPECT_TRUE(strategy->gradient(1, model.make_gradient(1, {0})).ok());
   EXPECT_EQ(model.n_live_gradients(), 0);
   EXPECT_EQ(strategy->step(args).value().grad_norm, 3);
@@ -240,29 +195,32 @@ TEST(Booster, APluginOfAnOlderMinorTrainsAndIsAskedForNothingNewer) {
   strategy->read_master(0, &master).value();
   EXPECT_EQ(master, 7);
   EXPECT_EQ(strategy->stats().value().h2d_bytes, 11u);
-  EXPECT_EQ(strategy->stats().value().bound_seconds, 0) << "came with 1.8";
-  castor_param_state state{};
-  const auto read = strategy->read_state(state);
-  ASSERT_FALSE(read.ok()) << "came with 1.4";
-  EXPECT_EQ(read.error().message,
-            "plugin stub_older_minor cannot save its states; leave --checkpoint and --resume out or take another "
-            "plugin");
-  const auto committed = strategy->commit(1, "");
-  ASSERT_FALSE(committed.ok()) << "came with 1.7";
-  EXPECT_EQ(committed.error().message,
-            "plugin stub_older_minor cannot commit its states; save them with --checkpoint");
-  const auto abandoned = strategy->abandon_step();
-  ASSERT_FALSE(abandoned.ok()) << "came with 1.12";
-  EXPECT_EQ(abandoned.error().message, "plugin stub_older_minor cannot abandon a step; start again");
+  const auto written = strategy->write_trace("/tmp/t.json");
+  ASSERT_FALSE(written.ok()) << "lies behind the end of the table";
+  EXPECT_EQ(written.error().message, "plugin stub_short_table cannot write a trace");
 }
 
-TEST(Booster, ATraceThatIsNotKeptIsAUsageError) {
+TEST(Booster, WhatAPluginCannotDoIsAUsageErrorThatSaysSo) {
   FakeModelHost model(kParams, kUnits);
   auto strategy = booster("minimal_c").boost(model).value();
-  const auto written = strategy->write_trace("/tmp/t.json");
-  ASSERT_FALSE(written.ok());
-  EXPECT_EQ(written.error().kind, ErrorKind::usage);
-  EXPECT_EQ(written.error().message, "plugin minimal_c keeps no trace; leave --trace out or take another plugin");
+  const auto refused = [](const auto& result) {
+    if (result.ok()) return std::string("it was done");
+    EXPECT_EQ(result.error().kind, ErrorKind::usage);
+    return result.error().message;
+  };
+  castor_param_state state{};
+  const castor_access access = {sizeof access, CASTOR_READ, 0, nullptr};
+  castor_values values{};
+  const std::string cannot = "plugin minimal_c cannot ";
+  EXPECT_EQ(refused(strategy->write_trace("/tmp/t.json")), cannot + "write a trace");
+  EXPECT_EQ(refused(strategy->discard_gradients()), cannot + "drop gradients; start again");
+  EXPECT_EQ(refused(strategy->measure_norm()), cannot + "measure the norm of the gradients before the step");
+  EXPECT_EQ(refused(strategy->values().read_state(state)), cannot + "save its states");
+  EXPECT_EQ(refused(strategy->values().read_gradient(values)), cannot + "read gradients");
+  EXPECT_EQ(refused(strategy->values().set_trainable(0, 0)), cannot + "freeze parameters later on");
+  EXPECT_EQ(refused(strategy->values().acquire(access)), cannot + "lend weights outside a unit");
+  EXPECT_EQ(refused(strategy->commit(1, "")), cannot + "commit its states");
+  EXPECT_EQ(strategy->reclaim(1).value(), 0u) << "has nothing to give back";
 }
 
 }  // namespace

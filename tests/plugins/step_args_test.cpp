@@ -36,20 +36,6 @@ std::string refusal(const castor_step_args& args) {
   return checked.error().message;
 }
 
-TEST(StepArgs, WhatAnOlderHostDidNotFillInIsZero) {
-  castor_step_args args = grouped();
-  args.max_value = 3, args.max_norm = 2;
-  args.struct_size = 64;  // of version 1.4
-  EXPECT_TRUE(check_step_args(args, 3).ok());
-  const castor_step_args known = known_fields(args);
-  EXPECT_EQ(known.loss_scale, 1);
-  EXPECT_EQ(known.max_norm, 2);
-  EXPECT_EQ(known.max_value, 0);
-  EXPECT_EQ(known.n_groups, 0u);
-  EXPECT_EQ(known.groups, nullptr);
-  EXPECT_EQ(known.group_of, nullptr);
-}
-
 TEST(StepArgs, WithoutGroupsEveryParameterHasTheValuesOfTheStep) {
   castor_step_args args = plain();
   args.max_norm = 5, args.loss_scale = 8;
@@ -87,9 +73,6 @@ TEST(StepArgs, SgdHasMomentumOfTheStepOrTheGroup) {
   args.groups = groups;
   EXPECT_EQ(step_options(args, 3).of(ParamId{0}), UpdateOptions(SgdOptions{2, 0.5, 0.5, true, 0.25, 0, 1e-6}));
   EXPECT_EQ(step_options(args, 3).of(ParamId{1}), UpdateOptions(SgdOptions{0.125, 0, 0, true, 0.25, 0, 1e-4}));
-  fast.struct_size = 48;  // as version 1.5 has it
-  EXPECT_TRUE(check_step_args(args, 3).ok());
-  EXPECT_EQ(step_options(args, 3).of(ParamId{0}), UpdateOptions(SgdOptions{2, 0, 0.5, true, 0.25, 0, 1e-6}));
 }
 
 TEST(StepArgs, LarsHasTrustOfTheStepOrTheGroupAndClampsNothing) {
@@ -172,7 +155,7 @@ TEST(StepArgs, GroupsThatAreNotThereAreRefused) {
   const castor_param_group* const with_short[] = {&kSlow, &short_one};
   args = grouped();
   args.groups = with_short;
-  EXPECT_EQ(refusal(args), "group 1 of the step is null or shorter than version 1.5 has it");
+  EXPECT_EQ(refusal(args), "group 1 of the step is null or shorter than version 2.0 has it");
 }
 
 }  // namespace

@@ -5,9 +5,10 @@
 #include <cstdint>
 #include <cstring>
 #include <new>
+#include <string>
 #include <vector>
 
-#include <castor/plugins/abi.h>
+#include <castor/plugins/model_host.h>
 
 #include "nth_call.h"
 
@@ -17,23 +18,25 @@ namespace castor::test {
 ///
 /// It keeps what it has taken from the device, as a caching allocator does, and fills new memory with a pattern, so
 /// that a read of bytes that nothing wrote shows. Threads: one at a time.
-class FakeAllocator {
+class FakeAllocator final : public DeviceCalls {
  public:
   explicit FakeAllocator(std::uint64_t total_bytes, bool builds_pages = true)
       : total_bytes_(total_bytes), builds_pages_(builds_pages) {}
   FakeAllocator(const FakeAllocator&) = delete;
 
-  /// `n_bytes` at a multiple of 512 B; null where the device has no room, or the allocation is the one that shall fail.
-  void* allocate(std::uint64_t n_bytes) {
+  /// `n_bytes` at a multiple of 512 B. Errors: does_not_fit, where the device has no room, or the allocation is the one
+  /// that shall fail.
+  Result<void*> allocate(std::uint64_t n_bytes) override {
     const bool refused = failing_ != nullptr && failing_->is_this();
-    if (refused || n_bytes > total_bytes_ - memory_.allocated) return nullptr;
+    if (refused || n_bytes > total_bytes_ - memory_.allocated)
+      return Error{ErrorKind::does_not_fit, "the fake GPU has no " + std::to_string(n_bytes) + " B left"};
     void* const data = ::operator new(n_bytes, kAlign);
     std::memset(data, kPattern, n_bytes);
     ++n_live_;
     take(n_bytes);
     return data;
   }
-  void deallocate(void* data, std::uint64_t n_bytes) {
+  void deallocate(void* data, std::uint64_t n_bytes) override {
     ::operator delete(data, kAlign);
     --n_live_;
     memory_.allocated -= n_bytes;
@@ -43,15 +46,17 @@ class FakeAllocator {
   void hold(std::uint64_t n_bytes) { take(n_bytes); }
   void let_go(std::uint64_t n_bytes) { memory_.allocated -= n_bytes; }
 
-  castor_device_memory memory() const {
+  Result<castor_device_memory> memory() override {
     castor_device_memory found = memory_;
-    found.total = total_bytes_;
+    found.struct_size = sizeof found, found.total = total_bytes_;
     return found;
   }
-  void reset_peak() { memory_.allocated_peak = memory_.allocated, memory_.reserved_peak = memory_.reserved; }
+  void reset_peak() override { memory_.allocated_peak = memory_.allocated, memory_.reserved_peak = memory_.reserved; }
 
-  bool builds_pages() const { return builds_pages_; }
-  std::int32_t build_pages(std::uint64_t n_bytes) { return pages_.push_back(n_bytes), 1; }
+  std::int32_t use_pages(std::uint64_t n_bytes) override {
+    if (builds_pages_) pages_.push_back(n_bytes);
+    return builds_pages_ ? 1 : 0;
+  }
   /// The page sizes that were asked for, in order.
   const std::vector<std::uint64_t>& pages() const { return pages_; }
 

@@ -64,111 +64,61 @@ FakeModelHost::FakeModelHost(std::vector<FakeParam> params, std::vector<FakeUnit
     : params_(std::move(params)),
       units_(std::move(units)),
       device_(device),
-      table_(make_table(this)),
       bound_(params_.size()) {
   for (const FakeParam& param : params_)
     if (param.init.size() != numel(param.shape)) throw std::invalid_argument(param.name + ": init and shape differ");
 }
 
-castor_host_v1 FakeModelHost::make_table(FakeModelHost* self) {
-  castor_host_v1 table{};
-  table.struct_size = sizeof table;
-  table.self = self;
-  table.set_error = [](void* self, const char* message) { of(self).error_ = message; };
-  table.log = [](void* self, castor_log_level, const char* message) { of(self).calls_.emplace_back(message); };
-  table.n_units = [](void* self) { return static_cast<std::uint32_t>(of(self).units_.size()); };
-  table.n_params = [](void* self) { return static_cast<std::uint32_t>(of(self).params_.size()); };
-  table.unit_info = [](void* self, std::uint32_t unit, castor_unit_info* out) {
-    return of(self).describe_unit(unit, out);
-  };
-  table.param_info = [](void* self, std::uint32_t param, castor_param_info* out) {
-    return of(self).describe(param, out);
-  };
-  table.init_param = [](void* self, std::uint32_t param, float* out) {
-    return of(self).init(param, 0, of(self).params_.at(param).init.size(), out);
-  };
-  table.init_param_range = [](void* self, std::uint32_t param, std::uint64_t first, std::uint64_t n, float* out) {
-    return of(self).init(param, first, n, out);
-  };
-  table.bind = [](void* self, std::uint32_t param, void* data) { return of(self).bind(param, data); };
-  table.unbind = [](void* self, std::uint32_t param, const char* why) { return of(self).unbind(param, why); };
-  table.device = [](void* self) { return of(self).device_; };
-  table.compute_stream = [](void*) -> void* { return nullptr; };
-  table.device_memory = [](void*, castor_device_memory* out) { return *out = {}, CASTOR_OK; };
-  table.reset_device_peak = [](void*) {};
-  table.interrupted = [](void* self) {
-    return static_cast<std::int32_t>(of(self).interrupted_ && of(self).interrupted_());
-  };
-  return table;
+void FakeModelHost::log(std::uint32_t, const char* message) {
+  const std::lock_guard lock(mutex_);
+  calls_.emplace_back(message);
 }
 
-void FakeModelHost::allocate_from(FakeAllocator& allocator) {
-  allocator_ = &allocator;
-  table_.device_alloc = [](void* self, std::uint64_t n_bytes, void** out) {
-    FakeModelHost& host = of(self);
-    *out = host.allocator_->allocate(n_bytes);
-    if (*out != nullptr) return CASTOR_OK;
-    host.error_ = "the fake GPU has no " + std::to_string(n_bytes) + " B left";
-    return CASTOR_DOES_NOT_FIT;
-  };
-  table_.device_free = [](void* self, void* data, std::uint64_t n_bytes) {
-    of(self).allocator_->deallocate(data, n_bytes);
-  };
-  table_.device_memory = [](void* self, castor_device_memory* out) {
-    return *out = of(self).allocator_->memory(), CASTOR_OK;
-  };
-  table_.reset_device_peak = [](void* self) { of(self).allocator_->reset_peak(); };
-  if (allocator.builds_pages())
-    table_.device_pages = [](void* self, std::uint64_t n_bytes) { return of(self).allocator_->build_pages(n_bytes); };
-}
-
-castor_status FakeModelHost::record(const std::string& call) {
+Result<void> FakeModelHost::record(const std::string& call) {
   const std::lock_guard lock(mutex_);
   calls_.push_back(call);
-  if (call != failing_call_) return CASTOR_OK;
-  error_ = call + " was told to fail";
-  return failing_status_;
+  if (call != failing_call_) return {};
+  return Error{failing_kind_, call + " was told to fail"};
 }
 
-castor_status FakeModelHost::init(std::uint32_t param, std::uint64_t first, std::uint64_t n, float* out) {
-  const FakeParam& fake = params_.at(param);
-  if (first + n > fake.init.size()) throw std::out_of_range(fake.name + ": more first values than it has");
-  std::copy_n(fake.init.begin() + static_cast<std::ptrdiff_t>(first), n, out);
+Result<void> FakeModelHost::first_values(const castor_values& values) {
+  const FakeParam& fake = params_.at(values.param);
+  const std::uint64_t n = values.n == CASTOR_ALL ? fake.init.size() - values.first : values.n;
+  if (values.first + n > fake.init.size()) throw std::out_of_range(fake.name + ": more first values than it has");
+  std::copy_n(fake.init.begin() + static_cast<std::ptrdiff_t>(values.first), n, static_cast<float*>(values.data));
   return record("init " + fake.name);
 }
 
-castor_status FakeModelHost::bind(std::uint32_t param, void* data) {
+Result<void> FakeModelHost::bind(std::uint32_t param, void* data) {
   const std::string call = "bind " + params_.at(param).name;
-  const castor_status status = record(call);
-  if (status != CASTOR_OK) return status;
-  if (failing_bind_ != nullptr && failing_bind_->is_this()) {
-    error_ = call + " was told to fail";
-    return CASTOR_FAILED;
-  }
-  if (!data || reinterpret_cast<std::uintptr_t>(data) % 512 != 0) {
-    error_ = "bind " + params_[param].name + ": its memory does not start at a multiple of 512 B";
-    return CASTOR_PLUGIN;
-  }
+  CASTOR_TRY(record(call));
+  if (failing_bind_ != nullptr && failing_bind_->is_this())
+    return Error{ErrorKind::failed, call + " was told to fail"};
+  if (!data || reinterpret_cast<std::uintptr_t>(data) % 512 != 0)
+    return Error{ErrorKind::plugin, call + ": its memory does not start at a multiple of 512 B"};
   bound_[param] = data;
-  return CASTOR_OK;
+  return {};
 }
 
-castor_status FakeModelHost::unbind(std::uint32_t param, const char* why) {
+Result<void> FakeModelHost::unbind(std::uint32_t param, const char* why) {
   bound_.at(param) = nullptr;
   return record("unbind " + params_[param].name + ": " + why);
 }
 
-castor_status FakeModelHost::describe(std::uint32_t param, castor_param_info* out) const {
+Result<castor_param_info> FakeModelHost::param_info(std::uint32_t param) {
   const FakeParam& fake = params_.at(param);
-  *out = {fake.name.c_str(), fake.shape.data(), static_cast<std::int32_t>(fake.shape.size()),
-          fake.dtype,        numel(fake.shape), fake.trainable ? CASTOR_PARAM_TRAINABLE : 0};
-  return CASTOR_OK;
+  auto info = blank<castor_param_info>();
+  info.flags = fake.trainable ? CASTOR_PARAM_TRAINABLE : 0;
+  info.name = fake.name.c_str();
+  info.shape = fake.shape.data(), info.ndim = static_cast<std::int32_t>(fake.shape.size());
+  info.dtype = fake.dtype, info.numel = numel(fake.shape), info.storage = param;
+  return info;
 }
 
-castor_status FakeModelHost::describe_unit(std::uint32_t unit, castor_unit_info* out) const {
+Result<castor_unit_info> FakeModelHost::unit_info(std::uint32_t unit) {
   const FakeUnit& fake = units_.at(unit);
-  *out = {fake.name.c_str(), fake.params.data(), static_cast<std::uint32_t>(fake.params.size())};
-  return CASTOR_OK;
+  return castor_unit_info{sizeof(castor_unit_info), static_cast<std::uint32_t>(fake.params.size()), fake.name.c_str(),
+                          fake.params.data()};
 }
 
 std::vector<float> FakeModelHost::weights(std::uint32_t param) const {

@@ -41,17 +41,30 @@ class FakeModelHost final : public ModelHost {
   FakeModelHost(std::vector<FakeParam> params, std::vector<FakeUnit> units, DLDevice device = {kDLCPU, 0});
   FakeModelHost(const FakeModelHost&) = delete;
 
-  const castor_host_v1& table() const override { return table_; }
-  std::string take_error() override { return std::exchange(error_, {}); }
+  void log(std::uint32_t level, const char* message) override;
+  std::uint32_t n_units() override { return static_cast<std::uint32_t>(units_.size()); }
+  std::uint32_t n_params() override { return static_cast<std::uint32_t>(params_.size()); }
+  Result<castor_unit_info> unit_info(std::uint32_t unit) override;
+  Result<castor_param_info> param_info(std::uint32_t param) override;
+  Result<void> first_values(const castor_values& values) override;
+  Result<void> bind(std::uint32_t param, void* data) override;
+  Result<void> unbind(std::uint32_t param, const char* why) override;
+  DLDevice device() override { return device_; }
+  std::int32_t interrupted() override { return interrupted_ && interrupted_() ? 1 : 0; }
+  DeviceCalls* device_memory() override { return allocator_; }
+  GroupCalls* groups() override { return groups_; }
+  StageCalls* stages() override { return stages_; }
 
   /// In order: `init w`, `bind w`, `unbind w: why`, and the plugin's log messages, unchanged.
   const std::vector<std::string>& calls() const { return calls_; }
-  /// Makes the call `call` (as it would be recorded) fail from now on, with `status` and the sentence `<call> was told
-  /// to fail`.
-  void fail_on(std::string call, castor_status status) { failing_call_ = std::move(call), failing_status_ = status; }
+  /// Makes the call `call` (as it would be recorded) fail from now on, with an error of `kind` and the sentence `<call>
+  /// was told to fail`.
+  void fail_on(std::string call, ErrorKind kind) { failing_call_ = std::move(call), failing_kind_ = kind; }
 
-  /// Hands out device memory of `allocator`, which is borrowed. Requires: before the plugin gets the table.
-  void allocate_from(FakeAllocator& allocator);
+  /// Hands out device memory of `allocator`, which is borrowed. Requires: before the plugin gets the host.
+  void allocate_from(FakeAllocator& allocator) { allocator_ = &allocator; }
+  /// Makes this host a rank of a world, and of a pipeline. Borrowed. Requires: as allocate_from.
+  void join(GroupCalls& groups, StageCalls* stages = nullptr) { groups_ = &groups, stages_ = stages; }
   /// Asked by the plugin whether the user wants to stop; nothing set: never.
   void set_interrupted(std::function<bool()> interrupted) { interrupted_ = std::move(interrupted); }
   /// Fails the binding that `nth` names, which is borrowed.
@@ -69,28 +82,21 @@ class FakeModelHost final : public ModelHost {
   int n_live_gradients() const { return *n_live_gradients_; }
 
  private:
-  static FakeModelHost& of(void* self) { return *static_cast<FakeModelHost*>(self); }
-  static castor_host_v1 make_table(FakeModelHost* self);
-  castor_status record(const std::string& call);
-  castor_status init(std::uint32_t param, std::uint64_t first, std::uint64_t n, float* out);
-  castor_status bind(std::uint32_t param, void* data);
-  castor_status unbind(std::uint32_t param, const char* why);
-  castor_status describe(std::uint32_t param, castor_param_info* out) const;
-  castor_status describe_unit(std::uint32_t unit, castor_unit_info* out) const;
+  Result<void> record(const std::string& call);
 
   const std::vector<FakeParam> params_;
   const std::vector<FakeUnit> units_;
   const DLDevice device_;
-  castor_host_v1 table_;
   FakeAllocator* allocator_ = nullptr;
+  GroupCalls* groups_ = nullptr;
+  StageCalls* stages_ = nullptr;
   std::function<bool()> interrupted_;
   NthCall* failing_bind_ = nullptr;
   std::vector<void*> bound_;
-  std::mutex mutex_;  // of calls_ and error_: several threads call init_param_range
+  std::mutex mutex_;  // of calls_: several threads ask for first values
   std::vector<std::string> calls_;
-  std::string error_;
   std::string failing_call_;
-  castor_status failing_status_ = CASTOR_FAILED;
+  ErrorKind failing_kind_ = ErrorKind::failed;
   std::shared_ptr<int> n_live_gradients_ =
       std::make_shared<int>(0);  // shared with the gradients, which may outlive the host
 };

@@ -7,31 +7,29 @@
 
 namespace castor::testing {
 
-std::vector<std::uint32_t> params_of(const castor_host_v1& host, std::uint32_t unit) {
-  castor_unit_info info = {};
-  if (host.unit_info(host.self, unit, &info) != CASTOR_OK) throw ContractViolation("no such unit");
+std::vector<std::uint32_t> params_of(ModelHost& host, std::uint32_t unit) {
+  const castor_unit_info info = host.unit_info(unit).value();
   return {info.params, info.params + info.n_params};
 }
 
-at::Tensor initial_values(const castor_host_v1& host, std::uint32_t param, c10::Device device) {
-  castor_param_info info = {};
-  if (host.param_info(host.self, param, &info) != CASTOR_OK) throw ContractViolation("no such parameter");
+at::Tensor initial_values(ModelHost& host, std::uint32_t param, c10::Device device) {
+  const castor_param_info info = host.param_info(param).value();
   const at::Tensor values = at::empty({static_cast<std::int64_t>(info.numel)}, at::kFloat);
-  if (host.init_param(host.self, param, values.mutable_data_ptr<float>()) != CASTOR_OK)
-    throw ContractViolation("no first values");
+  host.first_values({sizeof(castor_values), param, 0, info.numel, CASTOR_FP32, values.mutable_data_ptr<float>()})
+      .value();
   return values.to(at::toScalarType(info.dtype))
       .view(at::IntArrayRef(info.shape, static_cast<std::size_t>(info.ndim)))
       .to(device);
 }
 
 PoisoningStrategy::PoisoningStrategy(TorchAdapter& adapter, c10::Device device)
-    : host_(adapter.table()), device_(device) {
+    : host_(adapter.host()), device_(device) {
   for (std::uint32_t param = 0; param < adapter.n_params(); ++param)
     homes_.push_back({initial_values(host_, param, device), {}, 0});
 }
 
 PoisoningStrategy::~PoisoningStrategy() {
-  for (std::uint32_t param = 0; param < homes_.size(); ++param) host_.unbind(host_.self, param, "the double is gone");
+  for (std::uint32_t param = 0; param < homes_.size(); ++param) (void)host_.unbind(param, "the double is gone");
 }
 
 Result<void> PoisoningStrategy::record(const std::string& call, std::uint32_t id) {
@@ -58,13 +56,13 @@ void PoisoningStrategy::take(std::uint32_t param) {
   Home& home = homes_[param];
   if (home.n_users++ > 0) return;
   home.block = home.values.clone();
-  host_.bind(host_.self, param, home.block.data_ptr());
+  (void)host_.bind(param, home.block.data_ptr());
 }
 
 void PoisoningStrategy::leave(std::uint32_t param) {
   Home& home = homes_[param];
   if (--home.n_users > 0) return;
-  host_.unbind(host_.self, param, "the double has poisoned it");
+  (void)host_.unbind(param, "the double has poisoned it");
   home.block.fill_(std::numeric_limits<double>::quiet_NaN());
   graveyard_.push_back(std::move(home.block));
 }
@@ -85,21 +83,21 @@ Result<void> PoisoningStrategy::end_of_backward() {
   return {};
 }
 
-Result<std::optional<std::uint32_t>> PoisoningStrategy::keep(const void* data, std::uint64_t n_bytes) {
-  if (!keeps) return std::optional<std::uint32_t>();
-  const auto number = static_cast<std::uint32_t>(kept_.size());
+Result<std::uint32_t> PoisoningStrategy::keep(const void* data, std::uint64_t n_bytes) {
+  if (!keeps) return std::uint32_t{0};
+  const auto number = static_cast<std::uint32_t>(kept_.size() + 1);
   const auto bytes = at::for_blob(const_cast<void*>(data), {static_cast<std::int64_t>(n_bytes)})
                          .options(at::TensorOptions(at::kByte).device(device_))
                          .target_device(device_)
                          .make_tensor();
   kept_.push_back(bytes.to(at::kCPU, at::kByte, false, true));
   CASTOR_TRY(record("keep", number));
-  return std::optional(number);
+  return number;
 }
 
 Result<void*> PoisoningStrategy::recall(std::uint32_t kept) {
   CASTOR_TRY(record("recall", kept));
-  return (recalled_[kept] = kept_.at(kept).to(device_, at::kByte, false, true)).data_ptr();
+  return (recalled_[kept] = kept_.at(kept - 1).to(device_, at::kByte, false, true)).data_ptr();
 }
 
 Result<void> PoisoningStrategy::forget(std::uint32_t kept) {
@@ -108,10 +106,10 @@ Result<void> PoisoningStrategy::forget(std::uint32_t kept) {
 }
 
 PlainMemory::PlainMemory(TorchAdapter& adapter, c10::Device device) {
-  const castor_host_v1& host = adapter.table();
+  ModelHost& host = adapter.host();
   for (std::uint32_t param = 0; param < adapter.n_params(); ++param) {
     values_.push_back(initial_values(host, param, device));
-    host.bind(host.self, param, values_.back().data_ptr());
+    host.bind(param, values_.back().data_ptr()).value();
   }
 }
 

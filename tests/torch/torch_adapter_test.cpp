@@ -35,15 +35,13 @@ std::size_t position(const std::vector<std::string>& log, const std::string& cal
 
 TEST(TorchAdapter, ListsUnitsAndParametersInOrder) {
   Hooked run;
-  const castor_host_v1& host = run.adapter->table();
-  ASSERT_EQ(host.n_units(host.self), 3u);
-  ASSERT_EQ(host.n_params(host.self), 6u);
-  castor_unit_info unit = {};
-  ASSERT_EQ(host.unit_info(host.self, 1, &unit), CASTOR_OK);
+  ModelHost& host = run.adapter->host();
+  ASSERT_EQ(host.n_units(), 3u);
+  ASSERT_EQ(host.n_params(), 6u);
+  const castor_unit_info unit = host.unit_info(1).value();
   EXPECT_STREQ(unit.name, "layer1");
   EXPECT_EQ(params_of(host, 1), (std::vector<std::uint32_t>{2, 3}));
-  castor_param_info param = {};
-  ASSERT_EQ(host.param_info(host.self, 2, &param), CASTOR_OK);
+  const castor_param_info param = host.param_info(2).value();
   EXPECT_STREQ(param.name, "layer1.weight");
   EXPECT_EQ(param.ndim, 2);
   EXPECT_EQ(param.shape[0], 8);
@@ -55,19 +53,19 @@ TEST(TorchAdapter, ListsUnitsAndParametersInOrder) {
 
 TEST(TorchAdapter, AnUnknownParameterIsRefusedWithASentence) {
   Hooked run;
-  const castor_host_v1& host = run.adapter->table();
-  EXPECT_EQ(host.bind(host.self, 6, nullptr), CASTOR_PLUGIN);
-  EXPECT_EQ(run.adapter->take_error(), "there is no parameter 6; the model has 6");
-  EXPECT_EQ(run.adapter->take_error(), "");
+  ModelHost& host = run.adapter->host();
+  const auto refused = host.bind(6, nullptr);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::plugin);
+  EXPECT_EQ(refused.error().message, "there is no parameter 6; the model has 6");
 }
 
 TEST(TorchAdapter, TheHostAsDeviceHasNoAllocatorOfItsOwn) {
   Hooked run;
-  const castor_host_v1& host = run.adapter->table();
-  EXPECT_EQ(host.device_alloc, nullptr);
-  EXPECT_EQ(host.device_free, nullptr);
-  EXPECT_EQ(host.compute_stream(host.self), nullptr);
-  EXPECT_EQ(host.device(host.self).device_type, kDLCPU);
+  ModelHost& host = run.adapter->host();
+  EXPECT_EQ(host.device_memory(), nullptr);
+  EXPECT_EQ(host.compute_stream(), nullptr);
+  EXPECT_EQ(host.device().device_type, kDLCPU);
 }
 
 TEST(TorchAdapter, RefusesAParameterOutsideAUnit) {
@@ -145,14 +143,15 @@ TEST(TorchAdapter, AStrategyMayKeepWhatRecomputedPartsBeginWith) {
   for (std::uint32_t i = 0; i < 6; ++i)
     EXPECT_TRUE(at::equal(run.strategy->grads[i].at(0), plain.strategy->grads[i].at(0))) << "parameter " << i;
   const auto& log = run.strategy->log;
-  EXPECT_EQ(only(log, "keep"), (std::vector<std::string>{"keep 0", "keep 1", "keep 2"}));
-  for (const std::string part : {"0", "1", "2"}) {
-    EXPECT_LT(position(log, "keep " + part), position(log, "before_forward " + part));
-    EXPECT_LT(position(log, "recall " + part), position(log, "before_backward " + part));
-    EXPECT_LT(position(log, "gradient " + std::to_string(2 * std::stoi(part))), position(log, "forget " + part));
+  EXPECT_EQ(only(log, "keep"), (std::vector<std::string>{"keep 1", "keep 2", "keep 3"}));
+  for (const int part : {0, 1, 2}) {
+    const std::string unit = std::to_string(part), kept = std::to_string(part + 1);
+    EXPECT_LT(position(log, "keep " + kept), position(log, "before_forward " + unit));
+    EXPECT_LT(position(log, "recall " + kept), position(log, "before_backward " + unit));
+    EXPECT_LT(position(log, "gradient " + std::to_string(2 * part)), position(log, "forget " + kept));
   }
-  EXPECT_EQ(only(log, "recall"), (std::vector<std::string>{"recall 2", "recall 1", "recall 0"}));
-  EXPECT_EQ(only(log, "forget"), (std::vector<std::string>{"forget 2", "forget 1", "forget 0"}));
+  EXPECT_EQ(only(log, "recall"), (std::vector<std::string>{"recall 3", "recall 2", "recall 1"}));
+  EXPECT_EQ(only(log, "forget"), (std::vector<std::string>{"forget 3", "forget 2", "forget 1"}));
 }
 
 TEST(TorchAdapter, NobodyElseHoldsWhatAStrategyKeeps) {
@@ -262,7 +261,7 @@ TEST(TorchAdapter, WhatDoesNotLieInOnePieceIsNotKept) {
 }
 
 TEST(TorchAdapter, GivingBackAndTakingUpFailWithTheStrategysError) {
-  for (const char* call : {"keep 1", "recall 1", "forget 1"}) {
+  for (const char* call : {"keep 2", "recall 2", "forget 2"}) {
     Hooked run;
     run.strategy->keeps = true;
     run.strategy->fail_at(call);
@@ -378,14 +377,14 @@ TEST(TorchAdapter, DisconnectedUnitsCallNobody) {
 
 TEST(TorchAdapter, FirstValuesDependOnSeedAndParameterAlone) {
   Hooked run;
-  const castor_host_v1& host = run.adapter->table();
+  ModelHost& host = run.adapter->host();
   const at::Tensor last = initial_values(host, 4, c10::kCPU), first = initial_values(host, 0, c10::kCPU);
   EXPECT_FALSE(at::equal(first, last));
   const auto same = TorchAdapter::make(std::make_shared<SmallModel>(), c10::kCPU, 5, {}).value();
-  EXPECT_TRUE(at::equal(initial_values(same->table(), 0, c10::kCPU), first));
-  EXPECT_TRUE(at::equal(initial_values(same->table(), 4, c10::kCPU), last));
+  EXPECT_TRUE(at::equal(initial_values(same->host(), 0, c10::kCPU), first));
+  EXPECT_TRUE(at::equal(initial_values(same->host(), 4, c10::kCPU), last));
   const auto other = TorchAdapter::make(std::make_shared<SmallModel>(), c10::kCPU, 6, {}).value();
-  EXPECT_FALSE(at::equal(initial_values(other->table(), 0, c10::kCPU), first));
+  EXPECT_FALSE(at::equal(initial_values(other->host(), 0, c10::kCPU), first));
 }
 
 TEST(TorchAdapter, BindingLeavesTheVersionAlone) {
@@ -393,11 +392,11 @@ TEST(TorchAdapter, BindingLeavesTheVersionAlone) {
   const at::Tensor weight = run.model->layers[0]->weight;
   const auto version = weight._version();
   const at::Tensor block = at::ones({64}, at::kFloat);
-  const castor_host_v1& host = run.adapter->table();
-  ASSERT_EQ(host.bind(host.self, 0, block.data_ptr()), CASTOR_OK);
+  ModelHost& host = run.adapter->host();
+  host.bind(0, block.data_ptr()).value();
   EXPECT_EQ(weight.data_ptr(), block.data_ptr());
   EXPECT_EQ(weight.detach().sum().item<float>(), 64);
-  ASSERT_EQ(host.unbind(host.self, 0, "enough"), CASTOR_OK);
+  host.unbind(0, "enough").value();
   EXPECT_EQ(weight._version(), version);
 }
 
@@ -406,22 +405,21 @@ TEST(TorchAdapter, OnAGpuMemoryComesFromTheModelsAllocator) {
   const c10::Device gpu(c10::kCUDA, 0);
   const auto model = std::make_shared<SmallModel>(at::TensorOptions(at::kFloat).device(gpu));
   const auto adapter = TorchAdapter::make(model, gpu, 0, {}).value();
-  const castor_host_v1& host = adapter->table();
-  castor_device_memory before = {}, during = {}, after = {};
-  ASSERT_EQ(host.device_memory(host.self, &before), CASTOR_OK);
-  void* data = nullptr;
-  ASSERT_EQ(host.device_alloc(host.self, 3 << 20, &data), CASTOR_OK);
+  DeviceCalls& memory = *adapter->host().device_memory();
+  const castor_device_memory before = memory.memory().value();
+  void* const data = memory.allocate(3 << 20).value();
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(data) % 512, 0u);
-  ASSERT_EQ(host.device_memory(host.self, &during), CASTOR_OK);
+  const castor_device_memory during = memory.memory().value();
   EXPECT_EQ(during.allocated, before.allocated + (3 << 20));
   EXPECT_GE(during.reserved, during.allocated);
   EXPECT_GT(during.total, during.reserved);
-  void* none = nullptr;
-  EXPECT_EQ(host.device_alloc(host.self, std::uint64_t{1} << 46, &none), CASTOR_DOES_NOT_FIT);
-  EXPECT_NE(adapter->take_error().find("; tensors hold "), std::string::npos);
-  host.device_free(host.self, data, 3 << 20);
-  host.reset_device_peak(host.self);
-  ASSERT_EQ(host.device_memory(host.self, &after), CASTOR_OK);
+  const auto none = memory.allocate(std::uint64_t{1} << 46);
+  ASSERT_FALSE(none.ok());
+  EXPECT_EQ(none.error().kind, ErrorKind::does_not_fit);
+  EXPECT_NE(none.error().message.find("; tensors hold "), std::string::npos);
+  memory.deallocate(data, 3 << 20);
+  memory.reset_peak();
+  const castor_device_memory after = memory.memory().value();
   EXPECT_EQ(after.allocated, before.allocated);
   EXPECT_EQ(after.allocated_peak, before.allocated);
   EXPECT_EQ(after.total, during.total);
@@ -433,27 +431,21 @@ TEST(TorchAdapter, OnAGpuWholePagesLeaveNoHoles) {
   const c10::Device gpu(c10::kCUDA, 0);
   const auto model = std::make_shared<SmallModel>(at::TensorOptions(at::kFloat).device(gpu));
   const auto adapter = TorchAdapter::make(model, gpu, 0, {}).value();
-  const castor_host_v1& host = adapter->table();
+  DeviceCalls& memory = *adapter->host().device_memory();
   constexpr std::uint64_t kPage = 24 << 20, kOther = 14 << 20;
-  ASSERT_EQ(host.device_pages(host.self, kPage), 1);
-  ASSERT_EQ(host.device_pages(host.self, kOther), 1);
-  EXPECT_EQ(host.device_pages(host.self, 1 << 20), 0) << "torch has none that small";
+  ASSERT_EQ(memory.use_pages(kPage), 1);
+  ASSERT_EQ(memory.use_pages(kOther), 1);
+  EXPECT_EQ(memory.use_pages(1 << 20), 0) << "torch has none that small";
   std::vector<std::pair<void*, std::uint64_t>> slots;
-  for (const std::uint64_t n_bytes : {kPage, kOther, 2 * kPage, 3 * kOther, kPage, kOther}) {
-    void* data = nullptr;
-    ASSERT_EQ(host.device_alloc(host.self, n_bytes, &data), CASTOR_OK);
-    slots.emplace_back(data, n_bytes);
-  }
-  castor_device_memory memory = {};
-  ASSERT_EQ(host.device_memory(host.self, &memory), CASTOR_OK);
-  const std::uint64_t full_bytes = memory.reserved;
+  for (const std::uint64_t n_bytes : {kPage, kOther, 2 * kPage, 3 * kOther, kPage, kOther})
+    slots.emplace_back(memory.allocate(n_bytes).value(), n_bytes);
+  const std::uint64_t full_bytes = memory.memory().value().reserved;
   for (const std::size_t i : {std::size_t{0}, std::size_t{3}}) {  // each is before another allocation of its page size
-    host.device_free(host.self, slots[i].first, slots[i].second);
+    memory.deallocate(slots[i].first, slots[i].second);
   }
   at::getDeviceAllocator(c10::kCUDA)->emptyCache();
-  ASSERT_EQ(host.device_memory(host.self, &memory), CASTOR_OK);
-  EXPECT_LE(memory.reserved, full_bytes - kPage - 3 * kOther) << "the pages of both have gone back";
-  for (const std::size_t i : {1, 2, 4, 5}) host.device_free(host.self, slots[i].first, slots[i].second);
+  EXPECT_LE(memory.memory().value().reserved, full_bytes - kPage - 3 * kOther) << "the pages of both have gone back";
+  for (const std::size_t i : {1, 2, 4, 5}) memory.deallocate(slots[i].first, slots[i].second);
 }
 
 }  // namespace

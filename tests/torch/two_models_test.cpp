@@ -23,7 +23,7 @@ struct Trained {
     options.update_threads = 1;
     options.chunk_bytes = 512;  // each layer moves by itself
     options.device_budget_bytes = 2048;  // of one layer
-    engine = Engine::make(adapter->table(), options).value();
+    engine = Engine::make(adapter->host(), options).value();
     engine->attach().value();
     adapter->connect(engine.get());
   }

@@ -54,13 +54,13 @@ TEST(Unit, AReleasedParameterSaysWhy) {
   if (!explains_released_access()) GTEST_SKIP() << "this LibTorch cannot say why";
   const auto model = std::make_shared<SmallModel>();
   const auto adapter = TorchAdapter::make(model, c10::kCPU, 0, {}).value();
-  const castor_host_v1& host = adapter->table();
+  ModelHost& host = adapter->host();
   const PlainMemory memory(*adapter);
   EXPECT_EQ(message_of_access(model->layers[1]->bias), "no error");
-  ASSERT_EQ(host.unbind(host.self, 3, "chunk 12 is on nvme"), CASTOR_OK);
+  host.unbind(3, "chunk 12 is on nvme").value();
   EXPECT_NE(message_of_access(model->layers[1]->bias).find("parameter layer1.bias: chunk 12 is on nvme"),
             std::string::npos);
-  ASSERT_EQ(host.bind(host.self, 3, memory.values()[3].data_ptr()), CASTOR_OK);
+  host.bind(3, memory.values()[3].data_ptr()).value();
   EXPECT_EQ(message_of_access(model->layers[1]->bias), "no error");
 }
 TEST(Unit, ADeclaredParameterHasSizesButNoMemory) {

@@ -290,7 +290,7 @@ bool lose_gradient(OptimizerWorld& world, std::mt19937_64& random, std::uint32_t
   const PayloadId chunk = world.layout.tensors[TensorId{tensor}].chunk;
   world.optimizer->use(chunk).value();  // makes the update that waits, which must not fail
   for (const Tier tier : {Tier::device, Tier::host})
-    world.mover.push_down(world.optimizer->gradients().chunk(chunk), tier).value();
+    world.mover.push_down(world.optimizer->gradients().store().chunk(chunk), tier).value();
   (void)world.tiers.chunks.drain();  // it may report a gradient that was lost before
   for (const Tier tier : {Tier::device, Tier::host}) world.tiers.chunks.reap(tier).value();
   world.tiers.spill.fail_read = world.tiers.spill.n_reads + 1;

@@ -118,7 +118,7 @@ TEST_P(OffloadOptimizerOn, ASkippedStepLeavesEverythingAsItWas) {
     const auto scale = world.step(scaled).value();
     EXPECT_TRUE(scale.skip);
     EXPECT_FALSE(std::isfinite(scale.grad_norm));
-    EXPECT_FALSE(world.optimizer->gradients().any(PayloadId{0}));
+    EXPECT_FALSE(world.optimizer->gradients().store().any(PayloadId{0}));
     world.expect_same_bits();
   }
   add_gradients(world, random, kAllTrainable);
@@ -697,7 +697,7 @@ TEST(OffloadOptimizer, AStepWithALostGradientIsRefusedAndChangesNothing) {
   std::mt19937_64 random(50);
   add_gradients(world, random, {2});  // 3 lies in the same chunk
   const PayloadId chunk = world.layout.tensors[TensorId{2}].chunk;
-  world.mover.push_down(world.optimizer->gradients().chunk(chunk), Tier::host).value();
+  world.mover.push_down(world.optimizer->gradients().store().chunk(chunk), Tier::host).value();
   reap_one(world.tiers.chunks, Tier::host).value();
   world.tiers.spill.fail_read = world.tiers.spill.n_reads + 1;
   ASSERT_FALSE(world.gradient(3, random_gradient(random, world.specs[3].numel)).ok());
@@ -713,12 +713,12 @@ TEST(OffloadOptimizer, AnAbandonedStepLeavesNoGradientAndNoErrorBehind) {
   std::mt19937_64 random(52);
   add_gradients(world, random, {5, 2});
   const PayloadId chunk = world.layout.tensors[TensorId{2}].chunk;
-  world.mover.push_down(world.optimizer->gradients().chunk(chunk), Tier::host).value();
+  world.mover.push_down(world.optimizer->gradients().store().chunk(chunk), Tier::host).value();
   reap_one(world.tiers.chunks, Tier::host).value();
   world.tiers.spill.fail_read = world.tiers.spill.n_reads + 1;
   ASSERT_FALSE(world.gradient(3, random_gradient(random, world.specs[3].numel)).ok());
   world.optimizer->abandon().value();
-  EXPECT_TRUE(world.optimizer->gradients().intact().ok());
+  EXPECT_TRUE(world.optimizer->gradients().store().intact().ok());
   for (const ChunkId id : world.tiers.chunks.ids()) {
     const Chunk& left = world.tiers.chunks.chunk(id);
     EXPECT_FALSE(left.kind == ChunkKind::gradient && left.has_contents()) << left.label;
@@ -874,7 +874,7 @@ TEST_F(StreamedStates, StayWaitingWhereTheNextStepIsAbandoned) {
   const std::vector<std::uint16_t> gradient(world_.specs[0].numel);
   world_.optimizer->add_gradient(TensorId{0}, {gradient.data(), nullptr}).value();
   world_.optimizer->abandon().value();
-  EXPECT_FALSE(world_.optimizer->gradients().any(PayloadId{0}));
+  EXPECT_FALSE(world_.optimizer->gradients().store().any(PayloadId{0}));
   EXPECT_TRUE(any_waits());
   train(kPlain);
   world_.expect_same_bits();

@@ -2,8 +2,8 @@
 /* create fails and gives no reason. */
 #include "stub.h"
 
-static castor_status create(const castor_host_v1 *host, const castor_option_value *values, size_t n_values,
-                            const castor_strategy_v1 **out) {
+static castor_status create(const castor_host_v2 *host, const castor_option_value *const *values, size_t n_values,
+                            const castor_strategy_v2 **out) {
   (void)host, (void)values, (void)n_values, (void)out;
   return CASTOR_IO;
 }

@@ -12,8 +12,8 @@ static castor_status gradient(void *self, uint32_t param, DLManagedTensor *grad)
   abort();
 }
 
-static castor_status read_master(void *self, uint32_t param, float *out) {
-  (void)self, (void)param, (void)out;
+static castor_status read_masters(void *self, const castor_values *values) {
+  (void)self, (void)values;
   abort();
 }
 
@@ -23,19 +23,18 @@ static castor_status stats(void *self, castor_stats *out) {
 }
 
 static void destroy(void *self) {
-  const castor_host_v1 *host = self;
-  host->log(host->self, CASTOR_LOG_INFO, "destroy");
+  const castor_host_v2 *host = self;
+  host->model->log(host->self, CASTOR_LOG_INFO, "destroy");
 }
 
-static castor_strategy_v1 strategy = {.struct_size = sizeof(castor_strategy_v1),
-                                      .attach = attach,
-                                      .gradient = gradient,
-                                      .read_master = read_master,
-                                      .stats = stats,
-                                      .destroy = destroy};
+static const castor_steps_v2 steps = {
+    .struct_size = sizeof steps, .attach = attach, .gradient = gradient, .stats = stats};
+static const castor_values_v2 values_table = {.struct_size = sizeof values_table, .read_masters = read_masters};
+static castor_strategy_v2 strategy = {
+    .struct_size = sizeof strategy, .steps = &steps, .values = &values_table, .destroy = destroy};
 
-static castor_status create(const castor_host_v1 *host, const castor_option_value *values, size_t n_values,
-                            const castor_strategy_v1 **out) {
+static castor_status create(const castor_host_v2 *host, const castor_option_value *const *values, size_t n_values,
+                            const castor_strategy_v2 **out) {
   (void)values, (void)n_values;
   strategy.self = (void *)(uintptr_t)host;
   *out = &strategy;

@@ -2,4 +2,4 @@
 /* Returns no description. */
 #include "stub.h"
 
-const castor_plugin_info *castor_plugin_query_v1(void) { return NULL; }
+const castor_plugin_info *castor_plugin_query_v2(void) { return NULL; }

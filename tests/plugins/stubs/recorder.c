@@ -6,26 +6,26 @@
 
 #include "stub.h"
 
-static const castor_option OPTIONS[] = {
-    {"prefetch", CASTOR_OPTION_BOOL, "true", 0, 0, NULL, "fetch ahead"},
-    {"depth", CASTOR_OPTION_INT, "4", 1, 16, NULL, "how many units ahead"},
-    {"fraction", CASTOR_OPTION_FLOAT, "0.5", 0, 1, NULL, "share of the states"},
-    {"chunk", CASTOR_OPTION_BYTES, "32MiB", 65536, INFINITY, NULL, "size of a chunk"},
-    {"label", CASTOR_OPTION_STRING, "", 0, 0, NULL, "for the log"},
-    {"policy", CASTOR_OPTION_ENUM, "auto", 0, 0, "auto|static|cpu", "where data lies"},
-    {"lookahead", CASTOR_OPTION_RETIRED, "", 0, 0, NULL, "set depth instead"},
+static const castor_option *const OPTIONS[] = {
+    STUB_OPTION(CASTOR_OPTION_BOOL, "prefetch", "true", 0, 0, NULL, "fetch ahead"),
+    STUB_OPTION(CASTOR_OPTION_INT, "depth", "4", 1, 16, NULL, "how many units ahead"),
+    STUB_OPTION(CASTOR_OPTION_FLOAT, "fraction", "0.5", 0, 1, NULL, "share of the states"),
+    STUB_OPTION(CASTOR_OPTION_BYTES, "chunk", "32MiB", 65536, INFINITY, NULL, "size of a chunk"),
+    STUB_OPTION(CASTOR_OPTION_STRING, "label", "", 0, 0, NULL, "for the log"),
+    STUB_OPTION(CASTOR_OPTION_ENUM, "policy", "auto", 0, 0, "auto|static|cpu", "where data lies"),
+    STUB_OPTION(CASTOR_OPTION_RETIRED, "lookahead", "", 0, 0, NULL, "set depth instead"),
 };
 
 static void note(void *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static void note(void *self, const char *format, ...) {
-  const castor_host_v1 *host = self;
+  const castor_host_v2 *host = self;
   char line[128];
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(line, sizeof line, format, arguments);
   va_end(arguments);
-  host->log(host->self, CASTOR_LOG_INFO, line);
+  host->model->log(host->self, CASTOR_LOG_INFO, line);
 }
 
 static castor_status attach(void *self) { return note(self, "attach"), CASTOR_OK; }
@@ -42,10 +42,9 @@ static castor_status end_of_backward(void *self) { return note(self, "end_of_bac
 
 /* Fails, so that there is an error in the middle of a step. */
 static castor_status after_backward(void *self, uint32_t unit) {
-  const castor_host_v1 *host = self;
+  const castor_host_v2 *host = self;
   note(self, "after_backward %u", unit);
-  host->set_error(host->self, "the stub was interrupted");
-  return CASTOR_INTERRUPTED;
+  return stub_fail(host, CASTOR_INTERRUPTED, "the stub was interrupted");
 }
 
 static castor_status gradient(void *self, uint32_t param, DLManagedTensor *grad) {
@@ -54,16 +53,27 @@ static castor_status gradient(void *self, uint32_t param, DLManagedTensor *grad)
   return CASTOR_OK;
 }
 
-static castor_status step(void *self, const castor_step_args *args, castor_step_result *out) {
-  note(self, "step lr=%g", args->lr);
+static castor_status begin_micro_batch(void *self, const castor_micro_batch *batch) {
+  note(self, "begin_micro_batch %u of %u", batch->index, batch->count);
+  return CASTOR_OK;
+}
+
+static castor_status begin_step(void *self, const castor_step_args *args, uint64_t *out) {
+  note(self, "begin_step lr=%g", args->lr);
+  *out = 9;
+  return CASTOR_OK;
+}
+
+static castor_status step_result(void *self, uint64_t ticket, castor_step_result *out) {
+  note(self, "step_result %u", (unsigned)ticket);
   out->skipped = 1;
   out->grad_norm = 2.5;
   return CASTOR_OK;
 }
 
-static castor_status read_master(void *self, uint32_t param, float *out) {
-  note(self, "read_master %u", param);
-  *out = 7;
+static castor_status read_masters(void *self, const castor_values *values) {
+  note(self, "read_masters %u", values->param);
+  *(float *)values->data = 7;
   return CASTOR_OK;
 }
 
@@ -74,30 +84,35 @@ static castor_status stats(void *self, castor_stats *out) {
 }
 
 static castor_status write_trace(void *self, const char *path) { return note(self, "write_trace %s", path), CASTOR_OK; }
-static castor_status abandon_step(void *self) { return note(self, "abandon_step"), CASTOR_OK; }
+static castor_status discard_gradients(void *self) { return note(self, "discard_gradients"), CASTOR_OK; }
 static void destroy(void *self) { note(self, "destroy"); }
 
-static castor_strategy_v1 strategy = {
-    .struct_size = sizeof(castor_strategy_v1),
+static const castor_steps_v2 steps = {
+    .struct_size = sizeof steps,
     .attach = attach,
+    .begin_micro_batch = begin_micro_batch,
     .before_forward = before_forward,
     .after_forward = after_forward,
     .before_backward = before_backward,
     .after_backward = after_backward,
     .gradient = gradient,
     .end_of_backward = end_of_backward,
-    .step = step,
-    .read_master = read_master,
+    .begin_step = begin_step,
+    .step_result = step_result,
+    .discard_gradients = discard_gradients,
     .stats = stats,
     .write_trace = write_trace,
-    .destroy = destroy,
-    .abandon_step = abandon_step,
 };
 
-static castor_status create(const castor_host_v1 *host, const castor_option_value *values, size_t n_values,
-                            const castor_strategy_v1 **out) {
+static const castor_values_v2 values_table = {.struct_size = sizeof values_table, .read_masters = read_masters};
+
+static castor_strategy_v2 strategy = {
+    .struct_size = sizeof strategy, .steps = &steps, .values = &values_table, .destroy = destroy};
+
+static castor_status create(const castor_host_v2 *host, const castor_option_value *const *values, size_t n_values,
+                            const castor_strategy_v2 **out) {
   strategy.self = (void *)(uintptr_t)host;
-  for (size_t i = 0; i < n_values; ++i) note(strategy.self, "%s=%s", values[i].name, values[i].value);
+  for (size_t i = 0; i < n_values; ++i) note(strategy.self, "%s=%s", values[i]->name, values[i]->value);
   *out = &strategy;
   return CASTOR_OK;
 }

@@ -2,9 +2,9 @@
 /* Two options of one name. */
 #include "stub.h"
 
-static const castor_option OPTIONS[] = {
-    {"depth", CASTOR_OPTION_INT, "1", 0, 8, NULL, "how deep"},
-    {"depth", CASTOR_OPTION_BOOL, "true", 0, 0, NULL, "whether deep"},
+static const castor_option *const OPTIONS[] = {
+    STUB_OPTION(CASTOR_OPTION_INT, "depth", "1", 0, 8, NULL, "how deep"),
+    STUB_OPTION(CASTOR_OPTION_BOOL, "depth", "true", 0, 0, NULL, "whether deep"),
 };
 
 STUB("stub_twin_options", .n_options = 2, .options = OPTIONS)

@@ -480,7 +480,7 @@ class Plugins(CommandCase):
         refused = {pathlib.Path(plugin["path"]).name: plugin["refused"] for plugin in found if not plugin["ok"]}
         for stub, word in (
             ("not_elf", ""),
-            ("no_symbol", "castor_plugin_query_v1"),
+            ("no_symbol", "castor_plugin_query_v2"),
             ("wrong_magic", "magic"),
             ("small_size", "bytes"),
             ("other_major", "ABI"),

@@ -45,8 +45,10 @@ std::vector<FakeParam> params(const std::vector<std::uint64_t>& n_values = kValu
 }
 
 /// A strategy with states in plain memory, computed from parameter, array, index and a salt.
-class PlainStrategy final : public Strategy {
+class PlainStrategy final : public Strategy, private ValueCalls {
  public:
+  ValueCalls& values() override { return *this; }
+
   explicit PlainStrategy(std::uint32_t salt, const std::vector<std::uint64_t>& n_values = kValues)
       : arrays_(n_values.size()) {
     for (std::uint32_t id = 0; id < n_values.size(); ++id) {
@@ -71,7 +73,7 @@ class PlainStrategy final : public Strategy {
     return true;
   }
 
-  const std::vector<float>& values(std::uint32_t param, std::uint32_t array) const { return arrays_[param][array]; }
+  const std::vector<float>& array(std::uint32_t param, std::uint32_t array) const { return arrays_[param][array]; }
   std::uint64_t n_updates(std::uint32_t param) const { return n_updates_[param]; }
 
   /// Makes the nth read and all later ones fail, counted from 1.
@@ -86,17 +88,6 @@ class PlainStrategy final : public Strategy {
     n_updates_[state.param] = state.n_updates;
     return move(state, [](float* ours, float* theirs, std::uint64_t n) { std::copy_n(theirs, n, ours); });
   }
-
-  Result<void> before_forward(std::uint32_t) override { return {}; }
-  Result<void> after_forward(std::uint32_t) override { return {}; }
-  Result<void> before_backward(std::uint32_t) override { return {}; }
-  Result<void> after_backward(std::uint32_t) override { return {}; }
-  Result<void> gradient(std::uint32_t, DLManagedTensor*) override { return {}; }
-  Result<void> end_of_backward() override { return {}; }
-  Result<castor_step_result> step(const castor_step_args&) override { return castor_step_result{}; }
-  Result<void> read_master(std::uint32_t, float*) override { return {}; }
-  Result<castor_stats> stats() override { return castor_stats{}; }
-  Result<void> write_trace(const std::filesystem::path&) override { return {}; }
 
  private:
   template <typename Copy>
@@ -126,12 +117,12 @@ void put_states(TensorStore& store, const PlainStrategy& trained, std::uint32_t 
   const auto bytes_of = [&pages](std::uint64_t n_bytes) { return Buffer::allocate(pages, n_bytes).value(); };
   const ChunkShape& shape = map.layout.chunks[chunk];
   const Buffer weights = bytes_of(map.payload_bytes(chunk));
-  std::copy_n(trained.values(param, 0).data(), shape.numel, reinterpret_cast<float*>(weights.data()));
+  std::copy_n(trained.array(param, 0).data(), shape.numel, reinterpret_cast<float*>(weights.data()));
   ASSERT_TRUE(store.put(map.key(map.payload[chunk]), weights.view()).wait().ok());
   if (!shape.trainable) return;
   const Buffer states = bytes_of(map.state_bytes(chunk, TileId{}));
   for (std::uint32_t array = 0; array < 3; ++array)
-    std::copy_n(trained.values(param, array).data(), shape.numel,
+    std::copy_n(trained.array(param, array).data(), shape.numel,
                 reinterpret_cast<float*>(states.data()) + array * shape.numel);
   ASSERT_TRUE(store.put(map.key(map.states[chunk][TileId{}]), states.view()).wait().ok());
 }
@@ -270,7 +261,7 @@ TEST_F(CheckpointTest, AParameterWithoutValuesMovesNoOthersInACommitOfChunks) {
   for (const std::uint32_t param : kFirstUses) {
     EXPECT_EQ(loaded.n_updates(param), trained.n_updates(param)) << param;
     for (std::uint32_t array = 0; array < 3; ++array)
-      EXPECT_EQ(loaded.values(param, array), trained.values(param, array)) << param << ", array " << array;
+      EXPECT_EQ(loaded.array(param, array), trained.array(param, array)) << param << ", array " << array;
   }
 }
 

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <castor/plugins/call_need.h>
+
 #include <algorithm>
 
 namespace castor::train {
@@ -10,8 +12,19 @@ namespace {
 
 constexpr std::int64_t kMatrix[] = {6, 4}, kVector[] = {6};
 
-castor_param_info matrix(const char* name) { return {name, kMatrix, 2, {kDLFloat, 32, 1}, 24, CASTOR_PARAM_TRAINABLE}; }
-castor_param_info vector(const char* name) { return {name, kVector, 1, {kDLFloat, 32, 1}, 6, CASTOR_PARAM_TRAINABLE}; }
+template <std::size_t N>
+castor_param_info tensor(const char* name, const std::int64_t (&shape)[N]) {
+  auto info = blank<castor_param_info>();
+  info.flags = CASTOR_PARAM_TRAINABLE;
+  info.name = name, info.shape = shape, info.ndim = N;
+  info.dtype = {kDLFloat, 32, 1};
+  info.numel = 1;
+  for (const std::int64_t extent : shape) info.numel *= static_cast<std::uint64_t>(extent);
+  return info;
+}
+
+castor_param_info matrix(const char* name) { return tensor(name, kMatrix); }
+castor_param_info vector(const char* name) { return tensor(name, kVector); }
 
 const std::vector<castor_param_info> kParams = {matrix("tokens.weight"),       matrix("blocks.0.qkv.weight"),
                                                 vector("blocks.0.qkv.bias"),   vector("blocks.0.norm.weight"),

@@ -14,47 +14,32 @@ using Masters = std::vector<std::vector<float>>;
 /// A model whose parameters are only counted.
 class CountedModel final : public ModelHost {
  public:
-  explicit CountedModel(const Masters& masters) : masters_(masters) {
-    table_.struct_size = sizeof table_;
-    table_.self = this;
-    table_.n_params = [](void* self) {
-      return static_cast<std::uint32_t>(static_cast<CountedModel*>(self)->masters_.size());
-    };
-    table_.param_info = [](void* self, std::uint32_t id, castor_param_info* out) {
-      out->numel = static_cast<CountedModel*>(self)->masters_.at(id).size();
-      return CASTOR_OK;
-    };
+  explicit CountedModel(const Masters& masters) : masters_(masters) {}
+  std::uint32_t n_params() override { return static_cast<std::uint32_t>(masters_.size()); }
+  Result<castor_param_info> param_info(std::uint32_t id) override {
+    auto info = blank<castor_param_info>();
+    info.numel = masters_.at(id).size();
+    return info;
   }
-  const castor_host_v1& table() const override { return table_; }
-  std::string take_error() override { return ""; }
 
  private:
   const Masters& masters_;
-  castor_host_v1 table_ = {};
 };
 
 /// A strategy whose masters can only be read.
-class FixedStrategy final : public Strategy {
+class FixedStrategy final : public Strategy, private ValueCalls {
  public:
   explicit FixedStrategy(const Masters& masters) : masters_(masters) {}
-  Result<void> read_master(std::uint32_t param, float* out) override {
-    if (param == broken_) return Error{ErrorKind::io, "the drive is gone"};
-    std::copy(masters_.at(param).begin(), masters_.at(param).end(), out);
-    return {};
-  }
+  ValueCalls& values() override { return *this; }
   void break_at(std::uint32_t param) { broken_ = param; }
 
-  Result<void> before_forward(std::uint32_t) override { return {}; }
-  Result<void> after_forward(std::uint32_t) override { return {}; }
-  Result<void> before_backward(std::uint32_t) override { return {}; }
-  Result<void> after_backward(std::uint32_t) override { return {}; }
-  Result<void> gradient(std::uint32_t, DLManagedTensor*) override { return {}; }
-  Result<void> end_of_backward() override { return {}; }
-  Result<castor_step_result> step(const castor_step_args&) override { return castor_step_result{}; }
-  Result<castor_stats> stats() override { return castor_stats{}; }
-  Result<void> write_trace(const std::filesystem::path&) override { return {}; }
-
  private:
+  Result<void> read_masters(const castor_values& values) override {
+    if (values.param == broken_) return Error{ErrorKind::io, "the drive is gone"};
+    std::copy(masters_.at(values.param).begin(), masters_.at(values.param).end(), static_cast<float*>(values.data));
+    return {};
+  }
+
   const Masters& masters_;
   std::uint32_t broken_ = UINT32_MAX;
 };

@@ -43,15 +43,15 @@ json listing_json(const PluginListing& listing) {
   const castor_plugin_info& info = *listing.plugin->info;
   object.update(
       {{"name", info.name}, {"version", info.version}, {"summary", info.summary}, {"options", json::array()}});
-  for (const castor_option& option : option_schema(info)) object["options"].push_back(option_json(option));
+  for (const castor_option* const option : option_schema(info)) object["options"].push_back(option_json(*option));
   return object;
 }
 
 std::string options_text(const castor_plugin_info& info) {
   std::string text;
-  for (const castor_option& option : option_schema(info)) {
-    text += fmt::format("\n      {}={}\n          {} ({})", option.name, option.default_value, option.help,
-                        describe_values(option));
+  for (const castor_option* const option : option_schema(info)) {
+    text += fmt::format("\n      {}={}\n          {} ({})", option->name, option->default_value, option->help,
+                        describe_values(*option));
   }
   return text;
 }

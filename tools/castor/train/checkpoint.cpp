@@ -96,7 +96,7 @@ Result<void> save_param(TensorStore& store, Strategy& strategy, ParamId id, cons
     CASTOR_TRY(piece.wait());
     const std::uint64_t n = std::min(kPieceValues, param.numel - first);
     castor_param_state state = state_of(id, first, n, arrays, piece);
-    CASTOR_TRY(strategy.read_state(state));
+    CASTOR_TRY(strategy.values().read_state(state));
     n_updates = state.n_updates;
     for (std::uint64_t array = 0; array < arrays; ++array)
       piece.moves_until(store.put(key_of(id, first / kPieceValues, array), piece.bytes(array, n)));
@@ -115,7 +115,7 @@ Result<void> load_param(TensorStore& store, Strategy& strategy, ParamId id, cons
     CASTOR_TRY(piece.wait());
     castor_param_state state = state_of(id, first, n, arrays, piece);
     state.n_updates = n_updates;
-    CASTOR_TRY(strategy.write_state(state));
+    CASTOR_TRY(strategy.values().write_state(state));
   }
   return {};
 }
@@ -219,7 +219,7 @@ Result<RunState> Checkpoint::load_committed(const CommittedStates& states, const
                                     std::to_string(states.map().registered.size()) + " parameters, its description " +
                                     std::to_string(registered.size()) + "; continue from another checkpoint"};
   CASTOR_TRY(states.read([&](RegisteredId id, const StateValues& part) {
-    return strategy.write_state({sizeof(castor_param_state), number(registered[id]), part.first, part.n, part.master,
+    return strategy.values().write_state({sizeof(castor_param_state), number(registered[id]), part.first, part.n, part.master,
                                  part.exp_avg, part.exp_avg_sq, part.n_updates});
   }));
   return run_of(was);

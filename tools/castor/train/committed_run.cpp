@@ -20,7 +20,7 @@ Result<RunState> restore_run(const std::string& folders, const Trained& trained,
   CASTOR_ASSIGN(const auto params, params_of(model));
   const auto header = read_run_header(run->note, trained, params);
   if (!header.ok()) return Error{header.error().kind, "--resume " + folders + ": " + header.error().message};
-  CASTOR_TRY(strategy.restore());
+  CASTOR_TRY(strategy.commits().restore());
   return run_of(*header);
 }
 

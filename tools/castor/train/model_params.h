@@ -9,7 +9,7 @@ namespace castor::train {
 /// The descriptions of a model's parameters, in the order of named_parameters; the model owns the names.
 using ModelParams = IndexedVector<ParamId, castor_param_info>;
 
-/// Errors: failed, with the model's message.
+/// Errors: the model's.
 Result<ModelParams> params_of(ModelHost& model);
 
 }  // namespace castor::train

@@ -86,8 +86,7 @@ Counters counters_of(const castor_stats& stats) {
 }
 
 /// The plugin that `options` name, with its options, or nothing for `none`.
-/// Errors: among others usage if the plugin is too old for steps with such `args`.
-Result<std::optional<Booster>> choose_plugin(const TrainOptions& options, const castor_step_args& args) {
+Result<std::optional<Booster>> choose_plugin(const TrainOptions& options) {
   if (options.plugin == "none") {
     CASTOR_TRY(plugin_options(options, "none", {"moments"}));
     if (!options.set.empty())
@@ -98,10 +97,9 @@ Result<std::optional<Booster>> choose_plugin(const TrainOptions& options, const 
   }
   CASTOR_ASSIGN(const Plugin plugin, PluginLoader(torch_build_tag(), cli::plugin_folders()).load(options.plugin));
   std::vector<std::string> known;
-  for (const castor_option& option : option_schema(*plugin.info)) known.emplace_back(option.name);
+  for (const castor_option* const option : option_schema(*plugin.info)) known.emplace_back(option->name);
   CASTOR_ASSIGN(const auto values, plugin_options(options, plugin.info->name, known));
   CASTOR_ASSIGN(Booster booster, Booster::make(plugin, values));
-  CASTOR_TRY(booster.supports(args));
   return std::optional(std::move(booster));
 }
 
@@ -195,11 +193,11 @@ Result<void> Training::prepare() {
   CASTOR_ASSIGN(adapter_, TorchAdapter::make(model_, device, options_.seed,
                                              [this] { return between_units_ && observer_.interrupted(); }));
   CASTOR_TRY(make_groups());
-  CASTOR_ASSIGN(const auto booster, choose_plugin(options_, args_of(0)));
+  CASTOR_ASSIGN(const auto booster, choose_plugin(options_));
   CASTOR_TRY(make_strategy(booster));
   CASTOR_TRY(resume());
   record_.tokens_per_step = model_->tokens_per_sample() * options_.samples_per_step();
-  CASTOR_ASSIGN(record_.n_params, count_params(*adapter_));
+  CASTOR_ASSIGN(record_.n_params, count_params(adapter_->host()));
   CASTOR_ASSIGN(const castor_stats stats, strategy_->stats());
   record_.warm = counters_of(stats);
   return options_.trace.empty() ? Result<void>()
@@ -214,7 +212,7 @@ Result<void> Training::make_schedule() {
 }
 
 Result<void> Training::make_groups() {
-  CASTOR_ASSIGN(const auto params, params_of(*adapter_));
+  CASTOR_ASSIGN(const auto params, params_of(adapter_->host()));
   const castor_step_args others = step_args(options_, options_.lr_schedule.lr, 1);
   CASTOR_ASSIGN(groups_, ParamGroups::make(options_.groups, others, options_.lr_schedule, params));
   record_.groups = groups_->summaries();
@@ -246,7 +244,7 @@ Result<void> Training::open_checkpoints() {
 
 Result<void> Training::resume() {
   castor_param_state nothing = {sizeof(castor_param_state), 0, 0, 0, nullptr, nullptr, nullptr, 0};
-  if (checkpoint_) CASTOR_TRY(strategy_->read_state(nothing));  // a strategy that cannot save fails now, not at the end
+  if (checkpoint_) CASTOR_TRY(strategy_->values().read_state(nothing));  // a strategy that cannot save fails now, not at the end
   if (options_.commit_nvme) CASTOR_TRY(strategy_->committed());
   if (options_.resume.empty()) return {};
   CASTOR_ASSIGN(const RunState run, load());
@@ -260,16 +258,16 @@ Result<void> Training::resume() {
 
 Result<RunState> Training::load() {
   if (options_.commit_nvme && goes_on_)
-    return restore_run(folders_text(options_.resume), trained_, *adapter_, *strategy_);
-  return (resumed_ ? resumed_ : checkpoint_)->load(trained_, *adapter_, *strategy_);
+    return restore_run(folders_text(options_.resume), trained_, adapter_->host(), *strategy_);
+  return (resumed_ ? resumed_ : checkpoint_)->load(trained_, adapter_->host(), *strategy_);
 }
 
 Result<void> Training::save(std::int64_t n_steps) {
   RunState run{n_steps, {}};
   if (scaler_) run.scaler = scaler_->state();
   CASTOR_ASSIGN(const castor_stats before, strategy_->stats());
-  CASTOR_ASSIGN(const SavedBytes saved, options_.commit_nvme ? commit_run(trained_, *adapter_, *strategy_, run)
-                                                             : checkpoint_->save(trained_, *adapter_, *strategy_, run));
+  CASTOR_ASSIGN(const SavedBytes saved, options_.commit_nvme ? commit_run(trained_, adapter_->host(), *strategy_, run)
+                                                             : checkpoint_->save(trained_, adapter_->host(), *strategy_, run));
   CASTOR_ASSIGN(const castor_stats after, strategy_->stats());
   record_.saves.add(saved, counters_of(before), counters_of(after));
   observer_.after_save(n_steps, saved);
@@ -294,7 +292,7 @@ Result<void> Training::stop(std::int64_t n_steps) {
 
 Result<void> Training::make_strategy(const std::optional<Booster>& booster) {
   if (booster) {
-    CASTOR_ASSIGN(strategy_, booster->boost(*adapter_));
+    CASTOR_ASSIGN(strategy_, booster->boost(adapter_->host()));
     adapter_->connect(strategy_.get());
     return {};
   }
@@ -318,7 +316,7 @@ Result<void> Training::run() {
   }
   record_.peak_rss_bytes = cli::peak_rss_bytes();
   if (!options_.trace.empty()) CASTOR_TRY(write_trace());
-  CASTOR_ASSIGN(record_.weights_digest, weights_digest(*adapter_, *strategy_));
+  CASTOR_ASSIGN(record_.weights_digest, weights_digest(adapter_->host(), *strategy_));
   return {};
 }
 
@@ -366,7 +364,7 @@ Result<void> Training::note_step(double loss, double seconds, const castor_step_
   return {};
 }
 
-Result<void> Training::write_trace() { return strategy_->write_trace(options_.trace); }
+Result<void> Training::write_trace() { return strategy_->write_trace(options_.trace.c_str()); }
 
 }  // namespace
 

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <variant>
+
+#include <castor/memory/tier.h>
 
 namespace castor {
 
@@ -23,10 +26,19 @@ enum class ErrorKind : int {
 /// The name of `kind` in JSON: `failed`, `usage`, `does_not_fit`, `io`, `plugin`, `interrupted`.
 const char* name(ErrorKind kind);
 
+/// Room that a tier lacked.
+struct Shortage {
+  Tier tier = Tier::device;
+  std::uint64_t needed_bytes = 0, available_bytes = 0;
+};
+
 /// An error the caller can act on. `message` is one sentence: the request, its numbers, the state it met, the remedy.
+/// The other fields say the same to a program, for front ends that word the remedy themselves.
 struct Error {
   ErrorKind kind = ErrorKind::failed;
   std::string message;
+  std::string option = {};                    ///< the option to change, by its name in a plugin's schema
+  std::optional<Shortage> shortage = {};
 };
 
 /// Thrown where a caller broke a documented requirement (an illegal state transition, an impossible size). Never thrown

@@ -5,22 +5,12 @@
 #include <string>
 
 #include <castor/memory/result.h>
+#include <castor/plugins/model_host.h>
 #include <castor/plugins/option_schema.h>
 #include <castor/plugins/plugin_loader.h>
 #include <castor/plugins/strategy.h>
 
 namespace castor {
-
-/// A model as a plugin sees it: the host's table. Implemented by plugins/torch (TorchAdapter) and by a double in the
-/// tests.
-class ModelHost {
- public:
-  virtual ~ModelHost() = default;
-  /// Valid as long as the ModelHost.
-  virtual const castor_host_v1& table() const = 0;
-  /// The sentence the last failing call left with set_error; empty after it was taken.
-  virtual std::string take_error() = 0;
-};
 
 /// Hands a model to a plugin: the first line a training program writes. Copies are cheap; one Booster may boost several
 /// models.
@@ -32,13 +22,10 @@ class Booster {
   /// one, the known ones.
   static Result<Booster> make(Plugin plugin, const PluginOptions& options);
 
-  /// Checks that the plugin can do steps with such `args`; call it before anything large is made. Errors: usage, where
-  /// the plugin is older than their optimizer, groups of parameters or clipping by value.
-  Result<void> supports(const castor_step_args& args) const;
-
   /// Creates the plugin's strategy for `model` and attaches it: afterwards every parameter is placed and initialised.
-  /// `model` must outlive the strategy. Errors: usage where the plugin does not train on the model's device or cannot
-  /// combine its options; plugin where it broke its contract; else the plugin's own, does_not_fit above all.
+  /// `model` must outlive the strategy. Errors: usage where the plugin does not train on the model's device, or over its
+  /// ranks or stages, or cannot combine its options; plugin where it broke its contract; else the plugin's own,
+  /// does_not_fit above all.
   Result<std::unique_ptr<Strategy>> boost(ModelHost& model) const;
 
  private:

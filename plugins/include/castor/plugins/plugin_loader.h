@@ -26,14 +26,14 @@ struct PluginListing {
 /// Finds and loads plugins.
 ///
 /// Checks run in this order, each with its own error (kind: plugin) that gives the value found, the value expected and
-/// the remedy: file, symbol, magic, size, major, minor, capabilities, build tag, then the description. No function of
+/// the remedy: file, symbol, magic, size, major, minor, capabilities, tags of linked libraries, then the description. No function of
 /// the plugin but its query runs before all have passed (functions that the dynamic linker itself starts cannot be held
 /// back). Threads: any, as long as no thread changes the environment.
 class PluginLoader {
  public:
-  /// `build_tag`: the tag of this host's LibTorch, see torch_build_tag(); "" where there is none. `libdirs`: the
+  /// `torch_tag`: the tag of this host's LibTorch, see torch_build_tag(); "" where there is none. `libdirs`: the
   /// folders in which this installation keeps its plugins, searched in this order after CASTOR_PLUGIN_PATH.
-  PluginLoader(std::string build_tag, std::vector<std::filesystem::path> libdirs);
+  PluginLoader(std::string torch_tag, std::vector<std::filesystem::path> libdirs);
 
   /// Loads by path (anything with a slash) or by name: `gemini` is `libcastor_gemini.so` in the folders of
   /// CASTOR_PLUGIN_PATH, then in libdirs. Errors: plugin; for an unknown name it lists the names that were found.
@@ -47,7 +47,7 @@ class PluginLoader {
   Result<Plugin> load_file(const std::filesystem::path& path) const;
   std::vector<std::filesystem::path> folders() const;
 
-  const std::string build_tag_;
+  const std::string torch_tag_;
   const std::vector<std::filesystem::path> libdirs_;
 };
 

@@ -10,16 +10,9 @@
 
 namespace castor {
 
-/// A copy of `args` in which the fields beyond its struct_size, which its author did not know, are 0.
-castor_step_args known_fields(const castor_step_args& args);
-
 /// Checks that a model of `n_params` parameters can be stepped with `args`. Errors: usage, for an unknown optimizer,
 /// clipping by a value below 0 or by value together with a norm, LARS or LAMB, and a missing group.
 Result<void> check_step_args(const castor_step_args& args, std::uint32_t n_params);
-
-/// Checks that `plugin` can do steps with `args`. Errors: usage, where they need a later minor version than the
-/// plugin's.
-Result<void> check_support(const castor_plugin_info& plugin, const castor_step_args& args);
 
 /// `args` as the options of an update. Requires: check_step_args.
 StepOptionsBy<ParamId> step_options(const castor_step_args& args, std::uint32_t n_params);

@@ -10,8 +10,6 @@ namespace {
 
 constexpr std::uint16_t kGradientBits = 0x3a83;  // about 0.001 in bf16
 
-IdleModel& model_of(void* self) { return *static_cast<IdleModel*>(self); }
-
 }  // namespace
 
 IdleModel::IdleModel(const shapes::Model& shape, Stopped stopped)
@@ -25,41 +23,28 @@ IdleModel::IdleModel(const shapes::Model& shape, Stopped stopped)
       gradient_.resize(std::max<std::size_t>(gradient_.size(), unit.numels[i]), kGradientBits);
     }
   }
-  n_params_ = shape.n_params();
-  fill_table();
+  n_elements_ = shape.n_params();
 }
 
-void IdleModel::fill_table() {
-  table_.struct_size = sizeof table_;
-  table_.self = this;
-  table_.set_error = [](void* self, const char* message) { model_of(self).error_ = message; };
-  table_.log = [](void*, castor_log_level, const char*) {};
-  table_.n_units = [](void* self) { return static_cast<std::uint32_t>(model_of(self).units_.size()); };
-  table_.n_params = [](void* self) { return static_cast<std::uint32_t>(model_of(self).params_.size()); };
-  table_.unit_info = [](void* self, std::uint32_t unit, castor_unit_info* out) {
-    const Unit& found = model_of(self).units_.at(unit);
-    *out = {found.name.c_str(), found.params.data(), static_cast<std::uint32_t>(found.params.size())};
-    return CASTOR_OK;
-  };
-  table_.param_info = [](void* self, std::uint32_t param, castor_param_info* out) {
-    const Param& found = model_of(self).params_.at(param);
-    *out = {found.name.c_str(),    &found.numel, 1, {kDLBfloat, 16, 1}, static_cast<std::uint64_t>(found.numel),
-            CASTOR_PARAM_TRAINABLE};
-    return CASTOR_OK;
-  };
-  table_.init_param = [](void* self, std::uint32_t param, float* out) {
-    return std::fill_n(out, model_of(self).params_.at(param).numel, 0.02f), CASTOR_OK;
-  };
-  table_.init_param_range = [](void*, std::uint32_t, std::uint64_t, std::uint64_t n, float* out) {
-    return std::fill_n(out, n, 0.02f), CASTOR_OK;
-  };
-  table_.bind = [](void*, std::uint32_t, void*) { return CASTOR_OK; };
-  table_.unbind = [](void*, std::uint32_t, const char*) { return CASTOR_OK; };
-  table_.device = [](void*) { return DLDevice{kDLCPU, 0}; };
-  table_.compute_stream = [](void*) -> void* { return nullptr; };
-  table_.device_memory = [](void*, castor_device_memory* out) { return *out = {}, CASTOR_OK; };
-  table_.reset_device_peak = [](void*) {};
-  table_.interrupted = [](void* self) { return static_cast<std::int32_t>(model_of(self).stopped_()); };
+Result<castor_unit_info> IdleModel::unit_info(std::uint32_t unit) {
+  const Unit& found = units_.at(unit);
+  return castor_unit_info{sizeof(castor_unit_info), static_cast<std::uint32_t>(found.params.size()),
+                          found.name.c_str(), found.params.data()};
+}
+
+Result<castor_param_info> IdleModel::param_info(std::uint32_t param) {
+  const Param& found = params_.at(param);
+  auto info = blank<castor_param_info>();
+  info.flags = CASTOR_PARAM_TRAINABLE;
+  info.name = found.name.c_str();
+  info.shape = &found.numel, info.ndim = 1;
+  info.dtype = {kDLBfloat, 16, 1}, info.numel = static_cast<std::uint64_t>(found.numel), info.storage = param;
+  return info;
+}
+
+Result<void> IdleModel::first_values(const castor_values& values) {
+  std::fill_n(static_cast<float*>(values.data), values.n, 0.02f);
+  return {};
 }
 
 Result<void> IdleModel::step(Strategy& strategy) {

@@ -24,12 +24,20 @@ class IdleModel final : public ModelHost {
   IdleModel(const IdleModel&) = delete;
   IdleModel& operator=(const IdleModel&) = delete;
 
-  const castor_host_v1& table() const override { return table_; }
-  std::string take_error() override { return std::move(error_); }
+  std::uint32_t n_units() override { return static_cast<std::uint32_t>(units_.size()); }
+  std::uint32_t n_params() override { return static_cast<std::uint32_t>(params_.size()); }
+  Result<castor_unit_info> unit_info(std::uint32_t unit) override;
+  Result<castor_param_info> param_info(std::uint32_t param) override;
+  Result<void> first_values(const castor_values& values) override;
+  DLDevice device() override { return {kDLCPU, 0}; }
+  std::int32_t interrupted() override { return stopped_() ? 1 : 0; }
+  Result<void> bind(std::uint32_t, void*) override { return {}; }
+  Result<void> unbind(std::uint32_t, const char*) override { return {}; }
 
   /// One forward and one backward pass and a step of AdamW. Errors: those of `strategy`.
   Result<void> step(Strategy& strategy);
-  std::uint64_t n_params() const { return n_params_; }
+  /// The elements of all parameters.
+  std::uint64_t n_elements() const { return n_elements_; }
 
  private:
   struct Param {
@@ -41,18 +49,15 @@ class IdleModel final : public ModelHost {
     std::vector<std::uint32_t> params;
   };
 
-  void fill_table();
   Result<void> play(const StepCall& call, Strategy& strategy, const castor_step_args& args);
   DLManagedTensor* gradient(std::uint32_t param);
 
   const Stopped stopped_;
-  castor_host_v1 table_ = {};
   std::vector<Param> params_;
   std::vector<Unit> units_;
   const StepScript script_;
   std::vector<std::uint16_t> gradient_;  ///< as long as the longest parameter
-  std::uint64_t n_params_ = 0;
-  std::string error_;
+  std::uint64_t n_elements_ = 0;
 };
 
 }  // namespace castor::bench

@@ -49,7 +49,7 @@ Result<std::unique_ptr<StepBench>> StepBench::open(const StepBenchOptions& optio
 }
 
 Result<void> StepBench::open_strategy() {
-  show_("placing " + std::to_string(model_.n_params()) + " parameters");
+  show_("placing " + std::to_string(model_.n_elements()) + " parameters");
   CASTOR_ASSIGN(const Plugin plugin, PluginLoader(torch_tag(), cli::plugin_folders()).load("gemini"));
   PluginOptions values = options_.set;
   values["nvme"] = cli::join(options_.folders, ",");
@@ -72,7 +72,7 @@ Result<void> StepBench::open_store() {
   const IoCase one = mixed_case(options_, std::min(options_.host_budget_bytes, kMostMemoryBytes));
   SubjectOptions store;
   store.folders = options_.folders;
-  store.span_bytes = align_up(std::clamp(12 * model_.n_params(), kLeastSpanBytes, kMostSpanBytes), one.tensor_bytes);
+  store.span_bytes = align_up(std::clamp(12 * model_.n_elements(), kLeastSpanBytes, kMostSpanBytes), one.tensor_bytes);
   for (const std::string& folder : options_.folders) {
     CASTOR_ASSIGN(const std::uint64_t free_bytes, available_bytes(folder));
     store.span_bytes = std::min(store.span_bytes, align_up(free_bytes / 8, one.tensor_bytes));
@@ -98,7 +98,7 @@ void StepBench::add_limits() {
 }
 
 Result<void> StepBench::write_trace() {
-  return options_.trace ? strategy_->write_trace(*options_.trace) : Result<void>();
+  return options_.trace ? strategy_->write_trace(options_.trace->c_str()) : Result<void>();
 }
 
 Result<std::uint64_t> StepBench::moved_bytes() {

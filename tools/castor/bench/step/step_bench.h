@@ -34,7 +34,7 @@ class StepBench {
   /// Returns one figure per ceiling. Errors: as open; interrupted.
   Result<std::vector<Figure>> measure();
 
-  std::uint64_t n_params() const { return model_.n_params(); }
+  std::uint64_t n_params() const { return model_.n_elements(); }
   /// Bytes that the drives read and write in a step.
   std::uint64_t step_bytes() const { return step_bytes_; }
   const std::vector<std::string>& notes() const { return notes_; }

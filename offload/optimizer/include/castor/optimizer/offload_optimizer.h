@@ -10,6 +10,7 @@
 #include <castor/memory/host_team.h>
 #include <castor/memory/stream_spans.h>
 #include <castor/optimizer/gradient_store.h>
+#include <castor/optimizer/pending_gradients.h>
 #include <castor/optimizer/step_options.h>
 #include <castor/plan/placement.h>
 #include <castor/rules/grad_norm.h>
@@ -63,7 +64,7 @@ class OffloadOptimizer {
   const StateLayout& states() const;
   StateIo& io();
   UpdateBarrier& update_barrier();
-  GradientStore& gradients();
+  PendingGradients& gradients();
 
   /// Adopts a placement, after making the updates that wait: where states live and are updated, and gradients gathered,
   /// from now on. Errors: as step.

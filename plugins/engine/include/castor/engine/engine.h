@@ -6,11 +6,13 @@
 #include <castor/engine/engine_options.h>
 #include <castor/engine/machine.h>
 #include <castor/optimizer/step_options.h>
+#include <castor/plugins/model_host.h>
 #include <castor/plugins/strategy.h>
 
 namespace castor {
 
 struct EngineRooms;
+class EngineActivations;
 class EngineCommits;
 class ModelValues;
 class Placer;
@@ -30,37 +32,35 @@ class Engine final : public Strategy {
  public:
   /// `host` is borrowed and must outlive the engine. Errors: usage, where the model or the options do not fit; those of
   /// the machine and of the store.
-  static Result<std::unique_ptr<Engine>> make(const castor_host_v1& host, const EngineOptions& options,
+  static Result<std::unique_ptr<Engine>> make(ModelHost& host, const EngineOptions& options,
                                               const Machine& machine = this_machine());
   ~Engine() override;
 
+  ValueCalls& values() override;
+  CommitCalls& commits() override;
+  ActivationCalls& activations() override;
+
   /// Places and initialises every parameter. Errors: does_not_fit with the budget that would suffice; those of the
   /// host's values.
-  Result<void> attach();
-
+  Result<void> attach() override;
   Result<void> before_forward(std::uint32_t unit) override;
   Result<void> after_forward(std::uint32_t unit) override;
   Result<void> before_backward(std::uint32_t unit) override;
   Result<void> after_backward(std::uint32_t unit) override;
+  /// Requires: `grad` is a gradient of `param` (GradientCheck).
   Result<void> gradient(std::uint32_t param, DLManagedTensor* grad) override;
   Result<void> end_of_backward() override;
   Result<void> announce_step(const castor_step_args& args) override;
-  Result<castor_step_result> step(const castor_step_args& args) override;
-  /// Drops the step under way, so that the caller can begin it anew after a failure (OffloadOptimizer::abandon): ends
-  /// the passes of all units and forgets the gradients. Errors: those; the model is then between two steps, or the call
-  /// must be repeated.
-  Result<void> abandon_step() override;
-  Result<void> read_master(std::uint32_t param, float* out) override;
-  Result<void> read_state(castor_param_state& state) override;
-  Result<void> write_state(const castor_param_state& state) override;
-  Result<castor_commit_result> commit(std::uint64_t step, std::string_view note) override;
-  Result<std::optional<CommittedRun>> committed() override;
-  Result<void> restore() override;
+  Result<std::uint64_t> begin_step(const castor_step_args& args) override;
+  Result<castor_step_result> step_result(std::uint64_t ticket) override;
+  /// Ends the passes of all units and drops the step under way (OffloadOptimizer::abandon). Errors: those; the model is
+  /// then between two steps, or the call must be repeated.
+  Result<void> discard_gradients() override;
+  /// Errors: those of PendingGradients::norm.
+  Result<double> measure_norm() override;
+  Result<std::uint64_t> reclaim(std::uint64_t n_bytes) override;
   Result<castor_stats> stats() override;
-  Result<void> write_trace(const std::filesystem::path& path) override;
-  Result<std::optional<std::uint32_t>> keep(const void* data, std::uint64_t n_bytes) override;
-  Result<void*> recall(std::uint32_t kept) override;
-  Result<void> forget(std::uint32_t kept) override;
+  Result<void> write_trace(const char* path) override;
 
  private:
   explicit Engine(std::unique_ptr<EngineRooms> rooms);
@@ -70,9 +70,11 @@ class Engine final : public Strategy {
   const std::unique_ptr<ModelValues> values_;
   const std::unique_ptr<UnitPasses> passes_;
   const std::unique_ptr<Placer> placer_;
+  const std::unique_ptr<EngineActivations> activations_;
   const std::unique_ptr<Tuner> tuner_;
   const std::unique_ptr<EngineCommits> commits_;
-  bool warming_up_ = true;  ///< no iteration has been recorded yet
+  std::uint64_t n_steps_ = 0;
+  castor_step_result last_step_ = {};
 };
 
 }  // namespace castor

@@ -28,17 +28,17 @@ class AdapterCore;
 /// Order of destruction: the strategy, then the adapter; graphs that were built while a strategy was connected must
 /// not be differentiated afterwards.
 /// Threads: the training thread, and autograd's thread while the training thread waits in backward().
-class TorchAdapter final : public ModelHost {
+class TorchAdapter final {
  public:
   /// `seed` decides the initial values; `interrupted` is called at every unit and may be empty. The model's parameters
   /// must all be declared by units and be on `device`.
   /// Errors: usage; failed where `device` cannot be initialised.
   static Result<std::unique_ptr<TorchAdapter>> make(std::shared_ptr<torch::nn::Module> model, c10::Device device,
                                                     std::uint64_t seed, std::function<bool()> interrupted);
-  ~TorchAdapter() override;
+  ~TorchAdapter();
 
-  const castor_host_v1& table() const override;
-  std::string take_error() override;
+  /// The model for a plugin (Booster::boost). Valid as long as the adapter.
+  ModelHost& host();
 
   /// Makes the units call `strategy` from now on, which must outlive the adapter's use; null unhooks. A failing hook
   /// ends its forward or backward pass: forward throws ErrorException (see guard() in errors.h), backward() returns the
