@@ -11,8 +11,7 @@ Linear::Linear(Shape shape, Init weight, const at::TensorOptions& options) : Uni
 }
 
 at::Tensor Linear::forward(const at::Tensor& x) {
-  // Flattened to rows, because for three dimensions at::linear returns a view of its result, and a unit copies results
-  // that are views.
+  // Flattened to rows: of two dimensions at::linear adds the bias within the product, whatever the strides of x.
   const at::Tensor rows = run(x.flatten(0, -2), [&](const at::Tensor& in) { return affine(in, weight_, bias_); });
   std::vector<std::int64_t> sizes = x.sizes().vec();
   sizes.back() = rows.size(1);

@@ -5,6 +5,7 @@
 #include "host_table.h"
 #include "tensor_keeper.h"
 #include "unit_hooks.h"
+#include "unit_uses.h"
 
 namespace castor {
 
@@ -27,21 +28,29 @@ class AdapterCore final : public UnitHooks {
 
   void before_forward(std::uint32_t unit) override;
   void after_forward(std::uint32_t unit) override;
+  void forward_cut_short(std::uint32_t unit) override;
   void before_backward(std::uint32_t unit) override;
   void after_backward(std::uint32_t unit) override;
+  UnitUses& uses() override { return *uses_; }
+  bool reads_parameter(std::uint32_t unit, const at::Tensor& tensor) const override;
   std::shared_ptr<TensorKeeper> keeper() override { return keeper_; }
 
  private:
   void hook();
   void unhook();
   void stop_if_interrupted() const;
+  void check(const Result<void>& result);
+  void end_broken_backward();
 
   const std::shared_ptr<torch::nn::Module>
       model_;  // owners: the caller, and this as long as the table names its parameters
   TorchHost host_;
   Strategy* strategy_ = nullptr;
-  std::shared_ptr<TensorKeeper> keeper_;  // owners: this, and graphs that were built while the strategy was connected
+  // Owners of both: this, and graphs that were built while the strategy was connected.
+  std::shared_ptr<TensorKeeper> keeper_;
+  std::shared_ptr<UnitUses> uses_;
   Hooking hooking_ = Hooking::none;
+  bool strategy_failed_ = false;  ///< since the last pass began; its passes are not ended then, but abandoned
 };
 
 }  // namespace castor

@@ -81,19 +81,6 @@ TEST(Unit, AViewOfAParameterDoesNotEscape) {
   }
 }
 
-TEST(Unit, AReturnedViewOfTheInputKeepsItsHooks) {
-  for (const auto kind : {ViewUnit::Kind::of_input, ViewUnit::Kind::input}) {
-    HookedView run(kind);
-    const at::Tensor x = at::ones({2, 3}).set_requires_grad(true);
-    at::Tensor y = run.unit->forward(x);
-    y.mul_(2);  // in place: a view would lose its hook here
-    ASSERT_TRUE(run.adapter->backward(y.sum()).ok());
-    EXPECT_EQ(run.strategy->log, (std::vector<std::string>{"before_forward 0", "after_forward 0", "before_backward 0",
-                                                           "after_backward 0", "end_of_backward"}));
-    EXPECT_TRUE(at::equal(x.grad(), at::full({2, 3}, 2.0f)));
-  }
-}
-
 TEST(Unit, WithoutAStrategyNothingIsAddedToTheGraph) {
   ViewUnit unit(ViewUnit::Kind::input);
   const at::Tensor x = at::ones({2, 3}).set_requires_grad(true);

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unit_uses.h"
+
+#include <castor/memory/result.h>
+#include "unit_hooks.h"
+
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/graph_task.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace castor {
+namespace {
+
+constexpr int kNoGraphTask = -1;
+
+[[noreturn]] void refuse(const char* sentence) { throw ErrorException({ErrorKind::usage, sentence}); }
+
+}  // namespace
+
+void UnitUses::disconnect() {
+  hooks_ = nullptr;
+  (void)take_open();
+}
+
+std::shared_ptr<UnitUse> UnitUses::enter(std::uint32_t unit) {
+  const bool recomputed = torch::autograd::get_current_graph_task_id() != kNoGraphTask;
+  entered_ = std::make_shared<UnitUse>(UnitUse{unit, entered_, recomputed, n_entered_++});
+  return entered_;
+}
+
+void UnitUses::leave(UnitUse& use) {
+  use.end = n_entered_;
+  entered_ = use.outer;
+}
+
+void UnitUses::begin_backward(const std::shared_ptr<UnitUse>& use) {
+  if (use->open) return;
+  if (hooks_ == nullptr)
+    refuse("backward through a graph whose strategy was destroyed; keep the strategy until backward ends");
+  if (c10::GradMode::is_enabled())
+    refuse("a gradient of gradients (create_graph) needs all parameters at once; take it without a strategy");
+  if (use->outer) begin_backward(use->outer);
+  end_between(use->end, n_entered_);
+  end_with_graph_task(*use);
+  hooks_->before_backward(use->unit);
+  use->open = true;
+  open_.push_back(use);
+}
+
+/// A use is closed before its unit is told, so that it stays closed if that fails.
+void UnitUses::end_between(std::uint64_t begin, std::uint64_t end) {
+  for (std::size_t i = open_.size(); i-- > 0;) {
+    const std::shared_ptr<UnitUse> use = open_[i];
+    if (use->begin < begin || use->begin >= end) continue;
+    open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(i));
+    use->open = false;
+    hooks_->after_backward(use->unit);
+  }
+}
+
+/// Autograd forgets the callback where the graph task fails.
+void UnitUses::end_with_graph_task(UnitUse& use) {
+  use.graph_task = torch::autograd::get_current_graph_task_id();
+  if (std::find(graph_tasks_.begin(), graph_tasks_.end(), use.graph_task) != graph_tasks_.end()) return;
+  graph_tasks_.push_back(use.graph_task);
+  torch::autograd::Engine::get_default_engine().queue_callback(
+      [self = weak_from_this(), graph_task = use.graph_task] {
+        if (const auto uses = self.lock()) uses->graph_task_ended(graph_task);
+      });
+}
+
+/// What is still open of a recomputed part ends with it. The others end with the micro-batch, of which the strategy is
+/// told by end_of_backward.
+void UnitUses::graph_task_ended(int graph_task) {
+  std::erase(graph_tasks_, graph_task);
+  for (std::size_t i = open_.size(); i-- > 0;) {
+    const std::shared_ptr<UnitUse> use = open_[i];
+    if (use->graph_task != graph_task) continue;
+    open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(i));
+    use->open = false;
+    if (use->recomputed) hooks_->after_backward(use->unit);
+  }
+}
+
+std::vector<std::uint32_t> UnitUses::take_open() {
+  std::vector<std::uint32_t> units;
+  for (; !open_.empty(); open_.pop_back()) {
+    open_.back()->open = false;
+    units.push_back(open_.back()->unit);
+  }
+  graph_tasks_.clear();
+  return units;
+}
+
+}  // namespace castor
