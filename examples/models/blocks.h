@@ -22,7 +22,7 @@ class TransformerBlock final : public torch::nn::Module {
   TransformerBlock(const BlockShape& shape, const at::TensorOptions& options);
   /// x and the result: [batch, seq, hidden].
   at::Tensor forward(const at::Tensor& x);
-  const Unit& first_unit() const { return *norm1_; }
+  const UnitBorder& first_unit() const { return *norm1_; }
 
  private:
   at::Tensor attend(const at::Tensor& x);

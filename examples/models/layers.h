@@ -12,7 +12,7 @@ namespace castor {
 /// The building blocks with parameters, one unit each.
 
 /// y = x·Wᵀ + b over the last of two or more dimensions. W is [out, in]; b is optional and starts at zero.
-class Linear final : public Unit {
+class Linear final : public Unit<> {
  public:
   struct Shape {
     std::int64_t in, out;
@@ -26,7 +26,7 @@ class Linear final : public Unit {
 };
 
 /// Normalises the last dimension (Ba, Kiros, Hinton, "Layer normalization", 2016).
-class LayerNorm final : public Unit {
+class LayerNorm final : public Unit<> {
  public:
   LayerNorm(std::int64_t size, double eps, const at::TensorOptions& options);
   at::Tensor forward(const at::Tensor& x);
@@ -37,7 +37,7 @@ class LayerNorm final : public Unit {
 };
 
 /// Looks up rows of a table: int64 [batch, seq] to [batch, seq, hidden].
-class TokenEmbedding final : public Unit {
+class TokenEmbedding final : public Unit<> {
  public:
   TokenEmbedding(std::int64_t vocab, std::int64_t hidden, const at::TensorOptions& options);
   at::Tensor forward(const at::Tensor& ids);
@@ -49,7 +49,7 @@ class TokenEmbedding final : public Unit {
 };
 
 /// Adds a learned vector per position to x, [batch, seq, hidden] with seq up to `positions`.
-class PositionEmbedding final : public Unit {
+class PositionEmbedding final : public Unit<> {
  public:
   PositionEmbedding(std::int64_t positions, std::int64_t hidden, const at::TensorOptions& options);
   at::Tensor forward(const at::Tensor& x);
@@ -59,7 +59,7 @@ class PositionEmbedding final : public Unit {
 };
 
 /// Puts a learned class token before x, [batch, patches, hidden], and adds a learned vector per position.
-class ClassToken final : public Unit {
+class ClassToken final : public Unit<> {
  public:
   ClassToken(std::int64_t patches, std::int64_t hidden, const at::TensorOptions& options);
   at::Tensor forward(const at::Tensor& x);
@@ -69,7 +69,7 @@ class ClassToken final : public Unit {
 };
 
 /// x·Wᵀ with the weight of the embedding.
-class TiedHead final : public Unit {
+class TiedHead final : public Unit<> {
  public:
   explicit TiedHead(const TokenEmbedding& embedding);
   at::Tensor forward(const at::Tensor& x);

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <castor/plugins/torch/torch_adapter.h>
-#include "host_table.h"
+#include "torch_host.h"
 #include "tensor_keeper.h"
-#include "unit_hooks.h"
-#include "unit_uses.h"
+#include "units/unit_hooks.h"
+#include "units/unit_uses.h"
 
 namespace castor {
 
@@ -15,9 +15,8 @@ class AdapterCore final : public UnitHooks {
   /// The calls that a strategy gets: each unit and each gradient, or the end of backward only.
   enum class Hooking { units, none };
 
-  AdapterCore(std::shared_ptr<torch::nn::Module> model, ModelMap map, c10::Device device, std::uint64_t seed,
-              std::function<bool()> interrupted)
-      : model_(std::move(model)), host_(std::move(map), device, seed, std::move(interrupted)) {}
+  AdapterCore(std::shared_ptr<torch::nn::Module> model, ModelMap map, c10::Device device, AdapterOptions options)
+      : model_(std::move(model)), host_(std::move(map), device, std::move(options)) {}
   ~AdapterCore();
 
   TorchHost& host() { return host_; }
@@ -25,6 +24,8 @@ class AdapterCore final : public UnitHooks {
   void disconnect(const Strategy* strategy);
   bool is_resident(const Strategy* strategy) const { return strategy == strategy_ && hooking_ == Hooking::none; }
   Result<void> backward(const at::Tensor& loss, double loss_scale);
+  /// Throws ErrorException where `module` is no unit.
+  UnitBorder& border_of(const torch::nn::Module& module) const;
 
   void before_forward(std::uint32_t unit) override;
   void after_forward(std::uint32_t unit) override;
@@ -41,6 +42,7 @@ class AdapterCore final : public UnitHooks {
   void stop_if_interrupted() const;
   void check(const Result<void>& result);
   void end_broken_backward();
+  Result<void> check_params() const;
 
   const std::shared_ptr<torch::nn::Module>
       model_;  // owners: the caller, and this as long as the table names its parameters
@@ -50,6 +52,7 @@ class AdapterCore final : public UnitHooks {
   std::shared_ptr<TensorKeeper> keeper_;
   std::shared_ptr<UnitUses> uses_;
   Hooking hooking_ = Hooking::none;
+  std::vector<bool> trained_;     ///< by parameter: required a gradient when the strategy was connected
   bool strategy_failed_ = false;  ///< since the last pass began; its passes are not ended then, but abandoned
 };
 

@@ -26,6 +26,12 @@ at::DeviceAllocator* accelerator_allocator() {
   return allocator->initialized() ? allocator : nullptr;
 }
 
+/// The current accelerator's number, or 0 where there is none.
+c10::DeviceIndex current_index() {
+  const bool any = at::accelerator::getAccelerator(false) && at::accelerator::deviceCount() > 0;
+  return any ? at::accelerator::getDeviceIndex() : c10::DeviceIndex{0};
+}
+
 constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
 
 std::uint64_t count(std::int64_t bytes) { return static_cast<std::uint64_t>(bytes); }
@@ -86,9 +92,9 @@ Result<void*> ChunkMemory::allocate(std::uint64_t n_bytes) { return allocate(sou
 
 void ChunkMemory::deallocate(void* data, std::uint64_t n_bytes) { deallocate(source_of(n_bytes), data); }
 
-Result<castor_device_memory> ChunkMemory::memory() { return castor::device_memory(); }
+Result<castor_device_memory> ChunkMemory::memory() { return castor::device_memory(device_); }
 
-void ChunkMemory::reset_peak() { reset_device_peak(); }
+void ChunkMemory::reset_peak() { reset_device_peak(device_); }
 
 void ChunkMemory::deallocate(Source& source, void* data) {
   (void)guard([&] {
@@ -102,27 +108,37 @@ void ChunkMemory::deallocate(Source& source, void* data) {
 std::int32_t ChunkMemory::use_pages(std::uint64_t page_bytes) {
   if (!Config::use_expandable_segments()) return 0;
   in_pages_.push_back(source_with(page_bytes));
-  const std::uint64_t before_bytes = device_memory().reserved;
+  const std::uint64_t before_bytes = device_memory(device_).reserved;
   const auto page = allocate(in_pages_.back(), page_bytes);
-  const bool whole = page.ok() && device_memory().reserved - before_bytes == page_bytes;
+  const bool whole = page.ok() && device_memory(device_).reserved - before_bytes == page_bytes;
   if (page.ok()) deallocate(in_pages_.back(), *page);
   if (!whole) in_pages_.pop_back();
   return whole ? 1 : 0;
 }
 
-castor_device_memory device_memory() {
-  at::DeviceAllocator* allocator = accelerator_allocator();
-  if (allocator == nullptr) return {};
-  const c10::DeviceIndex device = at::accelerator::getDeviceIndex();
-  const auto stats = allocator->getDeviceStats(device);
-  return {sizeof(castor_device_memory),          count(stats.allocated_bytes[kAll].current), count(stats.allocated_bytes[kAll].peak),
-          count(stats.reserved_bytes[kAll].current), count(stats.reserved_bytes[kAll].peak),
-          total_bytes(*allocator, device)};
+c10::Device numbered(c10::Device device) {
+  if (device.is_cpu()) return c10::kCPU;
+  return device.has_index() ? device : c10::Device(device.type(), current_index());
 }
 
-void reset_device_peak() {
-  if (at::DeviceAllocator* allocator = accelerator_allocator())
-    allocator->resetPeakStats(at::accelerator::getDeviceIndex());
+castor_device_memory device_memory(c10::Device device) {
+  at::DeviceAllocator* allocator = accelerator_allocator();
+  if (allocator == nullptr || device.is_cpu()) return {};
+  const auto stats = allocator->getDeviceStats(device.index());
+  return {sizeof(castor_device_memory),
+          count(stats.allocated_bytes[kAll].current), count(stats.allocated_bytes[kAll].peak),
+          count(stats.reserved_bytes[kAll].current), count(stats.reserved_bytes[kAll].peak),
+          total_bytes(*allocator, device.index())};
+}
+
+castor_device_memory device_memory() {
+  const auto type = at::accelerator::getAccelerator(false);
+  return device_memory(type ? numbered(*type) : c10::kCPU);
+}
+
+void reset_device_peak(c10::Device device) {
+  at::DeviceAllocator* allocator = accelerator_allocator();
+  if (allocator != nullptr && !device.is_cpu()) allocator->resetPeakStats(device.index());
 }
 
 void* compute_stream(c10::Device device) {

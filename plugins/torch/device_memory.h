@@ -23,6 +23,7 @@ namespace castor {
 /// allocated on a stream for pages of that size.
 class ChunkMemory final : public DeviceCalls {
  public:
+  /// `device` has a number, unless it is the host.
   explicit ChunkMemory(c10::Device device) : device_(device) {}
 
   /// Errors: does_not_fit, with the bytes that the allocator holds.
@@ -53,10 +54,14 @@ class ChunkMemory final : public DeviceCalls {
   std::optional<Source> other_;
 };
 
-/// The bytes that the allocator of the current accelerator holds; all zero where there is none, or where it has not
-/// been used.
+/// `device` with the number of the current device where it has none; the host has no number. Initialises nothing.
+c10::Device numbered(c10::Device device);
+
+/// The bytes that the allocator of `device`, or of the current accelerator, holds; all zero where that is the host, or
+/// where it has not been used.
+castor_device_memory device_memory(c10::Device device);
 castor_device_memory device_memory();
-void reset_device_peak();
+void reset_device_peak(c10::Device device);
 
 /// cudaStream_t of the stream that the model computes on; null where `device` is the host.
 void* compute_stream(c10::Device device);

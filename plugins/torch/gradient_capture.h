@@ -15,11 +15,19 @@ namespace castor {
 /// Receives captured gradients; owns each of them, also when it throws.
 using GradientSink = std::function<void(std::uint32_t param, DLManagedTensor* grad)>;
 
-/// Sends each gradient that autograd finishes for `parameter` to `sink` at once from now on, contiguous and of the
-/// parameter's dtype; `parameter.grad()` stays undefined.
+/// Sends each gradient that autograd finishes for `parameter` to `sink` at once from now on, of the parameter's dtype
+/// and as ordered_as gives it; `parameter.grad()` stays undefined. A hook that the parameter had runs before, and may
+/// change the gradient or take it away.
 ///
 /// A tied parameter is sent once, with the sum; twice where one of its uses is recomputed.
 void capture_gradient(const at::Tensor& parameter, std::uint32_t id, GradientSink sink);
+/// The parameter has its own hook again.
 void stop_capture(const at::Tensor& parameter);
+/// False once the user has set another hook in place of the one that captures.
+bool is_captured(const at::Tensor& parameter);
+
+/// `grad` with the strides of `parameter`, in one piece: its elements are in the order of the parameter's storage, in
+/// which weights, states and norms are kept too.
+at::Tensor ordered_as(const at::Tensor& grad, const at::Tensor& parameter);
 
 }  // namespace castor

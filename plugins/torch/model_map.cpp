@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model_map.h"
 
-#include <castor/plugins/torch/unit.h>
+#include <castor/plugins/torch/any_unit.h>
+#include "parameter_checks.h"
 
 #include <ATen/DLConvertor.h>
+#include <torch/nn/module.h>
 
 #include <algorithm>
-#include <optional>
 #include <unordered_map>
+#include <unordered_set>
+#include <utility>
 
 namespace castor {
 namespace {
@@ -17,59 +20,113 @@ using InitsByTensor = std::unordered_map<const c10::TensorImpl*, Init>;
 
 const c10::TensorImpl* key(const at::Tensor& tensor) { return tensor.unsafeGetTensorImpl(); }
 
-Unit* as_unit(const std::shared_ptr<torch::nn::Module>& module) { return dynamic_cast<Unit*>(module.get()); }
-
-std::optional<Error> refuse(const std::string& name, const at::Tensor& tensor, c10::Device device,
-                            const InitsByTensor& declared) {
-  if (!declared.contains(key(tensor)))
-    return Error{
-        ErrorKind::usage,
-        "parameter " + name + " was registered outside a castor::Unit; declare it in one, so that it can be placed"};
-  const at::ScalarType dtype = tensor.scalar_type();
-  if (dtype != at::kFloat && dtype != at::kHalf && dtype != at::kBFloat16)
-    return Error{ErrorKind::usage,
-                 "parameter " + name + " is " + c10::toString(dtype) + "; parameters are fp32, fp16 or bf16"};
-  if (tensor.device().type() != device.type())
-    return Error{ErrorKind::usage,
-                 "parameter " + name + " is on " + tensor.device().str() + ", the model trains on " + device.str()};
-  return std::nullopt;
+InitsByTensor declared_inits(const torch::nn::Module& model) {
+  InitsByTensor inits;
+  for (const auto& module : model.modules())
+    if (const auto* unit = dynamic_cast<const AnyUnit*>(module.get()))
+      for (const AnyUnit::Declared& own : unit->declared()) inits.emplace(key(own.parameter), own.init);
+  return inits;
 }
 
-std::vector<std::uint32_t> ids_of(const Unit& unit, const IdsByTensor& ids) {
-  std::vector<std::uint32_t> params;
-  for (const Unit::Declared& own : unit.declared()) params.push_back(ids.at(key(own.parameter)));
-  for (const at::Tensor& other : unit.shared()) params.push_back(ids.at(key(other)));
-  return params;
-}
-
-InitsByTensor declared_by_units(const torch::nn::Module& model) {
-  InitsByTensor declared;
-  for (const auto& module : model.named_modules())
-    if (const Unit* unit = as_unit(module.value()))
-      for (const Unit::Declared& own : unit->declared()) declared.emplace(key(own.parameter), own.init);
-  return declared;
+std::optional<Init> find(const InitsByTensor& inits, const at::Tensor& tensor) {
+  const auto found = inits.find(key(tensor));
+  return found == inits.end() ? std::nullopt : std::optional(found->second);
 }
 
 Result<IdsByTensor> map_params(const torch::nn::Module& model, c10::Device device, std::vector<ParamEntry>& params) {
-  const InitsByTensor declared = declared_by_units(model);
+  const InitsByTensor inits = declared_inits(model);
+  ParameterChecks checks(device);
   IdsByTensor ids;
   for (const auto& entry : model.named_parameters()) {
     const at::Tensor& tensor = entry.value();
-    if (auto error = refuse(entry.key(), tensor, device, declared)) return *error;
     if (!ids.emplace(key(tensor), params.size()).second) continue;
-    params.push_back({entry.key(), tensor, declared.at(key(tensor)), at::getDLDataType(tensor)});
+    const std::optional<Init> init = find(inits, tensor);
+    CASTOR_TRY(checks.check(entry.key(), tensor, init.has_value()));
+    params.push_back({entry.key(), tensor, init, at::getDLDataType(tensor)});
   }
   return ids;
 }
 
+/// Goes through the modules of a model, and gives the parameters of each to the unit that it is in.
+class UnitWalk {
+ public:
+  UnitWalk(const IdsByTensor& ids, const ModuleFilter& is_unit, ModelMap& map)
+      : ids_(ids), is_unit_(is_unit), map_(map) {}
+
+  /// Errors: usage.
+  Result<void> visit(const std::string& name, torch::nn::Module& module, std::optional<std::size_t> within) {
+    if (!seen_.insert(&module).second) return {};
+    if (chosen(name, module)) {
+      within = map_.units.size();
+      map_.units.push_back({name, border_of(module), {}});
+    }
+    if (within) CASTOR_TRY(add_params(name, module, map_.units[*within].params));
+    for (const auto& child : module.named_children())
+      CASTOR_TRY(visit(name.empty() ? child.key() : name + '.' + child.key(), *child.value(), within));
+    return {};
+  }
+
+ private:
+  bool chosen(const std::string& name, const torch::nn::Module& module) const {
+    return is_unit_ ? is_unit_(name, module) : dynamic_cast<const AnyUnit*>(&module) != nullptr;
+  }
+
+  UnitBorder* border_of(torch::nn::Module& module) {
+    if (auto* unit = dynamic_cast<AnyUnit*>(&module)) return unit;
+    return (map_.chosen[&module] = std::make_unique<ChosenUnit>()).get();
+  }
+
+  Result<void> add_params(const std::string& name, const torch::nn::Module& module,
+                          std::vector<std::uint32_t>& params) const {
+    for (const auto& own : module.named_parameters(/*recurse=*/false)) add(ids_.at(key(own.value())), params);
+    const auto* unit = dynamic_cast<const AnyUnit*>(&module);
+    if (unit == nullptr) return {};
+    for (const at::Tensor& shared : unit->shared()) {
+      const auto id = ids_.find(key(shared));
+      if (id == ids_.end())
+        return Error{ErrorKind::usage,
+                     "unit " + name + " shares a parameter that no module of the model registers; register it in one"};
+      add(id->second, params);
+    }
+    return {};
+  }
+
+  static void add(std::uint32_t id, std::vector<std::uint32_t>& params) {
+    if (std::find(params.begin(), params.end(), id) == params.end()) params.push_back(id);
+  }
+
+  const IdsByTensor& ids_;
+  const ModuleFilter& is_unit_;
+  ModelMap& map_;
+  std::unordered_set<const torch::nn::Module*> seen_;
+};
+
+Result<void> check_units(const ModelMap& map) {
+  std::vector<bool> in_unit(map.params.size());
+  for (const UnitEntry& unit : map.units)
+    for (const std::uint32_t id : unit.params) in_unit[id] = true;
+  for (std::size_t id = 0; id < in_unit.size(); ++id)
+    if (!in_unit[id])
+      return Error{ErrorKind::usage, "parameter " + map.params[id].name +
+                                         " is in no unit; make a module that holds it a castor::Unit, or choose one as "
+                                         "a unit (AdapterOptions::is_unit)"};
+  return {};
+}
+
 }  // namespace
 
-Result<ModelMap> map_model(const torch::nn::Module& model, c10::Device device) {
+ModuleFilter exactly(std::vector<std::shared_ptr<torch::nn::Module>> modules) {
+  return [modules = std::move(modules)](const std::string&, const torch::nn::Module& module) {
+    return std::any_of(modules.begin(), modules.end(), [&](const auto& one) { return one.get() == &module; });
+  };
+}
+
+Result<ModelMap> map_model(torch::nn::Module& model, c10::Device device, const ModuleFilter& is_unit) {
   ModelMap map;
   CASTOR_ASSIGN(const IdsByTensor ids, map_params(model, device, map.params));
   if (map.params.empty()) return Error{ErrorKind::usage, "the model has no parameters to train"};
-  for (const auto& module : model.named_modules())
-    if (Unit* unit = as_unit(module.value())) map.units.push_back({module.key(), unit, ids_of(*unit, ids)});
+  CASTOR_TRY(UnitWalk(ids, is_unit, map).visit("", model, std::nullopt));
+  CASTOR_TRY(check_units(map));
   return map;
 }
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parameter_storage.h"
 
+#include "device_memory.h"
+
 #include <ATen/EmptyTensor.h>
 
 namespace castor {
 
 at::Tensor make_unplaced(at::IntArrayRef sizes, const at::TensorOptions& options) {
-  const c10::Device asked = options.device();
-  const c10::Device device = asked.is_cuda() && !asked.has_index() ? c10::Device(c10::kCUDA, 0) : asked;
+  const c10::Device device = numbered(options.device());
   const std::int64_t n_bytes = c10::multiply_integers(sizes) * static_cast<std::int64_t>(options.dtype().itemsize());
   auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), c10::SymInt(n_bytes),
                                                        c10::DataPtr(nullptr, device), nullptr, /*resizable=*/false);
@@ -19,6 +20,15 @@ at::Tensor make_unplaced(at::IntArrayRef sizes, const at::TensorOptions& options
 
 c10::StorageImpl& storage_of(const at::Tensor& tensor) {
   return *tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+}
+
+bool has_memory(const c10::StorageImpl& storage) {
+  // Not through a getter: those of a released storage throw its message.
+  return const_cast<c10::StorageImpl&>(storage)._mutable_data_ptr_no_checks().get() != nullptr;
+}
+
+at::Tensor in_storage_order(const at::Tensor& tensor) {
+  return tensor.detach().as_strided({tensor.numel()}, {1}, tensor.storage_offset());
 }
 
 void bind_storage(c10::StorageImpl& storage, void* data) {

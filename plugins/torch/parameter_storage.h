@@ -12,10 +12,18 @@ namespace castor {
 /// they follow when the storage's data pointer moves, not when the parameter gets another storage. Neither call
 /// changes the tensor's version.
 
-/// A tensor whose storage has the size of `sizes` but no memory. Needs no initialised device.
+/// A tensor whose storage has the size of `sizes` but no memory, on the current device where `options` give none a
+/// number. Needs no initialised device.
 at::Tensor make_unplaced(at::IntArrayRef sizes, const at::TensorOptions& options);
 
 c10::StorageImpl& storage_of(const at::Tensor& tensor);
+
+/// False for a storage that was made without memory, or released.
+bool has_memory(const c10::StorageImpl& storage);
+
+/// The elements of a dense tensor in the order of its storage, [numel]: the order in which parameters cross the border
+/// to a strategy. No copy and no graph.
+at::Tensor in_storage_order(const at::Tensor& tensor);
 
 /// Points the storage at `data`, which the caller owns and keeps until release_storage.
 void bind_storage(c10::StorageImpl& storage, void* data);

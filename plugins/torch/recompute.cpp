@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <castor/plugins/torch/recompute.h>
 
-#include <castor/plugins/torch/unit.h>
+#include <castor/plugins/torch/unit_border.h>
 #include "tensor_keeper.h"
 
 #include <ATen/ATen.h>
@@ -54,7 +54,7 @@ struct Recompute final : torch::autograd::Function<Recompute> {
 
 }  // namespace
 
-at::Tensor recompute(Body fn, const at::Tensor& x, const Unit* within) {
+at::Tensor recompute(Body fn, const at::Tensor& x, const UnitBorder* within) {
   if (!at::GradMode::is_enabled()) return fn(x);
   const at::Tensor anchor = at::empty({0}, x.options().dtype(at::kFloat)).set_requires_grad(true);
   return Recompute::apply(x, anchor, c10::make_intrusive<Held>(std::move(fn), within ? within->keeper() : nullptr));

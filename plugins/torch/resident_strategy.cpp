@@ -6,6 +6,8 @@
 #include <castor/plugins/step_args.h>
 #include <castor/plugins/torch/errors.h>
 #include "device_memory.h"
+#include "gradient_capture.h"
+#include "parameter_storage.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
@@ -93,21 +95,21 @@ Result<void> ResidentStrategy::place() {
 void ResidentStrategy::place_param(std::uint32_t id) {
   ResidentParam& param = params_[id];
   param.tensor = adapter_.host().map().params[id].tensor;
-  const auto room = static_cast<std::int64_t>(param.tensor.nbytes() + kTensorAlignBytes);
-  param.memory = at::empty({room}, at::TensorOptions(at::kByte).device(param.tensor.device()));
-  adapter_.host().bind(id, aligned_start(param.memory)).value();
-  initialise(param, id);
-}
-
-void ResidentStrategy::initialise(ResidentParam& param, std::uint32_t id) {
-  const at::NoGradGuard no_grad;
   const at::Tensor values = at::empty({param.tensor.numel()}, at::kFloat);
   const auto n = static_cast<std::uint64_t>(values.numel());
   adapter_.host()
       .first_values({sizeof(castor_values), id, 0, n, CASTOR_FP32, values.mutable_data_ptr<float>()})
       .value();
+  const auto room = static_cast<std::int64_t>(param.tensor.nbytes() + kTensorAlignBytes);
+  param.memory = at::empty({room}, at::TensorOptions(at::kByte).device(param.tensor.device()));
+  adapter_.host().bind(id, aligned_start(param.memory)).value();
+  initialise(param, values);
+}
+
+void ResidentStrategy::initialise(ResidentParam& param, const at::Tensor& values) {
+  const at::NoGradGuard no_grad;
   const at::Tensor weights = rounded(values.const_data_ptr<float>(), values.numel(), param.tensor.scalar_type());
-  param.tensor.detach().copy_(weights.view(param.tensor.sizes()));
+  in_storage_order(param.tensor).copy_(weights);
   param.master = values.to(param.tensor.device());
   if (!param.tensor.requires_grad()) return;
   param.exp_avg = at::zeros_like(param.master, scalar_type_of(exp_avg_dtype(format_.moments)));
@@ -124,7 +126,7 @@ Result<void> ResidentStrategy::end_of_backward() {
   return guard([&] {
     for (ResidentParam& param : params_) {
       const at::Tensor grad = std::exchange(param.tensor.mutable_grad(), at::Tensor());
-      if (grad.defined()) param.grad = accumulate(param.grad, grad.contiguous());
+      if (grad.defined()) param.grad = accumulate(param.grad, ordered_as(grad, param.tensor));
     }
     peak_bytes_ = std::max(peak_bytes_, held_bytes());
   });
@@ -256,7 +258,7 @@ Result<void> ResidentStrategy::write_state(const castor_param_state& state) {
     write(param->master, state.master);
     write(param->exp_avg, state.exp_avg);
     write(param->exp_avg_sq, state.exp_avg_sq);
-    param->tensor.detach().flatten().narrow(0, first, n).copy_(rounded(state.master, n, param->tensor.scalar_type()));
+    in_storage_order(param->tensor).narrow(0, first, n).copy_(rounded(state.master, n, param->tensor.scalar_type()));
   });
 }
 
@@ -272,8 +274,9 @@ Result<castor_stats> ResidentStrategy::stats() {
   castor_stats stats = {};
   stats.struct_size = sizeof stats;
   std::fill_n(stats.budget_bytes, kNTiers, std::numeric_limits<std::uint64_t>::max());
-  const castor_device_memory memory = device_memory();
-  const bool on_device = !adapter_.host().torch_device().is_cpu();
+  const c10::Device device = adapter_.host().torch_device();
+  const castor_device_memory memory = device_memory(device);
+  const bool on_device = !device.is_cpu();
   stats.used_bytes[index(Tier::device)] = on_device ? memory.reserved : held_bytes();
   stats.peak_bytes[index(Tier::device)] = on_device ? memory.reserved_peak : peak_bytes_;
   stats.update_seconds = update_seconds_;

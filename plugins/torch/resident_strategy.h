@@ -56,7 +56,7 @@ class ResidentStrategy final : public Strategy, private ValueCalls {
 
   Result<ResidentParam*> param_of(const castor_param_state& state);
   void place_param(std::uint32_t id);
-  void initialise(ResidentParam& param, std::uint32_t id);
+  void initialise(ResidentParam& param, const at::Tensor& values);
   Result<StepScale> scale_of_step(const StepOptionsBy<ParamId>& options);
   Result<TrustRatios*> trust_ratios();
   Result<void> measure_trust(const ResidentParam& param, const UpdateOptions& options, double grad_scale);

@@ -31,7 +31,7 @@ struct Outcome {
 struct ModelRun {
   ModelRun(const Case& c, bool recompute, c10::Device device)
       : model(make_model(c.model, {c.dtype, device, recompute, 16}).value()) {
-    adapter = TorchAdapter::make(model, device, 11, {}).value();
+    adapter = TorchAdapter::make(model, device, {.seed = 11}).value();
     batch = model->random_batch(2, 3);
   }
   std::shared_ptr<Model> model;

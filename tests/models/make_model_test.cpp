@@ -70,7 +70,7 @@ TEST(MakeModel, NamesAndShapesAreThoseOfTheModules) {
 
 TEST(MakeModel, ATiedHeadUsesTheEmbeddingsParameter) {
   const auto model = model_of("gpt:layers=1,hidden=8,heads=2,vocab=10,tied=1");
-  const auto adapter = TorchAdapter::make(model, c10::kCPU, 0, {}).value();
+  const auto adapter = TorchAdapter::make(model, c10::kCPU).value();
   ModelHost& host = adapter->host();
   const std::uint32_t last = host.n_units() - 1;
   const castor_unit_info unit = host.unit_info(last).value();
@@ -83,7 +83,7 @@ TEST(MakeModel, ATiedHeadUsesTheEmbeddingsParameter) {
 // two per block.
 TEST(MakeModel, ResidualProjectionsBeginSmaller) {
   const auto model = model_of("gpt:layers=8,hidden=64,heads=2,vocab=10");
-  const auto adapter = TorchAdapter::make(model, c10::kCPU, 0, {}).value();
+  const auto adapter = TorchAdapter::make(model, c10::kCPU).value();
   ModelHost& host = adapter->host();
   const auto stddev = [&](std::uint32_t param) {
     return initial_values(host, param, c10::kCPU).to(at::kDouble).std().item<double>();

@@ -12,11 +12,14 @@ std::vector<std::uint32_t> params_of(ModelHost& host, std::uint32_t unit) {
   return {info.params, info.params + info.n_params};
 }
 
+Result<void> first_values(ModelHost& host, std::uint32_t param, std::uint64_t first, std::uint64_t n, float* out) {
+  return host.first_values({sizeof(castor_values), param, first, n, CASTOR_FP32, out});
+}
+
 at::Tensor initial_values(ModelHost& host, std::uint32_t param, c10::Device device) {
   const castor_param_info info = host.param_info(param).value();
   const at::Tensor values = at::empty({static_cast<std::int64_t>(info.numel)}, at::kFloat);
-  host.first_values({sizeof(castor_values), param, 0, info.numel, CASTOR_FP32, values.mutable_data_ptr<float>()})
-      .value();
+  first_values(host, param, 0, info.numel, values.mutable_data_ptr<float>()).value();
   return values.to(at::toScalarType(info.dtype))
       .view(at::IntArrayRef(info.shape, static_cast<std::size_t>(info.ndim)))
       .to(device);
@@ -70,7 +73,7 @@ void PoisoningStrategy::leave(std::uint32_t param) {
 Result<void> PoisoningStrategy::gradient(std::uint32_t param, DLManagedTensor* grad) {
   const at::Tensor tensor = at::fromDLPack(grad);
   CASTOR_TRY(record("gradient", param));
-  if (!tensor.is_contiguous()) return Error{ErrorKind::failed, "a gradient has holes"};
+  if (!tensor.is_non_overlapping_and_dense()) return Error{ErrorKind::failed, "a gradient has holes"};
   grads[param].push_back(tensor.clone());
   return {};
 }

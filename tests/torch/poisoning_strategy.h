@@ -67,6 +67,8 @@ class PoisoningStrategy final : public Strategy, private ValueCalls, private Act
 
 /// The ids of a unit's parameters.
 std::vector<std::uint32_t> params_of(ModelHost& host, std::uint32_t unit);
+/// The first values number `first` to first + n - 1 of a parameter, as fp32.
+Result<void> first_values(ModelHost& host, std::uint32_t param, std::uint64_t first, std::uint64_t n, float* out);
 /// A parameter's first values, in its own dtype, on `device`.
 at::Tensor initial_values(ModelHost& host, std::uint32_t param, c10::Device device);
 

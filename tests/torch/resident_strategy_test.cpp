@@ -18,7 +18,7 @@ struct Resident {
       : device(where), model(std::make_shared<SmallModel>(at::TensorOptions(dtype).device(where))) {}
   const c10::Device device;
   std::shared_ptr<SmallModel> model;
-  std::unique_ptr<TorchAdapter> adapter = TorchAdapter::make(model, device, 5, {}).value();
+  std::unique_ptr<TorchAdapter> adapter = TorchAdapter::make(model, device, {.seed = 5}).value();
   std::unique_ptr<Strategy> strategy = make_resident_strategy(model, *adapter).value();
 
   at::Tensor loss(double factor = 1) {
@@ -37,7 +37,7 @@ constexpr castor_step_args kArgs = {sizeof(castor_step_args), CASTOR_ADAMW, 0.01
 
 TEST(ResidentStrategy, ParametersBeginWithTheHostsValues) {
   Resident run;
-  const PlainMemory expected(*TorchAdapter::make(std::make_shared<SmallModel>(), c10::kCPU, 5, {}).value());
+  const PlainMemory expected(*TorchAdapter::make(std::make_shared<SmallModel>(), c10::kCPU, {.seed = 5}).value());
   for (std::uint32_t i = 0; i < 6; ++i)
     EXPECT_TRUE(at::equal(run.model->parameters()[i].detach(), expected.values()[i]));
 }
@@ -223,7 +223,7 @@ TEST(ResidentStrategy, AStepWithInfiniteGradientsIsSkipped) {
 class AfterAnEmptyOne final : public torch::nn::Module {
  public:
   explicit AfterAnEmptyOne(bool with_empty) {
-    class Hollow final : public Unit {
+    class Hollow final : public Unit<> {
      public:
       Hollow() : Unit("Hollow") { declare("nothing", {0, 8}, at::TensorOptions(at::kBFloat16), Init::uniform(0.1)); }
     };
@@ -236,7 +236,7 @@ class AfterAnEmptyOne final : public torch::nn::Module {
 /// The masters of SmallModel's parameters after some steps whose moments are rounded at random, from the same values.
 std::vector<std::vector<float>> masters_after_an_empty_one(bool with_empty) {
   const auto model = std::make_shared<AfterAnEmptyOne>(with_empty);
-  const auto adapter = TorchAdapter::make(model, c10::kCPU, 5, {}).value();
+  const auto adapter = TorchAdapter::make(model, c10::kCPU, {.seed = 5}).value();
   StateFormat format;
   format.moments = MomentFormat::bf16;
   const auto strategy = make_resident_strategy(model, *adapter, format).value();

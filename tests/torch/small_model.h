@@ -8,7 +8,7 @@
 namespace castor::testing {
 
 /// y = tanh(x·Wᵀ + b): one unit.
-class Layer final : public Unit {
+class Layer final : public Unit<> {
  public:
   Layer(std::int64_t in, std::int64_t out, const at::TensorOptions& options) : Unit("Layer") {
     weight = declare("weight", {out, in}, options, Init::normal(0.5));

@@ -13,7 +13,8 @@ namespace {
 struct Hooked {
   std::shared_ptr<SmallModel> model = std::make_shared<SmallModel>();
   bool stop = false;
-  std::unique_ptr<TorchAdapter> adapter = TorchAdapter::make(model, c10::kCPU, 5, [this] { return stop; }).value();
+  std::unique_ptr<TorchAdapter> adapter =
+      TorchAdapter::make(model, c10::kCPU, {.seed = 5, .interrupted = [this] { return stop; }}).value();
   std::unique_ptr<PoisoningStrategy> strategy = std::make_unique<PoisoningStrategy>(*adapter);
   Hooked() { adapter->connect(strategy.get()); }
 
@@ -72,14 +73,14 @@ TEST(TorchAdapter, RefusesAParameterOutsideAUnit) {
   struct Loose : torch::nn::Module {
     Loose() { register_parameter("w", at::zeros({2})); }
   };
-  const auto made = TorchAdapter::make(std::make_shared<Loose>(), c10::kCPU, 0, {});
+  const auto made = TorchAdapter::make(std::make_shared<Loose>(), c10::kCPU);
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.error().kind, ErrorKind::usage);
   EXPECT_NE(made.error().message.find("parameter w "), std::string::npos) << made.error().message;
 }
 
 TEST(TorchAdapter, RefusesADtypeThatChunksDoNotHold) {
-  const auto made = TorchAdapter::make(std::make_shared<SmallModel>(at::TensorOptions(at::kDouble)), c10::kCPU, 0, {});
+  const auto made = TorchAdapter::make(std::make_shared<SmallModel>(at::TensorOptions(at::kDouble)), c10::kCPU);
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.error().message, "parameter layer0.weight is Double; parameters are fp32, fp16 or bf16");
 }
@@ -193,7 +194,7 @@ TEST(TorchAdapter, AGraphMayOutliveTheStrategyThatKeptForIt) {
 /// The gradients of SmallModel's parameters by plain torch, whose graph goes backward once.
 std::vector<at::Tensor> plain_grads() {
   const auto model = std::make_shared<SmallModel>();
-  const auto adapter = TorchAdapter::make(model, c10::kCPU, 5, {}).value();
+  const auto adapter = TorchAdapter::make(model, c10::kCPU, {.seed = 5}).value();
   const PlainMemory memory(*adapter);
   model->forward(small_input()).sum().backward();
   std::vector<at::Tensor> grads;
@@ -353,6 +354,42 @@ TEST(TorchAdapter, ASecondStrategyIsRefusedWhileOneIsConnected) {
   for (std::uint32_t i = 0; i < 6; ++i) EXPECT_TRUE(at::equal(run.strategy->grads[i].at(0), plain[i])) << i;
 }
 
+TEST(TorchAdapter, AUnitIsConnectedThroughOneAdapterAtATime) {
+  Hooked run;
+  const auto other = TorchAdapter::make(run.model, c10::kCPU, {.seed = 5}).value();
+  PoisoningStrategy second(*other);
+  try {
+    other->connect(&second);
+    FAIL() << "the units would call one strategy, and bind the parameters of two";
+  } catch (const ContractViolation& refused) {
+    EXPECT_STREQ(
+        refused.what(),
+        "TorchAdapter: unit layer0 is connected through another adapter; connect(nullptr) there before");
+  }
+  run.adapter->connect(nullptr);
+  other->connect(&second);
+  ASSERT_TRUE(other->backward(run.forward().value()).ok());
+  EXPECT_EQ(second.grads.size(), 6u);
+}
+
+TEST(TorchAdapter, MessagesGoToTheCallersLogAndNowhereElse) {
+  std::vector<std::string> messages;
+  const auto log = [&](castor_log_level level, std::string_view message) {
+    messages.push_back(std::to_string(static_cast<int>(level)) + ' ' + std::string(message));
+  };
+  const auto model = std::make_shared<SmallModel>();
+  ::testing::internal::CaptureStderr();
+  {
+    const auto adapter = TorchAdapter::make(model, c10::kCPU, {.log = log}).value();
+    adapter->host().log(CASTOR_LOG_WARN, "a drive is slow");
+    adapter->host().log(CASTOR_LOG_DEBUG, "an order");
+    const auto silent = TorchAdapter::make(model, c10::kCPU).value();
+    silent->host().log(CASTOR_LOG_WARN, "there is no log");
+  }
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(messages, (std::vector<std::string>{"2 a drive is slow", "0 an order"}));
+}
+
 TEST(TorchAdapter, OneStrategyAfterAnotherTrainsTheModel) {
   const auto plain = plain_grads();
   Hooked run;
@@ -380,10 +417,10 @@ TEST(TorchAdapter, FirstValuesDependOnSeedAndParameterAlone) {
   ModelHost& host = run.adapter->host();
   const at::Tensor last = initial_values(host, 4, c10::kCPU), first = initial_values(host, 0, c10::kCPU);
   EXPECT_FALSE(at::equal(first, last));
-  const auto same = TorchAdapter::make(std::make_shared<SmallModel>(), c10::kCPU, 5, {}).value();
+  const auto same = TorchAdapter::make(std::make_shared<SmallModel>(), c10::kCPU, {.seed = 5}).value();
   EXPECT_TRUE(at::equal(initial_values(same->host(), 0, c10::kCPU), first));
   EXPECT_TRUE(at::equal(initial_values(same->host(), 4, c10::kCPU), last));
-  const auto other = TorchAdapter::make(std::make_shared<SmallModel>(), c10::kCPU, 6, {}).value();
+  const auto other = TorchAdapter::make(std::make_shared<SmallModel>(), c10::kCPU, {.seed = 6}).value();
   EXPECT_FALSE(at::equal(initial_values(other->host(), 0, c10::kCPU), first));
 }
 
@@ -404,7 +441,7 @@ TEST(TorchAdapter, OnAGpuMemoryComesFromTheModelsAllocator) {
   if (!torch_has_cuda()) GTEST_SKIP() << "no GPU";
   const c10::Device gpu(c10::kCUDA, 0);
   const auto model = std::make_shared<SmallModel>(at::TensorOptions(at::kFloat).device(gpu));
-  const auto adapter = TorchAdapter::make(model, gpu, 0, {}).value();
+  const auto adapter = TorchAdapter::make(model, gpu).value();
   DeviceCalls& memory = *adapter->host().device_memory();
   const castor_device_memory before = memory.memory().value();
   void* const data = memory.allocate(3 << 20).value();
@@ -430,7 +467,7 @@ TEST(TorchAdapter, OnAGpuWholePagesLeaveNoHoles) {
   ASSERT_TRUE(configure_device_allocator(~std::uint64_t{0}, ~std::uint64_t{0}).ok());
   const c10::Device gpu(c10::kCUDA, 0);
   const auto model = std::make_shared<SmallModel>(at::TensorOptions(at::kFloat).device(gpu));
-  const auto adapter = TorchAdapter::make(model, gpu, 0, {}).value();
+  const auto adapter = TorchAdapter::make(model, gpu).value();
   DeviceCalls& memory = *adapter->host().device_memory();
   constexpr std::uint64_t kPage = 24 << 20, kOther = 14 << 20;
   ASSERT_EQ(memory.use_pages(kPage), 1);

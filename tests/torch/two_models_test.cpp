@@ -17,7 +17,7 @@ at::Tensor loss_of(SmallModel& model) { return model.forward(small_input()).squa
 
 /// A model whose parameters are chunks of an engine, under SGD.
 struct Trained {
-  explicit Trained(std::uint64_t seed) : adapter(TorchAdapter::make(model, c10::kCPU, seed, {}).value()) {
+  explicit Trained(std::uint64_t seed) : adapter(TorchAdapter::make(model, c10::kCPU, {.seed = seed}).value()) {
     EngineOptions options;
     options.format.keeps_exp_avg_sq = false;
     options.update_threads = 1;
@@ -53,7 +53,7 @@ struct Trained {
 /// The parameters of a model of `seed` after kSteps steps of w -= lr * grad by plain torch.
 std::vector<at::Tensor> by_plain_torch(std::uint64_t seed) {
   const auto model = std::make_shared<SmallModel>();
-  const auto adapter = TorchAdapter::make(model, c10::kCPU, seed, {}).value();
+  const auto adapter = TorchAdapter::make(model, c10::kCPU, {.seed = seed}).value();
   const PlainMemory memory(*adapter);
   for (int step = 0; step < kSteps; ++step) {
     loss_of(*model).backward();
@@ -109,7 +109,7 @@ TEST(TwoModels, ARetainedGraphUpdatesByTwiceTheGradient) {
   ASSERT_TRUE(run.adapter->backward(loss).ok());
   run.step();
   const auto model = std::make_shared<SmallModel>();
-  const auto adapter = TorchAdapter::make(model, c10::kCPU, 5, {}).value();
+  const auto adapter = TorchAdapter::make(model, c10::kCPU, {.seed = 5}).value();
   const PlainMemory memory(*adapter);
   const at::Tensor plain_loss = loss_of(*model);
   plain_loss.backward({}, /*retain_graph=*/true);

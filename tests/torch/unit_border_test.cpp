@@ -83,6 +83,17 @@ TEST(UnitBorder, AnInputMayBeReturnedAsItIs) {
     });
 }
 
+TEST(UnitBorder, AUnitWithoutWorkIsNotEnteredInBackward) {
+  Poisoned poisoned;
+  (void)poisoned.run([](WiredUnits& units, const at::Tensor& x) {
+    const at::Tensor h = (*units.a)({x}, curved)[0];
+    const Tensors k = (*units.b)({h}, [](const at::Tensor&, const Tensors& in) { return in; });
+    return ((*units.c)(k, curved)[0] * k[0]).sum();
+  });
+  EXPECT_EQ(backward_calls(poisoned),
+            (std::vector<std::string>{"before_backward 2", "after_backward 2", "before_backward 0"}));
+}
+
 TEST(UnitBorder, AnInputMayBeALeaf) {
   expect_as_plain([](WiredUnits& units, const at::Tensor& x) {
     const at::Tensor h = (*units.a)({x}, curved)[0];
@@ -95,7 +106,8 @@ TEST(UnitBorder, AnInputMayBeALeaf) {
 TEST(UnitBorder, ALeafDoesNotEndAUnitThatIsStillAtWork) {
   const Wiring wiring = [](WiredUnits& units, const at::Tensor& x) {
     const at::Tensor h = (*units.a)({x}, curved)[0];
-    const at::Tensor k = (*units.b)({x}, [](const at::Tensor& w, const Tensors& in) {
+    const at::Tensor leaf = (x.detach() + 1).set_requires_grad(true);
+    const at::Tensor k = (*units.b)({leaf}, [](const at::Tensor& w, const Tensors& in) {
       return Tensors{at::linear(in[0], at::tanh(w * w.norm() + w.exp()))};
     })[0];
     return (*units.c)({h * k}, curved)[0].sum();
@@ -222,15 +234,27 @@ TEST(UnitBorder, ARecomputedPartMayUseATiedWeight) {
   for (const std::uint32_t param : {1u, 2u}) EXPECT_TRUE(at::equal(grads.at(param).at(0), plain.grads[param]));
 }
 
+/// b, recomputed from an input without a gradient, so that no input ends it, and then c.
+Result<void> backward_of_recomputed(const Poisoned& poisoned) {
+  WiredUnits& units = *poisoned.units;
+  const auto part = [&](const at::Tensor& in) { return (*units.b)({in}, curved)[0]; };
+  return poisoned.adapter->backward((*units.c)({recompute(part, small_input(), units.b.get())}, curved)[0].sum());
+}
+
 TEST(UnitBorder, ARecomputedPartEndsItsUnits) {
   Poisoned poisoned;
-  const at::Tensor h = small_input();  // no gradient: no input ends the unit
-  const auto part = [&](WiredUnits& units) {
-    return recompute([&units](const at::Tensor& in) { return (*units.b)({in}, curved)[0]; }, h, units.b.get());
-  };
-  ASSERT_TRUE(poisoned.adapter->backward((*poisoned.units->c)({part(*poisoned.units)}, curved)[0].sum()).ok());
+  ASSERT_TRUE(backward_of_recomputed(poisoned).ok());
   EXPECT_EQ(backward_calls(poisoned), (std::vector<std::string>{"before_backward 2", "after_backward 2",
                                                                 "before_backward 1", "after_backward 1"}));
+}
+
+TEST(UnitBorder, AFailureAtTheEndOfARecomputedPartIsReported) {
+  Poisoned poisoned;
+  poisoned.strategy->fail_at("after_backward 1");
+  const auto done = backward_of_recomputed(poisoned);
+  ASSERT_FALSE(done.ok());
+  EXPECT_EQ(done.error().kind, ErrorKind::io);
+  EXPECT_EQ(done.error().message, "the drive caught fire at after_backward 1");
 }
 
 /// tanh, whose backward fails when it is told to.

@@ -10,7 +10,7 @@ namespace castor::testing {
 namespace {
 
 /// A unit whose body returns a view of its parameter, of its input, or the input itself.
-class ViewUnit final : public Unit {
+class ViewUnit final : public Unit<> {
  public:
   enum class Kind { of_parameter, of_input, input };
   explicit ViewUnit(Kind kind) : Unit("ViewUnit"), kind_(kind) {
@@ -34,7 +34,7 @@ struct HookedView {
     adapter->connect(strategy.get());
   }
   std::shared_ptr<ViewUnit> unit;
-  std::unique_ptr<TorchAdapter> adapter = TorchAdapter::make(unit, c10::kCPU, 0, {}).value();
+  std::unique_ptr<TorchAdapter> adapter = TorchAdapter::make(unit, c10::kCPU).value();
   std::unique_ptr<PoisoningStrategy> strategy = std::make_unique<PoisoningStrategy>(*adapter);
 };
 
@@ -53,7 +53,7 @@ TEST(Unit, AParameterThatIsNotPlacedSaysSo) {
 TEST(Unit, AReleasedParameterSaysWhy) {
   if (!explains_released_access()) GTEST_SKIP() << "this LibTorch cannot say why";
   const auto model = std::make_shared<SmallModel>();
-  const auto adapter = TorchAdapter::make(model, c10::kCPU, 0, {}).value();
+  const auto adapter = TorchAdapter::make(model, c10::kCPU).value();
   ModelHost& host = adapter->host();
   const PlainMemory memory(*adapter);
   EXPECT_EQ(message_of_access(model->layers[1]->bias), "no error");
@@ -69,6 +69,15 @@ TEST(Unit, ADeclaredParameterHasSizesButNoMemory) {
   EXPECT_EQ(layer.weight.storage().nbytes(), std::size_t{1} << 41);
   EXPECT_TRUE(layer.weight.is_contiguous());
   EXPECT_TRUE(layer.weight.requires_grad());
+}
+
+TEST(Unit, ADeclaredParameterIsOnTheDeviceThatItsOptionsName) {
+  const auto device_of = [](c10::Device device) {
+    return Layer(2, 2, at::TensorOptions(at::kFloat).device(device)).weight.device();
+  };
+  EXPECT_EQ(device_of(c10::Device(c10::kCUDA, 3)), c10::Device(c10::kCUDA, 3));
+  EXPECT_EQ(device_of(c10::Device(c10::kCPU, 0)), c10::Device(c10::kCPU));
+  EXPECT_EQ(device_of(c10::kCUDA), c10::Device(c10::kCUDA, 0)) << "the current one, whether or not there is a GPU";
 }
 
 TEST(Unit, AViewOfAParameterDoesNotEscape) {

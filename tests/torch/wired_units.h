@@ -19,7 +19,7 @@ namespace castor::testing {
 using Tensors = std::vector<at::Tensor>;
 
 /// A unit with a weight [8, 8] that computes what its test says.
-class FreeUnit final : public Unit {
+class FreeUnit final : public Unit<> {
  public:
   using Body = std::function<Tensors(const at::Tensor& weight, const Tensors& inputs)>;
   FreeUnit() : Unit("FreeUnit") {
@@ -74,7 +74,7 @@ struct Outcome {
 /// By plain LibTorch, with all weights in place.
 inline Outcome plain_outcome(const Wiring& wiring) {
   const auto units = std::make_shared<WiredUnits>();
-  const auto adapter = TorchAdapter::make(units, c10::kCPU, 5, {}).value();
+  const auto adapter = TorchAdapter::make(units, c10::kCPU, {.seed = 5}).value();
   const PlainMemory memory(*adapter);
   const at::Tensor x = wired_input(), loss = wiring(*units, x);
   Outcome outcome = {loss.detach(), {}, {}, operators_of(loss)};
@@ -102,7 +102,7 @@ struct Poisoned {
   }
 
   std::shared_ptr<WiredUnits> units = std::make_shared<WiredUnits>();
-  std::unique_ptr<TorchAdapter> adapter = TorchAdapter::make(units, c10::kCPU, 5, {}).value();
+  std::unique_ptr<TorchAdapter> adapter = TorchAdapter::make(units, c10::kCPU, {.seed = 5}).value();
   std::unique_ptr<PoisoningStrategy> strategy = std::make_unique<PoisoningStrategy>(*adapter);
 };
 

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iostream>
 #include <optional>
+#include <string_view>
 
 #include <castor/memory/clock.h>
 #include <castor/models/model.h>
@@ -135,6 +137,10 @@ Result<void> check_unused(const std::vector<std::filesystem::path>& folders) {
   return check_unused(folders, *checkpoint);
 }
 
+void print_message(castor_log_level level, std::string_view message) {
+  if (level != CASTOR_LOG_DEBUG) std::cerr << "castor: " << message << '\n';
+}
+
 /// One run: the model, the strategy that moves its memory, and the loop.
 class Training {
  public:
@@ -190,8 +196,12 @@ Result<void> Training::prepare() {
   CASTOR_ASSIGN(const c10::Device device, set_up_torch(options_));
   CASTOR_ASSIGN(model_, build_model(options_, device));
   CASTOR_ASSIGN(batches_, BatchSource::make(options_, *model_, device));
-  CASTOR_ASSIGN(adapter_, TorchAdapter::make(model_, device, options_.seed,
-                                             [this] { return between_units_ && observer_.interrupted(); }));
+  CASTOR_ASSIGN(adapter_,
+                TorchAdapter::make(model_, device, {.seed = options_.seed,
+                                                    .interrupted = [this] {
+                                                      return between_units_ && observer_.interrupted();
+                                                    },
+                                                    .log = print_message}));
   CASTOR_TRY(make_groups());
   CASTOR_ASSIGN(const auto booster, choose_plugin(options_));
   CASTOR_TRY(make_strategy(booster));

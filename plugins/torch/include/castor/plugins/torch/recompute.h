@@ -7,7 +7,7 @@
 
 namespace castor {
 
-class Unit;
+class UnitBorder;
 
 /// Computes `fn(x)` without keeping the tensors that autograd would save inside it; backward runs `fn` again and
 /// differentiates that. Costs one more forward of `fn`, saves its activations.
@@ -20,6 +20,6 @@ class Unit;
 /// x until backward, on or off the device; backward then passes through this part once at most.
 /// Source: Chen, Xu, Zhang, Guestrin, "Training deep nets with sublinear memory cost", 2016.
 at::Tensor recompute(std::function<at::Tensor(const at::Tensor&)> fn, const at::Tensor& x,
-                     const Unit* within = nullptr);
+                     const UnitBorder* within = nullptr);
 
 }  // namespace castor

@@ -25,6 +25,25 @@ concept ListLike = !std::is_convertible_v<T, std::string_view> && requires(T& va
   value.end();
 };
 
+/// Whether values of type T may hold tensors as for_each_tensor finds them.
+template <typename T>
+constexpr bool holds_tensors() {
+  using Value = std::remove_cvref_t<T>;
+  if constexpr (std::is_base_of_v<at::Tensor, Value>) {
+    return true;
+  } else if constexpr (TupleLike<Value>) {
+    return []<typename... Items>(std::type_identity<std::tuple<Items...>>) {
+      return (holds_tensors<Items>() || ...);
+    }(std::type_identity<decltype(std::tuple_cat(std::declval<Value>()))>());
+  } else if constexpr (OptionalLike<Value>) {
+    return holds_tensors<decltype(*std::declval<Value&>())>();
+  } else if constexpr (ListLike<Value>) {
+    return holds_tensors<decltype(*std::declval<Value&>().begin())>();
+  } else {
+    return false;
+  }
+}
+
 /// Calls `fn` for each tensor in `value`: a tensor, or an optional, list, pair or tuple that holds tensors, however
 /// they are nested. Values of other types hold none.
 template <typename T, typename Fn>

@@ -6,13 +6,16 @@
 #include <castor/rules/state_format.h>
 #include <castor/plugins/booster.h>
 #include <castor/plugins/strategy.h>
+#include <castor/plugins/torch/adapter_options.h>
+#include <castor/plugins/torch/unit_border.h>
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
+#include <tuple>
+#include <utility>
 
 namespace torch::nn {
 class Module;
@@ -30,11 +33,12 @@ class AdapterCore;
 /// Threads: the training thread, and autograd's thread while the training thread waits in backward().
 class TorchAdapter final {
  public:
-  /// `seed` decides the initial values; `interrupted` is called at every unit and may be empty. The model's parameters
-  /// must all be declared by units and be on `device`.
+  /// All parameters of the model are on `device`, in a unit, and of dense memory of their own. Those that a unit has
+  /// declared begin with values that the seed decides, others with those they have: their memory is freed when a
+  /// strategy first binds them, and tensor and storage stay.
   /// Errors: usage; failed where `device` cannot be initialised.
   static Result<std::unique_ptr<TorchAdapter>> make(std::shared_ptr<torch::nn::Module> model, c10::Device device,
-                                                    std::uint64_t seed, std::function<bool()> interrupted);
+                                                    AdapterOptions options = {});
   ~TorchAdapter();
 
   /// The model for a plugin (Booster::boost). Valid as long as the adapter.
@@ -53,11 +57,22 @@ class TorchAdapter final {
 
   std::uint32_t n_params() const;
 
+  /// `module.forward(args…)` of a module that AdapterOptions::is_unit chose. One whose type is a castor::Unit can be
+  /// called as well. Throws ErrorException with the strategy's failure, or where the module is no unit.
+  template <typename M, typename... Args>
+  auto run(M& module, Args&&... args) {
+    return border_of(module).run(std::tie(args...), [&](const auto&...) {
+      return module.forward(std::forward<Args>(args)...);
+    });
+  }
+
  private:
   friend Result<std::unique_ptr<Strategy>> make_resident_strategy(std::shared_ptr<torch::nn::Module> model,
                                                                   TorchAdapter& adapter, const StateFormat& format);
 
   explicit TorchAdapter(std::unique_ptr<AdapterCore> core);
+  UnitBorder& border_of(const torch::nn::Module& module) const;
+
   std::unique_ptr<AdapterCore> core_;
 };
 

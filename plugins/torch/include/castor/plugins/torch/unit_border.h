@@ -67,6 +67,7 @@ class UnitBorder {
     UnitScope scope(*hooks_, id_);
     for_each_tensor(inputs, [&](const at::Tensor& x) { scope.add_input(x); });
     auto result = call(body, inputs);
+    static_assert(holds_tensors<decltype(result)>(), "a unit returns a tensor, or an optional, list or tuple of them");
     for_each_tensor(result, [&](at::Tensor& y) { scope.add_output(y); });
     scope.close();
     return result;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host_table.h"
+#include "torch_host.h"
 
 #include <castor/plugins/torch/errors.h>
+#include "adopted_values.h"
 #include "parameter_storage.h"
 
 #include <ATen/Parallel.h>
 
-#include <iostream>
 #include <span>
 #include <string>
 
@@ -21,13 +21,13 @@ Result<void> check(const char* what, std::uint32_t id, std::size_t n) {
 
 }  // namespace
 
-TorchHost::TorchHost(ModelMap map, c10::Device device, std::uint64_t seed, std::function<bool()> interrupted)
-    : map_(std::move(map)), device_(device), memory_(device), seed_(seed), interrupted_(std::move(interrupted)) {}
+TorchHost::TorchHost(ModelMap map, c10::Device device, AdapterOptions options)
+    : map_(std::move(map)), device_(device), memory_(device), options_(std::move(options)) {}
 
 Result<void> TorchHost::check_param(std::uint32_t param) const { return check("parameter", param, map_.params.size()); }
 
 void TorchHost::log(castor_log_level level, const char* message) {
-  if (level != CASTOR_LOG_DEBUG) std::cerr << "castor: " << message << '\n';
+  if (options_.log) options_.log(level, message);
 }
 
 Result<castor_unit_info> TorchHost::unit_info(std::uint32_t unit) {
@@ -61,20 +61,23 @@ Result<void> TorchHost::first_values(const castor_values& values) {
     return Error{ErrorKind::plugin, "first values " + std::to_string(values.first) + " to " +
                                         std::to_string(values.first + n) + " of a parameter that has " +
                                         std::to_string(numel)};
-  return guard([&] {
-    fill({static_cast<float*>(values.data), n}, entry.init, {seed_, values.param}, at::get_num_threads(),
-         values.first);
-  });
+  const std::span<float> out(static_cast<float*>(values.data), n);
+  if (!entry.init) return read_values(entry, out, values.first);
+  return guard(
+      [&] { fill(out, *entry.init, {options_.seed, values.param}, at::get_num_threads(), values.first); });
 }
 
 Result<void> TorchHost::bind(std::uint32_t param, void* data) {
   CASTOR_TRY(check_param(param));
-  return guard([&] { bind_storage(storage_of(map_.params[param].tensor), data); });
+  ParamEntry& entry = map_.params[param];
+  entry.was_bound = true;
+  return guard([&] { bind_storage(storage_of(entry.tensor), data); });
 }
 
 Result<void> TorchHost::unbind(std::uint32_t param, const char* why) {
   CASTOR_TRY(check_param(param));
-  const ParamEntry& entry = map_.params[param];
+  ParamEntry& entry = map_.params[param];
+  entry.was_bound = true;
   return guard([&] {
     release_storage(storage_of(entry.tensor), "parameter " + entry.name + ": " + (why == nullptr ? "released" : why));
   });

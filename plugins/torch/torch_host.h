@@ -7,20 +7,19 @@
 #include <castor/plugins/model_host.h>
 
 #include <cstdint>
-#include <functional>
 
 namespace castor {
 
 /// A mapped model as a ModelHost.
 class TorchHost final : public ModelHost {
  public:
-  TorchHost(ModelMap map, c10::Device device, std::uint64_t seed, std::function<bool()> interrupted);
+  TorchHost(ModelMap map, c10::Device device, AdapterOptions options);
   TorchHost(const TorchHost&) = delete;
   TorchHost& operator=(const TorchHost&) = delete;
 
   const ModelMap& map() const { return map_; }
   c10::Device torch_device() const { return device_; }
-  bool stopped() const { return interrupted_ && interrupted_(); }
+  bool stopped() const { return options_.interrupted && options_.interrupted(); }
 
   void log(castor_log_level level, const char* message) override;
   std::uint32_t n_units() override { return static_cast<std::uint32_t>(map_.units.size()); }
@@ -41,8 +40,7 @@ class TorchHost final : public ModelHost {
   ModelMap map_;
   const c10::Device device_;
   ChunkMemory memory_;
-  const std::uint64_t seed_;
-  const std::function<bool()> interrupted_;
+  const AdapterOptions options_;
 };
 
 }  // namespace castor

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "adapter_core.h"
+
+#include <castor/plugins/torch/any_unit.h>
+#include <castor/plugins/torch/errors.h>
+#include "gradient_capture.h"
+#include "parameter_storage.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/graph_task.h>
+#include <torch/nn/module.h>
+
+#include <algorithm>
+
+namespace castor {
+namespace {
+
+bool in_backward() { return torch::autograd::get_current_graph_task_id() != -1; }
+
+}  // namespace
+
+AdapterCore::~AdapterCore() { unhook(); }
+
+void AdapterCore::connect(Strategy* strategy, Hooking hooking) {
+  if (strategy_ != nullptr && strategy != nullptr && strategy != strategy_)
+    throw ContractViolation(
+        "TorchAdapter: a strategy is connected already; connect(nullptr) and destroy it before the next");
+  for (const UnitEntry& unit : host_.map().units)
+    if (strategy != nullptr && unit.border->hooks() != nullptr && unit.border->hooks() != this)
+      throw ContractViolation("TorchAdapter: unit " + unit.name +
+                              " is connected through another adapter; connect(nullptr) there before");
+  unhook();
+  strategy_ = strategy;
+  hooking_ = hooking;
+  trained_.clear();
+  for (const ParamEntry& param : host_.map().params) trained_.push_back(param.tensor.requires_grad());
+  if (strategy != nullptr && hooking == Hooking::units) hook();
+}
+
+void AdapterCore::disconnect(const Strategy* strategy) {
+  if (strategy_ == strategy) connect(nullptr, Hooking::none);
+}
+
+void AdapterCore::hook() {
+  const auto sink = [this](std::uint32_t param, DLManagedTensor* grad) { check(strategy_->gradient(param, grad)); };
+  const ModelMap& map = host_.map();
+  keeper_ = std::make_shared<TensorKeeper>(*strategy_, host_.torch_device());
+  uses_ = std::make_shared<UnitUses>(*this);
+  for (std::uint32_t unit = 0; unit < map.units.size(); ++unit) map.units[unit].border->set_hooks(this, unit);
+  for (std::uint32_t param = 0; param < map.params.size(); ++param)
+    if (trained_[param]) capture_gradient(map.params[param].tensor, param, sink);
+}
+
+void AdapterCore::unhook() {
+  if (strategy_ == nullptr || hooking_ == Hooking::none) return;
+  for (const UnitEntry& unit : host_.map().units) unit.border->set_hooks(nullptr, 0);
+  for (const ParamEntry& param : host_.map().params) stop_capture(param.tensor);
+  std::exchange(keeper_, nullptr)->disconnect();
+  std::exchange(uses_, nullptr)->disconnect();
+}
+
+void AdapterCore::stop_if_interrupted() const {
+  if (host_.stopped()) throw ErrorException({ErrorKind::interrupted, "stopped by the user"});
+}
+
+/// Autograd has no return channel: an Error travels through it as an exception.
+void AdapterCore::check(const Result<void>& result) {
+  if (result.ok()) return;
+  strategy_failed_ = true;
+  throw ErrorException(result.error());
+}
+
+/// After an exception in backward units may still be open. A strategy that has failed itself ends its passes when it
+/// abandons the step.
+void AdapterCore::end_broken_backward() {
+  for (const std::uint32_t unit : uses_->take_open())
+    if (!strategy_failed_) strategy_failed_ = !strategy_->after_backward(unit).ok();
+}
+
+void AdapterCore::before_forward(std::uint32_t unit) {
+  stop_if_interrupted();
+  if (!in_backward()) {
+    end_broken_backward();
+    strategy_failed_ = false;
+  }
+  check(strategy_->before_forward(unit));
+}
+
+void AdapterCore::after_forward(std::uint32_t unit) { check(strategy_->after_forward(unit)); }
+
+void AdapterCore::forward_cut_short(std::uint32_t unit) {
+  if (!strategy_failed_) strategy_failed_ = !strategy_->after_forward(unit).ok();
+}
+
+void AdapterCore::before_backward(std::uint32_t unit) {
+  stop_if_interrupted();
+  check(strategy_->before_backward(unit));
+}
+
+void AdapterCore::after_backward(std::uint32_t unit) { check(strategy_->after_backward(unit)); }
+
+bool AdapterCore::reads_parameter(std::uint32_t unit, const at::Tensor& tensor) const {
+  if (!tensor.has_storage()) return false;
+  const ModelMap& map = host_.map();
+  const auto& params = map.units[unit].params;
+  return std::any_of(params.begin(), params.end(), [&](std::uint32_t param) {
+    return &storage_of(map.params[param].tensor) == &storage_of(tensor);
+  });
+}
+
+/// A parameter that was frozen since then gets no gradient and stays as it is; one that was not trained has no states.
+Result<void> AdapterCore::check_params() const {
+  for (std::size_t id = 0; strategy_ != nullptr && id < trained_.size(); ++id) {
+    const ParamEntry& param = host_.map().params[id];
+    if (param.tensor.requires_grad() && !trained_[id])
+      return Error{ErrorKind::usage, "parameter " + param.name +
+                                         " was frozen when the strategy was connected and requires a gradient now; "
+                                         "freeze it again, or make strategy and adapter anew"};
+    if (trained_[id] && hooking_ == Hooking::units && !is_captured(param.tensor))
+      return Error{ErrorKind::usage, "the hook that hands over the gradient of parameter " + param.name +
+                                         " was replaced; set hooks of your own before the strategy is connected"};
+  }
+  return {};
+}
+
+UnitBorder& AdapterCore::border_of(const torch::nn::Module& module) const {
+  const auto& units = host_.map().units;
+  const auto& chosen = host_.map().chosen;
+  if (const auto found = chosen.find(&module); found != chosen.end()) return *found->second;
+  const auto* own = dynamic_cast<const AnyUnit*>(&module);
+  for (const UnitEntry& unit : units)
+    if (unit.border == own) return *unit.border;
+  throw ErrorException({ErrorKind::usage,
+                        "module " + module.name() +
+                            " is no unit of this adapter; choose it as one (AdapterOptions::is_unit)"});
+}
+
+Result<void> AdapterCore::backward(const at::Tensor& loss, double loss_scale) {
+  CASTOR_TRY(check_params());
+  const auto done = guard([&] { loss.backward(at::full_like(loss.detach(), loss_scale)); });
+  if (!done.ok() && uses_) end_broken_backward();
+  CASTOR_TRY(done);
+  return strategy_ == nullptr ? Result<void>() : strategy_->end_of_backward();
+}
+
+}  // namespace castor

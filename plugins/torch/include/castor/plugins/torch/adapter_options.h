@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/dlpack.h>  // before abi.h, so that its include guard decides for both
+
+#include <castor/plugins/abi.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace torch::nn {
+class Module;
+}
+
+namespace castor {
+
+/// Chooses modules by their names in named_modules() and by themselves.
+using ModuleFilter = std::function<bool(const std::string& name, const torch::nn::Module& module)>;
+
+/// Chooses `modules`, and no others.
+ModuleFilter exactly(std::vector<std::shared_ptr<torch::nn::Module>> modules);
+
+struct AdapterOptions {
+  /// Decides the initial values of the parameters that units declare.
+  std::uint64_t seed = 0;
+  /// Called at every unit; true ends the pass. May be empty.
+  std::function<bool()> interrupted = nullptr;
+  /// Chooses the units of the model. Empty: all that are of a type castor::Unit. A module of another type is run by
+  /// TorchAdapter::run.
+  ModuleFilter is_unit = nullptr;
+  /// Receives the messages of strategies, also from threads of theirs. Empty: they are dropped.
+  std::function<void(castor_log_level level, std::string_view message)> log = nullptr;
+};
+
+}  // namespace castor
