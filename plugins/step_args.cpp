@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <castor/plugins/step_args.h>
 
+#include <cmath>
 #include <string>
 
 namespace castor {
@@ -18,6 +19,41 @@ Result<void> check_clipping(const castor_step_args& args) {
   if (args.max_value == 0 || args.max_norm == 0) return {};
   return usage_error("the step clips gradients to a norm of " + std::to_string(args.max_norm) + " and to values of " +
                      std::to_string(args.max_value) + "; set max_norm or max_value to 0");
+}
+
+Error out_of_range(const std::string& value, const std::string& takes, double given) {
+  return usage_error(value + " takes " + takes + ", not " + std::to_string(given));
+}
+
+Result<void> check_from_0(const std::string& value, double given) {
+  if (given >= 0 && std::isfinite(given)) return {};
+  return out_of_range(value, "a finite number of 0 or more", given);
+}
+
+Result<void> check_below_1(const std::string& value, double given) {
+  if (given >= 0 && given < 1) return {};
+  return out_of_range(value, "a number from 0 to below 1", given);
+}
+
+/// Checks the values that the optimizer looks at; `of` is put before their names.
+Result<void> check_values(std::uint32_t optimizer, const castor_param_group& values, const std::string& of) {
+  const bool has_momentum = optimizer == CASTOR_SGD || optimizer == CASTOR_LARS;
+  CASTOR_TRY(check_from_0(of + "lr", values.lr));
+  CASTOR_TRY(check_from_0(of + "weight_decay", values.weight_decay));
+  if (optimizer != CASTOR_SGD) CASTOR_TRY(check_from_0(of + "eps", values.eps));
+  if (has_momentum) CASTOR_TRY(check_below_1(of + "momentum", values.momentum));
+  if (optimizer == CASTOR_LARS) CASTOR_TRY(check_from_0(of + "trust_coefficient", values.trust_coefficient));
+  if (has_momentum) return {};
+  CASTOR_TRY(check_below_1(of + "beta1", values.beta1));
+  return check_below_1(of + "beta2", values.beta2);
+}
+
+Result<void> check_scales(const castor_step_args& args) {
+  if (!(args.loss_scale > 0) || !std::isfinite(args.loss_scale))
+    return out_of_range("loss_scale", "the number by which the loss was multiplied, 1 where it was not",
+                        args.loss_scale);
+  if (args.max_norm >= 0) return {};
+  return out_of_range("max_norm", "0 (off) or more", args.max_norm);
 }
 
 Result<void> check_groups(const castor_step_args& args, std::uint32_t n_params) {
@@ -68,8 +104,14 @@ castor_param_group everybody(const castor_step_args& args) {
 
 Result<void> check_step_args(const castor_step_args& args, std::uint32_t n_params) {
   CASTOR_TRY(check_optimizer(args));
+  CASTOR_TRY(check_scales(args));
   CASTOR_TRY(check_clipping(args));
-  return check_groups(args, n_params);
+  CASTOR_TRY(check_groups(args, n_params));
+  if (args.n_groups == 0) return check_values(args.optimizer, everybody(args), "");
+  for (std::uint32_t group = 0; group < args.n_groups; ++group)
+    CASTOR_TRY(check_values(args.optimizer, *args.groups[group],
+                            "group " + std::to_string(group) + " of the step: "));
+  return {};
 }
 
 StepOptionsBy<ParamId> step_options(const castor_step_args& args, std::uint32_t n_params) {

@@ -34,10 +34,11 @@ ALLOWED = {
     "offload/states": [*BASE, "io", "offload/rules", "offload/plan", "offload/mover"],
     "offload/optimizer": [*BASE, "io", *ROOMS[:-1]],
     "plugins": CORE,
+    "plugins/training": [*CORE, "plugins"],
     "plugins/engine": [*CORE, "plugins"],
     "plugins/gemini": [*CORE, "plugins", "plugins/engine"],
-    "plugins/torch": [*CORE, "plugins", "plugins/engine"],
-    "examples/models": [*CORE, "plugins", "plugins/engine", "plugins/torch"],
+    "plugins/torch": [*CORE, "plugins", "plugins/training", "plugins/engine"],
+    "examples/models": [*CORE, "plugins", "plugins/training", "plugins/engine", "plugins/torch"],
 }
 
 

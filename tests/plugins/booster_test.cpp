@@ -51,7 +51,8 @@ TEST(Booster, PassesEveryCallOn) {
   const std::size_t n_before = model.calls().size();
   float master = 0;
   castor_step_args args{};
-  args.lr = 0.25;
+  args.struct_size = sizeof args;
+  args.lr = 0.25, args.loss_scale = 1;
   EXPECT_TRUE(strategy->begin_micro_batch({sizeof(castor_micro_batch), 1, 2, CASTOR_MICRO_LAST}).ok());
   EXPECT_TRUE(strategy->before_forward(1).ok());
   EXPECT_TRUE(strategy->after_forward(2).ok());

@@ -158,5 +158,62 @@ TEST(StepArgs, GroupsThatAreNotThereAreRefused) {
   EXPECT_EQ(refusal(args), "group 1 of the step is null or shorter than version 2.0 has it");
 }
 
+/// `plain`, where `set` has changed a value.
+template <typename Set>
+std::string refusal_where(std::uint32_t optimizer, const Set& set) {
+  castor_step_args args = plain();
+  args.optimizer = optimizer;
+  set(args);
+  return refusal(args);
+}
+
+TEST(StepArgs, ValuesOutOfRangeAreRefusedByName) {
+  const double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(refusal_where(CASTOR_ADAMW, [](auto& args) { args.lr = -1; }),
+            "lr takes a finite number of 0 or more, not -1.000000");
+  EXPECT_EQ(refusal_where(CASTOR_SGD, [=](auto& args) { args.lr = nan; }),
+            "lr takes a finite number of 0 or more, not nan");
+  EXPECT_EQ(refusal_where(CASTOR_ADAM, [](auto& args) { args.beta1 = 1; }),
+            "beta1 takes a number from 0 to below 1, not 1.000000");
+  EXPECT_EQ(refusal_where(CASTOR_LAMB, [](auto& args) { args.beta2 = -0.5; }),
+            "beta2 takes a number from 0 to below 1, not -0.500000");
+  EXPECT_EQ(refusal_where(CASTOR_LARS, [=](auto& args) { args.eps = inf; }),
+            "eps takes a finite number of 0 or more, not inf");
+  EXPECT_EQ(refusal_where(CASTOR_ADAMW, [](auto& args) { args.weight_decay = -2; }),
+            "weight_decay takes a finite number of 0 or more, not -2.000000");
+  EXPECT_EQ(refusal_where(CASTOR_SGD, [](auto& args) { args.momentum = 1; }),
+            "momentum takes a number from 0 to below 1, not 1.000000");
+  EXPECT_EQ(refusal_where(CASTOR_LARS, [](auto& args) { args.trust_coefficient = -1; }),
+            "trust_coefficient takes a finite number of 0 or more, not -1.000000");
+  EXPECT_EQ(refusal_where(CASTOR_ADAMW, [](auto& args) { args.max_norm = -1; }),
+            "max_norm takes 0 (off) or more, not -1.000000");
+}
+
+TEST(StepArgs, ALossScaleOf0IsRefused) {
+  const std::string takes = "loss_scale takes the number by which the loss was multiplied, 1 where it was not, not ";
+  EXPECT_EQ(refusal_where(CASTOR_ADAMW, [](auto& args) { args.loss_scale = 0; }), takes + "0.000000");
+  EXPECT_EQ(refusal_where(CASTOR_ADAMW, [](auto& args) { args.loss_scale = -2; }), takes + "-2.000000");
+}
+
+TEST(StepArgs, ValuesThatTheOptimizerDoesNotLookAtMayBeAnything) {
+  castor_step_args args = of_sgd(plain());
+  args.beta1 = 7, args.eps = -1, args.trust_coefficient = -1;
+  EXPECT_TRUE(check_step_args(args, 3).ok());
+  args = plain();
+  args.momentum = 7;
+  EXPECT_TRUE(check_step_args(args, 3).ok());
+}
+
+TEST(StepArgs, OfGroupsTheirOwnValuesAreChecked) {
+  castor_step_args args = grouped();
+  args.lr = -1, args.beta1 = 7;
+  EXPECT_TRUE(check_step_args(args, 3).ok());
+  castor_param_group wrong = kFast;
+  wrong.beta2 = 1;
+  const castor_param_group* const groups[] = {&kSlow, &wrong};
+  args.groups = groups;
+  EXPECT_EQ(refusal(args), "group 1 of the step: beta2 takes a number from 0 to below 1, not 1.000000");
+}
+
 }  // namespace
 }  // namespace castor

@@ -18,7 +18,7 @@ void set_hook(const at::Tensor& parameter, std::function<void(const at::Tensor&)
   torch::autograd::impl::set_post_acc_grad_hooks(parameter, std::make_unique<UsersHook>(std::move(fn)));
 }
 
-at::Tensor loss_of(WiredUnits& units, const at::Tensor& x) {
+at::Tensor wired_loss(WiredUnits& units, const at::Tensor& x) {
   return (*units.c)((*units.b)((*units.a)({x}, curved), curved), product)[0].square().sum();
 }
 
@@ -29,7 +29,7 @@ struct Hooked3 {
     adapter->connect(strategy.get());
   }
   Result<void> backward() {
-    return adapter->backward(guard([&] { return loss_of(*units, wired_input()); }).value());
+    return adapter->backward(guard([&] { return wired_loss(*units, wired_input()); }).value());
   }
   std::shared_ptr<WiredUnits> units = std::make_shared<WiredUnits>();
   std::unique_ptr<TorchAdapter> adapter = TorchAdapter::make(units, c10::kCPU, {.seed = 5}).value();
@@ -37,7 +37,7 @@ struct Hooked3 {
 };
 
 TEST(UsersHooks, SeeAndChangeTheGradientBeforeItIsHandedOver) {
-  const Outcome plain = plain_outcome(loss_of);
+  const Outcome plain = plain_outcome(wired_loss);
   std::vector<at::Tensor> seen;
   Hooked3 run([&](const at::Tensor& parameter) {
     seen.push_back(parameter.grad().clone());
@@ -65,7 +65,7 @@ TEST(UsersHooks, AreThereAgainAfterTheConnection) {
   run.adapter->connect(run.strategy.get());
   run.adapter->connect(nullptr);
   const PlainMemory memory(*run.adapter);
-  loss_of(*run.units, wired_input()).backward();
+  wired_loss(*run.units, wired_input()).backward();
   EXPECT_EQ(n_calls, 2);
   EXPECT_TRUE(run.units->b->weight.grad().defined());
 }
@@ -82,19 +82,19 @@ TEST(UsersHooks, ThatReplaceOursAreAnErrorAndStay) {
             "the strategy is connected");
   run.adapter->connect(nullptr);
   const PlainMemory memory(*run.adapter);
-  loss_of(*run.units, wired_input()).backward();
+  wired_loss(*run.units, wired_input()).backward();
   EXPECT_EQ(n_calls, 1);
 }
 
 TEST(RequiresGrad, OfAFrozenParameterIsFollowed) {
   Poisoned poisoned;
-  const Outcome plain = plain_outcome(loss_of);
+  const Outcome plain = plain_outcome(wired_loss);
   poisoned.units->b->weight.set_requires_grad(false);
-  const Outcome frozen = poisoned.run(loss_of);
+  const Outcome frozen = poisoned.run(wired_loss);
   EXPECT_FALSE(frozen.grads[1].defined());
   EXPECT_TRUE(at::equal(frozen.grads[0], plain.grads[0]));
   poisoned.units->b->weight.set_requires_grad(true);
-  expect_same(poisoned.run(loss_of), plain);
+  expect_same(poisoned.run(wired_loss), plain);
 }
 
 TEST(RequiresGrad, OfAParameterThatWasFrozenAtTheConnectionIsAnErrorByName) {
@@ -109,16 +109,16 @@ TEST(RequiresGrad, OfAParameterThatWasFrozenAtTheConnectionIsAnErrorByName) {
       strategy = std::make_unique<PoisoningStrategy>(*adapter);
       adapter->connect(strategy.get());
     }
-    ASSERT_TRUE(adapter->backward(loss_of(*units, wired_input())).ok());
+    ASSERT_TRUE(adapter->backward(wired_loss(*units, wired_input())).ok());
     units->b->weight.set_requires_grad(true);
-    const auto done = adapter->backward(loss_of(*units, wired_input()));
+    const auto done = adapter->backward(wired_loss(*units, wired_input()));
     ASSERT_FALSE(done.ok());
     EXPECT_EQ(done.error().kind, ErrorKind::usage);
     EXPECT_EQ(done.error().message,
               "parameter b.weight was frozen when the strategy was connected and requires a gradient now; freeze it "
               "again, or make strategy and adapter anew");
     units->b->weight.set_requires_grad(false);
-    EXPECT_TRUE(adapter->backward(loss_of(*units, wired_input())).ok());
+    EXPECT_TRUE(adapter->backward(wired_loss(*units, wired_input())).ok());
   }
 }
 

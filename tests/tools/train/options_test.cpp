@@ -272,25 +272,8 @@ TEST(PluginOptions, ThreadsAreThoseOfUpdatesTooWhereThePluginHasAny) {
   EXPECT_EQ(plugin_options(options, "gemini", {"update_threads"}).value(), (Options{{"update_threads", "2"}}));
 }
 
-TEST(PluginOptions, ThePluginLearnsOfMicroBatchesWhereItAsks) {
+TEST(PluginOptions, TheStatesToKeepFollowFromTheOptimizer) {
   TrainOptions options;
-  EXPECT_EQ(plugin_options(options, "gemini", {"accumulate_gradients"}).value(), Options());
-  options.accumulate = 2;
-  const Options expected = {{"accumulate_gradients", "true"}};
-  EXPECT_EQ(plugin_options(options, "gemini", {"accumulate_gradients"}).value(), expected);
-  EXPECT_EQ(plugin_options(options, "minimal", {}).value(), Options());
-  options.set = {{"accumulate_gradients", "false"}};
-  EXPECT_EQ(plugin_options(options, "gemini", {"accumulate_gradients"}).value(), options.set);
-}
-
-TEST(PluginOptions, ThePluginLearnsWhoseStatesToKeepWhereItAsks) {
-  TrainOptions options;
-  EXPECT_EQ(plugin_options(options, "gemini", {"optimizer"}).value(), (Options{{"optimizer", "adam"}}));
-  options.optimizer = CASTOR_SGD;
-  EXPECT_EQ(plugin_options(options, "gemini", {"optimizer"}).value(), (Options{{"optimizer", "sgd"}}));
-  options.optimizer = CASTOR_LAMB;
-  EXPECT_EQ(plugin_options(options, "gemini", {"optimizer"}).value(), (Options{{"optimizer", "adam"}}));
-  EXPECT_EQ(plugin_options(options, "minimal", {}).value(), Options());
   options.set = {{"optimizer", "adam"}};
   EXPECT_EQ(plugin_options(options, "gemini", {"optimizer"}).error().message,
             "--optimizer and --set optimizer= set the same option; give one of them");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "check/probes.h"
 
-#include "cli/plugin_folders.h"
+#include <castor/training/plugin_folders.h>
+
 #include "cli/torch_tag.h"
 
 namespace castor::check {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <castor/plugins/plugin_loader.h>
+#include <castor/training/plugin_folders.h>
 
 #include "check/probes.h"
-#include "cli/plugin_folders.h"
 #include "cli/torch_tag.h"
 
 namespace castor::check {
@@ -10,7 +10,7 @@ namespace castor::check {
 Finding probe_plugins() {
   std::string names;
   std::size_t n_refused = 0;
-  for (const PluginListing& listing : PluginLoader(torch_tag(), cli::plugin_folders()).list()) {
+  for (const PluginListing& listing : PluginLoader(torch_tag(), plugin_folders()).list()) {
     n_refused += !listing.plugin.ok();
     if (listing.plugin) names += (names.empty() ? "" : ", ") + std::string(listing.plugin->info->name);
   }

@@ -6,10 +6,10 @@
 #include <castor/plugins/plugin_loader.h>
 
 #include "commands.h"
-#include "plugin_folders.h"
 #include "torch_tag.h"
 
 #include <castor/plugins/nearest_name.h>
+#include <castor/training/plugin_folders.h>
 
 #include <array>
 

@@ -11,9 +11,7 @@
 
 #include <castor/memory/bytes.h>
 #include <castor/memory/statistics.h>
-#include <castor/plan/links.h>
-
-#include "cli/optimizers.h"
+#include <castor/training/optimizer_families.h>
 
 namespace castor::train {
 namespace {
@@ -77,7 +75,7 @@ json group_json(const GroupSummary& group) {
                 {"params", group.n_params},
                 {"lr", group.lr},
                 {"weight_decay", group.weight_decay}};
-  const bool trusts = cli::has_trust_coefficient(group.optimizer), momentum = cli::has_momentum(group.optimizer);
+  const bool trusts = has_trust_coefficient(group.optimizer), momentum = has_momentum(group.optimizer);
   if (momentum) found["momentum"] = group.momentum;
   if (trusts) found["trust_coefficient"] = group.trust_coefficient;
   if (!momentum) found["betas"] = {group.beta1, group.beta2};
@@ -101,8 +99,6 @@ json groups_json(const std::vector<GroupSummary>& groups) {
 }
 
 }  // namespace
-
-const char* name(Link link) { return kLinkNames[index(link)]; }
 
 void Saves::add(const SavedBytes& saved, const Counters& before, const Counters& after) {
   ++n;

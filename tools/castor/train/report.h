@@ -10,39 +10,13 @@
 #include <vector>
 
 #include <castor/memory/tier.h>
-
-#include "train/options/param_groups.h"
+#include <castor/training/param_groups.h>
+#include <castor/training/run_state.h>
+#include <castor/training/run_stats.h>
 
 namespace castor::train {
 
-/// The links that a step moves bytes over, in the spelling of the JSON.
-enum class Link : std::uint8_t { h2d, d2h, nvme_read, nvme_write };
-inline constexpr std::size_t kNLinks = 4;
-inline constexpr std::array<Link, kNLinks> kLinks = {Link::h2d, Link::d2h, Link::nvme_read, Link::nvme_write};
-const char* name(Link link);
-constexpr std::size_t index(Link link) { return static_cast<std::size_t>(link); }
-
-/// The lower bound of a step.
-struct Bound {
-  double seconds = 0;
-  std::string by;    ///< `compute`, `host_update`, a link, or `nvme`: the drives, both directions
-  double share = 0;  ///< bound / median step: 1 = the step hides all other work
-};
-
-/// A strategy's counters at one moment, cumulative since its start.
-struct Counters {
-  std::array<std::uint64_t, kNTiers> used_bytes{}, peak_bytes{};
-  std::array<std::optional<std::uint64_t>, kNTiers> budget_bytes;
-  std::array<std::uint64_t, kNLinks> moved_bytes{};
-  double wait_seconds = 0, update_seconds = 0;
-  Bound bound;  ///< as the strategy knows it, without its share; 0 if it does not
-};
-
-/// The bytes of one save of the parameters' states.
-struct SavedBytes {
-  std::uint64_t written_bytes = 0;
-  std::uint64_t referenced_bytes = 0;  ///< were in the folders already
-};
+using Counters = RunStats;
 
 /// The saves of a run, all together.
 struct Saves {

@@ -67,7 +67,7 @@ Result<void> train_with_progress(const TrainOptions& options, TrainRecord& recor
   const InterruptGuard interrupts;
   const train::TrainObserver observer{
       InterruptGuard::requested, [&](const TrainRecord& now) { progress.update(now, steady_now_s()); },
-      [&](std::int64_t n_steps, const train::SavedBytes& saved) { progress.note(train::saved_line(n_steps, saved)); }};
+      [&](std::int64_t n_steps, const SavedBytes& saved) { progress.note(train::saved_line(n_steps, saved)); }};
   const Result<void> done = train::run_training(options, observer, record);
   progress.finish();
   return done;

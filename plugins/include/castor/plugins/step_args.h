@@ -10,8 +10,9 @@
 
 namespace castor {
 
-/// Checks that a model of `n_params` parameters can be stepped with `args`. Errors: usage, for an unknown optimizer,
-/// clipping by a value below 0 or by value together with a norm, LARS or LAMB, and a missing group.
+/// Checks that a model of `n_params` parameters can be stepped with `args`. Errors: usage, for an unknown optimizer, a
+/// value out of range that the optimizer looks at (by name: lr, beta1, eps, …), a loss_scale of 0, clipping by a value
+/// below 0 or by value together with a norm, LARS or LAMB, and a missing group.
 Result<void> check_step_args(const castor_step_args& args, std::uint32_t n_params);
 
 /// `args` as the options of an update. Requires: check_step_args.

@@ -7,12 +7,12 @@
 #include <castor/memory/bytes.h>
 #include <castor/memory/clock.h>
 #include <castor/plugins/plugin_loader.h>
+#include <castor/training/plugin_folders.h>
 
 #include "bench/common/child.h"
 #include "bench/common/cpu_time.h"
 #include "bench/common/files.h"
 #include "cli/option_values.h"
-#include "cli/plugin_folders.h"
 #include "cli/torch_tag.h"
 
 namespace castor::bench {
@@ -50,7 +50,7 @@ Result<std::unique_ptr<StepBench>> StepBench::open(const StepBenchOptions& optio
 
 Result<void> StepBench::open_strategy() {
   show_("placing " + std::to_string(model_.n_elements()) + " parameters");
-  CASTOR_ASSIGN(const Plugin plugin, PluginLoader(torch_tag(), cli::plugin_folders()).load("gemini"));
+  CASTOR_ASSIGN(const Plugin plugin, PluginLoader(torch_tag(), plugin_folders()).load("gemini"));
   PluginOptions values = options_.set;
   values["nvme"] = cli::join(options_.folders, ",");
   values["nvme_offload_fraction"] = "1";

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "options.h"
 
-#include "cli/optimizers.h"
+#include <castor/training/optimizer_families.h>
+
+#include "cli/optimizer_option.h"
 #include "cli/option_values.h"
 #include "forecast/plan/step_output.h"
 
@@ -75,7 +77,7 @@ Result<void> read_workload(const Values& values, Workload& work) {
   CASTOR_TRY(cli::read_choice<bool>(values, "split-master", {{"on", true}, {"off", false}}, work.format.split_master));
   castor_optimizer optimizer = CASTOR_ADAMW;
   CASTOR_TRY(cli::read_optimizer(values, optimizer, work.format.moments));
-  work.format.keeps_exp_avg_sq = cli::keeps_exp_avg_sq(optimizer);
+  work.format.keeps_exp_avg_sq = keeps_exp_avg_sq(optimizer);
   work.measures_weights = optimizer == CASTOR_LARS;
   work.measures_direction = optimizer == CASTOR_LAMB;
   work.offload_activations = values.count("offload-activations") != 0;

@@ -5,16 +5,15 @@
 #include <cmath>
 
 #include <castor/plugins/nearest_name.h>
-
-#include "cli/optimizers.h"
+#include <castor/training/optimizer_families.h>
 
 namespace castor::train {
 namespace {
 
 /// The values that a group can set for `optimizer`.
 std::vector<std::string> value_names(castor_optimizer optimizer) {
-  if (cli::has_trust_coefficient(optimizer)) return {"lr", "weight_decay", "momentum", "trust_coefficient", "eps"};
-  if (cli::has_momentum(optimizer)) return {"lr", "weight_decay", "momentum"};
+  if (has_trust_coefficient(optimizer)) return {"lr", "weight_decay", "momentum", "trust_coefficient", "eps"};
+  if (has_momentum(optimizer)) return {"lr", "weight_decay", "momentum"};
   return {"lr", "betas", "eps", "weight_decay"};
 }
 
@@ -34,7 +33,7 @@ bool read_numbers(const std::string& text, double end, const std::vector<double*
   return true;
 }
 
-Result<void> read_betas(const std::string& group, const std::string& text, GroupOption& target) {
+Result<void> read_betas(const std::string& group, const std::string& text, ParamGroup& target) {
   if (target.betas) return refused(group, "betas is given twice");
   auto& [beta1, beta2] = target.betas.emplace();
   if (read_numbers(text, 1, {&beta1, &beta2})) return {};
@@ -42,7 +41,7 @@ Result<void> read_betas(const std::string& group, const std::string& text, Group
 }
 
 /// The member of `group` that the option calls `name`.
-std::optional<double>& number_of(GroupOption& group, const std::string& name) {
+std::optional<double>& number_of(ParamGroup& group, const std::string& name) {
   if (name == "lr") return group.lr;
   if (name == "eps") return group.eps;
   if (name == "trust_coefficient") return group.trust_coefficient;
@@ -51,14 +50,14 @@ std::optional<double>& number_of(GroupOption& group, const std::string& name) {
 
 /// Reads `name=value` of a group.
 Result<void> read_value(const std::string& group, const std::string& text, castor_optimizer optimizer,
-                        GroupOption& target) {
+                        ParamGroup& target) {
   const std::size_t equals = std::min(text.find('='), text.size());
   const std::string name = text.substr(0, equals), value = text.substr(std::min(equals + 1, text.size()));
   const std::vector<std::string> names = value_names(optimizer);
   if (std::find(names.begin(), names.end(), name) == names.end())
     return refused(group, "there is no '" + name + "'; a group" +
-                              (optimizer == CASTOR_ADAMW ? "" : " of --optimizer " + cli::name(optimizer)) + " takes " +
-                              join(names, " and ") + did_you_mean(name, names));
+                              (optimizer == CASTOR_ADAMW ? "" : " of --optimizer " + castor::name(optimizer)) +
+                              " takes " + join(names, " and ") + did_you_mean(name, names));
   if (name == "betas") return read_betas(group, value, target);
   std::optional<double>& number = number_of(target, name);
   if (number) return refused(group, name + " is given twice");
@@ -70,21 +69,21 @@ Result<void> read_value(const std::string& group, const std::string& text, casto
 
 }  // namespace
 
-Result<GroupOption> read_group(const std::string& text, castor_optimizer optimizer) {
+Result<ParamGroup> read_group(const std::string& text, castor_optimizer optimizer) {
   const std::size_t colon = text.rfind(':');  // a selector may contain further colons, in [[:classes:]]
   const auto values = colon < text.size() ? cli::split(text.substr(colon + 1), ',') : std::vector<std::string>();
   if (colon == 0 || values.empty())
     return cli::wrong("group", text, "SELECTOR:name=value[,name=value], as vectors:weight_decay=0");
-  GroupOption group;
+  ParamGroup group;
   group.selector = text.substr(0, colon);
   for (const std::string& value : values) CASTOR_TRY(read_value(text, value, optimizer, group));
   return group;
 }
 
-Result<void> read_groups(const cli::Values& values, castor_optimizer optimizer, std::vector<GroupOption>& groups) {
+Result<void> read_groups(const cli::Values& values, castor_optimizer optimizer, std::vector<ParamGroup>& groups) {
   if (values.count("group") == 0) return {};
   for (const std::string& text : values["group"].as<std::vector<std::string>>()) {
-    CASTOR_ASSIGN(GroupOption group, read_group(text, optimizer));
+    CASTOR_ASSIGN(ParamGroup group, read_group(text, optimizer));
     groups.push_back(std::move(group));
   }
   return {};

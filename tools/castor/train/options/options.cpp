@@ -6,8 +6,9 @@
 #include <string_view>
 
 #include <castor/memory/bytes.h>
+#include <castor/training/optimizer_families.h>
 
-#include "cli/optimizers.h"
+#include "cli/optimizer_option.h"
 #include "cli/option_values.h"
 #include "train/options/step_options.h"
 
@@ -66,7 +67,7 @@ std::vector<Row> rows() {
       {"seed", "K", count(defaults.seed), "decides initial values and batches"},
       {"precision", "bf16|fp16|fp32", name(defaults.precision),
        "weights and activations; masters are fp32; fp16 scales its loss"},
-      {"optimizer", cli::optimizer_names(), cli::name(defaults.optimizer),
+      {"optimizer", cli::optimizer_names(), castor::name(defaults.optimizer),
        "adam, sgd and lars add the decay to the gradient, lamb to the direction that it scales; sgd and lars keep one "
        "moment"},
       {"momentum", "X", digits(defaults.momentum.momentum),
@@ -141,8 +142,8 @@ Result<void> read_choices(const Values& values, TrainOptions& options) {
   CASTOR_TRY(read_choice<DType>(
       values, "precision", {{"bf16", DType::bf16}, {"fp16", DType::f16}, {"fp32", DType::f32}}, options.precision));
   CASTOR_TRY(cli::read_optimizer(values, options.optimizer, options.moments));
-  if (options.clip_value == 0 || !cli::has_trust_ratios(options.optimizer)) return {};
-  return Error{ErrorKind::usage, "--clip-value cannot be combined with --optimizer " + cli::name(options.optimizer) +
+  if (options.clip_value == 0 || !has_trust_ratios(options.optimizer)) return {};
+  return Error{ErrorKind::usage, "--clip-value cannot be combined with --optimizer " + name(options.optimizer) +
                                      ", whose trust ratios need the unclipped gradients; use --clip"};
 }
 
@@ -228,12 +229,6 @@ std::vector<std::filesystem::path> TrainOptions::saved_in() const {
   return checkpoint.empty() ? std::vector<std::filesystem::path>() : std::vector{checkpoint};
 }
 
-std::string folders_text(const std::vector<std::filesystem::path>& folders) {
-  std::vector<std::string> names;
-  for (const auto& folder : folders) names.push_back(folder.string());
-  return cli::join(names, ",");
-}
-
 Result<TrainOptions> read_options(const Values& values) {
   TrainOptions options;
   const auto model = cli::text_of(values, "model");
@@ -273,13 +268,8 @@ Result<std::map<std::string, std::string>> plugin_options(const TrainOptions& op
     result.emplace("update_threads", std::to_string(options.threads));  // compute and updates share one thread budget
   if (options.moments != MomentFormat::f32)
     CASTOR_TRY(add_flag("moments", "moments", name(options.moments), plugin, known, result));
-  if (knows("optimizer"))
-    CASTOR_TRY(add_flag("optimizer", "optimizer", cli::keeps_exp_avg_sq(options.optimizer) ? "adam" : "sgd", plugin,
-                        known, result));
-  if (options.accumulate > 1 && knows("accumulate_gradients"))
-    result.emplace("accumulate_gradients", "true");
-  if (knows("rounding_seed"))
-    result.emplace("rounding_seed", std::to_string(options.rounding_seed()));
+  if (knows("optimizer") && result.count("optimizer") != 0)
+    return Error{ErrorKind::usage, "--optimizer and --set optimizer= set the same option; give one of them"};
   if (!options.nvme.empty()) CASTOR_TRY(add_flag("nvme", "nvme", folders_text(options.nvme), plugin, known, result));
   if (options.commit_nvme) CASTOR_TRY(add_flag("durability", "durability", "commit", plugin, known, result));
   if (!options.commit_nvme && result.count("durability") != 0)

@@ -10,9 +10,10 @@
 
 #include <castor/memory/device.h>
 #include <castor/memory/dtype.h>
-#include <castor/rules/state_format.h>
 #include <castor/plugins/grad_scaler.h>
 #include <castor/plugins/lr_schedule.h>
+#include <castor/rules/state_format.h>
+#include <castor/training/run_folders.h>
 
 #include "cli/cli.h"
 #include "train/options/group_option.h"
@@ -42,7 +43,7 @@ struct TrainOptions {
   GradScalerOptions scaler;                   ///< fp16's loss scale; valid
   MomentFormat moments = MomentFormat::f32;
   double weight_decay = 0.01;
-  std::vector<GroupOption> groups;  ///< --group, in the order given
+  std::vector<ParamGroup> groups;  ///< --group, in the order given
   std::int64_t accumulate = 1;      ///< micro-batches per step
   int threads = 0;                  ///< 0 = torch's own choice
   bool recompute = false;
@@ -58,17 +59,12 @@ struct TrainOptions {
 
   /// Samples that one step reads.
   std::int64_t samples_per_step() const { return batch * accumulate; }
-  /// The seed of random rounding: --seed, as far as a plugin option can hold it.
-  std::uint64_t rounding_seed() const { return seed % (std::uint64_t{1} << 53); }
 };
 
 cli::CommandSyntax train_syntax();
 
 /// Checks the values of the options. Errors: usage, naming the option and the values it accepts.
 Result<TrainOptions> read_options(const cli::Values& values);
-
-/// `/a,/b`, the form of an option value.
-std::string folders_text(const std::vector<std::filesystem::path>& folders);
 
 /// The options of plugin `plugin` that follow from --device-budget, --host-budget, --nvme, --durability, --moments and
 /// --set. `known` are the names in its schema.

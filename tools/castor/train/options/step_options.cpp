@@ -2,10 +2,10 @@
 #include "step_options.h"
 
 #include <castor/plugins/nearest_name.h>
+#include <castor/training/optimizer_families.h>
 
 #include <algorithm>
 
-#include "cli/optimizers.h"
 #include "cli/option_values.h"
 
 namespace castor::train {
@@ -116,11 +116,11 @@ Result<void> read_momentum(const Values& values, castor_optimizer optimizer, Mom
   const auto belongs = [&](const char* option, bool to_this, const char* to) -> Result<void> {
     if (to_this || !is_given(values, option)) return {};
     return Error{ErrorKind::usage, "--" + std::string(option) + " has no effect with --optimizer " +
-                                       cli::name(optimizer) + "; it belongs to " + to};
+                                       name(optimizer) + "; it belongs to " + to};
   };
-  CASTOR_TRY(belongs("momentum", cli::has_momentum(optimizer), "sgd and lars"));
-  CASTOR_TRY(belongs("nesterov", cli::has_momentum(optimizer), "sgd and lars"));
-  CASTOR_TRY(belongs("trust-coefficient", cli::has_trust_coefficient(optimizer), "lars"));
+  CASTOR_TRY(belongs("momentum", has_momentum(optimizer), "sgd and lars"));
+  CASTOR_TRY(belongs("nesterov", has_momentum(optimizer), "sgd and lars"));
+  CASTOR_TRY(belongs("trust-coefficient", has_trust_coefficient(optimizer), "lars"));
   CASTOR_TRY(read_number(values, "momentum", true, options.momentum));
   if (options.momentum >= 1)
     return wrong("momentum", values["momentum"].as<std::string>(), "a number from 0 to below 1");

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/dlpack.h>  // before abi.h, so that its include guard decides for both
+
+#include <castor/plugins/grad_scaler.h>
+#include <castor/plugins/lr_schedule.h>
+#include <castor/plugins/torch/adapter_options.h>
+#include <castor/training/byte_literals.h>
+#include <castor/training/optimizer.h>
+#include <castor/training/param_groups.h>
+#include <castor/training/run_state.h>
+#include <castor/training/run_stats.h>
+#include <castor/training/strategy_choice.h>
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace torch::nn {
+class Module;
+}
+
+namespace castor {
+
+/// The settings of a training beside its placement and its optimizer.
+struct SessionOptions {
+  std::uint64_t seed = 0;  ///< of initial values, and of roundings at random
+  /// Backward passes per step, whose gradients are averaged. The step is announced to the strategy before the last of
+  /// them, so that it can update parameters during backward.
+  std::int64_t micro_batches = 1;
+  /// The values of the step may change until step(): nothing is announced, and no update begins before it.
+  bool values_may_change = false;
+  std::vector<ParamGroup> groups;  ///< a parameter belongs to the first that selects it
+  std::optional<LrScheduleOptions> schedule;  ///< from the optimizer's lr, in place of its own; none = constant
+  std::optional<GradScalerOptions> scaler;    ///< of the loss; a model with fp16 parameters has one in any case
+  double max_norm = 0;                        ///< global norm to clip gradients to; 0 = off
+  double max_value = 0;                       ///< limit of each element of the gradients; 0 = off
+  std::string name = "the model";             ///< as messages and checkpoints call it
+  std::vector<std::filesystem::path> save_in;      ///< folders of save(); opened before the model gets memory
+  std::vector<std::filesystem::path> resume_from;  ///< all folders of the checkpoint to continue from
+  std::function<bool()> interrupted;               ///< called at every unit; true ends the call with kind interrupted
+  ModuleFilter is_unit;  ///< chooses the units of the model; none: every castor::Unit (AdapterOptions)
+  std::function<void(castor_log_level, std::string_view)> log;  ///< messages of the plugin; none = dropped
+};
+
+/// The outcome of a step.
+struct StepOutcome {
+  bool skipped = false;             ///< gradients held inf or nan, and nothing was updated
+  std::optional<double> grad_norm;  ///< of the unscaled gradients before clipping, where it was taken
+  double lr = 0;                    ///< of the parameters outside groups
+};
+
+/// A model in training: its adapter, the plugin's strategy, its optimizer and the state of the run. Ends in the right
+/// order, and gives the parameters' memory back.
+///
+/// Order of calls: resume, then for each step one or more backward() and step(), and save() between steps; another
+/// order is refused with a sentence (StepOrder). Graphs that were built while it lived must not be differentiated
+/// afterwards. Errors of the model's forward pass are exceptions; guard() (errors.h) makes them results.
+/// Threads: the training thread. Sessions of different models share nothing.
+class Session {
+ public:
+  /// Keeps backward passes from being the last of their step as long as it lives, for steps of any number of passes:
+  /// those under it, and one more after it.
+  class [[nodiscard]] NoSync {
+   public:
+    NoSync(NoSync&& other) noexcept : n_held_(std::exchange(other.n_held_, nullptr)) {}
+    NoSync& operator=(NoSync&&) = delete;
+    ~NoSync();
+
+   private:
+    friend class Session;
+    explicit NoSync(std::int64_t& n_held) : n_held_(&n_held) { ++n_held; }
+    std::int64_t* n_held_;
+  };
+
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+  ~Session();
+
+  /// Runs backward from `loss`, scaled by loss_scale() and divided by micro_batches. Errors: those of
+  /// TorchAdapter::backward; then zero_grad drops the step.
+  Result<void> backward(const at::Tensor& loss);
+  /// Updates the parameters, and lets schedule and scaler go on. Errors: usage without gradients; the strategy's.
+  Result<StepOutcome> step();
+  /// Drops the step under way after an error. Errors: as discard_gradients of a strategy.
+  Result<void> zero_grad();
+  /// Must not outlive the session.
+  NoSync no_sync();
+
+  /// Saves the run in the folders of SessionOptions::save_in, or by a commit in the folders of the NVMe tier where
+  /// their durability is commit. Errors: usage where there are neither; io, and then the last checkpoint stays valid.
+  Result<SavedBytes> save();
+  /// Saves a checkpoint in `folder`, which is made if missing. Errors: usage if it holds a run that this one does not
+  /// continue; as above.
+  Result<SavedBytes> save(const std::filesystem::path& folder);
+  /// Continues the run of the checkpoint in `folders` (all of them), of whatever placement, or that of a commit.
+  /// Errors: usage after the first step, or where there is no checkpoint of this model; io.
+  Result<void> resume(const std::vector<std::filesystem::path>& folders);
+
+  /// Replaces the values of the optimizer, the groups' defaults included, from the next step on. Errors: usage for
+  /// another rule, values out of range, and once a step's last backward pass was made.
+  Result<void> set_optimizer(const Optimizer& optimizer);
+  /// Where the data continues, saved with the run: any bytes that the program understands.
+  void set_data_position(std::string position);
+  const std::string& data_position() const;
+
+  std::int64_t n_steps() const;  ///< completed, those before resume included
+  double loss_scale() const;     ///< of the next backward pass
+  const std::vector<GroupSummary>& groups() const;
+  std::uint64_t n_params() const;  ///< elements, a tied parameter once
+  bool saves() const;              ///< save() has folders
+
+  Result<RunStats> stats();
+  /// Writes the events so far as a trace file (docs/trace.md). Errors: usage where the strategy keeps none.
+  Result<void> trace(const std::filesystem::path& file);
+  /// See weights_digest.
+  Result<std::string> digest();
+  /// The fp32 master of a parameter, on the host. Errors: usage for an unknown name, with the nearest one.
+  Result<at::Tensor> read_master(std::string_view name);
+
+ private:
+  struct Parts;
+  friend Result<Session> boost(std::shared_ptr<torch::nn::Module>, const StrategyChoice&, const Optimizer&,
+                               SessionOptions);
+  explicit Session(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
+};
+
+/// Hands `model` to a strategy: afterwards every parameter is placed and initialised, or continues from
+/// SessionOptions::resume_from. All parameters must be declared by units (unit.h) and on one device. On a GPU call
+/// open_gpu before the model is built. Errors: usage, plugin, io before any parameter gets memory; does_not_fit.
+Result<Session> boost(std::shared_ptr<torch::nn::Module> model, const StrategyChoice& choice,
+                      const Optimizer& optimizer, SessionOptions options = {});
+
+/// Makes the GPU ready before its first use: LibTorch's allocator is limited to `device_budget` bytes (none: no limit),
+/// because the model's own tensors count as much as the strategy's memory. Errors: failed where there is no GPU, or
+/// LibTorch cannot use one.
+Result<c10::Device> open_gpu(int ordinal = 0, std::optional<std::uint64_t> device_budget = {});
+
+}  // namespace castor

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session_parts.h"
+
+#include <castor/memory/device.h>
+#include <castor/plugins/torch/runtime.h>
+
+#include <torch/nn/module.h>
+
+#include <algorithm>
+
+namespace castor {
+namespace {
+
+/// The device of the first parameter; an adapter refuses a model without any.
+c10::Device device_of(const torch::nn::Module& model) {
+  const auto params = model.parameters();
+  return params.empty() ? c10::Device(c10::kCPU) : params.front().device();
+}
+
+bool has_fp16(const ModelParams& params) {
+  return std::any_of(params.begin(), params.end(), [](const castor_param_info& param) {
+    return param.dtype.code == kDLFloat && param.dtype.bits == 16;
+  });
+}
+
+Result<void> check_micro_batches(const SessionOptions& options) {
+  if (options.micro_batches >= 1) return {};
+  return Error{ErrorKind::usage, "micro_batches takes the backward passes of a step, 1 or more, not " +
+                                     std::to_string(options.micro_batches)};
+}
+
+/// The folders of the run: those of its own, or those in which the plugin commits.
+Result<RunFolders> folders_of(const StrategyChoice& choice, const SessionOptions& options) {
+  RunFolders::Settings settings{options.resume_from, options.save_in};
+  PluginByName named;
+  if (const auto* given = std::get_if<PluginByName>(&choice)) named = *given;
+  if (const auto* gemini = std::get_if<Gemini>(&choice)) {
+    CASTOR_ASSIGN(named, by_name(*gemini));
+  }
+  const auto committed = committed_folders(named.options);
+  settings.commits = !committed.empty() && options.save_in.empty();
+  if (settings.commits) settings.save_in = committed;
+  return RunFolders::open(settings);
+}
+
+}  // namespace
+
+Result<Session> boost(std::shared_ptr<torch::nn::Module> model, const StrategyChoice& choice,
+                      const Optimizer& optimizer, SessionOptions options) {
+  auto parts = std::make_unique<Session::Parts>();
+  Session::Parts& p = *parts;
+  CASTOR_TRY(check_micro_batches(options));
+  CASTOR_ASSIGN(p.folders, folders_of(choice, options));
+  CASTOR_ASSIGN(p.adapter, TorchAdapter::make(model, device_of(*model),
+                                              {.seed = options.seed,
+                                               .interrupted = options.interrupted,
+                                               .is_unit = options.is_unit,
+                                               .log = options.log}));
+  CASTOR_ASSIGN(p.params, params_of(p.adapter->host()));
+  p.options = std::move(options);
+  if (p.options.scaler || has_fp16(p.params)) {
+    CASTOR_ASSIGN(p.scaler, DynamicGradScaler::make(p.options.scaler.value_or(GradScalerOptions{})));
+  }
+  CASTOR_TRY(p.set_values(step_args(optimizer)));
+  CASTOR_TRY(p.attach(choice, std::move(model)));
+  CASTOR_TRY(p.folders.check(*p.strategy));
+  if (p.folders.resumes()) CASTOR_TRY(p.load());
+  return Session(std::move(parts));
+}
+
+Result<c10::Device> open_gpu(int ordinal, std::optional<std::uint64_t> device_budget) {
+  if (!torch_has_cuda())
+    return Error{ErrorKind::failed,
+                 "no GPU for LibTorch: its build " + torch_build_tag() +
+                     " cannot use one; build Castor against a CUDA build of torch, or train on the CPU"};
+  CASTOR_ASSIGN(const auto device, make_cuda_device(ordinal));
+  const std::uint64_t total_bytes = device->total_memory_bytes();
+  CASTOR_TRY(configure_device_allocator(device_budget.value_or(total_bytes), total_bytes));
+  return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(ordinal));
+}
+
+}  // namespace castor

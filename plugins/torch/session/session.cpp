@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session_parts.h"
+
+#include <castor/plugins/nearest_name.h>
+#include <castor/training/optimizer_families.h>
+#include <castor/training/weights_digest.h>
+
+#include <ATen/ops/empty.h>
+
+namespace castor {
+namespace {
+
+using Call = StepOrder::Call;
+
+Error unknown_param(std::string_view wanted, const ModelParams& params) {
+  std::vector<std::string> names;
+  for (const castor_param_info& param : params) names.emplace_back(param.name);
+  return {ErrorKind::usage, "there is no parameter '" + std::string(wanted) + "' among the " +
+                                std::to_string(names.size()) + " of the model" + did_you_mean(wanted, names)};
+}
+
+}  // namespace
+
+Session::NoSync::~NoSync() {
+  if (n_held_ != nullptr) --*n_held_;
+}
+
+Session::Session(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+Session::~Session() = default;
+
+Result<void> Session::backward(const at::Tensor& loss) {
+  Parts& p = *parts_;
+  const bool last = p.n_held == 0 && p.n_backwards + 1 >= p.options.micro_batches;
+  const Call call = last ? Call::last_backward : Call::backward;
+  CASTOR_TRY(p.order.check(call));
+  const castor_step_args args = p.next_args();
+  Result<void> done;
+  if (last && !p.options.values_may_change) done = p.strategy->announce_step(p.announced = args);
+  if (done.ok()) done = p.adapter->backward(loss, args.loss_scale / static_cast<double>(p.options.micro_batches));
+  if (!done.ok()) return p.order.failed(), done;
+  ++p.n_backwards;
+  p.order.done(call);
+  return {};
+}
+
+Result<StepOutcome> Session::step() {
+  Parts& p = *parts_;
+  CASTOR_TRY(p.order.check(Call::step));
+  const bool was_announced = p.order.state() == StepOrder::State::ended && !p.options.values_may_change;
+  const castor_step_args args = was_announced ? p.announced : p.next_args();
+  const auto result = p.strategy->step(args);
+  if (!result.ok()) return p.order.failed(), result.error();
+  p.order.done(Call::step);
+  p.n_backwards = 0;
+  ++p.n_steps;
+  if (p.scaler) p.scaler->update(result->skipped != 0);
+  StepOutcome outcome{result->skipped != 0, {}, args.lr};
+  if (!(result->grad_norm < 0)) outcome.grad_norm = result->grad_norm;  // a nan counts as a norm
+  return outcome;
+}
+
+Result<void> Session::zero_grad() {
+  CASTOR_TRY(parts_->strategy->discard_gradients());
+  parts_->n_backwards = 0;
+  parts_->order.abandoned();
+  return {};
+}
+
+Session::NoSync Session::no_sync() { return NoSync(parts_->n_held); }
+
+Result<SavedBytes> Session::save() { return parts_->save(); }
+
+Result<SavedBytes> Session::save(const std::filesystem::path& folder) {
+  CASTOR_TRY(parts_->order.check(Call::save));
+  CASTOR_TRY(parts_->folders.save_in({folder}));
+  return parts_->save();
+}
+
+Result<void> Session::resume(const std::vector<std::filesystem::path>& folders) {
+  CASTOR_TRY(parts_->order.check(Call::resume));
+  CASTOR_TRY(parts_->folders.resume_from(folders));
+  return parts_->load();
+}
+
+Result<void> Session::set_optimizer(const Optimizer& optimizer) {
+  Parts& p = *parts_;
+  const castor_step_args values = step_args(optimizer);
+  if (values.optimizer != p.values.optimizer)
+    return Error{ErrorKind::usage, "the session trains by another rule than " +
+                                       name(static_cast<castor_optimizer>(values.optimizer)) +
+                                       "; save the run and resume it in a session of that rule"};
+  if (p.order.state() == StepOrder::State::ended && !p.options.values_may_change)
+    return Error{ErrorKind::usage,
+                 "the step was announced with other values; change them before its last backward pass, or make the "
+                 "session with values_may_change"};
+  return p.set_values(values);
+}
+
+void Session::set_data_position(std::string position) { parts_->data_position = std::move(position); }
+const std::string& Session::data_position() const { return parts_->data_position; }
+
+std::int64_t Session::n_steps() const { return parts_->n_steps; }
+double Session::loss_scale() const { return parts_->scaler ? parts_->scaler->scale() : 1; }
+const std::vector<GroupSummary>& Session::groups() const { return parts_->groups->summaries(); }
+bool Session::saves() const { return parts_->folders.saves(); }
+
+std::uint64_t Session::n_params() const {
+  std::uint64_t numel = 0;
+  for (const castor_param_info& param : parts_->params) numel += param.numel;
+  return numel;
+}
+
+Result<RunStats> Session::stats() {
+  CASTOR_ASSIGN(const castor_stats stats, parts_->strategy->stats());
+  return run_stats(stats);
+}
+
+Result<void> Session::trace(const std::filesystem::path& file) { return parts_->strategy->write_trace(file.c_str()); }
+
+Result<std::string> Session::digest() { return weights_digest(parts_->adapter->host(), *parts_->strategy); }
+
+Result<at::Tensor> Session::read_master(std::string_view wanted) {
+  const ModelParams& params = parts_->params;
+  for (const ParamId id : params.ids()) {
+    if (wanted != params[id].name) continue;
+    const at::Tensor master = at::empty({params[id].shape, static_cast<std::size_t>(params[id].ndim)}, at::kFloat);
+    CASTOR_TRY(parts_->strategy->read_master(number(id), master.mutable_data_ptr<float>()));
+    return master;
+  }
+  return unknown_param(wanted, params);
+}
+
+}  // namespace castor

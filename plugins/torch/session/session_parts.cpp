@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session_parts.h"
+
+#include <castor/plugins/booster.h>
+#include <castor/plugins/step_args.h>
+#include <castor/plugins/torch/runtime.h>
+#include <castor/training/optimizer_families.h>
+#include <castor/training/plugin_folders.h>
+
+namespace castor {
+
+castor_step_args Session::Parts::next_args() {
+  castor_step_args args = values;
+  args.lr = schedule->at(n_steps);
+  args.loss_scale = scaler ? scaler->scale() : 1;
+  groups->set(n_steps, args);
+  return args;
+}
+
+Result<void> Session::Parts::set_values(castor_step_args of_optimizer) {
+  of_optimizer.max_norm = options.max_norm, of_optimizer.max_value = options.max_value;
+  LrScheduleOptions rates = options.schedule.value_or(LrScheduleOptions{});
+  rates.lr = of_optimizer.lr;
+  CASTOR_TRY(check_step_args(of_optimizer, 0));
+  CASTOR_ASSIGN(LrSchedule made_schedule, LrSchedule::make(rates));
+  CASTOR_ASSIGN(ParamGroups made, ParamGroups::make(options.groups, of_optimizer, rates, params));
+  castor_step_args first = of_optimizer;
+  made.set(0, first);
+  CASTOR_TRY(check_step_args(first, static_cast<std::uint32_t>(params.size())));
+  values = of_optimizer, schedule = std::move(made_schedule), groups = std::move(made);
+  return {};
+}
+
+Result<void> Session::Parts::attach(const StrategyChoice& choice, std::shared_ptr<torch::nn::Module> model) {
+  if (const auto* resident = std::get_if<Resident>(&choice)) return attach_resident(*resident, std::move(model));
+  if (const auto* named = std::get_if<PluginByName>(&choice)) return attach_plugin(*named);
+  CASTOR_ASSIGN(const PluginByName named, by_name(std::get<Gemini>(choice)));
+  return attach_plugin(named);
+}
+
+Result<void> Session::Parts::attach_plugin(const PluginByName& named) {
+  CASTOR_ASSIGN(const Plugin plugin, PluginLoader(torch_build_tag(), plugin_folders()).load(named.name));
+  CASTOR_ASSIGN(const auto values_of_plugin, with_facts(named.options, *plugin.info, facts()));
+  CASTOR_ASSIGN(const Booster booster, Booster::make(plugin, values_of_plugin));
+  CASTOR_ASSIGN(strategy, booster.boost(adapter->host()));
+  adapter->connect(strategy.get());
+  return {};
+}
+
+Result<void> Session::Parts::attach_resident(const Resident& resident, std::shared_ptr<torch::nn::Module> model) {
+  const StateFormat format = {.moments = resident.moments,
+                              .rounding_seed = rounding_seed(options.seed),
+                              .keeps_exp_avg_sq = keeps_exp_avg_sq(optimizer())};
+  CASTOR_ASSIGN(strategy, make_resident_strategy(std::move(model), *adapter, format));
+  return {};
+}
+
+Result<void> Session::Parts::load() {
+  CASTOR_TRY(order.check(StepOrder::Call::resume));
+  auto run = folders.load(trained(), adapter->host(), *strategy);
+  if (!run.ok() && run.error().kind != ErrorKind::usage) order.torn();  // a usage error comes before the first value
+  if (!run.ok()) return run.error();
+  if (scaler && run->scaler) CASTOR_TRY(scaler->restore(*run->scaler));
+  n_steps = run->n_steps;
+  data_position = std::move(run->data_position);
+  order.done(StepOrder::Call::resume);
+  return {};
+}
+
+Result<SavedBytes> Session::Parts::save() {
+  CASTOR_TRY(order.check(StepOrder::Call::save));
+  RunState run{n_steps, {}, data_position};
+  if (scaler) run.scaler = scaler->state();
+  return folders.save(trained(), adapter->host(), *strategy, run);
+}
+
+}  // namespace castor

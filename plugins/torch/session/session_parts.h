@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <castor/plugins/torch/session.h>
+#include <castor/plugins/torch/torch_adapter.h>
+#include <castor/training/model_params.h>
+#include <castor/training/run_folders.h>
+#include <castor/training/step_order.h>
+
+namespace castor {
+
+/// The state of a session. Members end in the reverse order: the strategy before the adapter.
+struct Session::Parts {
+  ~Parts() {
+    if (adapter) adapter->connect(nullptr);
+  }
+
+  /// The arguments of the step after `n_steps`, whose groups are valid until the next call.
+  castor_step_args next_args();
+  /// Takes the values of the optimizer, with their schedule and groups. Errors: usage, and then nothing has changed.
+  Result<void> set_values(castor_step_args of_optimizer);
+  Result<void> attach(const StrategyChoice& choice, std::shared_ptr<torch::nn::Module> model);
+  Result<void> load();
+  Result<SavedBytes> save();
+
+  SessionOptions options;
+  castor_step_args values = {};  ///< of the optimizer and the clipping
+  std::optional<LrSchedule> schedule;
+  std::optional<ParamGroups> groups;
+  std::optional<DynamicGradScaler> scaler;
+  RunFolders folders;
+  StepOrder order;
+  castor_step_args announced = {};  ///< of the step whose last backward pass was made
+  std::int64_t n_steps = 0, n_backwards = 0, n_held = 0;
+  std::string data_position;
+  std::unique_ptr<TorchAdapter> adapter;
+  ModelParams params;
+  std::unique_ptr<Strategy> strategy;
+
+ private:
+  Result<void> attach_plugin(const PluginByName& named);
+  Result<void> attach_resident(const Resident& resident, std::shared_ptr<torch::nn::Module> model);
+  castor_optimizer optimizer() const { return static_cast<castor_optimizer>(values.optimizer); }
+  Trained trained() const { return {options.name, optimizer()}; }
+  TrainingFacts facts() const { return {optimizer(), options.micro_batches > 1, options.seed}; }
+};
+
+}  // namespace castor

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/training/checkpoint.h>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <castor/io/tensor_store.h>
+#include <castor/memory/host_resource.h>
+#include <castor/memory/text.h>
+#include <castor/states/committed_states.h>
+#include <castor/training/optimizer_families.h>
+
+#include "run_header.h"
+
+namespace castor {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::uint64_t kHeaderKey = 0;
+
+/// Values of one array that move at once: 4 MiB.
+constexpr std::uint64_t kPieceValues = std::uint64_t{1} << 20;
+
+enum Array : std::uint64_t { kMaster, kExpAvg, kExpAvgSq, kNArrays };
+
+/// Unique as long as a parameter has less than 2^22 pieces, 4 Ti values.
+std::uint64_t key_of(ParamId param, std::uint64_t piece, std::uint64_t array) {
+  return (std::uint64_t{number(param)} + 1) << 24 | piece << 2 | array;
+}
+
+/// A piece of three arrays and the moves that use them; the destructor waits for those.
+class Piece {
+ public:
+  static Result<Piece> make(HostResource& pages) {
+    Piece piece;
+    for (Buffer& array : piece.arrays_) {
+      CASTOR_ASSIGN(array, Buffer::allocate(pages, kPieceValues * sizeof(float)));
+    }
+    return piece;
+  }
+  ~Piece() { (void)wait(); }
+  Piece(Piece&&) = default;
+  Piece& operator=(Piece&&) = delete;
+
+  float* values(std::uint64_t array) { return reinterpret_cast<float*>(arrays_[array].data()); }
+  BufferView bytes(std::uint64_t array, std::uint64_t n) { return {arrays_[array].data(), n * sizeof(float)}; }
+  void moves_until(Event event) { moves_.push_back(std::move(event)); }
+  Result<void> wait() {
+    Result<void> outcome;
+    for (const Event& move : std::exchange(moves_, {}))
+      if (auto ended = move.wait(); outcome.ok()) outcome = std::move(ended);
+    return outcome;
+  }
+
+ private:
+  Piece() = default;
+
+  std::array<Buffer, kNArrays> arrays_;
+  std::vector<Event> moves_;
+};
+
+bool trainable(const castor_param_info& param) { return (param.flags & CASTOR_PARAM_TRAINABLE) != 0; }
+std::uint64_t n_arrays(const castor_param_info& param, castor_optimizer optimizer) {
+  if (!trainable(param)) return 1;
+  return keeps_exp_avg_sq(optimizer) ? kNArrays : kExpAvgSq;
+}
+
+/// The state of `arrays` arrays of a parameter; the other pointers are null.
+castor_param_state state_of(ParamId id, std::uint64_t first, std::uint64_t n, std::uint64_t arrays, Piece& piece) {
+  const auto values = [&](std::uint64_t array) { return array < arrays ? piece.values(array) : nullptr; };
+  return {sizeof(castor_param_state), number(id), first, n, values(kMaster), values(kExpAvg), values(kExpAvgSq), 0};
+}
+
+/// The progress of a save.
+struct Saving {
+  std::array<Piece*, 2> turns;
+  IndexedVector<ParamId, std::uint64_t> n_updates;
+  std::uint64_t n_bytes = 0;
+};
+
+/// Writes `arrays` of one parameter through the two pieces in turns: one is written while the next is filled.
+Result<void> save_param(TensorStore& store, Strategy& strategy, ParamId id, const castor_param_info& param,
+                        std::uint64_t arrays, Saving& saving) {
+  std::uint64_t n_updates = 0;
+  for (std::uint64_t first = 0; first < param.numel; first += kPieceValues) {
+    std::swap(saving.turns[0], saving.turns[1]);
+    Piece& piece = *saving.turns[0];
+    CASTOR_TRY(piece.wait());
+    const std::uint64_t n = std::min(kPieceValues, param.numel - first);
+    castor_param_state state = state_of(id, first, n, arrays, piece);
+    CASTOR_TRY(strategy.values().read_state(state));
+    n_updates = state.n_updates;
+    for (std::uint64_t array = 0; array < arrays; ++array)
+      piece.moves_until(store.put(key_of(id, first / kPieceValues, array), piece.bytes(array, n)));
+    saving.n_bytes += arrays * n * sizeof(float);
+  }
+  saving.n_updates.push_back(n_updates);
+  return {};
+}
+
+Result<void> load_param(TensorStore& store, Strategy& strategy, ParamId id, const castor_param_info& param,
+                        std::uint64_t arrays, std::uint64_t n_updates, Piece& piece) {
+  for (std::uint64_t first = 0; first < param.numel; first += kPieceValues) {
+    const std::uint64_t n = std::min(kPieceValues, param.numel - first);
+    for (std::uint64_t array = 0; array < arrays; ++array)
+      piece.moves_until(store.get(key_of(id, first / kPieceValues, array), piece.bytes(array, n)));
+    CASTOR_TRY(piece.wait());
+    castor_param_state state = state_of(id, first, n, arrays, piece);
+    state.n_updates = n_updates;
+    CASTOR_TRY(strategy.values().write_state(state));
+  }
+  return {};
+}
+
+/// The parameters that have values: the only ones of which a strategy's own commit has states.
+IndexedVector<RegisteredId, ParamId> registered_params(const ModelParams& params) {
+  IndexedVector<RegisteredId, ParamId> registered;
+  for (const ParamId id : params.ids())
+    if (params[id].numel > 0) registered.push_back(id);
+  return registered;
+}
+
+/// The header `text` of the checkpoint in `folders`. Errors: those of read_run_header, with the folders' names.
+Result<Json> read_header(const std::string& folders, const std::string& text, const Trained& trained,
+                         const ModelParams& params) {
+  auto header = read_run_header(text, trained, params);
+  return header.ok() ? header : Error{header.error().kind, about_checkpoint(folders, header.error().message)};
+}
+
+/// `text` in memory that is aligned for direct I/O.
+Result<Buffer> buffer_of(HostResource& pages, const std::string& text) {
+  CASTOR_ASSIGN(Buffer buffer, Buffer::allocate(pages, text.size()));
+  std::memcpy(buffer.data(), text.data(), text.size());
+  return buffer;
+}
+
+}  // namespace
+
+Checkpoint::Checkpoint(std::string folders, std::unique_ptr<TensorStore> store)
+    : folders_(std::move(folders)), store_(std::move(store)) {}
+Checkpoint::~Checkpoint() = default;
+
+std::optional<std::uint64_t> Checkpoint::step() const { return store_->committed_step(); }
+
+Result<std::unique_ptr<Checkpoint>> Checkpoint::open(const std::vector<std::filesystem::path>& folders) {
+  TensorStoreOptions options;
+  options.durability = Durability::commit;
+  for (const auto& folder : folders) {
+    std::error_code refused;
+    std::filesystem::create_directories(folder, refused);
+    if (refused)
+      return Error{ErrorKind::io,
+                   "the folder " + folder.string() + " for checkpoints cannot be made: " + refused.message()};
+    options.folders.push_back(folder.string());
+  }
+  CASTOR_ASSIGN(auto store, TensorStore::open(options));
+  return std::make_unique<Checkpoint>(join(options.folders, ",", ","), std::move(store));
+}
+
+Result<SavedBytes> Checkpoint::save(const Trained& trained, ModelHost& model, Strategy& strategy, const RunState& run) {
+  CASTOR_ASSIGN(const auto params, params_of(model));
+  HostResource pages;
+  CASTOR_ASSIGN(Piece one, Piece::make(pages));
+  CASTOR_ASSIGN(Piece other, Piece::make(pages));
+  Saving saving{{&one, &other}, {}};
+  for (const ParamId id : params.ids())
+    CASTOR_TRY(save_param(*store_, strategy, id, params[id], n_arrays(params[id], trained.optimizer), saving));
+  CASTOR_TRY(one.wait());
+  CASTOR_TRY(other.wait());
+  Json header = run_header(trained, params, run);
+  header["updates"] = saving.n_updates.entries();
+  CASTOR_ASSIGN(const Buffer text, buffer_of(pages, header.dump()));
+  CASTOR_TRY(store_->put(kHeaderKey, text.view()).wait());
+  CASTOR_TRY(store_->commit(static_cast<std::uint64_t>(run.n_steps)).wait());
+  return SavedBytes{saving.n_bytes, 0};
+}
+
+Result<std::string> Checkpoint::header() {
+  HostResource pages;
+  CASTOR_ASSIGN(const std::uint64_t n_bytes, store_->value_bytes(kHeaderKey));
+  CASTOR_ASSIGN(const Buffer text, Buffer::allocate(pages, n_bytes));
+  CASTOR_TRY(store_->get(kHeaderKey, text.view()).wait());
+  return std::string(reinterpret_cast<const char*>(text.data()), n_bytes);
+}
+
+Result<RunState> Checkpoint::load(const Trained& trained, ModelHost& model, Strategy& strategy) {
+  if (!step())
+    return Error{ErrorKind::usage, about_checkpoint(folders_, "there is no checkpoint in that folder")};
+  CASTOR_ASSIGN(const auto params, params_of(model));
+  CASTOR_ASSIGN(const auto committed, CommittedStates::find(*store_));
+  if (committed) return load_committed(*committed, trained, params, strategy);
+  CASTOR_ASSIGN(const std::string text, header());
+  CASTOR_ASSIGN(const Json was, read_header(folders_, text, trained, params));
+  HostResource pages;
+  CASTOR_ASSIGN(Piece piece, Piece::make(pages));
+  for (const ParamId id : params.ids())
+    CASTOR_TRY(load_param(*store_, strategy, id, params[id], n_arrays(params[id], trained.optimizer),
+                          was.at("updates").at(index(id)), piece));
+  return run_of(was);
+}
+
+/// Loads the states that one strategy committed in its own layout into another strategy.
+Result<RunState> Checkpoint::load_committed(const CommittedStates& states, const Trained& trained,
+                                            const ModelParams& params, Strategy& strategy) {
+  CASTOR_ASSIGN(const Json was, read_header(folders_, states.note(), trained, params));
+  const auto registered = registered_params(params);
+  if (registered.size() != states.map().registered.size())
+    return Error{ErrorKind::io, "the checkpoint in " + folders_ + " has states of " +
+                                    std::to_string(states.map().registered.size()) + " parameters, its description " +
+                                    std::to_string(registered.size()) + "; continue from another checkpoint"};
+  CASTOR_TRY(states.read([&](RegisteredId id, const StateValues& part) {
+    return strategy.values().write_state({sizeof(castor_param_state), number(registered[id]), part.first, part.n, part.master,
+                                 part.exp_avg, part.exp_avg_sq, part.n_updates});
+  }));
+  return run_of(was);
+}
+
+}  // namespace castor

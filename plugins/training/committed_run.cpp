@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/training/committed_run.h>
+
+#include <nlohmann/json.hpp>
+
+#include "run_header.h"
+
+namespace castor {
+
+Result<SavedBytes> commit_run(const Trained& trained, ModelHost& model, Strategy& strategy, const RunState& run) {
+  CASTOR_ASSIGN(const auto params, params_of(model));
+  CASTOR_ASSIGN(const castor_commit_result result,
+                strategy.commit(static_cast<std::uint64_t>(run.n_steps), run_header(trained, params, run).dump()));
+  return SavedBytes{result.written_bytes, result.referenced_bytes};
+}
+
+Result<RunState> restore_run(const std::string& folders, const Trained& trained, ModelHost& model, Strategy& strategy) {
+  CASTOR_ASSIGN(const auto run, strategy.committed());
+  if (!run)
+    return Error{ErrorKind::usage, about_checkpoint(folders, "there is no checkpoint in that folder")};
+  CASTOR_ASSIGN(const auto params, params_of(model));
+  const auto header = read_run_header(run->note, trained, params);
+  if (!header.ok()) return Error{header.error().kind, about_checkpoint(folders, header.error().message)};
+  CASTOR_TRY(strategy.commits().restore());
+  return run_of(*header);
+}
+
+}  // namespace castor

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <castor/training/checkpoint.h>
+
+namespace castor {
+
+/// Folders as messages and options list them: `/a,/b`.
+std::string folders_text(const std::vector<std::filesystem::path>& folders);
+
+/// Errors: usage if the folders hold a run; io.
+Result<void> check_unused(const std::vector<std::filesystem::path>& folders);
+
+/// The folders that a run is saved in, and those that it continues from: a checkpoint of pieces, or the folders in
+/// which a strategy commits. A run is saved over another only if it continues that one.
+///
+/// Threads: one.
+class RunFolders {
+ public:
+  struct Settings {
+    std::vector<std::filesystem::path> resume_from;  ///< all folders of one checkpoint; empty = a new run
+    std::vector<std::filesystem::path> save_in;      ///< made if missing; empty = not saved
+    /// The strategy commits in `save_in`, its own folders. It refuses a run in them that this one does not continue, at
+    /// its first commit; check_unused finds it earlier.
+    bool commits = false;
+  };
+
+  /// Opens the folders, before anything large is made. Errors: usage if a folder to resume from does not exist, or one
+  /// to save in holds a run that this one does not continue; io.
+  static Result<RunFolders> open(const Settings& settings);
+  /// Continues from `folders`, before the first load or save. Errors: as open.
+  Result<void> resume_from(std::vector<std::filesystem::path> folders);
+  /// Saves a checkpoint of pieces in `folders` from now on. Errors: as open.
+  Result<void> save_in(std::vector<std::filesystem::path> folders);
+
+  bool saves() const { return !target_.empty(); }
+  const std::vector<std::filesystem::path>& target() const { return target_; }
+  bool resumes() const { return !source_.empty(); }
+
+  /// Errors: usage if runs of `strategy` cannot be saved in this way.
+  Result<void> check(Strategy& strategy);
+  /// Makes `strategy` continue the run of resume_from. Errors: those of Checkpoint::load and restore_run.
+  Result<RunState> load(const Trained& trained, ModelHost& model, Strategy& strategy);
+  /// Errors: usage if the run has no folder; those of Checkpoint::save and commit_run.
+  Result<SavedBytes> save(const Trained& trained, ModelHost& model, Strategy& strategy, const RunState& run);
+
+ private:
+  bool goes_on() const;  ///< the run is saved where it continues from
+  Result<void> open_source();
+
+  std::vector<std::filesystem::path> source_, target_;
+  bool commits_ = false;
+  std::unique_ptr<Checkpoint> saved_;    ///< null if the strategy commits
+  std::unique_ptr<Checkpoint> resumed_;  ///< until it is loaded; null if it is the one above, or the strategy's
+};
+
+}  // namespace castor

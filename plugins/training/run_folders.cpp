@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/training/run_folders.h>
+
+#include <algorithm>
+#include <utility>
+
+#include <castor/memory/text.h>
+#include <castor/training/committed_run.h>
+
+#include "run_header.h"
+
+namespace castor {
+namespace {
+
+using Folders = std::vector<std::filesystem::path>;
+
+bool share_a_folder(const Folders& some, const Folders& others) {
+  return std::any_of(some.begin(), some.end(), [&others](const auto& folder) {
+    return std::any_of(others.begin(), others.end(), [&folder](const auto& other) {
+      return std::filesystem::weakly_canonical(folder) == std::filesystem::weakly_canonical(other);
+    });
+  });
+}
+
+/// Whether the folders hold a committed store (docs/storage.md).
+bool holds_store(const Folders& folders) {
+  return std::any_of(folders.begin(), folders.end(),
+                     [](const auto& folder) { return std::filesystem::exists(folder / "castor.manifest"); });
+}
+
+Result<void> check_unused(const Folders& folders, const Checkpoint& checkpoint) {
+  if (!checkpoint.step()) return {};
+  return Error{ErrorKind::usage, folders_text(folders) + " holds a run of " + std::to_string(*checkpoint.step()) +
+                                     " steps already; resume from it, or name another folder"};
+}
+
+Result<void> check_exist(const Folders& folders) {
+  for (const auto& folder : folders)
+    if (!std::filesystem::is_directory(folder))
+      return Error{ErrorKind::usage, about_checkpoint(folder.string(), "there is no such folder")};
+  return {};
+}
+
+}  // namespace
+
+std::string folders_text(const Folders& folders) {
+  std::vector<std::string> names;
+  for (const auto& folder : folders) names.push_back(folder.string());
+  return join(names, ",", ",");
+}
+
+Result<void> check_unused(const Folders& folders) {
+  if (!holds_store(folders)) return {};
+  CASTOR_ASSIGN(const auto checkpoint, Checkpoint::open(folders));
+  return check_unused(folders, *checkpoint);
+}
+
+bool RunFolders::goes_on() const { return share_a_folder(source_, target_); }
+
+Result<RunFolders> RunFolders::open(const Settings& settings) {
+  RunFolders folders;
+  CASTOR_TRY(check_exist(settings.resume_from));
+  folders.source_ = settings.resume_from;
+  folders.commits_ = settings.commits;
+  if (settings.commits) folders.target_ = settings.save_in;
+  if (!settings.commits && !settings.save_in.empty()) CASTOR_TRY(folders.save_in(settings.save_in));
+  CASTOR_TRY(folders.open_source());
+  return folders;
+}
+
+Result<void> RunFolders::resume_from(Folders folders) {
+  CASTOR_TRY(check_exist(folders));
+  source_ = std::move(folders);
+  return open_source();
+}
+
+Result<void> RunFolders::open_source() {
+  resumed_.reset();
+  if (source_.empty() || goes_on()) return {};
+  CASTOR_ASSIGN(resumed_, Checkpoint::open(source_));
+  return {};
+}
+
+Result<void> RunFolders::save_in(Folders folders) {
+  if (!commits_ && folders == target_) return {};
+  saved_.reset();  // a store can be opened once
+  CASTOR_ASSIGN(auto opened, Checkpoint::open(folders));
+  if (!share_a_folder(source_, folders)) CASTOR_TRY(check_unused(folders, *opened));
+  saved_ = std::move(opened);
+  target_ = std::move(folders);
+  commits_ = false;
+  return {};
+}
+
+Result<void> RunFolders::check(Strategy& strategy) {
+  castor_param_state nothing = {sizeof(castor_param_state), 0, 0, 0, nullptr, nullptr, nullptr, 0};
+  if (saved_) CASTOR_TRY(strategy.values().read_state(nothing));
+  if (commits_) CASTOR_TRY(strategy.committed());
+  return {};
+}
+
+Result<RunState> RunFolders::load(const Trained& trained, ModelHost& model, Strategy& strategy) {
+  if (goes_on() && commits_) return restore_run(folders_text(source_), trained, model, strategy);
+  if (goes_on()) return saved_->load(trained, model, strategy);
+  const auto resumed = std::move(resumed_);  // closed after this, so that the run can be saved there
+  return resumed->load(trained, model, strategy);
+}
+
+Result<SavedBytes> RunFolders::save(const Trained& trained, ModelHost& model, Strategy& strategy,
+                                    const RunState& run) {
+  if (!saves()) return Error{ErrorKind::usage, "the run has no folder to be saved in; name one"};
+  return commits_ ? commit_run(trained, model, strategy, run) : saved_->save(trained, model, strategy, run);
+}
+
+}  // namespace castor

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run_header.h"
+
+#include <nlohmann/json.hpp>
+
+#include <vector>
+
+#include <castor/training/optimizer_families.h>
+
+namespace castor {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kFormat = 2;
+
+/// Its name, number of values, and whether they are trained.
+Json json_of(const castor_param_info& param) {
+  return {param.name, param.numel, (param.flags & CASTOR_PARAM_TRAINABLE) != 0};
+}
+
+/// How the parameters of the header `was` differ from `params`; empty if they are equal.
+std::string difference(const Json& was, const ModelParams& params, const std::string& model_name) {
+  const Json& list = was.at("params");
+  if (list.size() != params.size())
+    return "its model " + was.at("model").get<std::string>() + " has " + std::to_string(list.size()) + " parameters, " +
+           model_name + " has " + std::to_string(params.size());
+  for (const ParamId id : params.ids())
+    if (const Json& its = list[index(id)]; its != json_of(params[id]))
+      return "its parameter " + its[0].dump() + " has " + its[1].dump() + " values, here " + params[id].name +
+             " has " + std::to_string(params[id].numel);
+  return "";
+}
+
+/// How the moments of the header `was` differ from those of `optimizer`; empty if they are equal.
+std::string difference(const Json& was, castor_optimizer optimizer) {
+  const std::string theirs = was.at("moments_of"), ours = states_of(optimizer);
+  if (theirs == ours) return "";
+  return "it holds the moments of " + theirs + ", optimizer " + name(optimizer) + " continues from those of " + ours +
+         "; give the optimizer of that run";
+}
+
+Json json_of(const RunState& run) {
+  Json object = {{"steps", run.n_steps}, {"scaler", nullptr}};
+  if (run.scaler) object["scaler"] = {run.scaler->scale, run.scaler->growth_counter, run.scaler->hysteresis_left};
+  if (!run.data_position.empty())
+    object["data"] = std::vector<std::uint8_t>(run.data_position.begin(), run.data_position.end());
+  return object;
+}
+
+}  // namespace
+
+Json run_header(const Trained& trained, const ModelParams& params, const RunState& run) {
+  Json list = Json::array();
+  for (const castor_param_info& param : params) list.push_back(json_of(param));
+  return {{"castor_checkpoint", kFormat},
+          {"model", trained.model},
+          {"moments_of", states_of(trained.optimizer)},
+          {"run", json_of(run)},
+          {"params", list}};
+}
+
+Result<Json> read_run_header(const std::string& text, const Trained& trained, const ModelParams& params) {
+  Json was = Json::parse(text, nullptr, false);
+  if (!was.is_object() || was.value("castor_checkpoint", 0) != kFormat)
+    return Error{ErrorKind::usage,
+                 "that folder holds no checkpoint that this version of castor can read; name another folder"};
+  if (const std::string why = difference(was, trained.optimizer); !why.empty()) return Error{ErrorKind::usage, why};
+  if (const std::string why = difference(was, params, trained.model); !why.empty())
+    return Error{ErrorKind::usage, why + "; give the model that was trained there"};
+  return was;
+}
+
+RunState run_of(const Json& header) {
+  const Json& object = header.at("run");
+  RunState run;
+  run.n_steps = object.at("steps");
+  const Json& scaler = object.at("scaler");
+  if (!scaler.is_null()) run.scaler = {scaler.at(0), scaler.at(1), scaler.at(2)};
+  const auto data = object.value("data", std::vector<std::uint8_t>());
+  run.data_position.assign(data.begin(), data.end());
+  return run;
+}
+
+std::string about_checkpoint(const std::string& folders, const std::string& why) {
+  return "the checkpoint folder " + folders + ": " + why;
+}
+
+}  // namespace castor

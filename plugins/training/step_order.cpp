@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/training/step_order.h>
+
+#include <array>
+#include <cstddef>
+#include <string>
+
+namespace castor {
+namespace {
+
+using State = StepOrder::State;
+using Call = StepOrder::Call;
+
+constexpr std::size_t kNStates = 6, kNCalls = 5;
+
+/// The state after a call, or the sentence that refuses it.
+struct Rule {
+  State next = State::fresh;
+  const char* refused = nullptr;
+};
+
+constexpr Rule no(const char* sentence) { return {State::fresh, sentence}; }
+constexpr Rule to(State next) { return {next, nullptr}; }
+
+constexpr Rule kUnderWay = no("a step is under way; end it with step(), or drop it with zero_grad()");
+constexpr Rule kTorn = no("the run was resumed in part only; make a new session");
+constexpr Rule kTooLate = no("resume() comes before the first step; make a new session to continue another run");
+constexpr Rule kFailed = no("a call of this step has failed; drop the step with zero_grad() and begin it anew");
+constexpr Rule kNoGradients = no("step() without gradients: call backward() first");
+constexpr Rule kHasLast =
+    no("the step has had its last backward pass; call step(), or give the session more micro-batches per step");
+
+constexpr std::array<std::array<Rule, kNCalls>, kNStates> kRules = {{
+    // resume, backward, last_backward, step, save
+    {to(State::between), to(State::gathering), to(State::ended), kNoGradients,
+     no("nothing was trained that could be saved; call save() after the first step")},
+    {kTooLate, to(State::gathering), to(State::ended), kNoGradients, to(State::between)},
+    {kTooLate, to(State::gathering), to(State::ended), to(State::between), kUnderWay},
+    {kTooLate, kHasLast, kHasLast, to(State::between), kUnderWay},
+    {kTooLate, kFailed, kFailed, kFailed, kFailed},
+    {kTorn, kTorn, kTorn, kTorn, kTorn},
+}};
+
+const Rule& rule_of(State state, Call call) {
+  return kRules[static_cast<std::size_t>(state)][static_cast<std::size_t>(call)];
+}
+
+}  // namespace
+
+Result<void> StepOrder::check(Call call) const {
+  const char* const refused = rule_of(state_, call).refused;
+  return refused == nullptr ? Result<void>() : Error{ErrorKind::usage, refused};
+}
+
+void StepOrder::done(Call call) {
+  const Rule& rule = rule_of(state_, call);
+  if (rule.refused != nullptr) throw ContractViolation(std::string("StepOrder: ") + rule.refused);
+  state_ = rule.next;
+  if (state_ == State::between) rest_ = state_;
+}
+
+}  // namespace castor

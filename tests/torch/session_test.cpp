@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/plugins/torch/session.h>
+
+#include <gtest/gtest.h>
+
+#include <castor/plugins/torch/errors.h>
+#include <castor/plugins/torch/torch_adapter.h>
+
+#include "../support/scratch_folder.h"
+#include "small_model.h"
+
+namespace castor::testing {
+namespace {
+
+using namespace literals;
+using test::ScratchFolder;
+
+const std::vector<std::string> kNames = {"layer0.weight", "layer0.bias",   "layer1.weight",
+                                         "layer1.bias",   "layer2.weight", "layer2.bias"};
+
+/// A model in bf16 and its session.
+struct SmallRun {
+  SmallRun(const StrategyChoice& choice, SessionOptions options = {}, const Optimizer& optimizer = AdamW{.lr = 0.01},
+      at::ScalarType dtype = at::kBFloat16)
+      : model(std::make_shared<SmallModel>(at::TensorOptions(dtype))),
+        session(boost(model, choice, optimizer, std::move(options)).value()) {}
+
+  /// The loss of the batch with this number, which no two batches share.
+  at::Tensor loss(std::int64_t batch) {
+    const at::Tensor x = small_input(model->layers[0]->weight.options().requires_grad(false)).roll(batch, 0);
+    const double target = 0.3 + 0.01 * static_cast<double>(batch);
+    return guard([&] { return (model->forward(x).to(at::kFloat) - target).square().mean(); }).value();
+  }
+  StepOutcome step(std::int64_t n_micro = 1) {
+    for (std::int64_t micro = 0; micro < n_micro; ++micro)
+      session.backward(loss(session.n_steps() * n_micro + micro)).value();
+    return session.step().value();
+  }
+  void steps(int n) {
+    for (int i = 0; i < n; ++i) step();
+  }
+  std::string digest() { return session.digest().value(); }
+
+  std::shared_ptr<SmallModel> model;
+  Session session;
+};
+
+/// The digest of `n` resident steps.
+std::string resident_digest(int n, const SessionOptions& options = {}) {
+  SmallRun run(castor::Resident{}, options);
+  run.steps(n);
+  return run.digest();
+}
+
+/// Chunks of one layer each. The device holds one layer, the host what must pass through it, the drive the rest.
+Gemini three_tiers(const ScratchFolder& folder) {
+  return {.device_budget = 8_KiB,
+          .host_budget = 1_MiB,
+          .nvme = {folder.path()},
+          .nvme_offload_fraction = 1,
+          .set = {{"chunk_bytes", "1KiB"}}};
+}
+
+std::string message_of(const Result<void>& refused, ErrorKind kind = ErrorKind::usage) {
+  EXPECT_FALSE(refused.ok());
+  if (refused.ok()) return "";
+  EXPECT_EQ(refused.error().kind, kind);
+  return refused.error().message;
+}
+
+template <typename T>
+std::string message_of(const Result<T>& refused, ErrorKind kind = ErrorKind::usage) {
+  return message_of(refused.ok() ? Result<void>() : Result<void>(refused.error()), kind);
+}
+
+TEST(Session, OnThreeTiersItTrainsAsTheResidentRunToTheBit) {
+  const ScratchFolder folder;
+  SmallRun tiered(three_tiers(folder));
+  tiered.steps(5);
+  EXPECT_EQ(tiered.digest(), resident_digest(5));
+  const RunStats stats = tiered.session.stats().value();
+  EXPECT_GT(stats.moved_bytes[index(Link::nvme_write)], 0u);
+  EXPECT_GT(stats.moved_bytes[index(Link::h2d)], 0u);
+  EXPECT_EQ(stats.budget_bytes[0], std::optional<std::uint64_t>(8192));
+}
+
+/// One step of SGD from the definition, on the gradients of plain autograd: w − lr·g, in fp64.
+TEST(Session, AStepOfSgdIsThatOfPlainTorch) {
+  SmallRun run(Gemini{}, {}, Sgd{.lr = 0.5}, at::kFloat);
+  std::vector<at::Tensor> before;
+  for (const std::string& name : kNames) before.push_back(run.session.read_master(name).value());
+  SmallRun plain(castor::Resident{}, {}, Sgd{.lr = 0.5}, at::kFloat);
+  plain.loss(0).backward();
+  run.step();
+  const auto grads = plain.model->parameters();
+  for (std::size_t i = 0; i < kNames.size(); ++i) {
+    const at::Tensor expected = before[i].to(at::kDouble) - 0.5 * grads[i].grad().to(at::kDouble);
+    EXPECT_TRUE(at::allclose(run.session.read_master(kNames[i]).value().to(at::kDouble), expected, 1e-6, 1e-7)) << i;
+  }
+}
+
+TEST(Session, MicroBatchesAreAveraged) {
+  const ScratchFolder folder;
+  for (const StrategyChoice& choice : {StrategyChoice(castor::Resident{}), StrategyChoice(three_tiers(folder))}) {
+    SmallRun whole(choice, {.micro_batches = 3}), held(choice);
+    for (int i = 0; i < 3; ++i) {
+      whole.step(3);
+      {
+        const auto hold = held.session.no_sync();
+        for (int micro = 0; micro < 2; ++micro)
+          held.session.backward(held.loss(i * 3 + micro) / 3).value();
+      }
+      held.session.backward(held.loss(i * 3 + 2) / 3).value();
+      held.session.step().value();
+    }
+    for (const std::string& name : kNames)
+      EXPECT_TRUE(at::allclose(whole.session.read_master(name).value(), held.session.read_master(name).value(), 1e-2,
+                               1e-3))
+          << name;
+    EXPECT_EQ(whole.session.n_steps(), 3);
+  }
+}
+
+TEST(Session, ValuesThatMayChangeAreThoseOfTheStep) {
+  SmallRun constant(Gemini{}, {}, AdamW{.lr = 0.25}), changed(Gemini{}, {.values_may_change = true}, AdamW{.lr = 1});
+  constant.step();
+  changed.session.backward(changed.loss(0)).value();
+  changed.session.set_optimizer(AdamW{.lr = 0.25}).value();
+  changed.session.step().value();
+  EXPECT_EQ(changed.digest(), constant.digest());
+}
+
+TEST(Session, ValuesOfAnAnnouncedStepStay) {
+  SmallRun run(Gemini{});
+  run.session.backward(run.loss(0)).value();
+  EXPECT_EQ(message_of(run.session.set_optimizer(AdamW{.lr = 1})).rfind("the step was announced with other values", 0),
+            0u);
+  run.session.step().value();
+  EXPECT_TRUE(run.session.set_optimizer(AdamW{.lr = 1}).ok());
+  EXPECT_EQ(message_of(run.session.set_optimizer(AdamW{.lr = -1})),
+            "lr takes a finite number of 0 or more, not -1.000000");
+  EXPECT_EQ(message_of(run.session.set_optimizer(Sgd{})),
+            "the session trains by another rule than sgd; save the run and resume it in a session of that rule");
+  EXPECT_EQ(run.step().lr, 1);
+}
+
+TEST(Session, ScheduleGroupsAndClippingAreThoseOfTheOptions) {
+  const LrScheduleOptions schedule{.kind = LrScheduleKind::linear, .decay_steps = 4};
+  const SessionOptions options{
+      .groups = {{.selector = kVectors, .weight_decay = 0}}, .schedule = schedule, .max_norm = 1e-3};
+  SmallRun run(Gemini{}, options, AdamW{.lr = 1});
+  ASSERT_EQ(run.session.groups().size(), 2u);
+  EXPECT_EQ(run.session.groups()[0].n_params, 24u);
+  EXPECT_EQ(run.session.n_params(), 3u * (64 + 8));
+  for (const double rate : {1.0, 0.75, 0.5, 0.25}) {
+    const StepOutcome outcome = run.step();
+    EXPECT_EQ(outcome.lr, rate);
+    ASSERT_TRUE(outcome.grad_norm);
+    EXPECT_GT(*outcome.grad_norm, 1e-3);
+  }
+  SmallRun resident(castor::Resident{}, options, AdamW{.lr = 1});
+  resident.steps(4);
+  EXPECT_EQ(run.digest(), resident.digest());
+}
+
+TEST(Session, Fp16ScalesItsLossWithoutBeingAsked) {
+  SmallRun run(castor::Resident{}, {}, AdamW{}, at::kHalf);
+  EXPECT_EQ(run.session.loss_scale(), 65536);
+  SmallRun small(castor::Resident{}, {.scaler = GradScalerOptions{.initial_scale = 2, .growth_interval = 1}}, AdamW{},
+            at::kHalf);
+  EXPECT_FALSE(small.step().skipped);
+  EXPECT_EQ(small.session.loss_scale(), 4);
+}
+
+TEST(Session, AResumedRunIsTheUninterruptedOne) {
+  const ScratchFolder nvme, other, saved;
+  const std::filesystem::path folder = std::filesystem::path(saved.path()) / "run";
+  {
+    SmallRun first(three_tiers(nvme));
+    first.steps(3);
+    first.session.set_data_position("batch 3");
+    EXPECT_GT(first.session.save(folder)->written_bytes, 0u);
+  }
+  for (const StrategyChoice& choice : {StrategyChoice(castor::Resident{}), StrategyChoice(three_tiers(other))}) {
+    SmallRun rest(choice);
+    rest.session.resume({folder}).value();
+    EXPECT_EQ(rest.session.n_steps(), 3);
+    EXPECT_EQ(rest.session.data_position(), "batch 3");
+    rest.steps(3);
+    EXPECT_EQ(rest.digest(), resident_digest(6));
+  }
+}
+
+TEST(Session, ACommitInTheFoldersOfTheDriveGoesOn) {
+  const ScratchFolder nvme;
+  Gemini kept = three_tiers(nvme);
+  kept.durability = Durability::commit;
+  {
+    SmallRun first(kept);
+    EXPECT_TRUE(first.session.saves());
+    first.steps(3);
+    first.session.save().value();
+  }
+  {
+    SmallRun rest(kept);
+    rest.session.resume({nvme.path()}).value();
+    rest.steps(1);
+    rest.session.save().value();
+  }
+  SmallRun rest(kept, {.resume_from = {nvme.path()}});
+  EXPECT_EQ(rest.session.n_steps(), 4);
+  rest.steps(2);
+  EXPECT_EQ(rest.digest(), resident_digest(6));
+}
+
+TEST(Session, TwoInOneProcessShareNothing) {
+  const ScratchFolder nvme;
+  const SessionOptions seeded{.seed = 7};
+  SmallRun one(three_tiers(nvme)), two(Gemini{.device_budget = 8192, .set = {{"chunk_bytes", "1KiB"}}}, seeded);
+  for (int i = 0; i < 3; ++i) {
+    const at::Tensor loss = one.loss(i);
+    two.session.backward(two.loss(i)).value();
+    one.session.backward(loss).value();
+    two.session.step().value();
+    one.session.step().value();
+  }
+  EXPECT_EQ(one.digest(), resident_digest(3));
+  EXPECT_EQ(two.digest(), resident_digest(3, seeded));
+  EXPECT_NE(one.digest(), two.digest());
+}
+
+TEST(Session, MovesAndEndsWithItsGraphs) {
+  auto run = std::make_unique<SmallRun>(Gemini{});
+  Session moved = std::move(run->session);
+  moved.backward(run->loss(0)).value();
+  moved.step().value();
+  const Session assigned = std::exchange(moved, boost(std::make_shared<SmallModel>(), Gemini{}, AdamW{}).value());
+  EXPECT_EQ(assigned.n_steps(), 1);
+  EXPECT_EQ(moved.n_steps(), 0);
+}
+
+TEST(Session, CallsOutOfOrderAreRefused) {
+  const ScratchFolder saved;
+  SmallRun run(Gemini{});
+  EXPECT_EQ(message_of(run.session.step()), "step() without gradients: call backward() first");
+  EXPECT_EQ(message_of(run.session.save(saved.path())),
+            "nothing was trained that could be saved; call save() after the first step");
+  run.step();
+  EXPECT_EQ(message_of(run.session.resume({saved.path()})),
+            "resume() comes before the first step; make a new session to continue another run");
+  EXPECT_EQ(message_of(run.session.save()), "the run has no folder to be saved in; name one");
+  run.session.backward(run.loss(1)).value();
+  EXPECT_EQ(message_of(run.session.backward(run.loss(2))),
+            "the step has had its last backward pass; call step(), or give the session more micro-batches per step");
+}
+
+TEST(Session, AStepThatIsBrokenOffIsDroppedAndTakenAgain) {
+  bool stop = false;
+  SmallRun run(Gemini{}, {.interrupted = [&stop] { return stop; }});
+  run.step();
+  const at::Tensor loss = run.loss(1);
+  stop = true;
+  EXPECT_EQ(message_of(run.session.backward(loss), ErrorKind::interrupted), "stopped by the user");
+  stop = false;
+  EXPECT_EQ(message_of(run.session.step()),
+            "a call of this step has failed; drop the step with zero_grad() and begin it anew");
+  run.session.zero_grad().value();
+  run.steps(2);
+  EXPECT_EQ(run.digest(), resident_digest(3));
+}
+
+TEST(Session, ARunIsNotSavedOverAnother) {
+  const ScratchFolder saved;
+  {
+    SmallRun first(castor::Resident{}, {.save_in = {saved.path()}});
+    first.steps(2);
+    first.session.save().value();
+  }
+  const std::string wanted =
+      saved.path() + std::string(" holds a run of 2 steps already; resume from it, or name another folder");
+  const auto model = std::make_shared<SmallModel>();
+  EXPECT_EQ(message_of(boost(model, castor::Resident{}, AdamW{}, {.save_in = {saved.path()}})), wanted);
+  SmallRun other(castor::Resident{});
+  other.step();
+  EXPECT_EQ(message_of(other.session.save(saved.path())), wanted);
+  SmallRun rest(castor::Resident{}, {.save_in = {saved.path()}, .resume_from = {saved.path()}});
+  rest.step();
+  EXPECT_TRUE(rest.session.save().ok());
+}
+
+TEST(Session, WhatCannotBeIsRefusedBeforeAnyParameterHasMemory) {
+  const auto refused = [](const StrategyChoice& choice, const SessionOptions& options, const Optimizer& optimizer) {
+    const auto model = std::make_shared<SmallModel>();
+    const auto made = boost(model, choice, optimizer, options);
+    const auto memory = guard([&] { return model->parameters()[0].storage().data(); });
+    EXPECT_TRUE(!memory.ok() || *memory == nullptr);
+    return message_of(made);
+  };
+  EXPECT_EQ(refused(Gemini{}, {}, AdamW{.betas = {1, 0.9}}), "beta1 takes a number from 0 to below 1, not 1.000000");
+  EXPECT_EQ(refused(Gemini{}, {.micro_batches = 0}, AdamW{}),
+            "micro_batches takes the backward passes of a step, 1 or more, not 0");
+  EXPECT_EQ(refused(Gemini{}, {.groups = {{.selector = "*.bais", .lr = 1}}}, AdamW{}),
+            "parameter group *.bais: selects none of the 6 parameters of the model; the first is 'layer0.weight'; did "
+            "you mean '*.bias'?");
+  EXPECT_NE(refused(Gemini{.set = {{"colour", "red"}}}, {}, AdamW{}).find("colour"), std::string::npos);
+  EXPECT_EQ(refused(Gemini{}, {.resume_from = {"/nowhere"}}, AdamW{}),
+            "the checkpoint folder /nowhere: there is no such folder");
+}
+
+TEST(Session, AnUnknownParameterIsRefusedWithANearOne) {
+  SmallRun run(castor::Resident{});
+  EXPECT_EQ(message_of(run.session.read_master("layer0.wieght")),
+            "there is no parameter 'layer0.wieght' among the 6 of the model; did you mean 'layer0.weight'?");
+}
+
+TEST(Session, ATraceIsWritten) {
+  const ScratchFolder folder;
+  const std::filesystem::path file = std::filesystem::path(folder.path()) / "t.json";
+  SmallRun run(Gemini{});
+  run.step();
+  EXPECT_TRUE(run.session.trace(file).ok());
+  EXPECT_GT(std::filesystem::file_size(file), 0u);
+}
+
+}  // namespace
+}  // namespace castor::testing

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/training/step_order.h>
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace castor {
+namespace {
+
+using Call = StepOrder::Call;
+
+/// The order after `calls`, all of which are in order.
+StepOrder after(const std::vector<Call>& calls) {
+  StepOrder order;
+  for (const Call call : calls) {
+    EXPECT_TRUE(order.check(call).ok());
+    order.done(call);
+  }
+  return order;
+}
+
+std::string refusal(const StepOrder& order, Call call) {
+  const auto checked = order.check(call);
+  EXPECT_FALSE(checked.ok());
+  if (checked.ok()) return "";
+  EXPECT_EQ(checked.error().kind, ErrorKind::usage);
+  return checked.error().message;
+}
+
+TEST(StepOrder, StepsAndSavesTakeTurns) {
+  after({Call::last_backward, Call::step, Call::save, Call::save, Call::backward, Call::backward, Call::last_backward,
+         Call::step, Call::backward, Call::step, Call::save});
+}
+
+TEST(StepOrder, AResumedRunCanBeSavedAtOnce) { after({Call::resume, Call::save, Call::last_backward, Call::step}); }
+
+TEST(StepOrder, AStepNeedsGradients) {
+  const std::string wanted = "step() without gradients: call backward() first";
+  EXPECT_EQ(refusal(StepOrder(), Call::step), wanted);
+  EXPECT_EQ(refusal(after({Call::last_backward, Call::step}), Call::step), wanted);
+}
+
+TEST(StepOrder, NothingIsNotSaved) {
+  EXPECT_EQ(refusal(StepOrder(), Call::save),
+            "nothing was trained that could be saved; call save() after the first step");
+}
+
+TEST(StepOrder, ASaveIsBetweenSteps) {
+  const std::string wanted = "a step is under way; end it with step(), or drop it with zero_grad()";
+  EXPECT_EQ(refusal(after({Call::backward}), Call::save), wanted);
+  EXPECT_EQ(refusal(after({Call::last_backward}), Call::save), wanted);
+}
+
+TEST(StepOrder, ARunIsResumedBeforeItsFirstStep) {
+  for (const StepOrder& order : {after({Call::backward}), after({Call::last_backward, Call::step}),
+                                 after({Call::resume})})
+    EXPECT_EQ(refusal(order, Call::resume),
+              "resume() comes before the first step; make a new session to continue another run");
+}
+
+TEST(StepOrder, AfterTheLastBackwardPassComesTheStep) {
+  for (const Call call : {Call::backward, Call::last_backward})
+    EXPECT_EQ(refusal(after({Call::last_backward}), call),
+              "the step has had its last backward pass; call step(), or give the session more micro-batches per step");
+}
+
+TEST(StepOrder, AFailedStepIsDroppedFirst) {
+  StepOrder order = after({Call::last_backward, Call::step, Call::backward});
+  order.failed();
+  for (const Call call : {Call::backward, Call::last_backward, Call::step, Call::save})
+    EXPECT_EQ(refusal(order, call),
+              "a call of this step has failed; drop the step with zero_grad() and begin it anew");
+  order.abandoned();
+  EXPECT_TRUE(order.check(Call::last_backward).ok());
+  EXPECT_TRUE(order.check(Call::save).ok());
+}
+
+TEST(StepOrder, AFirstStepThatIsDroppedLeavesNothingToSave) {
+  StepOrder order = after({Call::backward});
+  order.failed();
+  order.abandoned();
+  EXPECT_FALSE(order.check(Call::save).ok());
+  EXPECT_TRUE(order.check(Call::resume).ok());
+}
+
+TEST(StepOrder, ARunThatWasResumedInPartGoesNowhere) {
+  StepOrder order;
+  order.torn();
+  for (const Call call : {Call::resume, Call::backward, Call::last_backward, Call::step, Call::save})
+    EXPECT_EQ(refusal(order, call), "the run was resumed in part only; make a new session");
+}
+
+TEST(StepOrder, WhatIsRefusedCannotBeDone) {
+  StepOrder order;
+  EXPECT_THROW(order.done(Call::step), ContractViolation);
+  EXPECT_EQ(order.state(), StepOrder::State::fresh);
+}
+
+}  // namespace
+}  // namespace castor
