@@ -29,16 +29,16 @@ class AbiHost final : public ModelHost, private ErrorSource {
   StageCalls* stages() override { return has_stages_ ? &stages_ : nullptr; }
 
   using Table = castor_model_v2;
-#include "as_callers.h"
-#include <castor/plugins/abi/model.h>
+#include "as_callers.inc"
+#include <castor/plugins/abi/model.inc>
 
  private:
   class Device final : public DeviceCalls {
    public:
     using Table = castor_device_v2;
     Device(const Table* table, void* self, const ErrorSource& source) : other_(table, self, source) {}
-#include "as_callers.h"
-#include <castor/plugins/abi/device.h>
+#include "as_callers.inc"
+#include <castor/plugins/abi/device.inc>
 
    private:
     const OtherSide<Table> other_;
@@ -48,8 +48,8 @@ class AbiHost final : public ModelHost, private ErrorSource {
    public:
     using Table = castor_groups_v2;
     Groups(const Table* table, void* self, const ErrorSource& source) : other_(table, self, source) {}
-#include "as_callers.h"
-#include <castor/plugins/abi/groups.h>
+#include "as_callers.inc"
+#include <castor/plugins/abi/groups.inc>
 
    private:
     const OtherSide<Table> other_;
@@ -59,8 +59,8 @@ class AbiHost final : public ModelHost, private ErrorSource {
    public:
     using Table = castor_stages_v2;
     Stages(const Table* table, void* self, const ErrorSource& source) : other_(table, self, source) {}
-#include "as_callers.h"
-#include <castor/plugins/abi/stages.h>
+#include "as_callers.inc"
+#include <castor/plugins/abi/stages.inc>
 
    private:
     const OtherSide<Table> other_;

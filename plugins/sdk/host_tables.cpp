@@ -31,32 +31,32 @@ namespace {
 castor_model_v2 model_table() {
   using Calls = ModelCalls;
   return {.struct_size = sizeof(castor_model_v2),
-#include "as_thunks.h"
-#include <castor/plugins/abi/model.h>
+#include "as_thunks.inc"
+#include <castor/plugins/abi/model.inc>
   };
 }
 
 castor_device_v2 device_table() {
   using Calls = DeviceCalls;
   return {.struct_size = sizeof(castor_device_v2),
-#include "as_thunks.h"
-#include <castor/plugins/abi/device.h>
+#include "as_thunks.inc"
+#include <castor/plugins/abi/device.inc>
   };
 }
 
 castor_groups_v2 groups_table() {
   using Calls = GroupCalls;
   return {.struct_size = sizeof(castor_groups_v2),
-#include "as_thunks.h"
-#include <castor/plugins/abi/groups.h>
+#include "as_thunks.inc"
+#include <castor/plugins/abi/groups.inc>
   };
 }
 
 castor_stages_v2 stages_table() {
   using Calls = StageCalls;
   return {.struct_size = sizeof(castor_stages_v2),
-#include "as_thunks.h"
-#include <castor/plugins/abi/stages.h>
+#include "as_thunks.inc"
+#include <castor/plugins/abi/stages.inc>
   };
 }
 

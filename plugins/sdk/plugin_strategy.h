@@ -22,16 +22,16 @@ class PluginStrategy : public Strategy {
   ActivationCalls& activations() override { return keeps_ ? activations_ : Strategy::activations(); }
 
   using Table = castor_steps_v2;
-#include "as_callers.h"
-#include <castor/plugins/abi/steps.h>
+#include "as_callers.inc"
+#include <castor/plugins/abi/steps.inc>
 
  private:
   class Values final : public ValueCalls {
    public:
     using Table = castor_values_v2;
     Values(const Table* table, void* self, const ErrorSource& source) : other_(table, self, source) {}
-#include "as_callers.h"
-#include <castor/plugins/abi/values.h>
+#include "as_callers.inc"
+#include <castor/plugins/abi/values.inc>
 
    private:
     const OtherSide<Table> other_;
@@ -41,8 +41,8 @@ class PluginStrategy : public Strategy {
    public:
     using Table = castor_commits_v2;
     Commits(const Table* table, void* self, const ErrorSource& source) : other_(table, self, source) {}
-#include "as_callers.h"
-#include <castor/plugins/abi/commits.h>
+#include "as_callers.inc"
+#include <castor/plugins/abi/commits.inc>
 
    private:
     const OtherSide<Table> other_;
@@ -52,8 +52,8 @@ class PluginStrategy : public Strategy {
    public:
     using Table = castor_activations_v2;
     Activations(const Table* table, void* self, const ErrorSource& source) : other_(table, self, source) {}
-#include "as_callers.h"
-#include <castor/plugins/abi/activations.h>
+#include "as_callers.inc"
+#include <castor/plugins/abi/activations.inc>
 
    private:
     const OtherSide<Table> other_;

@@ -32,8 +32,8 @@ std::string defect_of_steps(const castor_strategy_v2& strategy, const ErrorSourc
   using Table = castor_steps_v2;
   const OtherSide<Table> table(strategy.steps, strategy.self, source);
   const FunctionNeed functions[] = {
-#include "as_needs.h"
-#include <castor/plugins/abi/steps.h>
+#include "as_needs.inc"
+#include <castor/plugins/abi/steps.inc>
   };
   return defect_of(functions);
 }
@@ -42,8 +42,8 @@ std::string defect_of_values(const castor_strategy_v2& strategy, const ErrorSour
   using Table = castor_values_v2;
   const OtherSide<Table> table(strategy.values, strategy.self, source);
   const FunctionNeed functions[] = {
-#include "as_needs.h"
-#include <castor/plugins/abi/values.h>
+#include "as_needs.inc"
+#include <castor/plugins/abi/values.inc>
   };
   return defect_of(functions);
 }
@@ -53,8 +53,8 @@ std::string defect_of_commits(const castor_strategy_v2& strategy, const ErrorSou
   using Table = castor_commits_v2;
   const OtherSide<Table> table(strategy.commits, strategy.self, source);
   const FunctionNeed functions[] = {
-#include "as_needs.h"
-#include <castor/plugins/abi/commits.h>
+#include "as_needs.inc"
+#include <castor/plugins/abi/commits.inc>
   };
   return defect_of(functions);
 }
@@ -64,8 +64,8 @@ std::string defect_of_activations(const castor_strategy_v2& strategy, const Erro
   using Table = castor_activations_v2;
   const OtherSide<Table> table(strategy.activations, strategy.self, source);
   const FunctionNeed functions[] = {
-#include "as_needs.h"
-#include <castor/plugins/abi/activations.h>
+#include "as_needs.inc"
+#include <castor/plugins/abi/activations.inc>
   };
   return defect_of(functions);
 }

@@ -31,8 +31,8 @@ namespace {
 const castor_steps_v2* steps_table() {
   using Calls = StepCalls;
   static const castor_steps_v2 table = {.struct_size = sizeof table,
-#include "as_thunks.h"
-#include <castor/plugins/abi/steps.h>
+#include "as_thunks.inc"
+#include <castor/plugins/abi/steps.inc>
   };
   return &table;
 }
@@ -40,8 +40,8 @@ const castor_steps_v2* steps_table() {
 const castor_values_v2* values_table() {
   using Calls = ValueCalls;
   static const castor_values_v2 table = {.struct_size = sizeof table,
-#include "as_thunks.h"
-#include <castor/plugins/abi/values.h>
+#include "as_thunks.inc"
+#include <castor/plugins/abi/values.inc>
   };
   return &table;
 }
@@ -49,8 +49,8 @@ const castor_values_v2* values_table() {
 const castor_commits_v2* commits_table() {
   using Calls = CommitCalls;
   static const castor_commits_v2 table = {.struct_size = sizeof table,
-#include "as_thunks.h"
-#include <castor/plugins/abi/commits.h>
+#include "as_thunks.inc"
+#include <castor/plugins/abi/commits.inc>
   };
   return &table;
 }
@@ -58,8 +58,8 @@ const castor_commits_v2* commits_table() {
 const castor_activations_v2* activations_table() {
   using Calls = ActivationCalls;
   static const castor_activations_v2 table = {.struct_size = sizeof table,
-#include "as_thunks.h"
-#include <castor/plugins/abi/activations.h>
+#include "as_thunks.inc"
+#include <castor/plugins/abi/activations.inc>
   };
   return &table;
 }

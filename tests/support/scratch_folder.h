@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <ftw.h>
+
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
@@ -19,10 +22,7 @@ class ScratchFolder {
     if (!mkdtemp(path.data())) throw std::runtime_error("cannot make a folder in " + path);
     path_ = std::filesystem::absolute(path).lexically_normal().string();
   }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
+  ~ScratchFolder() { (void)nftw(path_.c_str(), remove_entry, 16, FTW_DEPTH | FTW_PHYS); }
   ScratchFolder(const ScratchFolder&) = delete;
   ScratchFolder& operator=(const ScratchFolder&) = delete;
 
@@ -43,6 +43,9 @@ class ScratchFolder {
   bool empty() const { return std::filesystem::is_empty(path_); }
 
  private:
+  /// std::filesystem::remove_all would call half of itself in LibTorch 2.11, which exports it and lacks the rest.
+  static int remove_entry(const char* path, const struct stat*, int, struct FTW*) { return std::remove(path); }
+
   std::string path_;
 };
 

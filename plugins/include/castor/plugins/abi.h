@@ -10,14 +10,14 @@
  * functions that the host calls around each unit).
  *
  * The functions stand in lists, one file each, which are also what the C++ sides of the border are made from:
- *   castor/plugins/abi/model.h        of the host: units, parameters, first values, binding
- *   castor/plugins/abi/device.h       of the host: memory of the model's own allocator; null where the host computes
- *   castor/plugins/abi/groups.h       of the host: ranks that compute together; null where there is one rank
- *   castor/plugins/abi/stages.h       of the host: the stages of a pipeline; null where there is none
- *   castor/plugins/abi/steps.h        of the strategy: units, gradients, steps
- *   castor/plugins/abi/values.h       of the strategy: weights, states and gradients between steps
- *   castor/plugins/abi/commits.h      of the strategy: runs that outlive the process; may be null
- *   castor/plugins/abi/activations.h  of the strategy: bytes that backward reads again; may be null
+ *   castor/plugins/abi/model.inc        of the host: units, parameters, first values, binding
+ *   castor/plugins/abi/device.inc       of the host: memory of the model's own allocator; null where the host computes
+ *   castor/plugins/abi/groups.inc       of the host: ranks that compute together; null where there is one rank
+ *   castor/plugins/abi/stages.inc       of the host: the stages of a pipeline; null where there is none
+ *   castor/plugins/abi/steps.inc        of the strategy: units, gradients, steps
+ *   castor/plugins/abi/values.inc       of the strategy: weights, states and gradients between steps
+ *   castor/plugins/abi/commits.inc      of the strategy: runs that outlive the process; may be null
+ *   castor/plugins/abi/activations.inc  of the strategy: bytes that backward reads again; may be null
  *
  * Rules on both sides
  * - Every function takes the opaque `self` of its side first. Each list says which functions a side may leave null.
@@ -399,26 +399,26 @@ typedef struct castor_committed_run {
 
 typedef struct castor_model_v2 {
   uint32_t struct_size;
-#include <castor/plugins/abi/as_fields.h>
-#include <castor/plugins/abi/model.h>
+#include <castor/plugins/abi/as_fields.inc>
+#include <castor/plugins/abi/model.inc>
 } castor_model_v2;
 
 typedef struct castor_device_v2 {
   uint32_t struct_size;
-#include <castor/plugins/abi/as_fields.h>
-#include <castor/plugins/abi/device.h>
+#include <castor/plugins/abi/as_fields.inc>
+#include <castor/plugins/abi/device.inc>
 } castor_device_v2;
 
 typedef struct castor_groups_v2 {
   uint32_t struct_size;
-#include <castor/plugins/abi/as_fields.h>
-#include <castor/plugins/abi/groups.h>
+#include <castor/plugins/abi/as_fields.inc>
+#include <castor/plugins/abi/groups.inc>
 } castor_groups_v2;
 
 typedef struct castor_stages_v2 {
   uint32_t struct_size;
-#include <castor/plugins/abi/as_fields.h>
-#include <castor/plugins/abi/stages.h>
+#include <castor/plugins/abi/as_fields.inc>
+#include <castor/plugins/abi/stages.inc>
 } castor_stages_v2;
 
 typedef struct castor_host_v2 {
@@ -432,26 +432,26 @@ typedef struct castor_host_v2 {
 
 typedef struct castor_steps_v2 {
   uint32_t struct_size;
-#include <castor/plugins/abi/as_fields.h>
-#include <castor/plugins/abi/steps.h>
+#include <castor/plugins/abi/as_fields.inc>
+#include <castor/plugins/abi/steps.inc>
 } castor_steps_v2;
 
 typedef struct castor_values_v2 {
   uint32_t struct_size;
-#include <castor/plugins/abi/as_fields.h>
-#include <castor/plugins/abi/values.h>
+#include <castor/plugins/abi/as_fields.inc>
+#include <castor/plugins/abi/values.inc>
 } castor_values_v2;
 
 typedef struct castor_commits_v2 {
   uint32_t struct_size;
-#include <castor/plugins/abi/as_fields.h>
-#include <castor/plugins/abi/commits.h>
+#include <castor/plugins/abi/as_fields.inc>
+#include <castor/plugins/abi/commits.inc>
 } castor_commits_v2;
 
 typedef struct castor_activations_v2 {
   uint32_t struct_size;
-#include <castor/plugins/abi/as_fields.h>
-#include <castor/plugins/abi/activations.h>
+#include <castor/plugins/abi/as_fields.inc>
+#include <castor/plugins/abi/activations.inc>
 } castor_activations_v2;
 
 typedef struct castor_strategy_v2 {

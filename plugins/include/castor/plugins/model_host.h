@@ -6,36 +6,36 @@
 
 namespace castor {
 
-/// The functions of castor/plugins/abi/model.h.
+/// The functions of castor/plugins/abi/model.inc.
 class ModelCalls {
  public:
   virtual ~ModelCalls() = default;
-#include <castor/plugins/abi/as_virtuals.h>
-#include <castor/plugins/abi/model.h>
+#include <castor/plugins/abi/as_virtuals.inc>
+#include <castor/plugins/abi/model.inc>
 };
 
-/// The functions of castor/plugins/abi/device.h.
+/// The functions of castor/plugins/abi/device.inc.
 class DeviceCalls {
  public:
   virtual ~DeviceCalls() = default;
-#include <castor/plugins/abi/as_virtuals.h>
-#include <castor/plugins/abi/device.h>
+#include <castor/plugins/abi/as_virtuals.inc>
+#include <castor/plugins/abi/device.inc>
 };
 
-/// The functions of castor/plugins/abi/groups.h.
+/// The functions of castor/plugins/abi/groups.inc.
 class GroupCalls {
  public:
   virtual ~GroupCalls() = default;
-#include <castor/plugins/abi/as_virtuals.h>
-#include <castor/plugins/abi/groups.h>
+#include <castor/plugins/abi/as_virtuals.inc>
+#include <castor/plugins/abi/groups.inc>
 };
 
-/// The functions of castor/plugins/abi/stages.h.
+/// The functions of castor/plugins/abi/stages.inc.
 class StageCalls {
  public:
   virtual ~StageCalls() = default;
-#include <castor/plugins/abi/as_virtuals.h>
-#include <castor/plugins/abi/stages.h>
+#include <castor/plugins/abi/as_virtuals.inc>
+#include <castor/plugins/abi/stages.inc>
 };
 
 /// A model as a plugin sees it, in C++: implemented by plugins/torch (TorchAdapter::host) and by doubles in the tests;

@@ -12,36 +12,36 @@
 
 namespace castor {
 
-/// The functions of castor/plugins/abi/steps.h.
+/// The functions of castor/plugins/abi/steps.inc.
 class StepCalls {
  public:
   virtual ~StepCalls() = default;
-#include <castor/plugins/abi/as_virtuals.h>
-#include <castor/plugins/abi/steps.h>
+#include <castor/plugins/abi/as_virtuals.inc>
+#include <castor/plugins/abi/steps.inc>
 };
 
-/// The functions of castor/plugins/abi/values.h.
+/// The functions of castor/plugins/abi/values.inc.
 class ValueCalls {
  public:
   virtual ~ValueCalls() = default;
-#include <castor/plugins/abi/as_virtuals.h>
-#include <castor/plugins/abi/values.h>
+#include <castor/plugins/abi/as_virtuals.inc>
+#include <castor/plugins/abi/values.inc>
 };
 
-/// The functions of castor/plugins/abi/commits.h.
+/// The functions of castor/plugins/abi/commits.inc.
 class CommitCalls {
  public:
   virtual ~CommitCalls() = default;
-#include <castor/plugins/abi/as_virtuals.h>
-#include <castor/plugins/abi/commits.h>
+#include <castor/plugins/abi/as_virtuals.inc>
+#include <castor/plugins/abi/commits.inc>
 };
 
-/// The functions of castor/plugins/abi/activations.h.
+/// The functions of castor/plugins/abi/activations.inc.
 class ActivationCalls {
  public:
   virtual ~ActivationCalls() = default;
-#include <castor/plugins/abi/as_virtuals.h>
-#include <castor/plugins/abi/activations.h>
+#include <castor/plugins/abi/as_virtuals.inc>
+#include <castor/plugins/abi/activations.inc>
 };
 
 /// The last commit in a strategy's folders.
