@@ -40,10 +40,10 @@ Result<void> check_ranks(const castor_plugin_info& info, ModelHost& model) {
   const bool lacks_ranks = model.groups() != nullptr && !(info.capabilities & CASTOR_CAP_RANKS);
   const bool lacks_stages = model.stages() != nullptr && !(info.capabilities & CASTOR_CAP_STAGES);
   if (!lacks_ranks && !lacks_stages) return {};
-  return Error{ErrorKind::usage, std::string("plugin ") + info.name + " trains " +
-                                     (lacks_ranks ? "on one rank alone; start one process"
-                                                  : "no pipeline; leave its stages out") +
-                                     ", or choose another plugin"};
+  return Error{ErrorKind::usage,
+               std::string("plugin ") + info.name + " trains " +
+                   (lacks_ranks ? "on one rank alone; start one process" : "no pipeline; leave its stages out") +
+                   ", or choose another plugin"};
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ std::string hex(std::uint64_t bits) {
   return text;
 }
 
-std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+std::string in_quotes(std::string_view text) { return "'" + std::string(text) + "'"; }
 
 Result<void> check_magic(const castor_plugin_info& info) {
   if (info.magic == CASTOR_PLUGIN_MAGIC) return {};
@@ -59,8 +59,8 @@ Result<void> check_capabilities(const castor_plugin_info& info) {
 Result<void> check_tag(const char* library, const char* tag, const std::string& host_tag) {
   const std::string found = tag != nullptr ? tag : "";
   if (!found.empty() && found == host_tag) return {};
-  const std::string host = host_tag.empty() ? std::string("has no ") + library : "runs with " + quoted(host_tag);
-  return refused(std::string("it was built for ") + library + " " + quoted(found) + ", this host " + host +
+  const std::string host = host_tag.empty() ? std::string("has no ") + library : "runs with " + in_quotes(host_tag);
+  return refused(std::string("it was built for ") + library + " " + in_quotes(found) + ", this host " + host +
                  "; rebuild it against the same " + library);
 }
 

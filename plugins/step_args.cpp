@@ -109,8 +109,7 @@ Result<void> check_step_args(const castor_step_args& args, std::uint32_t n_param
   CASTOR_TRY(check_groups(args, n_params));
   if (args.n_groups == 0) return check_values(args.optimizer, everybody(args), "");
   for (std::uint32_t group = 0; group < args.n_groups; ++group)
-    CASTOR_TRY(check_values(args.optimizer, *args.groups[group],
-                            "group " + std::to_string(group) + " of the step: "));
+    CASTOR_TRY(check_values(args.optimizer, *args.groups[group], "group " + std::to_string(group) + " of the step: "));
   return {};
 }
 
@@ -119,8 +118,7 @@ StepOptionsBy<ParamId> step_options(const castor_step_args& args, std::uint32_t 
   for (std::uint32_t group = 0; group < args.n_groups; ++group)
     options.groups.push_back(update_options(args, *args.groups[group]));
   if (args.n_groups == 0) return options;
-  for (std::uint32_t param = 0; param < n_params; ++param)
-    options.group_of.push_back(GroupId{args.group_of[param]});
+  for (std::uint32_t param = 0; param < n_params; ++param) options.group_of.push_back(GroupId{args.group_of[param]});
   return options;
 }
 

@@ -109,7 +109,7 @@ Result<std::unique_ptr<OffloadOptimizer>> OffloadOptimizer::make(Parts p) {
   CASTOR_ASSIGN(r.gradients, GradientStore::make({p.layout, p.chunks, p.mover, p.device, p.compute, p.down, p.team}));
   r.inputs = std::make_unique<TileInputs>(TileInputs{r.states, *r.gradients, p.chunks, r.undo, p.device});
   CASTOR_ASSIGN(r.norm, GradientNorm::make(
-                             {r.states, *r.gradients, p.chunks, p.mover, p.scheduler, p.device, p.compute, p.team}));
+                            {r.states, *r.gradients, p.chunks, p.mover, p.scheduler, p.device, p.compute, p.team}));
   r.trust = std::make_unique<TrustMeasures>(TrustMeasures::Parts{*r.inputs, p.scheduler, p.compute, p.team, p.overlap});
   CASTOR_ASSIGN(r.runner, UpdateRunner::make({*r.inputs, *r.trust, p.mover, p.scheduler, p.compute, p.timeline,
                                               p.computed, p.team, p.overlap}));
@@ -160,9 +160,7 @@ Result<void> OffloadOptimizer::adopt(StatePlacement placement) {
   return {};
 }
 
-bool OffloadOptimizer::speculates() const {
-  return rooms_->next_kind() == IterationKind::speculative;
-}
+bool OffloadOptimizer::speculates() const { return rooms_->next_kind() == IterationKind::speculative; }
 
 Result<void> OffloadOptimizer::announce(const StepOptions& options) {
   CASTOR_TRY(complete_last_step());
@@ -366,7 +364,7 @@ Result<void> OffloadOptimizer::finish_step(bool as_expected) {
   rooms_->early->end_step();
   rooms_->speculation->end_step();
   CASTOR_TRY(rooms_->machine.take(rooms_->deferred->any() ? StepEvent::defer : StepEvent::end));
-  as_expected && updated ? parts_.scheduler.end_iteration() : parts_.scheduler.break_off();
+  as_expected&& updated ? parts_.scheduler.end_iteration() : parts_.scheduler.break_off();
   parts_.scheduler.select(rooms_->next_kind());
   return {};
 }

@@ -36,10 +36,10 @@ constexpr WatchState next_state(WatchState state, WatchEvent event) {
   using enum WatchState;
   constexpr std::array<std::array<WatchState, kNWatchEvents>, kNWatchStates> table = {{
       // ended,    broke_off
-      {off,        off},         // off
-      {comparing,  warming_up},  // warming_up
-      {done,       comparing},   // comparing
-      {done,       done},        // done
+      {off, off},               // off
+      {comparing, warming_up},  // warming_up
+      {done, comparing},        // comparing
+      {done, done},             // done
   }};
   return table[static_cast<std::size_t>(state)][static_cast<std::size_t>(event)];
 }

@@ -66,18 +66,16 @@ Engine::Engine(std::unique_ptr<EngineRooms> rooms)
       placer_(std::make_unique<Placer>(*rooms_)),
       activations_(std::make_unique<EngineActivations>(*rooms_, *placer_)),
       tuner_(std::make_unique<Tuner>(*rooms_, *placer_)),
-      commits_(std::make_unique<EngineCommits>(
-          EngineCommits::Parts{.memory = *rooms_->memory,
-                               .chunks = *rooms_->chunks,
-                               .optimizer = *rooms_->optimizer,
-                               .values = *values_,
-                               .mover = *rooms_->mover})) {}
+      commits_(std::make_unique<EngineCommits>(EngineCommits::Parts{.memory = *rooms_->memory,
+                                                                    .chunks = *rooms_->chunks,
+                                                                    .optimizer = *rooms_->optimizer,
+                                                                    .values = *values_,
+                                                                    .mover = *rooms_->mover})) {}
 
 /// A drive that hangs must not hold up the end of a commit that was given up.
 Engine::~Engine() { rooms_->give_up_drives(); }
 
-Result<std::unique_ptr<Engine>> Engine::make(ModelHost& host, const EngineOptions& options,
-                                             const Machine& machine) {
+Result<std::unique_ptr<Engine>> Engine::make(ModelHost& host, const EngineOptions& options, const Machine& machine) {
   CASTOR_ASSIGN(auto rooms, EngineRooms::make(host, options, machine));
   std::unique_ptr<Engine> engine(new Engine(std::move(rooms)));
   CASTOR_TRY(engine->commits_->open(options.durability));

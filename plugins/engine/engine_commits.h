@@ -35,8 +35,8 @@ class EngineCommits final : public CommitCalls {
   /// True where a commit was found: the caller will probably restore it, so that first values would be wasted.
   bool found() const { return commits_ && commits_->step(); }
 
-  /// Errors of all: usage, where the folders are scratch; those of StateCommits. The commit is durable when commit_begin
-  /// returns; commit_wait returns its figures, once.
+  /// Errors of all: usage, where the folders are scratch; those of StateCommits. The commit is durable when
+  /// commit_begin returns; commit_wait returns its figures, once.
   Result<void> commit_begin(const castor_commit_args& args) override;
   Result<castor_commit_result> commit_wait() override;
   Result<castor_committed_run> last_commit() override;

@@ -11,9 +11,7 @@
 namespace castor {
 namespace {
 
-void warn(ModelHost& host, const std::string& sentence) {
-  host.log(CASTOR_LOG_WARN, sentence.c_str());
-}
+void warn(ModelHost& host, const std::string& sentence) { host.log(CASTOR_LOG_WARN, sentence.c_str()); }
 
 }  // namespace
 

@@ -92,8 +92,7 @@ class EngineMemory {
   const LinkCosts& link_costs() const { return link_costs_; }
 
  private:
-  EngineMemory(ModelHost& host, const EngineOptions& options, const Machine& machine,
-               std::unique_ptr<Device> device);
+  EngineMemory(ModelHost& host, const EngineOptions& options, const Machine& machine, std::unique_ptr<Device> device);
 
   const std::function<std::uint64_t()> available_host_bytes_;
   const std::unique_ptr<Device> device_;

@@ -32,8 +32,8 @@ Result<std::unique_ptr<EngineRooms>> EngineRooms::make(ModelHost& host, const En
   return rooms;
 }
 
-EngineRooms::EngineRooms(ModelHost& host_table, const EngineOptions& within, const Machine& on,
-                         ModelShape shape, std::unique_ptr<EngineMemory> tiers)
+EngineRooms::EngineRooms(ModelHost& host_table, const EngineOptions& within, const Machine& on, ModelShape shape,
+                         std::unique_ptr<EngineMemory> tiers)
     : host(host_table),
       machine(on),
       options(within),
@@ -60,9 +60,8 @@ void EngineRooms::lay_out() {
   for (const std::optional<TensorId> tensor : place_of)
     if (tensor) registration_order.push_back(*tensor);
   const std::uint64_t chunk_bytes =
-      options.chunk_bytes > 0
-          ? options.chunk_bytes
-          : chunk_bytes_under(ordered, options.device_budget_bytes, options.host_budget_bytes);
+      options.chunk_bytes > 0 ? options.chunk_bytes
+                              : chunk_bytes_under(ordered, options.device_budget_bytes, options.host_budget_bytes);
   layout = plan_layout(ordered, layout_options(ordered, options.format, chunk_bytes, memory->spill() != nullptr));
   slots = slot_sizes(layout, options.format);
   memory->choose_pages(host, slots);
@@ -103,14 +102,13 @@ void EngineRooms::make_movers() {
                            .down = *down,
                            .timeline = timeline,
                            .device_release = [this](ChunkId id) { bindings->released(id); }});
-  mover = std::make_unique<StatefulTensorMgr>(
-      StatefulTensorMgr::Parts{.chunks = *chunks,
-                               .device = device_budget,
-                               .host = host_budget,
-                               .compute = *compute,
-                               .timeline = timeline,
-                               .wait_limits = {.interrupted = [this] { return interrupted(); },
-                                               .longest = options.io_timeout}});
+  mover = std::make_unique<StatefulTensorMgr>(StatefulTensorMgr::Parts{
+      .chunks = *chunks,
+      .device = device_budget,
+      .host = host_budget,
+      .compute = *compute,
+      .timeline = timeline,
+      .wait_limits = {.interrupted = [this] { return interrupted(); }, .longest = options.io_timeout}});
   scheduler = std::make_unique<Scheduler>(Scheduler::Parts{.mover = *mover,
                                                            .chunks = *chunks,
                                                            .device = device_budget,

@@ -40,9 +40,7 @@ struct EngineRooms {
   TensorId tensor_of(ParamId param) const { return place_of.at(param).value(); }
   /// True on a GPU, unless the options set the chunks' part of the device: the first step measures the room that chunks
   /// may take.
-  bool measures() const {
-    return memory->on_gpu() && options.placement_policy != PlacementPolicy::constant;
-  }
+  bool measures() const { return memory->on_gpu() && options.placement_policy != PlacementPolicy::constant; }
   void log(std::uint32_t level, const std::string& sentence) const { host.log(level, sentence.c_str()); }
   /// Records in the timeline the bytes that the tiers hold now.
   void sample() {

@@ -66,8 +66,9 @@ Result<void> ModelValues::set_trainable(std::uint32_t param, std::int32_t traina
   CASTOR_TRY(check(ParamId{param}));
   const ParamShape& shape = parts_.model.params[ParamId{param}];
   if (trainable == 0 || shape.spec.trainable) return {};
-  return Error{ErrorKind::usage, shape.name + " was frozen when the model was boosted and has no optimizer states; "
-                                              "boost the model with it trained"};
+  return Error{ErrorKind::usage, shape.name +
+                                     " was frozen when the model was boosted and has no optimizer states; "
+                                     "boost the model with it trained"};
 }
 
 /// A parameter without elements has no values, and its updates are not counted.

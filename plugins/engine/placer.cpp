@@ -48,8 +48,7 @@ PlacementRequest Placer::make_request() const {
 }
 
 IndexedVector<PayloadId, ChunkDemand> Placer::demands(bool adds_up) const {
-  return demands_of(rooms_.layout, rooms_.options.format,
-                    adds_up ? StepGradients::added_up : StepGradients::one_each);
+  return demands_of(rooms_.layout, rooms_.options.format, adds_up ? StepGradients::added_up : StepGradients::one_each);
 }
 
 Result<void> Placer::place_first() {

@@ -59,67 +59,82 @@ constexpr castor_option option(const char* name, std::uint32_t type, const char*
 }
 
 constexpr castor_option kOptions[] = {
-    option("device_budget", CASTOR_OPTION_BYTES, "", 0, kMaxBytes, nullptr,
-     "bytes the device may hold, activations included on a GPU (default: the free memory of the GPU; elsewhere no "
-     "limit)"),
+    option(
+        "device_budget", CASTOR_OPTION_BYTES, "", 0, kMaxBytes, nullptr,
+        "bytes the device may hold, activations included on a GPU (default: the free memory of the GPU; elsewhere no "
+        "limit)"),
     option("host_budget", CASTOR_OPTION_BYTES, "", 0, kMaxBytes, nullptr,
-     "bytes of host memory that chunks may hold (default: no limit)"),
+           "bytes of host memory that chunks may hold (default: no limit)"),
     option("nvme_budget", CASTOR_OPTION_BYTES, "", 0, kMaxBytes, nullptr,
-     "bytes that the folders of nvme may hold (default: no limit)"),
-    option("nvme", CASTOR_OPTION_STRING, "", 0, 0, nullptr, "folders of the NVMe tier, comma-separated; none = no NVMe tier"),
+           "bytes that the folders of nvme may hold (default: no limit)"),
+    option("nvme", CASTOR_OPTION_STRING, "", 0, 0, nullptr,
+           "folders of the NVMe tier, comma-separated; none = no NVMe tier"),
     option("durability", CASTOR_OPTION_ENUM, "scratch", 0, 0, "scratch|commit",
-     "scratch: the files in the folders of nvme are deleted when the run ends; commit: these folders are the "
-     "checkpoint, and states that are there already are not copied; they take twice the room"),
+           "scratch: the files in the folders of nvme are deleted when the run ends; commit: these folders are the "
+           "checkpoint, and states that are there already are not copied; they take twice the room"),
     option("nvme_offload_fraction", CASTOR_OPTION_FLOAT, "0", 0, 1, nullptr,
-     "share of the optimizer states that is always kept in the folders of nvme"),
-    option("placement_policy", CASTOR_OPTION_ENUM, "auto", 0, 0, "auto|static|cuda|cpu|const",
-     "auto: fill device, host and NVMe in this order as the budgets allow; static: keep all on the device but the "
-     "shares "
-     "offload_param_frac and offload_optim_frac; cuda: keep all there; cpu: no optimizer states; const: at most "
-     "const_device_bytes"),
+           "share of the optimizer states that is always kept in the folders of nvme"),
+    option(
+        "placement_policy", CASTOR_OPTION_ENUM, "auto", 0, 0, "auto|static|cuda|cpu|const",
+        "auto: fill device, host and NVMe in this order as the budgets allow; static: keep all on the device but the "
+        "shares "
+        "offload_param_frac and offload_optim_frac; cuda: keep all there; cpu: no optimizer states; const: at most "
+        "const_device_bytes"),
     option("offload_param_frac", CASTOR_OPTION_FLOAT, "0", 0, 1, nullptr,
-     "with placement_policy=static: share of the parameters that are on the device only while they are used"),
+           "with placement_policy=static: share of the parameters that are on the device only while they are used"),
     option("offload_optim_frac", CASTOR_OPTION_FLOAT, "0", 0, 1, nullptr,
-     "with placement_policy=static: share of the optimizer states that are kept and updated off the device"),
+           "with placement_policy=static: share of the optimizer states that are kept and updated off the device"),
     option("shard_param_frac", CASTOR_OPTION_FLOAT, "1", 0, 1, nullptr,
-     "with placement_policy=static: share of the parameters that are divided among the ranks; no effect with one rank"),
+           "with placement_policy=static: share of the parameters that are divided among the ranks; no effect with one "
+           "rank"),
     option("const_device_bytes", CASTOR_OPTION_BYTES, "", 0, kMaxBytes, nullptr,
-     "with placement_policy=const: bytes of the device that chunks may take, however much activations take (default: "
-     "half of device_budget)"),
+           "with placement_policy=const: bytes of the device that chunks may take, however much activations take "
+           "(default: "
+           "half of device_budget)"),
     option("accumulate_gradients", CASTOR_OPTION_BOOL, "false", 0, 0, nullptr,
-     "leave room for the fp32 sums of gradients from several micro-batches per step: 4 instead of 2 bytes a parameter "
-     "in 16 bits"),
+           "leave room for the fp32 sums of gradients from several micro-batches per step: 4 instead of 2 bytes a "
+           "parameter "
+           "in 16 bits"),
     option("offload_activations", CASTOR_OPTION_BOOL, "false", 0, 0, nullptr,
-     "keep the inputs of recomputed blocks in chunks, which may be evicted from the device until backward: for device "
-     "budgets that would be too small otherwise"),
+           "keep the inputs of recomputed blocks in chunks, which may be evicted from the device until backward: for "
+           "device "
+           "budgets that would be too small otherwise"),
     option("overlap_updates", CASTOR_OPTION_BOOL, "true", 0, 0, nullptr,
-     "run updates on the host in parallel with training: the next forward pass begins at once, and each unit waits for "
-     "the updates of its own parameters"),
+           "run updates on the host in parallel with training: the next forward pass begins at once, and each unit "
+           "waits for "
+           "the updates of its own parameters"),
     option("speculative_updates", CASTOR_OPTION_ENUM, "auto", 0, 0, "auto|on|off",
-     "with clipping by the norm, or a loss scale: update on the host as soon as gradients arrive, assuming that "
-     "nothing "
-     "will be clipped or skipped, and undo updates where that was wrong; the old states take host memory that is left "
-     "over; auto: on a GPU"),
+           "with clipping by the norm, or a loss scale: update on the host as soon as gradients arrive, assuming that "
+           "nothing "
+           "will be clipped or skipped, and undo updates where that was wrong; the old states take host memory that is "
+           "left "
+           "over; auto: on a GPU"),
     option("stream_optim_frac", CASTOR_OPTION_FLOAT, "-1", -1, 1, nullptr,
-     "share of the optimizer states off the device that are copied to it for each update, so that host and bus work in "
-     "parallel; below 0: on a GPU the share that measured step times show to be fastest, elsewhere 0"),
+           "share of the optimizer states off the device that are copied to it for each update, so that host and bus "
+           "work in "
+           "parallel; below 0: on a GPU the share that measured step times show to be fastest, elsewhere 0"),
     option("update_threads", CASTOR_OPTION_INT, "0", 0, 4096, nullptr,
-     "threads that update optimizer states on the host; 0 = as many as the process has processors"),
+           "threads that update optimizer states on the host; 0 = as many as the process has processors"),
     option("split_master", CASTOR_OPTION_BOOL, "true", 0, 0, nullptr,
-     "keep the fp32 master of a bf16 weight as the 16 bits that the weight lacks: 10 instead of 12 bytes of states a "
-     "parameter, with the same results"),
+           "keep the fp32 master of a bf16 weight as the 16 bits that the weight lacks: 10 instead of 12 bytes of "
+           "states a "
+           "parameter, with the same results"),
     option("optimizer", CASTOR_OPTION_ENUM, "adam", 0, 0, "adam|sgd",
-     "moments that are kept: adam: the two of adam, adamw and lamb; sgd: the one of sgd and lars, 4 bytes a parameter "
-     "less"),
+           "moments that are kept: adam: the two of adam, adamw and lamb; sgd: the one of sgd and lars, 4 bytes a "
+           "parameter "
+           "less"),
     option("moments", CASTOR_OPTION_ENUM, "fp32", 0, 0, "fp32|mixed|bf16",
-     "formats of Adam's moments: fp32: both in fp32; mixed: exp_avg in bf16; bf16: both in bf16, exp_avg_sq rounded at "
-     "random. The results of a training differ"),
-    option("rounding_seed", CASTOR_OPTION_INT, "0", 0, 0x1p53, nullptr, "with moments=bf16: seed of the random roundings"),
+           "formats of Adam's moments: fp32: both in fp32; mixed: exp_avg in bf16; bf16: both in bf16, exp_avg_sq "
+           "rounded at "
+           "random. The results of a training differ"),
+    option("rounding_seed", CASTOR_OPTION_INT, "0", 0, 0x1p53, nullptr,
+           "with moments=bf16: seed of the random roundings"),
     option("io_timeout", CASTOR_OPTION_FLOAT, "0", 0, 1e9, nullptr,
-     "seconds without an answer of a drive or the device after which the run ends with an error; 0 = no limit"),
-    option("chunk_bytes", CASTOR_OPTION_BYTES, "0", 0, kMaxBytes, nullptr,
-     "size of a full chunk of parameters; 0 = a size that suits the model's blocks, from 512 KiB to 32 MiB, up to a "
-     "16th of the device budget or a 64th of the host budget"),
+           "seconds without an answer of a drive or the device after which the run ends with an error; 0 = no limit"),
+    option(
+        "chunk_bytes", CASTOR_OPTION_BYTES, "0", 0, kMaxBytes, nullptr,
+        "size of a full chunk of parameters; 0 = a size that suits the model's blocks, from 512 KiB to 32 MiB, up to a "
+        "16th of the device budget or a 64th of the host budget"),
 };
 std::vector<const castor_option*> pointers_to(std::span<const castor_option> options) {
   std::vector<const castor_option*> pointers;

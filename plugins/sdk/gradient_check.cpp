@@ -48,8 +48,7 @@ Result<GradientCheck> GradientCheck::make(ModelHost& host) {
     CASTOR_ASSIGN(const castor_param_info info, host.param_info(id));
     Param param{info.name, (info.flags & CASTOR_PARAM_TRAINABLE) != 0, info.dtype, {}, {}, info.numel};
     param.shape.assign(info.shape, info.shape + info.ndim);
-    param.strides =
-        info.strides != nullptr ? Extents(info.strides, info.strides + info.ndim) : contiguous(param.shape);
+    param.strides = info.strides != nullptr ? Extents(info.strides, info.strides + info.ndim) : contiguous(param.shape);
     check.params_.push_back(std::move(param));
   }
   return check;
@@ -64,7 +63,8 @@ std::string GradientCheck::defect(const Param& param, const DLTensor& grad) cons
     return "it is " + text_of(grad.dtype) + ", the parameter " + text_of(param.dtype);
   if (!std::ranges::equal(shape, param.shape))
     return "its shape is " + text_of(shape) + ", the parameter's " + text_of(param.shape);
-  const Extents strides = grad.strides != nullptr ? Extents(grad.strides, grad.strides + ndim) : contiguous(param.shape);
+  const Extents strides =
+      grad.strides != nullptr ? Extents(grad.strides, grad.strides + ndim) : contiguous(param.shape);
   if (!same_order(param.shape, param.strides, strides))
     return "its strides are " + text_of(strides) + ", the parameter's " + text_of(param.strides);
   if (grad.device.device_type != device_.device_type || grad.device.device_id != device_.device_id)
@@ -75,8 +75,8 @@ std::string GradientCheck::defect(const Param& param, const DLTensor& grad) cons
 
 Result<void> GradientCheck::check(std::uint32_t param, const DLTensor& grad) const {
   if (param >= params_.size())
-    return Error{ErrorKind::plugin, "a gradient arrived for parameter " + std::to_string(param) +
-                                        ", the model has " + std::to_string(params_.size())};
+    return Error{ErrorKind::plugin, "a gradient arrived for parameter " + std::to_string(param) + ", the model has " +
+                                        std::to_string(params_.size())};
   const std::string wrong = defect(params_[param], grad);
   if (wrong.empty()) return {};
   return Error{ErrorKind::plugin, "the gradient of " + params_[param].name + " is refused: " + wrong};

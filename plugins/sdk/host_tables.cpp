@@ -7,8 +7,6 @@
 
 namespace castor::sdk {
 
-using Side = HostTables;
-
 template <>
 ModelCalls& HostTables::part() {
   return host_;
@@ -29,32 +27,40 @@ StageCalls& HostTables::part() {
 namespace {
 
 castor_model_v2 model_table() {
+  using Side = HostTables;
   using Calls = ModelCalls;
-  return {.struct_size = sizeof(castor_model_v2),
+  return {
+      .struct_size = sizeof(castor_model_v2),
 #include "as_thunks.inc"
 #include <castor/plugins/abi/model.inc>
   };
 }
 
 castor_device_v2 device_table() {
+  using Side = HostTables;
   using Calls = DeviceCalls;
-  return {.struct_size = sizeof(castor_device_v2),
+  return {
+      .struct_size = sizeof(castor_device_v2),
 #include "as_thunks.inc"
 #include <castor/plugins/abi/device.inc>
   };
 }
 
 castor_groups_v2 groups_table() {
+  using Side = HostTables;
   using Calls = GroupCalls;
-  return {.struct_size = sizeof(castor_groups_v2),
+  return {
+      .struct_size = sizeof(castor_groups_v2),
 #include "as_thunks.inc"
 #include <castor/plugins/abi/groups.inc>
   };
 }
 
 castor_stages_v2 stages_table() {
+  using Side = HostTables;
   using Calls = StageCalls;
-  return {.struct_size = sizeof(castor_stages_v2),
+  return {
+      .struct_size = sizeof(castor_stages_v2),
 #include "as_thunks.inc"
 #include <castor/plugins/abi/stages.inc>
   };

@@ -7,8 +7,6 @@
 
 namespace castor::sdk {
 
-using Side = StrategyTables;
-
 template <>
 StepCalls& StrategyTables::part() {
   return *strategy_;
@@ -29,8 +27,10 @@ ActivationCalls& StrategyTables::part() {
 namespace {
 
 const castor_steps_v2* steps_table() {
+  using Side = StrategyTables;
   using Calls = StepCalls;
-  static const castor_steps_v2 table = {.struct_size = sizeof table,
+  static const castor_steps_v2 table = {
+      .struct_size = sizeof table,
 #include "as_thunks.inc"
 #include <castor/plugins/abi/steps.inc>
   };
@@ -38,8 +38,10 @@ const castor_steps_v2* steps_table() {
 }
 
 const castor_values_v2* values_table() {
+  using Side = StrategyTables;
   using Calls = ValueCalls;
-  static const castor_values_v2 table = {.struct_size = sizeof table,
+  static const castor_values_v2 table = {
+      .struct_size = sizeof table,
 #include "as_thunks.inc"
 #include <castor/plugins/abi/values.inc>
   };
@@ -47,8 +49,10 @@ const castor_values_v2* values_table() {
 }
 
 const castor_commits_v2* commits_table() {
+  using Side = StrategyTables;
   using Calls = CommitCalls;
-  static const castor_commits_v2 table = {.struct_size = sizeof table,
+  static const castor_commits_v2 table = {
+      .struct_size = sizeof table,
 #include "as_thunks.inc"
 #include <castor/plugins/abi/commits.inc>
   };
@@ -56,8 +60,10 @@ const castor_commits_v2* commits_table() {
 }
 
 const castor_activations_v2* activations_table() {
+  using Side = StrategyTables;
   using Calls = ActivationCalls;
-  static const castor_activations_v2 table = {.struct_size = sizeof table,
+  static const castor_activations_v2 table = {
+      .struct_size = sizeof table,
 #include "as_thunks.inc"
 #include <castor/plugins/abi/activations.inc>
   };

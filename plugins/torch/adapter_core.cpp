@@ -103,9 +103,8 @@ bool AdapterCore::reads_parameter(std::uint32_t unit, const at::Tensor& tensor) 
   if (!tensor.has_storage()) return false;
   const ModelMap& map = host_.map();
   const auto& params = map.units[unit].params;
-  return std::any_of(params.begin(), params.end(), [&](std::uint32_t param) {
-    return &storage_of(map.params[param].tensor) == &storage_of(tensor);
-  });
+  return std::any_of(params.begin(), params.end(),
+                     [&](std::uint32_t param) { return &storage_of(map.params[param].tensor) == &storage_of(tensor); });
 }
 
 /// A parameter that was frozen since then gets no gradient and stays as it is; one that was not trained has no states.
@@ -130,9 +129,9 @@ UnitBorder& AdapterCore::border_of(const torch::nn::Module& module) const {
   const auto* own = dynamic_cast<const AnyUnit*>(&module);
   for (const UnitEntry& unit : units)
     if (unit.border == own) return *unit.border;
-  throw ErrorException({ErrorKind::usage,
-                        "module " + module.name() +
-                            " is no unit of this adapter; choose it as one (AdapterOptions::is_unit)"});
+  throw ErrorException(
+      {ErrorKind::usage,
+       "module " + module.name() + " is no unit of this adapter; choose it as one (AdapterOptions::is_unit)"});
 }
 
 Result<void> AdapterCore::backward(const at::Tensor& loss, double loss_scale) {

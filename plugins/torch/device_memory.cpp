@@ -126,8 +126,10 @@ castor_device_memory device_memory(c10::Device device) {
   if (allocator == nullptr || device.is_cpu()) return {};
   const auto stats = allocator->getDeviceStats(device.index());
   return {sizeof(castor_device_memory),
-          count(stats.allocated_bytes[kAll].current), count(stats.allocated_bytes[kAll].peak),
-          count(stats.reserved_bytes[kAll].current), count(stats.reserved_bytes[kAll].peak),
+          count(stats.allocated_bytes[kAll].current),
+          count(stats.allocated_bytes[kAll].peak),
+          count(stats.reserved_bytes[kAll].current),
+          count(stats.reserved_bytes[kAll].peak),
           total_bytes(*allocator, device.index())};
 }
 

@@ -42,8 +42,8 @@ Capture* capture_of(const at::Tensor& parameter) {
 
 void capture_gradient(const at::Tensor& parameter, std::uint32_t id, GradientSink sink) {
   Hook users = std::move(torch::autograd::impl::post_acc_grad_hooks(parameter));
-  torch::autograd::impl::set_post_acc_grad_hooks(
-      parameter, std::make_unique<Capture>(id, std::move(sink), std::move(users)));
+  torch::autograd::impl::set_post_acc_grad_hooks(parameter,
+                                                 std::make_unique<Capture>(id, std::move(sink), std::move(users)));
 }
 
 void stop_capture(const at::Tensor& parameter) {

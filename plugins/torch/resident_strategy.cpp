@@ -164,8 +164,7 @@ Result<void> ResidentStrategy::measure_trust(const ResidentParam& param, const U
   return ratios->measure(*stream_, static_cast<std::uint32_t>(&param - params_.data()), *terms, tensor);
 }
 
-Result<void> ResidentStrategy::update(ResidentParam& param, const StepOptionsBy<ParamId>& options,
-                                      double grad_scale) {
+Result<void> ResidentStrategy::update(ResidentParam& param, const StepOptionsBy<ParamId>& options, double grad_scale) {
   UpdateArrays arrays;
   arrays.master = param.master.mutable_data_ptr<float>();
   arrays.exp_avg = param.exp_avg.mutable_data_ptr();

@@ -26,8 +26,8 @@ Result<std::unique_ptr<TorchAdapter>> TorchAdapter::make(std::shared_ptr<torch::
   CASTOR_TRY(initialise(device));
   device = numbered(device);
   CASTOR_ASSIGN(ModelMap map, map_model(*model, device, options.is_unit));
-  return std::unique_ptr<TorchAdapter>(new TorchAdapter(
-      std::make_unique<AdapterCore>(std::move(model), std::move(map), device, std::move(options))));
+  return std::unique_ptr<TorchAdapter>(
+      new TorchAdapter(std::make_unique<AdapterCore>(std::move(model), std::move(map), device, std::move(options))));
 }
 
 ModelHost& TorchAdapter::host() { return core_->host(); }

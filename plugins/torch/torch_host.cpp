@@ -15,8 +15,8 @@ namespace {
 
 Result<void> check(const char* what, std::uint32_t id, std::size_t n) {
   if (id < n) return {};
-  return Error{ErrorKind::plugin, std::string("there is no ") + what + ' ' + std::to_string(id) + "; the model has " +
-                                      std::to_string(n)};
+  return Error{ErrorKind::plugin,
+               std::string("there is no ") + what + ' ' + std::to_string(id) + "; the model has " + std::to_string(n)};
 }
 
 }  // namespace
@@ -33,8 +33,8 @@ void TorchHost::log(castor_log_level level, const char* message) {
 Result<castor_unit_info> TorchHost::unit_info(std::uint32_t unit) {
   CASTOR_TRY(check("unit", unit, map_.units.size()));
   const UnitEntry& entry = map_.units[unit];
-  return castor_unit_info{sizeof(castor_unit_info), static_cast<std::uint32_t>(entry.params.size()),
-                          entry.name.c_str(), entry.params.data()};
+  return castor_unit_info{sizeof(castor_unit_info), static_cast<std::uint32_t>(entry.params.size()), entry.name.c_str(),
+                          entry.params.data()};
 }
 
 Result<castor_param_info> TorchHost::param_info(std::uint32_t param) {
@@ -63,8 +63,7 @@ Result<void> TorchHost::first_values(const castor_values& values) {
                                         std::to_string(numel)};
   const std::span<float> out(static_cast<float*>(values.data), n);
   if (!entry.init) return read_values(entry, out, values.first);
-  return guard(
-      [&] { fill(out, *entry.init, {options_.seed, values.param}, at::get_num_threads(), values.first); });
+  return guard([&] { fill(out, *entry.init, {options_.seed, values.param}, at::get_num_threads(), values.first); });
 }
 
 Result<void> TorchHost::bind(std::uint32_t param, void* data) {
@@ -83,9 +82,7 @@ Result<void> TorchHost::unbind(std::uint32_t param, const char* why) {
   });
 }
 
-DLDevice TorchHost::device() {
-  return device_.is_cpu() ? DLDevice{kDLCPU, 0} : DLDevice{kDLCUDA, device_.index()};
-}
+DLDevice TorchHost::device() { return device_.is_cpu() ? DLDevice{kDLCPU, 0} : DLDevice{kDLCUDA, device_.index()}; }
 
 void* TorchHost::compute_stream() { return castor::compute_stream(device_); }
 

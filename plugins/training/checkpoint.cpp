@@ -191,8 +191,7 @@ Result<std::string> Checkpoint::header() {
 }
 
 Result<RunState> Checkpoint::load(const Trained& trained, ModelHost& model, Strategy& strategy) {
-  if (!step())
-    return Error{ErrorKind::usage, about_checkpoint(folders_, "there is no checkpoint in that folder")};
+  if (!step()) return Error{ErrorKind::usage, about_checkpoint(folders_, "there is no checkpoint in that folder")};
   CASTOR_ASSIGN(const auto params, params_of(model));
   CASTOR_ASSIGN(const auto committed, CommittedStates::find(*store_));
   if (committed) return load_committed(*committed, trained, params, strategy);
@@ -216,8 +215,8 @@ Result<RunState> Checkpoint::load_committed(const CommittedStates& states, const
                                     std::to_string(states.map().registered.size()) + " parameters, its description " +
                                     std::to_string(registered.size()) + "; continue from another checkpoint"};
   CASTOR_TRY(states.read([&](RegisteredId id, const StateValues& part) {
-    return strategy.values().write_state({sizeof(castor_param_state), number(registered[id]), part.first, part.n, part.master,
-                                 part.exp_avg, part.exp_avg_sq, part.n_updates});
+    return strategy.values().write_state({sizeof(castor_param_state), number(registered[id]), part.first, part.n,
+                                          part.master, part.exp_avg, part.exp_avg_sq, part.n_updates});
   }));
   return run_of(was);
 }

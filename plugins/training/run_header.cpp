@@ -27,8 +27,8 @@ std::string difference(const Json& was, const ModelParams& params, const std::st
            model_name + " has " + std::to_string(params.size());
   for (const ParamId id : params.ids())
     if (const Json& its = list[index(id)]; its != json_of(params[id]))
-      return "its parameter " + its[0].dump() + " has " + its[1].dump() + " values, here " + params[id].name +
-             " has " + std::to_string(params[id].numel);
+      return "its parameter " + its[0].dump() + " has " + its[1].dump() + " values, here " + params[id].name + " has " +
+             std::to_string(params[id].numel);
   return "";
 }
 

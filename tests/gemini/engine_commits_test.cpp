@@ -118,8 +118,7 @@ int for_every_hang(ErrorKind kind, const std::function<void(CommittingRun&)>& af
 }
 
 TEST(EngineCommits, AreWholeWhereTheUserStopsWhileTheDriveHangs) {
-  const int n_stopped =
-      for_every_hang(ErrorKind::interrupted, [](CommittingRun& run) { run.expect_one_of({1, 2}); });
+  const int n_stopped = for_every_hang(ErrorKind::interrupted, [](CommittingRun& run) { run.expect_one_of({1, 2}); });
   EXPECT_GT(n_stopped, 3);
 }
 

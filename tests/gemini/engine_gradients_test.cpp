@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients that the border refuses before the engine sees them, parameters without elements, and two engines in one process.
+// Gradients that the border refuses before the engine sees them, parameters without elements, and two engines in one
+// process.
 #include <castor/engine/engine.h>
 
 #include <gtest/gtest.h>
@@ -115,8 +116,7 @@ TEST_F(EngineGradients, OneOfNoParameterIsRefused) {
 }
 
 TEST_F(EngineGradients, OneWithoutDataIsRefused) {
-  EXPECT_EQ(refusal(0, [](DLTensor& grad) { grad.data = nullptr; }),
-            "the gradient of w is refused: it has no data");
+  EXPECT_EQ(refusal(0, [](DLTensor& grad) { grad.data = nullptr; }), "the gradient of w is refused: it has no data");
 }
 
 TEST_F(EngineGradients, OneWithTheStridesOfItsShapeIsTaken) {

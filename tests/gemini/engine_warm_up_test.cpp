@@ -102,8 +102,7 @@ TEST_F(PlacerOnGpu, TheMeasuredRoomHoldsTheSumsOfGradientsThatTheWarmUpAddedUp) 
         rooms_->optimizer->gradients().store().add(TensorId{0}, {gradient.data(), {}}).value();
       rooms_->optimizer->gradients().store().clear(rooms_->layout.tensors[TensorId{0}].chunk).value();
       placer_->place_in_measured_room().value();
-      EXPECT_EQ(rooms_->optimizer->states().placement().device_bytes,
-                (told || adds_up ? 2 * 56 + 16 : 3 * 48) * kKiB)
+      EXPECT_EQ(rooms_->optimizer->states().placement().device_bytes, (told || adds_up ? 2 * 56 + 16 : 3 * 48) * kKiB)
           << told << adds_up;
       placer_.reset(), rooms_.reset();
     }
@@ -161,8 +160,9 @@ TEST_F(PlacerOnGpu, ABudgetAboveTheCapacityIsCutAndWarnedOf) {
   options.device_budget_bytes = 80 * kMiB;
   make(options);
   EXPECT_EQ(rooms_->options.device_budget_bytes, 0u) << "of 64 MiB libraries may take a 64th of 4 GiB";
-  EXPECT_TRUE(logged(*host_, "--device-budget 80.0 MiB is more than the 0 B that the GPU can give now; it is taken as "
-                             "that"))
+  EXPECT_TRUE(logged(*host_,
+                     "--device-budget 80.0 MiB is more than the 0 B that the GPU can give now; it is taken as "
+                     "that"))
       << host_->calls().back();
 }
 
@@ -177,8 +177,9 @@ TEST(CapacityOfAGpu, ABudgetAboveItIsCutAndWarnedOfWithTheNumbers) {
   options.device_budget_bytes = 60 * kMiB;
   const auto engine = Engine::make(*host, options, rig.machine()).value();
   EXPECT_EQ(engine->stats().value().budget_bytes[0], 47 * kMiB) << "64 MiB less 16 of others and a 64th";
-  EXPECT_TRUE(logged(*host, "--device-budget 60.0 MiB is more than the 47.0 MiB that the GPU can give now; it is taken "
-                            "as that"))
+  EXPECT_TRUE(logged(*host,
+                     "--device-budget 60.0 MiB is more than the 47.0 MiB that the GPU can give now; it is taken "
+                     "as that"))
       << host->calls().back();
 }
 

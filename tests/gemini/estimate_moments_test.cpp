@@ -104,7 +104,9 @@ class EstimateMoments : public ::testing::TestWithParam<Case> {
           strategy.gradient(call.id, host.make_gradient(call.id, values)).value();
           break;
         }
-        case StepCall::Kind::keep: kept.push_back(strategy.activations().keep(input.data(), input.size()).value()); break;
+        case StepCall::Kind::keep:
+          kept.push_back(strategy.activations().keep(input.data(), input.size()).value());
+          break;
         case StepCall::Kind::recall: (void)strategy.activations().recall(kept.at(call.id)).value(); break;
         case StepCall::Kind::forget: strategy.activations().forget(kept.at(call.id)).value(); break;
         case StepCall::Kind::announce: strategy.announce_step(args).value(); break;
@@ -195,11 +197,12 @@ TEST_P(EstimateMoments, AreThoseThatThePluginRecords) {
   request.largest_unit = estimate::largest_unit(model_, layout);
   request.stream_fraction = GetParam().streamed;
   const StatePlacement placement = plan_placement(request).value();
-  const auto iteration = estimate::iteration_of(
-                             model_, layout, placement, recomputation(),
-      {GetParam().clip, /*overlap_updates=*/true, GetParam().optimizer == CASTOR_LARS,
-       GetParam().optimizer == CASTOR_LAMB},
-      format).value();
+  const auto iteration =
+      estimate::iteration_of(model_, layout, placement, recomputation(),
+                             {GetParam().clip, /*overlap_updates=*/true, GetParam().optimizer == CASTOR_LARS,
+                              GetParam().optimizer == CASTOR_LAMB},
+                             format)
+          .value();
 
   const json trace = record(request.device_budget_bytes);
   std::vector<std::int64_t> ids, own_ids;

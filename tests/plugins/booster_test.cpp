@@ -65,12 +65,11 @@ TEST(Booster, PassesEveryCallOn) {
   const auto stats = strategy->stats().value();
   EXPECT_TRUE(strategy->write_trace("/tmp/t.json").ok());
   strategy.reset();
-  EXPECT_EQ(Calls(model.calls().begin() + n_before, model.calls().end()),
-            Calls({"begin_micro_batch 1 of 2", "before_forward 1", "after_forward 2", "before_backward 3",
-                   "gradient 1", "end_of_backward", "discard_gradients", "begin_step lr=0.25", "step_result 9",
-                   "read_masters 0",
-                   "stats of " + std::to_string(sizeof(castor_stats)) + " bytes", "write_trace /tmp/t.json",
-                   "destroy"}));
+  EXPECT_EQ(
+      Calls(model.calls().begin() + n_before, model.calls().end()),
+      Calls({"begin_micro_batch 1 of 2", "before_forward 1", "after_forward 2", "before_backward 3", "gradient 1",
+             "end_of_backward", "discard_gradients", "begin_step lr=0.25", "step_result 9", "read_masters 0",
+             "stats of " + std::to_string(sizeof(castor_stats)) + " bytes", "write_trace /tmp/t.json", "destroy"}));
   EXPECT_EQ(model.n_live_gradients(), 0);
   EXPECT_EQ(stepped.skipped, 1);
   EXPECT_EQ(stepped.grad_norm, 2.5);
@@ -135,8 +134,9 @@ TEST(Booster, RefusesAStrategyThatLacksARequiredFunctionAndDestroysIt) {
   FakeModelHost model(kParams, kUnits);
   const Error error = refusal("stub_lacks_step", model);
   EXPECT_EQ(error.kind, ErrorKind::plugin);
-  EXPECT_EQ(error.message,
-            "plugin stub_lacks_step has a strategy without the required function begin_step; the plugin must be corrected");
+  EXPECT_EQ(
+      error.message,
+      "plugin stub_lacks_step has a strategy without the required function begin_step; the plugin must be corrected");
   EXPECT_EQ(model.calls(), Calls({"destroy"}));
 }
 

@@ -9,13 +9,17 @@
 namespace castor {
 namespace {
 
-const castor_option kBool = {sizeof(castor_option), CASTOR_OPTION_BOOL, "prefetch", "true", 0, 0, nullptr, "fetch ahead"};
+const castor_option kBool = {sizeof(castor_option), CASTOR_OPTION_BOOL, "prefetch", "true", 0, 0, nullptr,
+                             "fetch ahead"};
 const castor_option kInt = {sizeof(castor_option), CASTOR_OPTION_INT, "depth", "4", 1, 16, nullptr, "units ahead"};
 const castor_option kFloat = {sizeof(castor_option), CASTOR_OPTION_FLOAT, "fraction", "0.5", 0, 1, nullptr, "share"};
-const castor_option kBytes = {sizeof(castor_option), CASTOR_OPTION_BYTES, "chunk", "32MiB", 65536, INFINITY, nullptr, "size of a chunk"};
+const castor_option kBytes = {sizeof(castor_option), CASTOR_OPTION_BYTES, "chunk", "32MiB", 65536, INFINITY, nullptr,
+                              "size of a chunk"};
 const castor_option kText = {sizeof(castor_option), CASTOR_OPTION_STRING, "label", "", 0, 0, nullptr, "for the log"};
-const castor_option kEnum = {sizeof(castor_option), CASTOR_OPTION_ENUM, "policy", "auto", 0, 0, "auto|static|cpu", "where data lies"};
-const castor_option kRetired = {sizeof(castor_option), CASTOR_OPTION_RETIRED, "lookahead", "", 0, 0, nullptr, "set depth instead"};
+const castor_option kEnum = {sizeof(castor_option), CASTOR_OPTION_ENUM, "policy", "auto", 0, 0,
+                             "auto|static|cpu",     "where data lies"};
+const castor_option kRetired = {sizeof(castor_option), CASTOR_OPTION_RETIRED, "lookahead", "", 0, 0, nullptr,
+                                "set depth instead"};
 const std::vector<const castor_option*> kSchema = {&kBool, &kInt, &kFloat, &kBytes, &kText, &kEnum, &kRetired};
 
 std::string crossing(const castor_option& option, std::string_view value) {
@@ -28,7 +32,8 @@ std::string refusal(const castor_option& option, std::string_view value) {
 }
 
 TEST(CheckOption, ASizeMayHaveNoDefaultAndThenCrossesEmpty) {
-  const castor_option limit = {sizeof(castor_option), CASTOR_OPTION_BYTES, "budget", "", 0, INFINITY, nullptr, "a limit"};
+  const castor_option limit = {
+      sizeof(castor_option), CASTOR_OPTION_BYTES, "budget", "", 0, INFINITY, nullptr, "a limit"};
   EXPECT_EQ(check_option(limit, "").value(), "");
   EXPECT_EQ(check_option(limit, "1KiB").value(), "1024");
   EXPECT_FALSE(check_option(kBytes, "").ok()) << "a size with a default must be one";
@@ -71,8 +76,10 @@ TEST(CheckOption, TakesOnlyWholeChoices) {
 }
 
 TEST(DescribeValues, LeavesOutLimitsThatAreNone) {
-  EXPECT_EQ(describe_values({sizeof(castor_option), CASTOR_OPTION_INT, "n", "0", -INFINITY, INFINITY, nullptr, ""}), "a whole number");
-  EXPECT_EQ(describe_values({sizeof(castor_option), CASTOR_OPTION_FLOAT, "n", "0", -INFINITY, 2.5, nullptr, ""}), "a number up to 2.5");
+  EXPECT_EQ(describe_values({sizeof(castor_option), CASTOR_OPTION_INT, "n", "0", -INFINITY, INFINITY, nullptr, ""}),
+            "a whole number");
+  EXPECT_EQ(describe_values({sizeof(castor_option), CASTOR_OPTION_FLOAT, "n", "0", -INFINITY, 2.5, nullptr, ""}),
+            "a number up to 2.5");
   EXPECT_EQ(describe_values({sizeof(castor_option), CASTOR_OPTION_BYTES, "n", "0", 0, 1073741824, nullptr, ""}),
             "a size such as 512MiB up to 1.00 GiB");
   EXPECT_EQ(describe_values(kText), "any text");

@@ -147,9 +147,9 @@ TEST(PluginLoader, SaysThatNothingWasFound) {
 // ---- the list ----
 
 TEST(PluginLoader, ListsEveryStubAcceptedOrRefused) {
-  const std::set<std::string> sound = {
-      "cuda_only",   "create_fails",            "create_silent", "lacks_step", "lacks_wait",
-      "no_strategy", "other_tag_without_torch", "recorder",      "short_table"};
+  const std::set<std::string> sound = {"cuda_only",  "create_fails", "create_silent",           "lacks_step",
+                                       "lacks_wait", "no_strategy",  "other_tag_without_torch", "recorder",
+                                       "short_table"};
   std::size_t n_refused = 0;
   std::set<std::string> accepted;
   for (const PluginListing& listing : loader_of_stubs().list()) {

@@ -61,10 +61,7 @@ std::uint64_t numel(const std::vector<std::int64_t>& shape) {
 }
 
 FakeModelHost::FakeModelHost(std::vector<FakeParam> params, std::vector<FakeUnit> units, DLDevice device)
-    : params_(std::move(params)),
-      units_(std::move(units)),
-      device_(device),
-      bound_(params_.size()) {
+    : params_(std::move(params)), units_(std::move(units)), device_(device), bound_(params_.size()) {
   for (const FakeParam& param : params_)
     if (param.init.size() != numel(param.shape)) throw std::invalid_argument(param.name + ": init and shape differ");
 }
@@ -92,8 +89,7 @@ Result<void> FakeModelHost::first_values(const castor_values& values) {
 Result<void> FakeModelHost::bind(std::uint32_t param, void* data) {
   const std::string call = "bind " + params_.at(param).name;
   CASTOR_TRY(record(call));
-  if (failing_bind_ != nullptr && failing_bind_->is_this())
-    return Error{ErrorKind::failed, call + " was told to fail"};
+  if (failing_bind_ != nullptr && failing_bind_->is_this()) return Error{ErrorKind::failed, call + " was told to fail"};
   if (!data || reinterpret_cast<std::uintptr_t>(data) % 512 != 0)
     return Error{ErrorKind::plugin, call + ": its memory does not start at a multiple of 512 B"};
   bound_[param] = data;

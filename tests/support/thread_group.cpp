@@ -127,8 +127,7 @@ Result<void> ThreadGroup::reduce_scatter(const castor_collective& call) {
   const std::uint64_t n = part(call, rank_), first = before(call, rank_) * element_bytes(call);
   return world_.exchange(rank_, &call, [&](const auto& posted) {
     std::memset(call.recv, 0, n * element_bytes(call));
-    for (const void* other : posted)
-      add(call, call.recv, static_cast<const char*>(call_of(other).send) + first, n);
+    for (const void* other : posted) add(call, call.recv, static_cast<const char*>(call_of(other).send) + first, n);
   });
 }
 
@@ -169,8 +168,7 @@ Result<void> ThreadGroup::agree(const castor_agreement& agreement) {
     for (std::uint32_t i = 0; i < agreement.n; ++i) {
       agreed.push_back(static_cast<const castor_agreement*>(posted[0])->values[i]);
       for (std::size_t other = 1; other < posted.size(); ++other)
-        agreed[i] =
-            combine(agreement.op, agreed[i], static_cast<const castor_agreement*>(posted[other])->values[i]);
+        agreed[i] = combine(agreement.op, agreed[i], static_cast<const castor_agreement*>(posted[other])->values[i]);
     }
   }));
   std::copy(agreed.begin(), agreed.end(), agreement.values);

@@ -75,6 +75,7 @@ class ThreadGroup final : public GroupCalls {
 
 /// Runs `body` on a thread for each rank of a new world. Ends the world where a rank's body failed, so that no other
 /// waits for it. Returns the first error by rank.
-Result<void> on_ranks(std::uint32_t size, const std::function<Result<void>(ThreadGroup& group, std::uint32_t rank)>& body);
+Result<void> on_ranks(std::uint32_t size,
+                      const std::function<Result<void>(ThreadGroup& group, std::uint32_t rank)>& body);
 
 }  // namespace castor::test

@@ -26,10 +26,10 @@ using torch::nn::MultiheadAttentionImpl;
 template <template <typename> class Layer>
 struct Mixed final : torch::nn::Module {
   at::Tensor loss(const at::Tensor& ids) {
-    at::Tensor x = norm->forward(embedding->forward(ids));                     // [4, 8, 16]
+    at::Tensor x = norm->forward(embedding->forward(ids));  // [4, 8, 16]
     x = x + std::get<0>(attention->forward(x, x, x));
     x = std::get<0>(lstm->forward(x));
-    x = conv->forward(x.view({4, 1, 8, 16})).relu_();                          // in place
+    x = conv->forward(x.view({4, 1, 8, 16})).relu_();  // in place
     return head->forward(x.flatten(1)).square().mean();
   }
   template <typename M, typename... Args>
@@ -109,7 +109,8 @@ TEST(AdoptedUnits, TheModelsMemoryGoesWithTheFirstBind) {
   std::vector<float> memory(8, 0.25f), elsewhere(8);
   bool freed = false;
   const auto unit = std::make_shared<Unit<LinearImpl>>(torch::nn::LinearOptions(4, 2).bias(false));
-  unit->weight.set_data(at::from_blob(memory.data(), {2, 4}, [&](void*) { freed = true; }, at::kFloat));
+  unit->weight.set_data(at::from_blob(
+      memory.data(), {2, 4}, [&](void*) { freed = true; }, at::kFloat));
   const auto adapter = TorchAdapter::make(unit, c10::kCPU).value();
   ModelHost& host = adapter->host();
   first_values(host, 0, 0, CASTOR_ALL, elsewhere.data()).value();
@@ -236,9 +237,8 @@ TEST(AdoptedUnits, AnyModuleIsAUnitWhereTheUserChoosesIt) {
     return !name.empty() && name.find('.') == std::string::npos;
   };
   const auto model = seeded<Blocks>(), other = seeded<Blocks>();
-  for (const auto& [blocks, chosen] :
-       {std::pair{model, ModuleFilter(by_name)},
-        std::pair{other, exactly({other->blocks[0], other->blocks[1], other->head})}}) {
+  for (const auto& [blocks, chosen] : {std::pair{model, ModuleFilter(by_name)},
+                                       std::pair{other, exactly({other->blocks[0], other->blocks[1], other->head})}}) {
     const auto adapter = TorchAdapter::make(blocks, c10::kCPU, {.is_unit = chosen}).value();
     ModelHost& host = adapter->host();
     ASSERT_EQ(host.n_units(), 3u);

@@ -246,7 +246,8 @@ std::vector<std::vector<float>> masters_after_an_empty_one(bool with_empty) {
     const auto n = static_cast<std::size_t>(model->parameters()[first + i].numel());
     std::vector<float> values(n), zeros(n);
     for (std::size_t j = 0; j < n; ++j) values[j] = static_cast<float>((j * 7 + i) % 13) / 16 - 0.4f;
-    strategy->values().write_state({sizeof(castor_param_state), first + i, 0, n, values.data(), zeros.data(), zeros.data(), 0})
+    strategy->values()
+        .write_state({sizeof(castor_param_state), first + i, 0, n, values.data(), zeros.data(), zeros.data(), 0})
         .value();
     masters.push_back(std::move(values));
   }

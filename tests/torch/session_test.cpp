@@ -21,7 +21,7 @@ const std::vector<std::string> kNames = {"layer0.weight", "layer0.bias",   "laye
 /// A model in bf16 and its session.
 struct SmallRun {
   SmallRun(const StrategyChoice& choice, SessionOptions options = {}, const Optimizer& optimizer = AdamW{.lr = 0.01},
-      at::ScalarType dtype = at::kBFloat16)
+           at::ScalarType dtype = at::kBFloat16)
       : model(std::make_shared<SmallModel>(at::TensorOptions(dtype))),
         session(boost(model, choice, optimizer, std::move(options)).value()) {}
 
@@ -107,15 +107,14 @@ TEST(Session, MicroBatchesAreAveraged) {
       whole.step(3);
       {
         const auto hold = held.session.no_sync();
-        for (int micro = 0; micro < 2; ++micro)
-          held.session.backward(held.loss(i * 3 + micro) / 3).value();
+        for (int micro = 0; micro < 2; ++micro) held.session.backward(held.loss(i * 3 + micro) / 3).value();
       }
       held.session.backward(held.loss(i * 3 + 2) / 3).value();
       held.session.step().value();
     }
     for (const std::string& name : kNames)
-      EXPECT_TRUE(at::allclose(whole.session.read_master(name).value(), held.session.read_master(name).value(), 1e-2,
-                               1e-3))
+      EXPECT_TRUE(
+          at::allclose(whole.session.read_master(name).value(), held.session.read_master(name).value(), 1e-2, 1e-3))
           << name;
     EXPECT_EQ(whole.session.n_steps(), 3);
   }
@@ -167,7 +166,7 @@ TEST(Session, Fp16ScalesItsLossWithoutBeingAsked) {
   SmallRun run(castor::Resident{}, {}, AdamW{}, at::kHalf);
   EXPECT_EQ(run.session.loss_scale(), 65536);
   SmallRun small(castor::Resident{}, {.scaler = GradScalerOptions{.initial_scale = 2, .growth_interval = 1}}, AdamW{},
-            at::kHalf);
+                 at::kHalf);
   EXPECT_FALSE(small.step().skipped);
   EXPECT_EQ(small.session.loss_scale(), 4);
 }

@@ -362,9 +362,8 @@ TEST(TorchAdapter, AUnitIsConnectedThroughOneAdapterAtATime) {
     other->connect(&second);
     FAIL() << "the units would call one strategy, and bind the parameters of two";
   } catch (const ContractViolation& refused) {
-    EXPECT_STREQ(
-        refused.what(),
-        "TorchAdapter: unit layer0 is connected through another adapter; connect(nullptr) there before");
+    EXPECT_STREQ(refused.what(),
+                 "TorchAdapter: unit layer0 is connected through another adapter; connect(nullptr) there before");
   }
   run.adapter->connect(nullptr);
   other->connect(&second);

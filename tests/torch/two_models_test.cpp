@@ -21,7 +21,7 @@ struct Trained {
     EngineOptions options;
     options.format.keeps_exp_avg_sq = false;
     options.update_threads = 1;
-    options.chunk_bytes = 512;  // each layer moves by itself
+    options.chunk_bytes = 512;           // each layer moves by itself
     options.device_budget_bytes = 2048;  // of one layer
     engine = Engine::make(adapter->host(), options).value();
     engine->attach().value();

@@ -132,9 +132,13 @@ TEST(UnitBorder, AnInputMayHaveNoGradient) {
 TEST(UnitBorder, AnInputThatIsAddedAtTheEndDoesNotEndTheUnit) {
   expect_as_plain([](WiredUnits& units, const at::Tensor& x) {
     const at::Tensor h = (*units.a)({x}, curved)[0], k = (*units.b)({x}, curved)[0];
-    return (*units.c)({h, k}, [](const at::Tensor& w, const Tensors& in) {
-      return Tensors{at::linear(at::tanh(at::linear(in[0], w)), w) + in[1]};  // the gradient of in[1] is there first
-    })[0].square().sum();
+    return (*units.c)({h, k},
+                      [](const at::Tensor& w, const Tensors& in) {
+                        return Tensors{at::linear(at::tanh(at::linear(in[0], w)), w) +
+                                       in[1]};  // the gradient of in[1] is there first
+                      })[0]
+        .square()
+        .sum();
   });
 }
 
@@ -158,10 +162,13 @@ TEST(UnitBorder, AnInputThatLaterUnitsUseTooDoesNotKeepTheUnitOpen) {
 TEST(UnitBorder, UnitsMayBeNested) {
   const Wiring wiring = [](WiredUnits& units, const at::Tensor& x) {
     const at::Tensor h = at::sin(x);
-    return (*units.a)({h}, [&](const at::Tensor& w, const Tensors& in) {
-      const at::Tensor inner = (*units.b)({in[0]}, used_twice)[0];
-      return (*units.c)({at::tanh(at::linear(inner, w)) + in[0]}, curved);  // a result of c is one of a
-    })[0].sum();
+    return (*units.a)({h},
+                      [&](const at::Tensor& w, const Tensors& in) {
+                        const at::Tensor inner = (*units.b)({in[0]}, used_twice)[0];
+                        return (*units.c)({at::tanh(at::linear(inner, w)) + in[0]},
+                                          curved);  // a result of c is one of a
+                      })[0]
+        .sum();
   };
   expect_as_plain(wiring);
   Poisoned poisoned;
@@ -311,8 +318,8 @@ TEST(UnitBorder, AnExceptionInForwardLeavesNoUnitOpen) {
     throw std::runtime_error("a user's error");
   };
   EXPECT_THROW((void)(*poisoned.units->a)({wired_input()}, failing), std::runtime_error);
-  EXPECT_EQ(poisoned.strategy->log, (std::vector<std::string>{"before_forward 0", "before_forward 1", "after_forward 1",
-                                                              "after_forward 0"}));
+  EXPECT_EQ(poisoned.strategy->log,
+            (std::vector<std::string>{"before_forward 0", "before_forward 1", "after_forward 1", "after_forward 0"}));
   expect_same(poisoned.run(residual), plain_outcome(residual));
 }
 

@@ -30,8 +30,8 @@ TEST(Optimizer, FieldsBecomeTheArgumentsOfAStep) {
 }
 
 TEST(Optimizer, EachIsAStepThatNothingClipsAndNothingScales) {
-  for (const Optimizer& optimizer : {Optimizer(AdamW{}), Optimizer(Adam{}), Optimizer(Sgd{}), Optimizer(Lars{}),
-                                     Optimizer(Lamb{})}) {
+  for (const Optimizer& optimizer :
+       {Optimizer(AdamW{}), Optimizer(Adam{}), Optimizer(Sgd{}), Optimizer(Lars{}), Optimizer(Lamb{})}) {
     const castor_step_args args = step_args(optimizer);
     EXPECT_TRUE(check_step_args(args, 1).ok()) << optimizer.index();
     EXPECT_EQ(args.struct_size, sizeof args);

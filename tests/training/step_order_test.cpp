@@ -54,8 +54,8 @@ TEST(StepOrder, ASaveIsBetweenSteps) {
 }
 
 TEST(StepOrder, ARunIsResumedBeforeItsFirstStep) {
-  for (const StepOrder& order : {after({Call::backward}), after({Call::last_backward, Call::step}),
-                                 after({Call::resume})})
+  for (const StepOrder& order :
+       {after({Call::backward}), after({Call::last_backward, Call::step}), after({Call::resume})})
     EXPECT_EQ(refusal(order, Call::resume),
               "resume() comes before the first step; make a new session to continue another run");
 }
@@ -70,8 +70,7 @@ TEST(StepOrder, AFailedStepIsDroppedFirst) {
   StepOrder order = after({Call::last_backward, Call::step, Call::backward});
   order.failed();
   for (const Call call : {Call::backward, Call::last_backward, Call::step, Call::save})
-    EXPECT_EQ(refusal(order, call),
-              "a call of this step has failed; drop the step with zero_grad() and begin it anew");
+    EXPECT_EQ(refusal(order, call), "a call of this step has failed; drop the step with zero_grad() and begin it anew");
   order.abandoned();
   EXPECT_TRUE(order.check(Call::last_backward).ok());
   EXPECT_TRUE(order.check(Call::save).ok());

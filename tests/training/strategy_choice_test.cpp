@@ -29,12 +29,11 @@ PluginOptions options_of(const Gemini& gemini) { return by_name(gemini).value().
 TEST(Gemini, FieldsThatAreLeftAloneSetNoOption) { EXPECT_EQ(options_of({}), PluginOptions()); }
 
 TEST(Gemini, FieldsBecomeOptions) {
-  const PluginOptions expected = {{"device_budget", "4096"},      {"host_budget", "0"},
-                                  {"nvme_budget", "18446744073709551615"}, {"nvme", "/a,/b"},
-                                  {"durability", "commit"},       {"nvme_offload_fraction", "0.5"},
-                                  {"placement_policy", "cpu"},    {"moments", "mixed"},
-                                  {"offload_activations", "true"}, {"update_threads", "3"},
-                                  {"chunk_bytes", "64KiB"}};
+  const PluginOptions expected = {
+      {"device_budget", "4096"},   {"host_budget", "0"},     {"nvme_budget", "18446744073709551615"},
+      {"nvme", "/a,/b"},           {"durability", "commit"}, {"nvme_offload_fraction", "0.5"},
+      {"placement_policy", "cpu"}, {"moments", "mixed"},     {"offload_activations", "true"},
+      {"update_threads", "3"},     {"chunk_bytes", "64KiB"}};
   EXPECT_EQ(options_of({.device_budget = 4096,
                         .host_budget = 0,
                         .nvme_budget = std::numeric_limits<std::uint64_t>::max(),
@@ -53,8 +52,7 @@ TEST(Gemini, AnOptionIsGivenOnce) {
   const auto refused = by_name(Gemini{.host_budget = 1, .set = {{"host_budget", "2"}}});
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::usage);
-  EXPECT_EQ(refused.error().message,
-            "gemini: option host_budget is given as a field and as host_budget=2 in set");
+  EXPECT_EQ(refused.error().message, "gemini: option host_budget is given as a field and as host_budget=2 in set");
 }
 
 TEST(WithFacts, ThePluginLearnsOfMicroBatchesWhereItAsks) {

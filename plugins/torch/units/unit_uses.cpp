@@ -66,10 +66,9 @@ void UnitUses::end_with_graph_task(UnitUse& use) {
   use.graph_task = torch::autograd::get_current_graph_task_id();
   if (std::find(graph_tasks_.begin(), graph_tasks_.end(), use.graph_task) != graph_tasks_.end()) return;
   graph_tasks_.push_back(use.graph_task);
-  torch::autograd::Engine::get_default_engine().queue_callback(
-      [self = weak_from_this(), graph_task = use.graph_task] {
-        if (const auto uses = self.lock()) uses->graph_task_ended(graph_task);
-      });
+  torch::autograd::Engine::get_default_engine().queue_callback([self = weak_from_this(), graph_task = use.graph_task] {
+    if (const auto uses = self.lock()) uses->graph_task_ended(graph_task);
+  });
 }
 
 /// What is still open of a recomputed part ends with it. The others end with the micro-batch, of which the strategy is

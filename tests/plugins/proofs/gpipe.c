@@ -61,7 +61,8 @@ static castor_status carry(trainer *self, int sends, uint32_t peer, void *data, 
 
 static castor_status send_tensor(trainer *self, uint32_t peer, const DLTensor *tensor) {
   int64_t shape[1 + MAX_DIMS] = {tensor->ndim};
-  if (tensor->ndim > MAX_DIMS) return fail(self->host, CASTOR_USAGE, "gpipe: a tensor between stages has too many dimensions");
+  if (tensor->ndim > MAX_DIMS)
+    return fail(self->host, CASTOR_USAGE, "gpipe: a tensor between stages has too many dimensions");
   memcpy(shape + 1, tensor->shape, (size_t)tensor->ndim * sizeof *shape);
   const castor_status status = carry(self, 1, peer, shape, INT64, 1 + MAX_DIMS);
   char *const data = (char *)tensor->data + tensor->byte_offset;
@@ -202,7 +203,8 @@ static castor_status fill(trainer *self) {
   castor_group_info world = {.struct_size = sizeof world};
   uint32_t n_stages = 0;
   const uint32_t *stages = NULL;
-  if (!host->groups || !host->stages) return fail(host, CASTOR_USAGE, "gpipe needs the stages of a pipeline, and there are none");
+  if (!host->groups || !host->stages)
+    return fail(host, CASTOR_USAGE, "gpipe needs the stages of a pipeline, and there are none");
   castor_status status = host->groups->group_info(host->self, WORLD, &world);
   if (status == CASTOR_OK) status = host->stages->held_stages(host->self, &n_stages, &stages);
   if (status == CASTOR_OK && (n_stages != 1 || stages[0] != world.rank))

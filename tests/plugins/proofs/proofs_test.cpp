@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two plugins in plain C that train over ranks and stages, each against a naive computation: the ABI is enough for both.
+// Two plugins in plain C that train over ranks and stages, each against a naive computation: the ABI is enough for
+// both.
 #include <castor/plugins/booster.h>
 
 #include <gtest/gtest.h>
@@ -52,9 +53,7 @@ const std::vector<FakeParam> kParams = {{"w", {8, 8}, test::kFp32, random_values
 const std::vector<test::FakeUnit> kUnits = {{"all", {0, 1, 2, 3, 4}}};
 constexpr std::uint32_t kExpert = 3, kIdle = 4, kSteps = 4;
 
-bool has_gradient(std::uint32_t param, std::uint32_t rank) {
-  return param != kIdle && (param != kExpert || rank == 1);
-}
+bool has_gradient(std::uint32_t param, std::uint32_t rank) { return param != kIdle && (param != kExpert || rank == 1); }
 
 /// The gradient of `param` that rank `rank` gets in step `step`.
 Values gradient(std::uint32_t param, std::uint32_t step, std::uint32_t rank) {
@@ -114,8 +113,7 @@ void train_on_two_ranks(const castor_step_args& args, Divided& into) {
       CASTOR_TRY(strategy->step(args));
     }
     const std::lock_guard lock(into.mutex);
-    for (std::uint32_t param = 0; param < kParams.size(); ++param)
-      into.weights[rank].push_back(host.weights(param));
+    for (std::uint32_t param = 0; param < kParams.size(); ++param) into.weights[rank].push_back(host.weights(param));
     return read_parts(*strategy, rank, into);
   });
   ASSERT_TRUE(outcome.ok()) << outcome.error().message;

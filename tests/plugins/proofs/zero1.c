@@ -194,7 +194,8 @@ static castor_status begin_step(void *opaque, const castor_step_args *args, uint
 
 static castor_status step_result(void *opaque, uint64_t ticket, castor_step_result *out) {
   const trainer *self = opaque;
-  if (ticket != self->n_steps) return fail(self->host, CASTOR_USAGE, "zero1: it knows the result of the last step alone");
+  if (ticket != self->n_steps)
+    return fail(self->host, CASTOR_USAGE, "zero1: it knows the result of the last step alone");
   out->skipped = 0, out->grad_norm = self->last_step.grad_norm;
   return CASTOR_OK;
 }
@@ -210,7 +211,8 @@ static castor_status read_masters(void *opaque, const castor_values *out) {
   const trainer *self = opaque;
   const tensor *t = &self->tensors[out->param];
   if (out->form != CASTOR_FP32 || out->first < t->first || out->n > t->n || out->first - t->first > t->n - out->n)
-    return fail(self->host, CASTOR_USAGE, "zero1: this rank does not keep these masters; ask owned_ranges which it does");
+    return fail(self->host, CASTOR_USAGE,
+                "zero1: this rank does not keep these masters; ask owned_ranges which it does");
   memcpy(out->data, t->master + (out->first - t->first), out->n * sizeof(float));
   return CASTOR_OK;
 }

@@ -13,8 +13,7 @@ Result<StrategyChoice> resident(const TrainOptions& options) {
   CASTOR_TRY(plugin_options(options, "none", {"moments"}));
   if (!options.set.empty())
     return Error{ErrorKind::usage, "--set " + options.set.begin()->first + "=: plugin 'none' has no options"};
-  if (!options.trace.empty())
-    return Error{ErrorKind::usage, "--trace: plugin 'none' moves nothing and keeps no trace"};
+  if (!options.trace.empty()) return Error{ErrorKind::usage, "--trace: plugin 'none' moves nothing and keeps no trace"};
   return StrategyChoice(Resident{options.moments});
 }
 

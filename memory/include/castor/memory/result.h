@@ -37,7 +37,7 @@ struct Shortage {
 struct Error {
   ErrorKind kind = ErrorKind::failed;
   std::string message;
-  std::string option = {};                    ///< the option to change, by its name in a plugin's schema
+  std::string option = {};  ///< the option to change, by its name in a plugin's schema
   std::optional<Shortage> shortage = {};
 };
 

@@ -23,8 +23,8 @@ class Booster {
   static Result<Booster> make(Plugin plugin, const PluginOptions& options);
 
   /// Creates the plugin's strategy for `model` and attaches it: afterwards every parameter is placed and initialised.
-  /// `model` must outlive the strategy. Errors: usage where the plugin does not train on the model's device, or over its
-  /// ranks or stages, or cannot combine its options; plugin where it broke its contract; else the plugin's own,
+  /// `model` must outlive the strategy. Errors: usage where the plugin does not train on the model's device, or over
+  /// its ranks or stages, or cannot combine its options; plugin where it broke its contract; else the plugin's own,
   /// does_not_fit above all.
   Result<std::unique_ptr<Strategy>> boost(ModelHost& model) const;
 

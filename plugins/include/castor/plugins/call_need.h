@@ -28,7 +28,9 @@ struct CallNeed {
 
 /// A struct of the border.
 template <typename T>
-concept Sized = requires(T& value) { value.struct_size; };
+concept Sized = requires(T& value) {
+  value.struct_size;
+};
 
 /// A T of zeros that knows its size.
 template <typename T>

@@ -31,8 +31,7 @@ Result<std::string> check_option(const castor_option& option, std::string_view v
 /// Checks `options` against `schema` and fills in the defaults: the result holds each option once, retired ones left
 /// out, as they cross. `plugin` names the plugin in errors. Errors: usage; for an unknown name, the nearest one and all
 /// known ones.
-Result<PluginOptions> complete_options(std::string_view plugin, OptionSchema schema,
-                                       const PluginOptions& options);
+Result<PluginOptions> complete_options(std::string_view plugin, OptionSchema schema, const PluginOptions& options);
 
 /// Checks that a plugin declared its options well: each has a name of its own and a default within its range. Errors:
 /// plugin.

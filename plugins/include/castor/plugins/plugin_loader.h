@@ -26,9 +26,9 @@ struct PluginListing {
 /// Finds and loads plugins.
 ///
 /// Checks run in this order, each with its own error (kind: plugin) that gives the value found, the value expected and
-/// the remedy: file, symbol, magic, size, major, minor, capabilities, tags of linked libraries, then the description. No function of
-/// the plugin but its query runs before all have passed (functions that the dynamic linker itself starts cannot be held
-/// back). Threads: any, as long as no thread changes the environment.
+/// the remedy: file, symbol, magic, size, major, minor, capabilities, tags of linked libraries, then the description.
+/// No function of the plugin but its query runs before all have passed (functions that the dynamic linker itself starts
+/// cannot be held back). Threads: any, as long as no thread changes the environment.
 class PluginLoader {
  public:
   /// `torch_tag`: the tag of this host's LibTorch, see torch_build_tag(); "" where there is none. `libdirs`: the

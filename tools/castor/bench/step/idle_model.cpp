@@ -28,8 +28,8 @@ IdleModel::IdleModel(const shapes::Model& shape, Stopped stopped)
 
 Result<castor_unit_info> IdleModel::unit_info(std::uint32_t unit) {
   const Unit& found = units_.at(unit);
-  return castor_unit_info{sizeof(castor_unit_info), static_cast<std::uint32_t>(found.params.size()),
-                          found.name.c_str(), found.params.data()};
+  return castor_unit_info{sizeof(castor_unit_info), static_cast<std::uint32_t>(found.params.size()), found.name.c_str(),
+                          found.params.data()};
 }
 
 Result<castor_param_info> IdleModel::param_info(std::uint32_t param) {

@@ -44,8 +44,8 @@ struct TrainOptions {
   MomentFormat moments = MomentFormat::f32;
   double weight_decay = 0.01;
   std::vector<ParamGroup> groups;  ///< --group, in the order given
-  std::int64_t accumulate = 1;      ///< micro-batches per step
-  int threads = 0;                  ///< 0 = torch's own choice
+  std::int64_t accumulate = 1;     ///< micro-batches per step
+  int threads = 0;                 ///< 0 = torch's own choice
   bool recompute = false;
   bool deterministic = false;
   std::filesystem::path trace;                ///< empty = none

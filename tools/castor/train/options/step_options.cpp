@@ -115,8 +115,8 @@ Result<void> read_schedule(const Values& values, std::int64_t steps, LrScheduleO
 Result<void> read_momentum(const Values& values, castor_optimizer optimizer, MomentumOptions& options) {
   const auto belongs = [&](const char* option, bool to_this, const char* to) -> Result<void> {
     if (to_this || !is_given(values, option)) return {};
-    return Error{ErrorKind::usage, "--" + std::string(option) + " has no effect with --optimizer " +
-                                       name(optimizer) + "; it belongs to " + to};
+    return Error{ErrorKind::usage, "--" + std::string(option) + " has no effect with --optimizer " + name(optimizer) +
+                                       "; it belongs to " + to};
   };
   CASTOR_TRY(belongs("momentum", has_momentum(optimizer), "sgd and lars"));
   CASTOR_TRY(belongs("nesterov", has_momentum(optimizer), "sgd and lars"));

@@ -46,7 +46,7 @@ class OffloadOptimizer {
     Stream& compute;
     Stream& down;
     Timeline& timeline;
-    StreamSpans& computed;  ///< of `compute`
+    StreamSpans& computed;                                            ///< of `compute`
     const IndexedVector<RegisteredId, TensorId>& registration_order;  ///< StateLayout's
     std::function<bool()> interrupted;                                ///< called before every chunk
     HostTeam& team;                                                   ///< updates on the host

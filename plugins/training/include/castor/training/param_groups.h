@@ -34,8 +34,8 @@ struct GroupSummary {
   double momentum = 0, trust_coefficient = 0;
 };
 
-/// The groups of a model's parameters: those asked for, where a parameter belongs to the first that selects it. The other
-/// parameters, if there are any, form the last group, `*`.
+/// The groups of a model's parameters: those asked for, where a parameter belongs to the first that selects it. The
+/// other parameters, if there are any, form the last group, `*`.
 ///
 /// A group's rate follows the schedule scaled to its own largest rate: the schedule has the same options, but lr is the
 /// group's and min_lr changes by the same factor.

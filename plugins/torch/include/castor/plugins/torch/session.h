@@ -39,12 +39,12 @@ struct SessionOptions {
   std::int64_t micro_batches = 1;
   /// The values of the step may change until step(): nothing is announced, and no update begins before it.
   bool values_may_change = false;
-  std::vector<ParamGroup> groups;  ///< a parameter belongs to the first that selects it
-  std::optional<LrScheduleOptions> schedule;  ///< from the optimizer's lr, in place of its own; none = constant
-  std::optional<GradScalerOptions> scaler;    ///< of the loss; a model with fp16 parameters has one in any case
-  double max_norm = 0;                        ///< global norm to clip gradients to; 0 = off
-  double max_value = 0;                       ///< limit of each element of the gradients; 0 = off
-  std::string name = "the model";             ///< as messages and checkpoints call it
+  std::vector<ParamGroup> groups;                  ///< a parameter belongs to the first that selects it
+  std::optional<LrScheduleOptions> schedule;       ///< from the optimizer's lr, in place of its own; none = constant
+  std::optional<GradScalerOptions> scaler;         ///< of the loss; a model with fp16 parameters has one in any case
+  double max_norm = 0;                             ///< global norm to clip gradients to; 0 = off
+  double max_value = 0;                            ///< limit of each element of the gradients; 0 = off
+  std::string name = "the model";                  ///< as messages and checkpoints call it
   std::vector<std::filesystem::path> save_in;      ///< folders of save(); opened before the model gets memory
   std::vector<std::filesystem::path> resume_from;  ///< all folders of the checkpoint to continue from
   std::function<bool()> interrupted;               ///< called at every unit; true ends the call with kind interrupted

@@ -11,7 +11,9 @@
 namespace castor {
 
 template <typename T>
-concept TupleLike = requires { std::tuple_size<std::remove_cvref_t<T>>::value; };
+concept TupleLike = requires {
+  std::tuple_size<std::remove_cvref_t<T>>::value;
+};
 
 template <typename T>
 concept OptionalLike = requires(T& value) {
@@ -20,7 +22,7 @@ concept OptionalLike = requires(T& value) {
 };
 
 template <typename T>
-concept ListLike = !std::is_convertible_v<T, std::string_view> && requires(T& value) {
+concept ListLike = !std::is_convertible_v<T, std::string_view> && requires(T & value) {
   value.begin();
   value.end();
 };

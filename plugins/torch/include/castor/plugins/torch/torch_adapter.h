@@ -61,9 +61,8 @@ class TorchAdapter final {
   /// called as well. Throws ErrorException with the strategy's failure, or where the module is no unit.
   template <typename M, typename... Args>
   auto run(M& module, Args&&... args) {
-    return border_of(module).run(std::tie(args...), [&](const auto&...) {
-      return module.forward(std::forward<Args>(args)...);
-    });
+    return border_of(module).run(std::tie(args...),
+                                 [&](const auto&...) { return module.forward(std::forward<Args>(args)...); });
   }
 
  private:

@@ -11,7 +11,9 @@
 namespace castor {
 
 template <typename M, typename... Args>
-concept ComputesFrom = requires(M& module, Args&&... args) { module.forward(std::forward<Args>(args)...); };
+concept ComputesFrom = requires(M& module, Args&&... args) {
+  module.forward(std::forward<Args>(args)...);
+};
 
 /// Whether M::forward(Args…) can also be called with all of them but the last.
 template <typename M, typename... Args>
@@ -21,7 +23,8 @@ constexpr bool has_default_argument() {
   } else {
     return []<std::size_t... i>(std::index_sequence<i...>) {
       return ComputesFrom<M, std::tuple_element_t<i, std::tuple<Args...>>...>;
-    }(std::make_index_sequence<sizeof...(Args) - 1>());
+    }
+    (std::make_index_sequence<sizeof...(Args) - 1>());
   }
 }
 
@@ -33,7 +36,7 @@ class UnitForward : public M, public AnyUnit {
   using M::M;
 
   template <typename... Args>
-    requires ComputesFrom<M, Args...>
+  requires ComputesFrom<M, Args...>
   auto forward(Args&&... args) {
     return run(std::tie(args...), [&](const auto&...) { return M::forward(std::forward<Args>(args)...); });
   }
@@ -42,8 +45,7 @@ class UnitForward : public M, public AnyUnit {
 /// Of one forward without default arguments the signature stays, so that the unit can be part of a
 /// torch::nn::Sequential.
 template <typename M, typename C, typename R, typename... Args>
-  requires(!has_default_argument<M, Args...>())
-class UnitForward<M, R (C::*)(Args...)> : public M, public AnyUnit {
+requires(!has_default_argument<M, Args...>()) class UnitForward<M, R (C::*)(Args...)> : public M, public AnyUnit {
  public:
   using M::M;
 
@@ -58,7 +60,7 @@ struct ForwardOf {
 };
 
 template <typename M>
-  requires requires { &M::forward; }
+requires requires { &M::forward; }
 struct ForwardOf<M> {
   using Signature = decltype(&M::forward);
 };
