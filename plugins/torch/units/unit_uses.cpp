@@ -71,8 +71,8 @@ void UnitUses::end_with_graph_task(UnitUse& use) {
   });
 }
 
-/// What is still open of a recomputed part ends with it. The others end with the micro-batch, of which the strategy is
-/// told by end_of_backward.
+/// Units of a recomputed part that are still open end with it. The others end with the micro-batch, of which the
+/// strategy is told by end_of_backward.
 void UnitUses::graph_task_ended(int graph_task) {
   std::erase(graph_tasks_, graph_task);
   for (std::size_t i = open_.size(); i-- > 0;) {
