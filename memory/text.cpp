@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <castor/memory/text.h>
 
+#include <charconv>
+
 #include <algorithm>
 
 namespace castor {
@@ -22,6 +24,12 @@ std::string join(std::span<const std::string> parts, std::string_view last, std:
     text += parts[i];
   }
   return text;
+}
+
+std::string shortest(double value) {
+  char text[32];
+  const auto [end, errc] = std::to_chars(text, text + sizeof text, value);
+  return std::string(text, errc == std::errc() ? end : text);
 }
 
 }  // namespace castor

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <string>
 
+#include <castor/memory/text.h>
+
 #include "value_checks.h"
 
 namespace castor {

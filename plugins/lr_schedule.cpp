@@ -6,6 +6,8 @@
 #include <numbers>
 #include <string>
 
+#include <castor/memory/text.h>
+
 #include "value_checks.h"
 
 namespace castor {

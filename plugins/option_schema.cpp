@@ -25,9 +25,7 @@ std::vector<std::string> choices(const castor_option& option) {
 
 std::string format_limit(const castor_option& option, double limit) {
   if (option.type == CASTOR_OPTION_BYTES) return format_bytes(static_cast<std::uint64_t>(std::llround(limit)));
-  char text[32];
-  const auto [end, errc] = std::to_chars(text, text + sizeof text, limit);
-  return std::string(text, errc == std::errc() ? end : text);
+  return shortest(limit);
 }
 
 std::string describe_range(const castor_option& option) {

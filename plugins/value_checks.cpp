@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "value_checks.h"
 
-#include <charconv>
+#include <castor/memory/text.h>
+
 #include <cmath>
 
 namespace castor {
-
-std::string shortest(double value) {
-  char text[32];
-  const auto [end, errc] = std::to_chars(text, text + sizeof text, value);
-  return std::string(text, errc == std::errc() ? end : text);
-}
 
 Result<void> check_value(bool holds, std::string_view name, const std::string& takes, const std::string& given) {
   if (holds) return {};

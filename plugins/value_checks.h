@@ -9,9 +9,6 @@
 
 namespace castor {
 
-/// The shortest digits that read back as `value`.
-std::string shortest(double value);
-
 /// Errors: usage unless `holds`: `name takes …, not given`. The name comes first, so that a command can put its own
 /// spelling there.
 Result<void> check_value(bool holds, std::string_view name, const std::string& takes, const std::string& given);

@@ -21,7 +21,7 @@ T* behind(T* array, std::uint64_t n) {
 /// The first values of one tile. Elements that belong to no tensor become 0; a frozen chunk has weights alone.
 struct FirstValues {
   std::shared_ptr<const std::atomic<bool>> given_up;  // owners: as StateIo::Filling
-  const StateIo::Fill* fill;  ///< not to be called any more where the values were given up
+  const StateIo::Fill* fill;                          ///< not to be called any more where the values were given up
   std::vector<TilePart> parts;
   std::optional<TileStates> states;
   std::byte* weights;  ///< of the whole chunk
@@ -149,13 +149,6 @@ Result<void> StateIo::send_payload_up(PayloadId chunk) {
   return up.ok() || up.error().kind == ErrorKind::does_not_fit ? Result<void>() : up.error();
 }
 
-Result<void> StateIo::read_master(TensorId tensor, float* out) {
-  StateValues all;
-  all.n = parts_.states.layout().tensors.at(tensor).numel;
-  all.master = out;
-  return read(tensor, all);
-}
-
 Result<void> StateIo::check(TensorId tensor, const StateValues& values) const {
   const TensorPlace& place = parts_.states.layout().tensors.at(tensor);
   if (values.first <= place.numel && values.n <= place.numel - values.first)
@@ -191,8 +184,7 @@ Result<void> StateIo::read(TensorId tensor, StateValues& values) {
 }
 
 /// Reads one part. Split masters need the weights too.
-Result<void> StateIo::read_part(PayloadId chunk, TileId tile, const TilePart& part,
-                                const StateValues& values) {
+Result<void> StateIo::read_part(PayloadId chunk, TileId tile, const TilePart& part, const StateValues& values) {
   const DType dtype = parts_.states.shape(chunk).dtype;
   CASTOR_ASSIGN(const BufferView state, parts_.mover.hold(parts_.states.state(chunk, tile), Tier::host));
   const bool split = parts_.states.format().splits(dtype);

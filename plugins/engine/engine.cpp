@@ -153,15 +153,10 @@ Result<std::uint64_t> Engine::begin_step(const castor_step_args& args) {
   CASTOR_TRY(after_step(options.needs_norm()));
   r.update_seconds += static_cast<double>(r.timeline.now_ns() - start_ns) * 1e-9;
   r.timeline.end_step();
-  last_step_ = {sizeof last_step_, scale.skip ? 1 : 0, options.needs_norm() ? scale.grad_norm : -1};
-  return ++n_steps_;
+  return tickets_.add(scale.skip, options.needs_norm() ? scale.grad_norm : -1);
 }
 
-Result<castor_step_result> Engine::step_result(std::uint64_t ticket) {
-  if (ticket == n_steps_ && ticket > 0) return last_step_;
-  return Error{ErrorKind::usage, "the result of step " + std::to_string(ticket) + " was asked for, the last one is " +
-                                     std::to_string(n_steps_)};
-}
+Result<castor_step_result> Engine::step_result(std::uint64_t ticket) { return tickets_.result_of(ticket); }
 
 Result<void> Engine::discard_gradients() {
   passes_->end_step();

@@ -20,9 +20,7 @@ Result<void> read_params(ModelHost& host, ModelShape& model) {
     CASTOR_ASSIGN(const DType dtype, dtype_of(info));
     ParamShape shape;
     shape.name = info.name;
-    shape.spec = {info.numel, dtype, (info.flags & CASTOR_PARAM_TRAINABLE) != 0};
-    shape.dtype = info.dtype;
-    shape.extents.assign(info.shape, info.shape + info.ndim);
+    shape.spec = {info.numel, dtype, is_trainable(info)};
     model.params.push_back(std::move(shape));
   }
   return {};
@@ -54,7 +52,6 @@ Result<void> read_units(ModelHost& host, ModelShape& model) {
 
 Result<ModelShape> ModelShape::read(ModelHost& host) {
   ModelShape model;
-  model.device = host.device();
   CASTOR_TRY(read_params(host, model));
   CASTOR_TRY(read_units(host, model));
   return model;

@@ -14,14 +14,11 @@ namespace castor {
 struct ParamShape {
   std::string name;
   TensorSpec spec;
-  DLDataType dtype = {};
-  std::vector<std::int64_t> extents;
   bool empty() const { return spec.numel == 0; }
 };
 
 /// The model as the host table describes it, read once.
 struct ModelShape {
-  DLDevice device = {};
   IndexedVector<ParamId, ParamShape> params;
   IndexedVector<UnitId, std::string> unit_names;
   IndexedVector<UnitId, std::vector<ParamId>> units;  ///< the parameters of each

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model_values.h"
 
-#include <algorithm>
 #include <cmath>
 #include <span>
 #include <string>
@@ -51,13 +50,9 @@ Result<castor_ranges> ModelValues::owned_ranges(std::uint32_t param) {
 }
 
 Result<void> ModelValues::read_masters(const castor_values& wanted) {
-  if (wanted.form != CASTOR_FP32) return Error{ErrorKind::usage, "masters are fp32; they are read as nothing else"};
-  auto state = blank<castor_param_state>();
-  state.param = wanted.param, state.first = wanted.first;
-  state.master = static_cast<float*>(wanted.data);
   CASTOR_TRY(check(ParamId{wanted.param}));
   const std::uint64_t numel = parts_.model.params[ParamId{wanted.param}].spec.numel;
-  state.n = wanted.n != CASTOR_ALL ? wanted.n : numel - std::min(numel, wanted.first);
+  CASTOR_ASSIGN(castor_param_state state, masters_of(wanted, numel));
   return read_state(state);
 }
 

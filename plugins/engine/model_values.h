@@ -6,7 +6,7 @@
 
 #include <castor/memory/timeline.h>
 #include <castor/plugins/model_host.h>
-#include <castor/plugins/strategy.h>
+#include <castor/plugins/strategy_parts.h>
 #include <castor/states/state_io.h>
 
 #include "model_shape.h"

@@ -5,8 +5,8 @@
 
 #include <castor/plugins/model_host.h>
 
+#include "caller.h"
 #include "errors.h"
-#include "other_side.h"
 
 namespace castor::sdk {
 
@@ -19,51 +19,36 @@ class AbiHost final : public ModelHost, private ErrorSource {
       : other_(host.model, host.self, *this),
         device_(host.device, host.self, *this),
         groups_(host.groups, host.self, *this),
-        stages_(host.stages, host.self, *this),
-        has_device_(host.device != nullptr),
-        has_groups_(host.groups != nullptr),
-        has_stages_(host.stages != nullptr) {}
+        stages_(host.stages, host.self, *this) {}
 
-  DeviceCalls* device_memory() override { return has_device_ ? &device_ : nullptr; }
-  GroupCalls* groups() override { return has_groups_ ? &groups_ : nullptr; }
-  StageCalls* stages() override { return has_stages_ ? &stages_ : nullptr; }
+  DeviceCalls* device_memory() override { return device_.is_there() ? &device_ : nullptr; }
+  GroupCalls* groups() override { return groups_.is_there() ? &groups_ : nullptr; }
+  StageCalls* stages() override { return stages_.is_there() ? &stages_ : nullptr; }
 
   using Table = castor_model_v2;
 #include "as_callers.inc"
 #include <castor/plugins/abi/model.inc>
 
  private:
-  class Device final : public DeviceCalls {
+  class Device final : public Caller<DeviceCalls, castor_device_v2> {
    public:
-    using Table = castor_device_v2;
-    Device(const Table* table, void* self, const ErrorSource& source) : other_(table, self, source) {}
+    using Caller::Caller;
 #include "as_callers.inc"
 #include <castor/plugins/abi/device.inc>
-
-   private:
-    const OtherSide<Table> other_;
   };
 
-  class Groups final : public GroupCalls {
+  class Groups final : public Caller<GroupCalls, castor_groups_v2> {
    public:
-    using Table = castor_groups_v2;
-    Groups(const Table* table, void* self, const ErrorSource& source) : other_(table, self, source) {}
+    using Caller::Caller;
 #include "as_callers.inc"
 #include <castor/plugins/abi/groups.inc>
-
-   private:
-    const OtherSide<Table> other_;
   };
 
-  class Stages final : public StageCalls {
+  class Stages final : public Caller<StageCalls, castor_stages_v2> {
    public:
-    using Table = castor_stages_v2;
-    Stages(const Table* table, void* self, const ErrorSource& source) : other_(table, self, source) {}
+    using Caller::Caller;
 #include "as_callers.inc"
 #include <castor/plugins/abi/stages.inc>
-
-   private:
-    const OtherSide<Table> other_;
   };
 
   std::string name() const override { return "the host"; }
@@ -73,7 +58,6 @@ class AbiHost final : public ModelHost, private ErrorSource {
   Device device_;
   Groups groups_;
   Stages stages_;
-  const bool has_device_, has_groups_, has_stages_;
 };
 
 }  // namespace castor::sdk

@@ -20,4 +20,14 @@ Error error_from(const castor_error& error);
 /// that are no Errors: "gemini: ".
 Error current_error(const std::string& prefix);
 
+/// The outcome of `body`, which returns a Result<void>; an exception becomes an Error as in current_error.
+template <typename Body>
+Result<void> contained(const std::string& prefix, const Body& body) {
+  try {
+    return body();
+  } catch (...) {
+    return current_error(prefix);
+  }
+}
+
 }  // namespace castor::sdk

@@ -46,9 +46,10 @@ Result<GradientCheck> GradientCheck::make(ModelHost& host) {
   check.device_ = host.device();
   for (std::uint32_t id = 0; id < host.n_params(); ++id) {
     CASTOR_ASSIGN(const castor_param_info info, host.param_info(id));
-    Param param{info.name, (info.flags & CASTOR_PARAM_TRAINABLE) != 0, info.dtype, {}, {}, info.numel};
+    Param param{.name = info.name, .trainable = is_trainable(info), .dtype = info.dtype, .numel = info.numel};
     param.shape.assign(info.shape, info.shape + info.ndim);
-    param.strides = info.strides != nullptr ? Extents(info.strides, info.strides + info.ndim) : contiguous(param.shape);
+    param.row_major = contiguous(param.shape);
+    param.strides = info.strides != nullptr ? Extents(info.strides, info.strides + info.ndim) : param.row_major;
     check.params_.push_back(std::move(param));
   }
   return check;
@@ -63,8 +64,8 @@ std::string GradientCheck::defect(const Param& param, const DLTensor& grad) cons
     return "it is " + text_of(grad.dtype) + ", the parameter " + text_of(param.dtype);
   if (!std::ranges::equal(shape, param.shape))
     return "its shape is " + text_of(shape) + ", the parameter's " + text_of(param.shape);
-  const Extents strides =
-      grad.strides != nullptr ? Extents(grad.strides, grad.strides + ndim) : contiguous(param.shape);
+  const std::span<const std::int64_t> strides =
+      grad.strides != nullptr ? std::span<const std::int64_t>(grad.strides, ndim) : param.row_major;
   if (!same_order(param.shape, param.strides, strides))
     return "its strides are " + text_of(strides) + ", the parameter's " + text_of(param.strides);
   if (grad.device.device_type != device_.device_type || grad.device.device_id != device_.device_id)

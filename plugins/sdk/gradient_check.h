@@ -26,6 +26,7 @@ class GradientCheck {
     bool trainable = false;
     DLDataType dtype = {};
     std::vector<std::int64_t> shape, strides;
+    std::vector<std::int64_t> row_major;  ///< the strides of a gradient that names none
     std::uint64_t numel = 0;
   };
   GradientCheck() = default;

@@ -15,7 +15,7 @@ namespace castor::sdk {
 /// Threads: as the lists say.
 class HostTables {
  public:
-  /// `host` is borrowed. Its parts are asked for once, here.
+  /// `host` is borrowed. It has the parts that it has now for good.
   explicit HostTables(ModelHost& host);
   HostTables(const HostTables&) = delete;
   HostTables& operator=(const HostTables&) = delete;
@@ -32,12 +32,8 @@ class HostTables {
   /// Runs `body`, which returns a Result<void>, for the plugin; no exception leaves it.
   template <typename Body>
   castor_status guarded(const Body& body) noexcept {
-    try {
-      const Result<void> outcome = body();
-      return outcome.ok() ? CASTOR_OK : leave(outcome.error());
-    } catch (...) {
-      return leave(current_error(""));
-    }
+    const Result<void> outcome = contained("", body);
+    return outcome.ok() ? CASTOR_OK : leave(outcome.error());
   }
 
  private:

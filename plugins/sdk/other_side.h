@@ -30,6 +30,7 @@ class OtherSide {
   /// Borrowed. `table` may be null: no function is there.
   OtherSide(const Table* table, void* self, const ErrorSource& source) : table_(table), self_(self), source_(source) {}
 
+  bool is_there() const { return table_ != nullptr; }
   template <typename Function>
   bool has(Function Table::*function) const {
     if (table_ == nullptr) return false;

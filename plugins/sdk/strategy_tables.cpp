@@ -74,8 +74,8 @@ void destroy(void* self) { delete static_cast<StrategyTables*>(self); }
 
 }  // namespace
 
-StrategyTables::StrategyTables(std::string plugin, const castor_host_v2& host)
-    : plugin_(std::move(plugin)),
+StrategyTables::StrategyTables(const std::string& plugin, const castor_host_v2& host)
+    : prefix_(plugin + ": "),
       host_(host),
       calls_(host),
       table_{.struct_size = sizeof table_,

@@ -14,7 +14,7 @@ namespace castor::sdk {
 /// it.
 class StrategyTables {
  public:
-  StrategyTables(std::string plugin, const castor_host_v2& host);
+  StrategyTables(const std::string& plugin, const castor_host_v2& host);
   StrategyTables(const StrategyTables&) = delete;
   StrategyTables& operator=(const StrategyTables&) = delete;
 
@@ -29,18 +29,14 @@ class StrategyTables {
   /// Runs `body`, which returns a Result<void>; no exception leaves it.
   template <typename Body>
   castor_status guarded(const Body& body) noexcept {
-    try {
-      const Result<void> outcome = body();
-      return outcome.ok() ? CASTOR_OK : report(outcome.error());
-    } catch (...) {
-      return report(current_error(plugin_ + ": "));
-    }
+    const Result<void> outcome = contained(prefix_, body);
+    return outcome.ok() ? CASTOR_OK : report(outcome.error());
   }
 
  private:
   castor_status report(const Error& error);
 
-  const std::string plugin_;
+  const std::string prefix_;  ///< of the texts of exceptions: "gemini: "
   const castor_host_v2& host_;
   AbiHost calls_;
   const castor_strategy_v2 table_;

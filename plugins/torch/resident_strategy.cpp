@@ -201,22 +201,15 @@ Result<std::uint64_t> ResidentStrategy::begin_step(const castor_step_args& args)
     param.grad.reset();
   }
   update_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  last_step_ = {sizeof last_step_, scale.skip ? 1 : 0, options.needs_norm() ? scale.grad_norm : -1};
-  return ++n_steps_;
+  return tickets_.add(scale.skip, options.needs_norm() ? scale.grad_norm : -1);
 }
 
-Result<castor_step_result> ResidentStrategy::step_result(std::uint64_t ticket) {
-  if (ticket == n_steps_ && ticket > 0) return last_step_;
-  return Error{ErrorKind::usage, "the result of step " + std::to_string(ticket) + " was asked for, the last one is " +
-                                     std::to_string(n_steps_)};
-}
+Result<castor_step_result> ResidentStrategy::step_result(std::uint64_t ticket) { return tickets_.result_of(ticket); }
 
-Result<void> ResidentStrategy::read_masters(const castor_values& values) {
-  auto state = blank<castor_param_state>();
-  state.param = values.param, state.first = values.first, state.n = values.n;
-  state.master = static_cast<float*>(values.data);
-  if (values.n == CASTOR_ALL && values.param < params_.size())
-    state.n = static_cast<std::uint64_t>(params_[values.param].master.numel()) - values.first;
+Result<void> ResidentStrategy::read_masters(const castor_values& wanted) {
+  const std::uint64_t numel =
+      wanted.param < params_.size() ? static_cast<std::uint64_t>(params_[wanted.param].master.numel()) : 0;
+  CASTOR_ASSIGN(castor_param_state state, masters_of(wanted, numel));
   return read_state(state);
 }
 

@@ -9,7 +9,7 @@
 #include <castor/rules/state_format.h>
 #include <castor/rules/step_options.h>
 #include <castor/rules/update_rule.h>
-#include <castor/plugins/strategy.h>
+#include <castor/plugins/strategy_parts.h>
 #include "adapter_core.h"
 
 #include <ATen/core/Tensor.h>
@@ -74,8 +74,7 @@ class ResidentStrategy final : public Strategy, private ValueCalls {
   Buffer sums_;                         // a double per parameter, to which the device writes its norm
   std::uint64_t peak_bytes_ = 0;        // of held_bytes()
   double update_seconds_ = 0;
-  std::uint64_t n_steps_ = 0;
-  castor_step_result last_step_ = {};
+  StepTickets tickets_;
 };
 
 }  // namespace castor

@@ -66,9 +66,8 @@ class Piece {
   std::vector<Event> moves_;
 };
 
-bool trainable(const castor_param_info& param) { return (param.flags & CASTOR_PARAM_TRAINABLE) != 0; }
 std::uint64_t n_arrays(const castor_param_info& param, castor_optimizer optimizer) {
-  if (!trainable(param)) return 1;
+  if (!is_trainable(param)) return 1;
   return keeps_exp_avg_sq(optimizer) ? kNArrays : kExpAvgSq;
 }
 
@@ -125,13 +124,6 @@ IndexedVector<RegisteredId, ParamId> registered_params(const ModelParams& params
   for (const ParamId id : params.ids())
     if (params[id].numel > 0) registered.push_back(id);
   return registered;
-}
-
-/// The header `text` of the checkpoint in `folders`. Errors: those of read_run_header, with the folders' names.
-Result<Json> read_header(const std::string& folders, const std::string& text, const Trained& trained,
-                         const ModelParams& params) {
-  auto header = read_run_header(text, trained, params);
-  return header.ok() ? header : Error{header.error().kind, about_checkpoint(folders, header.error().message)};
 }
 
 /// `text` in memory that is aligned for direct I/O.
@@ -191,12 +183,12 @@ Result<std::string> Checkpoint::header() {
 }
 
 Result<RunState> Checkpoint::load(const Trained& trained, ModelHost& model, Strategy& strategy) {
-  if (!step()) return Error{ErrorKind::usage, about_checkpoint(folders_, "there is no checkpoint in that folder")};
+  if (!step()) return no_checkpoint(folders_);
   CASTOR_ASSIGN(const auto params, params_of(model));
   CASTOR_ASSIGN(const auto committed, CommittedStates::find(*store_));
   if (committed) return load_committed(*committed, trained, params, strategy);
   CASTOR_ASSIGN(const std::string text, header());
-  CASTOR_ASSIGN(const Json was, read_header(folders_, text, trained, params));
+  CASTOR_ASSIGN(const Json was, read_run_header(folders_, text, trained, params));
   HostResource pages;
   CASTOR_ASSIGN(Piece piece, Piece::make(pages));
   for (const ParamId id : params.ids())
@@ -208,7 +200,7 @@ Result<RunState> Checkpoint::load(const Trained& trained, ModelHost& model, Stra
 /// Loads the states that one strategy committed in its own layout into another strategy.
 Result<RunState> Checkpoint::load_committed(const CommittedStates& states, const Trained& trained,
                                             const ModelParams& params, Strategy& strategy) {
-  CASTOR_ASSIGN(const Json was, read_header(folders_, states.note(), trained, params));
+  CASTOR_ASSIGN(const Json was, read_run_header(folders_, states.note(), trained, params));
   const auto registered = registered_params(params);
   if (registered.size() != states.map().registered.size())
     return Error{ErrorKind::io, "the checkpoint in " + folders_ + " has states of " +

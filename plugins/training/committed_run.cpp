@@ -16,12 +16,11 @@ Result<SavedBytes> commit_run(const Trained& trained, ModelHost& model, Strategy
 
 Result<RunState> restore_run(const std::string& folders, const Trained& trained, ModelHost& model, Strategy& strategy) {
   CASTOR_ASSIGN(const auto run, strategy.committed());
-  if (!run) return Error{ErrorKind::usage, about_checkpoint(folders, "there is no checkpoint in that folder")};
+  if (!run) return no_checkpoint(folders);
   CASTOR_ASSIGN(const auto params, params_of(model));
-  const auto header = read_run_header(run->note, trained, params);
-  if (!header.ok()) return Error{header.error().kind, about_checkpoint(folders, header.error().message)};
+  CASTOR_ASSIGN(const auto header, read_run_header(folders, run->note, trained, params));
   CASTOR_TRY(strategy.commits().restore());
-  return run_of(*header);
+  return run_of(header);
 }
 
 }  // namespace castor

@@ -74,7 +74,7 @@ Result<void> ParamGroups::add(const ParamGroup& group, const castor_step_args& o
   std::tie(summary.beta1, summary.beta2) = group.betas.value_or(std::pair(others.beta1, others.beta2));
   summary.eps = group.eps.value_or(others.eps);
   summary.weight_decay = group.weight_decay.value_or(others.weight_decay);
-  summary.optimizer = static_cast<castor_optimizer>(others.optimizer);
+  summary.optimizer = others.optimizer;
   summary.momentum = group.momentum.value_or(others.momentum);
   summary.trust_coefficient = group.trust_coefficient.value_or(others.trust_coefficient);
   CASTOR_ASSIGN(LrSchedule rates, LrSchedule::make(scaled_to(summary.lr, schedule)));

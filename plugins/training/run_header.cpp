@@ -15,9 +15,7 @@ using Json = nlohmann::json;
 constexpr int kFormat = 2;
 
 /// Its name, number of values, and whether they are trained.
-Json json_of(const castor_param_info& param) {
-  return {param.name, param.numel, (param.flags & CASTOR_PARAM_TRAINABLE) != 0};
-}
+Json json_of(const castor_param_info& param) { return {param.name, param.numel, is_trainable(param)}; }
 
 /// How the parameters of the header `was` differ from `params`; empty if they are equal.
 std::string difference(const Json& was, const ModelParams& params, const std::string& model_name) {
@@ -48,6 +46,15 @@ Json json_of(const RunState& run) {
   return object;
 }
 
+/// The first reason why a run of this model and optimizer cannot continue from the header `was`; empty if it can.
+std::string defect(const Json& was, const Trained& trained, const ModelParams& params) {
+  if (!was.is_object() || was.value("castor_checkpoint", 0) != kFormat)
+    return "that folder holds no checkpoint that this version of castor can read; name another folder";
+  if (std::string why = difference(was, trained.optimizer); !why.empty()) return why;
+  const std::string why = difference(was, params, trained.model);
+  return why.empty() ? why : why + "; give the model that was trained there";
+}
+
 }  // namespace
 
 Json run_header(const Trained& trained, const ModelParams& params, const RunState& run) {
@@ -60,15 +67,11 @@ Json run_header(const Trained& trained, const ModelParams& params, const RunStat
           {"params", list}};
 }
 
-Result<Json> read_run_header(const std::string& text, const Trained& trained, const ModelParams& params) {
+Result<Json> read_run_header(const std::string& folders, const std::string& text, const Trained& trained,
+                             const ModelParams& params) {
   Json was = Json::parse(text, nullptr, false);
-  if (!was.is_object() || was.value("castor_checkpoint", 0) != kFormat)
-    return Error{ErrorKind::usage,
-                 "that folder holds no checkpoint that this version of castor can read; name another folder"};
-  if (const std::string why = difference(was, trained.optimizer); !why.empty()) return Error{ErrorKind::usage, why};
-  if (const std::string why = difference(was, params, trained.model); !why.empty())
-    return Error{ErrorKind::usage, why + "; give the model that was trained there"};
-  return was;
+  const std::string why = defect(was, trained, params);
+  return why.empty() ? Result<Json>(std::move(was)) : Error{ErrorKind::usage, about_checkpoint(folders, why)};
 }
 
 RunState run_of(const Json& header) {
@@ -80,6 +83,10 @@ RunState run_of(const Json& header) {
   const auto data = object.value("data", std::vector<std::uint8_t>());
   run.data_position.assign(data.begin(), data.end());
   return run;
+}
+
+Error no_checkpoint(const std::string& folders) {
+  return {ErrorKind::usage, about_checkpoint(folders, "there is no checkpoint in that folder")};
 }
 
 std::string about_checkpoint(const std::string& folders, const std::string& why) {

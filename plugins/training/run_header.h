@@ -14,12 +14,16 @@ namespace castor {
 /// The header of a checkpoint: the model's name, its parameters, the kind of their moments, and the state of the run.
 nlohmann::json run_header(const Trained& trained, const ModelParams& params, const RunState& run);
 
-/// Parses `text` as such a header; keeps its other fields. Errors: usage if it is no header, `params` are not the
-/// model's, or the moments are not those of the optimizer; the caller puts the folder's name before the message.
-Result<nlohmann::json> read_run_header(const std::string& text, const Trained& trained, const ModelParams& params);
+/// Parses `text`, from the checkpoint in `folders`, as such a header; keeps its other fields. Errors: usage if it is no
+/// header, `params` are not the model's, or the moments are not those of the optimizer.
+Result<nlohmann::json> read_run_header(const std::string& folders, const std::string& text, const Trained& trained,
+                                       const ModelParams& params);
 
 /// Requires: a header from read_run_header.
 RunState run_of(const nlohmann::json& header);
+
+/// Usage: `folders` hold none.
+Error no_checkpoint(const std::string& folders);
 
 /// `why`, about the checkpoint in `folders`, as one sentence.
 std::string about_checkpoint(const std::string& folders, const std::string& why);

@@ -2,7 +2,6 @@
 #include <castor/training/strategy_choice.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <string_view>
 
 #include <castor/memory/text.h>
@@ -12,12 +11,6 @@
 namespace castor {
 namespace {
 
-std::string digits(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.17g", value);
-  return text;
-}
-
 /// The fields of `gemini` that are given, as options.
 PluginOptions given_fields(const Gemini& gemini) {
   PluginOptions given;
@@ -26,7 +19,7 @@ PluginOptions given_fields(const Gemini& gemini) {
   if (gemini.nvme_budget) given["nvme_budget"] = std::to_string(*gemini.nvme_budget);
   if (!gemini.nvme.empty()) given["nvme"] = folders_text(gemini.nvme);
   if (gemini.durability == Durability::commit) given["durability"] = "commit";
-  if (gemini.nvme_offload_fraction) given["nvme_offload_fraction"] = digits(*gemini.nvme_offload_fraction);
+  if (gemini.nvme_offload_fraction) given["nvme_offload_fraction"] = shortest(*gemini.nvme_offload_fraction);
   if (!gemini.placement_policy.empty()) given["placement_policy"] = gemini.placement_policy;
   if (gemini.moments != MomentFormat::f32) given["moments"] = name(gemini.moments);
   if (gemini.offload_activations) given["offload_activations"] = "true";

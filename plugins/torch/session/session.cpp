@@ -88,8 +88,7 @@ Result<void> Session::set_optimizer(const Optimizer& optimizer) {
   Parts& p = *parts_;
   const castor_step_args values = step_args(optimizer);
   if (values.optimizer != p.values.optimizer)
-    return Error{ErrorKind::usage, "the session trains by another rule than " +
-                                       name(static_cast<castor_optimizer>(values.optimizer)) +
+    return Error{ErrorKind::usage, "the session trains by another rule than " + name(values.optimizer) +
                                        "; save the run and resume it in a session of that rule"};
   if (p.order.state() == StepOrder::State::ended && !p.options.values_may_change)
     return Error{ErrorKind::usage,

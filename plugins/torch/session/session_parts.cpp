@@ -50,7 +50,7 @@ Result<void> Session::Parts::attach_plugin(const PluginByName& named) {
 Result<void> Session::Parts::attach_resident(const Resident& resident, std::shared_ptr<torch::nn::Module> model) {
   const StateFormat format = {.moments = resident.moments,
                               .rounding_seed = rounding_seed(options.seed),
-                              .keeps_exp_avg_sq = keeps_exp_avg_sq(optimizer())};
+                              .keeps_exp_avg_sq = keeps_exp_avg_sq(values.optimizer)};
   CASTOR_ASSIGN(strategy, make_resident_strategy(std::move(model), *adapter, format));
   return {};
 }

@@ -40,9 +40,8 @@ struct Session::Parts {
  private:
   Result<void> attach_plugin(const PluginByName& named);
   Result<void> attach_resident(const Resident& resident, std::shared_ptr<torch::nn::Module> model);
-  castor_optimizer optimizer() const { return static_cast<castor_optimizer>(values.optimizer); }
-  Trained trained() const { return {options.name, optimizer()}; }
-  TrainingFacts facts() const { return {optimizer(), options.micro_batches > 1, options.seed}; }
+  Trained trained() const { return {options.name, values.optimizer}; }
+  TrainingFacts facts() const { return {values.optimizer, options.micro_batches > 1, options.seed}; }
 };
 
 }  // namespace castor

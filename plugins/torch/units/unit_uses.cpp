@@ -50,15 +50,17 @@ void UnitUses::begin_backward(const std::shared_ptr<UnitUse>& use) {
   open_.push_back(use);
 }
 
-/// A use is closed before its unit is told, so that it stays closed if that fails.
 void UnitUses::end_between(std::uint64_t begin, std::uint64_t end) {
-  for (std::size_t i = open_.size(); i-- > 0;) {
-    const std::shared_ptr<UnitUse> use = open_[i];
-    if (use->begin < begin || use->begin >= end) continue;
-    open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(i));
-    use->open = false;
-    hooks_->after_backward(use->unit);
-  }
+  for (std::size_t i = open_.size(); i-- > 0;)
+    if (open_[i]->begin >= begin && open_[i]->begin < end) hooks_->after_backward(close(i)->unit);
+}
+
+/// A use is closed before its unit is told, so that it stays closed if that fails.
+std::shared_ptr<UnitUse> UnitUses::close(std::size_t i) {
+  std::shared_ptr<UnitUse> use = std::move(open_[i]);
+  open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(i));
+  use->open = false;
+  return use;
 }
 
 /// Autograd forgets the callback where the graph task fails.
@@ -76,20 +78,15 @@ void UnitUses::end_with_graph_task(UnitUse& use) {
 void UnitUses::graph_task_ended(int graph_task) {
   std::erase(graph_tasks_, graph_task);
   for (std::size_t i = open_.size(); i-- > 0;) {
-    const std::shared_ptr<UnitUse> use = open_[i];
-    if (use->graph_task != graph_task) continue;
-    open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(i));
-    use->open = false;
+    if (open_[i]->graph_task != graph_task) continue;
+    const std::shared_ptr<UnitUse> use = close(i);
     if (use->recomputed) hooks_->after_backward(use->unit);
   }
 }
 
 std::vector<std::uint32_t> UnitUses::take_open() {
   std::vector<std::uint32_t> units;
-  for (; !open_.empty(); open_.pop_back()) {
-    open_.back()->open = false;
-    units.push_back(open_.back()->unit);
-  }
+  while (!open_.empty()) units.push_back(close(open_.size() - 1)->unit);
   graph_tasks_.clear();
   return units;
 }

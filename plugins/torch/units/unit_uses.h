@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -50,6 +51,7 @@ class UnitUses final : public std::enable_shared_from_this<UnitUses> {
 
  private:
   void end_between(std::uint64_t begin, std::uint64_t end);
+  std::shared_ptr<UnitUse> close(std::size_t i);
   void end_with_graph_task(UnitUse& use);
   void graph_task_ended(int graph_task);
 

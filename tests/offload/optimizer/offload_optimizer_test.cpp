@@ -251,7 +251,7 @@ TEST_P(OffloadOptimizerOn, MastersAreReadBackAfterEviction) {
   EXPECT_EQ(world.tiers.host_budget.used_bytes(), world.tiers.pooled_host.kept_bytes());
   for (std::uint32_t tensor = 0; tensor < world.specs.size(); ++tensor) {
     std::vector<float> master(world.specs[tensor].numel);
-    world.optimizer->io().read_master(TensorId{tensor}, master.data()).value();
+    world.read_master(tensor, master).value();
     EXPECT_EQ(master, world.naive[tensor].master);
   }
 }
@@ -307,7 +307,7 @@ TEST_P(OffloadOptimizerOn, ATensorLargerThanAChunkIsUpdatedInTilesOfWhichOneNeed
   }
   world.expect_same_bits();
   std::vector<float> master(kNumel);
-  world.optimizer->io().read_master(TensorId{0}, master.data()).value();
+  world.read_master(0, master).value();
   EXPECT_EQ(master, world.naive[0].master);
   EXPECT_LE(world.tiers.device_budget.peak_bytes(), sizes.device_bytes);
   EXPECT_LE(world.tiers.host_budget.peak_bytes(), sizes.host_bytes);
@@ -641,7 +641,7 @@ TEST_F(UpdatedEarly, OtherGroupsThanAnnouncedAreRefused) {
 
 TEST_F(UpdatedEarly, MastersAreNotShownBeforeTheStep) {
   std::vector<float> master(world_.specs[0].numel);
-  const auto early = world_.optimizer->io().read_master(TensorId{0}, master.data());
+  const auto early = world_.read_master(0, master);
   ASSERT_FALSE(early.ok());
   EXPECT_EQ(early.error().kind, ErrorKind::usage);
 }

@@ -203,6 +203,11 @@ struct OptimizerWorld {
     return naive_trust(terms, widened(data.weight, specs[tensor].dtype), gradient);
   }
 
+  Result<void> read_master(std::uint32_t tensor, std::vector<float>& out) {
+    StateValues all{0, out.size(), out.data()};
+    return optimizer->io().read(TensorId{tensor}, all);
+  }
+
   /// The values of `tensor` in the chunks, fetched to the host from any tier.
   AdamData held(std::uint32_t tensor) {
     const TensorPlace& place = layout.tensors[TensorId{tensor}];

@@ -5,11 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <castor/plugins/abi.h>
+#include "proof.h"
 
-enum { ALIGN_BYTES = 512, MAX_DIMS = 7 };
-static const uint32_t WORLD = 0;
-static const DLDataType FP32 = {kDLFloat, 32, 1}, INT64 = {kDLInt, 64, 1};
+enum { MAX_DIMS = 7 };
+static const DLDataType INT64 = {kDLInt, 64, 1};
 
 typedef struct tensor {
   uint64_t numel;
@@ -24,12 +23,6 @@ typedef struct trainer {
   tensor *tensors;
   uint64_t n_steps;
 } trainer;
-
-static castor_status fail(const castor_host_v2 *host, castor_status status, const char *sentence) {
-  const castor_error error = {.struct_size = sizeof error, .status = status, .message = sentence, .tier = -1};
-  host->model->set_error(host->self, &error);
-  return status;
-}
 
 /* ---- tensors between ranks: their shape, then their elements -------------------------------------------- */
 
@@ -62,7 +55,7 @@ static castor_status carry(trainer *self, int sends, uint32_t peer, void *data, 
 static castor_status send_tensor(trainer *self, uint32_t peer, const DLTensor *tensor) {
   int64_t shape[1 + MAX_DIMS] = {tensor->ndim};
   if (tensor->ndim > MAX_DIMS)
-    return fail(self->host, CASTOR_USAGE, "gpipe: a tensor between stages has too many dimensions");
+    return stub_fail(self->host, CASTOR_USAGE, "gpipe: a tensor between stages has too many dimensions");
   memcpy(shape + 1, tensor->shape, (size_t)tensor->ndim * sizeof *shape);
   const castor_status status = carry(self, 1, peer, shape, INT64, 1 + MAX_DIMS);
   char *const data = (char *)tensor->data + tensor->byte_offset;
@@ -71,13 +64,13 @@ static castor_status send_tensor(trainer *self, uint32_t peer, const DLTensor *t
 
 static castor_status recv_tensor(trainer *self, uint32_t peer, DLManagedTensor **out) {
   parcel *made = calloc(1, sizeof *made);
-  if (!made) return fail(self->host, CASTOR_DOES_NOT_FIT, "gpipe: the host has no memory left");
+  if (!made) return no_memory(self->host);
   made->managed.manager_ctx = made, made->managed.deleter = delete_parcel;
   castor_status status = carry(self, 0, peer, made->shape, INT64, 1 + MAX_DIMS);
   const uint64_t n = status == CASTOR_OK ? numel_of(made->shape + 1, made->shape[0]) : 0;
   made->elements = malloc((n + 1) * sizeof(float));
   if (status == CASTOR_OK && !made->elements)
-    status = fail(self->host, CASTOR_DOES_NOT_FIT, "gpipe: the host has no memory left");
+    status = no_memory(self->host);
   if (status == CASTOR_OK) status = carry(self, 0, peer, made->elements, FP32, n);
   const DLTensor tensor = {made->elements, {kDLCPU, 0}, (int32_t)made->shape[0], FP32, made->shape + 1, NULL, 0};
   made->managed.dl_tensor = tensor;
@@ -100,7 +93,8 @@ static castor_status run(trainer *self, uint32_t action, uint32_t micro_batch, u
   if (status == CASTOR_OK) status = host->stages->run_stage(host->self, &call);
   if (status != CASTOR_OK) return status;
   if (loss) *loss += call.loss;
-  if (to != CASTOR_NONE && call.n_out != 1) status = fail(host, CASTOR_PLUGIN, "gpipe: a stage returns one tensor");
+  if (to != CASTOR_NONE && call.n_out != 1)
+    status = stub_fail(host, CASTOR_PLUGIN, "gpipe: a stage returns one tensor");
   if (to != CASTOR_NONE && status == CASTOR_OK) status = send_tensor(self, to, &call.out[0]->dl_tensor);
   for (uint32_t i = 0; i < call.n_out; ++i) call.out[i]->deleter(call.out[i]);
   return status;
@@ -128,9 +122,9 @@ static castor_status attach(void *opaque) {
   castor_status status = CASTOR_OK;
   for (uint32_t i = 0; i < self->n_tensors && status == CASTOR_OK; ++i) {
     tensor *t = &self->tensors[i];
-    t->weight = aligned_alloc(ALIGN_BYTES, (t->numel * sizeof(float) / ALIGN_BYTES + 1) * ALIGN_BYTES);
+    t->weight = aligned_floats(t->numel);
     t->grad = calloc(t->numel + 1, sizeof(float));
-    if (!t->weight || !t->grad) return fail(host, CASTOR_DOES_NOT_FIT, "gpipe: the host has no memory left");
+    if (!t->weight || !t->grad) return no_memory(host);
     const castor_values all = {sizeof all, i, 0, t->numel, CASTOR_FP32, t->weight};
     status = host->model->first_values(host->self, &all);
     if (status == CASTOR_OK) status = host->model->bind(host->self, i, t->weight);
@@ -150,7 +144,7 @@ static castor_status gradient(void *opaque, uint32_t param, DLManagedTensor *gra
 static castor_status begin_step(void *opaque, const castor_step_args *args, uint64_t *ticket) {
   trainer *self = opaque;
   if (args->optimizer != CASTOR_SGD || args->momentum != 0 || args->n_groups > 0 || args->max_norm != 0)
-    return fail(self->host, CASTOR_USAGE, "gpipe knows plain SGD and no more");
+    return stub_fail(self->host, CASTOR_USAGE, "gpipe knows plain SGD and no more");
   for (uint32_t i = 0; i < self->n_tensors; ++i) {
     tensor *t = &self->tensors[i];
     for (uint64_t k = 0; t->has_grad && k < t->numel; ++k) t->weight[k] -= (float)args->lr * t->grad[k];
@@ -173,12 +167,6 @@ static castor_status read_masters(void *opaque, const castor_values *out) {
   return CASTOR_OK;
 }
 
-static castor_status stats(void *opaque, castor_stats *out) {
-  (void)opaque;
-  for (int tier = 0; tier < CASTOR_N_TIERS; ++tier) out->budget_bytes[tier] = UINT64_MAX;
-  return CASTOR_OK;
-}
-
 static void destroy(void *opaque) {
   trainer *self = opaque;
   for (uint32_t i = 0; i < self->n_tensors; ++i) {
@@ -195,7 +183,7 @@ static const castor_steps_v2 STEPS = {.struct_size = sizeof STEPS,
                                       .begin_step = begin_step,
                                       .step_result = step_result,
                                       .run_step = run_step,
-                                      .stats = stats};
+                                      .stats = no_stats};
 static const castor_values_v2 VALUES = {.struct_size = sizeof VALUES, .read_masters = read_masters};
 
 static castor_status fill(trainer *self) {
@@ -204,11 +192,11 @@ static castor_status fill(trainer *self) {
   uint32_t n_stages = 0;
   const uint32_t *stages = NULL;
   if (!host->groups || !host->stages)
-    return fail(host, CASTOR_USAGE, "gpipe needs the stages of a pipeline, and there are none");
+    return stub_fail(host, CASTOR_USAGE, "gpipe needs the stages of a pipeline, and there are none");
   castor_status status = host->groups->group_info(host->self, WORLD, &world);
   if (status == CASTOR_OK) status = host->stages->held_stages(host->self, &n_stages, &stages);
   if (status == CASTOR_OK && (n_stages != 1 || stages[0] != world.rank))
-    status = fail(host, CASTOR_USAGE, "gpipe takes one stage a rank, in the order of ranks");
+    status = stub_fail(host, CASTOR_USAGE, "gpipe takes one stage a rank, in the order of ranks");
   if (status != CASTOR_OK) return status;
   self->rank = world.rank, self->size = world.size, self->stage = stages[0];
   for (uint32_t i = 0; i < self->n_tensors && status == CASTOR_OK; ++i) {
@@ -223,7 +211,7 @@ static castor_status create(const castor_host_v2 *host, const castor_option_valu
                             const castor_strategy_v2 **out) {
   (void)values, (void)n_values;
   trainer *self = calloc(1, sizeof *self);
-  if (!self) return fail(host, CASTOR_DOES_NOT_FIT, "gpipe: the host has no memory left");
+  if (!self) return no_memory(host);
   self->host = host;
   self->n_tensors = host->model->n_params(host->self);
   self->tensors = calloc(self->n_tensors + 1u, sizeof *self->tensors);
@@ -231,24 +219,11 @@ static castor_status create(const castor_host_v2 *host, const castor_option_valu
       .struct_size = sizeof table, .self = self, .steps = &STEPS, .values = &VALUES, .destroy = destroy};
   self->table = table;
   const castor_status status =
-      self->tensors ? fill(self) : fail(host, CASTOR_DOES_NOT_FIT, "gpipe: the host has no memory left");
+      self->tensors ? fill(self) : no_memory(host);
   if (status == CASTOR_OK) *out = &self->table;
   if (status != CASTOR_OK) self->n_tensors = self->tensors ? self->n_tensors : 0, destroy(self);
   return status;
 }
 
-static const castor_plugin_info INFO = {
-    .magic = CASTOR_PLUGIN_MAGIC,
-    .struct_size = sizeof(castor_plugin_info),
-    .abi_major = CASTOR_ABI_MAJOR,
-    .abi_minor = CASTOR_ABI_MINOR,
-    .capabilities = CASTOR_CAP_CPU | CASTOR_CAP_RANKS | CASTOR_CAP_STAGES,
-    .torch_tag = "",
-    .castor_tag = "",
-    .name = "gpipe",
-    .version = "1.0",
-    .summary = "a pipeline of one stage a rank, in plain C11: a proof for the tests",
-    .create = create,
-};
-
-const castor_plugin_info *castor_plugin_query_v2(void) { return &INFO; }
+STUB("gpipe", .capabilities = CASTOR_CAP_CPU | CASTOR_CAP_RANKS | CASTOR_CAP_STAGES,
+     .summary = "a pipeline of one stage a rank, in plain C11: a proof for the tests", .create = create)

@@ -6,10 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <castor/plugins/abi.h>
-
-enum { ALIGN_BYTES = 512 };
-static const uint32_t WORLD = 0;
+#include "proof.h"
 
 typedef struct tensor {
   uint64_t numel, first, n; /* first and n: this rank's part */
@@ -29,13 +26,7 @@ typedef struct trainer {
   castor_step_result last_step;
 } trainer;
 
-static const DLDataType FP32 = {kDLFloat, 32, 1}, FP64 = {kDLFloat, 64, 1};
-
-static castor_status fail(const castor_host_v2 *host, castor_status status, const char *sentence) {
-  const castor_error error = {.struct_size = sizeof error, .status = status, .message = sentence, .tier = -1};
-  host->model->set_error(host->self, &error);
-  return status;
-}
+static const DLDataType FP64 = {kDLFloat, 64, 1};
 
 /* ---- memory -------------------------------------------------------------------------------------------- */
 
@@ -54,12 +45,11 @@ static int cut(const trainer *self, tensor *t) {
 
 static castor_status attach_one(trainer *self, uint32_t param) {
   tensor *t = &self->tensors[param];
-  const uint64_t room = (t->numel * sizeof(float) / ALIGN_BYTES + 1) * ALIGN_BYTES;
-  t->weight = aligned_alloc(ALIGN_BYTES, room);
+  t->weight = aligned_floats(t->numel);
   t->grad = calloc(t->numel + 1, sizeof(float));
   t->master = calloc(4 * t->n + 1, sizeof(float));
   if (!t->weight || !t->grad || !t->master)
-    return fail(self->host, CASTOR_DOES_NOT_FIT, "zero1: the host has no memory left");
+    return no_memory(self->host);
   t->exp_avg = t->master + t->n, t->exp_avg_sq = t->exp_avg + t->n, t->sum = t->exp_avg_sq + t->n;
   const castor_values all = {sizeof all, param, 0, t->numel, CASTOR_FP32, t->weight};
   const castor_status status = self->host->model->first_values(self->host->self, &all);
@@ -90,7 +80,7 @@ static castor_status gradient(void *opaque, uint32_t param, DLManagedTensor *gra
 static castor_status agree_on_presence(trainer *self) {
   const castor_host_v2 *host = self->host;
   uint64_t *present = calloc(self->n_tensors + 1u, sizeof *present);
-  if (!present) return fail(host, CASTOR_DOES_NOT_FIT, "zero1: the host has no memory left");
+  if (!present) return no_memory(host);
   for (uint32_t i = 0; i < self->n_tensors; ++i) present[i] = self->tensors[i].has_grad;
   const castor_agreement all = {sizeof all, WORLD, CASTOR_OR, self->n_tensors, present};
   const castor_status status = host->groups->agree(host->self, &all);
@@ -182,7 +172,7 @@ static castor_status begin_step(void *opaque, const castor_step_args *args, uint
   trainer *self = opaque;
   double scale = 1;
   if (args->optimizer != CASTOR_ADAMW || args->n_groups > 0 || args->loss_scale != 1 || args->max_value != 0)
-    return fail(self->host, CASTOR_USAGE, "zero1 knows AdamW, with or without clipping by the norm, and no more");
+    return stub_fail(self->host, CASTOR_USAGE, "zero1 knows AdamW, with or without clipping by the norm, and no more");
   castor_status status = agree_on_presence(self);
   if (status == CASTOR_OK) status = sum_gradients(self);
   if (status == CASTOR_OK) status = measure(self, args->max_norm, &scale);
@@ -195,7 +185,7 @@ static castor_status begin_step(void *opaque, const castor_step_args *args, uint
 static castor_status step_result(void *opaque, uint64_t ticket, castor_step_result *out) {
   const trainer *self = opaque;
   if (ticket != self->n_steps)
-    return fail(self->host, CASTOR_USAGE, "zero1: it knows the result of the last step alone");
+    return stub_fail(self->host, CASTOR_USAGE, "zero1: it knows the result of the last step alone");
   out->skipped = 0, out->grad_norm = self->last_step.grad_norm;
   return CASTOR_OK;
 }
@@ -211,15 +201,9 @@ static castor_status read_masters(void *opaque, const castor_values *out) {
   const trainer *self = opaque;
   const tensor *t = &self->tensors[out->param];
   if (out->form != CASTOR_FP32 || out->first < t->first || out->n > t->n || out->first - t->first > t->n - out->n)
-    return fail(self->host, CASTOR_USAGE,
+    return stub_fail(self->host, CASTOR_USAGE,
                 "zero1: this rank does not keep these masters; ask owned_ranges which it does");
   memcpy(out->data, t->master + (out->first - t->first), out->n * sizeof(float));
-  return CASTOR_OK;
-}
-
-static castor_status stats(void *opaque, castor_stats *out) {
-  (void)opaque;
-  for (int tier = 0; tier < CASTOR_N_TIERS; ++tier) out->budget_bytes[tier] = UINT64_MAX;
   return CASTOR_OK;
 }
 
@@ -240,7 +224,7 @@ static const castor_steps_v2 STEPS = {.struct_size = sizeof STEPS,
                                       .begin_step = begin_step,
                                       .step_result = step_result,
                                       .discard_gradients = discard_gradients,
-                                      .stats = stats};
+                                      .stats = no_stats};
 static const castor_values_v2 VALUES = {
     .struct_size = sizeof VALUES, .owned_ranges = owned_ranges, .read_masters = read_masters};
 
@@ -248,7 +232,7 @@ static castor_status fill(trainer *self) {
   const castor_host_v2 *host = self->host;
   castor_group_info world = {.struct_size = sizeof world};
   castor_status status = CASTOR_OK;
-  if (!host->groups) return fail(host, CASTOR_USAGE, "zero1 divides states among ranks, and there is one");
+  if (!host->groups) return stub_fail(host, CASTOR_USAGE, "zero1 divides states among ranks, and there is one");
   status = host->groups->group_info(host->self, WORLD, &world);
   self->rank = world.rank, self->size = world.size;
   for (uint32_t i = 0; i < self->n_tensors && status == CASTOR_OK; ++i) {
@@ -256,9 +240,9 @@ static castor_status fill(trainer *self) {
     status = host->model->param_info(host->self, i, &info);
     self->tensors[i].numel = info.numel;
     if (status == CASTOR_OK && (info.dtype.code != kDLFloat || info.dtype.bits != 32))
-      status = fail(host, CASTOR_USAGE, "zero1 trains fp32 parameters only");
+      status = stub_fail(host, CASTOR_USAGE, "zero1 trains fp32 parameters only");
     if (status == CASTOR_OK && !cut(self, &self->tensors[i]))
-      status = fail(host, CASTOR_DOES_NOT_FIT, "zero1: the host has no memory left");
+      status = no_memory(host);
   }
   return status;
 }
@@ -267,7 +251,7 @@ static castor_status create(const castor_host_v2 *host, const castor_option_valu
                             const castor_strategy_v2 **out) {
   (void)values, (void)n_values;
   trainer *self = calloc(1, sizeof *self);
-  if (!self) return fail(host, CASTOR_DOES_NOT_FIT, "zero1: the host has no memory left");
+  if (!self) return no_memory(host);
   self->host = host;
   self->n_tensors = host->model->n_params(host->self);
   self->tensors = calloc(self->n_tensors + 1u, sizeof *self->tensors);
@@ -275,24 +259,11 @@ static castor_status create(const castor_host_v2 *host, const castor_option_valu
       .struct_size = sizeof table, .self = self, .steps = &STEPS, .values = &VALUES, .destroy = destroy};
   self->table = table;
   const castor_status status =
-      self->tensors ? fill(self) : fail(host, CASTOR_DOES_NOT_FIT, "zero1: the host has no memory left");
+      self->tensors ? fill(self) : no_memory(host);
   if (status == CASTOR_OK) *out = &self->table;
   if (status != CASTOR_OK) self->n_tensors = self->tensors ? self->n_tensors : 0, destroy(self);
   return status;
 }
 
-static const castor_plugin_info INFO = {
-    .magic = CASTOR_PLUGIN_MAGIC,
-    .struct_size = sizeof(castor_plugin_info),
-    .abi_major = CASTOR_ABI_MAJOR,
-    .abi_minor = CASTOR_ABI_MINOR,
-    .capabilities = CASTOR_CAP_CPU | CASTOR_CAP_RANKS,
-    .torch_tag = "",
-    .castor_tag = "",
-    .name = "zero1",
-    .version = "1.0",
-    .summary = "states divided among ranks, in plain C11: a proof for the tests",
-    .create = create,
-};
-
-const castor_plugin_info *castor_plugin_query_v2(void) { return &INFO; }
+STUB("zero1", .capabilities = CASTOR_CAP_CPU | CASTOR_CAP_RANKS,
+     .summary = "states divided among ranks, in plain C11: a proof for the tests", .create = create)

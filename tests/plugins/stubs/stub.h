@@ -16,6 +16,24 @@ static STUB_UNUSED castor_status must_not_run(const castor_host_v2* host, const 
   abort();
 }
 
+/* Functions of a strategy that is refused before any of them runs. */
+static STUB_UNUSED castor_status unused_attach(void* self) { return (void)self, abort(), CASTOR_FAILED; }
+static STUB_UNUSED castor_status unused_gradient(void* self, uint32_t param, DLManagedTensor* grad) {
+  return (void)self, (void)param, (void)grad, abort(), CASTOR_FAILED;
+}
+static STUB_UNUSED castor_status unused_begin_step(void* self, const castor_step_args* args, uint64_t* out) {
+  return (void)self, (void)args, (void)out, abort(), CASTOR_FAILED;
+}
+static STUB_UNUSED castor_status unused_step_result(void* self, uint64_t ticket, castor_step_result* out) {
+  return (void)self, (void)ticket, (void)out, abort(), CASTOR_FAILED;
+}
+static STUB_UNUSED castor_status unused_stats(void* self, castor_stats* out) {
+  return (void)self, (void)out, abort(), CASTOR_FAILED;
+}
+static STUB_UNUSED castor_status unused_read_masters(void* self, const castor_values* values) {
+  return (void)self, (void)values, abort(), CASTOR_FAILED;
+}
+
 /* Leaves an error with the host and returns its status. */
 static STUB_UNUSED castor_status stub_fail(const castor_host_v2* host, castor_status status, const char* sentence) {
   const castor_error error = {.struct_size = sizeof error, .status = status, .message = sentence, .tier = -1};

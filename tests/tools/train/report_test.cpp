@@ -85,7 +85,7 @@ TEST(BoundOf, IsWhatTheStrategyKnows) {
 
 TEST(BoundOf, StaysWhereTheStrategyKnowsNoneForNow) {
   TrainRecord known = record();
-  Counters now = known.last;
+  RunStats now = known.last;
   now.bound = {2.25, "host_update"};
   known.note(now);
   now.bound = {}, now.wait_seconds = 7;
@@ -188,7 +188,7 @@ TEST(ReportText, SaysThatNothingWasMoved) {
 
 /// Two saves, each of which moved 600 bytes to the NVMe tier and waited 2 s.
 Saves two_saves() {
-  Counters before, after;
+  RunStats before, after;
   before.moved_bytes = {5, 6, 7, 1000}, after.moved_bytes = {5, 6, 7, 1600};
   before.wait_seconds = 1, after.wait_seconds = 3;
   Saves saves;
@@ -197,10 +197,10 @@ Saves two_saves() {
 }
 
 TEST(Saves, WhatTheyMovedAndWaitedForIsNoneOfTheSteps) {
-  Counters counters;
+  RunStats counters;
   counters.moved_bytes = {10, 20, 30, 1300};
   counters.wait_seconds = 5, counters.update_seconds = 7;
-  const Counters left = two_saves().left_of(counters);
+  const RunStats left = two_saves().left_of(counters);
   EXPECT_EQ(left.moved_bytes, (std::array<std::uint64_t, kNLinks>{10, 20, 30, 100}));
   EXPECT_EQ(left.wait_seconds, 1);
   EXPECT_EQ(left.update_seconds, 7);

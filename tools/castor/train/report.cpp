@@ -31,14 +31,14 @@ double tokens_per_second(const TrainRecord& record) {
 
 /// Seconds per counted step in which the training thread neither waited nor updated.
 double compute_seconds(const TrainRecord& record, double median) {
-  const Counters &warm = record.warm, &last = record.last;
+  const RunStats &warm = record.warm, &last = record.last;
   const double other = (last.wait_seconds - warm.wait_seconds) + (last.update_seconds - warm.update_seconds);
   return std::max(0.0, median - other / n_counted(record));
 }
 
 std::string bytes_text(double n_bytes) { return format_bytes(static_cast<std::uint64_t>(std::llround(n_bytes))); }
 
-std::string tier_line(const Counters& counters, Tier tier) {
+std::string tier_line(const RunStats& counters, Tier tier) {
   const auto& budget = counters.budget_bytes[index(tier)];
   return fmt::format("  {:<12} {:<12} {}\n", name(tier), format_bytes(counters.peak_bytes[index(tier)]),
                      budget ? format_bytes(*budget) : "no limit");
@@ -100,7 +100,7 @@ json groups_json(const std::vector<GroupSummary>& groups) {
 
 }  // namespace
 
-void Saves::add(const SavedBytes& saved, const Counters& before, const Counters& after) {
+void Saves::add(const SavedBytes& saved, const RunStats& before, const RunStats& after) {
   ++n;
   bytes.written_bytes += saved.written_bytes;
   bytes.referenced_bytes += saved.referenced_bytes;
@@ -109,13 +109,13 @@ void Saves::add(const SavedBytes& saved, const Counters& before, const Counters&
   wait_seconds += after.wait_seconds - before.wait_seconds;
 }
 
-Counters Saves::left_of(Counters counters) const {
+RunStats Saves::left_of(RunStats counters) const {
   for (const Link link : kLinks) counters.moved_bytes[index(link)] -= moved_bytes[index(link)];
   counters.wait_seconds -= wait_seconds;
   return counters;
 }
 
-void TrainRecord::note(const Counters& now) {
+void TrainRecord::note(const RunStats& now) {
   const Bound known = now.bound.seconds > 0 ? now.bound : last.bound;
   last = saves.left_of(now);
   last.bound = known;

@@ -16,8 +16,6 @@
 
 namespace castor::train {
 
-using Counters = RunStats;
-
 /// The saves of a run, all together.
 struct Saves {
   std::uint64_t n = 0;
@@ -26,9 +24,9 @@ struct Saves {
   double wait_seconds = 0;
 
   /// Adds one save, with the strategy's counters before and after it.
-  void add(const SavedBytes& saved, const Counters& before, const Counters& after);
+  void add(const SavedBytes& saved, const RunStats& before, const RunStats& after);
   /// `counters` without the bytes and waits of the saves: those of the steps alone.
-  Counters left_of(Counters counters) const;
+  RunStats left_of(RunStats counters) const;
 };
 
 /// The measurements of a run so far; filled step by step, so that a failed run keeps those before the failure.
@@ -46,8 +44,8 @@ struct TrainRecord {
   std::vector<double> grad_norms;
   std::uint64_t n_clipped = 0;  ///< steps whose norm was above the clipping norm
   std::uint64_t n_skipped = 0;  ///< steps without an update, because their gradients held inf or nan
-  Counters warm;                ///< after the steps left out
-  Counters last;                ///< after the last step
+  RunStats warm;                ///< after the steps left out
+  RunStats last;                ///< after the last step
   Saves saves;                  ///< their bytes do not count as the steps'
   std::uint64_t peak_rss_bytes = 0;
   std::uint64_t drive_bytes = 0;  ///< total capacity of the drives under the NVMe tier; 0 = no such tier, or unknown
@@ -55,7 +53,7 @@ struct TrainRecord {
 
   /// Takes the strategy's counters after one more step. Keeps the last bound while the strategy knows none, before its
   /// next steps are planned.
-  void note(const Counters& now);
+  void note(const RunStats& now);
 
   /// Completed steps, including those before the checkpoint that the run continues.
   std::int64_t n_steps() const { return first_step + static_cast<std::int64_t>(losses.size()); }

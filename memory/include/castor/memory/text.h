@@ -16,4 +16,7 @@ std::vector<std::string> split(std::string_view text, char separator);
 /// c`. Empty parts count as well; no parts make an empty text.
 std::string join(std::span<const std::string> parts, std::string_view last, std::string_view separator = ", ");
 
+/// The shortest digits that read back as `value`.
+std::string shortest(double value);
+
 }  // namespace castor

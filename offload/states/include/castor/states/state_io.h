@@ -63,8 +63,6 @@ class StateIo {
   /// Fills the arrays of `values` that are not null, and n_updates; of a frozen tensor the master is its weight in
   /// fp32. Errors: usage, where the tensor has no such values; those of UpdateBarrier::complete and of the mover.
   [[nodiscard]] Result<void> read(TensorId tensor, StateValues& values);
-  /// The whole fp32 master of `tensor`. Errors: as read.
-  [[nodiscard]] Result<void> read_master(TensorId tensor, float* out);
 
   /// Writes values that were read here or elsewhere, and the weights that follow from them. Errors: as read.
   [[nodiscard]] Result<void> write(TensorId tensor, const StateValues& values);
@@ -86,8 +84,7 @@ class StateIo {
   Result<void> send_states_home(PayloadId chunk, TileId tile);
   Result<void> send_payload_up(PayloadId chunk);
   Result<void> check(TensorId tensor, const StateValues& values) const;
-  std::vector<TilePart> parts_in(PayloadId chunk, TileId tile, TensorId tensor,
-                                 const StateValues& values) const;
+  std::vector<TilePart> parts_in(PayloadId chunk, TileId tile, TensorId tensor, const StateValues& values) const;
   Result<void> read_part(PayloadId chunk, TileId tile, const TilePart& part, const StateValues& values);
   Result<void> write_part(PayloadId chunk, TileId tile, const TilePart& part, std::byte* state,
                           const StateValues& values);

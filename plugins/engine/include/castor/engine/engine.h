@@ -7,7 +7,7 @@
 #include <castor/engine/machine.h>
 #include <castor/optimizer/step_options.h>
 #include <castor/plugins/model_host.h>
-#include <castor/plugins/strategy.h>
+#include <castor/plugins/strategy_parts.h>
 
 namespace castor {
 
@@ -73,8 +73,7 @@ class Engine final : public Strategy {
   const std::unique_ptr<EngineActivations> activations_;
   const std::unique_ptr<Tuner> tuner_;
   const std::unique_ptr<EngineCommits> commits_;
-  std::uint64_t n_steps_ = 0;
-  castor_step_result last_step_ = {};
+  StepTickets tickets_;
 };
 
 }  // namespace castor
