@@ -6,6 +6,8 @@
 #include <castor/plugins/torch/errors.h>
 #include <castor/plugins/torch/torch_adapter.h>
 
+#include <torch/nn/modules/linear.h>
+
 #include "../support/scratch_folder.h"
 #include "small_model.h"
 
@@ -319,6 +321,31 @@ TEST(Session, ATraceIsWritten) {
   run.step();
   EXPECT_TRUE(run.session.trace(file).ok());
   EXPECT_GT(std::filesystem::file_size(file), 0u);
+}
+
+/// Layers of LibTorch as they are, which the session runs as units.
+struct PlainNet final : torch::nn::Module {
+  at::Tensor forward(const at::Tensor& x, Session& session) {
+    return session.run(*second, at::relu(session.run(*first, x)));
+  }
+  torch::nn::Linear first = register_module("first", torch::nn::Linear(8, 16));
+  torch::nn::Linear second = register_module("second", torch::nn::Linear(16, 4));
+};
+
+std::string plain_net_digest(const StrategyChoice& choice) {
+  at::manual_seed(3);
+  const auto net = std::make_shared<PlainNet>();
+  Session session = boost(net, choice, AdamW{}, {.is_unit = exactly({net->first.ptr(), net->second.ptr()})}).value();
+  for (int step = 0; step < 3; ++step) {
+    session.backward(net->forward(at::full({2, 8}, 0.1 * step + 0.5), session).square().sum()).value();
+    session.step().value();
+  }
+  return session.digest().value();
+}
+
+TEST(Session, RunsModulesThatTheUserChoseAsUnits) {
+  const ScratchFolder folder;
+  EXPECT_EQ(plain_net_digest(three_tiers(folder)), plain_net_digest(castor::Resident{}));
 }
 
 }  // namespace

@@ -70,6 +70,8 @@ Result<void> Session::zero_grad() {
 
 Session::NoSync Session::no_sync() { return NoSync(parts_->n_held); }
 
+UnitBorder& Session::border_of(const torch::nn::Module& module) const { return parts_->adapter->border_of(module); }
+
 Result<SavedBytes> Session::save() { return parts_->save(); }
 
 Result<SavedBytes> Session::save(const std::filesystem::path& folder) {

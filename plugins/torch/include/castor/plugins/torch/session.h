@@ -6,6 +6,7 @@
 #include <castor/plugins/grad_scaler.h>
 #include <castor/plugins/lr_schedule.h>
 #include <castor/plugins/torch/adapter_options.h>
+#include <castor/plugins/torch/unit_border.h>
 #include <castor/training/byte_literals.h>
 #include <castor/training/optimizer.h>
 #include <castor/training/param_groups.h>
@@ -22,6 +23,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -48,7 +50,7 @@ struct SessionOptions {
   std::vector<std::filesystem::path> save_in;      ///< folders of save(); opened before the model gets memory
   std::vector<std::filesystem::path> resume_from;  ///< all folders of the checkpoint to continue from
   std::function<bool()> interrupted;               ///< called at every unit; true ends the call with kind interrupted
-  ModuleFilter is_unit;  ///< chooses the units of the model; none: every castor::Unit (AdapterOptions)
+  ModuleFilter is_unit;  ///< chooses the units of the model (AdapterOptions); none: every castor::Unit
   std::function<void(castor_log_level, std::string_view)> log;  ///< messages of the plugin; none = dropped
 };
 
@@ -95,6 +97,13 @@ class Session {
   Result<void> zero_grad();
   /// Must not outlive the session.
   NoSync no_sync();
+  /// `module.forward(args…)` of a module that SessionOptions::is_unit chose; a castor::Unit needs no such call. Throws
+  /// ErrorException with the strategy's failure, or where the module is no unit.
+  template <typename M, typename... Args>
+  auto run(M& module, Args&&... args) {
+    return border_of(module).run(std::tie(args...),
+                                 [&](const auto&...) { return module.forward(std::forward<Args>(args)...); });
+  }
 
   /// Saves the run in the folders of SessionOptions::save_in, or by a commit in the folders of the NVMe tier where
   /// their durability is commit. Errors: usage where there are neither; io, and then the last checkpoint stays valid.
@@ -132,6 +141,7 @@ class Session {
   friend Result<Session> boost(std::shared_ptr<torch::nn::Module>, const StrategyChoice&, const Optimizer&,
                                SessionOptions);
   explicit Session(std::unique_ptr<Parts> parts);
+  UnitBorder& border_of(const torch::nn::Module& module) const;
   std::unique_ptr<Parts> parts_;
 };
 

@@ -57,6 +57,8 @@ class TorchAdapter final {
 
   std::uint32_t n_params() const;
 
+  /// Of a unit. Throws ErrorException where the module is none.
+  UnitBorder& border_of(const torch::nn::Module& module) const;
   /// `module.forward(args…)` of a module that AdapterOptions::is_unit chose. One whose type is a castor::Unit can be
   /// called as well. Throws ErrorException with the strategy's failure, or where the module is no unit.
   template <typename M, typename... Args>
@@ -70,7 +72,6 @@ class TorchAdapter final {
                                                                   TorchAdapter& adapter, const StateFormat& format);
 
   explicit TorchAdapter(std::unique_ptr<AdapterCore> core);
-  UnitBorder& border_of(const torch::nn::Module& module) const;
 
   std::unique_ptr<AdapterCore> core_;
 };
