@@ -2,6 +2,7 @@
 # The front door: set-up, build and run in one command. Plain Meson does the work (CONTRIBUTING.md).
 #
 #   make demo [DATA=FILE]    trains a small GPT through three memory tiers      make build    only builds: build/castor
+#   make install [PREFIX=DIR]  the command, libraries, headers (docs/library.md); /usr/local without PREFIX
 #   make test                every test, sanitizer builds included              make clean    removes the build folders
 #
 #   OFFLINE=DIR        use no network and the host's own torch; DIR is a bundle made by scripts/offline_bundle
@@ -11,15 +12,19 @@ OFFLINE ?=
 DATA ?=
 MESON_OPTIONS ?=
 BUILDS ?= asan tsan
-export OFFLINE DATA MESON_OPTIONS BUILDS
+PREFIX ?=
+export OFFLINE DATA MESON_OPTIONS BUILDS PREFIX
 
-.PHONY: build demo test clean
+.PHONY: build demo install test clean
 build:
 	@scripts/setup
 	@scripts/compile build
 
 demo: build
 	@scripts/demo
+
+install: build
+	@scripts/install
 
 test:
 	@scripts/setup

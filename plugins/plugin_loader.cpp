@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <castor/plugins/plugin_loader.h>
-#include <castor/plugins/nearest_name.h>
 
 #include <castor/memory/text.h>
+#include <castor/plugins/nearest_name.h>
+#include <castor/version.h>
 
 #include "plugin_checks.h"
 #include "plugin_file.h"

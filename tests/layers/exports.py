@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks the exported symbols of the shared objects. Exit status 77 (skipped) if none is built.
 
-    exports.py library FILE      only names of castor: namespace castor, castor_*, and the type information of both
+    exports.py library FILE      only names of castor: namespace castor, castor_*, the type information of both,
+                                 and the versions of names (packaging/export_map.py)
     exports.py plugins FOLDER    each plugin below it: castor_plugin_query_v2 and nothing else
 """
 import pathlib
@@ -10,7 +11,7 @@ import re
 import subprocess
 import sys
 
-OURS = re.compile(r"(((vtable|VTT|typeinfo|typeinfo name|guard variable) for |(non-)?virtual (non-virtual )?thunk to )?castor::|castor_)")
+OURS = re.compile(r"(((vtable|VTT|typeinfo|typeinfo name|guard variable) for |(non-)?virtual (non-virtual )?thunk to )?castor::|castor_|CASTOR_(0|PRIVATE)$)")
 
 
 def exported(library: pathlib.Path) -> list[str]:

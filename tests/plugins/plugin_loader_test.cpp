@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <castor/plugins/plugin_loader.h>
+#include <castor/version.h>
 
 #include <gtest/gtest.h>
 

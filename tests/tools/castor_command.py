@@ -6,7 +6,7 @@ import sys
 
 sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), *(str(HERE / room) for room in ("bench", "cli", "memprof", "train"))]
+sys.path[:0] = [str(HERE), str(HERE.parent / "support"), *(str(HERE / room) for room in ("bench", "cli", "memprof", "train"))]
 import gtest_runner  # noqa: E402
 from bench_cases import *  # noqa: E402,F403
 from checkpoint_cases import *  # noqa: E402,F403

@@ -2,6 +2,7 @@
 #include "check/probes.h"
 
 #include <castor/training/plugin_folders.h>
+#include <castor/version.h>
 
 #include "cli/torch_tag.h"
 

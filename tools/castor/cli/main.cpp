@@ -9,6 +9,7 @@
 #include "commands.h"
 
 #include <castor/plugins/nearest_name.h>
+#include <castor/version.h>
 
 namespace castor::cli {
 namespace {

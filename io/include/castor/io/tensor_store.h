@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <castor/io/durability.h>
 #include <castor/io/io_engine.h>
 #include <castor/memory/budget.h>
 #include <castor/memory/buffer.h>
@@ -18,12 +19,6 @@
 namespace castor {
 
 class FolderOps;
-
-/// The lifetime of a store's values.
-enum class Durability : std::uint8_t {
-  scratch,  ///< the files have no names; nothing outlives the store, however the process ends
-  commit,   ///< opening finds the values of the last commit again, however the process or machine ended
-};
 
 struct TensorStoreOptions {
   std::vector<std::string> folders;  ///< one or more; values are striped over them by how fast they are

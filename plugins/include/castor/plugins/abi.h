@@ -40,7 +40,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifndef DLPACK_DLPACK_H_ /* <ATen/dlpack.h> is the same header under another name */
 #include <dlpack/dlpack.h>
+#endif
 
 #ifdef __cplusplus
 extern "C" {

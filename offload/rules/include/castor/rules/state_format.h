@@ -2,17 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
-#include <castor/memory/result.h>
-#include <castor/rules/update_arrays.h>
+#include <castor/rules/moment_format.h>
 
 namespace castor {
-
-/// fp32, mixed or bf16.
-std::string name(MomentFormat moments);
-/// The reverse. Errors: usage.
-Result<MomentFormat> parse_moment_format(const std::string& text);
 
 /// How the optimizer states of trained tensors are kept, the same on every tier. The bits of a training depend on
 /// `moments` and `rounding_seed`, never on `split_master`.

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include <castor/rules/state_format.h>
+#include <castor/rules/update_arrays.h>
 
 namespace castor {
 

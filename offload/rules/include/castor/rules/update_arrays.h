@@ -5,28 +5,11 @@
 #include <cstdint>
 
 #include <castor/memory/dtype.h>
+#include <castor/rules/moment_format.h>
 #include <castor/rules/registered_id.h>
 
-/// What updates by every rule have in common: their arrays, the dtypes of the moments, and the rounding of masters to
-/// weights.
+/// The parts that updates by every rule have in common: their arrays, and the rounding of masters to weights.
 namespace castor {
-
-/// The dtypes of exp_avg and exp_avg_sq. Kernels widen the values that they read, and round once, after the whole
-/// update.
-///
-/// exp_avg in bf16 is rounded to nearest. exp_avg_sq cannot be, because it decays by less than half a unit: it is
-/// rounded up or down at random, the more often up the nearer the upper value is. The random bits follow from the seed,
-/// the tensor, the number of its update and the element alone.
-enum class MomentFormat : std::uint8_t {
-  f32,    ///< both fp32
-  mixed,  ///< exp_avg in bf16, exp_avg_sq in fp32
-  bf16,   ///< both bf16
-};
-
-constexpr DType exp_avg_dtype(MomentFormat moments) { return moments == MomentFormat::f32 ? DType::f32 : DType::bf16; }
-constexpr DType exp_avg_sq_dtype(MomentFormat moments) {
-  return moments == MomentFormat::bf16 ? DType::bf16 : DType::f32;
-}
 
 /// The AdamCoefficients::rounding_key of the `t`-th update of `tensor`.
 std::uint32_t rounding_key(std::uint64_t seed, RegisteredId tensor, std::uint64_t t);

@@ -8,9 +8,9 @@
 #include <variant>
 #include <vector>
 
-#include <castor/io/tensor_store.h>
+#include <castor/io/durability.h>
 #include <castor/plugins/option_schema.h>
-#include <castor/rules/state_format.h>
+#include <castor/rules/moment_format.h>
 
 namespace castor {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <castor/rules/state_format.h>
+#include <castor/rules/moment_format.h>
 
 namespace castor {
 namespace {
