@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <castor/plugins/torch/errors.h>
+#include <castor/plugins/torch/runtime.h>
 #include <castor/plugins/torch/torch_adapter.h>
 
+#include <ATen/DeviceAccelerator.h>
 #include <torch/nn/modules/linear.h>
 
 #include "../support/scratch_folder.h"
@@ -20,11 +22,11 @@ using test::ScratchFolder;
 const std::vector<std::string> kNames = {"layer0.weight", "layer0.bias",   "layer1.weight",
                                          "layer1.bias",   "layer2.weight", "layer2.bias"};
 
-/// A model in bf16 and its session.
+/// A model, in bf16 on the CPU unless said otherwise, and its session.
 struct SmallRun {
   SmallRun(const StrategyChoice& choice, SessionOptions options = {}, const Optimizer& optimizer = AdamW{.lr = 0.01},
-           at::ScalarType dtype = at::kBFloat16)
-      : model(std::make_shared<SmallModel>(at::TensorOptions(dtype))),
+           const at::TensorOptions& tensors = at::kBFloat16)
+      : model(std::make_shared<SmallModel>(tensors)),
         session(boost(model, choice, optimizer, std::move(options)).value()) {}
 
   /// The loss of the batch with this number, which no two batches share.
@@ -321,6 +323,26 @@ TEST(Session, ATraceIsWritten) {
   run.step();
   EXPECT_TRUE(run.session.trace(file).ok());
   EXPECT_GT(std::filesystem::file_size(file), 0u);
+}
+
+/// The digest of 5 steps on GPU `ordinal`, whose optimizer states are on the drive.
+std::string digest_on_gpu(int ordinal) {
+  const ScratchFolder folder;
+  const at::Device device = open_gpu(ordinal).value();
+  const Gemini tiers = {
+      .device_budget = 256_MiB, .host_budget = 64_MiB, .nvme = {folder.path()}, .nvme_offload_fraction = 1};
+  SmallRun run(tiers, {}, AdamW{.lr = 0.01}, at::TensorOptions(at::kBFloat16).device(device));
+  run.steps(5);
+  EXPECT_EQ(run.model->layers[0]->weight.device(), device);
+  EXPECT_GT(run.session.stats().value().peak_bytes[index(Tier::device)], 0u);
+  return run.digest();
+}
+
+TEST(Session, OnAnotherGpuItHasTheBitsOfTheFirst) {
+  if (!torch_has_cuda() || at::accelerator::deviceCount() < 2) GTEST_SKIP() << "needs two GPUs";
+  set_determinism(true);
+  EXPECT_EQ(digest_on_gpu(1), digest_on_gpu(0));
+  set_determinism(false);
 }
 
 /// Layers of LibTorch as they are, which the session runs as units.
