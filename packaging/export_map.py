@@ -26,6 +26,7 @@ CASTOR_0 {{
 """
 END = "[!a-zA-Z0-9_]"  # of a name
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+NAMESPACE = re.compile(r"^namespace (castor[\w:]*) \{", re.M)
 CLASS = re.compile(r"^(?:class|struct)(?:\s*\[\[\w+\]\])?\s+(\w+)[^;{]*\{", re.M)
 OTHER = r"class|struct|using|template|#|inline|constexpr|extern"
 FUNCTION = re.compile(rf"^(?!{OTHER})[A-Za-z_][\w:<>,&* ]*?[ &*](\w+)\(", re.M)
@@ -39,8 +40,9 @@ def stable_headers(root: pathlib.Path) -> list[pathlib.Path]:
 def patterns(header: str) -> list[str]:
     """The patterns of the classes, with their type information, and of the functions that `header` declares."""
     code = COMMENT.sub("", header)
-    found = [f"castor::{name}{END}*; *?for?castor::{name}" for name in CLASS.findall(code)]
-    return found + [f"castor::{name}{END}*" for name in FUNCTION.findall(code)]
+    within = next(iter(NAMESPACE.findall(code)), "castor")
+    found = [f"{within}::{name}{END}*; *?for?{within}::{name}" for name in CLASS.findall(code)]
+    return found + [f"{within}::{name}{END}*" for name in FUNCTION.findall(code)]
 
 
 def main(root: pathlib.Path, output: pathlib.Path) -> None:

@@ -6,9 +6,11 @@
 #include <fstream>
 #include <system_error>
 
+#include <castor/memprof/html.h>
+#include <castor/memprof/render.h>
+#include <castor/memprof/summary_json.h>
+
 #include "cli/commands.h"
-#include "memprof/html.h"
-#include "memprof/render.h"
 
 namespace castor::cli {
 namespace {

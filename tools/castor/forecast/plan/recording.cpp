@@ -8,8 +8,7 @@
 #include <stdexcept>
 
 #include <castor/memory/budget.h>
-
-#include "cli/trace_file.h"
+#include <castor/memprof/trace_file.h>
 
 namespace castor::plan {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "trace.h"
+#include <castor/memprof/trace.h>
 
 namespace castor::memprof {
 

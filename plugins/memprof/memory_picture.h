@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "summary.h"
+#include <castor/memprof/summary.h>
 
 namespace castor::memprof {
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "memprof/html.h"
-#include "memprof/memory_picture.h"
-#include "memprof/ranges.h"
-#include "memprof/step_lanes.h"
-#include "memprof/step_picture.h"
-#include "memprof/svg.h"
+#include <castor/memprof/html.h>
+
+#include "memory_picture.h"
+#include "ranges.h"
+#include "step_lanes.h"
+#include "step_picture.h"
+#include "svg.h"
 
 namespace castor::memprof {
 namespace {

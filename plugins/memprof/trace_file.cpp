@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trace_file.h"
+#include <castor/memprof/trace_file.h>
 
 #include <nlohmann/json.hpp>
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "html.h"
+#include <castor/memprof/html.h>
 
 #include <fmt/format.h>
 
 #include <vector>
 
 #include <castor/memory/bytes.h>
+#include <castor/memprof/render.h>
 
 #include "memory_picture.h"
-#include "render.h"
 #include "step_picture.h"
 #include "svg.h"
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trace.h"
+#include <castor/memprof/trace.h>
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 
 #include <castor/memory/bytes.h>
-
-#include "cli/trace_file.h"
+#include <castor/memprof/trace_file.h>
 
 namespace castor::memprof {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "summary.h"
+#include <castor/memprof/summary.h>
 
 #include <algorithm>
 #include <functional>

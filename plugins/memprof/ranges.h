@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "trace.h"
+#include <castor/memprof/trace.h>
 
 namespace castor::memprof {
 

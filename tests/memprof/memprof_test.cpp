@@ -2,9 +2,10 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "memprof/render.h"
-#include "memprof/summary.h"
-#include "memprof/trace.h"
+#include <castor/memprof/render.h>
+#include <castor/memprof/summary.h>
+#include <castor/memprof/summary_json.h>
+#include <castor/memprof/trace.h>
 
 namespace castor::memprof {
 namespace {

@@ -4,8 +4,9 @@
 #include <string>
 #include <vector>
 
+#include <castor/memprof/trace.h>
+
 #include "ranges.h"
-#include "trace.h"
 
 namespace castor::memprof {
 

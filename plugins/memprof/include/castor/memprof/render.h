@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
-
 #include <string>
 #include <vector>
 
-#include "summary.h"
+#include <castor/memprof/summary.h>
 
 namespace castor::memprof {
 
@@ -24,8 +22,5 @@ std::string budget_text(const TierUse& use);
 
 /// The summary for people.
 std::string to_text(const Trace& trace, const Summary& summary);
-
-/// The summary as `castor memprof --json` prints it.
-nlohmann::json to_json(const Trace& trace, const Summary& summary);
 
 }  // namespace castor::memprof
