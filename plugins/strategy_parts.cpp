@@ -17,13 +17,28 @@ Result<castor_step_result> StepTickets::result_of(std::uint64_t ticket) const {
                                      std::to_string(n_steps_)};
 }
 
+Result<castor_values> fp32_values(const castor_values& wanted, std::uint64_t numel, const char* what) {
+  if (wanted.form != CASTOR_FP32)
+    return Error{ErrorKind::usage, std::string(what) + " are fp32; they are read as nothing else"};
+  castor_values values = wanted;
+  if (wanted.n == CASTOR_ALL) values.n = numel - std::min(numel, wanted.first);
+  if (values.first <= numel && values.n <= numel - values.first) return values;
+  return Error{ErrorKind::usage, "values " + std::to_string(values.first) + " to " +
+                                     std::to_string(values.first + values.n) + " of parameter " +
+                                     std::to_string(values.param) + " were asked for; it has " + std::to_string(numel)};
+}
+
 Result<castor_param_state> masters_of(const castor_values& wanted, std::uint64_t numel) {
-  if (wanted.form != CASTOR_FP32) return Error{ErrorKind::usage, "masters are fp32; they are read as nothing else"};
+  CASTOR_ASSIGN(const castor_values values, fp32_values(wanted, numel, "masters"));
   auto state = blank<castor_param_state>();
-  state.param = wanted.param, state.first = wanted.first;
-  state.n = wanted.n != CASTOR_ALL ? wanted.n : numel - std::min(numel, wanted.first);
-  state.master = static_cast<float*>(wanted.data);
+  state.param = values.param, state.first = values.first, state.n = values.n;
+  state.master = static_cast<float*>(values.data);
   return state;
+}
+
+Error no_gradient(const std::string& name, std::uint64_t numel) {
+  return {ErrorKind::usage, "parameter " + name + " has no gradient since the last step; it gets one by writing all its " +
+                                std::to_string(numel) + " values"};
 }
 
 }  // namespace castor

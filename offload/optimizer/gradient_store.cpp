@@ -107,6 +107,34 @@ Result<void> GradientStore::finish_sum(PayloadId payload_chunk) {
   return due ? sum_up(payload_chunk) : Result<void>();
 }
 
+/// Has all gradients of the chunk in its fp32 sums, whose memory is made if there is none.
+Result<void> GradientStore::widen(PayloadId payload_chunk) {
+  if (!fresh(payload_chunk).empty()) CASTOR_TRY(sum_up(payload_chunk));
+  Slot& slot = slots_.at(payload_chunk);
+  if (slot.widened) return {};
+  CASTOR_TRY(parts_.mover.open(slot.wide, slot.tier));
+  parts_.chunks.written(slot.wide, slot.tier);
+  slot.widened = adds_up_ = true;
+  return {};
+}
+
+Result<void> GradientStore::write(TensorId tensor, std::uint64_t first, std::span<const float> values) {
+  const TensorPlace& place = parts_.layout.tensors.at(tensor);
+  CASTOR_TRY(widen(place.chunk));
+  const Slot& slot = slots_[place.chunk];
+  CASTOR_ASSIGN(const BufferView sums, parts_.mover.edit(slot.wide, slot.tier));
+  const Event arrived = parts_.chunks.chunk(slot.wide).at(slot.tier).arrived;
+  CASTOR_TRY(parts_.mover.join_host(arrived, parts_.chunks.chunk(slot.wide).label));
+  CASTOR_TRY(arrived.wait());
+  const Event copied =
+      parts_.compute.copy(sums.data + (place.offset + first) * sizeof(float), values.data(), values.size_bytes());
+  CASTOR_TRY(copied.wait());
+  parts_.chunks.written(slot.wide, slot.tier);
+  summed_[tensor] = true;
+  n_arrived_[tensor] = std::max(n_arrived_[tensor], 1u);
+  return {};
+}
+
 /// Adds the gradients that arrived since the last sum to the fp32 sums.
 Result<void> GradientStore::sum_up(PayloadId payload_chunk) {
   Slot& slot = slots_[payload_chunk];

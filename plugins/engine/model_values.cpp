@@ -66,6 +66,32 @@ Result<void> ModelValues::set_trainable(std::uint32_t param, std::int32_t traina
                                      "boost the model with it trained"};
 }
 
+/// `gets_one`: the parameter has a gradient afterwards where all its values are given.
+Result<ModelValues::GradientRange> ModelValues::gradient_range(const castor_values& wanted, bool gets_one) const {
+  const ParamId param{wanted.param};
+  CASTOR_TRY(check(param));
+  const ParamShape& shape = parts_.model.params[param];
+  CASTOR_ASSIGN(const castor_values values, fp32_values(wanted, shape.spec.numel, "gradients"));
+  if (!shape.spec.trainable)
+    return Error{ErrorKind::usage, "parameter " + shape.name + " is frozen, so it has no gradient"};
+  const GradientRange range = {
+      parts_.place_of[param], values.first, {static_cast<float*>(values.data), static_cast<std::size_t>(values.n)}};
+  if (!range.tensor) return range;
+  CASTOR_ASSIGN(const bool has, parts_.gradients.has(*range.tensor));
+  if (!has && !(gets_one && values.n == shape.spec.numel)) return no_gradient(shape.name, shape.spec.numel);
+  return range;
+}
+
+Result<void> ModelValues::read_gradient(const castor_values& wanted) {
+  CASTOR_ASSIGN(const GradientRange range, gradient_range(wanted, false));
+  return range.tensor ? parts_.gradients.read(*range.tensor, range.first, range.values) : Result<void>();
+}
+
+Result<void> ModelValues::write_gradient(const castor_values& wanted) {
+  CASTOR_ASSIGN(const GradientRange range, gradient_range(wanted, true));
+  return range.tensor ? parts_.gradients.write(*range.tensor, range.first, range.values) : Result<void>();
+}
+
 /// A parameter without elements has no values, and its updates are not counted.
 Result<void> ModelValues::read_state(castor_param_state& state) {
   const ParamId param{state.param};

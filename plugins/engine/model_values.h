@@ -3,8 +3,10 @@
 
 #include <array>
 #include <optional>
+#include <span>
 
 #include <castor/memory/timeline.h>
+#include <castor/optimizer/pending_gradients.h>
 #include <castor/plugins/model_host.h>
 #include <castor/plugins/strategy_parts.h>
 #include <castor/states/state_io.h>
@@ -26,6 +28,7 @@ class ModelValues final : public ValueCalls {
     const IndexedVector<ParamId, std::optional<TensorId>>& place_of;  ///< EngineRooms::place_of
     const Timeline& timeline;
     StateIo& io;
+    PendingGradients& gradients;
   };
   explicit ModelValues(const Parts& parts) : parts_(parts) {}
 
@@ -41,12 +44,24 @@ class ModelValues final : public ValueCalls {
   Result<void> read_masters(const castor_values& values) override;
   Result<void> read_state(castor_param_state& state) override;
   Result<void> write_state(const castor_param_state& state) override;
+  /// Errors of both: usage, for values that the parameter does not have, and where it has no gradient, which a write of
+  /// all values alone gives it; those of PendingGradients.
+  Result<void> read_gradient(const castor_values& values) override;
+  Result<void> write_gradient(const castor_values& values) override;
   /// A parameter that was trained when the engine was made may be frozen and trained again. Errors: usage, where it was
   /// frozen then.
   Result<void> set_trainable(std::uint32_t param, std::int32_t trainable) override;
 
  private:
+  /// The values of a gradient: its tensor, or none of a parameter without elements, and their range.
+  struct GradientRange {
+    std::optional<TensorId> tensor;
+    std::uint64_t first = 0;
+    std::span<float> values;
+  };
+
   Result<void> check(ParamId param) const;
+  Result<GradientRange> gradient_range(const castor_values& values, bool gets_one) const;
 
   const Parts parts_;
   bool initialised_ = false;

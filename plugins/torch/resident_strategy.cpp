@@ -254,6 +254,47 @@ Result<void> ResidentStrategy::write_state(const castor_param_state& state) {
   });
 }
 
+/// The values of a gradient that `wanted` names. Errors: usage, where the parameter is not trained or lacks them.
+Result<castor_values> ResidentStrategy::gradient_values(const castor_values& wanted) const {
+  if (wanted.param >= params_.size())
+    return Error{ErrorKind::usage, "there is no parameter " + std::to_string(wanted.param)};
+  const at::Tensor& tensor = params_[wanted.param].tensor;
+  if (!tensor.requires_grad())
+    return Error{ErrorKind::usage, "parameter " + adapter_.host().map().params[wanted.param].name +
+                                       " is frozen, so it has no gradient"};
+  return fp32_values(wanted, static_cast<std::uint64_t>(tensor.numel()), "gradients");
+}
+
+Result<void> ResidentStrategy::read_gradient(const castor_values& wanted) {
+  CASTOR_ASSIGN(const castor_values values, gradient_values(wanted));
+  const ResidentParam& param = params_[wanted.param];
+  if (!param.grad.defined())
+    return no_gradient(adapter_.host().map().params[wanted.param].name,
+                       static_cast<std::uint64_t>(param.tensor.numel()));
+  const auto first = static_cast<std::int64_t>(values.first), n = static_cast<std::int64_t>(values.n);
+  return guard([&] {
+    at::from_blob(values.data, {n}, at::kFloat).copy_(in_storage_order(param.grad).narrow(0, first, n));
+  });
+}
+
+/// A gradient with written values is fp32, like a sum of several.
+Result<void> ResidentStrategy::write_gradient(const castor_values& wanted) {
+  CASTOR_ASSIGN(const castor_values values, gradient_values(wanted));
+  ResidentParam& param = params_[wanted.param];
+  const auto first = static_cast<std::int64_t>(values.first), n = static_cast<std::int64_t>(values.n);
+  if (!param.grad.defined() && n < param.tensor.numel())
+    return no_gradient(adapter_.host().map().params[wanted.param].name,
+                       static_cast<std::uint64_t>(param.tensor.numel()));
+  return guard([&] {
+    const at::NoGradGuard no_grad;
+    const at::Tensor& like = param.grad.defined() ? param.grad : param.tensor;
+    const at::Tensor sum = at::empty_strided(like.sizes(), like.strides(), like.options().dtype(at::kFloat));
+    if (param.grad.defined()) sum.copy_(param.grad);
+    in_storage_order(sum).narrow(0, first, n).copy_(at::from_blob(values.data, {n}, at::kFloat));
+    param.grad = sum;
+  });
+}
+
 std::uint64_t ResidentStrategy::held_bytes() const {
   std::uint64_t held = 0;
   for (const ResidentParam& param : params_)

@@ -53,7 +53,10 @@ class ResidentStrategy final : public Strategy, private ValueCalls {
   Result<void> read_masters(const castor_values& values) override;
   Result<void> read_state(castor_param_state& state) override;
   Result<void> write_state(const castor_param_state& state) override;
+  Result<void> read_gradient(const castor_values& values) override;
+  Result<void> write_gradient(const castor_values& values) override;
 
+  Result<castor_values> gradient_values(const castor_values& wanted) const;
   Result<ResidentParam*> param_of(const castor_param_state& state);
   void place_param(std::uint32_t id);
   void initialise(ResidentParam& param, const at::Tensor& values);

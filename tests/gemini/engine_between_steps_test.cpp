@@ -93,6 +93,137 @@ TEST(EngineNorm, AfterEarlyUpdatesIsRefused) {
   EXPECT_TRUE(run.engine->step(run.args(0)).ok());
 }
 
+/// Under which gradients are gathered on the device, or on the host.
+const PlacementPolicy kPolicies[] = {PlacementPolicy::cuda, PlacementPolicy::cpu};
+
+castor_values all_of(std::uint32_t param, std::vector<float>& values) {
+  return {sizeof(castor_values), param, 0, values.size(), CASTOR_FP32, values.data()};
+}
+
+TEST(EnginePendingGradients, AreReadAsTheSumOfTheMicroBatchesByRange) {
+  for (const PlacementPolicy policy : kPolicies) {
+    EngineOptions options;
+    options.placement_policy = policy;
+    Two run(options);
+    run.backward(1, 3), run.backward(0, 4);
+    run.engine->end_of_backward().value();
+    float some[2] = {};
+    run.engine->values().read_gradient({sizeof(castor_values), 0, 298, CASTOR_ALL, CASTOR_FP32, some}).value();
+    EXPECT_EQ(some[0], 4) << "kept in bf16";
+    run.backward(0, 0.0078125f);  // 2^-7, which bf16 loses beside 4
+    run.engine->end_of_backward().value();
+    run.engine->values().read_gradient({sizeof(castor_values), 0, 298, CASTOR_ALL, CASTOR_FP32, some}).value();
+    EXPECT_EQ(some[1], 4.0078125f);
+    run.engine->values().read_gradient({sizeof(castor_values), 1, 0, 1, CASTOR_FP32, some}).value();
+    EXPECT_EQ(some[0], 3);
+  }
+}
+
+TEST(EnginePendingGradients, WrittenTrainAsIfTheyHadArrived) {
+  for (const PlacementPolicy policy : kPolicies)
+    for (const double max_norm : {0.0, 1.0}) {
+      EngineOptions options;
+      options.placement_policy = policy;
+      Two written(options), scaled(options);
+      for (int step = 0; step < 3; ++step) {
+        written.backward(1, 3), written.backward(0, 4), written.backward(0, 1);
+        scaled.backward(1, 1.5), scaled.backward(0, 2), scaled.backward(0, 0.5);
+        for (Two* run : {&written, &scaled}) run->engine->end_of_backward().value();
+        for (std::uint32_t param = 0; param < 2; ++param) {
+          std::vector<float> values(kNumel);
+          written.engine->values().read_gradient(all_of(param, values)).value();
+          for (float& value : values) value /= 2;
+          written.engine->values().write_gradient(all_of(param, values)).value();
+        }
+        const auto norm = written.engine->step(written.args(max_norm)).value().grad_norm;
+        EXPECT_EQ(norm, scaled.engine->step(scaled.args(max_norm)).value().grad_norm);
+      }
+      EXPECT_EQ(written.master(0), scaled.master(0));
+      EXPECT_EQ(written.master(1), scaled.master(1));
+    }
+}
+
+TEST(EnginePendingGradients, OnesThatArriveLaterAreAddedToWrittenValues) {
+  Two written, plain;
+  written.backward(0, 8), plain.backward(0, 2);
+  for (Two* run : {&written, &plain}) run->engine->end_of_backward().value();
+  std::vector<float> values(kNumel, 2);
+  written.engine->values().write_gradient(all_of(0, values)).value();
+  for (Two* run : {&written, &plain}) {
+    run->backward(0, 1);
+    run->engine->end_of_backward().value();
+  }
+  written.engine->values().read_gradient(all_of(0, values)).value();
+  EXPECT_EQ(values, std::vector<float>(kNumel, 3));
+  for (Two* run : {&written, &plain}) run->engine->step(run->args(1)).value();
+  EXPECT_EQ(written.master(0), plain.master(0));
+}
+
+TEST(EnginePendingGradients, AParameterWithoutOneGetsItByAWriteOfAllItsValues) {
+  Two written, plain;
+  for (Two* run : {&written, &plain}) run->backward(1, 3);
+  plain.backward(0, 5);
+  for (Two* run : {&written, &plain}) run->engine->end_of_backward().value();
+  std::vector<float> values(kNumel, 5);
+  ValueCalls& calls = written.engine->values();
+  const std::string none = "parameter w has no gradient since the last step; it gets one by writing all its 300 values";
+  const auto read = calls.read_gradient(all_of(0, values));
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(read.error().message, none);
+  const auto part = calls.write_gradient({sizeof(castor_values), 0, 1, CASTOR_ALL, CASTOR_FP32, values.data()});
+  ASSERT_FALSE(part.ok());
+  EXPECT_EQ(part.error().message, none);
+  calls.write_gradient(all_of(0, values)).value();
+  for (Two* run : {&written, &plain}) run->engine->step(run->args(0)).value();
+  EXPECT_EQ(written.master(0), plain.master(0));
+  EXPECT_FALSE(calls.read_gradient(all_of(0, values)).ok()) << "of the step that has ended";
+}
+
+/// With 0.5 written in place of 3 the norm is that of other gradients than speculation saw arrive.
+TEST(EnginePendingGradients, WrittenAfterSpeculativeUpdatesReplaceThem) {
+  EngineOptions options;
+  options.placement_policy = PlacementPolicy::cpu;
+  options.speculative_updates = true;
+  Two written(options), plain(options);
+  for (int step = 0; step < 4; ++step)
+    for (Two* run : {&written, &plain}) {
+      run->engine->announce_step(run->args(1000)).value();
+      const bool replaces = step == 3 && run == &written;
+      run->backward(1, 1), run->backward(0, step < 3 ? 1 : replaces ? 3 : 0.5f);
+      run->engine->end_of_backward().value();
+      std::vector<float> values(kNumel, 0.5);
+      if (replaces) run->engine->values().write_gradient(all_of(0, values)).value();
+      run->engine->step(run->args(1000)).value();
+    }
+  EXPECT_EQ(written.master(0), plain.master(0));
+  EXPECT_EQ(written.master(1), plain.master(1));
+}
+
+TEST(EnginePendingGradients, WrongRequestsAreRefused) {
+  FakeModelHost host({{"w", {4}, test::kBf16, {1, 1, 1, 1}}, {"base", {4}, test::kBf16, {2, 2, 2, 2}, false}},
+                     {{"a", {0, 1}}});
+  const auto engine = Engine::make(host, {}).value();
+  engine->attach().value();
+  float some[4] = {};
+  const struct {
+    castor_values values;
+    std::string sentence;
+  } rows[] = {
+      {{sizeof(castor_values), 2, 0, 4, CASTOR_FP32, some}, "parameter 2 was asked for, the model has 2"},
+      {{sizeof(castor_values), 1, 0, 4, CASTOR_FP32, some}, "parameter base is frozen, so it has no gradient"},
+      {{sizeof(castor_values), 0, 0, 4, CASTOR_OWN, some}, "gradients are fp32; they are read as nothing else"},
+      {{sizeof(castor_values), 0, 2, 3, CASTOR_FP32, some}, "values 2 to 5 of parameter 0 were asked for; it has 4"},
+  };
+  for (const auto& row : rows)
+    for (const bool writes : {false, true}) {
+      const auto refused =
+          writes ? engine->values().write_gradient(row.values) : engine->values().read_gradient(row.values);
+      ASSERT_FALSE(refused.ok()) << row.sentence;
+      EXPECT_EQ(refused.error().message, row.sentence);
+      EXPECT_EQ(refused.error().kind, ErrorKind::usage);
+    }
+}
+
 TEST(EngineStepResult, IsThatOfTheLastStepAlone) {
   Two run;
   EXPECT_FALSE(run.engine->step_result(0).ok()) << "no step was begun";

@@ -48,6 +48,9 @@ class GradientNorm {
   /// in the store yet. Where the kernel fails, measure() measures it instead.
   void arrived(TensorId tensor, const void* grad);
 
+  /// The values of the gradient of `tensor` were replaced in the store: measure() measures them.
+  void replaced(TensorId tensor) { measured_[tensor] = false; }
+
   /// The scale of a step with these options; 1 where they want no norm. Waits for the sums. Errors: those of the mover
   /// and of the kernels.
   [[nodiscard]] Result<StepScale> measure(const StepOptions& options);

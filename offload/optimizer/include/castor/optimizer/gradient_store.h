@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include <castor/chunk/chunk_layout.h>
@@ -65,6 +66,12 @@ class GradientStore {
   bool any(PayloadId payload_chunk) const;
   bool complete(PayloadId payload_chunk) const;
 
+  /// Replaces values of the gradient of `tensor`, from number `first` on, which is kept in fp32 from then on; a tensor
+  /// that has none gets one. Waits until they are copied. Errors: those of the mover; then the gradient is as before,
+  /// but for the place of its values. Requires: the chunk's tensor has these values, and all of them are given where it
+  /// has no gradient.
+  [[nodiscard]] Result<void> write(TensorId tensor, std::uint64_t first, std::span<const float> values);
+
   /// Adds up the gradients that arrived since the last sum: from then on one chunk holds the gradients of
   /// `payload_chunk`. Errors: those of the mover; then nothing has changed.
   [[nodiscard]] Result<void> finish_sum(PayloadId payload_chunk);
@@ -107,6 +114,7 @@ class GradientStore {
   explicit GradientStore(const Parts& parts) : parts_(parts) {}
   Result<void> place(TensorId tensor, const void* data, Event& read);
   Result<void> sum_up(PayloadId payload_chunk);
+  Result<void> widen(PayloadId payload_chunk);
   Result<Event> add_fresh(PayloadId payload_chunk);
   Result<void> known(const Event& arrived) const;
   std::vector<TensorId> fresh(PayloadId payload_chunk) const;
