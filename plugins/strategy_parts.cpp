@@ -17,6 +17,26 @@ Result<castor_step_result> StepTickets::result_of(std::uint64_t ticket) const {
                                      std::to_string(n_steps_)};
 }
 
+Result<void> OpenAccesses::check(const castor_access& access, std::size_t n_params) {
+  if (access.mode != CASTOR_READ && access.mode != CASTOR_WRITE)
+    return Error{ErrorKind::usage, "weights were acquired in mode " + std::to_string(access.mode) +
+                                       "; it is CASTOR_READ or CASTOR_WRITE"};
+  for (std::uint32_t i = 0; i < access.n; ++i)
+    if (access.params[i] >= n_params)
+      return Error{ErrorKind::usage, "the weights of parameter " + std::to_string(access.params[i]) +
+                                         " were acquired; the model has " + std::to_string(n_params)};
+  return {};
+}
+
+Result<void> OpenAccesses::find(const castor_access& access) const {
+  if (std::ranges::find(open_, copy_of(access)) != open_.end()) return {};
+  return Error{ErrorKind::usage, "weights of " + std::to_string(access.n) + " parameters were released to " +
+                                     (access.mode == CASTOR_WRITE ? "write" : "read") +
+                                     ", which were not acquired so; release takes the values of its acquire"};
+}
+
+void OpenAccesses::remove(const castor_access& access) { open_.erase(std::ranges::find(open_, copy_of(access))); }
+
 Result<castor_values> fp32_values(const castor_values& wanted, std::uint64_t numel, const char* what) {
   if (wanted.form != CASTOR_FP32)
     return Error{ErrorKind::usage, std::string(what) + " are fp32; they are read as nothing else"};

@@ -241,6 +241,38 @@ Result<void> StateIo::write_part(PayloadId chunk, TileId tile, const TilePart& p
   return {};
 }
 
+Result<void> StateIo::take_weights(TensorId tensor) {
+  const TensorPlace& place = parts_.states.layout().tensors.at(tensor);
+  for (const TileId tile : parts_.states.shape(place.chunk).trained_tiles())
+    for (const TilePart& part : parts_in(place.chunk, tile, tensor, {0, place.numel})) {
+      CASTOR_ASSIGN(const BufferView state, parts_.mover.hold(parts_.states.state(place.chunk, tile), Tier::host));
+      const auto outcome = take_part(place.chunk, tile, part, state.data);
+      parts_.mover.unhold(parts_.states.state(place.chunk, tile), Tier::host);
+      CASTOR_TRY(outcome);
+      CASTOR_TRY(send_states_home(place.chunk, tile));
+    }
+  parts_.barrier.values_replaced();
+  return {};
+}
+
+/// The weights stay as they are: they are their masters, rounded without a change.
+Result<void> StateIo::take_part(PayloadId chunk, TileId tile, const TilePart& part, std::byte* state) {
+  CASTOR_ASSIGN(const BufferView weights, parts_.mover.look(parts_.states.payload(chunk), Tier::host));
+  CASTOR_TRY(parts_.mover.edit(parts_.states.state(chunk, tile), Tier::host));
+  const DType dtype = parts_.states.shape(chunk).dtype;
+  const TileStates to = parts_.states.tile_states(chunk, tile, state);
+  const auto take = [&](std::uint64_t first, std::uint64_t n) {
+    std::vector<float> masters(n);
+    std::vector<std::byte> same(n * size_bytes(dtype));
+    widen_weights(weights.data + (part.in_chunk + first) * size_bytes(dtype), dtype, masters.data(), n);
+    to.write(part.in_tile + first, n, same.data(), masters.data(), nullptr, nullptr);
+    return Result<void>();
+  };
+  CASTOR_TRY(parts_.team.add(sliced_job(part.numel, take)).wait());
+  parts_.chunks.written(parts_.states.state(chunk, tile), Tier::host);
+  return {};
+}
+
 Result<void> StateIo::write_frozen(TensorId tensor, const StateValues& values) {
   const TensorPlace& place = parts_.states.layout().tensors[tensor];
   const DType dtype = parts_.states.shape(place.chunk).dtype;

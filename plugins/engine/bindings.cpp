@@ -19,17 +19,20 @@ Bindings::Bindings(ModelHost& host, const ModelShape& model, const ChunkLayout& 
     : host_(host), model_(model), layout_(layout), place_of_(place_of), bound_(model.params.size(), false) {}
 
 Result<void> Bindings::bind(UnitId unit, const ChunkManager& chunks) {
-  for (const ParamId param : model_.units[unit]) {
-    if (bound_[param]) continue;
-    std::byte* data = no_elements_.data();
-    if (!model_.params[param].empty()) {
-      const TensorPlace& place = layout_.tensors[place_of_[param].value()];
-      data = chunks.chunk(payloads_[place.chunk]).at(Tier::device).buffer.data() +
-             place.offset * size_bytes(layout_.chunks[place.chunk].dtype);
-    }
-    CASTOR_TRY(host_.bind(number(param), data));
-    bound_[param] = true;
+  for (const ParamId param : model_.units[unit]) CASTOR_TRY(bind(param, chunks));
+  return {};
+}
+
+Result<void> Bindings::bind(ParamId param, const ChunkManager& chunks) {
+  if (bound_[param]) return {};
+  std::byte* data = no_elements_.data();
+  if (!model_.params[param].empty()) {
+    const TensorPlace& place = layout_.tensors[place_of_[param].value()];
+    data = chunks.chunk(payloads_[place.chunk]).at(Tier::device).buffer.data() +
+           place.offset * size_bytes(layout_.chunks[place.chunk].dtype);
   }
+  CASTOR_TRY(host_.bind(number(param), data));
+  bound_[param] = true;
   return {};
 }
 

@@ -29,6 +29,8 @@ class Bindings {
   /// Points the parameters of `unit` at their places in the device slots; parameters without elements at memory of no
   /// use. Errors: those of the host.
   [[nodiscard]] Result<void> bind(UnitId unit, const ChunkManager& chunks);
+  /// The same for one parameter.
+  [[nodiscard]] Result<void> bind(ParamId param, const ChunkManager& chunks);
   /// Unbinds the parameters of chunk `id`, whose slot is about to be freed.
   void released(ChunkId id);
   /// Unbinds the parameters of `chunk`, whose update is deferred to its next use.

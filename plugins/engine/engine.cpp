@@ -12,6 +12,7 @@
 #include "engine_commits.h"
 #include "engine_rooms.h"
 #include "engine_stats.h"
+#include "lent_weights.h"
 #include "model_values.h"
 #include "placer.h"
 #include "trace_writer.h"
@@ -57,12 +58,14 @@ void end_recording(EngineRooms& rooms, const StepOptions& options) {
 
 Engine::Engine(std::unique_ptr<EngineRooms> rooms)
     : rooms_(std::move(rooms)),
+      lent_(std::make_unique<LentWeights>(*rooms_)),
       values_(std::make_unique<ModelValues>(ModelValues::Parts{.host = rooms_->host,
                                                                .model = rooms_->model,
                                                                .place_of = rooms_->place_of,
                                                                .timeline = rooms_->timeline,
                                                                .io = rooms_->optimizer->io(),
-                                                               .gradients = rooms_->optimizer->gradients()})),
+                                                               .gradients = rooms_->optimizer->gradients(),
+                                                               .lent = *lent_})),
       passes_(std::make_unique<UnitPasses>(*rooms_, *values_)),
       placer_(std::make_unique<Placer>(*rooms_)),
       activations_(std::make_unique<EngineActivations>(*rooms_, *placer_)),

@@ -92,6 +92,11 @@ Result<void> ModelValues::write_gradient(const castor_values& wanted) {
   return range.tensor ? parts_.gradients.write(*range.tensor, range.first, range.values) : Result<void>();
 }
 
+Result<void> ModelValues::acquire(const castor_access& access) {
+  CASTOR_TRY(initialise());
+  return parts_.lent.acquire(access);
+}
+
 /// A parameter without elements has no values, and its updates are not counted.
 Result<void> ModelValues::read_state(castor_param_state& state) {
   const ParamId param{state.param};

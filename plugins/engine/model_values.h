@@ -11,6 +11,7 @@
 #include <castor/plugins/strategy_parts.h>
 #include <castor/states/state_io.h>
 
+#include "lent_weights.h"
 #include "model_shape.h"
 
 namespace castor {
@@ -29,6 +30,7 @@ class ModelValues final : public ValueCalls {
     const Timeline& timeline;
     StateIo& io;
     PendingGradients& gradients;
+    LentWeights& lent;
   };
   explicit ModelValues(const Parts& parts) : parts_(parts) {}
 
@@ -48,6 +50,9 @@ class ModelValues final : public ValueCalls {
   /// all values alone gives it; those of PendingGradients.
   Result<void> read_gradient(const castor_values& values) override;
   Result<void> write_gradient(const castor_values& values) override;
+  /// Errors: those of LentWeights.
+  Result<void> acquire(const castor_access& access) override;
+  Result<void> release(const castor_access& access) override { return parts_.lent.release(access); }
   /// A parameter that was trained when the engine was made may be frozen and trained again. Errors: usage, where it was
   /// frozen then.
   Result<void> set_trainable(std::uint32_t param, std::int32_t trainable) override;

@@ -295,6 +295,26 @@ Result<void> ResidentStrategy::write_gradient(const castor_values& wanted) {
   });
 }
 
+/// Every parameter is bound, and up to date, all the time.
+Result<void> ResidentStrategy::acquire(const castor_access& access) {
+  CASTOR_TRY(OpenAccesses::check(access, params_.size()));
+  open_.add(access);
+  return {};
+}
+
+Result<void> ResidentStrategy::release(const castor_access& access) {
+  CASTOR_TRY(open_.find(access));
+  open_.remove(access);
+  if (access.mode != CASTOR_WRITE) return {};
+  return guard([&] {
+    const at::NoGradGuard no_grad;
+    for (std::uint32_t i = 0; i < access.n; ++i) {
+      ResidentParam& param = params_[access.params[i]];
+      param.master.copy_(in_storage_order(param.tensor));
+    }
+  });
+}
+
 std::uint64_t ResidentStrategy::held_bytes() const {
   std::uint64_t held = 0;
   for (const ResidentParam& param : params_)

@@ -55,6 +55,8 @@ class ResidentStrategy final : public Strategy, private ValueCalls {
   Result<void> write_state(const castor_param_state& state) override;
   Result<void> read_gradient(const castor_values& values) override;
   Result<void> write_gradient(const castor_values& values) override;
+  Result<void> acquire(const castor_access& access) override;
+  Result<void> release(const castor_access& access) override;
 
   Result<castor_values> gradient_values(const castor_values& wanted) const;
   Result<ResidentParam*> param_of(const castor_param_state& state);
@@ -78,6 +80,7 @@ class ResidentStrategy final : public Strategy, private ValueCalls {
   std::uint64_t peak_bytes_ = 0;        // of held_bytes()
   double update_seconds_ = 0;
   StepTickets tickets_;
+  OpenAccesses open_;
 };
 
 }  // namespace castor

@@ -67,8 +67,9 @@ class UnitPassesTest : public ::testing::Test {
   const std::vector<std::uint16_t> gradient_ = std::vector<std::uint16_t>(4096, 0x3f80);  // ones in bf16
   const std::unique_ptr<test::FakeModelHost> host_ = training_.make_host();
   const std::unique_ptr<EngineRooms> rooms_ = EngineRooms::make(*host_, training_.options(), this_machine()).value();
+  LentWeights lent_{*rooms_};
   ModelValues values_{{rooms_->host, rooms_->model, rooms_->place_of, rooms_->timeline, rooms_->optimizer->io(),
-                       rooms_->optimizer->gradients()}};
+                       rooms_->optimizer->gradients(), lent_}};
   UnitPasses passes_{*rooms_, values_};
 };
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <castor/plugins/strategy.h>
 
@@ -21,6 +22,31 @@ class StepTickets {
  private:
   std::uint64_t n_steps_ = 0;
   castor_step_result last_ = {};
+};
+
+/// The accesses to weights outside of units that were not ended yet: acquire and release.
+class OpenAccesses {
+ public:
+  /// Errors: usage, for an unknown mode and for parameters that a model of `n_params` does not have.
+  static Result<void> check(const castor_access& access, std::size_t n_params);
+
+  void add(const castor_access& access) { open_.push_back(copy_of(access)); }
+  /// Errors: usage, where no access with these values is open.
+  Result<void> find(const castor_access& access) const;
+  /// Requires: find(access).
+  void remove(const castor_access& access);
+
+ private:
+  struct Access {
+    std::uint32_t mode;
+    std::vector<std::uint32_t> params;
+    bool operator==(const Access&) const = default;
+  };
+  static Access copy_of(const castor_access& access) {
+    return {access.mode, {access.params, access.params + access.n}};
+  }
+
+  std::vector<Access> open_;
 };
 
 /// `wanted` of a parameter of `numel` elements, with n as a number; `what` names them: "masters". Errors: usage, where

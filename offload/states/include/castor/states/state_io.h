@@ -67,6 +67,10 @@ class StateIo {
   /// Writes values that were read here or elsewhere, and the weights that follow from them. Errors: as read.
   [[nodiscard]] Result<void> write(TensorId tensor, const StateValues& values);
 
+  /// Makes the weights of `tensor` in its payload, which the caller has changed on the device, its masters; moments and
+  /// the counter stay. Errors: as read; then part of the masters are new, and the call may be repeated.
+  [[nodiscard]] Result<void> take_weights(TensorId tensor);
+
   /// Copies all weights and states to the tier below the host, unless they are there. Errors: those of complete_all and
   /// of StatefulTensorMgr::write_back.
   [[nodiscard]] Result<void> write_back();
@@ -88,6 +92,7 @@ class StateIo {
   Result<void> read_part(PayloadId chunk, TileId tile, const TilePart& part, const StateValues& values);
   Result<void> write_part(PayloadId chunk, TileId tile, const TilePart& part, std::byte* state,
                           const StateValues& values);
+  Result<void> take_part(PayloadId chunk, TileId tile, const TilePart& part, std::byte* state);
   Result<void> write_frozen(TensorId tensor, const StateValues& values);
   Result<BufferView> edit_weights(PayloadId chunk);
   std::byte* on_host(ChunkId id) const { return parts_.chunks.chunk(id).at(Tier::host).buffer.data(); }

@@ -14,6 +14,7 @@ namespace castor {
 struct EngineRooms;
 class EngineActivations;
 class EngineCommits;
+class LentWeights;
 class ModelValues;
 class Placer;
 class Tuner;
@@ -67,6 +68,7 @@ class Engine final : public Strategy {
   Result<void> after_step(bool wants_norm);
 
   const std::unique_ptr<EngineRooms> rooms_;
+  const std::unique_ptr<LentWeights> lent_;
   const std::unique_ptr<ModelValues> values_;
   const std::unique_ptr<UnitPasses> passes_;
   const std::unique_ptr<Placer> placer_;

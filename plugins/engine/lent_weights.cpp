@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lent_weights.h"
+
+#include <set>
+#include <span>
+
+namespace castor {
+namespace {
+
+std::span<const std::uint32_t> params_of(const castor_access& access) { return {access.params, access.n}; }
+
+}  // namespace
+
+std::vector<ChunkId> LentWeights::chunks_of(const castor_access& access) const {
+  std::set<PayloadId> chunks;
+  for (const std::uint32_t param : params_of(access))
+    if (const auto tensor = rooms_.place_of[ParamId{param}]) chunks.insert(rooms_.layout.tensors[*tensor].chunk);
+  std::vector<ChunkId> payloads;
+  for (const PayloadId chunk : chunks) payloads.push_back(rooms_.optimizer->states().payload(chunk));
+  return payloads;
+}
+
+Result<void> LentWeights::acquire(const castor_access& access) {
+  CASTOR_TRY(OpenAccesses::check(access, rooms_.model.params.size()));
+  for (const std::uint32_t param : params_of(access))
+    if (const auto tensor = rooms_.place_of[ParamId{param}])
+      CASTOR_TRY(rooms_.optimizer->update_barrier().complete(rooms_.layout.tensors[*tensor].chunk));
+  const std::vector<ChunkId> chunks = chunks_of(access);
+  CASTOR_TRY(hold(chunks));
+  if (auto bound = bind(access); !bound.ok()) return unhold(chunks), bound;
+  open_.add(access);
+  return {};
+}
+
+/// Holds all of `chunks` on the device, or none.
+Result<void> LentWeights::hold(const std::vector<ChunkId>& chunks) {
+  std::vector<ChunkId> held;
+  for (const ChunkId chunk : chunks) {
+    if (const auto there = rooms_.mover->hold(chunk, Tier::device); !there.ok()) return unhold(held), there.error();
+    held.push_back(chunk);
+  }
+  return {};
+}
+
+void LentWeights::unhold(const std::vector<ChunkId>& chunks) {
+  for (const ChunkId chunk : chunks) rooms_.mover->unhold(chunk, Tier::device);
+}
+
+Result<void> LentWeights::bind(const castor_access& access) {
+  for (const std::uint32_t param : params_of(access))
+    CASTOR_TRY(rooms_.bindings->bind(ParamId{param}, *rooms_.chunks));
+  return {};
+}
+
+Result<void> LentWeights::release(const castor_access& access) {
+  CASTOR_TRY(open_.find(access));
+  const std::vector<ChunkId> chunks = chunks_of(access);
+  if (access.mode == CASTOR_WRITE) {
+    for (const ChunkId chunk : chunks) rooms_.chunks->written(chunk, Tier::device, rooms_.compute->record());
+    CASTOR_TRY(take_written(access));
+  }
+  unhold(chunks);
+  open_.remove(access);
+  return {};
+}
+
+Result<void> LentWeights::take_written(const castor_access& access) {
+  for (const std::uint32_t param : params_of(access))
+    if (const auto tensor = rooms_.place_of[ParamId{param}])
+      CASTOR_TRY(rooms_.optimizer->io().take_weights(*tensor));
+  return {};
+}
+
+}  // namespace castor
