@@ -30,21 +30,21 @@ class AbiHost final : public ModelHost, private ErrorSource {
 #include <castor/plugins/abi/model.inc>
 
  private:
-  class Device final : public Caller<DeviceCalls, castor_device_v2> {
+  class Device final : public Caller<DeviceCalls, castor_device_v2, OtherSide> {
    public:
     using Caller::Caller;
 #include "as_callers.inc"
 #include <castor/plugins/abi/device.inc>
   };
 
-  class Groups final : public Caller<GroupCalls, castor_groups_v2> {
+  class Groups final : public Caller<GroupCalls, castor_groups_v2, OtherSide> {
    public:
     using Caller::Caller;
 #include "as_callers.inc"
 #include <castor/plugins/abi/groups.inc>
   };
 
-  class Stages final : public Caller<StageCalls, castor_stages_v2> {
+  class Stages final : public Caller<StageCalls, castor_stages_v2, OtherSide> {
    public:
     using Caller::Caller;
 #include "as_callers.inc"

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "call_rows.h"
 #include "strategy_check.h"
 
 namespace castor::sdk {
@@ -53,7 +54,9 @@ Result<std::unique_ptr<AbiStrategy>> AbiStrategy::make(const Plugin& plugin, Mod
 }
 
 Result<void> AbiStrategy::gradient(std::uint32_t param, DLManagedTensor* grad) {
-  auto checked = gradients_.check(param, grad->dl_tensor);
+  static constexpr CallNeed kNeed = need_of_step_call("gradient");
+  auto checked = order().admit(kNeed, "gradient");
+  if (checked.ok()) checked = gradients_.check(param, grad->dl_tensor);
   if (checked.ok()) return PluginStrategy::gradient(param, grad);
   if (grad->deleter != nullptr) grad->deleter(grad);
   return checked;

@@ -21,7 +21,8 @@ class AbiStrategy final : public PluginStrategy {
                                                    const PluginOptions& options);
   ~AbiStrategy() override { table_.destroy(table_.self); }
 
-  /// Errors: plugin, where it is no gradient of the parameter (GradientCheck); the plugin is not asked then.
+  /// Errors: usage, where it is out of order (CallOrder); plugin, where it is no gradient of the parameter
+  /// (GradientCheck); the plugin is not asked then.
   Result<void> gradient(std::uint32_t param, DLManagedTensor* grad) override;
   /// Errors of both: usage, where check_step_args refuses `args`; the plugin is not asked then.
   Result<void> announce_step(const castor_step_args& args) override;

@@ -34,6 +34,7 @@ class EngineGradients : public ::testing::Test {
     engine->before_backward(0).value();
     const auto refused = engine->gradient(param, grad);
     EXPECT_EQ(host.n_live_gradients(), 0);
+    engine->discard_gradients().value();
     EXPECT_EQ(values(*engine, 0), first_values());
     EXPECT_EQ(values(*engine, 1), first_values());
     EXPECT_EQ(after_step(*engine, host), after_undisturbed_step());

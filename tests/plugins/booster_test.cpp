@@ -185,12 +185,14 @@ TEST(Booster, ATableThatEndsEarlyIsReadNoFurther) {
   auto strategy = booster("stub_short_table").boost(model).value();
   EXPECT_TRUE(strategy->before_forward(0).ok());
   EXPECT_EQ(strategy->activations().keep("", 1).value(), 0u);
+  EXPECT_TRUE(strategy->after_forward(0).ok());
   castor_step_args args{};
   args.struct_size = sizeof args;
   args.optimizer = CASTOR_ADAMW, args.lr = 0.1, args.eps = 1e-8, args.loss_scale = 1;
   EXPECT_TRUE(strategy->announce_step(args).ok());
   EXPECT_TRUE(strategy->gradient(1, model.make_gradient(1, {0})).ok());
   EXPECT_EQ(model.n_live_gradients(), 0);
+  EXPECT_TRUE(strategy->end_of_backward().ok());
   EXPECT_EQ(strategy->step(args).value().grad_norm, 3);
   float master = 0;
   strategy->read_master(0, &master).value();

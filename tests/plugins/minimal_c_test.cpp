@@ -137,6 +137,7 @@ TEST(MinimalC, RepeatsTheRulesBitByBitOnLeastSquares) {
     const Vector grad_w = {float(gradient[0]), float(gradient[1]), float(gradient[2])}, grad_b = {float(gradient[3])};
     strategy->gradient(0, model.make_gradient(0, grad_w)).value();
     strategy->gradient(1, model.make_gradient(1, grad_b)).value();
+    strategy->end_of_backward().value();
     EXPECT_EQ(strategy->step(adamw_args()).value().grad_norm, -1);  // the step needs no norm
     w.update(adamw_args(), 1, grad_w);
     b.update(adamw_args(), 1, grad_b);
@@ -193,6 +194,10 @@ struct Rig {
   void give(std::uint32_t param, const Vector& values) {
     strategy->gradient(param, model.make_gradient(param, values)).value();
   }
+  Result<castor_step_result> step(const castor_step_args& args) {
+    CASTOR_TRY(strategy->end_of_backward());
+    return strategy->step(args);
+  }
   Vector gradient(std::uint32_t param) { return random_bf16(random, rules[param].master.size()); }
 
   void expect_rules(const std::string& when) {
@@ -226,7 +231,7 @@ TEST(MinimalC, AddsMicroBatchesInFp32ThenClipsByTheNormOfBoth) {
       rig.give(param, values);
       sums[param] = plus(std::move(sums[param]), values);
     }
-    const auto result = rig.strategy->step(args).value();
+    const auto result = rig.step(args).value();
     const double norm = std::sqrt(test::sum_of_squares(sums[0]) + test::sum_of_squares(sums[1])) / 1024;
     ASSERT_GT(norm, args.max_norm);
     const double clip = args.max_norm / (norm + 1e-6);
@@ -248,6 +253,7 @@ TEST(MinimalC, AddsSquaresInTheFixedOrder) {
   castor_step_args args = adamw_args();
   args.max_norm = 1;
   strategy->gradient(0, model.make_gradient(0, values)).value();
+  strategy->end_of_backward().value();
   EXPECT_EQ(strategy->step(args).value().grad_norm, std::sqrt(0x1p54 + 69996));
 }
 
@@ -257,7 +263,7 @@ TEST(MinimalC, DoesNotEnlargeASmallGradient) {
   args.max_norm = 1e6;
   const Vector values = rig.gradient(1);
   rig.give(1, values);
-  rig.strategy->step(args).value();
+  rig.step(args).value();
   rig.rules[1].update(args, 1, values);
   rig.expect_rules("one step under a generous norm");
 }
@@ -271,7 +277,7 @@ TEST(MinimalC, AddsDecayToTheGradientInPlainAdam) {
     rig.give(param, values);
     rig.rules[param].update(args, 1, values);
   }
-  rig.strategy->step(args).value();
+  rig.step(args).value();
   rig.expect_rules("one step of Adam");
 }
 
@@ -287,7 +293,7 @@ TEST(MinimalC, FollowsTheRulesOfSgd) {
         rig.give(param, values);
         rig.rules[param].update(args, 1, values);
       }
-      rig.strategy->step(args).value();
+      rig.step(args).value();
       rig.expect_rules("step " + std::to_string(step) + " of SGD");
     }
   }
@@ -305,7 +311,7 @@ TEST(MinimalC, FollowsTheRulesOfLars) {
       const double ratio = test::lars_ratio(args, 0.125, widened(rig.rules[param].master), values);
       rig.rules[param].update(args, 0.125, values, ratio);
     }
-    rig.strategy->step(args).value();
+    rig.step(args).value();
     rig.expect_rules("step " + std::to_string(step) + " of LARS");
   }
 }
@@ -321,7 +327,7 @@ TEST(MinimalC, FollowsTheRulesOfLamb) {
       rig.give(param, values);
       rig.rules[param].update(args, 0.125, values);
     }
-    rig.strategy->step(args).value();
+    rig.step(args).value();
     rig.expect_rules("step " + std::to_string(step) + " of LAMB");
   }
 }
@@ -349,7 +355,7 @@ TEST(MinimalC, GivesEachParameterTheValuesOfItsGroup) {
         rig.give(param, values);
         rig.rules[param].update(as_in(*groups[group_of[param]], args), 1, values);
       }
-      rig.strategy->step(args).value();
+      rig.step(args).value();
       rig.expect_rules("step " + std::to_string(step));
     }
   }
@@ -367,7 +373,7 @@ TEST(MinimalC, ClampsUnscaledGradients) {
       rig.give(param, values);
       rig.rules[param].update(args, 0.25, values);
     }
-    rig.strategy->step(args).value();
+    rig.step(args).value();
     rig.expect_rules("one clamped step");
   }
 }
@@ -379,7 +385,7 @@ TEST(MinimalC, LeavesATensorWithoutGradientAlone) {
        {0u, 1u, 1u, 0u}) {  // each counts its own updates: the last is the second of parameter 0
     const Vector values = rig.gradient(with_gradient);
     rig.give(with_gradient, values);
-    rig.strategy->step(args).value();
+    rig.step(args).value();
     rig.rules[with_gradient].update(args, 1, values);
     rig.expect_rules("gradient of " + std::to_string(with_gradient) + " only");
   }
@@ -395,11 +401,11 @@ TEST_P(MinimalCSkips, AStepWhoseGradientsAreNotFinite) {
   values[kLong - 1] = GetParam();
   rig.give(0, values);
   rig.give(1, rig.gradient(1));
-  EXPECT_EQ(rig.strategy->step(args).value().skipped, 1);
+  EXPECT_EQ(rig.step(args).value().skipped, 1);
   rig.expect_rules("after the skipped step");
   const Vector sound = rig.gradient(1);  // the skipped gradient is dropped, and its step counts no update
   rig.give(1, sound);
-  EXPECT_EQ(rig.strategy->step(args).value().skipped, 0);
+  EXPECT_EQ(rig.step(args).value().skipped, 0);
   rig.rules[1].update(args, 0.5, sound);
   rig.expect_rules("after the next step");
 }

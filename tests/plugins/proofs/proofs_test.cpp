@@ -168,6 +168,7 @@ TEST(ZeRO1InC, AFailureOfOneRankEndsTheOther) {
     CASTOR_ASSIGN(const auto strategy, boost(ZERO1, host));
     if (rank == 1) return Error{ErrorKind::failed, "rank 1 ran out of data"};
     CASTOR_TRY(strategy->gradient(0, host.make_gradient(0, gradient(0, 0, 0))));
+    CASTOR_TRY(strategy->end_of_backward());
     return strategy->step(step_args(CASTOR_ADAMW)).ok() ? Result<void>() : group.status(0);
   });
   ASSERT_FALSE(outcome.ok());
@@ -258,6 +259,7 @@ class ToyStage final : public StageCalls {
     const Saved& saved = saved_.at(call.micro_batch);
     const Values of_out = stage_ == 1 ? saved.out : taken;
     CASTOR_TRY(strategy_->gradient(0, host_.make_gradient(0, times(of_out, saved.in))));
+    CASTOR_TRY(strategy_->end_of_backward());
     return stage_ == 1 ? hand_over(call, times(of_out, weights)) : Result<void>();
   }
 

@@ -104,7 +104,17 @@ static const castor_steps_v2 steps = {
     .write_trace = write_trace,
 };
 
-static const castor_values_v2 values_table = {.struct_size = sizeof values_table, .read_masters = read_masters};
+static castor_status acquire(void *self, const castor_access *access) {
+  return note(self, "acquire %u", access->n), CASTOR_OK;
+}
+static castor_status release(void *self, const castor_access *access) {
+  return note(self, "release %u", access->n), CASTOR_OK;
+}
+
+static const castor_values_v2 values_table = {.struct_size = sizeof values_table,
+                                              .read_masters = read_masters,
+                                              .acquire = acquire,
+                                              .release = release};
 
 static castor_strategy_v2 strategy = {
     .struct_size = sizeof strategy, .steps = &steps, .values = &values_table, .destroy = destroy};

@@ -5,11 +5,12 @@
 #include <type_traits>
 
 #include <castor/memory/result.h>
+#include <castor/plugins/call_state.h>
 
 namespace castor {
 
-/// Whether a side of the plugin border may lack a function, and the meaning of its absence. The lists in
-/// castor/plugins/abi/ name it for each function.
+/// Whether a side of the plugin border may lack a function, the meaning of its absence, and the states of a strategy in
+/// which it may be called. The lists in castor/plugins/abi/ name all of it for each function.
 struct CallNeed {
   enum class Kind {
     required,  ///< the side is refused without it
@@ -19,6 +20,12 @@ struct CallNeed {
   };
   Kind kind = Kind::required;
   const char* text = "";
+  CallStates states = during::any;
+  CallEffect effect = CallEffect::none;
+
+  constexpr CallNeed when(CallStates allowed, CallEffect then = CallEffect::none) const {
+    return {kind, text, allowed, then};
+  }
 };
 
 #define CASTOR_REQUIRED (::castor::CallNeed{::castor::CallNeed::Kind::required, ""})
