@@ -77,11 +77,17 @@ void AdapterCore::end_broken_backward() {
     if (!strategy_failed_) strategy_failed_ = !strategy_->after_backward(unit).ok();
 }
 
+void AdapterCore::tell_micro_batch() {
+  if (!at::GradMode::is_enabled()) return;
+  if (const auto begun = host_.begun_micro_batch()) check(strategy_->begin_micro_batch(*begun));
+}
+
 void AdapterCore::before_forward(std::uint32_t unit) {
   stop_if_interrupted();
   if (!in_backward()) {
     end_broken_backward();
     strategy_failed_ = false;
+    tell_micro_batch();
   }
   check(strategy_->before_forward(unit));
 }

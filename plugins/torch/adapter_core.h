@@ -42,6 +42,7 @@ class AdapterCore final : public UnitHooks {
   void stop_if_interrupted() const;
   void check(const Result<void>& result);
   void end_broken_backward();
+  void tell_micro_batch();
   Result<void> check_params() const;
 
   const std::shared_ptr<torch::nn::Module>

@@ -20,6 +20,10 @@ class TorchHost final : public ModelHost {
   const ModelMap& map() const { return map_; }
   c10::Device torch_device() const { return device_; }
   bool stopped() const { return options_.interrupted && options_.interrupted(); }
+  /// AdapterOptions::begun_micro_batch.
+  std::optional<castor_micro_batch> begun_micro_batch() const {
+    return options_.begun_micro_batch ? options_.begun_micro_batch() : std::nullopt;
+  }
 
   void log(castor_log_level level, const char* message) override;
   std::uint32_t n_units() override { return static_cast<std::uint32_t>(map_.units.size()); }

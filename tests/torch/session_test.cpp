@@ -103,6 +103,40 @@ TEST(Session, AStepOfSgdIsThatOfPlainTorch) {
   }
 }
 
+/// The lines of told_micro_batches.c, whose flags are 1 for the last of a step and 2 where its gradients stay here.
+TEST(Session, TheStrategyIsToldOfEachMicroBatchBeforeItsFirstUnit) {
+  std::vector<std::string> told;
+  SmallRun run(PluginByName{TOLD_MICRO_BATCHES},
+               {.micro_batches = 2, .log = [&](castor_log_level, std::string_view text) { told.emplace_back(text); }},
+               AdamW{.lr = 0.01}, at::kFloat);
+  const auto lines = [&] { return std::exchange(told, {}); };
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(lines(), Lines());
+  const at::Tensor first = run.loss(0);
+  EXPECT_EQ(lines(), Lines({"micro-batch 0 of 2, flags 0"})) << "before its first unit";
+  const at::Tensor more = run.loss(1);
+  EXPECT_EQ(lines(), Lines()) << "a micro-batch of two forward passes";
+  run.session.backward(first + more).value();
+  run.session.backward(run.loss(2)).value();
+  EXPECT_EQ(lines(), Lines({"micro-batch 1 of 2, flags 1"}));
+  (void)run.loss(3);
+  run.session.step().value();
+  EXPECT_EQ(lines(), Lines()) << "after the last one there is none";
+  {
+    const at::NoGradGuard evaluation;
+    (void)run.loss(4);
+  }
+  EXPECT_EQ(lines(), Lines()) << "evaluation";
+  {
+    const auto hold = run.session.no_sync();
+    for (int micro = 0; micro < 2; ++micro) run.session.backward(run.loss(micro)).value();
+  }
+  run.session.backward(run.loss(5)).value();
+  EXPECT_EQ(lines(), Lines({"micro-batch 0 of 0, flags 2", "micro-batch 1 of 0, flags 2",
+                            "micro-batch 2 of 3, flags 1"}));
+  run.session.step().value();
+}
+
 TEST(Session, MicroBatchesAreAveraged) {
   const ScratchFolder folder;
   for (const StrategyChoice& choice : {StrategyChoice(castor::Resident{}), StrategyChoice(three_tiers(folder))}) {

@@ -32,7 +32,7 @@ Session::~Session() = default;
 
 Result<void> Session::backward(const at::Tensor& loss) {
   Parts& p = *parts_;
-  const bool last = p.n_held == 0 && p.n_backwards + 1 >= p.options.micro_batches;
+  const bool last = p.is_last_backward();
   const Call call = last ? Call::last_backward : Call::backward;
   CASTOR_TRY(p.order.check(call));
   const castor_step_args args = p.next_args();
@@ -40,7 +40,7 @@ Result<void> Session::backward(const at::Tensor& loss) {
   if (last && !p.options.values_may_change) done = p.strategy->announce_step(p.announced = args);
   if (done.ok()) done = p.adapter->backward(loss, args.loss_scale / static_cast<double>(p.options.micro_batches));
   if (!done.ok()) return p.order.failed(), done;
-  ++p.n_backwards;
+  p.end_micro_batch(p.n_backwards + 1);
   p.order.done(call);
   return {};
 }
@@ -53,7 +53,7 @@ Result<StepOutcome> Session::step() {
   const auto result = p.strategy->step(args);
   if (!result.ok()) return p.order.failed(), result.error();
   p.order.done(Call::step);
-  p.n_backwards = 0;
+  p.end_micro_batch(0);
   ++p.n_steps;
   if (p.scaler) p.scaler->update(result->skipped != 0);
   StepOutcome outcome{result->skipped != 0, {}, args.lr};
@@ -63,7 +63,7 @@ Result<StepOutcome> Session::step() {
 
 Result<void> Session::zero_grad() {
   CASTOR_TRY(parts_->strategy->discard_gradients());
-  parts_->n_backwards = 0;
+  parts_->end_micro_batch(0);
   parts_->order.abandoned();
   return {};
 }

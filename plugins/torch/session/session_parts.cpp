@@ -7,7 +7,34 @@
 #include <castor/training/optimizer_families.h>
 #include <castor/training/plugin_folders.h>
 
+#include <algorithm>
+#include <utility>
+
 namespace castor {
+
+namespace {
+
+Result<Plugin> plugin_of(const PluginByName& named) {
+  if (named.loaded) return *named.loaded;
+  return PluginLoader(torch_build_tag(), plugin_folders()).load(named.name);
+}
+
+}  // namespace
+
+/// A pass under no_sync is not the last of its step, and the number of its passes is not known. After the last one no
+/// forward pass begins another.
+std::optional<castor_micro_batch> Session::Parts::begun_micro_batch() {
+  if (order.state() == StepOrder::State::ended || std::exchange(told_micro_batch, true)) return {};
+  auto batch = blank<castor_micro_batch>();
+  batch.index = static_cast<std::uint32_t>(n_backwards);
+  if (n_held > 0) {
+    batch.flags = CASTOR_MICRO_NO_SYNC;
+    return batch;
+  }
+  batch.count = static_cast<std::uint32_t>(std::max(n_backwards + 1, options.micro_batches));
+  if (is_last_backward()) batch.flags = CASTOR_MICRO_LAST;
+  return batch;
+}
 
 castor_step_args Session::Parts::next_args() {
   castor_step_args args = values;
@@ -39,7 +66,7 @@ Result<void> Session::Parts::attach(const StrategyChoice& choice, std::shared_pt
 }
 
 Result<void> Session::Parts::attach_plugin(const PluginByName& named) {
-  CASTOR_ASSIGN(const Plugin plugin, PluginLoader(torch_build_tag(), plugin_folders()).load(named.name));
+  CASTOR_ASSIGN(const Plugin plugin, plugin_of(named));
   CASTOR_ASSIGN(const auto values_of_plugin, with_facts(named.options, *plugin.info, facts()));
   CASTOR_ASSIGN(const Booster booster, Booster::make(plugin, values_of_plugin));
   CASTOR_ASSIGN(strategy, booster.boost(adapter->host()));

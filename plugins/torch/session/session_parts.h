@@ -15,6 +15,14 @@ struct Session::Parts {
     if (adapter) adapter->connect(nullptr);
   }
 
+  /// True where the next backward pass is the last of its step.
+  bool is_last_backward() const { return n_held == 0 && n_backwards + 1 >= options.micro_batches; }
+  /// The micro-batch that begins with a forward pass of training; none where it has begun already.
+  std::optional<castor_micro_batch> begun_micro_batch();
+  /// The next forward pass of training begins a micro-batch.
+  void end_micro_batch(std::int64_t n_backwards_of_step) {
+    n_backwards = n_backwards_of_step, told_micro_batch = false;
+  }
   /// The arguments of the step after `n_steps`, whose groups are valid until the next call.
   castor_step_args next_args();
   /// Takes the values of the optimizer, with their schedule and groups. Errors: usage, and then nothing has changed.
@@ -32,6 +40,7 @@ struct Session::Parts {
   StepOrder order;
   castor_step_args announced = {};  ///< of the step whose last backward pass was made
   std::int64_t n_steps = 0, n_backwards = 0, n_held = 0;
+  bool told_micro_batch = false;  ///< the strategy knows of the micro-batch under way
   std::string data_position;
   std::unique_ptr<TorchAdapter> adapter;
   ModelParams params;

@@ -42,7 +42,7 @@ Result<StrategyChoice> strategy_of(const TrainOptions& options, const std::strin
   std::vector<std::string> known;
   for (const castor_option* const option : option_schema(*plugin.info)) known.emplace_back(option->name);
   CASTOR_ASSIGN(auto values, plugin_options(options, plugin.info->name, known));
-  return StrategyChoice(PluginByName{options.plugin, std::move(values)});
+  return StrategyChoice(PluginByName{options.plugin, std::move(values), plugin});
 }
 
 }  // namespace castor::train

@@ -10,6 +10,7 @@
 
 #include <castor/io/durability.h>
 #include <castor/plugins/option_schema.h>
+#include <castor/plugins/plugin_loader.h>
 #include <castor/rules/moment_format.h>
 
 namespace castor {
@@ -38,6 +39,7 @@ struct Resident {
 struct PluginByName {
   std::string name;  ///< or the path of its file, which has a slash
   PluginOptions options = {};
+  std::optional<Plugin> loaded = {};  ///< the plugin itself, where the caller has loaded it
 };
 
 /// The placement of a training's memory.

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,9 @@ struct AdapterOptions {
   ModuleFilter is_unit = nullptr;
   /// Receives the messages of strategies, also from threads of theirs. Empty: they are dropped.
   std::function<void(castor_log_level level, std::string_view message)> log = nullptr;
+  /// Asked before each forward pass of a unit that builds a graph: the micro-batch that begins with it, of which the
+  /// strategy is told (begin_micro_batch); none where it has begun already. Empty: the strategy is not told.
+  std::function<std::optional<castor_micro_batch>()> begun_micro_batch = nullptr;
 };
 
 }  // namespace castor
