@@ -15,6 +15,12 @@ std::uint32_t TileUpdate::n_parts() const {
              : static_cast<std::uint32_t>((pieces_.back().end() + kUpdatePartElements - 1) / kUpdatePartElements);
 }
 
+std::uint64_t TileUpdate::touched_bytes() const {
+  std::uint64_t n_bytes = 0;
+  for (const Piece& piece : pieces_) n_bytes += castor::touched_bytes(piece.arrays);
+  return n_bytes;
+}
+
 Result<void> TileUpdate::run_part(const UpdateKernels& kernels, Stream& stream, std::uint32_t part) const {
   const std::uint64_t begin = part * kUpdatePartElements, end = begin + kUpdatePartElements;
   const auto ends_before = [](const Piece& piece, std::uint64_t at) { return piece.end() <= at; };

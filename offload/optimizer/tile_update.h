@@ -18,6 +18,8 @@ class TileUpdate {
 
   /// The number of parts, of kUpdatePartElements of the tile each.
   std::uint32_t n_parts() const;
+  /// Bytes of memory that it reads and writes.
+  std::uint64_t touched_bytes() const;
   Result<void> run_part(const UpdateKernels& kernels, Stream& stream, std::uint32_t part) const;
   Result<void> run(const UpdateKernels& kernels, Stream& stream) const;
 

@@ -118,6 +118,7 @@ Event UpdateRunner::start(PayloadId chunk, TileId tile, TileUpdate update, std::
   job.urgency = number(chunk);
   job.after = std::move(after);
   job.n_parts = update.n_parts();
+  job.touched_bytes = update.touched_bytes();
   const std::uint64_t n_bytes = parts_.inputs.chunks.chunk(parts_.inputs.states.state(chunk, tile)).n_bytes;
   const auto span = std::make_shared<SharedSpan>(  // owners: this, and the job while it runs
       parts_.timeline, SpanRecord{Lane::host_update, number(parts_.inputs.states.payload(chunk)), 0, 0, n_bytes});

@@ -8,7 +8,10 @@ namespace {
 template <class Kernel, class Coefficients>
 class IdleUpdate final : public Kernel {
  public:
-  Result<void> update(Stream&, const Coefficients&, const UpdateArrays&) override { return {}; }
+  Result<void> update(Stream& stream, const Coefficients&, const UpdateArrays& arrays) override {
+    stream.touch(touched_bytes(arrays));
+    return {};
+  }
 };
 
 class IdleGradNorm final : public GradNormKernel {
@@ -21,7 +24,10 @@ class IdleGradNorm final : public GradNormKernel {
 
 class IdleDirectionNorm final : public DirectionNormKernel {
  public:
-  Result<void> add(Stream&, const LambCoefficients&, const MeasuredPart&, double*) override { return {}; }
+  Result<void> add(Stream& stream, const LambCoefficients&, const MeasuredPart& part, double*) override {
+    stream.touch(measured_bytes(part.arrays));
+    return {};
+  }
 };
 
 class IdleTrust final : public TrustKernel {

@@ -208,6 +208,8 @@ Result<castor_stats> Engine::stats() {
   return stats_of(*rooms_);
 }
 
+bool Engine::settled() const { return !rooms_->warming_up && tuner_->over(); }
+
 Result<void> Engine::write_trace(const char* path) {
   passes_->end_span();
   CASTOR_TRY(rooms_->compute->record().wait());

@@ -9,7 +9,7 @@ namespace castor {
 Result<void> EngineCommits::open(Durability durability) {
   if (durability != Durability::commit) return {};
   CASTOR_ASSIGN(commits_, StateCommits::make({.store = *parts_.memory.store(),
-                                              .spill = *parts_.memory.spill(),
+                                              .spill = *parts_.memory.store_spill(),
                                               .chunks = parts_.chunks,
                                               .states = parts_.optimizer.states(),
                                               .io = parts_.optimizer.io(),

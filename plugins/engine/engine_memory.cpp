@@ -35,7 +35,8 @@ Result<std::unique_ptr<EngineMemory>> EngineMemory::make(ModelHost& host, const 
                                                          const Machine& machine) {
   CASTOR_ASSIGN(auto device, machine.make_device(host.device()));
   std::unique_ptr<EngineMemory> memory(new EngineMemory(host, options, machine, std::move(device)));
-  if (options.nvme_folders.empty()) return memory;
+  if (machine.make_drive) memory->drive_ = machine.make_drive(memory->nvme_);
+  if (memory->drive_ || options.nvme_folders.empty()) return memory;
   TensorStoreOptions store;
   store.folders = options.nvme_folders;
   store.budget = &memory->nvme_;

@@ -82,7 +82,10 @@ class EngineMemory {
   const SlotPages& pages() const { return paged_.pages(); }
   MemoryResource& device_slots() { return on_gpu() ? static_cast<MemoryResource&>(limited_device_) : pooled_device_; }
   MemoryResource& host_buffers() { return pooled_host_; }
-  TensorStoreSpill* spill() { return spill_.get(); }
+  /// The tier below the host; null where there is none.
+  SpillStore* spill() { return drive_ ? drive_.get() : spill_.get(); }
+  /// The same over store(); null where there is no store.
+  TensorStoreSpill* store_spill() { return spill_.get(); }
   TensorStore* store() { return store_.get(); }
   Budget& device_chunks() { return device_chunks_; }
   /// Bytes of chunks on the device; on a GPU with the padding that torch's allocator adds.
@@ -106,6 +109,7 @@ class EngineMemory {
   PoolResource pooled_host_;
   std::unique_ptr<TensorStore> store_;
   std::unique_ptr<TensorStoreSpill> spill_;
+  std::unique_ptr<SpillStore> drive_;  ///< in place of a store
 };
 
 }  // namespace castor

@@ -117,7 +117,7 @@ std::int32_t ChunkMemory::use_pages(std::uint64_t page_bytes) {
 }
 
 c10::Device numbered(c10::Device device) {
-  if (device.is_cpu()) return c10::kCPU;
+  if (device.is_cpu() || device.is_meta()) return device.type();
   return device.has_index() ? device : c10::Device(device.type(), current_index());
 }
 

@@ -13,6 +13,24 @@ namespace {
 
 using Hook = std::unique_ptr<torch::autograd::PostAccumulateGradHook>;
 
+/// The shape of a tensor without memory, which it keeps alive.
+DLManagedTensor* hollow(const at::Tensor& grad) {
+  struct Held {
+    DLManagedTensor managed{};
+    at::Tensor tensor;
+  };
+  auto held = std::make_unique<Held>();
+  held->tensor = grad;
+  DLManagedTensor& managed = held->managed;
+  managed.dl_tensor = {nullptr, {kDLCPU, 0}, static_cast<std::int32_t>(grad.dim()), at::getDLDataType(grad),
+                       const_cast<std::int64_t*>(held->tensor.sizes().data()), nullptr, 0};
+  managed.manager_ctx = held.get();
+  managed.deleter = [](DLManagedTensor* self) { delete static_cast<Held*>(self->manager_ctx); };
+  return &held.release()->managed;
+}
+
+DLManagedTensor* dlpack_of(const at::Tensor& grad) { return grad.is_meta() ? hollow(grad) : at::toDLPack(grad); }
+
 class Capture final : public torch::autograd::PostAccumulateGradHook {
  public:
   Capture(std::uint32_t id, GradientSink sink, Hook users)
@@ -21,7 +39,7 @@ class Capture final : public torch::autograd::PostAccumulateGradHook {
   void operator()(const torch::autograd::Variable& parameter) override {
     if (users_) (*users_)(parameter);
     const at::Tensor grad = std::exchange(parameter.mutable_grad(), at::Tensor());
-    if (grad.defined()) sink_(id_, at::toDLPack(ordered_as(grad.to(parameter.scalar_type()), parameter)));
+    if (grad.defined()) sink_(id_, dlpack_of(ordered_as(grad.to(parameter.scalar_type()), parameter)));
   }
 
   Hook take_users() { return std::move(users_); }

@@ -12,7 +12,7 @@ namespace {
 
 Result<void> initialise(c10::Device device) {
   return guard([&] {
-    if (!device.is_cpu()) at::globalContext().lazyInitDevice(device.type());
+    if (!device.is_cpu() && !device.is_meta()) at::globalContext().lazyInitDevice(device.type());
   });
 }
 

@@ -17,6 +17,7 @@ void HostNorm::start(HostTeam& team, std::uint32_t urgency, std::vector<Event> a
   job.urgency = urgency;
   job.after = std::move(after);
   job.n_parts = static_cast<std::uint32_t>(work_->blocks.size());
+  for (const Tensor& tensor : work_->tensors) job.touched_bytes += tensor.n * size_bytes(work_->dtype);
   job.run = [work = work_](std::uint32_t part) {
     const auto begins_behind = [](std::uint32_t block, const Tensor& tensor) { return block < tensor.first_block; };
     const Tensor& tensor =

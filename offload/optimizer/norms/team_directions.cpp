@@ -30,6 +30,7 @@ void TeamDirections::start(HostTeam& team, std::uint32_t urgency, std::vector<Ev
   norms.urgency = urgency;
   norms.after = std::move(after);
   norms.n_parts = static_cast<std::uint32_t>(work->pieces.size());
+  for (const Piece& piece : work->pieces) norms.touched_bytes += measured_bytes(piece.of.arrays);
   norms.run = [work](std::uint32_t piece) -> Result<void> {
     work->pieces[piece].run();
     return {};

@@ -9,8 +9,7 @@
 #include <vector>
 
 #include <castor/schedule/virtual_machine.h>
-
-#include "virtual_team.h"
+#include <castor/schedule/virtual_team.h>
 
 namespace castor {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "virtual_team.h"
+#include <castor/schedule/virtual_team.h>
 
 #include <algorithm>
 #include <limits>

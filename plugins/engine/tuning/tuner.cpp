@@ -36,6 +36,11 @@ Tuner::Tuner(EngineRooms& rooms, Placer& placer)
 
 bool Tuner::tunes() const { return rooms_.measures() && rooms_.options.overlap_updates; }
 
+bool Tuner::over() const {
+  if (tunes() && tries_streams() && !streams_.over()) return false;
+  return knows_share() && (!tunes() || threads_.over());
+}
+
 Result<void> Tuner::after_step() {
   if (!tunes()) return {};
   if (tries_streams()) CASTOR_TRY(try_streams());

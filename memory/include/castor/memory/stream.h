@@ -53,6 +53,9 @@ class Stream : public WorkTimer {
   /// Blocks until everything queued has run. Errors: the first failure since the last call; the stream then starts
   /// afresh.
   virtual Result<void> synchronize() = 0;
+  /// Stands for a kernel that reads and writes `n_bytes` where memory is addresses alone: a stream of virtual time lets
+  /// its time pass; no other stream does anything.
+  virtual void touch(std::uint64_t n_bytes) { static_cast<void>(n_bytes); }
   /// cudaStream_t of a CUDA stream, null for a host stream.
   virtual void* native_handle() const { return nullptr; }
 };

@@ -38,6 +38,12 @@ struct UpdateArrays {
   UpdateArrays part(std::uint64_t first, std::uint64_t count) const;
 };
 
+/// Bytes of memory that an update of these arrays reads and writes: the states both ways, the gradient once, the weights
+/// once, and twice where their masters are split.
+std::uint64_t touched_bytes(const UpdateArrays& arrays);
+/// Bytes that a measure of the direction reads: states, gradient, and the weights of split masters.
+std::uint64_t measured_bytes(const UpdateArrays& arrays);
+
 /// Elements that a thread of a team updates, by any rule, before it looks for the most urgent update: 0.9 MiB of fp32
 /// states, 16-bit gradients and weights, about 0.1 ms.
 inline constexpr std::uint64_t kUpdatePartElements = std::uint64_t{32} << 10;

@@ -70,12 +70,17 @@ class VirtualTime final : public StreamTime {
 /// A stream whose copies move nothing and take time of a VirtualClock. An event is reached when the thread's time is.
 class VirtualStream final : public Stream {
  public:
-  /// Copies take `seconds_per_byte`. Both are borrowed.
-  VirtualStream(VirtualClock& clock, double seconds_per_byte) : clock_(clock), seconds_per_byte_(seconds_per_byte) {}
+  /// Copies take `seconds_per_byte`, kernels `seconds_per_touched_byte`. The clock is borrowed.
+  VirtualStream(VirtualClock& clock, double seconds_per_byte, double seconds_per_touched_byte = 0)
+      : clock_(clock), seconds_per_byte_(seconds_per_byte), seconds_per_touched_byte_(seconds_per_touched_byte) {}
+
+  /// Copies queued from now on take `seconds_per_byte`.
+  void set_cost(double seconds_per_byte) { seconds_per_byte_ = seconds_per_byte; }
 
   /// Queues work that takes `seconds`.
   void run(double seconds) { free_s_ = std::max(free_s_, clock_.now_s()) + seconds; }
 
+  void touch(std::uint64_t n_bytes) override { run(static_cast<double>(n_bytes) * seconds_per_touched_byte_); }
   Event copy(void* target, const void* source, std::uint64_t n_bytes) override;
   Result<void> wait(const Event& event) override;
   Event record() override;
@@ -84,7 +89,8 @@ class VirtualStream final : public Stream {
 
  private:
   VirtualClock& clock_;
-  const double seconds_per_byte_;
+  double seconds_per_byte_;
+  const double seconds_per_touched_byte_;
   double free_s_ = 0;  ///< when all queued work has run
 };
 

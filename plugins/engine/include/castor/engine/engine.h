@@ -63,6 +63,11 @@ class Engine final : public Strategy {
   Result<castor_stats> stats() override;
   Result<void> write_trace(const char* path) override;
 
+  /// True once the next steps are planned from times that are final, and no setting is tried any more.
+  bool settled() const;
+  /// The collaborators, for the engine's own folder: their header is private.
+  const EngineRooms& rooms() const { return *rooms_; }
+
  private:
   explicit Engine(std::unique_ptr<EngineRooms> rooms);
   Result<void> after_step(bool wants_norm);

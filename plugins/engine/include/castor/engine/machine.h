@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 
+#include <castor/chunk/spill_store.h>
 #include <castor/engine/engine_options.h>
 #include <castor/io/tensor_store.h>
 #include <castor/memory/device.h>
@@ -22,6 +23,9 @@ struct Machine {
   std::function<LinkCosts(Device&, const EngineOptions&)> link_costs;
   /// The store in the options' folders. Errors: those of TensorStore::open.
   std::function<Result<std::unique_ptr<TensorStore>>(const TensorStoreOptions&)> open_store;
+  /// Where set: a drive below the host in place of a store, whether the options name folders or not. It counts its bytes
+  /// in the budget.
+  std::function<std::unique_ptr<SpillStore>(Budget&)> make_drive;
   /// Threads that update on the host.
   std::function<Result<std::unique_ptr<HostTeam>>(unsigned n_threads)> make_team;
   /// Bytes of host memory that are free.

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/engine/forecast.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include <castor/engine/engine.h>
+
+#include "../engine_rooms.h"
+#include "virtual_device.h"
+#include "virtual_model.h"
+
+namespace castor {
+namespace {
+
+/// Steps after which a training that tries shares of streams is settled, at the latest.
+constexpr int kMostSteps = 60;
+/// Steps with the final settings: the first is not typical.
+constexpr int kLastSteps = 3;
+
+/// The options as far as they concern a machine that is not there.
+EngineOptions virtual_options(EngineOptions options) {
+  options.durability = Durability::scratch;
+  options.update_threads = 1;  // the team has one rate, whatever the number of its threads
+  options.io_timeout = {};
+  return options;
+}
+
+bool streamed(const StatePlacement& placement, PayloadId chunk) { return placement.streamed[chunk]; }
+bool updated_on_host(const StatePlacement& placement, PayloadId chunk) {
+  return placement.update_tier(chunk) == Tier::host;
+}
+bool on_device(const StatePlacement& placement, PayloadId chunk) { return placement.states[chunk] == Tier::device; }
+bool speculative(const StatePlacement& placement, PayloadId chunk) { return placement.speculative[chunk]; }
+
+/// An engine with its model, on a machine of virtual time.
+class Rehearsed {
+ public:
+  Rehearsed(const RecordedStep& step, const EngineOptions& options, const ForecastMachine& machine)
+      : step_(step), machine_(machine), options_(virtual_options(options)), rig_(machine), model_(step, rig_, machine_) {}
+
+  Result<void> train(const castor_step_args& args);
+  Forecast outcome() const;
+
+ private:
+  Result<void> run_step(const castor_step_args& args);
+  const EngineRooms& rooms() const { return engine_->rooms(); }
+  const StatePlacement& placement() const { return rooms().optimizer->states().placement(); }
+  double streamed_share() const;
+  std::uint64_t count(bool (*is)(const StatePlacement&, PayloadId)) const;
+  std::uint64_t state_bytes(bool (*is)(const StatePlacement&, PayloadId)) const;
+
+  const RecordedStep& step_;
+  const ForecastMachine machine_;
+  const EngineOptions options_;
+  VirtualRig rig_;
+  VirtualModel model_;
+  std::unique_ptr<Engine> engine_;
+  castor_stats stats_ = {};
+  StepEstimate last_;
+  double update_s_ = 0;  ///< of the last step
+};
+
+Result<void> Rehearsed::train(const castor_step_args& args) {
+  CASTOR_ASSIGN(engine_, Engine::make(model_, options_, rig_.parts(!options_.nvme_folders.empty())));
+  CASTOR_TRY(engine_->attach());
+  for (int i = 0; i < kMostSteps && !engine_->settled(); ++i) CASTOR_TRY(run_step(args));
+  for (int i = 0; i < kLastSteps; ++i) CASTOR_TRY(run_step(args));
+  return {};
+}
+
+Result<void> Rehearsed::run_step(const castor_step_args& args) {
+  const double start_s = rig_.now_s(), busy_s = rig_.busy_s(), team_s = rig_.team_s(), updates_s = rig_.updates_s();
+  const castor_stats before = stats_;
+  CASTOR_TRY(model_.run(*engine_, args));
+  rig_.join();
+  CASTOR_ASSIGN(stats_, engine_->stats());
+  last_ = {};
+  last_.step_s = rig_.now_s() - start_s;
+  last_.compute_s = rig_.busy_s() - busy_s;
+  last_.beside_s = rig_.team_s() - team_s;
+  last_.wait_s = std::max(0.0, last_.step_s - last_.compute_s);
+  last_.moved = {.h2d = stats_.h2d_bytes - before.h2d_bytes,
+                 .d2h = stats_.d2h_bytes - before.d2h_bytes,
+                 .nvme_read = stats_.nvme_read_bytes - before.nvme_read_bytes,
+                 .nvme_write = stats_.nvme_write_bytes - before.nvme_write_bytes};
+  update_s_ = rig_.updates_s() - updates_s;
+  rig_.set_streamed_share(streamed_share());
+  return {};
+}
+
+std::uint64_t Rehearsed::count(bool (*is)(const StatePlacement&, PayloadId)) const {
+  const auto chunks = rooms().layout.chunks.ids();
+  return static_cast<std::uint64_t>(
+      std::count_if(chunks.begin(), chunks.end(), [&](PayloadId chunk) { return is(placement(), chunk); }));
+}
+
+std::uint64_t Rehearsed::state_bytes(bool (*is)(const StatePlacement&, PayloadId)) const {
+  std::uint64_t n_bytes = 0;
+  for (const PayloadId chunk : rooms().layout.chunks.ids())
+    if (is(placement(), chunk)) n_bytes += rooms().layout.chunks[chunk].numel;
+  return n_bytes;
+}
+
+/// Of the states that are kept off the device, the share that the device updates.
+double Rehearsed::streamed_share() const {
+  const auto by_device = static_cast<double>(state_bytes(streamed));
+  return by_device == 0 ? 0 : by_device / (by_device + static_cast<double>(state_bytes(updated_on_host)));
+}
+
+Forecast Rehearsed::outcome() const {
+  Forecast made;
+  std::set<std::uint64_t> sizes;
+  for (const ChunkShape& chunk : rooms().layout.chunks) sizes.insert(chunk.numel * size_bytes(chunk.dtype));
+  made.n_chunks = rooms().layout.chunks.size();
+  made.n_chunk_sizes = sizes.size(), made.smallest_chunk_bytes = *sizes.begin(), made.largest_chunk_bytes = *sizes.rbegin();
+  made.n_on_device = count(on_device), made.n_streamed = count(streamed), made.n_speculative = count(speculative);
+  made.speculation_bytes = placement().speculation_bytes;
+  made.non_model_bytes = rooms().measures() ? rooms().watch.non_model_peak_bytes() : step_.peak_bytes();
+  std::copy_n(stats_.peak_bytes, kNTiers, made.peak_bytes.begin());
+  made.step = last_;
+  LinkCosts costs = machine_.links;
+  made.step.find_bound(costs, last_.compute_s);
+  made.update_s = update_s_;
+  if (const StepPlan* const plan = rooms().scheduler->plan()) {
+    made.planned_link_s = plan->plan.link_seconds;
+    made.link_bound_s = plan->plan.bound_seconds;
+    made.room_aside_times = plan->times;
+  }
+  return made;
+}
+
+}  // namespace
+
+Result<Forecast> forecast(const RecordedStep& step, const EngineOptions& options, const ForecastMachine& machine,
+                          const castor_step_args& args) {
+  Rehearsed training(step, options, machine);
+  CASTOR_TRY(training.train(args));
+  return training.outcome();
+}
+
+}  // namespace castor

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "virtual_device.h"
+
+#include <map>
+#include <utility>
+
+#include <castor/plan/stream_share.h>
+
+namespace castor {
+namespace {
+
+/// Larger blocks hold chunks.
+constexpr std::uint64_t kMostRealBytes = 1 << 20;
+
+}  // namespace
+
+Result<void*> HollowMemory::allocate(std::uint64_t n_bytes) {
+  return n_bytes <= kMostRealBytes ? real_.allocate(n_bytes) : addresses_.allocate(n_bytes);
+}
+
+void HollowMemory::deallocate(void* data, std::uint64_t n_bytes) noexcept {
+  if (n_bytes <= kMostRealBytes) real_.deallocate(data, n_bytes);
+}
+
+/// A stream of the rig, as the engine owns it.
+class VirtualRig::LinkStream : public Stream {
+ public:
+  explicit LinkStream(VirtualStream& stream) : stream_(stream) {}
+  Event copy(void* target, const void* source, std::uint64_t n_bytes) override {
+    return stream_.copy(target, source, n_bytes);
+  }
+  Result<void> wait(const Event& event) override { return stream_.wait(event); }
+  Event record() override { return stream_.record(); }
+  std::unique_ptr<StreamTime> time() override { return stream_.time(); }
+  Result<void> synchronize() override { return stream_.synchronize(); }
+
+ private:
+  VirtualStream& stream_;
+};
+
+/// The stream that the model and the updates on the device run on.
+class VirtualRig::ComputeStream final : public LinkStream {
+ public:
+  explicit ComputeStream(VirtualRig& rig) : LinkStream(rig.compute_), rig_(rig) {}
+  void touch(std::uint64_t n_bytes) override {
+    const double seconds = static_cast<double>(n_bytes) / rig_.machine_.device_update_bytes_per_s;
+    rig_.compute(seconds);
+    rig_.device_updates_s_ += seconds;
+  }
+
+ private:
+  VirtualRig& rig_;
+};
+
+/// The engine makes its stream up first, then its stream down.
+class VirtualRig::Gpu final : public Device {
+ public:
+  explicit Gpu(VirtualRig& rig) : rig_(rig) {}
+
+  DeviceKind kind() const override { return rig_.machine_.kind; }
+  KernelPlace kernels() const override { return KernelPlace::nowhere; }
+  std::string description() const override { return "virtual"; }
+  Result<std::unique_ptr<Stream>> make_stream() override {
+    return std::unique_ptr<Stream>(std::make_unique<LinkStream>(n_streams_++ == 0 ? rig_.up_ : rig_.down_));
+  }
+  std::unique_ptr<Stream> wrap_compute_stream(void*) override { return std::make_unique<ComputeStream>(rig_); }
+  MemoryResource& device_memory() override { return rig_.device_memory_; }
+  MemoryResource& host_memory() override { return rig_.host_memory_; }
+  std::uint64_t total_memory_bytes() const override { return rig_.machine_.device_bytes; }
+  std::uint64_t free_memory_bytes() const override { return rig_.machine_.device_bytes; }
+
+ private:
+  VirtualRig& rig_;
+  int n_streams_ = 0;
+};
+
+/// Jobs take the time of the bytes that they touch; none is run.
+class VirtualRig::Team final : public HostTeam {
+ public:
+  explicit Team(VirtualRig& rig) : rig_(rig) {}
+  Event add(Job job) override {
+    const double seconds =
+        static_cast<double>(job.touched_bytes) / rig_.machine_.host_update_bytes_per_s * rig_.slowdown_;
+    rig_.team_s_ += seconds;
+    return rig_.team_.add(job.urgency, job.after, seconds);
+  }
+  void limit_threads(unsigned) override {}
+  std::unique_ptr<StreamTime> time() override { return rig_.team_.time(); }
+
+ private:
+  VirtualRig& rig_;
+};
+
+/// A drive that counts the bytes that it holds.
+class VirtualRig::Drive final : public SpillStore {
+ public:
+  Drive(VirtualDrive& drive, Budget& held) : drive_(drive), held_(held) {}
+
+  Event write(ChunkId chunk, BufferView bytes, std::span<const std::uint64_t> checksums) override {
+    if (n_bytes_.emplace(chunk, bytes.n_bytes).second) (void)held_.try_reserve(bytes.n_bytes);
+    return drive_.write(chunk, bytes, checksums);
+  }
+  Event read(ChunkId chunk, BufferView bytes) override { return drive_.read(chunk, bytes); }
+  void forget(ChunkId chunk) override {
+    if (const auto found = n_bytes_.find(chunk); found != n_bytes_.end()) {
+      held_.release(found->second);
+      n_bytes_.erase(found);
+    }
+    drive_.forget(chunk);
+  }
+  std::vector<std::uint64_t> block_ends(std::uint64_t n_bytes) const override { return drive_.block_ends(n_bytes); }
+  std::uint64_t checksum(BufferView block) const override { return drive_.checksum(block); }
+
+ private:
+  VirtualDrive& drive_;
+  Budget& held_;
+  std::map<ChunkId, std::uint64_t> n_bytes_;
+};
+
+VirtualRig::VirtualRig(const ForecastMachine& machine)
+    : machine_(machine),
+      up_(clock_, machine.links.h2d),
+      down_(clock_, machine.links.d2h),
+      drive_(clock_, machine.links) {}
+
+Machine VirtualRig::parts(bool nvme) {
+  Machine parts;
+  parts.make_device = [this](DLDevice) -> Result<std::unique_ptr<Device>> {
+    return std::unique_ptr<Device>(std::make_unique<Gpu>(*this));
+  };
+  parts.link_costs = [this](Device&, const EngineOptions&) { return machine_.links; };
+  if (nvme)
+    parts.make_drive = [this](Budget& held) -> std::unique_ptr<SpillStore> {
+      return std::make_unique<Drive>(drive_, held);
+    };
+  parts.make_team = [this](unsigned) -> Result<std::unique_ptr<HostTeam>> {
+    return std::unique_ptr<HostTeam>(std::make_unique<Team>(*this));
+  };
+  parts.available_host_bytes = [this] { return machine_.host_bytes; };
+  parts.now_ns = [this] { return clock_.now_ns(); };
+  return parts;
+}
+
+void VirtualRig::set_streamed_share(double share) {
+  const bool both = share > 0 && share < 1;
+  slowdown_ = both ? host_update_slowdown(share) : 1;
+  up_.set_cost(machine_.links.h2d * (both ? kStreamedByteSlowdown : 1));
+  down_.set_cost(machine_.links.d2h * (both ? kStreamedByteSlowdown : 1));
+}
+
+}  // namespace castor

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include <castor/memory/device.h>
+#include <castor/memory/host_team.h>
+#include <castor/memory/host_resource.h>
+#include <castor/schedule/virtual_links.h>
+#include <castor/schedule/virtual_memory.h>
+#include <castor/schedule/virtual_team.h>
+
+#include <castor/engine/machine.h>
+
+#include <castor/engine/forecast.h>
+
+namespace castor {
+
+/// Addresses alone for chunks; the little memory that norms and ratios are written to is real.
+class HollowMemory final : public MemoryResource {
+ public:
+  Result<void*> allocate(std::uint64_t n_bytes) override;
+  void deallocate(void* data, std::uint64_t n_bytes) noexcept override;
+
+ private:
+  HostResource real_;
+  VirtualMemory addresses_;
+};
+
+/// A machine of virtual time for one engine.
+class VirtualRig {
+ public:
+  explicit VirtualRig(const ForecastMachine& machine);
+  VirtualRig(const VirtualRig&) = delete;
+  VirtualRig& operator=(const VirtualRig&) = delete;
+
+  /// The parts that the engine asks for; borrows this. `nvme`: there is a drive below the host.
+  Machine parts(bool nvme);
+
+  /// The share of the states below the device that is streamed: from now on copies and updates on the host slow one
+  /// another down by it.
+  void set_streamed_share(double share);
+
+  /// The model computes for `seconds`.
+  void compute(double seconds) { compute_.run(seconds), busy_s_ += seconds; }
+  /// Waits until the device has done all its work.
+  void join() { (void)compute_.synchronize(); }
+
+  double now_s() const { return clock_.now_s(); }
+  /// Seconds that the compute stream, and the team that updates, have worked so far.
+  double busy_s() const { return busy_s_; }
+  double updates_s() const { return device_updates_s_ + team_s_; }
+  double team_s() const { return team_s_; }
+
+ private:
+  class Gpu;
+  class ComputeStream;
+  class LinkStream;
+  class Team;
+  class Drive;
+
+  const ForecastMachine machine_;
+  VirtualClock clock_;
+  VirtualStream compute_{clock_, 0};
+  VirtualStream up_, down_;
+  VirtualTeam team_{clock_};
+  VirtualDrive drive_;
+  HollowMemory device_memory_, host_memory_;
+  double slowdown_ = 1;  ///< of updates on the host
+  double busy_s_ = 0, device_updates_s_ = 0, team_s_ = 0;
+};
+
+}  // namespace castor

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <castor/memory/dtype.h>
+#include <castor/optimizer/step_script.h>
+
+namespace castor {
+
+/// A call of a model's step, and the model's work from it to the next call.
+struct RecordedCall {
+  StepCall call;       ///< `gradient` names a parameter
+  double flops = 0;    ///< operations of matrix products, attention and convolutions
+  /// The most bytes of device memory that the model's tensors take meanwhile: activations, workspaces, the batch, and
+  /// gradients that have not been handed over. Without parameters, and without activations that were kept.
+  std::uint64_t peak_bytes = 0;
+};
+
+/// One step of a model: its units and parameters, and the calls that a strategy gets from forward and backward, without
+/// those of the optimizer's step.
+struct RecordedStep {
+  struct Param {
+    std::string name;
+    std::vector<std::int64_t> shape;
+    DType dtype = DType::bf16;
+    bool trainable = true;
+  };
+  struct Unit {
+    std::string name;
+    std::vector<std::uint32_t> params;  ///< those of other units that it uses included
+  };
+
+  std::vector<Param> params;
+  std::vector<Unit> units;
+  std::vector<RecordedCall> calls;
+
+  /// Elements of all parameters.
+  std::uint64_t n_params() const;
+  /// The sum over all calls.
+  double flops() const;
+  /// The largest of all calls.
+  std::uint64_t peak_bytes() const;
+};
+
+}  // namespace castor

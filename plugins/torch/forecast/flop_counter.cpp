@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "flop_counter.h"
+
+#include <ATen/ATen.h>
+#include <ATen/record_function.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+namespace castor {
+namespace {
+
+using Inputs = c10::ArrayRef<const c10::IValue>;
+
+double number(std::int64_t n) { return static_cast<double>(n); }
+at::Tensor tensor(const Inputs& inputs, std::size_t i) { return inputs[i].toTensor(); }
+
+/// [.., m, k] times [.., k, n].
+double of_product(const at::Tensor& a, const at::Tensor& b) { return 2 * number(a.numel()) * number(b.size(-1)); }
+
+double of_vector(const at::Tensor& matrix) { return 2 * number(matrix.numel()); }
+
+/// Two products over the pairs of positions that see each other; query and key are [batch, heads, seq, size].
+double of_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, bool causal) {
+  const double pairs = number(query.numel() / query.size(-1)) * number(key.size(-2));
+  return 2 * pairs * number(query.size(-1) + value.size(-1)) * (causal ? 0.5 : 1);
+}
+
+/// The kernel computes the scores once more, and has two products for each of the forward pass.
+constexpr double kAttentionBackward = 2.5;
+
+/// Each element of the result takes the weights of one output channel.
+double of_convolution(const at::Tensor& result, const at::Tensor& weight) {
+  return 2 * number(result.numel()) * number(weight.numel() / weight.size(0));
+}
+
+double of_convolution_backward(const Inputs& inputs) {
+  const auto wanted = inputs.back().toBoolList();
+  return of_convolution(tensor(inputs, 0), tensor(inputs, 2)) * (int{wanted[0]} + int{wanted[1]});
+}
+
+struct Rule {
+  std::string_view name;
+  double (*flops)(const Inputs&);
+};
+
+constexpr Rule kRules[] = {
+    {"aten::mm", [](const Inputs& in) { return of_product(tensor(in, 0), tensor(in, 1)); }},
+    {"aten::addmm", [](const Inputs& in) { return of_product(tensor(in, 1), tensor(in, 2)); }},
+    {"aten::bmm", [](const Inputs& in) { return of_product(tensor(in, 0), tensor(in, 1)); }},
+    {"aten::baddbmm", [](const Inputs& in) { return of_product(tensor(in, 1), tensor(in, 2)); }},
+    {"aten::mv", [](const Inputs& in) { return of_vector(tensor(in, 0)); }},
+    {"aten::addmv", [](const Inputs& in) { return of_vector(tensor(in, 1)); }},
+    {"aten::_scaled_dot_product_flash_attention",
+     [](const Inputs& in) { return of_attention(tensor(in, 0), tensor(in, 1), tensor(in, 2), in[4].toBool()); }},
+    {"aten::_scaled_dot_product_flash_attention_backward",
+     [](const Inputs& in) {
+       return kAttentionBackward * of_attention(tensor(in, 1), tensor(in, 2), tensor(in, 3), in[11].toBool());
+     }},
+    {"aten::convolution_backward", of_convolution_backward},
+};
+
+/// Its result is known only at its end.
+constexpr std::string_view kConvolution = "aten::convolution";
+
+}  // namespace
+
+struct FlopCounter::State {
+  double flops = 0;
+  at::CallbackHandle handle = 0;
+};
+
+namespace {
+
+/// The callbacks are plain functions; counters of one thread nest.
+thread_local double* counted = nullptr;
+
+std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& op) {
+  const std::string_view name = op.name();
+  const auto rule = std::find_if(std::begin(kRules), std::end(kRules), [&](const Rule& one) { return one.name == name; });
+  if (counted != nullptr && rule != std::end(kRules)) *counted += rule->flops(op.inputs());
+  return nullptr;
+}
+
+void end(const at::RecordFunction& op, at::ObserverContext*) {
+  if (counted == nullptr || op.name() != kConvolution || op.outputs().empty()) return;
+  *counted += of_convolution(op.outputs()[0].toTensor(), op.inputs()[1].toTensor());
+}
+
+}  // namespace
+
+FlopCounter::FlopCounter() : state_(std::make_unique<State>()) {
+  counted = &state_->flops;
+  state_->handle =
+      at::addThreadLocalCallback(at::RecordFunctionCallback(begin, end).needsInputs(true).needsOutputs(true).scopes(
+          {at::RecordScope::FUNCTION}));
+}
+
+FlopCounter::~FlopCounter() {
+  at::removeCallback(state_->handle);
+  counted = nullptr;
+}
+
+double FlopCounter::take() { return std::exchange(state_->flops, 0); }
+
+}  // namespace castor

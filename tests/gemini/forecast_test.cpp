@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/engine/forecast.h>
+
+#include <gtest/gtest.h>
+
+#include <castor/memory/bytes.h>
+
+namespace castor {
+namespace {
+
+using Kind = StepCall::Kind;
+
+/// `n_layers` units of one weight in bf16 of `numel` elements each, and a step of forward and backward passes; each pass
+/// takes `flops`, and the model's tensors take `own_bytes` throughout.
+RecordedStep layers(std::uint32_t n_layers, std::int64_t numel, double flops, std::uint64_t own_bytes) {
+  RecordedStep step;
+  const auto add = [&](Kind kind, std::uint32_t id, double work = 0) {
+    step.calls.push_back({{kind, id, 0}, work, own_bytes});
+  };
+  for (std::uint32_t i = 0; i < n_layers; ++i) {
+    step.params.push_back({"layer" + std::to_string(i), {numel}, DType::bf16, true});
+    step.units.push_back({"unit" + std::to_string(i), {i}});
+    add(Kind::forward, i, flops);
+    add(Kind::end_forward, i);
+  }
+  add(Kind::announce, 0);
+  for (std::uint32_t i = n_layers; i-- > 0;) {
+    add(Kind::backward, i, 2 * flops);
+    add(Kind::gradient, i);
+    add(Kind::end_backward, i);
+  }
+  add(Kind::end_of_backward, 0);
+  step.calls.back().peak_bytes = 0;
+  return step;
+}
+
+/// 1e12 operations, and 1e9 bytes on each link, and of updates 1e9 bytes on the host and 1e12 on the device, per second.
+ForecastMachine round_machine() {
+  ForecastMachine machine;
+  machine.flops_per_s = 1e12;
+  machine.links = {1e-9, 1e-9, 1e-9, 1e-9, 1};
+  machine.host_update_bytes_per_s = 1e9, machine.device_update_bytes_per_s = 1e12;
+  return machine;
+}
+
+castor_step_args adamw() {
+  castor_step_args args{};
+  args.struct_size = sizeof args;
+  args.optimizer = CASTOR_ADAMW;
+  args.lr = 1e-3, args.beta1 = 0.9, args.beta2 = 0.99, args.eps = 1e-8, args.loss_scale = 1;
+  return args;
+}
+
+EngineOptions with_device(std::uint64_t device_bytes) {
+  EngineOptions options;
+  options.device_budget_bytes = device_bytes;
+  options.host_budget_bytes = 64 * kGiB;
+  options.format = {.split_master = true};
+  options.chunk_bytes = 8 * kMiB;
+  return options;
+}
+
+constexpr std::int64_t kLayerNumel = 4 << 20;  // 8 MiB of weights
+
+TEST(Forecast, WithEverythingOnTheDeviceAStepComputesAndUpdates) {
+  const RecordedStep step = layers(4, kLayerNumel, 1e9, 64 * kMiB);
+  const auto found = forecast(step, with_device(8 * kGiB), round_machine(), adamw());
+  ASSERT_TRUE(found.ok()) << found.error().message;
+  EXPECT_EQ(found->n_chunks, 4u);
+  EXPECT_EQ(found->n_on_device, found->n_chunks);
+  EXPECT_EQ(found->non_model_bytes, 64 * kMiB + 4 * 8 * kMiB)
+      << "and all gradients on their way: they take 8 ms each, and come every 2 ms";
+  const double update_s = 26.0 * 4 * kLayerNumel / 1e12;
+  EXPECT_NEAR(found->update_s, update_s, 1e-9);
+  EXPECT_NEAR(found->step.step_s, 4 * 3e-3 + update_s, 1e-6);
+  EXPECT_EQ(found->step.bound_by, "compute");
+  EXPECT_EQ(found->step.moved.h2d + found->step.moved.d2h, 0u);
+}
+
+TEST(Forecast, UpdatesOnTheHostBindAStepThatComputesLess) {
+  EngineOptions options = with_device(1 * kGiB);
+  options.placement_policy = PlacementPolicy::cpu;
+  options.stream_optim_frac = 0;
+  const auto found = forecast(layers(4, kLayerNumel, 1e9, 64 * kMiB), options, round_machine(), adamw());
+  ASSERT_TRUE(found.ok()) << found.error().message;
+  EXPECT_EQ(found->n_on_device, 0u);
+  EXPECT_EQ(found->step.bound_by, "host_update");
+  EXPECT_NEAR(found->step.beside_s, 26.0 * 4 * kLayerNumel / 1e9, 1e-9);
+  EXPECT_NEAR(found->step.bound_s, found->step.beside_s, 1e-9);
+  EXPECT_GE(found->step.step_s, found->step.bound_s);
+  EXPECT_EQ(found->step.moved.d2h, 4u * 8 * kMiB) << "gradients";
+  EXPECT_EQ(found->step.moved.h2d, 4u * 8 * kMiB) << "weights";
+  EXPECT_EQ(found->peak_bytes[index(Tier::nvme)], 0u);
+}
+
+TEST(Forecast, StreamsStatesWhereThatMakesStepsShorter) {
+  EngineOptions options = with_device(1 * kGiB);
+  options.placement_policy = PlacementPolicy::cpu;
+  ForecastMachine machine = round_machine();
+  machine.links.h2d = machine.links.d2h = 1e-10;
+  const RecordedStep step = layers(16, kLayerNumel, 1e9, 64 * kMiB);
+  options.stream_optim_frac = 0;
+  const double without_s = forecast(step, options, machine, adamw()).value().step.step_s;
+  options.stream_optim_frac.reset();
+  const Forecast found = forecast(step, options, machine, adamw()).value();
+  EXPECT_GT(found.n_streamed, 0u);
+  EXPECT_LT(found.step.step_s, 0.9 * without_s);
+}
+
+TEST(Forecast, NvmeHoldsTheStatesThatTheOptionsKeepThere) {
+  EngineOptions options = with_device(1 * kGiB);
+  options.host_budget_bytes = 128 * kMiB;
+  options.nvme_offload_fraction = 1;
+  options.nvme_folders = {"a folder that is never looked for"};
+  const Forecast found =
+      forecast(layers(4, kLayerNumel, 1e9, 64 * kMiB), options, round_machine(), adamw()).value();
+  constexpr std::uint64_t kStateBytes = 4 * 10 * kLayerNumel;
+  EXPECT_EQ(found.step.moved.nvme_read, kStateBytes);
+  EXPECT_EQ(found.step.moved.nvme_write, kStateBytes);
+  EXPECT_GE(found.peak_bytes[index(Tier::nvme)], kStateBytes);
+  EXPECT_LE(found.peak_bytes[index(Tier::host)], 128 * kMiB);
+  EXPECT_EQ(found.step.bound_by, "nvme");
+  EXPECT_NEAR(found.step.bound_s, 2e-9 * kStateBytes, 1e-9) << "the drive reads and writes in turns";
+}
+
+TEST(Forecast, ABudgetThatIsTooSmallIsRefusedWithOneThatWouldDo) {
+  const RecordedStep step = layers(4, kLayerNumel, 1e9, 64 * kMiB);
+  const auto refused = forecast(step, with_device(80 * kMiB), round_machine(), adamw());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::does_not_fit);
+}
+
+TEST(Forecast, OnTheHostTheDeviceBudgetHoldsChunksAlone) {
+  ForecastMachine machine = round_machine();
+  machine.kind = DeviceKind::cpu;
+  const Forecast found =
+      forecast(layers(4, kLayerNumel, 1e9, 64 * kMiB), with_device(16 * kMiB), machine, adamw()).value();
+  EXPECT_EQ(found.peak_bytes[index(Tier::device)], 16 * kMiB);
+  EXPECT_EQ(found.non_model_bytes, 64 * kMiB);
+}
+
+TEST(RecordedStep, CountsItsParametersAndItsWork) {
+  const RecordedStep step = layers(3, 1000, 5, 70);
+  EXPECT_EQ(step.n_params(), 3000u);
+  EXPECT_EQ(step.flops(), 3 * (5 + 10));
+  EXPECT_EQ(step.peak_bytes(), 70u);
+}
+
+}  // namespace
+}  // namespace castor

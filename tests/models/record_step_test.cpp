@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps of models on the meta device against operations and bytes worked out by hand.
+#include <castor/plugins/torch/record_step.h>
+
+#include <castor/models/model.h>
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace castor {
+namespace {
+
+struct Recorded {
+  RecordedStep step;
+
+  /// `f0 ef0 …`, with the numbers of units, parameters or activations.
+  std::string calls() const {
+    constexpr const char* kNames[] = {"f", "b", "ef", "eb", "g", "keep", "recall", "forget", "announce", "end"};
+    std::string text;
+    for (const RecordedCall& call : step.calls) {
+      const auto kind = call.call.kind;
+      text += kNames[static_cast<int>(kind)];
+      if (kind != StepCall::Kind::announce && kind != StepCall::Kind::end_of_backward)
+        text += std::to_string(call.call.id);
+      text += ' ';
+    }
+    return text;
+  }
+
+  /// The sum over all calls of `kind` for `id`.
+  double flops(StepCall::Kind kind, std::uint32_t id) const {
+    double sum = 0;
+    for (const RecordedCall& call : step.calls)
+      if (call.call.kind == kind && call.call.id == id) sum += call.flops;
+    return sum;
+  }
+  std::uint64_t peak_bytes(StepCall::Kind kind, std::uint32_t id) const {
+    for (const RecordedCall& call : step.calls)
+      if (call.call.kind == kind && call.call.id == id) return call.peak_bytes;
+    return 0;
+  }
+};
+
+Recorded record(const std::string& name, std::int64_t batch, ModelOptions options, bool keeps_inputs = false) {
+  options.device = c10::kMeta;
+  const auto model = make_model(name, options).value();
+  const Batch data = model->random_batch(batch, 1);
+  return {record_step(model, [&] { return model->loss(data); }, {.is_unit = nullptr, .keeps_inputs = keeps_inputs})
+              .value()};
+}
+
+constexpr std::uint64_t kKiB = 1024;
+
+TEST(RecordStep, AnMlpTakesTheOperationsAndTheBytesOfItsLayers) {
+  const Recorded mlp = record("mlp:layers=1,hidden=1024,features=512,classes=256", 256, {});
+  EXPECT_EQ(mlp.calls(), "f0 ef0 f1 ef1 announce b1 g3 g2 eb1 b0 g1 g0 end ");
+  constexpr double kFirst = 2.0 * 256 * 512 * 1024, kHead = 2.0 * 256 * 1024 * 256;
+  EXPECT_EQ(mlp.flops(StepCall::Kind::forward, 0), kFirst);
+  EXPECT_EQ(mlp.flops(StepCall::Kind::forward, 1), kHead);
+  EXPECT_EQ(mlp.step.flops(), kFirst + kHead + kFirst + 2 * kHead) << "the data need no gradient";
+  EXPECT_EQ(mlp.peak_bytes(StepCall::Kind::forward, 0), 512 * kKiB) << "x·W of 256 × 1024";
+  EXPECT_EQ(mlp.peak_bytes(StepCall::Kind::end_forward, 0), 1024 * kKiB) << "and its relu";
+  EXPECT_EQ(mlp.peak_bytes(StepCall::Kind::forward, 1), 512 * kKiB + 128 * kKiB) << "the relu and the logits";
+}
+
+TEST(RecordStep, AGptTakesTwoOperationsPerWeightAndTokenAndFourPerPairOfPositions) {
+  const Recorded gpt = record("gpt:layers=1,hidden=64,heads=4,vocab=512,tied=1", 2, {.seq = 32});
+  EXPECT_EQ(gpt.calls(),
+            "f0 ef0 f1 ef1 f2 ef2 f3 ef3 f4 ef4 f5 ef5 f6 ef6 f7 ef7 f8 ef8 f9 ef9 announce "
+            "b9 eb9 b8 g14 g15 eb8 b7 g13 g12 eb7 b6 g11 g10 eb6 b5 g8 g9 eb5 b4 g7 g6 eb4 b3 g5 g4 eb3 b2 g2 g3 eb2 "
+            "b1 g1 eb1 b0 g0 end ");
+  constexpr double kTokens = 2 * 32, kQkv = 2 * 64 * 192 * kTokens, kOut = 2 * 64 * 64 * kTokens,
+                   kFeedForward = 2 * 64 * 256 * kTokens, kHead = 2 * 64 * 512 * kTokens,
+                   kAttention = 4.0 * 32 * 32 * 64 * 2 / 2;
+  EXPECT_EQ(gpt.flops(StepCall::Kind::forward, 0), 0) << "a look-up";
+  EXPECT_EQ(gpt.flops(StepCall::Kind::forward, 3), kQkv);
+  EXPECT_EQ(gpt.flops(StepCall::Kind::end_forward, 3), kAttention) << "half of the pairs: it is causal";
+  EXPECT_EQ(gpt.flops(StepCall::Kind::forward, 6), kFeedForward);
+  EXPECT_EQ(gpt.flops(StepCall::Kind::forward, 9), kHead);
+  EXPECT_EQ(gpt.step.flops(), 3 * (kQkv + kOut + 2 * kFeedForward + kHead) + 3.5 * kAttention);
+}
+
+TEST(RecordStep, ARecomputedBlockRunsForwardAgainAndKeepsItsInput) {
+  const Recorded gpt =
+      record("gpt:layers=1,hidden=64,heads=4,vocab=512,tied=0", 2, {.recompute = true, .seq = 32}, /*keeps_inputs=*/true);
+  EXPECT_EQ(gpt.calls(),
+            "f0 ef0 f1 ef1 keep0 f2 ef2 f3 ef3 f4 ef4 f5 ef5 f6 ef6 f7 ef7 f8 ef8 f9 ef9 announce "
+            "b9 g16 eb9 b8 g14 g15 eb8 recall0 f2 ef2 f3 ef3 f4 ef4 f5 ef5 f6 ef6 f7 ef7 "
+            "b7 g13 g12 eb7 b6 g11 g10 eb6 b5 g8 g9 eb5 b4 g7 g6 eb4 b3 g5 g4 eb3 b2 g2 g3 eb2 forget0 "
+            "b1 g1 eb1 b0 g0 end ");
+  EXPECT_EQ(gpt.step.calls[4].call.n_bytes, 2 * 32 * 64 * 2u);
+}
+
+/// Without recomputation a block keeps 34·s·b·h bytes less dropout's masks: equation 1 of Korthikanti et al. 2022.
+TEST(RecordStep, ABlockKeepsItsActivationsWithoutScores) {
+  constexpr std::uint64_t kTokens = 4 * 256, kHidden = 256;
+  const auto at_head = [&](std::int64_t layers) {
+    const Recorded gpt = record("gpt:layers=" + std::to_string(layers) + ",hidden=256,heads=8,vocab=128,tied=1", 4,
+                                {.seq = 256});
+    return gpt.peak_bytes(StepCall::Kind::forward, static_cast<std::uint32_t>(3 + 6 * layers));
+  };
+  const std::uint64_t block_bytes = (at_head(5) - at_head(2)) / 3;
+  constexpr std::uint64_t kPerRow = 2 * 2 * 4 + 8 * 4;  // mean and deviation of two norms, and a sum for each head
+  constexpr std::uint64_t kRandomState = 2 * 512;       // of attention
+  EXPECT_EQ(block_bytes, 32 * kTokens * kHidden + kTokens * kPerRow + kRandomState);
+}
+
+TEST(RecordStep, AModelWithMemoryIsRefused) {
+  const auto model = make_model("mlp", {}).value();
+  const auto refused = record_step(model, [] { return at::Tensor(); });
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().message,
+            "parameter layer0.weight is on cpu; a step is recorded on the meta device: build the model there");
+}
+
+}  // namespace
+}  // namespace castor
