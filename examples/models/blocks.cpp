@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "blocks.h"
 
-#include <castor/plugins/torch/recompute.h>
-
 #include <cmath>
 
 namespace castor {
@@ -40,18 +38,9 @@ BlockStack::BlockStack(const BlockShape& shape, bool recompute, const at::Tensor
 }
 
 at::Tensor BlockStack::forward(at::Tensor x) {
-  for (const auto& block : blocks_) {
-    const auto body = [block](const at::Tensor& in) { return block->forward(in); };
-    x = recompute_ ? recompute(body, x, &block->first_unit()) : body(x);
-  }
+  for (const auto& block : blocks_)
+    x = run_block([block](const at::Tensor& in) { return block->forward(in); }, x, recompute_, block->first_unit());
   return x;
-}
-
-double forward_flops(const BlockShape& shape, std::int64_t seq) {
-  const double h = static_cast<double>(shape.hidden), t = static_cast<double>(seq);
-  const double linears = 2 * 12 * h * h * t;
-  const double attention = 2 * 2 * t * t * h * (shape.causal ? 0.5 : 1.0);
-  return static_cast<double>(shape.layers) * (linears + attention);
 }
 
 }  // namespace castor

@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <castor/plugins/torch/recompute.h>
 #include "layers.h"
 
 namespace castor {
+
+/// `body(x)` of a block, which begins with `first_unit`; it runs again in backward if it is recomputed.
+inline at::Tensor run_block(const std::function<at::Tensor(const at::Tensor&)>& body, const at::Tensor& x,
+                            bool recomputed, const UnitBorder& first_unit) {
+  return recomputed ? recompute(body, x, &first_unit) : body(x);
+}
 
 /// The shape of a transformer block. GPT-2 and ViT differ in the last three values only.
 struct BlockShape {
@@ -42,8 +49,5 @@ class BlockStack final : public torch::nn::Module {
   const bool recompute_;
   std::vector<std::shared_ptr<TransformerBlock>> blocks_;
 };
-
-/// Floating-point operations of the stack's matrix products for one sample of `seq` positions.
-double forward_flops(const BlockShape& shape, std::int64_t seq);
 
 }  // namespace castor

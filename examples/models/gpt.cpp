@@ -37,15 +37,7 @@ at::Tensor Gpt::logits(const at::Tensor& ids) {
 }
 
 Batch Gpt::random_batch(std::int64_t n_samples, std::uint64_t seed) {
-  // A text of random ids, and the same text shifted by one position.
-  const at::Tensor text = random_ids({n_samples, seq_ + 1}, shape_.vocab, seed, 0, device_);
-  return {text.narrow(1, 0, seq_).contiguous(), text.narrow(1, 1, seq_).contiguous()};
-}
-
-double Gpt::forward_flops_per_sample() const {
-  const double head =
-      2 * static_cast<double>(shape_.hidden) * static_cast<double>(shape_.vocab) * static_cast<double>(seq_);
-  return forward_flops(block_shape(), seq_) + head;
+  return random_text(n_samples, seq_, shape_.vocab, seed, device_);
 }
 
 }  // namespace castor

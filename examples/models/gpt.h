@@ -23,7 +23,6 @@ class Gpt final : public Model {
   Batch random_batch(std::int64_t n_samples, std::uint64_t seed) override;
   bool reads_text() const override { return true; }
   std::int64_t vocabulary() const override { return shape_.vocab; }
-  double forward_flops_per_sample() const override;
   std::int64_t tokens_per_sample() const override { return seq_; }
 
  private:

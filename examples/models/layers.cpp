@@ -27,6 +27,14 @@ at::Tensor LayerNorm::forward(const at::Tensor& x) {
   return run(x, [&](const at::Tensor& in) { return at::layer_norm(in, weight_.sizes(), weight_, bias_, eps_); });
 }
 
+RmsNorm::RmsNorm(std::int64_t size, double eps, const at::TensorOptions& options) : Unit("RmsNorm"), eps_(eps) {
+  weight_ = declare("weight", {size}, options, Init::ones());
+}
+
+at::Tensor RmsNorm::forward(const at::Tensor& x) {
+  return run(x, [&](const at::Tensor& in) { return at::rms_norm(in, weight_.sizes(), weight_, eps_); });
+}
+
 TokenEmbedding::TokenEmbedding(std::int64_t vocab, std::int64_t hidden, const at::TensorOptions& options)
     : Unit("TokenEmbedding") {
   weight_ = declare("weight", {vocab, hidden}, options, Init::normal(kWeightStddev));

@@ -36,6 +36,17 @@ class LayerNorm final : public Unit<> {
   at::Tensor weight_, bias_;
 };
 
+/// Divides the last dimension by its root mean square (Zhang and Sennrich, "Root mean square layer normalization", 2019).
+class RmsNorm final : public Unit<> {
+ public:
+  RmsNorm(std::int64_t size, double eps, const at::TensorOptions& options);
+  at::Tensor forward(const at::Tensor& x);
+
+ private:
+  const double eps_;
+  at::Tensor weight_;
+};
+
 /// Looks up rows of a table: int64 [batch, seq] to [batch, seq, hidden].
 class TokenEmbedding final : public Unit<> {
  public:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <castor/models/model.h>
 #include "gpt.h"
+#include "llama.h"
 #include "mlp.h"
 #include "model_spec.h"
 #include "vit.h"
@@ -29,6 +30,26 @@ Made make_gpt(const ModelSpec& spec, const ModelOptions& options) {
   return Made(std::make_shared<Gpt>(shape, options));
 }
 
+Made make_llama(const ModelSpec& spec, const ModelOptions& options) {
+  const auto& v = spec.values;
+  CASTOR_TRY(check_multiple("hidden size", v.at("hidden"), "heads", v.at("heads")));
+  CASTOR_TRY(check_multiple("heads", v.at("heads"), "kv_heads", v.at("kv_heads")));
+  CASTOR_TRY(check_multiple("head size", v.at("hidden") / v.at("heads"), "the pairs that rotary positions turn:", 2));
+  if (options.seq < 1)
+    return Error{ErrorKind::usage, "a sample of " + std::to_string(options.seq) + " tokens was asked for; 1 or more work"};
+  const bool mixtral = spec.kind == "mixtral";
+  if (mixtral && v.at("experts") < 2)
+    return Error{ErrorKind::usage, "mixtral: has 2 experts or more, since each token takes two; llama: has one"};
+  const LlamaShape shape = {.layers = v.at("layers"),
+                            .hidden = v.at("hidden"),
+                            .heads = v.at("heads"),
+                            .kv_heads = v.at("kv_heads"),
+                            .ffn = v.at("ffn"),
+                            .experts = mixtral ? v.at("experts") : 1,
+                            .rotary_base = static_cast<double>(v.at("rotary_base"))};
+  return Made(std::make_shared<Llama>(shape, v.at("vocab"), options));
+}
+
 Made make_vit(const ModelSpec& spec, const ModelOptions& options) {
   const auto& v = spec.values;
   CASTOR_TRY(check_multiple("hidden size", v.at("hidden"), "heads", v.at("heads")));
@@ -49,6 +70,7 @@ Result<std::shared_ptr<Model>> make_model(std::string_view name, const ModelOpti
   CASTOR_ASSIGN(const ModelSpec spec, parse_model_name(name));
   if (spec.kind == "gpt") return make_gpt(spec, options);
   if (spec.kind == "vit") return make_vit(spec, options);
+  if (spec.kind == "llama" || spec.kind == "mixtral") return make_llama(spec, options);
   return make_mlp(spec, options);
 }
 

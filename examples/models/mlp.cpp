@@ -43,10 +43,4 @@ Batch Mlp::random_batch(std::int64_t n_samples, std::uint64_t seed) {
           random_ids({n_samples}, shape_.classes, seed, 1, options_.device)};
 }
 
-double Mlp::forward_flops_per_sample() const {
-  const double h = static_cast<double>(shape_.hidden);
-  const double inner = static_cast<double>(shape_.layers - 1) * h * h;
-  return 2 * (static_cast<double>(shape_.features) * h + inner + h * static_cast<double>(shape_.classes));
-}
-
 }  // namespace castor

@@ -18,7 +18,6 @@ class Mlp final : public Model {
 
   at::Tensor logits(const at::Tensor& x) override;
   Batch random_batch(std::int64_t n_samples, std::uint64_t seed) override;
-  double forward_flops_per_sample() const override;
 
  private:
   at::Tensor hidden(std::size_t layer, const at::Tensor& x);

@@ -14,7 +14,7 @@ namespace castor {
 
 /// A parsed model name: `gpt:layers=4,tied=0` is kind gpt with two numbers.
 struct ModelSpec {
-  std::string kind;                            ///< gpt, vit or mlp
+  std::string kind;                            ///< gpt, llama, mixtral, vit or mlp
   std::map<std::string, std::int64_t> values;  ///< every key of the kind, but a gpt's `seq` only if it was spelled out
 };
 

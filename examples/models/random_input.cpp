@@ -18,6 +18,12 @@ at::Tensor random_ids(at::IntArrayRef sizes, std::int64_t below, std::uint64_t s
   return ids.to(device);
 }
 
+Batch random_text(std::int64_t n_samples, std::int64_t seq, std::int64_t vocab, std::uint64_t seed,
+                  c10::Device device) {
+  const at::Tensor text = random_ids({n_samples, seq + 1}, vocab, seed, 0, device);
+  return {text.narrow(1, 0, seq).contiguous(), text.narrow(1, 1, seq).contiguous()};
+}
+
 at::Tensor random_values(at::IntArrayRef sizes, std::uint64_t seed, std::uint32_t stream,
                          const at::TensorOptions& options) {
   const at::Tensor values = at::empty(sizes, at::kFloat);

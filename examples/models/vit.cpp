@@ -51,10 +51,4 @@ Batch Vit::random_batch(std::int64_t n_samples, std::uint64_t seed) {
           random_ids({n_samples}, shape_.classes, seed, 1, options_.device)};
 }
 
-double Vit::forward_flops_per_sample() const {
-  const double h = static_cast<double>(shape_.hidden), p = static_cast<double>(shape_.patch);
-  const double embed = 2 * static_cast<double>(n_patches() * kColours) * p * p * h;
-  return embed + forward_flops(block_shape(), n_patches() + 1) + 2 * h * static_cast<double>(shape_.classes);
-}
-
 }  // namespace castor

@@ -22,7 +22,6 @@ class Vit final : public Model {
 
   at::Tensor logits(const at::Tensor& images) override;
   Batch random_batch(std::int64_t n_samples, std::uint64_t seed) override;
-  double forward_flops_per_sample() const override;
 
  private:
   BlockShape block_shape() const;

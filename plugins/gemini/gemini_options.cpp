@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gemini_options.h"
+#include <castor/gemini/gemini_options.h>
 
 #include <cstdlib>
 #include <map>
@@ -183,6 +183,16 @@ Result<EngineOptions> read_gemini_options(std::span<const castor_option_value* c
     return Error{ErrorKind::usage,
                  "moments=mixed needs two moments and optimizer=sgd has one: set moments=fp32 or bf16"};
   return options;
+}
+
+Result<EngineOptions> engine_options(const PluginOptions& options) {
+  CASTOR_ASSIGN(const PluginOptions complete, complete_options("gemini", gemini_schema(), options));
+  std::vector<castor_option_value> values;
+  for (const auto& [name, value] : complete)
+    values.push_back({sizeof(castor_option_value), name.c_str(), value.c_str()});
+  std::vector<const castor_option_value*> pointers;
+  for (const castor_option_value& value : values) pointers.push_back(&value);
+  return read_gemini_options(pointers);
 }
 
 }  // namespace castor

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gemini plugin: the engine with the options of gemini.
 #include <castor/engine/engine.h>
+#include <castor/gemini/gemini_options.h>
 #include <castor/plugins/export_strategy.h>
 
-#include "gemini_options.h"
 
 namespace castor {
 namespace {

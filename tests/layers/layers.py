@@ -38,8 +38,8 @@ ALLOWED = {
     "plugins/memprof": ["memory"],
     "plugins/engine": [*CORE, "plugins"],
     "plugins/gemini": [*CORE, "plugins", "plugins/engine"],
-    "plugins/torch": [*CORE, "plugins", "plugins/training", "plugins/engine"],
-    "examples/models": [*CORE, "plugins", "plugins/training", "plugins/engine", "plugins/torch"],
+    "plugins/torch": [*CORE, "plugins", "plugins/training", "plugins/engine", "plugins/gemini"],
+    "examples/models": [*CORE, "plugins", "plugins/training", "plugins/engine", "plugins/gemini", "plugins/torch"],
 }
 
 

@@ -106,6 +106,18 @@ TEST(RecordStep, ABlockKeepsItsActivationsWithoutScores) {
   EXPECT_EQ(block_bytes, 32 * kTokens * kHidden + kTokens * kPerRow + kRandomState);
 }
 
+TEST(RecordStep, GroupedQueriesShareTheirKeysAndExpertsTheirTokens) {
+  constexpr double kTokens = 2 * 32, kSquare = 2 * 64 * 64 * kTokens, kAttention = 4.0 * 32 * 32 * 64 * 2 / 2,
+                   kHead = 2 * 64 * 128 * kTokens, kExpert = 2 * 64 * 96 * kTokens;
+  const Recorded llama = record("llama:layers=1,hidden=64,heads=4,kv_heads=2,ffn=96,vocab=128", 2, {.seq = 32});
+  EXPECT_EQ(llama.step.flops(), 3 * (2 * kSquare + 2 * kSquare / 2 + 3 * kExpert + kHead) + 3.5 * kAttention);
+  const Recorded mixtral =
+      record("mixtral:layers=1,hidden=64,heads=4,kv_heads=2,ffn=96,vocab=128,experts=4", 2, {.seq = 32});
+  constexpr double kRouter = 2 * 64 * 4 * kTokens, kTaken = 2;
+  EXPECT_EQ(mixtral.step.flops(),
+            3 * (2 * kSquare + 2 * kSquare / 2 + kRouter + kTaken * 3 * kExpert + kHead) + 3.5 * kAttention);
+}
+
 TEST(RecordStep, AModelWithMemoryIsRefused) {
   const auto model = make_model("mlp", {}).value();
   const auto refused = record_step(model, [] { return at::Tensor(); });

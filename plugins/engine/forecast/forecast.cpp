@@ -113,6 +113,7 @@ Forecast Rehearsed::outcome() const {
   Forecast made;
   std::set<std::uint64_t> sizes;
   for (const ChunkShape& chunk : rooms().layout.chunks) sizes.insert(chunk.numel * size_bytes(chunk.dtype));
+  made.n_params = step_.n_params();
   made.n_chunks = rooms().layout.chunks.size();
   made.n_chunk_sizes = sizes.size(), made.smallest_chunk_bytes = *sizes.begin(), made.largest_chunk_bytes = *sizes.rbegin();
   made.n_on_device = count(on_device), made.n_streamed = count(streamed), made.n_speculative = count(speculative);

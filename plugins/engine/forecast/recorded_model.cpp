@@ -16,16 +16,16 @@ DLDataType dl_type(DType dtype) {
   return {static_cast<std::uint8_t>(dtype == DType::bf16 ? kDLBfloat : kDLFloat), 16, 1};
 }
 
-std::uint64_t numel_of(const RecordedStep::Param& param) {
-  return std::accumulate(param.shape.begin(), param.shape.end(), std::uint64_t{1},
+}  // namespace
+
+std::uint64_t RecordedStep::Param::numel() const {
+  return std::accumulate(shape.begin(), shape.end(), std::uint64_t{1},
                          [](std::uint64_t n, std::int64_t extent) { return n * static_cast<std::uint64_t>(extent); });
 }
 
-}  // namespace
-
 std::uint64_t RecordedStep::n_params() const {
   std::uint64_t n = 0;
-  for (const Param& param : params) n += numel_of(param);
+  for (const Param& param : params) n += param.numel();
   return n;
 }
 
@@ -41,8 +41,19 @@ std::uint64_t RecordedStep::peak_bytes() const {
   return most;
 }
 
-RecordedModel::RecordedModel(const RecordedStep& step) : step_(step) {
-  for (const RecordedStep::Param& param : step.params) numels_.push_back(numel_of(param));
+void RecordedStep::repeat(std::uint32_t n) {
+  using Kind = StepCall::Kind;
+  const std::vector<RecordedCall> once = std::move(calls);
+  calls.clear();
+  const auto is_keep = [](const RecordedCall& call) { return call.call.kind == Kind::keep; };
+  const auto n_kept = static_cast<std::uint32_t>(std::count_if(once.begin(), once.end(), is_keep));
+  for (std::uint32_t i = 0; i < n; ++i)
+    for (RecordedCall call : once) {
+      const Kind kind = call.call.kind;
+      if (kind == Kind::announce && i + 1 < n) continue;
+      if (kind == Kind::keep || kind == Kind::recall || kind == Kind::forget) call.call.id += i * n_kept;
+      calls.push_back(call);
+    }
 }
 
 Result<castor_unit_info> RecordedModel::unit_info(std::uint32_t unit) {
@@ -57,7 +68,7 @@ Result<castor_param_info> RecordedModel::param_info(std::uint32_t param) {
   info.flags = found.trainable ? CASTOR_PARAM_TRAINABLE : 0;
   info.name = found.name.c_str();
   info.shape = found.shape.data(), info.ndim = static_cast<std::int32_t>(found.shape.size());
-  info.dtype = dl_type(found.dtype), info.numel = numels_[param], info.storage = param;
+  info.dtype = dl_type(found.dtype), info.numel = found.numel(), info.storage = param;
   return info;
 }
 

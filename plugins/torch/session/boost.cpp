@@ -23,12 +23,6 @@ bool has_fp16(const ModelParams& params) {
   });
 }
 
-Result<void> check_micro_batches(const SessionOptions& options) {
-  if (options.micro_batches >= 1) return {};
-  return Error{ErrorKind::usage, "micro_batches takes the backward passes of a step, 1 or more, not " +
-                                     std::to_string(options.micro_batches)};
-}
-
 /// The folders of the run: those of its own, or those in which the plugin commits.
 Result<RunFolders> folders_of(const StrategyChoice& choice, const SessionOptions& options) {
   RunFolders::Settings settings{options.resume_from, options.save_in};

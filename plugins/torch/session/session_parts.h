@@ -7,6 +7,8 @@
 #include <castor/training/run_folders.h>
 #include <castor/training/step_order.h>
 
+#include "training_facts.h"
+
 namespace castor {
 
 /// The state of a session. Members end in the reverse order: the strategy before the adapter.
@@ -50,7 +52,7 @@ struct Session::Parts {
   Result<void> attach_plugin(const PluginByName& named);
   Result<void> attach_resident(const Resident& resident, std::shared_ptr<torch::nn::Module> model);
   Trained trained() const { return {options.name, values.optimizer}; }
-  TrainingFacts facts() const { return {values.optimizer, options.micro_batches > 1, options.seed}; }
+  TrainingFacts facts() const { return training_facts(values, options); }
 };
 
 }  // namespace castor

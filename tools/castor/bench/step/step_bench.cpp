@@ -6,6 +6,7 @@
 #include <castor/io/folder.h>
 #include <castor/memory/bytes.h>
 #include <castor/memory/clock.h>
+#include <castor/plugins/booster.h>
 #include <castor/plugins/plugin_loader.h>
 #include <castor/training/plugin_folders.h>
 
@@ -14,6 +15,7 @@
 #include "bench/common/files.h"
 #include "cli/option_values.h"
 #include "cli/torch_tag.h"
+#include "forecast/estimate/request.h"
 
 namespace castor::bench {
 namespace {
@@ -40,8 +42,9 @@ IoCase mixed_case(const StepBenchOptions& options, std::uint64_t memory_bytes) {
 }  // namespace
 
 Result<std::unique_ptr<StepBench>> StepBench::open(const StepBenchOptions& options, Show show, Stopped stopped) {
-  CASTOR_ASSIGN(const shapes::Model shape, shapes::model(options.model));
-  std::unique_ptr<StepBench> bench(new StepBench(options, shape, std::move(show), std::move(stopped)));
+  CASTOR_ASSIGN(RecordedStep recorded, estimates::record_model({.name = options.model, .batch = 1}));
+  std::unique_ptr<StepBench> bench(
+      new StepBench(options, std::move(recorded), std::move(show), std::move(stopped)));
   CASTOR_TRY(bench->open_store());
   bench->add_limits();
   CASTOR_TRY(bench->open_strategy());
@@ -49,7 +52,7 @@ Result<std::unique_ptr<StepBench>> StepBench::open(const StepBenchOptions& optio
 }
 
 Result<void> StepBench::open_strategy() {
-  show_("placing " + std::to_string(model_.n_elements()) + " parameters");
+  show_("placing " + std::to_string(n_params()) + " parameters");
   CASTOR_ASSIGN(const Plugin plugin, PluginLoader(torch_tag(), plugin_folders()).load("gemini"));
   PluginOptions values = options_.set;
   values["nvme"] = cli::join(options_.folders, ",");
@@ -72,7 +75,7 @@ Result<void> StepBench::open_store() {
   const IoCase one = mixed_case(options_, std::min(options_.host_budget_bytes, kMostMemoryBytes));
   SubjectOptions store;
   store.folders = options_.folders;
-  store.span_bytes = align_up(std::clamp(12 * model_.n_elements(), kLeastSpanBytes, kMostSpanBytes), one.tensor_bytes);
+  store.span_bytes = align_up(std::clamp(12 * n_params(), kLeastSpanBytes, kMostSpanBytes), one.tensor_bytes);
   for (const std::string& folder : options_.folders) {
     CASTOR_ASSIGN(const std::uint64_t free_bytes, available_bytes(folder));
     store.span_bytes = std::min(store.span_bytes, align_up(free_bytes / 8, one.tensor_bytes));

@@ -34,14 +34,18 @@ class StepBench {
   /// Returns one figure per ceiling. Errors: as open; interrupted.
   Result<std::vector<Figure>> measure();
 
-  std::uint64_t n_params() const { return model_.n_elements(); }
+  std::uint64_t n_params() const { return recorded_.n_params(); }
   /// Bytes that the drives read and write in a step.
   std::uint64_t step_bytes() const { return step_bytes_; }
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:
-  StepBench(const StepBenchOptions& options, const shapes::Model& shape, Show show, Stopped stopped)
-      : options_(options), show_(std::move(show)), stopped_(stopped), model_(shape, std::move(stopped)) {}
+  StepBench(const StepBenchOptions& options, RecordedStep recorded, Show show, Stopped stopped)
+      : options_(options),
+        show_(std::move(show)),
+        stopped_(stopped),
+        recorded_(std::move(recorded)),
+        model_(recorded_, std::move(stopped)) {}
 
   struct Limit {
     std::unique_ptr<Ceiling> ceiling;  ///< null if it does not work here
@@ -62,6 +66,7 @@ class StepBench {
   const StepBenchOptions options_;
   const Show show_;
   const Stopped stopped_;
+  const RecordedStep recorded_;
   IdleModel model_;
   std::unique_ptr<Strategy> strategy_;
   std::uint64_t step_bytes_ = 0;

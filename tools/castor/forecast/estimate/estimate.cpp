@@ -2,9 +2,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
-#include <set>
-
 #include <castor/memory/bytes.h>
 
 #include "cli/commands.h"
@@ -14,92 +11,82 @@
 namespace castor::cli {
 namespace {
 
-using estimate::Forecast;
-using estimate::Request;
+using estimates::ModelFacts;
+using estimates::Request;
 using nlohmann::json;
 
-/// The unit of throughput: tokens, or the samples of a model that reads images.
-std::uint64_t n_counted(const Request& request) {
-  return request.model.image_tokens > 0 ? request.work.batch : n_tokens(request.model, request.work);
+double per_second(const ModelFacts& model, const Forecast& found) {
+  return static_cast<double>(model.n_counted) / found.step.step_s;
 }
 
-double per_second(const Request& request, const Forecast& found) {
-  return static_cast<double>(n_counted(request)) / found.step.estimate.step_s;
-}
-
-/// Bytes of chunks, on the device with non-model data, and on the host with the new states and weights of speculative
-/// updates.
-TierBytes peak_of_all(const Forecast& found) {
-  TierBytes peak = peak_bytes(found.problem, found.step.plan);
-  peak[index(Tier::device)] += found.non_model.total_bytes();
-  peak[index(Tier::host)] += found.placement.speculation_bytes;
-  return peak;
-}
-
-std::ptrdiff_t count(const IndexedVector<PayloadId, bool>& chunks) {
-  return std::count(chunks.begin(), chunks.end(), true);
-}
-
-std::string model_line(const Request& request) {
-  const auto n_params = static_cast<double>(request.model.n_params());
+std::string model_line(const Request& request, const ModelFacts& model) {
+  const auto n_params = static_cast<double>(model.n_params);
   const bool many = n_params >= 1e9;
   return fmt::format("{}: {:.{}f} {} parameters in {}, batch {}{}{}", request.model.name, n_params / (many ? 1e9 : 1e6),
-                     many ? 2 : 1, many ? "B" : "M", name(request.work.precision), request.work.batch,
-                     request.model.image_tokens > 0 ? "" : fmt::format(" × {} tokens", request.work.seq),
-                     request.work.recompute ? ", recomputed per block" : "");
+                     many ? 2 : 1, many ? "B" : "M", name(request.model.precision), request.model.batch,
+                     model.reads_text ? fmt::format(" × {} tokens", request.model.seq) : "",
+                     request.model.recompute ? ", recomputed per block" : "");
 }
 
 std::string layout_line(const Forecast& found) {
-  std::set<std::uint64_t> sizes;
-  for (const ChunkShape& chunk : found.layout.chunks) sizes.insert(chunk.numel * size_bytes(chunk.dtype));
-  const auto on_device = std::count(found.placement.states.begin(), found.placement.states.end(), Tier::device);
-  const auto n_streamed = count(found.placement.streamed), n_speculative = count(found.placement.speculative);
   return fmt::format(
-      "{} chunks of {} size{}, {} to {}; the states of {} are on the device{}{}", found.layout.chunks.size(),
-      sizes.size(), sizes.size() == 1 ? "" : "s", format_bytes(*sizes.begin()), format_bytes(*sizes.rbegin()),
-      on_device, n_streamed == 0 ? "" : fmt::format(", those of {} are copied there for each update", n_streamed),
-      n_speculative == 0 ? ""
-                         : fmt::format("; {} are updated before the norm is known, with {} more of the host",
-                                       n_speculative, format_bytes(found.placement.speculation_bytes)));
+      "{} chunks of {} size{}, {} to {}; the states of {} are on the device{}{}", found.n_chunks, found.n_chunk_sizes,
+      found.n_chunk_sizes == 1 ? "" : "s", format_bytes(found.smallest_chunk_bytes),
+      format_bytes(found.largest_chunk_bytes), found.n_on_device,
+      found.n_streamed == 0 ? "" : fmt::format(", those of {} are copied there for each update", found.n_streamed),
+      found.n_speculative == 0 ? ""
+                               : fmt::format("; {} are updated before the norm is known, with {} more of the host",
+                                             found.n_speculative, format_bytes(found.speculation_bytes)));
 }
 
-std::string to_text(const Request& request, const Forecast& found) {
-  return model_line(request) + "\n" + layout_line(found) + "\n" +
+/// The form in which `castor plan` has a step.
+StepPlan step_of(const Forecast& found) {
+  StepPlan step;
+  step.plan.link_seconds = found.planned_link_s, step.plan.bound_seconds = found.link_bound_s;
+  step.estimate = found.step;
+  step.times = found.room_aside_times;
+  return step;
+}
+
+std::string to_text(const Request& request, const ModelFacts& model, const Forecast& found) {
+  const StepPlan step = step_of(found);
+  return model_line(request, model) + "\n" + layout_line(found) + "\n" +
          fmt::format("activations, logits and gradients on their way: {} of the device\n\n",
-                     format_bytes(found.non_model.total_bytes())) +
-         tier_table(peak_of_all(found), "budget",
-                    {format_bytes(request.device_budget_bytes), format_bytes(request.host_budget_bytes), "no limit"}) +
-         "\n" + link_table(found.step) + "\n" + step_line(found.step) +
-         fmt::format("\nupdates take {:.4f} s in all; {:.0f} {}/s", found.update_s, per_second(request, found),
-                     request.model.image_tokens > 0 ? "samples" : "tokens");
+                     format_bytes(found.non_model_bytes)) +
+         tier_table(found.peak_bytes, "budget",
+                    {format_bytes(*request.plugin.device_budget), format_bytes(*request.plugin.host_budget), "no limit"}) +
+         "\n" + link_table(step) + "\n" + step_line(step) +
+         fmt::format("\nupdates take {:.4f} s in all; {:.0f} {}/s", found.update_s, per_second(model, found),
+                     model.reads_text ? "tokens" : "samples");
 }
 
-json result_of(const Request& request, const Forecast& found) {
-  json object = to_json(found.step, peak_of_all(found));
+json result_of(const Request& request, const ModelFacts& model, const Forecast& found) {
+  json object = to_json(step_of(found), found.peak_bytes);
   object["model"] = request.model.name;
-  object["params"] = request.model.n_params();
-  object["chunks"] = found.layout.chunks.size();
-  object["streamed_chunks"] = count(found.placement.streamed);
-  object["speculative_chunks"] = count(found.placement.speculative);
-  object["non_model_bytes"] = found.non_model.total_bytes();
+  object["params"] = model.n_params;
+  object["chunks"] = found.n_chunks;
+  object["streamed_chunks"] = found.n_streamed;
+  object["speculative_chunks"] = found.n_speculative;
+  object["non_model_bytes"] = found.non_model_bytes;
   object["update_s"] = found.update_s;
-  object["tokens_per_s"] = per_second(request, found);
+  object["tokens_per_s"] = per_second(model, found);
   return object;
 }
 
 }  // namespace
 
 int run_estimate(const Arguments& arguments, Output& output) {
-  const CommandSyntax syntax = estimate::estimate_syntax();
+  const CommandSyntax syntax = estimates::estimate_syntax();
   const Parsed parsed = parse_command(syntax, arguments, output);
   if (parsed.exit_code) return *parsed.exit_code;
-  const auto request = estimate::read_request(parsed.values);
+  const auto request = estimates::read_request(parsed.values);
   if (!request) return output.fail(request.error());
-  const auto found = estimate::forecast(*request);
+  ModelFacts model;
+  const auto found = estimates::estimate_model(*request, model);
   if (!found && found.error().kind != ErrorKind::does_not_fit) return output.fail(found.error());
-  if (!found) return output.fail(found.error(), {{"fits", false}, {"params", request->model.n_params()}});
-  output.line(to_text(*request, *found));
-  output.result(result_of(*request, *found));
+  if (!found) return output.fail(found.error(), {{"fits", false}, {"params", model.n_params}});
+  output.line(to_text(*request, model, *found));
+  output.result(result_of(*request, model, *found));
   return 0;
 }
 

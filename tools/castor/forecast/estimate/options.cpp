@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "options.h"
 
-#include <castor/training/optimizer_families.h>
+#include <castor/memory/text.h>
 
 #include "cli/optimizer_option.h"
 #include "cli/option_values.h"
 #include "forecast/plan/step_output.h"
 
-namespace castor::estimate {
+namespace castor::estimates {
 namespace {
 
 namespace po = boost::program_options;
@@ -61,81 +61,80 @@ Result<void> read_rate(const Values& values, const std::string& option, double& 
   return {};
 }
 
-Result<void> read_workload(const Values& values, Workload& work) {
+Result<void> read_model(const Values& values, ModelChoice& model) {
   constexpr std::uint64_t kMany = 1 << 24;
-  CASTOR_TRY(cli::read_count<std::uint64_t>(values, "batch", 1, kMany, work.batch));
-  CASTOR_TRY(cli::read_count<std::uint64_t>(values, "seq", 1, kMany, work.seq));
-  CASTOR_TRY(
-      cli::read_choice<DType>(values, "precision", {{"bf16", DType::bf16}, {"fp32", DType::f32}}, work.precision));
-  double clip = 0;
-  CASTOR_TRY(cli::read_number(values, "clip", /*zero_allowed=*/true, clip));
-  work.clip = clip > 0;
-  work.recompute = values.count("recompute") != 0;
-  CASTOR_TRY(cli::read_choice<bool>(values, "overlap-updates", {{"on", true}, {"off", false}}, work.overlap_updates));
-  CASTOR_TRY(
-      cli::read_choice<bool>(values, "speculative-updates", {{"on", true}, {"off", false}}, work.speculative_updates));
-  CASTOR_TRY(cli::read_choice<bool>(values, "split-master", {{"on", true}, {"off", false}}, work.format.split_master));
+  const auto name = cli::text_of(values, "model");
+  if (!name)
+    return Error{ErrorKind::usage, "--model is missing; give one, for example --model gpt2-1.5b; --help lists them"};
+  model.name = *name;
+  CASTOR_TRY(cli::read_count<std::uint64_t>(values, "batch", 1, kMany, model.batch));
+  CASTOR_TRY(cli::read_count<std::uint64_t>(values, "seq", 1, kMany, model.seq));
+  model.recompute = values.count("recompute") != 0;
+  return cli::read_choice<DType>(values, "precision", {{"bf16", DType::bf16}, {"fp32", DType::f32}}, model.precision);
+}
+
+Result<void> read_optimizer(const Values& values, Request& request) {
   castor_optimizer optimizer = CASTOR_ADAMW;
-  CASTOR_TRY(cli::read_optimizer(values, optimizer, work.format.moments));
-  work.format.keeps_exp_avg_sq = keeps_exp_avg_sq(optimizer);
-  work.measures_weights = optimizer == CASTOR_LARS;
-  work.measures_direction = optimizer == CASTOR_LAMB;
-  work.offload_activations = values.count("offload-activations") != 0;
-  if (work.offload_activations && !work.recompute)
+  CASTOR_TRY(cli::read_optimizer(values, optimizer, request.plugin.moments));
+  if (optimizer == CASTOR_ADAM) request.optimizer = Adam{};
+  if (optimizer == CASTOR_SGD) request.optimizer = Sgd{};
+  if (optimizer == CASTOR_LARS) request.optimizer = Lars{};
+  if (optimizer == CASTOR_LAMB) request.optimizer = Lamb{};
+  return cli::read_number(values, "clip", /*zero_allowed=*/true, request.max_norm);
+}
+
+Result<double> read_share(const Values& values, const std::string& option, const char* accepted) {
+  double share = 0;
+  if (!cli::read_number(values, option, /*zero_allowed=*/true, share).ok() || share > 1)
+    return cli::wrong(option, cli::text_of(values, option).value_or(""), accepted);
+  return share;
+}
+
+/// An option of the plugin that is `on` unless it is said to be off.
+Result<void> read_switch(const Values& values, const std::string& option, const char* of_plugin, const char* off,
+                         Gemini& plugin) {
+  bool on = true;
+  CASTOR_TRY(cli::read_choice<bool>(values, option, {{"on", true}, {"off", false}}, on));
+  if (!on) plugin.set[of_plugin] = off;
+  return {};
+}
+
+Result<void> read_tiers(const Values& values, Gemini& plugin) {
+  CASTOR_ASSIGN(const auto device_bytes, cli::bytes_of(values, "device-budget"));
+  CASTOR_ASSIGN(const auto host_bytes, cli::bytes_of(values, "host-budget"));
+  CASTOR_ASSIGN(const auto nvme, cli::nvme_of(values));
+  plugin.device_budget = *device_bytes, plugin.host_budget = *host_bytes;
+  if (*nvme) plugin.nvme = {"nvme"};  // which folder it is makes no difference
+  CASTOR_ASSIGN(plugin.nvme_offload_fraction, read_share(values, "nvme-offload-fraction", "0 to 1"));
+  if (*plugin.nvme_offload_fraction > 0 && !*nvme)
+    return Error{ErrorKind::usage, "--nvme-offload-fraction needs --nvme on"};
+  return cli::read_choice<std::string>(values, "policy", {{"auto", "auto"}, {"cuda", "cuda"}, {"cpu", "cpu"}},
+                                       plugin.placement_policy);
+}
+
+Result<void> read_plugin(const Values& values, Gemini& plugin) {
+  CASTOR_TRY(read_tiers(values, plugin));
+  if (cli::text_of(values, "stream-optim-frac") != "auto") {
+    CASTOR_ASSIGN(const double streamed, read_share(values, "stream-optim-frac", "auto, or 0 to 1"));
+    plugin.set["stream_optim_frac"] = shortest(streamed);
+  }
+  CASTOR_TRY(read_switch(values, "overlap-updates", "overlap_updates", "false", plugin));
+  CASTOR_TRY(read_switch(values, "speculative-updates", "speculative_updates", "off", plugin));
+  CASTOR_TRY(read_switch(values, "split-master", "split_master", "false", plugin));
+  plugin.offload_activations = values.count("offload-activations") != 0;
+  if (plugin.offload_activations && values.count("recompute") == 0)
     return Error{ErrorKind::usage, "--offload-activations needs --recompute: it moves the inputs of recomputed blocks"};
   return {};
 }
 
-Result<void> read_share(const Values& values, const std::string& option, double& share) {
-  CASTOR_TRY(cli::read_number(values, option, /*zero_allowed=*/true, share));
-  if (share > 1) return cli::wrong(option, cli::text_of(values, option).value_or(""), "0 to 1");
-  return {};
-}
-
-Result<void> read_streams(const Values& values, std::optional<double>& share) {
-  const std::string option = "stream-optim-frac", text = cli::text_of(values, option).value_or("auto");
-  if (text == "auto") return {};
-  if (!read_share(values, option, share.emplace()).ok()) return cli::wrong(option, text, "auto, or 0 to 1");
-  return {};
-}
-
-Result<void> read_machine(const Values& values, Request& request) {
-  CASTOR_ASSIGN(const auto device_bytes, cli::bytes_of(values, "device-budget"));
-  CASTOR_ASSIGN(const auto host_bytes, cli::bytes_of(values, "host-budget"));
-  CASTOR_ASSIGN(const auto nvme, cli::nvme_of(values));
-  request.device_budget_bytes = *device_bytes;
-  request.host_budget_bytes = *host_bytes;
-  request.nvme = *nvme;
-  CASTOR_TRY(read_share(values, "nvme-offload-fraction", request.nvme_fraction));
-  CASTOR_TRY(read_streams(values, request.stream_fraction));
-  if (request.nvme_fraction > 0 && !request.nvme)
-    return Error{ErrorKind::usage, "--nvme-offload-fraction needs --nvme on"};
-  return cli::read_choice<PlacementPolicy>(
-      values, "policy",
-      {{"auto", PlacementPolicy::automatic}, {"cuda", PlacementPolicy::cuda}, {"cpu", PlacementPolicy::cpu}},
-      request.policy);
-}
-
-Result<void> read_rates(const Values& values, DType precision, Rates& rates) {
+Result<void> read_rates(const Values& values, DType precision, ForecastMachine& machine) {
   double tflops = precision == DType::f32 ? kTflops32 : kTflops16;
   if (values.count("tflops") != 0) CASTOR_TRY(cli::read_number(values, "tflops", /*zero_allowed=*/false, tflops));
-  rates.flops_per_s = tflops * 1e12;
-  CASTOR_TRY(read_rate(values, "host-update-rate", rates.host_update_bytes_per_s));
-  CASTOR_TRY(read_rate(values, "device-update-rate", rates.device_update_bytes_per_s));
-  rates.links.nvme_share = kUsualLinkCosts.nvme_share;
-  return cli::set_rates(values, rates.links);
-}
-
-/// The names of the models, one family per line.
-std::string names_in_lines() {
-  std::string text, family;
-  for (const std::string& model : shapes::model_names()) {
-    const std::string its_family = model.substr(0, model.find('-'));
-    if (!family.empty()) text += its_family == family ? ", " : "\n";
-    text += model;
-    family = its_family;
-  }
-  return text;
+  machine.flops_per_s = tflops * 1e12;
+  CASTOR_TRY(read_rate(values, "host-update-rate", machine.host_update_bytes_per_s));
+  CASTOR_TRY(read_rate(values, "device-update-rate", machine.device_update_bytes_per_s));
+  machine.links.nvme_share = kUsualLinkCosts.nvme_share;
+  return cli::set_rates(values, machine.links);
 }
 
 }  // namespace
@@ -146,7 +145,7 @@ cli::CommandSyntax estimate_syntax() {
       "Computes whether a model trains within these budgets, how much of each tier it takes and how long a\n"
       "step lasts, before anything is allocated; docs/planning.md has the equations. The defaults are those of\n"
       "one H200 and its host. Models, or spelled out as gpt:layers=48,hidden=1600,heads=25,vocab=50304,tied=0:\n" +
-          names_in_lines());
+          model_names_in_lines());
   auto add = syntax.options.add_options();
   for (const Row& row : kRows) {
     auto* value = po::value<std::string>()->value_name(row.takes);
@@ -161,14 +160,12 @@ cli::CommandSyntax estimate_syntax() {
 
 Result<Request> read_request(const Values& values) {
   Request request;
-  const auto model = cli::text_of(values, "model");
-  if (!model)
-    return Error{ErrorKind::usage, "--model is missing; give one, for example --model gpt2-1.5b; --help lists them"};
-  CASTOR_TRY(read_workload(values, request.work));
-  CASTOR_TRY(read_machine(values, request));
-  CASTOR_TRY(read_rates(values, request.work.precision, request.rates));
-  CASTOR_ASSIGN(request.model, shapes::model(*model, request.work.seq));
+  CASTOR_TRY(read_model(values, request.model));
+  CASTOR_TRY(read_optimizer(values, request));
+  CASTOR_TRY(read_plugin(values, request.plugin));
+  CASTOR_TRY(read_rates(values, request.model.precision, request.machine));
+  request.machine.device_bytes = Budget::kUnlimited / 2;  // the budget is the limit
   return request;
 }
 
-}  // namespace castor::estimate
+}  // namespace castor::estimates

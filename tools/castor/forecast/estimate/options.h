@@ -2,13 +2,14 @@
 #pragma once
 
 #include "cli/cli.h"
-#include "forecast.h"
+#include "request.h"
 
-namespace castor::estimate {
+namespace castor::estimates {
 
 cli::CommandSyntax estimate_syntax();
 
-/// Checks the values of the options. Errors: usage, naming the option and the values it accepts.
+/// Checks the values of the options, but for the model's name. Errors: usage, naming the option and the values it
+/// accepts.
 Result<Request> read_request(const cli::Values& values);
 
-}  // namespace castor::estimate
+}  // namespace castor::estimates

@@ -27,6 +27,7 @@ struct ForecastMachine {
 
 /// The resources and the time that training takes.
 struct Forecast {
+  std::uint64_t n_params = 0;  ///< elements of all parameters
   std::uint64_t n_chunks = 0;
   std::uint64_t n_chunk_sizes = 0, smallest_chunk_bytes = 0, largest_chunk_bytes = 0;
   std::uint64_t n_on_device = 0;    ///< chunks whose states are kept on the device

@@ -17,7 +17,7 @@ namespace castor {
 class RecordedModel : public ModelHost {
  public:
   /// `step` is borrowed.
-  explicit RecordedModel(const RecordedStep& step);
+  explicit RecordedModel(const RecordedStep& step) : step_(step) {}
 
   std::uint32_t n_units() override { return static_cast<std::uint32_t>(step_.units.size()); }
   std::uint32_t n_params() override { return static_cast<std::uint32_t>(step_.params.size()); }
@@ -42,8 +42,6 @@ class RecordedModel : public ModelHost {
 
   /// A gradient whose values lie at `data`; `deleter` gets it with `owner` as its manager_ctx.
   DLManagedTensor* gradient_at(std::uint32_t param, void* data, void* owner, void (*deleter)(DLManagedTensor*)) const;
-  const RecordedStep& step() const { return step_; }
-
  private:
   struct Kept {
     std::uint32_t by_strategy = 0;  ///< 0: the model kept it
@@ -55,7 +53,6 @@ class RecordedModel : public ModelHost {
   Result<void> forget(const StepCall& call, Strategy& strategy);
 
   const RecordedStep& step_;
-  std::vector<std::uint64_t> numels_;
   std::vector<Kept> kept_;  ///< by number
 };
 

@@ -27,6 +27,7 @@ struct RecordedStep {
     std::vector<std::int64_t> shape;
     DType dtype = DType::bf16;
     bool trainable = true;
+    std::uint64_t numel() const;
   };
   struct Unit {
     std::string name;
@@ -43,6 +44,9 @@ struct RecordedStep {
   double flops() const;
   /// The largest of all calls.
   std::uint64_t peak_bytes() const;
+
+  /// Makes it a step of `n` > 0 micro-batches like its one, announced before the last backward pass.
+  void repeat(std::uint32_t n);
 };
 
 }  // namespace castor
