@@ -30,16 +30,86 @@
 #include <castor/schedule/dry_run.h>
 #include <castor/states/model_chunks.h>
 
-#include "forecast/estimate/iteration.h"
-#include "forecast/shapes/model_tensors.h"
+#include <castor/models/model.h>
+#include <castor/optimizer/rehearsal.h>
+#include <castor/plugins/torch/record_step.h>
 
 namespace castor {
 namespace {
 
 constexpr double kMomentSeconds = 0.01;
 
-void layout(benchmark::State& state, const shapes::Model& model, std::uint32_t n_ranks) {
-  const auto tensors = shapes::tensors_of(model, DType::bf16);
+/// A step of a published model, with its tensors in the order of their first use.
+struct Published {
+  RecordedStep step;
+  std::vector<TensorSpec> tensors;
+  std::vector<TensorId> of_param;
+
+  std::uint64_t n_params() const { return step.n_params(); }
+  /// The payload chunks of each unit.
+  IndexedVector<UnitId, std::vector<PayloadId>> unit_chunks(const ChunkLayout& layout) const;
+  /// The calls, with tensors in place of parameters.
+  StepScript script() const;
+};
+
+Published published(const std::string& name) {
+  const auto model = make_model(name, {.device = c10::kMeta, .seq = 128}).value();
+  const Batch batch = model->random_batch(1, 0);
+  Published made{record_step(model, [&] { return model->loss(batch); }).value(), {}, {}};
+  std::vector<bool> seen(made.step.params.size());
+  made.of_param.resize(seen.size());
+  for (const UnitId unit : ids<UnitId>(made.step.units.size()))
+    for (const std::uint32_t param : made.step.units[index(unit)].params) {
+      if (seen[param]) continue;
+      seen[param] = true;
+      made.of_param[param] = id_at<TensorId>(made.tensors.size());
+      made.tensors.push_back({made.step.params[param].numel(), DType::bf16, true, unit});
+    }
+  return made;
+}
+
+IndexedVector<UnitId, std::vector<PayloadId>> Published::unit_chunks(const ChunkLayout& layout) const {
+  IndexedVector<UnitId, std::vector<PayloadId>> chunks;
+  for (const RecordedStep::Unit& unit : step.units) {
+    std::set<PayloadId> own;
+    for (const std::uint32_t param : unit.params) own.insert(layout.tensors[of_param[param]].chunk);
+    chunks.push_back({own.begin(), own.end()});
+  }
+  return chunks;
+}
+
+StepScript Published::script() const {
+  StepScript calls;
+  for (const RecordedCall& call : step.calls) {
+    calls.push_back(call.call);
+    if (call.call.kind == StepCall::Kind::gradient) calls.back().id = number(of_param[call.call.id]);
+  }
+  return calls;
+}
+
+LargestUnit largest_unit(const Published& model, const ChunkLayout& layout) {
+  const auto chunks = model.unit_chunks(layout);
+  LargestUnit largest;
+  for (const UnitId unit : chunks.ids()) {
+    std::uint64_t n_bytes = 0;
+    for (const PayloadId chunk : chunks[unit])
+      n_bytes += layout.chunks[chunk].numel * size_bytes(layout.chunks[chunk].dtype);
+    if (n_bytes > largest.payload_bytes) largest = {model.step.units[index(unit)].name, n_bytes};
+  }
+  return largest;
+}
+
+Result<Rehearsal> iteration_of(const Published& model, const ChunkLayout& layout, const StatePlacement& placement) {
+  const auto all = layout.tensors.ids();
+  const IndexedVector<RegisteredId, TensorId> registration_order({all.begin(), all.end()});
+  const auto unit_chunks = model.unit_chunks(layout);
+  const StepScript script = model.script();
+  return rehearse({layout, registration_order, unit_chunks, script, {}, /*overlap=*/false, /*plain_norms=*/true},
+                  placement, {.update = AdamOptions{}});
+}
+
+void layout(benchmark::State& state, const Published& model, std::uint32_t n_ranks) {
+  const auto& tensors = model.tensors;
   LayoutOptions options{128 * kMiB, n_ranks};
   ChunkLayout found;
   for (auto _ : state) {
@@ -88,8 +158,8 @@ void add_gathered(const ChunkLayout& layout, const ChunkLayout& shards, MoveProb
 }
 
 /// The uses of chunks, and the room for them, on one rank that trains `model`.
-Result<MoveProblem> training_of(const shapes::Model& model, std::uint32_t n_ranks, const Machine& machine) {
-  const auto tensors = shapes::tensors_of(model, DType::bf16);
+Result<MoveProblem> training_of(const Published& model, std::uint32_t n_ranks, const Machine& machine) {
+  const auto& tensors = model.tensors;
   const std::uint64_t shards_bytes = machine.device * model.n_params() / n_ranks;
   PlacementRequest request;
   request.host_budget_bytes = machine.host * model.n_params() / n_ranks;
@@ -101,10 +171,10 @@ Result<MoveProblem> training_of(const shapes::Model& model, std::uint32_t n_rank
   const ChunkLayout layout = plan_layout(tensors, options);
   const ChunkLayout shards = shards_of(layout, n_ranks);
   request.chunks = demands_of(shards, {});
-  request.largest_unit = estimate::largest_unit(model, layout);
+  request.largest_unit = largest_unit(model, layout);
   request.device_budget_bytes = shards_bytes + 2 * request.largest_unit.payload_bytes;
   CASTOR_ASSIGN(const StatePlacement placement, plan_placement(request));
-  CASTOR_ASSIGN(Rehearsal step, estimate::iteration_of(model, shards, placement, {}, {}, {}));
+  CASTOR_ASSIGN(Rehearsal step, iteration_of(model, shards, placement));
   MoveProblem problem = std::move(step.problem);
   if (n_ranks > 1) add_gathered(layout, shards, problem);
   problem.room_bytes = {std::vector<std::uint64_t>(problem.n_moments, request.device_budget_bytes),
@@ -119,7 +189,7 @@ double percent(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
-void under_plan(benchmark::State& state, const shapes::Model& model, std::uint32_t n_ranks, const Machine& machine) {
+void under_plan(benchmark::State& state, const Published& model, std::uint32_t n_ranks, const Machine& machine) {
   constexpr int kSteps = 5;
   const auto problem = training_of(model, n_ranks, machine);
   if (!problem.ok()) return state.SkipWithError(problem.error().message.c_str());
@@ -144,9 +214,9 @@ void under_plan(benchmark::State& state, const shapes::Model& model, std::uint32
 }
 
 void register_all() {
-  for (const std::string& name : shapes::model_names())
+  for (const std::string& name : model_names()) {
+    const Published model = published(name);
     for (const std::uint32_t n_ranks : {1U, 8U}) {
-      const shapes::Model model = shapes::model(name).value();
       const auto add = [&](const std::string& what, const auto& run) {
         const std::string title = what + "/" + name + "/ranks:" + std::to_string(n_ranks);
         return benchmark::RegisterBenchmark(title.c_str(), run)->Unit(benchmark::kMillisecond);
@@ -155,6 +225,7 @@ void register_all() {
       add("Tight", [=](benchmark::State& state) { under_plan(state, model, n_ranks, kTight); })->Iterations(1);
       add("Roomy", [=](benchmark::State& state) { under_plan(state, model, n_ranks, kRoomy); })->Iterations(1);
     }
+  }
 }
 
 }  // namespace

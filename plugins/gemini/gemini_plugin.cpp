@@ -4,7 +4,6 @@
 #include <castor/gemini/gemini_options.h>
 #include <castor/plugins/export_strategy.h>
 
-
 namespace castor {
 namespace {
 

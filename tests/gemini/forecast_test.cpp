@@ -110,17 +110,23 @@ TEST(Forecast, StreamsStatesWhereThatMakesStepsShorter) {
 TEST(Forecast, NvmeHoldsTheStatesThatTheOptionsKeepThere) {
   EngineOptions options = with_device(1 * kGiB);
   options.host_budget_bytes = 128 * kMiB;
+  options.placement_policy = PlacementPolicy::cpu;
+  options.stream_optim_frac = 0;
   options.nvme_offload_fraction = 1;
   options.nvme_folders = {"a folder that is never looked for"};
-  const Forecast found =
-      forecast(layers(4, kLayerNumel, 1e9, 64 * kMiB), options, round_machine(), adamw()).value();
+  ForecastMachine machine = round_machine();
+  machine.links.nvme_read = machine.links.nvme_write = 1e-8;
+  const Forecast found = forecast(layers(4, kLayerNumel, 1e9, 64 * kMiB), options, machine, adamw()).value();
   constexpr std::uint64_t kStateBytes = 4 * 10 * kLayerNumel;
-  EXPECT_EQ(found.step.moved.nvme_read, kStateBytes);
-  EXPECT_EQ(found.step.moved.nvme_write, kStateBytes);
+  const auto& moved = found.step.moved;
+  EXPECT_GE(moved.nvme_read, kStateBytes - 128 * kMiB) << "the host keeps at most its budget";
+  EXPECT_LE(moved.nvme_read, kStateBytes);
+  EXPECT_GT(moved.nvme_write, 0u);
   EXPECT_GE(found.peak_bytes[index(Tier::nvme)], kStateBytes);
   EXPECT_LE(found.peak_bytes[index(Tier::host)], 128 * kMiB);
   EXPECT_EQ(found.step.bound_by, "nvme");
-  EXPECT_NEAR(found.step.bound_s, 2e-9 * kStateBytes, 1e-9) << "the drive reads and writes in turns";
+  EXPECT_NEAR(found.step.bound_s, 1e-8 * static_cast<double>(moved.nvme_read + moved.nvme_write), 1e-9)
+      << "the drive takes turns";
 }
 
 TEST(Forecast, ABudgetThatIsTooSmallIsRefusedWithOneThatWouldDo) {

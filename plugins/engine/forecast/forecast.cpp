@@ -57,12 +57,14 @@ class Rehearsed {
   VirtualRig rig_;
   VirtualModel model_;
   std::unique_ptr<Engine> engine_;
+  bool needs_norm_ = false;  ///< updates wait for it, unless they are speculative
   castor_stats stats_ = {};
   StepEstimate last_;
   double update_s_ = 0;  ///< of the last step
 };
 
 Result<void> Rehearsed::train(const castor_step_args& args) {
+  needs_norm_ = args.max_norm > 0 || args.loss_scale != 1;
   CASTOR_ASSIGN(engine_, Engine::make(model_, options_, rig_.parts(!options_.nvme_folders.empty())));
   CASTOR_TRY(engine_->attach());
   for (int i = 0; i < kMostSteps && !engine_->settled(); ++i) CASTOR_TRY(run_step(args));
@@ -78,8 +80,9 @@ Result<void> Rehearsed::run_step(const castor_step_args& args) {
   CASTOR_ASSIGN(stats_, engine_->stats());
   last_ = {};
   last_.step_s = rig_.now_s() - start_s;
-  last_.compute_s = rig_.busy_s() - busy_s;
-  last_.beside_s = rig_.team_s() - team_s;
+  const double on_host_s = rig_.team_s() - team_s;
+  last_.beside_s = options_.overlap_updates ? on_host_s : 0;
+  last_.compute_s = rig_.busy_s() - busy_s + on_host_s - last_.beside_s;
   last_.wait_s = std::max(0.0, last_.step_s - last_.compute_s);
   last_.moved = {.h2d = stats_.h2d_bytes - before.h2d_bytes,
                  .d2h = stats_.d2h_bytes - before.d2h_bytes,
@@ -116,8 +119,9 @@ Forecast Rehearsed::outcome() const {
   made.n_params = step_.n_params();
   made.n_chunks = rooms().layout.chunks.size();
   made.n_chunk_sizes = sizes.size(), made.smallest_chunk_bytes = *sizes.begin(), made.largest_chunk_bytes = *sizes.rbegin();
-  made.n_on_device = count(on_device), made.n_streamed = count(streamed), made.n_speculative = count(speculative);
-  made.speculation_bytes = placement().speculation_bytes;
+  made.n_on_device = count(on_device), made.n_streamed = count(streamed);
+  made.n_speculative = needs_norm_ ? count(speculative) : 0;
+  made.speculation_bytes = needs_norm_ ? placement().speculation_bytes : 0;
   made.non_model_bytes = rooms().measures() ? rooms().watch.non_model_peak_bytes() : step_.peak_bytes();
   std::copy_n(stats_.peak_bytes, kNTiers, made.peak_bytes.begin());
   made.step = last_;

@@ -18,13 +18,26 @@
 
 namespace castor {
 
-/// Addresses alone for chunks; the little memory that norms and ratios are written to is real.
+/// Addresses alone for chunks; the little memory that norms and ratios are written to is real. To allocate a byte takes
+/// the thread `seconds_per_byte`, and no time where blocks are made of the pages of others.
 class HollowMemory final : public MemoryResource {
  public:
+  HollowMemory(VirtualClock& clock, double seconds_per_byte) : clock_(clock), seconds_per_byte_(seconds_per_byte) {}
+
   Result<void*> allocate(std::uint64_t n_bytes) override;
   void deallocate(void* data, std::uint64_t n_bytes) noexcept override;
+  Result<void> exchange(std::vector<MemoryBlock>& blocks, std::span<const std::uint64_t> sizes) override;
 
  private:
+  Result<void*> take(std::uint64_t n_bytes) {
+    return n_bytes <= kMostRealBytes ? real_.allocate(n_bytes) : addresses_.allocate(n_bytes);
+  }
+  void pass(std::uint64_t fresh_bytes) { clock_.pass(static_cast<double>(fresh_bytes) * seconds_per_byte_); }
+
+  static constexpr std::uint64_t kMostRealBytes = 1 << 20;  ///< larger blocks hold chunks
+
+  VirtualClock& clock_;
+  const double seconds_per_byte_;
   HostResource real_;
   VirtualMemory addresses_;
 };

@@ -26,11 +26,11 @@ class HostTeam : public WorkTimer {
     /// failure.
     std::vector<Event> after;
     std::uint32_t n_parts = 1;
-    /// Bytes of memory that it reads and writes: its duration in a team of virtual time. Other teams ignore it.
-    std::uint64_t touched_bytes = 0;
     /// Called once for every part from 0 to n_parts − 1, in any order and concurrently; must not throw. The job ends
     /// with the first failure, and parts not begun by then are left out.
     std::function<Result<void>(std::uint32_t part)> run;
+    /// Bytes of memory that it reads and writes: its duration in a team of virtual time. Other teams ignore it.
+    std::uint64_t touched_bytes = 0;
   };
 
   /// Queues `job`; returns the event of its end. `job.run` and `job.after` are destroyed before that event is reached.

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Estimates against trainings on the host: the same calls, and the same peaks of the tiers.
+#include <castor/plugins/torch/estimate.h>
+
+#include <castor/models/model.h>
+#include <castor/plugins/torch/errors.h>
+#include <castor/plugins/torch/record_step.h>
+#include "poisoning_strategy.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace castor::testing {
+namespace {
+
+using namespace literals;
+
+struct EstimatedModel {
+  const char* name;
+  const char* spelled;
+  bool recompute = false;
+  std::uint64_t device_bytes = 256 << 10;  ///< hardly more than the largest unit
+};
+
+std::shared_ptr<Model> build(const EstimatedModel& which, c10::Device device) {
+  return make_model(which.spelled, {DType::bf16, device, which.recompute, 32}).value();
+}
+
+/// The calls of a step, as PoisoningStrategy logs them.
+std::vector<std::string> log_of(const RecordedStep& step) {
+  constexpr const char* kNames[] = {"before_forward", "before_backward", "after_forward", "after_backward", "gradient",
+                                    "keep", "recall", "forget", "", "end_of_backward"};
+  std::vector<std::string> log;
+  for (const RecordedCall& call : step.calls) {
+    const auto kind = call.call.kind;
+    if (kind == StepCall::Kind::announce) continue;
+    const bool of_kept = kind == StepCall::Kind::keep || kind == StepCall::Kind::recall || kind == StepCall::Kind::forget;
+    const std::string id = kind == StepCall::Kind::end_of_backward ? "" : " " + std::to_string(call.call.id + of_kept);
+    log.push_back(kNames[static_cast<int>(kind)] + id);
+  }
+  return log;
+}
+
+class EstimatedModels : public ::testing::TestWithParam<EstimatedModel> {};
+
+TEST_P(EstimatedModels, MakeTheCallsThatTheyMakeInTraining) {
+  const auto trained = build(GetParam(), c10::kCPU);
+  const auto adapter = TorchAdapter::make(trained, c10::kCPU).value();
+  PoisoningStrategy strategy(*adapter);
+  strategy.keeps = true;
+  adapter->connect(&strategy);
+  const at::Tensor loss = guard([&] { return trained->loss(trained->random_batch(2, 1)); }).value();
+  adapter->backward(loss).value();
+
+  const auto meta = build(GetParam(), c10::kMeta);
+  const RecordedStep step = record_step(
+      meta, [&] { return meta->loss(meta->random_batch(2, 1)); }, {.is_unit = nullptr, .keeps_inputs = true}).value();
+  EXPECT_EQ(log_of(step), strategy.log);
+}
+
+/// The first step of a training has other evictions than those after it, so both make several.
+TEST_P(EstimatedModels, TakeTheTiersThatTheirTrainingTakes) {
+  const Gemini plugin{.device_budget = GetParam().device_bytes, .host_budget = 16_MiB, .set = {{"chunk_bytes", "65536"}}};
+  const auto trained = build(GetParam(), c10::kCPU);
+  Session session = boost(trained, plugin, AdamW{}).value();
+  for (int i = 0; i < 10; ++i) {
+    session.backward(guard([&] { return trained->loss(trained->random_batch(2, 1)); }).value()).value();
+    session.step().value();
+  }
+  const RunStats run = session.stats().value();
+
+  const auto meta = build(GetParam(), c10::kMeta);
+  ForecastMachine host;
+  host.kind = DeviceKind::cpu;
+  const Forecast found =
+      estimate(meta, [&] { return meta->loss(meta->random_batch(2, 1)); }, plugin, AdamW{}, host).value();
+  EXPECT_EQ(found.n_params, session.n_params());
+  EXPECT_EQ(found.peak_bytes[index(Tier::device)], run.peak_bytes[index(Tier::device)]);
+  EXPECT_EQ(found.peak_bytes[index(Tier::host)], run.peak_bytes[index(Tier::host)]);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, EstimatedModels,
+    ::testing::Values(EstimatedModel{"gpt", "gpt:layers=2,hidden=64,heads=4,vocab=128,tied=1"},
+                      EstimatedModel{"gpt_recomputed", "gpt:layers=2,hidden=64,heads=4,vocab=128,tied=0", true},
+                      EstimatedModel{"llama", "llama:layers=2,hidden=64,heads=4,kv_heads=2,ffn=96,vocab=128"},
+                      EstimatedModel{"mixtral_recomputed",
+                                     "mixtral:layers=2,hidden=64,heads=4,kv_heads=2,ffn=48,vocab=128,experts=4", true},
+                      EstimatedModel{"vit", "vit:layers=2,hidden=64,heads=4,patch=56,classes=16", false, 1280 << 10},
+                      EstimatedModel{"mlp", "mlp:layers=3,hidden=128"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+constexpr EstimatedModel kTiny = {"gpt", "gpt:layers=2,hidden=64,heads=4,vocab=128,tied=1"};
+
+Result<Forecast> estimate_tiny(const Gemini& plugin, const SessionOptions& options = {}) {
+  const auto meta = build(kTiny, c10::kMeta);
+  return estimate(meta, [&] { return meta->loss(meta->random_batch(2, 1)); }, plugin, AdamW{}, {}, options);
+}
+
+TEST(Estimate, RefusesTheOptionsThatBoostRefuses) {
+  EXPECT_EQ(estimate_tiny({.set = {{"no_such_option", "1"}}}).error().kind, ErrorKind::usage);
+  EXPECT_EQ(estimate_tiny({.placement_policy = "const", .set = {{"offload_param_frac", "0.5"}}}).error().kind,
+            ErrorKind::usage);
+  SessionOptions none;
+  none.micro_batches = 0;
+  EXPECT_EQ(estimate_tiny({}, none).error().kind, ErrorKind::usage);
+}
+
+TEST(Estimate, AStepOfSeveralMicroBatchesComputesAsOften) {
+  const Gemini plugin{.device_budget = 4_GiB, .host_budget = 4_GiB};
+  SessionOptions three;
+  three.micro_batches = 3;
+  const Forecast once = estimate_tiny(plugin).value(), thrice = estimate_tiny(plugin, three).value();
+  EXPECT_NEAR(thrice.step.compute_s - thrice.update_s, 3 * (once.step.compute_s - once.update_s), 1e-9);
+}
+
+TEST(Estimate, UpdatesAreSpeculativeOnlyWhereANormIsNeeded) {
+  const Gemini plugin{.device_budget = 1_GiB, .host_budget = 4_GiB, .placement_policy = "cpu"};
+  SessionOptions clipped;
+  clipped.max_norm = 1;
+  EXPECT_EQ(estimate_tiny(plugin).value().n_speculative, 0u);
+  EXPECT_GT(estimate_tiny(plugin, clipped).value().n_speculative, 0u);
+}
+
+}  // namespace
+}  // namespace castor::testing
