@@ -78,11 +78,19 @@ IndexedVector<UnitId, std::vector<PayloadId>> Published::unit_chunks(const Chunk
   return chunks;
 }
 
+/// As the engine does, ends the passes of units that are still open at the end of backward.
 StepScript Published::script() const {
+  using Kind = StepCall::Kind;
   StepScript calls;
-  for (const RecordedCall& call : step.calls) {
-    calls.push_back(call.call);
-    if (call.call.kind == StepCall::Kind::gradient) calls.back().id = number(of_param[call.call.id]);
+  std::multiset<std::uint32_t> open;
+  for (const RecordedCall& recorded : step.calls) {
+    StepCall call = recorded.call;
+    if (call.kind == Kind::backward) open.insert(call.id);
+    if (call.kind == Kind::end_backward) open.erase(open.find(call.id));
+    if (call.kind == Kind::gradient) call.id = number(of_param[call.id]);
+    if (call.kind == Kind::end_of_backward)
+      for (const std::uint32_t unit : open) calls.push_back({Kind::end_backward, unit});
+    calls.push_back(call);
   }
   return calls;
 }
@@ -215,6 +223,7 @@ void under_plan(benchmark::State& state, const Published& model, std::uint32_t n
 
 void register_all() {
   for (const std::string& name : model_names()) {
+    if (name == "mlp") continue;  // is not published
     const Published model = published(name);
     for (const std::uint32_t n_ranks : {1U, 8U}) {
       const auto add = [&](const std::string& what, const auto& run) {

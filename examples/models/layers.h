@@ -36,7 +36,8 @@ class LayerNorm final : public Unit<> {
   at::Tensor weight_, bias_;
 };
 
-/// Divides the last dimension by its root mean square (Zhang and Sennrich, "Root mean square layer normalization", 2019).
+/// Divides the last dimension by its root mean square.
+/// Source: Zhang and Sennrich, "Root mean square layer normalization", 2019.
 class RmsNorm final : public Unit<> {
  public:
   RmsNorm(std::int64_t size, double eps, const at::TensorOptions& options);

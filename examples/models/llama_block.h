@@ -21,7 +21,8 @@ struct LlamaShape {
 inline constexpr double kRmsEps = 1e-5;
 
 /// Turns pairs of elements of queries and keys by angles that grow with the position.
-/// Source: Su et al., "RoFormer: Enhanced transformer with rotary position embedding", 2021; the pairs are (i, i + size/2).
+/// Source: Su et al., "RoFormer: Enhanced transformer with rotary position embedding", 2021; the pairs are
+/// (i, i + size/2).
 class Rotation {
  public:
   /// For heads of `size` elements. The result has the dtype and device of `options`.
@@ -33,8 +34,8 @@ class Rotation {
   at::Tensor cos_, sin_;
 };
 
-/// down(silu(gate(x)) · up(x)): the feed-forward part, or one expert of it (Shazeer, "GLU variants improve transformer",
-/// 2020).
+/// down(silu(gate(x)) · up(x)): the feed-forward part, or one expert of it.
+/// Source: Shazeer, "GLU variants improve transformer", 2020.
 class SwiGlu final : public torch::nn::Module {
  public:
   SwiGlu(const LlamaShape& shape, const at::TensorOptions& options);

@@ -36,7 +36,8 @@ Made make_llama(const ModelSpec& spec, const ModelOptions& options) {
   CASTOR_TRY(check_multiple("heads", v.at("heads"), "kv_heads", v.at("kv_heads")));
   CASTOR_TRY(check_multiple("head size", v.at("hidden") / v.at("heads"), "the pairs that rotary positions turn:", 2));
   if (options.seq < 1)
-    return Error{ErrorKind::usage, "a sample of " + std::to_string(options.seq) + " tokens was asked for; 1 or more work"};
+    return Error{ErrorKind::usage,
+                 "a sample of " + std::to_string(options.seq) + " tokens was asked for; 1 or more work"};
   const bool mixtral = spec.kind == "mixtral";
   if (mixtral && v.at("experts") < 2)
     return Error{ErrorKind::usage, "mixtral: has 2 experts or more, since each token takes two; llama: has one"};

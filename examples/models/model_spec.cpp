@@ -68,8 +68,12 @@ const ModelSpec* find_published(std::string_view name) {
 
 /// The named model with the default values of a spelled-out one; null for an unknown kind.
 const ModelSpec* base_of(std::string_view kind) {
-  for (const auto& [of, base] : {std::pair("gpt", "gpt2-124m"), std::pair("llama", "llama2-7b"),
-                                 std::pair("mixtral", "mixtral-8x7b"), std::pair("vit", "vit-b"), std::pair("mlp", "mlp")})
+  constexpr std::pair<std::string_view, std::string_view> kBases[] = {{"gpt", "gpt2-124m"},
+                                                                      {"llama", "llama2-7b"},
+                                                                      {"mixtral", "mixtral-8x7b"},
+                                                                      {"vit", "vit-b"},
+                                                                      {"mlp", "mlp"}};
+  for (const auto& [of, base] : kBases)
     if (kind == of) return find_published(base);
   return nullptr;
 }

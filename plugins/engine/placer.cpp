@@ -56,11 +56,13 @@ Result<void> Placer::place_first() {
   if (request.policy == PlacementPolicy::constant) {
     rooms_.memory->device_chunks().set_limit(request.device_budget_bytes);
   } else if (rooms_.memory->on_gpu()) {
-    // Activations are not measured yet, so only the largest unit's parameters, and those of its successor, may stay.
+    // Activations are not measured yet, so only the largest unit's parameters, and those of its successor, may stay; the
+    // tiers below must have room for all else.
     request.policy = PlacementPolicy::cpu;
     request.stream_fraction = 0;
-    rooms_.memory->device_chunks().set_limit(
-        std::min(rooms_.options.device_budget_bytes, 2 * request.largest_unit.payload_bytes + kMaxChunkBytes));
+    request.device_budget_bytes =
+        std::min(request.device_budget_bytes, 2 * request.largest_unit.payload_bytes + kMaxChunkBytes);
+    rooms_.memory->device_chunks().set_limit(request.device_budget_bytes);
   }
   CASTOR_ASSIGN(StatePlacement placement, plan_placement(request));
   rooms_.memory->check_host(rooms_.host, placement.host_bytes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <castor/engine/forecast.h>
+#include <castor/engine/run_forecast.h>
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@ namespace {
 
 using Kind = StepCall::Kind;
 
-/// `n_layers` units of one weight in bf16 of `numel` elements each, and a step of forward and backward passes; each pass
-/// takes `flops`, and the model's tensors take `own_bytes` throughout.
+/// `n_layers` units of one weight in bf16 of `numel` elements each, and a step of forward and backward passes: forward
+/// takes `flops`, backward twice that, and the model's tensors take `own_bytes` until the end of backward.
 RecordedStep layers(std::uint32_t n_layers, std::int64_t numel, double flops, std::uint64_t own_bytes) {
   RecordedStep step;
   const auto add = [&](Kind kind, std::uint32_t id, double work = 0) {
@@ -34,7 +34,7 @@ RecordedStep layers(std::uint32_t n_layers, std::int64_t numel, double flops, st
   return step;
 }
 
-/// 1e12 operations, and 1e9 bytes on each link, and of updates 1e9 bytes on the host and 1e12 on the device, per second.
+/// Per second 1e12 operations, 1e9 bytes on each link, and of updates 1e9 bytes on the host and 1e12 on the device.
 ForecastMachine round_machine() {
   ForecastMachine machine;
   machine.flops_per_s = 1e12;

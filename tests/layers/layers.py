@@ -35,7 +35,7 @@ ALLOWED = {
     "offload/optimizer": [*BASE, "io", *ROOMS[:-1]],
     "plugins": CORE,
     "plugins/training": [*CORE, "plugins"],
-    "plugins/memprof": ["memory"],
+    "plugins/memprof": CORE,
     "plugins/engine": [*CORE, "plugins"],
     "plugins/gemini": [*CORE, "plugins", "plugins/engine"],
     "plugins/torch": [*CORE, "plugins", "plugins/training", "plugins/engine", "plugins/gemini"],

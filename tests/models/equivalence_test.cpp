@@ -120,7 +120,8 @@ TEST_P(Equivalence, NoUnitReturnsAViewThatMustBeCopied) {
   run.adapter->connect(&strategy);
   const std::set<std::string> names = operators(run.model->loss(run.batch));
   const auto is_product = [](const std::string& name) {
-    return name == "AddmmBackward0" || name == "MmBackward0" || name.find("WidenedAffine") != std::string::npos;  // depends on bias and CPU
+    // Which one it is depends on the bias and on the CPU.
+    return name == "AddmmBackward0" || name == "MmBackward0" || name.find("WidenedAffine") != std::string::npos;
   };
   EXPECT_TRUE(std::any_of(names.begin(), names.end(), is_product));
   EXPECT_FALSE(names.contains("CloneBackward0"));

@@ -82,8 +82,8 @@ TEST(RecordStep, AGptTakesTwoOperationsPerWeightAndTokenAndFourPerPairOfPosition
 }
 
 TEST(RecordStep, ARecomputedBlockRunsForwardAgainAndKeepsItsInput) {
-  const Recorded gpt =
-      record("gpt:layers=1,hidden=64,heads=4,vocab=512,tied=0", 2, {.recompute = true, .seq = 32}, /*keeps_inputs=*/true);
+  const Recorded gpt = record("gpt:layers=1,hidden=64,heads=4,vocab=512,tied=0", 2, {.recompute = true, .seq = 32},
+                              /*keeps_inputs=*/true);
   EXPECT_EQ(gpt.calls(),
             "f0 ef0 f1 ef1 keep0 f2 ef2 f3 ef3 f4 ef4 f5 ef5 f6 ef6 f7 ef7 f8 ef8 f9 ef9 announce "
             "b9 g16 eb9 b8 g14 g15 eb8 recall0 f2 ef2 f3 ef3 f4 ef4 f5 ef5 f6 ef6 f7 ef7 "

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <castor/engine/forecast.h>
+#include <castor/engine/run_forecast.h>
 
 #include <algorithm>
 #include <set>
@@ -35,10 +35,14 @@ bool on_device(const StatePlacement& placement, PayloadId chunk) { return placem
 bool speculative(const StatePlacement& placement, PayloadId chunk) { return placement.speculative[chunk]; }
 
 /// An engine with its model, on a machine of virtual time.
-class Rehearsed {
+class VirtualTraining {
  public:
-  Rehearsed(const RecordedStep& step, const EngineOptions& options, const ForecastMachine& machine)
-      : step_(step), machine_(machine), options_(virtual_options(options)), rig_(machine), model_(step, rig_, machine_) {}
+  VirtualTraining(const RecordedStep& step, const EngineOptions& options, const ForecastMachine& machine)
+      : step_(step),
+        machine_(machine),
+        options_(virtual_options(options)),
+        rig_(machine),
+        model_(step, rig_, machine_) {}
 
   Result<void> train(const castor_step_args& args);
   Forecast outcome() const;
@@ -63,7 +67,7 @@ class Rehearsed {
   double update_s_ = 0;  ///< of the last step
 };
 
-Result<void> Rehearsed::train(const castor_step_args& args) {
+Result<void> VirtualTraining::train(const castor_step_args& args) {
   needs_norm_ = args.max_norm > 0 || args.loss_scale != 1;
   CASTOR_ASSIGN(engine_, Engine::make(model_, options_, rig_.parts(!options_.nvme_folders.empty())));
   CASTOR_TRY(engine_->attach());
@@ -72,7 +76,7 @@ Result<void> Rehearsed::train(const castor_step_args& args) {
   return {};
 }
 
-Result<void> Rehearsed::run_step(const castor_step_args& args) {
+Result<void> VirtualTraining::run_step(const castor_step_args& args) {
   const double start_s = rig_.now_s(), busy_s = rig_.busy_s(), team_s = rig_.team_s(), updates_s = rig_.updates_s();
   const castor_stats before = stats_;
   CASTOR_TRY(model_.run(*engine_, args));
@@ -93,13 +97,13 @@ Result<void> Rehearsed::run_step(const castor_step_args& args) {
   return {};
 }
 
-std::uint64_t Rehearsed::count(bool (*is)(const StatePlacement&, PayloadId)) const {
+std::uint64_t VirtualTraining::count(bool (*is)(const StatePlacement&, PayloadId)) const {
   const auto chunks = rooms().layout.chunks.ids();
   return static_cast<std::uint64_t>(
       std::count_if(chunks.begin(), chunks.end(), [&](PayloadId chunk) { return is(placement(), chunk); }));
 }
 
-std::uint64_t Rehearsed::state_bytes(bool (*is)(const StatePlacement&, PayloadId)) const {
+std::uint64_t VirtualTraining::state_bytes(bool (*is)(const StatePlacement&, PayloadId)) const {
   std::uint64_t n_bytes = 0;
   for (const PayloadId chunk : rooms().layout.chunks.ids())
     if (is(placement(), chunk)) n_bytes += rooms().layout.chunks[chunk].numel;
@@ -107,18 +111,19 @@ std::uint64_t Rehearsed::state_bytes(bool (*is)(const StatePlacement&, PayloadId
 }
 
 /// Of the states that are kept off the device, the share that the device updates.
-double Rehearsed::streamed_share() const {
+double VirtualTraining::streamed_share() const {
   const auto by_device = static_cast<double>(state_bytes(streamed));
   return by_device == 0 ? 0 : by_device / (by_device + static_cast<double>(state_bytes(updated_on_host)));
 }
 
-Forecast Rehearsed::outcome() const {
+Forecast VirtualTraining::outcome() const {
   Forecast made;
   std::set<std::uint64_t> sizes;
   for (const ChunkShape& chunk : rooms().layout.chunks) sizes.insert(chunk.numel * size_bytes(chunk.dtype));
   made.n_params = step_.n_params();
   made.n_chunks = rooms().layout.chunks.size();
-  made.n_chunk_sizes = sizes.size(), made.smallest_chunk_bytes = *sizes.begin(), made.largest_chunk_bytes = *sizes.rbegin();
+  made.n_chunk_sizes = sizes.size();
+  made.smallest_chunk_bytes = *sizes.begin(), made.largest_chunk_bytes = *sizes.rbegin();
   made.n_on_device = count(on_device), made.n_streamed = count(streamed);
   made.n_speculative = needs_norm_ ? count(speculative) : 0;
   made.speculation_bytes = needs_norm_ ? placement().speculation_bytes : 0;
@@ -140,7 +145,7 @@ Forecast Rehearsed::outcome() const {
 
 Result<Forecast> forecast(const RecordedStep& step, const EngineOptions& options, const ForecastMachine& machine,
                           const castor_step_args& args) {
-  Rehearsed training(step, options, machine);
+  VirtualTraining training(step, options, machine);
   CASTOR_TRY(training.train(args));
   return training.outcome();
 }

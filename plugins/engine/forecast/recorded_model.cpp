@@ -129,7 +129,8 @@ DLManagedTensor* RecordedModel::gradient_at(std::uint32_t param, void* data, voi
   const RecordedStep::Param& of = step_.params.at(param);
   auto made = std::make_unique<DLManagedTensor>();
   auto* const shape = const_cast<std::int64_t*>(of.shape.data());  // DLPack knows no const
-  made->dl_tensor = {data, {kDLCPU, 0}, static_cast<std::int32_t>(of.shape.size()), dl_type(of.dtype), shape, nullptr, 0};
+  const auto n_dims = static_cast<std::int32_t>(of.shape.size());
+  made->dl_tensor = {data, {kDLCPU, 0}, n_dims, dl_type(of.dtype), shape, nullptr, 0};
   made->manager_ctx = owner;
   made->deleter = deleter;
   return made.release();

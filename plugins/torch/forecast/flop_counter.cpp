@@ -74,12 +74,13 @@ struct FlopCounter::State {
 
 namespace {
 
-/// The callbacks are plain functions; counters of one thread nest.
+/// Where the callbacks, which are plain functions, find the counter of their thread.
 thread_local double* counted = nullptr;
 
 std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& op) {
   const std::string_view name = op.name();
-  const auto rule = std::find_if(std::begin(kRules), std::end(kRules), [&](const Rule& one) { return one.name == name; });
+  const auto is_named = [&](const Rule& rule) { return rule.name == name; };
+  const auto rule = std::find_if(std::begin(kRules), std::end(kRules), is_named);
   if (counted != nullptr && rule != std::end(kRules)) *counted += rule->flops(op.inputs());
   return nullptr;
 }

@@ -6,7 +6,8 @@
 namespace castor {
 
 /// Adds up the floating-point operations of this thread's operators as long as it lives: matrix products, attention and
-/// convolutions, forward and backward, two for each product that is added. Other operators count as none.
+/// convolutions, forward and backward, two for each product that is added. Other operators count as none. One at a time
+/// in a thread.
 class FlopCounter {
  public:
   FlopCounter();

@@ -30,8 +30,8 @@ Tensor per_row(const Tensor& input, std::int64_t n_normalised) {
 Tensor plain(const Tensor& like) { return at::empty(like.sizes(), like.options()); }
 Tensor plain_if(bool wanted, const Tensor& like) { return wanted ? plain(like) : Tensor(); }
 
-std::tuple<Tensor, Tensor, Tensor> layer_norm(const Tensor& input, c10::SymIntArrayRef normalised, const OptionalTensor&,
-                                              const OptionalTensor&, double) {
+std::tuple<Tensor, Tensor, Tensor> layer_norm(const Tensor& input, c10::SymIntArrayRef normalised,
+                                              const OptionalTensor&, const OptionalTensor&, double) {
   const auto n = static_cast<std::int64_t>(normalised.size());
   return {plain(input), per_row(input, n), per_row(input, n)};
 }
@@ -76,7 +76,8 @@ Tensor rows_of_heads(const Tensor& like) {
 
 using Flash = std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Tensor, Tensor>;
 
-Flash flash_attention(const Tensor& query, const Tensor& key, const Tensor&, double, bool, bool, std::optional<double>) {
+Flash flash_attention(const Tensor& query, const Tensor& key, const Tensor&, double, bool, bool,
+                      std::optional<double>) {
   const at::TensorOptions words = query.options().dtype(at::kLong);
   const Tensor sums = at::empty({query.size(0), query.size(1), query.size(2)}, query.options().dtype(at::kFloat));
   return {rows_of_heads(query), sums, Tensor(), Tensor(), query.size(2), key.size(2), at::empty({2}, words),

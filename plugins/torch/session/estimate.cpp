@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <castor/plugins/torch/estimate.h>
 
+#include <castor/engine/run_forecast.h>
 #include <castor/gemini/gemini_options.h>
 #include <castor/plugins/step_args.h>
 #include <castor/plugins/torch/record_step.h>
@@ -37,8 +38,8 @@ Result<Forecast> estimate(std::shared_ptr<torch::nn::Module> model, const std::f
   castor_step_args args = step_args(optimizer);
   args.max_norm = options.max_norm, args.max_value = options.max_value;
   CASTOR_ASSIGN(const EngineOptions engine, options_of(plugin, training_facts(args, options)));
-  CASTOR_ASSIGN(RecordedStep step, record_step(std::move(model), loss,
-                                               {.is_unit = options.is_unit, .keeps_inputs = engine.offload_activations}));
+  const RecordingOptions recording{.is_unit = options.is_unit, .keeps_inputs = engine.offload_activations};
+  CASTOR_ASSIGN(RecordedStep step, record_step(std::move(model), loss, recording));
   if (is_scaled(step, options)) args.loss_scale = options.scaler.value_or(GradScalerOptions{}).initial_scale;
   CASTOR_TRY(check_step_args(args, static_cast<std::uint32_t>(step.params.size())));
   step.repeat(static_cast<std::uint32_t>(options.micro_batches));

@@ -7,6 +7,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import unittest
 
 from command_case import CASTOR, FOUND, HAS_GPU, HAS_TORCH, CommandCase, run, without_capabilities
 
@@ -257,6 +258,7 @@ class BenchAdam(CommandCase):
         self.assertEqual(json.loads(out.splitlines()[-1])["bench"], "adam")
 
 
+@unittest.skipUnless(HAS_TORCH, "built without LibTorch")
 class BenchStep(CommandCase):
     MODEL = "gpt:layers=2,hidden=128,heads=4,vocab=512"
 

@@ -5,12 +5,11 @@
 #include <memory>
 #include <string>
 
+#include <castor/memory/device_kind.h>
 #include <castor/memory/memory_resource.h>
 #include <castor/memory/stream.h>
 
 namespace castor {
-
-enum class DeviceKind : std::uint8_t { cpu, cuda };
 
 /// The kernels that update, add up and measure data in a device's memory.
 enum class KernelPlace : std::uint8_t {

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <array>
+
 #include <castor/memory/bytes.h>
 
 #include "cli/commands.h"
@@ -50,11 +52,12 @@ StepPlan step_of(const Forecast& found) {
 
 std::string to_text(const Request& request, const ModelFacts& model, const Forecast& found) {
   const StepPlan step = step_of(found);
+  const std::array limits = {format_bytes(*request.plugin.device_budget), format_bytes(*request.plugin.host_budget),
+                             std::string("no limit")};
   return model_line(request, model) + "\n" + layout_line(found) + "\n" +
          fmt::format("activations, logits and gradients on their way: {} of the device\n\n",
                      format_bytes(found.non_model_bytes)) +
-         tier_table(found.peak_bytes, "budget",
-                    {format_bytes(*request.plugin.device_budget), format_bytes(*request.plugin.host_budget), "no limit"}) +
+         tier_table(found.peak_bytes, "budget", limits) +
          "\n" + link_table(step) + "\n" + step_line(step) +
          fmt::format("\nupdates take {:.4f} s in all; {:.0f} {}/s", found.update_s, per_second(model, found),
                      model.reads_text ? "tokens" : "samples");

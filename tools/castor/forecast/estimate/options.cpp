@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "options.h"
 
+#include <castor/memory/budget.h>
 #include <castor/memory/text.h>
 
 #include "cli/optimizer_option.h"

@@ -5,6 +5,7 @@
 #include <string>
 
 #include <castor/engine/forecast.h>
+#include <castor/engine/recorded_step.h>
 #include <castor/memory/dtype.h>
 #include <castor/training/optimizer.h>
 #include <castor/training/strategy_choice.h>

@@ -6,9 +6,9 @@
 
 #include <castor/memory/budget.h>
 #include <castor/memory/bytes.h>
+#include <castor/memprof/recording.h>
 
 #include "cli/commands.h"
-#include "recording.h"
 #include "step_output.h"
 
 namespace castor::cli {
@@ -35,7 +35,7 @@ CommandSyntax plan_syntax() {
   return syntax;
 }
 
-Result<void> set_room(const Values& values, plan::Recording& recording) {
+Result<void> set_room(const Values& values, memprof::Recording& recording) {
   MoveProblem& problem = recording.problem;
   for (const Tier tier : {Tier::device, Tier::host}) {
     CASTOR_ASSIGN(const auto limit, bytes_of(values, std::string(name(tier)) + "-budget"));
@@ -57,7 +57,7 @@ std::string room_text(const MoveProblem& problem, Tier tier, std::uint64_t other
   return least == Budget::kUnlimited ? "no limit" : format_bytes(least + other_bytes);
 }
 
-std::string to_text(const plan::Recording& recording, const StepPlan& step, const TierBytes& peak) {
+std::string to_text(const memprof::Recording& recording, const StepPlan& step, const TierBytes& peak) {
   const MoveProblem& problem = recording.problem;
   const double above = step.plan.bound_seconds > 0 ? step.plan.link_seconds / step.plan.bound_seconds - 1 : 0;
   return fmt::format("{} moments, {} chunks{}\n\n", problem.n_moments, problem.chunks.size(),
@@ -77,7 +77,7 @@ int run_plan(const Arguments& arguments, Output& output) {
   if (parsed.exit_code) return *parsed.exit_code;
   const auto path = text_of(parsed.values, "trace");
   if (!path) return output.fail({ErrorKind::usage, "which trace? usage: " + syntax.usage});
-  auto recording = plan::read_recording(*path);
+  auto recording = memprof::read_recording(*path);
   if (!recording) return output.fail(recording.error());
   MoveProblem& problem = recording->problem;
   if (const auto set = set_room(parsed.values, *recording); !set) return output.fail(set.error(), {{"fits", false}});
@@ -85,7 +85,7 @@ int run_plan(const Arguments& arguments, Output& output) {
   const auto step = plan_step(problem, recording->seconds);
   if (!step) return output.fail(step.error(), {{"fits", false}});
   TierBytes peak = peak_bytes(problem, step->plan);
-  peak[index(Tier::device)] = plan::device_peak_bytes(*recording, step->plan);
+  peak[index(Tier::device)] = memprof::device_peak_bytes(*recording, step->plan);
   output.line(to_text(*recording, *step, peak));
   output.result(to_json(*step, peak));
   return 0;

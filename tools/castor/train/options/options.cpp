@@ -62,7 +62,7 @@ std::vector<Row> rows() {
        "checkpoint, in place of --checkpoint, and states that are there already are not copied"},
       {"steps", "N", count(defaults.steps), "optimizer steps"},
       {"batch", "B", count(defaults.batch), "samples per micro-batch"},
-      {"seq", "S", count(defaults.seq), "tokens per sample (gpt)"},
+      {"seq", "S", count(defaults.seq), "tokens per sample (text)"},
       {"accumulate", "N", count(defaults.accumulate), "micro-batches per step, averaged"},
       {"seed", "K", count(defaults.seed), "decides initial values and batches"},
       {"precision", "bf16|fp16|fp32", name(defaults.precision),
@@ -207,8 +207,9 @@ cli::CommandSyntax train_syntax() {
   cli::CommandSyntax syntax(
       "castor train --model NAME [--data FILE] [options]",
       "Trains a model and reports its speed, its memory, and how near it is to the speed that the links allow.\n"
-      "Models: gpt2-124m|355m|774m|1.5b, vit-b|l|h, mlp, or spelled out, for example\n"
-      "gpt:layers=4,hidden=352,heads=8,vocab=256,tied=1. Sizes read as 512MiB, 8GiB or 0.");
+      "Models: gpt2-124m|355m|774m|1.5b, llama3-8b, vit-b|l|h, mlp and others, or spelled out, for example\n"
+      "gpt:layers=4,hidden=352,heads=8,vocab=256,tied=1 or llama:layers=4,hidden=256,heads=8,kv_heads=4,ffn=688,vocab=256.\n"
+      "Sizes read as 512MiB, 8GiB or 0.");
   auto add = syntax.options.add_options();
   for (const Row& row : rows()) row.takes.empty() ? add(row.name, row.help) : add(row.name, value_of(row), row.help);
   add("set", po::value<std::vector<std::string>>()->value_name("name=value"),

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include <castor/plan/access_trace.h>
 #include <castor/plan/move_planner.h>
+#include <castor/plan/step_estimate.h>
 
 namespace castor {
 
@@ -23,23 +23,6 @@ struct PlannedMove {
 /// The moves of `plan`, by rising start. A move that a use needs starts up to `n_ahead` moments before the use, as far
 /// as there is room; a move that only frees room starts right after the chunk's use. Pure.
 std::vector<PlannedMove> schedule_of(const MoveProblem& problem, const MovePlan& plan, std::uint32_t n_ahead);
-
-/// The duration of a step, and the resource that limits it.
-struct StepEstimate {
-  double step_s = 0;
-  double compute_s = 0;  ///< without waits
-  double beside_s = 0;   ///< of the team that updates, beside compute_s
-  double wait_s = 0;     ///< the compute lane stands still for data, or for an update
-  LinkBytes moved;       ///< by the plan, and gradients that arrive whatever the plan
-  LinkSeconds link_s{};  ///< busy
-  /// `compute`, `host_update` (beside it), the link that is busiest, or `nvme`: the drive, reading and writing.
-  std::string bound_by;
-  double bound_s = 0;  ///< how long that lane is busy: no order of moves makes the step shorter
-
-  /// Sets link_s, bound_by and bound_s from `moved`, from beside_s, and from `busy_s`, the time of the lane that
-  /// computes.
-  void find_bound(const LinkCosts& costs, double busy_s);
-};
 
 /// Moments that a fetch may start early where room is left over.
 inline constexpr std::uint32_t kFetchAhead = 16;

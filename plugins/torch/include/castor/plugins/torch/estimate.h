@@ -17,7 +17,7 @@ namespace castor {
 ///
 /// `model` is built on LibTorch's meta device (c10::kMeta), where it takes no memory, and `loss` computes the loss of
 /// one micro-batch there. One step is recorded (record_step.h), and the plugin's engine trains it in virtual time
-/// (forecast.h), with all its decisions. The folders of `plugin` are not opened.
+/// (run_forecast.h), with all its decisions. The folders of `plugin` are not opened.
 /// Cost: seconds for 70 B parameters. Errors: those of record_step and of forecast, among them does_not_fit with the
 /// budget that would do; usage, where options are refused as by boost.
 Result<Forecast> estimate(std::shared_ptr<torch::nn::Module> model, const std::function<at::Tensor()>& loss,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "recording.h"
+#include <castor/memprof/recording.h>
 
 #include <nlohmann/json.hpp>
 
@@ -10,7 +10,7 @@
 #include <castor/memory/budget.h>
 #include <castor/memprof/trace_file.h>
 
-namespace castor::plan {
+namespace castor::memprof {
 namespace {
 
 using nlohmann::json;
@@ -171,4 +171,4 @@ Result<Recording> read_recording(const std::filesystem::path& path) {
   return parse_recording(text, path.string());
 }
 
-}  // namespace castor::plan
+}  // namespace castor::memprof

@@ -8,7 +8,7 @@
 
 #include <castor/schedule/step_model.h>
 
-namespace castor::plan {
+namespace castor::memprof {
 
 /// The iteration in a trace file, in the form that planning needs; docs/trace.md describes every field.
 struct Recording {
@@ -32,4 +32,4 @@ Result<Recording> parse_recording(std::string_view text, const std::string& orig
 /// Reads a trace file. Errors: io if it cannot be read; those of parse_recording.
 Result<Recording> read_recording(const std::filesystem::path& path);
 
-}  // namespace castor::plan
+}  // namespace castor::memprof
