@@ -339,6 +339,15 @@ Result<void> OffloadOptimizer::update_rest(const StepOptions& options, double gr
   return {};
 }
 
+Result<void> OffloadOptimizer::settle() {
+  CASTOR_TRY(complete_last_step());
+  CASTOR_TRY(rooms_->whole());
+  for (const Event& update : rooms_->running.still_running())
+    CASTOR_TRY(parts_.mover.join_host(update, "the updates of the last step"));
+  CASTOR_TRY(parts_.mover.join_compute());
+  return rooms_->whole();
+}
+
 Result<void> OffloadOptimizer::abandon() {
   CASTOR_TRY(rooms_->whole());
   CASTOR_TRY(parts_.scheduler.await_times());

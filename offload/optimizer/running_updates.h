@@ -32,6 +32,8 @@ class RunningUpdates {
     });
     return failed_;
   }
+  /// The updates that were running when ended() was called last.
+  const std::vector<Event>& still_running() const { return running_; }
   /// Forgets the updates that have ended, whatever their outcome.
   void forget_ended() {
     std::erase_if(running_, [](const Event& update) { return update.ready(); });

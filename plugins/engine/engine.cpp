@@ -208,7 +208,9 @@ Result<castor_stats> Engine::stats() {
   return stats_of(*rooms_);
 }
 
-bool Engine::settled() const { return !rooms_->warming_up && tuner_->over(); }
+bool Engine::tuned() const { return !rooms_->warming_up && tuner_->over(); }
+
+Result<void> Engine::settle() { return rooms_->optimizer->settle(); }
 
 Result<void> Engine::write_trace(const char* path) {
   passes_->end_span();

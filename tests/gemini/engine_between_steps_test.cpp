@@ -272,6 +272,26 @@ TEST(EngineValues, AParameterFrozenAtTheStartCannotBeTrainedLater) {
             "base was frozen when the model was boosted and has no optimizer states; boost the model with it trained");
 }
 
+/// With a norm, streamed updates wait for the next use of their chunk, unless the caller has them made.
+TEST(EngineSettle, ChangesNoBits) {
+  const SmallTraining training({.max_norm = 0.5});
+  GpuRig rig;
+  const auto host = training.make_host(GpuRig::kWhere);
+  host->allocate_from(rig.allocator);
+  EngineOptions options = training.options();
+  options.placement_policy = PlacementPolicy::shares;
+  options.offload_optim_frac = 1;
+  options.stream_optim_frac = 1;
+  auto engine = Engine::make(*host, options, rig.machine()).value();
+  engine->attach().value();
+  engine->settle().value();
+  for (std::uint32_t step = 0; step < 5; ++step) {
+    training.run(*engine, *host, step, step + 1).value();
+    engine->settle().value();
+  }
+  EXPECT_EQ(training.masters(*engine).value(), training.expected(5));
+}
+
 /// Four units of 8 KiB each fit on the device; between two passes none is in use.
 TEST(EngineReclaim, FreesUnusedWeightsAndChangesNothing) {
   const SmallTraining training;

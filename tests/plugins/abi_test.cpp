@@ -18,7 +18,7 @@ constexpr std::size_t kVersion20[ABI_LAYOUT_LENGTH] = {
     48,                      // castor_device_v2: 5
     120, 112,                // castor_groups_v2: 14, abort is the last
     24,                      // castor_stages_v2: 2
-    144, 56,  136,           // castor_steps_v2: 17; gradient is the 7th, write_trace the last
+    152, 56,  136,           // castor_steps_v2: 18; gradient is the 7th, write_trace the 17th
     80,  72,                 // castor_values_v2: 9, release is the last
     40,  32,                 // castor_commits_v2: 4; castor_activations_v2: 3
     48,  32,                 // castor_error

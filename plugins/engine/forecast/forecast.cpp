@@ -14,7 +14,7 @@
 namespace castor {
 namespace {
 
-/// Steps after which a training that tries shares of streams is settled, at the latest.
+/// Steps after which a training that tries shares of streams has chosen, at the latest.
 constexpr int kMostSteps = 60;
 /// Steps with the final settings: the first is not typical.
 constexpr int kLastSteps = 3;
@@ -71,7 +71,7 @@ Result<void> VirtualTraining::train(const castor_step_args& args) {
   needs_norm_ = args.max_norm > 0 || args.loss_scale != 1;
   CASTOR_ASSIGN(engine_, Engine::make(model_, options_, rig_.parts(!options_.nvme_folders.empty())));
   CASTOR_TRY(engine_->attach());
-  for (int i = 0; i < kMostSteps && !engine_->settled(); ++i) CASTOR_TRY(run_step(args));
+  for (int i = 0; i < kMostSteps && !engine_->tuned(); ++i) CASTOR_TRY(run_step(args));
   for (int i = 0; i < kLastSteps; ++i) CASTOR_TRY(run_step(args));
   return {};
 }

@@ -825,6 +825,17 @@ class StreamedStates : public ::testing::Test {
   std::mt19937_64 random_{77};
 };
 
+TEST_F(StreamedStates, AreUpdatedWhereTheCallerSettles) {
+  train(kPlain);
+  ASSERT_TRUE(any_waits());
+  world_.optimizer->settle().value();
+  EXPECT_FALSE(any_waits());
+  world_.optimizer->settle().value();  // nothing waits any more
+  train(kPlain);
+  world_.optimizer->settle().value();
+  world_.expect_same_bits();
+}
+
 TEST_F(StreamedStates, AreUpdatedWhenTheirWeightsAreUsed) {
   train(kPlain);
   for (std::uint32_t i = 0; i < homes_.size(); ++i) {

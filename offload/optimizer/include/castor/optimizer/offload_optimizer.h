@@ -105,6 +105,9 @@ class OffloadOptimizer {
   /// the moment that needs its chunk, and to the next step.
   [[nodiscard]] Result<StepScale> step(const StepOptions& options);
 
+  /// Makes the updates of the last step that wait, and waits until all have ended. Between two steps. Errors: as step.
+  [[nodiscard]] Result<void> settle();
+
   /// Drops the step under way, whether it has failed or its backward pass was broken off: its gradients, the error of a
   /// lost one, its announcement and its speculative updates. The next gradient belongs to a new step; the training has
   /// the bits of one in which the dropped step was never begun. Updates that wait since the step before go on waiting.

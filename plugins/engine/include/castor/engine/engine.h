@@ -61,10 +61,12 @@ class Engine final : public Strategy {
   Result<double> measure_norm() override;
   Result<std::uint64_t> reclaim(std::uint64_t n_bytes) override;
   Result<castor_stats> stats() override;
+  /// Errors: those of OffloadOptimizer::settle.
+  Result<void> settle() override;
   Result<void> write_trace(const char* path) override;
 
   /// True once the next steps are planned from times that are final, and no setting is tried any more.
-  bool settled() const;
+  bool tuned() const;
   /// The collaborators, for the engine's own folder: their header is private.
   const EngineRooms& rooms() const { return *rooms_; }
 
