@@ -206,6 +206,24 @@ Result<std::uint64_t> ResidentStrategy::begin_step(const castor_step_args& args)
 
 Result<castor_step_result> ResidentStrategy::step_result(std::uint64_t ticket) { return tickets_.result_of(ticket); }
 
+/// A backward pass that was broken off has left gradients with the parameters.
+Result<void> ResidentStrategy::discard_gradients() {
+  return guard([&] {
+    for (ResidentParam& param : params_) {
+      param.tensor.mutable_grad().reset();
+      param.grad.reset();
+    }
+  });
+}
+
+/// That of a step with a norm.
+Result<double> ResidentStrategy::measure_norm() {
+  StepOptionsBy<ParamId> measured;
+  measured.max_norm = 1;
+  CASTOR_ASSIGN(const StepScale scale, scale_of_step(measured));
+  return scale.grad_norm;
+}
+
 Result<void> ResidentStrategy::read_masters(const castor_values& wanted) {
   const std::uint64_t numel =
       wanted.param < params_.size() ? static_cast<std::uint64_t>(params_[wanted.param].master.numel()) : 0;

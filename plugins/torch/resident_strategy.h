@@ -46,6 +46,8 @@ class ResidentStrategy final : public Strategy, private ValueCalls {
   Result<void> end_of_backward() override;
   Result<std::uint64_t> begin_step(const castor_step_args& args) override;
   Result<castor_step_result> step_result(std::uint64_t ticket) override;
+  Result<void> discard_gradients() override;
+  Result<double> measure_norm() override;
   Result<castor_stats> stats() override;
   Result<void> write_trace(const char* path) override;
 

@@ -180,6 +180,29 @@ TEST(ResidentStrategy, AScaledLossUpdatesAsAnUnscaledOne) {
   for (std::uint32_t i = 0; i < 6; ++i) EXPECT_EQ(plain.master(i), scaled.master(i));
 }
 
+TEST(ResidentStrategy, TheNormMayBeMeasuredBeforeTheStep) {
+  Resident run;
+  EXPECT_EQ(run.strategy->measure_norm().value(), 0);
+  const at::Tensor bias = run.model->layers[0]->bias;
+  ASSERT_TRUE(run.adapter->backward((bias * 3).sum()).ok());
+  EXPECT_DOUBLE_EQ(run.strategy->measure_norm().value(), std::sqrt(8 * 9.0));
+  castor_step_args args = kArgs;
+  args.max_norm = 1;
+  EXPECT_DOUBLE_EQ(run.step(args).grad_norm, std::sqrt(8 * 9.0));
+}
+
+TEST(ResidentStrategy, DroppedGradientsAreThoseOfNoStep) {
+  Resident run, fresh;
+  ASSERT_TRUE(run.adapter->backward(run.loss(3)).ok());
+  run.loss(5).backward();  // and no end: its gradients are with the parameters
+  run.strategy->discard_gradients().value();
+  for (Resident* each : {&run, &fresh}) {
+    ASSERT_TRUE(each->adapter->backward(each->loss()).ok());
+    each->step(kArgs);
+  }
+  for (std::uint32_t i = 0; i < 6; ++i) EXPECT_EQ(run.master(i), fresh.master(i));
+}
+
 TEST(ResidentStrategy, MicroBatchesAddUpInFp32) {
   // In bf16 the sum 1 + 2^-9 would round to 1.
   Resident run(at::kBFloat16);
