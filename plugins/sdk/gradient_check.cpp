@@ -18,8 +18,11 @@ Extents contiguous(const Extents& shape) {
 }
 
 std::string text_of(DLDataType dtype) {
-  const char* const code = dtype.code == kDLBfloat ? "bf" : dtype.code == kDLFloat ? "fp" : "type ";
-  return code + std::to_string(dtype.bits);
+  const std::string bits = std::to_string(dtype.bits), code = std::to_string(dtype.code);
+  const std::string type = dtype.code == kDLBfloat  ? "bf" + bits
+                           : dtype.code == kDLFloat ? "fp" + bits
+                                                    : "DLPack type " + code + " of " + bits + " bits";
+  return dtype.lanes == 1 ? type : type + " in vectors of " + std::to_string(dtype.lanes);
 }
 
 std::string text_of(std::span<const std::int64_t> extents) {
