@@ -162,7 +162,8 @@ Result<void> ChunkManager::release(ChunkId id, Tier tier) {
     if (below_.spill() == nullptr)
       return Error{
           ErrorKind::usage,
-          chunk.label + " does not fit in the host budget and there is no tier below; name a folder with --nvme"};
+          chunk.label + " does not fit in the host budget and there is no tier below; name a folder with `nvme`",
+          "nvme"};
     CASTOR_TRY(below_.write_back(id));
   }
   memory_.drop(id, tier);

@@ -13,7 +13,8 @@ Result<void> LowerTier::write_back(ChunkId id) {
   if (chunk.nvme_current) return {};
   if (!copy.current) throw ContractViolation(chunk.label + ": written back from the host, where it is not");
   if (spill_ == nullptr)
-    return Error{ErrorKind::usage, chunk.label + ": there is no tier below the host; name a folder with --nvme"};
+    return Error{ErrorKind::usage, chunk.label + ": there is no tier below the host; name a folder with `nvme`",
+                 "nvme"};
   CASTOR_TRY(wait_(copy.arrived, chunk.label));
   CASTOR_TRY(copy.arrived.wait());
   if (!chunk.nvme_held) CASTOR_TRY(take_outdated_room(chunk.n_bytes));

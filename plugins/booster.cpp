@@ -30,9 +30,10 @@ std::string describe_device(const DLDevice& device) {
 Result<void> check_device(const castor_plugin_info& info, ModelHost& model) {
   const DLDevice device = model.device();
   if (info.capabilities & capability_of(device)) return {};
-  return Error{ErrorKind::usage, std::string("plugin ") + info.name + " trains on " +
-                                     describe_devices(info.capabilities) + ", the model is on " +
-                                     describe_device(device) + "; choose another --device or another plugin"};
+  return Error{ErrorKind::usage,
+               std::string("plugin ") + info.name + " trains on " + describe_devices(info.capabilities) +
+                   ", the model is on " + describe_device(device) + "; choose another `device` or another plugin",
+               "device"};
 }
 
 /// Refuses to train over ranks, or stages, with a plugin that knows one rank alone: its results would be those of one.

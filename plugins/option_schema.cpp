@@ -109,7 +109,8 @@ Error unknown_option(std::string_view plugin, OptionSchema schema, const std::st
   const auto names = live_names(schema);
   std::string message = "plugin " + std::string(plugin) + " has no option '" + name + "'";
   if (const auto nearest = nearest_name(name, names)) message += ", did you mean '" + *nearest + "'?";
-  return {ErrorKind::usage, message + (names.empty() ? "; it takes none" : "; it takes " + join(names, " and "))};
+  return {ErrorKind::usage, message + (names.empty() ? "; it takes none" : "; it takes " + join(names, " and ")),
+          name};
 }
 
 Error broken_schema(std::size_t i, const std::string& what) {
@@ -156,7 +157,7 @@ Result<std::string> check_option(const castor_option& option, std::string_view v
   if (crossing.ok()) return crossing;
   const std::string what =
       "option '" + std::string(option.name) + "': '" + std::string(value) + "' " + crossing.error().message;
-  return Error{ErrorKind::usage, what + "; it takes " + describe_values(option)};
+  return Error{ErrorKind::usage, what + "; it takes " + describe_values(option), option.name};
 }
 
 Result<PluginOptions> complete_options(std::string_view plugin, OptionSchema schema, const PluginOptions& options) {
@@ -165,7 +166,8 @@ Result<PluginOptions> complete_options(std::string_view plugin, OptionSchema sch
     if (!option) return unknown_option(plugin, schema, name);
     if (option->type == CASTOR_OPTION_RETIRED)
       return Error{ErrorKind::usage,
-                   "plugin " + std::string(plugin) + ": option '" + name + "' has no effect any more; " + option->help};
+                   "plugin " + std::string(plugin) + ": option '" + name + "' has no effect any more; " + option->help,
+                   name};
   }
   PluginOptions complete;
   for (const castor_option* const option : schema) {
@@ -173,7 +175,7 @@ Result<PluginOptions> complete_options(std::string_view plugin, OptionSchema sch
     const auto set = options.find(option->name);
     const auto crossing = check_option(*option, set == options.end() ? option->default_value : set->second);
     if (!crossing.ok())
-      return Error{ErrorKind::usage, "plugin " + std::string(plugin) + ": " + crossing.error().message};
+      return Error{ErrorKind::usage, "plugin " + std::string(plugin) + ": " + crossing.error().message, option->name};
     complete[option->name] = *crossing;
   }
   return complete;

@@ -9,7 +9,7 @@ namespace castor {
 
 Result<void> check_value(bool holds, std::string_view name, const std::string& takes, const std::string& given) {
   if (holds) return {};
-  return Error{ErrorKind::usage, std::string(name) + " takes " + takes + ", not " + given};
+  return Error{ErrorKind::usage, std::string(name) + " takes " + takes + ", not " + given, std::string(name)};
 }
 
 Result<void> check_at_least(double min, std::string_view name, double value) {

@@ -38,8 +38,8 @@ std::string errno_text(int error_number) { return std::generic_category().messag
 std::string errno_advice(int error_number, std::string_view path) {
   const std::string where(path);
   switch (error_number) {
-    case ENOSPC: return "free space there or name a folder on another drive with --nvme";
-    case EDQUOT: return "free some of your quota there or name another folder with --nvme";
+    case ENOSPC: return "free space there or name a folder on another drive with `nvme`";
+    case EDQUOT: return "free some of your quota there or name another folder with `nvme`";
     case EFBIG: return "raise the limit on file sizes (ulimit -f) or name a folder on a file system with larger files";
     case EIO: return "the drive failed: look at the kernel's log (dmesg) and name a folder on another drive";
     case ENOENT: return "create it (mkdir -p " + where + ") or name another";
@@ -60,8 +60,11 @@ std::string errno_advice(int error_number, std::string_view path) {
 }
 
 Error request_error(const IoRequest& request, std::uint64_t done_bytes, int error_number) {
-  return {ErrorKind::io, describe(request) + " failed" + after(done_bytes) + ": " + errno_text(error_number) + "; " +
-                             errno_advice(error_number, request.path)};
+  const bool no_room = error_number == ENOSPC || error_number == EDQUOT;
+  return {ErrorKind::io,
+          describe(request) + " failed" + after(done_bytes) + ": " + errno_text(error_number) + "; " +
+              errno_advice(error_number, request.path),
+          no_room ? "nvme" : ""};
 }
 
 Error stalled_error(const IoRequest& request, std::uint64_t done_bytes) {

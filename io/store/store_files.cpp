@@ -46,7 +46,8 @@ std::optional<std::string> store_of(const std::string& name) {
 }  // namespace
 
 Result<std::unique_ptr<StoreFiles>> StoreFiles::open(const std::vector<std::string>& folders, FolderOps& ops) {
-  if (folders.empty()) return Error{ErrorKind::usage, "a tensor store needs at least one folder; name one with --nvme"};
+  if (folders.empty())
+    return Error{ErrorKind::usage, "a tensor store needs at least one folder; name one with `nvme`", "nvme"};
   std::unique_ptr<StoreFiles> files(new StoreFiles(folders, ops));
   CASTOR_TRY(files->lock_folders());
   CASTOR_TRY(files->find_manifest());

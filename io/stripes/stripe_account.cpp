@@ -6,6 +6,7 @@
 #include <string>
 
 #include <castor/memory/bytes.h>
+#include <castor/memory/shortage.h>
 
 namespace castor {
 
@@ -13,11 +14,12 @@ StripeAccount::~StripeAccount() { cancel(allocated_bytes_); }
 
 Result<void> StripeAccount::reserve(std::uint64_t key, std::uint64_t n_bytes) {
   if (!budget_ || budget_->try_reserve(n_bytes)) return {};
-  return Error{ErrorKind::does_not_fit, std::string(name(budget_->tier())) + " tier: key " + std::to_string(key) +
-                                            " needs " + format_bytes(n_bytes) + ", " +
-                                            format_bytes(budget_->free_bytes()) + " are free under the " +
-                                            format_bytes(budget_->limit_bytes()) + " budget; raise it to " +
-                                            format_bytes(budget_->used_bytes() + n_bytes) + " or more"};
+  const std::uint64_t free_bytes = budget_->free_bytes();
+  return does_not_fit({budget_->tier(), n_bytes, free_bytes},
+                      std::string(name(budget_->tier())) + " tier: key " + std::to_string(key) + " needs " +
+                          format_bytes(n_bytes) + ", " + format_bytes(free_bytes) + " are free under the " +
+                          format_bytes(budget_->limit_bytes()) + " budget; raise it to " +
+                          format_bytes(budget_->used_bytes() + n_bytes) + " or more");
 }
 
 void StripeAccount::settle(std::uint64_t n_bytes) {

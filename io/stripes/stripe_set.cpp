@@ -21,7 +21,8 @@ constexpr double kSlowerThanBest = 4;  // from this ratio on a single unit is wo
 
 Result<void> check_stripes(const StripeOptions& options) {
   const auto n_folders = options.folders.size();
-  if (n_folders == 0) return Error{ErrorKind::usage, "a tensor store needs at least one folder; name one with --nvme"};
+  if (n_folders == 0)
+    return Error{ErrorKind::usage, "a tensor store needs at least one folder; name one with `nvme`", "nvme"};
   if (n_folders > kMostVolumes)
     return Error{ErrorKind::usage, std::to_string(n_folders) + " folders are named for a tensor store; name at most " +
                                        std::to_string(kMostVolumes)};

@@ -98,8 +98,10 @@ Error StripeTake::no_room() const {
     reasons += (reasons.empty() ? "" : "; ") + why->message;
     if (why->kind != ErrorKind::does_not_fit) kind = ErrorKind::io;
   }
-  return {kind, "key " + std::to_string(key_) + " needs " + format_bytes(value_room_bytes(n_bytes_)) +
-                    " and no folder has room for it: " + reasons};
+  return {kind,
+          "key " + std::to_string(key_) + " needs " + format_bytes(value_room_bytes(n_bytes_)) +
+              " and no folder has room for it: " + reasons,
+          "nvme"};
 }
 
 }  // namespace castor

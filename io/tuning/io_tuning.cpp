@@ -24,7 +24,7 @@ namespace {
 
 constexpr const char* kFirstLine = "castor-io-tuning 1";
 constexpr const char* kComment =
-    "# Found by `castor bench io --tune`, one line per drive; delete a line to go back to the defaults.";
+    "# Found by tuning (castor bench io), one line per drive; delete a line to go back to the defaults.";
 constexpr std::uint64_t kLargestFileBytes = kMiB;
 
 /// Bytes of the block device with that number; those of the file system where there is none (network, overlay).
@@ -140,7 +140,7 @@ Result<LoadedTuning> load_tuning(const std::string& folder) {
   const auto table = read_table(path);
   if (!table.ok())
     return LoadedTuning{std::nullopt, "ignoring " + path.string() + ", which cannot be used: " + table.error().message +
-                                          "; `castor bench io --tune` writes it anew"};
+                                          "; `tune` writes it anew"};
   const auto found = table->find(drive);
   return found == table->end() ? LoadedTuning() : LoadedTuning{found->second, ""};
 }

@@ -53,7 +53,8 @@ Result<int> count_cuda_devices() {
   if (status == cudaErrorNoDevice || status == cudaErrorInsufficientDriver || (status == cudaSuccess && n_devices == 0))
     return Error{ErrorKind::failed, std::string("no GPU: CUDA finds none on this machine (") +
                                         cudaGetErrorString(status) +
-                                        "); use --device cpu, or install the NVIDIA driver"};
+                                        "); use `device` cpu, or install the NVIDIA driver",
+                 "device"};
   CASTOR_TRY(cuda_result(status, "no GPU: counting CUDA devices"));
   return n_devices;
 }

@@ -5,6 +5,8 @@
 #include <castor/memory/host_resource.h>
 
 #include "cuda_error.h"
+#include <castor/memory/shortage.h>
+
 #include "device_guard.h"
 
 namespace castor {
@@ -15,9 +17,9 @@ Error device_full(std::uint64_t n_bytes) {
   (void)cudaGetLastError();
   std::size_t free_bytes = 0, total_bytes = 0;
   (void)cudaMemGetInfo(&free_bytes, &total_bytes);
-  return {ErrorKind::does_not_fit, "device tier: " + format_bytes(n_bytes) + " asked for, the GPU has " +
-                                       format_bytes(free_bytes) + " free of " + format_bytes(total_bytes) +
-                                       "; lower --device-budget or the batch"};
+  return does_not_fit({Tier::device, n_bytes, free_bytes},
+                      "device tier: " + format_bytes(n_bytes) + " asked for, the GPU has " + format_bytes(free_bytes) +
+                          " free of " + format_bytes(total_bytes) + "; lower `device_budget` or the batch");
 }
 
 }  // namespace

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include <castor/memory/bytes.h>
+#include <castor/memory/host_memory.h>
+#include <castor/memory/shortage.h>
 
 namespace castor {
 namespace {
@@ -93,8 +95,9 @@ bool take_over(const MemoryBlock& block, HugePages& pages) {
 
 Error refused(std::uint64_t n_bytes) {
   const auto reason = std::generic_category().message(errno);
-  return Error{ErrorKind::does_not_fit, "host tier: the kernel gave no " + format_bytes(n_bytes) + " of memory (" +
-                                            reason + "); lower --host-budget or free memory"};
+  return does_not_fit({Tier::host, n_bytes, available_host_memory_bytes()},
+                      "host tier: the kernel gave no " + format_bytes(n_bytes) + " of memory (" + reason +
+                          "); lower `host_budget` or free memory");
 }
 
 }  // namespace

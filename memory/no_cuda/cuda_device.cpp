@@ -6,8 +6,9 @@ namespace {
 
 Error no_cuda() {
   return {ErrorKind::failed,
-          "no GPU: this Castor was built without CUDA; use --device cpu, or rebuild where nvcc is installed "
-          "(-Dcuda=enabled)"};
+          "no GPU: this Castor was built without CUDA; use `device` cpu, or rebuild where nvcc is installed "
+          "(-Dcuda=enabled)",
+          "device"};
 }
 
 }  // namespace

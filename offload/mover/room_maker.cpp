@@ -4,6 +4,7 @@
 #include <string>
 
 #include <castor/memory/bytes.h>
+#include <castor/memory/shortage.h>
 
 namespace castor {
 
@@ -49,12 +50,13 @@ Error RoomMaker::full(ChunkId wanted, Tier tier, const Error& refused) const {
   const std::uint64_t n_bytes = parts_.chunks.chunk(wanted).n_bytes;
   if (n_bytes <= budget.free_bytes()) return refused;  // the machine has less than the budget allows
   const std::uint64_t needed_bytes = budget.used_bytes() + n_bytes;
-  std::string way_out = std::string("raise --") + name(tier) + "-budget to " + format_bytes_up(needed_bytes);
-  if (tier == Tier::host && parts_.chunks.below().spill() == nullptr) way_out += " or name a folder with --nvme";
-  return {ErrorKind::does_not_fit, std::string(name(tier)) + " tier: " + parts_.chunks.chunk(wanted).label + " needs " +
-                                       format_bytes(n_bytes) + ", nothing more can be evicted under the " +
-                                       format_bytes(budget.limit_bytes()) + " budget (" +
-                                       format_bytes(budget.used_bytes()) + " in use); " + way_out};
+  std::string way_out = std::string("raise `") + budget_option(tier) + "` to " + format_bytes_up(needed_bytes);
+  if (tier == Tier::host && parts_.chunks.below().spill() == nullptr) way_out += " or name a folder with `nvme`";
+  return does_not_fit({tier, n_bytes, budget.free_bytes()},
+                      std::string(name(tier)) + " tier: " + parts_.chunks.chunk(wanted).label + " needs " +
+                          format_bytes(n_bytes) + ", nothing more can be evicted under the " +
+                          format_bytes(budget.limit_bytes()) + " budget (" + format_bytes(budget.used_bytes()) +
+                          " in use); " + way_out);
 }
 
 }  // namespace castor

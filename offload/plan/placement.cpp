@@ -7,6 +7,7 @@
 #include <span>
 
 #include <castor/memory/bytes.h>
+#include <castor/memory/shortage.h>
 
 namespace castor {
 namespace {
@@ -38,9 +39,11 @@ std::uint64_t saturating_sub(std::uint64_t a, std::uint64_t b) { return a > b ? 
 
 Error device_too_small(const PlacementRequest& request, const std::string& what, std::uint64_t needed_bytes,
                        const std::string& other_way = "") {
-  return {ErrorKind::does_not_fit, "device tier: " + what + ", the budget is " +
-                                       format_bytes(request.device_budget_bytes) + "; raise " +
-                                       request.device_budget_name + " to " + format_bytes_up(needed_bytes) + other_way};
+  return does_not_fit({Tier::device, needed_bytes, request.device_budget_bytes},
+                      "device tier: " + what + ", the budget is " + format_bytes(request.device_budget_bytes) +
+                          "; raise `" + request.device_budget_name + "` to " + format_bytes_up(needed_bytes) +
+                          other_way,
+                      request.device_budget_name);
 }
 
 /// The weights of the largest unit must fit on the device together, beside the activations.
@@ -201,10 +204,10 @@ bool all_on_device(const PlacementRequest& request, const StatePlacement& plan) 
 
 Error host_too_small(const PlacementRequest& request, const std::string& what, std::uint64_t needed_bytes,
                      bool nvme_helps) {
-  return {ErrorKind::does_not_fit, "host tier: " + what + " " + format_bytes(needed_bytes) + ", the budget is " +
-                                       format_bytes(request.host_budget_bytes) + "; raise --host-budget to " +
-                                       format_bytes_up(needed_bytes) +
-                                       (nvme_helps ? " or name a folder with --nvme" : "")};
+  return does_not_fit({Tier::host, needed_bytes, request.host_budget_bytes},
+                      "host tier: " + what + " " + format_bytes(needed_bytes) + ", the budget is " +
+                          format_bytes(request.host_budget_bytes) + "; raise `host_budget` to " +
+                          format_bytes_up(needed_bytes) + (nvme_helps ? " or name a folder with `nvme`" : ""));
 }
 
 /// Bytes of the weights that the device can hold beside non-model data and the states that are at home there.
@@ -292,7 +295,7 @@ Result<StatePlacement> plan_placement(const PlacementRequest& request) {
   plan.states.assign(request.chunks.size(), Tier::host);
   CASTOR_TRY(check_device(request));
   if (request.nvme_fraction > 0 && !request.nvme)
-    return Error{ErrorKind::usage, "nvme_offload_fraction is set, but no folder is named with --nvme"};
+    return Error{ErrorKind::usage, "nvme_offload_fraction is set, but no folder is named with `nvme`", "nvme"};
   send_parameters_away(request, plan);
   place_on_nvme(request, plan);
   CASTOR_TRY(place_on_device(request, plan));

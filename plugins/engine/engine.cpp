@@ -29,7 +29,8 @@ Result<StepOptions> options_of(const ModelShape& model, const StateFormat& forma
   if (const bool adam = keeps_exp_avg_sq(by_param.update); adam != format.keeps_exp_avg_sq)
     return Error{ErrorKind::usage,
                  std::string("gemini: the step is one of ") + (adam ? "Adam or LAMB" : "SGD or LARS") +
-                     ", the states are kept for another rule; set optimizer=" + (adam ? "adam" : "sgd")};
+                     ", the states are kept for another rule; set optimizer=" + (adam ? "adam" : "sgd"),
+                 "optimizer"};
   StepOptions options{by_param.update, by_param.max_norm, by_param.loss_scale, by_param.groups};
   if (by_param.groups.empty()) return options;
   for (const ParamId param : model.order) options.group_of.push_back(by_param.group_of[param]);

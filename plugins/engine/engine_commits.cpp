@@ -21,7 +21,8 @@ Result<void> EngineCommits::open(Durability durability) {
 Result<void> EngineCommits::check() const {
   if (commits_) return {};
   return Error{ErrorKind::usage,
-               "gemini: with durability=scratch the states on NVMe cannot be committed; set durability=commit"};
+               "gemini: with durability=scratch the states on NVMe cannot be committed; set durability=commit",
+               "durability"};
 }
 
 Result<void> EngineCommits::commit_begin(const castor_commit_args& args) {

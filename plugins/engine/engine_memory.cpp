@@ -66,7 +66,7 @@ std::uint64_t EngineMemory::within_capacity(ModelHost& host, std::uint64_t devic
   const std::uint64_t capacity_bytes = there_bytes - left_bytes;
   if (device_budget_bytes <= capacity_bytes) return device_budget_bytes;
   if (device_budget_bytes != Budget::kUnlimited)
-    warn(host, "--device-budget " + format_bytes(device_budget_bytes) + " is more than the " +
+    warn(host, "`device_budget` " + format_bytes(device_budget_bytes) + " is more than the " +
                    format_bytes(capacity_bytes) + " that the GPU can give now; it is taken as that");
   return capacity_bytes;
 }
@@ -79,7 +79,7 @@ void EngineMemory::check_host(ModelHost& host, std::uint64_t host_bytes) const {
   const std::uint64_t available_bytes = available_host_bytes_();
   if (host_.limit_bytes() != Budget::kUnlimited || available_bytes == 0 || host_bytes <= available_bytes) return;
   warn(host, "up to " + format_bytes(host_bytes) + " will be on the host, which has " + format_bytes(available_bytes) +
-                 " available now; state --host-budget, and name a folder with --nvme for the rest");
+                 " available now; state `host_budget`, and name a folder with `nvme` for the rest");
 }
 
 }  // namespace castor

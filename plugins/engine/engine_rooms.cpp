@@ -85,7 +85,8 @@ Result<void> EngineRooms::make_lanes() {
   CASTOR_ASSIGN(up, device.make_stream());
   CASTOR_ASSIGN(down, device.make_stream());
   auto made = machine.make_team(all_update_threads);
-  if (!made.ok()) return Error{made.error().kind, made.error().message + "; set update_threads lower"};
+  if (!made.ok())
+    return Error{made.error().kind, made.error().message + "; set update_threads lower", "update_threads"};
   team = std::move(made.value());
   return {};
 }

@@ -37,19 +37,22 @@ Result<void> refuse_dead(const std::map<std::string, std::string>& text) {
                         {"offload_optim_frac", number("offload_optim_frac") != 0, "static"},
                         {"const_device_bytes", !text.at("const_device_bytes").empty(), "const"}};
   if (number("shard_param_frac") != 1)
-    return Error{ErrorKind::usage, "shard_param_frac divides parameters among ranks, and there is one; leave it out"};
+    return Error{ErrorKind::usage, "shard_param_frac divides parameters among ranks, and there is one; leave it out",
+                 "shard_param_frac"};
   const std::string& policy = text.at("placement_policy");
   for (const Rule& rule : rules)
     if (rule.set && policy != rule.policy)
       return Error{ErrorKind::usage, std::string(rule.option) + " needs placement_policy=" + rule.policy +
-                                         "; with placement_policy=" + policy + " it would change nothing"};
+                                         "; with placement_policy=" + policy + " it would change nothing",
+                   rule.option};
   return {};
 }
 
 Result<Durability> parse_durability(const std::string& text, const std::vector<std::string>& folders) {
   if (text == "scratch") return Durability::scratch;
   if (folders.empty())
-    return Error{ErrorKind::usage, "durability=commit keeps the run in the folders of nvme; name one with --nvme"};
+    return Error{ErrorKind::usage, "durability=commit keeps the run in the folders of nvme; name one with `nvme`",
+                 "nvme"};
   return Durability::commit;
 }
 

@@ -133,7 +133,7 @@ double share_of(const json& rates) {
 
 Recording read_fields(const json& object) {
   if (!object.contains("moments") || object["moments"].empty())
-    wrong("it holds no moments of a whole iteration (were there two steps or more, with --plugin gemini?)");
+    wrong("it holds no moments of a whole iteration (were there two steps or more, with `plugin` gemini?)");
   Recording recording;
   recording.model = object.value("model", "");
   recording.non_model_bytes = object.value("non_model_bytes", std::uint64_t{0});

@@ -23,7 +23,7 @@ std::string without_tag(const std::string& text) {
 
 Error not_a_trace(const std::string& origin, const std::string& why) {
   return {ErrorKind::failed, "'" + origin + "' is not a trace that this version can read: " + why +
-                                 "; `castor train --trace F` writes one"};
+                                 "; a training writes one with `trace`"};
 }
 
 }  // namespace

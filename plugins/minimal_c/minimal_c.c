@@ -422,7 +422,7 @@ static castor_status describe(const castor_host_v2 *host, uint32_t param, tensor
   if (status != CASTOR_OK) return status;
   if (!same_dtype(info.dtype, fp32) && !same_dtype(info.dtype, bf16))
     return fail(host, CASTOR_USAGE,
-                "minimal_c trains fp32 and bf16 parameters only; choose --precision bf16 or another plugin");
+                "minimal_c trains fp32 and bf16 parameters only; choose `precision` bf16 or another plugin");
   t->numel = info.numel;
   t->is_bf16 = same_dtype(info.dtype, bf16);
   return CASTOR_OK;

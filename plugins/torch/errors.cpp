@@ -28,7 +28,8 @@ Error device_full(const std::string& line) {
   return {ErrorKind::does_not_fit,
           first_two_sentences(line) + "; tensors hold " + format_bytes(memory.allocated) + " of the " +
               format_bytes(memory.reserved) +
-              " that the allocator has taken from the device; lower --batch, use --recompute or raise --device-budget"};
+              " that the allocator has taken from the device; lower `batch`, use `recompute` or raise `device_budget`",
+          "device_budget"};
 }
 
 Error from_torch(const c10::Error& error) {

@@ -356,7 +356,7 @@ Result<castor_stats> ResidentStrategy::stats() {
 
 Result<void> ResidentStrategy::write_trace(const char*) {
   return Error{ErrorKind::usage,
-               "the resident run (--plugin none) moves nothing and keeps no trace; train with a plugin to write one"};
+               "the resident run (`plugin` none) moves nothing and keeps no trace; train with a plugin to write one"};
 }
 
 Result<std::unique_ptr<Strategy>> make_resident_strategy(std::shared_ptr<torch::nn::Module>, TorchAdapter& adapter,

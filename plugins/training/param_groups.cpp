@@ -36,12 +36,14 @@ std::vector<std::string> likely_selectors(std::span<const castor_param_info> par
 }
 
 Error nothing_selected(const std::string& selector, std::span<const castor_param_info> params) {
-  const std::string what = "parameter group " + selector + ": ";
+  const std::string what = "`groups` " + selector + ": ";
   if (selects_any(selector, params))
-    return {ErrorKind::usage, what + "the groups before it have every parameter that it selects; the first one counts"};
+    return {ErrorKind::usage, what + "the groups before it have every parameter that it selects; the first one counts",
+            "groups"};
   std::string example = params.empty() ? "" : std::string("; the first is '") + params.front().name + "'";
   return {ErrorKind::usage, what + "selects none of the " + std::to_string(params.size()) + " parameters of the model" +
-                                example + did_you_mean(selector, likely_selectors(params))};
+                                example + did_you_mean(selector, likely_selectors(params)),
+          "groups"};
 }
 
 /// `schedule`, scaled to another largest rate.

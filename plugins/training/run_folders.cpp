@@ -31,13 +31,14 @@ bool holds_store(const Folders& folders) {
 Result<void> check_unused(const Folders& folders, const Checkpoint& checkpoint) {
   if (!checkpoint.step()) return {};
   return Error{ErrorKind::usage, folders_text(folders) + " holds a run of " + std::to_string(*checkpoint.step()) +
-                                     " steps already; resume from it, or name another folder"};
+                                     " steps already; continue it with `resume_from`, or name another folder",
+               "resume_from"};
 }
 
 Result<void> check_exist(const Folders& folders) {
   for (const auto& folder : folders)
     if (!std::filesystem::is_directory(folder))
-      return Error{ErrorKind::usage, about_checkpoint(folder.string(), "there is no such folder")};
+      return Error{ErrorKind::usage, about_checkpoint(folder.string(), "there is no such folder"), "resume_from"};
   return {};
 }
 

@@ -34,7 +34,7 @@ std::string difference(const Json& was, const ModelParams& params, const std::st
 std::string difference(const Json& was, castor_optimizer optimizer) {
   const std::string theirs = was.at("moments_of"), ours = states_of(optimizer);
   if (theirs == ours) return "";
-  return "it holds the moments of " + theirs + ", optimizer " + name(optimizer) + " continues from those of " + ours +
+  return "it holds the moments of " + theirs + ", `optimizer` " + name(optimizer) + " continues from those of " + ours +
          "; give the optimizer of that run";
 }
 
@@ -71,7 +71,8 @@ Result<Json> read_run_header(const std::string& folders, const std::string& text
                              const ModelParams& params) {
   Json was = Json::parse(text, nullptr, false);
   const std::string why = defect(was, trained, params);
-  return why.empty() ? Result<Json>(std::move(was)) : Error{ErrorKind::usage, about_checkpoint(folders, why)};
+  if (why.empty()) return was;
+  return Error{ErrorKind::usage, about_checkpoint(folders, why), "resume_from"};
 }
 
 RunState run_of(const Json& header) {
@@ -86,11 +87,11 @@ RunState run_of(const Json& header) {
 }
 
 Error no_checkpoint(const std::string& folders) {
-  return {ErrorKind::usage, about_checkpoint(folders, "there is no checkpoint in that folder")};
+  return {ErrorKind::usage, about_checkpoint(folders, "there is no checkpoint in that folder"), "resume_from"};
 }
 
 std::string about_checkpoint(const std::string& folders, const std::string& why) {
-  return "the checkpoint folder " + folders + ": " + why;
+  return "`resume_from` " + folders + ": " + why;
 }
 
 }  // namespace castor

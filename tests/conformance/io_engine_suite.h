@@ -275,7 +275,8 @@ TEST_P(IoEngineSuite, AFullDeviceIsAnErrorThatSaysWhatToDo) {
   EXPECT_EQ(outcome.error().message,
             "write of 8.00 KiB (8192 bytes) at offset 4096 of /dev/full failed: No space left on device; free space "
             "there or name a "
-            "folder on another drive with --nvme");
+            "folder on another drive with `nvme`");
+  EXPECT_EQ(outcome.error().option, "nvme");
 }
 
 TEST_P(IoEngineSuite, ABadDescriptorFailsThatRequestAlone) {

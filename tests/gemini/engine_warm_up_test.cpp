@@ -161,7 +161,7 @@ TEST_F(PlacerOnGpu, ABudgetAboveTheCapacityIsCutAndWarnedOf) {
   make(options);
   EXPECT_EQ(rooms_->options.device_budget_bytes, 0u) << "of 64 MiB libraries may take a 64th of 4 GiB";
   EXPECT_TRUE(logged(*host_,
-                     "--device-budget 80.0 MiB is more than the 0 B that the GPU can give now; it is taken as "
+                     "`device_budget` 80.0 MiB is more than the 0 B that the GPU can give now; it is taken as "
                      "that"))
       << host_->calls().back();
 }
@@ -178,7 +178,7 @@ TEST(CapacityOfAGpu, ABudgetAboveItIsCutAndWarnedOfWithTheNumbers) {
   const auto engine = Engine::make(*host, options, rig.machine()).value();
   EXPECT_EQ(engine->stats().value().budget_bytes[0], 47 * kMiB) << "64 MiB less 16 of others and a 64th";
   EXPECT_TRUE(logged(*host,
-                     "--device-budget 60.0 MiB is more than the 47.0 MiB that the GPU can give now; it is taken "
+                     "`device_budget` 60.0 MiB is more than the 47.0 MiB that the GPU can give now; it is taken "
                      "as that"))
       << host->calls().back();
 }

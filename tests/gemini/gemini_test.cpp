@@ -361,7 +361,7 @@ TEST(Gemini, RefusesADeviceBudgetBelowTheLargestUnitWithTheBudgetThatWouldDo) {
   const auto refused = training.run(GEMINI, {{"device_budget", "512"}, {"chunk_bytes", "512"}});
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::does_not_fit);
-  EXPECT_NE(refused.error().message.find("raise --device-budget to "), std::string::npos) << refused.error().message;
+  EXPECT_NE(refused.error().message.find("raise `device_budget` to "), std::string::npos) << refused.error().message;
 }
 
 TEST(Gemini, RefusesAMissingNvmeFolder) {

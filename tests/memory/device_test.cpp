@@ -24,7 +24,7 @@ TEST(CudaDevice, WithoutAGpuIsRefusedInOneLine) {
   EXPECT_EQ(made.error().kind, ErrorKind::failed);
   EXPECT_TRUE(message.find("no GPU") != std::string::npos || message.find("without CUDA") != std::string::npos)
       << message;
-  EXPECT_NE(message.find("--device cpu"), std::string::npos) << message;
+  EXPECT_NE(message.find("`device` cpu"), std::string::npos) << message;
   EXPECT_EQ(std::count(message.begin(), message.end(), '\n'), 0);
   EXPECT_EQ(count_cuda_devices().error().message, message);
 }

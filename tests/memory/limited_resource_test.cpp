@@ -21,6 +21,11 @@ TEST(LimitedResource, RefusesWithTheFiguresOfTheTier) {
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::does_not_fit);
   EXPECT_EQ(refused.error().message, "device tier: 30.0 MiB asked for, 24.0 MiB free under the 64.0 MiB budget");
+  EXPECT_EQ(refused.error().option, "device_budget");
+  ASSERT_TRUE(refused.error().shortage);
+  EXPECT_EQ(refused.error().shortage->tier, Tier::device);
+  EXPECT_EQ(refused.error().shortage->needed_bytes, 30 * kMiB);
+  EXPECT_EQ(refused.error().shortage->available_bytes, 24 * kMiB);
   EXPECT_EQ(budget.used_bytes(), 40 * kMiB);
 }
 

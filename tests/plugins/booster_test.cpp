@@ -152,11 +152,13 @@ TEST(Booster, RefusesADeviceThatThePluginDoesNotTrainOn) {
   const Error error = refusal("minimal_c", on_cuda);
   EXPECT_EQ(error.kind, ErrorKind::usage);
   EXPECT_EQ(error.message,
-            "plugin minimal_c trains on cpu, the model is on cuda:1; choose another --device or another plugin");
+            "plugin minimal_c trains on cpu, the model is on cuda:1; choose another `device` or another plugin");
   EXPECT_TRUE(on_cuda.calls().empty());
   FakeModelHost on_cpu(kParams, kUnits);
-  EXPECT_EQ(refusal("stub_cuda_only", on_cpu).message,
-            "plugin stub_cuda_only trains on cuda, the model is on cpu; choose another --device or another plugin");
+  const Error of_cpu = refusal("stub_cuda_only", on_cpu);
+  EXPECT_EQ(of_cpu.option, "device");
+  EXPECT_EQ(of_cpu.message,
+            "plugin stub_cuda_only trains on cuda, the model is on cpu; choose another `device` or another plugin");
 }
 
 TEST(Booster, DestroysAStrategyThatCannotAttach) {

@@ -452,7 +452,7 @@ TEST(MinimalC, RefusesFp16) {
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::usage);
   EXPECT_EQ(refused.error().message,
-            "minimal_c trains fp32 and bf16 parameters only; choose --precision bf16 or another plugin");
+            "minimal_c trains fp32 and bf16 parameters only; choose `precision` bf16 or another plugin");
 }
 
 TEST(MinimalC, RefusesAGradientOfTheWrongLayoutAndDeletesIt) {

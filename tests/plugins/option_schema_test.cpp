@@ -91,6 +91,16 @@ TEST(CompleteOptions, FillsInDefaultsAndLeavesOutRetiredOnes) {
   EXPECT_EQ(complete_options("stub", kSchema, {{"depth", "7"}}).value(), expected);
 }
 
+/// Every refusal names the option to a program, too.
+TEST(CompleteOptions, ARefusalCarriesTheOption) {
+  for (const char* option : {"depht", "depth", "fraction", "chunk", "policy", "lookahead"}) {
+    const auto refused = complete_options("stub", kSchema, {{option, "many"}});
+    ASSERT_FALSE(refused.ok()) << option;
+    EXPECT_EQ(refused.error().option, option);
+    EXPECT_FALSE(refused.error().shortage);
+  }
+}
+
 TEST(CompleteOptions, RefusesAnUnknownNameWithTheNearest) {
   const auto refused = complete_options("stub", kSchema, {{"depht", "7"}});
   ASSERT_FALSE(refused.ok());

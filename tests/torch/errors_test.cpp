@@ -41,7 +41,7 @@ TEST(Guard, AFullDeviceIsOneThatDoesNotFit) {
   });
   EXPECT_EQ(error.kind, ErrorKind::does_not_fit);
   EXPECT_EQ(error.message.find("CUDA out of memory. Tried to allocate 1.50 GiB; tensors hold "), 0u) << error.message;
-  EXPECT_NE(error.message.find("--device-budget"), std::string::npos);
+  EXPECT_NE(error.message.find("`device_budget`"), std::string::npos);
 }
 
 TEST(Guard, AFullHostIsOneThatDoesNotFit) {

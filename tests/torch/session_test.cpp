@@ -314,7 +314,8 @@ TEST(Session, ARunIsNotSavedOverAnother) {
     first.session.save().value();
   }
   const std::string wanted =
-      saved.path() + std::string(" holds a run of 2 steps already; resume from it, or name another folder");
+      saved.path() +
+      std::string(" holds a run of 2 steps already; continue it with `resume_from`, or name another folder");
   const auto model = std::make_shared<SmallModel>();
   EXPECT_EQ(message_of(boost(model, castor::Resident{}, AdamW{}, {.save_in = {saved.path()}})), wanted);
   SmallRun other(castor::Resident{});
@@ -337,11 +338,11 @@ TEST(Session, WhatCannotBeIsRefusedBeforeAnyParameterHasMemory) {
   EXPECT_EQ(refused(Gemini{}, {.micro_batches = 0}, AdamW{}),
             "micro_batches takes the backward passes of a step, 1 or more, not 0");
   EXPECT_EQ(refused(Gemini{}, {.groups = {{.selector = "*.bais", .lr = 1}}}, AdamW{}),
-            "parameter group *.bais: selects none of the 6 parameters of the model; the first is 'layer0.weight'; did "
+            "`groups` *.bais: selects none of the 6 parameters of the model; the first is 'layer0.weight'; did "
             "you mean '*.bias'?");
   EXPECT_NE(refused(Gemini{.set = {{"colour", "red"}}}, {}, AdamW{}).find("colour"), std::string::npos);
   EXPECT_EQ(refused(Gemini{}, {.resume_from = {"/nowhere"}}, AdamW{}),
-            "the checkpoint folder /nowhere: there is no such folder");
+            "`resume_from` /nowhere: there is no such folder");
 }
 
 TEST(Session, AnUnknownParameterIsRefusedWithANearOne) {

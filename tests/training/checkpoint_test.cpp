@@ -136,9 +136,9 @@ TEST_F(CheckpointTest, OfOneMomentNoMoreIsSavedAndNoOtherOptimizerGoesOn) {
   const auto refused = open().load({"m", CASTOR_ADAMW}, model_, loaded);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::usage);
-  EXPECT_EQ(refused.error().message, "the checkpoint folder " + folder_.path() +
-                                         ": it holds the moments of sgd, optimizer adamw continues from those of adam; "
-                                         "give the optimizer of that run");
+  EXPECT_EQ(refused.error().message, "`resume_from` " + folder_.path() +
+                                         ": it holds the moments of sgd, `optimizer` adamw continues from those of "
+                                         "adam; give the optimizer of that run");
 }
 
 TEST_F(CheckpointTest, AdamAndAdamwGoOnFromEachOther) {

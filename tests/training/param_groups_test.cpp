@@ -156,16 +156,20 @@ TEST(ParamGroups, AGroupLearnsWhereTheOthersDoNot) {
 TEST(ParamGroups, ASelectorThatSelectsNothingIsRefusedWithANearOne) {
   const std::string none = "selects none of the 6 parameters of the model; the first is 'tokens.weight'";
   const auto refused = [](const std::string& selector) { return refusal({{.selector = selector, .lr = 0}}); };
-  EXPECT_EQ(refused("*.bais"), "parameter group *.bais: " + none + "; did you mean '*.bias'?");
-  EXPECT_EQ(refused("block.0.*"), "parameter group block.0.*: " + none + "; did you mean 'blocks.0.*'?");
-  EXPECT_EQ(refused("vector"), "parameter group vector: " + none + "; did you mean 'vectors'?");
-  EXPECT_EQ(refused("token.weight"), "parameter group token.weight: " + none + "; did you mean 'tokens.weight'?");
-  EXPECT_EQ(refused("conv*"), "parameter group conv*: " + none);
+  EXPECT_EQ(refused("*.bais"), "`groups` *.bais: " + none + "; did you mean '*.bias'?");
+  EXPECT_EQ(refused("block.0.*"), "`groups` block.0.*: " + none + "; did you mean 'blocks.0.*'?");
+  EXPECT_EQ(refused("vector"), "`groups` vector: " + none + "; did you mean 'vectors'?");
+  EXPECT_EQ(refused("token.weight"), "`groups` token.weight: " + none + "; did you mean 'tokens.weight'?");
+  EXPECT_EQ(refused("conv*"), "`groups` conv*: " + none);
+}
+
+TEST(ParamGroups, ARefusalCarriesTheOption) {
+  EXPECT_EQ(make({{.selector = "*.bais", .lr = 0}}, {}).error().option, "groups");
 }
 
 TEST(ParamGroups, AGroupBehindOneThatTakesAllIsRefused) {
   EXPECT_EQ(refusal({{.selector = "vectors", .lr = 0}, {.selector = "*.bias", .lr = 1}}),
-            "parameter group *.bias: the groups before it have every parameter that it selects; the first one counts");
+            "`groups` *.bias: the groups before it have every parameter that it selects; the first one counts");
 }
 
 }  // namespace

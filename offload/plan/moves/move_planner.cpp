@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <castor/memory/bytes.h>
+#include <castor/memory/shortage.h>
 
 #include "exact_search.h"
 #include "itinerary_search.h"
@@ -57,11 +58,11 @@ Result<void> check_needs(const MoveModel& model) {
       if (model.free[index(tier)][m] >= 0) continue;
       const auto room_bytes = static_cast<std::uint64_t>(model.room[index(tier)][m]);
       const auto lacking_bytes = static_cast<std::uint64_t>(-model.free[index(tier)][m]);
-      return Error{ErrorKind::does_not_fit, std::string(name(tier)) + " tier: moment " + std::to_string(m) + " needs " +
-                                                format_bytes(room_bytes + lacking_bytes) +
-                                                " of chunks at once, there is room for " + format_bytes(room_bytes) +
-                                                "; raise --" + name(tier) + "-budget by " +
-                                                format_bytes_up(lacking_bytes)};
+      return does_not_fit({tier, room_bytes + lacking_bytes, room_bytes},
+                          std::string(name(tier)) + " tier: moment " + std::to_string(m) + " needs " +
+                              format_bytes(room_bytes + lacking_bytes) + " of chunks at once, there is room for " +
+                              format_bytes(room_bytes) + "; raise `" + budget_option(tier) + "` by " +
+                              format_bytes_up(lacking_bytes));
     }
   return {};
 }
@@ -146,8 +147,9 @@ Result<MovePlan> plan_moves(const MoveProblem& problem, const RoomPrices& first)
                     (!within(kNearEnough, packing, relaxation) && ExactSearch(model, relaxation, packing).run());
   if (!packing.best().found())
     return Error{ErrorKind::does_not_fit,
-                 "no placement was found in which every chunk has room somewhere; raise --host-budget or name a folder "
-                 "with --nvme"};
+                 "no placement was found in which every chunk has room somewhere; raise `host_budget` or name a folder "
+                 "with `nvme`",
+                 "host_budget"};
   MovePlan plan = plan_of(model, packing.best());
   plan.prices = relaxation.prices().at();
   plan.bound_seconds = best ? plan.link_seconds : relaxation.bound_seconds();

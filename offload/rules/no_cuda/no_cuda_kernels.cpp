@@ -5,9 +5,11 @@ namespace castor::kernels {
 namespace {
 
 Error no_cuda(const char* kernel) {
-  return {ErrorKind::failed, std::string(kernel) +
-                                 " for a GPU: this Castor was built without CUDA; use --device cpu, or rebuild where "
-                                 "nvcc is installed (-Dcuda=enabled)"};
+  return {ErrorKind::failed,
+          std::string(kernel) +
+              " for a GPU: this Castor was built without CUDA; use `device` cpu, or rebuild where nvcc is installed "
+              "(-Dcuda=enabled)",
+          "device"};
 }
 
 }  // namespace

@@ -70,7 +70,8 @@ Result<c10::Device> open_gpu(int ordinal, std::optional<std::uint64_t> device_bu
   if (!torch_has_cuda())
     return Error{ErrorKind::failed,
                  "no GPU for LibTorch: its build " + torch_build_tag() +
-                     " cannot use one; build Castor against a CUDA build of torch, or train on the CPU"};
+                     " cannot use one; build Castor against a CUDA build of torch, or use `device` cpu",
+                 "device"};
   CASTOR_ASSIGN(const auto device, make_cuda_device(ordinal));
   const std::uint64_t total_bytes = device->total_memory_bytes();
   CASTOR_TRY(configure_device_allocator(device_budget.value_or(total_bytes), total_bytes));

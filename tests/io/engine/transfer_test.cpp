@@ -152,7 +152,7 @@ TEST_F(TransferTest, ASyncIsDoneWithItsFirstAnswer) {
   EXPECT_EQ(failed.advance(-ENOSPC), Transfer::Step::done);
   EXPECT_EQ(
       message(failed),
-      "sync of /x failed: No space left on device; free space there or name a folder on another drive with --nvme");
+      "sync of /x failed: No space left on device; free space there or name a folder on another drive with `nvme`");
 }
 
 }  // namespace

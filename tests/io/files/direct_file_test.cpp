@@ -140,7 +140,7 @@ TEST_F(DirectFileTest, AFolderHasOneOwner) {
     const auto owner = lock_folder(folder_.path()).value();
     EXPECT_EQ(lock_folder(folder_.path()).error().message,
               "cannot lock folder " + folder_.path() +
-                  ": this process keeps a store there; wait until that ends or name another folder with --nvme");
+                  ": this process keeps a store there; wait until that ends or name another folder with `nvme`");
     EXPECT_TRUE(DirectFile::create_unnamed(folder_.path()).ok());
   }
   EXPECT_TRUE(lock_folder(folder_.path()).ok());

@@ -180,7 +180,7 @@ TEST_F(FolderOpsTest, AFullFileSystemKeepsTheOldFile) {
   // 256 KiB less the 100 KiB of the old file leave 156 KiB: 159744 bytes of 204800.
   EXPECT_EQ(outcome.output, "cannot write byte 159744 of 204800 of " + path("a.tmp") +
                                 ": No space left on device; free space there or name a folder on another drive with "
-                                "--nvme\n102400 bytes\na\n");
+                                "`nvme`\n102400 bytes\na\n");
 }
 
 TEST_F(FolderOpsTest, AFileThatMayNotGrowKeepsTheOldOne) {

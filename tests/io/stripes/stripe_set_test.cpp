@@ -192,7 +192,7 @@ TEST_F(StripeSetTest, FoldersOnOneDriveAreToldByTheirDevice) {
 
 TEST_F(StripeSetTest, WhatCannotBeOpenedIsAUsageErrorOrNamesTheFolder) {
   EXPECT_EQ(StripeSet::open(options(0)).error().message,
-            "a tensor store needs at least one folder; name one with --nvme");
+            "a tensor store needs at least one folder; name one with `nvme`");
   EXPECT_EQ(StripeSet::open(options(1, 1000)).error().kind, ErrorKind::usage);
   auto many = options(1);
   many.folders.assign(65, folders_[0].path());

@@ -132,7 +132,7 @@ TEST(StatefulTensorMgr, SaysWhatAFullTierNeeds) {
   const auto refused = world.scheduler.begin({MomentKind::forward, 0}, both);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::does_not_fit);
-  EXPECT_NE(refused.error().message.find("raise --device-budget to 8.00 KiB"), std::string::npos)
+  EXPECT_NE(refused.error().message.find("raise `device_budget` to 8.00 KiB"), std::string::npos)
       << refused.error().message;
   EXPECT_EQ(world.tiers.chunks.chunk(ChunkId{0}).at(Tier::device).n_pins, 0u) << "a failed begin leaves nothing pinned";
 }
@@ -191,7 +191,7 @@ TEST(StatefulTensorMgr, WithoutASpillStoreTheMessageNamesNvme) {
   world.add(1).value();
   const auto refused = world.add(2);
   ASSERT_FALSE(refused.ok());
-  EXPECT_NE(refused.error().message.find("--nvme"), std::string::npos);
+  EXPECT_NE(refused.error().message.find("`nvme`"), std::string::npos);
 }
 
 TEST(StatefulTensorMgr, ASteadyCycleKeepsTheCachedShareWhereLruWouldKeepNothing) {

@@ -214,7 +214,7 @@ TEST(MovePlanner, AMomentThatNeedsMoreThanTheRoomIsAnErrorWithTheFigures) {
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::does_not_fit);
   EXPECT_EQ(refused.error().message,
-            "device tier: moment 0 needs 10 B of chunks at once, there is room for 9 B; raise --device-budget by 1 B");
+            "device tier: moment 0 needs 10 B of chunks at once, there is room for 9 B; raise `device_budget` by 1 B");
 }
 
 TEST(MovePlanner, NowhereToGoIsAnErrorThatNamesTheWayOut) {
@@ -222,7 +222,7 @@ TEST(MovePlanner, NowhereToGoIsAnErrorThatNamesTheWayOut) {
   problem.room_bytes[1].assign(problem.n_moments, 5);
   const auto refused = plan_moves(problem);
   ASSERT_FALSE(refused.ok());
-  EXPECT_NE(refused.error().message.find("--nvme"), std::string::npos) << refused.error().message;
+  EXPECT_NE(refused.error().message.find("`nvme`"), std::string::npos) << refused.error().message;
 }
 
 TEST(MovePlanner, NothingToPlanIsAPlan) {

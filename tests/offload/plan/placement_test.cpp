@@ -77,7 +77,7 @@ TEST(PlanPlacement, ADeviceSmallerThanTheLargestUnitIsRefusedWithTheBudgetThatWo
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::does_not_fit);
   EXPECT_NE(refused.error().message.find("blocks.0.fc"), std::string::npos);
-  EXPECT_NE(refused.error().message.find("--device-budget"), std::string::npos);
+  EXPECT_NE(refused.error().message.find("`device_budget`"), std::string::npos);
 }
 
 TEST(PlanPlacement, PolicyStaticKeepsStatedSharesOffTheDevice) {
@@ -122,7 +122,7 @@ TEST(PlanPlacement, SharesThatDoNotFitSayWhatWould) {
   const auto refused = plan_placement(request);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::does_not_fit);
-  EXPECT_NE(refused.error().message.find("raise --device-budget to " + format_bytes_up(needed_bytes)),
+  EXPECT_NE(refused.error().message.find("raise `device_budget` to " + format_bytes_up(needed_bytes)),
             std::string::npos)
       << refused.error().message;
   EXPECT_NE(refused.error().message.find("offload_param_frac"), std::string::npos);
@@ -146,7 +146,7 @@ TEST(PlanPlacement, WithoutNvmeTheHostMustHoldAllStatesAndGradientsAndTheWeights
   request.host_budget_bytes = 4 * 14'000'000 + 2'000'000 - 1;
   const auto refused = plan_placement(request);
   ASSERT_FALSE(refused.ok());
-  EXPECT_NE(refused.error().message.find("--nvme"), std::string::npos) << refused.error().message;
+  EXPECT_NE(refused.error().message.find("`nvme`"), std::string::npos) << refused.error().message;
   request.host_budget_bytes += 1;
   EXPECT_TRUE(plan_placement(request).ok());
 }

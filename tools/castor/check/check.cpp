@@ -4,6 +4,7 @@
 
 #include "check/probes.h"
 #include "cli/commands.h"
+#include "cli/words.h"
 
 namespace castor::cli {
 namespace {
@@ -34,8 +35,9 @@ int run_check(const Arguments& arguments, Output& output) {
   if (parsed.exit_code) return *parsed.exit_code;
   nlohmann::json object = nlohmann::json::object();
   for (const check::Finding& finding : probe_all(parsed.values["dir"].as<std::string>())) {
-    output.line(fmt::format("{} {:<11} {}", finding.ok ? "✓" : "✗", finding.name, finding.detail));
-    object[finding.name] = {{"ok", finding.ok}, {"detail", finding.detail}};
+    const std::string detail = cli::worded(finding.detail);
+    output.line(fmt::format("{} {:<11} {}", finding.ok ? "✓" : "✗", finding.name, detail));
+    object[finding.name] = {{"ok", finding.ok}, {"detail", detail}};
   }
   output.result(object);
   return 0;

@@ -5,6 +5,8 @@
 
 #include <ostream>
 
+#include "cli/words.h"
+
 namespace castor::cli {
 namespace {
 
@@ -19,7 +21,7 @@ void Output::line(const std::string& text) {
   if (!json_) out_ << text << '\n' << std::flush;
 }
 
-void Output::note(const std::string& text) { err_ << text << '\n' << std::flush; }
+void Output::note(const std::string& text) { err_ << worded(text) << '\n' << std::flush; }
 
 void Output::result(const nlohmann::json& object) {
   if (json_) out_ << to_line(object) << '\n' << std::flush;
@@ -31,7 +33,7 @@ int Output::fail(const Error& error, const nlohmann::json& details) {
   const int code = static_cast<int>(error.kind);
   note("castor: " + error.message);
   nlohmann::json object = details;
-  object["error"] = {{"code", code}, {"kind", name(error.kind)}, {"message", error.message}};
+  object["error"] = {{"code", code}, {"kind", name(error.kind)}, {"message", worded(error.message)}};
   result(object);
   return code;
 }

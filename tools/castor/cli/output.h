@@ -22,7 +22,8 @@ class Output {
   bool json() const { return json_; }
   /// A line for people on stdout; nothing with --json.
   void line(const std::string& text);
-  /// A line on stderr, with and without --json.
+  /// A line on stderr, with and without --json. Options that the library names become flags, here and in fail
+  /// (worded).
   void note(const std::string& text);
   /// The command's result; nothing without --json. Numbers that are not finite become null.
   void result(const nlohmann::json& object);

@@ -12,9 +12,9 @@
 #include <castor/plugins/torch/session.h>
 
 #include "cli/process.h"
+#include "cli/words.h"
 #include "train/batches.h"
 #include "train/choices.h"
-#include "train/words.h"
 
 namespace castor::train {
 namespace {
@@ -46,7 +46,7 @@ SessionOptions session_options(const TrainOptions& options) {
   if (!options.commit_nvme) session.save_in = options.saved_in();
   session.resume_from = options.resume;
   session.log = [](castor_log_level level, std::string_view message) {
-    if (level != CASTOR_LOG_DEBUG) std::cerr << "castor: " << message << '\n';
+    if (level != CASTOR_LOG_DEBUG) std::cerr << "castor: " << cli::worded(message) << '\n';
   };
   return session;
 }
@@ -196,7 +196,7 @@ Result<void> run_training(const TrainOptions& options, const TrainObserver& obse
     return training.run();
   });
   const Result<void> outcome = done ? *done : Result<void>(done.error());
-  return outcome.ok() ? outcome : worded(outcome.error());
+  return outcome;
 }
 
 }  // namespace castor::train

@@ -9,6 +9,7 @@
 #include <castor/memory/host_memory.h>
 
 #include "bench/common/child.h"
+#include "cli/words.h"
 
 namespace castor::bench {
 namespace {
@@ -156,8 +157,10 @@ Result<Subject*> IoBench::subject_for(const IoCase& one) {
 }
 
 void IoBench::note_warnings(const TensorStore& store) {
-  for (std::string& warning : store.warnings())
-    if (std::find(notes_.begin(), notes_.end(), warning) == notes_.end()) notes_.push_back(std::move(warning));
+  for (const std::string& warning : store.warnings()) {
+    std::string note = cli::worded(warning);
+    if (std::find(notes_.begin(), notes_.end(), note) == notes_.end()) notes_.push_back(std::move(note));
+  }
 }
 
 Result<void> IoBench::measure_cache(Subject& subject, std::uint64_t machine_before_bytes) {

@@ -47,7 +47,7 @@ struct PlacementRequest {
   IndexedVector<PayloadId, ChunkDemand> chunks;  ///< in the order in which the forward pass needs them
   LargestUnit largest_unit;
   std::uint64_t device_budget_bytes = Budget::kUnlimited;
-  std::string device_budget_name = "--device-budget";  ///< the option that error messages advise to raise
+  std::string device_budget_name = "device_budget";  ///< the option that error messages advise to raise
   std::uint64_t host_budget_bytes = Budget::kUnlimited;
   std::uint64_t non_model_bytes = 0;  ///< peak of activations and workspaces, within the device budget
   bool nvme = false;                  ///< there is a tier below the host
