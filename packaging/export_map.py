@@ -2,20 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the version script of libcastor and libcastor_torch from the headers in stable_headers.txt.
 
-    export_map.py SOURCE_ROOT OUTPUT
+    export_map.py SOURCE_ROOT OUTPUT hidden|visible
 
 Version CASTOR_0 has the classes and functions that these headers declare, for programs and plugins that are compiled
 elsewhere. CASTOR_PRIVATE has the rest of namespace castor, for the libraries, plugins and the command that are built
-and installed together. All other names stay hidden: the CUDA runtime, instances of templates of the standard library
-and of LibTorch.
+and installed together. All other names are hidden in libcastor: the CUDA runtime, instances of the standard library's
+templates. They stay visible in libcastor_torch, which throws exceptions that others catch: where the C++ runtime is
+linked statically, hidden copies of it would not know of one another's exceptions.
 """
 import pathlib
 import re
 import sys
 
 TEXT = """CASTOR_PRIVATE {{
-  global: extern "C++" {{ castor::*; *?for?castor::*; }};
-  local: *;
+  global: extern "C++" {{ castor::*; *?for?castor::*; }};{others}
 }};
 /* The linker takes the last pattern that matches. A quoted pattern would be taken literally, hence ? for a space. */
 CASTOR_0 {{
@@ -25,6 +25,7 @@ CASTOR_0 {{
 }};
 """
 END = "[!a-zA-Z0-9_]"  # of a name
+OTHERS = {"hidden": "\n  local: *;", "visible": ""}
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 NAMESPACE = re.compile(r"^namespace (castor[\w:]*) \{", re.M)
 CLASS = re.compile(r"^(?:class|struct)(?:\s*\[\[\w+\]\])?\s+(\w+)[^;{]*\{", re.M)
@@ -45,10 +46,10 @@ def patterns(header: str) -> list[str]:
     return found + [f"{within}::{name}{END}*" for name in FUNCTION.findall(code)]
 
 
-def main(root: pathlib.Path, output: pathlib.Path) -> None:
+def main(root: pathlib.Path, output: pathlib.Path, others: str) -> None:
     names = {pattern for path in stable_headers(root) if path.suffix == ".h" for pattern in patterns(path.read_text())}
-    output.write_text(TEXT.format(names="\n".join(f"    {name};" for name in sorted(names))))
+    output.write_text(TEXT.format(others=OTHERS[others], names="\n".join(f"    {name};" for name in sorted(names))))
 
 
 if __name__ == "__main__":
-    main(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))
+    main(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3])

@@ -182,7 +182,7 @@ TEST(Gemini, RefusesOptionsThatThePolicyDoesNotLookAt) {
             "shard_param_frac divides parameters among ranks, and there is one; leave it out");
   EXPECT_FALSE(ScriptedTraining(1).run(GEMINI, {{"const_device_bytes", "1MiB"}}).ok());
   const auto tight = ScriptedTraining(1).run(GEMINI, {{"placement_policy", "const"}, {"const_device_bytes", "1"}});
-  EXPECT_NE(tight.error().message.find("raise const_device_bytes to"), std::string::npos) << tight.error().message;
+  EXPECT_NE(tight.error().message.find("raise `const_device_bytes` to"), std::string::npos) << tight.error().message;
   EXPECT_TRUE(ScriptedTraining(1).run(GEMINI, {{"offload_param_frac", "0.0"}}).ok()) << "says what is so anyway";
 }
 
