@@ -132,8 +132,8 @@ TEST(Session, TheStrategyIsToldOfEachMicroBatchBeforeItsFirstUnit) {
     for (int micro = 0; micro < 2; ++micro) run.session.backward(run.loss(micro)).value();
   }
   run.session.backward(run.loss(5)).value();
-  EXPECT_EQ(lines(), Lines({"micro-batch 0 of 0, flags 2", "micro-batch 1 of 0, flags 2",
-                            "micro-batch 2 of 3, flags 1"}));
+  EXPECT_EQ(lines(),
+            Lines({"micro-batch 0 of 0, flags 2", "micro-batch 1 of 0, flags 2", "micro-batch 2 of 3, flags 1"}));
   run.session.step().value();
 }
 
@@ -376,7 +376,8 @@ std::string digest_on_gpu(int ordinal) {
 TEST(Session, OnAnotherGpuItHasTheBitsOfTheFirst) {
   if (!torch_has_cuda() || at::accelerator::deviceCount() < 2) GTEST_SKIP() << "needs two GPUs";
   set_determinism(true);
-  EXPECT_EQ(digest_on_gpu(1), digest_on_gpu(0));
+  const std::string on_other = digest_on_gpu(1), on_first = digest_on_gpu(0);
+  EXPECT_EQ(on_other, on_first);
   set_determinism(false);
 }
 
