@@ -5,6 +5,7 @@
 
 namespace castor {
 
+/// Where a model computes. On `cpu` the device tier is a budgeted pool of host memory, and all tiers work as on a GPU.
 enum class DeviceKind : std::uint8_t { cpu, cuda };
 
 }  // namespace castor

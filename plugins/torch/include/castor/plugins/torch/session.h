@@ -153,8 +153,7 @@ Result<Session> boost(std::shared_ptr<torch::nn::Module> model, const StrategyCh
 
 /// Makes the GPU ready before its first use: LibTorch's allocator is limited to `device_budget` bytes (none: no limit),
 /// because the model's own tensors count as much as the strategy's memory. The GPU becomes the current one of the
-/// calling thread, which is the one that trains. Errors: failed where there is no GPU, or
-/// LibTorch cannot use one.
+/// calling thread, which is the one that trains. Errors: failed where there is no GPU, or LibTorch cannot use one.
 Result<c10::Device> open_gpu(int ordinal = 0, std::optional<std::uint64_t> device_budget = {});
 
 }  // namespace castor
