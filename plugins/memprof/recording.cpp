@@ -131,7 +131,7 @@ double share_of(const json& rates) {
   return share;
 }
 
-Recording read_fields(const json& object) {
+Recording read_step(const json& object) {
   if (!object.contains("moments") || object["moments"].empty())
     wrong("it holds no moments of a whole iteration (were there two steps or more, with `plugin` gemini?)");
   Recording recording;
@@ -162,7 +162,7 @@ std::uint64_t device_peak_bytes(const Recording& recording, const MovePlan& plan
 
 Result<Recording> parse_recording(std::string_view text, const std::string& origin) {
   Recording recording;
-  CASTOR_TRY(parse_trace_file(text, origin, [&recording](const json& object) { recording = read_fields(object); }));
+  CASTOR_TRY(parse_trace_file(text, origin, [&recording](const json& object) { recording = read_step(object); }));
   return recording;
 }
 
