@@ -50,6 +50,11 @@ def output_of(*command, **environment) -> str:
     return done.stdout
 
 
+def losses_of(said: str) -> list[float]:
+    """The losses that train_module printed. Its peaks of host and NVMe differ a little from run to run."""
+    return [float(loss) for loss in re.findall(r"loss ([\d.]+)", said)]
+
+
 def expected_headers() -> list[str]:
     wanted = LIST if HAS_TORCH else [line for line in LIST if not line.startswith("plugins/torch/")]
     return sorted(line.split("/include/")[1] for line in wanted)
@@ -140,7 +145,7 @@ class WithPkgConfig(Installed):
     @unittest.skipUnless(HAS_TORCH, "built without LibTorch")
     def test_a_module_trains_over_three_tiers(self):
         said = output_of(self.build("train_module.cpp", "castor-torch"), self.scratch())
-        losses = [float(loss) for loss in re.findall(r"loss ([\d.]+)", said)]
+        losses = losses_of(said)
         self.assertEqual(len(losses), 5)
         self.assertLess(losses[-1], 0.6 * losses[0])
         peaks = {tier: float(mib) for tier, mib in re.findall(r"(\w+): at most ([\d.]+) MiB", said)}
@@ -166,8 +171,10 @@ class WithCMake(Installed):
 
     @unittest.skipUnless(HAS_TORCH, "built without LibTorch")
     def test_a_module_trains_as_with_pkg_config(self):
-        ours = output_of(self.tree / "train_module", self.scratch())
-        self.assertEqual(ours, output_of(self.build("train_module.cpp", "castor-torch"), self.scratch()))
+        ours = losses_of(output_of(self.tree / "train_module", self.scratch()))
+        theirs = losses_of(output_of(self.build("train_module.cpp", "castor-torch"), self.scratch()))
+        self.assertEqual(len(ours), 5)
+        self.assertEqual(ours, theirs)
 
     def trained(self, plugin) -> dict:
         model = ["--model", "gpt:layers=1,hidden=32,heads=2,vocab=256", "--seq", "16", "--batch", "2", "--threads", "1"]
