@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <castor/memory/text.h>
 
-#include <charconv>
-
 #include <algorithm>
+#include <charconv>
 
 namespace castor {
 

@@ -109,8 +109,7 @@ Error unknown_option(std::string_view plugin, OptionSchema schema, const std::st
   const auto names = live_names(schema);
   std::string message = "plugin " + std::string(plugin) + " has no option '" + name + "'";
   if (const auto nearest = nearest_name(name, names)) message += ", did you mean '" + *nearest + "'?";
-  return {ErrorKind::usage, message + (names.empty() ? "; it takes none" : "; it takes " + join(names, " and ")),
-          name};
+  return {ErrorKind::usage, message + (names.empty() ? "; it takes none" : "; it takes " + join(names, " and ")), name};
 }
 
 Error broken_schema(std::size_t i, const std::string& what) {

@@ -57,7 +57,8 @@ Result<castor_param_state> masters_of(const castor_values& wanted, std::uint64_t
 }
 
 Error no_gradient(const std::string& name, std::uint64_t numel) {
-  return {ErrorKind::usage, "parameter " + name + " has no gradient since the last step; it gets one by writing all its " +
+  return {ErrorKind::usage, "parameter " + name +
+                                " has no gradient since the last step; it gets one by writing all its " +
                                 std::to_string(numel) + " values"};
 }
 

@@ -23,8 +23,8 @@ struct LlamaSizes {
 };
 
 ModelSpec llama(const LlamaSizes& sizes) {
-  Values values = {{"layers", sizes.layers}, {"hidden", sizes.hidden}, {"heads", sizes.heads},
-                   {"kv_heads", sizes.kv_heads}, {"ffn", sizes.ffn}, {"vocab", sizes.vocab},
+  Values values = {{"layers", sizes.layers},          {"hidden", sizes.hidden}, {"heads", sizes.heads},
+                   {"kv_heads", sizes.kv_heads},      {"ffn", sizes.ffn},       {"vocab", sizes.vocab},
                    {"rotary_base", sizes.rotary_base}};
   if (sizes.experts > 0) values["experts"] = sizes.experts;
   return {sizes.experts > 0 ? "mixtral" : "llama", std::move(values)};
@@ -68,11 +68,8 @@ const ModelSpec* find_published(std::string_view name) {
 
 /// The named model with the default values of a spelled-out one; null for an unknown kind.
 const ModelSpec* base_of(std::string_view kind) {
-  constexpr std::pair<std::string_view, std::string_view> kBases[] = {{"gpt", "gpt2-124m"},
-                                                                      {"llama", "llama2-7b"},
-                                                                      {"mixtral", "mixtral-8x7b"},
-                                                                      {"vit", "vit-b"},
-                                                                      {"mlp", "mlp"}};
+  constexpr std::pair<std::string_view, std::string_view> kBases[] = {
+      {"gpt", "gpt2-124m"}, {"llama", "llama2-7b"}, {"mixtral", "mixtral-8x7b"}, {"vit", "vit-b"}, {"mlp", "mlp"}};
   for (const auto& [of, base] : kBases)
     if (kind == of) return find_published(base);
   return nullptr;

@@ -57,8 +57,9 @@ Result<UniqueFd> lock_folder(const std::string& folder) {
   UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!fd) return path_error("cannot lock folder " + folder, folder, is_link(folder) ? ELOOP : errno);
   if (const auto holder = lock_or_holder(fd.get(), FileLock::exclusive))
-    return Error{ErrorKind::io, "cannot lock folder " + folder + ": " + *holder +
-                                    " keeps a store there; wait until that ends or name another folder with `nvme`",
+    return Error{ErrorKind::io,
+                 "cannot lock folder " + folder + ": " + *holder +
+                     " keeps a store there; wait until that ends or name another folder with `nvme`",
                  "nvme"};
   return fd;
 }

@@ -51,9 +51,9 @@ Result<int> count_cuda_devices() {
   const auto status = cudaGetDeviceCount(&n_devices);
   (void)cudaGetLastError();
   if (status == cudaErrorNoDevice || status == cudaErrorInsufficientDriver || (status == cudaSuccess && n_devices == 0))
-    return Error{ErrorKind::failed, std::string("no GPU: CUDA finds none on this machine (") +
-                                        cudaGetErrorString(status) +
-                                        "); use `device` cpu, or install the NVIDIA driver",
+    return Error{ErrorKind::failed,
+                 std::string("no GPU: CUDA finds none on this machine (") + cudaGetErrorString(status) +
+                     "); use `device` cpu, or install the NVIDIA driver",
                  "device"};
   CASTOR_TRY(cuda_result(status, "no GPU: counting CUDA devices"));
   return n_devices;

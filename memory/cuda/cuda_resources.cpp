@@ -3,10 +3,9 @@
 
 #include <castor/memory/bytes.h>
 #include <castor/memory/host_resource.h>
-
-#include "cuda_error.h"
 #include <castor/memory/shortage.h>
 
+#include "cuda_error.h"
 #include "device_guard.h"
 
 namespace castor {

@@ -118,8 +118,8 @@ Result<std::unique_ptr<OffloadOptimizer>> OffloadOptimizer::make(Parts p) {
   r.early = std::make_unique<EarlyUpdates>(p.layout);
   r.deferred = std::make_unique<DeferredUpdates>(p.layout.chunks.size());
   r.io = std::make_unique<StateIo>(StateIo::Parts{r.states, p.chunks, p.mover, p.team, r.barrier, p.interrupted});
-  r.pending = std::make_unique<PendingGradients>(PendingGradients::Parts{
-      *r.gradients, *r.norm, r.barrier, r.machine, p.layout, p.mover});
+  r.pending = std::make_unique<PendingGradients>(
+      PendingGradients::Parts{*r.gradients, *r.norm, r.barrier, r.machine, p.layout, p.mover});
   return std::unique_ptr<OffloadOptimizer>(new OffloadOptimizer(std::move(p), std::move(rooms)));
 }
 

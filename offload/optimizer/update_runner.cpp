@@ -45,8 +45,8 @@ Result<void> UpdateRunner::update(PayloadId chunk, StepTerms terms, UpdateJourna
   return {};
 }
 
-Result<void> UpdateRunner::update_tile(PayloadId chunk, TileId tile, StepTerms terms,
-                                       TrustMeasures::OfChunk& measures, UpdateJournal& journal) {
+Result<void> UpdateRunner::update_tile(PayloadId chunk, TileId tile, StepTerms terms, TrustMeasures::OfChunk& measures,
+                                       UpdateJournal& journal) {
   const StateLayout& states = parts_.inputs.states;
   const auto needs = needs_of(chunk, tile, terms.options, journal.keeps_old());
   Beside others{parts_.team};

@@ -47,8 +47,7 @@ void LentWeights::unhold(const std::vector<ChunkId>& chunks) {
 }
 
 Result<void> LentWeights::bind(const castor_access& access) {
-  for (const std::uint32_t param : params_of(access))
-    CASTOR_TRY(rooms_.bindings->bind(ParamId{param}, *rooms_.chunks));
+  for (const std::uint32_t param : params_of(access)) CASTOR_TRY(rooms_.bindings->bind(ParamId{param}, *rooms_.chunks));
   return {};
 }
 
@@ -66,8 +65,7 @@ Result<void> LentWeights::release(const castor_access& access) {
 
 Result<void> LentWeights::take_written(const castor_access& access) {
   for (const std::uint32_t param : params_of(access))
-    if (const auto tensor = rooms_.place_of[ParamId{param}])
-      CASTOR_TRY(rooms_.optimizer->io().take_weights(*tensor));
+    if (const auto tensor = rooms_.place_of[ParamId{param}]) CASTOR_TRY(rooms_.optimizer->io().take_weights(*tensor));
   return {};
 }
 

@@ -3,16 +3,10 @@
 
 #include <utility>
 
+#include <castor/plugins/dl_dtype.h>
+
 namespace castor {
 namespace {
-
-Result<DType> dtype_of(const castor_param_info& info) {
-  if (info.dtype.code == kDLFloat && info.dtype.bits == 32) return DType::f32;
-  if (info.dtype.code == kDLFloat && info.dtype.bits == 16) return DType::f16;
-  if (info.dtype.code == kDLBfloat && info.dtype.bits == 16) return DType::bf16;
-  return Error{ErrorKind::usage, std::string("parameter ") + info.name +
-                                     " is neither fp32, bf16 nor fp16; the gemini plugin keeps no other dtype"};
-}
 
 Result<void> read_params(ModelHost& host, ModelShape& model) {
   for (std::uint32_t param = 0; param < host.n_params(); ++param) {

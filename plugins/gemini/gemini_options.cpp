@@ -7,6 +7,7 @@
 
 #include <castor/memory/bytes.h>
 #include <castor/memory/text.h>
+#include <castor/plugins/option_values.h>
 
 namespace castor {
 namespace {
@@ -42,8 +43,9 @@ Result<void> refuse_dead(const std::map<std::string, std::string>& text) {
   const std::string& policy = text.at("placement_policy");
   for (const Rule& rule : rules)
     if (rule.set && policy != rule.policy)
-      return Error{ErrorKind::usage, std::string(rule.option) + " needs placement_policy=" + rule.policy +
-                                         "; with placement_policy=" + policy + " it would change nothing",
+      return Error{ErrorKind::usage,
+                   std::string(rule.option) + " needs placement_policy=" + rule.policy +
+                       "; with placement_policy=" + policy + " it would change nothing",
                    rule.option};
   return {};
 }
@@ -190,12 +192,7 @@ Result<EngineOptions> read_gemini_options(std::span<const castor_option_value* c
 
 Result<EngineOptions> engine_options(const PluginOptions& options) {
   CASTOR_ASSIGN(const PluginOptions complete, complete_options("gemini", gemini_schema(), options));
-  std::vector<castor_option_value> values;
-  for (const auto& [name, value] : complete)
-    values.push_back({sizeof(castor_option_value), name.c_str(), value.c_str()});
-  std::vector<const castor_option_value*> pointers;
-  for (const castor_option_value& value : values) pointers.push_back(&value);
-  return read_gemini_options(pointers);
+  return read_gemini_options(OptionValues(complete).view());
 }
 
 }  // namespace castor

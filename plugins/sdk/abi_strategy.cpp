@@ -1,26 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "abi_strategy.h"
 
+#include <castor/plugins/option_values.h>
 #include <castor/plugins/step_args.h>
 
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "call_rows.h"
 #include "strategy_check.h"
 
 namespace castor::sdk {
-namespace {
-
-std::vector<castor_option_value> crossing_values(const PluginOptions& options) {
-  std::vector<castor_option_value> values;
-  for (const auto& [name, value] : options)
-    values.push_back({sizeof(castor_option_value), name.c_str(), value.c_str()});
-  return values;
-}
-
-}  // namespace
 
 AbiStrategy::AbiStrategy(std::unique_ptr<Border> border, const castor_strategy_v2& table, GradientCheck gradients)
     : PluginStrategy(table, border->errors),
@@ -30,11 +20,10 @@ AbiStrategy::AbiStrategy(std::unique_ptr<Border> border, const castor_strategy_v
 
 Result<const castor_strategy_v2*> AbiStrategy::create(const Plugin& plugin, Border& border,
                                                       const PluginOptions& options) {
-  const auto values = crossing_values(options);
-  std::vector<const castor_option_value*> pointers;
-  for (const castor_option_value& value : values) pointers.push_back(&value);
+  const OptionValues values(options);
+  const auto crossing = values.view();
   const castor_strategy_v2* table = nullptr;
-  const castor_status status = plugin.info->create(&border.host.table(), pointers.data(), pointers.size(), &table);
+  const castor_status status = plugin.info->create(&border.host.table(), crossing.data(), crossing.size(), &table);
   if (status != CASTOR_OK) return border.errors.error_of(status, "create");
   if (table == nullptr) return border.errors.broken("created no strategy and reported no error");
   return table;

@@ -50,8 +50,8 @@ CallState CallOrder::state() const {
 Error CallOrder::refusal(const CallNeed& rule, const char* name) const {
   const StateWords& now = words(state());
   // A function that is called once, before all others, has no way out in any later state.
-  const char* const way_out = now.way_out == nullptr || rule.states == during::created ? way_out_at_rest(rule.states)
-                                                                                         : now.way_out;
+  const char* const way_out =
+      now.way_out == nullptr || rule.states == during::created ? way_out_at_rest(rule.states) : now.way_out;
   return {ErrorKind::usage, std::string(name) + " was called " + now.described + "; " + way_out};
 }
 

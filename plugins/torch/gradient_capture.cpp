@@ -22,8 +22,13 @@ DLManagedTensor* hollow(const at::Tensor& grad) {
   auto held = std::make_unique<Held>();
   held->tensor = grad;
   DLManagedTensor& managed = held->managed;
-  managed.dl_tensor = {nullptr, {kDLCPU, 0}, static_cast<std::int32_t>(grad.dim()), at::getDLDataType(grad),
-                       const_cast<std::int64_t*>(held->tensor.sizes().data()), nullptr, 0};
+  managed.dl_tensor = {nullptr,
+                       {kDLCPU, 0},
+                       static_cast<std::int32_t>(grad.dim()),
+                       at::getDLDataType(grad),
+                       const_cast<std::int64_t*>(held->tensor.sizes().data()),
+                       nullptr,
+                       0};
   managed.manager_ctx = held.get();
   managed.deleter = [](DLManagedTensor* self) { delete static_cast<Held*>(self->manager_ctx); };
   return &held.release()->managed;

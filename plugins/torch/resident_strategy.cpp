@@ -272,37 +272,34 @@ Result<void> ResidentStrategy::write_state(const castor_param_state& state) {
   });
 }
 
-/// The values of a gradient that `wanted` names. Errors: usage, where the parameter is not trained or lacks them.
-Result<castor_values> ResidentStrategy::gradient_values(const castor_values& wanted) const {
+/// The values of a gradient that `wanted` names. `gets_one`: the parameter has a gradient afterwards where all its
+/// values are given. Errors: usage, where the parameter is not trained, lacks the values, or has no gradient.
+Result<castor_values> ResidentStrategy::gradient_values(const castor_values& wanted, bool gets_one) const {
   if (wanted.param >= params_.size())
     return Error{ErrorKind::usage, "there is no parameter " + std::to_string(wanted.param)};
-  const at::Tensor& tensor = params_[wanted.param].tensor;
-  if (!tensor.requires_grad())
-    return Error{ErrorKind::usage, "parameter " + adapter_.host().map().params[wanted.param].name +
-                                       " is frozen, so it has no gradient"};
-  return fp32_values(wanted, static_cast<std::uint64_t>(tensor.numel()), "gradients");
+  const ResidentParam& param = params_[wanted.param];
+  const std::string& name = adapter_.host().map().params[wanted.param].name;
+  if (!param.tensor.requires_grad())
+    return Error{ErrorKind::usage, "parameter " + name + " is frozen, so it has no gradient"};
+  const auto numel = static_cast<std::uint64_t>(param.tensor.numel());
+  CASTOR_ASSIGN(const castor_values values, fp32_values(wanted, numel, "gradients"));
+  if (!param.grad.defined() && !(gets_one && values.n == numel)) return no_gradient(name, numel);
+  return values;
 }
 
 Result<void> ResidentStrategy::read_gradient(const castor_values& wanted) {
-  CASTOR_ASSIGN(const castor_values values, gradient_values(wanted));
+  CASTOR_ASSIGN(const castor_values values, gradient_values(wanted, false));
   const ResidentParam& param = params_[wanted.param];
-  if (!param.grad.defined())
-    return no_gradient(adapter_.host().map().params[wanted.param].name,
-                       static_cast<std::uint64_t>(param.tensor.numel()));
   const auto first = static_cast<std::int64_t>(values.first), n = static_cast<std::int64_t>(values.n);
-  return guard([&] {
-    at::from_blob(values.data, {n}, at::kFloat).copy_(in_storage_order(param.grad).narrow(0, first, n));
-  });
+  return guard(
+      [&] { at::from_blob(values.data, {n}, at::kFloat).copy_(in_storage_order(param.grad).narrow(0, first, n)); });
 }
 
 /// A gradient with written values is fp32, like a sum of several.
 Result<void> ResidentStrategy::write_gradient(const castor_values& wanted) {
-  CASTOR_ASSIGN(const castor_values values, gradient_values(wanted));
+  CASTOR_ASSIGN(const castor_values values, gradient_values(wanted, true));
   ResidentParam& param = params_[wanted.param];
   const auto first = static_cast<std::int64_t>(values.first), n = static_cast<std::int64_t>(values.n);
-  if (!param.grad.defined() && n < param.tensor.numel())
-    return no_gradient(adapter_.host().map().params[wanted.param].name,
-                       static_cast<std::uint64_t>(param.tensor.numel()));
   return guard([&] {
     const at::NoGradGuard no_grad;
     const at::Tensor& like = param.grad.defined() ? param.grad : param.tensor;

@@ -60,7 +60,7 @@ class ResidentStrategy final : public Strategy, private ValueCalls {
   Result<void> acquire(const castor_access& access) override;
   Result<void> release(const castor_access& access) override;
 
-  Result<castor_values> gradient_values(const castor_values& wanted) const;
+  Result<castor_values> gradient_values(const castor_values& wanted, bool gets_one) const;
   Result<ResidentParam*> param_of(const castor_param_state& state);
   void place_param(std::uint32_t id);
   void initialise(ResidentParam& param, const at::Tensor& values);

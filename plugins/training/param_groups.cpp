@@ -41,8 +41,9 @@ Error nothing_selected(const std::string& selector, std::span<const castor_param
     return {ErrorKind::usage, what + "the groups before it have every parameter that it selects; the first one counts",
             "groups"};
   std::string example = params.empty() ? "" : std::string("; the first is '") + params.front().name + "'";
-  return {ErrorKind::usage, what + "selects none of the " + std::to_string(params.size()) + " parameters of the model" +
-                                example + did_you_mean(selector, likely_selectors(params)),
+  return {ErrorKind::usage,
+          what + "selects none of the " + std::to_string(params.size()) + " parameters of the model" + example +
+              did_you_mean(selector, likely_selectors(params)),
           "groups"};
 }
 

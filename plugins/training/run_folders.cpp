@@ -30,8 +30,9 @@ bool holds_store(const Folders& folders) {
 
 Result<void> check_unused(const Folders& folders, const Checkpoint& checkpoint) {
   if (!checkpoint.step()) return {};
-  return Error{ErrorKind::usage, folders_text(folders) + " holds a run of " + std::to_string(*checkpoint.step()) +
-                                     " steps already; continue it with `resume_from`, or name another folder",
+  return Error{ErrorKind::usage,
+               folders_text(folders) + " holds a run of " + std::to_string(*checkpoint.step()) +
+                   " steps already; continue it with `resume_from`, or name another folder",
                "resume_from"};
 }
 

@@ -56,11 +56,10 @@ std::vector<Row> rows(const std::string& folder) {
        },
        ErrorKind::does_not_fit, "const_device_bytes", Shortage{Tier::device, kUnit, 1000}},
       // Of the largest chunk: 10 B of states, 2 B of the gradient and 2 B of the weight for each of 4096 elements.
-      {"the host holds no update",
-       [&cpu](EngineOptions& options) { cpu(options), options.host_budget_bytes = 1000; }, ErrorKind::does_not_fit,
-       "host_budget", Shortage{Tier::host, 4096 * 14, 1000}},
-      {"a share for folders that are not there",
-       [](EngineOptions& options) { options.nvme_offload_fraction = 0.5; }, ErrorKind::usage, "nvme"},
+      {"the host holds no update", [&cpu](EngineOptions& options) { cpu(options), options.host_budget_bytes = 1000; },
+       ErrorKind::does_not_fit, "host_budget", Shortage{Tier::host, 4096 * 14, 1000}},
+      {"a share for folders that are not there", [](EngineOptions& options) { options.nvme_offload_fraction = 0.5; },
+       ErrorKind::usage, "nvme"},
       {"weights that do not fit at once",
        [](EngineOptions& options) {
          options.placement_policy = PlacementPolicy::cpu, options.device_budget_bytes = 2 * kUnit;
@@ -68,7 +67,10 @@ std::vector<Row> rows(const std::string& folder) {
        ErrorKind::does_not_fit, "device_budget", Shortage{Tier::device, kUnit, 0}, acquire_all},
       {"a step by another rule", [](EngineOptions&) {}, ErrorKind::usage, "optimizer", {}, step_by_sgd},
       {"a commit to scratch folders",
-       [folder](EngineOptions& options) { options.nvme_folders = {folder}; }, ErrorKind::usage, "durability", {},
+       [folder](EngineOptions& options) { options.nvme_folders = {folder}; },
+       ErrorKind::usage,
+       "durability",
+       {},
        commit},
   };
 }

@@ -129,20 +129,19 @@ TEST_P(Equivalence, NoUnitReturnsAViewThatMustBeCopied) {
 
 INSTANTIATE_TEST_SUITE_P(
     Models, Equivalence,
-    ::testing::Values(Case{"gpt_tied_fp32", "gpt:layers=2,hidden=32,heads=2,vocab=61,tied=1", DType::f32},
-                      Case{"gpt_tied_bf16", "gpt:layers=2,hidden=32,heads=2,vocab=61,tied=1", DType::bf16},
-                      Case{"gpt_untied_fp32", "gpt:layers=2,hidden=32,heads=2,vocab=61,tied=0", DType::f32},
-                      Case{"gpt_untied_bf16", "gpt:layers=2,hidden=32,heads=2,vocab=61,tied=0", DType::bf16},
-                      Case{"llama_fp32", "llama:layers=2,hidden=32,heads=4,kv_heads=2,ffn=48,vocab=61", DType::f32},
-                      Case{"llama_bf16", "llama:layers=2,hidden=32,heads=4,kv_heads=2,ffn=48,vocab=61", DType::bf16},
-                      Case{"mixtral_fp32", "mixtral:layers=2,hidden=32,heads=4,kv_heads=4,ffn=48,vocab=61,experts=4",
-                           DType::f32},
-                      Case{"mixtral_bf16", "mixtral:layers=2,hidden=32,heads=4,kv_heads=4,ffn=48,vocab=61,experts=4",
-                           DType::bf16},
-                      Case{"vit_fp32", "vit:layers=2,hidden=32,heads=2,patch=56,classes=7", DType::f32},
-                      Case{"vit_bf16", "vit:layers=2,hidden=32,heads=2,patch=56,classes=7", DType::bf16},
-                      Case{"mlp_fp32", "mlp:layers=2,hidden=16", DType::f32},
-                      Case{"mlp_bf16", "mlp:layers=2,hidden=16", DType::bf16}),
+    ::testing::Values(
+        Case{"gpt_tied_fp32", "gpt:layers=2,hidden=32,heads=2,vocab=61,tied=1", DType::f32},
+        Case{"gpt_tied_bf16", "gpt:layers=2,hidden=32,heads=2,vocab=61,tied=1", DType::bf16},
+        Case{"gpt_untied_fp32", "gpt:layers=2,hidden=32,heads=2,vocab=61,tied=0", DType::f32},
+        Case{"gpt_untied_bf16", "gpt:layers=2,hidden=32,heads=2,vocab=61,tied=0", DType::bf16},
+        Case{"llama_fp32", "llama:layers=2,hidden=32,heads=4,kv_heads=2,ffn=48,vocab=61", DType::f32},
+        Case{"llama_bf16", "llama:layers=2,hidden=32,heads=4,kv_heads=2,ffn=48,vocab=61", DType::bf16},
+        Case{"mixtral_fp32", "mixtral:layers=2,hidden=32,heads=4,kv_heads=4,ffn=48,vocab=61,experts=4", DType::f32},
+        Case{"mixtral_bf16", "mixtral:layers=2,hidden=32,heads=4,kv_heads=4,ffn=48,vocab=61,experts=4", DType::bf16},
+        Case{"vit_fp32", "vit:layers=2,hidden=32,heads=2,patch=56,classes=7", DType::f32},
+        Case{"vit_bf16", "vit:layers=2,hidden=32,heads=2,patch=56,classes=7", DType::bf16},
+        Case{"mlp_fp32", "mlp:layers=2,hidden=16", DType::f32},
+        Case{"mlp_bf16", "mlp:layers=2,hidden=16", DType::bf16}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -30,8 +30,10 @@ std::shared_ptr<Model> build(const EstimatedModel& which, c10::Device device) {
 
 /// The calls of a step, as PoisoningStrategy logs them.
 std::vector<std::string> log_of(const RecordedStep& step) {
-  constexpr const char* kNames[] = {"before_forward", "before_backward", "after_forward", "after_backward", "gradient",
-                                    "keep", "recall", "forget", "", "end_of_backward"};
+  constexpr const char* kNames[] = {"before_forward", "before_backward", "after_forward",
+                                    "after_backward", "gradient",        "keep",
+                                    "recall",         "forget",          "",
+                                    "end_of_backward"};
   std::vector<std::string> log;
   for (const RecordedCall& call : step.calls) {
     const auto kind = call.call.kind;
@@ -55,8 +57,9 @@ TEST_P(EstimatedModels, MakeTheCallsThatTheyMakeInTraining) {
   adapter->backward(loss).value();
 
   const auto meta = build(GetParam(), c10::kMeta);
-  const RecordedStep step = record_step(
-      meta, [&] { return meta->loss(meta->random_batch(2, 1)); }, {.is_unit = nullptr, .keeps_inputs = true}).value();
+  const RecordedStep step = record_step(meta, [&] { return meta->loss(meta->random_batch(2, 1)); },
+                                        {.is_unit = nullptr, .keeps_inputs = true})
+                                .value();
   EXPECT_EQ(log_of(step), strategy.log);
 }
 
@@ -75,8 +78,9 @@ TEST_P(EstimatedModels, TakeTheTiersThatTheirTrainingTakes) {
   const auto meta = build(GetParam(), c10::kMeta);
   ForecastMachine host;
   host.kind = DeviceKind::cpu;
-  const Forecast found =
-      estimate(meta, [&] { return meta->loss(meta->random_batch(2, 1)); }, plugin, AdamW{}, host).value();
+  const Forecast found = estimate(
+                             meta, [&] { return meta->loss(meta->random_batch(2, 1)); }, plugin, AdamW{}, host)
+                             .value();
   EXPECT_EQ(found.n_params, session.n_params());
   EXPECT_EQ(found.peak_bytes[index(Tier::device)], run.peak_bytes[index(Tier::device)]);
   EXPECT_EQ(found.peak_bytes[index(Tier::host)], run.peak_bytes[index(Tier::host)]);
@@ -97,7 +101,8 @@ constexpr EstimatedModel kTiny = {"gpt", "gpt:layers=2,hidden=64,heads=4,vocab=1
 
 Result<Forecast> estimate_tiny(const Gemini& plugin, const SessionOptions& options = {}) {
   const auto meta = build(kTiny, c10::kMeta);
-  return estimate(meta, [&] { return meta->loss(meta->random_batch(2, 1)); }, plugin, AdamW{}, {}, options);
+  return estimate(
+      meta, [&] { return meta->loss(meta->random_batch(2, 1)); }, plugin, AdamW{}, {}, options);
 }
 
 TEST(Estimate, RefusesTheOptionsThatBoostRefuses) {

@@ -3,8 +3,11 @@
 #include <castor/plugins/torch/record_step.h>
 
 #include <castor/models/model.h>
+#include <castor/plugins/torch/unit.h>
 
 #include <gtest/gtest.h>
+
+#include <torch/nn/module.h>
 
 #include <string>
 
@@ -96,8 +99,8 @@ TEST(RecordStep, ARecomputedBlockRunsForwardAgainAndKeepsItsInput) {
 TEST(RecordStep, ABlockKeepsItsActivationsWithoutScores) {
   constexpr std::uint64_t kTokens = 4 * 256, kHidden = 256;
   const auto at_head = [&](std::int64_t layers) {
-    const Recorded gpt = record("gpt:layers=" + std::to_string(layers) + ",hidden=256,heads=8,vocab=128,tied=1", 4,
-                                {.seq = 256});
+    const Recorded gpt =
+        record("gpt:layers=" + std::to_string(layers) + ",hidden=256,heads=8,vocab=128,tied=1", 4, {.seq = 256});
     return gpt.peak_bytes(StepCall::Kind::forward, static_cast<std::uint32_t>(3 + 6 * layers));
   };
   const std::uint64_t block_bytes = (at_head(5) - at_head(2)) / 3;
@@ -124,6 +127,17 @@ TEST(RecordStep, AModelWithMemoryIsRefused) {
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().message,
             "parameter layer0.weight is on cpu; a step is recorded on the meta device: build the model there");
+}
+
+TEST(RecordStep, AParameterOfAnotherDtypeIsRefusedByName) {
+  struct Wide : torch::nn::Module {
+    Wide() { register_parameter("weight", at::empty({4, 2}, at::TensorOptions(c10::kMeta).dtype(at::kDouble))); }
+    at::Tensor forward(const at::Tensor& x) { return x; }
+  };
+  const auto model = std::make_shared<Unit<Wide>>();
+  const auto refused = record_step(model, [] { return at::Tensor(); });
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().message, "parameter weight is Double; parameters are fp32, fp16 or bf16");
 }
 
 }  // namespace

@@ -49,18 +49,23 @@ CallOrder in(CallState state) {
 /// By function: the states in which it may be called, in the order of CallState.
 const std::map<std::string_view, const char*> kAllowed = {
     // created, attached, between, announced, forward, backward, gathered, lent
-    {"attach", "x......."},           {"begin_micro_batch", ".xx...x."}, {"before_forward", ".xxxxxx."},
-    {"after_forward", ".xxxxxxx"},    {"before_backward", ".xxxxxx."},   {"after_backward", ".xxxxxxx"},
-    {"gradient", ".xxxxxx."},         {"end_of_backward", ".xxxxxx."},   {"announce_step", ".xxx..x."},
-    {"begin_step", ".xx...x."},       {"step_result", ".xxxxxxx"},       {"discard_gradients", ".xxxxxx."},
-    {"measure_norm", "......x."},     {"reclaim", ".xxxxxxx"},           {"run_step", ".xxx...."},
-    {"stats", "xxxxxxxx"},            {"write_trace", "xxxxxxxx"},       {"settle", ".xx....."},
-    {"owned_ranges", ".xxxxxxx"},
-    {"read_masters", ".xx....."},     {"read_state", ".xx....."},        {"write_state", ".xx....."},
-    {"read_gradient", "......x."},    {"write_gradient", "......x."},    {"set_trainable", ".xxx..xx"},
-    {"acquire", ".xx....x"},          {"release", ".......x"},           {"commit_begin", ".xx....."},
-    {"commit_wait", ".xx....."},      {"last_commit", ".xx....."},       {"restore", ".x......"},
-    {"keep", ".xxxxxxx"},             {"recall", ".xxxxxxx"},            {"forget", ".xxxxxxx"},
+    {"attach", "x......."},          {"begin_micro_batch", ".xx...x."},
+    {"before_forward", ".xxxxxx."},  {"after_forward", ".xxxxxxx"},
+    {"before_backward", ".xxxxxx."}, {"after_backward", ".xxxxxxx"},
+    {"gradient", ".xxxxxx."},        {"end_of_backward", ".xxxxxx."},
+    {"announce_step", ".xxx..x."},   {"begin_step", ".xx...x."},
+    {"step_result", ".xxxxxxx"},     {"discard_gradients", ".xxxxxx."},
+    {"measure_norm", "......x."},    {"reclaim", ".xxxxxxx"},
+    {"run_step", ".xxx...."},        {"stats", "xxxxxxxx"},
+    {"write_trace", "xxxxxxxx"},     {"settle", ".xx....."},
+    {"owned_ranges", ".xxxxxxx"},    {"read_masters", ".xx....."},
+    {"read_state", ".xx....."},      {"write_state", ".xx....."},
+    {"read_gradient", "......x."},   {"write_gradient", "......x."},
+    {"set_trainable", ".xxx..xx"},   {"acquire", ".xx....x"},
+    {"release", ".......x"},         {"commit_begin", ".xx....."},
+    {"commit_wait", ".xx....."},     {"last_commit", ".xx....."},
+    {"restore", ".x......"},         {"keep", ".xxxxxxx"},
+    {"recall", ".xxxxxxx"},          {"forget", ".xxxxxxx"},
 };
 
 /// The sentences of refusals behind the function's name, by state; those with two belong to several functions.

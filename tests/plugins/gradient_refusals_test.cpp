@@ -32,7 +32,10 @@ const Row kRows[] = {
      "the gradient of w is refused: it is fp32, the parameter bf16"},
     {"of another kind of float", 0, [](DLTensor& grad) { grad.dtype = test::kFp16; },
      "the gradient of w is refused: it is fp16, the parameter bf16"},
-    {"of integers", 0, [](DLTensor& grad) { grad.dtype = {kDLInt, 16, 1}; },
+    {"of integers", 0,
+     [](DLTensor& grad) {
+       grad.dtype = {kDLInt, 16, 1};
+     },
      "the gradient of w is refused: it is DLPack type 0 of 16 bits, the parameter bf16"},
     {"of vectors", 0, [](DLTensor& grad) { grad.dtype.lanes = 2; },
      "the gradient of w is refused: it is bf16 in vectors of 2, the parameter bf16"},
@@ -44,10 +47,12 @@ const Row kRows[] = {
      "the gradient of v is refused: its shape is [2, 3], the parameter's [6]"},
     {"in another order", 0, [](DLTensor& grad) { grad.strides = columns_first; },
      "the gradient of w is refused: its strides are [1, 2], the parameter's [3, 1]"},
-    {"on another device", 0, [](DLTensor& grad) { grad.device = {kDLCUDA, 1}; },
+    {"on another device", 0,
+     [](DLTensor& grad) {
+       grad.device = {kDLCUDA, 1};
+     },
      "the gradient of w is refused: it is on device 2:1, the model on 1:0"},
-    {"without data", 0, [](DLTensor& grad) { grad.data = nullptr; },
-     "the gradient of w is refused: it has no data"},
+    {"without data", 0, [](DLTensor& grad) { grad.data = nullptr; }, "the gradient of w is refused: it has no data"},
 };
 
 TEST(GradientRefusals, HaveASentenceEach) {

@@ -82,12 +82,12 @@ TEST_F(RunFoldersTest, ARunMayBeSavedLaterWhereItCameFrom) {
 TEST_F(RunFoldersTest, ARunIsNotSavedOverAnother) {
   save_run(folder("a"), 2);
   save_run(folder("b"), 7);
-  EXPECT_EQ(refusal(RunFolders::open({.save_in = {folder("a")}})),
-            folder("a").string() +
-                " holds a run of 2 steps already; continue it with `resume_from`, or name another folder");
-  EXPECT_EQ(refusal(RunFolders::open({.resume_from = {folder("a")}, .save_in = {folder("b")}})),
-            folder("b").string() +
-                " holds a run of 7 steps already; continue it with `resume_from`, or name another folder");
+  EXPECT_EQ(
+      refusal(RunFolders::open({.save_in = {folder("a")}})),
+      folder("a").string() + " holds a run of 2 steps already; continue it with `resume_from`, or name another folder");
+  EXPECT_EQ(
+      refusal(RunFolders::open({.resume_from = {folder("a")}, .save_in = {folder("b")}})),
+      folder("b").string() + " holds a run of 7 steps already; continue it with `resume_from`, or name another folder");
   EXPECT_FALSE(check_unused({folder("a")}).ok());
   EXPECT_TRUE(check_unused({folder("c")}).ok());
 }
@@ -99,8 +99,7 @@ TEST_F(RunFoldersTest, ThereMustBeSomethingToResume) {
   RunFolders folders = RunFolders::open({.resume_from = {folder("empty")}}).value();
   const Error error = folders.load(trained_, model_, strategy_).error();
   EXPECT_EQ(error.option, "resume_from");
-  EXPECT_EQ(error.message,
-            "`resume_from` " + folder("empty").string() + ": there is no checkpoint in that folder");
+  EXPECT_EQ(error.message, "`resume_from` " + folder("empty").string() + ": there is no checkpoint in that folder");
 }
 
 TEST_F(RunFoldersTest, ARunWithoutAFolderIsNotSaved) {

@@ -63,7 +63,7 @@ class GradientNorm {
 
   const Parts parts_;
   std::unique_ptr<GradNormKernel> device_norm_;
-  Buffer sums_;  ///< of squares, a double per tensor; the device writes them without waiting
+  Buffer sums_;                             ///< of squares, a double per tensor; the device writes them without waiting
   IndexedVector<TensorId, bool> measured_;  ///< the stream writes the sum of its only gradient in this step to sums_
   bool wanted_ = false;
 };

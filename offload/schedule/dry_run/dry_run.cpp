@@ -89,13 +89,6 @@ std::uint64_t room_of(const MoveProblem& problem, Tier tier) {
   return *std::min_element(room.begin(), room.end());
 }
 
-LinkBytes operator-(const LinkBytes& a, const LinkBytes& b) {
-  return {.h2d = a.h2d - b.h2d,
-          .d2h = a.d2h - b.d2h,
-          .nvme_read = a.nvme_read - b.nvme_read,
-          .nvme_write = a.nvme_write - b.nvme_write};
-}
-
 }  // namespace
 
 struct DryRun::World {

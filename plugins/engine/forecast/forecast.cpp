@@ -53,7 +53,7 @@ class VirtualTraining {
   const StatePlacement& placement() const { return rooms().optimizer->states().placement(); }
   double streamed_share() const;
   std::uint64_t count(bool (*is)(const StatePlacement&, PayloadId)) const;
-  std::uint64_t state_bytes(bool (*is)(const StatePlacement&, PayloadId)) const;
+  std::uint64_t n_elements(bool (*is)(const StatePlacement&, PayloadId)) const;
 
   const RecordedStep& step_;
   const ForecastMachine machine_;
@@ -78,7 +78,7 @@ Result<void> VirtualTraining::train(const castor_step_args& args) {
 
 Result<void> VirtualTraining::run_step(const castor_step_args& args) {
   const double start_s = rig_.now_s(), busy_s = rig_.busy_s(), team_s = rig_.team_s(), updates_s = rig_.updates_s();
-  const castor_stats before = stats_;
+  const LinkBytes moved_before = rooms().chunks->moved();
   CASTOR_TRY(model_.run(*engine_, args));
   rig_.join();
   CASTOR_ASSIGN(stats_, engine_->stats());
@@ -88,10 +88,7 @@ Result<void> VirtualTraining::run_step(const castor_step_args& args) {
   last_.beside_s = options_.overlap_updates ? on_host_s : 0;
   last_.compute_s = rig_.busy_s() - busy_s + on_host_s - last_.beside_s;
   last_.wait_s = std::max(0.0, last_.step_s - last_.compute_s);
-  last_.moved = {.h2d = stats_.h2d_bytes - before.h2d_bytes,
-                 .d2h = stats_.d2h_bytes - before.d2h_bytes,
-                 .nvme_read = stats_.nvme_read_bytes - before.nvme_read_bytes,
-                 .nvme_write = stats_.nvme_write_bytes - before.nvme_write_bytes};
+  last_.moved = rooms().chunks->moved() - moved_before;
   update_s_ = rig_.updates_s() - updates_s;
   rig_.set_streamed_share(streamed_share());
   return {};
@@ -103,17 +100,17 @@ std::uint64_t VirtualTraining::count(bool (*is)(const StatePlacement&, PayloadId
       std::count_if(chunks.begin(), chunks.end(), [&](PayloadId chunk) { return is(placement(), chunk); }));
 }
 
-std::uint64_t VirtualTraining::state_bytes(bool (*is)(const StatePlacement&, PayloadId)) const {
-  std::uint64_t n_bytes = 0;
+std::uint64_t VirtualTraining::n_elements(bool (*is)(const StatePlacement&, PayloadId)) const {
+  std::uint64_t n = 0;
   for (const PayloadId chunk : rooms().layout.chunks.ids())
-    if (is(placement(), chunk)) n_bytes += rooms().layout.chunks[chunk].numel;
-  return n_bytes;
+    if (is(placement(), chunk)) n += rooms().layout.chunks[chunk].numel;
+  return n;
 }
 
 /// Of the states that are kept off the device, the share that the device updates.
 double VirtualTraining::streamed_share() const {
-  const auto by_device = static_cast<double>(state_bytes(streamed));
-  return by_device == 0 ? 0 : by_device / (by_device + static_cast<double>(state_bytes(updated_on_host)));
+  const auto by_device = static_cast<double>(n_elements(streamed));
+  return by_device == 0 ? 0 : by_device / (by_device + static_cast<double>(n_elements(updated_on_host)));
 }
 
 Forecast VirtualTraining::outcome() const {
@@ -130,8 +127,7 @@ Forecast VirtualTraining::outcome() const {
   made.non_model_bytes = rooms().measures() ? rooms().watch.non_model_peak_bytes() : step_.peak_bytes();
   std::copy_n(stats_.peak_bytes, kNTiers, made.peak_bytes.begin());
   made.step = last_;
-  LinkCosts costs = machine_.links;
-  made.step.find_bound(costs, last_.compute_s);
+  made.step.find_bound(machine_.links, last_.compute_s);
   made.update_s = update_s_;
   if (const StepPlan* const plan = rooms().scheduler->plan()) {
     made.planned_link_s = plan->plan.link_seconds;

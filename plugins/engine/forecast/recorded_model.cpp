@@ -2,59 +2,16 @@
 #include <castor/engine/recorded_model.h>
 
 #include <algorithm>
-#include <functional>
 #include <memory>
-#include <numeric>
+
+#include <castor/plugins/dl_dtype.h>
 
 namespace castor {
 namespace {
 
 constexpr float kFirstValue = 0.02f;
 
-DLDataType dl_type(DType dtype) {
-  if (dtype == DType::f32) return {kDLFloat, 32, 1};
-  return {static_cast<std::uint8_t>(dtype == DType::bf16 ? kDLBfloat : kDLFloat), 16, 1};
-}
-
 }  // namespace
-
-std::uint64_t RecordedStep::Param::numel() const {
-  return std::accumulate(shape.begin(), shape.end(), std::uint64_t{1},
-                         [](std::uint64_t n, std::int64_t extent) { return n * static_cast<std::uint64_t>(extent); });
-}
-
-std::uint64_t RecordedStep::n_params() const {
-  std::uint64_t n = 0;
-  for (const Param& param : params) n += param.numel();
-  return n;
-}
-
-double RecordedStep::flops() const {
-  double sum = 0;
-  for (const RecordedCall& call : calls) sum += call.flops;
-  return sum;
-}
-
-std::uint64_t RecordedStep::peak_bytes() const {
-  std::uint64_t most = 0;
-  for (const RecordedCall& call : calls) most = std::max(most, call.peak_bytes);
-  return most;
-}
-
-void RecordedStep::repeat(std::uint32_t n) {
-  using Kind = StepCall::Kind;
-  const std::vector<RecordedCall> once = std::move(calls);
-  calls.clear();
-  const auto is_keep = [](const RecordedCall& call) { return call.call.kind == Kind::keep; };
-  const auto n_kept = static_cast<std::uint32_t>(std::count_if(once.begin(), once.end(), is_keep));
-  for (std::uint32_t i = 0; i < n; ++i)
-    for (RecordedCall call : once) {
-      const Kind kind = call.call.kind;
-      if (kind == Kind::announce && i + 1 < n) continue;
-      if (kind == Kind::keep || kind == Kind::recall || kind == Kind::forget) call.call.id += i * n_kept;
-      calls.push_back(call);
-    }
-}
 
 Result<castor_unit_info> RecordedModel::unit_info(std::uint32_t unit) {
   const RecordedStep::Unit& found = step_.units.at(unit);
@@ -68,7 +25,7 @@ Result<castor_param_info> RecordedModel::param_info(std::uint32_t param) {
   info.flags = found.trainable ? CASTOR_PARAM_TRAINABLE : 0;
   info.name = found.name.c_str();
   info.shape = found.shape.data(), info.ndim = static_cast<std::int32_t>(found.shape.size());
-  info.dtype = dl_type(found.dtype), info.numel = found.numel(), info.storage = param;
+  info.dtype = dl_dtype(found.dtype), info.numel = found.numel(), info.storage = param;
   return info;
 }
 
@@ -130,7 +87,7 @@ DLManagedTensor* RecordedModel::gradient_at(std::uint32_t param, void* data, voi
   auto made = std::make_unique<DLManagedTensor>();
   auto* const shape = const_cast<std::int64_t*>(of.shape.data());  // DLPack knows no const
   const auto n_dims = static_cast<std::int32_t>(of.shape.size());
-  made->dl_tensor = {data, {kDLCPU, 0}, n_dims, dl_type(of.dtype), shape, nullptr, 0};
+  made->dl_tensor = {data, {kDLCPU, 0}, n_dims, dl_dtype(of.dtype), shape, nullptr, 0};
   made->manager_ctx = owner;
   made->deleter = deleter;
   return made.release();

@@ -5,16 +5,14 @@
 #include <memory>
 #include <string>
 
+#include <castor/engine/forecast.h>
+#include <castor/engine/machine.h>
 #include <castor/memory/device.h>
-#include <castor/memory/host_team.h>
 #include <castor/memory/host_resource.h>
+#include <castor/memory/host_team.h>
 #include <castor/schedule/virtual_links.h>
 #include <castor/schedule/virtual_memory.h>
 #include <castor/schedule/virtual_team.h>
-
-#include <castor/engine/machine.h>
-
-#include <castor/engine/forecast.h>
 
 namespace castor {
 

@@ -29,8 +29,7 @@ std::string threads_kept(const ThreadTrial& trial) {
 
 }  // namespace
 
-Tuner::Tuner(EngineRooms& rooms, Placer& placer)
-    : rooms_(rooms), placer_(placer), threads_(rooms.all_update_threads) {
+Tuner::Tuner(EngineRooms& rooms, Placer& placer) : rooms_(rooms), placer_(placer), threads_(rooms.all_update_threads) {
   if (tunes() && tries_streams()) rooms.calls.start();
 }
 
@@ -88,9 +87,7 @@ void Tuner::expect_rehearsed() {
 
 /// True once the duration of steps with the share in use is known: their times are final, or enough of them followed
 /// the forecast.
-bool Tuner::knows_share() const {
-  return rooms_.scheduler->timed() || (as_forecast_ && streams_.settled());
-}
+bool Tuner::knows_share() const { return rooms_.scheduler->timed() || (as_forecast_ && streams_.settled()); }
 
 double Tuner::modelled_share() const {
   Scheduler& scheduler = *rooms_.scheduler;

@@ -42,7 +42,7 @@ class Tuner {
   StreamTrial streams_;
   AccessTrace without_streams_;  ///< an iteration before the trial, and its calls
   StepRecorder::Step step_;
-  bool as_forecast_ = false;     ///< iterations with the share in use follow their forecast
+  bool as_forecast_ = false;  ///< iterations with the share in use follow their forecast
   ThreadTrial threads_;
 };
 

@@ -94,9 +94,8 @@ void end(const at::RecordFunction& op, at::ObserverContext*) {
 
 FlopCounter::FlopCounter() : state_(std::make_unique<State>()) {
   counted = &state_->flops;
-  state_->handle =
-      at::addThreadLocalCallback(at::RecordFunctionCallback(begin, end).needsInputs(true).needsOutputs(true).scopes(
-          {at::RecordScope::FUNCTION}));
+  state_->handle = at::addThreadLocalCallback(
+      at::RecordFunctionCallback(begin, end).needsInputs(true).needsOutputs(true).scopes({at::RecordScope::FUNCTION}));
 }
 
 FlopCounter::~FlopCounter() {

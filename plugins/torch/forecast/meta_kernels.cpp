@@ -80,7 +80,7 @@ Flash flash_attention(const Tensor& query, const Tensor& key, const Tensor&, dou
                       std::optional<double>) {
   const at::TensorOptions words = query.options().dtype(at::kLong);
   const Tensor sums = at::empty({query.size(0), query.size(1), query.size(2)}, query.options().dtype(at::kFloat));
-  return {rows_of_heads(query), sums, Tensor(), Tensor(), query.size(2), key.size(2), at::empty({2}, words),
+  return {rows_of_heads(query), sums,    Tensor(), Tensor(), query.size(2), key.size(2), at::empty({2}, words),
           at::empty({}, words), Tensor()};
 }
 

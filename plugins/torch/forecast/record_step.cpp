@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <castor/plugins/torch/record_step.h>
 
+#include <castor/plugins/dl_dtype.h>
 #include <castor/plugins/torch/errors.h>
 #include <castor/plugins/torch/torch_adapter.h>
 
@@ -12,17 +13,12 @@
 namespace castor {
 namespace {
 
-DType dtype_of(const DLDataType& dtype) {
-  if (dtype.bits == 32) return DType::f32;
-  return dtype.code == kDLBfloat ? DType::bf16 : DType::f16;
-}
-
 Result<RecordedStep> shape_of(ModelHost& host) {
   RecordedStep step;
   for (std::uint32_t param = 0; param < host.n_params(); ++param) {
     CASTOR_ASSIGN(const castor_param_info info, host.param_info(param));
-    step.params.push_back(
-        {info.name, {info.shape, info.shape + info.ndim}, dtype_of(info.dtype), is_trainable(info)});
+    CASTOR_ASSIGN(const DType dtype, dtype_of(info));
+    step.params.push_back({info.name, {info.shape, info.shape + info.ndim}, dtype, is_trainable(info)});
   }
   for (std::uint32_t unit = 0; unit < host.n_units(); ++unit) {
     CASTOR_ASSIGN(const castor_unit_info info, host.unit_info(unit));

@@ -45,15 +45,12 @@ Result<Session> boost(std::shared_ptr<torch::nn::Module> model, const StrategyCh
   Session::Parts& p = *parts;
   CASTOR_TRY(check_micro_batches(options));
   CASTOR_ASSIGN(p.folders, folders_of(choice, options));
-  CASTOR_ASSIGN(
-      p.adapter,
-      TorchAdapter::make(
-          model, device_of(*model),
-          {.seed = options.seed,
-           .interrupted = options.interrupted,
-           .is_unit = options.is_unit,
-           .log = options.log,
-           .begun_micro_batch = [&p] { return p.begun_micro_batch(); }}));
+  CASTOR_ASSIGN(p.adapter, TorchAdapter::make(model, device_of(*model),
+                                              {.seed = options.seed,
+                                               .interrupted = options.interrupted,
+                                               .is_unit = options.is_unit,
+                                               .log = options.log,
+                                               .begun_micro_batch = [&p] { return p.begun_micro_batch(); }}));
   CASTOR_ASSIGN(p.params, params_of(p.adapter->host()));
   p.options = std::move(options);
   if (p.options.scaler || has_fp16(p.params)) {

@@ -141,8 +141,7 @@ TEST(StatefulTensorMgr, AMomentThatCouldNotBeginHoldsNoMemory) {
   World world(2, 4);
   fill(world, 3);
   const std::array needs = {Need{ChunkId{0}, Tier::device, Access::overwrite},
-                            Need{ChunkId{1}, Tier::device, Access::read},
-                            Need{ChunkId{2}, Tier::device, Access::read}};
+                            Need{ChunkId{1}, Tier::device, Access::read}, Need{ChunkId{2}, Tier::device, Access::read}};
   ASSERT_FALSE(world.scheduler.begin({MomentKind::forward, 0}, needs).ok());
   const std::array fits = {Need{ChunkId{1}, Tier::device, Access::read}, Need{ChunkId{2}, Tier::device, Access::read}};
   EXPECT_TRUE(world.scheduler.begin({MomentKind::forward, 1}, fits).ok())

@@ -27,8 +27,8 @@ TEST(Worded, OptionsInBackquotesBecomeTheirFlags) {
 }
 
 TEST(Worded, EverythingElseStays) {
-  for (const char* text : {"", "no option", "`castor plugins list` shows those that are found", "`", "a `device",
-                           "``", "host_budget without quotes", "`host budget`"})
+  for (const char* text : {"", "no option", "`castor plugins list` shows those that are found", "`", "a `device", "``",
+                           "host_budget without quotes", "`host budget`"})
     EXPECT_EQ(worded(text), text);
 }
 

@@ -12,20 +12,13 @@ struct Word {
 };
 
 constexpr Word kWords[] = {
-    {"batch", "--batch"},
-    {"const_device_bytes", "const_device_bytes"},  // of --set
-    {"device", "--device"},
-    {"device_budget", "--device-budget"},
-    {"groups", "--group"},
-    {"host_budget", "--host-budget"},
-    {"nvme", "--nvme"},
-    {"optimizer", "--optimizer"},
-    {"plugin", "--plugin"},
-    {"precision", "--precision"},
-    {"recompute", "--recompute"},
-    {"resume_from", "--resume"},
-    {"trace", "--trace"},
-    {"tune", "`castor bench io --tune`"},
+    {"batch", "--batch"},         {"const_device_bytes", "const_device_bytes"},  // of --set
+    {"device", "--device"},       {"device_budget", "--device-budget"},
+    {"groups", "--group"},        {"host_budget", "--host-budget"},
+    {"nvme", "--nvme"},           {"optimizer", "--optimizer"},
+    {"plugin", "--plugin"},       {"precision", "--precision"},
+    {"recompute", "--recompute"}, {"resume_from", "--resume"},
+    {"trace", "--trace"},         {"tune", "`castor bench io --tune`"},
 };
 
 }  // namespace

@@ -43,8 +43,7 @@ IoCase mixed_case(const StepBenchOptions& options, std::uint64_t memory_bytes) {
 
 Result<std::unique_ptr<StepBench>> StepBench::open(const StepBenchOptions& options, Show show, Stopped stopped) {
   CASTOR_ASSIGN(RecordedStep recorded, estimates::record_model({.name = options.model, .batch = 1}));
-  std::unique_ptr<StepBench> bench(
-      new StepBench(options, std::move(recorded), std::move(show), std::move(stopped)));
+  std::unique_ptr<StepBench> bench(new StepBench(options, std::move(recorded), std::move(show), std::move(stopped)));
   CASTOR_TRY(bench->open_store());
   bench->add_limits();
   CASTOR_TRY(bench->open_strategy());

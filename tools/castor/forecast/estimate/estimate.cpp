@@ -57,8 +57,7 @@ std::string to_text(const Request& request, const ModelFacts& model, const Forec
   return model_line(request, model) + "\n" + layout_line(found) + "\n" +
          fmt::format("activations, logits and gradients on their way: {} of the device\n\n",
                      format_bytes(found.non_model_bytes)) +
-         tier_table(found.peak_bytes, "budget", limits) +
-         "\n" + link_table(step) + "\n" + step_line(step) +
+         tier_table(found.peak_bytes, "budget", limits) + "\n" + link_table(step) + "\n" + step_line(step) +
          fmt::format("\nupdates take {:.4f} s in all; {:.0f} {}/s", found.update_s, per_second(model, found),
                      model.reads_text ? "tokens" : "samples");
 }

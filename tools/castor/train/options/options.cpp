@@ -208,7 +208,8 @@ cli::CommandSyntax train_syntax() {
       "castor train --model NAME [--data FILE] [options]",
       "Trains a model and reports its speed, its memory, and how near it is to the speed that the links allow.\n"
       "Models: gpt2-124m|355m|774m|1.5b, llama3-8b, vit-b|l|h, mlp and others, or spelled out, for example\n"
-      "gpt:layers=4,hidden=352,heads=8,vocab=256,tied=1 or llama:layers=4,hidden=256,heads=8,kv_heads=4,ffn=688,vocab=256.\n"
+      "gpt:layers=4,hidden=352,heads=8,vocab=256,tied=1 or "
+      "llama:layers=4,hidden=256,heads=8,kv_heads=4,ffn=688,vocab=256.\n"
       "Sizes read as 512MiB, 8GiB or 0.");
   auto add = syntax.options.add_options();
   for (const Row& row : rows()) row.takes.empty() ? add(row.name, row.help) : add(row.name, value_of(row), row.help);

@@ -125,7 +125,7 @@ class GradientStore {
   IndexedVector<TensorId, bool> fresh_;               ///< the narrow chunk has a gradient of it
   IndexedVector<TensorId, bool> summed_;              ///< the wide chunk has a sum of it
   bool adds_up_ = false;
-  Result<void> intact_;                               ///< the first error of this step
+  Result<void> intact_;  ///< the first error of this step
   std::deque<InFlight> in_flight_;
   std::deque<Event> summing_;  ///< sums on the host that are not known to have ended
   std::unique_ptr<GradAccumulator> device_sums_;

@@ -51,7 +51,7 @@ struct PlacementRequest {
   std::uint64_t host_budget_bytes = Budget::kUnlimited;
   std::uint64_t non_model_bytes = 0;  ///< peak of activations and workspaces, within the device budget
   bool nvme = false;                  ///< there is a tier below the host
-  double nvme_fraction = 0;  ///< share of the states, from the end of the model, that goes to NVMe in any case
+  double nvme_fraction = 0;           ///< share of the states, from the end of the model, that goes to NVMe in any case
   PlacementPolicy policy = PlacementPolicy::automatic;
   /// The share of the states at home below the device that is fetched to it for their updates, spread evenly over the
   /// model so that host and bus both work all the time.
@@ -70,8 +70,8 @@ struct StatePlacement {
   IndexedVector<PayloadId, bool> streamed;  ///< states below the device that are fetched to it for their update
   IndexedVector<PayloadId, bool> payload_off_device;  ///< parameters that are on the device only for their uses
   IndexedVector<PayloadId, bool> speculative;         ///< the host has room for its states and weights twice
-  std::uint64_t device_bytes = 0;        ///< model data held on the device for good
-  std::uint64_t speculation_bytes = 0;   ///< host memory of those second states and weights
+  std::uint64_t device_bytes = 0;                     ///< model data held on the device for good
+  std::uint64_t speculation_bytes = 0;                ///< host memory of those second states and weights
   std::uint64_t host_bytes = 0;  ///< the most other bytes in use on the host at once, if everything at home there stays
 
   /// The tier on which the states of `chunk` are updated: device or host.

@@ -27,17 +27,17 @@ struct Forecast {
   std::uint64_t n_params = 0;  ///< elements of all parameters
   std::uint64_t n_chunks = 0;
   std::uint64_t n_chunk_sizes = 0, smallest_chunk_bytes = 0, largest_chunk_bytes = 0;
-  std::uint64_t n_on_device = 0;    ///< chunks whose states are kept on the device
-  std::uint64_t n_streamed = 0;     ///< chunks whose states are copied there for each update
-  std::uint64_t n_speculative = 0;  ///< chunks that are updated before the norm is known
-  std::uint64_t speculation_bytes = 0;  ///< of the host, that these take
-  std::uint64_t non_model_bytes = 0;    ///< of the device, beside chunks, at the most
+  std::uint64_t n_on_device = 0;                    ///< chunks whose states are kept on the device
+  std::uint64_t n_streamed = 0;                     ///< chunks whose states are copied there for each update
+  std::uint64_t n_speculative = 0;                  ///< chunks that are updated before the norm is known
+  std::uint64_t speculation_bytes = 0;              ///< of the host, that these take
+  std::uint64_t non_model_bytes = 0;                ///< of the device, beside chunks, at the most
   std::array<std::uint64_t, kNTiers> peak_bytes{};  ///< of the whole run, its first step included
-  StepEstimate step;                    ///< the last step
-  double planned_link_s = 0;            ///< the moves of the plan in force, as if links worked one after the other
-  double link_bound_s = 0;              ///< the least that moves take in any plan
-  double room_aside_times = 0;          ///< StepPlan::times
-  double update_s = 0;                  ///< all updates of a step together
+  StepEstimate step;                                ///< the last step
+  double planned_link_s = 0;    ///< the moves of the plan in force, as if links worked one after the other
+  double link_bound_s = 0;      ///< the least that moves take in any plan
+  double room_aside_times = 0;  ///< StepPlan::times
+  double update_s = 0;          ///< all updates of a step together
 };
 
 }  // namespace castor

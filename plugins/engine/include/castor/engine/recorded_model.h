@@ -42,6 +42,7 @@ class RecordedModel : public ModelHost {
 
   /// A gradient whose values lie at `data`; `deleter` gets it with `owner` as its manager_ctx.
   DLManagedTensor* gradient_at(std::uint32_t param, void* data, void* owner, void (*deleter)(DLManagedTensor*)) const;
+
  private:
   struct Kept {
     std::uint32_t by_strategy = 0;  ///< 0: the model kept it

@@ -12,8 +12,8 @@ namespace castor {
 
 /// A call of a model's step, and the model's work from it to the next call.
 struct RecordedCall {
-  StepCall call;       ///< `gradient` names a parameter
-  double flops = 0;    ///< operations of matrix products, attention and convolutions
+  StepCall call;     ///< `gradient` names a parameter
+  double flops = 0;  ///< operations of matrix products, attention and convolutions
   /// The most bytes of device memory that the model's tensors take meanwhile: activations, workspaces, the batch, and
   /// gradients that have not been handed over. Without parameters, and without activations that were kept.
   std::uint64_t peak_bytes = 0;
