@@ -2,6 +2,7 @@
 #include <castor/optimizer/gradient_store.h>
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <utility>
 
@@ -55,16 +56,23 @@ DType GradientStore::dtype(PayloadId payload_chunk) const {
 
 Result<void> GradientStore::add(TensorId tensor, ArrivedGradient gradient) {
   free_read();
-  in_flight_.push_back(
-      {parts_.compute.record(), std::move(gradient.free)});  // first of all, so that the gradient is freed in any case
+  // First of all, so that the gradient is freed in any case.
+  in_flight_.push_back({parts_.compute.record(), std::move(gradient.free), arriving_bytes(tensor)});
+  in_flight_bytes_ += in_flight_.back().n_bytes;
   Event& read = in_flight_.back().read;
   if (intact_.ok()) intact_ = place(tensor, gradient.data, read);
   if (intact_.ok()) ++n_arrived_[tensor];
   if (!in_flight_.back().free) {  // the chunk's arrival carries its outcome
     (void)read.wait();
+    in_flight_bytes_ -= in_flight_.back().n_bytes;
     in_flight_.pop_back();
   }
   return intact_;
+}
+
+std::uint64_t GradientStore::arriving_bytes(TensorId tensor) const {
+  const TensorPlace& place = parts_.layout.tensors.at(tensor);
+  return place.numel * size_bytes(parts_.layout.chunks[place.chunk].dtype);
 }
 
 /// Copies a gradient to its place among those that arrived since the last sum. `read` is the event after which the
@@ -83,8 +91,8 @@ Result<void> GradientStore::place(TensorId tensor, const void* data, Event& read
   CASTOR_TRY(lane.wait(arrived));
   CASTOR_TRY(lane.wait(read));
   const std::uint64_t width = size_bytes(parts_.layout.chunks[place.chunk].dtype);
-  read = lane.copy(view.data + place.offset * width, data, place.numel * width);
-  parts_.mover.arriving(narrow, slot.tier, place.numel * width, read);
+  read = lane.copy(view.data + place.offset * width, data, arriving_bytes(tensor));
+  parts_.mover.arriving(narrow, slot.tier, arriving_bytes(tensor), read);
   fresh_[tensor] = true;
   const bool all = slot.widened && fresh(place.chunk).size() == parts_.layout.chunks[place.chunk].tensors.size();
   return all ? sum_up(place.chunk) : Result<void>();
@@ -185,8 +193,26 @@ Result<Event> GradientStore::add_fresh(PayloadId payload_chunk) {
 }
 
 /// The chunk's arrival, for which the update waits, carries the outcome of reading a gradient.
+void GradientStore::free_oldest() {
+  in_flight_.front().free();
+  in_flight_bytes_ -= in_flight_.front().n_bytes;
+  in_flight_.pop_front();
+}
+
 void GradientStore::free_read() {
-  for (; !in_flight_.empty() && in_flight_.front().read.ready(); in_flight_.pop_front()) in_flight_.front().free();
+  while (!in_flight_.empty() && in_flight_.front().read.ready()) free_oldest();
+}
+
+Result<void> GradientStore::free_bytes(std::uint64_t n_bytes) {
+  const std::uint64_t left_bytes = in_flight_bytes_ - std::min(in_flight_bytes_, n_bytes);
+  free_read();
+  while (in_flight_bytes_ > left_bytes) {
+    const Event& read = in_flight_.front().read;
+    const auto within = [&read](std::chrono::nanoseconds limit) { return read.wait_for(limit); };
+    CASTOR_TRY(parts_.mover.join_host(within, "a gradient to leave the device"));
+    free_oldest();
+  }
+  return {};
 }
 
 Result<void> GradientStore::release(PayloadId payload_chunk) {

@@ -24,11 +24,10 @@ void DeviceWatch::look() {
 void DeviceWatch::begin_unit(Moment moment) {
   begin_period();
   if (!in(WatchState::warming_up) && !in(WatchState::comparing)) return;
-  const std::uint64_t beside_bytes = now_.allocated - std::min(now_.allocated, chunks_.used_bytes());
   if (in(WatchState::warming_up))
-    uses_.push_back({moment, n_periods_ - 1, beside_bytes});
+    uses_.push_back({moment, n_periods_ - 1, beside_bytes()});
   else if (next_.size() < uses_.size())
-    next_.push_back({moment, 0, beside_bytes});
+    next_.push_back({moment, 0, beside_bytes()});
 }
 
 void DeviceWatch::chunks_arrived() {
@@ -38,9 +37,29 @@ void DeviceWatch::chunks_arrived() {
 void DeviceWatch::take(WatchEvent event) {
   look();
   const WatchState was = std::exchange(state_, next_state(state_, event));
-  if (was == WatchState::warming_up && in(WatchState::comparing)) warm_up_ = collector_.finish(now_.allocated_peak);
+  if (was == WatchState::warming_up && in(WatchState::comparing)) {
+    warm_up_ = collector_.finish(now_.allocated_peak);
+    measure_uses();
+  }
   if (was == WatchState::comparing && in(WatchState::done)) add_growth();
   if (event == WatchEvent::broke_off) next_.clear();
+}
+
+void DeviceWatch::measure_uses() {
+  for (std::size_t i = 0; i < uses_.size(); ++i) {
+    const UnitUse& use = uses_[i];
+    const MomentIndex end = i + 1 < uses_.size() ? uses_[i + 1].period : use.period + 1;
+    const std::uint64_t peak_bytes = non_model_bytes(use.period, end);
+    std::uint64_t& taken_bytes = taken_bytes_[{use.moment.kind, use.moment.id}];
+    taken_bytes = std::max(taken_bytes, peak_bytes - std::min(peak_bytes, use.beside_bytes));
+  }
+}
+
+std::uint64_t DeviceWatch::excess_bytes(Moment moment) const {
+  const auto found = taken_bytes_.find({moment.kind, moment.id});
+  if (found == taken_bytes_.end()) return 0;
+  const std::uint64_t wanted_bytes = beside_bytes() + found->second;
+  return wanted_bytes - std::min(wanted_bytes, non_model_peak_bytes());
 }
 
 /// Memory that is allocated once and kept (a library workspace) shows in every later use, so the growth at a use is the

@@ -5,7 +5,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <castor/memory/budget.h>
@@ -74,6 +76,11 @@ class DeviceWatch {
   /// Looks. A step ends that counts for neither: the warm-up goes on with the next one, or the comparison begins anew.
   void break_off() { take(WatchEvent::broke_off); }
 
+  /// What gradients on their way to the host must leave free before a use of a unit: the bytes by which it would exceed
+  /// the peak of the warm-up beside chunks, if it takes as much more as it took there. They pile up where the passes
+  /// have become faster since, because weights stay on the device; 0 until the warm-up ends.
+  std::uint64_t excess_bytes(Moment moment) const;
+
   /// At the last look: on a GPU the bytes that the allocator has reserved, else those of chunks.
   std::uint64_t held_bytes() const { return on_gpu_ ? now_.reserved : chunks_.used_bytes(); }
   std::uint64_t reserved_peak_bytes() const { return reserved_peak_bytes_; }
@@ -98,7 +105,9 @@ class DeviceWatch {
   bool in(WatchState state) const { return state_ == state; }
   void take(WatchEvent event);
   void begin_period();
+  void measure_uses();
   void add_growth();
+  std::uint64_t beside_bytes() const { return now_.allocated - std::min(now_.allocated, chunks_.used_bytes()); }
   std::uint64_t non_model_bytes(MomentIndex begin, MomentIndex end) const;
 
   ModelHost& host_;
@@ -112,6 +121,7 @@ class DeviceWatch {
   std::vector<UnitUse> next_;  ///< of the step after
   MemStatsCollector collector_;
   MemStats warm_up_;
+  std::map<std::pair<MomentKind, std::uint32_t>, std::uint64_t> taken_bytes_;  ///< by a use, at most, in the warm-up
 };
 
 }  // namespace castor

@@ -153,4 +153,14 @@ void EngineRooms::find_uses() {
   }
 }
 
+LargestUnit EngineRooms::largest_unit() const {
+  LargestUnit largest;
+  for (const UnitId unit : needs.ids()) {
+    std::uint64_t n_bytes = 0;
+    for (const Need& need : needs[unit]) n_bytes += chunks->chunk(need.chunk).n_bytes;
+    if (n_bytes > largest.payload_bytes) largest = {model.unit_names[unit], n_bytes};
+  }
+  return largest;
+}
+
 }  // namespace castor

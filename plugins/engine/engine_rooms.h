@@ -14,6 +14,7 @@
 #include <castor/memory/timeline.h>
 #include <castor/mover/activation_store.h>
 #include <castor/optimizer/offload_optimizer.h>
+#include <castor/plan/placement.h>
 #include <castor/schedule/scheduler.h>
 #include <castor/states/slot_pages.h>
 
@@ -38,6 +39,8 @@ struct EngineRooms {
   }
   /// Requires: the parameter has elements (std::bad_optional_access).
   TensorId tensor_of(ParamId param) const { return place_of.at(param).value(); }
+  /// The unit with the most bytes of payload chunks.
+  LargestUnit largest_unit() const;
   /// True on a GPU, unless the options set the chunks' part of the device: the first step measures the room that chunks
   /// may take.
   bool measures() const { return memory->on_gpu() && options.placement_policy != PlacementPolicy::constant; }

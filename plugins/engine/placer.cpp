@@ -9,21 +9,11 @@
 namespace castor {
 namespace {
 
-LargestUnit largest_unit(const EngineRooms& rooms) {
-  LargestUnit largest;
-  for (const UnitId unit : rooms.needs.ids()) {
-    std::uint64_t n_bytes = 0;
-    for (const Need& need : rooms.needs[unit]) n_bytes += rooms.chunks->chunk(need.chunk).n_bytes;
-    if (n_bytes > largest.payload_bytes) largest = {rooms.model.unit_names[unit], n_bytes};
-  }
-  return largest;
-}
-
 std::uint64_t less(std::uint64_t a, std::uint64_t b) { return a - std::min(a, b); }
 
 }  // namespace
 
-Placer::Placer(EngineRooms& rooms) : rooms_(rooms), largest_unit_(largest_unit(rooms)) {}
+Placer::Placer(EngineRooms& rooms) : rooms_(rooms), largest_unit_(rooms.largest_unit()) {}
 
 PlacementRequest Placer::make_request() const {
   const EngineOptions& options = rooms_.options;

@@ -46,8 +46,8 @@ class Placer {
 
   EngineRooms& rooms_;
   const LargestUnit largest_unit_;
-  PlacementRequest request_;       ///< of the placement in force, from the end of the warm-up on
-  std::uint64_t kept_bytes_ = 0;   ///< of activations in chunks that the placement leaves room for
+  PlacementRequest request_;      ///< of the placement in force, from the end of the warm-up on
+  std::uint64_t kept_bytes_ = 0;  ///< of activations in chunks that the placement leaves room for
 };
 
 }  // namespace castor

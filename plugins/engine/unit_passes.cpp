@@ -14,6 +14,7 @@ Result<void> UnitPasses::enter(MomentKind pass, UnitId unit) {
   CASTOR_TRY(values_.initialise());
   CASTOR_TRY(rooms_.optimizer->prepare(rooms_.used.at(unit)));
   rooms_.watch.begin_unit(moment);
+  CASTOR_TRY(gradient_room_.before(moment));
   rooms_.sample();
   CASTOR_TRY(rooms_.scheduler->begin(moment, rooms_.needs.at(unit)));
   rooms_.watch.chunks_arrived();

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "engine_rooms.h"
+#include "gradient_room.h"
 #include "model_values.h"
 
 namespace castor {
@@ -19,7 +20,7 @@ class UnitPasses {
  public:
   /// Borrowed.
   UnitPasses(EngineRooms& rooms, ModelValues& values)
-      : rooms_(rooms), values_(values), open_(rooms.model.units.size()) {}
+      : rooms_(rooms), values_(values), gradient_room_(rooms), open_(rooms.model.units.size()) {}
 
   /// Errors: those of the optimizer, the mover and the host; then the unit is not entered.
   [[nodiscard]] Result<void> begin_forward(UnitId unit);
@@ -52,6 +53,7 @@ class UnitPasses {
 
   EngineRooms& rooms_;
   ModelValues& values_;
+  GradientRoom gradient_room_;
   IndexedVector<UnitId, Open> open_;
   std::optional<Span> span_;
   std::uint32_t micro_batch_ = 0;  ///< number in the step

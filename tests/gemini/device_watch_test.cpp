@@ -96,6 +96,27 @@ TEST_F(DeviceWatchOnAGpu, EachUseIsChargedWithThePeakLessTheChunksItComputesWith
   EXPECT_EQ(watch_.non_model_peak_bytes(), 60u) << "60, 50, 55 and 10";
 }
 
+TEST_F(DeviceWatchOnAGpu, AUseThatWouldExceedThePeakOfTheWarmUpSaysByHowMuch) {
+  const auto begin = [this](Moment moment, std::uint64_t allocated, std::uint64_t peak) {
+    allocator_.counters.allocated = allocated;
+    set_chunks(40);
+    use(moment, 40, peak);
+  };
+  begin(kForward0, 40, 100);   // takes 60
+  begin(kForward0, 50, 90);    // and 40
+  begin(kBackward0, 70, 120);  // takes 50, and comes to 80 beside chunks
+  EXPECT_EQ(watch_.excess_bytes(kBackward0), 0u) << "not known yet";
+  rest(70);
+  watch_.end_step();
+  begin(kForward0, 55, 100);
+  EXPECT_EQ(watch_.excess_bytes(kForward0), 0u) << "15 and 60";
+  EXPECT_EQ(watch_.excess_bytes(kBackward1), 0u) << "the warm-up did not have it";
+  begin(kForward0, 70, 130);
+  EXPECT_EQ(watch_.excess_bytes(kForward0), 10u) << "30 and 60";
+  begin(kBackward0, 95, 130);
+  EXPECT_EQ(watch_.excess_bytes(kBackward0), 25u) << "55 and 50";
+}
+
 TEST_F(DeviceWatchOnAGpu, MomentsOfAnIterationHaveTheBytesOfTheWarmUp) {
   use(kForward0, 40, 1000);  // evaluation, and a forward pass that broke off
   use(kForward0, 40, 100);

@@ -77,6 +77,18 @@ TEST(Forecast, WithEverythingOnTheDeviceAStepComputesAndUpdates) {
   EXPECT_EQ(found->step.moved.h2d + found->step.moved.d2h, 0u);
 }
 
+/// A layer's gradient takes 8 ms to leave, and comes every 2 ms: without a bound all 512 MiB of them would be on the
+/// device at once.
+TEST(Forecast, GradientsThatComeFasterThanTheyLeaveWait) {
+  EngineOptions options = with_device(480 * kMiB);
+  options.placement_policy = PlacementPolicy::cpu;
+  options.stream_optim_frac = 0;
+  const auto found = forecast(layers(64, kLayerNumel, 1e9, 64 * kMiB), options, round_machine(), adamw());
+  ASSERT_TRUE(found.ok()) << found.error().message;
+  EXPECT_LE(found->non_model_bytes, (64 + 480 / 8 + 8) * kMiB) << "an eighth of the budget, and the gradient at hand";
+  EXPECT_LE(found->peak_bytes[index(Tier::device)], 480 * kMiB);
+}
+
 TEST(Forecast, UpdatesOnTheHostBindAStepThatComputesLess) {
   EngineOptions options = with_device(1 * kGiB);
   options.placement_policy = PlacementPolicy::cpu;

@@ -122,6 +122,17 @@ TEST(Estimate, AStepOfSeveralMicroBatchesComputesAsOften) {
   EXPECT_NEAR(thrice.step.compute_s - thrice.update_s, 3 * (once.step.compute_s - once.update_s), 1e-9);
 }
 
+/// In the warm-up every weight comes over the link while a gradient leaves. Then most weights stay, and with so few
+/// tokens backward is faster than the link.
+TEST(Estimate, GradientsThatComeFasterThanInTheWarmUpKeepWithinTheBudget) {
+  const auto meta = make_model("llama2-7b", {DType::bf16, c10::kMeta, false, 512}).value();
+  const Gemini plugin{.device_budget = 40_GiB, .host_budget = 128_GiB};
+  const Forecast found =
+      estimate(meta, [&] { return meta->loss(meta->random_batch(1, 1)); }, plugin, AdamW{}, {}).value();
+  EXPECT_LT(found.non_model_bytes, 4_GiB);
+  EXPECT_LE(found.peak_bytes[index(Tier::device)], 40_GiB);
+}
+
 TEST(Estimate, UpdatesAreSpeculativeOnlyWhereANormIsNeeded) {
   const Gemini plugin{.device_budget = 1_GiB, .host_budget = 4_GiB, .placement_policy = "cpu"};
   SessionOptions clipped;

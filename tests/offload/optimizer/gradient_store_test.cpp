@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <memory>
+#include <thread>
 #include <tuple>
 
 #include "optimizer_world.h"
@@ -205,8 +207,7 @@ TEST_P(GradientStoreOn, ClearForgetsAndTheNextStepStartsNarrow) {
   gradients.expect_given_back();
   EXPECT_FALSE(gradients.store->any(PayloadId{0}));
   EXPECT_EQ(gradients.store->dtype(PayloadId{0}), dtype());
-  for (const ChunkId id : gradients.tiers.chunks.ids())
-    EXPECT_FALSE(gradients.tiers.chunks.chunk(id).has_contents());
+  for (const ChunkId id : gradients.tiers.chunks.ids()) EXPECT_FALSE(gradients.tiers.chunks.chunk(id).has_contents());
   gradients.sums = {};
   gradients.add(0);
   gradients.expect_sum(0);
@@ -275,6 +276,25 @@ TEST_P(GradientStoreOn, SaysThatAGradientWasLostUntilItIsCleared) {
   gradients.expect_sum(1);
   gradients.end_step();
   gradients.expect_given_back();
+}
+
+TEST(GradientStore, WaitsForTheOldestUntilSoManyBytesAreFree) {
+  Gradients gradients(DType::bf16, Tier::host);
+  const auto gate = std::make_shared<HostEventState>();  // owners: the test and the stream
+  ASSERT_TRUE(gradients.tiers.down->wait(Event(gate)).ok());
+  for (const std::uint32_t tensor : {2u, 1u, 0u}) gradients.add(tensor);
+  gradients.store->free_bytes(0).value();
+  EXPECT_EQ(gradients.source.n_freed(), 0);
+  EXPECT_EQ(gradients.store->in_flight_bytes(), 2 * (kNumel[0] + kNumel[1] + kNumel[2]));
+  std::thread opener([&] { gate->complete({}); });
+  gradients.store->free_bytes(2 * kNumel[2] + 1).value();
+  EXPECT_GE(gradients.source.n_freed(), 2) << "the first is one byte short";
+  EXPECT_LE(gradients.store->in_flight_bytes(), 2 * kNumel[0]);
+  gradients.store->free_bytes(1 << 20).value();
+  EXPECT_EQ(gradients.source.n_freed(), 3) << "there are no more";
+  EXPECT_EQ(gradients.store->in_flight_bytes(), 0u);
+  opener.join();
+  for (const std::uint32_t tensor : {0u, 1u, 2u}) gradients.expect_sum(tensor);
 }
 
 TEST(GradientStore, KeepsTheChunksOfALayoutApartAndGivesFrozenOnesNone) {

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -69,6 +70,7 @@ class GradientSource {
     for (std::size_t id = 0; id < n_freed_.size(); ++id) EXPECT_EQ(n_freed_[id], 1) << "gradient " << id;
   }
   std::size_t n_handed_out() const { return n_freed_.size(); }
+  auto n_freed() const { return std::count(n_freed_.begin(), n_freed_.end(), 1); }
 
  private:
   std::vector<int> n_freed_;

@@ -97,6 +97,11 @@ class GradientStore {
 
   /// Frees the gradients that have been read by now, in the order in which they arrived.
   void free_read();
+  /// Of gradients that are not known to have been read.
+  std::uint64_t in_flight_bytes() const { return in_flight_bytes_; }
+  /// Waits until gradients of `n_bytes` together have been read, the oldest first, or all, and frees them. Errors:
+  /// those of StatefulTensorMgr::join_host; the gradients are freed later then.
+  [[nodiscard]] Result<void> free_bytes(std::uint64_t n_bytes);
 
  private:
   struct Slot {
@@ -109,9 +114,12 @@ class GradientStore {
   struct InFlight {
     Event read;
     std::function<void()> free;
+    std::uint64_t n_bytes = 0;
   };
 
   explicit GradientStore(const Parts& parts) : parts_(parts) {}
+  std::uint64_t arriving_bytes(TensorId tensor) const;
+  void free_oldest();
   Result<void> place(TensorId tensor, const void* data, Event& read);
   Result<void> sum_up(PayloadId payload_chunk);
   Result<void> widen(PayloadId payload_chunk);
@@ -127,6 +135,7 @@ class GradientStore {
   bool adds_up_ = false;
   Result<void> intact_;  ///< the first error of this step
   std::deque<InFlight> in_flight_;
+  std::uint64_t in_flight_bytes_ = 0;
   std::deque<Event> summing_;  ///< sums on the host that are not known to have ended
   std::unique_ptr<GradAccumulator> device_sums_;
   std::unique_ptr<GradAccumulator> host_sums_ = make_host_accumulator();

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gradient_room.h"
+
+#include <algorithm>
+
+#include <castor/memory/budget.h>
+
+namespace castor {
+namespace {
+
+/// A unit's gradients leave while the next unit computes; one more evens out passes of different lengths.
+constexpr std::uint64_t kUnitsAhead = 3;
+/// Of the device's budget, where that is more.
+constexpr std::uint64_t kShare = 8;
+
+}  // namespace
+
+GradientRoom::GradientRoom(EngineRooms& rooms)
+    : rooms_(rooms),
+      most_bytes_(rooms.memory->on_gpu() ? std::max(kUnitsAhead * rooms.largest_unit().payload_bytes,
+                                                    rooms.options.device_budget_bytes / kShare)
+                                         : Budget::kUnlimited) {}
+
+Result<void> GradientRoom::before(Moment moment) {
+  GradientStore& gradients = rooms_.optimizer->gradients().store();
+  const std::uint64_t ahead_bytes = gradients.in_flight_bytes();
+  return gradients.free_bytes(
+      std::max(ahead_bytes - std::min(ahead_bytes, most_bytes_), rooms_.watch.excess_bytes(moment)));
+}
+
+}  // namespace castor
