@@ -12,20 +12,20 @@
 namespace castor {
 namespace {
 
-/// Tensors start at multiples of this many elements: the tensor alignment in the narrowest dtype, so that copies in
-/// wider dtypes are aligned too.
-constexpr std::uint64_t kAlignElements = kTensorAlignBytes / 2;
+/// Tensors start at multiples of this many elements: the tensor alignment in the narrowest dtype in which they are kept,
+/// so that copies in wider dtypes are aligned too. Bytes have no other copies.
+constexpr std::uint64_t align_elements(DType dtype) { return kTensorAlignBytes / (dtype == DType::u8 ? 1 : 2); }
 
 /// A chunk may grow by 1/kEvenPart of its size to become as large as another.
 constexpr std::uint64_t kEvenPart = 1000;
 
 /// Tensors share chunks with tensors of their kind: of one dtype, all trainable or all frozen.
-constexpr std::size_t kNKinds = 6;
+constexpr std::size_t kNKinds = 8;
 std::size_t kind(const TensorSpec& tensor) {
   return 2 * static_cast<std::size_t>(tensor.dtype) + (tensor.trainable ? 1 : 0);
 }
 
-std::uint64_t padded(const TensorSpec& tensor) { return align_up(tensor.numel, kAlignElements); }
+std::uint64_t padded(const TensorSpec& tensor) { return align_up(tensor.numel, align_elements(tensor.dtype)); }
 
 void check(std::span<const TensorSpec> tensors, const LayoutOptions& options) {
   for (std::size_t id = 0; id < tensors.size(); ++id)
@@ -117,10 +117,11 @@ std::uint64_t parts_of(const ChunkShape& chunk, const LayoutOptions& options) {
 std::uint64_t tile_numel(const ChunkShape& chunk, const LayoutOptions& options) {
   const std::uint64_t n_parts = parts_of(chunk, options);
   const std::uint64_t most_numel = options.chunk_bytes / size_bytes(chunk.dtype);
-  if (most_numel == 0 || chunk.numel <= align_up(most_numel, kAlignElements * n_parts)) return chunk.numel / n_parts;
-  if (n_parts > 1) return align_up(most_numel / n_parts, kAlignElements);
+  if (most_numel == 0 || chunk.numel <= align_up(most_numel, align_elements(chunk.dtype) * n_parts))
+    return chunk.numel / n_parts;
+  if (n_parts > 1) return align_up(most_numel / n_parts, align_elements(chunk.dtype));
   const std::uint64_t n_tiles = (chunk.numel + most_numel - 1) / most_numel;
-  return align_up((chunk.numel + n_tiles - 1) / n_tiles, kAlignElements);
+  return align_up((chunk.numel + n_tiles - 1) / n_tiles, align_elements(chunk.dtype));
 }
 
 /// A chunk that is hardly smaller than another of its dtype becomes as large.
@@ -145,7 +146,7 @@ ChunkLayout plan_layout(std::span<const TensorSpec> tensors, const LayoutOptions
         layout.chunks[at].numel = offset + padded(tensor);
       });
   for (ChunkShape& chunk : layout.chunks)
-    chunk.numel = align_up(chunk.numel, kAlignElements * options.n_ranks * parts_of(chunk, options));
+    chunk.numel = align_up(chunk.numel, align_elements(chunk.dtype) * options.n_ranks * parts_of(chunk, options));
   even_out(layout.chunks);
   for (ChunkShape& chunk : layout.chunks) chunk.tile_numel = tile_numel(chunk, options);
   return layout;

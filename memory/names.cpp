@@ -20,6 +20,7 @@ const char* name(DType dtype) {
     case DType::f32: return "fp32";
     case DType::bf16: return "bf16";
     case DType::f16: return "fp16";
+    case DType::u8: return "bytes";
   }
   throw ContractViolation("DType holds no dtype");
 }

@@ -1,21 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <castor/plugins/dl_dtype.h>
 
+#include <cstdint>
 #include <string>
 
+#include <castor/plugins/model_host.h>
+
 namespace castor {
+namespace {
 
-Result<DType> dtype_of(const castor_param_info& info) {
-  if (info.dtype.code == kDLFloat && info.dtype.bits == 32) return DType::f32;
-  if (info.dtype.code == kDLFloat && info.dtype.bits == 16) return DType::f16;
-  if (info.dtype.code == kDLBfloat && info.dtype.bits == 16) return DType::bf16;
+std::uint32_t value_bits(DLDataType dtype) { return std::uint32_t{dtype.bits} * dtype.lanes; }
+
+}  // namespace
+
+Result<DType> kept_dtype(const castor_param_info& info) {
+  const std::uint32_t bits = value_bits(info.dtype);
+  if (is_opaque(info)) {
+    if (bits % 8 == 0) return DType::u8;
+    return Error{ErrorKind::usage, std::string("parameter ") + info.name + " has values of " + std::to_string(bits) +
+                                       " bits; pack them into bytes, in which opaque parameters are kept"};
+  }
+  if (info.dtype.code == kDLFloat && bits == 32) return DType::f32;
+  if (info.dtype.code == kDLFloat && bits == 16) return DType::f16;
+  if (info.dtype.code == kDLBfloat && bits == 16) return DType::bf16;
   return Error{ErrorKind::usage, std::string("parameter ") + info.name +
-                                     " is neither fp32, bf16 nor fp16; the gemini plugin keeps no other dtype"};
+                                     " is neither fp32, bf16 nor fp16; one of another dtype has to be opaque"};
 }
 
-DLDataType dl_dtype(DType dtype) {
-  if (dtype == DType::f32) return {kDLFloat, 32, 1};
-  return {static_cast<std::uint8_t>(dtype == DType::bf16 ? kDLBfloat : kDLFloat), 16, 1};
-}
+std::uint64_t value_bytes(DLDataType dtype) { return value_bits(dtype) / 8; }
 
 }  // namespace castor

@@ -37,9 +37,9 @@ Result<void> OpenAccesses::find(const castor_access& access) const {
 
 void OpenAccesses::remove(const castor_access& access) { open_.erase(std::ranges::find(open_, copy_of(access))); }
 
-Result<castor_values> fp32_values(const castor_values& wanted, std::uint64_t numel, const char* what) {
-  if (wanted.form != CASTOR_FP32)
-    return Error{ErrorKind::usage, std::string(what) + " are fp32; they are read as nothing else"};
+namespace {
+
+Result<castor_values> existing_values(const castor_values& wanted, std::uint64_t numel) {
   castor_values values = wanted;
   if (wanted.n == CASTOR_ALL) values.n = numel - std::min(numel, wanted.first);
   if (values.first <= numel && values.n <= numel - values.first) return values;
@@ -48,11 +48,23 @@ Result<castor_values> fp32_values(const castor_values& wanted, std::uint64_t num
                                      std::to_string(values.param) + " were asked for; it has " + std::to_string(numel)};
 }
 
-Result<castor_param_state> masters_of(const castor_values& wanted, std::uint64_t numel) {
-  CASTOR_ASSIGN(const castor_values values, fp32_values(wanted, numel, "masters"));
+}  // namespace
+
+Result<castor_values> fp32_values(const castor_values& wanted, std::uint64_t numel, const char* what) {
+  if (wanted.form == CASTOR_FP32) return existing_values(wanted, numel);
+  return Error{ErrorKind::usage, std::string(what) + " are fp32; they are read as nothing else"};
+}
+
+Result<castor_param_state> masters_of(const castor_values& wanted, std::uint64_t numel, bool opaque) {
+  if (opaque && wanted.form != CASTOR_OWN)
+    return Error{ErrorKind::usage, "parameter " + std::to_string(wanted.param) +
+                                       " is opaque, so it has no masters; read its values as CASTOR_OWN"};
+  CASTOR_ASSIGN(const castor_values values,
+                opaque ? existing_values(wanted, numel) : fp32_values(wanted, numel, "masters"));
   auto state = blank<castor_param_state>();
   state.param = values.param, state.first = values.first, state.n = values.n;
-  state.master = static_cast<float*>(values.data);
+  state.master = opaque ? nullptr : static_cast<float*>(values.data);
+  state.opaque = opaque ? values.data : nullptr;
   return state;
 }
 

@@ -2,7 +2,6 @@
 #include <castor/optimizer/gradient_store.h>
 
 #include <algorithm>
-#include <chrono>
 #include <string>
 #include <utility>
 
@@ -30,8 +29,6 @@ Result<std::unique_ptr<GradientStore>> GradientStore::make(const Parts& parts) {
 }
 
 GradientStore::~GradientStore() {
-  for (const InFlight& gradient : in_flight_) (void)gradient.read.wait();
-  free_read();
   for (const Event& sum : summing_) (void)sum.wait();
 }
 
@@ -55,18 +52,12 @@ DType GradientStore::dtype(PayloadId payload_chunk) const {
 }
 
 Result<void> GradientStore::add(TensorId tensor, ArrivedGradient gradient) {
-  free_read();
+  in_flight_.free_read();
   // First of all, so that the gradient is freed in any case.
-  in_flight_.push_back({parts_.compute.record(), std::move(gradient.free), arriving_bytes(tensor)});
-  in_flight_bytes_ += in_flight_.back().n_bytes;
-  Event& read = in_flight_.back().read;
-  if (intact_.ok()) intact_ = place(tensor, gradient.data, read);
+  auto& arrived = in_flight_.add({parts_.compute.record(), std::move(gradient.free), arriving_bytes(tensor)});
+  if (intact_.ok()) intact_ = place(tensor, gradient.data, arrived);
   if (intact_.ok()) ++n_arrived_[tensor];
-  if (!in_flight_.back().free) {  // the chunk's arrival carries its outcome
-    (void)read.wait();
-    in_flight_bytes_ -= in_flight_.back().n_bytes;
-    in_flight_.pop_back();
-  }
+  if (!arrived.free) in_flight_.wait_for_last();
   return intact_;
 }
 
@@ -75,9 +66,9 @@ std::uint64_t GradientStore::arriving_bytes(TensorId tensor) const {
   return place.numel * size_bytes(parts_.layout.chunks[place.chunk].dtype);
 }
 
-/// Copies a gradient to its place among those that arrived since the last sum. `read` is the event after which the
-/// gradient has its values; place() sets it to the event after which the gradient has been read.
-Result<void> GradientStore::place(TensorId tensor, const void* data, Event& read) {
+/// Copies a gradient to its place among those that arrived since the last sum. Its `read` is the event after which it
+/// has its values; place() sets it to the event after which it has been read.
+Result<void> GradientStore::place(TensorId tensor, const void* data, GradientsInFlight::Gradient& gradient) {
   const TensorPlace& place = parts_.layout.tensors[tensor];
   const Slot& slot = slots_[place.chunk];
   if (fresh_[tensor]) CASTOR_TRY(sum_up(place.chunk));
@@ -85,14 +76,14 @@ Result<void> GradientStore::place(TensorId tensor, const void* data, Event& read
   CASTOR_ASSIGN(const BufferView view, parts_.mover.edit(narrow, slot.tier));
   Stream& lane = slot.tier == Tier::device ? parts_.compute : parts_.down;
   const Event arrived = parts_.chunks.chunk(narrow).at(slot.tier).arrived;
-  if (parts_.device.kind() == DeviceKind::cuda || !in_flight_.back().free)  // the thread waits here or below
+  if (parts_.device.kind() == DeviceKind::cuda || !gradient.free)  // the thread waits here or below
     CASTOR_TRY(parts_.mover.join_host(arrived, parts_.chunks.chunk(narrow).label));
   CASTOR_TRY(known(arrived));
   CASTOR_TRY(lane.wait(arrived));
-  CASTOR_TRY(lane.wait(read));
+  CASTOR_TRY(lane.wait(gradient.read));
   const std::uint64_t width = size_bytes(parts_.layout.chunks[place.chunk].dtype);
-  read = lane.copy(view.data + place.offset * width, data, arriving_bytes(tensor));
-  parts_.mover.arriving(narrow, slot.tier, arriving_bytes(tensor), read);
+  gradient.read = lane.copy(view.data + place.offset * width, data, arriving_bytes(tensor));
+  parts_.mover.arriving(narrow, slot.tier, arriving_bytes(tensor), gradient.read);
   fresh_[tensor] = true;
   const bool all = slot.widened && fresh(place.chunk).size() == parts_.layout.chunks[place.chunk].tensors.size();
   return all ? sum_up(place.chunk) : Result<void>();
@@ -192,29 +183,6 @@ Result<Event> GradientStore::add_fresh(PayloadId payload_chunk) {
   return summing_.back();
 }
 
-/// The chunk's arrival, for which the update waits, carries the outcome of reading a gradient.
-void GradientStore::free_oldest() {
-  in_flight_.front().free();
-  in_flight_bytes_ -= in_flight_.front().n_bytes;
-  in_flight_.pop_front();
-}
-
-void GradientStore::free_read() {
-  while (!in_flight_.empty() && in_flight_.front().read.ready()) free_oldest();
-}
-
-Result<void> GradientStore::free_bytes(std::uint64_t n_bytes) {
-  const std::uint64_t left_bytes = in_flight_bytes_ - std::min(in_flight_bytes_, n_bytes);
-  free_read();
-  while (in_flight_bytes_ > left_bytes) {
-    const Event& read = in_flight_.front().read;
-    const auto within = [&read](std::chrono::nanoseconds limit) { return read.wait_for(limit); };
-    CASTOR_TRY(parts_.mover.join_host(within, "a gradient to leave the device"));
-    free_oldest();
-  }
-  return {};
-}
-
 Result<void> GradientStore::release(PayloadId payload_chunk) {
   for (const ChunkId narrow : slots_[payload_chunk].narrow) CASTOR_TRY(parts_.mover.discard(narrow));
   return parts_.mover.discard(slots_[payload_chunk].wide);
@@ -233,7 +201,7 @@ Result<void> GradientStore::clear(PayloadId payload_chunk) {
 }
 
 void GradientStore::end_step() {
-  free_read();
+  in_flight_.free_read();
   intact_ = {};
 }
 

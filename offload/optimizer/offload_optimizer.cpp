@@ -250,7 +250,7 @@ Result<void> OffloadOptimizer::update(PayloadId chunk, const StepOptions& option
 
 /// Leaves chunks whose states are on the device to the step: their update takes no time there.
 Result<void> OffloadOptimizer::update_early() {
-  rooms_->gradients->free_read();
+  rooms_->gradients->in_flight().free_read();
   CASTOR_TRY(rooms_->machine.whole());  // a chunk whose update failed has no gradients any more
   const StepOptions& options = rooms_->announced;
   for (const PayloadId chunk : rooms_->early->ready()) {

@@ -92,6 +92,10 @@ class Reader {
     states.first = part.in_tensor + first;
     states.n = std::min(kPieceValues, part.numel - first);
     states.n_updates = map_.n_updates[part.tensor];
+    if (shape.dtype == DType::u8) {
+      states.bytes = weights_.data() + part.in_chunk + first;
+      return take_(map_.registered[part.tensor], states);
+    }
     states.master = arrays_[0].data();
     if (shape.trainable) states.exp_avg = arrays_[1].data();
     if (shape.trainable && map_.format.keeps_exp_avg_sq) states.exp_avg_sq = arrays_[2].data();

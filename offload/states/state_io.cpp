@@ -32,9 +32,13 @@ struct FirstValues {
     if (states) states->clear(first, n);
     std::vector<float> values;
     for (const TilePart& part : within(parts, &TilePart::in_tile, first, n)) {
-      values.resize(part.numel);
-      CASTOR_TRY((*fill)(part.tensor, part.in_tensor, values));
       std::byte* const weight = weights + part.in_chunk * size_bytes(dtype);
+      if (dtype == DType::u8) {
+        CASTOR_TRY(fill->bytes(part.tensor, part.in_tensor, {weight, part.numel}));
+        continue;
+      }
+      values.resize(part.numel);
+      CASTOR_TRY(fill->fp32(part.tensor, part.in_tensor, values));
       if (states)
         states->write(part.in_tile, part.numel, weight, values.data(), nullptr, nullptr);
       else
@@ -151,6 +155,8 @@ Result<void> StateIo::send_payload_up(PayloadId chunk) {
 
 Result<void> StateIo::check(TensorId tensor, const StateValues& values) const {
   const TensorPlace& place = parts_.states.layout().tensors.at(tensor);
+  if (parts_.states.shape(place.chunk).dtype == DType::u8 && values.n > 0 && values.bytes == nullptr)
+    return Error{ErrorKind::usage, "a tensor of bytes has no fp32 values"};
   if (values.first <= place.numel && values.n <= place.numel - values.first)
     return parts_.barrier.complete(place.chunk);
   return Error{ErrorKind::usage, "values " + std::to_string(values.first) + " to " +
@@ -171,12 +177,7 @@ Result<void> StateIo::read(TensorId tensor, StateValues& values) {
   const TensorPlace& place = parts_.states.layout().tensors[tensor];
   const ChunkShape& shape = parts_.states.shape(place.chunk);
   values.n_updates = parts_.states.n_updates(tensor);
-  if (!shape.trainable) {
-    CASTOR_ASSIGN(const BufferView weights, parts_.mover.look(parts_.states.payload(place.chunk), Tier::host));
-    const std::uint64_t first = place.offset + values.first;
-    widen_weights(weights.data + first * size_bytes(shape.dtype), shape.dtype, values.master, values.n);
-    return {};
-  }
+  if (!shape.trainable) return read_frozen(tensor, values);
   for (const TileId tile : shape.tiles())
     for (const TilePart& part : parts_in(place.chunk, tile, tensor, values))
       CASTOR_TRY(read_part(place.chunk, tile, part, values));
@@ -273,11 +274,27 @@ Result<void> StateIo::take_part(PayloadId chunk, TileId tile, const TilePart& pa
   return {};
 }
 
+Result<void> StateIo::read_frozen(TensorId tensor, const StateValues& values) {
+  const TensorPlace& place = parts_.states.layout().tensors[tensor];
+  const DType dtype = parts_.states.shape(place.chunk).dtype;
+  CASTOR_ASSIGN(const BufferView weights, parts_.mover.look(parts_.states.payload(place.chunk), Tier::host));
+  const std::byte* const from = weights.data + (place.offset + values.first) * size_bytes(dtype);
+  if (dtype == DType::u8)
+    std::copy_n(from, values.n, values.bytes);
+  else
+    widen_weights(from, dtype, values.master, values.n);
+  return {};
+}
+
 Result<void> StateIo::write_frozen(TensorId tensor, const StateValues& values) {
   const TensorPlace& place = parts_.states.layout().tensors[tensor];
   const DType dtype = parts_.states.shape(place.chunk).dtype;
   CASTOR_ASSIGN(const BufferView weights, edit_weights(place.chunk));
-  round_weights(values.master, dtype, weights.data + (place.offset + values.first) * size_bytes(dtype), values.n);
+  std::byte* const to = weights.data + (place.offset + values.first) * size_bytes(dtype);
+  if (dtype == DType::u8)
+    std::copy_n(values.bytes, values.n, to);
+  else
+    round_weights(values.master, dtype, to, values.n);
   parts_.chunks.written(parts_.states.payload(place.chunk), Tier::host);
   return {};
 }

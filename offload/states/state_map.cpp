@@ -53,7 +53,7 @@ void read_tensors(WordReader& reader, StateMap& map) {
 /// Reads one chunk, with a number for the states of each of its tiles.
 void read_chunk(WordReader& reader, StateMap& map) {
   ChunkShape shape;
-  shape.dtype = static_cast<DType>(reader.next(static_cast<std::uint64_t>(DType::f16)));
+  shape.dtype = static_cast<DType>(reader.next(static_cast<std::uint64_t>(DType::u8)));
   shape.trainable = reader.next(1) != 0;
   shape.numel = reader.next();
   shape.tile_numel = reader.next();
@@ -70,8 +70,7 @@ Result<void> enter_tensors(StateMap& map) {
   for (const TensorId tensor : map.layout.tensors.ids()) {
     const TensorPlace& place = map.layout.tensors[tensor];
     const std::string text = "tensor " + std::to_string(number(tensor));
-    if (index(map.registered[tensor]) >= map.layout.tensors.size())
-      return damaged("has no number for " + text);
+    if (index(map.registered[tensor]) >= map.layout.tensors.size()) return damaged("has no number for " + text);
     if (!ends.contains(place.chunk)) return damaged("puts " + text + " in no chunk");
     ChunkShape& shape = map.layout.chunks[place.chunk];
     const bool fits = place.offset >= ends[place.chunk] && place.offset <= shape.numel && place.numel > 0 &&

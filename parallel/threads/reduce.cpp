@@ -5,6 +5,8 @@
 #include <array>
 #include <cstring>
 
+#include <castor/memory/result.h>
+
 #include "half.h"
 
 namespace castor {
@@ -70,6 +72,7 @@ void reduce_in_order(std::span<const std::byte* const> sources, std::span<std::b
     case DType::f32: return reduce_as<F32>(sources, targets, n_elements, op);
     case DType::bf16: return reduce_as<Bf16>(sources, targets, n_elements, op);
     case DType::f16: return reduce_as<F16>(sources, targets, n_elements, op);
+    case DType::u8: throw ContractViolation("bytes are moved, not reduced");
   }
 }
 

@@ -22,8 +22,8 @@ GradientRoom::GradientRoom(EngineRooms& rooms)
                                          : Budget::kUnlimited) {}
 
 Result<void> GradientRoom::before(Moment moment) {
-  GradientStore& gradients = rooms_.optimizer->gradients().store();
-  const std::uint64_t ahead_bytes = gradients.in_flight_bytes();
+  GradientsInFlight& gradients = rooms_.optimizer->gradients().store().in_flight();
+  const std::uint64_t ahead_bytes = gradients.n_bytes();
   return gradients.free_bytes(
       std::max(ahead_bytes - std::min(ahead_bytes, most_bytes_), rooms_.watch.excess_bytes(moment)));
 }

@@ -15,7 +15,7 @@ class GradientRoom {
   explicit GradientRoom(EngineRooms& rooms);
 
   /// Called when `moment`, a use of a unit, has begun for the device's watch. Errors: those of
-  /// GradientStore::free_bytes.
+  /// GradientsInFlight::free_bytes.
   [[nodiscard]] Result<void> before(Moment moment);
 
  private:

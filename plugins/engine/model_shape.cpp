@@ -11,10 +11,11 @@ namespace {
 Result<void> read_params(ModelHost& host, ModelShape& model) {
   for (std::uint32_t param = 0; param < host.n_params(); ++param) {
     CASTOR_ASSIGN(const castor_param_info info, host.param_info(param));
-    CASTOR_ASSIGN(const DType dtype, dtype_of(info));
+    CASTOR_ASSIGN(const DType dtype, kept_dtype(info));
     ParamShape shape;
     shape.name = info.name;
-    shape.spec = {info.numel, dtype, is_trainable(info)};
+    if (dtype == DType::u8) shape.elements_a_value = value_bytes(info.dtype);
+    shape.spec = {info.numel * shape.elements_a_value, dtype, is_trainable(info)};
     model.params.push_back(std::move(shape));
   }
   return {};

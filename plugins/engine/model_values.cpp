@@ -13,7 +13,10 @@ namespace {
 /// Interval between progress messages while parameters are initialised.
 constexpr std::uint64_t kProgressNs = 10'000'000'000;
 
-StateValues values_of(const castor_param_state& state) {
+StateValues values_of(const castor_param_state& state, const ParamShape& param) {
+  const std::uint64_t each = param.elements_a_value;
+  if (param.is_opaque())
+    return {.first = each * state.first, .n = each * state.n, .bytes = static_cast<std::byte*>(state.opaque)};
   return {state.first, state.n, state.master, state.exp_avg, state.exp_avg_sq, state.n_updates};
 }
 
@@ -22,9 +25,16 @@ StateValues values_of(const castor_param_state& state) {
 Result<void> ModelValues::initialise() {
   if (initialised_) return {};
   ModelHost& host = parts_.host;
-  const auto fill = [&](TensorId tensor, std::uint64_t first, std::span<float> values) -> Result<void> {
+  StateIo::Fill fill;
+  fill.fp32 = [&](TensorId tensor, std::uint64_t first, std::span<float> values) {
     const std::uint32_t param = number(parts_.model.order[tensor]);
     return host.first_values({sizeof(castor_values), param, first, values.size(), CASTOR_FP32, values.data()});
+  };
+  fill.bytes = [&](TensorId tensor, std::uint64_t first, std::span<std::byte> values) {
+    const ParamId param = parts_.model.order[tensor];
+    const std::uint64_t each = parts_.model.params[param].elements_a_value;
+    return host.first_values(
+        {sizeof(castor_values), number(param), first / each, values.size() / each, CASTOR_OWN, values.data()});
   };
   std::uint64_t last_ns = parts_.timeline.now_ns();
   CASTOR_TRY(parts_.io.initialise(fill, [&](double share) {
@@ -45,14 +55,14 @@ Result<void> ModelValues::check(ParamId param) const {
 
 Result<castor_ranges> ModelValues::owned_ranges(std::uint32_t param) {
   CASTOR_TRY(check(ParamId{param}));
-  owned_ = {0, parts_.model.params[ParamId{param}].spec.numel};
+  owned_ = {0, parts_.model.params[ParamId{param}].n_values()};
   return castor_ranges{sizeof(castor_ranges), 1, owned_.data()};
 }
 
 Result<void> ModelValues::read_masters(const castor_values& wanted) {
   CASTOR_TRY(check(ParamId{wanted.param}));
-  const std::uint64_t numel = parts_.model.params[ParamId{wanted.param}].spec.numel;
-  CASTOR_ASSIGN(castor_param_state state, masters_of(wanted, numel));
+  const ParamShape& param = parts_.model.params[ParamId{wanted.param}];
+  CASTOR_ASSIGN(castor_param_state state, masters_of(wanted, param.n_values(), param.is_opaque()));
   return read_state(state);
 }
 
@@ -102,7 +112,7 @@ Result<void> ModelValues::read_state(castor_param_state& state) {
   const ParamId param{state.param};
   CASTOR_TRY(check(param));
   CASTOR_TRY(initialise());
-  StateValues values = values_of(state);
+  StateValues values = values_of(state, parts_.model.params[param]);
   if (const auto tensor = parts_.place_of[param]) CASTOR_TRY(parts_.io.read(*tensor, values));
   state.n_updates = values.n_updates;
   return {};
@@ -113,7 +123,7 @@ Result<void> ModelValues::write_state(const castor_param_state& state) {
   CASTOR_TRY(check(param));
   CASTOR_TRY(initialise());
   const auto tensor = parts_.place_of[param];
-  return tensor ? parts_.io.write(*tensor, values_of(state)) : Result<void>();
+  return tensor ? parts_.io.write(*tensor, values_of(state, parts_.model.params[param])) : Result<void>();
 }
 
 }  // namespace castor

@@ -9,18 +9,31 @@
 
 namespace castor {
 
-Result<void> read_values(const ParamEntry& param, std::span<float> out, std::uint64_t first) {
-  if (out.empty()) return {};
+namespace {
+
+Result<void> copy_values(const ParamEntry& param, void* out, std::uint64_t first, std::uint64_t n,
+                         at::ScalarType dtype) {
+  if (n == 0) return {};
   if (param.was_bound)
     return Error{ErrorKind::usage, "parameter " + param.name +
                                        " was bound to other memory, which freed its first values; make the model anew "
                                        "for another strategy"};
   return guard([&] {
     const at::NoGradGuard no_grad;
-    const auto n = static_cast<std::int64_t>(out.size());
-    const at::Tensor values = in_storage_order(param.tensor).narrow(0, static_cast<std::int64_t>(first), n);
-    at::from_blob(out.data(), {n}, at::kFloat).copy_(values);
+    const auto length = static_cast<std::int64_t>(n);
+    const at::Tensor values = in_storage_order(param.tensor).narrow(0, static_cast<std::int64_t>(first), length);
+    at::from_blob(out, {length}, dtype).copy_(values);
   });
+}
+
+}  // namespace
+
+Result<void> read_values(const ParamEntry& param, std::span<float> out, std::uint64_t first) {
+  return copy_values(param, out.data(), first, out.size(), at::kFloat);
+}
+
+Result<void> read_own_values(const ParamEntry& param, void* out, std::uint64_t first, std::uint64_t n) {
+  return copy_values(param, out, first, n, param.tensor.scalar_type());
 }
 
 }  // namespace castor

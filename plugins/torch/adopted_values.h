@@ -14,5 +14,7 @@ namespace castor {
 /// that no more than this copy and its own exist. From any thread, and from several at once.
 /// Errors: usage, once the parameter was bound.
 Result<void> read_values(const ParamEntry& param, std::span<float> out, std::uint64_t first);
+/// The same for `n` values of an opaque parameter, in its dtype.
+Result<void> read_own_values(const ParamEntry& param, void* out, std::uint64_t first, std::uint64_t n);
 
 }  // namespace castor

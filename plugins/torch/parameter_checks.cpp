@@ -13,8 +13,6 @@ namespace {
 
 constexpr const char* kOwnMemory = "; give it memory of its own: parameter.set_data(parameter.detach().clone())";
 
-bool computes(at::ScalarType dtype) { return dtype == at::kFloat || dtype == at::kHalf || dtype == at::kBFloat16; }
-
 std::string text_of(at::IntArrayRef numbers) {
   std::ostringstream text;
   text << numbers;
@@ -23,14 +21,21 @@ std::string text_of(at::IntArrayRef numbers) {
 
 }  // namespace
 
+bool computes(const at::Tensor& parameter) {
+  const at::ScalarType dtype = parameter.scalar_type();
+  return dtype == at::kFloat || dtype == at::kHalf || dtype == at::kBFloat16;
+}
+
 Result<void> ParameterChecks::check(const std::string& name, const at::Tensor& parameter, bool declared) {
   const std::string found = defect(name, parameter, declared);
   return found.empty() ? Result<void>() : Error{ErrorKind::usage, "parameter " + name + ' ' + found};
 }
 
 std::string ParameterChecks::defect(const std::string& name, const at::Tensor& parameter, bool declared) {
-  if (!computes(parameter.scalar_type()))
-    return std::string("is ") + c10::toString(parameter.scalar_type()) + "; parameters are fp32, fp16 or bf16";
+  if (parameter.is_quantized()) return "is a quantized tensor; keep its values and scales as plain tensors";
+  if (parameter.requires_grad() && !computes(parameter))
+    return std::string("is ") + c10::toString(parameter.scalar_type()) +
+           "; parameters that are trained are fp32, fp16 or bf16";
   if (parameter.layout() != at::kStrided) return "is sparse; parameters are dense";
   if (numbered(parameter.device()) != device_)
     return "is on " + parameter.device().str() + ", the model trains on " + device_.str() + "; move it there";

@@ -7,6 +7,7 @@
 #include <castor/plugins/torch/errors.h>
 #include "device_memory.h"
 #include "gradient_capture.h"
+#include "parameter_checks.h"
 #include "parameter_storage.h"
 
 #include <ATen/ATen.h>
@@ -87,7 +88,7 @@ Result<void> ResidentStrategy::place() {
     for (std::uint32_t id = 0; id < params_.size(); ++id) place_param(id);
     std::uint32_t n_registered = 0;
     for (ResidentParam& param : params_)
-      if (param.master.numel() > 0) param.registered = RegisteredId{n_registered++};
+      if (param.tensor.numel() > 0) param.registered = RegisteredId{n_registered++};
     peak_bytes_ = held_bytes();
   });
 }
@@ -95,15 +96,18 @@ Result<void> ResidentStrategy::place() {
 void ResidentStrategy::place_param(std::uint32_t id) {
   ResidentParam& param = params_[id];
   param.tensor = adapter_.host().map().params[id].tensor;
-  const at::Tensor values = at::empty({param.tensor.numel()}, at::kFloat);
+  const bool opaque = !computes(param.tensor);
+  const at::Tensor values = at::empty({param.tensor.numel()}, opaque ? param.tensor.scalar_type() : at::kFloat);
   const auto n = static_cast<std::uint64_t>(values.numel());
-  adapter_.host()
-      .first_values({sizeof(castor_values), id, 0, n, CASTOR_FP32, values.mutable_data_ptr<float>()})
-      .value();
+  const std::uint32_t form = opaque ? CASTOR_OWN : CASTOR_FP32;
+  adapter_.host().first_values({sizeof(castor_values), id, 0, n, form, values.mutable_data_ptr()}).value();
   const auto room = static_cast<std::int64_t>(param.tensor.nbytes() + kTensorAlignBytes);
   param.memory = at::empty({room}, at::TensorOptions(at::kByte).device(param.tensor.device()));
   adapter_.host().bind(id, aligned_start(param.memory)).value();
-  initialise(param, values);
+  if (opaque)
+    in_storage_order(param.tensor).copy_(values);
+  else
+    initialise(param, values);
 }
 
 void ResidentStrategy::initialise(ResidentParam& param, const at::Tensor& values) {
@@ -225,16 +229,16 @@ Result<double> ResidentStrategy::measure_norm() {
 }
 
 Result<void> ResidentStrategy::read_masters(const castor_values& wanted) {
-  const std::uint64_t numel =
-      wanted.param < params_.size() ? static_cast<std::uint64_t>(params_[wanted.param].master.numel()) : 0;
-  CASTOR_ASSIGN(castor_param_state state, masters_of(wanted, numel));
+  const at::Tensor param = wanted.param < params_.size() ? params_[wanted.param].tensor : at::empty({0});
+  CASTOR_ASSIGN(castor_param_state state,
+                masters_of(wanted, static_cast<std::uint64_t>(param.numel()), !computes(param)));
   return read_state(state);
 }
 
 Result<ResidentParam*> ResidentStrategy::param_of(const castor_param_state& state) {
   if (state.param < params_.size()) {
     ResidentParam& param = params_[state.param];
-    const auto numel = static_cast<std::uint64_t>(param.master.numel());
+    const auto numel = static_cast<std::uint64_t>(param.tensor.numel());
     if (state.first <= numel && state.n <= numel - state.first) return &param;
   }
   return Error{ErrorKind::usage, "there are no values " + std::to_string(state.first) + " to " +
@@ -253,6 +257,9 @@ Result<void> ResidentStrategy::read_state(castor_param_state& state) {
     read(param->master, state.master);
     read(param->exp_avg, state.exp_avg);
     read(param->exp_avg_sq, state.exp_avg_sq);
+    if (state.opaque == nullptr) return;
+    at::from_blob(state.opaque, {n}, param->tensor.scalar_type())
+        .copy_(in_storage_order(param->tensor).narrow(0, first, n));
   });
 }
 
@@ -268,7 +275,9 @@ Result<void> ResidentStrategy::write_state(const castor_param_state& state) {
     write(param->master, state.master);
     write(param->exp_avg, state.exp_avg);
     write(param->exp_avg_sq, state.exp_avg_sq);
-    in_storage_order(param->tensor).narrow(0, first, n).copy_(rounded(state.master, n, param->tensor.scalar_type()));
+    const at::Tensor weights = in_storage_order(param->tensor).narrow(0, first, n);
+    const at::ScalarType dtype = param->tensor.scalar_type();
+    weights.copy_(computes(param->tensor) ? rounded(state.master, n, dtype) : at::from_blob(state.opaque, {n}, dtype));
   });
 }
 
@@ -325,7 +334,7 @@ Result<void> ResidentStrategy::release(const castor_access& access) {
     const at::NoGradGuard no_grad;
     for (std::uint32_t i = 0; i < access.n; ++i) {
       ResidentParam& param = params_[access.params[i]];
-      param.master.copy_(in_storage_order(param.tensor));
+      if (param.master.defined()) param.master.copy_(in_storage_order(param.tensor));
     }
   });
 }

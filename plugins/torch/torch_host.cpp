@@ -3,6 +3,7 @@
 
 #include <castor/plugins/torch/errors.h>
 #include "adopted_values.h"
+#include "parameter_checks.h"
 #include "parameter_storage.h"
 
 #include <ATen/Parallel.h>
@@ -42,7 +43,7 @@ Result<castor_param_info> TorchHost::param_info(std::uint32_t param) {
   const ParamEntry& entry = map_.params[param];
   const at::Tensor& tensor = entry.tensor;
   auto info = blank<castor_param_info>();
-  info.flags = tensor.requires_grad() ? CASTOR_PARAM_TRAINABLE : 0;
+  info.flags = tensor.requires_grad() ? CASTOR_PARAM_TRAINABLE : computes(tensor) ? 0 : CASTOR_PARAM_OPAQUE;
   info.name = entry.name.c_str();
   info.shape = tensor.sizes().data(), info.strides = tensor.strides().data();
   info.ndim = static_cast<std::int32_t>(tensor.dim());
@@ -55,12 +56,16 @@ Result<void> TorchHost::first_values(const castor_values& values) {
   CASTOR_TRY(check_param(values.param));
   const ParamEntry& entry = map_.params[values.param];
   const auto numel = static_cast<std::uint64_t>(entry.tensor.numel());
-  if (values.form != CASTOR_FP32) return Error{ErrorKind::plugin, "first values are drawn in fp32 alone"};
+  const bool opaque = !computes(entry.tensor);
+  if (values.form != (opaque ? CASTOR_OWN : CASTOR_FP32))
+    return Error{ErrorKind::plugin, "the first values of parameter " + entry.name +
+                                        (opaque ? ", which is opaque, are its own" : " are given in fp32")};
   const std::uint64_t n = values.n == CASTOR_ALL ? numel - std::min(numel, values.first) : values.n;
   if (values.first > numel || n > numel - values.first)
     return Error{ErrorKind::plugin, "first values " + std::to_string(values.first) + " to " +
                                         std::to_string(values.first + n) + " of a parameter that has " +
                                         std::to_string(numel)};
+  if (opaque) return read_own_values(entry, values.data, values.first, n);
   const std::span<float> out(static_cast<float*>(values.data), n);
   if (!entry.init) return read_values(entry, out, values.first);
   return guard([&] { fill(out, *entry.init, {options_.seed, values.param}, at::get_num_threads(), values.first); });

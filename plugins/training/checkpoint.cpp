@@ -13,6 +13,7 @@
 #include <castor/io/tensor_store.h>
 #include <castor/memory/host_resource.h>
 #include <castor/memory/text.h>
+#include <castor/plugins/dl_dtype.h>
 #include <castor/states/committed_states.h>
 #include <castor/training/optimizer_families.h>
 
@@ -25,12 +26,12 @@ using Json = nlohmann::json;
 
 constexpr std::uint64_t kHeaderKey = 0;
 
-/// Values of one array that move at once: 4 MiB.
-constexpr std::uint64_t kPieceValues = std::uint64_t{1} << 20;
+/// Of one array that move at once.
+constexpr std::uint64_t kPieceBytes = 4 << 20;
 
 enum Array : std::uint64_t { kMaster, kExpAvg, kExpAvgSq, kNArrays };
 
-/// Unique as long as a parameter has less than 2^22 pieces, 4 Ti values.
+/// Unique as long as a parameter has less than 2^22 pieces, 16 TiB.
 std::uint64_t key_of(ParamId param, std::uint64_t piece, std::uint64_t array) {
   return (std::uint64_t{number(param)} + 1) << 24 | piece << 2 | array;
 }
@@ -41,7 +42,7 @@ class Piece {
   static Result<Piece> make(HostResource& pages) {
     Piece piece;
     for (Buffer& array : piece.arrays_) {
-      CASTOR_ASSIGN(array, Buffer::allocate(pages, kPieceValues * sizeof(float)));
+      CASTOR_ASSIGN(array, Buffer::allocate(pages, kPieceBytes));
     }
     return piece;
   }
@@ -50,7 +51,7 @@ class Piece {
   Piece& operator=(Piece&&) = delete;
 
   float* values(std::uint64_t array) { return reinterpret_cast<float*>(arrays_[array].data()); }
-  BufferView bytes(std::uint64_t array, std::uint64_t n) { return {arrays_[array].data(), n * sizeof(float)}; }
+  BufferView bytes(std::uint64_t array, std::uint64_t n_bytes) { return {arrays_[array].data(), n_bytes}; }
   void moves_until(Event event) { moves_.push_back(std::move(event)); }
   Result<void> wait() {
     Result<void> outcome;
@@ -66,15 +67,32 @@ class Piece {
   std::vector<Event> moves_;
 };
 
-std::uint64_t n_arrays(const castor_param_info& param, castor_optimizer optimizer) {
-  if (!is_trainable(param)) return 1;
-  return keeps_exp_avg_sq(optimizer) ? kNArrays : kExpAvgSq;
+/// How a parameter's values lie in the store: `n_arrays` arrays, each in pieces of up to `piece_values` values.
+struct SavedShape {
+  std::uint64_t n_arrays, value_bytes, piece_values;
+  bool opaque;
+};
+
+SavedShape saved_shape(const castor_param_info& param, castor_optimizer optimizer) {
+  if (is_opaque(param)) {
+    const std::uint64_t n_bytes = value_bytes(param.dtype);
+    return {1, n_bytes, kPieceBytes / n_bytes, true};
+  }
+  const std::uint64_t n_trained = keeps_exp_avg_sq(optimizer) ? kNArrays : kExpAvgSq;
+  return {is_trainable(param) ? n_trained : 1, sizeof(float), kPieceBytes / sizeof(float), false};
 }
 
-/// The state of `arrays` arrays of a parameter; the other pointers are null.
-castor_param_state state_of(ParamId id, std::uint64_t first, std::uint64_t n, std::uint64_t arrays, Piece& piece) {
-  const auto values = [&](std::uint64_t array) { return array < arrays ? piece.values(array) : nullptr; };
-  return {sizeof(castor_param_state), number(id), first, n, values(kMaster), values(kExpAvg), values(kExpAvgSq), 0};
+/// Part of a parameter's state, in the arrays of `piece`; the other pointers are null.
+castor_param_state state_of(ParamId id, std::uint64_t first, std::uint64_t n, const SavedShape& shape, Piece& piece) {
+  auto state = blank<castor_param_state>();
+  state.param = number(id), state.first = first, state.n = n;
+  if (shape.opaque)
+    state.opaque = piece.values(kMaster);
+  else
+    state.master = piece.values(kMaster);
+  if (shape.n_arrays > kExpAvg) state.exp_avg = piece.values(kExpAvg);
+  if (shape.n_arrays > kExpAvgSq) state.exp_avg_sq = piece.values(kExpAvgSq);
+  return state;
 }
 
 /// The progress of a save.
@@ -84,34 +102,36 @@ struct Saving {
   std::uint64_t n_bytes = 0;
 };
 
-/// Writes `arrays` of one parameter through the two pieces in turns: one is written while the next is filled.
+/// Writes the arrays of one parameter through the two pieces in turns: one is written while the next is filled.
 Result<void> save_param(TensorStore& store, Strategy& strategy, ParamId id, const castor_param_info& param,
-                        std::uint64_t arrays, Saving& saving) {
+                        const SavedShape& shape, Saving& saving) {
   std::uint64_t n_updates = 0;
-  for (std::uint64_t first = 0; first < param.numel; first += kPieceValues) {
+  for (std::uint64_t first = 0; first < param.numel; first += shape.piece_values) {
     std::swap(saving.turns[0], saving.turns[1]);
     Piece& piece = *saving.turns[0];
     CASTOR_TRY(piece.wait());
-    const std::uint64_t n = std::min(kPieceValues, param.numel - first);
-    castor_param_state state = state_of(id, first, n, arrays, piece);
+    const std::uint64_t n = std::min(shape.piece_values, param.numel - first);
+    castor_param_state state = state_of(id, first, n, shape, piece);
     CASTOR_TRY(strategy.values().read_state(state));
     n_updates = state.n_updates;
-    for (std::uint64_t array = 0; array < arrays; ++array)
-      piece.moves_until(store.put(key_of(id, first / kPieceValues, array), piece.bytes(array, n)));
-    saving.n_bytes += arrays * n * sizeof(float);
+    for (std::uint64_t array = 0; array < shape.n_arrays; ++array)
+      piece.moves_until(
+          store.put(key_of(id, first / shape.piece_values, array), piece.bytes(array, n * shape.value_bytes)));
+    saving.n_bytes += shape.n_arrays * n * shape.value_bytes;
   }
   saving.n_updates.push_back(n_updates);
   return {};
 }
 
 Result<void> load_param(TensorStore& store, Strategy& strategy, ParamId id, const castor_param_info& param,
-                        std::uint64_t arrays, std::uint64_t n_updates, Piece& piece) {
-  for (std::uint64_t first = 0; first < param.numel; first += kPieceValues) {
-    const std::uint64_t n = std::min(kPieceValues, param.numel - first);
-    for (std::uint64_t array = 0; array < arrays; ++array)
-      piece.moves_until(store.get(key_of(id, first / kPieceValues, array), piece.bytes(array, n)));
+                        const SavedShape& shape, std::uint64_t n_updates, Piece& piece) {
+  for (std::uint64_t first = 0; first < param.numel; first += shape.piece_values) {
+    const std::uint64_t n = std::min(shape.piece_values, param.numel - first);
+    for (std::uint64_t array = 0; array < shape.n_arrays; ++array)
+      piece.moves_until(
+          store.get(key_of(id, first / shape.piece_values, array), piece.bytes(array, n * shape.value_bytes)));
     CASTOR_TRY(piece.wait());
-    castor_param_state state = state_of(id, first, n, arrays, piece);
+    castor_param_state state = state_of(id, first, n, shape, piece);
     state.n_updates = n_updates;
     CASTOR_TRY(strategy.values().write_state(state));
   }
@@ -163,7 +183,7 @@ Result<SavedBytes> Checkpoint::save(const Trained& trained, ModelHost& model, St
   CASTOR_ASSIGN(Piece other, Piece::make(pages));
   Saving saving{{&one, &other}, {}};
   for (const ParamId id : params.ids())
-    CASTOR_TRY(save_param(*store_, strategy, id, params[id], n_arrays(params[id], trained.optimizer), saving));
+    CASTOR_TRY(save_param(*store_, strategy, id, params[id], saved_shape(params[id], trained.optimizer), saving));
   CASTOR_TRY(one.wait());
   CASTOR_TRY(other.wait());
   Json header = run_header(trained, params, run);
@@ -192,7 +212,7 @@ Result<RunState> Checkpoint::load(const Trained& trained, ModelHost& model, Stra
   HostResource pages;
   CASTOR_ASSIGN(Piece piece, Piece::make(pages));
   for (const ParamId id : params.ids())
-    CASTOR_TRY(load_param(*store_, strategy, id, params[id], n_arrays(params[id], trained.optimizer),
+    CASTOR_TRY(load_param(*store_, strategy, id, params[id], saved_shape(params[id], trained.optimizer),
                           was.at("updates").at(index(id)), piece));
   return run_of(was);
 }
@@ -207,8 +227,11 @@ Result<RunState> Checkpoint::load_committed(const CommittedStates& states, const
                                     std::to_string(states.map().registered.size()) + " parameters, its description " +
                                     std::to_string(registered.size()) + "; continue from another checkpoint"};
   CASTOR_TRY(states.read([&](RegisteredId id, const StateValues& part) {
-    return strategy.values().write_state({sizeof(castor_param_state), number(registered[id]), part.first, part.n,
-                                          part.master, part.exp_avg, part.exp_avg_sq, part.n_updates});
+    const castor_param_info& param = params[registered[id]];
+    const std::uint64_t each = is_opaque(param) ? value_bytes(param.dtype) : 1;
+    return strategy.values().write_state({sizeof(castor_param_state), number(registered[id]), part.first / each,
+                                          part.n / each, part.master, part.exp_avg, part.exp_avg_sq, part.n_updates,
+                                          part.bytes});
   }));
   return run_of(was);
 }

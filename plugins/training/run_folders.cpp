@@ -95,7 +95,7 @@ Result<void> RunFolders::save_in(Folders folders) {
 }
 
 Result<void> RunFolders::check(Strategy& strategy) {
-  castor_param_state nothing = {sizeof(castor_param_state), 0, 0, 0, nullptr, nullptr, nullptr, 0};
+  auto nothing = blank<castor_param_state>();
   if (saved_) CASTOR_TRY(strategy.values().read_state(nothing));
   if (commits_) CASTOR_TRY(strategy.committed());
   return {};

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include <castor/plugins/dl_dtype.h>
 #include <castor/training/optimizer_families.h>
 
 namespace castor {
@@ -14,8 +15,12 @@ using Json = nlohmann::json;
 
 constexpr int kFormat = 2;
 
-/// Its name, number of values, and whether they are trained.
-Json json_of(const castor_param_info& param) { return {param.name, param.numel, is_trainable(param)}; }
+/// Its name, number of values, whether they are trained, and of an opaque one the bytes of a value.
+Json json_of(const castor_param_info& param) {
+  Json described = {param.name, param.numel, is_trainable(param)};
+  if (is_opaque(param)) described.push_back(value_bytes(param.dtype));
+  return described;
+}
 
 /// How the parameters of the header `was` differ from `params`; empty if they are equal.
 std::string difference(const Json& was, const ModelParams& params, const std::string& model_name) {

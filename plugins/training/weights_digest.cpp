@@ -6,15 +6,22 @@
 #include <algorithm>
 #include <bit>
 #include <cinttypes>
+#include <cstddef>
 #include <cstdio>
 #include <memory>
 
+#include <castor/plugins/dl_dtype.h>
 #include <castor/training/model_params.h>
 
 namespace castor {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "the digest is defined over little-endian masters");
+
+/// Of the fp32 master, or of the values of an opaque parameter.
+std::uint64_t kept_bytes(const castor_param_info& param) {
+  return param.numel * (is_opaque(param) ? value_bytes(param.dtype) : sizeof(float));
+}
 
 std::string hex(std::uint64_t digest) {
   char text[17];
@@ -35,12 +42,13 @@ Result<std::string> weights_digest(ModelHost& model, Strategy& strategy) {
   CASTOR_ASSIGN(const auto params, params_of(model));
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), &XXH3_freeState);
   XXH3_64bits_reset(state.get());
-  std::uint64_t largest = 0;
-  for (const castor_param_info& param : params) largest = std::max(largest, param.numel);
-  const auto master = std::make_unique_for_overwrite<float[]>(largest);
+  std::uint64_t most_bytes = 0;
+  for (const castor_param_info& param : params) most_bytes = std::max(most_bytes, kept_bytes(param));
+  const auto values = std::make_unique_for_overwrite<std::byte[]>(most_bytes);
   for (const ParamId id : params.ids()) {
-    CASTOR_TRY(strategy.read_master(number(id), master.get()));
-    XXH3_64bits_update(state.get(), master.get(), params[id].numel * sizeof(float));
+    const std::uint32_t form = is_opaque(params[id]) ? CASTOR_OWN : CASTOR_FP32;
+    CASTOR_TRY(strategy.values().read_masters({sizeof(castor_values), number(id), 0, CASTOR_ALL, form, values.get()}));
+    XXH3_64bits_update(state.get(), values.get(), kept_bytes(params[id]));
   }
   return hex(XXH3_64bits_digest(state.get()));
 }

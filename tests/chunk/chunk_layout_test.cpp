@@ -28,6 +28,15 @@ TEST(PlanLayout, ATensorLargerThanAChunkGetsOneOfItsOwn) {
   EXPECT_EQ(layout.chunks[PayloadId{1}].tensors, (std::vector{TensorId{1}}));
 }
 
+TEST(PlanLayout, BytesStartAtTheTensorAlignmentInChunksOfTheirOwn) {
+  const TensorSpec specs[] = {{3, DType::u8, false}, {256, DType::f32, false}, {5, DType::u8, false}};
+  const ChunkLayout layout = plan_layout(specs, {4096});
+  ASSERT_EQ(layout.chunks.size(), 2u);
+  EXPECT_EQ(layout.chunks[PayloadId{0}].tensors, (std::vector{TensorId{0}, TensorId{2}}));
+  EXPECT_EQ(layout.tensors[TensorId{2}].offset, kTensorAlignBytes);
+  EXPECT_EQ(layout.chunks[PayloadId{0}].numel, 2 * kTensorAlignBytes);
+}
+
 // Each tensor has a chunk of its own; the second is 0.05 % smaller than the first, the third 0.5 %.
 TEST(PlanLayout, AChunkHardlySmallerThanAnotherBecomesAsLarge) {
   const std::vector<TensorSpec> tensors = {{256 * 2000}, {256 * 1999}, {256 * 1990}};
@@ -108,9 +117,8 @@ TEST(PlanLayout, EveryRandomLayoutIsAlignedDisjointAndTight) {
 }
 
 TEST(PlanLayout, AUnitsTensorsShareAChunkWhereOneCanHoldThem) {
-  const TensorSpec specs[] = {{256, DType::bf16, true, UnitId{0}},
-                              {256, DType::bf16, true, UnitId{1}},
-                              {256, DType::bf16, true, UnitId{1}}};
+  const TensorSpec specs[] = {
+      {256, DType::bf16, true, UnitId{0}}, {256, DType::bf16, true, UnitId{1}}, {256, DType::bf16, true, UnitId{1}}};
   const ChunkLayout layout = plan_layout(specs, {1024});
   EXPECT_EQ(layout.chunks[PayloadId{0}].tensors, (std::vector{TensorId{0}}));
   EXPECT_EQ(layout.chunks[PayloadId{1}].tensors, (std::vector{TensorId{1}, TensorId{2}}));

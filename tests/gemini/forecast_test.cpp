@@ -18,7 +18,7 @@ RecordedStep layers(std::uint32_t n_layers, std::int64_t numel, double flops, st
     step.calls.push_back({{kind, id, 0}, work, own_bytes});
   };
   for (std::uint32_t i = 0; i < n_layers; ++i) {
-    step.params.push_back({"layer" + std::to_string(i), {numel}, DType::bf16, true});
+    step.params.push_back({"layer" + std::to_string(i), {numel}, {kDLBfloat, 16, 1}, CASTOR_PARAM_TRAINABLE});
     step.units.push_back({"unit" + std::to_string(i), {i}});
     add(Kind::forward, i, flops);
     add(Kind::end_forward, i);

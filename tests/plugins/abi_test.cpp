@@ -28,7 +28,7 @@ constexpr std::size_t kVersion20[ABI_LAYOUT_LENGTH] = {
     40,  48,                 // castor_values, castor_device_memory
     32,  64,  24,            // castor_group_info, castor_collective, castor_agreement
     56,  24,  16,            // castor_stage_call, castor_pipeline_step, castor_micro_batch
-    64,  120, 16,  144, 56,  // castor_param_group, step args, step result, stats, param state
+    64,  120, 16,  144, 64,  // castor_param_group, step args, step result, stats, param state
 };
 
 TEST(Abi, HasOneLayoutInCAndInCxx) {

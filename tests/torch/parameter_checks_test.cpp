@@ -43,8 +43,10 @@ TEST(ParameterChecks, RefuseByNameWhatCannotBeBound) {
 
 TEST(ParameterChecks, RefuseByNameWhatHasNoDenseFloats) {
   for (const Refused& refused :
-       {Refused{{at::zeros({3}, at::kLong)}, "parameter w0 is Long; parameters are fp32, fp16 or bf16"},
-        Refused{{at::zeros({3}, at::kDouble)}, "parameter w0 is Double; parameters are fp32, fp16 or bf16"},
+       {Refused{{at::zeros({3}, at::kDouble)},
+                "parameter w0 is Double; parameters that are trained are fp32, fp16 or bf16"},
+        Refused{{at::_empty_affine_quantized({3}, at::kQInt8, 0.5, 0)},
+                "parameter w0 is a quantized tensor; keep its values and scales as plain tensors"},
         Refused{{at::eye(3).to_sparse()}, "parameter w0 is sparse; parameters are dense"},
         Refused{{at::zeros({3}, at::kMeta)}, "parameter w0 is on meta, the model trains on cpu; move it there"}}) {
     const auto made = TorchAdapter::make(std::make_shared<Holder>(refused.tensors), c10::kCPU);

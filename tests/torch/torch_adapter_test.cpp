@@ -82,7 +82,7 @@ TEST(TorchAdapter, RefusesAParameterOutsideAUnit) {
 TEST(TorchAdapter, RefusesADtypeThatChunksDoNotHold) {
   const auto made = TorchAdapter::make(std::make_shared<SmallModel>(at::TensorOptions(at::kDouble)), c10::kCPU);
   ASSERT_FALSE(made.ok());
-  EXPECT_EQ(made.error().message, "parameter layer0.weight is Double; parameters are fp32, fp16 or bf16");
+  EXPECT_EQ(made.error().message, "parameter layer0.weight is Double; parameters that are trained are fp32, fp16 or bf16");
 }
 
 TEST(TorchAdapter, CallsEachUnitInOrder) {

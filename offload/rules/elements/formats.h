@@ -121,6 +121,7 @@ decltype(auto) with_format(DType dtype, F&& f) {
     case DType::f32: return f(Fp32{});
     case DType::bf16: return f(Bf16{});
     case DType::f16: return f(Fp16{});
+    case DType::u8: break;
   }
   throw ContractViolation("kernels: element type " + std::to_string(static_cast<int>(dtype)) +
                           " is none of fp32, bf16, fp16");

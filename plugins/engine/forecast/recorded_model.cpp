@@ -2,6 +2,7 @@
 #include <castor/engine/recorded_model.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 
 #include <castor/plugins/dl_dtype.h>
@@ -22,15 +23,18 @@ Result<castor_unit_info> RecordedModel::unit_info(std::uint32_t unit) {
 Result<castor_param_info> RecordedModel::param_info(std::uint32_t param) {
   const RecordedStep::Param& found = step_.params.at(param);
   auto info = blank<castor_param_info>();
-  info.flags = found.trainable ? CASTOR_PARAM_TRAINABLE : 0;
+  info.flags = found.flags;
   info.name = found.name.c_str();
   info.shape = found.shape.data(), info.ndim = static_cast<std::int32_t>(found.shape.size());
-  info.dtype = dl_dtype(found.dtype), info.numel = found.numel(), info.storage = param;
+  info.dtype = found.dtype, info.numel = found.numel(), info.storage = param;
   return info;
 }
 
 Result<void> RecordedModel::first_values(const castor_values& values) {
-  std::fill_n(static_cast<float*>(values.data), values.n, kFirstValue);
+  if (values.form == CASTOR_OWN)
+    std::memset(values.data, 0, values.n * value_bytes(step_.params.at(values.param).dtype));
+  else
+    std::fill_n(static_cast<float*>(values.data), values.n, kFirstValue);
   return {};
 }
 
@@ -87,7 +91,7 @@ DLManagedTensor* RecordedModel::gradient_at(std::uint32_t param, void* data, voi
   auto made = std::make_unique<DLManagedTensor>();
   auto* const shape = const_cast<std::int64_t*>(of.shape.data());  // DLPack knows no const
   const auto n_dims = static_cast<std::int32_t>(of.shape.size());
-  made->dl_tensor = {data, {kDLCPU, 0}, n_dims, dl_dtype(of.dtype), shape, nullptr, 0};
+  made->dl_tensor = {data, {kDLCPU, 0}, n_dims, of.dtype, shape, nullptr, 0};
   made->manager_ctx = owner;
   made->deleter = deleter;
   return made.release();

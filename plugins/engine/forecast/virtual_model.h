@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include <castor/engine/recorded_model.h>
+#include <castor/plugins/dl_dtype.h>
 #include <castor/schedule/virtual_memory.h>
 
 #include "virtual_device.h"
@@ -54,7 +55,7 @@ class VirtualModel final : public RecordedModel, private DeviceCalls {
   void forget_own(std::uint64_t n_bytes) override { held_bytes_ -= n_bytes; }
 
   static std::uint64_t bytes_of(const DLTensor& tensor) {
-    std::uint64_t n_bytes = tensor.dtype.bits / 8;
+    std::uint64_t n_bytes = value_bytes(tensor.dtype);
     for (std::int32_t i = 0; i < tensor.ndim; ++i) n_bytes *= static_cast<std::uint64_t>(tensor.shape[i]);
     return n_bytes;
   }

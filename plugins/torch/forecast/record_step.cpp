@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <castor/plugins/torch/record_step.h>
 
-#include <castor/plugins/dl_dtype.h>
 #include <castor/plugins/torch/errors.h>
 #include <castor/plugins/torch/torch_adapter.h>
 
@@ -17,8 +16,7 @@ Result<RecordedStep> shape_of(ModelHost& host) {
   RecordedStep step;
   for (std::uint32_t param = 0; param < host.n_params(); ++param) {
     CASTOR_ASSIGN(const castor_param_info info, host.param_info(param));
-    CASTOR_ASSIGN(const DType dtype, dtype_of(info));
-    step.params.push_back({info.name, {info.shape, info.shape + info.ndim}, dtype, is_trainable(info)});
+    step.params.push_back({info.name, {info.shape, info.shape + info.ndim}, info.dtype, info.flags});
   }
   for (std::uint32_t unit = 0; unit < host.n_units(); ++unit) {
     CASTOR_ASSIGN(const castor_unit_info info, host.unit_info(unit));

@@ -2,6 +2,7 @@
 #include "session_parts.h"
 
 #include <castor/memory/device.h>
+#include <castor/plugins/dl_dtype.h>
 #include <castor/plugins/torch/runtime.h>
 
 #include <torch/nn/module.h>
@@ -18,9 +19,7 @@ c10::Device device_of(const torch::nn::Module& model) {
 }
 
 bool has_fp16(const ModelParams& params) {
-  return std::any_of(params.begin(), params.end(), [](const castor_param_info& param) {
-    return param.dtype.code == kDLFloat && param.dtype.bits == 16;
-  });
+  return std::any_of(params.begin(), params.end(), [](const castor_param_info& param) { return is_fp16(param.dtype); });
 }
 
 /// The folders of the run: those of its own, or those in which the plugin commits.

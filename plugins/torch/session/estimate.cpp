@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <castor/plugins/dl_dtype.h>
 #include <castor/plugins/torch/estimate.h>
 
 #include <castor/engine/run_forecast.h>
@@ -25,7 +26,7 @@ Result<EngineOptions> options_of(const Gemini& plugin, const TrainingFacts& fact
 
 /// The scale that fp16 begins with makes a step need the norm, as clipping does.
 bool is_scaled(const RecordedStep& step, const SessionOptions& options) {
-  const auto narrow = [](const RecordedStep::Param& param) { return param.dtype == DType::f16; };
+  const auto narrow = [](const RecordedStep::Param& param) { return is_fp16(param.dtype); };
   return options.scaler || std::any_of(step.params.begin(), step.params.end(), narrow);
 }
 

@@ -5,6 +5,7 @@
 #include <castor/training/optimizer_families.h>
 #include <castor/training/weights_digest.h>
 
+#include <ATen/DLConvertor.h>
 #include <ATen/ops/empty.h>
 
 namespace castor {
@@ -126,8 +127,13 @@ Result<at::Tensor> Session::read_master(std::string_view wanted) {
   const ModelParams& params = parts_->params;
   for (const ParamId id : params.ids()) {
     if (wanted != params[id].name) continue;
-    const at::Tensor master = at::empty({params[id].shape, static_cast<std::size_t>(params[id].ndim)}, at::kFloat);
-    CASTOR_TRY(parts_->strategy->read_master(number(id), master.mutable_data_ptr<float>()));
+    const bool opaque = is_opaque(params[id]);
+    const at::ScalarType dtype =
+        opaque ? at::toScalarType(params[id].dtype) : at::kFloat;
+    const at::Tensor master = at::empty({params[id].shape, static_cast<std::size_t>(params[id].ndim)}, dtype);
+    const std::uint32_t form = opaque ? CASTOR_OWN : CASTOR_FP32;
+    CASTOR_TRY(parts_->strategy->values().read_masters(
+        {sizeof(castor_values), number(id), 0, CASTOR_ALL, form, master.mutable_data_ptr()}));
     return master;
   }
   return unknown_param(wanted, params);

@@ -63,7 +63,7 @@ struct Gradients {
   /// Gradients that have been read are freed when the store looks next.
   void expect_given_back() {
     (void)tiers.down->synchronize();
-    store->free_read();
+    store->in_flight().free_read();
     source.expect_each_freed_once();
   }
 
@@ -283,16 +283,16 @@ TEST(GradientStore, WaitsForTheOldestUntilSoManyBytesAreFree) {
   const auto gate = std::make_shared<HostEventState>();  // owners: the test and the stream
   ASSERT_TRUE(gradients.tiers.down->wait(Event(gate)).ok());
   for (const std::uint32_t tensor : {2u, 1u, 0u}) gradients.add(tensor);
-  gradients.store->free_bytes(0).value();
+  gradients.store->in_flight().free_bytes(0).value();
   EXPECT_EQ(gradients.source.n_freed(), 0);
-  EXPECT_EQ(gradients.store->in_flight_bytes(), 2 * (kNumel[0] + kNumel[1] + kNumel[2]));
+  EXPECT_EQ(gradients.store->in_flight().n_bytes(), 2 * (kNumel[0] + kNumel[1] + kNumel[2]));
   std::thread opener([&] { gate->complete({}); });
-  gradients.store->free_bytes(2 * kNumel[2] + 1).value();
+  gradients.store->in_flight().free_bytes(2 * kNumel[2] + 1).value();
   EXPECT_GE(gradients.source.n_freed(), 2) << "the first is one byte short";
-  EXPECT_LE(gradients.store->in_flight_bytes(), 2 * kNumel[0]);
-  gradients.store->free_bytes(1 << 20).value();
+  EXPECT_LE(gradients.store->in_flight().n_bytes(), 2 * kNumel[0]);
+  gradients.store->in_flight().free_bytes(1 << 20).value();
   EXPECT_EQ(gradients.source.n_freed(), 3) << "there are no more";
-  EXPECT_EQ(gradients.store->in_flight_bytes(), 0u);
+  EXPECT_EQ(gradients.store->in_flight().n_bytes(), 0u);
   opener.join();
   for (const std::uint32_t tensor : {0u, 1u, 2u}) gradients.expect_sum(tensor);
 }

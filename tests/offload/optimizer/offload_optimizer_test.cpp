@@ -404,11 +404,11 @@ TEST(OffloadOptimizer, AFailedFillIsHandedOn) {
   OptimizerWorld world(six_tensors(DType::bf16), chunks_of_512(DType::bf16));
   world.adopt(std::vector<Tier>(world.layout.chunks.size(), Tier::host)).value();
   const auto outcome =
-      world.optimizer->io().initialise([](TensorId tensor, std::uint64_t, std::span<float> values) -> Result<void> {
+      world.optimizer->io().initialise({[](TensorId tensor, std::uint64_t, std::span<float> values) -> Result<void> {
         if (tensor == TensorId{3}) return Error{ErrorKind::io, "no more values"};
         values[0] = 0;
         return {};
-      });
+      }});
   ASSERT_FALSE(outcome.ok());
   EXPECT_EQ(outcome.error().message, "no more values");
 }

@@ -147,11 +147,11 @@ struct OptimizerWorld {
   Result<void> start(std::vector<Tier> homes, std::vector<bool> streamed = {}) {
     CASTOR_TRY(adopt(std::move(homes), std::move(streamed)));
     return optimizer->io().initialise(
-        [this](TensorId tensor, std::uint64_t first, std::span<float> values) -> Result<void> {
+        {[this](TensorId tensor, std::uint64_t first, std::span<float> values) -> Result<void> {
           const auto& master = naive[index(tensor)].master;
           std::copy_n(master.begin() + static_cast<std::ptrdiff_t>(first), values.size(), values.begin());
           return {};
-        });
+        }});
   }
   Result<void> start(Tier home) { return start(std::vector<Tier>(layout.chunks.size(), home)); }
 

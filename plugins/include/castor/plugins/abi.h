@@ -71,7 +71,7 @@ enum {
 #define CASTOR_CAP_LINKS_CASTOR (UINT64_C(1) << 3) /* links libcastor: castor_tag must equal the host's */
 #define CASTOR_CAP_RANKS (UINT64_C(1) << 4)        /* trains over several ranks; others are refused there */
 #define CASTOR_CAP_STAGES (UINT64_C(1) << 5)       /* has run_step: drives the stages of a pipeline */
-#define CASTOR_CAP_KNOWN                                                                                   \
+#define CASTOR_CAP_KNOWN                                                                                    \
   (CASTOR_CAP_LINKS_TORCH | CASTOR_CAP_CPU | CASTOR_CAP_CUDA | CASTOR_CAP_LINKS_CASTOR | CASTOR_CAP_RANKS | \
    CASTOR_CAP_STAGES)
 
@@ -86,9 +86,9 @@ enum { CASTOR_DEVICE = 0, CASTOR_HOST = 1, CASTOR_NVME = 2, CASTOR_N_TIERS = 3 }
 typedef struct castor_error {
   uint32_t struct_size;
   castor_status status;
-  const char *message;
-  const char *option;
-  int32_t tier; /* whose room was too small; -1: of none */
+  const char* message;
+  const char* option;
+  int32_t tier;                           /* whose room was too small; -1: of none */
   uint64_t needed_bytes, available_bytes; /* where tier is not -1 */
 } castor_error;
 
@@ -111,18 +111,18 @@ enum {
 typedef struct castor_option {
   uint32_t struct_size;
   uint32_t type; /* CASTOR_OPTION_* */
-  const char *name;
-  const char *default_value; /* never null, and within the range */
+  const char* name;
+  const char* default_value; /* never null, and within the range */
   double min, max;           /* for INT, FLOAT and BYTES; -INFINITY and INFINITY where there is no limit */
-  const char *choices;       /* for ENUM: "auto|cpu|cuda" */
-  const char *help;          /* one line */
+  const char* choices;       /* for ENUM: "auto|cpu|cuda" */
+  const char* help;          /* one line */
 } castor_option;
 
 /* An option as the user set it (or its default). The host has checked it against the schema. */
 typedef struct castor_option_value {
   uint32_t struct_size;
-  const char *name;
-  const char *value;
+  const char* name;
+  const char* value;
 } castor_option_value;
 
 /* ---- the model ----------------------------------------------------------------------------------------- */
@@ -133,9 +133,9 @@ typedef struct castor_option_value {
 typedef struct castor_param_info {
   uint32_t struct_size;
   uint32_t flags;         /* CASTOR_PARAM_* */
-  const char *name;       /* as in named_parameters: "blocks.0.attn.qkv.weight" */
-  const int64_t *shape;   /* ndim entries: of this rank's part, where the parameter is sharded */
-  const int64_t *strides; /* ndim entries; null: contiguous in row-major order. The elements are dense in any case, and
+  const char* name;       /* as in named_parameters: "blocks.0.attn.qkv.weight" */
+  const int64_t* shape;   /* ndim entries: of this rank's part, where the parameter is sharded */
+  const int64_t* strides; /* ndim entries; null: contiguous in row-major order. The elements are dense in any case, and
                              element order in memory is that of gradients, states and norms */
   int32_t ndim;
   DLDataType dtype; /* of the weight that computes: fp32, fp16 or bf16; of an opaque one, any */
@@ -147,11 +147,11 @@ typedef struct castor_param_info {
 /* How a parameter lies over the ranks. With one rank: shape, no shard_group, no reduce_groups. */
 typedef struct castor_param_layout {
   uint32_t struct_size;
-  int32_t shard_dim;             /* the dimension that is sharded along shard_group; -1: none */
-  uint32_t shard_group;          /* number of a group; CASTOR_NONE */
+  int32_t shard_dim;    /* the dimension that is sharded along shard_group; -1: none */
+  uint32_t shard_group; /* number of a group; CASTOR_NONE */
   uint32_t n_reduce_groups;
-  const uint32_t *reduce_groups; /* the groups over which its gradient is summed */
-  const int64_t *full_shape;     /* of all ranks together, param_info.ndim entries */
+  const uint32_t* reduce_groups; /* the groups over which its gradient is summed */
+  const int64_t* full_shape;     /* of all ranks together, param_info.ndim entries */
   int32_t expert;                /* 1: a rank may have no gradient of it in a step */
 } castor_param_layout;
 
@@ -160,8 +160,8 @@ typedef struct castor_param_layout {
 typedef struct castor_unit_info {
   uint32_t struct_size;
   uint32_t n_params;
-  const char *name;
-  const uint32_t *params; /* n_params parameter ids; a tied parameter is listed by each unit that uses it */
+  const char* name;
+  const uint32_t* params; /* n_params parameter ids; a tied parameter is listed by each unit that uses it */
 } castor_unit_info;
 
 typedef struct castor_unit_layout {
@@ -174,8 +174,8 @@ typedef struct castor_unit_layout {
 /* A tensor of the model that is not trained (a running mean): it stays with the host. */
 typedef struct castor_buffer_info {
   uint32_t struct_size;
-  const char *name;
-  const DLTensor *tensor; /* the model's own memory, valid until the model changes it */
+  const char* name;
+  const DLTensor* tensor; /* the model's own memory, valid until the model changes it */
 } castor_buffer_info;
 
 enum {
@@ -190,7 +190,7 @@ typedef struct castor_values {
   uint32_t param;
   uint64_t first, n;
   uint32_t form; /* CASTOR_FP32 or CASTOR_OWN */
-  void *data;
+  void* data;
 } castor_values;
 
 /* The device allocator of the model's own tensors, bytes. */
@@ -218,7 +218,7 @@ typedef struct castor_group_info {
   uint32_t struct_size;
   uint32_t axes;         /* CASTOR_AXIS_*; 0: the world */
   uint32_t rank, size;   /* of this process within the group */
-  const uint32_t *ranks; /* `size` ranks of the world, by rank in the group */
+  const uint32_t* ranks; /* `size` ranks of the world, by rank in the group */
   int32_t on_device;     /* 1: collectives take device memory and are queued on a stream; 0: host memory, and done when
                             they return */
 } castor_group_info;
@@ -227,13 +227,13 @@ typedef struct castor_group_info {
 typedef struct castor_collective {
   uint32_t struct_size;
   uint32_t group;
-  const void *send;
-  void *recv;
+  const void* send;
+  void* recv;
   DLDataType dtype;
-  uint64_t n;              /* elements of this rank's part; all_reduce and broadcast: of the whole */
-  const uint64_t *counts;  /* elements of each rank's part where they differ, `size` of them; null: all n */
-  uint32_t peer;           /* root of broadcast, other side of send and recv */
-  void *stream;            /* cudaStream_t; null on the host */
+  uint64_t n;             /* elements of this rank's part; all_reduce and broadcast: of the whole */
+  const uint64_t* counts; /* elements of each rank's part where they differ, `size` of them; null: all n */
+  uint32_t peer;          /* root of broadcast, other side of send and recv */
+  void* stream;           /* cudaStream_t; null on the host */
 } castor_collective;
 
 enum { CASTOR_MAX = 0, CASTOR_MIN = 1, CASTOR_SUM = 2, CASTOR_OR = 3 };
@@ -244,7 +244,7 @@ typedef struct castor_agreement {
   uint32_t group;
   uint32_t op; /* CASTOR_MAX, MIN, SUM or OR */
   uint32_t n;
-  uint64_t *values;
+  uint64_t* values;
 } castor_agreement;
 
 /* ---- pipelines ----------------------------------------------------------------------------------------- */
@@ -265,10 +265,10 @@ typedef struct castor_stage_call {
   uint32_t action; /* CASTOR_FORWARD, … */
   uint32_t stage;  /* number of a model chunk that this rank holds */
   uint32_t micro_batch;
-  void *stream; /* the compute stream for this call; null on the host */
+  void* stream; /* the compute stream for this call; null on the host */
   uint32_t n_in, n_out;
-  DLManagedTensor *const *in;
-  DLManagedTensor *const *out;
+  DLManagedTensor* const* in;
+  DLManagedTensor* const* out;
   double loss; /* of the last stage's FORWARD */
 } castor_stage_call;
 
@@ -276,9 +276,9 @@ typedef struct castor_stage_call {
 typedef struct castor_pipeline_step {
   uint32_t struct_size;
   uint32_t n_micro_batches;
-  uint32_t n_stages;      /* of the whole pipeline */
-  int32_t evaluation;     /* 1: forward only */
-  double loss;            /* filled: the sum over the micro-batches, on the rank of the last stage */
+  uint32_t n_stages;  /* of the whole pipeline */
+  int32_t evaluation; /* 1: forward only */
+  double loss;        /* filled: the sum over the micro-batches, on the rank of the last stage */
 } castor_pipeline_step;
 
 /* ---- steps --------------------------------------------------------------------------------------------- */
@@ -320,11 +320,11 @@ typedef struct castor_step_args {
                         Never together with max_norm */
   uint32_t n_groups; /* 0: the values above are those of every parameter. Else each belongs to a group, and lr,
                         beta1, beta2, eps and weight_decay above are ignored */
-  const castor_param_group *const *groups; /* n_groups of them */
-  const uint32_t *group_of;                /* by parameter: the number of its group, below n_groups */
-  double momentum;          /* of SGD and LARS; groups have their own */
-  double trust_coefficient; /* of LARS; groups have their own. 0 = SGD. Never together with max_value */
-  int32_t nesterov;         /* of SGD and LARS, for all groups: 1 = Nesterov's momentum */
+  const castor_param_group* const* groups; /* n_groups of them */
+  const uint32_t* group_of;                /* by parameter: the number of its group, below n_groups */
+  double momentum;                         /* of SGD and LARS; groups have their own */
+  double trust_coefficient;                /* of LARS; groups have their own. 0 = SGD. Never together with max_value */
+  int32_t nesterov;                        /* of SGD and LARS, for all groups: 1 = Nesterov's momentum */
 } castor_step_args;
 
 typedef struct castor_step_result {
@@ -343,25 +343,26 @@ typedef struct castor_stats {
   /* The least time of a step as far as the plugin knows it, and the name of the resource that sets it; 0 and null
    * where it does not know. The name lives as long as the plugin. */
   double bound_seconds;
-  const char *bound_by;
+  const char* bound_by;
 } castor_stats;
 
-/* Part of a parameter's checkpoint: its fp32 values number `first` to `first` + n - 1, in host memory. */
+/* Part of a parameter's checkpoint: its values number `first` to `first` + n - 1, in host memory. */
 typedef struct castor_param_state {
   uint32_t struct_size;
   uint32_t param;
   uint64_t first, n;
-  float *master;               /* n values, never null */
+  float* master;               /* n values; null where the parameter is opaque */
   float *exp_avg, *exp_avg_sq; /* n values each, or null; ignored where the parameter is frozen. The momentum of SGD is
                                   in exp_avg, and its exp_avg_sq is ignored */
   uint64_t n_updates;          /* of the whole parameter: Adam's t */
+  void* opaque;                /* of an opaque parameter: n values of its dtype, and all other arrays are null */
 } castor_param_state;
 
 /* The parts of a parameter whose master and states this rank keeps: `n` pairs of first value and end. */
 typedef struct castor_ranges {
   uint32_t struct_size;
   uint32_t n;
-  const uint64_t *first_and_end; /* 2 n numbers, valid until the next call into the strategy */
+  const uint64_t* first_and_end; /* 2 n numbers, valid until the next call into the strategy */
 } castor_ranges;
 
 enum { CASTOR_READ = 0, CASTOR_WRITE = 1 };
@@ -371,13 +372,13 @@ typedef struct castor_access {
   uint32_t struct_size;
   uint32_t mode; /* CASTOR_READ or CASTOR_WRITE */
   uint32_t n;
-  const uint32_t *params; /* n of them */
+  const uint32_t* params; /* n of them */
 } castor_access;
 
 typedef struct castor_commit_args {
   uint32_t struct_size;
   uint64_t step;
-  const void *note;
+  const void* note;
   uint64_t n_note_bytes;
 } castor_commit_args;
 
@@ -393,7 +394,7 @@ typedef struct castor_committed_run {
   uint32_t struct_size;
   int32_t exists; /* 0: none, and the other fields mean nothing */
   uint64_t step;
-  const void *note; /* as it was given to commit_begin, valid until the next call into the strategy */
+  const void* note; /* as it was given to commit_begin, valid until the next call into the strategy */
   uint64_t n_note_bytes;
 } castor_committed_run;
 
@@ -425,11 +426,11 @@ typedef struct castor_stages_v2 {
 
 typedef struct castor_host_v2 {
   uint32_t struct_size;
-  void *self; /* of all four */
-  const castor_model_v2 *model;
-  const castor_device_v2 *device; /* null where the device is the host: there a plugin allocates its own memory */
-  const castor_groups_v2 *groups; /* null: one rank */
-  const castor_stages_v2 *stages; /* null: no pipeline */
+  void* self; /* of all four */
+  const castor_model_v2* model;
+  const castor_device_v2* device; /* null where the device is the host: there a plugin allocates its own memory */
+  const castor_groups_v2* groups; /* null: one rank */
+  const castor_stages_v2* stages; /* null: no pipeline */
 } castor_host_v2;
 
 typedef struct castor_steps_v2 {
@@ -458,13 +459,13 @@ typedef struct castor_activations_v2 {
 
 typedef struct castor_strategy_v2 {
   uint32_t struct_size;
-  void *self; /* of all four */
-  const castor_steps_v2 *steps;   /* never null */
-  const castor_values_v2 *values; /* never null */
-  const castor_commits_v2 *commits;         /* null: nothing outlives the process */
-  const castor_activations_v2 *activations; /* null: the host keeps its activations */
+  void* self;                               /* of all four */
+  const castor_steps_v2* steps;             /* never null */
+  const castor_values_v2* values;           /* never null */
+  const castor_commits_v2* commits;         /* null: nothing outlives the process */
+  const castor_activations_v2* activations; /* null: the host keeps its activations */
   /* Releases everything, and unbinds all bound parameters. Nothing is called after it. Never null. */
-  void (*destroy)(void *self);
+  void (*destroy)(void* self);
 } castor_strategy_v2;
 
 /* ---- the entry point ----------------------------------------------------------------------------------- */
@@ -476,18 +477,18 @@ typedef struct castor_plugin_info {
   uint16_t abi_minor;   /* CASTOR_ABI_MINOR */
   uint32_t n_options;
   uint64_t capabilities;  /* CASTOR_CAP_* */
-  const char *torch_tag;  /* LibTorch version and C++ ABI where CASTOR_CAP_LINKS_TORCH is set, else "" */
-  const char *castor_tag; /* libcastor's version where CASTOR_CAP_LINKS_CASTOR is set, else "" */
-  const char *name;
-  const char *version;
-  const char *summary; /* one line for `castor plugins list` */
-  const castor_option *const *options; /* n_options of them */
+  const char* torch_tag;  /* LibTorch version and C++ ABI where CASTOR_CAP_LINKS_TORCH is set, else "" */
+  const char* castor_tag; /* libcastor's version where CASTOR_CAP_LINKS_CASTOR is set, else "" */
+  const char* name;
+  const char* version;
+  const char* summary;                 /* one line for `castor plugins list` */
+  const castor_option* const* options; /* n_options of them */
 
   /* `values` holds each option of the schema once, retired ones left out; it is valid during the call only. Options
    * that cannot be combined are refused here (CASTOR_USAGE), not at step 40. The host's tables outlive the strategy;
    * `*out` belongs to the plugin until its destroy. */
-  castor_status (*create)(const castor_host_v2 *host, const castor_option_value *const *values, size_t n_values,
-                          const castor_strategy_v2 **out);
+  castor_status (*create)(const castor_host_v2* host, const castor_option_value* const* values, size_t n_values,
+                          const castor_strategy_v2** out);
 } castor_plugin_info;
 
 #define CASTOR_PLUGIN_ENTRY "castor_plugin_query_v2"
@@ -499,7 +500,7 @@ typedef struct castor_plugin_info {
 #endif
 
 /* The one function that a plugin exports. */
-CASTOR_PLUGIN_EXPORT const castor_plugin_info *castor_plugin_query_v2(void);
+CASTOR_PLUGIN_EXPORT const castor_plugin_info* castor_plugin_query_v2(void);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -7,9 +7,11 @@
 
 namespace castor {
 
-/// The dtype of a parameter's elements. Errors: usage, for one that is neither fp32, bf16 nor fp16.
-Result<DType> dtype_of(const castor_param_info& info);
-/// The reverse.
-DLDataType dl_dtype(DType dtype);
+/// The dtype in which a parameter is kept: its own, DType::u8 of an opaque one. Errors: usage, for one that is neither
+/// opaque, fp32, bf16 nor fp16, and for an opaque one with values of parts of bytes.
+Result<DType> kept_dtype(const castor_param_info& info);
+constexpr bool is_fp16(DLDataType dtype) { return dtype.code == kDLFloat && dtype.bits == 16; }
+/// Bytes of one value, which has whole bytes.
+std::uint64_t value_bytes(DLDataType dtype);
 
 }  // namespace castor

@@ -40,6 +40,7 @@ class StageCalls {
 
 /// Whether the parameter is trained, as the host described it.
 inline bool is_trainable(const castor_param_info& param) { return (param.flags & CASTOR_PARAM_TRAINABLE) != 0; }
+inline bool is_opaque(const castor_param_info& param) { return (param.flags & CASTOR_PARAM_OPAQUE) != 0; }
 
 /// A model as a plugin sees it, in C++: implemented by plugins/torch (TorchAdapter::host) and by doubles in the tests;
 /// a plugin that links libcastor gets one that calls the host's tables.

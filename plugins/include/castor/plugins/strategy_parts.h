@@ -53,9 +53,9 @@ class OpenAccesses {
 /// they are wanted in another form than fp32, or the parameter has no such values.
 Result<castor_values> fp32_values(const castor_values& wanted, std::uint64_t numel, const char* what);
 
-/// The masters that `wanted` asks for, of a parameter of `numel` elements, as a state to read. Errors: those of
-/// fp32_values.
-Result<castor_param_state> masters_of(const castor_values& wanted, std::uint64_t numel);
+/// The masters that `wanted` asks for, of a parameter of `numel` elements, as a state to read; of an opaque
+/// one its values. Errors: usage, where they are wanted in another form, or the parameter has no such values.
+Result<castor_param_state> masters_of(const castor_values& wanted, std::uint64_t numel, bool opaque = false);
 
 /// The error of reading or writing part of a gradient that the parameter `name` of `numel` elements does not have.
 Error no_gradient(const std::string& name, std::uint64_t numel);

@@ -15,6 +15,7 @@
 #include <castor/memory/host_team.h>
 #include <castor/rules/grad_accumulator.h>
 #include <castor/mover/stateful_tensor_mgr.h>
+#include <castor/optimizer/gradients_in_flight.h>
 
 namespace castor {
 
@@ -95,13 +96,8 @@ class GradientStore {
   /// Ends the step: forgets the error of a lost gradient.
   void end_step();
 
-  /// Frees the gradients that have been read by now, in the order in which they arrived.
-  void free_read();
-  /// Of gradients that are not known to have been read.
-  std::uint64_t in_flight_bytes() const { return in_flight_bytes_; }
-  /// Waits until gradients of `n_bytes` together have been read, the oldest first, or all, and frees them. Errors:
-  /// those of StatefulTensorMgr::join_host; the gradients are freed later then.
-  [[nodiscard]] Result<void> free_bytes(std::uint64_t n_bytes);
+  /// The gradients that are still being read.
+  GradientsInFlight& in_flight() { return in_flight_; }
 
  private:
   struct Slot {
@@ -111,16 +107,9 @@ class GradientStore {
     Tier tier = Tier::host;
     bool widened = false;  ///< `wide` holds sums
   };
-  struct InFlight {
-    Event read;
-    std::function<void()> free;
-    std::uint64_t n_bytes = 0;
-  };
-
-  explicit GradientStore(const Parts& parts) : parts_(parts) {}
+  explicit GradientStore(const Parts& parts) : parts_(parts), in_flight_(parts.mover) {}
   std::uint64_t arriving_bytes(TensorId tensor) const;
-  void free_oldest();
-  Result<void> place(TensorId tensor, const void* data, Event& read);
+  Result<void> place(TensorId tensor, const void* data, GradientsInFlight::Gradient& gradient);
   Result<void> sum_up(PayloadId payload_chunk);
   Result<void> widen(PayloadId payload_chunk);
   Result<Event> add_fresh(PayloadId payload_chunk);
@@ -134,8 +123,7 @@ class GradientStore {
   IndexedVector<TensorId, bool> summed_;              ///< the wide chunk has a sum of it
   bool adds_up_ = false;
   Result<void> intact_;  ///< the first error of this step
-  std::deque<InFlight> in_flight_;
-  std::uint64_t in_flight_bytes_ = 0;
+  GradientsInFlight in_flight_;
   std::deque<Event> summing_;  ///< sums on the host that are not known to have ended
   std::unique_ptr<GradAccumulator> device_sums_;
   std::unique_ptr<GradAccumulator> host_sums_ = make_host_accumulator();

@@ -18,7 +18,7 @@ namespace castor {
 /// A step that is to be rehearsed. All references are borrowed.
 struct RehearsedStep {
   const ChunkLayout& layout;
-  const IndexedVector<RegisteredId, TensorId>& registration_order;  ///< StateLayout's
+  const IndexedVector<RegisteredId, TensorId>& registration_order;   ///< StateLayout's
   const IndexedVector<UnitId, std::vector<PayloadId>>& unit_chunks;  ///< payload chunks of each unit
   const StepScript& script;
   StateFormat format = {};
@@ -28,8 +28,8 @@ struct RehearsedStep {
 
 /// The iteration that a rehearsal recorded.
 struct Rehearsal {
-  AccessTrace trace;    ///< without times
-  MoveProblem problem;  ///< of the trace; room and costs are the caller's to set
+  AccessTrace trace;                 ///< without times
+  MoveProblem problem;               ///< of the trace; room and costs are the caller's to set
   std::vector<ChunkId> activations;  ///< by number in the script
 };
 

@@ -49,8 +49,13 @@ class StateIo {
 
   explicit StateIo(Parts parts) : parts_(std::move(parts)) {}
 
-  /// Writes `values`, the fp32 values of `tensor` from number `first` on; called by several threads at once.
-  using Fill = std::function<Result<void>(TensorId tensor, std::uint64_t first, std::span<float> values)>;
+  /// Writes values of `tensor` from number `first` on; called by several threads at once.
+  template <typename T>
+  using FillWith = std::function<Result<void>(TensorId tensor, std::uint64_t first, std::span<T> values)>;
+  struct Fill {
+    FillWith<float> fp32;
+    FillWith<std::byte> bytes = {};  ///< may be empty where no tensor is of bytes
+  };
   /// Called with the share of first values that are written, or will be within a second or two. Runs on the calling
   /// thread.
   using Progress = std::function<void(double share)>;
@@ -61,7 +66,8 @@ class StateIo {
       const Fill& fill, const Progress& progress = [](double) {});
 
   /// Fills the arrays of `values` that are not null, and n_updates; of a frozen tensor the master is its weight in
-  /// fp32. Errors: usage, where the tensor has no such values; those of UpdateBarrier::complete and of the mover.
+  /// fp32, of one of bytes those are all. Errors: usage, where the tensor has no such values; those of
+  /// UpdateBarrier::complete and of the mover.
   [[nodiscard]] Result<void> read(TensorId tensor, StateValues& values);
 
   /// Writes values that were read here or elsewhere, and the weights that follow from them. Errors: as read.
@@ -93,6 +99,7 @@ class StateIo {
   Result<void> write_part(PayloadId chunk, TileId tile, const TilePart& part, std::byte* state,
                           const StateValues& values);
   Result<void> take_part(PayloadId chunk, TileId tile, const TilePart& part, std::byte* state);
+  Result<void> read_frozen(TensorId tensor, const StateValues& values);
   Result<void> write_frozen(TensorId tensor, const StateValues& values);
   Result<BufferView> edit_weights(PayloadId chunk);
   std::byte* on_host(ChunkId id) const { return parts_.chunks.chunk(id).at(Tier::host).buffer.data(); }

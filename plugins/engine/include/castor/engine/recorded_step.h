@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include <castor/memory/dtype.h>
 #include <castor/optimizer/step_script.h>
+#include <castor/plugins/abi.h>
 
 namespace castor {
 
@@ -25,8 +25,8 @@ struct RecordedStep {
   struct Param {
     std::string name;
     std::vector<std::int64_t> shape;
-    DType dtype = DType::bf16;
-    bool trainable = true;
+    DLDataType dtype = {kDLBfloat, 16, 1};
+    std::uint32_t flags = CASTOR_PARAM_TRAINABLE;  ///< CASTOR_PARAM_*
     std::uint64_t numel() const;
   };
   struct Unit {
