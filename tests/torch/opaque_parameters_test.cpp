@@ -98,7 +98,7 @@ TEST(OpaqueParameters, OnAGpuToo) {
   const c10::Device gpu(c10::kCUDA, c10::DeviceIndex{0});
   const ScratchFolder nvme;
   QuantisedRun resident(castor::Resident{}, gpu);
-  QuantisedRun moved({Gemini{.device_budget = 64_MiB,
+  QuantisedRun moved({Gemini{.device_budget = 256_MiB,
                              .host_budget = 1_MiB,
                              .nvme = {nvme.path()},
                              .nvme_offload_fraction = 1,
