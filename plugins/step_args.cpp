@@ -7,53 +7,58 @@
 namespace castor {
 namespace {
 
-Error usage_error(std::string message) { return {ErrorKind::usage, std::move(message)}; }
+Error usage_error(std::string message, std::string option = "") {
+  return {ErrorKind::usage, std::move(message), std::move(option)};
+}
 
 Result<void> check_clipping(const castor_step_args& args) {
   if (!(args.max_value >= 0))
-    return usage_error("clipping by value takes a max_value of 0 (off) or more, not " + std::to_string(args.max_value));
+    return usage_error("clipping by value takes a max_value of 0 (off) or more, not " + std::to_string(args.max_value),
+                       "max_value");
   if (args.max_value > 0 && (args.optimizer == CASTOR_LARS || args.optimizer == CASTOR_LAMB))
     return usage_error("the step clips gradients to values of " + std::to_string(args.max_value) + ", and " +
-                       (args.optimizer == CASTOR_LARS ? "LARS measures" : "LAMB takes") +
-                       " them as they are; set max_value to 0");
+                           (args.optimizer == CASTOR_LARS ? "LARS measures" : "LAMB takes") +
+                           " them as they are; set max_value to 0",
+                       "max_value");
   if (args.max_value == 0 || args.max_norm == 0) return {};
   return usage_error("the step clips gradients to a norm of " + std::to_string(args.max_norm) + " and to values of " +
-                     std::to_string(args.max_value) + "; set max_norm or max_value to 0");
+                         std::to_string(args.max_value) + "; set max_norm or max_value to 0",
+                     "max_value");
 }
 
-Error out_of_range(const std::string& value, const std::string& takes, double given) {
-  return usage_error(value + " takes " + takes + ", not " + std::to_string(given));
+Error out_of_range(const std::string& of, const std::string& option, const std::string& takes, double given) {
+  return usage_error(of + option + " takes " + takes + ", not " + std::to_string(given), option);
 }
 
-Result<void> check_from_0(const std::string& value, double given) {
+Result<void> check_from_0(const std::string& of, const std::string& option, double given) {
   if (given >= 0 && std::isfinite(given)) return {};
-  return out_of_range(value, "a finite number of 0 or more", given);
+  return out_of_range(of, option, "a finite number of 0 or more", given);
 }
 
-Result<void> check_below_1(const std::string& value, double given) {
+Result<void> check_below_1(const std::string& of, const std::string& option, double given) {
   if (given >= 0 && given < 1) return {};
-  return out_of_range(value, "a number from 0 to below 1", given);
+  return out_of_range(of, option, "a number from 0 to below 1", given);
 }
 
 /// Checks the values that the optimizer looks at; `of` is put before their names.
 Result<void> check_values(std::uint32_t optimizer, const castor_param_group& values, const std::string& of) {
   const bool has_momentum = optimizer == CASTOR_SGD || optimizer == CASTOR_LARS;
-  CASTOR_TRY(check_from_0(of + "lr", values.lr));
-  CASTOR_TRY(check_from_0(of + "weight_decay", values.weight_decay));
-  if (optimizer != CASTOR_SGD) CASTOR_TRY(check_from_0(of + "eps", values.eps));
-  if (has_momentum) CASTOR_TRY(check_below_1(of + "momentum", values.momentum));
-  if (optimizer == CASTOR_LARS) CASTOR_TRY(check_from_0(of + "trust_coefficient", values.trust_coefficient));
+  CASTOR_TRY(check_from_0(of, "lr", values.lr));
+  CASTOR_TRY(check_from_0(of, "weight_decay", values.weight_decay));
+  if (optimizer != CASTOR_SGD) CASTOR_TRY(check_from_0(of, "eps", values.eps));
+  if (has_momentum) CASTOR_TRY(check_below_1(of, "momentum", values.momentum));
+  if (optimizer == CASTOR_LARS) CASTOR_TRY(check_from_0(of, "trust_coefficient", values.trust_coefficient));
   if (has_momentum) return {};
-  CASTOR_TRY(check_below_1(of + "beta1", values.beta1));
-  return check_below_1(of + "beta2", values.beta2);
+  CASTOR_TRY(check_below_1(of, "beta1", values.beta1));
+  return check_below_1(of, "beta2", values.beta2);
 }
 
 Result<void> check_scales(const castor_step_args& args) {
   if (!(args.loss_scale > 0) || !std::isfinite(args.loss_scale))
-    return out_of_range("loss_scale", "the number by which the loss was multiplied, 1 where it was not",
+    return out_of_range("", "loss_scale", "the number by which the loss was multiplied, 1 where it was not",
                         args.loss_scale);
   if (args.max_norm >= 0) return {};
-  return out_of_range("max_norm", "0 (off) or more", args.max_norm);
+  return out_of_range("", "max_norm", "0 (off) or more", args.max_norm);
 }
 
 Result<void> check_groups(const castor_step_args& args, std::uint32_t n_params) {

@@ -18,6 +18,9 @@ const char* name(IoOp op) {
   throw ContractViolation("IoOp holds no operation");
 }
 
+/// The option that helps where a drive is full; else none.
+const char* option_for(int error_number) { return error_number == ENOSPC || error_number == EDQUOT ? "nvme" : ""; }
+
 /// `write of 1.00 MiB (1048576 bytes) at offset 4096 of /x`
 std::string describe(const IoRequest& request) {
   const std::string path(request.path);
@@ -60,11 +63,10 @@ std::string errno_advice(int error_number, std::string_view path) {
 }
 
 Error request_error(const IoRequest& request, std::uint64_t done_bytes, int error_number) {
-  const bool no_room = error_number == ENOSPC || error_number == EDQUOT;
   return {ErrorKind::io,
           describe(request) + " failed" + after(done_bytes) + ": " + errno_text(error_number) + "; " +
               errno_advice(error_number, request.path),
-          no_room ? "nvme" : ""};
+          option_for(error_number)};
 }
 
 Error stalled_error(const IoRequest& request, std::uint64_t done_bytes) {
@@ -84,7 +86,8 @@ Result<std::uint64_t> io_result(const IoRequest& request, const IoOutcome& outco
 }
 
 Error path_error(std::string_view what, std::string_view path, int error_number) {
-  return {ErrorKind::io, std::string(what) + ": " + errno_text(error_number) + "; " + errno_advice(error_number, path)};
+  return {ErrorKind::io, std::string(what) + ": " + errno_text(error_number) + "; " + errno_advice(error_number, path),
+          option_for(error_number)};
 }
 
 }  // namespace castor

@@ -109,7 +109,7 @@ Result<RunState> RunFolders::load(const Trained& trained, ModelHost& model, Stra
 }
 
 Result<SavedBytes> RunFolders::save(const Trained& trained, ModelHost& model, Strategy& strategy, const RunState& run) {
-  if (!saves()) return Error{ErrorKind::usage, "the run has no folder to be saved in; name one"};
+  if (!saves()) return Error{ErrorKind::usage, "the run has no folder to be saved in; name one", "save_in"};
   return commits_ ? commit_run(trained, model, strategy, run) : saved_->save(trained, model, strategy, run);
 }
 

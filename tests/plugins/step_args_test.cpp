@@ -213,6 +213,7 @@ TEST(StepArgs, OfGroupsTheirOwnValuesAreChecked) {
   const castor_param_group* const groups[] = {&kSlow, &wrong};
   args.groups = groups;
   EXPECT_EQ(refusal(args), "group 1 of the step: beta2 takes a number from 0 to below 1, not 1.000000");
+  EXPECT_EQ(check_step_args(args, 3).error().option, "beta2");
 }
 
 }  // namespace

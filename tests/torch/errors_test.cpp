@@ -2,6 +2,7 @@
 #include <castor/plugins/torch/errors.h>
 #include <castor/plugins/torch/runtime.h>
 
+#include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
@@ -42,10 +43,21 @@ TEST(Guard, AFullDeviceIsOneThatDoesNotFit) {
   EXPECT_EQ(error.kind, ErrorKind::does_not_fit);
   EXPECT_EQ(error.message.find("CUDA out of memory. Tried to allocate 1.50 GiB; tensors hold "), 0u) << error.message;
   EXPECT_NE(error.message.find("`device_budget`"), std::string::npos);
+  EXPECT_EQ(error.option, "device_budget");
+  EXPECT_EQ(error.shortage.value().tier, Tier::device);
+  EXPECT_EQ(error.shortage->needed_bytes, 3ull << 29);
 }
 
 TEST(Guard, AFullHostIsOneThatDoesNotFit) {
-  EXPECT_EQ(error_of([] { throw std::bad_alloc(); }).kind, ErrorKind::does_not_fit);
+  const Error unknown = error_of([] { throw std::bad_alloc(); });
+  EXPECT_EQ(unknown.kind, ErrorKind::does_not_fit);
+  EXPECT_EQ(unknown.shortage.value().tier, Tier::host);
+  EXPECT_EQ(unknown.shortage->needed_bytes, 0u) << "not known";
+  EXPECT_GT(unknown.shortage->available_bytes, 0u);
+  const Error known = error_of([] { (void)at::empty({std::int64_t{1} << 50}, at::kByte); });
+  EXPECT_EQ(known.kind, ErrorKind::does_not_fit) << known.message;
+  EXPECT_EQ(known.shortage.value().needed_bytes, std::uint64_t{1} << 50);
+  EXPECT_EQ(known.option, "host_budget");
 }
 
 TEST(Guard, AnythingElseFailed) {

@@ -103,8 +103,9 @@ TEST_F(RunFoldersTest, ThereMustBeSomethingToResume) {
 }
 
 TEST_F(RunFoldersTest, ARunWithoutAFolderIsNotSaved) {
-  EXPECT_EQ(RunFolders().save(trained_, model_, strategy_, {}).error().message,
-            "the run has no folder to be saved in; name one");
+  const Error error = RunFolders().save(trained_, model_, strategy_, {}).error();
+  EXPECT_EQ(error.message, "the run has no folder to be saved in; name one");
+  EXPECT_EQ(error.option, "save_in");
 }
 
 TEST_F(RunFoldersTest, CommitsAreTheStrategysOwn) {

@@ -26,7 +26,7 @@ enum class ErrorKind : int {
 /// The name of `kind` in JSON: `failed`, `usage`, `does_not_fit`, `io`, `plugin`, `interrupted`.
 const char* name(ErrorKind kind);
 
-/// Room that a tier lacked.
+/// Room that a tier lacked. needed_bytes is 0 where it is not known.
 struct Shortage {
   Tier tier = Tier::device;
   std::uint64_t needed_bytes = 0, available_bytes = 0;
