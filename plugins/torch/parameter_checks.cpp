@@ -41,7 +41,7 @@ std::string ParameterChecks::defect(const std::string& name, const at::Tensor& p
     return "is on " + parameter.device().str() + ", the model trains on " + device_.str() + "; move it there";
   if (!parameter.is_leaf()) return "is the result of an operator; register its detach()";
   if (parameter.numel() == 0) return {};
-  if (!declared && !has_memory(storage_of(parameter)))
+  if (!declared && !parameter.is_meta() && !has_memory(storage_of(parameter)))
     return "has no memory, and no unit has declared its first values";
   const auto [other, is_new] = names_.emplace(&storage_of(parameter), name);
   if (!is_new) return "shares its storage with parameter " + other->second + kOwnMemory;

@@ -21,7 +21,7 @@ class ParameterChecks {
 
   /// Errors: usage, naming the parameter, for a trained one that does not compute, one on another device, quantized,
   /// sparse, with a storage of another size or in the order of another parameter, with gaps or overlaps, and for one without
-  /// memory unless it is `declared`.
+  /// memory unless it is `declared` or on the meta device.
   Result<void> check(const std::string& name, const at::Tensor& parameter, bool declared);
 
  private:

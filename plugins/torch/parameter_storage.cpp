@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parameter_storage.h"
 
+#include <castor/plugins/torch/on_meta.h>
 #include "device_memory.h"
 
 #include <ATen/EmptyTensor.h>
 
 namespace castor {
 
-at::Tensor make_unplaced(at::IntArrayRef sizes, const at::TensorOptions& options) {
+at::Tensor make_unplaced(at::IntArrayRef sizes, const at::TensorOptions& wanted) {
+  const at::TensorOptions options = OnMeta::active() ? wanted.device(c10::kMeta) : wanted;
   const c10::Device device = numbered(options.device());
   const std::int64_t n_bytes = c10::multiply_integers(sizes) * static_cast<std::int64_t>(options.dtype().itemsize());
   auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), c10::SymInt(n_bytes),

@@ -4,10 +4,14 @@
 
 #include <castor/models/model.h>
 #include <castor/plugins/torch/errors.h>
+#include <castor/plugins/torch/on_meta.h>
 #include <castor/plugins/torch/record_step.h>
+#include <castor/plugins/torch/unit.h>
 #include "poisoning_strategy.h"
 
 #include <gtest/gtest.h>
+
+#include <torch/nn/modules.h>
 
 #include <string>
 #include <vector>
@@ -120,6 +124,48 @@ TEST(Estimate, AStepOfSeveralMicroBatchesComputesAsOften) {
   three.micro_batches = 3;
   const Forecast once = estimate_tiny(plugin).value(), thrice = estimate_tiny(plugin, three).value();
   EXPECT_NEAR(thrice.step.compute_s - thrice.update_s, 3 * (once.step.compute_s - once.update_s), 1e-9);
+}
+
+/// LibTorch's own layers as units.
+struct Layers final : torch::nn::Module {
+  Layers() {
+    add<torch::nn::Conv2dImpl>(torch::nn::Conv2dOptions(3, 32, 3).padding(1).stride(2));
+    add<torch::nn::BatchNorm2dImpl>(32);
+    layers->push_back(torch::nn::GELU());
+    layers->push_back(torch::nn::Flatten());
+    add<torch::nn::LinearImpl>(32 * 16 * 16, 24);
+    add<torch::nn::LayerNormImpl>(torch::nn::LayerNormOptions({24}));
+    add<torch::nn::LinearImpl>(24, 4096);
+    register_module("layers", layers);
+  }
+  template <typename M, typename... Args>
+  void add(Args&&... args) {
+    layers->push_back(std::make_shared<Unit<M>>(std::forward<Args>(args)...));
+  }
+  at::Tensor loss() { return layers->forward(at::ones({2, 3, 32, 32})).square().mean(); }
+  torch::nn::Sequential layers;
+};
+
+TEST(Estimate, OfLibTorchsOwnLayersIsThatOfTheirTraining) {
+  const Gemini plugin{.device_budget = 1536_KiB, .host_budget = 16_MiB, .set = {{"chunk_bytes", "65536"}}};
+  const auto trained = std::make_shared<Layers>();
+  Session session = boost(trained, plugin, AdamW{}).value();
+  for (int i = 0; i < 10; ++i) {
+    session.backward(guard([&] { return trained->loss(); }).value()).value();
+    session.step().value();
+  }
+  const RunStats run = session.stats().value();
+
+  const OnMeta guard_of_factories;
+  const auto meta = std::make_shared<Layers>();
+  ForecastMachine host;
+  host.kind = DeviceKind::cpu;
+  const auto found = estimate(
+      meta, [&] { return meta->loss(); }, plugin, AdamW{}, host);
+  ASSERT_TRUE(found.ok()) << found.error().message;
+  EXPECT_EQ(found->n_params, session.n_params());
+  for (const Tier tier : {Tier::device, Tier::host})
+    EXPECT_EQ(found->peak_bytes[index(tier)], run.peak_bytes[index(tier)]);
 }
 
 /// In the warm-up every weight comes over the link while a gradient leaves. Then most weights stay, and with so few

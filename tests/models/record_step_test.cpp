@@ -3,11 +3,14 @@
 #include <castor/plugins/torch/record_step.h>
 
 #include <castor/models/model.h>
+#include <castor/plugins/torch/on_meta.h>
 #include <castor/plugins/torch/unit.h>
 
 #include <gtest/gtest.h>
 
 #include <torch/nn/module.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/conv.h>
 
 #include <string>
 
@@ -119,6 +122,48 @@ TEST(RecordStep, GroupedQueriesShareTheirKeysAndExpertsTheirTokens) {
   constexpr double kRouter = 2 * 64 * 4 * kTokens, kTaken = 2;
   EXPECT_EQ(mixtral.step.flops(),
             3 * (2 * kSquare + 2 * kSquare / 2 + kRouter + kTaken * 3 * kExpert + kHead) + 3.5 * kAttention);
+}
+
+/// Convolutions with a stride, groups and a dilation, and one the other way.
+struct Convolutions final : torch::nn::Module {
+  at::Tensor loss() {
+    const at::Tensor x = at::zeros({2, 3, 16, 16});
+    const at::Tensor y = at::relu(norm->forward(first->forward(x)));
+    return last->forward(grouped->forward(at::max_pool2d(y, 2))).mean();
+  }
+  template <typename M, typename... Args>
+  std::shared_ptr<Unit<M>> add(const char* name, Args&&... args) {
+    return register_module(name, std::make_shared<Unit<M>>(std::forward<Args>(args)...));
+  }
+  std::shared_ptr<Unit<torch::nn::Conv2dImpl>> first =
+      add<torch::nn::Conv2dImpl>("first", torch::nn::Conv2dOptions(3, 8, 3).padding(1));
+  std::shared_ptr<Unit<torch::nn::BatchNorm2dImpl>> norm = add<torch::nn::BatchNorm2dImpl>("norm", 8);
+  std::shared_ptr<Unit<torch::nn::Conv2dImpl>> grouped = add<torch::nn::Conv2dImpl>(
+      "grouped", torch::nn::Conv2dOptions(8, 16, 3).padding(2).stride(2).dilation(2).groups(4));
+  std::shared_ptr<Unit<torch::nn::ConvTranspose2dImpl>> last =
+      add<torch::nn::ConvTranspose2dImpl>("last", torch::nn::ConvTranspose2dOptions(16, 4, 2).stride(2));
+};
+
+TEST(RecordStep, ConvolutionsCountTheirOperations) {
+  const OnMeta meta;
+  const auto model = std::make_shared<Convolutions>();
+  const auto step = record_step(model, [&] { return model->loss(); });
+  ASSERT_TRUE(step.ok()) << step.error().message;
+  // Two operations for each element of the result and weight of one channel. Backward has two such products, but the
+  // gradient of the batch is not wanted.
+  constexpr double kFirst = 2.0 * (2 * 8 * 16 * 16) * (3 * 3 * 3), kGrouped = 2.0 * (2 * 16 * 4 * 4) * (2 * 3 * 3);
+  constexpr double kLast = 2.0 * (2 * 16 * 4 * 4) * (4 * 2 * 2);  // one for each element of its input
+  EXPECT_EQ(step->flops(), 2 * kFirst + 3 * kGrouped + 3 * kLast);
+}
+
+TEST(RecordStep, ParametersAndTensorsAreOnTheMetaDeviceWhileThereIsAGuard) {
+  {
+    const OnMeta meta;
+    const auto model = make_model("mlp:layers=2,hidden=8", {DType::bf16, c10::kCPU}).value();
+    for (const at::Tensor& parameter : model->parameters()) EXPECT_TRUE(parameter.is_meta());
+    EXPECT_TRUE(at::ones({2}, at::TensorOptions(c10::kCPU)).is_meta());
+  }
+  EXPECT_FALSE(at::ones({2}).is_meta());
 }
 
 TEST(RecordStep, AModelWithMemoryIsRefused) {

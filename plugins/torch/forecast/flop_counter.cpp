@@ -31,14 +31,16 @@ double of_attention(const at::Tensor& query, const at::Tensor& key, const at::Te
 /// The kernel computes the scores once more, and has two products for each of the forward pass.
 constexpr double kAttentionBackward = 2.5;
 
-/// Each element of the result takes the weights of one output channel.
-double of_convolution(const at::Tensor& result, const at::Tensor& weight) {
-  return 2 * number(result.numel()) * number(weight.numel() / weight.size(0));
+/// Each element of the result takes the weights of one output channel; transposed, each element of the input those of
+/// one input channel.
+double of_convolution(const at::Tensor& of_channels, const at::Tensor& weight) {
+  return 2 * number(of_channels.numel()) * number(weight.numel() / weight.size(0));
 }
 
 double of_convolution_backward(const Inputs& inputs) {
   const auto wanted = inputs.back().toBoolList();
-  return of_convolution(tensor(inputs, 0), tensor(inputs, 2)) * (int{wanted[0]} + int{wanted[1]});
+  const bool transposed = inputs[7].toBool();
+  return of_convolution(tensor(inputs, transposed ? 1 : 0), tensor(inputs, 2)) * (int{wanted[0]} + int{wanted[1]});
 }
 
 struct Rule {
@@ -62,8 +64,15 @@ constexpr Rule kRules[] = {
     {"aten::convolution_backward", of_convolution_backward},
 };
 
-/// Its result is known only at its end.
+/// Its result is known only at its end, and its inputs only at its beginning.
 constexpr std::string_view kConvolution = "aten::convolution";
+
+struct Convolution final : at::ObserverContext {
+  explicit Convolution(const Inputs& inputs)
+      : input(tensor(inputs, 0)), weight(tensor(inputs, 1)), transposed(inputs[6].toBool()) {}
+  const at::Tensor input, weight;
+  const bool transposed;
+};
 
 }  // namespace
 
@@ -79,15 +88,17 @@ thread_local double* counted = nullptr;
 
 std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& op) {
   const std::string_view name = op.name();
+  if (counted != nullptr && name == kConvolution) return std::make_unique<Convolution>(op.inputs());
   const auto is_named = [&](const Rule& rule) { return rule.name == name; };
   const auto rule = std::find_if(std::begin(kRules), std::end(kRules), is_named);
   if (counted != nullptr && rule != std::end(kRules)) *counted += rule->flops(op.inputs());
   return nullptr;
 }
 
-void end(const at::RecordFunction& op, at::ObserverContext*) {
-  if (counted == nullptr || op.name() != kConvolution || op.outputs().empty()) return;
-  *counted += of_convolution(op.outputs()[0].toTensor(), op.inputs()[1].toTensor());
+void end(const at::RecordFunction& op, at::ObserverContext* context) {
+  if (counted == nullptr || context == nullptr || op.outputs().empty()) return;  // without outputs it has failed
+  const auto& begun = *static_cast<Convolution*>(context);
+  *counted += of_convolution(begun.transposed ? begun.input : op.outputs()[0].toTensor(), begun.weight);
 }
 
 }  // namespace

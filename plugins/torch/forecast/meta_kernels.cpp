@@ -2,11 +2,13 @@
 #include "meta_kernels.h"
 
 #include <ATen/ATen.h>
+#include <ATen/native/ConvUtils.h>
 #include <torch/library.h>
 
 #include <array>
 #include <optional>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace castor {
@@ -53,6 +55,21 @@ std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor&, const Tensor& input,
   return {plain_if(wanted[0], input), plain_if(wanted[1] && weight, weight.value_or(Tensor()))};
 }
 
+std::tuple<Tensor, Tensor, Tensor> batch_norm(const Tensor& input, const OptionalTensor&, const OptionalTensor&,
+                                              const OptionalTensor&, const OptionalTensor&, bool training, double,
+                                              double) {
+  const Tensor per_channel = at::empty({training ? input.size(1) : 0}, wide(input));
+  return {plain(input), per_channel, plain(per_channel)};
+}
+
+std::tuple<Tensor, Tensor, Tensor> batch_norm_backward(const Tensor&, const Tensor& input, const OptionalTensor& weight,
+                                                       const OptionalTensor&, const OptionalTensor&,
+                                                       const OptionalTensor&, const OptionalTensor&, bool, double,
+                                                       std::array<bool, 3> wanted) {
+  const Tensor like = weight.value_or(Tensor());
+  return {plain_if(wanted[0], input), plain_if(wanted[1] && weight, like), plain_if(wanted[2] && weight, like)};
+}
+
 Tensor embedding_backward(const Tensor& grad, const Tensor&, c10::SymInt n_rows, c10::SymInt, bool) {
   return at::empty({n_rows.expect_int(), grad.size(-1)}, grad.options());
 }
@@ -67,6 +84,26 @@ Tensor index_select(const Tensor& input, std::int64_t dim, const Tensor& index) 
 Tensor log_sum_exp(const Tensor& input, at::IntArrayRef dims, bool keepdim) {
   const Tensor exponentials = plain(input);
   return at::sum(exponentials, dims, keepdim);
+}
+
+/// Its workspace, which the library chooses, is not counted.
+Tensor convolution(const Tensor& input, const Tensor& weight, const OptionalTensor&, c10::SymIntArrayRef strides,
+                   c10::SymIntArrayRef paddings, c10::SymIntArrayRef dilations, bool transposed,
+                   c10::SymIntArrayRef output_paddings, c10::SymInt groups) {
+  const auto in = input.sym_sizes(), kernel = weight.sym_sizes();
+  const auto sizes = transposed ? at::native::conv_input_size(in, kernel, paddings, output_paddings, strides, dilations,
+                                                              std::move(groups))
+                                : at::native::conv_output_size(in, kernel, paddings, strides, dilations);
+  return at::empty_symint(sizes, input.options(), input.suggest_memory_format());
+}
+
+std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad, const Tensor& input, const Tensor& weight,
+                                                        at::OptionalSymIntArrayRef bias_sizes, c10::SymIntArrayRef,
+                                                        c10::SymIntArrayRef, c10::SymIntArrayRef, bool,
+                                                        c10::SymIntArrayRef, c10::SymInt, std::array<bool, 3> wanted) {
+  const bool has_bias = wanted[2] && bias_sizes.has_value();
+  return {plain_if(wanted[0], input), plain_if(wanted[1], weight),
+          has_bias ? at::empty_symint(*bias_sizes, grad.options()) : Tensor()};
 }
 
 /// As the flash kernel lays its result out: [batch, seq, heads, size] in memory.
@@ -108,12 +145,16 @@ MetaKernels::MetaKernels() : libraries_(std::make_unique<Libraries>()) {
   torch::Library& plain = libraries_->plain;
   plain.impl("native_layer_norm", TORCH_FN(layer_norm));
   plain.impl("native_layer_norm_backward", TORCH_FN(layer_norm_backward));
+  plain.impl("native_batch_norm", TORCH_FN(batch_norm));
+  plain.impl("native_batch_norm_backward", TORCH_FN(batch_norm_backward));
   plain.impl("_fused_rms_norm", TORCH_FN(rms_norm));
   plain.impl("_fused_rms_norm_backward", TORCH_FN(rms_norm_backward));
   plain.impl("embedding_dense_backward", TORCH_FN(embedding_backward));
   plain.impl("logsumexp", TORCH_FN(log_sum_exp));
   plain.impl("relu", TORCH_FN(castor::plain));
   plain.impl("index_select", TORCH_FN(index_select));
+  plain.impl("convolution", TORCH_FN(convolution));
+  plain.impl("convolution_backward", TORCH_FN(convolution_backward));
   plain.impl("_scaled_dot_product_flash_attention", TORCH_FN(flash_attention));
   plain.impl("_scaled_dot_product_flash_attention_backward", TORCH_FN(flash_backward));
   libraries_->with_graph.impl("scaled_dot_product_attention", TORCH_FN(attention));

@@ -7,6 +7,7 @@
 
 #include <castor/plugins/torch/errors.h>
 #include <castor/plugins/torch/estimate.h>
+#include <castor/plugins/torch/on_meta.h>
 #include <castor/plugins/torch/recompute.h>
 #include <castor/plugins/torch/runtime.h>
 #include <castor/plugins/torch/session.h>

@@ -15,8 +15,8 @@ namespace castor {
 /// The resources and the time that the training of boost(model, plugin, optimizer, options) takes on `machine`, which
 /// need not be this one.
 ///
-/// `model` is built on LibTorch's meta device (c10::kMeta), where it takes no memory, and `loss` computes the loss of
-/// one micro-batch there. One step is recorded (record_step.h), and the plugin's engine trains it in virtual time
+/// `model` is on LibTorch's meta device, where it takes no memory (OnMeta makes one there), and `loss` computes the loss
+/// of one micro-batch there. One step is recorded (record_step.h), and the plugin's engine trains it in virtual time
 /// (run_forecast.h), with all its decisions. The folders of `plugin` are not opened.
 /// Cost: seconds for 70 B parameters. Errors: those of record_step and of forecast, among them does_not_fit with the
 /// budget that would do; usage, where options are refused as by boost.
