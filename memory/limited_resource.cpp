@@ -11,10 +11,10 @@
 namespace castor {
 
 Error LimitedResource::full(std::uint64_t n_bytes, std::uint64_t free_bytes) const {
-  return does_not_fit({budget_.tier(), n_bytes, free_bytes}, std::string(name(budget_.tier())) +
-                                                                 " tier: " + format_bytes(n_bytes) + " asked for, " +
-                                                                 format_bytes(free_bytes) + " free under the " +
-                                                                 format_bytes(budget_.limit_bytes()) + " budget");
+  return does_not_fit({budget_.tier(), budget_.limit_bytes() - free_bytes + n_bytes, budget_.limit_bytes()},
+                      std::string(name(budget_.tier())) + " tier: " + format_bytes(n_bytes) + " asked for, " +
+                          format_bytes(free_bytes) + " free under the " + format_bytes(budget_.limit_bytes()) +
+                          " budget");
 }
 
 Result<void*> LimitedResource::allocate(std::uint64_t n_bytes) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include <castor/memory/bytes.h>
 #include <castor/plugins/model_host.h>
 
 namespace castor {
@@ -16,7 +17,7 @@ std::uint32_t value_bits(DLDataType dtype) { return std::uint32_t{dtype.bits} * 
 Result<DType> kept_dtype(const castor_param_info& info) {
   const std::uint32_t bits = value_bits(info.dtype);
   if (is_opaque(info)) {
-    if (bits % 8 == 0) return DType::u8;
+    if (bits > 0 && kTensorAlignBytes * 8 % bits == 0 && bits % 8 == 0) return DType::u8;
     return Error{ErrorKind::usage, std::string("parameter ") + info.name + " has values of " + std::to_string(bits) +
                                        " bits; pack them into bytes, in which opaque parameters are kept"};
   }

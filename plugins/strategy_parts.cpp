@@ -68,6 +68,10 @@ Result<castor_param_state> masters_of(const castor_values& wanted, std::uint64_t
   return state;
 }
 
+Error opaque_is_read_only(const std::string& name) {
+  return {ErrorKind::usage, "parameter " + name + " is opaque, so its values can be read and not written"};
+}
+
 Error no_gradient(const std::string& name, std::uint64_t numel) {
   return {ErrorKind::usage, "parameter " + name +
                                 " has no gradient since the last step; it gets one by writing all its " +

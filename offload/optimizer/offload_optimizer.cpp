@@ -77,7 +77,8 @@ Error too_late(const std::string& what, const std::string& label) {
   return {ErrorKind::failed,
           what + " " + label +
               " after its update, which was made as early as the order of the step before allowed; the model changes "
-              "that order in every step: set overlap_updates=false"};
+              "that order in every step: set overlap_updates=false",
+          "overlap_updates"};
 }
 
 /// Forgets the gradients of all chunks but those whose update waits.

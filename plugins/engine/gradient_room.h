@@ -7,8 +7,9 @@
 
 namespace castor {
 
-/// Keeps gradients on their way to the host within the device's room beside chunks: the training thread, which may be
-/// units ahead of the link, waits for the oldest of them before a unit is entered.
+/// Keeps gradients that have not been copied yet within the device's room beside chunks: the training thread, which may
+/// be units ahead of the device, waits for the oldest of them before a unit is entered. Those of the unit at hand come on
+/// top.
 class GradientRoom {
  public:
   /// Borrowed.

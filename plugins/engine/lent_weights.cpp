@@ -23,6 +23,9 @@ std::vector<ChunkId> LentWeights::chunks_of(const castor_access& access) const {
 Result<void> LentWeights::acquire(const castor_access& access) {
   CASTOR_TRY(OpenAccesses::check(access, rooms_.model.params.size()));
   for (const std::uint32_t param : params_of(access))
+    if (access.mode == CASTOR_WRITE && rooms_.model.params[ParamId{param}].is_opaque())
+      return opaque_is_read_only(rooms_.model.params[ParamId{param}].name);
+  for (const std::uint32_t param : params_of(access))
     if (const auto tensor = rooms_.place_of[ParamId{param}])
       CASTOR_TRY(rooms_.optimizer->update_barrier().complete(rooms_.layout.tensors[*tensor].chunk));
   const std::vector<ChunkId> chunks = chunks_of(access);

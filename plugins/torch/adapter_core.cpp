@@ -25,16 +25,24 @@ void AdapterCore::connect(Strategy* strategy, Hooking hooking) {
   if (strategy_ != nullptr && strategy != nullptr && strategy != strategy_)
     throw ContractViolation(
         "TorchAdapter: a strategy is connected already; connect(nullptr) and destroy it before the next");
-  for (const UnitEntry& unit : host_.map().units)
-    if (strategy != nullptr && unit.border->hooks() != nullptr && unit.border->hooks() != this)
-      throw ContractViolation("TorchAdapter: unit " + unit.name +
-                              " is connected through another adapter; connect(nullptr) there before");
+  if (strategy != nullptr) check_free().value();
   unhook();
   strategy_ = strategy;
   hooking_ = hooking;
-  trained_.clear();
-  for (const ParamEntry& param : host_.map().params) trained_.push_back(param.tensor.requires_grad());
+  trained_.clear(), storages_.clear();
+  for (const ParamEntry& param : host_.map().params) {
+    trained_.push_back(param.tensor.requires_grad());
+    storages_.push_back(&storage_of(param.tensor));
+  }
   if (strategy != nullptr && hooking == Hooking::units) hook();
+}
+
+Result<void> AdapterCore::check_free() const {
+  for (const UnitEntry& unit : host_.map().units)
+    if (unit.border->hooks() != nullptr && unit.border->hooks() != this)
+      return Error{ErrorKind::usage, "unit " + unit.name + " is trained by another strategy; end that session, or " +
+                                         "disconnect its adapter, before the model is given to a new one"};
+  return {};
 }
 
 void AdapterCore::disconnect(const Strategy* strategy) {
@@ -85,6 +93,7 @@ void AdapterCore::tell_micro_batch() {
 void AdapterCore::before_forward(std::uint32_t unit) {
   stop_if_interrupted();
   if (!in_backward()) {
+    host_.may_run_forward().value();
     end_broken_backward();
     strategy_failed_ = false;
     tell_micro_batch();
@@ -113,10 +122,25 @@ bool AdapterCore::reads_parameter(std::uint32_t unit, const at::Tensor& tensor) 
                      [&](std::uint32_t param) { return &storage_of(map.params[param].tensor) == &storage_of(tensor); });
 }
 
+Result<void> AdapterCore::check_backward(const at::Tensor& loss) const {
+  if (!loss.defined()) return Error{ErrorKind::usage, "the loss is an undefined tensor"};
+  if (loss.numel() != 1)
+    return Error{ErrorKind::usage, "the loss has " + std::to_string(loss.numel()) +
+                                       " elements; backward begins from one: take their sum or mean"};
+  if (!loss.requires_grad())
+    return Error{ErrorKind::usage,
+                 "the loss depends on no trained parameter, or was computed without gradients (NoGradGuard)"};
+  return check_params();
+}
+
 /// A parameter that was frozen since then gets no gradient and stays as it is; one that was not trained has no states.
 Result<void> AdapterCore::check_params() const {
   for (std::size_t id = 0; strategy_ != nullptr && id < trained_.size(); ++id) {
     const ParamEntry& param = host_.map().params[id];
+    if (&storage_of(param.tensor) != storages_[id])
+      return Error{ErrorKind::usage, "parameter " + param.name +
+                                         " was given other memory (set_data) since the strategy was connected, which "
+                                         "trains the values from before; change a model before it is boosted"};
     if (param.tensor.requires_grad() && !trained_[id])
       return Error{ErrorKind::usage, "parameter " + param.name +
                                          " was frozen when the strategy was connected and requires a gradient now; "
@@ -135,13 +159,11 @@ UnitBorder& AdapterCore::border_of(const torch::nn::Module& module) const {
   const auto* own = dynamic_cast<const AnyUnit*>(&module);
   for (const UnitEntry& unit : units)
     if (unit.border == own) return *unit.border;
-  throw ErrorException(
-      {ErrorKind::usage,
-       "module " + module.name() + " is no unit of this adapter; choose it as one (AdapterOptions::is_unit)"});
+  throw ErrorException({ErrorKind::usage, "module " + module.name() + " is no unit; choose it as one with is_unit"});
 }
 
 Result<void> AdapterCore::backward(const at::Tensor& loss, double loss_scale) {
-  CASTOR_TRY(check_params());
+  CASTOR_TRY(check_backward(loss));
   const auto done = guard([&] { loss.backward(at::full_like(loss.detach(), loss_scale)); });
   if (!done.ok() && uses_) end_broken_backward();
   CASTOR_TRY(done);

@@ -21,8 +21,12 @@ class AdapterCore final : public UnitHooks {
 
   TorchHost& host() { return host_; }
   void connect(Strategy* strategy, Hooking hooking);
+  /// Errors: usage, where a unit is connected through another adapter.
+  Result<void> check_free() const;
   void disconnect(const Strategy* strategy);
   bool is_resident(const Strategy* strategy) const { return strategy == strategy_ && hooking_ == Hooking::none; }
+  /// Errors: usage, for a loss or parameters with which backward would be refused.
+  Result<void> check_backward(const at::Tensor& loss) const;
   Result<void> backward(const at::Tensor& loss, double loss_scale);
   /// Throws ErrorException where `module` is no unit.
   UnitBorder& border_of(const torch::nn::Module& module) const;
@@ -53,6 +57,7 @@ class AdapterCore final : public UnitHooks {
   std::shared_ptr<TensorKeeper> keeper_;
   std::shared_ptr<UnitUses> uses_;
   Hooking hooking_ = Hooking::none;
+  std::vector<const c10::StorageImpl*> storages_;  ///< by parameter: its memory then, which it keeps
   std::vector<bool> trained_;     ///< by parameter: required a gradient when the strategy was connected
   bool strategy_failed_ = false;  ///< since the last pass began; its passes are not ended then, but abandoned
 };

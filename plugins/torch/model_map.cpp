@@ -3,6 +3,7 @@
 
 #include <castor/plugins/torch/any_unit.h>
 #include "parameter_checks.h"
+#include "parameter_storage.h"
 
 #include <ATen/DLConvertor.h>
 #include <torch/nn/module.h>
@@ -40,7 +41,9 @@ Result<IdsByTensor> map_params(const torch::nn::Module& model, c10::Device devic
   for (const auto& entry : model.named_parameters()) {
     const at::Tensor& tensor = entry.value();
     if (!ids.emplace(key(tensor), params.size()).second) continue;
-    const std::optional<Init> init = find(inits, tensor);
+    const bool own_memory = tensor.has_storage() &&
+                            storage_of(tensor).allocator() != nullptr;  // given since it was declared, with its values
+    const std::optional<Init> init = own_memory ? std::nullopt : find(inits, tensor);
     CASTOR_TRY(checks.check(entry.key(), tensor, init.has_value()));
     params.push_back({entry.key(), tensor, init, at::getDLDataType(tensor)});
   }

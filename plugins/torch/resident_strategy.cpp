@@ -265,6 +265,8 @@ Result<void> ResidentStrategy::read_state(castor_param_state& state) {
 
 Result<void> ResidentStrategy::write_state(const castor_param_state& state) {
   CASTOR_ASSIGN(ResidentParam* const param, param_of(state));
+  if (state.n > 0 && (computes(param->tensor) ? state.master == nullptr : state.opaque == nullptr))
+    return Error{ErrorKind::usage, "the state of parameter " + std::to_string(state.param) + " has no values"};
   param->n_updates = state.n_updates;
   return guard([&] {
     const at::NoGradGuard no_grad;
@@ -322,6 +324,9 @@ Result<void> ResidentStrategy::write_gradient(const castor_values& wanted) {
 /// Every parameter is bound, and up to date, all the time.
 Result<void> ResidentStrategy::acquire(const castor_access& access) {
   CASTOR_TRY(OpenAccesses::check(access, params_.size()));
+  for (std::uint32_t i = 0; access.mode == CASTOR_WRITE && i < access.n; ++i)
+    if (!computes(params_[access.params[i]].tensor))
+      return opaque_is_read_only(adapter_.host().map().params[access.params[i]].name);
   open_.add(access);
   return {};
 }
@@ -334,7 +339,7 @@ Result<void> ResidentStrategy::release(const castor_access& access) {
     const at::NoGradGuard no_grad;
     for (std::uint32_t i = 0; i < access.n; ++i) {
       ResidentParam& param = params_[access.params[i]];
-      if (param.master.defined()) param.master.copy_(in_storage_order(param.tensor));
+      param.master.copy_(in_storage_order(param.tensor));
     }
   });
 }

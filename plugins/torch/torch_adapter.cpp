@@ -39,6 +39,10 @@ void TorchAdapter::connect(Strategy* strategy) {
 
 UnitBorder& TorchAdapter::border_of(const torch::nn::Module& module) const { return core_->border_of(module); }
 
+Result<void> TorchAdapter::check_free() const { return core_->check_free(); }
+
+Result<void> TorchAdapter::check_backward(const at::Tensor& loss) const { return core_->check_backward(loss); }
+
 Result<void> TorchAdapter::backward(const at::Tensor& loss, double loss_scale) {
   return core_->backward(loss, loss_scale);
 }

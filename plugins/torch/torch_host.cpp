@@ -27,8 +27,20 @@ TorchHost::TorchHost(ModelMap map, c10::Device device, AdapterOptions options)
 
 Result<void> TorchHost::check_param(std::uint32_t param) const { return check("parameter", param, map_.params.size()); }
 
+/// Callbacks are called through the strategy's C border, which no exception may cross.
+bool TorchHost::stopped() const {
+  try {
+    return options_.interrupted && options_.interrupted();
+  } catch (...) {
+    return true;
+  }
+}
+
 void TorchHost::log(castor_log_level level, const char* message) {
-  if (options_.log) options_.log(level, message);
+  try {
+    if (options_.log) options_.log(level, message);
+  } catch (...) {
+  }
 }
 
 Result<castor_unit_info> TorchHost::unit_info(std::uint32_t unit) {

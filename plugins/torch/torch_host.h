@@ -19,7 +19,11 @@ class TorchHost final : public ModelHost {
 
   const ModelMap& map() const { return map_; }
   c10::Device torch_device() const { return device_; }
-  bool stopped() const { return options_.interrupted && options_.interrupted(); }
+  bool stopped() const;
+  /// AdapterOptions::may_run_forward.
+  Result<void> may_run_forward() const {
+    return options_.may_run_forward ? options_.may_run_forward() : Result<void>();
+  }
   /// AdapterOptions::begun_micro_batch.
   std::optional<castor_micro_batch> begun_micro_batch() const {
     return options_.begun_micro_batch ? options_.begun_micro_batch() : std::nullopt;

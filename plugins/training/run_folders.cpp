@@ -71,6 +71,8 @@ Result<RunFolders> RunFolders::open(const Settings& settings) {
 }
 
 Result<void> RunFolders::resume_from(Folders folders) {
+  if (folders.empty())
+    return Error{ErrorKind::usage, "resume() takes the folders of a checkpoint, and none is named", "resume_from"};
   CASTOR_TRY(check_exist(folders));
   source_ = std::move(folders);
   return open_source();

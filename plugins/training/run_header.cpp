@@ -3,9 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cstdint>
 #include <vector>
 
-#include <castor/plugins/dl_dtype.h>
 #include <castor/training/optimizer_families.h>
 
 namespace castor {
@@ -13,25 +13,49 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kFormat = 2;
+constexpr int kFormat = 3;
 
-/// Its name, number of values, whether they are trained, and of an opaque one the bytes of a value.
+/// The strides of memory in another order than the row-major one; dimensions of one element have none.
+std::vector<std::int64_t> order_of(const castor_param_info& param) {
+  std::vector<std::int64_t> order;
+  bool row_major = true;
+  std::int64_t expected = 1;
+  for (std::int32_t i = param.ndim; i-- > 0 && param.strides != nullptr; expected *= param.shape[i]) {
+    const bool alone = param.shape[i] == 1;
+    order.insert(order.begin(), alone ? 0 : param.strides[i]);
+    row_major = row_major && (alone || param.strides[i] == expected);
+  }
+  return row_major || param.numel == 0 ? std::vector<std::int64_t>() : order;
+}
+
+/// What has to be equal for values to be those of the same parameter: they lie in a checkpoint in the order of memory.
+/// The dtype is that of an opaque one; others cross in fp32.
 Json json_of(const castor_param_info& param) {
-  Json described = {param.name, param.numel, is_trainable(param)};
-  if (is_opaque(param)) described.push_back(value_bytes(param.dtype));
+  Json described = {{"name", param.name},
+                    {"shape", std::vector<std::int64_t>(param.shape, param.shape + param.ndim)},
+                    {"trained", is_trainable(param)}};
+  if (is_opaque(param)) described["dtype"] = {param.dtype.code, param.dtype.bits, param.dtype.lanes};
+  if (const auto order = order_of(param); !order.empty()) described["strides"] = order;
   return described;
+}
+
+/// `"w" of shape [2,3], trained, strides [1,2]`
+std::string words_for(const Json& param) {
+  std::string words = param.at("name").dump() + " of shape " + param.at("shape").dump();
+  words += param.at("trained").get<bool>() ? ", trained" : ", frozen";
+  if (param.contains("dtype")) words += ", dtype (DLPack) " + param.at("dtype").dump();
+  return param.contains("strides") ? words + ", strides " + param.at("strides").dump() : words;
 }
 
 /// How the parameters of the header `was` differ from `params`; empty if they are equal.
 std::string difference(const Json& was, const ModelParams& params, const std::string& model_name) {
   const Json& list = was.at("params");
   if (list.size() != params.size())
-    return "its model " + was.at("model").get<std::string>() + " has " + std::to_string(list.size()) + " parameters, " +
-           model_name + " has " + std::to_string(params.size());
+    return "it is of a model (" + was.at("model").get<std::string>() + ") with " + std::to_string(list.size()) +
+           " parameters, this one (" + model_name + ") has " + std::to_string(params.size());
   for (const ParamId id : params.ids())
-    if (const Json& its = list[index(id)]; its != json_of(params[id]))
-      return "its parameter " + its[0].dump() + " has " + its[1].dump() + " values, here " + params[id].name + " has " +
-             std::to_string(params[id].numel);
+    if (const Json here = json_of(params[id]); list[index(id)] != here)
+      return "its parameter " + words_for(list[index(id)]) + " is here " + words_for(here);
   return "";
 }
 

@@ -11,7 +11,7 @@ namespace {
 using State = StepOrder::State;
 using Call = StepOrder::Call;
 
-constexpr std::size_t kNStates = 6, kNCalls = 5;
+constexpr std::size_t kNStates = 6, kNCalls = 7;
 
 /// The state after a call, or the sentence that refuses it.
 struct Rule {
@@ -30,15 +30,20 @@ constexpr Rule kNoGradients = no("step() without gradients: call backward() firs
 constexpr Rule kHasLast =
     no("the step has had its last backward pass; call step(), or give the session more micro-batches per step");
 
+constexpr Rule kUpdated =
+    no("parameters may have been updated already in the last backward pass of the step; call step() before the next "
+       "forward pass, or give the session more micro-batches per step, or values_may_change");
+
 constexpr std::array<std::array<Rule, kNCalls>, kNStates> kRules = {{
-    // resume, backward, last_backward, step, save
-    {to(State::between), to(State::gathering), to(State::ended), kNoGradients,
-     no("nothing was trained that could be saved; call save() after the first step")},
-    {kTooLate, to(State::gathering), to(State::ended), kNoGradients, to(State::between)},
-    {kTooLate, to(State::gathering), to(State::ended), to(State::between), kUnderWay},
-    {kTooLate, kHasLast, kHasLast, to(State::between), kUnderWay},
-    {kTooLate, kFailed, kFailed, kFailed, kFailed},
-    {kTorn, kTorn, kTorn, kTorn, kTorn},
+    // resume, forward, backward, last_backward, step, save, weights
+    {to(State::between), to(State::fresh), to(State::gathering), to(State::ended), kNoGradients,
+     no("nothing was trained that could be saved; call save() after the first step"), to(State::fresh)},
+    {kTooLate, to(State::between), to(State::gathering), to(State::ended), kNoGradients, to(State::between),
+     to(State::between)},
+    {kTooLate, to(State::gathering), to(State::gathering), to(State::ended), to(State::between), kUnderWay, kUnderWay},
+    {kTooLate, kUpdated, kHasLast, kHasLast, to(State::between), kUnderWay, kUnderWay},
+    {kTooLate, kFailed, kFailed, kFailed, kFailed, kFailed, kFailed},
+    {kTorn, kTorn, kTorn, kTorn, kTorn, kTorn, kTorn},
 }};
 
 const Rule& rule_of(State state, Call call) {

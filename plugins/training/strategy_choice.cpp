@@ -35,11 +35,19 @@ bool has_option(const castor_plugin_info& plugin, std::string_view option) {
 }  // namespace
 
 Result<PluginByName> by_name(const Gemini& gemini) {
+  for (const auto& folder : gemini.nvme)
+    if (folder.empty() || folder.string().find(',') != std::string::npos)
+      return Error{ErrorKind::usage,
+                   folder.empty() ? "a folder of `nvme` has no name"
+                                  : "`nvme` " + folder.string() +
+                                        " has a comma, which separates folders; name it by a link without one",
+                   "nvme"};
   PluginByName named{"gemini", given_fields(gemini)};
   for (const auto& [option, value] : gemini.set)
     if (!named.options.emplace(option, value).second)
       return Error{ErrorKind::usage,
-                   "gemini: option " + option + " is given as a field and as " + option + "=" + value + " in set"};
+                   "gemini: option " + option + " is given as a field and as " + option + "=" + value + " in set",
+                   option};
   return named;
 }
 
@@ -52,9 +60,11 @@ Result<PluginOptions> with_facts(PluginOptions options, const castor_plugin_info
   if (facts.accumulates) say("accumulate_gradients", "true");
   say("rounding_seed", std::to_string(rounding_seed(facts.seed)));
   if (const auto found = options.find("optimizer"); found != options.end() && found->second != states)
-    return Error{ErrorKind::usage, std::string("plugin ") + plugin.name + ": optimizer=" + found->second +
-                                       " keeps other moments than those of " + name(facts.optimizer) +
-                                       "; leave the option out, it follows from the optimizer"};
+    return Error{ErrorKind::usage,
+                 std::string("plugin ") + plugin.name + ": optimizer=" + found->second +
+                     " keeps other moments than those of " + name(facts.optimizer) +
+                     "; leave the option out, it follows from the optimizer",
+                 "optimizer"};
   return options;
 }
 

@@ -24,8 +24,8 @@ TEST(LimitedResource, RefusesWithTheFiguresOfTheTier) {
   EXPECT_EQ(refused.error().option, "device_budget");
   ASSERT_TRUE(refused.error().shortage);
   EXPECT_EQ(refused.error().shortage->tier, Tier::device);
-  EXPECT_EQ(refused.error().shortage->needed_bytes, 30 * kMiB);
-  EXPECT_EQ(refused.error().shortage->available_bytes, 24 * kMiB);
+  EXPECT_EQ(refused.error().shortage->needed_bytes, 70 * kMiB);
+  EXPECT_EQ(refused.error().shortage->available_bytes, 64 * kMiB);
   EXPECT_EQ(budget.used_bytes(), 40 * kMiB);
 }
 

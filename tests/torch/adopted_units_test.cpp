@@ -282,7 +282,8 @@ TEST(AdoptedUnits, AUnitThatIsNotChosenIsPartOfTheOneAroundIt) {
   const auto ran = guard([&] { return adapter->run(*model->blocks[0], small_input()); });
   ASSERT_FALSE(ran.ok());
   EXPECT_EQ(ran.error().kind, ErrorKind::usage);
-  EXPECT_NE(ran.error().message.find("is no unit of this adapter"), std::string::npos) << ran.error().message;
+  EXPECT_NE(ran.error().message.find("is no unit; choose it as one with is_unit"), std::string::npos)
+      << ran.error().message;
 }
 
 TEST(AdoptedUnits, AParameterInNoUnitIsRefusedByName) {

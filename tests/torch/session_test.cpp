@@ -119,7 +119,6 @@ TEST(Session, TheStrategyIsToldOfEachMicroBatchBeforeItsFirstUnit) {
   run.session.backward(first + more).value();
   run.session.backward(run.loss(2)).value();
   EXPECT_EQ(lines(), Lines({"micro-batch 1 of 2, flags 1"}));
-  (void)run.loss(3);
   run.session.step().value();
   EXPECT_EQ(lines(), Lines()) << "after the last one there is none";
   {
@@ -250,6 +249,57 @@ TEST(Session, ACommitInTheFoldersOfTheDriveGoesOn) {
   EXPECT_EQ(rest.digest(), resident_digest(6));
 }
 
+TEST(Session, LeavesItsWeightsToTheModel) {
+  const ScratchFolder nvme;
+  std::vector<std::string> digests;
+  for (const StrategyChoice& choice : {StrategyChoice(castor::Resident{}), StrategyChoice(three_tiers(nvme))}) {
+    NamedTensors weights;
+    auto model = std::make_shared<SmallModel>(at::kBFloat16);
+    {
+      SmallRun run(choice);
+      run.steps(3);
+      weights = run.session.state_dict().value();
+      model = run.model;
+    }
+    ASSERT_EQ(weights.size(), kNames.size());
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      EXPECT_EQ(weights[i].first, kNames[i]);
+      model->named_parameters()[kNames[i]].set_data(weights[i].second);
+    }
+    const at::Tensor output = model->forward(small_input(at::kBFloat16));
+    EXPECT_TRUE(output.requires_grad());
+    Session session = boost(model, choice, AdamW{.lr = 0.01}).value();
+    EXPECT_TRUE(at::equal(guard([&] { return model->forward(small_input(at::kBFloat16)); }).value(), output));
+    for (const auto& [name, weight] : weights)
+      EXPECT_TRUE(at::equal(session.read_master(name).value(), weight.to(at::kFloat))) << name;
+    digests.push_back(session.digest().value());
+  }
+  EXPECT_EQ(digests[0], digests[1]);
+}
+
+TEST(Session, LoadsValuesAndKeepsMomentsAndCounters) {
+  const ScratchFolder nvme;
+  std::vector<std::string> digests;
+  for (const StrategyChoice& choice : {StrategyChoice(castor::Resident{}), StrategyChoice(three_tiers(nvme))}) {
+    SmallRun run(choice);
+    run.steps(2);
+    const at::Tensor ones = at::full({8, 8}, 0.125).t();
+    run.session.load({{"layer1.weight", ones}}).value();
+    EXPECT_TRUE(at::equal(run.session.read_master("layer1.weight").value(), ones));
+    run.steps(2);
+    digests.push_back(run.digest());
+    EXPECT_EQ(message_of(run.session.load({{"layer1.weigth", ones}})),
+              "there is no parameter 'layer1.weigth' among the 6 of the model; did you mean 'layer1.weight'?");
+    EXPECT_EQ(message_of(run.session.load({{"layer1.bias", ones}})),
+              "the values for parameter layer1.bias have other sizes than it has");
+    EXPECT_EQ(message_of(run.session.load({{"layer1.weight", ones}, {"layer1.weight", ones}})),
+              "parameter layer1.weight is given values twice");
+    run.session.backward(run.loss(9)).value();
+    EXPECT_EQ(message_of(run.session.load({})), "a step is under way; end it with step(), or drop it with zero_grad()");
+  }
+  EXPECT_EQ(digests[0], digests[1]);
+}
+
 TEST(Session, TwoInOneProcessShareNothing) {
   const ScratchFolder nvme;
   const SessionOptions seeded{.seed = 7};
@@ -286,8 +336,9 @@ TEST(Session, CallsOutOfOrderAreRefused) {
   EXPECT_EQ(message_of(run.session.resume({saved.path()})),
             "resume() comes before the first step; make a new session to continue another run");
   EXPECT_EQ(message_of(run.session.save()), "the run has no folder to be saved in; name one");
-  run.session.backward(run.loss(1)).value();
-  EXPECT_EQ(message_of(run.session.backward(run.loss(2))),
+  const at::Tensor loss = run.loss(1), another = run.loss(2);
+  run.session.backward(loss).value();
+  EXPECT_EQ(message_of(run.session.backward(another)),
             "the step has had its last backward pass; call step(), or give the session more micro-batches per step");
 }
 

@@ -82,7 +82,8 @@ TEST(TorchAdapter, RefusesAParameterOutsideAUnit) {
 TEST(TorchAdapter, RefusesADtypeThatChunksDoNotHold) {
   const auto made = TorchAdapter::make(std::make_shared<SmallModel>(at::TensorOptions(at::kDouble)), c10::kCPU);
   ASSERT_FALSE(made.ok());
-  EXPECT_EQ(made.error().message, "parameter layer0.weight is Double; parameters that are trained are fp32, fp16 or bf16");
+  EXPECT_EQ(made.error().message,
+            "parameter layer0.weight is Double; parameters that are trained are fp32, fp16 or bf16");
 }
 
 TEST(TorchAdapter, CallsEachUnitInOrder) {
@@ -361,9 +362,11 @@ TEST(TorchAdapter, AUnitIsConnectedThroughOneAdapterAtATime) {
   try {
     other->connect(&second);
     FAIL() << "the units would call one strategy, and bind the parameters of two";
-  } catch (const ContractViolation& refused) {
+  } catch (const ErrorException& refused) {
+    EXPECT_EQ(refused.error().kind, ErrorKind::usage);
     EXPECT_STREQ(refused.what(),
-                 "TorchAdapter: unit layer0 is connected through another adapter; connect(nullptr) there before");
+                 "unit layer0 is trained by another strategy; end that session, or disconnect its adapter, before the "
+                 "model is given to a new one");
   }
   run.adapter->connect(nullptr);
   other->connect(&second);

@@ -69,7 +69,7 @@ TEST(StepOrder, AfterTheLastBackwardPassComesTheStep) {
 TEST(StepOrder, AFailedStepIsDroppedFirst) {
   StepOrder order = after({Call::last_backward, Call::step, Call::backward});
   order.failed();
-  for (const Call call : {Call::backward, Call::last_backward, Call::step, Call::save})
+  for (const Call call : {Call::forward, Call::backward, Call::last_backward, Call::step, Call::save, Call::weights})
     EXPECT_EQ(refusal(order, call), "a call of this step has failed; drop the step with zero_grad() and begin it anew");
   order.abandoned();
   EXPECT_TRUE(order.check(Call::last_backward).ok());
@@ -87,7 +87,8 @@ TEST(StepOrder, AFirstStepThatIsDroppedLeavesNothingToSave) {
 TEST(StepOrder, ARunThatWasResumedInPartGoesNowhere) {
   StepOrder order;
   order.torn();
-  for (const Call call : {Call::resume, Call::backward, Call::last_backward, Call::step, Call::save})
+  for (const Call call :
+       {Call::resume, Call::forward, Call::backward, Call::last_backward, Call::step, Call::save, Call::weights})
     EXPECT_EQ(refusal(order, call), "the run was resumed in part only; make a new session");
 }
 

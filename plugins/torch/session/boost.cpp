@@ -42,6 +42,7 @@ Result<Session> boost(std::shared_ptr<torch::nn::Module> model, const StrategyCh
                       const Optimizer& optimizer, SessionOptions options) {
   auto parts = std::make_unique<Session::Parts>();
   Session::Parts& p = *parts;
+  if (!model) return Error{ErrorKind::usage, "there is no model: the pointer is null"};
   CASTOR_TRY(check_micro_batches(options));
   CASTOR_ASSIGN(p.folders, folders_of(choice, options));
   CASTOR_ASSIGN(p.adapter, TorchAdapter::make(model, device_of(*model),
@@ -49,7 +50,9 @@ Result<Session> boost(std::shared_ptr<torch::nn::Module> model, const StrategyCh
                                                .interrupted = options.interrupted,
                                                .is_unit = options.is_unit,
                                                .log = options.log,
-                                               .begun_micro_batch = [&p] { return p.begun_micro_batch(); }}));
+                                               .begun_micro_batch = [&p] { return p.begun_micro_batch(); },
+                                               .may_run_forward = [&p] { return p.may_run_forward(); }}));
+  CASTOR_TRY(p.adapter->check_free());
   CASTOR_ASSIGN(p.params, params_of(p.adapter->host()));
   p.options = std::move(options);
   if (p.options.scaler || has_fp16(p.params)) {

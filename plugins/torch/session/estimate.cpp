@@ -35,6 +35,7 @@ bool is_scaled(const RecordedStep& step, const SessionOptions& options) {
 Result<Forecast> estimate(std::shared_ptr<torch::nn::Module> model, const std::function<at::Tensor()>& loss,
                           const Gemini& plugin, const Optimizer& optimizer, const ForecastMachine& machine,
                           const SessionOptions& options) {
+  if (!model) return Error{ErrorKind::usage, "there is no model: the pointer is null"};
   CASTOR_TRY(check_micro_batches(options));
   castor_step_args args = step_args(optimizer);
   args.max_norm = options.max_norm, args.max_value = options.max_value;

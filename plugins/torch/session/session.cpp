@@ -6,18 +6,22 @@
 #include <castor/training/weights_digest.h>
 
 #include <ATen/DLConvertor.h>
-#include <ATen/ops/empty.h>
+
+#include <algorithm>
 
 namespace castor {
 namespace {
 
 using Call = StepOrder::Call;
 
-Error unknown_param(std::string_view wanted, const ModelParams& params) {
+Result<ParamId> param_named(std::string_view wanted, const ModelParams& params) {
   std::vector<std::string> names;
-  for (const castor_param_info& param : params) names.emplace_back(param.name);
-  return {ErrorKind::usage, "there is no parameter '" + std::string(wanted) + "' among the " +
-                                std::to_string(names.size()) + " of the model" + did_you_mean(wanted, names)};
+  for (const ParamId id : params.ids()) {
+    if (wanted == params[id].name) return id;
+    names.emplace_back(params[id].name);
+  }
+  return Error{ErrorKind::usage, "there is no parameter '" + std::string(wanted) + "' among the " +
+                                     std::to_string(names.size()) + " of the model" + did_you_mean(wanted, names)};
 }
 
 }  // namespace
@@ -36,6 +40,7 @@ Result<void> Session::backward(const at::Tensor& loss) {
   const bool last = p.is_last_backward();
   const Call call = last ? Call::last_backward : Call::backward;
   CASTOR_TRY(p.order.check(call));
+  CASTOR_TRY(p.adapter->check_backward(loss));
   const castor_step_args args = p.next_args();
   Result<void> done;
   if (last && !p.options.values_may_change) done = p.strategy->announce_step(p.announced = args);
@@ -124,19 +129,34 @@ Result<void> Session::trace(const std::filesystem::path& file) { return parts_->
 Result<std::string> Session::digest() { return weights_digest(parts_->adapter->host(), *parts_->strategy); }
 
 Result<at::Tensor> Session::read_master(std::string_view wanted) {
-  const ModelParams& params = parts_->params;
-  for (const ParamId id : params.ids()) {
-    if (wanted != params[id].name) continue;
-    const bool opaque = is_opaque(params[id]);
-    const at::ScalarType dtype =
-        opaque ? at::toScalarType(params[id].dtype) : at::kFloat;
-    const at::Tensor master = at::empty({params[id].shape, static_cast<std::size_t>(params[id].ndim)}, dtype);
-    const std::uint32_t form = opaque ? CASTOR_OWN : CASTOR_FP32;
-    CASTOR_TRY(parts_->strategy->values().read_masters(
-        {sizeof(castor_values), number(id), 0, CASTOR_ALL, form, master.mutable_data_ptr()}));
-    return master;
+  CASTOR_ASSIGN(const ParamId id, param_named(wanted, parts_->params));
+  return parts_->read_master(id);
+}
+
+Result<NamedTensors> Session::state_dict() {
+  CASTOR_TRY(parts_->order.check(Call::weights));
+  NamedTensors weights;
+  for (const ParamId id : parts_->params.ids()) {
+    const castor_param_info& param = parts_->params[id];
+    CASTOR_ASSIGN(const at::Tensor master, parts_->read_master(id));
+    weights.emplace_back(param.name, master.to(at::toScalarType(param.dtype)));
   }
-  return unknown_param(wanted, params);
+  return weights;
+}
+
+Result<void> Session::load(const NamedTensors& weights) {
+  CASTOR_TRY(parts_->order.check(Call::weights));
+  std::vector<ParamId> ids;
+  for (const auto& [name, values] : weights) {
+    CASTOR_ASSIGN(const ParamId id, param_named(name, parts_->params));
+    if (!values.defined() || values.sizes() != sizes_of(parts_->params[id]))
+      return Error{ErrorKind::usage, "the values for parameter " + name + " have other sizes than it has"};
+    if (std::find(ids.begin(), ids.end(), id) != ids.end())
+      return Error{ErrorKind::usage, "parameter " + name + " is given values twice"};
+    ids.push_back(id);
+  }
+  for (std::size_t i = 0; i < ids.size(); ++i) CASTOR_TRY(parts_->write_master(ids[i], weights[i].second));
+  return {};
 }
 
 }  // namespace castor

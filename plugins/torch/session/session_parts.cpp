@@ -2,10 +2,14 @@
 #include "session_parts.h"
 
 #include <castor/plugins/booster.h>
+#include <castor/plugins/torch/errors.h>
 #include <castor/plugins/step_args.h>
 #include <castor/plugins/torch/runtime.h>
 #include <castor/training/optimizer_families.h>
 #include <castor/training/plugin_folders.h>
+
+#include <ATen/DLConvertor.h>
+#include <ATen/ops/empty_strided.h>
 
 #include <algorithm>
 #include <utility>
@@ -13,6 +17,14 @@
 namespace castor {
 
 namespace {
+
+/// Host memory for the values of a parameter in the order of its own, in which they cross: the master's, or of an opaque
+/// one those of its dtype.
+at::Tensor values_like(const castor_param_info& param) {
+  const at::IntArrayRef sizes = sizes_of(param);
+  const at::ScalarType dtype = is_opaque(param) ? at::toScalarType(param.dtype) : at::kFloat;
+  return at::empty_strided(sizes, at::IntArrayRef(param.strides, sizes.size()), dtype);
+}
 
 Result<Plugin> plugin_of(const PluginByName& named) {
   if (named.loaded) return *named.loaded;
@@ -23,6 +35,11 @@ Result<Plugin> plugin_of(const PluginByName& named) {
 
 /// A pass under no_sync is not the last of its step, and the number of its passes is not known. After the last one no
 /// forward pass begins another.
+Result<void> Session::Parts::may_run_forward() const {
+  if (options.values_may_change && order.state() == StepOrder::State::ended) return {};
+  return order.check(StepOrder::Call::forward);
+}
+
 std::optional<castor_micro_batch> Session::Parts::begun_micro_batch() {
   if (order.state() == StepOrder::State::ended || std::exchange(told_micro_batch, true)) return {};
   auto batch = blank<castor_micro_batch>();
@@ -80,6 +97,28 @@ Result<void> Session::Parts::attach_resident(const Resident& resident, std::shar
                               .keeps_exp_avg_sq = keeps_exp_avg_sq(values.optimizer)};
   CASTOR_ASSIGN(strategy, make_resident_strategy(std::move(model), *adapter, format));
   return {};
+}
+
+Result<at::Tensor> Session::Parts::read_master(ParamId id) {
+  const at::Tensor values = values_like(params[id]);
+  const std::uint32_t form = is_opaque(params[id]) ? CASTOR_OWN : CASTOR_FP32;
+  CASTOR_TRY(strategy->values().read_masters(
+      {sizeof(castor_values), number(id), 0, CASTOR_ALL, form, values.mutable_data_ptr()}));
+  return values.contiguous();
+}
+
+Result<void> Session::Parts::write_master(ParamId id, const at::Tensor& given) {
+  const at::Tensor values = values_like(params[id]);
+  CASTOR_TRY(guard([&] { values.copy_(given.detach()); }));
+  auto state = blank<castor_param_state>();
+  state.param = number(id);
+  CASTOR_TRY(strategy->values().read_state(state));  // the counter
+  state.n = params[id].numel;
+  if (is_opaque(params[id]))
+    state.opaque = values.mutable_data_ptr();
+  else
+    state.master = values.mutable_data_ptr<float>();
+  return strategy->values().write_state(state);
 }
 
 Result<void> Session::Parts::load() {

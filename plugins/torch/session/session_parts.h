@@ -11,6 +11,10 @@
 
 namespace castor {
 
+inline at::IntArrayRef sizes_of(const castor_param_info& param) {
+  return {param.shape, static_cast<std::size_t>(param.ndim)};
+}
+
 /// The state of a session. Members end in the reverse order: the strategy before the adapter.
 struct Session::Parts {
   ~Parts() {
@@ -19,6 +23,8 @@ struct Session::Parts {
 
   /// True where the next backward pass is the last of its step.
   bool is_last_backward() const { return n_held == 0 && n_backwards + 1 >= options.micro_batches; }
+  /// Errors: usage, where a forward pass would read parameters that may have been updated already.
+  Result<void> may_run_forward() const;
   /// The micro-batch that begins with a forward pass of training; none where it has begun already.
   std::optional<castor_micro_batch> begun_micro_batch();
   /// The next forward pass of training begins a micro-batch.
@@ -30,6 +36,8 @@ struct Session::Parts {
   /// Takes the values of the optimizer, with their schedule and groups. Errors: usage, and then nothing has changed.
   Result<void> set_values(castor_step_args of_optimizer);
   Result<void> attach(const StrategyChoice& choice, std::shared_ptr<torch::nn::Module> model);
+  Result<at::Tensor> read_master(ParamId id);
+  Result<void> write_master(ParamId id, const at::Tensor& values);
   Result<void> load();
   Result<SavedBytes> save();
 

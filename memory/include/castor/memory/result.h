@@ -26,7 +26,8 @@ enum class ErrorKind : int {
 /// The name of `kind` in JSON: `failed`, `usage`, `does_not_fit`, `io`, `plugin`, `interrupted`.
 const char* name(ErrorKind kind);
 
-/// Room that a tier lacked. needed_bytes is 0 where it is not known.
+/// Room that a tier lacked: of a budget, the budget that would do as far as is known, and the one that there is; of a
+/// machine, the bytes asked for (0: not known) and those that it has free.
 struct Shortage {
   Tier tier = Tier::device;
   std::uint64_t needed_bytes = 0, available_bytes = 0;

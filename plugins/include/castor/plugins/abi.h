@@ -21,8 +21,8 @@
  *
  * Rules on both sides
  * - Every function takes the opaque `self` of its side first. Each list says which functions a side may leave null.
- * - Every struct starts with struct_size: the side that fills one writes no further than it, the side that reads one
- *   reads no further. Tables and structs grow at their end. DLPack's structs are that standard's.
+ * - Every struct starts with struct_size (castor_plugin_info after its magic): the side that fills one writes no
+ *   further than it, the side that reads one reads no further. Tables and structs grow at their end. DLPack's structs are that standard's.
  * - Arrays of structs cross as arrays of pointers; enumerations as integers of a fixed width.
  * - No exception crosses: a failing function returns a status other than CASTOR_OK after it has left the error with
  *   castor_model_v2.set_error. Where a function of the host failed, its error is there already: return its status.
@@ -88,8 +88,10 @@ typedef struct castor_error {
   castor_status status;
   const char* message;
   const char* option;
-  int32_t tier;                           /* whose room was too small; -1: of none */
-  uint64_t needed_bytes, available_bytes; /* where tier is not -1 */
+  int32_t tier; /* whose room was too small; -1: of none */
+  /* Where tier is not -1: the budget that would do and the one that there is, or of a machine the bytes asked for (0: not
+   * known) and those that it has free. */
+  uint64_t needed_bytes, available_bytes;
 } castor_error;
 
 typedef uint32_t castor_log_level;

@@ -8,7 +8,7 @@
 namespace castor {
 
 /// The dtype in which a parameter is kept: its own, DType::u8 of an opaque one. Errors: usage, for one that is neither
-/// opaque, fp32, bf16 nor fp16, and for an opaque one with values of parts of bytes.
+/// opaque, fp32, bf16 nor fp16, and for an opaque one whose values are not 1, 2, 4, … bytes.
 Result<DType> kept_dtype(const castor_param_info& info);
 constexpr bool is_fp16(DLDataType dtype) { return dtype.code == kDLFloat && dtype.bits == 16; }
 /// Bytes of one value, which has whole bytes.

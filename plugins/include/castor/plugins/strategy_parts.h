@@ -57,6 +57,9 @@ Result<castor_values> fp32_values(const castor_values& wanted, std::uint64_t num
 /// one its values. Errors: usage, where they are wanted in another form, or the parameter has no such values.
 Result<castor_param_state> masters_of(const castor_values& wanted, std::uint64_t numel, bool opaque = false);
 
+/// The error of an access that would write the opaque parameter `name`.
+Error opaque_is_read_only(const std::string& name);
+
 /// The error of reading or writing part of a gradient that the parameter `name` of `numel` elements does not have.
 Error no_gradient(const std::string& name, std::uint64_t numel);
 

@@ -18,7 +18,7 @@ class StepOrder {
     broken,     ///< a call of the step has failed
     torn,       ///< a run was resumed in part
   };
-  enum class Call : std::uint8_t { resume, backward, last_backward, step, save };
+  enum class Call : std::uint8_t { resume, forward, backward, last_backward, step, save, weights };
 
   State state() const { return state_; }
   /// Errors: usage where `call` is not in order; the sentence names the call that is.

@@ -49,10 +49,13 @@ struct SessionOptions {
   std::string name = "the model";                  ///< as messages and checkpoints call it
   std::vector<std::filesystem::path> save_in;      ///< folders of save(); opened before the model gets memory
   std::vector<std::filesystem::path> resume_from;  ///< all folders of the checkpoint to continue from
-  std::function<bool()> interrupted;               ///< called at every unit; true ends the call with kind interrupted
+  /// Called at every unit, from threads of the strategy too; true, or an exception, ends the call with kind interrupted.
+  std::function<bool()> interrupted;
   ModuleFilter is_unit;  ///< chooses the units of the model (AdapterOptions); none: every castor::Unit
   std::function<void(castor_log_level, std::string_view)> log;  ///< messages of the plugin; none = dropped
 };
+
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
 /// The outcome of a step.
 struct StepOutcome {
@@ -65,8 +68,11 @@ struct StepOutcome {
 /// order, and gives the parameters' memory back.
 ///
 /// Order of calls: resume, then for each step one or more backward() and step(), and save() between steps; another
-/// order is refused with a sentence (StepOrder). Graphs that were built while it lived must not be differentiated
-/// afterwards. Errors of the model's forward pass are exceptions; guard() (errors.h) makes them results.
+/// order is refused with a sentence (StepOrder). A forward pass between the last backward pass of a step and step() is
+/// refused too, because parameters may have been updated by then, unless the session has values_may_change. A step may
+/// have fewer backward passes than micro_batches; their gradients are divided by micro_batches all the same. A graph is
+/// differentiated in the step in which it was built: later it would read new weights, and after the session none.
+/// A session that was moved from can be assigned and destroyed, no more. Errors of the model's forward pass are exceptions; guard() (errors.h) makes them results.
 /// Threads: the training thread. Sessions of different models share nothing.
 class Session {
  public:
@@ -133,8 +139,17 @@ class Session {
   Result<void> trace(const std::filesystem::path& file);
   /// See weights_digest.
   Result<std::string> digest();
-  /// The fp32 master of a parameter, on the host. Errors: usage for an unknown name, with the nearest one.
+  /// The fp32 master of a parameter, or the values of an opaque one in their dtype: contiguous, on the host. Errors:
+  /// usage for an unknown name, with the nearest one.
   Result<at::Tensor> read_master(std::string_view name);
+  /// The weights of all parameters by name, as the model computes with them: contiguous, in their dtypes, on the host and
+  /// outside every budget. After the session `parameter.set_data(weight)` gives the model memory of its own again.
+  /// Errors: usage within a step; those of read_master.
+  Result<NamedTensors> state_dict();
+  /// Makes values of the parameters' sizes, in any dtype, the masters of those that are named; moments and counters stay.
+  /// Errors: usage within a step, for an unknown name, a name given twice and another size, and then nothing has changed;
+  /// the strategy's, and then part of the values are new.
+  Result<void> load(const NamedTensors& weights);
 
  private:
   struct Parts;

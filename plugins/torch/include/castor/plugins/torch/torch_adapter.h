@@ -48,11 +48,16 @@ class TorchAdapter final {
   /// ends its forward or backward pass: forward throws ErrorException (see guard() in errors.h), backward() returns the
   /// Error. The strategy of make_resident_strategy connects itself, without hooks; passing it in here changes nothing.
   /// Requires: no other strategy is connected (ContractViolation); one that was is destroyed before the next is
-  /// connected, because it unbinds the parameters.
+  /// connected, because it unbinds the parameters. Throws ErrorException with the error of check_free().
   void connect(Strategy* strategy);
+  /// Errors: usage, where another adapter has connected units of the model to a strategy.
+  Result<void> check_free() const;
 
-  /// Runs backward from `loss` (times `loss_scale`) and tells the strategy that the micro-batch has ended. Errors: a
-  /// hook's failure, does_not_fit where an allocator ran out, interrupted.
+  /// Refuses what backward() would: a loss that is undefined, of several elements or without a graph, and parameters
+  /// whose memory, hooks or requires_grad have changed since the strategy was connected. Errors: usage.
+  Result<void> check_backward(const at::Tensor& loss) const;
+  /// Runs backward from `loss` (times `loss_scale`) and tells the strategy that the micro-batch has ended. Errors: those
+  /// of check_backward; a hook's failure, does_not_fit where an allocator ran out, interrupted.
   Result<void> backward(const at::Tensor& loss, double loss_scale = 1);
 
   std::uint32_t n_params() const;

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a session refuses, each with its sentence, and that the session goes on afterwards.
+#include <castor/plugins/torch/session.h>
+
+#include <gtest/gtest.h>
+
+#include <castor/plugins/torch/errors.h>
+#include <castor/plugins/torch/unit.h>
+
+#include <c10/core/GradMode.h>
+
+#include <filesystem>
+#include <stdexcept>
+
+#include "../support/scratch_folder.h"
+#include "small_model.h"
+
+namespace castor::testing {
+namespace {
+
+using namespace literals;
+using test::ScratchFolder;
+
+/// One layer at a time on the device, and updates on the host as early as they can be.
+Gemini one_layer_at_a_time() {
+  return {.device_budget = 8_KiB, .host_budget = 1_MiB, .set = {{"chunk_bytes", "1KiB"}}};
+}
+
+class SessionRefuses : public ::testing::TestWithParam<bool> {
+ protected:
+  StrategyChoice choice() const { return GetParam() ? StrategyChoice(one_layer_at_a_time()) : castor::Resident{}; }
+  Session boosted(SessionOptions options = {}) {
+    return boost(model_, choice(), AdamW{.lr = 0.01}, std::move(options)).value();
+  }
+  at::Tensor loss() {
+    return guard([&] { return (model_->forward(small_input()) - 0.3).square().mean(); }).value();
+  }
+
+  std::shared_ptr<SmallModel> model_ = std::make_shared<SmallModel>();
+};
+INSTANTIATE_TEST_SUITE_P(With, SessionRefuses, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "gemini" : "resident"; });
+
+std::string message_of(const Result<void>& refused) {
+  EXPECT_FALSE(refused.ok());
+  if (refused.ok()) return "";
+  EXPECT_EQ(refused.error().kind, ErrorKind::usage);
+  return refused.error().message;
+}
+template <typename T>
+std::string message_of(const Result<T>& refused) {
+  return message_of(refused.ok() ? Result<void>() : Result<void>(refused.error()));
+}
+
+TEST_P(SessionRefuses, LossesThatBackwardCannotBeginFrom) {
+  Session session = boosted();
+  EXPECT_EQ(message_of(session.backward(at::Tensor())), "the loss is an undefined tensor");
+  EXPECT_EQ(message_of(session.backward(model_->forward(small_input()))),
+            "the loss has 32 elements; backward begins from one: take their sum or mean");
+  EXPECT_EQ(message_of(session.backward(at::ones({}))),
+            "the loss depends on no trained parameter, or was computed without gradients (NoGradGuard)");
+  EXPECT_TRUE(session.backward(loss()).ok()) << "nothing was lost";
+  EXPECT_TRUE(session.step().ok());
+}
+
+TEST_P(SessionRefuses, ParametersOfOtherMemory) {
+  Session session = boosted();
+  const at::Tensor before = loss();
+  at::Tensor weight = model_->layers[1]->weight;
+  at::Tensor own = at::zeros({8, 8});
+  weight.set_data(own);
+  EXPECT_EQ(message_of(session.backward(before)),
+            "parameter layer1.weight was given other memory (set_data) since the strategy was connected, which trains "
+            "the values from before; change a model before it is boosted");
+}
+
+TEST_P(SessionRefuses, AnEmptyListOfFoldersToResumeFrom) {
+  const auto refused = boosted().resume({});
+  EXPECT_EQ(message_of(refused), "resume() takes the folders of a checkpoint, and none is named");
+  EXPECT_EQ(refused.error().option, "resume_from");
+}
+
+TEST_P(SessionRefuses, NoModel) {
+  EXPECT_EQ(message_of(boost(nullptr, choice(), AdamW{})), "there is no model: the pointer is null");
+}
+
+TEST_P(SessionRefuses, CheckpointsOfOtherShapesOrOrders) {
+  struct Square final : Unit<> {
+    explicit Square(const at::Tensor& values) : Unit("Square") { weight = register_parameter("weight", values); }
+    at::Tensor forward(const at::Tensor& x) {
+      return run(x, [&](const at::Tensor& in) { return at::linear(in, weight); });
+    }
+    at::Tensor weight;
+  };
+  const ScratchFolder saved;
+  const at::Tensor values = at::arange(12, at::kFloat).view({3, 4});
+  {
+    const auto model = std::make_shared<Square>(values.clone());
+    Session session = boost(model, choice(), AdamW{}).value();
+    session.backward(model->forward(at::ones({2, 4})).sum()).value();
+    session.step().value();
+    session.save(saved.path()).value();
+  }
+  const auto refusal = [&](const at::Tensor& other) {
+    Session session = boost(std::make_shared<Square>(other), choice(), AdamW{}).value();
+    return message_of(session.resume({saved.path()}));
+  };
+  const std::string begin =
+      "`resume_from` " + std::string(saved.path()) + ": its parameter \"weight\" of shape [3,4], trained is here ";
+  EXPECT_EQ(refusal(at::zeros({4, 3})),
+            begin + "\"weight\" of shape [4,3], trained; give the model that was trained there");
+  EXPECT_EQ(refusal(values.t().contiguous().t()),
+            begin + "\"weight\" of shape [3,4], trained, strides [1,3]; give the model that was trained there");
+  EXPECT_TRUE(boost(std::make_shared<Square>(at::zeros({3, 4})), choice(), AdamW{})->resume({saved.path()}).ok());
+}
+
+/// The masters are those of the parameter as it is indexed, whatever the order of its memory.
+TEST_P(SessionRefuses, NoOrderOfMemoryWhenMastersAreRead) {
+  const at::Tensor values = at::arange(24, at::kFloat).view({4, 6});
+  struct Turned final : Unit<> {
+    explicit Turned(const at::Tensor& w) : Unit("Turned") { weight = register_parameter("weight", w); }
+    at::Tensor weight;
+  };
+  const auto model = std::make_shared<Turned>(values.clone().t());
+  Session session = boost(model, choice(), AdamW{}).value();
+  EXPECT_TRUE(at::equal(session.read_master("weight").value(), values.t()));
+}
+
+TEST_P(SessionRefuses, ToBeStoppedByACallbackThatThrows) {
+  bool throws = false;
+  Session session = boosted({.interrupted = [&]() -> bool {
+                               if (throws) throw std::runtime_error("the caller's own");
+                               return false;
+                             },
+                             .log = [](castor_log_level, std::string_view) { throw std::runtime_error("no log"); }});
+  session.backward(loss()).value();
+  session.step().value();
+  throws = true;
+  if (!GetParam()) return;  // the resident run has no hooks at units
+  const auto ended = guard([&] { return model_->forward(small_input()); });
+  ASSERT_FALSE(ended.ok());
+  EXPECT_EQ(ended.error().kind, ErrorKind::interrupted);
+}
+
+/// Updates of the step may have begun in its last backward pass: there is no model to evaluate until it has ended.
+TEST(SessionOrder, AForwardPassAfterTheLastBackwardPassIsRefusedAndTheStepGoesOn) {
+  const auto trained = [](bool evaluates) {
+    const auto model = std::make_shared<SmallModel>();
+    Session session = boost(model, one_layer_at_a_time(), AdamW{.lr = 0.01}).value();
+    for (int step = 0; step < 5; ++step) {
+      session.backward((model->forward(small_input()) - 0.3).square().mean()).value();
+      if (evaluates) {
+        const at::NoGradGuard no_grad;
+        EXPECT_EQ(message_of(guard([&] { return model->forward(small_input()); })),
+                  "parameters may have been updated already in the last backward pass of the step; call step() before "
+                  "the next forward pass, or give the session more micro-batches per step, or values_may_change");
+      }
+      session.step().value();
+      const at::NoGradGuard no_grad;
+      EXPECT_TRUE(guard([&] { return model->forward(small_input()); }).ok()) << "between steps it may";
+    }
+    return session.digest().value();
+  };
+  EXPECT_EQ(trained(true), trained(false));
+}
+
+TEST(SessionOrder, ValuesThatMayChangeLeaveRoomToEvaluate) {
+  const auto model = std::make_shared<SmallModel>();
+  Session session = boost(model, one_layer_at_a_time(), AdamW{.lr = 0.01}, {.values_may_change = true}).value();
+  for (int step = 0; step < 4; ++step) {
+    session.backward((model->forward(small_input()) - 0.3).square().mean()).value();
+    const at::NoGradGuard no_grad;
+    EXPECT_TRUE(guard([&] { return model->forward(small_input()); }).ok());
+    EXPECT_TRUE(session.step().ok());
+  }
+}
+
+TEST(SessionOrder, AForwardPassAfterAFailureNamesTheWayOut) {
+  const auto model = std::make_shared<SmallModel>();
+  Session session = boost(model, one_layer_at_a_time(), AdamW{}).value();
+  const at::Tensor once = (model->forward(small_input()) - 0.3).square().mean();
+  const at::Tensor broken = once.clone();
+  broken.register_hook([](const at::Tensor& grad) -> at::Tensor {
+    throw std::runtime_error("no");
+    return grad;
+  });
+  EXPECT_FALSE(session.backward(broken).ok());
+  EXPECT_EQ(message_of(guard([&] { return model->forward(small_input()); })),
+            "a call of this step has failed; drop the step with zero_grad() and begin it anew");
+  session.zero_grad().value();
+  session.backward((model->forward(small_input()) - 0.3).square().mean()).value();
+  EXPECT_TRUE(session.step().ok());
+}
+
+TEST(TwoSessions, OfOneModelAreRefused) {
+  const auto model = std::make_shared<SmallModel>();
+  const Session first = boost(model, one_layer_at_a_time(), AdamW{}).value();
+  EXPECT_EQ(message_of(boost(model, one_layer_at_a_time(), AdamW{})),
+            "unit layer0 is trained by another strategy; end that session, or disconnect its adapter, before the model "
+            "is given to a new one");
+}
+
+TEST(NvmeFolders, WithACommaOrWithoutANameAreRefused) {
+  const ScratchFolder scratch;
+  const std::filesystem::path folder = std::filesystem::path(scratch.path()) / "p,q";
+  std::filesystem::create_directory(folder);
+  const auto refused = boost(std::make_shared<SmallModel>(), Gemini{.nvme = {folder}}, AdamW{});
+  EXPECT_EQ(message_of(refused),
+            "`nvme` " + folder.string() + " has a comma, which separates folders; name it by a link without one");
+  EXPECT_EQ(refused.error().option, "nvme");
+  EXPECT_EQ(message_of(boost(std::make_shared<SmallModel>(), Gemini{.nvme = {""}}, AdamW{})),
+            "a folder of `nvme` has no name");
+}
+
+}  // namespace
+}  // namespace castor::testing
