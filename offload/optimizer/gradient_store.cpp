@@ -8,6 +8,12 @@
 #include "gradient_sum.h"
 
 namespace castor {
+namespace {
+
+/// Returns a failure that is known by now, before it stops a lane.
+Result<void> known_failure(const Event& arrived) { return arrived.ready() ? arrived.wait() : Result<void>(); }
+
+}  // namespace
 
 Result<std::unique_ptr<GradientStore>> GradientStore::make(const Parts& parts) {
   std::unique_ptr<GradientStore> store(new GradientStore(parts));
@@ -78,7 +84,7 @@ Result<void> GradientStore::place(TensorId tensor, const void* data, GradientsIn
   const Event arrived = parts_.chunks.chunk(narrow).at(slot.tier).arrived;
   if (parts_.device.kind() == DeviceKind::cuda || !gradient.free)  // the thread waits here or below
     CASTOR_TRY(parts_.mover.join_host(arrived, parts_.chunks.chunk(narrow).label));
-  CASTOR_TRY(known(arrived));
+  CASTOR_TRY(known_failure(arrived));
   CASTOR_TRY(lane.wait(arrived));
   CASTOR_TRY(lane.wait(gradient.read));
   const std::uint64_t width = size_bytes(parts_.layout.chunks[place.chunk].dtype);
@@ -87,11 +93,6 @@ Result<void> GradientStore::place(TensorId tensor, const void* data, GradientsIn
   fresh_[tensor] = true;
   const bool all = slot.widened && fresh(place.chunk).size() == parts_.layout.chunks[place.chunk].tensors.size();
   return all ? sum_up(place.chunk) : Result<void>();
-}
-
-/// Returns a failure that is known by now, before it stops a lane.
-Result<void> GradientStore::known(const Event& arrived) const {
-  return arrived.ready() ? arrived.wait() : Result<void>();
 }
 
 std::vector<TensorId> GradientStore::fresh(PayloadId payload_chunk) const {
@@ -139,12 +140,12 @@ Result<void> GradientStore::sum_up(PayloadId payload_chunk) {
   Slot& slot = slots_[payload_chunk];
   const ChunkId narrow = slot.narrow[slot.turn];
   CASTOR_TRY(parts_.mover.edit(narrow, slot.tier));
-  CASTOR_TRY(known(parts_.chunks.chunk(narrow).at(slot.tier).arrived));
+  CASTOR_TRY(known_failure(parts_.chunks.chunk(narrow).at(slot.tier).arrived));
   parts_.chunks.pin(narrow, slot.tier);
   const auto sums = slot.widened ? parts_.mover.edit(slot.wide, slot.tier) : parts_.mover.open(slot.wide, slot.tier);
   parts_.chunks.unpin(narrow, slot.tier);
   if (!sums.ok()) return sums.error();
-  CASTOR_TRY(known(parts_.chunks.chunk(slot.wide).at(slot.tier).arrived));
+  CASTOR_TRY(known_failure(parts_.chunks.chunk(slot.wide).at(slot.tier).arrived));
   CASTOR_ASSIGN(const Event done, add_fresh(payload_chunk));
   parts_.chunks.written(slot.wide, slot.tier, done);
   parts_.chunks.read_until(narrow, slot.tier, done);

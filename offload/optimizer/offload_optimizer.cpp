@@ -219,10 +219,6 @@ Result<void> OffloadOptimizer::complete_last_step(PayloadId chunk) {
 /// The same for all chunks.
 Result<void> OffloadOptimizer::complete_last_step() {
   CASTOR_TRY(rooms_->speculation->take_back_all());
-  return make_all_deferred();
-}
-
-Result<void> OffloadOptimizer::make_all_deferred() {
   for (const PayloadId chunk : rooms_->states.chunks()) CASTOR_TRY(make_deferred(chunk));
   return {};
 }
@@ -271,7 +267,7 @@ Result<void> OffloadOptimizer::update_early() {
 }
 
 Result<StepScale> OffloadOptimizer::step(const StepOptions& options) {
-  CASTOR_TRY(make_all_deferred());
+  for (const PayloadId chunk : rooms_->states.chunks()) CASTOR_TRY(make_deferred(chunk));
   CASTOR_TRY(rooms_->whole());
   CASTOR_TRY(parts_.scheduler.await_times());
   StepMachine& machine = rooms_->machine;

@@ -11,27 +11,15 @@
 #include <castor/rules/update_rule.h>
 #include <castor/plugins/strategy_parts.h>
 #include "adapter_core.h"
-
-#include <ATen/core/Tensor.h>
+#include "resident_values.h"
 
 #include <memory>
 #include <vector>
 
 namespace castor {
 
-/// The resident run's state of one parameter, all on the device.
-struct ResidentParam {
-  at::Tensor tensor;                       ///< the model's
-  at::Tensor memory;                       ///< bytes that the model's tensor is bound to
-  at::Tensor master, exp_avg, exp_avg_sq;  ///< fp32, the moments as StateFormat says, and only where it is trained
-  /// The sum since the last step: of the parameter's dtype, or in fp32 of several; undefined where there was none.
-  at::Tensor grad;
-  std::uint64_t n_updates = 0;
-  RegisteredId registered{};  ///< only where it has elements
-};
-
 /// See make_resident_strategy (torch_adapter.h).
-class ResidentStrategy final : public Strategy, private ValueCalls {
+class ResidentStrategy final : public Strategy {
  public:
   ResidentStrategy(AdapterCore& adapter, std::unique_ptr<Device> device, UpdateKernels kernels,
                    std::unique_ptr<GradNormKernel> norm, const StateFormat& format);
@@ -40,7 +28,7 @@ class ResidentStrategy final : public Strategy, private ValueCalls {
   /// Materialises and initialises every parameter. Errors: does_not_fit.
   Result<void> place();
 
-  ValueCalls& values() override { return *this; }
+  ValueCalls& values() override { return values_; }
 
   Result<void> gradient(std::uint32_t param, DLManagedTensor* grad) override;
   Result<void> end_of_backward() override;
@@ -52,16 +40,6 @@ class ResidentStrategy final : public Strategy, private ValueCalls {
   Result<void> write_trace(const char* path) override;
 
  private:
-  Result<void> read_masters(const castor_values& values) override;
-  Result<void> read_state(castor_param_state& state) override;
-  Result<void> write_state(const castor_param_state& state) override;
-  Result<void> read_gradient(const castor_values& values) override;
-  Result<void> write_gradient(const castor_values& values) override;
-  Result<void> acquire(const castor_access& access) override;
-  Result<void> release(const castor_access& access) override;
-
-  Result<castor_values> gradient_values(const castor_values& wanted, bool gets_one) const;
-  Result<ResidentParam*> param_of(const castor_param_state& state);
   void place_param(std::uint32_t id);
   void initialise(ResidentParam& param, const at::Tensor& values);
   Result<StepScale> scale_of_step(const StepOptionsBy<ParamId>& options);
@@ -77,12 +55,12 @@ class ResidentStrategy final : public Strategy, private ValueCalls {
   const std::unique_ptr<GradNormKernel> norm_;
   const StateFormat format_;
   std::vector<ResidentParam> params_;
+  ResidentValues values_;
   std::unique_ptr<TrustRatios> trust_;  // made by the first step that needs ratios
   Buffer sums_;                         // a double per parameter, to which the device writes its norm
   std::uint64_t peak_bytes_ = 0;        // of held_bytes()
   double update_seconds_ = 0;
   StepTickets tickets_;
-  OpenAccesses open_;
 };
 
 }  // namespace castor

@@ -174,8 +174,8 @@ class Commits(CommandCase):
             (self.command("--resume", self.both, "--steps", "2"), "leaves nothing to do"),
             (self.command(*self.RESIDENT, "--nvme", self.folder, "--durability", "commit"), "has no option"),
             (self.command(*in_saved, "--resume", saved), "a store of something else"),
-            ([*other, *self.kept, "--resume", self.both], "has 28 parameters"),
-            ([*other, *self.RESIDENT, "--resume", self.both], "has 28 parameters"),
+            ([*other, *self.kept, "--resume", self.both], "with 28 parameters"),
+            ([*other, *self.RESIDENT, "--resume", self.both], "with 28 parameters"),
         ):
             self.assert_error(run(*command), 2, words)
         self.assert_error(run(*self.command(*self.RESIDENT, *alone)), 4, "name the folder it is in")

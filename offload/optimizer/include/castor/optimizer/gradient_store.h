@@ -113,7 +113,6 @@ class GradientStore {
   Result<void> sum_up(PayloadId payload_chunk);
   Result<void> widen(PayloadId payload_chunk);
   Result<Event> add_fresh(PayloadId payload_chunk);
-  Result<void> known(const Event& arrived) const;
   std::vector<TensorId> fresh(PayloadId payload_chunk) const;
 
   const Parts parts_;

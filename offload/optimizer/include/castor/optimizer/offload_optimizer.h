@@ -127,7 +127,6 @@ class OffloadOptimizer {
   Result<void> complete_last_step();
   Result<void> complete_last_step(PayloadId chunk);
   Result<void> make_deferred(PayloadId chunk);
-  Result<void> make_all_deferred();
   Result<void> finish_step(bool as_expected);
 
   const Parts parts_;
