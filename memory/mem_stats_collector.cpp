@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include <castor/memory/bytes.h>
 #include <castor/memory/result.h>
 
 namespace castor {
@@ -57,7 +58,7 @@ void MemStatsCollector::end_period(std::uint64_t overall_peak_bytes) {
   if (!open_) return;
   open_->overall_peak_bytes = overall_peak_bytes;
   // Model data outside the measured allocator can exceed its peak; then nothing is left for non-model data.
-  open_->non_model_peak_bytes = overall_peak_bytes - std::min(overall_peak_bytes, open_->model_bytes);
+  open_->non_model_peak_bytes = saturating_sub(overall_peak_bytes, open_->model_bytes);
   ended_.push_back(*open_);
   open_.reset();
 }

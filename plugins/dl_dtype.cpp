@@ -30,4 +30,9 @@ Result<DType> kept_dtype(const castor_param_info& info) {
 
 std::uint64_t value_bytes(DLDataType dtype) { return value_bits(dtype) / 8; }
 
+MasterFormat master_format(const castor_param_info& info) {
+  if (is_opaque(info)) return {CASTOR_OWN, value_bytes(info.dtype)};
+  return {CASTOR_FP32, sizeof(float)};
+}
+
 }  // namespace castor

@@ -59,17 +59,14 @@ DType GradientStore::dtype(PayloadId payload_chunk) const {
 
 Result<void> GradientStore::add(TensorId tensor, ArrivedGradient gradient) {
   in_flight_.free_read();
-  // First of all, so that the gradient is freed in any case.
-  auto& arrived = in_flight_.add({parts_.compute.record(), std::move(gradient.free), arriving_bytes(tensor)});
+  const TensorPlace& to = parts_.layout.tensors.at(tensor);
+  const std::uint64_t n_bytes = to.numel * size_bytes(parts_.layout.chunks[to.chunk].dtype);
+  // Before anything can fail, so that the gradient is freed in any case.
+  auto& arrived = in_flight_.add({parts_.compute.record(), std::move(gradient.free), n_bytes});
   if (intact_.ok()) intact_ = place(tensor, gradient.data, arrived);
   if (intact_.ok()) ++n_arrived_[tensor];
   if (!arrived.free) in_flight_.wait_for_last();
   return intact_;
-}
-
-std::uint64_t GradientStore::arriving_bytes(TensorId tensor) const {
-  const TensorPlace& place = parts_.layout.tensors.at(tensor);
-  return place.numel * size_bytes(parts_.layout.chunks[place.chunk].dtype);
 }
 
 /// Copies a gradient to its place among those that arrived since the last sum. Its `read` is the event after which it
@@ -88,8 +85,8 @@ Result<void> GradientStore::place(TensorId tensor, const void* data, GradientsIn
   CASTOR_TRY(lane.wait(arrived));
   CASTOR_TRY(lane.wait(gradient.read));
   const std::uint64_t width = size_bytes(parts_.layout.chunks[place.chunk].dtype);
-  gradient.read = lane.copy(view.data + place.offset * width, data, arriving_bytes(tensor));
-  parts_.mover.arriving(narrow, slot.tier, arriving_bytes(tensor), gradient.read);
+  gradient.read = lane.copy(view.data + place.offset * width, data, gradient.n_bytes);
+  parts_.mover.arriving(narrow, slot.tier, gradient.n_bytes, gradient.read);
   fresh_[tensor] = true;
   const bool all = slot.widened && fresh(place.chunk).size() == parts_.layout.chunks[place.chunk].tensors.size();
   return all ? sum_up(place.chunk) : Result<void>();

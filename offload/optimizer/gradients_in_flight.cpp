@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <castor/optimizer/gradients_in_flight.h>
 
-#include <algorithm>
 #include <chrono>
 #include <utility>
+
+#include <castor/memory/bytes.h>
 
 namespace castor {
 
@@ -38,7 +39,7 @@ void GradientsInFlight::free_read() {
 }
 
 Result<void> GradientsInFlight::free_bytes(std::uint64_t n_bytes) {
-  const std::uint64_t left_bytes = n_bytes_ - std::min(n_bytes_, n_bytes);
+  const std::uint64_t left_bytes = saturating_sub(n_bytes_, n_bytes);
   free_read();
   while (n_bytes_ > left_bytes) {
     const Event& read = gradients_.front().read;

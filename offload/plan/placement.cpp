@@ -35,8 +35,6 @@ std::uint64_t arriving_bytes(const PlacementRequest& request, const StatePlaceme
                         [&](PayloadId id) { return (plan.states[id] == Tier::device) == (tier == Tier::device); });
 }
 
-std::uint64_t saturating_sub(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
-
 Error device_too_small(const PlacementRequest& request, const std::string& what, std::uint64_t needed_bytes,
                        const std::string& other_way = "") {
   return does_not_fit({Tier::device, needed_bytes, request.device_budget_bytes},

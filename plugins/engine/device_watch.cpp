@@ -45,21 +45,23 @@ void DeviceWatch::take(WatchEvent event) {
   if (event == WatchEvent::broke_off) next_.clear();
 }
 
+/// The first period after `use`, one of uses_.
+MomentIndex DeviceWatch::end_of(const UnitUse& use) const {
+  return &use == &uses_.back() ? use.period + 1 : (&use + 1)->period;
+}
+
 void DeviceWatch::measure_uses() {
-  for (std::size_t i = 0; i < uses_.size(); ++i) {
-    const UnitUse& use = uses_[i];
-    const MomentIndex end = i + 1 < uses_.size() ? uses_[i + 1].period : use.period + 1;
-    const std::uint64_t peak_bytes = non_model_bytes(use.period, end);
+  for (const UnitUse& use : uses_) {
+    const std::uint64_t peak_bytes = non_model_bytes(use.period, end_of(use));
     std::uint64_t& taken_bytes = taken_bytes_[{use.moment.kind, use.moment.id}];
-    taken_bytes = std::max(taken_bytes, peak_bytes - std::min(peak_bytes, use.beside_bytes));
+    taken_bytes = std::max(taken_bytes, saturating_sub(peak_bytes, use.beside_bytes));
   }
 }
 
 std::uint64_t DeviceWatch::excess_bytes(Moment moment) const {
   const auto found = taken_bytes_.find({moment.kind, moment.id});
   if (found == taken_bytes_.end()) return 0;
-  const std::uint64_t wanted_bytes = beside_bytes() + found->second;
-  return wanted_bytes - std::min(wanted_bytes, non_model_peak_bytes());
+  return saturating_sub(beside_bytes() + found->second, non_model_peak_bytes());
 }
 
 /// Memory that is allocated once and kept (a library workspace) shows in every later use, so the growth at a use is the
@@ -69,9 +71,8 @@ void DeviceWatch::add_growth() {
   std::uint64_t grown_bytes = Budget::kUnlimited;
   auto use = uses_.end() - static_cast<std::ptrdiff_t>(next_.size());
   for (auto next = next_.begin(); next != next_.end() && next->moment == use->moment; ++next, ++use) {
-    grown_bytes = std::min(grown_bytes, next->beside_bytes - std::min(next->beside_bytes, use->beside_bytes));
-    const auto end = use + 1 == uses_.end() ? use->period + 1 : (use + 1)->period;
-    for (auto i = use->period; i < end; ++i) periods[i].non_model_peak_bytes += grown_bytes;
+    grown_bytes = std::min(grown_bytes, saturating_sub(next->beside_bytes, use->beside_bytes));
+    for (auto i = use->period; i < end_of(*use); ++i) periods[i].non_model_peak_bytes += grown_bytes;
   }
   warm_up_ = MemStats(std::move(periods));
 }

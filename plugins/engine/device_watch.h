@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include <castor/memory/budget.h>
+#include <castor/memory/bytes.h>
 #include <castor/memory/mem_stats_collector.h>
 #include <castor/plan/access_trace.h>
 #include <castor/plugins/model_host.h>
@@ -85,9 +85,7 @@ class DeviceWatch {
   std::uint64_t held_bytes() const { return on_gpu_ ? now_.reserved : chunks_.used_bytes(); }
   std::uint64_t reserved_peak_bytes() const { return reserved_peak_bytes_; }
   /// The part of the reserved peak that no tensor needed at the allocated peak: fragments and rounding.
-  std::uint64_t allocator_bytes() const {
-    return reserved_peak_bytes_ - std::min(reserved_peak_bytes_, allocated_peak_bytes_);
-  }
+  std::uint64_t allocator_bytes() const { return saturating_sub(reserved_peak_bytes_, allocated_peak_bytes_); }
   /// The peak of bytes beside chunks in the warm-up; 0 until its end.
   std::uint64_t non_model_peak_bytes() const { return warm_up_.max_non_model_peak_bytes(); }
   /// The peak of bytes beside chunks from each moment of `iteration` to the next; unknown where the warm-up did not end
@@ -105,9 +103,10 @@ class DeviceWatch {
   bool in(WatchState state) const { return state_ == state; }
   void take(WatchEvent event);
   void begin_period();
+  MomentIndex end_of(const UnitUse& use) const;
   void measure_uses();
   void add_growth();
-  std::uint64_t beside_bytes() const { return now_.allocated - std::min(now_.allocated, chunks_.used_bytes()); }
+  std::uint64_t beside_bytes() const { return saturating_sub(now_.allocated, chunks_.used_bytes()); }
   std::uint64_t non_model_bytes(MomentIndex begin, MomentIndex end) const;
 
   ModelHost& host_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include <castor/memory/budget.h>
+#include <castor/memory/bytes.h>
 
 namespace castor {
 namespace {
@@ -23,9 +24,8 @@ GradientRoom::GradientRoom(EngineRooms& rooms)
 
 Result<void> GradientRoom::before(Moment moment) {
   GradientsInFlight& gradients = rooms_.optimizer->gradients().store().in_flight();
-  const std::uint64_t ahead_bytes = gradients.n_bytes();
   return gradients.free_bytes(
-      std::max(ahead_bytes - std::min(ahead_bytes, most_bytes_), rooms_.watch.excess_bytes(moment)));
+      std::max(saturating_sub(gradients.n_bytes(), most_bytes_), rooms_.watch.excess_bytes(moment)));
 }
 
 }  // namespace castor

@@ -4,14 +4,11 @@
 #include <algorithm>
 #include <utility>
 
+#include <castor/memory/bytes.h>
 #include <castor/states/model_chunks.h>
 
 namespace castor {
-namespace {
-
-std::uint64_t less(std::uint64_t a, std::uint64_t b) { return a - std::min(a, b); }
-
-}  // namespace
+namespace {}  // namespace
 
 Placer::Placer(EngineRooms& rooms) : rooms_(rooms), largest_unit_(rooms.largest_unit()) {}
 
@@ -66,9 +63,9 @@ Result<void> Placer::place_in_measured_room() {
   const std::uint64_t non_model_bytes = rooms_.watch.non_model_peak_bytes();
   kept_bytes_ = rooms_.activations->peak_bytes();
   std::uint64_t taken_bytes = non_model_bytes + allocator_slack_bytes(budget_bytes, non_model_bytes, kept_bytes_);
-  taken_bytes += padding_bytes(rooms_.slots, rooms_.memory->pages(), less(budget_bytes, taken_bytes));
+  taken_bytes += padding_bytes(rooms_.slots, rooms_.memory->pages(), saturating_sub(budget_bytes, taken_bytes));
   rooms_.memory->device_chunks().set_limit(
-      std::max(less(budget_bytes, taken_bytes),
+      std::max(saturating_sub(budget_bytes, taken_bytes),
                working_bytes(largest_unit_.payload_bytes, rooms_.activations->largest_bytes())));
   request_ = make_request();
   request_.non_model_bytes = taken_bytes;

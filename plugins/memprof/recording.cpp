@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include <castor/memory/budget.h>
+#include <castor/memory/bytes.h>
 #include <castor/memprof/trace_file.h>
 
 namespace castor::memprof {
@@ -116,7 +117,7 @@ std::uint64_t taken_bytes(const json& budget, const Recording& recording) {
   const json of_device = budget.value(name(Tier::device), json());
   if (of_device.is_null()) return recording.non_model_bytes;
   const std::uint64_t budget_bytes = bytes_or(0, of_device, "budget_bytes");
-  return budget_bytes - std::min(budget_bytes, recording.problem.room_bytes[index(Tier::device)].front());
+  return saturating_sub(budget_bytes, recording.problem.room_bytes[index(Tier::device)].front());
 }
 
 double seconds_per_byte(const json& rates, const char* link) {

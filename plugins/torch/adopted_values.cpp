@@ -8,7 +8,6 @@
 #include <c10/core/GradMode.h>
 
 namespace castor {
-
 namespace {
 
 Result<void> copy_values(const ParamEntry& param, void* out, std::uint64_t first, std::uint64_t n,

@@ -8,7 +8,6 @@
 
 #include <c10/util/Exception.h>
 
-#include <algorithm>
 #include <cstring>
 #include <new>
 #include <sstream>
@@ -42,7 +41,7 @@ std::uint64_t size_after(const char* words, std::string_view line) {
 
 Error device_full(const std::string& line) {
   const castor_device_memory memory = device_memory();
-  const std::uint64_t free_bytes = memory.total - std::min(memory.total, memory.reserved);
+  const std::uint64_t free_bytes = saturating_sub(memory.total, memory.reserved);
   return does_not_fit(
       {Tier::device, size_after("Tried to allocate ", line), free_bytes},
       first_two_sentences(line) + "; tensors hold " + format_bytes(memory.allocated) + " of the " +

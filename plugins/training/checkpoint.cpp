@@ -74,12 +74,9 @@ struct SavedShape {
 };
 
 SavedShape saved_shape(const castor_param_info& param, castor_optimizer optimizer) {
-  if (is_opaque(param)) {
-    const std::uint64_t n_bytes = value_bytes(param.dtype);
-    return {1, n_bytes, kPieceBytes / n_bytes, true};
-  }
   const std::uint64_t n_trained = keeps_exp_avg_sq(optimizer) ? kNArrays : kExpAvgSq;
-  return {is_trainable(param) ? n_trained : 1, sizeof(float), kPieceBytes / sizeof(float), false};
+  const std::uint64_t n_bytes = master_format(param).value_bytes;
+  return {is_trainable(param) ? n_trained : 1, n_bytes, kPieceBytes / n_bytes, is_opaque(param)};
 }
 
 /// Part of a parameter's state, in the arrays of `piece`; the other pointers are null.

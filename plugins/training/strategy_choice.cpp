@@ -27,6 +27,15 @@ PluginOptions given_fields(const Gemini& gemini) {
   return given;
 }
 
+/// Folders cross the border as one text.
+Result<void> check_name(const std::filesystem::path& folder) {
+  if (folder.empty()) return Error{ErrorKind::usage, "a folder of `nvme` has no name", "nvme"};
+  if (folder.string().find(',') == std::string::npos) return {};
+  return Error{ErrorKind::usage,
+               "`nvme` " + folder.string() + " has a comma, which separates folders; name it by a link without one",
+               "nvme"};
+}
+
 bool has_option(const castor_plugin_info& plugin, std::string_view option) {
   const auto schema = option_schema(plugin);
   return std::any_of(schema.begin(), schema.end(), [&](const castor_option* known) { return known->name == option; });
@@ -35,13 +44,7 @@ bool has_option(const castor_plugin_info& plugin, std::string_view option) {
 }  // namespace
 
 Result<PluginByName> by_name(const Gemini& gemini) {
-  for (const auto& folder : gemini.nvme)
-    if (folder.empty() || folder.string().find(',') != std::string::npos)
-      return Error{ErrorKind::usage,
-                   folder.empty() ? "a folder of `nvme` has no name"
-                                  : "`nvme` " + folder.string() +
-                                        " has a comma, which separates folders; name it by a link without one",
-                   "nvme"};
+  for (const auto& folder : gemini.nvme) CASTOR_TRY(check_name(folder));
   PluginByName named{"gemini", given_fields(gemini)};
   for (const auto& [option, value] : gemini.set)
     if (!named.options.emplace(option, value).second)

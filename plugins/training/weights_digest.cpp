@@ -18,10 +18,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the digest is defined over little-endian masters");
 
-/// Of the fp32 master, or of the values of an opaque parameter.
-std::uint64_t kept_bytes(const castor_param_info& param) {
-  return param.numel * (is_opaque(param) ? value_bytes(param.dtype) : sizeof(float));
-}
+std::uint64_t master_bytes(const castor_param_info& param) { return param.numel * master_format(param).value_bytes; }
 
 std::string hex(std::uint64_t digest) {
   char text[17];
@@ -43,12 +40,12 @@ Result<std::string> weights_digest(ModelHost& model, Strategy& strategy) {
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), &XXH3_freeState);
   XXH3_64bits_reset(state.get());
   std::uint64_t most_bytes = 0;
-  for (const castor_param_info& param : params) most_bytes = std::max(most_bytes, kept_bytes(param));
+  for (const castor_param_info& param : params) most_bytes = std::max(most_bytes, master_bytes(param));
   const auto values = std::make_unique_for_overwrite<std::byte[]>(most_bytes);
   for (const ParamId id : params.ids()) {
-    const std::uint32_t form = is_opaque(params[id]) ? CASTOR_OWN : CASTOR_FP32;
-    CASTOR_TRY(strategy.values().read_masters({sizeof(castor_values), number(id), 0, CASTOR_ALL, form, values.get()}));
-    XXH3_64bits_update(state.get(), values.get(), kept_bytes(params[id]));
+    CASTOR_TRY(strategy.values().read_masters(
+        {sizeof(castor_values), number(id), 0, CASTOR_ALL, master_format(params[id]).form, values.get()}));
+    XXH3_64bits_update(state.get(), values.get(), master_bytes(params[id]));
   }
   return hex(XXH3_64bits_digest(state.get()));
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "virtual_device.h"
 
-#include <algorithm>
 #include <map>
 #include <utility>
 
+#include <castor/memory/bytes.h>
 #include <castor/plan/stream_share.h>
 
 namespace castor {
@@ -30,7 +30,7 @@ Result<void> HollowMemory::exchange(std::vector<MemoryBlock>& blocks, std::span<
     blocks.push_back({data, n_bytes});
   }
   const std::uint64_t taken_bytes = total_bytes(blocks);
-  pass(taken_bytes - std::min(taken_bytes, given_bytes));
+  pass(saturating_sub(taken_bytes, given_bytes));
   return {};
 }
 

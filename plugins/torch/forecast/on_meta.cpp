@@ -7,7 +7,7 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <mutex>
+#include <memory>
 
 namespace castor {
 namespace {
@@ -31,23 +31,19 @@ void on_meta(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit
   op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kRedirected), stack);
 }
 
-/// The fallback is there as long as some thread redirects.
-std::shared_ptr<torch::Library> shared_fallback() {
-  static std::mutex mutex;
-  static std::weak_ptr<torch::Library> shared;
-  const std::lock_guard lock(mutex);
-  auto found = shared.lock();
-  if (found) return found;
-  found = std::make_shared<torch::Library>(torch::Library::IMPL, "_", kRedirected, __FILE__, __LINE__);
-  found->fallback(torch::CppFunction::makeFromBoxedFunction<&on_meta>());
-  shared = found;
-  return found;
+/// For the life of the process; without the key it is not called.
+void register_fallback() {
+  static const auto library = [] {
+    auto made = std::make_unique<torch::Library>(torch::Library::IMPL, "_", kRedirected, __FILE__, __LINE__);
+    made->fallback(torch::CppFunction::makeFromBoxedFunction<&on_meta>());
+    return made;
+  }();
 }
 
 }  // namespace
 
 struct OnMeta::Redirection {
-  std::shared_ptr<torch::Library> fallback = shared_fallback();  // owners: the guards of all threads
+  Redirection() { register_fallback(); }
   c10::impl::IncludeDispatchKeyGuard included{kRedirected};
 };
 

@@ -2,8 +2,9 @@
 #include "session_parts.h"
 
 #include <castor/plugins/booster.h>
-#include <castor/plugins/torch/errors.h>
+#include <castor/plugins/dl_dtype.h>
 #include <castor/plugins/step_args.h>
+#include <castor/plugins/torch/errors.h>
 #include <castor/plugins/torch/runtime.h>
 #include <castor/training/optimizer_families.h>
 #include <castor/training/plugin_folders.h>
@@ -33,13 +34,13 @@ Result<Plugin> plugin_of(const PluginByName& named) {
 
 }  // namespace
 
-/// A pass under no_sync is not the last of its step, and the number of its passes is not known. After the last one no
-/// forward pass begins another.
 Result<void> Session::Parts::may_run_forward() const {
   if (options.values_may_change && order.state() == StepOrder::State::ended) return {};
   return order.check(StepOrder::Call::forward);
 }
 
+/// A pass under no_sync is not the last of its step, and the number of its passes is not known. After the last one no
+/// forward pass begins another.
 std::optional<castor_micro_batch> Session::Parts::begun_micro_batch() {
   if (order.state() == StepOrder::State::ended || std::exchange(told_micro_batch, true)) return {};
   auto batch = blank<castor_micro_batch>();
@@ -101,9 +102,8 @@ Result<void> Session::Parts::attach_resident(const Resident& resident, std::shar
 
 Result<at::Tensor> Session::Parts::read_master(ParamId id) {
   const at::Tensor values = values_like(params[id]);
-  const std::uint32_t form = is_opaque(params[id]) ? CASTOR_OWN : CASTOR_FP32;
   CASTOR_TRY(strategy->values().read_masters(
-      {sizeof(castor_values), number(id), 0, CASTOR_ALL, form, values.mutable_data_ptr()}));
+      {sizeof(castor_values), number(id), 0, CASTOR_ALL, master_format(params[id]).form, values.mutable_data_ptr()}));
   return values.contiguous();
 }
 

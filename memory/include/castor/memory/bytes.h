@@ -23,6 +23,9 @@ inline constexpr std::uint64_t kBufferAlignBytes = 4096;
 /// The smallest multiple of `align` that is not less than `n`. Requires: `align` > 0.
 constexpr std::uint64_t align_up(std::uint64_t n, std::uint64_t align) { return (n + align - 1) / align * align; }
 
+/// a - b, or 0 where b is larger.
+constexpr std::uint64_t saturating_sub(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
+
 /// Reads a size as the command line writes it: `512MiB`, `8GiB`, `1.5GiB`, `4096`, `0`; also `KiB`, `TiB`, and `K`,
 /// `M`, `G`, `T` as short forms of the same powers of two. Errors: usage, with the text that was not understood.
 Result<std::uint64_t> parse_bytes(std::string_view text);

@@ -14,4 +14,12 @@ constexpr bool is_fp16(DLDataType dtype) { return dtype.code == kDLFloat && dtyp
 /// Bytes of one value, which has whole bytes.
 std::uint64_t value_bytes(DLDataType dtype);
 
+/// How the masters of a parameter cross the border: its form in castor_values, and the bytes of a value.
+struct MasterFormat {
+  std::uint32_t form;
+  std::uint64_t value_bytes;
+};
+/// fp32, or the dtype of an opaque parameter.
+MasterFormat master_format(const castor_param_info& info);
+
 }  // namespace castor

@@ -107,8 +107,8 @@ class GradientStore {
     Tier tier = Tier::host;
     bool widened = false;  ///< `wide` holds sums
   };
+
   explicit GradientStore(const Parts& parts) : parts_(parts), in_flight_(parts.mover) {}
-  std::uint64_t arriving_bytes(TensorId tensor) const;
   Result<void> place(TensorId tensor, const void* data, GradientsInFlight::Gradient& gradient);
   Result<void> sum_up(PayloadId payload_chunk);
   Result<void> widen(PayloadId payload_chunk);
