@@ -38,10 +38,17 @@ void AdapterCore::connect(Strategy* strategy, Hooking hooking) {
 }
 
 Result<void> AdapterCore::check_free() const {
+  const auto taken = [](const std::string& what) {
+    return Error{ErrorKind::usage, what +
+                                       " is trained by another strategy; end that session, or disconnect its "
+                                       "adapter, before the model is given to a new one"};
+  };
   for (const UnitEntry& unit : host_.map().units)
-    if (unit.border->hooks() != nullptr && unit.border->hooks() != this)
-      return Error{ErrorKind::usage, "unit " + unit.name + " is trained by another strategy; end that session, or " +
-                                         "disconnect its adapter, before the model is given to a new one"};
+    if (unit.border->hooks() != nullptr && unit.border->hooks() != this) return taken("unit " + unit.name);
+  for (const ParamEntry& param : host_.map().params) {
+    const void* const owner = owner_of(storage_of(param.tensor));
+    if (owner != nullptr && owner != &host_) return taken("parameter " + param.name);
+  }
   return {};
 }
 
@@ -109,6 +116,11 @@ void AdapterCore::forward_cut_short(std::uint32_t unit) {
 
 void AdapterCore::before_backward(std::uint32_t unit) {
   stop_if_interrupted();
+  if (!runs_backward_ && host_.owns_backward())
+    throw ErrorException({ErrorKind::usage,
+                          "a backward pass was begun without the session (loss.backward() or a "
+                          "gradient function); call backward(loss) of the session, which also ends "
+                          "the pass"});
   check(strategy_->before_backward(unit));
 }
 
@@ -162,9 +174,12 @@ UnitBorder& AdapterCore::border_of(const torch::nn::Module& module) const {
   throw ErrorException({ErrorKind::usage, "module " + module.name() + " is no unit; choose it as one with is_unit"});
 }
 
-Result<void> AdapterCore::backward(const at::Tensor& loss, double loss_scale) {
+Result<void> AdapterCore::backward(const at::Tensor& loss, double loss_scale, const BeforeBackward& before) {
   CASTOR_TRY(check_backward(loss));
+  if (before) CASTOR_TRY(before());
+  runs_backward_ = true;
   const auto done = guard([&] { loss.backward(at::full_like(loss.detach(), loss_scale)); });
+  runs_backward_ = false;
   if (!done.ok() && uses_) end_broken_backward();
   CASTOR_TRY(done);
   return strategy_ == nullptr ? Result<void>() : strategy_->end_of_backward();

@@ -25,9 +25,7 @@ class AdapterCore final : public UnitHooks {
   Result<void> check_free() const;
   void disconnect(const Strategy* strategy);
   bool is_resident(const Strategy* strategy) const { return strategy == strategy_ && hooking_ == Hooking::none; }
-  /// Errors: usage, for a loss or parameters with which backward would be refused.
-  Result<void> check_backward(const at::Tensor& loss) const;
-  Result<void> backward(const at::Tensor& loss, double loss_scale);
+  Result<void> backward(const at::Tensor& loss, double loss_scale, const BeforeBackward& before);
   /// Throws ErrorException where `module` is no unit.
   UnitBorder& border_of(const torch::nn::Module& module) const;
 
@@ -47,6 +45,7 @@ class AdapterCore final : public UnitHooks {
   void check(const Result<void>& result);
   void end_broken_backward();
   void tell_micro_batch();
+  Result<void> check_backward(const at::Tensor& loss) const;
   Result<void> check_params() const;
 
   const std::shared_ptr<torch::nn::Module>
@@ -59,6 +58,7 @@ class AdapterCore final : public UnitHooks {
   Hooking hooking_ = Hooking::none;
   std::vector<const c10::StorageImpl*> storages_;  ///< by parameter: its memory then, which it keeps
   std::vector<bool> trained_;     ///< by parameter: required a gradient when the strategy was connected
+  bool runs_backward_ = false;    ///< within backward()
   bool strategy_failed_ = false;  ///< since the last pass began; its passes are not ended then, but abandoned
 };
 

@@ -7,6 +7,17 @@
 #include <ATen/EmptyTensor.h>
 
 namespace castor {
+namespace {
+
+/// Marks memory that a strategy has bound: the context of the pointer names who did.
+void leave_to_owner(void*) {}
+
+/// Not through a getter: those of a released storage throw its message.
+const c10::DataPtr& pointer_of(const c10::StorageImpl& storage) {
+  return const_cast<c10::StorageImpl&>(storage)._mutable_data_ptr_no_checks();
+}
+
+}  // namespace
 
 at::Tensor make_unplaced(at::IntArrayRef sizes, const at::TensorOptions& wanted) {
   const at::TensorOptions options = OnMeta::active() ? wanted.device(c10::kMeta) : wanted;
@@ -24,19 +35,21 @@ c10::StorageImpl& storage_of(const at::Tensor& tensor) {
   return *tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
 }
 
-bool has_memory(const c10::StorageImpl& storage) {
-  // Not through a getter: those of a released storage throw its message.
-  return const_cast<c10::StorageImpl&>(storage)._mutable_data_ptr_no_checks().get() != nullptr;
-}
+bool has_memory(const c10::StorageImpl& storage) { return pointer_of(storage).get() != nullptr; }
 
 at::Tensor in_storage_order(const at::Tensor& tensor) {
-  return tensor.detach().as_strided({tensor.numel()}, {1}, tensor.storage_offset());
+  return tensor.variable_data().as_strided({tensor.numel()}, {1}, tensor.storage_offset());
 }
 
-void bind_storage(c10::StorageImpl& storage, void* data) {
+void bind_storage(c10::StorageImpl& storage, void* data, const void* owner) {
   const c10::Device device = storage.device();
   clear_access_message(storage);
-  storage.set_data_ptr_noswap(c10::DataPtr(data, device));
+  storage.set_data_ptr_noswap(c10::DataPtr(data, const_cast<void*>(owner), &leave_to_owner, device));
+}
+
+const void* owner_of(const c10::StorageImpl& storage) {
+  const c10::DataPtr& pointer = pointer_of(storage);
+  return pointer.get_deleter() == &leave_to_owner ? pointer.get_context() : nullptr;
 }
 
 void release_storage(c10::StorageImpl& storage, const std::string& why) {

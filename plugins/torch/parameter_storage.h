@@ -22,11 +22,13 @@ c10::StorageImpl& storage_of(const at::Tensor& tensor);
 bool has_memory(const c10::StorageImpl& storage);
 
 /// The elements of a dense tensor in the order of its storage, [numel]: the order in which parameters cross the border
-/// to a strategy. No copy and no graph.
+/// to a strategy. No copy and no graph; writing to it does not change the tensor's version.
 at::Tensor in_storage_order(const at::Tensor& tensor);
 
-/// Points the storage at `data`, which the caller owns and keeps until release_storage.
-void bind_storage(c10::StorageImpl& storage, void* data);
+/// Points the storage at `data`, which the caller keeps until release_storage. `owner`: who binds it.
+void bind_storage(c10::StorageImpl& storage, void* data, const void* owner);
+/// Who has bound the storage; null where its memory is its own, or none.
+const void* owner_of(const c10::StorageImpl& storage);
 
 /// Takes the memory away; an access to it throws `why`, where explains_released_access() (runtime.h).
 void release_storage(c10::StorageImpl& storage, const std::string& why);

@@ -41,10 +41,8 @@ UnitBorder& TorchAdapter::border_of(const torch::nn::Module& module) const { ret
 
 Result<void> TorchAdapter::check_free() const { return core_->check_free(); }
 
-Result<void> TorchAdapter::check_backward(const at::Tensor& loss) const { return core_->check_backward(loss); }
-
-Result<void> TorchAdapter::backward(const at::Tensor& loss, double loss_scale) {
-  return core_->backward(loss, loss_scale);
+Result<void> TorchAdapter::backward(const at::Tensor& loss, double loss_scale, const BeforeBackward& before) {
+  return core_->backward(loss, loss_scale, before);
 }
 
 }  // namespace castor

@@ -87,7 +87,7 @@ Result<void> TorchHost::bind(std::uint32_t param, void* data) {
   CASTOR_TRY(check_param(param));
   ParamEntry& entry = map_.params[param];
   entry.was_bound = true;
-  return guard([&] { bind_storage(storage_of(entry.tensor), data); });
+  return guard([&] { bind_storage(storage_of(entry.tensor), data, this); });
 }
 
 Result<void> TorchHost::unbind(std::uint32_t param, const char* why) {

@@ -24,6 +24,7 @@ class TorchHost final : public ModelHost {
   Result<void> may_run_forward() const {
     return options_.may_run_forward ? options_.may_run_forward() : Result<void>();
   }
+  bool owns_backward() const { return options_.owns_backward; }
   /// AdapterOptions::begun_micro_batch.
   std::optional<castor_micro_batch> begun_micro_batch() const {
     return options_.begun_micro_batch ? options_.begun_micro_batch() : std::nullopt;

@@ -18,6 +18,7 @@
 #include <castor/training/optimizer_families.h>
 
 #include "run_header.h"
+#include "value_order.h"
 
 namespace castor {
 namespace {
@@ -120,7 +121,7 @@ Result<void> save_param(TensorStore& store, Strategy& strategy, ParamId id, cons
   return {};
 }
 
-Result<void> load_param(TensorStore& store, Strategy& strategy, ParamId id, const castor_param_info& param,
+Result<void> load_param(TensorStore& store, StateTurner& turner, ParamId id, const castor_param_info& param,
                         const SavedShape& shape, std::uint64_t n_updates, Piece& piece) {
   for (std::uint64_t first = 0; first < param.numel; first += shape.piece_values) {
     const std::uint64_t n = std::min(shape.piece_values, param.numel - first);
@@ -130,7 +131,7 @@ Result<void> load_param(TensorStore& store, Strategy& strategy, ParamId id, cons
     CASTOR_TRY(piece.wait());
     castor_param_state state = state_of(id, first, n, shape, piece);
     state.n_updates = n_updates;
-    CASTOR_TRY(strategy.values().write_state(state));
+    CASTOR_TRY(turner.write(state));
   }
   return {};
 }
@@ -206,10 +207,12 @@ Result<RunState> Checkpoint::load(const Trained& trained, ModelHost& model, Stra
   if (committed) return load_committed(*committed, trained, params, strategy);
   CASTOR_ASSIGN(const std::string text, header());
   CASTOR_ASSIGN(const Json was, read_run_header(folders_, text, trained, params));
+  CASTOR_ASSIGN(const ValueOrders orders, orders_of(folders_, was, params));
   HostResource pages;
   CASTOR_ASSIGN(Piece piece, Piece::make(pages));
+  StateTurner turner(strategy, params, orders);
   for (const ParamId id : params.ids())
-    CASTOR_TRY(load_param(*store_, strategy, id, params[id], saved_shape(params[id], trained.optimizer),
+    CASTOR_TRY(load_param(*store_, turner, id, params[id], saved_shape(params[id], trained.optimizer),
                           was.at("updates").at(index(id)), piece));
   return run_of(was);
 }
@@ -223,12 +226,13 @@ Result<RunState> Checkpoint::load_committed(const CommittedStates& states, const
     return Error{ErrorKind::io, "the checkpoint in " + folders_ + " has states of " +
                                     std::to_string(states.map().registered.size()) + " parameters, its description " +
                                     std::to_string(registered.size()) + "; continue from another checkpoint"};
+  CASTOR_ASSIGN(const ValueOrders orders, orders_of(folders_, was, params));
+  StateTurner turner(strategy, params, orders);
   CASTOR_TRY(states.read([&](RegisteredId id, const StateValues& part) {
     const castor_param_info& param = params[registered[id]];
     const std::uint64_t each = is_opaque(param) ? value_bytes(param.dtype) : 1;
-    return strategy.values().write_state({sizeof(castor_param_state), number(registered[id]), part.first / each,
-                                          part.n / each, part.master, part.exp_avg, part.exp_avg_sq, part.n_updates,
-                                          part.bytes});
+    return turner.write({sizeof(castor_param_state), number(registered[id]), part.first / each, part.n / each,
+                         part.master, part.exp_avg, part.exp_avg_sq, part.n_updates, part.bytes});
   }));
   return run_of(was);
 }

@@ -19,6 +19,14 @@ Result<RunState> restore_run(const std::string& folders, const Trained& trained,
   if (!run) return no_checkpoint(folders);
   CASTOR_ASSIGN(const auto params, params_of(model));
   CASTOR_ASSIGN(const auto header, read_run_header(folders, run->note, trained, params));
+  CASTOR_ASSIGN(const ValueOrders orders, orders_of(folders, header, params));
+  for (const ParamId id : params.ids())
+    if (orders[id] != order_of(params[id]))
+      return Error{ErrorKind::usage,
+                   about_checkpoint(folders, "parameter " + std::string(params[id].name) +
+                                                 " lies in another order of memory than in that commit; save in other "
+                                                 "folders, so that its values are turned"),
+                   "resume_from"};
   CASTOR_TRY(strategy.commits().restore());
   return run_of(header);
 }

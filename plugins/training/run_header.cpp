@@ -15,36 +15,24 @@ using Json = nlohmann::json;
 
 constexpr int kFormat = 3;
 
-/// The strides of memory in another order than the row-major one; dimensions of one element have none.
-std::vector<std::int64_t> order_of(const castor_param_info& param) {
-  std::vector<std::int64_t> order;
-  bool row_major = true;
-  std::int64_t expected = 1;
-  for (std::int32_t i = param.ndim; i-- > 0 && param.strides != nullptr; expected *= param.shape[i]) {
-    const bool alone = param.shape[i] == 1;
-    order.insert(order.begin(), alone ? 0 : param.strides[i]);
-    row_major = row_major && (alone || param.strides[i] == expected);
-  }
-  return row_major || param.numel == 0 ? std::vector<std::int64_t>() : order;
-}
+/// Where it is there, the order of memory, in which the values come: another one than the row-major.
+constexpr const char* kOrder = "strides";
 
-/// What has to be equal for values to be those of the same parameter: they lie in a checkpoint in the order of memory.
-/// The dtype is that of an opaque one; others cross in fp32.
+/// What has to be equal for values to be those of the same parameter. The dtype is that of an opaque one; others cross
+/// in fp32.
 Json json_of(const castor_param_info& param) {
   Json described = {{"name", param.name},
                     {"shape", std::vector<std::int64_t>(param.shape, param.shape + param.ndim)},
                     {"trained", is_trainable(param)}};
   if (is_opaque(param)) described["dtype"] = {param.dtype.code, param.dtype.bits, param.dtype.lanes};
-  if (const auto order = order_of(param); !order.empty()) described["strides"] = order;
   return described;
 }
 
-/// `"w" of shape [2,3], trained, strides [1,2]`
+/// `"w" of shape [2,3], trained`
 std::string words_for(const Json& param) {
   std::string words = param.at("name").dump() + " of shape " + param.at("shape").dump();
   words += param.at("trained").get<bool>() ? ", trained" : ", frozen";
-  if (param.contains("dtype")) words += ", dtype (DLPack) " + param.at("dtype").dump();
-  return param.contains("strides") ? words + ", strides " + param.at("strides").dump() : words;
+  return param.contains("dtype") ? words + ", dtype (DLPack) " + param.at("dtype").dump() : words;
 }
 
 /// How the parameters of the header `was` differ from `params`; empty if they are equal.
@@ -53,9 +41,12 @@ std::string difference(const Json& was, const ModelParams& params, const std::st
   if (list.size() != params.size())
     return "it is of a model (" + was.at("model").get<std::string>() + ") with " + std::to_string(list.size()) +
            " parameters, this one (" + model_name + ") has " + std::to_string(params.size());
-  for (const ParamId id : params.ids())
-    if (const Json here = json_of(params[id]); list[index(id)] != here)
-      return "its parameter " + words_for(list[index(id)]) + " is here " + words_for(here);
+  for (const ParamId id : params.ids()) {
+    Json there = list[index(id)];
+    there.erase(kOrder);
+    if (const Json here = json_of(params[id]); there != here)
+      return "its parameter " + words_for(there) + " is here " + words_for(here);
+  }
   return "";
 }
 
@@ -88,7 +79,10 @@ std::string defect(const Json& was, const Trained& trained, const ModelParams& p
 
 Json run_header(const Trained& trained, const ModelParams& params, const RunState& run) {
   Json list = Json::array();
-  for (const castor_param_info& param : params) list.push_back(json_of(param));
+  for (const castor_param_info& param : params) {
+    list.push_back(json_of(param));
+    if (const auto order = order_of(param); order != row_major_order(param)) list.back()[kOrder] = order;
+  }
   return {{"castor_checkpoint", kFormat},
           {"model", trained.model},
           {"moments_of", states_of(trained.optimizer)},
@@ -102,6 +96,19 @@ Result<Json> read_run_header(const std::string& folders, const std::string& text
   const std::string why = defect(was, trained, params);
   if (why.empty()) return was;
   return Error{ErrorKind::usage, about_checkpoint(folders, why), "resume_from"};
+}
+
+Result<ValueOrders> orders_of(const std::string& folders, const Json& header, const ModelParams& params) {
+  ValueOrders orders(params.size());
+  for (const ParamId id : params.ids()) {
+    const Json& param = header.at("params").at(index(id));
+    orders[id] = param.value(kOrder, row_major_order(params[id]));
+    if (!is_dense(orders[id], params[id]))
+      return Error{ErrorKind::io, about_checkpoint(folders, "the values of its parameter " + words_for(param) +
+                                                                " lie in an order that no memory has; continue from "
+                                                                "another checkpoint")};
+  }
+  return orders;
 }
 
 RunState run_of(const Json& header) {

@@ -9,6 +9,8 @@
 #include <castor/training/model_params.h>
 #include <castor/training/run_state.h>
 
+#include "value_order.h"
+
 namespace castor {
 
 /// The header of a checkpoint: the model's name, its parameters, the kind of their moments, and the state of the run.
@@ -18,6 +20,10 @@ nlohmann::json run_header(const Trained& trained, const ModelParams& params, con
 /// header, `params` are not the model's, or the moments are not those of the optimizer.
 Result<nlohmann::json> read_run_header(const std::string& folders, const std::string& text, const Trained& trained,
                                        const ModelParams& params);
+
+/// The order in which the values of each parameter come. Requires: a header from read_run_header for `params`. Errors:
+/// io for one that no memory has.
+Result<ValueOrders> orders_of(const std::string& folders, const nlohmann::json& header, const ModelParams& params);
 
 /// Requires: a header from read_run_header.
 RunState run_of(const nlohmann::json& header);

@@ -6,6 +6,7 @@
 #include <castor/plugins/torch/errors.h>
 #include <castor/plugins/torch/runtime.h>
 #include <castor/plugins/torch/torch_adapter.h>
+#include <castor/plugins/torch/unit.h>
 
 #include <ATen/DeviceAccelerator.h>
 #include <torch/nn/modules/linear.h>
@@ -247,6 +248,62 @@ TEST(Session, ACommitInTheFoldersOfTheDriveGoesOn) {
   EXPECT_EQ(rest.session.n_steps(), 4);
   rest.steps(2);
   EXPECT_EQ(rest.digest(), resident_digest(6));
+}
+
+/// y = (W·c).sum(), element by element, so that no order of memory changes a bit.
+struct Weighed final : Unit<> {
+  explicit Weighed(const at::Tensor& values) : Unit("Weighed") { weight = register_parameter("weight", values); }
+  at::Tensor forward(const at::Tensor& factors) {
+    return run(factors, [&](const at::Tensor& c) { return (weight * c).square().sum(); });
+  }
+  at::Tensor weight;
+};
+
+/// One weight of 5 × 6 × 7 in a session.
+struct WeighedRun {
+  WeighedRun(const at::Tensor& values, const StrategyChoice& choice)
+      : model(std::make_shared<Weighed>(values)), session(boost(model, choice, AdamW{.lr = 0.01}).value()) {}
+  void steps(int n) {
+    for (int i = 0; i < n; ++i) {
+      const auto turn = static_cast<double>(session.n_steps());
+      const at::Tensor factors = at::cos(at::arange(210, at::kFloat).view({5, 6, 7}) * 0.1 + turn);
+      session.backward(guard([&] { return model->forward(factors); }).value()).value();
+      session.step().value();
+    }
+  }
+  at::Tensor weight() { return session.read_master("weight").value(); }
+
+  std::shared_ptr<Weighed> model;
+  Session session;
+};
+
+/// Saved by a checkpoint, and by a commit of the strategy itself: masters, both moments and the counter are turned.
+TEST(Session, ARunGoesOnInAnotherOrderOfMemory) {
+  const at::Tensor values = at::sin(at::arange(210, at::kFloat)).view({5, 6, 7});
+  const at::Tensor turned = values.permute({2, 0, 1}).contiguous().permute({1, 2, 0});
+  ASSERT_NE(turned.strides(), values.strides());
+  WeighedRun whole(values.clone(), castor::Resident{});
+  whole.steps(6);
+  for (const bool commits : {false, true}) {
+    const ScratchFolder nvme, saved;
+    Gemini kept = three_tiers(nvme);
+    if (commits) kept.durability = Durability::commit;
+    {
+      WeighedRun first(turned.clone(), kept);
+      first.steps(3);
+      (commits ? first.session.save() : first.session.save(saved.path())).value();
+    }
+    WeighedRun rest(at::zeros({5, 6, 7}), castor::Resident{});
+    rest.session.resume({commits ? nvme.path() : saved.path()}).value();
+    rest.steps(3);
+    EXPECT_TRUE(at::equal(rest.weight(), whole.weight())) << commits;
+    if (!commits) continue;
+    WeighedRun other(values.clone(), kept);
+    EXPECT_EQ(message_of(other.session.resume({nvme.path()})),
+              "`resume_from` " + std::string(nvme.path()) +
+                  ": parameter weight lies in another order of memory than in that commit; save in other folders, so "
+                  "that its values are turned");
+  }
 }
 
 TEST(Session, LeavesItsWeightsToTheModel) {

@@ -51,7 +51,8 @@ Result<Session> boost(std::shared_ptr<torch::nn::Module> model, const StrategyCh
                                                .is_unit = options.is_unit,
                                                .log = options.log,
                                                .begun_micro_batch = [&p] { return p.begun_micro_batch(); },
-                                               .may_run_forward = [&p] { return p.may_run_forward(); }}));
+                                               .may_run_forward = [&p] { return p.may_run_forward(); },
+                                               .owns_backward = true}));
   CASTOR_TRY(p.adapter->check_free());
   CASTOR_ASSIGN(p.params, params_of(p.adapter->host()));
   p.options = std::move(options);
@@ -59,7 +60,8 @@ Result<Session> boost(std::shared_ptr<torch::nn::Module> model, const StrategyCh
     CASTOR_ASSIGN(p.scaler, DynamicGradScaler::make(p.options.scaler.value_or(GradScalerOptions{})));
   }
   CASTOR_TRY(p.set_values(step_args(optimizer)));
-  CASTOR_TRY(p.attach(choice, std::move(model)));
+  CASTOR_TRY(p.attach(choice, model));
+  p.versions = WeightVersions(*model);
   CASTOR_TRY(p.folders.check(*p.strategy));
   if (p.folders.resumes()) CASTOR_TRY(p.load());
   return Session(std::move(parts));

@@ -40,12 +40,19 @@ Result<void> Session::backward(const at::Tensor& loss) {
   const bool last = p.is_last_backward();
   const Call call = last ? Call::last_backward : Call::backward;
   CASTOR_TRY(p.order.check(call));
-  CASTOR_TRY(p.adapter->check_backward(loss));
+  CASTOR_TRY(p.versions.check());
   const castor_step_args args = p.next_args();
-  Result<void> done;
-  if (last && !p.options.values_may_change) done = p.strategy->announce_step(p.announced = args);
-  if (done.ok()) done = p.adapter->backward(loss, args.loss_scale / static_cast<double>(p.options.micro_batches));
-  if (!done.ok()) return p.order.failed(), done;
+  bool begun = false;
+  const auto announce = [&]() -> Result<void> {
+    begun = true;
+    if (!last || p.options.values_may_change) return {};
+    return p.strategy->announce_step(p.announced = args);
+  };
+  const double scale = args.loss_scale / static_cast<double>(p.options.micro_batches);
+  if (const auto done = p.adapter->backward(loss, scale, announce); !done.ok()) {
+    if (begun) p.order.failed();
+    return done;
+  }
   p.end_micro_batch(p.n_backwards + 1);
   p.order.done(call);
   return {};

@@ -8,6 +8,7 @@
 #include <castor/training/step_order.h>
 
 #include "training_facts.h"
+#include "weight_versions.h"
 
 namespace castor {
 
@@ -54,6 +55,7 @@ struct Session::Parts {
   std::string data_position;
   std::unique_ptr<TorchAdapter> adapter;
   ModelParams params;
+  WeightVersions versions;
   std::unique_ptr<Strategy> strategy;
 
  private:

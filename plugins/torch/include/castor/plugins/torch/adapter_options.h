@@ -42,6 +42,8 @@ struct AdapterOptions {
   /// Asked before each forward pass of a unit outside backward: an error refuses the pass before the strategy hears of
   /// it. Empty: none is refused.
   std::function<Result<void>()> may_run_forward = nullptr;
+  /// Backward passes go through TorchAdapter::backward, which tells the strategy of their end; others are refused.
+  bool owns_backward = false;
 };
 
 }  // namespace castor

@@ -12,6 +12,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -24,6 +25,9 @@ class Module;
 namespace castor {
 
 class AdapterCore;
+
+/// What TorchAdapter::backward calls between its checks and the pass; an error ends it.
+using BeforeBackward = std::function<Result<void>()>;
 
 /// A LibTorch model as a ModelHost: its units and parameters by number, one storage per parameter for life, hooks
 /// around each unit, gradients passed on as they arrive.
@@ -53,12 +57,11 @@ class TorchAdapter final {
   /// Errors: usage, where another adapter has connected units of the model to a strategy.
   Result<void> check_free() const;
 
-  /// Refuses what backward() would: a loss that is undefined, of several elements or without a graph, and parameters
-  /// whose memory, hooks or requires_grad have changed since the strategy was connected. Errors: usage.
-  Result<void> check_backward(const at::Tensor& loss) const;
-  /// Runs backward from `loss` (times `loss_scale`) and tells the strategy that the micro-batch has ended. Errors: those
-  /// of check_backward; a hook's failure, does_not_fit where an allocator ran out, interrupted.
-  Result<void> backward(const at::Tensor& loss, double loss_scale = 1);
+  /// Runs backward from `loss` (times `loss_scale`) and tells the strategy that the micro-batch has ended. `before` is
+  /// called when nothing speaks against the pass. Errors: usage, for a loss that is undefined, of several elements or
+  /// without a graph, and for parameters whose memory, hooks or requires_grad have changed since the strategy was
+  /// connected; then those of `before`; a hook's failure, does_not_fit where an allocator ran out, interrupted.
+  Result<void> backward(const at::Tensor& loss, double loss_scale = 1, const BeforeBackward& before = {});
 
   std::uint32_t n_params() const;
 

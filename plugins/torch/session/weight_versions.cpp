@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "weight_versions.h"
+
+#include <torch/nn/module.h>
+
+namespace castor {
+
+WeightVersions::WeightVersions(const torch::nn::Module& model) {
+  for (const auto& named : model.named_parameters())
+    if (!named.value().is_inference())
+      weights_.push_back({named.key(), named.value(), static_cast<std::int64_t>(named.value()._version())});
+}
+
+Result<void> WeightVersions::check() {
+  for (Weight& weight : weights_) {
+    const auto version = static_cast<std::int64_t>(weight.tensor._version());
+    if (version == weight.version) continue;
+    weight.version = version;
+    return Error{ErrorKind::usage, "parameter " + weight.name +
+                                       " was written in place, which its master has not seen, so the next update would "
+                                       "undo it; give values with load() of the session, between steps"};
+  }
+  return {};
+}
+
+}  // namespace castor

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <castor/memory/result.h>
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace torch::nn {
+class Module;
+}
+
+namespace castor {
+
+/// Finds weights that a program has written itself. A strategy trains masters, from which the weights are made at every
+/// update, so what is written to a weight alone is lost.
+class WeightVersions {
+ public:
+  WeightVersions() = default;
+  /// Takes the present weights of `model` as they are.
+  explicit WeightVersions(const torch::nn::Module& model);
+
+  /// Errors: usage for the first weight that was written in place since it was taken; it is named once.
+  Result<void> check();
+
+ private:
+  struct Weight {
+    std::string name;
+    at::Tensor tensor;
+    std::int64_t version;  ///< which autograd counts up at every change in place
+  };
+
+  std::vector<Weight> weights_;
+};
+
+}  // namespace castor
