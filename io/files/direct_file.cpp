@@ -65,7 +65,7 @@ int call_truncate(int fd, std::uint64_t n_bytes) {
 bool lacks_unnamed(int error_number) { return error_number == EOPNOTSUPP || error_number == EISDIR; }
 
 struct stat facts_of(int fd) {
-  struct stat facts {};
+  struct stat facts{};
   ::fstat(fd, &facts);
   return facts;
 }
@@ -122,10 +122,9 @@ Result<DirectFile> DirectFile::open_locked(const std::string& path, int flags, c
 
 Result<DirectFile> DirectFile::create_unnamed(const std::string& folder) {
   const std::string what = "cannot create a file in folder " + folder;
-  UniqueFd fd(::open(folder.c_str(), kNoFollow | O_TMPFILE | O_RDWR, kOwnerOnly));
+  UniqueFd fd(::open(folder.c_str(), O_CLOEXEC | O_TMPFILE | O_RDWR, kOwnerOnly));
   const int refusal = fd ? 0 : errno;
   const bool never_named = static_cast<bool>(fd);
-  if (!fd && is_link(folder)) return path_error(what, folder, ELOOP);
   if (!fd && !lacks_unnamed(refusal)) return path_error(what, folder, refusal);
   if (!fd) fd = open_unlinked(folder);
   if (!fd) return path_error(what, folder, errno);
@@ -147,7 +146,7 @@ void DirectFile::use_direct() {
 void DirectFile::find_alignment() {
   memory_align_bytes_ = kUsualMemoryAlignBytes;
   offset_align_bytes_ = kUsualOffsetAlignBytes;
-  struct statx facts {};
+  struct statx facts{};
   if (::statx(fd_.get(), "", AT_EMPTY_PATH, STATX_DIOALIGN, &facts) != 0 || (facts.stx_mask & STATX_DIOALIGN) == 0)
     return;
   if (facts.stx_dio_offset_align == 0) return use_buffered("statx gives no alignment for it");
@@ -211,7 +210,7 @@ Result<void> DirectFile::cut(std::uint64_t n_bytes) const {
 }
 
 Result<std::uint64_t> DirectFile::size_bytes() const {
-  struct stat facts {};
+  struct stat facts{};
   if (::fstat(fd(), &facts) != 0) return path_error("cannot look at " + path_, path_, errno);
   return static_cast<std::uint64_t>(facts.st_size);
 }

@@ -7,6 +7,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <map>
+#include <utility>
 
 #include <castor/io/direct_file.h>
 #include <castor/memory/bytes.h>
@@ -19,7 +21,7 @@ namespace castor {
 namespace {
 
 Result<void> check_is_folder(const std::string& folder) {
-  struct stat facts {};
+  struct stat facts{};
   if (::stat(folder.c_str(), &facts) != 0) return path_error("cannot look at folder " + folder, folder, errno);
   if (!S_ISDIR(facts.st_mode)) return path_error("cannot use " + folder + " as a folder", folder, ENOTDIR);
   return {};
@@ -43,19 +45,28 @@ Result<void> write_and_read_back(const DirectFile& file) {
 }  // namespace
 
 Result<std::uint64_t> available_bytes(const std::string& folder) {
-  struct statvfs facts {};
+  struct statvfs facts{};
   if (::statvfs(folder.c_str(), &facts) != 0) return path_error("cannot look at folder " + folder, folder, errno);
   return std::uint64_t{facts.f_bavail} * facts.f_frsize;
 }
 
-bool is_link(const std::string& path) {
-  struct stat facts {};
-  return ::lstat(path.c_str(), &facts) == 0 && S_ISLNK(facts.st_mode);
+Result<void> check_distinct(const std::vector<std::string>& folders) {
+  std::map<std::pair<dev_t, ino_t>, std::string> known;
+  for (const auto& folder : folders) {
+    struct stat facts{};
+    if (::stat(folder.c_str(), &facts) != 0) continue;
+    const auto [other, is_new] = known.emplace(std::pair(facts.st_dev, facts.st_ino), folder);
+    if (!is_new)
+      return Error{ErrorKind::usage, "folder " + folder + " is named twice" +
+                                         (folder == other->second ? "" : ", the other time as " + other->second) +
+                                         "; name each folder once"};
+  }
+  return {};
 }
 
 Result<UniqueFd> lock_folder(const std::string& folder) {
-  UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!fd) return path_error("cannot lock folder " + folder, folder, is_link(folder) ? ELOOP : errno);
+  UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) return path_error("cannot lock folder " + folder, folder, errno);
   if (const auto holder = lock_or_holder(fd.get(), FileLock::exclusive))
     return Error{ErrorKind::io,
                  "cannot lock folder " + folder + ": " + *holder +

@@ -56,8 +56,7 @@ Result<std::vector<std::string>> names_in(int folder_fd, const std::string& fold
 /// Removes `name` unless a living process has it locked; returns the bytes that it took, or -1 where it stays.
 std::int64_t remove_if_dead(int folder_fd, const std::string& name) {
   const UniqueFd file(::openat(folder_fd, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  struct stat opened {
-  }, named{};
+  struct stat opened{}, named{};
   if (!file || ::fstat(file.get(), &opened) != 0) return -1;
   if (!S_ISREG(opened.st_mode) || opened.st_uid != ::geteuid()) return -1;
   if (lock_or_holder(file.get(), FileLock::exclusive)) return -1;
@@ -69,9 +68,8 @@ std::int64_t remove_if_dead(int folder_fd, const std::string& name) {
 }
 
 Result<Leftovers> remove_those(const std::string& folder, const std::function<bool(const std::string&)>& is_leftover) {
-  const UniqueFd opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!opened)
-    return path_error("cannot look for leftovers in folder " + folder, folder, is_link(folder) ? ELOOP : errno);
+  const UniqueFd opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!opened) return path_error("cannot look for leftovers in folder " + folder, folder, errno);
   CASTOR_ASSIGN(const auto names, names_in(opened.get(), folder));
   Leftovers removed;
   for (const auto& name : names) {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <castor/io/folder.h>
+
 #include "tuning/io_tuning.h"
 #include "checksum.h"
 #include "store_format.h"
@@ -109,7 +111,7 @@ Result<void> check(const TensorStoreOptions& options) {
   if (*options.depth < 1 || *options.depth > kMostDepth)
     return Error{ErrorKind::usage,
                  "a tensor store keeps 1 to 1024 requests on a drive, not " + std::to_string(*options.depth)};
-  return {};
+  return check_distinct(options.folders);
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 class DirectFileTest : public ::testing::Test {
  protected:
   static struct stat facts(const DirectFile& file) {
-    struct stat result {};
+    struct stat result{};
     EXPECT_EQ(fstat(file.fd(), &result), 0);
     return result;
   }
@@ -78,18 +78,27 @@ TEST_F(DirectFileTest, SymbolicLinksAreNotFollowed) {
       << refused.error().message;
 }
 
-TEST_F(DirectFileTest, ALinkedFolderIsRefusedAsOne) {
+TEST_F(DirectFileTest, AFolderMayBeALink) {
   const ScratchFolder real;
   const std::string link = folder_.path() + "/link";
   fs::create_directory_symlink(real.path(), link);
-  EXPECT_EQ(
-      DirectFile::create_unnamed(link).error().message,
-      "cannot create a file in folder " + link +
-          ": Too many levels of symbolic links; symbolic links are not followed: name the path that it points to");
-  EXPECT_EQ(
-      lock_folder(link).error().message,
-      "cannot lock folder " + link +
-          ": Too many levels of symbolic links; symbolic links are not followed: name the path that it points to");
+  EXPECT_TRUE(DirectFile::create_unnamed(link).ok());
+  const auto lock = lock_folder(link).value();
+  EXPECT_EQ(lock_folder(real.path()).error().message,
+            "cannot lock folder " + std::string(real.path()) +
+                ": this process keeps a store there; wait until that ends or name another folder with `nvme`");
+}
+
+TEST_F(DirectFileTest, OneFolderCountsOnceWhateverItsNames) {
+  const ScratchFolder real, other;
+  const std::string folder = real.path(), link = folder_.path() + "/link";
+  fs::create_directory_symlink(folder, link);
+  EXPECT_TRUE(check_distinct({folder, other.path()}).ok());
+  EXPECT_EQ(check_distinct({folder, folder}).error().message,
+            "folder " + folder + " is named twice; name each folder once");
+  for (const std::string& name : {link, link + "/", folder + "/../" + fs::path(folder).filename().string()})
+    EXPECT_EQ(check_distinct({folder, other.path(), name}).error().message,
+              "folder " + name + " is named twice, the other time as " + folder + "; name each folder once");
 }
 
 TEST_F(DirectFileTest, CreatesOnlyWhatIsNotThere) {
@@ -120,7 +129,9 @@ TEST_F(DirectFileTest, AWriterIsAlone) {
 
 TEST_F(DirectFileTest, ReadersShareAFileAndKeepWritersOut) {
   const std::string path = folder_.path() + "/file";
-  { const auto made = DirectFile::create(path).value(); }
+  {
+    const auto made = DirectFile::create(path).value();
+  }
   const auto one = DirectFile::open(path, DirectFile::Mode::read).value();
   const auto other = DirectFile::open(path, DirectFile::Mode::read).value();
   EXPECT_FALSE(DirectFile::open(path, DirectFile::Mode::write).ok());

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <castor/io/unique_fd.h>
 #include <castor/memory/result.h>
@@ -13,15 +14,14 @@ namespace castor {
 /// at.
 Result<std::uint64_t> available_bytes(const std::string& folder);
 
-/// Whether `path` is a symbolic link; false for a path that cannot be examined.
-bool is_link(const std::string& path);
+/// Errors: usage, where two of `folders` are one, whatever their names (links included).
+Result<void> check_distinct(const std::vector<std::string>& folders);
 
 /// Makes the caller the one owner of `folder` for as long as the descriptor lives: the lock (flock) of a durable store.
 ///
 /// The lock is advisory: it binds only code that asks for it, in this process too. It touches no file in the folder,
 /// and a caller that keeps only unnamed files there needs no lock.
-/// Errors: io, where the folder is missing, is no folder or is a symbolic link; where another owner has it, it names
-/// that one.
+/// Errors: io, where the folder is missing or is none; where another owner has it, it names that one.
 Result<UniqueFd> lock_folder(const std::string& folder);
 
 /// The capabilities of a folder for a TensorStore, for `castor check`.
