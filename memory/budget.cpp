@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <castor/memory/budget.h>
 
+#include <algorithm>
 #include <string>
 
 #include <castor/memory/result.h>
@@ -11,6 +12,10 @@ std::uint64_t Budget::free_bytes() const {
   const auto limit = limit_bytes();
   const auto used = used_bytes();
   return used < limit ? limit - used : 0;
+}
+
+std::uint64_t Budget::limit_for(std::uint64_t n_bytes) const {
+  return std::max(enough_bytes_.load(std::memory_order_relaxed), used_bytes() + n_bytes);
 }
 
 bool Budget::try_reserve(std::uint64_t n_bytes) {

@@ -15,11 +15,12 @@ StripeAccount::~StripeAccount() { cancel(allocated_bytes_); }
 Result<void> StripeAccount::reserve(std::uint64_t key, std::uint64_t n_bytes) {
   if (!budget_ || budget_->try_reserve(n_bytes)) return {};
   const std::uint64_t free_bytes = budget_->free_bytes();
-  return does_not_fit({budget_->tier(), budget_->used_bytes() + n_bytes, budget_->limit_bytes()},
+  const std::uint64_t wanted_bytes = budget_->limit_for(n_bytes);
+  return does_not_fit({budget_->tier(), wanted_bytes, budget_->limit_bytes()},
                       std::string(name(budget_->tier())) + " tier: key " + std::to_string(key) + " needs " +
                           format_bytes(n_bytes) + ", " + format_bytes(free_bytes) + " are free under the " +
                           format_bytes(budget_->limit_bytes()) + " budget; raise it to " +
-                          format_bytes(budget_->used_bytes() + n_bytes) + " or more");
+                          format_bytes_up(wanted_bytes) + " or more");
 }
 
 void StripeAccount::settle(std::uint64_t n_bytes) {

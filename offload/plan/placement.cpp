@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kRoundingBytes = 0.5;  // shares are rounded: half a byte is no difference
 
-std::uint64_t bytes_of_all(const IndexedVector<PayloadId, ChunkDemand>& chunks, std::uint64_t ChunkDemand::*part) {
+std::uint64_t bytes_of_all(const IndexedVector<PayloadId, ChunkDemand>& chunks, std::uint64_t ChunkDemand::* part) {
   std::uint64_t n_bytes = 0;
   for (const ChunkDemand& chunk : chunks) n_bytes += chunk.*part;
   return n_bytes;
@@ -215,10 +215,24 @@ std::uint64_t weights_bytes_on_device(const PlacementRequest& request, const Sta
   return std::min(room_bytes, payload_bytes_on_device(request, plan));
 }
 
+/// What has no room on the host has it on NVMe.
+Result<void> check_nvme(const PlacementRequest& request, const StatePlacement& plan) {
+  std::uint64_t at_home_bytes = 0;
+  for (const PayloadId id : request.chunks.ids())
+    if (plan.states[id] == Tier::nvme) at_home_bytes += request.chunks[id].state_bytes;
+  const std::uint64_t least_bytes =
+      std::max(at_home_bytes, saturating_sub(plan.below_bytes, request.host_budget_bytes));
+  if (least_bytes <= request.nvme_budget_bytes) return {};
+  return does_not_fit({Tier::nvme, plan.below_bytes, request.nvme_budget_bytes},
+                      "nvme tier: what the other tiers cannot hold takes " + format_bytes(least_bytes) +
+                          " or more, the budget is " + format_bytes(request.nvme_budget_bytes) +
+                          "; raise `nvme_budget`, of which " + format_bytes_up(plan.below_bytes) + " do in any case");
+}
+
 /// The host must hold the data of one update at a time, and without NVMe everything that is at home there.
 Result<void> check_host(const PlacementRequest& request, StatePlacement& plan) {
   std::uint64_t one_update_bytes = 0;
-  std::uint64_t kept_bytes = 0;
+  std::uint64_t beside_bytes = 0;           // of what is kept below the device
   std::uint64_t largest_weights_bytes = 0;  // an update on the host writes the new weights beside the kept bytes
   for (const PayloadId id : request.chunks.ids()) {
     const ChunkDemand& chunk = request.chunks[id];
@@ -226,16 +240,19 @@ Result<void> check_host(const PlacementRequest& request, StatePlacement& plan) {
     one_update_bytes = std::max({one_update_bytes, chunk.tile_bytes + chunk.gradient_bytes + chunk.payload_bytes,
                                  chunk.gradient_bytes + chunk.arriving_bytes});
     if (plan.states[id] == Tier::device || chunk.state_bytes == 0) continue;
-    kept_bytes += chunk.state_bytes + chunk.gradient_bytes;
+    plan.below_bytes += chunk.state_bytes;
+    beside_bytes += chunk.gradient_bytes;
     largest_weights_bytes = std::max(largest_weights_bytes, chunk.payload_bytes);
   }
   if (one_update_bytes > request.host_budget_bytes)
     return host_too_small(request, "updating the largest chunk takes", one_update_bytes, false);
-  kept_bytes +=
+  plan.below_bytes +=
       saturating_sub(bytes_of_all(request.chunks, &ChunkDemand::payload_bytes), weights_bytes_on_device(request, plan));
-  kept_bytes += largest_weights_bytes + arriving_bytes(request, plan, Tier::host);
+  beside_bytes += largest_weights_bytes + arriving_bytes(request, plan, Tier::host);
+  const std::uint64_t kept_bytes = plan.below_bytes + beside_bytes;
   plan.host_bytes = std::max(kept_bytes, one_update_bytes);
-  if (!request.nvme && kept_bytes > request.host_budget_bytes)
+  if (request.nvme) return check_nvme(request, plan);
+  if (kept_bytes > request.host_budget_bytes)
     return host_too_small(request, "gradients, optimizer states and the parameters that are not on the device take",
                           kept_bytes, true);
   return {};

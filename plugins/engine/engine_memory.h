@@ -92,6 +92,8 @@ class EngineMemory {
   const Budget& taken_by_chunks() const { return on_gpu() ? taken_ : device_chunks_; }
   Budget& host_budget() { return host_; }
   const Budget& nvme_budget() const { return nvme_; }
+  /// Tells errors of the NVMe budget what would do: `n_bytes` may come to lie there.
+  void expect_on_nvme(std::uint64_t n_bytes) { nvme_.set_enough_bytes(n_bytes); }
   const LinkCosts& link_costs() const { return link_costs_; }
 
  private:

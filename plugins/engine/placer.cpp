@@ -8,7 +8,14 @@
 #include <castor/states/model_chunks.h>
 
 namespace castor {
-namespace {}  // namespace
+namespace {
+
+/// The values of a payload chunk on NVMe, and what each takes beyond its bytes at most.
+constexpr std::uint64_t kValuesOfChunk = 4, kPaddingBytes = 4 * kKiB;
+/// Of each value, where they are committed: the last and the next.
+constexpr std::uint64_t kSlotsOfCommit = 2;
+
+}  // namespace
 
 Placer::Placer(EngineRooms& rooms) : rooms_(rooms), largest_unit_(rooms.largest_unit()) {}
 
@@ -19,6 +26,7 @@ PlacementRequest Placer::make_request() const {
   request.largest_unit = largest_unit_;
   request.device_budget_bytes = options.device_budget_bytes;
   request.host_budget_bytes = options.host_budget_bytes;
+  request.nvme_budget_bytes = options.nvme_budget_bytes;
   request.nvme = rooms_.memory->spill() != nullptr;
   request.nvme_fraction = options.nvme_offload_fraction;
   request.policy = options.placement_policy;
@@ -32,6 +40,12 @@ PlacementRequest Placer::make_request() const {
     request.device_budget_name = "const_device_bytes";
   }
   return request;
+}
+
+/// The most that may come to lie there.
+std::uint64_t Placer::n_bytes_on_nvme(const StatePlacement& placement, std::size_t n_chunks) const {
+  const std::uint64_t n_bytes = placement.below_bytes + n_chunks * kValuesOfChunk * kPaddingBytes;
+  return rooms_.options.durability == Durability::commit ? kSlotsOfCommit * n_bytes : n_bytes;
 }
 
 IndexedVector<PayloadId, ChunkDemand> Placer::demands(bool adds_up) const {
@@ -52,6 +66,7 @@ Result<void> Placer::place_first() {
     rooms_.memory->device_chunks().set_limit(request.device_budget_bytes);
   }
   CASTOR_ASSIGN(StatePlacement placement, plan_placement(request));
+  rooms_.memory->expect_on_nvme(n_bytes_on_nvme(placement, request.chunks.size()));
   rooms_.memory->check_host(rooms_.host, placement.host_bytes);
   return rooms_.optimizer->adopt(std::move(placement));
 }

@@ -41,6 +41,7 @@ class Placer {
 
  private:
   PlacementRequest make_request() const;
+  std::uint64_t n_bytes_on_nvme(const StatePlacement& placement, std::size_t n_chunks) const;
   IndexedVector<PayloadId, ChunkDemand> demands(bool adds_up) const;
   Result<void> place();
 

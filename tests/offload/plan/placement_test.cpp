@@ -62,6 +62,32 @@ TEST(PlanPlacement, TheNvmeShareComesFromTheEndOfTheModel) {
   EXPECT_EQ(plan_placement(request).value().states, (Homes{kNvme, kNvme, kNvme, kNvme}));
 }
 
+/// Below the device lie 48 MB of states and 6 MB of weights.
+TEST(PlanPlacement, AnNvmeBudgetThatIsTooSmallIsRefusedWithTheOneThatWouldDo) {
+  auto request = four_chunks();
+  request.policy = PlacementPolicy::cpu;
+  request.device_budget_bytes = 2'000'000;
+  request.nvme = true;
+  request.host_budget_bytes = 20'000'000;
+  request.nvme_budget_bytes = 48'000'000 + 6'000'000 - 20'000'000 - 1;
+  const auto refused = plan_placement(request);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().shortage->tier, Tier::nvme);
+  EXPECT_EQ(refused.error().shortage->needed_bytes, 48'000'000u + 6'000'000u) << "whatever the host holds";
+  request.nvme_budget_bytes += 1;
+  EXPECT_TRUE(plan_placement(request).ok()) << "gradients may be used up before the next ones need room";
+}
+
+TEST(PlanPlacement, NvmeHoldsAtLeastTheShareOfTheStatesThatIsAtHomeThere) {
+  auto request = four_chunks();
+  request.nvme = true;
+  request.nvme_fraction = 0.5;
+  request.nvme_budget_bytes = 2 * 12'000'000 - 1;
+  EXPECT_EQ(plan_placement(request).error().shortage->tier, Tier::nvme);
+  request.nvme_budget_bytes += 1;
+  EXPECT_TRUE(plan_placement(request).ok());
+}
+
 TEST(PlanPlacement, AnNvmeShareWithoutAFolderIsAUsageError) {
   auto request = four_chunks();
   request.nvme_fraction = 0.5;

@@ -36,11 +36,18 @@ class Budget {
   /// Changes the limit. Bytes already reserved stay, also above a lower limit; only new reservations see it.
   void set_limit(std::uint64_t limit_bytes) { limit_bytes_.store(limit_bytes, std::memory_order_relaxed); }
 
+  /// The limit with which no reservation fails, as far as the one who plans them knows (0: it does not). Errors advise
+  /// it, so that nobody has to raise a limit in steps.
+  void set_enough_bytes(std::uint64_t n_bytes) { enough_bytes_.store(n_bytes, std::memory_order_relaxed); }
+  /// What a limit for `n_bytes` more should be.
+  std::uint64_t limit_for(std::uint64_t n_bytes) const;
+
  private:
   const Tier tier_;
   std::atomic<std::uint64_t> limit_bytes_;
   std::atomic<std::uint64_t> used_bytes_{0};
   std::atomic<std::uint64_t> peak_bytes_{0};
+  std::atomic<std::uint64_t> enough_bytes_{0};
 };
 
 }  // namespace castor

@@ -51,7 +51,8 @@ struct PlacementRequest {
   std::uint64_t host_budget_bytes = Budget::kUnlimited;
   std::uint64_t non_model_bytes = 0;  ///< peak of activations and workspaces, within the device budget
   bool nvme = false;                  ///< there is a tier below the host
-  double nvme_fraction = 0;           ///< share of the states, from the end of the model, that goes to NVMe in any case
+  std::uint64_t nvme_budget_bytes = Budget::kUnlimited;
+  double nvme_fraction = 0;  ///< share of the states, from the end of the model, that goes to NVMe in any case
   PlacementPolicy policy = PlacementPolicy::automatic;
   /// The share of the states at home below the device that is fetched to it for their updates, spread evenly over the
   /// model so that host and bus both work all the time.
@@ -72,6 +73,7 @@ struct StatePlacement {
   IndexedVector<PayloadId, bool> speculative;         ///< the host has room for its states and weights twice
   std::uint64_t device_bytes = 0;                     ///< model data held on the device for good
   std::uint64_t speculation_bytes = 0;                ///< host memory of those second states and weights
+  std::uint64_t below_bytes = 0;  ///< states and weights that the tiers below the device hold together
   std::uint64_t host_bytes = 0;  ///< the most other bytes in use on the host at once, if everything at home there stays
 
   /// The tier on which the states of `chunk` are updated: device or host.
@@ -85,7 +87,7 @@ constexpr Places rest_of_states(Tier tier) { return tier == Tier::nvme ? only(Ti
 
 /// Decides the home tiers. Pure.
 /// Errors: does_not_fit, with the budget that would suffice, where the working set alone exceeds a budget, or
-/// everything together does and there is no NVMe tier. usage, where nvme_fraction is set without an NVMe tier.
+/// everything together does with the NVMe tier, where there is one. usage, where nvme_fraction is set without an NVMe tier.
 Result<StatePlacement> plan_placement(const PlacementRequest& request);
 
 /// plan_placement with `activation_bytes` more of non-model data on the device where that fits, else without them, as
