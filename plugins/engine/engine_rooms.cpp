@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine_rooms.h"
 
-#include <sched.h>
-
 #include <set>
 #include <utility>
 
+#include <castor/memory/host_cpus.h>
 #include <castor/states/model_chunks.h>
 
 namespace castor {
 namespace {
 
-/// The number in the options; where it is 0, the processors that this process may use.
+/// The number in the options; where it is 0, the CPUs that this process can use.
 unsigned update_threads(const EngineOptions& options) {
-  if (options.update_threads > 0) return options.update_threads;
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  return sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? static_cast<unsigned>(CPU_COUNT(&allowed)) : 1;
+  return options.update_threads > 0 ? options.update_threads : usable_cpus();
 }
 
 }  // namespace

@@ -119,7 +119,8 @@ constexpr castor_option kOptions[] = {
            "work in "
            "parallel; below 0: on a GPU the share that measured step times show to be fastest, elsewhere 0"),
     option("update_threads", CASTOR_OPTION_INT, "0", 0, 4096, nullptr,
-           "threads that update optimizer states on the host; 0 = as many as the process has processors"),
+           "threads that update optimizer states on the host; 0 = as many as the process has CPUs, or its CPU "
+           "quota allows"),
     option("split_master", CASTOR_OPTION_BOOL, "true", 0, 0, nullptr,
            "keep the fp32 master of a bf16 weight as the 16 bits that the weight lacks: 10 instead of 12 bytes of "
            "states a "

@@ -76,6 +76,7 @@ class Check(CommandCase):
         "nccl",
         "cuda",
         "memory",
+        "cpus",
         "memlock",
         "simd",
         "io_uring",

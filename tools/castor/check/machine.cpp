@@ -10,8 +10,10 @@
 #include <castor/io/io_engine.h>
 #include <castor/memory/bytes.h>
 #include <castor/memory/device.h>
+#include <castor/memory/host_cpus.h>
 #include <castor/memory/host_memory.h>
 #include <castor/memory/host_resource.h>
+#include <castor/memory/text.h>
 
 #include "check/probes.h"
 #include "cli/process.h"
@@ -65,9 +67,26 @@ std::vector<Finding> probe_engine() {
   return {{"io_engine", false, engine.error().message}, {"registered_buffers", false, "no engine to try it with"}};
 }
 
+/// The limits that make `memory` less than the machine's, and the machine's own amount; "" where there are none.
+std::string limits_text(const HostMemory& memory) {
+  std::vector<std::string> limits;
+  for (const std::string& limit : {memory.total.limit, memory.available.limit})
+    if (!limit.empty() && limits != std::vector{limit}) limits.push_back(limit);
+  if (limits.empty()) return "";
+  return fmt::format("; limited by {}; the machine has {}", join(limits, " and "),
+                     format_bytes(cli::total_memory_bytes()));
+}
+
 Finding probe_memory() {
-  const std::uint64_t total = cli::total_memory_bytes(), available = available_host_memory_bytes();
-  return {"memory", total > 0, fmt::format("{} in all, {} available", format_bytes(total), format_bytes(available))};
+  const HostMemory memory = host_memory();
+  return {"memory", memory.total.n_bytes > 0,
+          fmt::format("{} in all, {} available{}", format_bytes(memory.total.n_bytes),
+                      format_bytes(memory.available.n_bytes), limits_text(memory))};
+}
+
+Finding probe_cpus() {
+  const auto quota = cpu_quota();
+  return {"cpus", true, fmt::format("{} usable, {}", usable_cpus(), quota ? "under " + quota->text : "no CPU quota")};
 }
 
 /// Registered I/O buffers and pinned memory count against this limit.
@@ -93,7 +112,8 @@ Finding probe_simd() {
 }  // namespace
 
 std::vector<Finding> probe_machine() {
-  std::vector<Finding> findings = {probe_cuda(), probe_memory(), probe_memlock(), probe_simd(), probe_uring()};
+  std::vector<Finding> findings = {probe_cuda(),    probe_memory(), probe_cpus(),
+                                   probe_memlock(), probe_simd(),   probe_uring()};
   for (auto& finding : probe_engine()) findings.push_back(std::move(finding));
   return findings;
 }

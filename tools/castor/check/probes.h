@@ -17,7 +17,7 @@ struct Finding {
 /// The build: versions, compiler, LibTorch, NCCL.
 std::vector<Finding> probe_build();
 
-/// GPUs, memory, memlock limit, SIMD, io_uring: each by a trial or a query of the kernel.
+/// GPUs, memory and CPUs with their limits, memlock limit, SIMD, io_uring: each by a trial or a query of the kernel.
 std::vector<Finding> probe_machine();
 
 /// Direct I/O, unnamed files and free space of `folder`, by writing one block.

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/trainer.h"
 
+#include <ATen/Parallel.h>
+
+#include <algorithm>
 #include <iostream>
 #include <optional>
 #include <string_view>
 
 #include <castor/memory/clock.h>
+#include <castor/memory/host_cpus.h>
 #include <castor/models/model.h>
 #include <castor/plugins/torch/errors.h>
 #include <castor/plugins/torch/runtime.h>
@@ -19,9 +23,15 @@
 namespace castor::train {
 namespace {
 
+/// 0 leaves LibTorch's choice, which knows the CPUs that the process may run on but no CPU quota.
+int torch_threads(int asked) {
+  if (asked > 0 || !cpu_quota()) return asked;
+  return std::min(at::get_num_threads(), static_cast<int>(usable_cpus()));
+}
+
 /// LibTorch must be configured before its first operator.
 Result<c10::Device> set_up_torch(const TrainOptions& options) {
-  set_threads(options.threads);
+  set_threads(torch_threads(options.threads));
   set_determinism(options.deterministic);
   if (options.device == DeviceKind::cpu) return c10::Device(c10::kCPU);
   CASTOR_TRY(cli::check_gpu());

@@ -27,8 +27,8 @@ struct AdamBenchOptions {
 /// Usage, text and options of `castor bench adam`.
 cli::CommandSyntax adam_syntax();
 
-/// `n_cores`: cores of this machine; without --threads, 1, 2 and all of them are measured. Errors: usage, naming the
-/// option and the values it accepts.
+/// `n_cores`: CPUs that this process can use; without --threads, 1, 2 and all of them are measured. Errors: usage,
+/// naming the option and the values it accepts.
 Result<AdamBenchOptions> read_adam_options(const cli::Values& values, unsigned n_cores);
 
 }  // namespace castor::bench

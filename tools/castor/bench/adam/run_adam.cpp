@@ -3,9 +3,9 @@
 #include <unistd.h>
 
 #include <iostream>
-#include <thread>
 
 #include <castor/memory/clock.h>
+#include <castor/memory/host_cpus.h>
 
 #include "bench/adam/adam_bench.h"
 #include "bench/common/machine.h"
@@ -70,7 +70,7 @@ int measure(const AdamBenchOptions& options, Output& output) {
 int run_adam(const cli::Arguments& arguments, Output& output) {
   const cli::Parsed parsed = cli::parse_command(adam_syntax(), arguments, output);
   if (parsed.exit_code) return *parsed.exit_code;
-  const auto options = read_adam_options(parsed.values, std::max(1u, std::thread::hardware_concurrency()));
+  const auto options = read_adam_options(parsed.values, usable_cpus());
   return options.ok() ? measure(*options, output) : output.fail(options.error());
 }
 

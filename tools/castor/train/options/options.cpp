@@ -106,7 +106,7 @@ std::vector<Row> rows() {
       {"recompute", "", "", "run each block's forward again in backward instead of keeping its activations"},
       {"deterministic", "", "", "only kernels that repeat their bits from run to run (slower on a GPU)"},
       {"threads", "N", count(defaults.threads),
-       "threads that compute and that update; 0 = torch's and the plugin's own choice"},
+       "threads that compute and that update; 0 = torch's and the plugin's own choice, at most the CPU quota"},
       {"checkpoint", "DIR", "", "folder to save the run's state in after the last step, and on Ctrl-C"},
       {"checkpoint-every", "N", "", "also save after every N steps"},
       {"resume", "DIR[,DIR]", "",

@@ -45,7 +45,7 @@ struct TrainOptions {
   double weight_decay = 0.01;
   std::vector<ParamGroup> groups;  ///< --group, in the order given
   std::int64_t accumulate = 1;     ///< micro-batches per step
-  int threads = 0;                 ///< 0 = torch's own choice
+  int threads = 0;                 ///< 0 = torch's own choice, at most the CPU quota
   bool recompute = false;
   bool deterministic = false;
   std::filesystem::path trace;                ///< empty = none

@@ -26,7 +26,7 @@ struct Gemini {
   std::string placement_policy;                 ///< auto, static, cuda, cpu or const; empty = auto
   MomentFormat moments = MomentFormat::f32;
   bool offload_activations = false;
-  std::uint32_t update_threads = 0;  ///< 0 = as many as the process has processors
+  std::uint32_t update_threads = 0;  ///< 0 = as many as the process has CPUs, or its CPU quota allows
   PluginOptions set = {};            ///< further options
 };
 
