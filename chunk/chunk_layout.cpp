@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -18,6 +19,10 @@ constexpr std::uint64_t align_elements(DType dtype) { return kTensorAlignBytes /
 
 /// A chunk may grow by 1/kEvenPart of its size to become as large as another.
 constexpr std::uint64_t kEvenPart = 1000;
+
+/// Of the sizes that chunks may have, as many are tried as these tensors can be cut in about a second, and no fewer than
+/// the second number. Models of up to a thousand layers have all of them tried.
+constexpr std::size_t kMostCuts = 100'000'000, kFewestTried = 32;
 
 /// Tensors share chunks with tensors of their kind: of one dtype, all trainable or all frozen.
 constexpr std::size_t kNKinds = 8;
@@ -155,12 +160,19 @@ ChunkLayout plan_layout(std::span<const TensorSpec> tensors, const LayoutOptions
 std::uint64_t best_chunk_bytes(std::span<const TensorSpec> tensors, const LayoutOptions& most) {
   check(tensors, most);
   const auto groups = group_sizes(tensors);
-  auto tried = candidates(tensors, groups, most.chunk_bytes / 4, most.chunk_bytes);
-  tried.insert(most.chunk_bytes);
-  const auto better = [&](std::uint64_t a, std::uint64_t b) {
-    return counts_at(tensors, groups, a) < counts_at(tensors, groups, b);
-  };
-  return *std::min_element(tried.begin(), tried.end(), better);
+  auto sizes = candidates(tensors, groups, most.chunk_bytes / 4, most.chunk_bytes);
+  sizes.insert(most.chunk_bytes);
+  const std::size_t n_tried = std::max<std::size_t>(kFewestTried, kMostCuts / std::max<std::size_t>(1, tensors.size()));
+  const std::size_t stride = (sizes.size() + n_tried - 1) / n_tried;
+  std::size_t number = sizes.size() - 1;  // so that the largest is tried
+  std::uint64_t best_bytes = 0;
+  std::optional<std::pair<std::size_t, std::size_t>> fewest;
+  for (const std::uint64_t n_bytes : sizes) {
+    if (number-- % stride != 0) continue;
+    const auto counts = counts_at(tensors, groups, n_bytes);
+    if (!fewest || counts < *fewest) fewest = counts, best_bytes = n_bytes;
+  }
+  return best_bytes;
 }
 
 }  // namespace castor

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include <castor/memory/bytes.h>
 #include <castor/memory/result.h>
@@ -18,6 +19,10 @@ std::uint64_t largest(const std::vector<PeriodStats>& periods, std::uint64_t Per
 
 }  // namespace
 
+MemStats::MemStats(std::vector<PeriodStats> periods)
+    : periods_(std::move(periods)),
+      max_non_model_peak_bytes_(largest(periods_, &PeriodStats::non_model_peak_bytes)) {}
+
 std::uint64_t MemStats::non_model_peak_bytes(MomentIndex moment) const {
   const auto begins_later = [](MomentIndex at, const PeriodStats& period) { return at < period.moment; };
   const auto next = std::upper_bound(periods_.begin(), periods_.end(), moment, begins_later);
@@ -26,9 +31,6 @@ std::uint64_t MemStats::non_model_peak_bytes(MomentIndex moment) const {
 
 std::uint64_t MemStats::max_overall_peak_bytes() const { return largest(periods_, &PeriodStats::overall_peak_bytes); }
 std::uint64_t MemStats::max_model_bytes() const { return largest(periods_, &PeriodStats::model_bytes); }
-std::uint64_t MemStats::max_non_model_peak_bytes() const {
-  return largest(periods_, &PeriodStats::non_model_peak_bytes);
-}
 
 void MemStatsCollector::begin_period(MomentIndex moment, std::uint64_t last_overall_peak_bytes,
                                      std::uint64_t model_bytes) {

@@ -11,7 +11,7 @@ Error no_torch() {
 
 }  // namespace
 
-Result<Forecast> estimate_model(const Request&, ModelFacts&) { return no_torch(); }
+Result<Forecast> estimate_model(const Request&, ModelFacts&, const std::function<void()>&) { return no_torch(); }
 Result<RecordedStep> record_model(const ModelChoice&) { return no_torch(); }
 std::string model_names_in_lines() { return ""; }
 

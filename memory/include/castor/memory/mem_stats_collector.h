@@ -25,7 +25,7 @@ class MemStats {
  public:
   MemStats() = default;
   /// Requires: `periods` by rising moment.
-  explicit MemStats(std::vector<PeriodStats> periods) : periods_(std::move(periods)) {}
+  explicit MemStats(std::vector<PeriodStats> periods);
 
   const std::vector<PeriodStats>& periods() const { return periods_; }
   /// Non-model data in the period that `moment` is in: the last that begins at or before it. 0 before the first.
@@ -34,10 +34,11 @@ class MemStats {
   /// The largest of each figure over all periods; 0 where there are none.
   std::uint64_t max_overall_peak_bytes() const;
   std::uint64_t max_model_bytes() const;
-  std::uint64_t max_non_model_peak_bytes() const;
+  std::uint64_t max_non_model_peak_bytes() const { return max_non_model_peak_bytes_; }
 
  private:
   std::vector<PeriodStats> periods_;
+  std::uint64_t max_non_model_peak_bytes_ = 0;
 };
 
 /// Computes the peak of non-model data, which no allocator can tell apart by itself, from two readings per period:

@@ -17,6 +17,9 @@ using estimates::ModelFacts;
 using estimates::Request;
 using nlohmann::json;
 
+/// Of an estimate, on a machine of 2026; the time grows with the number of tensors and no faster.
+constexpr double kSecondsPerTensor = 1e-4;
+
 double per_second(const ModelFacts& model, const Forecast& found) {
   return static_cast<double>(model.n_counted) / found.step.step_s;
 }
@@ -84,7 +87,12 @@ int run_estimate(const Arguments& arguments, Output& output) {
   const auto request = estimates::read_request(parsed.values);
   if (!request) return output.fail(request.error());
   ModelFacts model;
-  const auto found = estimates::estimate_model(*request, model);
+  const auto tell = [&] {
+    if (const double seconds = kSecondsPerTensor * static_cast<double>(model.n_tensors); seconds > 2)
+      output.note(fmt::format("castor: a step of {} tensors is recorded and played through; about {:.0f} seconds",
+                              model.n_tensors, seconds));
+  };
+  const auto found = estimates::estimate_model(*request, model, tell);
   if (!found && found.error().kind != ErrorKind::does_not_fit) return output.fail(found.error());
   if (!found) return output.fail(found.error(), {{"fits", false}, {"params", model.n_params}});
   output.line(to_text(*request, model, *found));

@@ -30,11 +30,13 @@ Result<MetaModel> build(const ModelChoice& choice) {
 
 }  // namespace
 
-Result<Forecast> estimate_model(const Request& request, ModelFacts& facts) {
+Result<Forecast> estimate_model(const Request& request, ModelFacts& facts, const std::function<void()>& on_built) {
   CASTOR_ASSIGN(const MetaModel meta, build(request.model));
-  for (const at::Tensor& param : meta.model->parameters()) facts.n_params += static_cast<std::uint64_t>(param.numel());
+  for (const at::Tensor& param : meta.model->parameters())
+    facts.n_params += static_cast<std::uint64_t>(param.numel()), ++facts.n_tensors;
   facts.reads_text = meta.model->reads_text();
   facts.n_counted = request.model.batch * static_cast<std::uint64_t>(meta.model->tokens_per_sample());
+  on_built();
   SessionOptions session;
   session.max_norm = request.max_norm;
   return castor::estimate(meta.model, meta.loss(), request.plugin, request.optimizer, request.machine, session);

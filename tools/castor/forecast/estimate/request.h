@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include <castor/engine/forecast.h>
@@ -35,11 +37,12 @@ struct ModelFacts {
   std::uint64_t n_params = 0;
   std::uint64_t n_counted = 0;  ///< tokens of a step, or the samples of a model that reads none
   bool reads_text = true;
+  std::size_t n_tensors = 0;  ///< parameters
 };
 
-/// Builds the model without memory and forecasts its training. `facts` are set as soon as the model is built. Errors:
-/// those of make_model and of castor::estimate; failed in a build without LibTorch.
-Result<Forecast> estimate_model(const Request& request, ModelFacts& facts);
+/// Builds the model without memory and forecasts its training. `facts` are set as soon as the model is built; then
+/// `on_built` is called. Errors: those of make_model and of castor::estimate; failed in a build without LibTorch.
+Result<Forecast> estimate_model(const Request& request, ModelFacts& facts, const std::function<void()>& on_built);
 
 /// The step of the model. Errors: those of make_model; failed in a build without LibTorch.
 Result<RecordedStep> record_model(const ModelChoice& choice);
