@@ -25,6 +25,45 @@ std::string join(std::span<const std::string> parts, std::string_view last, std:
   return text;
 }
 
+std::string join_list(std::span<const std::string> parts) {
+  std::string text;
+  for (const std::string& part : parts) {
+    if (&part != parts.data()) text += ',';
+    for (const char c : part) text += c == ',' || c == '\\' ? std::string{'\\', c} : std::string{c};
+  }
+  return text;
+}
+
+std::vector<std::string> split_list(std::string_view text) {
+  std::vector<std::string> parts(1);
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool escapes = text[i] == '\\' && i + 1 < text.size() && (text[i + 1] == ',' || text[i + 1] == '\\');
+    if (escapes)
+      parts.back() += text[++i];
+    else if (text[i] == ',')
+      parts.emplace_back();
+    else
+      parts.back() += text[i];
+  }
+  return parts;
+}
+
+bool nests_deeper_than(std::size_t most, std::string_view text) {
+  std::size_t depth = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (in_string && text[i] == '\\')
+      ++i;  // the next character is no end of the string
+    else if (text[i] == '"')
+      in_string = !in_string;
+    else if (!in_string && (text[i] == '[' || text[i] == '{') && ++depth > most)
+      return true;
+    else if (!in_string && (text[i] == ']' || text[i] == '}') && depth > 0)
+      --depth;
+  }
+  return false;
+}
+
 std::string shortest(double value) {
   char text[32];
   const auto [end, errc] = std::to_chars(text, text + sizeof text, value);

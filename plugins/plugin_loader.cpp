@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <castor/plugins/plugin_loader.h>
 
+#include <castor/memory/system_limit.h>
 #include <castor/memory/text.h>
 #include <castor/plugins/nearest_name.h>
 #include <castor/version.h>
@@ -87,6 +88,10 @@ Result<Plugin> PluginLoader::load(std::string_view name_or_path) const {
   for (const auto& folder : searched)
     if (const auto path = folder / file_of(name_or_path); std::filesystem::exists(path, failure))
       return load_file(path);
+  for (const auto& folder : searched) {  // or the system has hidden what is there
+    (void)std::filesystem::directory_iterator(folder, failure);
+    if (auto limit = limit_error(failure.value())) return *limit;
+  }
   return unknown_plugin(name_or_path, searched);
 }
 

@@ -56,7 +56,9 @@ std::string errno_advice(int error_number, std::string_view path) {
     case ENOMEM: return "free host memory or raise the memlock limit (ulimit -l)";
     case EINVAL: return "offset, length and address of direct I/O must be multiples of the file's alignment";
     case ETIMEDOUT: return "the drive is slow or hangs: look at the kernel's log (dmesg) or allow more time";
-    case ECANCELED: return "the request was cancelled; submit it again";
+    case ECANCELED:
+      return "the kernel gave the request up, as it does where it cannot start a thread for it: raise the limit of "
+             "processes and threads (ulimit -u, pids.max of the control group)";
     case EBADF: return "the file is closed, or was opened for the other direction";
     default: return "look at the kernel's log (dmesg)";
   }

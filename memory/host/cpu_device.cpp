@@ -6,6 +6,7 @@
 
 #include <castor/memory/clock.h>
 #include <castor/memory/device.h>
+#include <castor/memory/system_limit.h>
 #include <castor/memory/host_resource.h>
 
 #include "host_stream.h"
@@ -49,8 +50,7 @@ class CpuDevice final : public Device {
     try {
       return std::unique_ptr<Stream>(std::make_unique<HostStream>());
     } catch (const std::system_error& refused) {
-      return Error{ErrorKind::failed,
-                   std::string("a stream of the host needs a thread, the system gave none: ") + refused.what()};
+      return limit_error(refused.code().value()).value_or(Error{ErrorKind::failed, refused.what()});
     }
   }
   std::unique_ptr<Stream> wrap_compute_stream(void*) override { return std::make_unique<InlineStream>(); }

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include <castor/memory/clock.h>
+#include <castor/memory/system_limit.h>
 
 namespace castor {
 namespace {
@@ -320,8 +321,7 @@ Result<std::unique_ptr<HostTeam>> make_host_team(unsigned n_threads) {
   try {
     return std::unique_ptr<HostTeam>(std::make_unique<ThreadTeam>(n_threads));
   } catch (const std::system_error& refused) {
-    return Error{ErrorKind::failed, "work on the host wants " + std::to_string(n_threads) +
-                                        " threads, the system refused one (" + refused.what() + ")"};
+    return limit_error(refused.code().value()).value_or(Error{ErrorKind::failed, refused.what()});
   }
 }
 

@@ -4,6 +4,7 @@
 #include <castor/memory/bytes.h>
 #include <castor/memory/host_memory.h>
 #include <castor/memory/shortage.h>
+#include <castor/memory/system_limit.h>
 #include "device_memory.h"
 
 #include <c10/util/Exception.h>
@@ -13,6 +14,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 namespace castor {
 namespace {
@@ -77,6 +79,8 @@ Error current_error() {
     return from_torch(error);
   } catch (const std::bad_alloc&) {
     return host_full("", 0);
+  } catch (const std::system_error& error) {
+    return limit_error(error.code().value()).value_or(Error{ErrorKind::failed, first_line(error.what())});
   } catch (const std::exception& error) {
     return {ErrorKind::failed, first_line(error.what())};
   } catch (...) {

@@ -30,5 +30,29 @@ TEST(Join, TakesAnySeparatorAndUndoesASplit) {
   for (const char* text : {"", "a", ",", ",a,,b,"}) EXPECT_EQ(join(split(text, ','), ",", ","), text);
 }
 
+TEST(List, ACommaOrBackslashWithinAPartHasABackslashBeforeIt) {
+  EXPECT_EQ(split_list("/a,/b"), (Parts{"/a", "/b"}));
+  EXPECT_EQ(split_list(R"(/a\,b,/c\\,/d\e)"), (Parts{"/a,b", R"(/c\)", R"(/d\e)"}));
+  EXPECT_EQ(split_list(R"(a\)"), Parts{R"(a\)"}) << "the last backslash stands for itself";
+  EXPECT_EQ(join_list(Parts{"/a,b", R"(/c\)"}), R"(/a\,b,/c\\)");
+}
+
+TEST(List, EveryListComesBack) {
+  const char letters[] = {'a', ',', '\\'};
+  for (unsigned code = 0; code < 3 * 3 * 3 * 3 * 3 * 3; ++code) {
+    Parts parts(2);
+    for (unsigned i = 0, rest = code; i < 6; ++i, rest /= 3) parts[i / 3] += letters[rest % 3];
+    EXPECT_EQ(split_list(join_list(parts)), parts) << code;
+  }
+}
+
+TEST(Nesting, CountsBracketsOutsideStrings) {
+  EXPECT_FALSE(nests_deeper_than(2, R"([{"a": 1}, [2], "[[[[", "\"[[[["])"));
+  EXPECT_TRUE(nests_deeper_than(2, "[[[1]]]"));
+  EXPECT_TRUE(nests_deeper_than(400, std::string(401, '{')));
+  EXPECT_FALSE(nests_deeper_than(400, std::string(400, '[')));
+  EXPECT_FALSE(nests_deeper_than(1, "[][][]]]]]["));
+}
+
 }  // namespace
 }  // namespace castor

@@ -9,6 +9,8 @@
 #include <fstream>
 #include <set>
 
+#include "../support/scratch_folder.h"
+
 namespace castor {
 namespace {
 
@@ -176,6 +178,27 @@ TEST(PluginLoader, ListsAFolderOnceAndNoOtherFiles) {
   fs::remove_all(folder);
   ASSERT_EQ(listings.size(), 1u);
   EXPECT_EQ(listings[0].path, folder / "libcastor_text.so");
+}
+
+/// A file that was cut short would end the process with SIGBUS where its missing pages are touched.
+TEST(PluginFiles, EmptyOrCutShortAreRefusedBeforeTheyAreMapped) {
+  const test::ScratchFolder folder;
+  const fs::path whole = kMinimalC, copy = fs::path(folder.path()) / "libcastor_copy.so";
+  const auto n_bytes = fs::file_size(whole);
+  for (std::uintmax_t size = 0; size < n_bytes; size += size < 4096 ? 509 : 4093) {
+    fs::copy_file(whole, copy, fs::copy_options::overwrite_existing);
+    fs::resize_file(copy, size);
+    const auto loaded = loader_of_stubs().load(copy.string());
+    if (size >= 4096 && loaded.ok())
+      break;  // all that is mapped is there; what follows only linkers and debuggers read
+    ASSERT_FALSE(loaded.ok()) << size;
+    const std::string& why = loaded.error().message;
+    const bool told = size == 0 ? contains(why, "is empty; copy it here again")
+                                : contains(why, "is cut short: it has " + std::to_string(size) + " bytes of the ");
+    EXPECT_TRUE(told || contains(why, "cannot be loaded: ")) << size << ": " << why;
+    EXPECT_TRUE(told || size > n_bytes / 2) << size << ": " << why;
+    fs::remove(copy);
+  }
 }
 
 }  // namespace

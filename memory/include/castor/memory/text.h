@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,6 +16,15 @@ std::vector<std::string> split(std::string_view text, char separator);
 /// `parts` with `separator` between them, and `last` before the last one: with `last` = " or ", `a`, `a or b`, `a, b or
 /// c`. Empty parts count as well; no parts make an empty text.
 std::string join(std::span<const std::string> parts, std::string_view last, std::string_view separator = ", ");
+
+/// A list as one text, with commas between its parts; a comma or backslash within a part has a backslash before it.
+std::string join_list(std::span<const std::string> parts);
+/// The parts of such a text. A backslash before any other character stands for itself.
+std::vector<std::string> split_list(std::string_view text);
+
+/// Whether brackets and braces of the JSON `text` lie within each other more than `most` deep. Code that walks through
+/// JSON calls itself for each level.
+bool nests_deeper_than(std::size_t most, std::string_view text);
 
 /// The shortest digits that read back as `value`.
 std::string shortest(double value);
