@@ -75,8 +75,6 @@ Error in_use(const std::string& what, const std::string& holder) {
 }
 
 Error open_error(const std::string& path, int flags, const std::string& what, int error_number) {
-  if (error_number == EEXIST)
-    return {ErrorKind::io, what + ": there is something of that name already; remove it or name another"};
   const bool creates = (flags & O_CREAT) != 0;
   if (error_number == ENOENT && !creates)
     return {ErrorKind::io, what + ": there is no such file; name one that exists"};
@@ -98,14 +96,10 @@ Result<DirectFile> DirectFile::open(const std::string& path, Mode mode) {
   return open_locked(path, O_RDONLY, "cannot open " + path);
 }
 
-Result<DirectFile> DirectFile::create(const std::string& path) {
-  return open_locked(path, O_RDWR | O_CREAT | O_EXCL, "cannot create " + path);
-}
-
 /// A process that removes leftovers may remove a new file between its opening and its locking; then this tries again.
 Result<DirectFile> DirectFile::open_locked(const std::string& path, int flags, const std::string& what) {
   for (int n_tries = 0; n_tries < kMostTries; ++n_tries) {
-    UniqueFd fd(::open(path.c_str(), kNoFollow | flags, kOwnerOnly));
+    UniqueFd fd(::open(path.c_str(), kNoFollow | flags, kByUmask));
     if (!fd) return open_error(path, flags, what, errno);
     const auto facts = facts_of(fd.get());
     if (S_ISREG(facts.st_mode)) {

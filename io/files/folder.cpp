@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -15,6 +16,7 @@
 #include <castor/memory/host_resource.h>
 
 #include "file_lock.h"
+#include "store/store_format.h"
 #include "engine/io_error.h"
 
 namespace castor {
@@ -64,16 +66,18 @@ Result<void> check_distinct(const std::vector<std::string>& folders) {
   return {};
 }
 
-Result<UniqueFd> lock_folder(const std::string& folder) {
+Result<UniqueFd> lock_folder(const std::string& folder, FolderUse use) {
   UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd) return path_error("cannot lock folder " + folder, folder, errno);
-  if (const auto holder = lock_or_holder(fd.get(), FileLock::exclusive))
+  if (const auto holder = lock_or_holder(fd.get(), use == FolderUse::read ? FileLock::shared : FileLock::exclusive))
     return Error{ErrorKind::io,
                  "cannot lock folder " + folder + ": " + *holder +
                      " keeps a store there; wait until that ends or name another folder with `nvme`",
                  "nvme"};
   return fd;
 }
+
+bool holds_store(const std::string& folder) { return ::access((folder + '/' + kManifestName).c_str(), F_OK) == 0; }
 
 Result<FolderProbe> probe_folder(const std::string& folder) {
   CASTOR_TRY(check_is_folder(folder));

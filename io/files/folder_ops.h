@@ -23,7 +23,7 @@ class FolderOps {
  public:
   virtual ~FolderOps() = default;
 
-  /// Makes `path` a file (mode 0600 where it is new) with exactly `bytes`. After an error it may hold a part of them.
+  /// Makes `path` a file (a new one by the umask) with exactly `bytes`. After an error it may hold a part of them.
   virtual Result<void> write_file(const std::string& path, std::span<const std::byte> bytes) = 0;
   /// The bytes of `path`; nothing where the file does not exist. More than `max_bytes` are an error.
   virtual Result<std::optional<std::vector<std::byte>>> read_file(const std::string& path, std::uint64_t max_bytes) = 0;

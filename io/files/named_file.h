@@ -10,8 +10,8 @@
 
 namespace castor {
 
-/// The mode of new files.
-inline constexpr mode_t kOwnerOnly = 0600;
+/// The modes of new files: of scratch, and of what others may read as far as the umask lets them.
+inline constexpr mode_t kOwnerOnly = 0600, kByUmask = 0666;
 
 /// The folder of `path`; `.` where it names none.
 std::string folder_of(const std::string& path);

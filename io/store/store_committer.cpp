@@ -23,6 +23,7 @@ Result<void> StoreCommitter::restore() {
   const auto& found = parts_.store.files->found();
   if (!found) return {};
   CASTOR_TRY(parts_.values.restore(*found));
+  if (!options_.read_only) parts_.values.drop_unclaimed();
   committed_step_ = found->step;
   return {};
 }

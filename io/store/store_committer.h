@@ -38,6 +38,7 @@ class StoreCommitter {
   };
   struct Options {
     bool checksums = true;
+    bool read_only = false;
     std::chrono::milliseconds timeout{0};  ///< of a sync; 0 = for ever
   };
   /// Called without the mutex: starts the puts that the barrier held.

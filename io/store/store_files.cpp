@@ -9,6 +9,7 @@
 
 #include <castor/io/folder.h>
 #include <castor/memory/bytes.h>
+#include <castor/memory/text.h>
 
 #include "store_format.h"
 
@@ -49,7 +50,7 @@ Result<std::unique_ptr<StoreFiles>> StoreFiles::open(const std::vector<std::stri
   if (folders.empty())
     return Error{ErrorKind::usage, "a tensor store needs at least one folder; name one with `nvme`", "nvme"};
   std::unique_ptr<StoreFiles> files(new StoreFiles(folders, ops));
-  CASTOR_TRY(files->lock_folders());
+  CASTOR_TRY(files->lock_folders(FolderUse::write));
   CASTOR_TRY(files->find_manifest());
   if (files->found_)
     CASTOR_TRY(files->order_folders());
@@ -60,9 +61,19 @@ Result<std::unique_ptr<StoreFiles>> StoreFiles::open(const std::vector<std::stri
   return files;
 }
 
-Result<void> StoreFiles::lock_folders() {
+Result<std::unique_ptr<StoreFiles>> StoreFiles::open_to_read(const std::vector<std::string>& folders, FolderOps& ops) {
+  std::unique_ptr<StoreFiles> files(new StoreFiles(folders, ops));
+  CASTOR_TRY(files->lock_folders(FolderUse::read));
+  CASTOR_TRY(files->find_manifest());
+  if (!files->found_)
+    return Error{ErrorKind::usage, "there is no store in " + join_list(folders) + "; name the folders of one"};
+  CASTOR_TRY(files->order_folders());
+  return files;
+}
+
+Result<void> StoreFiles::lock_folders(FolderUse use) {
   for (const auto& folder : folders_) {
-    CASTOR_ASSIGN(UniqueFd lock, lock_folder(folder));
+    CASTOR_ASSIGN(UniqueFd lock, lock_folder(folder, use));
     locks_.push_back(std::move(lock));
   }
   return {};

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <castor/io/folder.h>
 #include <castor/io/tensor_store.h>
 #include <castor/io/unique_fd.h>
 
@@ -27,6 +28,8 @@ class StoreFiles {
   /// Errors: io, where another process has a folder, the manifest is damaged or names files that are not its store's,
   /// or a data file is in none of the folders; usage, where more folders are named than the store has.
   static Result<std::unique_ptr<StoreFiles>> open(const std::vector<std::string>& folders, FolderOps& ops);
+  /// The same for readers: nothing is written or removed. Errors: also usage, where no folder has a manifest.
+  static Result<std::unique_ptr<StoreFiles>> open_to_read(const std::vector<std::string>& folders, FolderOps& ops);
 
   /// The manifest of the last commit; nothing for a new store.
   const std::optional<Manifest>& found() const { return found_; }
@@ -47,7 +50,7 @@ class StoreFiles {
 
  private:
   StoreFiles(std::vector<std::string> folders, FolderOps& ops) : folders_(std::move(folders)), ops_(&ops) {}
-  Result<void> lock_folders();
+  Result<void> lock_folders(FolderUse use);
   Result<std::optional<Manifest>> read(const std::string& folder) const;
   Result<void> find_manifest();
   Result<void> check_names() const;

@@ -141,8 +141,9 @@ Result<void> StoreValues::restore(const Manifest& manifest) {
     entry.value = StoredValue{stored.n_bytes, place, stored.checksums};
     entry.value_is_durable = true;
   }
-  set_.drop_unclaimed();
   return {};
 }
+
+void StoreValues::drop_unclaimed() { set_.drop_unclaimed(); }
 
 }  // namespace castor

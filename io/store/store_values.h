@@ -57,6 +57,8 @@ class StoreValues {
   /// Takes over the values of `manifest`. Requires: before anything else. Errors: io, where a value does not fit its
   /// extents, or those cannot be claimed.
   Result<void> restore(const Manifest& manifest);
+  /// After restore: gives back the room of all bytes that no value holds.
+  void drop_unclaimed();
 
  private:
   Result<std::optional<StoredValue>> make_way(const StoreOp& put);

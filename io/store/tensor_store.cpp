@@ -93,15 +93,17 @@ StripeOptions stripe_options(const TensorStoreOptions& options) {
 }
 
 Result<void> open_durable_set(TensorStoreOptions& options, FolderOps& ops, StoreParts& parts) {
-  CASTOR_ASSIGN(parts.files, StoreFiles::open(options.folders, ops));
+  CASTOR_ASSIGN(parts.files, options.read_only ? StoreFiles::open_to_read(options.folders, ops)
+                                               : StoreFiles::open(options.folders, ops));
   options.folders = parts.files->folders();
   if (const auto& found = parts.files->found()) {
     options.block_bytes = found->block_bytes;
     options.checksums = found->checksums;
   }
-  CASTOR_ASSIGN(parts.set, StripeSet::open_named(stripe_options(options), parts.files->names()));
+  CASTOR_ASSIGN(parts.set, StripeSet::open_named(stripe_options(options), parts.files->names(),
+                                                 options.read_only ? DirectFile::Mode::read : DirectFile::Mode::write));
   parts.warnings = parts.files->notices();
-  return parts.files->sync_names();
+  return options.read_only ? Result<void>() : parts.files->sync_names();
 }
 
 Result<void> check(const TensorStoreOptions& options) {

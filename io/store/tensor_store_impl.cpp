@@ -18,6 +18,7 @@ Error given_up(const StoreOp& op) {
 
 TensorStore::Impl::Impl(const TensorStoreOptions& options, StoreParts parts)
     : checksums_(options.checksums),
+      read_only_(options.read_only),
       parts_(std::move(parts)),
       set_(*parts_.set),
       values_(monitor_.mutex, set_),
@@ -27,9 +28,10 @@ TensorStore::Impl::Impl(const TensorStoreOptions& options, StoreParts parts)
                         parts_.pieces_per_volume, StorePiece::Options{checksums_, options.timeout},
                         [this](StoreOp& op) { on_ended(op); });
   if (options.durability == Durability::commit)
-    committer_ = std::make_unique<StoreCommitter>(StoreCommitter::Parts{monitor_, values_, ops_, parts_},
-                                                  StoreCommitter::Options{checksums_, options.timeout},
-                                                  [this](OpsToStart& turn) { launch_all(turn); });
+    committer_ =
+        std::make_unique<StoreCommitter>(StoreCommitter::Parts{monitor_, values_, ops_, parts_},
+                                         StoreCommitter::Options{checksums_, options.read_only, options.timeout},
+                                         [this](OpsToStart& turn) { launch_all(turn); });
 }
 
 /// The committer's thread uses the engines, and their threads use lanes and pieces: each goes before the things it
@@ -47,6 +49,7 @@ TensorStore::Impl::~Impl() {
 
 Event TensorStore::Impl::queue(Kind kind, std::uint64_t key, BufferView bytes,
                                std::span<const std::uint64_t> checksums) {
+  if (read_only_ && kind == Kind::put) throw ContractViolation("put in a store that was opened to read only");
   OpsToStart turn;
   std::unique_lock lock(monitor_.mutex);
   StoreOp& op = ops_.begin(kind, key, bytes, checksums);
@@ -61,6 +64,7 @@ Event TensorStore::Impl::queue(Kind kind, std::uint64_t key, BufferView bytes,
 }
 
 void TensorStore::Impl::remove(std::uint64_t key) {
+  if (read_only_) throw ContractViolation("removal from a store that was opened to read only");
   std::unique_lock lock(monitor_.mutex);
   ++n_removers_;
   monitor_.changed.wait(lock, [&] { return !ops_.barrier_up() && values_.rests(key); });
@@ -92,6 +96,7 @@ void TensorStore::Impl::abandon() {
 
 Event TensorStore::Impl::commit(std::uint64_t step) {
   if (!committer_) throw ContractViolation("commit of a store that was opened as scratch");
+  if (read_only_) throw ContractViolation("commit of a store that was opened to read only");
   auto state = events_.make();
   Event done(state);
   committer_->start(step, std::move(state));

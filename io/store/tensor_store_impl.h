@@ -69,7 +69,7 @@ class TensorStore::Impl {
   void finish(StoreOp& op, OpsToStart& turn);
   void leave_queue(StoreOp& op, OpsToStart& turn);
 
-  const bool checksums_;
+  const bool checksums_, read_only_;
   StoreParts parts_;
   StripeSet& set_;
   HostResource copy_memory_;  // for blocks at unaligned addresses: at most one per piece

@@ -55,14 +55,14 @@ Result<std::unique_ptr<StripeSet>> StripeSet::open(const StripeOptions& options)
 }
 
 Result<std::unique_ptr<StripeSet>> StripeSet::open_named(const StripeOptions& options,
-                                                         const std::vector<std::string>& names) {
+                                                         const std::vector<std::string>& names, DirectFile::Mode mode) {
   CASTOR_TRY(check_stripes(options));
   if (names.size() != options.folders.size())
     throw ContractViolation(std::to_string(names.size()) + " names for " + std::to_string(options.folders.size()) +
                             " folders");
   std::vector<DirectFile> files;
   for (std::size_t v = 0; v < names.size(); ++v) {
-    CASTOR_ASSIGN(DirectFile file, DirectFile::open(options.folders[v] + "/" + names[v], DirectFile::Mode::write));
+    CASTOR_ASSIGN(DirectFile file, DirectFile::open(options.folders[v] + "/" + names[v], mode));
     files.push_back(std::move(file));
   }
   return std::unique_ptr<StripeSet>(new StripeSet(options, std::move(files)));

@@ -50,11 +50,12 @@ class StripeSet {
   /// One unnamed file in each folder: nothing outlives the set. Errors: those of DirectFile::create_unnamed; usage,
   /// where no folder is named, or more than kMostVolumes, or block_bytes is no multiple of 4096.
   static Result<std::unique_ptr<StripeSet>> open(const StripeOptions& options);
-  /// The file names[v] in folder v, created where it does not exist and locked either way. Its bytes belong to no key
+  /// The file names[v] in folder v, created where it does not exist (to write) and locked either way. Its bytes belong to no key
   /// until they are claimed; the file outlives the set.
   /// Errors: the same, of DirectFile::open. Requires: a name per folder (ContractViolation).
   static Result<std::unique_ptr<StripeSet>> open_named(const StripeOptions& options,
-                                                       const std::vector<std::string>& names);
+                                                       const std::vector<std::string>& names,
+                                                       DirectFile::Mode mode = DirectFile::Mode::write);
   /// Releases the bytes still held from the budget, and gives the room set aside ahead back to the file systems.
   ~StripeSet();
   StripeSet(const StripeSet&) = delete;

@@ -64,9 +64,13 @@ TEST_F(DirectFileTest, WhereDirectIoIsRefusedTheFileIsBufferedAndSaysWhy) {
       << file.fallback_reason();
 }
 
-TEST_F(DirectFileTest, ANewFileBelongsToItsOwnerAlone) {
+TEST_F(DirectFileTest, ANamedFileFollowsTheUmaskAndAnUnnamedOneIsPrivate) {
+  const auto before = ::umask(027);
   const auto file = DirectFile::open(folder_.path() + "/new", DirectFile::Mode::write).value();
-  EXPECT_EQ(facts(file).st_mode & 07777, 0600u);
+  const auto unnamed = DirectFile::create_unnamed(folder_.path()).value();
+  ::umask(before);
+  EXPECT_EQ(facts(file).st_mode & 07777, 0640u);
+  EXPECT_EQ(facts(unnamed).st_mode & 07777, 0600u);
 }
 
 TEST_F(DirectFileTest, SymbolicLinksAreNotFollowed) {
@@ -101,20 +105,6 @@ TEST_F(DirectFileTest, OneFolderCountsOnceWhateverItsNames) {
               "folder " + name + " is named twice, the other time as " + folder + "; name each folder once");
 }
 
-TEST_F(DirectFileTest, CreatesOnlyWhatIsNotThere) {
-  const std::string path = folder_.path() + "/new";
-  {
-    const auto file = DirectFile::create(path).value();
-    EXPECT_EQ(facts(file).st_mode & 07777, 0600u);
-    EXPECT_EQ(file.folder(), folder_.path());
-  }
-  const std::string refused = ": there is something of that name already; remove it or name another";
-  EXPECT_EQ(DirectFile::create(path).error().message, "cannot create " + path + refused);
-  fs::create_symlink(path, folder_.path() + "/link");
-  EXPECT_EQ(DirectFile::create(folder_.path() + "/link").error().message,
-            "cannot create " + folder_.path() + "/link" + refused);
-}
-
 TEST_F(DirectFileTest, AWriterIsAlone) {
   const std::string path = folder_.path() + "/file";
   const std::string in_use = ": this process has it open; wait until that ends or name another file";
@@ -130,7 +120,7 @@ TEST_F(DirectFileTest, AWriterIsAlone) {
 TEST_F(DirectFileTest, ReadersShareAFileAndKeepWritersOut) {
   const std::string path = folder_.path() + "/file";
   {
-    const auto made = DirectFile::create(path).value();
+    const auto made = DirectFile::open(path, DirectFile::Mode::write).value();
   }
   const auto one = DirectFile::open(path, DirectFile::Mode::read).value();
   const auto other = DirectFile::open(path, DirectFile::Mode::read).value();
@@ -139,7 +129,7 @@ TEST_F(DirectFileTest, ReadersShareAFileAndKeepWritersOut) {
 
 TEST_F(DirectFileTest, AnotherProcessIsToldWhoHasTheFile) {
   const std::string path = folder_.path() + "/file";
-  const auto owner = DirectFile::create(path).value();
+  const auto owner = DirectFile::open(path, DirectFile::Mode::write).value();
   const auto outcome = run_command(std::string(CASTOR_STRIPE_CHILD) + " open " + path);
   EXPECT_EQ(outcome.exit_code, 4);
   EXPECT_EQ(outcome.output, "cannot open " + path + " to write: process " + std::to_string(getpid()) +

@@ -49,12 +49,12 @@ TEST_F(FolderOpsTest, AFileHoldsWhatWasWrittenAndNothingElse) {
   ASSERT_TRUE(ops_.sync_folder(folder_.path()).ok());
 }
 
-TEST_F(FolderOpsTest, ANewFileBelongsToItsOwnerAlone) {
-  const auto before = ::umask(0);
+TEST_F(FolderOpsTest, ANewFileFollowsTheUmask) {
+  const auto before = ::umask(026);
   const auto written = ops_.write_file(path("a"), {});
   ::umask(before);
   ASSERT_TRUE(written.ok());
-  EXPECT_EQ(static_cast<unsigned>(fs::status(path("a")).permissions()), 0600u);
+  EXPECT_EQ(static_cast<unsigned>(fs::status(path("a")).permissions()), 0640u);
 }
 
 TEST_F(FolderOpsTest, AMissingFileIsNothingToReadAndNothingToRemove) {

@@ -36,7 +36,7 @@ class LeftoversTest : public ::testing::Test {
 TEST_F(LeftoversTest, RemovesWhatDeadRunsLeft) {
   std::vector<std::byte> bytes(8192);
   {
-    const auto data = DirectFile::create(path("castor-0.data")).value();
+    const auto data = DirectFile::open(path("castor-0.data"), DirectFile::Mode::write).value();
     data.write_bytes(0, {bytes.data(), bytes.size()}).value();
     ASSERT_EQ(fsync(data.fd()), 0);  // so that the file system has allocated its blocks
   }
@@ -63,8 +63,8 @@ TEST_F(LeftoversTest, KeepsWhatItIsToldToAndWhatIsNotOurs) {
 
 TEST_F(LeftoversTest, TheFilesOfALivingOwnerStay) {
   write("castor-dead.data");
-  const auto data = DirectFile::create(path("castor-live.data")).value();
-  const auto unnamed = DirectFile::create(path(".castor-abcdef")).value();
+  const auto data = DirectFile::open(path("castor-live.data"), DirectFile::Mode::write).value();
+  const auto unnamed = DirectFile::open(path(".castor-abcdef"), DirectFile::Mode::write).value();
   const std::set<std::string> living = {"castor-live.data", ".castor-abcdef"};
   const auto outcome = run_command(std::string(CASTOR_STRIPE_CHILD) + " leftovers " + folder_.path());
   EXPECT_EQ(outcome.output, "1\n");

@@ -31,9 +31,6 @@ class DirectFile {
   /// one.
   static Result<DirectFile> open(const std::string& path, Mode mode);
 
-  /// Creates `path`, to read and write, and locks it. Errors: io; also where the name exists already.
-  static Result<DirectFile> create(const std::string& path);
-
   /// A file in `folder` without a name, to read and write: it vanishes with this object, however the process ends.
   ///
   /// Made with O_TMPFILE; where the file system lacks that, a named file is created, locked and unlinked at once

@@ -17,12 +17,22 @@ Result<std::uint64_t> available_bytes(const std::string& folder);
 /// Errors: usage, where two of `folders` are one, whatever their names (links included).
 Result<void> check_distinct(const std::vector<std::string>& folders);
 
-/// Makes the caller the one owner of `folder` for as long as the descriptor lives: the lock (flock) of a durable store.
+/// Who may have a folder at the same time.
+enum class FolderUse : std::uint8_t {
+  write,  ///< one owner
+  read,   ///< readers beside each other
+};
+
+/// Makes the caller the one owner of `folder`, or one of its readers, for as long as the descriptor lives: the lock
+/// (flock) of a durable store.
 ///
 /// The lock is advisory: it binds only code that asks for it, in this process too. It touches no file in the folder,
 /// and a caller that keeps only unnamed files there needs no lock.
 /// Errors: io, where the folder is missing or is none; where another owner has it, it names that one.
-Result<UniqueFd> lock_folder(const std::string& folder);
+Result<UniqueFd> lock_folder(const std::string& folder, FolderUse use = FolderUse::write);
+
+/// Whether `folder` has the manifest of a durable store (docs/storage.md).
+bool holds_store(const std::string& folder);
 
 /// The capabilities of a folder for a TensorStore, for `castor check`.
 struct FolderProbe {

@@ -26,6 +26,9 @@ struct TensorStoreOptions {
   EngineChoice engine = EngineChoice::best;
   bool checksums = true;  ///< xxh3-64 per block, made when it is written and verified when it is read
   Durability durability = Durability::scratch;
+  /// Of a durable store: nothing in its folders is written, so that others may read it at the same time, and from a
+  /// mount or a user that may not write.
+  bool read_only = false;
   /// Bytes of one request, a power of two from 4 KiB to 1 GiB; requests that a drive has at a time, 1 to 1024; threads
   /// of the threads engine, 1 to 256. An empty option takes the value that `castor bench io --tune` stored for the
   /// first folder's drive, else 1 MiB, 32 and 4.
@@ -65,9 +68,9 @@ struct TensorStoreStats {
 class TensorStore {
  public:
   /// Opens the store in `options.folders`. Scratch: an unnamed file in each. Commit: the store that the folders hold,
-  /// or a new one; leftovers of runs that died are removed.
+  /// or a new one; leftovers of runs that died are removed. To read only: the store that they hold.
   /// Errors: io, where a folder or an engine cannot be used, another process has the store open, or the store's files
-  /// are damaged; usage, where no folder is named or options are out of range.
+  /// are damaged; usage, where no folder is named, options are out of range, or there is no store to read.
   static Result<std::unique_ptr<TensorStore>> open(const TensorStoreOptions& options);
   /// The same with the caller's engine for all folders (`options.engine` is ignored).
   static Result<std::unique_ptr<TensorStore>> open(const TensorStoreOptions& options, std::unique_ptr<IoEngine> engine);
@@ -87,7 +90,7 @@ class TensorStore {
   ///
   /// `checksums`: block_checksum of each block, from a caller that made them while the bytes were in a cache; the
   /// blocks that gets read are compared with these. Empty: the store makes them. Requires: else as many as block_ends
-  /// has (ContractViolation).
+  /// has, and that the store was not opened to read only (ContractViolation).
   Event put(std::uint64_t key, BufferView bytes, std::span<const std::uint64_t> checksums = {});
   /// The ends of the blocks of a value of `n_bytes`, which have a checksum each; empty in a store without checksums.
   std::vector<std::uint64_t> block_ends(std::uint64_t n_bytes) const;
@@ -115,7 +118,7 @@ class TensorStore {
   /// io, where a drive fails; the put's own error, where a key has no value because its put failed; then the last
   /// commit stands. After a failed sync the contents of the drive are unknown: the store takes no more puts until it is
   /// opened again.
-  /// Requires: Durability::commit (ContractViolation).
+  /// Requires: Durability::commit, and not to read only (ContractViolation).
   Event commit(std::uint64_t step);
   /// The step of the last commit that is durable; nothing before the first.
   std::optional<std::uint64_t> committed_step() const;
