@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace_writer.h"
 
-#include <cerrno>
 #include <cmath>
-#include <fstream>
 #include <map>
-#include <system_error>
 
+#include <castor/io/whole_file.h>
 #include <nlohmann/json.hpp>
 
 namespace castor {
@@ -152,13 +150,7 @@ Result<void> write_trace(const std::filesystem::path& path, const EngineRooms& s
       {"step_ends_ns", step_ends(source.timeline, zero_ns)},
       {"totals", totals(source)},
   };
-  std::ofstream file(path);
-  file << trace << '\n';
-  file.close();
-  if (!file)
-    return Error{ErrorKind::io,
-                 "the trace could not be written to " + path.string() + ": " + std::generic_category().message(errno)};
-  return {};
+  return write_whole_file(path.string(), trace.dump() + '\n');
 }
 
 }  // namespace castor

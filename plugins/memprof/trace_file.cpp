@@ -8,12 +8,15 @@
 #include <fstream>
 #include <sstream>
 
+#include <castor/memory/text.h>
+
 namespace castor {
 namespace {
 
 using nlohmann::json;
 
 constexpr int kFormatVersion = 1;
+constexpr std::size_t kMostLevels = 32;  ///< of lists and objects; a trace has 6
 
 /// Removes the tag in front of nlohmann's messages, `[json.exception.type_error.302] `, which does not help a user.
 std::string without_tag(const std::string& text) {
@@ -30,12 +33,13 @@ Error not_a_trace(const std::string& origin, const std::string& why) {
 
 Result<void> parse_trace_file(std::string_view text, const std::string& origin,
                               const std::function<void(const json&)>& read) {
+  if (nests_deeper_than(kMostLevels, text))
+    return not_a_trace(origin, "it nests more than " + std::to_string(kMostLevels) + " levels deep");
   const json object = json::parse(text, nullptr, false);
   if (object.is_discarded()) return not_a_trace(origin, "it is not JSON");
   if (!object.is_object() || !object.contains("castor_trace"))
     return not_a_trace(origin, "it has no field castor_trace");
-  if (object["castor_trace"] != kFormatVersion)
-    return not_a_trace(origin, "its format is " + object["castor_trace"].dump() + ", not 1");
+  if (object["castor_trace"] != kFormatVersion) return not_a_trace(origin, "its format is not 1");
   try {
     read(object);
   } catch (const std::exception& e) {

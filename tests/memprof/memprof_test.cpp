@@ -66,7 +66,7 @@ TEST(ParseTrace, ReadsPhasesAndTheEndsOfSteps) {
 TEST(ParseTrace, SaysWhatIsWrong) {
   EXPECT_NE(message_of("{").find("it is not JSON"), std::string::npos);
   EXPECT_NE(message_of("[]").find("no field castor_trace"), std::string::npos);
-  EXPECT_NE(message_of(R"({"castor_trace": 2})").find("its format is 2, not 1"), std::string::npos);
+  EXPECT_NE(message_of(R"({"castor_trace": 2})").find("its format is not 1"), std::string::npos);
   EXPECT_NE(message_of(R"({"castor_trace": 1, "spans": []})").find("samples"), std::string::npos);
   EXPECT_NE(
       message_of(R"({"castor_trace": 1, "samples": [], "spans": [["h2d", 0, 9, 3, 1]]})").find("ends before it starts"),
