@@ -18,7 +18,7 @@ export OFFLINE DATA MESON_OPTIONS BUILDS PREFIX
 .PHONY: build demo install test clean
 build:
 	@scripts/setup
-	@scripts/compile build
+	@TARGETS=product scripts/compile build
 
 demo: build
 	@scripts/demo
