@@ -11,7 +11,7 @@
 namespace castor {
 namespace {
 
-std::uint64_t largest(const std::vector<PeriodStats>& periods, std::uint64_t PeriodStats::*figure) {
+std::uint64_t largest(const std::vector<PeriodStats>& periods, std::uint64_t PeriodStats::* figure) {
   std::uint64_t most = 0;
   for (const auto& period : periods) most = std::max(most, period.*figure);
   return most;
@@ -20,8 +20,7 @@ std::uint64_t largest(const std::vector<PeriodStats>& periods, std::uint64_t Per
 }  // namespace
 
 MemStats::MemStats(std::vector<PeriodStats> periods)
-    : periods_(std::move(periods)),
-      max_non_model_peak_bytes_(largest(periods_, &PeriodStats::non_model_peak_bytes)) {}
+    : periods_(std::move(periods)), max_non_model_peak_bytes_(largest(periods_, &PeriodStats::non_model_peak_bytes)) {}
 
 std::uint64_t MemStats::non_model_peak_bytes(MomentIndex moment) const {
   const auto begins_later = [](MomentIndex at, const PeriodStats& period) { return at < period.moment; };

@@ -67,6 +67,14 @@ Made make_mlp(const ModelSpec& spec, const ModelOptions& options) {
 
 }  // namespace
 
+Result<std::string> spelled_out(std::string_view name) {
+  CASTOR_ASSIGN(const ModelSpec spec, parse_model_name(name));
+  std::string text = spec.kind;
+  for (const auto& [key, value] : spec.values)
+    text += (text == spec.kind ? ":" : ",") + key + "=" + std::to_string(value);
+  return text;
+}
+
 Result<std::shared_ptr<Model>> make_model(std::string_view name, const ModelOptions& options) {
   CASTOR_ASSIGN(const ModelSpec spec, parse_model_name(name));
   if (spec.kind == "gpt") return make_gpt(spec, options);

@@ -162,7 +162,7 @@ Result<EngineOptions> read_gemini_options(std::span<const castor_option_value* c
   CASTOR_ASSIGN(options.device_budget_bytes, limit(text["device_budget"]));
   CASTOR_ASSIGN(options.host_budget_bytes, limit(text["host_budget"]));
   CASTOR_ASSIGN(options.nvme_budget_bytes, limit(text["nvme_budget"]));
-  options.nvme_folders = split(text["nvme"], ',');
+  options.nvme_folders = split_list(text["nvme"]);
   std::erase(options.nvme_folders, std::string());
   CASTOR_ASSIGN(options.durability, parse_durability(text["durability"], options.nvme_folders));
   options.nvme_offload_fraction = std::strtod(text["nvme_offload_fraction"].c_str(), nullptr);

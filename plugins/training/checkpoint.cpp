@@ -10,12 +10,14 @@
 #include <utility>
 #include <vector>
 
+#include <castor/io/folder.h>
 #include <castor/io/tensor_store.h>
 #include <castor/memory/host_resource.h>
 #include <castor/memory/text.h>
 #include <castor/plugins/dl_dtype.h>
 #include <castor/states/committed_states.h>
 #include <castor/training/optimizer_families.h>
+#include <castor/training/finite_states.h>
 
 #include "run_header.h"
 #include "value_order.h"
@@ -111,6 +113,7 @@ Result<void> save_param(TensorStore& store, Strategy& strategy, ParamId id, cons
     const std::uint64_t n = std::min(shape.piece_values, param.numel - first);
     castor_param_state state = state_of(id, first, n, shape, piece);
     CASTOR_TRY(strategy.values().read_state(state));
+    if (const auto array = not_finite_in(state)) return not_finite_error(*array + " of " + param.name);
     n_updates = state.n_updates;
     for (std::uint64_t array = 0; array < shape.n_arrays; ++array)
       piece.moves_until(
@@ -159,9 +162,26 @@ Checkpoint::~Checkpoint() = default;
 
 std::optional<std::uint64_t> Checkpoint::step() const { return store_->committed_step(); }
 
+namespace {
+
+Result<std::unique_ptr<Checkpoint>> checkpoint_of(TensorStoreOptions options) {
+  options.durability = Durability::commit;
+  CASTOR_ASSIGN(auto store, TensorStore::open(options));
+  return std::make_unique<Checkpoint>(join_list(options.folders), std::move(store));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Checkpoint>> Checkpoint::open_to_read(const std::vector<std::filesystem::path>& folders) {
+  TensorStoreOptions options;
+  options.read_only = true;
+  for (const auto& folder : folders) options.folders.push_back(folder.string());
+  const bool any = std::any_of(options.folders.begin(), options.folders.end(), holds_store);
+  return any ? checkpoint_of(options) : no_checkpoint(join_list(options.folders));
+}
+
 Result<std::unique_ptr<Checkpoint>> Checkpoint::open(const std::vector<std::filesystem::path>& folders) {
   TensorStoreOptions options;
-  options.durability = Durability::commit;
   for (const auto& folder : folders) {
     std::error_code refused;
     std::filesystem::create_directories(folder, refused);
@@ -170,8 +190,7 @@ Result<std::unique_ptr<Checkpoint>> Checkpoint::open(const std::vector<std::file
                    "the folder " + folder.string() + " for checkpoints cannot be made: " + refused.message()};
     options.folders.push_back(folder.string());
   }
-  CASTOR_ASSIGN(auto store, TensorStore::open(options));
-  return std::make_unique<Checkpoint>(join(options.folders, ",", ","), std::move(store));
+  return checkpoint_of(options);
 }
 
 Result<SavedBytes> Checkpoint::save(const Trained& trained, ModelHost& model, Strategy& strategy, const RunState& run) {
@@ -206,35 +225,33 @@ Result<RunState> Checkpoint::load(const Trained& trained, ModelHost& model, Stra
   CASTOR_ASSIGN(const auto committed, CommittedStates::find(*store_));
   if (committed) return load_committed(*committed, trained, params, strategy);
   CASTOR_ASSIGN(const std::string text, header());
-  CASTOR_ASSIGN(const Json was, read_run_header(folders_, text, trained, params));
-  CASTOR_ASSIGN(const ValueOrders orders, orders_of(folders_, was, params));
+  CASTOR_ASSIGN(const RunHeader was, read_run_header(folders_, text, trained, params));
   HostResource pages;
   CASTOR_ASSIGN(Piece piece, Piece::make(pages));
-  StateTurner turner(strategy, params, orders);
+  StateTurner turner(strategy, params, was.orders);
   for (const ParamId id : params.ids())
-    CASTOR_TRY(load_param(*store_, turner, id, params[id], saved_shape(params[id], trained.optimizer),
-                          was.at("updates").at(index(id)), piece));
-  return run_of(was);
+    CASTOR_TRY(load_param(*store_, turner, id, params[id], saved_shape(params[id], trained.optimizer), was.updates[id],
+                          piece));
+  return was.run;
 }
 
 /// Loads the states that one strategy committed in its own layout into another strategy.
 Result<RunState> Checkpoint::load_committed(const CommittedStates& states, const Trained& trained,
                                             const ModelParams& params, Strategy& strategy) {
-  CASTOR_ASSIGN(const Json was, read_run_header(folders_, states.note(), trained, params));
+  CASTOR_ASSIGN(const RunHeader was, read_run_header(folders_, states.note(), trained, params));
   const auto registered = registered_params(params);
   if (registered.size() != states.map().registered.size())
     return Error{ErrorKind::io, "the checkpoint in " + folders_ + " has states of " +
                                     std::to_string(states.map().registered.size()) + " parameters, its description " +
                                     std::to_string(registered.size()) + "; continue from another checkpoint"};
-  CASTOR_ASSIGN(const ValueOrders orders, orders_of(folders_, was, params));
-  StateTurner turner(strategy, params, orders);
+  StateTurner turner(strategy, params, was.orders);
   CASTOR_TRY(states.read([&](RegisteredId id, const StateValues& part) {
     const castor_param_info& param = params[registered[id]];
     const std::uint64_t each = is_opaque(param) ? value_bytes(param.dtype) : 1;
     return turner.write({sizeof(castor_param_state), number(registered[id]), part.first / each, part.n / each,
                          part.master, part.exp_avg, part.exp_avg_sq, part.n_updates, part.bytes});
   }));
-  return run_of(was);
+  return was.run;
 }
 
 }  // namespace castor

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <castor/io/folder.h>
 #include <castor/memory/text.h>
 #include <castor/training/committed_run.h>
 
@@ -20,12 +21,6 @@ bool share_a_folder(const Folders& some, const Folders& others) {
       return std::filesystem::weakly_canonical(folder) == std::filesystem::weakly_canonical(other);
     });
   });
-}
-
-/// Whether the folders hold a committed store (docs/storage.md).
-bool holds_store(const Folders& folders) {
-  return std::any_of(folders.begin(), folders.end(),
-                     [](const auto& folder) { return std::filesystem::exists(folder / "castor.manifest"); });
 }
 
 Result<void> check_unused(const Folders& folders, const Checkpoint& checkpoint) {
@@ -48,14 +43,17 @@ Result<void> check_exist(const Folders& folders) {
 std::string folders_text(const Folders& folders) {
   std::vector<std::string> names;
   for (const auto& folder : folders) names.push_back(folder.string());
-  return join(names, ",", ",");
+  return join_list(names);
 }
 
 Result<void> check_unused(const Folders& folders) {
-  if (!holds_store(folders)) return {};
-  CASTOR_ASSIGN(const auto checkpoint, Checkpoint::open(folders));
+  if (std::none_of(folders.begin(), folders.end(), [](const auto& folder) { return holds_store(folder.string()); }))
+    return {};
+  CASTOR_ASSIGN(const auto checkpoint, Checkpoint::open_to_read(folders));
   return check_unused(folders, *checkpoint);
 }
+
+std::string RunFolders::source_text() const { return "`resume_from` " + folders_text(source_); }
 
 bool RunFolders::goes_on() const { return share_a_folder(source_, target_); }
 
@@ -81,7 +79,7 @@ Result<void> RunFolders::resume_from(Folders folders) {
 Result<void> RunFolders::open_source() {
   resumed_.reset();
   if (source_.empty() || goes_on()) return {};
-  CASTOR_ASSIGN(resumed_, Checkpoint::open(source_));
+  CASTOR_ASSIGN(resumed_, Checkpoint::open_to_read(source_));
   return {};
 }
 

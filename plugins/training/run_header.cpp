@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include <castor/memory/text.h>
 #include <castor/training/optimizer_families.h>
 
 namespace castor {
@@ -13,7 +14,14 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kFormat = 3;
+constexpr int kFormat = 4;
+constexpr std::size_t kMostLevels = 32;    ///< of lists and objects; a header has 5
+constexpr std::size_t kMostLetters = 200;  ///< of a sentence that come from the file
+
+/// `text`, cut where it is long.
+std::string brief(const std::string& text) {
+  return text.size() <= kMostLetters ? text : text.substr(0, kMostLetters) + "…";
+}
 
 /// Where it is there, the order of memory, in which the values come: another one than the row-major.
 constexpr const char* kOrder = "strides";
@@ -32,14 +40,16 @@ Json json_of(const castor_param_info& param) {
 std::string words_for(const Json& param) {
   std::string words = param.at("name").dump() + " of shape " + param.at("shape").dump();
   words += param.at("trained").get<bool>() ? ", trained" : ", frozen";
-  return param.contains("dtype") ? words + ", dtype (DLPack) " + param.at("dtype").dump() : words;
+  return brief(param.contains("dtype") ? words + ", dtype (DLPack) " + param.at("dtype").dump() : words);
 }
 
 /// How the parameters of the header `was` differ from `params`; empty if they are equal.
 std::string difference(const Json& was, const ModelParams& params, const std::string& model_name) {
   const Json& list = was.at("params");
+  if (was.at("model") != model_name)
+    return "it is of the model " + brief(was.at("model").get<std::string>()) + ", this one is " + model_name;
   if (list.size() != params.size())
-    return "it is of a model (" + was.at("model").get<std::string>() + ") with " + std::to_string(list.size()) +
+    return "it is of a model (" + brief(was.at("model").get<std::string>()) + ") with " + std::to_string(list.size()) +
            " parameters, this one (" + model_name + ") has " + std::to_string(params.size());
   for (const ParamId id : params.ids()) {
     Json there = list[index(id)];
@@ -52,18 +62,49 @@ std::string difference(const Json& was, const ModelParams& params, const std::st
 
 /// How the moments of the header `was` differ from those of `optimizer`; empty if they are equal.
 std::string difference(const Json& was, castor_optimizer optimizer) {
-  const std::string theirs = was.at("moments_of"), ours = states_of(optimizer);
+  const std::string theirs = brief(was.at("moments_of")), ours = states_of(optimizer);
   if (theirs == ours) return "";
   return "it holds the moments of " + theirs + ", `optimizer` " + name(optimizer) + " continues from those of " + ours +
          "; give the optimizer of that run";
 }
 
 Json json_of(const RunState& run) {
-  Json object = {{"steps", run.n_steps}, {"scaler", nullptr}};
+  Json object = {{"steps", run.n_steps}, {"scaler", nullptr}, {"settings", run.settings}};
   if (run.scaler) object["scaler"] = {run.scaler->scale, run.scaler->growth_counter, run.scaler->hysteresis_left};
   if (!run.data_position.empty())
     object["data"] = std::vector<std::uint8_t>(run.data_position.begin(), run.data_position.end());
   return object;
+}
+
+RunState run_of(const Json& header) {
+  const Json& object = header.at("run");
+  RunState run;
+  run.n_steps = object.at("steps");
+  run.settings = object.at("settings").get<RunSettings>();
+  const Json& scaler = object.at("scaler");
+  if (!scaler.is_null()) run.scaler = {scaler.at(0), scaler.at(1), scaler.at(2)};
+  const auto data = object.value("data", std::vector<std::uint8_t>());
+  run.data_position.assign(data.begin(), data.end());
+  return run;
+}
+
+ValueOrders orders_of(const Json& header, const ModelParams& params) {
+  ValueOrders orders(params.size());
+  for (const ParamId id : params.ids())
+    orders[id] = header.at("params").at(index(id)).value(kOrder, row_major_order(params[id]));
+  return orders;
+}
+
+/// Those of a strategy's own commit are in its map of states.
+IndexedVector<ParamId, std::uint64_t> updates_of(const Json& header, const ModelParams& params) {
+  IndexedVector<ParamId, std::uint64_t> updates(params.size());
+  if (!header.contains("updates")) return updates;
+  for (const ParamId id : params.ids()) updates[id] = header.at("updates").at(index(id));
+  return updates;
+}
+
+Error damaged(const std::string& folders) {
+  return {ErrorKind::io, about_checkpoint(folders, "its description is damaged; continue from another checkpoint")};
 }
 
 /// The first reason why a run of this model and optimizer cannot continue from the header `was`; empty if it can.
@@ -90,36 +131,19 @@ Json run_header(const Trained& trained, const ModelParams& params, const RunStat
           {"params", list}};
 }
 
-Result<Json> read_run_header(const std::string& folders, const std::string& text, const Trained& trained,
-                             const ModelParams& params) {
-  Json was = Json::parse(text, nullptr, false);
-  const std::string why = defect(was, trained, params);
-  if (why.empty()) return was;
-  return Error{ErrorKind::usage, about_checkpoint(folders, why), "resume_from"};
-}
-
-Result<ValueOrders> orders_of(const std::string& folders, const Json& header, const ModelParams& params) {
-  ValueOrders orders(params.size());
-  for (const ParamId id : params.ids()) {
-    const Json& param = header.at("params").at(index(id));
-    orders[id] = param.value(kOrder, row_major_order(params[id]));
-    if (!is_dense(orders[id], params[id]))
-      return Error{ErrorKind::io, about_checkpoint(folders, "the values of its parameter " + words_for(param) +
-                                                                " lie in an order that no memory has; continue from "
-                                                                "another checkpoint")};
+Result<RunHeader> read_run_header(const std::string& folders, const std::string& text, const Trained& trained,
+                                  const ModelParams& params) {
+  try {
+    const Json was = nests_deeper_than(kMostLevels, text) ? Json() : Json::parse(text, nullptr, false);
+    if (const std::string why = defect(was, trained, params); !why.empty())
+      return Error{ErrorKind::usage, about_checkpoint(folders, why), "resume_from"};
+    RunHeader header{run_of(was), orders_of(was, params), updates_of(was, params)};
+    for (const ParamId id : params.ids())
+      if (!is_dense(header.orders[id], params[id])) return damaged(folders);
+    return header;
+  } catch (const Json::exception&) {  // a field is missing or of another type
+    return damaged(folders);
   }
-  return orders;
-}
-
-RunState run_of(const Json& header) {
-  const Json& object = header.at("run");
-  RunState run;
-  run.n_steps = object.at("steps");
-  const Json& scaler = object.at("scaler");
-  if (!scaler.is_null()) run.scaler = {scaler.at(0), scaler.at(1), scaler.at(2)};
-  const auto data = object.value("data", std::vector<std::uint8_t>());
-  run.data_position.assign(data.begin(), data.end());
-  return run;
 }
 
 Error no_checkpoint(const std::string& folders) {

@@ -16,17 +16,18 @@ namespace castor {
 /// The header of a checkpoint: the model's name, its parameters, the kind of their moments, and the state of the run.
 nlohmann::json run_header(const Trained& trained, const ModelParams& params, const RunState& run);
 
-/// Parses `text`, from the checkpoint in `folders`, as such a header; keeps its other fields. Errors: usage if it is no
-/// header, `params` are not the model's, or the moments are not those of the optimizer.
-Result<nlohmann::json> read_run_header(const std::string& folders, const std::string& text, const Trained& trained,
-                                       const ModelParams& params);
+/// What a header says.
+struct RunHeader {
+  RunState run;
+  ValueOrders orders;                             ///< in which the values of each parameter come
+  IndexedVector<ParamId, std::uint64_t> updates;  ///< of each parameter; 0 where a strategy has committed
+};
 
-/// The order in which the values of each parameter come. Requires: a header from read_run_header for `params`. Errors:
-/// io for one that no memory has.
-Result<ValueOrders> orders_of(const std::string& folders, const nlohmann::json& header, const ModelParams& params);
-
-/// Requires: a header from read_run_header.
-RunState run_of(const nlohmann::json& header);
+/// Parses `text`, from the checkpoint in `folders`, as such a header, with the field `updates` that a Checkpoint adds.
+/// Errors: usage if it is no header, `params` are not the model's, or the moments are not those of the optimizer; io if
+/// it is damaged.
+Result<RunHeader> read_run_header(const std::string& folders, const std::string& text, const Trained& trained,
+                                  const ModelParams& params);
 
 /// Usage: `folders` hold none.
 Error no_checkpoint(const std::string& folders);

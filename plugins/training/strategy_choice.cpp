@@ -27,13 +27,9 @@ PluginOptions given_fields(const Gemini& gemini) {
   return given;
 }
 
-/// Folders cross the border as one text.
 Result<void> check_name(const std::filesystem::path& folder) {
-  if (folder.empty()) return Error{ErrorKind::usage, "a folder of `nvme` has no name", "nvme"};
-  if (folder.string().find(',') == std::string::npos) return {};
-  return Error{ErrorKind::usage,
-               "`nvme` " + folder.string() + " has a comma, which separates folders; name it by a link without one",
-               "nvme"};
+  if (!folder.empty()) return {};
+  return Error{ErrorKind::usage, "a folder of `nvme` has no name", "nvme"};
 }
 
 bool has_option(const castor_plugin_info& plugin, std::string_view option) {
@@ -75,7 +71,7 @@ std::vector<std::filesystem::path> committed_folders(const PluginOptions& option
   const auto durability = options.find("durability"), nvme = options.find("nvme");
   if (durability == options.end() || durability->second != "commit" || nvme == options.end()) return {};
   std::vector<std::filesystem::path> folders;
-  for (const std::string& folder : split(nvme->second, ',')) folders.emplace_back(folder);
+  for (const std::string& folder : split_list(nvme->second)) folders.emplace_back(folder);
   return folders;
 }
 

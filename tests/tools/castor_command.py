@@ -14,7 +14,11 @@ from commit_cases import *  # noqa: E402,F403
 from command_cases import *  # noqa: E402,F403
 from compare_cases import *  # noqa: E402,F403
 from digest_cases import *  # noqa: E402,F403
+from files_cases import *  # noqa: E402,F403
+from limits_cases import *  # noqa: E402,F403
 from memprof_cases import *  # noqa: E402,F403
+from number_cases import *  # noqa: E402,F403
+from signal_cases import *  # noqa: E402,F403
 from tiers_cases import *  # noqa: E402,F403
 from train_cases import *  # noqa: E402,F403
 

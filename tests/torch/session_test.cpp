@@ -11,6 +11,8 @@
 #include <ATen/DeviceAccelerator.h>
 #include <torch/nn/modules/linear.h>
 
+#include <limits>
+
 #include "../support/scratch_folder.h"
 #include "small_model.h"
 
@@ -303,6 +305,37 @@ TEST(Session, ARunGoesOnInAnotherOrderOfMemory) {
               "`resume_from` " + std::string(nvme.path()) +
                   ": parameter weight lies in another order of memory than in that commit; save in other folders, so "
                   "that its values are turned");
+  }
+}
+
+/// By a checkpoint, and by a commit of the strategy.
+TEST(Session, AStateThatIsNotFiniteNeverReplacesOneThatIs) {
+  for (const bool commits : {false, true}) {
+    const ScratchFolder nvme, saved;
+    Gemini kept = three_tiers(nvme);
+    if (commits) kept.durability = Durability::commit;
+    SessionOptions options;
+    if (!commits) options.save_in = {saved.path()};
+    std::string good;
+    {
+      SmallRun run(kept, options);
+      run.steps(2);
+      run.session.save().value();
+      good = run.digest();
+      EXPECT_EQ(run.session.not_finite().value(), std::nullopt);
+      for (const float wild : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+        at::Tensor bias = at::zeros(8);
+        bias[7] = wild;
+        run.session.load({{"layer2.bias", bias}}).value();
+        EXPECT_EQ(run.session.not_finite().value(), "master of layer2.bias");
+        EXPECT_EQ(message_of(run.session.save(), ErrorKind::failed),
+                  "master of layer2.bias holds inf or nan, so the state is not saved, and the last one that was saved "
+                  "stays; continue from there with a lower learning rate or clipped gradients");
+      }
+    }
+    SmallRun rest(castor::Resident{});
+    rest.session.resume({commits ? nvme.path() : saved.path()}).value();
+    EXPECT_EQ(rest.digest(), good);
   }
 }
 

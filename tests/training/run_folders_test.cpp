@@ -96,8 +96,7 @@ TEST_F(RunFoldersTest, ThereMustBeSomethingToResume) {
   EXPECT_EQ(refusal(RunFolders::open({.resume_from = {folder("none")}})),
             "`resume_from` " + folder("none").string() + ": there is no such folder");
   std::filesystem::create_directory(folder("empty"));
-  RunFolders folders = RunFolders::open({.resume_from = {folder("empty")}}).value();
-  const Error error = folders.load(trained_, model_, strategy_).error();
+  const Error error = RunFolders::open({.resume_from = {folder("empty")}}).error();
   EXPECT_EQ(error.option, "resume_from");
   EXPECT_EQ(error.message, "`resume_from` " + folder("empty").string() + ": there is no checkpoint in that folder");
 }

@@ -2,6 +2,7 @@
 #include "session_parts.h"
 
 #include <castor/plugins/nearest_name.h>
+#include <castor/training/finite_states.h>
 #include <castor/training/optimizer_families.h>
 #include <castor/training/weights_digest.h>
 
@@ -134,6 +135,8 @@ Result<RunStats> Session::stats() {
 Result<void> Session::trace(const std::filesystem::path& file) { return parts_->strategy->write_trace(file.c_str()); }
 
 Result<std::string> Session::digest() { return weights_digest(parts_->adapter->host(), *parts_->strategy); }
+
+Result<std::optional<std::string>> Session::not_finite() { return first_not_finite(parts_->params, *parts_->strategy); }
 
 Result<at::Tensor> Session::read_master(std::string_view wanted) {
   CASTOR_ASSIGN(const ParamId id, param_named(wanted, parts_->params));

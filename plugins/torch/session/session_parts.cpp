@@ -8,6 +8,7 @@
 #include <castor/plugins/torch/runtime.h>
 #include <castor/training/optimizer_families.h>
 #include <castor/training/plugin_folders.h>
+#include <castor/training/run_settings.h>
 
 #include <ATen/DLConvertor.h>
 #include <ATen/ops/empty_strided.h>
@@ -128,14 +129,25 @@ Result<void> Session::Parts::load() {
   if (!run.ok()) return run.error();
   if (scaler && run->scaler) CASTOR_TRY(scaler->restore(*run->scaler));
   n_steps = run->n_steps;
+  if (const auto changed = settings_changed(folders.source_text(), run->settings, settings());
+      !changed.empty() && options.log)
+    options.log(CASTOR_LOG_WARN, changed);
   data_position = std::move(run->data_position);
   order.done(StepOrder::Call::resume);
   return {};
 }
 
+RunSettings Session::Parts::settings() const {
+  RunSettings all = settings_of(values, schedule->options(), groups->summaries());
+  all["seed"] = std::to_string(options.seed);
+  all["micro_batches"] = std::to_string(options.micro_batches);
+  all.insert(options.settings.begin(), options.settings.end());
+  return all;
+}
+
 Result<SavedBytes> Session::Parts::save() {
   CASTOR_TRY(order.check(StepOrder::Call::save));
-  RunState run{n_steps, {}, data_position};
+  RunState run{n_steps, {}, data_position, settings()};
   if (scaler) run.scaler = scaler->state();
   return folders.save(trained(), adapter->host(), *strategy, run);
 }

@@ -39,6 +39,8 @@ struct Session::Parts {
   Result<void> attach(const StrategyChoice& choice, std::shared_ptr<torch::nn::Module> model);
   Result<at::Tensor> read_master(ParamId id);
   Result<void> write_master(ParamId id, const at::Tensor& values);
+  /// All that a run should be continued with.
+  RunSettings settings() const;
   Result<void> load();
   Result<SavedBytes> save();
 

@@ -64,10 +64,11 @@ class MemprofPage(CommandCase):
         self.assertIn("nothing to draw", "".join(self.parsed().itertext()))
 
     def test_page_that_cannot_be_written(self):
-        for path, why in ((self.folder / "none" / "page", "No such file or directory"), (self.folder, "Is a directory")):
-            self.assert_error(
-                run("memprof", self.trace, "--html", path, "--json"), 4, path, why, "name a file in a folder that can be written"
-            )
+        nowhere = self.folder / "none" / "page"
+        self.assert_error(
+            run("memprof", self.trace, "--html", nowhere, "--json"), 4, nowhere, "No such file or directory", "mkdir -p"
+        )
+        self.assert_error(run("memprof", self.trace, "--html", self.folder, "--json"), 2, self.folder, "a folder; name a file")
 
     def test_folder_that_may_not_be_written(self):
         self.folder.chmod(0o555)
@@ -75,7 +76,7 @@ class MemprofPage(CommandCase):
         self.assert_error(done, 4, self.page, "Permission denied")
 
     def test_page_in_the_place_of_the_trace(self):
-        self.assert_error(run("memprof", self.trace, "--html", self.trace, "--json"), 2, "is the trace itself")
+        self.assert_error(run("memprof", self.trace, "--html", self.trace, "--json"), 2, "is the file of TRACE")
         self.assertEqual(json.loads(self.trace.read_text()), self.TRACE)
 
     def test_option_without_a_file(self):

@@ -158,7 +158,7 @@ class Checkpoints(CommandCase):
             (self.command("--resume", elsewhere), "no checkpoint in that folder"),
             (self.command("--checkpoint-every", "2"), "needs --checkpoint"),
             (self.command("--plugin", MINIMAL, "--checkpoint", elsewhere), "cannot save its states"),
-            ([*other, "--resume", self.saved], "with 28 parameters"),
+            ([*other, "--resume", self.saved], "it is of the model gpt:heads=4,hidden=64,layers=2"),
         ):
             self.assert_error(run(*command), 2, words)
 

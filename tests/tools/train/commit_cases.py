@@ -174,8 +174,8 @@ class Commits(CommandCase):
             (self.command("--resume", self.both, "--steps", "2"), "leaves nothing to do"),
             (self.command(*self.RESIDENT, "--nvme", self.folder, "--durability", "commit"), "has no option"),
             (self.command(*in_saved, "--resume", saved), "a store of something else"),
-            ([*other, *self.kept, "--resume", self.both], "with 28 parameters"),
-            ([*other, *self.RESIDENT, "--resume", self.both], "with 28 parameters"),
+            ([*other, *self.kept, "--resume", self.both], "it is of the model gpt:heads=4,hidden=64,layers=2"),
+            ([*other, *self.RESIDENT, "--resume", self.both], "it is of the model gpt:heads=4,hidden=64,layers=2"),
         ):
             self.assert_error(run(*command), 2, words)
         self.assert_error(run(*self.command(*self.RESIDENT, *alone)), 4, "name the folder it is in")

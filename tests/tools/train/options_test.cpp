@@ -217,7 +217,7 @@ TEST(ReadOptions, CheckpointsAreFolders) {
   const auto options = read_mlp({"--resume", "a", "--checkpoint", "b", "--checkpoint-every", "7"});
   ASSERT_TRUE(options.ok());
   EXPECT_EQ(folders_text(options->resume), "a");
-  EXPECT_EQ(options->checkpoint, "b");
+  EXPECT_EQ(options->checkpoint, (std::vector<std::filesystem::path>{"b"}));
   EXPECT_EQ(options->checkpoint_every, 7);
   EXPECT_EQ(message_of(read_mlp({"--resume", ""})), "--resume names no folder");
   EXPECT_EQ(message_of(read_mlp({"--checkpoint-every", "7"})),

@@ -20,7 +20,7 @@ TrainRecord after(std::int64_t n_steps) {
 /// The steps that printed a line, if the n-th ends at n × `step_s`.
 std::vector<std::int64_t> shown(bool in_place, std::int64_t n_steps, double step_s) {
   std::ostringstream stream;
-  Progress progress(stream, in_place, n_steps);
+  Progress progress(stream, {in_place}, n_steps);
   std::vector<std::int64_t> steps;
   for (std::int64_t step = 1; step <= n_steps; ++step) {
     stream.str("");
@@ -42,7 +42,7 @@ TEST(Progress, TerminalIsRewrittenTenTimesASecond) {
 
 TEST(Progress, TerminalLineIsClosedOnce) {
   std::ostringstream stream;
-  Progress progress(stream, true, 3);
+  Progress progress(stream, {true}, 3);
   progress.update(after(1), 0);
   EXPECT_EQ(stream.str().rfind("\r\x1b[2Kstep 1/3", 0), 0u);
   progress.finish();
@@ -51,9 +51,36 @@ TEST(Progress, TerminalLineIsClosedOnce) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
 }
 
+TEST(Progress, ALineFitsTheWindowAndLosesTiersFirst) {
+  TrainRecord record = after(12);
+  record.grad_norms.assign(12, 1.25);
+  record.last.used_bytes = {12 << 20, 30 << 20, 0};
+  record.last.budget_bytes[0] = 64 << 20;
+  const std::string whole = progress_line(record, 100);
+  EXPECT_EQ(whole, "step 12/100  loss 2.5000  norm 1.25  2000 tokens/s  device 12.0 MiB of 64.0 MiB  host 30.0 MiB");
+  EXPECT_EQ(progress_line(record, 100, whole.size()), whole);
+  EXPECT_EQ(progress_line(record, 100, whole.size() - 1),
+            "step 12/100  loss 2.5000  norm 1.25  2000 tokens/s  device 12.0 MiB of 64.0 MiB");
+  EXPECT_EQ(progress_line(record, 100, 59), "step 12/100  loss 2.5000  norm 1.25  2000 tokens/s");
+  EXPECT_EQ(progress_line(record, 100, 24), "step 12/100  loss 2.5000");
+  EXPECT_EQ(progress_line(record, 100, 7), "step 12");
+}
+
+TEST(Progress, AWindowMayChangeItsWidth) {
+  std::ostringstream stream;
+  std::size_t columns = 80;
+  Progress progress(stream, {true, [&] { return columns; }}, 3);
+  progress.update(after(1), 0);
+  EXPECT_NE(stream.str().find("tokens/s"), std::string::npos);
+  stream.str("");
+  columns = 11;
+  progress.update(after(3), 1);
+  EXPECT_EQ(stream.str(), "\r\x1b[2Kstep 3/3");
+}
+
 TEST(Progress, NotesStandBelowTheLine) {
   std::ostringstream stream;
-  Progress progress(stream, true, 3);
+  Progress progress(stream, {true}, 3);
   progress.update(after(1), 0);
   stream.str("");
   progress.note("saved");

@@ -100,6 +100,12 @@ Error wrong(const std::string& option, const std::string& text, const std::strin
   return {ErrorKind::usage, "--" + option + " takes " + takes + ", not '" + text + "'"};
 }
 
+std::vector<std::string> folders_of(const Values& values, const std::string& name) {
+  std::vector<std::string> folders = split_list(text_of(values, name).value_or(""));
+  if (folders.back().empty()) folders.pop_back();
+  return folders;
+}
+
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts = castor::split(text, separator);
   if (parts.back().empty()) parts.pop_back();

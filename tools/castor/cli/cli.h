@@ -53,6 +53,8 @@ std::optional<T> number(const std::string& text) {
 }
 
 /// Splits `text` at `separator`, which may also end it; an empty text has no parts.
+/// The folders that option `name` lists; an empty last one is left out. Empty where the option was not given.
+std::vector<std::string> folders_of(const Values& values, const std::string& name);
 std::vector<std::string> split(const std::string& text, char separator);
 
 /// `a, b, c`.

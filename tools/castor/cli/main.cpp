@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <exception>
 #include <iostream>
 #include <new>
+#include <system_error>
 
 #include "commands.h"
 
+#include <castor/memory/system_limit.h>
 #include <castor/plugins/nearest_name.h>
 #include <castor/version.h>
 
@@ -41,7 +46,8 @@ std::string help() {
   }
   return text +
          "\n`castor COMMAND --help` shows its options and their defaults; `castor --version` the version.\n"
-         "Exit codes: 0 done, 2 usage, 3 does not fit, 4 I/O, 5 plugin, 130 Ctrl-C, 1 anything else.\n";
+         "Exit codes: 0 done, 2 usage, 3 does not fit, 4 I/O, 5 plugin, 128 + N stopped by signal N (130 Ctrl-C, 143 "
+         "SIGTERM), 1 anything else.\n";
 }
 
 Error unknown_command(const std::string& word) {
@@ -55,32 +61,48 @@ Error unknown_command(const std::string& word) {
 int dispatch(const Arguments& arguments, Output& output) {
   if (arguments.empty()) return output.note(help()), static_cast<int>(ErrorKind::usage);
   const std::string& word = arguments[0];
-  if (word == "--help" || word == "-h" || word == "help") return std::cout << help(), 0;
-  if (word == "--version") return std::cout << "castor " CASTOR_VERSION "\n", 0;
+  if (word == "--help" || word == "-h" || word == "help") return output.text(help()), 0;
+  if (word == "--version") return output.text("castor " CASTOR_VERSION), 0;
   for (const Command& command : kCommands) {
     if (word == command.name) return command.run({arguments.begin() + 1, arguments.end()}, output);
   }
   return output.fail(unknown_command(word));
 }
 
-int run(const Arguments& arguments) {
-  Output output(std::cout, std::cerr, has_flag(arguments, "--json"));
+int run(const Arguments& arguments, Output& output) {
   try {
     return dispatch(arguments, output);
   } catch (const ErrorException& e) {
     return output.fail(e.error());
   } catch (const std::bad_alloc&) {
-    return output.fail({ErrorKind::does_not_fit, "the system has no memory left for this process"});
+    return output.fail(*limit_error(ENOMEM));
+  } catch (const std::system_error& e) {
+    return output.fail(limit_error(e.code().value()).value_or(Error{ErrorKind::failed, e.what()}));
   } catch (const std::exception& e) {
     return output.fail({ErrorKind::failed, e.what()});
   }
+}
+
+/// A file that is opened later never becomes the standard output or error of a process that was started without them.
+void keep_standard_streams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_RDWR);
+}
+
+/// A file-size limit that is exceeded and a reader that went away are then errors of the write, not fatal signals.
+void ignore_fatal_signals_of_writes() {
+  signal(SIGXFSZ, SIG_IGN);
+  signal(SIGPIPE, SIG_IGN);
 }
 
 }  // namespace
 }  // namespace castor::cli
 
 int main(int argc, char** argv) {
-  signal(SIGXFSZ, SIG_IGN);  // exceeding a file-size limit is then an I/O error with a message instead of a fatal
-                             // signal
-  return castor::cli::run({argv + 1, argv + argc});
+  using namespace castor::cli;
+  keep_standard_streams();
+  ignore_fatal_signals_of_writes();
+  const Arguments arguments(argv + 1, argv + argc);
+  Output output(std::cout, std::cerr, has_flag(arguments, "--json"));
+  return output.ended(run(arguments, output));
 }

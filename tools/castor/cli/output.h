@@ -22,18 +22,26 @@ class Output {
   bool json() const { return json_; }
   /// A line for people on stdout; nothing with --json.
   void line(const std::string& text);
+  /// Text for people on stdout that was asked for, as --help: with and without --json.
+  void text(const std::string& text) { print(text); }
   /// A line on stderr, with and without --json. Options that the library names become flags, here and in fail
   /// (worded).
   void note(const std::string& text);
   /// The command's result; nothing without --json. Numbers that are not finite become null.
   void result(const nlohmann::json& object);
   /// One sentence on stderr, and with --json `{"error": {"code", "kind", "message"}, …details}` on stdout. Returns
-  /// the exit code.
+  /// the exit code: the error's, or that of the signal that asked the process to stop.
   int fail(const Error& error);
   int fail(const Error& error, const nlohmann::json& details);
+  /// The exit code of a command that ends with `code`: that of an I/O error, with a sentence on stderr, where the
+  /// result could not be written as a whole. Call it last.
+  int ended(int code);
 
  private:
+  void print(const std::string& text);
+
   std::ostream& out_;
+  int lost_ = 0;  ///< errno of the first write to `out_` that failed
   std::ostream& err_;
   const bool json_;
 };

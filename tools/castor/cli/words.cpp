@@ -12,13 +12,41 @@ struct Word {
 };
 
 constexpr Word kWords[] = {
-    {"batch", "--batch"},         {"const_device_bytes", "const_device_bytes"},  // of --set
-    {"device", "--device"},       {"device_budget", "--device-budget"},
-    {"groups", "--group"},        {"host_budget", "--host-budget"},
-    {"nvme", "--nvme"},           {"optimizer", "--optimizer"},
-    {"plugin", "--plugin"},       {"precision", "--precision"},
-    {"recompute", "--recompute"}, {"resume_from", "--resume"},
-    {"trace", "--trace"},         {"tune", "`castor bench io --tune`"},
+    {"batch", "--batch"},
+    {"betas", "betas"},                            // without an option of its own
+    {"const_device_bytes", "const_device_bytes"},  // of --set
+    {"data", "--data"},
+    {"decay_steps", "--decay-steps"},
+    {"device", "--device"},
+    {"device_budget", "--device-budget"},
+    {"div_factor", "--div-factor"},
+    {"eps", "eps"},
+    {"final_div_factor", "--final-div-factor"},
+    {"gamma", "--gamma"},
+    {"groups", "--group"},
+    {"host_budget", "--host-budget"},
+    {"lr", "--lr"},
+    {"lr_schedule", "--lr-schedule"},
+    {"max_norm", "--clip"},
+    {"max_value", "--clip-value"},
+    {"micro_batches", "--accumulate"},
+    {"milestones", "--milestones"},
+    {"min_lr", "--min-lr"},
+    {"momentum", "--momentum"},
+    {"nvme", "--nvme"},
+    {"optimizer", "--optimizer"},
+    {"pct_start", "--pct-start"},
+    {"plugin", "--plugin"},
+    {"power", "--power"},
+    {"precision", "--precision"},
+    {"recompute", "--recompute"},
+    {"resume_from", "--resume"},
+    {"seed", "--seed"},
+    {"seq", "--seq"},
+    {"trace", "--trace"},
+    {"tune", "`castor bench io --tune`"},
+    {"warmup_steps", "--warmup-steps"},
+    {"weight_decay", "--weight-decay"},
 };
 
 }  // namespace

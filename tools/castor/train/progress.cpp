@@ -3,13 +3,22 @@
 
 #include <fmt/format.h>
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdlib>
 #include <ostream>
+#include <string_view>
+#include <vector>
 
 #include <castor/memory/bytes.h>
+#include <castor/memory/text.h>
 
 namespace castor::train {
 namespace {
 
+constexpr std::size_t kAnyLength = std::numeric_limits<std::size_t>::max();
+constexpr const char* kBetween = "  ";
 constexpr double kTerminalSeconds = 0.1, kLogSeconds = 2;
 constexpr std::int64_t kLogSteps = 10;
 
@@ -17,7 +26,7 @@ constexpr std::int64_t kLogSteps = 10;
 
 bool Progress::due(std::int64_t step, double now_s) const {
   if (step == 1 || step == n_steps_) return true;
-  if (in_place_) return now_s - last_s_ >= kTerminalSeconds;
+  if (place_.in_place) return now_s - last_s_ >= kTerminalSeconds;
   return step - last_step_ >= kLogSteps || now_s - last_s_ >= kLogSeconds;
 }
 
@@ -25,8 +34,9 @@ void Progress::update(const TrainRecord& record, double now_s) {
   const std::int64_t step = record.n_steps();
   if (!due(step, now_s)) return;
   last_step_ = step, last_s_ = now_s;
-  stream_ << (in_place_ ? "\r\x1b[2K" : "") << progress_line(record, n_steps_) << (in_place_ ? "" : "\n") << std::flush;
-  line_open_ = in_place_;
+  const std::string line = progress_line(record, n_steps_, place_.columns ? place_.columns() : kAnyLength);
+  stream_ << (place_.in_place ? "\r\x1b[2K" : "") << line << (place_.in_place ? "" : "\n") << std::flush;
+  line_open_ = place_.in_place;
 }
 
 void Progress::note(const std::string& line) {
@@ -39,18 +49,37 @@ void Progress::finish() {
   line_open_ = false;
 }
 
-std::string progress_line(const TrainRecord& record, std::int64_t n_steps) {
+std::string progress_line(const TrainRecord& record, std::int64_t n_steps, std::size_t columns) {
   const double seconds = record.step_s.back();
-  std::string line = fmt::format("step {}/{}  loss {:.4f}", record.n_steps(), n_steps, record.losses.back());
-  if (!record.grad_norms.empty()) line += fmt::format("  norm {:.4g}", record.grad_norms.back());
-  line += fmt::format("  {:.0f} tokens/s", seconds > 0 ? static_cast<double>(record.tokens_per_step) / seconds : 0);
+  std::vector<std::string> parts = {fmt::format("step {}/{}", record.n_steps(), n_steps),
+                                    fmt::format("loss {:.4f}", record.losses.back())};
+  if (!record.grad_norms.empty()) parts.push_back(fmt::format("norm {:.4g}", record.grad_norms.back()));
+  parts.push_back(
+      fmt::format("{:.0f} tokens/s", seconds > 0 ? static_cast<double>(record.tokens_per_step) / seconds : 0));
   for (const Tier tier : kTiers) {
     const std::uint64_t used = record.last.used_bytes[index(tier)];
     const auto& budget = record.last.budget_bytes[index(tier)];
     if (used == 0 && !budget) continue;
-    line += fmt::format("  {} {}{}", name(tier), format_bytes(used), budget ? " of " + format_bytes(*budget) : "");
+    parts.push_back(
+        fmt::format("{} {}{}", name(tier), format_bytes(used), budget ? " of " + format_bytes(*budget) : ""));
   }
-  return line;
+  std::string line = join(parts, kBetween, kBetween);
+  while (line.size() > columns && parts.size() > 1) {
+    parts.pop_back();
+    line = join(parts, kBetween, kBetween);
+  }
+  return line.substr(0, columns);
+}
+
+ProgressPlace standard_error() {
+  if (isatty(STDERR_FILENO) == 0) return {};
+  const char* const term = std::getenv("TERM");
+  const bool rewrites = term != nullptr && std::string_view(term) != "dumb";
+  return {rewrites, [] {
+            winsize size = {};
+            const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+            return known ? static_cast<std::size_t>(size.ws_col) - 1 : kAnyLength;  // the last column may wrap
+          }};
 }
 
 std::string saved_line(std::int64_t n_steps, const SavedBytes& saved) {

@@ -13,8 +13,10 @@
 #include <castor/memory/bytes.h>
 #include <castor/memory/clock.h>
 #include <castor/memory/host_memory.h>
+#include <castor/training/plugin_folders.h>
 
 #include "cli/commands.h"
+#include "cli/files.h"
 #include "cli/interrupt.h"
 #include "cli/process.h"
 #include "train/progress.h"
@@ -47,7 +49,7 @@ std::string losses_text(const TrainRecord& record) {
 std::uint64_t drive_bytes(const std::vector<std::filesystem::path>& folders) {
   std::map<dev_t, std::uint64_t> drives;
   for (const auto& folder : folders) {
-    struct stat facts {};
+    struct stat facts{};
     std::error_code refused;
     const auto space = std::filesystem::space(folder, refused);
     if (refused || ::stat(folder.c_str(), &facts) != 0) return 0;
@@ -65,14 +67,36 @@ int fail_with_losses(const Error& error, const TrainRecord& record, Output& outp
 }
 
 Result<void> train_with_progress(const TrainOptions& options, TrainRecord& record) {
-  train::Progress progress(std::cerr, isatty(STDERR_FILENO) != 0, options.steps);
-  const InterruptGuard interrupts;
+  train::Progress progress(std::cerr, train::standard_error(), options.steps);
   const train::TrainObserver observer{
-      InterruptGuard::requested, [&](const TrainRecord& now) { progress.update(now, steady_now_s()); },
-      [&](std::int64_t n_steps, const SavedBytes& saved) { progress.note(train::saved_line(n_steps, saved)); }};
+      InterruptGuard::requested,
+      [&](const TrainRecord& now) {
+        InterruptGuard::work_started();
+        progress.update(now, steady_now_s());
+      },
+      [&](std::int64_t n_steps, const SavedBytes& saved) { progress.note(train::saved_line(n_steps, saved)); },
+      [&](const std::string& warning) { progress.note("castor: warning: " + warning); }};
   const Result<void> done = train::run_training(options, observer, record);
   progress.finish();
   return done;
+}
+
+std::vector<NamedPath> named(const std::string& option, const std::vector<std::filesystem::path>& paths) {
+  std::vector<NamedPath> all;
+  for (const auto& path : paths) all.push_back({option, path});
+  return all;
+}
+
+CommandFiles files_of(const TrainOptions& options) {
+  CommandFiles files;
+  if (!options.data.empty()) files.inputs.push_back({"--data", options.data});
+  if (options.plugin.find('/') != std::string::npos) files.inputs.push_back({"--plugin", options.plugin});
+  for (const auto& [option, folders] :
+       {std::pair("--nvme", options.nvme), std::pair("--checkpoint", options.checkpoint),
+        std::pair("--resume", options.resume), std::pair("--plugin", plugin_folders())})
+    for (NamedPath& folder : named(option, folders)) files.folders.push_back(std::move(folder));
+  if (!options.trace.empty()) files.outputs.push_back({"--trace", options.trace});
+  return files;
 }
 
 nlohmann::json report(const TrainOptions& options, const TrainRecord& record, const train::Rates& rates) {
@@ -85,12 +109,14 @@ nlohmann::json report(const TrainOptions& options, const TrainRecord& record, co
 }  // namespace
 
 int run_train(const Arguments& arguments, Output& output) {
+  const InterruptGuard interrupts(InterruptGuard::Work::none, output.json());
   const Parsed parsed = parse_command(train::train_syntax(), arguments, output);
   if (parsed.exit_code) return *parsed.exit_code;
   const auto options = train::read_options(parsed.values);
   if (!options) return output.fail(options.error());
   const auto folders = check_folders(options->nvme);
   if (!folders.ok()) return output.fail(folders.error());
+  if (const auto free = check_outputs(files_of(*options)); !free.ok()) return output.fail(free.error());
   warn_of_memory(*options, output);
   TrainRecord record;
   record.drive_bytes = drive_bytes(options->nvme);

@@ -4,11 +4,15 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <cmath>
+#include <filesystem>
 #include <iostream>
 #include <optional>
 #include <string_view>
+#include <system_error>
 
 #include <castor/memory/clock.h>
+#include <castor/memory/text.h>
 #include <castor/memory/host_cpus.h>
 #include <castor/models/model.h>
 #include <castor/plugins/torch/errors.h>
@@ -44,6 +48,20 @@ Result<std::shared_ptr<Model>> build_model(const TrainOptions& options, c10::Dev
   return make_model(options.model, model);
 }
 
+/// `text (1600 bytes)`; a file that was moved is the same.
+std::string data_text(const std::filesystem::path& data) {
+  std::error_code refused;
+  const auto n_bytes = std::filesystem::file_size(data, refused);
+  return data.empty() ? "random input" : data.filename().string() + " (" + std::to_string(n_bytes) + " bytes)";
+}
+
+RunSettings settings_of(const TrainOptions& options) {
+  return {{"batch", std::to_string(options.batch)},
+          {"seq", std::to_string(options.seq)},
+          {"data", data_text(options.data)},
+          {"precision", name(options.precision)}};
+}
+
 SessionOptions session_options(const TrainOptions& options) {
   SessionOptions session{.seed = options.seed,
                          .micro_batches = options.accumulate,
@@ -51,12 +69,14 @@ SessionOptions session_options(const TrainOptions& options) {
                          .schedule = options.lr_schedule,
                          .max_norm = options.clip,
                          .max_value = options.clip_value,
-                         .name = options.model};
+                         .name = spelled_out(options.model).value(),
+                         .settings = settings_of(options)};
   if (options.precision == DType::f16) session.scaler = options.scaler;
   if (!options.commit_nvme) session.save_in = options.saved_in();
   session.resume_from = options.resume;
   session.log = [](castor_log_level level, std::string_view message) {
-    if (level != CASTOR_LOG_DEBUG) std::cerr << "castor: " << cli::worded(message) << '\n';
+    if (level == CASTOR_LOG_DEBUG) return;
+    std::cerr << "castor: " << (level == CASTOR_LOG_WARN ? "warning: " : "") << cli::worded(message) << '\n';
   };
   return session;
 }
@@ -79,11 +99,14 @@ class Training {
  private:
   Result<void> make_session();
   Result<void> save();
+  Result<void> save_if_finite();
   Result<void> stop();
   bool due(std::int64_t n_steps) const;
   Result<void> step();
   Result<std::vector<at::Tensor>> micro_batches();
   Result<void> note_step(double loss, double seconds, const StepOutcome& outcome);
+  Result<void> check_finite(double loss, const StepOutcome& outcome);
+  void note_overflow();
   Result<void> write_trace() { return options_.trace.empty() ? Result<void>() : session_->trace(options_.trace); }
 
   const TrainOptions& options_;
@@ -93,6 +116,8 @@ class Training {
   std::unique_ptr<BatchSource> batches_;
   std::optional<Session> session_;
   const bool saves_ = !options_.saved_in().empty();
+  std::int64_t n_at_least_scale_ = 0;  ///< steps that overflowed at the least loss scale
+  bool said_not_finite_ = false;
   bool between_units_ = true;  ///< the user may stop it between any two units, not only between steps
 };
 
@@ -107,7 +132,7 @@ Result<void> Training::prepare() {
   record_.groups = session_->groups();
   record_.first_step = session_->n_steps();
   CASTOR_ASSIGN(record_.warm, session_->stats());
-  return write_trace();  // a path that cannot be written fails now, not at the end
+  return {};
 }
 
 Result<void> Training::make_session() {
@@ -130,6 +155,15 @@ Result<void> Training::save() {
   return {};
 }
 
+Result<void> Training::save_if_finite() {
+  if (options_.stops_on_nan) return save();
+  CASTOR_ASSIGN(const auto wild, session_->not_finite());
+  if (!wild) return save();
+  observer_.warn("the state after step " + std::to_string(session_->n_steps()) + " is not saved: " + *wild +
+                 " holds inf or nan");
+  return {};
+}
+
 bool Training::due(std::int64_t n_steps) const {
   const std::int64_t every = options_.checkpoint_every;
   return saves_ && (n_steps == options_.steps || (every > 0 && n_steps % every == 0));
@@ -139,7 +173,7 @@ bool Training::due(std::int64_t n_steps) const {
 Result<void> Training::stop() {
   std::string message = "stopped by the user";
   if (saves_ && session_->n_steps() > 0) {
-    CASTOR_TRY(save());
+    CASTOR_TRY(save_if_finite());
     message += " after step " + std::to_string(session_->n_steps()) + "; continue with --resume " +
                folders_text(options_.saved_in());
   }
@@ -150,13 +184,17 @@ Result<void> Training::run() {
   between_units_ = !saves_;
   while (session_->n_steps() < options_.steps) {
     Result<void> done = step();
-    if (done.ok() && due(session_->n_steps())) done = save();
+    if (done.ok() && due(session_->n_steps())) done = save_if_finite();
     if (done.ok()) continue;
     (void)write_trace().ok();  // it helps to explain the error, which matters more than a failure to write it
     return done;
   }
   record_.peak_rss_bytes = cli::peak_rss_bytes();
   CASTOR_TRY(write_trace());
+  if (record_.n_skipped == record_.losses.size() && n_at_least_scale_ > 0)
+    return Error{ErrorKind::failed, "not one of the " + std::to_string(record_.losses.size()) +
+                                        " steps was taken, because the gradients of each held inf or nan; lower "
+                                        "--min-scale and --initial-scale, or use --precision bf16"};
   CASTOR_ASSIGN(record_.weights_digest, session_->digest());
   return {};
 }
@@ -189,12 +227,41 @@ Result<void> Training::note_step(double loss, double seconds, const StepOutcome&
   if (outcome.grad_norm) record_.grad_norms.push_back(*outcome.grad_norm);
   record_.n_clipped += options_.clip > 0 && !outcome.skipped && outcome.grad_norm > options_.clip;
   record_.n_skipped += outcome.skipped;
+  if (outcome.skipped) note_overflow();
   CASTOR_ASSIGN(const RunStats stats, session_->stats());
   record_.note(stats);
   if (static_cast<std::int64_t>(record_.losses.size()) == n_left_out(options_.steps - record_.first_step))
     record_.warm = record_.last;
   observer_.after_step(record_);
+  return check_finite(loss, outcome);
+}
+
+/// A skipped step has a norm that is not finite and changes nothing, so it is no sign of a state that has gone wrong.
+Result<void> Training::check_finite(double loss, const StepOutcome& outcome) {
+  const bool norm_is_wild = !outcome.skipped && outcome.grad_norm && !std::isfinite(*outcome.grad_norm);
+  if ((std::isfinite(loss) && !norm_is_wild) || said_not_finite_) return {};
+  const std::string said = "step " + std::to_string(session_->n_steps()) + ": " +
+                           (std::isfinite(loss) ? "the norm of the gradients" : "the loss") + " is " +
+                           shortest(std::isfinite(loss) ? *outcome.grad_norm : loss);
+  if (options_.stops_on_nan)
+    return Error{ErrorKind::failed, said + (saves_ ? "; the last state that was saved stays" : "") +
+                                        "; lower --lr or use --clip; --on-nan continue goes on regardless"};
+  said_not_finite_ = true;
+  observer_.warn(said + "; the run goes on");
   return {};
+}
+
+/// Says it at the first overflow at the least scale, the tenth, the hundredth and so on.
+void Training::note_overflow() {
+  if (session_->loss_scale() > options_.scaler.min_scale) return;
+  ++n_at_least_scale_;
+  std::int64_t rank = n_at_least_scale_;
+  while (rank % 10 == 0) rank /= 10;
+  if (rank == 1)
+    observer_.warn("step " + std::to_string(session_->n_steps()) +
+                   ": the gradients overflow at the least loss scale, " + shortest(options_.scaler.min_scale) +
+                   ", for the " + std::to_string(n_at_least_scale_) + (n_at_least_scale_ == 1 ? "st" : "th") +
+                   " time; lower --min-scale or --lr");
 }
 
 }  // namespace

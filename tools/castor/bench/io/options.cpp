@@ -148,7 +148,7 @@ cli::CommandSyntax io_syntax() {
 
 Result<IoBenchOptions> read_io_options(const Values& values) {
   IoBenchOptions options;
-  options.folders = cli::split(cli::text_of(values, "dir").value_or(""), ',');
+  options.folders = cli::folders_of(values, "dir");
   if (options.folders.empty())
     return Error{ErrorKind::usage, "--dir is missing; name a folder on the drive to measure"};
   for (const std::string& folder : options.folders)

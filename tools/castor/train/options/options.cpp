@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include <castor/memory/bytes.h>
+#include <castor/memory/text.h>
 #include <castor/training/optimizer_families.h>
 
 #include "cli/optimizer_option.h"
@@ -56,7 +57,8 @@ std::vector<Row> rows() {
       {"device", "cpu|cuda", "cpu", "where the model computes"},
       {"device-budget", "SIZE", "", "bytes the device tier may hold (default: the plugin's)"},
       {"host-budget", "SIZE", "", "bytes the host tier may hold (default: the plugin's)"},
-      {"nvme", "DIR[,DIR]", "", "folders that the NVMe tier may use (default: no NVMe tier)"},
+      {"nvme", "DIR[,DIR]", "",
+       "folders that the NVMe tier may use (default: no NVMe tier); here and below, \\, is a comma within a name"},
       {"durability", "scratch|commit", "scratch",
        "scratch: the files in the folders of --nvme are deleted when the run ends; commit: these folders are the "
        "checkpoint, in place of --checkpoint, and states that are there already are not copied"},
@@ -103,11 +105,14 @@ std::vector<Row> rows() {
       {"clip", "X", digits(defaults.clip), "global gradient norm to clip to; 0 = no clipping"},
       {"clip-value", "X", digits(defaults.clip_value),
        "clamp each element of the gradients to [-X, X]; 0 = no clipping; not with --clip"},
+      {"on-nan", "stop|continue", "stop",
+       "what a loss or norm that is inf or nan does; continue: it is said once, and states that hold such values are "
+       "not saved"},
       {"recompute", "", "", "run each block's forward again in backward instead of keeping its activations"},
       {"deterministic", "", "", "only kernels that repeat their bits from run to run (slower on a GPU)"},
       {"threads", "N", count(defaults.threads),
        "threads that compute and that update; 0 = torch's and the plugin's own choice, at most the CPU quota"},
-      {"checkpoint", "DIR", "", "folder to save the run's state in after the last step, and on Ctrl-C"},
+      {"checkpoint", "DIR[,DIR]", "", "folders to save the run's state in after the last step, and when it is stopped"},
       {"checkpoint-every", "N", "", "also save after every N steps"},
       {"resume", "DIR[,DIR]", "",
        "continue from the checkpoint in DIR (or the folders of --nvme), up to --steps in all; budgets and plugin may "
@@ -141,6 +146,7 @@ Result<void> read_choices(const Values& values, TrainOptions& options) {
                                      options.device));
   CASTOR_TRY(read_choice<DType>(
       values, "precision", {{"bf16", DType::bf16}, {"fp16", DType::f16}, {"fp32", DType::f32}}, options.precision));
+  CASTOR_TRY(read_choice<bool>(values, "on-nan", {{"stop", true}, {"continue", false}}, options.stops_on_nan));
   CASTOR_TRY(cli::read_optimizer(values, options.optimizer, options.moments));
   if (options.clip_value == 0 || !has_trust_ratios(options.optimizer)) return {};
   return Error{ErrorKind::usage, "--clip-value cannot be combined with --optimizer " + name(options.optimizer) +
@@ -149,12 +155,14 @@ Result<void> read_choices(const Values& values, TrainOptions& options) {
 
 Result<std::vector<std::filesystem::path>> read_folders(const Values& values, const std::string& option) {
   std::vector<std::filesystem::path> folders;
-  for (const std::string& folder : cli::split(cli::text_of(values, option).value_or(""), ',')) {
+  const auto text = cli::text_of(values, option);
+  if (!text) return folders;
+  if (text->empty()) return Error{ErrorKind::usage, "--" + option + " names no folder"};
+  for (const std::string& folder : split_list(*text)) {
     if (folder.empty())
       return Error{ErrorKind::usage, "--" + option + " takes folders separated by commas, and one of them is empty"};
     folders.emplace_back(folder);
   }
-  if (values.count(option) != 0 && folders.empty()) return Error{ErrorKind::usage, "--" + option + " names no folder"};
   return folders;
 }
 
@@ -178,9 +186,7 @@ Result<void> read_durability(const Values& values, TrainOptions& options) {
 
 /// Call after the folders of --nvme are read.
 Result<void> read_checkpoints(const Values& values, TrainOptions& options) {
-  options.checkpoint = cli::text_of(values, "checkpoint").value_or("");
-  if (values.count("checkpoint") != 0 && options.checkpoint.empty())
-    return Error{ErrorKind::usage, "--checkpoint names no folder"};
+  CASTOR_ASSIGN(options.checkpoint, read_folders(values, "checkpoint"));
   CASTOR_ASSIGN(options.resume, read_folders(values, "resume"));
   CASTOR_TRY(read_durability(values, options));
   if (values.count("checkpoint-every") == 0) return {};
@@ -226,10 +232,7 @@ cli::CommandSyntax train_syntax() {
   return syntax;
 }
 
-std::vector<std::filesystem::path> TrainOptions::saved_in() const {
-  if (commit_nvme) return nvme;
-  return checkpoint.empty() ? std::vector<std::filesystem::path>() : std::vector{checkpoint};
-}
+std::vector<std::filesystem::path> TrainOptions::saved_in() const { return commit_nvme ? nvme : checkpoint; }
 
 Result<TrainOptions> read_options(const Values& values) {
   TrainOptions options;

@@ -48,11 +48,11 @@ struct TrainOptions {
   int threads = 0;                 ///< 0 = torch's own choice, at most the CPU quota
   bool recompute = false;
   bool deterministic = false;
-  std::filesystem::path trace;                ///< empty = none
-  std::filesystem::path checkpoint;           ///< folder; empty = none
-  std::vector<std::filesystem::path> resume;  ///< folders of one checkpoint; empty = none
-  std::int64_t checkpoint_every = 0;          ///< steps; 0 = at the end alone
-  bool commit_nvme = false;                   ///< the folders of --nvme are the checkpoint; `checkpoint` is empty then
+  std::filesystem::path trace;                            ///< empty = none
+  std::vector<std::filesystem::path> checkpoint, resume;  ///< folders of one checkpoint each; empty = none
+  bool stops_on_nan = true;                               ///< --on-nan
+  std::int64_t checkpoint_every = 0;                      ///< steps; 0 = at the end alone
+  bool commit_nvme = false;  ///< the folders of --nvme are the checkpoint; `checkpoint` is empty then
 
   /// The folders that the run is saved in; none if it is not saved.
   std::vector<std::filesystem::path> saved_in() const;

@@ -56,6 +56,9 @@ class Model : public torch::nn::Module {
 /// Errors: usage, naming the part that was not understood and the known ones.
 Result<std::shared_ptr<Model>> make_model(std::string_view name, const ModelOptions& options);
 
+/// `name` with all its numbers, in one order: equal for the names of equal models. Errors: as make_model.
+Result<std::string> spelled_out(std::string_view name);
+
 /// The names of published models, one family after another.
 std::vector<std::string> model_names();
 

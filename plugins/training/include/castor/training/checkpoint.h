@@ -29,6 +29,9 @@ class Checkpoint {
  public:
   /// The checkpoint in `folders`, which are created if missing. Errors: io, as TensorStore::open.
   static Result<std::unique_ptr<Checkpoint>> open(const std::vector<std::filesystem::path>& folders);
+  /// The checkpoint in `folders`, of which nothing is written: several may read it at the same time, also where they may
+  /// not write. Errors: usage where there is none; io.
+  static Result<std::unique_ptr<Checkpoint>> open_to_read(const std::vector<std::filesystem::path>& folders);
   /// The checkpoint in `store`, whose durability is commit; messages call its folders `folders`.
   Checkpoint(std::string folders, std::unique_ptr<TensorStore> store);
   ~Checkpoint();
@@ -36,7 +39,7 @@ class Checkpoint {
   /// The step after which it was saved; nothing if the folder holds no checkpoint.
   std::optional<std::uint64_t> step() const;
 
-  /// Errors: io; those of the strategy. Then the last checkpoint stays valid.
+  /// Errors: failed, where a state holds inf or nan; io; those of the strategy. Then the last checkpoint stays valid. Requires: not opened to read.
   Result<SavedBytes> save(const Trained& trained, ModelHost& model, Strategy& strategy, const RunState& run);
 
   /// Makes `strategy` continue from it. Errors: usage if the folder holds no checkpoint or one of another model or

@@ -41,6 +41,8 @@ class RunFolders {
   bool saves() const { return !target_.empty(); }
   const std::vector<std::filesystem::path>& target() const { return target_; }
   bool resumes() const { return !source_.empty(); }
+  /// The folders to resume from as sentences name them, with their option.
+  std::string source_text() const;
 
   /// Errors: usage if runs of `strategy` cannot be saved in this way.
   Result<void> check(Strategy& strategy);

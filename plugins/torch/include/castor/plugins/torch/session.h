@@ -41,12 +41,17 @@ struct SessionOptions {
   std::int64_t micro_batches = 1;
   /// The values of the step may change until step(): nothing is announced, and no update begins before it.
   bool values_may_change = false;
-  std::vector<ParamGroup> groups;                  ///< a parameter belongs to the first that selects it
-  std::optional<LrScheduleOptions> schedule;       ///< from the optimizer's lr, in place of its own; none = constant
-  std::optional<GradScalerOptions> scaler;         ///< of the loss; a model with fp16 parameters has one in any case
-  double max_norm = 0;                             ///< global norm to clip gradients to; 0 = off
-  double max_value = 0;                            ///< limit of each element of the gradients; 0 = off
-  std::string name = "the model";                  ///< as messages and checkpoints call it
+  std::vector<ParamGroup> groups;             ///< a parameter belongs to the first that selects it
+  std::optional<LrScheduleOptions> schedule;  ///< from the optimizer's lr, in place of its own; none = constant
+  std::optional<GradScalerOptions> scaler;    ///< of the loss; a model with fp16 parameters has one in any case
+  double max_norm = 0;                        ///< global norm to clip gradients to; 0 = off
+  double max_value = 0;                       ///< limit of each element of the gradients; 0 = off
+  /// The model as messages and checkpoints call it; a checkpoint of another name is refused.
+  std::string name = "the model";
+  /// Further settings of the program (batch size, data) that a run should be continued with. They are saved with it,
+  /// beside seed, micro-batches, optimizer, groups and schedule; where a run is resumed with others, one warning to
+  /// `log` names old and new value of each.
+  RunSettings settings;
   std::vector<std::filesystem::path> save_in;      ///< folders of save(); opened before the model gets memory
   std::vector<std::filesystem::path> resume_from;  ///< all folders of the checkpoint to continue from
   /// Called at every unit, from threads of the strategy too; true, or an exception, ends the call with kind interrupted.
@@ -112,7 +117,8 @@ class Session {
   }
 
   /// Saves the run in the folders of SessionOptions::save_in, or by a commit in the folders of the NVMe tier where
-  /// their durability is commit. Errors: usage where there are neither; io, and then the last checkpoint stays valid.
+  /// their durability is commit. Errors: usage where there are neither; failed where a state holds inf or nan; io. Then
+  /// the last checkpoint stays valid.
   Result<SavedBytes> save();
   /// Saves a checkpoint in `folder`, which is made if missing. Errors: usage if it holds a run that this one does not
   /// continue; as above.
@@ -139,6 +145,9 @@ class Session {
   Result<void> trace(const std::filesystem::path& file);
   /// See weights_digest.
   Result<std::string> digest();
+  /// The first state that holds inf or nan, as `exp_avg of layers.0.weight`; nothing where all are finite. Reads all
+  /// states. Errors: those of the strategy.
+  Result<std::optional<std::string>> not_finite();
   /// The fp32 master of a parameter, or the values of an opaque one in their dtype: contiguous, on the host. Errors:
   /// usage for an unknown name, with the nearest one.
   Result<at::Tensor> read_master(std::string_view name);

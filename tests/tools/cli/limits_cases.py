@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits of the machine: threads, descriptors, address space, windows, nested files."""
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+import unittest
+
+from command_case import CASTOR, GPT, HAS_GEMINI, HAS_TORCH, CommandCase, run
+
+TRAIN = ["train", *GPT, "--plugin", "gemini", "--steps", "2", "--json"]
+
+
+@unittest.skipUnless(HAS_TORCH and HAS_GEMINI, "no plugin gemini here")
+class LimitsOfTheProcess(CommandCase):
+    """Whatever runs out, the exit code is one that is documented and a sentence names the limit to raise."""
+
+    def assert_one_sentence(self, done, *words):
+        self.assertIn(done.returncode, (0, 1, 3, 4), done.stdout + done.stderr)
+        if done.returncode != 0:
+            sentences = [line for line in done.stderr.splitlines() if line.startswith("castor: ") and "warning" not in line]
+            self.assertEqual(len(sentences), 1, done.stderr)
+            self.assertTrue(any(word in sentences[0] for word in words), sentences[0])
+        return done.returncode
+
+    def test_descriptors(self):
+        tiers = ["--nvme", self.folder, "--device-budget", "300KiB", "--host-budget", "1MiB", "--set", "chunk_bytes=64KiB"]
+        ended = [
+            self.assert_one_sentence(run(*TRAIN, *tiers, wrapper=["prlimit", f"--nofile={n}"]), "ulimit -n")
+            for n in range(4, 28, 2)
+        ]
+        self.assertEqual(ended[-1], 0, "the most suffice")
+
+    def test_address_space(self):
+        ended = []
+        for mib in range(1000, 4001, 500):
+            done = run(*TRAIN, wrapper=["prlimit", f"--as={mib << 20}"])
+            if done.returncode == 127:  # the loader has no room for LibTorch
+                continue
+            ended.append(self.assert_one_sentence(done, "ulimit -v", "host memory is full", "host"))
+        self.assertIn(0, ended)
+
+    def test_threads(self):
+        if os.geteuid() == 0:
+            nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+            if subprocess.run([*nobody, CASTOR, "--version"], capture_output=True).returncode != 0:
+                self.skipTest("another user may not run the command here")
+        else:
+            nobody = []
+        for n in range(1, 8):
+            done = run(*TRAIN, wrapper=[*nobody, "prlimit", f"--nproc={n}"])
+            self.assert_one_sentence(done, "ulimit -u", "libgomp")
+
+
+class NestedFiles(CommandCase):
+    """A file of 400,000 nested brackets is a sentence, not the end of the stack."""
+
+    def test_in_every_command_that_reads_json(self):
+        for what, text in (("open", "[" * 400_000), ("field", '{"castor_trace": ' + "[" * 400_000 + "]" * 400_000 + "}")):
+            trace = self.folder / what
+            trace.write_text(text)
+            for command in (["memprof", trace], ["plan", "--trace", trace]):
+                error = self.assert_error(run(*command, "--json"), 1, trace, "nests more than 32 levels deep")["error"]
+                self.assertLess(len(error["message"]), 1000)
+
+
+@unittest.skipUnless(HAS_TORCH and HAS_GEMINI, "no plugin gemini here")
+class Windows(CommandCase):
+    """The progress line fits the window; a terminal that cannot rewrite lines gets plain text."""
+
+    def shown(self, columns, term="xterm"):
+        master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        child = subprocess.Popen(
+            [CASTOR, "train", *GPT, "--plugin", "gemini", "--steps", "30", "--clip", "1", "--json"],
+            stdout=subprocess.DEVNULL,
+            stderr=slave,
+            env={**os.environ, "TERM": term},
+        )
+        os.close(slave)
+        text = b""
+        while True:
+            try:
+                part = os.read(master, 65536)
+            except OSError:
+                break
+            if not part:
+                break
+            text += part
+        os.close(master)
+        self.assertEqual(child.wait(100), 0)
+        return text.decode()
+
+    def test_lines_fit(self):
+        for columns in (40, 60, 80, 120):
+            lines = re.split(r"\r\x1b\[2K|\r?\n", self.shown(columns))
+            self.assertTrue(any(line.startswith("step 30/30") for line in lines))
+            self.assertLess(max(map(len, lines)), columns)
+
+    def test_a_dumb_terminal_gets_text_alone(self):
+        text = self.shown(80, term="dumb")
+        self.assertNotIn("\x1b", text)
+        self.assertIn("step 30/30", text)

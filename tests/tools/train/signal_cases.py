@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signals to castor train, and readers that go away."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+from command_case import CASTOR, HAS_GEMINI, HAS_TORCH, CommandCase, run
+
+MODEL = ["--model", "gpt:layers=2,hidden=64,heads=4,vocab=256", "--seq", "32", "--batch", "2", "--threads", "1"]
+
+
+@unittest.skipUnless(HAS_TORCH and HAS_GEMINI, "no plugin gemini here")
+class Signals(CommandCase):
+    """Whatever asks a run to stop, its completed steps are saved, and the exit code tells what it was."""
+
+    def setUp(self):
+        super().setUp()
+        self.saved = self.folder / "saved"
+
+    def begin(self, *options, before=(), shell=None):
+        """A run that trains for long, after its first step."""
+        command = [CASTOR, "train", *MODEL, "--plugin", "gemini", "--steps", "1000000", "--json"]
+        command += ["--checkpoint", self.saved, *options]
+        child = subprocess.Popen(
+            [*before, *map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        self.addCleanup(child.communicate)
+        self.addCleanup(child.kill)
+        for line in child.stderr:
+            if line.startswith("step "):
+                return child
+        return child
+
+    def assert_saved(self, child, code, name):
+        out, err = child.communicate(timeout=60)
+        self.assertEqual(child.returncode, code, out + err)
+        error = json.loads(out.splitlines()[-1])["error"]
+        self.assertEqual(error["code"], code)
+        self.assertEqual(error["kind"], "interrupted")
+        self.assertRegex(error["message"], f"^stopped by {name} after step [0-9]+; continue with --resume {self.saved}$")
+        step = int(error["message"].split("after step ")[1].split(";")[0])
+        rest = self.assert_result(
+            run("train", *MODEL, "--plugin", "none", "--steps", step + 1, "--resume", self.saved, "--json")
+        )
+        self.assertEqual(rest["first_step"], step)
+
+    def test_each_signal_of_users_and_batch_systems_saves(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU):
+            self.saved = self.folder / number.name
+            child = self.begin()
+            child.send_signal(number)
+            self.assert_saved(child, 128 + number, "Ctrl-C" if number == signal.SIGINT else number.name)
+
+    def test_a_second_sigterm_does_not_end_the_save(self):
+        for number, wait_s in enumerate((0, 0.01, 0.1)):
+            self.saved = self.folder / str(number)
+            child = self.begin()
+            child.send_signal(signal.SIGTERM)
+            time.sleep(wait_s)
+            child.send_signal(signal.SIGTERM)
+            child.send_signal(signal.SIGUSR1)
+            self.assert_saved(child, 143, "SIGTERM")
+
+    def test_a_second_ctrl_c_ends_at_once(self):
+        child = self.begin()
+        child.send_signal(signal.SIGSTOP)  # both are pending when it goes on
+        child.send_signal(signal.SIGTERM)
+        child.send_signal(signal.SIGINT)
+        child.send_signal(signal.SIGCONT)
+        child.communicate(timeout=60)
+        self.assertIn(child.returncode, (130, 143))
+
+    def test_before_the_first_step_it_ends_at_once_and_says_so(self):
+        command = [CASTOR, "train", "--model", "gpt:layers=24,hidden=1024,heads=16,vocab=256", "--seq", "512", "--batch", "8"]
+        command += ["--plugin", "gemini", "--steps", "2", "--json", "--checkpoint", str(self.saved)]
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(child.communicate)
+        self.addCleanup(child.kill)
+        while not os.path.exists(self.saved):
+            time.sleep(0.01)
+        sent_s = time.monotonic()
+        child.send_signal(signal.SIGTERM)
+        out, err = child.communicate(timeout=60)
+        self.assertLess(time.monotonic() - sent_s, 2)
+        self.assertEqual(child.returncode, 143)
+        sentence = "stopped by SIGTERM before the first step; there was nothing to save"
+        self.assertIn(f"castor: {sentence}\n", err)
+        self.assertEqual(json.loads(out)["error"], {"code": 143, "kind": "interrupted", "message": sentence})
+
+    def test_what_the_caller_ignores_stays_ignored(self):
+        for number in (signal.SIGINT, signal.SIGHUP):
+            self.saved = self.folder / number.name
+            ignoring = ["sh", "-c", f'trap "" {number.name[3:]}; exec "$@"', "sh"]
+            child = self.begin(before=ignoring)
+            child.send_signal(number)
+            time.sleep(0.3)
+            self.assertIsNone(child.poll())
+            child.send_signal(signal.SIGTERM)
+            self.assert_saved(child, 143, "SIGTERM")
+
+    def test_it_goes_on_without_a_reader_of_its_progress(self):
+        command = [CASTOR, "train", *MODEL, "--plugin", "gemini", "--steps", "60", "--json", "--checkpoint", str(self.saved)]
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(child.stdout.close)
+        child.stderr.readline()
+        child.stderr.close()
+        out = child.stdout.read()
+        self.assertEqual(child.wait(60), 0)
+        self.assertEqual(len(json.loads(out.splitlines()[-1])["losses"]), 60)
+
+    def test_a_result_without_a_reader_is_an_error_after_saving(self):
+        command = [CASTOR, "train", *MODEL, "--plugin", "gemini", "--steps", "60", "--json", "--checkpoint", str(self.saved)]
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        child.stderr.readline()
+        child.stdout.close()
+        err = child.stderr.read()
+        child.stderr.close()
+        self.assertEqual(child.wait(60), 4, err)
+        self.assertIn("the result cannot be written to the standard output: Broken pipe", err)
+        self.assertTrue((self.saved / "castor.manifest").exists())

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "files.h"
+
+#include <sys/stat.h>
+
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include <castor/io/whole_file.h>
+
+namespace castor::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A file by itself; one that is not there yet by its folder and name.
+struct Identity {
+  dev_t device = 0;
+  ino_t inode = 0;
+  std::string name;
+
+  bool operator==(const Identity&) const = default;
+};
+
+std::optional<struct stat> facts_of(const fs::path& path) {
+  struct stat facts{};
+  if (::stat(path.c_str(), &facts) != 0) return std::nullopt;
+  return facts;
+}
+
+/// None where not even the folder is there.
+std::optional<Identity> identity_of(const fs::path& path) {
+  if (const auto facts = facts_of(path)) return Identity{facts->st_dev, facts->st_ino, ""};
+  const fs::path target = fs::absolute(followed(path.string()));
+  const auto folder = facts_of(target.parent_path());
+  if (!folder) return std::nullopt;
+  return Identity{folder->st_dev, folder->st_ino, target.filename().string()};
+}
+
+bool has_affixes(std::string_view name, std::string_view prefix, std::string_view suffix) {
+  return name.size() >= prefix.size() + suffix.size() && name.starts_with(prefix) && name.ends_with(suffix);
+}
+
+/// The names of the files that Castor keeps in folders (docs/storage.md), and of plugins.
+bool is_kept(std::string_view name) {
+  return name.starts_with("castor.manifest") || name.starts_with(".castor-") || has_affixes(name, "castor-", ".data") ||
+         has_affixes(name, "libcastor", ".so");
+}
+
+Error clash(const NamedPath& output, const std::string& what) {
+  return {ErrorKind::usage,
+          output.option + " " + output.path.string() + " is " + what + ", which it would replace; name another file"};
+}
+
+/// The file of `folder` that `output` would replace; none where it is none.
+std::optional<Error> clash_in(const NamedPath& folder, const NamedPath& output, const Identity& written) {
+  const Error error = clash(output, "a file of " + folder.option + " " + folder.path.string());
+  const auto own = facts_of(folder.path);
+  const auto beside = facts_of(output.path.has_parent_path() ? output.path.parent_path() : fs::path("."));
+  const bool is_there = own && beside && own->st_dev == beside->st_dev && own->st_ino == beside->st_ino;
+  const bool is_below = !own && fs::weakly_canonical(output.path).parent_path() == fs::weakly_canonical(folder.path);
+  if ((is_there || is_below) && is_kept(output.path.filename().string())) return error;
+  std::error_code refused;
+  for (const auto& entry : fs::directory_iterator(folder.path, refused))
+    if (is_kept(entry.path().filename().string()) && identity_of(entry.path()) == written) return error;
+  return std::nullopt;
+}
+
+Result<void> check_output(const CommandFiles& files, std::size_t which) {
+  const NamedPath& output = files.outputs[which];
+  if (const auto facts = facts_of(output.path); facts && !S_ISREG(facts->st_mode))
+    return Error{ErrorKind::usage, output.option + " " + output.path.string() + " is " +
+                                       (S_ISDIR(facts->st_mode) ? "a folder" : "no regular file") + "; name a file"};
+  const auto written = identity_of(output.path);
+  for (const NamedPath& input : files.inputs)
+    if (written && identity_of(input.path) == written)
+      return clash(output, "the file of " + input.option + " " + input.path.string());
+  for (std::size_t other = 0; other < which; ++other)
+    if (written && identity_of(files.outputs[other].path) == written)
+      return clash(output, "the file of " + files.outputs[other].option);
+  for (const NamedPath& folder : files.folders)
+    if (const auto found = clash_in(folder, output, written.value_or(Identity{}))) return *found;
+  return {};
+}
+
+}  // namespace
+
+Result<void> check_outputs(const CommandFiles& files) {
+  for (std::size_t which = 0; which < files.outputs.size(); ++which) CASTOR_TRY(check_output(files, which));
+  for (const NamedPath& output : files.outputs) CASTOR_TRY(check_whole_file(output.path.string()));
+  return {};
+}
+
+}  // namespace castor::cli
