@@ -21,7 +21,7 @@ IndexedVector<ChunkId, std::uint64_t> bytes_of(const ChunkManager& chunks) {
 
 }  // namespace
 
-Scheduler::Scheduler(const Parts& parts) : parts_(parts) {
+Scheduler::Scheduler(const Parts& parts) : parts_(parts), planner_(parts.planner ? *parts.planner : at_once_) {
   for (auto& course : courses_) course = std::make_unique<Course>(parts.timeline);
   course_ = courses_.front().get();
   parts_.mover.guide_by(course_->follower());
@@ -39,10 +39,10 @@ Result<void> Scheduler::begin(Moment moment, std::span<const Need> needs, Beside
   WorkTimer* const thread_or_stream = on_device ? &parts_.compute : nullptr;
   const std::uint64_t n_new = follower.begin(moment, needs, beside ? &beside->timer : thread_or_stream);
   const bool is_first = follower.n_begun() == n_new;
-  if (is_first) make_plan_if_due();
+  if (is_first) bring_plan();
   if (is_first || !follower.on_trace()) parts_.mover.planned().forget_fetches();
   for (std::uint64_t position = follower.n_begun() - n_new; position < follower.n_begun(); ++position) {
-    const auto orders = orders_at(position);
+    const auto orders = course_->orders_at(position);
     orders ? parts_.mover.planned().add(*orders) : parts_.mover.planned().forget_moves();
   }
   const UnitId unit = of_unit(moment.kind) ? UnitId{moment.id} : StatefulTensorMgr::kNoUnit;
@@ -56,12 +56,6 @@ Result<void> Scheduler::join(Moment moment) {
   auto reached = parts_.mover.join_compute();
   end({});
   return reached;
-}
-
-/// The orders of the plan at `position`; none where there is no plan, or the iteration has left the trace.
-std::optional<MoveOrders> Scheduler::orders_at(std::uint64_t position) const {
-  if (!course_->replay() || !course_->follower().on_trace()) return {};
-  return course_->replay()->orders(position);
 }
 
 void Scheduler::end_iteration() {
@@ -91,11 +85,14 @@ Result<void> Scheduler::settle_times() {
 
 bool Scheduler::timed() const { return course_->follower().times().final(); }
 
-void Scheduler::plan_now() {
+bool Scheduler::advance_plan() {
   course_->follower().settle_times();
   course_->note_final_times();
-  make_plan_if_due();
+  bring_plan();
+  return !plan_pending();
 }
+
+bool Scheduler::plan_pending() const { return course_->due() || course_->drafting(); }
 
 const StepPlan* Scheduler::plan() const { return course_->replay() ? &course_->replay()->plan() : nullptr; }
 
@@ -104,34 +101,42 @@ std::optional<StepBound> Scheduler::bound() const {
   return step_bound(trace(), trace().seconds(), *plan(), bytes_of(parts_.chunks), parts_.costs);
 }
 
-MoveProblem Scheduler::problem() const {
-  const ChunkManager& chunks = parts_.chunks;
-  MoveProblem problem = problem_of(trace(), bytes_of(chunks));
-  for (const Tier tier : {Tier::device, Tier::host}) {
-    const Budget& budget = tier == Tier::device ? parts_.device : parts_.host;
-    problem.room_bytes[index(tier)].assign(problem.n_moments, budget.limit_bytes());
-  }
-  const auto& rest = parts_.mover.planned().rest();
-  for (const ChunkId id : rest.ids()) problem.chunks[id].rest = rest[id];
-  for (const ChunkId id : chunks.ids())
-    if (problem.chunks[id].uses.empty() && !chunks.chunk(id).has_contents()) problem.chunks[id].rest = kNowhere;
-  problem.costs = parts_.costs;
-  problem.nvme = parts_.chunks.below().spill() != nullptr;
-  return problem;
+PlanToken Scheduler::token() const { return {n_forgotten_, {parts_.device.limit_bytes(), parts_.host.limit_bytes()}}; }
+
+PlanConditions Scheduler::conditions() const {
+  PlanConditions now;
+  now.token = token();
+  now.n_bytes = bytes_of(parts_.chunks);
+  for (const ChunkId id : parts_.chunks.ids()) now.has_contents.push_back(parts_.chunks.chunk(id).has_contents());
+  now.rest = parts_.mover.planned().rest();
+  now.rest.resize(now.n_bytes.size(), kAnywhere);
+  now.costs = parts_.costs;
+  now.nvme = parts_.chunks.below().spill() != nullptr;
+  return now;
 }
 
-/// Plans the iteration of trace(). Where no plan fits, chunks are fetched when they are needed.
-void Scheduler::make_plan_if_due() {
-  if (!course_->due()) return;
+MoveProblem Scheduler::problem() const { return problem_of(trace(), conditions()); }
+
+/// Makes the plan that is due, beside the iterations where another is carried out. Puts a plan in force that is there.
+void Scheduler::bring_plan() {
+  Course& course = *course_;
+  if (!plan_pending()) return;
+  course.follower().wait_begins();
+  course.follower().settle_times();
+  if (course.due()) course.replay() ? course.begin_draft(planner_, conditions()) : make_plan();
+  if (auto made = course.take_draft(token()))
+    made->plan.ok() ? carry_out(made->problem, std::move(*made->plan)) : course.refuse();
+  course.follower().wait_ends();
+}
+
+/// Makes the first plan of trace(). Where no plan fits, chunks are fetched when they are needed.
+void Scheduler::make_plan() {
   if (trace().empty()) return course_->refuse();
-  course_->follower().wait_begins();
-  course_->follower().settle_times();
   const MoveProblem problem = this->problem();
   if (auto plan = plan_step(problem, trace().seconds()); plan.ok())
     carry_out(problem, std::move(*plan));
   else
     course_->refuse();
-  course_->follower().wait_ends();
 }
 
 void Scheduler::carry_out(const MoveProblem& problem, StepPlan plan) {
@@ -161,6 +166,7 @@ void Scheduler::expect(AccessTrace trace) {
 }
 
 void Scheduler::forget_trace() {
+  ++n_forgotten_;
   for (auto& course : courses_) course->forget();
   parts_.mover.planned().drop();
   switch_course();

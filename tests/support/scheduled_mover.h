@@ -33,7 +33,7 @@ inline Scheduler::Parts scheduler_parts(StatefulTensorMgr& mover, Tiers& tiers) 
 
 /// The plan in force, after one that is due has been made; null where there is none.
 inline const StepPlan* plan_of(Scheduler& scheduler) {
-  scheduler.plan_now();
+  (void)scheduler.advance_plan();
   return scheduler.plan();
 }
 

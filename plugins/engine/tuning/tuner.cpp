@@ -91,7 +91,7 @@ bool Tuner::knows_share() const { return rooms_.scheduler->timed() || (as_foreca
 
 double Tuner::modelled_share() const {
   Scheduler& scheduler = *rooms_.scheduler;
-  scheduler.plan_now();
+  (void)scheduler.advance_plan();
   const StepPlan* const step = scheduler.plan();
   if (step == nullptr) return 0;
   const AccessTrace& trace = scheduler.trace();

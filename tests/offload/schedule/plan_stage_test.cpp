@@ -15,8 +15,9 @@ namespace {
 using enum PlanStage;
 using enum PlanEvent;
 
-constexpr PlanStage kStages[] = {recording, changed, due, refused, planned, replan};
-constexpr PlanEvent kEvents[] = {repeated, differed, times_known, made, failed, given, forgotten};
+constexpr PlanStage kStages[] = {recording, changed, due, refused, planned, replan, replanning};
+constexpr PlanEvent kEvents[] = {repeated, differed, times_known, made,    failed,
+                                 given,    forgotten, begun,      outdated};
 
 /// Every legal pair of stage and event, written independently of the table.
 const std::map<std::pair<PlanStage, PlanEvent>, PlanStage> kLegal = {
@@ -27,7 +28,9 @@ const std::map<std::pair<PlanStage, PlanEvent>, PlanStage> kLegal = {
     {{refused, repeated}, refused}, {{refused, differed}, changed},
     {{planned, repeated}, planned}, {{planned, differed}, changed},    {{planned, times_known}, replan},
     {{replan, repeated}, replan},   {{replan, differed}, changed},     {{replan, times_known}, replan},
-    {{replan, made}, planned},      {{replan, failed}, planned},
+    {{replan, begun}, replanning},
+    {{replanning, repeated}, replanning}, {{replanning, differed}, changed}, {{replanning, times_known}, replan},
+    {{replanning, made}, planned},  {{replanning, failed}, planned},   {{replanning, outdated}, replan},
 };
 
 TEST(PlanStageTable, ChangesAsWrittenDownAndRefusesEverythingElse) {
@@ -51,6 +54,16 @@ TEST(PlanStageTable, PlansTheFirstIterationAtOnceAndAnotherWhenItHasComeTwice) {
   EXPECT_FALSE(plan_is_due(once));
   EXPECT_FALSE(plan_is_due(after(once, differed))) << "two others are not one that came twice";
   EXPECT_TRUE(plan_is_due(after(once, repeated)));
+}
+
+TEST(PlanStageTable, APlanIsCarriedOutWhileAnotherIsMade) {
+  PlanStage stage = after(after(due, made), times_known);
+  for (const PlanEvent event : {begun, repeated, outdated, begun, failed}) {
+    EXPECT_TRUE(plan_in_force(stage)) << "before event " << static_cast<int>(event);
+    EXPECT_EQ(plan_is_due(stage), event == begun) << "before event " << static_cast<int>(event);
+    stage = after(stage, event);
+  }
+  EXPECT_EQ(stage, planned) << "where none was found, the one in force stays";
 }
 
 TEST(PlanStageTable, APlanThatFitsNowhereIsNotTriedAgainUntilTheTraceChanges) {

@@ -13,6 +13,8 @@
 #include <castor/plan/links.h>
 #include <castor/plan/step_bound.h>
 #include <castor/plan/step_plan.h>
+#include <castor/schedule/plan_conditions.h>
+#include <castor/schedule/planner.h>
 
 namespace castor {
 
@@ -40,14 +42,16 @@ class Scheduler {
     Stream& compute;
     Timeline& timeline;
     LinkCosts costs = kUsualLinkCosts;
+    Planner* planner = nullptr;  ///< makes plans while another is carried out; null: at once
   };
 
   explicit Scheduler(const Parts& parts);
   ~Scheduler();
 
   /// Begins a moment: records it, takes its orders from the plan, and has the mover fetch the needs
-  /// (StatefulTensorMgr::begin). A plan that is due is made at the first moment of an iteration, which takes up to a
-  /// second.
+  /// (StatefulTensorMgr::begin). At the first moment of an iteration a plan that is due is made, which takes up to a
+  /// second; while another plan is carried out, the planner makes it beside the iterations, and it is put in force at
+  /// the first moment at which it is there.
   [[nodiscard]] Result<void> begin(Moment moment, std::span<const Need> needs, Beside* beside = nullptr);
   /// StatefulTensorMgr::end.
   void end(std::span<const Need> needs, const Event& done = {}) { parts_.mover.end(needs, done); }
@@ -69,26 +73,31 @@ class Scheduler {
 
   /// The iteration that was recorded last, with the times known so far (settle_times).
   const AccessTrace& trace() const;
-  /// Waits for the work of the host whose times settle_times, plan_now and end_iteration need, which a drive can hold
-  /// up. Errors: those of the mover's wait limits.
+  /// Waits for the work of the host whose times settle_times, advance_plan and end_iteration need, which a drive can
+  /// hold up. Errors: those of the mover's wait limits.
   [[nodiscard]] Result<void> await_times();
   /// Waits until the times of the last iteration are known, and stores them in the trace. Errors: as await_times.
   [[nodiscard]] Result<void> settle_times();
   /// True once the times of the trace's moments are final.
   bool timed() const;
 
-  /// Makes the plan that is due, if one is. Waits for the times of the last iteration.
-  void plan_now();
+  /// Has the plan that is due made, if one is, and puts one that has been made in force. Returns true where no plan is
+  /// due or being made any more. Waits for the times of the last iteration. Requires: between two iterations.
+  bool advance_plan();
+  /// True where a plan is due or being made.
+  bool plan_pending() const;
   /// The plan in force; null where there is none.
   const StepPlan* plan() const;
   /// The input of plans: the uses of trace(), room as the budgets say, costs, and whether there is a tier below the
   /// host.
   MoveProblem problem() const;
+  /// The conditions of plans now: problem() but for the trace.
+  PlanConditions conditions() const;
   /// A lower bound of an iteration that follows the plan; nothing while there is no plan, or no times. Does not wait:
   /// it uses the times that are known by now, or were forecast.
   std::optional<StepBound> bound() const;
 
-  /// Expects the next iterations to follow `trace`, and puts `plan` in force, which was made of problem() for it.
+  /// Expects the next iterations to follow `trace`, and puts `plan` in force, which was made for it under conditions().
   /// Requires: between two iterations.
   void expect(AccessTrace trace, StepPlan plan);
   /// As above, and the plan is made when the next iteration begins. That iteration may lack updates that the trace has,
@@ -100,15 +109,19 @@ class Scheduler {
  private:
   class Course;
 
-  void make_plan_if_due();
+  void bring_plan();
+  void make_plan();
   void carry_out(const MoveProblem& problem, StepPlan plan);
   void switch_course();
-  std::optional<MoveOrders> orders_at(std::uint64_t position) const;
+  PlanToken token() const;
 
   const Parts parts_;
+  InlinePlanner at_once_;
+  Planner& planner_;
   std::array<std::unique_ptr<Course>, kNIterationKinds> courses_;
   Course* course_;  ///< of the iteration under way, or of the last one
   IterationKind next_kind_ = IterationKind::plain;
+  std::uint64_t n_forgotten_ = 0;
 };
 
 }  // namespace castor
