@@ -34,7 +34,7 @@ struct OffloadOptimizer::Rooms {
   /// Errors if an earlier step failed between two chunks, as far as that is known. Waits for no update.
   Result<void> whole();
   /// The kind of the next iteration.
-  IterationKind next_kind() const { return speculation->next_kind(norm->wanted()); }
+  IterationKind next_kind() const { return speculation->next_kind(norm->wanted(), states.placement()); }
 
   StepMachine machine;
   StateLayout states;
@@ -149,20 +149,19 @@ Result<void> OffloadOptimizer::adopt(StatePlacement placement) {
   StateLayout& states = rooms_->states;
   states.adopt(std::move(placement));
   rooms_->speculation->forget_refusals();
-  PlannedMoves& planned = parts_.mover.planned();
-  for (const PayloadId chunk : states.chunks()) {
-    const bool off_device = states.placement().payload_off_device[chunk];
+  for (const PayloadId chunk : states.chunks())
     if (states.shape(chunk).trainable) rooms_->gradients->set_tier(chunk, states.update_tier(chunk));
-    planned.set_rest(states.payload(chunk), off_device ? kAnywhere & ~only(Tier::device) : kAnywhere);
-    for (const TileId tile : states.shape(chunk).trained_tiles())
-      planned.set_rest(states.state(chunk, tile), rest_of_states(states.home(chunk)));
-  }
+  for (const auto& [id, rest] : states.rest_under(states.placement())) parts_.mover.planned().set_rest(id, rest);
   parts_.scheduler.select(rooms_->next_kind());
   parts_.scheduler.forget_trace();
   return {};
 }
 
-bool OffloadOptimizer::speculates() const { return rooms_->next_kind() == IterationKind::speculative; }
+bool OffloadOptimizer::speculates_under(const StatePlacement& placement) const {
+  return rooms_->speculation->next_kind(rooms_->norm->wanted(), placement) == IterationKind::speculative;
+}
+
+bool OffloadOptimizer::speculates() const { return speculates_under(rooms_->states.placement()); }
 
 Result<void> OffloadOptimizer::announce(const StepOptions& options) {
   CASTOR_TRY(complete_last_step());

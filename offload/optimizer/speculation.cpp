@@ -117,8 +117,8 @@ bool Speculation::half_taken_back() const {
   return std::any_of(attempts_.begin(), attempts_.end(), [](const auto& of) { return of.second->is_cancelled(); });
 }
 
-IterationKind Speculation::next_kind(bool wants_norm) const {
-  const auto& allowed = parts_.inputs.states.placement().speculative;
+IterationKind Speculation::next_kind(bool wants_norm, const StatePlacement& placement) const {
+  const auto& allowed = placement.speculative;
   const bool has_room = std::find(allowed.begin(), allowed.end(), true) != allowed.end();
   return wants_norm && forecast_.plain() && has_room ? IterationKind::speculative : IterationKind::plain;
 }

@@ -70,9 +70,9 @@ class Speculation {
   /// Makes every speculative update one for good, and discards the old contents.
   std::vector<Confirmed> confirm_all();
 
-  /// The kind of the next iteration, predicted from the norms so far: speculative updates are moments of its backward
-  /// pass.
-  IterationKind next_kind(bool wants_norm) const;
+  /// The kind of the next iteration under `placement`, predicted from the norms so far: speculative updates are moments
+  /// of its backward pass.
+  IterationKind next_kind(bool wants_norm, const StatePlacement& placement) const;
 
  private:
   class Attempt;

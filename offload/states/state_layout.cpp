@@ -35,6 +35,17 @@ std::vector<ChunkId> StateLayout::written_by_update(PayloadId chunk) const {
   return written;
 }
 
+std::vector<std::pair<ChunkId, Places>> StateLayout::rest_under(const StatePlacement& placement) const {
+  std::vector<std::pair<ChunkId, Places>> rest;
+  for (const PayloadId chunk : chunks()) {
+    const bool off_device = placement.payload_off_device[chunk];
+    rest.emplace_back(payload(chunk), off_device ? kAnywhere & ~only(Tier::device) : kAnywhere);
+    for (const TileId tile : shape(chunk).trained_tiles())
+      rest.emplace_back(state(chunk, tile), rest_of_states(placement.states[chunk]));
+  }
+  return rest;
+}
+
 TileStates StateLayout::tile_states(PayloadId chunk, TileId tile, std::byte* data) const {
   return {data, shape(chunk).tile(tile).numel, shape(chunk).dtype, format_};
 }

@@ -67,6 +67,7 @@ Result<void> EngineRooms::build() {
   lay_out();
   CASTOR_TRY(make_lanes());
   bindings = std::make_unique<Bindings>(host, model, layout, place_of);
+  planner = machine.make_planner ? machine.make_planner(memory->device()) : std::make_unique<InlinePlanner>();
   make_movers();
   CASTOR_ASSIGN(optimizer, make_optimizer());
   find_uses();
@@ -112,7 +113,8 @@ void EngineRooms::make_movers() {
                                                            .host = host_budget,
                                                            .compute = *compute,
                                                            .timeline = timeline,
-                                                           .costs = memory->link_costs()});
+                                                           .costs = memory->link_costs(),
+                                                           .planner = planner.get()});
   activations = std::make_unique<ActivationStore>(
       ActivationStore::Parts{.chunks = *chunks, .mover = *mover, .compute = *compute});
 }

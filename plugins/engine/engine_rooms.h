@@ -15,6 +15,7 @@
 #include <castor/mover/activation_store.h>
 #include <castor/optimizer/offload_optimizer.h>
 #include <castor/plan/placement.h>
+#include <castor/schedule/planner.h>
 #include <castor/schedule/scheduler.h>
 #include <castor/states/slot_pages.h>
 
@@ -77,6 +78,9 @@ struct EngineRooms {
   /// The payload chunks that each unit uses, and its needs of them on the device.
   IndexedVector<UnitId, std::vector<PayloadId>> used;
   IndexedVector<UnitId, std::vector<Need>> needs;
+
+  /// Reads the members above until it is destroyed.
+  std::unique_ptr<Planner> planner;
 
   bool warming_up = true;     ///< no iteration has been recorded yet
   double update_seconds = 0;  ///< spent in begin_step() so far

@@ -91,9 +91,10 @@ Result<void> Placer::place_in_measured_room() {
   return place();
 }
 
-Result<void> Placer::place_with_streams(double share) {
-  request_.stream_fraction = share;
-  return place();
+Result<StatePlacement> Placer::with_streams(double share) const {
+  PlacementRequest request = request_;
+  request.stream_fraction = share;
+  return plan_placement_beside(request, kept_bytes_);
 }
 
 Result<void> Placer::place() {

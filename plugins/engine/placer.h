@@ -22,9 +22,11 @@ class Placer {
   /// After the warm-up: gives the chunks the room that activations and workspaces leave, and places again. Errors: as
   /// place_first.
   [[nodiscard]] Result<void> place_in_measured_room();
-  /// Places again with this share of the states streamed, and the speculative updates as hold_speculation fixed them.
+  /// The placement with this share of the states streamed, and the speculative updates as hold_speculation fixed them.
   /// Requires: place_in_measured_room was called. Errors: as place_first.
-  [[nodiscard]] Result<void> place_with_streams(double share);
+  [[nodiscard]] Result<StatePlacement> with_streams(double share) const;
+  /// That placement has been adopted.
+  void adopted_streams(double share) { request_.stream_fraction = share; }
   /// Fixes which updates may be speculative to those of the placement in force, so that iterations with other shares
   /// can be forecast.
   void hold_speculation();

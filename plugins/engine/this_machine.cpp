@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <castor/engine/machine.h>
 
+#include <system_error>
+
 #include <castor/io/store_rates.h>
 #include <castor/memory/clock.h>
 #include <castor/memory/host_memory.h>
@@ -34,6 +36,17 @@ LinkCosts link_costs(Device& device, const EngineOptions& options) {
   return costs;
 }
 
+/// Beside a GPU the host has a thread to spare for plans. A device that is the host has not: the thread would slow the
+/// model down as long as the plan takes, and runs would not repeat to the last decision.
+std::unique_ptr<Planner> make_planner(const Device& device) {
+  if (device.kind() != DeviceKind::cuda) return std::make_unique<InlinePlanner>();
+  try {
+    return std::make_unique<PlannerThread>();
+  } catch (const std::system_error&) {  // no thread left
+    return std::make_unique<InlinePlanner>();
+  }
+}
+
 }  // namespace
 
 Machine this_machine() {
@@ -42,6 +55,7 @@ Machine this_machine() {
   machine.link_costs = link_costs;
   machine.open_store = [](const TensorStoreOptions& options) { return TensorStore::open(options); };
   machine.make_team = [](unsigned n_threads) { return make_host_team(n_threads); };
+  machine.make_planner = make_planner;
   machine.available_host_bytes = [] { return available_host_memory_bytes(); };
   machine.now_ns = steady_now_ns;
   return machine;

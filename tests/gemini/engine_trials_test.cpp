@@ -6,9 +6,16 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
+#include <random>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "engine_rooms.h"
 #include "gpu_rig.h"
+#include "held_planner.h"
+#include "seeds.h"
 #include "small_training.h"
 
 namespace castor {
@@ -23,9 +30,11 @@ constexpr std::uint32_t kUnits = 8;
 /// A training whose states are on the host, where updates take most of a step.
 class TrialRun {
  public:
-  explicit TrialRun(const EngineOptions& options, double max_norm = 0)
+  explicit TrialRun(const EngineOptions& options, double max_norm = 0,
+                    decltype(Machine::make_planner) make_planner = nullptr)
       : training({.n_units = kUnits, .numel = 1024, .max_norm = max_norm}) {
     rig.team.job_ns = 10 * kMs;
+    rig.make_planner = std::move(make_planner);
     host->allocate_from(rig.allocator);
     engine = Engine::make(*host, options, rig.machine()).value();
     engine->attach().value();
@@ -58,6 +67,14 @@ class TrialRun {
     return found;
   }
   std::uint32_t n_streamed() const { return n_streamed_; }
+  /// Reads the states of a parameter and writes them as they are.
+  void write_states_again(std::uint32_t param) {
+    std::vector<float> master(1024), exp_avg(1024), exp_avg_sq(1024);
+    castor_param_state state = {sizeof state,      param, 0,      1024, master.data(), exp_avg.data(),
+                                exp_avg_sq.data(), 0,     nullptr};
+    engine->values().read_state(state).value();
+    engine->values().write_state(state).value();
+  }
 
   const SmallTraining training;
   GpuRig rig;
@@ -119,6 +136,105 @@ TEST(ShareTrial, AStatedShareIsNotTried) {
   EXPECT_EQ(run.n_streamed(), 4u);
   EXPECT_EQ(run.sentence(kShares), "");
   run.expect_bits_of_the_host();
+}
+
+// ---- plans made beside the steps ----
+
+using test::HeldPlanner;
+
+auto lend(HeldPlanner& planner) {
+  return [&planner](const Device&) { return std::make_unique<test::BorrowedPlanner>(planner); };
+}
+
+std::unique_ptr<Planner> planner_thread(const Device&) { return std::make_unique<PlannerThread>(); }
+
+std::uint64_t fastest_with_five(std::uint32_t n_streamed) { return n_streamed == 5 ? 60 : n_streamed == 0 ? 100 : 80; }
+
+/// Before a share is in use, the plan from final times and then the one for the share must be made.
+TEST(ShareTrial, StepsGoOnUnderTheShareInUseUntilTheNextOneIsPlanned) {
+  HeldPlanner planner;
+  TrialRun run(TrialRun::options(1), 0, lend(planner));
+  run.steps(8, fastest_with_five);
+  EXPECT_EQ(planner.n_held(), 1u);
+  EXPECT_TRUE(run.engine->rooms().scheduler->plan() != nullptr);
+  planner.release();
+  run.steps(1, fastest_with_five);
+  EXPECT_EQ(planner.n_held(), 1u) << "another placement";
+  run.steps(3, fastest_with_five);
+  EXPECT_EQ(run.n_streamed(), 0u);
+  EXPECT_TRUE(run.engine->rooms().scheduler->plan() != nullptr);
+  planner.release();
+  for (int i = 0; i < 3; ++i) {
+    run.steps(1, fastest_with_five);
+    EXPECT_TRUE(run.engine->rooms().scheduler->plan() != nullptr) << "step " << i << " after it was adopted";
+  }
+  EXPECT_EQ(run.n_streamed(), kUnits);
+  run.expect_bits_of_the_host();
+}
+
+/// Steps that went on under the old share do not count for the new one.
+TEST(ShareTrial, KeepsTheFastestShareHoweverLongPlansTake) {
+  HeldPlanner planner;
+  TrialRun run(TrialRun::options(1), 0, lend(planner));
+  for (int i = 0; i < 40; ++i) {
+    run.steps(5, fastest_with_five);
+    planner.release();
+  }
+  EXPECT_TRUE(run.engine->tuned());
+  EXPECT_NE(run.sentence(kShares).find("0.060 s a step instead of 0.100"), std::string::npos) << run.sentence(kShares);
+  EXPECT_EQ(run.n_streamed(), 5u);
+  run.expect_bits_of_the_host();
+}
+
+/// Values that were written forget the traces for which the held plan was begun.
+TEST(ShareTrial, APlacementThatWasPlannedForForgottenTracesIsPlannedAnew) {
+  HeldPlanner planner;
+  TrialRun run(TrialRun::options(1), 0, lend(planner));
+  run.steps(7, fastest_with_five);
+  planner.release();
+  run.steps(1, fastest_with_five);
+  ASSERT_EQ(planner.n_held(), 1u);
+  run.write_states_again(0);
+  planner.release();
+  run.steps(1, fastest_with_five);
+  EXPECT_EQ(planner.n_held(), 1u);
+  run.steps(1, fastest_with_five);
+  EXPECT_EQ(run.n_streamed(), 0u);
+  planner.release();
+  run.steps(3, fastest_with_five);
+  EXPECT_EQ(run.n_streamed(), kUnits);
+  run.expect_bits_of_the_host();
+}
+
+TEST(ShareTrial, AnEngineMayEndWhileItsPlanIsMade) {
+  for (std::uint32_t n_steps = 6; n_steps < 20; ++n_steps) {
+    TrialRun run(TrialRun::options(1), n_steps % 2 == 0 ? 1000 : 0, planner_thread);
+    run.steps(n_steps, fastest_with_five);
+  }
+}
+
+/// Shares follow one another while the planner's thread works; now and then values are written, which forgets traces,
+/// or the model is evaluated.
+TEST(ShareTrial, RandomRunsBesideAThreadHaveTheBitsOfTheHost) {
+  for (std::uint32_t seed = 0; seed < test::n_seeds(12) && !::testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed + 500);
+    TrialRun run(TrialRun::options(1 + seed % 3), seed % 2 == 0 ? 1000 : 0, planner_thread);
+    for (int i = 0; i < 60; ++i) {
+      run.steps(1 + random() % 3, fastest_with_five);
+      if (random() % 16 == 0) {
+        std::vector<float> master(1024);
+        run.engine->read_master(random() % kUnits, master.data()).value();
+      }
+      if (random() % 24 == 0) run.write_states_again(random() % kUnits);
+      if (random() % 8 == 0)
+        for (std::uint32_t unit = 0; unit < kUnits; ++unit) {
+          run.engine->before_forward(unit).value();
+          run.engine->after_forward(unit).value();
+        }
+    }
+    run.expect_bits_of_the_host();
+  }
 }
 
 TEST(TeamTrial, KeepsTheFastestNumberOfThreads) {

@@ -33,6 +33,7 @@ struct GpuRig {
     machine.make_team = [this](unsigned) -> Result<std::unique_ptr<HostTeam>> {
       return std::unique_ptr<HostTeam>(std::make_unique<InlineTeam>(team));
     };
+    machine.make_planner = make_planner;
     machine.available_host_bytes = [] { return 64 * kGiB; };
     machine.now_ns = [this] { return clock.now_ns(); };
     return machine;
@@ -44,6 +45,7 @@ struct GpuRig {
   std::uint64_t others_bytes = 0;
   NthCall* failing_copy = nullptr;
   MemoryResource* host_memory = nullptr;
+  decltype(Machine::make_planner) make_planner = nullptr;  ///< null: plans are made at once
 };
 
 }  // namespace castor::test

@@ -23,6 +23,9 @@ class StreamTrial {
   /// Records the end of a step.
   void note_step(std::uint64_t now_ns) { steps_.note(now_ns); }
 
+  /// The share in use is another from the next step on.
+  void begin_share() { steps_.forget(); }
+
   /// The duration of a step with the share in use, as judge() would record it.
   double step_s() const { return steps_.median_s(); }
 
@@ -32,15 +35,15 @@ class StreamTrial {
   bool begun() const { return !tried_.empty(); }
   bool over() const { return over_; }
 
-  /// Records the duration of steps without streams. Returns the share to use from the next step on, `modelled`. The
-  /// search is over where that is 0.
+  /// Records the duration of steps without streams. Returns the share to use next, `modelled`. The search is over where
+  /// that is 0.
   double begin(double modelled) {
     over_ = modelled == 0;
     return note(0, modelled);
   }
 
-  /// Records the duration of steps with the share in use. Returns the share to use from the next step on; once the
-  /// search is over, the best one.
+  /// Records the duration of steps with the share in use. Returns the share to use next; once the search is over, the
+  /// best one.
   double judge() {
     const double share = share_;
     note(share, share * (steps_.median_s() < without().step_s ? 2. / 3 : 1. / 2));

@@ -3,8 +3,8 @@
 
 #include <cstdio>
 #include <string>
+#include <utility>
 
-#include <castor/optimizer/rehearsal.h>
 #include <castor/plan/stream_share.h>
 
 namespace castor {
@@ -29,21 +29,22 @@ std::string threads_kept(const ThreadTrial& trial) {
 
 }  // namespace
 
-Tuner::Tuner(EngineRooms& rooms, Placer& placer) : rooms_(rooms), placer_(placer), threads_(rooms.all_update_threads) {
+Tuner::Tuner(EngineRooms& rooms, Placer& placer)
+    : rooms_(rooms), placer_(placer), next_(rooms), threads_(rooms.all_update_threads) {
   if (tunes() && tries_streams()) rooms.calls.start();
 }
 
 bool Tuner::tunes() const { return rooms_.measures() && rooms_.options.overlap_updates; }
 
 bool Tuner::over() const {
-  if (tunes() && tries_streams() && !streams_.over()) return false;
+  if (tunes() && tries_streams() && (!streams_.over() || next_.preparing())) return false;
   return knows_share() && (!tunes() || threads_.over());
 }
 
 Result<void> Tuner::after_step() {
   if (!tunes()) return {};
   if (tries_streams()) CASTOR_TRY(try_streams());
-  if (!tries_streams() || streams_.over()) try_threads();
+  if (!tries_streams() || (streams_.over() && !next_.preparing())) try_threads();
   return {};
 }
 
@@ -52,37 +53,45 @@ bool Tuner::tries_streams() const { return !rooms_.options.stream_optim_frac; }
 Result<void> Tuner::try_streams() {
   streams_.note_step(rooms_.timeline.now_ns());
   if (rooms_.scheduler->plan() == nullptr) as_forecast_ = false;
+  if (next_.preparing()) return advance();
   if (streams_.over() || !knows_share()) return {};
   if (!streams_.begun()) {
-    CASTOR_TRY(rooms_.scheduler->settle_times());
-    without_streams_ = rooms_.scheduler->trace();
-    step_ = rooms_.calls.last();
-    rooms_.calls.stop();
-    placer_.hold_speculation();
+    CASTOR_ASSIGN(const bool begins, begin_streams());
+    if (!begins) return {};
   }
   const double share = streams_.begun() ? streams_.judge() : streams_.begin(modelled_share());
   if (streams_.over() && share > 0)
     rooms_.log(CASTOR_LOG_INFO, streams_kept(streams_.best(), streams_.without().step_s));
   if (share == placer_.stream_share()) return {};
-  CASTOR_TRY(placer_.place_with_streams(share));
-  expect_rehearsed();
-  return {};
+  return prepare(share);
 }
 
-/// Rehearses the step under the placement in force, so that the next one is planned. Where that fails, the next step
-/// is recorded and the one after it planned.
-void Tuner::expect_rehearsed() {
-  const OffloadOptimizer& optimizer = *rooms_.optimizer;
-  const auto step = rehearse({.layout = rooms_.layout,
-                              .registration_order = rooms_.registration_order,
-                              .unit_chunks = rooms_.used,
-                              .script = step_.script,
-                              .format = rooms_.options.format,
-                              .overlap = rooms_.options.overlap_updates,
-                              .plain_norms = optimizer.speculates()},
-                             optimizer.states().placement(), step_.options);
-  as_forecast_ = step.ok();
-  if (step.ok()) rooms_.scheduler->expect(timed_as(without_streams_, *step, step_.activations));
+/// Records an iteration without streams once the plan is in force that is made from its final times; false before.
+Result<bool> Tuner::begin_streams() {
+  CASTOR_TRY(rooms_.scheduler->settle_times());
+  if (!rooms_.scheduler->advance_plan()) return false;
+  without_streams_ = std::make_shared<const NextPlacement::Basis>(
+      NextPlacement::Basis{rooms_.scheduler->trace(), rooms_.calls.last()});
+  rooms_.calls.stop();
+  placer_.hold_speculation();
+  return true;
+}
+
+Result<void> Tuner::prepare(double share) {
+  CASTOR_ASSIGN(StatePlacement placement, placer_.with_streams(share));
+  next_.prepare(std::move(placement), without_streams_);
+  next_share_ = share;
+  return advance();
+}
+
+/// Uses the next share from the next step on, if it is prepared.
+Result<void> Tuner::advance() {
+  CASTOR_ASSIGN(const NextPlacement::Progress progress, next_.advance());
+  if (progress == NextPlacement::Progress::preparing) return {};
+  placer_.adopted_streams(next_share_);
+  streams_.begin_share();
+  as_forecast_ = progress == NextPlacement::Progress::as_forecast;
+  return {};
 }
 
 /// True once the duration of steps with the share in use is known: their times are final, or enough of them followed
@@ -90,8 +99,7 @@ void Tuner::expect_rehearsed() {
 bool Tuner::knows_share() const { return rooms_.scheduler->timed() || (as_forecast_ && streams_.settled()); }
 
 double Tuner::modelled_share() const {
-  Scheduler& scheduler = *rooms_.scheduler;
-  (void)scheduler.advance_plan();
+  const Scheduler& scheduler = *rooms_.scheduler;
   const StepPlan* const step = scheduler.plan();
   if (step == nullptr) return 0;
   const AccessTrace& trace = scheduler.trace();
@@ -100,8 +108,9 @@ double Tuner::modelled_share() const {
   return castor::stream_share(load, streams_.step_s());
 }
 
+/// Steps beside which a plan is made tell nothing.
 void Tuner::try_threads() {
-  if (threads_.over() || !rooms_.scheduler->timed()) return;
+  if (threads_.over() || !rooms_.scheduler->timed() || rooms_.scheduler->plan_pending()) return;
   threads_.note_step(rooms_.timeline.now_ns());
   if (!threads_.over() || threads_.best_threads() == threads_.all_threads()) return;
   rooms_.log(CASTOR_LOG_INFO, threads_kept(threads_));

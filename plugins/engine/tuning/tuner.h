@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "engine_rooms.h"
+#include "next_placement.h"
 #include "placer.h"
 #include "stream_trial.h"
 #include "thread_trial.h"
@@ -11,7 +13,8 @@
 namespace castor {
 
 /// Tries settings on a GPU while the training runs, and keeps those with the shortest steps: first the share of the
-/// states that is streamed to the device for updates, then the number of threads that update during backward.
+/// states that is streamed to the device for updates, then the number of threads that update during backward. Steps go
+/// on under the share in use until the next one is prepared.
 ///
 /// Threads: one at a time.
 class Tuner {
@@ -32,7 +35,9 @@ class Tuner {
   bool tunes() const;
   bool tries_streams() const;
   Result<void> try_streams();
-  void expect_rehearsed();
+  Result<bool> begin_streams();
+  Result<void> prepare(double share);
+  Result<void> advance();
   bool knows_share() const;
   double modelled_share() const;
   void try_threads();
@@ -40,8 +45,9 @@ class Tuner {
   EngineRooms& rooms_;
   Placer& placer_;
   StreamTrial streams_;
-  AccessTrace without_streams_;  ///< an iteration before the trial, and its calls
-  StepRecorder::Step step_;
+  std::shared_ptr<const NextPlacement::Basis> without_streams_;  ///< an iteration before the trial; see NextPlacement
+  NextPlacement next_;
+  double next_share_ = 0;     ///< under the placement that is being prepared
   bool as_forecast_ = false;  ///< iterations with the share in use follow their forecast
   ThreadTrial threads_;
 };

@@ -72,6 +72,8 @@ class OffloadOptimizer {
 
   /// True where the next step makes updates before its norm is known.
   bool speculates() const;
+  /// True where it would, if `placement` were adopted.
+  bool speculates_under(const StatePlacement& placement) const;
 
   /// Announces the options of the coming step, before or during its backward pass. If they ask for a norm, gradients
   /// are measured as they arrive (without this call, if the step before asked for one). With overlap chunks are then

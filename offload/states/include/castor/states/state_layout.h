@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include <castor/chunk/chunk_layout.h>
@@ -44,6 +45,8 @@ class StateLayout {
 
   /// Where states live and are updated. home() and update_tier() require that adopt was called.
   const StatePlacement& placement() const { return placement_; }
+  /// By chunk of weights or states: where it may stay between its uses under `placement`.
+  std::vector<std::pair<ChunkId, Places>> rest_under(const StatePlacement& placement) const;
   void adopt(StatePlacement placement) { placement_ = std::move(placement); }
   Tier home(PayloadId chunk) const { return placement_.states[chunk]; }
   Tier update_tier(PayloadId chunk) const { return placement_.update_tier(chunk); }

@@ -12,6 +12,7 @@
 #include <castor/memory/host_team.h>
 #include <castor/plan/links.h>
 #include <castor/plugins/abi.h>
+#include <castor/schedule/planner.h>
 
 namespace castor {
 
@@ -28,6 +29,8 @@ struct Machine {
   std::function<std::unique_ptr<SpillStore>(Budget&)> make_drive;
   /// Threads that update on the host.
   std::function<Result<std::unique_ptr<HostTeam>>(unsigned n_threads)> make_team;
+  /// Where set: makes plans while others are carried out. Otherwise they are made at once.
+  std::function<std::unique_ptr<Planner>(const Device&)> make_planner;
   /// Bytes of host memory that are free.
   std::function<std::uint64_t()> available_host_bytes;
   /// Nanoseconds of a clock that never goes back.
