@@ -40,9 +40,10 @@ Result<void*> PoolResource::serve(std::uint64_t n_bytes) {
   if (void* kept = take_same(n_bytes)) return kept;
   if (n_bytes == 0 || kept_bytes_ <= in_use_bytes_ / kIdlePart) {
     auto data = upstream_.allocate(n_bytes);
-    if (data.ok() || kept_bytes_ == 0) return data;
+    if (data.ok() || (kept_bytes_ == 0 && !keep_reserve())) return data;
   }
-  return make_of_kept(n_bytes);
+  auto data = make_of_kept(n_bytes);
+  return data.ok() || !keep_reserve() ? data : make_of_kept(n_bytes);
 }
 
 void* PoolResource::take_same(std::uint64_t n_bytes) {
@@ -91,12 +92,56 @@ void PoolResource::deallocate(void* data, std::uint64_t n_bytes) noexcept {
   }
 }
 
+Result<void> PoolResource::set_aside(std::uint64_t n_bytes) {
+  const auto data = upstream_.allocate(n_bytes);
+  const std::lock_guard lock(mutex_);
+  if (data.ok()) return reserve_.push_back({*data, n_bytes}), Result<void>();
+  return kept_bytes_ < n_bytes ? data.error() : set_aside_of_kept(n_bytes);
+}
+
+Result<void> PoolResource::set_aside_of_kept(std::uint64_t n_bytes) {
+  void* same = take_same(n_bytes);
+  if (same == nullptr) {
+    CASTOR_ASSIGN(same, make_of_kept(n_bytes));
+  }
+  reserve_.push_back({same, n_bytes});
+  return {};
+}
+
+std::uint64_t PoolResource::reserve_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return total_bytes(reserve_);
+}
+
+void PoolResource::use_reserve() {
+  const std::lock_guard lock(mutex_);
+  (void)keep_reserve();
+}
+
+/// True where there were any.
+bool PoolResource::keep_reserve() {
+  const auto reserve = std::exchange(reserve_, {});
+  for (const auto& [data, n_bytes] : reserve) keep(data, n_bytes);
+  return !reserve.empty();
+}
+
+void PoolResource::drop_reserve() noexcept {
+  std::vector<MemoryBlock> dropped;
+  {
+    const std::lock_guard lock(mutex_);
+    dropped.swap(reserve_);
+  }
+  for (const auto& [data, n_bytes] : dropped) upstream_.deallocate(data, n_bytes);
+}
+
 std::uint64_t PoolResource::trim() noexcept {
+  const std::uint64_t reserve_bytes = this->reserve_bytes();
+  drop_reserve();
   const std::lock_guard lock(mutex_);
   for (auto& [n_bytes, blocks] : kept_)
     for (void* block : blocks) upstream_.deallocate(block, n_bytes);
   kept_.clear();
-  return std::exchange(kept_bytes_, 0) + upstream_.trim();
+  return reserve_bytes + std::exchange(kept_bytes_, 0) + upstream_.trim();
 }
 
 std::uint64_t PoolResource::peak_in_use_bytes() const {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <future>
 #include <random>
 #include <utility>
 #include <vector>
@@ -45,6 +46,78 @@ TEST_F(PoolResourceTest, TakesMoreWhileLittleIsIdle) {
   const auto other = allocate(700);
   EXPECT_EQ(pool_.kept_bytes(), 800u);
   EXPECT_EQ(budget_.used_bytes(), 90'000u + 800u + 700u);
+}
+
+// ---- the reserve ----
+
+TEST_F(PoolResourceTest, HandsOutWhatWasSetAsideOnceItMay) {
+  pool_.set_aside(8192).value();
+  EXPECT_EQ(pool_.reserve_bytes(), 8192u);
+  EXPECT_EQ(pool_.kept_bytes(), 0u);
+  const auto other = allocate(8192);
+  EXPECT_EQ(pool_.reserve_bytes(), 8192u) << "upstream has more";
+  pool_.use_reserve();
+  EXPECT_EQ(pool_.reserve_bytes(), 0u);
+  EXPECT_EQ(pool_.kept_bytes(), 8192u);
+  const auto same = allocate(8192);
+  EXPECT_EQ(pool_.kept_bytes(), 0u);
+  EXPECT_EQ(budget_.used_bytes(), 2 * 8192u);
+  EXPECT_EQ(pool_.peak_in_use_bytes(), 2 * 8192u);
+}
+
+TEST_F(PoolResourceTest, HandsOutWhatWasSetAsideWhereUpstreamRefuses) {
+  pool_.set_aside(40'000).value();
+  const auto most = allocate(50'000);
+  const auto other = allocate(30'000);
+  EXPECT_EQ(pool_.reserve_bytes(), 0u);
+  EXPECT_LE(budget_.used_bytes(), 100'000u);
+  EXPECT_FALSE(pool_.allocate(30'000).ok());
+}
+
+TEST_F(PoolResourceTest, SetsAsideOfIdleBlocksWhereUpstreamRefuses) {
+  { const auto idle = allocate(90'000); }
+  pool_.set_aside(60'000).value();
+  EXPECT_EQ(pool_.reserve_bytes(), 60'000u);
+  EXPECT_LE(budget_.used_bytes(), 100'000u);
+  const auto refused = pool_.set_aside(60'000);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::does_not_fit);
+}
+
+TEST_F(PoolResourceTest, GivesBackWhatWasSetAside) {
+  pool_.set_aside(8192).value();
+  pool_.drop_reserve();
+  EXPECT_EQ(budget_.used_bytes(), 0u);
+  pool_.set_aside(8192).value();
+  EXPECT_EQ(pool_.trim(), 8192u);
+  EXPECT_EQ(budget_.used_bytes(), 0u);
+  pool_.set_aside(8192).value();  // left to the destructor
+}
+
+/// Upstream that does not return before it may.
+class SlowResource final : public MemoryResource {
+ public:
+  Result<void*> allocate(std::uint64_t n_bytes) override {
+    asked.set_value();
+    may_return.get_future().wait();
+    return host_.allocate(n_bytes);
+  }
+  void deallocate(void* data, std::uint64_t n_bytes) noexcept override { host_.deallocate(data, n_bytes); }
+
+  std::promise<void> asked, may_return;
+
+ private:
+  HostResource host_;
+};
+
+TEST(PoolReserve, IsTakenWhileOtherCallsGoOn) {
+  SlowResource slow;
+  PoolResource pool(slow);
+  const auto taken = std::async(std::launch::async, [&pool] { return pool.set_aside(8192).ok(); });
+  slow.asked.get_future().wait();
+  EXPECT_EQ(pool.reserve_bytes(), 0u);
+  pool.use_reserve();
+  slow.may_return.set_value();
 }
 
 TEST_F(PoolResourceTest, MakesOtherSizesOfWhatIsIdle) {

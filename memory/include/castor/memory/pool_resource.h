@@ -21,7 +21,8 @@ namespace castor {
 ///   the blocks in use is never refused. (Slabs that blocks are cut from cannot promise that: one small block holds a
 ///   slab. In the dry runs of `layout_bench` slabs evicted chunks that would have fitted, for 6 to 40 % more NVMe
 ///   traffic.)
-/// - The bytes taken from upstream never exceed the peak of the bytes in use by more than 1 %.
+/// - The bytes taken from upstream never exceed the peak of the bytes in use by more than 1 %, but for blocks that
+///   set_aside took.
 ///
 /// Cost: a request that an idle block suits is a lookup. An exchange blocks other calls.
 class PoolResource final : public MemoryResource {
@@ -36,6 +37,18 @@ class PoolResource final : public MemoryResource {
   Result<void*> allocate(std::uint64_t n_bytes) override;
   void deallocate(void* data, std::uint64_t n_bytes) noexcept override;
   std::uint64_t trim() noexcept override;
+
+  /// Takes a block of `n_bytes` from upstream for later: it is handed out once use_reserve() was called, or when
+  /// upstream refuses a request. Other calls go on while upstream allocates. Where upstream refuses, the block is made
+  /// of idle ones. Errors: those of upstream.
+  [[nodiscard]] Result<void> set_aside(std::uint64_t n_bytes);
+  /// Bytes that were set aside and have not been handed out.
+  std::uint64_t reserve_bytes() const;
+  /// Keeps the blocks that were set aside with the others.
+  void use_reserve();
+  /// Gives the blocks that were set aside back to upstream, while other calls go on.
+  void drop_reserve() noexcept;
+
   /// The most bytes that were handed out at once.
   std::uint64_t peak_in_use_bytes() const;
   /// Bytes kept for reuse now.
@@ -47,10 +60,13 @@ class PoolResource final : public MemoryResource {
   Result<void*> make_of_kept(std::uint64_t n_bytes);
   std::vector<MemoryBlock> take_about(std::uint64_t n_bytes);
   void keep(void* data, std::uint64_t n_bytes);
+  bool keep_reserve();
+  Result<void> set_aside_of_kept(std::uint64_t n_bytes);
 
   MemoryResource& upstream_;
   mutable std::mutex mutex_;
   std::map<std::uint64_t, std::vector<void*>> kept_;  ///< by size; no list is empty
+  std::vector<MemoryBlock> reserve_;                  ///< set aside
   std::uint64_t kept_bytes_ = 0, in_use_bytes_ = 0, peak_in_use_bytes_ = 0;
 };
 
