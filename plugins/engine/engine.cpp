@@ -15,6 +15,7 @@
 #include "lent_weights.h"
 #include "model_values.h"
 #include "placer.h"
+#include "speculation_room.h"
 #include "trace_writer.h"
 #include "tuning/tuner.h"
 #include "unit_passes.h"
@@ -37,7 +38,7 @@ Result<StepOptions> options_of(const ModelShape& model, const StateFormat& forma
   return options;
 }
 
-/// Tells the user that one step will be slow because host memory is being pinned.
+/// Tells the user how much host memory the speculative updates of the placement in force take.
 void tell_speculation(const EngineRooms& rooms) {
   const std::uint64_t n_bytes = rooms.optimizer->states().placement().speculation_bytes;
   if (n_bytes == 0) return;
@@ -70,6 +71,7 @@ Engine::Engine(std::unique_ptr<EngineRooms> rooms)
       passes_(std::make_unique<UnitPasses>(*rooms_, *values_)),
       placer_(std::make_unique<Placer>(*rooms_)),
       activations_(std::make_unique<EngineActivations>(*rooms_, *placer_)),
+      speculation_room_(std::make_unique<SpeculationRoom>(*rooms_, *placer_)),
       tuner_(std::make_unique<Tuner>(*rooms_, *placer_)),
       commits_(std::make_unique<EngineCommits>(EngineCommits::Parts{.memory = *rooms_->memory,
                                                                     .chunks = *rooms_->chunks,
@@ -171,14 +173,16 @@ Result<void> Engine::discard_gradients() {
   return rooms_->optimizer->abandon();
 }
 
-/// Places again after the warm-up, and has the Tuner choose the settings of the next step.
+/// Places again after the warm-up; then takes room for speculative updates; then has the Tuner choose the settings of
+/// the next step.
 Result<void> Engine::after_step(bool wants_norm) {
   if (rooms_->warming_up && rooms_->scheduler->trace().empty()) return {};
   if (std::exchange(rooms_->warming_up, false)) {
     if (rooms_->measures()) CASTOR_TRY(placer_->place_in_measured_room());
     if (wants_norm) tell_speculation(*rooms_);
   }
-  return tuner_->after_step();
+  CASTOR_TRY(speculation_room_->after_step(!tuner_->tries_placements()));
+  return speculation_room_->pending() ? Result<void>() : tuner_->after_step();
 }
 
 ValueCalls& Engine::values() { return *values_; }
@@ -209,7 +213,7 @@ Result<castor_stats> Engine::stats() {
   return stats_of(*rooms_);
 }
 
-bool Engine::tuned() const { return !rooms_->warming_up && tuner_->over(); }
+bool Engine::tuned() const { return !rooms_->warming_up && !speculation_room_->pending() && tuner_->over(); }
 
 Result<void> Engine::settle() { return rooms_->optimizer->settle(); }
 

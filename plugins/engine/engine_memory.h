@@ -82,6 +82,7 @@ class EngineMemory {
   const SlotPages& pages() const { return paged_.pages(); }
   MemoryResource& device_slots() { return on_gpu() ? static_cast<MemoryResource&>(limited_device_) : pooled_device_; }
   MemoryResource& host_buffers() { return pooled_host_; }
+  PoolResource& host_pool() { return pooled_host_; }
   /// The tier below the host; null where there is none.
   SpillStore* spill() { return drive_ ? drive_.get() : spill_.get(); }
   /// The same over store(); null where there is no store.

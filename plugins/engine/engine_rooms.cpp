@@ -68,6 +68,7 @@ Result<void> EngineRooms::build() {
   CASTOR_TRY(make_lanes());
   bindings = std::make_unique<Bindings>(host, model, layout, place_of);
   planner = machine.make_planner ? machine.make_planner(memory->device()) : std::make_unique<InlinePlanner>();
+  if (machine.make_pinner) pinner = machine.make_pinner(memory->device());
   make_movers();
   CASTOR_ASSIGN(optimizer, make_optimizer());
   find_uses();

@@ -79,8 +79,9 @@ struct EngineRooms {
   IndexedVector<UnitId, std::vector<PayloadId>> used;
   IndexedVector<UnitId, std::vector<Need>> needs;
 
-  /// Reads the members above until it is destroyed.
+  /// These use the members above until they are destroyed.
   std::unique_ptr<Planner> planner;
+  std::unique_ptr<Planner> pinner;  ///< takes host memory for speculative updates; null where they take it themselves
 
   bool warming_up = true;     ///< no iteration has been recorded yet
   double update_seconds = 0;  ///< spent in begin_step() so far

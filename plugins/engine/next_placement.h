@@ -33,7 +33,9 @@ class NextPlacement {
 
   /// Begins to prepare `placement`. One that is being prepared is dropped.
   void prepare(StatePlacement placement, std::shared_ptr<const Basis> basis);
-  /// True from prepare() until the placement is adopted.
+  /// Drops the placement that is being prepared, if there is one.
+  void drop() { draft_.reset(); }
+  /// True from prepare() until the placement is adopted or dropped.
   bool preparing() const { return draft_ != nullptr; }
   /// Adopts the placement if it is prepared, and has its plan carried out from the next iteration on. A preparation
   /// that is out of date, since budgets, traces or norms are others, begins anew. Requires: preparing(); between two

@@ -33,13 +33,19 @@ PlacementRequest Placer::make_request() const {
   request.offload_param_fraction = options.offload_param_frac;
   request.offload_optim_fraction = options.offload_optim_frac;
   request.stream_fraction = options.stream_optim_frac.value_or(0);
-  const bool speculates = options.speculative_updates.value_or(rooms_.memory->on_gpu()) && options.overlap_updates;
-  request.speculation_bytes = speculates ? rooms_.memory->speculation_bytes() : 0;
+  request.speculation_bytes = rooms_.pinner ? 0 : speculation_bytes();
   if (request.policy == PlacementPolicy::constant && options.const_device_bytes < options.device_budget_bytes) {
     request.device_budget_bytes = options.const_device_bytes;
     request.device_budget_name = "const_device_bytes";
   }
   return request;
+}
+
+/// Of the host, that speculative updates may take.
+std::uint64_t Placer::speculation_bytes() const {
+  const EngineOptions& options = rooms_.options;
+  const bool speculates = options.speculative_updates.value_or(rooms_.memory->on_gpu()) && options.overlap_updates;
+  return speculates ? rooms_.memory->speculation_bytes() : 0;
 }
 
 /// The most that may come to lie there.
@@ -68,6 +74,7 @@ Result<void> Placer::place_first() {
   CASTOR_ASSIGN(StatePlacement placement, plan_placement(request));
   rooms_.memory->expect_on_nvme(n_bytes_on_nvme(placement, request.chunks.size()));
   rooms_.memory->check_host(rooms_.host, placement.host_bytes);
+  request_ = std::move(request);
   return rooms_.optimizer->adopt(std::move(placement));
 }
 
@@ -94,6 +101,13 @@ Result<void> Placer::place_in_measured_room() {
 Result<StatePlacement> Placer::with_streams(double share) const {
   PlacementRequest request = request_;
   request.stream_fraction = share;
+  return plan_placement_beside(request, kept_bytes_);
+}
+
+Result<StatePlacement> Placer::with_speculation() const {
+  PlacementRequest request = request_;
+  request.speculation_bytes = speculation_bytes();
+  request.may_speculate = {};
   return plan_placement_beside(request, kept_bytes_);
 }
 

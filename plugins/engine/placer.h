@@ -27,6 +27,11 @@ class Placer {
   [[nodiscard]] Result<StatePlacement> with_streams(double share) const;
   /// That placement has been adopted.
   void adopted_streams(double share) { request_.stream_fraction = share; }
+  /// The placement in force, with speculative updates as far as the host has room. Requires: place_first was called,
+  /// and placements do not speculate from the start (EngineRooms::pinner). Errors: as place_first.
+  [[nodiscard]] Result<StatePlacement> with_speculation() const;
+  /// That placement, whose speculative updates take `n_bytes`, has been adopted.
+  void adopted_speculation(std::uint64_t n_bytes) { request_.speculation_bytes = n_bytes; }
   /// Fixes which updates may be speculative to those of the placement in force, so that iterations with other shares
   /// can be forecast.
   void hold_speculation();
@@ -45,11 +50,12 @@ class Placer {
   PlacementRequest make_request() const;
   std::uint64_t n_bytes_on_nvme(const StatePlacement& placement, std::size_t n_chunks) const;
   IndexedVector<PayloadId, ChunkDemand> demands(bool adds_up) const;
+  std::uint64_t speculation_bytes() const;
   Result<void> place();
 
   EngineRooms& rooms_;
   const LargestUnit largest_unit_;
-  PlacementRequest request_;      ///< of the placement in force, from the end of the warm-up on
+  PlacementRequest request_;      ///< of the placement in force; on a GPU from the end of the warm-up on
   std::uint64_t kept_bytes_ = 0;  ///< of activations in chunks that the placement leaves room for
 };
 

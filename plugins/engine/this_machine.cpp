@@ -2,6 +2,7 @@
 #include <castor/engine/machine.h>
 
 #include <system_error>
+#include <utility>
 
 #include <castor/io/store_rates.h>
 #include <castor/memory/clock.h>
@@ -36,15 +37,25 @@ LinkCosts link_costs(Device& device, const EngineOptions& options) {
   return costs;
 }
 
+/// Null where the system gives none.
+std::unique_ptr<Planner> make_thread() {
+  try {
+    return std::make_unique<PlannerThread>();
+  } catch (const std::system_error&) {
+    return nullptr;
+  }
+}
+
 /// Beside a GPU the host has a thread to spare for plans. A device that is the host has not: the thread would slow the
 /// model down as long as the plan takes, and runs would not repeat to the last decision.
 std::unique_ptr<Planner> make_planner(const Device& device) {
-  if (device.kind() != DeviceKind::cuda) return std::make_unique<InlinePlanner>();
-  try {
-    return std::make_unique<PlannerThread>();
-  } catch (const std::system_error&) {  // no thread left
-    return std::make_unique<InlinePlanner>();
-  }
+  auto thread = device.kind() == DeviceKind::cuda ? make_thread() : nullptr;
+  return thread ? std::move(thread) : std::make_unique<InlinePlanner>();
+}
+
+/// Memory is pinned for a GPU alone.
+std::unique_ptr<Planner> make_pinner(const Device& device) {
+  return device.kind() == DeviceKind::cuda ? make_thread() : nullptr;
 }
 
 }  // namespace
@@ -56,6 +67,7 @@ Machine this_machine() {
   machine.open_store = [](const TensorStoreOptions& options) { return TensorStore::open(options); };
   machine.make_team = [](unsigned n_threads) { return make_host_team(n_threads); };
   machine.make_planner = make_planner;
+  machine.make_pinner = make_pinner;
   machine.available_host_bytes = [] { return available_host_memory_bytes(); };
   machine.now_ns = steady_now_ns;
   return machine;

@@ -31,10 +31,12 @@ constexpr std::uint32_t kUnits = 8;
 class TrialRun {
  public:
   explicit TrialRun(const EngineOptions& options, double max_norm = 0,
-                    decltype(Machine::make_planner) make_planner = nullptr)
+                    decltype(Machine::make_planner) make_planner = nullptr,
+                    decltype(Machine::make_pinner) make_pinner = nullptr)
       : training({.n_units = kUnits, .numel = 1024, .max_norm = max_norm}) {
     rig.team.job_ns = 10 * kMs;
     rig.make_planner = std::move(make_planner);
+    rig.make_pinner = std::move(make_pinner);
     host->allocate_from(rig.allocator);
     engine = Engine::make(*host, options, rig.machine()).value();
     engine->attach().value();
@@ -141,12 +143,8 @@ TEST(ShareTrial, AStatedShareIsNotTried) {
 // ---- plans made beside the steps ----
 
 using test::HeldPlanner;
-
-auto lend(HeldPlanner& planner) {
-  return [&planner](const Device&) { return std::make_unique<test::BorrowedPlanner>(planner); };
-}
-
-std::unique_ptr<Planner> planner_thread(const Device&) { return std::make_unique<PlannerThread>(); }
+using test::lend;
+using test::planner_thread;
 
 std::uint64_t fastest_with_five(std::uint32_t n_streamed) { return n_streamed == 5 ? 60 : n_streamed == 0 ? 100 : 80; }
 
@@ -186,6 +184,19 @@ TEST(ShareTrial, KeepsTheFastestShareHoweverLongPlansTake) {
   run.expect_bits_of_the_host();
 }
 
+TEST(ShareTrial, BeginsOnceUpdatesAreSpeculative) {
+  HeldPlanner pinner;
+  TrialRun run(TrialRun::options(1), /*max_norm=*/1000, nullptr, lend(pinner));
+  run.steps(20, fastest_with_five);
+  EXPECT_EQ(run.n_streamed(), 0u);
+  pinner.release();
+  run.steps(40, fastest_with_five);
+  EXPECT_TRUE(run.engine->tuned());
+  EXPECT_EQ(run.n_streamed(), 5u);
+  EXPECT_GT(run.engine->rooms().optimizer->states().placement().speculation_bytes, 0u);
+  run.expect_bits_of_the_host();
+}
+
 /// Values that were written forget the traces for which the held plan was begun.
 TEST(ShareTrial, APlacementThatWasPlannedForForgottenTracesIsPlannedAnew) {
   HeldPlanner planner;
@@ -219,7 +230,7 @@ TEST(ShareTrial, RandomRunsBesideAThreadHaveTheBitsOfTheHost) {
   for (std::uint32_t seed = 0; seed < test::n_seeds(12) && !::testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed + 500);
-    TrialRun run(TrialRun::options(1 + seed % 3), seed % 2 == 0 ? 1000 : 0, planner_thread);
+    TrialRun run(TrialRun::options(1 + seed % 3), seed % 2 == 0 ? 1000 : 0, planner_thread, planner_thread);
     for (int i = 0; i < 60; ++i) {
       run.steps(1 + random() % 3, fastest_with_five);
       if (random() % 16 == 0) {

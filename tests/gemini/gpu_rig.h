@@ -34,6 +34,7 @@ struct GpuRig {
       return std::unique_ptr<HostTeam>(std::make_unique<InlineTeam>(team));
     };
     machine.make_planner = make_planner;
+    machine.make_pinner = make_pinner;
     machine.available_host_bytes = [] { return 64 * kGiB; };
     machine.now_ns = [this] { return clock.now_ns(); };
     return machine;
@@ -46,6 +47,7 @@ struct GpuRig {
   NthCall* failing_copy = nullptr;
   MemoryResource* host_memory = nullptr;
   decltype(Machine::make_planner) make_planner = nullptr;  ///< null: plans are made at once
+  decltype(Machine::make_pinner) make_pinner = nullptr;    ///< null: memory is taken when it is used
 };
 
 }  // namespace castor::test

@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include <castor/memory/device.h>
 #include <castor/schedule/planner.h>
 
 namespace castor::test {
@@ -41,5 +42,11 @@ class BorrowedPlanner final : public Planner {
  private:
   Planner& planner_;
 };
+
+// For Machine::make_planner and make_pinner.
+inline auto lend(HeldPlanner& planner) {
+  return [&planner](const Device&) { return std::make_unique<BorrowedPlanner>(planner); };
+}
+inline std::unique_ptr<Planner> planner_thread(const Device&) { return std::make_unique<PlannerThread>(); }
 
 }  // namespace castor::test

@@ -28,6 +28,8 @@ class Tuner {
   void end_updates() { rooms_.team->limit_threads(threads_.all_threads()); }
   /// Called when a step has ended: records its duration, and chooses the settings of the next. Errors: those of Placer.
   [[nodiscard]] Result<void> after_step();
+  /// True while shares are tried.
+  bool tries_placements() const { return streams_.begun() && (!streams_.over() || next_.preparing()); }
   /// True once the times of steps are final and no setting is tried any more.
   bool over() const;
 

@@ -17,6 +17,7 @@ class EngineCommits;
 class LentWeights;
 class ModelValues;
 class Placer;
+class SpeculationRoom;
 class Tuner;
 class UnitPasses;
 
@@ -80,6 +81,7 @@ class Engine final : public Strategy {
   const std::unique_ptr<UnitPasses> passes_;
   const std::unique_ptr<Placer> placer_;
   const std::unique_ptr<EngineActivations> activations_;
+  const std::unique_ptr<SpeculationRoom> speculation_room_;
   const std::unique_ptr<Tuner> tuner_;
   const std::unique_ptr<EngineCommits> commits_;
   StepTickets tickets_;

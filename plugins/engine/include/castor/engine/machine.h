@@ -31,6 +31,9 @@ struct Machine {
   std::function<Result<std::unique_ptr<HostTeam>>(unsigned n_threads)> make_team;
   /// Where set: makes plans while others are carried out. Otherwise they are made at once.
   std::function<std::unique_ptr<Planner>(const Device&)> make_planner;
+  /// Where set, and not null: takes host memory for speculative updates beside the steps. Otherwise it is taken when
+  /// the first of them begin.
+  std::function<std::unique_ptr<Planner>(const Device&)> make_pinner;
   /// Bytes of host memory that are free.
   std::function<std::uint64_t()> available_host_bytes;
   /// Nanoseconds of a clock that never goes back.

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "speculation_room.h"
+
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include <castor/memory/bytes.h>
+
+namespace castor {
+
+SpeculationRoom::SpeculationRoom(EngineRooms& rooms, Placer& placer)
+    : rooms_(rooms), placer_(placer), stage_(rooms.pinner ? RoomStage::unasked : RoomStage::over), next_(rooms) {}
+
+SpeculationRoom::~SpeculationRoom() { *stop_ = true; }
+
+Result<void> SpeculationRoom::after_step(bool may_begin) {
+  if (stage_ == RoomStage::unasked && may_begin) ask();
+  if (stage_ == RoomStage::taking) check_taken();
+  if (stage_ == RoomStage::taken) CASTOR_TRY(prepare());
+  return stage_ == RoomStage::preparing ? adopt() : Result<void>();
+}
+
+/// Asks for the memory if the next step would be speculative with it. Most trainings without a norm never do, so that
+/// their placement is made once.
+void SpeculationRoom::ask() {
+  if (placement_.speculative.empty() && !place()) return end();
+  if (!rooms_.optimizer->speculates_under(placement_)) return;
+  if (!place()) return end();
+  rooms_.log(CASTOR_LOG_INFO,
+             format_bytes(placement_.speculation_bytes) +
+                 " more of the host are taken, once and beside the steps, for updates that begin before the norm of "
+                 "the gradients is known; speculative_updates=off takes none");
+  rooms_.calls.start();
+  const std::vector<std::uint64_t> sizes = block_sizes();
+  wanted_bytes_ = std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0});
+  taking_ = std::make_unique<Draft<Result<void>>>(
+      *rooms_.pinner, [&pool = rooms_.memory->host_pool(), sizes, stop = stop_]() -> Result<void> {
+        for (const std::uint64_t n_bytes : sizes)
+          if (!*stop) CASTOR_TRY(pool.set_aside(n_bytes));
+        return {};
+      });
+  stage_ = RoomStage::taking;
+}
+
+/// Places with speculative updates; false where there are none.
+bool SpeculationRoom::place() {
+  auto placement = placer_.with_speculation();
+  if (!placement.ok() || placement->speculation_bytes == 0) return false;
+  placement_ = std::move(*placement);
+  return true;
+}
+
+/// A block for each chunk that a speculative update writes, as UndoChunks will ask for them.
+std::vector<std::uint64_t> SpeculationRoom::block_sizes() const {
+  std::vector<std::uint64_t> sizes;
+  const StateLayout& states = rooms_.optimizer->states();
+  for (const PayloadId chunk : placement_.speculative.ids())
+    if (placement_.speculative[chunk])
+      for (const ChunkId written : states.written_by_update(chunk))
+        sizes.push_back(rooms_.chunks->chunk(written).n_bytes);
+  return sizes;
+}
+
+void SpeculationRoom::check_taken() {
+  if (!taking_->ready()) return;
+  const Result<void> taken = std::exchange(taking_, nullptr)->take();
+  stage_ = RoomStage::taken;
+  if (!taken.ok()) give_up(taken.error().message);
+}
+
+/// The ground of the rehearsal is an iteration that was planned: its plan goes on until the next one is made.
+Result<void> SpeculationRoom::prepare() {
+  const StepRecorder::Step& step = rooms_.calls.last();
+  if (rooms_.scheduler->plan() == nullptr || step.script.empty()) return {};
+  CASTOR_TRY(rooms_.scheduler->settle_times());
+  next_.prepare(placement_,
+                std::make_shared<const NextPlacement::Basis>(NextPlacement::Basis{rooms_.scheduler->trace(), step}));
+  stage_ = RoomStage::preparing;
+  return {};
+}
+
+Result<void> SpeculationRoom::adopt() {
+  PoolResource& pool = rooms_.memory->host_pool();
+  if (pool.reserve_bytes() < wanted_bytes_) return give_up("other chunks needed it"), Result<void>();
+  CASTOR_ASSIGN(const NextPlacement::Progress progress, next_.advance());
+  if (progress == NextPlacement::Progress::preparing) return {};
+  pool.use_reserve();
+  placer_.adopted_speculation(placement_.speculation_bytes);
+  end();
+  return {};
+}
+
+void SpeculationRoom::give_up(const std::string& reason) {
+  rooms_.log(CASTOR_LOG_WARN, "no update begins before the norm of the gradients is known: " +
+                                  format_bytes(placement_.speculation_bytes) + " of the host could not be had (" +
+                                  reason + ")");
+  next_.drop();
+  (void)rooms_.pinner->run([&pool = rooms_.memory->host_pool()] { return pool.drop_reserve(), Result<void>(); });
+  end();
+}
+
+/// The calls of steps are recorded on if shares of streams are to be tried.
+void SpeculationRoom::end() {
+  stage_ = RoomStage::over;
+  if (rooms_.options.stream_optim_frac) rooms_.calls.stop();
+}
+
+}  // namespace castor

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <castor/schedule/planner.h>
+
+#include "engine_rooms.h"
+#include "next_placement.h"
+#include "placer.h"
+
+namespace castor {
+
+/// The progress of host memory for speculative updates.
+enum class RoomStage : std::uint8_t {
+  unasked,    ///< no step has come whose updates would be speculative
+  taking,     ///< the memory is being taken and pinned
+  taken,      ///< all of it is there; an iteration is to be planned, whose calls a rehearsal needs
+  preparing,  ///< the placement that speculates is being rehearsed and planned
+  over,       ///< it is in force, or the memory could not be had
+};
+
+/// Takes the host memory of speculative updates beside the steps, where it is to be pinned: that takes 0.4 s per GiB.
+/// Steps go on without such updates, and the placement with them is adopted once the memory is there.
+///
+/// Threads: one at a time.
+class SpeculationRoom {
+ public:
+  /// Borrowed. Without a pinner in the rooms there is nothing to do: placements speculate from the start.
+  SpeculationRoom(EngineRooms& rooms, Placer& placer);
+  /// Stops taking memory.
+  ~SpeculationRoom();
+
+  /// Called when a step has ended: takes the next stage if that waits for nothing. `may_begin`: no other placement is
+  /// being tried. Errors: those of NextPlacement::advance.
+  [[nodiscard]] Result<void> after_step(bool may_begin);
+  /// True from when the memory is asked for until the placement is in force, or the memory could not be had.
+  bool pending() const { return stage_ != RoomStage::unasked && stage_ != RoomStage::over; }
+
+ private:
+  void ask();
+  bool place();
+  std::vector<std::uint64_t> block_sizes() const;
+  void check_taken();
+  Result<void> prepare();
+  Result<void> adopt();
+  void give_up(const std::string& reason);
+  void end();
+
+  EngineRooms& rooms_;
+  Placer& placer_;
+  RoomStage stage_;
+  StatePlacement placement_;        ///< with speculative updates
+  std::uint64_t wanted_bytes_ = 0;  ///< of the blocks
+  std::unique_ptr<Draft<Result<void>>> taking_;
+  // Owners: this and the task.
+  const std::shared_ptr<std::atomic<bool>> stop_ = std::make_shared<std::atomic<bool>>(false);
+  NextPlacement next_;
+};
+
+}  // namespace castor
