@@ -181,7 +181,7 @@ Result<void> Engine::after_step(bool wants_norm) {
     if (rooms_->measures()) CASTOR_TRY(placer_->place_in_measured_room());
     if (wants_norm) tell_speculation(*rooms_);
   }
-  CASTOR_TRY(speculation_room_->after_step(!tuner_->tries_placements()));
+  CASTOR_TRY(speculation_room_->after_step(wants_norm, !tuner_->tries_placements()));
   return speculation_room_->pending() ? Result<void>() : tuner_->after_step();
 }
 

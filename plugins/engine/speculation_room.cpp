@@ -8,32 +8,45 @@
 #include <castor/memory/bytes.h>
 
 namespace castor {
+namespace {
+
+std::uint64_t total_bytes(const std::vector<std::uint64_t>& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0});
+}
+
+}  // namespace
 
 SpeculationRoom::SpeculationRoom(EngineRooms& rooms, Placer& placer)
-    : rooms_(rooms), placer_(placer), stage_(rooms.pinner ? RoomStage::unasked : RoomStage::over), next_(rooms) {}
+    : rooms_(rooms),
+      placer_(placer),
+      stage_(rooms.pinner ? RoomStage::unasked : RoomStage::over),
+      patience_(rooms.machine.pin_patience),
+      next_(rooms) {}
 
 SpeculationRoom::~SpeculationRoom() { *stop_ = true; }
 
-Result<void> SpeculationRoom::after_step(bool may_begin) {
-  if (stage_ == RoomStage::unasked && may_begin) ask();
-  if (stage_ == RoomStage::taking) check_taken();
-  if (stage_ == RoomStage::taken) CASTOR_TRY(prepare());
+Result<void> SpeculationRoom::after_step(bool wants_norm, bool may_begin) {
+  if (stage_ == RoomStage::unasked && wants_norm && may_begin)
+    ask();
+  else if (stage_ == RoomStage::taking)
+    check_taken();
+  if (may_prepare() && may_begin) CASTOR_TRY(prepare());
   return stage_ == RoomStage::preparing ? adopt() : Result<void>();
 }
 
-/// Asks for the memory if the next step would be speculative with it. Most trainings without a norm never do, so that
-/// their placement is made once.
+/// True where the next step would be speculative with the memory that is there.
+bool SpeculationRoom::may_prepare() const {
+  return stage_ == RoomStage::taken && rooms_.optimizer->speculates_under(placement_);
+}
+
 void SpeculationRoom::ask() {
-  if (placement_.speculative.empty() && !place()) return end();
-  if (!rooms_.optimizer->speculates_under(placement_)) return;
   if (!place()) return end();
   rooms_.log(CASTOR_LOG_INFO,
              format_bytes(placement_.speculation_bytes) +
-                 " more of the host are taken, once and beside the steps, for updates that begin before the norm of "
-                 "the gradients is known; speculative_updates=off takes none");
+                 " more of the host are taken, once, for updates that begin before the norm of the gradients is known; "
+                 "the second step waits for that; speculative_updates=off takes none");
   rooms_.calls.start();
   const std::vector<std::uint64_t> sizes = block_sizes();
-  wanted_bytes_ = std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0});
   taking_ = std::make_unique<Draft<Result<void>>>(
       *rooms_.pinner, [&pool = rooms_.memory->host_pool(), sizes, stop = stop_]() -> Result<void> {
         for (const std::uint64_t n_bytes : sizes)
@@ -63,6 +76,7 @@ std::vector<std::uint64_t> SpeculationRoom::block_sizes() const {
 }
 
 void SpeculationRoom::check_taken() {
+  taking_->wait_for(std::exchange(patience_, {}));
   if (!taking_->ready()) return;
   const Result<void> taken = std::exchange(taking_, nullptr)->take();
   stage_ = RoomStage::taken;
@@ -73,6 +87,8 @@ void SpeculationRoom::check_taken() {
 Result<void> SpeculationRoom::prepare() {
   const StepRecorder::Step& step = rooms_.calls.last();
   if (rooms_.scheduler->plan() == nullptr || step.script.empty()) return {};
+  if (!place()) return end(), Result<void>();  // another share of the states may be streamed by now
+  wanted_bytes_ = total_bytes(block_sizes());
   CASTOR_TRY(rooms_.scheduler->settle_times());
   next_.prepare(placement_,
                 std::make_shared<const NextPlacement::Basis>(NextPlacement::Basis{rooms_.scheduler->trace(), step}));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -17,9 +18,9 @@ namespace castor {
 
 /// The progress of host memory for speculative updates.
 enum class RoomStage : std::uint8_t {
-  unasked,    ///< no step has come whose updates would be speculative
+  unasked,    ///< no step has come that wants a norm
   taking,     ///< the memory is being taken and pinned
-  taken,      ///< all of it is there; an iteration is to be planned, whose calls a rehearsal needs
+  taken,      ///< all of it is there; no step has come whose updates would be speculative
   preparing,  ///< the placement that speculates is being rehearsed and planned
   over,       ///< it is in force, or the memory could not be had
 };
@@ -35,15 +36,16 @@ class SpeculationRoom {
   /// Stops taking memory.
   ~SpeculationRoom();
 
-  /// Called when a step has ended: takes the next stage if that waits for nothing. `may_begin`: no other placement is
-  /// being tried. Errors: those of NextPlacement::advance.
-  [[nodiscard]] Result<void> after_step(bool may_begin);
-  /// True from when the memory is asked for until the placement is in force, or the memory could not be had.
-  bool pending() const { return stage_ != RoomStage::unasked && stage_ != RoomStage::over; }
+  /// Called when a step has ended: takes the next stage, and waits for no more than Machine::pin_patience. `wants_norm`:
+  /// of the step. `may_begin`: no other placement is being tried. Errors: those of NextPlacement::advance.
+  [[nodiscard]] Result<void> after_step(bool wants_norm, bool may_begin);
+  /// True while the memory is being taken or the placement prepared, so that no other placement is to be tried.
+  bool pending() const { return stage_ == RoomStage::taking || stage_ == RoomStage::preparing || may_prepare(); }
 
  private:
   void ask();
   bool place();
+  bool may_prepare() const;
   std::vector<std::uint64_t> block_sizes() const;
   void check_taken();
   Result<void> prepare();
@@ -57,6 +59,7 @@ class SpeculationRoom {
   StatePlacement placement_;        ///< with speculative updates
   std::uint64_t wanted_bytes_ = 0;  ///< of the blocks
   std::unique_ptr<Draft<Result<void>>> taking_;
+  std::chrono::nanoseconds patience_;  ///< that is left for the memory
   // Owners: this and the task.
   const std::shared_ptr<std::atomic<bool>> stop_ = std::make_shared<std::atomic<bool>>(false);
   NextPlacement next_;

@@ -68,6 +68,7 @@ Machine this_machine() {
   machine.make_team = [](unsigned n_threads) { return make_host_team(n_threads); };
   machine.make_planner = make_planner;
   machine.make_pinner = make_pinner;
+  machine.pin_patience = std::chrono::minutes(1);
   machine.available_host_bytes = [] { return available_host_memory_bytes(); };
   machine.now_ns = steady_now_ns;
   return machine;

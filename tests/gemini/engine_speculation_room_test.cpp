@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include <castor/memory/host_resource.h>
@@ -52,15 +54,30 @@ class ScarceMemory final : public MemoryResource {
   std::atomic<std::uint64_t> live_bytes_ = 0;
 };
 
+/// A thread that is slow to begin.
+class SlowThread final : public Planner {
+ public:
+  Event run(WorkerThread::Task task) override {
+    return worker_.run([task = std::move(task)] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      return task();
+    });
+  }
+
+ private:
+  WorkerThread worker_;
+};
+
 /// A training with a norm, whose states are on the host.
 class ClippedRun {
  public:
   explicit ClippedRun(MakePlanner make_pinner, double max_norm = 1000, MakePlanner make_planner = nullptr,
-                      std::uint64_t host_budget_bytes = Budget::kUnlimited)
+                      std::uint64_t host_budget_bytes = Budget::kUnlimited, std::chrono::nanoseconds patience = {})
       : training({.n_units = 8, .numel = 1024, .max_norm = max_norm}) {
     rig.host_memory = &memory;
     rig.make_pinner = std::move(make_pinner);
     rig.make_planner = std::move(make_planner);
+    rig.pin_patience = patience;
     EngineOptions options = training.options();
     options.placement_policy = PlacementPolicy::cpu;
     options.stream_optim_frac = 0;
@@ -103,7 +120,7 @@ class ClippedRun {
   std::uint32_t n_steps_ = 0;
 };
 
-constexpr const char* kAsked = "96.0 KiB more of the host are taken, once and beside the steps";
+constexpr const char* kAsked = "96.0 KiB more of the host are taken, once, for updates that begin before the norm";
 constexpr const char* kGivenUp = "no update begins before the norm of the gradients is known";
 
 TEST(SpeculationRoom, StepsGoOnWithoutSpeculationUntilTheMemoryIsThere) {
@@ -132,15 +149,40 @@ TEST(SpeculationRoom, StepsGoOnWithoutSpeculationUntilTheMemoryIsThere) {
   run.expect_bits_of_the_host();
 }
 
-TEST(SpeculationRoom, IsNotAskedForWhereNoUpdateWouldBeSpeculative) {
-  for (const double max_norm : {0., 1e-6}) {
-    HeldPlanner pinner;
-    ClippedRun run(lend(pinner), max_norm);
-    run.steps(12);
-    EXPECT_EQ(pinner.n_held(), 0u) << "max_norm " << max_norm;
-    EXPECT_TRUE(run.engine->tuned());
-    run.expect_bits_of_the_host();
-  }
+TEST(SpeculationRoom, IsNotAskedForWithoutANorm) {
+  HeldPlanner pinner;
+  ClippedRun run(lend(pinner), 0);
+  run.steps(12);
+  EXPECT_EQ(pinner.n_held(), 0u);
+  EXPECT_TRUE(run.engine->tuned());
+  run.expect_bits_of_the_host();
+}
+
+TEST(SpeculationRoom, IsKeptUntilAnUpdateWouldBeSpeculative) {
+  HeldPlanner pinner;
+  ClippedRun run(lend(pinner), 1e-6);
+  run.steps(1);
+  ASSERT_EQ(pinner.n_held(), 1u) << "asked for after the first step";
+  pinner.release();
+  run.steps(12);
+  EXPECT_EQ(run.speculation_bytes(), 0u);
+  EXPECT_FALSE(run.speculated());
+  EXPECT_TRUE(run.planned());
+  EXPECT_TRUE(run.engine->tuned()) << "nothing waits for it";
+  run.expect_bits_of_the_host();
+}
+
+/// With patience the second step waits for it, and no later one.
+TEST(SpeculationRoom, TheSecondStepWaitsForIt) {
+  ClippedRun run([](const Device&) { return std::make_unique<SlowThread>(); }, 1000, planner_thread, Budget::kUnlimited,
+                 std::chrono::minutes(1));
+  run.steps(1);
+  const std::uint64_t before_bytes = run.host_budget().used_bytes();
+  run.steps(1);
+  EXPECT_GE(run.host_budget().used_bytes(), before_bytes + kRoomBytes);
+  for (int i = 0; i < 1000 && !run.engine->tuned(); ++i) run.steps(1);
+  EXPECT_EQ(run.speculation_bytes(), kRoomBytes);
+  run.expect_bits_of_the_host();
 }
 
 TEST(SpeculationRoom, WithoutAPinnerUpdatesTakeTheirMemoryThemselves) {

@@ -35,6 +35,7 @@ struct GpuRig {
     };
     machine.make_planner = make_planner;
     machine.make_pinner = make_pinner;
+    machine.pin_patience = pin_patience;
     machine.available_host_bytes = [] { return 64 * kGiB; };
     machine.now_ns = [this] { return clock.now_ns(); };
     return machine;
@@ -48,6 +49,7 @@ struct GpuRig {
   MemoryResource* host_memory = nullptr;
   decltype(Machine::make_planner) make_planner = nullptr;  ///< null: plans are made at once
   decltype(Machine::make_pinner) make_pinner = nullptr;    ///< null: memory is taken when it is used
+  std::chrono::nanoseconds pin_patience{0};
 };
 
 }  // namespace castor::test

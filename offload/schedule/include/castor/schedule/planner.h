@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -58,6 +59,8 @@ class Draft {
   Draft& operator=(const Draft&) = delete;
 
   bool ready() const { return done_.ready(); }
+  /// Waits until ready(), no longer than about `limit`.
+  void wait_for(std::chrono::nanoseconds limit) const { (void)done_.wait_for(limit); }
   /// Throws what `make` threw. Requires: ready(), and no call before.
   T take() {
     if (state_->thrown) std::rethrow_exception(state_->thrown);

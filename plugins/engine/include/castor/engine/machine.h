@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <chrono>
 #include <functional>
 #include <memory>
 
@@ -34,6 +35,9 @@ struct Machine {
   /// Where set, and not null: takes host memory for speculative updates beside the steps. Otherwise it is taken when
   /// the first of them begin.
   std::function<std::unique_ptr<Planner>(const Device&)> make_pinner;
+  /// How long the second step waits for that memory: a run that settles at once has one slow step at its start, not
+  /// many that are slow a little, because pinning and updates share the host's memory. Later steps do not wait.
+  std::chrono::nanoseconds pin_patience{0};
   /// Bytes of host memory that are free.
   std::function<std::uint64_t()> available_host_bytes;
   /// Nanoseconds of a clock that never goes back.
