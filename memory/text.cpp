@@ -48,22 +48,6 @@ std::vector<std::string> split_list(std::string_view text) {
   return parts;
 }
 
-bool nests_deeper_than(std::size_t most, std::string_view text) {
-  std::size_t depth = 0;
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (in_string && text[i] == '\\')
-      ++i;  // the next character is no end of the string
-    else if (text[i] == '"')
-      in_string = !in_string;
-    else if (!in_string && (text[i] == '[' || text[i] == '{') && ++depth > most)
-      return true;
-    else if (!in_string && (text[i] == ']' || text[i] == '}') && depth > 0)
-      --depth;
-  }
-  return false;
-}
-
 std::string shortest(double value) {
   char text[32];
   const auto [end, errc] = std::to_chars(text, text + sizeof text, value);

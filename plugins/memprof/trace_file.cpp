@@ -8,7 +8,7 @@
 #include <fstream>
 #include <sstream>
 
-#include <castor/memory/text.h>
+#include <castor/memory/json_bounds.h>
 
 namespace castor {
 namespace {
@@ -16,7 +16,6 @@ namespace {
 using nlohmann::json;
 
 constexpr int kFormatVersion = 1;
-constexpr std::size_t kMostLevels = 32;  ///< of lists and objects; a trace has 6
 
 /// Removes the tag in front of nlohmann's messages, `[json.exception.type_error.302] `, which does not help a user.
 std::string without_tag(const std::string& text) {
@@ -33,8 +32,7 @@ Error not_a_trace(const std::string& origin, const std::string& why) {
 
 Result<void> parse_trace_file(std::string_view text, const std::string& origin,
                               const std::function<void(const json&)>& read) {
-  if (nests_deeper_than(kMostLevels, text))
-    return not_a_trace(origin, "it nests more than " + std::to_string(kMostLevels) + " levels deep");
+  if (const auto why = json_out_of_bounds(text)) return not_a_trace(origin, *why);
   const json object = json::parse(text, nullptr, false);
   if (object.is_discarded()) return not_a_trace(origin, "it is not JSON");
   if (!object.is_object() || !object.contains("castor_trace"))

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include <castor/memory/text.h>
+#include <castor/memory/json_bounds.h>
 #include <castor/training/optimizer_families.h>
 
 namespace castor {
@@ -15,7 +15,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kFormat = 4;
-constexpr std::size_t kMostLevels = 32;    ///< of lists and objects; a header has 5
 constexpr std::size_t kMostLetters = 200;  ///< of a sentence that come from the file
 
 /// `text`, cut where it is long.
@@ -83,8 +82,8 @@ RunState run_of(const Json& header) {
   run.settings = object.at("settings").get<RunSettings>();
   const Json& scaler = object.at("scaler");
   if (!scaler.is_null()) run.scaler = {scaler.at(0), scaler.at(1), scaler.at(2)};
-  const auto data = object.value("data", std::vector<std::uint8_t>());
-  run.data_position.assign(data.begin(), data.end());
+  for (const std::int64_t byte : object.value("data", std::vector<std::int64_t>()))
+    run.data_position += static_cast<char>(byte);
   return run;
 }
 
@@ -134,7 +133,7 @@ Json run_header(const Trained& trained, const ModelParams& params, const RunStat
 Result<RunHeader> read_run_header(const std::string& folders, const std::string& text, const Trained& trained,
                                   const ModelParams& params) {
   try {
-    const Json was = nests_deeper_than(kMostLevels, text) ? Json() : Json::parse(text, nullptr, false);
+    const Json was = json_out_of_bounds(text) ? Json() : Json::parse(text, nullptr, false);
     if (const std::string why = defect(was, trained, params); !why.empty())
       return Error{ErrorKind::usage, about_checkpoint(folders, why), "resume_from"};
     RunHeader header{run_of(was), orders_of(was, params), updates_of(was, params)};

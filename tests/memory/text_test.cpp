@@ -46,13 +46,5 @@ TEST(List, EveryListComesBack) {
   }
 }
 
-TEST(Nesting, CountsBracketsOutsideStrings) {
-  EXPECT_FALSE(nests_deeper_than(2, R"([{"a": 1}, [2], "[[[[", "\"[[[["])"));
-  EXPECT_TRUE(nests_deeper_than(2, "[[[1]]]"));
-  EXPECT_TRUE(nests_deeper_than(400, std::string(401, '{')));
-  EXPECT_FALSE(nests_deeper_than(400, std::string(400, '[')));
-  EXPECT_FALSE(nests_deeper_than(1, "[][][]]]]]["));
-}
-
 }  // namespace
 }  // namespace castor

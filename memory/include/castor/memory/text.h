@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,10 +20,6 @@ std::string join(std::span<const std::string> parts, std::string_view last, std:
 std::string join_list(std::span<const std::string> parts);
 /// The parts of such a text. A backslash before any other character stands for itself.
 std::vector<std::string> split_list(std::string_view text);
-
-/// Whether brackets and braces of the JSON `text` lie within each other more than `most` deep. Code that walks through
-/// JSON calls itself for each level.
-bool nests_deeper_than(std::size_t most, std::string_view text);
 
 /// The shortest digits that read back as `value`.
 std::string shortest(double value);
