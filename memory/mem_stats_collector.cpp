@@ -11,7 +11,7 @@
 namespace castor {
 namespace {
 
-std::uint64_t largest(const std::vector<PeriodStats>& periods, std::uint64_t PeriodStats::* figure) {
+std::uint64_t largest(const std::vector<PeriodStats>& periods, std::uint64_t PeriodStats::*figure) {
   std::uint64_t most = 0;
   for (const auto& period : periods) most = std::max(most, period.*figure);
   return most;

@@ -61,7 +61,7 @@ Result<void> check_file(const std::filesystem::path& path) {
 
 /// The system maps no code from a file system that is mounted noexec.
 Result<void> check_mount(const std::filesystem::path& path) {
-  struct statvfs facts{};
+  struct statvfs facts {};
   if (::statvfs(path.c_str(), &facts) != 0 || (facts.f_flag & ST_NOEXEC) == 0) return {};
   return refused(path,
                  "lies on a file system that is mounted noexec, from which no code is loaded; copy the plugin to "

@@ -65,7 +65,7 @@ int call_truncate(int fd, std::uint64_t n_bytes) {
 bool lacks_unnamed(int error_number) { return error_number == EOPNOTSUPP || error_number == EISDIR; }
 
 struct stat facts_of(int fd) {
-  struct stat facts{};
+  struct stat facts {};
   ::fstat(fd, &facts);
   return facts;
 }
@@ -140,7 +140,7 @@ void DirectFile::use_direct() {
 void DirectFile::find_alignment() {
   memory_align_bytes_ = kUsualMemoryAlignBytes;
   offset_align_bytes_ = kUsualOffsetAlignBytes;
-  struct statx facts{};
+  struct statx facts {};
   if (::statx(fd_.get(), "", AT_EMPTY_PATH, STATX_DIOALIGN, &facts) != 0 || (facts.stx_mask & STATX_DIOALIGN) == 0)
     return;
   if (facts.stx_dio_offset_align == 0) return use_buffered("statx gives no alignment for it");
@@ -204,7 +204,7 @@ Result<void> DirectFile::cut(std::uint64_t n_bytes) const {
 }
 
 Result<std::uint64_t> DirectFile::size_bytes() const {
-  struct stat facts{};
+  struct stat facts {};
   if (::fstat(fd(), &facts) != 0) return path_error("cannot look at " + path_, path_, errno);
   return static_cast<std::uint64_t>(facts.st_size);
 }

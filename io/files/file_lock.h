@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 
-namespace castor {
+#include <castor/io/folder.h>
 
-enum class FileLock : std::uint8_t {
-  shared,     ///< readers beside each other
-  exclusive,  ///< one owner
-};
+namespace castor {
 
 /// Locks the file or folder behind `fd` (flock) until its last descriptor is closed. Returns nothing where that worked,
 /// else the holder: `process 4711`, `this process`, or `another process` where the system does not tell.

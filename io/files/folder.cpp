@@ -23,7 +23,7 @@ namespace castor {
 namespace {
 
 Result<void> check_is_folder(const std::string& folder) {
-  struct stat facts{};
+  struct stat facts {};
   if (::stat(folder.c_str(), &facts) != 0) return path_error("cannot look at folder " + folder, folder, errno);
   if (!S_ISDIR(facts.st_mode)) return path_error("cannot use " + folder + " as a folder", folder, ENOTDIR);
   return {};
@@ -47,7 +47,7 @@ Result<void> write_and_read_back(const DirectFile& file) {
 }  // namespace
 
 Result<std::uint64_t> available_bytes(const std::string& folder) {
-  struct statvfs facts{};
+  struct statvfs facts {};
   if (::statvfs(folder.c_str(), &facts) != 0) return path_error("cannot look at folder " + folder, folder, errno);
   return std::uint64_t{facts.f_bavail} * facts.f_frsize;
 }
@@ -55,7 +55,7 @@ Result<std::uint64_t> available_bytes(const std::string& folder) {
 Result<void> check_distinct(const std::vector<std::string>& folders) {
   std::map<std::pair<dev_t, ino_t>, std::string> known;
   for (const auto& folder : folders) {
-    struct stat facts{};
+    struct stat facts {};
     if (::stat(folder.c_str(), &facts) != 0) continue;
     const auto [other, is_new] = known.emplace(std::pair(facts.st_dev, facts.st_ino), folder);
     if (!is_new)
@@ -66,10 +66,10 @@ Result<void> check_distinct(const std::vector<std::string>& folders) {
   return {};
 }
 
-Result<UniqueFd> lock_folder(const std::string& folder, FolderUse use) {
+Result<UniqueFd> lock_folder(const std::string& folder, FileLock kind) {
   UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd) return path_error("cannot lock folder " + folder, folder, errno);
-  if (const auto holder = lock_or_holder(fd.get(), use == FolderUse::read ? FileLock::shared : FileLock::exclusive))
+  if (const auto holder = lock_or_holder(fd.get(), kind))
     return Error{ErrorKind::io,
                  "cannot lock folder " + folder + ": " + *holder +
                      " keeps a store there; wait until that ends or name another folder with `nvme`",
@@ -78,6 +78,11 @@ Result<UniqueFd> lock_folder(const std::string& folder, FolderUse use) {
 }
 
 bool holds_store(const std::string& folder) { return ::access((folder + '/' + kManifestName).c_str(), F_OK) == 0; }
+
+bool is_store_file(std::string_view name) {
+  return name.starts_with(kManifestName) || name.starts_with(kUnnamedPrefix) ||
+         has_affixes(name, kDataPrefix, kDataSuffix);
+}
 
 Result<FolderProbe> probe_folder(const std::string& folder) {
   CASTOR_TRY(check_is_folder(folder));

@@ -38,7 +38,7 @@ Error failure(const std::string& what, const std::string& path, int error_number
 
 /// Returns the length of the file.
 Result<std::uint64_t> check_regular(const UniqueFd& fd, const std::string& path) {
-  struct stat facts{};
+  struct stat facts {};
   if (::fstat(fd.get(), &facts) != 0) return failure("cannot look at", path, errno);
   if (S_ISREG(facts.st_mode)) return static_cast<std::uint64_t>(facts.st_size);
   return Error{ErrorKind::io, "cannot use " + path + ": it is no regular file; move it away or name another folder"};

@@ -28,10 +28,9 @@ constexpr std::uint64_t kStatBlockBytes = 512;  // the unit of st_blocks
 
 /// `.castor-` and six characters of mkostemp.
 bool is_unnamed(std::string_view name) {
-  constexpr std::string_view kPrefix = ".castor-";
   const auto letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
-  return name.size() == kPrefix.size() + 6 && name.starts_with(kPrefix) &&
-         std::all_of(name.begin() + kPrefix.size(), name.end(), letter);
+  return name.size() == kUnnamedPrefix.size() + 6 && name.starts_with(kUnnamedPrefix) &&
+         std::all_of(name.begin() + kUnnamedPrefix.size(), name.end(), letter);
 }
 
 bool is_ours(std::string_view name) {
@@ -56,7 +55,8 @@ Result<std::vector<std::string>> names_in(int folder_fd, const std::string& fold
 /// Removes `name` unless a living process has it locked; returns the bytes that it took, or -1 where it stays.
 std::int64_t remove_if_dead(int folder_fd, const std::string& name) {
   const UniqueFd file(::openat(folder_fd, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  struct stat opened{}, named{};
+  struct stat opened {
+  }, named{};
   if (!file || ::fstat(file.get(), &opened) != 0) return -1;
   if (!S_ISREG(opened.st_mode) || opened.st_uid != ::geteuid()) return -1;
   if (lock_or_holder(file.get(), FileLock::exclusive)) return -1;

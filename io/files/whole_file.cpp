@@ -86,7 +86,7 @@ Result<void> FileBeside::take_place() {
 
 /// The file that `path` leads to, links followed. Errors: io for what is no regular file.
 Result<std::string> target_of(const std::string& path) {
-  struct stat facts{};
+  struct stat facts {};
   if (::stat(path.c_str(), &facts) == 0 && !S_ISREG(facts.st_mode))
     return Error{ErrorKind::io, "cannot write " + path + ": it is " +
                                     (S_ISDIR(facts.st_mode) ? "a folder" : "no regular file") + "; name a file"};

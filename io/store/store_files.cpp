@@ -50,7 +50,7 @@ Result<std::unique_ptr<StoreFiles>> StoreFiles::open(const std::vector<std::stri
   if (folders.empty())
     return Error{ErrorKind::usage, "a tensor store needs at least one folder; name one with `nvme`", "nvme"};
   std::unique_ptr<StoreFiles> files(new StoreFiles(folders, ops));
-  CASTOR_TRY(files->lock_folders(FolderUse::write));
+  CASTOR_TRY(files->lock_folders(FileLock::exclusive));
   CASTOR_TRY(files->find_manifest());
   if (files->found_)
     CASTOR_TRY(files->order_folders());
@@ -63,7 +63,7 @@ Result<std::unique_ptr<StoreFiles>> StoreFiles::open(const std::vector<std::stri
 
 Result<std::unique_ptr<StoreFiles>> StoreFiles::open_to_read(const std::vector<std::string>& folders, FolderOps& ops) {
   std::unique_ptr<StoreFiles> files(new StoreFiles(folders, ops));
-  CASTOR_TRY(files->lock_folders(FolderUse::read));
+  CASTOR_TRY(files->lock_folders(FileLock::shared));
   CASTOR_TRY(files->find_manifest());
   if (!files->found_)
     return Error{ErrorKind::usage, "there is no store in " + join_list(folders) + "; name the folders of one"};
@@ -71,9 +71,9 @@ Result<std::unique_ptr<StoreFiles>> StoreFiles::open_to_read(const std::vector<s
   return files;
 }
 
-Result<void> StoreFiles::lock_folders(FolderUse use) {
+Result<void> StoreFiles::lock_folders(FileLock kind) {
   for (const auto& folder : folders_) {
-    CASTOR_ASSIGN(UniqueFd lock, lock_folder(folder, use));
+    CASTOR_ASSIGN(UniqueFd lock, lock_folder(folder, kind));
     locks_.push_back(std::move(lock));
   }
   return {};

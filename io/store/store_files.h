@@ -50,7 +50,7 @@ class StoreFiles {
 
  private:
   StoreFiles(std::vector<std::string> folders, FolderOps& ops) : folders_(std::move(folders)), ops_(&ops) {}
-  Result<void> lock_folders(FolderUse use);
+  Result<void> lock_folders(FileLock kind);
   Result<std::optional<Manifest>> read(const std::string& folder) const;
   Result<void> find_manifest();
   Result<void> check_names() const;

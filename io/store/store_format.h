@@ -16,6 +16,9 @@ inline constexpr const char* kManifestName = "castor.manifest";
 inline constexpr std::string_view kDataPrefix = "castor-";
 inline constexpr std::string_view kDataSuffix = ".data";
 
+/// `.castor-XXXXXX`: a file that has its name for a moment, where the file system has no files without one.
+inline constexpr std::string_view kUnnamedPrefix = ".castor-";
+
 constexpr bool has_affixes(std::string_view name, std::string_view prefix, std::string_view suffix) {
   return name.size() >= prefix.size() + suffix.size() && name.starts_with(prefix) && name.ends_with(suffix);
 }

@@ -50,8 +50,8 @@ class StripeSet {
   /// One unnamed file in each folder: nothing outlives the set. Errors: those of DirectFile::create_unnamed; usage,
   /// where no folder is named, or more than kMostVolumes, or block_bytes is no multiple of 4096.
   static Result<std::unique_ptr<StripeSet>> open(const StripeOptions& options);
-  /// The file names[v] in folder v, created where it does not exist (to write) and locked either way. Its bytes belong to no key
-  /// until they are claimed; the file outlives the set.
+  /// The file names[v] in folder v, created where it does not exist (to write) and locked either way. Its bytes belong
+  /// to no key until they are claimed; the file outlives the set.
   /// Errors: the same, of DirectFile::open. Requires: a name per folder (ContractViolation).
   static Result<std::unique_ptr<StripeSet>> open_named(const StripeOptions& options,
                                                        const std::vector<std::string>& names,

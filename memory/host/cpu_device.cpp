@@ -50,7 +50,7 @@ class CpuDevice final : public Device {
     try {
       return std::unique_ptr<Stream>(std::make_unique<HostStream>());
     } catch (const std::system_error& refused) {
-      return limit_error(refused.code().value()).value_or(Error{ErrorKind::failed, refused.what()});
+      return limit_or_failure(refused);
     }
   }
   std::unique_ptr<Stream> wrap_compute_stream(void*) override { return std::make_unique<InlineStream>(); }

@@ -73,7 +73,7 @@ std::vector<Bound> bounds_of(const path& root) {
   return bounds;
 }
 
-LimitedBytes least(const std::vector<Bound>& bounds, std::uint64_t Bound::* amount) {
+LimitedBytes least(const std::vector<Bound>& bounds, std::uint64_t Bound::*amount) {
   const auto bound = std::min_element(bounds.begin(), bounds.end(),
                                       [&](const Bound& a, const Bound& b) { return a.*amount < b.*amount; });
   if ((*bound).*amount == kUnknown) return {};

@@ -321,7 +321,7 @@ Result<std::unique_ptr<HostTeam>> make_host_team(unsigned n_threads) {
   try {
     return std::unique_ptr<HostTeam>(std::make_unique<ThreadTeam>(n_threads));
   } catch (const std::system_error& refused) {
-    return limit_error(refused.code().value()).value_or(Error{ErrorKind::failed, refused.what()});
+    return limit_or_failure(refused);
   }
 }
 

@@ -5,7 +5,6 @@
 
 #include <cerrno>
 #include <string>
-#include <system_error>
 
 #include <castor/memory/bytes.h>
 
@@ -46,6 +45,10 @@ std::optional<Error> limit_error(int error_number) {
                          ") or of the control group");
     default: return std::nullopt;
   }
+}
+
+Error limit_or_failure(const std::system_error& refused) {
+  return limit_error(refused.code().value()).value_or(Error{ErrorKind::failed, refused.what()});
 }
 
 }  // namespace castor

@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kRoundingBytes = 0.5;  // shares are rounded: half a byte is no difference
 
-std::uint64_t bytes_of_all(const IndexedVector<PayloadId, ChunkDemand>& chunks, std::uint64_t ChunkDemand::* part) {
+std::uint64_t bytes_of_all(const IndexedVector<PayloadId, ChunkDemand>& chunks, std::uint64_t ChunkDemand::*part) {
   std::uint64_t n_bytes = 0;
   for (const ChunkDemand& chunk : chunks) n_bytes += chunk.*part;
   return n_bytes;

@@ -15,8 +15,7 @@ StateLayout::StateLayout(const ChunkLayout& layout, ChunkManager& chunks, const 
   for (const PayloadId chunk : this->chunks()) {
     const ChunkShape& shape = layout.chunks[chunk];
     const std::string text = "chunk " + std::to_string(number(chunk));
-    payload_.push_back(
-        chunks.add(ChunkKind::payload, shape.numel * size_bytes(shape.dtype), "parameters of " + text));
+    payload_.push_back(chunks.add(ChunkKind::payload, shape.numel * size_bytes(shape.dtype), "parameters of " + text));
     IndexedVector<TileId, ChunkId>& states = state_[state_.push_back({})];
     for (const TileId tile : shape.trained_tiles()) {
       std::string label = "optimizer states of " + text;

@@ -38,16 +38,6 @@ Result<StepOptions> options_of(const ModelShape& model, const StateFormat& forma
   return options;
 }
 
-/// Tells the user how much host memory the speculative updates of the placement in force take.
-void tell_speculation(const EngineRooms& rooms) {
-  const std::uint64_t n_bytes = rooms.optimizer->states().placement().speculation_bytes;
-  if (n_bytes == 0) return;
-  rooms.log(CASTOR_LOG_INFO,
-            format_bytes(n_bytes) +
-                " more of the host are taken, once, for updates that begin before the norm of the gradients "
-                "is known; speculative_updates=off takes none");
-}
-
 /// A step that updated nothing shows too little of what a step needs: as long as no other was recorded, it is as if it
 /// had not been made.
 void end_recording(EngineRooms& rooms, const StepOptions& options) {
@@ -179,7 +169,7 @@ Result<void> Engine::after_step(bool wants_norm) {
   if (rooms_->warming_up && rooms_->scheduler->trace().empty()) return {};
   if (std::exchange(rooms_->warming_up, false)) {
     if (rooms_->measures()) CASTOR_TRY(placer_->place_in_measured_room());
-    if (wants_norm) tell_speculation(*rooms_);
+    if (wants_norm) tell_speculation(*rooms_, rooms_->optimizer->states().placement());
   }
   CASTOR_TRY(speculation_room_->after_step(wants_norm, !tuner_->tries_placements()));
   return speculation_room_->pending() ? Result<void>() : tuner_->after_step();

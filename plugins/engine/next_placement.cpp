@@ -38,8 +38,7 @@ void NextPlacement::begin() {
 }
 
 bool NextPlacement::out_of_date() const {
-  return rooms_.scheduler->conditions().token != token_ ||
-         rooms_.optimizer->speculates_under(placement_) != speculates_;
+  return rooms_.scheduler->token() != token_ || rooms_.optimizer->speculates_under(placement_) != speculates_;
 }
 
 Result<NextPlacement::Progress> NextPlacement::advance() {

@@ -16,6 +16,14 @@ std::uint64_t total_bytes(const std::vector<std::uint64_t>& sizes) {
 
 }  // namespace
 
+void tell_speculation(const EngineRooms& rooms, const StatePlacement& placement, const std::string& when) {
+  if (placement.speculation_bytes == 0) return;
+  rooms.log(CASTOR_LOG_INFO,
+            format_bytes(placement.speculation_bytes) +
+                " more of the host are taken, once, for updates that begin before the norm of the gradients is known" +
+                when + "; speculative_updates=off takes none");
+}
+
 SpeculationRoom::SpeculationRoom(EngineRooms& rooms, Placer& placer)
     : rooms_(rooms),
       placer_(placer),
@@ -41,10 +49,7 @@ bool SpeculationRoom::may_prepare() const {
 
 void SpeculationRoom::ask() {
   if (!place()) return end();
-  rooms_.log(CASTOR_LOG_INFO,
-             format_bytes(placement_.speculation_bytes) +
-                 " more of the host are taken, once, for updates that begin before the norm of the gradients is known; "
-                 "the second step waits for that; speculative_updates=off takes none");
+  tell_speculation(rooms_, placement_, "; the second step waits for that");
   rooms_.calls.start();
   const std::vector<std::uint64_t> sizes = block_sizes();
   taking_ = std::make_unique<Draft<Result<void>>>(

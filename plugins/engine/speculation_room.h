@@ -16,6 +16,9 @@
 
 namespace castor {
 
+/// Tells the user how much host memory the speculative updates of `placement` take, if any. `when`: in a clause.
+void tell_speculation(const EngineRooms& rooms, const StatePlacement& placement, const std::string& when = "");
+
 /// The progress of host memory for speculative updates.
 enum class RoomStage : std::uint8_t {
   unasked,    ///< no step has come that wants a norm

@@ -80,7 +80,7 @@ Error current_error() {
   } catch (const std::bad_alloc&) {
     return host_full("", 0);
   } catch (const std::system_error& error) {
-    return limit_error(error.code().value()).value_or(Error{ErrorKind::failed, first_line(error.what())});
+    return limit_or_failure(error);
   } catch (const std::exception& error) {
     return {ErrorKind::failed, first_line(error.what())};
   } catch (...) {

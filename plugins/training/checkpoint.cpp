@@ -154,16 +154,6 @@ Result<Buffer> buffer_of(HostResource& pages, const std::string& text) {
   return buffer;
 }
 
-}  // namespace
-
-Checkpoint::Checkpoint(std::string folders, std::unique_ptr<TensorStore> store)
-    : folders_(std::move(folders)), store_(std::move(store)) {}
-Checkpoint::~Checkpoint() = default;
-
-std::optional<std::uint64_t> Checkpoint::step() const { return store_->committed_step(); }
-
-namespace {
-
 Result<std::unique_ptr<Checkpoint>> checkpoint_of(TensorStoreOptions options) {
   options.durability = Durability::commit;
   CASTOR_ASSIGN(auto store, TensorStore::open(options));
@@ -171,6 +161,12 @@ Result<std::unique_ptr<Checkpoint>> checkpoint_of(TensorStoreOptions options) {
 }
 
 }  // namespace
+
+Checkpoint::Checkpoint(std::string folders, std::unique_ptr<TensorStore> store)
+    : folders_(std::move(folders)), store_(std::move(store)) {}
+Checkpoint::~Checkpoint() = default;
+
+std::optional<std::uint64_t> Checkpoint::step() const { return store_->committed_step(); }
 
 Result<std::unique_ptr<Checkpoint>> Checkpoint::open_to_read(const std::vector<std::filesystem::path>& folders) {
   TensorStoreOptions options;

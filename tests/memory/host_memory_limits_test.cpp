@@ -29,6 +29,10 @@ class HostMemoryLimits : public ::testing::Test {
     machine_.mount_hybrid(top);
     say("proc/self/cgroup", "4:memory:" + group + "\n0::/\n");
   }
+  void limit_group(const std::string& group, const std::string& max, const std::string& current) const {
+    say("sys/fs/cgroup/" + group + "/memory.max", max + "\n");
+    say("sys/fs/cgroup/" + group + "/memory.current", current + "\n");
+  }
   void limit_process(const std::string& address_space, const std::string& data) const {
     say("proc/self/limits",
         "Limit                     Soft Limit           Hard Limit           Units     \n"
@@ -52,8 +56,7 @@ TEST_F(HostMemoryLimits, AreNoneOnABareMachine) { expect_no_limit("no files"); }
 
 TEST_F(HostMemoryLimits, OfVersion2LeaveInactiveFilesAvailable) {
   be_in_v2("/foo");
-  say("sys/fs/cgroup/foo/memory.max", "8388608\n");
-  say("sys/fs/cgroup/foo/memory.current", "5000000\n");
+  limit_group("foo", "8388608", "5000000");
   say("sys/fs/cgroup/foo/memory.stat", "anon 3000000\nfile 2000000\ninactive_file 1500000\nactive_file 500000\n");
   const auto [total, available] = memory();
   EXPECT_EQ(total.n_bytes, 8388608u);
@@ -75,10 +78,8 @@ TEST_F(HostMemoryLimits, OfVersion1LeaveInactiveFilesOfTheWholeSubtreeAvailable)
 
 TEST_F(HostMemoryLimits, OfNestedGroupsCountByWhatEachLeaves) {
   be_in_v2("/jobs/job_7");
-  say("sys/fs/cgroup/jobs/job_7/memory.max", "6291456\n");
-  say("sys/fs/cgroup/jobs/job_7/memory.current", "1000000\n");
-  say("sys/fs/cgroup/jobs/memory.max", "12582912\n");
-  say("sys/fs/cgroup/jobs/memory.current", "11000000\n");
+  limit_group("jobs/job_7", "6291456", "1000000");
+  limit_group("jobs", "12582912", "11000000");
   const auto [total, available] = memory();
   EXPECT_EQ(total.n_bytes, 6291456u);
   EXPECT_EQ(total.limit, "the memory limit of the control group /jobs/job_7, 6.00 MiB");
@@ -118,16 +119,14 @@ TEST_F(HostMemoryLimits, OfAContainerAreThoseOfItsMount) {
 
 TEST_F(HostMemoryLimits, ThatAreUsedUpLeaveNothing) {
   be_in_v2("/foo");
-  say("sys/fs/cgroup/foo/memory.max", "4194304\n");
-  say("sys/fs/cgroup/foo/memory.current", "5000000\n");
+  limit_group("foo", "4194304", "5000000");
   EXPECT_EQ(memory().available.n_bytes, 0u);
   EXPECT_NE(memory().available.limit, "");
 }
 
 TEST_F(HostMemoryLimits, LeaveNoMoreThanThemselves) {
   be_in_v2("/foo");
-  say("sys/fs/cgroup/foo/memory.max", "4194304\n");
-  say("sys/fs/cgroup/foo/memory.current", "1000000\n");
+  limit_group("foo", "4194304", "1000000");
   say("sys/fs/cgroup/foo/memory.stat", "inactive_file 3000000\n");
   EXPECT_EQ(memory().available.n_bytes, 4194304u);
 }

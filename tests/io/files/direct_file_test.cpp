@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 class DirectFileTest : public ::testing::Test {
  protected:
   static struct stat facts(const DirectFile& file) {
-    struct stat result{};
+    struct stat result {};
     EXPECT_EQ(fstat(file.fd(), &result), 0);
     return result;
   }
@@ -119,9 +119,7 @@ TEST_F(DirectFileTest, AWriterIsAlone) {
 
 TEST_F(DirectFileTest, ReadersShareAFileAndKeepWritersOut) {
   const std::string path = folder_.path() + "/file";
-  {
-    const auto made = DirectFile::open(path, DirectFile::Mode::write).value();
-  }
+  { const auto made = DirectFile::open(path, DirectFile::Mode::write).value(); }
   const auto one = DirectFile::open(path, DirectFile::Mode::read).value();
   const auto other = DirectFile::open(path, DirectFile::Mode::read).value();
   EXPECT_FALSE(DirectFile::open(path, DirectFile::Mode::write).ok());

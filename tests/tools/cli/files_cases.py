@@ -59,6 +59,9 @@ class OutputsAgainstInputs(CommandCase):
             run("train", *GPT, "--plugin", copy, "--steps", "1", "--trace", copy, "--json"), 2, "the file of --plugin"
         )
         self.assertEqual(copy.read_bytes(), before)
+        named = run("train", *GPT, "--plugin", "copy", "--steps", "1", "--trace", copy, "--json", CASTOR_PLUGIN_PATH=str(self.folder))
+        self.assert_error(named, 2, f"a file of --plugin {self.folder}")
+        self.assertEqual(copy.read_bytes(), before)
 
     def test_what_is_no_regular_file_is_refused_without_waiting(self):
         os.mkfifo(self.folder / "fifo")

@@ -52,9 +52,10 @@ std::optional<T> number(const std::string& text) {
   return errc == std::errc() && end == text.data() + text.size() ? std::optional(parsed) : std::nullopt;
 }
 
-/// Splits `text` at `separator`, which may also end it; an empty text has no parts.
 /// The folders that option `name` lists; an empty last one is left out. Empty where the option was not given.
 std::vector<std::string> folders_of(const Values& values, const std::string& name);
+
+/// Splits `text` at `separator`, which may also end it; an empty text has no parts.
 std::vector<std::string> split(const std::string& text, char separator);
 
 /// `a, b, c`.

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include <castor/io/folder.h>
 #include <castor/io/whole_file.h>
 
 namespace castor::cli {
@@ -25,7 +26,7 @@ struct Identity {
 };
 
 std::optional<struct stat> facts_of(const fs::path& path) {
-  struct stat facts{};
+  struct stat facts {};
   if (::stat(path.c_str(), &facts) != 0) return std::nullopt;
   return facts;
 }
@@ -39,14 +40,9 @@ std::optional<Identity> identity_of(const fs::path& path) {
   return Identity{folder->st_dev, folder->st_ino, target.filename().string()};
 }
 
-bool has_affixes(std::string_view name, std::string_view prefix, std::string_view suffix) {
-  return name.size() >= prefix.size() + suffix.size() && name.starts_with(prefix) && name.ends_with(suffix);
-}
-
-/// The names of the files that Castor keeps in folders (docs/storage.md), and of plugins.
+/// The names of the files that Castor keeps in folders: those of stores, its libraries, and plugins.
 bool is_kept(std::string_view name) {
-  return name.starts_with("castor.manifest") || name.starts_with(".castor-") || has_affixes(name, "castor-", ".data") ||
-         has_affixes(name, "libcastor", ".so");
+  return is_store_file(name) || (name.starts_with("libcastor") && name.ends_with(".so"));
 }
 
 Error clash(const NamedPath& output, const std::string& what) {

@@ -33,8 +33,8 @@ inline constexpr std::array<StopSignal, 6> kStopSignals = {{
 
 /// Turns the signals that ask to stop into a request, which the work checks at its next unit.
 ///
-/// One at a time: the destructor restores the earlier handlers, unless the process was asked to stop. The files that hold a run's states are unnamed, so even
-/// an immediate exit leaves none behind.
+/// One at a time: the destructor restores the earlier handlers, unless the process was asked to stop. The files that
+/// hold a run's states are unnamed, so even an immediate exit leaves none behind.
 class InterruptGuard {
  public:
   /// What a request meets.

@@ -77,7 +77,7 @@ int run(const Arguments& arguments, Output& output) {
   } catch (const std::bad_alloc&) {
     return output.fail(*limit_error(ENOMEM));
   } catch (const std::system_error& e) {
-    return output.fail(limit_error(e.code().value()).value_or(Error{ErrorKind::failed, e.what()}));
+    return output.fail(limit_or_failure(e));
   } catch (const std::exception& e) {
     return output.fail({ErrorKind::failed, e.what()});
   }

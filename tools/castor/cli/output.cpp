@@ -32,6 +32,11 @@ std::string by_signal(const Error& error) {
 void Output::print(const std::string& text) {
   errno = 0;
   out_ << text << '\n' << std::flush;
+  note_loss();
+}
+
+/// Right after a write: keeps the reason of the first that failed.
+void Output::note_loss() {
   if (!out_ && lost_ == 0) lost_ = errno != 0 ? errno : EIO;
 }
 
@@ -59,7 +64,7 @@ int Output::fail(const Error& error, const nlohmann::json& details) {
 
 int Output::ended(int code) {
   out_.flush();
-  if (!out_ && lost_ == 0) lost_ = errno != 0 ? errno : EIO;
+  note_loss();
   if (lost_ == 0) return code;
   note("castor: the result cannot be written to the standard output: " + std::generic_category().message(lost_) +
        "; it is lost, and so is what follows it");

@@ -39,6 +39,7 @@ class Output {
 
  private:
   void print(const std::string& text);
+  void note_loss();
 
   std::ostream& out_;
   int lost_ = 0;  ///< errno of the first write to `out_` that failed

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <iostream>
@@ -13,6 +12,7 @@
 #include <castor/memory/bytes.h>
 #include <castor/memory/clock.h>
 #include <castor/memory/host_memory.h>
+#include <castor/plugins/plugin_loader.h>
 #include <castor/training/plugin_folders.h>
 
 #include "cli/commands.h"
@@ -49,7 +49,7 @@ std::string losses_text(const TrainRecord& record) {
 std::uint64_t drive_bytes(const std::vector<std::filesystem::path>& folders) {
   std::map<dev_t, std::uint64_t> drives;
   for (const auto& folder : folders) {
-    struct stat facts{};
+    struct stat facts {};
     std::error_code refused;
     const auto space = std::filesystem::space(folder, refused);
     if (refused || ::stat(folder.c_str(), &facts) != 0) return 0;
@@ -81,20 +81,14 @@ Result<void> train_with_progress(const TrainOptions& options, TrainRecord& recor
   return done;
 }
 
-std::vector<NamedPath> named(const std::string& option, const std::vector<std::filesystem::path>& paths) {
-  std::vector<NamedPath> all;
-  for (const auto& path : paths) all.push_back({option, path});
-  return all;
-}
-
 CommandFiles files_of(const TrainOptions& options) {
   CommandFiles files;
   if (!options.data.empty()) files.inputs.push_back({"--data", options.data});
   if (options.plugin.find('/') != std::string::npos) files.inputs.push_back({"--plugin", options.plugin});
   for (const auto& [option, folders] :
        {std::pair("--nvme", options.nvme), std::pair("--checkpoint", options.checkpoint),
-        std::pair("--resume", options.resume), std::pair("--plugin", plugin_folders())})
-    for (NamedPath& folder : named(option, folders)) files.folders.push_back(std::move(folder));
+        std::pair("--resume", options.resume), std::pair("--plugin", PluginLoader("", plugin_folders()).folders())})
+    for (const auto& folder : folders) files.folders.push_back({option, folder});
   if (!options.trace.empty()) files.outputs.push_back({"--trace", options.trace});
   return files;
 }

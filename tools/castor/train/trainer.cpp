@@ -156,9 +156,10 @@ Result<void> Training::save() {
 }
 
 Result<void> Training::save_if_finite() {
-  if (options_.stops_on_nan) return save();
+  Result<void> saved = save();
+  if (saved.ok() || options_.stops_on_nan) return saved;
   CASTOR_ASSIGN(const auto wild, session_->not_finite());
-  if (!wild) return save();
+  if (!wild) return saved;
   observer_.warn("the state after step " + std::to_string(session_->n_steps()) + " is not saved: " + *wild +
                  " holds inf or nan");
   return {};

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <castor/io/unique_fd.h>
@@ -17,10 +18,10 @@ Result<std::uint64_t> available_bytes(const std::string& folder);
 /// Errors: usage, where two of `folders` are one, whatever their names (links included).
 Result<void> check_distinct(const std::vector<std::string>& folders);
 
-/// Who may have a folder at the same time.
-enum class FolderUse : std::uint8_t {
-  write,  ///< one owner
-  read,   ///< readers beside each other
+/// Who may have a file or folder at the same time.
+enum class FileLock : std::uint8_t {
+  shared,     ///< readers beside each other
+  exclusive,  ///< one owner
 };
 
 /// Makes the caller the one owner of `folder`, or one of its readers, for as long as the descriptor lives: the lock
@@ -29,10 +30,12 @@ enum class FolderUse : std::uint8_t {
 /// The lock is advisory: it binds only code that asks for it, in this process too. It touches no file in the folder,
 /// and a caller that keeps only unnamed files there needs no lock.
 /// Errors: io, where the folder is missing or is none; where another owner has it, it names that one.
-Result<UniqueFd> lock_folder(const std::string& folder, FolderUse use = FolderUse::write);
+Result<UniqueFd> lock_folder(const std::string& folder, FileLock kind = FileLock::exclusive);
 
 /// Whether `folder` has the manifest of a durable store (docs/storage.md).
 bool holds_store(const std::string& folder);
+/// Whether a file of this name is a store's in its folder, or is left of one: data, manifest, files without a name.
+bool is_store_file(std::string_view name);
 
 /// The capabilities of a folder for a TensorStore, for `castor check`.
 struct FolderProbe {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <system_error>
 
 #include <castor/memory/result.h>
 
@@ -10,5 +11,7 @@ namespace castor {
 /// The error of a call of the system that failed with `error_number` because a limit was reached: threads, open files,
 /// memory. It names what ran out, the limits of this process, and how to raise them. Nothing for other numbers.
 std::optional<Error> limit_error(int error_number);
+/// The same for a call that throws, as starting a thread does; its own words where no limit was reached.
+Error limit_or_failure(const std::system_error& refused);
 
 }  // namespace castor

@@ -43,9 +43,11 @@ class PluginLoader {
   /// left out.
   std::vector<PluginListing> list() const;
 
+  /// The search path: the folders of CASTOR_PLUGIN_PATH, then libdirs, each once.
+  std::vector<std::filesystem::path> folders() const;
+
  private:
   Result<Plugin> load_file(const std::filesystem::path& path) const;
-  std::vector<std::filesystem::path> folders() const;
 
   const std::string torch_tag_;
   const std::vector<std::filesystem::path> libdirs_;

@@ -87,7 +87,7 @@ constexpr Places rest_of_states(Tier tier) { return tier == Tier::nvme ? only(Ti
 
 /// Decides the home tiers. Pure.
 /// Errors: does_not_fit, with the budget that would suffice, where the working set alone exceeds a budget, or
-/// everything together does with the NVMe tier, where there is one. usage, where nvme_fraction is set without an NVMe tier.
+/// everything together exceeds all of them. usage, where nvme_fraction is set without an NVMe tier.
 Result<StatePlacement> plan_placement(const PlacementRequest& request);
 
 /// plan_placement with `activation_bytes` more of non-model data on the device where that fits, else without them, as

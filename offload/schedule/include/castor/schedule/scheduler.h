@@ -91,6 +91,8 @@ class Scheduler {
   /// The input of plans: the uses of trace(), room as the budgets say, costs, and whether there is a tier below the
   /// host.
   MoveProblem problem() const;
+  /// That of plans which are begun now.
+  PlanToken token() const;
   /// The conditions of plans now: problem() but for the trace.
   PlanConditions conditions() const;
   /// A lower bound of an iteration that follows the plan; nothing while there is no plan, or no times. Does not wait:
@@ -113,7 +115,6 @@ class Scheduler {
   void make_plan();
   void carry_out(const MoveProblem& problem, StepPlan plan);
   void switch_course();
-  PlanToken token() const;
 
   const Parts parts_;
   InlinePlanner at_once_;

@@ -39,7 +39,8 @@ class Checkpoint {
   /// The step after which it was saved; nothing if the folder holds no checkpoint.
   std::optional<std::uint64_t> step() const;
 
-  /// Errors: failed, where a state holds inf or nan; io; those of the strategy. Then the last checkpoint stays valid. Requires: not opened to read.
+  /// Errors: failed, where a state holds inf or nan; io; those of the strategy. Then the last checkpoint stays valid.
+  /// Requires: not opened to read.
   Result<SavedBytes> save(const Trained& trained, ModelHost& model, Strategy& strategy, const RunState& run);
 
   /// Makes `strategy` continue from it. Errors: usage if the folder holds no checkpoint or one of another model or
