@@ -87,6 +87,11 @@ HostMemory host_memory(const path& root) {
   return {least(bounds, &Bound::total_bytes), least(bounds, &Bound::available_bytes)};
 }
 
+std::string text_of_available(const LimitedBytes& available) {
+  const std::string limit = available.limit.empty() ? "this machine has available" : available.limit + ", leaves";
+  return "the " + format_bytes(available.n_bytes) + " that " + limit + " now";
+}
+
 std::uint64_t available_host_memory_bytes(const path& root) { return host_memory(root).available.n_bytes; }
 
 }  // namespace castor

@@ -17,7 +17,7 @@ void warn(ModelHost& host, const std::string& sentence) { host.log(CASTOR_LOG_WA
 
 EngineMemory::EngineMemory(ModelHost& host, const EngineOptions& options, const Machine& machine,
                            std::unique_ptr<Device> device)
-    : available_host_bytes_(machine.available_host_bytes),
+    : available_host_(machine.available_host),
       device_(std::move(device)),
       link_costs_(machine.link_costs(*device_, options)),
       device_chunks_(Tier::device, options.device_budget_bytes),
@@ -72,14 +72,15 @@ std::uint64_t EngineMemory::within_capacity(ModelHost& host, std::uint64_t devic
 }
 
 std::uint64_t EngineMemory::speculation_bytes() const {
-  return host_.limit_bytes() == Budget::kUnlimited ? available_host_bytes_() / 2 : Budget::kUnlimited;
+  return host_.limit_bytes() == Budget::kUnlimited ? available_host_().n_bytes / 2 : Budget::kUnlimited;
 }
 
 void EngineMemory::check_host(ModelHost& host, std::uint64_t host_bytes) const {
-  const std::uint64_t available_bytes = available_host_bytes_();
-  if (host_.limit_bytes() != Budget::kUnlimited || available_bytes == 0 || host_bytes <= available_bytes) return;
-  warn(host, "up to " + format_bytes(host_bytes) + " will be on the host, which has " + format_bytes(available_bytes) +
-                 " available now; state `host_budget`, and name a folder with `nvme` for the rest");
+  if (host_.limit_bytes() != Budget::kUnlimited) return;
+  const LimitedBytes available = available_host_();
+  if (available.fits(host_bytes)) return;
+  warn(host, "up to " + format_bytes(host_bytes) + " will be on the host, more than " + text_of_available(available) +
+                 "; state `host_budget`, and name a folder with `nvme` for the rest");
 }
 
 }  // namespace castor

@@ -71,7 +71,7 @@ class EngineMemory {
   /// is available.
   std::uint64_t speculation_bytes() const;
 
-  /// Warns if there is no host budget and `host_bytes` are more than the machine has available.
+  /// Warns if there is no host budget and the process cannot take `host_bytes` now.
   void check_host(ModelHost& host, std::uint64_t host_bytes) const;
 
   Device& device() { return *device_; }
@@ -100,7 +100,7 @@ class EngineMemory {
  private:
   EngineMemory(ModelHost& host, const EngineOptions& options, const Machine& machine, std::unique_ptr<Device> device);
 
-  const std::function<std::uint64_t()> available_host_bytes_;
+  const std::function<LimitedBytes()> available_host_;
   const std::unique_ptr<Device> device_;
   const LinkCosts link_costs_;
   Budget device_chunks_, taken_, host_, nvme_;

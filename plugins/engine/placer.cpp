@@ -98,10 +98,12 @@ Result<void> Placer::place_in_measured_room() {
   return place();
 }
 
-Result<StatePlacement> Placer::with_streams(double share) const {
-  PlacementRequest request = request_;
-  request.stream_fraction = share;
-  return plan_placement_beside(request, kept_bytes_);
+std::function<Result<StatePlacement>(double share)> Placer::placements_by_share() const {
+  return [request = request_, kept_bytes = kept_bytes_](double share) {
+    PlacementRequest with_share = request;
+    with_share.stream_fraction = share;
+    return plan_placement_beside(with_share, kept_bytes);
+  };
 }
 
 Result<StatePlacement> Placer::with_speculation() const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "engine_rooms.h"
 
@@ -22,10 +23,10 @@ class Placer {
   /// After the warm-up: gives the chunks the room that activations and workspaces leave, and places again. Errors: as
   /// place_first.
   [[nodiscard]] Result<void> place_in_measured_room();
-  /// The placement with this share of the states streamed, and the speculative updates as hold_speculation fixed them.
-  /// Requires: place_in_measured_room was called. Errors: as place_first.
-  [[nodiscard]] Result<StatePlacement> with_streams(double share) const;
-  /// That placement has been adopted.
+  /// The placements with shares of the states streamed, and the speculative updates as hold_speculation fixed them: a
+  /// copy that any thread may call. Requires: place_in_measured_room was called. Errors of a call: as place_first.
+  std::function<Result<StatePlacement>(double share)> placements_by_share() const;
+  /// The placement with this share has been adopted.
   void adopted_streams(double share) { request_.stream_fraction = share; }
   /// The placement in force, with speculative updates as far as the host has room. Requires: place_first was called,
   /// and placements do not speculate from the start (EngineRooms::pinner). Errors: as place_first.

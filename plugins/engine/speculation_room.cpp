@@ -95,8 +95,7 @@ Result<void> SpeculationRoom::prepare() {
   if (!place()) return end(), Result<void>();  // another share of the states may be streamed by now
   wanted_bytes_ = total_bytes(block_sizes());
   CASTOR_TRY(rooms_.scheduler->settle_times());
-  next_.prepare(placement_,
-                std::make_shared<const NextPlacement::Basis>(NextPlacement::Basis{rooms_.scheduler->trace(), step}));
+  next_.prepare(placement_, std::make_shared<const IterationRecord>(IterationRecord{rooms_.scheduler->trace(), step}));
   stage_ = RoomStage::preparing;
   return {};
 }

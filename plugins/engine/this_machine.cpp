@@ -69,7 +69,7 @@ Machine this_machine() {
   machine.make_planner = make_planner;
   machine.make_pinner = make_pinner;
   machine.pin_patience = std::chrono::minutes(1);
-  machine.available_host_bytes = [] { return available_host_memory_bytes(); };
+  machine.available_host = [] { return host_memory().available; };
   machine.now_ns = steady_now_ns;
   return machine;
 }

@@ -2,6 +2,7 @@
 #include "resident_strategy.h"
 
 #include <castor/memory/bytes.h>
+#include <castor/memory/host_memory.h>
 #include <castor/memory/tier.h>
 #include <castor/plugins/step_args.h>
 #include <castor/plugins/torch/errors.h>
@@ -69,6 +70,7 @@ ResidentStrategy::~ResidentStrategy() {
 }
 
 Result<void> ResidentStrategy::place() {
+  check_host();
   CASTOR_ASSIGN(sums_, Buffer::allocate(device_->host_memory(), params_.size() * sizeof(double)));
   return guard([&] {
     for (std::uint32_t id = 0; id < params_.size(); ++id) place_param(id);
@@ -77,6 +79,30 @@ Result<void> ResidentStrategy::place() {
       if (param.tensor.numel() > 0) param.registered = RegisteredId{n_registered++};
     peak_bytes_ = held_bytes();
   });
+}
+
+/// On the CPU, where a process that takes more is killed without a word.
+void ResidentStrategy::check_host() const {
+  if (!adapter_.host().torch_device().is_cpu()) return;
+  std::uint64_t n_bytes = 0;
+  for (const auto& param : adapter_.host().map().params) n_bytes += bytes_with_states(param.tensor);
+  const LimitedBytes available = host_memory().available;
+  if (available.fits(n_bytes)) return;
+  const std::string sentence = "parameters, gradients and optimizer states take " + format_bytes(n_bytes) +
+                               ", more than " + text_of_available(available) +
+                               "; the `plugin` gemini keeps part of them on NVMe (`host_budget`, `nvme`)";
+  adapter_.host().log(CASTOR_LOG_WARN, sentence.c_str());
+}
+
+/// What place_param() takes for `param`, and its gradient.
+std::uint64_t ResidentStrategy::bytes_with_states(const at::Tensor& param) const {
+  if (!computes(param)) return param.nbytes();
+  const std::uint64_t n_weights_and_master = param.element_size() + c10::elementSize(at::kFloat);
+  if (!param.requires_grad()) return param.numel() * n_weights_and_master;
+  const std::uint64_t n_moments =
+      c10::elementSize(scalar_type_of(exp_avg_dtype(format_.moments))) +
+      (format_.keeps_exp_avg_sq ? c10::elementSize(scalar_type_of(exp_avg_sq_dtype(format_.moments))) : 0);
+  return param.numel() * (n_weights_and_master + param.element_size() + n_moments);
 }
 
 void ResidentStrategy::place_param(std::uint32_t id) {

@@ -40,6 +40,8 @@ class ResidentStrategy final : public Strategy {
   Result<void> write_trace(const char* path) override;
 
  private:
+  void check_host() const;
+  std::uint64_t bytes_with_states(const at::Tensor& param) const;
   void place_param(std::uint32_t id);
   void initialise(ResidentParam& param, const at::Tensor& values);
   Result<StepScale> scale_of_step(const StepOptionsBy<ParamId>& options);

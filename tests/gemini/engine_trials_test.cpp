@@ -90,30 +90,36 @@ class TrialRun {
 constexpr const char* kShares = "of the optimizer states that are kept off the GPU are copied to it";
 constexpr const char* kThreads = "threads update during backward";
 
+/// The host updates all eight units in 80 ms, the bus is idle: all may be streamed, and six have most of the gain.
+constexpr std::uint32_t kForecast = 6;
+
+std::uint64_t fastest_as_forecast(std::uint32_t n_streamed) {
+  return n_streamed == kForecast ? 60 : n_streamed == 0 ? 100 : 80;
+}
+
 TEST(ShareTrial, BeginsOnceTheTimesOfAStepAreKnown) {
   TrialRun run(TrialRun::options(1));
   run.steps(6, [](std::uint32_t) { return 100; });
   EXPECT_EQ(run.n_streamed(), 0u) << "the warm-up, a recorded step, and three that are timed";
   run.steps(2, [](std::uint32_t) { return 100; });
-  EXPECT_EQ(run.n_streamed(), kUnits) << "updates on the host are most of a step, and the bus is idle";
+  EXPECT_EQ(run.n_streamed(), kForecast) << "updates on the host are most of a step, and the bus is idle";
 }
 
-TEST(ShareTrial, KeepsTheFastestShare) {
+TEST(ShareTrial, KeepsTheShareOfTheForecastWhereStepsAreShorter) {
   TrialRun run(TrialRun::options(1));
-  run.steps(30, [](std::uint32_t n_streamed) { return n_streamed == 5 ? 60 : n_streamed == 0 ? 100 : 80; });
+  run.steps(12, fastest_as_forecast);
   EXPECT_EQ(run.sentence(kShares),
-            "67 % of the optimizer states that are kept off the GPU are copied to it for their updates: 0.060 s a step "
-            "instead "
-            "of 0.100");
-  EXPECT_EQ(run.n_streamed(), 5u) << "two thirds of eight";
+            "75 % of the optimizer states that are kept off the GPU are copied to it for their updates: 0.060 s a step "
+            "instead of 0.100");
+  EXPECT_EQ(run.n_streamed(), kForecast);
   run.expect_bits_of_the_host();
 }
 
 /// Streamed updates wait for their chunk's next use then, and those on the host are speculative.
-TEST(ShareTrial, KeepsTheFastestShareOfStepsWithANorm) {
+TEST(ShareTrial, KeepsTheShareOfStepsWithANorm) {
   TrialRun run(TrialRun::options(1), /*max_norm=*/1000);
-  run.steps(40, [](std::uint32_t n_streamed) { return n_streamed == 5 ? 60 : n_streamed == 0 ? 100 : 80; });
-  EXPECT_EQ(run.n_streamed(), 5u);
+  run.steps(40, fastest_as_forecast);
+  EXPECT_EQ(run.n_streamed(), kForecast);
   run.expect_bits_of_the_host();
 }
 
@@ -146,53 +152,56 @@ using test::HeldPlanner;
 using test::lend;
 using test::planner_thread;
 
-std::uint64_t fastest_with_five(std::uint32_t n_streamed) { return n_streamed == 5 ? 60 : n_streamed == 0 ? 100 : 80; }
-
-/// Before a share is in use, the plan from final times and then the one for the share must be made.
+/// Before a share is in use, the plan from final times, the forecasts of shares, and then the plan for the share must be
+/// made.
 TEST(ShareTrial, StepsGoOnUnderTheShareInUseUntilTheNextOneIsPlanned) {
   HeldPlanner planner;
   TrialRun run(TrialRun::options(1), 0, lend(planner));
-  run.steps(8, fastest_with_five);
+  run.steps(8, fastest_as_forecast);
   EXPECT_EQ(planner.n_held(), 1u);
   EXPECT_TRUE(run.engine->rooms().scheduler->plan() != nullptr);
   planner.release();
-  run.steps(1, fastest_with_five);
+  run.steps(1, fastest_as_forecast);
+  EXPECT_EQ(planner.n_held(), 1u) << "shares";
+  run.steps(3, fastest_as_forecast);
+  planner.release();
+  run.steps(1, fastest_as_forecast);
   EXPECT_EQ(planner.n_held(), 1u) << "another placement";
-  run.steps(3, fastest_with_five);
+  run.steps(3, fastest_as_forecast);
   EXPECT_EQ(run.n_streamed(), 0u);
   EXPECT_TRUE(run.engine->rooms().scheduler->plan() != nullptr);
   planner.release();
   for (int i = 0; i < 3; ++i) {
-    run.steps(1, fastest_with_five);
+    run.steps(1, fastest_as_forecast);
     EXPECT_TRUE(run.engine->rooms().scheduler->plan() != nullptr) << "step " << i << " after it was adopted";
   }
-  EXPECT_EQ(run.n_streamed(), kUnits);
+  EXPECT_EQ(run.n_streamed(), kForecast);
   run.expect_bits_of_the_host();
 }
 
 /// Steps that went on under the old share do not count for the new one.
-TEST(ShareTrial, KeepsTheFastestShareHoweverLongPlansTake) {
+TEST(ShareTrial, KeepsTheShareHoweverLongPlansTake) {
   HeldPlanner planner;
   TrialRun run(TrialRun::options(1), 0, lend(planner));
   for (int i = 0; i < 40; ++i) {
-    run.steps(5, fastest_with_five);
+    run.steps(5, fastest_as_forecast);
     planner.release();
   }
   EXPECT_TRUE(run.engine->tuned());
   EXPECT_NE(run.sentence(kShares).find("0.060 s a step instead of 0.100"), std::string::npos) << run.sentence(kShares);
-  EXPECT_EQ(run.n_streamed(), 5u);
+  EXPECT_EQ(run.n_streamed(), kForecast);
   run.expect_bits_of_the_host();
 }
 
 TEST(ShareTrial, BeginsOnceUpdatesAreSpeculative) {
   HeldPlanner pinner;
   TrialRun run(TrialRun::options(1), /*max_norm=*/1000, nullptr, lend(pinner));
-  run.steps(20, fastest_with_five);
+  run.steps(20, fastest_as_forecast);
   EXPECT_EQ(run.n_streamed(), 0u);
   pinner.release();
-  run.steps(40, fastest_with_five);
+  run.steps(40, fastest_as_forecast);
   EXPECT_TRUE(run.engine->tuned());
-  EXPECT_EQ(run.n_streamed(), 5u);
+  EXPECT_EQ(run.n_streamed(), kForecast);
   EXPECT_GT(run.engine->rooms().optimizer->states().placement().speculation_bytes, 0u);
   run.expect_bits_of_the_host();
 }
@@ -201,26 +210,28 @@ TEST(ShareTrial, BeginsOnceUpdatesAreSpeculative) {
 TEST(ShareTrial, APlacementThatWasPlannedForForgottenTracesIsPlannedAnew) {
   HeldPlanner planner;
   TrialRun run(TrialRun::options(1), 0, lend(planner));
-  run.steps(7, fastest_with_five);
-  planner.release();
-  run.steps(1, fastest_with_five);
+  run.steps(7, fastest_as_forecast);
+  for (int i = 0; i < 2; ++i) {
+    planner.release();
+    run.steps(1, fastest_as_forecast);
+  }
   ASSERT_EQ(planner.n_held(), 1u);
   run.write_states_again(0);
   planner.release();
-  run.steps(1, fastest_with_five);
+  run.steps(1, fastest_as_forecast);
   EXPECT_EQ(planner.n_held(), 1u);
-  run.steps(1, fastest_with_five);
+  run.steps(1, fastest_as_forecast);
   EXPECT_EQ(run.n_streamed(), 0u);
   planner.release();
-  run.steps(3, fastest_with_five);
-  EXPECT_EQ(run.n_streamed(), kUnits);
+  run.steps(3, fastest_as_forecast);
+  EXPECT_EQ(run.n_streamed(), kForecast);
   run.expect_bits_of_the_host();
 }
 
 TEST(ShareTrial, AnEngineMayEndWhileItsPlanIsMade) {
   for (std::uint32_t n_steps = 6; n_steps < 20; ++n_steps) {
     TrialRun run(TrialRun::options(1), n_steps % 2 == 0 ? 1000 : 0, planner_thread);
-    run.steps(n_steps, fastest_with_five);
+    run.steps(n_steps, fastest_as_forecast);
   }
 }
 
@@ -232,7 +243,7 @@ TEST(ShareTrial, RandomRunsBesideAThreadHaveTheBitsOfTheHost) {
     std::mt19937 random(seed + 500);
     TrialRun run(TrialRun::options(1 + seed % 3), seed % 2 == 0 ? 1000 : 0, planner_thread, planner_thread);
     for (int i = 0; i < 60; ++i) {
-      run.steps(1 + random() % 3, fastest_with_five);
+      run.steps(1 + random() % 3, fastest_as_forecast);
       if (random() % 16 == 0) {
         std::vector<float> master(1024);
         run.engine->read_master(random() % kUnits, master.data()).value();

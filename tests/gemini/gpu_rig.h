@@ -36,7 +36,7 @@ struct GpuRig {
     machine.make_planner = make_planner;
     machine.make_pinner = make_pinner;
     machine.pin_patience = pin_patience;
-    machine.available_host_bytes = [] { return 64 * kGiB; };
+    machine.available_host = [] { return LimitedBytes{64 * kGiB, ""}; };
     machine.now_ns = [this] { return clock.now_ns(); };
     return machine;
   }

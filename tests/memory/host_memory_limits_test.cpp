@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <castor/memory/bytes.h>
+
 #include "../support/fake_machine.h"
 
 namespace castor {
@@ -191,6 +193,18 @@ TEST_F(HostMemoryLimits, OfTheProcessMayBeUnlimitedOrUnknown) {
   expect_no_limit("unlimited");
   say("proc/self/limits", "Max address space\nMax data size  \nnonsense\n");
   expect_no_limit("malformed");
+}
+
+TEST_F(HostMemoryLimits, AreNamedInWhatIsAvailable) {
+  EXPECT_TRUE(memory().available.fits(kMachineAvailableBytes));
+  EXPECT_FALSE(memory().available.fits(kMachineAvailableBytes + 1));
+  EXPECT_TRUE(LimitedBytes().fits(1)) << "not known";
+  be_in_v2("/foo");
+  limit_group("foo", "8388608", "5242880");
+  EXPECT_FALSE(memory().available.fits(4 * kMiB));
+  EXPECT_EQ(text_of_available(memory().available),
+            "the 3.00 MiB that the memory limit of the control group /foo, 8.00 MiB, leaves now");
+  EXPECT_EQ(text_of_available({kMiB, ""}), "the 1.00 MiB that this machine has available now");
 }
 
 TEST_F(HostMemoryLimits, CountWithoutMeminfo) {

@@ -154,7 +154,7 @@ Machine VirtualRig::parts(bool nvme) {
   parts.make_team = [this](unsigned) -> Result<std::unique_ptr<HostTeam>> {
     return std::unique_ptr<HostTeam>(std::make_unique<Team>(*this));
   };
-  parts.available_host_bytes = [this] { return machine_.host_bytes; };
+  parts.available_host = [this] { return LimitedBytes{machine_.host_bytes, ""}; };
   parts.now_ns = [this] { return clock_.now_ns(); };
   return parts;
 }

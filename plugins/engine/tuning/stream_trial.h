@@ -1,77 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <memory>
 
+#include "engine_rooms.h"
+#include "next_placement.h"
+#include "placer.h"
 #include "recent_steps.h"
 
 namespace castor {
 
-/// Searches the share of the states whose update on the device makes steps shortest: first no share, then the share
-/// that a model of rates predicts, then smaller ones as long as each makes steps shorter than all before. Each is used
-/// until enough steps are measured. The model predicts the gain well, but often a share that is more than the bus can
-/// carry.
+/// The progress of the share of states that is streamed to the device for updates.
+enum class StreamStage : std::uint8_t {
+  timing,     ///< no share is streamed; an iteration is being measured
+  searching,  ///< the planner forecasts iterations with shares
+  preparing,  ///< the placement with the share to use next is being rehearsed and planned
+  trying,     ///< the share that was found is in use, and its steps are measured
+  over,       ///< the share in use stays
+};
+
+/// Chooses the share of the states that is streamed to the device for updates: the one that is best by forecast
+/// (search_share), if steps with it are indeed shorter than without; otherwise none. Steps go on under the share in use
+/// until the next one is prepared.
+///
+/// Threads: one at a time.
 class StreamTrial {
  public:
-  struct Tried {
-    double share = 0, step_s = 0;
-  };
+  /// Borrowed. `chooses`: false where the share was stated, or there is none to choose.
+  StreamTrial(EngineRooms& rooms, Placer& placer, bool chooses);
 
-  /// Records the end of a step.
-  void note_step(std::uint64_t now_ns) { steps_.note(now_ns); }
-
-  /// The share in use is another from the next step on.
-  void begin_share() { steps_.forget(); }
-
-  /// The duration of a step with the share in use, as judge() would record it.
-  double step_s() const { return steps_.median_s(); }
-
-  /// True where enough steps with the share in use are measured for judge().
-  bool settled() const { return steps_.settled(); }
-
-  bool begun() const { return !tried_.empty(); }
-  bool over() const { return over_; }
-
-  /// Records the duration of steps without streams. Returns the share to use next, `modelled`. The search is over where
-  /// that is 0.
-  double begin(double modelled) {
-    over_ = modelled == 0;
-    return note(0, modelled);
-  }
-
-  /// Records the duration of steps with the share in use. Returns the share to use next; once the search is over, the
-  /// best one.
-  double judge() {
-    const double share = share_;
-    note(share, share * (steps_.median_s() < without().step_s ? 2. / 3 : 1. / 2));
-    const std::size_t n_shares = tried_.size() - 1;
-    over_ = n_shares == kMostShares || (n_shares > 1 && best().share != share);
-    return over_ ? best().share : share_;
-  }
-
-  const Tried& without() const { return tried_.front(); }
-  const Tried& best() const {
-    return *std::min_element(tried_.begin(), tried_.end(),
-                             [](const Tried& a, const Tried& b) { return a.step_s < b.step_s; });
-  }
+  /// Called when a step has ended: takes the next stage. Errors: those of Placer and NextPlacement::advance.
+  [[nodiscard]] Result<void> after_step();
+  /// True once the share in use stays.
+  bool over() const { return stage_ == StreamStage::over; }
+  /// True while a share is being searched, prepared or tried.
+  bool pending() const { return !over() && stage_ != StreamStage::timing; }
+  /// True once the duration of steps with the share in use is known: their times are final, or enough of them followed
+  /// the forecast.
+  bool knows_step() const;
 
  private:
-  /// Each share costs four steps; if they could not be forecast, two without a plan and three or four with one.
-  static constexpr std::size_t kMostShares = 4;
+  Result<void> begin();
+  double modelled_share(const StepPlan& plan) const;
+  void search(double modelled, double without_s);
+  Result<void> take_found();
+  Result<void> prepare(double share);
+  Result<void> advance();
+  Result<void> judge();
 
-  double note(double share, double next) {
-    tried_.push_back({share, steps_.median_s()});
-    steps_.forget();
-    return share_ = next;
-  }
-
-  bool over_ = false;
-  double share_ = 0;  ///< the share on trial
-  std::vector<Tried> tried_;
-  RecentSteps steps_;
+  EngineRooms& rooms_;
+  Placer& placer_;
+  StreamStage stage_;
+  RecentSteps steps_;                                       ///< with the share in use
+  double without_s_ = 0;                                    ///< duration of a step without streams
+  double next_share_ = 0;                                   ///< under the placement that is being prepared
+  bool as_forecast_ = false;                                ///< iterations with the share in use follow their forecast
+  std::shared_ptr<const IterationRecord> without_streams_;  // owners: this and drafts
+  std::unique_ptr<Draft<double>> found_;                    ///< the best share, by forecast
+  NextPlacement next_;
 };
 
 }  // namespace castor

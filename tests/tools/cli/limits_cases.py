@@ -2,6 +2,7 @@
 """Limits of the machine: threads, descriptors, address space, windows, nested files."""
 
 import fcntl
+import json
 import os
 import pty
 import re
@@ -9,6 +10,7 @@ import struct
 import subprocess
 import termios
 import unittest
+from pathlib import Path
 
 from command_case import CASTOR, GPT, HAS_GEMINI, HAS_TORCH, CommandCase, run
 
@@ -54,6 +56,50 @@ class LimitsOfTheProcess(CommandCase):
         for n in range(1, 8):
             done = run(*TRAIN, wrapper=[*nobody, "prlimit", f"--nproc={n}"])
             self.assert_one_sentence(done, "ulimit -u", "libgomp")
+
+
+class LimitsOfTheControlGroup(CommandCase):
+    """A real control group: what is beyond its limit is said before it is taken."""
+
+    def group(self, controller, **limits):
+        """A wrapper that runs a command in a new control group; skips the test where none can be made."""
+        v1, v2 = Path("/sys/fs/cgroup", controller), Path("/sys/fs/cgroup")
+        group = (v1 if v1.is_dir() else v2) / f"castor_{os.getpid()}"
+        try:
+            group.mkdir()
+            self.addCleanup(group.rmdir)
+            for file, value in limits.items():
+                (group / f"{controller}.{file}").write_text(str(value))
+        except OSError as error:
+            self.skipTest(f"no control group can be made here: {error}")
+        return ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"], f"/{group.name}"
+
+    def memory(self, mib):
+        limit = "limit_in_bytes" if Path("/sys/fs/cgroup/memory").is_dir() else "max"
+        wrapper, name = self.group("memory", **{limit: mib << 20})
+        return wrapper, f"the memory limit of the control group {name}, {mib} MiB"
+
+    def test_check_says_the_memory(self):
+        wrapper, limit = self.memory(700)
+        found = json.loads(run("check", "--json", wrapper=wrapper).stdout)
+        self.assertIn("700 MiB in all", found["memory"]["detail"])
+        self.assertIn(limit, found["memory"]["detail"])
+
+    def test_check_says_the_cpus(self):
+        if not Path("/sys/fs/cgroup/cpu").is_dir():
+            self.skipTest("no version 1 here")
+        wrapper, name = self.group("cpu", cfs_period_us=100_000, cfs_quota_us=100_000)
+        found = json.loads(run("check", "--json", wrapper=wrapper).stdout)
+        self.assertEqual(found["cpus"]["detail"], f"1 usable, under the CPU quota of the control group {name}, 1 CPU")
+
+    @unittest.skipUnless(HAS_TORCH and HAS_GEMINI, "no plugin gemini here")
+    def test_training_warns_before_it_takes_memory(self):
+        model = "gpt:layers=8,hidden=768,heads=8,vocab=256"  # 57 M parameters, 16 bytes each
+        wrapper, limit = self.memory(700)
+        for plugin in ([], ["--plugin", "gemini", "--device-budget", "64MiB"]):
+            done = run("train", "--model", model, "--batch", "1", "--seq", "16", "--steps", "1", *plugin, wrapper=wrapper)
+            warning = next((line for line in done.stderr.splitlines() if "warning" in line), "")
+            self.assertIn(limit, warning, done.stderr)
 
 
 class NestedFiles(CommandCase):

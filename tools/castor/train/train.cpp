@@ -31,12 +31,10 @@ using train::TrainRecord;
 
 /// On some machines MemAvailable grows when memory is touched, so this is a warning and not an error.
 void warn_of_memory(const TrainOptions& options, Output& output) {
-  const auto [available_bytes, limit] = host_memory().available;
-  const bool is_known = available_bytes > 0 || !limit.empty();
-  if (!options.host_budget || !is_known || *options.host_budget <= available_bytes) return;
-  output.note(fmt::format("castor: warning: --host-budget {} is more than the {} that {} now",
-                          format_bytes(*options.host_budget), format_bytes(available_bytes),
-                          limit.empty() ? "this machine has available" : limit + ", leaves"));
+  const LimitedBytes available = host_memory().available;
+  if (!options.host_budget || available.fits(*options.host_budget)) return;
+  output.note(fmt::format("castor: warning: --host-budget {} is more than {}", format_bytes(*options.host_budget),
+                          text_of_available(available)));
 }
 
 std::string losses_text(const TrainRecord& record) {

@@ -12,6 +12,9 @@ struct LimitedBytes {
   std::uint64_t n_bytes = 0;
   /// `the memory limit of the control group /foo, 700 MiB`; empty where no limit is below the machine's own amount.
   std::string limit;
+
+  /// Whether `needed_bytes` fit; true where the amount is not known.
+  bool fits(std::uint64_t needed_bytes) const { return needed_bytes <= n_bytes || (n_bytes == 0 && limit.empty()); }
 };
 
 /// The DRAM of this process. An amount is 0 without a limit where the kernel does not say it and nothing limits it.
@@ -31,6 +34,10 @@ struct HostMemory {
 ///
 /// Some virtual machines report less than they get once they touch it: good for advice, not for limits.
 HostMemory host_memory(const std::filesystem::path& root = "/");
+
+/// `the 642 MiB that the memory limit of the control group /foo, 700 MiB, leaves now`; where nothing limits the process,
+/// `the 20.0 GiB that this machine has available now`.
+std::string text_of_available(const LimitedBytes& available);
 
 /// `host_memory(root).available.n_bytes`.
 std::uint64_t available_host_memory_bytes(const std::filesystem::path& root = "/");

@@ -10,6 +10,7 @@
 #include <castor/engine/engine_options.h>
 #include <castor/io/tensor_store.h>
 #include <castor/memory/device.h>
+#include <castor/memory/host_memory.h>
 #include <castor/memory/host_team.h>
 #include <castor/plan/links.h>
 #include <castor/plugins/abi.h>
@@ -38,8 +39,8 @@ struct Machine {
   /// How long the second step waits for that memory: a run that settles at once has one slow step at its start, not
   /// many that are slow a little, because pinning and updates share the host's memory. Later steps do not wait.
   std::chrono::nanoseconds pin_patience{0};
-  /// Bytes of host memory that are free.
-  std::function<std::uint64_t()> available_host_bytes;
+  /// The host memory that the process can take now.
+  std::function<LimitedBytes()> available_host;
   /// Nanoseconds of a clock that never goes back.
   std::function<std::uint64_t()> now_ns;
 };
