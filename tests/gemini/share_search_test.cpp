@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -30,24 +31,27 @@ Search search(double modelled, const StepSeconds& step_s) {
   return search;
 }
 
-TEST(ShareSearch, GoesOnToSmallerSharesAsLongAsStepsBecomeShorter) {
-  EXPECT_EQ(search(0.5, Valley{0.28, 1}).tried, (std::vector<double>{0.5, 0.375, 0.28125, 0.2109375}));
-  EXPECT_EQ(search(0.5, Valley{1, 1}).tried, (std::vector<double>{0.5, 0.375})) << "the first is the best";
-  EXPECT_EQ(search(0.5, Valley{0.01, 30}).tried.size(), 6u) << "six at the most";
+/// The shares tried save 0.06, 0.185, 0.28, 0.21 and 0.158: the last is less than 0.6 of the best.
+TEST(ShareSearch, FindsTheSmallestShareWithMostOfTheGain) {
+  const Search valley = search(0.5, Valley{0.28, 1});
+  EXPECT_EQ(valley.tried, (std::vector<double>{0.5, 0.375, 0.28125, 0.2109375, 0.158203125}));
+  EXPECT_EQ(valley.found, 0.2109375);
+  const Search slope = search(0.5, Valley{1, 1});
+  EXPECT_EQ(slope.tried, (std::vector<double>{0.5, 0.375, 0.28125})) << "the first is the best";
+  EXPECT_EQ(slope.found, 0.375);
+  const auto cliff = [](double share) { return share > 0.4 ? 0.7 : share > 0.3 ? 0.5 : 0.72; };
+  EXPECT_EQ(search(0.5, cliff).found, 0.375) << "0.28 is less than 0.6 of 0.5";
 }
 
-/// Of the shares tried first the best saves 0.27875, the smallest 0.2109375: more than three quarters.
-TEST(ShareSearch, FindsTheSmallestShareWithMostOfTheGain) {
-  EXPECT_EQ(search(0.5, Valley{0.28, 1}).found, 0.2109375);
-  EXPECT_EQ(search(0.5, Valley{1, 1}).found, 0.375) << "exactly three quarters";
-  const auto steep = [](double share) { return share > 0.3 ? 0.7 : share > 0.25 ? 0.6 : 0.72; };
-  EXPECT_EQ(search(0.5, steep).tried.size(), 2u) << "as short is not shorter";
-  const auto saves_too_little = [](double share) { return share > 0.4 ? 0.7 : share > 0.3 ? 0.6 : 0.72; };
-  EXPECT_EQ(search(0.5, saves_too_little).found, 0.375) << "0.28 is less than three quarters of 0.4";
+TEST(ShareSearch, GoesOnPastSharesThatSaveNothing) {
+  EXPECT_NEAR(search(0.5, [](double share) { return share > 0.1 ? 1.5 : 0.8; }).found, 0.5 * std::pow(0.75, 7), 1e-12) << "eight at the most";
+  const Search narrow = search(0.5, [](double share) { return share > 0.01 ? 1.5 : 0.8; });
+  EXPECT_EQ(narrow.tried.size(), 8u);
+  EXPECT_EQ(narrow.found, 0);
 }
 
 TEST(ShareSearch, FindsNoneThatSavesLessThanATenth) {
-  EXPECT_EQ(search(0.5, Valley{0.5, 0.21}).found, 0.375);
+  EXPECT_EQ(search(0.5, Valley{0.5, 0.21}).found, 0.375) << "it saves 0.105";
   EXPECT_EQ(search(0.5, Valley{0.5, 0.19}).found, 0);
   EXPECT_EQ(search(0.5, [](double) { return 1.0; }).found, 0);
   EXPECT_EQ(search(0.5, [](double) { return 2.0; }).found, 0);
@@ -55,7 +59,7 @@ TEST(ShareSearch, FindsNoneThatSavesLessThanATenth) {
 
 TEST(ShareSearch, PassesOverSharesThatCannotBePlanned) {
   const auto fits = [](double share) { return share > 0.4 ? std::numeric_limits<double>::infinity() : 0.8; };
-  EXPECT_EQ(search(0.5, fits).found, 0.28125);
+  EXPECT_NEAR(search(0.5, fits).found, 0.5 * std::pow(0.75, 7), 1e-12) << "all others save the same";
   EXPECT_EQ(search(0.5, [](double) { return std::numeric_limits<double>::infinity(); }).found, 0);
 }
 
