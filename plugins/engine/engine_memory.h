@@ -71,8 +71,8 @@ class EngineMemory {
   /// is available.
   std::uint64_t speculation_bytes() const;
 
-  /// Warns if there is no host budget and the process cannot take `host_bytes` now.
-  void check_host(ModelHost& host, std::uint64_t host_bytes) const;
+  /// Warns if tiers without a budget will take more host memory under `placement` than the process can take now.
+  void check_host(ModelHost& host, const StatePlacement& placement) const;
 
   Device& device() { return *device_; }
   bool on_gpu() const { return device_->kind() == DeviceKind::cuda; }

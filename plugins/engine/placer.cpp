@@ -73,7 +73,7 @@ Result<void> Placer::place_first() {
   }
   CASTOR_ASSIGN(StatePlacement placement, plan_placement(request));
   rooms_.memory->expect_on_nvme(n_bytes_on_nvme(placement, request.chunks.size()));
-  rooms_.memory->check_host(rooms_.host, placement.host_bytes);
+  rooms_.memory->check_host(rooms_.host, placement);
   request_ = std::move(request);
   return rooms_.optimizer->adopt(std::move(placement));
 }

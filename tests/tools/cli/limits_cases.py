@@ -12,7 +12,7 @@ import termios
 import unittest
 from pathlib import Path
 
-from command_case import CASTOR, GPT, HAS_GEMINI, HAS_TORCH, CommandCase, run
+from command_case import CASTOR, GPT, HAS_GEMINI, HAS_TORCH, MINIMAL, CommandCase, run
 
 TRAIN = ["train", *GPT, "--plugin", "gemini", "--steps", "2", "--json"]
 
@@ -96,10 +96,26 @@ class LimitsOfTheControlGroup(CommandCase):
     def test_training_warns_before_it_takes_memory(self):
         model = "gpt:layers=8,hidden=768,heads=8,vocab=256"  # 57 M parameters, 16 bytes each
         wrapper, limit = self.memory(700)
-        for plugin in ([], ["--plugin", "gemini", "--device-budget", "64MiB"]):
-            done = run("train", "--model", model, "--batch", "1", "--seq", "16", "--steps", "1", *plugin, wrapper=wrapper)
+        for plugin in (["none"], ["gemini"], ["gemini", "--device-budget", "64MiB"]):
+            done = run("train", "--model", model, "--batch", "1", "--seq", "16", "--steps", "1", "--plugin", *plugin, wrapper=wrapper)
             warning = next((line for line in done.stderr.splitlines() if "warning" in line), "")
             self.assertIn(limit, warning, done.stderr)
+
+
+@unittest.skipUnless(HAS_TORCH and MINIMAL, "no plugin to load here")
+class PluginsOnANoexecMount(CommandCase):
+    """A plugin that the loader may not map is refused with what to do."""
+
+    def test_says_so(self):
+        copy = self.folder / Path(MINIMAL).name
+        mount = f'mount -t tmpfs -o noexec tmpfs {self.folder} && cp {MINIMAL} {copy} && exec "$@"'
+        wrapper = ["unshare", "--mount", "sh", "-c", mount, "sh"]
+        if subprocess.run([*wrapper, "true"], capture_output=True).returncode != 0:
+            self.skipTest("nothing may be mounted here")
+        done = run("train", "--model", "mlp", "--plugin", copy, "--steps", "1", wrapper=wrapper)
+        self.assertEqual(done.returncode, 5, done.stderr)
+        self.assertIn("mounted noexec", done.stderr)
+        self.assertIn("copy the plugin to another folder", done.stderr)
 
 
 class NestedFiles(CommandCase):
