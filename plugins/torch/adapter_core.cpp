@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "adapter_core.h"
 
-#include <castor/plugins/torch/any_unit.h>
 #include <castor/plugins/torch/errors.h>
 #include "gradient_capture.h"
 #include "parameter_storage.h"
@@ -165,12 +164,8 @@ Result<void> AdapterCore::check_params() const {
 }
 
 UnitBorder& AdapterCore::border_of(const torch::nn::Module& module) const {
-  const auto& units = host_.map().units;
-  const auto& chosen = host_.map().chosen;
-  if (const auto found = chosen.find(&module); found != chosen.end()) return *found->second;
-  const auto* own = dynamic_cast<const AnyUnit*>(&module);
-  for (const UnitEntry& unit : units)
-    if (unit.border == own) return *unit.border;
+  const auto& borders = host_.map().border_of;
+  if (const auto found = borders.find(&module); found != borders.end()) return *found->second;
   throw ErrorException({ErrorKind::usage, "module " + module.name() + " is no unit; choose it as one with is_unit"});
 }
 

@@ -15,6 +15,7 @@ class AdapterCore final : public UnitHooks {
   /// The calls that a strategy gets: each unit and each gradient, or the end of backward only.
   enum class Hooking { units, none };
 
+  /// `model`: the owner of the parameters in `map`, or null where that owns them alone.
   AdapterCore(std::shared_ptr<torch::nn::Module> model, ModelMap map, c10::Device device, AdapterOptions options)
       : model_(std::move(model)), host_(std::move(map), device, std::move(options)) {}
   ~AdapterCore();

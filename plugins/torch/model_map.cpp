@@ -50,6 +50,10 @@ Result<IdsByTensor> map_params(const torch::nn::Module& model, c10::Device devic
   return ids;
 }
 
+void add_once(std::uint32_t id, std::vector<std::uint32_t>& params) {
+  if (std::find(params.begin(), params.end(), id) == params.end()) params.push_back(id);
+}
+
 /// Goes through the modules of a model, and gives the parameters of each to the unit that it is in.
 class UnitWalk {
  public:
@@ -61,7 +65,10 @@ class UnitWalk {
     if (!seen_.insert(&module).second) return {};
     if (chosen(name, module)) {
       within = map_.units.size();
-      map_.units.push_back({name, border_of(module), {}});
+      auto* const own = dynamic_cast<AnyUnit*>(&module);
+      UnitBorder* const border = own ? own : map_.give_border();
+      map_.border_of[&module] = border;
+      map_.units.push_back({name, border, {}});
     }
     if (within) CASTOR_TRY(add_params(name, module, map_.units[*within].params));
     for (const auto& child : module.named_children())
@@ -74,14 +81,9 @@ class UnitWalk {
     return is_unit_ ? is_unit_(name, module) : dynamic_cast<const AnyUnit*>(&module) != nullptr;
   }
 
-  UnitBorder* border_of(torch::nn::Module& module) {
-    if (auto* unit = dynamic_cast<AnyUnit*>(&module)) return unit;
-    return (map_.chosen[&module] = std::make_unique<ChosenUnit>()).get();
-  }
-
   Result<void> add_params(const std::string& name, const torch::nn::Module& module,
                           std::vector<std::uint32_t>& params) const {
-    for (const auto& own : module.named_parameters(/*recurse=*/false)) add(ids_.at(key(own.value())), params);
+    for (const auto& own : module.named_parameters(/*recurse=*/false)) add_once(ids_.at(key(own.value())), params);
     const auto* unit = dynamic_cast<const AnyUnit*>(&module);
     if (unit == nullptr) return {};
     for (const at::Tensor& shared : unit->shared()) {
@@ -89,13 +91,9 @@ class UnitWalk {
       if (id == ids_.end())
         return Error{ErrorKind::usage,
                      "unit " + name + " shares a parameter that no module of the model registers; register it in one"};
-      add(id->second, params);
+      add_once(id->second, params);
     }
     return {};
-  }
-
-  static void add(std::uint32_t id, std::vector<std::uint32_t>& params) {
-    if (std::find(params.begin(), params.end(), id) == params.end()) params.push_back(id);
   }
 
   const IdsByTensor& ids_;
@@ -104,15 +102,14 @@ class UnitWalk {
   std::unordered_set<const torch::nn::Module*> seen_;
 };
 
-Result<void> check_units(const ModelMap& map) {
+Error no_parameters() { return {ErrorKind::usage, "the model has no parameters to train"}; }
+
+Result<void> check_units(const ModelMap& map, const std::string& remedy) {
   std::vector<bool> in_unit(map.params.size());
   for (const UnitEntry& unit : map.units)
     for (const std::uint32_t id : unit.params) in_unit[id] = true;
   for (std::size_t id = 0; id < in_unit.size(); ++id)
-    if (!in_unit[id])
-      return Error{ErrorKind::usage, "parameter " + map.params[id].name +
-                                         " is in no unit; make a module that holds it a castor::Unit, or choose one as "
-                                         "a unit (AdapterOptions::is_unit)"};
+    if (!in_unit[id]) return Error{ErrorKind::usage, "parameter " + map.params[id].name + " is in no unit; " + remedy};
   return {};
 }
 
@@ -127,9 +124,36 @@ ModuleFilter exactly(std::vector<std::shared_ptr<torch::nn::Module>> modules) {
 Result<ModelMap> map_model(torch::nn::Module& model, c10::Device device, const ModuleFilter& is_unit) {
   ModelMap map;
   CASTOR_ASSIGN(const IdsByTensor ids, map_params(model, device, map.params));
-  if (map.params.empty()) return Error{ErrorKind::usage, "the model has no parameters to train"};
+  if (map.params.empty()) return no_parameters();
   CASTOR_TRY(UnitWalk(ids, is_unit, map).visit("", model, std::nullopt));
-  CASTOR_TRY(check_units(map));
+  CASTOR_TRY(check_units(map,
+                         "make a module that holds it a castor::Unit, or choose one as a unit "
+                         "(AdapterOptions::is_unit)"));
+  return map;
+}
+
+Result<ModelMap> map_parts(const ModelParts& model, c10::Device device) {
+  ModelMap map;
+  ParameterChecks checks(device);
+  IdsByTensor ids;
+  for (const auto& [name, tensor] : model.params) {
+    if (const auto [first, is_new] = ids.emplace(key(tensor), map.params.size()); !is_new)
+      return Error{ErrorKind::usage,
+                   "parameter " + name + " is the tensor of " + map.params[first->second].name + "; give it once"};
+    CASTOR_TRY(checks.check(name, tensor, /*declared=*/false));
+    map.params.push_back({name, tensor, std::nullopt, at::getDLDataType(tensor)});
+  }
+  if (map.params.empty()) return no_parameters();
+  for (const UnitParts& unit : model.units) {
+    UnitEntry& entry = map.units.emplace_back(UnitEntry{unit.name, map.give_border(), {}});
+    for (const std::size_t id : unit.params) {
+      if (id >= map.params.size())
+        return Error{ErrorKind::usage, "unit " + unit.name + " reads parameter " + std::to_string(id) +
+                                           " of a model of " + std::to_string(map.params.size())};
+      add_once(static_cast<std::uint32_t>(id), entry.params);
+    }
+  }
+  CASTOR_TRY(check_units(map, "name it in the unit that reads it"));
   return map;
 }
 

@@ -266,8 +266,7 @@ Result<void> ResidentStrategy::write_trace(const char*) {
                "the resident run (`plugin` none) moves nothing and keeps no trace; train with a plugin to write one"};
 }
 
-Result<std::unique_ptr<Strategy>> make_resident_strategy(std::shared_ptr<torch::nn::Module>, TorchAdapter& adapter,
-                                                         const StateFormat& format) {
+Result<std::unique_ptr<Strategy>> make_resident_strategy(TorchAdapter& adapter, const StateFormat& format) {
   CASTOR_ASSIGN(auto device, open_device(adapter.core_->host().torch_device()));
   CASTOR_ASSIGN(UpdateKernels kernels, UpdateKernels::make(*device));
   CASTOR_ASSIGN(auto norm, make_grad_norm(*device));

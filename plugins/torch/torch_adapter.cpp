@@ -30,12 +30,29 @@ Result<std::unique_ptr<TorchAdapter>> TorchAdapter::make(std::shared_ptr<torch::
       new TorchAdapter(std::make_unique<AdapterCore>(std::move(model), std::move(map), device, std::move(options))));
 }
 
+Result<std::unique_ptr<TorchAdapter>> TorchAdapter::make(const ModelParts& model, c10::Device device,
+                                                         AdapterOptions options) {
+  CASTOR_TRY(initialise(device));
+  device = numbered(device);
+  CASTOR_ASSIGN(ModelMap map, map_parts(model, device));
+  return std::unique_ptr<TorchAdapter>(
+      new TorchAdapter(std::make_unique<AdapterCore>(nullptr, std::move(map), device, std::move(options))));
+}
+
 ModelHost& TorchAdapter::host() { return core_->host(); }
 std::uint32_t TorchAdapter::n_params() const { return static_cast<std::uint32_t>(core_->host().map().params.size()); }
 
 void TorchAdapter::connect(Strategy* strategy) {
   if (!core_->is_resident(strategy)) core_->connect(strategy, AdapterCore::Hooking::units);
 }
+
+NamedTensors TorchAdapter::params() const {
+  NamedTensors found;
+  for (const ParamEntry& param : core_->host().map().params) found.emplace_back(param.name, param.tensor);
+  return found;
+}
+
+UnitBorder& TorchAdapter::unit(std::size_t number) const { return *core_->host().map().units.at(number).border; }
 
 UnitBorder& TorchAdapter::border_of(const torch::nn::Module& module) const { return core_->border_of(module); }
 

@@ -171,7 +171,7 @@ std::vector<at::Tensor> masters_after_steps(Mixed<AsUnit>& model, TorchAdapter& 
 TEST(AdoptedUnits, TrainUnderATightBudgetAsWhereAllIsResident) {
   const auto resident = seeded<Mixed<AsUnit>>(), tight = seeded<Mixed<AsUnit>>();
   const auto adapter = TorchAdapter::make(resident, c10::kCPU).value();
-  const auto strategy = make_resident_strategy(resident, *adapter).value();
+  const auto strategy = make_resident_strategy(*adapter).value();
   const auto expected = masters_after_steps(*resident, *adapter, *strategy);
 
   const auto tight_adapter = TorchAdapter::make(tight, c10::kCPU).value();

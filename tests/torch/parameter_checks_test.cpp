@@ -171,7 +171,7 @@ TEST(ParameterChecks, TheResidentRunUpdatesStridedParameters) {
   const auto model = std::make_shared<Strided>();
   const at::Tensor before = model->conv->weight.detach().clone(), before_t = model->transposed.detach().clone();
   const auto adapter = TorchAdapter::make(model, c10::kCPU, {.seed = 5}).value();
-  const auto strategy = make_resident_strategy(model, *adapter, {.keeps_exp_avg_sq = false}).value();
+  const auto strategy = make_resident_strategy(*adapter, {.keeps_exp_avg_sq = false}).value();
   EXPECT_TRUE(at::equal(model->conv->weight, before));
   EXPECT_TRUE(at::equal(model->transposed, before_t));
   ASSERT_TRUE(adapter->backward(model->loss()).ok());

@@ -19,7 +19,7 @@ struct Resident {
   const c10::Device device;
   std::shared_ptr<SmallModel> model;
   std::unique_ptr<TorchAdapter> adapter = TorchAdapter::make(model, device, {.seed = 5}).value();
-  std::unique_ptr<Strategy> strategy = make_resident_strategy(model, *adapter).value();
+  std::unique_ptr<Strategy> strategy = make_resident_strategy(*adapter).value();
 
   at::Tensor loss(double factor = 1) {
     const at::Tensor x = small_input(model->layers[0]->weight.options());
@@ -262,7 +262,7 @@ std::vector<std::vector<float>> masters_after_an_empty_one(bool with_empty) {
   const auto adapter = TorchAdapter::make(model, c10::kCPU, {.seed = 5}).value();
   StateFormat format;
   format.moments = MomentFormat::bf16;
-  const auto strategy = make_resident_strategy(model, *adapter, format).value();
+  const auto strategy = make_resident_strategy(*adapter, format).value();
   const std::uint32_t first = with_empty ? 1 : 0;
   std::vector<std::vector<float>> masters;
   for (std::uint32_t i = 0; i < 6; ++i) {

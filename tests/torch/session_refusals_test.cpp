@@ -41,23 +41,23 @@ class SessionRefuses : public ::testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(With, SessionRefuses, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "gemini" : "resident"; });
 
-std::string message_of(const Result<void>& refused) {
+std::string sentence_of(const Result<void>& refused) {
   EXPECT_FALSE(refused.ok());
   if (refused.ok()) return "";
   EXPECT_EQ(refused.error().kind, ErrorKind::usage);
   return refused.error().message;
 }
 template <typename T>
-std::string message_of(const Result<T>& refused) {
-  return message_of(refused.ok() ? Result<void>() : Result<void>(refused.error()));
+std::string sentence_of(const Result<T>& refused) {
+  return sentence_of(refused.ok() ? Result<void>() : Result<void>(refused.error()));
 }
 
 TEST_P(SessionRefuses, LossesThatBackwardCannotBeginFrom) {
   Session session = boosted();
-  EXPECT_EQ(message_of(session.backward(at::Tensor())), "the loss is an undefined tensor");
-  EXPECT_EQ(message_of(session.backward(model_->forward(small_input()))),
+  EXPECT_EQ(sentence_of(session.backward(at::Tensor())), "the loss is an undefined tensor");
+  EXPECT_EQ(sentence_of(session.backward(model_->forward(small_input()))),
             "the loss has 32 elements; backward begins from one: take their sum or mean");
-  EXPECT_EQ(message_of(session.backward(at::ones({}))),
+  EXPECT_EQ(sentence_of(session.backward(at::ones({}))),
             "the loss depends on no trained parameter, or was computed without gradients (NoGradGuard)");
   EXPECT_TRUE(session.backward(loss()).ok()) << "nothing was lost";
   EXPECT_TRUE(session.step().ok());
@@ -69,19 +69,19 @@ TEST_P(SessionRefuses, ParametersOfOtherMemory) {
   at::Tensor weight = model_->layers[1]->weight;
   at::Tensor own = at::zeros({8, 8});
   weight.set_data(own);
-  EXPECT_EQ(message_of(session.backward(before)),
+  EXPECT_EQ(sentence_of(session.backward(before)),
             "parameter layer1.weight was given other memory (set_data) since the strategy was connected, which trains "
             "the values from before; change a model before it is boosted");
 }
 
 TEST_P(SessionRefuses, AnEmptyListOfFoldersToResumeFrom) {
   const auto refused = boosted().resume({});
-  EXPECT_EQ(message_of(refused), "resume() takes the folders of a checkpoint, and none is named");
+  EXPECT_EQ(sentence_of(refused), "resume() takes the folders of a checkpoint, and none is named");
   EXPECT_EQ(refused.error().option, "resume_from");
 }
 
 TEST_P(SessionRefuses, NoModel) {
-  EXPECT_EQ(message_of(boost(nullptr, choice(), AdamW{})), "there is no model: the pointer is null");
+  EXPECT_EQ(sentence_of(boost(nullptr, choice(), AdamW{})), "there is no model: the pointer is null");
 }
 
 TEST_P(SessionRefuses, CheckpointsOfOtherShapes) {
@@ -103,7 +103,7 @@ TEST_P(SessionRefuses, CheckpointsOfOtherShapes) {
   }
   const auto refusal = [&](const at::Tensor& other) {
     Session session = boost(std::make_shared<Square>(other), choice(), AdamW{}).value();
-    return message_of(session.resume({saved.path()}));
+    return sentence_of(session.resume({saved.path()}));
   };
   const std::string begin =
       "`resume_from` " + std::string(saved.path()) + ": its parameter \"weight\" of shape [3,4], trained is here ";
@@ -149,7 +149,7 @@ TEST(SessionOrder, AForwardPassAfterTheLastBackwardPassIsRefusedAndTheStepGoesOn
       session.backward((model->forward(small_input()) - 0.3).square().mean()).value();
       if (evaluates) {
         const at::NoGradGuard no_grad;
-        EXPECT_EQ(message_of(guard([&] { return model->forward(small_input()); })),
+        EXPECT_EQ(sentence_of(guard([&] { return model->forward(small_input()); })),
                   "parameters may have been updated already in the last backward pass of the step; call step() before "
                   "the next forward pass, or give the session more micro-batches per step, or values_may_change");
       }
@@ -183,7 +183,7 @@ TEST(SessionOrder, AForwardPassAfterAFailureNamesTheWayOut) {
     return grad;
   });
   EXPECT_FALSE(session.backward(broken).ok());
-  EXPECT_EQ(message_of(guard([&] { return model->forward(small_input()); })),
+  EXPECT_EQ(sentence_of(guard([&] { return model->forward(small_input()); })),
             "a call of this step has failed; drop the step with zero_grad() and begin it anew");
   session.zero_grad().value();
   session.backward((model->forward(small_input()) - 0.3).square().mean()).value();
@@ -201,7 +201,7 @@ TEST_P(SessionRefuses, WeightsThatWereWrittenInPlace) {
     const at::NoGradGuard no_grad;
     model_->layers[2]->bias.mul_(0.5);
   }
-  EXPECT_EQ(message_of(session.backward(before)),
+  EXPECT_EQ(sentence_of(session.backward(before)),
             "parameter layer2.bias was written in place, which its master has not seen, so the next update would undo "
             "it; give values with load() of the session, between steps");
   session.zero_grad().value();
@@ -214,7 +214,7 @@ TEST_P(SessionRefuses, BackwardPassesThatItDoesNotKnowOf) {
   Session session = boosted();
   if (!GetParam()) return;  // the resident run has no hooks at units
   const at::Tensor own = loss();
-  EXPECT_EQ(message_of(guard([&] { own.backward(); })),
+  EXPECT_EQ(sentence_of(guard([&] { own.backward(); })),
             "a backward pass was begun without the session (loss.backward() or a gradient function); call "
             "backward(loss) of the session, which also ends the pass");
   session.backward(loss()).value();
@@ -224,14 +224,14 @@ TEST_P(SessionRefuses, BackwardPassesThatItDoesNotKnowOf) {
 TEST_P(SessionRefuses, FoldersThatAreOne) {
   const ScratchFolder saved;
   const std::string folder = saved.path();
-  EXPECT_EQ(message_of(boost(model_, choice(), AdamW{}, {.save_in = {folder, folder + "/."}})),
+  EXPECT_EQ(sentence_of(boost(model_, choice(), AdamW{}, {.save_in = {folder, folder + "/."}})),
             "folder " + folder + "/. is named twice, the other time as " + folder + "; name each folder once");
 }
 
 TEST(TwoSessions, OfOneModelAreRefused) {
   const auto model = std::make_shared<SmallModel>();
   const Session first = boost(model, one_layer_at_a_time(), AdamW{}).value();
-  EXPECT_EQ(message_of(boost(model, one_layer_at_a_time(), AdamW{})),
+  EXPECT_EQ(sentence_of(boost(model, one_layer_at_a_time(), AdamW{})),
             "unit layer0 is trained by another strategy; end that session, or disconnect its adapter, before the model "
             "is given to a new one");
 }
@@ -241,7 +241,7 @@ TEST(TwoSessions, OfOneResidentModelAreRefused) {
   {
     const Session first = boost(model, castor::Resident{}, AdamW{}).value();
     for (const StrategyChoice& choice : {StrategyChoice(one_layer_at_a_time()), StrategyChoice(castor::Resident{})})
-      EXPECT_EQ(message_of(boost(model, choice, AdamW{})),
+      EXPECT_EQ(sentence_of(boost(model, choice, AdamW{})),
                 "parameter layer0.weight is trained by another strategy; end that session, or disconnect its adapter, "
                 "before the model is given to a new one");
   }
@@ -253,7 +253,7 @@ TEST(NvmeFolders, MayHaveACommaButNeedAName) {
   const std::filesystem::path folder = std::filesystem::path(scratch.path()) / "p,q\\";
   std::filesystem::create_directory(folder);
   EXPECT_TRUE(boost(std::make_shared<SmallModel>(), Gemini{.nvme = {folder}}, AdamW{}).ok());
-  EXPECT_EQ(message_of(boost(std::make_shared<SmallModel>(), Gemini{.nvme = {""}}, AdamW{})),
+  EXPECT_EQ(sentence_of(boost(std::make_shared<SmallModel>(), Gemini{.nvme = {""}}, AdamW{})),
             "a folder of `nvme` has no name");
 }
 

@@ -348,7 +348,7 @@ TEST(TorchAdapter, ASecondStrategyIsRefusedWhileOneIsConnected) {
     EXPECT_STREQ(refused.what(),
                  "TorchAdapter: a strategy is connected already; connect(nullptr) and destroy it before the next");
   }
-  EXPECT_THROW((void)make_resident_strategy(run.model, *run.adapter), ContractViolation);
+  EXPECT_THROW((void)make_resident_strategy(*run.adapter), ContractViolation);
   run.adapter->connect(run.strategy.get());  // as before
   ASSERT_TRUE(run.adapter->backward(run.forward().value()).ok());
   EXPECT_TRUE(second.log.empty());

@@ -104,7 +104,7 @@ TEST(RequiresGrad, OfAParameterThatWasFrozenAtTheConnectionIsAnErrorByName) {
     const auto adapter = TorchAdapter::make(units, c10::kCPU, {.seed = 5}).value();
     std::unique_ptr<Strategy> strategy;
     if (resident) {
-      strategy = make_resident_strategy(units, *adapter).value();
+      strategy = make_resident_strategy(*adapter).value();
     } else {
       strategy = std::make_unique<PoisoningStrategy>(*adapter);
       adapter->connect(strategy.get());

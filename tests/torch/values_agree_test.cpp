@@ -23,7 +23,7 @@ struct Training {
   explicit Training(bool resident) : model(std::make_shared<SmallModel>(at::TensorOptions(at::kBFloat16))) {
     adapter = TorchAdapter::make(model, c10::kCPU, {.seed = 5}).value();
     if (resident) {
-      strategy = make_resident_strategy(model, *adapter).value();
+      strategy = make_resident_strategy(*adapter).value();
       return;
     }
     const Plugin gemini = PluginLoader(torch_build_tag(), plugin_folders()).load("gemini").value();

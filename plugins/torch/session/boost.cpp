@@ -12,10 +12,9 @@
 namespace castor {
 namespace {
 
-/// The device of the first parameter; an adapter refuses a model without any.
-c10::Device device_of(const torch::nn::Module& model) {
-  const auto params = model.parameters();
-  return params.empty() ? c10::Device(c10::kCPU) : params.front().device();
+/// The device of a model, by its first parameter; an adapter refuses a model without any.
+c10::Device device_of(const at::Tensor* first_param) {
+  return first_param && first_param->defined() ? first_param->device() : c10::Device(c10::kCPU);
 }
 
 bool has_fp16(const ModelParams& params) {
@@ -40,19 +39,37 @@ Result<RunFolders> folders_of(const StrategyChoice& choice, const SessionOptions
 
 Result<Session> boost(std::shared_ptr<torch::nn::Module> model, const StrategyChoice& choice,
                       const Optimizer& optimizer, SessionOptions options) {
-  auto parts = std::make_unique<Session::Parts>();
-  Session::Parts& p = *parts;
   if (!model) return Error{ErrorKind::usage, "there is no model: the pointer is null"};
+  const auto make_adapter = [&model](AdapterOptions settings) {
+    const auto params = model->parameters();
+    const c10::Device device = device_of(params.empty() ? nullptr : &params.front());
+    return TorchAdapter::make(model, device, std::move(settings));
+  };
+  return Session::make(make_adapter, choice, optimizer, std::move(options));
+}
+
+Result<Session> boost(const ModelParts& model, const StrategyChoice& choice, const Optimizer& optimizer,
+                      SessionOptions options) {
+  const auto make_adapter = [&model](AdapterOptions settings) {
+    const c10::Device device = device_of(model.params.empty() ? nullptr : &model.params.front().second);
+    return TorchAdapter::make(model, device, std::move(settings));
+  };
+  return Session::make(make_adapter, choice, optimizer, std::move(options));
+}
+
+Result<Session> Session::make(const MakeAdapter& make_adapter, const StrategyChoice& choice, const Optimizer& optimizer,
+                              SessionOptions options) {
+  auto parts = std::make_unique<Parts>();
+  Parts& p = *parts;
   CASTOR_TRY(check_micro_batches(options));
   CASTOR_ASSIGN(p.folders, folders_of(choice, options));
-  CASTOR_ASSIGN(p.adapter, TorchAdapter::make(model, device_of(*model),
-                                              {.seed = options.seed,
-                                               .interrupted = options.interrupted,
-                                               .is_unit = options.is_unit,
-                                               .log = options.log,
-                                               .begun_micro_batch = [&p] { return p.begun_micro_batch(); },
-                                               .may_run_forward = [&p] { return p.may_run_forward(); },
-                                               .owns_backward = true}));
+  CASTOR_ASSIGN(p.adapter, make_adapter({.seed = options.seed,
+                                         .interrupted = options.interrupted,
+                                         .is_unit = options.is_unit,
+                                         .log = options.log,
+                                         .begun_micro_batch = [&p] { return p.begun_micro_batch(); },
+                                         .may_run_forward = [&p] { return p.may_run_forward(); },
+                                         .owns_backward = true}));
   CASTOR_TRY(p.adapter->check_free());
   CASTOR_ASSIGN(p.params, params_of(p.adapter->host()));
   p.options = std::move(options);
@@ -60,8 +77,8 @@ Result<Session> boost(std::shared_ptr<torch::nn::Module> model, const StrategyCh
     CASTOR_ASSIGN(p.scaler, DynamicGradScaler::make(p.options.scaler.value_or(GradScalerOptions{})));
   }
   CASTOR_TRY(p.set_values(step_args(optimizer)));
-  CASTOR_TRY(p.attach(choice, model));
-  p.versions = WeightVersions(*model);
+  CASTOR_TRY(p.attach(choice));
+  p.versions = WeightVersions(p.adapter->params());
   CASTOR_TRY(p.folders.check(*p.strategy));
   if (p.folders.resumes()) CASTOR_TRY(p.load());
   return Session(std::move(parts));

@@ -86,6 +86,8 @@ Session::NoSync Session::no_sync() { return NoSync(parts_->n_held); }
 
 UnitBorder& Session::border_of(const torch::nn::Module& module) const { return parts_->adapter->border_of(module); }
 
+UnitBorder& Session::unit(std::size_t number) const { return parts_->adapter->unit(number); }
+
 Result<SavedBytes> Session::save() { return parts_->save(); }
 
 Result<SavedBytes> Session::save(const std::filesystem::path& folder) {

@@ -77,8 +77,8 @@ Result<void> Session::Parts::set_values(castor_step_args of_optimizer) {
   return {};
 }
 
-Result<void> Session::Parts::attach(const StrategyChoice& choice, std::shared_ptr<torch::nn::Module> model) {
-  if (const auto* resident = std::get_if<Resident>(&choice)) return attach_resident(*resident, std::move(model));
+Result<void> Session::Parts::attach(const StrategyChoice& choice) {
+  if (const auto* resident = std::get_if<Resident>(&choice)) return attach_resident(*resident);
   if (const auto* named = std::get_if<PluginByName>(&choice)) return attach_plugin(*named);
   CASTOR_ASSIGN(const PluginByName named, by_name(std::get<Gemini>(choice)));
   return attach_plugin(named);
@@ -93,11 +93,11 @@ Result<void> Session::Parts::attach_plugin(const PluginByName& named) {
   return {};
 }
 
-Result<void> Session::Parts::attach_resident(const Resident& resident, std::shared_ptr<torch::nn::Module> model) {
+Result<void> Session::Parts::attach_resident(const Resident& resident) {
   const StateFormat format = {.moments = resident.moments,
                               .rounding_seed = rounding_seed(options.seed),
                               .keeps_exp_avg_sq = keeps_exp_avg_sq(values.optimizer)};
-  CASTOR_ASSIGN(strategy, make_resident_strategy(std::move(model), *adapter, format));
+  CASTOR_ASSIGN(strategy, make_resident_strategy(*adapter, format));
   return {};
 }
 

@@ -36,7 +36,7 @@ struct Session::Parts {
   castor_step_args next_args();
   /// Takes the values of the optimizer, with their schedule and groups. Errors: usage, and then nothing has changed.
   Result<void> set_values(castor_step_args of_optimizer);
-  Result<void> attach(const StrategyChoice& choice, std::shared_ptr<torch::nn::Module> model);
+  Result<void> attach(const StrategyChoice& choice);
   Result<at::Tensor> read_master(ParamId id);
   Result<void> write_master(ParamId id, const at::Tensor& values);
   /// All that a run should be continued with.
@@ -62,7 +62,7 @@ struct Session::Parts {
 
  private:
   Result<void> attach_plugin(const PluginByName& named);
-  Result<void> attach_resident(const Resident& resident, std::shared_ptr<torch::nn::Module> model);
+  Result<void> attach_resident(const Resident& resident);
   Trained trained() const { return {options.name, values.optimizer}; }
   TrainingFacts facts() const { return training_facts(values, options); }
 };

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "weight_versions.h"
 
-#include <torch/nn/module.h>
-
 namespace castor {
 
-WeightVersions::WeightVersions(const torch::nn::Module& model) {
-  for (const auto& named : model.named_parameters())
-    if (!named.value().is_inference())
-      weights_.push_back({named.key(), named.value(), static_cast<std::int64_t>(named.value()._version())});
+WeightVersions::WeightVersions(const NamedTensors& params) {
+  for (const auto& [name, tensor] : params)
+    if (!tensor.is_inference()) weights_.push_back({name, tensor, static_cast<std::int64_t>(tensor._version())});
 }
 
 Result<void> WeightVersions::check() {

@@ -2,16 +2,11 @@
 #pragma once
 
 #include <castor/memory/result.h>
-
-#include <ATen/core/Tensor.h>
+#include <castor/plugins/torch/model_parts.h>
 
 #include <cstdint>
 #include <string>
 #include <vector>
-
-namespace torch::nn {
-class Module;
-}
 
 namespace castor {
 
@@ -20,8 +15,8 @@ namespace castor {
 class WeightVersions {
  public:
   WeightVersions() = default;
-  /// Takes the present weights of `model` as they are.
-  explicit WeightVersions(const torch::nn::Module& model);
+  /// Takes the present weights as they are.
+  explicit WeightVersions(const NamedTensors& params);
 
   /// Errors: usage for the first weight that was written in place since it was taken; it is named once.
   Result<void> check();

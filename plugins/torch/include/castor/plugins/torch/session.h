@@ -6,6 +6,7 @@
 #include <castor/plugins/grad_scaler.h>
 #include <castor/plugins/lr_schedule.h>
 #include <castor/plugins/torch/adapter_options.h>
+#include <castor/plugins/torch/model_parts.h>
 #include <castor/plugins/torch/unit_border.h>
 #include <castor/training/byte_literals.h>
 #include <castor/training/optimizer.h>
@@ -33,6 +34,8 @@ class Module;
 
 namespace castor {
 
+class TorchAdapter;
+
 /// The settings of a training beside its placement and its optimizer.
 struct SessionOptions {
   std::uint64_t seed = 0;  ///< of initial values, and of roundings at random
@@ -59,8 +62,6 @@ struct SessionOptions {
   ModuleFilter is_unit;  ///< chooses the units of the model (AdapterOptions); none: every castor::Unit
   std::function<void(castor_log_level, std::string_view)> log;  ///< messages of the plugin; none = dropped
 };
-
-using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
 /// The outcome of a step.
 struct StepOutcome {
@@ -115,6 +116,9 @@ class Session {
     return border_of(module).run(std::tie(args...),
                                  [&](const auto&...) { return module.forward(std::forward<Args>(args)...); });
   }
+  /// The border of a unit of a model that was given as parts, into which its forward passes belong. Requires: there is
+  /// such a unit. Valid as long as the session.
+  UnitBorder& unit(std::size_t number) const;
 
   /// Saves the run in the folders of SessionOptions::save_in, or by a commit in the folders of the NVMe tier where
   /// their durability is commit. Errors: usage where there are neither; failed where a state holds inf or nan; io. Then
@@ -162,8 +166,12 @@ class Session {
 
  private:
   struct Parts;
+  using MakeAdapter = std::function<Result<std::unique_ptr<TorchAdapter>>(AdapterOptions)>;
   friend Result<Session> boost(std::shared_ptr<torch::nn::Module>, const StrategyChoice&, const Optimizer&,
                                SessionOptions);
+  friend Result<Session> boost(const ModelParts&, const StrategyChoice&, const Optimizer&, SessionOptions);
+  static Result<Session> make(const MakeAdapter& make_adapter, const StrategyChoice& choice, const Optimizer& optimizer,
+                              SessionOptions options);
   explicit Session(std::unique_ptr<Parts> parts);
   UnitBorder& border_of(const torch::nn::Module& module) const;
   std::unique_ptr<Parts> parts_;
@@ -174,6 +182,10 @@ class Session {
 /// open_gpu before the model is built. Errors: usage, plugin, io before any parameter gets memory; does_not_fit.
 Result<Session> boost(std::shared_ptr<torch::nn::Module> model, const StrategyChoice& choice,
                       const Optimizer& optimizer, SessionOptions options = {});
+
+/// As above, for a model as parts, which are on one device. SessionOptions::is_unit is not asked.
+Result<Session> boost(const ModelParts& model, const StrategyChoice& choice, const Optimizer& optimizer,
+                      SessionOptions options = {});
 
 /// Makes the GPU ready before its first use: LibTorch's allocator is limited to `device_budget` bytes (none: no limit),
 /// because the model's own tensors count as much as the strategy's memory. The GPU becomes the current one of the

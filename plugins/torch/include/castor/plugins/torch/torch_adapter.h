@@ -7,6 +7,7 @@
 #include <castor/plugins/booster.h>
 #include <castor/plugins/strategy.h>
 #include <castor/plugins/torch/adapter_options.h>
+#include <castor/plugins/torch/model_parts.h>
 #include <castor/plugins/torch/unit_border.h>
 
 #include <ATen/core/Tensor.h>
@@ -43,6 +44,10 @@ class TorchAdapter final {
   /// Errors: usage; failed where `device` cannot be initialised.
   static Result<std::unique_ptr<TorchAdapter>> make(std::shared_ptr<torch::nn::Module> model, c10::Device device,
                                                     AdapterOptions options = {});
+  /// A model as parts. All its parameters begin with the values that they have. Errors: as above; usage, for parts that
+  /// contradict each other.
+  static Result<std::unique_ptr<TorchAdapter>> make(const ModelParts& model, c10::Device device,
+                                                    AdapterOptions options = {});
   ~TorchAdapter();
 
   /// The model for a plugin (Booster::boost). Valid as long as the adapter.
@@ -64,9 +69,13 @@ class TorchAdapter final {
   Result<void> backward(const at::Tensor& loss, double loss_scale = 1, const BeforeBackward& before = {});
 
   std::uint32_t n_params() const;
+  /// By name, in the order of the host table.
+  NamedTensors params() const;
 
   /// Of a unit. Throws ErrorException where the module is none.
   UnitBorder& border_of(const torch::nn::Module& module) const;
+  /// Of a unit by its number in the host table. Requires: there is one.
+  UnitBorder& unit(std::size_t number) const;
   /// `module.forward(args…)` of a module that AdapterOptions::is_unit chose. One whose type is a castor::Unit can be
   /// called as well. Throws ErrorException with the strategy's failure, or where the module is no unit.
   template <typename M, typename... Args>
@@ -76,8 +85,7 @@ class TorchAdapter final {
   }
 
  private:
-  friend Result<std::unique_ptr<Strategy>> make_resident_strategy(std::shared_ptr<torch::nn::Module> model,
-                                                                  TorchAdapter& adapter, const StateFormat& format);
+  friend Result<std::unique_ptr<Strategy>> make_resident_strategy(TorchAdapter& adapter, const StateFormat& format);
 
   explicit TorchAdapter(std::unique_ptr<AdapterCore> core);
 
@@ -87,9 +95,7 @@ class TorchAdapter final {
 /// The run that every placement is compared with: all parameters, gradients and optimizer states resident on the
 /// device, no chunks, no hooks, no storage swap. It shares only the rules' arithmetic, the norm and the casts with the
 /// others. Parameters are materialised and initialised here; masters are whole, whatever `format` says. With clipping
-/// or a loss scale a step whose gradients hold inf or nan is skipped. `model` is the adapter's. The strategy must not
-/// outlive the adapter. Errors: does_not_fit.
-Result<std::unique_ptr<Strategy>> make_resident_strategy(std::shared_ptr<torch::nn::Module> model,
-                                                         TorchAdapter& adapter, const StateFormat& format = {});
+/// or a loss scale a step whose gradients hold inf or nan is skipped. The strategy must not outlive the adapter. Errors: does_not_fit.
+Result<std::unique_ptr<Strategy>> make_resident_strategy(TorchAdapter& adapter, const StateFormat& format = {});
 
 }  // namespace castor

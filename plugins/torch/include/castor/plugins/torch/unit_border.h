@@ -51,6 +51,9 @@ class UnitBorder {
   void set_hooks(UnitHooks* hooks, std::uint32_t id) { hooks_ = hooks, id_ = id; }
   const UnitHooks* hooks() const { return hooks_; }
 
+  /// One forward pass for callers that cannot put it into a function; null without a strategy.
+  std::unique_ptr<UnitScope> enter() { return hooks_ ? std::make_unique<UnitScope>(*hooks_, id_) : nullptr; }
+
   /// Passes tensors that backward reads again to the strategy; null without one.
   std::shared_ptr<TensorKeeper> keeper() const;
 

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace castor {
+
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+/// A piece of a model that is fetched and released as a whole.
+struct UnitParts {
+  std::string name;
+  std::vector<std::size_t> params;  ///< that it reads, as positions in ModelParts::params
+};
+
+/// A model as lists, for programs whose modules are not LibTorch's. Whoever runs it brings each forward pass of a unit
+/// into the unit's border (Session::unit).
+struct ModelParts {
+  NamedTensors params;           ///< each tensor once, a tied one by one of its names
+  std::vector<UnitParts> units;  ///< in the order in which they are used; a parameter may be in several
+};
+
+}  // namespace castor
