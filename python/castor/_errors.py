@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The exception of everything that Castor refuses or cannot do."""
+
+from __future__ import annotations
+
+
+class Error(RuntimeError):
+    """What was asked, the numbers, and what to do, in one sentence.
+
+    kind: 'usage', 'does_not_fit', 'io', 'plugin', 'interrupted' or 'failed'.
+    option: the option to change, or None.
+    tier, needed, available: of a tier that lacked room, its name and bytes; else None.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        kind: str = "failed",
+        option: str | None = None,
+        tier: str | None = None,
+        needed: int | None = None,
+        available: int | None = None,
+    ):
+        super().__init__(message)
+        self.kind = kind
+        self.option = option
+        self.tier = tier
+        self.needed = needed
+        self.available = available

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from castor import _core
+from castor._boosted import change_class, connect_units
+from castor._units import find_units
+from castor.booster.plugin import Plugin, TorchDDPPlugin
+
+
+class Booster:
+    """Gives a model, its optimizer and what goes with them to a plugin."""
+
+    def __init__(self, device: str | None = None, mixed_precision: object = None, plugin: Plugin | None = None):
+        self.device = device
+        self.mixed_precision = mixed_precision
+        self.plugin = plugin or TorchDDPPlugin()
+
+    def boost(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer | None = None,
+        criterion: object = None,
+        dataloader: object = None,
+        lr_scheduler: object = None,
+    ):
+        """The five, in this order; model and optimizer are the same objects as before, and train under the plugin."""
+        if optimizer is not None:
+            units = find_units(model)
+            names = {parameter: name for name, parameter in model.named_parameters()}
+            positions = {parameter: i for i, parameter in enumerate(names)}
+            change_class(optimizer)
+            rule, values = optimizer.castor_rule()
+            session = _core.boost(
+                [(name, parameter) for parameter, name in names.items()],
+                [(unit.name, [positions[parameter] for parameter in unit.parameters]) for unit in units],
+                self.plugin.name,
+                self.plugin.options,
+                rule,
+                values,
+                0.0,
+                0,
+            )
+            connect_units(units, session)
+            optimizer.castor_session = session
+        return model, optimizer, criterion, dataloader, lr_scheduler
+
+    def backward(self, loss: torch.Tensor, optimizer: torch.optim.Optimizer) -> None:
+        optimizer.backward(loss)

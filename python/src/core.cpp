@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// castor._core: a session around a model that is given as lists (ModelParts). castor/ makes it a Booster.
+#include <ATen/dlpack.h>  // before abi.h, so that its include guard decides for both
+
+#include <castor/plugins/torch/session.h>
+#include <castor/training/optimizer.h>
+
+#include <torch/csrc/utils/pybind.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "errors.h"
+#include "unit_pass.h"
+
+namespace castor::python {
+namespace {
+
+namespace py = pybind11;
+
+using Values = std::map<std::string, double>;
+
+/// A rule by the name of its class in torch.optim, in small letters.
+Optimizer optimizer_of(const std::string& rule, const Values& v) {
+  if (rule == "adamw") return AdamW{v.at("lr"), {v.at("beta1"), v.at("beta2")}, v.at("eps"), v.at("weight_decay")};
+  if (rule == "adam") return Adam{v.at("lr"), {v.at("beta1"), v.at("beta2")}, v.at("eps"), v.at("weight_decay")};
+  if (rule == "sgd") return Sgd{v.at("lr"), v.at("momentum"), v.at("weight_decay"), v.at("nesterov") != 0};
+  throw ErrorException({ErrorKind::usage, "there is no rule '" + rule + "'"});
+}
+
+StrategyChoice choice_of(const std::string& plugin, const PluginOptions& options) {
+  if (plugin.empty()) return Resident{};
+  return PluginByName{plugin, options};
+}
+
+ModelParts parts_of(NamedTensors params, std::vector<std::pair<std::string, std::vector<std::size_t>>> units) {
+  ModelParts parts{std::move(params), {}};
+  for (auto& [name, ids] : units) parts.units.push_back({std::move(name), std::move(ids)});
+  return parts;
+}
+
+std::unique_ptr<Session> boosted(NamedTensors params,
+                                 std::vector<std::pair<std::string, std::vector<std::size_t>>> units,
+                                 const std::string& plugin, const PluginOptions& plugin_options,
+                                 const std::string& rule, const Values& values, double max_norm, std::uint64_t seed) {
+  SessionOptions options{.seed = seed, .values_may_change = true, .max_norm = max_norm};
+  const ModelParts parts = parts_of(std::move(params), std::move(units));
+  const Optimizer optimizer = optimizer_of(rule, values);
+  const py::gil_scoped_release others_run;
+  return std::make_unique<Session>(
+      value_of(boost(parts, choice_of(plugin, plugin_options), optimizer, std::move(options))));
+}
+
+std::unique_ptr<UnitPass> enter(const Session& session, std::size_t unit, const py::tuple& args,
+                                const py::dict& kwargs) {
+  std::unique_ptr<UnitScope> scope = session.unit(unit).enter();
+  return scope ? std::make_unique<UnitPass>(std::move(scope), args, kwargs) : nullptr;
+}
+
+/// Autograd's thread needs the interpreter for the hooks of the user.
+void backward(Session& session, const at::Tensor& loss) {
+  const py::gil_scoped_release others_run;
+  value_of(session.backward(loss));
+}
+
+std::pair<bool, std::optional<double>> step(Session& session, const std::string& rule, const Values& values) {
+  const py::gil_scoped_release others_run;
+  value_of(session.set_optimizer(optimizer_of(rule, values)));
+  const StepOutcome outcome = value_of(session.step());
+  return {outcome.skipped, outcome.grad_norm};
+}
+
+}  // namespace
+}  // namespace castor::python
+
+PYBIND11_MODULE(_core, module) {
+  namespace py = pybind11;
+  using namespace castor::python;
+  using castor::Session;
+  translate_errors();
+  py::class_<UnitPass>(module, "UnitPass").def("end", &UnitPass::end);
+  py::class_<Session>(module, "Session")
+      .def("enter", &enter)
+      .def("backward", &backward)
+      .def("step", &step)
+      .def("zero_grad", [](Session& session) { value_of(session.zero_grad()); })
+      .def("read_master", [](Session& session, const std::string& name) { return value_of(session.read_master(name)); })
+      .def("state_dict", [](Session& session) { return value_of(session.state_dict()); })
+      .def("digest", [](Session& session) { return value_of(session.digest()); });
+  module.def("boost", &boosted);
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <castor/plugins/torch/unit_border.h>
+
+#include <pybind11/pybind11.h>
+
+#include <memory>
+
+namespace castor::python {
+
+/// One forward pass of a unit, from the call of its module's forward hook to that of the hook after it. Tensors are
+/// found in tuples, lists and dictionaries, nested in any way.
+class UnitPass {
+ public:
+  /// The unit's parameters have memory from now on. Throws ErrorException with the strategy's failure, as end does.
+  UnitPass(std::unique_ptr<UnitScope> scope, const pybind11::tuple& args, const pybind11::dict& kwargs);
+
+  /// Ends the pass with its result, and returns what takes the result's place: itself, or one in which the tensors that
+  /// shared memory with a parameter are copies. A pass that is destroyed without end was cut short by an exception.
+  pybind11::object end(const pybind11::object& result);
+
+ private:
+  void add_inputs(pybind11::handle tree);
+  pybind11::object add_outputs(pybind11::handle tree);
+
+  std::unique_ptr<UnitScope> scope_;
+};
+
+}  // namespace castor::python
