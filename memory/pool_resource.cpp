@@ -78,7 +78,13 @@ std::vector<MemoryBlock> PoolResource::take_about(std::uint64_t n_bytes) {
 }
 
 void PoolResource::keep(void* data, std::uint64_t n_bytes) {
-  kept_[n_bytes].push_back(data);
+  const auto [blocks, is_new] = kept_.try_emplace(n_bytes);
+  try {
+    blocks->second.push_back(data);
+  } catch (...) {
+    if (is_new) kept_.erase(blocks);  // no list of blocks is empty
+    throw;
+  }
   kept_bytes_ += n_bytes;
 }
 

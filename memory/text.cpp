@@ -6,6 +6,28 @@
 
 namespace castor {
 
+namespace {
+
+/// Bytes of the UTF-8 character at the start of `text`; 0 where there is none (RFC 3629, section 4).
+std::size_t utf8_bytes(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  const std::size_t n = first < 0x80   ? 1
+                        : first < 0xc2 ? 0
+                        : first < 0xe0 ? 2
+                        : first < 0xf0 ? 3
+                        : first < 0xf5 ? 4
+                                       : 0;
+  if (n == 0 || n > text.size()) return 0;
+  for (std::size_t i = 1; i < n; ++i)
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  const bool overlong = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xf0 && byte(1) < 0x90);
+  const bool no_character = (first == 0xed && byte(1) > 0x9f) || (first == 0xf4 && byte(1) > 0x8f);
+  return overlong || no_character ? 0 : n;
+}
+
+}  // namespace
+
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts;
   for (std::size_t begin = 0; begin <= text.size();) {
@@ -46,6 +68,22 @@ std::vector<std::string> split_list(std::string_view text) {
       parts.back() += text[i];
   }
   return parts;
+}
+
+std::string as_utf8(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string readable;
+  while (!text.empty()) {
+    const std::size_t n = utf8_bytes(text);
+    if (n > 0) {
+      readable += text.substr(0, n);
+    } else {
+      const auto byte = static_cast<unsigned char>(text.front());
+      readable += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+    }
+    text.remove_prefix(std::max<std::size_t>(n, 1));
+  }
+  return readable;
 }
 
 std::string shortest(double value) {

@@ -70,14 +70,14 @@ Result<UniqueFd> lock_folder(const std::string& folder, FileLock kind) {
   UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd) return path_error("cannot lock folder " + folder, folder, errno);
   if (const auto holder = lock_or_holder(fd.get(), kind))
-    return Error{ErrorKind::io,
-                 "cannot lock folder " + folder + ": " + *holder +
-                     " keeps a store there; wait until that ends or name another folder with `nvme`",
-                 "nvme"};
+    return Error{ErrorKind::io, "cannot lock folder " + folder + ": " + *holder +
+                                    " keeps a store there; wait until that ends, or name another folder"};
   return fd;
 }
 
-bool holds_store(const std::string& folder) { return ::access((folder + '/' + kManifestName).c_str(), F_OK) == 0; }
+bool holds_store(const std::string& folder) {
+  return ::access((folder + '/' + kManifestName).c_str(), F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
 
 bool is_store_file(std::string_view name) {
   return name.starts_with(kManifestName) || name.starts_with(kUnnamedPrefix) ||

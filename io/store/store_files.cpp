@@ -55,7 +55,8 @@ Result<std::unique_ptr<StoreFiles>> StoreFiles::open(const std::vector<std::stri
   if (files->found_)
     CASTOR_TRY(files->order_folders());
   else
-    files->name_volumes();
+    CASTOR_TRY(files->check_no_part_of_another());
+  if (!files->found_) files->name_volumes();
   CASTOR_TRY(files->remove_leftovers_of_dead_runs());
   if (!files->found_) CASTOR_TRY(files->make_first_file());
   return files;
@@ -137,6 +138,20 @@ Result<void> StoreFiles::order_folders() {
     ordered.push_back(std::move(folder));
   }
   folders_ = std::move(ordered);
+  return {};
+}
+
+/// A store would take the folder of another one's second data file, and the other could not be opened any more.
+Result<void> StoreFiles::check_no_part_of_another() const {
+  CASTOR_ASSIGN(const auto dead, dead_stores());
+  for (const auto& folder : folders_) {
+    CASTOR_ASSIGN(const auto names, ops_->list(folder));
+    for (const auto& name : names)
+      if (const auto store = store_of(name); store && dead.count(*store) == 0)
+        return Error{ErrorKind::usage, "folder " + folder + " keeps a part of a store, " + name +
+                                           ", whose manifest is in another folder; name all folders of that store, or "
+                                           "another folder than this"};
+  }
   return {};
 }
 

@@ -55,6 +55,7 @@ class StoreFiles {
   Result<void> find_manifest();
   Result<void> check_names() const;
   Result<void> order_folders();
+  Result<void> check_no_part_of_another() const;
   Result<std::string> folder_of(const ManifestVolume& volume) const;
   void name_volumes();
   Result<std::set<std::string>> dead_stores() const;

@@ -27,12 +27,19 @@ std::int64_t call_kernel(const TransferPart& part) {
 
 ThreadsEngine::ThreadsEngine(const IoEngineOptions& options, Identity identity, BlockingCall call)
     : identity_(std::move(identity)), call_(std::move(call)), queue_(options.depth) {
-  for (unsigned i = 0; i < options.n_threads; ++i)
-    threads_.push_back(start_quiet_thread("castor-io", [this] { run(); }));
-  threads_.push_back(start_quiet_thread("castor-io-watch", [this] { watch(); }));
+  try {
+    for (unsigned i = 0; i < options.n_threads; ++i)
+      threads_.push_back(start_quiet_thread("castor-io", [this] { run(); }));
+    threads_.push_back(start_quiet_thread("castor-io-watch", [this] { watch(); }));
+  } catch (...) {
+    stop();
+    throw;
+  }
 }
 
-ThreadsEngine::~ThreadsEngine() {
+ThreadsEngine::~ThreadsEngine() { stop(); }
+
+void ThreadsEngine::stop() {
   queue_.stop();
   for (auto& thread : threads_) thread.join();
 }

@@ -40,6 +40,7 @@ class ThreadsEngine final : public IoEngine {
   void cancel(const IoSink& sink) override { queue_.cancel(sink); }
 
  private:
+  void stop();
   void run();
   void carry_out(Transfer& transfer);
   void finish(Transfer* transfer);

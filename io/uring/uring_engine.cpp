@@ -29,7 +29,7 @@ UringEngine::UringEngine(const IoEngineOptions& options, WakeUp wake_up, AnswerF
 UringEngine::~UringEngine() {
   queue_.stop();
   wake_up_.wake();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();  // not where it could not be started
 }
 
 void UringEngine::start(const IoRequest& request, IoSink& sink) {

@@ -92,7 +92,7 @@ void SpeculationRoom::check_taken() {
 Result<void> SpeculationRoom::prepare() {
   const StepRecorder::Step& step = rooms_.calls.last();
   if (rooms_.scheduler->plan() == nullptr || step.script.empty()) return {};
-  if (!place()) return end(), Result<void>();  // another share of the states may be streamed by now
+  if (!place()) return drop_memory(), Result<void>();  // another share of the states may be streamed by now
   wanted_bytes_ = total_bytes(block_sizes());
   CASTOR_TRY(rooms_.scheduler->settle_times());
   next_.prepare(placement_, std::make_shared<const IterationRecord>(IterationRecord{rooms_.scheduler->trace(), step}));
@@ -116,6 +116,10 @@ void SpeculationRoom::give_up(const std::string& reason) {
                                   format_bytes(placement_.speculation_bytes) + " of the host could not be had (" +
                                   reason + ")");
   next_.drop();
+  drop_memory();
+}
+
+void SpeculationRoom::drop_memory() {
   (void)rooms_.pinner->run([&pool = rooms_.memory->host_pool()] { return pool.drop_reserve(), Result<void>(); });
   end();
 }

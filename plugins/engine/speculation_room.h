@@ -54,6 +54,7 @@ class SpeculationRoom {
   Result<void> prepare();
   Result<void> adopt();
   void give_up(const std::string& reason);
+  void drop_memory();
   void end();
 
   EngineRooms& rooms_;

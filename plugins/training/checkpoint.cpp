@@ -166,6 +166,8 @@ Checkpoint::Checkpoint(std::string folders, std::unique_ptr<TensorStore> store)
     : folders_(std::move(folders)), store_(std::move(store)) {}
 Checkpoint::~Checkpoint() = default;
 
+std::vector<std::string> Checkpoint::warnings() const { return store_->warnings(); }
+
 std::optional<std::uint64_t> Checkpoint::step() const { return store_->committed_step(); }
 
 Result<std::unique_ptr<Checkpoint>> Checkpoint::open_to_read(const std::vector<std::filesystem::path>& folders) {

@@ -38,6 +38,12 @@ Result<void> check_exist(const Folders& folders) {
   return {};
 }
 
+/// Data files without their manifest may be a copy that is not complete yet.
+Result<void> check_holds_run(const Folders& folders) {
+  CASTOR_ASSIGN(const auto checkpoint, Checkpoint::open_to_read(folders));
+  return {};
+}
+
 }  // namespace
 
 std::string folders_text(const Folders& folders) {
@@ -63,6 +69,7 @@ Result<RunFolders> RunFolders::open(const Settings& settings) {
   folders.source_ = settings.resume_from;
   folders.commits_ = settings.commits;
   if (settings.commits) folders.target_ = settings.save_in;
+  if (settings.commits && folders.goes_on()) CASTOR_TRY(check_holds_run(settings.save_in));
   if (!settings.commits && !settings.save_in.empty()) CASTOR_TRY(folders.save_in(settings.save_in));
   CASTOR_TRY(folders.open_source());
   return folders;
@@ -86,12 +93,16 @@ Result<void> RunFolders::open_source() {
 Result<void> RunFolders::save_in(Folders folders) {
   if (!commits_ && folders == target_) return {};
   saved_.reset();  // a store can be opened once
-  CASTOR_ASSIGN(auto opened, Checkpoint::open(folders));
-  if (!share_a_folder(source_, folders)) CASTOR_TRY(check_unused(folders, *opened));
-  saved_ = std::move(opened);
+  // Opening to write removes the leftovers of dead runs, so it comes after what can be refused.
+  CASTOR_TRY(share_a_folder(source_, folders) ? check_holds_run(folders) : check_unused(folders));
+  CASTOR_ASSIGN(saved_, Checkpoint::open(folders));
   target_ = std::move(folders);
   commits_ = false;
   return {};
+}
+
+std::vector<std::string> RunFolders::warnings() const {
+  return saved_ ? saved_->warnings() : std::vector<std::string>();
 }
 
 Result<void> RunFolders::check(Strategy& strategy) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <castor/memory/json_bounds.h>
+#include <castor/memory/text.h>
 #include <castor/training/optimizer_families.h>
 
 namespace castor {
@@ -28,7 +29,7 @@ constexpr const char* kOrder = "strides";
 /// What has to be equal for values to be those of the same parameter. The dtype is that of an opaque one; others cross
 /// in fp32.
 Json json_of(const castor_param_info& param) {
-  Json described = {{"name", param.name},
+  Json described = {{"name", as_utf8(param.name)},
                     {"shape", std::vector<std::int64_t>(param.shape, param.shape + param.ndim)},
                     {"trained", is_trainable(param)}};
   if (is_opaque(param)) described["dtype"] = {param.dtype.code, param.dtype.bits, param.dtype.lanes};
@@ -45,7 +46,7 @@ std::string words_for(const Json& param) {
 /// How the parameters of the header `was` differ from `params`; empty if they are equal.
 std::string difference(const Json& was, const ModelParams& params, const std::string& model_name) {
   const Json& list = was.at("params");
-  if (was.at("model") != model_name)
+  if (was.at("model") != as_utf8(model_name))
     return "it is of the model " + brief(was.at("model").get<std::string>()) + ", this one is " + model_name;
   if (list.size() != params.size())
     return "it is of a model (" + brief(was.at("model").get<std::string>()) + ") with " + std::to_string(list.size()) +
@@ -67,8 +68,14 @@ std::string difference(const Json& was, castor_optimizer optimizer) {
          "; give the optimizer of that run";
 }
 
+RunSettings in_utf8(const RunSettings& settings) {
+  RunSettings readable;
+  for (const auto& [setting, value] : settings) readable[as_utf8(setting)] = as_utf8(value);
+  return readable;
+}
+
 Json json_of(const RunState& run) {
-  Json object = {{"steps", run.n_steps}, {"scaler", nullptr}, {"settings", run.settings}};
+  Json object = {{"steps", run.n_steps}, {"scaler", nullptr}, {"settings", in_utf8(run.settings)}};
   if (run.scaler) object["scaler"] = {run.scaler->scale, run.scaler->growth_counter, run.scaler->hysteresis_left};
   if (!run.data_position.empty())
     object["data"] = std::vector<std::uint8_t>(run.data_position.begin(), run.data_position.end());
@@ -124,7 +131,7 @@ Json run_header(const Trained& trained, const ModelParams& params, const RunStat
     if (const auto order = order_of(param); order != row_major_order(param)) list.back()[kOrder] = order;
   }
   return {{"castor_checkpoint", kFormat},
-          {"model", trained.model},
+          {"model", as_utf8(trained.model)},
           {"moments_of", states_of(trained.optimizer)},
           {"run", json_of(run)},
           {"params", list}};

@@ -18,7 +18,13 @@ std::string text_of(const std::vector<std::int64_t>& numbers) {
 }
 
 std::string text_of(const GroupSummary& group) {
-  return group.selector + ": lr " + shortest(group.lr) + ", weight_decay " + shortest(group.weight_decay);
+  std::string text = group.selector + ": lr " + shortest(group.lr);
+  const auto add = [&text](const char* name, double value) {
+    text += std::string(", ") + name + ' ' + shortest(value);
+  };
+  add("weight_decay", group.weight_decay), add("beta1", group.beta1), add("beta2", group.beta2), add("eps", group.eps);
+  add("momentum", group.momentum), add("trust_coefficient", group.trust_coefficient);
+  return text;
 }
 
 /// The fields that apply to the schedule's kind.
@@ -51,6 +57,8 @@ RunSettings settings_of(const castor_step_args& values, const LrScheduleOptions&
                    {"betas", shortest(values.beta1) + "/" + shortest(values.beta2)},
                    {"eps", shortest(values.eps)},
                    {"momentum", shortest(values.momentum)},
+                   {"nesterov", values.nesterov != 0 ? "on" : "off"},
+                   {"trust_coefficient", shortest(values.trust_coefficient)},
                    {"max_norm", shortest(values.max_norm)},
                    {"max_value", shortest(values.max_value)}});
   std::vector<std::string> texts;
@@ -62,10 +70,15 @@ RunSettings settings_of(const castor_step_args& values, const LrScheduleOptions&
 std::string settings_changed(const std::string& about, const RunSettings& was, const RunSettings& now) {
   std::vector<std::string> changes;
   for (const auto& [setting, value] : now) {
-    const auto before = was.find(setting);
-    if (before != was.end() && before->second != value)
+    const auto before = was.find(as_utf8(setting));
+    if (before == was.end())
+      changes.push_back("`" + setting + "` " + value + " (was not set)");
+    else if (before->second != as_utf8(value))
       changes.push_back("`" + setting + "` " + value + " (was " + before->second + ")");
   }
+  for (const auto& [setting, value] : was)
+    if (std::none_of(now.begin(), now.end(), [&](const auto& one) { return as_utf8(one.first) == setting; }))
+      changes.push_back("`" + setting + "` is not set (was " + value + ")");
   if (changes.empty()) return "";
   return about + ": the run goes on with other settings than before: " + join(changes, ", ");
 }

@@ -46,5 +46,15 @@ TEST(List, EveryListComesBack) {
   }
 }
 
+TEST(AsUtf8, KeepsCharactersAndSpellsOtherBytes) {
+  EXPECT_EQ(as_utf8("plain, \xc3\xbc, \xe2\x82\xac, \xf0\x9f\xa6\xab"),
+            "plain, \xc3\xbc, \xe2\x82\xac, \xf0\x9f\xa6\xab");
+  EXPECT_EQ(as_utf8("bad\xff.txt"), "bad\\xff.txt");
+  EXPECT_EQ(as_utf8("\xc3"), "\\xc3") << "cut short";
+  EXPECT_EQ(as_utf8("\xe2\x82"), "\\xe2\\x82");
+  EXPECT_EQ(as_utf8("\xc0\xaf \xe0\x80\xaf"), "\\xc0\\xaf \\xe0\\x80\\xaf") << "overlong";
+  EXPECT_EQ(as_utf8("\xed\xa0\x80 \xf4\x90\x80\x80"), "\\xed\\xa0\\x80 \\xf4\\x90\\x80\\x80") << "no characters";
+}
+
 }  // namespace
 }  // namespace castor

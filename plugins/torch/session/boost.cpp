@@ -70,6 +70,8 @@ Result<Session> Session::make(const MakeAdapter& make_adapter, const StrategyCho
                                          .begun_micro_batch = [&p] { return p.begun_micro_batch(); },
                                          .may_run_forward = [&p] { return p.may_run_forward(); },
                                          .owns_backward = true}));
+  if (options.log)
+    for (const std::string& warning : p.folders.warnings()) options.log(CASTOR_LOG_WARN, warning);
   CASTOR_TRY(p.adapter->check_free());
   CASTOR_ASSIGN(p.params, params_of(p.adapter->host()));
   p.options = std::move(options);

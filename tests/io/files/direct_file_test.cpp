@@ -90,7 +90,7 @@ TEST_F(DirectFileTest, AFolderMayBeALink) {
   const auto lock = lock_folder(link).value();
   EXPECT_EQ(lock_folder(real.path()).error().message,
             "cannot lock folder " + std::string(real.path()) +
-                ": this process keeps a store there; wait until that ends or name another folder with `nvme`");
+                ": this process keeps a store there; wait until that ends, or name another folder");
 }
 
 TEST_F(DirectFileTest, OneFolderCountsOnceWhateverItsNames) {
@@ -139,7 +139,7 @@ TEST_F(DirectFileTest, AFolderHasOneOwner) {
     const auto owner = lock_folder(folder_.path()).value();
     EXPECT_EQ(lock_folder(folder_.path()).error().message,
               "cannot lock folder " + folder_.path() +
-                  ": this process keeps a store there; wait until that ends or name another folder with `nvme`");
+                  ": this process keeps a store there; wait until that ends, or name another folder");
     EXPECT_TRUE(DirectFile::create_unnamed(folder_.path()).ok());
   }
   EXPECT_TRUE(lock_folder(folder_.path()).ok());

@@ -51,6 +51,27 @@ class OutputsAgainstInputs(CommandCase):
             link.unlink()
         self.assertEqual(contents(saved), before)
 
+    def test_the_trace_of_a_bench(self):
+        saved = self.folder / "saved"
+        self.assert_result(self.train("--checkpoint", saved))
+        before = contents(saved)
+        bench = ["bench", "step", "--model", "gpt:layers=1,hidden=32,heads=2,vocab=256", "--fio", "off", "--json"]
+        done = run(*bench, "--dir", saved, "--trace", saved / "castor.manifest")
+        self.assert_error(done, 2, "a file of --dir")
+        self.assertEqual(contents(saved), before)
+
+    def test_the_standard_output_and_error(self):
+        result = self.folder / "result"
+        for stream in ("stdout", "stderr"):
+            with open(result, "wb") as file:
+                done = subprocess.run(
+                    [CASTOR, "train", *GPT, "--plugin", "gemini", "--steps", "2", "--json", "--trace", str(result)],
+                    **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: file},
+                )
+            self.assertEqual(done.returncode, 2)
+            words = "stdout" if stream == "stderr" else "stderr"
+            self.assertIn("the file of the standard", (done.stderr or b"").decode() + result.read_text(), words)
+
     def test_a_plugin(self):
         copy = self.folder / "libcastor_copy.so"
         copy.write_bytes(pathlib.Path(MINIMAL).read_bytes())
@@ -98,6 +119,70 @@ class OutputsAgainstInputs(CommandCase):
         self.assert_result(self.train("--trace", link, wrapper=["sh", "-c", 'umask 027; exec "$@"', "sh"]))
         self.assertTrue(link.is_symlink())
         self.assertEqual(real.stat().st_mode & 0o777, 0o640)
+
+
+@unittest.skipUnless(HAS_TORCH and HAS_GEMINI, "no plugin gemini here")
+class RefusalsChangeNothing(CommandCase):
+    """A command that is refused leaves the folders of runs as they are, incomplete copies included."""
+
+    def train(self, *options):
+        return run("train", *GPT, "--plugin", "gemini", "--json", *options)
+
+    def setUp(self):
+        super().setUp()
+        self.saved = self.folder / "saved"
+        self.assert_result(self.train("--steps", "2", "--checkpoint", self.saved))
+
+    def test_a_copy_without_its_manifest_is_no_checkpoint_to_go_on_with(self):
+        (self.saved / "castor.manifest").rename(self.folder / "castor.manifest")
+        before = contents(self.saved)
+        for options in (["--checkpoint", self.saved], ["--nvme", self.saved, "--durability", "commit"]):
+            self.assert_error(self.train("--steps", "3", "--resume", self.saved, *options), 2, "there is no checkpoint")
+            self.assertEqual(contents(self.saved), before)
+        (self.folder / "castor.manifest").rename(self.saved / "castor.manifest")
+        self.assert_result(self.train("--steps", "3", "--resume", self.saved, "--checkpoint", self.saved))
+
+    def test_a_run_that_is_not_continued(self):
+        (self.saved / "castor-1111111111111111-0.data").write_bytes(b"of a run that died")
+        before = contents(self.saved)
+        self.assert_error(self.train("--steps", "3", "--checkpoint", self.saved), 2, "holds a run of 2 steps already")
+        self.assertEqual(contents(self.saved), before)
+
+    def test_the_second_folder_of_another_run(self):
+        p, q = self.folder / "p", self.folder / "q"
+        self.assert_result(self.train("--steps", "2", "--checkpoint", f"{p},{q}"))
+        before = contents(q)
+        self.assert_error(self.train("--steps", "2", "--checkpoint", q), 2, "keeps a part of a store", q)
+        self.assertEqual(contents(q), before)
+        self.assert_result(self.train("--steps", "3", "--resume", f"{p},{q}"))
+
+    def test_leftovers_are_removed_with_a_warning(self):
+        fresh = self.folder / "fresh"
+        fresh.mkdir()
+        (fresh / "castor-1111111111111111-0.data").write_bytes(b"of a run that died")
+        done = self.train("--steps", "1", "--checkpoint", fresh)
+        self.assert_result(done)
+        self.assertRegex(done.stderr, "castor: warning: .*removed 1 file")
+
+    def test_a_checkpoint_that_may_not_be_read_is_there(self):
+        self.saved.chmod(0o000)
+        self.addCleanup(self.saved.chmod, 0o700)
+        done = run(
+            "train", *GPT, "--plugin", "gemini", "--json", "--steps", "3", "--resume", self.saved, wrapper=without_capabilities()
+        )
+        self.assert_error(done, 4, "Permission denied")
+
+    def test_a_name_that_is_no_utf8(self):
+        data = os.fsencode(self.folder) + b"/bad\xff.txt"
+        with open(data, "wb") as file:
+            file.write(TEXT)
+        saved = self.folder / "named"
+        command = [CASTOR, "train", *GPT, "--plugin", "gemini", "--data", data, "--checkpoint", str(saved)]
+        done = subprocess.run([*command, "--steps", "2"], capture_output=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rest = subprocess.run([*command, "--steps", "3", "--resume", str(saved)], capture_output=True)
+        self.assertEqual(rest.returncode, 0, rest.stderr)
+        self.assertNotIn(b"other settings", rest.stderr)
 
 
 @unittest.skipUnless(HAS_TORCH and HAS_GEMINI, "no plugin gemini here")

@@ -8,6 +8,7 @@ import pty
 import re
 import struct
 import subprocess
+import tempfile
 import termios
 import unittest
 from pathlib import Path
@@ -53,9 +54,16 @@ class LimitsOfTheProcess(CommandCase):
                 self.skipTest("another user may not run the command here")
         else:
             nobody = []
-        for n in range(1, 8):
-            done = run(*TRAIN, wrapper=[*nobody, "prlimit", f"--nproc={n}"])
-            self.assert_one_sentence(done, "ulimit -u", "libgomp")
+        for n in range(1, 14):
+            limited = [*nobody, "prlimit", f"--nproc={n}"]
+            self.assert_one_sentence(run(*TRAIN, wrapper=limited), "ulimit -u", "libgomp")
+            with tempfile.TemporaryDirectory(prefix="castor_limits_") as folder:
+                os.chmod(folder, 0o777)
+                saved = run(*TRAIN, "--checkpoint", Path(folder) / "saved", wrapper=limited)
+            self.assert_one_sentence(saved, "ulimit -u", "libgomp")
+            self.assertIn(run("check", wrapper=limited).returncode, (0, 1))
+            many = [*TRAIN[: TRAIN.index("--threads")], "--threads", "16", *TRAIN[TRAIN.index("--threads") + 2 :]]
+            self.assert_one_sentence(run(*many, wrapper=limited), "ulimit -u", "libgomp")
 
 
 class LimitsOfTheControlGroup(CommandCase):

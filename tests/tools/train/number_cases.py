@@ -28,6 +28,14 @@ class NotFinite(CommandCase):
         self.assert_result(self.train("--precision", "fp32", "--steps", "2", *where))
         return self.train(*self.WILD, "--steps", "9", *where, "--resume", resume, "--checkpoint-every", "1")
 
+    def test_a_norm_that_is_nan_stops_the_run_without_a_loss_scale(self):
+        for precision in ("fp32", "bf16"):
+            wild = ["--precision", precision, "--clip", "1", "--optimizer", "sgd", "--lr", "1e30", "--steps", "6"]
+            done = self.train(*wild)
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertRegex(done.stderr, "the (loss|norm of the gradients) is -?(nan|inf)")
+            self.assertNotIn("loss scale", done.stderr)
+
     def test_a_checkpoint_stays_that_of_the_last_finite_state(self):
         where = ["--checkpoint", self.saved]
         done = self.wild_after_two_steps(*where, resume=self.saved)

@@ -13,6 +13,9 @@ from command_case import CASTOR, HAS_GEMINI, HAS_TORCH, CommandCase, run
 MODEL = ["--model", "gpt:layers=2,hidden=64,heads=4,vocab=256", "--seq", "32", "--batch", "2", "--threads", "1"]
 
 
+SLOW_MODEL = ["--model", "gpt:layers=6,hidden=512,heads=8,vocab=256", "--seq", "256", "--batch", "6", "--threads", "1"]
+
+
 @unittest.skipUnless(HAS_TORCH and HAS_GEMINI, "no plugin gemini here")
 class Signals(CommandCase):
     """Whatever asks a run to stop, its completed steps are saved, and the exit code tells what it was."""
@@ -21,10 +24,10 @@ class Signals(CommandCase):
         super().setUp()
         self.saved = self.folder / "saved"
 
-    def begin(self, *options, before=(), shell=None):
+    def begin(self, model=MODEL, before=(), shell=None):
         """A run that trains for long, after its first step."""
-        command = [CASTOR, "train", *MODEL, "--plugin", "gemini", "--steps", "1000000", "--json"]
-        command += ["--checkpoint", self.saved, *options]
+        command = [CASTOR, "train", *model, "--plugin", "gemini", "--steps", "1000000", "--json"]
+        command += ["--checkpoint", self.saved]
         child = subprocess.Popen(
             [*before, *map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
         )
@@ -66,13 +69,28 @@ class Signals(CommandCase):
             self.assert_saved(child, 143, "SIGTERM")
 
     def test_a_second_ctrl_c_ends_at_once(self):
-        child = self.begin()
-        child.send_signal(signal.SIGSTOP)  # both are pending when it goes on
-        child.send_signal(signal.SIGTERM)
+        """In the middle of a step of seconds; the first one says what a second does."""
+        child = self.begin(SLOW_MODEL)
         child.send_signal(signal.SIGINT)
-        child.send_signal(signal.SIGCONT)
+        while "stopping; a second Ctrl-C ends at once" not in child.stderr.readline():
+            self.assertIsNone(child.poll())
+        time.sleep(0.6)
+        sent_s = time.monotonic()
+        child.send_signal(signal.SIGINT)
         child.communicate(timeout=60)
-        self.assertIn(child.returncode, (130, 143))
+        self.assertLess(time.monotonic() - sent_s, 1)
+        self.assertEqual(child.returncode, 130)
+        self.assertFalse((self.saved / "castor.manifest").exists())
+
+    def test_a_ctrl_c_that_arrives_twice_is_one(self):
+        """The terminal and a launcher pass it on both."""
+        for number, wait_s in enumerate((0, 0.001, 0.05)):
+            self.saved = self.folder / str(number)
+            child = self.begin()
+            child.send_signal(signal.SIGINT)
+            time.sleep(wait_s)
+            child.send_signal(signal.SIGINT)
+            self.assert_saved(child, 130, "Ctrl-C")
 
     def test_before_the_first_step_it_ends_at_once_and_says_so(self):
         command = [CASTOR, "train", "--model", "gpt:layers=24,hidden=1024,heads=16,vocab=256", "--seq", "512", "--batch", "8"]

@@ -2,6 +2,7 @@
 #include "files.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <optional>
 #include <string_view>
@@ -40,6 +41,13 @@ std::optional<Identity> identity_of(const fs::path& path) {
   return Identity{folder->st_dev, folder->st_ino, target.filename().string()};
 }
 
+/// The file that stdout or stderr goes to; none where it is no regular file.
+std::optional<Identity> identity_of_stream(int fd) {
+  struct stat facts {};
+  if (::fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode)) return std::nullopt;
+  return Identity{facts.st_dev, facts.st_ino, ""};
+}
+
 /// The names of the files that Castor keeps in folders: those of stores, its libraries, and plugins.
 bool is_kept(std::string_view name) {
   return is_store_file(name) || (name.starts_with("libcastor") && name.ends_with(".so"));
@@ -73,6 +81,9 @@ Result<void> check_output(const CommandFiles& files, std::size_t which) {
   for (const NamedPath& input : files.inputs)
     if (written && identity_of(input.path) == written)
       return clash(output, "the file of " + input.option + " " + input.path.string());
+  for (const auto& [fd, stream] : {std::pair(STDOUT_FILENO, "output"), std::pair(STDERR_FILENO, "error")})
+    if (written && identity_of_stream(fd) == written)
+      return clash(output, std::string("the file of the standard ") + stream);
   for (std::size_t other = 0; other < which; ++other)
     if (written && identity_of(files.outputs[other].path) == written)
       return clash(output, "the file of " + files.outputs[other].option);

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <cstring>
+#include <ctime>
 
 #include <castor/memory/result.h>
 
@@ -16,10 +18,15 @@ constexpr int kShellsBase = 128;
 
 // A signal handler can access globals only; these are the program's only ones.
 std::atomic<const StopSignal*> received{nullptr};
-std::atomic<bool> has_work{false}, prints_json{false};
+std::atomic<bool> has_work{false}, prints_json{false}, on_terminal{false};
+std::atomic<std::int64_t> first_ns{0};  ///< when `received` was set
 std::array<struct sigaction, kStopSignals.size()> earlier;
 
+/// A launcher and the terminal may each pass on one Ctrl-C; a person takes longer for a second.
+constexpr std::int64_t kOneCtrlCNs = 500'000'000;
+
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler must not take a lock");
+static_assert(std::atomic<std::int64_t>::is_always_lock_free, "likewise");
 static_assert(std::atomic<const StopSignal*>::is_always_lock_free, "likewise");
 
 int code_of(const StopSignal& signal) { return kShellsBase + signal.number; }
@@ -64,12 +71,24 @@ struct Line {
   _exit(code_of(signal));
 }
 
+std::int64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
 void on_signal(int number) {
   const StopSignal* const signal = signal_of(number);
   if (!has_work) end_without_work(*signal);
+  const bool of_person = signal->rule == SignalRule::person;
   const StopSignal* first = nullptr;
-  if (received.compare_exchange_strong(first, signal)) return;
-  if (signal->rule == SignalRule::person) _exit(code_of(*signal));
+  if (received.compare_exchange_strong(first, signal)) {
+    first_ns = now_ns();
+    constexpr const char* kText = "castor: stopping; a second Ctrl-C ends at once and saves nothing\n";
+    if (of_person) Line().add(on_terminal ? "\n" : "").add(kText).print(STDERR_FILENO);
+  } else if (of_person && now_ns() - first_ns > kOneCtrlCNs) {
+    _exit(code_of(*signal));
+  }
 }
 
 bool is_ignored(const struct sigaction& action) {
@@ -82,6 +101,7 @@ InterruptGuard::InterruptGuard(Work work, bool json) {
   received = nullptr;
   has_work = work == Work::started;
   prints_json = json;
+  on_terminal = isatty(STDERR_FILENO) != 0;
   struct sigaction action = {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;

@@ -104,5 +104,7 @@ int main(int argc, char** argv) {
   ignore_fatal_signals_of_writes();
   const Arguments arguments(argv + 1, argv + argc);
   Output output(std::cout, std::cerr, has_flag(arguments, "--json"));
-  return output.ended(run(arguments, output));
+  const int code = output.ended(run(arguments, output));
+  if (code != 0) _exit(code);  // libraries whose threads could not be started crash in their destructors
+  return 0;
 }

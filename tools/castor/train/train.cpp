@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <iostream>
 #include <map>
+#include <mutex>
 #include <system_error>
 #include <vector>
 
@@ -66,14 +67,21 @@ int fail_with_losses(const Error& error, const TrainRecord& record, Output& outp
 
 Result<void> train_with_progress(const TrainOptions& options, TrainRecord& record) {
   train::Progress progress(std::cerr, train::standard_error(), options.steps);
+  std::mutex one_at_a_time;
+  const auto note = [&](const std::string& line) {
+    const std::lock_guard lock(one_at_a_time);
+    progress.note(line);
+  };
   const train::TrainObserver observer{
       InterruptGuard::requested,
       [&](const TrainRecord& now) {
         InterruptGuard::work_started();
+        const std::lock_guard lock(one_at_a_time);
         progress.update(now, steady_now_s());
       },
-      [&](std::int64_t n_steps, const SavedBytes& saved) { progress.note(train::saved_line(n_steps, saved)); },
-      [&](const std::string& warning) { progress.note("castor: warning: " + warning); }};
+      [&](std::int64_t n_steps, const SavedBytes& saved) { note(train::saved_line(n_steps, saved)); },
+      [&](const std::string& warning) { note("castor: warning: " + warning); },
+      [&](const std::string& sentence) { note("castor: " + sentence); }};
   const Result<void> done = train::run_training(options, observer, record);
   progress.finish();
   return done;

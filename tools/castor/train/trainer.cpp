@@ -59,10 +59,11 @@ RunSettings settings_of(const TrainOptions& options) {
   return {{"batch", std::to_string(options.batch)},
           {"seq", std::to_string(options.seq)},
           {"data", data_text(options.data)},
-          {"precision", name(options.precision)}};
+          {"precision", name(options.precision)},
+          {"moments", name(options.moments)}};
 }
 
-SessionOptions session_options(const TrainOptions& options) {
+SessionOptions session_options(const TrainOptions& options, const TrainObserver& observer) {
   SessionOptions session{.seed = options.seed,
                          .micro_batches = options.accumulate,
                          .groups = options.groups,
@@ -74,9 +75,10 @@ SessionOptions session_options(const TrainOptions& options) {
   if (options.precision == DType::f16) session.scaler = options.scaler;
   if (!options.commit_nvme) session.save_in = options.saved_in();
   session.resume_from = options.resume;
-  session.log = [](castor_log_level level, std::string_view message) {
+  session.log = [&observer](castor_log_level level, std::string_view message) {
     if (level == CASTOR_LOG_DEBUG) return;
-    std::cerr << "castor: " << (level == CASTOR_LOG_WARN ? "warning: " : "") << cli::worded(message) << '\n';
+    const std::string sentence = cli::worded(message);
+    level == CASTOR_LOG_WARN ? observer.warn(sentence) : observer.tell(sentence);
   };
   return session;
 }
@@ -107,6 +109,7 @@ class Training {
   Result<void> note_step(double loss, double seconds, const StepOutcome& outcome);
   Result<void> check_finite(double loss, const StepOutcome& outcome);
   void note_overflow();
+  bool scales_loss() const { return options_.precision == DType::f16; }
   Result<void> write_trace() { return options_.trace.empty() ? Result<void>() : session_->trace(options_.trace); }
 
   const TrainOptions& options_;
@@ -136,7 +139,7 @@ Result<void> Training::prepare() {
 }
 
 Result<void> Training::make_session() {
-  SessionOptions session = session_options(options_);
+  SessionOptions session = session_options(options_, observer_);
   session.interrupted = [this] { return between_units_ && observer_.interrupted(); };
   CASTOR_ASSIGN(const StrategyChoice choice, strategy_of(options_, torch_build_tag()));
   CASTOR_ASSIGN(session_, boost(model_, choice, optimizer_of(options_), std::move(session)));
@@ -237,9 +240,11 @@ Result<void> Training::note_step(double loss, double seconds, const StepOutcome&
   return check_finite(loss, outcome);
 }
 
-/// A skipped step has a norm that is not finite and changes nothing, so it is no sign of a state that has gone wrong.
+/// Under a loss scale a skipped step has a norm that is not finite and changes nothing, so it is no sign of a state that
+/// has gone wrong.
 Result<void> Training::check_finite(double loss, const StepOutcome& outcome) {
-  const bool norm_is_wild = !outcome.skipped && outcome.grad_norm && !std::isfinite(*outcome.grad_norm);
+  const bool is_excused = outcome.skipped && scales_loss();
+  const bool norm_is_wild = !is_excused && outcome.grad_norm && !std::isfinite(*outcome.grad_norm);
   if ((std::isfinite(loss) && !norm_is_wild) || said_not_finite_) return {};
   const std::string said = "step " + std::to_string(session_->n_steps()) + ": " +
                            (std::isfinite(loss) ? "the norm of the gradients" : "the loss") + " is " +
@@ -254,7 +259,7 @@ Result<void> Training::check_finite(double loss, const StepOutcome& outcome) {
 
 /// Says it at the first overflow at the least scale, the tenth, the hundredth and so on.
 void Training::note_overflow() {
-  if (session_->loss_scale() > options_.scaler.min_scale) return;
+  if (!scales_loss() || session_->loss_scale() > options_.scaler.min_scale) return;
   ++n_at_least_scale_;
   std::int64_t rank = n_at_least_scale_;
   while (rank % 10 == 0) rank /= 10;

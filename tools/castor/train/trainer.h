@@ -14,7 +14,8 @@ struct TrainObserver {
   std::function<bool()> interrupted;  ///< called at every unit; true ends the run with an error of kind interrupted
   std::function<void(const TrainRecord&)> after_step;
   std::function<void(std::int64_t n_steps, const SavedBytes&)> after_save;
-  std::function<void(const std::string& warning)> warn;
+  std::function<void(const std::string& warning)> warn;   ///< called from threads of the strategy too
+  std::function<void(const std::string& sentence)> tell;  ///< the same
 };
 
 /// Trains as `options` say and fills `record` on the way, also for a run that fails, with its completed steps.

@@ -32,7 +32,7 @@ enum class FileLock : std::uint8_t {
 /// Errors: io, where the folder is missing or is none; where another owner has it, it names that one.
 Result<UniqueFd> lock_folder(const std::string& folder, FileLock kind = FileLock::exclusive);
 
-/// Whether `folder` has the manifest of a durable store (docs/storage.md).
+/// Whether `folder` has the manifest of a durable store (docs/storage.md), or does not let this user see.
 bool holds_store(const std::string& folder);
 /// Whether a file of this name is a store's in its folder, or is left of one: data, manifest, files without a name.
 bool is_store_file(std::string_view name);

@@ -21,6 +21,9 @@ std::string join_list(std::span<const std::string> parts);
 /// The parts of such a text. A backslash before any other character stands for itself.
 std::vector<std::string> split_list(std::string_view text);
 
+/// `text`, with `\\xNN` in place of each byte that is no part of UTF-8: file names may hold any bytes, JSON may not.
+std::string as_utf8(std::string_view text);
+
 /// The shortest digits that read back as `value`.
 std::string shortest(double value);
 

@@ -12,6 +12,7 @@
 #include "bench/common/status_line.h"
 #include "bench/step/step_bench.h"
 #include "cli/commands.h"
+#include "cli/files.h"
 #include "cli/interrupt.h"
 
 namespace castor::bench {
@@ -36,7 +37,15 @@ json to_json(const StepBenchOptions& options, const StepBench& bench, const std:
           {"seconds", options.seconds}};
 }
 
+cli::CommandFiles files_of(const StepBenchOptions& options) {
+  cli::CommandFiles files;
+  for (const std::string& folder : options.folders) files.folders.push_back({"--dir", folder});
+  if (options.trace) files.outputs.push_back({"--trace", *options.trace});
+  return files;
+}
+
 int measure(const StepBenchOptions& options, Output& output) {
+  if (const auto free = cli::check_outputs(files_of(options)); !free.ok()) return output.fail(free.error());
   StatusLine status(std::cerr, isatty(STDERR_FILENO) != 0);
   const InterruptGuard interrupts;
   const auto show = [&](const std::string& text) { status.show(text, steady_now_s()); };

@@ -36,6 +36,8 @@ class Checkpoint {
   Checkpoint(std::string folders, std::unique_ptr<TensorStore> store);
   ~Checkpoint();
 
+  /// Sentences for the user about its store (TensorStore::warnings).
+  std::vector<std::string> warnings() const;
   /// The step after which it was saved; nothing if the folder holds no checkpoint.
   std::optional<std::uint64_t> step() const;
 

@@ -38,6 +38,9 @@ class RunFolders {
   /// Saves a checkpoint of pieces in `folders` from now on. Errors: as open.
   Result<void> save_in(std::vector<std::filesystem::path> folders);
 
+  /// Sentences for the user about the store that checkpoints are saved in.
+  std::vector<std::string> warnings() const;
+
   bool saves() const { return !target_.empty(); }
   const std::vector<std::filesystem::path>& target() const { return target_; }
   bool resumes() const { return !source_.empty(); }
