@@ -77,14 +77,13 @@ std::uint64_t EngineMemory::speculation_bytes() const {
 
 /// A device that is the host takes its chunks from the same memory.
 void EngineMemory::check_host(ModelHost& host, const StatePlacement& placement) const {
-  const bool no_host_budget = host_.limit_bytes() == Budget::kUnlimited;
-  const bool no_device_budget = !on_gpu() && device_chunks_.limit_bytes() == Budget::kUnlimited;
-  const std::uint64_t host_bytes =
-      (no_host_budget ? placement.host_bytes : 0) + (no_device_budget ? placement.device_bytes : 0);
+  const std::uint64_t host_bytes = placement.host_bytes + (on_gpu() ? 0 : placement.device_bytes);
+  const bool stated =
+      host_.limit_bytes() != Budget::kUnlimited && (on_gpu() || device_chunks_.limit_bytes() != Budget::kUnlimited);
   const LimitedBytes available = available_host_();
   if (available.fits(host_bytes)) return;
   warn(host, "up to " + format_bytes(host_bytes) + " will be on the host, more than " + text_of_available(available) +
-                 "; state " + (no_device_budget ? "`device_budget` and " : "") +
+                 (stated ? "; lower " : "; state ") + (on_gpu() ? "" : "`device_budget` and ") +
                  "`host_budget`, and name a folder with `nvme` for the rest");
 }
 

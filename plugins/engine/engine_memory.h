@@ -71,7 +71,7 @@ class EngineMemory {
   /// is available.
   std::uint64_t speculation_bytes() const;
 
-  /// Warns if tiers without a budget will take more host memory under `placement` than the process can take now.
+  /// Warns if the tiers will take more host memory under `placement` than the process can take now.
   void check_host(ModelHost& host, const StatePlacement& placement) const;
 
   Device& device() { return *device_; }

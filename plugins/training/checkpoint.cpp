@@ -166,6 +166,15 @@ Checkpoint::Checkpoint(std::string folders, std::unique_ptr<TensorStore> store)
     : folders_(std::move(folders)), store_(std::move(store)) {}
 Checkpoint::~Checkpoint() = default;
 
+std::uint64_t Checkpoint::bytes_of(const ModelParams& params, castor_optimizer optimizer) {
+  std::uint64_t n_bytes = 0;
+  for (const castor_param_info& param : params) {
+    const SavedShape shape = saved_shape(param, optimizer);
+    n_bytes += shape.n_arrays * shape.value_bytes * param.numel;
+  }
+  return n_bytes;
+}
+
 std::vector<std::string> Checkpoint::warnings() const { return store_->warnings(); }
 
 std::optional<std::uint64_t> Checkpoint::step() const { return store_->committed_step(); }

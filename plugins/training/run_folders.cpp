@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <castor/training/run_folders.h>
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <utility>
 
 #include <castor/io/folder.h>
+#include <castor/memory/bytes.h>
 #include <castor/memory/text.h>
 #include <castor/training/committed_run.h>
 
@@ -36,6 +41,20 @@ Result<void> check_exist(const Folders& folders) {
     if (!std::filesystem::is_directory(folder))
       return Error{ErrorKind::usage, about_checkpoint(folder.string(), "there is no such folder"), "resume_from"};
   return {};
+}
+
+/// Bytes that are free in the file systems of `folders`, each counted once; nothing where one cannot be asked.
+std::optional<std::uint64_t> free_in(const Folders& folders) {
+  std::map<dev_t, std::uint64_t> by_device;
+  for (const auto& folder : folders) {
+    struct stat facts {};
+    const auto free_bytes = available_bytes(folder.string());
+    if (!free_bytes.ok() || ::stat(folder.c_str(), &facts) != 0) return {};
+    by_device[facts.st_dev] = *free_bytes;
+  }
+  std::uint64_t n_bytes = 0;
+  for (const auto& [device, free_bytes] : by_device) n_bytes += free_bytes;
+  return n_bytes;
 }
 
 /// Data files without their manifest may be a copy that is not complete yet.
@@ -101,8 +120,14 @@ Result<void> RunFolders::save_in(Folders folders) {
   return {};
 }
 
-std::vector<std::string> RunFolders::warnings() const {
-  return saved_ ? saved_->warnings() : std::vector<std::string>();
+std::vector<std::string> RunFolders::warnings(const ModelParams& params, castor_optimizer optimizer) const {
+  if (!saved_) return {};
+  std::vector<std::string> sentences = saved_->warnings();
+  const std::uint64_t needed_bytes = Checkpoint::bytes_of(params, optimizer);
+  if (const auto free_bytes = free_in(target_); free_bytes && *free_bytes < needed_bytes)
+    sentences.push_back("a save writes " + format_bytes(needed_bytes) + ", and " + folders_text(target_) + " has " +
+                        format_bytes(*free_bytes) + " free; make room before the first save, or name another folder");
+  return sentences;
 }
 
 Result<void> RunFolders::check(Strategy& strategy) {

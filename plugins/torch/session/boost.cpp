@@ -70,8 +70,6 @@ Result<Session> Session::make(const MakeAdapter& make_adapter, const StrategyCho
                                          .begun_micro_batch = [&p] { return p.begun_micro_batch(); },
                                          .may_run_forward = [&p] { return p.may_run_forward(); },
                                          .owns_backward = true}));
-  if (options.log)
-    for (const std::string& warning : p.folders.warnings()) options.log(CASTOR_LOG_WARN, warning);
   CASTOR_TRY(p.adapter->check_free());
   CASTOR_ASSIGN(p.params, params_of(p.adapter->host()));
   p.options = std::move(options);
@@ -79,6 +77,9 @@ Result<Session> Session::make(const MakeAdapter& make_adapter, const StrategyCho
     CASTOR_ASSIGN(p.scaler, DynamicGradScaler::make(p.options.scaler.value_or(GradScalerOptions{})));
   }
   CASTOR_TRY(p.set_values(step_args(optimizer)));
+  if (p.options.log)
+    for (const std::string& warning : p.folders.warnings(p.params, p.values.optimizer))
+      p.options.log(CASTOR_LOG_WARN, warning);
   CASTOR_TRY(p.attach(choice));
   p.versions = WeightVersions(p.adapter->params());
   CASTOR_TRY(p.folders.check(*p.strategy));

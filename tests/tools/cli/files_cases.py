@@ -156,6 +156,17 @@ class RefusalsChangeNothing(CommandCase):
         self.assertEqual(contents(q), before)
         self.assert_result(self.train("--steps", "3", "--resume", f"{p},{q}"))
 
+    def test_too_little_room_for_a_save_is_said_before_training(self):
+        small = self.folder / "small"
+        small.mkdir()
+        mount = f'mount -t tmpfs -o size=64k tmpfs {small} && exec "$@"'
+        wrapper = ["unshare", "--mount", "sh", "-c", mount, "sh"]
+        if subprocess.run([*wrapper, "true"], capture_output=True).returncode != 0:
+            self.skipTest("nothing may be mounted here")
+        done = run("train", *GPT, "--steps", "2", "--checkpoint", small / "saved", "--json", wrapper=wrapper)
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertRegex(done.stderr.splitlines()[0], "^castor: warning: a save writes .*, and .*/saved has .* free; make room")
+
     def test_leftovers_are_removed_with_a_warning(self):
         fresh = self.folder / "fresh"
         fresh.mkdir()

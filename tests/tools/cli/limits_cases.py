@@ -104,7 +104,8 @@ class LimitsOfTheControlGroup(CommandCase):
     def test_training_warns_before_it_takes_memory(self):
         model = "gpt:layers=8,hidden=768,heads=8,vocab=256"  # 57 M parameters, 16 bytes each
         wrapper, limit = self.memory(700)
-        for plugin in (["none"], ["gemini"], ["gemini", "--device-budget", "64MiB"]):
+        stated = ["gemini", "--device-budget", "600MiB", "--host-budget", "200MiB"]
+        for plugin in (["none"], ["gemini"], ["gemini", "--device-budget", "64MiB"], stated):
             done = run("train", "--model", model, "--batch", "1", "--seq", "16", "--steps", "1", "--plugin", *plugin, wrapper=wrapper)
             warning = next((line for line in done.stderr.splitlines() if "warning" in line), "")
             self.assertIn(limit, warning, done.stderr)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Signals to castor train, and readers that go away."""
 
+import fcntl
 import json
 import os
 import signal
@@ -91,6 +92,17 @@ class Signals(CommandCase):
             time.sleep(wait_s)
             child.send_signal(signal.SIGINT)
             self.assert_saved(child, 130, "Ctrl-C")
+
+    def test_a_reader_of_progress_that_is_paused_holds_nothing_up(self):
+        child = self.begin()
+        fcntl.fcntl(child.stderr, fcntl.F_SETPIPE_SZ, 4096)
+        time.sleep(1)  # it is full long before
+        child.send_signal(signal.SIGTERM)
+        manifest, began_s = self.saved / "castor.manifest", time.monotonic()
+        while not manifest.exists():
+            self.assertLess(time.monotonic() - began_s, 30)
+            time.sleep(0.01)
+        self.assert_saved(child, 143, "SIGTERM")
 
     def test_before_the_first_step_it_ends_at_once_and_says_so(self):
         command = [CASTOR, "train", "--model", "gpt:layers=24,hidden=1024,heads=16,vocab=256", "--seq", "512", "--batch", "8"]

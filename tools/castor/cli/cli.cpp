@@ -100,9 +100,14 @@ Error wrong(const std::string& option, const std::string& text, const std::strin
   return {ErrorKind::usage, "--" + option + " takes " + takes + ", not '" + text + "'"};
 }
 
-std::vector<std::string> folders_of(const Values& values, const std::string& name) {
-  std::vector<std::string> folders = split_list(text_of(values, name).value_or(""));
-  if (folders.back().empty()) folders.pop_back();
+Result<std::vector<std::string>> folders_of(const Values& values, const std::string& name) {
+  const auto text = text_of(values, name);
+  if (!text) return std::vector<std::string>();
+  if (text->empty()) return Error{ErrorKind::usage, "--" + name + " names no folder"};
+  const std::vector<std::string> folders = split_list(*text);
+  for (const std::string& folder : folders)
+    if (folder.empty())
+      return Error{ErrorKind::usage, "--" + name + " takes folders separated by commas, and one of them is empty"};
   return folders;
 }
 

@@ -52,8 +52,9 @@ std::optional<T> number(const std::string& text) {
   return errc == std::errc() && end == text.data() + text.size() ? std::optional(parsed) : std::nullopt;
 }
 
-/// The folders that option `name` lists; an empty last one is left out. Empty where the option was not given.
-std::vector<std::string> folders_of(const Values& values, const std::string& name);
+/// The folders that option `name` lists, separated by commas (split_list). Empty where the option was not given. Errors:
+/// usage, naming the option, where one of them is empty.
+Result<std::vector<std::string>> folders_of(const Values& values, const std::string& name);
 
 /// Splits `text` at `separator`, which may also end it; an empty text has no parts.
 std::vector<std::string> split(const std::string& text, char separator);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -32,7 +33,8 @@ bool Progress::due(std::int64_t step, double now_s) const {
 
 void Progress::update(const TrainRecord& record, double now_s) {
   const std::int64_t step = record.n_steps();
-  if (!due(step, now_s)) return;
+  if (!due(step, now_s) || !takes_line()) return;
+  if (!waiting_.empty()) finish();
   last_step_ = step, last_s_ = now_s;
   const std::string line = progress_line(record, n_steps_, place_.columns ? place_.columns() : kAnyLength);
   stream_ << (place_.in_place ? "\r\x1b[2K" : "") << line << (place_.in_place ? "" : "\n") << std::flush;
@@ -40,13 +42,13 @@ void Progress::update(const TrainRecord& record, double now_s) {
 }
 
 void Progress::note(const std::string& line) {
+  waiting_ += line + '\n';
+  if (!takes_line()) return;
   finish();
-  stream_ << line << '\n' << std::flush;
 }
 
 void Progress::finish() {
-  if (line_open_) stream_ << '\n' << std::flush;
-  line_open_ = false;
+  stream_ << (std::exchange(line_open_, false) ? "\n" : "") << std::exchange(waiting_, "") << std::flush;
 }
 
 std::string progress_line(const TrainRecord& record, std::int64_t n_steps, std::size_t columns) {
@@ -72,14 +74,19 @@ std::string progress_line(const TrainRecord& record, std::int64_t n_steps, std::
 }
 
 ProgressPlace standard_error() {
-  if (isatty(STDERR_FILENO) == 0) return {};
+  const auto takes_line = [] {
+    pollfd stream = {STDERR_FILENO, POLLOUT, 0};
+    return poll(&stream, 1, 0) != 0;  // also where that cannot be known, or nobody reads any more
+  };
+  if (isatty(STDERR_FILENO) == 0) return {.takes_line = takes_line};
   const char* const term = std::getenv("TERM");
   const bool rewrites = term != nullptr && std::string_view(term) != "dumb";
-  return {rewrites, [] {
-            winsize size = {};
-            const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
-            return known ? static_cast<std::size_t>(size.ws_col) - 1 : kAnyLength;  // the last column may wrap
-          }};
+  const auto columns = [] {
+    winsize size = {};
+    const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+    return known ? static_cast<std::size_t>(size.ws_col) - 1 : kAnyLength;  // the last column may wrap
+  };
+  return {rewrites, columns, takes_line};
 }
 
 std::string saved_line(std::int64_t n_steps, const SavedBytes& saved) {

@@ -148,11 +148,9 @@ cli::CommandSyntax io_syntax() {
 
 Result<IoBenchOptions> read_io_options(const Values& values) {
   IoBenchOptions options;
-  options.folders = cli::folders_of(values, "dir");
+  CASTOR_ASSIGN(options.folders, cli::folders_of(values, "dir"));
   if (options.folders.empty())
     return Error{ErrorKind::usage, "--dir is missing; name a folder on the drive to measure"};
-  for (const std::string& folder : options.folders)
-    if (folder.empty()) return wrong("dir", cli::text_of(values, "dir").value_or(""), "folders, as /nvme0,/nvme1");
   options.verify = values.count("verify") != 0;
   options.tune = values.count("tune") != 0;
   CASTOR_TRY(read_lists(values, options));

@@ -33,7 +33,7 @@ cli::CommandSyntax step_syntax() {
 
 Result<StepBenchOptions> read_step_options(const cli::Values& values) {
   StepBenchOptions options;
-  options.folders = cli::folders_of(values, "dir");
+  CASTOR_ASSIGN(options.folders, cli::folders_of(values, "dir"));
   if (options.folders.empty())
     return Error{ErrorKind::usage, "--dir is missing; name a folder on each drive, for example --dir /nvme0"};
   options.model = values["model"].as<std::string>();

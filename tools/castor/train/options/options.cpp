@@ -154,16 +154,8 @@ Result<void> read_choices(const Values& values, TrainOptions& options) {
 }
 
 Result<std::vector<std::filesystem::path>> read_folders(const Values& values, const std::string& option) {
-  std::vector<std::filesystem::path> folders;
-  const auto text = cli::text_of(values, option);
-  if (!text) return folders;
-  if (text->empty()) return Error{ErrorKind::usage, "--" + option + " names no folder"};
-  for (const std::string& folder : split_list(*text)) {
-    if (folder.empty())
-      return Error{ErrorKind::usage, "--" + option + " takes folders separated by commas, and one of them is empty"};
-    folders.emplace_back(folder);
-  }
-  return folders;
+  CASTOR_ASSIGN(const auto folders, cli::folders_of(values, option));
+  return std::vector<std::filesystem::path>(folders.begin(), folders.end());
 }
 
 Result<void> read_tiers(const Values& values, TrainOptions& options) {

@@ -36,6 +36,9 @@ class Checkpoint {
   Checkpoint(std::string folders, std::unique_ptr<TensorStore> store);
   ~Checkpoint();
 
+  /// Bytes of the values that a save writes, beside those of the last one.
+  static std::uint64_t bytes_of(const ModelParams& params, castor_optimizer optimizer);
+
   /// Sentences for the user about its store (TensorStore::warnings).
   std::vector<std::string> warnings() const;
   /// The step after which it was saved; nothing if the folder holds no checkpoint.

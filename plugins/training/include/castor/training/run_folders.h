@@ -38,8 +38,8 @@ class RunFolders {
   /// Saves a checkpoint of pieces in `folders` from now on. Errors: as open.
   Result<void> save_in(std::vector<std::filesystem::path> folders);
 
-  /// Sentences for the user about the store that checkpoints are saved in.
-  std::vector<std::string> warnings() const;
+  /// Sentences for the user about the store that checkpoints are saved in, and about too little room for one.
+  std::vector<std::string> warnings(const ModelParams& params, castor_optimizer optimizer) const;
 
   bool saves() const { return !target_.empty(); }
   const std::vector<std::filesystem::path>& target() const { return target_; }
