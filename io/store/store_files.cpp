@@ -150,7 +150,7 @@ Result<void> StoreFiles::check_no_part_of_another() const {
       if (const auto store = store_of(name); store && dead.count(*store) == 0)
         return Error{ErrorKind::usage, "folder " + folder + " keeps a part of a store, " + name +
                                            ", whose manifest is in another folder; name all folders of that store, or "
-                                           "another folder than this"};
+                                           "another folder; where that store is gone, remove the file"};
   }
   return {};
 }

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "../support/scratch_folder.h"
 #include "plain_strategy.h"
 
@@ -115,8 +117,12 @@ TEST_F(RunFoldersTest, CommitsAreTheStrategysOwn) {
   const SavedBytes saved = folders.save(trained_, model_, strategy, {.n_steps = 3}).value();
   EXPECT_EQ(saved.written_bytes, 10u);
   EXPECT_EQ(saved.referenced_bytes, 20u);
-  RunFolders rest =
-      RunFolders::open({.resume_from = {folder("nvme")}, .save_in = {folder("nvme")}, .commits = true}).value();
+  const RunFolders::Settings same = {.resume_from = {folder("nvme")}, .save_in = {folder("nvme")}, .commits = true};
+  const auto incomplete = RunFolders::open(same);
+  ASSERT_FALSE(incomplete.ok()) << "a copy without its manifest";
+  EXPECT_NE(incomplete.error().message.find("there is no checkpoint"), std::string::npos);
+  std::ofstream(folder("nvme") / "castor.manifest") << "the strategy's";
+  RunFolders rest = RunFolders::open(same).value();
   EXPECT_EQ(rest.load(trained_, model_, strategy)->n_steps, 3);
   EXPECT_TRUE(strategy.restored);
 }

@@ -236,7 +236,7 @@ TEST_F(DurableStoreTest, SeveralFoldersMayComeInAnotherOrder) {
       << one.error().message;
 }
 
-TEST_F(DurableStoreTest, TheDataOfAStoreAtRestSurvivesAStrangerInItsSecondFolder) {
+TEST_F(DurableStoreTest, AStrangerIsRefusedInTheSecondFolderOfAStoreAtRest) {
   const ScratchFolder second;
   auto both = options();
   both.folders = {folder_.path(), second.path()};
@@ -247,7 +247,10 @@ TEST_F(DurableStoreTest, TheDataOfAStoreAtRestSurvivesAStrangerInItsSecondFolder
   }
   auto stranger = options();
   stranger.folders = {second.path()};
-  { put(*TensorStore::open(stranger).value(), 1, 4096, 9); }
+  const auto refused = TensorStore::open(stranger);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::usage);
+  EXPECT_NE(refused.error().message.find("keeps a part of a store, castor-"), std::string::npos);
   EXPECT_TRUE(holds(*TensorStore::open(both).value(), 1, 8 * kMiB, 1));
 }
 
