@@ -76,9 +76,9 @@ std::string settings_changed(const std::string& about, const RunSettings& was, c
     else if (before->second != as_utf8(value))
       changes.push_back("`" + setting + "` " + value + " (was " + before->second + ")");
   }
-  for (const auto& [setting, value] : was)
-    if (std::none_of(now.begin(), now.end(), [&](const auto& one) { return as_utf8(one.first) == setting; }))
-      changes.push_back("`" + setting + "` is not set (was " + value + ")");
+  for (const auto& before : was)
+    if (std::none_of(now.begin(), now.end(), [&](const auto& one) { return as_utf8(one.first) == before.first; }))
+      changes.push_back("`" + before.first + "` is not set (was " + before.second + ")");
   if (changes.empty()) return "";
   return about + ": the run goes on with other settings than before: " + join(changes, ", ");
 }

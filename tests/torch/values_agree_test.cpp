@@ -128,10 +128,11 @@ TEST(ValuesAgree, TheSameRequestsAreRefused) {
     const auto none =
         run.strategy->values().write_gradient({sizeof(castor_values), 0, 1, 2, CASTOR_FP32, values.data()});
     ASSERT_FALSE(none.ok());
-    if (is_resident)
+    if (is_resident) {
       EXPECT_EQ(
           none.error().message,
           "parameter layer0.weight has no gradient since the last step; it gets one by writing all its 64 values");
+    }
     const auto wrong = run.strategy->values().release({sizeof(castor_access), CASTOR_READ, 0, nullptr});
     EXPECT_FALSE(wrong.ok());
   }

@@ -35,32 +35,12 @@ Result<RunFolders> folders_of(const StrategyChoice& choice, const SessionOptions
   return RunFolders::open(settings);
 }
 
-}  // namespace
+using MakeAdapter = std::function<Result<std::unique_ptr<TorchAdapter>>(AdapterOptions)>;
 
-Result<Session> boost(std::shared_ptr<torch::nn::Module> model, const StrategyChoice& choice,
-                      const Optimizer& optimizer, SessionOptions options) {
-  if (!model) return Error{ErrorKind::usage, "there is no model: the pointer is null"};
-  const auto make_adapter = [&model](AdapterOptions settings) {
-    const auto params = model->parameters();
-    const c10::Device device = device_of(params.empty() ? nullptr : &params.front());
-    return TorchAdapter::make(model, device, std::move(settings));
-  };
-  return Session::make(make_adapter, choice, optimizer, std::move(options));
-}
-
-Result<Session> boost(const ModelParts& model, const StrategyChoice& choice, const Optimizer& optimizer,
-                      SessionOptions options) {
-  const auto make_adapter = [&model](AdapterOptions settings) {
-    const c10::Device device = device_of(model.params.empty() ? nullptr : &model.params.front().second);
-    return TorchAdapter::make(model, device, std::move(settings));
-  };
-  return Session::make(make_adapter, choice, optimizer, std::move(options));
-}
-
-Result<Session> Session::make(const MakeAdapter& make_adapter, const StrategyChoice& choice, const Optimizer& optimizer,
-                              SessionOptions options) {
-  auto parts = std::make_unique<Parts>();
-  Parts& p = *parts;
+Result<std::unique_ptr<Session::Parts>> make_parts(const MakeAdapter& make_adapter, const StrategyChoice& choice,
+                                                   const Optimizer& optimizer, SessionOptions options) {
+  auto parts = std::make_unique<Session::Parts>();
+  Session::Parts& p = *parts;
   CASTOR_TRY(check_micro_batches(options));
   CASTOR_ASSIGN(p.folders, folders_of(choice, options));
   CASTOR_ASSIGN(p.adapter, make_adapter({.seed = options.seed,
@@ -84,6 +64,30 @@ Result<Session> Session::make(const MakeAdapter& make_adapter, const StrategyCho
   p.versions = WeightVersions(p.adapter->params());
   CASTOR_TRY(p.folders.check(*p.strategy));
   if (p.folders.resumes()) CASTOR_TRY(p.load());
+  return parts;
+}
+
+}  // namespace
+
+Result<Session> boost(std::shared_ptr<torch::nn::Module> model, const StrategyChoice& choice,
+                      const Optimizer& optimizer, SessionOptions options) {
+  if (!model) return Error{ErrorKind::usage, "there is no model: the pointer is null"};
+  const auto make_adapter = [&model](AdapterOptions settings) {
+    const auto params = model->parameters();
+    const c10::Device device = device_of(params.empty() ? nullptr : &params.front());
+    return TorchAdapter::make(model, device, std::move(settings));
+  };
+  CASTOR_ASSIGN(auto parts, make_parts(make_adapter, choice, optimizer, std::move(options)));
+  return Session(std::move(parts));
+}
+
+Result<Session> boost(const ModelParts& model, const StrategyChoice& choice, const Optimizer& optimizer,
+                      SessionOptions options) {
+  const auto make_adapter = [&model](AdapterOptions settings) {
+    const c10::Device device = device_of(model.params.empty() ? nullptr : &model.params.front().second);
+    return TorchAdapter::make(model, device, std::move(settings));
+  };
+  CASTOR_ASSIGN(auto parts, make_parts(make_adapter, choice, optimizer, std::move(options)));
   return Session(std::move(parts));
 }
 

@@ -76,7 +76,7 @@ std::string progress_line(const TrainRecord& record, std::int64_t n_steps, std::
 ProgressPlace standard_error() {
   const auto takes_line = [] {
     pollfd stream = {STDERR_FILENO, POLLOUT, 0};
-    return poll(&stream, 1, 0) != 0;  // also where that cannot be known, or nobody reads any more
+    return poll(&stream, 1, 0) != 0;  // also where that cannot be known, or the reader is gone
   };
   if (isatty(STDERR_FILENO) == 0) return {.takes_line = takes_line};
   const char* const term = std::getenv("TERM");

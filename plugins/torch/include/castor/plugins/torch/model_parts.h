@@ -18,8 +18,8 @@ struct UnitParts {
   std::vector<std::size_t> params;  ///< that it reads, as positions in ModelParts::params
 };
 
-/// A model as lists, for programs whose modules are not LibTorch's. Whoever runs it brings each forward pass of a unit
-/// into the unit's border (Session::unit).
+/// A model as lists, for programs whose modules are not LibTorch's. The program brings each forward pass of a unit into
+/// the unit's border (Session::unit).
 struct ModelParts {
   NamedTensors params;           ///< each tensor once, a tied one by one of its names
   std::vector<UnitParts> units;  ///< in the order in which they are used; a parameter may be in several

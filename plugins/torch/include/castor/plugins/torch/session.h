@@ -34,8 +34,6 @@ class Module;
 
 namespace castor {
 
-class TorchAdapter;
-
 /// The settings of a training beside its placement and its optimizer.
 struct SessionOptions {
   std::uint64_t seed = 0;  ///< of initial values, and of roundings at random
@@ -164,14 +162,12 @@ class Session {
   /// the strategy's, and then part of the values are new.
   Result<void> load(const NamedTensors& weights);
 
+  struct Parts;  ///< of the implementation
+
  private:
-  struct Parts;
-  using MakeAdapter = std::function<Result<std::unique_ptr<TorchAdapter>>(AdapterOptions)>;
   friend Result<Session> boost(std::shared_ptr<torch::nn::Module>, const StrategyChoice&, const Optimizer&,
                                SessionOptions);
   friend Result<Session> boost(const ModelParts&, const StrategyChoice&, const Optimizer&, SessionOptions);
-  static Result<Session> make(const MakeAdapter& make_adapter, const StrategyChoice& choice, const Optimizer& optimizer,
-                              SessionOptions options);
   explicit Session(std::unique_ptr<Parts> parts);
   UnitBorder& border_of(const torch::nn::Module& module) const;
   std::unique_ptr<Parts> parts_;
