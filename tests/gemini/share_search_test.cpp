@@ -44,17 +44,19 @@ TEST(ShareSearch, FindsTheSmallestShareWithMostOfTheGain) {
 }
 
 TEST(ShareSearch, GoesOnPastSharesThatSaveNothing) {
-  EXPECT_NEAR(search(0.5, [](double share) { return share > 0.1 ? 1.5 : 0.8; }).found, 0.5 * std::pow(0.75, 7), 1e-12) << "eight at the most";
+  EXPECT_NEAR(search(0.5, [](double share) { return share > 0.1 ? 1.5 : 0.8; }).found, 0.5 * std::pow(0.75, 7), 1e-12)
+      << "eight at the most";
   const Search narrow = search(0.5, [](double share) { return share > 0.01 ? 1.5 : 0.8; });
   EXPECT_EQ(narrow.tried.size(), 8u);
   EXPECT_EQ(narrow.found, 0);
 }
 
-TEST(ShareSearch, FindsNoneThatSavesLessThanATenth) {
+TEST(ShareSearch, FindsTheLargestThatCostsNothingWhereNoneSavesATenth) {
   EXPECT_EQ(search(0.5, Valley{0.5, 0.21}).found, 0.375) << "it saves 0.105";
-  EXPECT_EQ(search(0.5, Valley{0.5, 0.19}).found, 0);
-  EXPECT_EQ(search(0.5, [](double) { return 1.0; }).found, 0);
-  EXPECT_EQ(search(0.5, [](double) { return 2.0; }).found, 0);
+  EXPECT_EQ(search(0.5, Valley{0.5, 0.19}).found, 0.5) << "it saves 0.095";
+  EXPECT_EQ(search(0.5, [](double) { return 1.0; }).found, 0.5);
+  EXPECT_EQ(search(0.5, [](double share) { return share > 0.3 ? 1.1 : 1.01; }).found, 0.28125);
+  EXPECT_EQ(search(0.5, [](double) { return 1.03; }).found, 0);
 }
 
 TEST(ShareSearch, PassesOverSharesThatCannotBePlanned) {
