@@ -52,6 +52,21 @@ Result<std::uint64_t> available_bytes(const std::string& folder) {
   return std::uint64_t{facts.f_bavail} * facts.f_frsize;
 }
 
+std::optional<FolderSpace> space_of(const std::vector<std::filesystem::path>& folders) {
+  std::map<dev_t, FolderSpace> by_device;
+  for (const auto& folder : folders) {
+    struct stat facts {};
+    std::error_code refused;
+    const auto space = std::filesystem::space(folder, refused);
+    if (refused || ::stat(folder.c_str(), &facts) != 0) return {};
+    by_device[facts.st_dev] = {space.capacity, space.available};
+  }
+  FolderSpace all;
+  for (const auto& [device, space] : by_device)
+    all.capacity_bytes += space.capacity_bytes, all.available_bytes += space.available_bytes;
+  return all;
+}
+
 Result<void> check_distinct(const std::vector<std::string>& folders) {
   std::map<std::pair<dev_t, ino_t>, std::string> known;
   for (const auto& folder : folders) {

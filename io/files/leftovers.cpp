@@ -55,8 +55,8 @@ Result<std::vector<std::string>> names_in(int folder_fd, const std::string& fold
 /// Removes `name` unless a living process has it locked; returns the bytes that it took, or -1 where it stays.
 std::int64_t remove_if_dead(int folder_fd, const std::string& name) {
   const UniqueFd file(::openat(folder_fd, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  struct stat opened {
-  }, named{};
+  struct stat opened {};
+  struct stat named {};
   if (!file || ::fstat(file.get(), &opened) != 0) return -1;
   if (!S_ISREG(opened.st_mode) || opened.st_uid != ::geteuid()) return -1;
   if (lock_or_holder(file.get(), FileLock::exclusive)) return -1;

@@ -52,11 +52,7 @@ Result<std::unique_ptr<StoreFiles>> StoreFiles::open(const std::vector<std::stri
   std::unique_ptr<StoreFiles> files(new StoreFiles(folders, ops));
   CASTOR_TRY(files->lock_folders(FileLock::exclusive));
   CASTOR_TRY(files->find_manifest());
-  if (files->found_)
-    CASTOR_TRY(files->order_folders());
-  else
-    CASTOR_TRY(files->check_no_part_of_another());
-  if (!files->found_) files->name_volumes();
+  CASTOR_TRY(files->found_ ? files->order_folders() : files->name_volumes());
   CASTOR_TRY(files->remove_leftovers_of_dead_runs());
   if (!files->found_) CASTOR_TRY(files->make_first_file());
   return files;
@@ -141,7 +137,7 @@ Result<void> StoreFiles::order_folders() {
   return {};
 }
 
-/// A store would take the folder of another one's second data file, and the other could not be opened any more.
+/// Errors: usage, where a folder has a further data file of another store: that one could not be opened any more.
 Result<void> StoreFiles::check_no_part_of_another() const {
   CASTOR_ASSIGN(const auto dead, dead_stores());
   for (const auto& folder : folders_) {
@@ -155,10 +151,12 @@ Result<void> StoreFiles::check_no_part_of_another() const {
   return {};
 }
 
-void StoreFiles::name_volumes() {
+Result<void> StoreFiles::name_volumes() {
+  CASTOR_TRY(check_no_part_of_another());
   store_id_ = random_id();
   for (std::size_t volume = 0; volume < folders_.size(); ++volume)
     volumes_.push_back({data_name(id_text(store_id_), volume), random_id(), 0});
+  return {};
 }
 
 /// The stores whose data files can be removed. A store's manifest is beside its first data file: a first data file

@@ -57,7 +57,7 @@ class StoreFiles {
   Result<void> order_folders();
   Result<void> check_no_part_of_another() const;
   Result<std::string> folder_of(const ManifestVolume& volume) const;
-  void name_volumes();
+  Result<void> name_volumes();
   Result<std::set<std::string>> dead_stores() const;
   enum class FirstFiles : std::uint8_t { keep, remove };
   Result<std::vector<std::string>> names_to_keep(const std::string& folder, const std::set<std::string>& dead,

@@ -42,13 +42,13 @@ constexpr std::optional<PlanStage> next_stage(PlanStage stage, PlanEvent event) 
   constexpr auto illegal = std::nullopt;
   constexpr std::array<std::array<std::optional<PlanStage>, kNPlanEvents>, kNPlanStages> table = {{
       // repeated, differed, times_known, made,    failed,  given,   forgotten, begun,      outdated
-      {due, due, illegal, illegal, illegal, due, recording, illegal, illegal},               // recording
-      {due, changed, illegal, illegal, illegal, illegal, recording, illegal, illegal},       // changed
-      {due, changed, illegal, planned, refused, illegal, recording, illegal, illegal},       // due
-      {refused, changed, illegal, illegal, illegal, illegal, recording, illegal, illegal},   // refused
-      {planned, changed, replan, illegal, illegal, illegal, recording, illegal, illegal},    // planned
-      {replan, changed, replan, illegal, illegal, illegal, recording, replanning, illegal},  // replan
-      {replanning, changed, replan, planned, planned, illegal, recording, illegal, replan},  // replanning
+      {due,        due,      illegal,     illegal, illegal, due,     recording, illegal,    illegal},  // recording
+      {due,        changed,  illegal,     illegal, illegal, illegal, recording, illegal,    illegal},  // changed
+      {due,        changed,  illegal,     planned, refused, illegal, recording, illegal,    illegal},  // due
+      {refused,    changed,  illegal,     illegal, illegal, illegal, recording, illegal,    illegal},  // refused
+      {planned,    changed,  replan,      illegal, illegal, illegal, recording, illegal,    illegal},  // planned
+      {replan,     changed,  replan,      illegal, illegal, illegal, recording, replanning, illegal},  // replan
+      {replanning, changed,  replan,      planned, planned, illegal, recording, illegal,    replan},   // replanning
   }};
   return table[static_cast<std::size_t>(stage)][static_cast<std::size_t>(event)];
 }

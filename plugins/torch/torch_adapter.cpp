@@ -10,9 +10,11 @@
 namespace castor {
 namespace {
 
-Result<void> initialise(c10::Device device) {
+/// `device`, initialised, with its number.
+Result<c10::Device> ready(c10::Device device) {
   return guard([&] {
     if (!device.is_cpu() && !device.is_meta()) at::globalContext().lazyInitDevice(device.type());
+    return numbered(device);
   });
 }
 
@@ -23,8 +25,7 @@ TorchAdapter::~TorchAdapter() = default;
 
 Result<std::unique_ptr<TorchAdapter>> TorchAdapter::make(std::shared_ptr<torch::nn::Module> model, c10::Device device,
                                                          AdapterOptions options) {
-  CASTOR_TRY(initialise(device));
-  device = numbered(device);
+  CASTOR_ASSIGN(device, ready(device));
   CASTOR_ASSIGN(ModelMap map, map_model(*model, device, options.is_unit));
   return std::unique_ptr<TorchAdapter>(
       new TorchAdapter(std::make_unique<AdapterCore>(std::move(model), std::move(map), device, std::move(options))));
@@ -32,8 +33,7 @@ Result<std::unique_ptr<TorchAdapter>> TorchAdapter::make(std::shared_ptr<torch::
 
 Result<std::unique_ptr<TorchAdapter>> TorchAdapter::make(const ModelParts& model, c10::Device device,
                                                          AdapterOptions options) {
-  CASTOR_TRY(initialise(device));
-  device = numbered(device);
+  CASTOR_ASSIGN(device, ready(device));
   CASTOR_ASSIGN(ModelMap map, map_parts(model, device));
   return std::unique_ptr<TorchAdapter>(
       new TorchAdapter(std::make_unique<AdapterCore>(nullptr, std::move(map), device, std::move(options))));

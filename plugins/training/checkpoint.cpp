@@ -166,6 +166,10 @@ Checkpoint::Checkpoint(std::string folders, std::unique_ptr<TensorStore> store)
     : folders_(std::move(folders)), store_(std::move(store)) {}
 Checkpoint::~Checkpoint() = default;
 
+bool Checkpoint::is_in(const std::vector<std::filesystem::path>& folders) {
+  return std::any_of(folders.begin(), folders.end(), [](const auto& folder) { return holds_store(folder.string()); });
+}
+
 std::uint64_t Checkpoint::bytes_of(const ModelParams& params, castor_optimizer optimizer) {
   std::uint64_t n_bytes = 0;
   for (const castor_param_info& param : params) {
@@ -183,8 +187,7 @@ Result<std::unique_ptr<Checkpoint>> Checkpoint::open_to_read(const std::vector<s
   TensorStoreOptions options;
   options.read_only = true;
   for (const auto& folder : folders) options.folders.push_back(folder.string());
-  const bool any = std::any_of(options.folders.begin(), options.folders.end(), holds_store);
-  return any ? checkpoint_of(options) : no_checkpoint(join_list(options.folders));
+  return is_in(folders) ? checkpoint_of(options) : no_checkpoint(join_list(options.folders));
 }
 
 Result<std::unique_ptr<Checkpoint>> Checkpoint::open(const std::vector<std::filesystem::path>& folders) {

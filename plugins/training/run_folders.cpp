@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <castor/training/run_folders.h>
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <map>
-#include <optional>
 #include <utility>
 
 #include <castor/io/folder.h>
@@ -28,14 +24,6 @@ bool share_a_folder(const Folders& some, const Folders& others) {
   });
 }
 
-Result<void> check_unused(const Folders& folders, const Checkpoint& checkpoint) {
-  if (!checkpoint.step()) return {};
-  return Error{ErrorKind::usage,
-               folders_text(folders) + " holds a run of " + std::to_string(*checkpoint.step()) +
-                   " steps already; continue it with `resume_from`, or name another folder",
-               "resume_from"};
-}
-
 Result<void> check_exist(const Folders& folders) {
   for (const auto& folder : folders)
     if (!std::filesystem::is_directory(folder))
@@ -43,25 +31,9 @@ Result<void> check_exist(const Folders& folders) {
   return {};
 }
 
-/// Bytes that are free in the file systems of `folders`, each counted once; nothing where one cannot be asked.
-std::optional<std::uint64_t> free_in(const Folders& folders) {
-  std::map<dev_t, std::uint64_t> by_device;
-  for (const auto& folder : folders) {
-    struct stat facts {};
-    const auto free_bytes = available_bytes(folder.string());
-    if (!free_bytes.ok() || ::stat(folder.c_str(), &facts) != 0) return {};
-    by_device[facts.st_dev] = *free_bytes;
-  }
-  std::uint64_t n_bytes = 0;
-  for (const auto& [device, free_bytes] : by_device) n_bytes += free_bytes;
-  return n_bytes;
-}
-
 /// Data files without their manifest may be a copy that is not complete yet.
 Result<void> check_holds_run(const Folders& folders) {
-  const bool any =
-      std::any_of(folders.begin(), folders.end(), [](const auto& folder) { return holds_store(folder.string()); });
-  return any ? Result<void>() : no_checkpoint(folders_text(folders));
+  return Checkpoint::is_in(folders) ? Result<void>() : no_checkpoint(folders_text(folders));
 }
 
 }  // namespace
@@ -73,10 +45,13 @@ std::string folders_text(const Folders& folders) {
 }
 
 Result<void> check_unused(const Folders& folders) {
-  if (std::none_of(folders.begin(), folders.end(), [](const auto& folder) { return holds_store(folder.string()); }))
-    return {};
+  if (!Checkpoint::is_in(folders)) return {};
   CASTOR_ASSIGN(const auto checkpoint, Checkpoint::open_to_read(folders));
-  return check_unused(folders, *checkpoint);
+  if (!checkpoint->step()) return {};
+  return Error{ErrorKind::usage,
+               folders_text(folders) + " holds a run of " + std::to_string(*checkpoint->step()) +
+                   " steps already; continue it with `resume_from`, or name another folder",
+               "resume_from"};
 }
 
 std::string RunFolders::source_text() const { return "`resume_from` " + folders_text(source_); }
@@ -125,9 +100,10 @@ std::vector<std::string> RunFolders::warnings(const ModelParams& params, castor_
   if (!saved_) return {};
   std::vector<std::string> sentences = saved_->warnings();
   const std::uint64_t needed_bytes = Checkpoint::bytes_of(params, optimizer);
-  if (const auto free_bytes = free_in(target_); free_bytes && *free_bytes < needed_bytes)
+  if (const auto space = space_of(target_); space && space->available_bytes < needed_bytes)
     sentences.push_back("a save writes " + format_bytes(needed_bytes) + ", and " + folders_text(target_) + " has " +
-                        format_bytes(*free_bytes) + " free; make room before the first save, or name another folder");
+                        format_bytes(space->available_bytes) +
+                        " free; make room before the first save, or name another folder");
   return sentences;
 }
 

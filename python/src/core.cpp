@@ -23,6 +23,8 @@ namespace {
 namespace py = pybind11;
 
 using Values = std::map<std::string, double>;
+/// Of each unit its name, and the positions of its parameters.
+using Units = std::vector<std::pair<std::string, std::vector<std::size_t>>>;
 
 /// A rule by the name of its class in torch.optim, in small letters.
 Optimizer optimizer_of(const std::string& rule, const Values& v) {
@@ -37,22 +39,14 @@ StrategyChoice choice_of(const std::string& plugin, const PluginOptions& options
   return PluginByName{plugin, options};
 }
 
-ModelParts parts_of(NamedTensors params, std::vector<std::pair<std::string, std::vector<std::size_t>>> units) {
+std::unique_ptr<Session> boosted(NamedTensors params, Units units, const std::string& plugin,
+                                 const PluginOptions& plugin_options, const std::string& rule, const Values& values) {
   ModelParts parts{std::move(params), {}};
   for (auto& [name, ids] : units) parts.units.push_back({std::move(name), std::move(ids)});
-  return parts;
-}
-
-std::unique_ptr<Session> boosted(NamedTensors params,
-                                 std::vector<std::pair<std::string, std::vector<std::size_t>>> units,
-                                 const std::string& plugin, const PluginOptions& plugin_options,
-                                 const std::string& rule, const Values& values, double max_norm, std::uint64_t seed) {
-  SessionOptions options{.seed = seed, .values_may_change = true, .max_norm = max_norm};
-  const ModelParts parts = parts_of(std::move(params), std::move(units));
   const Optimizer optimizer = optimizer_of(rule, values);
   const py::gil_scoped_release others_run;
   return std::make_unique<Session>(
-      value_of(boost(parts, choice_of(plugin, plugin_options), optimizer, std::move(options))));
+      value_of(boost(parts, choice_of(plugin, plugin_options), optimizer, {.values_may_change = true})));
 }
 
 std::unique_ptr<UnitPass> enter(const Session& session, std::size_t unit, const py::tuple& args,
@@ -88,8 +82,6 @@ PYBIND11_MODULE(_core, module) {
       .def("backward", &backward)
       .def("step", &step)
       .def("zero_grad", [](Session& session) { value_of(session.zero_grad()); })
-      .def("read_master", [](Session& session, const std::string& name) { return value_of(session.read_master(name)); })
-      .def("state_dict", [](Session& session) { return value_of(session.state_dict()); })
-      .def("digest", [](Session& session) { return value_of(session.digest()); });
+      .def("state_dict", [](Session& session) { return value_of(session.state_dict()); });
   module.def("boost", &boosted);
 }

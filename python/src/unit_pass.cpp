@@ -30,38 +30,44 @@ void UnitPass::add_inputs(py::handle tree) {
     for (const auto& [key, value] : py::reinterpret_borrow<py::dict>(tree)) add_inputs(value);
 }
 
-/// A list or dictionary is changed in place; a tuple that holds a copy is made anew.
 py::object UnitPass::add_outputs(py::handle tree) {
-  const py::object same = py::reinterpret_borrow<py::object>(tree);
-  if (THPVariable_Check(tree.ptr())) {
-    at::Tensor tensor = THPVariable_Unpack(tree.ptr());
-    const c10::TensorImpl* const before = tensor.unsafeGetTensorImpl();
-    scope_->add_output(tensor);
-    return tensor.unsafeGetTensorImpl() == before ? same : py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor));
-  }
-  if (py::isinstance<py::tuple>(tree)) {
-    py::list items;
-    bool is_same = true;
-    for (const py::handle item : tree) {
-      items.append(add_outputs(item));
-      is_same = is_same && py::handle(items[items.size() - 1]).is(item);
-    }
-    if (is_same) return same;
-    // A named tuple is made from its fields.
-    const py::object type = py::type::of(same);
-    return py::hasattr(type, "_make") ? type.attr("_make")(items) : type(items);
-  }
+  if (THPVariable_Check(tree.ptr())) return add_output(tree);
+  const auto same = py::reinterpret_borrow<py::object>(tree);
+  if (py::isinstance<py::tuple>(tree)) return add_tuple(same);
   if (py::isinstance<py::list>(tree)) {
-    const auto items = py::reinterpret_borrow<py::list>(tree);
-    for (std::size_t i = 0; i < items.size(); ++i)
-      if (const py::object item = add_outputs(items[i]); !item.is(items[i])) items[i] = item;
+    for (std::size_t i = 0; i < py::len(tree); ++i) replace(same, py::int_(i));
   } else if (py::isinstance<py::dict>(tree)) {
-    for (const auto& key : py::list(py::reinterpret_borrow<py::dict>(tree).attr("keys")())) {
-      const py::object value = tree[key], given = add_outputs(value);
-      if (!given.is(value)) same.attr("__setitem__")(key, given);
-    }
+    for (const py::handle key : py::list(same)) replace(same, key);
   }
   return same;
+}
+
+py::object UnitPass::add_output(py::handle given) {
+  at::Tensor tensor = THPVariable_Unpack(given.ptr());
+  const c10::TensorImpl* const before = tensor.unsafeGetTensorImpl();
+  scope_->add_output(tensor);
+  if (tensor.unsafeGetTensorImpl() == before) return py::reinterpret_borrow<py::object>(given);
+  return py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor));
+}
+
+/// A tuple that holds a copy is made anew, a named one from its fields.
+py::object UnitPass::add_tuple(const py::object& tuple) {
+  py::list items;
+  bool is_same = true;
+  for (const py::handle item : tuple) {
+    const py::object given = add_outputs(item);
+    is_same = is_same && given.is(item);
+    items.append(given);
+  }
+  if (is_same) return tuple;
+  const py::object type = py::type::of(tuple);
+  return py::hasattr(type, "_make") ? type.attr("_make")(items) : type(items);
+}
+
+/// What takes the place of an item of a list or dictionary, which is changed in place.
+void UnitPass::replace(const py::object& container, py::handle key) {
+  const py::object item = container.attr("__getitem__")(key), given = add_outputs(item);
+  if (!given.is(item)) container.attr("__setitem__")(key, given);
 }
 
 }  // namespace castor::python

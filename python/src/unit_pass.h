@@ -23,6 +23,9 @@ class UnitPass {
  private:
   void add_inputs(pybind11::handle tree);
   pybind11::object add_outputs(pybind11::handle tree);
+  pybind11::object add_output(pybind11::handle given);
+  pybind11::object add_tuple(const pybind11::object& tuple);
+  void replace(const pybind11::object& container, pybind11::handle key);
 
   std::unique_ptr<UnitScope> scope_;
 };

@@ -40,8 +40,6 @@ class Booster:
                 self.plugin.options,
                 rule,
                 values,
-                0.0,
-                0,
             )
             connect_units(units, session)
             optimizer.castor_session = session

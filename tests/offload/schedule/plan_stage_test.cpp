@@ -16,34 +16,21 @@ using enum PlanStage;
 using enum PlanEvent;
 
 constexpr PlanStage kStages[] = {recording, changed, due, refused, planned, replan, replanning};
-constexpr PlanEvent kEvents[] = {repeated, differed, times_known, made, failed, given, forgotten, begun, outdated};
+constexpr PlanEvent kEvents[] = {repeated, differed, times_known, made,    failed,
+                                 given,    forgotten, begun,      outdated};
 
 /// Every legal pair of stage and event, written independently of the table.
 const std::map<std::pair<PlanStage, PlanEvent>, PlanStage> kLegal = {
-    {{recording, repeated}, due},
-    {{recording, differed}, due},
-    {{recording, given}, due},
-    {{changed, repeated}, due},
-    {{changed, differed}, changed},
-    {{due, repeated}, due},
-    {{due, differed}, changed},
-    {{due, made}, planned},
+    {{recording, repeated}, due},   {{recording, differed}, due},      {{recording, given}, due},
+    {{changed, repeated}, due},     {{changed, differed}, changed},
+    {{due, repeated}, due},         {{due, differed}, changed},        {{due, made}, planned},
     {{due, failed}, refused},
-    {{refused, repeated}, refused},
-    {{refused, differed}, changed},
-    {{planned, repeated}, planned},
-    {{planned, differed}, changed},
-    {{planned, times_known}, replan},
-    {{replan, repeated}, replan},
-    {{replan, differed}, changed},
-    {{replan, times_known}, replan},
+    {{refused, repeated}, refused}, {{refused, differed}, changed},
+    {{planned, repeated}, planned}, {{planned, differed}, changed},    {{planned, times_known}, replan},
+    {{replan, repeated}, replan},   {{replan, differed}, changed},     {{replan, times_known}, replan},
     {{replan, begun}, replanning},
-    {{replanning, repeated}, replanning},
-    {{replanning, differed}, changed},
-    {{replanning, times_known}, replan},
-    {{replanning, made}, planned},
-    {{replanning, failed}, planned},
-    {{replanning, outdated}, replan},
+    {{replanning, repeated}, replanning}, {{replanning, differed}, changed}, {{replanning, times_known}, replan},
+    {{replanning, made}, planned},  {{replanning, failed}, planned},   {{replanning, outdated}, replan},
 };
 
 TEST(PlanStageTable, ChangesAsWrittenDownAndRefusesEverythingElse) {

@@ -59,15 +59,19 @@ class Signals(CommandCase):
             child.send_signal(number)
             self.assert_saved(child, 128 + number, "Ctrl-C" if number == signal.SIGINT else number.name)
 
-    def test_a_second_sigterm_does_not_end_the_save(self):
-        for number, wait_s in enumerate((0, 0.01, 0.1)):
+    def assert_saved_after(self, first, others, waits_s, name):
+        """Whatever the time between the first signal and the others."""
+        for number, wait_s in enumerate(waits_s):
             self.saved = self.folder / str(number)
             child = self.begin()
-            child.send_signal(signal.SIGTERM)
+            child.send_signal(first)
             time.sleep(wait_s)
-            child.send_signal(signal.SIGTERM)
-            child.send_signal(signal.SIGUSR1)
-            self.assert_saved(child, 143, "SIGTERM")
+            for other in others:
+                child.send_signal(other)
+            self.assert_saved(child, 128 + first, name)
+
+    def test_a_second_sigterm_does_not_end_the_save(self):
+        self.assert_saved_after(signal.SIGTERM, (signal.SIGTERM, signal.SIGUSR1), (0, 0.01, 0.1), "SIGTERM")
 
     def test_a_second_ctrl_c_ends_at_once(self):
         """In the middle of a step of seconds; the first one says what a second does."""
@@ -85,13 +89,7 @@ class Signals(CommandCase):
 
     def test_a_ctrl_c_that_arrives_twice_is_one(self):
         """The terminal and a launcher pass it on both."""
-        for number, wait_s in enumerate((0, 0.001, 0.05)):
-            self.saved = self.folder / str(number)
-            child = self.begin()
-            child.send_signal(signal.SIGINT)
-            time.sleep(wait_s)
-            child.send_signal(signal.SIGINT)
-            self.assert_saved(child, 130, "Ctrl-C")
+        self.assert_saved_after(signal.SIGINT, (signal.SIGINT,), (0, 0.001, 0.05), "Ctrl-C")
 
     def test_a_reader_of_progress_that_is_paused_holds_nothing_up(self):
         child = self.begin()

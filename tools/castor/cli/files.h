@@ -24,9 +24,9 @@ struct CommandFiles {
 
 /// Call it before anything is written.
 ///
-/// Errors: usage where an output is an input, another output, the file of stdout or stderr, or a file of a folder that Castor keeps there (data
-/// files, the manifest, plugins), by the identity of the files and not by their names, so that links and other
-/// spellings are the same file; usage where an output is no regular file; io where it cannot be written.
+/// Errors: usage where an output is an input, another output, the file of stdout or stderr, or a file of a folder that
+/// Castor keeps there (data files, the manifest, plugins), by the identity of the files and not by their names, so that
+/// links and other spellings are the same file; usage where an output is no regular file; io where it cannot be written.
 Result<void> check_outputs(const CommandFiles& files);
 
 }  // namespace castor::cli

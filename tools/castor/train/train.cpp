@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <sys/stat.h>
 
 #include <filesystem>
 #include <iostream>
-#include <map>
 #include <mutex>
-#include <system_error>
 #include <vector>
 
+#include <castor/io/folder.h>
 #include <castor/memory/bytes.h>
 #include <castor/memory/clock.h>
 #include <castor/memory/host_memory.h>
@@ -42,21 +40,6 @@ std::string losses_text(const TrainRecord& record) {
   std::string text = fmt::format("losses of the {} steps that ended:", record.losses.size());
   for (const double loss : record.losses) text += fmt::format(" {:.9g}", loss);
   return text;
-}
-
-/// Total capacity of the file systems of `folders`, each counted once; 0 if one of them cannot be queried.
-std::uint64_t drive_bytes(const std::vector<std::filesystem::path>& folders) {
-  std::map<dev_t, std::uint64_t> drives;
-  for (const auto& folder : folders) {
-    struct stat facts {};
-    std::error_code refused;
-    const auto space = std::filesystem::space(folder, refused);
-    if (refused || ::stat(folder.c_str(), &facts) != 0) return 0;
-    drives[facts.st_dev] = space.capacity;
-  }
-  std::uint64_t n_bytes = 0;
-  for (const auto& [device, capacity] : drives) n_bytes += capacity;
-  return n_bytes;
 }
 
 /// Shows the losses of the completed steps of a failed run.
@@ -119,7 +102,7 @@ int run_train(const Arguments& arguments, Output& output) {
   if (const auto free = check_outputs(files_of(*options)); !free.ok()) return output.fail(free.error());
   warn_of_memory(*options, output);
   TrainRecord record;
-  record.drive_bytes = drive_bytes(options->nvme);
+  record.drive_bytes = space_of(options->nvme).value_or(FolderSpace{}).capacity_bytes;
   const Result<void> done = train_with_progress(*options, record);
   if (!done.ok()) return fail_with_losses(done.error(), record, output);
   const train::Rates rates = train::measure_rates(record, options->device, options->nvme);

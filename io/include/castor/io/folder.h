@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +16,14 @@ namespace castor {
 /// Bytes that this process may still write into `folder`'s file system. Errors: io, where the folder cannot be looked
 /// at.
 Result<std::uint64_t> available_bytes(const std::string& folder);
+
+/// The file systems of some folders, each counted once.
+struct FolderSpace {
+  std::uint64_t capacity_bytes = 0, available_bytes = 0;
+};
+
+/// Nothing where one of `folders` cannot be looked at.
+std::optional<FolderSpace> space_of(const std::vector<std::filesystem::path>& folders);
 
 /// Errors: usage, where two of `folders` are one, whatever their names (links included).
 Result<void> check_distinct(const std::vector<std::string>& folders);

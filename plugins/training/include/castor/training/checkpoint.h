@@ -36,6 +36,8 @@ class Checkpoint {
   Checkpoint(std::string folders, std::unique_ptr<TensorStore> store);
   ~Checkpoint();
 
+  /// Whether one of `folders` has a manifest, or does not let this user see.
+  static bool is_in(const std::vector<std::filesystem::path>& folders);
   /// Bytes of the values that a save writes, beside those of the last one.
   static std::uint64_t bytes_of(const ModelParams& params, castor_optimizer optimizer);
 

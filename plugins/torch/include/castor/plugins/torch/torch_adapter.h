@@ -95,7 +95,8 @@ class TorchAdapter final {
 /// The run that every placement is compared with: all parameters, gradients and optimizer states resident on the
 /// device, no chunks, no hooks, no storage swap. It shares only the rules' arithmetic, the norm and the casts with the
 /// others. Parameters are materialised and initialised here; masters are whole, whatever `format` says. With clipping
-/// or a loss scale a step whose gradients hold inf or nan is skipped. The strategy must not outlive the adapter. Errors: does_not_fit.
+/// or a loss scale a step whose gradients hold inf or nan is skipped. The strategy must not outlive the adapter.
+/// Errors: does_not_fit.
 Result<std::unique_ptr<Strategy>> make_resident_strategy(TorchAdapter& adapter, const StateFormat& format = {});
 
 }  // namespace castor
