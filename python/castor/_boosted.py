@@ -53,6 +53,7 @@ class BoostedOptimizer:
 
     castor_class: type
     castor_session: _core.Session
+    castor_has_gradients = False  # since the last step
 
     def castor_rule(self) -> tuple[str, dict[str, float]]:
         if len(self.param_groups) > 1:
@@ -60,15 +61,20 @@ class BoostedOptimizer:
         return rule_of(self.castor_class, self.param_groups[0])
 
     def backward(self, loss: torch.Tensor) -> None:
+        self.castor_has_gradients = True
         self.castor_session.backward(loss)
 
     def step(self, closure=None):
         if closure is not None:
             raise Error("a closure is not taken; call backward and then step", "usage")
         self.castor_session.step(*self.castor_rule())
+        self.castor_has_gradients = False
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Nothing: gradients are gone after each step."""
+        """Drops the gradients since the last step; after a step there are none."""
+        if self.castor_has_gradients:
+            self.castor_session.zero_grad()
+        self.castor_has_gradients = False
 
 
 def change_class(optimizer: torch.optim.Optimizer) -> None:

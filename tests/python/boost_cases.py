@@ -104,6 +104,25 @@ class Budgets(unittest.TestCase):
             optimizer.step()
 
 
+class ZeroGrad(unittest.TestCase):
+    def test_drops_the_gradients_since_the_last_step(self):
+        for plugin in (TorchDDPPlugin(), GeminiPlugin(device_budget="200KiB", host_budget="1MiB", chunk_bytes="16KiB")):
+            torch.manual_seed(0)
+            model = TiedModel()
+            optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+            Booster(plugin=plugin).boost(model, optimizer)
+            losses = []
+            for step in range(4):
+                optimizer.backward(loss_of(model, 100 + step))
+                optimizer.zero_grad()
+                loss = loss_of(model, step)
+                losses.append(loss.item())
+                optimizer.backward(loss)
+                optimizer.step()
+            expected, _ = train(TorchDDPPlugin(), lambda parameters: torch.optim.AdamW(parameters, lr=3e-3), torch.float32)
+            self.assertEqual(losses, expected)
+
+
 class Units(unittest.TestCase):
     def test_are_the_innermost_repeated_blocks_and_what_is_outside(self):
         self.assertEqual(
