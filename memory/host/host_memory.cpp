@@ -2,6 +2,7 @@
 #include <castor/memory/host_memory.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <vector>
 
@@ -30,13 +31,14 @@ struct Bound {
 struct GroupFiles {
   const char* limit;
   const char* usage;
-  const char* inactive_field;  ///< of memory.stat
+  std::array<const char*, 2> cached_fields;  ///< of memory.stat
   const char* name;
 };
 
-constexpr GroupFiles kLimitV1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file", "memory limit"};
-constexpr GroupFiles kMaxV2{"memory.max", "memory.current", "inactive_file", "memory limit"};
-constexpr GroupFiles kHighV2{"memory.high", "memory.current", "inactive_file", "memory limit (memory.high)"};
+constexpr GroupFiles kLimitV1{
+    "memory.limit_in_bytes", "memory.usage_in_bytes", {"total_inactive_file", "total_active_file"}, "memory limit"};
+constexpr GroupFiles kMaxV2{"memory.max", "memory.current", {"inactive_file", "active_file"}, "memory limit"};
+constexpr GroupFiles kHighV2{"memory.high", "memory.current", kMaxV2.cached_fields, "memory limit (memory.high)"};
 
 void add_machine(std::vector<Bound>& bounds, const path& root) {
   const path file = root / "proc/meminfo";
@@ -48,8 +50,10 @@ void add_group(std::vector<Bound>& bounds, const ControlGroup& group, const Grou
   const auto limit_bytes = number_in(group.folder / files.limit);
   if (!limit_bytes || *limit_bytes >= kNoGroupLimit) return;
   const auto usage_bytes = number_in(group.folder / files.usage).value_or(0);
-  const auto inactive_bytes = field_in(group.folder / "memory.stat", files.inactive_field).value_or(0);
-  const auto kept_bytes = saturating_sub(usage_bytes, inactive_bytes);
+  std::uint64_t cached_bytes = 0;
+  for (const char* field : files.cached_fields)
+    cached_bytes += field_in(group.folder / "memory.stat", field).value_or(0);
+  const auto kept_bytes = saturating_sub(usage_bytes, cached_bytes);
   bounds.push_back(
       {*limit_bytes, saturating_sub(*limit_bytes, kept_bytes),
        std::string("the ") + files.name + " of the control group " + group.name + ", " + format_bytes(*limit_bytes)});

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <castor/memory/system_limit.h>
 
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <string>
+#include <vector>
 
 #include <castor/memory/bytes.h>
 
@@ -49,6 +52,18 @@ std::optional<Error> limit_error(int error_number) {
 
 Error limit_or_failure(const std::system_error& refused) {
   return limit_error(refused.code().value()).value_or(Error{ErrorKind::failed, refused.what()});
+}
+
+Result<void> check_spare_files(int n_files) {
+  std::vector<int> opened;
+  int refused = 0;
+  for (int i = 0; i < n_files && refused == 0; ++i) {
+    const int file = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    file < 0 ? void(refused = errno) : opened.push_back(file);
+  }
+  for (const int file : opened) ::close(file);
+  if (refused == 0) return {};
+  return limit_or_failure(std::system_error(refused, std::generic_category(), "cannot open /dev/null"));
 }
 
 }  // namespace castor

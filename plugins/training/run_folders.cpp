@@ -6,6 +6,7 @@
 
 #include <castor/io/folder.h>
 #include <castor/memory/bytes.h>
+#include <castor/memory/system_limit.h>
 #include <castor/memory/text.h>
 #include <castor/training/committed_run.h>
 
@@ -15,6 +16,9 @@ namespace castor {
 namespace {
 
 using Folders = std::vector<std::filesystem::path>;
+
+/// More than a save has open at once, and than the steps before it open.
+constexpr int kFilesOfSave = 8;
 
 bool share_a_folder(const Folders& some, const Folders& others) {
   return std::any_of(some.begin(), some.end(), [&others](const auto& folder) {
@@ -108,6 +112,7 @@ std::vector<std::string> RunFolders::warnings(const ModelParams& params, castor_
 }
 
 Result<void> RunFolders::check(Strategy& strategy) {
+  if (saves()) CASTOR_TRY(check_spare_files(kFilesOfSave));
   auto nothing = blank<castor_param_state>();
   if (saved_) CASTOR_TRY(strategy.values().read_state(nothing));
   if (commits_) CASTOR_TRY(strategy.committed());

@@ -56,22 +56,23 @@ class HostMemoryLimits : public ::testing::Test {
 
 TEST_F(HostMemoryLimits, AreNoneOnABareMachine) { expect_no_limit("no files"); }
 
-TEST_F(HostMemoryLimits, OfVersion2LeaveInactiveFilesAvailable) {
+TEST_F(HostMemoryLimits, OfVersion2LeaveCachedFilesAvailable) {
   be_in_v2("/foo");
   limit_group("foo", "8388608", "5000000");
   say("sys/fs/cgroup/foo/memory.stat", "anon 3000000\nfile 2000000\ninactive_file 1500000\nactive_file 500000\n");
   const auto [total, available] = memory();
   EXPECT_EQ(total.n_bytes, 8388608u);
-  EXPECT_EQ(available.n_bytes, 8388608u - 5000000u + 1500000u);
+  EXPECT_EQ(available.n_bytes, 8388608u - 5000000u + 1500000u + 500000u);
   EXPECT_EQ(available.limit, "the memory limit of the control group /foo, 8.00 MiB");
   EXPECT_EQ(total.limit, available.limit);
 }
 
-TEST_F(HostMemoryLimits, OfVersion1LeaveInactiveFilesOfTheWholeSubtreeAvailable) {
+TEST_F(HostMemoryLimits, OfVersion1LeaveCachedFilesOfTheWholeSubtreeAvailable) {
   be_in_hybrid("/jobs/job_7");
   say("sys/fs/cgroup/memory/jobs/memory.limit_in_bytes", "10485760\n");
   say("sys/fs/cgroup/memory/jobs/memory.usage_in_bytes", "9000000\n");
-  say("sys/fs/cgroup/memory/jobs/memory.stat", "inactive_file 1\ntotal_inactive_file 2000000\n");
+  say("sys/fs/cgroup/memory/jobs/memory.stat",
+      "inactive_file 1\ntotal_inactive_file 1500000\ntotal_active_file 500000\n");
   const auto [total, available] = memory();
   EXPECT_EQ(total.n_bytes, 10485760u);
   EXPECT_EQ(available.n_bytes, 3485760u);

@@ -29,5 +29,18 @@ TEST(LimitError, OtherNumbersAreNoLimits) {
   for (const int number : {0, ENOENT, EIO, EACCES}) EXPECT_FALSE(limit_error(number).has_value());
 }
 
+TEST(SpareFiles, AreMissedBeforeTheyAreNeeded) {
+  EXPECT_TRUE(check_spare_files(8).ok());
+  rlimit before = {}, small = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  small = before, small.rlim_cur = 8;  // standard streams and others are open
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &small), 0);
+  const auto too_many = check_spare_files(8), one = check_spare_files(1);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  ASSERT_FALSE(too_many.ok());
+  EXPECT_NE(too_many.error().message.find("ulimit -n, now 8"), std::string::npos);
+  EXPECT_TRUE(one.ok()) << "those that were opened are closed";
+}
+
 }  // namespace
 }  // namespace castor

@@ -127,7 +127,15 @@ Result<void> Session::Parts::load() {
   auto run = folders.load(trained(), adapter->host(), *strategy);
   if (!run.ok() && run.error().kind != ErrorKind::usage) order.torn();  // a usage error comes before the first value
   if (!run.ok()) return run.error();
-  if (scaler && run->scaler) CASTOR_TRY(scaler->restore(*run->scaler));
+  if (scaler && run->scaler) {
+    if (const auto restored = scaler->restore(*run->scaler); !restored.ok()) {
+      order.torn();
+      return Error{ErrorKind::usage,
+                   folders.source_text() +
+                       ": its loss scaler and this run's options do not go together: " + restored.error().message,
+                   restored.error().option};
+    }
+  }
   n_steps = run->n_steps;
   if (const auto changed = settings_changed(folders.source_text(), run->settings, settings());
       !changed.empty() && options.log)

@@ -38,6 +38,15 @@ class LimitsOfTheProcess(CommandCase):
         ]
         self.assertEqual(ended[-1], 0, "the most suffice")
 
+    def test_descriptors_of_a_save(self):
+        """Steps are taken only where there are enough for the save of them."""
+        for n in range(6, 28, 2):
+            with tempfile.TemporaryDirectory(prefix="castor_limits_") as folder:
+                done = run(*TRAIN, "--checkpoint", folder, wrapper=["prlimit", f"--nofile={n}"])
+                if self.assert_one_sentence(done, "ulimit -n") != 0:
+                    self.assertNotIn("step 1/2", done.stderr)
+        self.assertEqual(done.returncode, 0, "the most suffice")
+
     def test_address_space(self):
         ended = []
         for mib in range(1000, 4001, 500):

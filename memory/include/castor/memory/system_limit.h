@@ -14,4 +14,7 @@ std::optional<Error> limit_error(int error_number);
 /// The same for a call that throws, as starting a thread does; its own words where no limit was reached.
 Error limit_or_failure(const std::system_error& refused);
 
+/// Opens `n_files` more files and closes them again. Errors: that of limit_error, or failed.
+Result<void> check_spare_files(int n_files);
+
 }  // namespace castor

@@ -47,7 +47,8 @@ class RunFolders {
   /// The folders to resume from as sentences name them, with their option.
   std::string source_text() const;
 
-  /// Errors: usage if runs of `strategy` cannot be saved in this way.
+  /// Errors: usage if runs of `strategy` cannot be saved in this way; failed if this process may open too few files for
+  /// a save.
   Result<void> check(Strategy& strategy);
   /// Makes `strategy` continue the run of resume_from. Errors: those of Checkpoint::load and restore_run.
   Result<RunState> load(const Trained& trained, ModelHost& model, Strategy& strategy);
