@@ -4,8 +4,10 @@
 #include <castor/plugins/torch/errors.h>
 #include "gradient_capture.h"
 #include "parameter_storage.h"
+#include "units/rethrowing.h"
 
 #include <ATen/ATen.h>
+#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/nn/module.h>
 
@@ -56,10 +58,15 @@ void AdapterCore::disconnect(const Strategy* strategy) {
 }
 
 void AdapterCore::hook() {
-  const auto sink = [this](std::uint32_t param, DLManagedTensor* grad) { check(strategy_->gradient(param, grad)); };
+  const auto sink = [this](std::uint32_t param, DLManagedTensor* grad) {
+    rethrowing(host_.rethrow(), [&] {
+      begin_backward();
+      check(strategy_->gradient(param, grad));
+    });
+  };
   const ModelMap& map = host_.map();
   keeper_ = std::make_shared<TensorKeeper>(*strategy_, host_.torch_device());
-  uses_ = std::make_shared<UnitUses>(*this);
+  uses_ = std::make_shared<UnitUses>(*this, host_.rethrow());
   for (std::uint32_t unit = 0; unit < map.units.size(); ++unit) map.units[unit].border->set_hooks(this, unit);
   for (std::uint32_t param = 0; param < map.params.size(); ++param)
     if (trained_[param]) capture_gradient(map.params[param].tensor, param, sink);
@@ -86,21 +93,24 @@ void AdapterCore::check(const Result<void>& result) {
 
 /// After an exception in backward units may still be open. A strategy that has failed itself ends its passes when it
 /// abandons the step.
-void AdapterCore::end_broken_backward() {
+void AdapterCore::close_open_units() {
   for (const std::uint32_t unit : uses_->take_open())
     if (!strategy_failed_) strategy_failed_ = !strategy_->after_backward(unit).ok();
 }
 
 void AdapterCore::tell_micro_batch() {
-  if (!at::GradMode::is_enabled()) return;
-  if (const auto begun = host_.begun_micro_batch()) check(strategy_->begin_micro_batch(*begun));
+  if (host_.passes() == nullptr || !at::GradMode::is_enabled()) return;
+  if (const auto begun = host_.passes()->begun_micro_batch()) check(strategy_->begin_micro_batch(*begun));
 }
 
 void AdapterCore::before_forward(std::uint32_t unit) {
   stop_if_interrupted();
-  if (!in_backward()) {
-    host_.may_run_forward().value();
-    end_broken_backward();
+  if (in_backward()) {
+    begin_backward();
+  } else {
+    end_broken_pass();
+    if (host_.passes() != nullptr) host_.passes()->may_run_forward().value();
+    close_open_units();
     strategy_failed_ = false;
     tell_micro_batch();
   }
@@ -113,13 +123,36 @@ void AdapterCore::forward_cut_short(std::uint32_t unit) {
   if (!strategy_failed_) strategy_failed_ = !strategy_->after_forward(unit).ok();
 }
 
+/// Of the graph tasks within each other that a pass may have, the outermost comes here first: the others are begun by
+/// units that are recomputed in it.
+void AdapterCore::begin_backward() {
+  if (backward_ != Backward::none || host_.passes() == nullptr) return;
+  check_params().value();
+  host_.passes()->begin_backward().value();
+  backward_ = Backward::begun_by_autograd;
+  torch::autograd::Engine::get_default_engine().queue_callback([this, alive = std::weak_ptr(uses_)] {
+    if (!alive.expired()) rethrowing(host_.rethrow(), [this] { end_of_autograds_pass(); });
+  });
+}
+
+void AdapterCore::end_of_autograds_pass() {
+  backward_ = Backward::none;
+  uses_->end_all();
+  const auto ended = strategy_->end_of_backward();
+  host_.passes()->end_backward(ended.ok());
+  check(ended);
+}
+
+void AdapterCore::end_broken_pass() {
+  if (backward_ != Backward::begun_by_autograd || in_backward()) return;
+  backward_ = Backward::none;
+  close_open_units();
+  host_.passes()->end_backward(false);
+}
+
 void AdapterCore::before_backward(std::uint32_t unit) {
   stop_if_interrupted();
-  if (!runs_backward_ && host_.owns_backward())
-    throw ErrorException({ErrorKind::usage,
-                          "a backward pass was begun without the session (loss.backward() or a "
-                          "gradient function); call backward(loss) of the session, which also ends "
-                          "the pass"});
+  begin_backward();
   check(strategy_->before_backward(unit));
 }
 
@@ -172,10 +205,11 @@ UnitBorder& AdapterCore::border_of(const torch::nn::Module& module) const {
 Result<void> AdapterCore::backward(const at::Tensor& loss, double loss_scale, const BeforeBackward& before) {
   CASTOR_TRY(check_backward(loss));
   if (before) CASTOR_TRY(before());
-  runs_backward_ = true;
+  end_broken_pass();
+  backward_ = Backward::called;
   const auto done = guard([&] { loss.backward(at::full_like(loss.detach(), loss_scale)); });
-  runs_backward_ = false;
-  if (!done.ok() && uses_) end_broken_backward();
+  backward_ = Backward::none;
+  if (!done.ok() && uses_) close_open_units();
   CASTOR_TRY(done);
   return strategy_ == nullptr ? Result<void>() : strategy_->end_of_backward();
 }

@@ -27,6 +27,8 @@ class AdapterCore final : public UnitHooks {
   void disconnect(const Strategy* strategy);
   bool is_resident(const Strategy* strategy) const { return strategy == strategy_ && hooking_ == Hooking::none; }
   Result<void> backward(const at::Tensor& loss, double loss_scale, const BeforeBackward& before);
+  /// Ends a pass that autograd has begun and that an exception has ended. No effect within backward.
+  void end_broken_pass();
   /// Throws ErrorException where `module` is no unit.
   UnitBorder& border_of(const torch::nn::Module& module) const;
 
@@ -40,11 +42,16 @@ class AdapterCore final : public UnitHooks {
   std::shared_ptr<TensorKeeper> keeper() override { return keeper_; }
 
  private:
+  /// The backward pass under way.
+  enum class Backward : std::uint8_t { none, called, begun_by_autograd };
+
   void hook();
   void unhook();
   void stop_if_interrupted() const;
   void check(const Result<void>& result);
-  void end_broken_backward();
+  void begin_backward();
+  void close_open_units();
+  void end_of_autograds_pass();
   void tell_micro_batch();
   Result<void> check_backward(const at::Tensor& loss) const;
   Result<void> check_params() const;
@@ -59,7 +66,7 @@ class AdapterCore final : public UnitHooks {
   Hooking hooking_ = Hooking::none;
   std::vector<const c10::StorageImpl*> storages_;  ///< by parameter: its memory then, which it keeps
   std::vector<bool> trained_;     ///< by parameter: required a gradient when the strategy was connected
-  bool runs_backward_ = false;    ///< within backward()
+  Backward backward_ = Backward::none;
   bool strategy_failed_ = false;  ///< since the last pass began; its passes are not ended then, but abandoned
 };
 

@@ -20,15 +20,10 @@ class TorchHost final : public ModelHost {
   const ModelMap& map() const { return map_; }
   c10::Device torch_device() const { return device_; }
   bool stopped() const;
-  /// AdapterOptions::may_run_forward.
-  Result<void> may_run_forward() const {
-    return options_.may_run_forward ? options_.may_run_forward() : Result<void>();
-  }
-  bool owns_backward() const { return options_.owns_backward; }
-  /// AdapterOptions::begun_micro_batch.
-  std::optional<castor_micro_batch> begun_micro_batch() const {
-    return options_.begun_micro_batch ? options_.begun_micro_batch() : std::nullopt;
-  }
+  /// AdapterOptions::passes.
+  PassRules* passes() const { return options_.passes; }
+  /// AdapterOptions::rethrow.
+  const std::function<void(const ErrorException&)>& rethrow() const { return options_.rethrow; }
 
   void log(castor_log_level level, const char* message) override;
   std::uint32_t n_units() override { return static_cast<std::uint32_t>(map_.units.size()); }

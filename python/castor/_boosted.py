@@ -1,40 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Model and optimizer under a session: the hooks of units, and the optimizer whose step is the session's."""
+"""The optimizer under a session, whose step is the session's."""
 
 from __future__ import annotations
 
 import torch
-from torch import nn
 
 from castor import _core
 from castor._errors import Error
-from castor._units import Unit
-
-
-class UnitHooks:
-    """The hooks around the forward passes of a unit, which may be nested (recursion, recompute)."""
-
-    def __init__(self, session: _core.Session, number: int):
-        self.session = session
-        self.number = number
-        self.passes: list[_core.UnitPass | None] = []
-
-    @torch._disable_dynamo
-    def before(self, module: nn.Module, args: tuple, kwargs: dict) -> None:
-        self.passes.append(self.session.enter(self.number, args, kwargs))
-
-    @torch._disable_dynamo
-    def after(self, module: nn.Module, args: tuple, kwargs: dict, result: object) -> object:
-        """A pass without a result was ended by an exception: destroying it releases the unit."""
-        unit_pass = self.passes.pop()
-        return result if unit_pass is None or result is None else unit_pass.end(result)
-
-
-def connect_units(units: list[Unit], session: _core.Session) -> None:
-    for number, unit in enumerate(units):
-        hooks = UnitHooks(session, number)
-        unit.module.register_forward_pre_hook(hooks.before, with_kwargs=True)
-        unit.module.register_forward_hook(hooks.after, with_kwargs=True, always_call=True)
+from castor._outside import OutsideUses
 
 
 def rule_of(kind: type, group: dict) -> tuple[str, dict[str, float]]:
@@ -53,7 +26,7 @@ class BoostedOptimizer:
 
     castor_class: type
     castor_session: _core.Session
-    castor_has_gradients = False  # since the last step
+    castor_first_step: OutsideUses | None = None
 
     def castor_rule(self) -> tuple[str, dict[str, float]]:
         if len(self.param_groups) > 1:
@@ -61,20 +34,21 @@ class BoostedOptimizer:
         return rule_of(self.castor_class, self.param_groups[0])
 
     def backward(self, loss: torch.Tensor) -> None:
-        self.castor_has_gradients = True
-        self.castor_session.backward(loss)
+        loss.backward()
 
     def step(self, closure=None):
         if closure is not None:
             raise Error("a closure is not taken; call backward and then step", "usage")
-        self.castor_session.step(*self.castor_rule())
-        self.castor_has_gradients = False
+        if self.castor_session.step_under_way():
+            self.castor_session.step(*self.castor_rule())
+            if self.castor_first_step:
+                self.castor_first_step.end()
+                self.castor_first_step = None
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drops the gradients since the last step; after a step there are none."""
-        if self.castor_has_gradients:
+        if self.castor_session.step_under_way():
             self.castor_session.zero_grad()
-        self.castor_has_gradients = False
 
 
 def change_class(optimizer: torch.optim.Optimizer) -> None:

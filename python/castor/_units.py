@@ -13,7 +13,8 @@ CONTAINERS = (nn.ModuleList, nn.Sequential, nn.ModuleDict)
 
 @dataclass(frozen=True)
 class Unit:
-    """A module, and its parameters: those of all modules within a block, its own alone of any other module."""
+    """A module, and the parameters that it needs: those of all modules within a block, its own alone of any other module;
+    and those of the units around it, which are in use at the same time."""
 
     name: str
     module: nn.Module
@@ -24,15 +25,22 @@ def find_units(model: nn.Module) -> list[Unit]:
     """The units of `model` in the order of named_modules: its innermost blocks, and each module with parameters outside
     of them."""
     blocks = innermost_blocks(model)
-    units, inside = [], set()
-    for name, module in model.named_modules():
-        if module in inside:
-            continue
-        if module in blocks:
-            inside.update(module.modules())
-        parameters = tuple(module.parameters(recurse=module in blocks))
-        if parameters:
-            units.append(Unit(name, module, parameters))
+    units: list[Unit] = []
+
+    def visit(name: str, module: nn.Module, around: tuple[nn.Parameter, ...]) -> None:
+        if module in visited:
+            return
+        visited.add(module)
+        is_block = module in blocks
+        own = tuple(module.parameters(recurse=is_block))
+        if own:
+            around = tuple(dict.fromkeys((*own, *around)))
+            units.append(Unit(name, module, around))
+        for child_name, child in () if is_block else module.named_children():
+            visit(f"{name}.{child_name}" if name else child_name, child, around)
+
+    visited: set[nn.Module] = set()
+    visit("", model, ())
     return units
 
 

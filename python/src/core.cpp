@@ -34,31 +34,21 @@ Optimizer optimizer_of(const std::string& rule, const Values& v) {
   throw ErrorException({ErrorKind::usage, "there is no rule '" + rule + "'"});
 }
 
-StrategyChoice choice_of(const std::string& plugin, const PluginOptions& options) {
-  if (plugin.empty()) return Resident{};
-  return PluginByName{plugin, options};
-}
-
 std::unique_ptr<Session> boosted(NamedTensors params, Units units, const std::string& plugin,
                                  const PluginOptions& plugin_options, const std::string& rule, const Values& values) {
   ModelParts parts{std::move(params), {}};
   for (auto& [name, ids] : units) parts.units.push_back({std::move(name), std::move(ids)});
   const Optimizer optimizer = optimizer_of(rule, values);
   const py::gil_scoped_release others_run;
+  SessionOptions options{.micro_batches = 0, .autograd_begins = true, .values_may_change = true, .rethrow = raise};
   return std::make_unique<Session>(
-      value_of(boost(parts, choice_of(plugin, plugin_options), optimizer, {.values_may_change = true})));
+      value_of(boost(parts, PluginByName{plugin, plugin_options}, optimizer, std::move(options))));
 }
 
 std::unique_ptr<UnitPass> enter(const Session& session, std::size_t unit, const py::tuple& args,
                                 const py::dict& kwargs) {
   std::unique_ptr<UnitScope> scope = session.unit(unit).enter();
   return scope ? std::make_unique<UnitPass>(std::move(scope), args, kwargs) : nullptr;
-}
-
-/// Autograd's thread needs the interpreter for the hooks of the user.
-void backward(Session& session, const at::Tensor& loss) {
-  const py::gil_scoped_release others_run;
-  value_of(session.backward(loss));
 }
 
 std::pair<bool, std::optional<double>> step(Session& session, const std::string& rule, const Values& values) {
@@ -79,8 +69,8 @@ PYBIND11_MODULE(_core, module) {
   py::class_<UnitPass>(module, "UnitPass").def("end", &UnitPass::end);
   py::class_<Session>(module, "Session")
       .def("enter", &enter)
-      .def("backward", &backward)
       .def("step", &step)
+      .def("step_under_way", &Session::step_under_way)
       .def("zero_grad", [](Session& session) { value_of(session.zero_grad()); })
       .def("state_dict", [](Session& session) { return value_of(session.state_dict()); });
   module.def("boost", &boosted);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "errors.h"
 
+#include <torch/csrc/Exceptions.h>
+
 #include <exception>
 
 namespace castor::python {
@@ -22,6 +24,11 @@ py::object raised(const Error& error) {
       .attr("Error")(error.message, name(error.kind), option, tier, needed, available);
 }
 
+void set_error(const ErrorException& exception) {
+  const py::object error = raised(exception.error());
+  PyErr_SetObject(py::type::handle_of(error).ptr(), error.ptr());
+}
+
 }  // namespace
 
 void translate_errors() {
@@ -29,10 +36,19 @@ void translate_errors() {
     try {
       if (thrown) std::rethrow_exception(thrown);
     } catch (const ErrorException& exception) {
-      const py::object error = raised(exception.error());
-      PyErr_SetObject(py::type::handle_of(error).ptr(), error.ptr());
+      set_error(exception);
     }
   });
+}
+
+void raise(const ErrorException& exception) {
+  python_error carried;
+  {
+    const py::gil_scoped_acquire interpreter;
+    set_error(exception);
+    carried.persist();
+  }
+  throw carried;
 }
 
 }  // namespace castor::python

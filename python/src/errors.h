@@ -12,6 +12,9 @@ namespace castor::python {
 /// From now on an Error that a binding throws is raised as castor.Error.
 void translate_errors();
 
+/// Throws `exception` as a castor.Error that autograd carries through a backward pass and raises whole.
+[[noreturn]] void raise(const ErrorException& exception);
+
 /// The value of `result`; throws ErrorException, which Python sees as castor.Error.
 template <typename T>
 T value_of(Result<T> result) {

@@ -62,7 +62,7 @@ def train(plugin, optimizer_of, dtype, n_steps=4):
     losses = []
     for step in range(n_steps):
         loss = loss_of(model, step)
-        booster.backward(loss, optimizer)
+        loss.backward()
         optimizer.step()
         optimizer.zero_grad()
         losses.append(loss.item())
@@ -113,7 +113,7 @@ class ZeroGrad(unittest.TestCase):
             Booster(plugin=plugin).boost(model, optimizer)
             losses = []
             for step in range(4):
-                optimizer.backward(loss_of(model, 100 + step))
+                loss_of(model, 100 + step).backward()
                 optimizer.zero_grad()
                 loss = loss_of(model, step)
                 losses.append(loss.item())

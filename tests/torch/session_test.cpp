@@ -367,6 +367,15 @@ TEST(Session, LeavesItsWeightsToTheModel) {
   EXPECT_EQ(digests[0], digests[1]);
 }
 
+TEST(Session, RoundsWeightsInStateDictAsUpdatesDo) {
+  const float tie = 1 + 0x1p-8f;  // between 1 and 1 + 2^-7: to nearest even it would be 1
+  SmallRun run(castor::Resident{});
+  run.session.load({{kNames[0], at::full_like(run.model->named_parameters()[kNames[0]], tie, at::kFloat)}}).value();
+  const at::Tensor weight = run.session.state_dict().value()[0].second;
+  EXPECT_TRUE(at::equal(weight.to(at::kFloat), at::full(weight.sizes(), 1 + 0x1p-7f)));
+  EXPECT_TRUE(at::equal(weight, run.model->named_parameters()[kNames[0]])) << "the model computes with the same";
+}
+
 TEST(Session, LoadsValuesAndKeepsMomentsAndCounters) {
   const ScratchFolder nvme;
   std::vector<std::string> digests;

@@ -47,9 +47,8 @@ Result<std::unique_ptr<Session::Parts>> make_parts(const MakeAdapter& make_adapt
                                          .interrupted = options.interrupted,
                                          .is_unit = options.is_unit,
                                          .log = options.log,
-                                         .begun_micro_batch = [&p] { return p.begun_micro_batch(); },
-                                         .may_run_forward = [&p] { return p.may_run_forward(); },
-                                         .owns_backward = true}));
+                                         .passes = &p,
+                                         .rethrow = options.rethrow}));
   CASTOR_TRY(p.adapter->check_free());
   CASTOR_ASSIGN(p.params, params_of(p.adapter->host()));
   p.options = std::move(options);

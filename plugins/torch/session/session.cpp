@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session_parts.h"
 
+#include "../resident_values.h"
+
 #include <castor/plugins/nearest_name.h>
 #include <castor/training/finite_states.h>
 #include <castor/training/optimizer_families.h>
@@ -25,6 +27,12 @@ Result<ParamId> param_named(std::string_view wanted, const ModelParams& params) 
                                      std::to_string(names.size()) + " of the model" + did_you_mean(wanted, names)};
 }
 
+/// The weight that a strategy makes of `master`, or an opaque parameter as it is.
+at::Tensor weight_of(const castor_param_info& param, const at::Tensor& master) {
+  if (is_opaque(param)) return master;
+  return rounded(master.const_data_ptr<float>(), master.numel(), at::toScalarType(param.dtype)).view(master.sizes());
+}
+
 }  // namespace
 
 Session::NoSync::~NoSync() {
@@ -38,29 +46,22 @@ Session::~Session() = default;
 
 Result<void> Session::backward(const at::Tensor& loss) {
   Parts& p = *parts_;
-  const bool last = p.is_last_backward();
-  const Call call = last ? Call::last_backward : Call::backward;
-  CASTOR_TRY(p.order.check(call));
-  CASTOR_TRY(p.versions.check());
-  const castor_step_args args = p.next_args();
+  p.adapter->end_broken_pass();
+  CASTOR_TRY(p.may_run_backward());
   bool begun = false;
-  const auto announce = [&]() -> Result<void> {
+  const auto announce = [&] {
     begun = true;
-    if (!last || p.options.values_may_change) return {};
-    return p.strategy->announce_step(p.announced = args);
+    return p.announce();
   };
-  const double scale = args.loss_scale / static_cast<double>(p.options.micro_batches);
-  if (const auto done = p.adapter->backward(loss, scale, announce); !done.ok()) {
-    if (begun) p.order.failed();
-    return done;
-  }
-  p.end_micro_batch(p.n_backwards + 1);
-  p.order.done(call);
-  return {};
+  const double scale = p.next_args().loss_scale / static_cast<double>(std::max<std::int64_t>(1, p.options.micro_batches));
+  const auto done = p.adapter->backward(loss, scale, announce);
+  if (done.ok() || begun) p.end_backward(done.ok());
+  return done;
 }
 
 Result<StepOutcome> Session::step() {
   Parts& p = *parts_;
+  p.adapter->end_broken_pass();
   CASTOR_TRY(p.order.check(Call::step));
   const bool was_announced = p.order.state() == StepOrder::State::ended && !p.options.values_may_change;
   const castor_step_args args = was_announced ? p.announced : p.next_args();
@@ -75,7 +76,13 @@ Result<StepOutcome> Session::step() {
   return outcome;
 }
 
+bool Session::step_under_way() {
+  parts_->adapter->end_broken_pass();
+  return parts_->order.is_under_way();
+}
+
 Result<void> Session::zero_grad() {
+  parts_->adapter->end_broken_pass();
   CASTOR_TRY(parts_->strategy->discard_gradients());
   parts_->end_micro_batch(0);
   parts_->order.abandoned();
@@ -151,7 +158,7 @@ Result<NamedTensors> Session::state_dict() {
   for (const ParamId id : parts_->params.ids()) {
     const castor_param_info& param = parts_->params[id];
     CASTOR_ASSIGN(const at::Tensor master, parts_->read_master(id));
-    weights.emplace_back(param.name, master.to(at::toScalarType(param.dtype)));
+    weights.emplace_back(param.name, weight_of(param, master));
   }
   return weights;
 }

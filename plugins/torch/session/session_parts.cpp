@@ -46,6 +46,10 @@ std::optional<castor_micro_batch> Session::Parts::begun_micro_batch() {
   if (order.state() == StepOrder::State::ended || std::exchange(told_micro_batch, true)) return {};
   auto batch = blank<castor_micro_batch>();
   batch.index = static_cast<std::uint32_t>(n_backwards);
+  if (options.micro_batches == 0) {
+    batch.flags = CASTOR_MICRO_UNKNOWN;
+    return batch;
+  }
   if (n_held > 0) {
     batch.flags = CASTOR_MICRO_NO_SYNC;
     return batch;
@@ -53,6 +57,33 @@ std::optional<castor_micro_batch> Session::Parts::begun_micro_batch() {
   batch.count = static_cast<std::uint32_t>(std::max(n_backwards + 1, options.micro_batches));
   if (is_last_backward()) batch.flags = CASTOR_MICRO_LAST;
   return batch;
+}
+
+Result<void> Session::Parts::may_run_backward() {
+  CASTOR_TRY(order.check(call_of_backward()));
+  return versions.check();
+}
+
+Result<void> Session::Parts::announce() {
+  if (!is_last_backward() || options.values_may_change) return {};
+  const auto done = strategy->announce_step(announced = next_args());
+  if (!done.ok()) order.failed();
+  return done;
+}
+
+Result<void> Session::Parts::begin_backward() {
+  if (!options.autograd_begins)
+    return Error{ErrorKind::usage,
+                 "a backward pass was begun without the session (loss.backward() or a gradient function); call "
+                 "backward(loss) of the session, which also ends the pass"};
+  CASTOR_TRY(may_run_backward());
+  return announce();
+}
+
+void Session::Parts::end_backward(bool whole) {
+  if (!whole) return order.failed();
+  order.done(call_of_backward());
+  end_micro_batch(n_backwards + 1);
 }
 
 castor_step_args Session::Parts::next_args() {

@@ -17,17 +17,24 @@ inline at::IntArrayRef sizes_of(const castor_param_info& param) {
 }
 
 /// The state of a session. Members end in the reverse order: the strategy before the adapter.
-struct Session::Parts {
-  ~Parts() {
+struct Session::Parts final : PassRules {
+  ~Parts() override {
     if (adapter) adapter->connect(nullptr);
   }
 
   /// True where the next backward pass is the last of its step.
-  bool is_last_backward() const { return n_held == 0 && n_backwards + 1 >= options.micro_batches; }
-  /// Errors: usage, where a forward pass would read parameters that may have been updated already.
-  Result<void> may_run_forward() const;
-  /// The micro-batch that begins with a forward pass of training; none where it has begun already.
-  std::optional<castor_micro_batch> begun_micro_batch();
+  bool is_last_backward() const {
+    return options.micro_batches > 0 && n_held == 0 && n_backwards + 1 >= options.micro_batches;
+  }
+  /// Refuses a pass that would read parameters that may have been updated already.
+  Result<void> may_run_forward() const override;
+  std::optional<castor_micro_batch> begun_micro_batch() override;
+  /// Errors: usage, where no backward pass is in order, or a weight was written in place.
+  Result<void> may_run_backward();
+  /// Announces the step where its last backward pass begins. Errors: the strategy's, which end the step.
+  Result<void> announce();
+  Result<void> begin_backward() override;
+  void end_backward(bool whole) override;
   /// The next forward pass of training begins a micro-batch.
   void end_micro_batch(std::int64_t n_backwards_of_step) {
     n_backwards = n_backwards_of_step, told_micro_batch = false;
@@ -61,6 +68,9 @@ struct Session::Parts {
   std::unique_ptr<Strategy> strategy;
 
  private:
+  StepOrder::Call call_of_backward() const {
+    return is_last_backward() ? StepOrder::Call::last_backward : StepOrder::Call::backward;
+  }
   Result<void> attach_plugin(const PluginByName& named);
   Result<void> attach_resident(const Resident& resident);
   Trained trained() const { return {options.name, values.optimizer}; }

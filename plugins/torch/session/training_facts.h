@@ -10,11 +10,11 @@ namespace castor {
 // The parts of SessionOptions that boost and estimate read alike.
 
 inline TrainingFacts training_facts(const castor_step_args& values, const SessionOptions& options) {
-  return {values.optimizer, options.micro_batches > 1, options.seed};
+  return {values.optimizer, options.micro_batches != 1, options.seed};
 }
 
 inline Result<void> check_micro_batches(const SessionOptions& options) {
-  if (options.micro_batches >= 1) return {};
+  if (options.micro_batches >= (options.autograd_begins ? 0 : 1)) return {};
   return Error{
       ErrorKind::usage,
       "micro_batches takes the backward passes of a step, 1 or more, not " + std::to_string(options.micro_batches),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unit_uses.h"
 
-#include <castor/memory/result.h>
+#include "rethrowing.h"
 #include "unit_hooks.h"
 
 #include <c10/core/GradMode.h>
@@ -37,12 +37,20 @@ void UnitUses::leave(UnitUse& use) {
 }
 
 void UnitUses::begin_backward(const std::shared_ptr<UnitUse>& use) {
+  rethrowing(rethrow_, [&] { begin(use); });
+}
+
+void UnitUses::end_backward(const UnitUse& use) {
+  rethrowing(rethrow_, [&] { end_between(use.begin, use.end); });
+}
+
+void UnitUses::begin(const std::shared_ptr<UnitUse>& use) {
   if (use->open) return;
   if (hooks_ == nullptr)
     refuse("backward through a graph whose strategy was destroyed; keep the strategy until backward ends");
   if (c10::GradMode::is_enabled())
     refuse("a gradient of gradients (create_graph) needs all parameters at once; take it without a strategy");
-  if (use->outer) begin_backward(use->outer);
+  if (use->outer) begin(use->outer);
   end_between(use->end, n_entered_);
   end_with_graph_task(*use);
   hooks_->before_backward(use->unit);
@@ -69,16 +77,23 @@ void UnitUses::end_with_graph_task(UnitUse& use) {
   if (std::find(graph_tasks_.begin(), graph_tasks_.end(), use.graph_task) != graph_tasks_.end()) return;
   graph_tasks_.push_back(use.graph_task);
   torch::autograd::Engine::get_default_engine().queue_callback([self = weak_from_this(), graph_task = use.graph_task] {
-    if (const auto uses = self.lock()) uses->graph_task_ended(graph_task);
+    const auto uses = self.lock();
+    if (!uses) return;
+    std::erase(uses->graph_tasks_, graph_task);
+    rethrowing(uses->rethrow_, [&] { uses->end_open([&](const UnitUse& use) { return use.graph_task == graph_task; }); });
   });
+}
+
+void UnitUses::end_all() {
+  end_open([](const UnitUse&) { return true; });
 }
 
 /// Units of a recomputed part that are still open end with it. The others end with the micro-batch, of which the
 /// strategy is told by end_of_backward.
-void UnitUses::graph_task_ended(int graph_task) {
-  std::erase(graph_tasks_, graph_task);
+template <typename Filter>
+void UnitUses::end_open(const Filter& filter) {
   for (std::size_t i = open_.size(); i-- > 0;) {
-    if (open_[i]->graph_task != graph_task) continue;
+    if (!filter(*open_[i])) continue;
     const std::shared_ptr<UnitUse> use = close(i);
     if (use->recomputed) hooks_->after_backward(use->unit);
   }

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <castor/memory/result.h>
+
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace castor {
@@ -31,8 +35,9 @@ struct UnitUse {
 /// Graphs own it too, and may outlive the strategy. Threads: one at a time.
 class UnitUses final : public std::enable_shared_from_this<UnitUses> {
  public:
-  /// `hooks` is borrowed until disconnect.
-  explicit UnitUses(UnitHooks& hooks) : hooks_(&hooks) {}
+  /// `hooks` is borrowed until disconnect. `rethrow`: AdapterOptions::rethrow.
+  UnitUses(UnitHooks& hooks, std::function<void(const ErrorException&)> rethrow)
+      : hooks_(&hooks), rethrow_(std::move(rethrow)) {}
   void disconnect();
 
   /// Forward enters `unit`; a later leave ends it, after those of the uses within.
@@ -44,18 +49,23 @@ class UnitUses final : public std::enable_shared_from_this<UnitUses> {
   void begin_backward(const std::shared_ptr<UnitUse>& use);
   /// Backward gets to an input of `use`: it ends, after the uses within. No effect where it is not open. Throws
   /// ErrorException.
-  void end_backward(const UnitUse& use) { end_between(use.begin, use.end); }
+  void end_backward(const UnitUse& use);
+  /// A backward pass ends with all its graph tasks. Throws ErrorException.
+  void end_all();
 
   /// The units that a broken backward pass has left open, the last first; none of them is open any more.
   std::vector<std::uint32_t> take_open();
 
  private:
+  void begin(const std::shared_ptr<UnitUse>& use);
   void end_between(std::uint64_t begin, std::uint64_t end);
   std::shared_ptr<UnitUse> close(std::size_t i);
   void end_with_graph_task(UnitUse& use);
-  void graph_task_ended(int graph_task);
+  template <typename Filter>
+  void end_open(const Filter& filter);
 
   UnitHooks* hooks_;
+  const std::function<void(const ErrorException&)> rethrow_;
   std::shared_ptr<UnitUse> entered_;  // the innermost use that forward is inside of
   std::uint64_t n_entered_ = 0;
   std::vector<std::shared_ptr<UnitUse>> open_;  // in the order of opening

@@ -5,7 +5,9 @@ import torch
 from torch import nn
 
 from castor import _core
-from castor._boosted import change_class, connect_units
+from castor._boosted import change_class
+from castor._hooks import connect_units
+from castor._outside import OutsideUses
 from castor._units import find_units
 from castor.booster.plugin import Plugin, TorchDDPPlugin
 
@@ -41,8 +43,9 @@ class Booster:
                 rule,
                 values,
             )
-            connect_units(units, session)
+            hooks = connect_units(units, session)
             optimizer.castor_session = session
+            optimizer.castor_first_step = OutsideUses(model, units, hooks, session)
         return model, optimizer, criterion, dataloader, lr_scheduler
 
     def backward(self, loss: torch.Tensor, optimizer: torch.optim.Optimizer) -> None:

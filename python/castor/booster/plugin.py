@@ -7,9 +7,9 @@ from typing import Any
 
 
 class Plugin:
-    """A strategy of the core by its name, '' for everything on the model's device, and the core's options for it."""
+    """A strategy of the core by its name, and the core's options for it."""
 
-    name = ""
+    name: str
 
     def __init__(self, **options: Any):
         self.options = {option: text_of(value) for option, value in options.items() if value is not None}
@@ -17,6 +17,8 @@ class Plugin:
 
 class TorchDDPPlugin(Plugin):
     """Everything stays on the model's device."""
+
+    name = "gemini"
 
 
 class GeminiPlugin(Plugin):

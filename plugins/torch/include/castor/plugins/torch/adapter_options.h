@@ -5,6 +5,7 @@
 
 #include <castor/memory/result.h>
 #include <castor/plugins/abi.h>
+#include <castor/plugins/torch/pass_rules.h>
 
 #include <cstdint>
 #include <functional>
@@ -36,14 +37,12 @@ struct AdapterOptions {
   ModuleFilter is_unit = nullptr;
   /// Receives the messages of strategies, also from threads of theirs; its exceptions are dropped. Empty: so are they.
   std::function<void(castor_log_level level, std::string_view message)> log = nullptr;
-  /// Asked before each forward pass of a unit that builds a graph: the micro-batch that begins with it, of which the
-  /// strategy is told (begin_micro_batch); none where it has begun already. Empty: the strategy is not told.
-  std::function<std::optional<castor_micro_batch>()> begun_micro_batch = nullptr;
-  /// Asked before each forward pass of a unit outside backward: an error refuses the pass before the strategy hears of
-  /// it. Empty: none is refused.
-  std::function<Result<void>()> may_run_forward = nullptr;
-  /// Backward passes go through TorchAdapter::backward, which tells the strategy of their end; others are refused.
-  bool owns_backward = false;
+  /// Borrowed, for the adapter's life. Null: every pass is allowed, and the strategy is told neither of micro-batches nor
+  /// of the end of passes that do not come from TorchAdapter::backward.
+  PassRules* passes = nullptr;
+  /// Throws an error of a hook within backward in a form that the program's autograd passes on whole. Empty:
+  /// ErrorException.
+  std::function<void(const ErrorException& error)> rethrow = nullptr;
 };
 
 }  // namespace castor

@@ -40,6 +40,9 @@ struct SessionOptions {
   /// Backward passes per step, whose gradients are averaged. The step is announced to the strategy before the last of
   /// them, so that it can update parameters during backward.
   std::int64_t micro_batches = 1;
+  /// Backward passes are begun by autograd itself (loss.backward() in Python), under a plugin; losses are neither scaled
+  /// nor divided then, and micro_batches may be 0: not known, so that no update begins before step().
+  bool autograd_begins = false;
   /// The values of the step may change until step(): nothing is announced, and no update begins before it.
   bool values_may_change = false;
   std::vector<ParamGroup> groups;             ///< a parameter belongs to the first that selects it
@@ -57,6 +60,7 @@ struct SessionOptions {
   std::vector<std::filesystem::path> resume_from;  ///< all folders of the checkpoint to continue from
   /// Called at every unit, from threads of the strategy too; true, or an exception, ends the call with kind interrupted.
   std::function<bool()> interrupted;
+  std::function<void(const ErrorException&)> rethrow;  ///< AdapterOptions::rethrow; none = ErrorException
   ModuleFilter is_unit;  ///< chooses the units of the model (AdapterOptions); none: every castor::Unit
   std::function<void(castor_log_level, std::string_view)> log;  ///< messages of the plugin; none = dropped
 };
@@ -103,6 +107,8 @@ class Session {
   Result<void> backward(const at::Tensor& loss);
   /// Updates the parameters, and lets schedule and scaler go on. Errors: usage without gradients; the strategy's.
   Result<StepOutcome> step();
+  /// True from the first backward pass of a step, whole or not, to step() or zero_grad().
+  bool step_under_way();
   /// Drops the step under way after an error. Errors: as discard_gradients of a strategy.
   Result<void> zero_grad();
   /// Must not outlive the session.

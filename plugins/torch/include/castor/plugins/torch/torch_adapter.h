@@ -68,6 +68,9 @@ class TorchAdapter final {
   /// connected; then those of `before`; a hook's failure, does_not_fit where an allocator ran out, interrupted.
   Result<void> backward(const at::Tensor& loss, double loss_scale = 1, const BeforeBackward& before = {});
 
+  /// Ends a backward pass that autograd has begun and that an exception has ended (PassRules). No effect otherwise.
+  void end_broken_pass();
+
   std::uint32_t n_params() const;
   /// By name, in the order of the host table.
   NamedTensors params() const;

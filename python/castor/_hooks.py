@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The forward hooks that bring a unit's passes to the core."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from castor import _core
+
+
+class UnitHooks:
+    """The hooks around the forward passes of a unit, which may be nested (recursion, recompute)."""
+
+    def __init__(self, session: _core.Session, number: int):
+        self.session = session
+        self.number = number
+        self.passes: list[_core.UnitPass | None] = []
+
+    def attach(self, module: nn.Module) -> None:
+        module.register_forward_pre_hook(self.before, with_kwargs=True)
+        module.register_forward_hook(self.after, with_kwargs=True, always_call=True)
+
+    def attach_within(self, module: nn.Module) -> None:
+        """For a module that may be a unit of its own: the unit is fetched after that one, and released before it."""
+        module.register_forward_pre_hook(self.before, with_kwargs=True)
+        module.register_forward_hook(self.after, with_kwargs=True, always_call=True, prepend=True)
+
+    @torch._disable_dynamo
+    def before(self, module: nn.Module, args: tuple, kwargs: dict) -> None:
+        self.passes.append(self.session.enter(self.number, args, kwargs))
+
+    @torch._disable_dynamo
+    def after(self, module: nn.Module, args: tuple, kwargs: dict, result: object) -> object:
+        """A pass without a result was ended by an exception: destroying it releases the unit."""
+        unit_pass = self.passes.pop()
+        return result if unit_pass is None or result is None else unit_pass.end(result)
+
+
+def connect_units(units: list, session: _core.Session) -> list[UnitHooks]:
+    """Of each unit its hooks."""
+    all_hooks = [UnitHooks(session, number) for number in range(len(units))]
+    for unit, hooks in zip(units, all_hooks):
+        hooks.attach(unit.module)
+    return all_hooks

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parameters that are used outside of their module, as `out_proj` of MultiheadAttention: found in the first step, and
+fetched from then on with the module that uses them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_iter
+
+from castor import _core
+from castor._errors import Error
+from castor._hooks import UnitHooks
+from castor._units import Unit
+
+
+@dataclass
+class Running:
+    """A module whose forward function is being called."""
+
+    module: nn.Module
+    args: tuple
+    kwargs: dict
+
+
+class OutsideUses:
+    """Watches every operator of the model's forward passes until end()."""
+
+    def __init__(self, model: nn.Module, units: list[Unit], hooks: list[UnitHooks], session: _core.Session):
+        self.units = units
+        self.hooks = hooks  # by unit; those of units that are fetched elsewhere too are several
+        self.session = session
+        self.running: list[Running] = []
+        self.mode = OperatorWatch(self)
+        self.units_of_storage: dict[int, list[int]] = {}
+        for number, unit in enumerate(units):
+            for parameter in unit.parameters:
+                self.units_of_storage.setdefault(storage_of(parameter), []).append(number)
+        self.handles = []
+        for module in model.modules():
+            self.handles.append(module.register_forward_pre_hook(self.before, with_kwargs=True, prepend=True))
+            self.handles.append(module.register_forward_hook(self.after, with_kwargs=True, always_call=True))
+
+    def end(self) -> None:
+        for handle in self.handles:
+            handle.remove()
+        self.handles.clear()
+
+    @torch._disable_dynamo
+    def before(self, module: nn.Module, args: tuple, kwargs: dict) -> None:
+        if not self.running:
+            self.mode.__enter__()
+        self.running.append(Running(module, args, kwargs))
+
+    @torch._disable_dynamo
+    def after(self, module: nn.Module, args: tuple, kwargs: dict, result: object) -> None:
+        self.running.pop()
+        if not self.running:
+            self.mode.__exit__(None, None, None)
+
+    def used(self, tensor: torch.Tensor) -> None:
+        numbers = self.units_of_storage.get(storage_of(tensor))
+        if numbers and not any(hooks.passes for number in numbers for hooks in self.hooks_of(number)):
+            self.fetch(numbers[0])
+
+    def hooks_of(self, number: int) -> list[UnitHooks]:
+        return [hooks for hooks in self.hooks if hooks.number == number]
+
+    def fetch(self, number: int) -> None:
+        """Fetches the unit with the innermost running module, from now on and at once."""
+        within = self.running[-1]
+        hooks = UnitHooks(self.session, number)
+        hooks.attach_within(within.module)
+        hooks.before(within.module, within.args, within.kwargs)
+        self.hooks.append(hooks)
+
+
+class OperatorWatch(TorchDispatchMode):
+    def __init__(self, uses: OutsideUses):
+        super().__init__()
+        self.uses = uses
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if not is_view(func):
+            for leaf in tree_iter((args, kwargs)):
+                if isinstance(leaf, torch.Tensor):
+                    self.uses.used(leaf)
+        return func(*args, **kwargs)
+
+
+def is_view(func: torch._ops.OpOverload) -> bool:
+    """Views read no element; what reads the view is seen by itself."""
+    return any(result.alias_info is not None and not result.alias_info.is_write for result in func._schema.returns)
+
+
+def storage_of(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage()._cdata
