@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
 #include <tuple>
 
 #include <castor/plugins/nearest_name.h>
@@ -17,8 +18,12 @@ bool selects(const std::string& selector, const castor_param_info& param) {
   return ::fnmatch(selector.c_str(), param.name, 0) == 0;
 }
 
-bool selects_any(const std::string& selector, std::span<const castor_param_info> params) {
-  return std::any_of(params.begin(), params.end(), [&](const auto& param) { return selects(selector, param); });
+bool selects(const ParamGroup& group, const castor_param_info& param) {
+  return group.names.empty() ? selects(group.selector, param) : group.names.contains(std::string_view(param.name));
+}
+
+bool selects_any(const ParamGroup& group, std::span<const castor_param_info> params) {
+  return std::any_of(params.begin(), params.end(), [&](const auto& param) { return selects(group, param); });
 }
 
 /// Selectors that match some parameter: full names, and names with a star before or after any of their dots.
@@ -35,9 +40,10 @@ std::vector<std::string> likely_selectors(std::span<const castor_param_info> par
   return {likely.begin(), likely.end()};
 }
 
-Error nothing_selected(const std::string& selector, std::span<const castor_param_info> params) {
+Error nothing_selected(const ParamGroup& group, std::span<const castor_param_info> params) {
+  const std::string& selector = group.selector;
   const std::string what = "`groups` " + selector + ": ";
-  if (selects_any(selector, params))
+  if (selects_any(group, params))
     return {ErrorKind::usage, what + "the groups before it have every parameter that it selects; the first one counts",
             "groups"};
   std::string example = params.empty() ? "" : std::string("; the first is '") + params.front().name + "'";
@@ -65,7 +71,7 @@ Result<ParamGroups> ParamGroups::make(const std::vector<ParamGroup>& wanted, con
   for (const ParamGroup& group : groups) CASTOR_TRY(made.add(group, others, schedule));
   made.assign(groups, params);
   for (std::size_t i = 0; i < wanted.size(); ++i)
-    if (made.summaries_[i].n_tensors == 0) return nothing_selected(wanted[i].selector, params);
+    if (made.summaries_[i].n_tensors == 0) return nothing_selected(wanted[i], params);
   if (made.summaries_.back().n_tensors == 0) made.summaries_.pop_back(), made.schedules_.pop_back();
   return made;
 }
@@ -89,7 +95,7 @@ Result<void> ParamGroups::add(const ParamGroup& group, const castor_step_args& o
 void ParamGroups::assign(const std::vector<ParamGroup>& groups, std::span<const castor_param_info> params) {
   for (const castor_param_info& param : params) {
     const auto of = std::find_if(groups.begin(), groups.end(),
-                                 [&](const ParamGroup& group) { return selects(group.selector, param); });
+                                 [&](const ParamGroup& group) { return selects(group, param); });
     const auto number = static_cast<std::uint32_t>(of - groups.begin());
     group_of_.push_back(number);
     ++summaries_[number].n_tensors;

@@ -3,21 +3,75 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
+from torch import nn
 
 from castor import _core
 from castor._errors import Error
 from castor._outside import OutsideUses
 
+# Of each rule of the core: the values of a group that it reads, and those that it knows one setting of.
+TAKEN = {"adamw": ("lr", "eps", "weight_decay"), "adam": ("lr", "eps", "weight_decay"), "sgd": ("lr", "momentum", "weight_decay")}
+FIXED = {"amsgrad": False, "maximize": False, "capturable": False, "differentiable": False, "dampening": 0}
+RULES = {torch.optim.AdamW: "adamw", torch.optim.Adam: "adam", torch.optim.SGD: "sgd"}
 
-def rule_of(kind: type, group: dict) -> tuple[str, dict[str, float]]:
-    """The rule of an optimizer of class `kind` by its name in the core, and its values in `group`."""
-    if kind in (torch.optim.AdamW, torch.optim.Adam):
-        values = {"lr": group["lr"], "eps": group["eps"], "weight_decay": group["weight_decay"]}
-        return kind.__name__.lower(), {**values, "beta1": group["betas"][0], "beta2": group["betas"][1]}
-    if kind is torch.optim.SGD:
-        return "sgd", {name: float(group[name]) for name in ("lr", "momentum", "weight_decay", "nesterov")}
+
+def rule_of(kind: type) -> str:
+    """The rule of an optimizer of class `kind` by its name in the core."""
+    if kind in RULES:
+        return RULES[kind]
     raise Error(f"the optimizer is a {kind.__name__}; Castor trains by AdamW, Adam and SGD of torch.optim", "usage")
+
+
+def values_of(rule: str, group: dict) -> dict[str, float]:
+    """The values of a group as the core takes them."""
+    for name, setting in FIXED.items():
+        if group.get(name, setting) != setting:
+            raise Error(f"the optimizer has {name}={group[name]}; Castor trains with {name}={setting}", "usage", name)
+    if rule == "adam" and group.get("decoupled_weight_decay"):
+        raise Error("the optimizer is an Adam with decoupled_weight_decay=True; take AdamW", "usage", "optimizer")
+    for name in (*TAKEN[rule], *(("betas",) if "betas" in group else ())):
+        if isinstance(group[name], torch.Tensor):
+            raise Error(f"the optimizer's {name} is a tensor; give a number", "usage", name)
+    values = {name: float(group[name]) for name in TAKEN[rule]}
+    if rule == "sgd":
+        return {**values, "nesterov": float(group["nesterov"])}
+    return {**values, "beta1": group["betas"][0], "beta2": group["betas"][1]}
+
+
+Groups = list[tuple[dict[str, float], list[str]]]
+
+
+def groups_of(optimizer: torch.optim.Optimizer, rule: str, names: dict[nn.Parameter, str]) -> Groups:
+    """Of each group its values, and the names of its parameters."""
+    groups = [(values_of(rule, group), names_of(group, names)) for group in optimizer.param_groups]
+    if len({values.get("nesterov") for values, _ in groups}) > 1:
+        raise Error("some parameter groups have nesterov=True and others not; Castor has one for all", "usage", "nesterov")
+    return groups
+
+
+def names_of(group: dict, names: dict[nn.Parameter, str]) -> list[str]:
+    for parameter in group["params"]:
+        if parameter not in names:
+            raise Error(
+                f"the optimizer has a parameter of sizes {tuple(parameter.shape)} that the model does not have; make the "
+                "optimizer from the model's parameters",
+                "usage",
+            )
+    return [names[parameter] for parameter in group["params"]]
+
+
+def check_all_have_groups(groups: Groups, names: dict[nn.Parameter, str]) -> None:
+    grouped = {name for _, of_group in groups for name in of_group}
+    for parameter, name in names.items():
+        if parameter.requires_grad and name not in grouped:
+            raise Error(
+                f"parameter {name} requires a gradient and is in no group of the optimizer; add it to one, or freeze it "
+                "with requires_grad_(False)",
+                "usage",
+            )
 
 
 class BoostedOptimizer:
@@ -25,25 +79,40 @@ class BoostedOptimizer:
     this one and its own, so that isinstance stays true."""
 
     castor_class: type
+    castor_rule: str
+    castor_names: dict[nn.Parameter, str]
     castor_session: _core.Session
-    castor_first_step: OutsideUses | None = None
+    castor_groups: Groups  # as the session has them
+    castor_first_step: OutsideUses | None
 
-    def castor_rule(self) -> tuple[str, dict[str, float]]:
-        if len(self.param_groups) > 1:
-            raise Error("the optimizer has several parameter groups, which Castor does not take yet", "usage")
-        return rule_of(self.castor_class, self.param_groups[0])
+    def castor_follow_groups(self) -> None:
+        """Tells the session of values that schedulers or users have changed."""
+        groups = groups_of(self, self.castor_rule, self.castor_names)
+        if groups != self.castor_groups:
+            self.castor_session.set_optimizer(self.castor_rule, groups)
+            self.castor_groups = groups
 
     def backward(self, loss: torch.Tensor) -> None:
         loss.backward()
 
+    def clip_grad_norm_(self, max_norm: float) -> torch.Tensor:
+        """Clips the gradients of this step to a norm over all of them, and returns the norm before that."""
+        if not self.castor_session.step_under_way():
+            return torch.zeros(())
+        return torch.tensor(self.castor_session.clip_grad_norm(0.0 if math.isinf(max_norm) else max_norm))
+
     def step(self, closure=None):
+        loss = None
         if closure is not None:
-            raise Error("a closure is not taken; call backward and then step", "usage")
+            with torch.enable_grad():
+                loss = closure()
         if self.castor_session.step_under_way():
-            self.castor_session.step(*self.castor_rule())
+            self.castor_follow_groups()
+            self.castor_session.step()
             if self.castor_first_step:
                 self.castor_first_step.end()
                 self.castor_first_step = None
+        return loss
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drops the gradients since the last step; after a step there are none."""
@@ -52,7 +121,23 @@ class BoostedOptimizer:
 
 
 def change_class(optimizer: torch.optim.Optimizer) -> None:
-    """Makes `optimizer` a boosted one, in place."""
+    """Makes `optimizer` a boosted one, in place; its step hooks stay."""
     own = type(optimizer)
     optimizer.castor_class = own
     optimizer.__class__ = type(own.__name__, (BoostedOptimizer, own), {})
+    optimizer._patch_step_function()
+    if "step" in vars(optimizer):
+        follow_scheduler(optimizer)
+
+
+def follow_scheduler(optimizer: torch.optim.Optimizer) -> None:
+    """A scheduler that was made before has put a function around the old step, in order to know that it was called."""
+    del optimizer.step
+    step = optimizer.step
+
+    def counted(*args, **kwargs):
+        optimizer._opt_called = True
+        return step(*args, **kwargs)
+
+    counted._wrapped_by_lr_sched = True
+    optimizer.step = counted

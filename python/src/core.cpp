@@ -34,13 +34,40 @@ Optimizer optimizer_of(const std::string& rule, const Values& v) {
   throw ErrorException({ErrorKind::usage, "there is no rule '" + rule + "'"});
 }
 
+/// The groups of an optimizer: the values of each, and the names of its parameters.
+using Groups = std::vector<std::pair<Values, std::vector<std::string>>>;
+
+std::optional<double> entry(const Values& values, const char* name) {
+  const auto found = values.find(name);
+  return found == values.end() ? std::nullopt : std::optional(found->second);
+}
+
+ParamGroup group_of(std::size_t number, const Values& v, const std::vector<std::string>& names) {
+  ParamGroup group{.selector = "param_groups[" + std::to_string(number) + "]"};
+  group.lr = entry(v, "lr"), group.eps = entry(v, "eps");
+  group.weight_decay = entry(v, "weight_decay"), group.momentum = entry(v, "momentum");
+  if (v.contains("beta1")) group.betas.emplace(v.at("beta1"), v.at("beta2"));
+  group.names.insert(names.begin(), names.end());
+  return group;
+}
+
+/// None where one group has every parameter.
+std::vector<ParamGroup> groups_of(const Groups& groups) {
+  std::vector<ParamGroup> made;
+  for (std::size_t i = 0; groups.size() > 1 && i < groups.size(); ++i)
+    if (!groups[i].second.empty()) made.push_back(group_of(i, groups[i].first, groups[i].second));
+  return made;
+}
+
 std::unique_ptr<Session> boosted(NamedTensors params, Units units, const std::string& plugin,
-                                 const PluginOptions& plugin_options, const std::string& rule, const Values& values) {
+                                 const PluginOptions& plugin_options, const std::string& rule, const Groups& groups,
+                                 double max_norm) {
   ModelParts parts{std::move(params), {}};
   for (auto& [name, ids] : units) parts.units.push_back({std::move(name), std::move(ids)});
-  const Optimizer optimizer = optimizer_of(rule, values);
+  const Optimizer optimizer = optimizer_of(rule, groups.at(0).first);
+  SessionOptions options{.micro_batches = 0, .autograd_begins = true, .values_may_change = true};
+  options.groups = groups_of(groups), options.max_norm = max_norm, options.rethrow = raise;
   const py::gil_scoped_release others_run;
-  SessionOptions options{.micro_batches = 0, .autograd_begins = true, .values_may_change = true, .rethrow = raise};
   return std::make_unique<Session>(
       value_of(boost(parts, PluginByName{plugin, plugin_options}, optimizer, std::move(options))));
 }
@@ -51,11 +78,19 @@ std::unique_ptr<UnitPass> enter(const Session& session, std::size_t unit, const 
   return scope ? std::make_unique<UnitPass>(std::move(scope), args, kwargs) : nullptr;
 }
 
-std::pair<bool, std::optional<double>> step(Session& session, const std::string& rule, const Values& values) {
+void set_optimizer(Session& session, const std::string& rule, const Groups& groups) {
+  value_of(session.set_optimizer(optimizer_of(rule, groups.at(0).first), groups_of(groups)));
+}
+
+std::pair<bool, std::optional<double>> step(Session& session) {
   const py::gil_scoped_release others_run;
-  value_of(session.set_optimizer(optimizer_of(rule, values)));
   const StepOutcome outcome = value_of(session.step());
   return {outcome.skipped, outcome.grad_norm};
+}
+
+double clip_grad_norm(Session& session, double max_norm) {
+  const py::gil_scoped_release others_run;
+  return value_of(session.clip_grad_norm(max_norm));
 }
 
 }  // namespace
@@ -69,6 +104,8 @@ PYBIND11_MODULE(_core, module) {
   py::class_<UnitPass>(module, "UnitPass").def("end", &UnitPass::end);
   py::class_<Session>(module, "Session")
       .def("enter", &enter)
+      .def("set_optimizer", &set_optimizer)
+      .def("clip_grad_norm", &clip_grad_norm)
       .def("step", &step)
       .def("step_under_way", &Session::step_under_way)
       .def("zero_grad", [](Session& session) { value_of(session.zero_grad()); })

@@ -63,8 +63,8 @@ Result<StepOutcome> Session::step() {
   Parts& p = *parts_;
   p.adapter->end_broken_pass();
   CASTOR_TRY(p.order.check(Call::step));
-  const bool was_announced = p.order.state() == StepOrder::State::ended && !p.options.values_may_change;
-  const castor_step_args args = was_announced ? p.announced : p.next_args();
+  castor_step_args args = p.was_announced() ? p.announced : p.next_args();
+  if (const auto max_norm = std::exchange(p.clips_once, std::nullopt)) args.max_norm = *max_norm;
   const auto result = p.strategy->step(args);
   if (!result.ok()) return p.order.failed(), result.error();
   p.order.done(Call::step);
@@ -83,6 +83,7 @@ bool Session::step_under_way() {
 
 Result<void> Session::zero_grad() {
   parts_->adapter->end_broken_pass();
+  parts_->clips_once.reset();
   CASTOR_TRY(parts_->strategy->discard_gradients());
   parts_->end_micro_batch(0);
   parts_->order.abandoned();
@@ -109,13 +110,32 @@ Result<void> Session::resume(const std::vector<std::filesystem::path>& folders) 
   return parts_->load();
 }
 
+Result<double> Session::clip_grad_norm(double max_norm) {
+  Parts& p = *parts_;
+  p.adapter->end_broken_pass();
+  CASTOR_TRY(p.order.check(Call::step));
+  if (p.was_announced())
+    return Error{ErrorKind::usage, "the step was announced without this clipping; give the session max_norm",
+                 "max_norm"};
+  CASTOR_ASSIGN(const double sum_norm, p.strategy->measure_norm());
+  p.clips_once = max_norm;
+  return sum_norm / p.next_args().loss_scale;
+}
+
+Result<void> Session::set_optimizer(const Optimizer& optimizer, std::vector<ParamGroup> groups) {
+  std::swap(parts_->options.groups, groups);
+  const auto done = set_optimizer(optimizer);
+  if (!done.ok()) std::swap(parts_->options.groups, groups);
+  return done;
+}
+
 Result<void> Session::set_optimizer(const Optimizer& optimizer) {
   Parts& p = *parts_;
   const castor_step_args values = step_args(optimizer);
   if (values.optimizer != p.values.optimizer)
     return Error{ErrorKind::usage, "the session trains by another rule than " + name(values.optimizer) +
                                        "; save the run and resume it in a session of that rule"};
-  if (p.order.state() == StepOrder::State::ended && !p.options.values_may_change)
+  if (p.was_announced())
     return Error{ErrorKind::usage,
                  "the step was announced with other values; change them before its last backward pass, or make the "
                  "session with values_may_change"};

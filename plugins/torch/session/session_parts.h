@@ -26,6 +26,7 @@ struct Session::Parts final : PassRules {
   bool is_last_backward() const {
     return options.micro_batches > 0 && n_held == 0 && n_backwards + 1 >= options.micro_batches;
   }
+  bool was_announced() const { return order.state() == StepOrder::State::ended && !options.values_may_change; }
   /// Refuses a pass that would read parameters that may have been updated already.
   Result<void> may_run_forward() const override;
   std::optional<castor_micro_batch> begun_micro_batch() override;
@@ -58,6 +59,7 @@ struct Session::Parts final : PassRules {
   std::optional<DynamicGradScaler> scaler;
   RunFolders folders;
   StepOrder order;
+  std::optional<double> clips_once;  ///< the norm that the step under way is clipped to, in place of max_norm
   castor_step_args announced = {};  ///< of the step whose last backward pass was made
   std::int64_t n_steps = 0, n_backwards = 0, n_held = 0;
   bool told_micro_batch = false;  ///< the strategy knows of the micro-batch under way

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from castor import _core
-from castor._boosted import change_class
+from castor._boosted import change_class, check_all_have_groups, groups_of, rule_of
 from castor._hooks import connect_units
 from castor._outside import OutsideUses
 from castor._units import find_units
@@ -30,23 +30,31 @@ class Booster:
     ):
         """The five, in this order; model and optimizer are the same objects as before, and train under the plugin."""
         if optimizer is not None:
-            units = find_units(model)
-            names = {parameter: name for name, parameter in model.named_parameters()}
-            positions = {parameter: i for i, parameter in enumerate(names)}
-            change_class(optimizer)
-            rule, values = optimizer.castor_rule()
-            session = _core.boost(
-                [(name, parameter) for parameter, name in names.items()],
-                [(unit.name, [positions[parameter] for parameter in unit.parameters]) for unit in units],
-                self.plugin.name,
-                self.plugin.options,
-                rule,
-                values,
-            )
-            hooks = connect_units(units, session)
-            optimizer.castor_session = session
-            optimizer.castor_first_step = OutsideUses(model, units, hooks, session)
+            boost_pair(model, optimizer, self.plugin)
         return model, optimizer, criterion, dataloader, lr_scheduler
 
     def backward(self, loss: torch.Tensor, optimizer: torch.optim.Optimizer) -> None:
         optimizer.backward(loss)
+
+
+def boost_pair(model: nn.Module, optimizer: torch.optim.Optimizer, plugin: Plugin) -> None:
+    """An error leaves both as they were."""
+    units = find_units(model)
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    positions = {parameter: i for i, parameter in enumerate(names)}
+    rule = rule_of(type(optimizer))
+    groups = groups_of(optimizer, rule, names)
+    check_all_have_groups(groups, names)
+    session = _core.boost(
+        [(name, parameter) for parameter, name in names.items()],
+        [(unit.name, [positions[parameter] for parameter in unit.parameters]) for unit in units],
+        plugin.name,
+        plugin.options,
+        rule,
+        groups,
+        plugin.max_norm,
+    )
+    change_class(optimizer)
+    optimizer.castor_rule, optimizer.castor_names, optimizer.castor_groups = rule, names, groups
+    optimizer.castor_session = session
+    optimizer.castor_first_step = OutsideUses(model, units, connect_units(units, session), session)

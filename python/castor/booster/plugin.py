@@ -3,32 +3,77 @@
 
 from __future__ import annotations
 
+import difflib
+import warnings
 from typing import Any
+
+from castor._errors import Error
+
+# Options of the systems whose scripts run here that change nothing, and why.
+WITHOUT_EFFECT = {
+    "shard_param_frac": "parameters are sharded among ranks, and there is one",
+    "offload_param_frac": "the planner places parameters under device_budget and host_budget",
+    "warmup_non_model_data_ratio": "the memory of activations is measured in the first steps",
+    "steady_cuda_cap_ratio": "device_budget states the memory of the device",
+    "gpu_margin_mem_ratio": "device_budget states the memory of the device",
+    "enable_gradient_accumulation": "gradients add up over any number of backward passes",
+    "max_prefetch": "the planner fetches ahead as far as there is room",
+    "pin_memory": "host memory is pinned wherever the GPU copies from it",
+    "chunk_config_dict": "chunks are laid out from the model and the budgets",
+    "chunk_init_device": "chunks are laid out from the model and the budgets",
+    "search_range_m": "chunks are laid out from the model and the budgets",
+    "hidden_dim": "chunks are laid out from the model and the budgets",
+    "min_chunk_size_m": "chunks are laid out from the model and the budgets",
+    "strict_ddp_mode": "every placement has the same bits",
+    "scatter_after_inference": "parameters are released as the budgets require",
+    "enable_async_reduce": "gradients move beside the computing",
+    "memstats": "the memory of activations is measured in the first steps",
+    "verbose": "progress goes to logging.getLogger('castor')",
+    "broadcast_buffers": "buffers are broadcast among ranks, and there is one",
+    "bucket_cap_mb": "gradients are reduced among ranks, and there is one",
+    "find_unused_parameters": "a parameter without a gradient is left alone",
+    "check_reduction": "gradients are reduced among ranks, and there is one",
+    "gradient_as_bucket_view": "gradients are taken as autograd finishes them",
+    "static_graph": "the graph may change from step to step",
+}
 
 
 class Plugin:
     """A strategy of the core by its name, and the core's options for it."""
 
-    name: str
+    name = "gemini"
 
-    def __init__(self, **options: Any):
-        self.options = {option: text_of(value) for option, value in options.items() if value is not None}
+    def __init__(self, *, max_norm: float = 0.0, **options: Any):
+        self.max_norm = float(max_norm)
+        self.options = {}
+        for option, value in options.items():
+            if value is None:
+                continue
+            if option in WITHOUT_EFFECT:
+                warnings.warn(f"{type(self).__name__}({option}=…) has no effect: {WITHOUT_EFFECT[option]}", stacklevel=3)
+            else:
+                self.options[option] = text_of(value)
 
 
 class TorchDDPPlugin(Plugin):
     """Everything stays on the model's device."""
 
-    name = "gemini"
+    def __init__(self, **options: Any):
+        for option in options:
+            if option not in WITHOUT_EFFECT and option != "max_norm":
+                nearest = difflib.get_close_matches(option, [*WITHOUT_EFFECT, "max_norm"], 1)
+                hint = f"; did you mean {nearest[0]}?" if nearest else ""
+                raise Error(f"TorchDDPPlugin has no option {option}{hint}", "usage", option)
+        super().__init__(**options)
 
 
 class GeminiPlugin(Plugin):
     """Everything moves between device, host and NVMe under budgets.
 
-    device_budget, host_budget: bytes, or text as '8GiB'; None: no limit. nvme: folders of the NVMe tier. Further options:
-    those that `castor plugins list -v` explains.
+    device_budget, host_budget: bytes, or text as '8GiB'; None: no limit. nvme: folders of the NVMe tier. max_norm: the
+    norm that gradients are clipped to in every step; 0: none. Further options: those that `castor plugins list -v`
+    explains.
     """
-
-    name = "gemini"
 
     def __init__(
         self,
@@ -37,9 +82,11 @@ class GeminiPlugin(Plugin):
         host_budget: int | str | None = None,
         nvme: list[str] | str | None = None,
         nvme_offload_fraction: float | None = None,
+        max_norm: float = 0.0,
         **options: Any,
     ):
         super().__init__(
+            max_norm=max_norm,
             placement_policy=placement_policy,
             device_budget=device_budget,
             host_budget=host_budget,

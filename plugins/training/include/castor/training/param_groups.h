@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -16,9 +18,10 @@ namespace castor {
 
 /// Values of some parameters, as a group of torch.optim has them. A value that it leaves out is that of the step.
 struct ParamGroup {
-  std::string selector;  ///< a glob over the names of parameters, or kVectors
+  std::string selector;  ///< a glob over the names of parameters, or kVectors; a mere title where there are `names`
   std::optional<double> lr, eps, weight_decay, momentum, trust_coefficient;
   std::optional<std::pair<double, double>> betas;
+  std::set<std::string, std::less<>> names = {};  ///< of the parameters, in place of a selector
 };
 
 /// Selects the parameters of fewer than two dimensions: biases and norms.

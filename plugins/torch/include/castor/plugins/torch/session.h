@@ -135,9 +135,15 @@ class Session {
   /// Errors: usage after the first step, or where there is no checkpoint of this model; io.
   Result<void> resume(const std::vector<std::filesystem::path>& folders);
 
+  /// The norm of the gradients so far in this step, which step() clips to `max_norm`, once (0: not at all). Errors: usage
+  /// without gradients, and once the step was announced; those of measure_norm of a strategy.
+  Result<double> clip_grad_norm(double max_norm);
+
   /// Replaces the values of the optimizer, the groups' defaults included, from the next step on. Errors: usage for
   /// another rule, values out of range, and once a step's last backward pass was made.
   Result<void> set_optimizer(const Optimizer& optimizer);
+  /// As above, and replaces the groups.
+  Result<void> set_optimizer(const Optimizer& optimizer, std::vector<ParamGroup> groups);
   /// Where the data continues, saved with the run: any bytes that the program understands.
   void set_data_position(std::string position);
   const std::string& data_position() const;
