@@ -29,6 +29,8 @@ class AdapterCore final : public UnitHooks {
   Result<void> backward(const at::Tensor& loss, double loss_scale, const BeforeBackward& before);
   /// Ends a pass that autograd has begun and that an exception has ended. No effect within backward.
   void end_broken_pass();
+  /// Takes the tensors away that stand for gradients (AdapterOptions::grad_message).
+  void forget_gradients();
   /// Throws ErrorException where `module` is no unit.
   UnitBorder& border_of(const torch::nn::Module& module) const;
 
@@ -52,6 +54,8 @@ class AdapterCore final : public UnitHooks {
   void begin_backward();
   void close_open_units();
   void end_of_autograds_pass();
+  void show_gradients();
+  void hide_gradients();
   void tell_micro_batch();
   Result<void> check_backward(const at::Tensor& loss) const;
   Result<void> check_params() const;
@@ -65,7 +69,8 @@ class AdapterCore final : public UnitHooks {
   std::shared_ptr<UnitUses> uses_;
   Hooking hooking_ = Hooking::none;
   std::vector<const c10::StorageImpl*> storages_;  ///< by parameter: its memory then, which it keeps
-  std::vector<bool> trained_;     ///< by parameter: required a gradient when the strategy was connected
+  std::vector<bool> handed_over_;                  ///< by parameter: its gradient was, since forget_gradients
+  std::vector<bool> trained_;  ///< by parameter: required a gradient when the strategy was connected
   Backward backward_ = Backward::none;
   bool strategy_failed_ = false;  ///< since the last pass began; its passes are not ended then, but abandoned
 };

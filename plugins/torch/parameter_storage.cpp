@@ -31,6 +31,13 @@ at::Tensor make_unplaced(at::IntArrayRef sizes, const at::TensorOptions& wanted)
   return tensor;
 }
 
+at::Tensor inaccessible_like(const at::Tensor& tensor, const std::string& why) {
+  at::Tensor made = make_unplaced(tensor.sizes(), tensor.options().requires_grad(false));
+  made.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.sizes(), tensor.strides());
+  storage_of(made).release_data_and_set_meta_custom_data_ptr_error_msg_(why);
+  return made;
+}
+
 c10::StorageImpl& storage_of(const at::Tensor& tensor) {
   return *tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
 }

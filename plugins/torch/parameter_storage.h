@@ -16,6 +16,9 @@ namespace castor {
 /// number. Needs no initialised device.
 at::Tensor make_unplaced(at::IntArrayRef sizes, const at::TensorOptions& options);
 
+/// A tensor of the sizes, strides, dtype and device of `tensor` without memory, for good: an access to it throws `why`.
+at::Tensor inaccessible_like(const at::Tensor& tensor, const std::string& why);
+
 c10::StorageImpl& storage_of(const at::Tensor& tensor);
 
 /// False for a storage that was made without memory, or released.

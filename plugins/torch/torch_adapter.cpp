@@ -59,6 +59,7 @@ UnitBorder& TorchAdapter::border_of(const torch::nn::Module& module) const { ret
 Result<void> TorchAdapter::check_free() const { return core_->check_free(); }
 
 void TorchAdapter::end_broken_pass() { core_->end_broken_pass(); }
+void TorchAdapter::forget_gradients() { core_->forget_gradients(); }
 
 Result<void> TorchAdapter::backward(const at::Tensor& loss, double loss_scale, const BeforeBackward& before) {
   return core_->backward(loss, loss_scale, before);

@@ -22,6 +22,7 @@ class TorchHost final : public ModelHost {
   bool stopped() const;
   /// AdapterOptions::passes.
   PassRules* passes() const { return options_.passes; }
+  const std::string& grad_message() const { return options_.grad_message; }
   /// AdapterOptions::rethrow.
   const std::function<void(const ErrorException&)>& rethrow() const { return options_.rethrow; }
 

@@ -94,8 +94,8 @@ Result<void> ParamGroups::add(const ParamGroup& group, const castor_step_args& o
 
 void ParamGroups::assign(const std::vector<ParamGroup>& groups, std::span<const castor_param_info> params) {
   for (const castor_param_info& param : params) {
-    const auto of = std::find_if(groups.begin(), groups.end(),
-                                 [&](const ParamGroup& group) { return selects(group, param); });
+    const auto of =
+        std::find_if(groups.begin(), groups.end(), [&](const ParamGroup& group) { return selects(group, param); });
     const auto number = static_cast<std::uint32_t>(of - groups.begin());
     group_of_.push_back(number);
     ++summaries_[number].n_tensors;

@@ -3,6 +3,7 @@
 
 import torch  # noqa: F401  loads the libraries that castor._core needs
 
+from castor._access import gathered, grad, master, set_grad
 from castor._errors import Error
 
-__all__ = ["Error"]
+__all__ = ["Error", "gathered", "grad", "master", "set_grad"]

@@ -23,6 +23,7 @@ namespace {
 namespace py = pybind11;
 
 using Values = std::map<std::string, double>;
+using Names = std::vector<std::string>;
 /// Of each unit its name, and the positions of its parameters.
 using Units = std::vector<std::pair<std::string, std::vector<std::size_t>>>;
 
@@ -41,6 +42,10 @@ std::optional<double> entry(const Values& values, const char* name) {
   const auto found = values.find(name);
   return found == values.end() ? std::nullopt : std::optional(found->second);
 }
+
+constexpr const char* kGradientIsHere =
+    "is with Castor: optimizer.clip_grad_norm_(max_norm) clips it, castor.grad(parameter) reads it, and "
+    "castor.set_grad(parameter, values) replaces it";
 
 ParamGroup group_of(std::size_t number, const Values& v, const std::vector<std::string>& names) {
   ParamGroup group{.selector = "param_groups[" + std::to_string(number) + "]"};
@@ -67,6 +72,7 @@ std::unique_ptr<Session> boosted(NamedTensors params, Units units, const std::st
   const Optimizer optimizer = optimizer_of(rule, groups.at(0).first);
   SessionOptions options{.micro_batches = 0, .autograd_begins = true, .values_may_change = true};
   options.groups = groups_of(groups), options.max_norm = max_norm, options.rethrow = raise;
+  options.grad_message = kGradientIsHere;
   const py::gil_scoped_release others_run;
   return std::make_unique<Session>(
       value_of(boost(parts, PluginByName{plugin, plugin_options}, optimizer, std::move(options))));
@@ -107,6 +113,14 @@ PYBIND11_MODULE(_core, module) {
       .def("set_optimizer", &set_optimizer)
       .def("clip_grad_norm", &clip_grad_norm)
       .def("step", &step)
+      .def("acquire", [](Session& s, const Names& names, bool write) { value_of(s.acquire(names, write)); })
+      .def("release", [](Session& s, const Names& names, bool write) { value_of(s.release(names, write)); })
+      .def("read_gradient", [](Session& s, const std::string& name) { return value_of(s.read_gradient(name)); })
+      .def("write_gradient", [](Session& s, const std::string& name,
+                                const at::Tensor& values) { value_of(s.write_gradient(name, values)); })
+      .def("read_master", [](Session& s, const std::string& name) { return value_of(s.read_master(name)); })
+      .def("read_weight", [](Session& s, const std::string& name) { return value_of(s.read_weight(name)); })
+      .def("load", [](Session& s, const castor::NamedTensors& weights) { value_of(s.load(weights)); })
       .def("step_under_way", &Session::step_under_way)
       .def("zero_grad", [](Session& session) { value_of(session.zero_grad()); })
       .def("state_dict", [](Session& session) { return value_of(session.state_dict()); });

@@ -38,7 +38,8 @@ struct AutogradRun {
 SessionOptions by_autograd() { return {.micro_batches = 0, .autograd_begins = true, .values_may_change = true}; }
 
 /// After steps of two losses each, which `backward` differentiates.
-std::string digest_of(AutogradRun& run, const std::function<void(AutogradRun&, const at::Tensor&, const at::Tensor&)>& backward) {
+std::string digest_of(AutogradRun& run,
+                      const std::function<void(AutogradRun&, const at::Tensor&, const at::Tensor&)>& backward) {
   for (int step = 0; step < 3; ++step) {
     backward(run, run.loss(2 * step), run.loss(2 * step + 1));
     run.session.step().value();

@@ -48,7 +48,8 @@ Result<std::unique_ptr<Session::Parts>> make_parts(const MakeAdapter& make_adapt
                                          .is_unit = options.is_unit,
                                          .log = options.log,
                                          .passes = &p,
-                                         .rethrow = options.rethrow}));
+                                         .rethrow = options.rethrow,
+                                         .grad_message = options.grad_message}));
   CASTOR_TRY(p.adapter->check_free());
   CASTOR_ASSIGN(p.params, params_of(p.adapter->host()));
   p.options = std::move(options);

@@ -11,6 +11,7 @@
 #include <ATen/DLConvertor.h>
 
 #include <algorithm>
+#include <unordered_map>
 
 namespace castor {
 namespace {
@@ -25,6 +26,23 @@ Result<ParamId> param_named(std::string_view wanted, const ModelParams& params) 
   }
   return Error{ErrorKind::usage, "there is no parameter '" + std::string(wanted) + "' among the " +
                                      std::to_string(names.size()) + " of the model" + did_you_mean(wanted, names)};
+}
+
+Result<std::vector<std::uint32_t>> ids_of(const std::vector<std::string>& names, const ModelParams& params) {
+  std::unordered_map<std::string_view, ParamId> known;
+  for (const ParamId id : params.ids()) known.emplace(params[id].name, id);
+  std::vector<std::uint32_t> ids;
+  for (const std::string& name : names) {
+    const auto found = known.find(name);
+    if (found == known.end()) return param_named(name, params).error();
+    ids.push_back(number(found->second));
+  }
+  return ids;
+}
+
+castor_access access_to(const std::vector<std::uint32_t>& ids, bool write) {
+  return {sizeof(castor_access), write ? CASTOR_WRITE : CASTOR_READ, static_cast<std::uint32_t>(ids.size()),
+          ids.data()};
 }
 
 /// The weight that a strategy makes of `master`, or an opaque parameter as it is.
@@ -53,7 +71,8 @@ Result<void> Session::backward(const at::Tensor& loss) {
     begun = true;
     return p.announce();
   };
-  const double scale = p.next_args().loss_scale / static_cast<double>(std::max<std::int64_t>(1, p.options.micro_batches));
+  const double scale =
+      p.next_args().loss_scale / static_cast<double>(std::max<std::int64_t>(1, p.options.micro_batches));
   const auto done = p.adapter->backward(loss, scale, announce);
   if (done.ok() || begun) p.end_backward(done.ok());
   return done;
@@ -68,6 +87,7 @@ Result<StepOutcome> Session::step() {
   const auto result = p.strategy->step(args);
   if (!result.ok()) return p.order.failed(), result.error();
   p.order.done(Call::step);
+  p.adapter->forget_gradients();
   p.end_micro_batch(0);
   ++p.n_steps;
   if (p.scaler) p.scaler->update(result->skipped != 0);
@@ -85,6 +105,7 @@ Result<void> Session::zero_grad() {
   parts_->adapter->end_broken_pass();
   parts_->clips_once.reset();
   CASTOR_TRY(parts_->strategy->discard_gradients());
+  parts_->adapter->forget_gradients();
   parts_->end_micro_batch(0);
   parts_->order.abandoned();
   return {};
@@ -170,6 +191,37 @@ Result<std::optional<std::string>> Session::not_finite() { return first_not_fini
 Result<at::Tensor> Session::read_master(std::string_view wanted) {
   CASTOR_ASSIGN(const ParamId id, param_named(wanted, parts_->params));
   return parts_->read_master(id);
+}
+
+Result<at::Tensor> Session::read_gradient(std::string_view wanted) {
+  CASTOR_ASSIGN(const ParamId id, param_named(wanted, parts_->params));
+  return parts_->read_gradient(id);
+}
+
+Result<void> Session::write_gradient(std::string_view wanted, const at::Tensor& values) {
+  CASTOR_ASSIGN(const ParamId id, param_named(wanted, parts_->params));
+  return parts_->write_gradient(id, values);
+}
+
+Result<void> Session::acquire(const std::vector<std::string>& names, bool write) {
+  parts_->adapter->end_broken_pass();
+  CASTOR_TRY(parts_->order.check(Call::weights));
+  CASTOR_ASSIGN(const auto ids, ids_of(names, parts_->params));
+  return parts_->strategy->values().acquire(access_to(ids, write));
+}
+
+Result<void> Session::release(const std::vector<std::string>& names, bool write) {
+  CASTOR_ASSIGN(const auto ids, ids_of(names, parts_->params));
+  CASTOR_TRY(parts_->strategy->values().release(access_to(ids, write)));
+  if (write) parts_->versions = WeightVersions(parts_->adapter->params());
+  return {};
+}
+
+Result<at::Tensor> Session::read_weight(std::string_view wanted) {
+  CASTOR_TRY(parts_->order.check(Call::weights));
+  CASTOR_ASSIGN(const ParamId id, param_named(wanted, parts_->params));
+  CASTOR_ASSIGN(const at::Tensor master, parts_->read_master(id));
+  return weight_of(parts_->params[id], master);
 }
 
 Result<NamedTensors> Session::state_dict() {

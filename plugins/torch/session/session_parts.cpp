@@ -132,6 +132,35 @@ Result<void> Session::Parts::attach_resident(const Resident& resident) {
   return {};
 }
 
+Result<void> Session::Parts::may_access_gradient(ParamId id) {
+  adapter->end_broken_pass();
+  if (order.state() == StepOrder::State::gathering || (order.state() == StepOrder::State::ended && !was_announced()))
+    return {};
+  return Error{ErrorKind::usage,
+               std::string("the gradient of ") + params[id].name +
+                   " can be accessed from a backward pass to step(), where the step was not announced in that pass"};
+}
+
+Result<at::Tensor> Session::Parts::read_gradient(ParamId id) {
+  CASTOR_TRY(may_access_gradient(id));
+  const at::Tensor values = values_like(params[id]);
+  const auto read = strategy->values().read_gradient(
+      {sizeof(castor_values), number(id), 0, CASTOR_ALL, CASTOR_FP32, values.mutable_data_ptr()});
+  CASTOR_TRY(read);
+  return values.contiguous();
+}
+
+Result<void> Session::Parts::write_gradient(ParamId id, const at::Tensor& given) {
+  CASTOR_TRY(may_access_gradient(id));
+  if (!given.defined() || given.sizes() != sizes_of(params[id]))
+    return Error{ErrorKind::usage,
+                 std::string("the gradient for parameter ") + params[id].name + " has other sizes than it has"};
+  const at::Tensor values = values_like(params[id]);
+  CASTOR_TRY(guard([&] { values.copy_(given.detach()); }));
+  return strategy->values().write_gradient(
+      {sizeof(castor_values), number(id), 0, CASTOR_ALL, CASTOR_FP32, values.mutable_data_ptr()});
+}
+
 Result<at::Tensor> Session::Parts::read_master(ParamId id) {
   const at::Tensor values = values_like(params[id]);
   CASTOR_TRY(strategy->values().read_masters(

@@ -45,6 +45,8 @@ struct Session::Parts final : PassRules {
   /// Takes the values of the optimizer, with their schedule and groups. Errors: usage, and then nothing has changed.
   Result<void> set_values(castor_step_args of_optimizer);
   Result<void> attach(const StrategyChoice& choice);
+  Result<at::Tensor> read_gradient(ParamId id);
+  Result<void> write_gradient(ParamId id, const at::Tensor& values);
   Result<at::Tensor> read_master(ParamId id);
   Result<void> write_master(ParamId id, const at::Tensor& values);
   /// All that a run should be continued with.
@@ -60,7 +62,7 @@ struct Session::Parts final : PassRules {
   RunFolders folders;
   StepOrder order;
   std::optional<double> clips_once;  ///< the norm that the step under way is clipped to, in place of max_norm
-  castor_step_args announced = {};  ///< of the step whose last backward pass was made
+  castor_step_args announced = {};   ///< of the step whose last backward pass was made
   std::int64_t n_steps = 0, n_backwards = 0, n_held = 0;
   bool told_micro_batch = false;  ///< the strategy knows of the micro-batch under way
   std::string data_position;
@@ -73,6 +75,7 @@ struct Session::Parts final : PassRules {
   StepOrder::Call call_of_backward() const {
     return is_last_backward() ? StepOrder::Call::last_backward : StepOrder::Call::backward;
   }
+  Result<void> may_access_gradient(ParamId id);
   Result<void> attach_plugin(const PluginByName& named);
   Result<void> attach_resident(const Resident& resident);
   Trained trained() const { return {options.name, values.optimizer}; }

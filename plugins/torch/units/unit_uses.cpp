@@ -80,7 +80,8 @@ void UnitUses::end_with_graph_task(UnitUse& use) {
     const auto uses = self.lock();
     if (!uses) return;
     std::erase(uses->graph_tasks_, graph_task);
-    rethrowing(uses->rethrow_, [&] { uses->end_open([&](const UnitUse& use) { return use.graph_task == graph_task; }); });
+    rethrowing(uses->rethrow_,
+               [&] { uses->end_open([&](const UnitUse& use) { return use.graph_task == graph_task; }); });
   });
 }
 

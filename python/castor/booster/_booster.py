@@ -5,9 +5,11 @@ import torch
 from torch import nn
 
 from castor import _core
+from castor._access import give_places
 from castor._boosted import change_class, check_all_have_groups, groups_of, rule_of
 from castor._hooks import connect_units
 from castor._outside import OutsideUses
+from castor._state_dict import connect_state_dict
 from castor._units import find_units
 from castor.booster.plugin import Plugin, TorchDDPPlugin
 
@@ -57,4 +59,7 @@ def boost_pair(model: nn.Module, optimizer: torch.optim.Optimizer, plugin: Plugi
     change_class(optimizer)
     optimizer.castor_rule, optimizer.castor_names, optimizer.castor_groups = rule, names, groups
     optimizer.castor_session = session
+    give_places(names, session)
+    connect_state_dict(model)
+    model.zero_grad = optimizer.zero_grad
     optimizer.castor_first_step = OutsideUses(model, units, connect_units(units, session), session)

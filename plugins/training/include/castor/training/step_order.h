@@ -22,9 +22,7 @@ class StepOrder {
 
   State state() const { return state_; }
   /// A backward pass of a step was made or has failed.
-  bool is_under_way() const {
-    return state_ == State::gathering || state_ == State::ended || state_ == State::broken;
-  }
+  bool is_under_way() const { return state_ == State::gathering || state_ == State::ended || state_ == State::broken; }
   /// Errors: usage where `call` is not in order; the sentence names the call that is.
   Result<void> check(Call call) const;
   /// Notes that `call` succeeded. Requires: check (ContractViolation).

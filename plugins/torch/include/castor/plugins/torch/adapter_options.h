@@ -43,6 +43,9 @@ struct AdapterOptions {
   /// Throws an error of a hook within backward in a form that the program's autograd passes on whole. Empty:
   /// ErrorException.
   std::function<void(const ErrorException& error)> rethrow = nullptr;
+  /// After a backward pass that autograd has begun, parameter.grad() of each parameter whose gradient was handed over is a
+  /// tensor without memory, an access to which throws this text after the parameter's name. Empty: it is undefined.
+  std::string grad_message = {};
 };
 
 }  // namespace castor

@@ -61,7 +61,8 @@ struct SessionOptions {
   /// Called at every unit, from threads of the strategy too; true, or an exception, ends the call with kind interrupted.
   std::function<bool()> interrupted;
   std::function<void(const ErrorException&)> rethrow;  ///< AdapterOptions::rethrow; none = ErrorException
-  ModuleFilter is_unit;  ///< chooses the units of the model (AdapterOptions); none: every castor::Unit
+  std::string grad_message;  ///< AdapterOptions::grad_message; empty = parameter.grad() is undefined
+  ModuleFilter is_unit;      ///< chooses the units of the model (AdapterOptions); none: every castor::Unit
   std::function<void(castor_log_level, std::string_view)> log;  ///< messages of the plugin; none = dropped
 };
 
@@ -165,6 +166,18 @@ class Session {
   /// The fp32 master of a parameter, or the values of an opaque one in their dtype: contiguous, on the host. Errors:
   /// usage for an unknown name, with the nearest one.
   Result<at::Tensor> read_master(std::string_view name);
+  /// The gradient of a parameter so far in this step, in fp32: contiguous, on the host. Errors: usage outside a step, where
+  /// the step was announced, where the parameter has none, and for an unknown name; those of the strategy.
+  Result<at::Tensor> read_gradient(std::string_view name);
+  /// Replaces it, by values of the parameter's sizes. Errors: as above; usage for other sizes.
+  Result<void> write_gradient(std::string_view name, const at::Tensor& values);
+  /// Gives parameters memory outside of units until release of the same ones; with `write` what the program writes to
+  /// them meanwhile becomes their values. Errors: usage within a step, and for unknown names; does_not_fit.
+  Result<void> acquire(const std::vector<std::string>& names, bool write);
+  Result<void> release(const std::vector<std::string>& names, bool write);
+  /// The weight of a parameter as the model computes with it, in its dtype: contiguous, on the host. Errors: usage within
+  /// a step; those of read_master.
+  Result<at::Tensor> read_weight(std::string_view name);
   /// The weights of all parameters by name, as the model computes with them: contiguous, in their dtypes, on the host and
   /// outside every budget. After the session `parameter.set_data(weight)` gives the model memory of its own again.
   /// Errors: usage within a step; those of read_master.

@@ -70,6 +70,8 @@ class TorchAdapter final {
 
   /// Ends a backward pass that autograd has begun and that an exception has ended (PassRules). No effect otherwise.
   void end_broken_pass();
+  /// The step has ended: takes the tensors away that stand for gradients (AdapterOptions::grad_message).
+  void forget_gradients();
 
   std::uint32_t n_params() const;
   /// By name, in the order of the host table.

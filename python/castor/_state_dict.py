@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""state_dict and load_state_dict of boosted modules: of the whole model, and of any part of it."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from castor._access import place_of
+
+
+def connect_state_dict(model: nn.Module) -> None:
+    for module in model.modules():
+        if module._parameters:
+            module.register_state_dict_post_hook(give_weights)
+            module.register_load_state_dict_pre_hook(take_weights)
+            module.register_load_state_dict_post_hook(were_taken)
+
+
+def own_parameters(module: nn.Module):
+    """Of each boosted parameter that is the module's own: its name in it, itself, its session and its name there."""
+    for name, parameter in module._parameters.items():
+        if parameter is not None and (place := place_of(parameter)):
+            yield name, parameter, *place
+
+
+def give_weights(module: nn.Module, state_dict: dict, prefix: str, local_metadata: dict) -> None:
+    """A tensor with memory in place of each that has none; the parameters themselves (keep_vars) stay."""
+    for name, parameter, session, known_as in own_parameters(module):
+        if state_dict.get(prefix + name, parameter) is not parameter:
+            state_dict[prefix + name] = session.read_weight(known_as)
+
+
+def take_weights(
+    module: nn.Module,
+    state_dict: dict,
+    prefix: str,
+    local_metadata: dict,
+    strict: bool,
+    missing_keys: list,
+    unexpected_keys: list,
+    error_msgs: list,
+) -> None:
+    taken = vars(module).setdefault("_castor_taken", set())
+    for name, parameter, session, known_as in own_parameters(module):
+        key = prefix + name
+        if key not in state_dict:
+            continue
+        values = state_dict.pop(key)
+        taken.add(key)
+        if values.shape == parameter.shape:
+            session.load([(known_as, values)])
+        else:
+            error_msgs.append(f"{key} has sizes {tuple(values.shape)}, and the parameter {tuple(parameter.shape)}")
+
+
+def were_taken(module: nn.Module, incompatible_keys) -> None:
+    taken = vars(module).pop("_castor_taken", set())
+    incompatible_keys.missing_keys[:] = [key for key in incompatible_keys.missing_keys if key not in taken]
