@@ -22,6 +22,7 @@ class Place:
 
     session: weakref.ref[_core.Session]
     name: str
+    n_gathered: int = 0  # the contexts of gathered() that it is in
 
 
 def give_places(names: dict[nn.Parameter, str], session: _core.Session) -> None:
@@ -61,7 +62,14 @@ def gathered(of: nn.Module | Iterable[nn.Parameter] | nn.Parameter, write: bool 
         for session, its_names in names.items():
             session.acquire(its_names, write)
             stack.callback(session.release, its_names, write)
-        yield
+        places = [parameter.castor_place for parameter in parameters if place_of(parameter)]
+        for place in places:
+            place.n_gathered += 1
+        try:
+            yield
+        finally:
+            for place in places:
+                place.n_gathered -= 1
 
 
 def grad(parameter: nn.Parameter) -> torch.Tensor | None:

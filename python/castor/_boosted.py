@@ -83,12 +83,13 @@ class BoostedOptimizer:
     castor_names: dict[nn.Parameter, str]
     castor_session: _core.Session
     castor_groups: Groups  # as the session has them
-    castor_first_step: OutsideUses | None
+    castor_first_step: OutsideUses
 
     def castor_follow_groups(self) -> None:
         """Tells the session of values that schedulers or users have changed."""
-        groups = groups_of(self, self.castor_rule, self.castor_names)
-        if groups != self.castor_groups:
+        facts = [(values_of(self.castor_rule, group), len(group["params"])) for group in self.param_groups]
+        if facts != [(values, len(names)) for values, names in self.castor_groups]:
+            groups = groups_of(self, self.castor_rule, self.castor_names)
             self.castor_session.set_optimizer(self.castor_rule, groups)
             self.castor_groups = groups
 
@@ -109,9 +110,7 @@ class BoostedOptimizer:
         if self.castor_session.step_under_way():
             self.castor_follow_groups()
             self.castor_session.step()
-            if self.castor_first_step:
-                self.castor_first_step.end()
-                self.castor_first_step = None
+            self.castor_first_step.end()
         return loss
 
     def zero_grad(self, set_to_none: bool = True) -> None:

@@ -28,12 +28,14 @@ class UnitHooks:
 
     @torch._disable_dynamo
     def before(self, module: nn.Module, args: tuple, kwargs: dict) -> None:
-        self.passes.append(self.session.enter(self.number, args, kwargs))
+        self.passes.append(None)  # what enter() refuses ends in after() too
+        self.passes[-1] = self.session.enter(self.number, args, kwargs)
 
     @torch._disable_dynamo
     def after(self, module: nn.Module, args: tuple, kwargs: dict, result: object) -> object:
-        """A pass without a result was ended by an exception: destroying it releases the unit."""
-        unit_pass = self.passes.pop()
+        """A pass without a result was ended by an exception: destroying it releases the unit. There is none where another
+        hook's exception came first."""
+        unit_pass = self.passes.pop() if self.passes else None
         return result if unit_pass is None or result is None else unit_pass.end(result)
 
 

@@ -27,44 +27,62 @@ class Running:
 
 
 class OutsideUses:
-    """Watches every operator of the model's forward passes until end()."""
+    """Watches every operator of the model's forward passes until end(). debug: of the whole program, for good, so that an
+    access to a parameter without memory raises castor.Error whatever the version of torch."""
 
-    def __init__(self, model: nn.Module, units: list[Unit], hooks: list[UnitHooks], session: _core.Session):
+    def __init__(self, model: nn.Module, units: list[Unit], hooks: list[UnitHooks], session: _core.Session, debug: bool):
+        self.debug = debug
         self.units = units
         self.hooks = hooks  # by unit; those of units that are fetched elsewhere too are several
         self.session = session
         self.running: list[Running] = []
         self.mode = OperatorWatch(self)
-        self.units_of_storage: dict[int, list[int]] = {}
+        self.parameters = {storage_of(parameter): parameter for parameter in model.parameters()}
+        self.units_of: dict[nn.Parameter, list[int]] = {}
         for number, unit in enumerate(units):
             for parameter in unit.parameters:
-                self.units_of_storage.setdefault(storage_of(parameter), []).append(number)
+                self.units_of.setdefault(parameter, []).append(number)
         self.handles = []
         for module in model.modules():
             self.handles.append(module.register_forward_pre_hook(self.before, with_kwargs=True, prepend=True))
             self.handles.append(module.register_forward_hook(self.after, with_kwargs=True, always_call=True))
+        if debug:
+            self.mode.__enter__()
 
     def end(self) -> None:
+        if self.debug:
+            return
         for handle in self.handles:
             handle.remove()
         self.handles.clear()
 
     @torch._disable_dynamo
     def before(self, module: nn.Module, args: tuple, kwargs: dict) -> None:
-        if not self.running:
+        if not self.running and not self.debug:
             self.mode.__enter__()
         self.running.append(Running(module, args, kwargs))
 
     @torch._disable_dynamo
     def after(self, module: nn.Module, args: tuple, kwargs: dict, result: object) -> None:
         self.running.pop()
-        if not self.running:
+        if not self.running and not self.debug:
             self.mode.__exit__(None, None, None)
 
     def used(self, tensor: torch.Tensor) -> None:
-        numbers = self.units_of_storage.get(storage_of(tensor))
-        if numbers and not any(hooks.passes for number in numbers for hooks in self.hooks_of(number)):
-            self.fetch(numbers[0])
+        parameter = self.parameters.get(storage_of(tensor))
+        in_backward = torch._C._current_graph_task_id() != -1  # where hooks of tensors fetch units
+        if parameter is None or in_backward or parameter.castor_place.n_gathered:
+            return
+        numbers = self.units_of[parameter]
+        if any(hooks.passes for number in numbers for hooks in self.hooks_of(number)):
+            return
+        if not self.running:
+            raise Error(
+                f"parameter {parameter.castor_place.name} is used outside of the model's forward passes, where it may have "
+                "no memory; do it within castor.gathered(parameter)",
+                "usage",
+            )
+        self.fetch(numbers[0])
 
     def hooks_of(self, number: int) -> list[UnitHooks]:
         return [hooks for hooks in self.hooks if hooks.number == number]

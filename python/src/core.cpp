@@ -2,6 +2,7 @@
 // castor._core: a session around a model that is given as lists (ModelParts). castor/ makes it a Booster.
 #include <ATen/dlpack.h>  // before abi.h, so that its include guard decides for both
 
+#include <castor/memory/bytes.h>
 #include <castor/plugins/torch/session.h>
 #include <castor/training/optimizer.h>
 
@@ -64,13 +65,23 @@ std::vector<ParamGroup> groups_of(const Groups& groups) {
   return made;
 }
 
+/// Limits LibTorch's allocator to the device budget.
+void ready_gpu(c10::Device device, const PluginOptions& options) {
+  std::optional<std::uint64_t> budget;
+  for (const auto& [name, value] : options)
+    if (name == "device_budget") budget = value_of(parse_bytes(value));
+  value_of(open_gpu(device.index(), budget));
+}
+
 std::unique_ptr<Session> boosted(NamedTensors params, Units units, const std::string& plugin,
                                  const PluginOptions& plugin_options, const std::string& rule, const Groups& groups,
-                                 double max_norm) {
+                                 double max_norm, std::int64_t micro_batches) {
+  if (!params.empty() && params.front().second.is_cuda()) ready_gpu(params.front().second.device(), plugin_options);
   ModelParts parts{std::move(params), {}};
   for (auto& [name, ids] : units) parts.units.push_back({std::move(name), std::move(ids)});
   const Optimizer optimizer = optimizer_of(rule, groups.at(0).first);
-  SessionOptions options{.micro_batches = 0, .autograd_begins = true, .values_may_change = true};
+  SessionOptions options{
+      .micro_batches = micro_batches, .autograd_begins = true, .values_may_change = micro_batches == 0};
   options.groups = groups_of(groups), options.max_norm = max_norm, options.rethrow = raise;
   options.grad_message = kGradientIsHere;
   const py::gil_scoped_release others_run;

@@ -55,11 +55,14 @@ def boost_pair(model: nn.Module, optimizer: torch.optim.Optimizer, plugin: Plugi
         rule,
         groups,
         plugin.max_norm,
+        plugin.micro_batches,
     )
     change_class(optimizer)
     optimizer.castor_rule, optimizer.castor_names, optimizer.castor_groups = rule, names, groups
     optimizer.castor_session = session
+    if plugin.micro_batches:  # the step is announced in the last backward pass, with these values
+        model.register_forward_pre_hook(lambda *_: optimizer.castor_follow_groups() if torch.is_grad_enabled() else None)
     give_places(names, session)
     connect_state_dict(model)
     model.zero_grad = optimizer.zero_grad
-    optimizer.castor_first_step = OutsideUses(model, units, connect_units(units, session), session)
+    optimizer.castor_first_step = OutsideUses(model, units, connect_units(units, session), session, plugin.debug)

@@ -43,8 +43,10 @@ class Plugin:
 
     name = "gemini"
 
-    def __init__(self, *, max_norm: float = 0.0, **options: Any):
+    def __init__(self, *, max_norm: float = 0.0, micro_batches: int | None = None, debug: bool = False, **options: Any):
         self.max_norm = float(max_norm)
+        self.debug = debug
+        self.micro_batches = micro_batches or 0
         self.options = {}
         for option, value in options.items():
             if value is None:
@@ -60,8 +62,8 @@ class TorchDDPPlugin(Plugin):
 
     def __init__(self, **options: Any):
         for option in options:
-            if option not in WITHOUT_EFFECT and option != "max_norm":
-                nearest = difflib.get_close_matches(option, [*WITHOUT_EFFECT, "max_norm"], 1)
+            if option not in (known := [*WITHOUT_EFFECT, "max_norm", "micro_batches", "debug"]):
+                nearest = difflib.get_close_matches(option, known, 1)
                 hint = f"; did you mean {nearest[0]}?" if nearest else ""
                 raise Error(f"TorchDDPPlugin has no option {option}{hint}", "usage", option)
         super().__init__(**options)
@@ -71,8 +73,10 @@ class GeminiPlugin(Plugin):
     """Everything moves between device, host and NVMe under budgets.
 
     device_budget, host_budget: bytes, or text as '8GiB'; None: no limit. nvme: folders of the NVMe tier. max_norm: the
-    norm that gradients are clipped to in every step; 0: none. Further options: those that `castor plugins list -v`
-    explains.
+    norm that gradients are clipped to in every step; 0: none. micro_batches: the backward passes of each step; with it
+    updates begin during the last one, so steps are shorter, but a further pass, and values of the optimizer that change
+    between it and step(), are refused; None: any number. debug: an access to a parameter that has no memory is found
+    before it happens, at a cost for each operator. Further options: those that `castor plugins list -v` explains.
     """
 
     def __init__(
@@ -83,10 +87,14 @@ class GeminiPlugin(Plugin):
         nvme: list[str] | str | None = None,
         nvme_offload_fraction: float | None = None,
         max_norm: float = 0.0,
+        micro_batches: int | None = None,
+        debug: bool = False,
         **options: Any,
     ):
         super().__init__(
             max_norm=max_norm,
+            micro_batches=micro_batches,
+            debug=debug,
             placement_policy=placement_policy,
             device_budget=device_budget,
             host_budget=host_budget,
