@@ -20,7 +20,8 @@ Result<void> copy_values(const ParamEntry& param, void* out, std::uint64_t first
   return guard([&] {
     const at::NoGradGuard no_grad;
     const auto length = static_cast<std::int64_t>(n);
-    const at::Tensor values = in_storage_order(param.tensor).narrow(0, static_cast<std::int64_t>(first), length);
+    const at::Tensor& from = param.first_values.defined() ? param.first_values : param.tensor;
+    const at::Tensor values = in_storage_order(from).narrow(0, static_cast<std::int64_t>(first), length);
     at::from_blob(out, {length}, dtype).copy_(values);
   });
 }

@@ -26,6 +26,7 @@ struct ParamEntry {
   at::Tensor tensor;
   std::optional<Init> init;  ///< of a declared one; another's initial values are those it has
   DLDataType dtype;
+  at::Tensor first_values = {};  ///< ModelParts::first_values, until it is bound
   bool was_bound = false;  ///< the memory that it came with, if any, is gone
 };
 

@@ -87,6 +87,7 @@ Result<void> TorchHost::bind(std::uint32_t param, void* data) {
   CASTOR_TRY(check_param(param));
   ParamEntry& entry = map_.params[param];
   entry.was_bound = true;
+  entry.first_values.reset();
   return guard([&] { bind_storage(storage_of(entry.tensor), data, this); });
 }
 
@@ -94,6 +95,7 @@ Result<void> TorchHost::unbind(std::uint32_t param, const char* why) {
   CASTOR_TRY(check_param(param));
   ParamEntry& entry = map_.params[param];
   entry.was_bound = true;
+  entry.first_values.reset();
   return guard([&] {
     release_storage(storage_of(entry.tensor), "parameter " + entry.name + ": " + (why == nullptr ? "released" : why));
   });

@@ -94,7 +94,8 @@ class BoostedOptimizer:
             self.castor_groups = groups
 
     def backward(self, loss: torch.Tensor) -> None:
-        loss.backward()
+        """loss.backward(), with the loss scaled where gradients are fp16."""
+        loss.backward(torch.full_like(loss, self.castor_session.scale_next_loss()))
 
     def clip_grad_norm_(self, max_norm: float) -> torch.Tensor:
         """Clips the gradients of this step to a norm over all of them, and returns the norm before that."""

@@ -65,6 +65,18 @@ std::vector<ParamGroup> groups_of(const Groups& groups) {
   return made;
 }
 
+GradScalerOptions scaler_of(const Values& v) {
+  GradScalerOptions scaler;
+  scaler.initial_scale = entry(v, "initial_scale").value_or(scaler.initial_scale);
+  scaler.min_scale = entry(v, "min_scale").value_or(scaler.min_scale);
+  scaler.max_scale = entry(v, "max_scale").value_or(scaler.max_scale);
+  scaler.growth_factor = entry(v, "growth_factor").value_or(scaler.growth_factor);
+  scaler.backoff_factor = entry(v, "backoff_factor").value_or(scaler.backoff_factor);
+  scaler.growth_interval = static_cast<std::int64_t>(entry(v, "growth_interval").value_or(scaler.growth_interval));
+  scaler.hysteresis = static_cast<std::int64_t>(entry(v, "hysteresis").value_or(scaler.hysteresis));
+  return scaler;
+}
+
 /// Limits LibTorch's allocator to the device budget.
 void ready_gpu(c10::Device device, const PluginOptions& options) {
   std::optional<std::uint64_t> budget;
@@ -73,17 +85,19 @@ void ready_gpu(c10::Device device, const PluginOptions& options) {
   value_of(open_gpu(device.index(), budget));
 }
 
-std::unique_ptr<Session> boosted(NamedTensors params, Units units, const std::string& plugin,
+std::unique_ptr<Session> boosted(NamedTensors params, std::vector<std::optional<at::Tensor>> first_values, Units units, const std::string& plugin,
                                  const PluginOptions& plugin_options, const std::string& rule, const Groups& groups,
-                                 double max_norm, std::int64_t micro_batches) {
+                                 double max_norm, std::int64_t micro_batches, const Values& scaler) {
   if (!params.empty() && params.front().second.is_cuda()) ready_gpu(params.front().second.device(), plugin_options);
   ModelParts parts{std::move(params), {}};
+  for (auto& values : first_values) parts.first_values.push_back(values.value_or(at::Tensor()));
   for (auto& [name, ids] : units) parts.units.push_back({std::move(name), std::move(ids)});
   const Optimizer optimizer = optimizer_of(rule, groups.at(0).first);
   SessionOptions options{
       .micro_batches = micro_batches, .autograd_begins = true, .values_may_change = micro_batches == 0};
   options.groups = groups_of(groups), options.max_norm = max_norm, options.rethrow = raise;
   options.grad_message = kGradientIsHere;
+  if (!scaler.empty()) options.scaler = scaler_of(scaler);
   const py::gil_scoped_release others_run;
   return std::make_unique<Session>(
       value_of(boost(parts, PluginByName{plugin, plugin_options}, optimizer, std::move(options))));
@@ -132,6 +146,8 @@ PYBIND11_MODULE(_core, module) {
       .def("read_master", [](Session& s, const std::string& name) { return value_of(s.read_master(name)); })
       .def("read_weight", [](Session& s, const std::string& name) { return value_of(s.read_weight(name)); })
       .def("load", [](Session& s, const castor::NamedTensors& weights) { value_of(s.load(weights)); })
+      .def("scale_next_loss", &Session::scale_next_loss)
+      .def("loss_scale", &Session::loss_scale)
       .def("step_under_way", &Session::step_under_way)
       .def("zero_grad", [](Session& session) { value_of(session.zero_grad()); })
       .def("state_dict", [](Session& session) { return value_of(session.state_dict()); });

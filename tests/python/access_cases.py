@@ -25,7 +25,7 @@ def made(dtype=torch.bfloat16):
 def boosted(dtype=torch.bfloat16, groups=lambda model: model.parameters(), **options):
     model = made(dtype)
     optimizer = torch.optim.AdamW(groups(model), **VALUES)
-    options = {"device_budget": "200KiB", "host_budget": "1MiB", "chunk_bytes": "16KiB", **options}
+    options = {"precision": None, "device_budget": "200KiB", "host_budget": "1MiB", "chunk_bytes": "16KiB", **options}
     Booster(plugin=GeminiPlugin(**options)).boost(model, optimizer)
     return model, optimizer
 
@@ -199,7 +199,7 @@ class Groups(unittest.TestCase):
             model = made()
             optimizer = torch.optim.AdamW(self.groups(model), **VALUES)
             scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5) if before else None
-            Booster(plugin=GeminiPlugin(device_budget="200KiB", chunk_bytes="16KiB")).boost(model, optimizer)
+            Booster(plugin=GeminiPlugin(precision=None, device_budget="200KiB", chunk_bytes="16KiB")).boost(model, optimizer)
             scheduler = scheduler or torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
             twin, loop = plain(groups=self.groups)
             with self.subTest(before=before), warnings.catch_warnings():

@@ -75,7 +75,9 @@ class Budgets(unittest.TestCase):
         self.assertLess(losses[-1], losses[0])
         for device_budget in ("80KiB", "200KiB", "8MiB"):
             with tempfile.TemporaryDirectory(prefix="castor_python_") as folder:
-                plugin = GeminiPlugin(device_budget=device_budget, host_budget="1MiB", nvme=[folder], chunk_bytes="16KiB")
+                plugin = GeminiPlugin(
+                    precision=None, device_budget=device_budget, host_budget="1MiB", nvme=[folder], chunk_bytes="16KiB"
+                )
                 moved_losses, moved_weights = train(plugin, optimizer_of, dtype)
             self.assertEqual(moved_losses, losses, device_budget)
             for name, weight in weights.items():
@@ -106,7 +108,7 @@ class Budgets(unittest.TestCase):
 
 class ZeroGrad(unittest.TestCase):
     def test_drops_the_gradients_since_the_last_step(self):
-        for plugin in (TorchDDPPlugin(), GeminiPlugin(device_budget="200KiB", host_budget="1MiB", chunk_bytes="16KiB")):
+        for plugin in (TorchDDPPlugin(), GeminiPlugin(precision=None, device_budget="200KiB", host_budget="1MiB", chunk_bytes="16KiB")):
             torch.manual_seed(0)
             model = TiedModel()
             optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
@@ -165,7 +167,7 @@ class Refusals(unittest.TestCase):
         torch.manual_seed(0)
         model = TiedModel()
         optimizer = torch.optim.AdamW(model.parameters())
-        Booster(plugin=GeminiPlugin(device_budget="200KiB", chunk_bytes="16KiB")).boost(model, optimizer)
+        Booster(plugin=GeminiPlugin(precision=None, device_budget="200KiB", chunk_bytes="16KiB")).boost(model, optimizer)
         with self.assertRaises(TypeError):
             model.blocks[1](torch.zeros(1, 2, WIDTH))  # no scale
         loss = loss_of(model, 0)

@@ -64,7 +64,7 @@ class Case:
     def boosted(self, **options):
         model = self.model()
         optimizer = torch.optim.AdamW(model.parameters(), **VALUES)
-        Booster(plugin=GeminiPlugin(max_norm=self.max_norm, **options)).boost(model, optimizer)
+        Booster(plugin=GeminiPlugin(precision=None, max_norm=self.max_norm, **options)).boost(model, optimizer)
         losses = self.steps(model, optimizer.step)
         return losses, dict(optimizer.castor_session.state_dict())
 

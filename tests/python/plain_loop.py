@@ -13,14 +13,19 @@ from torch import nn
 class PlainLoop:
     """AdamW, Adam and SGD over fp32 masters and fp32 sums of gradients. Everything is resident, and nothing is Castor's.
 
-    groups: dictionaries as torch.optim has them, with the values of `rule` ('adamw', 'adam', 'sgd').
+    groups: dictionaries as torch.optim has them, with the values of `rule` ('adamw', 'adam', 'sgd'). dtype: that of the
+    weights, where it is another than the model's, whose values are then those of the masters.
     """
 
-    def __init__(self, model: nn.Module, rule: str, groups: list[dict]):
+    def __init__(self, model: nn.Module, rule: str, groups: list[dict], dtype: torch.dtype | None = None):
         self.rule = rule
         self.groups = groups
         self.sums: dict[nn.Parameter, torch.Tensor] = {}
         self.states = {p: State(p) for group in groups for p in group["params"] if p.requires_grad}
+        for parameter in model.parameters() if dtype else ():
+            master = stored(parameter.detach(), parameter)
+            parameter.data = torch.empty_like(parameter, dtype=dtype)
+            write_weight(parameter, master)
         self.order = [p for p in model.parameters() if p.requires_grad]  # of the norm
         for parameter in self.order:
             parameter.register_post_accumulate_grad_hook(self.take_gradient)
@@ -38,8 +43,15 @@ class PlainLoop:
                 total += sum_of_squares(self.sums[parameter])
         return math.sqrt(total)
 
-    def step(self, max_norm: float = 0) -> None:
-        scale = min(1.0, max_norm / (self.norm() + 1e-6)) if max_norm else 1.0
+    def step(self, max_norm: float = 0, loss_scale: float = 1) -> bool:
+        """False where gradients hold inf or nan; then nothing is updated."""
+        scale = 1 / loss_scale
+        if max_norm or loss_scale != 1:
+            norm = self.norm() / loss_scale
+            if not math.isfinite(norm):
+                self.sums.clear()
+                return False
+            scale *= min(1.0, max_norm / (norm + 1e-6)) if max_norm else 1.0
         for group in self.groups:
             for parameter in group["params"]:
                 if parameter in self.sums:
@@ -47,6 +59,7 @@ class PlainLoop:
                     update(self.states[parameter], self.sums[parameter], scale, group, self.rule)
                     write_weight(parameter, self.states[parameter].master)
         self.sums.clear()
+        return True
 
 
 class State:

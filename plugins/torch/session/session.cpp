@@ -168,6 +168,10 @@ const std::string& Session::data_position() const { return parts_->data_position
 
 std::int64_t Session::n_steps() const { return parts_->n_steps; }
 double Session::loss_scale() const { return parts_->scaler ? parts_->scaler->scale() : 1; }
+double Session::scale_next_loss() {
+  parts_->loss_is_scaled = true;
+  return loss_scale();
+}
 const std::vector<GroupSummary>& Session::groups() const { return parts_->groups->summaries(); }
 bool Session::saves() const { return parts_->folders.saves(); }
 

@@ -77,6 +77,9 @@ Result<void> Session::Parts::begin_backward() {
                  "a backward pass was begun without the session (loss.backward() or a gradient function); call "
                  "backward(loss) of the session, which also ends the pass"};
   CASTOR_TRY(may_run_backward());
+  if (scaler && !std::exchange(loss_is_scaled, false))
+    return Error{ErrorKind::usage,
+                 "the loss was not scaled, which gradients in fp16 need; call optimizer.backward(loss)"};
   return announce();
 }
 

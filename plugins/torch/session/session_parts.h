@@ -61,6 +61,7 @@ struct Session::Parts final : PassRules {
   std::optional<DynamicGradScaler> scaler;
   RunFolders folders;
   StepOrder order;
+  bool loss_is_scaled = false;       ///< of the next backward pass that autograd begins
   std::optional<double> clips_once;  ///< the norm that the step under way is clipped to, in place of max_norm
   castor_step_args announced = {};   ///< of the step whose last backward pass was made
   std::int64_t n_steps = 0, n_backwards = 0, n_held = 0;

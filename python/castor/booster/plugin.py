@@ -38,16 +38,42 @@ WITHOUT_EFFECT = {
 }
 
 
+# The options of dynamic loss scaling, under fp16.
+SCALER = ("initial_scale", "min_scale", "max_scale", "growth_factor", "backoff_factor", "growth_interval", "hysteresis")
+ALL_PLUGINS = ("precision", "max_norm", "micro_batches", "force_outputs_fp32", "debug", *SCALER)
+
+
 class Plugin:
-    """A strategy of the core by its name, and the core's options for it."""
+    """A strategy of the core by its name, and the options of its training.
+
+    precision: 'bf16', 'fp16' or 'fp32', the dtype that parameters get and the model computes in, with masters of fp32 in
+    any case; None: that of the model. max_norm: the norm that gradients are clipped to in every step; 0: none.
+    micro_batches: the backward passes of each step. Stated, updates begin during the last one, so steps are shorter; a
+    further pass, and values of the optimizer that change between it and step(), are refused. None: any number.
+    initial_scale to hysteresis: dynamic loss scaling under fp16. force_outputs_fp32: floating-point results of the model
+    become fp32. debug: an access to a parameter that has no memory is found before it happens, at a cost for each
+    operator.
+    """
 
     name = "gemini"
 
-    def __init__(self, *, max_norm: float = 0.0, micro_batches: int | None = None, debug: bool = False, **options: Any):
+    def __init__(
+        self,
+        *,
+        precision: str | None = None,
+        max_norm: float = 0.0,
+        micro_batches: int | None = None,
+        force_outputs_fp32: bool = False,
+        debug: bool = False,
+        **options: Any,
+    ):
+        self.precision = precision
         self.max_norm = float(max_norm)
-        self.debug = debug
         self.micro_batches = micro_batches or 0
-        self.options = {}
+        self.force_outputs_fp32 = force_outputs_fp32
+        self.debug = debug
+        self.scaler = {option: float(options.pop(option)) for option in SCALER if option in options}
+        self.options = {}  # of the core
         for option, value in options.items():
             if value is None:
                 continue
@@ -58,11 +84,12 @@ class Plugin:
 
 
 class TorchDDPPlugin(Plugin):
-    """Everything stays on the model's device."""
+    """Everything stays on the model's device. Options: those of all plugins."""
 
     def __init__(self, **options: Any):
+        known = (*ALL_PLUGINS, *WITHOUT_EFFECT)
         for option in options:
-            if option not in (known := [*WITHOUT_EFFECT, "max_norm", "micro_batches", "debug"]):
+            if option not in known:
                 nearest = difflib.get_close_matches(option, known, 1)
                 hint = f"; did you mean {nearest[0]}?" if nearest else ""
                 raise Error(f"TorchDDPPlugin has no option {option}{hint}", "usage", option)
@@ -72,30 +99,23 @@ class TorchDDPPlugin(Plugin):
 class GeminiPlugin(Plugin):
     """Everything moves between device, host and NVMe under budgets.
 
-    device_budget, host_budget: bytes, or text as '8GiB'; None: no limit. nvme: folders of the NVMe tier. max_norm: the
-    norm that gradients are clipped to in every step; 0: none. micro_batches: the backward passes of each step; with it
-    updates begin during the last one, so steps are shorter, but a further pass, and values of the optimizer that change
-    between it and step(), are refused; None: any number. debug: an access to a parameter that has no memory is found
-    before it happens, at a cost for each operator. Further options: those that `castor plugins list -v` explains.
+    device_budget, host_budget: bytes, or text as '8GiB'; None: no limit. nvme: folders of the NVMe tier. Further options:
+    those of all plugins, and those that `castor plugins list -v` explains.
     """
 
     def __init__(
         self,
         placement_policy: str = "auto",
+        precision: str | None = "bf16",
         device_budget: int | str | None = None,
         host_budget: int | str | None = None,
         nvme: list[str] | str | None = None,
         nvme_offload_fraction: float | None = None,
-        max_norm: float = 0.0,
-        micro_batches: int | None = None,
-        debug: bool = False,
         **options: Any,
     ):
         super().__init__(
-            max_norm=max_norm,
-            micro_batches=micro_batches,
-            debug=debug,
             placement_policy=placement_policy,
+            precision=precision,
             device_budget=device_budget,
             host_budget=host_budget,
             nvme=nvme,

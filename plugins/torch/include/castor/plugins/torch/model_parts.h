@@ -23,6 +23,9 @@ struct UnitParts {
 struct ModelParts {
   NamedTensors params;           ///< each tensor once, a tied one by one of its names
   std::vector<UnitParts> units;  ///< in the order in which they are used; a parameter may be in several
+  /// By parameter: values to begin with, with its sizes and strides, in a dtype that may have more bits than its own, so
+  /// that the masters have them. Empty, or undefined: the values that it has.
+  std::vector<at::Tensor> first_values = {};
 };
 
 }  // namespace castor

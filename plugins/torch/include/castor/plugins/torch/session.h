@@ -40,8 +40,9 @@ struct SessionOptions {
   /// Backward passes per step, whose gradients are averaged. The step is announced to the strategy before the last of
   /// them, so that it can update parameters during backward.
   std::int64_t micro_batches = 1;
-  /// Backward passes are begun by autograd itself (loss.backward() in Python), under a plugin; losses are neither scaled
-  /// nor divided then, and micro_batches may be 0: not known, so that no update begins before step().
+  /// Backward passes are begun by autograd itself (loss.backward() in Python), under a plugin. Losses are not divided then,
+  /// the program scales them (scale_next_loss), and micro_batches may be 0: not known, so that no update begins before
+  /// step().
   bool autograd_begins = false;
   /// The values of the step may change until step(): nothing is announced, and no update begins before it.
   bool values_may_change = false;
@@ -151,6 +152,8 @@ class Session {
 
   std::int64_t n_steps() const;  ///< completed, those before resume included
   double loss_scale() const;     ///< of the next backward pass
+  /// The program multiplies the next loss that autograd differentiates by the scale that this returns.
+  double scale_next_loss();
   const std::vector<GroupSummary>& groups() const;
   std::uint64_t n_params() const;  ///< elements, a tied parameter once
   bool saves() const;              ///< save() has folders
