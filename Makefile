@@ -2,6 +2,7 @@
 # The front door: set-up, build and run in one command. Plain Meson does the work (CONTRIBUTING.md).
 #
 #   make demo [DATA=FILE]    trains a small GPT through three memory tiers      make build    only builds: build/castor
+#   make python              builds the Python package and installs it in .venv (python/README.md)
 #   make install [PREFIX=DIR]  the command, libraries, headers (docs/library.md); /usr/local without PREFIX
 #   make test                every test, sanitizer builds included              make clean    removes the build folders
 #
@@ -15,13 +16,17 @@ BUILDS ?= asan tsan
 PREFIX ?=
 export OFFLINE DATA MESON_OPTIONS BUILDS PREFIX
 
-.PHONY: build demo install test clean
+.PHONY: build demo python install test clean
 build:
 	@scripts/setup
 	@TARGETS=product scripts/compile build
 
 demo: build
 	@scripts/demo
+
+python:
+	@scripts/setup
+	@scripts/python_package
 
 install: build
 	@scripts/install
@@ -31,4 +36,4 @@ test:
 	@scripts/run_tests
 
 clean:
-	rm -rf build build-asan build-tsan build-clang
+	rm -rf build build-asan build-tsan build-clang build-wheel

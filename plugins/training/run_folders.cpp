@@ -90,14 +90,22 @@ Result<void> RunFolders::open_source() {
 }
 
 Result<void> RunFolders::save_in(Folders folders) {
-  if (!commits_ && folders == target_) return {};
+  if (!commits_ && saved_ && folders == target_) return {};
   saved_.reset();  // a store can be opened once
   // Opening to write removes the leftovers of dead runs, so it comes after what can be refused.
-  CASTOR_TRY(share_a_folder(source_, folders) ? check_holds_run(folders) : check_unused(folders));
+  if (!share_a_folder(own_, folders))
+    CASTOR_TRY(share_a_folder(source_, folders) ? check_holds_run(folders) : check_unused(folders));
   CASTOR_ASSIGN(saved_, Checkpoint::open(folders));
   target_ = std::move(folders);
   commits_ = false;
   return {};
+}
+
+void RunFolders::close() {
+  if (!saved_) return;
+  saved_.reset();
+  own_.insert(own_.end(), target_.begin(), target_.end());
+  target_.clear();
 }
 
 std::vector<std::string> RunFolders::warnings(const ModelParams& params, castor_optimizer optimizer) const {

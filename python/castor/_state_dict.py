@@ -24,10 +24,15 @@ def own_parameters(module: nn.Module):
 
 
 def give_weights(module: nn.Module, state_dict: dict, prefix: str, local_metadata: dict) -> None:
-    """A tensor with memory in place of each that has none; the parameters themselves (keep_vars) stay."""
+    """A tensor with memory in place of each that has none, the same one for all names of a tied parameter. The parameters
+    themselves (keep_vars) stay."""
+    read = vars(state_dict).setdefault("_castor_read", {})
     for name, parameter, session, known_as in own_parameters(module):
-        if state_dict.get(prefix + name, parameter) is not parameter:
-            state_dict[prefix + name] = session.read_weight(known_as)
+        if state_dict.get(prefix + name, parameter) is parameter:
+            continue
+        if parameter not in read:
+            read[parameter] = session.read_weight(known_as)
+        state_dict[prefix + name] = read[parameter]
 
 
 def take_weights(

@@ -85,9 +85,10 @@ void ready_gpu(c10::Device device, const PluginOptions& options) {
   value_of(open_gpu(device.index(), budget));
 }
 
-std::unique_ptr<Session> boosted(NamedTensors params, std::vector<std::optional<at::Tensor>> first_values, Units units, const std::string& plugin,
-                                 const PluginOptions& plugin_options, const std::string& rule, const Groups& groups,
-                                 double max_norm, std::int64_t micro_batches, const Values& scaler) {
+std::unique_ptr<Session> boosted(NamedTensors params, std::vector<std::optional<at::Tensor>> first_values, Units units,
+                                 const std::string& plugin, const PluginOptions& plugin_options,
+                                 const std::string& rule, const Groups& groups, double max_norm,
+                                 std::int64_t micro_batches, const Values& scaler) {
   if (!params.empty() && params.front().second.is_cuda()) ready_gpu(params.front().second.device(), plugin_options);
   ModelParts parts{std::move(params), {}};
   for (auto& values : first_values) parts.first_values.push_back(values.value_or(at::Tensor()));
@@ -119,6 +120,16 @@ std::pair<bool, std::optional<double>> step(Session& session) {
   return {outcome.skipped, outcome.grad_norm};
 }
 
+void save(Session& session, const std::string& folder) {
+  const py::gil_scoped_release others_run;
+  value_of(session.save(folder));
+}
+
+void resume(Session& session, const Names& folders) {
+  const py::gil_scoped_release others_run;
+  value_of(session.resume({folders.begin(), folders.end()}));
+}
+
 double clip_grad_norm(Session& session, double max_norm) {
   const py::gil_scoped_release others_run;
   return value_of(session.clip_grad_norm(max_norm));
@@ -132,6 +143,7 @@ PYBIND11_MODULE(_core, module) {
   using namespace castor::python;
   using castor::Session;
   translate_errors();
+  py::class_<Session::NoSync>(module, "NoSync");
   py::class_<UnitPass>(module, "UnitPass").def("end", &UnitPass::end);
   py::class_<Session>(module, "Session")
       .def("enter", &enter)
@@ -146,6 +158,10 @@ PYBIND11_MODULE(_core, module) {
       .def("read_master", [](Session& s, const std::string& name) { return value_of(s.read_master(name)); })
       .def("read_weight", [](Session& s, const std::string& name) { return value_of(s.read_weight(name)); })
       .def("load", [](Session& s, const castor::NamedTensors& weights) { value_of(s.load(weights)); })
+      .def(
+          "no_sync", [](Session& s) { return std::make_unique<Session::NoSync>(s.no_sync()); }, py::keep_alive<0, 1>())
+      .def("save", &save)
+      .def("resume", &resume)
       .def("scale_next_loss", &Session::scale_next_loss)
       .def("loss_scale", &Session::loss_scale)
       .def("step_under_way", &Session::step_under_way)

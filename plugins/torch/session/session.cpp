@@ -122,7 +122,9 @@ Result<SavedBytes> Session::save() { return parts_->save(); }
 Result<SavedBytes> Session::save(const std::filesystem::path& folder) {
   CASTOR_TRY(parts_->order.check(Call::save));
   CASTOR_TRY(parts_->folders.save_in({folder}));
-  return parts_->save();
+  const auto saved = parts_->save();
+  parts_->folders.close();
+  return saved;
 }
 
 Result<void> Session::resume(const std::vector<std::filesystem::path>& folders) {

@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import contextlib
+import os
+
 import torch
 from torch import nn
 
 from castor import _core
 from castor._access import give_places
 from castor._boosted import Groups, change_class, check_all_have_groups, groups_of, rule_of
+from castor._guards import check_free, check_no_new_parameters, check_parameters, refuse_moves
 from castor._hooks import connect_units
 from castor._outside import OutsideUses
 from castor._precision import Cast, cast_inputs, cast_outputs_to_fp32, dtype_of
 from castor._state_dict import connect_state_dict
 from castor._units import Unit, find_units
+from castor.booster._files import load_model, save_model
 from castor.booster.plugin import Plugin, TorchDDPPlugin
 
 
@@ -39,12 +44,53 @@ class Booster:
     def backward(self, loss: torch.Tensor, optimizer: torch.optim.Optimizer) -> None:
         optimizer.backward(loss)
 
+    def no_sync(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None):
+        """Within it no backward pass is the last of its step, where the plugin states micro_batches."""
+        return model.no_sync()
+
+    def save_model(
+        self,
+        model: nn.Module,
+        path: str | os.PathLike,
+        shard: bool = False,
+        gather_dtensor: bool = True,
+        prefix: str | None = None,
+        size_per_shard: int = 1024,
+        use_safetensors: bool = True,
+        use_async: bool = False,
+    ) -> None:
+        """Weights by name: in the file `path`, or with `shard` in the folder `path`, in files of up to `size_per_shard` MB
+        with an index, as Hugging Face reads them."""
+        save_model(model, path, shard, prefix, size_per_shard, use_safetensors)
+
+    def load_model(self, model: nn.Module, path: str | os.PathLike, strict: bool = True) -> None:
+        """Weights from a file, a folder with an index, or the index itself."""
+        load_model(model, path, strict)
+
+    def save_optimizer(self, optimizer: torch.optim.Optimizer, path: str | os.PathLike, shard: bool = False, **_) -> None:
+        """Masters, moments, counters and the loss scale, in the folder `path`."""
+        optimizer.castor_session.save(os.fspath(path))
+
+    def load_optimizer(self, optimizer: torch.optim.Optimizer, path: str | os.PathLike) -> None:
+        """What save_optimizer has saved, weights included; on any budgets, before the first step."""
+        optimizer.castor_session.resume([os.fspath(path)])
+
+    def save_lr_scheduler(self, lr_scheduler, path: str | os.PathLike) -> None:
+        torch.save(lr_scheduler.state_dict(), path)
+
+    def load_lr_scheduler(self, lr_scheduler, path: str | os.PathLike) -> None:
+        lr_scheduler.load_state_dict(torch.load(path))
+        for group, rate in zip(lr_scheduler.optimizer.param_groups, lr_scheduler.get_last_lr()):
+            group["lr"] = rate
+
 
 def boost_pair(model: nn.Module, optimizer: torch.optim.Optimizer, plugin: Plugin) -> None:
     """An error leaves both as they were."""
     names = {parameter: name for name, parameter in model.named_parameters()}
     rule = rule_of(type(optimizer))
     groups = groups_of(optimizer, rule, names)
+    check_free(names)
+    check_parameters(names)
     check_all_have_groups(groups, names)
     units = find_units(model)
     cast = Cast(model, dtype_of(plugin.precision)) if plugin.precision else None
@@ -59,14 +105,31 @@ def boost_pair(model: nn.Module, optimizer: torch.optim.Optimizer, plugin: Plugi
     optimizer.castor_session = session
     give_places(names, session)
     connect_state_dict(model)
+    refuse_moves(model)
     model.zero_grad = optimizer.zero_grad
-    if plugin.micro_batches:  # the step is announced in the last backward pass, with these values
-        model.register_forward_pre_hook(lambda *_: optimizer.castor_follow_groups() if torch.is_grad_enabled() else None)
+    model.no_sync = lambda: no_sync(session)
+
+    def before_training(*_) -> None:
+        if torch.is_grad_enabled():
+            check_no_new_parameters(model, names)
+            if plugin.micro_batches:  # the step is announced in the last backward pass, with the groups of now
+                optimizer.castor_follow_groups()
+
+    model.register_forward_pre_hook(before_training)
     if plugin.precision in ("bf16", "fp16"):
         cast_inputs(model, dtype_of(plugin.precision))
     if plugin.force_outputs_fp32:
         cast_outputs_to_fp32(model)
     optimizer.castor_first_step = OutsideUses(model, units, connect_units(units, session), session, plugin.debug)
+
+
+@contextlib.contextmanager
+def no_sync(session: _core.Session):
+    held = session.no_sync()
+    try:
+        yield
+    finally:
+        del held
 
 
 def session_of(

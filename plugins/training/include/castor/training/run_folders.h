@@ -37,6 +37,8 @@ class RunFolders {
   Result<void> resume_from(std::vector<std::filesystem::path> folders);
   /// Saves a checkpoint of pieces in `folders` from now on. Errors: as open.
   Result<void> save_in(std::vector<std::filesystem::path> folders);
+  /// Lets others open the folders of the last save_in, until the next.
+  void close();
 
   /// Sentences for the user about the store that checkpoints are saved in, and about too little room for one.
   std::vector<std::string> warnings(const ModelParams& params, castor_optimizer optimizer) const;
@@ -60,6 +62,7 @@ class RunFolders {
   Result<void> open_source();
 
   std::vector<std::filesystem::path> source_, target_;
+  std::vector<std::filesystem::path> own_;  ///< of closed checkpoints of this run
   bool commits_ = false;
   std::unique_ptr<Checkpoint> saved_;    ///< null if the strategy commits
   std::unique_ptr<Checkpoint> resumed_;  ///< until it is loaded; null if it is the one above, or the strategy's

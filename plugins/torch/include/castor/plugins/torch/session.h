@@ -130,7 +130,7 @@ class Session {
   /// their durability is commit. Errors: usage where there are neither; failed where a state holds inf or nan; io. Then
   /// the last checkpoint stays valid.
   Result<SavedBytes> save();
-  /// Saves a checkpoint in `folder`, which is made if missing. Errors: usage if it holds a run that this one does not
+  /// Saves a checkpoint in `folder`, which is made if missing and closed afterwards. Errors: usage if it holds a run that this one does not
   /// continue; as above.
   Result<SavedBytes> save(const std::filesystem::path& folder);
   /// Continues the run of the checkpoint in `folders` (all of them), of whatever placement, or that of a commit.

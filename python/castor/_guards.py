@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What may not be done to a model that was boosted, found before it does harm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from castor._access import place_of
+from castor._errors import Error
+
+
+def check_free(names: dict[nn.Parameter, str]) -> None:
+    for parameter, name in names.items():
+        if place_of(parameter):
+            raise Error(
+                f"parameter {name} belongs to a model that was boosted already; make another model, or drop that one "
+                "with its optimizer",
+                "usage",
+            )
+
+
+def check_parameters(names: dict[nn.Parameter, str]) -> None:
+    devices = {parameter.device: name for parameter, name in reversed(names.items())}
+    if len(devices) > 1:
+        places = ", ".join(f"{name} on {device}" for device, name in devices.items())
+        raise Error(f"the parameters are on several devices ({places}); move the model to one before it is boosted", "usage")
+    for parameter, name in names.items():
+        if parameter.requires_grad and parameter.is_complex():
+            raise Error(f"parameter {name} is complex; Castor trains real ones", "usage")
+
+
+def check_no_new_parameters(model: nn.Module, names: dict[nn.Parameter, str]) -> None:
+    for name, parameter in model.named_parameters():
+        if parameter not in names:
+            raise Error(
+                f"the model has a new parameter {name}, which Castor does not train; add parameters before the model is "
+                "boosted",
+                "usage",
+            )
+
+
+def refuse_moves(model: nn.Module) -> None:
+    """model.to(), .cuda(), .half() and the like: those that change nothing go on to work."""
+    apply = model._apply
+
+    def apply_unchanged(fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> nn.Module:
+        for parameter in model.parameters():
+            values = parameter.data
+            try:
+                stays = fn(values) is values
+            except RuntimeError:  # it was read, and has no memory
+                stays = False
+            if not stays:
+                raise Error(
+                    "a boosted model cannot be moved to another device or dtype (to(), cuda(), half()); do it before boost(), "
+                    "or state precision=",
+                    "usage",
+                )
+        return apply(fn, recurse)
+
+    model._apply = apply_unchanged
