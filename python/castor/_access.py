@@ -23,6 +23,10 @@ class Place:
     session: weakref.ref[_core.Session]
     name: str
     n_gathered: int = 0  # the contexts of gathered() that it is in
+    given: tuple[weakref.ref, weakref.ref] | None = None  # the last state_dict that has its weight, and that tensor
+
+    def given_to(self, state_dict: dict) -> torch.Tensor | None:
+        return self.given[1]() if self.given and self.given[0]() is state_dict else None
 
 
 def give_places(names: dict[nn.Parameter, str], session: _core.Session) -> None:

@@ -17,6 +17,10 @@ class UnitHooks:
         self.number = number
         self.passes: list[_core.UnitPass | None] = []
 
+    def __deepcopy__(self, memo: dict) -> UnitHooks:
+        """Copies of a model lose their hooks (plain_copy)."""
+        return self
+
     def attach(self, module: nn.Module) -> None:
         module.register_forward_pre_hook(self.before, with_kwargs=True)
         module.register_forward_hook(self.after, with_kwargs=True, always_call=True)

@@ -49,6 +49,10 @@ class OutsideUses:
         if debug:
             self.mode.__enter__()
 
+    def __deepcopy__(self, memo: dict) -> OutsideUses:
+        """As UnitHooks."""
+        return self
+
     def end(self) -> None:
         if self.debug:
             return

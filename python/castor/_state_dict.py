@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 from torch import nn
 
 from castor._access import place_of
@@ -26,13 +28,15 @@ def own_parameters(module: nn.Module):
 def give_weights(module: nn.Module, state_dict: dict, prefix: str, local_metadata: dict) -> None:
     """A tensor with memory in place of each that has none, the same one for all names of a tied parameter. The parameters
     themselves (keep_vars) stay."""
-    read = vars(state_dict).setdefault("_castor_read", {})
     for name, parameter, session, known_as in own_parameters(module):
         if state_dict.get(prefix + name, parameter) is parameter:
             continue
-        if parameter not in read:
-            read[parameter] = session.read_weight(known_as)
-        state_dict[prefix + name] = read[parameter]
+        place = parameter.castor_place
+        weight = place.given_to(state_dict)
+        if weight is None:
+            weight = session.read_weight(known_as)
+            place.given = (weakref.ref(state_dict), weakref.ref(weight))
+        state_dict[prefix + name] = weight
 
 
 def take_weights(

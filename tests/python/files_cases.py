@@ -56,6 +56,8 @@ class Weights(Files):
     def test_in_one_file_or_several_are_read_again(self):
         booster, model, optimizer = boosted()
         train(model, optimizer, range(2))
+        torch.save(model.state_dict(), self.folder / "as usual.bin")
+        booster.load_model(model, self.folder / "as usual.bin")
         for how, options in {
             "one.safetensors": {},
             "one.bin": {"use_safetensors": False},

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The changes of a boosted model object: methods of the instance, and copies that have none of them."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Iterator
+
+import torch
+from torch import nn
+
+from castor import _core
+from castor._access import place_of
+from castor._guards import check_no_new_parameters, refuse_moves
+
+HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_state_dict_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks")
+FLAGS_OF_HOOKS = ("_forward_pre_hooks_with_kwargs", "_forward_hooks_with_kwargs", "_forward_hooks_always_called")
+METHODS = ("zero_grad", "no_sync", "unwrap", "_apply", "__deepcopy__")
+
+
+def change_methods(model: nn.Module, optimizer: torch.optim.Optimizer, session: _core.Session) -> None:
+    refuse_moves(model)
+    model.zero_grad = optimizer.zero_grad
+    model.no_sync = lambda: no_sync(session)
+    model.unwrap = lambda: model
+    model.__deepcopy__ = lambda memo: plain_copy(model, memo)
+
+
+def follow_before_training(model: nn.Module, names: dict[nn.Parameter, str], optimizer: torch.optim.Optimizer | None) -> None:
+    """optimizer: the step is announced in the last backward pass, with the values of its groups now; or None."""
+
+    def before(*_) -> None:
+        if torch.is_grad_enabled():
+            check_no_new_parameters(model, names)
+            if optimizer is not None:
+                optimizer.castor_follow_groups()
+
+    model.register_forward_pre_hook(before)
+
+
+@contextlib.contextmanager
+def no_sync(session: _core.Session) -> Iterator[None]:
+    held = session.no_sync()
+    try:
+        yield
+    finally:
+        del held
+
+
+def plain_copy(model: nn.Module, memo: dict) -> nn.Module:
+    """A model with memory of its own that was never boosted."""
+    methods = {name: vars(model).pop(name) for name in METHODS}
+    try:
+        for parameter in model.parameters():
+            if place := place_of(parameter):
+                weight = place[0].read_weight(place[1]).to(parameter.device)
+                memo[id(parameter)] = nn.Parameter(weight, parameter.requires_grad)
+        copied = copy.deepcopy(model, memo)
+    finally:
+        vars(model).update(methods)
+    for module in copied.modules():
+        drop_hooks(module)
+    return copied
+
+
+def drop_hooks(module: nn.Module) -> None:
+    for hooks in (getattr(module, name) for name in HOOKS):
+        for number in [number for number, hook in hooks.items() if is_ours(hook)]:
+            del hooks[number]
+            for flags in (getattr(module, name) for name in FLAGS_OF_HOOKS):
+                flags.pop(number, None)
+
+
+def is_ours(hook: object) -> bool:
+    return str(getattr(getattr(hook, "hook", hook), "__module__", "")).startswith("castor.")

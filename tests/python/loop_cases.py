@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stands around a training: evaluation, generation, several models, exceptions, copies, compiled blocks."""
+
+import contextlib
+import copy
+import unittest
+import warnings
+
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+import castor
+from access_cases import VALUES, boosted, made, plain
+from boost_cases import TiedModel, loss_of
+from castor.booster import Booster
+from castor.booster.plugin import GeminiPlugin
+
+try:
+    import transformers
+except ImportError:
+    transformers = None
+else:
+    from models import MODELS, tokens
+
+
+class Pair(unittest.TestCase):
+    """A boosted model and its twin under a plain loop."""
+
+    def setUp(self):
+        self.model, self.optimizer = boosted()
+        self.twin, self.loop = plain()
+
+    def both(self, call):
+        """`call` on both models; their results are equal."""
+        mine, expected = call(self.model), call(self.twin)
+        self.assertEqual(mine, expected)
+
+    def step(self, seed):
+        self.both(lambda model: backward_of(model, seed))
+        self.optimizer.step()
+        self.loop.step()
+
+    def assert_same_weights(self):
+        weights = self.model.state_dict()
+        for name, weight in self.twin.state_dict().items():
+            self.assertTrue(torch.equal(weights[name], weight), name)
+
+
+def backward_of(model, seed):
+    loss = loss_of(model, seed)
+    loss.backward()
+    return loss.item()
+
+
+class Evaluation(Pair):
+    def evaluate(self, seed):
+        def loss(model):
+            model.eval()
+            with torch.no_grad():
+                value = loss_of(model, seed).item()
+            model.train()
+            return value
+
+        self.both(loss)
+
+    def test_at_any_place(self):
+        self.evaluate(50)
+        for seed in range(4):
+            self.step(seed)
+            self.evaluate(51)
+            self.both(lambda model: backward_of(model, 10 + seed))
+            self.evaluate(52)
+            self.optimizer.step()
+            self.loop.step()
+        self.assert_same_weights()
+
+    def test_with_gradients_that_are_not_asked_for(self):
+        for seed in range(3):
+            self.both(lambda model: loss_of(model, 60).item())
+            self.step(seed)
+        self.assert_same_weights()
+
+    def test_in_inference_mode(self):
+        self.step(0)
+        with torch.inference_mode():
+            self.both(lambda model: loss_of(model, 5).item())
+        self.step(1)
+        self.assert_same_weights()
+
+
+class Backward(Pair):
+    def test_of_two_losses_together(self):
+        for seed in range(3):
+            for model in (self.model, self.twin):
+                (loss_of(model, seed) + loss_of(model, 10 + seed)).backward()
+            self.optimizer.step()
+            self.loop.step()
+        self.assert_same_weights()
+
+    def test_twice_through_one_graph(self):
+        for model in (self.model, self.twin):
+            loss = loss_of(model, 0)
+            loss.backward(retain_graph=True)
+            loss.backward()
+        self.optimizer.step()
+        self.loop.step()
+        self.assert_same_weights()
+
+    def test_of_inputs_alone(self):
+        self.step(0)
+
+        def input_gradient(model):
+            x = torch.ones(1, 2, 32, dtype=torch.bfloat16, requires_grad=True)
+            (grad,) = torch.autograd.grad(model.blocks[0](x, scale=0.5)["x"][0].float().sum(), x)
+            return grad.tolist()
+
+        self.both(input_gradient)
+        self.step(1)
+        self.assert_same_weights()
+
+    def test_through_parts_of_the_model(self):
+        def part(model):
+            x = torch.linspace(-1, 1, 64, dtype=torch.bfloat16).view(1, 2, 32)
+            loss = model.blocks[1](x, scale=1.0)["x"][0].float().square().mean()
+            loss.backward()
+            return loss.item()
+
+        self.step(0)
+        self.both(part)
+        self.optimizer.step()
+        self.loop.step()
+        self.assert_same_weights()
+
+    def test_under_autocast(self):
+        self.model, self.optimizer = boosted(torch.float32)
+        self.twin, self.loop = plain(torch.float32)
+        for seed in range(3):
+            with torch.autocast("cpu", torch.bfloat16, cache_enabled=False):
+                losses = [loss_of(model, seed) for model in (self.model, self.twin)]
+            self.assertEqual(losses[0].item(), losses[1].item())
+            for loss in losses:
+                loss.backward()
+            self.optimizer.step()
+            self.loop.step()
+        self.assert_same_weights()
+
+    def test_with_hooks_of_the_user(self):
+        seen = {id(self.model): [], id(self.twin): []}
+        for model in (self.model, self.twin):
+            of_model = seen[id(model)]
+            model.blocks[1].register_forward_hook(lambda module, args, result: {"x": [result["x"][0] * 0.5]})
+            model.blocks[2].norm.weight.register_hook(lambda grad, to=of_model: to.append(grad.float().sum().item()))
+            model.head.register_full_backward_hook(
+                lambda module, into, out, to=of_model: to.append(out[0].float().norm().item())
+            )
+        for seed in range(3):
+            self.step(seed)
+        self.assert_same_weights()
+        self.assertEqual(seen[id(self.model)], seen[id(self.twin)])
+        self.assertTrue(seen[id(self.model)])
+
+
+class Freezing(Pair):
+    def test_later_and_for_a_while(self):
+        for seed in range(4):
+            for model in (self.model, self.twin):
+                model.blocks[0].requires_grad_(seed not in (1, 2))
+            self.step(seed)
+        self.assert_same_weights()
+
+
+class Exceptions(Pair):
+    def broken(self, module, where):
+        """Of a step that `module` breaks in forward or backward."""
+
+        def forward(*_):
+            raise RuntimeError("boom")
+
+        if where == "forward":
+            handle = module.register_forward_pre_hook(forward)
+        else:
+            handle = module.register_full_backward_hook(forward)
+        with self.assertRaisesRegex(RuntimeError, "boom"), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            loss_of(self.model, 9).backward()
+        handle.remove()
+
+    def test_in_forward_and_backward_cost_one_step(self):
+        self.step(0)
+        for where in ("forward", "backward"):
+            for module in (self.model.head, self.model.blocks[1].feed_forward, self.model.blocks[0].norm):
+                with self.subTest(where=where, module=type(module).__name__):
+                    self.broken(module, where)
+                    self.optimizer.zero_grad()
+                    self.step(1)
+                    self.assert_same_weights()
+
+    def test_in_backward_are_not_forgotten_by_step(self):
+        self.broken(self.model.blocks[1].feed_forward, "backward")
+        with self.assertRaisesRegex(castor.Error, "drop the step with zero_grad"):
+            self.optimizer.step()
+
+    def test_of_ctrl_c(self):
+        self.step(0)
+
+        def interrupt(*_):
+            raise KeyboardInterrupt
+
+        handle = self.model.blocks[1].feed_forward.register_forward_pre_hook(interrupt)
+        with self.assertRaises(KeyboardInterrupt):
+            loss_of(self.model, 3)
+        handle.remove()
+        self.optimizer.zero_grad()
+        self.step(1)
+        self.assert_same_weights()
+
+
+class Copies(Pair):
+    def test_are_plain_models(self):
+        for seed in range(2):  # the first within the step that is watched
+            mine, expected = copy.deepcopy(self.model), copy.deepcopy(self.twin)
+            for (name, weight), wanted in zip(mine.named_parameters(), expected.parameters()):
+                self.assertTrue(torch.equal(weight, wanted), name)
+            self.assertIs(mine.head.weight, mine.embedding.weight)
+            self.assertEqual(loss_of(mine, 5).item(), loss_of(expected, 5).item())
+            mine.to(torch.float32)
+            loss_of(mine, 5).backward()
+            self.assertIsNotNone(mine.head.weight.grad)
+            self.step(seed)
+        self.assert_same_weights()
+
+    def test_follow_as_moving_averages(self):
+        averages = [copy.deepcopy(model) for model in (self.model, self.twin)]
+        for seed in range(3):
+            self.step(seed)
+            for model, average in zip((self.model, self.twin), averages):
+                with castor.gathered(model), torch.no_grad():
+                    for kept, weight in zip(average.parameters(), model.parameters()):
+                        kept.lerp_(weight, 0.25)
+        for kept, expected in zip(*(average.parameters() for average in averages)):
+            self.assertTrue(torch.equal(kept, expected))
+
+
+class Compiled(Pair):
+    def test_blocks_before_or_after(self):
+        for before in (True, False):
+            self.setUp()
+            if before:
+                self.model = made()
+                compile_blocks(self.model)
+                self.optimizer = torch.optim.AdamW(self.model.parameters(), **VALUES)
+                plugin = GeminiPlugin(device_budget="200KiB", host_budget="1MiB", chunk_bytes="16KiB")
+                Booster(plugin=plugin).boost(self.model, self.optimizer)
+            else:
+                compile_blocks(self.model)
+            compile_blocks(self.twin)
+            for seed in range(3):
+                self.step(seed)
+            self.assert_same_weights()
+
+
+def compile_blocks(model):
+    for block in model.blocks:
+        block.compile(backend="aot_eager")
+
+
+class SeveralModels(unittest.TestCase):
+    def test_train_one_through_the_other(self):
+        """As a generator and its critic."""
+
+        def run(boosts):
+            torch.manual_seed(0)
+            one, other = nn.Linear(8, 8).bfloat16(), nn.Linear(8, 1).bfloat16()
+            steps = []
+            for model in (one, other):
+                if boosts:
+                    optimizer = torch.optim.AdamW(model.parameters(), **VALUES)
+                    Booster(plugin=GeminiPlugin(chunk_bytes="16KiB")).boost(model, optimizer)
+                    steps.append(optimizer)
+                else:
+                    from plain_loop import PlainLoop
+
+                    steps.append(PlainLoop(model, "adamw", [{"params": list(model.parameters()), **VALUES}]))
+            losses = []
+            for seed in range(4):
+                x = torch.randn(4, 8, generator=torch.Generator().manual_seed(seed)).bfloat16()
+                loss = other(one(x)).float().square().mean()
+                loss.backward()
+                steps[seed % 2].step()
+                drop = steps[1 - seed % 2]
+                drop.zero_grad() if boosts else drop.sums.clear()
+                losses.append(loss.item())
+            return losses, [model.state_dict() for model in (one, other)]
+
+        (losses, weights), (expected_losses, expected) = run(True), run(False)
+        self.assertEqual(losses, expected_losses)
+        for mine, wanted in zip(weights, expected):
+            for name, weight in wanted.items():
+                self.assertTrue(torch.equal(mine[name], weight), name)
+
+
+@unittest.skipUnless(transformers, "transformers is not installed")
+class Generation(unittest.TestCase):
+    def test_with_and_without_cache(self):
+        for name in ("Qwen2", "GPT-2", "T5"):
+            torch.manual_seed(0)
+            make, loss = MODELS[name]
+            model, twin = make().bfloat16(), make().bfloat16()
+            twin.load_state_dict(model.state_dict())
+            optimizer = torch.optim.AdamW(model.parameters(), **VALUES)
+            Booster(plugin=GeminiPlugin(device_budget="200KiB", chunk_bytes="16KiB")).boost(model, optimizer)
+            prompt = tokens(3, 2, 4)
+            for use_cache in (True, False):
+                how = {"max_new_tokens": 6, "do_sample": False, "use_cache": use_cache, "pad_token_id": 0}
+                with self.subTest(model=name, use_cache=use_cache):
+                    mine = model.eval().generate(prompt, **how)
+                    self.assertTrue(torch.equal(mine, twin.eval().generate(prompt, **how)))
+            self.assertEqual(loss(model.train(), 0).item(), loss(twin.train(), 0).item())
