@@ -59,12 +59,8 @@ void AdapterCore::disconnect(const Strategy* strategy) {
 }
 
 void AdapterCore::hook() {
-  const auto sink = [this](std::uint32_t param, DLManagedTensor* grad) {
-    rethrowing(host_.rethrow(), [&] {
-      begin_backward();
-      check(strategy_->gradient(param, grad));
-      handed_over_[param] = true;
-    });
+  const auto sink = [this](std::uint32_t param, const at::Tensor& grad) {
+    rethrowing(host_.rethrow(), [&] { take_gradient(param, grad); });
   };
   const ModelMap& map = host_.map();
   keeper_ = std::make_shared<TensorKeeper>(*strategy_, host_.torch_device());
@@ -72,6 +68,17 @@ void AdapterCore::hook() {
   for (std::uint32_t unit = 0; unit < map.units.size(); ++unit) map.units[unit].border->set_hooks(this, unit);
   for (std::uint32_t param = 0; param < map.params.size(); ++param)
     if (trained_[param]) capture_gradient(map.params[param].tensor, param, sink);
+}
+
+void AdapterCore::take_gradient(std::uint32_t param, const at::Tensor& grad) {
+  const ParamEntry& of = host_.map().params[param];
+  if (grad.layout() != at::kStrided)
+    throw ErrorException({ErrorKind::usage, "the gradient of parameter " + of.name +
+                                                " is sparse, and strategies take dense ones; make its embedding dense "
+                                                "(sparse=False)"});
+  begin_backward();
+  check(strategy_->gradient(param, castor::handed_over(grad, of.tensor)));
+  handed_over_[param] = true;
 }
 
 void AdapterCore::unhook() {

@@ -51,6 +51,7 @@ class AdapterCore final : public UnitHooks {
   void unhook();
   void stop_if_interrupted() const;
   void check(const Result<void>& result);
+  void take_gradient(std::uint32_t param, const at::Tensor& grad);
   void begin_backward();
   void close_open_units();
   void end_of_autograds_pass();

@@ -34,8 +34,6 @@ DLManagedTensor* hollow(const at::Tensor& grad) {
   return &held.release()->managed;
 }
 
-DLManagedTensor* dlpack_of(const at::Tensor& grad) { return grad.is_meta() ? hollow(grad) : at::toDLPack(grad); }
-
 class Capture final : public torch::autograd::PostAccumulateGradHook {
  public:
   Capture(std::uint32_t id, GradientSink sink, Hook users)
@@ -44,7 +42,7 @@ class Capture final : public torch::autograd::PostAccumulateGradHook {
   void operator()(const torch::autograd::Variable& parameter) override {
     if (users_) (*users_)(parameter);
     const at::Tensor grad = std::exchange(parameter.mutable_grad(), at::Tensor());
-    if (grad.defined()) sink_(id_, dlpack_of(ordered_as(grad.to(parameter.scalar_type()), parameter)));
+    if (grad.defined()) sink_(id_, grad);
   }
 
   Hook take_users() { return std::move(users_); }
@@ -81,6 +79,11 @@ at::Tensor ordered_as(const at::Tensor& grad, const at::Tensor& parameter) {
   const at::Tensor detached = grad.detach();
   if (detached.strides() == parameter.strides()) return detached;
   return at::empty_strided(parameter.sizes(), parameter.strides(), grad.options()).copy_(detached);
+}
+
+DLManagedTensor* handed_over(const at::Tensor& grad, const at::Tensor& parameter) {
+  const at::Tensor ordered = ordered_as(grad.to(parameter.scalar_type()), parameter);
+  return ordered.is_meta() ? hollow(ordered) : at::toDLPack(ordered);
 }
 
 }  // namespace castor

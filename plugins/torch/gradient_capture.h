@@ -12,11 +12,11 @@
 
 namespace castor {
 
-/// Receives captured gradients; owns each of them, also when it throws.
-using GradientSink = std::function<void(std::uint32_t param, DLManagedTensor* grad)>;
+/// Receives captured gradients.
+using GradientSink = std::function<void(std::uint32_t param, const at::Tensor& grad)>;
 
-/// Sends each gradient that autograd finishes for `parameter` to `sink` at once from now on, of the parameter's dtype
-/// and as ordered_as gives it; `parameter.grad()` stays undefined. A hook that the parameter had runs before, and may
+/// Sends each gradient that autograd finishes for `parameter` to `sink` at once from now on; `parameter.grad()` stays
+/// undefined. A hook that the parameter had runs before, and may
 /// change the gradient or take it away.
 ///
 /// A tied parameter is sent once, with the sum; twice where one of its uses is recomputed.
@@ -29,5 +29,8 @@ bool is_captured(const at::Tensor& parameter);
 /// `grad` with the strides of `parameter`, in one piece: its elements are in the order of the parameter's storage, in
 /// which weights, states and norms are kept too.
 at::Tensor ordered_as(const at::Tensor& grad, const at::Tensor& parameter);
+/// `grad` for a strategy, which owns it: of the parameter's dtype, and as ordered_as gives it. A tensor on meta is a shape
+/// without memory.
+DLManagedTensor* handed_over(const at::Tensor& grad, const at::Tensor& parameter);
 
 }  // namespace castor

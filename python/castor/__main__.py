@@ -1,25 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m castor`: the command."""
 
-import importlib.util
-import os
-import sys
-from pathlib import Path
+from castor_command import main
 
-
-def main() -> None:
-    """Runs the command in place of this process; it finds torch's libraries where this interpreter has them."""
-    torch = importlib.util.find_spec("torch")
-    if torch is None:
-        sys.exit("castor: there is no torch in this environment; install it with: pip install torch")
-    libraries = [Path(torch.origin).parent / "lib", os.environ.get("LD_LIBRARY_PATH")]
-    os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(str(folder) for folder in libraries if folder)
-    command = Path(__file__).parent / "bin" / "castor"
-    try:
-        os.execv(command, ["castor", *sys.argv[1:]])
-    except OSError as refused:
-        sys.exit(f"castor: cannot run {command}: {refused.strerror}; install the package again")
-
-
-if __name__ == "__main__":
-    main()
+main()

@@ -114,10 +114,46 @@ class BoostedOptimizer:
             self.castor_first_step.end()
         return loss
 
+    def state_dict(self) -> dict:
+        """As torch's, with copies of the moments on the host, outside of every budget."""
+        numbers = {p: i for i, p in enumerate(p for group in self.param_groups for p in group["params"])}
+        groups = [{**group, "params": [numbers[p] for p in group["params"]]} for group in self.param_groups]
+        states = {}
+        for parameter, number in numbers.items():
+            if parameter.requires_grad:
+                exp_avg, exp_avg_sq, n_updates = self.castor_session.read_moments(self.castor_names[parameter])
+                if n_updates:
+                    states[number] = to_torch(self.castor_rule, exp_avg, exp_avg_sq, n_updates)
+        return {"state": states, "param_groups": groups}
+
+    def load_state_dict(self, state_dict: dict) -> None:
+        """That of a boosted optimizer or of torch's own; by the parameters' places in the groups, as torch does."""
+        mine, given = self.param_groups, state_dict["param_groups"]
+        if [len(group["params"]) for group in mine] != [len(group["params"]) for group in given]:
+            raise ValueError("the state_dict has parameter groups of other sizes than the optimizer")
+        for group, values in zip(mine, given):
+            for parameter, number in zip(group["params"], values["params"]):
+                if number in state_dict["state"]:
+                    moments = from_torch(self.castor_rule, state_dict["state"][number])
+                    self.castor_session.write_moments(self.castor_names[parameter], moments)
+            group.update({name: value for name, value in values.items() if name != "params"})
+
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drops the gradients since the last step; after a step there are none."""
         if self.castor_session.step_under_way():
             self.castor_session.zero_grad()
+
+
+def to_torch(rule: str, exp_avg: torch.Tensor, exp_avg_sq: torch.Tensor | None, n_updates: int) -> dict:
+    if rule == "sgd":
+        return {"momentum_buffer": exp_avg}
+    return {"step": torch.tensor(float(n_updates)), "exp_avg": exp_avg, "exp_avg_sq": exp_avg_sq}
+
+
+def from_torch(rule: str, state: dict) -> tuple[torch.Tensor, torch.Tensor | None, int]:
+    if rule == "sgd":
+        return state["momentum_buffer"].float().cpu(), None, 1
+    return state["exp_avg"].float().cpu(), state["exp_avg_sq"].float().cpu(), int(state["step"])
 
 
 def change_class(optimizer: torch.optim.Optimizer) -> None:

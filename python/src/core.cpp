@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -120,6 +121,21 @@ std::pair<bool, std::optional<double>> step(Session& session) {
   return {outcome.skipped, outcome.grad_norm};
 }
 
+/// exp_avg, exp_avg_sq or none, and the number of updates
+using MomentsTuple = std::tuple<at::Tensor, std::optional<at::Tensor>, std::uint64_t>;
+
+MomentsTuple read_moments(Session& session, const std::string& name) {
+  const Moments moments = value_of(session.read_moments(name));
+  std::optional<at::Tensor> exp_avg_sq;
+  if (moments.exp_avg_sq.defined()) exp_avg_sq = moments.exp_avg_sq;
+  return {moments.exp_avg, exp_avg_sq, moments.n_updates};
+}
+
+void write_moments(Session& session, const std::string& name, const MomentsTuple& moments) {
+  const auto& [exp_avg, exp_avg_sq, n_updates] = moments;
+  value_of(session.write_moments(name, {exp_avg, exp_avg_sq.value_or(at::Tensor()), n_updates}));
+}
+
 void save(Session& session, const std::string& folder) {
   const py::gil_scoped_release others_run;
   value_of(session.save(folder));
@@ -157,6 +173,8 @@ PYBIND11_MODULE(_core, module) {
                                 const at::Tensor& values) { value_of(s.write_gradient(name, values)); })
       .def("read_master", [](Session& s, const std::string& name) { return value_of(s.read_master(name)); })
       .def("read_weight", [](Session& s, const std::string& name) { return value_of(s.read_weight(name)); })
+      .def("read_moments", &read_moments)
+      .def("write_moments", &write_moments)
       .def("load", [](Session& s, const castor::NamedTensors& weights) { value_of(s.load(weights)); })
       .def(
           "no_sync", [](Session& s) { return std::make_unique<Session::NoSync>(s.no_sync()); }, py::keep_alive<0, 1>())

@@ -125,6 +125,32 @@ class Optimizers(Files):
             steps(other, its_optimizer, its_scheduler, range(3, 6))
             self.assert_same(other.state_dict(), model.state_dict())
 
+    def test_by_state_dict_go_on_here_and_in_torch(self):
+        """The states of a boosted optimizer in torch's own, and back."""
+        booster, model, optimizer = boosted(precision=None)
+        train(model, optimizer, range(3))
+        torch.manual_seed(4)
+        twin = TiedModel()
+        twin.load_state_dict(model.state_dict())
+        its_own = torch.optim.AdamW(twin.parameters(), **VALUES)
+        its_own.load_state_dict(optimizer.state_dict())
+        self.assertEqual(its_own.state[twin.head.weight]["step"], 3)
+        _, other, its_optimizer = boosted(TiedModel(), precision=None)
+        other.load_state_dict(twin.state_dict())
+        its_optimizer.load_state_dict(its_own.state_dict())
+        train(other, its_optimizer, range(3, 6))
+        train(model, optimizer, range(3, 6))
+        self.assert_same(other.state_dict(), model.state_dict())
+        for seed in range(3, 6):
+            its_own.zero_grad()
+            loss_of(twin, seed).backward()
+            its_own.step()
+        self.assertAlmostEqual(loss_of(twin, 9).item(), loss_of(other, 9).item(), delta=1e-4)  # another order of operations
+
+    def test_before_the_first_step_are_none(self):
+        _, _, optimizer = boosted()
+        self.assertEqual(optimizer.state_dict()["state"], {})
+
     def test_of_another_model_are_refused(self):
         booster, model, optimizer = boosted()
         train(model, optimizer, range(1))

@@ -52,6 +52,13 @@ class Guards(unittest.TestCase):
         with self.assertRaisesRegex(castor.Error, "create_graph"):
             torch.autograd.grad(loss, self.model.embedding.weight, create_graph=True)
 
+    def test_a_sparse_gradient(self):
+        model = nn.Sequential(nn.Embedding(10, 4, sparse=True), nn.Linear(4, 2))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        Booster(plugin=GeminiPlugin()).boost(model, optimizer)
+        with self.assertRaisesRegex(castor.Error, "the gradient of parameter 0.weight is sparse"):
+            model(torch.tensor([1, 2])).sum().backward()
+
     def test_an_unknown_option_of_a_plugin(self):
         with self.assertRaisesRegex(castor.Error, "did you mean max_norm"):
             TorchDDPPlugin(max_nrom=1.0)

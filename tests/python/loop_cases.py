@@ -12,9 +12,10 @@ from torch.utils.checkpoint import checkpoint
 
 import castor
 from access_cases import VALUES, boosted, made, plain
-from boost_cases import TiedModel, loss_of
+from boost_cases import loss_of
 from castor.booster import Booster
 from castor.booster.plugin import GeminiPlugin
+from plain_loop import PlainLoop
 
 try:
     import transformers
@@ -161,6 +162,48 @@ class Backward(Pair):
         self.assertTrue(seen[id(self.model)])
 
 
+class Shared(nn.Module):
+    """One block that is called several times, as ALBERT's; norms in fp32 beside it."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(64, 32)
+        self.block = nn.Sequential(nn.Linear(32, 32), nn.GELU(), nn.Linear(32, 32))
+        self.norm = nn.LayerNorm(32)
+        self.head = nn.Linear(32, 64, bias=False)
+
+    def forward(self, tokens):
+        x = self.embedding(tokens)
+        for _ in range(4):
+            x = x + checkpoint(self.block, x, use_reentrant=False)
+        return self.head(self.norm(x.float()).to(x.dtype))
+
+
+class Blocks(unittest.TestCase):
+    def test_that_are_called_several_times_beside_norms_of_another_dtype(self):
+        def made():
+            torch.manual_seed(0)
+            model = Shared().bfloat16()
+            model.norm.float()
+            return model
+
+        model, twin = made(), made()
+        dtypes = {name: parameter.dtype for name, parameter in model.named_parameters()}
+        optimizer = torch.optim.AdamW(model.parameters(), **VALUES)
+        plugin = GeminiPlugin(precision=None, device_budget="200KiB", host_budget="1MiB", chunk_bytes="16KiB")
+        Booster(plugin=plugin).boost(model, optimizer)
+        loop = PlainLoop(twin, "adamw", [{"params": list(twin.parameters()), **VALUES}])
+        for seed in range(3):
+            losses = [backward_of(model, seed), backward_of(twin, seed)]
+            self.assertEqual(*losses)
+            optimizer.step()
+            loop.step()
+        weights = model.state_dict()
+        for name, weight in twin.state_dict().items():
+            self.assertTrue(torch.equal(weights[name], weight), name)
+        self.assertEqual({name: parameter.dtype for name, parameter in model.named_parameters()}, dtypes)
+
+
 class Freezing(Pair):
     def test_later_and_for_a_while(self):
         for seed in range(4):
@@ -279,8 +322,6 @@ class SeveralModels(unittest.TestCase):
                     Booster(plugin=GeminiPlugin(chunk_bytes="16KiB")).boost(model, optimizer)
                     steps.append(optimizer)
                 else:
-                    from plain_loop import PlainLoop
-
                     steps.append(PlainLoop(model, "adamw", [{"params": list(model.parameters()), **VALUES}]))
             losses = []
             for seed in range(4):

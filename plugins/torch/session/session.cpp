@@ -199,6 +199,18 @@ Result<at::Tensor> Session::read_master(std::string_view wanted) {
   return parts_->read_master(id);
 }
 
+Result<Moments> Session::read_moments(std::string_view wanted) {
+  CASTOR_TRY(parts_->order.check(Call::weights));
+  CASTOR_ASSIGN(const ParamId id, param_named(wanted, parts_->params));
+  return parts_->read_moments(id);
+}
+
+Result<void> Session::write_moments(std::string_view wanted, const Moments& moments) {
+  CASTOR_TRY(parts_->order.check(Call::weights));
+  CASTOR_ASSIGN(const ParamId id, param_named(wanted, parts_->params));
+  return parts_->write_moments(id, moments);
+}
+
 Result<at::Tensor> Session::read_gradient(std::string_view wanted) {
   CASTOR_ASSIGN(const ParamId id, param_named(wanted, parts_->params));
   return parts_->read_gradient(id);

@@ -135,6 +135,51 @@ Result<void> Session::Parts::attach_resident(const Resident& resident) {
   return {};
 }
 
+/// The state of a parameter, of which the arrays of `moments`, in the order of its memory, are given or taken.
+Result<castor_param_state> Session::Parts::state_in(ParamId id, const Moments& moments) const {
+  if (!is_trainable(params[id]))
+    return Error{ErrorKind::usage, std::string("parameter ") + params[id].name + " is frozen, so it has no moments"};
+  auto state = blank<castor_param_state>();
+  state.param = number(id), state.n = params[id].numel, state.n_updates = moments.n_updates;
+  state.exp_avg = moments.exp_avg.mutable_data_ptr<float>();
+  if (moments.exp_avg_sq.defined()) state.exp_avg_sq = moments.exp_avg_sq.mutable_data_ptr<float>();
+  return state;
+}
+
+Result<Moments> Session::Parts::read_moments(ParamId id) {
+  Moments moments{values_like(params[id]), {}};
+  if (keeps_exp_avg_sq(values.optimizer)) moments.exp_avg_sq = values_like(params[id]);
+  CASTOR_ASSIGN(castor_param_state state, state_in(id, moments));
+  CASTOR_TRY(strategy->values().read_state(state));
+  moments.n_updates = state.n_updates;
+  moments.exp_avg = moments.exp_avg.contiguous();
+  if (moments.exp_avg_sq.defined()) moments.exp_avg_sq = moments.exp_avg_sq.contiguous();
+  return moments;
+}
+
+Result<void> Session::Parts::write_moments(ParamId id, const Moments& given) {
+  Moments moments{values_like(params[id]), {}, given.n_updates};
+  const bool has_squares = keeps_exp_avg_sq(values.optimizer);
+  if (has_squares) moments.exp_avg_sq = values_like(params[id]);
+  const auto fits = [&](const at::Tensor& tensor) {
+    return tensor.defined() && tensor.sizes() == sizes_of(params[id]);
+  };
+  if (!fits(given.exp_avg) || (has_squares && !fits(given.exp_avg_sq)))
+    return Error{ErrorKind::usage, std::string("the moments for parameter ") + params[id].name +
+                                       " are missing, or have other sizes than it has"};
+  CASTOR_TRY(guard([&] {
+    moments.exp_avg.copy_(given.exp_avg.detach());
+    if (has_squares) moments.exp_avg_sq.copy_(given.exp_avg_sq.detach());
+  }));
+  const at::Tensor master = values_like(params[id]);  // is written with them
+  CASTOR_ASSIGN(castor_param_state state, state_in(id, moments));
+  castor_param_state kept = state;
+  kept.exp_avg = kept.exp_avg_sq = nullptr;
+  kept.master = state.master = master.mutable_data_ptr<float>();
+  CASTOR_TRY(strategy->values().read_state(kept));
+  return strategy->values().write_state(state);
+}
+
 Result<void> Session::Parts::may_access_gradient(ParamId id) {
   adapter->end_broken_pass();
   if (order.state() == StepOrder::State::gathering || (order.state() == StepOrder::State::ended && !was_announced()))

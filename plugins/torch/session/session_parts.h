@@ -45,6 +45,8 @@ struct Session::Parts final : PassRules {
   /// Takes the values of the optimizer, with their schedule and groups. Errors: usage, and then nothing has changed.
   Result<void> set_values(castor_step_args of_optimizer);
   Result<void> attach(const StrategyChoice& choice);
+  Result<Moments> read_moments(ParamId id);
+  Result<void> write_moments(ParamId id, const Moments& moments);
   Result<at::Tensor> read_gradient(ParamId id);
   Result<void> write_gradient(ParamId id, const at::Tensor& values);
   Result<at::Tensor> read_master(ParamId id);
@@ -77,6 +79,7 @@ struct Session::Parts final : PassRules {
     return is_last_backward() ? StepOrder::Call::last_backward : StepOrder::Call::backward;
   }
   Result<void> may_access_gradient(ParamId id);
+  Result<castor_param_state> state_in(ParamId id, const Moments& moments) const;
   Result<void> attach_plugin(const PluginByName& named);
   Result<void> attach_resident(const Resident& resident);
   Trained trained() const { return {options.name, values.optimizer}; }

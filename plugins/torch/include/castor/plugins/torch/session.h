@@ -74,6 +74,13 @@ struct StepOutcome {
   double lr = 0;                    ///< of the parameters outside groups
 };
 
+/// The state of a parameter under its optimizer, beside the master: fp32 on the host, with the parameter's sizes.
+struct Moments {
+  at::Tensor exp_avg;     ///< of SGD the momentum
+  at::Tensor exp_avg_sq;  ///< undefined where the rule has none
+  std::uint64_t n_updates = 0;
+};
+
 /// A model in training: its adapter, the plugin's strategy, its optimizer and the state of the run. Ends in the right
 /// order, and gives the parameters' memory back.
 ///
@@ -169,6 +176,10 @@ class Session {
   /// The fp32 master of a parameter, or the values of an opaque one in their dtype: contiguous, on the host. Errors:
   /// usage for an unknown name, with the nearest one.
   Result<at::Tensor> read_master(std::string_view name);
+  /// Errors: usage within a step, for an unknown name, and for a parameter that is not trained; those of the strategy.
+  Result<Moments> read_moments(std::string_view name);
+  /// Replaces them. Errors: as above; usage for other sizes.
+  Result<void> write_moments(std::string_view name, const Moments& moments);
   /// The gradient of a parameter so far in this step, in fp32: contiguous, on the host. Errors: usage outside a step, where
   /// the step was announced, where the parameter has none, and for an unknown name; those of the strategy.
   Result<at::Tensor> read_gradient(std::string_view name);
