@@ -35,7 +35,9 @@ class OutsideUses:
         self.units = units
         self.hooks = hooks  # by unit; those of units that are fetched elsewhere too are several
         self.session = session
+        self.model = model
         self.running: list[Running] = []
+        self.watching = debug  # the mode is entered
         self.mode = OperatorWatch(self)
         self.parameters = {storage_of(parameter): parameter for parameter in model.parameters()}
         self.units_of: dict[nn.Parameter, list[int]] = {}
@@ -62,15 +64,20 @@ class OutsideUses:
 
     @torch._disable_dynamo
     def before(self, module: nn.Module, args: tuple, kwargs: dict) -> None:
-        if not self.running and not self.debug:
+        if module is self.model and torch._C._current_graph_task_id() == -1:
+            self.running.clear()  # of a pass that Ctrl-C has ended, which calls no hook
+        if not self.watching:
             self.mode.__enter__()
+            self.watching = True
         self.running.append(Running(module, args, kwargs))
 
     @torch._disable_dynamo
     def after(self, module: nn.Module, args: tuple, kwargs: dict, result: object) -> None:
-        self.running.pop()
-        if not self.running and not self.debug:
+        if self.running:
+            self.running.pop()
+        if self.watching and not self.running and not self.debug:
             self.mode.__exit__(None, None, None)
+            self.watching = False
 
     def used(self, tensor: torch.Tensor) -> None:
         parameter = self.parameters.get(storage_of(tensor))
@@ -94,7 +101,7 @@ class OutsideUses:
     def fetch(self, number: int) -> None:
         """Fetches the unit with the innermost running module, from now on and at once."""
         within = self.running[-1]
-        hooks = UnitHooks(self.session, number)
+        hooks = UnitHooks(self.session, number, self.hooks[0].order)
         hooks.attach_within(within.module)
         hooks.before(within.module, within.args, within.kwargs)
         self.hooks.append(hooks)

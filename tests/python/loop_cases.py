@@ -245,17 +245,21 @@ class Exceptions(Pair):
             self.optimizer.step()
 
     def test_of_ctrl_c(self):
-        self.step(0)
+        """Which calls no hook; in the first step, which is watched, and later."""
 
         def interrupt(*_):
             raise KeyboardInterrupt
 
-        handle = self.model.blocks[1].feed_forward.register_forward_pre_hook(interrupt)
-        with self.assertRaises(KeyboardInterrupt):
-            loss_of(self.model, 3)
-        handle.remove()
-        self.optimizer.zero_grad()
-        self.step(1)
+        for seed in range(3):
+            handle = self.model.blocks[1].feed_forward.register_forward_pre_hook(interrupt)
+            with self.assertRaises(KeyboardInterrupt):
+                loss_of(self.model, 3)
+            handle.remove()
+            self.optimizer.zero_grad()
+            self.step(seed)
+            watch = self.optimizer.castor_first_step
+            self.assertFalse(watch.watching)
+            self.assertFalse(any(hooks.passes for hooks in watch.hooks), "a unit is still open")
         self.assert_same_weights()
 
 
