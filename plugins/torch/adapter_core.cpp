@@ -28,10 +28,10 @@ void AdapterCore::connect(Strategy* strategy, Hooking hooking) {
         "TorchAdapter: a strategy is connected already; connect(nullptr) and destroy it before the next");
   if (strategy != nullptr) check_free().value();
   unhook();
+  stand_ins_.forget();
   strategy_ = strategy;
   hooking_ = hooking;
   trained_.clear(), storages_.clear();
-  handed_over_.assign(host_.map().params.size(), false);
   for (const ParamEntry& param : host_.map().params) {
     trained_.push_back(param.tensor.requires_grad());
     storages_.push_back(&storage_of(param.tensor));
@@ -77,8 +77,8 @@ void AdapterCore::take_gradient(std::uint32_t param, const at::Tensor& grad) {
                                                 " is sparse, and strategies take dense ones; make its embedding dense "
                                                 "(sparse=False)"});
   begin_backward();
-  check(strategy_->gradient(param, castor::handed_over(grad, of.tensor)));
-  handed_over_[param] = true;
+  check(strategy_->gradient(param, handed_over(grad, of.tensor)));
+  stand_ins_.handed_over(param);
 }
 
 void AdapterCore::unhook() {
@@ -138,7 +138,7 @@ void AdapterCore::begin_backward() {
   if (backward_ != Backward::none || host_.passes() == nullptr) return;
   check_params().value();
   host_.passes()->begin_backward().value();
-  hide_gradients();
+  stand_ins_.hide();
   backward_ = Backward::begun_by_autograd;
   torch::autograd::Engine::get_default_engine().queue_callback([this, alive = std::weak_ptr(uses_)] {
     if (!alive.expired()) rethrowing(host_.rethrow(), [this] { end_of_autograds_pass(); });
@@ -150,32 +150,8 @@ void AdapterCore::end_of_autograds_pass() {
   uses_->end_all();
   const auto ended = strategy_->end_of_backward();
   host_.passes()->end_backward(ended.ok());
-  show_gradients();
+  stand_ins_.show();
   check(ended);
-}
-
-/// Autograd would add the next gradient to such a tensor, so it is there between passes only.
-void AdapterCore::show_gradients() {
-  if (host_.grad_message().empty()) return;
-  for (std::size_t id = 0; id < handed_over_.size(); ++id) {
-    if (!handed_over_[id]) continue;
-    const ParamEntry& param = host_.map().params[id];
-    param.tensor.mutable_grad() =
-        inaccessible_like(param.tensor, "the gradient of parameter " + param.name + " " + host_.grad_message());
-  }
-}
-
-void AdapterCore::forget_gradients() {
-  hide_gradients();
-  handed_over_.assign(handed_over_.size(), false);
-}
-
-void AdapterCore::hide_gradients() {
-  for (std::size_t id = 0; id < handed_over_.size(); ++id) {
-    if (!handed_over_[id]) continue;
-    const at::Tensor& param = host_.map().params[id].tensor;
-    if (param.grad().defined() && !has_memory(storage_of(param.grad()))) param.mutable_grad().reset();
-  }
 }
 
 void AdapterCore::end_broken_pass() {

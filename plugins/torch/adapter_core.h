@@ -2,6 +2,7 @@
 #pragma once
 
 #include <castor/plugins/torch/torch_adapter.h>
+#include "gradient_stand_ins.h"
 #include "torch_host.h"
 #include "tensor_keeper.h"
 #include "units/unit_hooks.h"
@@ -17,7 +18,9 @@ class AdapterCore final : public UnitHooks {
 
   /// `model`: the owner of the parameters in `map`, or null where that owns them alone.
   AdapterCore(std::shared_ptr<torch::nn::Module> model, ModelMap map, c10::Device device, AdapterOptions options)
-      : model_(std::move(model)), host_(std::move(map), device, std::move(options)) {}
+      : model_(std::move(model)),
+        host_(std::move(map), device, std::move(options)),
+        stand_ins_(host_.map().params, host_.grad_message()) {}
   ~AdapterCore();
 
   TorchHost& host() { return host_; }
@@ -30,7 +33,7 @@ class AdapterCore final : public UnitHooks {
   /// Ends a pass that autograd has begun and that an exception has ended. No effect within backward.
   void end_broken_pass();
   /// Takes the tensors away that stand for gradients (AdapterOptions::grad_message).
-  void forget_gradients();
+  void forget_gradients() { stand_ins_.forget(); }
   /// Throws ErrorException where `module` is no unit.
   UnitBorder& border_of(const torch::nn::Module& module) const;
 
@@ -55,8 +58,6 @@ class AdapterCore final : public UnitHooks {
   void begin_backward();
   void close_open_units();
   void end_of_autograds_pass();
-  void show_gradients();
-  void hide_gradients();
   void tell_micro_batch();
   Result<void> check_backward(const at::Tensor& loss) const;
   Result<void> check_params() const;
@@ -64,13 +65,13 @@ class AdapterCore final : public UnitHooks {
   const std::shared_ptr<torch::nn::Module>
       model_;  // owners: the caller, and this as long as the table names its parameters
   TorchHost host_;
+  GradientStandIns stand_ins_;
   Strategy* strategy_ = nullptr;
   // Owners of both: this, and graphs that were built while the strategy was connected.
   std::shared_ptr<TensorKeeper> keeper_;
   std::shared_ptr<UnitUses> uses_;
   Hooking hooking_ = Hooking::none;
   std::vector<const c10::StorageImpl*> storages_;  ///< by parameter: its memory then, which it keeps
-  std::vector<bool> handed_over_;                  ///< by parameter: its gradient was, since forget_gradients
   std::vector<bool> trained_;  ///< by parameter: required a gradient when the strategy was connected
   Backward backward_ = Backward::none;
   bool strategy_failed_ = false;  ///< since the last pass began; its passes are not ended then, but abandoned

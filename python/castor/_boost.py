@@ -45,13 +45,13 @@ def boost_pair(model: nn.Module, optimizer: torch.optim.Optimizer, plugin: Plugi
     give_places(names, session)
     change_methods(model, optimizer, session)
     connect_state_dict(model)
-    all_hooks = connect_units(units, session)
-    follow_before_training(model, names, all_hooks[0].order, optimizer if plugin.micro_batches else None)
+    open_passes = connect_units(units, session)
+    follow_before_training(model, names, open_passes, optimizer if plugin.micro_batches else None)
     if plugin.precision in ("bf16", "fp16"):
         cast_inputs(model, dtype_of(plugin.precision))
     if plugin.force_outputs_fp32:
         cast_outputs_to_fp32(model)
-    optimizer.castor_first_step = OutsideUses(model, units, all_hooks, session, plugin.debug)
+    optimizer.castor_first_step = OutsideUses(model, units, open_passes, session, plugin.debug)
 
 
 def session_of(

@@ -78,7 +78,6 @@ class BoostedOptimizer:
     """What an optimizer does under a session in place of its own work. The class of a boosted optimizer is made from
     this one and its own, so that isinstance stays true."""
 
-    castor_class: type
     castor_rule: str
     castor_names: dict[nn.Parameter, str]
     castor_session: _core.Session
@@ -159,7 +158,6 @@ def from_torch(rule: str, state: dict) -> tuple[torch.Tensor, torch.Tensor | Non
 def change_class(optimizer: torch.optim.Optimizer) -> None:
     """Makes `optimizer` a boosted one, in place; its step hooks stay."""
     own = type(optimizer)
-    optimizer.castor_class = own
     optimizer.__class__ = type(own.__name__, (BoostedOptimizer, own), {})
     optimizer._patch_step_function()
     if "step" in vars(optimizer):

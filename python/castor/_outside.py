@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_iter
 
 from castor import _core
 from castor._errors import Error
-from castor._hooks import UnitHooks
+from castor._hooks import OpenPass, UnitHooks
 from castor._units import Unit
 
 
@@ -30,10 +30,11 @@ class OutsideUses:
     """Watches every operator of the model's forward passes until end(). debug: of the whole program, for good, so that an
     access to a parameter without memory raises castor.Error whatever the version of torch."""
 
-    def __init__(self, model: nn.Module, units: list[Unit], hooks: list[UnitHooks], session: _core.Session, debug: bool):
+    def __init__(
+        self, model: nn.Module, units: list[Unit], open_passes: list[OpenPass], session: _core.Session, debug: bool
+    ):
         self.debug = debug
-        self.units = units
-        self.hooks = hooks  # by unit; those of units that are fetched elsewhere too are several
+        self.open_passes = open_passes
         self.session = session
         self.model = model
         self.running: list[Running] = []
@@ -85,7 +86,7 @@ class OutsideUses:
         if parameter is None or in_backward or parameter.castor_place.n_gathered:
             return
         numbers = self.units_of[parameter]
-        if any(hooks.passes for number in numbers for hooks in self.hooks_of(number)):
+        if any(open_pass.number in numbers for open_pass in self.open_passes):
             return
         if not self.running:
             raise Error(
@@ -95,16 +96,12 @@ class OutsideUses:
             )
         self.fetch(numbers[0])
 
-    def hooks_of(self, number: int) -> list[UnitHooks]:
-        return [hooks for hooks in self.hooks if hooks.number == number]
-
     def fetch(self, number: int) -> None:
         """Fetches the unit with the innermost running module, from now on and at once."""
         within = self.running[-1]
-        hooks = UnitHooks(self.session, number, self.hooks[0].order)
-        hooks.attach_within(within.module)
+        hooks = UnitHooks(self.session, number, self.open_passes)
+        hooks.attach(within.module, within=True)
         hooks.before(within.module, within.args, within.kwargs)
-        self.hooks.append(hooks)
 
 
 class OperatorWatch(TorchDispatchMode):

@@ -12,44 +12,18 @@ import castor
 from boost_cases import TiedModel, loss_of
 from castor.booster import Booster
 from castor.booster.plugin import GeminiPlugin
-from plain_loop import PlainLoop
-
-VALUES = {"lr": 1e-2, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01}
+from pairs import VALUES, Pair, backward_of, boosted, made, plain
 
 
-def made(dtype=torch.bfloat16):
-    torch.manual_seed(0)
-    return TiedModel().to(dtype)
-
-
-def boosted(dtype=torch.bfloat16, groups=lambda model: model.parameters(), **options):
-    model = made(dtype)
-    optimizer = torch.optim.AdamW(groups(model), **VALUES)
-    options = {"precision": None, "device_budget": "200KiB", "host_budget": "1MiB", "chunk_bytes": "16KiB", **options}
-    Booster(plugin=GeminiPlugin(**options)).boost(model, optimizer)
-    return model, optimizer
-
-
-def plain(dtype=torch.bfloat16, groups=lambda model: [{"params": list(model.parameters())}]):
-    model = made(dtype)
-    return model, PlainLoop(model, "adamw", [{**VALUES, **group} for group in groups(model)])
-
-
-class Weights(unittest.TestCase):
+class Weights(Pair):
     def setUp(self):
-        self.model, self.optimizer = boosted()
-        self.twin, self.loop = plain()
+        super().setUp()
         for seed in range(2):
-            loss_of(self.model, seed).backward()
-            self.optimizer.step()
-            loss_of(self.twin, seed).backward()
-            self.loop.step()
+            self.step(seed)
 
     def assert_weights(self, state_dict):
-        expected = self.twin.state_dict()
-        self.assertEqual(list(state_dict), list(expected))
-        for name, weight in expected.items():
-            self.assertTrue(torch.equal(state_dict[name], weight), name)
+        self.assertEqual(list(state_dict), list(self.twin.state_dict()))
+        self.assert_same(state_dict, self.twin.state_dict())
 
     @unittest.skipIf(torch.__version__ < "2.13", "torch cannot say why memory is gone")
     def test_outside_a_unit_are_refused_by_name(self):
@@ -103,36 +77,28 @@ class Weights(unittest.TestCase):
             self.assertIn(name, str(raised.exception))
 
 
-class DebugMode(unittest.TestCase):
+class DebugMode(Pair):
     def test_finds_an_access_before_it_happens(self):
-        model, optimizer = boosted(debug=True)
-        watch = optimizer.castor_first_step
-        self.addCleanup(watch.mode.__exit__, None, None, None)
-        twin, loop = plain()
+        self.model, self.optimizer = boosted(debug=True)
+        self.addCleanup(self.optimizer.castor_first_step.mode.__exit__, None, None, None)
+        weight = self.model.blocks[1].norm.weight
         for seed in range(2):
-            loss_of(model, seed).backward()
-            optimizer.step()
-            loss_of(twin, seed).backward()
-            loop.step()
+            self.step(seed)
             with self.assertRaisesRegex(castor.Error, "blocks.1.norm.weight .* castor.gathered"):
-                model.blocks[1].norm.weight.sum()
-            with castor.gathered(model.blocks[1].norm.weight):
-                self.assertTrue(torch.equal(model.blocks[1].norm.weight, twin.blocks[1].norm.weight))
+                weight.sum()
+            with castor.gathered(weight):
+                self.assertTrue(torch.equal(weight, self.twin.blocks[1].norm.weight))
 
 
-class Gradients(unittest.TestCase):
+class Gradients(Pair):
     def setUp(self):
-        self.model, self.optimizer = boosted()
-        self.twin, self.loop = plain()
+        super().setUp()
         for seed in range(2):
-            loss_of(self.model, seed).backward()
-            loss_of(self.twin, seed).backward()
+            self.both(lambda model: backward_of(model, seed))
 
     def assert_same_after_step(self):
         self.optimizer.step()
-        state_dict = self.model.state_dict()
-        for name, weight in self.twin.state_dict().items():
-            self.assertTrue(torch.equal(state_dict[name], weight), name)
+        self.assert_same_weights()
 
     def test_are_read_in_fp32(self):
         for (name, mine), expected in zip(self.model.named_parameters(), self.twin.parameters()):
@@ -153,8 +119,7 @@ class Gradients(unittest.TestCase):
         self.assertAlmostEqual(norm.item(), self.loop.norm(), delta=1e-6 * self.loop.norm())
         self.loop.step(max_norm=0.01)
         self.assert_same_after_step()
-        loss_of(self.model, 5).backward()
-        loss_of(self.twin, 5).backward()
+        self.both(lambda model: backward_of(model, 5))
         self.loop.step()
         self.assert_same_after_step()
 
@@ -169,13 +134,12 @@ class Gradients(unittest.TestCase):
         self.model.zero_grad()
         self.assertIsNone(self.model.head.weight.grad)
         self.loop.sums.clear()
-        loss_of(self.model, 5).backward()
-        loss_of(self.twin, 5).backward()
+        self.both(lambda model: backward_of(model, 5))
         self.loop.step()
         self.assert_same_after_step()
 
 
-class Groups(unittest.TestCase):
+class Groups(Pair):
     @staticmethod
     def groups(model):
         vectors = [p for p in model.parameters() if p.dim() < 2]
@@ -183,16 +147,11 @@ class Groups(unittest.TestCase):
         return [{"params": matrices, "lr": 2e-2}, {"params": vectors, "weight_decay": 0.0, "betas": (0.8, 0.99)}]
 
     def test_have_their_own_values(self):
-        model, optimizer = boosted(groups=self.groups)
-        twin, loop = plain(groups=self.groups)
+        self.model, self.optimizer = boosted(groups=self.groups)
+        self.twin, self.loop = plain(groups=self.groups)
         for seed in range(3):
-            loss_of(model, seed).backward()
-            optimizer.step()
-            loss_of(twin, seed).backward()
-            loop.step()
-        state_dict = model.state_dict()
-        for name, weight in twin.state_dict().items():
-            self.assertTrue(torch.equal(state_dict[name], weight), name)
+            self.step(seed)
+        self.assert_same_weights()
 
     def test_follow_schedulers_made_before_and_after(self):
         for before in (True, False):
@@ -212,9 +171,7 @@ class Groups(unittest.TestCase):
                     loop.step()
                     for group in loop.groups:
                         group["lr"] *= 0.5
-            state_dict = model.state_dict()
-            for name, weight in twin.state_dict().items():
-                self.assertTrue(torch.equal(state_dict[name], weight), name)
+            self.assert_same(model.state_dict(), twin.state_dict())
 
     def test_of_an_announced_step_stay_till_step(self):
         model, optimizer = boosted(micro_batches=1)
@@ -227,9 +184,7 @@ class Groups(unittest.TestCase):
             loss_of(twin, seed).backward()
             loop.step()
             loop.groups[0]["lr"] *= 0.5
-        state_dict = model.state_dict()
-        for name, weight in twin.state_dict().items():
-            self.assertTrue(torch.equal(state_dict[name], weight), name)
+        self.assert_same(model.state_dict(), twin.state_dict())
         loss_of(model, 3).backward()
         with self.assertRaisesRegex(castor.Error, "micro-batches per step"):
             loss_of(model, 4)

@@ -12,6 +12,7 @@ import castor
 from boost_cases import TiedModel, loss_of
 from castor.booster import Booster
 from castor.booster.plugin import GeminiPlugin
+from pairs import SameWeights
 
 try:
     import transformers
@@ -40,16 +41,11 @@ def train(model, optimizer, seeds):
         optimizer.step()
 
 
-class Files(unittest.TestCase):
+class Files(SameWeights):
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="castor_python_")
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
-
-    def assert_same(self, weights, expected):
-        self.assertEqual(sorted(weights), sorted(expected))
-        for name, weight in expected.items():
-            self.assertTrue(torch.equal(weights[name], weight), name)
 
 
 class Weights(Files):

@@ -7,10 +7,10 @@ import torch
 from torch import nn
 
 import castor
-from access_cases import boosted, made
 from boost_cases import loss_of
 from castor.booster import Booster
 from castor.booster.plugin import GeminiPlugin, TorchDDPPlugin
+from pairs import boosted, made
 
 
 class Guards(unittest.TestCase):

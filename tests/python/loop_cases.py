@@ -11,10 +11,10 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import castor
-from access_cases import VALUES, boosted, made, plain
 from boost_cases import loss_of
 from castor.booster import Booster
 from castor.booster.plugin import GeminiPlugin
+from pairs import VALUES, Pair, SameWeights, backward_of, boosted, made, plain
 from plain_loop import PlainLoop
 
 try:
@@ -23,35 +23,6 @@ except ImportError:
     transformers = None
 else:
     from models import MODELS, tokens
-
-
-class Pair(unittest.TestCase):
-    """A boosted model and its twin under a plain loop."""
-
-    def setUp(self):
-        self.model, self.optimizer = boosted()
-        self.twin, self.loop = plain()
-
-    def both(self, call):
-        """`call` on both models; their results are equal."""
-        mine, expected = call(self.model), call(self.twin)
-        self.assertEqual(mine, expected)
-
-    def step(self, seed):
-        self.both(lambda model: backward_of(model, seed))
-        self.optimizer.step()
-        self.loop.step()
-
-    def assert_same_weights(self):
-        weights = self.model.state_dict()
-        for name, weight in self.twin.state_dict().items():
-            self.assertTrue(torch.equal(weights[name], weight), name)
-
-
-def backward_of(model, seed):
-    loss = loss_of(model, seed)
-    loss.backward()
-    return loss.item()
 
 
 class Evaluation(Pair):
@@ -179,7 +150,7 @@ class Shared(nn.Module):
         return self.head(self.norm(x.float()).to(x.dtype))
 
 
-class Blocks(unittest.TestCase):
+class Blocks(SameWeights):
     def test_that_are_called_several_times_beside_norms_of_another_dtype(self):
         def made():
             torch.manual_seed(0)
@@ -198,9 +169,7 @@ class Blocks(unittest.TestCase):
             self.assertEqual(*losses)
             optimizer.step()
             loop.step()
-        weights = model.state_dict()
-        for name, weight in twin.state_dict().items():
-            self.assertTrue(torch.equal(weights[name], weight), name)
+        self.assert_same(model.state_dict(), twin.state_dict())
         self.assertEqual({name: parameter.dtype for name, parameter in model.named_parameters()}, dtypes)
 
 
@@ -259,7 +228,7 @@ class Exceptions(Pair):
             self.step(seed)
             watch = self.optimizer.castor_first_step
             self.assertFalse(watch.watching)
-            self.assertFalse(any(hooks.passes for hooks in watch.hooks), "a unit is still open")
+            self.assertFalse(watch.open_passes, "a unit is still open")
         self.assert_same_weights()
 
 
@@ -312,7 +281,7 @@ def compile_blocks(model):
         block.compile(backend="aot_eager")
 
 
-class SeveralModels(unittest.TestCase):
+class SeveralModels(SameWeights):
     def test_train_one_through_the_other(self):
         """As a generator and its critic."""
 
@@ -341,8 +310,7 @@ class SeveralModels(unittest.TestCase):
         (losses, weights), (expected_losses, expected) = run(True), run(False)
         self.assertEqual(losses, expected_losses)
         for mine, wanted in zip(weights, expected):
-            for name, weight in wanted.items():
-                self.assertTrue(torch.equal(mine[name], weight), name)
+            self.assert_same(mine, wanted)
 
 
 @unittest.skipUnless(transformers, "transformers is not installed")

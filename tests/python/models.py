@@ -7,6 +7,13 @@ import torch
 from torch import nn
 
 VOCABULARY, WIDTH, N_LAYERS, N_HEADS, N_TOKENS = 96, 32, 2, 4, 12
+LAYER = {
+    "hidden_size": WIDTH,
+    "intermediate_size": 2 * WIDTH,
+    "num_hidden_layers": N_LAYERS,
+    "num_attention_heads": N_HEADS,
+}
+NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 # The wheel of torchvision for GPUs cannot load its operators beside a torch without CUDA. Its import, and that of
 # transformers beside it, needs two of them.
@@ -35,11 +42,8 @@ def causal(config_class: str, **options):
         import transformers
 
         sizes = {
+            **LAYER,
             "vocab_size": VOCABULARY,
-            "hidden_size": WIDTH,
-            "intermediate_size": 2 * WIDTH,
-            "num_hidden_layers": N_LAYERS,
-            "num_attention_heads": N_HEADS,
             "num_key_value_heads": 2,
             "max_position_embeddings": 64,
             "pad_token_id": 0,
@@ -61,16 +65,7 @@ def encoder(config_class: str, **options):
         import transformers
 
         config = getattr(transformers, config_class)(
-            vocab_size=VOCABULARY,
-            hidden_size=WIDTH,
-            intermediate_size=2 * WIDTH,
-            num_hidden_layers=N_LAYERS,
-            num_attention_heads=N_HEADS,
-            max_position_embeddings=64,
-            hidden_dropout_prob=0.0,
-            attention_probs_dropout_prob=0.0,
-            pad_token_id=0,
-            **options,
+            vocab_size=VOCABULARY, max_position_embeddings=64, pad_token_id=0, **LAYER, **NO_DROPOUT, **options
         )
         return transformers.AutoModelForMaskedLM.from_config(config)
 
@@ -136,34 +131,21 @@ def whisper():
     return make, loss
 
 
-def vit():
+def classifier(kind: str, image_size: int, **options):
+    """A classifier of images of transformers."""
+
     def make():
-        from transformers import ViTConfig, ViTForImageClassification
+        import transformers
 
-        return ViTForImageClassification(
-            ViTConfig(
-                hidden_size=WIDTH,
-                intermediate_size=2 * WIDTH,
-                num_hidden_layers=N_LAYERS,
-                num_attention_heads=N_HEADS,
-                image_size=16,
-                patch_size=4,
-                num_labels=5,
-                hidden_dropout_prob=0.0,
-                attention_probs_dropout_prob=0.0,
-            )
-        )
+        config = getattr(transformers, f"{kind}Config")(image_size=image_size, num_labels=5, **options)
+        return getattr(transformers, f"{kind}ForImageClassification")(config)
 
-    return make, image_loss(16, 5)
-
-
-def image_loss(size: int, n_labels: int):
     def loss(model, seed):
-        pixels = values(seed, 2, 3, size, size, dtype=dtype_of(model))
-        labels = tokens(seed, 2) % n_labels
+        pixels = values(seed, 2, 3, image_size, image_size, dtype=dtype_of(model))
+        labels = tokens(seed, 2) % 5
         return model(pixel_values=pixels, labels=labels).loss
 
-    return loss
+    return make, loss
 
 
 def contrastive(kind: str):
@@ -172,16 +154,10 @@ def contrastive(kind: str):
     def make():
         import transformers
 
-        layer = {
-            "hidden_size": WIDTH,
-            "intermediate_size": 2 * WIDTH,
-            "num_hidden_layers": N_LAYERS,
-            "num_attention_heads": N_HEADS,
-        }
         words = {"vocab_size": VOCABULARY, "max_position_embeddings": 16, "pad_token_id": 0, "eos_token_id": 2}
         config = getattr(transformers, f"{kind}Config")(
-            text_config={**layer, **words, "projection_size": WIDTH},
-            vision_config={**layer, "image_size": 16, "patch_size": 4},
+            text_config={**LAYER, **words, "projection_size": WIDTH},
+            vision_config={**LAYER, "image_size": 16, "patch_size": 4},
             projection_dim=WIDTH,
         )
         return getattr(transformers, f"{kind}Model")(config)
@@ -191,39 +167,6 @@ def contrastive(kind: str):
         return model(input_ids=tokens(seed), pixel_values=pixels, return_loss=True).loss
 
     return make, loss
-
-
-def convnext():
-    def make():
-        from transformers import ConvNextConfig, ConvNextForImageClassification
-
-        return ConvNextForImageClassification(
-            ConvNextConfig(hidden_sizes=[16, 32, 32, 32], depths=[2, 2, 2, 2], num_labels=5, image_size=32)
-        )
-
-    return make, image_loss(32, 5)
-
-
-def swin():
-    def make():
-        from transformers import SwinConfig, SwinForImageClassification
-
-        return SwinForImageClassification(
-            SwinConfig(
-                image_size=32,
-                patch_size=4,
-                embed_dim=16,
-                depths=[2, 2],
-                num_heads=[2, 4],
-                window_size=4,
-                num_labels=5,
-                hidden_dropout_prob=0.0,
-                attention_probs_dropout_prob=0.0,
-                drop_path_rate=0.0,
-            )
-        )
-
-    return make, image_loss(32, 5)
 
 
 def resnet():
@@ -326,11 +269,13 @@ MODELS = {
     "DeBERTa": encoder("DebertaV2Config", relative_attention=True, pos_att_type=["p2c", "c2p"], position_buckets=8),
     "T5": t5(),
     "Whisper": whisper(),
-    "ViT": vit(),
+    "ViT": classifier("ViT", 16, patch_size=4, **LAYER, **NO_DROPOUT),
     "CLIP": contrastive("CLIP"),
     "SigLIP": contrastive("Siglip"),
-    "ConvNeXt": convnext(),
-    "Swin": swin(),
+    "ConvNeXt": classifier("ConvNext", 32, hidden_sizes=[16, 32, 32, 32], depths=[2, 2, 2, 2]),
+    "Swin": classifier(
+        "Swin", 32, patch_size=4, embed_dim=16, depths=[2, 2], num_heads=[2, 4], window_size=4, drop_path_rate=0.0, **NO_DROPOUT
+    ),
     "ResNet": resnet(),
     "LSTM": of_class(Recurrent),
     "nn.Transformer": of_class(Translator),

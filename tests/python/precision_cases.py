@@ -10,6 +10,7 @@ import castor
 from boost_cases import TiedModel, loss_of
 from castor.booster import Booster
 from castor.booster.plugin import GeminiPlugin
+from pairs import SameWeights
 from plain_loop import PlainLoop
 
 VALUES = {"lr": 1e-2, "betas": (0.9, 0.999), "eps": 1e-6, "weight_decay": 0.01}
@@ -44,13 +45,7 @@ class Normalised(nn.Module):
         return self.linear(self.norm(x)) * self.frequencies[:4].to(x.dtype)
 
 
-class Precision(unittest.TestCase):
-    def assert_same_weights(self, model, twin):
-        weights = model.state_dict()
-        for name, weight in twin.state_dict().items():
-            self.assertEqual(weights[name].dtype, weight.dtype, name)
-            self.assertTrue(torch.equal(weights[name], weight), name)
-
+class Precision(SameWeights):
     def test_masters_begin_with_the_values_before_the_cast(self):
         for precision, dtype in (("bf16", torch.bfloat16), ("fp32", torch.float32)):
             model, twin = made(), made()
@@ -64,7 +59,7 @@ class Precision(unittest.TestCase):
                 for module, step in ((model, optimizer.step), (twin, loop.step)):
                     loss_of(module, seed).backward()
                     step()
-            self.assert_same_weights(model, twin)
+            self.assert_same(model.state_dict(), twin.state_dict())
 
     def test_inputs_are_cast_and_results_if_asked(self):
         torch.manual_seed(0)
@@ -83,7 +78,7 @@ class Precision(unittest.TestCase):
         model, twin = made(), made()
         with self.assertRaises(castor.Error):
             Booster(plugin=GeminiPlugin(device_budget="1KiB")).boost(model, torch.optim.AdamW(model.parameters()))
-        self.assert_same_weights(model, twin)
+        self.assert_same(model.state_dict(), twin.state_dict())
         self.assertEqual(loss_of(model, 0).item(), loss_of(twin, 0).item())
 
     def test_an_unknown_one_is_refused(self):
@@ -92,7 +87,7 @@ class Precision(unittest.TestCase):
             boosted(model, precision="bf61")
 
 
-class LossScale(unittest.TestCase):
+class LossScale(SameWeights):
     def test_is_that_of_the_plain_loop_through_overflows_and_growth(self):
         scaler = {"initial_scale": 2.0**24, "growth_interval": 2, "hysteresis": 1, "max_norm": 0.3}
         model, twin = made(), made()
@@ -111,9 +106,7 @@ class LossScale(unittest.TestCase):
             else:
                 scale, n_good, n_skipped = scale / 2, 0, n_skipped + 1
         self.assertGreater(n_skipped, 2)
-        weights = model.state_dict()
-        for name, weight in twin.state_dict().items():
-            self.assertTrue(torch.equal(weights[name], weight), name)
+        self.assert_same(model.state_dict(), twin.state_dict())
 
     def test_a_loss_that_was_not_scaled_is_refused(self):
         model = made()

@@ -47,6 +47,11 @@ std::string digest_of(AutogradRun& run,
   return run.digest();
 }
 
+void in_turn(AutogradRun& /*run*/, const at::Tensor& a, const at::Tensor& b) {
+  a.backward();
+  b.backward();
+}
+
 /// The same losses with a session that is told of each pass. It divides by the micro-batches, and autograd does not.
 std::string expected() {
   AutogradRun run(SessionOptions{.micro_batches = 2});
@@ -58,23 +63,18 @@ std::string expected() {
 
 TEST(AutogradsPasses, AreTheMicroBatchesOfAStep) {
   AutogradRun run(by_autograd());
-  EXPECT_EQ(digest_of(run,
-                      [](AutogradRun&, const at::Tensor& a, const at::Tensor& b) {
-                        a.backward();
-                        b.backward();
-                      }),
-            expected());
+  EXPECT_EQ(digest_of(run, in_turn), expected());
 }
 
 TEST(AutogradsPasses, MayBeSeveralThroughOneGraph) {
   AutogradRun once(by_autograd()), twice(by_autograd());
   const std::string doubled =
       digest_of(once, [](AutogradRun&, const at::Tensor& a, const at::Tensor&) { (2 * a).backward(); });
-  const std::string in_turn = digest_of(twice, [](AutogradRun&, const at::Tensor& a, const at::Tensor&) {
+  const std::string one_by_one = digest_of(twice, [](AutogradRun&, const at::Tensor& a, const at::Tensor&) {
     a.backward({}, /*retain_graph=*/true);
     a.backward();
   });
-  EXPECT_EQ(doubled, in_turn);
+  EXPECT_EQ(doubled, one_by_one);
 }
 
 TEST(AutogradsPasses, CanBeDropped) {
@@ -84,12 +84,7 @@ TEST(AutogradsPasses, CanBeDropped) {
   EXPECT_TRUE(run.session.step_under_way());
   run.session.zero_grad().value();
   EXPECT_FALSE(run.session.step_under_way());
-  EXPECT_EQ(digest_of(run,
-                      [](AutogradRun&, const at::Tensor& a, const at::Tensor& b) {
-                        a.backward();
-                        b.backward();
-                      }),
-            expected());
+  EXPECT_EQ(digest_of(run, in_turn), expected());
 }
 
 TEST(AutogradsPasses, ThatAnExceptionEndsBreakTheStepUntilItIsDropped) {
@@ -104,12 +99,7 @@ TEST(AutogradsPasses, ThatAnExceptionEndsBreakTheStepUntilItIsDropped) {
   EXPECT_EQ(run.session.step().error().message,
             "a call of this step has failed; drop the step with zero_grad() and begin it anew");
   run.session.zero_grad().value();
-  EXPECT_EQ(digest_of(run,
-                      [](AutogradRun&, const at::Tensor& a, const at::Tensor& b) {
-                        a.backward();
-                        b.backward();
-                      }),
-            expected());
+  EXPECT_EQ(digest_of(run, in_turn), expected());
 }
 
 TEST(AutogradsPasses, OfAnInputAloneGiveNoGradientToTheStep) {
@@ -144,12 +134,7 @@ TEST(AutogradsPasses, WithAKnownNumberAnnounceTheStepInTheLast) {
   SessionOptions options = by_autograd();
   options.micro_batches = 2, options.values_may_change = false;
   AutogradRun run(std::move(options));
-  EXPECT_EQ(digest_of(run,
-                      [](AutogradRun&, const at::Tensor& a, const at::Tensor& b) {
-                        a.backward();
-                        b.backward();
-                      }),
-            expected());
+  EXPECT_EQ(digest_of(run, in_turn), expected());
   run.loss(0).backward();
   run.loss(1).backward();
   EXPECT_FALSE(guard([&] { return run.model->forward(small_input()); }).ok()) << "weights may be new already";

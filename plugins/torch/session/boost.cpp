@@ -52,6 +52,7 @@ Result<std::unique_ptr<Session::Parts>> make_parts(const MakeAdapter& make_adapt
                                          .grad_message = options.grad_message}));
   CASTOR_TRY(p.adapter->check_free());
   CASTOR_ASSIGN(p.params, params_of(p.adapter->host()));
+  for (const ParamId id : p.params.ids()) p.id_of.emplace(p.params[id].name, id);
   p.options = std::move(options);
   if (p.options.scaler || has_fp16(p.params)) {
     CASTOR_ASSIGN(p.scaler, DynamicGradScaler::make(p.options.scaler.value_or(GradScalerOptions{})));

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session_parts.h"
 
-#include "../resident_values.h"
-
-#include <castor/plugins/nearest_name.h>
 #include <castor/training/finite_states.h>
 #include <castor/training/optimizer_families.h>
 #include <castor/training/weights_digest.h>
@@ -11,44 +8,15 @@
 #include <ATen/DLConvertor.h>
 
 #include <algorithm>
-#include <unordered_map>
 
 namespace castor {
 namespace {
 
 using Call = StepOrder::Call;
 
-Result<ParamId> param_named(std::string_view wanted, const ModelParams& params) {
-  std::vector<std::string> names;
-  for (const ParamId id : params.ids()) {
-    if (wanted == params[id].name) return id;
-    names.emplace_back(params[id].name);
-  }
-  return Error{ErrorKind::usage, "there is no parameter '" + std::string(wanted) + "' among the " +
-                                     std::to_string(names.size()) + " of the model" + did_you_mean(wanted, names)};
-}
-
-Result<std::vector<std::uint32_t>> ids_of(const std::vector<std::string>& names, const ModelParams& params) {
-  std::unordered_map<std::string_view, ParamId> known;
-  for (const ParamId id : params.ids()) known.emplace(params[id].name, id);
-  std::vector<std::uint32_t> ids;
-  for (const std::string& name : names) {
-    const auto found = known.find(name);
-    if (found == known.end()) return param_named(name, params).error();
-    ids.push_back(number(found->second));
-  }
-  return ids;
-}
-
 castor_access access_to(const std::vector<std::uint32_t>& ids, bool write) {
   return {sizeof(castor_access), write ? CASTOR_WRITE : CASTOR_READ, static_cast<std::uint32_t>(ids.size()),
           ids.data()};
-}
-
-/// The weight that a strategy makes of `master`, or an opaque parameter as it is.
-at::Tensor weight_of(const castor_param_info& param, const at::Tensor& master) {
-  if (is_opaque(param)) return master;
-  return rounded(master.const_data_ptr<float>(), master.numel(), at::toScalarType(param.dtype)).view(master.sizes());
 }
 
 }  // namespace
@@ -195,41 +163,41 @@ Result<std::string> Session::digest() { return weights_digest(parts_->adapter->h
 Result<std::optional<std::string>> Session::not_finite() { return first_not_finite(parts_->params, *parts_->strategy); }
 
 Result<at::Tensor> Session::read_master(std::string_view wanted) {
-  CASTOR_ASSIGN(const ParamId id, param_named(wanted, parts_->params));
+  CASTOR_ASSIGN(const ParamId id, parts_->named(wanted));
   return parts_->read_master(id);
 }
 
 Result<Moments> Session::read_moments(std::string_view wanted) {
   CASTOR_TRY(parts_->order.check(Call::weights));
-  CASTOR_ASSIGN(const ParamId id, param_named(wanted, parts_->params));
+  CASTOR_ASSIGN(const ParamId id, parts_->named(wanted));
   return parts_->read_moments(id);
 }
 
 Result<void> Session::write_moments(std::string_view wanted, const Moments& moments) {
   CASTOR_TRY(parts_->order.check(Call::weights));
-  CASTOR_ASSIGN(const ParamId id, param_named(wanted, parts_->params));
+  CASTOR_ASSIGN(const ParamId id, parts_->named(wanted));
   return parts_->write_moments(id, moments);
 }
 
 Result<at::Tensor> Session::read_gradient(std::string_view wanted) {
-  CASTOR_ASSIGN(const ParamId id, param_named(wanted, parts_->params));
+  CASTOR_ASSIGN(const ParamId id, parts_->named(wanted));
   return parts_->read_gradient(id);
 }
 
 Result<void> Session::write_gradient(std::string_view wanted, const at::Tensor& values) {
-  CASTOR_ASSIGN(const ParamId id, param_named(wanted, parts_->params));
+  CASTOR_ASSIGN(const ParamId id, parts_->named(wanted));
   return parts_->write_gradient(id, values);
 }
 
 Result<void> Session::acquire(const std::vector<std::string>& names, bool write) {
   parts_->adapter->end_broken_pass();
   CASTOR_TRY(parts_->order.check(Call::weights));
-  CASTOR_ASSIGN(const auto ids, ids_of(names, parts_->params));
+  CASTOR_ASSIGN(const auto ids, parts_->named(names));
   return parts_->strategy->values().acquire(access_to(ids, write));
 }
 
 Result<void> Session::release(const std::vector<std::string>& names, bool write) {
-  CASTOR_ASSIGN(const auto ids, ids_of(names, parts_->params));
+  CASTOR_ASSIGN(const auto ids, parts_->named(names));
   CASTOR_TRY(parts_->strategy->values().release(access_to(ids, write)));
   if (write) parts_->versions = WeightVersions(parts_->adapter->params());
   return {};
@@ -237,18 +205,16 @@ Result<void> Session::release(const std::vector<std::string>& names, bool write)
 
 Result<at::Tensor> Session::read_weight(std::string_view wanted) {
   CASTOR_TRY(parts_->order.check(Call::weights));
-  CASTOR_ASSIGN(const ParamId id, param_named(wanted, parts_->params));
-  CASTOR_ASSIGN(const at::Tensor master, parts_->read_master(id));
-  return weight_of(parts_->params[id], master);
+  CASTOR_ASSIGN(const ParamId id, parts_->named(wanted));
+  return parts_->read_weight(id);
 }
 
 Result<NamedTensors> Session::state_dict() {
   CASTOR_TRY(parts_->order.check(Call::weights));
   NamedTensors weights;
   for (const ParamId id : parts_->params.ids()) {
-    const castor_param_info& param = parts_->params[id];
-    CASTOR_ASSIGN(const at::Tensor master, parts_->read_master(id));
-    weights.emplace_back(param.name, weight_of(param, master));
+    CASTOR_ASSIGN(at::Tensor weight, parts_->read_weight(id));
+    weights.emplace_back(parts_->params[id].name, std::move(weight));
   }
   return weights;
 }
@@ -257,7 +223,7 @@ Result<void> Session::load(const NamedTensors& weights) {
   CASTOR_TRY(parts_->order.check(Call::weights));
   std::vector<ParamId> ids;
   for (const auto& [name, values] : weights) {
-    CASTOR_ASSIGN(const ParamId id, param_named(name, parts_->params));
+    CASTOR_ASSIGN(const ParamId id, parts_->named(name));
     if (!values.defined() || values.sizes() != sizes_of(parts_->params[id]))
       return Error{ErrorKind::usage, "the values for parameter " + name + " have other sizes than it has"};
     if (std::find(ids.begin(), ids.end(), id) != ids.end())

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session_parts.h"
 
+#include "../resident_values.h"
+
 #include <castor/plugins/booster.h>
 #include <castor/plugins/dl_dtype.h>
+#include <castor/plugins/nearest_name.h>
 #include <castor/plugins/step_args.h>
 #include <castor/plugins/torch/errors.h>
 #include <castor/plugins/torch/runtime.h>
@@ -133,6 +136,31 @@ Result<void> Session::Parts::attach_resident(const Resident& resident) {
                               .keeps_exp_avg_sq = keeps_exp_avg_sq(values.optimizer)};
   CASTOR_ASSIGN(strategy, make_resident_strategy(*adapter, format));
   return {};
+}
+
+Result<ParamId> Session::Parts::named(std::string_view name) const {
+  if (const auto found = id_of.find(name); found != id_of.end()) return found->second;
+  std::vector<std::string> names;
+  for (const castor_param_info& param : params) names.emplace_back(param.name);
+  return Error{ErrorKind::usage, "there is no parameter '" + std::string(name) + "' among the " +
+                                     std::to_string(names.size()) + " of the model" + did_you_mean(name, names)};
+}
+
+Result<std::vector<std::uint32_t>> Session::Parts::named(const std::vector<std::string>& names) const {
+  std::vector<std::uint32_t> ids;
+  for (const std::string& name : names) {
+    CASTOR_ASSIGN(const ParamId id, named(name));
+    ids.push_back(number(id));
+  }
+  return ids;
+}
+
+/// Rounded from the master as a strategy does; an opaque parameter as it is.
+Result<at::Tensor> Session::Parts::read_weight(ParamId id) {
+  CASTOR_ASSIGN(const at::Tensor master, read_master(id));
+  if (is_opaque(params[id])) return master;
+  const at::ScalarType dtype = at::toScalarType(params[id].dtype);
+  return rounded(master.const_data_ptr<float>(), master.numel(), dtype).view(master.sizes());
 }
 
 /// The state of a parameter, of which the arrays of `moments`, in the order of its memory, are given or taken.

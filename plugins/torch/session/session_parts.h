@@ -10,6 +10,9 @@
 #include "training_facts.h"
 #include "weight_versions.h"
 
+#include <string_view>
+#include <unordered_map>
+
 namespace castor {
 
 inline at::IntArrayRef sizes_of(const castor_param_info& param) {
@@ -45,6 +48,10 @@ struct Session::Parts final : PassRules {
   /// Takes the values of the optimizer, with their schedule and groups. Errors: usage, and then nothing has changed.
   Result<void> set_values(castor_step_args of_optimizer);
   Result<void> attach(const StrategyChoice& choice);
+  /// Errors: usage, with the nearest name.
+  Result<ParamId> named(std::string_view name) const;
+  Result<std::vector<std::uint32_t>> named(const std::vector<std::string>& names) const;
+  Result<at::Tensor> read_weight(ParamId id);
   Result<Moments> read_moments(ParamId id);
   Result<void> write_moments(ParamId id, const Moments& moments);
   Result<at::Tensor> read_gradient(ParamId id);
@@ -71,6 +78,7 @@ struct Session::Parts final : PassRules {
   std::string data_position;
   std::unique_ptr<TorchAdapter> adapter;
   ModelParams params;
+  std::unordered_map<std::string_view, ParamId> id_of;  ///< by the names in params
   WeightVersions versions;
   std::unique_ptr<Strategy> strategy;
 

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gradient_stand_ins.h"
+
+#include "parameter_storage.h"
+
+namespace castor {
+
+void GradientStandIns::show() const {
+  for (std::size_t id = 0; !message_.empty() && id < handed_over_.size(); ++id) {
+    if (!handed_over_[id]) continue;
+    const ParamEntry& param = params_[id];
+    param.tensor.mutable_grad() =
+        inaccessible_like(param.tensor, "the gradient of parameter " + param.name + " " + message_);
+  }
+}
+
+void GradientStandIns::hide() const {
+  for (std::size_t id = 0; id < handed_over_.size(); ++id) {
+    const at::Tensor& param = params_[id].tensor;
+    if (handed_over_[id] && param.grad().defined() && !has_memory(storage_of(param.grad())))
+      param.mutable_grad().reset();
+  }
+}
+
+void GradientStandIns::forget() {
+  hide();
+  handed_over_.assign(handed_over_.size(), false);
+}
+
+}  // namespace castor
