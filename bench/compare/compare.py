@@ -20,7 +20,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import child  # noqa: E402
-from cases import CASES, PEERS  # noqa: E402
+from cases import CASES, ENGINES  # noqa: E402
 from table import add_ratios, combine, notes, table  # noqa: E402
 
 FOLDER = pathlib.Path(__file__).resolve().parent
@@ -37,7 +37,8 @@ def words_of(options):
 
 
 def castor_command(arguments, case, clip, extra):
-    """`castor train` for `case`. Options in `extra` replace the defaults; the resident run has no budgets."""
+    """`castor train` for `case`, or the engine over `import castor`. Options in `extra` replace the defaults; the resident
+    run has no budgets."""
     extra = shlex.split(extra)
     resident = ("--plugin", "none") in zip(extra, extra[1:]) or "--plugin=none" in extra
     given = {word.split("=")[0] for word in extra}
@@ -45,7 +46,8 @@ def castor_command(arguments, case, clip, extra):
     if not resident:
         defaults |= {"--device-budget": case.device_budget, "--host-budget": case.host_budget}
     words = words_of({name: value for name, value in defaults.items() if name not in given})
-    return [arguments.castor, "train", *case.job(), *words, *extra, "--json"]
+    program = [arguments.python, str(pathlib.Path(arguments.engines) / "engine_castor.py")] if case.in_python() else [arguments.castor, "train"]
+    return [*program, *case.job(), *words, *case.castor, *extra, "--json"]
 
 
 def peer_command(arguments, case, clip, peer):
@@ -135,7 +137,7 @@ def options():
     parser.add_argument("--cases", type=listed(CASES), default="b8-8g", help=", ".join(CASES))
     parser.add_argument("--clip", type=clips, default="none", help="norms, or none, separated by commas: a table each")
     parser.add_argument("--castor-args", action="append", help="more options of castor train, in one word; repeated: a row each")
-    parser.add_argument("--peers", type=listed(PEERS), help=f"from {','.join(PEERS)} (empty: castor alone; default: the case's)")
+    parser.add_argument("--peers", type=listed(ENGINES), help=f"from {','.join(ENGINES)} (empty: castor alone; default: the case's)")
     parser.add_argument("--steps", type=int, default=8, help="optimizer steps of a run")
     parser.add_argument("--rounds", type=int, default=2, help="runs of each engine, in turns")
     parser.add_argument("--seed", type=int, default=0, help="decides first weights and tokens")
@@ -148,7 +150,7 @@ def options():
     arguments = parser.parse_args()
     if arguments.steps < 1 or arguments.rounds < 1:
         parser.error("--steps and --rounds are at least 1")
-    if shutil.which(arguments.castor) is None:
+    if not all(CASES[name].in_python() for name in arguments.cases) and shutil.which(arguments.castor) is None:
         parser.error(f"there is no program {arguments.castor}; `make` builds it, --castor says where another one is")
     arguments.cases = [CASES[name] for name in arguments.cases]
     return arguments

@@ -11,7 +11,6 @@ import socket
 import torch
 
 import training
-from gpt import initialise, loss_of
 
 
 def settings(options):
@@ -54,14 +53,14 @@ class DeepSpeed(training.Engine):
         os.environ["MASTER_PORT"] = str(free_port())
         deepspeed.init_distributed("nccl")
         # DeepSpeed makes its masters from the bf16 weights, so fp32 values would waste memory.
-        self.model.to(torch.bfloat16).to_empty(device=self.device)
-        initialise(self.model, options.seed, self.device)
+        self.work.place(self.model.to(torch.bfloat16), self.device)
+        self.work.initialise(self.model, options.seed, self.device)
         self.engine, *_ = deepspeed.initialize(
             model=self.model, model_parameters=self.model.parameters(), config=settings(options)
         )
 
     def step(self, ids, target):
-        loss = loss_of(self.engine(ids), target, self.options.loss)
+        loss = self.work.loss_of(self.engine, ids, target, self.options.loss)
         self.engine.backward(loss)
         self.engine.step()
         return loss.detach()

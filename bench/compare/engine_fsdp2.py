@@ -11,7 +11,6 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, OffloadPolicy, fully_shard
 
 import training
-from gpt import initialise
 
 
 class Fsdp2(training.Engine):
@@ -28,11 +27,12 @@ class Fsdp2(training.Engine):
             "mp_policy": MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16),
             "offload_policy": CPUOffloadPolicy(pin_memory=True) if cuda else OffloadPolicy(),
         }
-        for block in self.model.blocks:
+        for block in self.work.blocks(self.model):
             fully_shard(block, **shard)
         fully_shard(self.model, **shard)
-        self.model.to_empty(device="cpu")
-        initialise(self.model, options.seed, self.device, local=lambda parameter: parameter.to_local())
+        self.work.place(self.model, "cpu")
+        self.work.initialise(self.model, options.seed, self.device, local=lambda parameter: parameter.to_local())
+        self.compile_blocks()
         self.optimizer = training.adamw(self.model.parameters(), options)
 
     def close(self):

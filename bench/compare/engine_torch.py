@@ -7,7 +7,6 @@ The usual code while the device holds everything: 16 bytes per parameter. Prints
 import torch
 
 import training
-from gpt import initialise, loss_of
 
 
 class Resident(training.Engine):
@@ -15,14 +14,14 @@ class Resident(training.Engine):
 
     def __init__(self, options):
         super().__init__(options)
-        self.model.to_empty(device=self.device)
-        initialise(self.model, options.seed, self.device)
+        self.work.place(self.model, self.device)
+        self.work.initialise(self.model, options.seed, self.device)
+        self.compile_blocks()
         self.optimizer = training.adamw(self.model.parameters(), options)
 
     def loss(self, ids, target):
         with torch.autocast(self.device.type, torch.bfloat16):
-            logits = self.model(ids)
-        return loss_of(logits, target, self.options.loss)
+            return super().loss(ids, target)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,10 @@ STDDEV = 0.02
 ELEMENTS_AT_ONCE = 8 * 1024 * 1024  # of the loss's fp32 working copies
 
 
+def vocab_of(name):
+    return parse_model(name)["vocab"]
+
+
 def parse_model(name):
     """The sizes in `gpt:layers=…,hidden=…,heads=…,vocab=…,tied=0`, all of them required."""
     kind, _, rest = name.partition(":")
@@ -70,10 +74,18 @@ class Gpt(nn.Module):
         return self.head(self.norm(x))
 
 
-def make_gpt(name, seq, recompute):
-    """The model without memory: after `to_empty` has placed it, `initialise` gives it its first weights."""
+def make(name, seq, recompute):
+    """The model without memory: after `place`, `initialise` gives it its first weights."""
     with torch.device("meta"):
         return Gpt(**parse_model(name), positions=seq, recompute=recompute)
+
+
+def blocks(model):
+    return model.blocks
+
+
+def place(model, device):
+    model.to_empty(device=device)
 
 
 @torch.no_grad()
@@ -116,7 +128,7 @@ class SlicedCrossEntropy(torch.autograd.Function):
         return grad, None
 
 
-def loss_of(logits, target, kind):
+def loss_of(model, ids, target, kind):
     """The mean cross entropy: `sliced` as Castor's models compute it, or `torch`'s own over fp32 copies of all logits."""
-    flat = logits.flatten(0, 1)
+    flat = model(ids).flatten(0, 1)
     return SlicedCrossEntropy.apply(flat, target.flatten()) if kind == "sliced" else functional.cross_entropy(flat.float(), target.flatten())

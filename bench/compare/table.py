@@ -23,7 +23,7 @@ def step_times(found):
 
 def device_peak(found):
     """Peak of the device memory that an engine's allocator held; None without a device."""
-    return found["peak_bytes"]["device"] if "peak_bytes" in found else found.get("peak_device_bytes")
+    return found.get("peak_device_bytes") or found.get("peak_bytes", {}).get("device")
 
 
 def combine(engine, runs):

@@ -9,15 +9,17 @@ import time
 
 import torch
 
+import gpt
+import qwen
 from castor_random import batch_seed, random_ids
-from gpt import loss_of, make_gpt, parse_model
 
 
-def options():
+def parser_of_all():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--model", required=True, help="gpt:layers=A,hidden=B,heads=C,vocab=D,tied=0")
+    parser.add_argument("--model", required=True, help="gpt:layers=A,hidden=B,heads=C,vocab=D,tied=0, or qwen2:SIZE")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda")
-    parser.add_argument("--batch", type=int, default=8, help="samples per step")
+    parser.add_argument("--batch", type=int, default=8, help="samples of a micro-batch")
+    parser.add_argument("--accumulate", type=int, default=1, help="micro-batches per step")
     parser.add_argument("--seq", type=int, default=1024, help="tokens per sample")
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--seed", type=int, default=0)
@@ -26,8 +28,14 @@ def options():
     parser.add_argument("--clip", type=float, default=0, help="global gradient norm; 0 = no clipping")
     parser.add_argument("--threads", type=int, default=0, help="0 = torch's own choice")
     parser.add_argument("--recompute", action="store_true")
+    parser.add_argument("--compile", action="store_true", help="blocks by torch.compile")
     parser.add_argument("--loss", choices=("sliced", "torch"), default="sliced", help="sliced: as Castor's models compute it")
-    return parser.parse_args()
+    return parser
+
+
+def work_of(model):
+    """What is trained: the module of its kind."""
+    return qwen if model.startswith("qwen2:") else gpt
 
 
 class Engine:
@@ -38,20 +46,37 @@ class Engine:
     def __init__(self, options):
         self.options = options
         self.device = torch.device(options.device)
-        self.model = make_gpt(options.model, options.seq, options.recompute)
+        self.work = work_of(options.model)
+        self.model = self.work.make(options.model, options.seq, options.recompute)
         self.n_params = sum(parameter.numel() for parameter in self.model.parameters())
 
+    def compile_blocks(self):
+        for block in self.work.blocks(self.model) if self.options.compile else ():
+            block.compile()
+
     def loss(self, ids, target):
-        return loss_of(self.model(ids), target, self.options.loss)
+        return self.work.loss_of(self.model, ids, target, self.options.loss)
+
+    def backward(self, ids, target):
+        """The mean loss of the step's micro-batches, with their gradients."""
+        total = 0.0
+        for of_micro in zip(ids.split(self.options.batch), target.split(self.options.batch)):
+            loss = self.loss(*of_micro) / self.options.accumulate
+            loss.backward()
+            total = total + loss.detach()
+        return total
 
     def step(self, ids, target):
-        loss = self.loss(ids, target)
-        loss.backward()
+        loss = self.backward(ids, target)
         if self.options.clip:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip)
         self.optimizer.step()
         self.optimizer.zero_grad()
-        return loss.detach()
+        return loss
+
+    def figures(self):
+        """More for the JSON line."""
+        return {}
 
     def close(self):
         """Shuts down everything that must end before the process."""
@@ -65,8 +90,8 @@ def adamw(parameters, options):
 
 def batch(options, step):
     """The tokens of `castor train` at that step, and the same text shifted by one position."""
-    shape = (options.batch, options.seq + 1)
-    text = random_ids(shape, parse_model(options.model)["vocab"], batch_seed(options.seed, step)).to(options.device)
+    shape = (options.batch * options.accumulate, options.seq + 1)
+    text = random_ids(shape, work_of(options.model).vocab_of(options.model), batch_seed(options.seed, step)).to(options.device)
     return text[:, :-1].contiguous(), text[:, 1:].contiguous()
 
 
@@ -108,9 +133,9 @@ def sentence(error):
     return first if isinstance(error, torch.OutOfMemoryError) else f"{type(error).__name__}: {first}"
 
 
-def main(make):
+def main(make, parser=None):
     """Builds the engine that `make(options)` returns, trains, prints one JSON line; exits with 1 if that failed."""
-    chosen = options()
+    chosen = (parser or parser_of_all()).parse_args()
     if chosen.threads:
         torch.set_num_threads(chosen.threads)
     record = {"engine": make.name, "torch": torch.__version__, "step_s": [], "losses": [], "peak_device_bytes": None}
@@ -124,6 +149,7 @@ def main(make):
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
         measure(engine, record)
+        record.update(engine.figures())
         engine.close()
     except Exception as error:  # becomes a row of the table
         record["error"] = {"message": sentence(error)}

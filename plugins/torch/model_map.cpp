@@ -113,6 +113,27 @@ Result<void> check_units(const ModelMap& map, const std::string& remedy) {
   return {};
 }
 
+Result<void> give_first_values(const std::vector<at::Tensor>& all, std::vector<ParamEntry>& params) {
+  for (std::size_t id = 0; id < all.size(); ++id) {
+    if (id >= params.size())
+      return Error{ErrorKind::usage, "there are first values of " + std::to_string(all.size()) +
+                                         " parameters, and the model has " + std::to_string(params.size())};
+    const at::Tensor &values = all[id], &param = params[id].tensor;
+    if (!values.defined()) continue;
+    if (values.sizes() != param.sizes() || values.strides() != param.strides())
+      return Error{ErrorKind::usage,
+                   "the first values of parameter " + params[id].name + " have other sizes or strides than it has"};
+    if (!computes(param) && values.scalar_type() != param.scalar_type())
+      return Error{ErrorKind::usage,
+                   "the first values of parameter " + params[id].name + ", which is opaque, have another dtype"};
+    if (values.is_meta())
+      params[id].init = Init::zeros();
+    else
+      params[id].first_values = values;
+  }
+  return {};
+}
+
 }  // namespace
 
 ModuleFilter exactly(std::vector<std::shared_ptr<torch::nn::Module>> modules) {
@@ -132,21 +153,6 @@ Result<ModelMap> map_model(torch::nn::Module& model, c10::Device device, const M
   return map;
 }
 
-Result<void> give_first_values(const std::vector<at::Tensor>& all, std::vector<ParamEntry>& params) {
-  for (std::size_t id = 0; id < all.size(); ++id) {
-    if (id >= params.size())
-      return Error{ErrorKind::usage, "there are first values of " + std::to_string(all.size()) +
-                                         " parameters, and the model has " + std::to_string(params.size())};
-    const at::Tensor &values = all[id], &param = params[id].tensor;
-    if (!values.defined()) continue;
-    if (!computes(param) || values.sizes() != param.sizes() || values.strides() != param.strides())
-      return Error{ErrorKind::usage, "the first values of parameter " + params[id].name +
-                                         " have other sizes or strides than it has, or it is opaque"};
-    params[id].first_values = values;
-  }
-  return {};
-}
-
 Result<ModelMap> map_parts(const ModelParts& model, c10::Device device) {
   ModelMap map;
   ParameterChecks checks(device);
@@ -155,11 +161,12 @@ Result<ModelMap> map_parts(const ModelParts& model, c10::Device device) {
     if (const auto [first, is_new] = ids.emplace(key(tensor), map.params.size()); !is_new)
       return Error{ErrorKind::usage,
                    "parameter " + name + " is the tensor of " + map.params[first->second].name + "; give it once"};
-    CASTOR_TRY(checks.check(name, tensor, /*declared=*/false));
     map.params.push_back({name, tensor, std::nullopt, at::getDLDataType(tensor)});
   }
   if (map.params.empty()) return no_parameters();
   CASTOR_TRY(give_first_values(model.first_values, map.params));
+  for (const ParamEntry& param : map.params)
+    CASTOR_TRY(checks.check(param.name, param.tensor, param.init || param.first_values.defined()));
   for (const UnitParts& unit : model.units) {
     UnitEntry& entry = map.units.emplace_back(UnitEntry{unit.name, map.give_border(), {}});
     for (const std::size_t id : unit.params) {

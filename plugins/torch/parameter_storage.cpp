@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parameter_storage.h"
 
+#include <castor/plugins/torch/model_parts.h>
 #include <castor/plugins/torch/on_meta.h>
 #include "device_memory.h"
 
@@ -31,9 +32,14 @@ at::Tensor make_unplaced(at::IntArrayRef sizes, const at::TensorOptions& wanted)
   return tensor;
 }
 
-at::Tensor inaccessible_like(const at::Tensor& tensor, const std::string& why) {
-  at::Tensor made = make_unplaced(tensor.sizes(), tensor.options().requires_grad(false));
+at::Tensor unplaced_like(const at::Tensor& tensor, const at::TensorOptions& options) {
+  at::Tensor made = make_unplaced(tensor.sizes(), options.requires_grad(false));
   made.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.sizes(), tensor.strides());
+  return made;
+}
+
+at::Tensor inaccessible_like(const at::Tensor& tensor, const std::string& why) {
+  at::Tensor made = unplaced_like(tensor, tensor.options());
   storage_of(made).release_data_and_set_meta_custom_data_ptr_error_msg_(why);
   return made;
 }

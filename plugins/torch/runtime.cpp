@@ -21,10 +21,8 @@ constexpr std::uint64_t kSegmentBytes = std::uint64_t{20} << 20;
 std::string allocator_settings(std::uint64_t budget_bytes, std::uint64_t total_bytes) {
   const std::string settings = "expandable_segments:True";
   if (budget_bytes >= total_bytes) return settings;
-  const std::uint64_t limit_bytes = budget_bytes - std::min(budget_bytes / 2, kSegmentBytes);
   char fraction[32];
-  std::snprintf(fraction, sizeof fraction, "%.12f",
-                static_cast<double>(limit_bytes) / static_cast<double>(total_bytes));
+  std::snprintf(fraction, sizeof fraction, "%.12f", allocator_share(budget_bytes, total_bytes));
   return settings + ",per_process_memory_fraction:" + fraction;
 }
 
@@ -33,6 +31,12 @@ std::string allocator_settings(std::uint64_t budget_bytes, std::uint64_t total_b
 std::string torch_build_tag() { return "torch-" TORCH_VERSION "+cxx11"; }
 
 bool torch_has_cuda() { return at::hasCUDA(); }
+
+double allocator_share(std::uint64_t budget_bytes, std::uint64_t total_bytes) {
+  if (budget_bytes >= total_bytes) return 1;
+  const std::uint64_t limit_bytes = budget_bytes - std::min(budget_bytes / 2, kSegmentBytes);
+  return static_cast<double>(limit_bytes) / static_cast<double>(total_bytes);
+}
 
 void set_determinism(bool on) {
   if (on) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);

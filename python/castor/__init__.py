@@ -11,8 +11,8 @@ if torch.__version__ != _built_for.TORCH:
         "with: pip install --no-build-isolation --force-reinstall --no-deps ."
     )
 
-from castor._access import gathered, grad, master, set_grad  # noqa: E402
+from castor._access import gathered, grad, master, set_grad, stats, trace  # noqa: E402
 from castor._errors import Error  # noqa: E402
 
 __version__ = _built_for.VERSION
-__all__ = ["Error", "gathered", "grad", "master", "set_grad"]
+__all__ = ["Error", "gathered", "grad", "master", "set_grad", "stats", "trace"]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ class Place:
 
     session: weakref.ref[_core.Session]
     name: str
+    waiting: set[str]  # the parameters of the session that have no values yet, by name
     n_gathered: int = 0  # the contexts of gathered() that it is in
     given: tuple[weakref.ref, weakref.ref] | None = None  # the last state_dict that has its weight, and that tensor
 
@@ -29,9 +31,9 @@ class Place:
         return self.given[1]() if self.given and self.given[0]() is state_dict else None
 
 
-def give_places(names: dict[nn.Parameter, str], session: _core.Session) -> None:
+def give_places(names: dict[nn.Parameter, str], session: _core.Session, waiting: set[str]) -> None:
     for parameter, name in names.items():
-        parameter.castor_place = Place(weakref.ref(session), name)
+        parameter.castor_place = Place(weakref.ref(session), name, waiting)
 
 
 def place_of(parameter: torch.Tensor) -> tuple[_core.Session, str] | None:
@@ -74,6 +76,8 @@ def gathered(of: nn.Module | Iterable[nn.Parameter] | nn.Parameter, write: bool 
         finally:
             for place in places:
                 place.n_gathered -= 1
+                if write:
+                    place.waiting.discard(place.name)
 
 
 def grad(parameter: nn.Parameter) -> torch.Tensor | None:
@@ -86,6 +90,26 @@ def set_grad(parameter: nn.Parameter, values: torch.Tensor) -> None:
     """Replaces the gradient of this step."""
     session, name = boosted(parameter)
     session.write_gradient(name, values)
+
+
+def stats(model: nn.Module) -> dict:
+    """Counters of a boosted model's training since its start: used_bytes, peak_bytes and budget_bytes (None: no limit) by
+    tier (device, host, nvme), on a GPU with all that torch holds there; moved_bytes by link (h2d, d2h, nvme_read,
+    nvme_write); wait_seconds and update_seconds of the training thread; bound_seconds, the least that a step can take
+    on this machine, and bound_by what (0 and '' as long as it is not known)."""
+    return session_of(model).stats()
+
+
+def trace(model: nn.Module, file: str | os.PathLike) -> None:
+    """Writes the events of a boosted model's training so far, for `castor memprof` and `castor plan` (docs/trace.md)."""
+    session_of(model).trace(os.fspath(file))
+
+
+def session_of(model: nn.Module) -> _core.Session:
+    place = next(filter(None, map(place_of, model.parameters())), None)
+    if place is None:
+        raise Error("the model was not boosted", "usage")
+    return place[0]
 
 
 def master(parameter: nn.Parameter) -> torch.Tensor:

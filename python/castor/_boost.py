@@ -15,7 +15,8 @@ from castor._guards import check_free, check_parameters
 from castor._hooks import connect_units
 from castor._model import change_methods, follow_before_training
 from castor._outside import OutsideUses
-from castor._precision import Cast, cast_inputs, cast_outputs_to_fp32, dtype_of
+from castor._placing import Placeholders, budgets, limit_memory, training_device
+from castor._precision import cast_inputs, cast_outputs_to_fp32, dtype_of
 from castor._state_dict import connect_state_dict
 from castor._units import Unit, find_units
 
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
     from castor.booster.plugin import Plugin
 
 
-def boost_pair(model: nn.Module, optimizer: torch.optim.Optimizer, plugin: Plugin) -> None:
-    """An error leaves both as they were."""
+def boost_pair(
+    model: nn.Module, optimizer: torch.optim.Optimizer, plugin: Plugin, device: str | torch.device | None = None
+) -> None:
+    """An error leaves both as they were. device: see training_device."""
     names = {parameter: name for name, parameter in model.named_parameters()}
     rule = rule_of(type(optimizer))
     groups = groups_of(optimizer, rule, names)
@@ -32,21 +35,24 @@ def boost_pair(model: nn.Module, optimizer: torch.optim.Optimizer, plugin: Plugi
     check_parameters(names)
     check_all_have_groups(groups, names)
     units = find_units(model)
-    cast = Cast(model, dtype_of(plugin.precision)) if plugin.precision else None
+    device = training_device(device, model)
+    share = limit_memory(device, plugin.options.get("device_budget", ""))
+    placeholders = Placeholders(model, dtype_of(plugin.precision) if plugin.precision else None, device)
     try:
-        session = session_of(names, units, cast, plugin, rule, groups)
+        session = session_of(names, units, placeholders, plugin, rule, groups)
     except BaseException:
-        if cast:
-            cast.undo()
+        placeholders.undo()
         raise
+    budgets[session] = share
     change_class(optimizer)
     optimizer.castor_rule, optimizer.castor_names, optimizer.castor_groups = rule, names, groups
     optimizer.castor_session = session
-    give_places(names, session)
+    waiting = {names[parameter] for parameter in placeholders.waiting()}
+    give_places(names, session, waiting)
     change_methods(model, optimizer, session)
     connect_state_dict(model)
     open_passes = connect_units(units, session)
-    follow_before_training(model, names, open_passes, optimizer if plugin.micro_batches else None)
+    follow_before_training(model, names, waiting, open_passes, optimizer if plugin.micro_batches else None)
     if plugin.precision in ("bf16", "fp16"):
         cast_inputs(model, dtype_of(plugin.precision))
     if plugin.force_outputs_fp32:
@@ -55,12 +61,12 @@ def boost_pair(model: nn.Module, optimizer: torch.optim.Optimizer, plugin: Plugi
 
 
 def session_of(
-    names: dict[nn.Parameter, str], units: list[Unit], cast: Cast | None, plugin: Plugin, rule: str, groups: Groups
+    names: dict[nn.Parameter, str], units: list[Unit], placeholders: Placeholders, plugin: Plugin, rule: str, groups: Groups
 ) -> _core.Session:
     positions = {parameter: i for i, parameter in enumerate(names)}
     return _core.boost(
         [(name, parameter) for parameter, name in names.items()],
-        [cast.first_values.get(parameter) for parameter in names] if cast else [],
+        [placeholders.first_values.get(parameter) for parameter in names],
         [(unit.name, [positions[parameter] for parameter in unit.parameters]) for unit in units],
         plugin.name,
         plugin.options,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import os
 
 import torch
 from torch import nn
@@ -91,6 +92,11 @@ class BoostedOptimizer:
             groups = groups_of(self, self.castor_rule, self.castor_names)
             self.castor_session.set_optimizer(self.castor_rule, groups)
             self.castor_groups = groups
+
+    def castor_resume(self, folder: str | os.PathLike) -> None:
+        self.castor_session.resume([os.fspath(folder)])
+        for parameter in self.castor_names:
+            parameter.castor_place.waiting.clear()
 
     def backward(self, loss: torch.Tensor) -> None:
         """loss.backward(), with the loss scaled where gradients are fp16."""

@@ -32,6 +32,16 @@ def check_parameters(names: dict[nn.Parameter, str]) -> None:
             raise Error(f"parameter {name} is complex; Castor trains real ones", "usage")
 
 
+def check_all_have_values(waiting: set[str]) -> None:
+    """waiting: the parameters that have none."""
+    if waiting:
+        raise Error(
+            f"{len(waiting)} parameters were built on the meta device and have no values yet, {min(waiting)} among them; load "
+            "weights (booster.load_model, model.load_state_dict)",
+            "usage",
+        )
+
+
 def check_no_new_parameters(model: nn.Module, names: dict[nn.Parameter, str]) -> None:
     for name, parameter in model.named_parameters():
         if parameter not in names:

@@ -12,7 +12,7 @@ from torch import nn
 
 from castor import _core
 from castor._access import place_of
-from castor._guards import check_no_new_parameters, refuse_moves
+from castor._guards import check_all_have_values, check_no_new_parameters, refuse_moves
 from castor._hooks import OpenPass, end_abandoned
 
 HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_state_dict_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks")
@@ -29,11 +29,16 @@ def change_methods(model: nn.Module, optimizer: torch.optim.Optimizer, session: 
 
 
 def follow_before_training(
-    model: nn.Module, names: dict[nn.Parameter, str], open_passes: list[OpenPass], optimizer: torch.optim.Optimizer | None
+    model: nn.Module,
+    names: dict[nn.Parameter, str],
+    waiting: set[str],
+    open_passes: list[OpenPass],
+    optimizer: torch.optim.Optimizer | None,
 ) -> None:
-    """optimizer: the step is announced in the last backward pass, with the values of its groups now; or None."""
+    """waiting: parameters without values. optimizer: the step is announced in the last backward pass, with the values of its groups now; or None."""
 
     def before(*_) -> None:
+        check_all_have_values(waiting)
         if torch._C._current_graph_task_id() == -1:
             end_abandoned(open_passes)
         if torch.is_grad_enabled():

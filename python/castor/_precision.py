@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The dtype that a model computes in: its parameters are changed in place, and masters begin with the values they had."""
+"""The dtype that a model computes in, and the dtypes of what goes in and comes out."""
 
 from __future__ import annotations
 
@@ -16,34 +16,6 @@ def dtype_of(precision: str) -> torch.dtype:
     if precision not in DTYPES:
         raise Error(f"precision takes one of {', '.join(DTYPES)}, not {precision!r}", "usage", "precision")
     return DTYPES[precision]
-
-
-class Cast:
-    """The parameters of a model in another dtype: the same objects, with memory of their own that has no values yet."""
-
-    def __init__(self, model: nn.Module, dtype: torch.dtype):
-        self.first_values: dict[nn.Parameter, torch.Tensor] = {}
-        self.buffers: list[tuple[nn.Module, str, torch.Tensor]] = []
-        for parameter in model.parameters():
-            if parameter.is_floating_point() and parameter.dtype != dtype:
-                self.first_values[parameter] = parameter.data
-        for module in model.modules():
-            if any(parameter in self.first_values for parameter in module._parameters.values()):
-                self.buffers += [
-                    (module, name, buffer)
-                    for name, buffer in module._buffers.items()
-                    if buffer is not None and buffer.is_floating_point() and name not in module._non_persistent_buffers_set
-                ]
-        for parameter, values in self.first_values.items():
-            parameter.data = torch.empty_like(values, dtype=dtype)
-        for module, name, buffer in self.buffers:
-            module._buffers[name] = buffer.to(dtype)
-
-    def undo(self) -> None:
-        for parameter, values in self.first_values.items():
-            parameter.data = values
-        for module, name, buffer in self.buffers:
-            module._buffers[name] = buffer
 
 
 def cast_inputs(model: nn.Module, dtype: torch.dtype) -> None:

@@ -58,6 +58,7 @@ def take_weights(
         taken.add(key)
         if values.shape == parameter.shape:
             session.load([(known_as, values)])
+            parameter.castor_place.waiting.discard(known_as)
         else:
             error_msgs.append(f"{key} has sizes {tuple(values.shape)}, and the parameter {tuple(parameter.shape)}")
 

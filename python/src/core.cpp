@@ -3,6 +3,7 @@
 #include <ATen/dlpack.h>  // before abi.h, so that its include guard decides for both
 
 #include <castor/memory/bytes.h>
+#include <castor/plugins/torch/runtime.h>
 #include <castor/plugins/torch/session.h>
 #include <castor/training/optimizer.h>
 
@@ -78,19 +79,10 @@ GradScalerOptions scaler_of(const Values& v) {
   return scaler;
 }
 
-/// Limits LibTorch's allocator to the device budget.
-void ready_gpu(c10::Device device, const PluginOptions& options) {
-  std::optional<std::uint64_t> budget;
-  for (const auto& [name, value] : options)
-    if (name == "device_budget") budget = value_of(parse_bytes(value));
-  value_of(open_gpu(device.index(), budget));
-}
-
 std::unique_ptr<Session> boosted(NamedTensors params, std::vector<std::optional<at::Tensor>> first_values, Units units,
                                  const std::string& plugin, const PluginOptions& plugin_options,
                                  const std::string& rule, const Groups& groups, double max_norm,
                                  std::int64_t micro_batches, const Values& scaler) {
-  if (!params.empty() && params.front().second.is_cuda()) ready_gpu(params.front().second.device(), plugin_options);
   ModelParts parts{std::move(params), {}};
   for (auto& values : first_values) parts.first_values.push_back(values.value_or(at::Tensor()));
   for (auto& [name, ids] : units) parts.units.push_back({std::move(name), std::move(ids)});
@@ -103,6 +95,27 @@ std::unique_ptr<Session> boosted(NamedTensors params, std::vector<std::optional<
   const py::gil_scoped_release others_run;
   return std::make_unique<Session>(
       value_of(boost(parts, PluginByName{plugin, plugin_options}, optimizer, std::move(options))));
+}
+
+/// The share of a device of `total_bytes` that torch's allocator may take under `budget`, a size as text.
+double limit_allocator(const std::string& budget, std::uint64_t total_bytes) {
+  const std::uint64_t budget_bytes = budget.empty() ? total_bytes : value_of(parse_bytes(budget));
+  value_of(configure_device_allocator(budget_bytes, total_bytes));
+  return allocator_share(budget_bytes, total_bytes);
+}
+
+py::dict stats(Session& session) {
+  const RunStats found = value_of(session.stats());
+  py::dict used, peak, budget, moved;
+  for (const Tier tier : kTiers) {
+    used[name(tier)] = found.used_bytes[index(tier)], peak[name(tier)] = found.peak_bytes[index(tier)];
+    budget[name(tier)] = found.budget_bytes[index(tier)];
+  }
+  for (const Link link : kLinks) moved[name(link)] = found.moved_bytes[index(link)];
+  return py::dict(py::arg("used_bytes") = used, py::arg("peak_bytes") = peak, py::arg("budget_bytes") = budget,
+                  py::arg("moved_bytes") = moved, py::arg("wait_seconds") = found.wait_seconds,
+                  py::arg("update_seconds") = found.update_seconds, py::arg("bound_seconds") = found.bound.seconds,
+                  py::arg("bound_by") = found.bound.by);
 }
 
 std::unique_ptr<UnitPass> enter(const Session& session, std::size_t unit, const py::tuple& args,
@@ -184,6 +197,12 @@ PYBIND11_MODULE(_core, module) {
       .def("loss_scale", &Session::loss_scale)
       .def("step_under_way", &Session::step_under_way)
       .def("zero_grad", [](Session& session) { value_of(session.zero_grad()); })
+      .def("stats", &stats)
+      .def("trace", [](Session& session, const std::string& file) { value_of(session.trace(file)); })
       .def("state_dict", [](Session& session) { return value_of(session.state_dict()); });
   module.def("boost", &boosted);
+  module.def("limit_allocator", &limit_allocator);
+  module.def("unplaced_like", [](const at::Tensor& tensor, c10::ScalarType dtype, c10::Device device) {
+    return castor::unplaced_like(tensor, at::TensorOptions(dtype).device(device));
+  });
 }

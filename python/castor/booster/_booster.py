@@ -29,7 +29,7 @@ class Booster:
     ):
         """The five, in this order; model and optimizer are the same objects as before, and train under the plugin."""
         if optimizer is not None:
-            boost_pair(model, optimizer, self.plugin)
+            boost_pair(model, optimizer, self.plugin, self.device)
         return model, optimizer, criterion, dataloader, lr_scheduler
 
     def backward(self, loss: torch.Tensor, optimizer: torch.optim.Optimizer) -> None:
@@ -64,7 +64,7 @@ class Booster:
 
     def load_optimizer(self, optimizer: torch.optim.Optimizer, path: str | os.PathLike) -> None:
         """What save_optimizer has saved, weights included; on any budgets, before the first step."""
-        optimizer.castor_session.resume([os.fspath(path)])
+        optimizer.castor_resume(path)
 
     def save_lr_scheduler(self, lr_scheduler, path: str | os.PathLike) -> None:
         torch.save(lr_scheduler.state_dict(), path)

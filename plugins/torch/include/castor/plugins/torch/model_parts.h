@@ -24,8 +24,13 @@ struct ModelParts {
   NamedTensors params;           ///< each tensor once, a tied one by one of its names
   std::vector<UnitParts> units;  ///< in the order in which they are used; a parameter may be in several
   /// By parameter: values to begin with, with its sizes and strides, in a dtype that may have more bits than its own, so
-  /// that the masters have them. Empty, or undefined: the values that it has.
+  /// that the masters have them. Empty, or undefined: the values that it has. On the meta device: zeros, until
+  /// Session::load.
   std::vector<at::Tensor> first_values = {};
 };
+
+/// A tensor of the sizes and strides of `tensor`, in the dtype and on the device of `options`, without memory: a parameter
+/// of a model that is given as parts, which boost() places.
+at::Tensor unplaced_like(const at::Tensor& tensor, const at::TensorOptions& options);
 
 }  // namespace castor

@@ -27,8 +27,13 @@ void set_determinism(bool on);
 /// gradient of a layer norm does).
 void set_threads(int n);
 
+/// The share of a device of `total_bytes` that LibTorch's CUDA allocator may take, so that it stays within `budget_bytes`
+/// when it rounds up: at most 1.
+double allocator_share(std::uint64_t budget_bytes, std::uint64_t total_bytes);
+
 /// Limits LibTorch's CUDA allocator to `budget_bytes` of the device's `total_bytes`, in segments that grow, so that
-/// freed room can be used for any size. Call it before the device is used. A budget of `total_bytes` or more sets no
+/// freed room can be used for any size. Call it before the device is used: later the limit has no effect, and
+/// allocator_share is the argument of torch's own call. A budget of `total_bytes` or more sets no
 /// limit.
 /// Errors: failed, where this LibTorch has no such allocator.
 Result<void> configure_device_allocator(std::uint64_t budget_bytes, std::uint64_t total_bytes);

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hugging Face's Qwen2 of several sizes, with random weights, its own code and its own loss."""
+import torch
+
+from castor_random import fill_normal
+
+STDDEV = 0.02
+
+# Source of the sizes: the configurations published with Qwen2.5; `tiny` is ours.
+SIZES = {
+    "tiny": {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 512, "tie_word_embeddings": True},
+    "1.5b": {"hidden_size": 1536, "intermediate_size": 8960, "num_hidden_layers": 28, "num_attention_heads": 12, "num_key_value_heads": 2, "vocab_size": 151936, "tie_word_embeddings": True},
+    "3b": {"hidden_size": 2048, "intermediate_size": 11008, "num_hidden_layers": 36, "num_attention_heads": 16, "num_key_value_heads": 2, "vocab_size": 151936, "tie_word_embeddings": True},
+    "7b": {"hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4, "vocab_size": 152064, "tie_word_embeddings": False},
+}  # fmt: skip
+
+
+def sizes_of(name):
+    kind, _, size = name.partition(":")
+    if kind != "qwen2" or size not in SIZES:
+        raise ValueError(f"the models of Hugging Face here are {', '.join('qwen2:' + size for size in SIZES)}, not {name}")
+    return SIZES[size]
+
+
+def vocab_of(name):
+    return sizes_of(name)["vocab_size"]
+
+
+def make(name, seq, recompute):
+    """The model on the meta device."""
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    with torch.device("meta"):
+        model = transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**sizes_of(name)))
+    if recompute:
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    return model.train()
+
+
+def blocks(model):
+    return model.model.layers
+
+
+def place(model, device):
+    """Gives the model uninitialised memory. Tied parameters become two when they get memory."""
+    model.to_empty(device=device)
+    model.tie_weights()
+
+
+def first_values(parameter, name, seed, stream, device):
+    values = torch.empty(parameter.shape, dtype=torch.float32, device=device)
+    if parameter.dim() == 2:
+        fill_normal(values, STDDEV, seed, stream, device)
+    else:
+        values.fill_(1.0 if name.endswith("weight") else 0.0)
+    return values
+
+
+@torch.no_grad()
+def initialise(model, seed, device, local=lambda parameter: parameter):
+    for stream, (name, parameter) in enumerate(model.named_parameters()):
+        local(parameter).copy_(first_values(parameter, name, seed, stream, device))
+    give_buffers(model, device)
+
+
+def give_buffers(model, device):
+    """The frequencies of the rotary embedding are in no file, and meta has none."""
+    rotary = model.model.rotary_emb
+    made = type(rotary)(model.config)
+    for name, buffer in made.named_buffers():
+        setattr(rotary, name, buffer.to(device))
+
+
+def loss_of(model, ids, target, kind):
+    """transformers shifts the labels itself; `kind` has no effect."""
+    return model(input_ids=ids, labels=ids, use_cache=False).loss

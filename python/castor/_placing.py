@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parameters of the dtype and on the device that a model trains in, and the values that they begin with."""
+
+from __future__ import annotations
+
+import weakref
+
+import torch
+from torch import nn
+
+from castor import _core
+
+budgets: weakref.WeakKeyDictionary[_core.Session, float] = weakref.WeakKeyDictionary()  # shares of a GPU, of live sessions
+
+
+class Placeholders:
+    """The parameters of a model, the same objects, in another dtype (None: their own) or on another device: without memory
+    until a session gives them some. Floating-point buffers of modules with parameters that are cast are cast too, but
+    for those that are not saved, and all buffers go to the device.
+
+    first_values: by parameter, what it was before; on the meta device where it has no values yet.
+    """
+
+    def __init__(self, model: nn.Module, dtype: torch.dtype | None, device: torch.device):
+        self.first_values: dict[nn.Parameter, torch.Tensor] = {}
+        self.buffers: list[tuple[nn.Module, str, torch.Tensor]] = []
+        cast = set()
+        for parameter in model.parameters():
+            wanted = dtype if dtype and parameter.is_floating_point() else parameter.dtype
+            if (parameter.dtype, parameter.device) != (wanted, device):
+                self.first_values[parameter] = parameter.data
+            if parameter.dtype != wanted:
+                cast.add(parameter)
+        for parameter, values in self.first_values.items():
+            wanted = dtype if parameter in cast else parameter.dtype
+            give(parameter, _core.unplaced_like(values, wanted, device))
+        for module in model.modules():
+            is_cast = any(parameter in cast for parameter in module._parameters.values())
+            for name, buffer in module._buffers.items():
+                if buffer is not None and not buffer.is_meta:
+                    saved = name not in module._non_persistent_buffers_set
+                    self.buffers.append((module, name, buffer))
+                    module._buffers[name] = buffer.to(device, dtype if is_cast and saved and buffer.is_floating_point() else None)
+
+    def waiting(self) -> set[nn.Parameter]:
+        """Those that have no values yet."""
+        return {parameter for parameter, values in self.first_values.items() if values.is_meta}
+
+    def undo(self) -> None:
+        for parameter, values in self.first_values.items():
+            give(parameter, values)
+        for module, name, buffer in self.buffers:
+            module._buffers[name] = buffer
+
+
+def give(parameter: nn.Parameter, tensor: torch.Tensor) -> None:
+    """parameter.data = tensor, which torch refuses between the meta device and others."""
+    if parameter.is_meta == tensor.is_meta:
+        parameter.data = tensor
+        return
+    other = nn.Parameter(tensor, parameter.requires_grad)
+    vars(other).update(vars(parameter))
+    torch.utils.swap_tensors(parameter, other)
+
+
+def training_device(wanted: str | torch.device | None, model: nn.Module) -> torch.device:
+    """The device `wanted`; None: the current GPU if there is one, else that of the model."""
+    device = torch.device(wanted) if wanted is not None else None
+    if device is None:
+        if torch.cuda.is_available():
+            device = torch.device("cuda")
+        else:
+            device = next((parameter.device for parameter in model.parameters() if not parameter.is_meta), torch.device("cpu"))
+    if device.type == "cuda" and device.index is None:
+        device = torch.device("cuda", torch.cuda.current_device())
+    return device
+
+
+def limit_memory(device: torch.device, budget: str) -> float:
+    """Keeps torch's allocator within the device budget, or the largest one of the sessions in this process. The share of
+    the device that it is."""
+    if device.type != "cuda":
+        return 1.0
+    share = _core.limit_allocator(budget, torch.cuda.get_device_properties(device).total_memory)
+    torch.cuda.empty_cache()
+    torch.cuda.set_per_process_memory_fraction(max([share, *budgets.values()]), device)
+    return share
