@@ -6,7 +6,7 @@ SMALL = "gpt:layers=48,hidden=1600,heads=25,vocab=50304,tied=0"  # 1,638,172,800
 LARGE = "gpt:layers=32,hidden=3072,heads=24,vocab=50304,tied=0"  # 3,937,376,256
 TINY = "gpt:layers=2,hidden=64,heads=4,vocab=512,tied=0"
 PEERS = ("torch", "fsdp2", "deepspeed")
-ENGINES = (*PEERS, "passes")
+ENGINES = (*PEERS, "plain", "passes")
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,7 @@ CASES = {
         Case("tiny-qwen", "qwen2:tiny", 2, 32, "cpu", "8MiB", "64MiB", ("torch", "fsdp2")),
         Case("qwen-1.5b", "qwen2:1.5b", 4, 2048, "cuda", "20GiB", "28GiB", ("torch", "fsdp2")),
         Case("qwen-1.5b-compiled", "qwen2:1.5b", 4, 2048, "cuda", "20GiB", "28GiB", ("torch",), ("--compile",)),
+        Case("qwen-1.5b-resident", "qwen2:1.5b", 4, 2048, "cuda", "", "", ("plain",), (), ("--plugin", "none")),
         Case("qwen-3b", "qwen2:3b", 4, 2048, "cuda", "21GiB", "58GiB", ("fsdp2",)),
         Case("qwen-7b", "qwen2:7b", 4, 2048, "cuda", "40GiB", "100GiB", ()),
         Case("qwen-7b-16m", "qwen2:7b", 4, 2048, "cuda", "72GiB", "100GiB", ("passes",), ("--accumulate", "16")),

@@ -40,6 +40,7 @@ def castor_command(arguments, case, clip, extra):
     """`castor train` for `case`, or the engine over `import castor`. Options in `extra` replace the defaults; the resident
     run has no budgets."""
     extra = shlex.split(extra)
+    extra = [*case.castor, *extra]
     resident = ("--plugin", "none") in zip(extra, extra[1:]) or "--plugin=none" in extra
     given = {word.split("=")[0] for word in extra}
     defaults = options_of(arguments, clip) | {"--plugin": "gemini"}
@@ -47,7 +48,7 @@ def castor_command(arguments, case, clip, extra):
         defaults |= {"--device-budget": case.device_budget, "--host-budget": case.host_budget}
     words = words_of({name: value for name, value in defaults.items() if name not in given})
     program = [arguments.python, str(pathlib.Path(arguments.engines) / "engine_castor.py")] if case.in_python() else [arguments.castor, "train"]
-    return [*program, *case.job(), *words, *case.castor, *extra, "--json"]
+    return [*program, *case.job(), *words, *extra, "--json"]
 
 
 def peer_command(arguments, case, clip, peer):

@@ -165,18 +165,21 @@ bool may_speculate(const PlacementRequest& request, PayloadId id) {
   return request.may_speculate.empty() || request.may_speculate[id];
 }
 
-/// The chunks with states below the device that may speculate, or, where not `speculative`, that may not.
-std::vector<PayloadId> streamable(const PlacementRequest& request, const StatePlacement& plan, bool speculative) {
-  std::vector<PayloadId> found;
+/// The chunks with states below the device, in the order in which they are chosen. First the model's first chunk alone:
+/// its gradients are the last to arrive, and the next forward pass begins with it, so nothing hides its update on the
+/// host. Chunks whose updates need not wait for a norm are last.
+std::array<std::vector<PayloadId>, 3> streamable(const PlacementRequest& request, const StatePlacement& plan) {
+  std::array<std::vector<PayloadId>, 3> groups;
+  bool is_first = true;
   for (const PayloadId id : request.chunks.ids()) {
-    const bool off_device = request.chunks[id].state_bytes > 0 && plan.states[id] != Tier::device;
-    if (off_device && may_speculate(request, id) == speculative) found.push_back(id);
+    if (request.chunks[id].state_bytes > 0 && plan.states[id] != Tier::device)
+      groups.at(is_first ? 0 : may_speculate(request, id) ? 2 : 1).push_back(id);
+    is_first = false;
   }
-  return found;
+  return groups;
 }
 
-/// Chooses the states that are streamed, as far as their updates fit on the device. Chunks whose updates need not wait
-/// for a norm are streamed last.
+/// Chooses the states that are streamed, as far as their updates fit on the device.
 void stream_states(const PlacementRequest& request, StatePlacement& plan) {
   plan.streamed.assign(request.chunks.size(), false);
   const auto bytes_of = [&request](std::span<const PayloadId> chunks) {
@@ -184,8 +187,8 @@ void stream_states(const PlacementRequest& request, StatePlacement& plan) {
     for (const PayloadId id : chunks) n_bytes += static_cast<double>(request.chunks[id].state_bytes);
     return n_bytes;
   };
-  const std::array groups = {streamable(request, plan, false), streamable(request, plan, true)};
-  double wanted_bytes = request.stream_fraction * (bytes_of(groups[0]) + bytes_of(groups[1]));
+  const auto groups = streamable(request, plan);
+  double wanted_bytes = request.stream_fraction * (bytes_of(groups[0]) + bytes_of(groups[1]) + bytes_of(groups[2]));
   for (const auto& group : groups) {
     EvenShare streamed(std::min(1.0, wanted_bytes / std::max(1.0, bytes_of(group))));
     for (const PayloadId id : group)

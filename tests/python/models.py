@@ -18,7 +18,7 @@ NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 # The wheel of torchvision for GPUs cannot load its operators beside a torch without CUDA. Its import, and that of
 # transformers beside it, needs two of them.
 OF_TORCHVISION = torch.library.Library("torchvision", "FRAGMENT")
-if not torch.cuda.is_available():
+if torch.version.cuda is None:
     for operator in ("nms", "qnms"):
         OF_TORCHVISION.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 

@@ -119,7 +119,7 @@ def sum_of_squares(values: torch.Tensor) -> float:
 
 def stored(tensor: torch.Tensor, parameter: nn.Parameter) -> torch.Tensor:
     """The elements of `tensor` in the order of the parameter's memory."""
-    ordered = torch.empty_strided(parameter.shape, parameter.stride(), dtype=tensor.dtype)
+    ordered = torch.empty_strided(parameter.shape, parameter.stride(), dtype=tensor.dtype, device=tensor.device)
     return ordered.copy_(tensor).as_strided((parameter.numel(),), (1,))
 
 
