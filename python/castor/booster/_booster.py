@@ -7,17 +7,30 @@ import torch
 from torch import nn
 
 from castor._boost import boost_pair
+from castor.booster._choices import device_for, plugin_for
 from castor.booster._files import load_model, save_model
-from castor.booster.plugin import Plugin, TorchDDPPlugin
+from castor.booster._plugin import Plugin
+from castor.booster.plugin import TorchDDPPlugin
+from castor.mixed_precision import MixedPrecision
 
 
 class Booster:
-    """Gives a model, its optimizer and what goes with them to a plugin."""
+    """Gives a model, its optimizer and what goes with them to a plugin.
 
-    def __init__(self, device: str | None = None, mixed_precision: object = None, plugin: Plugin | None = None):
-        self.device = device
+    device: TorchDDPPlugin moves the model there first; other plugins train where the model is. mixed_precision: 'fp16',
+    'bf16' or an object of castor.mixed_precision, for a plugin that states no precision.
+    """
+
+    def __init__(
+        self,
+        device: str | torch.device | None = None,
+        mixed_precision: str | MixedPrecision | None = None,
+        plugin: Plugin | None = None,
+    ):
+        self.plugin = TorchDDPPlugin() if plugin is None else plugin
+        self.device = device_for(self.plugin, device)
         self.mixed_precision = mixed_precision
-        self.plugin = plugin or TorchDDPPlugin()
+        self._plugin_of_training = plugin_for(self.plugin, mixed_precision)
 
     def boost(
         self,
@@ -28,8 +41,10 @@ class Booster:
         lr_scheduler: object = None,
     ):
         """The five, in this order; model and optimizer are the same objects as before, and train under the plugin."""
+        if self.device is not None:
+            model.to(self.device)
         if optimizer is not None:
-            boost_pair(model, optimizer, self.plugin)
+            boost_pair(model, optimizer, self._plugin_of_training)
         return model, optimizer, criterion, dataloader, lr_scheduler
 
     def backward(self, loss: torch.Tensor, optimizer: torch.optim.Optimizer) -> None:
@@ -73,4 +88,3 @@ class Booster:
         lr_scheduler.load_state_dict(torch.load(path))
         for group, rate in zip(lr_scheduler.optimizer.param_groups, lr_scheduler.get_last_lr()):
             group["lr"] = rate
-
