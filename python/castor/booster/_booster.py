@@ -2,15 +2,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import nn
 
 from castor._boost import boost_pair
+from castor._errors import Error
 from castor.booster._choices import device_for, plugin_for
 from castor.booster._files import load_model, save_model
 from castor.booster._plugin import Plugin
-from castor.booster.plugin import TorchDDPPlugin
+from castor.booster.plugin import HybridParallelPlugin, TorchDDPPlugin
 from castor.mixed_precision import MixedPrecision
 
 
@@ -49,6 +52,30 @@ class Booster:
 
     def backward(self, loss: torch.Tensor, optimizer: torch.optim.Optimizer) -> None:
         optimizer.backward(loss)
+
+    def execute_pipeline(
+        self,
+        data_iter: Iterator,
+        model: nn.Module,
+        criterion: Callable[[Any, Any], torch.Tensor],
+        optimizer: torch.optim.Optimizer | None = None,
+        return_loss: bool = True,
+        return_outputs: bool = False,
+    ) -> dict[str, Any]:
+        """The forward and backward passes of the next batch in micro-batches, as HybridParallelPlugin states them.
+
+        criterion(outputs, inputs) is the loss of a micro-batch; 'loss' is the mean, and gradients are those of the mean.
+        Without an optimizer, or with gradients off, there are forward passes alone.
+        """
+        if not isinstance(self.plugin, HybridParallelPlugin):
+            raise Error(
+                f"execute_pipeline is of HybridParallelPlugin, and the plugin is {type(self.plugin).__name__}", "usage"
+            )
+        from castor.booster._pipeline import run_micro_batches
+
+        sizes = self.plugin.num_microbatches, self.plugin.microbatch_size
+        loss, outputs = run_micro_batches(next(data_iter), model, criterion, optimizer, sizes, return_outputs)
+        return {"loss": loss if return_loss else None, "outputs": outputs}
 
     def no_sync(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None):
         """Within it no backward pass is the last of its step, where the plugin states micro_batches."""
