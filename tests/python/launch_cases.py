@@ -211,10 +211,11 @@ class TwoRanks(unittest.TestCase):
 
     @staticmethod
     def start(rank, port, file):
+        """Without a GPU, of which each rank would need one."""
         place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "MASTER_ADDR": "localhost", "MASTER_PORT": port}
         return subprocess.Popen(
             [sys.executable, str(pathlib.Path(__file__).with_name("rank_program.py")), str(file)],
-            env={**os.environ, **{name: str(value) for name, value in place.items()}},
+            env={**os.environ, "CUDA_VISIBLE_DEVICES": "", **{name: str(value) for name, value in place.items()}},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -170,7 +170,7 @@ def command():
 class Signatures(unittest.TestCase):
     def test_have_every_option_with_its_default(self):
         for plugin, defaults in DEFAULTS.items():
-            parameters = inspect.signature(plugin).parameters
+            parameters = inspect.signature(plugin.__init__).parameters
             for name, default in defaults.items():
                 with self.subTest(plugin=plugin.__name__, option=name):
                     self.assertEqual(parameters[name].default, default)
@@ -190,7 +190,7 @@ class Signatures(unittest.TestCase):
         names = {option["name"] for plugin in listed["plugins"] if plugin["name"] == "gemini" for option in plugin["options"]}
         self.assertGreater(len(names), 15)
         for plugin in (GeminiPlugin, HybridParallelPlugin):
-            self.assertEqual(names - set(inspect.signature(plugin).parameters), set())
+            self.assertEqual(names - set(inspect.signature(plugin.__init__).parameters), set())
 
     def test_positions_of_older_scripts(self):
         self.assertEqual(LowLevelZeroPlugin(1, precision="bf16").stage, 1)
