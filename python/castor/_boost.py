@@ -11,7 +11,7 @@ from torch import nn
 from castor import _core
 from castor._access import give_places
 from castor._boosted import Groups, change_class, check_all_have_groups, groups_of, rule_of
-from castor._guards import check_free, check_parameters
+from castor._guards import check_free, check_one_rank, check_parameters
 from castor._hooks import connect_units
 from castor._model import change_methods, follow_before_training
 from castor._outside import OutsideUses
@@ -21,7 +21,7 @@ from castor._state_dict import connect_state_dict
 from castor._units import Unit, find_units
 
 if TYPE_CHECKING:
-    from castor.booster.plugin import Plugin
+    from castor.booster._plugin import Plugin
 
 
 def boost_pair(
@@ -31,10 +31,11 @@ def boost_pair(
     names = {parameter: name for name, parameter in model.named_parameters()}
     rule = rule_of(type(optimizer))
     groups = groups_of(optimizer, rule, names)
+    check_one_rank()
     check_free(names)
     check_parameters(names)
     check_all_have_groups(groups, names)
-    units = find_units(model)
+    units = find_units(model, plugin.units)
     device = training_device(device, model)
     share = limit_memory(device, plugin.options.get("device_budget", ""))
     placeholders = Placeholders(model, dtype_of(plugin.precision) if plugin.precision else None, device)
@@ -53,7 +54,7 @@ def boost_pair(
     connect_state_dict(model)
     open_passes = connect_units(units, session)
     follow_before_training(model, names, waiting, open_passes, optimizer if plugin.micro_batches else None)
-    if plugin.precision in ("bf16", "fp16"):
+    if plugin.cast_inputs and plugin.precision in ("bf16", "fp16"):
         cast_inputs(model, dtype_of(plugin.precision))
     if plugin.force_outputs_fp32:
         cast_outputs_to_fp32(model)
@@ -73,6 +74,6 @@ def session_of(
         rule,
         groups,
         plugin.max_norm,
-        plugin.micro_batches,
-        plugin.scaler,
+        plugin.micro_batches or 0,
+        plugin.scaler if any(parameter.dtype == torch.float16 for parameter in names) else {},
     )

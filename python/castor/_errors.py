@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class Error(RuntimeError):
     """What was asked, the numbers, and what to do, in one sentence.
@@ -27,3 +29,11 @@ class Error(RuntimeError):
         self.tier = tier
         self.needed = needed
         self.available = available
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: a question for the most similar known one, or nothing."""
+    import difflib
+
+    found = difflib.get_close_matches(name, known, 1)
+    return f"; did you mean {found[0]}?" if found else ""

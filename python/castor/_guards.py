@@ -10,6 +10,12 @@ from torch import nn
 
 from castor._access import place_of
 from castor._errors import Error
+from castor._ranks import world_size_of
+
+
+def check_one_rank() -> None:
+    if world_size_of() > 1:
+        raise Error(f"there are {world_size_of()} ranks, and Castor trains on one so far; start the script on one", "usage")
 
 
 def check_free(names: dict[nn.Parameter, str]) -> None:

@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch import nn
+
+from castor._errors import Error, nearest
 
 CONTAINERS = (nn.ModuleList, nn.Sequential, nn.ModuleDict)
 
@@ -21,10 +24,12 @@ class Unit:
     parameters: tuple[nn.Parameter, ...]
 
 
-def find_units(model: nn.Module) -> list[Unit]:
-    """The units of `model` in the order of named_modules: its innermost blocks, and each module with parameters outside
-    of them."""
-    blocks = innermost_blocks(model)
+def find_units(model: nn.Module, chosen: Sequence[str | type[nn.Module]] | None = None) -> list[Unit]:
+    """The units of `model` in the order of named_modules: its blocks, and each module with parameters outside of them.
+
+    chosen: the blocks by their names or classes; None: the innermost that repeat.
+    """
+    blocks = innermost_blocks(model) if chosen is None else chosen_blocks(model, chosen)
     units: list[Unit] = []
 
     def visit(name: str, module: nn.Module, around: tuple[nn.Parameter, ...]) -> None:
@@ -42,6 +47,21 @@ def find_units(model: nn.Module) -> list[Unit]:
     visited: set[nn.Module] = set()
     visit("", model, ())
     return units
+
+
+def chosen_blocks(model: nn.Module, chosen: Sequence[str | type[nn.Module]]) -> set[nn.Module]:
+    modules = dict(model.named_modules())
+    blocks: set[nn.Module] = set()
+    for one in [chosen] if isinstance(chosen, (str, type)) else chosen:
+        if isinstance(one, type):
+            found = {module for module in modules.values() if isinstance(module, one)}
+        else:
+            found = {modules[one]} if one in modules else set()
+        if not found:
+            name = one.__name__ if isinstance(one, type) else one
+            raise Error(f"units names {name}, and the model has no such module{nearest(name, modules)}", "usage", "units")
+        blocks |= found
+    return blocks
 
 
 def innermost_blocks(model: nn.Module) -> set[nn.Module]:

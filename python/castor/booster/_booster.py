@@ -2,22 +2,38 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import nn
 
 from castor._boost import boost_pair
+from castor._errors import Error
+from castor.booster._choices import check_plugin, device_of, plugin_for
 from castor.booster._files import load_model, save_model
-from castor.booster.plugin import Plugin, TorchDDPPlugin
+from castor.booster._plugin import Plugin
+from castor.booster.plugin import HybridParallelPlugin, TorchDDPPlugin
+from castor.mixed_precision import MixedPrecision
 
 
 class Booster:
-    """Gives a model, its optimizer and what goes with them to a plugin."""
+    """Gives a model, its optimizer and what goes with them to a plugin.
 
-    def __init__(self, device: str | None = None, mixed_precision: object = None, plugin: Plugin | None = None):
-        self.device = device
+    device: where the model trains; None: the current GPU if there is one, else where the model is. mixed_precision: 'fp16',
+    'bf16' or an object of castor.mixed_precision, for a plugin that states no precision.
+    """
+
+    def __init__(
+        self,
+        device: str | torch.device | None = None,
+        mixed_precision: str | MixedPrecision | None = None,
+        plugin: Plugin | None = None,
+    ):
+        self.plugin = TorchDDPPlugin() if plugin is None else check_plugin(plugin)
+        self.device = device_of(device)
         self.mixed_precision = mixed_precision
-        self.plugin = plugin or TorchDDPPlugin()
+        self._plugin_of_training = plugin_for(self.plugin, mixed_precision)
 
     def boost(
         self,
@@ -29,11 +45,37 @@ class Booster:
     ):
         """The five, in this order; model and optimizer are the same objects as before, and train under the plugin."""
         if optimizer is not None:
-            boost_pair(model, optimizer, self.plugin, self.device)
+            boost_pair(model, optimizer, self._plugin_of_training, self.device)
+        elif self.device is not None:
+            model.to(self.device)
         return model, optimizer, criterion, dataloader, lr_scheduler
 
     def backward(self, loss: torch.Tensor, optimizer: torch.optim.Optimizer) -> None:
         optimizer.backward(loss)
+
+    def execute_pipeline(
+        self,
+        data_iter: Iterator,
+        model: nn.Module,
+        criterion: Callable[[Any, Any], torch.Tensor],
+        optimizer: torch.optim.Optimizer | None = None,
+        return_loss: bool = True,
+        return_outputs: bool = False,
+    ) -> dict[str, Any]:
+        """The forward and backward passes of the next batch in micro-batches, as HybridParallelPlugin states them.
+
+        criterion(outputs, inputs) is the loss of a micro-batch; 'loss' is the mean, and gradients are those of the mean.
+        Without an optimizer, or with gradients off, there are forward passes alone.
+        """
+        if not isinstance(self.plugin, HybridParallelPlugin):
+            raise Error(
+                f"execute_pipeline is of HybridParallelPlugin, and the plugin is {type(self.plugin).__name__}", "usage"
+            )
+        from castor.booster._pipeline import run_micro_batches
+
+        sizes = self.plugin.num_microbatches, self.plugin.microbatch_size
+        loss, outputs = run_micro_batches(next(data_iter), model, criterion, optimizer, sizes, return_outputs)
+        return {"loss": loss if return_loss else None, "outputs": outputs}
 
     def no_sync(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None):
         """Within it no backward pass is the last of its step, where the plugin states micro_batches."""
@@ -73,4 +115,3 @@ class Booster:
         lr_scheduler.load_state_dict(torch.load(path))
         for group, rate in zip(lr_scheduler.optimizer.param_groups, lr_scheduler.get_last_lr()):
             group["lr"] = rate
-

@@ -3,131 +3,193 @@
 
 from __future__ import annotations
 
-import difflib
-import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
 from castor._errors import Error
+from castor._precision import DTYPES
+from castor.booster._options import of_core, option, unused
+from castor.booster._plugin import Plugin
 
-# Options of the systems whose scripts run here that change nothing, and why.
-WITHOUT_EFFECT = {
-    "shard_param_frac": "parameters are sharded among ranks, and there is one",
-    "offload_param_frac": "the planner places parameters under device_budget and host_budget",
-    "warmup_non_model_data_ratio": "the memory of activations is measured in the first steps",
-    "steady_cuda_cap_ratio": "device_budget states the memory of the device",
-    "gpu_margin_mem_ratio": "device_budget states the memory of the device",
-    "enable_gradient_accumulation": "gradients add up over any number of backward passes",
-    "max_prefetch": "the planner fetches ahead as far as there is room",
-    "pin_memory": "host memory is pinned wherever the GPU copies from it",
-    "chunk_config_dict": "chunks are laid out from the model and the budgets",
-    "chunk_init_device": "chunks are laid out from the model and the budgets",
-    "search_range_m": "chunks are laid out from the model and the budgets",
-    "hidden_dim": "chunks are laid out from the model and the budgets",
-    "min_chunk_size_m": "chunks are laid out from the model and the budgets",
-    "strict_ddp_mode": "every placement has the same bits",
-    "scatter_after_inference": "parameters are released as the budgets require",
-    "enable_async_reduce": "gradients move beside the computing",
-    "memstats": "the memory of activations is measured in the first steps",
-    "verbose": "progress goes to logging.getLogger('castor')",
-    "broadcast_buffers": "buffers are broadcast among ranks, and there is one",
-    "bucket_cap_mb": "gradients are reduced among ranks, and there is one",
-    "find_unused_parameters": "a parameter without a gradient is left alone",
-    "check_reduction": "gradients are reduced among ranks, and there is one",
-    "gradient_as_bucket_view": "gradients are taken as autograd finishes them",
-    "static_graph": "the graph may change from step to step",
-}
+__all__ = ["GeminiPlugin", "HybridParallelPlugin", "LowLevelZeroPlugin", "Plugin", "TorchDDPPlugin"]
+
+REDUCED = "gradients are reduced among ranks, and there is one"
+SHARDED = "states are sharded among ranks, and there is one"
+TENSOR_PARALLEL = "it is of tensor and sequence parallelism, and there is one rank"
+PIPELINE = "it is of a pipeline of several ranks, and there is one"
+LAID_OUT = "chunks are laid out from the model and the budgets"
+MEASURED = "the memory of activations is measured in the first steps"
+BUDGETED = "device_budget states the memory of the device"
+AS_WRITTEN = "the model's own modules run as they are"
 
 
-# The options of dynamic loss scaling, under fp16.
-SCALER = ("initial_scale", "min_scale", "max_scale", "growth_factor", "backoff_factor", "growth_interval", "hysteresis")
-ALL_PLUGINS = ("precision", "max_norm", "micro_batches", "force_outputs_fp32", "debug", *SCALER)
+@dataclass(kw_only=True, init=False, eq=False, repr=False)
+class DdpOptions(Plugin):
+    broadcast_buffers: bool = unused(True, "buffers are broadcast among ranks, and there is one")
+    find_unused_parameters: bool = unused(False, "a parameter without a gradient is left alone")
+    check_reduction: bool = unused(False, REDUCED)
+    gradient_as_bucket_view: bool = unused(False, "gradients are taken as autograd finishes them")
+    static_graph: bool = unused(False, "the graph may change from step to step")
 
 
-class Plugin:
-    """A strategy of the core by its name, and the options of its training.
-
-    precision: 'bf16', 'fp16' or 'fp32', the dtype that parameters get and the model computes in, with masters of fp32 in
-    any case; None: that of the model. max_norm: the norm that gradients are clipped to in every step; 0: none.
-    micro_batches: the backward passes of each step. Stated, updates begin during the last one, so steps are shorter; a
-    further pass, and values of the optimizer that change between it and step(), are refused. None: any number.
-    initial_scale to hysteresis: dynamic loss scaling under fp16. force_outputs_fp32: floating-point results of the model
-    become fp32. debug: an access to a parameter that has no memory is found before it happens, at a cost for each
-    operator.
-    """
-
-    name = "gemini"
-
-    def __init__(
-        self,
-        *,
-        precision: str | None = None,
-        max_norm: float = 0.0,
-        micro_batches: int | None = None,
-        force_outputs_fp32: bool = False,
-        debug: bool = False,
-        **options: Any,
-    ):
-        self.precision = precision
-        self.max_norm = float(max_norm)
-        self.micro_batches = micro_batches or 0
-        self.force_outputs_fp32 = force_outputs_fp32
-        self.debug = debug
-        self.scaler = {option: float(options.pop(option)) for option in SCALER if option in options}
-        self.options = {}  # of the core
-        for option, value in options.items():
-            if value is None:
-                continue
-            if option in WITHOUT_EFFECT:
-                warnings.warn(f"{type(self).__name__}({option}=…) has no effect: {WITHOUT_EFFECT[option]}", stacklevel=3)
-            else:
-                self.options[option] = text_of(value)
+@dataclass(kw_only=True, init=False, eq=False, repr=False)
+class ZeroOptions(Plugin):
+    master_weights: bool = unused(True, "updates go to fp32 masters, of which a bf16 weight is a part")
+    extra_dp_size: int = 1
+    use_fp8: bool = unused(False, "the model computes in `precision`")
+    verbose: bool = unused(False, "the library prints nothing")
 
 
-class TorchDDPPlugin(Plugin):
-    """Everything stays on the model's device. Options: those of all plugins."""
+@dataclass(kw_only=True, init=False, eq=False, repr=False)
+class OffloadOptions(ZeroOptions):
+    cpu_offload: bool = False
+    communication_dtype: torch.dtype | None = unused(None, REDUCED)
+    overlap_communication: bool = unused(True, REDUCED)
+    overlap_allgather: bool = unused(False, SHARDED)
 
-    def __init__(self, **options: Any):
-        known = (*ALL_PLUGINS, *WITHOUT_EFFECT)
-        for option in options:
-            if option not in known:
-                nearest = difflib.get_close_matches(option, known, 1)
-                hint = f"; did you mean {nearest[0]}?" if nearest else ""
-                raise Error(f"TorchDDPPlugin has no option {option}{hint}", "usage", option)
-        super().__init__(**options)
+    @property
+    def options(self) -> dict[str, str]:
+        return super().options | ({"placement_policy": "cpu"} if self.cpu_offload else {})
 
 
-class GeminiPlugin(Plugin):
+@dataclass(kw_only=True, init=False, eq=False, repr=False)
+class PlannerOptions(ZeroOptions):
+    placement_policy: str = option("auto", choices=("auto", "static", "cuda", "cpu", "const"), core=True)
+    offload_optim_frac: float = of_core(0.0)
+    offload_param_frac: float = of_core(0.0)
+    device_budget: int | str | None = of_core()
+    host_budget: int | str | None = of_core()
+    nvme_budget: int | str | None = of_core()
+    nvme: Sequence[str] | str | None = of_core()
+    nvme_offload_fraction: float | None = of_core()
+    durability: str | None = of_core()
+    const_device_bytes: int | str | None = of_core()
+    accumulate_gradients: bool | None = of_core()
+    offload_activations: bool | None = of_core()
+    overlap_updates: bool | None = of_core()
+    speculative_updates: str | bool | None = of_core()
+    stream_optim_frac: float | None = of_core()
+    update_threads: int | None = of_core()
+    split_master: bool | None = of_core()
+    optimizer: str | None = of_core()
+    moments: str | None = of_core()
+    rounding_seed: int | None = of_core()
+    io_timeout: float | None = of_core()
+    chunk_bytes: int | str | None = of_core()
+
+    mixed_precision: torch.dtype | str | None = None
+    tp_size: int = 1
+    shard_param_frac: float = unused(1.0, "parameters are sharded among ranks, and there is one")
+    warmup_non_model_data_ratio: float = unused(0.8, MEASURED)
+    steady_cuda_cap_ratio: float = unused(0.9, BUDGETED)
+    gpu_margin_mem_ratio: float = unused(0.0, BUDGETED)
+    enable_gradient_accumulation: bool = unused(False, "gradients add up over any number of backward passes")
+    max_prefetch: int = unused(0, "the planner fetches ahead as far as there is room")
+    pin_memory: bool = unused(False, "host memory is pinned wherever the GPU copies from it")
+    chunk_config_dict: dict | None = unused(None, LAID_OUT)
+    chunk_init_device: torch.device | str | None = unused(None, LAID_OUT)
+    search_range_m: int = unused(32, LAID_OUT)
+    hidden_dim: int | None = unused(None, LAID_OUT)
+    min_chunk_size_m: float = unused(32, LAID_OUT)
+    strict_ddp_mode: bool = unused(False, "every placement has the same bits")
+    scatter_after_inference: bool = unused(True, "parameters are released as the budgets require")
+    enable_async_reduce: bool = unused(True, "gradients move beside the computing")
+    memstats: Any = unused(None, MEASURED)
+    enable_all_optimization: bool = unused(False, AS_WRITTEN)
+    enable_fused_normalization: bool = unused(False, AS_WRITTEN)
+    enable_flash_attention: bool = unused(False, AS_WRITTEN)
+    enable_jit_fused: bool = unused(False, AS_WRITTEN)
+    enable_sequence_parallelism: bool = unused(False, TENSOR_PARALLEL)
+
+    def _settle(self) -> None:
+        if self.mixed_precision is not None:
+            named = [name for name, dtype in DTYPES.items() if dtype == self.mixed_precision]
+            self.precision = named[0] if named else str(self.mixed_precision)
+        if self.placement_policy == "auto" and (self.offload_optim_frac or self.offload_param_frac):
+            self.placement_policy = "static"
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class TorchDDPPlugin(DdpOptions):
+    """Everything stays on the model's device. castor.booster.plugin.Plugin explains the options."""
+
+    bucket_cap_mb: int = unused(25, REDUCED)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class LowLevelZeroPlugin(OffloadOptions):
+    """Parameters stay on the model's device, and with cpu_offload optimizer states are kept and updated off it.
+    castor.booster.plugin.Plugin explains further options."""
+
+    stage: int = option(1, choices=(1, 2), unused=SHARDED, kw_only=False)
+    precision: str | None = option("fp16", choices=(None, *DTYPES))
+    reduce_bucket_size_in_m: int = unused(12, REDUCED)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class GeminiPlugin(PlannerOptions):
     """Everything moves between device, host and NVMe under budgets.
 
-    device_budget, host_budget: bytes, or text as '8GiB'; None: no limit. nvme: folders of the NVMe tier. Further options:
-    those of all plugins, and those that `castor plugins list -v` explains.
+    device_budget, host_budget, nvme_budget: bytes, or text as '8GiB'; None: no limit. nvme: folders of the NVMe tier.
+    offload_optim_frac, offload_param_frac: shares that are off the device; placement_policy 'auto' becomes 'static' then.
+    mixed_precision: another name of precision, which takes a dtype too. castor.booster.plugin.Plugin explains further
+    options, and `castor plugins list -v` those that are None by default.
     """
 
-    def __init__(
-        self,
-        placement_policy: str = "auto",
-        precision: str | None = "bf16",
-        device_budget: int | str | None = None,
-        host_budget: int | str | None = None,
-        nvme: list[str] | str | None = None,
-        nvme_offload_fraction: float | None = None,
-        **options: Any,
-    ):
-        super().__init__(
-            placement_policy=placement_policy,
-            precision=precision,
-            device_budget=device_budget,
-            host_budget=host_budget,
-            nvme=nvme,
-            nvme_offload_fraction=nvme_offload_fraction,
-            **options,
-        )
+    precision: str | None = option("bf16", choices=(None, *DTYPES))
 
 
-def text_of(value: Any) -> str:
-    """An option as the core reads it: a comma within an element of a list is written with a backslash."""
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if isinstance(value, (list, tuple)):
-        return ",".join(str(item).replace("\\", "\\\\").replace(",", "\\,") for item in value)
-    return str(value)
+@dataclass(kw_only=True, eq=False, repr=False)
+class HybridParallelPlugin(OffloadOptions, PlannerOptions, DdpOptions):
+    """Grids of ranks for tensor, pipeline and sequence parallelism, with the options of GeminiPlugin.
+
+    cpu_offload: optimizer states are kept and updated off the device. num_microbatches, microbatch_size: how
+    Booster.execute_pipeline divides a batch. dp_outside: data parallelism is the outermost axis of the grid, or the next.
+    """
+
+    tp_size: int = field(kw_only=False)
+    pp_size: int = field(kw_only=False)
+    sp_size: int | None = field(default=None, kw_only=False)
+    precision: str | None = option("fp16", choices=(None, *DTYPES))
+    zero_stage: int = option(0, choices=(0, 1, 2), unused=SHARDED)
+    num_microbatches: int | None = None
+    microbatch_size: int | None = None
+    sequence_parallelism_mode: str | None = option(
+        None, choices=(None, "split_gather", "ring", "all_to_all", "ring_attn"), unused=TENSOR_PARALLEL
+    )
+    enable_sequence_overlap: bool = unused(False, TENSOR_PARALLEL)
+    parallel_output: bool = unused(True, TENSOR_PARALLEL)
+    custom_policy: Any = unused(None, TENSOR_PARALLEL)
+    make_vocab_size_divisible_by: int = unused(64, TENSOR_PARALLEL)
+    inner_ring_size: int | None = unused(None, TENSOR_PARALLEL)
+    ddp_bucket_cap_mb: int = unused(25, REDUCED)
+    zero_bucket_size_in_m: int = unused(12, REDUCED)
+    pp_style: str = option("1f1b", choices=("1f1b", "interleaved", "zbv"), unused=PIPELINE)
+    num_model_chunks: int = unused(1, PIPELINE)
+    num_layers_per_stage: Sequence[int] | None = unused(None, PIPELINE)
+    overlap_p2p: bool = unused(True, PIPELINE)
+    enable_metadata_cache: bool = unused(True, PIPELINE)
+    dp_outside: bool = True
+    gradient_checkpoint_config: Any = unused(
+        None, "the model says what is recomputed, as gradient_checkpointing_enable() does"
+    )
+
+    def _settle(self) -> None:
+        super()._settle()
+        for name in ("num_microbatches", "microbatch_size"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise Error(f"{name} is {value}; it takes a number from 1", "usage", name)
+        if self.cpu_offload and self.placement_policy not in ("auto", "cpu"):
+            raise Error(
+                f"cpu_offload=True keeps optimizer states off the device, and placement_policy={self.placement_policy!r} "
+                "places them otherwise; state one of the two",
+                "usage",
+                "cpu_offload",
+            )
+
+    def _axes(self) -> tuple[str, ...]:
+        return super()._axes() if self.dp_outside else ("pp", "dp", "tp", "sp")

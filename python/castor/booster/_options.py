@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of plugins: the fields of their dataclasses, with what is to be known of each beside its name and default."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import Field, field, fields
+from typing import TYPE_CHECKING, Any
+
+from castor._errors import Error, nearest
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+def option(default: Any, *, unused: str = "", choices: tuple = (), core: bool = False, kw_only: bool = True) -> Any:
+    """A field. unused: why the option changes nothing. core: it is passed on to the plugin of the core."""
+    return field(default=default, kw_only=kw_only, metadata={"unused": unused, "choices": choices, "core": core})
+
+
+def unused(default: Any, why: str) -> Any:
+    return option(default, unused=why)
+
+
+def of_core(default: Any = None) -> Any:
+    """None: the default of the core."""
+    return option(default, core=True)
+
+
+def check_names(plugin: type[DataclassInstance], given: dict[str, Any]) -> None:
+    known = [each.name for each in fields(plugin)]
+    for name in given:
+        if name not in known:
+            raise Error(f"{plugin.__name__} has no option {name}{nearest(name, known)}", "usage", name)
+
+
+def check_choices(plugin: DataclassInstance) -> None:
+    for each in fields(plugin):
+        value, choices = getattr(plugin, each.name), each.metadata.get("choices", ())
+        if choices and value not in choices:
+            names = [str(choice) for choice in choices if choice is not None]
+            hint = nearest(value, names) if isinstance(value, str) else ""
+            raise Error(f"{each.name} takes one of {', '.join(names)}, not {value!r}{hint}", "usage", each.name)
+
+
+def is_given(plugin: DataclassInstance, each: Field) -> bool:
+    value = getattr(plugin, each.name)
+    return value is not each.default and value != each.default
+
+
+def warn_of(plugin: DataclassInstance, name: str, why: str) -> None:
+    """As if the line that makes the plugin warned: below it are __init__, __post_init__, and its helper."""
+    warnings.warn(f"{type(plugin).__name__}({name}=…) has no effect: {why}", stacklevel=5)
+
+
+def warn_of_unused(plugin: DataclassInstance) -> None:
+    for each in fields(plugin):
+        if each.metadata.get("unused") and is_given(plugin, each):
+            warn_of(plugin, each.name, each.metadata["unused"])
+
+
+def core_options(plugin: DataclassInstance) -> dict[str, str]:
+    given = [each for each in fields(plugin) if each.metadata.get("core") and is_given(plugin, each)]
+    return {each.name: text_of(getattr(plugin, each.name)) for each in given}
+
+
+def text_of(value: Any) -> str:
+    """An option as the core reads it: a comma within an element of a list is written with a backslash."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, (list, tuple)):
+        return ",".join(str(item).replace("\\", "\\\\").replace(",", "\\,") for item in value)
+    return str(value)

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all plugins have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from castor._errors import Error
+from castor._precision import DTYPES
+from castor.booster._grid import Grid, StageManager, check_ranks
+from castor.booster._options import check_choices, check_names, core_options, is_given, option, unused, warn_of, warn_of_unused
+
+if TYPE_CHECKING:
+    import torch.distributed as dist
+    from torch.utils.data import DataLoader, Dataset, DistributedSampler
+
+SCALER = ("initial_scale", "min_scale", "max_scale", "growth_factor", "backoff_factor", "growth_interval", "hysteresis")
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Plugin:
+    """A strategy of the core by its name, and the options of its training.
+
+    precision: 'bf16', 'fp16' or 'fp32', the dtype that parameters get and the model computes in, with masters of fp32 in
+    any case; None: that of the model. max_norm: the norm that gradients are clipped to in every step; 0: none.
+    micro_batches: the backward passes of each step. Stated, updates begin during the last one, so steps are shorter; a
+    further pass, and values of the optimizer that change between it and step(), are refused. None: any number.
+    initial_scale to hysteresis: dynamic loss scaling under fp16. cast_inputs: floating-point inputs of the model get its
+    dtype. force_outputs_fp32: its floating-point results become fp32. units: the modules to fetch at once, by their
+    names or classes; None: the innermost repeated blocks. debug: an access to a parameter that has no memory is found
+    before it happens, at a cost for each operator.
+    """
+
+    precision: str | None = option(None, choices=(None, *DTYPES))
+    max_norm: float = 0.0
+    norm_type: float = 2.0
+    micro_batches: int | None = None
+    initial_scale: float = 2**16
+    min_scale: float = 1
+    growth_factor: float = 2
+    backoff_factor: float = 0.5
+    growth_interval: int = 1000
+    hysteresis: int = 2
+    max_scale: float = 2**32
+    cast_inputs: bool = True
+    force_outputs_fp32: bool = False
+    units: Sequence[str | type[nn.Module]] | None = None
+    debug: bool = False
+    fp8_communication: bool = unused(False, "no tensor is sent in fp8")
+
+    name = "gemini"
+    tp_size = pp_size = extra_dp_size = 1
+    sp_size = None
+
+    def __new__(cls, *args: Any, **options: Any) -> Plugin:
+        check_names(cls, options)
+        return super().__new__(cls)
+
+    def __post_init__(self) -> None:
+        self._settle()
+        check_choices(self)
+        if self.norm_type != 2:
+            raise Error(f"norm_type is {self.norm_type}; Castor clips by the 2-norm", "usage", "norm_type")
+        sizes = {"tp": self.tp_size, "pp": self.pp_size, "sp": 1 if self.sp_size is None else self.sp_size}
+        stated = {f"{axis}_size": size for axis, size in sizes.items()}
+        check_ranks(type(self).__name__, {**stated, "extra_dp_size": self.extra_dp_size})
+        self._grid = Grid(self._axes(), sizes)
+        warn_of_unused(self)
+        self._warn_of_scaler()
+
+    def _settle(self) -> None:
+        """What options say together, before they are checked one by one."""
+
+    def _axes(self) -> tuple[str, ...]:
+        return ("dp", "pp", "tp", "sp")
+
+    def _warn_of_scaler(self) -> None:
+        given = [each.name for each in fields(self) if each.name in SCALER and is_given(self, each)]
+        if given and self.precision in ("bf16", "fp32"):
+            warn_of(self, given[0], f"losses are scaled under fp16, and precision is {self.precision}")
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Of the core."""
+        return core_options(self)
+
+    @property
+    def scaler(self) -> dict[str, float]:
+        return {name: float(getattr(self, name)) for name in SCALER}
+
+    @property
+    def dp_size(self) -> int:
+        return self._grid.size("dp")
+
+    @property
+    def dp_group(self) -> dist.ProcessGroup | None:
+        return self._grid.group("dp")
+
+    @property
+    def pp_group(self) -> dist.ProcessGroup | None:
+        return self._grid.group("pp")
+
+    @property
+    def tp_group(self) -> dist.ProcessGroup | None:
+        return self._grid.group("tp")
+
+    @property
+    def sp_group(self) -> dist.ProcessGroup | None:
+        return self._grid.group("sp")
+
+    @property
+    def stage_manager(self) -> StageManager:
+        return StageManager(self._grid)
+
+    def prepare_dataloader(
+        self,
+        dataset: Dataset,
+        batch_size: int,
+        shuffle: bool = False,
+        seed: int = 1024,
+        drop_last: bool = False,
+        pin_memory: bool = False,
+        num_workers: int = 0,
+        distributed_sampler_cls: type[DistributedSampler] | None = None,
+        **options: Any,
+    ) -> DataLoader:
+        """A DataLoader over this rank's part of the data, whose order follows from `seed`. options: further ones of
+        DataLoader."""
+        from castor.utils._data import EpochSampler, seeded_loader
+
+        sampler_class = distributed_sampler_cls or EpochSampler
+        sampler = sampler_class(dataset, self.dp_size, self._grid.coordinate("dp"), shuffle, seed, drop_last)
+        options = {"sampler": sampler, "drop_last": drop_last, "pin_memory": pin_memory, "num_workers": num_workers, **options}
+        return seeded_loader(dataset, seed, batch_size=batch_size, **options)
