@@ -4,6 +4,8 @@
 
 The model is built on the meta device; its first weights are given to the boosted model one by one. Prints one JSON line.
 """
+import logging
+
 import torch
 
 import training
@@ -16,6 +18,7 @@ class Castor(training.Engine):
         from castor.booster import Booster
         from castor.booster.plugin import GeminiPlugin, TorchDDPPlugin
 
+        logging.basicConfig(level=logging.INFO)
         super().__init__(options)
         self.work.give_buffers(self.model, "cpu")
         common = {"precision": "bf16", "max_norm": options.clip, "micro_batches": options.accumulate}

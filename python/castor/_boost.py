@@ -13,6 +13,7 @@ from castor._access import give_places
 from castor._boosted import Groups, change_class, check_all_have_groups, groups_of, rule_of
 from castor._guards import check_free, check_one_rank, check_parameters
 from castor._hooks import connect_units
+from castor._messages import report
 from castor._model import change_methods, follow_before_training
 from castor._outside import OutsideUses
 from castor._placing import Placeholders, budgets, limit_memory, training_device
@@ -39,15 +40,18 @@ def boost_pair(
     device = training_device(device, model)
     share = limit_memory(device, plugin.options.get("device_budget", ""))
     placeholders = Placeholders(model, dtype_of(plugin.precision) if plugin.precision else None, device)
+    messages = _core.Messages()
     try:
-        session = session_of(names, units, placeholders, plugin, rule, groups)
+        session = session_of(names, units, placeholders, plugin, rule, groups, messages)
     except BaseException:
         placeholders.undo()
         raise
+    finally:
+        report(messages)
     budgets[session] = share
     change_class(optimizer)
     optimizer.castor_rule, optimizer.castor_names, optimizer.castor_groups = rule, names, groups
-    optimizer.castor_session = session
+    optimizer.castor_session, optimizer.castor_messages = session, messages
     waiting = {names[parameter] for parameter in placeholders.waiting()}
     give_places(names, session, waiting)
     change_methods(model, optimizer, session)
@@ -62,7 +66,13 @@ def boost_pair(
 
 
 def session_of(
-    names: dict[nn.Parameter, str], units: list[Unit], placeholders: Placeholders, plugin: Plugin, rule: str, groups: Groups
+    names: dict[nn.Parameter, str],
+    units: list[Unit],
+    placeholders: Placeholders,
+    plugin: Plugin,
+    rule: str,
+    groups: Groups,
+    messages: _core.Messages,
 ) -> _core.Session:
     positions = {parameter: i for i, parameter in enumerate(names)}
     return _core.boost(
@@ -76,4 +86,5 @@ def session_of(
         plugin.max_norm,
         plugin.micro_batches or 0,
         plugin.scaler if any(parameter.dtype == torch.float16 for parameter in names) else {},
+        messages,
     )

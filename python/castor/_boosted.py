@@ -11,6 +11,7 @@ from torch import nn
 
 from castor import _core
 from castor._errors import Error
+from castor._messages import report
 from castor._outside import OutsideUses
 
 # Of each rule of the core: the values of a group that it reads, and those that it knows one setting of.
@@ -82,6 +83,7 @@ class BoostedOptimizer:
     castor_rule: str
     castor_names: dict[nn.Parameter, str]
     castor_session: _core.Session
+    castor_messages: _core.Messages
     castor_groups: Groups  # as the session has them
     castor_first_step: OutsideUses
 
@@ -94,7 +96,10 @@ class BoostedOptimizer:
             self.castor_groups = groups
 
     def castor_resume(self, folder: str | os.PathLike) -> None:
-        self.castor_session.resume([os.fspath(folder)])
+        try:
+            self.castor_session.resume([os.fspath(folder)])
+        finally:
+            report(self.castor_messages)
         for parameter in self.castor_names:
             parameter.castor_place.waiting.clear()
 
@@ -116,6 +121,7 @@ class BoostedOptimizer:
         if self.castor_session.step_under_way():
             self.castor_follow_groups()
             self.castor_session.step()
+            report(self.castor_messages)
             self.castor_first_step.end()
         return loss
 

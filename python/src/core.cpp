@@ -11,8 +11,10 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -79,10 +81,29 @@ GradScalerOptions scaler_of(const Values& v) {
   return scaler;
 }
 
+/// What the library says, from any of its threads, until the training thread takes it.
+class Messages {
+ public:
+  using Taken = std::vector<std::pair<int, std::string>>;
+  void add(int level, std::string_view text) {
+    const std::scoped_lock lock(mutex_);
+    said_.emplace_back(level, text);
+  }
+  Taken take() {
+    const std::scoped_lock lock(mutex_);
+    return std::exchange(said_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  Taken said_;
+};
+
 std::unique_ptr<Session> boosted(NamedTensors params, std::vector<std::optional<at::Tensor>> first_values, Units units,
                                  const std::string& plugin, const PluginOptions& plugin_options,
                                  const std::string& rule, const Groups& groups, double max_norm,
-                                 std::int64_t micro_batches, const Values& scaler) {
+                                 std::int64_t micro_batches, const Values& scaler,
+                                 const std::shared_ptr<Messages>& messages) {
   ModelParts parts{std::move(params), {}};
   for (auto& values : first_values) parts.first_values.push_back(values.value_or(at::Tensor()));
   for (auto& [name, ids] : units) parts.units.push_back({std::move(name), std::move(ids)});
@@ -91,6 +112,7 @@ std::unique_ptr<Session> boosted(NamedTensors params, std::vector<std::optional<
       .micro_batches = micro_batches, .autograd_begins = true, .values_may_change = micro_batches == 0};
   options.groups = groups_of(groups), options.max_norm = max_norm, options.rethrow = raise;
   options.grad_message = kGradientIsHere;
+  options.log = [messages](castor_log_level level, std::string_view text) { messages->add(level, text); };
   if (!scaler.empty()) options.scaler = scaler_of(scaler);
   const py::gil_scoped_release others_run;
   return std::make_unique<Session>(
@@ -173,6 +195,9 @@ PYBIND11_MODULE(_core, module) {
   using castor::Session;
   translate_errors();
   py::class_<Session::NoSync>(module, "NoSync");
+  py::class_<Messages, std::shared_ptr<Messages>>(module, "Messages")
+      .def(py::init<>())
+      .def("take", &Messages::take);
   py::class_<UnitPass>(module, "UnitPass").def("end", &UnitPass::end);
   py::class_<Session>(module, "Session")
       .def("enter", &enter)

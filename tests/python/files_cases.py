@@ -48,6 +48,19 @@ class Files(SameWeights):
         self.folder = Path(folder.name)
 
 
+class Messages(Files):
+    def test_other_settings_than_saved_are_logged(self):
+        _, model, optimizer = boosted()
+        train(model, optimizer, range(1))
+        optimizer.castor_session.save(str(self.folder / "run"))
+        booster, _, optimizer = boosted()
+        optimizer.param_groups[0]["lr"] = 0.05
+        optimizer.castor_follow_groups()
+        with self.assertLogs("castor", "WARNING") as logged:
+            booster.load_optimizer(optimizer, self.folder / "run")
+        self.assertRegex(logged.output[0], r"goes on with other settings than before: `lr` 0\.05 \(was 0\.01\)")
+
+
 class Weights(Files):
     def test_in_one_file_or_several_are_read_again(self):
         booster, model, optimizer = boosted()

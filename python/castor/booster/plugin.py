@@ -40,7 +40,7 @@ class ZeroOptions(Plugin):
     master_weights: bool = unused(True, "updates go to fp32 masters, of which a bf16 weight is a part")
     extra_dp_size: int = 1
     use_fp8: bool = unused(False, "the model computes in `precision`")
-    verbose: bool = unused(False, "the library prints nothing")
+    verbose: bool = unused(False, "what the library says goes to logging.getLogger('castor')")
 
 
 @dataclass(kw_only=True, init=False, eq=False, repr=False)
