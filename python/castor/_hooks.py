@@ -13,10 +13,12 @@ from castor import _core
 
 @dataclass
 class OpenPass:
-    """A forward pass that a unit is in."""
+    """A forward pass that a unit is in. Its attributes go in their order, so that the pass ends before its session where
+    both are garbage."""
 
     number: int  # of the unit
-    unit_pass: _core.UnitPass | None = None
+    unit_pass: _core.UnitPass | None
+    session: _core.Session
 
 
 class UnitHooks:
@@ -41,7 +43,7 @@ class UnitHooks:
 
     @torch._disable_dynamo
     def before(self, module: nn.Module, args: tuple, kwargs: dict) -> None:
-        self.open_passes.append(OpenPass(self.number))  # what enter() refuses ends in after() too
+        self.open_passes.append(OpenPass(self.number, None, self.session))  # what enter() refuses ends in after() too
         self.open_passes[-1].unit_pass = self.session.enter(self.number, args, kwargs)
 
     @torch._disable_dynamo

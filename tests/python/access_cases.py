@@ -229,3 +229,25 @@ class Lifetimes(unittest.TestCase):
         self.assertIsNone(session())
         with self.assertRaisesRegex(castor.Error, "no parameter of a model that was boosted"):
             castor.master(weight)
+
+    def test_a_session_outlives_passes_that_ctrl_c_has_left_open(self):
+        """Whose end calls it: after the session it would read memory that is gone."""
+        model, optimizer = boosted()
+        backward_of(model, 0)
+        optimizer.step()
+        model.blocks[1].feed_forward.register_forward_pre_hook(interrupt)
+        with self.assertRaises(KeyboardInterrupt):
+            loss_of(model, 1)
+        session = weakref.ref(optimizer.castor_session)
+        passes = list(optimizer.castor_first_step.open_passes)
+        self.assertTrue(passes)
+        del model, optimizer
+        gc.collect()
+        self.assertIsNotNone(session())
+        del passes
+        gc.collect()
+        self.assertIsNone(session())
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
