@@ -34,6 +34,7 @@ def follow_before_training(
     """optimizer: the step is announced in the last backward pass, with the values of its groups now; or None."""
 
     def before(*_) -> None:
+    @torch._disable_dynamo
         if torch._C._current_graph_task_id() == -1:
             end_abandoned(open_passes)
         if torch.is_grad_enabled():

@@ -4,6 +4,8 @@ fetched from then on with the module that uses them."""
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from dataclasses import dataclass
 
 import torch
@@ -105,9 +107,25 @@ class OutsideUses:
 
 
 class OperatorWatch(TorchDispatchMode):
+    """Within it compiled functions run as they are written, so that their operators are seen."""
+
     def __init__(self, uses: OutsideUses):
         super().__init__()
         self.uses = uses
+
+    def __enter__(self) -> OperatorWatch:
+        may_compile = "torch._dynamo" in sys.modules  # whose import takes long
+        self.stance = torch.compiler.set_stance("force_eager") if may_compile else contextlib.nullcontext()
+        return super().__enter__()
+
+    def __exit__(self, *raised: object) -> None:
+        super().__exit__(*raised)
+        self.stance.__exit__(*raised)
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Otherwise torch.compile skips for good what it meets here without knowing the stance."""
+        return True
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}

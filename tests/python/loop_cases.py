@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What stands around a training: evaluation, generation, several models, exceptions, copies, compiled blocks."""
 
-import contextlib
+import collections
 import copy
 import unittest
 import warnings
@@ -270,6 +270,8 @@ class Compiled(Pair):
                 Booster(plugin=plugin).boost(self.model, self.optimizer)
             else:
                 compile_blocks(self.model)
+            torch._dynamo.reset()
+            N_COMPILED.clear()
             compile_blocks(self.twin)
             for seed in range(3):
                 self.step(seed)
@@ -278,12 +280,23 @@ class Compiled(Pair):
 
 def compile_blocks(model):
     for block in model.blocks:
-        block.compile(backend="aot_eager")
+        block.compile(backend=backend)
 
 
 class SeveralModels(SameWeights):
+            self.assertEqual(N_COMPILED[self.model], N_COMPILED[self.twin])
+            self.assertGreater(N_COMPILED[self.model], 0)
+
+
+N_COMPILED: collections.Counter[nn.Module] = collections.Counter()
     def test_train_one_through_the_other(self):
         """As a generator and its critic."""
+
+    """By a backend that counts the graphs of each model."""
+
+    def backend(graph, inputs):
+        N_COMPILED[model] += 1
+        return torch._dynamo.lookup_backend("aot_eager")(graph, inputs)
 
         def run(boosts):
             torch.manual_seed(0)
