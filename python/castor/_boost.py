@@ -11,6 +11,7 @@ from torch import nn
 from castor import _core
 from castor._access import give_places
 from castor._boosted import Groups, change_class, check_all_have_groups, groups_of, rule_of
+from castor._forks import SESSIONS
 from castor._guards import check_free, check_parameters
 from castor._hooks import connect_units
 from castor._model import change_methods, follow_before_training
@@ -40,6 +41,7 @@ def boost_pair(model: nn.Module, optimizer: torch.optim.Optimizer, plugin: Plugi
             cast.undo()
         raise
     change_class(optimizer)
+    SESSIONS.add(session)
     optimizer.castor_rule, optimizer.castor_names, optimizer.castor_groups = rule, names, groups
     optimizer.castor_session = session
     give_places(names, session)
