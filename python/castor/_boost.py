@@ -13,7 +13,7 @@ from castor._access import give_places
 from castor._boosted import Groups, change_class, check_all_have_groups, groups_of, rule_of
 from castor._forks import SESSIONS
 from castor._guards import check_free, check_parameters
-from castor._hooks import connect_units
+from castor._hooks import connect_units, share_gradient_hooks
 from castor._model import change_methods, follow_before_training
 from castor._outside import OutsideUses
 from castor._precision import Cast, cast_inputs, cast_outputs_to_fp32, dtype_of
@@ -32,6 +32,7 @@ def boost_pair(model: nn.Module, optimizer: torch.optim.Optimizer, plugin: Plugi
     check_free(names)
     check_parameters(names)
     check_all_have_groups(groups, names)
+    share_gradient_hooks(names)
     units = find_units(model)
     cast = Cast(model, dtype_of(plugin.precision)) if plugin.precision else None
     try:
@@ -40,8 +41,8 @@ def boost_pair(model: nn.Module, optimizer: torch.optim.Optimizer, plugin: Plugi
         if cast:
             cast.undo()
         raise
-    change_class(optimizer)
     SESSIONS.add(session)
+    change_class(optimizer)
     optimizer.castor_rule, optimizer.castor_names, optimizer.castor_groups = rule, names, groups
     optimizer.castor_session = session
     give_places(names, session)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -37,8 +39,9 @@ class UnitHooks:
         return self
 
     def attach(self, module: nn.Module, within: bool = False) -> None:
-        """within: `module` may be a unit of its own, after which this one is fetched, and before which it is released."""
-        module.register_forward_pre_hook(self.before, with_kwargs=True)
+        """Hooks that the module has already may read its parameters. within: `module` may be a unit of its own, after which
+        this one is fetched, and before which it is released."""
+        module.register_forward_pre_hook(self.before, with_kwargs=True, prepend=not within)
         module.register_forward_hook(self.after, with_kwargs=True, always_call=True, prepend=within)
 
     @torch._disable_dynamo
@@ -53,6 +56,13 @@ class UnitHooks:
         mine = [i for i, open_pass in enumerate(self.open_passes) if open_pass.number == self.number]
         unit_pass = self.open_passes.pop(mine[-1]).unit_pass if mine else None
         return result if unit_pass is None or result is None else unit_pass.end(result)
+
+
+def share_gradient_hooks(parameters: Iterable[nn.Parameter]) -> None:
+    """register_post_accumulate_grad_hook() adds to a dictionary of the parameter, whose hooks the core calls."""
+    for parameter in parameters:
+        if parameter.requires_grad and parameter._post_accumulate_grad_hooks is None:
+            parameter._post_accumulate_grad_hooks = OrderedDict()
 
 
 def end_abandoned(open_passes: list[OpenPass]) -> None:
