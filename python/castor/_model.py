@@ -17,7 +17,7 @@ from castor._hooks import OpenPass, end_abandoned
 
 HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_state_dict_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks")
 FLAGS_OF_HOOKS = ("_forward_pre_hooks_with_kwargs", "_forward_hooks_with_kwargs", "_forward_hooks_always_called")
-METHODS = ("zero_grad", "no_sync", "unwrap", "_apply", "__deepcopy__")
+METHODS = ("zero_grad", "no_sync", "unwrap", "_apply", "__deepcopy__", "__reduce_ex__")
 
 
 def change_methods(model: nn.Module, optimizer: torch.optim.Optimizer, session: _core.Session) -> None:
@@ -26,6 +26,7 @@ def change_methods(model: nn.Module, optimizer: torch.optim.Optimizer, session: 
     model.no_sync = lambda: no_sync(session)
     model.unwrap = lambda: model
     model.__deepcopy__ = lambda memo: plain_copy(model, memo)
+    model.__reduce_ex__ = lambda protocol: plain_copy(model, {}).__reduce_ex__(protocol)
 
 
 def follow_before_training(
@@ -33,8 +34,8 @@ def follow_before_training(
 ) -> None:
     """optimizer: the step is announced in the last backward pass, with the values of its groups now; or None."""
 
-    def before(*_) -> None:
     @torch._disable_dynamo
+    def before(*_) -> None:
         if torch._C._current_graph_task_id() == -1:
             end_abandoned(open_passes)
         if torch.is_grad_enabled():
