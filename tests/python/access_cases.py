@@ -101,10 +101,12 @@ class Gradients(Pair):
         self.assert_same_weights()
 
     def test_are_read_in_fp32(self):
+        """Trap 2-20: reading of gradients."""
         for (name, mine), expected in zip(self.model.named_parameters(), self.twin.parameters()):
             self.assertTrue(torch.equal(castor.grad(mine).flatten(), self.loop.sums[expected]), name)
 
     def test_p_grad_is_there_and_says_where_the_gradient_is(self):
+        """Trap 2-20: reading of `.grad`, as torch's clipping does."""
         weight = self.model.head.weight
         self.assertEqual(weight.grad.shape, weight.shape)
         with self.assertRaisesRegex(RuntimeError, "embedding.weight is with Castor: optimizer.clip_grad_norm_"):
@@ -124,6 +126,7 @@ class Gradients(Pair):
         self.assert_same_after_step()
 
     def test_can_be_replaced(self):
+        """Trap 2-20: writing of gradients."""
         mine, expected = self.model.blocks[1].norm.weight, self.twin.blocks[1].norm.weight
         castor.set_grad(mine, torch.zeros_like(castor.grad(mine)))
         self.loop.sums[expected].zero_()
