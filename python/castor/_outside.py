@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import weakref
 from dataclasses import dataclass
 
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 from torch.utils._pytree import tree_iter
 
 from castor import _core
@@ -42,6 +43,7 @@ class OutsideUses:
         self.running: list[Running] = []
         self.watching = debug  # the mode is entered
         self.mode = OperatorWatch(self)
+        weakref.finalize(self, self.mode.abandon).atexit = False
         self.parameters = {storage_of(parameter): parameter for parameter in model.parameters()}
         self.units_of: dict[nn.Parameter, list[int]] = {}
         for number, unit in enumerate(units):
@@ -111,7 +113,12 @@ class OperatorWatch(TorchDispatchMode):
 
     def __init__(self, uses: OutsideUses):
         super().__init__()
-        self.uses = uses
+        self.uses = weakref.ref(uses)
+
+    def abandon(self) -> None:
+        """Of a model that is gone: Ctrl-C in its first step has called no hook."""
+        if _get_current_dispatch_mode() is self:
+            self.__exit__(None, None, None)
 
     def __enter__(self) -> OperatorWatch:
         may_compile = "torch._dynamo" in sys.modules  # whose import takes long
@@ -129,10 +136,11 @@ class OperatorWatch(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if not is_view(func):
+        uses = self.uses()
+        if uses and not is_view(func):
             for leaf in tree_iter((args, kwargs)):
                 if isinstance(leaf, torch.Tensor):
-                    self.uses.used(leaf)
+                    uses.used(leaf)
         return func(*args, **kwargs)
 
 

@@ -7,6 +7,7 @@ import warnings
 import weakref
 
 import torch
+from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 import castor
 from boost_cases import TiedModel, loss_of
@@ -235,21 +236,25 @@ class Lifetimes(unittest.TestCase):
 
     def test_a_session_outlives_passes_that_ctrl_c_has_left_open(self):
         """Whose end calls it: after the session it would read memory that is gone."""
-        model, optimizer = boosted()
-        backward_of(model, 0)
-        optimizer.step()
-        model.blocks[1].feed_forward.register_forward_pre_hook(interrupt)
-        with self.assertRaises(KeyboardInterrupt):
-            loss_of(model, 1)
-        session = weakref.ref(optimizer.castor_session)
-        passes = list(optimizer.castor_first_step.open_passes)
-        self.assertTrue(passes)
-        del model, optimizer
-        gc.collect()
-        self.assertIsNotNone(session())
-        del passes
-        gc.collect()
-        self.assertIsNone(session())
+        for n_steps in range(2):  # the first is watched
+            model, optimizer = boosted()
+            for seed in range(n_steps):
+                backward_of(model, seed)
+                optimizer.step()
+            model.blocks[1].feed_forward.register_forward_pre_hook(interrupt)
+            with self.assertRaises(KeyboardInterrupt):
+                loss_of(model, 1)
+            self.assertEqual(_get_current_dispatch_mode() is None, n_steps > 0)
+            session = weakref.ref(optimizer.castor_session)
+            passes = list(optimizer.castor_first_step.open_passes)
+            self.assertTrue(passes)
+            del model, optimizer
+            gc.collect()
+            self.assertIsNotNone(session())
+            self.assertIsNone(_get_current_dispatch_mode())
+            del passes
+            gc.collect()
+            self.assertIsNone(session())
 
 
 def interrupt(*_):
