@@ -119,8 +119,7 @@ class Adapters(Twins):
         self.assertLess(in_the_smallest_budgets(run, "device", "host"), 32 << 10)
 
     def test_in_every_block_get_their_gradient(self):
-        """Trap 2-02: adapters in every layer, of whom all get a gradient once none is 0."""
-        twin, loop = self.plain_twin(lambda: adapted(n_blocks=8))
+        """Trap 2-02: adapters in every layer, all of which get a gradient once none is 0."""
 
         def run(**budgets):
             twin, loop = self.plain_twin(lambda: adapted(n_blocks=8))
@@ -526,7 +525,6 @@ class Files(Twins):
         """Trap 2-23: torch.save(model) has every weight, and nothing of Castor's."""
         twin, loop = self.plain_twin(Net)
         model, optimizer = self.boosted_twin(Net, device_budget="40KiB")
-        file = io.BytesIO()
         for seed in range(2):  # the first step is watched
             self.steps(twin, loop, loss_of, [seed])
             self.steps(model, optimizer, loss_of, [seed])
@@ -576,7 +574,6 @@ class Layouts(Twins):
 class Exceptions(Pair):
     def test_at_any_place_cost_one_step(self):
         """Trap 2-31: of the loss, of hooks of gradients, and before the optimizer's step."""
-        self.model, self.twin = made(), made()
         weight = self.model.blocks[1].norm.weight
         places = {
             "before accumulation": lambda boom: weight.register_hook(boom),
@@ -584,9 +581,6 @@ class Exceptions(Pair):
             "loss": lambda boom: self.model.register_forward_hook(boom),
             "step": lambda boom: self.optimizer.register_step_pre_hook(boom),
         }
-        self.model, self.optimizer = boosted()
-        weight = self.model.blocks[1].norm.weight
-        self.twin, self.loop = plain()
 
         def boom(*_):
             raise ValueError("boom")
