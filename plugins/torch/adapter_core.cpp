@@ -121,6 +121,7 @@ void AdapterCore::before_forward(std::uint32_t unit) {
     if (host_.passes() != nullptr) host_.passes()->may_run_forward().value();
     close_open_units();
     strategy_failed_ = false;
+    for (const std::uint32_t param : host_.map().units[unit].params) check_memory(param).value();
     tell_micro_batch();
   }
   check(strategy_->before_forward(unit));
@@ -188,18 +189,22 @@ Result<void> AdapterCore::check_backward(const at::Tensor& loss) const {
   return check_params();
 }
 
+Result<void> AdapterCore::check_memory(std::size_t id) const {
+  if (id >= storages_.size() || &storage_of(host_.map().params[id].tensor) == storages_[id]) return {};
+  return Error{ErrorKind::usage, "parameter " + host_.map().params[id].name +
+                                     " was given other memory (parameter.data = …, set_data) since the model was boosted, "
+                                     "which trains the values from before; change a model before it is boosted"};
+}
+
 /// A parameter that was frozen since then gets no gradient and stays as it is; one that was not trained has no states.
 Result<void> AdapterCore::check_params() const {
   for (std::size_t id = 0; strategy_ != nullptr && id < trained_.size(); ++id) {
     const ParamEntry& param = host_.map().params[id];
-    if (&storage_of(param.tensor) != storages_[id])
-      return Error{ErrorKind::usage, "parameter " + param.name +
-                                         " was given other memory (set_data) since the strategy was connected, which "
-                                         "trains the values from before; change a model before it is boosted"};
+    CASTOR_TRY(check_memory(id));
     if (param.tensor.requires_grad() && !trained_[id])
       return Error{ErrorKind::usage, "parameter " + param.name +
-                                         " was frozen when the strategy was connected and requires a gradient now; "
-                                         "freeze it again, or make strategy and adapter anew"};
+                                         " was frozen when the model was boosted and requires a gradient now, but has "
+                                         "no optimizer states; freeze it again, or let it require one before"};
     if (trained_[id] && hooking_ == Hooking::units && !is_captured(param.tensor))
       return Error{ErrorKind::usage, "the hook that hands over the gradient of parameter " + param.name +
                                          " was replaced; set hooks of your own before the strategy is connected"};

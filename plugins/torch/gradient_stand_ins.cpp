@@ -22,6 +22,18 @@ void GradientStandIns::hide() const {
   }
 }
 
+Result<void> GradientStandIns::check() const {
+  for (std::size_t id = 0; !message_.empty() && id < handed_over_.size(); ++id) {
+    const ParamEntry& param = params_[id];
+    const bool is_set = param.tensor.grad().defined() && has_memory(storage_of(param.tensor.grad()));
+    const bool is_removed = handed_over_[id] && !param.tensor.grad().defined();
+    if (is_set || is_removed)
+      return Error{ErrorKind::usage, std::string("parameter.grad was ") + (is_set ? "set" : "removed") +
+                                         " by the program; the gradient of parameter " + param.name + " " + message_};
+  }
+  return {};
+}
+
 void GradientStandIns::forget() {
   hide();
   handed_over_.assign(handed_over_.size(), false);

@@ -3,6 +3,8 @@
 
 #include "model_map.h"
 
+#include <castor/memory/result.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -21,6 +23,8 @@ class GradientStandIns {
   void handed_over(std::uint32_t id) { handed_over_[id] = true; }
   void show() const;
   void hide() const;
+  /// Errors: usage, where a program has set the gradient of a parameter, or has removed what stands for it.
+  Result<void> check() const;
   /// The step has ended, and its gradients are gone.
   void forget();
 

@@ -34,6 +34,10 @@ std::optional<Init> find(const InitsByTensor& inits, const at::Tensor& tensor) {
   return found == inits.end() ? std::nullopt : std::optional(found->second);
 }
 
+ParamEntry entry_of(const std::string& name, const at::Tensor& tensor, std::optional<Init> init) {
+  return {name, tensor, init, at::getDLDataType(tensor), tensor.sizes().vec(), tensor.strides().vec()};
+}
+
 Result<IdsByTensor> map_params(const torch::nn::Module& model, c10::Device device, std::vector<ParamEntry>& params) {
   const InitsByTensor inits = declared_inits(model);
   ParameterChecks checks(device);
@@ -45,7 +49,7 @@ Result<IdsByTensor> map_params(const torch::nn::Module& model, c10::Device devic
                             storage_of(tensor).allocator() != nullptr;  // given since it was declared, with its values
     const std::optional<Init> init = own_memory ? std::nullopt : find(inits, tensor);
     CASTOR_TRY(checks.check(entry.key(), tensor, init.has_value()));
-    params.push_back({entry.key(), tensor, init, at::getDLDataType(tensor)});
+    params.push_back(entry_of(entry.key(), tensor, init));
   }
   return ids;
 }
@@ -161,7 +165,7 @@ Result<ModelMap> map_parts(const ModelParts& model, c10::Device device) {
     if (const auto [first, is_new] = ids.emplace(key(tensor), map.params.size()); !is_new)
       return Error{ErrorKind::usage,
                    "parameter " + name + " is the tensor of " + map.params[first->second].name + "; give it once"};
-    map.params.push_back({name, tensor, std::nullopt, at::getDLDataType(tensor)});
+    map.params.push_back(entry_of(name, tensor, std::nullopt));
   }
   if (map.params.empty()) return no_parameters();
   CASTOR_TRY(give_first_values(model.first_values, map.params));

@@ -26,8 +26,10 @@ struct ParamEntry {
   at::Tensor tensor;
   std::optional<Init> init;  ///< of a declared one; another's initial values are those it has
   DLDataType dtype;
+  /// As they were when the model was mapped: a program can give the tensor others.
+  std::vector<std::int64_t> sizes, strides;
   at::Tensor first_values = {};  ///< ModelParts::first_values, until it is bound
-  bool was_bound = false;  ///< the memory that it came with, if any, is gone
+  bool was_bound = false;        ///< the memory that it came with, if any, is gone
 };
 
 struct UnitEntry {

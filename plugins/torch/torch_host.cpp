@@ -57,9 +57,9 @@ Result<castor_param_info> TorchHost::param_info(std::uint32_t param) {
   auto info = blank<castor_param_info>();
   info.flags = tensor.requires_grad() ? CASTOR_PARAM_TRAINABLE : computes(tensor) ? 0 : CASTOR_PARAM_OPAQUE;
   info.name = entry.name.c_str();
-  info.shape = tensor.sizes().data(), info.strides = tensor.strides().data();
-  info.ndim = static_cast<std::int32_t>(tensor.dim());
-  info.dtype = entry.dtype, info.numel = static_cast<std::uint64_t>(tensor.numel());
+  info.shape = entry.sizes.data(), info.strides = entry.strides.data();
+  info.ndim = static_cast<std::int32_t>(entry.sizes.size());
+  info.dtype = entry.dtype, info.numel = static_cast<std::uint64_t>(c10::multiply_integers(entry.sizes));
   info.storage = param;
   return info;
 }

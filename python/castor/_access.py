@@ -17,6 +17,13 @@ from castor._errors import Error
 
 
 @dataclass
+class Lending:
+    """Of a session."""
+
+    n_parameters: int = 0  # in contexts of gathered(), each time
+
+
+@dataclass
 class Place:
     """Where the values of a boosted parameter are: the attribute castor_place of the parameter. The session owns the
     parameter's memory, so this does not own the session."""
@@ -24,6 +31,7 @@ class Place:
     session: weakref.ref[_core.Session]
     name: str
     waiting: set[str]  # the parameters of the session that have no values yet, by name
+    lending: Lending
     n_gathered: int = 0  # the contexts of gathered() that it is in
     given: tuple[weakref.ref, weakref.ref] | None = None  # the last state_dict that has its weight, and that tensor
 
@@ -31,9 +39,11 @@ class Place:
         return self.given[1]() if self.given and self.given[0]() is state_dict else None
 
 
-def give_places(names: dict[nn.Parameter, str], session: _core.Session, waiting: set[str]) -> None:
+def give_places(names: dict[nn.Parameter, str], session: _core.Session, waiting: set[str]) -> Lending:
+    lending = Lending()
     for parameter, name in names.items():
-        parameter.castor_place = Place(weakref.ref(session), name, waiting)
+        parameter.castor_place = Place(weakref.ref(session), name, waiting, lending)
+    return lending
 
 
 def place_of(parameter: torch.Tensor) -> tuple[_core.Session, str] | None:
@@ -53,7 +63,7 @@ def boosted(parameter: torch.Tensor) -> tuple[_core.Session, str]:
 @contextlib.contextmanager
 def gathered(of: nn.Module | Iterable[nn.Parameter] | nn.Parameter, write: bool = False) -> Iterator[None]:
     """Within it the parameters of a boosted model (all of `of`) can be used outside of the model's forward pass, on its
-    device. write: what is written to them in place becomes their values and masters; otherwise it is undefined.
+    device; under torch.no_grad() modules can be called whose parameters are all among them. write: what is written to them in place becomes their values and masters; otherwise it is undefined.
 
     Raises castor.Error within a step, and where the device budget does not hold them all.
     """
@@ -71,11 +81,13 @@ def gathered(of: nn.Module | Iterable[nn.Parameter] | nn.Parameter, write: bool 
         places = [parameter.castor_place for parameter in parameters if place_of(parameter)]
         for place in places:
             place.n_gathered += 1
+            place.lending.n_parameters += 1
         try:
             yield
         finally:
             for place in places:
                 place.n_gathered -= 1
+                place.lending.n_parameters -= 1
                 if write:
                     place.waiting.discard(place.name)
 

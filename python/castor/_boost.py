@@ -11,8 +11,9 @@ from torch import nn
 from castor import _core
 from castor._access import give_places
 from castor._boosted import Groups, change_class, check_all_have_groups, groups_of, rule_of
+from castor._forks import SESSIONS
 from castor._guards import check_free, check_one_rank, check_parameters
-from castor._hooks import connect_units
+from castor._hooks import Passes, connect_units, share_gradient_hooks
 from castor._messages import report
 from castor._model import change_methods, follow_before_training
 from castor._outside import OutsideUses
@@ -40,6 +41,7 @@ def boost_pair(
     device = training_device(device, model)
     share = limit_memory(device, plugin.options.get("device_budget", ""))
     placeholders = Placeholders(model, dtype_of(plugin.precision) if plugin.precision else None, device)
+    share_gradient_hooks(names)
     messages = _core.Messages()
     try:
         session = session_of(names, units, placeholders, plugin, rule, groups, messages)
@@ -49,20 +51,21 @@ def boost_pair(
     finally:
         report(messages)
     budgets[session] = share
+    SESSIONS.add(session)
     change_class(optimizer)
     optimizer.castor_rule, optimizer.castor_names, optimizer.castor_groups = rule, names, groups
     optimizer.castor_session, optimizer.castor_messages = session, messages
     waiting = {names[parameter] for parameter in placeholders.waiting()}
-    give_places(names, session, waiting)
+    passes = Passes(session, units, give_places(names, session, waiting))
     change_methods(model, optimizer, session)
     connect_state_dict(model)
-    open_passes = connect_units(units, session)
-    follow_before_training(model, names, waiting, open_passes, optimizer if plugin.micro_batches else None)
+    connect_units(passes)
+    follow_before_training(model, names, waiting, passes, optimizer if plugin.micro_batches else None)
     if plugin.cast_inputs and plugin.precision in ("bf16", "fp16"):
         cast_inputs(model, dtype_of(plugin.precision))
     if plugin.force_outputs_fp32:
         cast_outputs_to_fp32(model)
-    optimizer.castor_first_step = OutsideUses(model, units, open_passes, session, plugin.debug)
+    optimizer.castor_first_step = OutsideUses(model, passes, plugin.debug)
 
 
 def session_of(

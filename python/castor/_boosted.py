@@ -76,6 +76,17 @@ def check_all_have_groups(groups: Groups, names: dict[nn.Parameter, str]) -> Non
             )
 
 
+def check_no_gradients(names: dict[nn.Parameter, str]) -> None:
+    """Outside of a step no parameter has a gradient, unless a program has set it."""
+    for parameter, name in names.items():
+        if parameter.grad is not None:
+            raise Error(
+                f"parameter.grad was set by the program; gradients of parameter {name} go from backward() to Castor, and "
+                "castor.set_grad(parameter, values) replaces one within a step",
+                "usage",
+            )
+
+
 class BoostedOptimizer:
     """What an optimizer does under a session in place of its own work. The class of a boosted optimizer is made from
     this one and its own, so that isinstance stays true."""
@@ -89,9 +100,9 @@ class BoostedOptimizer:
 
     def castor_follow_groups(self) -> None:
         """Tells the session of values that schedulers or users have changed."""
-        facts = [(values_of(self.castor_rule, group), len(group["params"])) for group in self.param_groups]
-        if facts != [(values, len(names)) for values, names in self.castor_groups]:
-            groups = groups_of(self, self.castor_rule, self.castor_names)
+        groups = groups_of(self, self.castor_rule, self.castor_names)
+        if groups != self.castor_groups:
+            check_all_have_groups(groups, self.castor_names)
             self.castor_session.set_optimizer(self.castor_rule, groups)
             self.castor_groups = groups
 
@@ -118,27 +129,50 @@ class BoostedOptimizer:
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        if self.castor_session.step_under_way():
+        if not self.castor_session.step_under_way():
+            check_no_gradients(self.castor_names)
+        else:
             self.castor_follow_groups()
             self.castor_session.step()
             report(self.castor_messages)
             self.castor_first_step.end()
         return loss
 
+    @property
+    def _step_supports_amp_scaling(self) -> bool:
+        """torch.amp.GradScaler asks before each step."""
+        raise Error(
+            "torch.amp.GradScaler does not reach the gradients, which are with Castor; drop the step with zero_grad, and let "
+            "optimizer.backward(loss) scale the loss under precision='fp16'",
+            "usage",
+            "precision",
+        )
+
     def state_dict(self) -> dict:
         """As torch's, with copies of the moments on the host, outside of every budget."""
+        for hook in self._optimizer_state_dict_pre_hooks.values():
+            hook(self)
         numbers = {p: i for i, p in enumerate(p for group in self.param_groups for p in group["params"])}
         groups = [{**group, "params": [numbers[p] for p in group["params"]]} for group in self.param_groups]
+        state_dict = {"state": self.castor_states(numbers), "param_groups": groups}
+        for hook in self._optimizer_state_dict_post_hooks.values():
+            state_dict = given_by(hook(self, state_dict), state_dict)
+        return state_dict
+
+    def castor_states(self, numbers: dict[nn.Parameter, int]) -> dict[int, dict]:
         states = {}
         for parameter, number in numbers.items():
             if parameter.requires_grad:
                 exp_avg, exp_avg_sq, n_updates = self.castor_session.read_moments(self.castor_names[parameter])
                 if n_updates:
                     states[number] = to_torch(self.castor_rule, exp_avg, exp_avg_sq, n_updates)
-        return {"state": states, "param_groups": groups}
+        return states
 
     def load_state_dict(self, state_dict: dict) -> None:
         """That of a boosted optimizer or of torch's own; by the parameters' places in the groups, as torch does."""
+        state_dict = state_dict.copy()
+        for hook in self._optimizer_load_state_dict_pre_hooks.values():
+            state_dict = given_by(hook(self, state_dict), state_dict)
         mine, given = self.param_groups, state_dict["param_groups"]
         if [len(group["params"]) for group in mine] != [len(group["params"]) for group in given]:
             raise ValueError("the state_dict has parameter groups of other sizes than the optimizer")
@@ -148,11 +182,20 @@ class BoostedOptimizer:
                     moments = from_torch(self.castor_rule, state_dict["state"][number])
                     self.castor_session.write_moments(self.castor_names[parameter], moments)
             group.update({name: value for name, value in values.items() if name != "params"})
+        for hook in self._optimizer_load_state_dict_post_hooks.values():
+            hook(self)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drops the gradients since the last step; after a step there are none."""
         if self.castor_session.step_under_way():
             self.castor_session.zero_grad()
+        for parameter in self.castor_names:
+            parameter.grad = None  # where a hook's exception has kept it from Castor
+
+
+def given_by(result: dict | None, before: dict) -> dict:
+    """What a hook leaves: its result, if it has one."""
+    return before if result is None else result
 
 
 def to_torch(rule: str, exp_avg: torch.Tensor, exp_avg_sq: torch.Tensor | None, n_updates: int) -> dict:

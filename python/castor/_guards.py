@@ -50,6 +50,12 @@ def check_all_have_values(waiting: set[str]) -> None:
 
 def check_no_new_parameters(model: nn.Module, names: dict[nn.Parameter, str]) -> None:
     for name, parameter in model.named_parameters():
+        if parameter not in names and name in names.values():
+            raise Error(
+                f"the model has another tensor in place of its parameter {name}, by an assignment or "
+                "torch.func.functional_call, which Castor does not train; boost the model after such a change",
+                "usage",
+            )
         if parameter not in names:
             raise Error(
                 f"the model has a new parameter {name}, which Castor does not train; add parameters before the model is "
@@ -62,19 +68,26 @@ def refuse_moves(model: nn.Module) -> None:
     """model.to(), .cuda(), .half() and the like: those that change nothing go on to work."""
     apply = model._apply
 
+    @torch.no_grad()
     def apply_unchanged(fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> nn.Module:
         for parameter in model.parameters():
-            values = parameter.data
             try:
-                stays = fn(values) is values
+                stays = fn(parameter) is parameter
             except RuntimeError:  # it was read, and has no memory
                 stays = False
             if not stays:
                 raise Error(
-                    "a boosted model cannot be moved to another device or dtype (to(), cuda(), half()); do it before boost(), "
-                    "or state precision=",
+                    "a boosted model cannot be moved to another device or dtype (to(), cuda(), half()), nor to memory that "
+                    "processes share (share_memory()); do it before boost(), or state precision=",
                     "usage",
                 )
         return apply(fn, recurse)
 
     model._apply = apply_unchanged
+    for parameter in model.parameters():
+        parameter.share_memory_ = refuse_sharing
+
+
+def refuse_sharing() -> None:
+    """torch ends the process where a tensor to share has no memory."""
+    raise Error("the memory of a boosted model cannot be shared with other processes; give them model.state_dict()", "usage")

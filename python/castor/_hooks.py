@@ -3,65 +3,99 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 import torch
 from torch import nn
 
 from castor import _core
+from castor._access import Lending
+from castor._errors import Error
+from castor._units import Unit
 
 
 @dataclass
 class OpenPass:
-    """A forward pass that a unit is in."""
+    """A forward pass that a unit is in. Its attributes go in their order, so that the pass ends before its session where
+    both are garbage."""
 
     number: int  # of the unit
-    unit_pass: _core.UnitPass | None = None
+    unit_pass: _core.UnitPass | None
+    session: _core.Session
+
+
+@dataclass
+class Passes:
+    """What the units of a model have in common. open: their passes, the innermost last."""
+
+    session: _core.Session
+    units: list[Unit]
+    lending: Lending
+    open: list[OpenPass] = field(default_factory=list)
+
+    def end_abandoned(self) -> None:
+        """Ctrl-C in a forward pass calls no hook, so its units are still open when the next one begins."""
+        while self.open:
+            self.open.pop()
 
 
 class UnitHooks:
-    """The hooks around the forward passes of a unit, which may be nested (recursion, recompute).
+    """The hooks around the forward passes of a unit, which may be nested (recursion, recompute)."""
 
-    open_passes: of all units, the innermost last.
-    """
-
-    def __init__(self, session: _core.Session, number: int, open_passes: list[OpenPass]):
-        self.session = session
+    def __init__(self, passes: Passes, number: int):
+        self.passes = passes
         self.number = number
-        self.open_passes = open_passes
 
     def __deepcopy__(self, memo: dict) -> UnitHooks:
         """Copies of a model lose their hooks (plain_copy)."""
         return self
 
     def attach(self, module: nn.Module, within: bool = False) -> None:
-        """within: `module` may be a unit of its own, after which this one is fetched, and before which it is released."""
-        module.register_forward_pre_hook(self.before, with_kwargs=True)
+        """Hooks that the module has already may read its parameters. within: `module` may be a unit of its own, after which
+        this one is fetched, and before which it is released."""
+        module.register_forward_pre_hook(self.before, with_kwargs=True, prepend=not within)
         module.register_forward_hook(self.after, with_kwargs=True, always_call=True, prepend=within)
 
     @torch._disable_dynamo
     def before(self, module: nn.Module, args: tuple, kwargs: dict) -> None:
-        self.open_passes.append(OpenPass(self.number))  # what enter() refuses ends in after() too
-        self.open_passes[-1].unit_pass = self.session.enter(self.number, args, kwargs)
+        open_pass = OpenPass(self.number, None, self.passes.session)
+        self.passes.open.append(open_pass)  # what is refused here ends in after() too
+        if self.passes.lending.n_parameters:
+            check_all_gathered(self.passes.units[self.number])
+        else:
+            open_pass.unit_pass = self.passes.session.enter(self.number, args, kwargs)
 
     @torch._disable_dynamo
     def after(self, module: nn.Module, args: tuple, kwargs: dict, result: object) -> object:
         """A pass without a result was ended by an exception: destroying it releases the unit. There is none where another
         hook's exception came first."""
-        mine = [i for i, open_pass in enumerate(self.open_passes) if open_pass.number == self.number]
-        unit_pass = self.open_passes.pop(mine[-1]).unit_pass if mine else None
+        mine = [i for i, open_pass in enumerate(self.passes.open) if open_pass.number == self.number]
+        unit_pass = self.passes.open.pop(mine[-1]).unit_pass if mine else None
         return result if unit_pass is None or result is None else unit_pass.end(result)
 
 
-def end_abandoned(open_passes: list[OpenPass]) -> None:
-    """Ctrl-C in a forward pass calls no hook, so its units are still open when the next one begins."""
-    while open_passes:
-        open_passes.pop()
+def share_gradient_hooks(parameters: Iterable[nn.Parameter]) -> None:
+    """register_post_accumulate_grad_hook() adds to a dictionary of the parameter, whose hooks the core calls."""
+    for parameter in parameters:
+        if parameter.requires_grad and parameter._post_accumulate_grad_hooks is None:
+            parameter._post_accumulate_grad_hooks = OrderedDict()
 
 
-def connect_units(units: list, session: _core.Session) -> list[OpenPass]:
-    """The list of open passes of all units."""
-    open_passes: list[OpenPass] = []
-    for number, unit in enumerate(units):
-        UnitHooks(session, number, open_passes).attach(unit.module)
-    return open_passes
+def check_all_gathered(unit: Unit) -> None:
+    """Within castor.gathered() no unit is fetched."""
+    if torch.is_grad_enabled():
+        raise Error("a forward pass with gradients cannot begin within castor.gathered(); leave it, or use torch.no_grad()", "usage")
+    for parameter in unit.parameters:
+        if not parameter.castor_place.n_gathered:
+            raise Error(
+                f"within castor.gathered() only modules can run whose parameters are all gathered, and {parameter.castor_place.name} "
+                "is not; gather the model, or leave the context",
+                "usage",
+            )
+
+
+def connect_units(passes: Passes) -> None:
+    for number, unit in enumerate(passes.units):
+        UnitHooks(passes, number).attach(unit.module)

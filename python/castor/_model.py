@@ -13,11 +13,11 @@ from torch import nn
 from castor import _core
 from castor._access import place_of
 from castor._guards import check_all_have_values, check_no_new_parameters, refuse_moves
-from castor._hooks import OpenPass, end_abandoned
+from castor._hooks import Passes
 
 HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_state_dict_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks")
 FLAGS_OF_HOOKS = ("_forward_pre_hooks_with_kwargs", "_forward_hooks_with_kwargs", "_forward_hooks_always_called")
-METHODS = ("zero_grad", "no_sync", "unwrap", "_apply", "__deepcopy__")
+METHODS = ("zero_grad", "no_sync", "unwrap", "_apply", "__deepcopy__", "__reduce_ex__")
 
 
 def change_methods(model: nn.Module, optimizer: torch.optim.Optimizer, session: _core.Session) -> None:
@@ -26,21 +26,23 @@ def change_methods(model: nn.Module, optimizer: torch.optim.Optimizer, session: 
     model.no_sync = lambda: no_sync(session)
     model.unwrap = lambda: model
     model.__deepcopy__ = lambda memo: plain_copy(model, memo)
+    model.__reduce_ex__ = lambda protocol: plain_copy(model, {}).__reduce_ex__(protocol)
 
 
 def follow_before_training(
     model: nn.Module,
     names: dict[nn.Parameter, str],
     waiting: set[str],
-    open_passes: list[OpenPass],
+    passes: Passes,
     optimizer: torch.optim.Optimizer | None,
 ) -> None:
     """waiting: parameters without values. optimizer: the step is announced in the last backward pass, with the values of its groups now; or None."""
 
+    @torch._disable_dynamo
     def before(*_) -> None:
         check_all_have_values(waiting)
         if torch._C._current_graph_task_id() == -1:
-            end_abandoned(open_passes)
+            passes.end_abandoned()
         if torch.is_grad_enabled():
             check_no_new_parameters(model, names)
             if optimizer is not None:

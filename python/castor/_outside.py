@@ -4,17 +4,18 @@ fetched from then on with the module that uses them."""
 
 from __future__ import annotations
 
+import contextlib
+import sys
+import weakref
 from dataclasses import dataclass
 
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 from torch.utils._pytree import tree_iter
 
-from castor import _core
 from castor._errors import Error
-from castor._hooks import OpenPass, UnitHooks
-from castor._units import Unit
+from castor._hooks import Passes, UnitHooks
 
 
 @dataclass
@@ -30,19 +31,17 @@ class OutsideUses:
     """Watches every operator of the model's forward passes until end(). debug: of the whole program, for good, so that an
     access to a parameter without memory raises castor.Error whatever the version of torch."""
 
-    def __init__(
-        self, model: nn.Module, units: list[Unit], open_passes: list[OpenPass], session: _core.Session, debug: bool
-    ):
+    def __init__(self, model: nn.Module, passes: Passes, debug: bool):
         self.debug = debug
-        self.open_passes = open_passes
-        self.session = session
+        self.passes = passes
         self.model = model
         self.running: list[Running] = []
         self.watching = debug  # the mode is entered
         self.mode = OperatorWatch(self)
+        weakref.finalize(self, self.mode.abandon).atexit = False
         self.parameters = {storage_of(parameter): parameter for parameter in model.parameters()}
         self.units_of: dict[nn.Parameter, list[int]] = {}
-        for number, unit in enumerate(units):
+        for number, unit in enumerate(passes.units):
             for parameter in unit.parameters:
                 self.units_of.setdefault(parameter, []).append(number)
         self.handles = []
@@ -86,7 +85,7 @@ class OutsideUses:
         if parameter is None or in_backward or parameter.castor_place.n_gathered:
             return
         numbers = self.units_of[parameter]
-        if any(open_pass.number in numbers for open_pass in self.open_passes):
+        if any(open_pass.number in numbers for open_pass in self.passes.open):
             return
         if not self.running:
             raise Error(
@@ -99,22 +98,44 @@ class OutsideUses:
     def fetch(self, number: int) -> None:
         """Fetches the unit with the innermost running module, from now on and at once."""
         within = self.running[-1]
-        hooks = UnitHooks(self.session, number, self.open_passes)
+        hooks = UnitHooks(self.passes, number)
         hooks.attach(within.module, within=True)
         hooks.before(within.module, within.args, within.kwargs)
 
 
 class OperatorWatch(TorchDispatchMode):
+    """Within it compiled functions run as they are written, so that their operators are seen."""
+
     def __init__(self, uses: OutsideUses):
         super().__init__()
-        self.uses = uses
+        self.uses = weakref.ref(uses)
+
+    def abandon(self) -> None:
+        """Of a model that is gone: Ctrl-C in its first step has called no hook."""
+        if _get_current_dispatch_mode() is self:
+            self.__exit__(None, None, None)
+
+    def __enter__(self) -> OperatorWatch:
+        may_compile = "torch._dynamo" in sys.modules  # whose import takes long
+        self.stance = torch.compiler.set_stance("force_eager") if may_compile else contextlib.nullcontext()
+        return super().__enter__()
+
+    def __exit__(self, *raised: object) -> None:
+        super().__exit__(*raised)
+        self.stance.__exit__(*raised)
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Otherwise torch.compile skips for good what it meets here without knowing the stance."""
+        return True
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if not is_view(func):
+        uses = self.uses()
+        if uses and not is_view(func):
             for leaf in tree_iter((args, kwargs)):
                 if isinstance(leaf, torch.Tensor):
-                    self.uses.used(leaf)
+                    uses.used(leaf)
         return func(*args, **kwargs)
 
 

@@ -7,12 +7,13 @@ import warnings
 import weakref
 
 import torch
+from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 import castor
 from boost_cases import TiedModel, loss_of
 from castor.booster import Booster
 from castor.booster.plugin import GeminiPlugin
-from pairs import VALUES, Pair, backward_of, boosted, made, plain
+from pairs import VALUES, Pair, SameWeights, backward_of, boosted, made, plain
 
 
 class Weights(Pair):
@@ -101,10 +102,12 @@ class Gradients(Pair):
         self.assert_same_weights()
 
     def test_are_read_in_fp32(self):
+        """Trap 2-20: reading of gradients."""
         for (name, mine), expected in zip(self.model.named_parameters(), self.twin.parameters()):
             self.assertTrue(torch.equal(castor.grad(mine).flatten(), self.loop.sums[expected]), name)
 
     def test_p_grad_is_there_and_says_where_the_gradient_is(self):
+        """Trap 2-20: reading of `.grad`, as torch's clipping does."""
         weight = self.model.head.weight
         self.assertEqual(weight.grad.shape, weight.shape)
         with self.assertRaisesRegex(RuntimeError, "embedding.weight is with Castor: optimizer.clip_grad_norm_"):
@@ -124,6 +127,7 @@ class Gradients(Pair):
         self.assert_same_after_step()
 
     def test_can_be_replaced(self):
+        """Trap 2-20: writing of gradients."""
         mine, expected = self.model.blocks[1].norm.weight, self.twin.blocks[1].norm.weight
         castor.set_grad(mine, torch.zeros_like(castor.grad(mine)))
         self.loop.sums[expected].zero_()
@@ -137,6 +141,96 @@ class Gradients(Pair):
         self.both(lambda model: backward_of(model, 5))
         self.loop.step()
         self.assert_same_after_step()
+
+
+class GivenGradients(Pair):
+    """Trap 2-20: what a program writes to p.grad is never left out in silence."""
+
+    def refused(self, message):
+        with self.assertRaisesRegex(castor.Error, message):
+            self.optimizer.step()
+        self.optimizer.zero_grad()
+        for parameter in self.model.parameters():
+            parameter.grad = None
+        self.step(1)
+        self.assert_same_weights()
+
+    def test_that_were_removed(self):
+        backward_of(self.model, 0)
+        self.model.blocks[0].norm.weight.grad = None
+        self.refused("parameter.grad was removed by the program; the gradient of parameter blocks.0.norm.weight is with Castor")
+
+    def test_that_a_part_of_the_model_drops(self):
+        backward_of(self.model, 0)
+        self.model.blocks[1].zero_grad()
+        self.refused("parameter.grad was removed by the program; the gradient of parameter blocks.1.norm.weight")
+
+    def test_that_were_set_after_backward(self):
+        backward_of(self.model, 0)
+        self.model.blocks[0].norm.weight.grad = torch.ones_like(self.model.blocks[0].norm.bias, device="cpu")
+        self.refused("parameter.grad was set by the program; the gradient of parameter blocks.0.norm.weight is with Castor")
+
+    def test_that_were_set_without_backward(self):
+        weight = self.model.blocks[0].norm.weight
+        weight.grad = torch.ones(weight.shape, dtype=weight.dtype)
+        self.refused("parameter.grad was set by the program; gradients of parameter blocks.0.norm.weight go from backward")
+
+
+class GivenMemory(SameWeights):
+    """Trap 2-04: other memory in a parameter is named at its next use, whatever that is."""
+
+    def setUp(self):
+        self.model, self.optimizer = boosted(torch.float32, device_budget=None, host_budget=None)
+        self.weight = self.model.blocks[0].norm.weight
+        self.weight.data = torch.full((2, 16), 3.0)
+        self.message = "parameter blocks.0.norm.weight was given other memory"
+
+    def test_in_evaluation(self):
+        with self.assertRaisesRegex(castor.Error, self.message), torch.no_grad():
+            loss_of(self.model, 0)
+
+    def test_when_it_is_read(self):
+        for read in (castor.master, lambda _: self.model.state_dict(), lambda _: self.optimizer.state_dict()):
+            with self.assertRaisesRegex(castor.Error, self.message):
+                read(self.weight)
+        with self.assertRaisesRegex(castor.Error, self.message), castor.gathered(self.weight):
+            pass
+
+    def test_within_gathered(self):
+        model, _ = boosted(torch.float32)
+        weight = model.blocks[0].norm.weight
+        with self.assertRaisesRegex(castor.Error, self.message), castor.gathered(weight, write=True):
+            weight.data = torch.ones(32)
+
+
+class Gathered(Pair):
+    def test_modules_run_without_gradients(self):
+        """Trap 2-19: a method that reads a parameter and calls modules."""
+        for seed in range(2):
+            self.step(seed)
+        with torch.no_grad():
+            with castor.gathered(self.model):
+                mine = self.model.head.weight.sum() + loss_of(self.model, 3)
+                with castor.gathered(self.model.head):
+                    again = loss_of(self.model, 3)
+            self.assertEqual(mine.item(), (self.twin.head.weight.sum() + loss_of(self.twin, 3)).item())
+            self.assertEqual(again.item(), loss_of(self.twin, 3).item())
+            self.assertEqual(loss_of(self.model, 3).item(), again.item())
+        self.step(4)
+        self.assert_same_weights()
+
+    def test_modules_that_are_not_are_named(self):
+        with torch.no_grad(), castor.gathered(self.model.embedding):
+            with self.assertRaisesRegex(castor.Error, r"within castor.gathered\(\) only modules can run .* blocks.0.\S+ is not"):
+                loss_of(self.model, 0)
+        self.step(0)
+        self.assert_same_weights()
+
+    def test_passes_with_gradients_are_refused(self):
+        with castor.gathered(self.model), self.assertRaisesRegex(castor.Error, "with gradients cannot begin within castor.gathered"):
+            loss_of(self.model, 0)
+        self.step(0)
+        self.assert_same_weights()
 
 
 class Groups(Pair):
@@ -229,3 +323,29 @@ class Lifetimes(unittest.TestCase):
         self.assertIsNone(session())
         with self.assertRaisesRegex(castor.Error, "no parameter of a model that was boosted"):
             castor.master(weight)
+
+    def test_a_session_outlives_passes_that_ctrl_c_has_left_open(self):
+        """Whose end calls it: after the session it would read memory that is gone."""
+        for n_steps in range(2):  # the first is watched
+            model, optimizer = boosted()
+            for seed in range(n_steps):
+                backward_of(model, seed)
+                optimizer.step()
+            model.blocks[1].feed_forward.register_forward_pre_hook(interrupt)
+            with self.assertRaises(KeyboardInterrupt):
+                loss_of(model, 1)
+            self.assertEqual(_get_current_dispatch_mode() is None, n_steps > 0)
+            session = weakref.ref(optimizer.castor_session)
+            passes = list(optimizer.castor_first_step.passes.open)
+            self.assertTrue(passes)
+            del model, optimizer
+            gc.collect()
+            self.assertIsNotNone(session())
+            self.assertIsNone(_get_current_dispatch_mode())
+            del passes
+            gc.collect()
+            self.assertIsNone(session())
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt

@@ -63,6 +63,7 @@ class Messages(Files):
 
 class Weights(Files):
     def test_in_one_file_or_several_are_read_again(self):
+        """Trap 2-08: also of a head that is tied to the embedding."""
         booster, model, optimizer = boosted()
         train(model, optimizer, range(2))
         torch.save(model.state_dict(), self.folder / "as usual.bin")
@@ -95,6 +96,7 @@ class Weights(Files):
 
     @unittest.skipUnless(transformers, "transformers is not installed")
     def test_of_hugging_face_are_read_by_from_pretrained(self):
+        """Trap 2-23: what is saved is whole. Qwen2 has tied weights."""
         for name in ("Qwen2", "Mixtral", "Whisper", "DeBERTa"):
             with self.subTest(name):
                 torch.manual_seed(0)
@@ -111,6 +113,7 @@ class Weights(Files):
 
 class Optimizers(Files):
     def test_go_on_with_the_same_bits_on_other_budgets(self):
+        """Trap 2-24: states by name, with their counters and rates."""
         booster, model, optimizer = boosted()
         scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.7)
 
@@ -135,7 +138,7 @@ class Optimizers(Files):
             self.assert_same(other.state_dict(), model.state_dict())
 
     def test_by_state_dict_go_on_here_and_in_torch(self):
-        """The states of a boosted optimizer in torch's own, and back."""
+        """Trap 2-24. The states of a boosted optimizer in torch's own, and back."""
         booster, model, optimizer = boosted(precision=None)
         train(model, optimizer, range(3))
         torch.manual_seed(4)

@@ -35,6 +35,7 @@ class Guards(unittest.TestCase):
         self.assert_trains()
 
     def test_new_parameters(self):
+        """Trap 2-04: parameters that appear later."""
         self.model.extra = nn.Parameter(torch.zeros(3))
         with self.assertRaisesRegex(castor.Error, "new parameter extra"):
             loss_of(self.model, 0)
@@ -48,11 +49,13 @@ class Guards(unittest.TestCase):
             loss.backward()
 
     def test_a_gradient_of_gradients(self):
+        """Trap 2-13."""
         loss = loss_of(self.model, 0)
         with self.assertRaisesRegex(castor.Error, "create_graph"):
             torch.autograd.grad(loss, self.model.embedding.weight, create_graph=True)
 
     def test_a_sparse_gradient(self):
+        """Trap 2-37: tensors of another layout."""
         model = nn.Sequential(nn.Embedding(10, 4, sparse=True), nn.Linear(4, 2))
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
         Booster(plugin=GeminiPlugin()).boost(model, optimizer)

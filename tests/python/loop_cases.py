@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What stands around a training: evaluation, generation, several models, exceptions, copies, compiled blocks."""
 
-import contextlib
+import collections
 import copy
 import unittest
 import warnings
@@ -37,6 +37,7 @@ class Evaluation(Pair):
         self.both(loss)
 
     def test_at_any_place(self):
+        """Trap 2-30: evaluation between backward and step, and between steps."""
         self.evaluate(50)
         for seed in range(4):
             self.step(seed)
@@ -63,6 +64,7 @@ class Evaluation(Pair):
 
 class Backward(Pair):
     def test_of_two_losses_together(self):
+        """Trap 2-10: two forward passes of a module, and one backward pass."""
         for seed in range(3):
             for model in (self.model, self.twin):
                 (loss_of(model, seed) + loss_of(model, 10 + seed)).backward()
@@ -71,6 +73,7 @@ class Backward(Pair):
         self.assert_same_weights()
 
     def test_twice_through_one_graph(self):
+        """Trap 2-11: the sum of both passes."""
         for model in (self.model, self.twin):
             loss = loss_of(model, 0)
             loss.backward(retain_graph=True)
@@ -152,6 +155,8 @@ class Shared(nn.Module):
 
 class Blocks(SameWeights):
     def test_that_are_called_several_times_beside_norms_of_another_dtype(self):
+        """Traps 2-10 and 2-17: one module called several times in a forward pass; norms that keep their dtype."""
+
         def made():
             torch.manual_seed(0)
             model = Shared().bfloat16()
@@ -175,6 +180,7 @@ class Blocks(SameWeights):
 
 class Freezing(Pair):
     def test_later_and_for_a_while(self):
+        """Trap 2-03: requires_grad changes after boosting."""
         for seed in range(4):
             for model in (self.model, self.twin):
                 model.blocks[0].requires_grad_(seed not in (1, 2))
@@ -199,6 +205,7 @@ class Exceptions(Pair):
         handle.remove()
 
     def test_in_forward_and_backward_cost_one_step(self):
+        """Trap 2-31: an exception in the middle."""
         self.step(0)
         for where in ("forward", "backward"):
             for module in (self.model.head, self.model.blocks[1].feed_forward, self.model.blocks[0].norm):
@@ -214,7 +221,7 @@ class Exceptions(Pair):
             self.optimizer.step()
 
     def test_of_ctrl_c(self):
-        """Which calls no hook; in the first step, which is watched, and later."""
+        """Trap 2-32. Which calls no hook; in the first step, which is watched, and later."""
 
         def interrupt(*_):
             raise KeyboardInterrupt
@@ -260,8 +267,11 @@ class Copies(Pair):
 
 class Compiled(Pair):
     def test_blocks_before_or_after(self):
+        """Trap 2-34: torch.compile on either side of boosting; the blocks are compiled indeed."""
         for before in (True, False):
             self.setUp()
+            torch._dynamo.reset()
+            N_COMPILED.clear()
             if before:
                 self.model = made()
                 compile_blocks(self.model)
@@ -274,11 +284,22 @@ class Compiled(Pair):
             for seed in range(3):
                 self.step(seed)
             self.assert_same_weights()
+            self.assertEqual(N_COMPILED[self.model], N_COMPILED[self.twin])
+            self.assertGreater(N_COMPILED[self.model], 0)
+
+
+N_COMPILED: collections.Counter[nn.Module] = collections.Counter()
 
 
 def compile_blocks(model):
+    """By a backend that counts the graphs of each model."""
+
+    def backend(graph, inputs):
+        N_COMPILED[model] += 1
+        return torch._dynamo.lookup_backend("aot_eager")(graph, inputs)
+
     for block in model.blocks:
-        block.compile(backend="aot_eager")
+        block.compile(backend=backend)
 
 
 class SeveralModels(SameWeights):
@@ -316,6 +337,7 @@ class SeveralModels(SameWeights):
 @unittest.skipUnless(transformers, "transformers is not installed")
 class Generation(unittest.TestCase):
     def test_with_and_without_cache(self):
+        """Trap 2-19: not only `forward`."""
         for name in ("Qwen2", "GPT-2", "T5"):
             torch.manual_seed(0)
             make, loss = MODELS[name]

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A boosted model and its twin under a plain loop in torch, for cases that compare the two."""
 
+import tempfile
 import unittest
 
 import torch
 
+import castor
 from boost_cases import TiedModel, loss_of
 from castor.booster import Booster
 from castor.booster.plugin import GeminiPlugin
@@ -63,3 +65,64 @@ class Pair(SameWeights):
 
     def assert_same_weights(self):
         self.assert_same(self.model.state_dict(), self.twin.state_dict())
+
+
+def in_the_smallest_budgets(run, *tiers, **options):
+    """Refusals say how much would do: at first from the model, later from what a step needs beside it."""
+    budgets = {f"{tier}_budget": 1 << 10 for tier in tiers}
+    while True:
+        try:
+            return run(**budgets, **options)
+        except castor.Error as error:
+            if error.tier not in tiers or error.needed <= budgets[f"{error.tier}_budget"]:
+                raise
+            budgets[f"{error.tier}_budget"] = error.needed
+
+
+class Twins(SameWeights):
+    """Any model, boosted under several budgets, and its twin under a plain loop.
+
+    make: makes the model, with random values after seed 0. loss: of a model and a seed. prepare: changes a model before it
+    is boosted. dtype: that of the weights, where a precision is stated.
+    """
+
+    def plain_twin(self, make, prepare=None, dtype=None):
+        torch.manual_seed(0)
+        model = make()
+        if prepare:
+            prepare(model)
+        return model, PlainLoop(model, "adamw", [{**VALUES, "params": list(model.parameters())}], dtype)
+
+    def boosted_twin(self, make, prepare=None, **options):
+        torch.manual_seed(0)
+        model = make()
+        if prepare:
+            prepare(model)
+        optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], **VALUES)
+        Booster(plugin=GeminiPlugin(**{"precision": None, "chunk_bytes": "4KiB", **options})).boost(model, optimizer)
+        return model, optimizer
+
+    def steps(self, model, optimizer, loss, seeds):
+        losses = []
+        for seed in seeds:
+            value = loss(model, seed)
+            value.backward()
+            optimizer.step()
+            losses.append(value.item())
+        return losses
+
+    def check(self, make, loss, prepare=None, n_steps=3, dtype=None, **options):
+        """From the smallest budgets, with NVMe and without, to none; gives back the twin and its loop."""
+        twin, loop = self.plain_twin(make, prepare, dtype)
+        losses = self.steps(twin, loop, loss, range(n_steps))
+
+        def run(**budgets):
+            model, optimizer = self.boosted_twin(make, prepare, **options, **budgets)
+            self.assertEqual(self.steps(model, optimizer, loss, range(n_steps)), losses)
+            self.assert_same(model.state_dict(), twin.state_dict())
+
+        with tempfile.TemporaryDirectory(prefix="castor_python_") as folder:
+            in_the_smallest_budgets(run, "device", "host", nvme=[folder])
+        in_the_smallest_budgets(run, "device")
+        run()
+        return twin, loop

@@ -50,6 +50,7 @@ Result<StepOutcome> Session::step() {
   Parts& p = *parts_;
   p.adapter->end_broken_pass();
   CASTOR_TRY(p.order.check(Call::step));
+  CASTOR_TRY(p.adapter->check_gradients());
   castor_step_args args = p.was_announced() ? p.announced : p.next_args();
   if (const auto max_norm = std::exchange(p.clips_once, std::nullopt)) args.max_norm = *max_norm;
   const auto result = p.strategy->step(args);
@@ -192,13 +193,15 @@ Result<void> Session::write_gradient(std::string_view wanted, const at::Tensor& 
 Result<void> Session::acquire(const std::vector<std::string>& names, bool write) {
   parts_->adapter->end_broken_pass();
   CASTOR_TRY(parts_->order.check(Call::weights));
-  CASTOR_ASSIGN(const auto ids, parts_->named(names));
+  CASTOR_ASSIGN(const auto ids, parts_->known_as(names));
+  for (const std::uint32_t id : ids) CASTOR_TRY(parts_->adapter->check_memory(id));
   return parts_->strategy->values().acquire(access_to(ids, write));
 }
 
 Result<void> Session::release(const std::vector<std::string>& names, bool write) {
-  CASTOR_ASSIGN(const auto ids, parts_->named(names));
+  CASTOR_ASSIGN(const auto ids, parts_->known_as(names));
   CASTOR_TRY(parts_->strategy->values().release(access_to(ids, write)));
+  for (const std::uint32_t id : ids) CASTOR_TRY(parts_->adapter->check_memory(id));
   if (write) parts_->versions = WeightVersions(parts_->adapter->params());
   return {};
 }
@@ -213,6 +216,7 @@ Result<NamedTensors> Session::state_dict() {
   CASTOR_TRY(parts_->order.check(Call::weights));
   NamedTensors weights;
   for (const ParamId id : parts_->params.ids()) {
+    CASTOR_TRY(parts_->adapter->check_memory(number(id)));
     CASTOR_ASSIGN(at::Tensor weight, parts_->read_weight(id));
     weights.emplace_back(parts_->params[id].name, std::move(weight));
   }

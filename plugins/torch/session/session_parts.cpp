@@ -139,6 +139,12 @@ Result<void> Session::Parts::attach_resident(const Resident& resident) {
 }
 
 Result<ParamId> Session::Parts::named(std::string_view name) const {
+  CASTOR_ASSIGN(const ParamId id, known_as(name));
+  CASTOR_TRY(adapter->check_memory(number(id)));
+  return id;
+}
+
+Result<ParamId> Session::Parts::known_as(std::string_view name) const {
   if (const auto found = id_of.find(name); found != id_of.end()) return found->second;
   std::vector<std::string> names;
   for (const castor_param_info& param : params) names.emplace_back(param.name);
@@ -146,10 +152,10 @@ Result<ParamId> Session::Parts::named(std::string_view name) const {
                                      std::to_string(names.size()) + " of the model" + did_you_mean(name, names)};
 }
 
-Result<std::vector<std::uint32_t>> Session::Parts::named(const std::vector<std::string>& names) const {
+Result<std::vector<std::uint32_t>> Session::Parts::known_as(const std::vector<std::string>& names) const {
   std::vector<std::uint32_t> ids;
   for (const std::string& name : names) {
-    CASTOR_ASSIGN(const ParamId id, named(name));
+    CASTOR_ASSIGN(const ParamId id, known_as(name));
     ids.push_back(number(id));
   }
   return ids;

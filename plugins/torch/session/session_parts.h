@@ -49,8 +49,11 @@ struct Session::Parts final : PassRules {
   Result<void> set_values(castor_step_args of_optimizer);
   Result<void> attach(const StrategyChoice& choice);
   /// Errors: usage, with the nearest name.
+  /// Errors: usage, for a name that there is not, with the nearest one.
+  Result<ParamId> known_as(std::string_view name) const;
+  Result<std::vector<std::uint32_t>> known_as(const std::vector<std::string>& names) const;
+  /// The same, where the parameter still has the session's memory. Errors: as above, and usage.
   Result<ParamId> named(std::string_view name) const;
-  Result<std::vector<std::uint32_t>> named(const std::vector<std::string>& names) const;
   Result<at::Tensor> read_weight(ParamId id);
   Result<Moments> read_moments(ParamId id);
   Result<void> write_moments(ParamId id, const Moments& moments);
