@@ -70,8 +70,8 @@ TEST_P(SessionRefuses, ParametersOfOtherMemory) {
   at::Tensor own = at::zeros({8, 8});
   weight.set_data(own);
   EXPECT_EQ(sentence_of(session.backward(before)),
-            "parameter layer1.weight was given other memory (set_data) since the strategy was connected, which trains "
-            "the values from before; change a model before it is boosted");
+            "parameter layer1.weight was given other memory (parameter.data = …, set_data) since the model was boosted, "
+            "which trains the values from before; change a model before it is boosted");
 }
 
 TEST_P(SessionRefuses, AnEmptyListOfFoldersToResumeFrom) {

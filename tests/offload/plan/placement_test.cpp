@@ -250,17 +250,19 @@ TEST(ParsePlacementPolicy, KnowsItsNames) {
   EXPECT_EQ(parse_placement_policy("disk").error().kind, ErrorKind::usage);
 }
 
-TEST(PlanPlacement, StreamsAShareOfWhatIsNotOnTheDeviceSpreadOverTheModel) {
+TEST(PlanPlacement, StreamsTheFirstChunkAndAShareOfTheOthersSpreadOverTheModel) {
   auto request = four_chunks();
   request.chunks.assign(8, request.chunks[PayloadId{0}]);
   EXPECT_EQ(plan_placement(request).value().streamed, Chunks<bool>(8, false));
   request.policy = PlacementPolicy::cpu;
   request.stream_fraction = 0.5;
   const StatePlacement half = plan_placement(request).value();
-  EXPECT_EQ(half.streamed, (Chunks<bool>{false, true, false, true, false, true, false, true}));
+  EXPECT_EQ(half.streamed, (Chunks<bool>{true, false, false, true, false, true, false, true}));
   EXPECT_EQ(half.states, Homes(8, kHost));
-  EXPECT_EQ(half.update_tier(PayloadId{0}), kHost);
-  EXPECT_EQ(half.update_tier(PayloadId{1}), kDevice);
+  EXPECT_EQ(half.update_tier(PayloadId{0}), kDevice);
+  EXPECT_EQ(half.update_tier(PayloadId{1}), kHost);
+  request.stream_fraction = 0.1;  // less than the first chunk
+  EXPECT_EQ(plan_placement(request).value().streamed, Chunks<bool>(8, false));
   request.stream_fraction = 1;
   EXPECT_EQ(plan_placement(request).value().streamed, Chunks<bool>(8, true));
   request.chunks[PayloadId{3}].state_bytes = 0;  // frozen
@@ -281,7 +283,7 @@ TEST(PlanPlacement, StreamsWhatIsUpdatedBesideTheLargestUnitAlone) {
 using Speculative = Chunks<bool>;
 
 // Eight chunks of 14 MB without their gradients; every second one may speculate.
-TEST(PlanPlacement, StreamsFirstWhatMayNotBeUpdatedSpeculatively) {
+TEST(PlanPlacement, StreamsTheFirstChunkAndThenWhatMayNotBeUpdatedSpeculatively) {
   auto request = four_chunks();
   request.chunks.assign(8, request.chunks[PayloadId{0}]);
   request.policy = PlacementPolicy::cpu;
@@ -292,16 +294,16 @@ TEST(PlanPlacement, StreamsFirstWhatMayNotBeUpdatedSpeculatively) {
   EXPECT_EQ(none.streamed, Speculative(8, false));
   request.stream_fraction = 0.25;
   const StatePlacement quarter = plan_placement(request).value();
-  EXPECT_EQ(quarter.streamed, (Speculative{false, false, false, true, false, false, false, true}));
-  EXPECT_EQ(quarter.speculative, request.may_speculate);
+  EXPECT_EQ(quarter.streamed, (Speculative{true, false, false, false, false, false, false, true}));
+  EXPECT_EQ(quarter.speculative, (Speculative{false, false, true, false, true, false, true, false}));
   request.stream_fraction = 0.5;
   const StatePlacement half = plan_placement(request).value();
-  EXPECT_EQ(half.streamed, (Speculative{false, true, false, true, false, true, false, true}));
-  EXPECT_EQ(half.speculative, request.may_speculate);
+  EXPECT_EQ(half.streamed, (Speculative{true, false, false, true, false, true, false, true}));
+  EXPECT_EQ(half.speculative, (Speculative{false, false, true, false, true, false, true, false}));
   request.stream_fraction = 0.75;
   const StatePlacement most = plan_placement(request).value();
-  EXPECT_EQ(most.streamed, (Speculative{false, true, true, true, false, true, true, true}));
-  EXPECT_EQ(most.speculative, (Speculative{true, false, false, false, true, false, false, false}));
+  EXPECT_EQ(most.streamed, (Speculative{true, true, false, true, false, true, true, true}));
+  EXPECT_EQ(most.speculative, (Speculative{false, false, true, false, true, false, false, false}));
 }
 
 TEST(PlanPlacement, SpeculatesAllOverTheModelAsFarAsTheHostHasRoomForTheNewStates) {
