@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BASE = ["memory", "parallel", "chunk"]
-ROOMS = [f"offload/{room}" for room in ("rules", "plan", "mover", "schedule", "states", "optimizer")]
+ROOMS = [f"offload/{room}" for room in ("rules", "plan", "mover", "schedule", "states", "optimizer", "standalone")]
 CORE = ["memory", "io", "parallel", "chunk", *ROOMS]
 ALLOWED = {
     "memory": [],
@@ -32,7 +32,8 @@ ALLOWED = {
     "offload/mover": [*BASE, "offload/plan"],
     "offload/schedule": [*BASE, "offload/plan", "offload/mover"],
     "offload/states": [*BASE, "io", "offload/rules", "offload/plan", "offload/mover"],
-    "offload/optimizer": [*BASE, "io", *ROOMS[:-1]],
+    "offload/optimizer": [*BASE, "io", *ROOMS[:-2]],
+    "offload/standalone": ["memory", "io", "offload/rules"],
     "plugins": CORE,
     "plugins/training": [*CORE, "plugins"],
     "plugins/memprof": CORE,

@@ -14,7 +14,8 @@ namespace castor {
 /// The AdamCoefficients::rounding_key of the `t`-th update of `tensor`.
 std::uint32_t rounding_key(std::uint64_t seed, RegisteredId tensor, std::uint64_t t);
 
-/// The arrays of one update, by every rule. All have `n` elements and are on the tier where the kernel runs.
+/// The arrays of one update, by every rule. All have `n` elements and are on the tier where the kernel runs. On the host
+/// an fp32 weight may be its own master, at the same address.
 ///
 /// A split master is kept as its low 16 bits; together with the weight in bf16 they restore it exactly. Rules with one
 /// moment keep it in exp_avg, and exp_avg_sq is null.
