@@ -10,7 +10,7 @@ from torch import nn
 
 from castor import _core
 from castor._access import give_places
-from castor._boosted import Groups, change_class, check_all_have_groups, groups_of, rule_of
+from castor._boosted import Groups, change_class, check_all_have_groups, groups_of
 from castor._forks import SESSIONS
 from castor._guards import check_free, check_one_rank, check_parameters
 from castor._hooks import Passes, connect_units, share_gradient_hooks
@@ -19,6 +19,7 @@ from castor._model import change_methods, follow_before_training
 from castor._outside import OutsideUses
 from castor._placing import Placeholders, budgets, limit_memory, training_device
 from castor._precision import cast_inputs, cast_outputs_to_fp32, dtype_of
+from castor._rules import from_torch, rule_of
 from castor._state_dict import connect_state_dict
 from castor._units import Unit, find_units
 
@@ -31,7 +32,7 @@ def boost_pair(
 ) -> None:
     """An error leaves both as they were. device: see training_device."""
     names = {parameter: name for name, parameter in model.named_parameters()}
-    rule = rule_of(type(optimizer))
+    rule = rule_of(optimizer)
     groups = groups_of(optimizer, rule, names)
     check_one_rank()
     check_free(names)
@@ -44,7 +45,7 @@ def boost_pair(
     share_gradient_hooks(names)
     messages = _core.Messages()
     try:
-        session = session_of(names, units, placeholders, plugin, rule, groups, messages)
+        session = session_of(names, units, placeholders, optimizer, plugin, groups, messages)
     except BaseException:
         placeholders.undo()
         raise
@@ -52,6 +53,7 @@ def boost_pair(
         report(messages)
     budgets[session] = share
     SESSIONS.add(session)
+    states = states_of(optimizer)
     change_class(optimizer)
     optimizer.castor_rule, optimizer.castor_names, optimizer.castor_groups = rule, names, groups
     optimizer.castor_session, optimizer.castor_messages = session, messages
@@ -66,14 +68,33 @@ def boost_pair(
     if plugin.force_outputs_fp32:
         cast_outputs_to_fp32(model)
     optimizer.castor_first_step = OutsideUses(model, passes, plugin.debug)
+    for parameter, state in states.items():
+        session.write_moments(names[parameter], from_torch(rule, state))
+
+
+def states_of(optimizer: torch.optim.Optimizer) -> dict[nn.Parameter, dict]:
+    """Of an optimizer that has made steps: its states go on with the session, which keeps them."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    states = {parameters[number]: state for number, state in optimizer.state_dict()["state"].items()}
+    optimizer.state.clear()
+    return states
+
+
+def options_of(optimizer: torch.optim.Optimizer, plugin: Plugin) -> dict[str, str]:
+    """Those of the core. An optimizer of castor.nn may keep states on NVMe."""
+    from castor.booster._options import text_of
+
+    folder = optimizer.nvme_folder() if hasattr(optimizer, "nvme_folder") else None
+    of_optimizer = {"nvme": text_of([folder]), "nvme_offload_fraction": str(optimizer.nvme_offload_fraction)} if folder else {}
+    return of_optimizer | plugin.options
 
 
 def session_of(
     names: dict[nn.Parameter, str],
     units: list[Unit],
     placeholders: Placeholders,
+    optimizer: torch.optim.Optimizer,
     plugin: Plugin,
-    rule: str,
     groups: Groups,
     messages: _core.Messages,
 ) -> _core.Session:
@@ -83,10 +104,10 @@ def session_of(
         [placeholders.first_values.get(parameter) for parameter in names],
         [(unit.name, [positions[parameter] for parameter in unit.parameters]) for unit in units],
         plugin.name,
-        plugin.options,
-        rule,
+        options_of(optimizer, plugin),
+        rule_of(optimizer),
         groups,
-        plugin.max_norm,
+        plugin.max_norm or getattr(optimizer, "max_grad_norm", 0.0),
         plugin.micro_batches or 0,
         plugin.scaler if any(parameter.dtype == torch.float16 for parameter in names) else {},
         messages,

@@ -13,35 +13,7 @@ from castor import _core
 from castor._errors import Error
 from castor._messages import report
 from castor._outside import OutsideUses
-
-# Of each rule of the core: the values of a group that it reads, and those that it knows one setting of.
-TAKEN = {"adamw": ("lr", "eps", "weight_decay"), "adam": ("lr", "eps", "weight_decay"), "sgd": ("lr", "momentum", "weight_decay")}
-FIXED = {"amsgrad": False, "maximize": False, "capturable": False, "differentiable": False, "dampening": 0}
-RULES = {torch.optim.AdamW: "adamw", torch.optim.Adam: "adam", torch.optim.SGD: "sgd"}
-
-
-def rule_of(kind: type) -> str:
-    """The rule of an optimizer of class `kind` by its name in the core."""
-    if kind in RULES:
-        return RULES[kind]
-    raise Error(f"the optimizer is a {kind.__name__}; Castor trains by AdamW, Adam and SGD of torch.optim", "usage")
-
-
-def values_of(rule: str, group: dict) -> dict[str, float]:
-    """The values of a group as the core takes them."""
-    for name, setting in FIXED.items():
-        if group.get(name, setting) != setting:
-            raise Error(f"the optimizer has {name}={group[name]}; Castor trains with {name}={setting}", "usage", name)
-    if rule == "adam" and group.get("decoupled_weight_decay"):
-        raise Error("the optimizer is an Adam with decoupled_weight_decay=True; take AdamW", "usage", "optimizer")
-    for name in (*TAKEN[rule], *(("betas",) if "betas" in group else ())):
-        if isinstance(group[name], torch.Tensor):
-            raise Error(f"the optimizer's {name} is a tensor; give a number", "usage", name)
-    values = {name: float(group[name]) for name in TAKEN[rule]}
-    if rule == "sgd":
-        return {**values, "nesterov": float(group["nesterov"])}
-    return {**values, "beta1": group["betas"][0], "beta2": group["betas"][1]}
-
+from castor._rules import from_torch, to_torch, values_of
 
 Groups = list[tuple[dict[str, float], list[str]]]
 
@@ -196,18 +168,6 @@ class BoostedOptimizer:
 def given_by(result: dict | None, before: dict) -> dict:
     """What a hook leaves: its result, if it has one."""
     return before if result is None else result
-
-
-def to_torch(rule: str, exp_avg: torch.Tensor, exp_avg_sq: torch.Tensor | None, n_updates: int) -> dict:
-    if rule == "sgd":
-        return {"momentum_buffer": exp_avg}
-    return {"step": torch.tensor(float(n_updates)), "exp_avg": exp_avg, "exp_avg_sq": exp_avg_sq}
-
-
-def from_torch(rule: str, state: dict) -> tuple[torch.Tensor, torch.Tensor | None, int]:
-    if rule == "sgd":
-        return state["momentum_buffer"].float().cpu(), None, 1
-    return state["exp_avg"].float().cpu(), state["exp_avg_sq"].float().cpu(), int(state["step"])
 
 
 def change_class(optimizer: torch.optim.Optimizer) -> None:

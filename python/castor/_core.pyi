@@ -13,6 +13,29 @@ class NoSync: ...
 class Messages:
     def take(self) -> list[tuple[int, str]]: ...
 
+class TensorOptimizer:
+    def __init__(
+        self,
+        tensors: Sequence[tuple[dtype, int]],
+        keeps_exp_avg_sq: bool,
+        folders: Sequence[str],
+        nvme_fraction: float,
+        n_threads: int,
+    ): ...
+    def step(self, updates: Sequence[tuple[int, Tensor, Tensor, str, Values, bool]], grad_scale: float) -> None: ...
+    def read(self, number: int, weight: Tensor) -> tuple[Tensor, Tensor, Tensor | None, int]: ...
+    def write(
+        self,
+        number: int,
+        weight: Tensor,
+        master: Tensor | None,
+        exp_avg: Tensor | None,
+        exp_avg_sq: Tensor | None,
+        n_updates: int,
+    ) -> None: ...
+    def warnings(self) -> list[str]: ...
+    def moved_bytes(self) -> tuple[int, int]: ...
+
 class UnitPass:
     def end(self, result: Any) -> Any: ...
 

@@ -9,7 +9,6 @@
 
 #include <torch/csrc/utils/pybind.h>
 
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -20,6 +19,7 @@
 #include <vector>
 
 #include "errors.h"
+#include "tensor_optimizer.h"
 #include "unit_pass.h"
 
 namespace castor::python {
@@ -27,18 +27,9 @@ namespace {
 
 namespace py = pybind11;
 
-using Values = std::map<std::string, double>;
 using Names = std::vector<std::string>;
 /// Of each unit its name, and the positions of its parameters.
 using Units = std::vector<std::pair<std::string, std::vector<std::size_t>>>;
-
-/// A rule by the name of its class in torch.optim, in small letters.
-Optimizer optimizer_of(const std::string& rule, const Values& v) {
-  if (rule == "adamw") return AdamW{v.at("lr"), {v.at("beta1"), v.at("beta2")}, v.at("eps"), v.at("weight_decay")};
-  if (rule == "adam") return Adam{v.at("lr"), {v.at("beta1"), v.at("beta2")}, v.at("eps"), v.at("weight_decay")};
-  if (rule == "sgd") return Sgd{v.at("lr"), v.at("momentum"), v.at("weight_decay"), v.at("nesterov") != 0};
-  throw ErrorException({ErrorKind::usage, "there is no rule '" + rule + "'"});
-}
 
 /// The groups of an optimizer: the values of each, and the names of its parameters.
 using Groups = std::vector<std::pair<Values, std::vector<std::string>>>;
@@ -56,6 +47,7 @@ ParamGroup group_of(std::size_t number, const Values& v, const std::vector<std::
   ParamGroup group{.selector = "param_groups[" + std::to_string(number) + "]"};
   group.lr = entry(v, "lr"), group.eps = entry(v, "eps");
   group.weight_decay = entry(v, "weight_decay"), group.momentum = entry(v, "momentum");
+  group.trust_coefficient = entry(v, "trust_coefficient");
   if (v.contains("beta1")) group.betas.emplace(v.at("beta1"), v.at("beta2"));
   group.names.insert(names.begin(), names.end());
   return group;
@@ -225,6 +217,7 @@ PYBIND11_MODULE(_core, module) {
       .def("stats", &stats)
       .def("trace", [](Session& session, const std::string& file) { value_of(session.trace(file)); })
       .def("state_dict", [](Session& session) { return value_of(session.state_dict()); });
+  bind_tensor_optimizer(module);
   module.def("boost", &boosted);
   module.def("limit_allocator", &limit_allocator);
   module.def("unplaced_like", [](const at::Tensor& tensor, c10::ScalarType dtype, c10::Device device) {

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What optimizers mean to the core: the rule, and the values of a group."""
+
+from __future__ import annotations
+
+import torch
+
+from castor._errors import Error
+
+RULES = {torch.optim.AdamW: "adamw", torch.optim.Adam: "adam", torch.optim.SGD: "sgd"}
+MOMENTS = ("lr", "eps", "weight_decay")
+# Of each rule: the values of a group that it reads, and those with another name in groups.
+TAKEN = {
+    "adamw": MOMENTS,
+    "adam": MOMENTS,
+    "lamb": MOMENTS,
+    "sgd": ("lr", "momentum", "weight_decay"),
+    "lars": ("lr", "momentum", "weight_decay", "trust_coefficient", "eps"),
+}
+RENAMED = {"lars": {"trust_coefficient": "eeta", "eps": "epsilon"}}
+ONE_MOMENT = ("sgd", "lars")
+# Values that the core knows one setting of.
+FIXED = {
+    "amsgrad": False,
+    "maximize": False,
+    "capturable": False,
+    "differentiable": False,
+    "dampening": 0,
+    "bias_correction": True,
+    "wd_after_momentum": False,
+    "grad_averaging": True,
+    "use_nvlamb": False,
+}
+
+
+def rule_of(optimizer: torch.optim.Optimizer) -> str:
+    """The rule of an optimizer by its name in the core."""
+    rule = getattr(optimizer, "core_rule", None) or RULES.get(type(optimizer))
+    if rule is None:
+        raise Error(
+            f"the optimizer is a {type(optimizer).__name__}; Castor trains by AdamW, Adam and SGD of torch.optim, and by those of "
+            "castor.nn.optimizer",
+            "usage",
+        )
+    return rule
+
+
+def values_of(rule: str, group: dict, bias_correction: bool | None = None) -> dict[str, float]:
+    """The values of a group as the core takes them. bias_correction: taken as it is, in place of the group's."""
+    given = group if bias_correction is None else {**group, "bias_correction": True}
+    for name, setting in FIXED.items():
+        if given.get(name, setting) != setting:
+            raise Error(f"the optimizer has {name}={given[name]}; Castor trains with {name}={setting}", "usage", name)
+    if rule == "adam" and given.get("decoupled_weight_decay"):
+        raise Error("the optimizer is an Adam with decoupled_weight_decay=True; take AdamW", "usage", "optimizer")
+    names = {name: RENAMED.get(rule, {}).get(name, name) for name in TAKEN[rule]}
+    for name in (*names.values(), *(("betas",) if "betas" in given else ())):
+        if isinstance(given[name], torch.Tensor):
+            raise Error(f"the optimizer's {name} is a tensor; give a number", "usage", name)
+    values = {name: float(given[known_as]) for name, known_as in names.items()}
+    if rule in ONE_MOMENT:
+        return {**values, "nesterov": float(given.get("nesterov", False))}
+    return {**values, "beta1": given["betas"][0], "beta2": given["betas"][1]}
+
+
+def to_torch(rule: str, exp_avg: torch.Tensor, exp_avg_sq: torch.Tensor | None, n_updates: int) -> dict:
+    """The state of a parameter as torch.optim has it."""
+    if rule in ONE_MOMENT:
+        return {"momentum_buffer": exp_avg}
+    return {"step": torch.tensor(float(n_updates)), "exp_avg": exp_avg, "exp_avg_sq": exp_avg_sq}
+
+
+def from_torch(rule: str, state: dict) -> tuple[torch.Tensor, torch.Tensor | None, int]:
+    if rule in ONE_MOMENT:
+        return state["momentum_buffer"].float().cpu(), None, 1
+    return state["exp_avg"].float().cpu(), state["exp_avg_sq"].float().cpu(), int(state["step"])
