@@ -21,10 +21,10 @@ inline constexpr std::uint64_t kStandaloneTile = std::uint64_t{1} << 20;
 /// A part of a tensor whose states are kept together, one array after the other.
 struct StateTile {
   std::uint32_t tensor = 0;
-  std::uint64_t first = 0, n = 0;      ///< elements
-  Buffer states;                       ///< on the host; empty on NVMe
-  std::optional<std::uint64_t> key;    ///< on NVMe
-  bool has_states = false;             ///< false: moments are zeros, and the master is the weight
+  std::uint64_t first = 0, n = 0;    ///< elements
+  Buffer states;                     ///< on the host; empty on NVMe
+  std::optional<std::uint64_t> key;  ///< on NVMe
+  bool has_states = false;           ///< false: moments are zeros, and the master is the weight
 };
 
 /// The arrays of a tile's states and of its part of the tensor.
@@ -77,7 +77,7 @@ class TileWindow {
 
   HostResource host_;
   std::vector<Slot> slots_;
-  std::unique_ptr<TensorStore> store_;        // ends before the slots, whose memory it uses
+  std::unique_ptr<TensorStore> store_;  // ends before the slots, whose memory it uses
   std::uint64_t n_asked_ = 0, n_taken_ = 0;
 };
 

@@ -28,13 +28,18 @@ const std::byte* at(const void* values, DType dtype, std::uint64_t first) {
 class Standalone final : public TensorOptimizer {
  public:
   Standalone(std::span<const TrainedTensor> tensors, const TensorOptimizerOptions& options)
-      : options_(options), tensors_(tensors.begin(), tensors.end()), n_updates_(tensors.size()), tiles_of_(tensors.size()) {}
+      : options_(options),
+        tensors_(tensors.begin(), tensors.end()),
+        n_updates_(tensors.size()),
+        tiles_of_(tensors.size()) {}
 
   Result<void> open();
   Result<void> step(std::span<const TensorUpdate> updates, double grad_scale) override;
   Result<void> read(std::uint32_t tensor, const void* weight, TensorStates& states) override;
   Result<void> write(std::uint32_t tensor, void* weight, const TensorStates& states) override;
-  std::vector<std::string> warnings() const override { return window_ ? window_->store().warnings() : std::vector<std::string>(); }
+  std::vector<std::string> warnings() const override {
+    return window_ ? window_->store().warnings() : std::vector<std::string>();
+  }
   std::uint64_t bytes_read() const override { return window_ ? window_->store().stats().bytes_read : 0; }
   std::uint64_t bytes_written() const override { return window_ ? window_->store().stats().bytes_written : 0; }
 
@@ -53,8 +58,8 @@ class Standalone final : public TensorOptimizer {
   Result<void> run(std::span<const Work> work);
   Result<void> run(const Work& work, std::byte* states);
   Result<void> update(const TensorUpdate& update, const StateTile& tile, UpdateArrays arrays, double grad_scale);
-  Result<const float*> trust(const TensorUpdate& update, const UpdateArrays& arrays, const UpdateCoefficients& coefficients,
-                             double grad_scale);
+  Result<const float*> trust(const TensorUpdate& update, const UpdateArrays& arrays,
+                             const UpdateCoefficients& coefficients, double grad_scale);
   std::uint64_t t_of(const TensorUpdate& update) const {
     return update.corrects_bias ? n_updates_[update.tensor] + 1 : kManyUpdates;
   }
@@ -77,13 +82,16 @@ class Standalone final : public TensorOptimizer {
 
 Result<void> Standalone::open() {
   if (!(options_.nvme_fraction >= 0 && options_.nvme_fraction <= 1))
-    return Error{ErrorKind::usage, "nvme_offload_fraction is " + std::to_string(options_.nvme_fraction) + "; it takes a share from 0 to 1",
-                 "nvme_offload_fraction"};
+    return Error{
+        ErrorKind::usage,
+        "nvme_offload_fraction is " + std::to_string(options_.nvme_fraction) + "; it takes a share from 0 to 1",
+        "nvme_offload_fraction"};
   if (options_.nvme_fraction > 0 && options_.folders.empty())
     return Error{ErrorKind::usage, "nvme_offload_fraction is set, but no folder is named", "nvme_offload_dir"};
   for (const TrainedTensor& tensor : tensors_)
     if (tensor.dtype != DType::f32 && tensor.dtype != DType::bf16 && tensor.dtype != DType::f16)
-      return Error{ErrorKind::usage, std::string("tensors that are trained are fp32, fp16 or bf16, not ") + name(tensor.dtype)};
+      return Error{ErrorKind::usage,
+                   std::string("tensors that are trained are fp32, fp16 or bf16, not ") + name(tensor.dtype)};
   for (std::uint32_t id = 0; id < tensors_.size(); ++id) CASTOR_TRY(cut(id));
   CASTOR_TRY(place());
   CASTOR_ASSIGN(stream_, cpu_->make_stream());
@@ -127,7 +135,8 @@ Result<void> Standalone::place() {
 Result<void> Standalone::check(std::span<const TensorUpdate> updates) const {
   if (failed_)
     return Error{ErrorKind::failed,
-                 "an earlier step of this optimizer failed after part of the tensors were updated; load a checkpoint of the model "
+                 "an earlier step of this optimizer failed after part of the tensors were updated; load a checkpoint "
+                 "of the model "
                  "and of the optimizer"};
   std::vector<bool> seen(tensors_.size());
   for (const TensorUpdate& update : updates) {
@@ -137,7 +146,8 @@ Result<void> Standalone::check(std::span<const TensorUpdate> updates) const {
     const auto& tiles = tiles_of_[update.tensor];
     const bool whole = tiles.empty() || (tiles.size() == 1 && !tiles.front().key);
     if (!whole && trust_terms(update.rule, 1))
-      return Error{ErrorKind::usage, "LAMB and LARS measure whole tensors, so their states are not kept on NVMe", "nvme_offload_fraction"};
+      return Error{ErrorKind::usage, "LAMB and LARS measure whole tensors, so their states are not kept on NVMe",
+                   "nvme_offload_fraction"};
   }
   return {};
 }
@@ -147,8 +157,9 @@ Result<void> Standalone::step(std::span<const TensorUpdate> updates, double grad
   std::vector<Work> work;
   for (const TensorUpdate& update : updates)
     for (StateTile& tile : tiles_of_[update.tensor])
-      work.push_back({&tile, at(update.weight, tensors_[update.tensor].dtype, tile.first),
-                      [&, this](const UpdateArrays& arrays) { return this->update(update, tile, arrays, grad_scale); }});
+      work.push_back(
+          {&tile, at(update.weight, tensors_[update.tensor].dtype, tile.first),
+           [&, this](const UpdateArrays& arrays) { return this->update(update, tile, arrays, grad_scale); }});
   const auto done = run(work);
   if (!done.ok()) return failed_ = true, done.error();
   for (const TensorUpdate& update : updates) ++n_updates_[update.tensor];
@@ -202,7 +213,8 @@ Result<void> Standalone::update(const TensorUpdate& update, const StateTile& til
   job.n_parts = static_cast<std::uint32_t>((arrays.n + kUpdatePartElements - 1) / kUpdatePartElements);
   job.run = [&](std::uint32_t part) {
     const std::uint64_t first = part * kUpdatePartElements;
-    return kernels_->update(*stream_, coefficients, arrays.part(first, std::min(kUpdatePartElements, arrays.n - first)));
+    return kernels_->update(*stream_, coefficients,
+                            arrays.part(first, std::min(kUpdatePartElements, arrays.n - first)));
   };
   return team_->add(std::move(job)).wait();
 }
@@ -231,13 +243,15 @@ Result<void> Standalone::read(std::uint32_t tensor, const void* weight, TensorSt
     work.push_back({&tile, at(const_cast<void*>(weight), tensors_[tensor].dtype, tile.first),
                     [&](const UpdateArrays& arrays) -> Result<void> {
                       const auto copy = [&](const void* from, float* to) {
-                        if (from != nullptr && to != nullptr) std::copy_n(static_cast<const float*>(from), tile.n, to + tile.first);
+                        if (from != nullptr && to != nullptr)
+                          std::copy_n(static_cast<const float*>(from), tile.n, to + tile.first);
                       };
                       copy(arrays.exp_avg, states.exp_avg);
                       copy(arrays.exp_avg_sq, states.exp_avg_sq);
                       copy(arrays.master, states.master);
                       if (arrays.master_low != nullptr && states.master != nullptr)
-                        join_masters(static_cast<const std::uint16_t*>(arrays.weight), arrays.master_low, states.master + tile.first, tile.n);
+                        join_masters(static_cast<const std::uint16_t*>(arrays.weight), arrays.master_low,
+                                     states.master + tile.first, tile.n);
                       return {};
                     },
                     false});
@@ -247,21 +261,22 @@ Result<void> Standalone::read(std::uint32_t tensor, const void* weight, TensorSt
 Result<void> Standalone::write(std::uint32_t tensor, void* weight, const TensorStates& states) {
   std::vector<Work> work;
   for (StateTile& tile : tiles_of_[tensor])
-    work.push_back({&tile, at(weight, tensors_[tensor].dtype, tile.first),
-                    [&](const UpdateArrays& arrays) -> Result<void> {
-                      const auto copy = [&](const float* from, void* to) {
-                        if (from != nullptr && to != nullptr) std::copy_n(from + tile.first, tile.n, static_cast<float*>(to));
-                      };
-                      copy(states.exp_avg, arrays.exp_avg);
-                      copy(states.exp_avg_sq, arrays.exp_avg_sq);
-                      copy(states.master, arrays.master);
-                      if (states.master == nullptr) return {};
-                      if (arrays.master_low != nullptr)
-                        split_masters(states.master + tile.first, static_cast<std::uint16_t*>(arrays.weight), arrays.master_low, tile.n);
-                      else if (arrays.weight_dtype == DType::f16)
-                        round_weights(arrays.master, DType::f16, arrays.weight, tile.n);
-                      return {};
-                    }});
+    work.push_back(
+        {&tile, at(weight, tensors_[tensor].dtype, tile.first), [&](const UpdateArrays& arrays) -> Result<void> {
+           const auto copy = [&](const float* from, void* to) {
+             if (from != nullptr && to != nullptr) std::copy_n(from + tile.first, tile.n, static_cast<float*>(to));
+           };
+           copy(states.exp_avg, arrays.exp_avg);
+           copy(states.exp_avg_sq, arrays.exp_avg_sq);
+           copy(states.master, arrays.master);
+           if (states.master == nullptr) return {};
+           if (arrays.master_low != nullptr)
+             split_masters(states.master + tile.first, static_cast<std::uint16_t*>(arrays.weight), arrays.master_low,
+                           tile.n);
+           else if (arrays.weight_dtype == DType::f16)
+             round_weights(arrays.master, DType::f16, arrays.weight, tile.n);
+           return {};
+         }});
   CASTOR_TRY(run(work));
   n_updates_[tensor] = states.n_updates;
   return {};

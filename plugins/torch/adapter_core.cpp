@@ -191,9 +191,10 @@ Result<void> AdapterCore::check_backward(const at::Tensor& loss) const {
 
 Result<void> AdapterCore::check_memory(std::size_t id) const {
   if (id >= storages_.size() || &storage_of(host_.map().params[id].tensor) == storages_[id]) return {};
-  return Error{ErrorKind::usage, "parameter " + host_.map().params[id].name +
-                                     " was given other memory (parameter.data = …, set_data) since the model was boosted, "
-                                     "which trains the values from before; change a model before it is boosted"};
+  return Error{ErrorKind::usage,
+               "parameter " + host_.map().params[id].name +
+                   " was given other memory (parameter.data = …, set_data) since the model was boosted, "
+                   "which trains the values from before; change a model before it is boosted"};
 }
 
 /// A parameter that was frozen since then gets no gradient and stays as it is; one that was not trained has no states.

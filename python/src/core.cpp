@@ -178,6 +178,37 @@ double clip_grad_norm(Session& session, double max_norm) {
   return value_of(session.clip_grad_norm(max_norm));
 }
 
+void bind_training(py::class_<Session>& session) {
+  session.def("enter", &enter)
+      .def("set_optimizer", &set_optimizer)
+      .def("clip_grad_norm", &clip_grad_norm)
+      .def("step", &step)
+      .def(
+          "no_sync", [](Session& s) { return std::make_unique<Session::NoSync>(s.no_sync()); }, py::keep_alive<0, 1>())
+      .def("scale_next_loss", &Session::scale_next_loss)
+      .def("loss_scale", &Session::loss_scale)
+      .def("step_under_way", &Session::step_under_way)
+      .def("zero_grad", [](Session& s) { value_of(s.zero_grad()); });
+}
+
+void bind_values(py::class_<Session>& session) {
+  session.def("acquire", [](Session& s, const Names& names, bool write) { value_of(s.acquire(names, write)); })
+      .def("release", [](Session& s, const Names& names, bool write) { value_of(s.release(names, write)); })
+      .def("read_gradient", [](Session& s, const std::string& name) { return value_of(s.read_gradient(name)); })
+      .def("write_gradient", [](Session& s, const std::string& name,
+                                const at::Tensor& values) { value_of(s.write_gradient(name, values)); })
+      .def("read_master", [](Session& s, const std::string& name) { return value_of(s.read_master(name)); })
+      .def("read_weight", [](Session& s, const std::string& name) { return value_of(s.read_weight(name)); })
+      .def("read_moments", &read_moments)
+      .def("write_moments", &write_moments)
+      .def("load", [](Session& s, const NamedTensors& weights) { value_of(s.load(weights)); })
+      .def("state_dict", [](Session& s) { return value_of(s.state_dict()); })
+      .def("save", &save)
+      .def("resume", &resume)
+      .def("stats", &stats)
+      .def("trace", [](Session& s, const std::string& file) { value_of(s.trace(file)); });
+}
+
 }  // namespace
 }  // namespace castor::python
 
@@ -187,36 +218,11 @@ PYBIND11_MODULE(_core, module) {
   using castor::Session;
   translate_errors();
   py::class_<Session::NoSync>(module, "NoSync");
-  py::class_<Messages, std::shared_ptr<Messages>>(module, "Messages")
-      .def(py::init<>())
-      .def("take", &Messages::take);
+  py::class_<Messages, std::shared_ptr<Messages>>(module, "Messages").def(py::init<>()).def("take", &Messages::take);
   py::class_<UnitPass>(module, "UnitPass").def("end", &UnitPass::end);
-  py::class_<Session>(module, "Session")
-      .def("enter", &enter)
-      .def("set_optimizer", &set_optimizer)
-      .def("clip_grad_norm", &clip_grad_norm)
-      .def("step", &step)
-      .def("acquire", [](Session& s, const Names& names, bool write) { value_of(s.acquire(names, write)); })
-      .def("release", [](Session& s, const Names& names, bool write) { value_of(s.release(names, write)); })
-      .def("read_gradient", [](Session& s, const std::string& name) { return value_of(s.read_gradient(name)); })
-      .def("write_gradient", [](Session& s, const std::string& name,
-                                const at::Tensor& values) { value_of(s.write_gradient(name, values)); })
-      .def("read_master", [](Session& s, const std::string& name) { return value_of(s.read_master(name)); })
-      .def("read_weight", [](Session& s, const std::string& name) { return value_of(s.read_weight(name)); })
-      .def("read_moments", &read_moments)
-      .def("write_moments", &write_moments)
-      .def("load", [](Session& s, const castor::NamedTensors& weights) { value_of(s.load(weights)); })
-      .def(
-          "no_sync", [](Session& s) { return std::make_unique<Session::NoSync>(s.no_sync()); }, py::keep_alive<0, 1>())
-      .def("save", &save)
-      .def("resume", &resume)
-      .def("scale_next_loss", &Session::scale_next_loss)
-      .def("loss_scale", &Session::loss_scale)
-      .def("step_under_way", &Session::step_under_way)
-      .def("zero_grad", [](Session& session) { value_of(session.zero_grad()); })
-      .def("stats", &stats)
-      .def("trace", [](Session& session, const std::string& file) { value_of(session.trace(file)); })
-      .def("state_dict", [](Session& session) { return value_of(session.state_dict()); });
+  py::class_<Session> session(module, "Session");
+  bind_training(session);
+  bind_values(session);
   bind_tensor_optimizer(module);
   module.def("boost", &boosted);
   module.def("limit_allocator", &limit_allocator);

@@ -62,8 +62,8 @@ class OnHost {
     std::vector<TrainedTensor> trained;
     for (const auto& [type, n] : tensors) trained.push_back({dtype_of(type), n});
     const py::gil_scoped_release others_run;
-    states_ = value_of(
-        TensorOptimizer::make(trained, {keeps_exp_avg_sq, std::move(folders), nvme_fraction, n_threads}));
+    states_ =
+        value_of(TensorOptimizer::make(trained, {keeps_exp_avg_sq, std::move(folders), nvme_fraction, n_threads}));
   }
 
   void step(const std::vector<Update>& updates, double grad_scale) {
@@ -113,7 +113,8 @@ Optimizer optimizer_of(const std::string& rule, const Values& v) {
   if (rule == "lamb") return Lamb{v.at("lr"), {v.at("beta1"), v.at("beta2")}, v.at("eps"), v.at("weight_decay")};
   if (rule == "sgd") return Sgd{v.at("lr"), v.at("momentum"), v.at("weight_decay"), v.at("nesterov") != 0};
   if (rule == "lars")
-    return Lars{v.at("lr"), v.at("momentum"), v.at("weight_decay"), v.at("nesterov") != 0, v.at("trust_coefficient"), v.at("eps")};
+    return Lars{v.at("lr"), v.at("momentum"), v.at("weight_decay"), v.at("nesterov") != 0, v.at("trust_coefficient"),
+                v.at("eps")};
   throw ErrorException({ErrorKind::usage, "there is no rule '" + rule + "'"});
 }
 

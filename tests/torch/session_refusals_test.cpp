@@ -69,9 +69,10 @@ TEST_P(SessionRefuses, ParametersOfOtherMemory) {
   at::Tensor weight = model_->layers[1]->weight;
   at::Tensor own = at::zeros({8, 8});
   weight.set_data(own);
-  EXPECT_EQ(sentence_of(session.backward(before)),
-            "parameter layer1.weight was given other memory (parameter.data = …, set_data) since the model was boosted, "
-            "which trains the values from before; change a model before it is boosted");
+  EXPECT_EQ(
+      sentence_of(session.backward(before)),
+      "parameter layer1.weight was given other memory (parameter.data = …, set_data) since the model was boosted, "
+      "which trains the values from before; change a model before it is boosted");
 }
 
 TEST_P(SessionRefuses, AnEmptyListOfFoldersToResumeFrom) {

@@ -114,9 +114,10 @@ TEST(RequiresGrad, OfAParameterThatWasFrozenAtTheConnectionIsAnErrorByName) {
     const auto done = adapter->backward(wired_loss(*units, wired_input()));
     ASSERT_FALSE(done.ok());
     EXPECT_EQ(done.error().kind, ErrorKind::usage);
-    EXPECT_EQ(done.error().message,
-              "parameter b.weight was frozen when the model was boosted and requires a gradient now, but has no optimizer "
-              "states; freeze it again, or let it require one before");
+    EXPECT_EQ(
+        done.error().message,
+        "parameter b.weight was frozen when the model was boosted and requires a gradient now, but has no optimizer "
+        "states; freeze it again, or let it require one before");
     units->b->weight.set_requires_grad(false);
     EXPECT_TRUE(adapter->backward(wired_loss(*units, wired_input())).ok());
   }
