@@ -14,6 +14,7 @@ from castor.booster._choices import check_plugin, device_of, plugin_for
 from castor.booster._files import load_model, save_model
 from castor.booster._plugin import Plugin
 from castor.booster.plugin import HybridParallelPlugin, TorchDDPPlugin
+from castor.lazy import LazyInitContext
 from castor.mixed_precision import MixedPrecision
 
 
@@ -46,8 +47,10 @@ class Booster:
         """The five, in this order; model and optimizer are the same objects as before, and train under the plugin."""
         if optimizer is not None:
             boost_pair(model, optimizer, self._plugin_of_training, self.device)
-        elif self.device is not None:
-            model.to(self.device)
+        else:
+            LazyInitContext.materialize(model)
+            if self.device is not None:
+                model.to(self.device)
         return model, optimizer, criterion, dataloader, lr_scheduler
 
     def backward(self, loss: torch.Tensor, optimizer: torch.optim.Optimizer) -> None:
