@@ -11,7 +11,8 @@ from torch import nn
 from castor._boost import boost_pair
 from castor._errors import Error
 from castor.booster._choices import check_plugin, device_of, plugin_for
-from castor.booster._files import load_model, save_model
+from castor.booster._files import save_model
+from castor.booster._loading import load_model
 from castor.booster._plugin import Plugin
 from castor.booster.plugin import HybridParallelPlugin, TorchDDPPlugin
 from castor.lazy import LazyInitContext
