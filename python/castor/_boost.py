@@ -11,9 +11,11 @@ from torch import nn
 from castor import _core
 from castor._access import give_places
 from castor._boosted import Groups, change_class, check_all_have_groups, groups_of
+from castor._buffers import BuffersFromMeta
 from castor._forks import SESSIONS
 from castor._guards import check_free, check_one_rank, check_parameters
 from castor._hooks import Passes, connect_units, share_gradient_hooks
+from castor._lazy_tensors import built_lazily
 from castor._messages import report
 from castor._model import change_methods, follow_before_training
 from castor._outside import OutsideUses
@@ -22,6 +24,7 @@ from castor._precision import cast_inputs, cast_outputs_to_fp32, dtype_of
 from castor._rules import from_torch, rule_of
 from castor._state_dict import connect_state_dict
 from castor._units import Unit, find_units
+from castor._versions import Read, evaluate
 
 if TYPE_CHECKING:
     from castor.booster._plugin import Plugin
@@ -32,22 +35,39 @@ def boost_pair(
 ) -> None:
     """An error leaves both as they were. device: see training_device."""
     names = {parameter: name for name, parameter in model.named_parameters()}
+    with built_lazily(names) as built:
+        boost_parameters(model, optimizer, plugin, device, names, built)
+
+
+def boost_parameters(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    plugin: Plugin,
+    device: str | torch.device | None,
+    names: dict[nn.Parameter, str],
+    built: dict[nn.Parameter, Read],
+) -> None:
+    """built: what parameters are to hold that were built lazily."""
     rule = rule_of(optimizer)
     groups = groups_of(optimizer, rule, names)
     check_one_rank()
     check_free(names)
-    check_parameters(names)
+    check_parameters({parameter: name for parameter, name in names.items() if parameter not in built})
     check_all_have_groups(groups, names)
     units = find_units(model, plugin.units)
     device = training_device(device, model)
     share = limit_memory(device, plugin.options.get("device_budget", ""))
+    buffers = BuffersFromMeta(model)
     placeholders = Placeholders(model, dtype_of(plugin.precision) if plugin.precision else None, device)
     share_gradient_hooks(names)
     messages = _core.Messages()
     try:
         session = session_of(names, units, placeholders, optimizer, plugin, groups, messages)
+        for parameter, read in built.items():
+            session.load([(names[parameter], evaluate([read])[0])])
     except BaseException:
         placeholders.undo()
+        buffers.undo()
         raise
     finally:
         report(messages)
@@ -57,12 +77,14 @@ def boost_pair(
     change_class(optimizer)
     optimizer.castor_rule, optimizer.castor_names, optimizer.castor_groups = rule, names, groups
     optimizer.castor_session, optimizer.castor_messages = session, messages
-    waiting = {names[parameter] for parameter in placeholders.waiting()}
+    buffers.follow()
+    waiting = {names[parameter] for parameter in placeholders.waiting() - built.keys()}
     passes = Passes(session, units, give_places(names, session, waiting))
     change_methods(model, optimizer, session)
     connect_state_dict(model)
     connect_units(passes)
-    follow_before_training(model, names, waiting, passes, optimizer if plugin.micro_batches else None)
+    announced = optimizer if plugin.micro_batches else None
+    follow_before_training(model, names, lambda: waiting | buffers.missing(), passes, announced)
     if plugin.cast_inputs and plugin.precision in ("bf16", "fp16"):
         cast_inputs(model, dtype_of(plugin.precision))
     if plugin.force_outputs_fp32:

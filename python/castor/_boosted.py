@@ -84,7 +84,7 @@ class BoostedOptimizer:
         finally:
             report(self.castor_messages)
         for parameter in self.castor_names:
-            parameter.castor_place.waiting.clear()
+            parameter.castor_place.waiting.discard(self.castor_names[parameter])
 
     def backward(self, loss: torch.Tensor) -> None:
         """loss.backward(), with the loss scaled where gradients are fp16."""

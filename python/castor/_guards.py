@@ -39,11 +39,11 @@ def check_parameters(names: dict[nn.Parameter, str]) -> None:
 
 
 def check_all_have_values(waiting: set[str]) -> None:
-    """waiting: the parameters that have none."""
+    """waiting: the parameters and buffers that have none."""
     if waiting:
         raise Error(
-            f"{len(waiting)} parameters were built on the meta device and have no values yet, {min(waiting)} among them; load "
-            "weights (booster.load_model, model.load_state_dict)",
+            f"{len(waiting)} parameters or buffers were built on the meta device and have no values yet, {min(waiting)} among "
+            "them; load weights (booster.load_model, model.load_state_dict)",
             "usage",
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import nn
@@ -32,15 +32,15 @@ def change_methods(model: nn.Module, optimizer: torch.optim.Optimizer, session: 
 def follow_before_training(
     model: nn.Module,
     names: dict[nn.Parameter, str],
-    waiting: set[str],
+    waiting: Callable[[], set[str]],
     passes: Passes,
     optimizer: torch.optim.Optimizer | None,
 ) -> None:
-    """waiting: parameters without values. optimizer: the step is announced in the last backward pass, with the values of its groups now; or None."""
+    """waiting: parameters and buffers without values. optimizer: the step is announced in the last backward pass, with the values of its groups now; or None."""
 
     @torch._disable_dynamo
     def before(*_) -> None:
-        check_all_have_values(waiting)
+        check_all_have_values(waiting())
         if torch._C._current_graph_task_id() == -1:
             passes.end_abandoned()
         if torch.is_grad_enabled():

@@ -59,8 +59,10 @@ def give(parameter: nn.Parameter, tensor: torch.Tensor) -> None:
         parameter.data = tensor
         return
     other = nn.Parameter(tensor, parameter.requires_grad)
-    vars(other).update(vars(parameter))
-    torch.utils.swap_tensors(parameter, other)
+    torch._C._swap_tensor_impl(parameter, other)  # swap_tensors refuses what has weak references, as nn.LSTM's parameters
+    for name in ("_backward_hooks", "_post_accumulate_grad_hooks"):
+        if hooks := getattr(parameter, name):
+            setattr(parameter, name, hooks)  # connects them to the new memory
 
 
 def training_device(wanted: str | torch.device | None, model: nn.Module) -> torch.device:

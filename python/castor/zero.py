@@ -32,22 +32,26 @@ def zero_model_wrapper(
     if zero_stage not in (1, 2, 3):
         raise Error(f"zero_stage takes one of 1, 2, 3, not {zero_stage!r}", "usage", "zero_stage")
     config = {RENAMED.get(name, name): value for name, value in (gemini_config or {}).items()}
-    check_device(model, config.pop("device", None))
+    device = device_of(model, config.pop("device", None))
     if zero_stage == 3:
         check_names(GeminiPlugin, config)
-        vars(model)["castor_zero"] = GeminiPlugin, {"verbose": verbose, **config}
+        vars(model)["castor_zero"] = GeminiPlugin, {"verbose": verbose, **config}, device
     else:
-        vars(model)["castor_zero"] = LowLevelZeroPlugin, {"verbose": verbose, "stage": zero_stage, "precision": None}
+        vars(model)["castor_zero"] = LowLevelZeroPlugin, {"verbose": verbose, "stage": zero_stage, "precision": None}, device
     return model
 
 
-def check_device(model: nn.Module, device: torch.device | str | int | None) -> None:
+def device_of(model: nn.Module, device: torch.device | str | int | None) -> torch.device | None:
+    """Where a model on the meta device is to train; others are there already."""
     first = next(model.parameters(), None)
     if device is None or first is None:
-        return
+        return None
     wanted = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
+    if first.is_meta and wanted.type != "meta":
+        return wanted
     if wanted.type != first.device.type or wanted.index not in (None, first.device.index):
         raise Error(f"gemini_config has device {wanted}, and the model is on {first.device}; move it first", "usage", "device")
+    return None
 
 
 def zero_optim_wrapper(
@@ -69,7 +73,7 @@ def zero_optim_wrapper(
     of the plugin, which go before the other arguments."""
     if "castor_zero" not in vars(model):
         raise Error("the model was not given to zero_model_wrapper; do that first", "usage")
-    plugin_class, of_model = vars(model)["castor_zero"]
+    plugin_class, of_model, device = vars(model)["castor_zero"]
     scaler = (initial_scale, min_scale, max_scale, growth_factor, backoff_factor, growth_interval, hysteresis)
     options = {
         **of_model,
@@ -79,7 +83,7 @@ def zero_optim_wrapper(
         "verbose": verbose or of_model["verbose"],
         **renamed(plugin_class, optim_config or {}),
     }
-    boost_pair(model, optimizer, plugin_class(**options))
+    boost_pair(model, optimizer, plugin_class(**options), device)
     del vars(model)["castor_zero"]
     return optimizer
 

@@ -5,12 +5,21 @@ import tempfile
 import unittest
 
 import torch
+from torch import nn
 
 import castor
 from boost_cases import TiedModel, loss_of
 from castor.booster import Booster
 from castor.booster.plugin import GeminiPlugin
 from pairs import VALUES, SameWeights, backward_of, made, plain
+
+try:
+    import transformers
+except ImportError:
+    MODELS = {}
+else:
+    transformers.logging.set_verbosity_error()
+    from models import MODELS
 
 
 def on_meta(dtype=torch.bfloat16):
@@ -59,7 +68,7 @@ class OnMeta(SameWeights):
         missing = "embedding.weight"
         tied = {name for name, parameter in model.named_parameters(remove_duplicate=False) if parameter is model.get_parameter(missing)}
         model.load_state_dict({name: value for name, value in values.items() if name not in tied}, strict=False)
-        with self.assertRaisesRegex(castor.Error, f"1 parameters were built on the meta device and have no values yet, {missing}"):
+        with self.assertRaisesRegex(castor.Error, f"1 parameters or buffers were built on the meta device and have no values yet, {missing}"):
             loss_of(model, 0)
         with castor.gathered(model.get_parameter(missing), write=True), torch.no_grad():
             model.get_parameter(missing).copy_(values[missing])
@@ -87,6 +96,141 @@ class OnMeta(SameWeights):
             self.assertIs(parameter, before)
             self.assertTrue(parameter.is_meta)
         boost(model)
+
+    def test_parameters_with_weak_references_and_hooks(self):
+        """Those of nn.LSTM have weak references."""
+        with torch.device("meta"):
+            model = nn.ModuleList([nn.LSTM(8, 8), nn.Linear(8, 8)])
+        seen = []
+        model[1].weight.register_hook(lambda grad: seen.append("grad"))
+        boost(model)
+        expected = nn.ModuleList([nn.LSTM(8, 8), nn.Linear(8, 8)])
+        model.load_state_dict(expected.state_dict())
+        batch = torch.rand(3, 2, 8)
+        self.assertTrue(torch.equal(model[0](batch)[0], expected[0](batch)[0]))
+        model[1](batch).sum().backward()
+        self.assertEqual(seen, ["grad"])
+
+
+class WithBuffers(nn.Module):
+    def __init__(self, persistent=True):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.register_buffer("scale", torch.arange(4.0) + 1, persistent)
+
+    def forward(self, x):
+        return self.linear(x) * self.scale
+
+
+class BuffersOnMeta(SameWeights):
+    def built(self, **options):
+        with torch.device("meta"):
+            return WithBuffers(**options)
+
+    def test_saved_ones_wait_for_values(self):
+        model, expected = self.built(), WithBuffers()
+        boost(model)
+        self.assertEqual(model.scale.device.type, "cpu")
+        values = expected.state_dict()
+        scale = values.pop("scale")
+        model.load_state_dict(values, strict=False)
+        with self.assertRaisesRegex(castor.Error, "1 parameters or buffers were built on the meta device .* scale among"):
+            model(torch.ones(2, 4))
+        model.load_state_dict({"scale": scale}, strict=False)
+        self.assertTrue(torch.equal(model(torch.ones(2, 4)), expected(torch.ones(2, 4))))
+
+    def test_saved_ones_can_be_written(self):
+        for write in (lambda model: model.scale.fill_(2.0), lambda model: setattr(model, "scale", torch.full((4,), 2.0))):
+            model, expected = self.built(), WithBuffers()
+            boost(model)
+            model.linear.load_state_dict(expected.linear.state_dict())
+            write(model)
+            self.assertTrue(torch.equal(model(torch.ones(2, 4)), expected.linear(torch.ones(2, 4)) * 2))
+
+    def test_resuming_gives_them_no_values(self):
+        model = WithBuffers()
+        optimizer = boost(model)
+        with tempfile.TemporaryDirectory() as folder:
+            model(torch.ones(2, 4)).sum().backward()
+            optimizer.step()
+            optimizer.castor_session.save(folder)
+            other = self.built()
+            boost(other).castor_resume(folder)
+            with self.assertRaisesRegex(castor.Error, "1 parameters or buffers .* scale among"):
+                other(torch.ones(2, 4))
+
+    def test_that_no_file_has_are_refused(self):
+        model = self.built(persistent=False)
+        scale = model.scale
+        with self.assertRaisesRegex(castor.Error, "buffer scale .* build the model in castor.lazy.LazyInitContext()"):
+            boost(model)
+        self.assertIs(model.scale, scale)
+        self.assertTrue(model.linear.weight.is_meta)
+
+    def test_generators_of_random_numbers_are_left_alone(self):
+        class Drawing(WithBuffers):
+            _initialize_weights = None  # as models of transformers
+
+            def _init_weights(self, module):
+                module.scale.copy_(torch.rand(4))
+
+        with torch.device("meta"):
+            model = Drawing(persistent=False)
+        torch.manual_seed(3)
+        boost(model)
+        torch.manual_seed(3)
+        self.assertTrue(torch.equal(model.scale, torch.rand(4)))
+        with torch.device("meta"):
+            model = Drawing(persistent=False)
+        state = torch.get_rng_state()
+        boost(model)
+        self.assertTrue(torch.equal(torch.get_rng_state(), state))
+
+    def test_an_error_leaves_them_on_meta(self):
+        model = self.built()
+        scale = model.scale
+        with self.assertRaises(castor.Error):
+            boost(model, device_budget="1")
+        self.assertIs(model.scale, scale)
+        boost(model)
+
+    @unittest.skipUnless(MODELS, "transformers is not installed")
+    def test_of_transformers_are_computed(self):
+        """TRAPS 2-28: values and dtype are those of an eager model whatever the precision; nothing else is written."""
+        n_buffers = 0
+        for name, (make, loss) in MODELS.items():
+            torch.manual_seed(0)
+            expected = make()
+            with torch.device("meta"):
+                model = make()
+            state = torch.get_rng_state()
+            options = {"chunk_bytes": "4MiB"} if name == "ResNet" else {}
+            boost(model, precision="bf16", device_budget=None, host_budget=None, **options)
+            self.assertTrue(torch.equal(torch.get_rng_state(), state))
+            with self.subTest(name), self.assertRaisesRegex(castor.Error, "have no values yet"):
+                loss(model, 0)
+            saved = expected.state_dict().keys()
+            buffers = {key: buffer for key, buffer in expected.named_buffers() if key not in saved}
+            self.assert_same({key: buffer for key, buffer in model.named_buffers() if key not in saved}, buffers)
+            n_buffers += len(buffers)
+            self.assertFalse(any(hasattr(parameter, "_is_hf_initialized") for parameter in model.parameters()))
+            model.load_state_dict(expected.state_dict())
+            loss(model, 0).backward()
+        self.assertGreater(n_buffers, 10)
+
+    @unittest.skipUnless(MODELS, "transformers is not installed")
+    def test_beside_parameters_that_have_values(self):
+        """load_state_dict(assign=True) leaves buffers that are not saved on the meta device."""
+        for name in ("CLIP", "Swin", "Llama"):
+            make, _ = MODELS[name]
+            torch.manual_seed(0)
+            expected = make()
+            with torch.device("meta"):
+                model = make()
+            model.load_state_dict(expected.state_dict(), assign=True)
+            boost(model, device_budget=None, host_budget=None)
+            self.assert_same(model.state_dict(), expected.state_dict())
+            self.assert_same(dict(model.named_buffers()), dict(expected.named_buffers()))
 
 
 if __name__ == "__main__":

@@ -11,9 +11,11 @@ from torch import nn
 from castor._boost import boost_pair
 from castor._errors import Error
 from castor.booster._choices import check_plugin, device_of, plugin_for
-from castor.booster._files import load_model, save_model
+from castor.booster._files import save_model
+from castor.booster._loading import load_model
 from castor.booster._plugin import Plugin
 from castor.booster.plugin import HybridParallelPlugin, TorchDDPPlugin
+from castor.lazy import LazyInitContext
 from castor.mixed_precision import MixedPrecision
 
 
@@ -46,8 +48,10 @@ class Booster:
         """The five, in this order; model and optimizer are the same objects as before, and train under the plugin."""
         if optimizer is not None:
             boost_pair(model, optimizer, self._plugin_of_training, self.device)
-        elif self.device is not None:
-            model.to(self.device)
+        else:
+            LazyInitContext.materialize(model)
+            if self.device is not None:
+                model.to(self.device)
         return model, optimizer, criterion, dataloader, lr_scheduler
 
     def backward(self, loss: torch.Tensor, optimizer: torch.optim.Optimizer) -> None:

@@ -17,12 +17,20 @@ from castor._errors import Error
 def save_model(
     model: nn.Module, path: str | os.PathLike, shard: bool, prefix: str | None, size_per_shard: int, use_safetensors: bool
 ) -> None:
+    check_has_values(model)
     if not shard:
         write(model.state_dict(), Path(path), use_safetensors)
     elif hasattr(model, "save_pretrained"):
         model.save_pretrained(path, max_shard_size=size_per_shard * 10**6)
     else:
         save_shards(model.state_dict(), Path(path), prefix or "model", size_per_shard * 10**6, use_safetensors)
+
+
+def check_has_values(model: nn.Module) -> None:
+    for name, parameter in model.named_parameters():
+        place = getattr(parameter, "castor_place", None)
+        if parameter.is_meta or (place and place.name in place.waiting):
+            raise Error(f"{name} has no values yet; boost the model and load its weights before it is saved", "usage")
 
 
 def save_shards(weights: dict[str, torch.Tensor], folder: Path, prefix: str, limit_bytes: int, use_safetensors: bool) -> None:
@@ -72,29 +80,6 @@ def safetensors_torch():
     except ImportError:
         raise Error("safetensors is not installed: pip install safetensors, or use_safetensors=False", "usage") from None
     return safetensors.torch
-
-
-def load_model(model: nn.Module, path: str | os.PathLike, strict: bool) -> None:
-    """One file after the other, so that the host never holds more than the largest."""
-    given = set()
-    for file in files_of(Path(path)):
-        weights = safetensors_torch().load_file(file) if file.suffix == ".safetensors" else torch.load(file, mmap=True)
-        unexpected = model.load_state_dict(weights, strict=False).unexpected_keys
-        if unexpected and strict:
-            raise Error(f"{file} has weights that the model does not have: {', '.join(unexpected[:5])}", "usage")
-        given.update(weights)
-    if strict:
-        check_complete(model, given, path)
-
-
-def check_complete(model: nn.Module, given: set[str], path: str | os.PathLike) -> None:
-    """Of a tied parameter one name is enough."""
-    names: dict[nn.Parameter, list[str]] = {}
-    for name, parameter in model.named_parameters(remove_duplicate=False):
-        names.setdefault(parameter, []).append(name)
-    missing = [of[0] for of in names.values() if not given.intersection(of)]
-    if missing:
-        raise Error(f"{path} lacks weights of the model: {', '.join(missing[:5])}", "usage")
 
 
 def files_of(path: Path) -> Iterator[Path]:
