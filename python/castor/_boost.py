@@ -36,70 +36,78 @@ def boost_pair(
     """An error leaves both as they were. device: see training_device."""
     names = {parameter: name for name, parameter in model.named_parameters()}
     with built_lazily(names) as built:
-        boost_parameters(model, optimizer, plugin, device, names, built)
-
-
-def boost_parameters(
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    plugin: Plugin,
-    device: str | torch.device | None,
-    names: dict[nn.Parameter, str],
-    built: dict[nn.Parameter, Read],
-) -> None:
-    """built: what parameters are to hold that were built lazily."""
-    rule = rule_of(optimizer)
-    groups = groups_of(optimizer, rule, names)
-    check_one_rank()
-    check_free(names)
-    check_parameters({parameter: name for parameter, name in names.items() if parameter not in built})
-    check_all_have_groups(groups, names)
-    units = find_units(model, plugin.units)
-    device = training_device(device, model)
-    share = limit_memory(device, plugin.options.get("device_budget", ""))
-    buffers = BuffersFromMeta(model)
-    placeholders = Placeholders(model, dtype_of(plugin.precision) if plugin.precision else None, device)
-    share_gradient_hooks(names)
-    messages = _core.Messages()
-    try:
-        session = session_of(names, units, placeholders, optimizer, plugin, groups, messages)
-        for parameter, read in built.items():
-            session.load([(names[parameter], evaluate([read])[0])])
-    except BaseException:
-        placeholders.undo()
-        buffers.undo()
-        raise
-    finally:
-        report(messages)
+        groups = checked_groups(optimizer, names, built)
+        units = find_units(model, plugin.units)
+        device = training_device(device, model)
+        share = limit_memory(device, plugin.options.get("device_budget", ""))
+        buffers = BuffersFromMeta(model)
+        placeholders = Placeholders(model, dtype_of(plugin.precision) if plugin.precision else None, device)
+        share_gradient_hooks(names)
+        messages = _core.Messages()
+        try:
+            session = session_of(names, units, placeholders, optimizer, plugin, groups, messages)
+            for parameter, read in built.items():
+                session.load([(names[parameter], evaluate([read])[0])])
+        except BaseException:
+            placeholders.undo()
+            buffers.undo()
+            raise
+        finally:
+            report(messages)
     budgets[session] = share
     SESSIONS.add(session)
-    states = states_of(optimizer)
-    change_class(optimizer)
-    optimizer.castor_rule, optimizer.castor_names, optimizer.castor_groups = rule, names, groups
-    optimizer.castor_session, optimizer.castor_messages = session, messages
-    buffers.follow()
     waiting = {names[parameter] for parameter in placeholders.waiting() - built.keys()}
     passes = Passes(session, units, give_places(names, session, waiting))
+    buffers.follow()
+    take_optimizer(optimizer, session, names, groups, messages)
     change_methods(model, optimizer, session)
     connect_state_dict(model)
     connect_units(passes)
     announced = optimizer if plugin.micro_batches else None
     follow_before_training(model, names, lambda: waiting | buffers.missing(), passes, announced)
-    if plugin.cast_inputs and plugin.precision in ("bf16", "fp16"):
-        cast_inputs(model, dtype_of(plugin.precision))
-    if plugin.force_outputs_fp32:
-        cast_outputs_to_fp32(model)
+    connect_precision(model, plugin)
     optimizer.castor_first_step = OutsideUses(model, passes, plugin.debug)
+
+
+def checked_groups(
+    optimizer: torch.optim.Optimizer, names: dict[nn.Parameter, str], built: dict[nn.Parameter, Read]
+) -> Groups:
+    """built: what parameters are to hold that were built lazily."""
+    groups = groups_of(optimizer, rule_of(optimizer), names)
+    check_one_rank()
+    check_free(names)
+    check_parameters({parameter: name for parameter, name in names.items() if parameter not in built})
+    check_all_have_groups(groups, names)
+    return groups
+
+
+def take_optimizer(
+    optimizer: torch.optim.Optimizer,
+    session: _core.Session,
+    names: dict[nn.Parameter, str],
+    groups: Groups,
+    messages: _core.Messages,
+) -> None:
+    rule, states = rule_of(optimizer), states_of(optimizer)
+    change_class(optimizer)
+    optimizer.castor_rule, optimizer.castor_names, optimizer.castor_groups = rule, names, groups
+    optimizer.castor_session, optimizer.castor_messages = session, messages
     for parameter, state in states.items():
         session.write_moments(names[parameter], from_torch(rule, state))
 
 
+def connect_precision(model: nn.Module, plugin: Plugin) -> None:
+    if plugin.cast_inputs and plugin.precision in ("bf16", "fp16"):
+        cast_inputs(model, dtype_of(plugin.precision))
+    if plugin.force_outputs_fp32:
+        cast_outputs_to_fp32(model)
+
+
 def states_of(optimizer: torch.optim.Optimizer) -> dict[nn.Parameter, dict]:
     """Of an optimizer that has made steps: its states go on with the session, which keeps them."""
-    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    states = {parameters[number]: state for number, state in optimizer.state_dict()["state"].items()}
+    states = optimizer.states() if hasattr(optimizer, "states") else dict(optimizer.state)
     optimizer.state.clear()
-    return states
+    return {parameter: state for parameter, state in states.items() if any(value is not None for value in state.values())}
 
 
 def options_of(optimizer: torch.optim.Optimizer, plugin: Plugin) -> dict[str, str]:

@@ -29,6 +29,7 @@ else:
     from models import MODELS
 
 VALUES = {"lr": 1e-2, "weight_decay": 0.01}
+CHUNK_BYTES = 16 << 10
 
 
 def boosted(model=None, device=None, **options):
@@ -265,7 +266,7 @@ class Memory(Files):
         train(other, its_optimizer, range(3, 6))
         peaks["nvme"] = 14 * sum(parameter.numel() for parameter in model.parameters())
         for tier, peak in castor.stats(other)["peak_bytes"].items():
-            self.assertLessEqual(peak, peaks[tier] * 1.01, tier)
+            self.assertLessEqual(peak, peaks[tier] * 1.01 + CHUNK_BYTES, tier)  # one more may be on its way
         train(model, optimizer, range(3, 6))
         self.assert_same(other.state_dict(), model.state_dict())
 

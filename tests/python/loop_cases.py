@@ -235,7 +235,7 @@ class Exceptions(Pair):
             self.step(seed)
             watch = self.optimizer.castor_first_step
             self.assertFalse(watch.watching)
-            self.assertFalse(watch.open_passes, "a unit is still open")
+            self.assertFalse(watch.passes.open, "a unit is still open")
         self.assert_same_weights()
 
 

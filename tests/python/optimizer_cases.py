@@ -200,6 +200,18 @@ class States(SameWeights):
             self.assert_same(model.state_dict(), twin.state_dict())
 
 
+    def test_of_sgd_without_momentum_are_none(self):
+        model, twin = made(), made()
+        optimizer, alone = (torch.optim.SGD(m.parameters(), lr=0.1) for m in (model, twin))
+        train(model, optimizer, range(1))
+        train(twin, alone, range(1))
+        Booster(plugin=GeminiPlugin(precision=None)).boost(model, optimizer)
+        train(model, optimizer, range(1, 2))
+        train(twin, alone, range(1, 2))
+        for name, weight in twin.state_dict().items():
+            torch.testing.assert_close(model.state_dict()[name], weight)
+
+
 class Boosted(SameWeights):
     def test_train_as_alone(self):
         for make in (

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -19,16 +20,20 @@ struct World {
   explicit World(DType dtype = DType::f32) {
     std::mt19937 random(7);
     std::normal_distribution<float> normal;
-    for (const std::uint64_t n : {std::uint64_t{1}, std::uint64_t{1000}, (std::uint64_t{5} << 19) + 13}) {
+    for (const std::uint64_t n : {std::uint64_t{1}, std::uint64_t{1000}, (std::uint64_t{1} << 20) + 13}) {
       tensors.push_back({dtype, n});
       auto& values = weights.emplace_back(n);
-      for (float& value : values) value = normal(random);
+      for (std::size_t i = 0; i < n; ++i) values[i] = i < 4099 ? normal(random) : values[i - 4099];
     }
   }
   std::vector<float> gradient(std::size_t tensor, int step) const {
     std::vector<float> values(tensors[tensor].n);
-    for (std::size_t i = 0; i < values.size(); ++i)
-      values[i] = 0.1F * std::sin(static_cast<float>(i % 977) + static_cast<float>(step) + static_cast<float>(tensor));
+    const std::size_t n_drawn = std::min<std::size_t>(values.size(), 977);
+    for (std::size_t i = 0; i < n_drawn; ++i)
+      values[i] = 0.1F * std::sin(static_cast<float>(i) + static_cast<float>(step) + static_cast<float>(tensor));
+    for (std::size_t first = n_drawn; first < values.size(); first += n_drawn)
+      std::copy_n(values.begin(), std::min(n_drawn, values.size() - first),
+                  values.begin() + static_cast<std::ptrdiff_t>(first));
     return values;
   }
 };

@@ -120,10 +120,15 @@ class StandaloneOptimizer(torch.optim.Optimizer):
         state = to_torch(self.core_rule, *shaped, n_updates)
         return state if parameter.dtype == torch.float32 else {**state, "master": like(weight, master)}
 
+    def states(self) -> dict[nn.Parameter, dict]:
+        """Those of all parameters that were updated."""
+        if self._states is None:
+            return {}
+        states = {p: self.states_of(p) for group in self.param_groups for p in group["params"]}
+        return {parameter: state for parameter, state in states.items() if state}
+
     def state_dict(self) -> dict[str, Any]:
-        for parameter in (p for group in self.param_groups for p in group["params"] if self._states is not None):
-            if state := self.states_of(parameter):
-                self.state[parameter] = state
+        self.state.update(self.states())
         try:
             return super().state_dict()
         finally:
