@@ -5,7 +5,7 @@
     python3 bench/nvme_adam.py --folder FOLDER          # a CPU, transformers, and a folder on NVMe; minutes
 
 Each run is a process of its own, in turns: 3 steps of 4 × 128 tokens. Prints the resident memory that NVMe saves, the
-losses, the times, and the bar: 1 + bytes / (0.85 × the drive's rate of reading and writing at once) / the time without,
+losses, the times, and the bar: 1 + moved bytes / (0.85 × the drive's rate of reading and writing at once) / the time without,
 where `castor bench io` measures that rate in this call; at least 1.10.
 """
 
@@ -45,8 +45,13 @@ def run(fraction: float, folder: str, wrapped: bool, n_steps: int = 3) -> dict:
         optimizer.zero_grad()
         times.append(time.perf_counter() - begin)
         losses.append(loss.item())
-    n_state_bytes = 8 * sum(parameter.numel() for parameter in model.parameters())
-    moved = fraction * (2 * n_steps - 1) * n_state_bytes  # the first step reads none
+    if wrapped:
+        import castor
+
+        links = castor.stats(model)["moved_bytes"]
+        moved = links["nvme_read"] + links["nvme_write"]
+    else:
+        moved = sum(optimizer.moved_bytes())
     return {"losses": losses, "seconds": sum(times), "step_s": times, "rss_bytes": resident_bytes(), "moved_bytes": moved}
 
 

@@ -15,8 +15,8 @@
 
 namespace castor {
 
-/// Elements of a tile on NVMe: 8 MiB of moments.
-inline constexpr std::uint64_t kStandaloneTile = std::uint64_t{1} << 20;
+/// Elements of a tile on NVMe: 4 MiB of moments.
+inline constexpr std::uint64_t kStandaloneTile = std::uint64_t{1} << 19;
 
 /// A part of a tensor whose states are kept together, one array after the other.
 struct StateTile {

@@ -70,7 +70,7 @@ class Alone(SameWeights):
                 optimizer = HybridAdam(model.parameters(), **ADAM, nvme_offload_fraction=fraction, nvme_offload_dir=where)
                 train(model, optimizer, range(3))
                 self.assert_same(model.state_dict(), expected)
-                read, written = optimizer._states.moved_bytes()
+                read, written = optimizer.moved_bytes()
                 states = 8 * sum(parameter.numel() for parameter in model.parameters())
                 self.assertGreaterEqual(written, 3 * fraction * states * 0.8)
                 self.assertGreaterEqual(read, 2 * fraction * states * 0.8)

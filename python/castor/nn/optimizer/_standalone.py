@@ -120,6 +120,10 @@ class StandaloneOptimizer(torch.optim.Optimizer):
         state = to_torch(self.core_rule, *shaped, n_updates)
         return state if parameter.dtype == torch.float32 else {**state, "master": like(weight, master)}
 
+    def moved_bytes(self) -> tuple[int, int]:
+        """That were read from NVMe, and written there."""
+        return self._states.moved_bytes() if self._states is not None else (0, 0)
+
     def states(self) -> dict[nn.Parameter, dict]:
         """Those of all parameters that were updated."""
         if self._states is None:
