@@ -90,8 +90,9 @@ class TrialRun {
 constexpr const char* kShares = "of the optimizer states that are kept off the GPU are copied to it";
 constexpr const char* kThreads = "threads update during backward";
 
-/// The host updates all eight units in 80 ms, the bus is idle: all may be streamed, and six have most of the gain.
-constexpr std::uint32_t kForecast = 6;
+/// The host updates all eight units in 80 ms, the bus is idle: all may be streamed, and four, the first among them, have
+/// most of the gain.
+constexpr std::uint32_t kForecast = 4;
 
 std::uint64_t fastest_as_forecast(std::uint32_t n_streamed) {
   return n_streamed == kForecast ? 60 : n_streamed == 0 ? 100 : 80;
@@ -109,7 +110,7 @@ TEST(ShareTrial, KeepsTheShareOfTheForecastWhereStepsAreShorter) {
   TrialRun run(TrialRun::options(1));
   run.steps(12, fastest_as_forecast);
   EXPECT_EQ(run.sentence(kShares),
-            "75 % of the optimizer states that are kept off the GPU are copied to it for their updates: 0.060 s a step "
+            "56 % of the optimizer states that are kept off the GPU are copied to it for their updates: 0.060 s a step "
             "instead of 0.100");
   EXPECT_EQ(run.n_streamed(), kForecast);
   run.expect_bits_of_the_host();
