@@ -74,18 +74,29 @@ class Signals(CommandCase):
         self.assert_saved_after(signal.SIGTERM, (signal.SIGTERM, signal.SIGUSR1), (0, 0.01, 0.1), "SIGTERM")
 
     def test_a_second_ctrl_c_ends_at_once(self):
-        """In the middle of a step of seconds; the first one says what a second does."""
+        """In the middle of a step of seconds; the first one says what a second does. On a busy machine the step may have
+        ended by the second one, and the run is saved, so there are three attempts."""
+        for attempt in range(3):
+            self.saved = self.folder / f"attempt {attempt}"
+            if self.ends_at_once():
+                return
+        self.fail("the step had ended before the second Ctrl-C three times")
+
+    def ends_at_once(self):
+        """False where the run was saved."""
         child = self.begin(SLOW_MODEL)
         child.send_signal(signal.SIGINT)
         while "stopping; a second Ctrl-C ends at once" not in child.stderr.readline():
             self.assertIsNone(child.poll())
         time.sleep(0.6)
+        if child.poll() is not None:
+            return False
         sent_s = time.monotonic()
         child.send_signal(signal.SIGINT)
         child.communicate(timeout=60)
         self.assertLess(time.monotonic() - sent_s, 1)
         self.assertEqual(child.returncode, 130)
-        self.assertFalse((self.saved / "castor.manifest").exists())
+        return not (self.saved / "castor.manifest").exists()
 
     def test_a_ctrl_c_that_arrives_twice_is_one(self):
         """The terminal and a launcher pass it on both."""
