@@ -94,6 +94,16 @@ class Compare(CommandCase):
         self.assertNotIn("--host-budget", resident, "the resident run takes no budget")
         self.assertEqual(list(self.rows()), ["castor --device-budget 1GiB", "castor --plugin none"])
 
+    def test_models_of_hugging_face_train_under_import_castor(self):
+        (self.folder / "castor").rename(self.folder / "engine_castor.py")
+        done = self.compare("--rounds", 1, "--clip", "1.0", cases="tiny-qwen")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        castor, torch, fsdp2 = self.log()
+        self.assertEqual(castor[1:3], ["--model", "qwen2:tiny"])
+        self.assertEqual(castor[-6:-1], ["gemini", "--device-budget", "8MiB", "--host-budget", "64MiB"])
+        self.assertEqual(torch[1:], [*castor[1 : castor.index("--plugin")], "--loss", "sliced"])
+        self.assertEqual(list(self.rows()), ["castor", "torch", "fsdp2"])
+
     def test_cases_of_one_job_share_the_peers(self):
         self.engine("deepspeed")
         done = self.compare("--rounds", 1, cases="b8-8g,b8-16g")
