@@ -53,8 +53,7 @@ class DeepSpeed(training.Engine):
         os.environ["MASTER_PORT"] = str(free_port())
         deepspeed.init_distributed("nccl")
         # DeepSpeed makes its masters from the bf16 weights, so fp32 values would waste memory.
-        self.work.place(self.model.to(torch.bfloat16), self.device)
-        self.work.initialise(self.model, options.seed, self.device)
+        self.make_resident(torch.bfloat16)
         self.engine, *_ = deepspeed.initialize(
             model=self.model, model_parameters=self.model.parameters(), config=settings(options)
         )

@@ -14,9 +14,7 @@ class Passes(training.Engine):
 
     def __init__(self, options):
         super().__init__(options)
-        self.work.place(self.model.to(torch.bfloat16), self.device)
-        self.work.initialise(self.model, options.seed, self.device)
-        self.compile_blocks()
+        self.make_resident(torch.bfloat16)
         for parameter in self.model.parameters():
             parameter.register_post_accumulate_grad_hook(drop)
 

@@ -20,8 +20,7 @@ class Plain(training.Engine):
         from plain_loop import PlainLoop
 
         super().__init__(options)
-        self.work.place(self.model, self.device)
-        self.work.initialise(self.model, options.seed, self.device)
+        self.make_resident()
         values = {"lr": options.lr, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": options.weight_decay}
         self.loop = PlainLoop(self.model, "adamw", [{**values, "params": list(self.model.parameters())}], torch.bfloat16)
 

@@ -14,9 +14,7 @@ class Resident(training.Engine):
 
     def __init__(self, options):
         super().__init__(options)
-        self.work.place(self.model, self.device)
-        self.work.initialise(self.model, options.seed, self.device)
-        self.compile_blocks()
+        self.make_resident()
         self.optimizer = training.adamw(self.model.parameters(), options)
 
     def loss(self, ids, target):

@@ -50,6 +50,12 @@ class Engine:
         self.model = self.work.make(options.model, options.seq, options.recompute)
         self.n_params = sum(parameter.numel() for parameter in self.model.parameters())
 
+    def make_resident(self, dtype=torch.float32):
+        """Gives the model memory on the device, and its first weights."""
+        self.work.place(self.model.to(dtype), self.device)
+        self.work.initialise(self.model, self.options.seed, self.device)
+        self.compile_blocks()
+
     def compile_blocks(self):
         for block in self.work.blocks(self.model) if self.options.compile else ():
             block.compile()

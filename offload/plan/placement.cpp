@@ -7,12 +7,11 @@
 #include <span>
 
 #include <castor/memory/bytes.h>
+#include <castor/memory/even_share.h>
 #include <castor/memory/shortage.h>
 
 namespace castor {
 namespace {
-
-constexpr double kRoundingBytes = 0.5;  // shares are rounded: half a byte is no difference
 
 std::uint64_t bytes_of_all(const IndexedVector<PayloadId, ChunkDemand>& chunks, std::uint64_t ChunkDemand::*part) {
   std::uint64_t n_bytes = 0;
@@ -56,25 +55,6 @@ Result<void> check_device(const PlacementRequest& request) {
                               format_bytes(request.largest_unit.payload_bytes) + " of parameters at once" + activations,
                           needed_bytes);
 }
-
-/// Takes a share of the bytes of a row of chunks, spread evenly: it takes a chunk where the bytes taken so far would
-/// otherwise fall behind the share of the bytes seen so far.
-class EvenShare {
- public:
-  explicit EvenShare(double share) : share_(share) {}
-  /// True where the next chunk is taken; never where it does not fit.
-  bool take(double n_bytes, bool fits = true) {
-    so_far_bytes_ += n_bytes;
-    const bool taken = fits && taken_bytes_ + n_bytes <= share_ * so_far_bytes_ + kRoundingBytes;
-    taken_bytes_ += taken ? n_bytes : 0;
-    return taken;
-  }
-  double taken_bytes() const { return taken_bytes_; }
-
- private:
-  const double share_;
-  double so_far_bytes_ = 0, taken_bytes_ = 0;
-};
 
 /// Chooses the parameters that policy `shares` keeps off the device.
 void send_parameters_away(const PlacementRequest& request, StatePlacement& plan) {

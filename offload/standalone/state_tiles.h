@@ -10,7 +10,6 @@
 #include <castor/io/tensor_store.h>
 #include <castor/memory/buffer.h>
 #include <castor/memory/host_resource.h>
-#include <castor/rules/update_arrays.h>
 #include <castor/standalone/tensor_optimizer.h>
 
 namespace castor {
@@ -25,24 +24,6 @@ struct StateTile {
   Buffer states;                     ///< on the host; empty on NVMe
   std::optional<std::uint64_t> key;  ///< on NVMe
   bool has_states = false;           ///< false: moments are zeros, and the master is the weight
-};
-
-/// The arrays of a tile's states and of its part of the tensor.
-struct TileLayout {
-  DType weights = DType::f32;
-  bool keeps_exp_avg_sq = true;
-
-  bool splits() const { return weights == DType::bf16; }
-  bool keeps_master() const { return weights == DType::f16; }
-  std::uint64_t bytes_per_element() const {
-    return 4 + (keeps_exp_avg_sq ? 4 : 0) + (splits() ? 2 : 0) + (keeps_master() ? 4 : 0);
-  }
-  /// Of `n` elements with `states`, and with the weights at `weight`.
-  UpdateArrays arrays(std::byte* states, std::uint64_t n, void* weight) const;
-  /// Writes the states of a tile that has none yet: moments of zero, and masters of its weights.
-  void begin(const UpdateArrays& arrays) const;
-  /// Makes the masters follow weights that the program has changed.
-  void follow(const UpdateArrays& arrays) const;
 };
 
 /// Tiles on NVMe, which pass through a window of memory in the order in which they are asked for.

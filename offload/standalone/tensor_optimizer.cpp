@@ -7,7 +7,10 @@
 #include <utility>
 
 #include <castor/memory/device.h>
+#include <castor/memory/even_share.h>
 #include <castor/memory/host_team.h>
+#include <castor/rules/tile_states.h>
+#include <castor/rules/update_parts.h>
 
 #include "state_tiles.h"
 
@@ -25,10 +28,21 @@ const std::byte* at(const void* values, DType dtype, std::uint64_t first) {
   return static_cast<const std::byte*>(values) + first * size_bytes(dtype);
 }
 
+/// The part of a tensor's values that belongs to a tile; null where there are none.
+float* from(const StateTile& tile, float* values) { return values == nullptr ? nullptr : values + tile.first; }
+
+/// Makes the masters of fp16 weights follow those that the program has changed, or all of them where masters are new.
+void follow(const UpdateArrays& arrays, bool has_masters) {
+  const auto* const weight = static_cast<const std::uint16_t*>(arrays.weight);
+  for (std::uint64_t i = 0; i < arrays.n; ++i)
+    if (!has_masters || round_to_f16(arrays.master[i]) != weight[i]) arrays.master[i] = f16_to_float(weight[i]);
+}
+
 class Standalone final : public TensorOptimizer {
  public:
   Standalone(std::span<const TrainedTensor> tensors, const TensorOptimizerOptions& options)
       : options_(options),
+        format_{.split_master = true, .keeps_exp_avg_sq = options.keeps_exp_avg_sq, .fp32_is_master = true},
         tensors_(tensors.begin(), tensors.end()),
         n_updates_(tensors.size()),
         tiles_of_(tensors.size()) {}
@@ -48,11 +62,11 @@ class Standalone final : public TensorOptimizer {
   struct Work {
     StateTile* tile;
     void* weight;
-    std::function<Result<void>(const UpdateArrays&)> run;
+    std::function<Result<void>(const TileStates&, const UpdateArrays&)> run;
     bool changes = true;
   };
 
-  Result<void> cut(std::uint32_t tensor);
+  void cut(std::uint32_t tensor);
   Result<void> place();
   Result<void> check(std::span<const TensorUpdate> updates) const;
   Result<void> run(std::span<const Work> work);
@@ -63,10 +77,12 @@ class Standalone final : public TensorOptimizer {
   std::uint64_t t_of(const TensorUpdate& update) const {
     return update.corrects_bias ? n_updates_[update.tensor] + 1 : kManyUpdates;
   }
-  TileLayout layout(std::uint32_t tensor) const { return {tensors_[tensor].dtype, options_.keeps_exp_avg_sq}; }
-  std::uint64_t bytes_of(const StateTile& tile) const { return tile.n * layout(tile.tensor).bytes_per_element(); }
+  std::uint64_t bytes_of(const StateTile& tile) const {
+    return tile.n * format_.bytes_per_element(tensors_[tile.tensor].dtype);
+  }
 
   const TensorOptimizerOptions options_;
+  const StateFormat format_;
   const std::vector<TrainedTensor> tensors_;
   std::vector<std::uint64_t> n_updates_;
   std::vector<std::vector<StateTile>> tiles_of_;
@@ -92,7 +108,7 @@ Result<void> Standalone::open() {
     if (tensor.dtype != DType::f32 && tensor.dtype != DType::bf16 && tensor.dtype != DType::f16)
       return Error{ErrorKind::usage,
                    std::string("tensors that are trained are fp32, fp16 or bf16, not ") + name(tensor.dtype)};
-  for (std::uint32_t id = 0; id < tensors_.size(); ++id) CASTOR_TRY(cut(id));
+  for (std::uint32_t id = 0; id < tensors_.size(); ++id) cut(id);
   CASTOR_TRY(place());
   CASTOR_ASSIGN(stream_, cpu_->make_stream());
   CASTOR_ASSIGN(team_, make_host_team(options_.n_threads));
@@ -101,25 +117,20 @@ Result<void> Standalone::open() {
 }
 
 /// A tensor that may go to NVMe is cut into tiles; others are one tile.
-Result<void> Standalone::cut(std::uint32_t tensor) {
+void Standalone::cut(std::uint32_t tensor) {
   const std::uint64_t n = tensors_[tensor].n;
   const std::uint64_t most = options_.nvme_fraction > 0 ? kStandaloneTile : std::max<std::uint64_t>(n, 1);
   for (std::uint64_t first = 0; first < n; first += most)
     tiles_of_[tensor].push_back({tensor, first, std::min(most, n - first), {}, {}, false});
-  return {};
 }
 
-/// A tile goes to NVMe where the bytes there would otherwise fall behind the share of the bytes seen so far.
 Result<void> Standalone::place() {
-  double seen_bytes = 0, there_bytes = 0;
+  EvenShare there(options_.nvme_fraction);
   std::uint64_t n_keys = 0, largest_bytes = 0;
   for (auto& tiles : tiles_of_) {
     for (StateTile& tile : tiles) {
-      const auto n_bytes = static_cast<double>(bytes_of(tile));
-      seen_bytes += n_bytes;
-      if (there_bytes + n_bytes <= options_.nvme_fraction * seen_bytes + 0.5) {
+      if (there.take(static_cast<double>(bytes_of(tile)))) {
         tile.key = n_keys++;
-        there_bytes += n_bytes;
         largest_bytes = std::max(largest_bytes, bytes_of(tile));
       } else {
         CASTOR_ASSIGN(tile.states, Buffer::allocate(host_, bytes_of(tile)));
@@ -136,8 +147,7 @@ Result<void> Standalone::check(std::span<const TensorUpdate> updates) const {
   if (failed_)
     return Error{ErrorKind::failed,
                  "an earlier step of this optimizer failed after part of the tensors were updated; load a checkpoint "
-                 "of the model "
-                 "and of the optimizer"};
+                 "of the model and of the optimizer"};
   std::vector<bool> seen(tensors_.size());
   for (const TensorUpdate& update : updates) {
     if (update.tensor >= tensors_.size() || seen[update.tensor])
@@ -157,9 +167,10 @@ Result<void> Standalone::step(std::span<const TensorUpdate> updates, double grad
   std::vector<Work> work;
   for (const TensorUpdate& update : updates)
     for (StateTile& tile : tiles_of_[update.tensor])
-      work.push_back(
-          {&tile, at(update.weight, tensors_[update.tensor].dtype, tile.first),
-           [&, this](const UpdateArrays& arrays) { return this->update(update, tile, arrays, grad_scale); }});
+      work.push_back({&tile, at(update.weight, tensors_[update.tensor].dtype, tile.first),
+                      [&, this](const TileStates&, const UpdateArrays& arrays) {
+                        return this->update(update, tile, arrays, grad_scale);
+                      }});
   const auto done = run(work);
   if (!done.ok()) return failed_ = true, done.error();
   for (const TensorUpdate& update : updates) ++n_updates_[update.tensor];
@@ -194,11 +205,13 @@ Result<void> Standalone::run(std::span<const Work> work) {
 
 Result<void> Standalone::run(const Work& work, std::byte* states) {
   StateTile& tile = *work.tile;
-  const TileLayout layout = this->layout(tile.tensor);
-  const UpdateArrays arrays = layout.arrays(states, tile.n, work.weight);
-  if (!tile.has_states) layout.begin(arrays);
-  layout.follow(arrays);
-  CASTOR_TRY(work.run(arrays));
+  const TileStates stored(states, tile.n, tensors_[tile.tensor].dtype, format_);
+  UpdateArrays arrays;
+  arrays.n = tile.n, arrays.weight = work.weight, arrays.weight_dtype = tensors_[tile.tensor].dtype;
+  stored.point(arrays, 0);
+  if (!tile.has_states) stored.clear(0, tile.n);
+  if (arrays.weight_dtype == DType::f16) follow(arrays, tile.has_states);
+  CASTOR_TRY(work.run(stored, arrays));
   if (work.changes) tile.has_states = true;
   return {};
 }
@@ -209,14 +222,8 @@ Result<void> Standalone::update(const TensorUpdate& update, const StateTile& til
   UpdateNumber number{t_of(update), RegisteredId{update.tensor}, 0, nullptr};
   CASTOR_ASSIGN(number.trust, trust(update, arrays, update_coefficients(update.rule, number, grad_scale), grad_scale));
   const UpdateCoefficients coefficients = update_coefficients(update.rule, number, grad_scale);
-  HostTeam::Job job;
-  job.n_parts = static_cast<std::uint32_t>((arrays.n + kUpdatePartElements - 1) / kUpdatePartElements);
-  job.run = [&](std::uint32_t part) {
-    const std::uint64_t first = part * kUpdatePartElements;
-    return kernels_->update(*stream_, coefficients,
-                            arrays.part(first, std::min(kUpdatePartElements, arrays.n - first)));
-  };
-  return team_->add(std::move(job)).wait();
+  const auto update_part = [&](const UpdateArrays& part) { return kernels_->update(*stream_, coefficients, part); };
+  return team_->add(job_of_parts(arrays, update_part)).wait();
 }
 
 /// The ratio of a rule that has one; null for others.
@@ -241,17 +248,9 @@ Result<void> Standalone::read(std::uint32_t tensor, const void* weight, TensorSt
   std::vector<Work> work;
   for (StateTile& tile : tiles_of_[tensor])
     work.push_back({&tile, at(const_cast<void*>(weight), tensors_[tensor].dtype, tile.first),
-                    [&](const UpdateArrays& arrays) -> Result<void> {
-                      const auto copy = [&](const void* from, float* to) {
-                        if (from != nullptr && to != nullptr)
-                          std::copy_n(static_cast<const float*>(from), tile.n, to + tile.first);
-                      };
-                      copy(arrays.exp_avg, states.exp_avg);
-                      copy(arrays.exp_avg_sq, states.exp_avg_sq);
-                      copy(arrays.master, states.master);
-                      if (arrays.master_low != nullptr && states.master != nullptr)
-                        join_masters(static_cast<const std::uint16_t*>(arrays.weight), arrays.master_low,
-                                     states.master + tile.first, tile.n);
+                    [&](const TileStates& stored, const UpdateArrays& arrays) -> Result<void> {
+                      stored.read(0, tile.n, static_cast<const std::byte*>(arrays.weight), from(tile, states.master),
+                                  from(tile, states.exp_avg), from(tile, states.exp_avg_sq));
                       return {};
                     },
                     false});
@@ -261,22 +260,12 @@ Result<void> Standalone::read(std::uint32_t tensor, const void* weight, TensorSt
 Result<void> Standalone::write(std::uint32_t tensor, void* weight, const TensorStates& states) {
   std::vector<Work> work;
   for (StateTile& tile : tiles_of_[tensor])
-    work.push_back(
-        {&tile, at(weight, tensors_[tensor].dtype, tile.first), [&](const UpdateArrays& arrays) -> Result<void> {
-           const auto copy = [&](const float* from, void* to) {
-             if (from != nullptr && to != nullptr) std::copy_n(from + tile.first, tile.n, static_cast<float*>(to));
-           };
-           copy(states.exp_avg, arrays.exp_avg);
-           copy(states.exp_avg_sq, arrays.exp_avg_sq);
-           copy(states.master, arrays.master);
-           if (states.master == nullptr) return {};
-           if (arrays.master_low != nullptr)
-             split_masters(states.master + tile.first, static_cast<std::uint16_t*>(arrays.weight), arrays.master_low,
-                           tile.n);
-           else if (arrays.weight_dtype == DType::f16)
-             round_weights(arrays.master, DType::f16, arrays.weight, tile.n);
-           return {};
-         }});
+    work.push_back({&tile, at(weight, tensors_[tensor].dtype, tile.first),
+                    [&](const TileStates& stored, const UpdateArrays& arrays) -> Result<void> {
+                      stored.write(0, tile.n, static_cast<std::byte*>(arrays.weight), from(tile, states.master),
+                                   from(tile, states.exp_avg), from(tile, states.exp_avg_sq));
+                      return {};
+                    }});
   CASTOR_TRY(run(work));
   n_updates_[tensor] = states.n_updates;
   return {};

@@ -3,6 +3,7 @@
 
 #include "tensor_optimizer.h"
 
+#include <castor/plugins/step_args.h>
 #include <castor/standalone/tensor_optimizer.h>
 
 #include <ATen/ops/empty.h>
@@ -30,22 +31,8 @@ DType dtype_of(at::ScalarType type) {
 }
 
 /// The options of a rule for the kernels.
-UpdateOptions rule_of(const std::string& rule, const Values& v) {
-  if (rule == "sgd" || rule == "lars")
-    return SgdOptions{.lr = v.at("lr"),
-                      .momentum = v.at("momentum"),
-                      .weight_decay = v.at("weight_decay"),
-                      .nesterov = v.at("nesterov") != 0,
-                      .trust_coefficient = rule == "lars" ? v.at("trust_coefficient") : 0,
-                      .eps = rule == "lars" ? v.at("eps") : 0};
-  if (rule == "lamb") return LambOptions{v.at("lr"), v.at("beta1"), v.at("beta2"), v.at("eps"), v.at("weight_decay")};
-  if (rule != "adam" && rule != "adamw") throw ErrorException({ErrorKind::usage, "there is no rule '" + rule + "'"});
-  return AdamOptions{.lr = v.at("lr"),
-                     .beta1 = v.at("beta1"),
-                     .beta2 = v.at("beta2"),
-                     .eps = v.at("eps"),
-                     .weight_decay = v.at("weight_decay"),
-                     .decoupled_decay = rule == "adamw"};
+UpdateOptions rule_of(const std::string& rule, const Values& values) {
+  return step_options(step_args(optimizer_of(rule, values)), 1).update;
 }
 
 using Tensors = std::vector<std::pair<at::ScalarType, std::uint64_t>>;
@@ -53,7 +40,7 @@ using Tensors = std::vector<std::pair<at::ScalarType, std::uint64_t>>;
 using Update = std::tuple<std::uint32_t, at::Tensor, at::Tensor, std::string, Values, bool>;
 using OptionalTensor = std::optional<at::Tensor>;
 
-/// Two tensors of one dtype and size, on the host.
+/// A TensorOptimizer of tensors of torch on the host.
 class OnHost {
  public:
   OnHost(const Tensors& tensors, bool keeps_exp_avg_sq, std::vector<std::string> folders, double nvme_fraction,

@@ -5,24 +5,19 @@
 #include <utility>
 
 #include <castor/memory/host_team.h>
+#include <castor/rules/update_parts.h>
 
 namespace castor {
 namespace {
 
-/// Runs the host's loop on the parts. Threads take them in turn, so none waits longer for a slower one than a part
-/// takes.
+/// Runs the host's loop on the parts.
 class HostAdamTeam final : public AdamKernel {
  public:
   explicit HostAdamTeam(std::unique_ptr<HostTeam> team) : team_(std::move(team)) {}
 
   Result<void> update(Stream& stream, const AdamCoefficients& coefficients, const UpdateArrays& arrays) override {
-    HostTeam::Job job;
-    job.n_parts = static_cast<std::uint32_t>((arrays.n + kUpdatePartElements - 1) / kUpdatePartElements);
-    job.run = [&](std::uint32_t part) {
-      const std::uint64_t first = part * kUpdatePartElements;
-      return loop_->update(stream, coefficients, arrays.part(first, std::min(kUpdatePartElements, arrays.n - first)));
-    };
-    return team_->add(std::move(job)).wait();
+    const auto update = [&](const UpdateArrays& part) { return loop_->update(stream, coefficients, part); };
+    return team_->add(job_of_parts(arrays, update)).wait();
   }
 
  private:
@@ -44,6 +39,16 @@ UpdateArrays UpdateArrays::part(std::uint64_t first, std::uint64_t count) const 
   found.first += static_cast<std::uint32_t>(first);
   found.n = count;
   return found;
+}
+
+HostTeam::Job job_of_parts(const UpdateArrays& arrays, std::function<Result<void>(const UpdateArrays&)> update) {
+  HostTeam::Job job;
+  job.n_parts = static_cast<std::uint32_t>((arrays.n + kUpdatePartElements - 1) / kUpdatePartElements);
+  job.run = [arrays, update = std::move(update)](std::uint32_t part) {
+    const std::uint64_t first = part * kUpdatePartElements;
+    return update(arrays.part(first, std::min(kUpdatePartElements, arrays.n - first)));
+  };
+  return job;
 }
 
 Result<std::unique_ptr<AdamKernel>> make_host_adam(unsigned n_threads) {

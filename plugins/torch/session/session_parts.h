@@ -48,7 +48,6 @@ struct Session::Parts final : PassRules {
   /// Takes the values of the optimizer, with their schedule and groups. Errors: usage, and then nothing has changed.
   Result<void> set_values(castor_step_args of_optimizer);
   Result<void> attach(const StrategyChoice& choice);
-  /// Errors: usage, with the nearest name.
   /// Errors: usage, for a name that there is not, with the nearest one.
   Result<ParamId> known_as(std::string_view name) const;
   Result<std::vector<std::uint32_t>> known_as(const std::vector<std::string>& names) const;

@@ -15,7 +15,8 @@ class TileStates {
  public:
   TileStates(std::byte* data, std::uint64_t numel, DType weights, const StateFormat& format);
 
-  /// Points the states of `arrays` at the tile's states from element `first` on.
+  /// Points the states of `arrays` at the tile's states from element `first` on; a master that is the weight itself at
+  /// the weight of `arrays`.
   void point(UpdateArrays& arrays, std::uint64_t first) const;
 
   /// Sets all bytes of `n` elements from `first` on to 0. Host memory.
@@ -25,7 +26,8 @@ class TileStates {
   /// are left out. Host memory.
   void read(std::uint64_t first, std::uint64_t n, const std::byte* weight, float* master, float* exp_avg,
             float* exp_avg_sq) const;
-  /// The reverse: values are rounded to the dtypes of the format, and the weights follow from the masters.
+  /// The reverse: values are rounded to the dtypes of the format, and the weights follow from the masters. What is null
+  /// stays as it is.
   void write(std::uint64_t first, std::uint64_t n, std::byte* weight, const float* master, const float* exp_avg,
              const float* exp_avg_sq) const;
 
