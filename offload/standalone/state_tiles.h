@@ -34,7 +34,7 @@ class TileWindow {
   /// Tiles that may be asked for before the first of them is taken.
   static constexpr std::size_t kAhead = 5;
 
-  /// Begins to read the states of `tile`, which has some, or clears them. Errors: those of an earlier write.
+  /// Begins to read the states of `tile`, if it has some. Errors: those of an earlier write.
   Result<void> ask(const StateTile& tile, std::uint64_t n_bytes);
   /// Waits for the first tile that was asked for and not put back yet. Errors: io.
   Result<BufferView> take();
