@@ -9,6 +9,7 @@
 
 #include <castor/io/tensor_store.h>
 #include <castor/memory/buffer.h>
+#include <castor/memory/bytes.h>
 #include <castor/memory/host_resource.h>
 #include <castor/standalone/tensor_optimizer.h>
 
@@ -24,6 +25,9 @@ struct StateTile {
   Buffer states;                     ///< on the host; empty on NVMe
   std::optional<std::uint64_t> key;  ///< on NVMe
   bool has_states = false;           ///< false: moments are zeros, and the master is the weight
+
+  /// Elements that there is room for: whole cache lines of each array.
+  std::uint64_t kept() const { return align_up(n, 32); }
 };
 
 /// Tiles on NVMe, which pass through a window of memory in the order in which they are asked for.

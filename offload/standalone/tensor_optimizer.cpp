@@ -78,7 +78,7 @@ class Standalone final : public TensorOptimizer {
     return update.corrects_bias ? n_updates_[update.tensor] + 1 : kManyUpdates;
   }
   std::uint64_t bytes_of(const StateTile& tile) const {
-    return tile.n * format_.bytes_per_element(tensors_[tile.tensor].dtype);
+    return tile.kept() * format_.bytes_per_element(tensors_[tile.tensor].dtype);
   }
 
   const TensorOptimizerOptions options_;
@@ -205,7 +205,7 @@ Result<void> Standalone::run(std::span<const Work> work) {
 
 Result<void> Standalone::run(const Work& work, std::byte* states) {
   StateTile& tile = *work.tile;
-  const TileStates stored(states, tile.n, tensors_[tile.tensor].dtype, format_);
+  const TileStates stored(states, tile.kept(), tensors_[tile.tensor].dtype, format_);
   UpdateArrays arrays;
   arrays.n = tile.n, arrays.weight = work.weight, arrays.weight_dtype = tensors_[tile.tensor].dtype;
   stored.point(arrays, 0);

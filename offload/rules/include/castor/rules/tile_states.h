@@ -10,7 +10,7 @@
 namespace castor {
 
 /// The states of a tile's `numel` elements in memory: masters or their low bits, then exp_avg, then exp_avg_sq where it
-/// is kept.
+/// is kept. Requires: `data` is aligned for fp32, and `numel` is even where low bits are kept.
 class TileStates {
  public:
   TileStates(std::byte* data, std::uint64_t numel, DType weights, const StateFormat& format);
