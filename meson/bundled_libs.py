@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints, for libraries by their short names, the file of each and the name that programs load it by.
+"""Prints, for libraries by their short names, the file of each, the name that programs load it by, and the file with its
+licence (-: this system has no record of it).
 
     bundled_libs.py NAME...     exit 1 and one line on stderr where one is missing
 """
@@ -9,6 +10,19 @@ import pathlib
 import re
 import subprocess
 import sys
+
+
+def licence_of(library: pathlib.Path) -> pathlib.Path | None:
+    """The copyright file of the Debian package that the library is from."""
+    for path in (str(library), str(library).removeprefix("/usr")):
+        try:
+            found = subprocess.run(["dpkg-query", "--search", path], capture_output=True, text=True)
+        except FileNotFoundError:
+            return None
+        if found.returncode == 0:
+            file = pathlib.Path("/usr/share/doc", re.split("[:,]", found.stdout)[0], "copyright")
+            return file.resolve() if file.is_file() else None
+    return None
 
 
 def main() -> int:
@@ -20,7 +34,7 @@ def main() -> int:
             print(f"the compiler finds no lib{name}.so", file=sys.stderr)
             return 1
         headers = subprocess.run(["objdump", "-p", path], capture_output=True, text=True, check=True).stdout
-        print(path, re.search(r"SONAME\s+(\S+)", headers).group(1))
+        print(path, re.search(r"SONAME\s+(\S+)", headers).group(1), licence_of(path) or "-")
     return 0
 
 

@@ -21,7 +21,7 @@ from castor._model import change_methods, follow_before_training
 from castor._outside import OutsideUses
 from castor._placing import Placeholders, budgets, limit_memory, training_device
 from castor._precision import cast_inputs, cast_outputs_to_fp32, dtype_of
-from castor._rules import from_torch, rule_of
+from castor._rules import from_torch, python_names, rule_of
 from castor._state_dict import connect_state_dict
 from castor._units import Unit, find_units
 from castor._versions import Read, evaluate
@@ -45,7 +45,8 @@ def boost_pair(
         share_gradient_hooks(names)
         messages = _core.Messages()
         try:
-            session = session_of(names, units, placeholders, optimizer, plugin, groups, messages)
+            with python_names(rule_of(optimizer)):
+                session = session_of(names, units, placeholders, optimizer, plugin, groups, messages)
             for parameter, read in built.items():
                 session.load([(names[parameter], evaluate([read])[0])])
         except BaseException:

@@ -13,7 +13,7 @@ from castor import _core
 from castor._errors import Error
 from castor._messages import report
 from castor._outside import OutsideUses
-from castor._rules import from_torch, to_torch, values_of
+from castor._rules import from_torch, python_names, to_torch, values_of
 
 Groups = list[tuple[dict[str, float], list[str]]]
 
@@ -75,7 +75,8 @@ class BoostedOptimizer:
         groups = groups_of(self, self.castor_rule, self.castor_names)
         if groups != self.castor_groups:
             check_all_have_groups(groups, self.castor_names)
-            self.castor_session.set_optimizer(self.castor_rule, groups)
+            with python_names(self.castor_rule):
+                self.castor_session.set_optimizer(self.castor_rule, groups)
             self.castor_groups = groups
 
     def castor_resume(self, folder: str | os.PathLike) -> None:

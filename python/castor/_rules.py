@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 import torch
 
 from castor._errors import Error
@@ -61,6 +64,18 @@ def values_of(rule: str, group: dict, bias_correction: bool | None = None) -> di
     if rule in ONE_MOMENT:
         return {**values, "nesterov": float(given.get("nesterov", False))}
     return {**values, "beta1": given["betas"][0], "beta2": given["betas"][1]}
+
+
+@contextlib.contextmanager
+def python_names(rule: str) -> Iterator[None]:
+    """Errors of the core about a value of the rule name it as groups do."""
+    try:
+        yield
+    except Error as error:
+        known_as = {"beta1": "betas", "beta2": "betas", **RENAMED.get(rule, {})}.get(error.option)
+        if known_as is None:
+            raise
+        raise Error(str(error).replace(error.option, known_as, 1), error.kind, known_as) from None
 
 
 def to_torch(rule: str, exp_avg: torch.Tensor, exp_avg_sq: torch.Tensor | None, n_updates: int) -> dict:

@@ -30,9 +30,11 @@ DType dtype_of(at::ScalarType type) {
   }
 }
 
-/// The options of a rule for the kernels.
+/// The options of a rule for the kernels. Throws: usage, where a value is out of its range.
 UpdateOptions rule_of(const std::string& rule, const Values& values) {
-  return step_options(step_args(optimizer_of(rule, values)), 1).update;
+  const auto args = step_args(optimizer_of(rule, values));
+  value_of(check_step_args(args, 1));
+  return step_options(args, 1).update;
 }
 
 using Tensors = std::vector<std::pair<at::ScalarType, std::uint64_t>>;
@@ -106,6 +108,7 @@ Optimizer optimizer_of(const std::string& rule, const Values& v) {
 }
 
 void bind_tensor_optimizer(py::module_& module) {
+  module.def("check_rule", [](const std::string& rule, const Values& values) { (void)rule_of(rule, values); });
   py::class_<OnHost>(module, "TensorOptimizer")
       .def(py::init<const Tensors&, bool, std::vector<std::string>, double, unsigned>())
       .def("step", &OnHost::step)

@@ -164,6 +164,36 @@ class Alone(SameWeights):
 
 
 class States(SameWeights):
+    def test_a_value_out_of_its_range_is_refused_by_its_name(self):
+        model = made()
+        for make, values, name in (
+            (HybridAdam, {"lr": -1}, "lr"),
+            (CPUAdam, {"lr": float("nan")}, "lr"),
+            (FusedAdam, {"betas": (0.9, 1.0)}, "betas"),
+            (Lamb, {"betas": (-0.1, 0.999)}, "betas"),
+            (FusedLAMB, {"weight_decay": -0.1}, "weight_decay"),
+            (HybridAdam, {"eps": -1e-8}, "eps"),
+            (lambda params, **more: FusedSGD(params, lr=0.1, **more), {"momentum": 1.0}, "momentum"),
+            (Lars, {"eeta": -1e-3}, "eeta"),
+        ):
+            with self.subTest(name), self.assertRaisesRegex(castor.Error, f"^{name} takes "):
+                make(model.parameters(), **values)
+        optimizer = HybridAdam([{"params": list(model.parameters())[:2]}], lr=1e-2)
+        with self.assertRaisesRegex(castor.Error, "^lr takes "):
+            optimizer.add_param_group({"params": list(model.parameters())[2:], "lr": -1})
+        self.assertEqual(len(optimizer.param_groups), 1)
+        optimizer.param_groups[0]["lr"] = -1.0
+        before = [parameter.detach().clone() for parameter in model.parameters()]
+        loss_of(model, 0).backward()
+        with self.assertRaisesRegex(castor.Error, "^lr takes "):
+            optimizer.step()
+        self.assertTrue(all(map(torch.equal, before, model.parameters())))
+        other = made()
+        lars = Lars(other.parameters(), lr=1e-2)
+        lars.param_groups[0]["epsilon"] = -1.0
+        with self.assertRaisesRegex(castor.Error, "epsilon takes "):
+            Booster(plugin=TorchDDPPlugin()).boost(other, lars)
+
     def test_go_on_where_they_were_saved(self):
         """To and from torch's own and a boosted optimizer."""
         for dtype in (torch.float32, torch.bfloat16):

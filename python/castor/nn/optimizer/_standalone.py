@@ -15,7 +15,7 @@ from torch import nn
 
 from castor import _core
 from castor._errors import Error
-from castor._rules import ONE_MOMENT, from_torch, to_torch, values_of
+from castor._rules import ONE_MOMENT, from_torch, python_names, to_torch, values_of
 
 
 class StandaloneOptimizer(torch.optim.Optimizer):
@@ -54,6 +54,12 @@ class StandaloneOptimizer(torch.optim.Optimizer):
         if self._states is not None:
             raise Error("the optimizer has states already; add groups of parameters before its first step", "usage")
         super().add_param_group(param_group)
+        try:
+            with python_names(self.core_rule):
+                _core.check_rule(self.core_rule, values_of(self.core_rule, self.param_groups[-1], bias_correction=True))
+        except Error:
+            del self.param_groups[-1]
+            raise
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -63,7 +69,8 @@ class StandaloneOptimizer(torch.optim.Optimizer):
                 loss = closure()
         states = self._open()
         stepped = [(group, p) for group in self.param_groups for p in group["params"] if p.grad is not None]
-        states.step([self._update(group, parameter) for group, parameter in stepped], self._grad_scale(stepped))
+        with python_names(self.core_rule):
+            states.step([self._update(group, parameter) for group, parameter in stepped], self._grad_scale(stepped))
         for _, parameter in stepped:
             if parameter in self._on_host:
                 parameter.copy_(self._on_host[parameter])

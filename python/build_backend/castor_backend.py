@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""meson-python as the package's build backend. What it asks of patchelf bin/patchelf does where there is no other."""
+
+import os
+import shutil
+from pathlib import Path
+
+if shutil.which("patchelf") is None:
+    os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), str(Path(__file__).parent / "bin")])
+
+from mesonpy import (  # noqa: E402
+    build_editable,
+    build_sdist,
+    build_wheel,
+    get_requires_for_build_editable,
+    get_requires_for_build_sdist,
+    get_requires_for_build_wheel,
+)
+
+__all__ = [
+    "build_editable",
+    "build_sdist",
+    "build_wheel",
+    "get_requires_for_build_editable",
+    "get_requires_for_build_sdist",
+    "get_requires_for_build_wheel",
+]
