@@ -31,18 +31,24 @@ const std::byte* at(const void* values, DType dtype, std::uint64_t first) {
 /// The part of a tensor's values that belongs to a tile; null where there are none.
 float* from(const StateTile& tile, float* values) { return values == nullptr ? nullptr : values + tile.first; }
 
-/// Makes the masters of fp16 weights follow those that the program has changed, or all of them where masters are new.
-void follow(const UpdateArrays& arrays, bool has_masters) {
+/// Makes the masters of 16-bit weights follow those that the program has changed: that are not their masters, rounded.
+template <typename Round, typename Widen>
+void follow(const UpdateArrays& arrays, const Round& round, const Widen& widen) {
   const auto* const weight = static_cast<const std::uint16_t*>(arrays.weight);
   for (std::uint64_t i = 0; i < arrays.n; ++i)
-    if (!has_masters || round_to_f16(arrays.master[i]) != weight[i]) arrays.master[i] = f16_to_float(weight[i]);
+    if (round(arrays.master[i]) != weight[i]) arrays.master[i] = widen(weight[i]);
+}
+
+void follow(const UpdateArrays& arrays) {
+  if (arrays.weight_dtype == DType::bf16) follow(arrays, round_to_bf16, bf16_to_float);
+  if (arrays.weight_dtype == DType::f16) follow(arrays, round_to_f16, f16_to_float);
 }
 
 class Standalone final : public TensorOptimizer {
  public:
   Standalone(std::span<const TrainedTensor> tensors, const TensorOptimizerOptions& options)
       : options_(options),
-        format_{.split_master = true, .keeps_exp_avg_sq = options.keeps_exp_avg_sq, .fp32_is_master = true},
+        format_{.keeps_exp_avg_sq = options.keeps_exp_avg_sq, .fp32_is_master = true},
         tensors_(tensors.begin(), tensors.end()),
         n_updates_(tensors.size()),
         tiles_of_(tensors.size()) {}
@@ -210,7 +216,8 @@ Result<void> Standalone::run(const Work& work, std::byte* states) {
   arrays.n = tile.n, arrays.weight = work.weight, arrays.weight_dtype = tensors_[tile.tensor].dtype;
   stored.point(arrays, 0);
   if (!tile.has_states) stored.clear(0, tile.n);
-  if (arrays.weight_dtype == DType::f16) follow(arrays, tile.has_states);
+  const auto follow_part = [](const UpdateArrays& part) { return follow(part), Result<void>(); };
+  if (arrays.weight_dtype != DType::f32) CASTOR_TRY(team_->add(job_of_parts(arrays, follow_part)).wait());
   CASTOR_TRY(work.run(stored, arrays));
   if (work.changes) tile.has_states = true;
   return {};

@@ -8,9 +8,12 @@
 namespace castor {
 namespace {
 
-constexpr const char* kReleased = "it is not on the device now: its chunk was released; use it only inside its unit";
+constexpr const char* kReleased =
+    "it is not on the device now; use it in the forward pass of its module, or between steps within "
+    "castor.gathered(parameter) (in C++ Session::acquire)";
 constexpr const char* kPending =
-    "it is not up to date: its update waits for its unit's next use; use it only inside its unit";
+    "it is not up to date, since its update waits for the next forward pass of its module; use it there, or between "
+    "steps within castor.gathered(parameter) (in C++ Session::acquire)";
 
 }  // namespace
 
@@ -42,6 +45,11 @@ void Bindings::released(ChunkId id) {
 }
 
 void Bindings::outdated(PayloadId chunk) { unbind(chunk, kPending); }
+
+void Bindings::unbind_first_values() {
+  bound_.assign(model_.params.size(), true);
+  unbind_all();
+}
 
 void Bindings::unbind_all() {
   for (const ParamId param : bound_.ids()) unbind_param(param, kReleased);

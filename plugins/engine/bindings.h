@@ -36,6 +36,8 @@ class Bindings {
   /// Unbinds the parameters of `chunk`, whose update is deferred to its next use.
   void outdated(PayloadId chunk);
   void unbind_all();
+  /// Takes the model's own memory from all parameters. Before any of them is bound.
+  void unbind_first_values();
 
  private:
   void unbind(PayloadId chunk, const char* reason);

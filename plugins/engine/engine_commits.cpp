@@ -57,7 +57,8 @@ Result<void> EngineCommits::restore() {
   CASTOR_TRY(check());
   if (!commits_->adopts()) CASTOR_TRY(parts_.values.initialise());
   parts_.values.set_initialised();
-  return commits_->restore();
+  CASTOR_TRY(commits_->restore());
+  return parts_.values.begin_use();
 }
 
 }  // namespace castor

@@ -20,6 +20,18 @@ std::vector<ChunkId> LentWeights::chunks_of(const castor_access& access) const {
   return payloads;
 }
 
+Result<void> LentWeights::bind_first() {
+  rooms_.bindings->unbind_first_values();
+  for (const PayloadId chunk : rooms_.layout.chunks.ids()) {
+    const ChunkId weights = rooms_.optimizer->states().payload(chunk);
+    if (rooms_.chunks->chunk(weights).n_bytes > rooms_.memory->device_chunks().free_bytes()) break;
+    CASTOR_TRY(rooms_.mover->look(weights, Tier::device));
+    for (const TensorId tensor : rooms_.layout.chunks[chunk].tensors)
+      CASTOR_TRY(rooms_.bindings->bind(rooms_.model.order[tensor], *rooms_.chunks));
+  }
+  return {};
+}
+
 Result<void> LentWeights::acquire(const castor_access& access) {
   CASTOR_TRY(OpenAccesses::check(access, rooms_.model.params.size()));
   for (const std::uint32_t param : params_of(access))

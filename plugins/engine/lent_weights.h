@@ -16,6 +16,9 @@ class LentWeights {
   /// Borrowed.
   explicit LentWeights(EngineRooms& rooms) : rooms_(rooms) {}
 
+  /// Takes the model's own memory from all parameters, and gives them their weights on the device as far as it has room,
+  /// in the order of their first use. Once. Errors: those of the mover and of the host; then it may be called again.
+  [[nodiscard]] Result<void> bind_first();
   /// Errors: usage, for parameters that do not exist; does_not_fit, where the device cannot hold all of them at once,
   /// and those of the mover, of UpdateBarrier::complete and of the host; then nothing is lent.
   [[nodiscard]] Result<void> acquire(const castor_access& access);

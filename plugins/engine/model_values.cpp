@@ -47,6 +47,13 @@ Result<void> ModelValues::initialise() {
   return {};
 }
 
+Result<void> ModelValues::begin_use() {
+  CASTOR_TRY(initialise());
+  if (!in_use_) CASTOR_TRY(parts_.lent.bind_first());
+  in_use_ = true;
+  return {};
+}
+
 Result<void> ModelValues::check(ParamId param) const {
   if (parts_.model.params.contains(param)) return {};
   return Error{ErrorKind::usage, "parameter " + std::to_string(number(param)) + " was asked for, the model has " +
@@ -103,7 +110,7 @@ Result<void> ModelValues::write_gradient(const castor_values& wanted) {
 }
 
 Result<void> ModelValues::acquire(const castor_access& access) {
-  CASTOR_TRY(initialise());
+  CASTOR_TRY(begin_use());
   return parts_.lent.acquire(access);
 }
 
@@ -121,7 +128,7 @@ Result<void> ModelValues::read_state(castor_param_state& state) {
 Result<void> ModelValues::write_state(const castor_param_state& state) {
   const ParamId param{state.param};
   CASTOR_TRY(check(param));
-  CASTOR_TRY(initialise());
+  CASTOR_TRY(begin_use());
   const auto tensor = parts_.place_of[param];
   return tensor ? parts_.io.write(*tensor, values_of(state, parts_.model.params[param])) : Result<void>();
 }

@@ -39,6 +39,10 @@ class ModelValues final : public ValueCalls {
   [[nodiscard]] Result<void> initialise();
   /// Records that the parameters have values from another source.
   void set_initialised() { initialised_ = true; }
+  /// Before the first use or change of values: initialises them, and takes the model's own memory from the parameters,
+  /// which would keep the first values whatever is trained or loaded. Errors: as initialise, and
+  /// those of LentWeights::bind_first; then the next call goes on.
+  [[nodiscard]] Result<void> begin_use();
 
   /// All of every parameter.
   Result<castor_ranges> owned_ranges(std::uint32_t param) override;
@@ -69,7 +73,7 @@ class ModelValues final : public ValueCalls {
   Result<GradientRange> gradient_range(const castor_values& values, bool gets_one) const;
 
   const Parts parts_;
-  bool initialised_ = false;
+  bool initialised_ = false, in_use_ = false;
   std::array<std::uint64_t, 2> owned_ = {};  ///< the memory that owned_ranges' result points to
 };
 

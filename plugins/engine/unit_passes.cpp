@@ -11,7 +11,7 @@ Result<void> UnitPasses::enter(MomentKind pass, UnitId unit) {
   Moment moment = {pass, number(unit)};
   moment.micro_batch = micro_batch_;
   end_span();
-  CASTOR_TRY(values_.initialise());
+  CASTOR_TRY(values_.begin_use());
   CASTOR_TRY(rooms_.optimizer->prepare(rooms_.used.at(unit)));
   rooms_.watch.begin_unit(moment);
   CASTOR_TRY(gradient_room_.before(moment));

@@ -19,8 +19,8 @@ constexpr std::array<StateWords, kNCallStates> kWords = {{
     {"announced", "after announce_step", "the backward pass that was announced must come first"},
     {"forward", "within a unit's forward pass", "after_forward must come first"},
     {"backward", "in a backward pass", "end_of_backward must come first"},
-    {"gathered", "between backward and step", "begin_step or discard_gradients must come first"},
-    {"lent", "while weights are lent", "release must come first"},
+    {"gathered", "between backward and step", "begin_step or discard_gradients must come first (step or zero_grad)"},
+    {"lent", "while weights are lent", "release must come first (the end of castor.gathered)"},
 }};
 
 const StateWords& words(CallState state) { return kWords[static_cast<std::size_t>(state)]; }

@@ -35,6 +35,7 @@ at::Tensor make_unplaced(at::IntArrayRef sizes, const at::TensorOptions& wanted)
 at::Tensor unplaced_like(const at::Tensor& tensor, const at::TensorOptions& options) {
   at::Tensor made = make_unplaced(tensor.sizes(), options.requires_grad(false));
   made.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.sizes(), tensor.strides());
+  set_access_message(storage_of(made), "it has no memory yet: the model is being boosted");
   return made;
 }
 

@@ -13,7 +13,7 @@ Strategy& TensorKeeper::strategy() const {
   if (strategy_ != nullptr) return *strategy_;
   throw ErrorException(
       {ErrorKind::usage,
-       "backward through a graph whose strategy was destroyed; keep the strategy until backward ends"});
+       "backward through a graph whose strategy was destroyed; keep the boosted model and optimizer until backward ends"});
 }
 
 std::unique_ptr<KeptTensor> TensorKeeper::keep(const at::Tensor& x) {

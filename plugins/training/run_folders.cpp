@@ -67,7 +67,7 @@ Result<RunFolders> RunFolders::open(const Settings& settings) {
   CASTOR_TRY(check_exist(settings.resume_from));
   folders.source_ = settings.resume_from;
   folders.commits_ = settings.commits;
-  if (settings.commits) folders.target_ = settings.save_in;
+  if (settings.commits) folders.target_ = folders.committed_in_ = settings.save_in;
   if (settings.commits && folders.goes_on()) CASTOR_TRY(check_holds_run(settings.save_in));
   if (!settings.commits && !settings.save_in.empty()) CASTOR_TRY(folders.save_in(settings.save_in));
   CASTOR_TRY(folders.open_source());
@@ -89,7 +89,17 @@ Result<void> RunFolders::open_source() {
   return {};
 }
 
+bool RunFolders::commits_in(const std::filesystem::path& folder) const {
+  return share_a_folder(committed_in_, {folder});
+}
+
 Result<void> RunFolders::save_in(Folders folders) {
+  if (share_a_folder(committed_in_, folders)) {
+    saved_.reset();
+    target_ = committed_in_;
+    commits_ = true;
+    return {};
+  }
   if (!commits_ && saved_ && folders == target_) return {};
   saved_.reset();  // a store can be opened once
   // Opening to write removes the leftovers of dead runs, so it comes after what can be refused.
@@ -105,7 +115,8 @@ void RunFolders::close() {
   if (!saved_) return;
   saved_.reset();
   own_.insert(own_.end(), target_.begin(), target_.end());
-  target_.clear();
+  target_ = committed_in_;
+  commits_ = !committed_in_.empty();
 }
 
 std::vector<std::string> RunFolders::warnings(const ModelParams& params, castor_optimizer optimizer) const {

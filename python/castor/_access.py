@@ -93,15 +93,16 @@ def gathered(of: nn.Module | Iterable[nn.Parameter] | nn.Parameter, write: bool 
 
 
 def grad(parameter: nn.Parameter) -> torch.Tensor | None:
-    """A copy of the gradient so far in this step, in fp32 on the host; None where there is none."""
+    """A copy of the gradient so far in this step, in fp32 on the host, as of the loss before it was scaled; None where there
+    is none."""
     session, name = boosted(parameter)
-    return None if parameter.grad is None else session.read_gradient(name)
+    return None if parameter.grad is None else session.read_gradient(name).div_(session.loss_scale())
 
 
 def set_grad(parameter: nn.Parameter, values: torch.Tensor) -> None:
-    """Replaces the gradient of this step."""
+    """Replaces the gradient of this step by `values`, as castor.grad gives them."""
     session, name = boosted(parameter)
-    session.write_gradient(name, values)
+    session.write_gradient(name, values * session.loss_scale())
 
 
 def stats(model: nn.Module) -> dict:

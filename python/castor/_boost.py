@@ -10,7 +10,7 @@ from torch import nn
 
 from castor import _core
 from castor._access import give_places
-from castor._boosted import Groups, change_class, check_all_have_groups, groups_of
+from castor._boosted import Groups, change_class, check_all_have_groups, groups_of, take_state
 from castor._buffers import BuffersFromMeta
 from castor._forks import SESSIONS
 from castor._guards import check_free, check_one_rank, check_parameters
@@ -21,7 +21,7 @@ from castor._model import change_methods, follow_before_training
 from castor._outside import OutsideUses
 from castor._placing import Placeholders, budgets, limit_memory, training_device
 from castor._precision import cast_inputs, cast_outputs_to_fp32, dtype_of
-from castor._rules import from_torch, python_names, rule_of
+from castor._rules import python_names, rule_of
 from castor._state_dict import connect_state_dict
 from castor._units import Unit, find_units
 from castor._versions import Read, evaluate
@@ -70,6 +70,18 @@ def boost_pair(
     optimizer.castor_first_step = OutsideUses(model, passes, plugin.debug)
 
 
+def boost_frozen(model: nn.Module, plugin: Plugin, device: str | torch.device | None = None) -> None:
+    """A model that is not trained, under the plugin's budgets. As boost_pair, and freezes the parameters."""
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    model.requires_grad_(False)
+    try:
+        boost_pair(model, torch.optim.SGD([{"params": list(model.parameters())}], lr=0.0), plugin, device)
+    except BaseException:
+        for parameter in trained:
+            parameter.requires_grad_(True)
+        raise
+
+
 def checked_groups(
     optimizer: torch.optim.Optimizer, names: dict[nn.Parameter, str], built: dict[nn.Parameter, Read]
 ) -> Groups:
@@ -93,8 +105,9 @@ def take_optimizer(
     change_class(optimizer)
     optimizer.castor_rule, optimizer.castor_names, optimizer.castor_groups = rule, names, groups
     optimizer.castor_session, optimizer.castor_messages = session, messages
+    optimizer.castor_trained = {name for parameter, name in names.items() if parameter.requires_grad}
     for parameter, state in states.items():
-        session.write_moments(names[parameter], from_torch(rule, state))
+        take_state(optimizer, parameter, state)
 
 
 def connect_precision(model: nn.Module, plugin: Plugin) -> None:

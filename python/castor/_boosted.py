@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
+import sys
 
 import torch
 from torch import nn
@@ -68,7 +70,9 @@ class BoostedOptimizer:
     castor_session: _core.Session
     castor_messages: _core.Messages
     castor_groups: Groups  # as the session has them
+    castor_trained: set[str]  # parameters that had gradients when the model was boosted, and so have states
     castor_first_step: OutsideUses
+    castor_outcome: tuple[bool, float | None] = (False, None)  # of the last step
 
     def castor_follow_groups(self) -> None:
         """Tells the session of values that schedulers or users have changed."""
@@ -92,10 +96,28 @@ class BoostedOptimizer:
         loss.backward(torch.full_like(loss, self.castor_session.scale_next_loss()))
 
     def clip_grad_norm_(self, max_norm: float) -> torch.Tensor:
-        """Clips the gradients of this step to a norm over all of them, and returns the norm before that."""
+        """Clips the gradients of this step to a norm over all of them, and returns the norm before that; inf: only the norm."""
+        if not max_norm >= 0:
+            raise Error(f"max_norm takes 0 or more, not {max_norm}", "usage", "max_norm")
         if not self.castor_session.step_under_way():
             return torch.zeros(())
-        return torch.tensor(self.castor_session.clip_grad_norm(0.0 if math.isinf(max_norm) else max_norm))
+        if math.isinf(max_norm):
+            return torch.tensor(self.castor_session.grad_norm())
+        return torch.tensor(self.castor_session.clip_grad_norm(max(max_norm, sys.float_info.min)))  # 0 is no limit to the core
+
+    @property
+    def skipped(self) -> bool:
+        """The last step updated nothing, since gradients held inf or nan."""
+        return self.castor_outcome[0]
+
+    def get_grad_norm(self) -> float | None:
+        """The norm of the last step's gradients before clipping; None where it was not taken: without clipping and fp16."""
+        return self.castor_outcome[1]
+
+    @property
+    def loss_scale(self) -> float:
+        """What backward() multiplies the next loss by: 1 without fp16."""
+        return self.castor_session.loss_scale()
 
     def step(self, closure=None):
         loss = None
@@ -106,7 +128,9 @@ class BoostedOptimizer:
             check_no_gradients(self.castor_names)
         else:
             self.castor_follow_groups()
-            self.castor_session.step()
+            self.castor_outcome = self.castor_session.step()
+            if self.skipped:
+                report_skipped(self.loss_scale)
             report(self.castor_messages)
             self.castor_first_step.end()
         return loss
@@ -122,7 +146,7 @@ class BoostedOptimizer:
         )
 
     def state_dict(self) -> dict:
-        """As torch's, with copies of the moments on the host, outside of every budget."""
+        """As torch's, with copies of the moments on the host, outside of every budget, and the masters of 16-bit parameters."""
         for hook in self._optimizer_state_dict_pre_hooks.values():
             hook(self)
         numbers = {p: i for i, p in enumerate(p for group in self.param_groups for p in group["params"])}
@@ -135,10 +159,14 @@ class BoostedOptimizer:
     def castor_states(self, numbers: dict[nn.Parameter, int]) -> dict[int, dict]:
         states = {}
         for parameter, number in numbers.items():
-            if parameter.requires_grad:
-                exp_avg, exp_avg_sq, n_updates = self.castor_session.read_moments(self.castor_names[parameter])
-                if n_updates:
-                    states[number] = to_torch(self.castor_rule, exp_avg, exp_avg_sq, n_updates)
+            name = self.castor_names[parameter]
+            if name not in self.castor_trained:
+                continue
+            exp_avg, exp_avg_sq, n_updates = self.castor_session.read_moments(name)
+            if n_updates:
+                states[number] = to_torch(self.castor_rule, exp_avg, exp_avg_sq, n_updates)
+                if parameter.dtype != torch.float32:
+                    states[number]["master"] = self.castor_session.read_master(name)
         return states
 
     def load_state_dict(self, state_dict: dict) -> None:
@@ -152,8 +180,7 @@ class BoostedOptimizer:
         for group, values in zip(mine, given):
             for parameter, number in zip(group["params"], values["params"]):
                 if number in state_dict["state"]:
-                    moments = from_torch(self.castor_rule, state_dict["state"][number])
-                    self.castor_session.write_moments(self.castor_names[parameter], moments)
+                    take_state(self, parameter, state_dict["state"][number])
             group.update({name: value for name, value in values.items() if name != "params"})
         for hook in self._optimizer_load_state_dict_post_hooks.values():
             hook(self)
@@ -164,6 +191,22 @@ class BoostedOptimizer:
             self.castor_session.zero_grad()
         for parameter in self.castor_names:
             parameter.grad = None  # where a hook's exception has kept it from Castor
+
+
+def take_state(optimizer: BoostedOptimizer, parameter: nn.Parameter, state: dict) -> None:
+    """The moments, and the master where a 16-bit parameter has one."""
+    session, name = optimizer.castor_session, optimizer.castor_names[parameter]
+    session.write_moments(name, from_torch(optimizer.castor_rule, state))
+    if parameter.dtype != torch.float32 and state.get("master") is not None:
+        session.load([(name, state["master"])])
+
+
+def report_skipped(loss_scale: float) -> None:
+    logger = logging.getLogger("castor")
+    if loss_scale == 1:
+        logger.warning("gradients hold inf or nan; the step updated nothing")
+    else:
+        logger.info("gradients hold inf or nan; the step updated nothing, and losses are scaled by %g from now on", loss_scale)
 
 
 def given_by(result: dict | None, before: dict) -> dict:

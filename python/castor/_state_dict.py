@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import weakref
 
+import torch
 from torch import nn
 
 from castor._access import place_of
@@ -57,10 +58,19 @@ def take_weights(
         values = state_dict.pop(key)
         taken.add(key)
         if values.shape == parameter.shape:
-            session.load([(known_as, values)])
+            if not holds(parameter, values):
+                session.load([(known_as, values)])
             parameter.castor_place.waiting.discard(known_as)
         else:
             error_msgs.append(f"{key} has sizes {tuple(values.shape)}, and the parameter {tuple(parameter.shape)}")
+
+
+def holds(parameter: nn.Parameter, values: torch.Tensor) -> bool:
+    """True where a 16-bit parameter has these values already: its master, which has more bits, stays as it is."""
+    session, name = place_of(parameter)
+    if parameter.dtype == torch.float32 or values.dtype != parameter.dtype or name in parameter.castor_place.waiting:
+        return False
+    return torch.equal(values.to("cpu"), session.read_weight(name))
 
 
 def were_taken(module: nn.Module, incompatible_keys) -> None:

@@ -173,6 +173,11 @@ void resume(Session& session, const Names& folders) {
   value_of(session.resume({folders.begin(), folders.end()}));
 }
 
+double grad_norm(Session& session) {
+  const py::gil_scoped_release others_run;
+  return value_of(session.grad_norm());
+}
+
 double clip_grad_norm(Session& session, double max_norm) {
   const py::gil_scoped_release others_run;
   return value_of(session.clip_grad_norm(max_norm));
@@ -181,6 +186,7 @@ double clip_grad_norm(Session& session, double max_norm) {
 void bind_training(py::class_<Session>& session) {
   session.def("enter", &enter)
       .def("set_optimizer", &set_optimizer)
+      .def("grad_norm", &grad_norm)
       .def("clip_grad_norm", &clip_grad_norm)
       .def("step", &step)
       .def(
@@ -204,6 +210,7 @@ void bind_values(py::class_<Session>& session) {
       .def("load", [](Session& s, const NamedTensors& weights) { value_of(s.load(weights)); })
       .def("state_dict", [](Session& s) { return value_of(s.state_dict()); })
       .def("save", &save)
+      .def("commits_in", [](Session& s, const std::string& folder) { return s.commits_in(folder); })
       .def("resume", &resume)
       .def("stats", &stats)
       .def("trace", [](Session& s, const std::string& file) { value_of(s.trace(file)); });

@@ -9,6 +9,25 @@ namespace castor::python {
 
 namespace py = pybind11;
 
+namespace {
+
+/// Objects within objects that are looked into: more are a graph, as an object that holds its owner.
+constexpr int kMostDepth = 8;
+
+bool is_list(py::handle tree) {
+  return py::isinstance<py::list>(tree) || py::isinstance(tree, py::module_::import("collections").attr("deque"));
+}
+
+/// The names of the attributes that may hold tensors: those of a dataclass, or of an object with a dictionary.
+py::list attributes_of(py::handle object) {
+  if (py::isinstance<py::type>(object) || py::isinstance<py::function>(object) || py::hasattr(object, "_parameters"))
+    return py::list();
+  if (py::hasattr(object, "__dataclass_fields__")) return py::list(object.attr("__dataclass_fields__"));
+  return py::hasattr(object, "__dict__") ? py::list(object.attr("__dict__")) : py::list();
+}
+
+}  // namespace
+
 UnitPass::UnitPass(std::unique_ptr<UnitScope> scope, const py::tuple& args, const py::dict& kwargs)
     : scope_(std::move(scope)) {
   add_inputs(args);
@@ -28,16 +47,21 @@ void UnitPass::add_inputs(py::handle tree) {
     for (const py::handle item : tree) add_inputs(item);
   else if (py::isinstance<py::dict>(tree))
     for (const auto& [key, value] : py::reinterpret_borrow<py::dict>(tree)) add_inputs(value);
+  else if (py::hasattr(tree, "__dataclass_fields__") && !py::isinstance<py::type>(tree))
+    for (const py::handle name : attributes_of(tree)) add_inputs(tree.attr(name));
 }
 
-py::object UnitPass::add_outputs(py::handle tree) {
+py::object UnitPass::add_outputs(py::handle tree, int depth) {
   if (THPVariable_Check(tree.ptr())) return add_output(tree);
   const auto same = py::reinterpret_borrow<py::object>(tree);
-  if (py::isinstance<py::tuple>(tree)) return add_tuple(same);
-  if (py::isinstance<py::list>(tree)) {
-    for (std::size_t i = 0; i < py::len(tree); ++i) replace(same, py::int_(i));
-  } else if (py::isinstance<py::dict>(tree)) {
-    for (const py::handle key : py::list(same)) replace(same, key);
+  if (depth == kMostDepth || tree.is_none()) return same;
+  if (py::isinstance<py::tuple>(tree)) return add_tuple(same, depth);
+  if (py::isinstance<py::dict>(tree)) {
+    for (const py::handle key : py::list(same)) replace(same, key, depth);
+  } else if (is_list(tree)) {
+    for (std::size_t i = 0; i < py::len(tree); ++i) replace(same, py::int_(i), depth);
+  } else {
+    replace_attributes(same, depth);
   }
   return same;
 }
@@ -51,11 +75,11 @@ py::object UnitPass::add_output(py::handle given) {
 }
 
 /// A tuple that holds a copy is made anew, a named one from its fields.
-py::object UnitPass::add_tuple(const py::object& tuple) {
+py::object UnitPass::add_tuple(const py::object& tuple, int depth) {
   py::list items;
   bool is_same = true;
   for (const py::handle item : tuple) {
-    const py::object given = add_outputs(item);
+    const py::object given = add_outputs(item, depth + 1);
     is_same = is_same && given.is(item);
     items.append(given);
   }
@@ -65,9 +89,18 @@ py::object UnitPass::add_tuple(const py::object& tuple) {
 }
 
 /// What takes the place of an item of a list or dictionary, which is changed in place.
-void UnitPass::replace(const py::object& container, py::handle key) {
-  const py::object item = container.attr("__getitem__")(key), given = add_outputs(item);
+void UnitPass::replace(const py::object& container, py::handle key, int depth) {
+  const py::object item = container.attr("__getitem__")(key), given = add_outputs(item, depth + 1);
   if (!given.is(item)) container.attr("__setitem__")(key, given);
+}
+
+/// The same for an object's attributes, also where it is frozen.
+void UnitPass::replace_attributes(const py::object& object, int depth) {
+  const py::object set = py::module_::import("builtins").attr("object").attr("__setattr__");
+  for (const py::handle name : attributes_of(object)) {
+    const py::object item = py::getattr(object, name, py::none()), given = add_outputs(item, depth + 1);
+    if (!given.is(item)) set(object, name, given);
+  }
 }
 
 }  // namespace castor::python

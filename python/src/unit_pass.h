@@ -10,7 +10,7 @@
 namespace castor::python {
 
 /// One forward pass of a unit, from the call of its module's forward hook to that of the hook after it. Tensors are
-/// found in tuples, lists and dictionaries, nested in any way.
+/// found in tuples, lists and dictionaries, in dataclasses and, among results, in other objects, nested in any way.
 class UnitPass {
  public:
   /// The unit's parameters have memory from now on. Throws ErrorException with the strategy's failure, as end does.
@@ -22,10 +22,11 @@ class UnitPass {
 
  private:
   void add_inputs(pybind11::handle tree);
-  pybind11::object add_outputs(pybind11::handle tree);
+  pybind11::object add_outputs(pybind11::handle tree, int depth = 0);
   pybind11::object add_output(pybind11::handle given);
-  pybind11::object add_tuple(const pybind11::object& tuple);
-  void replace(const pybind11::object& container, pybind11::handle key);
+  pybind11::object add_tuple(const pybind11::object& tuple, int depth);
+  void replace(const pybind11::object& container, pybind11::handle key, int depth);
+  void replace_attributes(const pybind11::object& object, int depth);
 
   std::unique_ptr<UnitScope> scope_;
 };

@@ -90,8 +90,10 @@ std::string sentence(std::string_view function, CallState state) {
       return " was called in a backward pass; " + (once ? at_rest : "end_of_backward must come first");
     case CallState::gathered:
       return " was called between backward and step; " +
-             (once ? at_rest : "begin_step or discard_gradients must come first");
-    case CallState::lent: return " was called while weights are lent; " + (once ? at_rest : "release must come first");
+             (once ? at_rest : "begin_step or discard_gradients must come first (step or zero_grad)");
+    case CallState::lent:
+      return " was called while weights are lent; " +
+             (once ? at_rest : "release must come first (the end of castor.gathered)");
   }
   return "";
 }
@@ -176,7 +178,8 @@ TEST(CallOrder, AGradientOutOfOrderIsGivenBack) {
   strategy->values().acquire(none).value();
   const auto refused = strategy->gradient(0, model.make_gradient(0, {0, 0, 0}));
   ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().message, "gradient was called while weights are lent; release must come first");
+  EXPECT_EQ(refused.error().message,
+            "gradient was called while weights are lent; release must come first (the end of castor.gathered)");
   EXPECT_EQ(model.n_live_gradients(), 0);
 }
 
@@ -194,7 +197,8 @@ TEST(CallOrder, AFailedCallChangesNoState) {
   const auto refused = strategy->read_master(0, master);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().message,
-            "read_masters was called between backward and step; begin_step or discard_gradients must come first");
+            "read_masters was called between backward and step; begin_step or discard_gradients must come first (step "
+            "or zero_grad)");
 }
 
 }  // namespace

@@ -7,12 +7,13 @@ import warnings
 import weakref
 
 import torch
+from torch import nn
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 import castor
 from boost_cases import TiedModel, loss_of
 from castor.booster import Booster
-from castor.booster.plugin import GeminiPlugin
+from castor.booster.plugin import GeminiPlugin, TorchDDPPlugin
 from pairs import VALUES, Pair, SameWeights, backward_of, boosted, made, plain
 
 
@@ -78,6 +79,45 @@ class Weights(Pair):
             self.assertIn(name, str(raised.exception))
 
 
+class ChunkedLoss(nn.Module):
+    """A head whose module is never called: its weight is used by the program, as a loss in chunks does."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.body = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8))
+        self.head = nn.Linear(8, 4, bias=False)
+
+
+class NeverCalled(unittest.TestCase):
+    def losses(self, boost, n_steps=4):
+        model = ChunkedLoss()
+        optimizer = torch.optim.AdamW(model.parameters(), **VALUES)
+        boost(model, optimizer)
+        losses = []
+        for seed in range(n_steps):
+            x = torch.randn(16, 8, generator=torch.Generator().manual_seed(seed))
+            hidden = model.body(x)
+            loss = (hidden @ model.head.weight.t()).square().mean()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            losses.append(loss.item())
+        return losses
+
+    def test_weights_are_those_of_the_last_step_where_there_is_room(self):
+        expected = self.losses(lambda *_: None)
+        for plugin in (TorchDDPPlugin(), GeminiPlugin(precision=None), GeminiPlugin(precision=None, device_budget="1MiB")):
+            mine = self.losses(lambda *pair: Booster(plugin=plugin).boost(*pair))
+            torch.testing.assert_close(torch.tensor(mine), torch.tensor(expected), atol=1e-6, rtol=1e-5)
+
+    @unittest.skipIf(torch.__version__ < "2.13", "torch cannot say why memory is gone")
+    def test_weights_without_room_are_refused_in_the_first_step(self):
+        tight = GeminiPlugin(precision=None, device_budget="2KiB", chunk_bytes="1KiB")
+        with self.assertRaisesRegex(RuntimeError, "head.weight.*castor.gathered"):
+            self.losses(lambda *pair: Booster(plugin=tight).boost(*pair))
+
+
 class DebugMode(Pair):
     def test_finds_an_access_before_it_happens(self):
         self.model, self.optimizer = boosted(debug=True)
@@ -125,6 +165,39 @@ class Gradients(Pair):
         self.both(lambda model: backward_of(model, 5))
         self.loop.step()
         self.assert_same_after_step()
+
+    def test_clipped_to_0_are_zeros(self):
+        self.optimizer.clip_grad_norm_(0.0)
+        for gradients in self.loop.sums.values():
+            gradients.zero_()
+        self.loop.step()
+        self.assert_same_after_step()
+
+    def test_an_infinite_limit_only_measures(self):
+        model, optimizer = boosted(max_norm=0.01)
+        backward_of(model, 0)
+        twin, loop = plain()
+        backward_of(twin, 0)
+        norm = optimizer.clip_grad_norm_(float("inf")).item()
+        self.assertAlmostEqual(norm, loop.norm(), delta=1e-6 * norm)
+        optimizer.step()
+        loop.step(max_norm=0.01)
+        self.assert_same(model.state_dict(), twin.state_dict())
+        self.assertAlmostEqual(optimizer.get_grad_norm(), norm, delta=1e-6 * norm)
+        for limit in (-1.0, float("nan")):
+            with self.assertRaisesRegex(castor.Error, "max_norm takes 0 or more"):
+                optimizer.clip_grad_norm_(limit)
+
+    def test_a_step_that_updates_nothing_says_so(self):
+        before = self.twin.state_dict()
+        castor.set_grad(self.model.head.weight, torch.full_like(self.model.head.weight, float("inf"), dtype=torch.float32))
+        self.optimizer.clip_grad_norm_(1.0)
+        self.assertFalse(self.optimizer.skipped)
+        with self.assertLogs("castor", "WARNING") as logged:
+            self.optimizer.step()
+        self.assertIn("hold inf or nan", logged.output[0])
+        self.assertTrue(self.optimizer.skipped)
+        self.assert_same(self.model.state_dict(), before)
 
     def test_can_be_replaced(self):
         """Trap 2-20: writing of gradients."""
@@ -280,7 +353,7 @@ class Groups(Pair):
             loop.groups[0]["lr"] *= 0.5
         self.assert_same(model.state_dict(), twin.state_dict())
         loss_of(model, 3).backward()
-        with self.assertRaisesRegex(castor.Error, "micro-batches per step"):
+        with self.assertRaisesRegex(castor.Error, "raise micro_batches"):
             loss_of(model, 4)
         optimizer.param_groups[0]["lr"] = 0.1
         with self.assertRaisesRegex(castor.Error, "announced with other values"):

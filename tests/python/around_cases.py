@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The loop around a training: workers of a DataLoader, hooks, functions of the user, several optimizers and models."""
 
+import collections
+import dataclasses
 import gc
 import itertools
 import tempfile
+import types
 import warnings
 
 import torch
@@ -209,6 +212,63 @@ class Normalised(nn.Module):
 
     def forward(self, x):
         return x + nn.functional.linear(x, self.weight)
+
+
+@dataclasses.dataclass(frozen=True)
+class Given:
+    states: torch.Tensor
+    more: object = None
+
+
+@dataclasses.dataclass(slots=True)
+class Slots:
+    states: torch.Tensor
+
+
+class Held:
+    def __init__(self, states):
+        self.states = [states]
+        self.owner = self
+
+
+class Wrapping(nn.Module):
+    def __init__(self, wrap):
+        super().__init__()
+        self.linear = nn.Linear(32, 32)
+        self.wrap = wrap
+
+    def forward(self, x):
+        return self.wrap(self.linear(torch.tanh(x)))
+
+
+class Results(SameWeights):
+    """Blocks whose result is no tree of tuples, lists and dictionaries."""
+
+    KINDS = (
+        (Given, lambda given: given.states),
+        (Slots, lambda given: given.states),
+        (lambda x: Given(None, Given(x)), lambda given: given.more.states),
+        (lambda x: types.SimpleNamespace(states=x), lambda given: given.states),
+        (lambda x: collections.deque([x]), lambda given: given[0]),
+        (Held, lambda given: given.states[0]),
+    )
+
+    def trained(self, wrap, taken_from, boosts):
+        torch.manual_seed(0)
+        model = nn.ModuleList(Wrapping(wrap) for _ in range(6)).bfloat16()
+        loop = boost(model, device_budget="10KiB", chunk_bytes="2KiB") if boosts else plain_loop_of(model)
+        for seed in range(3):
+            x = torch.randn(4, 32, generator=torch.Generator().manual_seed(seed)).bfloat16()
+            for block in model:
+                x = taken_from(block(x))
+            x.float().square().mean().backward()
+            loop.step()
+        return model.state_dict()
+
+    def test_of_any_kind(self):
+        for wrap, taken_from in self.KINDS:
+            with self.subTest(wrap):
+                self.assert_same(self.trained(wrap, taken_from, True), self.trained(wrap, taken_from, False))
 
 
 class Hooks(Twins):

@@ -145,6 +145,23 @@ class Alone(SameWeights):
         train(model, HybridAdam(model.parameters(), **ADAM), range(2))
         self.assert_same(model.blocks[1].state_dict(), before)
 
+    def test_weights_that_the_program_changes_go_on_from_there(self):
+        """Against the plain loop on a model that begins with these values."""
+        for dtype in (torch.bfloat16, torch.float16):
+            parameter, plain_one = (torch.nn.Parameter(torch.linspace(-1, 1, 1000).to(dtype)) for _ in range(2))
+            optimizer = FusedSGD([parameter], lr=0.1)
+            parameter.grad = torch.linspace(1, 2, 1000).to(dtype)
+            optimizer.step()
+            with torch.no_grad():
+                parameter.zero_()
+                plain_one.zero_()
+            loop = PlainLoop(torch.nn.ParameterList([plain_one]), "sgd", [{"lr": 0.1, "momentum": 0.0, "weight_decay": 0.0, "nesterov": False, "params": [plain_one]}])
+            parameter.grad = torch.linspace(-1, 1, 1000).to(dtype)
+            (plain_one * parameter.grad).sum().backward()
+            optimizer.step()
+            loop.step()
+            self.assertTrue(torch.equal(parameter, plain_one), dtype)
+
     def test_what_cannot_be_is_refused(self):
         model = made()
         with self.assertRaisesRegex(castor.Error, "Castor trains with amsgrad=False"):

@@ -108,6 +108,22 @@ class LossScale(SameWeights):
         self.assertGreater(n_skipped, 2)
         self.assert_same(model.state_dict(), twin.state_dict())
 
+    def test_gradients_are_read_and_replaced_as_those_of_the_loss(self):
+        model, twin = made(), made()
+        optimizer, loop = boosted(model, precision="fp16", initial_scale=1024.0), plain(twin, torch.float16)
+        self.assertEqual(optimizer.loss_scale, 1024.0)
+        optimizer.backward(loss_of(model, 0))
+        loss = loss_of(twin, 0)
+        loss.backward(torch.full_like(loss, 1024.0))
+        for mine, expected in zip(model.parameters(), twin.parameters()):
+            self.assertTrue(torch.equal(castor.grad(mine).flatten() * 1024, loop.sums[expected]))
+        castor.set_grad(model.head.weight, torch.ones_like(model.head.weight, dtype=torch.float32))
+        self.assertTrue(torch.equal(castor.grad(model.head.weight), torch.ones_like(model.head.weight, dtype=torch.float32)))
+        loop.sums[twin.head.weight] = torch.full_like(loop.sums[twin.head.weight], 1024.0)
+        optimizer.step()
+        loop.step(0, 1024.0)
+        self.assert_same(model.state_dict(), twin.state_dict())
+
     def test_a_loss_that_was_not_scaled_is_refused(self):
         model = made()
         optimizer = boosted(model, precision="fp16")

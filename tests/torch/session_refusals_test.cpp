@@ -150,9 +150,11 @@ TEST(SessionOrder, AForwardPassAfterTheLastBackwardPassIsRefusedAndTheStepGoesOn
       session.backward((model->forward(small_input()) - 0.3).square().mean()).value();
       if (evaluates) {
         const at::NoGradGuard no_grad;
-        EXPECT_EQ(sentence_of(guard([&] { return model->forward(small_input()); })),
-                  "parameters may have been updated already in the last backward pass of the step; call step() before "
-                  "the next forward pass, or give the session more micro-batches per step, or values_may_change");
+        EXPECT_EQ(
+            sentence_of(guard([&] { return model->forward(small_input()); })),
+            "parameters may have been updated already in the last backward pass of the step; call step() before "
+            "the next forward pass, or raise micro_batches; without a number (in C++ values_may_change) no update "
+            "begins before step()");
       }
       session.step().value();
       const at::NoGradGuard no_grad;
@@ -204,7 +206,7 @@ TEST_P(SessionRefuses, WeightsThatWereWrittenInPlace) {
   }
   EXPECT_EQ(sentence_of(session.backward(before)),
             "parameter layer2.bias was written in place, which its master has not seen, so the next update would undo "
-            "it; give values with load() of the session, between steps");
+            "it; between steps write within castor.gathered(parameter, write=True) (in C++ Session::load)");
   session.zero_grad().value();
   session.load({{"layer2.bias", at::ones(8)}}).value();
   EXPECT_TRUE(session.backward(loss()).ok()) << "it is said once, and values that are loaded are no such write";

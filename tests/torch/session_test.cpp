@@ -430,15 +430,15 @@ TEST(Session, CallsOutOfOrderAreRefused) {
   SmallRun run(Gemini{});
   EXPECT_EQ(message_of(run.session.step()), "step() without gradients: call backward() first");
   EXPECT_EQ(message_of(run.session.save(saved.path())),
-            "nothing was trained that could be saved; call save() after the first step");
+            "nothing was trained yet that could be saved; save after the first step");
   run.step();
   EXPECT_EQ(message_of(run.session.resume({saved.path()})),
-            "resume() comes before the first step; make a new session to continue another run");
+            "a run is resumed before the first step; boost the model anew to continue another one");
   EXPECT_EQ(message_of(run.session.save()), "the run has no folder to be saved in; name one");
   const at::Tensor loss = run.loss(1), another = run.loss(2);
   run.session.backward(loss).value();
   EXPECT_EQ(message_of(run.session.backward(another)),
-            "the step has had its last backward pass; call step(), or give the session more micro-batches per step");
+            "the step has had its last backward pass; call step(), or raise micro_batches");
 }
 
 TEST(Session, AStepThatIsBrokenOffIsDroppedAndTakenAgain) {

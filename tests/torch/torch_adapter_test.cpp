@@ -189,7 +189,8 @@ TEST(TorchAdapter, AGraphMayOutliveTheStrategyThatKeptForIt) {
   const auto done = run.adapter->backward(loss);
   ASSERT_FALSE(done.ok());
   EXPECT_EQ(done.error().message,
-            "backward through a graph whose strategy was destroyed; keep the strategy until backward ends");
+            "backward through a graph whose strategy was destroyed; keep the boosted model and optimizer until "
+            "backward ends");
 }
 
 /// The gradients of SmallModel's parameters by plain torch, whose graph goes backward once.

@@ -342,8 +342,9 @@ TEST(UnitBorder, AGradientOfGradientsIsRefused) {
   const auto grads = guard([&] { return torch::autograd::grad({loss}, {x}, {}, true, /*create_graph=*/true); });
   ASSERT_FALSE(grads.ok());
   EXPECT_EQ(grads.error().kind, ErrorKind::usage);
-  EXPECT_EQ(grads.error().message,
-            "a gradient of gradients (create_graph) needs all parameters at once; take it without a strategy");
+  EXPECT_EQ(
+      grads.error().message,
+      "a gradient of gradients (create_graph) needs all parameters at once; take it of a model that was not boosted");
 }
 
 TEST(UnitBorder, AGraphMayOutliveItsStrategy) {
@@ -355,7 +356,8 @@ TEST(UnitBorder, AGraphMayOutliveItsStrategy) {
   const auto done = guard([&] { loss.backward(); });
   ASSERT_FALSE(done.ok());
   EXPECT_EQ(done.error().message,
-            "backward through a graph whose strategy was destroyed; keep the strategy until backward ends");
+            "backward through a graph whose strategy was destroyed; keep the boosted model and optimizer until "
+            "backward ends");
 }
 
 }  // namespace

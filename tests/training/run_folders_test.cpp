@@ -127,6 +127,22 @@ TEST_F(RunFoldersTest, CommitsAreTheStrategysOwn) {
   EXPECT_TRUE(strategy.restored);
 }
 
+TEST_F(RunFoldersTest, ARunThatIsSavedElsewhereCommitsAgainAfter) {
+  CommittingStrategy strategy;
+  std::filesystem::create_directory(folder("nvme"));
+  RunFolders folders = RunFolders::open({.save_in = {folder("nvme")}, .commits = true}).value();
+  EXPECT_TRUE(folders.commits_in(folder("a") / ".." / "nvme"));
+  EXPECT_FALSE(folders.commits_in(folder("a")));
+  ASSERT_TRUE(folders.save_in({folder("a")}).ok());
+  EXPECT_EQ(folders.target(), std::vector{folder("a")});
+  folders.close();
+  EXPECT_EQ(folders.target(), std::vector{folder("nvme")});
+  EXPECT_EQ(folders.save(trained_, model_, strategy, {.n_steps = 3})->written_bytes, 10u);
+  ASSERT_TRUE(folders.save_in({folder("a")}).ok());
+  ASSERT_TRUE(folders.save_in({folder("nvme")}).ok()) << "without a close between";
+  EXPECT_EQ(folders.save(trained_, model_, strategy, {.n_steps = 4})->referenced_bytes, 20u);
+}
+
 TEST_F(RunFoldersTest, AStrategyThatCannotSaveIsFoundEarly) {
   RunFolders folders = RunFolders::open({.save_in = {folder("nvme")}, .commits = true}).value();
   EXPECT_EQ(folders.check(strategy_).error().kind, ErrorKind::usage);

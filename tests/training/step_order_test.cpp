@@ -43,8 +43,7 @@ TEST(StepOrder, AStepNeedsGradients) {
 }
 
 TEST(StepOrder, NothingIsNotSaved) {
-  EXPECT_EQ(refusal(StepOrder(), Call::save),
-            "nothing was trained that could be saved; call save() after the first step");
+  EXPECT_EQ(refusal(StepOrder(), Call::save), "nothing was trained yet that could be saved; save after the first step");
 }
 
 TEST(StepOrder, ASaveIsBetweenSteps) {
@@ -57,13 +56,13 @@ TEST(StepOrder, ARunIsResumedBeforeItsFirstStep) {
   for (const StepOrder& order :
        {after({Call::backward}), after({Call::last_backward, Call::step}), after({Call::resume})})
     EXPECT_EQ(refusal(order, Call::resume),
-              "resume() comes before the first step; make a new session to continue another run");
+              "a run is resumed before the first step; boost the model anew to continue another one");
 }
 
 TEST(StepOrder, AfterTheLastBackwardPassComesTheStep) {
   for (const Call call : {Call::backward, Call::last_backward})
     EXPECT_EQ(refusal(after({Call::last_backward}), call),
-              "the step has had its last backward pass; call step(), or give the session more micro-batches per step");
+              "the step has had its last backward pass; call step(), or raise micro_batches");
 }
 
 TEST(StepOrder, AFailedStepIsDroppedFirst) {
@@ -84,12 +83,14 @@ TEST(StepOrder, AFirstStepThatIsDroppedLeavesNothingToSave) {
   EXPECT_TRUE(order.check(Call::resume).ok());
 }
 
-TEST(StepOrder, ARunThatWasResumedInPartGoesNowhere) {
+TEST(StepOrder, ARunThatWasResumedInPartIsResumedAgainFirst) {
   StepOrder order;
   order.torn();
-  for (const Call call :
-       {Call::resume, Call::forward, Call::backward, Call::last_backward, Call::step, Call::save, Call::weights})
-    EXPECT_EQ(refusal(order, call), "the run was resumed in part only; make a new session");
+  for (const Call call : {Call::forward, Call::backward, Call::last_backward, Call::step, Call::save, Call::weights})
+    EXPECT_EQ(refusal(order, call), "the run was resumed in part only; resume it from a whole checkpoint");
+  EXPECT_TRUE(order.check(Call::resume).ok());
+  order.done(Call::resume);
+  EXPECT_EQ(order.state(), StepOrder::State::between);
 }
 
 TEST(StepOrder, WhatIsRefusedCannotBeDone) {

@@ -96,13 +96,15 @@ Result<SavedBytes> Session::save(const std::filesystem::path& folder) {
   return saved;
 }
 
+bool Session::commits_in(const std::filesystem::path& folder) const { return parts_->folders.commits_in(folder); }
+
 Result<void> Session::resume(const std::vector<std::filesystem::path>& folders) {
   CASTOR_TRY(parts_->order.check(Call::resume));
   CASTOR_TRY(parts_->folders.resume_from(folders));
   return parts_->load();
 }
 
-Result<double> Session::clip_grad_norm(double max_norm) {
+Result<double> Session::grad_norm() {
   Parts& p = *parts_;
   p.adapter->end_broken_pass();
   CASTOR_TRY(p.order.check(Call::step));
@@ -110,8 +112,13 @@ Result<double> Session::clip_grad_norm(double max_norm) {
     return Error{ErrorKind::usage, "the step was announced without this clipping; give the session max_norm",
                  "max_norm"};
   CASTOR_ASSIGN(const double sum_norm, p.strategy->measure_norm());
-  p.clips_once = max_norm;
   return sum_norm / p.next_args().loss_scale;
+}
+
+Result<double> Session::clip_grad_norm(double max_norm) {
+  CASTOR_ASSIGN(const double norm, grad_norm());
+  parts_->clips_once = max_norm;
+  return norm;
 }
 
 Result<void> Session::set_optimizer(const Optimizer& optimizer, std::vector<ParamGroup> groups) {
@@ -128,9 +135,10 @@ Result<void> Session::set_optimizer(const Optimizer& optimizer) {
     return Error{ErrorKind::usage, "the session trains by another rule than " + name(values.optimizer) +
                                        "; save the run and resume it in a session of that rule"};
   if (p.was_announced())
-    return Error{ErrorKind::usage,
-                 "the step was announced with other values; change them before its last backward pass, or make the "
-                 "session with values_may_change"};
+    return Error{
+        ErrorKind::usage,
+        "the step was announced with other values; change them before its last backward pass, or boost without "
+        "micro_batches (in C++ with values_may_change)"};
   return p.set_values(values);
 }
 

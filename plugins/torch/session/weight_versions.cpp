@@ -13,9 +13,11 @@ Result<void> WeightVersions::check() {
     const auto version = static_cast<std::int64_t>(weight.tensor._version());
     if (version == weight.version) continue;
     weight.version = version;
-    return Error{ErrorKind::usage, "parameter " + weight.name +
-                                       " was written in place, which its master has not seen, so the next update would "
-                                       "undo it; give values with load() of the session, between steps"};
+    return Error{ErrorKind::usage,
+                 "parameter " + weight.name +
+                     " was written in place, which its master has not seen, so the next update would "
+                     "undo it; between steps write within castor.gathered(parameter, write=True) (in C++ "
+                     "Session::load)"};
   }
   return {};
 }

@@ -47,9 +47,12 @@ void UnitUses::end_backward(const UnitUse& use) {
 void UnitUses::begin(const std::shared_ptr<UnitUse>& use) {
   if (use->open) return;
   if (hooks_ == nullptr)
-    refuse("backward through a graph whose strategy was destroyed; keep the strategy until backward ends");
+    refuse(
+        "backward through a graph whose strategy was destroyed; keep the boosted model and optimizer until backward "
+        "ends");
   if (c10::GradMode::is_enabled())
-    refuse("a gradient of gradients (create_graph) needs all parameters at once; take it without a strategy");
+    refuse(
+        "a gradient of gradients (create_graph) needs all parameters at once; take it of a model that was not boosted");
   if (use->outer) begin(use->outer);
   end_between(use->end, n_entered_);
   end_with_graph_task(*use);

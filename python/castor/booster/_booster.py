@@ -8,14 +8,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from castor._boost import boost_pair
+from castor._boost import boost_frozen, boost_pair
 from castor._errors import Error
 from castor.booster._choices import check_plugin, device_of, plugin_for
 from castor.booster._files import save_model
 from castor.booster._loading import load_model
 from castor.booster._plugin import Plugin
 from castor.booster.plugin import HybridParallelPlugin, TorchDDPPlugin
-from castor.lazy import LazyInitContext
 from castor.mixed_precision import MixedPrecision
 
 
@@ -45,13 +44,12 @@ class Booster:
         dataloader: object = None,
         lr_scheduler: object = None,
     ):
-        """The five, in this order; model and optimizer are the same objects as before, and train under the plugin."""
+        """The five, in this order; model and optimizer are the same objects as before, and train under the plugin. Without an
+        optimizer the model is for inference, and its parameters are frozen."""
         if optimizer is not None:
             boost_pair(model, optimizer, self._plugin_of_training, self.device)
         else:
-            LazyInitContext.materialize(model)
-            if self.device is not None:
-                model.to(self.device)
+            boost_frozen(model, self._plugin_of_training, self.device)
         return model, optimizer, criterion, dataloader, lr_scheduler
 
     def backward(self, loss: torch.Tensor, optimizer: torch.optim.Optimizer) -> None:

@@ -138,6 +138,37 @@ TEST(TensorOptimizer, KeepsMastersOf16BitWeights) {
   }
 }
 
+/// Weights that the program sets between steps are the masters from then on, and the others keep theirs. Without a
+/// gradient and with plain SGD a step changes nothing, whatever the bits.
+TEST(TensorOptimizer, MastersFollowWeightsThatTheProgramChanges) {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    const World world(dtype);
+    auto optimizer = TensorOptimizer::make(world.tensors, {.keeps_exp_avg_sq = false}).value();
+    std::vector<std::byte> bytes = stored(world.weights[1], dtype);
+    const std::vector<float> gradient = world.gradient(1, 0), none(1000);
+    const auto step = [&](const std::vector<float>& grad) {
+      const std::vector<TensorUpdate> updates = {
+          {1, bytes.data(), grad.data(), DType::f32, SgdOptions{.lr = 0.1}, true}};
+      optimizer->step(updates).value();
+    };
+    const auto masters = [&] {
+      std::vector<float> values(1000), exp_avg(1000);
+      TensorStates states{values.data(), exp_avg.data(), nullptr, 0};
+      optimizer->read(1, bytes.data(), states).value();
+      return values;
+    };
+    step(gradient);
+    std::vector<float> expected = masters();
+    auto* const weights = reinterpret_cast<std::uint16_t*>(bytes.data());
+    for (std::size_t i = 0; i < 1000; i += 3) weights[i] = 0, expected[i] = 0;
+    weights[1] = 0xc000, expected[1] = -2;  // in both dtypes
+    const std::vector<std::byte> set = bytes;
+    step(none);
+    EXPECT_EQ(masters(), expected) << name(dtype);
+    EXPECT_EQ(bytes, set) << name(dtype);
+  }
+}
+
 TEST(TensorOptimizer, StatesThatAreWrittenGoOnAsTheyWere) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     const World world(dtype);

@@ -45,12 +45,12 @@ struct TensorStates {
 };
 
 /// Updates tensors that lie in the program's own memory, by the rules and with the bits of a Session, and keeps their
-/// states: moments, and the bits that 16-bit weights lack of an fp32 master. States on NVMe are read ahead of their
+/// states: moments, and the fp32 masters of 16-bit weights. States on NVMe are read ahead of their
 /// update and written behind it, through a window of a few tiles, while other tiles are updated; the last writes may go
 /// on after step().
 ///
-/// A master begins with the weight before its first update. A weight that the program changes later is the master from
-/// then on: in bf16 with the low bits from before.
+/// A master begins with the weight before its first update. A weight that the program changes later, so that it is
+/// not its master rounded, is the master from then on.
 ///
 /// Threads: one at a time.
 class TensorOptimizer {

@@ -35,9 +35,12 @@ class RunFolders {
   static Result<RunFolders> open(const Settings& settings);
   /// Continues from `folders`, before the first load or save. Errors: as open.
   Result<void> resume_from(std::vector<std::filesystem::path> folders);
-  /// Saves a checkpoint of pieces in `folders` from now on. Errors: as open.
+  /// Saves a checkpoint of pieces in `folders` from now on; where the strategy commits in one of them, by its commits.
+  /// Errors: as open.
   Result<void> save_in(std::vector<std::filesystem::path> folders);
-  /// Lets others open the folders of the last save_in, until the next.
+  /// True where the strategy commits in `folder`.
+  bool commits_in(const std::filesystem::path& folder) const;
+  /// Lets others open the folders of the last save_in, until the next. Commits are possible again.
   void close();
 
   /// Sentences for the user about the store that checkpoints are saved in, and about too little room for one.
@@ -62,7 +65,8 @@ class RunFolders {
   Result<void> open_source();
 
   std::vector<std::filesystem::path> source_, target_;
-  std::vector<std::filesystem::path> own_;  ///< of closed checkpoints of this run
+  std::vector<std::filesystem::path> own_;           ///< of closed checkpoints of this run
+  std::vector<std::filesystem::path> committed_in_;  ///< by the strategy; empty: it does not commit
   bool commits_ = false;
   std::unique_ptr<Checkpoint> saved_;    ///< null if the strategy commits
   std::unique_ptr<Checkpoint> resumed_;  ///< until it is loaded; null if it is the one above, or the strategy's

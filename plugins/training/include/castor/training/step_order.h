@@ -29,7 +29,7 @@ class StepOrder {
   void done(Call call);
   /// Notes that a call of a step failed.
   void failed() { state_ = State::broken; }
-  /// Notes that a run was resumed in part: nothing is in order any more.
+  /// Notes that a run was resumed in part: nothing is in order but resume.
   void torn() { state_ = State::torn; }
   /// Notes that the step under way was dropped.
   void abandoned() { state_ = rest_; }

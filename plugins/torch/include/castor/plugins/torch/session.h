@@ -137,15 +137,19 @@ class Session {
   /// their durability is commit. Errors: usage where there are neither; failed where a state holds inf or nan; io. Then
   /// the last checkpoint stays valid.
   Result<SavedBytes> save();
-  /// Saves a checkpoint in `folder`, which is made if missing and closed afterwards. Errors: usage if it holds a run that this one does not
-  /// continue; as above.
+  /// Saves a checkpoint in `folder`, which is made if missing and closed afterwards; commits_in(folder): by a commit.
+  /// Errors: usage if it holds a run that this one does not continue; as above.
   Result<SavedBytes> save(const std::filesystem::path& folder);
+  /// True for a folder of the NVMe tier where its durability is commit.
+  bool commits_in(const std::filesystem::path& folder) const;
   /// Continues the run of the checkpoint in `folders` (all of them), of whatever placement, or that of a commit.
   /// Errors: usage after the first step, or where there is no checkpoint of this model; io.
   Result<void> resume(const std::vector<std::filesystem::path>& folders);
 
-  /// The norm of the gradients so far in this step, which step() clips to `max_norm`, once (0: not at all). Errors: usage
-  /// without gradients, and once the step was announced; those of measure_norm of a strategy.
+  /// The norm of the gradients so far in this step. Errors: usage without gradients, and once the step was announced;
+  /// those of measure_norm of a strategy.
+  Result<double> grad_norm();
+  /// The same, and step() clips to `max_norm`, once (0: not at all). Errors: as above.
   Result<double> clip_grad_norm(double max_norm);
 
   /// Replaces the values of the optimizer, the groups' defaults included, from the next step on. Errors: usage for
