@@ -11,10 +11,11 @@ from torch import nn
 
 from castor._boost import boost_pair
 from castor._errors import Error
-from castor.booster._choices import check_names, check_plugin, check_saving, check_shards, device_of, plugin_for
+from castor.booster._choices import check_names, check_plugin, check_saving, check_shards, check_states, device_of, plugin_for
 from castor.booster._files import loaded, write
 from castor.booster._loading import load_model
 from castor.booster._plugin import Plugin
+from castor.booster._runs import load_run, save_run
 from castor.booster._saving import save_model
 from castor.booster.plugin import HybridParallelPlugin, TorchDDPPlugin
 from castor.lazy import LazyInitContext
@@ -115,13 +116,28 @@ class Booster:
         those are read that from_pretrained reads."""
         load_model(model, path, strict)
 
-    def save_optimizer(self, optimizer: torch.optim.Optimizer, path: str | os.PathLike, shard: bool = False, **_) -> None:
-        """Masters, moments, counters and the loss scale, in the folder `path`."""
-        optimizer.castor_session.save(os.fspath(path))
+    def save_optimizer(
+        self,
+        optimizer: torch.optim.Optimizer,
+        path: str | os.PathLike,
+        shard: bool = False,
+        gather_dtensor: bool = True,
+        prefix: str | None = None,
+        size_per_shard: int = 1024,
+        use_async: bool = False,
+        **unknown: Any,
+    ) -> None:
+        """Masters, moments, counters, the loss scale and the values of the groups, in the folder `path`, with `shard` or
+        without. A run that the folder holds is replaced once all is written; other files stay."""
+        check_names(Booster.save_optimizer, unknown)
+        check_saving(gather_dtensor, use_async)
+        check_states(prefix, size_per_shard)
+        save_run(optimizer, Path(path))
 
     def load_optimizer(self, optimizer: torch.optim.Optimizer, path: str | os.PathLike) -> None:
-        """What save_optimizer has saved, weights included; on any budgets, before the first step."""
-        optimizer.castor_resume(path)
+        """What save_optimizer has saved, weights included; on any budgets, before the first step. Each group gets the values
+        that its parameters were saved with."""
+        load_run(optimizer, Path(path))
 
     def save_lr_scheduler(self, lr_scheduler, path: str | os.PathLike) -> None:
         write(lr_scheduler.state_dict(), Path(path), use_safetensors=False)

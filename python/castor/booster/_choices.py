@@ -75,3 +75,11 @@ def check_shards(shard: bool, prefix: str | None, size_per_shard: float) -> None
         raise Error("prefix names the files of shard=True, and the path the only file; leave one out", "usage", "prefix")
     if prefix is not None and "/" in prefix:
         raise Error(f"prefix begins the names of files, and {prefix!r} has a /; name the folder in path", "usage", "prefix")
+
+
+def check_states(prefix: str | None, size_per_shard: float) -> None:
+    if prefix is not None:
+        raise Error("prefix is given, and files of states have names of their own; leave it out", "usage", "prefix")
+    if size_per_shard != 1024:
+        why = "states are in one file, which grows piece by piece"
+        raise Error(f"size_per_shard is {size_per_shard!r}, and {why}; leave it out", "usage", "size_per_shard")
