@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from castor.booster import Booster
-from castor.booster._files import save_shards, write
+from castor.booster._files import write
+from castor.booster._saving import save_shards
 from castor.booster.plugin import GeminiPlugin
 from castor.lazy import LazyInitContext
 
@@ -45,7 +46,8 @@ def boost(model, folder):
 
 def main(folder: pathlib.Path) -> None:
     weights = {f"{number}.weight": torch.full((WIDTH, WIDTH), float(number)) for number in range(N_LAYERS)}
-    save_shards(weights, folder / "shards", "model", N_BYTES // 2, True)
+    (folder / "shards").mkdir()
+    save_shards(weights, folder / "shards", "model.safetensors", N_BYTES // 2)
     write(weights, folder / "weights.bin", False)
     del weights
     with torch.device("meta"):

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,10 +11,12 @@ from torch import nn
 
 from castor._boost import boost_frozen, boost_pair
 from castor._errors import Error
-from castor.booster._choices import check_plugin, device_of, plugin_for
-from castor.booster._files import save_model
+from castor.booster._choices import check_names, check_plugin, check_saving, check_shards, check_states, device_of, plugin_for
+from castor.booster._files import loaded, write
 from castor.booster._loading import load_model
 from castor.booster._plugin import Plugin
+from castor.booster._runs import load_run, save_run
+from castor.booster._saving import save_model
 from castor.booster.plugin import HybridParallelPlugin, TorchDDPPlugin
 from castor.mixed_precision import MixedPrecision
 
@@ -93,27 +96,51 @@ class Booster:
         size_per_shard: int = 1024,
         use_safetensors: bool = True,
         use_async: bool = False,
+        **unknown: Any,
     ) -> None:
         """Weights by name: in the file `path`, or with `shard` in the folder `path`, in files of up to `size_per_shard` MB
-        with an index, as Hugging Face reads them."""
-        save_model(model, path, shard, prefix, size_per_shard, use_safetensors)
+        with an index, as Hugging Face reads them. What was there is replaced once all is written.
+
+        prefix: the beginning of the files' names, in place of model or pytorch_model; in a folder with files of those names
+        load_model reads those, unless `path` is the index.
+        """
+        check_names(Booster.save_model, unknown)
+        check_saving(gather_dtensor, use_async)
+        check_shards(shard, prefix, size_per_shard)
+        save_model(model, Path(path), shard, prefix, size_per_shard, use_safetensors)
 
     def load_model(self, model: nn.Module, path: str | os.PathLike, strict: bool = True) -> None:
-        """Weights from a file, a folder with an index, or the index itself."""
+        """Weights from a file of safetensors or of torch.save, whatever its name, an index, or a folder, of whose files
+        those are read that from_pretrained reads."""
         load_model(model, path, strict)
 
-    def save_optimizer(self, optimizer: torch.optim.Optimizer, path: str | os.PathLike, shard: bool = False, **_) -> None:
-        """Masters, moments, counters and the loss scale, in the folder `path`."""
-        optimizer.castor_session.save(os.fspath(path))
+    def save_optimizer(
+        self,
+        optimizer: torch.optim.Optimizer,
+        path: str | os.PathLike,
+        shard: bool = False,
+        gather_dtensor: bool = True,
+        prefix: str | None = None,
+        size_per_shard: int = 1024,
+        use_async: bool = False,
+        **unknown: Any,
+    ) -> None:
+        """Masters, moments, counters, the loss scale and the values of the groups, in the folder `path`, with `shard` or
+        without. A run that the folder holds is replaced once all is written; other files stay."""
+        check_names(Booster.save_optimizer, unknown)
+        check_saving(gather_dtensor, use_async)
+        check_states(prefix, size_per_shard)
+        save_run(optimizer, Path(path))
 
     def load_optimizer(self, optimizer: torch.optim.Optimizer, path: str | os.PathLike) -> None:
-        """What save_optimizer has saved, weights included; on any budgets, before the first step."""
-        optimizer.castor_resume(path)
+        """What save_optimizer has saved, weights included; on any budgets, before the first step. Each group gets the values
+        that its parameters were saved with."""
+        load_run(optimizer, Path(path))
 
     def save_lr_scheduler(self, lr_scheduler, path: str | os.PathLike) -> None:
-        torch.save(lr_scheduler.state_dict(), path)
+        write(lr_scheduler.state_dict(), Path(path), use_safetensors=False)
 
     def load_lr_scheduler(self, lr_scheduler, path: str | os.PathLike) -> None:
-        lr_scheduler.load_state_dict(torch.load(path))
+        lr_scheduler.load_state_dict(loaded(Path(path)))
         for group, rate in zip(lr_scheduler.optimizer.param_groups, lr_scheduler.get_last_lr()):
             group["lr"] = rate

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a Booster's own options mean for its plugin. Warnings are of the line that makes the Booster."""
+"""What a Booster's own options mean for its plugin, and which options of its methods are refused. Warnings are of the line that
+makes the Booster."""
 
 from __future__ import annotations
 
 import copy
+import inspect
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -46,3 +50,36 @@ def plugin_for(plugin: Plugin, mixed_precision: str | MixedPrecision | None) -> 
     with_precision = copy.copy(plugin)
     vars(with_precision).update(precision=chosen.precision, **chosen.options())
     return with_precision
+
+
+def check_names(method: Callable, given: dict[str, Any]) -> None:
+    """given: what the method has taken by names that it does not have."""
+    parameters = inspect.signature(method).parameters.values()
+    known = [each.name for each in parameters if each.name != "self" and each.kind is not each.VAR_KEYWORD]
+    for name in given:
+        raise Error(f"{method.__name__} has no option {name}{nearest(name, known)}", "usage", name)
+
+
+def check_saving(gather_dtensor: bool, use_async: bool) -> None:
+    if not gather_dtensor:
+        raise Error("gather_dtensor is False, and no tensor is divided among ranks; leave it out", "usage", "gather_dtensor")
+    if use_async:
+        raise Error("use_async is True, and files are written before the call returns; leave it out", "usage", "use_async")
+
+
+def check_shards(shard: bool, prefix: str | None, size_per_shard: float) -> None:
+    """0: each tensor has a file of its own."""
+    if not isinstance(size_per_shard, (int, float)) or not 0 <= size_per_shard < float("inf"):
+        raise Error(f"size_per_shard takes a number of MB, not {size_per_shard!r}", "usage", "size_per_shard")
+    if prefix is not None and not shard:
+        raise Error("prefix names the files of shard=True, and the path the only file; leave one out", "usage", "prefix")
+    if prefix is not None and "/" in prefix:
+        raise Error(f"prefix begins the names of files, and {prefix!r} has a /; name the folder in path", "usage", "prefix")
+
+
+def check_states(prefix: str | None, size_per_shard: float) -> None:
+    if prefix is not None:
+        raise Error("prefix is given, and files of states have names of their own; leave it out", "usage", "prefix")
+    if size_per_shard != 1024:
+        why = "states are in one file, which grows piece by piece"
+        raise Error(f"size_per_shard is {size_per_shard!r}, and {why}; leave it out", "usage", "size_per_shard")

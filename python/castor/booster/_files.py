@@ -1,67 +1,98 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of weights, with the names, shapes and index of Hugging Face's."""
+"""Single files: a new one takes the place of the old one once it is whole, and what a file holds says how it is read."""
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
+import pickle
+import re
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch import nn
 
 from castor._errors import Error
 
 
-def save_model(
-    model: nn.Module, path: str | os.PathLike, shard: bool, prefix: str | None, size_per_shard: int, use_safetensors: bool
-) -> None:
-    check_has_values(model)
-    if not shard:
-        write(model.state_dict(), Path(path), use_safetensors)
-    elif hasattr(model, "save_pretrained"):
-        model.save_pretrained(path, max_shard_size=size_per_shard * 10**6)
-    else:
-        save_shards(model.state_dict(), Path(path), prefix or "model", size_per_shard * 10**6, use_safetensors)
-
-
-def check_has_values(model: nn.Module) -> None:
-    for name, parameter in model.named_parameters():
-        place = getattr(parameter, "castor_place", None)
-        if parameter.is_meta or (place and place.name in place.waiting):
-            raise Error(f"{name} has no values yet; boost the model and load its weights before it is saved", "usage")
-
-
-def save_shards(weights: dict[str, torch.Tensor], folder: Path, prefix: str, limit_bytes: int, use_safetensors: bool) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    shards = [[]]
-    size = 0
-    for name, tensor in weights.items():
-        if shards[-1] and size + tensor.nbytes > limit_bytes:
-            shards.append([])
-            size = 0
-        shards[-1].append(name)
-        size += tensor.nbytes
-    ending = "safetensors" if use_safetensors else "bin"
-    places = {}
-    for number, names in enumerate(shards, 1):
-        file = f"{prefix}-{number:05}-of-{len(shards):05}.{ending}"
-        write({name: weights[name] for name in names}, folder / file, use_safetensors)
-        places.update(dict.fromkeys(names, file))
-    total = sum(tensor.nbytes for tensor in weights.values())
-    index = {"metadata": {"total_size": total}, "weight_map": places}
-    (folder / f"{prefix}.{ending}.index.json").write_text(json.dumps(index, indent=2) + "\n")
-
-
 def write(weights: dict[str, torch.Tensor], file: Path, use_safetensors: bool) -> None:
-    """Beside `file` first, so that an old one stays whole where this fails."""
-    beside = file.with_name(file.name + ".part")
+    with replacing(file) as beside:
+        put(weights, beside, use_safetensors)
+
+
+def put(weights: dict[str, Any], file: Path, use_safetensors: bool) -> None:
+    """Writes a file that is not read yet."""
     if use_safetensors:
-        safetensors_torch().save_file(apart(weights), beside, metadata={"format": "pt"})
+        safetensors_torch().save_file(apart(weights), file, metadata={"format": "pt"})
     else:
-        torch.save(dict(weights), beside)
-    os.replace(beside, file)
+        with open(file, "wb") as stream:  # torch's own streams do not say why they fail
+            torch.save(dict(weights), stream)
+    sync(file)
+
+
+@contextlib.contextmanager
+def replacing(file: Path) -> Iterator[Path]:
+    """A path beside `file`, for a file that then takes its place. An error leaves the old one, and nothing beside it."""
+    if file.is_dir():
+        raise Error(f"{file} is a folder; name a file, or give shard=True for weights in several", "usage")
+    beside = file.with_name(file.name + ".part")
+    with written(file):
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            yield beside
+            os.replace(beside, file)
+            sync(file.parent)
+        finally:
+            with contextlib.suppress(OSError):
+                beside.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def written(path: Path) -> Iterator[None]:
+    """Errors of what writes `path` are castor.Errors that name it."""
+    try:
+        yield
+    except Error:
+        raise
+    except Exception as error:
+        why = f"cannot write {path}: {reason_of(error)}; what was there before stays"
+        raise Error(f"{why}; make room and give the right to write there, or name another path", "io") from error
+
+
+@contextlib.contextmanager
+def read_from(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except Error:
+        raise
+    except Exception as error:
+        empty = file.is_file() and not file.stat().st_size
+        why = "the file is empty" if empty else reason_of(error)
+        raise Error(f"cannot read {file}: {why}; name a file that was saved whole, or save it again", "io") from error
+
+
+def reason_of(error: BaseException) -> str:
+    """In the words of the system, if it was its error: libraries raise others after it, or name files of their own."""
+    if isinstance(error, pickle.UnpicklingError):
+        return "it is damaged, or holds other things than tensors"
+    text = str(error).strip().partition("\n")[0].partition(". This")[0]
+    of_system = error.__context__ if "inline_container" in text else error  # torch ends its archive after an error, too
+    if isinstance(of_system, OSError) and of_system.errno:
+        return os.strerror(of_system.errno)
+    if number := re.search(r"\(os error (\d+)\)", text):
+        return os.strerror(int(number[1]))
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def sync(path: Path) -> None:
+    """Returns when a file, or the names in a folder, are on the drive."""
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def apart(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -82,16 +113,30 @@ def safetensors_torch():
     return safetensors.torch
 
 
-def files_of(path: Path) -> Iterator[Path]:
-    if path.is_dir():
-        indices = sorted(path.glob("*.index.json"))
-        if indices:
-            path = indices[0]
-        else:
-            yield from sorted([*path.glob("*.safetensors"), *path.glob("*.bin")])
-            return
-    if path.name.endswith(".index.json"):
-        places = json.loads(path.read_text())["weight_map"]
-        yield from (path.parent / file for file in sorted(set(places.values())))
-    else:
-        yield path
+def opened(file: Path) -> Any:
+    """The weights of a file of safetensors, or of torch.save, whatever its name; mapped."""
+    with read_from(file):
+        if is_safetensors(file):
+            safetensors_torch()
+            from safetensors import safe_open
+
+            return safe_open(file, framework="pt")
+    weights = loaded(file)
+    if not isinstance(weights, dict):
+        raise Error(f"{file} holds a {type(weights).__name__}, and no weights by name; save the model's state_dict()", "usage")
+    return weights
+
+
+def loaded(file: Path) -> Any:
+    """What torch.save has written."""
+    with read_from(file):
+        if file.suffix != ".safetensors":
+            return torch.load(file, map_location="cpu", mmap=zipfile.is_zipfile(file), weights_only=True)
+        with open(file, "rb") as stream:  # torch goes by that name
+            return torch.load(stream, map_location="cpu", weights_only=True)
+
+
+def is_safetensors(file: Path) -> bool:
+    """Such a file begins with the size of its header in 8 bytes, and the header, which is JSON."""
+    with open(file, "rb") as stream:
+        return stream.read(9)[8:] == b"{"

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import os
-import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,8 @@ from castor._errors import Error
 from castor._model import is_ours
 from castor._versions import version_of
 from castor.booster._converting import Plan, without_ignored
-from castor.booster._files import files_of, safetensors_torch
+from castor.booster._files import opened, read_from
+from castor.booster._folders import files_of
 
 MAPPED_BYTES = 64 << 20  # what is read before files are mapped anew: pages that were read count as the program's memory
 
@@ -27,34 +27,41 @@ class Reader:
 
     def __init__(self, files: Iterable[Path]):
         self.open_files: dict[Path, Any] = {}
+        self.versions: dict[Path, tuple[int, ...]] = {}
         self.n_bytes = 0
         self.file_of = {name: file for file in files for name in self.opened(file).keys()}
 
     def opened(self, file: Path) -> Any:
         if file not in self.open_files:
             self.open_files[file] = opened(file)
+            facts = file.stat()
+            version = facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns
+            if self.versions.setdefault(file, version) != version:
+                raise Error(f"{file} was replaced while it was read; load the weights again", "io")
         return self.open_files[file]
 
     def read(self, name: str) -> Any:
         if self.n_bytes > MAPPED_BYTES:
             self.open_files.clear()
             self.n_bytes = 0
-        weights = self.opened(self.file_of[name])
-        value = weights[name] if isinstance(weights, dict) else weights.get_tensor(name)
+        file = self.file_of[name]
+        weights = self.opened(file)
+        with read_from(file):
+            value = weights[name] if isinstance(weights, dict) else weights.get_tensor(name)
         self.n_bytes += value.nbytes if isinstance(value, torch.Tensor) else 0
         return value
 
-
-def opened(file: Path) -> Any:
-    if file.suffix == ".safetensors":
-        safetensors_torch()
-        from safetensors import safe_open
-
-        return safe_open(file, framework="pt")
-    return torch.load(file, map_location="cpu", mmap=zipfile.is_zipfile(file))
+    def read_sizes(self, name: str) -> Any:
+        """A tensor of the same sizes, on the meta device; what is no tensor as it is."""
+        weights = self.opened(self.file_of[name])
+        if not isinstance(weights, dict):
+            return torch.empty(weights.get_slice(name).get_shape(), device="meta")
+        value = weights[name]
+        return torch.empty(value.shape, device="meta") if isinstance(value, torch.Tensor) else value
 
 
 def load_model(model: nn.Module, path: str | os.PathLike, strict: bool) -> None:
+    """Names and sizes are checked before the first value is given."""
     reader = Reader(files_of(Path(path)))
     if has_hooks(model):
         load_by_files(model, path, reader, strict)
@@ -63,21 +70,33 @@ def load_model(model: nn.Module, path: str | os.PathLike, strict: bool) -> None:
     if strict:
         check_known(path, without_ignored(model, plan.unexpected))
         check_complete(model, plan.given(), path)
+    for name, like in plan.read_all(reader.read_sizes):
+        check_fits(plan.targets[name], name, like, reader.file_of.get(name, path))
     for name, values in plan.read_all(reader.read):
-        give_values(model, plan.targets[name], name, values, path)
+        give_values(model, plan.targets[name], name, values)
 
 
-def give_values(model: nn.Module, target: object, name: str, values: Any, path: str | os.PathLike) -> None:
+def check_fits(target: object, name: str, like: Any, path: str | os.PathLike) -> None:
     if not isinstance(target, torch.Tensor):  # extra state of a module
-        model.load_state_dict({name: values}, strict=False)
         return
-    if values.shape != target.shape:
-        raise Error(f"{path} has {name} with sizes {tuple(values.shape)}, and the model {tuple(target.shape)}", "usage")
-    if place := place_of(target):
+    if not isinstance(like, torch.Tensor):
+        raise Error(f"{path} has a {type(like).__name__} as {name}, and the model a tensor; name a file of weights", "usage")
+    if like.shape != target.shape:
+        raise Error(
+            f"{path} has {name} with sizes {tuple(like.shape)}, and the model {tuple(target.shape)}; make the model as the one "
+            "that was saved",
+            "usage",
+        )
+    if target.is_meta and not place_of(target) and not version_of(target):
+        raise Error(f"{name} is on the meta device; boost the model before its weights are loaded", "usage")
+
+
+def give_values(model: nn.Module, target: object, name: str, values: Any) -> None:
+    if not isinstance(target, torch.Tensor):
+        model.load_state_dict({name: values}, strict=False)
+    elif place := place_of(target):
         place[0].load([(place[1], values)])
         target.castor_place.waiting.discard(place[1])
-    elif target.is_meta and not version_of(target):
-        raise Error(f"{name} is on the meta device; boost the model before its weights are loaded", "usage")
     else:
         with torch.no_grad():
             target.copy_(values)
@@ -85,23 +104,48 @@ def give_values(model: nn.Module, target: object, name: str, values: Any, path: 
 
 def has_hooks(model: nn.Module) -> bool:
     """Whether its modules change what a state_dict has, which needs it as a whole."""
-    return any(
-        type(module)._load_from_state_dict.__module__.partition(".")[0] != "torch"
-        or not all(map(is_ours, module._load_state_dict_pre_hooks.values()))
-        for module in model.modules()
+    return any(map(changes_weights, model.modules()))
+
+
+def changes_weights(module: nn.Module) -> bool:
+    return type(module)._load_from_state_dict.__module__.partition(".")[0] != "torch" or not all(
+        map(is_ours, module._load_state_dict_pre_hooks.values())
     )
 
 
+def unchanged(module: nn.Module, prefix: str = "") -> Iterator[tuple[str, torch.Tensor]]:
+    """By their names the parameters and buffers that get their values as a state_dict has them."""
+    if changes_weights(module):
+        return
+    for name, tensor in (*module._parameters.items(), *module._buffers.items()):
+        if tensor is not None:
+            yield prefix + name, tensor
+    for name, child in module.named_children():
+        yield from unchanged(child, f"{prefix}{name}.")
+
+
 def load_by_files(model: nn.Module, path: str | os.PathLike, reader: Reader, strict: bool) -> None:
+    for name, target in unchanged(model):
+        if name in reader.file_of:
+            check_fits(target, name, reader.read_sizes(name), reader.file_of[name])
     given = set()
     for file in dict.fromkeys(reader.file_of.values()):
         weights = {name: reader.read(name) for name, its_file in reader.file_of.items() if its_file == file}
-        unexpected = model.load_state_dict(weights, strict=False).unexpected_keys
+        unexpected = load_as_a_whole(model, weights, file)
         if strict:
             check_known(path, unexpected)
         given.update(weights)
     if strict:
         check_complete(model, given, path)
+
+
+def load_as_a_whole(model: nn.Module, weights: dict[str, Any], file: Path) -> list[str]:
+    try:
+        return model.load_state_dict(weights, strict=False).unexpected_keys
+    except Error:
+        raise
+    except RuntimeError as error:
+        raise Error(f"{file} does not fit the model, which has some of its weights now: {error}", "usage") from error
 
 
 def check_known(path: str | os.PathLike, unexpected: Iterable[str]) -> None:

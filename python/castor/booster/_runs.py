@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What save_optimizer keeps: a run of the core, whose store is in a folder, and beside it the values of the groups."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from castor._errors import Error
+from castor.booster._files import loaded, put, sync
+from castor.booster._folders import MANIFEST
+from castor.booster._saving import saving_in
+
+if TYPE_CHECKING:
+    from castor._boosted import BoostedOptimizer
+
+Saved = list[tuple[dict[str, Any], list[str]]]  # of each group its values, and the names of its parameters
+OF_THE_CLASS = ("params", "param_names", "decoupled_weight_decay")  # not to be taken from another optimizer
+
+
+def save_run(optimizer: BoostedOptimizer, folder: Path) -> None:
+    """Replaces a run that the folder holds, which stays whole until then."""
+    with contextlib.suppress(Error):  # values that the core refuses are refused by the next step
+        optimizer.castor_follow_groups()
+    with saving_in(folder) as made, in_use_by_none(folder):
+        optimizer.castor_session.save(os.fspath(made))
+        put({"groups": groups_to_save(optimizer)}, groups_file(made), use_safetensors=False)
+        put_run_in_place(made, folder)
+
+
+@contextlib.contextmanager
+def in_use_by_none(folder: Path) -> Iterator[None]:
+    """Meanwhile nothing can open a store of NVMe in the folder, whose files would be taken for those of an old run."""
+    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(held, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            why = "a run keeps a store there; wait until that ends, or name another folder"
+            raise Error(f"cannot save in {folder}: {why}", "io") from None
+        yield
+    finally:
+        os.close(held)
+
+
+def put_run_in_place(made: Path, folder: Path) -> None:
+    """Files of other runs have other names, but for the manifest, which says which of them are valid."""
+    names = {file.name for file in made.iterdir()}
+    for name in names - {MANIFEST}:
+        os.replace(made / name, folder / name)
+    sync(folder)
+    os.replace(made / MANIFEST, folder / MANIFEST)
+    sync(folder)
+    for file in (*folder.glob("castor-*-0.data"), *folder.glob("castor-*.groups")):
+        if file.name not in names:
+            file.unlink()
+
+
+def groups_file(folder: Path) -> Path:
+    """That of the run whose manifest is in the folder."""
+    return folder / f"castor-{hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()[:16]}.groups"
+
+
+def groups_to_save(optimizer: BoostedOptimizer) -> Saved:
+    return [
+        (
+            {key: value for key, value in group.items() if key not in OF_THE_CLASS and is_plain(value)},
+            [optimizer.castor_names[parameter] for parameter in group["params"]],
+        )
+        for group in optimizer.param_groups
+    ]
+
+
+def is_plain(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(map(is_plain, value))
+    return value is None or isinstance(value, (bool, int, float, str))
+
+
+def load_run(optimizer: BoostedOptimizer, folder: Path) -> None:
+    """An error leaves the groups as they were."""
+    before = [dict(group) for group in optimizer.param_groups]
+    try:
+        give_groups(optimizer, saved_groups(folder))
+        optimizer.castor_follow_groups()
+        optimizer.castor_resume(folder)
+    except BaseException:
+        for group, values in zip(optimizer.param_groups, before):
+            group.clear()
+            group.update(values)
+        raise
+
+
+def saved_groups(folder: Path) -> Saved:
+    """None of a run that another program has saved."""
+    if not (folder / MANIFEST).is_file() or not groups_file(folder).is_file():
+        return []
+    return loaded(groups_file(folder))["groups"]
+
+
+def give_groups(optimizer: BoostedOptimizer, saved: Saved) -> None:
+    for number, group in enumerate(optimizer.param_groups):
+        names = {optimizer.castor_names[parameter] for parameter in group["params"]}
+        given: dict[str, Any] = {}
+        for values, of_group in saved:
+            if names.isdisjoint(of_group):
+                continue
+            for key, value in values.items():
+                if given.setdefault(key, value) != value:
+                    raise Error(
+                        f"parameter group {number} has parameters that were saved in groups of other values ({key} "
+                        f"{given[key]} and {value}); make the groups that were saved",
+                        "usage",
+                        key,
+                    )
+        group.update(given)
