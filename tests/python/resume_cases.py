@@ -116,6 +116,7 @@ class Commits(SameWeights):
             booster.save_optimizer(optimizer, self.folder)
             booster.save_optimizer(optimizer, os.path.join(self.folder, "elsewhere"))
             step(model, optimizer, 2)
+            optimizer.param_groups[0]["lr"] = 0.125  # of the next step
             booster.save_optimizer(optimizer, self.folder)
             step(model, optimizer, 3)  # not committed
             return None
@@ -125,8 +126,9 @@ class Commits(SameWeights):
         for seed in range(3):
             step(twin, loop, seed)
         model, optimizer = self.boosted()
-        with torch.no_grad():
-            Booster(plugin=GeminiPlugin()).load_optimizer(optimizer, self.folder)
+        Booster(plugin=GeminiPlugin()).load_optimizer(optimizer, self.folder)
+        self.assertEqual(optimizer.param_groups[0]["lr"], 0.125)
+        loop.groups[0]["lr"] = 0.125
         self.assert_same(model.state_dict(), twin.state_dict())
         step(model, optimizer, 4)
         step(twin, loop, 4)

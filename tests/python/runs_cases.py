@@ -97,10 +97,10 @@ class Replaced(Files):
 
     def test_not_by_an_error(self):
         saved(0.5, 2, self.folder / "run")
-        with self.assertRaisesRegex(castor.Error, "nothing was trained that could be saved"):
+        with self.assertRaisesRegex(castor.Error, "nothing was trained yet that could be saved"):
             saved(0.25, 0, self.folder / "run")
         self.assertEqual(loaded(self.folder / "run"), ({-1.0}, [0.5]))
-        with self.assertRaisesRegex(castor.Error, "nothing was trained that could be saved"):
+        with self.assertRaisesRegex(castor.Error, "nothing was trained yet that could be saved"):
             saved(0.25, 0, self.folder / "new")
         self.assertEqual([path.name for path in self.folder.iterdir()], ["run"])
         (self.folder / "file").write_text("")
@@ -110,14 +110,13 @@ class Replaced(Files):
             saved(0.25, 1, "/proc/run")
 
     def test_not_where_a_store_is_in_use(self):
-        """The folder of the NVMe tier, whose commits are a run, too."""
+        """The folder in which another run commits."""
         folder = self.folder / "nvme"
         folder.mkdir()
         run = Run(nvme=[str(folder)], nvme_offload_fraction=1.0, durability="commit").steps(1)
         names = {path.name for path in folder.iterdir()}
-        for saves in (run.save, lambda folder: saved(0.25, 1, folder)):
-            with self.assertRaisesRegex(castor.Error, "nvme: a run keeps a store there; wait .* or name another folder"):
-                saves(folder)
+        with self.assertRaisesRegex(castor.Error, "nvme: a run keeps a store there; wait .* or name another folder"):
+            saved(0.25, 1, folder)
         self.assertEqual({path.name for path in folder.iterdir()}, names)
         self.assertEqual(run.steps(1).values(), {-1.0})
 

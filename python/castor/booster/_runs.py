@@ -24,13 +24,24 @@ OF_THE_CLASS = ("params", "param_names", "decoupled_weight_decay")  # not to be 
 
 
 def save_run(optimizer: BoostedOptimizer, folder: Path) -> None:
-    """Replaces a run that the folder holds, which stays whole until then."""
+    """Replaces a run that the folder holds, which stays whole until then; in a folder of NVMe with durability='commit' by a
+    commit."""
     with contextlib.suppress(Error):  # values that the core refuses are refused by the next step
         optimizer.castor_follow_groups()
+    if optimizer.castor_session.commits_in(os.fspath(folder)):
+        return commit_run(optimizer, folder)
     with saving_in(folder) as made, in_use_by_none(folder):
         optimizer.castor_session.save(os.fspath(made))
         put({"groups": groups_to_save(optimizer)}, groups_file(made), use_safetensors=False)
         put_run_in_place(made, folder)
+
+
+def commit_run(optimizer: BoostedOptimizer, folder: Path) -> None:
+    optimizer.castor_session.save(os.fspath(folder))
+    old = set(folder.glob("castor-*.groups"))
+    put({"groups": groups_to_save(optimizer)}, groups_file(folder), use_safetensors=False)
+    for file in old - {groups_file(folder)}:
+        file.unlink()
 
 
 @contextlib.contextmanager
