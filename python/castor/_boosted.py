@@ -93,6 +93,8 @@ class BoostedOptimizer:
 
     def backward(self, loss: torch.Tensor) -> None:
         """loss.backward(), with the loss scaled where gradients are fp16."""
+        if loss.numel() != 1:
+            raise Error(f"a loss is one number, and this one has sizes {tuple(loss.shape)}; take its mean or sum", "usage")
         loss.backward(torch.full_like(loss, self.castor_session.scale_next_loss()))
 
     def clip_grad_norm_(self, max_norm: float) -> torch.Tensor:

@@ -44,13 +44,12 @@ class Passes:
 class UnitHooks:
     """The hooks around the forward passes of a unit, which may be nested (recursion, recompute)."""
 
-    def __init__(self, passes: Passes, number: int):
-        self.passes = passes
+    def __init__(self, passes: Passes | None, number: int):
+        self.passes = passes  # None: of a copied module, which is no unit
         self.number = number
 
     def __deepcopy__(self, memo: dict) -> UnitHooks:
-        """Copies of a model lose their hooks (plain_copy)."""
-        return self
+        return UnitHooks(None, self.number)
 
     def attach(self, module: nn.Module, within: bool = False) -> None:
         """Hooks that the module has already may read its parameters. within: `module` may be a unit of its own, after which
@@ -60,6 +59,8 @@ class UnitHooks:
 
     @torch._disable_dynamo
     def before(self, module: nn.Module, args: tuple, kwargs: dict) -> None:
+        if self.passes is None:
+            return
         open_pass = OpenPass(self.number, None, self.passes.session)
         self.passes.open.append(open_pass)  # what is refused here ends in after() too
         if self.passes.lending.n_parameters:
@@ -71,6 +72,8 @@ class UnitHooks:
     def after(self, module: nn.Module, args: tuple, kwargs: dict, result: object) -> object:
         """A pass without a result was ended by an exception: destroying it releases the unit. There is none where another
         hook's exception came first."""
+        if self.passes is None:
+            return result
         mine = [i for i, open_pass in enumerate(self.passes.open) if open_pass.number == self.number]
         unit_pass = self.passes.open.pop(mine[-1]).unit_pass if mine else None
         return result if unit_pass is None or result is None else unit_pass.end(result)

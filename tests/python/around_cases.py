@@ -2,6 +2,7 @@
 """The loop around a training: workers of a DataLoader, hooks, functions of the user, several optimizers and models."""
 
 import collections
+import copy
 import dataclasses
 import gc
 import itertools
@@ -393,6 +394,19 @@ class Scaler(Pair):
             scaler.update()
             loss_of(self.twin, seed).backward()
             self.loop.step()
+        self.assert_same_weights()
+
+
+class Copies(Pair):
+    def test_of_a_block_are_plain_modules(self):
+        with castor.gathered(self.model):
+            copied, expected = copy.deepcopy(self.model.blocks[0]), copy.deepcopy(self.twin.blocks[0])
+        x = torch.randn(2, 8, 32).bfloat16()
+        for block in (copied, expected):
+            block(x, scale=0.5)["x"][0].float().sum().backward()
+        for mine, other in zip(copied.parameters(), expected.parameters()):
+            self.assertTrue(torch.equal(mine.grad, other.grad))
+        self.step(0)
         self.assert_same_weights()
 
 

@@ -127,6 +127,8 @@ class LossScale(SameWeights):
     def test_a_loss_that_was_not_scaled_is_refused(self):
         model = made()
         optimizer = boosted(model, precision="fp16")
+        with self.assertRaisesRegex(castor.Error, r"a loss is one number, and this one has sizes \(2,\)"):
+            optimizer.backward(loss_of(model, 0).expand(2))
         loss = loss_of(model, 0)
         with self.assertRaisesRegex(castor.Error, r"call optimizer.backward\(loss\)"):
             loss.backward()
