@@ -21,13 +21,17 @@ std::vector<ChunkId> LentWeights::chunks_of(const castor_access& access) const {
 }
 
 Result<void> LentWeights::bind_first() {
-  rooms_.bindings->unbind_first_values();
-  for (const PayloadId chunk : rooms_.layout.chunks.ids()) {
-    const ChunkId weights = rooms_.optimizer->states().payload(chunk);
-    if (rooms_.chunks->chunk(weights).n_bytes > rooms_.memory->device_chunks().free_bytes()) break;
-    CASTOR_TRY(rooms_.mover->look(weights, Tier::device));
-    for (const TensorId tensor : rooms_.layout.chunks[chunk].tensors)
-      CASTOR_TRY(rooms_.bindings->bind(rooms_.model.order[tensor], *rooms_.chunks));
+  EngineRooms& r = rooms_;
+  r.bindings->unbind_first_values();
+  std::uint64_t held_bytes = 0;  // the budget also counts memory that is kept for reuse
+  for (const ChunkId id : r.chunks->ids()) held_bytes += r.chunks->chunk(id).at(Tier::device).buffer.view().n_bytes;
+  for (const PayloadId chunk : r.layout.chunks.ids()) {
+    const ChunkId weights = r.optimizer->states().payload(chunk);
+    if (!r.chunks->chunk(weights).resident(Tier::device)) held_bytes += r.chunks->chunk(weights).n_bytes;
+    if (held_bytes > r.memory->device_chunks().limit_bytes()) break;
+    CASTOR_TRY(r.mover->look(weights, Tier::device));
+    for (const TensorId tensor : r.layout.chunks[chunk].tensors)
+      CASTOR_TRY(r.bindings->bind(r.model.order[tensor], *r.chunks));
   }
   return {};
 }

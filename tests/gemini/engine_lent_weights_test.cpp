@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -78,6 +79,27 @@ TEST(EngineLentWeights, AreThoseAfterTheLastStepAndStayBound) {
     run.training.run(*run.engine, *run.host, 3, 5).value();
     EXPECT_EQ(run.masters(), run.training.expected(5));
   }
+}
+
+/// From the first use of any unit on: a parameter whose own unit is never entered must not keep its first values.
+TEST(EngineLentWeights, AllThatHaveRoomAreBoundWithTheFirstUnit) {
+  for (const bool on_gpu : {false, true})
+    for (const std::uint64_t n_units : {4u, 2u}) {
+      Lender run(on_gpu, n_units);
+      for (const std::uint32_t param : Lender::kParams)
+        EXPECT_EQ(run.host->bound(param), nullptr) << "boosting can still be undone";
+      run.engine->before_forward(0).value();
+      const auto masters = run.masters();
+      for (const std::uint32_t param : Lender::kParams) {
+        ASSERT_EQ(run.host->bound(param) != nullptr, param < n_units) << param << ' ' << on_gpu;
+        if (param < n_units) EXPECT_EQ(run.host->weights(param), in_bf16(masters[param]));
+        const auto& calls = run.host->calls();
+        const auto unbound = std::count_if(calls.begin(), calls.end(), [&](const std::string& call) {
+          return call.starts_with("unbind w" + std::to_string(param) + ":");
+        });
+        EXPECT_EQ(unbound, 1) << param;
+      }
+    }
 }
 
 TEST(EngineLentWeights, ThatDoNotFitAtOnceAreLentOneByOne) {
