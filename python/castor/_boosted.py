@@ -14,6 +14,7 @@ from castor._errors import Error
 from castor._messages import report
 from castor._outside import OutsideUses
 from castor._rules import from_torch, python_names, to_torch, values_of
+from castor._saved_states import saved_parts
 
 Groups = list[tuple[dict[str, float], list[str]]]
 
@@ -146,15 +147,11 @@ class BoostedOptimizer:
         state_dict = state_dict.copy()
         for hook in self._optimizer_load_state_dict_pre_hooks.values():
             state_dict = given_by(hook(self, state_dict), state_dict)
-        mine, given = self.param_groups, state_dict["param_groups"]
-        if [len(group["params"]) for group in mine] != [len(group["params"]) for group in given]:
-            raise ValueError("the state_dict has parameter groups of other sizes than the optimizer")
-        for group, values in zip(mine, given):
-            for parameter, number in zip(group["params"], values["params"]):
-                if number in state_dict["state"]:
-                    moments = from_torch(self.castor_rule, state_dict["state"][number])
-                    self.castor_session.write_moments(self.castor_names[parameter], moments)
-            group.update({name: value for name, value in values.items() if name != "params"})
+        values, states = saved_parts(self.castor_rule, self.param_groups, state_dict)
+        for parameter, state in states.items():
+            self.castor_session.write_moments(self.castor_names[parameter], from_torch(self.castor_rule, state))
+        for group, given in zip(self.param_groups, values):
+            group.update(given)
         for hook in self._optimizer_load_state_dict_post_hooks.values():
             hook(self)
 
