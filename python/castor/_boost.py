@@ -10,7 +10,7 @@ from torch import nn
 
 from castor import _core
 from castor._access import give_places
-from castor._boosted import Groups, change_class, check_all_have_groups, groups_of
+from castor._boosted import Groups, change_class, check_all_have_groups, check_not_boosted, groups_of
 from castor._buffers import BuffersFromMeta
 from castor._forks import SESSIONS
 from castor._guards import check_free, check_one_rank, check_parameters
@@ -75,6 +75,7 @@ def checked_groups(
     optimizer: torch.optim.Optimizer, names: dict[nn.Parameter, str], built: dict[nn.Parameter, Read]
 ) -> Groups:
     """built: what parameters are to hold that were built lazily."""
+    check_not_boosted(optimizer, names)
     groups = groups_of(optimizer, rule_of(optimizer), names)
     check_one_rank()
     check_free(names)

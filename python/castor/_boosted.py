@@ -49,6 +49,18 @@ def check_all_have_groups(groups: Groups, names: dict[nn.Parameter, str]) -> Non
             )
 
 
+def check_not_boosted(optimizer: torch.optim.Optimizer, names: dict[nn.Parameter, str]) -> None:
+    """names: of the model that it is to be boosted with."""
+    if isinstance(optimizer, BoostedOptimizer):
+        its_names = optimizer.castor_names
+        other = f"another model, which has the parameter {next(iter(its_names.values()))}"
+        model = "this model" if its_names.keys() == names.keys() else other
+        raise Error(
+            f"the optimizer was boosted already, with {model}; boost each model once, with an optimizer of its own parameters",
+            "usage",
+        )
+
+
 def check_no_gradients(names: dict[nn.Parameter, str]) -> None:
     """Outside of a step no parameter has a gradient, unless a program has set it."""
     for parameter, name in names.items():
@@ -58,6 +70,19 @@ def check_no_gradients(names: dict[nn.Parameter, str]) -> None:
                 "castor.set_grad(parameter, values) replaces one within a step",
                 "usage",
             )
+
+
+class RefusesGradScaler:
+    """What torch.amp.GradScaler asks an optimizer for before each step. Its truth value is refused, and not the attribute,
+    which programs may look at that list an optimizer's attributes."""
+
+    def __bool__(self) -> bool:
+        raise Error(
+            "torch.amp.GradScaler does not reach the gradients, which are with Castor; drop the step with zero_grad, and let "
+            "optimizer.backward(loss) scale the loss under precision='fp16'",
+            "usage",
+            "precision",
+        )
 
 
 class BoostedOptimizer:
@@ -70,6 +95,7 @@ class BoostedOptimizer:
     castor_messages: _core.Messages
     castor_groups: Groups  # as the session has them
     castor_first_step: OutsideUses
+    _step_supports_amp_scaling = RefusesGradScaler()
 
     def castor_follow_groups(self) -> None:
         """Tells the session of values that schedulers or users have changed."""
@@ -111,16 +137,6 @@ class BoostedOptimizer:
             report(self.castor_messages)
             self.castor_first_step.end()
         return loss
-
-    @property
-    def _step_supports_amp_scaling(self) -> bool:
-        """torch.amp.GradScaler asks before each step."""
-        raise Error(
-            "torch.amp.GradScaler does not reach the gradients, which are with Castor; drop the step with zero_grad, and let "
-            "optimizer.backward(loss) scale the loss under precision='fp16'",
-            "usage",
-            "precision",
-        )
 
     def state_dict(self) -> dict:
         """As torch's, with copies of the moments on the host, outside of every budget."""

@@ -10,7 +10,7 @@ from torch import nn
 
 from castor._boost import boost_pair
 from castor._errors import Error
-from castor.booster._choices import check_plugin, device_of, plugin_for
+from castor.booster._choices import boosted_model, boosted_optimizer, check_plugin, device_of, plugin_for
 from castor.booster._files import save_model
 from castor.booster._loading import load_model
 from castor.booster._plugin import Plugin
@@ -23,13 +23,13 @@ class Booster:
     """Gives a model, its optimizer and what goes with them to a plugin.
 
     device: where the model trains; None: the current GPU if there is one, else where the model is. mixed_precision: 'fp16',
-    'bf16' or an object of castor.mixed_precision, for a plugin that states no precision.
+    'bf16', its dtype or an object of castor.mixed_precision, for a plugin that states no precision.
     """
 
     def __init__(
         self,
         device: str | torch.device | None = None,
-        mixed_precision: str | MixedPrecision | None = None,
+        mixed_precision: torch.dtype | str | MixedPrecision | None = None,
         plugin: Plugin | None = None,
     ):
         self.plugin = TorchDDPPlugin() if plugin is None else check_plugin(plugin)
@@ -55,7 +55,7 @@ class Booster:
         return model, optimizer, criterion, dataloader, lr_scheduler
 
     def backward(self, loss: torch.Tensor, optimizer: torch.optim.Optimizer) -> None:
-        optimizer.backward(loss)
+        boosted_optimizer(optimizer).backward(loss)
 
     def execute_pipeline(
         self,
@@ -77,13 +77,15 @@ class Booster:
             )
         from castor.booster._pipeline import run_micro_batches
 
+        if optimizer is not None:
+            boosted_optimizer(optimizer)
         sizes = self.plugin.num_microbatches, self.plugin.microbatch_size
         loss, outputs = run_micro_batches(next(data_iter), model, criterion, optimizer, sizes, return_outputs)
         return {"loss": loss if return_loss else None, "outputs": outputs}
 
     def no_sync(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None):
         """Within it no backward pass is the last of its step, where the plugin states micro_batches."""
-        return model.no_sync()
+        return boosted_model(model).no_sync()
 
     def save_model(
         self,
@@ -106,11 +108,11 @@ class Booster:
 
     def save_optimizer(self, optimizer: torch.optim.Optimizer, path: str | os.PathLike, shard: bool = False, **_) -> None:
         """Masters, moments, counters and the loss scale, in the folder `path`."""
-        optimizer.castor_session.save(os.fspath(path))
+        boosted_optimizer(optimizer).castor_session.save(os.fspath(path))
 
     def load_optimizer(self, optimizer: torch.optim.Optimizer, path: str | os.PathLike) -> None:
         """What save_optimizer has saved, weights included; on any budgets, before the first step."""
-        optimizer.castor_resume(path)
+        boosted_optimizer(optimizer).castor_resume(path)
 
     def save_lr_scheduler(self, lr_scheduler, path: str | os.PathLike) -> None:
         torch.save(lr_scheduler.state_dict(), path)

@@ -41,8 +41,8 @@ def scaling(name: str, default: float) -> Any:
 class Plugin:
     """A strategy of the core by its name, and the options of its training.
 
-    precision: 'bf16', 'fp16' or 'fp32' (or that dtype of torch), the dtype that parameters get and the model computes in, with masters of fp32 in
-    any case; None: that of the model. max_norm: the norm that gradients are clipped to in every step; 0: none.
+    precision: 'bf16', 'fp16' or 'fp32', or such a dtype, that parameters get and the model computes in, with masters of
+    fp32 in any case; None: that of the model. max_norm: the norm that gradients are clipped to in every step; 0: none.
     micro_batches: the backward passes of each step. Stated, updates begin during the last one, so steps are shorter; a
     further pass, and values of the optimizer that change between it and step(), are refused. None: any number.
     initial_scale to hysteresis: dynamic loss scaling under fp16. cast_inputs: floating-point inputs of the model get its
