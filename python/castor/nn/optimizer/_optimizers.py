@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -25,7 +26,7 @@ class HybridAdam(StandaloneOptimizer):
         weight_decay: float = 0,
         adamw_mode: bool = True,
         nvme_offload_fraction: float = 0.0,
-        nvme_offload_dir: str | None = None,
+        nvme_offload_dir: str | os.PathLike | None = None,
     ):
         check_value("adamw_mode", adamw_mode, "True or False", isinstance(adamw_mode, bool))
         self.core_rule = "adamw" if adamw_mode else "adam"

@@ -45,7 +45,7 @@ class StandaloneOptimizer(torch.optim.Optimizer):
         params: Iterable[Any],
         defaults: dict[str, Any],
         nvme_offload_fraction: float = 0.0,
-        nvme_offload_dir: str | None = None,
+        nvme_offload_dir: str | os.PathLike | None = None,
     ):
         check_value("nvme_offload_fraction", nvme_offload_fraction, "a number from 0 to 1", is_number(nvme_offload_fraction))
         check_value("nvme_offload_dir", nvme_offload_dir, "a folder or None", fits(nvme_offload_dir, str | os.PathLike | None))
