@@ -31,7 +31,7 @@ def check_value(name: str, value: object, takes: str, is_taken: bool) -> None:
 
 
 def is_number(value: object) -> bool:
-    return fits(value, float)
+    return type(value) is float or fits(value, float)
 
 
 def fits(value: object, hint: Any) -> bool:

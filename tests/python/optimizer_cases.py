@@ -257,6 +257,17 @@ class Changes(SameWeights):
                 parameter.data = parameter.data.clone()
         self.assert_same(model.state_dict(), twin.state_dict())
 
+    def test_of_strides_that_say_nothing_are_followed(self):
+        """Of a dimension of size 1: a convolution of 1x1 in another memory format has the same order."""
+        weight, twin = (with_gradient(torch.arange(6.0).reshape(3, 2, 1, 1)) for _ in range(2))
+        optimizer, alone = HybridAdam([weight]), HybridAdam([twin])
+        for _ in range(2):
+            weight.data = weight.data.to(memory_format=torch.channels_last)
+            optimizer.step()
+            alone.step()
+            weight.data = torch.empty_like(twin.data).copy_(weight.data)
+        self.assertTrue(torch.equal(weight, twin))
+
     def test_go_through_the_state_dict_to_a_new_optimizer(self):
         """As the message says: to another dtype, and to another memory format; against AdamW of torch in fp32."""
 

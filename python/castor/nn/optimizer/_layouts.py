@@ -15,9 +15,7 @@ PARTS = ("dtype", "sizes", "strides", "device")
 
 
 def layout_of(parameter: nn.Parameter) -> Layout:
-    """Strides of dimensions of size 1 say nothing, and are left out."""
-    strides = tuple(stride for size, stride in zip(parameter.shape, parameter.stride()) if size != 1)
-    return parameter.dtype, parameter.shape, strides, parameter.device
+    return parameter.dtype, parameter.shape, parameter.stride(), parameter.device
 
 
 def check(parameter: nn.Parameter) -> None:
@@ -38,13 +36,18 @@ def check_unchanged(parameter: nn.Parameter, before: Layout | None) -> None:
     if place_of(parameter) is not None:
         raise Error("a parameter belongs to a model that was boosted with another optimizer, which has its gradient", "usage")
     now = layout_of(parameter)
-    if now != before:
-        part, was, became = next(each for each in zip(PARTS, before, now) if each[1] != each[2])
-        raise Error(
-            f"the {part} of a parameter changed from {words(was)} to {words(became)} since the optimizer's first step, and its "
-            "states do not follow; call state_dict() before such a change, and load it into a new optimizer after it",
-            "usage",
-        )
+    for part, was, became in () if now == before else zip(PARTS, before, now):
+        if was != became and not (part == "strides" and same_order(parameter.shape, was, became)):
+            raise Error(
+                f"the {part} of a parameter changed from {words(was)} to {words(became)} since the optimizer's first step, and "
+                "its states do not follow; call state_dict() before such a change, and load it into a new optimizer after it",
+                "usage",
+            )
+
+
+def same_order(sizes: torch.Size, strides: tuple[int, ...], others: tuple[int, ...]) -> bool:
+    """Strides of dimensions of size 1 say nothing."""
+    return all(stride == other for size, stride, other in zip(sizes, strides, others) if size != 1)
 
 
 def check_gradient(parameter: nn.Parameter, grad: torch.Tensor) -> None:

@@ -104,10 +104,10 @@ class FusedLAMB(StandaloneOptimizer):
         self.max_grad_norm = max_grad_norm
         self.set_grad_none = set_grad_none
 
-    def _grad_scale(self, stepped: list[tuple[dict, nn.Parameter]]) -> float:
+    def _grad_scale(self, stepped: list[nn.Parameter]) -> float:
         if not self.max_grad_norm or not stepped:
             return 1.0
-        norm = torch.nn.utils.get_total_norm([parameter.grad for _, parameter in stepped]).item()
+        norm = torch.nn.utils.get_total_norm([parameter.grad for parameter in stepped]).item()
         return min(1.0, self.max_grad_norm / (norm + 1e-6)) if math.isfinite(norm) else 1.0
 
 

@@ -98,15 +98,16 @@ class StandaloneOptimizer(torch.optim.Optimizer):
             with torch.enable_grad():
                 loss = closure()
         states = self._open()
-        stepped = [(group, p) for group in self.param_groups for p in group["params"] if p.grad is not None]
+        updates = [update for group in self.param_groups for update in self._updates(group)]
+        stepped = [p for group in self.param_groups for p in group["params"] if p.grad is not None]
         with python_names(self.core_rule):
-            states.step([self._update(group, parameter) for group, parameter in stepped], self._grad_scale(stepped))
-        for _, parameter in stepped:
+            states.step(updates, self._grad_scale(stepped))
+        for parameter in stepped:
             if parameter in self._on_host:
                 parameter.copy_(self._on_host[parameter])
         return loss
 
-    def _grad_scale(self, stepped: list[tuple[dict, nn.Parameter]]) -> float:
+    def _grad_scale(self, stepped: list[nn.Parameter]) -> float:
         """Gradients are multiplied by it."""
         return 1.0
 
@@ -139,14 +140,19 @@ class StandaloneOptimizer(torch.optim.Optimizer):
             self._on_host[parameter] = torch.empty_like(parameter, device="cpu", requires_grad=False)
         return self._on_host[parameter].copy_(parameter)
 
-    def _update(self, group: dict, parameter: nn.Parameter) -> tuple:
-        """As the core takes it: the gradient in the order of the parameter's memory."""
+    def _updates(self, group: dict) -> list[tuple]:
+        """As the core takes them."""
+        corrects = group.get("bias_correction", True)
+        rule = self.core_rule, values_of(self.core_rule, group, corrects), corrects
+        return [(*self._tensors(p), *rule) for p in group["params"] if p.grad is not None]
+
+    def _tensors(self, parameter: nn.Parameter) -> tuple[int, torch.Tensor, torch.Tensor]:
+        """Its number, and weight and gradient on the host, in the order of the parameter's memory."""
         grad, weight = parameter.grad, self._weight(parameter)
         check_gradient(parameter, grad)
         if grad.device != weight.device or grad.stride() != weight.stride():
             grad = torch.empty_like(weight, dtype=grad.dtype).copy_(grad)
-        corrects = group.get("bias_correction", True)
-        return self._numbers[parameter], weight, grad, self.core_rule, values_of(self.core_rule, group, corrects), corrects
+        return self._numbers[parameter], weight, grad
 
     def states_of(self, parameter: nn.Parameter) -> dict:
         """As torch.optim has them, and the master of a 16-bit parameter; empty before its first update."""
