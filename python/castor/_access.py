@@ -61,16 +61,16 @@ def boosted(parameter: torch.Tensor) -> tuple[_core.Session, str]:
 
 
 @contextlib.contextmanager
-def gathered(of: nn.Module | Iterable[nn.Parameter] | nn.Parameter, write: bool = False) -> Iterator[None]:
+def gathered(
+    of: nn.Module | Iterable[nn.Parameter | tuple[str, nn.Parameter]] | nn.Parameter, write: bool = False
+) -> Iterator[None]:
     """Within it the parameters of a boosted model (all of `of`) can be used outside of the model's forward pass, on its
     device; under torch.no_grad() modules can be called whose parameters are all among them. write: what is written to them in place becomes their values and masters; otherwise it is undefined.
 
-    Raises castor.Error within a step, and where the device budget does not hold them all.
+    Raises castor.Error within a step, where none of them is of a boosted model, and where the device budget does not hold
+    them all.
     """
-    if isinstance(of, nn.Module):
-        parameters = list(of.parameters())
-    else:
-        parameters = [of] if isinstance(of, torch.Tensor) else list(of)
+    parameters = parameters_of(of)
     names: dict[_core.Session, list[str]] = {}
     for place in filter(None, map(place_of, parameters)):
         names.setdefault(place[0], []).append(place[1])
@@ -90,6 +90,21 @@ def gathered(of: nn.Module | Iterable[nn.Parameter] | nn.Parameter, write: bool 
                 place.lending.n_parameters -= 1
                 if write:
                     place.waiting.discard(place.name)
+
+
+def parameters_of(of: nn.Module | Iterable | nn.Parameter) -> list[nn.Parameter]:
+    """Of a model, of several or one, or of pairs with names; some of them of a boosted model."""
+    if isinstance(of, nn.Module):
+        found = list(of.parameters())
+    else:
+        several = of if isinstance(of, Iterable) and not isinstance(of, torch.Tensor) else [of]
+        found = [one[1] if isinstance(one, tuple) and len(one) == 2 else one for one in several]
+    for one in found:
+        if not isinstance(one, torch.Tensor):
+            raise Error(f"castor.gathered takes a model, parameters or pairs of names and parameters, not {one!r}", "usage")
+    if found and not any(map(place_of, found)):
+        raise Error("castor.gathered was given no parameter of a model that was boosted; boost the model first", "usage")
+    return found
 
 
 def grad(parameter: nn.Parameter) -> torch.Tensor | None:

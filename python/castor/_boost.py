@@ -10,7 +10,7 @@ from torch import nn
 
 from castor import _core
 from castor._access import give_places
-from castor._boosted import Groups, change_class, check_all_have_groups, groups_of, take_state
+from castor._boosted import Groups, change_class, check_all_have_groups, check_not_boosted, groups_of, take_state
 from castor._buffers import BuffersFromMeta
 from castor._forks import SESSIONS
 from castor._guards import check_free, check_one_rank, check_parameters
@@ -37,6 +37,7 @@ def boost_pair(
     names = {parameter: name for name, parameter in model.named_parameters()}
     with built_lazily(names) as built:
         groups = checked_groups(optimizer, names, built)
+        states = states_of(optimizer)  # while its parameters have their memory
         units = find_units(model, plugin.units)
         device = training_device(device, model)
         share = limit_memory(device, plugin.options.get("device_budget", ""))
@@ -60,7 +61,7 @@ def boost_pair(
     waiting = {names[parameter] for parameter in placeholders.waiting() - built.keys()}
     passes = Passes(session, units, give_places(names, session, waiting))
     buffers.follow()
-    take_optimizer(optimizer, session, names, groups, messages)
+    take_optimizer(optimizer, session, names, groups, states, messages)
     change_methods(model, optimizer, session)
     connect_state_dict(model)
     connect_units(passes)
@@ -86,6 +87,7 @@ def checked_groups(
     optimizer: torch.optim.Optimizer, names: dict[nn.Parameter, str], built: dict[nn.Parameter, Read]
 ) -> Groups:
     """built: what parameters are to hold that were built lazily."""
+    check_not_boosted(optimizer, names)
     groups = groups_of(optimizer, rule_of(optimizer), names)
     check_one_rank()
     check_free(names)
@@ -99,9 +101,11 @@ def take_optimizer(
     session: _core.Session,
     names: dict[nn.Parameter, str],
     groups: Groups,
+    states: dict[nn.Parameter, dict],
     messages: _core.Messages,
 ) -> None:
-    rule, states = rule_of(optimizer), states_of(optimizer)
+    rule = rule_of(optimizer)
+    optimizer.state.clear()
     change_class(optimizer)
     optimizer.castor_rule, optimizer.castor_names, optimizer.castor_groups = rule, names, groups
     optimizer.castor_session, optimizer.castor_messages = session, messages
@@ -119,8 +123,7 @@ def connect_precision(model: nn.Module, plugin: Plugin) -> None:
 
 def states_of(optimizer: torch.optim.Optimizer) -> dict[nn.Parameter, dict]:
     """Of an optimizer that has made steps: its states go on with the session, which keeps them."""
-    states = optimizer.states() if hasattr(optimizer, "states") else dict(optimizer.state)
-    optimizer.state.clear()
+    states = optimizer.states() if hasattr(optimizer, "states") else optimizer.state
     return {parameter: state for parameter, state in states.items() if any(value is not None for value in state.values())}
 
 

@@ -16,6 +16,7 @@ from castor._errors import Error
 from castor._messages import report
 from castor._outside import OutsideUses
 from castor._rules import from_torch, python_names, to_torch, values_of
+from castor._saved_states import saved_parts
 
 Groups = list[tuple[dict[str, float], list[str]]]
 
@@ -50,6 +51,18 @@ def check_all_have_groups(groups: Groups, names: dict[nn.Parameter, str]) -> Non
             )
 
 
+def check_not_boosted(optimizer: torch.optim.Optimizer, names: dict[nn.Parameter, str]) -> None:
+    """names: of the model that it is to be boosted with."""
+    if isinstance(optimizer, BoostedOptimizer):
+        its_names = optimizer.castor_names
+        other = f"another model, which has the parameter {next(iter(its_names.values()))}"
+        model = "this model" if its_names.keys() == names.keys() else other
+        raise Error(
+            f"the optimizer was boosted already, with {model}; boost each model once, with an optimizer of its own parameters",
+            "usage",
+        )
+
+
 def check_no_gradients(names: dict[nn.Parameter, str]) -> None:
     """Outside of a step no parameter has a gradient, unless a program has set it."""
     for parameter, name in names.items():
@@ -59,6 +72,19 @@ def check_no_gradients(names: dict[nn.Parameter, str]) -> None:
                 "castor.set_grad(parameter, values) replaces one within a step",
                 "usage",
             )
+
+
+class RefusesGradScaler:
+    """What torch.amp.GradScaler asks an optimizer for before each step. Its truth value is refused, and not the attribute,
+    which programs may look at that list an optimizer's attributes."""
+
+    def __bool__(self) -> bool:
+        raise Error(
+            "torch.amp.GradScaler does not reach the gradients, which are with Castor; drop the step with zero_grad, and let "
+            "optimizer.backward(loss) scale the loss under precision='fp16'",
+            "usage",
+            "precision",
+        )
 
 
 class BoostedOptimizer:
@@ -73,6 +99,7 @@ class BoostedOptimizer:
     castor_trained: set[str]  # parameters that had gradients when the model was boosted, and so have states
     castor_first_step: OutsideUses
     castor_outcome: tuple[bool, float | None] = (False, None)  # of the last step
+    _step_supports_amp_scaling = RefusesGradScaler()
 
     def castor_follow_groups(self) -> None:
         """Tells the session of values that schedulers or users have changed."""
@@ -137,16 +164,6 @@ class BoostedOptimizer:
             self.castor_first_step.end()
         return loss
 
-    @property
-    def _step_supports_amp_scaling(self) -> bool:
-        """torch.amp.GradScaler asks before each step."""
-        raise Error(
-            "torch.amp.GradScaler does not reach the gradients, which are with Castor; drop the step with zero_grad, and let "
-            "optimizer.backward(loss) scale the loss under precision='fp16'",
-            "usage",
-            "precision",
-        )
-
     def state_dict(self) -> dict:
         """As torch's, with copies of the moments on the host, outside of every budget, and the masters of 16-bit parameters."""
         for hook in self._optimizer_state_dict_pre_hooks.values():
@@ -176,14 +193,11 @@ class BoostedOptimizer:
         state_dict = state_dict.copy()
         for hook in self._optimizer_load_state_dict_pre_hooks.values():
             state_dict = given_by(hook(self, state_dict), state_dict)
-        mine, given = self.param_groups, state_dict["param_groups"]
-        if [len(group["params"]) for group in mine] != [len(group["params"]) for group in given]:
-            raise ValueError("the state_dict has parameter groups of other sizes than the optimizer")
-        for group, values in zip(mine, given):
-            for parameter, number in zip(group["params"], values["params"]):
-                if number in state_dict["state"]:
-                    take_state(self, parameter, state_dict["state"][number])
-            group.update({name: value for name, value in values.items() if name != "params"})
+        values, states = saved_parts(self.castor_rule, self.param_groups, state_dict)
+        for parameter, state in states.items():
+            take_state(self, parameter, state)
+        for group, given in zip(self.param_groups, values):
+            group.update(given)
         for hook in self._optimizer_load_state_dict_post_hooks.values():
             hook(self)
 

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions in a forked process (a worker of a DataLoader), which has none of the threads that serve them."""
+"""Sessions and optimizers without one in a forked process (a worker of a DataLoader), which has none of the threads that
+serve them."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
 import os
+import shutil
 import weakref
 from collections.abc import Callable
 
@@ -13,32 +15,47 @@ from castor import _core
 from castor._errors import Error
 
 SESSIONS: weakref.WeakSet[_core.Session] = weakref.WeakSet()
-OF_PARENTS: set[int] = set()  # the addresses of sessions that this process is a fork of; they live as long as it
+OPTIMIZERS: weakref.WeakSet[_core.TensorOptimizer] = weakref.WeakSet()
+OF_PARENTS: set[int] = set()  # the addresses of those that this process is a fork of; they live as long as it
+REFUSING: set[type] = set()  # classes whose methods look there
 
 
 def leave_to_parent() -> None:
-    """In the child: the end of a session waits for its threads, so those that were there before do not end."""
-    if SESSIONS and not OF_PARENTS:
-        refuse_calls()
-    for session in SESSIONS:
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(session))
-        OF_PARENTS.add(id(session))
+    """In the child: their ends wait for their threads, so those that were there before do not end."""
+    for living, begun in ((SESSIONS, "the model was boosted"), (OPTIMIZERS, "the optimizer made its first step")):
+        for each in living:
+            refuse_calls(type(each), begun)
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))
+            OF_PARENTS.add(id(each))
 
 
-def refuse_calls() -> None:
-    for name, method in list(vars(_core.Session).items()):
+def refuse_calls(owner: type, begun: str) -> None:
+    if owner in REFUSING:
+        return
+    REFUSING.add(owner)
+    for name in list(vars(owner)):
         if not name.startswith("_"):
-            setattr(_core.Session, name, refusing(getattr(_core.Session, name)))
+            setattr(owner, name, refusing(getattr(owner, name), begun))
 
 
-def refusing(method: Callable) -> Callable:
+def refusing(method: Callable, begun: str) -> Callable:
     @functools.wraps(method)
-    def call(session: _core.Session, *args: object) -> object:
-        if id(session) in OF_PARENTS:
-            raise Error("the model was boosted in another process, of which this one is a fork; use it there alone", "usage")
-        return method(session, *args)
+    def call(owner: object, *args: object) -> object:
+        if id(owner) in OF_PARENTS:
+            raise Error(f"{begun} in another process, of which this one is a fork; use it there alone", "usage")
+        return method(owner, *args)
 
     return call
+
+
+def remove_at_end(owner: object, folder: str) -> None:
+    """With `owner`, or at the end of this process. Forked ones leave the folder."""
+    weakref.finalize(owner, remove_of_process, folder, os.getpid())
+
+
+def remove_of_process(folder: str, process: int) -> None:
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 os.register_at_fork(after_in_child=leave_to_parent)

@@ -3,13 +3,35 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import torch
 from torch import nn
 from torch.utils._pytree import tree_map
 
-from castor._errors import Error
+from castor._errors import Error, nearest
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+# Of each option for the scaling of the loss: what it takes, in words, and which values of its type these are.
+SCALING = {
+    "initial_scale": ("a finite number above 0", lambda value: 0 < value < math.inf),
+    "min_scale": ("a finite number above 0", lambda value: 0 < value < math.inf),
+    "max_scale": ("a finite number above 0", lambda value: 0 < value < math.inf),
+    "growth_factor": ("a finite number above 1", lambda value: 1 < value < math.inf),
+    "backoff_factor": ("a number above 0 and below 1", lambda value: 0 < value < 1),
+    "growth_interval": ("a whole number from 1", lambda value: value >= 1),
+    "hysteresis": ("a whole number from 1", lambda value: value >= 1),
+}
+
+
+def precision_of(given: Any, option: str) -> str:
+    """The name of a precision that `option` gives by its name or as a dtype."""
+    for name, dtype in DTYPES.items():
+        if isinstance(given, (str, torch.dtype)) and given in (name, dtype):
+            return name
+    hint = nearest(given, DTYPES) if isinstance(given, str) else ""
+    raise Error(f"{option} takes one of {', '.join(DTYPES)}, not {given!r}{hint}", "usage", option)
 
 
 def dtype_of(precision: str) -> torch.dtype:

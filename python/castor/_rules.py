@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import torch
 
 from castor._errors import Error
+from castor._values import check_value, is_number
 
 RULES = {torch.optim.AdamW: "adamw", torch.optim.Adam: "adam", torch.optim.SGD: "sgd"}
 MOMENTS = ("lr", "eps", "weight_decay")
@@ -30,6 +31,7 @@ FIXED = {
     "differentiable": False,
     "dampening": 0,
     "bias_correction": True,
+    "adam_w_mode": True,
     "wd_after_momentum": False,
     "grad_averaging": True,
     "use_nvlamb": False,
@@ -48,22 +50,40 @@ def rule_of(optimizer: torch.optim.Optimizer) -> str:
     return rule
 
 
+def names_of_values(rule: str) -> list[str]:
+    """As groups have them."""
+    names = [RENAMED.get(rule, {}).get(name, name) for name in TAKEN[rule]]
+    return names if rule in ONE_MOMENT else [*names, "betas"]
+
+
 def values_of(rule: str, group: dict, bias_correction: bool | None = None) -> dict[str, float]:
     """The values of a group as the core takes them. bias_correction: taken as it is, in place of the group's."""
     given = group if bias_correction is None else {**group, "bias_correction": True}
+    if bias_correction is not None:
+        check_value("bias_correction", bias_correction, "True or False", isinstance(bias_correction, bool))
     for name, setting in FIXED.items():
         if given.get(name, setting) != setting:
             raise Error(f"the optimizer has {name}={given[name]}; Castor trains with {name}={setting}", "usage", name)
     if rule == "adam" and given.get("decoupled_weight_decay"):
         raise Error("the optimizer is an Adam with decoupled_weight_decay=True; take AdamW", "usage", "optimizer")
-    names = {name: RENAMED.get(rule, {}).get(name, name) for name in TAKEN[rule]}
-    for name in (*names.values(), *(("betas",) if "betas" in given else ())):
-        if isinstance(given[name], torch.Tensor):
-            raise Error(f"the optimizer's {name} is a tensor; give a number", "usage", name)
-    values = {name: float(given[known_as]) for name, known_as in names.items()}
+    for name in names_of_values(rule):
+        check_type(name, given.get(name))
+    values = {name: float(given[known_as]) for name, known_as in zip(TAKEN[rule], names_of_values(rule))}
     if rule in ONE_MOMENT:
-        return {**values, "nesterov": float(given.get("nesterov", False))}
-    return {**values, "beta1": given["betas"][0], "beta2": given["betas"][1]}
+        nesterov = given.get("nesterov", False)
+        check_value("nesterov", nesterov, "True or False", nesterov in (True, False))
+        return {**values, "nesterov": float(nesterov)}
+    return {**values, "beta1": float(given["betas"][0]), "beta2": float(given["betas"][1])}
+
+
+def check_type(name: str, value: object) -> None:
+    if isinstance(value, torch.Tensor):
+        raise Error(f"the optimizer's {name} is a tensor; give a number", "usage", name)
+    if name == "betas":
+        is_pair = isinstance(value, (tuple, list)) and len(value) == 2
+        check_value(name, value, "two numbers", is_pair and all(map(is_number, value)))
+    else:
+        check_value(name, value, "a number", is_number(value))
 
 
 @contextlib.contextmanager

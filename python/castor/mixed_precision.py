@@ -3,9 +3,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import get_type_hints
+
+import torch
 
 from castor._errors import Error, nearest
+from castor._precision import SCALING
+from castor._values import check_value, fits
 
 
 class MixedPrecision:
@@ -22,6 +27,9 @@ class BF16MixedPrecision(MixedPrecision):
     precision = "bf16"
 
 
+OPTIONS = {"init_scale": "initial_scale"}  # of a plugin, where names differ
+
+
 @dataclass
 class FP16TorchMixedPrecision(MixedPrecision):
     """The scaling of torch.amp.GradScaler: every overflow lowers the scale."""
@@ -32,6 +40,13 @@ class FP16TorchMixedPrecision(MixedPrecision):
     growth_factor: float = 2.0
     backoff_factor: float = 0.5
     growth_interval: int = 2000
+
+    def __post_init__(self) -> None:
+        hints = get_type_hints(FP16TorchMixedPrecision)
+        for each in fields(FP16TorchMixedPrecision):
+            value = getattr(self, each.name)
+            takes, within = SCALING[OPTIONS.get(each.name, each.name)]
+            check_value(each.name, value, takes, fits(value, hints[each.name]) and within(value))
 
     def options(self) -> dict[str, float]:
         return {
@@ -44,12 +59,15 @@ class FP16TorchMixedPrecision(MixedPrecision):
 
 
 BY_NAME = {"fp16": FP16TorchMixedPrecision, "bf16": BF16MixedPrecision}
+BY_DTYPE = {torch.float16: FP16TorchMixedPrecision, torch.bfloat16: BF16MixedPrecision}
 
 
-def mixed_precision_of(given: str | MixedPrecision) -> MixedPrecision:
+def mixed_precision_of(given: torch.dtype | str | MixedPrecision) -> MixedPrecision:
     if isinstance(given, MixedPrecision):
         return given
-    if given not in BY_NAME:
+    if isinstance(given, torch.dtype) and given in BY_DTYPE:
+        return BY_DTYPE[given]()
+    if not isinstance(given, str) or given not in BY_NAME:
         hint = nearest(given, BY_NAME) if isinstance(given, str) else ""
         raise Error(
             f"mixed_precision takes one of {', '.join(BY_NAME)}, or an object of castor.mixed_precision, not {given!r}{hint}",

@@ -170,6 +170,7 @@ TEST_F(GeminiUses, AFailedBindIsToldInTheHostsWordsAndLeavesNothingPinned) {
   const auto refused = strategy->before_forward(0);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().message, "bind w was told to fail");
+  model.fail_on("nothing", ErrorKind::plugin);
   EXPECT_TRUE(strategy->before_forward(1).ok());
 }
 

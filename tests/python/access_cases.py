@@ -37,6 +37,27 @@ class Weights(Pair):
             for (name, mine), expected in zip(self.model.named_parameters(), self.twin.parameters()):
                 self.assertTrue(torch.equal(mine, expected), name)
 
+    def test_gathered_by_pairs_with_names(self):
+        for pairs in (self.model.named_parameters(), list(self.model.named_parameters())):
+            with castor.gathered(pairs):
+                for (name, mine), expected in zip(self.model.named_parameters(), self.twin.parameters()):
+                    self.assertTrue(torch.equal(mine, expected), name)
+        weight = self.model.blocks[1].norm.weight
+        with castor.gathered([("any", weight)], write=True), torch.no_grad():
+            weight.fill_(0.25)
+        self.assertTrue(torch.equal(castor.master(weight), torch.full_like(castor.master(weight), 0.25)))
+
+    def test_gathered_of_no_boosted_model_is_refused(self):
+        for of in (self.twin, self.twin.parameters(), self.twin.head.weight, list(self.twin.named_parameters())):
+            with self.assertRaisesRegex(castor.Error, "no parameter of a model that was boosted"), castor.gathered(of):
+                pass
+        for of in (5, None, ["head.weight"], "head.weight", [None]):
+            with self.assertRaisesRegex(castor.Error, "takes a model, parameters or pairs"), castor.gathered(of):
+                pass
+        for of in ([], torch.nn.GELU(), [*self.model.parameters(), torch.ones(2)]):
+            with castor.gathered(of):
+                pass
+
     def test_gathered_to_write_become_the_masters(self):
         norm = self.model.blocks[0].norm
         with castor.gathered(norm, write=True), torch.no_grad():

@@ -2,6 +2,7 @@
 """The loop around a training: workers of a DataLoader, hooks, functions of the user, several optimizers and models."""
 
 import collections
+import contextlib
 import copy
 import dataclasses
 import gc
@@ -552,7 +553,10 @@ class SeveralModels(SameWeights):
                 loss = nn.functional.mse_loss(student(tokens), wanted)
                 loss.backward()
                 optimizer.step()
-                with castor.gathered(student), castor.gathered(teacher, write=True):
+                with contextlib.ExitStack() as stack:
+                    if boosts:
+                        stack.enter_context(castor.gathered(student))
+                        stack.enter_context(castor.gathered(teacher, write=True))
                     average(teacher, student)
                 losses.append(loss.item())
             return losses, student.state_dict(), teacher.state_dict()

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What may not be done to a boosted model is refused by name, and the model trains on."""
 
+import copy
+import inspect
+import tempfile
 import unittest
 
 import torch
@@ -24,6 +27,53 @@ class Guards(unittest.TestCase):
     def test_a_second_boost(self):
         with self.assertRaisesRegex(castor.Error, "embedding.weight belongs to a model that was boosted already"):
             Booster(plugin=GeminiPlugin()).boost(self.model, torch.optim.AdamW(self.model.parameters()))
+        self.assert_trains()
+
+    def test_a_second_boost_with_the_same_optimizer(self):
+        booster = Booster(plugin=GeminiPlugin())
+        with self.assertRaisesRegex(castor.Error, "the optimizer was boosted already, with this model"):
+            booster.boost(self.model, self.optimizer)
+        other = made()
+        before = copy.deepcopy(other.state_dict())
+        with self.assertRaisesRegex(castor.Error, "boosted already, with another model, which has the parameter embedding.weight"):
+            booster.boost(other, self.optimizer)
+        self.assertTrue(all(torch.equal(before[name], weight) for name, weight in other.state_dict().items()))
+        self.assert_trains()
+
+    def test_calls_of_a_booster_with_what_was_not_boosted(self):
+        booster = Booster(plugin=GeminiPlugin())
+        other = made()
+        plain = torch.optim.AdamW(other.parameters())
+        with tempfile.TemporaryDirectory() as folder:
+            for call, message in (
+                (lambda: booster.save_optimizer(plain, f"{folder}/a"), "the optimizer was not boosted, .* class AdamW"),
+                (lambda: booster.load_optimizer(plain, folder), "the optimizer was not boosted, .* class AdamW"),
+                (lambda: booster.backward(loss_of(other, 0), plain), "the optimizer was not boosted, .* class AdamW"),
+                (lambda: booster.backward(self.optimizer, loss_of(self.model, 0)), "the optimizer was not .* class Tensor"),
+                (lambda: booster.no_sync(other), "the model was not boosted, .* class TiedModel"),
+                (lambda: booster.no_sync(self.model.head), "the model was not boosted, .* give the whole model"),
+                (lambda: booster.no_sync(self.optimizer), "the model was not boosted, .* class AdamW"),
+            ):
+                with self.assertRaisesRegex(castor.Error, message) as raised:
+                    call()
+                self.assertRegex(str(raised.exception), r"call booster.boost\(model, optimizer\) first")
+        self.assertTrue(all(parameter.grad is None for parameter in other.parameters()))
+        with booster.no_sync(self.model):
+            booster.backward(loss_of(self.model, 0), self.optimizer)
+        self.assert_trains()
+
+    def test_a_scaler_of_torch_while_attributes_can_be_listed(self):
+        """torch.amp.GradScaler is refused where it asks."""
+        members = dict(inspect.getmembers(self.optimizer))
+        self.assertIs(members["param_groups"], self.optimizer.param_groups)
+        self.assertTrue(hasattr(self.optimizer, "_step_supports_amp_scaling"))
+        self.assertIn("_step_supports_amp_scaling", dir(self.optimizer))
+        scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+        scaler.scale(loss_of(self.model, 0)).backward()
+        with self.assertRaisesRegex(castor.Error, "GradScaler does not reach the gradients") as raised:
+            scaler.step(self.optimizer)
+        self.assertEqual(raised.exception.option, "precision")
+        self.optimizer.zero_grad()
         self.assert_trains()
 
     def test_moves(self):

@@ -2,6 +2,7 @@
 """What stands around a training: evaluation, generation, several models, exceptions, copies, compiled blocks."""
 
 import collections
+import contextlib
 import copy
 import unittest
 import warnings
@@ -257,8 +258,9 @@ class Copies(Pair):
         averages = [copy.deepcopy(model) for model in (self.model, self.twin)]
         for seed in range(3):
             self.step(seed)
-            for model, average in zip((self.model, self.twin), averages):
-                with castor.gathered(model), torch.no_grad():
+            contexts = castor.gathered(self.model), contextlib.nullcontext()
+            for model, average, context in zip((self.model, self.twin), averages, contexts):
+                with context, torch.no_grad():
                     for kept, weight in zip(average.parameters(), model.parameters()):
                         kept.lerp_(weight, 0.25)
         for kept, expected in zip(*(average.parameters() for average in averages)):

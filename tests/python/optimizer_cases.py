@@ -3,17 +3,20 @@
 
 import copy
 import gc
+import pickle
 import tempfile
 import unittest
 from pathlib import Path
 
 import torch
+from torch import nn
 
 import castor
 from boost_cases import TiedModel, loss_of
 from castor.booster import Booster
 from castor.booster.plugin import GeminiPlugin, TorchDDPPlugin
 from castor.nn.optimizer import CPUAdam, FusedAdam, FusedLAMB, FusedSGD, HybridAdam, Lamb, Lars
+from forks import in_a_fork
 from pairs import SameWeights
 from plain_loop import PlainLoop
 
@@ -164,8 +167,17 @@ class Alone(SameWeights):
 
     def test_what_cannot_be_is_refused(self):
         model = made()
-        with self.assertRaisesRegex(castor.Error, "Castor trains with amsgrad=False"):
-            train(model, FusedAdam(model.parameters(), amsgrad=True), range(1))
+        for make, fixed in (
+            (FusedAdam, {"amsgrad": True}),
+            (FusedLAMB, {"adam_w_mode": False}),
+            (FusedLAMB, {"grad_averaging": False}),
+            (FusedLAMB, {"use_nvlamb": True}),
+            (lambda params, **more: FusedSGD(params, lr=0.1, **more), {"dampening": 0.1}),
+        ):
+            name = next(iter(fixed))
+            with self.assertRaisesRegex(castor.Error, f"Castor trains with {name}=") as raised:
+                make(model.parameters(), **fixed)
+            self.assertEqual(raised.exception.option, name)
         with self.assertRaisesRegex(castor.Error, "nvme_offload_fraction is 2"):
             train(model, HybridAdam(model.parameters(), nvme_offload_fraction=2.0), range(1))
         with self.assertRaisesRegex(castor.Error, "/nowhere/at/all"):
@@ -179,8 +191,303 @@ class Alone(SameWeights):
         with self.assertRaisesRegex(castor.Error, "gaps or overlaps"):
             HybridAdam([torch.nn.Parameter(torch.ones(4, 4)[:, :2])]).step()
 
+    def test_zero_grad_follows_set_grad_none(self):
+        for make in (FusedAdam, FusedLAMB):
+            for sets_none in (True, False):
+                weight = nn.Parameter(torch.ones(3))
+                optimizer = make([weight], set_grad_none=sets_none)
+                weight.grad = torch.ones(3)
+                optimizer.zero_grad()
+                self.assertEqual(weight.grad is None, sets_none)
+                if not sets_none:
+                    self.assertEqual(weight.grad.tolist(), [0.0, 0.0, 0.0])
+                optimizer.zero_grad(set_to_none=True)
+                self.assertIsNone(weight.grad)
+
+
+def with_gradient(values):
+    parameter = nn.Parameter(values)
+    parameter.grad = torch.ones_like(parameter)
+    return parameter
+
+
+class Changes(SameWeights):
+    """Of a parameter's memory after the first step."""
+
+    def test_are_refused_and_leave_the_rest(self):
+        for change, message in (
+            (lambda p: p.to(torch.bfloat16), "dtype .* from torch.float32 to torch.bfloat16"),
+            (lambda p: p[:4].clone(), r"sizes .* from \(8, 6\) to \(4, 6\)"),
+            (lambda p: torch.zeros(8, 12)[:, :6], r"strides .* from \(6, 1\) to \(12, 1\)"),
+            (lambda p: p.t().contiguous().t(), r"strides .* from \(6, 1\) to \(1, 8\)"),
+        ):
+            with self.subTest(message):
+                first, changed = with_gradient(torch.ones(2)), with_gradient(torch.ones(8, 6))
+                optimizer = HybridAdam([first, changed])
+                optimizer.step()
+                before = first.detach().clone()
+                changed.data = change(changed.data)
+                changed.grad = torch.ones_like(changed)
+                for call in (optimizer.step, optimizer.state_dict, lambda: copy.deepcopy(optimizer)):
+                    with self.assertRaisesRegex(castor.Error, f"{message} .* state_dict\\(\\) before") as raised:
+                        call()
+                    self.assertEqual(raised.exception.kind, "usage")
+                self.assertTrue(torch.equal(first, before))
+
+    def test_of_gradients_are_refused(self):
+        for values, message in (
+            (torch.ones(2), r"has sizes \(2,\), and its parameter \(4,\)"),
+            (torch.ones(4, dtype=torch.float64), "not torch.float64"),
+        ):
+            parameter = with_gradient(torch.ones(4))
+            optimizer = HybridAdam([parameter])
+            optimizer.step()
+            parameter.grad.data = values
+            with self.assertRaisesRegex(castor.Error, message):
+                optimizer.step()
+
+    def test_of_the_parameters_are_refused(self):
+        optimizer = HybridAdam([with_gradient(torch.ones(4))])
+        optimizer.step()
+        optimizer.param_groups[0]["params"].append(with_gradient(torch.ones(4)))
+        with self.assertRaisesRegex(castor.Error, "added after the optimizer's first step"):
+            optimizer.step()
+
+    def test_to_a_boosted_model_are_refused(self):
+        model = made()
+        alone = HybridAdam(model.parameters())
+        train(model, alone, range(1))
+        optimizer = torch.optim.AdamW(model.parameters(), **ADAM)
+        Booster(plugin=GeminiPlugin(precision=None, device_budget="400KiB", chunk_bytes="16KiB")).boost(model, optimizer)
+        loss_of(model, 1).backward()
+        with self.assertRaisesRegex(castor.Error, "boosted with another optimizer"):
+            alone.step()
+        optimizer.step()
+
+    def test_to_other_memory_with_the_same_layout_are_followed(self):
+        model, twin = made(), made()
+        optimizer, alone = (HybridAdam(m.parameters(), **ADAM) for m in (model, twin))
+        for seed in range(3):
+            train(model, optimizer, [seed])
+            train(twin, alone, [seed])
+            for parameter in model.parameters():
+                parameter.data = parameter.data.clone()
+        self.assert_same(model.state_dict(), twin.state_dict())
+
+    def test_of_strides_that_say_nothing_are_followed(self):
+        """Of a dimension of size 1: a convolution of 1x1 in another memory format has the same order."""
+        weight, twin = (with_gradient(torch.arange(6.0).reshape(3, 2, 1, 1)) for _ in range(2))
+        optimizer, alone = HybridAdam([weight]), HybridAdam([twin])
+        for _ in range(2):
+            weight.data = weight.data.to(memory_format=torch.channels_last)
+            optimizer.step()
+            alone.step()
+            weight.data = torch.empty_like(twin.data).copy_(weight.data)
+        self.assertTrue(torch.equal(weight, twin))
+
+    def test_go_through_the_state_dict_to_a_new_optimizer(self):
+        """As the message says: to another dtype, and to another memory format; against AdamW of torch in fp32."""
+
+        def convolutions():
+            torch.manual_seed(0)
+            return nn.Sequential(nn.Conv2d(3, 5, 3), nn.Conv2d(5, 2, 3))
+
+        def steps(model, optimizer, seeds):
+            for seed in seeds:
+                x = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(seed))
+                model(x.to(model[0].weight.dtype)).float().pow(2).mean().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+
+        for change, tolerance in ((lambda m: m.to(memory_format=torch.channels_last), 1e-5), (lambda m: m.bfloat16(), 0.05)):
+            model, twin = convolutions(), convolutions()
+            optimizer, reference = HybridAdam(model.parameters(), **ADAM), torch.optim.AdamW(twin.parameters(), **ADAM)
+            steps(model, optimizer, range(3))
+            saved = optimizer.state_dict()
+            change(model)
+            optimizer = HybridAdam(model.parameters(), **ADAM)
+            optimizer.load_state_dict(saved)
+            steps(model, optimizer, range(3, 5))
+            steps(twin, reference, range(5))
+            mine, expected = (each.state_dict()["state"] for each in (optimizer, reference))
+            for number, (weight, other) in enumerate(zip(model.parameters(), twin.parameters())):
+                self.assertEqual(mine[number]["step"].item(), 5)
+                for one, two in ((weight, other), (mine[number]["exp_avg"], expected[number]["exp_avg"])):
+                    self.assertLess((one - two).norm() / two.norm(), tolerance)
+
+
+class Copies(SameWeights):
+    def test_go_on_with_states_of_their_own(self):
+        """In a copy and a pickle, of model and optimizer together."""
+        fused_lamb = lambda m, **more: FusedLAMB(m.parameters(), lr=0.1, max_grad_norm=0.1, set_grad_none=False)  # noqa: E731
+        adam = lambda m, **more: HybridAdam(m.parameters(), **ADAM, adamw_mode=False, **more)  # noqa: E731
+        for make, options in ((adam, {}), (adam, {"nvme_offload_fraction": 1.0}), (fused_lamb, {})):
+            for copied in (copy.deepcopy, lambda pair: pickle.loads(pickle.dumps(pair))):
+                for dtype in (torch.float32, torch.bfloat16):
+                    model, twin = made(dtype), made(dtype)
+                    optimizer, alone = make(model, **options), make(twin)
+                    train(model, optimizer, range(2))
+                    train(twin, alone, range(4))
+                    other, other_optimizer = copied((model, optimizer))
+                    self.assertIs(type(other_optimizer), type(optimizer))
+                    self.assertEqual(other_optimizer.set_grad_none, optimizer.set_grad_none)
+                    train(other, other_optimizer, range(2, 4))
+                    self.assert_same(other.state_dict(), twin.state_dict())
+                    train(model, optimizer, range(2, 4))
+                    self.assert_same(model.state_dict(), twin.state_dict())
+                    if options:
+                        self.assertNotEqual(other_optimizer.nvme_folder(), optimizer.nvme_folder())
+
+    def test_of_one_that_made_no_step(self):
+        model, twin = made(), made()
+        optimizer = copy.deepcopy(HybridAdam(model.parameters(), **ADAM))
+        self.assertFalse({*optimizer.param_groups[0]["params"]} & {*model.parameters()})
+        self.assertEqual(optimizer.state_dict()["state"], {})
+        model, optimizer = copy.deepcopy((twin, HybridAdam(twin.parameters(), **ADAM)))
+        train(model, optimizer, range(2))
+        self.assert_same(model.state_dict(), plain(torch.float32, "adamw", ADAM, range(2)).state_dict())
+
+
+class Forks(SameWeights):
+    def test_cannot_use_it(self):
+        """Which says so; and neither its use nor its end there waits for threads of the parent."""
+        for fraction in (0.0, 1.0):
+            model = made()
+            optimizer = HybridAdam(model.parameters(), **ADAM, nvme_offload_fraction=fraction)
+            train(model, optimizer, range(2))
+            loss_of(model, 2).backward()
+            saved = optimizer.state_dict()
+            held = {"optimizer": optimizer}
+            del optimizer
+
+            def in_worker():
+                messages = []
+                mine = held.pop("optimizer")
+                calls = (mine.step, mine.state_dict, mine.moved_bytes, lambda: mine.load_state_dict(saved), lambda: copy.copy(mine))
+                for call in calls:
+                    try:
+                        call()
+                        messages.append("worked")
+                    except castor.Error as error:
+                        messages.append(str(error))
+                del mine, calls, call
+                gc.collect()
+                return messages
+
+            messages = in_a_fork(in_worker)
+            self.assertEqual(len(messages), 5)
+            for message in messages:
+                self.assertIn("made its first step in another process, of which this one is a fork", message)
+            optimizer = held["optimizer"]
+            if fraction:
+                self.assertTrue(Path(optimizer.nvme_folder()).is_dir())
+            optimizer.step()
+            optimizer.zero_grad()
+            train(model, optimizer, range(3, 4))
+            self.assert_same(model.state_dict(), plain(torch.float32, "adamw", ADAM, range(4)).state_dict())
+
+    def test_may_train_with_ones_of_their_own(self):
+        model = made()
+        train(model, HybridAdam(model.parameters(), **ADAM), range(1))
+
+        def in_worker():
+            mine = made()
+            losses = train(mine, HybridAdam(mine.parameters(), **ADAM, nvme_offload_fraction=0.5), range(3))
+            return [*losses, mine.head.weight.sum().item()]
+
+        expected = in_worker()
+        self.assertEqual(in_a_fork(in_worker), expected)
+
 
 class States(SameWeights):
+    def test_a_value_of_another_type_is_refused_by_its_name(self):
+        model = made()
+        for make, values, name in (
+            *((HybridAdam, {"lr": value}, "lr") for value in ("1e-3", "a", None, [1e-3], True)),
+            *((HybridAdam, {"betas": value}, "betas") for value in ((0.9,), (0.9, "a"), 0.9, None, (0.9, 0.99, 0.999))),
+            (HybridAdam, {"bias_correction": "no"}, "bias_correction"),
+            (HybridAdam, {"adamw_mode": "no"}, "adamw_mode"),
+            (HybridAdam, {"nvme_offload_fraction": "1"}, "nvme_offload_fraction"),
+            (HybridAdam, {"nvme_offload_dir": 5}, "nvme_offload_dir"),
+            (FusedLAMB, {"max_grad_norm": "1"}, "max_grad_norm"),
+            (FusedLAMB, {"max_grad_norm": -1.0}, "max_grad_norm"),
+            (Lars, {"epsilon": "0"}, "epsilon"),
+            (lambda params, **more: FusedSGD(params, lr=0.1, momentum=0.9, **more), {"nesterov": "no"}, "nesterov"),
+        ):
+            with self.subTest(values), self.assertRaisesRegex(castor.Error, f"^{name} takes ") as raised:
+                make(model.parameters(), **values)
+            self.assertEqual((raised.exception.kind, raised.exception.option), ("usage", name))
+        optimizer = torch.optim.AdamW(model.parameters(), **ADAM)
+        Booster(plugin=TorchDDPPlugin()).boost(model, optimizer)
+        train(model, optimizer, range(1))
+        for name, value in (("lr", "1e-3"), ("betas", (0.9,)), ("betas", (0.9, "a")), ("eps", None)):
+            optimizer.param_groups[0].update({**ADAM, name: value})
+            with self.assertRaisesRegex(castor.Error, f"^{name} takes "):
+                train(model, optimizer, range(1))
+            optimizer.zero_grad()
+
+    def test_a_state_dict_that_does_not_fit_is_refused_before_it_changes_anything(self):
+        def alone(make):
+            model = made()
+            return model, make(model.parameters())
+
+        def boosted(make):
+            model, optimizer = alone(make)
+            Booster(plugin=TorchDDPPlugin()).boost(model, optimizer)
+            return model, optimizer
+
+        def adamw(parameters):
+            return torch.optim.AdamW(parameters, **ADAM)
+
+        def with_state(saved, **values):
+            return {**saved, "state": {**saved["state"], 1: {**saved["state"][1], **values}}}
+
+        other, sgd = alone(lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9))
+        train(other, sgd, range(1))
+        for model, optimizer in (alone(lambda parameters: HybridAdam(parameters, **ADAM)), boosted(adamw)):
+            train(model, optimizer, range(2))
+            saved = optimizer.state_dict()
+            moment = saved["state"][1]["exp_avg"]
+            group = saved["param_groups"][0]
+            for wrong, message in (
+                ({}, "has no state"),
+                ({"state": {}}, "has no param_groups"),
+                (sgd.state_dict(), "of another optimizer: its groups have no .*betas"),
+                ({**saved, "state": sgd.state_dict()["state"]}, "parameter 0 has no step; it is of another optimizer"),
+                (with_state(saved, exp_avg=torch.zeros(1)), r"parameter 1 has exp_avg of sizes \(1,\)"),
+                (with_state(saved, exp_avg_sq=torch.zeros(*moment.shape, 1)), "exp_avg_sq of sizes"),
+                (with_state(saved, exp_avg_sq=None), "has no exp_avg_sq"),
+                ({**saved, "param_groups": []}, r"groups of \[\] parameters, and the optimizer of \["),
+                ({**saved, "param_groups": [{**group, "params": group["params"][1:]}]}, "groups of"),
+            ):
+                with self.subTest(message), self.assertRaisesRegex(castor.Error, message) as raised:
+                    optimizer.load_state_dict(wrong)
+                self.assertEqual(raised.exception.kind, "usage")
+            self.assertEqual(optimizer.param_groups[0]["betas"], (0.9, 0.99))
+            after = optimizer.state_dict()["state"]
+            for number, state in saved["state"].items():
+                self.assertTrue(torch.equal(after[number]["exp_avg"], state["exp_avg"]))
+            self.assertEqual(train(model, optimizer, range(2, 3)), self.continued(saved, 2))
+
+    def continued(self, saved, n_steps):
+        """The next loss of a twin that made as many steps, and then loaded the state_dict."""
+        twin = made()
+        optimizer = HybridAdam(twin.parameters(), **ADAM)
+        train(twin, optimizer, range(n_steps))
+        optimizer.load_state_dict(saved)
+        return train(twin, optimizer, range(n_steps, n_steps + 1))
+
+    def test_values_that_a_state_dict_lacks_stay(self):
+        """Torch's AdamW knows no bias_correction."""
+        model = made()
+        optimizer = HybridAdam(model.parameters(), bias_correction=False)
+        optimizer.load_state_dict(torch.optim.AdamW(made().parameters(), lr=0.5).state_dict())
+        self.assertEqual(optimizer.param_groups[0]["lr"], 0.5)
+        self.assertFalse(optimizer.param_groups[0]["bias_correction"])
+        momentumless = torch.optim.SGD(model.parameters(), lr=0.1)
+        train(model, momentumless, range(1))
+        FusedSGD(model.parameters(), lr=0.1).load_state_dict(momentumless.state_dict())
+
     def test_a_value_out_of_its_range_is_refused_by_its_name(self):
         model = made()
         for make, values, name in (
@@ -246,6 +553,19 @@ class States(SameWeights):
             train(twin, alone, range(2, 4))
             self.assert_same(model.state_dict(), twin.state_dict())
 
+    def test_are_read_before_a_booster_casts_the_parameters(self):
+        for dtype, precision in ((torch.float32, "bf16"), (torch.bfloat16, "fp32"), (torch.bfloat16, "bf16")):
+            model = made(dtype)
+            optimizer = HybridAdam(model.parameters(), **ADAM)
+            train(model, optimizer, range(2))
+            before = copy.deepcopy(optimizer.state_dict()["state"])
+            Booster(plugin=GeminiPlugin(precision=precision, device_budget="400KiB", chunk_bytes="16KiB")).boost(model, optimizer)
+            after = optimizer.state_dict()["state"]
+            self.assertEqual(after.keys(), before.keys())
+            for number, state in before.items():
+                self.assertEqual(after[number]["step"].item(), 2)
+                self.assertTrue(torch.equal(after[number]["exp_avg"], state["exp_avg"]))
+                self.assertTrue(torch.equal(after[number]["exp_avg_sq"], state["exp_avg_sq"]))
 
     def test_of_sgd_without_momentum_are_none(self):
         model, twin = made(), made()

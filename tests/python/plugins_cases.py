@@ -265,6 +265,45 @@ class Refusals(unittest.TestCase):
             with self.subTest(option=option, value=value):
                 self.assert_refused(lambda: made(plugin, **{option: value}), message, option)
 
+    def test_values_of_other_types_name_the_option_when_the_plugin_is_made(self):
+        switches = ("accumulate_gradients", "offload_activations", "overlap_updates", "split_master")
+        for option, value, takes in (
+            *((name, "off", "True, False or None") for name in switches),
+            ("speculative_updates", "maybe", "one of auto, on, off, True, False"),
+            *((name, value, "0 \\(off\\) or") for name in ("max_norm",) for value in ("1.0", -1.0, float("nan"), [1], True)),
+            *(("micro_batches", value, "a whole number from 1, or None") for value in (1.5, "2", 0, True)),
+            ("debug", "yes", "True or False"),
+            ("cast_inputs", "no", "True or False"),
+            ("force_outputs_fp32", "no", "True or False"),
+            *((name, [1], "bytes as a number") for name in ("device_budget", "host_budget", "nvme_budget", "chunk_bytes")),
+            *(("nvme", value, "a folder, or a list of folders") for value in ({"/d"}, 5, [5])),
+            *(("units", value, "names or classes of modules") for value in (5, [5])),
+            *((name, "a", "a number") for name in ("offload_optim_frac", "nvme_offload_fraction", "io_timeout")),
+            *((name, 1.5, "a whole number") for name in ("update_threads", "rounding_seed")),
+            ("tp_size", "1", "a whole number"),
+            ("initial_scale", "a", "a finite number above 0"),
+            ("initial_scale", 0.5, "a number from min_scale to max_scale, 1 to 4294967296"),
+            ("max_scale", 0.5, "a number from min_scale, 1"),
+            ("growth_factor", 1, "a finite number above 1"),
+            ("backoff_factor", 1, "a number above 0 and below 1"),
+            *((name, value, "a whole number from 1") for name in ("growth_interval", "hysteresis") for value in (0, 1.5)),
+            *((name, torch.float64, "one of fp32, bf16, fp16") for name in ("precision", "mixed_precision")),
+            ("mixed_precision", "bf61", "one of fp32, bf16, fp16, not 'bf61'; did you mean bf16"),
+        ):
+            for plugin in (GeminiPlugin, HybridParallelPlugin)[: 1 if option == "tp_size" else 2]:
+                with self.subTest(plugin=plugin.__name__, option=option, value=value):
+                    self.assert_refused(lambda: made(plugin, **{option: value}), f"{option} takes {takes}", option)
+        for plugin in (TorchDDPPlugin, LowLevelZeroPlugin):
+            self.assert_refused(lambda: plugin(max_norm="1.0"), "max_norm takes", "max_norm")
+        self.assert_refused(lambda: LowLevelZeroPlugin(cpu_offload="no"), "takes True or False", "cpu_offload")
+        self.assert_refused(lambda: HybridParallelPlugin(1, 1, num_microbatches="2"), "a whole number", "num_microbatches")
+
+    def test_values_of_a_scaler(self):
+        from castor.mixed_precision import FP16TorchMixedPrecision
+
+        for option, value in (("init_scale", "a"), ("growth_factor", 1.0), ("backoff_factor", 2), ("growth_interval", 1.5)):
+            self.assert_refused(lambda: FP16TorchMixedPrecision(**{option: value}), f"{option} takes ", option)
+
     def test_more_ranks_than_there_are(self):
         for call, message, option in (
             (lambda: HybridParallelPlugin(2, 2), r"HybridParallelPlugin\(tp_size=2, pp_size=2\) takes 4 ranks", "tp_size"),
@@ -286,8 +325,7 @@ class Refusals(unittest.TestCase):
             **dict.fromkeys(("device_budget", "host_budget", "nvme_budget", "chunk_bytes"), "lots"),
             **dict.fromkeys(("nvme_offload_fraction", "offload_optim_frac", "offload_param_frac"), 2),
             **dict.fromkeys(("update_threads", "rounding_seed", "io_timeout"), -5),
-            **dict.fromkeys(("durability", "speculative_updates", "moments", "optimizer"), "other"),
-            **dict.fromkeys(("offload_activations", "overlap_updates", "accumulate_gradients", "split_master"), "other"),
+            **dict.fromkeys(("durability", "moments", "optimizer"), "other"),
             "stream_optim_frac": 2,
             "const_device_bytes": "1MiB",
         }
@@ -321,9 +359,35 @@ class Effects(SameWeights):
             (GeminiPlugin(offload_optim_frac=0.5), {"placement_policy": "static", "offload_optim_frac": "0.5"}),
             (GeminiPlugin(offload_param_frac=1.0), {"placement_policy": "static", "offload_param_frac": "1.0"}),
             (GeminiPlugin(placement_policy="cuda"), {"placement_policy": "cuda"}),
-            (GeminiPlugin(nvme=["/a,b", "/c"], overlap_updates=False), {"nvme": "/a\\,b,/c", "overlap_updates": "off"}),
+            (GeminiPlugin(nvme=["/a,b", pathlib.Path("/c")]), {"nvme": "/a\\,b,/c"}),
+            (GeminiPlugin(nvme=pathlib.Path("/a,b")), {"nvme": "/a\\,b"}),
         ):
             self.assertEqual(plugin.options, options)
+
+    def test_switches_of_the_core_take_truth_values(self):
+        def optimizer_of(parameters):
+            return torch.optim.AdamW(parameters, lr=3e-3)
+
+        expected = train(GeminiPlugin(precision=None), optimizer_of, torch.bfloat16, n_steps=2)
+        switches = ("accumulate_gradients", "offload_activations", "overlap_updates", "split_master", "speculative_updates")
+        for name in switches:
+            for value in (True, False):
+                with self.subTest(option=name, value=value):
+                    plugin = GeminiPlugin(precision=None, **{name: value})
+                    losses, weights = train(plugin, optimizer_of, torch.bfloat16, n_steps=2)
+                    self.assertEqual(losses, expected[0])
+                    self.assert_same(weights, expected[1])
+
+    def test_numbers_may_be_those_of_numpy(self):
+        import numpy
+
+        plugin = GeminiPlugin(
+            max_norm=numpy.float32(0.5), micro_batches=numpy.int64(1), device_budget=numpy.int64(1 << 20), host_budget=1e8
+        )
+        model = nn.Linear(4, 4)
+        Booster(plugin=plugin).boost(model, torch.optim.AdamW(model.parameters()))
+        self.assertEqual(castor.stats(model)["budget_bytes"]["device"], 1 << 20)
+        self.assertEqual(castor.stats(model)["budget_bytes"]["host"], 10**8)
 
     def test_every_strategy_has_the_same_bits(self):
         def optimizer_of(parameters):
@@ -383,6 +447,8 @@ class Effects(SameWeights):
     def test_precision_by_a_dtype(self):
         for given, precision in ((torch.float16, "fp16"), (torch.bfloat16, "bf16"), (torch.float32, "fp32"), ("fp16", "fp16")):
             self.assertEqual(GeminiPlugin(mixed_precision=given).precision, precision)
+            self.assertEqual(GeminiPlugin(precision=given).precision, precision)
+            self.assertEqual(TorchDDPPlugin(precision=given).precision, precision)
 
     def test_inputs_stay_as_they_are_if_asked(self):
         model = nn.Linear(4, 4)
@@ -456,6 +522,7 @@ class BoosterOptions(unittest.TestCase):
         for given, dtype, scale in (
             ("bf16", torch.bfloat16, None),
             (BF16MixedPrecision(), torch.bfloat16, None),
+            (torch.bfloat16, torch.bfloat16, None),
             ("fp16", torch.float16, 2.0**16),
             (FP16TorchMixedPrecision(init_scale=2.0**7), torch.float16, 2.0**7),
         ):

@@ -11,7 +11,17 @@ from torch import nn
 
 from castor._boost import boost_frozen, boost_pair
 from castor._errors import Error
-from castor.booster._choices import check_names, check_plugin, check_saving, check_shards, check_states, device_of, plugin_for
+from castor.booster._choices import (
+    boosted_model,
+    boosted_optimizer,
+    check_names,
+    check_plugin,
+    check_saving,
+    check_shards,
+    check_states,
+    device_of,
+    plugin_for,
+)
 from castor.booster._files import loaded, write
 from castor.booster._loading import load_model
 from castor.booster._plugin import Plugin
@@ -25,13 +35,13 @@ class Booster:
     """Gives a model, its optimizer and what goes with them to a plugin.
 
     device: where the model trains; None: the current GPU if there is one, else where the model is. mixed_precision: 'fp16',
-    'bf16' or an object of castor.mixed_precision, for a plugin that states no precision.
+    'bf16', its dtype or an object of castor.mixed_precision, for a plugin that states no precision.
     """
 
     def __init__(
         self,
         device: str | torch.device | None = None,
-        mixed_precision: str | MixedPrecision | None = None,
+        mixed_precision: torch.dtype | str | MixedPrecision | None = None,
         plugin: Plugin | None = None,
     ):
         self.plugin = TorchDDPPlugin() if plugin is None else check_plugin(plugin)
@@ -56,7 +66,7 @@ class Booster:
         return model, optimizer, criterion, dataloader, lr_scheduler
 
     def backward(self, loss: torch.Tensor, optimizer: torch.optim.Optimizer) -> None:
-        optimizer.backward(loss)
+        boosted_optimizer(optimizer).backward(loss)
 
     def execute_pipeline(
         self,
@@ -78,13 +88,15 @@ class Booster:
             )
         from castor.booster._pipeline import run_micro_batches
 
+        if optimizer is not None:
+            boosted_optimizer(optimizer)
         sizes = self.plugin.num_microbatches, self.plugin.microbatch_size
         loss, outputs = run_micro_batches(next(data_iter), model, criterion, optimizer, sizes, return_outputs)
         return {"loss": loss if return_loss else None, "outputs": outputs}
 
     def no_sync(self, model: nn.Module, optimizer: torch.optim.Optimizer | None = None):
         """Within it no backward pass is the last of its step, where the plugin states micro_batches."""
-        return model.no_sync()
+        return boosted_model(model).no_sync()
 
     def save_model(
         self,
@@ -130,12 +142,12 @@ class Booster:
         check_names(Booster.save_optimizer, unknown)
         check_saving(gather_dtensor, use_async)
         check_states(prefix, size_per_shard)
-        save_run(optimizer, Path(path))
+        save_run(boosted_optimizer(optimizer), Path(path))
 
     def load_optimizer(self, optimizer: torch.optim.Optimizer, path: str | os.PathLike) -> None:
         """What save_optimizer has saved, weights included; on any budgets, before the first step. Each group gets the values
         that its parameters were saved with."""
-        load_run(optimizer, Path(path))
+        load_run(boosted_optimizer(optimizer), Path(path))
 
     def save_lr_scheduler(self, lr_scheduler, path: str | os.PathLike) -> None:
         write(lr_scheduler.state_dict(), Path(path), use_safetensors=False)

@@ -11,7 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import nn
 
+from castor._access import place_of
+from castor._boosted import BoostedOptimizer
 from castor._errors import Error, nearest
 from castor.booster._plugin import Plugin
 from castor.mixed_precision import MixedPrecision, mixed_precision_of
@@ -23,6 +26,26 @@ def check_plugin(plugin: object) -> Plugin:
     if not isinstance(plugin, Plugin):
         raise Error(f"plugin takes a plugin, as GeminiPlugin(), not {plugin!r}", "usage", "plugin")
     return plugin
+
+
+def boosted_optimizer(optimizer: object) -> BoostedOptimizer:
+    if not isinstance(optimizer, BoostedOptimizer):
+        raise Error(
+            f"the optimizer was not boosted, it is of class {type(optimizer).__name__}; call booster.boost(model, optimizer) "
+            "first",
+            "usage",
+        )
+    return optimizer
+
+
+def boosted_model(model: object) -> nn.Module:
+    if not isinstance(model, nn.Module) or "no_sync" not in vars(model) or not any(map(place_of, model.parameters())):
+        raise Error(
+            f"the model was not boosted, it is of class {type(model).__name__}; call booster.boost(model, optimizer) first, "
+            "and give the whole model",
+            "usage",
+        )
+    return model
 
 
 def device_of(device: str | torch.device | None) -> torch.device | None:
@@ -38,7 +61,7 @@ def device_of(device: str | torch.device | None) -> torch.device | None:
     return torch.device(device)
 
 
-def plugin_for(plugin: Plugin, mixed_precision: str | MixedPrecision | None) -> Plugin:
+def plugin_for(plugin: Plugin, mixed_precision: torch.dtype | str | MixedPrecision | None) -> Plugin:
     """The plugin with that precision, where it states none."""
     if mixed_precision is None:
         return plugin

@@ -3,28 +3,46 @@
 
 from __future__ import annotations
 
+import os
 import warnings
+from collections.abc import Callable
 from dataclasses import Field, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from castor._errors import Error, nearest
+from castor._values import check_value, fits, words_of
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 
-def option(default: Any, *, unused: str = "", choices: tuple = (), core: bool = False, kw_only: bool = True) -> Any:
-    """A field. unused: why the option changes nothing. core: it is passed on to the plugin of the core."""
-    return field(default=default, kw_only=kw_only, metadata={"unused": unused, "choices": choices, "core": core})
+def option(
+    default: Any,
+    *,
+    unused: str = "",
+    choices: tuple = (),
+    takes: str = "",
+    within: Callable[[Any], bool] | None = None,
+    core: bool = False,
+    kw_only: bool = True,
+) -> Any:
+    """A field. unused: why the option changes nothing. takes: the values that it takes, in words; empty: those of its
+    annotation. within: whether a value of that type is one of them. core: it is passed on to the plugin of the core."""
+    known = {"unused": unused, "choices": choices, "takes": takes, "within": within, "core": core}
+    return field(default=default, kw_only=kw_only, metadata=known)
 
 
 def unused(default: Any, why: str) -> Any:
     return option(default, unused=why)
 
 
-def of_core(default: Any = None) -> Any:
-    """None: the default of the core."""
-    return option(default, core=True)
+def of_core(default: Any = None, takes: str = "") -> Any:
+    """None: the default of the core, which checks the range of numbers."""
+    return option(default, takes=takes, core=True)
+
+
+def size_of_core() -> Any:
+    return of_core(takes="bytes as a number, or text as '8GiB'")
 
 
 def check_names(plugin: type[DataclassInstance], given: dict[str, Any]) -> None:
@@ -32,6 +50,17 @@ def check_names(plugin: type[DataclassInstance], given: dict[str, Any]) -> None:
     for name in given:
         if name not in known:
             raise Error(f"{plugin.__name__} has no option {name}{nearest(name, known)}", "usage", name)
+
+
+def check_types(plugin: DataclassInstance) -> None:
+    """Of options with an effect; those of a few values are for check_choices."""
+    hints = get_type_hints(type(plugin))
+    for each in fields(plugin):
+        if not each.metadata.get("unused") and not each.metadata.get("choices"):
+            value, within = getattr(plugin, each.name), each.metadata.get("within")
+            takes = each.metadata.get("takes") or words_of(hints[each.name])
+            is_taken = fits(value, hints[each.name]) and (value is None or within is None or within(value))
+            check_value(each.name, value, takes, is_taken)
 
 
 def check_choices(plugin: DataclassInstance) -> None:
@@ -67,7 +96,9 @@ def core_options(plugin: DataclassInstance) -> dict[str, str]:
 def text_of(value: Any) -> str:
     """An option as the core reads it: a comma within an element of a list is written with a backslash."""
     if isinstance(value, bool):
-        return "on" if value else "off"
+        return "true" if value else "false"
+    if isinstance(value, os.PathLike):
+        return text_of([value])
     if isinstance(value, (list, tuple)):
-        return ",".join(str(item).replace("\\", "\\\\").replace(",", "\\,") for item in value)
+        return ",".join(os.fspath(item).replace("\\", "\\\\").replace(",", "\\,") for item in value)
     return str(value)

@@ -3,16 +3,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from torch import nn
+import torch
 
 from castor._errors import Error
-from castor._precision import DTYPES
+from castor._precision import DTYPES, SCALING, precision_of
+from castor._values import check_value
 from castor.booster._grid import Grid, StageManager, check_ranks
-from castor.booster._options import check_choices, check_names, core_options, is_given, option, unused, warn_of, warn_of_unused
+from castor.booster._options import (
+    check_choices,
+    check_names,
+    check_types,
+    core_options,
+    is_given,
+    option,
+    unused,
+    warn_of,
+    warn_of_unused,
+)
 
 if TYPE_CHECKING:
     import torch.distributed as dist
@@ -21,12 +32,17 @@ if TYPE_CHECKING:
 SCALER = ("initial_scale", "min_scale", "max_scale", "growth_factor", "backoff_factor", "growth_interval", "hysteresis")
 
 
+def scaling(name: str, default: float) -> Any:
+    takes, within = SCALING[name]
+    return option(default, takes=takes, within=within)
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class Plugin:
     """A strategy of the core by its name, and the options of its training.
 
-    precision: 'bf16', 'fp16' or 'fp32', the dtype that parameters get and the model computes in, with masters of fp32 in
-    any case; None: that of the model. max_norm: the norm that gradients are clipped to in every step; 0: none.
+    precision: 'bf16', 'fp16' or 'fp32', or such a dtype, that parameters get and the model computes in, with masters of
+    fp32 in any case; None: that of the model. max_norm: the norm that gradients are clipped to in every step; 0: none.
     micro_batches: the backward passes of each step. Stated, updates begin during the last one, so steps are shorter; a
     further pass, and values of the optimizer that change between it and step(), are refused. None: any number.
     initial_scale to hysteresis: dynamic loss scaling under fp16. cast_inputs: floating-point inputs of the model get its
@@ -35,20 +51,20 @@ class Plugin:
     before it happens, at a cost for each operator.
     """
 
-    precision: str | None = option(None, choices=(None, *DTYPES))
-    max_norm: float = 0.0
+    precision: torch.dtype | str | None = option(None, choices=(None, *DTYPES))
+    max_norm: float | None = option(0.0, takes="0 (off) or a number above it", within=lambda norm: norm >= 0)
     norm_type: float = 2.0
-    micro_batches: int | None = None
-    initial_scale: float = 2**16
-    min_scale: float = 1
-    growth_factor: float = 2
-    backoff_factor: float = 0.5
-    growth_interval: int = 1000
-    hysteresis: int = 2
-    max_scale: float = 2**32
+    micro_batches: int | None = option(None, takes="a whole number from 1, or None", within=lambda n: n >= 1)
+    initial_scale: float = scaling("initial_scale", 2**16)
+    min_scale: float = scaling("min_scale", 1)
+    growth_factor: float = scaling("growth_factor", 2)
+    backoff_factor: float = scaling("backoff_factor", 0.5)
+    growth_interval: int = scaling("growth_interval", 1000)
+    hysteresis: int = scaling("hysteresis", 2)
+    max_scale: float = scaling("max_scale", 2**32)
     cast_inputs: bool = True
     force_outputs_fp32: bool = False
-    units: Sequence[str | type[nn.Module]] | None = None
+    units: Collection[str | type] | str | type | None = option(None, takes="names or classes of modules")
     debug: bool = False
     fp8_communication: bool = unused(False, "no tensor is sent in fp8")
 
@@ -61,8 +77,10 @@ class Plugin:
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
+        check_types(self)
         self._settle()
         check_choices(self)
+        self._check_scales()
         if self.norm_type != 2:
             raise Error(f"norm_type is {self.norm_type}; Castor clips by the 2-norm", "usage", "norm_type")
         sizes = {"tp": self.tp_size, "pp": self.pp_size, "sp": 1 if self.sp_size is None else self.sp_size}
@@ -73,7 +91,15 @@ class Plugin:
         self._warn_of_scaler()
 
     def _settle(self) -> None:
-        """What options say together, before they are checked one by one."""
+        """Brings options to the form that the rest reads, before what they say together is checked."""
+        if self.precision is not None:
+            self.precision = precision_of(self.precision, "precision")
+
+    def _check_scales(self) -> None:
+        low, high = self.min_scale, self.max_scale
+        check_value("max_scale", high, f"a number from min_scale, {low}", high >= low)
+        first = self.initial_scale
+        check_value("initial_scale", first, f"a number from min_scale to max_scale, {low} to {high}", low <= first <= high)
 
     def _axes(self) -> tuple[str, ...]:
         return ("dp", "pp", "tp", "sp")

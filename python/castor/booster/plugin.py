@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,8 +11,8 @@ from typing import Any
 import torch
 
 from castor._errors import Error
-from castor._precision import DTYPES
-from castor.booster._options import of_core, option, unused
+from castor._precision import DTYPES, precision_of
+from castor.booster._options import of_core, option, size_of_core, unused
 from castor.booster._plugin import Plugin
 
 __all__ = ["GeminiPlugin", "HybridParallelPlugin", "LowLevelZeroPlugin", "Plugin", "TorchDDPPlugin"]
@@ -60,17 +61,17 @@ class PlannerOptions(ZeroOptions):
     placement_policy: str = option("auto", choices=("auto", "static", "cuda", "cpu", "const"), core=True)
     offload_optim_frac: float = of_core(0.0)
     offload_param_frac: float = of_core(0.0)
-    device_budget: int | str | None = of_core()
-    host_budget: int | str | None = of_core()
-    nvme_budget: int | str | None = of_core()
-    nvme: Sequence[str] | str | None = of_core()
+    device_budget: float | str | None = size_of_core()
+    host_budget: float | str | None = size_of_core()
+    nvme_budget: float | str | None = size_of_core()
+    nvme: Sequence[str | os.PathLike] | str | os.PathLike | None = of_core(takes="a folder, or a list of folders")
     nvme_offload_fraction: float | None = of_core()
     durability: str | None = of_core()
-    const_device_bytes: int | str | None = of_core()
+    const_device_bytes: float | str | None = size_of_core()
     accumulate_gradients: bool | None = of_core()
     offload_activations: bool | None = of_core()
     overlap_updates: bool | None = of_core()
-    speculative_updates: str | bool | None = of_core()
+    speculative_updates: str | bool | None = option(None, choices=(None, "auto", "on", "off", True, False), core=True)
     stream_optim_frac: float | None = of_core()
     update_threads: int | None = of_core()
     split_master: bool | None = of_core()
@@ -78,7 +79,7 @@ class PlannerOptions(ZeroOptions):
     moments: str | None = of_core()
     rounding_seed: int | None = of_core()
     io_timeout: float | None = of_core()
-    chunk_bytes: int | str | None = of_core()
+    chunk_bytes: float | str | None = size_of_core()
 
     mixed_precision: torch.dtype | str | None = None
     tp_size: int = 1
@@ -105,9 +106,11 @@ class PlannerOptions(ZeroOptions):
     enable_sequence_parallelism: bool = unused(False, TENSOR_PARALLEL)
 
     def _settle(self) -> None:
+        super()._settle()
         if self.mixed_precision is not None:
-            named = [name for name, dtype in DTYPES.items() if dtype == self.mixed_precision]
-            self.precision = named[0] if named else str(self.mixed_precision)
+            self.precision = precision_of(self.mixed_precision, "mixed_precision")
+        if isinstance(self.speculative_updates, bool):
+            self.speculative_updates = "on" if self.speculative_updates else "off"
         if self.placement_policy == "auto" and (self.offload_optim_frac or self.offload_param_frac):
             self.placement_policy = "static"
 
@@ -125,7 +128,7 @@ class LowLevelZeroPlugin(OffloadOptions):
     castor.booster.plugin.Plugin explains further options."""
 
     stage: int = option(1, choices=(1, 2), unused=SHARDED, kw_only=False)
-    precision: str | None = option("fp16", choices=(None, *DTYPES))
+    precision: torch.dtype | str | None = option("fp16", choices=(None, *DTYPES))
     reduce_bucket_size_in_m: int = unused(12, REDUCED)
 
 
@@ -135,11 +138,11 @@ class GeminiPlugin(PlannerOptions):
 
     device_budget, host_budget, nvme_budget: bytes, or text as '8GiB'; None: no limit. nvme: folders of the NVMe tier.
     offload_optim_frac, offload_param_frac: shares that are off the device; placement_policy 'auto' becomes 'static' then.
-    mixed_precision: another name of precision, which takes a dtype too. castor.booster.plugin.Plugin explains further
+    mixed_precision: another name of precision. castor.booster.plugin.Plugin explains further
     options, and `castor plugins list -v` those that are None by default.
     """
 
-    precision: str | None = option("bf16", choices=(None, *DTYPES))
+    precision: torch.dtype | str | None = option("bf16", choices=(None, *DTYPES))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -153,7 +156,7 @@ class HybridParallelPlugin(OffloadOptions, PlannerOptions, DdpOptions):
     tp_size: int = field(kw_only=False)
     pp_size: int = field(kw_only=False)
     sp_size: int | None = field(default=None, kw_only=False)
-    precision: str | None = option("fp16", choices=(None, *DTYPES))
+    precision: torch.dtype | str | None = option("fp16", choices=(None, *DTYPES))
     zero_stage: int = option(0, choices=(0, 1, 2), unused=SHARDED)
     num_microbatches: int | None = None
     microbatch_size: int | None = None

@@ -2,12 +2,14 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import nn
 
+from castor._values import check_value, is_number
 from castor.nn.optimizer._standalone import StandaloneOptimizer
 
 
@@ -24,8 +26,9 @@ class HybridAdam(StandaloneOptimizer):
         weight_decay: float = 0,
         adamw_mode: bool = True,
         nvme_offload_fraction: float = 0.0,
-        nvme_offload_dir: str | None = None,
+        nvme_offload_dir: str | os.PathLike | None = None,
     ):
+        check_value("adamw_mode", adamw_mode, "True or False", isinstance(adamw_mode, bool))
         self.core_rule = "adamw" if adamw_mode else "adam"
         values = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "bias_correction": bias_correction}
         super().__init__(model_params, values, nvme_offload_fraction, nvme_offload_dir)
@@ -36,7 +39,7 @@ class CPUAdam(HybridAdam):
 
 
 class FusedAdam(HybridAdam):
-    """HybridAdam by its name for models on a GPU."""
+    """HybridAdam by its name for models on a GPU. set_grad_none: what zero_grad() does unless it says otherwise."""
 
     def __init__(
         self,
@@ -53,6 +56,8 @@ class FusedAdam(HybridAdam):
         super().__init__(params, lr, bias_correction, betas, eps, weight_decay, adamw_mode)
         for group in (self.defaults, *self.param_groups):
             group["amsgrad"] = amsgrad
+        self.check_values(self.defaults)
+        self.set_grad_none = set_grad_none
 
 
 class Lamb(StandaloneOptimizer):
@@ -72,7 +77,7 @@ class Lamb(StandaloneOptimizer):
 
 
 class FusedLAMB(StandaloneOptimizer):
-    """Lamb that clips gradients to max_grad_norm over all of them; 0: not at all."""
+    """Lamb that clips gradients to max_grad_norm over all of them; 0: not at all. set_grad_none: as of FusedAdam."""
 
     core_rule = "lamb"
 
@@ -94,12 +99,15 @@ class FusedLAMB(StandaloneOptimizer):
         values = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "bias_correction": bias_correction}
         fixed = {"amsgrad": amsgrad, "adam_w_mode": adam_w_mode, "grad_averaging": grad_averaging, "use_nvlamb": use_nvlamb}
         super().__init__(params, {**values, **fixed})
+        takes = "0 (off) or a number above it"
+        check_value("max_grad_norm", max_grad_norm, takes, is_number(max_grad_norm) and max_grad_norm >= 0)
         self.max_grad_norm = max_grad_norm
+        self.set_grad_none = set_grad_none
 
-    def _grad_scale(self, stepped: list[tuple[dict, nn.Parameter]]) -> float:
+    def _grad_scale(self, stepped: list[nn.Parameter]) -> float:
         if not self.max_grad_norm or not stepped:
             return 1.0
-        norm = torch.nn.utils.get_total_norm([parameter.grad for _, parameter in stepped]).item()
+        norm = torch.nn.utils.get_total_norm([parameter.grad for parameter in stepped]).item()
         return min(1.0, self.max_grad_norm / (norm + 1e-6)) if math.isfinite(norm) else 1.0
 
 

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import logging
-import shutil
+import os
 import tempfile
-import weakref
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -15,7 +15,13 @@ from torch import nn
 
 from castor import _core
 from castor._errors import Error
+from castor._forks import OPTIMIZERS, remove_at_end
 from castor._rules import ONE_MOMENT, from_torch, python_names, to_torch, values_of
+from castor._saved_states import saved_parts
+from castor._values import check_value, fits, is_number
+from castor.nn.optimizer._layouts import Layout, check, check_gradient, check_unchanged, layout_of
+
+COPIED = ("core_rule", "set_grad_none", "max_grad_norm", "nvme_offload_fraction", "nvme_offload_dir")
 
 
 class StandaloneOptimizer(torch.optim.Optimizer):
@@ -23,43 +29,67 @@ class StandaloneOptimizer(torch.optim.Optimizer):
     master, are kept on the host, or on NVMe; of parameters on a GPU too, whose updates then run on the host.
 
     core_rule: the rule. nvme_offload_fraction: the share of the states in a file of nvme_offload_dir, which ends with the
-    process; None: a temporary folder.
+    process; None: a temporary folder. set_grad_none: what zero_grad() does unless it says otherwise.
     """
 
     core_rule: str
+    set_grad_none = True
+    _states: _core.TensorOptimizer | None
+    _numbers: dict[nn.Parameter, int]
+    _layouts: dict[nn.Parameter, Layout]
+    _on_host: dict[nn.Parameter, torch.Tensor]
+    _temporary_folder: str | None
 
     def __init__(
         self,
         params: Iterable[Any],
         defaults: dict[str, Any],
         nvme_offload_fraction: float = 0.0,
-        nvme_offload_dir: str | None = None,
+        nvme_offload_dir: str | os.PathLike | None = None,
     ):
+        check_value("nvme_offload_fraction", nvme_offload_fraction, "a number from 0 to 1", is_number(nvme_offload_fraction))
+        check_value("nvme_offload_dir", nvme_offload_dir, "a folder or None", fits(nvme_offload_dir, str | os.PathLike | None))
         self.nvme_offload_fraction = nvme_offload_fraction
         self.nvme_offload_dir = nvme_offload_dir
-        self._states: _core.TensorOptimizer | None = None
-        self._numbers: dict[nn.Parameter, int] = {}
-        self._on_host: dict[nn.Parameter, torch.Tensor] = {}
+        vars(self).update(nothing_open())
         super().__init__(params, defaults)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies and pickles, which keep states of their own."""
+        own = {name: value for name, value in vars(self).items() if name in COPIED}
+        return {**super().__getstate__(), **own, **nothing_open(), "state": self.states()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        states, self.state = self.state, defaultdict(dict)
+        self._write(states)
 
     def nvme_folder(self) -> str | None:
         if not self.nvme_offload_fraction:
             return None
-        if self.nvme_offload_dir is None:
-            self.nvme_offload_dir = tempfile.mkdtemp(prefix="castor_states_")
-            weakref.finalize(self, shutil.rmtree, self.nvme_offload_dir, ignore_errors=True)
-        return self.nvme_offload_dir
+        if self.nvme_offload_dir is not None:
+            return os.fspath(self.nvme_offload_dir)
+        if self._temporary_folder is None:
+            self._temporary_folder = tempfile.mkdtemp(prefix="castor_states_")
+            remove_at_end(self, self._temporary_folder)
+        return self._temporary_folder
 
     def add_param_group(self, param_group: dict) -> None:
         if self._states is not None:
             raise Error("the optimizer has states already; add groups of parameters before its first step", "usage")
         super().add_param_group(param_group)
         try:
-            with python_names(self.core_rule):
-                _core.check_rule(self.core_rule, values_of(self.core_rule, self.param_groups[-1], bias_correction=True))
+            self.check_values(self.param_groups[-1])
         except Error:
             del self.param_groups[-1]
             raise
+
+    def check_values(self, group: dict) -> None:
+        with python_names(self.core_rule):
+            _core.check_rule(self.core_rule, values_of(self.core_rule, group, group.get("bias_correction", True)))
+
+    def zero_grad(self, set_to_none: bool | None = None) -> None:
+        super().zero_grad(self.set_grad_none if set_to_none is None else set_to_none)
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -68,15 +98,16 @@ class StandaloneOptimizer(torch.optim.Optimizer):
             with torch.enable_grad():
                 loss = closure()
         states = self._open()
-        stepped = [(group, p) for group in self.param_groups for p in group["params"] if p.grad is not None]
+        updates = [update for group in self.param_groups for update in self._updates(group)]
+        stepped = [p for group in self.param_groups for p in group["params"] if p.grad is not None]
         with python_names(self.core_rule):
-            states.step([self._update(group, parameter) for group, parameter in stepped], self._grad_scale(stepped))
-        for _, parameter in stepped:
+            states.step(updates, self._grad_scale(stepped))
+        for parameter in stepped:
             if parameter in self._on_host:
                 parameter.copy_(self._on_host[parameter])
         return loss
 
-    def _grad_scale(self, stepped: list[tuple[dict, nn.Parameter]]) -> float:
+    def _grad_scale(self, stepped: list[nn.Parameter]) -> float:
         """Gradients are multiplied by it."""
         return 1.0
 
@@ -93,34 +124,40 @@ class StandaloneOptimizer(torch.optim.Optimizer):
                 self.nvme_offload_fraction,
                 torch.get_num_threads(),
             )
+            OPTIMIZERS.add(self._states)
             self._numbers = {parameter: number for number, parameter in enumerate(parameters)}
+            self._layouts = {parameter: layout_of(parameter) for parameter in parameters}
             for sentence in self._states.warnings():
                 logging.getLogger("castor").warning("%s", sentence)
         return self._states
 
     def _weight(self, parameter: nn.Parameter) -> torch.Tensor:
         """Its weight on the host."""
+        check_unchanged(parameter, self._layouts.get(parameter))
         if parameter.device.type == "cpu":
             return parameter.data
         if parameter not in self._on_host:
             self._on_host[parameter] = torch.empty_like(parameter, device="cpu", requires_grad=False)
         return self._on_host[parameter].copy_(parameter)
 
-    def _update(self, group: dict, parameter: nn.Parameter) -> tuple:
-        """As the core takes it: the gradient in the order of the parameter's memory."""
-        grad = parameter.grad
-        if grad.is_sparse:
-            raise Error(f"a gradient of sizes {tuple(grad.shape)} is sparse; make its embedding dense (sparse=False)", "usage")
-        weight = self._weight(parameter)
+    def _updates(self, group: dict) -> list[tuple]:
+        """As the core takes them."""
+        corrects = group.get("bias_correction", True)
+        rule = self.core_rule, values_of(self.core_rule, group, corrects), corrects
+        return [(*self._tensors(p), *rule) for p in group["params"] if p.grad is not None]
+
+    def _tensors(self, parameter: nn.Parameter) -> tuple[int, torch.Tensor, torch.Tensor]:
+        """Its number, and weight and gradient on the host, in the order of the parameter's memory."""
+        grad, weight = parameter.grad, self._weight(parameter)
+        check_gradient(parameter, grad)
         if grad.device != weight.device or grad.stride() != weight.stride():
             grad = torch.empty_like(weight, dtype=grad.dtype).copy_(grad)
-        corrects = group.get("bias_correction", True)
-        return self._numbers[parameter], weight, grad, self.core_rule, values_of(self.core_rule, group, corrects), corrects
+        return self._numbers[parameter], weight, grad
 
     def states_of(self, parameter: nn.Parameter) -> dict:
         """As torch.optim has them, and the master of a 16-bit parameter; empty before its first update."""
-        weight = self._weight(parameter)
-        master, exp_avg, exp_avg_sq, n_updates = self._open().read(self._numbers[parameter], weight)
+        states, weight = self._open(), self._weight(parameter)
+        master, exp_avg, exp_avg_sq, n_updates = states.read(self._numbers[parameter], weight)
         if not n_updates:
             return {}
         shaped = [None if flat is None else like(weight, flat) for flat in (exp_avg, exp_avg_sq)]
@@ -148,26 +185,28 @@ class StandaloneOptimizer(torch.optim.Optimizer):
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """That of this class, of a boosted optimizer or of torch's own; by the parameters' places in the groups."""
-        super().load_state_dict({**state_dict, "state": {}})
-        states = self._open()
-        for group, given in zip(self.param_groups, state_dict["param_groups"]):
-            for parameter, number in zip(group["params"], given["params"]):
-                if state := state_dict["state"].get(number):
-                    weight = self._weight(parameter)
-                    exp_avg, exp_avg_sq, n_updates = from_torch(self.core_rule, state)
-                    flat = [None if s is None else flat_like(weight, s) for s in (state.get("master"), exp_avg, exp_avg_sq)]
-                    states.write(self._numbers[parameter], weight, *flat, n_updates)
-                    if parameter in self._on_host:
-                        parameter.copy_(weight)
+        values, states = saved_parts(self.core_rule, self.param_groups, state_dict)
+        groups = [{**group, **given} for group, given in zip(self.param_groups, values)]
+        for group in groups:
+            self.check_values(group)
+        numbered = [{**group, "params": given["params"]} for group, given in zip(groups, state_dict["param_groups"])]
+        super().load_state_dict({**state_dict, "state": {}, "param_groups": numbered})
+        self._write(states)
+
+    @torch.no_grad()
+    def _write(self, states: dict[nn.Parameter, dict]) -> None:
+        for parameter, state in states.items():
+            opened, weight = self._open(), self._weight(parameter)
+            exp_avg, exp_avg_sq, n_updates = from_torch(self.core_rule, state)
+            flat = [None if s is None else flat_like(weight, s) for s in (state.get("master"), exp_avg, exp_avg_sq)]
+            opened.write(self._numbers[parameter], weight, *flat, n_updates)
+            if parameter in self._on_host:
+                parameter.copy_(weight)
 
 
-def check(parameter: nn.Parameter) -> None:
-    if parameter.dtype not in (torch.float32, torch.float16, torch.bfloat16):
-        raise Error(f"parameters are fp32, fp16 or bf16, not {parameter.dtype}", "usage")
-    if parameter.is_meta:
-        raise Error("a parameter is on the meta device and has no memory; give the model to a Booster, or memory to it", "usage")
-    if torch.empty_like(parameter, device="meta").stride() != parameter.stride():
-        raise Error(f"a parameter of sizes {tuple(parameter.shape)} has gaps or overlaps; give it memory of its own", "usage")
+def nothing_open() -> dict[str, Any]:
+    """The attributes before the first step."""
+    return {"_states": None, "_numbers": {}, "_layouts": {}, "_on_host": {}, "_temporary_folder": None}
 
 
 def like(weight: torch.Tensor, flat: torch.Tensor) -> torch.Tensor:
