@@ -143,7 +143,7 @@ class Training(Lazy):
     def test_without_an_optimizer(self):
         model = lazy(TiedModel)
         Booster(device="cpu").boost(model)
-        self.assert_same_tensors(model, eager(TiedModel))
+        self.assert_same(model.state_dict(), eager(TiedModel).state_dict())
 
 
 class Every(nn.Module):
