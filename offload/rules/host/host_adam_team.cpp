@@ -29,11 +29,13 @@ class HostAdamTeam final : public AdamKernel {
 
 UpdateArrays UpdateArrays::part(std::uint64_t first, std::uint64_t count) const {
   UpdateArrays found = *this;
-  const auto at = [first](auto* array, DType dtype) { return array + first * size_bytes(dtype); };
+  const auto at = [first](auto* array, DType dtype) {
+    return array == nullptr ? nullptr : array + first * size_bytes(dtype);
+  };
   if (master != nullptr) found.master += first;
   if (master_low != nullptr) found.master_low += first;
   found.exp_avg = at(static_cast<std::byte*>(exp_avg), exp_avg_dtype(moments));
-  if (exp_avg_sq != nullptr) found.exp_avg_sq = at(static_cast<std::byte*>(exp_avg_sq), exp_avg_sq_dtype(moments));
+  found.exp_avg_sq = at(static_cast<std::byte*>(exp_avg_sq), exp_avg_sq_dtype(moments));
   found.grad = at(static_cast<const std::byte*>(grad), grad_dtype);
   found.weight = at(static_cast<std::byte*>(weight), weight_dtype);
   found.first += static_cast<std::uint32_t>(first);

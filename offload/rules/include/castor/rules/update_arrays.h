@@ -35,7 +35,7 @@ struct UpdateArrays {
   /// update is in place.
   std::ptrdiff_t old_states = 0, old_weight = 0;
 
-  /// The elements from `first` on, `count` of them. Requires: they exist.
+  /// The elements from `first` on, `count` of them; arrays that are null stay null. Requires: they exist.
   UpdateArrays part(std::uint64_t first, std::uint64_t count) const;
 };
 
