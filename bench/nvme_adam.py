@@ -10,6 +10,8 @@ where `castor bench io` measures that rate in this call; at least 1.10.
 """
 
 import argparse
+import ctypes
+import gc
 import json
 import statistics
 import subprocess
@@ -17,6 +19,9 @@ import sys
 import time
 
 def resident_bytes() -> int:
+    """Without what the C library keeps of memory that was freed: of activations, which differs from run to run."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
     with open("/proc/self/status") as lines:
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS:"))
 
