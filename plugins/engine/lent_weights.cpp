@@ -21,8 +21,8 @@ std::vector<ChunkId> LentWeights::chunks_of(const castor_access& access) const {
 }
 
 Result<void> LentWeights::bind_first() {
+  if (bound_first_) return {};
   EngineRooms& r = rooms_;
-  r.bindings->unbind_first_values();
   std::uint64_t held_bytes = 0;  // the budget also counts memory that is kept for reuse
   for (const ChunkId id : r.chunks->ids()) held_bytes += r.chunks->chunk(id).at(Tier::device).buffer.view().n_bytes;
   for (const PayloadId chunk : r.layout.chunks.ids()) {
@@ -33,6 +33,7 @@ Result<void> LentWeights::bind_first() {
     for (const TensorId tensor : r.layout.chunks[chunk].tensors)
       CASTOR_TRY(r.bindings->bind(r.model.order[tensor], *r.chunks));
   }
+  bound_first_ = true;
   return {};
 }
 

@@ -16,8 +16,8 @@ class LentWeights {
   /// Borrowed.
   explicit LentWeights(EngineRooms& rooms) : rooms_(rooms) {}
 
-  /// Takes the model's own memory from all parameters, and gives them their weights on the device as far as it has room,
-  /// in the order of their first use. Once. Errors: those of the mover and of the host; then it may be called again.
+  /// Gives the parameters their weights on the device as far as it has room, in the order of their first use; once, later
+  /// calls do nothing. Errors: those of the mover and of the host; then the next call begins anew.
   [[nodiscard]] Result<void> bind_first();
   /// Errors: usage, for parameters that do not exist; does_not_fit, where the device cannot hold all of them at once,
   /// and those of the mover, of UpdateBarrier::complete and of the host; then nothing is lent.
@@ -34,6 +34,7 @@ class LentWeights {
   void unhold(const std::vector<ChunkId>& chunks);
 
   EngineRooms& rooms_;
+  bool bound_first_ = false;
   OpenAccesses open_;
 };
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "engine_memory.h"
 
@@ -49,8 +50,7 @@ Result<void> ModelValues::initialise() {
 
 Result<void> ModelValues::begin_use() {
   CASTOR_TRY(initialise());
-  if (!in_use_) CASTOR_TRY(parts_.lent.bind_first());
-  in_use_ = true;
+  if (!std::exchange(in_use_, true)) parts_.bindings.unbind_first_values();
   return {};
 }
 

@@ -11,6 +11,7 @@
 #include <castor/plugins/strategy_parts.h>
 #include <castor/states/state_io.h>
 
+#include "bindings.h"
 #include "lent_weights.h"
 #include "model_shape.h"
 
@@ -30,6 +31,7 @@ class ModelValues final : public ValueCalls {
     const Timeline& timeline;
     StateIo& io;
     PendingGradients& gradients;
+    Bindings& bindings;
     LentWeights& lent;
   };
   explicit ModelValues(const Parts& parts) : parts_(parts) {}
@@ -40,8 +42,7 @@ class ModelValues final : public ValueCalls {
   /// Records that the parameters have values from another source.
   void set_initialised() { initialised_ = true; }
   /// Before the first use or change of values: initialises them, and takes the model's own memory from the parameters,
-  /// which would keep the first values whatever is trained or loaded. Errors: as initialise, and
-  /// those of LentWeights::bind_first; then the next call goes on.
+  /// which would keep the first values whatever is trained or loaded. Errors: as initialise.
   [[nodiscard]] Result<void> begin_use();
 
   /// All of every parameter.

@@ -12,6 +12,7 @@ Result<void> UnitPasses::enter(MomentKind pass, UnitId unit) {
   moment.micro_batch = micro_batch_;
   end_span();
   CASTOR_TRY(values_.begin_use());
+  CASTOR_TRY(lent_.bind_first());
   CASTOR_TRY(rooms_.optimizer->prepare(rooms_.used.at(unit)));
   rooms_.watch.begin_unit(moment);
   CASTOR_TRY(gradient_room_.before(moment));

@@ -6,6 +6,7 @@
 
 #include "engine_rooms.h"
 #include "gradient_room.h"
+#include "lent_weights.h"
 #include "model_values.h"
 
 namespace castor {
@@ -19,8 +20,8 @@ namespace castor {
 class UnitPasses {
  public:
   /// Borrowed.
-  UnitPasses(EngineRooms& rooms, ModelValues& values)
-      : rooms_(rooms), values_(values), gradient_room_(rooms), open_(rooms.model.units.size()) {}
+  UnitPasses(EngineRooms& rooms, ModelValues& values, LentWeights& lent)
+      : rooms_(rooms), values_(values), lent_(lent), gradient_room_(rooms), open_(rooms.model.units.size()) {}
 
   /// Errors: those of the optimizer, the mover and the host; then the unit is not entered.
   [[nodiscard]] Result<void> begin_forward(UnitId unit);
@@ -53,6 +54,7 @@ class UnitPasses {
 
   EngineRooms& rooms_;
   ModelValues& values_;
+  LentWeights& lent_;
   GradientRoom gradient_room_;
   IndexedVector<UnitId, Open> open_;
   std::optional<Span> span_;

@@ -69,8 +69,8 @@ class UnitPassesTest : public ::testing::Test {
   const std::unique_ptr<EngineRooms> rooms_ = EngineRooms::make(*host_, training_.options(), this_machine()).value();
   LentWeights lent_{*rooms_};
   ModelValues values_{{rooms_->host, rooms_->model, rooms_->place_of, rooms_->timeline, rooms_->optimizer->io(),
-                       rooms_->optimizer->gradients(), lent_}};
-  UnitPasses passes_{*rooms_, values_};
+                       rooms_->optimizer->gradients(), *rooms_->bindings, lent_}};
+  UnitPasses passes_{*rooms_, values_, lent_};
 };
 
 TEST_F(UnitPassesTest, OfOneStepAreRecorded) {
