@@ -60,14 +60,13 @@ Result<void> check_unused(const Folders& folders) {
 
 std::string RunFolders::source_text() const { return "`resume_from` " + folders_text(source_); }
 
-bool RunFolders::goes_on() const { return share_a_folder(source_, target_); }
+bool RunFolders::goes_on() const { return share_a_folder(source_, target()); }
 
 Result<RunFolders> RunFolders::open(const Settings& settings) {
   RunFolders folders;
   CASTOR_TRY(check_exist(settings.resume_from));
   folders.source_ = settings.resume_from;
-  folders.commits_ = settings.commits;
-  if (settings.commits) folders.target_ = folders.committed_in_ = settings.save_in;
+  if (settings.commits) folders.committed_in_ = settings.save_in;
   if (settings.commits && folders.goes_on()) CASTOR_TRY(check_holds_run(settings.save_in));
   if (!settings.commits && !settings.save_in.empty()) CASTOR_TRY(folders.save_in(settings.save_in));
   CASTOR_TRY(folders.open_source());
@@ -94,20 +93,14 @@ bool RunFolders::commits_in(const std::filesystem::path& folder) const {
 }
 
 Result<void> RunFolders::save_in(Folders folders) {
-  if (share_a_folder(committed_in_, folders)) {
-    saved_.reset();
-    target_ = committed_in_;
-    commits_ = true;
-    return {};
-  }
-  if (!commits_ && saved_ && folders == target_) return {};
+  if (saved_ && folders == target_) return {};
   saved_.reset();  // a store can be opened once
+  if (share_a_folder(committed_in_, folders)) return {};
   // Opening to write removes the leftovers of dead runs, so it comes after what can be refused.
   if (!share_a_folder(own_, folders))
     CASTOR_TRY(share_a_folder(source_, folders) ? check_holds_run(folders) : check_unused(folders));
   CASTOR_ASSIGN(saved_, Checkpoint::open(folders));
   target_ = std::move(folders);
-  commits_ = false;
   return {};
 }
 
@@ -115,8 +108,6 @@ void RunFolders::close() {
   if (!saved_) return;
   saved_.reset();
   own_.insert(own_.end(), target_.begin(), target_.end());
-  target_ = committed_in_;
-  commits_ = !committed_in_.empty();
 }
 
 std::vector<std::string> RunFolders::warnings(const ModelParams& params, castor_optimizer optimizer) const {
@@ -134,12 +125,12 @@ Result<void> RunFolders::check(Strategy& strategy) {
   if (saves()) CASTOR_TRY(check_spare_files(kFilesOfSave));
   auto nothing = blank<castor_param_state>();
   if (saved_) CASTOR_TRY(strategy.values().read_state(nothing));
-  if (commits_) CASTOR_TRY(strategy.committed());
+  if (commits()) CASTOR_TRY(strategy.committed());
   return {};
 }
 
 Result<RunState> RunFolders::load(const Trained& trained, ModelHost& model, Strategy& strategy) {
-  if (goes_on() && commits_) return restore_run(folders_text(source_), trained, model, strategy);
+  if (goes_on() && commits()) return restore_run(folders_text(source_), trained, model, strategy);
   if (goes_on()) return saved_->load(trained, model, strategy);
   const auto resumed = std::move(resumed_);  // closed after this, so that the run can be saved there
   return resumed->load(trained, model, strategy);
@@ -147,7 +138,7 @@ Result<RunState> RunFolders::load(const Trained& trained, ModelHost& model, Stra
 
 Result<SavedBytes> RunFolders::save(const Trained& trained, ModelHost& model, Strategy& strategy, const RunState& run) {
   if (!saves()) return Error{ErrorKind::usage, "the run has no folder to be saved in; name one", "save_in"};
-  return commits_ ? commit_run(trained, model, strategy, run) : saved_->save(trained, model, strategy, run);
+  return commits() ? commit_run(trained, model, strategy, run) : saved_->save(trained, model, strategy, run);
 }
 
 }  // namespace castor

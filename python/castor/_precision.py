@@ -35,9 +35,7 @@ def precision_of(given: Any, option: str) -> str:
 
 
 def dtype_of(precision: str) -> torch.dtype:
-    if precision not in DTYPES:
-        raise Error(f"precision takes one of {', '.join(DTYPES)}, not {precision!r}", "usage", "precision")
-    return DTYPES[precision]
+    return DTYPES[precision_of(precision, "precision")]
 
 
 def cast_inputs(model: nn.Module, dtype: torch.dtype) -> None:

@@ -96,10 +96,10 @@ void UnitPass::replace(const py::object& container, py::handle key, int depth) {
 
 /// The same for an object's attributes, also where it is frozen.
 void UnitPass::replace_attributes(const py::object& object, int depth) {
-  const py::object set = py::module_::import("builtins").attr("object").attr("__setattr__");
   for (const py::handle name : attributes_of(object)) {
     const py::object item = py::getattr(object, name, py::none()), given = add_outputs(item, depth + 1);
-    if (!given.is(item)) set(object, name, given);
+    if (!given.is(item) && PyObject_GenericSetAttr(object.ptr(), name.ptr(), given.ptr()) != 0)
+      throw py::error_already_set();
   }
 }
 

@@ -19,7 +19,7 @@ import castor
 from boost_cases import TiedModel, loss_of
 from castor.booster import Booster
 from castor.booster.plugin import GeminiPlugin
-from forks import in_a_fork
+from forks import in_a_fork, refusals
 from pairs import VALUES, Pair, SameWeights, Twins, backward_of, boosted, made, plain
 from plain_loop import PlainLoop
 
@@ -111,13 +111,7 @@ class Workers(Pair):
                 lambda: castor.master(self.model.head.weight),
                 lambda: castor.gathered(self.model).__enter__(),
             )
-            messages = []
-            for call in calls:
-                try:
-                    call()
-                    messages.append("worked")
-                except castor.Error as error:
-                    messages.append(str(error))
+            messages = refusals(calls)
             del self.model, self.optimizer, calls
             gc.collect()
             return messages

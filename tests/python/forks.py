@@ -8,6 +8,8 @@ import sys
 import threading
 import traceback
 
+import castor
+
 
 def in_a_fork(call, limit_seconds=20):
     """The result of `call`, as JSON has it. The child ends as a worker of a DataLoader does; one that does not is killed."""
@@ -25,6 +27,18 @@ def in_a_fork(call, limit_seconds=20):
     if status != 0:
         raise RuntimeError(f"the child ended with {os.waitstatus_to_exitcode(status)}")
     return json.loads(result)
+
+
+def refusals(calls):
+    """What each of `calls` is refused with; 'worked' where it is not."""
+    messages = []
+    for call in calls:
+        try:
+            call()
+            messages.append("worked")
+        except castor.Error as error:
+            messages.append(str(error))
+    return messages
 
 
 def end_of_child(call, writes):

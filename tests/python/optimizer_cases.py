@@ -16,7 +16,7 @@ from boost_cases import TiedModel, loss_of
 from castor.booster import Booster
 from castor.booster.plugin import GeminiPlugin, TorchDDPPlugin
 from castor.nn.optimizer import CPUAdam, FusedAdam, FusedLAMB, FusedSGD, HybridAdam, Lamb, Lars
-from forks import in_a_fork
+from forks import in_a_fork, refusals
 from pairs import SameWeights
 from plain_loop import PlainLoop
 
@@ -361,16 +361,10 @@ class Forks(SameWeights):
             del optimizer
 
             def in_worker():
-                messages = []
                 mine = held.pop("optimizer")
                 calls = (mine.step, mine.state_dict, mine.moved_bytes, lambda: mine.load_state_dict(saved), lambda: copy.copy(mine))
-                for call in calls:
-                    try:
-                        call()
-                        messages.append("worked")
-                    except castor.Error as error:
-                        messages.append(str(error))
-                del mine, calls, call
+                messages = refusals(calls)
+                del mine, calls
                 gc.collect()
                 return messages
 

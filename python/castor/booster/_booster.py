@@ -14,11 +14,11 @@ from castor._errors import Error
 from castor.booster._choices import (
     boosted_model,
     boosted_optimizer,
-    check_names,
     check_plugin,
     check_saving,
     check_shards,
     check_states,
+    check_unknown,
     device_of,
     plugin_for,
 )
@@ -116,7 +116,7 @@ class Booster:
         prefix: the beginning of the files' names, in place of model or pytorch_model; in a folder with files of those names
         load_model reads those, unless `path` is the index.
         """
-        check_names(Booster.save_model, unknown)
+        check_unknown(Booster.save_model, unknown)
         check_saving(gather_dtensor, use_async)
         check_shards(shard, prefix, size_per_shard)
         save_model(model, Path(path), shard, prefix, size_per_shard, use_safetensors)
@@ -139,7 +139,7 @@ class Booster:
     ) -> None:
         """Masters, moments, counters, the loss scale and the values of the groups, in the folder `path`, with `shard` or
         without. A run that the folder holds is replaced once all is written; other files stay."""
-        check_names(Booster.save_optimizer, unknown)
+        check_unknown(Booster.save_optimizer, unknown)
         check_saving(gather_dtensor, use_async)
         check_states(prefix, size_per_shard)
         save_run(boosted_optimizer(optimizer), Path(path))

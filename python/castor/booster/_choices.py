@@ -16,6 +16,7 @@ from torch import nn
 from castor._access import place_of
 from castor._boosted import BoostedOptimizer
 from castor._errors import Error, nearest
+from castor.booster._options import check_known
 from castor.booster._plugin import Plugin
 from castor.mixed_precision import MixedPrecision, mixed_precision_of
 
@@ -75,12 +76,11 @@ def plugin_for(plugin: Plugin, mixed_precision: torch.dtype | str | MixedPrecisi
     return with_precision
 
 
-def check_names(method: Callable, given: dict[str, Any]) -> None:
+def check_unknown(method: Callable, given: dict[str, Any]) -> None:
     """given: what the method has taken by names that it does not have."""
     parameters = inspect.signature(method).parameters.values()
     known = [each.name for each in parameters if each.name != "self" and each.kind is not each.VAR_KEYWORD]
-    for name in given:
-        raise Error(f"{method.__name__} has no option {name}{nearest(name, known)}", "usage", name)
+    check_known(method.__name__, known, given)
 
 
 def check_saving(gather_dtensor: bool, use_async: bool) -> None:

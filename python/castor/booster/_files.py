@@ -8,7 +8,7 @@ import os
 import pickle
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,27 +50,29 @@ def replacing(file: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def written(path: Path) -> Iterator[None]:
-    """Errors of what writes `path` are castor.Errors that name it."""
+def explained(sentence: Callable[[Exception], str]) -> Iterator[None]:
+    """Errors of the system and of libraries are castor.Errors with this sentence."""
     try:
         yield
     except Error:
         raise
     except Exception as error:
-        why = f"cannot write {path}: {reason_of(error)}; what was there before stays"
-        raise Error(f"{why}; make room and give the right to write there, or name another path", "io") from error
+        raise Error(sentence(error), "io") from error
 
 
-@contextlib.contextmanager
-def read_from(file: Path) -> Iterator[None]:
-    try:
-        yield
-    except Error:
-        raise
-    except Exception as error:
+def written(path: Path) -> contextlib.AbstractContextManager[None]:
+    """Around what writes `path`."""
+    way_out = "what was there before stays; make room and give the right to write there, or name another path"
+    return explained(lambda error: f"cannot write {path}: {reason_of(error)}; {way_out}")
+
+
+def read_from(file: Path) -> contextlib.AbstractContextManager[None]:
+    def sentence(error: Exception) -> str:
         empty = file.is_file() and not file.stat().st_size
         why = "the file is empty" if empty else reason_of(error)
-        raise Error(f"cannot read {file}: {why}; name a file that was saved whole, or save it again", "io") from error
+        return f"cannot read {file}: {why}; name a file that was saved whole, or save it again"
+
+    return explained(sentence)
 
 
 def reason_of(error: BaseException) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import Field, field, fields
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -45,11 +45,15 @@ def size_of_core() -> Any:
     return of_core(takes="bytes as a number, or text as '8GiB'")
 
 
-def check_names(plugin: type[DataclassInstance], given: dict[str, Any]) -> None:
-    known = [each.name for each in fields(plugin)]
+def check_names(plugin: type[DataclassInstance], given: Iterable[str]) -> None:
+    check_known(plugin.__name__, [each.name for each in fields(plugin)], given)
+
+
+def check_known(owner: str, known: list[str], given: Iterable[str]) -> None:
+    """known: the options of a plugin or a method, the owner; given: those that a program names."""
     for name in given:
         if name not in known:
-            raise Error(f"{plugin.__name__} has no option {name}{nearest(name, known)}", "usage", name)
+            raise Error(f"{owner} has no option {name}{nearest(name, known)}", "usage", name)
 
 
 def check_types(plugin: DataclassInstance) -> None:

@@ -8,8 +8,8 @@ from torch import nn
 
 from castor._access import place_of
 from castor._errors import Error
+from castor._precision import DTYPES
 
-DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 Layout = tuple[torch.dtype, torch.Size, tuple[int, ...], torch.device]
 PARTS = ("dtype", "sizes", "strides", "device")
 
@@ -19,7 +19,7 @@ def layout_of(parameter: nn.Parameter) -> Layout:
 
 
 def check(parameter: nn.Parameter) -> None:
-    if parameter.dtype not in DTYPES:
+    if parameter.dtype not in DTYPES.values():
         raise Error(f"parameters are fp32, fp16 or bf16, not {parameter.dtype}", "usage")
     if parameter.is_meta:
         raise Error(
@@ -53,7 +53,7 @@ def same_order(sizes: torch.Size, strides: tuple[int, ...], others: tuple[int, .
 def check_gradient(parameter: nn.Parameter, grad: torch.Tensor) -> None:
     if grad.is_sparse:
         raise Error(f"a gradient of sizes {tuple(grad.shape)} is sparse; make its embedding dense (sparse=False)", "usage")
-    if grad.dtype not in DTYPES:
+    if grad.dtype not in DTYPES.values():
         raise Error(f"gradients are fp32, fp16 or bf16, not {grad.dtype}", "usage")
     if grad.shape != parameter.shape:
         raise Error(f"a gradient has sizes {tuple(grad.shape)}, and its parameter {tuple(parameter.shape)}", "usage")

@@ -46,8 +46,8 @@ class RunFolders {
   /// Sentences for the user about the store that checkpoints are saved in, and about too little room for one.
   std::vector<std::string> warnings(const ModelParams& params, castor_optimizer optimizer) const;
 
-  bool saves() const { return !target_.empty(); }
-  const std::vector<std::filesystem::path>& target() const { return target_; }
+  bool saves() const { return !target().empty(); }
+  const std::vector<std::filesystem::path>& target() const { return saved_ ? target_ : committed_in_; }
   bool resumes() const { return !source_.empty(); }
   /// The folders to resume from as sentences name them, with their option.
   std::string source_text() const;
@@ -62,13 +62,14 @@ class RunFolders {
 
  private:
   bool goes_on() const;  ///< the run is saved where it continues from
+  bool commits() const { return saves() && !saved_; }
   Result<void> open_source();
 
-  std::vector<std::filesystem::path> source_, target_;
+  std::vector<std::filesystem::path> source_;
+  std::vector<std::filesystem::path> target_;        ///< of saved_
   std::vector<std::filesystem::path> own_;           ///< of closed checkpoints of this run
   std::vector<std::filesystem::path> committed_in_;  ///< by the strategy; empty: it does not commit
-  bool commits_ = false;
-  std::unique_ptr<Checkpoint> saved_;    ///< null if the strategy commits
+  std::unique_ptr<Checkpoint> saved_;                ///< null: the strategy commits, or the run has no folder
   std::unique_ptr<Checkpoint> resumed_;  ///< until it is loaded; null if it is the one above, or the strategy's
 };
 
