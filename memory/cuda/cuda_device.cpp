@@ -4,6 +4,7 @@
 
 #include "cuda_clock.h"
 #include "cuda_error.h"
+#include "cuda_pages.h"
 #include "cuda_resources.h"
 #include "cuda_stream.h"
 #include "device_guard.h"
@@ -18,6 +19,7 @@ class CudaDevice final : public Device {
         name_(properties.name),
         total_bytes_(properties.totalGlobalMem),
         device_memory_(ordinal),
+        pages_(CudaPages::make(ordinal)),
         pinned_memory_(ordinal) {}
 
   DeviceKind kind() const override { return DeviceKind::cuda; }
@@ -27,6 +29,7 @@ class CudaDevice final : public Device {
     return std::make_unique<CudaStream>(ordinal_, static_cast<cudaStream_t>(handle), false, clock_);
   }
   MemoryResource& device_memory() override { return device_memory_; }
+  PageSource* pages() override { return pages_.get(); }
   MemoryResource& host_memory() override { return pinned_memory_; }
   std::uint64_t total_memory_bytes() const override { return total_bytes_; }
   std::uint64_t free_memory_bytes() const override {
@@ -41,6 +44,7 @@ class CudaDevice final : public Device {
   const std::uint64_t total_bytes_;
   const std::shared_ptr<CudaClock> clock_ = std::make_shared<CudaClock>();  // owners: this and its streams
   CudaMemoryResource device_memory_;
+  const std::unique_ptr<CudaPages> pages_;
   PinnedResource pinned_memory_;
 };
 

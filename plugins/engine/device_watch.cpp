@@ -17,8 +17,8 @@ void DeviceWatch::look() {
   const auto now = host_.device_memory()->memory();
   if (!now.ok()) return;
   now_ = *now;
-  reserved_peak_bytes_ = std::max(reserved_peak_bytes_, now_.reserved_peak);
-  allocated_peak_bytes_ = std::max(allocated_peak_bytes_, now_.allocated_peak);
+  reserved_peak_bytes_ = std::max(reserved_peak_bytes_, now_.reserved_peak + own_bytes_());
+  allocated_peak_bytes_ = std::max(allocated_peak_bytes_, now_.allocated_peak + own_bytes_());
 }
 
 void DeviceWatch::begin_unit(Moment moment) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <utility>
@@ -58,9 +59,16 @@ constexpr WatchState next_state(WatchState state, WatchEvent event) {
 /// Where the device is the host no counter is read: the device tier holds chunks alone.
 class DeviceWatch {
  public:
-  /// Both are borrowed; `chunks` counts the bytes of all chunks on the device.
-  DeviceWatch(ModelHost& host, const Budget& chunks, bool on_gpu)
-      : host_(host), chunks_(chunks), on_gpu_(on_gpu), state_(on_gpu ? WatchState::warming_up : WatchState::off) {}
+  /// Both are borrowed; `chunks` counts the bytes of chunks from the device's allocator, `own_bytes` those that the
+  /// device holds for chunks beside it.
+  DeviceWatch(
+      ModelHost& host, const Budget& chunks, bool on_gpu,
+      std::function<std::uint64_t()> own_bytes = [] { return std::uint64_t{0}; })
+      : host_(host),
+        chunks_(chunks),
+        on_gpu_(on_gpu),
+        own_bytes_(std::move(own_bytes)),
+        state_(on_gpu ? WatchState::warming_up : WatchState::off) {}
 
   /// Reads the allocator's counters.
   void look();
@@ -81,8 +89,8 @@ class DeviceWatch {
   /// have become faster since, because weights stay on the device; 0 until the warm-up ends.
   std::uint64_t excess_bytes(Moment moment) const;
 
-  /// At the last look: on a GPU the bytes that the allocator has reserved, else those of chunks.
-  std::uint64_t held_bytes() const { return on_gpu_ ? now_.reserved : chunks_.used_bytes(); }
+  /// At the last look: on a GPU the bytes that the allocator has reserved and those beside it, else those of chunks.
+  std::uint64_t held_bytes() const { return on_gpu_ ? now_.reserved + own_bytes_() : chunks_.used_bytes(); }
   std::uint64_t reserved_peak_bytes() const { return reserved_peak_bytes_; }
   /// The part of the reserved peak that no tensor needed at the allocated peak: fragments and rounding.
   std::uint64_t allocator_bytes() const { return saturating_sub(reserved_peak_bytes_, allocated_peak_bytes_); }
@@ -112,6 +120,7 @@ class DeviceWatch {
   ModelHost& host_;
   const Budget& chunks_;
   const bool on_gpu_;
+  const std::function<std::uint64_t()> own_bytes_;
   WatchState state_;
   castor_device_memory now_{};
   std::uint64_t reserved_peak_bytes_ = 0, allocated_peak_bytes_ = 0;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstddef>
 #include <string>
 
@@ -51,6 +52,10 @@ Result<std::unique_ptr<EngineMemory>> EngineMemory::make(ModelHost& host, const 
 
 void EngineMemory::choose_pages(ModelHost& host, const SlotSizes& slots) {
   if (!on_gpu()) return;
+  if (PageSource* const pages = getenv("CASTOR_TORCH_SLOTS") ? nullptr : device_->pages()) {
+    own_pages_ = std::make_unique<PagedPool>(*pages, [this] { return compute_ ? compute_->record() : Event(); });
+    return paged_.set_own(*own_pages_);
+  }
   SlotPages pages = best_pages(slots);
   for (const std::uint64_t page : pages)
     if (host.device_memory()->use_pages(page) == 0) return;

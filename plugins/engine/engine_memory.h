@@ -10,6 +10,7 @@
 #include <castor/memory/budget.h>
 #include <castor/memory/device.h>
 #include <castor/memory/limited_resource.h>
+#include <castor/memory/paged_pool.h>
 #include <castor/memory/pool_resource.h>
 #include <castor/plan/links.h>
 #include <castor/states/slot_pages.h>
@@ -34,22 +35,30 @@ class ModelsMemory final : public MemoryResource {
   ModelHost& host_;
 };
 
-/// Slots in whole pages of the allocator behind `upstream`, so that they leave no holes; `taken` counts them with their
-/// padding.
+/// Slots in whole pages, so that they leave no holes: of the device's own pages, or where it has none of those of the
+/// allocator `upstream`, as are slots that are not padded. `taken` counts those of the allocator with their padding.
 class PagedSlots final : public MemoryResource {
  public:
   PagedSlots(MemoryResource& upstream, Budget& taken) : taken_(upstream, taken) {}
-  /// Requires: nothing is allocated.
+  /// Requires, as set_own: nothing is allocated.
   void set_pages(SlotPages pages) { pages_ = std::move(pages); }
+  /// Slots are made of the pages of `pool`, which is borrowed.
+  void set_own(PagedPool& pool) { own_ = &pool, pages_ = {pool.page_bytes()}; }
   const SlotPages& pages() const { return pages_; }
-  Result<void*> allocate(std::uint64_t n_bytes) override { return taken_.allocate(paged_bytes(n_bytes, pages_)); }
+  Result<void*> allocate(std::uint64_t n_bytes) override { return source_of(n_bytes).allocate(paged_bytes(n_bytes, pages_)); }
   void deallocate(void* data, std::uint64_t n_bytes) noexcept override {
-    taken_.deallocate(data, paged_bytes(n_bytes, pages_));
+    source_of(n_bytes).deallocate(data, paged_bytes(n_bytes, pages_));
   }
 
  private:
+  MemoryResource& source_of(std::uint64_t n_bytes) {
+    const bool in_own = own_ != nullptr && paged_bytes(n_bytes, pages_) % own_->page_bytes() == 0;
+    return in_own ? static_cast<MemoryResource&>(*own_) : taken_;
+  }
+
   LimitedResource taken_;
   SlotPages pages_;
+  PagedPool* own_ = nullptr;
 };
 
 /// The memory of the three tiers, each under its budget.
@@ -76,9 +85,14 @@ class EngineMemory {
 
   Device& device() { return *device_; }
   bool on_gpu() const { return device_->kind() == DeviceKind::cuda; }
-  /// On a GPU, before the first slot is taken: chooses page sizes of the allocator that waste little of `slots`, if the
-  /// host supports them.
+  /// On a GPU, before the first slot is taken: has slots made of the GPU's own pages, or chooses page sizes of the
+  /// allocator that waste little of `slots`, if the host supports them.
   void choose_pages(ModelHost& host, const SlotSizes& slots);
+  /// The model computes on `compute`, whose work uses slots. Borrowed.
+  void follow(Stream& compute) { compute_ = &compute; }
+  bool own_pages() const { return own_pages_ != nullptr; }
+  /// Bytes of the device's memory beside its allocator's.
+  std::uint64_t own_bytes() const { return own_pages_ ? own_pages_->held_bytes() : 0; }
   const SlotPages& pages() const { return paged_.pages(); }
   MemoryResource& device_slots() { return on_gpu() ? static_cast<MemoryResource&>(limited_device_) : pooled_device_; }
   MemoryResource& host_buffers() { return pooled_host_; }
@@ -89,7 +103,7 @@ class EngineMemory {
   TensorStoreSpill* store_spill() { return spill_.get(); }
   TensorStore* store() { return store_.get(); }
   Budget& device_chunks() { return device_chunks_; }
-  /// Bytes of chunks on the device; on a GPU with the padding that torch's allocator adds.
+  /// Bytes of chunks on the device; on a GPU those from torch's allocator, with the padding that it adds.
   const Budget& taken_by_chunks() const { return on_gpu() ? taken_ : device_chunks_; }
   Budget& host_budget() { return host_; }
   const Budget& nvme_budget() const { return nvme_; }
@@ -105,6 +119,8 @@ class EngineMemory {
   const LinkCosts link_costs_;
   Budget device_chunks_, taken_, host_, nvme_;
   ModelsMemory models_memory_;
+  Stream* compute_ = nullptr;
+  std::unique_ptr<PagedPool> own_pages_;
   PagedSlots paged_;
   LimitedResource limited_device_;
   PoolResource pooled_device_;

@@ -36,7 +36,7 @@ EngineRooms::EngineRooms(ModelHost& host_table, const EngineOptions& within, con
       model(std::move(shape)),
       all_update_threads(update_threads(options)),
       memory(std::move(tiers)),
-      watch(host, memory->taken_by_chunks(), memory->on_gpu()),
+      watch(host, memory->taken_by_chunks(), memory->on_gpu(), [this] { return memory->own_bytes(); }),
       timeline({}, machine.now_ns) {}
 
 EngineRooms::~EngineRooms() {
@@ -79,6 +79,7 @@ Result<void> EngineRooms::build() {
 Result<void> EngineRooms::make_lanes() {
   Device& device = memory->device();
   compute = device.wrap_compute_stream(host.compute_stream());
+  memory->follow(*compute);
   computed = std::make_unique<StreamSpans>(timeline, *compute);
   CASTOR_ASSIGN(up, device.make_stream());
   CASTOR_ASSIGN(down, device.make_stream());

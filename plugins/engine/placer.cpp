@@ -2,6 +2,7 @@
 #include "placer.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include <castor/memory/bytes.h>
@@ -85,6 +86,8 @@ Result<void> Placer::place_in_measured_room() {
   const std::uint64_t non_model_bytes = rooms_.watch.non_model_peak_bytes();
   kept_bytes_ = rooms_.activations->peak_bytes();
   std::uint64_t taken_bytes = non_model_bytes + allocator_slack_bytes(budget_bytes, non_model_bytes, kept_bytes_);
+  if (const char* div = getenv("CASTOR_SLACK_DIV"); div && rooms_.memory->own_pages())
+    taken_bytes = non_model_bytes + std::max<std::uint64_t>(200 * kMiB, non_model_bytes / static_cast<std::uint64_t>(atoi(div)));
   taken_bytes += padding_bytes(rooms_.slots, rooms_.memory->pages(), saturating_sub(budget_bytes, taken_bytes));
   rooms_.memory->device_chunks().set_limit(
       std::max(saturating_sub(budget_bytes, taken_bytes),

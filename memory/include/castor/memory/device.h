@@ -7,6 +7,7 @@
 
 #include <castor/memory/device_kind.h>
 #include <castor/memory/memory_resource.h>
+#include <castor/memory/page_source.h>
 #include <castor/memory/stream.h>
 
 namespace castor {
@@ -37,6 +38,8 @@ class Device {
   virtual MemoryResource& device_memory() = 0;
   /// Host memory that this device copies to and from at full speed: pinned for a GPU, ordinary for the CPU.
   virtual MemoryResource& host_memory() = 0;
+  /// Pages of the device's memory that can be mapped anywhere; null where it has none.
+  virtual PageSource* pages() { return nullptr; }
   /// Bytes of the device's memory in all; 0 where it has none of its own.
   virtual std::uint64_t total_memory_bytes() const = 0;
   /// Bytes of it that no process on the machine has taken; 0 where the device has no memory of its own.
