@@ -4,11 +4,20 @@
 
 The model is built on the meta device; its first weights are given to the boosted model one by one. Prints one JSON line.
 """
+import ast
 import logging
 
 import torch
 
 import training
+
+
+def value_of(text):
+    """The number, boolean or None that `text` stands for, else the text itself."""
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        return text
 
 
 class Castor(training.Engine):
@@ -25,7 +34,7 @@ class Castor(training.Engine):
         if options.plugin == "none":
             plugin = TorchDDPPlugin(**common)
         else:
-            more = dict(setting.split("=", 1) for setting in options.set)
+            more = {name: value_of(text) for name, text in (setting.split("=", 1) for setting in options.set)}
             plugin = GeminiPlugin(device_budget=options.device_budget, host_budget=options.host_budget, nvme=options.nvme, **common, **more)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=options.lr, weight_decay=options.weight_decay)
         Booster(device=options.device, plugin=plugin).boost(self.model, self.optimizer)

@@ -95,16 +95,18 @@ Result<void> keep_share_on_device(const PlacementRequest& request, StatePlacemen
 }
 
 /// Keeps states and their gradients on the device as far as they fit beside all parameters, in the order of the forward
-/// pass.
+/// pass. The first need not: nothing hides their update below the device (streamable), so they come before parameters,
+/// of which the largest unit's stay, and as much for its successor.
 void fill_device(const PlacementRequest& request, StatePlacement& plan) {
-  const std::uint64_t others_bytes =
-      bytes_of_all(request.chunks, &ChunkDemand::payload_bytes) + request.non_model_bytes;
+  const std::uint64_t payload_bytes = bytes_of_all(request.chunks, &ChunkDemand::payload_bytes);
+  const std::uint64_t working_bytes = std::min(payload_bytes, 2 * request.largest_unit.payload_bytes);
   std::uint64_t kept_bytes = 0, arriving_bytes = 0;
   for (const PayloadId id : request.chunks.ids()) {
     const ChunkDemand& chunk = request.chunks[id];
     const std::uint64_t n_bytes = chunk.state_bytes + chunk.gradient_bytes;
     if (n_bytes == 0 || plan.states[id] == Tier::nvme) continue;
     const std::uint64_t with_bytes = kept_bytes + n_bytes + std::max(arriving_bytes, chunk.arriving_bytes);
+    const std::uint64_t others_bytes = request.non_model_bytes + (kept_bytes == 0 ? working_bytes : payload_bytes);
     if (with_bytes > saturating_sub(request.device_budget_bytes, others_bytes)) break;
     kept_bytes += n_bytes;
     arriving_bytes = std::max(arriving_bytes, chunk.arriving_bytes);

@@ -21,6 +21,11 @@ void DeviceWatch::look() {
   allocated_peak_bytes_ = std::max(allocated_peak_bytes_, now_.allocated_peak + own_bytes_());
 }
 
+void DeviceWatch::forget_allocators_peak() {
+  look();
+  if (on_gpu_) host_.device_memory()->reset_peak();
+}
+
 void DeviceWatch::begin_unit(Moment moment) {
   begin_period();
   if (!in(WatchState::warming_up) && !in(WatchState::comparing)) return;

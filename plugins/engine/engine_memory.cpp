@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <cstddef>
 #include <string>
 
@@ -26,7 +25,8 @@ EngineMemory::EngineMemory(ModelHost& host, const EngineOptions& options, const 
       host_(Tier::host, options.host_budget_bytes),
       nvme_(Tier::nvme, options.nvme_budget_bytes),
       models_memory_(host),
-      paged_(models_memory_, taken_),
+      own_pages_(make_own_pages()),
+      paged_(models_memory_, own_pages_.get(), taken_),
       limited_device_(on_gpu() ? static_cast<MemoryResource&>(paged_) : device_->device_memory(), device_chunks_),
       pooled_device_(limited_device_),
       limited_host_(device_->host_memory(), host_),
@@ -50,16 +50,17 @@ Result<std::unique_ptr<EngineMemory>> EngineMemory::make(ModelHost& host, const 
   return memory;
 }
 
-void EngineMemory::choose_pages(ModelHost& host, const SlotSizes& slots) {
+std::unique_ptr<PagedPool> EngineMemory::make_own_pages() {
+  PageSource* const pages = on_gpu() ? device_->pages() : nullptr;
+  if (pages == nullptr) return nullptr;
+  return std::make_unique<PagedPool>(*pages, [this] { return compute_ ? compute_->record() : Event(); });
+}
+
+void EngineMemory::give_chunks(std::uint64_t room_bytes, std::uint64_t padding_bytes, std::uint64_t device_budget_bytes) {
+  device_chunks_.set_limit(room_bytes);
   if (!on_gpu()) return;
-  if (PageSource* const pages = getenv("CASTOR_TORCH_SLOTS") ? nullptr : device_->pages()) {
-    own_pages_ = std::make_unique<PagedPool>(*pages, [this] { return compute_ ? compute_->record() : Event(); });
-    return paged_.set_own(*own_pages_);
-  }
-  SlotPages pages = best_pages(slots);
-  for (const std::uint64_t page : pages)
-    if (host.device_memory()->use_pages(page) == 0) return;
-  paged_.set_pages(std::move(pages));
+  const std::uint64_t own_bytes = own_pages_ ? std::max(room_bytes + padding_bytes, own_pages_->held_bytes()) : 0;
+  models_memory_.limit(saturating_sub(device_budget_bytes, own_bytes));
 }
 
 std::uint64_t EngineMemory::within_capacity(ModelHost& host, std::uint64_t device_budget_bytes) {

@@ -13,7 +13,6 @@
 #include <castor/memory/paged_pool.h>
 #include <castor/memory/pool_resource.h>
 #include <castor/plan/links.h>
-#include <castor/states/slot_pages.h>
 #include <castor/states/tensor_store_spill.h>
 #include <castor/plugins/model_host.h>
 
@@ -30,35 +29,31 @@ class ModelsMemory final : public MemoryResource {
   void deallocate(void* data, std::uint64_t n_bytes) noexcept override {
     host_.device_memory()->deallocate(data, n_bytes);
   }
+  void limit(std::uint64_t n_bytes) { host_.device_memory()->limit(n_bytes); }
 
  private:
   ModelHost& host_;
 };
 
-/// Slots in whole pages, so that they leave no holes: of the device's own pages, or where it has none of those of the
-/// allocator `upstream`, as are slots that are not padded. `taken` counts those of the allocator with their padding.
-class PagedSlots final : public MemoryResource {
+/// Slots in whole pages of `own`, so that they leave no holes. Small slots, and where `own` is null all slots, come from
+/// the allocator `upstream`, and `taken` counts those.
+class DeviceSlots final : public MemoryResource {
  public:
-  PagedSlots(MemoryResource& upstream, Budget& taken) : taken_(upstream, taken) {}
-  /// Requires, as set_own: nothing is allocated.
-  void set_pages(SlotPages pages) { pages_ = std::move(pages); }
-  /// Slots are made of the pages of `pool`, which is borrowed.
-  void set_own(PagedPool& pool) { own_ = &pool, pages_ = {pool.page_bytes()}; }
-  const SlotPages& pages() const { return pages_; }
-  Result<void*> allocate(std::uint64_t n_bytes) override { return source_of(n_bytes).allocate(paged_bytes(n_bytes, pages_)); }
+  /// All are borrowed.
+  DeviceSlots(MemoryResource& upstream, PagedPool* own, Budget& taken) : taken_(upstream, taken), own_(own) {}
+  Result<void*> allocate(std::uint64_t n_bytes) override { return source_of(n_bytes).allocate(n_bytes); }
   void deallocate(void* data, std::uint64_t n_bytes) noexcept override {
-    source_of(n_bytes).deallocate(data, paged_bytes(n_bytes, pages_));
+    source_of(n_bytes).deallocate(data, n_bytes);
   }
 
  private:
   MemoryResource& source_of(std::uint64_t n_bytes) {
-    const bool in_own = own_ != nullptr && paged_bytes(n_bytes, pages_) % own_->page_bytes() == 0;
-    return in_own ? static_cast<MemoryResource&>(*own_) : taken_;
+    const bool in_pages = own_ != nullptr && 2 * n_bytes > own_->page_bytes();
+    return in_pages ? static_cast<MemoryResource&>(*own_) : taken_;
   }
 
   LimitedResource taken_;
-  SlotPages pages_;
-  PagedPool* own_ = nullptr;
+  PagedPool* const own_;
 };
 
 /// The memory of the three tiers, each under its budget.
@@ -85,15 +80,15 @@ class EngineMemory {
 
   Device& device() { return *device_; }
   bool on_gpu() const { return device_->kind() == DeviceKind::cuda; }
-  /// On a GPU, before the first slot is taken: has slots made of the GPU's own pages, or chooses page sizes of the
-  /// allocator that waste little of `slots`, if the host supports them.
-  void choose_pages(ModelHost& host, const SlotSizes& slots);
   /// The model computes on `compute`, whose work uses slots. Borrowed.
   void follow(Stream& compute) { compute_ = &compute; }
-  bool own_pages() const { return own_pages_ != nullptr; }
+  /// Chunks take up to `room_bytes` of the device from now on. The allocator of the model's tensors is limited to the
+  /// budget, and to the rest of it where chunks lie in pages of their own, `padding_bytes` of which are lost.
+  void give_chunks(std::uint64_t room_bytes, std::uint64_t padding_bytes, std::uint64_t device_budget_bytes);
+  /// Bytes of the pages that slots are made of; 0 where there are none.
+  std::uint64_t page_bytes() const { return own_pages_ ? own_pages_->page_bytes() : 0; }
   /// Bytes of the device's memory beside its allocator's.
   std::uint64_t own_bytes() const { return own_pages_ ? own_pages_->held_bytes() : 0; }
-  const SlotPages& pages() const { return paged_.pages(); }
   MemoryResource& device_slots() { return on_gpu() ? static_cast<MemoryResource&>(limited_device_) : pooled_device_; }
   MemoryResource& host_buffers() { return pooled_host_; }
   PoolResource& host_pool() { return pooled_host_; }
@@ -113,6 +108,7 @@ class EngineMemory {
 
  private:
   EngineMemory(ModelHost& host, const EngineOptions& options, const Machine& machine, std::unique_ptr<Device> device);
+  std::unique_ptr<PagedPool> make_own_pages();
 
   const std::function<LimitedBytes()> available_host_;
   const std::unique_ptr<Device> device_;
@@ -120,8 +116,8 @@ class EngineMemory {
   Budget device_chunks_, taken_, host_, nvme_;
   ModelsMemory models_memory_;
   Stream* compute_ = nullptr;
-  std::unique_ptr<PagedPool> own_pages_;
-  PagedSlots paged_;
+  const std::unique_ptr<PagedPool> own_pages_;  ///< null: none
+  DeviceSlots paged_;
   LimitedResource limited_device_;
   PoolResource pooled_device_;
   LimitedResource limited_host_;

@@ -10,9 +10,13 @@
 namespace castor {
 namespace {
 
-/// The number in the options; where it is 0, the CPUs that this process can use.
-unsigned update_threads(const EngineOptions& options) {
-  return options.update_threads > 0 ? options.update_threads : usable_cpus();
+/// The number in the options; where it is 0, the CPUs that this process can use. Beside a GPU a quarter of them is left to
+/// the threads that queue its work: updates are bound by memory, and a GPU that waits for a thread costs more
+/// (docs/planning.md).
+unsigned update_threads(const EngineOptions& options, const Device& device) {
+  if (options.update_threads > 0) return options.update_threads;
+  const unsigned n_cpus = usable_cpus();
+  return device.kind() == DeviceKind::cuda ? n_cpus - n_cpus / 4 : n_cpus;
 }
 
 }  // namespace
@@ -34,8 +38,8 @@ EngineRooms::EngineRooms(ModelHost& host_table, const EngineOptions& within, con
       machine(on),
       options(within),
       model(std::move(shape)),
-      all_update_threads(update_threads(options)),
       memory(std::move(tiers)),
+      all_update_threads(update_threads(options, memory->device())),
       watch(host, memory->taken_by_chunks(), memory->on_gpu(), [this] { return memory->own_bytes(); }),
       timeline({}, machine.now_ns) {}
 
@@ -60,7 +64,6 @@ void EngineRooms::lay_out() {
                               : chunk_bytes_under(ordered, options.device_budget_bytes, options.host_budget_bytes);
   layout = plan_layout(ordered, layout_options(ordered, options.format, chunk_bytes, memory->spill() != nullptr));
   slots = slot_sizes(layout, options.format);
-  memory->choose_pages(host, slots);
 }
 
 Result<void> EngineRooms::build() {

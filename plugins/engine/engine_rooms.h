@@ -55,8 +55,8 @@ struct EngineRooms {
   const Machine machine;
   EngineOptions options;
   const ModelShape model;
-  const unsigned all_update_threads;
   std::unique_ptr<EngineMemory> memory;
+  const unsigned all_update_threads;
   DeviceWatch watch;
   Timeline timeline;
   StepRecorder calls;

@@ -2,7 +2,6 @@
 #include "placer.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <utility>
 
 #include <castor/memory/bytes.h>
@@ -62,7 +61,7 @@ IndexedVector<PayloadId, ChunkDemand> Placer::demands(bool adds_up) const {
 Result<void> Placer::place_first() {
   PlacementRequest request = make_request();
   if (request.policy == PlacementPolicy::constant) {
-    rooms_.memory->device_chunks().set_limit(request.device_budget_bytes);
+    give_room(request.device_budget_bytes);
   } else if (rooms_.memory->on_gpu()) {
     // Activations are not measured yet, so only the largest unit's parameters, and those of its successor, may stay; the
     // tiers below must have room for all else.
@@ -70,7 +69,7 @@ Result<void> Placer::place_first() {
     request.stream_fraction = 0;
     request.device_budget_bytes =
         std::min(request.device_budget_bytes, 2 * request.largest_unit.payload_bytes + kMaxChunkBytes);
-    rooms_.memory->device_chunks().set_limit(request.device_budget_bytes);
+    give_room(request.device_budget_bytes);
   }
   CASTOR_ASSIGN(StatePlacement placement, plan_placement(request));
   rooms_.memory->expect_on_nvme(n_bytes_on_nvme(placement, request.chunks.size()));
@@ -79,19 +78,33 @@ Result<void> Placer::place_first() {
   return rooms_.optimizer->adopt(std::move(placement));
 }
 
+void Placer::give_room(std::uint64_t n_bytes) {
+  rooms_.memory->give_chunks(n_bytes, padding_bytes(n_bytes), rooms_.options.device_budget_bytes);
+}
+
+/// Of a room of `n_bytes` for chunks.
+std::uint64_t Placer::padding_bytes(std::uint64_t n_bytes) const {
+  return castor::padding_bytes(rooms_.slots, rooms_.memory->page_bytes(), n_bytes);
+}
+
+/// Left to the allocator of the model's tensors, beside those.
+std::uint64_t Placer::slack_bytes(std::uint64_t non_model_bytes) const {
+  const std::uint64_t budget_bytes = rooms_.options.device_budget_bytes;
+  return rooms_.memory->page_bytes() > 0 ? tensors_slack_bytes(budget_bytes, non_model_bytes)
+                                         : allocator_slack_bytes(budget_bytes, non_model_bytes, kept_bytes_);
+}
+
 /// Activations in chunks are given room beside the states where they fit; the plan of moves may still evict them. So
 /// are sums of gradients, if the warm-up added any up although the options did not say so.
 Result<void> Placer::place_in_measured_room() {
   const std::uint64_t budget_bytes = rooms_.options.device_budget_bytes;
   const std::uint64_t non_model_bytes = rooms_.watch.non_model_peak_bytes();
   kept_bytes_ = rooms_.activations->peak_bytes();
-  std::uint64_t taken_bytes = non_model_bytes + allocator_slack_bytes(budget_bytes, non_model_bytes, kept_bytes_);
-  if (const char* div = getenv("CASTOR_SLACK_DIV"); div && rooms_.memory->own_pages())
-    taken_bytes = non_model_bytes + std::max<std::uint64_t>(200 * kMiB, non_model_bytes / static_cast<std::uint64_t>(atoi(div)));
-  taken_bytes += padding_bytes(rooms_.slots, rooms_.memory->pages(), saturating_sub(budget_bytes, taken_bytes));
-  rooms_.memory->device_chunks().set_limit(
-      std::max(saturating_sub(budget_bytes, taken_bytes),
-               working_bytes(largest_unit_.payload_bytes, rooms_.activations->largest_bytes())));
+  std::uint64_t taken_bytes = non_model_bytes + slack_bytes(non_model_bytes);
+  taken_bytes += padding_bytes(saturating_sub(budget_bytes, taken_bytes));
+  give_room(std::max(saturating_sub(budget_bytes, taken_bytes),
+                     working_bytes(largest_unit_.payload_bytes, rooms_.activations->largest_bytes())));
+  rooms_.watch.forget_allocators_peak();
   request_ = make_request();
   request_.non_model_bytes = taken_bytes;
   if (rooms_.options.accumulate_gradients || !rooms_.optimizer->gradients().store().adds_up()) return place();
@@ -124,10 +137,10 @@ Result<void> Placer::place() {
 void Placer::hold_speculation() { request_.may_speculate = rooms_.optimizer->states().placement().speculative; }
 
 void Placer::make_room_for_activation(std::uint64_t n_bytes) {
-  Budget& device = rooms_.memory->device_chunks();
+  const Budget& device = rooms_.memory->device_chunks();
   const std::uint64_t needed_bytes = working_bytes(largest_unit_.payload_bytes, n_bytes);
-  if (rooms_.measures() && needed_bytes <= rooms_.options.device_budget_bytes)
-    device.set_limit(std::max(device.limit_bytes(), needed_bytes));
+  if (rooms_.measures() && needed_bytes <= rooms_.options.device_budget_bytes && needed_bytes > device.limit_bytes())
+    give_room(needed_bytes);
 }
 
 bool Placer::has_room_for_activation(std::uint64_t n_bytes) const {

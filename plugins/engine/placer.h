@@ -53,6 +53,9 @@ class Placer {
   IndexedVector<PayloadId, ChunkDemand> demands(bool adds_up) const;
   std::uint64_t speculation_bytes() const;
   Result<void> place();
+  void give_room(std::uint64_t n_bytes);
+  std::uint64_t padding_bytes(std::uint64_t n_bytes) const;
+  std::uint64_t slack_bytes(std::uint64_t non_model_bytes) const;
 
   EngineRooms& rooms_;
   const LargestUnit largest_unit_;

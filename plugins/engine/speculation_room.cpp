@@ -34,8 +34,8 @@ SpeculationRoom::SpeculationRoom(EngineRooms& rooms, Placer& placer)
 SpeculationRoom::~SpeculationRoom() { *stop_ = true; }
 
 Result<void> SpeculationRoom::after_step(bool wants_norm, bool may_begin) {
-  if (stage_ == RoomStage::unasked && wants_norm && may_begin)
-    ask();
+  if (stage_ == RoomStage::waiting || (stage_ == RoomStage::unasked && wants_norm && may_begin))
+    begin();
   else if (stage_ == RoomStage::taking)
     check_taken();
   if (may_prepare() && may_begin) CASTOR_TRY(prepare());
@@ -47,9 +47,26 @@ bool SpeculationRoom::may_prepare() const {
   return stage_ == RoomStage::taken && rooms_.optimizer->speculates_under(placement_);
 }
 
+/// After the warm-up, states that are at home on the device leave the host at their first update.
+void SpeculationRoom::begin() {
+  constexpr int kMostWaits = 4;
+  if (homes_reached() || n_waited_++ == kMostWaits) return ask();
+  stage_ = RoomStage::waiting;
+}
+
+bool SpeculationRoom::homes_reached() const {
+  const StateLayout& states = rooms_.optimizer->states();
+  for (const PayloadId chunk : rooms_.layout.chunks.ids()) {
+    if (states.placement().states[chunk] != Tier::device) continue;
+    for (const TileId tile : rooms_.layout.chunks[chunk].tiles())
+      if (rooms_.chunks->chunk(states.state(chunk, tile)).resident(Tier::host)) return false;
+  }
+  return true;
+}
+
 void SpeculationRoom::ask() {
   if (!place()) return end();
-  tell_speculation(rooms_, placement_, "; the second step waits for that");
+  tell_speculation(rooms_, placement_, "; the next step waits for that");
   rooms_.calls.start();
   const std::vector<std::uint64_t> sizes = block_sizes();
   taking_ = std::make_unique<Draft<Result<void>>>(

@@ -22,6 +22,7 @@ void tell_speculation(const EngineRooms& rooms, const StatePlacement& placement,
 /// The progress of host memory for speculative updates.
 enum class RoomStage : std::uint8_t {
   unasked,    ///< no step has come that wants a norm
+  waiting,    ///< states that are at home on the device still take room on the host
   taking,     ///< the memory is being taken and pinned
   taken,      ///< all of it is there; no step has come whose updates would be speculative
   preparing,  ///< the placement that speculates is being rehearsed and planned
@@ -43,9 +44,13 @@ class SpeculationRoom {
   /// of the step. `may_begin`: no other placement is being tried. Errors: those of NextPlacement::advance.
   [[nodiscard]] Result<void> after_step(bool wants_norm, bool may_begin);
   /// True while the memory is being taken or the placement prepared, so that no other placement is to be tried.
-  bool pending() const { return stage_ == RoomStage::taking || stage_ == RoomStage::preparing || may_prepare(); }
+  bool pending() const {
+    return stage_ == RoomStage::waiting || stage_ == RoomStage::taking || stage_ == RoomStage::preparing || may_prepare();
+  }
 
  private:
+  void begin();
+  bool homes_reached() const;
   void ask();
   bool place();
   bool may_prepare() const;
@@ -60,6 +65,7 @@ class SpeculationRoom {
   EngineRooms& rooms_;
   Placer& placer_;
   RoomStage stage_;
+  int n_waited_ = 0;                ///< steps in RoomStage::waiting
   StatePlacement placement_;        ///< with speculative updates
   std::uint64_t wanted_bytes_ = 0;  ///< of the blocks
   std::unique_ptr<Draft<Result<void>>> taking_;

@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device_memory.h"
 
-#include <castor/memory/bytes.h>
 #include <castor/plugins/torch/errors.h>
 
 #include <ATen/DeviceAccelerator.h>
 #include <c10/core/Allocator.h>
-#include <c10/core/AllocatorConfig.h>
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
 
 #include <array>
 #include <atomic>
 #include <limits>
-#include <string>
 
 namespace castor {
 namespace {
@@ -51,70 +48,29 @@ void order(c10::Stream earlier, c10::Stream later) {
   event.block(later);
 }
 
-using Config = c10::CachingAllocator::AcceleratorAllocatorConfig;
-
-/// Sets the size of the segments that the allocator maps from now on for streams that have no large segment mapped.
-/// Throws torch's exception where torch has no such setting, or accepts other sizes only.
-void map_in(std::uint64_t page_bytes) {
-  static const std::string others = Config::last_allocator_settings() + ",large_segment_size_mb:";
-  if (Config::large_segment_size() == page_bytes) return;
-  c10::CachingAllocator::setAllocatorSettings(others + std::to_string(page_bytes / kMiB));
-}
-
 }  // namespace
 
-ChunkMemory::Source ChunkMemory::source_with(std::uint64_t page_bytes) const {
-  return {page_bytes, c10::impl::VirtualGuardImpl(device_.type()).getStreamFromGlobalPool(device_), 0};
-}
-
-ChunkMemory::Source& ChunkMemory::source_of(std::uint64_t n_bytes) {
-  for (Source& source : in_pages_)
-    if (n_bytes % source.page_bytes == 0) return source;
-  if (!other_) other_ = source_with(0);
-  return *other_;
-}
-
-/// The allocator unmaps a stream's segments once none of their memory is in use, and drops the page size with them: it
-/// is set again before the next allocation.
-Result<void*> ChunkMemory::allocate(Source& source, std::uint64_t n_bytes) {
+Result<void*> ChunkMemory::allocate(std::uint64_t n_bytes) {
   return guard([&] {
-    if (source.page_bytes > 0 && source.n_used == 0) map_in(source.page_bytes);
+    if (!stream_) stream_ = c10::impl::VirtualGuardImpl(device_.type()).getStreamFromGlobalPool(device_);
     const c10::Stream compute = at::accelerator::getCurrentStream(device_.index());
-    const c10::StreamGuard on_it(source.stream);
+    const c10::StreamGuard on_it(*stream_);
     void* data = c10::GetAllocator(device_.type())->raw_allocate(n_bytes);
-    order(source.stream, compute);
-    ++source.n_used;
+    order(*stream_, compute);
     return data;
   });
 }
 
-Result<void*> ChunkMemory::allocate(std::uint64_t n_bytes) { return allocate(source_of(n_bytes), n_bytes); }
-
-void ChunkMemory::deallocate(void* data, std::uint64_t n_bytes) { deallocate(source_of(n_bytes), data); }
+void ChunkMemory::deallocate(void* data, std::uint64_t) {
+  (void)guard([&] {
+    order(at::accelerator::getCurrentStream(device_.index()), *stream_);
+    c10::GetAllocator(device_.type())->raw_deallocate(data);
+  });
+}
 
 Result<castor_device_memory> ChunkMemory::memory() { return castor::device_memory(device_); }
 
 void ChunkMemory::reset_peak() { reset_device_peak(device_); }
-
-void ChunkMemory::deallocate(Source& source, void* data) {
-  (void)guard([&] {
-    order(at::accelerator::getCurrentStream(device_.index()), source.stream);
-    c10::GetAllocator(device_.type())->raw_deallocate(data);
-    --source.n_used;
-  });
-}
-
-/// The bytes that the allocator reserves for one page show whether it maps pages of that size.
-std::int32_t ChunkMemory::use_pages(std::uint64_t page_bytes) {
-  if (!Config::use_expandable_segments()) return 0;
-  in_pages_.push_back(source_with(page_bytes));
-  const std::uint64_t before_bytes = device_memory(device_).reserved;
-  const auto page = allocate(in_pages_.back(), page_bytes);
-  const bool whole = page.ok() && device_memory(device_).reserved - before_bytes == page_bytes;
-  if (page.ok()) deallocate(in_pages_.back(), *page);
-  if (!whole) in_pages_.pop_back();
-  return whole ? 1 : 0;
-}
 
 c10::Device numbered(c10::Device device) {
   if (device.is_cpu() || device.is_meta()) return device.type();

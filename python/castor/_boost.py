@@ -19,7 +19,7 @@ from castor._lazy_tensors import built_lazily
 from castor._messages import report
 from castor._model import change_methods, follow_before_training
 from castor._outside import OutsideUses
-from castor._placing import Placeholders, budgets, limit_memory, training_device
+from castor._placing import Placeholders, prepare_allocator, training_device
 from castor._precision import cast_inputs, cast_outputs_to_fp32, dtype_of
 from castor._rules import python_names, rule_of
 from castor._state_dict import connect_state_dict
@@ -40,7 +40,7 @@ def boost_pair(
         states = states_of(optimizer)  # while its parameters have their memory
         units = find_units(model, plugin.units)
         device = training_device(device, model)
-        share = limit_memory(device, plugin.options.get("device_budget", ""))
+        prepare_allocator(device)
         buffers = BuffersFromMeta(model)
         placeholders = Placeholders(model, dtype_of(plugin.precision) if plugin.precision else None, device)
         share_gradient_hooks(names)
@@ -56,7 +56,6 @@ def boost_pair(
             raise
         finally:
             report(messages)
-    budgets[session] = share
     SESSIONS.add(session)
     waiting = {names[parameter] for parameter in placeholders.waiting() - built.keys()}
     passes = Passes(session, units, give_places(names, session, waiting))

@@ -4,13 +4,13 @@ fetched from then on with the module that uses them."""
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import weakref
 from dataclasses import dataclass
 
 import torch
 from torch import nn
+from torch.autograd import Variable
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 from torch.utils._pytree import tree_iter
 
@@ -61,6 +61,7 @@ class OutsideUses:
         for handle in self.handles:
             handle.remove()
         self.handles.clear()
+        self.mode.compile()
 
     @torch._disable_dynamo
     def before(self, module: nn.Module, args: tuple, kwargs: dict) -> None:
@@ -78,6 +79,7 @@ class OutsideUses:
         if self.watching and not self.running and not self.debug:
             self.mode.__exit__(None, None, None)
             self.watching = False
+            self.mode.compile_after_backward(result)
 
     def used(self, tensor: torch.Tensor) -> None:
         parameter = self.parameters.get(storage_of(tensor))
@@ -104,25 +106,40 @@ class OutsideUses:
 
 
 class OperatorWatch(TorchDispatchMode):
-    """Within it compiled functions run as they are written, so that their operators are seen."""
+    """Within it compiled functions run as they are written, so that their operators are seen. They do so until the backward
+    pass has ended: what is recomputed must be computed as it was."""
 
     def __init__(self, uses: OutsideUses):
         super().__init__()
         self.uses = weakref.ref(uses)
+        self.eager = None  # while functions run as they are written
 
     def abandon(self) -> None:
         """Of a model that is gone: Ctrl-C in its first step has called no hook."""
         if _get_current_dispatch_mode() is self:
             self.__exit__(None, None, None)
+        self.compile()
 
     def __enter__(self) -> OperatorWatch:
-        may_compile = "torch._dynamo" in sys.modules  # whose import takes long
-        self.stance = torch.compiler.set_stance("force_eager") if may_compile else contextlib.nullcontext()
+        if self.eager is None and "torch._dynamo" in sys.modules:  # whose import takes long
+            self.eager = torch.compiler.set_stance("force_eager")
         return super().__enter__()
 
-    def __exit__(self, *raised: object) -> None:
-        super().__exit__(*raised)
-        self.stance.__exit__(*raised)
+    def compile(self) -> None:
+        """Compiled functions run compiled again."""
+        if self.eager is not None:
+            self.eager.__exit__(None, None, None)
+            self.eager = None
+
+    def compile_after_backward(self, result: object) -> None:
+        """result: of the forward pass that has ended, or of a part of one that is recomputed."""
+        if torch._C._current_graph_task_id() != -1:
+            return
+        learned = [leaf for leaf in tree_iter(result) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+        for leaf in learned:
+            leaf.register_hook(lambda gradient: Variable._execution_engine.queue_callback(self.compile))
+        if not learned:
+            self.compile()
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:

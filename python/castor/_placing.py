@@ -3,14 +3,10 @@
 
 from __future__ import annotations
 
-import weakref
-
 import torch
 from torch import nn
 
 from castor import _core
-
-budgets: weakref.WeakKeyDictionary[_core.Session, float] = weakref.WeakKeyDictionary()  # shares of a GPU, of live sessions
 
 
 class Placeholders:
@@ -78,12 +74,8 @@ def training_device(wanted: str | torch.device | None, model: nn.Module) -> torc
     return device
 
 
-def limit_memory(device: torch.device, budget: str) -> float:
-    """Keeps torch's allocator within the device budget, or the largest one of the sessions in this process. The share of
-    the device that it is."""
-    if device.type != "cuda":
-        return 1.0
-    share = _core.limit_allocator(budget, torch.cuda.get_device_properties(device).total_memory)
-    torch.cuda.empty_cache()
-    torch.cuda.set_per_process_memory_fraction(max([share, *budgets.values()]), device)
-    return share
+def prepare_allocator(device: torch.device) -> None:
+    """Before the session limits torch's allocator to what the budget leaves beside chunks."""
+    if device.type == "cuda":
+        _core.configure_allocator()
+        torch.cuda.empty_cache()

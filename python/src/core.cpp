@@ -2,6 +2,7 @@
 // castor._core: a session around a model that is given as lists (ModelParts). castor/ makes it a Booster.
 #include <ATen/dlpack.h>  // before abi.h, so that its include guard decides for both
 
+#include <castor/memory/budget.h>
 #include <castor/memory/bytes.h>
 #include <castor/plugins/torch/runtime.h>
 #include <castor/plugins/torch/session.h>
@@ -111,12 +112,8 @@ std::unique_ptr<Session> boosted(NamedTensors params, std::vector<std::optional<
       value_of(boost(parts, PluginByName{plugin, plugin_options}, optimizer, std::move(options))));
 }
 
-/// The share of a device of `total_bytes` that torch's allocator may take under `budget`, a size as text.
-double limit_allocator(const std::string& budget, std::uint64_t total_bytes) {
-  const std::uint64_t budget_bytes = budget.empty() ? total_bytes : value_of(parse_bytes(budget));
-  value_of(configure_device_allocator(budget_bytes, total_bytes));
-  return allocator_share(budget_bytes, total_bytes);
-}
+/// Has torch's allocator map pages, which leaves fewer holes. A session limits it.
+void configure_allocator() { value_of(configure_device_allocator(Budget::kUnlimited, Budget::kUnlimited)); }
 
 py::dict stats(Session& session) {
   const RunStats found = value_of(session.stats());
@@ -232,7 +229,7 @@ PYBIND11_MODULE(_core, module) {
   bind_values(session);
   bind_tensor_optimizer(module);
   module.def("boost", &boosted);
-  module.def("limit_allocator", &limit_allocator);
+  module.def("configure_allocator", &configure_allocator);
   module.def("unplaced_like", [](const at::Tensor& tensor, c10::ScalarType dtype, c10::Device device) {
     return castor::unplaced_like(tensor, at::TensorOptions(dtype).device(device));
   });

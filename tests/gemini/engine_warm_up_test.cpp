@@ -197,8 +197,9 @@ TEST(CapacityOfAGpu, NoBudgetIsTheCapacityWithoutAWord) {
 
 /// A run of SmallTraining on a fake GPU, in which every unit holds activations while it computes.
 struct GpuRun {
-  explicit GpuRun(const EngineOptions& options, std::uint64_t activations = 20 * kKiB, bool builds_pages = true)
-      : rig(4 * kGiB, builds_pages), activation_bytes(activations) {
+  explicit GpuRun(const EngineOptions& options, std::uint64_t activations = 20 * kKiB, std::uint64_t page_bytes = 0)
+      : activation_bytes(activations) {
+    if (page_bytes > 0) rig.pages.emplace(page_bytes);
     host->allocate_from(rig.allocator);
     engine = Engine::make(*host, options, rig.machine()).value();
     engine->attach().value();
@@ -311,7 +312,8 @@ TEST(WarmUpOnAGpu, RandomTrainingsHaveTheBitsOfTheHost) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed + 4000);
     const ScriptedTraining training(seed, {.evaluates = seed % 5 == 0, .announces = seed % 2 == 0});
-    GpuRig rig(4 * kGiB, seed % 3 != 0);
+    GpuRig rig;
+    if (seed % 3 == 0) rig.pages.emplace(512);
     rig.team.job_ns = random() % 2'000'000;
     EngineOptions options;
     options.update_threads = 1 + random() % 4;
@@ -353,48 +355,31 @@ TEST(WarmUpOnAGpu, RandomTrainingsHaveTheBitsOfTheHost) {
 
 // ---- pages ----
 
-/// Chunks of 12 MiB of weights and 60 MiB of states.
-std::unique_ptr<test::FakeModelHost> host_with_large_chunks() {
-  constexpr std::int64_t kNumel = 6 << 20;
-  return std::make_unique<test::FakeModelHost>(
-      std::vector<test::FakeParam>{{"w", {kNumel}, test::kBf16, std::vector<float>(kNumel, 1)}},
-      std::vector<test::FakeUnit>{{"a", {0}}}, GpuRig::kWhere);
-}
-
-EngineOptions large_chunks() {
+TEST(PagesOnAGpu, ChunksLieInThemAndTheAllocatorIsLimitedToTheRest) {
   EngineOptions options = SmallTraining().options();
-  options.chunk_bytes = 12 * kMiB;
-  return options;
-}
-
-TEST(PagesOnAGpu, TheAllocatorIsAskedForTheBestOnes) {
-  const auto host = host_with_large_chunks();
-  GpuRig rig;
-  host->allocate_from(rig.allocator);
-  const EngineOptions options = large_chunks();
-  const auto rooms = EngineRooms::make(*host, options, rig.machine()).value();
-  EXPECT_EQ(rig.allocator.pages(), std::vector<std::uint64_t>{12 * kMiB})
-      << "divides weights and states without a rest";
-  EXPECT_EQ(rig.allocator.pages(), best_pages(slot_sizes(rooms->layout, options.format)));
-  EXPECT_EQ(rooms->memory->pages(), rig.allocator.pages());
+  options.device_budget_bytes = 256 * kKiB;
+  GpuRun run(options, 20 * kKiB, /*page_bytes=*/4 * kKiB);
+  run.steps(0, 1);
+  EXPECT_EQ(run.most_bytes, 20 * kKiB) << "the activations alone";
+  const std::uint64_t room_bytes = run.engine->stats().value().budget_bytes[0] - run.rig.allocator.limit_bytes();
+  EXPECT_EQ(room_bytes, (256 - 20 - 32) * kKiB) << "a 16th of the budget's activations, or an eighth of the budget, is left";
+  run.steps(1, 4);
+  EXPECT_GT(run.rig.pages->held_bytes(), (32 + 2 * 40) * kKiB) << "all weights, and the states of two units";
+  EXPECT_LE(run.rig.pages->most_bytes(), room_bytes);
+  EXPECT_LE(run.engine->stats().value().peak_bytes[0], 256 * kKiB);
+  EXPECT_EQ(run.training.masters(*run.engine).value(), run.training.expected(4));
+  run.engine.reset();
+  EXPECT_EQ(run.rig.pages->held_bytes(), 0u);
+  EXPECT_EQ(run.rig.allocator.n_live(), 0);
 }
 
 TEST(PagesOnAGpu, SmallChunksNeedNone) {
-  const SmallTraining training;
-  GpuRig rig;
-  const auto host = training.make_host(GpuRig::kWhere);
-  host->allocate_from(rig.allocator);
-  const auto rooms = EngineRooms::make(*host, training.options(), rig.machine()).value();
-  EXPECT_TRUE(rig.allocator.pages().empty());
-}
-
-TEST(PagesOnAGpu, AHostThatBuildsNoneWorks) {
-  const auto host = host_with_large_chunks();
-  GpuRig rig(4 * kGiB, /*builds_pages=*/false);
-  host->allocate_from(rig.allocator);
-  const auto rooms = EngineRooms::make(*host, large_chunks(), rig.machine()).value();
-  EXPECT_TRUE(rooms->memory->pages().empty());
-  EXPECT_TRUE(rig.allocator.pages().empty());
+  EngineOptions options = SmallTraining().options();
+  options.device_budget_bytes = 8 * kMiB;
+  GpuRun run(options, 20 * kKiB, /*page_bytes=*/2 * kMiB);
+  run.steps(0, 3);
+  EXPECT_EQ(run.rig.pages->most_bytes(), 0u);
+  EXPECT_EQ(run.training.masters(*run.engine).value(), run.training.expected(3));
 }
 
 // ---- activations as chunks ----

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include <castor/engine/machine.h>
 #include <castor/memory/bytes.h>
@@ -19,14 +20,13 @@ namespace castor::test {
 struct GpuRig {
   static constexpr DLDevice kWhere = {kDLCUDA, 0};
 
-  explicit GpuRig(std::uint64_t total_bytes = 4 * kGiB, bool builds_pages = true)
-      : allocator(total_bytes, builds_pages) {}
+  explicit GpuRig(std::uint64_t total_bytes = 4 * kGiB) : allocator(total_bytes) {}
 
   /// Borrows this.
   Machine machine() {
     Machine machine;
     machine.make_device = [this](DLDevice) -> Result<std::unique_ptr<Device>> {
-      return make_fake_gpu({allocator, clock, others_bytes, failing_copy, host_memory});
+      return make_fake_gpu({allocator, clock, others_bytes, failing_copy, host_memory, pages ? &*pages : nullptr});
     };
     machine.link_costs = [](Device&, const EngineOptions&) { return kUsualLinkCosts; };
     machine.open_store = [](const TensorStoreOptions& options) { return TensorStore::open(options); };
@@ -47,6 +47,7 @@ struct GpuRig {
   std::uint64_t others_bytes = 0;
   NthCall* failing_copy = nullptr;
   MemoryResource* host_memory = nullptr;
+  std::optional<FakePages> pages;  ///< of which slots are made
   decltype(Machine::make_planner) make_planner = nullptr;  ///< null: plans are made at once
   decltype(Machine::make_pinner) make_pinner = nullptr;    ///< null: memory is taken when it is used
   std::chrono::nanoseconds pin_patience{0};

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <new>
 #include <string>
-#include <vector>
 
 #include <castor/plugins/model_host.h>
 
@@ -20,8 +19,7 @@ namespace castor::test {
 /// that a read of bytes that nothing wrote shows. Threads: one at a time.
 class FakeAllocator final : public DeviceCalls {
  public:
-  explicit FakeAllocator(std::uint64_t total_bytes, bool builds_pages = true)
-      : total_bytes_(total_bytes), builds_pages_(builds_pages) {}
+  explicit FakeAllocator(std::uint64_t total_bytes) : total_bytes_(total_bytes) {}
   FakeAllocator(const FakeAllocator&) = delete;
 
   /// `n_bytes` at a multiple of 512 B. Errors: does_not_fit, where the device has no room, or the allocation is the one
@@ -53,12 +51,11 @@ class FakeAllocator final : public DeviceCalls {
   }
   void reset_peak() override { memory_.allocated_peak = memory_.allocated, memory_.reserved_peak = memory_.reserved; }
 
-  std::int32_t use_pages(std::uint64_t n_bytes) override {
-    if (builds_pages_) pages_.push_back(n_bytes);
-    return builds_pages_ ? 1 : 0;
+  void limit(std::uint64_t n_bytes) override {
+    limit_bytes_ = n_bytes;
+    memory_.reserved = std::max(memory_.allocated, std::min(memory_.reserved, n_bytes));
   }
-  /// The page sizes that were asked for, in order.
-  const std::vector<std::uint64_t>& pages() const { return pages_; }
+  std::uint64_t limit_bytes() const { return limit_bytes_; }
 
   std::uint64_t total_bytes() const { return total_bytes_; }
   std::uint64_t reserved_bytes() const { return memory_.reserved; }
@@ -80,9 +77,8 @@ class FakeAllocator final : public DeviceCalls {
   }
 
   const std::uint64_t total_bytes_;
-  const bool builds_pages_;
   castor_device_memory memory_ = {};
-  std::vector<std::uint64_t> pages_;
+  std::uint64_t limit_bytes_ = ~std::uint64_t{0};
   int n_live_ = 0;
   NthCall* failing_ = nullptr;
 };

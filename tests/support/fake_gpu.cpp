@@ -62,9 +62,11 @@ class FakeGpu final : public Device {
   MemoryResource& host_memory() override {
     return parts_.host_memory != nullptr ? *parts_.host_memory : host_->host_memory();
   }
+  PageSource* pages() override { return parts_.pages; }
   std::uint64_t total_memory_bytes() const override { return parts_.allocator.total_bytes(); }
   std::uint64_t free_memory_bytes() const override {
-    return total_memory_bytes() - parts_.allocator.reserved_bytes() - parts_.others_bytes;
+    const std::uint64_t page_bytes = parts_.pages != nullptr ? parts_.pages->held_bytes() : 0;
+    return total_memory_bytes() - parts_.allocator.reserved_bytes() - page_bytes - parts_.others_bytes;
   }
 
  private:

@@ -9,6 +9,7 @@
 #include <castor/memory/device.h>
 
 #include "fake_allocator.h"
+#include "fake_pages.h"
 #include "manual_clock.h"
 #include "nth_call.h"
 
@@ -21,6 +22,7 @@ struct FakeGpuParts {
   std::uint64_t others_bytes = 0;          ///< taken by other processes
   NthCall* failing_copy = nullptr;         ///< of all streams; null: none fails
   MemoryResource* host_memory = nullptr;   ///< null: ordinary memory
+  FakePages* pages = nullptr;              ///< null: none can be mapped
 };
 
 std::unique_ptr<Device> make_fake_gpu(const FakeGpuParts& parts);

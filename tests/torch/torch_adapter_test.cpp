@@ -465,27 +465,24 @@ TEST(TorchAdapter, OnAGpuMemoryComesFromTheModelsAllocator) {
   EXPECT_EQ(after.total, during.total);
 }
 
-TEST(TorchAdapter, OnAGpuWholePagesLeaveNoHoles) {
+TEST(TorchAdapter, OnAGpuTheAllocatorKeepsWithinTheLargestLimit) {
   if (!torch_has_cuda()) GTEST_SKIP() << "no GPU";
-  ASSERT_TRUE(configure_device_allocator(~std::uint64_t{0}, ~std::uint64_t{0}).ok());
   const c10::Device gpu(c10::kCUDA, 0);
   const auto model = std::make_shared<SmallModel>(at::TensorOptions(at::kFloat).device(gpu));
   const auto adapter = TorchAdapter::make(model, gpu).value();
   DeviceCalls& memory = *adapter->host().device_memory();
-  constexpr std::uint64_t kPage = 24 << 20, kOther = 14 << 20;
-  ASSERT_EQ(memory.use_pages(kPage), 1);
-  ASSERT_EQ(memory.use_pages(kOther), 1);
-  EXPECT_EQ(memory.use_pages(1 << 20), 0) << "torch has none that small";
-  std::vector<std::pair<void*, std::uint64_t>> slots;
-  for (const std::uint64_t n_bytes : {kPage, kOther, 2 * kPage, 3 * kOther, kPage, kOther})
-    slots.emplace_back(memory.allocate(n_bytes).value(), n_bytes);
-  const std::uint64_t full_bytes = memory.memory().value().reserved;
-  for (const std::size_t i : {std::size_t{0}, std::size_t{3}}) {  // each is before another allocation of its page size
-    memory.deallocate(slots[i].first, slots[i].second);
+  memory.deallocate(memory.allocate(512 << 20).value(), 512 << 20);
+  EXPECT_GE(memory.memory().value().reserved, std::uint64_t{512} << 20) << "it is cached";
+  memory.limit(256 << 20);
+  EXPECT_LT(memory.memory().value().reserved, std::uint64_t{256} << 20);
+  EXPECT_FALSE(memory.allocate(300 << 20).ok());
+  {
+    const auto other_model = std::make_shared<SmallModel>(at::TensorOptions(at::kFloat).device(gpu));
+    const auto other = TorchAdapter::make(other_model, gpu).value();
+    void* const data = memory.allocate(300 << 20).value();  // the other model has no limit
+    memory.deallocate(data, 300 << 20);
   }
-  at::getDeviceAllocator(c10::kCUDA)->emptyCache();
-  EXPECT_LE(memory.memory().value().reserved, full_bytes - kPage - 3 * kOther) << "the pages of both have gone back";
-  for (const std::size_t i : {1, 2, 4, 5}) memory.deallocate(slots[i].first, slots[i].second);
+  EXPECT_FALSE(memory.allocate(300 << 20).ok());
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ class VirtualModel final : public RecordedModel, private DeviceCalls {
                                 machine_.device_bytes};
   }
   void reset_peak() override { peak_bytes_ = held_bytes_ + own_bytes_; }
-  std::int32_t use_pages(std::uint64_t) override { return 1; }
+  void limit(std::uint64_t) override {}
 
   void work(const RecordedCall& call) override {
     own_bytes_ = call.peak_bytes;

@@ -35,6 +35,19 @@ TEST(PlanPlacement, TheDeviceTakesTheFirstChunksBesideAllParametersAndActivation
   EXPECT_EQ(plan_placement(request).value().states, (Homes{kDevice, kHost, kHost, kHost}));
 }
 
+/// 12 MB of states and 2 MB of gradients, beside 2 MB of weights that are used and 2 MB that are next.
+TEST(PlanPlacement, TheFirstStatesComeBeforeTheWeightsOfOtherChunks) {
+  auto request = four_chunks();
+  request.non_model_bytes = 5'000'000;
+  request.device_budget_bytes = 5'000'000 + 14'000'000 + 4'000'000;
+  EXPECT_EQ(plan_placement(request).value().states, (Homes{kDevice, kHost, kHost, kHost}));
+  request.chunks[PayloadId{0}].state_bytes = 0;
+  request.chunks[PayloadId{0}].gradient_bytes = 0;
+  EXPECT_EQ(plan_placement(request).value().states, (Homes{kHost, kDevice, kHost, kHost})) << "of those that learn";
+  request.device_budget_bytes -= 1;
+  EXPECT_EQ(plan_placement(request).value().states, (Homes{kHost, kHost, kHost, kHost}));
+}
+
 TEST(PlanPlacement, PolicyCpuKeepsStatesOffTheDevice) {
   auto request = four_chunks();
   request.policy = PlacementPolicy::cpu;

@@ -64,6 +64,12 @@ constexpr std::uint64_t allocator_slack_bytes(std::uint64_t device_budget_bytes,
   return std::max(segments_bytes, std::min(device_budget_bytes / 6, non_model_bytes / 5 + activation_bytes / 3));
 }
 
+/// The part of a GPU's budget that is left to the allocator where it serves the model's tensors alone, and chunks lie in
+/// pages of their own: a sixteenth of `non_model_bytes`, and at least the smaller of 200 MiB and an eighth of the budget.
+constexpr std::uint64_t tensors_slack_bytes(std::uint64_t device_budget_bytes, std::uint64_t non_model_bytes) {
+  return std::max(std::min(200 * kMiB, device_budget_bytes / 8), non_model_bytes / 16);
+}
+
 /// The bytes of chunks that the device must hold at once: the largest unit's parameters, and where activations are
 /// chunks, one that is being forgotten and one that is recalled between two units.
 constexpr std::uint64_t working_bytes(std::uint64_t largest_unit_bytes, std::uint64_t activation_bytes) {

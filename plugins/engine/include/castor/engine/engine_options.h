@@ -31,7 +31,7 @@ struct EngineOptions {
   bool overlap_updates = true;
   std::optional<bool> speculative_updates;  ///< none: on a GPU
   StateFormat format;
-  unsigned update_threads = 0;             ///< 0 = usable_cpus()
+  unsigned update_threads = 0;             ///< 0 = usable_cpus(), three quarters of them beside a GPU
   std::uint64_t chunk_bytes = 0;           ///< 0 = chosen from the budgets
   std::chrono::nanoseconds io_timeout{0};  ///< after which a wait for data, or a request to a drive, fails; 0 = never
 };
