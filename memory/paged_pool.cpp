@@ -30,8 +30,8 @@ Result<void*> PagedPool::allocate(std::uint64_t n_bytes) {
 
 /// The slot of this size that was given back last; null where there is none.
 void* PagedPool::take_same(std::uint64_t n_pages) {
-  const auto same =
-      std::find_if(unused_.rbegin(), unused_.rend(), [n_pages](const Unused& slot) { return slot.pages.size() == n_pages; });
+  const auto same = std::find_if(unused_.rbegin(), unused_.rend(),
+                                 [n_pages](const Unused& slot) { return slot.pages.size() == n_pages; });
   if (same == unused_.rend()) return nullptr;
   void* const data = same->data;
   used_[data] = std::move(same->pages);
@@ -65,7 +65,8 @@ void PagedPool::unmap(std::list<Unused>::iterator slot) {
 /// Unmaps the oldest unused slot whose last use has ended; where none has, the oldest. False where there is none.
 bool PagedPool::unmap_oldest() {
   if (unused_.empty()) return false;
-  const auto ended = std::find_if(unused_.begin(), unused_.end(), [](const Unused& slot) { return slot.last_use.ready(); });
+  const auto ended =
+      std::find_if(unused_.begin(), unused_.end(), [](const Unused& slot) { return slot.last_use.ready(); });
   unmap(ended != unused_.end() ? ended : unused_.begin());
   return true;
 }

@@ -22,7 +22,8 @@ void find(const char* name, Function& function) {
   cudaDriverEntryPointQueryResult result{};
   const auto status = cudaGetDriverEntryPointByVersion(name, &found, kInterface, cudaEnableDefault, &result);
   (void)cudaGetLastError();
-  function = status == cudaSuccess && result == cudaDriverEntryPointSuccess ? reinterpret_cast<Function>(found) : nullptr;
+  function =
+      status == cudaSuccess && result == cudaDriverEntryPointSuccess ? reinterpret_cast<Function>(found) : nullptr;
 }
 
 CUmemAllocationProp pages_of(int ordinal) {
@@ -32,7 +33,9 @@ CUmemAllocationProp pages_of(int ordinal) {
   return properties;
 }
 
-CUmemGenericAllocationHandle handle_of(PageSource::Page page) { return static_cast<CUmemGenericAllocationHandle>(page); }
+CUmemGenericAllocationHandle handle_of(PageSource::Page page) {
+  return static_cast<CUmemGenericAllocationHandle>(page);
+}
 
 CUdeviceptr address_of(void* data) { return reinterpret_cast<CUdeviceptr>(data); }
 
@@ -105,8 +108,8 @@ Result<void*> CudaPages::map(std::span<const Page> pages) {
 /// Errors: does_not_fit; then nothing is mapped.
 Result<void> CudaPages::map_at(CUdeviceptr data, std::span<const Page> pages) {
   std::size_t n_mapped = 0;
-  while (n_mapped < pages.size() && driver_.map(data + n_mapped * page_bytes_, page_bytes_, 0,
-                                                handle_of(pages[n_mapped]), 0) == CUDA_SUCCESS)
+  while (n_mapped < pages.size() &&
+         driver_.map(data + n_mapped * page_bytes_, page_bytes_, 0, handle_of(pages[n_mapped]), 0) == CUDA_SUCCESS)
     ++n_mapped;
   const CUmemAccessDesc access = {.location = of_pages_.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
   if (n_mapped == pages.size() && driver_.set_access(data, n_mapped * page_bytes_, &access, 1) == CUDA_SUCCESS)

@@ -56,7 +56,8 @@ std::unique_ptr<PagedPool> EngineMemory::make_own_pages() {
   return std::make_unique<PagedPool>(*pages, [this] { return compute_ ? compute_->record() : Event(); });
 }
 
-void EngineMemory::give_chunks(std::uint64_t room_bytes, std::uint64_t padding_bytes, std::uint64_t device_budget_bytes) {
+void EngineMemory::give_chunks(std::uint64_t room_bytes, std::uint64_t padding_bytes,
+                               std::uint64_t device_budget_bytes) {
   device_chunks_.set_limit(room_bytes);
   if (!on_gpu()) return;
   const std::uint64_t own_bytes = own_pages_ ? std::max(room_bytes + padding_bytes, own_pages_->held_bytes()) : 0;

@@ -42,9 +42,7 @@ class DeviceSlots final : public MemoryResource {
   /// All are borrowed.
   DeviceSlots(MemoryResource& upstream, PagedPool* own, Budget& taken) : taken_(upstream, taken), own_(own) {}
   Result<void*> allocate(std::uint64_t n_bytes) override { return source_of(n_bytes).allocate(n_bytes); }
-  void deallocate(void* data, std::uint64_t n_bytes) noexcept override {
-    source_of(n_bytes).deallocate(data, n_bytes);
-  }
+  void deallocate(void* data, std::uint64_t n_bytes) noexcept override { source_of(n_bytes).deallocate(data, n_bytes); }
 
  private:
   MemoryResource& source_of(std::uint64_t n_bytes) {

@@ -45,7 +45,8 @@ class SpeculationRoom {
   [[nodiscard]] Result<void> after_step(bool wants_norm, bool may_begin);
   /// True while the memory is being taken or the placement prepared, so that no other placement is to be tried.
   bool pending() const {
-    return stage_ == RoomStage::waiting || stage_ == RoomStage::taking || stage_ == RoomStage::preparing || may_prepare();
+    return stage_ == RoomStage::waiting || stage_ == RoomStage::taking || stage_ == RoomStage::preparing ||
+           may_prepare();
   }
 
  private:

@@ -105,14 +105,39 @@ class OutsideUses:
         hooks.before(within.module, within.args, within.kwargs)
 
 
+class Uncompiled:
+    """While one of these holds, compiled functions run as they are written, in the whole process: torch has one setting."""
+
+    n_held = 0
+    setting: torch.compiler.set_stance | None = None
+
+    def __init__(self):
+        self.holds = "torch._dynamo" in sys.modules  # whose import takes long
+        if not self.holds:
+            return
+        if Uncompiled.n_held == 0:
+            Uncompiled.setting = torch.compiler.set_stance("force_eager")
+        Uncompiled.n_held += 1
+
+    def release(self) -> None:
+        if not self.holds:
+            return
+        self.holds = False
+        Uncompiled.n_held -= 1
+        if Uncompiled.n_held == 0:
+            Uncompiled.setting.__exit__(None, None, None)
+
+    __del__ = release
+
+
 class OperatorWatch(TorchDispatchMode):
     """Within it compiled functions run as they are written, so that their operators are seen. They do so until the backward
-    pass has ended: what is recomputed must be computed as it was."""
+    pass has ended, or will never come: what is recomputed must be computed as it was."""
 
     def __init__(self, uses: OutsideUses):
         super().__init__()
         self.uses = weakref.ref(uses)
-        self.eager = None  # while functions run as they are written
+        self.uncompiled: Uncompiled | None = None
 
     def abandon(self) -> None:
         """Of a model that is gone: Ctrl-C in its first step has called no hook."""
@@ -121,25 +146,24 @@ class OperatorWatch(TorchDispatchMode):
         self.compile()
 
     def __enter__(self) -> OperatorWatch:
-        if self.eager is None and "torch._dynamo" in sys.modules:  # whose import takes long
-            self.eager = torch.compiler.set_stance("force_eager")
+        if self.uncompiled is None:
+            self.uncompiled = Uncompiled()
         return super().__enter__()
 
     def compile(self) -> None:
-        """Compiled functions run compiled again."""
-        if self.eager is not None:
-            self.eager.__exit__(None, None, None)
-            self.eager = None
+        if self.uncompiled is not None:
+            self.uncompiled.release()
+            self.uncompiled = None
 
     def compile_after_backward(self, result: object) -> None:
-        """result: of the forward pass that has ended, or of a part of one that is recomputed."""
+        """result: of the forward pass that has ended, whose graph keeps functions uncompiled from now on, or of a part of one
+        that is recomputed."""
+        of_graph, self.uncompiled = self.uncompiled, None
         if torch._C._current_graph_task_id() != -1:
-            return
-        learned = [leaf for leaf in tree_iter(result) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
-        for leaf in learned:
-            leaf.register_hook(lambda gradient: Variable._execution_engine.queue_callback(self.compile))
-        if not learned:
-            self.compile()
+            return of_graph.release()
+        for leaf in tree_iter(result):
+            if isinstance(leaf, torch.Tensor) and leaf.requires_grad:
+                leaf.register_hook(lambda gradient: Variable._execution_engine.queue_callback(of_graph.release))
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:

@@ -68,18 +68,21 @@ class SlowThread final : public Planner {
   WorkerThread worker_;
 };
 
-/// A training with a norm, whose states are on the host.
+/// A training with a norm, whose states are on the host, or of the first unit at home on a device of
+/// `device_budget_bytes`.
 class ClippedRun {
  public:
   explicit ClippedRun(MakePlanner make_pinner, double max_norm = 1000, MakePlanner make_planner = nullptr,
-                      std::uint64_t host_budget_bytes = Budget::kUnlimited, std::chrono::nanoseconds patience = {})
+                      std::uint64_t host_budget_bytes = Budget::kUnlimited, std::chrono::nanoseconds patience = {},
+                      std::uint64_t device_budget_bytes = Budget::kUnlimited)
       : training({.n_units = 8, .numel = 1024, .max_norm = max_norm}) {
     rig.host_memory = &memory;
     rig.make_pinner = std::move(make_pinner);
     rig.make_planner = std::move(make_planner);
     rig.pin_patience = patience;
     EngineOptions options = training.options();
-    options.placement_policy = PlacementPolicy::cpu;
+    if (device_budget_bytes == Budget::kUnlimited) options.placement_policy = PlacementPolicy::cpu;
+    options.device_budget_bytes = device_budget_bytes;
     options.stream_optim_frac = 0;
     options.host_budget_bytes = host_budget_bytes;
     host->allocate_from(rig.allocator);
@@ -182,6 +185,30 @@ TEST(SpeculationRoom, TheSecondStepWaitsForIt) {
   EXPECT_GE(run.host_budget().used_bytes(), before_bytes + kRoomBytes);
   for (int i = 0; i < 1000 && !run.engine->tuned(); ++i) run.steps(1);
   EXPECT_EQ(run.speculation_bytes(), kRoomBytes);
+  run.expect_bits_of_the_host();
+}
+
+/// In the first step the states of every unit are on the host. A reserve would be taken for those that are at home on the
+/// device until they leave.
+TEST(SpeculationRoom, IsAskedForWhenStatesHaveReachedTheDevice) {
+  HeldPlanner pinner;
+  ClippedRun run(lend(pinner), 1000, nullptr, Budget::kUnlimited, {}, 24 * kKiB);
+  const auto first_on_host = [&run] {
+    const EngineRooms& rooms = run.engine->rooms();
+    return rooms.chunks->chunk(rooms.optimizer->states().state(PayloadId{0}, TileId{0})).resident(Tier::host);
+  };
+  run.steps(1);
+  EXPECT_TRUE(first_on_host());
+  EXPECT_EQ(pinner.n_held(), 0u);
+  int n_steps = 1;
+  for (; pinner.n_held() == 0 && n_steps < 10; ++n_steps) run.steps(1);
+  EXPECT_LE(n_steps, 3);
+  EXPECT_FALSE(first_on_host());
+  pinner.release();
+  run.steps(8);
+  EXPECT_EQ(run.speculation_bytes(), kRoomBytes * 7 / 8) << "of the other units";
+  EXPECT_TRUE(run.speculated());
+  EXPECT_FALSE(run.logged(kGivenUp));
   run.expect_bits_of_the_host();
 }
 

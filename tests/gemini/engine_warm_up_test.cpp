@@ -362,7 +362,8 @@ TEST(PagesOnAGpu, ChunksLieInThemAndTheAllocatorIsLimitedToTheRest) {
   run.steps(0, 1);
   EXPECT_EQ(run.most_bytes, 20 * kKiB) << "the activations alone";
   const std::uint64_t room_bytes = run.engine->stats().value().budget_bytes[0] - run.rig.allocator.limit_bytes();
-  EXPECT_EQ(room_bytes, (256 - 20 - 32) * kKiB) << "a 16th of the budget's activations, or an eighth of the budget, is left";
+  EXPECT_EQ(room_bytes, (256 - 20 - 32) * kKiB)
+      << "a 16th of the budget's activations, or an eighth of the budget, is left";
   run.steps(1, 4);
   EXPECT_GT(run.rig.pages->held_bytes(), (32 + 2 * 40) * kKiB) << "all weights, and the states of two units";
   EXPECT_LE(run.rig.pages->most_bytes(), room_bytes);

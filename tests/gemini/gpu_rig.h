@@ -47,7 +47,7 @@ struct GpuRig {
   std::uint64_t others_bytes = 0;
   NthCall* failing_copy = nullptr;
   MemoryResource* host_memory = nullptr;
-  std::optional<FakePages> pages;  ///< of which slots are made
+  std::optional<FakePages> pages;                          ///< of which slots are made
   decltype(Machine::make_planner) make_planner = nullptr;  ///< null: plans are made at once
   decltype(Machine::make_pinner) make_pinner = nullptr;    ///< null: memory is taken when it is used
   std::chrono::nanoseconds pin_patience{0};

@@ -629,6 +629,45 @@ class Compiled(Pair):
                 self.assert_same_weights()
                 self.assertGreater(len(n_operators), 1)
 
+    def test_first_steps_leave_other_models_compiled(self):
+        """What a first step runs uncompiled ends with its backward pass, or with its graph if none comes."""
+        n_graphs = []
+
+        def backend(graph, inputs):
+            n_graphs.append(1)
+            return graph.forward
+
+        one, other, third = boosted(), boosted(), boosted()
+        losses = [loss_of(model, 0) for model, _ in (one, other, third)]
+        for loss in losses[:2]:
+            loss.backward()
+        compiled = torch.compile(nn.Linear(8, 8), backend=backend)
+        compiled(torch.zeros(2, 8))
+        self.assertEqual(len(n_graphs), 0, "the third may be differentiated yet")
+        del loss, losses
+        compiled(torch.zeros(2, 8))
+        self.assertEqual(len(n_graphs), 1)
+
+    def test_recompute_in_the_first_step(self):
+        """torch 2.11: what ran as it is written was recomputed compiled, and the numbers of saved tensors differed."""
+        block = nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 8))
+        block.compile(backend="aot_eager")
+
+        class Recomputed(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.block = block
+
+            def forward(self, x):
+                return checkpoint(self.block, x, use_reentrant=False)
+
+        model = Recomputed()
+        optimizer = torch.optim.AdamW(model.parameters(), **VALUES)
+        Booster(plugin=GeminiPlugin(precision=None)).boost(model, optimizer)
+        for _ in range(2):
+            model(torch.ones(2, 8)).square().mean().backward()
+            optimizer.step()
+
     def test_without_breaks_are_refused(self):
         """Trap 2-34: a graph without a break has no room for the units' hooks."""
         self.step(0)  # is watched, which torch does not compile at all

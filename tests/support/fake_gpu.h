@@ -17,12 +17,12 @@ namespace castor::test {
 
 /// The settings of a FakeGpu. All borrowed.
 struct FakeGpuParts {
-  const FakeAllocator& allocator;          ///< what it holds is not free
+  const FakeAllocator& allocator;  ///< what it holds is not free
   const ManualClock& clock;
-  std::uint64_t others_bytes = 0;          ///< taken by other processes
-  NthCall* failing_copy = nullptr;         ///< of all streams; null: none fails
-  MemoryResource* host_memory = nullptr;   ///< null: ordinary memory
-  FakePages* pages = nullptr;              ///< null: none can be mapped
+  std::uint64_t others_bytes = 0;         ///< taken by other processes
+  NthCall* failing_copy = nullptr;        ///< of all streams; null: none fails
+  MemoryResource* host_memory = nullptr;  ///< null: ordinary memory
+  FakePages* pages = nullptr;             ///< null: none can be mapped
 };
 
 std::unique_ptr<Device> make_fake_gpu(const FakeGpuParts& parts);

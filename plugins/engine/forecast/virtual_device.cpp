@@ -81,12 +81,14 @@ class VirtualRig::Gpu final : public Device {
   }
   std::unique_ptr<Stream> wrap_compute_stream(void*) override { return std::make_unique<ComputeStream>(rig_); }
   MemoryResource& device_memory() override { return rig_.device_memory_; }
+  PageSource* pages() override { return kind() == DeviceKind::cuda ? &pages_ : nullptr; }
   MemoryResource& host_memory() override { return rig_.host_memory_; }
   std::uint64_t total_memory_bytes() const override { return rig_.machine_.device_bytes; }
   std::uint64_t free_memory_bytes() const override { return rig_.machine_.device_bytes; }
 
  private:
   VirtualRig& rig_;
+  HollowPages pages_;
   int n_streams_ = 0;
 };
 

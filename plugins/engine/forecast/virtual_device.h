@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include <castor/engine/forecast.h>
@@ -38,6 +39,20 @@ class HollowMemory final : public MemoryResource {
   const double seconds_per_byte_;
   HostResource real_;
   VirtualMemory addresses_;
+};
+
+/// A GPU's pages that are addresses alone.
+class HollowPages final : public PageSource {
+ public:
+  std::uint64_t page_bytes() const override { return 2 << 20; }
+  Result<Page> create() override { return Page{++n_created_}; }
+  void destroy(Page) noexcept override {}
+  Result<void*> map(std::span<const Page> pages) override { return addresses_.allocate(pages.size() * page_bytes()); }
+  void unmap(void*, std::uint64_t) noexcept override {}
+
+ private:
+  VirtualMemory addresses_;
+  std::uint64_t n_created_ = 0;
 };
 
 /// A machine of virtual time for one engine.
