@@ -362,7 +362,7 @@ class Estimate(CommandCase):
             return self.estimate(*self.GPT, *(word for budget in budgets.items() for word in budget))
 
         raised = []  # in the order of a training, which finds some needs at its start and some in its first step
-        while (done := estimate()).returncode != 0 and len(raised) < 4:
+        while (done := estimate()).returncode != 0 and len(raised) < 6:
             raised.append("--host-budget" if "--host-budget" in done.stderr else "--device-budget")
             budgets[raised[-1]] = self.raised(done, raised[-1])
         found = self.assert_result(done)
@@ -404,8 +404,7 @@ class Estimate(CommandCase):
             ]
             for i, step_s in enumerate(steps):
                 self.assertLessEqual(step_s, 1.02 * min(steps[: i + 1]), (option, others, steps))
-            if option == "--host-budget":  # the device hides what it can under 2 GiB already
-                self.assertLess(steps[-1], steps[0])
+            self.assertLessEqual(steps[-1], (1 + 1e-9) * steps[0])  # the smallest may hide all that moves
 
     def test_faster_parts_never_make_it_slower(self):
         tight = [*self.GPT, "--device-budget", "2GiB", "--host-budget", "2GiB", "--nvme", "on"]
