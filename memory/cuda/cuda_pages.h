@@ -4,7 +4,7 @@
 #include <cuda.h>
 
 #include <memory>
-#include <vector>
+#include <span>
 
 #include <castor/memory/page_source.h>
 

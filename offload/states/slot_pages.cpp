@@ -32,7 +32,7 @@ SlotSizes slot_sizes(const ChunkLayout& layout, const StateFormat& format) {
 }
 
 std::uint64_t paged_bytes(std::uint64_t n_bytes, std::uint64_t page_bytes) {
-  return n_bytes <= page_bytes / 2 || page_bytes == 0 ? n_bytes : align_up(n_bytes, page_bytes);
+  return lies_in_pages(n_bytes, page_bytes) ? align_up(n_bytes, page_bytes) : n_bytes;
 }
 
 std::uint64_t padding_bytes(const SlotSizes& slots, std::uint64_t page_bytes, std::uint64_t room_bytes) {

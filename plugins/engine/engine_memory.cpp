@@ -26,8 +26,8 @@ EngineMemory::EngineMemory(ModelHost& host, const EngineOptions& options, const 
       nvme_(Tier::nvme, options.nvme_budget_bytes),
       models_memory_(host),
       own_pages_(make_own_pages()),
-      paged_(models_memory_, own_pages_.get(), taken_),
-      limited_device_(on_gpu() ? static_cast<MemoryResource&>(paged_) : device_->device_memory(), device_chunks_),
+      slots_(models_memory_, own_pages_.get(), taken_),
+      limited_device_(on_gpu() ? static_cast<MemoryResource&>(slots_) : device_->device_memory(), device_chunks_),
       pooled_device_(limited_device_),
       limited_host_(device_->host_memory(), host_),
       pooled_host_(limited_host_) {}

@@ -13,6 +13,7 @@
 #include <castor/memory/paged_pool.h>
 #include <castor/memory/pool_resource.h>
 #include <castor/plan/links.h>
+#include <castor/states/slot_pages.h>
 #include <castor/states/tensor_store_spill.h>
 #include <castor/plugins/model_host.h>
 
@@ -46,7 +47,7 @@ class DeviceSlots final : public MemoryResource {
 
  private:
   MemoryResource& source_of(std::uint64_t n_bytes) {
-    const bool in_pages = own_ != nullptr && 2 * n_bytes > own_->page_bytes();
+    const bool in_pages = own_ != nullptr && lies_in_pages(n_bytes, own_->page_bytes());
     return in_pages ? static_cast<MemoryResource&>(*own_) : taken_;
   }
 
@@ -56,9 +57,9 @@ class DeviceSlots final : public MemoryResource {
 
 /// The memory of the three tiers, each under its budget.
 ///
-/// On a GPU the device budget covers all that torch reserves, so `device_chunks`, the chunks' part of it, starts small
-/// and is set after the rest has been measured; freed slots are returned to torch at once. A device that is the host
-/// holds chunks alone, and freed blocks are kept for reuse.
+/// On a GPU the device budget covers all that torch reserves too, so `device_chunks`, the chunks' part of it, starts
+/// small and is set after the rest has been measured (give_chunks). A device that is the host holds chunks alone, and
+/// freed blocks are kept for reuse.
 class EngineMemory {
  public:
   /// Errors: those of the device and of the store.
@@ -115,7 +116,7 @@ class EngineMemory {
   ModelsMemory models_memory_;
   Stream* compute_ = nullptr;
   const std::unique_ptr<PagedPool> own_pages_;  ///< null: none
-  DeviceSlots paged_;
+  DeviceSlots slots_;
   LimitedResource limited_device_;
   PoolResource pooled_device_;
   LimitedResource limited_host_;

@@ -47,23 +47,20 @@ void apply(std::uint64_t n_bytes, c10::DeviceIndex device) {
 
 }  // namespace
 
-AllocatorLimit::AllocatorLimit(c10::Device device) : device_(device) {
-  if (!device.is_cuda()) return;
-  const std::lock_guard lock(limits().mutex);
-  limits().by_model[{device.index(), this}] = Budget::kUnlimited;
-}
+AllocatorLimit::AllocatorLimit(c10::Device device) : device_(device) { set(Budget::kUnlimited); }
 
-AllocatorLimit::~AllocatorLimit() {
+AllocatorLimit::~AllocatorLimit() { change(std::nullopt); }
+
+void AllocatorLimit::set(std::uint64_t n_bytes) { change(n_bytes); }
+
+/// None: the model is gone.
+void AllocatorLimit::change(std::optional<std::uint64_t> n_bytes) {
   if (!device_.is_cuda()) return;
   const std::lock_guard lock(limits().mutex);
-  limits().by_model.erase({device_.index(), this});
-  (void)guard([&] { apply(largest(limits(), device_.index()), device_.index()); });
-}
-
-void AllocatorLimit::set(std::uint64_t n_bytes) {
-  if (!device_.is_cuda()) return;
-  const std::lock_guard lock(limits().mutex);
-  limits().by_model[{device_.index(), this}] = n_bytes;
+  auto& by_model = limits().by_model;
+  const std::pair key(device_.index(), static_cast<const AllocatorLimit*>(this));
+  by_model.erase(key);
+  if (n_bytes) by_model.emplace(key, *n_bytes);
   (void)guard([&] { apply(largest(limits(), device_.index()), device_.index()); });
 }
 

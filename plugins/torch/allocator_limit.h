@@ -4,6 +4,7 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <optional>
 
 namespace castor {
 
@@ -24,6 +25,8 @@ class AllocatorLimit {
   void set(std::uint64_t n_bytes);
 
  private:
+  void change(std::optional<std::uint64_t> n_bytes);
+
   const c10::Device device_;
 };
 

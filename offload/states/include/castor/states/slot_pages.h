@@ -17,8 +17,13 @@ struct SlotSizes {
 
 SlotSizes slot_sizes(const ChunkLayout& layout, const StateFormat& format);
 
-/// The bytes of a slot of `n_bytes` in whole pages of `page_bytes`. A slot of at most half a page is not padded, and lies
-/// elsewhere, as all do where page_bytes is 0. Pure.
+/// True where a slot of `n_bytes` lies in pages of `page_bytes`. One of at most half a page lies elsewhere, as all do
+/// where page_bytes is 0. Pure.
+constexpr bool lies_in_pages(std::uint64_t n_bytes, std::uint64_t page_bytes) {
+  return page_bytes > 0 && n_bytes > page_bytes / 2;
+}
+
+/// The bytes that a slot of `n_bytes` takes where it lies: in pages it is padded. Pure.
 std::uint64_t paged_bytes(std::uint64_t n_bytes, std::uint64_t page_bytes);
 
 /// The bytes of padding beside `room_bytes` of weights, or of states, whichever have more. Pure.
