@@ -3,9 +3,11 @@
 
 #include <utility>
 
+#include <castor/memory/quiet_thread.h>
+
 namespace castor {
 
-WorkerThread::WorkerThread() : thread_([this] { serve(); }) {}
+WorkerThread::WorkerThread(const char* name) : thread_(start_quiet_thread(name, [this] { serve(); })) {}
 
 WorkerThread::~WorkerThread() {
   {

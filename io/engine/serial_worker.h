@@ -8,7 +8,7 @@
 #include <thread>
 #include <utility>
 
-#include "quiet_thread.h"
+#include <castor/memory/quiet_thread.h>
 
 namespace castor {
 

@@ -8,8 +8,9 @@
 #include <chrono>
 #include <utility>
 
+#include <castor/memory/quiet_thread.h>
+
 #include "engine/backends.h"
-#include "engine/quiet_thread.h"
 
 namespace castor {
 

@@ -6,8 +6,9 @@
 #include <future>
 #include <utility>
 
+#include <castor/memory/quiet_thread.h>
+
 #include "engine/backends.h"
-#include "engine/quiet_thread.h"
 
 namespace castor {
 

@@ -21,9 +21,13 @@ CudaEventState::CudaEventState(cudaEvent_t event, Result<void> failure, std::wea
     : event_(event), recorded_ns_(steady_now_ns()), failure_(std::move(failure)), clock_(std::move(clock)) {}
 
 bool CudaEventState::ready() const {
-  if (cudaEventQuery(event_) != cudaErrorNotReady) return true;
-  (void)cudaGetLastError();  // "not ready" is no error, yet the next check of a kernel launch would report it
-  return false;
+  if (reached_.load(std::memory_order_acquire)) return true;
+  if (cudaEventQuery(event_) == cudaErrorNotReady) {
+    (void)cudaGetLastError();  // "not ready" is no error, yet the next check of a kernel launch would report it
+    return false;
+  }
+  reached_.store(true, std::memory_order_release);
+  return true;
 }
 
 Result<void> CudaEventState::wait() const {

@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -36,6 +37,7 @@ class CudaEventState final : public EventState, public std::enable_shared_from_t
   const std::uint64_t recorded_ns_;
   const Result<void> failure_;
   const std::weak_ptr<CudaClock> clock_;
+  mutable std::atomic<bool> reached_ = false;  ///< once true, CUDA is not asked again
 };
 
 }  // namespace castor

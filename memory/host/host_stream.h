@@ -21,7 +21,7 @@ class HostStream final : public Stream {
   Event run(WorkerThread::Task task);
 
   Result<void> failure_;  // only the worker touches it until its events are reached
-  WorkerThread worker_;
+  WorkerThread worker_{"castor-stream"};
 };
 
 }  // namespace castor

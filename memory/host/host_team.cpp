@@ -14,6 +14,7 @@
 #include <utility>
 
 #include <castor/memory/clock.h>
+#include <castor/memory/quiet_thread.h>
 #include <castor/memory/system_limit.h>
 
 namespace castor {
@@ -156,8 +157,8 @@ bool less_urgent(const EntryPtr& a, const EntryPtr& b) {
 
 ThreadTeam::ThreadTeam(unsigned n_threads) : n_threads_(n_threads) {
   try {
-    for (unsigned i = 0; i < n_threads; ++i) threads_.emplace_back([this] { work(); });
-    threads_.emplace_back([this] { watch(); });
+    for (unsigned i = 0; i < n_threads; ++i) threads_.push_back(start_quiet_thread("castor-team", [this] { work(); }));
+    threads_.push_back(start_quiet_thread("castor-watch", [this] { watch(); }));
   } catch (const std::system_error&) {
     stop();
     throw;

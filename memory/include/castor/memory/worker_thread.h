@@ -20,8 +20,8 @@ class WorkerThread {
  public:
   using Task = std::function<Result<void>()>;
 
-  /// Throws std::system_error where the system gives no thread.
-  WorkerThread();
+  /// `name` is the thread's (quiet_thread.h). Throws std::system_error where the system gives no thread.
+  explicit WorkerThread(const char* name = "castor-worker");
   ~WorkerThread();
   WorkerThread(const WorkerThread&) = delete;
   WorkerThread& operator=(const WorkerThread&) = delete;

@@ -38,7 +38,7 @@ class PlannerThread final : public Planner {
   Event run(WorkerThread::Task task) override { return worker_.run(std::move(task)); }
 
  private:
-  WorkerThread worker_;
+  WorkerThread worker_{"castor-plan"};
 };
 
 /// A value that a Planner makes. If the draft is destroyed before its turn, the value is not made; if it is destroyed
