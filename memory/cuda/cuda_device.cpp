@@ -4,6 +4,7 @@
 
 #include "cuda_clock.h"
 #include "cuda_error.h"
+#include "cuda_events.h"
 #include "cuda_pages.h"
 #include "cuda_resources.h"
 #include "cuda_stream.h"
@@ -24,9 +25,9 @@ class CudaDevice final : public Device {
 
   DeviceKind kind() const override { return DeviceKind::cuda; }
   std::string description() const override { return name_; }
-  Result<std::unique_ptr<Stream>> make_stream() override { return CudaStream::make(ordinal_, clock_); }
+  Result<std::unique_ptr<Stream>> make_stream() override { return CudaStream::make(ordinal_, shared_); }
   std::unique_ptr<Stream> wrap_compute_stream(void* handle) override {
-    return std::make_unique<CudaStream>(ordinal_, static_cast<cudaStream_t>(handle), false, clock_);
+    return std::make_unique<CudaStream>(ordinal_, static_cast<cudaStream_t>(handle), false, shared_);
   }
   MemoryResource& device_memory() override { return device_memory_; }
   PageSource* pages() override { return pages_.get(); }
@@ -42,7 +43,7 @@ class CudaDevice final : public Device {
   const int ordinal_;
   const std::string name_;
   const std::uint64_t total_bytes_;
-  const std::shared_ptr<CudaClock> clock_ = std::make_shared<CudaClock>();  // owners: this and its streams
+  const CudaShared shared_ = {std::make_shared<CudaClock>(), std::make_shared<CudaEvents>()};
   CudaMemoryResource device_memory_;
   const std::unique_ptr<CudaPages> pages_;
   PinnedResource pinned_memory_;

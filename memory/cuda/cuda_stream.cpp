@@ -5,6 +5,7 @@
 
 #include "cuda_error.h"
 #include "cuda_event.h"
+#include "cuda_events.h"
 #include "device_guard.h"
 
 namespace castor {
@@ -41,11 +42,11 @@ class CudaTime final : public StreamTime {
 
 }  // namespace
 
-Result<std::unique_ptr<Stream>> CudaStream::make(int ordinal, std::shared_ptr<CudaClock> clock) {
+Result<std::unique_ptr<Stream>> CudaStream::make(int ordinal, const CudaShared& shared) {
   const DeviceGuard guard(ordinal);
   cudaStream_t stream = nullptr;
   CASTOR_TRY(cuda_result(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "creating a CUDA stream"));
-  return std::unique_ptr<Stream>(std::make_unique<CudaStream>(ordinal, stream, true, std::move(clock)));
+  return std::unique_ptr<Stream>(std::make_unique<CudaStream>(ordinal, stream, true, shared));
 }
 
 CudaStream::~CudaStream() {
@@ -72,16 +73,16 @@ Result<void> CudaStream::wait(const Event& event) {
   if (!cuda) return note(event.wait());
   const DeviceGuard guard(ordinal_);
   (void)note(cuda->failure());
+  if (cuda->known_reached()) return {};
   return note(cuda_result(cudaStreamWaitEvent(stream_, cuda->event(), 0), "waiting for another CUDA stream"));
 }
 
 Event CudaStream::record() {
   const DeviceGuard guard(ordinal_);
-  cudaEvent_t event = nullptr;
-  auto made = cuda_result(cudaEventCreate(&event), "creating a CUDA event");
-  if (!made.ok()) return record_by_waiting(std::move(made));
-  auto state = std::make_shared<CudaEventState>(event, failure_, clock_);
-  auto recorded = cuda_result(cudaEventRecord(event, stream_), "recording a CUDA event");
+  auto event = shared_.events->take();
+  if (!event.ok()) return record_by_waiting(event.error());
+  auto state = std::make_shared<CudaEventState>(*event, shared_.events, stream_, failure_, shared_.clock);
+  auto recorded = cuda_result(cudaEventRecord(*event, stream_), "recording a CUDA event");
   return recorded.ok() ? Event(std::move(state)) : record_by_waiting(std::move(recorded));
 }
 

@@ -11,15 +11,22 @@
 namespace castor {
 
 class CudaClock;
+class CudaEvents;
 
-/// A CUDA stream, owned or borrowed. Its events take the time at which they were reached from `clock`, the device's.
+/// What the streams of one GPU share.
+struct CudaShared {
+  std::shared_ptr<CudaClock> clock;  ///< relates the times at which events are reached to the host's
+  std::shared_ptr<CudaEvents> events;
+};
+
+/// A CUDA stream, owned or borrowed.
 class CudaStream final : public Stream {
  public:
   /// A new non-blocking stream of `ordinal`. Errors: failed.
-  static Result<std::unique_ptr<Stream>> make(int ordinal, std::shared_ptr<CudaClock> clock);
+  static Result<std::unique_ptr<Stream>> make(int ordinal, const CudaShared& shared);
   /// Wraps `stream` (null = the default stream), and destroys it at the end if `owned`.
-  CudaStream(int ordinal, cudaStream_t stream, bool owned, std::shared_ptr<CudaClock> clock)
-      : ordinal_(ordinal), stream_(stream), owned_(owned), clock_(std::move(clock)) {}
+  CudaStream(int ordinal, cudaStream_t stream, bool owned, CudaShared shared)
+      : ordinal_(ordinal), stream_(stream), owned_(owned), shared_(std::move(shared)) {}
   ~CudaStream() override;
   CudaStream(const CudaStream&) = delete;
   CudaStream& operator=(const CudaStream&) = delete;
@@ -40,7 +47,7 @@ class CudaStream final : public Stream {
   const int ordinal_;
   const cudaStream_t stream_;
   const bool owned_;
-  const std::shared_ptr<CudaClock> clock_;  // owners: the device and its streams
+  const CudaShared shared_;
   Result<void> failure_;
 };
 

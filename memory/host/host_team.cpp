@@ -21,11 +21,13 @@ namespace castor {
 namespace {
 
 /// Interval at which the watcher queries the events that jobs wait for: a device's events notify no thread, they can
-/// only be queried, or waited for one by one.
-constexpr std::chrono::microseconds kAskEvery{50};
+/// only be queried, or waited for one by one. A query takes a lock of the driver, for which the thread that queues the
+/// device's work may be waiting; a job takes milliseconds.
+constexpr std::chrono::microseconds kAskEvery{100};
 
-/// Waiting jobs that are queried at a time. Their events are reached in the order in which the jobs were added.
-constexpr std::size_t kMostAsked = 16;
+/// Events that are found unreached before the watcher stops to ask. Events are reached about in the order in which the
+/// jobs were added that wait for them.
+constexpr std::size_t kMostUnreached = 16;
 
 /// Busy time of the jobs that were added between two calls of time().
 class Account {
@@ -102,6 +104,20 @@ struct Entry {
   bool all_begun() const { return n_begun == job.n_parts || !outcome.ok(); }
   bool reached() const {
     return std::all_of(job.after.begin(), job.after.end(), [](const Event& event) { return event.ready(); });
+  }
+  /// The same, without a query of events that follow one of `unreached`, where an event is added that is found so.
+  bool reached_beside(std::vector<const EventState*>& unreached) const {
+    for (const Event& event : job.after) {
+      const auto followed = [&event](const EventState* earlier) {
+        return event.state() == earlier || event.state()->follows(*earlier);
+      };
+      if (event.state() == nullptr) continue;
+      if (unreached.size() == kMostUnreached || std::any_of(unreached.begin(), unreached.end(), followed)) return false;
+      if (event.ready()) continue;
+      unreached.push_back(event.state());
+      return false;
+    }
+    return true;
   }
   /// Takes over the failure of the reached events, if any.
   void settle() {
@@ -292,10 +308,10 @@ void ThreadTeam::watch() {
 
 /// Only the watcher takes jobs off waiting_.
 void ThreadTeam::ask(Lock& lock) {
-  std::vector<EntryPtr> asked(waiting_.begin(),
-                              waiting_.begin() + static_cast<std::ptrdiff_t>(std::min(waiting_.size(), kMostAsked)));
+  std::vector<EntryPtr> asked(waiting_.begin(), waiting_.end());
   lock.unlock();
-  std::erase_if(asked, [](const EntryPtr& entry) { return !entry->reached(); });
+  std::vector<const EventState*> unreached;
+  std::erase_if(asked, [&](const EntryPtr& entry) { return !entry->reached_beside(unreached); });
   for (const EntryPtr& entry : asked) entry->settle();
   lock.lock();
   for (EntryPtr& entry : asked) {

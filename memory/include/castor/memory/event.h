@@ -25,6 +25,8 @@ class EventState {
   virtual bool wait_for(std::chrono::nanoseconds limit) const { return static_cast<void>(limit), (void)wait(), true; }
   /// The time at which the point was reached, by steady_now_ns(); empty before, and where the backend does not know it.
   virtual std::optional<std::uint64_t> reached_ns() const { return std::nullopt; }
+  /// True where this point is known to be reached after `other`: later in the same queue. Not where both are one point.
+  virtual bool follows(const EventState& other) const { return static_cast<void>(other), false; }
 };
 
 /// A point in asynchronous work that can be waited for. Copies stand for the same point; a default-constructed Event is
