@@ -2,90 +2,137 @@
 #include <castor/memory/paged_pool.h>
 
 #include <algorithm>
-#include <iterator>
+#include <limits>
+#include <utility>
 
 namespace castor {
+namespace {
+
+/// Mappings per page, on average: enough for the slots of a step, and little memory of the driver.
+constexpr std::uint64_t kMostMappings = 8;
+
+constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
+
+}  // namespace
 
 PagedPool::~PagedPool() { trim(); }
 
 std::uint64_t PagedPool::held_bytes() const {
   const std::lock_guard lock(mutex_);
-  return n_pages_ * page_bytes();
+  return pages_.size() * page_bytes_;
 }
 
 Result<void*> PagedPool::allocate(std::uint64_t n_bytes) {
   if (n_bytes == 0) throw ContractViolation("PagedPool: an allocation of 0 bytes");
   const std::lock_guard lock(mutex_);
-  const std::uint64_t n_pages = (n_bytes + page_bytes() - 1) / page_bytes();
-  if (void* const data = take_same(n_pages)) return data;
-  CASTOR_ASSIGN(Pages pages, take_pages(n_pages));
-  auto data = source_.map(pages);
-  if (!data.ok()) {
-    free_.insert(free_.end(), pages.begin(), pages.end());
-    return data;
+  const std::uint64_t n_pages = (n_bytes + page_bytes_ - 1) / page_bytes_;
+  Mapping* slot = find_free(n_pages);
+  if (slot == nullptr) {
+    CASTOR_ASSIGN(slot, make(n_pages));
   }
-  used_[*data] = std::move(pages);
-  return data;
+  slot->is_slot = true;
+  slot->last_turn = ++turn_;
+  set_used(*slot, true);
+  return slot->data;
 }
 
-/// The slot of this size that was given back last; null where there is none.
-void* PagedPool::take_same(std::uint64_t n_pages) {
-  const auto same = std::find_if(unused_.rbegin(), unused_.rend(),
-                                 [n_pages](const Unused& slot) { return slot.pages.size() == n_pages; });
-  if (same == unused_.rend()) return nullptr;
-  void* const data = same->data;
-  used_[data] = std::move(same->pages);
-  unused_.erase(std::next(same).base());
-  return data;
+/// Of the mappings of this size whose pages are all free, the first that was made; null where there is none.
+PagedPool::Mapping* PagedPool::find_free(std::uint64_t n_pages) {
+  Mapping* found = nullptr;
+  for (auto& [data, mapping] : mappings_)
+    if (mapping.pages.size() == n_pages && mapping.n_used == 0 && (!found || mapping.number < found->number))
+      found = &mapping;
+  return found;
 }
 
-/// Free pages, then those of the oldest unused slots, then new ones.
-Result<PagedPool::Pages> PagedPool::take_pages(std::uint64_t n_pages) {
-  while (free_.size() < n_pages && unmap_oldest()) {
+/// Maps free pages.
+Result<PagedPool::Mapping*> PagedPool::make(std::uint64_t n_pages) {
+  CASTOR_ASSIGN(const std::vector<Page*> pages, take_free(n_pages));
+  limit_mappings(n_pages);
+  std::vector<PageSource::Page> to_map;
+  for (const Page* page : pages) to_map.push_back(page->page);
+  CASTOR_ASSIGN(void* const data, source_.map(to_map, page_bytes_));
+  Mapping& mapping = mappings_[data];
+  mapping.data = data;
+  mapping.number = ++n_made_;
+  mapping.pages = pages;
+  n_mapped_pages_ += n_pages;
+  for (Page* page : pages) page->mappings.push_back(&mapping);
+  return &mapping;
+}
+
+/// Free pages, and new ones where there are too few. Pages of mappings that could be slots are left for these, of the
+/// first that were made above all.
+Result<std::vector<PagedPool::Page*>> PagedPool::take_free(std::uint64_t n_pages) {
+  std::vector<std::pair<std::uint64_t, Page*>> free;
+  for (Page& page : pages_)
+    if (!page.used) free.emplace_back(first_free_mapping(page), &page);
+  while (free.size() < n_pages) {
+    CASTOR_ASSIGN(const PageSource::Page page, source_.create(page_bytes_));
+    pages_.push_back({.page = page});
+    free.emplace_back(kNone, &pages_.back());
   }
-  while (free_.size() < n_pages) {
-    CASTOR_ASSIGN(const PageSource::Page page, source_.create());
-    free_.push_back(page);
-    ++n_pages_;
+  std::stable_sort(free.begin(), free.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<Page*> taken;
+  for (std::uint64_t i = 0; i < n_pages; ++i) taken.push_back(free[i].second);
+  return taken;
+}
+
+/// The number of the first mapping that the page is a part of, of those whose pages are all free; kNone where there is
+/// none.
+std::uint64_t PagedPool::first_free_mapping(const Page& page) {
+  std::uint64_t first = kNone;
+  for (const Mapping* mapping : page.mappings)
+    if (mapping->n_used == 0) first = std::min(first, mapping->number);
+  return first;
+}
+
+void PagedPool::set_used(const Mapping& slot, bool used) {
+  for (Page* page : slot.pages) {
+    page->used = used;
+    for (Mapping* mapping : page->mappings) used ? ++mapping->n_used : --mapping->n_used;
   }
-  const auto first = free_.end() - static_cast<std::ptrdiff_t>(n_pages);
-  Pages pages(first, free_.end());
-  free_.erase(first, free_.end());
-  return pages;
-}
-
-/// Waits for the last use of the slot.
-void PagedPool::unmap(std::list<Unused>::iterator slot) {
-  (void)slot->last_use.wait();  // work that failed uses nothing any more
-  source_.unmap(slot->data, slot->pages.size());
-  free_.insert(free_.end(), slot->pages.begin(), slot->pages.end());
-  unused_.erase(slot);
-}
-
-/// Unmaps the oldest unused slot whose last use has ended; where none has, the oldest. False where there is none.
-bool PagedPool::unmap_oldest() {
-  if (unused_.empty()) return false;
-  const auto ended =
-      std::find_if(unused_.begin(), unused_.end(), [](const Unused& slot) { return slot.last_use.ready(); });
-  unmap(ended != unused_.end() ? ended : unused_.begin());
-  return true;
 }
 
 void PagedPool::deallocate(void* data, std::uint64_t) noexcept {
   const std::lock_guard lock(mutex_);
-  auto used = used_.extract(data);
-  unused_.push_back({data, std::move(used.mapped()), queued_()});
+  Mapping& slot = mappings_.at(data);
+  slot.is_slot = false;
+  slot.last_use = queued_();
+  set_used(slot, false);
+}
+
+/// Ends the mappings that were slots the longest time ago, until one of `n_more_pages` may be added.
+void PagedPool::limit_mappings(std::uint64_t n_more_pages) {
+  while (n_mapped_pages_ + n_more_pages > kMostMappings * pages_.size()) {
+    Mapping* oldest = nullptr;
+    for (auto& [data, mapping] : mappings_)
+      if (!mapping.is_slot && (!oldest || mapping.last_turn < oldest->last_turn)) oldest = &mapping;
+    if (oldest == nullptr) return;
+    unmap(*oldest);
+  }
+}
+
+/// Waits for the last use of the mapping, which is no slot.
+void PagedPool::unmap(Mapping& mapping) {
+  (void)mapping.last_use.wait();  // work that failed uses nothing any more
+  source_.unmap(mapping.data, mapping.pages.size() * page_bytes_);
+  n_mapped_pages_ -= mapping.pages.size();
+  for (Page* page : mapping.pages) std::erase(page->mappings, &mapping);
+  mappings_.erase(mapping.data);
 }
 
 std::uint64_t PagedPool::trim() noexcept {
   const std::lock_guard lock(mutex_);
-  while (unmap_oldest()) {
+  for (auto next = mappings_.begin(); next != mappings_.end();) {
+    Mapping& mapping = (next++)->second;
+    if (!mapping.is_slot) unmap(mapping);
   }
-  const std::uint64_t n_bytes = free_.size() * page_bytes();
-  for (const PageSource::Page page : free_) source_.destroy(page);
-  n_pages_ -= free_.size();
-  free_.clear();
-  return n_bytes;
+  const std::uint64_t n_before = pages_.size();
+  for (const Page& page : pages_)
+    if (!page.used) source_.destroy(page.page);
+  std::erase_if(pages_, [](const Page& page) { return !page.used; });
+  return (n_before - pages_.size()) * page_bytes_;
 }
 
 }  // namespace castor

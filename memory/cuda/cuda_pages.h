@@ -16,11 +16,11 @@ class CudaPages final : public PageSource {
   /// Null where the GPU or the driver cannot map pages.
   static std::unique_ptr<CudaPages> make(int ordinal);
 
-  std::uint64_t page_bytes() const override { return page_bytes_; }
-  Result<Page> create() override;
+  std::uint64_t grain_bytes() const override { return grain_bytes_; }
+  Result<Page> create(std::uint64_t page_bytes) override;
   void destroy(Page page) noexcept override;
-  Result<void*> map(std::span<const Page> pages) override;
-  void unmap(void* data, std::uint64_t n_pages) noexcept override;
+  Result<void*> map(std::span<const Page> pages, std::uint64_t page_bytes) override;
+  void unmap(void* data, std::uint64_t n_bytes) noexcept override;
 
  private:
   /// The functions of the driver, which is not linked: the library runs without one.
@@ -38,12 +38,12 @@ class CudaPages final : public PageSource {
 
   CudaPages(int ordinal, const Driver& driver);
   static Driver find_driver();
-  Result<void> map_at(CUdeviceptr data, std::span<const Page> pages);
+  Result<void> map_at(CUdeviceptr data, std::span<const Page> pages, std::uint64_t page_bytes);
 
   const int ordinal_;
   const Driver driver_;
   const CUmemAllocationProp of_pages_;
-  std::uint64_t page_bytes_ = 0;
+  std::uint64_t grain_bytes_ = 0;
 };
 
 }  // namespace castor

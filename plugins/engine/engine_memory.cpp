@@ -25,8 +25,7 @@ EngineMemory::EngineMemory(ModelHost& host, const EngineOptions& options, const 
       host_(Tier::host, options.host_budget_bytes),
       nvme_(Tier::nvme, options.nvme_budget_bytes),
       models_memory_(host),
-      own_pages_(make_own_pages()),
-      slots_(models_memory_, own_pages_.get(), taken_),
+      slots_(models_memory_, taken_),
       limited_device_(on_gpu() ? static_cast<MemoryResource&>(slots_) : device_->device_memory(), device_chunks_),
       pooled_device_(limited_device_),
       limited_host_(device_->host_memory(), host_),
@@ -50,10 +49,12 @@ Result<std::unique_ptr<EngineMemory>> EngineMemory::make(ModelHost& host, const 
   return memory;
 }
 
-std::unique_ptr<PagedPool> EngineMemory::make_own_pages() {
+void EngineMemory::lay_pages_for(const SlotSizes& slots) {
   PageSource* const pages = on_gpu() ? device_->pages() : nullptr;
-  if (pages == nullptr) return nullptr;
-  return std::make_unique<PagedPool>(*pages, [this] { return compute_ ? compute_->record() : Event(); });
+  if (pages == nullptr) return;
+  own_pages_ = std::make_unique<PagedPool>(*pages, best_page_bytes(slots, pages->grain_bytes()),
+                                           [this] { return compute_ ? compute_->record() : Event(); });
+  slots_.lie_in(*own_pages_);
 }
 
 void EngineMemory::give_chunks(std::uint64_t room_bytes, std::uint64_t padding_bytes,

@@ -36,12 +36,13 @@ class ModelsMemory final : public MemoryResource {
   ModelHost& host_;
 };
 
-/// Slots in whole pages of `own`, so that they leave no holes. Small slots, and where `own` is null all slots, come from
-/// the allocator `upstream`, and `taken` counts those.
+/// Slots in whole pages of `own`, so that they leave no holes. Small slots, and where there are no pages all slots, come
+/// from the allocator `upstream`, and `taken` counts those.
 class DeviceSlots final : public MemoryResource {
  public:
-  /// All are borrowed.
-  DeviceSlots(MemoryResource& upstream, PagedPool* own, Budget& taken) : taken_(upstream, taken), own_(own) {}
+  /// All are borrowed. All slots come from `upstream` until lie_in() is called.
+  DeviceSlots(MemoryResource& upstream, Budget& taken) : taken_(upstream, taken) {}
+  void lie_in(PagedPool& own) { own_ = &own; }
   Result<void*> allocate(std::uint64_t n_bytes) override { return source_of(n_bytes).allocate(n_bytes); }
   void deallocate(void* data, std::uint64_t n_bytes) noexcept override { source_of(n_bytes).deallocate(data, n_bytes); }
 
@@ -52,7 +53,7 @@ class DeviceSlots final : public MemoryResource {
   }
 
   LimitedResource taken_;
-  PagedPool* const own_;
+  PagedPool* own_ = nullptr;
 };
 
 /// The memory of the three tiers, each under its budget.
@@ -81,6 +82,8 @@ class EngineMemory {
   bool on_gpu() const { return device_->kind() == DeviceKind::cuda; }
   /// The model computes on `compute`, whose work uses slots. Borrowed.
   void follow(Stream& compute) { compute_ = &compute; }
+  /// Makes the slots of pages that suit `slots`, where the device has pages. Requires: no slot has been made.
+  void lay_pages_for(const SlotSizes& slots);
   /// Chunks take up to `room_bytes` of the device from now on. The allocator of the model's tensors is limited to the
   /// budget, and to the rest of it where chunks lie in pages of their own, `padding_bytes` of which are lost.
   void give_chunks(std::uint64_t room_bytes, std::uint64_t padding_bytes, std::uint64_t device_budget_bytes);
@@ -107,7 +110,6 @@ class EngineMemory {
 
  private:
   EngineMemory(ModelHost& host, const EngineOptions& options, const Machine& machine, std::unique_ptr<Device> device);
-  std::unique_ptr<PagedPool> make_own_pages();
 
   const std::function<LimitedBytes()> available_host_;
   const std::unique_ptr<Device> device_;
@@ -115,7 +117,7 @@ class EngineMemory {
   Budget device_chunks_, taken_, host_, nvme_;
   ModelsMemory models_memory_;
   Stream* compute_ = nullptr;
-  const std::unique_ptr<PagedPool> own_pages_;  ///< null: none
+  std::unique_ptr<PagedPool> own_pages_;  ///< null: none
   DeviceSlots slots_;
   LimitedResource limited_device_;
   PoolResource pooled_device_;

@@ -64,6 +64,7 @@ void EngineRooms::lay_out() {
                               : chunk_bytes_under(ordered, options.device_budget_bytes, options.host_budget_bytes);
   layout = plan_layout(ordered, layout_options(ordered, options.format, chunk_bytes, memory->spill() != nullptr));
   slots = slot_sizes(layout, options.format);
+  memory->lay_pages_for(slots);
 }
 
 Result<void> EngineRooms::build() {

@@ -62,7 +62,7 @@ TEST(CudaDevice, SlotsInPagesHoldWhatWasCopiedToThem) {
   Device& gpu = **made;
   ASSERT_NE(gpu.pages(), nullptr) << "every GPU of the last years maps pages";
   const auto stream = gpu.make_stream().value();
-  PagedPool pool(*gpu.pages(), [&stream] { return stream->record(); });
+  PagedPool pool(*gpu.pages(), gpu.pages()->grain_bytes(), [&stream] { return stream->record(); });
   std::mt19937 random(5);
   struct Slot {
     void* data;

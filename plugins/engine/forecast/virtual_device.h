@@ -44,10 +44,12 @@ class HollowMemory final : public MemoryResource {
 /// A GPU's pages that are addresses alone.
 class HollowPages final : public PageSource {
  public:
-  std::uint64_t page_bytes() const override { return 2 << 20; }
-  Result<Page> create() override { return Page{++n_created_}; }
+  std::uint64_t grain_bytes() const override { return 2 << 20; }
+  Result<Page> create(std::uint64_t) override { return Page{++n_created_}; }
   void destroy(Page) noexcept override {}
-  Result<void*> map(std::span<const Page> pages) override { return addresses_.allocate(pages.size() * page_bytes()); }
+  Result<void*> map(std::span<const Page> pages, std::uint64_t page_bytes) override {
+    return addresses_.allocate(pages.size() * page_bytes);
+  }
   void unmap(void*, std::uint64_t) noexcept override {}
 
  private:

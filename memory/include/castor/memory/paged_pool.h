@@ -6,7 +6,6 @@
 #include <list>
 #include <map>
 #include <mutex>
-#include <utility>
 #include <vector>
 
 #include <castor/memory/event.h>
@@ -18,18 +17,23 @@ namespace castor {
 /// Slots of a device's memory in whole pages. Whichever pages are free make the next slot, so slots of different sizes
 /// leave no holes, and the pool never has more pages than slots that were in use at once.
 ///
-/// A slot that was given back stays mapped as long as its pages are not needed, and is the next slot of its size: then
-/// nothing is mapped. The caller orders its work after the work that used the slot before (one stream, or events); the
-/// pool waits for that work only where the pages get other addresses.
+/// To map a slot takes longer than to fill it, so a mapping stays when its slot is given back, also when some of its
+/// pages become part of another: a page has several addresses then, one of which is in use. Once all pages of a mapping
+/// are free it is a slot again without any work. Of several such mappings the first that was made is taken: then a step
+/// that asks for the same sizes in the same order as the one before finds every slot that the one before has mapped.
+///
+/// The caller orders its work on a slot after the work that was queued when its pages were given back (one stream, or
+/// events). The pool waits for work only where a mapping ends.
 class PagedPool final : public MemoryResource {
  public:
-  /// `source` is borrowed. `queued` returns an event that is reached once all work that may use slots now, and is queued
+  /// Pages of `page_bytes`, a multiple of the grain of `source`, which is borrowed. `queued` returns an event that is reached once all work that may use slots now, and is queued
   /// already, is done.
-  PagedPool(PageSource& source, std::function<Event()> queued) : source_(source), queued_(std::move(queued)) {}
+  PagedPool(PageSource& source, std::uint64_t page_bytes, std::function<Event()> queued)
+      : source_(source), page_bytes_(page_bytes), queued_(std::move(queued)) {}
   /// Waits for the work that uses slots. Requires: all slots were given back.
   ~PagedPool() override;
 
-  std::uint64_t page_bytes() const { return source_.page_bytes(); }
+  std::uint64_t page_bytes() const { return page_bytes_; }
   /// Bytes of all pages that the pool has.
   std::uint64_t held_bytes() const;
 
@@ -40,25 +44,41 @@ class PagedPool final : public MemoryResource {
   std::uint64_t trim() noexcept override;
 
  private:
-  using Pages = std::vector<PageSource::Page>;
-  struct Unused {
-    void* data;
-    Pages pages;
-    Event last_use;
+  struct Page;
+
+  struct Mapping {
+    void* data = nullptr;
+    std::vector<Page*> pages;
+    std::uint64_t n_used = 0;     ///< of its pages, those in use through any mapping
+    std::uint64_t number = 0;     ///< in the order of their making
+    std::uint64_t last_turn = 0;  ///< when it became a slot
+    bool is_slot = false;
+    Event last_use;  ///< of its last slot
   };
 
-  void* take_same(std::uint64_t n_pages);
-  Result<Pages> take_pages(std::uint64_t n_pages);
-  void unmap(std::list<Unused>::iterator slot);
-  bool unmap_oldest();
+  struct Page {
+    PageSource::Page page;
+    std::vector<Mapping*> mappings;  ///< of which it is a part
+    bool used = false;
+  };
+
+  Mapping* find_free(std::uint64_t n_pages);
+  Result<Mapping*> make(std::uint64_t n_pages);
+  Result<std::vector<Page*>> take_free(std::uint64_t n_pages);
+  static std::uint64_t first_free_mapping(const Page& page);
+  void set_used(const Mapping& mapping, bool used);
+  void limit_mappings(std::uint64_t n_more_pages);
+  void unmap(Mapping& mapping);
 
   PageSource& source_;
+  const std::uint64_t page_bytes_;
   const std::function<Event()> queued_;
-  mutable std::mutex mutex_;
-  std::map<void*, Pages> used_;
-  std::list<Unused> unused_;  ///< mapped; given back last is last
-  Pages free_;                ///< not mapped
-  std::uint64_t n_pages_ = 0;
+  mutable std::mutex mutex_;  ///< guards the members that follow
+  std::list<Page> pages_;
+  std::map<void*, Mapping> mappings_;
+  std::uint64_t n_mapped_pages_ = 0;  ///< summed over the mappings
+  std::uint64_t n_made_ = 0;          ///< mappings
+  std::uint64_t turn_ = 0;            ///< counts slots
 };
 
 }  // namespace castor

@@ -26,6 +26,10 @@ constexpr bool lies_in_pages(std::uint64_t n_bytes, std::uint64_t page_bytes) {
 /// The bytes that a slot of `n_bytes` takes where it lies: in pages it is padded. Pure.
 std::uint64_t paged_bytes(std::uint64_t n_bytes, std::uint64_t page_bytes);
 
+/// The size of pages that suits the slots best: the largest that pads them little more than pages of `grain_bytes` do, of
+/// which it is a multiple, and in which lie all slots that lie in those. Fewer pages are mapped sooner. Pure.
+std::uint64_t best_page_bytes(const SlotSizes& slots, std::uint64_t grain_bytes);
+
 /// The bytes of padding beside `room_bytes` of weights, or of states, whichever have more. Pure.
 std::uint64_t padding_bytes(const SlotSizes& slots, std::uint64_t page_bytes, std::uint64_t room_bytes);
 
