@@ -26,27 +26,16 @@ Result<void*> PagedPool::allocate(std::uint64_t n_bytes) {
   if (n_bytes == 0) throw ContractViolation("PagedPool: an allocation of 0 bytes");
   const std::lock_guard lock(mutex_);
   const std::uint64_t n_pages = (n_bytes + page_bytes_ - 1) / page_bytes_;
-  Mapping* slot = find_free(n_pages);
-  if (slot == nullptr) {
-    CASTOR_ASSIGN(slot, make(n_pages));
-  }
+  if (free_[n_pages].empty()) CASTOR_TRY(make(n_pages));
+  Mapping* const slot = free_[n_pages].begin()->second;
   slot->is_slot = true;
   slot->last_turn = ++turn_;
   set_used(*slot, true);
   return slot->data;
 }
 
-/// Of the mappings of this size whose pages are all free, the first that was made; null where there is none.
-PagedPool::Mapping* PagedPool::find_free(std::uint64_t n_pages) {
-  Mapping* found = nullptr;
-  for (auto& [data, mapping] : mappings_)
-    if (mapping.pages.size() == n_pages && mapping.n_used == 0 && (!found || mapping.number < found->number))
-      found = &mapping;
-  return found;
-}
-
 /// Maps free pages.
-Result<PagedPool::Mapping*> PagedPool::make(std::uint64_t n_pages) {
+Result<void> PagedPool::make(std::uint64_t n_pages) {
   CASTOR_ASSIGN(const std::vector<Page*> pages, take_free(n_pages));
   limit_mappings(n_pages);
   std::vector<PageSource::Page> to_map;
@@ -58,7 +47,8 @@ Result<PagedPool::Mapping*> PagedPool::make(std::uint64_t n_pages) {
   mapping.pages = pages;
   n_mapped_pages_ += n_pages;
   for (Page* page : pages) page->mappings.push_back(&mapping);
-  return &mapping;
+  free_[n_pages][mapping.number] = &mapping;
+  return {};
 }
 
 /// Free pages, and new ones where there are too few. Pages of mappings that could be slots are left for these, of the
@@ -90,8 +80,16 @@ std::uint64_t PagedPool::first_free_mapping(const Page& page) {
 void PagedPool::set_used(const Mapping& slot, bool used) {
   for (Page* page : slot.pages) {
     page->used = used;
-    for (Mapping* mapping : page->mappings) used ? ++mapping->n_used : --mapping->n_used;
+    for (Mapping* mapping : page->mappings) count(*mapping, used);
   }
+}
+
+/// One page of `mapping` became used, or free.
+void PagedPool::count(Mapping& mapping, bool used) {
+  const bool was_free = mapping.n_used == 0;
+  used ? ++mapping.n_used : --mapping.n_used;
+  if (was_free) free_[mapping.pages.size()].erase(mapping.number);
+  if (mapping.n_used == 0) free_[mapping.pages.size()][mapping.number] = &mapping;
 }
 
 void PagedPool::deallocate(void* data, std::uint64_t) noexcept {
@@ -119,6 +117,7 @@ void PagedPool::unmap(Mapping& mapping) {
   source_.unmap(mapping.data, mapping.pages.size() * page_bytes_);
   n_mapped_pages_ -= mapping.pages.size();
   for (Page* page : mapping.pages) std::erase(page->mappings, &mapping);
+  free_[mapping.pages.size()].erase(mapping.number);
   mappings_.erase(mapping.data);
 }
 

@@ -242,7 +242,7 @@ TEST_P(PoolResourceRandom, ServesWhateverFitsAndTakesNoMoreThanThat) {
   for (int i = 0; i < 400; ++i) {
     ASSERT_NO_FATAL_FAILURE(random_() % 5 < 3 ? allocate() : free()) << "operation " << i;
     ASSERT_EQ(budget_.used_bytes(), in_use() + pool_.kept_bytes());
-    ASSERT_LE(budget_.used_bytes(), peak_bytes_ + peak_bytes_ / 100);
+    ASSERT_LE(budget_.used_bytes(), peak_bytes_ + peak_bytes_ / 32);
   }
   held_.clear();
   pool_.trim();

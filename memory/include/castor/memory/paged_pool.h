@@ -62,10 +62,10 @@ class PagedPool final : public MemoryResource {
     bool used = false;
   };
 
-  Mapping* find_free(std::uint64_t n_pages);
-  Result<Mapping*> make(std::uint64_t n_pages);
+  Result<void> make(std::uint64_t n_pages);
   Result<std::vector<Page*>> take_free(std::uint64_t n_pages);
   static std::uint64_t first_free_mapping(const Page& page);
+  void count(Mapping& mapping, bool used);
   void set_used(const Mapping& mapping, bool used);
   void limit_mappings(std::uint64_t n_more_pages);
   void unmap(Mapping& mapping);
@@ -76,6 +76,8 @@ class PagedPool final : public MemoryResource {
   mutable std::mutex mutex_;  ///< guards the members that follow
   std::list<Page> pages_;
   std::map<void*, Mapping> mappings_;
+  std::map<std::uint64_t, std::map<std::uint64_t, Mapping*>>
+      free_;                          ///< mappings without used pages, by size and number
   std::uint64_t n_mapped_pages_ = 0;  ///< summed over the mappings
   std::uint64_t n_made_ = 0;          ///< mappings
   std::uint64_t turn_ = 0;            ///< counts slots

@@ -13,7 +13,7 @@ namespace castor {
 /// it takes more from `upstream`.
 ///
 /// Chunks have few sizes, so exact reuse hits often, and no page is faulted in (or pinned) twice. Where it does not,
-/// and more than 1 % of the bytes in use lies idle or upstream refuses, idle blocks are exchanged for one of the
+/// and more than 3 % of the bytes in use lies idle or upstream refuses, idle blocks are exchanged for one of the
 /// requested size, and for more of that size as far as their pages go. Upstream decides how it makes the new blocks: on
 /// the host it moves pages.
 ///
@@ -21,7 +21,7 @@ namespace castor {
 ///   the blocks in use is never refused. (Slabs that blocks are cut from cannot promise that: one small block holds a
 ///   slab. In the dry runs of `layout_bench` slabs evicted chunks that would have fitted, for 6 to 40 % more NVMe
 ///   traffic.)
-/// - The bytes taken from upstream never exceed the peak of the bytes in use by more than 1 %, but for blocks that
+/// - The bytes taken from upstream never exceed the peak of the bytes in use by more than 3 %, but for blocks that
 ///   set_aside took.
 ///
 /// Cost: a request that an idle block suits is a lookup. An exchange blocks other calls.
