@@ -96,6 +96,7 @@ class BoostedOptimizer:
     castor_session: _core.Session
     castor_messages: _core.Messages
     castor_groups: Groups  # as the session has them
+    castor_seen: list[tuple[dict, list[int]]] = []  # the same, with the identities of the parameters
     castor_trained: set[str]  # parameters that had gradients when the model was boosted, and so have states
     castor_first_step: OutsideUses
     castor_outcome: tuple[bool, float | None] = (False, None)  # of the last step
@@ -103,12 +104,16 @@ class BoostedOptimizer:
 
     def castor_follow_groups(self) -> None:
         """Tells the session of values that schedulers or users have changed."""
+        seen = [(values_of(self.castor_rule, group), [id(p) for p in group["params"]]) for group in self.param_groups]
+        if seen == self.castor_seen:
+            return
         groups = groups_of(self, self.castor_rule, self.castor_names)
         if groups != self.castor_groups:
             check_all_have_groups(groups, self.castor_names)
             with python_names(self.castor_rule):
                 self.castor_session.set_optimizer(self.castor_rule, groups)
             self.castor_groups = groups
+        self.castor_seen = seen
 
     def castor_resume(self, folder: str | os.PathLike) -> None:
         try:

@@ -12,7 +12,7 @@ from torch import nn
 
 from castor import _core
 from castor._access import place_of
-from castor._guards import check_all_have_values, check_no_new_parameters, refuse_moves
+from castor._guards import check_all_have_values, knows_all, refuse_new_parameters, refuse_moves
 from castor._hooks import Passes
 
 HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_state_dict_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks")
@@ -38,13 +38,16 @@ def follow_before_training(
 ) -> None:
     """waiting: parameters and buffers without values. optimizer: the step is announced in the last backward pass, with the values of its groups now; or None."""
 
+    has_all = knows_all(names)
+
     @torch._disable_dynamo
     def before(*_) -> None:
         check_all_have_values(waiting())
         if torch._C._current_graph_task_id() == -1:
             passes.end_abandoned()
         if torch.is_grad_enabled():
-            check_no_new_parameters(model, names)
+            if not has_all(model):
+                refuse_new_parameters(model, names)
             if optimizer is not None:
                 optimizer.castor_follow_groups()
 

@@ -24,6 +24,8 @@ class Signals(CommandCase):
     def setUp(self):
         super().setUp()
         self.saved = self.folder / "saved"
+        # Tests that were started by nohup ignore it, and so would the runs: rightly, which is not what is tested here.
+        self.addCleanup(signal.signal, signal.SIGHUP, signal.signal(signal.SIGHUP, signal.SIG_DFL))
 
     def begin(self, model=MODEL, before=(), shell=None):
         """A run that trains for long, after its first step."""
