@@ -266,7 +266,7 @@ TEST(TeamTrial, KeepsTheFastestNumberOfThreads) {
   TrialRun run(options);
   const auto limits = [&run] { return run.rig.team.limits; };
   // Of a backward pass its limit, and then all threads again.
-  run.steps(30, [&limits](std::uint32_t) {
+  run.steps(40, [&limits](std::uint32_t) {
     return limits().size() < 2 ? 100 : limits()[limits().size() - 2] == 6 ? 80 : 100;
   });
   EXPECT_EQ(run.sentence(kThreads), "6 of 8 threads update during backward: 0.080 s a step instead of 0.100");
@@ -279,7 +279,7 @@ TEST(TeamTrial, KeepsAllWhereFewerAreNoFaster) {
   EngineOptions options = TrialRun::options(8);
   options.stream_optim_frac = 0;
   TrialRun run(options);
-  run.steps(30, [](std::uint32_t) { return 100; });
+  run.steps(40, [](std::uint32_t) { return 100; });
   EXPECT_NE(std::find(run.rig.team.limits.begin(), run.rig.team.limits.end(), 6u), run.rig.team.limits.end());
   EXPECT_EQ(run.rig.team.limits[run.rig.team.limits.size() - 2], 8u);
   EXPECT_EQ(run.sentence(kThreads), "");

@@ -10,12 +10,13 @@ namespace castor {
 namespace {
 
 /// Steps that end at these seconds.
-void note(RecentSteps& steps, const std::vector<std::uint64_t>& at_s) {
+template <typename Steps>
+void note(Steps& steps, const std::vector<std::uint64_t>& at_s) {
   for (const std::uint64_t s : at_s) steps.note(s * 1'000'000'000);
 }
 
 TEST(RecentSteps, TheFirstStepHasNoLength) {
-  RecentSteps steps;
+  RecentSteps<> steps;
   note(steps, {5, 7});
   EXPECT_TRUE(std::isinf(steps.median_s()));
   note(steps, {10});
@@ -23,7 +24,7 @@ TEST(RecentSteps, TheFirstStepHasNoLength) {
 }
 
 TEST(RecentSteps, KnowsTheMedianOfThree) {
-  RecentSteps steps;
+  RecentSteps<> steps;
   note(steps, {1, 2, 7, 10});
   EXPECT_DOUBLE_EQ(steps.median_s(), 3);
   note(steps, {14});
@@ -33,7 +34,7 @@ TEST(RecentSteps, KnowsTheMedianOfThree) {
 }
 
 TEST(RecentSteps, WhatIsForgottenDoesNotCountAndTheNextStepHasALength) {
-  RecentSteps steps;
+  RecentSteps<> steps;
   note(steps, {1, 2, 3, 4});
   steps.forget();
   EXPECT_TRUE(std::isinf(steps.median_s()));
@@ -42,7 +43,7 @@ TEST(RecentSteps, WhatIsForgottenDoesNotCountAndTheNextStepHasALength) {
 }
 
 TEST(RecentSteps, AreSettledWhenThreeHaveFollowedTheFirst) {
-  RecentSteps steps;
+  RecentSteps<> steps;
   std::vector<bool> settled;
   const auto note_one = [&](std::uint64_t at_s) {
     note(steps, {at_s});
@@ -52,6 +53,19 @@ TEST(RecentSteps, AreSettledWhenThreeHaveFollowedTheFirst) {
   steps.forget();
   for (const std::uint64_t at_s : {6, 7, 8, 9}) note_one(at_s);
   EXPECT_EQ(settled, (std::vector<bool>{false, false, false, false, true, false, false, false, true}));
+}
+
+TEST(RecentSteps, ALongerMedianKnowsOneStepInTwoThatIsOutOfTheWay) {
+  RecentSteps<5> steps;
+  note(steps, {1, 3, 5});
+  EXPECT_TRUE(std::isinf(steps.median_s())) << "two of five";
+  note(steps, {14, 16});
+  EXPECT_DOUBLE_EQ(steps.median_s(), 2) << "of 2, 2, 9 and 2";
+  note(steps, {25});
+  EXPECT_DOUBLE_EQ(steps.median_s(), 2) << "of 2, 2, 9, 2 and 9";
+  EXPECT_FALSE(steps.settled());
+  note(steps, {26});
+  EXPECT_TRUE(steps.settled());
 }
 
 }  // namespace

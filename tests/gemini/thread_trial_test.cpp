@@ -37,9 +37,9 @@ TEST(ThreadTrial, KeepsAllWhereFewerDoNotHelp) {
   EXPECT_EQ(trial.best_threads(), 16);
 }
 
-TEST(ThreadTrial, AGainOfLessThanAHundredthIsNone) {
+TEST(ThreadTrial, AGainOfLessThanAFiftiethIsNone) {
   ThreadTrial trial(16);
-  EXPECT_EQ(tried(trial, [](unsigned n) { return 1 + 0.001 * n; }), (std::vector<unsigned>{16, 12, 16}));
+  EXPECT_EQ(tried(trial, [](unsigned n) { return 1 + 0.005 * n; }), (std::vector<unsigned>{16, 12, 16}));
 }
 
 TEST(ThreadTrial, EndsAtOneThread) {
@@ -54,10 +54,10 @@ TEST(ThreadTrial, TheFirstStepWithAnotherNumberDoesNotCount) {
   ThreadTrial trial(4);
   double now_s = 1;
   const auto step = [&](double seconds) { trial.note_step(static_cast<std::uint64_t>((now_s += seconds) * 1e9)); };
-  for (const double seconds : {1., 2., 2., 2., 2.}) step(seconds);
+  for (const double seconds : {1., 2., 2., 2., 2., 2., 2.}) step(seconds);
   EXPECT_EQ(trial.n_threads(), 3);
   step(0.5);  // leaves more work to the next step than it took over
-  for (const double seconds : {2.5, 2.5, 2.5}) step(seconds);
+  for (const double seconds : {2.5, 2.5, 2.5, 2.5, 2.5}) step(seconds);
   EXPECT_TRUE(trial.over());
   EXPECT_EQ(trial.n_threads(), 4);
 }

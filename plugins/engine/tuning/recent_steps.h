@@ -10,7 +10,8 @@
 
 namespace castor {
 
-/// Durations of the last steps with the same settings.
+/// Durations of the last kCounted steps with the same settings.
+template <std::size_t kCounted = 3>
 class RecentSteps {
  public:
   RecentSteps() { forget(); }
@@ -23,16 +24,16 @@ class RecentSteps {
   /// Forgets the durations, because the next steps have other settings.
   void forget() { last_s_.fill(std::numeric_limits<double>::infinity()), n_ = 0; }
 
-  /// The median of the last three, since one of them may have waited for an unrelated cause; infinite where fewer than
-  /// two were recorded.
+  /// The median of the last, since one of them may have waited for an unrelated cause; infinite where fewer than half of
+  /// them were recorded.
   double median_s() const { return median({last_s_.begin(), last_s_.end()}); }
-  /// True after three steps that followed the first. The first is not typical: it includes work of the steps before, or
+  /// True after kCounted steps that followed the first. The first is not typical: it includes work of the steps before, or
   /// leaves work to the next.
   bool settled() const { return n_ > last_s_.size(); }
 
  private:
   std::uint64_t ended_ns_ = 0;
-  std::array<double, 3> last_s_ = {};
+  std::array<double, kCounted> last_s_ = {};
   std::size_t n_ = 0;  ///< since forget()
 };
 

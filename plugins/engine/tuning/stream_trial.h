@@ -52,7 +52,7 @@ class StreamTrial {
   EngineRooms& rooms_;
   Placer& placer_;
   StreamStage stage_;
-  RecentSteps steps_;                                       ///< with the share in use
+  RecentSteps<> steps_;                                     ///< with the share in use
   double without_s_ = 0;                                    ///< duration of a step without streams
   double next_share_ = 0;                                   ///< under the placement that is being prepared
   bool as_forecast_ = false;                                ///< iterations with the share in use follow their forecast

@@ -38,7 +38,7 @@ class ThreadTrial {
 
  private:
   /// The least gain that counts: less cannot be told from chance.
-  static constexpr double kGain = 0.01;
+  static constexpr double kGain = 0.02;
 
   void judge() {
     const double step_s = steps_.median_s();
@@ -57,7 +57,7 @@ class ThreadTrial {
   unsigned n_threads_, best_threads_;
   bool over_;
   double best_s_ = kUnknown, with_all_s_ = kUnknown;
-  RecentSteps steps_;
+  RecentSteps<5> steps_;
 };
 
 }  // namespace castor
