@@ -34,15 +34,17 @@ Result<void*> PagedPool::allocate(std::uint64_t n_bytes) {
   return slot->data;
 }
 
-/// Maps free pages.
+/// Maps free pages; instead of all mappings that are no slots, where these leave it no addresses or no memory for tables.
 Result<void> PagedPool::make(std::uint64_t n_pages) {
   CASTOR_ASSIGN(const std::vector<Page*> pages, take_free(n_pages));
   limit_mappings(n_pages);
   std::vector<PageSource::Page> to_map;
   for (const Page* page : pages) to_map.push_back(page->page);
-  CASTOR_ASSIGN(void* const data, source_.map(to_map, page_bytes_));
-  Mapping& mapping = mappings_[data];
-  mapping.data = data;
+  auto data = source_.map(to_map, page_bytes_);
+  if (!data.ok() && unmap_all_but_slots()) data = source_.map(to_map, page_bytes_);
+  if (!data.ok()) return data.error();
+  Mapping& mapping = mappings_[*data];
+  mapping.data = *data;
   mapping.number = ++n_made_;
   mapping.pages = pages;
   n_mapped_pages_ += n_pages;
@@ -111,6 +113,16 @@ void PagedPool::limit_mappings(std::uint64_t n_more_pages) {
   }
 }
 
+/// True where there were any.
+bool PagedPool::unmap_all_but_slots() {
+  const std::size_t n_before = mappings_.size();
+  for (auto next = mappings_.begin(); next != mappings_.end();) {
+    Mapping& mapping = (next++)->second;
+    if (!mapping.is_slot) unmap(mapping);
+  }
+  return mappings_.size() < n_before;
+}
+
 /// Waits for the last use of the mapping, which is no slot.
 void PagedPool::unmap(Mapping& mapping) {
   (void)mapping.last_use.wait();  // work that failed uses nothing any more
@@ -123,10 +135,7 @@ void PagedPool::unmap(Mapping& mapping) {
 
 std::uint64_t PagedPool::trim() noexcept {
   const std::lock_guard lock(mutex_);
-  for (auto next = mappings_.begin(); next != mappings_.end();) {
-    Mapping& mapping = (next++)->second;
-    if (!mapping.is_slot) unmap(mapping);
-  }
+  (void)unmap_all_but_slots();
   const std::uint64_t n_before = pages_.size();
   for (const Page& page : pages_)
     if (!page.used) source_.destroy(page.page);

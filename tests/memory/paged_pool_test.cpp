@@ -30,7 +30,9 @@ class NumberedPages final : public PageSource {
   }
   Result<void*> map(std::span<const Page> pages, std::uint64_t page_bytes) override {
     EXPECT_EQ(page_bytes, 10u);
-    if (refuses) return Error{ErrorKind::does_not_fit, "no addresses"};
+    std::size_t n_mapped = pages.size();
+    for (const auto& [data, of_it] : mapped) n_mapped += of_it.size();
+    if (refuses || n_mapped > most_mapped) return Error{ErrorKind::does_not_fit, "no addresses"};
     for (const Page page : pages) EXPECT_FALSE(destroyed.contains(page));
     void* const data = reinterpret_cast<void*>(++n_maps);
     mapped[data].assign(pages.begin(), pages.end());
@@ -48,7 +50,7 @@ class NumberedPages final : public PageSource {
 
   std::map<void*, std::vector<Page>> mapped;
   std::set<Page> destroyed;
-  std::uint64_t n_created = 0, most = 1000;
+  std::uint64_t n_created = 0, most = 1000, most_mapped = 10000;
   std::uintptr_t n_maps = 0;
   bool refuses = false;
 };
@@ -175,6 +177,18 @@ TEST_F(PagedPoolTest, ARefusalChangesNothing) {
   pool_.deallocate(data, 20);
   pool_.deallocate(last, 10);
   EXPECT_THROW((void)pool_.allocate(0), ContractViolation);
+}
+
+TEST_F(PagedPoolTest, MappingsThatAreNoSlotsMakeWay) {
+  pages_.most_mapped = 6;
+  void* const slot = allocate(20);
+  void* const other = allocate(20);
+  pool_.deallocate(other, 20);
+  void* const larger = allocate(30);  // with the other mapping there would be 7 mapped pages
+  EXPECT_EQ(pages_.mapped.size(), 2u);
+  EXPECT_EQ(work_->n_waits, 1);
+  pool_.deallocate(slot, 20);
+  pool_.deallocate(larger, 30);
 }
 
 TEST_F(PagedPoolTest, TrimGivesBackThePagesOfNoSlot) {

@@ -68,6 +68,7 @@ class PagedPool final : public MemoryResource {
   void count(Mapping& mapping, bool used);
   void set_used(const Mapping& mapping, bool used);
   void limit_mappings(std::uint64_t n_more_pages);
+  bool unmap_all_but_slots();
   void unmap(Mapping& mapping);
 
   PageSource& source_;
