@@ -6,9 +6,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <random>
 #include <vector>
+
+#include "../../support/scratch_folder.h"
 
 namespace castor {
 namespace {
@@ -45,9 +46,8 @@ std::vector<std::byte> stored(const std::vector<float>& values, DType dtype) {
 }
 
 std::string folder() {
-  const auto path = std::filesystem::temp_directory_path() / ("castor_standalone_" + std::to_string(getpid()));
-  std::filesystem::create_directories(path);
-  return path.string();
+  static const test::ScratchFolder made;
+  return made.path();
 }
 
 /// Weights after `n_steps`, and the states.
