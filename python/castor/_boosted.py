@@ -15,7 +15,7 @@ from castor import _core
 from castor._errors import Error
 from castor._messages import report
 from castor._outside import OutsideUses
-from castor._rules import from_torch, python_names, to_torch, values_of
+from castor._rules import from_torch, no_moments, python_names, to_torch, values_of
 from castor._saved_states import saved_parts
 
 Groups = list[tuple[dict[str, float], list[str]]]
@@ -194,13 +194,16 @@ class BoostedOptimizer:
         return states
 
     def load_state_dict(self, state_dict: dict) -> None:
-        """That of a boosted optimizer or of torch's own; by the parameters' places in the groups, as torch does."""
+        """That of a boosted optimizer or of torch's own; by the parameters' places in the groups, as torch does. A parameter
+        without a state there begins anew."""
         state_dict = state_dict.copy()
         for hook in self._optimizer_load_state_dict_pre_hooks.values():
             state_dict = given_by(hook(self, state_dict), state_dict)
         values, states = saved_parts(self.castor_rule, self.param_groups, state_dict)
         for parameter, state in states.items():
             take_state(self, parameter, state)
+        for parameter in self.castor_names.keys() - states.keys():
+            forget_state(self, parameter)
         for group, given in zip(self.param_groups, values):
             group.update(given)
         for hook in self._optimizer_load_state_dict_post_hooks.values():
@@ -220,6 +223,13 @@ def take_state(optimizer: BoostedOptimizer, parameter: nn.Parameter, state: dict
     session.write_moments(name, from_torch(optimizer.castor_rule, state))
     if parameter.dtype != torch.float32 and state.get("master") is not None:
         session.load([(name, state["master"])])
+
+
+def forget_state(optimizer: BoostedOptimizer, parameter: nn.Parameter) -> None:
+    """The master stays, which is the weight in full."""
+    session, name = optimizer.castor_session, optimizer.castor_names[parameter]
+    if name in optimizer.castor_trained and session.read_moments(name)[2]:
+        session.write_moments(name, no_moments(optimizer.castor_rule, parameter))
 
 
 def report_skipped(loss_scale: float) -> None:

@@ -105,6 +105,12 @@ def to_torch(rule: str, exp_avg: torch.Tensor, exp_avg_sq: torch.Tensor | None, 
     return {"step": torch.tensor(float(n_updates)), "exp_avg": exp_avg, "exp_avg_sq": exp_avg_sq}
 
 
+def no_moments(rule: str, parameter: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None, int]:
+    """Those of a parameter before its first update."""
+    zeros = torch.zeros(parameter.shape)
+    return zeros, None if rule in ONE_MOMENT else zeros, 0
+
+
 def from_torch(rule: str, state: dict) -> tuple[torch.Tensor, torch.Tensor | None, int]:
     if rule in ONE_MOMENT:
         return state["momentum_buffer"].float().cpu(), None, 1

@@ -178,8 +178,8 @@ class Alone(SameWeights):
             with self.assertRaisesRegex(castor.Error, f"Castor trains with {name}=") as raised:
                 make(model.parameters(), **fixed)
             self.assertEqual(raised.exception.option, name)
-        with self.assertRaisesRegex(castor.Error, "nvme_offload_fraction is 2"):
-            train(model, HybridAdam(model.parameters(), nvme_offload_fraction=2.0), range(1))
+        with self.assertRaisesRegex(castor.Error, "nvme_offload_fraction takes a number from 0 to 1, not 2"):
+            HybridAdam(model.parameters(), nvme_offload_fraction=2.0)
         with self.assertRaisesRegex(castor.Error, "/nowhere/at/all"):
             train(model, HybridAdam(model.parameters(), nvme_offload_fraction=1.0, nvme_offload_dir="/nowhere/at/all"), range(1))
         optimizer = HybridAdam(model.parameters())
@@ -401,7 +401,7 @@ class States(SameWeights):
             *((HybridAdam, {"betas": value}, "betas") for value in ((0.9,), (0.9, "a"), 0.9, None, (0.9, 0.99, 0.999))),
             (HybridAdam, {"bias_correction": "no"}, "bias_correction"),
             (HybridAdam, {"adamw_mode": "no"}, "adamw_mode"),
-            (HybridAdam, {"nvme_offload_fraction": "1"}, "nvme_offload_fraction"),
+            *((HybridAdam, {"nvme_offload_fraction": value}, "nvme_offload_fraction") for value in ("1", 1.5, -0.1)),
             (HybridAdam, {"nvme_offload_dir": 5}, "nvme_offload_dir"),
             (FusedLAMB, {"max_grad_norm": "1"}, "max_grad_norm"),
             (FusedLAMB, {"max_grad_norm": -1.0}, "max_grad_norm"),
@@ -470,6 +470,27 @@ class States(SameWeights):
         train(twin, optimizer, range(n_steps))
         optimizer.load_state_dict(saved)
         return train(twin, optimizer, range(n_steps, n_steps + 1))
+
+    def test_what_a_state_dict_lacks_begins_anew(self):
+        """As a search for a learning rate does, which goes back to the first weights and states: alone and boosted."""
+        for boosts, make in ((False, HybridAdam), (True, torch.optim.AdamW), (True, torch.optim.SGD)):
+            values = {"lr": 1e-2, "momentum": 0.9} if make is torch.optim.SGD else ADAM
+            ends = []
+            for earlier in (3, 0):
+                model = made()
+                optimizer = make(model.parameters(), **values)
+                if boosts:
+                    Booster(plugin=GeminiPlugin(precision=None)).boost(model, optimizer)
+                weights, states = copy.deepcopy(model.state_dict()), copy.deepcopy(optimizer.state_dict())
+                train(model, optimizer, range(earlier))
+                model.load_state_dict(weights)
+                optimizer.load_state_dict(states)
+                train(model, optimizer, range(5, 7))
+                ends.append((model.state_dict(), optimizer.state_dict()["state"]))
+            self.assert_same(ends[0][0], ends[1][0])
+            for number, state in ends[1][1].items():
+                for name, value in state.items():
+                    self.assertTrue(torch.equal(torch.as_tensor(ends[0][1][number][name]), torch.as_tensor(value)), name)
 
     def test_values_that_a_state_dict_lacks_stay(self):
         """Torch's AdamW knows no bias_correction."""

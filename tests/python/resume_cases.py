@@ -4,13 +4,14 @@
 import os
 import tempfile
 from pathlib import Path
+from unittest import mock
 
 import torch
 from torch import nn
 
 import castor
 from boost_cases import TiedModel, loss_of
-from castor.booster import Booster
+from castor.booster import Booster, _runs
 from castor.booster.plugin import GeminiPlugin
 from castor.nn.optimizer import HybridAdam
 from forks import in_a_fork
@@ -106,6 +107,22 @@ class Commits(SameWeights):
     def boosted(self, **options):
         options = {"nvme": self.folder, "nvme_offload_fraction": 1.0, "durability": "commit", **options}
         return boosted(**options)
+
+    def test_have_their_groups_where_the_process_ends_right_after_one(self):
+        def killed():
+            model, optimizer = self.boosted()
+            booster = Booster(plugin=GeminiPlugin())
+            for seed, rate in enumerate((0.25, 0.125)):
+                step(model, optimizer, seed)
+                optimizer.param_groups[0]["lr"] = rate
+                with mock.patch("castor.booster._runs.name_groups", **({} if seed else {"wraps": _runs.name_groups})):
+                    booster.save_optimizer(optimizer, self.folder)
+            return None
+
+        in_a_fork(killed)
+        model, optimizer = self.boosted()
+        Booster(plugin=GeminiPlugin()).load_optimizer(optimizer, self.folder)
+        self.assertEqual(optimizer.param_groups[0]["lr"], 0.125)
 
     def test_are_continued_after_the_process_has_ended(self):
         def killed():

@@ -45,8 +45,8 @@ class Plugin:
     fp32 in any case; None: that of the model. max_norm: the norm that gradients are clipped to in every step; 0: none.
     micro_batches: the backward passes of each step. Stated, updates begin during the last one, so steps are shorter; a
     further pass, and values of the optimizer that change between it and step(), are refused. None: any number.
-    initial_scale to hysteresis: dynamic loss scaling under fp16. cast_inputs: floating-point inputs of the model get its
-    dtype. force_outputs_fp32: its floating-point results become fp32. units: the modules to fetch at once, by their
+    initial_scale to hysteresis: dynamic loss scaling under fp16. cast_inputs: floating-point inputs of the model get the
+    dtype of precision='bf16' or 'fp16'. force_outputs_fp32: its floating-point results become fp32. units: the modules to fetch at once, by their
     names or classes; None: the innermost repeated blocks. debug: an access to a parameter that has no memory is found
     before it happens, at a cost for each operator.
     """

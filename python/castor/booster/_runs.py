@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from castor._boosted import BoostedOptimizer
 
 Saved = list[tuple[dict[str, Any], list[str]]]  # of each group its values, and the names of its parameters
+NEXT_GROUPS = "castor-next.groups"  # of a commit that may not have been made
 OF_THE_CLASS = ("params", "param_names", "decoupled_weight_decay")  # not to be taken from another optimizer
 
 
@@ -37,10 +38,16 @@ def save_run(optimizer: BoostedOptimizer, folder: Path) -> None:
 
 
 def commit_run(optimizer: BoostedOptimizer, folder: Path) -> None:
+    """The groups lie there before the commit, which is the moment from which they are valid."""
+    put({"groups": groups_to_save(optimizer)}, folder / NEXT_GROUPS, use_safetensors=False)
     optimizer.castor_session.save(os.fspath(folder))
-    old = set(folder.glob("castor-*.groups"))
-    put({"groups": groups_to_save(optimizer)}, groups_file(folder), use_safetensors=False)
-    for file in old - {groups_file(folder)}:
+    name_groups(folder)
+
+
+def name_groups(folder: Path) -> None:
+    os.replace(folder / NEXT_GROUPS, groups_file(folder))
+    sync(folder)
+    for file in set(folder.glob("castor-*.groups")) - {groups_file(folder)}:
         file.unlink()
 
 
@@ -108,10 +115,12 @@ def load_run(optimizer: BoostedOptimizer, folder: Path) -> None:
 
 
 def saved_groups(folder: Path) -> Saved:
-    """None of a run that another program has saved."""
-    if not (folder / MANIFEST).is_file() or not groups_file(folder).is_file():
+    """None of a run that another program has saved. Where a program ended right after its commit, those of that commit have
+    the name that they had before."""
+    if not (folder / MANIFEST).is_file():
         return []
-    return loaded(groups_file(folder))["groups"]
+    found = [file for file in (groups_file(folder), folder / NEXT_GROUPS) if file.is_file()]
+    return loaded(found[0])["groups"] if found else []
 
 
 def give_groups(optimizer: BoostedOptimizer, saved: Saved) -> None:

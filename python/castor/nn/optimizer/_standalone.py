@@ -16,7 +16,7 @@ from torch import nn
 from castor import _core
 from castor._errors import Error
 from castor._forks import OPTIMIZERS, remove_at_end
-from castor._rules import ONE_MOMENT, from_torch, python_names, to_torch, values_of
+from castor._rules import ONE_MOMENT, from_torch, no_moments, python_names, to_torch, values_of
 from castor._saved_states import saved_parts
 from castor._values import check_value, fits, is_number
 from castor.nn.optimizer._layouts import Layout, check, check_gradient, check_unchanged, layout_of
@@ -47,7 +47,8 @@ class StandaloneOptimizer(torch.optim.Optimizer):
         nvme_offload_fraction: float = 0.0,
         nvme_offload_dir: str | os.PathLike | None = None,
     ):
-        check_value("nvme_offload_fraction", nvme_offload_fraction, "a number from 0 to 1", is_number(nvme_offload_fraction))
+        is_share = is_number(nvme_offload_fraction) and 0 <= nvme_offload_fraction <= 1
+        check_value("nvme_offload_fraction", nvme_offload_fraction, "a number from 0 to 1", is_share)
         check_value("nvme_offload_dir", nvme_offload_dir, "a folder or None", fits(nvme_offload_dir, str | os.PathLike | None))
         self.nvme_offload_fraction = nvme_offload_fraction
         self.nvme_offload_dir = nvme_offload_dir
@@ -184,13 +185,19 @@ class StandaloneOptimizer(torch.optim.Optimizer):
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """That of this class, of a boosted optimizer or of torch's own; by the parameters' places in the groups."""
+        """That of this class, of a boosted optimizer or of torch's own; by the parameters' places in the groups. A parameter
+        without a state there begins anew."""
         values, states = saved_parts(self.core_rule, self.param_groups, state_dict)
         groups = [{**group, **given} for group, given in zip(self.param_groups, values)]
         for group in groups:
             self.check_values(group)
         numbered = [{**group, "params": given["params"]} for group, given in zip(groups, state_dict["param_groups"])]
         super().load_state_dict({**state_dict, "state": {}, "param_groups": numbered})
+        for parameter in self._numbers.keys() - states.keys():
+            weight = self._weight(parameter)
+            exp_avg, exp_avg_sq, n_updates = no_moments(self.core_rule, weight)
+            flat = [None if s is None else flat_like(weight, s) for s in (exp_avg, exp_avg_sq)]
+            self._open().write(self._numbers[parameter], weight, None, *flat, n_updates)
         self._write(states)
 
     @torch.no_grad()
