@@ -34,6 +34,7 @@ class AdapterCore final : public UnitHooks {
   void end_broken_pass();
   /// Takes the tensors away that stand for gradients (AdapterOptions::grad_message).
   void forget_gradients() { stand_ins_.forget(); }
+  std::vector<std::uint32_t> with_gradients() const { return stand_ins_.of_step(); }
   /// Errors: usage, where the program has given a parameter a gradient, or has taken the tensor away that stands for one.
   Result<void> check_gradients() const { return stand_ins_.check(); }
   /// Errors: usage, where the program has given the parameter other memory since the strategy was connected.

@@ -21,6 +21,8 @@ class GradientStandIns {
 
   /// The gradient of parameter `id` went to the strategy.
   void handed_over(std::uint32_t id) { handed_over_[id] = true; }
+  /// The parameters whose gradients of this step went to the strategy.
+  std::vector<std::uint32_t> of_step() const;
   void show() const;
   void hide() const;
   /// Errors: usage, where a program has set the gradient of a parameter, or has removed what stands for it.

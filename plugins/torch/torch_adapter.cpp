@@ -60,6 +60,7 @@ Result<void> TorchAdapter::check_free() const { return core_->check_free(); }
 
 void TorchAdapter::end_broken_pass() { core_->end_broken_pass(); }
 void TorchAdapter::forget_gradients() { core_->forget_gradients(); }
+std::vector<std::uint32_t> TorchAdapter::with_gradients() const { return core_->with_gradients(); }
 Result<void> TorchAdapter::check_gradients() const { return core_->check_gradients(); }
 Result<void> TorchAdapter::check_memory(std::size_t param) const { return core_->check_memory(param); }
 

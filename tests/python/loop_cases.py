@@ -83,6 +83,43 @@ class Backward(Pair):
         self.loop.step()
         self.assert_same_weights()
 
+    def test_through_a_graph_older_than_the_weights_is_refused(self):
+        """As torch does: it would read the new ones."""
+
+        def expect_refusal(loss):
+            with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
+                loss.backward()
+            self.optimizer.zero_grad()
+
+        self.step(0)
+        old = loss_of(self.model, 2)
+        self.step(1)
+        expect_refusal(old)
+        self.step(3)
+        self.assert_same_weights()
+        old = loss_of(self.model, 4)
+        self.model.load_state_dict({name: weight + 1 for name, weight in self.model.state_dict().items()})
+        expect_refusal(old)
+
+    def test_through_a_graph_of_other_weights_goes_on_after_a_step(self):
+        """The step before changes those alone that had gradients."""
+        torch.manual_seed(0)
+        models = [nn.ModuleList([nn.Linear(8, 8), nn.Linear(8, 8)]) for _ in range(2)]
+        models[1].load_state_dict(models[0].state_dict())
+        x = torch.randn(4, 8, generator=torch.Generator().manual_seed(1))
+        gradients = []
+        for model, boosts in zip(models, (False, True)):
+            optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+            if boosts:
+                Booster(plugin=GeminiPlugin(precision=None)).boost(model, optimizer)
+            one, other = (part(x).pow(2).mean() for part in model)
+            one.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            other.backward()
+            gradients.append(castor.grad(model[1].weight) if boosts else model[1].weight.grad)
+        self.assertTrue(torch.equal(*gradients))
+
     def test_of_inputs_alone(self):
         self.step(0)
 

@@ -56,6 +56,7 @@ Result<StepOutcome> Session::step() {
   const auto result = p.strategy->step(args);
   if (!result.ok()) return p.order.failed(), result.error();
   p.order.done(Call::step);
+  if (result->skipped == 0) p.versions.count_up(p.adapter->with_gradients());
   p.adapter->forget_gradients();
   p.end_micro_batch(0);
   ++p.n_steps;
@@ -243,6 +244,9 @@ Result<void> Session::load(const NamedTensors& weights) {
     ids.push_back(id);
   }
   for (std::size_t i = 0; i < ids.size(); ++i) CASTOR_TRY(parts_->write_master(ids[i], weights[i].second));
+  std::vector<std::uint32_t> changed;
+  for (const ParamId id : ids) changed.push_back(number(id));
+  parts_->versions.count_up(changed);
   return {};
 }
 

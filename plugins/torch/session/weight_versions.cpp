@@ -5,11 +5,21 @@ namespace castor {
 
 WeightVersions::WeightVersions(const NamedTensors& params) {
   for (const auto& [name, tensor] : params)
-    if (!tensor.is_inference()) weights_.push_back({name, tensor, static_cast<std::int64_t>(tensor._version())});
+    weights_.push_back({name, tensor, tensor.is_inference() ? 0 : static_cast<std::int64_t>(tensor._version())});
+}
+
+void WeightVersions::count_up(const std::vector<std::uint32_t>& changed) {
+  for (const std::uint32_t id : changed) {
+    Weight& weight = weights_.at(id);
+    if (weight.tensor.is_inference()) continue;
+    weight.tensor.unsafeGetTensorImpl()->bump_version();
+    ++weight.version;
+  }
 }
 
 Result<void> WeightVersions::check() {
   for (Weight& weight : weights_) {
+    if (weight.tensor.is_inference()) continue;
     const auto version = static_cast<std::int64_t>(weight.tensor._version());
     if (version == weight.version) continue;
     weight.version = version;

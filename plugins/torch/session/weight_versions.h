@@ -11,12 +11,16 @@
 namespace castor {
 
 /// Finds weights that a program has written itself. A strategy trains masters, from which the weights are made at every
-/// update, so what is written to a weight alone is lost.
+/// update, so what is written to a weight alone is lost. And counts the strategy's own updates as changes in place, so that
+/// autograd refuses the backward pass of a graph that is older: it would read the new weights.
 class WeightVersions {
  public:
   WeightVersions() = default;
   /// Takes the present weights as they are.
   explicit WeightVersions(const NamedTensors& params);
+
+  /// The strategy has changed the weights with these numbers.
+  void count_up(const std::vector<std::uint32_t>& changed);
 
   /// Errors: usage for the first weight that was written in place since it was taken; it is named once.
   Result<void> check();
@@ -25,7 +29,7 @@ class WeightVersions {
   struct Weight {
     std::string name;
     at::Tensor tensor;
-    std::int64_t version;  ///< which autograd counts up at every change in place
+    std::int64_t version;  ///< which autograd counts up at every change in place; of inference tensors it has none: 0
   };
 
   std::vector<Weight> weights_;
