@@ -10,8 +10,9 @@
 namespace castor {
 namespace {
 
-/// Upstream is asked first only while at most 1/kIdlePart of the bytes in use lies idle. With less, blocks of two sizes
-/// that are asked for in turns are made of one another in every step: 20 ms a time for 33 MB of pinned memory (one H200).
+/// Upstream is asked first only while at most 1/kIdlePart of the bytes in use lies idle. The less that is, the sooner
+/// blocks of two sizes that are asked for in turns are made of one another, for which CUDA registers their pages anew
+/// (docs/planning.md).
 constexpr std::uint64_t kIdlePart = 32;
 
 /// HostResource moves pages between blocks in pieces of this size, so a smaller remainder is not worth keeping.
