@@ -103,7 +103,8 @@ struct Entry {
 
   bool all_begun() const { return n_begun == job.n_parts || !outcome.ok(); }
   bool reached() const {
-    return std::all_of(job.after.begin(), job.after.end(), [](const Event& event) { return event.ready(); });
+    std::vector<const EventState*> unreached;
+    return reached_beside(unreached);
   }
   /// The same, without a query of events that follow one of `unreached`, where an event is added that is found so.
   bool reached_beside(std::vector<const EventState*>& unreached) const {

@@ -33,8 +33,7 @@ class AdapterCore final : public UnitHooks {
   /// Ends a pass that autograd has begun and that an exception has ended. No effect within backward.
   void end_broken_pass();
   /// Takes the tensors away that stand for gradients (AdapterOptions::grad_message).
-  void forget_gradients() { stand_ins_.forget(); }
-  std::vector<std::uint32_t> with_gradients() const { return stand_ins_.of_step(); }
+  std::vector<std::uint32_t> forget_gradients() { return stand_ins_.forget(); }
   /// Errors: usage, where the program has given a parameter a gradient, or has taken the tensor away that stands for one.
   Result<void> check_gradients() const { return stand_ins_.check(); }
   /// Errors: usage, where the program has given the parameter other memory since the strategy was connected.

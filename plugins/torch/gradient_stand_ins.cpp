@@ -5,13 +5,6 @@
 
 namespace castor {
 
-std::vector<std::uint32_t> GradientStandIns::of_step() const {
-  std::vector<std::uint32_t> ids;
-  for (std::uint32_t id = 0; id < handed_over_.size(); ++id)
-    if (handed_over_[id]) ids.push_back(id);
-  return ids;
-}
-
 void GradientStandIns::show() const {
   for (std::size_t id = 0; !message_.empty() && id < handed_over_.size(); ++id) {
     if (!handed_over_[id]) continue;
@@ -41,9 +34,13 @@ Result<void> GradientStandIns::check() const {
   return {};
 }
 
-void GradientStandIns::forget() {
+std::vector<std::uint32_t> GradientStandIns::forget() {
   hide();
+  std::vector<std::uint32_t> ids;
+  for (std::uint32_t id = 0; id < handed_over_.size(); ++id)
+    if (handed_over_[id]) ids.push_back(id);
   handed_over_.assign(handed_over_.size(), false);
+  return ids;
 }
 
 }  // namespace castor

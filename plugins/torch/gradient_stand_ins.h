@@ -21,14 +21,12 @@ class GradientStandIns {
 
   /// The gradient of parameter `id` went to the strategy.
   void handed_over(std::uint32_t id) { handed_over_[id] = true; }
-  /// The parameters whose gradients of this step went to the strategy.
-  std::vector<std::uint32_t> of_step() const;
   void show() const;
   void hide() const;
   /// Errors: usage, where a program has set the gradient of a parameter, or has removed what stands for it.
   Result<void> check() const;
-  /// The step has ended, and its gradients are gone.
-  void forget();
+  /// The step has ended, and its gradients are gone. Returns the parameters that had one.
+  std::vector<std::uint32_t> forget();
 
  private:
   const std::vector<ParamEntry>& params_;

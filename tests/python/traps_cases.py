@@ -736,7 +736,7 @@ class Memory(unittest.TestCase):
         self.assertGreater(trained[0], 2 << 20)
         self.assertGreater(trained[1], 60 << 20)
         self.assertLess(went_on[0], trained[0] + (4 << 20))
-        self.assertLessEqual(went_on[1], trained[1] * 1.05)  # how much is there at once depends on times
+        self.assertLessEqual(went_on[1], trained[1] + (2 << 20))  # two chunks: what is there at once depends on times
 
     def test_budgets_that_train_go_on(self):
         """Trap 2-27: from the smallest budgets of every tier."""

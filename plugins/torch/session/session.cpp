@@ -56,8 +56,8 @@ Result<StepOutcome> Session::step() {
   const auto result = p.strategy->step(args);
   if (!result.ok()) return p.order.failed(), result.error();
   p.order.done(Call::step);
-  if (result->skipped == 0) p.versions.count_up(p.adapter->with_gradients());
-  p.adapter->forget_gradients();
+  const std::vector<std::uint32_t> stepped = p.adapter->forget_gradients();
+  if (result->skipped == 0) p.versions.count_up(stepped);
   p.end_micro_batch(0);
   ++p.n_steps;
   if (p.scaler) p.scaler->update(result->skipped != 0);

@@ -2,10 +2,17 @@
 #include "weight_versions.h"
 
 namespace castor {
+namespace {
+
+/// Which autograd counts up at every change in place. Inference tensors have none: 0.
+std::int64_t version_of(const at::Tensor& tensor) {
+  return tensor.is_inference() ? 0 : static_cast<std::int64_t>(tensor._version());
+}
+
+}  // namespace
 
 WeightVersions::WeightVersions(const NamedTensors& params) {
-  for (const auto& [name, tensor] : params)
-    weights_.push_back({name, tensor, tensor.is_inference() ? 0 : static_cast<std::int64_t>(tensor._version())});
+  for (const auto& [name, tensor] : params) weights_.push_back({name, tensor, version_of(tensor)});
 }
 
 void WeightVersions::count_up(const std::vector<std::uint32_t>& changed) {
@@ -19,8 +26,7 @@ void WeightVersions::count_up(const std::vector<std::uint32_t>& changed) {
 
 Result<void> WeightVersions::check() {
   for (Weight& weight : weights_) {
-    if (weight.tensor.is_inference()) continue;
-    const auto version = static_cast<std::int64_t>(weight.tensor._version());
+    const std::int64_t version = version_of(weight.tensor);
     if (version == weight.version) continue;
     weight.version = version;
     return Error{ErrorKind::usage,

@@ -29,7 +29,7 @@ class WeightVersions {
   struct Weight {
     std::string name;
     at::Tensor tensor;
-    std::int64_t version;  ///< which autograd counts up at every change in place; of inference tensors it has none: 0
+    std::int64_t version;
   };
 
   std::vector<Weight> weights_;

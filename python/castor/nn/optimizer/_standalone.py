@@ -193,18 +193,14 @@ class StandaloneOptimizer(torch.optim.Optimizer):
             self.check_values(group)
         numbered = [{**group, "params": given["params"]} for group, given in zip(groups, state_dict["param_groups"])]
         super().load_state_dict({**state_dict, "state": {}, "param_groups": numbered})
-        for parameter in self._numbers.keys() - states.keys():
-            weight = self._weight(parameter)
-            exp_avg, exp_avg_sq, n_updates = no_moments(self.core_rule, weight)
-            flat = [None if s is None else flat_like(weight, s) for s in (exp_avg, exp_avg_sq)]
-            self._open().write(self._numbers[parameter], weight, None, *flat, n_updates)
-        self._write(states)
+        self._write({parameter: {} for parameter in self._numbers.keys() - states.keys()} | states)
 
     @torch.no_grad()
     def _write(self, states: dict[nn.Parameter, dict]) -> None:
         for parameter, state in states.items():
             opened, weight = self._open(), self._weight(parameter)
-            exp_avg, exp_avg_sq, n_updates = from_torch(self.core_rule, state)
+            moments = from_torch(self.core_rule, state) if state else no_moments(self.core_rule, weight)
+            exp_avg, exp_avg_sq, n_updates = moments
             flat = [None if s is None else flat_like(weight, s) for s in (state.get("master"), exp_avg, exp_avg_sq)]
             opened.write(self._numbers[parameter], weight, *flat, n_updates)
             if parameter in self._on_host:

@@ -70,10 +70,9 @@ class TorchAdapter final {
 
   /// Ends a backward pass that autograd has begun and that an exception has ended (PassRules). No effect otherwise.
   void end_broken_pass();
-  /// The step has ended: takes the tensors away that stand for gradients (AdapterOptions::grad_message).
-  void forget_gradients();
-  /// The parameters whose gradients of this step the strategy has.
-  std::vector<std::uint32_t> with_gradients() const;
+  /// The step has ended: takes the tensors away that stand for gradients (AdapterOptions::grad_message). Returns the
+  /// parameters whose gradients the strategy had.
+  std::vector<std::uint32_t> forget_gradients();
   /// Errors: usage, where the program has set the gradient of a parameter, or has taken such a tensor away.
   Result<void> check_gradients() const;
   /// Errors: usage, where the program has given a parameter other memory since a strategy was connected.
