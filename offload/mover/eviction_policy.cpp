@@ -47,8 +47,10 @@ std::vector<EvictionCandidate> EvictionPolicy::candidates(Tier tier, ChunkId wan
   for (const ChunkId id : chunks_.ids()) {
     const ChunkCopy& copy = chunks_.chunk(id).at(tier);
     if (id == wanted || !copy.current || copy.leaving || copy.n_pins > 0) continue;
-    if (bottom && !chunks_.chunk(id).clean(tier)) continue;
-    found.push_back(candidate(id, tier, guide));
+    EvictionCandidate one = candidate(id, tier, guide);
+    const bool belongs_up = one.unwanted && holds(planned_.wanted(id, guide.on_trace()), Tier::device);
+    one.goes_up = bottom && !one.clean && (belongs_up || chunks_.chunk(id).at(Tier::device).current);
+    if (!bottom || one.clean || one.goes_up) found.push_back(one);
   }
   return found;
 }

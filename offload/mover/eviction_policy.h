@@ -23,6 +23,7 @@ struct EvictionCandidate {
   bool unwanted = false;       ///< the plan, or its rest, puts it elsewhere
   bool pending = false;        ///< its bytes are still being copied or computed
   bool once = false;           ///< each iteration uses it once, as far as is known
+  bool goes_up = false;        ///< leaves the host for the device
 };
 
 /// The index of the chunk to evict where a trace tells the future: an unwanted chunk, else the chunk needed farthest in
@@ -51,7 +52,8 @@ class EvictionPolicy {
   void note_use(ChunkId id, Tier tier);
 
   /// The chunk, other than `wanted`, to evict from `tier`; nothing where none can leave: every copy there is pinned, or
-  /// the only one of its chunk without a tier below.
+  /// the only one of its chunk without a tier below. Of these go up those that the plan wants on the device alone, and
+  /// those that came from there and whose copy has not left yet.
   std::optional<EvictionCandidate> choose(Tier tier, ChunkId wanted, const MoveGuide& guide) const;
 
  private:

@@ -31,6 +31,12 @@ Result<void> RoomMaker::evict(ChunkId wanted, Tier tier, const Error& refused) {
     CASTOR_ASSIGN(const std::uint64_t freed_bytes, parts_.waits.for_leaving(tier));
     if (freed_bytes > 0) return {};
   }
+  if (victim->goes_up) {
+    const auto there = parts_.chunks.fetch(victim->chunk, Tier::device);
+    if (!there.ok()) return there.error().kind == ErrorKind::does_not_fit ? full(wanted, tier, refused) : there.error();
+    CASTOR_TRY(parts_.chunks.release(victim->chunk, Tier::host));
+    return wait_for_room(wanted, tier, refused);
+  }
   if (victim->pending && tier == Tier::host) CASTOR_TRY(parts_.waits.for_arrival(victim->chunk, tier));
   CASTOR_TRY(parts_.push_down(victim->chunk, tier));
   return wait_for_room(wanted, tier, refused);

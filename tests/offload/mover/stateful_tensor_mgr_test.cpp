@@ -396,6 +396,47 @@ TEST(StatefulTensorMgr, WhatCouldNotLeaveAtOnceLeavesAtALaterMoment) {
   EXPECT_FALSE(chunk.resident(Tier::host));
 }
 
+// The plan sends a chunk down that was changed on the device; the host has room for one, which another needs meanwhile.
+TEST(StatefulTensorMgr, WhatIsOnItsWayDownTurnsBackWhereItsRoomIsNeeded) {
+  World world(2, 1, false, test::make_deferred_device());
+  world.add(1).value();
+  world.use({MomentKind::forward, 0}, ChunkId{0}, Tier::device, Access::update, 50).value();
+  PlannedMoves& planned = world.mover.planned();
+  planned.follow({only(Tier::host)});
+  const std::array down = {WantedPlaces{ChunkId{0}, only(Tier::host)}};
+  planned.add({.leaving = down, .used = {}, .fetches = {}});
+  planned.advance();
+  const auto chunk = [&world]() -> const Chunk& { return world.tiers.chunks.chunk(ChunkId{0}); };
+  ASSERT_TRUE(chunk().resident(Tier::host) && !chunk().at(Tier::host).arrived.ready());
+  ASSERT_FALSE(chunk().resident(Tier::device)) << "it is leaving";
+  ASSERT_TRUE(world.add(2).ok());
+  EXPECT_TRUE(chunk().resident(Tier::device));
+  world.use({MomentKind::forward, 0}, ChunkId{0}, Tier::device, Access::read).value();
+  world.use({MomentKind::update, 1}, ChunkId{1}, Tier::host, Access::read).value();
+}
+
+// Its bytes have not arrived on the host yet.
+TEST(StatefulTensorMgr, WhatBelongsOnTheDeviceGoesThereWhereItsRoomOnTheHostIsNeeded) {
+  for (const std::uint64_t n_device : {0u, 1u}) {
+    World world(n_device, 1, false, test::make_deferred_device());
+    const ChunkId id = world.tiers.chunks.add(ChunkKind::gradient, kChunkBytes, "gradient");
+    world.expected.push_back(9);
+    const std::vector<std::uint8_t> source(kChunkBytes, 9);
+    const BufferView view = world.mover.open(id, Tier::host).value();
+    world.mover.arriving(id, Tier::host, kChunkBytes, world.tiers.down->copy(view.data, source.data(), kChunkBytes));
+    const ChunkId other = world.tiers.chunks.add(ChunkKind::payload, kChunkBytes, "weights");
+    EXPECT_FALSE(world.mover.open(other, Tier::host).ok()) << "it may be anywhere, and is here";
+    world.mover.planned().set_rest(id, only(Tier::device));
+    const auto opened = world.mover.open(other, Tier::host);
+    EXPECT_EQ(opened.ok(), n_device == 1);
+    const Tier tier = n_device == 1 ? Tier::device : Tier::host;
+    world.use({MomentKind::update, 0}, id, tier, Access::read).value();
+    if (n_device == 0) {
+      EXPECT_EQ(opened.error().shortage->tier, Tier::host) << opened.error().message;
+    }
+  }
+}
+
 TEST(StatefulTensorMgr, EvaluationBetweenTwoStepsLeavesThePlanAsItIs) {
   World world(2, 12);
   fill(world, 6);

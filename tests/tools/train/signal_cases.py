@@ -14,7 +14,10 @@ from command_case import CASTOR, HAS_GEMINI, HAS_TORCH, CommandCase, run
 MODEL = ["--model", "gpt:layers=2,hidden=64,heads=4,vocab=256", "--seq", "32", "--batch", "2", "--threads", "1"]
 
 
-SLOW_MODEL = ["--model", "gpt:layers=6,hidden=512,heads=8,vocab=256", "--seq", "256", "--batch", "6", "--threads", "1"]
+def slow_model(batch):
+    """Its step takes about half a second for each sample."""
+    model = "gpt:layers=6,hidden=512,heads=8,vocab=256"
+    return ["--model", model, "--seq", "256", "--batch", str(batch), "--threads", "1"]
 
 
 @unittest.skipUnless(HAS_TORCH and HAS_GEMINI, "no plugin gemini here")
@@ -76,17 +79,17 @@ class Signals(CommandCase):
         self.assert_saved_after(signal.SIGTERM, (signal.SIGTERM, signal.SIGUSR1), (0, 0.01, 0.1), "SIGTERM")
 
     def test_a_second_ctrl_c_ends_at_once(self):
-        """In the middle of a step of seconds; the first one says what a second does. On a busy machine the step may have
-        ended by the second one, and the run is saved, so there are three attempts."""
-        for attempt in range(3):
-            self.saved = self.folder / f"attempt {attempt}"
-            if self.ends_at_once():
+        """In the middle of a step of seconds; the first one says what a second does. Where the step has ended by the
+        second one, and the run is saved, there is another attempt with longer steps."""
+        for batch in (6, 18, 54):
+            self.saved = self.folder / f"batch {batch}"
+            if self.ends_at_once(batch):
                 return
-        self.fail("the step had ended before the second Ctrl-C three times")
+        self.fail("the step had ended before the second Ctrl-C, whatever its length")
 
-    def ends_at_once(self):
+    def ends_at_once(self, batch):
         """False where the run was saved."""
-        child = self.begin(SLOW_MODEL)
+        child = self.begin(slow_model(batch))
         child.send_signal(signal.SIGINT)
         while "stopping; a second Ctrl-C ends at once" not in child.stderr.readline():
             self.assertIsNone(child.poll())
