@@ -122,6 +122,8 @@ void AdapterCore::before_forward(std::uint32_t unit) {
     close_open_units();
     strategy_failed_ = false;
     for (const std::uint32_t param : host_.map().units[unit].params) check_memory(param).value();
+    // A loss that uses a weight itself adds its gradient before backward gets to a unit.
+    if (at::GradMode::is_enabled()) stand_ins_.hide();
     tell_micro_batch();
   }
   check(strategy_->before_forward(unit));

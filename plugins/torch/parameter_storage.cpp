@@ -13,6 +13,10 @@ namespace {
 /// Marks memory that a strategy has bound: the context of the pointer names who did.
 void leave_to_owner(void*) {}
 
+void set_access_message(c10::StorageImpl& storage, const std::string& why) {
+  storage.release_data_and_set_meta_custom_data_ptr_error_msg_(why);
+}
+
 /// Not through a getter: those of a released storage throw its message.
 const c10::DataPtr& pointer_of(const c10::StorageImpl& storage) {
   return const_cast<c10::StorageImpl&>(storage)._mutable_data_ptr_no_checks();
@@ -41,7 +45,7 @@ at::Tensor unplaced_like(const at::Tensor& tensor, const at::TensorOptions& opti
 
 at::Tensor inaccessible_like(const at::Tensor& tensor, const std::string& why) {
   at::Tensor made = unplaced_like(tensor, tensor.options());
-  storage_of(made).release_data_and_set_meta_custom_data_ptr_error_msg_(why);
+  set_access_message(storage_of(made), why);
   return made;
 }
 

@@ -33,11 +33,10 @@ void bind_storage(c10::StorageImpl& storage, void* data, const void* owner);
 /// Who has bound the storage; null where its memory is its own, or none.
 const void* owner_of(const c10::StorageImpl& storage);
 
-/// Takes the memory away; an access to it throws `why`, where explains_released_access() (runtime.h).
+/// Takes the memory away; an access to it throws `why`.
 void release_storage(c10::StorageImpl& storage, const std::string& why);
 
-/// The backend, chosen by Meson (storage_message/ or no_storage_message/).
-void set_access_message(c10::StorageImpl& storage, const std::string& why);
+/// Lets the storage be accessed again, once it is given memory. In the file that Meson chooses for this LibTorch.
 void clear_access_message(c10::StorageImpl& storage);
 
 }  // namespace castor

@@ -30,6 +30,10 @@ class Error(RuntimeError):
         self.needed = needed
         self.available = available
 
+    def after(self, cause: str) -> Error:
+        """The same error, of which `cause` begins the sentence."""
+        return Error(f"{cause}: {self}", self.kind, self.option, self.tier, self.needed, self.available)
+
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """The end of a message about an unknown name: a question for the most similar known one, or nothing."""

@@ -28,17 +28,37 @@ class OpenPass:
 
 @dataclass
 class Passes:
-    """What the units of a model have in common. open: their passes, the innermost last."""
+    """What the units of a model have in common. open: their passes, the innermost last. kept: those of KeptUnits, which are
+    around the others."""
 
     session: _core.Session
     units: list[Unit]
     lending: Lending
     open: list[OpenPass] = field(default_factory=list)
+    kept: list[OpenPass] = field(default_factory=list)
 
     def end_abandoned(self) -> None:
         """Ctrl-C in a forward pass calls no hook, so its units are still open when the next one begins."""
         while self.open:
             self.open.pop()
+
+    def keep(self, number: int) -> None:
+        self.kept.append(OpenPass(number, self.session.enter(number, (), {}), self.session))
+
+    def end_kept(self) -> None:
+        while self.kept:
+            self.kept.pop()
+
+    def keeps(self, numbers: Iterable[int]) -> bool:
+        """Whether one of these units is kept."""
+        return any(one.number in numbers for one in self.kept)
+
+    def check_beside(self, numbers: Iterable[int]) -> None:
+        """Raises castor.Error where one of these units has no room beside those that are open now."""
+        opened = {one.number for one in (*self.open, *self.kept)}
+        for number in numbers:
+            if number not in opened:
+                self.session.enter(number, (), {})  # without an owner, so it ends at once
 
 
 class UnitHooks:
@@ -65,7 +85,7 @@ class UnitHooks:
         self.passes.open.append(open_pass)  # what is refused here ends in after() too
         if self.passes.lending.n_parameters:
             check_all_gathered(self.passes.units[self.number])
-        else:
+        elif not self.passes.keeps([self.number]):
             open_pass.unit_pass = self.passes.session.enter(self.number, args, kwargs)
 
     @torch._disable_dynamo
@@ -77,6 +97,34 @@ class UnitHooks:
         mine = [i for i, open_pass in enumerate(self.passes.open) if open_pass.number == self.number]
         unit_pass = self.passes.open.pop(mine[-1]).unit_pass if mine else None
         return result if unit_pass is None or result is None else unit_pass.end(result)
+
+
+class KeptUnits:
+    """Units whose parameters the program uses after the forward pass of a module too, as those of a head that a loss uses: they
+    are in memory from the begin of that pass to that of the next, and in the core to the end of the step."""
+
+    def __init__(self, passes: Passes | None):
+        self.passes = passes  # None: of a copied module
+        self.numbers: list[int] = []
+
+    def __deepcopy__(self, memo: dict) -> KeptUnits:
+        return KeptUnits(None)
+
+    def attach(self, module: nn.Module) -> None:
+        module.register_forward_pre_hook(self.before, prepend=True)
+
+    def add(self, number: int) -> None:
+        self.numbers.append(number)
+        self.passes.keep(number)
+
+    @torch._disable_dynamo
+    def before(self, module: nn.Module, args: tuple) -> None:
+        if self.passes is None or self.passes.lending.n_parameters or torch._C._current_graph_task_id() != -1:
+            return
+        if self.passes.keeps(self.numbers):
+            self.passes.end_kept()
+        for number in self.numbers:
+            self.passes.keep(number)
 
 
 def share_gradient_hooks(parameters: Iterable[nn.Parameter]) -> None:

@@ -272,7 +272,7 @@ class Exceptions(Pair):
             self.optimizer.zero_grad()
             self.step(seed)
             watch = self.optimizer.castor_first_step
-            self.assertFalse(watch.watching)
+            self.assertFalse(watch.mode.entered)
             self.assertFalse(watch.passes.open, "a unit is still open")
         self.assert_same_weights()
 

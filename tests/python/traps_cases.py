@@ -213,7 +213,6 @@ class Replaced(Twins):
         with self.assertRaisesRegex(castor.Error, "another tensor in place of its parameter blocks.0.norm.weight"):
             loss_of(model, 0)
 
-    @unittest.skipIf(torch.__version__ < "2.13", "torch cannot say why memory is gone")
     @unittest.skipUnless(transformers, "transformers is not installed")
     def test_vocabularies_are_refused_by_name(self):
         """Trap 2-04: a vocabulary resized afterwards: before anything is changed where the embedding is released, otherwise
@@ -513,7 +512,6 @@ class Methods(Twins):
 
 
 class Files(Twins):
-    @unittest.skipIf(torch.__version__ < "2.13", "torch cannot say why memory is gone")
     def test_have_no_parameter_without_memory(self):
         """Trap 2-23: parameters themselves in torch.save() are refused by name."""
         model, optimizer = self.boosted_twin(Net, device_budget="40KiB")

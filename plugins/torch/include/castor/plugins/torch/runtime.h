@@ -11,10 +11,6 @@ namespace castor {
 /// The version and C++ ABI of this build's LibTorch, for plugins that link it: `torch-2.13.0+cxx11`.
 std::string torch_build_tag();
 
-/// True where an access to an unbound parameter throws the reason (LibTorch 2.13). Otherwise its memory is a null
-/// pointer: an error in matrix products, a fault in pointwise operators.
-bool explains_released_access();
-
 /// True where this LibTorch has the CUDA backend and the machine a GPU.
 bool torch_has_cuda();
 

@@ -23,7 +23,7 @@ class Unit : public UnitForward<M, typename ForwardOf<M>::Signature> {
  protected:
   /// Registers a parameter of `sizes` without memory, of the dtype and on the device of `options`; a strategy gives it
   /// memory and these initial values. Touching it earlier throws c10::Error with "parameter NAME is declared but not
-  /// placed yet" (where explains_released_access(), runtime.h).
+  /// placed yet".
   at::Tensor declare(const std::string& name, at::IntArrayRef sizes, const at::TensorOptions& options, Init init) {
     return this->declare_in(*this, name, sizes, options, init);
   }
