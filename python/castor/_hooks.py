@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -36,6 +38,7 @@ class Passes:
     lending: Lending
     open: list[OpenPass] = field(default_factory=list)
     kept: list[OpenPass] = field(default_factory=list)
+    has_hidden: bool = False  # results of a unit
 
     def end_abandoned(self) -> None:
         """Ctrl-C in a forward pass calls no hook, so its units are still open when the next one begins."""
@@ -53,6 +56,16 @@ class Passes:
         """Whether one of these units is kept."""
         return any(one.number in numbers for one in self.kept)
 
+    def report_hidden(self, number: int) -> None:
+        if self.has_hidden:
+            return
+        self.has_hidden = True
+        logging.getLogger("castor").warning(
+            "%s hands on what it computes in a way that Castor does not see (not in its result or arguments), so its "
+            "parameters stay in memory until the step ends; where that takes too much, name the modules within it in units=",
+            self.units[number].name or "the model",
+        )
+
     def check_beside(self, numbers: Iterable[int]) -> None:
         """Raises castor.Error where one of these units has no room beside those that are open now."""
         opened = {one.number for one in (*self.open, *self.kept)}
@@ -67,6 +80,7 @@ class UnitHooks:
     def __init__(self, passes: Passes | None, number: int):
         self.passes = passes  # None: of a copied module, which is no unit
         self.number = number
+        self.hidden: OpenPass | None = None  # whose result leads nowhere; until the next one
 
     def __deepcopy__(self, memo: dict) -> UnitHooks:
         return UnitHooks(None, self.number)
@@ -81,6 +95,7 @@ class UnitHooks:
     def before(self, module: nn.Module, args: tuple, kwargs: dict) -> None:
         if self.passes is None:
             return
+        self.hidden = None
         open_pass = OpenPass(self.number, None, self.passes.session)
         self.passes.open.append(open_pass)  # what is refused here ends in after() too
         if self.passes.lending.n_parameters:
@@ -90,13 +105,20 @@ class UnitHooks:
 
     @torch._disable_dynamo
     def after(self, module: nn.Module, args: tuple, kwargs: dict, result: object) -> object:
-        """A pass without a result was ended by an exception: destroying it releases the unit. There is none where another
+        """A pass that was ended by an exception has no result: destroying it releases the unit. There is none where another
         hook's exception came first."""
         if self.passes is None:
             return result
         mine = [i for i, open_pass in enumerate(self.passes.open) if open_pass.number == self.number]
-        unit_pass = self.passes.open.pop(mine[-1]).unit_pass if mine else None
-        return result if unit_pass is None or result is None else unit_pass.end(result)
+        open_pass = self.passes.open.pop(mine[-1]) if mine else None
+        unit_pass = open_pass.unit_pass if open_pass else None
+        if unit_pass is None or (result is None and sys.exc_info()[0]):
+            return result
+        given = unit_pass.end(result)
+        if unit_pass.is_open():
+            self.hidden = open_pass
+            self.passes.report_hidden(self.number)
+        return given
 
 
 class KeptUnits:

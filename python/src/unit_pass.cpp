@@ -14,29 +14,47 @@ namespace {
 /// Objects within objects that are looked into: more are a graph, as an object that holds its owner.
 constexpr int kMostDepth = 8;
 
+/// Adds the names of the slots of a class to `names`.
+void add_slots(py::list& names, py::handle of_class) {
+  const py::object slots = py::getattr(of_class, "__slots__", py::tuple());
+  if (py::isinstance<py::str>(slots))
+    names.append(slots);
+  else
+    for (const py::handle name : slots) names.append(name);
+}
+
 bool is_list(py::handle tree) {
   return py::isinstance<py::list>(tree) || py::isinstance(tree, py::module_::import("collections").attr("deque"));
 }
 
-/// The names of the attributes that may hold tensors: those of a dataclass, or of an object with a dictionary.
+/// The names of the attributes that may hold tensors: those of a dataclass, or of an object with a dictionary or slots.
 py::list attributes_of(py::handle object) {
   if (py::isinstance<py::type>(object) || py::isinstance<py::function>(object) || py::hasattr(object, "_parameters"))
     return py::list();
   if (py::hasattr(object, "__dataclass_fields__")) return py::list(object.attr("__dataclass_fields__"));
-  return py::hasattr(object, "__dict__") ? py::list(object.attr("__dict__")) : py::list();
+  py::list names = py::hasattr(object, "__dict__") ? py::list(object.attr("__dict__")) : py::list();
+  if (py::hasattr(object, "__slots__"))
+    for (const py::handle base : py::type::of(object).attr("__mro__"))
+      add_slots(names, base);
+  return names;
 }
 
 }  // namespace
 
 UnitPass::UnitPass(std::unique_ptr<UnitScope> scope, const py::tuple& args, const py::dict& kwargs)
-    : scope_(std::move(scope)) {
-  add_inputs(args);
-  add_inputs(kwargs);
+    : args_(args), kwargs_(kwargs), scope_(std::move(scope)) {
+  add_inputs(args_);
+  add_inputs(kwargs_);
 }
 
 py::object UnitPass::end(const py::object& result) {
   py::object given = add_outputs(result);
-  scope_->close();
+  if (scope_->hides_graph()) {
+    add_outputs(args_);
+    add_outputs(kwargs_);
+  }
+  is_open_ = scope_->hides_graph();
+  if (!is_open_) scope_->close();
   return given;
 }
 
@@ -60,6 +78,8 @@ py::object UnitPass::add_outputs(py::handle tree, int depth) {
     for (const py::handle key : py::list(same)) replace(same, key, depth);
   } else if (is_list(tree)) {
     for (std::size_t i = 0; i < py::len(tree); ++i) replace(same, py::int_(i), depth);
+  } else if (py::isinstance<py::anyset>(tree)) {
+    for (const py::handle item : py::list(same)) add_outputs(item, depth + 1);
   } else {
     replace_attributes(same, depth);
   }

@@ -10,15 +10,18 @@
 namespace castor::python {
 
 /// One forward pass of a unit, from the call of its module's forward hook to that of the hook after it. Tensors are
-/// found in tuples, lists and dictionaries, in dataclasses and, among results, in other objects, nested in any way.
+/// found in tuples, lists, sets and dictionaries, in dataclasses and, among results, in other objects, nested in any way.
 class UnitPass {
  public:
   /// The unit's parameters have memory from now on. Throws ErrorException with the strategy's failure, as end does.
   UnitPass(std::unique_ptr<UnitScope> scope, const pybind11::tuple& args, const pybind11::dict& kwargs);
 
   /// Ends the pass with its result, and returns what takes the result's place: itself, or one in which the tensors that
-  /// shared memory with a parameter are copies. A pass that is destroyed without end was cut short by an exception.
+  /// shared memory with a parameter are copies. Where no tensor in it leads to the unit's part of the graph, those in
+  /// the arguments are results too. A pass that is destroyed without end was cut short by an exception.
   pybind11::object end(const pybind11::object& result);
+  /// After end: no tensor leads to the unit's part of the graph, so the pass goes on until this is destroyed.
+  bool is_open() const { return is_open_; }
 
  private:
   void add_inputs(pybind11::handle tree);
@@ -28,7 +31,10 @@ class UnitPass {
   void replace(const pybind11::object& container, pybind11::handle key, int depth);
   void replace_attributes(const pybind11::object& object, int depth);
 
+  const pybind11::tuple args_;
+  const pybind11::dict kwargs_;
   std::unique_ptr<UnitScope> scope_;
+  bool is_open_ = true;
 };
 
 }  // namespace castor::python

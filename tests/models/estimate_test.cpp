@@ -13,6 +13,7 @@
 
 #include <torch/nn/modules.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,19 @@ std::vector<std::string> log_of(const RecordedStep& step) {
   return log;
 }
 
+/// With the gradients between two other calls in the order of their numbers: where the CPU lacks instructions for 16
+/// bits the models compute in 32, by other operators than on the meta device, and autograd finishes them in another order.
+std::vector<std::string> in_order(std::vector<std::string> log) {
+  const auto is_gradient = [](const std::string& call) { return call.starts_with("gradient"); };
+  for (auto first = log.begin(); first != log.end();) {
+    first = std::find_if(first, log.end(), is_gradient);
+    const auto last = std::find_if_not(first, log.end(), is_gradient);
+    std::sort(first, last);
+    first = last;
+  }
+  return log;
+}
+
 class EstimatedModels : public ::testing::TestWithParam<EstimatedModel> {};
 
 TEST_P(EstimatedModels, MakeTheCallsThatTheyMakeInTraining) {
@@ -64,7 +78,7 @@ TEST_P(EstimatedModels, MakeTheCallsThatTheyMakeInTraining) {
   const RecordedStep step = record_step(meta, [&] { return meta->loss(meta->random_batch(2, 1)); },
                                         {.is_unit = nullptr, .keeps_inputs = true})
                                 .value();
-  EXPECT_EQ(log_of(step), strategy.log);
+  EXPECT_EQ(in_order(log_of(step)), in_order(strategy.log));
 }
 
 /// The first step of a training has other evictions than those after it, so both make several.

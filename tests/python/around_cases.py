@@ -227,6 +227,13 @@ class Held:
         self.owner = self
 
 
+class TwoSlots:
+    __slots__ = ("states", "unset")
+
+    def __init__(self, states):
+        self.states = states
+
+
 class Wrapping(nn.Module):
     def __init__(self, wrap):
         super().__init__()
@@ -243,6 +250,8 @@ class Results(SameWeights):
     KINDS = (
         (Given, lambda given: given.states),
         (Slots, lambda given: given.states),
+        (TwoSlots, lambda given: given.states),
+        (lambda x: {x}, lambda given: given.pop()),
         (lambda x: Given(None, Given(x)), lambda given: given.more.states),
         (lambda x: types.SimpleNamespace(states=x), lambda given: given.states),
         (lambda x: collections.deque([x]), lambda given: given[0]),
@@ -265,6 +274,104 @@ class Results(SameWeights):
         for wrap, taken_from in self.KINDS:
             with self.subTest(wrap):
                 self.assert_same(self.trained(wrap, taken_from, True), self.trained(wrap, taken_from, False))
+
+
+class State:
+    def __init__(self, x):
+        self.x = x
+
+
+class Changing(nn.Module):
+    """Changes its argument, and has no result."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(32, 32)
+
+    def forward(self, state):
+        state.x = state.x + self.linear(torch.tanh(state.x))
+
+
+class Row(nn.Module):
+    """Of blocks that hand on `state`, or that leave what they compute in a list or behind an iterator."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.how = how
+        self.blocks = nn.ModuleList((Changing() if how == "argument" else Leaving(how)) for _ in range(6))
+
+    def forward(self, x):
+        state = State(x)
+        for block in self.blocks:
+            given = block(state) if self.how == "argument" else block(state.x)
+            if self.how != "argument":
+                state.x = next(given) if given else block.left.pop()
+        return state.x
+
+
+class Leaving(nn.Module):
+    def __init__(self, how):
+        super().__init__()
+        self.how = how
+        self.linear = nn.Linear(32, 32)
+        self.left = []
+
+    def forward(self, x):
+        y = x + self.linear(torch.tanh(x))
+        if self.how == "iterator":
+            return iter([y])
+        self.left.append(y)
+
+
+class Hidden(Twins):
+    """Results of blocks that are neither in what they return nor in tensors that they take."""
+
+    @staticmethod
+    def loss(model, seed):
+        return model(torch.randn(4, 32, generator=torch.Generator().manual_seed(seed))).square().mean()
+
+    def test_in_arguments_are_found(self):
+        model, optimizer = self.boosted_twin(lambda: Row("argument"), device_budget="10KiB", chunk_bytes="2KiB")
+        self.steps(model, optimizer, self.loss, range(1))
+        self.check(lambda: Row("argument"), self.loss)
+
+    def test_elsewhere_stay_in_memory(self):
+        for how in ("attribute", "iterator"):
+            with self.assertLogs("castor", "WARNING") as logged:
+                self.check(lambda: Row(how), self.loss)
+            self.assertIn("blocks.0 hands on what it computes in a way that Castor does not see", logged.output[0])
+        with self.assertRaisesRegex(castor.Error, "device_budget"):
+            model, optimizer = self.boosted_twin(lambda: Row("attribute"), device_budget="10KiB", chunk_bytes="2KiB")
+            self.steps(model, optimizer, self.loss, range(1))
+        model, optimizer = self.boosted_twin(
+            lambda: Row("attribute"), device_budget="10KiB", chunk_bytes="2KiB", units=[nn.Linear]
+        )
+        self.steps(model, optimizer, self.loss, range(2))
+
+    def test_are_not_where_no_graph_is_built(self):
+        class Counting(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.linear = nn.Linear(32, 32)
+
+            @torch.no_grad()
+            def forward(self, x):
+                return self.linear(x) > 0
+
+        class Gated(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.gates = nn.ModuleList(Counting() for _ in range(6))
+                self.linear = nn.Linear(32, 32)
+
+            def forward(self, x):
+                for gate in self.gates:
+                    x = torch.where(gate(x), x, 2 * x)
+                return self.linear(x)
+
+        model, optimizer = self.boosted_twin(Gated, device_budget="10KiB", chunk_bytes="2KiB")
+        with self.assertNoLogs("castor", "WARNING"):
+            self.steps(model, optimizer, self.loss, range(3))
 
 
 class Hooks(Twins):

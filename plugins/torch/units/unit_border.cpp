@@ -5,6 +5,7 @@
 #include "unit_uses.h"
 
 #include <ATen/ATen.h>
+#include <ATen/SequenceNumber.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
@@ -55,6 +56,8 @@ struct UnitScope::State {
   std::shared_ptr<UnitUses> uses;   // owners: the adapter, and graphs
   std::shared_ptr<UnitUse> use;     // owners: this, and graphs; null where no graph is built
   std::vector<NodePtr> made_input;  // nodes before the unit; a result that one of them has made is no work of the unit
+  const std::uint64_t first_node = at::sequence_number::peek();  // the number of the next node of a graph
+  bool is_seen = false;                                          // a result leads to the unit's part of the graph
 };
 
 UnitScope::UnitScope(UnitHooks& hooks, std::uint32_t unit)
@@ -83,8 +86,13 @@ void UnitScope::add_output(at::Tensor& y) {
   if (!s.use || !y.requires_grad()) return;
   for_each_maker(y, [&](const NodePtr& node) {
     if (std::find(s.made_input.begin(), s.made_input.end(), node) != s.made_input.end()) return;
+    s.is_seen = true;
     before(node, [uses = s.uses, use = s.use] { uses->begin_backward(use); });
   });
+}
+
+bool UnitScope::hides_graph() const {
+  return state_->use && !state_->is_seen && at::sequence_number::peek() != state_->first_node;
 }
 
 void UnitScope::close() {

@@ -33,7 +33,8 @@ std::shared_ptr<UnitUse> UnitUses::enter(std::uint32_t unit) {
 
 void UnitUses::leave(UnitUse& use) {
   use.end = n_entered_;
-  entered_ = use.outer;
+  for (const UnitUse* open = entered_.get(); open != nullptr; open = open->outer.get())
+    if (open == &use) return void(entered_ = use.outer);
 }
 
 void UnitUses::begin_backward(const std::shared_ptr<UnitUse>& use) {

@@ -40,7 +40,7 @@ class UnitUses final : public std::enable_shared_from_this<UnitUses> {
       : hooks_(&hooks), rethrow_(std::move(rethrow)) {}
   void disconnect();
 
-  /// Forward enters `unit`; a later leave ends it, after those of the uses within.
+  /// Forward enters `unit`; a later leave ends it, and takes forward out of the uses within that are still open.
   std::shared_ptr<UnitUse> enter(std::uint32_t unit);
   void leave(UnitUse& use);
 

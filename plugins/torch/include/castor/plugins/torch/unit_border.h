@@ -31,6 +31,9 @@ class UnitScope {
   /// After it has computed: y is one of its results. Where y shares memory with a parameter of the unit, which is about
   /// to be released, y becomes a copy.
   void add_output(at::Tensor& y);
+  /// True where the unit has built a graph and none of its results so far leads there, so that backward is not noticed
+  /// when it enters the unit. As long as the pass is not closed the parameters have memory.
+  bool hides_graph() const;
   void close();
 
  private:
