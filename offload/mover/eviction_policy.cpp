@@ -19,13 +19,13 @@ std::size_t highest(std::span<const EvictionCandidate> candidates, const Key& ke
 
 std::size_t farthest_next_use(std::span<const EvictionCandidate> candidates) {
   return highest(candidates, [](const EvictionCandidate& c) {
-    return std::tuple(c.unwanted, !c.pending, c.pending ? ~c.last_use : c.next_use, c.clean, ~c.last_use);
+    return std::tuple(!c.goes_up, c.unwanted, !c.pending, c.pending ? ~c.last_use : c.next_use, c.clean, ~c.last_use);
   });
 }
 
 std::size_t by_recency(std::span<const EvictionCandidate> candidates) {
   return highest(candidates, [](const EvictionCandidate& c) {
-    return std::tuple(c.unwanted, !c.pending, c.once, c.once ? c.last_use : ~c.last_use, c.clean);
+    return std::tuple(!c.goes_up, c.unwanted, !c.pending, c.once, c.once ? c.last_use : ~c.last_use, c.clean);
   });
 }
 
@@ -35,13 +35,15 @@ void EvictionPolicy::note_use(ChunkId id, Tier tier) {
   uses[id] = clock_;
 }
 
-std::optional<EvictionCandidate> EvictionPolicy::choose(Tier tier, ChunkId wanted, const MoveGuide& guide) const {
-  const auto could_go = candidates(tier, wanted, guide);
+std::optional<EvictionCandidate> EvictionPolicy::choose(Tier tier, ChunkId wanted, const MoveGuide& guide,
+                                                        bool may_go_up) const {
+  const auto could_go = candidates(tier, wanted, guide, may_go_up);
   if (could_go.empty()) return {};
   return could_go[guide.on_trace() ? farthest_next_use(could_go) : by_recency(could_go)];
 }
 
-std::vector<EvictionCandidate> EvictionPolicy::candidates(Tier tier, ChunkId wanted, const MoveGuide& guide) const {
+std::vector<EvictionCandidate> EvictionPolicy::candidates(Tier tier, ChunkId wanted, const MoveGuide& guide,
+                                                          bool may_go_up) const {
   std::vector<EvictionCandidate> found;
   const bool bottom = tier == Tier::host && chunks_.below().spill() == nullptr;
   for (const ChunkId id : chunks_.ids()) {
@@ -49,7 +51,7 @@ std::vector<EvictionCandidate> EvictionPolicy::candidates(Tier tier, ChunkId wan
     if (id == wanted || !copy.current || copy.leaving || copy.n_pins > 0) continue;
     EvictionCandidate one = candidate(id, tier, guide);
     const bool belongs_up = one.unwanted && holds(planned_.wanted(id, guide.on_trace()), Tier::device);
-    one.goes_up = bottom && !one.clean && (belongs_up || chunks_.chunk(id).at(Tier::device).current);
+    one.goes_up = bottom && may_go_up && !one.clean && (belongs_up || chunks_.chunk(id).at(Tier::device).current);
     if (!bottom || one.clean || one.goes_up) found.push_back(one);
   }
   return found;

@@ -23,16 +23,16 @@ struct EvictionCandidate {
   bool unwanted = false;       ///< the plan, or its rest, puts it elsewhere
   bool pending = false;        ///< its bytes are still being copied or computed
   bool once = false;           ///< each iteration uses it once, as far as is known
-  bool goes_up = false;        ///< leaves the host for the device
+  bool goes_up = false;        ///< leaves the host for the device, since nothing lies below
 };
 
-/// The index of the chunk to evict where a trace tells the future: an unwanted chunk, else the chunk needed farthest in
+/// The index of the chunk to evict where a trace tells the future: one that goes up only where all do; an unwanted chunk, else the chunk needed farthest in
 /// the future; among equals a clean one, then the one used longest ago. A pending chunk only where all are, and of
 /// these the one used longest ago. Pure. Requires: at least one candidate.
 /// Source: Belady, "A study of replacement algorithms for a virtual-storage computer", 1966.
 std::size_t farthest_next_use(std::span<const EvictionCandidate> candidates);
 
-/// The index of the chunk to evict while no trace tells the future: an unwanted chunk, else one that is not pending. Of
+/// The index of the chunk to evict while no trace tells the future: one that goes up only where all do; an unwanted chunk, else one that is not pending. Of
 /// these a chunk used once an iteration is first, the one used last before others: its next use is the farthest, and
 /// least recently used would miss every use of a cycle that does not fit. Else the chunk used longest ago; among equals
 /// a clean one. Pure. Requires: at least one candidate.
@@ -52,12 +52,12 @@ class EvictionPolicy {
   void note_use(ChunkId id, Tier tier);
 
   /// The chunk, other than `wanted`, to evict from `tier`; nothing where none can leave: every copy there is pinned, or
-  /// the only one of its chunk without a tier below. Of these go up those that the plan wants on the device alone, and
-  /// those that came from there and whose copy has not left yet.
-  std::optional<EvictionCandidate> choose(Tier tier, ChunkId wanted, const MoveGuide& guide) const;
+  /// the only one of its chunk without a tier below. Where chunks `may_go_up`, those do that the plan wants on the
+  /// device alone, and those that came from there and whose copy has not left yet.
+  std::optional<EvictionCandidate> choose(Tier tier, ChunkId wanted, const MoveGuide& guide, bool may_go_up) const;
 
  private:
-  std::vector<EvictionCandidate> candidates(Tier tier, ChunkId wanted, const MoveGuide& guide) const;
+  std::vector<EvictionCandidate> candidates(Tier tier, ChunkId wanted, const MoveGuide& guide, bool may_go_up) const;
   EvictionCandidate candidate(ChunkId id, Tier tier, const MoveGuide& guide) const;
 
   ChunkManager& chunks_;

@@ -2,6 +2,7 @@
 #include "room_maker.h"
 
 #include <string>
+#include <utility>
 
 #include <castor/memory/bytes.h>
 #include <castor/memory/shortage.h>
@@ -25,7 +26,7 @@ Result<void> RoomMaker::make_room(ChunkId wanted, Tier tier, const Error& refuse
 /// Evicts the chunk that the policy chooses. Where that takes a copy while others are leaving already, waits for those
 /// first.
 Result<void> RoomMaker::evict(ChunkId wanted, Tier tier, const Error& refused) {
-  const auto victim = parts_.policy.choose(tier, wanted, parts_.waits.guide());
+  const auto victim = parts_.policy.choose(tier, wanted, parts_.waits.guide(), !makes_room_on_device_);
   if (!victim) return wait_for_room(wanted, tier, refused);
   if (!victim->clean && parts_.chunks.memory().leaving(tier)) {
     CASTOR_ASSIGN(const std::uint64_t freed_bytes, parts_.waits.for_leaving(tier));
@@ -38,7 +39,10 @@ Result<void> RoomMaker::evict(ChunkId wanted, Tier tier, const Error& refused) {
     return wait_for_room(wanted, tier, refused);
   }
   if (victim->pending && tier == Tier::host) CASTOR_TRY(parts_.waits.for_arrival(victim->chunk, tier));
-  CASTOR_TRY(parts_.push_down(victim->chunk, tier));
+  const bool before = std::exchange(makes_room_on_device_, makes_room_on_device_ || tier == Tier::device);
+  const auto pushed = parts_.push_down(victim->chunk, tier);
+  makes_room_on_device_ = before;
+  CASTOR_TRY(pushed);
   return wait_for_room(wanted, tier, refused);
 }
 

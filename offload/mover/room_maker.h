@@ -46,6 +46,7 @@ class RoomMaker {
   Error full(ChunkId wanted, Tier tier, const Error& refused) const;
 
   const Parts parts_;
+  bool makes_room_on_device_ = false;  ///< chunks come down, and none goes up
 };
 
 }  // namespace castor

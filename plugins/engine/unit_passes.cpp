@@ -63,7 +63,8 @@ void UnitPasses::end_backward(UnitId unit) {
 }
 
 void UnitPasses::end_micro_batch() {
-  end_all();
+  end_span();
+  for (const UnitId unit : open_.ids()) end_backward_passes(unit);
   ++micro_batch_;
 }
 
@@ -76,8 +77,12 @@ void UnitPasses::end_all() {
   end_span();
   for (const UnitId unit : open_.ids()) {
     end_forward(unit);
-    while (open_[unit].n_backward > 0) end_backward(unit);
+    end_backward_passes(unit);
   }
+}
+
+void UnitPasses::end_backward_passes(UnitId unit) {
+  while (open_[unit].n_backward > 0) end_backward(unit);
 }
 
 }  // namespace castor

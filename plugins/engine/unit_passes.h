@@ -15,7 +15,8 @@ namespace castor {
 /// its parameters bound.
 ///
 /// Passes overlap: a unit may be entered in backward while another is open. A unit whose input needs no gradient has no
-/// after_backward; the end of backward ends its pass, and passes that were cut short by an exception.
+/// after_backward; the end of backward ends its pass, and backward passes that were cut short by an exception. A forward
+/// pass may last to the end of the step.
 /// Threads: one at a time.
 class UnitPasses {
  public:
@@ -29,8 +30,9 @@ class UnitPasses {
   [[nodiscard]] Result<void> begin_backward(UnitId unit);
   void end_backward(UnitId unit);
 
-  /// The backward pass of a micro-batch, or the step, is over: ends every pass that is open.
+  /// The backward pass of a micro-batch is over: ends every backward pass that is open.
   void end_micro_batch();
+  /// The step is over: ends every pass that is open.
   void end_step();
   /// Ends every pass that is open, and the span of the unit that was entered last.
   void end_all();
@@ -51,6 +53,7 @@ class UnitPasses {
 
   Result<void> enter(MomentKind pass, UnitId unit);
   void leave(UnitId unit, StepCall::Kind pass);
+  void end_backward_passes(UnitId unit);
 
   EngineRooms& rooms_;
   ModelValues& values_;

@@ -122,8 +122,6 @@ void AdapterCore::before_forward(std::uint32_t unit) {
     close_open_units();
     strategy_failed_ = false;
     for (const std::uint32_t param : host_.map().units[unit].params) check_memory(param).value();
-    // A loss that uses a weight itself adds its gradient before backward gets to a unit.
-    if (at::GradMode::is_enabled()) stand_ins_.hide();
     tell_micro_batch();
   }
   check(strategy_->before_forward(unit));
@@ -180,6 +178,15 @@ bool AdapterCore::reads_parameter(std::uint32_t unit, const at::Tensor& tensor) 
                      [&](std::uint32_t param) { return &storage_of(map.params[param].tensor) == &storage_of(tensor); });
 }
 
+/// Graphs own the nodes at which gradients of parameters are accumulated.
+bool AdapterCore::is_in_graph(std::uint32_t unit) const {
+  const ModelMap& map = host_.map();
+  const auto& params = map.units[unit].params;
+  return std::any_of(params.begin(), params.end(), [&](std::uint32_t param) {
+    return torch::autograd::impl::try_get_grad_accumulator(map.params[param].tensor) != nullptr;
+  });
+}
+
 Result<void> AdapterCore::check_backward(const at::Tensor& loss) const {
   if (!loss.defined()) return Error{ErrorKind::usage, "the loss is an undefined tensor"};
   if (loss.numel() != 1)
@@ -207,7 +214,8 @@ Result<void> AdapterCore::check_params() const {
     if (param.tensor.requires_grad() && !trained_[id])
       return Error{ErrorKind::usage, "parameter " + param.name +
                                          " was frozen when the model was boosted and requires a gradient now, but has "
-                                         "no optimizer states; freeze it again, or let it require one before"};
+                                         "no optimizer states; let it require one when the model is boosted, and "
+                                         "freeze it after that"};
     if (trained_[id] && hooking_ == Hooking::units && !is_captured(param.tensor))
       return Error{ErrorKind::usage, "the hook that hands over the gradient of parameter " + param.name +
                                          " was replaced; set hooks of your own before the strategy is connected"};

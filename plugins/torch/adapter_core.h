@@ -48,6 +48,7 @@ class AdapterCore final : public UnitHooks {
   void after_backward(std::uint32_t unit) override;
   UnitUses& uses() override { return *uses_; }
   bool reads_parameter(std::uint32_t unit, const at::Tensor& tensor) const override;
+  bool is_in_graph(std::uint32_t unit) const override;
   std::shared_ptr<TensorKeeper> keeper() override { return keeper_; }
 
  private:

@@ -12,7 +12,7 @@
 namespace castor {
 
 /// Tensors without memory in place of the gradients that a strategy has (AdapterOptions::grad_message). Autograd would add
-/// the next gradient to such a tensor, so they are there from the end of a backward pass to the next forward pass.
+/// the next gradient to such a tensor, so they are there between backward passes only.
 class GradientStandIns {
  public:
   /// Borrowed: the parameters. `message` follows the name of the parameter; empty: nothing stands in.
@@ -21,8 +21,8 @@ class GradientStandIns {
 
   /// The gradient of parameter `id` went to the strategy.
   void handed_over(std::uint32_t id) { handed_over_[id] = true; }
-  void show();
-  void hide();
+  void show() const;
+  void hide() const;
   /// Errors: usage, where a program has set the gradient of a parameter, or has removed what stands for it.
   Result<void> check() const;
   /// The step has ended, and its gradients are gone. Returns the parameters that had one.
@@ -32,7 +32,6 @@ class GradientStandIns {
   const std::vector<ParamEntry>& params_;
   const std::string message_;
   std::vector<bool> handed_over_;  ///< by parameter, in this step
-  bool shown_ = false;
 };
 
 }  // namespace castor

@@ -65,7 +65,8 @@ def gathered(
     of: nn.Module | Iterable[nn.Parameter | tuple[str, nn.Parameter]] | nn.Parameter, write: bool = False
 ) -> Iterator[None]:
     """Within it the parameters of a boosted model (all of `of`) can be used outside of the model's forward pass, on its
-    device; under torch.no_grad() modules can be called whose parameters are all among them. write: what is written to them in place becomes their values and masters; otherwise it is undefined.
+    device; under torch.no_grad() modules can be called whose parameters are all among them. write: what is written to them in
+    place becomes their values and masters; otherwise it is undefined.
 
     Raises castor.Error within a step, where none of them is of a boosted model, and where the device budget does not hold
     them all.

@@ -12,6 +12,7 @@ from castor import _core
 from castor._access import give_places
 from castor._boosted import Groups, change_class, check_all_have_groups, check_not_boosted, groups_of, take_state
 from castor._buffers import BuffersFromMeta
+from castor._debug import check_modes
 from castor._forks import SESSIONS
 from castor._guards import check_free, check_one_rank, check_parameters
 from castor._hooks import Passes, connect_units, share_gradient_hooks
@@ -34,6 +35,8 @@ def boost_pair(
     model: nn.Module, optimizer: torch.optim.Optimizer, plugin: Plugin, device: str | torch.device | None = None
 ) -> None:
     """An error leaves both as they were. device: see training_device."""
+    if plugin.debug:
+        check_modes()
     names = {parameter: name for name, parameter in model.named_parameters()}
     with built_lazily(names) as built:
         groups = checked_groups(optimizer, names, built)
@@ -67,6 +70,7 @@ def boost_pair(
     announced = optimizer if plugin.micro_batches else None
     follow_before_training(model, names, lambda: waiting | buffers.missing(), passes, announced)
     connect_precision(model, plugin)
+    optimizer.castor_passes = passes
     optimizer.castor_first_step = OutsideUses(model, passes, plugin.debug)
 
 

@@ -13,6 +13,7 @@ from torch import nn
 
 from castor import _core
 from castor._errors import Error
+from castor._hooks import Passes
 from castor._messages import report
 from castor._outside import OutsideUses
 from castor._rules import from_torch, no_moments, python_names, to_torch, values_of
@@ -98,6 +99,7 @@ class BoostedOptimizer:
     castor_groups: Groups  # as the session has them
     castor_seen: list[tuple[dict, list[int]]] = []  # the same, with the identities of the parameters
     castor_trained: set[str]  # parameters that had gradients when the model was boosted, and so have states
+    castor_passes: Passes
     castor_first_step: OutsideUses
     castor_outcome: tuple[bool, float | None] = (False, None)  # of the last step
     _step_supports_amp_scaling = RefusesGradScaler()
@@ -166,6 +168,7 @@ class BoostedOptimizer:
             if self.skipped:
                 report_skipped(self.loss_scale)
             report(self.castor_messages)
+            self.castor_passes.end_step()
             self.castor_first_step.end()
         return loss
 
@@ -213,6 +216,8 @@ class BoostedOptimizer:
         """Drops the gradients since the last step; after a step there are none."""
         if self.castor_session.step_under_way():
             self.castor_session.zero_grad()
+            self.castor_passes.renew()
+            self.castor_first_step.pause()
         for parameter in self.castor_names:
             parameter.grad = None  # where a hook's exception has kept it from Castor
 

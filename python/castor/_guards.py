@@ -13,6 +13,13 @@ from castor._errors import Error
 from castor._ranks import world_size_of
 
 
+def check_kinds(model: object, optimizer: object) -> None:
+    """optimizer: None where there is none."""
+    if not isinstance(model, nn.Module) or not isinstance(optimizer, (torch.optim.Optimizer, type(None))):
+        kinds = f"{type(model).__name__} and {type(optimizer).__name__}"
+        raise Error(f"boost takes a torch.nn.Module and, after it, a torch.optim.Optimizer, not {kinds}", "usage")
+
+
 def check_one_rank() -> None:
     if world_size_of() > 1:
         raise Error(f"there are {world_size_of()} ranks, and Castor trains on one so far; start the script on one", "usage")

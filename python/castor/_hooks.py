@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
+import weakref
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -26,19 +28,23 @@ class OpenPass:
     number: int  # of the unit
     unit_pass: _core.UnitPass | None
     session: _core.Session
+    handled: BaseException | None = None  # by the program when the pass began
 
 
 @dataclass
 class Passes:
     """What the units of a model have in common. open: their passes, the innermost last. kept: those of KeptUnits, which are
-    around the others."""
+    around the others, and to the end of the step. hidden: those, to the end of the step or the next pass of the unit, whose
+    result leads to no graph."""
 
     session: _core.Session
     units: list[Unit]
     lending: Lending
     open: list[OpenPass] = field(default_factory=list)
     kept: list[OpenPass] = field(default_factory=list)
-    has_hidden: bool = False  # results of a unit
+    hidden: dict[int, OpenPass] = field(default_factory=dict)
+    has_told: bool = False  # of a hidden pass
+    with_hooks: set[int] = field(default_factory=set)  # units of which begin_backward is called
 
     def end_abandoned(self) -> None:
         """Ctrl-C in a forward pass calls no hook, so its units are still open when the next one begins."""
@@ -47,24 +53,59 @@ class Passes:
 
     def keep(self, number: int) -> None:
         self.kept.append(OpenPass(number, self.session.enter(number, (), {}), self.session))
+        self.notice_gradients_of(number)
+
+    def hide(self, hidden: OpenPass) -> None:
+        self.hidden[hidden.number] = hidden
+        self.notice_gradients_of(hidden.number)
+        if not self.has_told:
+            self.has_told = True
+            logging.getLogger("castor").warning(
+                "%s hands on what it computes in a way that Castor does not see (not in its result or arguments), so its "
+                "parameters stay in memory until the step ends; where that takes too much, name the modules within it in units=",
+                self.units[hidden.number].name or "the model",
+            )
 
     def end_kept(self) -> None:
         while self.kept:
             self.kept.pop()
 
+    def end_step(self) -> None:
+        self.end_kept()
+        self.hidden.clear()
+
+    def renew(self) -> None:
+        """zero_grad has ended all passes in the core. There may be a graph of units that were kept, whose backward pass is
+        still to come."""
+        numbers = [one.number for one in (*self.kept, *self.hidden.values())]
+        self.end_step()
+        for number in numbers:
+            with contextlib.suppress(Error):
+                self.keep(number)
+
     def keeps(self, numbers: Iterable[int]) -> bool:
         """Whether one of these units is kept."""
         return any(one.number in numbers for one in self.kept)
 
-    def report_hidden(self, number: int) -> None:
-        if self.has_hidden:
+    def notice_gradients_of(self, number: int) -> None:
+        """No tensor tells that backward gets to a unit that is kept or hidden, before gradients of its parameters do."""
+        if number in self.with_hooks:
             return
-        self.has_hidden = True
-        logging.getLogger("castor").warning(
-            "%s hands on what it computes in a way that Castor does not see (not in its result or arguments), so its "
-            "parameters stay in memory until the step ends; where that takes too much, name the modules within it in units=",
-            self.units[number].name or "the model",
-        )
+        self.with_hooks.add(number)
+        passes = weakref.ref(self)  # the core owns the parameters
+
+        def begin_backward(gradient: torch.Tensor) -> None:
+            if of := passes():
+                of.begin_backward(number)
+
+        for parameter in self.units[number].parameters:
+            if parameter.requires_grad:
+                parameter.register_hook(begin_backward)
+
+    def begin_backward(self, number: int) -> None:
+        of_unit = [one for one in (*self.hidden.values(), *self.kept) if one.number == number]
+        if of_unit and of_unit[-1].unit_pass:
+            of_unit[-1].unit_pass.begin_backward()
 
     def check_beside(self, numbers: Iterable[int]) -> None:
         """Raises castor.Error where one of these units has no room beside those that are open now."""
@@ -80,7 +121,6 @@ class UnitHooks:
     def __init__(self, passes: Passes | None, number: int):
         self.passes = passes  # None: of a copied module, which is no unit
         self.number = number
-        self.hidden: OpenPass | None = None  # whose result leads nowhere; until the next one
 
     def __deepcopy__(self, memo: dict) -> UnitHooks:
         return UnitHooks(None, self.number)
@@ -95,8 +135,9 @@ class UnitHooks:
     def before(self, module: nn.Module, args: tuple, kwargs: dict) -> None:
         if self.passes is None:
             return
-        self.hidden = None
-        open_pass = OpenPass(self.number, None, self.passes.session)
+        if self.passes.hidden:
+            self.passes.hidden.pop(self.number, None)
+        open_pass = OpenPass(self.number, None, self.passes.session, sys.exc_info()[1])
         self.passes.open.append(open_pass)  # what is refused here ends in after() too
         if self.passes.lending.n_parameters:
             check_all_gathered(self.passes.units[self.number])
@@ -112,18 +153,17 @@ class UnitHooks:
         mine = [i for i, open_pass in enumerate(self.passes.open) if open_pass.number == self.number]
         open_pass = self.passes.open.pop(mine[-1]) if mine else None
         unit_pass = open_pass.unit_pass if open_pass else None
-        if unit_pass is None or (result is None and sys.exc_info()[0]):
+        if unit_pass is None or (result is None and sys.exc_info()[1] is not open_pass.handled):
             return result
-        given = unit_pass.end(result)
+        given = unit_pass.end(result, args, kwargs)
         if unit_pass.is_open():
-            self.hidden = open_pass
-            self.passes.report_hidden(self.number)
+            self.passes.hide(open_pass)
         return given
 
 
 class KeptUnits:
     """Units whose parameters the program uses after the forward pass of a module too, as those of a head that a loss uses: they
-    are in memory from the begin of that pass to that of the next, and in the core to the end of the step."""
+    are in memory from the begin of that pass to the end of the step, or to the begin of the next such pass."""
 
     def __init__(self, passes: Passes | None):
         self.passes = passes  # None: of a copied module
@@ -136,8 +176,15 @@ class KeptUnits:
         module.register_forward_pre_hook(self.before, prepend=True)
 
     def add(self, number: int) -> None:
-        self.numbers.append(number)
+        """Raises castor.Error, and adds nothing, where there is no room for it beside any other unit."""
         self.passes.keep(number)
+        try:
+            self.passes.check_beside(range(len(self.passes.units)))
+        except Error:
+            self.passes.kept.pop()
+            self.passes.session.enter(number, (), {})  # ends with its pass: after a refusal the core hears of no end before
+            raise
+        self.numbers.append(number)
 
     @torch._disable_dynamo
     def before(self, module: nn.Module, args: tuple) -> None:
@@ -159,12 +206,13 @@ def share_gradient_hooks(parameters: Iterable[nn.Parameter]) -> None:
 def check_all_gathered(unit: Unit) -> None:
     """Within castor.gathered() no unit is fetched."""
     if torch.is_grad_enabled():
-        raise Error("a forward pass with gradients cannot begin within castor.gathered(); leave it, or use torch.no_grad()", "usage")
+        why = "a forward pass with gradients cannot begin within castor.gathered(); leave it, or use torch.no_grad()"
+        raise Error(why, "usage")
     for parameter in unit.parameters:
         if not parameter.castor_place.n_gathered:
             raise Error(
-                f"within castor.gathered() only modules can run whose parameters are all gathered, and {parameter.castor_place.name} "
-                "is not; gather the model, or leave the context",
+                "within castor.gathered() only modules can run whose parameters are all gathered, and "
+                f"{parameter.castor_place.name} is not; gather the model, or leave the context",
                 "usage",
             )
 

@@ -36,7 +36,8 @@ def follow_before_training(
     passes: Passes,
     optimizer: torch.optim.Optimizer | None,
 ) -> None:
-    """waiting: parameters and buffers without values. optimizer: the step is announced in the last backward pass, with the values of its groups now; or None."""
+    """waiting: parameters and buffers without values. optimizer: the step is announced in the last backward pass,
+    with the values of its groups now; or None."""
 
     has_all = knows_all(names)
 

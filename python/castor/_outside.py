@@ -29,22 +29,23 @@ class Running:
 
 
 class OutsideUses:
-    """Watches every operator from the begin of forward passes to their backward passes, until end(). debug: of the whole program,
-    as long as the model lives, so that any access to a parameter outside of its module raises castor.Error, also where it has
-    memory just then."""
+    """Watches every operator from the first forward pass with gradients to the end of the first step. debug: of the whole
+    program, as long as the model lives, so that any access to a parameter outside of its module raises castor.Error, also where
+    it has memory just then."""
 
     def __init__(self, model: nn.Module, passes: Passes, debug: bool):
         self.debug = debug
         self.passes = passes
         self.model = model
+        self.ended = False
         self.running: list[Running] = []
-        self.in_loss = False  # after a forward pass, and before the backward pass
-        self.before_loss = model  # the module of that forward pass
+        self.before_loss: nn.Module | None = None  # the module of the last forward pass with gradients
         self.kept: dict[nn.Module, KeptUnits] = {}  # with the forward passes of a module
-        self.mode = OperatorWatch(self)
-        weakref.finalize(self, self.mode.abandon).atexit = False
+        self.uncompiled: Uncompiled | None = None
+        weakref.finalize(self, WATCH.leave).atexit = False
         self.released = ReleasedAccess() if debug else None
         self.parameters = {storage_of(parameter): parameter for parameter in model.parameters()}
+        self.trains = any(parameter.requires_grad for parameter in model.parameters())
         self.units_of: dict[nn.Parameter, list[int]] = {}
         for number, unit in enumerate(passes.units):
             for parameter in unit.parameters:
@@ -54,76 +55,80 @@ class OutsideUses:
             self.handles.append(module.register_forward_pre_hook(self.before, with_kwargs=True, prepend=True))
             self.handles.append(module.register_forward_hook(self.after, with_kwargs=True, always_call=True))
         if debug:
-            weakref.finalize(self, self.released.abandon).atexit = False
+            weakref.finalize(self, self.released.leave).atexit = False
             self.released.__enter__()
-            self.mode.__enter__()
+            WATCH.add(self)
 
     def __deepcopy__(self, memo: dict) -> OutsideUses:
-        """As UnitHooks."""
-        return self
+        """Of a copied module, which has no uses to watch."""
+        copied = object.__new__(OutsideUses)
+        copied.ended = True
+        return copied
+
+    def pause(self) -> None:
+        """Until the next forward pass."""
+        self.before_loss = None
+        if not self.debug:
+            WATCH.remove(self)
 
     def end(self) -> None:
+        self.before_loss = None
         if self.debug:
             return
+        self.ended = True
         for handle in self.handles:
             handle.remove()
         self.handles.clear()
-        self.end_loss()
-        self.mode.abandon()
+        self.uncompiled = None
+        WATCH.remove(self)
 
     @torch._disable_dynamo
     def before(self, module: nn.Module, args: tuple, kwargs: dict) -> None:
-        if in_backward():
+        if self.ended or in_backward():
             return
         if module is self.model:
             self.running.clear()  # of a pass that Ctrl-C has ended, which calls no hook
-            self.end_loss()
-        if not self.mode.entered:
-            self.mode.__enter__()
+        WATCH.add(self)
+        self.uncompiled = self.uncompiled or Uncompiled()
         self.running.append(Running(module, args, kwargs))
 
     @torch._disable_dynamo
     def after(self, module: nn.Module, args: tuple, kwargs: dict, result: object) -> None:
-        if in_backward():
+        if self.ended or in_backward():
             return
         if self.running:
             self.running.pop()
-        if self.running or self.in_loss or not self.mode.entered:
+        if self.running:
             return
-        if leaves_with_gradients(result):
-            self.begin_loss(module)
+        if result is not None and self.trains and torch.is_grad_enabled() and (self.debug or WATCH.can_stay()):
+            self.before_loss = module  # without a result it was ended by an exception
         if self.debug:
             return
-        if not self.in_loss:
-            self.mode.leave()
-        self.mode.compile_after_backward(result)
+        if self.before_loss is None:
+            WATCH.remove(self)
+        self.compile_after_backward(result)
 
-    def begin_loss(self, after: nn.Module) -> None:
-        """Modes of others that were entered before would end first, and each end takes the last of all modes."""
-        self.before_loss = after
-        of_others = [mode for mode in _get_current_dispatch_mode_stack() if not isinstance(mode, OperatorWatch)]
-        self.in_loss = self.debug or not of_others
-        if self.in_loss:
-            LOSSES.add(self)
-
-    def end_loss(self) -> None:
-        self.in_loss = False
-        LOSSES.remove(self)
-        if not self.debug:
-            self.mode.leave()
+    def compile_after_backward(self, result: object) -> None:
+        """Compiled functions run as they are written until the backward pass from `result` has ended, or will never come: what
+        is recomputed must be computed as it was."""
+        of_graph, self.uncompiled = self.uncompiled, None
+        for leaf in tree_iter(result):
+            if isinstance(leaf, torch.Tensor) and leaf.requires_grad:
+                leaf.register_hook(lambda gradient: Variable._execution_engine.queue_callback(of_graph.release))
 
     def used(self, tensor: torch.Tensor) -> None:
         parameter = self.parameters.get(storage_of(tensor))
-        if parameter is None or in_backward() or parameter.castor_place.n_gathered:  # in backward hooks of tensors fetch units
+        if parameter is None or parameter.castor_place.n_gathered:
             return
         numbers = self.units_of[parameter]
         if any(one.number in numbers for one in (*self.passes.open, *self.passes.kept)):
             return
-        if not (self.running or (self.in_loss and torch.is_grad_enabled())):
+        if not self.running and self.before_loss is None:
             return self.refuse(parameter)
         try:
             self.fetch(numbers[0]) if self.running else self.keep(numbers[0])
         except Error as error:
+            self.pause()
             raise error.after(f"parameter {parameter.castor_place.name} is used outside of its module") from None
 
     def refuse(self, parameter: nn.Parameter) -> None:
@@ -149,7 +154,6 @@ class OutsideUses:
             self.kept[self.before_loss] = KeptUnits(self.passes)
             self.kept[self.before_loss].attach(self.before_loss)
         self.kept[self.before_loss].add(number)
-        self.passes.check_beside(range(len(self.passes.units)))
 
 
 class Uncompiled:
@@ -178,42 +182,31 @@ class Uncompiled:
 
 
 class OperatorWatch(TorchDispatchMode):
-    """Within it compiled functions run as they are written, so that their operators are seen. They do so until the backward
-    pass has ended, or will never come: what is recomputed must be computed as it was."""
+    """One for all models that are watched. Within forward passes compiled functions run as they are written, so that their
+    operators are seen."""
 
-    def __init__(self, uses: OutsideUses):
+    def __init__(self):
         super().__init__()
-        self.uses = weakref.ref(uses)
-        self.uncompiled: Uncompiled | None = None
-        self.entered = False
+        self.of: weakref.WeakSet[OutsideUses] = weakref.WeakSet()
 
-    def abandon(self) -> None:
+    def add(self, uses: OutsideUses) -> None:
+        self.of.add(uses)
+        if all(mode is not self for mode in _get_current_dispatch_mode_stack()):
+            self.__enter__()
+
+    def remove(self, uses: OutsideUses) -> None:
+        self.of.discard(uses)
         self.leave()
-        self.uses = lambda: None
-        self.compile()
 
     def leave(self) -> None:
-        """Where another mode was entered since, this one stays below it until that has left."""
-        self.entered = False
-        while isinstance(last := _get_current_dispatch_mode(), OperatorWatch) and not last.entered:
-            last.__exit__(None, None, None)
+        """Where no model is left. Where another mode was entered since, or an operator is being watched, this one stays until a
+        later call."""
+        if not self.of and _get_current_dispatch_mode() is self:
+            self.__exit__(None, None, None)
 
-    def __enter__(self) -> OperatorWatch:
-        if self.uncompiled is None:
-            self.uncompiled = Uncompiled()
-        self.entered = True
-        return super().__enter__()
-
-    def compile(self) -> None:
-        if self.uncompiled is not None:
-            self.uncompiled.release()
-            self.uncompiled = None
-
-    def compile_after_backward(self, result: object) -> None:
-        """result: of the forward pass that has ended, whose graph keeps functions uncompiled from now on."""
-        of_graph, self.uncompiled = self.uncompiled, None
-        for leaf in leaves_with_gradients(result):
-            leaf.register_hook(lambda gradient: Variable._execution_engine.queue_callback(of_graph.release))
+    def can_stay(self) -> bool:
+        """Modes of others that were entered before would end first, and each end takes the last of all modes."""
+        return all(mode is self for mode in _get_current_dispatch_mode_stack())
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
@@ -222,48 +215,19 @@ class OperatorWatch(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        uses = self.uses()
-        if uses and not is_view(func):
+        if self.of and not in_backward() and not is_view(func):  # in backward hooks of tensors fetch units
             for leaf in tree_iter((args, kwargs)):
-                if isinstance(leaf, torch.Tensor):
-                    uses.used(leaf)
+                if isinstance(leaf, torch.Tensor) and torch._C._has_storage(leaf):
+                    for uses in tuple(self.of):
+                        uses.used(leaf)
         return func(*args, **kwargs)
 
 
-class Losses:
-    """Those being computed of models that are watched. While there are any, this is in place of torch.autograd.backward, which
-    Tensor.backward calls, and ends them."""
-
-    def __init__(self):
-        self.of: weakref.WeakSet[OutsideUses] = weakref.WeakSet()
-        self.backward = torch.autograd.backward
-
-    def add(self, uses: OutsideUses) -> None:
-        self.of.add(uses)
-        if torch.autograd.backward is not self:
-            self.backward = torch.autograd.backward
-            torch.autograd.backward = self
-
-    def remove(self, uses: OutsideUses) -> None:
-        self.of.discard(uses)
-        if not self.of and torch.autograd.backward is self:
-            torch.autograd.backward = self.backward
-
-    def __call__(self, *args, **kwargs) -> None:
-        for uses in list(self.of):
-            uses.end_loss()
-        return self.backward(*args, **kwargs)
-
-
-LOSSES = Losses()
+WATCH = OperatorWatch()
 
 
 def in_backward() -> bool:
     return torch._C._current_graph_task_id() != -1
-
-
-def leaves_with_gradients(tree: object) -> list[torch.Tensor]:
-    return [leaf for leaf in tree_iter(tree) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
 
 
 def is_view(func: torch._ops.OpOverload) -> bool:

@@ -58,11 +58,16 @@ def take_weights(
         values = state_dict.pop(key)
         taken.add(key)
         if values.shape == parameter.shape:
-            if not holds(parameter, values):
-                session.load([(known_as, values)])
-            parameter.castor_place.waiting.discard(known_as)
+            give_weight(parameter, values)
         else:
             error_msgs.append(f"{key} has sizes {tuple(values.shape)}, and the parameter {tuple(parameter.shape)}")
+
+
+def give_weight(parameter: nn.Parameter, values: torch.Tensor) -> None:
+    session, name = place_of(parameter)
+    if not holds(parameter, values):
+        session.load([(name, values)])
+    parameter.castor_place.waiting.discard(name)
 
 
 def holds(parameter: nn.Parameter, values: torch.Tensor) -> bool:

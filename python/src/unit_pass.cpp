@@ -34,24 +34,24 @@ py::list attributes_of(py::handle object) {
   if (py::hasattr(object, "__dataclass_fields__")) return py::list(object.attr("__dataclass_fields__"));
   py::list names = py::hasattr(object, "__dict__") ? py::list(object.attr("__dict__")) : py::list();
   if (py::hasattr(object, "__slots__"))
-    for (const py::handle base : py::type::of(object).attr("__mro__"))
-      add_slots(names, base);
+    for (const py::handle base : py::type::of(object).attr("__mro__")) add_slots(names, base);
   return names;
 }
 
 }  // namespace
 
 UnitPass::UnitPass(std::unique_ptr<UnitScope> scope, const py::tuple& args, const py::dict& kwargs)
-    : args_(args), kwargs_(kwargs), scope_(std::move(scope)) {
-  add_inputs(args_);
-  add_inputs(kwargs_);
+    : scope_(std::move(scope)) {
+  add_inputs(args);
+  add_inputs(kwargs);
 }
 
-py::object UnitPass::end(const py::object& result) {
+py::object UnitPass::end(const py::object& result, const py::tuple& args, const py::dict& kwargs) {
   py::object given = add_outputs(result);
-  if (scope_->hides_graph()) {
-    add_outputs(args_);
-    add_outputs(kwargs_);
+  if (scope_->leads_nowhere()) {
+    mode_ = Mode::mark;
+    add_outputs(args);
+    add_outputs(kwargs);
   }
   is_open_ = scope_->hides_graph();
   if (!is_open_) scope_->close();
@@ -74,6 +74,7 @@ py::object UnitPass::add_outputs(py::handle tree, int depth) {
   const auto same = py::reinterpret_borrow<py::object>(tree);
   if (depth == kMostDepth || tree.is_none()) return same;
   if (py::isinstance<py::tuple>(tree)) return add_tuple(same, depth);
+  if (!is_new(tree)) return same;
   if (py::isinstance<py::dict>(tree)) {
     for (const py::handle key : py::list(same)) replace(same, key, depth);
   } else if (is_list(tree)) {
@@ -86,11 +87,14 @@ py::object UnitPass::add_outputs(py::handle tree, int depth) {
   return same;
 }
 
+/// False where the object was looked into already.
+bool UnitPass::is_new(py::handle container) { return seen_.insert(container.ptr()).second; }
+
 py::object UnitPass::add_output(py::handle given) {
   at::Tensor tensor = THPVariable_Unpack(given.ptr());
   const c10::TensorImpl* const before = tensor.unsafeGetTensorImpl();
   scope_->add_output(tensor);
-  if (tensor.unsafeGetTensorImpl() == before) return py::reinterpret_borrow<py::object>(given);
+  if (mode_ == Mode::mark || tensor.unsafeGetTensorImpl() == before) return py::reinterpret_borrow<py::object>(given);
   return py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor));
 }
 

@@ -5,12 +5,15 @@
 
 #include <pybind11/pybind11.h>
 
+#include <cstdint>
 #include <memory>
+#include <unordered_set>
 
 namespace castor::python {
 
 /// One forward pass of a unit, from the call of its module's forward hook to that of the hook after it. Tensors are
-/// found in tuples, lists, sets and dictionaries, in dataclasses and, among results, in other objects, nested in any way.
+/// found in tuples, lists and dictionaries, in dataclasses and, among results, in sets and other objects, nested in any
+/// way.
 class UnitPass {
  public:
   /// The unit's parameters have memory from now on. Throws ErrorException with the strategy's failure, as end does.
@@ -18,22 +21,30 @@ class UnitPass {
 
   /// Ends the pass with its result, and returns what takes the result's place: itself, or one in which the tensors that
   /// shared memory with a parameter are copies. Where no tensor in it leads to the unit's part of the graph, those in
-  /// the arguments are results too. A pass that is destroyed without end was cut short by an exception.
-  pybind11::object end(const pybind11::object& result);
+  /// the arguments are results too, as they are. A pass that is destroyed without end was cut short by an exception.
+  pybind11::object end(const pybind11::object& result, const pybind11::tuple& args, const pybind11::dict& kwargs);
   /// After end: no tensor leads to the unit's part of the graph, so the pass goes on until this is destroyed.
   bool is_open() const { return is_open_; }
+  /// Backward gets to the unit, which is not noticed by itself.
+  void begin_backward() { scope_->begin_backward(); }
 
  private:
+  enum class Mode : std::uint8_t {
+    replace,
+    mark
+  };  ///< results that share memory with a parameter become copies, or stay
+
   void add_inputs(pybind11::handle tree);
   pybind11::object add_outputs(pybind11::handle tree, int depth = 0);
   pybind11::object add_output(pybind11::handle given);
   pybind11::object add_tuple(const pybind11::object& tuple, int depth);
   void replace(const pybind11::object& container, pybind11::handle key, int depth);
   void replace_attributes(const pybind11::object& object, int depth);
+  bool is_new(pybind11::handle container);
 
-  const pybind11::tuple args_;
-  const pybind11::dict kwargs_;
   std::unique_ptr<UnitScope> scope_;
+  Mode mode_ = Mode::replace;
+  std::unordered_set<const void*> seen_;  ///< lists, dictionaries and other objects
   bool is_open_ = true;
 };
 

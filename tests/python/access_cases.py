@@ -12,9 +12,10 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 import castor
 from boost_cases import TiedModel, loss_of
+from castor._outside import WATCH
 from castor.booster import Booster
-from castor.booster.plugin import GeminiPlugin, TorchDDPPlugin
-from pairs import VALUES, Pair, SameWeights, Twins, backward_of, boosted, made, plain
+from castor.booster.plugin import GeminiPlugin
+from pairs import VALUES, Pair, SameWeights, backward_of, boosted, made, plain
 
 
 class Weights(Pair):
@@ -99,121 +100,44 @@ class Weights(Pair):
             self.assertIn(name, str(raised.exception))
 
 
-class Decoder(nn.Module):
-    """head: its module is called ('module'), its weight used by forward ('within') or by the loss alone ('loss'); tied: it is the
-    embedding's."""
-
-    def __init__(self, head, tied=False):
-        super().__init__()
-        self.head_is = head
-        self.embedding = nn.Embedding(32, 8)
-        self.body = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8))
-        self.head = nn.Linear(8, 32, bias=False)
-        if tied:
-            self.head.weight = self.embedding.weight
-
-    def forward(self, tokens):
-        hidden = self.body(self.embedding(tokens))
-        if self.head_is == "module":
-            return self.head(hidden)
-        return nn.functional.linear(hidden, self.head.weight) if self.head_is == "within" else hidden
-
-
-class Outside(Twins):
-    """Weights that are used outside of their modules: from the smallest budgets, which are known in the first step."""
-
-    def check_outside(self, head, loss, tied=False):
-        self.n_losses = []
-
-        def counted(model, seed):
-            self.n_losses.append(seed)
-            return loss(model, torch.randint(32, (4, 6), generator=torch.Generator().manual_seed(seed)))
-
-        self.check(lambda: Decoder(head, tied), counted, chunk_bytes="1KiB")
-        begun_anew = [seed for seed, after in zip(self.n_losses, self.n_losses[1:]) if after == 0]
-        self.assertLessEqual(set(begun_anew), {0, 2}, "a step after the first was refused")
-
-    def test_by_the_module_around_it(self):
-        for tied in (False, True):
-            self.check_outside("within", lambda model, tokens: model(tokens).square().mean(), tied)
-
-    def test_by_the_loss(self):
-        """As a loss in chunks does, whose head is never called."""
-
-        def loss(model, tokens):
-            hidden = model(tokens)
-            return sum((part @ model.head.weight.t()).square().mean() for part in hidden.chunk(2))
-
-        for tied in (False, True):
-            self.check_outside("loss", loss, tied)
-
-    def test_by_the_loss_after_a_part_of_the_model(self):
-        def loss(model, tokens):
-            return (model.body(model.embedding(tokens)) @ model.head.weight.t()).square().mean()
-
-        self.check_outside("loss", loss)
-
-    def test_by_the_module_and_the_loss(self):
-        """A penalty on every weight, which needs them all at once."""
-
-        def loss(model, tokens):
-            return model(tokens).square().mean() + 0.1 * sum(p.square().sum() for p in model.parameters())
-
-        self.check_outside("module", loss)
-
-    def test_by_an_evaluation_as_by_the_loss(self):
-        def loss(model, tokens):
-            return (model(tokens) @ model.head.weight.t()).square().mean()
-
-        twin, loop = self.plain_twin(lambda: Decoder("loss"))
-        model, optimizer = self.boosted_twin(lambda: Decoder("loss"), device_budget="5KiB", chunk_bytes="1KiB")
-        tokens = torch.arange(12).reshape(2, 6)
-        for _ in range(3):
-            for one, its in ((model, optimizer), (twin, loop)):
-                for _ in range(2):
-                    loss(one, tokens).backward()
-                its.step()
-            with torch.no_grad():
-                self.assertTrue(torch.equal(loss(model, tokens), loss(twin, tokens)))
-            with castor.gathered(model.body):
-                self.assertTrue(torch.equal(model.body[2].weight, twin.body[2].weight))
-        self.assert_same(model.state_dict(), twin.state_dict())
-
-    def test_too_small_a_budget_says_why(self):
-        model, _ = self.boosted_twin(lambda: Decoder("loss"), device_budget="2KiB", chunk_bytes="1KiB")
-        with self.assertRaisesRegex(castor.Error, "parameter head.weight is used outside of its module: .*device_budget"):
-            (model(torch.ones(2, 6, dtype=torch.int64)) @ model.head.weight.t()).sum().backward()
-
-
-class DebugMode(Pair):
+class DebugMode(SameWeights):
     def setUp(self):
-        super().setUp()
         self.model, self.optimizer = boosted(debug=True)
         first_step = self.optimizer.castor_first_step
-        for leave in (first_step.released.abandon, first_step.mode.leave):
-            self.addCleanup(leave)
+        self.addCleanup(first_step.released.leave)
+        self.addCleanup(WATCH.remove, first_step)
+        self.weight = self.model.blocks[1].norm.weight
+
+    def step(self, seed):
+        backward_of(self.model, seed)
+        self.optimizer.step()
 
     def test_finds_an_access_before_it_happens(self):
-        weight = self.model.blocks[1].norm.weight
+        twin, loop = plain()
         for seed in range(2):
             self.step(seed)
+            backward_of(twin, seed)
+            loop.step()
             with self.assertRaisesRegex(castor.Error, "blocks.1.norm.weight .* castor.gathered"):
-                weight.sum()
-            with castor.gathered(weight):
-                self.assertTrue(torch.equal(weight, self.twin.blocks[1].norm.weight))
+                self.weight.sum()
+            with castor.gathered(self.weight):
+                self.assertTrue(torch.equal(self.weight, twin.blocks[1].norm.weight))
 
     def test_finds_accesses_without_an_operator(self):
-        weight = self.model.blocks[1].norm.weight
         self.step(0)
         for access in (torch.Tensor.tolist, torch.Tensor.data_ptr, torch.Tensor.__repr__):
             with self.assertRaisesRegex(castor.Error, "blocks.1.norm.weight: it is not on the device"):
-                access(weight.detach())
+                access(self.weight.detach())
 
     def test_finds_accesses_to_gradients(self):
         backward_of(self.model, 0)
         with self.assertRaisesRegex(castor.Error, "blocks.1.norm.weight is with Castor: optimizer.clip_grad_norm_"):
-            self.model.blocks[1].norm.weight.grad.sum()
+            self.weight.grad.sum()
         self.optimizer.zero_grad()
+
+    def test_begins_outside_of_other_modes(self):
+        with torch.device("cpu"), self.assertRaisesRegex(castor.Error, r"call that outside of `with torch.device\('cpu'\)`"):
+            boosted(debug=True)
 
 
 class Gradients(Pair):

@@ -10,6 +10,7 @@ import itertools
 import tempfile
 import types
 import warnings
+import weakref
 
 import torch
 from torch import nn
@@ -348,30 +349,89 @@ class Hidden(Twins):
         )
         self.steps(model, optimizer, self.loss, range(2))
 
-    def test_are_not_where_no_graph_is_built(self):
-        class Counting(nn.Module):
-            def __init__(self):
+    def test_in_arguments_are_found_while_an_exception_is_handled(self):
+        """As where a step is taken again after one."""
+        twin, loop = self.plain_twin(lambda: Row("argument"))
+        model, optimizer = self.boosted_twin(lambda: Row("argument"), device_budget="10KiB", chunk_bytes="2KiB")
+        for one, its in ((model, optimizer), (twin, loop)):
+            try:
+                raise ValueError
+            except ValueError:
+                self.steps(one, its, self.loss, range(2))
+        self.assert_same(model.state_dict(), twin.state_dict())
+
+    def test_elsewhere_take_micro_batches_and_dropped_gradients(self):
+        twin, loop = self.plain_twin(lambda: Row("attribute"))
+        model, optimizer = self.boosted_twin(lambda: Row("attribute"), device_budget="60KiB", chunk_bytes="2KiB")
+        for one, its, drop in ((model, optimizer, optimizer.zero_grad), (twin, loop, loop.sums.clear)):
+            for seed in range(3):
+                self.loss(one, seed + 3).backward()
+                loss = self.loss(one, seed + 6)
+                drop()
+                loss.backward()
+                self.loss(one, seed).backward()
+                its.step()
+        self.assert_same(model.state_dict(), twin.state_dict())
+
+    def test_elsewhere_hold_no_arguments(self):
+        """Whose object may have the model."""
+        model, optimizer = self.boosted_twin(lambda: Row("attribute"))
+        taken = []
+        for block in model.blocks:
+            block.register_forward_pre_hook(lambda module, args: taken.append(weakref.ref(args[0])))
+        self.steps(model, optimizer, self.loss, range(1))
+        gc.collect()
+        self.assertEqual([one() for one in taken], [None] * 6)
+        gone = weakref.ref(optimizer.castor_session)
+        del model, optimizer, block
+        gc.collect()
+        self.assertIsNone(gone())
+
+    def test_are_not_where_no_graph_is_left(self):
+        """Operators without gradients, a custom function without, or of frozen weights, and numbers from weights."""
+
+        class Twice(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return 2 * x
+
+            @staticmethod
+            def backward(ctx, gradient):
+                return 2 * gradient
+
+        class Gate(nn.Module):
+            def __init__(self, compute):
                 super().__init__()
                 self.linear = nn.Linear(32, 32)
+                self.compute = compute
 
-            @torch.no_grad()
             def forward(self, x):
-                return self.linear(x) > 0
+                return self.compute(self.linear, x)
 
         class Gated(nn.Module):
-            def __init__(self):
+            def __init__(self, compute):
                 super().__init__()
-                self.gates = nn.ModuleList(Counting() for _ in range(6))
+                self.gates = nn.ModuleList(Gate(compute) for _ in range(6))
                 self.linear = nn.Linear(32, 32)
 
             def forward(self, x):
                 for gate in self.gates:
-                    x = torch.where(gate(x), x, 2 * x)
+                    x = torch.where(gate(x) > 0, x, 2 * x)
                 return self.linear(x)
 
-        model, optimizer = self.boosted_twin(Gated, device_budget="10KiB", chunk_bytes="2KiB")
-        with self.assertNoLogs("castor", "WARNING"):
-            self.steps(model, optimizer, self.loss, range(3))
+        kinds = {
+            "no_grad": torch.no_grad()(lambda linear, x: linear(x)),
+            "a function under no_grad": torch.no_grad()(lambda linear, x: Twice.apply(linear(x))),
+            "a function of frozen weights": lambda linear, x: Twice.apply(linear.requires_grad_(False)(x)),
+            "numbers": lambda linear, x: linear(x).argmax(-1, keepdim=True),
+        }
+        for name, compute in kinds.items():
+            with self.subTest(name), self.assertNoLogs("castor", "WARNING"):
+                twin, loop = self.plain_twin(lambda: Gated(compute))
+                model, optimizer = self.boosted_twin(lambda: Gated(compute), device_budget="10KiB", chunk_bytes="2KiB")
+                for one, its in ((model, optimizer), (twin, loop)):
+                    self.steps(one, its, self.loss, range(3))
+                self.assert_same(model.state_dict(), twin.state_dict())
 
 
 class Hooks(Twins):

@@ -24,6 +24,18 @@ class Guards(unittest.TestCase):
         loss_of(self.model, 0).backward()
         self.optimizer.step()
 
+    def test_other_things_than_a_model_and_an_optimizer(self):
+        model, optimizer = made(), torch.optim.AdamW(made().parameters())
+        booster = Booster(plugin=GeminiPlugin())
+        for wrong, kinds in (
+            ((optimizer, model), "AdamW and TiedModel"),
+            ((None, optimizer), "NoneType and AdamW"),
+            ((model, model.parameters()), "TiedModel and generator"),
+            (("gpt2",), "str and NoneType"),
+        ):
+            with self.assertRaisesRegex(castor.Error, f"boost takes a torch.nn.Module .*, not {kinds}"):
+                booster.boost(*wrong)
+
     def test_a_second_boost(self):
         with self.assertRaisesRegex(castor.Error, "embedding.weight belongs to a model that was boosted already"):
             Booster(plugin=GeminiPlugin()).boost(self.model, torch.optim.AdamW(self.model.parameters()))

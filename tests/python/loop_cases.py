@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 import castor
 from boost_cases import loss_of
+from castor._outside import WATCH
 from castor.booster import Booster
 from castor.booster.plugin import GeminiPlugin
 from pairs import VALUES, Pair, SameWeights, backward_of, boosted, made, plain
@@ -272,7 +273,7 @@ class Exceptions(Pair):
             self.optimizer.zero_grad()
             self.step(seed)
             watch = self.optimizer.castor_first_step
-            self.assertFalse(watch.mode.entered)
+            self.assertNotIn(watch, WATCH.of)
             self.assertFalse(watch.passes.open, "a unit is still open")
         self.assert_same_weights()
 

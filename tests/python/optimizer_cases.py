@@ -158,7 +158,8 @@ class Alone(SameWeights):
             with torch.no_grad():
                 parameter.zero_()
                 plain_one.zero_()
-            loop = PlainLoop(torch.nn.ParameterList([plain_one]), "sgd", [{"lr": 0.1, "momentum": 0.0, "weight_decay": 0.0, "nesterov": False, "params": [plain_one]}])
+            group = {"lr": 0.1, "momentum": 0.0, "weight_decay": 0.0, "nesterov": False, "params": [plain_one]}
+            loop = PlainLoop(torch.nn.ParameterList([plain_one]), "sgd", [group])
             parameter.grad = torch.linspace(-1, 1, 1000).to(dtype)
             (plain_one * parameter.grad).sum().backward()
             optimizer.step()

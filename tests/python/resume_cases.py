@@ -64,6 +64,21 @@ class Masters(SameWeights):
             step(other, its_optimizer, 2)
             self.assert_same(masters(other), self.expected(3))
 
+    def test_keep_the_masters_where_weights_are_read_after_a_run(self):
+        """As scripts do that call load_model last."""
+        with tempfile.TemporaryDirectory() as folder:
+            model, optimizer = boosted()
+            booster = Booster(plugin=GeminiPlugin())
+            for seed in range(2):
+                step(model, optimizer, seed)
+            booster.save_model(model, f"{folder}/weights.safetensors")
+            booster.save_optimizer(optimizer, folder)
+            other, its_optimizer = boosted()
+            booster.load_optimizer(its_optimizer, folder)
+            booster.load_model(other, f"{folder}/weights.safetensors")
+            step(other, its_optimizer, 2)
+            self.assert_same(masters(other), self.expected(3))
+
     def test_go_from_a_boosted_optimizer_to_one_alone_and_back(self):
         model, optimizer = boosted()
         step(model, optimizer, 0)

@@ -189,7 +189,7 @@ class Switches(Twins):
             optimizer = torch.optim.AdamW([p for p in model.parameters() if groups_have_it or p.requires_grad], **VALUES)
             Booster(plugin=GeminiPlugin(precision=None, device_budget="40KiB", chunk_bytes="4KiB")).boost(model, optimizer)
             norm = model.blocks[1].norm.weight.requires_grad_()
-            with self.assertRaisesRegex(castor.Error, "blocks.1.norm.weight was frozen .* freeze it again"):
+            with self.assertRaisesRegex(castor.Error, "blocks.1.norm.weight was frozen .* freeze it after that"):
                 loss_of(model, 0).backward()
             norm.requires_grad_(False)
             optimizer.zero_grad()

@@ -117,7 +117,7 @@ TEST(RequiresGrad, OfAParameterThatWasFrozenAtTheConnectionIsAnErrorByName) {
     EXPECT_EQ(
         done.error().message,
         "parameter b.weight was frozen when the model was boosted and requires a gradient now, but has no optimizer "
-        "states; freeze it again, or let it require one before");
+        "states; let it require one when the model is boosted, and freeze it after that");
     units->b->weight.set_requires_grad(false);
     EXPECT_TRUE(adapter->backward(wired_loss(*units, wired_input())).ok());
   }

@@ -91,8 +91,14 @@ void UnitScope::add_output(at::Tensor& y) {
   });
 }
 
-bool UnitScope::hides_graph() const {
+bool UnitScope::leads_nowhere() const {
   return state_->use && !state_->is_seen && at::sequence_number::peek() != state_->first_node;
+}
+
+bool UnitScope::hides_graph() const { return leads_nowhere() && state_->hooks.is_in_graph(state_->unit); }
+
+void UnitScope::begin_backward() {
+  if (state_->use) state_->uses->begin_backward(state_->use);
 }
 
 void UnitScope::close() {

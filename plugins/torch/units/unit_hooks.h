@@ -24,6 +24,8 @@ class UnitHooks {
   virtual UnitUses& uses() = 0;
   /// Whether `tensor` shares memory with a parameter of `unit`.
   virtual bool reads_parameter(std::uint32_t unit, const at::Tensor& tensor) const = 0;
+  /// Whether a graph that is still there uses a trained parameter of `unit`.
+  virtual bool is_in_graph(std::uint32_t unit) const = 0;
   /// Takes tensors that backward reads again.
   virtual std::shared_ptr<TensorKeeper> keeper() = 0;
 

@@ -11,6 +11,7 @@ from torch import nn
 
 from castor._boost import boost_frozen, boost_pair
 from castor._errors import Error
+from castor._guards import check_kinds
 from castor.booster._choices import (
     boosted_model,
     boosted_optimizer,
@@ -59,6 +60,7 @@ class Booster:
     ):
         """The five, in this order; model and optimizer are the same objects as before, and train under the plugin. Without an
         optimizer the model is for inference, and its parameters are frozen."""
+        check_kinds(model, optimizer)
         if optimizer is not None:
             boost_pair(model, optimizer, self._plugin_of_training, self.device)
         else:

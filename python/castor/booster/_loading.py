@@ -14,6 +14,7 @@ from torch import nn
 from castor._access import place_of
 from castor._errors import Error
 from castor._model import is_ours
+from castor._state_dict import give_weight
 from castor._versions import version_of
 from castor.booster._converting import Plan, without_ignored
 from castor.booster._files import opened, read_from
@@ -94,9 +95,8 @@ def check_fits(target: object, name: str, like: Any, path: str | os.PathLike) ->
 def give_values(model: nn.Module, target: object, name: str, values: Any) -> None:
     if not isinstance(target, torch.Tensor):
         model.load_state_dict({name: values}, strict=False)
-    elif place := place_of(target):
-        place[0].load([(place[1], values)])
-        target.castor_place.waiting.discard(place[1])
+    elif place_of(target):
+        give_weight(target, values)
     else:
         with torch.no_grad():
             target.copy_(values)

@@ -46,9 +46,9 @@ class Plugin:
     micro_batches: the backward passes of each step. Stated, updates begin during the last one, so steps are shorter; a
     further pass, and values of the optimizer that change between it and step(), are refused. None: any number.
     initial_scale to hysteresis: dynamic loss scaling under fp16. cast_inputs: floating-point inputs of the model get the
-    dtype of precision='bf16' or 'fp16'. force_outputs_fp32: its floating-point results become fp32. units: the modules to fetch at once, by their
-    names or classes; None: the innermost repeated blocks. debug: an access to a parameter that has no memory is found
-    before it happens, at a cost for each operator.
+    dtype of precision='bf16' or 'fp16'. force_outputs_fp32: its floating-point results become fp32. units: the modules to
+    fetch at once, by their names or classes; None: the innermost repeated blocks. debug: an access to a parameter outside of
+    its module is a castor.Error, at a cost for each operator.
     """
 
     precision: torch.dtype | str | None = option(None, choices=(None, *DTYPES))

@@ -437,6 +437,34 @@ TEST(StatefulTensorMgr, WhatBelongsOnTheDeviceGoesThereWhereItsRoomOnTheHostIsNe
   }
 }
 
+// The device has room for none, and another chunk on the host can be dropped.
+TEST(StatefulTensorMgr, WhatBelongsOnTheDeviceStaysWhereACleanCopyCanGo) {
+  World world(1, 2, false);
+  fill(world, 2);
+  world.use({MomentKind::forward, 1}, ChunkId{1}, Tier::device, Access::read).value();
+  world.mover.planned().set_rest(ChunkId{0}, only(Tier::device));
+  EXPECT_TRUE(world.add(3).ok());
+}
+
+// Two chunks come down from the device for one that takes the room of both; the host has room for one, where another
+// chunk lies that belongs on the device.
+TEST(StatefulTensorMgr, NothingGoesUpWhileRoomIsMadeOnTheDevice) {
+  Tiers tiers(3 * kChunkBytes, kChunkBytes, false, make_cpu_device());
+  StatefulTensorMgr mover(mover_parts(tiers));
+  const auto add = [&](std::uint64_t n_bytes, Tier tier) {
+    const ChunkId id = tiers.chunks.add(ChunkKind::payload, n_bytes, "chunk");
+    (void)mover.open(id, tier).value();
+    tiers.chunks.written(id, tier);
+    mover.planned().set_rest(id, only(Tier::device));
+    return id;
+  };
+  for (const Tier tier : {Tier::device, Tier::device, Tier::host}) (void)add(kChunkBytes, tier);
+  const ChunkId large = tiers.chunks.add(ChunkKind::payload, 2 * kChunkBytes, "large");
+  const auto opened = mover.open(large, Tier::device);
+  ASSERT_FALSE(opened.ok());
+  EXPECT_EQ(opened.error().kind, ErrorKind::does_not_fit) << opened.error().message;
+}
+
 TEST(StatefulTensorMgr, EvaluationBetweenTwoStepsLeavesThePlanAsItIs) {
   World world(2, 12);
   fill(world, 6);

@@ -31,9 +31,13 @@ class UnitScope {
   /// After it has computed: y is one of its results. Where y shares memory with a parameter of the unit, which is about
   /// to be released, y becomes a copy.
   void add_output(at::Tensor& y);
-  /// True where the unit has built a graph and none of its results so far leads there, so that backward is not noticed
-  /// when it enters the unit. As long as the pass is not closed the parameters have memory.
+  /// True where the unit has computed with gradients, and none of its results so far leads to its part of the graph.
+  bool leads_nowhere() const;
+  /// True where that part is still there, too, so that backward will not be noticed when it enters the unit. As long as
+  /// the pass is not closed the parameters have memory.
   bool hides_graph() const;
+  /// For backward passes that are noticed in another way. Throws ErrorException. No effect where no graph is built.
+  void begin_backward();
   void close();
 
  private:
