@@ -117,9 +117,10 @@ class OutsideUses:
                 leaf.register_hook(lambda gradient: Variable._execution_engine.queue_callback(of_graph.release))
 
     def used(self, tensor: torch.Tensor) -> None:
-        parameter = self.parameters.get(storage_of(tensor))
-        if parameter is None or parameter.castor_place.n_gathered:
-            return
+        storage = storage_of(tensor)
+        parameter = self.parameters.get(storage)
+        if parameter is None or storage_of(parameter) != storage or parameter.castor_place.n_gathered:
+            return  # a storage that was replaced may have left its address to another
         numbers = self.units_of[parameter]
         if any(one.number in numbers for one in (*self.passes.open, *self.passes.kept)):
             return

@@ -8,7 +8,6 @@ import weakref
 
 import torch
 from torch import nn
-from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 import castor
 from boost_cases import TiedModel, loss_of
@@ -416,14 +415,15 @@ class Lifetimes(unittest.TestCase):
             model.blocks[1].feed_forward.register_forward_pre_hook(interrupt)
             with self.assertRaises(KeyboardInterrupt):
                 loss_of(model, 1)
-            self.assertEqual(_get_current_dispatch_mode() is None, n_steps > 0)
+            self.assertEqual(optimizer.castor_first_step in WATCH.of, n_steps == 0)
+            watch = weakref.ref(optimizer.castor_first_step)
             session = weakref.ref(optimizer.castor_session)
             passes = list(optimizer.castor_first_step.passes.open)
             self.assertTrue(passes)
             del model, optimizer
             gc.collect()
             self.assertIsNotNone(session())
-            self.assertIsNone(_get_current_dispatch_mode())
+            self.assertIsNone(watch())
             del passes
             gc.collect()
             self.assertIsNone(session())

@@ -7,11 +7,11 @@ import threading
 
 import torch
 from torch import nn
-from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
 import castor
+from castor._outside import WATCH
 from pairs import Twins
 
 TOKENS = torch.arange(12).reshape(2, 6)
@@ -128,7 +128,7 @@ class Losses(Twins):
         for number in range(n_steps):
             self.assertEqual(step(model, optimizer, number), step(twin, loop, number))
         self.assert_same(model.state_dict(), twin.state_dict())
-        self.assertEqual(_get_current_dispatch_mode_stack(), [])
+        self.assertNotIn(optimizer.castor_first_step, WATCH.of)
 
     def test_of_one_forward_pass(self):
         def step(model, optimizer, number):
@@ -227,9 +227,9 @@ class Losses(Twins):
                 of_other.step()
                 (hidden @ one.head.weight.t()).square().mean().backward()
                 of_one.step()
-        for (model, _), (twin, _) in zip(pairs, twins):
+        for (model, optimizer), (twin, _) in zip(pairs, twins):
             self.assert_same(model.state_dict(), twin.state_dict())
-        self.assertEqual(_get_current_dispatch_mode_stack(), [])
+            self.assertNotIn(optimizer.castor_first_step, WATCH.of)
 
     def test_of_sparse_tensors(self):
         def step(model, optimizer, number):
@@ -286,12 +286,23 @@ class Losses(Twins):
                 torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
 
+    def test_know_parameters_whose_memory_was_replaced(self):
+        """Another tensor may have the address of the old storage."""
+        model, optimizer = self.boosted_twin(lambda: Decoder("loss"))
+        model(TOKENS)  # is watched from here on
+        uses = optimizer.castor_first_step
+        other = torch.ones(3)
+        uses.parameters[other.untyped_storage()._cdata] = model.head.weight
+        self.assertEqual(other.sum().item(), 3)
+        self.assertFalse(uses.kept)
+        uses.pause()
+
     def test_within_another_mode_are_refused(self):
         """Which would end before the watch of operators, and takes the last of all modes with it."""
         model, optimizer = self.boosted_twin(lambda: Decoder("loss"), **TIGHT)
         with FlopCounterMode(display=False):
             hidden = model(TOKENS)
-        self.assertEqual(_get_current_dispatch_mode_stack(), [])
+        self.assertNotIn(optimizer.castor_first_step, WATCH.of)
         with self.assertRaisesRegex(RuntimeError, "parameter head.weight: it is not on the device"):
             (hidden @ model.head.weight.t()).sum().backward()
 
@@ -300,5 +311,6 @@ class Losses(Twins):
         with castor.gathered(model):
             copied = copy.deepcopy(model.body)
         self.steps(model, optimizer, lambda model, _: of_head(model), range(2))
+        n_watched = len(WATCH.of)
         copied(torch.ones(2, 8, requires_grad=True)).sum().backward()
-        self.assertEqual(_get_current_dispatch_mode_stack(), [])
+        self.assertEqual(len(WATCH.of), n_watched)
