@@ -141,7 +141,7 @@ class UnitHooks:
         self.passes.open.append(open_pass)  # what is refused here ends in after() too
         if self.passes.lending.n_parameters:
             check_all_gathered(self.passes.units[self.number])
-        elif not self.passes.keeps([self.number]):
+        elif not (self.passes.kept and self.passes.keeps([self.number])):
             open_pass.unit_pass = self.passes.session.enter(self.number, args, kwargs)
 
     @torch._disable_dynamo
