@@ -26,16 +26,16 @@ struct EvictionCandidate {
   bool goes_up = false;        ///< leaves the host for the device, since nothing lies below
 };
 
-/// The index of the chunk to evict where a trace tells the future: one that goes up only where all do; an unwanted chunk, else the chunk needed farthest in
+/// The index of the chunk to evict where a trace tells the future: an unwanted chunk, else the chunk needed farthest in
 /// the future; among equals a clean one, then the one used longest ago. A pending chunk only where all are, and of
-/// these the one used longest ago. Pure. Requires: at least one candidate.
+/// these the one used longest ago. One that goes up only where all do. Pure. Requires: at least one candidate.
 /// Source: Belady, "A study of replacement algorithms for a virtual-storage computer", 1966.
 std::size_t farthest_next_use(std::span<const EvictionCandidate> candidates);
 
-/// The index of the chunk to evict while no trace tells the future: one that goes up only where all do; an unwanted chunk, else one that is not pending. Of
+/// The index of the chunk to evict while no trace tells the future: an unwanted chunk, else one that is not pending. Of
 /// these a chunk used once an iteration is first, the one used last before others: its next use is the farthest, and
 /// least recently used would miss every use of a cycle that does not fit. Else the chunk used longest ago; among equals
-/// a clean one. Pure. Requires: at least one candidate.
+/// a clean one. One that goes up only where all do. Pure. Requires: at least one candidate.
 std::size_t by_recency(std::span<const EvictionCandidate> candidates);
 
 /// Decides which chunk leaves when a tier is full, from the trace, the plan and the uses so far.

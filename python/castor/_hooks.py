@@ -83,6 +83,10 @@ class Passes:
             with contextlib.suppress(Error):
                 self.keep(number)
 
+    def opened(self) -> set[int]:
+        """The units that are in memory now."""
+        return {one.number for one in (*self.open, *self.kept)}
+
     def keeps(self, numbers: Iterable[int]) -> bool:
         """Whether one of these units is kept."""
         return any(one.number in numbers for one in self.kept)
@@ -109,10 +113,14 @@ class Passes:
 
     def check_beside(self, numbers: Iterable[int]) -> None:
         """Raises castor.Error where one of these units has no room beside those that are open now."""
-        opened = {one.number for one in (*self.open, *self.kept)}
+        opened = self.opened()
         for number in numbers:
             if number not in opened:
                 self.session.enter(number, (), {})  # without an owner, so it ends at once
+
+
+def in_backward() -> bool:
+    return torch._C._current_graph_task_id() != -1
 
 
 class UnitHooks:
@@ -188,7 +196,7 @@ class KeptUnits:
 
     @torch._disable_dynamo
     def before(self, module: nn.Module, args: tuple) -> None:
-        if self.passes is None or self.passes.lending.n_parameters or torch._C._current_graph_task_id() != -1:
+        if self.passes is None or self.passes.lending.n_parameters or in_backward():
             return
         if self.passes.keeps(self.numbers):
             self.passes.end_kept()

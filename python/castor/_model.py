@@ -13,7 +13,7 @@ from torch import nn
 from castor import _core
 from castor._access import place_of
 from castor._guards import check_all_have_values, knows_all, refuse_new_parameters, refuse_moves
-from castor._hooks import Passes
+from castor._hooks import Passes, in_backward
 
 HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_state_dict_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks")
 FLAGS_OF_HOOKS = ("_forward_pre_hooks_with_kwargs", "_forward_hooks_with_kwargs", "_forward_hooks_always_called")
@@ -44,7 +44,7 @@ def follow_before_training(
     @torch._disable_dynamo
     def before(*_) -> None:
         check_all_have_values(waiting())
-        if torch._C._current_graph_task_id() == -1:
+        if not in_backward():
             passes.end_abandoned()
         if torch.is_grad_enabled():
             if not has_all(model):

@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_iter
 
 from castor._debug import ReleasedAccess
 from castor._errors import Error
-from castor._hooks import KeptUnits, Passes, UnitHooks
+from castor._hooks import KeptUnits, Passes, UnitHooks, in_backward
 
 
 @dataclass
@@ -122,7 +122,7 @@ class OutsideUses:
         if parameter is None or storage_of(parameter) != storage or parameter.castor_place.n_gathered:
             return  # a storage that was replaced may have left its address to another
         numbers = self.units_of[parameter]
-        if any(one.number in numbers for one in (*self.passes.open, *self.passes.kept)):
+        if not self.passes.opened().isdisjoint(numbers):
             return
         if not self.running and self.before_loss is None:
             return self.refuse(parameter)
@@ -225,10 +225,6 @@ class OperatorWatch(TorchDispatchMode):
 
 
 WATCH = OperatorWatch()
-
-
-def in_backward() -> bool:
-    return torch._C._current_graph_task_id() != -1
 
 
 def is_view(func: torch._ops.OpOverload) -> bool:

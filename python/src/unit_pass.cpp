@@ -53,8 +53,9 @@ py::object UnitPass::end(const py::object& result, const py::tuple& args, const 
     add_outputs(args);
     add_outputs(kwargs);
   }
-  is_open_ = scope_->hides_graph();
-  if (!is_open_) scope_->close();
+  if (scope_->hides_graph()) return given;
+  scope_->close();
+  scope_.reset();
   return given;
 }
 

@@ -24,15 +24,13 @@ class UnitPass {
   /// the arguments are results too, as they are. A pass that is destroyed without end was cut short by an exception.
   pybind11::object end(const pybind11::object& result, const pybind11::tuple& args, const pybind11::dict& kwargs);
   /// After end: no tensor leads to the unit's part of the graph, so the pass goes on until this is destroyed.
-  bool is_open() const { return is_open_; }
+  bool is_open() const { return scope_ != nullptr; }
   /// Backward gets to the unit, which is not noticed by itself.
   void begin_backward() { scope_->begin_backward(); }
 
  private:
-  enum class Mode : std::uint8_t {
-    replace,
-    mark
-  };  ///< results that share memory with a parameter become copies, or stay
+  /// Results that share memory with a parameter become copies, or stay.
+  enum class Mode : std::uint8_t { replace, mark };
 
   void add_inputs(pybind11::handle tree);
   pybind11::object add_outputs(pybind11::handle tree, int depth = 0);
@@ -42,10 +40,9 @@ class UnitPass {
   void replace_attributes(const pybind11::object& object, int depth);
   bool is_new(pybind11::handle container);
 
-  std::unique_ptr<UnitScope> scope_;
+  std::unique_ptr<UnitScope> scope_;  // null once it is closed
   Mode mode_ = Mode::replace;
   std::unordered_set<const void*> seen_;  ///< lists, dictionaries and other objects
-  bool is_open_ = true;
 };
 
 }  // namespace castor::python
