@@ -8,6 +8,12 @@ namespace castor {
 EarlyUpdates::EarlyUpdates(const ChunkLayout& layout)
     : layout_(layout), tensors_(layout.tensors.size()), chunks_(layout.chunks.size()) {}
 
+void EarlyUpdates::expect_one_each() {
+  assumes_ = true;
+  for (Tensor& tensor : tensors_) tensor.n_expected = 1;
+  for (const PayloadId id : chunks_.ids()) chunks_[id].known = layout_.chunks[id].trainable;
+}
+
 void EarlyUpdates::announce() {
   announced_ = true;
   complete_.clear();
@@ -43,6 +49,7 @@ void EarlyUpdates::abandon() {
 }
 
 void EarlyUpdates::end_step() {
+  assumes_ = false;
   for (const PayloadId id : chunks_.ids()) {
     Chunk& chunk = chunks_[id];
     chunk.updated = false;

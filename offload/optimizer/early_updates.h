@@ -17,6 +17,10 @@ class EarlyUpdates {
  public:
   explicit EarlyUpdates(const ChunkLayout& layout);
 
+  /// Expects one gradient of every tensor of the next step, and no use after it. Requires: no step has ended.
+  void expect_one_each();
+  /// True from then to the end of a step.
+  bool assumes() const { return assumes_; }
   /// Begins the backward pass after which the step is made.
   void announce();
   bool announced() const { return announced_; }
@@ -53,6 +57,7 @@ class EarlyUpdates {
   std::vector<PayloadId> complete_;  ///< since announce()
   std::uint64_t n_happened_ = 0;
   bool announced_ = false;
+  bool assumes_ = false;
 };
 
 }  // namespace castor

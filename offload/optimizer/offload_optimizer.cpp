@@ -73,7 +73,13 @@ class ForGood final : public UpdateJournal {
 };
 
 /// The error of a gradient or use that comes after the early update of the chunk with `label`.
-Error too_late(const std::string& what, const std::string& label) {
+Error too_late(const std::string& what, const std::string& label, bool assumed) {
+  if (assumed)
+    return {ErrorKind::does_not_fit,
+            what + " " + label +
+                " after its update, which the first step made early, because not all of its gradients fit; this model "
+                "needs them all: raise `nvme_budget` or `host_budget`",
+            "nvme_budget"};
   return {ErrorKind::failed,
           what + " " + label +
               " after its update, which was made as early as the order of the step before allowed; the model changes "
@@ -157,6 +163,8 @@ Result<void> OffloadOptimizer::adopt(StatePlacement placement) {
   return {};
 }
 
+void OffloadOptimizer::expect_one_gradient_each() { rooms_->early->expect_one_each(); }
+
 bool OffloadOptimizer::speculates_under(const StatePlacement& placement) const {
   return rooms_->speculation->next_kind(rooms_->norm->wanted(), placement) == IterationKind::speculative;
 }
@@ -203,7 +211,7 @@ Result<void> OffloadOptimizer::use(PayloadId chunk) {
 Result<void> OffloadOptimizer::admit(PayloadId chunk, const char* what) {
   if (!rooms_->early->updated(chunk)) return complete_last_step(chunk);
   rooms_->machine.lose();
-  return too_late(what, parts_.chunks.chunk(rooms_->states.payload(chunk)).label);
+  return too_late(what, parts_.chunks.chunk(rooms_->states.payload(chunk)).label, rooms_->early->assumes());
 }
 
 bool OffloadOptimizer::update_waits(PayloadId chunk) const { return rooms_->deferred->waits(chunk); }

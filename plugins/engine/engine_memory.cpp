@@ -7,13 +7,28 @@
 #include <string>
 
 #include <castor/memory/bytes.h>
+#include <castor/memory/shortage.h>
 
 namespace castor {
 namespace {
 
 void warn(ModelHost& host, const std::string& sentence) { host.log(CASTOR_LOG_WARN, sentence.c_str()); }
 
+/// What torch's allocator takes of the device at once, at the least.
+constexpr std::uint64_t kSegmentBytes = 2 * kMiB;
+
 }  // namespace
+
+Result<void*> ModelsMemory::allocate(std::uint64_t n_bytes) {
+  auto made = host_.device_memory()->allocate(n_bytes);
+  if (made.ok() || made.error().kind != ErrorKind::does_not_fit || budget_bytes_ == Budget::kUnlimited) return made;
+  const std::uint64_t enough_bytes = budget_bytes_ + std::max(n_bytes, kSegmentBytes);
+  return does_not_fit({Tier::device, enough_bytes, budget_bytes_},
+                      "device tier: parameters need " + format_bytes(n_bytes) +
+                          " more, and the model's other tensors leave less of the budget of " +
+                          format_bytes(budget_bytes_) + "; raise `device_budget` to " + format_bytes(enough_bytes) +
+                          " or more, lower `batch` or use `recompute`");
+}
 
 EngineMemory::EngineMemory(ModelHost& host, const EngineOptions& options, const Machine& machine,
                            std::unique_ptr<Device> device)
@@ -24,7 +39,7 @@ EngineMemory::EngineMemory(ModelHost& host, const EngineOptions& options, const 
       taken_(Tier::device, Budget::kUnlimited),
       host_(Tier::host, options.host_budget_bytes),
       nvme_(Tier::nvme, options.nvme_budget_bytes),
-      models_memory_(host),
+      models_memory_(host, options.device_budget_bytes),
       slots_(models_memory_, taken_),
       limited_device_(on_gpu() ? static_cast<MemoryResource&>(slots_) : device_->device_memory(), device_chunks_),
       pooled_device_(limited_device_),

@@ -24,9 +24,11 @@ namespace castor {
 /// Device memory from the allocator that the model's own tensors come from.
 class ModelsMemory final : public MemoryResource {
  public:
-  explicit ModelsMemory(ModelHost& host) : host_(host) {}
-  /// Errors: those of the host. Requires, as deallocate: the device is not the host.
-  Result<void*> allocate(std::uint64_t n_bytes) override { return host_.device_memory()->allocate(n_bytes); }
+  /// `budget_bytes`: of the device, as the user has stated it.
+  ModelsMemory(ModelHost& host, std::uint64_t budget_bytes) : host_(host), budget_bytes_(budget_bytes) {}
+  /// Errors: those of the host; where it has no room under the budget, how much would do. Requires, as deallocate: the
+  /// device is not the host.
+  Result<void*> allocate(std::uint64_t n_bytes) override;
   void deallocate(void* data, std::uint64_t n_bytes) noexcept override {
     host_.device_memory()->deallocate(data, n_bytes);
   }
@@ -34,6 +36,7 @@ class ModelsMemory final : public MemoryResource {
 
  private:
   ModelHost& host_;
+  const std::uint64_t budget_bytes_;
 };
 
 /// Slots in whole pages of `own`, so that they leave no holes. Small slots, and where there are no pages all slots, come

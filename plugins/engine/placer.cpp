@@ -74,8 +74,22 @@ Result<void> Placer::place_first() {
   CASTOR_ASSIGN(StatePlacement placement, plan_placement(request));
   rooms_.memory->expect_on_nvme(n_bytes_on_nvme(placement, request.chunks.size()));
   rooms_.memory->check_host(rooms_.host, placement);
+  if (!has_room_for_all_gradients(request)) rooms_.optimizer->expect_one_gradient_each();
   request_ = std::move(request);
   return rooms_.optimizer->adopt(std::move(placement));
+}
+
+/// With a sixteenth to spare, for what is in two tiers at a time.
+bool Placer::has_room_for_all_gradients(const PlacementRequest& request) {
+  std::uint64_t room_bytes = 0, n_bytes = 0;
+  for (const std::uint64_t budget_bytes :
+       {request.device_budget_bytes, request.host_budget_bytes, request.nvme_budget_bytes}) {
+    if (budget_bytes == Budget::kUnlimited) return true;
+    room_bytes += budget_bytes;
+  }
+  for (const ChunkDemand& chunk : request.chunks)
+    n_bytes += chunk.payload_bytes + chunk.state_bytes + chunk.gradient_bytes;
+  return n_bytes + n_bytes / 16 <= room_bytes;
 }
 
 void Placer::give_room(std::uint64_t n_bytes) {

@@ -53,6 +53,7 @@ class Placer {
   IndexedVector<PayloadId, ChunkDemand> demands(bool adds_up) const;
   std::uint64_t speculation_bytes() const;
   Result<void> place();
+  static bool has_room_for_all_gradients(const PlacementRequest& request);
   void give_room(std::uint64_t n_bytes);
   std::uint64_t padding_bytes(std::uint64_t n_bytes) const;
   std::uint64_t slack_bytes(std::uint64_t non_model_bytes) const;

@@ -14,6 +14,7 @@
 
 #include "gpu_rig.h"
 #include "placer.h"
+#include "scratch_folder.h"
 #include "scripted_training.h"
 #include "seeds.h"
 #include "small_training.h"
@@ -262,6 +263,24 @@ TEST(WarmUpOnAGpu, HoldsTheWeightsAloneAndThenTheStatesThatFit) {
   EXPECT_EQ(run.host->n_live_gradients(), 0);
 }
 
+TEST(WarmUpOnAGpu, SaysWhatToRaiseWhereTheModelsTensorsLeaveNoRoom) {
+  const SmallTraining training;
+  GpuRig rig;
+  const auto host = training.make_host(GpuRig::kWhere);
+  host->allocate_from(rig.allocator);
+  EngineOptions options = training.options();
+  options.device_budget_bytes = 256 * kKiB;
+  const auto engine = Engine::make(*host, options, rig.machine()).value();
+  rig.allocator.hold(rig.allocator.total_bytes() - rig.allocator.allocated_bytes());
+  auto trained = engine->attach();
+  if (trained.ok()) trained = training.run(*engine, *host, 0, 1);
+  ASSERT_FALSE(trained.ok());
+  EXPECT_EQ(trained.error().kind, ErrorKind::does_not_fit);
+  EXPECT_EQ(trained.error().shortage->needed_bytes, 256 * kKiB + 2 * kMiB);
+  EXPECT_NE(trained.error().message.find("the budget of 256 KiB; raise `device_budget` to 2.25 MiB"), std::string::npos)
+      << trained.error().message;
+}
+
 TEST(WarmUpOnAGpu, KeepsAllStatesWhereAllFit) {
   GpuRun run(SmallTraining().options());
   run.steps(0, 3);
@@ -354,6 +373,45 @@ TEST(WarmUpOnAGpu, RandomTrainingsHaveTheBitsOfTheHost) {
 }
 
 // ---- pages ----
+
+// ---- with less room than all gradients of a step need ----
+
+/// 32 units of 32 KiB, with 160 of states and 32 of gradients each, are 7 MiB; the tiers have 6.7.
+struct TightRun {
+  TightRun() {
+    EngineOptions options = training.options();
+    options.device_budget_bytes = 128 * kKiB;
+    options.host_budget_bytes = 2 * kMiB;
+    options.nvme_budget_bytes = 4672 * kKiB;
+    options.nvme_folders = {folder.path()};
+    engine = Engine::make(*host, options).value();
+    engine->attach().value();
+  }
+
+  const SmallTraining training{{.n_units = 32, .numel = 16384}};
+  const test::ScratchFolder folder;
+  const std::unique_ptr<test::FakeModelHost> host = training.make_host();
+  std::unique_ptr<Engine> engine;
+};
+
+TEST(TightWarmUp, MakesUpdatesEarly) {
+  TightRun run;
+  run.training.run(*run.engine, *run.host, 0, 3).value();
+  EXPECT_EQ(run.training.masters(*run.engine).value(), run.training.expected(3));
+}
+
+TEST(TightWarmUp, OfAModelThatNeedsAllGradientsSaysWhatToRaise) {
+  TightRun run;
+  for (const SmallTraining::Call& call : run.training.calls(*run.engine, *run.host, 0)) {
+    call.make().value();
+    if (call.name == "after_backward 20") break;
+  }
+  const auto again = run.engine->before_backward(22);
+  ASSERT_FALSE(again.ok()) << "its gradients are gone";
+  EXPECT_EQ(again.error().kind, ErrorKind::does_not_fit);
+  EXPECT_NE(again.error().message.find("raise `nvme_budget` or `host_budget`"), std::string::npos)
+      << again.error().message;
+}
 
 TEST(PagesOnAGpu, ChunksLieInThemAndTheAllocatorIsLimitedToTheRest) {
   EngineOptions options = SmallTraining().options();

@@ -66,6 +66,18 @@ TEST_F(EarlyUpdatesTest, TheFirstStepShowsWhatToExpect) {
   EXPECT_FALSE(early_.updated(PayloadId{1}));
 }
 
+TEST_F(EarlyUpdatesTest, AFirstStepOfOneGradientEachIsAssumedWhereThatIsSaid) {
+  early_.expect_one_each();
+  EXPECT_TRUE(early_.assumes());
+  early_.announce();
+  landed({1});
+  EXPECT_EQ(early_.ready(), chunks({}));
+  landed({2, 0});
+  EXPECT_EQ(early_.ready(), chunks({1, 0}));
+  early_.end_step();
+  EXPECT_FALSE(early_.assumes());
+}
+
 TEST_F(EarlyUpdatesTest, ATensorUsedTwiceIsAwaitedTwice) {
   step({2, 2, 1, 0});
   early_.announce();

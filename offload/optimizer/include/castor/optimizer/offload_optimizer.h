@@ -70,6 +70,10 @@ class OffloadOptimizer {
   /// from now on. Errors: as step.
   [[nodiscard]] Result<void> adopt(StatePlacement placement);
 
+  /// Before the first step, where there is no room for all of its gradients: has its updates made early (announce) as if
+  /// each tensor got one gradient and were not used after it.
+  void expect_one_gradient_each();
+
   /// True where the next step makes updates before its norm is known.
   bool speculates() const;
   /// True where it would, if `placement` were adopted.
