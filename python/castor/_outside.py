@@ -5,6 +5,7 @@ and fetched from then on with the module that uses them, or with the one that wa
 from __future__ import annotations
 
 import sys
+import threading
 import weakref
 from dataclasses import dataclass
 
@@ -189,10 +190,12 @@ class OperatorWatch(TorchDispatchMode):
     def __init__(self):
         super().__init__()
         self.of: weakref.WeakSet[OutsideUses] = weakref.WeakSet()
+        self.threads: set[int] = set()  # that have entered it
 
     def add(self, uses: OutsideUses) -> None:
         self.of.add(uses)
         if all(mode is not self for mode in _get_current_dispatch_mode_stack()):
+            self.threads.add(threading.get_ident())
             self.__enter__()
 
     def remove(self, uses: OutsideUses) -> None:
@@ -201,8 +204,9 @@ class OperatorWatch(TorchDispatchMode):
 
     def leave(self) -> None:
         """Where no model is left. Where another mode was entered since, or an operator is being watched, this one stays until a
-        later call."""
-        if not self.of and _get_current_dispatch_mode() is self:
+        later call; so it does in the threads of autograd, which have copies of the modes."""
+        if not self.of and threading.get_ident() in self.threads and _get_current_dispatch_mode() is self:
+            self.threads.discard(threading.get_ident())
             self.__exit__(None, None, None)
 
     def can_stay(self) -> bool:

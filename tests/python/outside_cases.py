@@ -4,17 +4,20 @@
 import copy
 import dataclasses
 import threading
+import unittest
 
 import torch
 from torch import nn
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
 import castor
-from castor._outside import WATCH
+from castor._outside import WATCH, OperatorWatch
 from pairs import Twins
+from where import DEVICE
 
-TOKENS = torch.arange(12).reshape(2, 6)
+TOKENS = torch.arange(12, device=DEVICE).reshape(2, 6)
 TIGHT = {"device_budget": "5KiB", "chunk_bytes": "1KiB"}
 
 
@@ -46,7 +49,7 @@ class Outside(Twins):
 
         def counted(model, seed):
             self.seeds.append(seed)
-            return loss(model, torch.randint(32, (4, 6), generator=torch.Generator().manual_seed(seed)))
+            return loss(model, torch.randint(32, (4, 6), generator=torch.Generator().manual_seed(seed)).to(DEVICE))
 
         self.check(lambda: Decoder(head, tied), counted, n_steps=4, chunk_bytes="1KiB")
         begun_anew = [seed for seed, after in zip(self.seeds, self.seeds[1:]) if after == 0]
@@ -314,3 +317,41 @@ class Losses(Twins):
         n_watched = len(WATCH.of)
         copied(torch.ones(2, 8, requires_grad=True)).sum().backward()
         self.assertEqual(len(WATCH.of), n_watched)
+
+
+class Nested(torch.autograd.Function):
+    """Its backward pass runs another one within, n_left times, and calls `innermost` at last. From a depth of 60 on autograd
+    uses a thread of its own, as it does on GPUs."""
+
+    @staticmethod
+    def forward(ctx, x, n_left, innermost):
+        ctx.n_left, ctx.innermost = n_left, innermost
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        if ctx.n_left == 0:
+            ctx.innermost()
+        else:
+            with torch.enable_grad():
+                Nested.apply(torch.ones(1, requires_grad=True), ctx.n_left - 1, ctx.innermost).sum().backward()
+        return gradient, None, None
+
+
+class Watching(unittest.TestCase):
+    def test_ends_in_the_thread_in_which_it_began(self):
+        watch, threads = OperatorWatch(), []
+
+        def leave():
+            threads.append(threading.get_ident())
+            watch.leave()
+
+        uses = type("Uses", (), {"used": lambda self, tensor: None})()
+        watch.add(uses)
+        result = Nested.apply(torch.ones(1, requires_grad=True), 70, leave).sum()
+        watch.of.discard(uses)
+        result.backward()
+        self.assertNotEqual(threads, [threading.get_ident()])
+        self.assertIn(watch, _get_current_dispatch_mode_stack())
+        watch.leave()
+        self.assertNotIn(watch, _get_current_dispatch_mode_stack())
