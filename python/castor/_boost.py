@@ -23,6 +23,7 @@ from castor._outside import OutsideUses
 from castor._placing import Placeholders, prepare_allocator, training_device
 from castor._precision import cast_inputs, cast_outputs_to_fp32, dtype_of
 from castor._rules import python_names, rule_of
+from castor._shortage import explain_shortages
 from castor._state_dict import connect_state_dict
 from castor._units import Unit, find_units
 from castor._versions import Read, evaluate
@@ -60,6 +61,8 @@ def boost_pair(
         finally:
             report(messages)
     SESSIONS.add(session)
+    if "device_budget" in plugin.options:
+        explain_shortages(session, device)
     waiting = {names[parameter] for parameter in placeholders.waiting() - built.keys()}
     passes = Passes(session, units, give_places(names, session, waiting))
     buffers.follow()

@@ -43,6 +43,28 @@ def check_parameters(names: dict[nn.Parameter, str]) -> None:
     for parameter, name in names.items():
         if parameter.requires_grad and parameter.is_complex():
             raise Error(f"parameter {name} is complex; Castor trains real ones", "usage")
+    check_no_shared_elements(names)
+
+
+def check_no_shared_elements(names: dict[nn.Parameter, str]) -> None:
+    """Parameters may lie side by side in one storage, as those of nn.LSTM do on a GPU."""
+    places: dict[int, list[tuple[int, int, str]]] = {}
+    for parameter, name in names.items():
+        if parameter.is_meta or parameter.layout != torch.strided or parameter.numel() == 0:
+            continue
+        first = parameter.storage_offset() * parameter.itemsize
+        last = first + sum((size - 1) * stride for size, stride in zip(parameter.shape, parameter.stride())) * parameter.itemsize
+        if last - first + parameter.itemsize == parameter.nbytes:  # without gaps
+            places.setdefault(parameter.untyped_storage()._cdata, []).append((first, last, name))
+    for in_storage in places.values():
+        in_storage.sort()
+        for (_, end, one), (begin, _, other) in zip(in_storage, in_storage[1:]):
+            if begin <= end:
+                raise Error(
+                    f"parameters {one} and {other} share memory; where they are to be one, use one nn.Parameter in both places, "
+                    "else give each its own: parameter.data = parameter.data.clone()",
+                    "usage",
+                )
 
 
 def check_all_have_values(waiting: set[str]) -> None:

@@ -10,8 +10,8 @@ from castor import _core
 
 
 class Placeholders:
-    """The parameters of a model, the same objects, in another dtype (None: their own) or on another device: without memory
-    until a session gives them some. Floating-point buffers of modules with parameters that are cast are cast too, but
+    """The parameters of a model, the same objects, in another dtype (None: their own), on another device, or no longer in a
+    storage with others, as those of nn.LSTM on a GPU: without memory until a session gives them some. Floating-point buffers of modules with parameters that are cast are cast too, but
     for those that are not saved, and all buffers go to the device.
 
     first_values: by parameter, what it was before; on the meta device where it has no values yet.
@@ -23,7 +23,7 @@ class Placeholders:
         cast = set()
         for parameter in model.parameters():
             wanted = dtype if dtype and parameter.is_floating_point() else parameter.dtype
-            if (parameter.dtype, parameter.device) != (wanted, device):
+            if (parameter.dtype, parameter.device) != (wanted, device) or lies_in_a_part(parameter):
                 self.first_values[parameter] = parameter.data
             if parameter.dtype != wanted:
                 cast.add(parameter)
@@ -47,6 +47,13 @@ class Placeholders:
             give(parameter, values)
         for module, name, buffer in self.buffers:
             module._buffers[name] = buffer
+
+
+def lies_in_a_part(parameter: nn.Parameter) -> bool:
+    """Whether its storage has other bytes too."""
+    if parameter.is_meta or parameter.layout != torch.strided:
+        return False
+    return parameter.untyped_storage().nbytes() != parameter.nbytes
 
 
 def give(parameter: nn.Parameter, tensor: torch.Tensor) -> None:

@@ -5,12 +5,14 @@ import copy
 import inspect
 import tempfile
 import unittest
+from unittest import mock
 
 import torch
 from torch import nn
 
 import castor
 from boost_cases import loss_of
+from castor import _shortage
 from castor.booster import Booster
 from castor.booster.plugin import GeminiPlugin, TorchDDPPlugin
 from pairs import boosted, made
@@ -131,6 +133,29 @@ class Guards(unittest.TestCase):
     def test_options_without_effect_say_why(self):
         with self.assertWarnsRegex(UserWarning, "hidden_dim=… has no effect|hidden_dim=…\\) has no effect: chunks are laid out"):
             GeminiPlugin(hidden_dim=64)
+
+    def test_parameters_that_share_elements(self):
+        model = made()
+        model.head.weight = nn.Parameter(model.embedding.weight.data)
+        for plugin in (GeminiPlugin(precision=None), GeminiPlugin(precision="bf16")):
+            with self.assertRaisesRegex(castor.Error, "parameters embedding.weight and head.weight share memory; .* use one nn.Parameter"):
+                Booster(plugin=plugin).boost(model, torch.optim.AdamW(model.parameters()))
+        model.head.weight.data = model.head.weight.data.clone()
+        Booster(plugin=GeminiPlugin(precision=None)).boost(model, torch.optim.AdamW(model.parameters()))
+
+    def test_the_log_says_what_a_device_budget_should_be(self):
+        """torch's allocator calls this on a GPU, before it raises torch.OutOfMemoryError."""
+
+        class Living:
+            pass
+
+        session = Living()
+        with mock.patch.dict(_shortage.BUDGETS, {session: (torch.device("cuda", 0), 20 << 30)}):
+            with self.assertLogs("castor", "WARNING") as log:
+                _shortage.explain(0, 96 << 20, 20 << 30, 100 << 30)
+            with self.assertNoLogs("castor"):
+                _shortage.explain(1, 96 << 20, 20 << 30, 100 << 30)  # another GPU
+        self.assertRegex(log.output[0], "need 96MiB more .* device_budget='20480MiB' .* raise it to '20576MiB' or more")
 
     def test_parameters_on_several_devices(self):
         model = made()

@@ -11,7 +11,8 @@ import castor
 from boost_cases import TiedModel, loss_of
 from castor.booster import Booster
 from castor.booster.plugin import GeminiPlugin
-from pairs import VALUES, SameWeights, backward_of, made, plain
+from pairs import VALUES, SameWeights, Twins, backward_of, made, plain
+from where import DEVICE
 
 try:
     import transformers
@@ -235,3 +236,28 @@ class BuffersOnMeta(SameWeights):
 
 if __name__ == "__main__":
     unittest.main()
+
+
+class InOneStorage(Twins):
+    def test_parameters_side_by_side(self):
+        """As those of nn.LSTM lie on a GPU."""
+
+        def make():
+            model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 8))
+            flat = torch.cat([torch.zeros(3), *(parameter.detach().flatten() for parameter in model.parameters())]).to(DEVICE)
+            begin = 3
+            for parameter in model.parameters():
+                parameter.data = flat[begin : begin + parameter.numel()].view(parameter.shape)
+                begin += parameter.numel()
+            return model
+
+        def loss(model, seed):
+            return model(torch.randn(4, 8, generator=torch.Generator().manual_seed(seed)).to(DEVICE)).square().sum()
+
+        self.check(make, loss, chunk_bytes="1KiB")
+
+    def test_those_of_a_recurrent_module(self):
+        def loss(model, seed):
+            return model(torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(seed)).to(DEVICE))[0].square().sum()
+
+        self.check(lambda: nn.LSTM(8, 8, 2, batch_first=True), loss, chunk_bytes="1KiB")
