@@ -11,6 +11,7 @@ import castor
 from castor._units import find_units
 from castor.booster import Booster
 from castor.booster.plugin import GeminiPlugin, TorchDDPPlugin
+from where import DEVICE
 
 N_TOKENS, WIDTH = 64, 32
 
@@ -46,7 +47,7 @@ class TiedModel(nn.Module):
 
 
 def loss_of(model, step):
-    tokens = torch.randint(0, N_TOKENS, (4, 16), generator=torch.Generator().manual_seed(step))
+    tokens = torch.randint(0, N_TOKENS, (4, 16), generator=torch.Generator().manual_seed(step)).to(DEVICE)
     logits = model(tokens).float().flatten(0, 1)
     return nn.functional.cross_entropy(logits, tokens.roll(-1, 1).flatten())
 
@@ -54,7 +55,7 @@ def loss_of(model, step):
 def train(plugin, optimizer_of, dtype, n_steps=4):
     """Losses and weights of the training."""
     torch.manual_seed(0)
-    model = TiedModel().to(dtype)
+    model = TiedModel().to(DEVICE, dtype)
     optimizer = optimizer_of(model.parameters())
     booster = Booster(plugin=plugin)
     boosted, boosted_optimizer, *_ = booster.boost(model, optimizer)

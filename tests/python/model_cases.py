@@ -13,6 +13,7 @@ from castor.booster import Booster
 from castor.booster.plugin import GeminiPlugin
 from pairs import in_the_smallest_budgets
 from plain_loop import PlainLoop
+from where import DEVICE
 
 try:
     import transformers
@@ -25,6 +26,9 @@ else:
 VALUES = {"lr": 1e-2, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01}
 N_STEPS, N_MICRO_BATCHES = 3, 2
 RECOMPUTE = {"none": None, "non-reentrant": False, "reentrant": True}
+TRAININGS = list(itertools.product((torch.float32, torch.bfloat16), RECOMPUTE, (False, True)))
+if DEVICE.type == "cuda":  # whose small kernels take long
+    TRAININGS = [(torch.float32, "none", False), (torch.bfloat16, "non-reentrant", True), (torch.bfloat16, "reentrant", False)]
 
 
 class Case:
@@ -39,7 +43,7 @@ class Case:
 
     def model(self) -> torch.nn.Module:
         torch.manual_seed(0)
-        model = self.make().to(self.dtype).train()
+        model = self.make().to(DEVICE, self.dtype).train()
         if self.reentrant is not None:
             model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": self.reentrant})
         if self.freezes:
@@ -77,9 +81,8 @@ class Case:
 class Models(unittest.TestCase):
     def check(self, name):
         n_runs = 0
-        for dtype, (kind, reentrant), constrained in itertools.product(
-            (torch.float32, torch.bfloat16), RECOMPUTE.items(), (False, True)
-        ):
+        for dtype, kind, constrained in TRAININGS:
+            reentrant = RECOMPUTE[kind]
             case = Case(name, dtype, reentrant, constrained)
             if reentrant is not None and not getattr(case.make(), "supports_gradient_checkpointing", False):
                 continue
@@ -91,9 +94,9 @@ class Models(unittest.TestCase):
                     its_losses, its_weights = run(**chunks)
                     self.assertEqual(its_losses, losses)
                     for key, weight in weights.items():
-                        self.assertTrue(torch.equal(its_weights[key], weight), key)
+                        self.assertTrue(torch.equal(its_weights[key].to(DEVICE), weight), key)
                     n_runs += 1
-        self.assertGreaterEqual(n_runs, 8)
+        self.assertGreaterEqual(n_runs, 8 if len(TRAININGS) == 12 else 2)
 
 
 def add_test(name: str) -> None:

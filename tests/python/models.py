@@ -6,6 +6,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from where import DEVICE
+
 VOCABULARY, WIDTH, N_LAYERS, N_HEADS, N_TOKENS = 96, 32, 2, 4, 12
 LAYER = {
     "hidden_size": WIDTH,
@@ -24,11 +26,11 @@ if torch.version.cuda is None:
 
 
 def tokens(seed: int, *sizes: int) -> torch.Tensor:
-    return torch.randint(3, VOCABULARY, sizes or (2, N_TOKENS), generator=torch.Generator().manual_seed(seed))
+    return torch.randint(3, VOCABULARY, sizes or (2, N_TOKENS), generator=torch.Generator().manual_seed(seed)).to(DEVICE)
 
 
 def values(seed: int, *sizes: int, dtype: torch.dtype) -> torch.Tensor:
-    return torch.randn(sizes, generator=torch.Generator().manual_seed(seed)).to(dtype)
+    return torch.randn(sizes, generator=torch.Generator().manual_seed(seed)).to(DEVICE, dtype)
 
 
 def dtype_of(model: nn.Module) -> torch.dtype:

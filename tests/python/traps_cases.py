@@ -23,6 +23,7 @@ from castor.booster import Booster
 from castor.booster.plugin import GeminiPlugin
 from forks import in_a_fork
 from pairs import VALUES, Pair, Twins, backward_of, boosted, in_the_smallest_budgets, made, plain
+from where import DEVICE
 
 try:
     import transformers
@@ -291,7 +292,7 @@ class Chosen(nn.Module):
         return self.head(self.experts[expert](self.embedding(tokens)))
 
     def loss(self, seed):
-        batch = torch.randint(0, N_TOKENS, (2, 8), generator=torch.Generator().manual_seed(seed))
+        batch = torch.randint(0, N_TOKENS, (2, 8), generator=torch.Generator().manual_seed(seed)).to(DEVICE)
         return nn.functional.cross_entropy(self(batch, (0, 1, 1, 3, 0)[seed]).flatten(0, 1), batch.flatten())
 
 
@@ -418,7 +419,7 @@ class Dtypes(Twins):
             return with_norms_in_fp32(model)
 
         def loss(model, seed):
-            x = torch.randn(6, 8, generator=torch.Generator().manual_seed(seed)).bfloat16()
+            x = torch.randn(6, 8, generator=torch.Generator().manual_seed(seed)).to(DEVICE, torch.bfloat16)
             return model(x).square().sum(1).sin().sum()
 
         self.check(make, loss)
@@ -446,7 +447,7 @@ class Dtypes(Twins):
 
         def loss(model, seed):
             dtype = model[1].running_mean.dtype
-            return model(torch.randn(6, 8, generator=torch.Generator().manual_seed(seed)).to(dtype)).float().square().sum()
+            return model(torch.randn(6, 8, generator=torch.Generator().manual_seed(seed)).to(DEVICE, dtype)).float().square().sum()
 
         twin, loop = self.plain_twin(make, dtype=torch.bfloat16)
         for name in ("running_mean", "running_var"):
@@ -496,7 +497,7 @@ class Methods(Twins):
         """Trap 2-19: a method of an inner module, and a weight outside of every module, between steps."""
 
         def loss(model, seed):
-            return model(torch.randn(4, 8, generator=torch.Generator().manual_seed(seed)))
+            return model(torch.randn(4, 8, generator=torch.Generator().manual_seed(seed)).to(DEVICE))
 
         model, optimizer = self.boosted_twin(Around, device_budget="4KiB", chunk_bytes="1KiB")
         twin, loop = self.plain_twin(Around)
@@ -548,7 +549,7 @@ class Layouts(Twins):
             return model
 
         def loss(model, seed):
-            pixels = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(seed))
+            pixels = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(seed)).to(DEVICE)
             return model(pixels.contiguous(memory_format=torch.channels_last)).square().mean()
 
         strides = [p.stride() for p in make().parameters()]
@@ -703,7 +704,7 @@ def peaks_of_steps(folder, goes_on):
     if goes_on:
         booster.load_optimizer(optimizer, f"{folder}/saved")
     for seed in range(3):
-        model(torch.randn(4, 512, generator=torch.Generator().manual_seed(seed)).bfloat16()).backward()
+        model(torch.randn(4, 512, generator=torch.Generator().manual_seed(seed)).to(DEVICE, torch.bfloat16)).backward()
         optimizer.step()
     peaks = (memory("VmHWM") - before, bytes_of_open_files(f"{folder}/nvme"))
     if not goes_on:
