@@ -18,7 +18,7 @@ from castor._guards import check_free, check_one_rank, check_parameters
 from castor._hooks import Passes, connect_units, share_gradient_hooks
 from castor._lazy_tensors import built_lazily
 from castor._messages import report
-from castor._model import change_methods, follow_before_training
+from castor._model import BeforeTraining, change_methods
 from castor._outside import OutsideUses
 from castor._placing import Placeholders, prepare_allocator, training_device
 from castor._precision import cast_inputs, cast_outputs_to_fp32, dtype_of
@@ -71,7 +71,8 @@ def boost_pair(
     connect_state_dict(model)
     connect_units(passes)
     announced = optimizer if plugin.micro_batches else None
-    follow_before_training(model, names, lambda: waiting | buffers.missing(), passes, announced)
+    before = BeforeTraining(names, lambda: waiting | buffers.missing(), passes, announced)
+    model.register_forward_pre_hook(before.check, prepend=True)
     connect_precision(model, plugin)
     optimizer.castor_passes = passes
     optimizer.castor_first_step = OutsideUses(model, passes, plugin.debug)

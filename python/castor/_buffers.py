@@ -34,7 +34,8 @@ class BuffersFromMeta:
     values that transformers computes for them, to others without values, which a state_dict has."""
 
     def __init__(self, model: nn.Module):
-        self.places = [place for place in places_in(model) if place.get() is not None and place.get().is_meta]
+        places = places_in("", model, None, set())
+        self.places = [place for place in places if place.get() is not None and place.get().is_meta]
         self.before = [place.get() for place in self.places]
         self.given: dict[int, torch.Tensor] = {}
         self.waiting: list[tuple[Place, torch.Tensor, int]] = []
@@ -75,6 +76,7 @@ class BuffersFromMeta:
     def follow(self) -> None:
         """The saved ones wait for values from now on, in the memory that they have now."""
         self.waiting = [(place, place.get(), place.get()._version) for place in self.places if place.is_saved()]
+        self.places, self.before, self.given = [], [], {}  # the model's hooks have this object
 
     def missing(self) -> set[str]:
         """Those that were neither written nor replaced since."""
@@ -90,19 +92,16 @@ class BuffersFromMeta:
             place.module._buffers[place.name] = buffer
 
 
-def places_in(model: nn.Module) -> Iterator[Place]:
-    def visit(prefix: str, module: nn.Module, owner: nn.Module | None) -> Iterator[Place]:
-        if module in seen:
-            return
-        seen.add(module)
-        owner = module if is_of_hugging_face(module) else owner
-        for name in module._buffers:
-            yield Place(module, name, prefix + name, owner)
-        for name, child in module.named_children():
-            yield from visit(f"{prefix}{name}.", child, owner)
-
-    seen: set[nn.Module] = set()
-    return visit("", model, None)
+def places_in(prefix: str, module: nn.Module, owner: nn.Module | None, seen: set[nn.Module]) -> Iterator[Place]:
+    """owner: the innermost model of transformers around the module."""
+    if module in seen:
+        return
+    seen.add(module)
+    owner = module if is_of_hugging_face(module) else owner
+    for name in module._buffers:
+        yield Place(module, name, prefix + name, owner)
+    for name, child in module.named_children():
+        yield from places_in(f"{prefix}{name}.", child, owner, seen)
 
 
 def is_of_hugging_face(module: nn.Module) -> bool:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 
 import torch
@@ -112,11 +113,11 @@ def refuse_new_parameters(model: nn.Module, names: dict[nn.Parameter, str]) -> N
 
 def refuse_moves(model: nn.Module) -> None:
     """model.to(), .cuda(), .half() and the like: those that change nothing go on to work."""
-    apply = model._apply
+    it = weakref.ref(model)
 
     @torch.no_grad()
     def apply_unchanged(fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> nn.Module:
-        for parameter in model.parameters():
+        for parameter in it().parameters():
             try:
                 stays = fn(parameter) is parameter
             except RuntimeError:  # it was read, and has no memory
@@ -127,7 +128,7 @@ def refuse_moves(model: nn.Module) -> None:
                     "processes share (share_memory()); do it before boost(), or state precision=",
                     "usage",
                 )
-        return apply(fn, recurse)
+        return type(it())._apply(it(), fn, recurse)
 
     model._apply = apply_unchanged
     for parameter in model.parameters():

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import weakref
 from collections.abc import Callable, Iterator
 
 import torch
@@ -22,37 +23,48 @@ METHODS = ("zero_grad", "no_sync", "unwrap", "_apply", "__deepcopy__", "__reduce
 
 def change_methods(model: nn.Module, optimizer: torch.optim.Optimizer, session: _core.Session) -> None:
     refuse_moves(model)
+    it = weakref.ref(model)
     model.zero_grad = optimizer.zero_grad
     model.no_sync = lambda: no_sync(session)
-    model.unwrap = lambda: model
-    model.__deepcopy__ = lambda memo: plain_copy(model, memo)
-    model.__reduce_ex__ = lambda protocol: plain_copy(model, {}).__reduce_ex__(protocol)
+    model.unwrap = it
+    model.__deepcopy__ = lambda memo: plain_copy(it(), memo)
+    model.__reduce_ex__ = lambda protocol: plain_copy(it(), {}).__reduce_ex__(protocol)
 
 
-def follow_before_training(
-    model: nn.Module,
-    names: dict[nn.Parameter, str],
-    waiting: Callable[[], set[str]],
-    passes: Passes,
-    optimizer: torch.optim.Optimizer | None,
-) -> None:
-    """waiting: parameters and buffers without values. optimizer: the step is announced in the last backward pass,
-    with the values of its groups now; or None."""
+class BeforeTraining:
+    """What is looked at when a forward pass of the model begins.
 
-    has_all = knows_all(names)
+    waiting: parameters and buffers without values. optimizer: the step is announced in the last backward pass, with the
+    values of its groups now; or None.
+    """
+
+    def __init__(
+        self,
+        names: dict[nn.Parameter, str],
+        waiting: Callable[[], set[str]],
+        passes: Passes,
+        optimizer: torch.optim.Optimizer | None,
+    ):
+        self.names = names
+        self.has_all = knows_all(names)
+        self.waiting = waiting
+        self.passes = passes
+        self.optimizer = optimizer
+
+    def __deepcopy__(self, memo: dict) -> BeforeTraining:
+        """For plain_copy, which drops the hook."""
+        return self
 
     @torch._disable_dynamo
-    def before(*_) -> None:
-        check_all_have_values(waiting())
+    def check(self, model: nn.Module, *_) -> None:
+        check_all_have_values(self.waiting())
         if not in_backward():
-            passes.end_abandoned()
+            self.passes.end_abandoned()
         if torch.is_grad_enabled():
-            if not has_all(model):
-                refuse_new_parameters(model, names)
-            if optimizer is not None:
-                optimizer.castor_follow_groups()
-
-    model.register_forward_pre_hook(before, prepend=True)
+            if not self.has_all(model):
+                refuse_new_parameters(model, self.names)
+            if self.optimizer is not None:
+                self.optimizer.castor_follow_groups()
 
 
 @contextlib.contextmanager

@@ -37,11 +37,11 @@ class OutsideUses:
     def __init__(self, model: nn.Module, passes: Passes, debug: bool):
         self.debug = debug
         self.passes = passes
-        self.model = model
+        self.model = weakref.ref(model)
         self.ended = False
         self.running: list[Running] = []
         self.before_loss: nn.Module | None = None  # the module of the last forward pass with gradients
-        self.kept: dict[nn.Module, KeptUnits] = {}  # with the forward passes of a module
+        self.kept: weakref.WeakKeyDictionary[nn.Module, KeptUnits] = weakref.WeakKeyDictionary()  # with its forward passes
         self.uncompiled: Uncompiled | None = None
         weakref.finalize(self, WATCH.leave).atexit = False
         self.released = ReleasedAccess() if debug else None
@@ -87,7 +87,7 @@ class OutsideUses:
     def before(self, module: nn.Module, args: tuple, kwargs: dict) -> None:
         if self.ended or in_backward():
             return
-        if module is self.model:
+        if module is self.model():
             self.running.clear()  # of a pass that Ctrl-C has ended, which calls no hook
         WATCH.add(self)
         self.uncompiled = self.uncompiled or Uncompiled()

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from torch import nn
@@ -20,8 +21,12 @@ class Unit:
     and those of the units around it, which are in use at the same time."""
 
     name: str
-    module: nn.Module
+    owner: weakref.ref[nn.Module]  # whose hooks have the unit, so that models end where their last reference does
     parameters: tuple[nn.Parameter, ...]
+
+    @property
+    def module(self) -> nn.Module | None:
+        return self.owner()
 
 
 def find_units(model: nn.Module, chosen: Sequence[str | type[nn.Module]] | None = None) -> list[Unit]:
@@ -30,23 +35,23 @@ def find_units(model: nn.Module, chosen: Sequence[str | type[nn.Module]] | None 
     chosen: the blocks by their names or classes; None: the innermost that repeat.
     """
     blocks = innermost_blocks(model) if chosen is None else chosen_blocks(model, chosen)
-    units: list[Unit] = []
+    return list(units_within("", model, (), blocks, set()))
 
-    def visit(name: str, module: nn.Module, around: tuple[nn.Parameter, ...]) -> None:
-        if module in visited:
-            return
-        visited.add(module)
-        is_block = module in blocks
-        own = tuple(module.parameters(recurse=is_block))
-        if own:
-            around = tuple(dict.fromkeys((*own, *around)))
-            units.append(Unit(name, module, around))
-        for child_name, child in () if is_block else module.named_children():
-            visit(f"{name}.{child_name}" if name else child_name, child, around)
 
-    visited: set[nn.Module] = set()
-    visit("", model, ())
-    return units
+def units_within(
+    name: str, module: nn.Module, around: tuple[nn.Parameter, ...], blocks: set[nn.Module], visited: set[nn.Module]
+) -> Iterator[Unit]:
+    """around: the parameters of the units around the module."""
+    if module in visited:
+        return
+    visited.add(module)
+    is_block = module in blocks
+    own = tuple(module.parameters(recurse=is_block))
+    if own:
+        around = tuple(dict.fromkeys((*own, *around)))
+        yield Unit(name, weakref.ref(module), around)
+    for child_name, child in () if is_block else module.named_children():
+        yield from units_within(f"{name}.{child_name}" if name else child_name, child, around, blocks, visited)
 
 
 def chosen_blocks(model: nn.Module, chosen: Sequence[str | type[nn.Module]]) -> set[nn.Module]:

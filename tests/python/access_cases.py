@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weights, gradients and states of a boosted model outside of its forward pass."""
 
+import contextlib
 import gc
+import itertools
 import unittest
 import warnings
 import weakref
@@ -404,6 +406,37 @@ class Lifetimes(unittest.TestCase):
         self.assertIsNone(session())
         with self.assertRaisesRegex(castor.Error, "no parameter of a model that was boosted"):
             castor.master(weight)
+
+    def test_a_model_ends_with_the_last_reference_to_it(self):
+        """As in plain torch, where no garbage collector is needed; on a GPU the memory of a larger model waits for it."""
+        boosted()  # torch's own imports leave garbage
+        gc.collect()
+        gc.disable()
+        try:
+            for n_steps, options in itertools.product((0, 1, 3), ({}, {"debug": True}, {"precision": "bf16", "max_norm": 1.0})):
+                model, optimizer = boosted(torch.float32, **options)
+                for seed in range(n_steps):
+                    backward_of(model, seed)
+                    optimizer.step()
+                    optimizer.zero_grad()
+                session, whole, block = (weakref.ref(one) for one in (optimizer.castor_session, model, model.blocks[0]))
+                del model, optimizer
+                self.assertEqual([one() for one in (whole, block, session)], [None] * 3, (n_steps, options))
+        finally:
+            gc.enable()
+
+    def test_a_model_that_is_dropped_before_its_backward_pass(self):
+        for dropped in ("model", "both"):
+            model, optimizer = boosted()
+            loss = loss_of(model, 0)
+            del model
+            if dropped == "both":
+                del optimizer
+                with contextlib.suppress(RuntimeError):
+                    loss.backward()
+                continue
+            loss.backward()
+            optimizer.step()
 
     def test_a_session_outlives_passes_that_ctrl_c_has_left_open(self):
         """Whose end calls it: after the session it would read memory that is gone."""
