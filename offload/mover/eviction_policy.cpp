@@ -36,22 +36,24 @@ void EvictionPolicy::note_use(ChunkId id, Tier tier) {
 }
 
 std::optional<EvictionCandidate> EvictionPolicy::choose(Tier tier, ChunkId wanted, const MoveGuide& guide,
-                                                        bool may_go_up) const {
-  const auto could_go = candidates(tier, wanted, guide, may_go_up);
+                                                        std::optional<std::uint64_t> free_above_bytes) const {
+  const auto could_go = candidates(tier, wanted, guide, free_above_bytes);
   if (could_go.empty()) return {};
   return could_go[guide.on_trace() ? farthest_next_use(could_go) : by_recency(could_go)];
 }
 
 std::vector<EvictionCandidate> EvictionPolicy::candidates(Tier tier, ChunkId wanted, const MoveGuide& guide,
-                                                          bool may_go_up) const {
+                                                          std::optional<std::uint64_t> free_above_bytes) const {
   std::vector<EvictionCandidate> found;
   const bool bottom = tier == Tier::host && chunks_.below().spill() == nullptr;
   for (const ChunkId id : chunks_.ids()) {
     const ChunkCopy& copy = chunks_.chunk(id).at(tier);
     if (id == wanted || !copy.current || copy.leaving || copy.n_pins > 0) continue;
     EvictionCandidate one = candidate(id, tier, guide);
-    const bool belongs_up = one.unwanted && holds(planned_.wanted(id, guide.on_trace()), Tier::device);
-    one.goes_up = bottom && may_go_up && !one.clean && (belongs_up || chunks_.chunk(id).at(Tier::device).current);
+    const Chunk& chunk = chunks_.chunk(id);
+    const bool belongs_up = holds(planned_.wanted(id, guide.on_trace()), Tier::device) &&
+                            (one.unwanted || chunk.n_bytes <= free_above_bytes.value_or(0));
+    one.goes_up = bottom && free_above_bytes && !one.clean && (belongs_up || chunk.at(Tier::device).current);
     if (!bottom || one.clean || one.goes_up) found.push_back(one);
   }
   return found;

@@ -52,12 +52,15 @@ class EvictionPolicy {
   void note_use(ChunkId id, Tier tier);
 
   /// The chunk, other than `wanted`, to evict from `tier`; nothing where none can leave: every copy there is pinned, or
-  /// the only one of its chunk without a tier below. Where chunks `may_go_up`, those do that the plan wants on the
-  /// device alone, and those that came from there and whose copy has not left yet.
-  std::optional<EvictionCandidate> choose(Tier tier, ChunkId wanted, const MoveGuide& guide, bool may_go_up) const;
+  /// the only one of its chunk without a tier below. Chunks may go up where `free_above_bytes`, of the device, are
+  /// given: those that the plan wants there alone, those that came from there and whose copy has not left yet, and those
+  /// that it wants there too and that fit.
+  std::optional<EvictionCandidate> choose(Tier tier, ChunkId wanted, const MoveGuide& guide,
+                                          std::optional<std::uint64_t> free_above_bytes) const;
 
  private:
-  std::vector<EvictionCandidate> candidates(Tier tier, ChunkId wanted, const MoveGuide& guide, bool may_go_up) const;
+  std::vector<EvictionCandidate> candidates(Tier tier, ChunkId wanted, const MoveGuide& guide,
+                                            std::optional<std::uint64_t> free_above_bytes) const;
   EvictionCandidate candidate(ChunkId id, Tier tier, const MoveGuide& guide) const;
 
   ChunkManager& chunks_;

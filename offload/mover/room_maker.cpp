@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "room_maker.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -26,7 +27,9 @@ Result<void> RoomMaker::make_room(ChunkId wanted, Tier tier, const Error& refuse
 /// Evicts the chunk that the policy chooses. Where that takes a copy while others are leaving already, waits for those
 /// first.
 Result<void> RoomMaker::evict(ChunkId wanted, Tier tier, const Error& refused) {
-  const auto victim = parts_.policy.choose(tier, wanted, parts_.waits.guide(), !makes_room_on_device_);
+  const std::optional<std::uint64_t> free_above_bytes =
+      makes_room_on_device_ ? std::nullopt : std::optional(parts_.device.free_bytes());
+  const auto victim = parts_.policy.choose(tier, wanted, parts_.waits.guide(), free_above_bytes);
   if (!victim) return wait_for_room(wanted, tier, refused);
   if (!victim->clean && parts_.chunks.memory().leaving(tier)) {
     CASTOR_ASSIGN(const std::uint64_t freed_bytes, parts_.waits.for_leaving(tier));

@@ -122,7 +122,8 @@ Result<void> Engine::end_of_backward() {
   rooms_->watch.begin_rest();
   rooms_->sample();
   rooms_->calls.add(StepCall::Kind::end_of_backward);
-  return rooms_->optimizer->update_early();
+  CASTOR_TRY(rooms_->optimizer->update_early());
+  return placer_->place_for_sums();
 }
 
 Result<void> Engine::announce_step(const castor_step_args& args) {

@@ -71,7 +71,13 @@ Result<void> Placer::place_first() {
         std::min(request.device_budget_bytes, 2 * request.largest_unit.payload_bytes + kMaxChunkBytes);
     give_room(request.device_budget_bytes);
   }
-  CASTOR_ASSIGN(StatePlacement placement, plan_placement(request));
+  auto placed = plan_placement(request);
+  if (!placed.ok() && rooms_.measures() && rooms_.options.accumulate_gradients) {
+    request.chunks = demands(false);
+    placed = plan_placement(request);
+    sums_need_measured_room_ = placed.ok();
+  }
+  CASTOR_ASSIGN(StatePlacement placement, std::move(placed));
   rooms_.memory->expect_on_nvme(n_bytes_on_nvme(placement, request.chunks.size()));
   rooms_.memory->check_host(rooms_.host, placement);
   if (!has_room_for_all_gradients(request)) rooms_.optimizer->expect_one_gradient_each();
@@ -94,6 +100,11 @@ bool Placer::has_room_for_all_gradients(const PlacementRequest& request) {
 
 void Placer::give_room(std::uint64_t n_bytes) {
   rooms_.memory->give_chunks(n_bytes, padding_bytes(n_bytes), rooms_.options.device_budget_bytes);
+}
+
+Result<void> Placer::place_for_sums() {
+  if (!std::exchange(sums_need_measured_room_, false)) return {};
+  return place_in_measured_room();
 }
 
 /// Of a room of `n_bytes` for chunks.

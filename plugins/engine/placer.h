@@ -20,6 +20,9 @@ class Placer {
   /// Places for the first step; on a GPU for a warm-up with only the working set on the device. Errors: those of
   /// plan_placement.
   [[nodiscard]] Result<void> place_first();
+  /// After the first micro-batch of the warm-up, where its gradients had room below the device but sums of several have
+  /// not: as place_in_measured_room, beside these gradients. Errors: as place_first.
+  [[nodiscard]] Result<void> place_for_sums();
   /// After the warm-up: gives the chunks the room that activations and workspaces leave, and places again. Errors: as
   /// place_first.
   [[nodiscard]] Result<void> place_in_measured_room();
@@ -62,6 +65,7 @@ class Placer {
   const LargestUnit largest_unit_;
   PlacementRequest request_;      ///< of the placement in force; on a GPU from the end of the warm-up on
   std::uint64_t kept_bytes_ = 0;  ///< of activations in chunks that the placement leaves room for
+  bool sums_need_measured_room_ = false;
 };
 
 }  // namespace castor

@@ -212,12 +212,14 @@ TEST(EnginePairs, TwoEnginesTrainOnTwoThreads) {
   EXPECT_EQ(found[1], expected);
 }
 
-/// A host budget without NVMe, states on the host, and steps whose gradients are sums of micro-batches.
+/// A device budget for the weights alone and a host budget, without NVMe, states on the host, and steps whose gradients
+/// are sums of micro-batches.
 class AddedUpGradients : public ::testing::Test {
  protected:
   Result<std::unique_ptr<Engine>> attached(std::uint64_t host_bytes, bool told) {
     EngineOptions options = training_.options();
     options.placement_policy = PlacementPolicy::cpu;
+    options.device_budget_bytes = 4 * weights_bytes_;
     options.host_budget_bytes = host_bytes;
     options.accumulate_gradients = told;
     CASTOR_ASSIGN(auto engine, Engine::make(*host_, options));

@@ -376,6 +376,39 @@ TEST(WarmUpOnAGpu, RandomTrainingsHaveTheBitsOfTheHost) {
 
 // ---- with less room than all gradients of a step need ----
 
+/// Steps `first` to before `end` of three micro-batches each.
+Result<void> accumulate(const SmallTraining& training, Strategy& strategy, test::FakeModelHost& host,
+                        std::uint32_t first, std::uint32_t end) {
+  constexpr std::uint32_t kMicroBatches = 3;
+  for (std::uint32_t i = first * kMicroBatches; i < end * kMicroBatches; ++i)
+    for (const SmallTraining::Call& call : training.calls(strategy, host, i)) {
+      const bool of_last = call.name == "announce_step" || call.name == "step";
+      if (!of_last || i % kMicroBatches == kMicroBatches - 1) CASTOR_TRY(call.make());
+    }
+  return {};
+}
+
+/// 320 KiB of states and 64 of gradients fit on the host of 430, but not 128 of sums in place of these.
+TEST(WarmUpOnAGpu, PlacesForSumsOfGradientsAfterTheFirstMicroBatch) {
+  const SmallTraining training{{.n_units = 8}};
+  EngineOptions options = training.options();
+  options.accumulate_gradients = true;
+  const auto plain_host = training.make_host();
+  const auto plain = Engine::make(*plain_host, options).value();
+  plain->attach().value();
+  accumulate(training, *plain, *plain_host, 0, 4).value();
+
+  options.device_budget_bytes = 512 * kKiB;
+  options.host_budget_bytes = 430 * kKiB;
+  GpuRig rig;
+  const auto host = training.make_host(GpuRig::kWhere);
+  host->allocate_from(rig.allocator);
+  const auto engine = Engine::make(*host, options, rig.machine()).value();
+  engine->attach().value();
+  accumulate(training, *engine, *host, 0, 4).value();
+  EXPECT_EQ(training.masters(*engine).value(), training.masters(*plain).value());
+}
+
 /// 32 units of 32 KiB, with 160 of states and 32 of gradients each, are 7 MiB; the tiers have 6.7.
 struct TightRun {
   TightRun() {

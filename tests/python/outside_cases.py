@@ -14,6 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import castor
 from castor._outside import WATCH, OperatorWatch
+from forks import in_a_fork
 from pairs import Twins
 from where import DEVICE
 
@@ -338,20 +339,25 @@ class Nested(torch.autograd.Function):
         return gradient, None, None
 
 
+def watch_ends_where_it_began():
+    """Whether one that was left in a thread of autograd's stays, in the thread that entered it, until that leaves it."""
+    watch, threads = OperatorWatch(), []
+
+    def leave():
+        threads.append(threading.get_ident())
+        watch.leave()
+
+    uses = type("Uses", (), {"used": lambda self, tensor: None})()
+    watch.add(uses)
+    result = Nested.apply(torch.ones(1, requires_grad=True), 70, leave).sum()
+    watch.of.discard(uses)
+    result.backward()
+    stayed = watch in _get_current_dispatch_mode_stack()
+    watch.leave()
+    return [threads != [threading.get_ident()], stayed, watch in _get_current_dispatch_mode_stack()]
+
+
 class Watching(unittest.TestCase):
     def test_ends_in_the_thread_in_which_it_began(self):
-        watch, threads = OperatorWatch(), []
-
-        def leave():
-            threads.append(threading.get_ident())
-            watch.leave()
-
-        uses = type("Uses", (), {"used": lambda self, tensor: None})()
-        watch.add(uses)
-        result = Nested.apply(torch.ones(1, requires_grad=True), 70, leave).sum()
-        watch.of.discard(uses)
-        result.backward()
-        self.assertNotEqual(threads, [threading.get_ident()])
-        self.assertIn(watch, _get_current_dispatch_mode_stack())
-        watch.leave()
-        self.assertNotIn(watch, _get_current_dispatch_mode_stack())
+        """In a process of its own: after autograd has begun a thread, processes cannot be forked."""
+        self.assertEqual(in_a_fork(watch_ends_where_it_began), [True, True, False])
