@@ -17,7 +17,7 @@ Result<void> LowerTier::write_back(ChunkId id) {
                  "nvme"};
   CASTOR_TRY(wait_(copy.arrived, chunk.label));
   CASTOR_TRY(copy.arrived.wait());
-  if (!chunk.nvme_held) CASTOR_TRY(take_outdated_room(chunk.n_bytes));
+  if (!chunk.nvme_held) CASTOR_TRY(make_room(id));
   chunk.nvme_held = true;
   outdated_.erase({chunk.n_bytes, id});
   const auto known =
@@ -58,11 +58,28 @@ void LowerTier::forget(ChunkId id) {
   if (std::exchange(chunk.nvme_held, false)) spill_->forget(id);
 }
 
+/// Room for a chunk that has none in the store.
+Result<void> LowerTier::make_room(ChunkId id) {
+  const Chunk& wanted = chunks_[id];
+  CASTOR_TRY(take_outdated_room(wanted.n_bytes));
+  for (const bool outdated : {true, false})
+    for (const ChunkId other : chunks_.ids()) {
+      if (spill_->check_room(wanted.n_bytes, wanted.label).ok()) return {};
+      const Chunk& chunk = chunks_[other];
+      const bool is_spare = outdated ? !chunk.nvme_current : chunk.resident(Tier::host) || chunk.resident(Tier::device);
+      if (chunk.nvme_held && is_spare) CASTOR_TRY(give_up(other));
+    }
+  return spill_->check_room(wanted.n_bytes, wanted.label);
+}
+
 Result<void> LowerTier::take_outdated_room(std::uint64_t n_bytes) {
   const auto smallest = outdated_.lower_bound({n_bytes, ChunkId{}});
-  if (smallest == outdated_.end()) return {};
-  CASTOR_TRY(await_move(smallest->second));
-  forget(smallest->second);
+  return smallest == outdated_.end() ? Result<void>() : give_up(smallest->second);
+}
+
+Result<void> LowerTier::give_up(ChunkId id) {
+  CASTOR_TRY(await_move(id));
+  forget(id);
   return {};
 }
 

@@ -45,8 +45,10 @@ Result<void> RoomMaker::evict(ChunkId wanted, Tier tier, const Error& refused) {
   const bool before = std::exchange(makes_room_on_device_, makes_room_on_device_ || tier == Tier::device);
   const auto pushed = parts_.push_down(victim->chunk, tier);
   makes_room_on_device_ = before;
-  CASTOR_TRY(pushed);
-  return wait_for_room(wanted, tier, refused);
+  if (pushed.ok()) return wait_for_room(wanted, tier, refused);
+  if (pushed.error().kind != ErrorKind::does_not_fit || !parts_.chunks.memory().leaving(tier)) return pushed;
+  CASTOR_ASSIGN(const std::uint64_t freed_bytes, parts_.waits.for_leaving(tier));
+  return freed_bytes > 0 ? Result<void>() : pushed;
 }
 
 /// Waits until a copy has left. Errors: does_not_fit, where none is leaving.

@@ -60,7 +60,8 @@ Result<std::unique_ptr<EngineMemory>> EngineMemory::make(ModelHost& host, const 
   store.timeout = std::chrono::ceil<std::chrono::milliseconds>(options.io_timeout);
   CASTOR_ASSIGN(memory->store_, machine.open_store(store));
   for (const std::string& warning : memory->store_->warnings()) warn(host, warning);
-  memory->spill_ = std::make_unique<TensorStoreSpill>(*memory->store_);
+  memory->spill_ = std::make_unique<TensorStoreSpill>(
+      *memory->store_, options.durability == Durability::scratch ? &memory->nvme_ : nullptr);
   return memory;
 }
 

@@ -77,6 +77,32 @@ TEST_F(LowerTierTest, OfTheOutdatedRoomTheSmallestThatIsLargeEnoughIsTaken) {
   EXPECT_EQ(tiers_.spill.contents.count(small) + tiers_.spill.contents.count(large), 2u);
 }
 
+TEST_F(LowerTierTest, AFullStoreGivesUpWhatIsOutdatedAndThenWhatIsElsewhereToo) {
+  const ChunkId one = add(1), two = add(2), copied = add(3), alone = add(4), large = add(5, 2 * kBytes), last = add(6);
+  tiers_.spill.limit_bytes = 4 * kBytes;
+  for (const ChunkId id : {one, two, copied, alone}) tiers_.chunks.below().write_back(id).value();
+  for (const ChunkId id : {one, two}) tiers_.chunks.written(id, Tier::host);
+  tiers_.chunks.release(alone, Tier::host).value();
+  tiers_.chunks.reap(Tier::host).value();
+  const auto below = [this](ChunkId id) { return tiers_.spill.contents.contains(id); };
+
+  tiers_.chunks.below().write_back(large).value();
+  EXPECT_FALSE(below(one) || below(two)) << "neither alone has room for it";
+  EXPECT_TRUE(below(copied) && below(alone) && below(large));
+
+  tiers_.chunks.below().write_back(last).value();
+  EXPECT_FALSE(below(copied)) << "the host has it";
+  EXPECT_TRUE(below(alone) && below(large) && below(last));
+  EXPECT_FALSE(tiers_.chunks.chunk(copied).clean(Tier::host)) << "it is the only one now";
+
+  for (const ChunkId id : {large, last}) tiers_.chunks.release(id, Tier::host).value();
+  const auto refused = tiers_.chunks.below().write_back(one);
+  ASSERT_FALSE(refused.ok()) << "all that is there is there alone";
+  EXPECT_EQ(refused.error().kind, ErrorKind::does_not_fit);
+  for (const auto& [id, fill] : {std::pair{one, 1}, {copied, 3}, {alone, 4}, {last, 6}})
+    EXPECT_TRUE(holds(id, Tier::host, fill));
+}
+
 TEST(LowerTier, WithoutASpillStoreNothingIsWrittenBack) {
   Tiers tiers(Budget::kUnlimited, Budget::kUnlimited, false);
   EXPECT_EQ(tiers.chunks.below().spill(), nullptr);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <memory>
 #include <vector>
@@ -33,6 +34,13 @@ class MemorySpillStore final : public SpillStore {
   }
 
   void forget(ChunkId chunk) override { contents.erase(chunk); }
+
+  Result<void> check_room(std::uint64_t n_bytes, const std::string& label) const override {
+    std::uint64_t used_bytes = 0;
+    for (const auto& [chunk, kept] : contents) used_bytes += kept.size();
+    if (used_bytes + n_bytes <= limit_bytes) return {};
+    return Error{ErrorKind::does_not_fit, label + " has no room in the store"};
+  }
 
   std::vector<std::uint64_t> block_ends(std::uint64_t n_bytes) const override {
     std::vector<std::uint64_t> ends;
@@ -69,6 +77,7 @@ class MemorySpillStore final : public SpillStore {
   }
 
   std::map<ChunkId, std::vector<std::byte>> contents;
+  std::uint64_t limit_bytes = std::numeric_limits<std::uint64_t>::max();  ///< of all contents
   bool hold_writes = false;
   std::uint64_t block_bytes = 0;  ///< the size of a block that has a checksum; 0 = none has
   int n_writes = 0, n_reads = 0;

@@ -17,6 +17,7 @@ class MoveLog;
 /// The chunks in the tier below the host: which of them have room in the spill store, and which of that room holds
 /// contents that are out of date. A chunk keeps such room until a chunk without any is written: that one takes over the
 /// smallest outdated room that is large enough, so that the store does not grow while it holds bytes nothing will read.
+/// Where the store has no room left, those lose theirs whose contents are on the host or the device as well.
 ///
 /// Threads: one thread at a time.
 class LowerTier {
@@ -31,7 +32,8 @@ class LowerTier {
 
   /// Starts to store the contents of the host's copy in the spill store as well, unless they are there already. The
   /// copy stays; ChunkManager::settle waits for the write. Waits for the copy's arrival. Requires: the copy is current
-  /// (ContractViolation). Errors: usage where there is no spill store; those of the arrival and of the HostWait.
+  /// (ContractViolation). Errors: usage where there is no spill store; does_not_fit where it has no room; those of the
+  /// arrival and of the HostWait.
   [[nodiscard]] Result<void> write_back(ChunkId id);
 
   /// From now on the contents of the chunk are those that the spill store has under its number. Requires: not pinned.
@@ -48,7 +50,9 @@ class LowerTier {
   [[nodiscard]] Result<void> await_move(ChunkId id) const;
   /// Requires: no read or write of the chunk is under way.
   void forget(ChunkId id);
+  Result<void> make_room(ChunkId id);
   Result<void> take_outdated_room(std::uint64_t n_bytes);
+  Result<void> give_up(ChunkId id);
 
   IndexedVector<ChunkId, Chunk>& chunks_;
   SpillStore* const spill_;

@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <castor/chunk/ids.h>
 #include <castor/memory/buffer.h>
 #include <castor/memory/event.h>
+#include <castor/memory/result.h>
 
 namespace castor {
 
@@ -26,6 +28,9 @@ class SpillStore {
   virtual Event read(ChunkId chunk, BufferView bytes) = 0;
   /// Gives up the contents of `chunk` and their room.
   virtual void forget(ChunkId chunk) = 0;
+  /// Whether `n_bytes` more can be written, for what `label` names. Errors: does_not_fit, where contents have to be given
+  /// up before. A store that cannot tell has room.
+  virtual Result<void> check_room(std::uint64_t /*n_bytes*/, const std::string& /*label*/) const { return {}; }
 
   /// The ends of the blocks of `n_bytes` that have a checksum each; empty where the store keeps no checksums, or makes
   /// them faster itself.
