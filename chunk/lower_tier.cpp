@@ -6,6 +6,16 @@
 #include "move_log.h"
 
 namespace castor {
+namespace {
+
+/// Not where its read is under way or has failed, nor where it is leaving.
+bool has_contents(const ChunkCopy& copy) {
+  return copy.current && !copy.leaving && copy.arrived.ready() && copy.arrived.wait().ok();
+}
+
+bool is_above(const Chunk& chunk) { return has_contents(chunk.at(Tier::host)) || has_contents(chunk.at(Tier::device)); }
+
+}  // namespace
 
 Result<void> LowerTier::write_back(ChunkId id) {
   Chunk& chunk = chunks_.at(id);
@@ -66,8 +76,7 @@ Result<void> LowerTier::make_room(ChunkId id) {
     for (const ChunkId other : chunks_.ids()) {
       if (spill_->check_room(wanted.n_bytes, wanted.label).ok()) return {};
       const Chunk& chunk = chunks_[other];
-      const bool is_spare = outdated ? !chunk.nvme_current : chunk.resident(Tier::host) || chunk.resident(Tier::device);
-      if (chunk.nvme_held && is_spare) CASTOR_TRY(give_up(other));
+      if (chunk.nvme_held && (outdated ? !chunk.nvme_current : is_above(chunk))) CASTOR_TRY(give_up(other));
     }
   return spill_->check_room(wanted.n_bytes, wanted.label);
 }

@@ -50,6 +50,8 @@ MemStats MemStatsCollector::finish(std::uint64_t last_overall_peak_bytes) {
   return MemStats(std::exchange(ended_, {}));
 }
 
+std::uint64_t MemStatsCollector::peak_so_far_bytes() const { return largest(ended_, &PeriodStats::non_model_peak_bytes); }
+
 void MemStatsCollector::discard() {
   open_.reset();
   ended_.clear();

@@ -98,6 +98,8 @@ class DeviceWatch {
   std::uint64_t allocator_bytes() const { return saturating_sub(reserved_peak_bytes_, allocated_peak_bytes_); }
   /// The peak of bytes beside chunks in the warm-up; 0 until its end.
   std::uint64_t non_model_peak_bytes() const { return warm_up_.max_non_model_peak_bytes(); }
+  /// In the warm-up: of its periods that have ended.
+  std::uint64_t non_model_peak_so_far_bytes() const { return collector_.peak_so_far_bytes(); }
   /// The peak of bytes beside chunks from each moment of `iteration` to the next; unknown where the warm-up did not end
   /// with these uses of units. The optimizer's step is one period, which all moments of norm and update share.
   std::vector<std::optional<std::uint64_t>> non_model_bytes(const AccessTrace& iteration) const;

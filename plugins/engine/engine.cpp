@@ -162,13 +162,14 @@ Result<void> Engine::discard_gradients() {
   tuner_->end_updates();
   rooms_->calls.break_off();
   rooms_->watch.break_off();
-  return rooms_->optimizer->abandon();
+  CASTOR_TRY(rooms_->optimizer->abandon());
+  return rooms_->warming_up ? placer_->repeat_warm_up() : Result<void>();
 }
 
 /// Places again after the warm-up; then takes room for speculative updates; then has the Tuner choose the settings of
 /// the next step.
 Result<void> Engine::after_step(bool wants_norm) {
-  if (rooms_->warming_up && rooms_->scheduler->trace().empty()) return {};
+  if (rooms_->warming_up && rooms_->scheduler->trace().empty()) return placer_->repeat_warm_up();
   if (std::exchange(rooms_->warming_up, false)) {
     if (rooms_->measures()) CASTOR_TRY(placer_->place_in_measured_room());
     if (wants_norm) tell_speculation(*rooms_, rooms_->optimizer->states().placement());

@@ -19,12 +19,19 @@ constexpr std::uint64_t kSegmentBytes = 2 * kMiB;
 
 }  // namespace
 
+void ModelsMemory::limit(std::uint64_t n_bytes) {
+  limit_bytes_ = n_bytes;
+  host_.device_memory()->limit(n_bytes);
+}
+
 Result<void*> ModelsMemory::allocate(std::uint64_t n_bytes) {
   auto made = host_.device_memory()->allocate(n_bytes);
   if (made.ok() || made.error().kind != ErrorKind::does_not_fit || budget_bytes_ == Budget::kUnlimited) return made;
+  const auto now = host_.device_memory()->memory();
+  if (!now.ok() || now->reserved + std::max(n_bytes, kSegmentBytes) <= limit_bytes_) return made;  // the GPU is full
   const std::uint64_t enough_bytes = budget_bytes_ + std::max(n_bytes, kSegmentBytes);
   return does_not_fit({Tier::device, enough_bytes, budget_bytes_},
-                      "device tier: parameters need " + format_bytes(n_bytes) +
+                      "device tier: chunks need " + format_bytes(n_bytes) +
                           " more, and the model's other tensors leave less of the budget of " +
                           format_bytes(budget_bytes_) + "; raise `device_budget` to " + format_bytes(enough_bytes) +
                           " or more, lower `batch` or use `recompute`");

@@ -32,11 +32,12 @@ class ModelsMemory final : public MemoryResource {
   void deallocate(void* data, std::uint64_t n_bytes) noexcept override {
     host_.device_memory()->deallocate(data, n_bytes);
   }
-  void limit(std::uint64_t n_bytes) { host_.device_memory()->limit(n_bytes); }
+  void limit(std::uint64_t n_bytes);
 
  private:
   ModelHost& host_;
   const std::uint64_t budget_bytes_;
+  std::uint64_t limit_bytes_ = Budget::kUnlimited;  ///< of the allocator
 };
 
 /// Slots in whole pages of `own`, so that they leave no holes. Small slots, and where there are no pages all slots, come

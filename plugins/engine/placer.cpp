@@ -75,7 +75,7 @@ Result<void> Placer::place_first() {
   if (!placed.ok() && rooms_.measures() && rooms_.options.accumulate_gradients) {
     request.chunks = demands(false);
     placed = plan_placement(request);
-    sums_need_measured_room_ = placed.ok();
+    sums_ = Sums::wait;
   }
   CASTOR_ASSIGN(StatePlacement placement, std::move(placed));
   rooms_.memory->expect_on_nvme(n_bytes_on_nvme(placement, request.chunks.size()));
@@ -103,9 +103,13 @@ void Placer::give_room(std::uint64_t n_bytes) {
 }
 
 Result<void> Placer::place_for_sums() {
-  if (!std::exchange(sums_need_measured_room_, false)) return {};
-  return place_in_measured_room();
+  if (sums_ != Sums::wait || !rooms_.warming_up) return {};
+  CASTOR_TRY(place_beside(rooms_.watch.non_model_peak_so_far_bytes()));
+  sums_ = Sums::are_placed;
+  return {};
 }
+
+Result<void> Placer::repeat_warm_up() { return sums_ == Sums::are_placed ? place_first() : Result<void>(); }
 
 /// Of a room of `n_bytes` for chunks.
 std::uint64_t Placer::padding_bytes(std::uint64_t n_bytes) const {
@@ -119,17 +123,20 @@ std::uint64_t Placer::slack_bytes(std::uint64_t non_model_bytes) const {
                                          : allocator_slack_bytes(budget_bytes, non_model_bytes, kept_bytes_);
 }
 
+Result<void> Placer::place_in_measured_room() {
+  rooms_.watch.forget_allocators_peak();
+  return place_beside(rooms_.watch.non_model_peak_bytes());
+}
+
 /// Activations in chunks are given room beside the states where they fit; the plan of moves may still evict them. So
 /// are sums of gradients, if the warm-up added any up although the options did not say so.
-Result<void> Placer::place_in_measured_room() {
+Result<void> Placer::place_beside(std::uint64_t non_model_bytes) {
   const std::uint64_t budget_bytes = rooms_.options.device_budget_bytes;
-  const std::uint64_t non_model_bytes = rooms_.watch.non_model_peak_bytes();
   kept_bytes_ = rooms_.activations->peak_bytes();
   std::uint64_t taken_bytes = non_model_bytes + slack_bytes(non_model_bytes);
   taken_bytes += padding_bytes(saturating_sub(budget_bytes, taken_bytes));
   give_room(std::max(saturating_sub(budget_bytes, taken_bytes),
                      working_bytes(largest_unit_.payload_bytes, rooms_.activations->largest_bytes())));
-  rooms_.watch.forget_allocators_peak();
   request_ = make_request();
   request_.non_model_bytes = taken_bytes;
   if (rooms_.options.accumulate_gradients || !rooms_.optimizer->gradients().store().adds_up()) return place();

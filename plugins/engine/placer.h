@@ -23,6 +23,9 @@ class Placer {
   /// After the first micro-batch of the warm-up, where its gradients had room below the device but sums of several have
   /// not: as place_in_measured_room, beside these gradients. Errors: as place_first.
   [[nodiscard]] Result<void> place_for_sums();
+  /// After a step of the warm-up that does not count, whose micro-batches may have been smaller than those to come:
+  /// places as place_first where place_for_sums did otherwise. Errors: as place_first.
+  [[nodiscard]] Result<void> repeat_warm_up();
   /// After the warm-up: gives the chunks the room that activations and workspaces leave, and places again. Errors: as
   /// place_first.
   [[nodiscard]] Result<void> place_in_measured_room();
@@ -51,10 +54,18 @@ class Placer {
   std::uint64_t host_state_bytes() const;
 
  private:
+  /// Sums of gradients in the warm-up.
+  enum class Sums : std::uint8_t {
+    have_room,
+    wait,        ///< for the room that the first micro-batch measures
+    are_placed,  ///< in that room
+  };
+
   PlacementRequest make_request() const;
   std::uint64_t n_bytes_on_nvme(const StatePlacement& placement, std::size_t n_chunks) const;
   IndexedVector<PayloadId, ChunkDemand> demands(bool adds_up) const;
   std::uint64_t speculation_bytes() const;
+  Result<void> place_beside(std::uint64_t non_model_bytes);
   Result<void> place();
   static bool has_room_for_all_gradients(const PlacementRequest& request);
   void give_room(std::uint64_t n_bytes);
@@ -65,7 +76,7 @@ class Placer {
   const LargestUnit largest_unit_;
   PlacementRequest request_;      ///< of the placement in force; on a GPU from the end of the warm-up on
   std::uint64_t kept_bytes_ = 0;  ///< of activations in chunks that the placement leaves room for
-  bool sums_need_measured_room_ = false;
+  Sums sums_ = Sums::have_room;
 };
 
 }  // namespace castor

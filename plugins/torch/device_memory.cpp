@@ -2,6 +2,7 @@
 #include "device_memory.h"
 
 #include <castor/plugins/torch/errors.h>
+#include <castor/plugins/torch/runtime.h>
 
 #include <ATen/DeviceAccelerator.h>
 #include <c10/core/Allocator.h>
@@ -41,6 +42,14 @@ std::uint64_t total_bytes(at::DeviceAllocator& allocator, c10::DeviceIndex devic
   return total;
 }
 
+thread_local bool allocating = false;
+
+struct Allocating {
+  Allocating() { allocating = true; }
+  ~Allocating() { allocating = false; }
+  Allocating(const Allocating&) = delete;
+};
+
 /// Makes work queued on `later` from now on begin after the work queued on `earlier` so far.
 void order(c10::Stream earlier, c10::Stream later) {
   c10::Event event(earlier.device_type());
@@ -55,11 +64,14 @@ Result<void*> ChunkMemory::allocate(std::uint64_t n_bytes) {
     if (!stream_) stream_ = c10::impl::VirtualGuardImpl(device_.type()).getStreamFromGlobalPool(device_);
     const c10::Stream compute = at::accelerator::getCurrentStream(device_.index());
     const c10::StreamGuard on_it(*stream_);
+    const Allocating now;
     void* data = c10::GetAllocator(device_.type())->raw_allocate(n_bytes);
     order(*stream_, compute);
     return data;
   });
 }
+
+bool allocates_chunk() { return allocating; }
 
 void ChunkMemory::deallocate(void* data, std::uint64_t) {
   (void)guard([&] {

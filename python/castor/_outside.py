@@ -40,7 +40,7 @@ class OutsideUses:
         self.model = weakref.ref(model)
         self.ended = False
         self.running: list[Running] = []
-        self.before_loss: nn.Module | None = None  # the module of the last forward pass with gradients
+        self.before_loss: weakref.ref[nn.Module] | None = None  # the module of the last forward pass with gradients
         self.kept: weakref.WeakKeyDictionary[nn.Module, KeptUnits] = weakref.WeakKeyDictionary()  # with its forward passes
         self.uncompiled: Uncompiled | None = None
         weakref.finalize(self, WATCH.leave).atexit = False
@@ -102,7 +102,7 @@ class OutsideUses:
         if self.running:
             return
         if result is not None and self.trains and torch.is_grad_enabled() and (self.debug or WATCH.can_stay()):
-            self.before_loss = module  # without a result it was ended by an exception
+            self.before_loss = weakref.ref(module)  # without a result it was ended by an exception
         if self.debug:
             return
         if self.before_loss is None:
@@ -152,10 +152,13 @@ class OutsideUses:
 
     def keep(self, number: int) -> None:
         """Fetches the unit with the forward pass before the loss, from now on and at once, until the step has ended."""
-        if self.before_loss not in self.kept:
-            self.kept[self.before_loss] = KeptUnits(self.passes)
-            self.kept[self.before_loss].attach(self.before_loss)
-        self.kept[self.before_loss].add(number)
+        module = self.before_loss()
+        if module is None:
+            return  # a part that is gone takes its hooks along
+        if module not in self.kept:
+            self.kept[module] = KeptUnits(self.passes)
+            self.kept[module].attach(module)
+        self.kept[module].add(number)
 
 
 class Uncompiled:

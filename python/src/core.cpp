@@ -233,6 +233,7 @@ PYBIND11_MODULE(_core, module) {
   bind_tensor_optimizer(module);
   module.def("boost", &boosted);
   module.def("configure_allocator", &configure_allocator);
+  module.def("allocates_chunk", &castor::allocates_chunk);
   module.def("unplaced_like", [](const at::Tensor& tensor, c10::ScalarType dtype, c10::Device device) {
     return castor::unplaced_like(tensor, at::TensorOptions(dtype).device(device));
   });

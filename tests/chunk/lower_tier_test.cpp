@@ -103,6 +103,18 @@ TEST_F(LowerTierTest, AFullStoreGivesUpWhatIsOutdatedAndThenWhatIsElsewhereToo) 
     EXPECT_TRUE(holds(id, Tier::host, fill));
 }
 
+TEST_F(LowerTierTest, ContentsWhoseReadHasFailedStay) {
+  const ChunkId lost = add(1), other = add(2);
+  tiers_.spill.limit_bytes = kBytes;
+  tiers_.chunks.below().write_back(lost).value();
+  tiers_.chunks.release(lost, Tier::host).value();
+  tiers_.chunks.reap(Tier::host).value();
+  tiers_.spill.fail_read = tiers_.spill.n_reads + 1;
+  (void)tiers_.chunks.fetch(lost, Tier::host);
+  EXPECT_FALSE(tiers_.chunks.below().write_back(other).ok());
+  EXPECT_TRUE(tiers_.spill.contents.contains(lost));
+}
+
 TEST(LowerTier, WithoutASpillStoreNothingIsWrittenBack) {
   Tiers tiers(Budget::kUnlimited, Budget::kUnlimited, false);
   EXPECT_EQ(tiers.chunks.below().spill(), nullptr);

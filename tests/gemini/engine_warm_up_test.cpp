@@ -378,10 +378,11 @@ TEST(WarmUpOnAGpu, RandomTrainingsHaveTheBitsOfTheHost) {
 
 /// Steps `first` to before `end` of three micro-batches each.
 Result<void> accumulate(const SmallTraining& training, Strategy& strategy, test::FakeModelHost& host,
-                        std::uint32_t first, std::uint32_t end) {
+                        std::uint32_t first, std::uint32_t end,
+                        const std::function<void(std::uint32_t unit)>& computes = nullptr) {
   constexpr std::uint32_t kMicroBatches = 3;
   for (std::uint32_t i = first * kMicroBatches; i < end * kMicroBatches; ++i)
-    for (const SmallTraining::Call& call : training.calls(strategy, host, i)) {
+    for (const SmallTraining::Call& call : training.calls(strategy, host, i, computes)) {
       const bool of_last = call.name == "announce_step" || call.name == "step";
       if (!of_last || i % kMicroBatches == kMicroBatches - 1) CASTOR_TRY(call.make());
     }
@@ -405,7 +406,17 @@ TEST(WarmUpOnAGpu, PlacesForSumsOfGradientsAfterTheFirstMicroBatch) {
   host->allocate_from(rig.allocator);
   const auto engine = Engine::make(*host, options, rig.machine()).value();
   engine->attach().value();
-  accumulate(training, *engine, *host, 0, 4).value();
+  std::uint64_t activation_bytes = 4 * kKiB;
+  const auto computes = [&](std::uint32_t) {
+    rig.allocator.hold(activation_bytes);
+    EXPECT_LE(rig.allocator.allocated_bytes(), 512 * kKiB);
+    rig.allocator.let_go(activation_bytes);
+  };
+  for (const SmallTraining::Call& call : training.calls(*engine, *host, 0, computes))
+    if (call.name != "announce_step" && call.name != "step") call.make().value();
+  engine->discard_gradients().value();  // a trial with a smaller batch, which counts for nothing
+  activation_bytes = 100 * kKiB;
+  accumulate(training, *engine, *host, 0, 4, computes).value();
   EXPECT_EQ(training.masters(*engine).value(), training.masters(*plain).value());
 }
 

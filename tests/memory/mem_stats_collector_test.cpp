@@ -28,6 +28,17 @@ TEST(MemStatsCollector, ChargesEachPeakToThePeriodThatEnded) {
   EXPECT_EQ(stats.periods()[2].model_bytes, 200u);
 }
 
+TEST(MemStatsCollector, KnowsThePeakOfThePeriodsThatHaveEnded) {
+  MemStatsCollector collector;
+  EXPECT_EQ(collector.peak_so_far_bytes(), 0u);
+  collector.begin_period(0, 0, 10);
+  EXPECT_EQ(collector.peak_so_far_bytes(), 0u);
+  collector.begin_period(1, 50, 10);
+  EXPECT_EQ(collector.peak_so_far_bytes(), 40u);
+  collector.begin_period(2, 30, 10);
+  EXPECT_EQ(collector.peak_so_far_bytes(), 40u);
+}
+
 TEST(MemStats, MaximaNeedNotShareAPeriod) {
   MemStatsCollector collector;
   const auto stats = three_periods(collector);

@@ -437,6 +437,12 @@ class Lifetimes(unittest.TestCase):
                 continue
             loss.backward()
             optimizer.step()
+            twin, loop = plain()
+            loss_of(twin, 0).backward()
+            loop.step()
+            weights = dict(optimizer.castor_session.state_dict())
+            for name, weight in twin.named_parameters():
+                self.assertTrue(torch.equal(weights[name].to(weight.device), weight), name)
 
     def test_a_session_outlives_passes_that_ctrl_c_has_left_open(self):
         """Whose end calls it: after the session it would read memory that is gone."""

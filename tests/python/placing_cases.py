@@ -234,10 +234,6 @@ class BuffersOnMeta(SameWeights):
             self.assert_same(dict(model.named_buffers()), dict(expected.named_buffers()))
 
 
-if __name__ == "__main__":
-    unittest.main()
-
-
 class InOneStorage(Twins):
     def test_parameters_side_by_side(self):
         """As those of nn.LSTM lie on a GPU."""
@@ -261,3 +257,6 @@ class InOneStorage(Twins):
             return model(torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(seed)).to(DEVICE))[0].square().sum()
 
         self.check(lambda: nn.LSTM(8, 8, 2, batch_first=True), loss, chunk_bytes="1KiB")
+
+if __name__ == "__main__":
+    unittest.main()

@@ -63,6 +63,9 @@ class MemStatsCollector {
   /// Ends the last period and returns the iteration; the collector is then ready for the next.
   MemStats finish(std::uint64_t last_overall_peak_bytes);
 
+  /// The largest peak of non-model data in the periods of the iteration under way that have ended.
+  std::uint64_t peak_so_far_bytes() const;
+
   /// Drops the iteration under way: a broken-off warm-up is repeated.
   void discard();
 

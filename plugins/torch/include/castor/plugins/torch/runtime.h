@@ -33,5 +33,8 @@ double allocator_share(std::uint64_t budget_bytes, std::uint64_t total_bytes);
 /// limit.
 /// Errors: failed, where this LibTorch has no such allocator.
 Result<void> configure_device_allocator(std::uint64_t budget_bytes, std::uint64_t total_bytes);
+/// True in a thread that takes memory for a chunk from LibTorch's allocator, where a shortage is no error yet.
+bool allocates_chunk();
+
 
 }  // namespace castor
