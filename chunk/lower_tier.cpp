@@ -9,11 +9,11 @@ namespace castor {
 namespace {
 
 /// Not where its read is under way or has failed, nor where it is leaving.
-bool has_contents(const ChunkCopy& copy) {
+bool has_arrived(const ChunkCopy& copy) {
   return copy.current && !copy.leaving && copy.arrived.ready() && copy.arrived.wait().ok();
 }
 
-bool is_above(const Chunk& chunk) { return has_contents(chunk.at(Tier::host)) || has_contents(chunk.at(Tier::device)); }
+bool is_above(const Chunk& chunk) { return has_arrived(chunk.at(Tier::host)) || has_arrived(chunk.at(Tier::device)); }
 
 }  // namespace
 
@@ -72,13 +72,13 @@ void LowerTier::forget(ChunkId id) {
 Result<void> LowerTier::make_room(ChunkId id) {
   const Chunk& wanted = chunks_[id];
   CASTOR_TRY(take_outdated_room(wanted.n_bytes));
-  for (const bool outdated : {true, false})
-    for (const ChunkId other : chunks_.ids()) {
-      if (spill_->check_room(wanted.n_bytes, wanted.label).ok()) return {};
-      const Chunk& chunk = chunks_[other];
-      if (chunk.nvme_held && (outdated ? !chunk.nvme_current : is_above(chunk))) CASTOR_TRY(give_up(other));
-    }
-  return spill_->check_room(wanted.n_bytes, wanted.label);
+  const auto room = [&] { return spill_->check_room(wanted.n_bytes, wanted.label); };
+  while (!outdated_.empty() && !room().ok()) CASTOR_TRY(give_up(outdated_.begin()->second));
+  for (const ChunkId other : chunks_.ids()) {
+    if (room().ok()) return {};
+    if (chunks_[other].nvme_held && is_above(chunks_[other])) CASTOR_TRY(give_up(other));
+  }
+  return room();
 }
 
 Result<void> LowerTier::take_outdated_room(std::uint64_t n_bytes) {

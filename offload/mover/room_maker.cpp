@@ -17,9 +17,9 @@ Result<void> RoomMaker::make_room(ChunkId wanted, Tier tier, const Error& refuse
     CASTOR_TRY(parts_.chunks.release(*unwanted, tier));
     return wait_for_room(wanted, tier, refused);
   }
-  if (parts_.planned.in_force() && parts_.chunks.memory().leaving(tier)) {
-    CASTOR_ASSIGN(const std::uint64_t freed_after_wait_bytes, parts_.waits.for_leaving(tier));
-    if (freed_after_wait_bytes > 0) return {};
+  if (parts_.planned.in_force()) {
+    CASTOR_ASSIGN(const bool freed, wait_for_leaving(tier));
+    if (freed) return {};
   }
   return evict(wanted, tier, refused);
 }
@@ -31,9 +31,9 @@ Result<void> RoomMaker::evict(ChunkId wanted, Tier tier, const Error& refused) {
       makes_room_on_device_ ? std::nullopt : std::optional(parts_.device.free_bytes());
   const auto victim = parts_.policy.choose(tier, wanted, parts_.waits.guide(), free_above_bytes);
   if (!victim) return wait_for_room(wanted, tier, refused);
-  if (!victim->clean && parts_.chunks.memory().leaving(tier)) {
-    CASTOR_ASSIGN(const std::uint64_t freed_bytes, parts_.waits.for_leaving(tier));
-    if (freed_bytes > 0) return {};
+  if (!victim->clean) {
+    CASTOR_ASSIGN(const bool freed, wait_for_leaving(tier));
+    if (freed) return {};
   }
   if (victim->goes_up) {
     const auto there = parts_.chunks.fetch(victim->chunk, Tier::device);
@@ -46,16 +46,22 @@ Result<void> RoomMaker::evict(ChunkId wanted, Tier tier, const Error& refused) {
   const auto pushed = parts_.push_down(victim->chunk, tier);
   makes_room_on_device_ = before;
   if (pushed.ok()) return wait_for_room(wanted, tier, refused);
-  if (pushed.error().kind != ErrorKind::does_not_fit || !parts_.chunks.memory().leaving(tier)) return pushed;
-  CASTOR_ASSIGN(const std::uint64_t freed_bytes, parts_.waits.for_leaving(tier));
-  return freed_bytes > 0 ? Result<void>() : pushed;
+  if (pushed.error().kind != ErrorKind::does_not_fit) return pushed;
+  CASTOR_ASSIGN(const bool freed, wait_for_leaving(tier));
+  return freed ? Result<void>() : pushed;
 }
 
-/// Waits until a copy has left. Errors: does_not_fit, where none is leaving.
-Result<void> RoomMaker::wait_for_room(ChunkId wanted, Tier tier, const Error& refused) {
-  if (!parts_.chunks.memory().leaving(tier)) return full(wanted, tier, refused);
+/// Waits until a copy has left; false where none is leaving, or none left.
+Result<bool> RoomMaker::wait_for_leaving(Tier tier) {
+  if (!parts_.chunks.memory().leaving(tier)) return false;
   CASTOR_ASSIGN(const std::uint64_t freed_bytes, parts_.waits.for_leaving(tier));
-  if (freed_bytes == 0) return full(wanted, tier, refused);
+  return freed_bytes > 0;
+}
+
+/// The same. Errors: does_not_fit, where that leaves no room.
+Result<void> RoomMaker::wait_for_room(ChunkId wanted, Tier tier, const Error& refused) {
+  CASTOR_ASSIGN(const bool freed, wait_for_leaving(tier));
+  if (!freed) return full(wanted, tier, refused);
   return {};
 }
 

@@ -42,6 +42,7 @@ class RoomMaker {
 
  private:
   Result<void> evict(ChunkId wanted, Tier tier, const Error& refused);
+  Result<bool> wait_for_leaving(Tier tier);
   Result<void> wait_for_room(ChunkId wanted, Tier tier, const Error& refused);
   Error full(ChunkId wanted, Tier tier, const Error& refused) const;
 

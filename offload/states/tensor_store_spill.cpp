@@ -5,12 +5,6 @@
 #include <castor/memory/shortage.h>
 
 namespace castor {
-namespace {
-
-/// Of a value in the store, at the most.
-constexpr std::uint64_t kPaddingBytes = 4 * kKiB;
-
-}  // namespace
 
 Result<void> TensorStoreSpill::check_room(std::uint64_t n_bytes, const std::string& label) const {
   if (budget_ == nullptr || n_bytes + kPaddingBytes <= budget_->free_bytes()) return {};

@@ -163,7 +163,7 @@ Result<void> Engine::discard_gradients() {
   rooms_->calls.break_off();
   rooms_->watch.break_off();
   CASTOR_TRY(rooms_->optimizer->abandon());
-  return rooms_->warming_up ? placer_->repeat_warm_up() : Result<void>();
+  return placer_->repeat_warm_up();
 }
 
 /// Places again after the warm-up; then takes room for speculative updates; then has the Tuner choose the settings of

@@ -33,7 +33,7 @@ Result<void*> ModelsMemory::allocate(std::uint64_t n_bytes) {
   return does_not_fit({Tier::device, enough_bytes, budget_bytes_},
                       "device tier: chunks need " + format_bytes(n_bytes) +
                           " more, and the model's other tensors leave less of the budget of " +
-                          format_bytes(budget_bytes_) + "; raise `device_budget` to " + format_bytes(enough_bytes) +
+                          format_bytes(budget_bytes_) + "; raise `device_budget` to " + format_bytes_up(enough_bytes) +
                           " or more, lower `batch` or use `recompute`");
 }
 

@@ -6,12 +6,13 @@
 
 #include <castor/memory/bytes.h>
 #include <castor/states/model_chunks.h>
+#include <castor/states/tensor_store_spill.h>
 
 namespace castor {
 namespace {
 
-/// The values of a payload chunk on NVMe, and what each takes beyond its bytes at most.
-constexpr std::uint64_t kValuesOfChunk = 4, kPaddingBytes = 4 * kKiB;
+/// The values of a payload chunk on NVMe.
+constexpr std::uint64_t kValuesOfChunk = 4;
 /// Of each value, where they are committed: the last and the next.
 constexpr std::uint64_t kSlotsOfCommit = 2;
 
@@ -50,7 +51,7 @@ std::uint64_t Placer::speculation_bytes() const {
 
 /// The most that may come to lie there.
 std::uint64_t Placer::n_bytes_on_nvme(const StatePlacement& placement, std::size_t n_chunks) const {
-  const std::uint64_t n_bytes = placement.below_bytes + n_chunks * kValuesOfChunk * kPaddingBytes;
+  const std::uint64_t n_bytes = placement.below_bytes + n_chunks * kValuesOfChunk * TensorStoreSpill::kPaddingBytes;
   return rooms_.options.durability == Durability::commit ? kSlotsOfCommit * n_bytes : n_bytes;
 }
 
@@ -109,7 +110,9 @@ Result<void> Placer::place_for_sums() {
   return {};
 }
 
-Result<void> Placer::repeat_warm_up() { return sums_ == Sums::are_placed ? place_first() : Result<void>(); }
+Result<void> Placer::repeat_warm_up() {
+  return sums_ == Sums::are_placed && rooms_.warming_up ? place_first() : Result<void>();
+}
 
 /// Of a room of `n_bytes` for chunks.
 std::uint64_t Placer::padding_bytes(std::uint64_t n_bytes) const {

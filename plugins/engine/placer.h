@@ -23,8 +23,8 @@ class Placer {
   /// After the first micro-batch of the warm-up, where its gradients had room below the device but sums of several have
   /// not: as place_in_measured_room, beside these gradients. Errors: as place_first.
   [[nodiscard]] Result<void> place_for_sums();
-  /// After a step of the warm-up that does not count, whose micro-batches may have been smaller than those to come:
-  /// places as place_first where place_for_sums did otherwise. Errors: as place_first.
+  /// After a step that does not count. In the warm-up its micro-batches may have been smaller than those to come, so
+  /// this places as place_first where place_for_sums did otherwise. Errors: as place_first.
   [[nodiscard]] Result<void> repeat_warm_up();
   /// After the warm-up: gives the chunks the room that activations and workspaces leave, and places again. Errors: as
   /// place_first.

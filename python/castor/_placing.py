@@ -11,8 +11,8 @@ from castor import _core
 
 class Placeholders:
     """The parameters of a model, the same objects, in another dtype (None: their own), on another device, or no longer in a
-    storage with others, as those of nn.LSTM on a GPU: without memory until a session gives them some. Floating-point buffers of modules with parameters that are cast are cast too, but
-    for those that are not saved, and all buffers go to the device.
+    storage with others, as those of nn.LSTM on a GPU: without memory until a session gives them some. Floating-point buffers
+    of modules with parameters that are cast are cast too, but for those that are not saved, and all buffers go to the device.
 
     first_values: by parameter, what it was before; on the meta device where it has no values yet.
     """

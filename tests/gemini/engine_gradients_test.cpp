@@ -227,9 +227,7 @@ class AddedUpGradients : public ::testing::Test {
     return engine;
   }
   Result<void> train(Engine& engine, std::uint32_t n_micro_batches) {
-    for (std::uint32_t m = 0; m < n_micro_batches; ++m)
-      for (const SmallTraining::Call& call : training_.calls(engine, *host_, m))
-        if (call.name != "announce_step" && call.name != "step") CASTOR_TRY(call.make());
+    for (std::uint32_t m = 0; m < n_micro_batches; ++m) CASTOR_TRY(training_.run_micro_batch(engine, *host_, m));
     const auto stepped = engine.step(training_.step_args());
     return stepped.ok() ? Result<void>() : stepped.error();
   }

@@ -372,8 +372,6 @@ TEST(WarmUpOnAGpu, RandomTrainingsHaveTheBitsOfTheHost) {
   EXPECT_GT(n_ran, n_seeds / 2) << "most draws should fit";
 }
 
-// ---- pages ----
-
 // ---- with less room than all gradients of a step need ----
 
 /// Steps `first` to before `end` of three micro-batches each.
@@ -381,11 +379,11 @@ Result<void> accumulate(const SmallTraining& training, Strategy& strategy, test:
                         std::uint32_t first, std::uint32_t end,
                         const std::function<void(std::uint32_t unit)>& computes = nullptr) {
   constexpr std::uint32_t kMicroBatches = 3;
-  for (std::uint32_t i = first * kMicroBatches; i < end * kMicroBatches; ++i)
-    for (const SmallTraining::Call& call : training.calls(strategy, host, i, computes)) {
-      const bool of_last = call.name == "announce_step" || call.name == "step";
-      if (!of_last || i % kMicroBatches == kMicroBatches - 1) CASTOR_TRY(call.make());
-    }
+  for (std::uint32_t i = first * kMicroBatches; i < end * kMicroBatches; ++i) {
+    const bool is_last = i % kMicroBatches == kMicroBatches - 1;
+    CASTOR_TRY(is_last ? training.run(strategy, host, i, i + 1, computes)
+                       : training.run_micro_batch(strategy, host, i, computes));
+  }
   return {};
 }
 
@@ -412,8 +410,7 @@ TEST(WarmUpOnAGpu, PlacesForSumsOfGradientsAfterTheFirstMicroBatch) {
     EXPECT_LE(rig.allocator.allocated_bytes(), 512 * kKiB);
     rig.allocator.let_go(activation_bytes);
   };
-  for (const SmallTraining::Call& call : training.calls(*engine, *host, 0, computes))
-    if (call.name != "announce_step" && call.name != "step") call.make().value();
+  training.run_micro_batch(*engine, *host, 0, computes).value();
   engine->discard_gradients().value();  // a trial with a smaller batch, which counts for nothing
   activation_bytes = 100 * kKiB;
   accumulate(training, *engine, *host, 0, 4, computes).value();
@@ -456,6 +453,8 @@ TEST(TightWarmUp, OfAModelThatNeedsAllGradientsSaysWhatToRaise) {
   EXPECT_NE(again.error().message.find("raise `nvme_budget` or `host_budget`"), std::string::npos)
       << again.error().message;
 }
+
+// ---- pages ----
 
 TEST(PagesOnAGpu, ChunksLieInThemAndTheAllocatorIsLimitedToTheRest) {
   EngineOptions options = SmallTraining().options();

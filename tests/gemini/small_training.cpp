@@ -82,6 +82,13 @@ Result<void> SmallTraining::run(Strategy& strategy, FakeModelHost& host, std::ui
   return {};
 }
 
+Result<void> SmallTraining::run_micro_batch(Strategy& strategy, FakeModelHost& host, std::uint32_t step,
+                                            const std::function<void(std::uint32_t unit)>& computes) const {
+  for (const Call& call : calls(strategy, host, step, computes))
+    if (call.name != "announce_step" && call.name != "step") CASTOR_TRY(call.make());
+  return {};
+}
+
 Result<std::vector<std::vector<float>>> SmallTraining::masters(Strategy& strategy) const {
   std::vector<std::vector<float>> found;
   for (std::uint32_t unit = 0; unit < shape_.n_units; ++unit) {

@@ -45,6 +45,9 @@ class SmallTraining {
   /// Makes the calls of steps `first` to before `end`. Errors: the first of a call.
   Result<void> run(Strategy& strategy, FakeModelHost& host, std::uint32_t first, std::uint32_t end,
                    const std::function<void(std::uint32_t unit)>& computes = nullptr) const;
+  /// Makes the calls of `step` but for its announcement and its end: those of a micro-batch. Errors: as run.
+  Result<void> run_micro_batch(Strategy& strategy, FakeModelHost& host, std::uint32_t step,
+                               const std::function<void(std::uint32_t unit)>& computes = nullptr) const;
   Result<std::vector<std::vector<float>>> masters(Strategy& strategy) const;
   /// The masters after `n_steps` on an engine of the host without limits.
   std::vector<std::vector<float>> expected(std::uint32_t n_steps) const;

@@ -258,5 +258,6 @@ class InOneStorage(Twins):
 
         self.check(lambda: nn.LSTM(8, 8, 2, batch_first=True), loss, chunk_bytes="1KiB")
 
+
 if __name__ == "__main__":
     unittest.main()

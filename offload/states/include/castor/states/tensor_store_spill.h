@@ -10,6 +10,9 @@ namespace castor {
 /// The NVMe tier of the chunk layer: keeps chunks in a TensorStore, under their numbers counted from `first_key`.
 class TensorStoreSpill final : public SpillStore {
  public:
+  /// What a value takes in the store beyond its bytes, at the most.
+  static constexpr std::uint64_t kPaddingBytes = std::uint64_t{1} << 12;
+
   /// `store` is borrowed and must outlive this; so is `budget`, of a store that nothing else uses and whose contents no
   /// commit needs: near its limit room is made in time.
   explicit TensorStoreSpill(TensorStore& store, const Budget* budget = nullptr) : store_(store), budget_(budget) {}
