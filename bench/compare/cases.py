@@ -46,6 +46,7 @@ CASES = {
         Case("qwen-1.5b", "qwen2:1.5b", 4, 2048, "cuda", "20GiB", "28GiB", ("torch", "fsdp2")),
         Case("qwen-1.5b-compiled", "qwen2:1.5b", 4, 2048, "cuda", "20GiB", "28GiB", ("torch",), ("--compile",)),
         Case("qwen-1.5b-resident", "qwen2:1.5b", 4, 2048, "cuda", "", "", ("plain",), (), ("--plugin", "none")),
+        Case("qwen-1.5b-bits", "qwen2:1.5b", 4, 2048, "cuda", "20GiB", "28GiB", ("plain",), ("--deterministic",)),
         Case("qwen-3b", "qwen2:3b", 4, 2048, "cuda", "21GiB", "58GiB", ("fsdp2",)),
         Case("qwen-7b", "qwen2:7b", 4, 2048, "cuda", "40GiB", "100GiB", ()),
         Case("qwen-7b-16m", "qwen2:7b", 4, 2048, "cuda", "72GiB", "100GiB", ("passes",), ("--accumulate", "16")),

@@ -3,6 +3,7 @@
 import argparse
 import gc
 import json
+import os
 import resource
 import sys
 import time
@@ -29,6 +30,7 @@ def parser_of_all():
     parser.add_argument("--threads", type=int, default=0, help="0 = torch's own choice")
     parser.add_argument("--recompute", action="store_true")
     parser.add_argument("--compile", action="store_true", help="blocks by torch.compile")
+    parser.add_argument("--deterministic", action="store_true", help="torch's deterministic algorithms: two runs have equal losses")
     parser.add_argument("--loss", choices=("sliced", "torch"), default="sliced", help="sliced: as Castor's models compute it")
     return parser
 
@@ -144,6 +146,9 @@ def main(make, parser=None):
     chosen = (parser or parser_of_all()).parse_args()
     if chosen.threads:
         torch.set_num_threads(chosen.threads)
+    if chosen.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True, warn_only=True)
     record = {"engine": make.name, "torch": torch.__version__, "step_s": [], "losses": [], "peak_device_bytes": None}
     try:
         if chosen.device == "cuda":

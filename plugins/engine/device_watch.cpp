@@ -22,7 +22,7 @@ void DeviceWatch::look() {
 }
 
 void DeviceWatch::forget_allocators_peak() {
-  look();
+  n_periods_ == 0 ? look() : begin_period();
   if (on_gpu_) host_.device_memory()->reset_peak();
 }
 

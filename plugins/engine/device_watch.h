@@ -72,7 +72,8 @@ class DeviceWatch {
 
   /// Reads the allocator's counters.
   void look();
-  /// Records the allocator's peak so far, and has it count from now on. Requires: not warming up.
+  /// Records the allocator's peak so far, and has it count from now on: after the allocator has given back memory that
+  /// chunks may take. A period of the warm-up ends.
   void forget_allocators_peak();
   /// Called before a unit is entered and its chunks move: looks, and ends the period before.
   void begin_unit(Moment moment);

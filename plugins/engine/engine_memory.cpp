@@ -28,8 +28,10 @@ Result<void*> ModelsMemory::allocate(std::uint64_t n_bytes) {
   auto made = host_.device_memory()->allocate(n_bytes);
   if (made.ok() || made.error().kind != ErrorKind::does_not_fit || budget_bytes_ == Budget::kUnlimited) return made;
   const auto now = host_.device_memory()->memory();
-  if (!now.ok() || now->reserved + std::max(n_bytes, kSegmentBytes) <= limit_bytes_) return made;  // the GPU is full
-  const std::uint64_t enough_bytes = budget_bytes_ + std::max(n_bytes, kSegmentBytes);
+  if (!now.ok() || now->reserved + n_bytes + kSegmentBytes <= limit_bytes_) return made;  // the GPU is full
+  const std::uint64_t beside_bytes = saturating_sub(budget_bytes_, limit_bytes_);  // not left to the allocator
+  const std::uint64_t enough_bytes =
+      std::max(budget_bytes_, beside_bytes + now->reserved) + std::max(n_bytes, kSegmentBytes);
   return does_not_fit({Tier::device, enough_bytes, budget_bytes_},
                       "device tier: chunks need " + format_bytes(n_bytes) +
                           " more, and the model's other tensors leave less of the budget of " +

@@ -101,6 +101,7 @@ bool Placer::has_room_for_all_gradients(const PlacementRequest& request) {
 
 void Placer::give_room(std::uint64_t n_bytes) {
   rooms_.memory->give_chunks(n_bytes, padding_bytes(n_bytes), rooms_.options.device_budget_bytes);
+  rooms_.watch.forget_allocators_peak();
 }
 
 Result<void> Placer::place_for_sums() {
@@ -127,7 +128,6 @@ std::uint64_t Placer::slack_bytes(std::uint64_t non_model_bytes) const {
 }
 
 Result<void> Placer::place_in_measured_room() {
-  rooms_.watch.forget_allocators_peak();
   return place_beside(rooms_.watch.non_model_peak_bytes());
 }
 

@@ -30,11 +30,12 @@ def attach() -> None:
 
 
 def explain(device: int, n_bytes: int, allowed_bytes: int, free_bytes: int) -> None:
-    """Called within the allocator, so it asks nothing of a session."""
+    """Called by the allocator, which may have `allowed_bytes`; it asks nothing of a session."""
     budgets = [budget for where, budget in BUDGETS.values() if where.index == device]
     if not budgets or free_bytes < n_bytes or _core.allocates_chunk():
         return  # no budget helps a GPU that is full, and Castor has errors of its own
-    enough = max(budgets) + max(n_bytes, SEGMENT_BYTES)
+    beside = max(0, max(budgets) - allowed_bytes)
+    enough = max(max(budgets), beside + torch.cuda.memory_reserved(device)) + max(n_bytes, SEGMENT_BYTES)
     logging.getLogger("castor").warning(
         "the model's tensors need %s more on the device, which device_budget=%r leaves no room for; raise it to %r or more, "
         "use recompute or take smaller batches",

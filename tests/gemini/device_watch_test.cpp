@@ -280,6 +280,34 @@ TEST_F(DeviceWatchOnAGpu, HeldIsAllThatIsReservedAndItsPeakOutlivesResets) {
   EXPECT_EQ(watch_.reserved_peak_bytes(), 300u);
 }
 
+TEST_F(DeviceWatchOnAGpu, MemoryThatTheAllocatorGaveToChunksCountsOnce) {
+  std::uint64_t own_bytes = 0;
+  DeviceWatch watch(host_, chunks_, true, [&] { return own_bytes; });
+  allocator_.counters.reserved = allocator_.counters.reserved_peak = 300;
+  watch.look();
+  allocator_.counters.reserved = 200;
+  watch.forget_allocators_peak();
+  own_bytes = 90;
+  watch.look();
+  EXPECT_EQ(watch.held_bytes(), 290u);
+  EXPECT_EQ(watch.reserved_peak_bytes(), 300u) << "not 390";
+  own_bytes = 110;
+  watch.look();
+  EXPECT_EQ(watch.reserved_peak_bytes(), 310u);
+}
+
+TEST_F(DeviceWatchOnAGpu, TheWarmUpKeepsWhatItMeasuredWhenThePeakIsForgotten) {
+  allocator_.counters.allocated_peak = 5000;  // before the first unit: of no period
+  watch_.forget_allocators_peak();
+  use(kForward0, 40, 100);
+  watch_.forget_allocators_peak();
+  use(kBackward0, 20, 75);
+  rest(30);
+  watch_.end_step();
+  EXPECT_EQ(watch_.non_model_peak_bytes(), 60u);
+  EXPECT_EQ(watch_.excess_bytes(kForward0), 0u);
+}
+
 TEST_F(DeviceWatchOnAGpu, CountersThatCannotBeReadStayAsTheyWere) {
   allocator_.counters.reserved = 200, allocator_.counters.reserved_peak = 300;
   watch_.look();

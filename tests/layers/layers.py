@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks the layers of the tree with the compiler: the table below says which modules each module may include.
 
-    layers.py alone MODULE -- COMPILER ARG…     every public header of MODULE compiles alone, with only the include folders
-                                                that MODULE may use
+    layers.py alone MODULE BUILD_DIR -- COMPILER ARG…
+                                                every public header of MODULE compiles alone, with only the include folders
+                                                that MODULE may use; those that begin a source of MODULE do so in the build
     layers.py upward MODULE -- COMPILER ARG…    no header of a module that MODULE may not include can be found there, although it
                                                 can in its own module
     layers.py build BUILD_DIR                   the build gives the sources of each module no other folders than these
@@ -85,14 +86,30 @@ def in_parallel(check, items) -> list[str]:
         return [problem for problem in pool.map(check, items) if problem]
 
 
-def check_alone(compiler: Compiler, module: str) -> list[str]:
+def begin_a_source(module: str, build: pathlib.Path) -> set[str]:
+    """The headers that the build compiles as the first of a source of `module`, with nothing before them: no other file of a
+    unity build and no precompiled header."""
+    begun = set()
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        source = (build / entry["file"]).resolve()
+        if owner_of(source) == module and "-include" not in entry["command"]:
+            first = re.search(r"^#include <(.+)>$", source.read_text(), re.MULTILINE)
+            begun |= {first[1]} if first else set()
+    return begun
+
+
+def check_alone(compiler: Compiler, module: str, build: pathlib.Path) -> list[str]:
     def problem(header):
         errors = compiler.errors(module, header)
         return errors and f"{header} does not compile alone:\n{errors}"
 
     found = headers(module)
-    print(f"{module}: {len(found)} public headers")
-    return in_parallel(problem, found) if found else [f"{module} has no public header; is the table in {__file__} up to date?"]
+    if not found:
+        return [f"{module} has no public header; is the table in {__file__} up to date?"]
+    left = sorted(set(found) - begin_a_source(module, build))
+    print(f"{module}: {len(found)} public headers, {len(found) - len(left)} of which begin a source")
+    twice = [header for header in found if "\n#pragma once\n" not in (ROOT / module / "include" / header).read_text()]
+    return in_parallel(problem, left) + [f"{header} has no #pragma once" for header in twice if header not in left]
 
 
 def check_upward(compiler: Compiler, module: str) -> list[str]:
@@ -137,7 +154,7 @@ def check_c(compiler: Compiler) -> list[str]:
 def main(args: list[str]) -> int:
     args, command = (args[: args.index("--")], args[args.index("--") + 1:]) if "--" in args else (args, [])
     checks = {
-        "alone": lambda: check_alone(Compiler(command), args[1]),
+        "alone": lambda: check_alone(Compiler(command), args[1], pathlib.Path(args[2])),
         "upward": lambda: check_upward(Compiler(command), args[1]),
         "build": lambda: check_build(pathlib.Path(args[1])),
         "c": lambda: check_c(Compiler(command, "c")),

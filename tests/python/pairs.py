@@ -81,7 +81,7 @@ def in_the_smallest_budgets(run, *tiers, **options):
                 raise
             budgets[f"{error.tier}_budget"] = error.needed
         except torch.OutOfMemoryError:
-            budgets["device_budget"] += 4 << 20
+            budgets["device_budget"] += max(4 << 20, budgets["device_budget"] // 2)
             gc.collect()
 
 
