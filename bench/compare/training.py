@@ -148,7 +148,7 @@ def main(make, parser=None):
         torch.set_num_threads(chosen.threads)
     if chosen.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        torch.use_deterministic_algorithms(True, warn_only=True)
+        torch.use_deterministic_algorithms(True)
     record = {"engine": make.name, "torch": torch.__version__, "step_s": [], "losses": [], "peak_device_bytes": None}
     try:
         if chosen.device == "cuda":

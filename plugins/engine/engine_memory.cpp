@@ -8,14 +8,12 @@
 
 #include <castor/memory/bytes.h>
 #include <castor/memory/shortage.h>
+#include <castor/states/model_chunks.h>
 
 namespace castor {
 namespace {
 
 void warn(ModelHost& host, const std::string& sentence) { host.log(CASTOR_LOG_WARN, sentence.c_str()); }
-
-/// What torch's allocator takes of the device at once, at the least.
-constexpr std::uint64_t kSegmentBytes = 2 * kMiB;
 
 }  // namespace
 
@@ -28,10 +26,10 @@ Result<void*> ModelsMemory::allocate(std::uint64_t n_bytes) {
   auto made = host_.device_memory()->allocate(n_bytes);
   if (made.ok() || made.error().kind != ErrorKind::does_not_fit || budget_bytes_ == Budget::kUnlimited) return made;
   const auto now = host_.device_memory()->memory();
-  if (!now.ok() || now->reserved + n_bytes + kSegmentBytes <= limit_bytes_) return made;  // the GPU is full
-  const std::uint64_t beside_bytes = saturating_sub(budget_bytes_, limit_bytes_);  // not left to the allocator
-  const std::uint64_t enough_bytes =
-      std::max(budget_bytes_, beside_bytes + now->reserved) + std::max(n_bytes, kSegmentBytes);
+  if (!now.ok()) return made;
+  const std::uint64_t wanted_bytes = now->reserved + n_bytes + kAllocatorSegmentBytes;
+  if (wanted_bytes <= limit_bytes_) return made;  // the GPU is full
+  const std::uint64_t enough_bytes = budget_bytes_ + (wanted_bytes - limit_bytes_);
   return does_not_fit({Tier::device, enough_bytes, budget_bytes_},
                       "device tier: chunks need " + format_bytes(n_bytes) +
                           " more, and the model's other tensors leave less of the budget of " +

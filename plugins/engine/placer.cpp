@@ -127,9 +127,7 @@ std::uint64_t Placer::slack_bytes(std::uint64_t non_model_bytes) const {
                                          : allocator_slack_bytes(budget_bytes, non_model_bytes, kept_bytes_);
 }
 
-Result<void> Placer::place_in_measured_room() {
-  return place_beside(rooms_.watch.non_model_peak_bytes());
-}
+Result<void> Placer::place_in_measured_room() { return place_beside(rooms_.watch.non_model_peak_bytes()); }
 
 /// Activations in chunks are given room beside the states where they fit; the plan of moves may still evict them. So
 /// are sums of gradients, if the warm-up added any up although the options did not say so.

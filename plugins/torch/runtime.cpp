@@ -2,6 +2,7 @@
 #include <castor/plugins/torch/runtime.h>
 
 #include <castor/plugins/torch/errors.h>
+#include <castor/states/model_chunks.h>
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
@@ -14,9 +15,6 @@
 
 namespace castor {
 namespace {
-
-/// Bytes by which torch's allocator may exceed its limit: it checks the requested bytes, then maps whole segments.
-constexpr std::uint64_t kSegmentBytes = std::uint64_t{20} << 20;
 
 std::string allocator_settings(std::uint64_t budget_bytes, std::uint64_t total_bytes) {
   const std::string settings = "expandable_segments:True";
@@ -34,7 +32,7 @@ bool torch_has_cuda() { return at::hasCUDA(); }
 
 double allocator_share(std::uint64_t budget_bytes, std::uint64_t total_bytes) {
   if (budget_bytes >= total_bytes) return 1;
-  const std::uint64_t limit_bytes = budget_bytes - std::min(budget_bytes / 2, kSegmentBytes);
+  const std::uint64_t limit_bytes = budget_bytes - std::min(budget_bytes / 2, kAllocatorSegmentBytes);
   return static_cast<double>(limit_bytes) / static_cast<double>(total_bytes);
 }
 

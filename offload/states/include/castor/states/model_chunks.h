@@ -52,6 +52,9 @@ enum class StepGradients : std::uint8_t {
 IndexedVector<PayloadId, ChunkDemand> demands_of(const ChunkLayout& layout, const StateFormat& format,
                                                  StepGradients gradients = StepGradients::one_each);
 
+/// What torch's allocator takes of a GPU at once for a large block. It checks its limit before it rounds up to this.
+inline constexpr std::uint64_t kAllocatorSegmentBytes = 20 * kMiB;
+
 /// The part of a GPU's budget that is left to the allocator for its rounding and fragments: a fifth of
 /// `non_model_bytes` of activations and workspaces and a third of activations that are chunks (whose sizes differ from
 /// other chunks'), together at most a sixth of the budget. It is at least one or two of the 20-MiB segments that torch
