@@ -121,6 +121,8 @@ Result<DirectFile> DirectFile::create_unnamed(const std::string& folder) {
   const bool never_named = static_cast<bool>(fd);
   if (!fd && !lacks_unnamed(refusal)) return path_error(what, folder, refusal);
   if (!fd) fd = open_unlinked(folder);
+  if (!fd && errno == ENOENT && ::access(folder.c_str(), F_OK) == 0)  // as in /proc
+    return Error{ErrorKind::io, what + ": its file system takes no new files; name a folder on another"};
   if (!fd) return path_error(what, folder, errno);
   DirectFile file(std::move(fd), folder + "/(unnamed file)", folder);
   file.never_named_ = never_named;

@@ -138,6 +138,7 @@ void AdapterCore::forward_cut_short(std::uint32_t unit) {
 void AdapterCore::begin_backward() {
   if (backward_ != Backward::none || host_.passes() == nullptr) return;
   check_params().value();
+  check_gradients().value();
   host_.passes()->begin_backward().value();
   stand_ins_.hide();
   backward_ = Backward::begun_by_autograd;

@@ -5,28 +5,29 @@
 
 namespace castor {
 
-void GradientStandIns::show() const {
+void GradientStandIns::show() {
   for (std::size_t id = 0; !message_.empty() && id < handed_over_.size(); ++id) {
     if (!handed_over_[id]) continue;
+    shown_[id] = true;
     const ParamEntry& param = params_[id];
     param.tensor.mutable_grad() =
         inaccessible_like(param.tensor, "the gradient of parameter " + param.name + " " + message_);
   }
 }
 
-void GradientStandIns::hide() const {
-  for (std::size_t id = 0; id < handed_over_.size(); ++id) {
+void GradientStandIns::hide() {
+  for (std::size_t id = 0; id < shown_.size(); ++id) {
     const at::Tensor& param = params_[id].tensor;
-    if (handed_over_[id] && param.grad().defined() && !has_memory(storage_of(param.grad())))
-      param.mutable_grad().reset();
+    if (shown_[id] && param.grad().defined() && !has_memory(storage_of(param.grad()))) param.mutable_grad().reset();
   }
+  shown_.assign(shown_.size(), false);
 }
 
 Result<void> GradientStandIns::check() const {
   for (std::size_t id = 0; !message_.empty() && id < handed_over_.size(); ++id) {
     const ParamEntry& param = params_[id];
     const bool is_set = param.tensor.grad().defined() && has_memory(storage_of(param.tensor.grad()));
-    const bool is_removed = handed_over_[id] && !param.tensor.grad().defined();
+    const bool is_removed = shown_[id] && !param.tensor.grad().defined();
     if (is_set || is_removed)
       return Error{ErrorKind::usage, std::string("parameter.grad was ") + (is_set ? "set" : "removed") +
                                          " by the program; the gradient of parameter " + param.name + " " + message_};

@@ -17,12 +17,12 @@ class GradientStandIns {
  public:
   /// Borrowed: the parameters. `message` follows the name of the parameter; empty: nothing stands in.
   GradientStandIns(const std::vector<ParamEntry>& params, std::string message)
-      : params_(params), message_(std::move(message)), handed_over_(params.size()) {}
+      : params_(params), message_(std::move(message)), handed_over_(params.size()), shown_(params.size()) {}
 
   /// The gradient of parameter `id` went to the strategy.
   void handed_over(std::uint32_t id) { handed_over_[id] = true; }
-  void show() const;
-  void hide() const;
+  void show();
+  void hide();
   /// Errors: usage, where a program has set the gradient of a parameter, or has removed what stands for it.
   Result<void> check() const;
   /// The step has ended, and its gradients are gone. Returns the parameters that had one.
@@ -32,6 +32,7 @@ class GradientStandIns {
   const std::vector<ParamEntry>& params_;
   const std::string message_;
   std::vector<bool> handed_over_;  ///< by parameter, in this step
+  std::vector<bool> shown_;        ///< by parameter: something stands in now
 };
 
 }  // namespace castor

@@ -35,8 +35,15 @@ class Place:
     n_gathered: int = 0  # the contexts of gathered() that it is in
     given: tuple[weakref.ref, weakref.ref] | None = None  # the last state_dict that has its weight, and that tensor
 
+    def __reduce__(self) -> tuple:
+        raise Error(not_pickled(f"parameter {self.name}"), "usage")
+
     def given_to(self, state_dict: dict) -> torch.Tensor | None:
         return self.given[1]() if self.given and self.given[0]() is state_dict else None
+
+
+def not_pickled(part: str) -> str:
+    return f"{part} belongs to a boosted model and cannot be pickled without it; save model.state_dict(), or the model as a whole"
 
 
 def give_places(names: dict[nn.Parameter, str], session: _core.Session, waiting: set[str]) -> Lending:
@@ -66,10 +73,10 @@ def gathered(
 ) -> Iterator[None]:
     """Within it the parameters of a boosted model (all of `of`) can be used outside of the model's forward pass, on its
     device; under torch.no_grad() modules can be called whose parameters are all among them. write: what is written to them in
-    place becomes their values and masters; otherwise it is undefined.
+    place becomes their values and masters.
 
     Raises castor.Error within a step, where none of them is of a boosted model, and where the device budget does not hold
-    them all.
+    them all; at its end, where one was written without `write`: its values are undefined then.
     """
     parameters = parameters_of(of)
     names: dict[_core.Session, list[str]] = {}
@@ -80,6 +87,7 @@ def gathered(
             session.acquire(its_names, write)
             stack.callback(session.release, its_names, write)
         places = [parameter.castor_place for parameter in parameters if place_of(parameter)]
+        versions = [parameter._version for parameter in parameters]
         for place in places:
             place.n_gathered += 1
             place.lending.n_parameters += 1
@@ -91,6 +99,19 @@ def gathered(
                 place.lending.n_parameters -= 1
                 if write:
                     place.waiting.discard(place.name)
+        if not write:
+            check_unwritten(parameters, versions)
+
+
+def check_unwritten(parameters: list[nn.Parameter], versions: list[int]) -> None:
+    """versions: those of the parameters when they were gathered."""
+    for parameter, version in zip(parameters, versions):
+        if parameter._version != version and place_of(parameter):
+            raise Error(
+                f"parameter {parameter.castor_place.name} was written within castor.gathered without write=True, with which that "
+                "becomes its value; its weights are undefined now: load them, or write them again",
+                "usage",
+            )
 
 
 def parameters_of(of: nn.Module | Iterable | nn.Parameter) -> list[nn.Parameter]:

@@ -14,7 +14,7 @@ from castor._boosted import Groups, change_class, check_all_have_groups, check_n
 from castor._buffers import BuffersFromMeta
 from castor._debug import check_modes
 from castor._forks import SESSIONS
-from castor._guards import check_free, check_one_rank, check_parameters
+from castor._guards import check_free, check_modules, check_one_rank, check_parameters
 from castor._hooks import Passes, connect_units, share_gradient_hooks
 from castor._lazy_tensors import built_lazily
 from castor._messages import report
@@ -38,6 +38,7 @@ def boost_pair(
     """An error leaves both as they were. device: see training_device."""
     if plugin.debug:
         check_modes()
+    check_modules(model)
     names = {parameter: name for name, parameter in model.named_parameters()}
     with built_lazily(names) as built:
         groups = checked_groups(optimizer, names, built)

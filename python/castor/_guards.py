@@ -47,6 +47,17 @@ def check_parameters(names: dict[nn.Parameter, str]) -> None:
     check_no_shared_elements(names)
 
 
+def check_modules(model: nn.Module) -> None:
+    for name, module in model.named_modules():
+        if isinstance(module, (nn.Embedding, nn.EmbeddingBag)) and module.max_norm is not None:
+            raise Error(
+                f"module {name or 'itself'} has max_norm={module.max_norm}, with which it writes its weight in its forward pass, "
+                "past the optimizer's fp32 copy; make it without, and scale the rows between steps within "
+                "castor.gathered(parameter, write=True)",
+                "usage",
+            )
+
+
 def check_no_shared_elements(names: dict[nn.Parameter, str]) -> None:
     """Parameters may lie side by side in one storage, as those of nn.LSTM do on a GPU."""
     places: dict[int, list[tuple[int, int, str]]] = {}

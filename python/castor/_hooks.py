@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from castor import _core
-from castor._access import Lending
+from castor._access import Lending, not_pickled
 from castor._errors import Error
 from castor._units import Unit
 
@@ -132,6 +132,12 @@ class UnitHooks:
 
     def __deepcopy__(self, memo: dict) -> UnitHooks:
         return UnitHooks(None, self.number)
+
+    def __getstate__(self) -> dict:
+        if self.passes is not None:
+            name = self.passes.units[self.number].name or "the model"
+            raise Error(not_pickled(f"module {name}"), "usage")
+        return self.__dict__
 
     def attach(self, module: nn.Module, within: bool = False) -> None:
         """Hooks that the module has already may read its parameters. within: `module` may be a unit of its own, after which

@@ -3,6 +3,7 @@
 
 import contextlib
 import gc
+import io
 import itertools
 import unittest
 import warnings
@@ -47,6 +48,27 @@ class Weights(Pair):
         with castor.gathered([("any", weight)], write=True), torch.no_grad():
             weight.fill_(0.25)
         self.assertTrue(torch.equal(castor.master(weight), torch.full_like(castor.master(weight), 0.25)))
+
+    def test_what_is_written_without_write_is_refused(self):
+        weight = self.model.blocks[1].norm.weight
+        with self.assertRaisesRegex(castor.Error, "blocks.1.norm.weight was written within castor.gathered without write=True"):
+            with castor.gathered(self.model), torch.no_grad():
+                weight.fill_(0.25)
+        with self.assertRaisesRegex(ZeroDivisionError, "mine"), castor.gathered(self.model), torch.no_grad():
+            weight.fill_(0.25)
+            raise ZeroDivisionError("mine")
+        with castor.gathered(self.model, write=True), torch.no_grad():
+            for mine, expected in zip(self.model.parameters(), self.twin.parameters()):
+                mine.copy_(expected)
+
+    def test_a_parameter_and_a_part_of_the_model_are_not_pickled(self):
+        for part in (self.model.head.weight, self.model.blocks[1], self.model.head):
+            with self.assertRaisesRegex(RuntimeError, "not on the device now|cannot be pickled without it"):
+                torch.save(part, io.BytesIO())
+            with self.assertRaisesRegex(castor.Error, "belongs to a boosted model and cannot be pickled without it"):
+                with castor.gathered(part):
+                    torch.save(part, io.BytesIO())
+        torch.save(self.model, io.BytesIO())
 
     def test_gathered_of_no_boosted_model_is_refused(self):
         for of in (self.twin, self.twin.parameters(), self.twin.head.weight, list(self.twin.named_parameters())):

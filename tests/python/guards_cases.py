@@ -15,7 +15,7 @@ from boost_cases import loss_of
 from castor import _shortage
 from castor.booster import Booster
 from castor.booster.plugin import GeminiPlugin, TorchDDPPlugin
-from pairs import boosted, made
+from pairs import backward_of, boosted, made, plain
 
 
 class Guards(unittest.TestCase):
@@ -159,6 +159,26 @@ class Guards(unittest.TestCase):
                 with self.assertNoLogs("castor"):
                     _shortage.explain(1, 96 << 20, 18 << 30, 100 << 30)  # another GPU
             self.assertRegex(log.output[0], f"need 96MiB more .* device_budget='20480MiB' .* raise it to '{enough}MiB' or more")
+
+    def test_embeddings_that_write_their_weight(self):
+        for module in (nn.Embedding(8, 4, max_norm=0.5), nn.EmbeddingBag(8, 4, max_norm=0.5)):
+            model = nn.Sequential(module, nn.Linear(4, 4))
+            with self.assertRaisesRegex(castor.Error, "module 0 has max_norm=0.5, with which it writes its weight"):
+                Booster(plugin=GeminiPlugin()).boost(model, torch.optim.AdamW(model.parameters()))
+
+    def test_gradients_that_are_removed_between_micro_batches(self):
+        model, optimizer = boosted()
+        backward_of(model, 0)
+        for parameter in model.parameters():
+            parameter.grad = None
+        with self.assertRaisesRegex(castor.Error, "parameter.grad was removed by the program; the gradient of parameter"):
+            backward_of(model, 1)
+        optimizer.zero_grad()
+        twin, loop = plain()
+        for seed in (2, 3):
+            self.assertEqual(backward_of(model, seed), backward_of(twin, seed))
+        optimizer.step(), loop.step()
+        self.assertEqual(backward_of(model, 4), backward_of(twin, 4))
 
     def test_parameters_on_several_devices(self):
         model = made()
