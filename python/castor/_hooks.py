@@ -51,6 +51,13 @@ class Passes:
         while self.open:
             self.open.pop()
 
+    def close(self, number: int) -> OpenPass | None:
+        """Takes the innermost open pass of a unit: the last of all, unless an exception cut others short."""
+        for i in range(len(self.open) - 1, -1, -1):
+            if self.open[i].number == number:
+                return self.open.pop(i)
+        return None
+
     def keep(self, number: int) -> None:
         self.kept.append(OpenPass(number, self.session.enter(number, (), {}), self.session))
         self.notice_gradients_of(number)
@@ -164,8 +171,7 @@ class UnitHooks:
         hook's exception came first."""
         if self.passes is None:
             return result
-        mine = [i for i, open_pass in enumerate(self.passes.open) if open_pass.number == self.number]
-        open_pass = self.passes.open.pop(mine[-1]) if mine else None
+        open_pass = self.passes.close(self.number)
         unit_pass = open_pass.unit_pass if open_pass else None
         if unit_pass is None or (result is None and sys.exc_info()[1] is not open_pass.handled):
             return result

@@ -23,6 +23,11 @@ void add_slots(py::list& names, py::handle of_class) {
     for (const py::handle name : slots) names.append(name);
 }
 
+/// None, numbers and strings: most arguments, which are asked for no attributes.
+bool holds_nothing(py::handle tree) {
+  return tree.is_none() || PyLong_Check(tree.ptr()) || PyFloat_Check(tree.ptr()) || PyUnicode_Check(tree.ptr());
+}
+
 bool is_list(py::handle tree) {
   return py::isinstance<py::list>(tree) || py::isinstance(tree, py::module_::import("collections").attr("deque"));
 }
@@ -60,6 +65,7 @@ py::object UnitPass::end(const py::object& result, const py::tuple& args, const 
 }
 
 void UnitPass::add_inputs(py::handle tree) {
+  if (holds_nothing(tree)) return;
   if (THPVariable_Check(tree.ptr()))
     scope_->add_input(THPVariable_Unpack(tree.ptr()));
   else if (py::isinstance<py::tuple>(tree) || py::isinstance<py::list>(tree))
@@ -73,7 +79,7 @@ void UnitPass::add_inputs(py::handle tree) {
 py::object UnitPass::add_outputs(py::handle tree, int depth) {
   if (THPVariable_Check(tree.ptr())) return add_output(tree);
   const auto same = py::reinterpret_borrow<py::object>(tree);
-  if (depth == kMostDepth || tree.is_none()) return same;
+  if (depth == kMostDepth || holds_nothing(tree)) return same;
   if (py::isinstance<py::tuple>(tree)) return add_tuple(same, depth);
   if (!is_new(tree)) return same;
   if (py::isinstance<py::dict>(tree)) {
