@@ -33,6 +33,7 @@ class Place:
     waiting: set[str]  # the parameters of the session that have no values yet, by name
     lending: Lending
     n_gathered: int = 0  # the contexts of gathered() that it is in
+    written_version: int = 0  # of the parameter at the end of the last one with write=True
     given: tuple[weakref.ref, weakref.ref] | None = None  # the last state_dict that has its weight, and that tensor
 
     def __reduce__(self) -> tuple:
@@ -101,12 +102,15 @@ def gathered(
                     place.waiting.discard(place.name)
         if not write:
             check_unwritten(parameters, versions)
+        for parameter in parameters if write else ():
+            if place_of(parameter):
+                parameter.castor_place.written_version = parameter._version
 
 
 def check_unwritten(parameters: list[nn.Parameter], versions: list[int]) -> None:
     """versions: those of the parameters when they were gathered."""
     for parameter, version in zip(parameters, versions):
-        if parameter._version != version and place_of(parameter):
+        if place_of(parameter) and parameter._version not in (version, parameter.castor_place.written_version):
             raise Error(
                 f"parameter {parameter.castor_place.name} was written within castor.gathered without write=True, with which that "
                 "becomes its value; its weights are undefined now: load them, or write them again",

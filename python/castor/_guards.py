@@ -56,6 +56,10 @@ def check_modules(model: nn.Module) -> None:
                 "castor.gathered(parameter, write=True)",
                 "usage",
             )
+        if isinstance(module, torch.jit.ScriptModule):
+            raise Error(f"module {name or 'itself'} was made by torch.jit, and takes no hooks; use torch.compile in its place", "usage")
+        if isinstance(module, nn.parallel.DistributedDataParallel):
+            raise Error("the model is wrapped in DistributedDataParallel; boost the model in it, model.module", "usage")
 
 
 def check_no_shared_elements(names: dict[nn.Parameter, str]) -> None:

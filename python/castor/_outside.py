@@ -103,9 +103,7 @@ class OutsideUses:
             return
         if result is not None and self.trains and torch.is_grad_enabled() and (self.debug or WATCH.can_stay()):
             self.before_loss = weakref.ref(module)  # without a result it was ended by an exception
-        if self.debug:
-            return
-        if self.before_loss is None:
+        if self.before_loss is None and not self.debug:
             WATCH.remove(self)
         self.compile_after_backward(result)
 

@@ -57,6 +57,8 @@ class Weights(Pair):
         with self.assertRaisesRegex(ZeroDivisionError, "mine"), castor.gathered(self.model), torch.no_grad():
             weight.fill_(0.25)
             raise ZeroDivisionError("mine")
+        with castor.gathered(self.model), torch.no_grad(), castor.gathered(weight, write=True):
+            weight.fill_(0.25)
         with castor.gathered(self.model, write=True), torch.no_grad():
             for mine, expected in zip(self.model.parameters(), self.twin.parameters()):
                 mine.copy_(expected)

@@ -166,6 +166,11 @@ class Guards(unittest.TestCase):
             with self.assertRaisesRegex(castor.Error, "module 0 has max_norm=0.5, with which it writes its weight"):
                 Booster(plugin=GeminiPlugin()).boost(model, torch.optim.AdamW(model.parameters()))
 
+    def test_modules_of_torch_jit(self):
+        model = nn.Sequential(torch.jit.script(nn.Linear(4, 4)), nn.Linear(4, 4))
+        with self.assertRaisesRegex(castor.Error, "module 0 was made by torch.jit, and takes no hooks"):
+            Booster(plugin=GeminiPlugin()).boost(model, torch.optim.AdamW(model.parameters()))
+
     def test_gradients_that_are_removed_between_micro_batches(self):
         model, optimizer = boosted()
         backward_of(model, 0)

@@ -211,7 +211,7 @@ Result<void> Session::release(const std::vector<std::string>& names, bool write)
   CASTOR_ASSIGN(const auto ids, parts_->known_as(names));
   CASTOR_TRY(parts_->strategy->values().release(access_to(ids, write)));
   for (const std::uint32_t id : ids) CASTOR_TRY(parts_->adapter->check_memory(id));
-  if (write) parts_->versions = WeightVersions(parts_->adapter->params());
+  if (write) parts_->versions.take(ids);
   return {};
 }
 
@@ -247,6 +247,7 @@ Result<void> Session::load(const NamedTensors& weights) {
   std::vector<std::uint32_t> changed;
   for (const ParamId id : ids) changed.push_back(number(id));
   parts_->versions.count_up(changed);
+  parts_->versions.take(changed);
   return {};
 }
 

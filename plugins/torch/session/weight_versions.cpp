@@ -24,16 +24,18 @@ void WeightVersions::count_up(const std::vector<std::uint32_t>& changed) {
   }
 }
 
-Result<void> WeightVersions::check() {
-  for (Weight& weight : weights_) {
-    const std::int64_t version = version_of(weight.tensor);
-    if (version == weight.version) continue;
-    weight.version = version;
+void WeightVersions::take(const std::vector<std::uint32_t>& written) {
+  for (const std::uint32_t id : written) weights_.at(id).version = version_of(weights_[id].tensor);
+}
+
+Result<void> WeightVersions::check() const {
+  for (const Weight& weight : weights_) {
+    if (version_of(weight.tensor) == weight.version) continue;
     return Error{ErrorKind::usage,
                  "parameter " + weight.name +
                      " was written in place, which its master has not seen, so the next update would "
-                     "undo it; between steps write within castor.gathered(parameter, write=True) (in C++ "
-                     "Session::load)"};
+                     "undo it; load its values (model.load_state_dict), or write them again between steps within "
+                     "castor.gathered(parameter, write=True) (in C++ Session::load)"};
   }
   return {};
 }

@@ -22,8 +22,11 @@ class WeightVersions {
   /// The strategy has changed the weights with these numbers.
   void count_up(const std::vector<std::uint32_t>& changed);
 
-  /// Errors: usage for the first weight that was written in place since it was taken; it is named once.
-  Result<void> check();
+  /// Takes the weights with these numbers as they are now: their masters have the same values.
+  void take(const std::vector<std::uint32_t>& written);
+
+  /// Errors: usage for the first weight that was written in place since it was taken.
+  Result<void> check() const;
 
  private:
   struct Weight {
