@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import nn
+from torch.utils.hooks import RemovableHandle
 
 from castor import _core
 from castor._access import Lending, not_pickled
@@ -146,11 +147,13 @@ class UnitHooks:
             raise Error(not_pickled(f"module {name}"), "usage")
         return self.__dict__
 
-    def attach(self, module: nn.Module, within: bool = False) -> None:
+    def attach(self, module: nn.Module, within: bool = False) -> tuple[RemovableHandle, RemovableHandle]:
         """Hooks that the module has already may read its parameters. within: `module` may be a unit of its own, after which
         this one is fetched, and before which it is released."""
-        module.register_forward_pre_hook(self.before, with_kwargs=True, prepend=not within)
-        module.register_forward_hook(self.after, with_kwargs=True, always_call=True, prepend=within)
+        return (
+            module.register_forward_pre_hook(self.before, with_kwargs=True, prepend=not within),
+            module.register_forward_hook(self.after, with_kwargs=True, always_call=True, prepend=within),
+        )
 
     @torch._disable_dynamo
     def before(self, module: nn.Module, args: tuple, kwargs: dict) -> None:

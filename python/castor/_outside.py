@@ -140,13 +140,20 @@ class OutsideUses:
             )
 
     def fetch(self, number: int) -> None:
-        """Fetches the unit with the innermost running module, from now on and at once."""
+        """Fetches the unit with the innermost running module, from now on and at once. Where there is no room for it, not
+        from then on."""
         within = self.running[-1]
         hooks = UnitHooks(self.passes, number)
-        hooks.attach(within.module, within=True)
-        hooks.before(within.module, within.args, within.kwargs)
+        handles = hooks.attach(within.module, within=True)
         modules = set(within.module.modules())
-        self.passes.check_beside(i for i, unit in enumerate(self.passes.units) if unit.module in modules)
+        try:
+            hooks.before(within.module, within.args, within.kwargs)
+            self.passes.check_beside(i for i, unit in enumerate(self.passes.units) if unit.module in modules)
+        except Error:
+            self.passes.close(number)
+            for handle in handles:
+                handle.remove()
+            raise
 
     def keep(self, number: int) -> None:
         """Fetches the unit with the forward pass before the loss, from now on and at once, until the step has ended."""

@@ -17,7 +17,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import castor
 from castor._outside import WATCH, OperatorWatch
-from pairs import Twins
+from pairs import Twins, in_the_smallest_budgets
 from where import DEVICE
 
 TOKENS = torch.arange(12, device=DEVICE).reshape(2, 6)
@@ -71,6 +71,37 @@ class Outside(Twins):
 
         for tied in (False, True):
             self.check_outside("loss", loss, tied)
+
+    def test_one_that_has_no_room_leaves_the_model_as_it_was(self):
+        class Probed(nn.Sequential):
+            probes = False
+
+            def forward(self, x):
+                for part in self:
+                    x = torch.tanh(part(x))
+                if self.probes:
+                    self.norms = [part.weight.norm() for part in self]
+                return x
+
+        def make():
+            return Probed(*(nn.Linear(16, 16) for _ in range(4)))
+
+        def loss(model, seed):
+            return model(torch.randn(4, 16, generator=torch.Generator().manual_seed(seed)).to(DEVICE)).square().sum()
+
+        def run(device_budget):
+            self.steps(*self.boosted_twin(make, device_budget=device_budget, chunk_bytes="1KiB"), loss, range(3))
+            return device_budget
+
+        twin, loop = self.plain_twin(make)
+        model, optimizer = self.boosted_twin(make, device_budget=in_the_smallest_budgets(run, "device"), chunk_bytes="1KiB")
+        model.probes = True
+        with self.assertRaisesRegex(castor.Error, "0.weight is used outside of its module: device tier"):
+            loss(model, 0)
+        optimizer.zero_grad()
+        model.probes = False
+        self.assertEqual(self.steps(model, optimizer, loss, range(3)), self.steps(twin, loop, loss, range(3)))
+        self.assert_same(model.state_dict(), twin.state_dict())
 
     def test_by_the_loss_after_a_part_of_the_model(self):
         def loss(model, tokens):
