@@ -5,6 +5,7 @@ import contextlib
 import gc
 import io
 import itertools
+import tempfile
 import unittest
 import warnings
 import weakref
@@ -62,6 +63,28 @@ class Weights(Pair):
         with castor.gathered(self.model, write=True), torch.no_grad():
             for mine, expected in zip(self.model.parameters(), self.twin.parameters()):
                 mine.copy_(expected)
+
+    def test_a_run_that_is_loaded_replaces_what_was_written_in_place(self):
+        def resident():
+            model = made()
+            optimizer = torch.optim.AdamW(model.parameters(), **VALUES)
+            booster = Booster(plugin=GeminiPlugin(precision=None))
+            booster.boost(model, optimizer)
+            return booster, model, optimizer
+
+        with tempfile.TemporaryDirectory(prefix="castor_python_") as folder:
+            booster, model, optimizer = resident()
+            backward_of(model, 0)
+            optimizer.step()
+            booster.save_optimizer(optimizer, folder)
+            booster, other, its = resident()
+            with torch.no_grad():
+                other.blocks[1].norm.weight.mul_(0.5)
+            booster.load_optimizer(its, folder)
+        for one, of in ((model, optimizer), (other, its)):
+            backward_of(one, 1)
+            of.step()
+        self.assert_same(other.state_dict(), model.state_dict())
 
     def test_a_parameter_and_a_part_of_the_model_are_not_pickled(self):
         for part in (self.model.head.weight, self.model.blocks[1], self.model.head):

@@ -102,7 +102,9 @@ bool Session::commits_in(const std::filesystem::path& folder) const { return par
 Result<void> Session::resume(const std::vector<std::filesystem::path>& folders) {
   CASTOR_TRY(parts_->order.check(Call::resume));
   CASTOR_TRY(parts_->folders.resume_from(folders));
-  return parts_->load();
+  CASTOR_TRY(parts_->load());
+  parts_->versions = WeightVersions(parts_->adapter->params());
+  return {};
 }
 
 Result<double> Session::grad_norm() {
