@@ -17,7 +17,7 @@ class GradientStandIns {
  public:
   /// Borrowed: the parameters. `message` follows the name of the parameter; empty: nothing stands in.
   GradientStandIns(const std::vector<ParamEntry>& params, std::string message)
-      : params_(params), message_(std::move(message)), handed_over_(params.size()), shown_(params.size()) {}
+      : params_(params), message_(std::move(message)), handed_over_(params.size()) {}
 
   /// The gradient of parameter `id` went to the strategy.
   void handed_over(std::uint32_t id) { handed_over_[id] = true; }
@@ -32,7 +32,7 @@ class GradientStandIns {
   const std::vector<ParamEntry>& params_;
   const std::string message_;
   std::vector<bool> handed_over_;  ///< by parameter, in this step
-  std::vector<bool> shown_;        ///< by parameter: something stands in now
+  bool are_shown_ = false;         ///< something stands in now for all that were handed over
 };
 
 }  // namespace castor

@@ -87,30 +87,29 @@ def gathered(
         for session, its_names in names.items():
             session.acquire(its_names, write)
             stack.callback(session.release, its_names, write)
-        places = [parameter.castor_place for parameter in parameters if place_of(parameter)]
-        versions = [parameter._version for parameter in parameters]
-        for place in places:
-            place.n_gathered += 1
-            place.lending.n_parameters += 1
+        boosted_ones = [parameter for parameter in parameters if place_of(parameter)]
+        versions = [parameter._version for parameter in boosted_ones]
+        for parameter in boosted_ones:
+            parameter.castor_place.n_gathered += 1
+            parameter.castor_place.lending.n_parameters += 1
         try:
             yield
         finally:
-            for place in places:
+            for parameter in boosted_ones:
+                place = parameter.castor_place
                 place.n_gathered -= 1
                 place.lending.n_parameters -= 1
                 if write:
                     place.waiting.discard(place.name)
+                    place.written_version = parameter._version
         if not write:
-            check_unwritten(parameters, versions)
-        for parameter in parameters if write else ():
-            if place_of(parameter):
-                parameter.castor_place.written_version = parameter._version
+            check_unwritten(boosted_ones, versions)
 
 
 def check_unwritten(parameters: list[nn.Parameter], versions: list[int]) -> None:
     """versions: those of the parameters when they were gathered."""
     for parameter, version in zip(parameters, versions):
-        if place_of(parameter) and parameter._version not in (version, parameter.castor_place.written_version):
+        if parameter._version not in (version, parameter.castor_place.written_version):
             raise Error(
                 f"parameter {parameter.castor_place.name} was written within castor.gathered without write=True, with which that "
                 "becomes its value; its weights are undefined now: load them, or write them again",

@@ -34,8 +34,8 @@ def explain(device: int, n_bytes: int, allowed_bytes: int, free_bytes: int) -> N
     budgets = [budget for where, budget in BUDGETS.values() if where.index == device]
     if not budgets or free_bytes < n_bytes or _core.allocates_chunk():
         return  # no budget helps a GPU that is full, and Castor has errors of its own
-    beside = max(0, max(budgets) - allowed_bytes)
-    enough = max(max(budgets), beside + torch.cuda.memory_reserved(device)) + max(n_bytes, SEGMENT_BYTES)
+    above_limit = max(0, torch.cuda.memory_reserved(device) - allowed_bytes)
+    enough = max(budgets) + above_limit + max(n_bytes, SEGMENT_BYTES)
     logging.getLogger("castor").warning(
         "the model's tensors need %s more on the device, which device_budget=%r leaves no room for; raise it to %r or more, "
         "use recompute or take smaller batches",

@@ -106,10 +106,11 @@ def check_alone(compiler: Compiler, module: str, build: pathlib.Path) -> list[st
     found = headers(module)
     if not found:
         return [f"{module} has no public header; is the table in {__file__} up to date?"]
-    left = sorted(set(found) - begin_a_source(module, build))
-    print(f"{module}: {len(found)} public headers, {len(found) - len(left)} of which begin a source")
-    twice = [header for header in found if "\n#pragma once\n" not in (ROOT / module / "include" / header).read_text()]
-    return in_parallel(problem, left) + [f"{header} has no #pragma once" for header in twice if header not in left]
+    begun = begin_a_source(module, build).intersection(found)
+    print(f"{module}: {len(found)} public headers, {len(begun)} of which begin a source")
+    unguarded = [header for header in sorted(begun) if "\n#pragma once\n" not in (ROOT / module / "include" / header).read_text()]
+    left = [header for header in found if header not in begun]
+    return in_parallel(problem, left) + [f"{header} has no #pragma once" for header in unguarded]
 
 
 def check_upward(compiler: Compiler, module: str) -> list[str]:
