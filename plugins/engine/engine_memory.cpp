@@ -15,6 +15,12 @@ namespace {
 
 void warn(ModelHost& host, const std::string& sentence) { host.log(CASTOR_LOG_WARN, sentence.c_str()); }
 
+/// What torch's allocator takes of its limit for a block of `n_bytes` (get_allocation_size in CUDACachingAllocator.cpp).
+std::uint64_t counted_bytes(std::uint64_t n_bytes) {
+  if (n_bytes > kMiB && n_bytes < 10 * kMiB) return kAllocatorSegmentBytes;
+  return align_up(n_bytes, 2 * kMiB);
+}
+
 }  // namespace
 
 void ModelsMemory::limit(std::uint64_t n_bytes) {
@@ -27,7 +33,7 @@ Result<void*> ModelsMemory::allocate(std::uint64_t n_bytes) {
   if (made.ok() || made.error().kind != ErrorKind::does_not_fit || budget_bytes_ == Budget::kUnlimited) return made;
   const auto now = host_.device_memory()->memory();
   if (!now.ok()) return made;
-  const std::uint64_t wanted_bytes = now->reserved + n_bytes + kAllocatorSegmentBytes;
+  const std::uint64_t wanted_bytes = now->reserved + counted_bytes(n_bytes) + kAllocatorSegmentBytes;
   if (wanted_bytes <= limit_bytes_) return made;  // the GPU is full
   const std::uint64_t enough_bytes = budget_bytes_ + (wanted_bytes - limit_bytes_);
   return does_not_fit({Tier::device, enough_bytes, budget_bytes_},

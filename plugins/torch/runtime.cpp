@@ -33,7 +33,7 @@ bool torch_has_cuda() { return at::hasCUDA(); }
 double allocator_share(std::uint64_t budget_bytes, std::uint64_t total_bytes) {
   if (budget_bytes >= total_bytes) return 1;
   const std::uint64_t limit_bytes = budget_bytes - std::min(budget_bytes / 2, kAllocatorSegmentBytes);
-  return static_cast<double>(limit_bytes) / static_cast<double>(total_bytes);
+  return static_cast<double>(limit_bytes + 1) / static_cast<double>(total_bytes);  // torch rounds down
 }
 
 void set_determinism(bool on) {

@@ -17,6 +17,7 @@ from torch.utils.hooks import RemovableHandle
 
 from castor import _core
 from castor._access import Lending, not_pickled
+from castor._eager import eager
 from castor._errors import Error
 from castor._units import Unit
 
@@ -155,20 +156,21 @@ class UnitHooks:
             module.register_forward_hook(self.after, with_kwargs=True, always_call=True, prepend=within),
         )
 
-    @torch._disable_dynamo
+    @eager
     def before(self, module: nn.Module, args: tuple, kwargs: dict) -> None:
-        if self.passes is None:
+        passes, number = self.passes, self.number
+        if passes is None:
             return
-        if self.passes.hidden:
-            self.passes.hidden.pop(self.number, None)
-        open_pass = OpenPass(self.number, None, self.passes.session, sys.exc_info()[1])
-        self.passes.open.append(open_pass)  # what is refused here ends in after() too
-        if self.passes.lending.n_parameters:
-            check_all_gathered(self.passes.units[self.number])
-        elif not (self.passes.kept and self.passes.keeps([self.number])):
-            open_pass.unit_pass = self.passes.session.enter(self.number, args, kwargs)
+        if passes.hidden:
+            passes.hidden.pop(number, None)
+        open_pass = OpenPass(number, None, passes.session, sys.exc_info()[1])
+        passes.open.append(open_pass)  # what is refused here ends in after() too
+        if passes.lending.n_parameters:
+            check_all_gathered(passes.units[number])
+        elif not (passes.kept and passes.keeps([number])):
+            open_pass.unit_pass = passes.session.enter(number, args, kwargs)
 
-    @torch._disable_dynamo
+    @eager
     def after(self, module: nn.Module, args: tuple, kwargs: dict, result: object) -> object:
         """A pass that was ended by an exception has no result: destroying it releases the unit. There is none where another
         hook's exception came first."""
@@ -178,8 +180,8 @@ class UnitHooks:
         unit_pass = open_pass.unit_pass if open_pass else None
         if unit_pass is None or (result is None and sys.exc_info()[1] is not open_pass.handled):
             return result
-        given = unit_pass.end(result, args, kwargs)
-        if unit_pass.is_open():
+        given, is_open = unit_pass.end(result, args, kwargs)
+        if is_open:
             self.passes.hide(open_pass)
         return given
 
@@ -209,7 +211,7 @@ class KeptUnits:
             raise
         self.numbers.append(number)
 
-    @torch._disable_dynamo
+    @eager
     def before(self, module: nn.Module, args: tuple) -> None:
         if self.passes is None or self.passes.lending.n_parameters or in_backward():
             return

@@ -13,6 +13,7 @@ from torch import nn
 
 from castor import _core
 from castor._access import place_of
+from castor._eager import eager
 from castor._guards import check_all_have_values, knows_all, refuse_new_parameters, refuse_moves
 from castor._hooks import Passes, in_backward
 
@@ -55,7 +56,7 @@ class BeforeTraining:
         """For plain_copy, which drops the hook."""
         return self
 
-    @torch._disable_dynamo
+    @eager
     def check(self, model: nn.Module, *_) -> None:
         check_all_have_values(self.waiting())
         if not in_backward():

@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 from torch.utils._pytree import tree_iter
 
 from castor._debug import ReleasedAccess
+from castor._eager import eager
 from castor._errors import Error
 from castor._hooks import KeptUnits, Passes, UnitHooks, in_backward
 
@@ -83,7 +84,7 @@ class OutsideUses:
         self.uncompiled = None
         WATCH.remove(self)
 
-    @torch._disable_dynamo
+    @eager
     def before(self, module: nn.Module, args: tuple, kwargs: dict) -> None:
         if self.ended or in_backward():
             return
@@ -93,7 +94,7 @@ class OutsideUses:
         self.uncompiled = self.uncompiled or Uncompiled()
         self.running.append(Running(module, args, kwargs))
 
-    @torch._disable_dynamo
+    @eager
     def after(self, module: nn.Module, args: tuple, kwargs: dict, result: object) -> None:
         if self.ended or in_backward():
             return

@@ -223,10 +223,7 @@ PYBIND11_MODULE(_core, module) {
   translate_errors();
   py::class_<Session::NoSync>(module, "NoSync");
   py::class_<Messages, std::shared_ptr<Messages>>(module, "Messages").def(py::init<>()).def("take", &Messages::take);
-  py::class_<UnitPass>(module, "UnitPass")
-      .def("end", &UnitPass::end)
-      .def("is_open", &UnitPass::is_open)
-      .def("begin_backward", &UnitPass::begin_backward);
+  py::class_<UnitPass>(module, "UnitPass").def("end", &UnitPass::end).def("begin_backward", &UnitPass::begin_backward);
   py::class_<Session> session(module, "Session");
   bind_training(session);
   bind_values(session);

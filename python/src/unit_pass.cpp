@@ -51,17 +51,17 @@ UnitPass::UnitPass(std::unique_ptr<UnitScope> scope, const py::tuple& args, cons
   add_inputs(kwargs);
 }
 
-py::object UnitPass::end(const py::object& result, const py::tuple& args, const py::dict& kwargs) {
+std::pair<py::object, bool> UnitPass::end(const py::object& result, const py::tuple& args, const py::dict& kwargs) {
   py::object given = add_outputs(result);
   if (scope_->leads_nowhere()) {
     mode_ = Mode::mark;
     add_outputs(args);
     add_outputs(kwargs);
   }
-  if (scope_->hides_graph()) return given;
+  if (scope_->hides_graph()) return {std::move(given), true};
   scope_->close();
   scope_.reset();
-  return given;
+  return {std::move(given), false};
 }
 
 void UnitPass::add_inputs(py::handle tree) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <unordered_set>
+#include <utility>
 
 namespace castor::python {
 
@@ -21,10 +22,10 @@ class UnitPass {
 
   /// Ends the pass with its result, and returns what takes the result's place: itself, or one in which the tensors that
   /// shared memory with a parameter are copies. Where no tensor in it leads to the unit's part of the graph, those in
-  /// the arguments are results too, as they are. A pass that is destroyed without end was cut short by an exception.
-  pybind11::object end(const pybind11::object& result, const pybind11::tuple& args, const pybind11::dict& kwargs);
-  /// After end: no tensor leads to the unit's part of the graph, so the pass goes on until this is destroyed.
-  bool is_open() const { return scope_ != nullptr; }
+  /// the arguments are results too, as they are. True where none leads there either: the pass goes on until this is
+  /// destroyed. A pass that is destroyed without end was cut short by an exception.
+  std::pair<pybind11::object, bool> end(const pybind11::object& result, const pybind11::tuple& args,
+                                        const pybind11::dict& kwargs);
   /// Backward gets to the unit, which is not noticed by itself.
   void begin_backward() { scope_->begin_backward(); }
 
