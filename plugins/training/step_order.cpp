@@ -10,16 +10,17 @@ namespace {
 
 using State = StepOrder::State;
 using Call = StepOrder::Call;
+using enum State;
 
-constexpr std::size_t kNStates = 6, kNCalls = 7;
+constexpr std::size_t kNStates = 7, kNCalls = 10;
 
 /// The state after a call, or the sentence that refuses it.
 struct Rule {
-  State next = State::fresh;
+  State next = fresh;
   const char* refused = nullptr;
 };
 
-constexpr Rule no(const char* sentence) { return {State::fresh, sentence}; }
+constexpr Rule no(const char* sentence) { return {fresh, sentence}; }
 constexpr Rule to(State next) { return {next, nullptr}; }
 
 constexpr Rule kUnderWay = no("a step is under way; end it with step(), or drop it with zero_grad()");
@@ -27,22 +28,28 @@ constexpr Rule kTorn = no("the run was resumed in part only; resume it from a wh
 constexpr Rule kTooLate = no("a run is resumed before the first step; boost the model anew to continue another one");
 constexpr Rule kFailed = no("a call of this step has failed; drop the step with zero_grad() and begin it anew");
 constexpr Rule kNoGradients = no("step() without gradients: call backward() first");
+constexpr Rule kHasNone = no("there are no gradients, which are there from backward() to step()");
 constexpr Rule kHasLast = no("the step has had its last backward pass; call step(), or raise micro_batches");
-
 constexpr Rule kUpdated = no(
     "parameters may have been updated already in the last backward pass of the step; call step() before the next "
     "forward pass, or raise micro_batches; without a number (in C++ values_may_change) no update begins before step()");
+constexpr Rule kClipped = no(
+    "the gradients of this step were clipped, after which they stay as they are; clip after the last backward pass and "
+    "after set_grad, then call step()");
+constexpr Rule kNotTrained = no("nothing was trained yet that could be saved; save after the first step");
 
 constexpr std::array<std::array<Rule, kNCalls>, kNStates> kRules = {{
-    // resume, forward, backward, last_backward, step, save, weights
-    {to(State::between), to(State::fresh), to(State::gathering), to(State::ended), kNoGradients,
-     no("nothing was trained yet that could be saved; save after the first step"), to(State::fresh)},
-    {kTooLate, to(State::between), to(State::gathering), to(State::ended), kNoGradients, to(State::between),
-     to(State::between)},
-    {kTooLate, to(State::gathering), to(State::gathering), to(State::ended), to(State::between), kUnderWay, kUnderWay},
-    {kTooLate, kUpdated, kHasLast, kHasLast, to(State::between), kUnderWay, kUnderWay},
-    {kTooLate, kFailed, kFailed, kFailed, kFailed, kFailed, kFailed},
-    {to(State::between), kTorn, kTorn, kTorn, kTorn, kTorn, kTorn},
+    // resume; forward, backward, last_backward, clip, step; save, weights; read_gradient, write_gradient
+    {to(between), to(fresh), to(gathering), to(ended), kHasNone, kNoGradients, kNotTrained, to(fresh), kHasNone,
+     kHasNone},
+    {kTooLate, to(between), to(gathering), to(ended), kHasNone, kNoGradients, to(between), to(between), kHasNone,
+     kHasNone},
+    {kTooLate, to(gathering), to(gathering), to(ended), to(clipped), to(between), kUnderWay, kUnderWay, to(gathering),
+     to(gathering)},
+    {kTooLate, kUpdated, kHasLast, kHasLast, to(clipped), to(between), kUnderWay, kUnderWay, to(ended), to(ended)},
+    {kTooLate, to(clipped), kClipped, kClipped, kClipped, to(between), kUnderWay, kUnderWay, to(clipped), kClipped},
+    {kTooLate, kFailed, kFailed, kFailed, kFailed, kFailed, kFailed, kFailed, kFailed, kFailed},
+    {to(between), kTorn, kTorn, kTorn, kTorn, kTorn, kTorn, kTorn, kTorn, kTorn},
 }};
 
 const Rule& rule_of(State state, Call call) {

@@ -223,6 +223,29 @@ class Gradients(Pair):
         self.loop.step()
         self.assert_same_after_step()
 
+    def test_are_read_clipped(self):
+        """As after torch's own clipping."""
+        norm = self.optimizer.clip_grad_norm_(0.01).item()
+        for (name, mine), expected in zip(self.model.named_parameters(), self.twin.parameters()):
+            clipped = self.loop.sums[expected].double() * (0.01 / (norm + 1e-6))
+            torch.testing.assert_close(castor.grad(mine).flatten().double(), clipped, rtol=1e-6, atol=0, msg=name)
+
+    def test_clipped_stay_as_they_are(self):
+        """torch would take what comes later as it is, and clip it not."""
+        self.optimizer.clip_grad_norm_(0.01)
+        weight = self.model.head.weight
+        for change in (
+            lambda: castor.set_grad(weight, torch.zeros(weight.shape)),
+            lambda: self.optimizer.clip_grad_norm_(1.0),
+            lambda: backward_of(self.model, 2),
+        ):
+            with self.assertRaisesRegex(castor.Error, "were clipped, after which they stay as they are"):
+                change()
+        with torch.no_grad():
+            loss_of(self.model, 2)
+        self.loop.step(max_norm=0.01)
+        self.assert_same_after_step()
+
     def test_clipped_to_0_are_zeros(self):
         self.optimizer.clip_grad_norm_(0.0)
         for gradients in self.loop.sums.values():

@@ -42,6 +42,28 @@ TEST(StepOrder, AStepNeedsGradients) {
   EXPECT_EQ(refusal(after({Call::last_backward, Call::step}), Call::step), wanted);
 }
 
+TEST(StepOrder, GradientsAreThereFromBackwardToStep) {
+  for (const StepOrder& order : {StepOrder(), after({Call::last_backward, Call::step}), after({Call::resume})})
+    for (const Call call : {Call::read_gradient, Call::write_gradient, Call::clip})
+      EXPECT_EQ(refusal(order, call), "there are no gradients, which are there from backward() to step()");
+  after({Call::backward, Call::read_gradient, Call::write_gradient, Call::backward, Call::clip, Call::step});
+  after({Call::last_backward, Call::write_gradient, Call::read_gradient, Call::clip, Call::step});
+}
+
+TEST(StepOrder, ClippedGradientsStayAsTheyAre) {
+  for (const Call last : {Call::backward, Call::last_backward}) {
+    StepOrder order = after({last, Call::clip, Call::read_gradient, Call::forward});
+    EXPECT_TRUE(order.is_under_way() && order.has_all_gradients());
+    for (const Call call : {Call::backward, Call::last_backward, Call::write_gradient, Call::clip})
+      EXPECT_EQ(refusal(order, call),
+                "the gradients of this step were clipped, after which they stay as they are; clip after the last "
+                "backward pass and after set_grad, then call step()");
+    EXPECT_EQ(refusal(order, Call::save), "a step is under way; end it with step(), or drop it with zero_grad()");
+    order.done(Call::step);
+    EXPECT_FALSE(order.is_under_way());
+  }
+}
+
 TEST(StepOrder, NothingIsNotSaved) {
   EXPECT_EQ(refusal(StepOrder(), Call::save), "nothing was trained yet that could be saved; save after the first step");
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session_parts.h"
 
+#include <castor/rules/grad_norm.h>
 #include <castor/training/finite_states.h>
 #include <castor/training/optimizer_families.h>
 #include <castor/training/weights_digest.h>
@@ -52,7 +53,7 @@ Result<StepOutcome> Session::step() {
   CASTOR_TRY(p.order.check(Call::step));
   CASTOR_TRY(p.adapter->check_gradients());
   castor_step_args args = p.was_announced() ? p.announced : p.next_args();
-  if (const auto max_norm = std::exchange(p.clips_once, std::nullopt)) args.max_norm = *max_norm;
+  if (const auto clipping = std::exchange(p.clipping, std::nullopt)) args.max_norm = clipping->max_norm;
   const auto result = p.strategy->step(args);
   if (!result.ok()) return p.order.failed(), result.error();
   p.order.done(Call::step);
@@ -73,7 +74,7 @@ bool Session::step_under_way() {
 
 Result<void> Session::zero_grad() {
   parts_->adapter->end_broken_pass();
-  parts_->clips_once.reset();
+  parts_->clipping.reset();
   CASTOR_TRY(parts_->strategy->discard_gradients());
   parts_->adapter->forget_gradients();
   parts_->end_micro_batch(0);
@@ -110,7 +111,7 @@ Result<void> Session::resume(const std::vector<std::filesystem::path>& folders) 
 Result<double> Session::grad_norm() {
   Parts& p = *parts_;
   p.adapter->end_broken_pass();
-  CASTOR_TRY(p.order.check(Call::step));
+  CASTOR_TRY(p.order.check(Call::clip));
   if (p.was_announced())
     return Error{ErrorKind::usage, "the step was announced without this clipping; give the session max_norm",
                  "max_norm"};
@@ -120,7 +121,8 @@ Result<double> Session::grad_norm() {
 
 Result<double> Session::clip_grad_norm(double max_norm) {
   CASTOR_ASSIGN(const double norm, grad_norm());
-  parts_->clips_once = max_norm;
+  parts_->clipping = Clipping{max_norm, clip_factor(norm, max_norm)};
+  parts_->order.done(Call::clip);
   return norm;
 }
 

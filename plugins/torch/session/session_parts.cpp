@@ -39,14 +39,14 @@ Result<Plugin> plugin_of(const PluginByName& named) {
 }  // namespace
 
 Result<void> Session::Parts::may_run_forward() const {
-  if (options.values_may_change && order.state() == StepOrder::State::ended) return {};
+  if (options.values_may_change && order.has_all_gradients()) return {};
   return order.check(StepOrder::Call::forward);
 }
 
 /// A pass under no_sync is not the last of its step, and the number of its passes is not known. After the last one no
 /// forward pass begins another.
 std::optional<castor_micro_batch> Session::Parts::begun_micro_batch() {
-  if (order.state() == StepOrder::State::ended || std::exchange(told_micro_batch, true)) return {};
+  if (order.has_all_gradients() || std::exchange(told_micro_batch, true)) return {};
   auto batch = blank<castor_micro_batch>();
   batch.index = static_cast<std::uint32_t>(n_backwards);
   if (options.micro_batches == 0) {
@@ -214,26 +214,27 @@ Result<void> Session::Parts::write_moments(ParamId id, const Moments& given) {
   return strategy->values().write_state(state);
 }
 
-Result<void> Session::Parts::may_access_gradient(ParamId id) {
+Result<void> Session::Parts::may_access_gradient(StepOrder::Call call) {
   adapter->end_broken_pass();
-  if (order.state() == StepOrder::State::gathering || (order.state() == StepOrder::State::ended && !was_announced()))
-    return {};
+  CASTOR_TRY(order.check(call));
+  if (!was_announced()) return {};
   return Error{ErrorKind::usage,
-               std::string("the gradient of ") + params[id].name +
-                   " can be accessed from a backward pass to step(), where the step was not announced in that pass"};
+               "gradients of a step that was announced in its last backward pass cannot be accessed; boost without "
+               "micro_batches (in C++ with values_may_change)"};
 }
 
 Result<at::Tensor> Session::Parts::read_gradient(ParamId id) {
-  CASTOR_TRY(may_access_gradient(id));
+  CASTOR_TRY(may_access_gradient(StepOrder::Call::read_gradient));
   const at::Tensor values = values_like(params[id]);
   const auto read = strategy->values().read_gradient(
       {sizeof(castor_values), number(id), 0, CASTOR_ALL, CASTOR_FP32, values.mutable_data_ptr()});
   CASTOR_TRY(read);
+  if (clipping) CASTOR_TRY(guard([&] { values.mul_(clipping->factor); }));
   return values.contiguous();
 }
 
 Result<void> Session::Parts::write_gradient(ParamId id, const at::Tensor& given) {
-  CASTOR_TRY(may_access_gradient(id));
+  CASTOR_TRY(may_access_gradient(StepOrder::Call::write_gradient));
   if (!given.defined() || given.sizes() != sizes_of(params[id]))
     return Error{ErrorKind::usage,
                  std::string("the gradient for parameter ") + params[id].name + " has other sizes than it has"};

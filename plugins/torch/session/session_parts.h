@@ -19,6 +19,12 @@ inline at::IntArrayRef sizes_of(const castor_param_info& param) {
   return {param.shape, static_cast<std::size_t>(param.ndim)};
 }
 
+/// Of the gradients of one step.
+struct Clipping {
+  double max_norm = 0;
+  double factor = 1;  ///< of each gradient
+};
+
 /// The state of a session. Members end in the reverse order: the strategy before the adapter.
 struct Session::Parts final : PassRules {
   ~Parts() override {
@@ -73,7 +79,7 @@ struct Session::Parts final : PassRules {
   RunFolders folders;
   StepOrder order;
   bool loss_is_scaled = false;       ///< of the next backward pass that autograd begins
-  std::optional<double> clips_once;  ///< the norm that the step under way is clipped to, in place of max_norm
+  std::optional<Clipping> clipping;  ///< of the step under way, in place of max_norm
   castor_step_args announced = {};   ///< of the step whose last backward pass was made
   std::int64_t n_steps = 0, n_backwards = 0, n_held = 0;
   bool told_micro_batch = false;  ///< the strategy knows of the micro-batch under way
@@ -88,7 +94,7 @@ struct Session::Parts final : PassRules {
   StepOrder::Call call_of_backward() const {
     return is_last_backward() ? StepOrder::Call::last_backward : StepOrder::Call::backward;
   }
-  Result<void> may_access_gradient(ParamId id);
+  Result<void> may_access_gradient(StepOrder::Call call);
   Result<castor_param_state> state_in(ParamId id, const Moments& moments) const;
   Result<void> attach_plugin(const PluginByName& named);
   Result<void> attach_resident(const Resident& resident);

@@ -60,13 +60,16 @@ Result<std::unique_ptr<GradNormKernel>> make_grad_norm(const Device& device);
 struct StepScale {
   bool skip = false;      ///< a gradient was inf or nan
   double grad_norm = 0;   ///< of the unscaled gradients
-  double grad_scale = 1;  ///< 1/loss_scale × min(1, max_norm/(norm + 1e-6))
+  double grad_scale = 1;  ///< clip_factor / loss_scale
 };
+
+/// min(1, max_norm / (norm + 1e-6)); 1 for a `max_norm` of 0, which does not clip.
+/// Source: torch.nn.utils.clip_grad_norm_.
+double clip_factor(double norm, double max_norm);
 
 /// Combines the per-tensor sums, in registration order. `max_norm` 0 = no clipping. Requires: `loss_scale` is positive
 /// (ContractViolation). A step that is skipped has a grad_norm that is not finite, for the log, and an unclipped
 /// grad_scale, which has no use.
-/// Source of the 1e-6: torch.nn.utils.clip_grad_norm_.
 StepScale combine_norms(const double* sums, std::uint64_t n_tensors, double max_norm, double loss_scale);
 
 }  // namespace castor

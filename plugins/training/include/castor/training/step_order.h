@@ -15,14 +15,28 @@ class StepOrder {
     between,    ///< two steps
     gathering,  ///< backward passes of a step were made, the last one was not
     ended,      ///< the last backward pass of a step was made
+    clipped,    ///< the gradients of a step are final
     broken,     ///< a call of the step has failed
     torn,       ///< a run was resumed in part
   };
-  enum class Call : std::uint8_t { resume, forward, backward, last_backward, step, save, weights };
+  enum class Call : std::uint8_t {
+    resume,
+    forward,
+    backward,
+    last_backward,
+    clip,
+    step,
+    save,
+    weights,
+    read_gradient,
+    write_gradient,
+  };
 
   State state() const { return state_; }
   /// A backward pass of a step was made or has failed.
-  bool is_under_way() const { return state_ == State::gathering || state_ == State::ended || state_ == State::broken; }
+  bool is_under_way() const { return state_ != State::fresh && state_ != State::between && state_ != State::torn; }
+  /// No gradient comes to the step under way any more.
+  bool has_all_gradients() const { return state_ == State::ended || state_ == State::clipped; }
   /// Errors: usage where `call` is not in order; the sentence names the call that is.
   Result<void> check(Call call) const;
   /// Notes that `call` succeeded. Requires: check (ContractViolation).

@@ -149,7 +149,8 @@ class Session {
   /// The norm of the gradients so far in this step. Errors: usage without gradients, and once the step was announced;
   /// those of measure_norm of a strategy.
   Result<double> grad_norm();
-  /// The same, and step() clips to `max_norm`, once (0: not at all). Errors: as above.
+  /// The same, and step() clips to `max_norm`, once (0: not at all). Until then read_gradient gives clipped values, and
+  /// no other gradients are taken. Errors: as above; usage where it was called in this step already.
   Result<double> clip_grad_norm(double max_norm);
 
   /// Replaces the values of the optimizer, the groups' defaults included, from the next step on. Errors: usage for
