@@ -31,11 +31,9 @@ void AdapterCore::connect(Strategy* strategy, Hooking hooking) {
   stand_ins_.forget();
   strategy_ = strategy;
   hooking_ = hooking;
-  trained_.clear(), storages_.clear();
-  for (const ParamEntry& param : host_.map().params) {
-    trained_.push_back(param.tensor.requires_grad());
-    storages_.push_back(&storage_of(param.tensor));
-  }
+  trained_.clear();
+  if (strategy != nullptr) host_.keep_memory();
+  for (const ParamEntry& param : host_.map().params) trained_.push_back(param.tensor.requires_grad());
   if (strategy != nullptr && hooking == Hooking::units) hook();
 }
 
@@ -200,11 +198,15 @@ Result<void> AdapterCore::check_backward(const at::Tensor& loss) const {
 }
 
 Result<void> AdapterCore::check_memory(std::size_t id) const {
-  if (id >= storages_.size() || &storage_of(host_.map().params[id].tensor) == storages_[id]) return {};
-  return Error{ErrorKind::usage,
-               "parameter " + host_.map().params[id].name +
-                   " was given other memory (parameter.data = …, set_data) since the model was boosted, "
-                   "which trains the values from before; change a model before it is boosted"};
+  const ParamEntry& param = host_.map().params[id];
+  if (!param.own.defined() || &storage_of(param.tensor) == &storage_of(param.own)) return {};
+  CASTOR_TRY(guard([&] { param.tensor.set_data(param.own); }));
+  return Error{
+      ErrorKind::usage,
+      "parameter " + param.name +
+          " was given other memory (parameter.data = …, set_data) since the model was boosted, and has its own "
+          "again now, with the values from before; for others write them in place within "
+          "castor.gathered(parameter, write=True) (in C++ Session::acquire), or load them"};
 }
 
 /// A parameter that was frozen since then gets no gradient and stays as it is; one that was not trained has no states.

@@ -36,7 +36,8 @@ class AdapterCore final : public UnitHooks {
   std::vector<std::uint32_t> forget_gradients() { return stand_ins_.forget(); }
   /// Errors: usage, where the program has given a parameter a gradient, or has taken the tensor away that stands for one.
   Result<void> check_gradients() const { return stand_ins_.check(); }
-  /// Errors: usage, where the program has given the parameter other memory since the strategy was connected.
+  /// Errors: usage, where the program has given the parameter other memory since the strategy was connected; it has its
+  /// own again after that.
   Result<void> check_memory(std::size_t param) const;
   /// Throws ErrorException where `module` is no unit.
   UnitBorder& border_of(const torch::nn::Module& module) const;
@@ -76,7 +77,6 @@ class AdapterCore final : public UnitHooks {
   std::shared_ptr<TensorKeeper> keeper_;
   std::shared_ptr<UnitUses> uses_;
   Hooking hooking_ = Hooking::none;
-  std::vector<const c10::StorageImpl*> storages_;  ///< by parameter: its memory then, which it keeps
   std::vector<bool> trained_;  ///< by parameter: required a gradient when the strategy was connected
   Backward backward_ = Backward::none;
   bool strategy_failed_ = false;  ///< since the last pass began; its passes are not ended then, but abandoned

@@ -28,8 +28,11 @@ struct ParamEntry {
   DLDataType dtype;
   /// As they were when the model was mapped: a program can give the tensor others.
   std::vector<std::int64_t> sizes, strides;
+  at::Tensor own = {};           ///< its memory when a strategy was connected: a program can give the tensor other
   at::Tensor first_values = {};  ///< ModelParts::first_values, until it is bound
   bool was_bound = false;        ///< the memory that it came with, if any, is gone
+
+  const at::Tensor& memory() const { return own.defined() ? own : tensor; }
 };
 
 struct UnitEntry {

@@ -83,12 +83,16 @@ Result<void> TorchHost::first_values(const castor_values& values) {
   return guard([&] { fill(out, *entry.init, {options_.seed, values.param}, at::get_num_threads(), values.first); });
 }
 
+void TorchHost::keep_memory() {
+  for (ParamEntry& param : map_.params) param.own = param.tensor.variable_data();
+}
+
 Result<void> TorchHost::bind(std::uint32_t param, void* data) {
   CASTOR_TRY(check_param(param));
   ParamEntry& entry = map_.params[param];
   entry.was_bound = true;
   entry.first_values.reset();
-  return guard([&] { bind_storage(storage_of(entry.tensor), data, this); });
+  return guard([&] { bind_storage(storage_of(entry.memory()), data, this); });
 }
 
 Result<void> TorchHost::unbind(std::uint32_t param, const char* why) {
@@ -97,7 +101,7 @@ Result<void> TorchHost::unbind(std::uint32_t param, const char* why) {
   entry.was_bound = true;
   entry.first_values.reset();
   return guard([&] {
-    release_storage(storage_of(entry.tensor), "parameter " + entry.name + ": " + (why == nullptr ? "released" : why));
+    release_storage(storage_of(entry.memory()), "parameter " + entry.name + ": " + (why == nullptr ? "released" : why));
   });
 }
 

@@ -20,6 +20,8 @@ class TorchHost final : public ModelHost {
   const ModelMap& map() const { return map_; }
   c10::Device torch_device() const { return device_; }
   bool stopped() const;
+  /// The memory that parameters have now is that of bind and unbind from now on (ParamEntry::own).
+  void keep_memory();
   /// AdapterOptions::passes.
   PassRules* passes() const { return options_.passes; }
   const std::string& grad_message() const { return options_.grad_message; }

@@ -85,12 +85,15 @@ class Passes:
 
     def renew(self) -> None:
         """zero_grad has ended all passes in the core. There may be a graph of units that were kept, whose backward pass is
-        still to come."""
+        still to come. To the core the model's forward pass has ended when that of one of its units has."""
         numbers = [one.number for one in (*self.kept, *self.hidden.values())]
         self.end_step()
         for number in numbers:
             with contextlib.suppress(Error):
                 self.keep(number)
+        others = set(range(len(self.units))) - self.opened()
+        with contextlib.suppress(Error):
+            self.check_beside(list(others)[:1] if self.kept else [])
 
     def opened(self) -> set[int]:
         """The units that are in memory now."""

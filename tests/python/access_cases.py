@@ -329,31 +329,56 @@ class GivenGradients(Pair):
         self.refused("parameter.grad was set by the program; gradients of parameter blocks.0.norm.weight go from backward")
 
 
-class GivenMemory(SameWeights):
-    """Trap 2-04: other memory in a parameter is named at its next use, whatever that is."""
+class GivenMemory(Pair):
+    """Trap 2-04: other memory in a parameter is named at its next use, whatever that is, and taken away."""
 
     def setUp(self):
-        self.model, self.optimizer = boosted(torch.float32, device_budget=None, host_budget=None)
+        super().setUp()
+        self.step(0)
         self.weight = self.model.blocks[0].norm.weight
-        self.weight.data = torch.full((2, 16), 3.0)
-        self.message = "parameter blocks.0.norm.weight was given other memory"
+        self.message = "parameter blocks.0.norm.weight was given other memory .* and has its own again now"
+
+    def refused(self, use):
+        theirs = torch.full((2, 16), 3.0)
+        self.weight.data = theirs
+        with self.assertRaisesRegex(castor.Error, self.message):
+            use()
+        self.step(1)
+        self.assert_same_weights()
+        self.assertTrue(torch.equal(theirs, torch.full((2, 16), 3.0)))
 
     def test_in_evaluation(self):
-        with self.assertRaisesRegex(castor.Error, self.message), torch.no_grad():
-            loss_of(self.model, 0)
+        with torch.no_grad():
+            self.refused(lambda: loss_of(self.model, 0))
+
+    def test_between_forward_and_backward(self):
+        loss = loss_of(self.model, 0)
+        self.weight.data = torch.ones(3)
+        with self.assertRaisesRegex(castor.Error, self.message):
+            loss.backward()
+        self.optimizer.zero_grad()
+        self.step(1)
+        self.assert_same_weights()
 
     def test_when_it_is_read(self):
         for read in (castor.master, lambda _: self.model.state_dict(), lambda _: self.optimizer.state_dict()):
-            with self.assertRaisesRegex(castor.Error, self.message):
-                read(self.weight)
-        with self.assertRaisesRegex(castor.Error, self.message), castor.gathered(self.weight):
-            pass
+            with self.subTest(read=read):
+                self.setUp()
+                self.refused(lambda: read(self.weight))
+
+    def test_by_gathered(self):
+        self.refused(lambda: castor.gathered(self.weight).__enter__())
 
     def test_within_gathered(self):
-        model, _ = boosted(torch.float32)
-        weight = model.blocks[0].norm.weight
-        with self.assertRaisesRegex(castor.Error, self.message), castor.gathered(weight, write=True):
-            weight.data = torch.ones(32)
+        """For longer than the model is on the device: what is Castor's moves, and what is the program's does not."""
+        for write in (True, False):
+            theirs = torch.full((32,), 5, dtype=self.weight.dtype)
+            with self.assertRaisesRegex(castor.Error, self.message), castor.gathered(self.weight, write=write):
+                self.weight.data = theirs
+            for seed in range(2, 5):
+                self.step(seed)
+            self.assert_same_weights()
+            self.assertTrue(theirs.eq(5).all())
 
 
 class Gathered(Pair):

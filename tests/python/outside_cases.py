@@ -296,6 +296,18 @@ class Losses(Twins):
             for part in (model.body, model.head):
                 self.assertTrue(part(torch.ones(2, 8)).isfinite().all())
 
+    def test_leave_weights_readable_after_gradients_were_dropped(self):
+        model, optimizer = self.boosted_twin(lambda: Decoder("loss"), **TIGHT)
+        self.steps(model, optimizer, lambda model, _: of_head(model), range(2))
+        before = model.state_dict()
+        of_head(model).backward()
+        optimizer.zero_grad()
+        self.assert_same(model.state_dict(), before)
+        self.assertEqual(len(optimizer.state_dict()["state"]), len(before))
+        model.load_state_dict({name: torch.zeros_like(values) for name, values in before.items()})
+        with castor.gathered(model.head.weight):
+            self.assertFalse(model.head.weight.any())
+
     def test_between_which_gradients_are_dropped(self):
         """zero_grad() between forward and backward drops what came before."""
         for drops in (True, False):

@@ -72,7 +72,12 @@ TEST_P(SessionRefuses, ParametersOfOtherMemory) {
   EXPECT_EQ(
       sentence_of(session.backward(before)),
       "parameter layer1.weight was given other memory (parameter.data = …, set_data) since the model was boosted, "
-      "which trains the values from before; change a model before it is boosted");
+      "and has its own again now, with the values from before; for others write them in place within "
+      "castor.gathered(parameter, write=True) (in C++ Session::acquire), or load them");
+  session.zero_grad().value();
+  EXPECT_TRUE(own.equal(at::zeros({8, 8})));
+  EXPECT_EQ(loss().item<float>(), before.item<float>());
+  EXPECT_TRUE(session.backward(loss()).ok() && session.step().ok());
 }
 
 TEST_P(SessionRefuses, AnEmptyListOfFoldersToResumeFrom) {

@@ -75,7 +75,8 @@ class TorchAdapter final {
   std::vector<std::uint32_t> forget_gradients();
   /// Errors: usage, where the program has set the gradient of a parameter, or has taken such a tensor away.
   Result<void> check_gradients() const;
-  /// Errors: usage, where the program has given a parameter other memory since a strategy was connected.
+  /// Errors: usage, where the program has given a parameter other memory since a strategy was connected; it has its own
+  /// again after that.
   Result<void> check_memory(std::size_t param) const;
 
   std::uint32_t n_params() const;
