@@ -348,8 +348,7 @@ class GivenMemory(Pair):
         self.assertTrue(torch.equal(theirs, torch.full((2, 16), 3.0)))
 
     def test_in_evaluation(self):
-        with torch.no_grad():
-            self.refused(lambda: loss_of(self.model, 0))
+        self.refused(torch.no_grad()(lambda: loss_of(self.model, 0)))
 
     def test_between_forward_and_backward(self):
         loss = loss_of(self.model, 0)
@@ -382,6 +381,22 @@ class GivenMemory(Pair):
 
 
 class Gathered(Pair):
+    def test_keeps_masters_of_what_is_not_written(self):
+        """Weights of 16 bits are coarser than their masters. What is written through `.data`, or within another context, is."""
+        self.step(0)
+        with torch.no_grad():
+            with castor.gathered(self.model, write=True):
+                self.model.blocks[0].norm.weight.data[0] = 0.5
+                with castor.gathered(self.model.head, write=True):
+                    self.model.head.weight.add_(1)
+            self.twin.blocks[0].norm.weight[0] = 0.5
+            self.twin.head.weight.add_(1)
+            for written in (self.twin.blocks[0].norm.weight, self.twin.head.weight):
+                self.loop.states[written].master.copy_(written.flatten())
+        for seed in range(1, 4):
+            self.step(seed)
+        self.assert_same_weights()
+
     def test_modules_run_without_gradients(self):
         """Trap 2-19: a method that reads a parameter and calls modules."""
         for seed in range(2):

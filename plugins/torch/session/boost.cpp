@@ -63,6 +63,7 @@ Result<std::unique_ptr<Session::Parts>> make_parts(const MakeAdapter& make_adapt
       p.options.log(CASTOR_LOG_WARN, warning);
   CASTOR_TRY(p.attach(choice));
   p.versions = WeightVersions(p.adapter->params());
+  p.lent_for_writing = LentForWriting(p.adapter->params());
   CASTOR_TRY(p.folders.check(*p.strategy));
   if (p.folders.resumes()) CASTOR_TRY(p.load());
   return parts;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session_parts.h"
 
+#include <castor/plugins/strategy_parts.h>
+#include <castor/plugins/torch/errors.h>
 #include <castor/rules/grad_norm.h>
 #include <castor/training/finite_states.h>
 #include <castor/training/optimizer_families.h>
@@ -15,9 +17,8 @@ namespace {
 
 using Call = StepOrder::Call;
 
-castor_access access_to(const std::vector<std::uint32_t>& ids, bool write) {
-  return {sizeof(castor_access), write ? CASTOR_WRITE : CASTOR_READ, static_cast<std::uint32_t>(ids.size()),
-          ids.data()};
+castor_access access_to(const std::vector<std::uint32_t>& ids, std::uint32_t mode = CASTOR_READ) {
+  return {sizeof(castor_access), mode, static_cast<std::uint32_t>(ids.size()), ids.data()};
 }
 
 }  // namespace
@@ -207,16 +208,32 @@ Result<void> Session::acquire(const std::vector<std::string>& names, bool write)
   parts_->adapter->end_broken_pass();
   CASTOR_TRY(parts_->order.check(Call::weights));
   CASTOR_ASSIGN(const auto ids, parts_->known_as(names));
-  for (const std::uint32_t id : ids) CASTOR_TRY(parts_->adapter->check_memory(id));
-  return parts_->strategy->values().acquire(access_to(ids, write));
+  for (const std::uint32_t id : ids) {
+    CASTOR_TRY(parts_->adapter->check_memory(id));
+    if (write && is_opaque(parts_->params[ParamId{id}])) return opaque_is_read_only(parts_->params[ParamId{id}].name);
+  }
+  CASTOR_TRY(parts_->strategy->values().acquire(access_to(ids)));
+  if (!write) return {};
+  const auto lent = guard([&] { parts_->lent_for_writing.lend(ids); });
+  if (!lent.ok()) (void)parts_->strategy->values().release(access_to(ids));
+  return lent;
 }
 
 Result<void> Session::release(const std::vector<std::string>& names, bool write) {
   CASTOR_ASSIGN(const auto ids, parts_->known_as(names));
-  CASTOR_TRY(parts_->strategy->values().release(access_to(ids, write)));
-  for (const std::uint32_t id : ids) CASTOR_TRY(parts_->adapter->check_memory(id));
+  Result<void> own_memory;
+  for (const std::uint32_t id : ids)
+    if (auto own = parts_->adapter->check_memory(id); !own.ok() && own_memory.ok()) own_memory = std::move(own);
+  std::vector<std::uint32_t> written;
+  if (write) CASTOR_TRY(guard([&] { written = parts_->lent_for_writing.take_back(ids); }));
+  ValueCalls& values = parts_->strategy->values();
+  if (!written.empty()) {
+    CASTOR_TRY(values.acquire(access_to(written, CASTOR_WRITE)));
+    CASTOR_TRY(values.release(access_to(written, CASTOR_WRITE)));
+  }
+  CASTOR_TRY(values.release(access_to(ids)));
   if (write) parts_->versions.take(ids);
-  return {};
+  return own_memory;
 }
 
 Result<at::Tensor> Session::read_weight(std::string_view wanted) {

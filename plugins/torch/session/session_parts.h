@@ -7,6 +7,7 @@
 #include <castor/training/run_folders.h>
 #include <castor/training/step_order.h>
 
+#include "lent_for_writing.h"
 #include "training_facts.h"
 #include "weight_versions.h"
 
@@ -88,6 +89,7 @@ struct Session::Parts final : PassRules {
   ModelParams params;
   std::unordered_map<std::string_view, ParamId> id_of;  ///< by the names in params
   WeightVersions versions;
+  LentForWriting lent_for_writing;
   std::unique_ptr<Strategy> strategy;
 
  private:

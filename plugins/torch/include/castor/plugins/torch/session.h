@@ -191,7 +191,8 @@ class Session {
   /// Replaces it, by values of the parameter's sizes. Errors: as above; usage for other sizes.
   Result<void> write_gradient(std::string_view name, const at::Tensor& values);
   /// Gives parameters memory outside of units until release of the same ones; with `write` what the program writes to
-  /// them meanwhile becomes their values. Errors: usage within a step, and for unknown names; does_not_fit.
+  /// them meanwhile becomes their values; what it does not write keeps its master. Errors: usage within a step, and for
+  /// unknown names; does_not_fit.
   Result<void> acquire(const std::vector<std::string>& names, bool write);
   Result<void> release(const std::vector<std::string>& names, bool write);
   /// The weight of a parameter as the model computes with it, in its dtype: contiguous, on the host. Errors: usage within
