@@ -7,17 +7,18 @@ namespace castor {
 namespace {
 
 constexpr const char* kBetweenSteps =
-    "an earlier step failed after some parameters were updated, so the model is between two steps; start again";
+    "an earlier step failed after some parameters were updated, so the model is between two steps; start again from "
+    "a checkpoint";
 
 /// Why `event` is refused in `state`.
 std::string refusal(StepState state, StepEvent event) {
   if (state == StepState::poisoned) return kBetweenSteps;
   if (event == StepEvent::announce && state == StepState::updating)
     return "a step was announced and some parameters were updated early, but it was never ended, so the model is "
-           "between two steps; start again";
+           "between two steps; start again from a checkpoint";
   if (event == StepEvent::abandon)
     return "the step was to be abandoned after some parameters were updated, so the model is between two steps; start "
-           "again";
+           "again from a checkpoint";
   if (event == StepEvent::catch_up) return "no update was waiting for the next use of its chunk";
   return "updates of the step before are still waiting; they must be made first";
 }

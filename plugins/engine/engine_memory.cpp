@@ -15,6 +15,11 @@ namespace {
 
 void warn(ModelHost& host, const std::string& sentence) { host.log(CASTOR_LOG_WARN, sentence.c_str()); }
 
+Error of_option(Error error, const char* option) {
+  if (error.option.empty()) error.option = option;
+  return error;
+}
+
 /// What torch's allocator takes of its limit for a block of `n_bytes` (get_allocation_size in CUDACachingAllocator.cpp).
 std::uint64_t counted_bytes(std::uint64_t n_bytes) {
   if (n_bytes > kMiB && n_bytes < 10 * kMiB) return kAllocatorSegmentBytes;
@@ -71,7 +76,9 @@ Result<std::unique_ptr<EngineMemory>> EngineMemory::make(ModelHost& host, const 
   store.durability = options.durability;
   // Ends waits within the store as well, of commits and of removals, which look at no limit of their own.
   store.timeout = std::chrono::ceil<std::chrono::milliseconds>(options.io_timeout);
-  CASTOR_ASSIGN(memory->store_, machine.open_store(store));
+  auto opened = machine.open_store(store);
+  if (!opened.ok()) return of_option(opened.error(), "nvme");
+  memory->store_ = std::move(*opened);
   for (const std::string& warning : memory->store_->warnings()) warn(host, warning);
   memory->spill_ = std::make_unique<TensorStoreSpill>(
       *memory->store_, options.durability == Durability::scratch ? &memory->nvme_ : nullptr);

@@ -11,7 +11,7 @@
 namespace castor {
 namespace {
 
-constexpr const char* kOwnMemory = "; give it memory of its own: parameter.set_data(parameter.detach().clone())";
+constexpr const char* kOwnMemory = "; give it memory of its own: parameter.data = parameter.detach().clone() (in C++ set_data)";
 
 std::string text_of(at::IntArrayRef numbers) {
   std::ostringstream text;
@@ -35,7 +35,7 @@ std::string ParameterChecks::defect(const std::string& name, const at::Tensor& p
   if (parameter.is_quantized()) return "is a quantized tensor; keep its values and scales as plain tensors";
   if (parameter.requires_grad() && !computes(parameter))
     return std::string("is ") + c10::toString(parameter.scalar_type()) +
-           "; parameters that are trained are fp32, fp16 or bf16";
+           "; parameters that are trained are fp32, fp16 or bf16: cast the model before, as with model.float()";
   if (parameter.layout() != at::kStrided) return "is sparse; parameters are dense";
   if (numbered(parameter.device()) != device_)
     return "is on " + parameter.device().str() + ", the model trains on " + device_.str() + "; move it there";

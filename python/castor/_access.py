@@ -142,6 +142,11 @@ def grad(parameter: nn.Parameter) -> torch.Tensor | None:
 def set_grad(parameter: nn.Parameter, values: torch.Tensor) -> None:
     """Replaces the gradient of this step by `values`, as castor.grad gives them."""
     session, name = boosted(parameter)
+    if not isinstance(values, torch.Tensor):
+        raise Error(
+            f"set_grad takes a tensor with the gradient of {name}, not {values!r}; optimizer.zero_grad() drops all gradients",
+            "usage",
+        )
     session.write_gradient(name, values * session.loss_scale())
 
 

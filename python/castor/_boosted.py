@@ -88,6 +88,19 @@ class RefusesGradScaler:
         )
 
 
+class StatesWithCastor(dict):
+    """What optimizer.state is under a session: it is empty, and refuses what would read or change a state."""
+
+    def refuse(self, *args, **kwargs):
+        raise Error(
+            "the optimizer's states are with Castor: optimizer.state_dict() copies them, and optimizer.load_state_dict() "
+            "replaces them",
+            "usage",
+        )
+
+    __missing__ = __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = refuse
+
+
 class BoostedOptimizer:
     """What an optimizer does under a session in place of its own work. The class of a boosted optimizer is made from
     this one and its own, so that isinstance stays true."""
@@ -102,7 +115,19 @@ class BoostedOptimizer:
     castor_passes: Passes
     castor_first_step: OutsideUses
     castor_outcome: tuple[bool, float | None] = (False, None)  # of the last step
+    castor_has_told = False  # that gradients are not set to 0
     _step_supports_amp_scaling = RefusesGradScaler()
+
+    @property
+    def state(self) -> StatesWithCastor:
+        return StatesWithCastor()
+
+    @state.setter
+    def state(self, states: dict) -> None:
+        self.state.refuse()
+
+    def __reduce_ex__(self, protocol: int) -> tuple:
+        raise Error("a boosted optimizer is neither copied nor pickled; optimizer.state_dict() has its states", "usage")
 
     def castor_follow_groups(self) -> None:
         """Tells the session of values that schedulers or users have changed."""
@@ -213,7 +238,13 @@ class BoostedOptimizer:
             hook(self)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drops the gradients since the last step; after a step there are none."""
+        """Drops the gradients since the last step; after a step there are none, and they are never set to 0."""
+        if not set_to_none and not self.castor_has_told:
+            self.castor_has_told = True
+            logging.getLogger("castor").warning(
+                "zero_grad(set_to_none=False) drops gradients as set_to_none=True does: a parameter without a gradient is not "
+                "updated by the next step"
+            )
         if self.castor_session.step_under_way():
             self.castor_session.zero_grad()
             self.castor_passes.renew()

@@ -148,8 +148,13 @@ def refuse_moves(model: nn.Module) -> None:
     model._apply = apply_unchanged
     for parameter in model.parameters():
         parameter.share_memory_ = refuse_sharing
+        parameter.is_shared = not_shared
+
+
+def not_shared() -> bool:
+    """torch ends the process where it asks a tensor without memory, here and below."""
+    return False
 
 
 def refuse_sharing() -> None:
-    """torch ends the process where a tensor to share has no memory."""
     raise Error("the memory of a boosted model cannot be shared with other processes; give them model.state_dict()", "usage")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import multiprocessing.context
 import weakref
 from collections.abc import Callable, Iterator
 
@@ -14,6 +15,7 @@ from torch import nn
 from castor import _core
 from castor._access import place_of
 from castor._eager import eager
+from castor._errors import Error
 from castor._guards import check_all_have_values, knows_all, refuse_new_parameters, refuse_moves
 from castor._hooks import Passes, in_backward
 
@@ -29,7 +31,7 @@ def change_methods(model: nn.Module, optimizer: torch.optim.Optimizer, session: 
     model.no_sync = lambda: no_sync(session)
     model.unwrap = it
     model.__deepcopy__ = lambda memo: plain_copy(it(), memo)
-    model.__reduce_ex__ = lambda protocol: plain_copy(it(), {}).__reduce_ex__(protocol)
+    model.__reduce_ex__ = lambda protocol: copy_to_pickle(it()).__reduce_ex__(protocol)
 
 
 class BeforeTraining:
@@ -75,6 +77,14 @@ def no_sync(session: _core.Session) -> Iterator[None]:
         yield
     finally:
         del held
+
+
+def copy_to_pickle(model: nn.Module) -> nn.Module:
+    """Processes that are started share the memory of tensors in their arguments, which would be that of a copy that is gone."""
+    if multiprocessing.context.get_spawning_popen() is not None:
+        why = "a boosted model cannot be an argument of another process; give it model.state_dict(), and make the model there"
+        raise Error(why, "usage")
+    return plain_copy(model, {})
 
 
 def plain_copy(model: nn.Module, memo: dict) -> nn.Module:

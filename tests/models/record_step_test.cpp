@@ -182,7 +182,9 @@ TEST(RecordStep, AParameterOfAnotherDtypeIsRefusedByName) {
   const auto model = std::make_shared<Unit<Wide>>();
   const auto refused = record_step(model, [] { return at::Tensor(); });
   ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().message, "parameter weight is Double; parameters that are trained are fp32, fp16 or bf16");
+  EXPECT_EQ(refused.error().message,
+            "parameter weight is Double; parameters that are trained are fp32, fp16 or bf16: "
+            "cast the model before, as with model.float()");
 }
 
 }  // namespace

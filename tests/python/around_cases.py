@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import gc
 import itertools
+import multiprocessing
 import tempfile
 import types
 import warnings
@@ -736,5 +737,8 @@ class Sharing(Pair):
             self.model.share_memory()
         with self.assertRaisesRegex(castor.Error, "cannot be shared with other processes"):
             self.model.blocks[1].share_memory()
+        self.assertFalse(self.model.head.weight.is_shared())
+        with self.assertRaisesRegex(castor.Error, "cannot be an argument of another process"):
+            multiprocessing.get_context("spawn").Process(target=print, args=(self.model,)).start()
         self.step(1)
         self.assert_same_weights()

@@ -3,8 +3,11 @@
 
 import copy
 import inspect
+import os
+import pickle
 import tempfile
 import unittest
+from pathlib import Path
 from unittest import mock
 
 import torch
@@ -53,6 +56,57 @@ class Guards(unittest.TestCase):
             booster.boost(other, self.optimizer)
         self.assertTrue(all(torch.equal(before[name], weight) for name, weight in other.state_dict().items()))
         self.assert_trains()
+
+    def test_states_in_the_optimizer(self):
+        self.assert_trains()
+        weight = self.model.head.weight
+        self.assertFalse(self.optimizer.state)
+        for change in (
+            lambda: self.optimizer.state[weight]["exp_avg"].zero_(),
+            self.optimizer.state.clear,
+            lambda: self.optimizer.state.update({weight: {}}),
+            lambda: setattr(self.optimizer, "state", {}),
+        ):
+            with self.assertRaisesRegex(castor.Error, "states are with Castor: optimizer.state_dict"):
+                change()
+        self.assert_trains()
+
+    def test_copies_of_the_optimizer(self):
+        for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+            with self.assertRaisesRegex(castor.Error, "neither copied nor pickled; optimizer.state_dict"):
+                copied(self.optimizer)
+        self.assert_trains()
+
+    def test_gradients_of_zero(self):
+        loss_of(self.model, 0).backward()
+        with self.assertLogs("castor", "WARNING") as logged:
+            self.optimizer.zero_grad(set_to_none=False)
+            self.model.zero_grad(set_to_none=False)
+        self.assertEqual(len(logged.output), 1)
+        self.assertIn("a parameter without a gradient is not updated", logged.output[0])
+        with self.assertRaisesRegex(castor.Error, "set_grad takes a tensor with the gradient of embedding.weight, not None"):
+            castor.set_grad(self.model.head.weight, None)
+        self.assert_trains()
+
+    def test_steps_that_may_be_half_done_are_not_dropped(self):
+        """With a number of micro-batches updates begin in the last backward pass."""
+        model, optimizer = boosted(micro_batches=1)
+        twin, loop = plain()
+        for seed in range(4):
+            self.assertEqual(backward_of(model, seed), backward_of(twin, seed))
+            with self.assertRaisesRegex(castor.Error, "updated already in the last backward pass .* end it with step"):
+                optimizer.zero_grad()
+            optimizer.step()
+            loop.step()
+        for name, weight in twin.state_dict().items():
+            self.assertTrue(torch.equal(model.state_dict()[name], weight), name)
+
+    def test_folders_of_nvme(self):
+        with mock.patch.dict(os.environ, HOME="/home/of/nobody"):
+            for given in ("~/states", Path("~/states"), ["~/states"]):
+                with self.assertRaisesRegex(castor.Error, "mkdir -p /home/of/nobody/states") as caught:
+                    boosted(nvme=given)
+                self.assertEqual(caught.exception.option, "nvme")
 
     def test_calls_of_a_booster_with_what_was_not_boosted(self):
         booster = Booster(plugin=GeminiPlugin())

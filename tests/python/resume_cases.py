@@ -191,6 +191,31 @@ class TornCheckpoints(SameWeights):
             self.assert_same(masters(other), masters(model))
 
 
+class DamagedGroups(SameWeights):
+    def test_are_refused_at_every_byte(self):
+        """A flipped bit in the values of the groups; in a name of the zip file's, it cannot be read."""
+        with tempfile.TemporaryDirectory() as folder:
+            model, optimizer = boosted()
+            booster = Booster(plugin=GeminiPlugin())
+            step(model, optimizer, 0)
+            booster.save_optimizer(optimizer, folder)
+            (file,) = Path(folder).glob("castor-*.groups")
+            content = file.read_bytes()
+            before = {**optimizer.param_groups[0]}
+            at = content.index(b"weight_decay")
+            n_refused = 0
+            for place in range(at, at + 200, 8):
+                file.write_bytes(content[:place] + bytes([content[place] ^ 0x04]) + content[place + 1 :])
+                other, its_optimizer = boosted()
+                try:
+                    booster.load_optimizer(its_optimizer, folder)
+                except castor.Error as error:
+                    self.assertIn(error.kind, ("io", "usage"))
+                    n_refused += 1
+                self.assertEqual({**its_optimizer.param_groups[0], "params": 0}, {**before, "params": 0})
+            self.assertGreater(n_refused, 10)
+
+
 class WithoutAnOptimizer(SameWeights):
     """Models for inference, as teachers, under budgets of their own."""
 

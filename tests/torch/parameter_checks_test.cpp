@@ -21,7 +21,7 @@ struct Refused {
   const char* message;
 };
 
-const char* const kOwn = "; give it memory of its own: parameter.set_data(parameter.detach().clone())";
+const char* const kOwn = "; give it memory of its own: parameter.data = parameter.detach().clone() (in C++ set_data)";
 
 TEST(ParameterChecks, RefuseByNameWhatCannotBeBound) {
   const at::Tensor flat = at::zeros({100}), wide = at::zeros({4, 8});
@@ -44,7 +44,8 @@ TEST(ParameterChecks, RefuseByNameWhatCannotBeBound) {
 TEST(ParameterChecks, RefuseByNameWhatHasNoDenseFloats) {
   for (const Refused& refused :
        {Refused{{at::zeros({3}, at::kDouble)},
-                "parameter w0 is Double; parameters that are trained are fp32, fp16 or bf16"},
+                "parameter w0 is Double; parameters that are trained are fp32, fp16 or bf16: "
+                "cast the model before, as with model.float()"},
         Refused{{at::_empty_affine_quantized({3}, at::kQInt8, 0.5, 0)},
                 "parameter w0 is a quantized tensor; keep its values and scales as plain tensors"},
         Refused{{at::eye(3).to_sparse()}, "parameter w0 is sparse; parameters are dense"},

@@ -83,7 +83,8 @@ TEST(TorchAdapter, RefusesADtypeThatChunksDoNotHold) {
   const auto made = TorchAdapter::make(std::make_shared<SmallModel>(at::TensorOptions(at::kDouble)), c10::kCPU);
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.error().message,
-            "parameter layer0.weight is Double; parameters that are trained are fp32, fp16 or bf16");
+            "parameter layer0.weight is Double; parameters that are trained are fp32, fp16 or bf16: "
+            "cast the model before, as with model.float()");
 }
 
 TEST(TorchAdapter, CallsEachUnitInOrder) {

@@ -75,6 +75,7 @@ bool Session::step_under_way() {
 
 Result<void> Session::zero_grad() {
   parts_->adapter->end_broken_pass();
+  CASTOR_TRY(parts_->may_drop_step());
   parts_->clipping.reset();
   CASTOR_TRY(parts_->strategy->discard_gradients());
   parts_->adapter->forget_gradients();

@@ -67,6 +67,16 @@ Result<void> Session::Parts::may_run_backward() {
   return versions.check();
 }
 
+/// With a norm no update is made for good before step().
+Result<void> Session::Parts::may_drop_step() const {
+  if (!was_announced() || announced.max_norm > 0 || scaler) return {};
+  return Error{
+      ErrorKind::usage,
+      "parameters may have been updated already in the last backward pass of the step; end it with step(); "
+      "without micro_batches (in C++ with values_may_change) no update begins before step(), and a step can be "
+      "dropped"};
+}
+
 Result<void> Session::Parts::announce() {
   if (!is_last_backward() || options.values_may_change) return {};
   const auto done = strategy->announce_step(announced = next_args());

@@ -42,6 +42,8 @@ struct Session::Parts final : PassRules {
   std::optional<castor_micro_batch> begun_micro_batch() override;
   /// Errors: usage, where no backward pass is in order, or a weight was written in place.
   Result<void> may_run_backward();
+  /// Refuses to drop a step of which parameters may have been updated already, and which step() can end.
+  Result<void> may_drop_step() const;
   /// Announces the step where its last backward pass begins. Errors: the strategy's, which end the step.
   Result<void> announce();
   Result<void> begin_backward() override;

@@ -33,13 +33,13 @@ def save_run(optimizer: BoostedOptimizer, folder: Path) -> None:
         return commit_run(optimizer, folder)
     with saving_in(folder) as made, in_use_by_none(folder):
         optimizer.castor_session.save(os.fspath(made))
-        put({"groups": groups_to_save(optimizer)}, groups_file(made), use_safetensors=False)
+        put_groups(optimizer, groups_file(made))
         put_run_in_place(made, folder)
 
 
 def commit_run(optimizer: BoostedOptimizer, folder: Path) -> None:
     """The groups lie there before the commit, which is the moment from which they are valid."""
-    put({"groups": groups_to_save(optimizer)}, folder / NEXT_GROUPS, use_safetensors=False)
+    put_groups(optimizer, folder / NEXT_GROUPS)
     optimizer.castor_session.save(os.fspath(folder))
     name_groups(folder)
 
@@ -84,6 +84,15 @@ def groups_file(folder: Path) -> Path:
     return folder / f"castor-{hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()[:16]}.groups"
 
 
+def put_groups(optimizer: BoostedOptimizer, file: Path) -> None:
+    groups = groups_to_save(optimizer)
+    put({"groups": groups, "sha256": digest_of(groups)}, file, use_safetensors=False)
+
+
+def digest_of(groups: Any) -> str:
+    return hashlib.sha256(repr(groups).encode()).hexdigest()
+
+
 def groups_to_save(optimizer: BoostedOptimizer) -> Saved:
     return [
         (
@@ -120,7 +129,12 @@ def saved_groups(folder: Path) -> Saved:
     if not (folder / MANIFEST).is_file():
         return []
     found = [file for file in (groups_file(folder), folder / NEXT_GROUPS) if file.is_file()]
-    return loaded(found[0])["groups"] if found else []
+    if not found:
+        return []
+    saved = loaded(found[0])
+    if not isinstance(saved, dict) or saved.get("sha256") != digest_of(saved.get("groups")):
+        raise Error(f"{found[0]} is damaged: its values are not those that were saved; load another checkpoint", "io")
+    return saved["groups"]
 
 
 def give_groups(optimizer: BoostedOptimizer, saved: Saved) -> None:

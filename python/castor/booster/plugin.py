@@ -27,6 +27,13 @@ BUDGETED = "device_budget states the memory of the device"
 AS_WRITTEN = "the model's own modules run as they are"
 
 
+def in_home(folders: Sequence[str | os.PathLike] | str | os.PathLike) -> list[str] | str:
+    """With `~` as the user's home."""
+    if isinstance(folders, str):
+        return os.path.expanduser(folders)
+    return [os.path.expanduser(folder) for folder in ([folders] if isinstance(folders, os.PathLike) else folders)]
+
+
 @dataclass(kw_only=True, init=False, eq=False, repr=False)
 class DdpOptions(Plugin):
     broadcast_buffers: bool = unused(True, "buffers are broadcast among ranks, and there is one")
@@ -109,6 +116,8 @@ class PlannerOptions(ZeroOptions):
         super()._settle()
         if self.mixed_precision is not None:
             self.precision = precision_of(self.mixed_precision, "mixed_precision")
+        if self.nvme is not None:
+            self.nvme = in_home(self.nvme)
         if isinstance(self.speculative_updates, bool):
             self.speculative_updates = "on" if self.speculative_updates else "off"
         if self.placement_policy == "auto" and (self.offload_optim_frac or self.offload_param_frac):

@@ -99,16 +99,16 @@ TEST(StepMachine, SaysWhyInTheCallersTerms) {
   const auto message = [](State state, Happens event) { return machine_in(state).take(event).error().message; };
   EXPECT_EQ(message(State::updating, Happens::announce),
             "a step was announced and some parameters were updated early, but it was never ended, so the model is "
-            "between two steps; start again");
+            "between two steps; start again from a checkpoint");
   EXPECT_EQ(message(State::updating, Happens::abandon),
             "the step was to be abandoned after some parameters were updated, so the model is between two steps; start "
-            "again");
+            "again from a checkpoint");
   EXPECT_EQ(message(State::waiting, Happens::announce),
             "updates of the step before are still waiting; they must be made first");
   EXPECT_EQ(message(State::idle, Happens::catch_up), "no update was waiting for the next use of its chunk");
   EXPECT_EQ(message(State::poisoned, Happens::update),
             "an earlier step failed after some parameters were updated, so the model is between two steps; start "
-            "again");
+            "again from a checkpoint");
 }
 
 TEST(StepMachine, AFailureBeforeTheFirstUpdateLeavesTheModelWhole) {
