@@ -31,6 +31,7 @@ def parser_of_all():
     parser.add_argument("--recompute", action="store_true")
     parser.add_argument("--compile", action="store_true", help="blocks by torch.compile")
     parser.add_argument("--deterministic", action="store_true", help="torch's deterministic algorithms: two runs have equal losses")
+    parser.add_argument("--profile", help="a file for the calls of the last two steps and the time of the threads that each takes")
     parser.add_argument("--loss", choices=("sliced", "torch"), default="sliced", help="sliced: as Castor's models compute it")
     return parser
 
@@ -111,16 +112,29 @@ def peak_rss_bytes():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
+def profiler(options):
+    """Of the operators and the calls of CUDA, in all threads; those take longer under it."""
+    on = [torch.profiler.ProfilerActivity.CPU]
+    return torch.profiler.profile(activities=on if options.device == "cpu" else [*on, torch.profiler.ProfilerActivity.CUDA])
+
+
 def measure(engine, record):
     """Trains and fills `record` step by step, so that a failed run keeps the earlier steps."""
     options = engine.options
+    profile = profiler(options) if options.profile else None
     for step in range(options.steps):
         ids, target = batch(options, step)
+        if profile and step == max(0, options.steps - 2):
+            profile.start()
         begin = time.perf_counter()
         loss = engine.step(ids, target).item()  # waits for all work that the step queued
         record["step_s"].append(time.perf_counter() - begin)
         record["losses"].append(loss)
         print(f"step {step + 1}/{options.steps}  loss {loss:.4f}  {record['step_s'][-1]:.4f} s", file=sys.stderr, flush=True)
+    if profile:
+        profile.stop()
+        with open(options.profile, "w") as file:
+            file.write(profile.key_averages().table(sort_by="self_cpu_time_total", row_limit=80, max_name_column_width=60))
     record["peak_rss_bytes"] = peak_rss_bytes()
     if engine.device.type == "cuda":
         record["peak_device_bytes"] = torch.cuda.max_memory_reserved()
