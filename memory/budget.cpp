@@ -14,8 +14,14 @@ std::uint64_t Budget::free_bytes() const {
   return used < limit ? limit - used : 0;
 }
 
-std::uint64_t Budget::limit_for(std::uint64_t n_bytes) const {
-  return std::max(enough_bytes_.load(std::memory_order_relaxed), used_bytes() + n_bytes);
+std::uint64_t Budget::stated_bytes() const {
+  const auto limit = limit_bytes();
+  return limit == kUnlimited ? limit : limit + others_bytes_.load(std::memory_order_relaxed);
+}
+
+std::uint64_t Budget::stated_for(std::uint64_t n_bytes) const {
+  const auto enough = std::max(enough_bytes_.load(std::memory_order_relaxed), used_bytes() + n_bytes);
+  return enough + others_bytes_.load(std::memory_order_relaxed);
 }
 
 bool Budget::try_reserve(std::uint64_t n_bytes) {

@@ -15,7 +15,7 @@ StripeAccount::~StripeAccount() { cancel(allocated_bytes_); }
 Result<void> StripeAccount::reserve(std::uint64_t key, std::uint64_t n_bytes) {
   if (!budget_ || budget_->try_reserve(n_bytes)) return {};
   const std::uint64_t free_bytes = budget_->free_bytes();
-  const std::uint64_t wanted_bytes = budget_->limit_for(n_bytes);
+  const std::uint64_t wanted_bytes = budget_->stated_for(n_bytes);
   return does_not_fit({budget_->tier(), wanted_bytes, budget_->limit_bytes()},
                       std::string(name(budget_->tier())) + " tier: key " + std::to_string(key) + " needs " +
                           format_bytes(n_bytes) + ", " + format_bytes(free_bytes) + " are free under the " +

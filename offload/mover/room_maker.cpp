@@ -70,14 +70,14 @@ Error RoomMaker::full(ChunkId wanted, Tier tier, const Error& refused) const {
   const Budget& budget = tier == Tier::device ? parts_.device : parts_.host;
   const std::uint64_t n_bytes = parts_.chunks.chunk(wanted).n_bytes;
   if (n_bytes <= budget.free_bytes()) return refused;  // the machine has less than the budget allows
-  const std::uint64_t needed_bytes = budget.used_bytes() + n_bytes;
+  const std::uint64_t needed_bytes = budget.stated_for(n_bytes);
   std::string way_out = std::string("raise `") + budget_option(tier) + "` to " + format_bytes_up(needed_bytes);
   if (tier == Tier::host && parts_.chunks.below().spill() == nullptr) way_out += " or name a folder with `nvme`";
-  return does_not_fit({tier, needed_bytes, budget.limit_bytes()},
+  return does_not_fit({tier, needed_bytes, budget.stated_bytes()},
                       std::string(name(tier)) + " tier: " + parts_.chunks.chunk(wanted).label + " needs " +
-                          format_bytes(n_bytes) + ", nothing more can be evicted under the " +
-                          format_bytes(budget.limit_bytes()) + " budget (" + format_bytes(budget.used_bytes()) +
-                          " in use); " + way_out);
+                          format_bytes(n_bytes) +
+                          ", nothing more can be evicted: " + format_bytes(budget.used_bytes()) + " of the " +
+                          format_bytes(budget.limit_bytes()) + " for chunks are in use; " + way_out);
 }
 
 }  // namespace castor

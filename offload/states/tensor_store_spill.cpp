@@ -8,7 +8,7 @@ namespace castor {
 
 Result<void> TensorStoreSpill::check_room(std::uint64_t n_bytes, const std::string& label) const {
   if (budget_ == nullptr || n_bytes + kPaddingBytes <= budget_->free_bytes()) return {};
-  const std::uint64_t wanted_bytes = budget_->limit_for(n_bytes + kPaddingBytes);
+  const std::uint64_t wanted_bytes = budget_->stated_for(n_bytes + kPaddingBytes);
   return does_not_fit({Tier::nvme, wanted_bytes, budget_->limit_bytes()},
                       "nvme tier: " + label + " needs " + format_bytes(n_bytes) + ", " +
                           format_bytes(budget_->free_bytes()) + " are free under the " +

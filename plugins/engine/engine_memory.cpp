@@ -97,6 +97,8 @@ void EngineMemory::give_chunks(std::uint64_t room_bytes, std::uint64_t padding_b
                                std::uint64_t device_budget_bytes) {
   device_chunks_.set_limit(room_bytes);
   if (!on_gpu()) return;
+  if (device_budget_bytes != Budget::kUnlimited)
+    device_chunks_.set_others_bytes(saturating_sub(device_budget_bytes, room_bytes));
   const std::uint64_t own_bytes = own_pages_ ? std::max(room_bytes + padding_bytes, own_pages_->held_bytes()) : 0;
   models_memory_.limit(saturating_sub(device_budget_bytes, own_bytes));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lent_weights.h"
 
+#include <numeric>
 #include <set>
 #include <span>
 
@@ -46,10 +47,23 @@ Result<void> LentWeights::acquire(const castor_access& access) {
     if (const auto tensor = rooms_.place_of[ParamId{param}])
       CASTOR_TRY(rooms_.optimizer->update_barrier().complete(rooms_.layout.tensors[*tensor].chunk));
   const std::vector<ChunkId> chunks = chunks_of(access);
-  CASTOR_TRY(hold(chunks));
+  Budget& device = rooms_.memory->device_chunks();
+  device.set_enough_bytes(bytes_beside_pinned(chunks));
+  const auto held = hold(chunks);
+  device.set_enough_bytes(0);
+  CASTOR_TRY(held);
   if (auto bound = bind(access); !bound.ok()) return unhold(chunks), bound;
   open_.add(access);
   return {};
+}
+
+/// What `chunks` take of the device together with those that stay there meanwhile.
+std::uint64_t LentWeights::bytes_beside_pinned(const std::vector<ChunkId>& chunks) const {
+  std::set<ChunkId> there(chunks.begin(), chunks.end());
+  for (const ChunkId id : rooms_.chunks->ids())
+    if (rooms_.chunks->chunk(id).at(Tier::device).n_pins > 0) there.insert(id);
+  return std::accumulate(there.begin(), there.end(), std::uint64_t{0},
+                         [this](std::uint64_t sum, ChunkId id) { return sum + rooms_.chunks->chunk(id).n_bytes; });
 }
 
 /// Holds all of `chunks` on the device, or none.

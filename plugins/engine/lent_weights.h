@@ -28,6 +28,7 @@ class LentWeights {
 
  private:
   std::vector<ChunkId> chunks_of(const castor_access& access) const;
+  std::uint64_t bytes_beside_pinned(const std::vector<ChunkId>& chunks) const;
   Result<void> hold(const std::vector<ChunkId>& chunks);
   Result<void> bind(const castor_access& access);
   Result<void> take_written(const castor_access& access);

@@ -50,6 +50,21 @@ TEST(Budget, ALoweredLimitKeepsWhatIsHeldAndStopsTheRest) {
   EXPECT_FALSE(budget.try_reserve(1));
 }
 
+TEST(Budget, ErrorsSpeakOfWhatWasStated) {
+  Budget budget(Tier::device, 100);
+  ASSERT_TRUE(budget.try_reserve(80));
+  EXPECT_EQ(budget.stated_bytes(), 100u);
+  EXPECT_EQ(budget.stated_for(30), 110u);
+  budget.set_others_bytes(1000);
+  EXPECT_EQ(budget.stated_bytes(), 1100u);
+  EXPECT_EQ(budget.stated_for(30), 1110u);
+  budget.set_enough_bytes(500);
+  EXPECT_EQ(budget.stated_for(30), 1500u) << "what is known to come counts, and not in steps";
+  EXPECT_EQ(budget.limit_bytes(), 100u);
+  budget.set_limit(Budget::kUnlimited);
+  EXPECT_EQ(budget.stated_bytes(), Budget::kUnlimited);
+}
+
 TEST(Budget, GivingBackTooMuchChangesNothing) {
   Budget budget(Tier::host, 100);
   ASSERT_TRUE(budget.try_reserve(10));

@@ -412,6 +412,16 @@ class Gathered(Pair):
         self.step(4)
         self.assert_same_weights()
 
+    def test_errors_say_what_would_hold_all(self):
+        model, _ = boosted(device_budget="40KiB", chunk_bytes="4KiB")
+        with self.assertRaisesRegex(castor.Error, "raise `device_budget` to") as caught, castor.gathered(model):
+            pass
+        self.assertEqual(caught.exception.available, 40 << 10)
+        self.model, self.optimizer = boosted(device_budget=caught.exception.needed, chunk_bytes="4KiB")
+        self.step(0)
+        with castor.gathered(self.model):
+            self.assertEqual(self.model.head.weight.sum().item(), self.twin.head.weight.sum().item())
+
     def test_modules_that_are_not_are_named(self):
         with torch.no_grad(), castor.gathered(self.model.embedding):
             with self.assertRaisesRegex(castor.Error, r"within castor.gathered\(\) only modules can run .* blocks.0.\S+ is not"):

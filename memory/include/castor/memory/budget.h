@@ -39,15 +39,19 @@ class Budget {
   /// The limit with which no reservation fails, as far as the one who plans them knows (0: it does not). Errors advise
   /// it, so that nobody has to raise a limit in steps.
   void set_enough_bytes(std::uint64_t n_bytes) { enough_bytes_.store(n_bytes, std::memory_order_relaxed); }
-  /// What a limit for `n_bytes` more should be.
-  std::uint64_t limit_for(std::uint64_t n_bytes) const;
+  /// What the user has stated for the tier is that many bytes more than the limit: they are others' (a model's
+  /// activations). Errors speak of what was stated.
+  void set_others_bytes(std::uint64_t n_bytes) { others_bytes_.store(n_bytes, std::memory_order_relaxed); }
+  std::uint64_t stated_bytes() const;
+  /// What should be stated for `n_bytes` more.
+  std::uint64_t stated_for(std::uint64_t n_bytes) const;
 
  private:
   const Tier tier_;
   std::atomic<std::uint64_t> limit_bytes_;
   std::atomic<std::uint64_t> used_bytes_{0};
   std::atomic<std::uint64_t> peak_bytes_{0};
-  std::atomic<std::uint64_t> enough_bytes_{0};
+  std::atomic<std::uint64_t> enough_bytes_{0}, others_bytes_{0};
 };
 
 }  // namespace castor
