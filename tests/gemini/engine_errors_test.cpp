@@ -64,7 +64,7 @@ std::vector<Row> rows(const std::string& folder) {
        [](EngineOptions& options) {
          options.placement_policy = PlacementPolicy::cpu, options.device_budget_bytes = 2 * kUnit;
        },
-       ErrorKind::does_not_fit, "device_budget", Shortage{Tier::device, 3 * kUnit, 2 * kUnit}, acquire_all},
+       ErrorKind::does_not_fit, "device_budget", Shortage{Tier::device, 4 * kUnit, 2 * kUnit}, acquire_all},
       {"a step by another rule", [](EngineOptions&) {}, ErrorKind::usage, "optimizer", {}, step_by_sgd},
       {"a commit to scratch folders",
        [folder](EngineOptions& options) { options.nvme_folders = {folder}; },
