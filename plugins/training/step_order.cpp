@@ -10,7 +10,7 @@ namespace {
 
 using State = StepOrder::State;
 using Call = StepOrder::Call;
-using enum State;
+using enum StepOrder::State;
 
 constexpr std::size_t kNStates = 7, kNCalls = 10;
 
