@@ -142,9 +142,10 @@ def grad(parameter: nn.Parameter) -> torch.Tensor | None:
 def set_grad(parameter: nn.Parameter, values: torch.Tensor) -> None:
     """Replaces the gradient of this step by `values`, as castor.grad gives them."""
     session, name = boosted(parameter)
-    if not isinstance(values, torch.Tensor):
+    if not isinstance(values, torch.Tensor) or values.layout != torch.strided:
+        what = f"one in {values.layout}" if isinstance(values, torch.Tensor) else repr(values)
         raise Error(
-            f"set_grad takes a tensor with the gradient of {name}, not {values!r}; optimizer.zero_grad() drops all gradients",
+            f"set_grad takes a dense tensor with the gradient of {name}, not {what}; optimizer.zero_grad() drops all gradients",
             "usage",
         )
     session.write_gradient(name, values * session.loss_scale())
@@ -164,9 +165,9 @@ def trace(model: nn.Module, file: str | os.PathLike) -> None:
 
 
 def session_of(model: nn.Module) -> _core.Session:
-    place = next(filter(None, map(place_of, model.parameters())), None)
+    place = next(filter(None, map(place_of, model.parameters())), None) if isinstance(model, nn.Module) else None
     if place is None:
-        raise Error("the model was not boosted", "usage")
+        raise Error("the model was not boosted" if isinstance(model, nn.Module) else f"a model is wanted, not {model!r}", "usage")
     return place[0]
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import torch
@@ -14,7 +16,7 @@ from castor._boosted import Groups, change_class, check_all_have_groups, check_n
 from castor._buffers import BuffersFromMeta
 from castor._debug import check_modes
 from castor._forks import SESSIONS
-from castor._guards import check_free, check_modules, check_one_rank, check_parameters
+from castor._guards import check_buffers, check_free, check_modules, check_one_rank, check_parameters
 from castor._hooks import Passes, connect_units, share_gradient_hooks
 from castor._lazy_tensors import built_lazily
 from castor._messages import report
@@ -40,6 +42,7 @@ def boost_pair(
         check_modes()
     check_modules(model)
     names = {parameter: name for name, parameter in model.named_parameters()}
+    check_buffers(model, names)
     with built_lazily(names) as built:
         groups = checked_groups(optimizer, names, built)
         states = states_of(optimizer)  # while its parameters have their memory
@@ -141,7 +144,20 @@ def options_of(optimizer: torch.optim.Optimizer, plugin: Plugin) -> dict[str, st
 
     folder = optimizer.nvme_folder() if hasattr(optimizer, "nvme_folder") else None
     of_optimizer = {"nvme": text_of([folder]), "nvme_offload_fraction": str(optimizer.nvme_offload_fraction)} if folder else {}
-    return of_optimizer | plugin.options
+    options = of_optimizer | plugin.options
+    for name, why in idle_options(options, plugin):
+        warnings.warn(f"{type(plugin).__name__}({name}=…) has no effect: {why}", stacklevel=5)
+    return options
+
+
+def idle_options(options: dict[str, str], plugin: Plugin) -> Iterator[tuple[str, str]]:
+    """Of the given ones, those that others leave without effect, and why."""
+    if "nvme" not in options:
+        yield from ((name, "no folder is named by nvme") for name in ("nvme_budget", "io_timeout", "durability") if name in options)
+    if "rounding_seed" in options and options.get("moments", "fp32") == "fp32":
+        yield "rounding_seed", "moments are fp32, and rounded to the nearest"
+    if options.get("speculative_updates") == "on" and not plugin.max_norm:
+        yield "speculative_updates", "without max_norm no update waits for a norm"
 
 
 def session_of(

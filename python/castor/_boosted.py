@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import math
+import numbers
 import os
 import sys
 
@@ -145,6 +146,8 @@ class BoostedOptimizer:
     def castor_resume(self, folder: str | os.PathLike) -> None:
         try:
             self.castor_session.resume([os.fspath(folder)])
+        except Error as error:
+            raise error.of_argument("resume_from", "path") from None
         finally:
             report(self.castor_messages)
         for parameter in self.castor_names:
@@ -158,7 +161,7 @@ class BoostedOptimizer:
 
     def clip_grad_norm_(self, max_norm: float) -> torch.Tensor:
         """Clips the gradients of this step to a norm over all of them, and returns the norm before that; inf: only the norm."""
-        if not max_norm >= 0:
+        if not isinstance(max_norm, numbers.Real) or not max_norm >= 0:
             raise Error(f"max_norm takes 0 or more, not {max_norm}", "usage", "max_norm")
         if not self.castor_session.step_under_way():
             return torch.zeros(())
@@ -187,6 +190,7 @@ class BoostedOptimizer:
                 loss = closure()
         if not self.castor_session.step_under_way():
             check_no_gradients(self.castor_names)
+            self.castor_outcome = (False, None)
         else:
             self.castor_follow_groups()
             self.castor_outcome = self.castor_session.step()

@@ -30,6 +30,12 @@ class Error(RuntimeError):
         self.needed = needed
         self.available = available
 
+    def of_argument(self, option: str, argument: str) -> Error:
+        """The same error, where the core's `option` is `argument` of a call."""
+        text = str(self).replace(f"`{option}` ", "").replace(f"`{option}`", f"`{argument}`")
+        name = argument if self.option == option else self.option
+        return Error(text, self.kind, name, self.tier, self.needed, self.available)
+
     def after(self, cause: str) -> Error:
         """The same error, of which `cause` begins the sentence."""
         return Error(f"{cause}: {self}", self.kind, self.option, self.tier, self.needed, self.available)

@@ -44,10 +44,16 @@ def check_parameters(names: dict[nn.Parameter, str]) -> None:
     for parameter, name in names.items():
         if parameter.requires_grad and parameter.is_complex():
             raise Error(f"parameter {name} is complex; Castor trains real ones", "usage")
+    for parameter, name in names.items():
+        if parameter.grad is not None:
+            raise Error(f"parameter {name} has a gradient from before boost(); call optimizer.zero_grad() first", "usage")
     check_no_shared_elements(names)
 
 
 def check_modules(model: nn.Module) -> None:
+    for name, parameter in model.named_parameters():
+        if isinstance(parameter, nn.parameter.UninitializedParameter):
+            raise Error(f"parameter {name} gets its sizes from a first batch; run one through the model before it is boosted", "usage")
     for name, module in model.named_modules():
         if isinstance(module, (nn.Embedding, nn.EmbeddingBag)) and module.max_norm is not None:
             raise Error(
@@ -81,6 +87,18 @@ def check_no_shared_elements(names: dict[nn.Parameter, str]) -> None:
                     "else give each its own: parameter.data = parameter.data.clone()",
                     "usage",
                 )
+
+
+def check_buffers(model: nn.Module, names: dict[nn.Parameter, str]) -> None:
+    owners = {p.untyped_storage()._cdata: name for p, name in names.items() if not p.is_meta and p.layout == torch.strided and p.numel()}
+    for name, buffer in model.named_buffers():
+        if buffer.is_meta or buffer.layout != torch.strided or not buffer.numel():
+            continue
+        if owner := owners.get(buffer.untyped_storage()._cdata):
+            raise Error(
+                f"buffer {name} shares memory with parameter {owner}, which is not always there; give it its own: buffer.clone()",
+                "usage",
+            )
 
 
 def check_all_have_values(waiting: set[str]) -> None:

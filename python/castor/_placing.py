@@ -12,7 +12,7 @@ from castor import _core
 class Placeholders:
     """The parameters of a model, the same objects, in another dtype (None: their own), on another device, or no longer in a
     storage with others, as those of nn.LSTM on a GPU: without memory until a session gives them some. Floating-point buffers
-    of modules with parameters that are cast are cast too, but for those that are not saved, and all buffers go to the device.
+    are cast too, but for those that are not saved and those of modules whose parameters are not cast; all go to the device.
 
     first_values: by parameter, what it was before; on the meta device where it has no values yet.
     """
@@ -31,7 +31,8 @@ class Placeholders:
             wanted = dtype if parameter in cast else parameter.dtype
             give(parameter, _core.unplaced_like(values, wanted, device))
         for module in model.modules():
-            is_cast = any(parameter in cast for parameter in module._parameters.values())
+            own = [parameter for parameter in module._parameters.values() if parameter is not None]
+            is_cast = any(parameter in cast for parameter in own) if own else bool(cast)
             for name, buffer in module._buffers.items():
                 if buffer is not None and not buffer.is_meta:
                     saved = name not in module._non_persistent_buffers_set

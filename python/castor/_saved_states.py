@@ -48,6 +48,8 @@ def check_state(rule: str, parameter: nn.Parameter, state: dict, which: str) -> 
     for name in moments if rule in ONE_MOMENT else ("step", *moments):
         if state.get(name) is None:
             raise Error(f"{which} has no {name}; it is of another optimizer", "usage")
+    if rule not in ONE_MOMENT and not float(state["step"]) >= 0:
+        raise Error(f"{which} has step {state['step']}; it counts updates, from 0 on", "usage")
     for name in (*moments, "master"):
         values = state.get(name)
         if values is not None and (not isinstance(values, torch.Tensor) or values.shape != parameter.shape):

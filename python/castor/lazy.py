@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import contextlib
-from types import TracebackType
+import dataclasses
+import operator
+from types import SimpleNamespace, TracebackType
 
 import torch
 from torch import nn
@@ -18,6 +20,7 @@ from castor._versions import Layout, Version, evaluate, read_of, version_of
 __all__ = ["LazyInitContext"]
 
 OF_ALL_MODULES = frozenset(vars(nn.Module()))
+MOST_DEPTH = 8  # of containers within each other: more are a graph
 
 
 class LazyInitContext:
@@ -106,18 +109,29 @@ class Made:
             parameter.__class__ = LazyParameter
 
     def replace_attributes(self, module: nn.Module) -> None:
-        """Buffers, and other tensors that are attributes or in lists, tuples and dictionaries of them."""
+        """Buffers, and other tensors that are attributes or in lists, tuples, dictionaries and dataclasses within them."""
         for attributes in (module._buffers, vars(module)):
             for name, value in list(attributes.items()):
                 if name not in OF_ALL_MODULES and (replaced := self.replaced(value)) is not value:
                     attributes[name] = replaced
 
-    def replaced(self, value: object) -> object:
+    def replaced(self, value: object, depth: int = 0) -> object:
+        """`value` itself where nothing in it is replaced; a dataclass is changed in place."""
+        if is_lazy(value):
+            return self.tensor(value)
+        if depth == MOST_DEPTH:
+            return value
         if type(value) in (list, tuple):
-            return type(value)(map(self.replaced, value)) if any(map(is_lazy, value)) else value
+            made = [self.replaced(each, depth + 1) for each in value]
+            return value if all(map(operator.is_, made, value)) else type(value)(made)
         if type(value) is dict:
-            return {key: self.replaced(each) for key, each in value.items()} if any(map(is_lazy, value.values())) else value
-        return self.tensor(value) if is_lazy(value) else value
+            made = {key: self.replaced(each, depth + 1) for key, each in value.items()}
+            return value if all(made[key] is value[key] for key in value) else made
+        if isinstance(value, SimpleNamespace) or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
+            for name, each in list(getattr(value, "__dict__", {}).items()):
+                if (replaced := self.replaced(each, depth + 1)) is not each:
+                    vars(value)[name] = replaced
+        return value
 
 
 def is_lazy(value: object) -> bool:

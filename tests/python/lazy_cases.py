@@ -3,6 +3,7 @@
 
 import copy
 import unittest
+from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -248,6 +249,22 @@ class Constructors(Lazy):
         self.assertIs(model.original, model.frequencies)
         self.assertTrue(torch.equal(model.pairs["a"], torch.zeros(2)))
         self.assert_as_eager(Buffers)
+
+    def test_tensors_in_containers(self):
+        """One within the other, and in dataclasses."""
+
+        def make():
+            layer = nn.Linear(4, 4)
+            layer.cache = {"a": [torch.ones(4), (torch.arange(3), {"b": torch.zeros(2)})], "n": [1, 2]}
+            layer.settings = SimpleNamespace(scale=torch.full((2,), 0.5), name="x")
+            return layer
+
+        model, _ = self.assert_as_eager(make)
+        self.assertEqual(model.cache["a"][0].tolist(), [1, 1, 1, 1])
+        self.assertEqual(model.cache["a"][1][0].tolist(), [0, 1, 2])
+        self.assertEqual(model.cache["a"][1][1]["b"].tolist(), [0, 0])
+        self.assertEqual(model.cache["n"], [1, 2])
+        self.assertEqual(model.settings.scale.tolist(), [0.5, 0.5])
 
     def test_copies_and_ties(self):
         def make():

@@ -179,6 +179,7 @@ Result<std::string> Session::digest() { return weights_digest(parts_->adapter->h
 Result<std::optional<std::string>> Session::not_finite() { return first_not_finite(parts_->params, *parts_->strategy); }
 
 Result<at::Tensor> Session::read_master(std::string_view wanted) {
+  CASTOR_TRY(parts_->order.check(Call::weights));
   CASTOR_ASSIGN(const ParamId id, parts_->named(wanted));
   return parts_->read_master(id);
 }

@@ -224,9 +224,11 @@ Result<void> Session::Parts::write_moments(ParamId id, const Moments& given) {
   return strategy->values().write_state(state);
 }
 
-Result<void> Session::Parts::may_access_gradient(StepOrder::Call call) {
+Result<void> Session::Parts::may_access_gradient(StepOrder::Call call, ParamId id) {
   adapter->end_broken_pass();
   CASTOR_TRY(order.check(call));
+  if (!is_trainable(params[id]))
+    return Error{ErrorKind::usage, std::string("parameter ") + params[id].name + " is frozen, so it has no gradient"};
   if (!was_announced()) return {};
   return Error{ErrorKind::usage,
                "gradients of a step that was announced in its last backward pass cannot be accessed; boost without "
@@ -234,7 +236,7 @@ Result<void> Session::Parts::may_access_gradient(StepOrder::Call call) {
 }
 
 Result<at::Tensor> Session::Parts::read_gradient(ParamId id) {
-  CASTOR_TRY(may_access_gradient(StepOrder::Call::read_gradient));
+  CASTOR_TRY(may_access_gradient(StepOrder::Call::read_gradient, id));
   const at::Tensor values = values_like(params[id]);
   const auto read = strategy->values().read_gradient(
       {sizeof(castor_values), number(id), 0, CASTOR_ALL, CASTOR_FP32, values.mutable_data_ptr()});
@@ -244,7 +246,7 @@ Result<at::Tensor> Session::Parts::read_gradient(ParamId id) {
 }
 
 Result<void> Session::Parts::write_gradient(ParamId id, const at::Tensor& given) {
-  CASTOR_TRY(may_access_gradient(StepOrder::Call::write_gradient));
+  CASTOR_TRY(may_access_gradient(StepOrder::Call::write_gradient, id));
   if (!given.defined() || given.sizes() != sizes_of(params[id]))
     return Error{ErrorKind::usage,
                  std::string("the gradient for parameter ") + params[id].name + " has other sizes than it has"};

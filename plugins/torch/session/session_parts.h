@@ -98,7 +98,7 @@ struct Session::Parts final : PassRules {
   StepOrder::Call call_of_backward() const {
     return is_last_backward() ? StepOrder::Call::last_backward : StepOrder::Call::backward;
   }
-  Result<void> may_access_gradient(StepOrder::Call call);
+  Result<void> may_access_gradient(StepOrder::Call call, ParamId id);
   Result<castor_param_state> state_in(ParamId id, const Moments& moments) const;
   Result<void> attach_plugin(const PluginByName& named);
   Result<void> attach_resident(const Resident& resident);

@@ -23,7 +23,7 @@ from castor.booster._choices import (
     device_of,
     plugin_for,
 )
-from castor.booster._files import loaded, write
+from castor.booster._files import loaded, python_numbers, write
 from castor.booster._loading import load_model
 from castor.booster._plugin import Plugin
 from castor.booster._runs import load_run, save_run
@@ -152,7 +152,7 @@ class Booster:
         load_run(boosted_optimizer(optimizer), Path(path))
 
     def save_lr_scheduler(self, lr_scheduler, path: str | os.PathLike) -> None:
-        write(lr_scheduler.state_dict(), Path(path), use_safetensors=False)
+        write(python_numbers(lr_scheduler.state_dict()), Path(path), use_safetensors=False)
 
     def load_lr_scheduler(self, lr_scheduler, path: str | os.PathLike) -> None:
         lr_scheduler.load_state_dict(loaded(Path(path)))

@@ -114,8 +114,16 @@ def sources_in_transformers(model: nn.Module, names: Iterable[str], targets: dic
 
 def without_ignored(model: nn.Module, unexpected: set[str]) -> set[str]:
     """Without those that from_pretrained passes over, as buffers that older versions have saved."""
-    if not hasattr(model, "_adjust_missing_and_unexpected_keys"):
-        return unexpected
-    found = SimpleNamespace(missing_keys=set(), unexpected_keys=unexpected)
-    model._adjust_missing_and_unexpected_keys(found)
-    return found.unexpected_keys
+    return adjusted(model, set(), unexpected).unexpected_keys
+
+
+def without_optional(model: nn.Module, missing: set[str]) -> set[str]:
+    """Without those that from_pretrained does not miss."""
+    return adjusted(model, missing, set()).missing_keys
+
+
+def adjusted(model: nn.Module, missing: set[str], unexpected: set[str]) -> SimpleNamespace:
+    found = SimpleNamespace(missing_keys=missing, unexpected_keys=unexpected)
+    if hasattr(model, "_adjust_missing_and_unexpected_keys"):
+        model._adjust_missing_and_unexpected_keys(found)
+    return found

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import numbers
 import os
 import pickle
 import re
@@ -98,13 +99,36 @@ def sync(path: Path) -> None:
 
 
 def apart(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """safetensors has no tied tensors: of several names the first is saved, as Hugging Face does."""
-    seen: dict[int, str] = {}
-    return {
-        name: tensor.contiguous()
-        for name, tensor in weights.items()
-        if not tensor.numel() or seen.setdefault(tensor.untyped_storage().data_ptr(), name) == name
-    }
+    """safetensors has no tied tensors: of several names for one the first is saved, as Hugging Face does. Nor parts of one
+    memory, of which copies are saved."""
+    check_tensors(weights)
+    seen: dict[tuple, str] = {}
+    found = {}
+    for name, tensor in weights.items():
+        place = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
+        if tensor.numel() and seen.setdefault(place, name) != name:
+            continue
+        is_part = tensor.untyped_storage().nbytes() != tensor.nbytes
+        found[name] = tensor.clone(memory_format=torch.contiguous_format) if is_part else tensor.contiguous()
+    return found
+
+
+def check_tensors(weights: dict[str, Any]) -> None:
+    for name, value in weights.items():
+        if not isinstance(value, torch.Tensor):
+            kind = type(value).__name__
+            raise Error(f"{name} is a {kind}, and safetensors has tensors alone; save with use_safetensors=False", "usage")
+
+
+def python_numbers(values: Any) -> Any:
+    """With Python's numbers in place of NumPy's, which loading refuses, within lists and dictionaries too."""
+    if isinstance(values, dict):
+        return {key: python_numbers(value) for key, value in values.items()}
+    if type(values) in (list, tuple):
+        return type(values)(map(python_numbers, values))
+    if isinstance(values, numbers.Number) and hasattr(values, "item"):
+        return values.item()
+    return values
 
 
 def safetensors_torch():

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from castor._errors import Error
 from castor._model import is_ours
 from castor._state_dict import give_weight
 from castor._versions import version_of
-from castor.booster._converting import Plan, without_ignored
+from castor.booster._converting import Plan, without_ignored, without_optional
 from castor.booster._files import opened, read_from
 from castor.booster._folders import files_of
 
@@ -68,9 +69,11 @@ def load_model(model: nn.Module, path: str | os.PathLike, strict: bool) -> None:
         load_by_files(model, path, reader, strict)
         return
     plan = Plan(model, reader.file_of)
+    if not plan.given():
+        tell_of_none(path, plan.targets)
     if strict:
         check_known(path, without_ignored(model, plan.unexpected))
-        check_complete(model, plan.given(), path)
+        check_complete(model, plan.targets.keys() - plan.given(), path)
     for name, like in plan.read_all(reader.read_sizes):
         check_fits(plan.targets[name], name, like, reader.file_of.get(name, path))
     for name, values in plan.read_all(reader.read):
@@ -128,24 +131,30 @@ def load_by_files(model: nn.Module, path: str | os.PathLike, reader: Reader, str
     for name, target in unchanged(model):
         if name in reader.file_of:
             check_fits(target, name, reader.read_sizes(name), reader.file_of[name])
-    given = set()
+    missing = set(model.state_dict(keep_vars=True))
     for file in dict.fromkeys(reader.file_of.values()):
         weights = {name: reader.read(name) for name, its_file in reader.file_of.items() if its_file == file}
-        unexpected = load_as_a_whole(model, weights, file)
+        found = load_as_a_whole(model, weights, file)
         if strict:
-            check_known(path, unexpected)
-        given.update(weights)
+            check_known(path, found.unexpected_keys)
+        missing.intersection_update(found.missing_keys)
+    if missing.issuperset(model.state_dict(keep_vars=True)):
+        tell_of_none(path, missing)
     if strict:
-        check_complete(model, given, path)
+        check_complete(model, missing, path)
 
 
-def load_as_a_whole(model: nn.Module, weights: dict[str, Any], file: Path) -> list[str]:
+def load_as_a_whole(model: nn.Module, weights: dict[str, Any], file: Path) -> Any:
     try:
-        return model.load_state_dict(weights, strict=False).unexpected_keys
+        return model.load_state_dict(weights, strict=False)
     except Error:
         raise
     except RuntimeError as error:
         raise Error(f"{file} does not fit the model, which has some of its weights now: {error}", "usage") from error
+
+
+def tell_of_none(path: str | os.PathLike, names: Iterable[str]) -> None:
+    logging.getLogger("castor").warning("%s has no weight of the model, whose names are as %s", path, next(iter(names), "none"))
 
 
 def check_known(path: str | os.PathLike, unexpected: Iterable[str]) -> None:
@@ -153,11 +162,13 @@ def check_known(path: str | os.PathLike, unexpected: Iterable[str]) -> None:
         raise Error(f"{path} has weights that the model does not have: {', '.join(sorted(unexpected)[:5])}", "usage")
 
 
-def check_complete(model: nn.Module, given: set[str], path: str | os.PathLike) -> None:
-    """Of a tied parameter one name is enough."""
-    names: dict[nn.Parameter, list[str]] = {}
-    for name, parameter in model.named_parameters(remove_duplicate=False):
-        names.setdefault(parameter, []).append(name)
-    missing = [of[0] for of in names.values() if not given.intersection(of)]
-    if missing:
-        raise Error(f"{path} lacks weights of the model: {', '.join(missing[:5])}", "usage")
+def check_complete(model: nn.Module, missing: set[str], path: str | os.PathLike) -> None:
+    """missing: names in the model's state_dict that got no values. Of a tied tensor one name is enough."""
+    names: dict[int, list[str]] = {}
+    for name, value in model.state_dict(keep_vars=True).items():
+        names.setdefault(id(value), []).append(name)
+    of_none = [of[0] for of in names.values() if missing.issuperset(of)]
+    wanted = without_optional(model, set(of_none))
+    lacking = [name for name in of_none if name in wanted and not name.endswith(".num_batches_tracked")]  # as torch
+    if lacking:
+        raise Error(f"{path} lacks weights of the model: {', '.join(lacking[:5])}", "usage")

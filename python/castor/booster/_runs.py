@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from castor._errors import Error
-from castor.booster._files import loaded, put, sync
+from castor.booster._files import loaded, put, python_numbers, sync
 from castor.booster._folders import MANIFEST
 from castor.booster._saving import saving_in
 
@@ -40,7 +40,12 @@ def save_run(optimizer: BoostedOptimizer, folder: Path) -> None:
 def commit_run(optimizer: BoostedOptimizer, folder: Path) -> None:
     """The groups lie there before the commit, which is the moment from which they are valid."""
     put_groups(optimizer, folder / NEXT_GROUPS)
-    optimizer.castor_session.save(os.fspath(folder))
+    try:
+        optimizer.castor_session.save(os.fspath(folder))
+    except Error as error:
+        if error.kind == "usage":  # before a commit began
+            (folder / NEXT_GROUPS).unlink(missing_ok=True)
+        raise
     name_groups(folder)
 
 
@@ -96,7 +101,7 @@ def digest_of(groups: Any) -> str:
 def groups_to_save(optimizer: BoostedOptimizer) -> Saved:
     return [
         (
-            {key: value for key, value in group.items() if key not in OF_THE_CLASS and is_plain(value)},
+            {key: value for key, value in python_numbers(group).items() if key not in OF_THE_CLASS and is_plain(value)},
             [optimizer.castor_names[parameter] for parameter in group["params"]],
         )
         for group in optimizer.param_groups

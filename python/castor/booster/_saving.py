@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from castor._errors import Error
-from castor.booster._files import put, safetensors_torch, sync, write, written
+from castor.booster._files import apart, put, safetensors_torch, sync, write, written
 from castor.booster._folders import INDEX, NAMES, named_by, names_in, weights_in
 
 
@@ -75,6 +75,8 @@ def saving_in(folder: Path) -> Iterator[Path]:
 
 
 def save_shards(weights: dict[str, torch.Tensor], folder: Path, name: str, limit_bytes: float) -> None:
+    stem, ending = os.path.splitext(name)
+    weights = apart(weights) if ending == ".safetensors" else weights
     shards = [[]]
     size = 0
     for key, tensor in weights.items():
@@ -83,7 +85,6 @@ def save_shards(weights: dict[str, torch.Tensor], folder: Path, name: str, limit
             size = 0
         shards[-1].append(key)
         size += tensor.nbytes
-    stem, ending = os.path.splitext(name)
     places = {}
     for number, keys in enumerate(shards, 1):
         file = f"{stem}-{number:05}-of-{len(shards):05}{ending}"

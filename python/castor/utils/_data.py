@@ -12,12 +12,22 @@ from castor._ranks import rank_of, world_size_of
 
 class EpochSampler(DistributedSampler):
     """The part of a data set that belongs to one rank. Each pass shuffles anew: as DistributedSampler does after
-    set_epoch(), which need not be called."""
+    set_epoch(), which need not be called.
+
+    of_workers: the generator that seeds the workers of a pass, which follow from the epoch too; or None.
+    """
+
+    of_workers: torch.Generator | None = None
 
     def __iter__(self) -> Iterator[int]:
         indices = super().__iter__()
-        self.epoch += 1
+        self.set_epoch(self.epoch + 1)
         return indices
+
+    def set_epoch(self, epoch: int) -> None:
+        super().set_epoch(epoch)
+        if self.of_workers is not None:
+            self.of_workers.manual_seed(self.seed + epoch)
 
 
 def get_dataloader(
@@ -44,5 +54,8 @@ def get_dataloader(
 
 def seeded_loader(dataset: Dataset, seed: int, **options: Any) -> DataLoader:
     """Workers are seeded from the generator: torch, random and NumPy, each worker with numbers of its own."""
-    options.setdefault("generator", torch.Generator().manual_seed(seed))
+    if "generator" not in options:
+        options["generator"] = torch.Generator().manual_seed(seed)
+        if isinstance(options.get("sampler"), EpochSampler):
+            options["sampler"].of_workers = options["generator"]
     return DataLoader(dataset, **options)

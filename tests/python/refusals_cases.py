@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What boosting casts and refuses of a model, what a step refuses, and what workers of a loader draw."""
+
+import unittest
+
+import torch
+from torch import nn
+
+import castor
+from castor.booster import Booster
+from castor.booster.plugin import GeminiPlugin
+from weights_cases import boosted
+
+
+class Boosting(unittest.TestCase):
+    def test_buffers_of_modules_without_parameters_are_cast(self):
+        class Positions(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("table", torch.randn(1, 8, 16))
+                self.register_buffer("not_saved", torch.randn(1), persistent=False)
+
+            def forward(self, x):
+                return x + self.table
+
+        model = nn.Sequential(nn.Linear(16, 16), Positions(), nn.Linear(16, 16))
+        table = model[1].table.clone()
+        optimizer = torch.optim.AdamW(model.parameters())
+        Booster(plugin=GeminiPlugin()).boost(model, optimizer)
+        model(torch.randn(2, 8, 16)).sum().backward()
+        optimizer.step()
+        self.assertTrue(torch.equal(model[1].table, table.bfloat16()))
+        self.assertEqual(model[1].not_saved.dtype, torch.float32)
+
+    def test_what_has_no_sizes_yet_is_refused(self):
+        model = nn.Sequential(nn.LazyLinear(4))
+        with self.assertRaisesRegex(castor.Error, "0.weight gets its sizes from a first batch"):
+            boosted(model)
+        model(torch.ones(1, 3))
+        boosted(model)
+
+    def test_buffers_in_the_memory_of_parameters_are_refused(self):
+        model = nn.Sequential(nn.Linear(4, 4))
+        model.register_buffer("view", model[0].weight.detach())
+        with self.assertRaisesRegex(castor.Error, "buffer view shares memory with parameter 0.weight"):
+            boosted(model)
+        model.view = model.view.clone()
+        boosted(model)
+
+    def test_gradients_from_before_are_refused(self):
+        model = nn.Linear(4, 4)
+        model(torch.ones(1, 4)).sum().backward()
+        with self.assertRaisesRegex(castor.Error, "weight has a gradient from before boost.*zero_grad"):
+            boosted(model)
+        model.zero_grad()
+        boosted(model)
+
+    def test_options_that_others_leave_without_effect(self):
+        for options, why in (
+            ({"nvme_budget": "1GiB"}, "nvme_budget=…\\) has no effect: no folder"),
+            ({"io_timeout": 1.0}, "io_timeout=…\\) has no effect: no folder"),
+            ({"rounding_seed": 3}, "rounding_seed=…\\) has no effect: moments are fp32"),
+            ({"speculative_updates": True}, "speculative_updates=…\\) has no effect: without max_norm"),
+        ):
+            with self.assertWarnsRegex(UserWarning, why):
+                boosted(nn.Linear(4, 4), **options)
+
+
+class WithinAStep(unittest.TestCase):
+    def setUp(self):
+        self.model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+        self.model[0].weight.requires_grad_(False)
+        self.optimizer = boosted(self.model, max_norm=1.0)
+        self.model(torch.ones(1, 4)).sum().backward()
+
+    def test_masters_are_refused_as_other_values_are(self):
+        with self.assertRaisesRegex(castor.Error, "a step is under way; end it with step"):
+            castor.master(self.model[1].weight)
+
+    def test_gradients_that_cannot_be_set(self):
+        with self.assertRaisesRegex(castor.Error, "parameter 0.weight is frozen, so it has no gradient"):
+            castor.set_grad(self.model[0].weight, torch.ones(4, 4))
+        with self.assertRaisesRegex(castor.Error, "takes a dense tensor with the gradient of 1.weight, not one in torch.sparse_coo"):
+            castor.set_grad(self.model[1].weight, torch.ones(4, 4).to_sparse())
+        for limit in ("1", None):
+            with self.assertRaisesRegex(castor.Error, "max_norm takes 0 or more"):
+                self.optimizer.clip_grad_norm_(limit)
+        self.optimizer.step()
+
+    def test_states_of_a_negative_step(self):
+        self.optimizer.step()
+        states = self.optimizer.state_dict()
+        next(iter(states["state"].values()))["step"] = -1
+        with self.assertRaisesRegex(castor.Error, "has step -1; it counts updates"):
+            self.optimizer.load_state_dict(states)
+        with self.assertRaisesRegex(castor.Error, "a model is wanted, not 3"):
+            castor.stats(3)
+
+    def test_a_step_of_nothing_was_not_skipped(self):
+        self.optimizer.zero_grad()
+        (self.model(torch.ones(1, 4)).sum() * float("inf")).backward()
+        self.optimizer.step()
+        self.assertTrue(self.optimizer.skipped)
+        self.optimizer.step()
+        self.assertFalse(self.optimizer.skipped)
+
+
+class Randomized(torch.utils.data.Dataset):
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, number):
+        return torch.rand(()).item()
+
+
+class Workers(unittest.TestCase):
+    def test_draw_as_the_epoch_says(self):
+        """An epoch that is begun anew has the numbers that it had."""
+        made = lambda: GeminiPlugin().prepare_dataloader(Randomized(), batch_size=2, shuffle=True, num_workers=1)  # noqa: E731
+        loader = made()
+        epochs = [[batch.tolist() for batch in loader] for _ in range(3)]
+        self.assertNotEqual(epochs[0], epochs[2])
+        again = made()
+        again.sampler.set_epoch(2)
+        self.assertEqual([batch.tolist() for batch in again], epochs[2])
