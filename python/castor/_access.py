@@ -165,9 +165,11 @@ def trace(model: nn.Module, file: str | os.PathLike) -> None:
 
 
 def session_of(model: nn.Module) -> _core.Session:
-    place = next(filter(None, map(place_of, model.parameters())), None) if isinstance(model, nn.Module) else None
+    if not isinstance(model, nn.Module):
+        raise Error(f"a model is wanted, not {model!r}", "usage")
+    place = next(filter(None, map(place_of, model.parameters())), None)
     if place is None:
-        raise Error("the model was not boosted" if isinstance(model, nn.Module) else f"a model is wanted, not {model!r}", "usage")
+        raise Error("the model was not boosted", "usage")
     return place[0]
 
 

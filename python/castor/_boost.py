@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -140,13 +139,13 @@ def states_of(optimizer: torch.optim.Optimizer) -> dict[nn.Parameter, dict]:
 
 def options_of(optimizer: torch.optim.Optimizer, plugin: Plugin) -> dict[str, str]:
     """Those of the core. An optimizer of castor.nn may keep states on NVMe."""
-    from castor.booster._options import text_of
+    from castor.booster._options import text_of, warn_of
 
     folder = optimizer.nvme_folder() if hasattr(optimizer, "nvme_folder") else None
     of_optimizer = {"nvme": text_of([folder]), "nvme_offload_fraction": str(optimizer.nvme_offload_fraction)} if folder else {}
     options = of_optimizer | plugin.options
     for name, why in idle_options(options, plugin):
-        warnings.warn(f"{type(plugin).__name__}({name}=…) has no effect: {why}", stacklevel=5)
+        warn_of(plugin, name, why, n_calls=4)  # Booster.boost, boost_pair, session_of, and this
     return options
 
 

@@ -72,7 +72,7 @@ def check_no_shared_elements(names: dict[nn.Parameter, str]) -> None:
     """Parameters may lie side by side in one storage, as those of nn.LSTM do on a GPU."""
     places: dict[int, list[tuple[int, int, str]]] = {}
     for parameter, name in names.items():
-        if parameter.is_meta or parameter.layout != torch.strided or parameter.numel() == 0:
+        if not lies_in_memory(parameter):
             continue
         first = parameter.storage_offset() * parameter.itemsize
         last = first + sum((size - 1) * stride for size, stride in zip(parameter.shape, parameter.stride())) * parameter.itemsize
@@ -89,12 +89,14 @@ def check_no_shared_elements(names: dict[nn.Parameter, str]) -> None:
                 )
 
 
+def lies_in_memory(tensor: torch.Tensor) -> bool:
+    return not tensor.is_meta and tensor.layout == torch.strided and tensor.numel() > 0
+
+
 def check_buffers(model: nn.Module, names: dict[nn.Parameter, str]) -> None:
-    owners = {p.untyped_storage()._cdata: name for p, name in names.items() if not p.is_meta and p.layout == torch.strided and p.numel()}
+    owners = {parameter.untyped_storage()._cdata: name for parameter, name in names.items() if lies_in_memory(parameter)}
     for name, buffer in model.named_buffers():
-        if buffer.is_meta or buffer.layout != torch.strided or not buffer.numel():
-            continue
-        if owner := owners.get(buffer.untyped_storage()._cdata):
+        if lies_in_memory(buffer) and (owner := owners.get(buffer.untyped_storage()._cdata)):
             raise Error(
                 f"buffer {name} shares memory with parameter {owner}, which is not always there; give it its own: buffer.clone()",
                 "usage",

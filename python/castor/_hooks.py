@@ -91,9 +91,10 @@ class Passes:
         for number in numbers:
             with contextlib.suppress(Error):
                 self.keep(number)
-        others = set(range(len(self.units))) - self.opened()
-        with contextlib.suppress(Error):
-            self.check_beside(list(others)[:1] if self.kept else [])
+        others = [number for number in range(len(self.units)) if number not in self.opened()]
+        if self.kept and others:
+            with contextlib.suppress(Error):
+                self.check_beside(others[:1])
 
     def opened(self) -> set[int]:
         """The units that are in memory now."""

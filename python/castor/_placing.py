@@ -50,11 +50,11 @@ class Placeholders:
             module._buffers[name] = buffer
 
 
-def lies_in_a_part(parameter: nn.Parameter) -> bool:
+def lies_in_a_part(tensor: torch.Tensor) -> bool:
     """Whether its storage has other bytes too."""
-    if parameter.is_meta or parameter.layout != torch.strided:
+    if tensor.is_meta or tensor.layout != torch.strided:
         return False
-    return parameter.untyped_storage().nbytes() != parameter.nbytes
+    return tensor.untyped_storage().nbytes() != tensor.nbytes
 
 
 def give(parameter: nn.Parameter, tensor: torch.Tensor) -> None:

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "allocator_host.h"
+
 namespace castor {
 namespace {
 
@@ -51,16 +53,6 @@ class CountedAllocator final : public DeviceCalls {
   int n_reads_ = 0, n_resets_ = 0;
 };
 
-/// A host that is its allocator alone.
-class AllocatorHost final : public ModelHost {
- public:
-  explicit AllocatorHost(DeviceCalls& allocator) : allocator_(allocator) {}
-  DeviceCalls* device_memory() override { return &allocator_; }
-
- private:
-  DeviceCalls& allocator_;
-};
-
 class DeviceWatchOnAGpu : public ::testing::Test {
  protected:
   void set_chunks(std::uint64_t n_bytes) {
@@ -80,7 +72,7 @@ class DeviceWatchOnAGpu : public ::testing::Test {
   }
 
   CountedAllocator allocator_;
-  AllocatorHost host_{allocator_};
+  test::AllocatorHost host_{allocator_};
   Budget chunks_{Tier::device};
   DeviceWatch watch_{host_, chunks_, true};
 };
@@ -319,7 +311,7 @@ TEST_F(DeviceWatchOnAGpu, CountersThatCannotBeReadStayAsTheyWere) {
 
 TEST(DeviceWatch, WhereTheDeviceIsTheHostChunksAreAllThereIs) {
   CountedAllocator allocator;
-  AllocatorHost host(allocator);
+  test::AllocatorHost host(allocator);
   Budget chunks(Tier::device);
   DeviceWatch watch(host, chunks, false);
   watch.begin_unit(kForward0);

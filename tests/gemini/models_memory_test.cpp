@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include <vector>
+#include <algorithm>
+
+#include "allocator_host.h"
 
 namespace castor {
 namespace {
@@ -35,20 +37,10 @@ class TorchsLimit final : public DeviceCalls {
   char some_ = 0;
 };
 
-/// A host that is its allocator alone.
-class Host final : public ModelHost {
- public:
-  explicit Host(DeviceCalls& allocator) : allocator_(allocator) {}
-  DeviceCalls* device_memory() override { return &allocator_; }
-
- private:
-  DeviceCalls& allocator_;
-};
-
 /// What a run with `budget_bytes` is told when chunks take `n_bytes`, where `own_bytes` of the budget lie beside the allocator.
 Result<void*> allocate(TorchsLimit& allocator, std::uint64_t budget_bytes, std::uint64_t own_bytes,
                        std::uint64_t n_bytes) {
-  Host host(allocator);
+  test::AllocatorHost host(allocator);
   ModelsMemory memory(host, budget_bytes);
   memory.limit(budget_bytes - own_bytes);
   return memory.allocate(n_bytes);

@@ -5,7 +5,6 @@
 
 #include <functional>
 #include <string_view>
-#include <utility>
 
 namespace castor {
 namespace {
@@ -25,16 +24,20 @@ void LentForWriting::lend(const std::vector<std::uint32_t>& ids) {
   }
 }
 
-std::vector<std::uint32_t> LentForWriting::take_back(const std::vector<std::uint32_t>& ids) {
-  std::vector<std::uint32_t> written;
+std::vector<std::uint32_t> LentForWriting::written(const std::vector<std::uint32_t>& ids) const {
+  std::vector<std::uint32_t> found;
   for (const std::uint32_t id : ids) {
     const auto lent = lent_.find(id);
-    if (lent == lent_.end()) continue;
-    const std::size_t digest = digest_of(params_.at(id).second);
-    if (std::exchange(lent->second.digest, digest) != digest) written.push_back(id);
-    if (--lent->second.n == 0) lent_.erase(lent);
+    if (lent != lent_.end() && lent->second.digest != digest_of(params_.at(id).second)) found.push_back(id);
   }
-  return written;
+  return found;
+}
+
+void LentForWriting::take_back(const std::vector<std::uint32_t>& ids) {
+  for (const std::uint32_t id : ids) {
+    const auto lent = lent_.find(id);
+    if (lent != lent_.end() && --lent->second.n == 0) lent_.erase(lent);
+  }
 }
 
 }  // namespace castor

@@ -17,10 +17,11 @@ class LentForWriting {
   LentForWriting() = default;
   explicit LentForWriting(NamedTensors params) : params_(std::move(params)) {}
 
-  /// Notes the weights with these numbers, unless they were lent already. Requires, as take_back: they have memory.
+  /// Notes the weights with these numbers, unless they were lent already. Requires, as written: they have memory.
   void lend(const std::vector<std::uint32_t>& ids);
-  /// Of these weights, those that differ from what they were, or were when they were last taken back.
-  std::vector<std::uint32_t> take_back(const std::vector<std::uint32_t>& ids);
+  /// Of these weights, those that differ from what they were when they were lent.
+  std::vector<std::uint32_t> written(const std::vector<std::uint32_t>& ids) const;
+  void take_back(const std::vector<std::uint32_t>& ids);
 
  private:
   struct Lent {

@@ -227,14 +227,14 @@ Result<void> Session::release(const std::vector<std::string>& names, bool write)
   for (const std::uint32_t id : ids)
     if (auto own = parts_->adapter->check_memory(id); !own.ok() && own_memory.ok()) own_memory = std::move(own);
   std::vector<std::uint32_t> written;
-  if (write) CASTOR_TRY(guard([&] { written = parts_->lent_for_writing.take_back(ids); }));
+  if (write) CASTOR_TRY(guard([&] { written = parts_->lent_for_writing.written(ids); }));
   ValueCalls& values = parts_->strategy->values();
   if (!written.empty()) {
     CASTOR_TRY(values.acquire(access_to(written, CASTOR_WRITE)));
     CASTOR_TRY(values.release(access_to(written, CASTOR_WRITE)));
   }
   CASTOR_TRY(values.release(access_to(ids)));
-  if (write) parts_->versions.take(ids);
+  if (write) parts_->lent_for_writing.take_back(ids), parts_->versions.take(ids);
   return own_memory;
 }
 

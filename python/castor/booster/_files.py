@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from castor._errors import Error
+from castor._placing import lies_in_a_part
 
 
 def write(weights: dict[str, torch.Tensor], file: Path, use_safetensors: bool) -> None:
@@ -24,9 +25,9 @@ def write(weights: dict[str, torch.Tensor], file: Path, use_safetensors: bool) -
 
 
 def put(weights: dict[str, Any], file: Path, use_safetensors: bool) -> None:
-    """Writes a file that is not read yet."""
+    """Writes a file that is not read yet. Weights for safetensors are apart()."""
     if use_safetensors:
-        safetensors_torch().save_file(apart(weights), file, metadata={"format": "pt"})
+        safetensors_torch().save_file(weights, file, metadata={"format": "pt"})
     else:
         with open(file, "wb") as stream:  # torch's own streams do not say why they fail
             torch.save(dict(weights), stream)
@@ -108,8 +109,7 @@ def apart(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         place = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
         if tensor.numel() and seen.setdefault(place, name) != name:
             continue
-        is_part = tensor.untyped_storage().nbytes() != tensor.nbytes
-        found[name] = tensor.clone(memory_format=torch.contiguous_format) if is_part else tensor.contiguous()
+        found[name] = tensor.clone(memory_format=torch.contiguous_format) if lies_in_a_part(tensor) else tensor.contiguous()
     return found
 
 

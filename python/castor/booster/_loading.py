@@ -73,7 +73,7 @@ def load_model(model: nn.Module, path: str | os.PathLike, strict: bool) -> None:
         tell_of_none(path, plan.targets)
     if strict:
         check_known(path, without_ignored(model, plan.unexpected))
-        check_complete(model, plan.targets.keys() - plan.given(), path)
+        check_complete(model, plan.targets, plan.targets.keys() - plan.given(), path)
     for name, like in plan.read_all(reader.read_sizes):
         check_fits(plan.targets[name], name, like, reader.file_of.get(name, path))
     for name, values in plan.read_all(reader.read):
@@ -131,17 +131,18 @@ def load_by_files(model: nn.Module, path: str | os.PathLike, reader: Reader, str
     for name, target in unchanged(model):
         if name in reader.file_of:
             check_fits(target, name, reader.read_sizes(name), reader.file_of[name])
-    missing = set(model.state_dict(keep_vars=True))
+    targets = model.state_dict(keep_vars=True)
+    missing = set(targets)
     for file in dict.fromkeys(reader.file_of.values()):
         weights = {name: reader.read(name) for name, its_file in reader.file_of.items() if its_file == file}
         found = load_as_a_whole(model, weights, file)
         if strict:
             check_known(path, found.unexpected_keys)
         missing.intersection_update(found.missing_keys)
-    if missing.issuperset(model.state_dict(keep_vars=True)):
-        tell_of_none(path, missing)
+    if missing == targets.keys():
+        tell_of_none(path, targets)
     if strict:
-        check_complete(model, missing, path)
+        check_complete(model, targets, missing, path)
 
 
 def load_as_a_whole(model: nn.Module, weights: dict[str, Any], file: Path) -> Any:
@@ -162,10 +163,10 @@ def check_known(path: str | os.PathLike, unexpected: Iterable[str]) -> None:
         raise Error(f"{path} has weights that the model does not have: {', '.join(sorted(unexpected)[:5])}", "usage")
 
 
-def check_complete(model: nn.Module, missing: set[str], path: str | os.PathLike) -> None:
-    """missing: names in the model's state_dict that got no values. Of a tied tensor one name is enough."""
+def check_complete(model: nn.Module, targets: dict[str, Any], missing: set[str], path: str | os.PathLike) -> None:
+    """targets: the state_dict of the model. missing: names in it that got no values; of a tied tensor one is enough."""
     names: dict[int, list[str]] = {}
-    for name, value in model.state_dict(keep_vars=True).items():
+    for name, value in targets.items():
         names.setdefault(id(value), []).append(name)
     of_none = [of[0] for of in names.values() if missing.issuperset(of)]
     wanted = without_optional(model, set(of_none))

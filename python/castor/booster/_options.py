@@ -81,9 +81,10 @@ def is_given(plugin: DataclassInstance, each: Field) -> bool:
     return value is not each.default and value != each.default
 
 
-def warn_of(plugin: DataclassInstance, name: str, why: str) -> None:
-    """As if the line that makes the plugin warned: below it are __init__, __post_init__, and its helper."""
-    warnings.warn(f"{type(plugin).__name__}({name}=…) has no effect: {why}", stacklevel=5)
+def warn_of(plugin: DataclassInstance, name: str, why: str, n_calls: int = 3) -> None:
+    """As if the program's own line warned, with `n_calls` between it and the caller: where it makes the plugin, __init__,
+    __post_init__, and its helper."""
+    warnings.warn(f"{type(plugin).__name__}({name}=…) has no effect: {why}", stacklevel=n_calls + 2)
 
 
 def warn_of_unused(plugin: DataclassInstance) -> None:

@@ -25,12 +25,12 @@ def save_model(
 ) -> None:
     check_has_values(model)
     if not shard:
-        write(model.state_dict(), path, use_safetensors)
+        write(weights_of(model, use_safetensors), path, use_safetensors)
         return
     name = f"{prefix or 'model'}.safetensors" if use_safetensors else f"{prefix or 'pytorch_model'}.bin"
     with saving_in(path) as made:
         if not hasattr(model, "save_pretrained"):
-            save_shards(model.state_dict(), made, name, size_per_shard * 10**6)
+            save_shards(weights_of(model, use_safetensors), made, name, size_per_shard * 10**6)
             put_in_place(made, path, name, name)
             return
         model.save_pretrained(made, max_shard_size=int(size_per_shard * 10**6))
@@ -38,6 +38,10 @@ def save_model(
         if was != NAMES[0] and name != NAMES[0]:
             raise Error(f"{type(model).__name__} saves {was}; leave out prefix and use_safetensors", "usage", "prefix")
         put_in_place(made, path, was, name if was == NAMES[0] else was)
+
+
+def weights_of(model: nn.Module, use_safetensors: bool) -> dict[str, torch.Tensor]:
+    return apart(model.state_dict()) if use_safetensors else model.state_dict()
 
 
 def check_has_values(model: nn.Module) -> None:
@@ -75,8 +79,6 @@ def saving_in(folder: Path) -> Iterator[Path]:
 
 
 def save_shards(weights: dict[str, torch.Tensor], folder: Path, name: str, limit_bytes: float) -> None:
-    stem, ending = os.path.splitext(name)
-    weights = apart(weights) if ending == ".safetensors" else weights
     shards = [[]]
     size = 0
     for key, tensor in weights.items():
@@ -85,6 +87,7 @@ def save_shards(weights: dict[str, torch.Tensor], folder: Path, name: str, limit
             size = 0
         shards[-1].append(key)
         size += tensor.nbytes
+    stem, ending = os.path.splitext(name)
     places = {}
     for number, keys in enumerate(shards, 1):
         file = f"{stem}-{number:05}-of-{len(shards):05}{ending}"
