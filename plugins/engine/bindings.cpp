@@ -10,10 +10,10 @@ namespace {
 
 constexpr const char* kReleased =
     "it is not on the device now; use it in the forward pass of its module, or between steps within "
-    "castor.gathered(parameter) (in C++ Session::acquire)";
+    "castor.gathered(parameter)";
 constexpr const char* kPending =
     "it is not up to date, since its update waits for the next forward pass of its module; use it there, or between "
-    "steps within castor.gathered(parameter) (in C++ Session::acquire)";
+    "steps within castor.gathered(parameter)";
 
 }  // namespace
 

@@ -206,7 +206,7 @@ Result<void> AdapterCore::check_memory(std::size_t id) const {
       "parameter " + param.name +
           " was given other memory (parameter.data = …, set_data) since the model was boosted, and has its own "
           "again now, with the values from before; for others write them in place within "
-          "castor.gathered(parameter, write=True) (in C++ Session::acquire), or load them"};
+          "castor.gathered(parameter, write=True), or load them"};
 }
 
 /// A parameter that was frozen since then gets no gradient and stays as it is; one that was not trained has no states.

@@ -11,7 +11,7 @@
 namespace castor {
 namespace {
 
-constexpr const char* kOwnMemory = "; give it memory of its own: parameter.data = parameter.detach().clone() (in C++ set_data)";
+constexpr const char* kOwnMemory = "; give it memory of its own: parameter.data = parameter.detach().clone()";
 
 std::string text_of(at::IntArrayRef numbers) {
   std::ostringstream text;

@@ -32,7 +32,7 @@ constexpr Rule kHasNone = no("there are no gradients, which are there from backw
 constexpr Rule kHasLast = no("the step has had its last backward pass; call step(), or raise micro_batches");
 constexpr Rule kUpdated = no(
     "parameters may have been updated already in the last backward pass of the step; call step() before the next "
-    "forward pass, or raise micro_batches; without a number (in C++ values_may_change) no update begins before step()");
+    "forward pass, or raise micro_batches; without a number no update begins before step()");
 constexpr Rule kClipped = no(
     "the gradients of this step were clipped, after which they stay as they are; clip after the last backward pass and "
     "after set_grad, then call step()");

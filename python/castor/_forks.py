@@ -7,7 +7,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-import shutil
 import weakref
 from collections.abc import Callable
 
@@ -46,16 +45,6 @@ def refusing(method: Callable, begun: str) -> Callable:
         return method(owner, *args)
 
     return call
-
-
-def remove_at_end(owner: object, folder: str) -> None:
-    """With `owner`, or at the end of this process. Forked ones leave the folder."""
-    weakref.finalize(owner, remove_of_process, folder, os.getpid())
-
-
-def remove_of_process(folder: str, process: int) -> None:
-    if os.getpid() == process:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 os.register_at_fork(after_in_child=leave_to_parent)

@@ -70,18 +70,10 @@ def check_modules(model: nn.Module) -> None:
 
 def check_no_shared_elements(names: dict[nn.Parameter, str]) -> None:
     """Parameters may lie side by side in one storage, as those of nn.LSTM do on a GPU."""
-    places: dict[int, list[tuple[int, int, str]]] = {}
-    for parameter, name in names.items():
-        if not lies_in_memory(parameter):
-            continue
-        first = parameter.storage_offset() * parameter.itemsize
-        last = first + sum((size - 1) * stride for size, stride in zip(parameter.shape, parameter.stride())) * parameter.itemsize
-        if last - first + parameter.itemsize == parameter.nbytes:  # without gaps
-            places.setdefault(parameter.untyped_storage()._cdata, []).append((first, last, name))
-    for in_storage in places.values():
+    for in_storage in by_storage(names).values():
         in_storage.sort()
         for (_, end, one), (begin, _, other) in zip(in_storage, in_storage[1:]):
-            if begin <= end:
+            if begin < end:
                 raise Error(
                     f"parameters {one} and {other} share memory; where they are to be one, use one nn.Parameter in both places, "
                     "else give each its own: parameter.data = parameter.data.clone()",
@@ -89,18 +81,44 @@ def check_no_shared_elements(names: dict[nn.Parameter, str]) -> None:
                 )
 
 
+def check_buffers(model: nn.Module, names: dict[nn.Parameter, str]) -> None:
+    parameters = by_storage(names)
+    for name, buffer in model.named_buffers():
+        begin, end = span_of(buffer)
+        for first, last, owner in parameters.get(storage_of(buffer), ()):
+            if begin < last and first < end:
+                raise Error(
+                    f"buffer {name} shares memory with parameter {owner}, which is not always there; give it its own: buffer.clone()",
+                    "usage",
+                )
+
+
+def by_storage(names: dict[nn.Parameter, str]) -> dict[int, list[tuple[int, int, str]]]:
+    """The bytes of each parameter in its storage, from the first to before the last. Those with gaps are left out: the core
+    refuses them."""
+    places: dict[int, list[tuple[int, int, str]]] = {}
+    for parameter, name in names.items():
+        begin, end = span_of(parameter)
+        if end > begin and end - begin == parameter.nbytes:
+            places.setdefault(storage_of(parameter), []).append((begin, end, name))
+    return places
+
+
+def span_of(tensor: torch.Tensor) -> tuple[int, int]:
+    """The first byte of its storage that it has, and the first after it; both 0 where it has no memory."""
+    if not lies_in_memory(tensor):
+        return 0, 0
+    begin = tensor.storage_offset() * tensor.itemsize
+    n_between = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+    return begin, begin + (n_between + 1) * tensor.itemsize
+
+
+def storage_of(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage()._cdata if lies_in_memory(tensor) else 0
+
+
 def lies_in_memory(tensor: torch.Tensor) -> bool:
     return not tensor.is_meta and tensor.layout == torch.strided and tensor.numel() > 0
-
-
-def check_buffers(model: nn.Module, names: dict[nn.Parameter, str]) -> None:
-    owners = {parameter.untyped_storage()._cdata: name for parameter, name in names.items() if lies_in_memory(parameter)}
-    for name, buffer in model.named_buffers():
-        if lies_in_memory(buffer) and (owner := owners.get(buffer.untyped_storage()._cdata)):
-            raise Error(
-                f"buffer {name} shares memory with parameter {owner}, which is not always there; give it its own: buffer.clone()",
-                "usage",
-            )
 
 
 def check_all_have_values(waiting: set[str]) -> None:

@@ -449,6 +449,9 @@ class Effects(SameWeights):
             self.assertEqual(GeminiPlugin(mixed_precision=given).precision, precision)
             self.assertEqual(GeminiPlugin(precision=given).precision, precision)
             self.assertEqual(TorchDDPPlugin(precision=given).precision, precision)
+        self.assertEqual(GeminiPlugin(precision="fp16", mixed_precision=torch.float16).precision, "fp16")
+        with self.assertRaisesRegex(castor.Error, "precision='fp32' and mixed_precision='fp16' are two names of one option"):
+            GeminiPlugin(precision="fp32", mixed_precision="fp16")
 
     def test_inputs_stay_as_they_are_if_asked(self):
         model = nn.Linear(4, 4)

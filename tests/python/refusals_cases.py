@@ -44,8 +44,24 @@ class Boosting(unittest.TestCase):
         model.register_buffer("view", model[0].weight.detach())
         with self.assertRaisesRegex(castor.Error, "buffer view shares memory with parameter 0.weight"):
             boosted(model)
+        model.view = model[0].weight.detach()[1:, ::2]
+        with self.assertRaisesRegex(castor.Error, "buffer view shares memory with parameter 0.weight"):
+            boosted(model)
         model.view = model.view.clone()
         boosted(model)
+
+    def test_buffers_beside_parameters_stay_as_they_are(self):
+        memory = torch.arange(12.0)
+        model = nn.Module()
+        model.weight = nn.Parameter(memory[4:8])
+        model.register_buffer("ahead", memory[:4])
+        model.register_buffer("behind", memory[8:])
+        model.forward = lambda x: (model.weight * x + model.ahead + model.behind).sum()
+        optimizer = boosted(model)
+        model(torch.ones(4)).backward()
+        optimizer.step()
+        self.assertEqual((model.ahead.tolist(), model.behind.tolist()), ([0, 1, 2, 3], [8, 9, 10, 11]))
+        self.assertNotEqual(model.state_dict()["weight"].tolist(), [4, 5, 6, 7])
 
     def test_gradients_from_before_are_refused(self):
         model = nn.Linear(4, 4)

@@ -21,7 +21,7 @@ struct Refused {
   const char* message;
 };
 
-const char* const kOwn = "; give it memory of its own: parameter.data = parameter.detach().clone() (in C++ set_data)";
+const char* const kOwn = "; give it memory of its own: parameter.data = parameter.detach().clone()";
 
 TEST(ParameterChecks, RefuseByNameWhatCannotBeBound) {
   const at::Tensor flat = at::zeros({100}), wide = at::zeros({4, 8});

@@ -73,7 +73,7 @@ TEST_P(SessionRefuses, ParametersOfOtherMemory) {
       sentence_of(session.backward(before)),
       "parameter layer1.weight was given other memory (parameter.data = …, set_data) since the model was boosted, "
       "and has its own again now, with the values from before; for others write them in place within "
-      "castor.gathered(parameter, write=True) (in C++ Session::acquire), or load them");
+      "castor.gathered(parameter, write=True), or load them");
   session.zero_grad().value();
   EXPECT_TRUE(own.equal(at::zeros({8, 8})));
   EXPECT_EQ(loss().item<float>(), before.item<float>());
@@ -158,7 +158,7 @@ TEST(SessionOrder, AForwardPassAfterTheLastBackwardPassIsRefusedAndTheStepGoesOn
         EXPECT_EQ(
             sentence_of(guard([&] { return model->forward(small_input()); })),
             "parameters may have been updated already in the last backward pass of the step; call step() before "
-            "the next forward pass, or raise micro_batches; without a number (in C++ values_may_change) no update "
+            "the next forward pass, or raise micro_batches; without a number no update "
             "begins before step()");
       }
       session.step().value();
@@ -212,7 +212,7 @@ TEST_P(SessionRefuses, WeightsThatWereWrittenInPlace) {
   EXPECT_EQ(sentence_of(session.backward(before)),
             "parameter layer2.bias was written in place, which its master has not seen, so the next update would undo "
             "it; load its values (model.load_state_dict), or write them again between steps within "
-            "castor.gathered(parameter, write=True) (in C++ Session::load)");
+            "castor.gathered(parameter, write=True)");
   session.zero_grad().value();
   EXPECT_FALSE(session.backward(loss()).ok()) << "as long as its master has other values";
   session.zero_grad().value();

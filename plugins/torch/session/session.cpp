@@ -145,7 +145,7 @@ Result<void> Session::set_optimizer(const Optimizer& optimizer) {
     return Error{
         ErrorKind::usage,
         "the step was announced with other values; change them before its last backward pass, or boost without "
-        "micro_batches (in C++ with values_may_change)"};
+        "micro_batches"};
   return p.set_values(values);
 }
 

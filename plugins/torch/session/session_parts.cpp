@@ -73,7 +73,7 @@ Result<void> Session::Parts::may_drop_step() const {
   return Error{
       ErrorKind::usage,
       "parameters may have been updated already in the last backward pass of the step; end it with step(); "
-      "without micro_batches (in C++ with values_may_change) no update begins before step(), and a step can be "
+      "without micro_batches no update begins before step(), and a step can be "
       "dropped"};
 }
 
@@ -232,7 +232,7 @@ Result<void> Session::Parts::may_access_gradient(StepOrder::Call call, ParamId i
   if (!was_announced()) return {};
   return Error{ErrorKind::usage,
                "gradients of a step that was announced in its last backward pass cannot be accessed; boost without "
-               "micro_batches (in C++ with values_may_change)"};
+               "micro_batches"};
 }
 
 Result<at::Tensor> Session::Parts::read_gradient(ParamId id) {

@@ -35,7 +35,7 @@ Result<void> WeightVersions::check() const {
                  "parameter " + weight.name +
                      " was written in place, which its master has not seen, so the next update would "
                      "undo it; load its values (model.load_state_dict), or write them again between steps within "
-                     "castor.gathered(parameter, write=True) (in C++ Session::load)"};
+                     "castor.gathered(parameter, write=True)"};
   }
   return {};
 }

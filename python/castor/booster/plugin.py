@@ -115,13 +115,22 @@ class PlannerOptions(ZeroOptions):
     def _settle(self) -> None:
         super()._settle()
         if self.mixed_precision is not None:
-            self.precision = precision_of(self.mixed_precision, "mixed_precision")
+            self._take_mixed_precision(precision_of(self.mixed_precision, "mixed_precision"))
         if self.nvme is not None:
             self.nvme = in_home(self.nvme)
         if isinstance(self.speculative_updates, bool):
             self.speculative_updates = "on" if self.speculative_updates else "off"
         if self.placement_policy == "auto" and (self.offload_optim_frac or self.offload_param_frac):
             self.placement_policy = "static"
+
+    def _take_mixed_precision(self, stated: str) -> None:
+        if self.precision not in (stated, type(self).precision):
+            raise Error(
+                f"precision={self.precision!r} and mixed_precision={stated!r} are two names of one option; state one of them",
+                "usage",
+                "mixed_precision",
+            )
+        self.precision = stated
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -15,7 +16,7 @@ from torch import nn
 
 from castor import _core
 from castor._errors import Error
-from castor._forks import OPTIMIZERS, remove_at_end
+from castor._forks import OPTIMIZERS
 from castor._rules import ONE_MOMENT, from_torch, no_moments, python_names, to_torch, values_of
 from castor._saved_states import saved_parts
 from castor._values import check_value, fits, is_number
@@ -29,7 +30,7 @@ class StandaloneOptimizer(torch.optim.Optimizer):
     master, are kept on the host, or on NVMe; of parameters on a GPU too, whose updates then run on the host.
 
     core_rule: the rule. nvme_offload_fraction: the share of the states in a file of nvme_offload_dir, which ends with the
-    process; None: a temporary folder. set_grad_none: what zero_grad() does unless it says otherwise.
+    process; None: the folder for temporary files. set_grad_none: what zero_grad() does unless it says otherwise.
     """
 
     core_rule: str
@@ -38,7 +39,6 @@ class StandaloneOptimizer(torch.optim.Optimizer):
     _numbers: dict[nn.Parameter, int]
     _layouts: dict[nn.Parameter, Layout]
     _on_host: dict[nn.Parameter, torch.Tensor]
-    _temporary_folder: str | None
 
     def __init__(
         self,
@@ -50,6 +50,8 @@ class StandaloneOptimizer(torch.optim.Optimizer):
         is_share = is_number(nvme_offload_fraction) and 0 <= nvme_offload_fraction <= 1
         check_value("nvme_offload_fraction", nvme_offload_fraction, "a number from 0 to 1", is_share)
         check_value("nvme_offload_dir", nvme_offload_dir, "a folder or None", fits(nvme_offload_dir, str | os.PathLike | None))
+        if nvme_offload_dir is not None and not nvme_offload_fraction:
+            warnings.warn("nvme_offload_dir=… has no effect: nvme_offload_fraction is 0", stacklevel=3)
         self.nvme_offload_fraction = nvme_offload_fraction
         self.nvme_offload_dir = nvme_offload_dir
         vars(self).update(nothing_open())
@@ -68,12 +70,7 @@ class StandaloneOptimizer(torch.optim.Optimizer):
     def nvme_folder(self) -> str | None:
         if not self.nvme_offload_fraction:
             return None
-        if self.nvme_offload_dir is not None:
-            return os.fspath(self.nvme_offload_dir)
-        if self._temporary_folder is None:
-            self._temporary_folder = tempfile.mkdtemp(prefix="castor_states_")
-            remove_at_end(self, self._temporary_folder)
-        return self._temporary_folder
+        return tempfile.gettempdir() if self.nvme_offload_dir is None else os.fspath(self.nvme_offload_dir)
 
     def add_param_group(self, param_group: dict) -> None:
         if self._states is not None:
@@ -209,7 +206,7 @@ class StandaloneOptimizer(torch.optim.Optimizer):
 
 def nothing_open() -> dict[str, Any]:
     """The attributes before the first step."""
-    return {"_states": None, "_numbers": {}, "_layouts": {}, "_on_host": {}, "_temporary_folder": None}
+    return {"_states": None, "_numbers": {}, "_layouts": {}, "_on_host": {}}
 
 
 def like(weight: torch.Tensor, flat: torch.Tensor) -> torch.Tensor:

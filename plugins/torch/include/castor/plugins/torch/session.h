@@ -44,7 +44,8 @@ struct SessionOptions {
   /// the program scales them (scale_next_loss), and micro_batches may be 0: not known, so that no update begins before
   /// step().
   bool autograd_begins = false;
-  /// The values of the step may change until step(): nothing is announced, and no update begins before it.
+  /// The values of the step may change until step(): nothing is announced, and no update begins before it. What messages
+  /// call "without micro_batches", as Python has it.
   bool values_may_change = false;
   std::vector<ParamGroup> groups;             ///< a parameter belongs to the first that selects it
   std::optional<LrScheduleOptions> schedule;  ///< from the optimizer's lr, in place of its own; none = constant
@@ -190,9 +191,9 @@ class Session {
   Result<at::Tensor> read_gradient(std::string_view name);
   /// Replaces it, by values of the parameter's sizes. Errors: as above; usage for other sizes.
   Result<void> write_gradient(std::string_view name, const at::Tensor& values);
-  /// Gives parameters memory outside of units until release of the same ones; with `write` what the program writes to
-  /// them meanwhile becomes their values; what it does not write keeps its master. Errors: usage within a step, and for
-  /// unknown names; does_not_fit.
+  /// Gives parameters memory outside of units until release of the same ones, as castor.gathered() does in Python. With
+  /// `write` what the program writes to them meanwhile becomes their values; what it does not write keeps its master.
+  /// Errors: usage within a step, and for unknown names; does_not_fit.
   Result<void> acquire(const std::vector<std::string>& names, bool write);
   Result<void> release(const std::vector<std::string>& names, bool write);
   /// The weight of a parameter as the model computes with it, in its dtype: contiguous, on the host. Errors: usage within
