@@ -19,11 +19,16 @@ namespace {
 
 using std::filesystem::path;
 
-unsigned allowed_cpus() {
-  std::array<cpu_set_t, 16> allowed;  // 16384 CPUs; the kernel refuses a set that is smaller than its own
-  if (::sched_getaffinity(0, sizeof allowed, allowed.data()) != 0) return 1;
-  return static_cast<unsigned>(CPU_COUNT_S(sizeof allowed, allowed.data()));
+using CpuSet = std::array<cpu_set_t, 16>;  // 16384 CPUs; the kernel refuses a set that is smaller than its own
+
+/// Empty where the kernel does not say.
+CpuSet allowed_cpus() {
+  CpuSet allowed;
+  if (::sched_getaffinity(0, sizeof allowed, allowed.data()) != 0) CPU_ZERO_S(sizeof allowed, allowed.data());
+  return allowed;
 }
+
+unsigned count(const CpuSet& cpus) { return static_cast<unsigned>(CPU_COUNT_S(sizeof cpus, cpus.data())); }
 
 CpuQuota quota_of(const ControlGroup& group, double n_cpus) {
   const std::string digits = shortest(std::round(n_cpus * 100) / 100);
@@ -53,10 +58,21 @@ std::optional<CpuQuota> cpu_quota(const path& root) {
 }
 
 unsigned usable_cpus(const path& root) {
-  const unsigned n_allowed = allowed_cpus();
+  const unsigned n_allowed = std::max(1u, count(allowed_cpus()));
   const auto quota = cpu_quota(root);
-  if (!quota || quota->n_cpus >= n_allowed) return std::max(1u, n_allowed);
+  if (!quota || quota->n_cpus >= n_allowed) return n_allowed;
   return std::max(1u, static_cast<unsigned>(std::ceil(quota->n_cpus)));
+}
+
+void leave_cpus(unsigned n) {
+  CpuSet cpus = allowed_cpus();
+  if (count(cpus) <= n) return;
+  for (std::size_t cpu = 0; n > 0; ++cpu) {
+    if (!CPU_ISSET_S(cpu, sizeof cpus, cpus.data())) continue;
+    CPU_CLR_S(cpu, sizeof cpus, cpus.data());
+    --n;
+  }
+  (void)::sched_setaffinity(0, sizeof cpus, cpus.data());
 }
 
 }  // namespace castor

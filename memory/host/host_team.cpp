@@ -14,6 +14,7 @@
 #include <utility>
 
 #include <castor/memory/clock.h>
+#include <castor/memory/host_cpus.h>
 #include <castor/memory/quiet_thread.h>
 #include <castor/memory/system_limit.h>
 
@@ -133,7 +134,7 @@ using EntryPtr = std::shared_ptr<Entry>;  // owners: a queue of the team, and th
 class ThreadTeam final : public HostTeam {
  public:
   /// Throws std::system_error where the system gives no thread.
-  explicit ThreadTeam(unsigned n_threads);
+  ThreadTeam(unsigned n_threads, unsigned n_spared_cpus);
   ~ThreadTeam() override { stop(); }
 
   Event add(Job job) override;
@@ -172,9 +173,13 @@ bool less_urgent(const EntryPtr& a, const EntryPtr& b) {
   return std::pair(a->job.urgency, a->number) > std::pair(b->job.urgency, b->number);
 }
 
-ThreadTeam::ThreadTeam(unsigned n_threads) : n_threads_(n_threads) {
+ThreadTeam::ThreadTeam(unsigned n_threads, unsigned n_spared_cpus) : n_threads_(n_threads) {
+  const auto body = [this, n_spared_cpus] {
+    leave_cpus(n_spared_cpus);
+    work();
+  };
   try {
-    for (unsigned i = 0; i < n_threads; ++i) threads_.push_back(start_quiet_thread("castor-team", [this] { work(); }));
+    for (unsigned i = 0; i < n_threads; ++i) threads_.push_back(start_quiet_thread("castor-team", body));
     threads_.push_back(start_quiet_thread("castor-watch", [this] { watch(); }));
   } catch (const std::system_error&) {
     stop();
@@ -335,9 +340,9 @@ void ThreadTeam::stop() {
 
 }  // namespace
 
-Result<std::unique_ptr<HostTeam>> make_host_team(unsigned n_threads) {
+Result<std::unique_ptr<HostTeam>> make_host_team(unsigned n_threads, unsigned n_spared_cpus) {
   try {
-    return std::unique_ptr<HostTeam>(std::make_unique<ThreadTeam>(n_threads));
+    return std::unique_ptr<HostTeam>(std::make_unique<ThreadTeam>(n_threads, n_spared_cpus));
   } catch (const std::system_error& refused) {
     return limit_or_failure(refused);
   }

@@ -19,6 +19,13 @@ unsigned update_threads(const EngineOptions& options, const Device& device) {
   return device.kind() == DeviceKind::cuda ? n_cpus - n_cpus / 4 : n_cpus;
 }
 
+/// CPUs that no update runs on, so that what trains always finds one that is its own (docs/planning.md).
+unsigned spared_cpus(unsigned n_threads, const Device& device) {
+  const unsigned n_cpus = usable_cpus();
+  const unsigned n_spared = device.kind() == DeviceKind::cuda ? n_cpus / 8 : 0;
+  return n_threads + n_spared <= n_cpus ? n_spared : 0;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<EngineRooms>> EngineRooms::make(ModelHost& host, const EngineOptions& options,
@@ -87,7 +94,7 @@ Result<void> EngineRooms::make_lanes() {
   computed = std::make_unique<StreamSpans>(timeline, *compute);
   CASTOR_ASSIGN(up, device.make_stream());
   CASTOR_ASSIGN(down, device.make_stream());
-  auto made = machine.make_team(all_update_threads);
+  auto made = machine.make_team(all_update_threads, spared_cpus(all_update_threads, device));
   if (!made.ok())
     return Error{made.error().kind, made.error().message + "; set update_threads lower", "update_threads"};
   team = std::move(made.value());

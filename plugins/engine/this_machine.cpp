@@ -65,7 +65,7 @@ Machine this_machine() {
   machine.make_device = make_device;
   machine.link_costs = link_costs;
   machine.open_store = [](const TensorStoreOptions& options) { return TensorStore::open(options); };
-  machine.make_team = [](unsigned n_threads) { return make_host_team(n_threads); };
+  machine.make_team = make_host_team;
   machine.make_planner = make_planner;
   machine.make_pinner = make_pinner;
   machine.pin_patience = std::chrono::minutes(1);

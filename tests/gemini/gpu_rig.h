@@ -30,7 +30,7 @@ struct GpuRig {
     };
     machine.link_costs = [](Device&, const EngineOptions&) { return kUsualLinkCosts; };
     machine.open_store = [](const TensorStoreOptions& options) { return TensorStore::open(options); };
-    machine.make_team = [this](unsigned) -> Result<std::unique_ptr<HostTeam>> {
+    machine.make_team = [this](unsigned, unsigned) -> Result<std::unique_ptr<HostTeam>> {
       return std::unique_ptr<HostTeam>(std::make_unique<InlineTeam>(team));
     };
     machine.make_planner = make_planner;

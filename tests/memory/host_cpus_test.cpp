@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "../support/fake_machine.h"
 
@@ -87,6 +88,24 @@ TEST_F(HostCpus, HaveNoQuotaWhereItsFileSaysNone) {
   machine_.say("proc/self/cgroup", "2:cpu,cpuacct:/a\n");
   machine_.say("sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us", "50000\n");
   EXPECT_EQ(quota(), "none");
+}
+
+TEST(HostCpusHere, AreLeftToOthersFromTheFirstOn) {
+  std::thread([] {
+    const unsigned n_before = n_allowed_here();
+    if (n_before < 2) GTEST_SKIP() << "there is one CPU";
+    cpu_set_t before, after;
+    ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+    leave_cpus(0);
+    leave_cpus(n_before);
+    EXPECT_EQ(n_allowed_here(), n_before);
+    leave_cpus(1);
+    ASSERT_EQ(sched_getaffinity(0, sizeof after, &after), 0);
+    int first = 0;
+    while (!CPU_ISSET(first, &before)) ++first;
+    CPU_CLR(first, &before);
+    EXPECT_TRUE(CPU_EQUAL(&before, &after));
+  }).join();
 }
 
 TEST(HostCpusHere, AreSome) { EXPECT_GE(usable_cpus(), 1u); }

@@ -2,6 +2,7 @@
 #include <castor/memory/host_team.h>
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <atomic>
 #include <chrono>
@@ -55,6 +56,19 @@ TEST(HostTeam, RunsEveryPartOnce) {
   const Event done = team->add({0, {}, 1000, [&](std::uint32_t part) { return ++n_run[part], Result<void>(); }});
   done.wait().value();
   for (const auto& n : n_run) EXPECT_EQ(n, 1);
+}
+
+TEST(HostTeam, LeavesCpusToOthers) {
+  cpu_set_t allowed;
+  ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  if (CPU_COUNT(&allowed) < 2) GTEST_SKIP() << "there is one CPU";
+  int first = 0;
+  while (!CPU_ISSET(first, &allowed)) ++first;
+  const auto team = make_host_team(2, 1).value();
+  const auto runs_elsewhere = [first](std::uint32_t) -> Result<void> {
+    return sched_getcpu() == first ? Result<void>(Error{ErrorKind::failed, "on a spared CPU"}) : Result<void>();
+  };
+  team->add({0, {}, 1000, runs_elsewhere}).wait().value();
 }
 
 TEST(HostTeam, AJobWithoutPartsEnds) {

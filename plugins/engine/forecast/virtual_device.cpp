@@ -153,7 +153,7 @@ Machine VirtualRig::parts(bool nvme) {
     parts.make_drive = [this](Budget& held) -> std::unique_ptr<SpillStore> {
       return std::make_unique<Drive>(drive_, held);
     };
-  parts.make_team = [this](unsigned) -> Result<std::unique_ptr<HostTeam>> {
+  parts.make_team = [this](unsigned, unsigned) -> Result<std::unique_ptr<HostTeam>> {
     return std::unique_ptr<HostTeam>(std::make_unique<Team>(*this));
   };
   parts.available_host = [this] { return LimitedBytes{machine_.host_bytes, ""}; };

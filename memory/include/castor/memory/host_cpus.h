@@ -24,4 +24,8 @@ std::optional<CpuQuota> cpu_quota(const std::filesystem::path& root = "/");
 /// quota, rounded up, where that is less. At least 1.
 unsigned usable_cpus(const std::filesystem::path& root = "/");
 
+/// Leaves the first `n` of the CPUs that the calling thread may run on to other threads, unless it has no more than
+/// those.
+void leave_cpus(unsigned n);
+
 }  // namespace castor

@@ -41,8 +41,8 @@ class HostTeam : public WorkTimer {
 };
 
 /// Makes a team of `n_threads` > 0 threads, which sleep while no job can run, and one more thread that watches the
-/// events that jobs wait for. The destructor runs all queued jobs to their end. Errors: failed, where the system gives
-/// no thread.
-Result<std::unique_ptr<HostTeam>> make_host_team(unsigned n_threads);
+/// events that jobs wait for. The threads leave the first `n_spared_cpus` to others (leave_cpus). The destructor runs all
+/// queued jobs to their end. Errors: failed, where the system gives no thread.
+Result<std::unique_ptr<HostTeam>> make_host_team(unsigned n_threads, unsigned n_spared_cpus = 0);
 
 }  // namespace castor

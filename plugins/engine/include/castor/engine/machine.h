@@ -29,8 +29,8 @@ struct Machine {
   /// Where set: a drive below the host in place of a store, whether the options name folders or not. It counts its bytes
   /// in the budget.
   std::function<std::unique_ptr<SpillStore>(Budget&)> make_drive;
-  /// Threads that update on the host.
-  std::function<Result<std::unique_ptr<HostTeam>>(unsigned n_threads)> make_team;
+  /// Threads that update on the host (make_host_team).
+  std::function<Result<std::unique_ptr<HostTeam>>(unsigned n_threads, unsigned n_spared_cpus)> make_team;
   /// Where set: makes plans while others are carried out. Otherwise they are made at once.
   std::function<std::unique_ptr<Planner>(const Device&)> make_planner;
   /// Where set, and not null: takes host memory for speculative updates beside the steps. Otherwise it is taken when
