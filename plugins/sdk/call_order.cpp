@@ -42,6 +42,16 @@ std::string list_of(CallStates states) {
 
 }  // namespace
 
+Result<CallOrder::Turn> CallOrder::begin_turn(const char* name) {
+  const std::thread::id own = std::this_thread::get_id();
+  std::thread::id taken;
+  if (turn_.compare_exchange_strong(taken, own)) return Turn(&turn_);
+  if (taken == own) return Turn(nullptr);
+  return Error{ErrorKind::usage, std::string(name) +
+                                     " was called while another thread is in a call of the same model; calls come from "
+                                     "one thread at a time"};
+}
+
 CallState CallOrder::state() const {
   if (n_lent_ > 0) return CallState::lent;
   return in_forward_ && base_ != CallState::backward ? CallState::forward : base_;

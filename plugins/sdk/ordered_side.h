@@ -19,6 +19,7 @@ class OrderedSide {
 
   template <typename Function, typename... A>
   Result<void> call(Function Table::*function, const CallNeed& need, const char* name, A&... args) const {
+    CASTOR_ASSIGN(const auto turn, order_.begin_turn(name));
     CASTOR_TRY(admit(function, need, name));
     auto outcome = other_.call(function, need, name, args...);
     if (outcome.ok()) order_.made(need.effect);
@@ -27,6 +28,7 @@ class OrderedSide {
 
   template <typename T, typename Function, typename... A>
   Result<T> get(Function Table::*function, const CallNeed& need, const char* name, A&... args) const {
+    CASTOR_ASSIGN(const auto turn, order_.begin_turn(name));
     CASTOR_TRY(admit(function, need, name));
     auto outcome = other_.template get<T>(function, need, name, args...);
     if (outcome.ok()) order_.made(need.effect);

@@ -115,7 +115,8 @@ void AdapterCore::before_forward(std::uint32_t unit) {
   if (in_backward()) {
     begin_backward();
   } else {
-    end_broken_pass();
+    end_broken_pass().value();
+    if (at::GradMode::is_enabled()) trains_ = std::this_thread::get_id();
     if (host_.passes() != nullptr) host_.passes()->may_run_forward().value();
     close_open_units();
     strategy_failed_ = false;
@@ -140,7 +141,9 @@ void AdapterCore::begin_backward() {
   host_.passes()->begin_backward().value();
   stand_ins_.hide();
   backward_ = Backward::begun_by_autograd;
-  torch::autograd::Engine::get_default_engine().queue_callback([this, alive = std::weak_ptr(uses_)] {
+  const auto pass = std::make_shared<char>();
+  autograds_pass_ = pass;
+  torch::autograd::Engine::get_default_engine().queue_callback([this, pass, alive = std::weak_ptr(uses_)] {
     if (!alive.expired()) rethrowing(host_.rethrow(), [this] { end_of_autograds_pass(); });
   });
 }
@@ -154,11 +157,16 @@ void AdapterCore::end_of_autograds_pass() {
   check(ended);
 }
 
-void AdapterCore::end_broken_pass() {
-  if (backward_ != Backward::begun_by_autograd || in_backward()) return;
+/// The thread that trains has left the pass where it makes another call. Its graph task may then live a little longer in a
+/// thread of autograd.
+Result<void> AdapterCore::end_broken_pass() {
+  if (backward_ != Backward::begun_by_autograd || in_backward()) return {};
+  if (std::this_thread::get_id() != trains_ && !autograds_pass_.expired())
+    return Error{ErrorKind::usage, "another thread is in a backward pass of the model; wait for it to end"};
   backward_ = Backward::none;
   close_open_units();
   host_.passes()->end_backward(false);
+  return {};
 }
 
 void AdapterCore::before_backward(std::uint32_t unit) {
@@ -235,7 +243,7 @@ UnitBorder& AdapterCore::border_of(const torch::nn::Module& module) const {
 Result<void> AdapterCore::backward(const at::Tensor& loss, double loss_scale, const BeforeBackward& before) {
   CASTOR_TRY(check_backward(loss));
   if (before) CASTOR_TRY(before());
-  end_broken_pass();
+  CASTOR_TRY(end_broken_pass());
   backward_ = Backward::called;
   const auto done = guard([&] { loss.backward(at::full_like(loss.detach(), loss_scale)); });
   backward_ = Backward::none;

@@ -8,6 +8,9 @@
 #include "units/unit_hooks.h"
 #include "units/unit_uses.h"
 
+#include <memory>
+#include <thread>
+
 namespace castor {
 
 /// The adapter's state: the table through which strategies read the model, and the hooks that units call.
@@ -30,8 +33,9 @@ class AdapterCore final : public UnitHooks {
   void disconnect(const Strategy* strategy);
   bool is_resident(const Strategy* strategy) const { return strategy == strategy_ && hooking_ == Hooking::none; }
   Result<void> backward(const at::Tensor& loss, double loss_scale, const BeforeBackward& before);
-  /// Ends a pass that autograd has begun and that an exception has ended. No effect within backward.
-  void end_broken_pass();
+  /// Ends a pass that autograd has begun and that an exception has ended. No effect within backward. Errors: usage, where
+  /// another thread is in it.
+  Result<void> end_broken_pass();
   /// Takes the tensors away that stand for gradients (AdapterOptions::grad_message).
   std::vector<std::uint32_t> forget_gradients() { return stand_ins_.forget(); }
   /// Errors: usage, where the program has given a parameter a gradient, or has taken the tensor away that stands for one.
@@ -79,6 +83,8 @@ class AdapterCore final : public UnitHooks {
   Hooking hooking_ = Hooking::none;
   std::vector<bool> trained_;  ///< by parameter: required a gradient when the strategy was connected
   Backward backward_ = Backward::none;
+  std::weak_ptr<const void> autograds_pass_;  ///< lives as long as the pass that autograd has begun
+  std::thread::id trains_;                    ///< the thread of the last forward pass with gradients
   bool strategy_failed_ = false;  ///< since the last pass began; its passes are not ended then, but abandoned
 };
 

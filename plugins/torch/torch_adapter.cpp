@@ -58,7 +58,7 @@ UnitBorder& TorchAdapter::border_of(const torch::nn::Module& module) const { ret
 
 Result<void> TorchAdapter::check_free() const { return core_->check_free(); }
 
-void TorchAdapter::end_broken_pass() { core_->end_broken_pass(); }
+Result<void> TorchAdapter::end_broken_pass() { return core_->end_broken_pass(); }
 std::vector<std::uint32_t> TorchAdapter::forget_gradients() { return core_->forget_gradients(); }
 Result<void> TorchAdapter::check_gradients() const { return core_->check_gradients(); }
 Result<void> TorchAdapter::check_memory(std::size_t param) const { return core_->check_memory(param); }

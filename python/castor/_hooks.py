@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
+import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -31,6 +32,7 @@ class OpenPass:
     unit_pass: _core.UnitPass | None
     session: _core.Session
     handled: BaseException | None = None  # by the program when the pass began
+    thread: int | None = None  # that it runs in
 
 
 @dataclass
@@ -50,15 +52,26 @@ class Passes:
 
     def end_abandoned(self) -> None:
         """Ctrl-C in a forward pass calls no hook, so its units are still open when the next one begins."""
-        while self.open:
-            self.open.pop()
+        for i in range(len(self.open) - 1, -1, -1):
+            if not goes_on_elsewhere(self.open[i].thread):
+                self.open.pop(i)
 
     def close(self, number: int) -> OpenPass | None:
         """Takes the innermost open pass of a unit: the last of all, unless an exception cut others short."""
+        thread = threading.get_ident()
         for i in range(len(self.open) - 1, -1, -1):
-            if self.open[i].number == number:
+            if self.open[i].number == number and self.open[i].thread == thread:
                 return self.open.pop(i)
         return None
+
+    def check_alone(self) -> None:
+        """Raises castor.Error where another thread is in a forward pass. One of autograd goes on for a thread that waits."""
+        if any(goes_on_elsewhere(one.thread) for one in self.open) and not in_backward():
+            raise Error(
+                "another thread is in a forward pass of the model, and parameters are moved for one pass at a time; let the "
+                "threads take turns (threading.Lock), or give each a model of its own",
+                "usage",
+            )
 
     def keep(self, number: int) -> None:
         self.kept.append(OpenPass(number, self.session.enter(number, (), {}), self.session))
@@ -132,6 +145,11 @@ class Passes:
                 self.session.enter(number, (), {})  # without an owner, so it ends at once
 
 
+def goes_on_elsewhere(thread: int | None) -> bool:
+    """Whether it is another thread than this one, and has not ended."""
+    return thread != threading.get_ident() and any(living.ident == thread for living in threading.enumerate())
+
+
 def in_backward() -> bool:
     return torch._C._current_graph_task_id() != -1
 
@@ -167,8 +185,10 @@ class UnitHooks:
             return
         if passes.hidden:
             passes.hidden.pop(number, None)
-        open_pass = OpenPass(number, None, passes.session, sys.exc_info()[1])
+        open_pass = OpenPass(number, None, passes.session, sys.exc_info()[1], threading.get_ident())
         passes.open.append(open_pass)  # what is refused here ends in after() too
+        if len(passes.open) > 1:
+            passes.check_alone()
         if passes.lending.n_parameters:
             check_all_gathered(passes.units[number])
         elif not (passes.kept and passes.keeps([number])):

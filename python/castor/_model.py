@@ -61,7 +61,7 @@ class BeforeTraining:
     @eager
     def check(self, model: nn.Module, *_) -> None:
         check_all_have_values(self.waiting())
-        if not in_backward():
+        if self.passes.open and not in_backward():
             self.passes.end_abandoned()
         if torch.is_grad_enabled():
             if not self.has_all(model):

@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_iter
 from castor._debug import ReleasedAccess
 from castor._eager import eager
 from castor._errors import Error
-from castor._hooks import KeptUnits, Passes, UnitHooks, in_backward
+from castor._hooks import KeptUnits, Passes, UnitHooks, goes_on_elsewhere, in_backward
 
 
 @dataclass
@@ -28,6 +28,7 @@ class Running:
     module: nn.Module
     args: tuple
     kwargs: dict
+    thread: int
 
 
 class OutsideUses:
@@ -86,17 +87,17 @@ class OutsideUses:
 
     @eager
     def before(self, module: nn.Module, args: tuple, kwargs: dict) -> None:
-        if self.ended or in_backward():
+        if self.ended or in_backward() or self.runs_elsewhere():
             return
         if module is self.model():
             self.running.clear()  # of a pass that Ctrl-C has ended, which calls no hook
         WATCH.add(self)
         self.uncompiled = self.uncompiled or Uncompiled()
-        self.running.append(Running(module, args, kwargs))
+        self.running.append(Running(module, args, kwargs, threading.get_ident()))
 
     @eager
     def after(self, module: nn.Module, args: tuple, kwargs: dict, result: object) -> None:
-        if self.ended or in_backward():
+        if self.ended or in_backward() or self.runs_elsewhere():
             return
         if self.running:
             self.running.pop()
@@ -107,6 +108,10 @@ class OutsideUses:
         if self.before_loss is None and not self.debug:
             WATCH.remove(self)
         self.compile_after_backward(result)
+
+    def runs_elsewhere(self) -> bool:
+        """Whether another thread is in a forward pass: the only one that is watched."""
+        return bool(self.running) and goes_on_elsewhere(self.running[0].thread)
 
     def compile_after_backward(self, result: object) -> None:
         """Compiled functions run as they are written until the backward pass from `result` has ended, or will never come: what

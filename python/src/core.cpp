@@ -190,7 +190,7 @@ void bind_training(py::class_<Session>& session) {
           "no_sync", [](Session& s) { return std::make_unique<Session::NoSync>(s.no_sync()); }, py::keep_alive<0, 1>())
       .def("scale_next_loss", &Session::scale_next_loss)
       .def("loss_scale", &Session::loss_scale)
-      .def("step_under_way", &Session::step_under_way)
+      .def("step_under_way", [](Session& s) { return value_of(s.step_under_way()); })
       .def("zero_grad", [](Session& s) { value_of(s.zero_grad()); });
 }
 

@@ -27,8 +27,8 @@ std::vector<CallRow> strategy_rows() {
   return rows;
 }
 
-/// An order in `state`, reached by calls that lead there.
-CallOrder in(CallState state) {
+/// Makes the calls that lead to `state`.
+void lead(CallOrder& order, CallState state) {
   using Path = std::vector<CallEffect>;
   static const std::map<CallState, Path> paths = {
       {CallState::created, {}},
@@ -40,10 +40,8 @@ CallOrder in(CallState state) {
       {CallState::gathered, {then::attaches, then::begins_backward, then::ends_backward}},
       {CallState::lent, {then::attaches, then::steps, then::lends}},
   };
-  CallOrder order;
   for (const CallEffect effect : paths.at(state)) order.made(effect);
   EXPECT_EQ(order.state(), state);
-  return order;
 }
 
 /// By function: the states in which it may be called, in the order of CallState.
@@ -105,7 +103,8 @@ TEST(CallOrder, AdmitsEachFunctionInItsStatesAndRefusesItInOthersWithASentence) 
     ASSERT_TRUE(kAllowed.contains(row.name)) << row.name;
     for (std::uint32_t i = 0; i < kNCallStates; ++i) {
       const auto state = static_cast<CallState>(i);
-      const CallOrder order = in(state);
+      CallOrder order;
+      lead(order, state);
       const auto admitted = order.admit(row.need, row.name.data());
       const std::string text = std::string(row.name) + " in state " + std::to_string(i);
       EXPECT_EQ(admitted.ok(), kAllowed.at(row.name)[i] == 'x') << text;
@@ -149,6 +148,26 @@ TEST(CallOrder, StatesFollowTheCalls) {
     for (const CallEffect effect : walk.calls) order.made(effect);
     EXPECT_EQ(order.state(), walk.end) << walk.what;
   }
+}
+
+TEST(CallOrder, OneThreadAtATimeMakesCalls) {
+  CallOrder order;
+  const auto elsewhere = [&order] {
+    std::string refused;
+    std::thread([&] {
+      if (const auto turn = order.begin_turn("gradient"); !turn.ok()) refused = turn.error().message;
+    }).join();
+    return refused;
+  };
+  {
+    const auto turn = order.begin_turn("begin_step").value();
+    const auto within = order.begin_turn("stats").value();
+    EXPECT_EQ(elsewhere(),
+              "gradient was called while another thread is in a call of the same model; calls come from one thread at a "
+              "time");
+  }
+  EXPECT_EQ(elsewhere(), "");
+  EXPECT_TRUE(order.begin_turn("stats").ok());
 }
 
 TEST(CallOrder, ARefusedCallDoesNotReachThePlugin) {

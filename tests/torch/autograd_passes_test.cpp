@@ -79,11 +79,11 @@ TEST(AutogradsPasses, MayBeSeveralThroughOneGraph) {
 
 TEST(AutogradsPasses, CanBeDropped) {
   AutogradRun run(by_autograd());
-  EXPECT_FALSE(run.session.step_under_way());
+  EXPECT_FALSE(run.session.step_under_way().value());
   run.loss(17).backward();
-  EXPECT_TRUE(run.session.step_under_way());
+  EXPECT_TRUE(run.session.step_under_way().value());
   run.session.zero_grad().value();
-  EXPECT_FALSE(run.session.step_under_way());
+  EXPECT_FALSE(run.session.step_under_way().value());
   EXPECT_EQ(digest_of(run, in_turn), expected());
 }
 

@@ -34,7 +34,7 @@ Session::~Session() = default;
 
 Result<void> Session::backward(const at::Tensor& loss) {
   Parts& p = *parts_;
-  p.adapter->end_broken_pass();
+  CASTOR_TRY(p.adapter->end_broken_pass());
   CASTOR_TRY(p.may_run_backward());
   bool begun = false;
   const auto announce = [&] {
@@ -50,7 +50,7 @@ Result<void> Session::backward(const at::Tensor& loss) {
 
 Result<StepOutcome> Session::step() {
   Parts& p = *parts_;
-  p.adapter->end_broken_pass();
+  CASTOR_TRY(p.adapter->end_broken_pass());
   CASTOR_TRY(p.order.check(Call::step));
   CASTOR_TRY(p.adapter->check_gradients());
   castor_step_args args = p.was_announced() ? p.announced : p.next_args();
@@ -68,13 +68,13 @@ Result<StepOutcome> Session::step() {
   return outcome;
 }
 
-bool Session::step_under_way() {
-  parts_->adapter->end_broken_pass();
+Result<bool> Session::step_under_way() {
+  CASTOR_TRY(parts_->adapter->end_broken_pass());
   return parts_->order.is_under_way();
 }
 
 Result<void> Session::zero_grad() {
-  parts_->adapter->end_broken_pass();
+  CASTOR_TRY(parts_->adapter->end_broken_pass());
   CASTOR_TRY(parts_->may_drop_step());
   parts_->clipping.reset();
   CASTOR_TRY(parts_->strategy->discard_gradients());
@@ -112,7 +112,7 @@ Result<void> Session::resume(const std::vector<std::filesystem::path>& folders) 
 
 Result<double> Session::grad_norm() {
   Parts& p = *parts_;
-  p.adapter->end_broken_pass();
+  CASTOR_TRY(p.adapter->end_broken_pass());
   CASTOR_TRY(p.order.check(Call::clip));
   if (p.was_announced())
     return Error{ErrorKind::usage, "the step was announced without this clipping; give the session max_norm",
@@ -207,7 +207,7 @@ Result<void> Session::write_gradient(std::string_view wanted, const at::Tensor& 
 }
 
 Result<void> Session::acquire(const std::vector<std::string>& names, bool write) {
-  parts_->adapter->end_broken_pass();
+  CASTOR_TRY(parts_->adapter->end_broken_pass());
   CASTOR_TRY(parts_->order.check(Call::weights));
   CASTOR_ASSIGN(const auto ids, parts_->known_as(names));
   for (const std::uint32_t id : ids) {

@@ -118,7 +118,7 @@ class Session {
   /// Updates the parameters, and lets schedule and scaler go on. Errors: usage without gradients; the strategy's.
   Result<StepOutcome> step();
   /// True from the first backward pass of a step, whole or not, to step() or zero_grad().
-  bool step_under_way();
+  Result<bool> step_under_way();
   /// Drops the step under way after an error. Errors: as discard_gradients of a strategy.
   Result<void> zero_grad();
   /// Must not outlive the session.

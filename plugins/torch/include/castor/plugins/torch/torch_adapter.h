@@ -69,7 +69,8 @@ class TorchAdapter final {
   Result<void> backward(const at::Tensor& loss, double loss_scale = 1, const BeforeBackward& before = {});
 
   /// Ends a backward pass that autograd has begun and that an exception has ended (PassRules). No effect otherwise.
-  void end_broken_pass();
+  /// Errors: usage, where another thread is in it.
+  Result<void> end_broken_pass();
   /// The step has ended: takes the tensors away that stand for gradients (AdapterOptions::grad_message). Returns the
   /// parameters whose gradients the strategy had.
   std::vector<std::uint32_t> forget_gradients();
