@@ -130,6 +130,8 @@ def measure(engine, record):
         loss = engine.step(ids, target).item()  # waits for all work that the step queued
         record["step_s"].append(time.perf_counter() - begin)
         record["losses"].append(loss)
+        if engine.device.type == "cuda":
+            record.setdefault("allocator_retries", []).append(torch.cuda.memory_stats()["num_alloc_retries"])
         print(f"step {step + 1}/{options.steps}  loss {loss:.4f}  {record['step_s'][-1]:.4f} s", file=sys.stderr, flush=True)
     if profile:
         profile.stop()
