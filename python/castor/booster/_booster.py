@@ -4,7 +4,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -25,11 +25,15 @@ from castor.booster._choices import (
 )
 from castor.booster._files import loaded, python_numbers, write
 from castor.booster._loading import load_model
+from castor.booster._lora import save_adapters, with_adapters
 from castor.booster._plugin import Plugin
 from castor.booster._runs import load_run, save_run
 from castor.booster._saving import save_model
 from castor.booster.plugin import HybridParallelPlugin, TorchDDPPlugin
 from castor.mixed_precision import MixedPrecision
+
+if TYPE_CHECKING:
+    from peft import PeftConfig, PeftModel
 
 
 class Booster:
@@ -66,6 +70,22 @@ class Booster:
         else:
             boost_frozen(model, self._plugin_of_training, self.device)
         return model, optimizer, criterion, dataloader, lr_scheduler
+
+    def enable_lora(
+        self,
+        model: nn.Module,
+        pretrained_dir: str | os.PathLike | None = None,
+        lora_config: PeftConfig | None = None,
+        **unknown: Any,
+    ) -> PeftModel:
+        """The model with adapters of peft that are trained, and its own parameters frozen: make the optimizer from it, and boost
+        both. pretrained_dir: a folder of save_lora_as_pretrained, whose adapters go on. lora_config: of new ones."""
+        check_unknown(Booster.enable_lora, unknown)
+        return with_adapters(model, pretrained_dir, lora_config)
+
+    def save_lora_as_pretrained(self, model: nn.Module, checkpoint: str | os.PathLike, use_safetensors: bool = True) -> None:
+        """The adapters alone, in the folder `checkpoint`, as peft reads them."""
+        save_adapters(model, checkpoint, use_safetensors)
 
     def backward(self, loss: torch.Tensor, optimizer: torch.optim.Optimizer) -> None:
         boosted_optimizer(optimizer).backward(loss)

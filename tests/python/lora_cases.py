@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Adapters of peft on a frozen base: the bits of a plain loop, a base that is read alone, and what is saved and merged."""
+
+import itertools
+import tempfile
+import unittest
+import warnings
+
+import torch
+from torch import nn
+
+import castor
+from castor.booster import Booster
+from castor.booster.plugin import GeminiPlugin
+from pairs import SameWeights, in_the_smallest_budgets
+from plain_loop import PlainLoop
+from where import DEVICE
+
+try:
+    import models  # noqa: F401  what torchvision lacks here
+    import peft
+    import transformers
+except ImportError:
+    peft = None
+else:
+    transformers.logging.set_verbosity_error()
+
+VALUES = {"lr": 1e-2, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01}
+KINDS = {"LoRA": {}, "DoRA": {"use_dora": True}, "dropout": {"lora_dropout": 0.1}}
+N_STEPS = 3
+
+
+def base_model(dtype=torch.float32):
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2}
+    return transformers.Qwen2ForCausalLM(transformers.Qwen2Config(vocab_size=128, **sizes)).to(DEVICE, dtype).train()
+
+
+def config(**options):
+    options = {"r": 4, "lora_alpha": 8, "target_modules": "all-linear", "init_lora_weights": False, **options}
+    return peft.LoraConfig(task_type="CAUSAL_LM", **options)
+
+
+def with_lora(dtype=torch.float32, recompute=None, **options):
+    model = Booster(plugin=GeminiPlugin()).enable_lora(base_model(dtype), lora_config=config(**options))
+    if recompute is not None:
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": recompute})
+        model.enable_input_require_grads()
+    return model
+
+
+def trained(model):
+    return [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+
+def tokens(seed):
+    return torch.randint(0, 128, (2, 16), generator=torch.Generator().manual_seed(seed)).to(DEVICE)
+
+
+def train(model, step, steps=range(N_STEPS)):
+    losses = []
+    for n in steps:
+        torch.manual_seed(n)  # of dropout
+        ids = tokens(n)
+        loss = model(input_ids=ids, labels=ids).loss
+        loss.backward()
+        losses.append(loss.item())
+        step()
+    return losses
+
+
+def boosted(model, **options):
+    optimizer = torch.optim.AdamW(trained(model), **VALUES)
+    options = {"precision": None, "chunk_bytes": "32KiB", **options}
+    Booster(plugin=GeminiPlugin(**options)).boost(model, optimizer)
+    return optimizer
+
+
+def frozen_weights(model):
+    return {name: parameter.detach().clone() for name, parameter in model.named_parameters() if not parameter.requires_grad}
+
+
+def bytes_of(parameters):
+    return sum(parameter.numel() * parameter.element_size() for parameter in parameters)
+
+
+@unittest.skipUnless(peft, "peft or transformers is not installed")
+class Lora(SameWeights):
+    def setUp(self):
+        warnings.simplefilter("ignore")  # those of transformers, peft and torch's checkpoint
+        self.addCleanup(warnings.resetwarnings)
+
+    def test_has_the_bits_of_a_plain_loop(self):
+        dtypes = (torch.float32, torch.bfloat16)
+        for kind, dtype, recompute in itertools.product(KINDS, dtypes, (None, False, True)):
+            made = lambda: with_lora(dtype, recompute, **KINDS[kind])  # noqa: B023, E731
+            twin = made()
+            base = frozen_weights(twin)
+            loop = PlainLoop(twin, "adamw", [{"params": trained(twin), **VALUES}])
+            expected = train(twin, loop.step)
+
+            def run(**budgets):
+                model = made()  # noqa: B023
+                return train(model, boosted(model, **budgets).step), model.state_dict()
+
+            for budget in ("none", "smallest"):
+                with self.subTest(kind, dtype=dtype, recompute=recompute, budget=budget):
+                    losses, weights = run() if budget == "none" else in_the_smallest_budgets(run, "device")
+                    self.assertEqual(losses, expected)
+                    self.assert_same(weights, twin.state_dict())
+                    self.assert_same({name: weights[name] for name in base}, base)
+
+    def test_the_base_has_no_states_and_is_never_written_back(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for more in ({"host_budget": "4MiB"}, {"host_budget": "400KiB", "nvme": folder}):
+                model = with_lora()
+                own, base = bytes_of(trained(model)), bytes_of(p for p in model.parameters() if not p.requires_grad)
+                optimizer = boosted(model, device_budget="350KiB", placement_policy="cpu", **more)
+                train(model, optimizer.step, range(2))
+                before = castor.stats(model)
+                train(model, optimizer.step, range(2, 6))
+                after = castor.stats(model)
+                moved = {link: after["moved_bytes"][link] - before["moved_bytes"][link] for link in after["moved_bytes"]}
+                self.assertGreaterEqual(moved["h2d"], 4 * base / 2, "the base is streamed")
+                self.assertLessEqual(moved["d2h"] + moved["nvme_write"], 4 * 6 * own)
+                self.assertLess(4 * 6 * own, 4 * base)
+                held = sum(after["used_bytes"].values())
+                self.assertLess(held, 2 * base + 8 * own, "weights on two tiers, and the states of the adapters")
+
+    def test_merged_adapters_compute_the_same(self):
+        model = with_lora()
+        optimizer = boosted(model)
+        train(model, optimizer.step)
+        model.eval()
+        with torch.no_grad():
+            with model.disable_adapter():
+                without = model(input_ids=tokens(7)).logits
+            self.assertTrue(torch.equal(without, base_model().eval()(input_ids=tokens(7)).logits))
+            expected = model(input_ids=tokens(7)).logits
+            self.assertGreater((expected - without).abs().max().item(), 1e-2)
+            for merge in (model.merge_adapter, model.unmerge_adapter):
+                with castor.gathered(model, write=True):
+                    merge()
+                torch.testing.assert_close(model(input_ids=tokens(7)).logits, expected, atol=1e-5, rtol=0)
+
+    def test_saved_adapters_go_on(self):
+        booster = Booster(plugin=GeminiPlugin(precision=None, device_budget="350KiB", chunk_bytes="32KiB"))
+        model = booster.enable_lora(base_model(), lora_config=config())
+        optimizer = torch.optim.AdamW(trained(model), **VALUES)
+        booster.boost(model, optimizer)
+        train(model, optimizer.step)
+        model.eval()
+        expected = model(input_ids=tokens(7)).logits
+        for use_safetensors in (True, False):
+            with tempfile.TemporaryDirectory() as folder:
+                booster.save_lora_as_pretrained(model, folder, use_safetensors)
+                with_peft = peft.PeftModel.from_pretrained(base_model(), folder).eval()
+                again = booster.enable_lora(base_model(), pretrained_dir=folder).eval()
+            self.assertTrue(torch.equal(with_peft(input_ids=tokens(7)).logits, expected))
+            self.assertEqual(len(trained(again)), len(trained(model)))
+            booster.boost(again, torch.optim.AdamW(trained(again), **VALUES))
+            self.assertTrue(torch.equal(again(input_ids=tokens(7)).logits, expected))
+
+    def test_wrong_uses_are_refused(self):
+        booster = Booster(plugin=GeminiPlugin())
+        for call, message in (
+            (lambda: booster.enable_lora(base_model()), "takes lora_config, a peft.LoraConfig, or pretrained_dir"),
+            (lambda: booster.enable_lora(base_model(), lora_cofig=config()), "no option lora_cofig; did you mean lora_config?"),
+            (lambda: booster.enable_lora(base_model(), "/nowhere"), "/nowhere has no adapter_config.json"),
+            (lambda: booster.save_lora_as_pretrained(nn.Linear(2, 2), "/tmp"), "has no adapters.*Linear.*enable_lora"),
+        ):
+            with self.assertRaisesRegex(castor.Error, message):
+                call()
+        model = nn.Sequential(nn.Linear(2, 2))
+        booster.boost(model, torch.optim.AdamW(model.parameters()))
+        with self.assertRaisesRegex(castor.Error, "enable_lora comes before boost"):
+            booster.enable_lora(model, lora_config=config())
+
+
+if __name__ == "__main__":
+    unittest.main()
