@@ -91,7 +91,8 @@ struct Moments {
 /// have fewer backward passes than micro_batches; their gradients are divided by micro_batches all the same. A graph is
 /// differentiated in the step in which it was built: later it would read new weights, and after the session none.
 /// A session that was moved from can be assigned and destroyed, no more. Errors of the model's forward pass are exceptions; guard() (errors.h) makes them results.
-/// Threads: the training thread. Sessions of different models share nothing.
+/// Threads: one at a time; calls of another one within a call or a backward pass are refused. Sessions of different
+/// models share nothing.
 class Session {
  public:
   /// Keeps backward passes from being the last of their step as long as it lives, for steps of any number of passes:
