@@ -84,6 +84,8 @@ def check_no_shared_elements(names: dict[nn.Parameter, str]) -> None:
 def check_buffers(model: nn.Module, names: dict[nn.Parameter, str]) -> None:
     parameters = by_storage(names)
     for name, buffer in model.named_buffers():
+        if not lies_in_memory(buffer):
+            continue
         begin, end = span_of(buffer)
         for first, last, owner in parameters.get(storage_of(buffer), ()):
             if begin < last and first < end:
@@ -98,23 +100,24 @@ def by_storage(names: dict[nn.Parameter, str]) -> dict[int, list[tuple[int, int,
     refuses them."""
     places: dict[int, list[tuple[int, int, str]]] = {}
     for parameter, name in names.items():
+        if not lies_in_memory(parameter):
+            continue
         begin, end = span_of(parameter)
-        if end > begin and end - begin == parameter.nbytes:
+        if end - begin == parameter.nbytes:
             places.setdefault(storage_of(parameter), []).append((begin, end, name))
     return places
 
 
 def span_of(tensor: torch.Tensor) -> tuple[int, int]:
-    """The first byte of its storage that it has, and the first after it; both 0 where it has no memory."""
-    if not lies_in_memory(tensor):
-        return 0, 0
+    """The first byte of its storage that it has, and the first after it. Requires: lies_in_memory."""
     begin = tensor.storage_offset() * tensor.itemsize
     n_between = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
     return begin, begin + (n_between + 1) * tensor.itemsize
 
 
 def storage_of(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage()._cdata if lies_in_memory(tensor) else 0
+    """Tells storages apart."""
+    return tensor.untyped_storage()._cdata
 
 
 def lies_in_memory(tensor: torch.Tensor) -> bool:

@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_iter
 from castor._debug import ReleasedAccess
 from castor._eager import eager
 from castor._errors import Error
+from castor._guards import storage_of
 from castor._hooks import KeptUnits, Passes, UnitHooks, goes_on_elsewhere, in_backward
 
 
@@ -248,7 +249,3 @@ WATCH = OperatorWatch()
 def is_view(func: torch._ops.OpOverload) -> bool:
     """Views read no element; what reads the view is seen by itself."""
     return any(result.alias_info is not None and not result.alias_info.is_write for result in func._schema.returns)
-
-
-def storage_of(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage()._cdata

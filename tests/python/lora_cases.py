@@ -12,28 +12,25 @@ from torch import nn
 import castor
 from castor.booster import Booster
 from castor.booster.plugin import GeminiPlugin
-from pairs import SameWeights, in_the_smallest_budgets
+from models import causal, tokens  # before peft, whose import needs what torchvision lacks
+from pairs import VALUES, SameWeights, in_the_smallest_budgets
 from plain_loop import PlainLoop
 from where import DEVICE
 
 try:
-    import models  # noqa: F401  what torchvision lacks here
     import peft
-    import transformers
 except ImportError:
     peft = None
-else:
-    transformers.logging.set_verbosity_error()
 
-VALUES = {"lr": 1e-2, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01}
 KINDS = {"LoRA": {}, "DoRA": {"use_dora": True}, "dropout": {"lora_dropout": 0.1}}
+SIZES = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 4, "vocab_size": 128}
+MAKE, LOSS = causal("Qwen2Config", **SIZES)
 N_STEPS = 3
 
 
 def base_model(dtype=torch.float32):
     torch.manual_seed(0)
-    sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2}
-    return transformers.Qwen2ForCausalLM(transformers.Qwen2Config(vocab_size=128, **sizes)).to(DEVICE, dtype).train()
+    return MAKE().to(DEVICE, dtype).train()
 
 
 def config(**options):
@@ -53,16 +50,11 @@ def trained(model):
     return [parameter for parameter in model.parameters() if parameter.requires_grad]
 
 
-def tokens(seed):
-    return torch.randint(0, 128, (2, 16), generator=torch.Generator().manual_seed(seed)).to(DEVICE)
-
-
 def train(model, step, steps=range(N_STEPS)):
     losses = []
     for n in steps:
         torch.manual_seed(n)  # of dropout
-        ids = tokens(n)
-        loss = model(input_ids=ids, labels=ids).loss
+        loss = LOSS(model, n)
         loss.backward()
         losses.append(loss.item())
         step()
@@ -81,14 +73,16 @@ def frozen_weights(model):
 
 
 def bytes_of(parameters):
-    return sum(parameter.numel() * parameter.element_size() for parameter in parameters)
+    return sum(parameter.nbytes for parameter in parameters)
 
 
-@unittest.skipUnless(peft, "peft or transformers is not installed")
+@unittest.skipUnless(peft, "peft is not installed")
 class Lora(SameWeights):
     def setUp(self):
+        warned = warnings.catch_warnings()
+        warned.__enter__()
+        self.addCleanup(warned.__exit__, None, None, None)
         warnings.simplefilter("ignore")  # those of transformers, peft and torch's checkpoint
-        self.addCleanup(warnings.resetwarnings)
 
     def test_has_the_bits_of_a_plain_loop(self):
         dtypes = (torch.float32, torch.bfloat16)

@@ -11,7 +11,7 @@ import torch
 
 from castor.booster import Booster
 from castor.booster.plugin import GeminiPlugin
-from pairs import in_the_smallest_budgets
+from pairs import VALUES, in_the_smallest_budgets
 from plain_loop import PlainLoop
 from where import DEVICE
 
@@ -23,7 +23,6 @@ else:
     transformers.logging.set_verbosity_error()
     from models import MODELS
 
-VALUES = {"lr": 1e-2, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01}
 N_STEPS, N_MICRO_BATCHES = 3, 2
 RECOMPUTE = {"none": None, "non-reentrant": False, "reentrant": True}
 TRAININGS = list(itertools.product((torch.float32, torch.bfloat16), RECOMPUTE, (False, True)))
