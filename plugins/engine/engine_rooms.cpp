@@ -10,20 +10,14 @@
 namespace castor {
 namespace {
 
-/// The number in the options; where it is 0, the CPUs that this process can use. Beside a GPU a quarter of them is left to
-/// the threads that queue its work: updates are bound by memory, and a GPU that waits for a thread costs more
-/// (docs/planning.md).
-unsigned update_threads(const EngineOptions& options, const Device& device) {
-  if (options.update_threads > 0) return options.update_threads;
+/// As many threads as the options say; where these say 0, as many as this process can use CPUs. Beside a GPU a quarter of
+/// them is left to the threads that queue its work: updates are bound by memory, and a GPU that waits for a thread costs
+/// more. An eighth no update runs on, so that what trains always finds a CPU of its own (docs/planning.md).
+TeamSize team_size_of(const EngineOptions& options, bool on_gpu) {
   const unsigned n_cpus = usable_cpus();
-  return device.kind() == DeviceKind::cuda ? n_cpus - n_cpus / 4 : n_cpus;
-}
-
-/// CPUs that no update runs on, so that what trains always finds one that is its own (docs/planning.md).
-unsigned spared_cpus(unsigned n_threads, const Device& device) {
-  const unsigned n_cpus = usable_cpus();
-  const unsigned n_spared = device.kind() == DeviceKind::cuda ? n_cpus / 8 : 0;
-  return n_threads + n_spared <= n_cpus ? n_spared : 0;
+  const unsigned n_left = on_gpu ? n_cpus / 4 : 0, n_spared = on_gpu ? n_cpus / 8 : 0;
+  const unsigned n_threads = options.update_threads > 0 ? options.update_threads : n_cpus - n_left;
+  return {n_threads, n_threads + n_spared <= n_cpus ? n_spared : 0};
 }
 
 }  // namespace
@@ -46,7 +40,7 @@ EngineRooms::EngineRooms(ModelHost& host_table, const EngineOptions& within, con
       options(within),
       model(std::move(shape)),
       memory(std::move(tiers)),
-      all_update_threads(update_threads(options, memory->device())),
+      team_size(team_size_of(options, memory->on_gpu())),
       watch(host, memory->taken_by_chunks(), memory->on_gpu(), [this] { return memory->own_bytes(); }),
       timeline({}, machine.now_ns) {}
 
@@ -94,7 +88,7 @@ Result<void> EngineRooms::make_lanes() {
   computed = std::make_unique<StreamSpans>(timeline, *compute);
   CASTOR_ASSIGN(up, device.make_stream());
   CASTOR_ASSIGN(down, device.make_stream());
-  auto made = machine.make_team(all_update_threads, spared_cpus(all_update_threads, device));
+  auto made = machine.make_team(team_size.n_threads, team_size.n_spared_cpus);
   if (!made.ok())
     return Error{made.error().kind, made.error().message + "; set update_threads lower", "update_threads"};
   team = std::move(made.value());

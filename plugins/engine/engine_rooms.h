@@ -27,6 +27,11 @@
 
 namespace castor {
 
+/// The threads that update on the host, and the CPUs that they leave to others.
+struct TeamSize {
+  unsigned n_threads, n_spared_cpus;
+};
+
 /// The collaborators of an engine, in the order of their construction: each may use those before it.
 struct EngineRooms {
   /// Errors: those of the machine, the layout, the team and the kernels.
@@ -56,7 +61,7 @@ struct EngineRooms {
   EngineOptions options;
   const ModelShape model;
   std::unique_ptr<EngineMemory> memory;
-  const unsigned all_update_threads;
+  const TeamSize team_size;
   DeviceWatch watch;
   Timeline timeline;
   StepRecorder calls;

@@ -20,7 +20,7 @@ Tuner::Tuner(EngineRooms& rooms, Placer& placer)
     : rooms_(rooms),
       tunes_(rooms.measures() && rooms.options.overlap_updates),
       streams_(rooms, placer, tunes_ && !rooms.options.stream_optim_frac),
-      threads_(rooms.all_update_threads) {}
+      threads_(rooms.team_size.n_threads) {}
 
 bool Tuner::over() const { return streams_.over() && streams_.knows_step() && (!tunes_ || threads_.over()); }
 
