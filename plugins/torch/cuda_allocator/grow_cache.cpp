@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <castor/plugins/torch/runtime.h>
+
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <limits>
+#include <utility>
+
+#include "../allocator_share.h"
+#include "../cache_growth.h"
+#include "../device_memory.h"
+
+namespace castor {
+namespace {
+
+namespace torch_allocator = c10::cuda::CUDACachingAllocator;
+using c10::CachingDeviceAllocator::BlockInfo;
+using c10::CachingDeviceAllocator::SegmentInfo;
+
+constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+
+/// The lengths of the free blocks at the beginning and at the end.
+MappedStretch stretch_of(const SegmentInfo& segment) {
+  const auto free = [](const BlockInfo& block) { return block.allocated || block.active ? 0 : block.size; };
+  const std::uint64_t end = segment.address + segment.total_size;
+  return {segment.address, end, free(segment.blocks.front()), free(segment.blocks.back())};
+}
+
+/// Large blocks of the current stream outside of private pools. Made where the allocator's lock is held.
+class CurrentStreamCache final : public GrowingCache {
+ public:
+  CurrentStreamCache(c10::DeviceIndex device, std::uint64_t total_bytes) : device_(device), total_bytes_(total_bytes) {}
+
+  CacheFigures figures() override {
+    const auto stats = torch_allocator::getDeviceStats(device_);
+    const double share = torch_allocator::getMemoryFraction(device_);
+    const auto count = [](std::int64_t n_bytes) { return static_cast<std::uint64_t>(n_bytes); };
+    return {stats.num_alloc_retries, count(stats.allocated_bytes[kAll].current),
+            count(stats.reserved_bytes[kAll].current),
+            static_cast<std::uint64_t>(share * static_cast<double>(total_bytes_))};
+  }
+
+  CacheLayout layout() override {
+    void* const stream = c10::cuda::getCurrentCUDAStream(device_).stream();
+    CacheLayout found;
+    for (const SegmentInfo& segment : torch_allocator::snapshot().segments) {
+      const bool mine =
+          segment.device == device_ && segment.stream == stream && segment.is_large && segment.is_expandable;
+      if (!mine || segment.owner_private_pool_id != c10::MempoolId_t{0, 0} || segment.blocks.empty()) continue;
+      found.stretches.push_back(stretch_of(segment));
+      for (const BlockInfo& block : segment.blocks)
+        if (!block.allocated && !block.active) found.free_bytes.push_back(block.size);
+    }
+    std::sort(found.stretches.begin(), found.stretches.end(),
+              [](const auto& a, const auto& b) { return a.begin < b.begin; });
+    return found;
+  }
+
+  void* allocate(std::uint64_t n_bytes) override {
+    try {
+      return torch_allocator::raw_alloc(n_bytes);
+    } catch (const c10::Error&) {
+      return nullptr;
+    }
+  }
+
+  void deallocate(void* block) override { torch_allocator::raw_delete(block); }
+
+  void allow(std::uint64_t n_bytes) override {
+    const double share = static_cast<double>(n_bytes + 1) / static_cast<double>(total_bytes_);  // torch rounds down
+    torch_allocator::setMemoryFraction(std::min(share, 1.0), device_);
+  }
+
+  void give_back() override { torch_allocator::emptyCache(); }
+
+ private:
+  const c10::DeviceIndex device_;
+  const std::uint64_t total_bytes_;
+};
+
+/// One per process at a time: a layout takes the locks of all devices' allocators.
+std::atomic<bool> busy = false;
+
+bool grow_at_miss() {
+  static std::array<CacheGrowth, std::numeric_limits<c10::DeviceIndex>::max() + 1> by_device;
+  const c10::DeviceIndex device = c10::cuda::current_device();
+  if (allocates_chunk() || torch_allocator::getMemoryFraction(device) >= 1) return false;
+  CurrentStreamCache cache(device, device_memory(c10::Device(c10::kCUDA, device)).total);
+  return by_device.at(static_cast<std::size_t>(device)).at_miss(cache);
+}
+
+class GrowAtMiss final : public c10::FreeMemoryCallback {
+ public:
+  bool Execute() override {
+    if (busy.exchange(true)) return false;
+    bool grown = false;
+    try {
+      grown = grow_at_miss();
+    } catch (const c10::Error&) {  // the allocator goes on by itself
+    }
+    busy = false;
+    return grown;
+  }
+};
+
+}  // namespace
+}  // namespace castor
+
+namespace c10 {
+REGISTER_FREE_MEMORY_CALLBACK(castor_grow_cache, castor::GrowAtMiss);
+}
