@@ -11,6 +11,7 @@ from torch import nn
 import castor
 from castor.booster import Booster
 from castor.booster.plugin import GeminiPlugin
+from where import DEVICE, small_budget
 
 OTHER = "another thread is in a {} pass of the model"
 
@@ -29,7 +30,7 @@ class Gate:
         if self.is_closed:
             self.is_closed = False
             self.reached.set()
-            self.opened.wait()
+            self.opened.wait(60)
 
 
 class StopInBackward(torch.autograd.Function):
@@ -55,7 +56,7 @@ class Block(nn.Module):
         return StopInBackward.apply(self.linear(x).relu(), self.in_backward)
 
     def __deepcopy__(self, memo):
-        made = Block()
+        made = Block().to(self.linear.weight.device)
         made.load_state_dict(self.state_dict())
         return made
 
@@ -63,10 +64,10 @@ class Block(nn.Module):
 class SeveralThreads(unittest.TestCase):
     def setUp(self):
         torch.manual_seed(0)
-        self.model = nn.Sequential(*(Block() for _ in range(6)))
+        self.model = nn.Sequential(*(Block() for _ in range(6))).to(DEVICE)
         self.twin = copy.deepcopy(self.model)
         self.optimizer, self.of_twin = boosted(self.model), boosted(self.twin)
-        self.x = torch.randn(2, 64)
+        self.x = torch.randn(2, 64, device=DEVICE)
 
     def in_a_thread(self, call):
         """Runs `call` in a thread that the test joins; returns that and where its exception will be."""
@@ -96,7 +97,7 @@ class SeveralThreads(unittest.TestCase):
         gate = self.model[3].in_forward
         gate.close()
         thread, raised = self.in_a_thread(lambda: self.train(self.model, self.optimizer))
-        gate.reached.wait()
+        self.assertTrue(gate.reached.wait(60))
         with torch.no_grad(), self.assertRaisesRegex(castor.Error, OTHER.format("forward") + ".*take turns"):
             self.model(self.x)
         gate.opened.set()
@@ -108,7 +109,7 @@ class SeveralThreads(unittest.TestCase):
         gate = self.model[3].in_backward
         gate.close()
         thread, raised = self.in_a_thread(lambda: self.train(self.model, self.optimizer))
-        gate.reached.wait()
+        self.assertTrue(gate.reached.wait(60))
         for call in (lambda: self.model(self.x), self.optimizer.step, self.optimizer.zero_grad):
             with self.assertRaisesRegex(castor.Error, OTHER.format("backward")):
                 call()
@@ -174,7 +175,7 @@ def fail(*_):
 
 def boosted(model):
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
-    plugin = GeminiPlugin(precision=None, device_budget="150KiB", placement_policy="cpu")
+    plugin = GeminiPlugin(precision=None, device_budget=small_budget("150KiB"), placement_policy="cpu")
     Booster(plugin=plugin).boost(model, optimizer)
     return optimizer
 

@@ -15,5 +15,10 @@ elif DEVICE.type == "cuda":  # its usual algorithms give other bits from run to 
     torch.backends.cudnn.benchmark = False
 
 
+def small_budget(text: str) -> str:
+    """`text` on the CPU; a GPU's budget holds whole segments of torch's allocator, of 20 MiB."""
+    return text if DEVICE.type == "cpu" else "128MiB"
+
+
 def is_there(device: torch.device) -> bool:
     return device.type == "cpu" or torch.cuda.is_available()
