@@ -116,7 +116,7 @@ void AdapterCore::before_forward(std::uint32_t unit) {
     begin_backward();
   } else {
     end_broken_pass().value();
-    if (at::GradMode::is_enabled()) trains_ = std::this_thread::get_id();
+    if (at::GradMode::is_enabled() || trains_ == std::thread::id()) trains_ = std::this_thread::get_id();
     if (host_.passes() != nullptr) host_.passes()->may_run_forward().value();
     close_open_units();
     strategy_failed_ = false;

@@ -84,7 +84,8 @@ class AdapterCore final : public UnitHooks {
   std::vector<bool> trained_;  ///< by parameter: required a gradient when the strategy was connected
   Backward backward_ = Backward::none;
   std::weak_ptr<const void> autograds_pass_;  ///< lives as long as the pass that autograd has begun
-  std::thread::id trains_;                    ///< the thread of the last forward pass with gradients
+  /// The thread of the last forward pass with gradients. Where all units are recomputed there is none; then of the first.
+  std::thread::id trains_;
   bool strategy_failed_ = false;  ///< since the last pass began; its passes are not ended then, but abandoned
 };
 

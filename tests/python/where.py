@@ -17,7 +17,7 @@ elif DEVICE.type == "cuda":  # its usual algorithms give other bits from run to 
 
 def small_budget(text: str) -> str:
     """`text` on the CPU; a GPU's budget holds whole segments of torch's allocator, of 20 MiB."""
-    return text if DEVICE.type == "cpu" else "128MiB"
+    return text if DEVICE.type == "cpu" else "512MiB"
 
 
 def is_there(device: torch.device) -> bool:
