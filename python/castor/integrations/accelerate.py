@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""accelerate's loop, with a model and an optimizer that a Booster has boosted."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from torch import nn
+
+from castor._access import place_of
+from castor._boosted import BoostedOptimizer
+from castor._errors import Error
+from castor.booster import Booster
+from castor.booster._plugin import Plugin
+from castor.booster.plugin import GeminiPlugin
+
+
+class CastorAccelerator(Accelerator):
+    """An Accelerator whose prepare() boosts each model with the optimizer that has its parameters; both go into one call.
+
+    plugin: of castor.booster.plugin; None: GeminiPlugin in the precision that mixed_precision says. The precision is the
+    plugin's matter, so no autocast is put around the model. The rest are Accelerator's.
+    """
+
+    castor_booster: Booster
+
+    def __init__(self, *args: Any, plugin: Plugin | None = None, mixed_precision: str | None = None, **kwargs: Any):
+        super().__init__(*args, mixed_precision="no", **kwargs)
+        precision = None if mixed_precision in (None, "no") else mixed_precision
+        self.castor_booster = Booster(self.device, plugin=GeminiPlugin(precision=precision) if plugin is None else plugin)
+
+    def prepare(self, *args: Any, device_placement: list[bool] | None = None) -> Any:
+        """As Accelerator's. The results for models and optimizers are those given, or wrappers of accelerate around them."""
+        optimizers = [inner(each) for each in args if isinstance(each, torch.optim.Optimizer)]
+        for model in args:
+            if isinstance(model, nn.Module) and not is_boosted(model):
+                self.castor_boost(model, optimizers)
+        placed = list(device_placement or [self.device_placement] * len(args))
+        for i, each in enumerate(args):
+            placed[i] = placed[i] and not isinstance(each, (nn.Module, torch.optim.Optimizer))
+        return super().prepare(*args, device_placement=placed)
+
+    def castor_boost(self, model: nn.Module, optimizers: list[torch.optim.Optimizer]) -> None:
+        own = {id(parameter) for parameter in model.parameters()}
+        of_model = [each for each in optimizers if own.intersection(map(id, parameters_of(each)))]
+        if len(of_model) > 1:
+            raise Error(f"{len(of_model)} optimizers have parameters of one model; Castor trains it with one, of several groups", "usage")
+        if not of_model and any(parameter.requires_grad for parameter in model.parameters()):
+            raise Error(
+                "prepare() takes a model together with its optimizer: prepare(model, optimizer, …); a model that is not trained "
+                "is frozen before, with model.requires_grad_(False)",
+                "usage",
+            )
+        self.castor_booster.boost(model, *of_model)
+
+    def castor_optimizers(self) -> list[BoostedOptimizer]:
+        return [optimizer for optimizer in map(inner, self._optimizers) if isinstance(optimizer, BoostedOptimizer)]
+
+    def backward(self, loss: torch.Tensor, **kwargs: Any) -> None:
+        """Under precision='fp16' the loss is scaled for the one boosted optimizer there is."""
+        boosted = self.castor_optimizers()
+        if len(boosted) != 1:
+            super().backward(loss, **kwargs)
+        else:
+            boosted[0].backward(loss / self.gradient_accumulation_steps)
+
+    @contextlib.contextmanager
+    def no_sync(self, model: nn.Module) -> Iterator[None]:
+        with model.no_sync() if is_boosted(model) else super().no_sync(model):
+            yield
+
+    def clip_grad_norm_(self, parameters: Iterable[nn.Parameter], max_norm: float, norm_type: float = 2) -> torch.Tensor:
+        """Where the parameters are a boosted model's, all of its trained ones: the norm is over all, as the core has it."""
+        parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
+        given = set(map(id, parameters))
+        for optimizer in self.castor_optimizers():
+            trained = {id(parameter) for parameter in parameters_of(optimizer) if parameter.requires_grad}
+            if not trained.intersection(given):
+                continue
+            if not trained <= given:
+                raise Error("a boosted model is clipped as a whole: clip_grad_norm_(model.parameters(), …)", "usage")
+            if norm_type != 2:
+                raise Error(f"norm_type is {norm_type}; Castor clips by the 2-norm", "usage", "norm_type")
+            return optimizer.clip_grad_norm_(max_norm)
+        return super().clip_grad_norm_(parameters, max_norm, norm_type)
+
+    @property
+    def optimizer_step_was_skipped(self) -> bool:
+        return super().optimizer_step_was_skipped or any(optimizer.skipped for optimizer in self.castor_optimizers())
+
+
+def boosting(accelerator: Accelerator, booster: Booster) -> CastorAccelerator:
+    """Makes an accelerator, which was made without mixed precision, one that boosts."""
+    accelerator.__class__ = CastorAccelerator
+    accelerator.castor_booster = booster
+    return accelerator
+
+
+def is_boosted(model: nn.Module) -> bool:
+    return any(place_of(parameter) for parameter in model.parameters())
+
+
+def inner(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+    """Without accelerate's wrapper."""
+    return getattr(optimizer, "optimizer", optimizer)
+
+
+def parameters_of(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
