@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -67,14 +68,13 @@ def boost_pair(
     if "device_budget" in plugin.options:
         explain_shortages(session, device)
     waiting = {names[parameter] for parameter in placeholders.waiting() - built.keys()}
-    passes = Passes(session, units, give_places(names, session, waiting))
+    passes = Passes(session, units, give_places(names, session, waiting), lambda: waiting | buffers.missing())
     buffers.follow()
     take_optimizer(optimizer, session, names, groups, states, messages)
     change_methods(model, optimizer, session)
     connect_state_dict(model)
     connect_units(passes)
-    announced = optimizer if plugin.micro_batches else None
-    before = BeforeTraining(names, lambda: waiting | buffers.missing(), passes, announced)
+    before = BeforeTraining(names, passes)
     model.register_forward_pre_hook(before.check, prepend=True)
     connect_precision(model, plugin)
     optimizer.castor_passes = passes
@@ -169,6 +169,7 @@ def session_of(
     messages: _core.Messages,
 ) -> _core.Session:
     positions = {parameter: i for i, parameter in enumerate(names)}
+    it = weakref.ref(optimizer)  # which owns the session
     return _core.boost(
         [(name, parameter) for parameter, name in names.items()],
         [placeholders.first_values.get(parameter) for parameter in names],
@@ -181,4 +182,5 @@ def session_of(
         plugin.micro_batches or 0,
         plugin.scaler if any(parameter.dtype == torch.float16 for parameter in names) else {},
         messages,
+        lambda: it().castor_follow_groups(),
     )

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Groups of an optimizer: of each its values, and the names of its parameters.
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import Tensor, device, dtype
@@ -79,6 +79,7 @@ def boost(
     micro_batches: int,
     scaler: Values,
     messages: Messages,
+    before_announcing: Callable[[], None],
 ) -> Session: ...
 def check_rule(rule: str, values: Values) -> None: ...
 def configure_allocator() -> None: ...

@@ -9,7 +9,7 @@ import sys
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import torch
@@ -20,6 +20,7 @@ from castor import _core
 from castor._access import Lending, not_pickled
 from castor._eager import eager
 from castor._errors import Error
+from castor._guards import check_all_have_values
 from castor._units import Unit
 
 
@@ -44,6 +45,7 @@ class Passes:
     session: _core.Session
     units: list[Unit]
     lending: Lending
+    waiting: Callable[[], set[str]] | None  # parameters and buffers without values; None once all have some
     open: list[OpenPass] = field(default_factory=list)
     kept: list[OpenPass] = field(default_factory=list)
     hidden: dict[int, OpenPass] = field(default_factory=dict)
@@ -63,6 +65,10 @@ class Passes:
             if self.open[i].number == number and self.open[i].thread == thread:
                 return self.open.pop(i)
         return None
+
+    def check_values(self) -> None:
+        check_all_have_values(self.waiting())
+        self.waiting = None
 
     def check_alone(self) -> None:
         """Raises castor.Error where another thread is in a forward pass. One of autograd goes on for a thread that waits."""
@@ -183,6 +189,8 @@ class UnitHooks:
         passes, number = self.passes, self.number
         if passes is None:
             return
+        if passes.waiting:
+            passes.check_values()
         if passes.hidden:
             passes.hidden.pop(number, None)
         open_pass = OpenPass(number, None, passes.session, sys.exc_info()[1], threading.get_ident())

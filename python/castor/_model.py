@@ -7,7 +7,7 @@ import contextlib
 import copy
 import multiprocessing.context
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
 from torch import nn
@@ -16,7 +16,7 @@ from castor import _core
 from castor._access import place_of
 from castor._eager import eager
 from castor._errors import Error
-from castor._guards import check_all_have_values, knows_all, refuse_new_parameters, refuse_moves
+from castor._guards import knows_all, refuse_new_parameters, refuse_moves
 from castor._hooks import Passes, in_backward
 
 HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_state_dict_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks")
@@ -35,24 +35,12 @@ def change_methods(model: nn.Module, optimizer: torch.optim.Optimizer, session: 
 
 
 class BeforeTraining:
-    """What is looked at when a forward pass of the model begins.
+    """What is looked at when a forward pass of the model begins."""
 
-    waiting: parameters and buffers without values. optimizer: the step is announced in the last backward pass, with the
-    values of its groups now; or None.
-    """
-
-    def __init__(
-        self,
-        names: dict[nn.Parameter, str],
-        waiting: Callable[[], set[str]],
-        passes: Passes,
-        optimizer: torch.optim.Optimizer | None,
-    ):
+    def __init__(self, names: dict[nn.Parameter, str], passes: Passes):
         self.names = names
         self.has_all = knows_all(names)
-        self.waiting = waiting
         self.passes = passes
-        self.optimizer = optimizer
 
     def __deepcopy__(self, memo: dict) -> BeforeTraining:
         """For plain_copy, which drops the hook."""
@@ -60,14 +48,10 @@ class BeforeTraining:
 
     @eager
     def check(self, model: nn.Module, *_) -> None:
-        check_all_have_values(self.waiting())
         if self.passes.open and not in_backward():
             self.passes.end_abandoned()
-        if torch.is_grad_enabled():
-            if not self.has_all(model):
-                refuse_new_parameters(model, self.names)
-            if self.optimizer is not None:
-                self.optimizer.castor_follow_groups()
+        if torch.is_grad_enabled() and not self.has_all(model):
+            refuse_new_parameters(model, self.names)
 
 
 @contextlib.contextmanager

@@ -92,11 +92,28 @@ class Messages {
   Taken said_;
 };
 
+/// `function` as a session calls it, from any thread.
+std::function<Result<void>()> called(py::function function) {
+  const auto release = [](py::function* held) {
+    const py::gil_scoped_acquire own;
+    delete held;
+  };
+  return [held = std::shared_ptr<py::function>(new py::function(std::move(function)), release)]() -> Result<void> {
+    const py::gil_scoped_acquire own;
+    try {
+      (*held)();
+    } catch (const py::error_already_set& error) {
+      return Error{ErrorKind::usage, py::str(error.value()).cast<std::string>()};
+    }
+    return {};
+  };
+}
+
 std::unique_ptr<Session> boosted(NamedTensors params, std::vector<std::optional<at::Tensor>> first_values, Units units,
                                  const std::string& plugin, const PluginOptions& plugin_options,
                                  const std::string& rule, const Groups& groups, double max_norm,
                                  std::int64_t micro_batches, const Values& scaler,
-                                 const std::shared_ptr<Messages>& messages) {
+                                 const std::shared_ptr<Messages>& messages, py::function before_announcing) {
   ModelParts parts{std::move(params), {}};
   for (auto& values : first_values) parts.first_values.push_back(values.value_or(at::Tensor()));
   for (auto& [name, ids] : units) parts.units.push_back({std::move(name), std::move(ids)});
@@ -105,6 +122,7 @@ std::unique_ptr<Session> boosted(NamedTensors params, std::vector<std::optional<
       .micro_batches = micro_batches, .autograd_begins = true, .values_may_change = micro_batches == 0};
   options.groups = groups_of(groups), options.max_norm = max_norm, options.rethrow = raise;
   options.grad_message = kGradientIsHere;
+  options.before_announcing = called(std::move(before_announcing));
   options.log = [messages](castor_log_level level, std::string_view text) { messages->add(level, text); };
   if (!scaler.empty()) options.scaler = scaler_of(scaler);
   const py::gil_scoped_release others_run;

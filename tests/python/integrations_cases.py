@@ -58,14 +58,16 @@ class PlainOptimizer(torch.optim.Optimizer):
 
     def __init__(self, model, max_norm=0.0, groups=None):
         groups = groups or [{"params": list(model.parameters())}]
-        super().__init__(groups, VALUES)
+        super().__init__(groups, dict(VALUES))  # torch adds to it
         self.max_norm, self.norms = max_norm, []
         self.loop = PlainLoop(model, "adamw", self.param_groups)
 
     def step(self, closure=None):
+        loss = closure() if closure else None
         self.loop.groups = self.param_groups  # which accelerate replaces
         self.norms.append(self.loop.norm())
         self.loop.step(self.max_norm)
+        return loss
 
 
 @unittest.skipUnless(accelerate, "accelerate is not installed")

@@ -27,6 +27,37 @@ else:
     from models import MODELS, tokens
 
 
+class ByParts(SameWeights):
+    """A program that calls the modules of the model, and never the model."""
+
+    def test_steps_have_the_values_of_their_last_backward_pass(self):
+        """Also where a rate changes between the forward and the backward pass, and where all is recomputed."""
+        for use_reentrant in (None, True):
+            model, optimizer = boosted(micro_batches=1)
+            twin, loop = plain()
+            for seed in range(4):
+                for one, groups in ((model, optimizer.param_groups), (twin, loop.groups)):
+                    inputs = torch.randn(4, 16, one.embedding.embedding_dim, generator=torch.Generator().manual_seed(seed))
+                    hidden = inputs.to(one.embedding.weight.dtype).requires_grad_()
+                    for block in one.blocks:
+                        called = lambda x, block=block: block(x, scale=0.5)["x"][0]  # noqa: E731
+                        hidden = called(hidden) if use_reentrant is None else checkpoint(called, hidden, use_reentrant=True)
+                    for group in groups:
+                        group["lr"] = VALUES["lr"] / (1 + seed)
+                    hidden.square().mean().backward()
+                optimizer.step()
+                loop.step()
+            self.assert_same(model.state_dict(), twin.state_dict())
+
+    def test_a_change_after_that_pass_is_refused(self):
+        model, optimizer = boosted(micro_batches=1)
+        inputs = torch.randn(2, 4, model.embedding.embedding_dim).to(model.embedding.weight.dtype)
+        model.blocks[0](inputs, scale=0.5)["x"][0].square().mean().backward()
+        optimizer.param_groups[0]["lr"] *= 2
+        with self.assertRaisesRegex(castor.Error, "announced with other values"):
+            optimizer.step()
+
+
 class Evaluation(Pair):
     def evaluate(self, seed):
         def loss(model):

@@ -71,6 +71,8 @@ class OnMeta(SameWeights):
         model.load_state_dict({name: value for name, value in values.items() if name not in tied}, strict=False)
         with self.assertRaisesRegex(castor.Error, f"1 parameters or buffers were built on the meta device and have no values yet, {missing}"):
             loss_of(model, 0)
+        with self.assertRaisesRegex(castor.Error, "have no values yet"):
+            model.blocks[0](torch.randn(2, 4, model.embedding.embedding_dim), scale=0.5)
         with castor.gathered(model.get_parameter(missing), write=True), torch.no_grad():
             model.get_parameter(missing).copy_(values[missing])
         loss_of(model, 0).backward()

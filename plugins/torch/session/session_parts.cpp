@@ -79,6 +79,7 @@ Result<void> Session::Parts::may_drop_step() const {
 
 Result<void> Session::Parts::announce() {
   if (!is_last_backward() || options.values_may_change) return {};
+  if (options.before_announcing) CASTOR_TRY(options.before_announcing());
   const auto done = strategy->announce_step(announced = next_args());
   if (!done.ok()) order.failed();
   return done;

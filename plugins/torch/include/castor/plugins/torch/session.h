@@ -47,6 +47,9 @@ struct SessionOptions {
   /// The values of the step may change until step(): nothing is announced, and no update begins before it. What messages
   /// call "without micro_batches", as Python has it.
   bool values_may_change = false;
+  /// Called before a step is announced, when its last backward pass begins: set_optimizer changes its values here. An error
+  /// refuses the pass. Threads: that of the pass.
+  std::function<Result<void>()> before_announcing;
   std::vector<ParamGroup> groups;             ///< a parameter belongs to the first that selects it
   std::optional<LrScheduleOptions> schedule;  ///< from the optimizer's lr, in place of its own; none = constant
   std::optional<GradScalerOptions> scaler;    ///< of the loss; a model with fp16 parameters has one in any case
