@@ -24,6 +24,13 @@ try:
 except ImportError:
     accelerate = transformers = None
 
+try:
+    import datasets
+    import tokenizers
+    import trl
+except ImportError:
+    trl = None
+
 N_TOKENS, LENGTH, N_TEXTS = 96, 12, 22
 SIZES = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 3, "vocab_size": N_TOKENS}
 MAKE, _ = causal("Qwen2Config", **SIZES)
@@ -172,8 +179,8 @@ class Accelerate(SameWeights):
 if transformers:
     transformers.utils.logging.disable_progress_bar()
 
-    class PlainTrainer(transformers.Trainer):
-        """The Trainer around PlainLoop, which clips."""
+    class PlainMixin:
+        """PlainLoop in a trainer, which clips."""
 
         def create_optimizer(self, model=None):
             if self.optimizer is None:
@@ -186,6 +193,9 @@ if transformers:
 
         def _get_grad_norm(self, model, grad_norm=None):
             return grad_norm
+
+    class PlainTrainer(PlainMixin, transformers.Trainer):
+        pass
 
     class HalfLoss:
         """A trainer that others have made from transformers'."""
@@ -364,6 +374,54 @@ class Trainer(SameWeights):
                 losses = [entry["loss"] for entry in self.logged(trainer)]
                 self.assertLess(sum(losses[-6:]), sum(losses[:6]))
                 self.tearDown()
+
+
+@unittest.skipUnless(trl and transformers, "trl is not installed")
+class SupervisedFineTuning(SameWeights):
+    tearDown = Trainer.tearDown
+
+    def tokenizer(self):
+        words = {"<pad>": 0, "<eos>": 1, "<unk>": 2, **{f"w{i}": i + 3 for i in range(N_TOKENS - 3)}}
+        made = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="<unk>"))
+        made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+        return transformers.PreTrainedTokenizerFast(tokenizer_object=made, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>")
+
+    def trained(self, kind, **own):
+        with tempfile.TemporaryDirectory() as folder:
+            args = trl.SFTConfig(
+                output_dir=folder,
+                use_cpu=DEVICE.type == "cpu",
+                per_device_train_batch_size=2,
+                gradient_accumulation_steps=2,
+                learning_rate=1e-2,
+                max_grad_norm=0.4,
+                num_train_epochs=1,
+                logging_steps=1,
+                report_to=[],
+                disable_tqdm=True,
+                save_strategy="no",
+                bf16=False,
+            )
+            texts = [{"text": " ".join(f"w{i - 3}" for i in ids[: 4 + n % 9])} for n, ids in enumerate(Texts().ids.tolist())]
+            trainer = kind(
+                model=made(), args=args, train_dataset=datasets.Dataset.from_list(texts), processing_class=self.tokenizer(), **own
+            )
+            trainer.remove_callback(transformers.PrinterCallback)
+            trainer.train()
+            return trainer
+
+    def test_trains_as_the_plain_loop(self):
+        class Plain(PlainMixin, trl.SFTTrainer):
+            pass
+
+        class Castor(CastorMixin, trl.SFTTrainer):
+            pass
+
+        trainer, twin = self.trained(Castor, plugin=plugin()), self.trained(Plain)
+        for entry, expected in zip(trainer.state.log_history[:-1], twin.state.log_history[:-1], strict=True):
+            for name in ("loss", "grad_norm", "learning_rate", "mean_token_accuracy"):
+                self.assertEqual(entry[name], expected[name], name)
+        self.assert_same(trainer.model.state_dict(), twin.model.state_dict())
 
 
 if __name__ == "__main__":
