@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions and optimizers without one in a forked process (a worker of a DataLoader), which has none of the threads that
+"""Sessions, optimizers without one and drives in a forked process (a worker of a DataLoader), which has none of the threads that
 serve them."""
 
 from __future__ import annotations
@@ -15,13 +15,19 @@ from castor._errors import Error
 
 SESSIONS: weakref.WeakSet[_core.Session] = weakref.WeakSet()
 OPTIMIZERS: weakref.WeakSet[_core.TensorOptimizer] = weakref.WeakSet()
+STORES: weakref.WeakSet[_core.DriveStore] = weakref.WeakSet()
+BEGUN = (
+    (SESSIONS, "the model was boosted"),
+    (OPTIMIZERS, "the optimizer made its first step"),
+    (STORES, "the offloader was made"),
+)
 OF_PARENTS: set[int] = set()  # the addresses of those that this process is a fork of; they live as long as it
 REFUSING: set[type] = set()  # classes whose methods look there
 
 
 def leave_to_parent() -> None:
     """In the child: their ends wait for their threads, so those that were there before do not end."""
-    for living, begun in ((SESSIONS, "the model was boosted"), (OPTIMIZERS, "the optimizer made its first step")):
+    for living, begun in BEGUN:
         for each in living:
             refuse_calls(type(each), begun)
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))

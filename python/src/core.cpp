@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "drive_store.h"
 #include "errors.h"
 #include "tensor_optimizer.h"
 #include "unit_pass.h"
@@ -246,6 +247,7 @@ PYBIND11_MODULE(_core, module) {
   bind_training(session);
   bind_values(session);
   bind_tensor_optimizer(module);
+  bind_drive_store(module);
   module.def("boost", &boosted);
   module.def("configure_allocator", &configure_allocator);
   module.def("allocates_chunk", &castor::allocates_chunk);

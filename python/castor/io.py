@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors of the host on a drive, moved past the page cache while the program computes; names as those of TensorNVMe."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from castor import _core
+from castor._errors import Error, nearest
+from castor._forks import STORES
+from castor._values import check_value
+
+ENGINES = {"uring": "io_uring", "pthread": "threads", "best": "best"}
+
+Key = tuple[int, int, tuple[int, ...], tuple[int, ...], torch.dtype]
+Callback = Callable[[], object]
+
+
+@dataclass
+class Stored:
+    """Room on the drive for the values of a tensor, which any tensor of its storage, place and sizes may ask for. It stays
+    for the next write, until the storage is gone."""
+
+    number: int
+    storage: StorageWeakRef
+    storage_bytes: int = 0  # the storage's, before it was emptied
+    is_away: bool = False  # written, and not read since
+
+
+@dataclass
+class Moves:
+    """The transfers of one call."""
+
+    tensors: list[torch.Tensor]
+    transfers: list[_core.Transfer] = field(default_factory=list)
+    after: list[Callback] = field(default_factory=list)  # of each tensor, and of the call
+
+
+class Queue:
+    """Calls of one direction that have not ended."""
+
+    def __init__(self) -> None:
+        self.calls: list[Moves] = []
+        self.storages: set[int] = set()  # of their tensors
+
+    def begin(self, tensors: Sequence[torch.Tensor]) -> Moves:
+        self.calls.append(Moves(list(tensors)))
+        self.storages.update(tensor.untyped_storage()._cdata for tensor in tensors)
+        return self.calls[-1]
+
+    def end_of(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Waits where an earlier call has a storage of one of these tensors."""
+        if self.storages and any(tensor.untyped_storage()._cdata in self.storages for tensor in tensors):
+            self.end()
+
+    def end(self) -> None:
+        """Waits for each, also where one has failed."""
+        failed = None
+        calls, self.calls = self.calls, []
+        self.storages.clear()
+        for call in calls:
+            try:
+                for transfer in call.transfers:
+                    transfer.wait()
+            except Error as error:
+                failed = failed or error
+                continue
+            for done in call.after:
+                done()
+        if failed:
+            raise failed
+
+
+class DiskOffloader:
+    """Writes tensors of the host to an unnamed file in the folder `dir`, and reads them back.
+
+    A tensor may have any dtype, sizes and strides, and be a view. Once it is on the drive its memory is freed if it is
+    all of its storage; reading it makes the memory again. Its room on the drive is kept while it lives. Between a call and the end of
+    its transfer the values may not be used. Calls that begin with async_ return at once; sync_write_events,
+    sync_read_events and synchronize wait, free memory and run the callbacks, in the order of the calls. A failure is a
+    castor.Error (kind 'io', 'usage' or 'does_not_fit') there; what could not be written keeps its memory.
+
+    n_entries: requests that the drive has at a time. backend: 'uring', 'pthread', or 'best': io_uring if there is one.
+    Threads: one at a time.
+    """
+
+    def __init__(self, dir: str | os.PathLike, n_entries: int = 16, backend: str = "uring"):
+        if backend not in ENGINES:
+            raise Error(f"backend takes one of {', '.join(ENGINES)}, not {backend!r}{nearest(backend, ENGINES)}", "usage", "backend")
+        check_value("n_entries", n_entries, "a whole number from 1 to 1024", isinstance(n_entries, int) and 1 <= n_entries <= 1024)
+        folder = Path(dir)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Error(f"{folder}: {error.strerror}; name a folder that can be written", "io", "dir") from None
+        self._store = _core.DriveStore(os.fspath(folder), ENGINES[backend], n_entries)
+        for sentence in self._store.warnings():
+            warnings.warn(sentence, stacklevel=2)
+        self._stored: dict[Key, Stored] = {}
+        self._n_stored = 0
+        self._writes, self._reads = Queue(), Queue()
+        self._n_before_sweep = 64
+        STORES.add(self._store)
+
+    def async_write(self, tensor: torch.Tensor, callback: Callback | None = None) -> None:
+        self.async_writev([tensor], callback)
+
+    def async_read(self, tensor: torch.Tensor, callback: Callback | None = None) -> None:
+        self.async_readv([tensor], callback)
+
+    def sync_write(self, tensor: torch.Tensor, callback: Callback | None = None) -> None:
+        self.sync_writev([tensor], callback)
+
+    def sync_read(self, tensor: torch.Tensor, callback: Callback | None = None) -> None:
+        self.sync_readv([tensor], callback)
+
+    def async_writev(self, tensors: Sequence[torch.Tensor], callback: Callback | None = None) -> None:
+        """callback: called once all are on the drive."""
+        for tensor in tensors:
+            self._check(tensor)
+            if tensor.untyped_storage().nbytes() == 0 and tensor.numel():
+                raise Error("the tensor has no memory; it may be on the drive already: read it first", "usage")
+        self._forget_ended()
+        self._reads.end_of(tensors)
+        self._writes.end_of(tensors)
+        moves = self._writes.begin(tensors)
+        for tensor in tensors:
+            self._write(tensor, moves)
+        moves.after.extend([callback] if callback else [])
+
+    def async_readv(self, tensors: Sequence[torch.Tensor], callback: Callback | None = None) -> None:
+        """callback: called once all are in memory."""
+        for tensor in tensors:
+            self._check(tensor)
+        self._writes.end_of(tensors)
+        self._reads.end_of(tensors)
+        for tensor in tensors:
+            stored = self._stored.get(key_of(once(tensor)))
+            if stored is None or not stored.is_away:
+                sizes = tuple(tensor.shape)
+                raise Error(f"a tensor of sizes {sizes} is not on the drive; it was never written, or read since", "usage")
+        moves = self._reads.begin(tensors)
+        for tensor in tensors:
+            self._read(tensor, moves)
+        moves.after.extend([callback] if callback else [])
+
+    def sync_writev(self, tensors: Sequence[torch.Tensor], callback: Callback | None = None) -> None:
+        self.async_writev(tensors, callback)
+        self.sync_write_events()
+
+    def sync_readv(self, tensors: Sequence[torch.Tensor], callback: Callback | None = None) -> None:
+        self.async_readv(tensors, callback)
+        self.sync_read_events()
+
+    def sync_write_events(self) -> None:
+        """Waits for all writes."""
+        self._writes.end()
+
+    def sync_read_events(self) -> None:
+        """Waits for all reads."""
+        self._reads.end()
+
+    def synchronize(self) -> None:
+        """Waits for all."""
+        self.sync_write_events()
+        self.sync_read_events()
+
+    def _check(self, tensor: torch.Tensor) -> None:
+        if isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided and overlaps(tensor):
+            raise Error("elements of the tensor share memory; take a copy, tensor.clone()", "usage")
+        if not isinstance(tensor, torch.Tensor) or tensor.device.type != "cpu" or tensor.layout != torch.strided:
+            what = f"one on {tensor.device}" if isinstance(tensor, torch.Tensor) else type(tensor).__name__
+            raise Error(f"the drive takes dense tensors of the host, not {what}; tensor.cpu() copies one there", "usage")
+
+    def _write(self, tensor: torch.Tensor, moves: Moves) -> None:
+        tensor = once(tensor)
+        key, storage = key_of(tensor), tensor.untyped_storage()
+        stored = self._stored.get(key)
+        if stored is None:
+            self._n_stored += 1
+            stored = self._stored[key] = Stored(self._n_stored, StorageWeakRef(storage))
+        elif stored.storage.expired():  # another has its address now
+            stored.storage = StorageWeakRef(storage)
+        stored.storage_bytes, stored.is_away = storage.nbytes(), True
+        if tensor.numel():
+            moves.transfers.append(self._store.put(stored.number, region(tensor) if is_dense(tensor) else bytes_of(tensor)))
+            if is_dense(tensor) and tensor.nbytes == storage.nbytes():
+                moves.after.append(lambda: storage.resize_(0))
+
+    def _read(self, tensor: torch.Tensor, moves: Moves) -> None:
+        tensor = once(tensor)
+        stored, storage = self._stored[key_of(tensor)], tensor.untyped_storage()
+        stored.is_away = False
+        if storage.nbytes() == 0 and stored.storage_bytes:
+            self._store.give_memory(tensor, stored.storage_bytes)
+        if tensor.numel() and is_dense(tensor):
+            moves.transfers.append(self._store.get(stored.number, region(tensor)))
+        elif tensor.numel():
+            values = torch.empty(tensor.shape, dtype=tensor.dtype)
+            moves.transfers.append(self._store.get(stored.number, bytes_of(values)))
+            moves.after.append(lambda: tensor.detach().copy_(values))
+
+    def _forget_ended(self) -> None:
+        """The values of tensors that are gone. Looked for as often as their number has doubled."""
+        if len(self._stored) < self._n_before_sweep:
+            return
+        under_way = {key_of(once(tensor)) for moves in (*self._writes.calls, *self._reads.calls) for tensor in moves.tensors}
+        for key in [key for key, stored in self._stored.items() if stored.storage.expired() and key not in under_way]:
+            self._store.remove(self._stored.pop(key).number)
+        self._n_before_sweep = max(64, 2 * len(self._stored))
+
+
+def key_of(tensor: torch.Tensor) -> Key:
+    return tensor.untyped_storage()._cdata, tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), tensor.dtype
+
+
+def once(tensor: torch.Tensor) -> torch.Tensor:
+    """Without the repeats of an expanded tensor."""
+    if tensor.is_contiguous():
+        return tensor
+    for dim, stride in enumerate(tensor.stride()):
+        if stride == 0 and tensor.shape[dim] > 1:
+            tensor = tensor.narrow(dim, 0, 1)
+    return tensor
+
+
+def overlaps(tensor: torch.Tensor) -> bool:
+    """Whether elements may share memory otherwise, as those of an unfolded one do."""
+    if tensor.is_contiguous():
+        return False
+    extent = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape)):
+        if stride and size > 1:
+            if stride < extent:
+                return True
+            extent += (size - 1) * stride
+    return False
+
+
+def is_dense(tensor: torch.Tensor) -> bool:
+    """Whether its elements, in some order, are a region of its storage."""
+    if tensor.is_contiguous():
+        return True
+    n = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape)):
+        if size > 1 and stride != n:
+            return False
+        n *= size
+    return True
+
+
+def region(tensor: torch.Tensor) -> torch.Tensor:
+    begin = tensor.storage_offset() * tensor.itemsize
+    return torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage(), begin, (tensor.nbytes,), (1,))
+
+
+def bytes_of(tensor: torch.Tensor) -> torch.Tensor:
+    """Of a copy in memory of its own, where it has gaps."""
+    return tensor.detach().contiguous().resolve_conj().resolve_neg().view(-1).view(torch.uint8)

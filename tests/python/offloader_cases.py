@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""castor.io.DiskOffloader against copies of the tensors in memory."""
+
+import os
+import random
+import resource
+import tempfile
+import unittest
+
+import torch
+
+import castor
+from castor.io import DiskOffloader
+from forks import in_a_fork
+
+DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.int64, torch.int8, torch.bool)
+DTYPES += (torch.complex64,)
+
+
+def values(*sizes, dtype=torch.float32, seed=0):
+    drawn = torch.randint(0, 2, sizes, generator=torch.Generator().manual_seed(seed)) if dtype == torch.bool else None
+    drawn = torch.randn(sizes, generator=torch.Generator().manual_seed(seed)) * 50 if drawn is None else drawn
+    return drawn.to(dtype)
+
+
+def bits(tensor):
+    return tensor.resolve_conj().contiguous().clone().view(-1).view(torch.uint8).tolist()
+
+
+class Offloaded(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.drive = DiskOffloader(self.folder.name)
+
+    def memory_of(self, tensor):
+        return tensor.untyped_storage().nbytes()
+
+    def test_any_dtype_and_size(self):
+        for dtype in DTYPES:
+            for sizes in ((), (0,), (1,), (4096,), (3, 5, 7), (100_003,)):
+                with self.subTest(dtype=dtype, sizes=sizes):
+                    tensor = values(*sizes, dtype=dtype)
+                    expected, whole = bits(tensor), tensor.nbytes
+                    self.drive.sync_write(tensor)
+                    self.assertEqual(self.memory_of(tensor), 0, "its memory is free")
+                    self.drive.sync_read(tensor)
+                    self.assertEqual(self.memory_of(tensor), whole)
+                    self.assertEqual(bits(tensor), expected)
+
+    def test_any_view(self):
+        base = values(40, 30, 20)
+        views = {
+            "whole": base.view(-1),
+            "transposed": base.transpose(0, 2),
+            "part": base[3:7],
+            "with gaps": base[:, 1::2, 3],
+            "a value many times": base[0, 0, :1].expand(9),
+            "other dtype": base.view(torch.int32)[5],
+            "conjugate": torch.view_as_complex(base.view(40, 30, 10, 2)).conj()[2],
+        }
+        for name, view in views.items():
+            with self.subTest(name):
+                all_values, expected = base.clone(), bits(view)
+                self.drive.sync_write(view)
+                if self.memory_of(base):
+                    (view if name != "a value many times" else view[:1]).zero_()
+                self.drive.sync_read(view)
+                self.assertEqual(bits(view), expected)
+                self.assertTrue(torch.equal(base, all_values))
+
+    def test_a_tensor_is_known_by_its_memory(self):
+        """`parameter.data` is another object at each use."""
+        parameter = torch.nn.Parameter(values(1000))
+        expected = parameter.detach().clone()
+        self.drive.sync_write(parameter.data)
+        self.drive.sync_read(parameter.data)
+        self.assertTrue(torch.equal(parameter.detach(), expected))
+
+    def test_follows_a_program_of_random_calls(self):
+        for seed in range(6):
+            draw = random.Random(seed)
+            tensors = [values(draw.choice([1, 1000, 4096, 70_000]), seed=n) for n in range(12)]
+            copies = [tensor.clone() for tensor in tensors]
+            away = set()
+            for call in range(150):
+                some = draw.sample(range(12), draw.randint(1, 4))
+                written, read = [n for n in some if n not in away], [n for n in some if n in away]
+                sync = draw.random() < 0.2
+                if written:
+                    if draw.random() < 0.5:
+                        self.drive.synchronize()
+                        for n in written:
+                            tensors[n].copy_(values(len(copies[n]), seed=1000 + call))
+                            copies[n] = tensors[n].clone()
+                    (self.drive.sync_writev if sync else self.drive.async_writev)([tensors[n] for n in written])
+                    away |= set(written)
+                if read:
+                    (self.drive.sync_readv if sync else self.drive.async_readv)([tensors[n] for n in read])
+                    away -= set(read)
+            self.drive.async_readv([tensors[n] for n in away])
+            self.drive.synchronize()
+            for tensor, copy in zip(tensors, copies):
+                self.assertTrue(torch.equal(tensor, copy))
+
+    def test_reads_wait_for_reads(self):
+        tensors = [values(300_000, seed=n) for n in range(8)]
+        copies = [tensor.clone() for tensor in tensors]
+        self.drive.sync_writev(tensors)
+        for tensor in tensors:
+            self.drive.async_read(tensor)
+        self.drive.sync_read_events()
+        self.assertTrue(all(map(torch.equal, tensors, copies)))
+
+    def test_callbacks_come_in_the_order_of_the_calls(self):
+        one, two, called = values(10), values(10), []
+        self.drive.async_write(one, lambda: called.append(("one", self.memory_of(one))))
+        self.drive.async_writev([two], lambda: called.append(("two", self.memory_of(two))))
+        self.assertEqual(called, [])
+        self.drive.sync_write_events()
+        self.assertEqual(called, [("one", 0), ("two", 0)])
+        self.drive.sync_readv([two, one], lambda: called.append((two.sum().item(), one.sum().item())))
+        self.assertEqual(called[2], (two.sum().item(), one.sum().item()))
+
+    def test_what_is_dropped_leaves_the_drive(self):
+        for n in range(300):
+            self.drive.sync_write(values(4096, seed=n))
+        self.assertLess(self.drive._store.allocated_bytes(), 129 * 4 * 4096)
+
+    def test_a_full_drive_loses_nothing(self):
+        tensors = [values(600_000, seed=n) for n in range(4)]
+        copies = [tensor.clone() for tensor in tensors]
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, limits[1]))
+        try:
+            self.drive.async_writev(tensors[:1])
+            for tensor in tensors[1:]:
+                self.drive.async_write(tensor)
+            with self.assertRaises(castor.Error) as raised:
+                self.drive.sync_write_events()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        self.assertIn(raised.exception.kind, ("io", "does_not_fit"))
+        self.assertIn(self.folder.name, str(raised.exception))
+        self.assertGreater(sum(map(self.memory_of, tensors)), 0, "what was not written keeps its memory")
+        for tensor, copy in zip(tensors, copies):
+            if not self.memory_of(tensor):
+                self.drive.sync_read(tensor)
+            self.assertTrue(torch.equal(tensor, copy))
+        self.drive.sync_write(tensors[0])
+        self.drive.sync_read(tensors[0])
+        self.assertTrue(torch.equal(tensors[0], copies[0]))
+
+    def test_wrong_uses_are_refused(self):
+        tensor = values(10)
+        away = values(10)
+        self.drive.sync_write(away)
+        for call, message in (
+            (lambda: self.drive.sync_read(tensor), "never written"),
+            (lambda: self.drive.sync_write(away), "on the drive already"),
+            (lambda: self.drive.sync_write(tensor.to("meta")), "not one on meta"),
+            (lambda: self.drive.sync_write(tensor.to_sparse()), "dense"),
+            (lambda: self.drive.sync_write([1.0]), "not list"),
+            (lambda: self.drive.sync_write(values(9).unfold(0, 3, 1)), "share memory"),
+            (lambda: DiskOffloader(self.folder.name, backend="urin"), "did you mean uring"),
+            (lambda: DiskOffloader(self.folder.name, n_entries=0), "n_entries"),
+            (lambda: DiskOffloader("/proc/drive"), "/proc"),
+        ):
+            with self.subTest(message), self.assertRaisesRegex(castor.Error, message):
+                call()
+        self.drive.sync_read(away)
+        with self.assertRaisesRegex(castor.Error, "read since"):
+            self.drive.sync_read(away)
+
+    def test_engines_do_the_same(self):
+        for backend in ("uring", "pthread", "best"):
+            drive = DiskOffloader(os.path.join(self.folder.name, "new", backend), backend=backend)
+            tensor = values(100_000)
+            copy = tensor.clone()
+            drive.sync_write(tensor)
+            drive.sync_read(tensor)
+            self.assertTrue(torch.equal(tensor, copy))
+
+    def test_a_fork_cannot_use_it(self):
+        tensor = values(10)
+
+        def use():
+            try:
+                self.drive.sync_write(tensor)
+            except castor.Error as error:
+                return str(error)
+
+        self.assertIn("the offloader was made in another process", in_a_fork(use))
+        self.drive.sync_write(tensor)
+
+
+if __name__ == "__main__":
+    unittest.main()
