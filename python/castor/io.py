@@ -6,11 +6,14 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._pytree import tree_map_only
 
 from castor import _core
 from castor._errors import Error, nearest
@@ -92,15 +95,12 @@ class DiskOffloader:
     """
 
     def __init__(self, dir: str | os.PathLike, n_entries: int = 16, backend: str = "uring"):
-        if backend not in ENGINES:
-            raise Error(f"backend takes one of {', '.join(ENGINES)}, not {backend!r}{nearest(backend, ENGINES)}", "usage", "backend")
-        check_value("n_entries", n_entries, "a whole number from 1 to 1024", isinstance(n_entries, int) and 1 <= n_entries <= 1024)
-        folder = Path(dir)
+        folder, engine = Path(dir), engine_of(backend)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise Error(f"{folder}: {error.strerror}; name a folder that can be written", "io", "dir") from None
-        self._store = _core.DriveStore(os.fspath(folder), ENGINES[backend], n_entries)
+        self._store = _core.DriveStore(os.fspath(folder), engine, checked_entries(n_entries))
         for sentence in self._store.warnings():
             warnings.warn(sentence, stacklevel=2)
         self._stored: dict[Key, Stored] = {}
@@ -215,6 +215,92 @@ class DiskOffloader:
         for key in [key for key, stored in self._stored.items() if stored.storage.expired() and key not in under_way]:
             self._store.remove(self._stored.pop(key).number)
         self._n_before_sweep = max(64, 2 * len(self._stored))
+
+
+class AsyncFileWriter:
+    """A file object to write, for torch.save and others: the bytes are copied, and go to the drive while the program goes
+    on. At most n_entries blocks of 4 MiB wait; further calls wait for the drive. close() returns when all is on the
+    drive; until then the file of that name stays as it was. Within `with`, an exception drops the new one.
+
+    backend: as DiskOffloader's. Errors: castor.Error. Threads: one at a time.
+    """
+
+    def __init__(self, path: str | os.PathLike, n_entries: int = 16, backend: str = "uring"):
+        self._writer = _core.FileWriter(os.fspath(Path(path)), engine_of(backend), checked_entries(n_entries))
+
+    def write(self, data: Any) -> int:
+        """bytes or another contiguous buffer; returns their number."""
+        return self._writer.write(memoryview(data).cast("B"))
+
+    def tell(self) -> int:
+        return self._writer.tell()
+
+    def flush(self) -> None:
+        """Nothing waits that will not be written by close()."""
+
+    def sync_before_step(self) -> None:
+        """Nothing has to end before values change: they were copied."""
+
+    def synchronize(self) -> None:
+        """Waits until what was written so far is with the drive, but for the last part of a block."""
+        self._writer.synchronize()
+
+    def close(self) -> None:
+        self._writer.close()
+
+    def __enter__(self) -> AsyncFileWriter:
+        return self
+
+    def __exit__(self, kind: type | None, *_: object) -> None:
+        self.close() if kind is None else self._writer.drop()
+
+
+class Saving:
+    """What async_save has begun."""
+
+    def __init__(self, saved: Future):
+        self._saved = saved
+
+    def sync_before_step(self) -> None:
+        """Nothing has to end before values change: they were copied."""
+
+    def done(self) -> bool:
+        return self._saved.done()
+
+    def synchronize(self) -> None:
+        """Returns when the file is whole, and raises what went wrong."""
+        self._saved.result()
+
+
+def async_save(obj: object, path: str | os.PathLike, n_entries: int = 16, backend: str = "uring") -> Saving:
+    """torch.save(obj, path) beside the program. Tensors in dictionaries, lists and tuples are copied to the host first, and
+    may change afterwards. Until the new file is whole, the one of that name stays as it was."""
+    copied = tree_map_only(torch.Tensor, copy_of, obj)
+    writer = AsyncFileWriter(path, n_entries, backend)
+
+    def save() -> None:
+        with writer:
+            torch.save(copied, writer)
+
+    thread = ThreadPoolExecutor(1, "castor-save")
+    saved = thread.submit(save)
+    thread.shutdown(wait=False)  # the thread ends with its work, and the program waits for it
+    return Saving(saved)
+
+
+def copy_of(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().to("cpu", copy=True)
+
+
+def engine_of(backend: str) -> str:
+    if backend not in ENGINES:
+        raise Error(f"backend takes one of {', '.join(ENGINES)}, not {backend!r}{nearest(backend, ENGINES)}", "usage", "backend")
+    return ENGINES[backend]
+
+
+def checked_entries(n_entries: int) -> int:
+    check_value("n_entries", n_entries, "a whole number from 1 to 1024", isinstance(n_entries, int) and 1 <= n_entries <= 1024)
+    return n_entries
 
 
 def key_of(tensor: torch.Tensor) -> Key:

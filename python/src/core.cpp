@@ -21,6 +21,7 @@
 
 #include "drive_store.h"
 #include "errors.h"
+#include "file_writer.h"
 #include "tensor_optimizer.h"
 #include "unit_pass.h"
 
@@ -248,6 +249,7 @@ PYBIND11_MODULE(_core, module) {
   bind_values(session);
   bind_tensor_optimizer(module);
   bind_drive_store(module);
+  bind_file_writer(module);
   module.def("boost", &boosted);
   module.def("configure_allocator", &configure_allocator);
   module.def("allocates_chunk", &castor::allocates_chunk);

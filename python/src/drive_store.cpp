@@ -18,11 +18,6 @@ namespace {
 
 namespace py = pybind11;
 
-EngineChoice engine_named(const std::string& name) {
-  if (name == "io_uring") return EngineChoice::uring;
-  return name == "threads" ? EngineChoice::threads : EngineChoice::best;
-}
-
 BufferView bytes_of(const at::Tensor& tensor) {
   if (!tensor.device().is_cpu() || !tensor.is_contiguous())
     throw ErrorException({ErrorKind::usage, "a drive takes contiguous tensors on the host"});
@@ -124,6 +119,11 @@ class DriveStore {
 };
 
 }  // namespace
+
+EngineChoice engine_named(const std::string& name) {
+  if (name == "io_uring") return EngineChoice::uring;
+  return name == "threads" ? EngineChoice::threads : EngineChoice::best;
+}
 
 void bind_drive_store(py::module_& module) {
   py::class_<Transfer>(module, "Transfer").def("ready", &Transfer::ready).def("wait", &Transfer::wait);

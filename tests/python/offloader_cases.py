@@ -2,6 +2,7 @@
 """castor.io.DiskOffloader against copies of the tensors in memory."""
 
 import os
+import pathlib
 import random
 import resource
 import tempfile
@@ -10,7 +11,7 @@ import unittest
 import torch
 
 import castor
-from castor.io import DiskOffloader
+from castor.io import AsyncFileWriter, DiskOffloader, async_save
 from forks import in_a_fork
 
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.int64, torch.int8, torch.bool)
@@ -192,6 +193,88 @@ class Offloaded(unittest.TestCase):
 
         self.assertIn("the offloader was made in another process", in_a_fork(use))
         self.drive.sync_write(tensor)
+
+
+class Files(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.path = self.folder / "file"
+
+    def names(self):
+        return sorted(path.name for path in self.folder.iterdir())
+
+    def test_have_the_bytes_that_were_written(self):
+        for seed, n_entries in ((0, 1), (1, 2), (2, 16)):
+            draw = random.Random(seed)
+            parts = [draw.randbytes(draw.choice([0, 1, 100, 4096, 70_001, 5 << 20])) for _ in range(30)]
+            with AsyncFileWriter(self.path, n_entries) as writer:
+                for part in parts:
+                    self.assertEqual(writer.write(part), len(part))
+                    if draw.random() < 0.1:
+                        writer.synchronize()
+                self.assertEqual(writer.tell(), sum(map(len, parts)))
+            self.assertEqual(self.path.read_bytes(), b"".join(parts))
+            self.assertEqual(self.names(), ["file"])
+        with AsyncFileWriter(self.path):
+            pass
+        self.assertEqual(self.path.read_bytes(), b"")
+
+    def test_are_the_old_ones_until_the_new_ones_are_whole(self):
+        self.path.write_bytes(b"old")
+        writer = AsyncFileWriter(self.path)
+        writer.write(bytes(9 << 20))
+        writer.synchronize()
+        self.assertEqual(self.path.read_bytes(), b"old")
+        del writer
+        with self.assertRaises(ZeroDivisionError), AsyncFileWriter(self.path) as dropped:
+            dropped.write(b"new")
+            1 / 0  # noqa: B018
+        del dropped
+        self.assertEqual(self.path.read_bytes(), b"old")
+        self.assertEqual(self.names(), ["file"])
+        with AsyncFileWriter(self.path) as writer:
+            writer.write(b"new")
+        with self.assertRaisesRegex(castor.Error, "closed"):
+            writer.write(b"more")
+        self.assertEqual(self.path.read_bytes(), b"new")
+
+    def test_a_full_drive_leaves_the_old_one(self):
+        self.path.write_bytes(b"old")
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (6 << 20, limits[1]))
+        try:
+            with self.assertRaises(castor.Error) as raised, AsyncFileWriter(self.path) as writer:
+                writer.write(bytes(16 << 20))
+            saving = async_save({"weights": torch.zeros(4 << 20)}, self.path)
+            with self.assertRaises(castor.Error):
+                saving.synchronize()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        self.assertEqual(raised.exception.kind, "io")
+        self.assertEqual(self.path.read_bytes(), b"old")
+
+    def test_are_saved_beside_the_program(self):
+        state = {"weights": [values(300_000), values(7, dtype=torch.bfloat16)], "step": 3, "parameter": torch.nn.Parameter(values(5))}
+        expected = [tensor.clone() for tensor in state["weights"]]
+        saving = async_save(state, self.path)
+        saving.sync_before_step()
+        for tensor in state["weights"]:
+            tensor.zero_()
+        saving.synchronize()
+        self.assertTrue(saving.done())
+        loaded = torch.load(self.path)
+        self.assertEqual(loaded["step"], 3)
+        self.assertTrue(all(map(torch.equal, loaded["weights"], expected)))
+        self.assertTrue(torch.equal(loaded["parameter"], values(5)))
+
+    def test_wrong_uses_are_refused(self):
+        for path, message in ((self.folder / "no" / "file", "no"), ("/proc/file", "/proc")):
+            with self.subTest(path=path), self.assertRaisesRegex(castor.Error, message):
+                AsyncFileWriter(path)
+        with self.assertRaisesRegex(castor.Error, "backend takes one of"):
+            async_save({}, self.path, backend="aio")
 
 
 if __name__ == "__main__":

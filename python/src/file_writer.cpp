@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "file_writer.h"
+
+#include <castor/io/direct_file.h>
+#include <castor/io/io_engine.h>
+#include <castor/memory/buffer.h>
+#include <castor/memory/bytes.h>
+#include <castor/memory/host_resource.h>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "drive_store.h"
+#include "errors.h"
+
+namespace castor::python {
+namespace {
+
+namespace py = pybind11;
+
+constexpr std::uint64_t kBlockBytes = 4 * kMiB, kPageBytes = 4096;
+
+mode_t by_umask() {
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  return 0666 & ~mask;
+}
+
+/// Writes `path` anew beside the old file: both are whole until close() puts the new one in its place. Bytes are copied
+/// into a few blocks, which the engine writes.
+class FileWriter {
+ public:
+  FileWriter(std::string path, const std::string& engine, std::size_t n_blocks) : path_(std::move(path)) {
+    const py::gil_scoped_release others_run;
+    const std::size_t slash = path_.find_last_of('/');
+    folder_ = slash == std::string::npos ? "." : path_.substr(0, std::max<std::size_t>(slash, 1));
+    static std::atomic<unsigned> n_made = 0;
+    beside_ = path_ + "." + std::to_string(::getpid()) + "-" + std::to_string(++n_made) + ".tmp";
+    file_ = std::make_unique<DirectFile>(value_of(DirectFile::open(beside_, DirectFile::Mode::write)));
+    engine_ = value_of(make_io_engine({.choice = engine_named(engine), .depth = n_blocks}));
+    blocks_.resize(n_blocks);
+  }
+  ~FileWriter() { drop(); }
+  FileWriter(const FileWriter&) = delete;
+  FileWriter& operator=(const FileWriter&) = delete;
+
+  std::uint64_t write(const py::buffer& given) {
+    const py::buffer_info bytes = given.request();
+    const auto n_bytes = static_cast<std::uint64_t>(bytes.size * bytes.itemsize);
+    const py::gil_scoped_release others_run;
+    auto* from = static_cast<const std::byte*>(bytes.ptr);
+    for (std::uint64_t left = n_bytes; left > 0;) {
+      Block& block = current();
+      const std::uint64_t n = std::min(left, kBlockBytes - used_bytes_);
+      std::memcpy(block.memory.data() + used_bytes_, from, n);
+      from += n, left -= n, used_bytes_ += n;
+      if (used_bytes_ == kBlockBytes) submit(kBlockBytes);
+    }
+    return n_bytes;
+  }
+
+  std::uint64_t tell() const { return offset_bytes_ + used_bytes_; }
+
+  /// Waits for what was handed to the engine; the last part of a block waits for close().
+  void synchronize() {
+    const py::gil_scoped_release others_run;
+    wait_for_all();
+  }
+
+  /// Leaves the old file as it was.
+  void drop() {
+    const py::gil_scoped_release others_run;
+    for (Block& block : blocks_) (void)block.written.wait();
+    if (std::exchange(file_, nullptr)) ::unlink(beside_.c_str());
+  }
+
+  void close() {
+    if (!file_) return;
+    const py::gil_scoped_release others_run;
+    const std::uint64_t n_bytes = tell();
+    if (used_bytes_ > 0) {
+      const std::uint64_t padded_bytes = (used_bytes_ + kPageBytes - 1) / kPageBytes * kPageBytes;
+      std::memset(current().memory.data() + used_bytes_, 0, padded_bytes - used_bytes_);
+      submit(padded_bytes);
+    }
+    wait_for_all();
+    value_of(file_->cut(n_bytes));
+    value_of(engine_->submit(file_->sync_request()).wait());
+    ::fchmod(file_->fd(), by_umask());
+    if (::rename(beside_.c_str(), path_.c_str()) != 0) throw failed();
+    const int folder = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder >= 0) ::fsync(folder), ::close(folder);
+    file_.reset();
+  }
+
+ private:
+  struct Block {
+    Buffer memory;
+    Event written;
+  };
+
+  Block& current() {
+    if (!file_) throw ErrorException({ErrorKind::usage, path_ + " is closed"});
+    Block& block = blocks_[n_submitted_ % blocks_.size()];
+    value_of(block.written.wait());
+    if (!block.memory) block.memory = value_of(Buffer::allocate(memory_, kBlockBytes));
+    return block;
+  }
+
+  void submit(std::uint64_t n_bytes) {
+    Block& block = blocks_[n_submitted_ % blocks_.size()];
+    block.written = engine_->submit(file_->write_request(offset_bytes_, block.memory.view().part(0, n_bytes)));
+    ++n_submitted_;
+    offset_bytes_ += used_bytes_, used_bytes_ = 0;
+  }
+
+  void wait_for_all() {
+    for (Block& block : blocks_) value_of(block.written.wait());
+  }
+
+  ErrorException failed() const {
+    return ErrorException({ErrorKind::io, "cannot write " + path_ + ": " + std::generic_category().message(errno)});
+  }
+
+  HostResource memory_;
+  std::string path_, folder_, beside_;
+  std::unique_ptr<DirectFile> file_;  ///< null once closed
+  std::unique_ptr<IoEngine> engine_;
+  std::vector<Block> blocks_;                                          ///< written in turn
+  std::uint64_t n_submitted_ = 0, offset_bytes_ = 0, used_bytes_ = 0;  ///< offset of the current block, bytes in it
+};
+
+}  // namespace
+
+void bind_file_writer(py::module_& module) {
+  py::class_<FileWriter>(module, "FileWriter")
+      .def(py::init<std::string, const std::string&, std::size_t>())
+      .def("write", &FileWriter::write)
+      .def("tell", &FileWriter::tell)
+      .def("synchronize", &FileWriter::synchronize)
+      .def("drop", &FileWriter::drop)
+      .def("close", &FileWriter::close);
+}
+
+}  // namespace castor::python
