@@ -15,18 +15,18 @@ if torch.__version__ != _built_for.TORCH:
         "with: pip install --no-build-isolation --force-reinstall --no-deps ."
     )
 
-from castor._access import gathered, grad, master, set_grad, stats, trace  # noqa: E402
+from castor._access import gathered, grad, master, profile, set_grad, stats, trace  # noqa: E402
 from castor._errors import Error  # noqa: E402
 
 if TYPE_CHECKING:
-    from castor import booster, cluster, lazy, logging, mixed_precision, nn, utils, zero
+    from castor import booster, cluster, integrations, io, lazy, logging, mixed_precision, nn, utils, zero
     from castor._launch import launch, launch_from_openmpi, launch_from_slurm, launch_from_torch
 
 __version__ = _built_for.VERSION
 
 LAUNCH = ("launch", "launch_from_openmpi", "launch_from_slurm", "launch_from_torch")
-MODULES = ("booster", "cluster", "lazy", "logging", "mixed_precision", "nn", "utils", "zero")
-__all__ = ["Error", "gathered", "grad", "master", "set_grad", "stats", "trace", *LAUNCH, *MODULES]
+MODULES = ("booster", "cluster", "integrations", "io", "lazy", "logging", "mixed_precision", "nn", "utils", "zero")
+__all__ = ["Error", "gathered", "grad", "master", "profile", "set_grad", "stats", "trace", *LAUNCH, *MODULES]
 
 
 def __getattr__(name: str) -> object:

@@ -164,6 +164,33 @@ def trace(model: nn.Module, file: str | os.PathLike) -> None:
     session_of(model).trace(os.fspath(file))
 
 
+@contextlib.contextmanager
+def profile(file: str | os.PathLike, model: nn.Module | None = None) -> Iterator[None]:
+    """Writes the events of the training to `file` when the block ends, by an exception too: `castor memprof FILE` prints
+    them, `castor memprof FILE --html PAGE` draws them. model: which, where several were boosted."""
+    _core.check_file(os.fspath(file))
+
+    def write() -> None:
+        session = session_of(model) if model is not None else only_session()
+        session.trace(os.fspath(file))
+
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(Error):
+            write()
+        raise
+    write()
+
+
+def only_session() -> _core.Session:
+    from castor._forks import SESSIONS
+
+    if len(SESSIONS) != 1:
+        raise Error(f"{len(SESSIONS)} models are boosted; name one: castor.profile(file, model)", "usage", "model")
+    return next(iter(SESSIONS))
+
+
 def session_of(model: nn.Module) -> _core.Session:
     if not isinstance(model, nn.Module):
         raise Error(f"a model is wanted, not {model!r}", "usage")

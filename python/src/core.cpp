@@ -2,6 +2,7 @@
 // castor._core: a session around a model that is given as lists (ModelParts). castor/ makes it a Booster.
 #include <ATen/dlpack.h>  // before abi.h, so that its include guard decides for both
 
+#include <castor/io/whole_file.h>
 #include <castor/memory/budget.h>
 #include <castor/memory/bytes.h>
 #include <castor/plugins/torch/runtime.h>
@@ -251,6 +252,7 @@ PYBIND11_MODULE(_core, module) {
   bind_drive_store(module);
   bind_file_writer(module);
   module.def("boost", &boosted);
+  module.def("check_file", [](const std::string& path) { value_of(castor::check_whole_file(path)); });
   module.def("configure_allocator", &configure_allocator);
   module.def("allocates_chunk", &castor::allocates_chunk);
   module.def("unplaced_like", [](const at::Tensor& tensor, c10::ScalarType dtype, c10::Device device) {

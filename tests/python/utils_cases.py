@@ -3,6 +3,7 @@
 
 import contextlib
 import io
+import json
 import logging
 import pathlib
 import random
@@ -16,6 +17,7 @@ import castor
 from castor.logging import disable_existing_loggers, get_dist_logger
 from castor.utils import MultiTimer, get_current_device, get_dataloader, set_seed
 from castor.utils._data import EpochSampler
+from pairs import backward_of, boosted
 
 
 class Devices(unittest.TestCase):
