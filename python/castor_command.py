@@ -8,7 +8,12 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Runs the command in place of this process; it finds torch's libraries where this interpreter has them."""
+    """Runs the command in place of this process; it finds torch's libraries where this interpreter has them. An estimate of a
+    model of Hugging Face is made by the package."""
+    if sys.argv[1:2] == ["estimate"] and any(argument.partition("=")[0] == "--hf" for argument in sys.argv[2:]):
+        from castor._estimate_command import main as estimate
+
+        sys.exit(estimate(sys.argv[2:]))
     torch = importlib.util.find_spec("torch")
     if torch is None:
         sys.exit("castor: there is no torch in this environment; install it with: pip install torch")

@@ -20,13 +20,14 @@ from castor._errors import Error  # noqa: E402
 
 if TYPE_CHECKING:
     from castor import booster, cluster, integrations, io, lazy, logging, mixed_precision, nn, utils, zero
+    from castor._estimate import estimate
     from castor._launch import launch, launch_from_openmpi, launch_from_slurm, launch_from_torch
 
 __version__ = _built_for.VERSION
 
 LAUNCH = ("launch", "launch_from_openmpi", "launch_from_slurm", "launch_from_torch")
 MODULES = ("booster", "cluster", "integrations", "io", "lazy", "logging", "mixed_precision", "nn", "utils", "zero")
-__all__ = ["Error", "gathered", "grad", "master", "profile", "set_grad", "stats", "trace", *LAUNCH, *MODULES]
+__all__ = ["Error", "estimate", "gathered", "grad", "master", "profile", "set_grad", "stats", "trace", *LAUNCH, *MODULES]
 
 
 def __getattr__(name: str) -> object:
@@ -35,6 +36,8 @@ def __getattr__(name: str) -> object:
 
     if name in LAUNCH:
         return getattr(importlib.import_module("castor._launch"), name)
+    if name == "estimate":
+        return importlib.import_module("castor._estimate").estimate
     if name in MODULES:
         return importlib.import_module(f"castor.{name}")
     raise AttributeError(f"module 'castor' has no attribute {name!r}")

@@ -23,6 +23,7 @@
 #include "drive_store.h"
 #include "errors.h"
 #include "file_writer.h"
+#include "forecast.h"
 #include "tensor_optimizer.h"
 #include "unit_pass.h"
 
@@ -251,6 +252,7 @@ PYBIND11_MODULE(_core, module) {
   bind_tensor_optimizer(module);
   bind_drive_store(module);
   bind_file_writer(module);
+  bind_forecast(module);
   module.def("boost", &boosted);
   module.def("check_file", [](const std::string& path) { value_of(castor::check_whole_file(path)); });
   module.def("configure_allocator", &configure_allocator);

@@ -114,6 +114,8 @@ FlopCounter::~FlopCounter() {
   counted = nullptr;
 }
 
+void FlopCounter::pause(bool paused) { counted = paused ? nullptr : &state_->flops; }
+
 double FlopCounter::take() { return std::exchange(state_->flops, 0); }
 
 }  // namespace castor

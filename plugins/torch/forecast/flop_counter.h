@@ -17,6 +17,8 @@ class FlopCounter {
 
   /// The operations since the last call, or since this began.
   double take();
+  /// Operators do not count while it is paused.
+  void pause(bool paused);
 
  private:
   struct State;

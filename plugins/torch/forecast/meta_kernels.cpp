@@ -86,14 +86,24 @@ Tensor log_sum_exp(const Tensor& input, at::IntArrayRef dims, bool keepdim) {
   return at::sum(exponentials, dims, keepdim);
 }
 
+/// One number for each dimension, where one was given for all: padding="valid" gives one 0.
+std::vector<c10::SymInt> for_each(c10::SymIntArrayRef given, std::size_t n_dims) {
+  std::vector<c10::SymInt> all(given.begin(), given.end());
+  if (all.size() == 1) all.resize(n_dims, all.front());
+  return all;
+}
+
 /// Its workspace, which the library chooses, is not counted.
 Tensor convolution(const Tensor& input, const Tensor& weight, const OptionalTensor&, c10::SymIntArrayRef strides,
                    c10::SymIntArrayRef paddings, c10::SymIntArrayRef dilations, bool transposed,
                    c10::SymIntArrayRef output_paddings, c10::SymInt groups) {
   const auto in = input.sym_sizes(), kernel = weight.sym_sizes();
-  const auto sizes = transposed ? at::native::conv_input_size(in, kernel, paddings, output_paddings, strides, dilations,
-                                                              std::move(groups))
-                                : at::native::conv_output_size(in, kernel, paddings, strides, dilations);
+  const std::size_t n_dims = kernel.size() - 2;
+  const auto stride = for_each(strides, n_dims), padding = for_each(paddings, n_dims),
+             dilation = for_each(dilations, n_dims), output_padding = for_each(output_paddings, n_dims);
+  const auto sizes =
+      transposed ? at::native::conv_input_size(in, kernel, padding, output_padding, stride, dilation, std::move(groups))
+                 : at::native::conv_output_size(in, kernel, padding, stride, dilation);
   return at::empty_symint(sizes, input.options(), input.suggest_memory_format());
 }
 

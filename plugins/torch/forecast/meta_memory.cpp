@@ -16,11 +16,17 @@ constexpr std::uint64_t kBlockBytes = 512;
 struct MetaMemory::Count {
   std::mutex mutex;
   std::uint64_t live_bytes = 0, peak_bytes = 0;
+  bool within_operator = false;
 
   void add(std::uint64_t n_bytes) {
     const std::scoped_lock lock(mutex);
     live_bytes += n_bytes;
-    peak_bytes = std::max(peak_bytes, live_bytes);
+    if (!within_operator) peak_bytes = std::max(peak_bytes, live_bytes);
+  }
+  void set_within(bool within) {
+    const std::scoped_lock lock(mutex);
+    within_operator = within;
+    if (!within) peak_bytes = std::max(peak_bytes, live_bytes);
   }
   void subtract(std::uint64_t n_bytes) {
     const std::scoped_lock lock(mutex);
@@ -46,6 +52,9 @@ std::uint64_t MetaMemory::take_peak() {
   const std::scoped_lock lock(count_->mutex);
   return std::exchange(count_->peak_bytes, count_->live_bytes);
 }
+
+void MetaMemory::begin_operator() { count_->set_within(true); }
+void MetaMemory::end_operator() { count_->set_within(false); }
 
 c10::DataPtr MetaMemory::allocate(std::size_t n_bytes) {
   auto block = std::make_unique<Block>(count_, align_up(n_bytes, kBlockBytes));

@@ -22,6 +22,10 @@ class MetaMemory final : public c10::Allocator {
 
   /// The most bytes since the last call, or since this began.
   std::uint64_t take_peak();
+  /// What is allocated and freed between these counts for no peak: an operator's kernel for this device may be a program of
+  /// others, and hold tensors that a kernel of another device has no need of.
+  void begin_operator();
+  void end_operator();
 
   c10::DataPtr allocate(std::size_t n_bytes) override;
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }

@@ -31,6 +31,10 @@ class RecordingStrategy final : public Strategy {
   Result<void> announce_step(const castor_step_args&) override { return add(StepCall::Kind::announce); }
   Result<void> end_of_backward() override { return add(StepCall::Kind::end_of_backward); }
 
+  /// An operator that has been counted runs again, by a kernel that may be a program of others.
+  void begin_operator() { memory_.begin_operator(), flops_.pause(true); }
+  void end_operator() { memory_.end_operator(), flops_.pause(false); }
+
   /// Ends the recording.
   std::vector<RecordedCall> take() {
     measure();

@@ -15,8 +15,7 @@ namespace castor {
 namespace {
 
 /// The options of the plugin that boost would attach.
-Result<EngineOptions> options_of(const Gemini& plugin, const TrainingFacts& facts) {
-  CASTOR_ASSIGN(const PluginByName named, by_name(plugin));
+Result<EngineOptions> options_of(const PluginByName& named, const TrainingFacts& facts) {
   castor_plugin_info info = {};
   info.name = "gemini";
   info.options = gemini_schema().data(), info.n_options = static_cast<std::uint32_t>(gemini_schema().size());
@@ -32,20 +31,33 @@ bool is_scaled(const RecordedStep& step, const SessionOptions& options) {
 
 }  // namespace
 
+Result<bool> keeps_inputs(const PluginByName& plugin) {
+  CASTOR_ASSIGN(const EngineOptions engine, options_of(plugin, {}));
+  return engine.offload_activations;
+}
+
+Result<Forecast> estimate(RecordedStep step, const PluginByName& plugin, const Optimizer& optimizer,
+                          const ForecastMachine& machine, const SessionOptions& options) {
+  CASTOR_TRY(check_micro_batches(options));
+  castor_step_args args = step_args(optimizer);
+  args.max_norm = options.max_norm, args.max_value = options.max_value;
+  CASTOR_ASSIGN(const EngineOptions engine, options_of(plugin, training_facts(args, options)));
+  if (is_scaled(step, options)) args.loss_scale = options.scaler.value_or(GradScalerOptions{}).initial_scale;
+  CASTOR_TRY(check_step_args(args, static_cast<std::uint32_t>(step.params.size())));
+  step.repeat(static_cast<std::uint32_t>(options.micro_batches));
+  return forecast(step, engine, machine, args);
+}
+
 Result<Forecast> estimate(std::shared_ptr<torch::nn::Module> model, const std::function<at::Tensor()>& loss,
                           const Gemini& plugin, const Optimizer& optimizer, const ForecastMachine& machine,
                           const SessionOptions& options) {
   if (!model) return Error{ErrorKind::usage, "there is no model: the pointer is null"};
   CASTOR_TRY(check_micro_batches(options));
-  castor_step_args args = step_args(optimizer);
-  args.max_norm = options.max_norm, args.max_value = options.max_value;
-  CASTOR_ASSIGN(const EngineOptions engine, options_of(plugin, training_facts(args, options)));
-  const RecordingOptions recording{.is_unit = options.is_unit, .keeps_inputs = engine.offload_activations};
+  CASTOR_ASSIGN(const PluginByName named, by_name(plugin));
+  CASTOR_ASSIGN(const bool takes_inputs, keeps_inputs(named));
+  const RecordingOptions recording{.is_unit = options.is_unit, .keeps_inputs = takes_inputs};
   CASTOR_ASSIGN(RecordedStep step, record_step(std::move(model), loss, recording));
-  if (is_scaled(step, options)) args.loss_scale = options.scaler.value_or(GradScalerOptions{}).initial_scale;
-  CASTOR_TRY(check_step_args(args, static_cast<std::uint32_t>(step.params.size())));
-  step.repeat(static_cast<std::uint32_t>(options.micro_batches));
-  return forecast(step, engine, machine, args);
+  return estimate(std::move(step), named, optimizer, machine, options);
 }
 
 }  // namespace castor

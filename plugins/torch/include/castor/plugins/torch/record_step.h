@@ -2,6 +2,8 @@
 #pragma once
 
 #include <castor/plugins/torch/adapter_options.h>
+#include <castor/plugins/torch/model_parts.h>
+#include <castor/plugins/torch/unit_border.h>
 
 #include <castor/engine/recorded_step.h>
 #include <castor/memory/result.h>
@@ -34,5 +36,29 @@ struct RecordingOptions {
 /// an operator has no kernel for it.
 Result<RecordedStep> record_step(std::shared_ptr<torch::nn::Module> model, const std::function<at::Tensor()>& loss,
                                  const RecordingOptions& options = {});
+
+/// The same of a model as parts, whose program brings the passes of units into their borders and computes the loss between
+/// begin and end. Requires and errors: as record_step; begun and ended by one thread.
+class StepRecording {
+ public:
+  static Result<std::unique_ptr<StepRecording>> begin(const ModelParts& model, bool keeps_inputs);
+  ~StepRecording();
+
+  /// Requires: there is a unit of that number.
+  UnitBorder& unit(std::size_t number) const;
+  /// Around the kernel of an operator that the program watches and runs itself: neither the operators within it count, nor
+  /// memory that they free again. (In Python the kernels of the meta device are programs of other operators.)
+  void begin_operator();
+  void end_operator();
+  /// Runs the backward pass from `loss`, and ends the recording.
+  Result<RecordedStep> end(const at::Tensor& loss);
+
+ private:
+  friend Result<RecordedStep> record_step(std::shared_ptr<torch::nn::Module> model,
+                                          const std::function<at::Tensor()>& loss, const RecordingOptions& options);
+  struct Parts;
+  explicit StepRecording(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
+};
 
 }  // namespace castor

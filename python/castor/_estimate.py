@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a training would take, before anything of it has memory."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map_only
+
+from castor import _core
+from castor._access import Lending, place_of
+from castor._errors import Error, nearest
+from castor._hooks import Passes, connect_units
+from castor._precision import dtype_of
+from castor._rules import rule_of, values_of
+from castor._units import find_units
+
+if TYPE_CHECKING:
+    from castor.booster._plugin import Plugin
+
+GIB = 2**30
+ASKS = (torch.Tensor.__bool__, torch.Tensor.item)
+MACHINE = (
+    "device_bytes",
+    "host_bytes",
+    "flops_per_s",
+    "host_update_bytes_per_s",
+    "device_update_bytes_per_s",
+    "h2d_bytes_per_s",
+    "d2h_bytes_per_s",
+    "nvme_read_bytes_per_s",
+    "nvme_write_bytes_per_s",
+)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Of a training once it has settled.
+
+    peak_bytes: by tier, of the whole run. activation_bytes: of the device, beside chunks. step_s: of a step; compute_s and
+    wait_s its parts, update_s all updates, beside it or in it. bound_by: what limits the step, which takes at least bound_s.
+    flops: operations of a step.
+    """
+
+    n_params: int
+    peak_bytes: dict[str, int]
+    activation_bytes: int
+    flops: float
+    step_s: float
+    compute_s: float
+    wait_s: float
+    update_s: float
+    bound_by: str
+    bound_s: float
+
+    def __str__(self) -> str:
+        peaks = ", ".join(f"{tier} {n_bytes / GIB:.2f} GiB" for tier, n_bytes in self.peak_bytes.items() if n_bytes)
+        return (
+            f"{self.n_params / 1e9:.3f} B parameters; peaks: {peaks}; {self.step_s:.3f} s a step (±30 %: the speed of the "
+            f"device was not measured), bound by {self.bound_by} ({self.bound_s:.3f} s)"
+        )
+
+
+def estimate(
+    model: nn.Module,
+    plugin: Plugin,
+    batch: Any,
+    loss: Callable[[nn.Module, Any], torch.Tensor] | None = None,
+    optimizer: type[torch.optim.Optimizer] = torch.optim.AdamW,
+    machine: Mapping[str, float] | None = None,
+    device: str = "cuda",
+) -> Estimate:
+    """The memory and the time of the training of `model` under `plugin`, of which nothing is allocated.
+
+    model: best built on the meta device; it is not changed. batch: one micro-batch, whose values do not matter: keyword
+    arguments of the model as a dictionary, its arguments as a tuple or list, or its one argument. loss: of a model and that
+    batch; None: the model's result, or its `loss`. machine: rates and memory in place of an H200's: device_bytes,
+    host_bytes, flops_per_s, host_update_bytes_per_s, device_update_bytes_per_s, h2d_bytes_per_s, d2h_bytes_per_s,
+    nvme_read_bytes_per_s, nvme_write_bytes_per_s. device: 'cuda', or 'cpu', where the device is the host.
+    Errors: castor.Error: does_not_fit, with the budget that would do; usage.
+    """
+    for name in machine or {}:
+        if name not in MACHINE:
+            raise Error(f"machine has no {name}{nearest(name, MACHINE)}; it takes {', '.join(MACHINE)}", "usage", "machine")
+    if device not in ("cuda", "cpu"):
+        raise Error(f"device takes 'cuda' or 'cpu', not {device!r}", "usage", "device")
+    made = optimizer([nn.Parameter(torch.zeros(1))], lr=1e-3)
+    rule = rule_of(made)
+    on_meta = without_memory(model, plugin)
+    names = {parameter: name for name, parameter in on_meta.named_parameters()}
+    units = find_units(on_meta, plugin.units)
+    positions = {parameter: i for i, parameter in enumerate(names)}
+    recording = _core.Recording(
+        [(name, parameter) for parameter, name in names.items()],
+        [(unit.name, [positions[parameter] for parameter in unit.parameters]) for unit in units],
+        plugin.name,
+        plugin.options,
+    )
+    passes = Passes(recording, units, Lending(), None)
+    connect_units(passes)
+    batch = tree_map_only(torch.Tensor, lambda tensor: tensor.detach().to("meta").requires_grad_(tensor.requires_grad), batch)
+    try:
+        with WholeBatches(), Operators(recording):
+            flops = recording.end(loss_of(on_meta, batch, loss))
+    except (RuntimeError, NotImplementedError) as error:
+        if isinstance(error, Error) or "meta" not in str(error):
+            raise
+        why = f"the model asks for values of tensors, which are not there before it has memory: {str(error).splitlines()[0]}"
+        raise Error(f"{why}; state loss=, a function that computes a loss without them", "usage", "loss") from error
+    finally:
+        passes.open.clear()
+        passes.end_step()
+        recording.close()
+    found = recording.forecast(rule, values_of(rule, made.param_groups[0]), plugin.max_norm or 0.0, plugin.micro_batches or 1, device, dict(machine or {}))
+    return Estimate(activation_bytes=found.pop("non_model_bytes"), flops=flops, **found)
+
+
+def without_memory(model: nn.Module, plugin: Plugin) -> nn.Module:
+    """A copy on the meta device, in the precision of the plugin."""
+    if any(place_of(parameter) for parameter in model.parameters()):
+        raise Error("the model was boosted already; estimate one that was not, built within torch.device('meta')", "usage")
+    dtype = dtype_of(plugin.precision) if plugin.precision else None
+    memo: dict[int, torch.Tensor] = {}
+    for parameter in model.parameters():
+        values = parameter.detach().to("meta", dtype if parameter.is_floating_point() else None)
+        memo[id(parameter)] = nn.Parameter(torch.empty_like(values), parameter.requires_grad)
+    for module in model.modules():
+        for name, buffer in module.named_buffers(recurse=False):
+            casts = dtype is not None and buffer.is_floating_point() and name not in module._non_persistent_buffers_set
+            memo[id(buffer)] = torch.empty_like(buffer.to("meta", dtype if casts else None))
+    return copy.deepcopy(model, memo)
+
+
+class Operators(TorchDispatchMode):
+    """Tells a recording of each operator's kernel: many of the meta device are programs in Python, whose inner tensors a GPU's
+    kernel does not have."""
+
+    def __init__(self, recording: _core.Recording):
+        super().__init__()
+        self.recording = recording
+
+    def __torch_dispatch__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        self.recording.begin_operator()
+        try:
+            return func(*args, **(kwargs or {}))
+        finally:
+            self.recording.end_operator()
+
+
+class WholeBatches(TorchFunctionMode):
+    """Answers questions about values that are not there as of a batch without padding: all of a mask is set, and no token
+    is the one that pads."""
+
+    def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        if func in ASKS and args[0].is_meta and args[0].dtype == torch.bool:
+            return True
+        if func is torch.Tensor.__contains__ and args[0].is_meta:
+            return False
+        return func(*args, **(kwargs or {}))
+
+
+def loss_of(model: nn.Module, batch: Any, loss: Callable[[nn.Module, Any], torch.Tensor] | None) -> torch.Tensor:
+    if loss is not None:
+        found = loss(model, batch)
+    elif isinstance(batch, Mapping):
+        found = model(**batch)
+    else:
+        found = model(*batch) if isinstance(batch, (tuple, list)) else model(batch)
+    if not isinstance(found, torch.Tensor):
+        found = found.get("loss") if isinstance(found, Mapping) else getattr(found, "loss", None)
+    if not isinstance(found, torch.Tensor) or found.numel() != 1:
+        raise Error("the model gives no loss for this batch; state loss=: a function of the model and the batch", "usage", "loss")
+    return found

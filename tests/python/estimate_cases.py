@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""castor.estimate against counts by hand, and against trainings."""
+
+import contextlib
+import io
+import json
+import pathlib
+import tempfile
+import unittest
+from unittest import mock
+
+import torch
+from torch import nn
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.checkpoint import checkpoint
+
+import castor
+import models
+from boost_cases import TiedModel, loss_of
+from castor._estimate_command import main
+from castor.booster import Booster
+from castor.booster.plugin import GeminiPlugin
+from where import DEVICE
+
+META = torch.device("meta")
+
+
+def plugin(**options):
+    return GeminiPlugin(**{"precision": None, "device_budget": "8GiB", "host_budget": "8GiB", **options})
+
+
+class Perceptron(nn.Module):
+    def __init__(self, width=256, n_layers=3):
+        super().__init__()
+        self.layers = nn.Sequential(*(nn.Linear(width, width, bias=False) for _ in range(n_layers)))
+
+    def forward(self, x):
+        return self.layers(x).sum()
+
+
+class Blocks(nn.Module):
+    def __init__(self, recompute):
+        super().__init__()
+        make = lambda: nn.Sequential(nn.Linear(128, 512), nn.GELU(), nn.Linear(512, 128), nn.LayerNorm(128))  # noqa: E731
+        self.blocks = nn.ModuleList(make() for _ in range(4))
+        self.recompute = recompute
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x) if self.recompute is None else checkpoint(block, x, use_reentrant=self.recompute)
+        return x.square().mean()
+
+
+class Alive(TorchDispatchMode):
+    """The most bytes that tensors of the host take after any operator, but for parameters and the batch."""
+
+    def __init__(self, model, batch):
+        super().__init__()
+        self.known = {values.untyped_storage()._cdata for values in (*model.parameters(), batch)}
+        self.alive = {}
+        self.peak_bytes = 0
+        for parameter in model.parameters():
+            parameter.register_post_accumulate_grad_hook(lambda parameter: setattr(parameter, "grad", None))
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(result):
+            if isinstance(tensor, torch.Tensor) and tensor.untyped_storage()._cdata not in self.known:
+                storage = tensor.untyped_storage()
+                self.alive[storage._cdata] = StorageWeakRef(storage), storage.nbytes()
+        self.alive = {key: found for key, found in self.alive.items() if not found[0].expired()}
+        self.peak_bytes = max(self.peak_bytes, sum(n_bytes for _, n_bytes in self.alive.values()))
+        return result
+
+
+@unittest.skipUnless(DEVICE.type == "cpu", "a forecast is made on the host")
+class Estimates(unittest.TestCase):
+    def test_operations_are_those_of_the_products(self):
+        """Of each layer three of 2·b·w² in a step, but for the gradient of the input, which nobody asks for."""
+        found = castor.estimate(Perceptron(256, 5), plugin(), torch.empty(64, 256))
+        self.assertEqual(found.flops, (5 * 3 - 1) * 2 * 64 * 256**2)
+        self.assertEqual(found.n_params, 5 * 256**2)
+
+    def test_activations_are_what_is_alive_at_once(self):
+        """Counted in a training of the model in memory, whose gradients leave as they come."""
+        for recompute in (None, False, True):
+            with self.subTest(recompute=recompute):
+                model, x = Blocks(recompute), torch.randn(1024, 128, requires_grad=True)
+                found = castor.estimate(model, plugin(), x)
+                with Alive(model, x) as alive:
+                    model(x).backward()
+                self.assertAlmostEqual(found.activation_bytes / (alive.peak_bytes + x.nbytes), 1, delta=0.01)
+
+    @unittest.skipUnless(models.MODELS, "transformers is not installed")
+    def test_logits_take_12_bytes_each_in_the_loss_of_transformers(self):
+        """In backward: what the log-softmax has kept, its gradient, and that of its input, in fp32."""
+
+        def activations(n_tokens):
+            make, _ = models.causal("Qwen2Config", hidden_size=64, intermediate_size=64, num_hidden_layers=1, vocab_size=n_tokens)
+            with META:
+                model = make().train()
+            batch = {"input_ids": torch.empty(4, 512, dtype=torch.long), "labels": torch.empty(4, 512, dtype=torch.long)}
+            return castor.estimate(model, plugin(precision="bf16"), batch).activation_bytes
+
+        self.assertAlmostEqual((activations(40_000) - activations(20_000)) / (20_000 * 4 * 512), 12, delta=0.05)
+
+    @unittest.skipUnless(models.MODELS, "transformers is not installed")
+    def test_the_models_of_the_table(self):
+        refused = []
+        for name, (make, loss, *_) in models.MODELS.items():
+            model = make().train()
+            with self.subTest(name), mock.patch.object(models, "DEVICE", META):
+                try:
+                    found = castor.estimate(model, plugin(precision="bf16"), 0, loss, device="cpu")
+                except castor.Error as error:
+                    refused.append((name, str(error)))
+                    continue
+                self.assertEqual(found.n_params, sum(parameter.numel() for parameter in model.parameters()))
+                self.assertGreater(found.flops, 0)
+                self.assertGreater(found.step_s, 0)
+        self.assertEqual([name for name, _ in refused], ["experts in a ModuleList"], refused)
+        self.assertIn("values of tensors", refused[0][1])
+
+    def test_peaks_are_those_of_a_training(self):
+        """On the CPU the device tier is chunks alone."""
+        for budgets in ({}, {"device_budget": "200KiB", "host_budget": "1MiB"}, {"device_budget": "160KiB", "host_budget": "1MiB"}):
+            for more in ({}, {"max_norm": 1.0, "micro_batches": 1}):
+                with self.subTest(budgets=budgets, more=more):
+                    options = {"precision": "bf16", **budgets, **more}
+                    tokens = torch.zeros(4, 16, dtype=torch.long)
+                    loss = lambda model, tokens: model(tokens).logsumexp(-1).mean()  # noqa: E731
+                    found = castor.estimate(TiedModel(), plugin(**options), tokens, loss, device="cpu")
+                    model = TiedModel()
+                    optimizer = torch.optim.AdamW(model.parameters())
+                    Booster(plugin=plugin(**options)).boost(model, optimizer)
+                    for _ in range(12):
+                        loss_of(model, 0).backward()
+                        optimizer.step()
+                    for tier, peak in castor.stats(model)["peak_bytes"].items():
+                        self.assertAlmostEqual(found.peak_bytes[tier], peak, delta=0.12 * peak + 1, msg=tier)
+
+    def test_a_budget_that_is_too_small_says_what_would_do(self):
+        tokens = torch.empty(4, 16, dtype=torch.long)
+        loss = lambda model, tokens: model(tokens).logsumexp(-1).mean()  # noqa: E731
+        budgets = {"device_budget": 1 << 10, "host_budget": 1 << 10}
+        for _ in range(6):
+            try:
+                found = castor.estimate(TiedModel(), plugin(**budgets), tokens, loss, device="cpu")
+                break
+            except castor.Error as error:
+                self.assertEqual(error.kind, "does_not_fit")
+                self.assertGreater(error.needed, budgets[f"{error.tier}_budget"])
+                budgets[f"{error.tier}_budget"] = error.needed
+        self.assertLessEqual(found.peak_bytes["device"], budgets["device_budget"])
+        self.assertLessEqual(found.peak_bytes["host"], budgets["host_budget"])
+
+    def test_the_model_stays_as_it_was(self):
+        model = Perceptron()
+        before = {name: values.clone() for name, values in model.state_dict().items()}
+        castor.estimate(model, plugin(precision="bf16"), torch.empty(8, 256))
+        self.assertTrue(all(torch.equal(values, before[name]) for name, values in model.state_dict().items()))
+        self.assertFalse(any(module._forward_hooks or module._forward_pre_hooks for module in model.modules()))
+        self.assertTrue(all(parameter.grad is None for parameter in model.parameters()))
+
+    def test_a_slower_machine_takes_longer(self):
+        times = [
+            castor.estimate(Perceptron(), plugin(), torch.empty(64, 256), machine={"flops_per_s": flops}).compute_s
+            for flops in (1e9, 2e9)
+        ]
+        self.assertAlmostEqual(times[0] / times[1], 2, delta=0.1)
+        self.assertRegex(str(castor.estimate(Perceptron(), plugin(), torch.empty(64, 256))), "bound by .*")
+
+    def test_wrong_uses_are_refused(self):
+        x = torch.empty(8, 256)
+        boosted = Perceptron()
+        Booster(plugin=plugin()).boost(boosted, torch.optim.AdamW(boosted.parameters()))
+        for call, message in (
+            (lambda: castor.estimate(boosted, plugin(), x), "boosted already"),
+            (lambda: castor.estimate(Perceptron(), plugin(), x, machine={"flops": 1}), "did you mean flops_per_s"),
+            (lambda: castor.estimate(Perceptron(), plugin(), x, device="tpu"), "'cuda' or 'cpu'"),
+            (lambda: castor.estimate(nn.Linear(256, 2), plugin(), x), "state loss="),
+            (lambda: castor.estimate(Perceptron(), plugin(), x, optimizer=torch.optim.Adagrad), "Adagrad"),
+            (lambda: castor.estimate(Perceptron(), plugin(units="layer"), x), "units names layer"),
+        ):
+            with self.subTest(message), self.assertRaisesRegex(castor.Error, message):
+                call()
+
+
+@unittest.skipUnless(models.MODELS and DEVICE.type == "cpu", "transformers is not installed")
+class Command(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        make, _ = models.causal("Qwen2Config", hidden_size=64, intermediate_size=128, num_hidden_layers=2, vocab_size=128)
+        make().config.save_pretrained(folder.name)
+        self.folder = pathlib.Path(folder.name)
+
+    def run_with(self, *arguments):
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = main(list(map(str, arguments)))
+        return code, out.getvalue(), err.getvalue()
+
+    def test_of_a_config(self):
+        budgets = ("--device-budget", "1GiB", "--host-budget", "1GiB", "--seq", 64, "--recompute", "--clip", "1.0")
+        code, text, _ = self.run_with("--hf", self.folder / "config.json", *budgets)
+        self.assertEqual(code, 0)
+        self.assertRegex(text, r"parameters; peaks: device .* GiB.*bound by")
+        code, text, _ = self.run_with("--hf", self.folder, *budgets, "--json")
+        self.assertEqual(json.loads(text)["n_params"], sum(p.numel() for p in self.model().parameters()))
+
+    def model(self):
+        return models.causal("Qwen2Config", hidden_size=64, intermediate_size=128, num_hidden_layers=2, vocab_size=128)[0]()
+
+    def test_messages_name_its_options(self):
+        code, _, text = self.run_with("--hf", self.folder, "--device-budget", "1KiB")
+        self.assertEqual(code, 1)
+        self.assertRegex(text, "^castor: device tier: .* raise --device-budget to ")
+        code, _, text = self.run_with("--hf", self.folder / "nothing", "--device-budget", "1GiB")
+        self.assertRegex(text, "^castor: there is no .*nothing")
+
+
+if __name__ == "__main__":
+    unittest.main()
