@@ -59,13 +59,18 @@ bool show_first_gap(GrowingCache& cache) {
   std::sort(free_bytes.rbegin(), free_bytes.rend());  // so that each is taken by the allocation of its size
   for (const std::uint64_t n_bytes : free_bytes)
     if (n_bytes >= kProbeBytes && !held.add(n_bytes)) return false;
-  return held.add(kProbeBytes);
+  const auto left =
+      cache.layout().free_bytes;  // large where allocations go to another pool than the one that is looked at
+  const auto large = [](std::uint64_t n_bytes) { return n_bytes >= kProbeBytes; };
+  return std::none_of(left.begin(), left.end(), large) && held.add(kProbeBytes);
 }
 
 bool grow(GrowingCache& cache) {
   const CacheFigures before = cache.figures();
   const std::uint64_t probe_bytes = kProbeBytes + kAllocatorSegmentBytes;
   if (before.reserved_bytes + probe_bytes + kAllocatorSegmentBytes > before.allowed_bytes) return false;
+  // A failure would be reported as torch's own, while the allocator's lock is held.
+  if (before.device_free_bytes < before.allowed_bytes - before.reserved_bytes + kProbeBytes) return false;
   if (!show_first_gap(cache)) return true;
   const CacheLayout layout = cache.layout();
   const CacheFigures now = cache.figures();
@@ -75,7 +80,7 @@ bool grow(GrowingCache& cache) {
   if (n_bytes < 2 * kProbeBytes) return true;
   cache.allow(now.reserved_bytes + n_bytes);
   Held(cache).add(n_bytes);
-  cache.allow(now.allowed_bytes);
+  cache.restore_limit();
   if (cache.figures().reserved_bytes > now.allowed_bytes) cache.give_back();
   return true;
 }

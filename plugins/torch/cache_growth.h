@@ -26,7 +26,8 @@ struct CacheFigures {
   std::int64_t n_retries = 0;  ///< how often the cache was given back for one allocation
   std::uint64_t allocated_bytes = 0;
   std::uint64_t reserved_bytes = 0;
-  std::uint64_t allowed_bytes = 0;  ///< reserved_bytes may not exceed it
+  std::uint64_t allowed_bytes = 0;      ///< reserved_bytes may not exceed it
+  std::uint64_t device_free_bytes = 0;  ///< of the device, whoever uses the rest
 };
 
 /// torch's allocator for the current device and stream, whose segments are expandable.
@@ -38,8 +39,9 @@ class GrowingCache {
   /// Null where the allocator refuses. Frees what it allocated when the block ends.
   virtual void* allocate(std::uint64_t n_bytes) = 0;
   virtual void deallocate(void* block) = 0;
-  /// Replaces the limit of reserved_bytes.
+  /// Replaces the limit of reserved_bytes, until restore_limit() gives back exactly the one before.
   virtual void allow(std::uint64_t n_bytes) = 0;
+  virtual void restore_limit() = 0;
   virtual void give_back() = 0;
 };
 

@@ -21,6 +21,7 @@ from castor._hooks import Passes, connect_units
 from castor._precision import dtype_of
 from castor._rules import rule_of, values_of
 from castor._units import find_units
+from castor._values import check_value, is_number
 
 if TYPE_CHECKING:
     from castor.booster._plugin import Plugin
@@ -89,8 +90,11 @@ def estimate(
     for name in machine or {}:
         if name not in MACHINE:
             raise Error(f"machine has no {name}{nearest(name, MACHINE)}; it takes {', '.join(MACHINE)}", "usage", "machine")
+        check_value(name, machine[name], "a number above 0", is_number(machine[name]) and 0 < machine[name] < float("inf"))
     if device not in ("cuda", "cpu"):
         raise Error(f"device takes 'cuda' or 'cpu', not {device!r}", "usage", "device")
+    if not isinstance(optimizer, type):
+        raise Error(f"optimizer takes a class, as torch.optim.AdamW, not {type(optimizer).__name__}(…)", "usage", "optimizer")
     made = optimizer([nn.Parameter(torch.zeros(1))], lr=1e-3)
     rule = rule_of(made)
     on_meta = without_memory(model, plugin)

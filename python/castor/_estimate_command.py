@@ -15,6 +15,7 @@ import torch
 
 from castor._errors import Error
 from castor._estimate import Estimate, estimate
+from castor._values import check_value
 from castor.booster.plugin import GeminiPlugin
 
 
@@ -46,8 +47,12 @@ def model_of(config: Path, recompute: bool) -> torch.nn.Module:
         raise Error("transformers is not installed: pip install transformers", "usage", "--hf") from None
     if not config.exists():
         raise Error(f"there is no {config}; name a config.json, or the folder with one", "usage", "--hf")
-    with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(config))
+    try:
+        with torch.device("meta"):
+            model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(config))
+    except (OSError, ValueError) as error:
+        why = str(error).strip().splitlines()[0]
+        raise Error(f"{config} is no config of a causal language model that transformers knows: {why}", "usage", "--hf") from None
     if recompute:
         model.gradient_checkpointing_enable({"use_reentrant": False})
     return model.train()
@@ -63,6 +68,9 @@ def found_for(options: argparse.Namespace) -> Estimate:
         **{name: value for name, value in budgets.items() if value},
         **nvme,
     )
+    for name in ("batch", "seq", "flops_per_s"):
+        value = getattr(options, name)
+        check_value("--" + name.replace("_", "-"), value, "a number above 0", value is None or value > 0)
     tokens = torch.empty(options.batch, options.seq, dtype=torch.long, device="meta")
     machine = {"flops_per_s": options.flops_per_s} if options.flops_per_s else None
     model = model_of(Path(options.hf), options.recompute)

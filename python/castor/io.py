@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import os
 import warnings
 from collections.abc import Callable, Sequence
@@ -13,7 +15,6 @@ from typing import Any
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._pytree import tree_map_only
 
 from castor import _core
 from castor._errors import Error, nearest
@@ -64,28 +65,33 @@ class Queue:
             self.end()
 
     def end(self) -> None:
-        """Waits for each, also where one has failed."""
-        failed = None
+        """Waits for each, and does what follows it, also where another or its callback has failed; raises the first failure."""
+        failures: list[BaseException] = []
         calls, self.calls = self.calls, []
         self.storages.clear()
         for call in calls:
-            try:
-                for transfer in call.transfers:
-                    transfer.wait()
-            except Error as error:
-                failed = failed or error
-                continue
-            for done in call.after:
-                done()
-        if failed:
-            raise failed
+            ended = [attempt(transfer.wait, failures) for transfer in call.transfers]
+            if all(ended):
+                for done in call.after:
+                    attempt(done, failures)
+        if failures:
+            raise failures[0]
+
+
+def attempt(call: Callback, failures: list[BaseException]) -> bool:
+    try:
+        call()
+    except BaseException as error:
+        failures.append(error)
+        return False
+    return True
 
 
 class DiskOffloader:
     """Writes tensors of the host to an unnamed file in the folder `dir`, and reads them back.
 
     A tensor may have any dtype, sizes and strides, and be a view. Once it is on the drive its memory is freed if it is
-    all of its storage; reading it makes the memory again. Its room on the drive is kept while it lives. Between a call and the end of
+    all of its storage, and torch's own; reading it makes the memory again. Its room on the drive is kept while it lives. Between a call and the end of
     its transfer the values may not be used. Calls that begin with async_ return at once; sync_write_events,
     sync_read_events and synchronize wait, free memory and run the callbacks, in the order of the calls. A failure is a
     castor.Error (kind 'io', 'usage' or 'does_not_fit') there; what could not be written keeps its memory.
@@ -105,6 +111,7 @@ class DiskOffloader:
             warnings.warn(sentence, stacklevel=2)
         self._stored: dict[Key, Stored] = {}
         self._n_stored = 0
+        self._emptied_by: dict[int, Key] = {}  # by storage
         self._writes, self._reads = Queue(), Queue()
         self._n_before_sweep = 64
         STORES.add(self._store)
@@ -143,6 +150,8 @@ class DiskOffloader:
         self._reads.end_of(tensors)
         for tensor in tensors:
             stored = self._stored.get(key_of(once(tensor)))
+            if tensor.untyped_storage().nbytes() == 0 and self._emptied_by.get(key_of(tensor)[0], key_of(once(tensor))) != key_of(once(tensor)):
+                raise Error("all of the tensor's storage is on the drive; read the tensor that was written as a whole first", "usage")
             if stored is None or not stored.is_away:
                 sizes = tuple(tensor.shape)
                 raise Error(f"a tensor of sizes {sizes} is not on the drive; it was never written, or read since", "usage")
@@ -191,8 +200,8 @@ class DiskOffloader:
         stored.storage_bytes, stored.is_away = storage.nbytes(), True
         if tensor.numel():
             moves.transfers.append(self._store.put(stored.number, region(tensor) if is_dense(tensor) else bytes_of(tensor)))
-            if is_dense(tensor) and tensor.nbytes == storage.nbytes():
-                moves.after.append(lambda: storage.resize_(0))
+            if is_dense(tensor) and tensor.nbytes == storage.nbytes() and storage.resizable():
+                moves.after.append(lambda: self._empty(storage, key))
 
     def _read(self, tensor: torch.Tensor, moves: Moves) -> None:
         tensor = once(tensor)
@@ -200,12 +209,17 @@ class DiskOffloader:
         stored.is_away = False
         if storage.nbytes() == 0 and stored.storage_bytes:
             self._store.give_memory(tensor, stored.storage_bytes)
+            self._emptied_by.pop(storage._cdata, None)
         if tensor.numel() and is_dense(tensor):
             moves.transfers.append(self._store.get(stored.number, region(tensor)))
         elif tensor.numel():
             values = torch.empty(tensor.shape, dtype=tensor.dtype)
             moves.transfers.append(self._store.get(stored.number, bytes_of(values)))
             moves.after.append(lambda: tensor.detach().copy_(values))
+
+    def _empty(self, storage: torch.UntypedStorage, key: Key) -> None:
+        storage.resize_(0)
+        self._emptied_by[storage._cdata] = key
 
     def _forget_ended(self) -> None:
         """The values of tensors that are gone. Looked for as often as their number has doubled."""
@@ -214,6 +228,7 @@ class DiskOffloader:
         under_way = {key_of(once(tensor)) for moves in (*self._writes.calls, *self._reads.calls) for tensor in moves.tensors}
         for key in [key for key, stored in self._stored.items() if stored.storage.expired() and key not in under_way]:
             self._store.remove(self._stored.pop(key).number)
+            self._emptied_by.pop(key[0], None)
         self._n_before_sweep = max(64, 2 * len(self._stored))
 
 
@@ -260,6 +275,7 @@ class Saving:
 
     def __init__(self, saved: Future):
         self._saved = saved
+        saved.add_done_callback(report)
 
     def sync_before_step(self) -> None:
         """Nothing has to end before values change: they were copied."""
@@ -272,24 +288,27 @@ class Saving:
         self._saved.result()
 
 
+def report(saved: Future) -> None:
+    """Also where nobody waits for it."""
+    if error := saved.exception():
+        logging.getLogger("castor").error("a file was not saved: %s", error)
+
+
 def async_save(obj: object, path: str | os.PathLike, n_entries: int = 16, backend: str = "uring") -> Saving:
-    """torch.save(obj, path) beside the program. Tensors in dictionaries, lists and tuples are copied to the host first, and
-    may change afterwards. Until the new file is whole, the one of that name stays as it was."""
-    copied = tree_map_only(torch.Tensor, copy_of, obj)
+    """torch.save(obj, path), of which the writing goes on beside the program: the file's bytes are made at once, in memory, so
+    that all of `obj` may change afterwards. Until the new file is whole, the one of that name stays as it was."""
+    copied = io.BytesIO()
+    torch.save(obj, copied)
     writer = AsyncFileWriter(path, n_entries, backend)
 
     def save() -> None:
         with writer:
-            torch.save(copied, writer)
+            writer.write(copied.getbuffer())
 
     thread = ThreadPoolExecutor(1, "castor-save")
     saved = thread.submit(save)
     thread.shutdown(wait=False)  # the thread ends with its work, and the program waits for it
     return Saving(saved)
-
-
-def copy_of(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().to("cpu", copy=True)
 
 
 def engine_of(backend: str) -> str:

@@ -6,6 +6,8 @@
 #include <castor/memory/bytes.h>
 #include <castor/memory/host_resource.h>
 
+#include <unistd.h>
+
 #include <memory>
 #include <string>
 #include <utility>
@@ -33,6 +35,10 @@ class Transfer {
   Transfer& operator=(Transfer&&) = delete;
   ~Transfer() {
     if (!store_) return;
+    if (process_ != ::getpid()) {  // a fork has no thread that would end it
+      new std::shared_ptr<TensorStore>(std::move(store_));
+      return;
+    }
     const py::gil_scoped_release others_run;
     (void)event_.wait();
   }
@@ -47,6 +53,7 @@ class Transfer {
   std::shared_ptr<TensorStore> store_;
   at::Tensor tensor_;
   Event event_;
+  pid_t process_ = ::getpid();
 };
 
 /// Memory in whole pages, which a drive reaches without a copy, in huge pages where there are any: small tensors share one

@@ -51,7 +51,14 @@ class FileWriter {
     engine_ = value_of(make_io_engine({.choice = engine_named(engine), .depth = n_blocks}));
     blocks_.resize(n_blocks);
   }
-  ~FileWriter() { drop(); }
+  ~FileWriter() {
+    if (process_ == ::getpid()) {
+      drop();
+      return;
+    }
+    (void)engine_.release();  // a fork has no thread of it, and the file is its parent's
+    for (Block& block : blocks_) new Buffer(std::move(block.memory));
+  }
   FileWriter(const FileWriter&) = delete;
   FileWriter& operator=(const FileWriter&) = delete;
 
@@ -133,6 +140,7 @@ class FileWriter {
     return ErrorException({ErrorKind::io, "cannot write " + path_ + ": " + std::generic_category().message(errno)});
   }
 
+  const pid_t process_ = ::getpid();
   HostResource memory_;
   std::string path_, folder_, beside_;
   std::unique_ptr<DirectFile> file_;  ///< null once closed

@@ -180,6 +180,9 @@ class Estimates(unittest.TestCase):
             (lambda: castor.estimate(boosted, plugin(), x), "boosted already"),
             (lambda: castor.estimate(Perceptron(), plugin(), x, machine={"flops": 1}), "did you mean flops_per_s"),
             (lambda: castor.estimate(Perceptron(), plugin(), x, device="tpu"), "'cuda' or 'cpu'"),
+            (lambda: castor.estimate(Perceptron(), plugin(), x, machine={"flops_per_s": 0}), "a number above 0"),
+            (lambda: castor.estimate(Perceptron(), plugin(), x, machine={"h2d_bytes_per_s": float("nan")}), "a number above 0"),
+            (lambda: castor.estimate(Perceptron(), plugin(), x, optimizer=torch.optim.SGD([x])), "takes a class"),
             (lambda: castor.estimate(nn.Linear(256, 2), plugin(), x), "state loss="),
             (lambda: castor.estimate(Perceptron(), plugin(), x, optimizer=torch.optim.Adagrad), "Adagrad"),
             (lambda: castor.estimate(Perceptron(), plugin(units="layer"), x), "units names layer"),
@@ -220,6 +223,14 @@ class Command(unittest.TestCase):
         self.assertRegex(text, "^castor: device tier: .* raise --device-budget to ")
         code, _, text = self.run_with("--hf", self.folder / "nothing", "--device-budget", "1GiB")
         self.assertRegex(text, "^castor: there is no .*nothing")
+        (self.folder / "bad.json").write_text("{")
+        for arguments, message in (
+            (("--hf", self.folder / "bad.json"), "is no config of a causal language model"),
+            (("--hf", self.folder, "--batch", 0), "--batch takes a number above 0"),
+        ):
+            code, _, text = self.run_with(*arguments, "--device-budget", "1GiB")
+            self.assertEqual(code, 1)
+            self.assertRegex(text, message)
 
 
 if __name__ == "__main__":

@@ -140,6 +140,9 @@ class Accelerate(SameWeights):
         self.assertEqual({p.dtype for p in model.parameters()}, {torch.float16})
         self.assertLess(sum(losses[-6:]), sum(losses[:6]))
         self.assertFalse(accelerator.optimizer_step_was_skipped)
+        loss = model(**{name: values.to(DEVICE) for name, values in torch.utils.data.default_collate([Texts()[0]]).items()}).loss
+        accelerator.backward(loss, retain_graph=True)
+        accelerator.backward(loss)
 
     def test_saves_and_goes_on(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -363,6 +366,7 @@ class Trainer(SameWeights):
             (None, {"fp16": True, "max_grad_norm": 0.0}, "fp16", 0.0),
             (TorchDDPPlugin(), {"bf16": True}, "bf16", 0.4),
             (GeminiPlugin(max_norm=2.0), {}, "bf16", 2.0),
+            (GeminiPlugin(), {"fp16": True}, "fp16", 0.4),
         ):
             with self.subTest(given=given, options=options):
                 trainer = self.boosting(made(), {"plugin": given}, **options)

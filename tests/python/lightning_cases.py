@@ -165,6 +165,18 @@ class Lightning(SameWeights):
         for one, other in zip(module.losses, usual.losses[N_BATCHES:], strict=True):
             self.assertAlmostEqual(one, other, delta=1e-4)
 
+    def test_a_further_fit_begins_anew(self):
+        """With the values that configure_optimizers has then, no moments, and a schedule from its beginning."""
+        module, usual = Module(), Module()
+        for _ in range(2):
+            self.trainer(self.strategy(), max_epochs=1).fit(module, loader())
+            self.trainer(max_epochs=1).fit(usual, loader())
+        self.assertEqual(module.optimizers().param_groups[0]["lr"], usual.optimizers().param_groups[0]["lr"])
+        for one, other in zip(module.losses, usual.losses, strict=True):
+            self.assertAlmostEqual(one, other, delta=1e-3 * other)
+        with self.assertRaisesRegex(castor.Error, "another max_norm"):
+            self.trainer(self.strategy(), gradient_clip_val=0.5).fit(module, loader())
+
     def test_keeps_the_best_checkpoint(self):
         best = pl.callbacks.ModelCheckpoint(self.folder.name, monitor="validated", save_top_k=1)
         trainer = self.trainer(self.strategy(), max_epochs=3, enable_checkpointing=True, callbacks=[best])
@@ -189,7 +201,7 @@ class Lightning(SameWeights):
             self.trainer(self.strategy(), precision="64-true")
         module = Module()
         self.trainer(self.strategy()).test(module, loader(), verbose=False)
-        with self.assertRaisesRegex(castor.Error, "call fit first"):
+        with self.assertRaisesRegex(castor.Error, "call fit before them"):
             self.trainer(self.strategy()).fit(module, loader())
 
 

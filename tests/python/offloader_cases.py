@@ -123,6 +123,43 @@ class Offloaded(unittest.TestCase):
         self.drive.sync_readv([two, one], lambda: called.append((two.sum().item(), one.sum().item())))
         self.assertEqual(called[2], (two.sum().item(), one.sum().item()))
 
+    def test_a_failing_callback_leaves_the_other_calls_whole(self):
+        one, base = values(1000), values(40, 30)
+        gaps, expected, whole = base[:, ::2], base[:, ::2].clone(), one.clone()
+        self.drive.sync_writev([one, gaps])
+        gaps.zero_()
+        called = []
+
+        def fail():
+            raise KeyError("callback")
+
+        self.drive.async_read(one, fail)
+        self.drive.async_read(gaps, lambda: called.append(True))
+        with self.assertRaisesRegex(KeyError, "callback"):
+            self.drive.sync_read_events()
+        self.assertEqual(called, [True])
+        self.assertTrue(torch.equal(gaps, expected))
+        self.assertTrue(torch.equal(one, whole))
+
+    def test_memory_that_is_not_torchs_stays(self):
+        array = torch.arange(1000.0).numpy().copy()
+        tensor = torch.from_numpy(array)
+        self.drive.sync_write(tensor)
+        array[:] = 0
+        self.drive.sync_read(tensor)
+        self.assertEqual(tensor.sum().item(), 499500)
+
+    def test_a_part_waits_for_its_whole(self):
+        whole = torch.arange(1000.0)
+        part = whole[:10]
+        self.drive.sync_write(part)
+        self.drive.sync_write(whole)
+        with self.assertRaisesRegex(castor.Error, "as a whole first"):
+            self.drive.sync_read(part)
+        self.drive.sync_read(whole)
+        self.drive.sync_read(part)
+        self.assertEqual(whole.sum().item(), 499500)
+
     def test_what_is_dropped_leaves_the_drive(self):
         for n in range(300):
             self.drive.sync_write(values(4096, seed=n))
@@ -268,6 +305,26 @@ class Files(unittest.TestCase):
         self.assertEqual(loaded["step"], 3)
         self.assertTrue(all(map(torch.equal, loaded["weights"], expected)))
         self.assertTrue(torch.equal(loaded["parameter"], values(5)))
+        module = torch.nn.Linear(4, 4)
+        weight = module.weight.detach().clone()
+        saving = async_save(module, self.path)
+        with torch.no_grad():
+            module.weight.zero_()
+        saving.synchronize()
+        self.assertTrue(torch.equal(torch.load(self.path, weights_only=False).weight, weight))
+
+    def test_a_fork_leaves_them_to_its_parent(self):
+        writer = AsyncFileWriter(self.path)
+        writer.write(bytes(9 << 20))
+
+        def drop():
+            nonlocal writer
+            del writer
+            return "dropped"
+
+        self.assertEqual(in_a_fork(drop), "dropped")
+        writer.close()
+        self.assertEqual(self.path.stat().st_size, 9 << 20)
 
     def test_wrong_uses_are_refused(self):
         for path, message in ((self.folder / "no" / "file", "no"), ("/proc/file", "/proc")):

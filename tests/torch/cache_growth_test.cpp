@@ -120,6 +120,24 @@ TEST(CacheGrowth, TriesEightTimesWhereTheMemoryDoesNotDo) {
   EXPECT_LE(cache.most_reserved_bytes(), 15300 * kMiB);
 }
 
+TEST(CacheGrowth, LeavesADeviceAloneThatOthersFill) {
+  ExpandableCache cache(kLimit);
+  cache.set_device_free(100 * kMiB);
+  CacheGrowth growth;
+  cache.grow_with(&growth);
+  LossHead model(cache);
+  for (int step = 0; step < 4; ++step) EXPECT_EQ(model.step(), 1) << "step " << step;
+}
+
+TEST(CacheGrowth, LeavesTheLimitAsItWas) {
+  ExpandableCache cache(kLimit);
+  CacheGrowth growth;
+  cache.grow_with(&growth);
+  LossHead model(cache);
+  for (int step = 0; step < 4; ++step) model.step();
+  EXPECT_EQ(cache.figures().allowed_bytes, kLimit);
+}
+
 TEST(CacheGrowth, ANewLimitBeginsAnew) {
   ExpandableCache cache(15300 * kMiB);
   CacheGrowth growth;

@@ -3,7 +3,9 @@
 
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime_api.h>
 
 #include <algorithm>
 #include <array>
@@ -42,7 +44,7 @@ class CurrentStreamCache final : public GrowingCache {
     const auto count = [](std::int64_t n_bytes) { return static_cast<std::uint64_t>(n_bytes); };
     return {stats.num_alloc_retries, count(stats.allocated_bytes[kAll].current),
             count(stats.reserved_bytes[kAll].current),
-            static_cast<std::uint64_t>(share * static_cast<double>(total_bytes_))};
+            static_cast<std::uint64_t>(share * static_cast<double>(total_bytes_)), free_bytes()};
   }
 
   CacheLayout layout() override {
@@ -72,15 +74,24 @@ class CurrentStreamCache final : public GrowingCache {
   void deallocate(void* block) override { torch_allocator::raw_delete(block); }
 
   void allow(std::uint64_t n_bytes) override {
+    share_before_ = torch_allocator::getMemoryFraction(device_);
     const double share = static_cast<double>(n_bytes + 1) / static_cast<double>(total_bytes_);  // torch rounds down
     torch_allocator::setMemoryFraction(std::min(share, 1.0), device_);
   }
 
+  void restore_limit() override { torch_allocator::setMemoryFraction(share_before_, device_); }
+
   void give_back() override { torch_allocator::emptyCache(); }
 
  private:
+  static std::uint64_t free_bytes() {
+    std::size_t n_free = 0, n_total = 0;
+    return cudaMemGetInfo(&n_free, &n_total) == cudaSuccess ? n_free : 0;
+  }
+
   const c10::DeviceIndex device_;
   const std::uint64_t total_bytes_;
+  double share_before_ = 1;
 };
 
 /// One per process at a time: a layout takes the locks of all devices' allocators.
@@ -89,6 +100,7 @@ std::atomic<bool> busy = false;
 bool grow_at_miss() {
   static std::array<CacheGrowth, std::numeric_limits<c10::DeviceIndex>::max() + 1> by_device;
   const c10::DeviceIndex device = c10::cuda::current_device();
+  if (c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None) return false;
   if (allocates_chunk() || torch_allocator::getMemoryFraction(device) >= 1) return false;
   CurrentStreamCache cache(device, device_memory(c10::Device(c10::kCUDA, device)).total);
   return by_device.at(static_cast<std::size_t>(device)).at_miss(cache);

@@ -29,6 +29,12 @@ def check_plugin(plugin: object) -> Plugin:
     return plugin
 
 
+def precision_for(plugin: Plugin, stated: str | None) -> str | None:
+    """Of a loop of another package that may state one: that goes before a plugin that has its usual one."""
+    usual = type(plugin).__dataclass_fields__["precision"].default
+    return stated if stated is not None and plugin.precision in (None, usual) else plugin.precision
+
+
 def boosted_optimizer(optimizer: object) -> BoostedOptimizer:
     if not isinstance(optimizer, BoostedOptimizer):
         raise Error(

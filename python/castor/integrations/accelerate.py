@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ from castor._access import place_of
 from castor._boosted import BoostedOptimizer
 from castor._errors import Error
 from castor.booster import Booster
+from castor.booster._choices import precision_for
 from castor.booster._plugin import Plugin
 from castor.booster.plugin import GeminiPlugin
 
@@ -31,7 +33,9 @@ class CastorAccelerator(Accelerator):
     def __init__(self, *args: Any, plugin: Plugin | None = None, mixed_precision: str | None = None, **kwargs: Any):
         super().__init__(*args, mixed_precision="no", **kwargs)
         precision = None if mixed_precision in (None, "no") else mixed_precision
-        self.castor_booster = Booster(self.device, plugin=GeminiPlugin(precision=precision) if plugin is None else plugin)
+        made = GeminiPlugin(precision=precision) if plugin is None else copy.copy(plugin)
+        made.precision = precision_for(made, precision)
+        self.castor_booster = Booster(self.device, plugin=made)
 
     def prepare(self, *args: Any, device_placement: list[bool] | None = None) -> Any:
         """As Accelerator's. The results for models and optimizers are those given, or wrappers of accelerate around them."""
@@ -65,6 +69,9 @@ class CastorAccelerator(Accelerator):
         boosted = self.castor_optimizers()
         if len(boosted) != 1:
             super().backward(loss, **kwargs)
+        elif kwargs:
+            scale = boosted[0].castor_session.scale_next_loss()
+            (loss / self.gradient_accumulation_steps).backward(torch.full_like(loss, scale), **kwargs)
         else:
             boosted[0].backward(loss / self.gradient_accumulation_steps)
 
@@ -81,8 +88,8 @@ class CastorAccelerator(Accelerator):
             trained = {id(parameter) for parameter in parameters_of(optimizer) if parameter.requires_grad}
             if not trained.intersection(given):
                 continue
-            if not trained <= given:
-                raise Error("a boosted model is clipped as a whole: clip_grad_norm_(model.parameters(), …)", "usage")
+            if not trained <= given or given - set(map(id, parameters_of(optimizer))):
+                raise Error("a boosted model is clipped as a whole and by itself: clip_grad_norm_(model.parameters(), …)", "usage")
             if norm_type != 2:
                 raise Error(f"norm_type is {norm_type}; Castor clips by the 2-norm", "usage", "norm_type")
             return optimizer.clip_grad_norm_(max_norm)

@@ -21,10 +21,11 @@ from lightning.pytorch.trainer.states import TrainerFn
 from lightning.pytorch.utilities.model_helpers import is_overridden
 from lightning_utilities.core.apply_func import apply_to_collection
 
-from castor._boosted import BoostedOptimizer
+from castor._boosted import BoostedOptimizer, forget_state
 from castor._errors import Error
 from castor._precision import dtype_of
 from castor.booster import Booster
+from castor.booster._choices import precision_for
 from castor.booster._plugin import Plugin
 from castor.booster.plugin import GeminiPlugin
 
@@ -113,21 +114,49 @@ class CastorStrategy(SingleDeviceStrategy):
     def setup(self, trainer: pl.Trainer) -> None:
         self.accelerator.setup(trainer)
         module = self.lightning_module
-        if module not in BOOSTED:
-            BOOSTED[module] = self.castor_boost(trainer, module)
-        boosted = BOOSTED[module]
-        if trainer.state.fn == TrainerFn.FITTING and not boosted.optimizers:
-            raise Error("the module was boosted for validate, test or predict, without an optimizer; call fit first, or make another", "usage")
+        boosted = BOOSTED.get(module)
+        if boosted is None:
+            boosted = BOOSTED[module] = self.castor_boost(trainer, module)
+        elif trainer.state.fn == TrainerFn.FITTING:
+            self.castor_begin_anew(trainer, module, boosted)
         self.castor_booster, self.precision_plugin.plugin = boosted.booster, boosted.booster.plugin
         self.optimizers, self.lr_scheduler_configs = boosted.optimizers, boosted.schedulers
         self.setup_precision_plugin()
 
-    def castor_boost(self, trainer: pl.Trainer, module: pl.LightningModule) -> Boosted:
+    def castor_plugin_for(self, trainer: pl.Trainer, module: pl.LightningModule) -> Plugin:
         plugin = GeminiPlugin(precision=None) if self.castor_plugin is None else copy.copy(self.castor_plugin)
-        plugin.precision = plugin.precision or PRECISIONS[self.precision_plugin.precision]
+        plugin.precision = precision_for(plugin, PRECISIONS[self.precision_plugin.precision])
         if module.automatic_optimization and not is_overridden("configure_gradient_clipping", module):
             plugin.max_norm = plugin.max_norm or trainer.gradient_clip_val or 0.0
             plugin.micro_batches = plugin.micro_batches or 1  # and others within no_sync
+        return plugin
+
+    def castor_begin_anew(self, trainer: pl.Trainer, module: pl.LightningModule, boosted: Boosted) -> None:
+        """A further fit: the optimizer gets the values of the one that the module makes now, and no moments; the schedulers are
+        the new ones."""
+        if not boosted.optimizers:
+            why = "the module was boosted for validate, test or predict, without an optimizer"
+            raise Error(f"{why}; fit another one, or call fit before them", "usage")
+        plugin, before = self.castor_plugin_for(trainer, module), boosted.booster.plugin
+        for name in ("precision", "max_norm", "micro_batches"):
+            if getattr(plugin, name) != getattr(before, name) or type(plugin) is not type(before):
+                raise Error(f"the module was boosted with another plugin, or another {name}; fit another module with this one", "usage")
+        self.setup_optimizers(trainer)
+        optimizer = inner(boosted.optimizers[0])
+        made = [inner(each) for each in self.optimizers]
+        if len(made) != 1 or len(made[0].param_groups) != len(optimizer.param_groups) or not isinstance(optimizer, type(made[0])):
+            raise Error("configure_optimizers gives another kind of optimizer, or other groups, than in the first fit", "usage")
+        for group, values in zip(optimizer.param_groups, made[0].param_groups):
+            group.update({name: value for name, value in values.items() if name != "params"})
+        for parameter in optimizer.castor_names:
+            forget_state(optimizer, parameter)
+        for config in self.lr_scheduler_configs:
+            for scheduler in (config.scheduler, *getattr(config.scheduler, "_schedulers", ())):
+                scheduler.optimizer = optimizer
+        boosted.schedulers = self.lr_scheduler_configs
+
+    def castor_boost(self, trainer: pl.Trainer, module: pl.LightningModule) -> Boosted:
+        plugin = self.castor_plugin_for(trainer, module)
         booster = Booster(self.root_device, plugin=plugin)
         if trainer.state.fn != TrainerFn.FITTING:
             booster.boost(module)
@@ -167,6 +196,8 @@ class CastorStrategy(SingleDeviceStrategy):
         return {}
 
     def save_checkpoint(self, checkpoint: dict[str, Any], filepath: str | os.PathLike, storage_options: Any = None) -> None:
+        if "://" in os.fspath(filepath):
+            raise Error(f"a checkpoint is a folder of this machine, and {filepath} is none", "usage")
         folder = Path(filepath)
         if folder.is_file():
             folder.unlink()

@@ -12,12 +12,14 @@ import torch
 from torch import nn
 from transformers import Trainer, TrainingArguments
 
+from castor._errors import Error
 from castor.booster import Booster
+from castor.booster._choices import precision_for
 from castor.booster._plugin import Plugin
 from castor.booster.plugin import GeminiPlugin
 from castor.integrations.accelerate import boosting, inner, is_boosted
 
-RUN = "castor_optimizer"  # what save_optimizer keeps, in a checkpoint of the Trainer
+RUN = "castor_run"  # what save_optimizer keeps, in a checkpoint of the Trainer
 
 
 class CastorMixin:
@@ -36,6 +38,9 @@ class CastorMixin:
         return {**super()._build_accelerator_args(**kwargs), "mixed_precision": "no"}
 
     def create_accelerator_and_postprocess(self) -> None:
+        if self.args.bf16_full_eval or self.args.fp16_full_eval:
+            why = "bf16_full_eval and fp16_full_eval cast the model, which Castor has placed; the plugin's precision is that of evaluations"
+            raise Error(f"{why} too", "usage", "bf16_full_eval")
         super().create_accelerator_and_postprocess()
         self.args._n_gpu = min(self.args.n_gpu, 1)  # not DataParallel
         self.castor_booster = Booster(self.args.device, plugin=plugin_for(self.args, self.castor_plugin))
@@ -99,7 +104,7 @@ def plugin_for(args: TrainingArguments, plugin: Plugin | None) -> Plugin:
     """Each backward pass within accelerate's no_sync is followed by another one of its step, and any other is the last."""
     precision = "bf16" if args.bf16 else "fp16" if args.fp16 else None
     made = GeminiPlugin(precision=precision) if plugin is None else copy.copy(plugin)
-    made.precision = made.precision or precision
+    made.precision = precision_for(made, precision)
     made.max_norm = made.max_norm or args.max_grad_norm or 0.0
     made.micro_batches = made.micro_batches or 1
     return made
