@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 GIB = 2**30
 ASKS = (torch.Tensor.__bool__, torch.Tensor.item)
+LOOKS = (torch.isnan, torch.isinf, torch.Tensor.isnan, torch.Tensor.isinf)
 MACHINE = (
     "device_bytes",
     "host_bytes",
@@ -159,12 +160,16 @@ class Operators(TorchDispatchMode):
 
 
 class WholeBatches(TorchFunctionMode):
-    """Answers questions about values that are not there as of a batch without padding: all of a mask is set, and no token
-    is the one that pads."""
+    """Answers questions about values that are not there as of a batch without padding: all of a mask is set, no token is the one
+    that pads, and no number is nan or inf."""
 
     def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         if func in ASKS and args[0].is_meta and args[0].dtype == torch.bool:
-            return True
+            return not hasattr(args[0], "castor_amiss")
+        if func in LOOKS or (func in (torch.any, torch.Tensor.any) and hasattr(args[0], "castor_amiss")):
+            found = func(*args, **(kwargs or {}))
+            found.castor_amiss = True
+            return found
         if func is torch.Tensor.__contains__ and args[0].is_meta:
             return False
         return func(*args, **(kwargs or {}))

@@ -156,6 +156,14 @@ class Estimates(unittest.TestCase):
         self.assertLessEqual(found.peak_bytes["device"], budgets["device_budget"])
         self.assertLessEqual(found.peak_bytes["host"], budgets["host_budget"])
 
+    def test_a_model_may_look_for_what_is_amiss(self):
+        def loss(model, x):
+            if torch.isnan(x).any() or not torch.isfinite(x).all():
+                raise ValueError("nan")
+            return model(x)
+
+        self.assertGreater(castor.estimate(Perceptron(), plugin(), torch.empty(8, 256), loss).flops, 0)
+
     def test_the_model_stays_as_it_was(self):
         model = Perceptron()
         before = {name: values.clone() for name, values in model.state_dict().items()}

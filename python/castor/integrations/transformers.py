@@ -77,12 +77,13 @@ class CastorMixin:
         """And the weights, which _load_from_checkpoint would give to a model that is not boosted yet."""
         if checkpoint is None:
             return
-        if not is_peft(self.model):
-            self.castor_booster.load_model(self.model, checkpoint)
-        if (Path(checkpoint) / RUN).is_dir():
+        of_castor = (Path(checkpoint) / RUN).is_dir()
+        if of_castor:  # before the weights: it may be refused
             self.castor_booster.load_optimizer(inner(self.optimizer), Path(checkpoint) / RUN)
             self.castor_booster.load_lr_scheduler(self.lr_scheduler, Path(checkpoint) / "scheduler.pt")
-        else:
+        if not is_peft(self.model):
+            self.castor_booster.load_model(self.model, checkpoint)
+        if not of_castor:
             super()._load_optimizer_and_scheduler(checkpoint)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
