@@ -4,7 +4,7 @@
 #include "forecast.h"
 
 #include <castor/memory/tier.h>
-#include <castor/plugins/torch/estimate.h>
+#include <castor/plugins/torch/estimate_recorded.h>
 #include <castor/plugins/torch/record_step.h>
 
 #include <map>

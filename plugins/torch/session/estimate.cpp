@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <castor/plugins/dl_dtype.h>
 #include <castor/plugins/torch/estimate.h>
+#include <castor/plugins/torch/estimate_recorded.h>
 
 #include <castor/engine/run_forecast.h>
 #include <castor/gemini/gemini_options.h>

@@ -4,7 +4,6 @@
 #include <castor/plugins/torch/session.h>
 
 #include <castor/engine/forecast.h>
-#include <castor/engine/recorded_step.h>
 
 #include <ATen/core/Tensor.h>
 
@@ -24,10 +23,5 @@ namespace castor {
 Result<Forecast> estimate(std::shared_ptr<torch::nn::Module> model, const std::function<at::Tensor()>& loss,
                           const Gemini& plugin, const Optimizer& optimizer, const ForecastMachine& machine = {},
                           const SessionOptions& options = {});
-/// The same of a step that was recorded. `plugin`: gemini, with its options.
-Result<Forecast> estimate(RecordedStep step, const PluginByName& plugin, const Optimizer& optimizer,
-                          const ForecastMachine& machine = {}, const SessionOptions& options = {});
-/// Whether a plugin with these options takes the inputs of recomputed parts (RecordingOptions::keeps_inputs).
-Result<bool> keeps_inputs(const PluginByName& plugin);
 
 }  // namespace castor
