@@ -14,6 +14,7 @@ from torch import nn
 
 from castor import _core
 from castor._errors import Error
+from castor._forks import SESSIONS
 
 
 @dataclass
@@ -184,11 +185,13 @@ def profile(file: str | os.PathLike, model: nn.Module | None = None) -> Iterator
 
 
 def only_session() -> _core.Session:
-    from castor._forks import SESSIONS
-
     if len(SESSIONS) != 1:
         raise Error(f"{len(SESSIONS)} models are boosted; name one: castor.profile(file, model)", "usage", "model")
     return next(iter(SESSIONS))
+
+
+def is_boosted(model: nn.Module) -> bool:
+    return any(place_of(parameter) for parameter in model.parameters())
 
 
 def session_of(model: nn.Module) -> _core.Session:

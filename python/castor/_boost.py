@@ -27,7 +27,7 @@ from castor._precision import cast_inputs, cast_outputs_to_fp32, dtype_of
 from castor._rules import python_names, rule_of
 from castor._shortage import explain_shortages
 from castor._state_dict import connect_state_dict
-from castor._units import Unit, find_units
+from castor._units import Unit, as_lists, find_units
 from castor._versions import Read, evaluate
 
 if TYPE_CHECKING:
@@ -168,12 +168,12 @@ def session_of(
     groups: Groups,
     messages: _core.Messages,
 ) -> _core.Session:
-    positions = {parameter: i for i, parameter in enumerate(names)}
+    params, of_units = as_lists(names, units)
     it = weakref.ref(optimizer)  # which owns the session
     return _core.boost(
-        [(name, parameter) for parameter, name in names.items()],
+        params,
         [placeholders.first_values.get(parameter) for parameter in names],
-        [(unit.name, [positions[parameter] for parameter in unit.parameters]) for unit in units],
+        of_units,
         plugin.name,
         options_of(optimizer, plugin),
         rule_of(optimizer),

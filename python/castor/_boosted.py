@@ -153,11 +153,11 @@ class BoostedOptimizer:
         for parameter in self.castor_names:
             parameter.castor_place.waiting.discard(self.castor_names[parameter])
 
-    def backward(self, loss: torch.Tensor) -> None:
-        """loss.backward(), with the loss scaled where gradients are fp16."""
+    def backward(self, loss: torch.Tensor, **kwargs: bool) -> None:
+        """loss.backward(**kwargs), with the loss scaled where gradients are fp16."""
         if loss.numel() != 1:
             raise Error(f"a loss is one number, and this one has sizes {tuple(loss.shape)}; take its mean or sum", "usage")
-        loss.backward(torch.full_like(loss, self.castor_session.scale_next_loss()))
+        loss.backward(torch.full_like(loss, self.castor_session.scale_next_loss()), **kwargs)
 
     def clip_grad_norm_(self, max_norm: float) -> torch.Tensor:
         """Clips the gradients of this step to a norm over all of them, and returns the norm before that; inf: only the norm."""

@@ -15,12 +15,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
 from castor import _core
-from castor._access import Lending, place_of
+from castor._access import Lending, is_boosted
 from castor._errors import Error, nearest
 from castor._hooks import Passes, connect_units
 from castor._precision import dtype_of
 from castor._rules import rule_of, values_of
-from castor._units import find_units
+from castor._units import as_lists, find_units
 from castor._values import check_value, is_number
 
 if TYPE_CHECKING:
@@ -101,13 +101,7 @@ def estimate(
     on_meta = without_memory(model, plugin)
     names = {parameter: name for name, parameter in on_meta.named_parameters()}
     units = find_units(on_meta, plugin.units)
-    positions = {parameter: i for i, parameter in enumerate(names)}
-    recording = _core.Recording(
-        [(name, parameter) for parameter, name in names.items()],
-        [(unit.name, [positions[parameter] for parameter in unit.parameters]) for unit in units],
-        plugin.name,
-        plugin.options,
-    )
+    recording = _core.Recording(*as_lists(names, units), plugin.name, plugin.options)
     passes = Passes(recording, units, Lending(), None)
     connect_units(passes)
     batch = tree_map_only(torch.Tensor, lambda tensor: tensor.detach().to("meta").requires_grad_(tensor.requires_grad), batch)
@@ -123,13 +117,14 @@ def estimate(
         passes.open.clear()
         passes.end_step()
         recording.close()
-    found = recording.forecast(rule, values_of(rule, made.param_groups[0]), plugin.max_norm or 0.0, plugin.micro_batches or 1, device, dict(machine or {}))
+    of_step = rule, values_of(rule, made.param_groups[0]), plugin.max_norm or 0.0, plugin.micro_batches or 1
+    found = recording.forecast(*of_step, device, dict(machine or {}))
     return Estimate(activation_bytes=found.pop("non_model_bytes"), flops=flops, **found)
 
 
 def without_memory(model: nn.Module, plugin: Plugin) -> nn.Module:
     """A copy on the meta device, in the precision of the plugin."""
-    if any(place_of(parameter) for parameter in model.parameters()):
+    if is_boosted(model):
         raise Error("the model was boosted already; estimate one that was not, built within torch.device('meta')", "usage")
     dtype = dtype_of(plugin.precision) if plugin.precision else None
     memo: dict[int, torch.Tensor] = {}

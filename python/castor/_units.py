@@ -54,6 +54,15 @@ def units_within(
         yield from units_within(f"{name}.{child_name}" if name else child_name, child, around, blocks, visited)
 
 
+def as_lists(
+    names: dict[nn.Parameter, str], units: Sequence[Unit]
+) -> tuple[list[tuple[str, nn.Parameter]], list[tuple[str, list[int]]]]:
+    """As the core takes them: the parameters by name, and of each unit its name and the positions of its parameters."""
+    positions = {parameter: i for i, parameter in enumerate(names)}
+    of_units = [(unit.name, [positions[parameter] for parameter in unit.parameters]) for unit in units]
+    return [(name, parameter) for parameter, name in names.items()], of_units
+
+
 def chosen_blocks(model: nn.Module, chosen: Sequence[str | type[nn.Module]]) -> set[nn.Module]:
     modules = dict(model.named_modules())
     blocks: set[nn.Module] = set()

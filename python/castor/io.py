@@ -19,9 +19,10 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from castor import _core
 from castor._errors import Error, nearest
 from castor._forks import STORES
+from castor._guards import span_of, storage_of
 from castor._values import check_value
 
-ENGINES = {"uring": "io_uring", "pthread": "threads", "best": "best"}
+ENGINES = {"uring": "uring", "pthread": "threads", "best": "best"}
 
 Key = tuple[int, int, tuple[int, ...], tuple[int, ...], torch.dtype]
 Callback = Callable[[], object]
@@ -56,12 +57,12 @@ class Queue:
 
     def begin(self, tensors: Sequence[torch.Tensor]) -> Moves:
         self.calls.append(Moves(list(tensors)))
-        self.storages.update(tensor.untyped_storage()._cdata for tensor in tensors)
+        self.storages.update(map(storage_of, tensors))
         return self.calls[-1]
 
     def end_of(self, tensors: Sequence[torch.Tensor]) -> None:
         """Waits where an earlier call has a storage of one of these tensors."""
-        if self.storages and any(tensor.untyped_storage()._cdata in self.storages for tensor in tensors):
+        if self.storages and not self.storages.isdisjoint(map(storage_of, tensors)):
             self.end()
 
     def end(self) -> None:
@@ -90,9 +91,9 @@ def attempt(call: Callback, failures: list[BaseException]) -> bool:
 class DiskOffloader:
     """Writes tensors of the host to an unnamed file in the folder `dir`, and reads them back.
 
-    A tensor may have any dtype, sizes and strides, and be a view. Once it is on the drive its memory is freed if it is
-    all of its storage, and torch's own; reading it makes the memory again. Its room on the drive is kept while it lives. Between a call and the end of
-    its transfer the values may not be used. Calls that begin with async_ return at once; sync_write_events,
+    A tensor may have any dtype, sizes and strides, and be a view. Once it is on the drive its memory is freed if it is all of
+    its storage, and torch's own; reading it makes the memory again. Its room on the drive is kept while it lives. Between a
+    call and the end of its transfer the values may not be used. Calls that begin with async_ return at once; sync_write_events,
     sync_read_events and synchronize wait, free memory and run the callbacks, in the order of the calls. A failure is a
     castor.Error (kind 'io', 'usage' or 'does_not_fit') there; what could not be written keeps its memory.
 
@@ -149,8 +150,9 @@ class DiskOffloader:
         self._writes.end_of(tensors)
         self._reads.end_of(tensors)
         for tensor in tensors:
-            stored = self._stored.get(key_of(once(tensor)))
-            if tensor.untyped_storage().nbytes() == 0 and self._emptied_by.get(key_of(tensor)[0], key_of(once(tensor))) != key_of(once(tensor)):
+            key = key_of(once(tensor))
+            stored = self._stored.get(key)
+            if tensor.untyped_storage().nbytes() == 0 and self._emptied_by.get(key[0], key) != key:
                 raise Error("all of the tensor's storage is on the drive; read the tensor that was written as a whole first", "usage")
             if stored is None or not stored.is_away:
                 sizes = tuple(tensor.shape)
@@ -209,7 +211,7 @@ class DiskOffloader:
         stored.is_away = False
         if storage.nbytes() == 0 and stored.storage_bytes:
             self._store.give_memory(tensor, stored.storage_bytes)
-            self._emptied_by.pop(storage._cdata, None)
+            self._emptied_by.pop(storage_of(tensor), None)
         if tensor.numel() and is_dense(tensor):
             moves.transfers.append(self._store.get(stored.number, region(tensor)))
         elif tensor.numel():
@@ -219,7 +221,7 @@ class DiskOffloader:
 
     def _empty(self, storage: torch.UntypedStorage, key: Key) -> None:
         storage.resize_(0)
-        self._emptied_by[storage._cdata] = key
+        self._emptied_by[key[0]] = key
 
     def _forget_ended(self) -> None:
         """The values of tensors that are gone. Looked for as often as their number has doubled."""
@@ -323,7 +325,7 @@ def checked_entries(n_entries: int) -> int:
 
 
 def key_of(tensor: torch.Tensor) -> Key:
-    return tensor.untyped_storage()._cdata, tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), tensor.dtype
+    return storage_of(tensor), tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), tensor.dtype
 
 
 def once(tensor: torch.Tensor) -> torch.Tensor:
@@ -350,20 +352,14 @@ def overlaps(tensor: torch.Tensor) -> bool:
 
 
 def is_dense(tensor: torch.Tensor) -> bool:
-    """Whether its elements, in some order, are a region of its storage."""
-    if tensor.is_contiguous():
-        return True
-    n = 1
-    for stride, size in sorted(zip(tensor.stride(), tensor.shape)):
-        if size > 1 and stride != n:
-            return False
-        n *= size
-    return True
+    """Whether its elements, in some order, are a region of its storage. Requires: it has some, and none overlap."""
+    begin, end = span_of(tensor)
+    return end - begin == tensor.nbytes
 
 
 def region(tensor: torch.Tensor) -> torch.Tensor:
-    begin = tensor.storage_offset() * tensor.itemsize
-    return torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage(), begin, (tensor.nbytes,), (1,))
+    begin, end = span_of(tensor)
+    return torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage(), begin, (end - begin,), (1,))
 
 
 def bytes_of(tensor: torch.Tensor) -> torch.Tensor:

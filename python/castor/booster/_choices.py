@@ -13,11 +13,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from castor._access import place_of
+from castor._access import is_boosted
 from castor._boosted import BoostedOptimizer
 from castor._errors import Error, nearest
 from castor.booster._options import check_known
 from castor.booster._plugin import Plugin
+from castor.booster.plugin import GeminiPlugin
 from castor.mixed_precision import MixedPrecision, mixed_precision_of
 
 DEVICES = ("cpu", "cuda")
@@ -29,10 +30,16 @@ def check_plugin(plugin: object) -> Plugin:
     return plugin
 
 
-def precision_for(plugin: Plugin, stated: str | None) -> str | None:
-    """Of a loop of another package that may state one: that goes before a plugin that has its usual one."""
-    usual = type(plugin).__dataclass_fields__["precision"].default
-    return stated if stated is not None and plugin.precision in (None, usual) else plugin.precision
+def plugin_of_loop(plugin: Plugin | None, precision: str | None, max_norm: float | None = None, micro_batches: int | None = None) -> Plugin:
+    """That of a loop of another package: a copy of `plugin`, or GeminiPlugin, with what the loop states and the plugin does not.
+    A precision that it states goes before a plugin's usual one."""
+    made = GeminiPlugin(precision=None) if plugin is None else copy.copy(plugin)
+    usual = type(made).__dataclass_fields__["precision"].default
+    if precision is not None and made.precision in (None, usual):
+        made.precision = precision
+    made.max_norm = made.max_norm or max_norm or 0.0
+    made.micro_batches = made.micro_batches or micro_batches
+    return made
 
 
 def boosted_optimizer(optimizer: object) -> BoostedOptimizer:
@@ -46,7 +53,7 @@ def boosted_optimizer(optimizer: object) -> BoostedOptimizer:
 
 
 def boosted_model(model: object) -> nn.Module:
-    if not isinstance(model, nn.Module) or "no_sync" not in vars(model) or not any(map(place_of, model.parameters())):
+    if not isinstance(model, nn.Module) or "no_sync" not in vars(model) or not is_boosted(model):
         raise Error(
             f"the model was not boosted, it is of class {type(model).__name__}; call booster.boost(model, optimizer) first, "
             "and give the whole model",

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -12,13 +11,12 @@ import torch
 from accelerate import Accelerator
 from torch import nn
 
-from castor._access import place_of
+from castor._access import is_boosted
 from castor._boosted import BoostedOptimizer
 from castor._errors import Error
 from castor.booster import Booster
-from castor.booster._choices import precision_for
+from castor.booster._choices import plugin_of_loop
 from castor.booster._plugin import Plugin
-from castor.booster.plugin import GeminiPlugin
 
 
 class CastorAccelerator(Accelerator):
@@ -33,9 +31,7 @@ class CastorAccelerator(Accelerator):
     def __init__(self, *args: Any, plugin: Plugin | None = None, mixed_precision: str | None = None, **kwargs: Any):
         super().__init__(*args, mixed_precision="no", **kwargs)
         precision = None if mixed_precision in (None, "no") else mixed_precision
-        made = GeminiPlugin(precision=precision) if plugin is None else copy.copy(plugin)
-        made.precision = precision_for(made, precision)
-        self.castor_booster = Booster(self.device, plugin=made)
+        self.castor_booster = Booster(self.device, plugin=plugin_of_loop(plugin, precision))
 
     def prepare(self, *args: Any, device_placement: list[bool] | None = None) -> Any:
         """As Accelerator's. The results for models and optimizers are those given, or wrappers of accelerate around them."""
@@ -69,11 +65,8 @@ class CastorAccelerator(Accelerator):
         boosted = self.castor_optimizers()
         if len(boosted) != 1:
             super().backward(loss, **kwargs)
-        elif kwargs:
-            scale = boosted[0].castor_session.scale_next_loss()
-            (loss / self.gradient_accumulation_steps).backward(torch.full_like(loss, scale), **kwargs)
         else:
-            boosted[0].backward(loss / self.gradient_accumulation_steps)
+            boosted[0].backward(loss / self.gradient_accumulation_steps, **kwargs)
 
     @contextlib.contextmanager
     def no_sync(self, model: nn.Module) -> Iterator[None]:
@@ -105,10 +98,6 @@ def boosting(accelerator: Accelerator, booster: Booster) -> CastorAccelerator:
     accelerator.__class__ = CastorAccelerator
     accelerator.castor_booster = booster
     return accelerator
-
-
-def is_boosted(model: nn.Module) -> bool:
-    return any(place_of(parameter) for parameter in model.parameters())
 
 
 def inner(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:

@@ -5,7 +5,6 @@ strategy="castor" once this module is imported."""
 from __future__ import annotations
 
 import contextlib
-import copy
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -25,12 +24,12 @@ from castor._boosted import BoostedOptimizer, forget_state
 from castor._errors import Error
 from castor._precision import dtype_of
 from castor.booster import Booster
-from castor.booster._choices import precision_for
+from castor.booster._choices import plugin_of_loop
 from castor.booster._plugin import Plugin
-from castor.booster.plugin import GeminiPlugin
+from castor.integrations import RUN
 
 PRECISIONS = {"32-true": None, "bf16-true": "bf16", "bf16-mixed": "bf16", "16-true": "fp16", "16-mixed": "fp16"}
-RUN, REST = "castor_optimizer", "lightning.ckpt"  # in the folder of a checkpoint
+REST = "lightning.ckpt"  # in the folder of a checkpoint
 
 
 @dataclass
@@ -124,12 +123,10 @@ class CastorStrategy(SingleDeviceStrategy):
         self.setup_precision_plugin()
 
     def castor_plugin_for(self, trainer: pl.Trainer, module: pl.LightningModule) -> Plugin:
-        plugin = GeminiPlugin(precision=None) if self.castor_plugin is None else copy.copy(self.castor_plugin)
-        plugin.precision = precision_for(plugin, PRECISIONS[self.precision_plugin.precision])
-        if module.automatic_optimization and not is_overridden("configure_gradient_clipping", module):
-            plugin.max_norm = plugin.max_norm or trainer.gradient_clip_val or 0.0
-            plugin.micro_batches = plugin.micro_batches or 1  # and others within no_sync
-        return plugin
+        precision = PRECISIONS[self.precision_plugin.precision]
+        if not module.automatic_optimization or is_overridden("configure_gradient_clipping", module):
+            return plugin_of_loop(self.castor_plugin, precision)
+        return plugin_of_loop(self.castor_plugin, precision, trainer.gradient_clip_val, micro_batches=1)  # and others within no_sync
 
     def castor_begin_anew(self, trainer: pl.Trainer, module: pl.LightningModule, boosted: Boosted) -> None:
         """A further fit: the optimizer gets the values of the one that the module makes now, and no moments; the schedulers are
@@ -138,9 +135,10 @@ class CastorStrategy(SingleDeviceStrategy):
             why = "the module was boosted for validate, test or predict, without an optimizer"
             raise Error(f"{why}; fit another one, or call fit before them", "usage")
         plugin, before = self.castor_plugin_for(trainer, module), boosted.booster.plugin
-        for name in ("precision", "max_norm", "micro_batches"):
-            if getattr(plugin, name) != getattr(before, name) or type(plugin) is not type(before):
-                raise Error(f"the module was boosted with another plugin, or another {name}; fit another module with this one", "usage")
+        names = [name for name in ("precision", "max_norm", "micro_batches") if getattr(plugin, name) != getattr(before, name)]
+        if names or type(plugin) is not type(before):
+            other = f"another {names[0]}" if names else f"another plugin, {type(before).__name__}"
+            raise Error(f"the module was boosted with {other}; fit another module with this one", "usage")
         self.setup_optimizers(trainer)
         optimizer = inner(boosted.optimizers[0])
         made = [inner(each) for each in self.optimizers]

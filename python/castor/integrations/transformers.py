@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import copy
-import os
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +10,15 @@ import torch
 from torch import nn
 from transformers import Trainer, TrainingArguments
 
+from castor._access import is_boosted
 from castor._errors import Error
 from castor.booster import Booster
-from castor.booster._choices import precision_for
+from castor.booster._choices import plugin_of_loop
 from castor.booster._plugin import Plugin
-from castor.booster.plugin import GeminiPlugin
-from castor.integrations.accelerate import boosting, inner, is_boosted
+from castor.integrations import RUN
+from castor.integrations.accelerate import boosting, inner
 
-RUN = "castor_run"  # what save_optimizer keeps, in a checkpoint of the Trainer
+SCHEDULER = "scheduler.pt"  # as the Trainer calls it
 
 
 class CastorMixin:
@@ -71,7 +70,7 @@ class CastorMixin:
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         if self.args.should_save:
             self.castor_booster.save_optimizer(inner(self.optimizer), Path(output_dir) / RUN)
-            torch.save(self.lr_scheduler.state_dict(), os.path.join(output_dir, "scheduler.pt"))
+            self.castor_booster.save_lr_scheduler(self.lr_scheduler, Path(output_dir) / SCHEDULER)
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         """And the weights, which _load_from_checkpoint would give to a model that is not boosted yet."""
@@ -80,7 +79,7 @@ class CastorMixin:
         of_castor = (Path(checkpoint) / RUN).is_dir()
         if of_castor:  # before the weights: it may be refused
             self.castor_booster.load_optimizer(inner(self.optimizer), Path(checkpoint) / RUN)
-            self.castor_booster.load_lr_scheduler(self.lr_scheduler, Path(checkpoint) / "scheduler.pt")
+            self.castor_booster.load_lr_scheduler(self.lr_scheduler, Path(checkpoint) / SCHEDULER)
         if not is_peft(self.model):
             self.castor_booster.load_model(self.model, checkpoint)
         if not of_castor:
@@ -104,11 +103,7 @@ class CastorTrainer(CastorMixin, Trainer):
 def plugin_for(args: TrainingArguments, plugin: Plugin | None) -> Plugin:
     """Each backward pass within accelerate's no_sync is followed by another one of its step, and any other is the last."""
     precision = "bf16" if args.bf16 else "fp16" if args.fp16 else None
-    made = GeminiPlugin(precision=precision) if plugin is None else copy.copy(plugin)
-    made.precision = precision_for(made, precision)
-    made.max_norm = made.max_norm or args.max_grad_norm or 0.0
-    made.micro_batches = made.micro_batches or 1
-    return made
+    return plugin_of_loop(plugin, precision, args.max_grad_norm, micro_batches=1)
 
 
 def is_peft(model: nn.Module) -> bool:
