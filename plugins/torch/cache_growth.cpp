@@ -70,7 +70,7 @@ bool grow(GrowingCache& cache) {
   const std::uint64_t probe_bytes = kProbeBytes + kAllocatorSegmentBytes;
   if (before.reserved_bytes + probe_bytes + kAllocatorSegmentBytes > before.allowed_bytes) return false;
   // A failure would be reported as torch's own, while the allocator's lock is held.
-  if (before.device_free_bytes < before.allowed_bytes - before.reserved_bytes + kProbeBytes) return false;
+  if (cache.device_free_bytes() < before.allowed_bytes - before.reserved_bytes + kProbeBytes) return false;
   if (!show_first_gap(cache)) return true;
   const CacheLayout layout = cache.layout();
   const CacheFigures now = cache.figures();

@@ -26,8 +26,7 @@ struct CacheFigures {
   std::int64_t n_retries = 0;  ///< how often the cache was given back for one allocation
   std::uint64_t allocated_bytes = 0;
   std::uint64_t reserved_bytes = 0;
-  std::uint64_t allowed_bytes = 0;      ///< reserved_bytes may not exceed it
-  std::uint64_t device_free_bytes = 0;  ///< of the device, whoever uses the rest
+  std::uint64_t allowed_bytes = 0;  ///< reserved_bytes may not exceed it
 };
 
 /// torch's allocator for the current device and stream, whose segments are expandable.
@@ -35,6 +34,8 @@ class GrowingCache {
  public:
   virtual ~GrowingCache() = default;
   virtual CacheFigures figures() = 0;
+  /// Of the device, whoever uses the rest. Asks the driver.
+  virtual std::uint64_t device_free_bytes() = 0;
   virtual CacheLayout layout() = 0;
   /// Null where the allocator refuses. Frees what it allocated when the block ends.
   virtual void* allocate(std::uint64_t n_bytes) = 0;

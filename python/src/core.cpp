@@ -33,8 +33,6 @@ namespace {
 namespace py = pybind11;
 
 using Names = std::vector<std::string>;
-/// Of each unit its name, and the positions of its parameters.
-using Units = std::vector<std::pair<std::string, std::vector<std::size_t>>>;
 
 /// The groups of an optimizer: the values of each, and the names of its parameters.
 using Groups = std::vector<std::pair<Values, std::vector<std::string>>>;
@@ -118,9 +116,8 @@ std::unique_ptr<Session> boosted(NamedTensors params, std::vector<std::optional<
                                  const std::string& rule, const Groups& groups, double max_norm,
                                  std::int64_t micro_batches, const Values& scaler,
                                  const std::shared_ptr<Messages>& messages, py::function before_announcing) {
-  ModelParts parts{std::move(params), {}};
+  ModelParts parts = parts_of(std::move(params), std::move(units));
   for (auto& values : first_values) parts.first_values.push_back(values.value_or(at::Tensor()));
-  for (auto& [name, ids] : units) parts.units.push_back({std::move(name), std::move(ids)});
   const Optimizer optimizer = optimizer_of(rule, groups.at(0).first);
   SessionOptions options{
       .micro_batches = micro_batches, .autograd_begins = true, .values_may_change = micro_batches == 0};
@@ -153,8 +150,7 @@ py::dict stats(Session& session) {
 
 std::unique_ptr<UnitPass> enter(const Session& session, std::size_t unit, const py::tuple& args,
                                 const py::dict& kwargs) {
-  std::unique_ptr<UnitScope> scope = session.unit(unit).enter();
-  return scope ? std::make_unique<UnitPass>(std::move(scope), args, kwargs) : nullptr;
+  return entered(session.unit(unit), args, kwargs);
 }
 
 void set_optimizer(Session& session, const std::string& rule, const Groups& groups) {

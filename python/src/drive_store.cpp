@@ -91,8 +91,8 @@ class DrivePages {
 class DriveStore {
  public:
   DriveStore(std::string folder, const std::string& engine, std::size_t depth) {
-    TensorStoreOptions options{.folders = {std::move(folder)}, .engine = engine_named(engine)};
-    if (depth != 0) options.depth = depth;
+    TensorStoreOptions options{.folders = {std::move(folder)}, .engine = value_of(parse_engine_choice(engine))};
+    options.depth = depth;
     const py::gil_scoped_release others_run;
     store_ = value_of(TensorStore::open(options));
   }
@@ -126,11 +126,6 @@ class DriveStore {
 };
 
 }  // namespace
-
-EngineChoice engine_named(const std::string& name) {
-  if (name == "io_uring") return EngineChoice::uring;
-  return name == "threads" ? EngineChoice::threads : EngineChoice::best;
-}
 
 void bind_drive_store(py::module_& module) {
   py::class_<Transfer>(module, "Transfer").def("ready", &Transfer::ready).def("wait", &Transfer::wait);

@@ -3,12 +3,13 @@
 
 #include <castor/io/direct_file.h>
 #include <castor/io/io_engine.h>
+#include <castor/io/unique_fd.h>
+#include <castor/io/whole_file.h>
 #include <castor/memory/buffer.h>
 #include <castor/memory/bytes.h>
 #include <castor/memory/host_resource.h>
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,7 +22,6 @@
 #include <utility>
 #include <vector>
 
-#include "drive_store.h"
 #include "errors.h"
 
 namespace castor::python {
@@ -31,24 +31,20 @@ namespace py = pybind11;
 
 constexpr std::uint64_t kBlockBytes = 4 * kMiB, kPageBytes = 4096;
 
-mode_t by_umask() {
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
-  return 0666 & ~mask;
-}
-
 /// Writes `path` anew beside the old file: both are whole until close() puts the new one in its place. Bytes are copied
 /// into a few blocks, which the engine writes.
 class FileWriter {
  public:
-  FileWriter(std::string path, const std::string& engine, std::size_t n_blocks) : path_(std::move(path)) {
+  FileWriter(const std::string& path, const std::string& engine, std::size_t n_blocks) {
     const py::gil_scoped_release others_run;
-    const std::size_t slash = path_.find_last_of('/');
-    folder_ = slash == std::string::npos ? "." : path_.substr(0, std::max<std::size_t>(slash, 1));
+    value_of(check_whole_file(path));
+    path_ = followed(path);
     static std::atomic<unsigned> n_made = 0;
     beside_ = path_ + "." + std::to_string(::getpid()) + "-" + std::to_string(++n_made) + ".tmp";
+    const UniqueFd by_umask(
+        ::open(beside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));  // DirectFile: 0600
     file_ = std::make_unique<DirectFile>(value_of(DirectFile::open(beside_, DirectFile::Mode::write)));
-    engine_ = value_of(make_io_engine({.choice = engine_named(engine), .depth = n_blocks}));
+    engine_ = value_of(make_io_engine({.choice = value_of(parse_engine_choice(engine)), .depth = n_blocks}));
     blocks_.resize(n_blocks);
   }
   ~FileWriter() {
@@ -104,10 +100,9 @@ class FileWriter {
     wait_for_all();
     value_of(file_->cut(n_bytes));
     value_of(engine_->submit(file_->sync_request()).wait());
-    ::fchmod(file_->fd(), by_umask());
     if (::rename(beside_.c_str(), path_.c_str()) != 0) throw failed();
-    const int folder = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder >= 0) ::fsync(folder), ::close(folder);
+    const UniqueFd folder(::open(file_->folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (folder) ::fsync(folder.get());
     file_.reset();
   }
 
@@ -142,7 +137,7 @@ class FileWriter {
 
   const pid_t process_ = ::getpid();
   HostResource memory_;
-  std::string path_, folder_, beside_;
+  std::string path_, beside_;
   std::unique_ptr<DirectFile> file_;  ///< null once closed
   std::unique_ptr<IoEngine> engine_;
   std::vector<Block> blocks_;                                          ///< written in turn

@@ -23,8 +23,6 @@ namespace {
 
 namespace py = pybind11;
 
-using Units = std::vector<std::pair<std::string, std::vector<std::size_t>>>;
-
 double value_or(const Values& values, const char* name, double usual) {
   const auto found = values.find(name);
   return found == values.end() ? usual : found->second;
@@ -63,14 +61,12 @@ class Recording {
  public:
   Recording(NamedTensors params, Units units, const std::string& plugin, std::map<std::string, std::string> options)
       : plugin_{plugin, std::move(options)} {
-    ModelParts parts{std::move(params), {}};
-    for (auto& [name, ids] : units) parts.units.push_back({std::move(name), std::move(ids)});
-    recording_ = value_of(StepRecording::begin(parts, value_of(keeps_inputs(plugin_))));
+    recording_ =
+        value_of(StepRecording::begin(parts_of(std::move(params), std::move(units)), value_of(keeps_inputs(plugin_))));
   }
 
   std::unique_ptr<UnitPass> enter(std::size_t unit, const py::tuple& args, const py::dict& kwargs) const {
-    std::unique_ptr<UnitScope> scope = recording_->unit(unit).enter();
-    return scope ? std::make_unique<UnitPass>(std::move(scope), args, kwargs) : nullptr;
+    return entered(recording_->unit(unit), args, kwargs);
   }
 
   void begin_operator() { recording_->begin_operator(); }

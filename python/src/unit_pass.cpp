@@ -134,4 +134,15 @@ void UnitPass::replace_attributes(const py::object& object, int depth) {
   }
 }
 
+std::unique_ptr<UnitPass> entered(UnitBorder& border, const py::tuple& args, const py::dict& kwargs) {
+  std::unique_ptr<UnitScope> scope = border.enter();
+  return scope ? std::make_unique<UnitPass>(std::move(scope), args, kwargs) : nullptr;
+}
+
+ModelParts parts_of(NamedTensors params, Units units) {
+  ModelParts parts{std::move(params), {}};
+  for (auto& [name, ids] : units) parts.units.push_back({std::move(name), std::move(ids)});
+  return parts;
+}
+
 }  // namespace castor::python

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <castor/plugins/torch/model_parts.h>
 #include <castor/plugins/torch/unit_border.h>
 
 #include <pybind11/pybind11.h>
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 namespace castor::python {
 
@@ -45,5 +48,13 @@ class UnitPass {
   Mode mode_ = Mode::replace;
   std::unordered_set<const void*> seen_;  ///< lists, dictionaries and other objects
 };
+
+/// The pass that begins at `border`; null without a strategy.
+std::unique_ptr<UnitPass> entered(UnitBorder& border, const pybind11::tuple& args, const pybind11::dict& kwargs);
+
+/// Of each unit its name, and the positions of its parameters.
+using Units = std::vector<std::pair<std::string, std::vector<std::size_t>>>;
+
+ModelParts parts_of(NamedTensors params, Units units);
 
 }  // namespace castor::python

@@ -277,6 +277,20 @@ class Files(unittest.TestCase):
             writer.write(b"more")
         self.assertEqual(self.path.read_bytes(), b"new")
 
+    def test_follow_links_and_the_umask(self):
+        (self.folder / "link").symlink_to(self.path)
+        before = os.umask(0o027)
+        try:
+            with AsyncFileWriter(self.folder / "link") as writer:
+                writer.write(b"new")
+        finally:
+            os.umask(before)
+        self.assertTrue((self.folder / "link").is_symlink())
+        self.assertEqual(self.path.read_bytes(), b"new")
+        self.assertEqual(self.path.stat().st_mode & 0o777, 0o640)
+        with self.assertRaisesRegex(castor.Error, "a folder"):
+            AsyncFileWriter(self.folder)
+
     def test_a_full_drive_leaves_the_old_one(self):
         self.path.write_bytes(b"old")
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)

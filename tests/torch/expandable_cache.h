@@ -21,9 +21,7 @@ namespace castor {
 /// allocation, and gives back its cache where that is exceeded, as c10/cuda/CUDACachingAllocator.cpp does (torch 2.11).
 class ExpandableCache final : public GrowingCache {
  public:
-  explicit ExpandableCache(std::uint64_t allowed_bytes) {
-    now_.allowed_bytes = allowed_bytes, now_.device_free_bytes = kAddresses;
-  }
+  explicit ExpandableCache(std::uint64_t allowed_bytes) { now_.allowed_bytes = allowed_bytes; }
 
   /// Null: out of memory.
   void* allocate(std::uint64_t n_bytes) override {
@@ -55,7 +53,7 @@ class ExpandableCache final : public GrowingCache {
 
   void allow(std::uint64_t n_bytes) override { before_bytes_ = std::exchange(now_.allowed_bytes, n_bytes); }
   void restore_limit() override { now_.allowed_bytes = before_bytes_; }
-  void set_device_free(std::uint64_t n_bytes) { now_.device_free_bytes = n_bytes; }
+  void set_device_free(std::uint64_t n_bytes) { device_free_bytes_ = n_bytes; }
 
   /// Of each free block the whole segments.
   void give_back() override {
@@ -72,6 +70,7 @@ class ExpandableCache final : public GrowingCache {
   }
 
   CacheFigures figures() override { return now_; }
+  std::uint64_t device_free_bytes() override { return device_free_bytes_; }
 
   CacheLayout layout() override {
     CacheLayout found;
@@ -176,7 +175,7 @@ class ExpandableCache final : public GrowingCache {
 
   Blocks blocks_ = {{kSegmentBytes, {kAddresses, kUnmapped}}};
   CacheFigures now_;
-  std::uint64_t before_bytes_ = 0;
+  std::uint64_t before_bytes_ = 0, device_free_bytes_ = kAddresses;
   std::uint64_t most_reserved_bytes_ = 0;
   CacheGrowth* growth_ = nullptr;
   bool growing_ = false;

@@ -24,8 +24,6 @@ namespace torch_allocator = c10::cuda::CUDACachingAllocator;
 using c10::CachingDeviceAllocator::BlockInfo;
 using c10::CachingDeviceAllocator::SegmentInfo;
 
-constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
-
 /// The lengths of the free blocks at the beginning and at the end.
 MappedStretch stretch_of(const SegmentInfo& segment) {
   const auto free = [](const BlockInfo& block) { return block.allocated || block.active ? 0 : block.size; };
@@ -36,15 +34,18 @@ MappedStretch stretch_of(const SegmentInfo& segment) {
 /// Large blocks of the current stream outside of private pools. Made where the allocator's lock is held.
 class CurrentStreamCache final : public GrowingCache {
  public:
-  CurrentStreamCache(c10::DeviceIndex device, std::uint64_t total_bytes) : device_(device), total_bytes_(total_bytes) {}
+  explicit CurrentStreamCache(c10::DeviceIndex device) : device_(device) {}
 
   CacheFigures figures() override {
-    const auto stats = torch_allocator::getDeviceStats(device_);
-    const double share = torch_allocator::getMemoryFraction(device_);
-    const auto count = [](std::int64_t n_bytes) { return static_cast<std::uint64_t>(n_bytes); };
-    return {stats.num_alloc_retries, count(stats.allocated_bytes[kAll].current),
-            count(stats.reserved_bytes[kAll].current),
-            static_cast<std::uint64_t>(share * static_cast<double>(total_bytes_)), free_bytes()};
+    const castor_device_memory now = memory();
+    const double allowed_bytes = torch_allocator::getMemoryFraction(device_) * static_cast<double>(now.total);
+    return {torch_allocator::getDeviceStats(device_).num_alloc_retries, now.allocated, now.reserved,
+            static_cast<std::uint64_t>(allowed_bytes)};
+  }
+
+  std::uint64_t device_free_bytes() override {
+    std::size_t n_free = 0, n_total = 0;
+    return cudaMemGetInfo(&n_free, &n_total) == cudaSuccess ? n_free : 0;
   }
 
   CacheLayout layout() override {
@@ -75,22 +76,18 @@ class CurrentStreamCache final : public GrowingCache {
 
   void allow(std::uint64_t n_bytes) override {
     share_before_ = torch_allocator::getMemoryFraction(device_);
-    const double share = static_cast<double>(n_bytes + 1) / static_cast<double>(total_bytes_);  // torch rounds down
-    torch_allocator::setMemoryFraction(std::min(share, 1.0), device_);
+    const double share = static_cast<double>(n_bytes + 1) / static_cast<double>(memory().total);  // torch rounds down
+    set_allocator_share(std::min(share, 1.0), device_);
   }
 
-  void restore_limit() override { torch_allocator::setMemoryFraction(share_before_, device_); }
+  void restore_limit() override { set_allocator_share(share_before_, device_); }
 
   void give_back() override { torch_allocator::emptyCache(); }
 
  private:
-  static std::uint64_t free_bytes() {
-    std::size_t n_free = 0, n_total = 0;
-    return cudaMemGetInfo(&n_free, &n_total) == cudaSuccess ? n_free : 0;
-  }
+  castor_device_memory memory() const { return device_memory(c10::Device(c10::kCUDA, device_)); }
 
   const c10::DeviceIndex device_;
-  const std::uint64_t total_bytes_;
   double share_before_ = 1;
 };
 
@@ -102,7 +99,7 @@ bool grow_at_miss() {
   const c10::DeviceIndex device = c10::cuda::current_device();
   if (c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None) return false;
   if (allocates_chunk() || torch_allocator::getMemoryFraction(device) >= 1) return false;
-  CurrentStreamCache cache(device, device_memory(c10::Device(c10::kCUDA, device)).total);
+  CurrentStreamCache cache(device);
   return by_device.at(static_cast<std::size_t>(device)).at_miss(cache);
 }
 
