@@ -14,6 +14,7 @@ import warnings
 
 import torch
 
+from integrations_cases import forget_accelerators
 from models import causal, tokens
 from where import DEVICE
 
@@ -60,11 +61,7 @@ class Documents(unittest.TestCase):
 
     def tearDown(self):
         gc.collect()  # models of the programs before
-        with contextlib.suppress(ImportError):
-            from accelerate.state import AcceleratorState, GradientState
-
-            AcceleratorState._reset_state(reset_partial_state=True)
-            GradientState._reset_state()
+        forget_accelerators()
 
     def run_programs(self, document, least):
         names = []

@@ -41,6 +41,12 @@ def made():
     return MAKE().train()
 
 
+def forget_accelerators():
+    """All Accelerators of a process share one state."""
+    accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)
+    accelerate.state.GradientState._reset_state()
+
+
 def plugin(**options):
     return GeminiPlugin(**{"precision": None, "device_budget": small_budget("500KiB"), "placement_policy": "cpu", **options})
 
@@ -99,8 +105,7 @@ class Accelerate(SameWeights):
         return losses
 
     def tearDown(self):
-        accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)
-        accelerate.state.GradientState._reset_state()
+        forget_accelerators()
 
     def plain(self, **options):
         return accelerate.Accelerator(cpu=DEVICE.type == "cpu", gradient_accumulation_steps=2, **options)
@@ -220,8 +225,7 @@ class Trainer(SameWeights):
         self.addCleanup(self.folder.cleanup)
 
     def tearDown(self):
-        accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)
-        accelerate.state.GradientState._reset_state()
+        forget_accelerators()
 
     def args(self, **options):
         options = {"save_strategy": "no", "max_grad_norm": 0.4, "num_train_epochs": 2, **options}
@@ -390,7 +394,8 @@ class Trainer(SameWeights):
 
 @unittest.skipUnless(trl and transformers, "trl is not installed")
 class SupervisedFineTuning(SameWeights):
-    tearDown = Trainer.tearDown
+    def tearDown(self):
+        forget_accelerators()
 
     def tokenizer(self):
         words = {"<pad>": 0, "<eos>": 1, "<unk>": 2, **{f"w{i}": i + 3 for i in range(N_TOKENS - 3)}}
