@@ -4,8 +4,11 @@
 
 The model is built on the meta device; its first weights are given to the boosted model one by one. Prints one JSON line.
 """
+import argparse
 import ast
 import logging
+import tempfile
+import time
 
 import torch
 
@@ -24,7 +27,6 @@ class Castor(training.Engine):
     name = "castor"
 
     def __init__(self, options):
-        from castor.booster import Booster
         from castor.booster.plugin import GeminiPlugin, TorchDDPPlugin
 
         logging.basicConfig(level=logging.INFO)
@@ -36,10 +38,19 @@ class Castor(training.Engine):
         else:
             more = {name: value_of(text) for name, text in (setting.split("=", 1) for setting in options.set)}
             plugin = GeminiPlugin(device_budget=options.device_budget, host_budget=options.host_budget, nvme=options.nvme, **common, **more)
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=options.lr, weight_decay=options.weight_decay)
-        Booster(device=options.device, plugin=plugin).boost(self.model, self.optimizer)
+        self.boost(plugin)
+
+    def boost(self, plugin):
+        from castor.booster import Booster
+
+        self.optimizer = torch.optim.AdamW(self.trained(), lr=self.options.lr, weight_decay=self.options.weight_decay)
+        Booster(device=self.options.device, plugin=plugin).boost(self.model, self.optimizer)
+        self.begin()
+
+    def begin(self):
+        """First weights, one at a time."""
         for stream, (name, parameter) in enumerate(self.model.named_parameters()):
-            values = self.work.first_values(parameter, name, options.seed, stream, self.device)
+            values = self.work.first_values(parameter, name, self.options.seed, stream, self.device)
             self.model.load_state_dict({name: values}, strict=False)
         self.compile_blocks()
 
@@ -61,6 +72,64 @@ class Castor(training.Engine):
         return stats
 
 
+class ByTrainer(Castor):
+    """The loop is that of transformers' Trainer. A step's time is that from the end of the step before to its own, data included."""
+
+    def boost(self, plugin):
+        """The Trainer does."""
+        self.plugin = plugin
+
+    def train(self, record):
+        from castor.integrations.transformers import CastorTrainer
+        from transformers import TrainerCallback, TrainingArguments
+
+        engine, options = self, self.options
+
+        class Clock(TrainerCallback):
+            def on_train_begin(self, args, state, control, **kwargs):
+                engine.begin()
+                self.begin = time.perf_counter()
+
+            def on_log(self, args, state, control, logs=None, **kwargs):
+                """After each step, when the loss was read back."""
+                now = time.perf_counter()
+                if "loss" in logs:
+                    training.note_step(engine, record, now - self.begin, float(logs["loss"]))
+                self.begin = now
+
+        with tempfile.TemporaryDirectory() as folder:
+            args = TrainingArguments(
+                folder,
+                per_device_train_batch_size=options.batch,
+                gradient_accumulation_steps=options.accumulate,
+                max_steps=options.steps,
+                learning_rate=options.lr,
+                lr_scheduler_type="constant",
+                weight_decay=options.weight_decay,
+                max_grad_norm=options.clip,
+                logging_steps=1,
+                save_strategy="no",
+                report_to=[],
+                disable_tqdm=True,
+                use_cpu=options.device == "cpu",
+            )
+            CastorTrainer(self.model, args, train_dataset=texts(options), callbacks=[Clock()], plugin=self.plugin).train()
+
+
+def texts(options):
+    """The tokens of all steps, as the other loop has them."""
+    on_cpu = argparse.Namespace(**{**vars(options), "device": "cpu"})
+    ids = [row for step in range(options.steps) for row in training.batch(on_cpu, step)[0]]
+    return [{"input_ids": row, "labels": row} for row in ids]
+
+
+def engine_of(options):
+    return (ByTrainer if options.loop == "trainer" else Castor)(options)
+
+
+engine_of.name = Castor.name
+
+
 def parser():
     parser = training.parser_of_all()
     parser.add_argument("--plugin", choices=("gemini", "none"), default="gemini", help="none: everything stays on the device")
@@ -69,9 +138,10 @@ def parser():
     parser.add_argument("--nvme", action="append", help="a folder of the NVMe tier")
     parser.add_argument("--set", action="append", default=[], help="another option of the plugin, NAME=VALUE")
     parser.add_argument("--trace", help="a file for the events (docs/trace.md)")
+    parser.add_argument("--loop", choices=("bare", "trainer"), default="bare", help="trainer: that of transformers")
     parser.add_argument("--json", action="store_true", help="always on")
     return parser
 
 
 if __name__ == "__main__":
-    training.main(Castor, parser())
+    training.main(engine_of, parser())

@@ -15,7 +15,7 @@ class Resident(training.Engine):
     def __init__(self, options):
         super().__init__(options)
         self.make_resident()
-        self.optimizer = training.adamw(self.model.parameters(), options)
+        self.optimizer = training.adamw(self.trained(), options)
 
     def loss(self, ids, target):
         with torch.autocast(self.device.type, torch.bfloat16):

@@ -38,14 +38,25 @@ def make(name, seq, recompute):
     return model.train()
 
 
+def with_adapters(model, rank):
+    import peft
+
+    return peft.get_peft_model(model, peft.LoraConfig(r=rank, target_modules="all-linear", task_type="CAUSAL_LM"))
+
+
+def base_of(model):
+    """Without peft's classes around it."""
+    return getattr(model, "get_base_model", lambda: model)()
+
+
 def blocks(model):
-    return model.model.layers
+    return base_of(model).model.layers
 
 
 def place(model, device):
     """Gives the model uninitialised memory. Tied parameters become two when they get memory."""
     model.to_empty(device=device)
-    model.tie_weights()
+    base_of(model).tie_weights()
 
 
 def first_values(parameter, name, seed, stream, device):
@@ -66,7 +77,7 @@ def initialise(model, seed, device, local=lambda parameter: parameter):
 
 def give_buffers(model, device):
     """The frequencies of the rotary embedding are in no file, and meta has none."""
-    rotary = model.model.rotary_emb
+    rotary = base_of(model).model.rotary_emb
     made = type(rotary)(model.config)
     for name, buffer in made.named_buffers():
         setattr(rotary, name, buffer.to(device))

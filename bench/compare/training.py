@@ -30,6 +30,7 @@ def parser_of_all():
     parser.add_argument("--threads", type=int, default=0, help="0 = torch's own choice")
     parser.add_argument("--recompute", action="store_true")
     parser.add_argument("--compile", action="store_true", help="blocks by torch.compile")
+    parser.add_argument("--lora", type=int, default=0, metavar="RANK", help="only peft's adapters of all linear layers learn, beside a frozen bf16 model")
     parser.add_argument("--deterministic", action="store_true", help="torch's deterministic algorithms: two runs have equal losses")
     parser.add_argument("--profile", help="a file for the calls of the last two steps and the time of the threads that each takes")
     parser.add_argument("--loss", choices=("sliced", "torch"), default="sliced", help="sliced: as Castor's models compute it")
@@ -51,11 +52,18 @@ class Engine:
         self.device = torch.device(options.device)
         self.work = work_of(options.model)
         self.model = self.work.make(options.model, options.seq, options.recompute)
+        if options.lora:
+            self.model = self.work.with_adapters(self.model, options.lora)
         self.n_params = sum(parameter.numel() for parameter in self.model.parameters())
 
+    def trained(self):
+        return [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+
     def make_resident(self, dtype=torch.float32):
-        """Gives the model memory on the device, and its first weights."""
-        self.work.place(self.model.to(dtype), self.device)
+        """Gives the model memory on the device, and its first weights. Frozen ones are bf16."""
+        for parameter in self.model.parameters():
+            parameter.data = parameter.data.to(dtype if parameter.requires_grad else torch.bfloat16)
+        self.work.place(self.model, self.device)
         self.work.initialise(self.model, self.options.seed, self.device)
         self.compile_blocks()
 
@@ -86,6 +94,10 @@ class Engine:
     def figures(self):
         """More for the JSON line."""
         return {}
+
+    def train(self, record):
+        """Trains and fills `record` step by step, so that a failed run keeps the earlier steps."""
+        measure(self, record)
 
     def close(self):
         """Shuts down everything that must end before the process."""
@@ -118,8 +130,15 @@ def profiler(options):
     return torch.profiler.profile(activities=on if options.device == "cpu" else [*on, torch.profiler.ProfilerActivity.CUDA])
 
 
+def note_step(engine, record, seconds, loss):
+    record["step_s"].append(seconds)
+    record["losses"].append(loss)
+    if engine.device.type == "cuda":
+        record.setdefault("allocator_retries", []).append(torch.cuda.memory_stats()["num_alloc_retries"])
+    print(f"step {len(record['step_s'])}/{engine.options.steps}  loss {loss:.4f}  {seconds:.4f} s", file=sys.stderr, flush=True)
+
+
 def measure(engine, record):
-    """Trains and fills `record` step by step, so that a failed run keeps the earlier steps."""
     options = engine.options
     profile = profiler(options) if options.profile else None
     for step in range(options.steps):
@@ -128,15 +147,14 @@ def measure(engine, record):
             profile.start()
         begin = time.perf_counter()
         loss = engine.step(ids, target).item()  # waits for all work that the step queued
-        record["step_s"].append(time.perf_counter() - begin)
-        record["losses"].append(loss)
-        if engine.device.type == "cuda":
-            record.setdefault("allocator_retries", []).append(torch.cuda.memory_stats()["num_alloc_retries"])
-        print(f"step {step + 1}/{options.steps}  loss {loss:.4f}  {record['step_s'][-1]:.4f} s", file=sys.stderr, flush=True)
+        note_step(engine, record, time.perf_counter() - begin, loss)
     if profile:
         profile.stop()
         with open(options.profile, "w") as file:
             file.write(profile.key_averages().table(sort_by="self_cpu_time_total", row_limit=80, max_name_column_width=60))
+
+
+def note_peaks(engine, record):
     record["peak_rss_bytes"] = peak_rss_bytes()
     if engine.device.type == "cuda":
         record["peak_device_bytes"] = torch.cuda.max_memory_reserved()
@@ -175,7 +193,8 @@ def main(make, parser=None):
         if chosen.device == "cuda":  # drawing the first weights is not part of training
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
-        measure(engine, record)
+        engine.train(record)
+        note_peaks(engine, record)
         record.update(engine.figures())
         engine.close()
     except Exception as error:  # becomes a row of the table
