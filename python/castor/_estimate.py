@@ -20,6 +20,7 @@ from castor._errors import Error, nearest
 from castor._hooks import Passes, connect_units
 from castor._precision import dtype_of
 from castor._rules import rule_of, values_of
+from castor._timed_unit import TimedUnit, rates_of
 from castor._units import as_lists, find_units
 from castor._values import check_value, is_number
 
@@ -48,7 +49,7 @@ class Estimate:
 
     peak_bytes: by tier, of the whole run. activation_bytes: of the device, beside chunks. step_s: of a step; compute_s and
     wait_s its parts, update_s all updates, beside it or in it. bound_by: what limits the step, which takes at least bound_s.
-    flops: operations of a step.
+    flops: operations of a step. timed: the unit that was timed for them; None: step_s follows from stated speeds.
     """
 
     n_params: int
@@ -61,12 +62,14 @@ class Estimate:
     update_s: float
     bound_by: str
     bound_s: float
+    timed: str | None = None
 
     def __str__(self) -> str:
         peaks = ", ".join(f"{tier} {n_bytes / GIB:.2f} GiB" for tier, n_bytes in self.peak_bytes.items() if n_bytes)
+        how = f"±10 %: {self.timed} was timed" if self.timed else "±30 %: nothing was timed"
         return (
-            f"{self.n_params / 1e9:.3f} B parameters; peaks: {peaks}; {self.step_s:.3f} s a step (±30 %: the speed of the "
-            f"device was not measured), bound by {self.bound_by} ({self.bound_s:.3f} s)"
+            f"{self.n_params / 1e9:.3f} B parameters; peaks: {peaks}; {self.step_s:.3f} s a step ({how}), "
+            f"bound by {self.bound_by} ({self.bound_s:.3f} s)"
         )
 
 
@@ -78,6 +81,7 @@ def estimate(
     optimizer: type[torch.optim.Optimizer] = torch.optim.AdamW,
     machine: Mapping[str, float] | None = None,
     device: str = "cuda",
+    timed: bool = False,
 ) -> Estimate:
     """The memory and the time of the training of `model` under `plugin`, of which nothing is allocated.
 
@@ -85,7 +89,9 @@ def estimate(
     arguments of the model as a dictionary, its arguments as a tuple or list, or its one argument. loss: of a model and that
     batch; None: the model's result, or its `loss`. machine: rates and memory in place of an H200's: device_bytes,
     host_bytes, flops_per_s, host_update_bytes_per_s, device_update_bytes_per_s, h2d_bytes_per_s, d2h_bytes_per_s,
-    nvme_read_bytes_per_s, nvme_write_bytes_per_s. device: 'cuda', or 'cpu', where the device is the host.
+    nvme_read_bytes_per_s, nvme_write_bytes_per_s. device: 'cuda', or 'cpu', where the device is the host. timed: one of the
+    units that the model repeats is given memory on that device, and timed, as are the links to it and updates (2 s); what
+    machine states counts nevertheless. Drives are not timed.
     Errors: castor.Error: does_not_fit, with the budget that would do; usage.
     """
     for name in machine or {}:
@@ -94,6 +100,8 @@ def estimate(
         check_value(name, machine[name], "a number above 0", is_number(machine[name]) and 0 < machine[name] < float("inf"))
     if device not in ("cuda", "cpu"):
         raise Error(f"device takes 'cuda' or 'cpu', not {device!r}", "usage", "device")
+    if timed and device == "cuda" and not torch.cuda.is_available():
+        raise Error("timed needs the GPU, and torch sees none; leave it out, and state the GPU's rates in machine=", "usage", "timed")
     if not isinstance(optimizer, type):
         raise Error(f"optimizer takes a class, as torch.optim.AdamW, not {type(optimizer).__name__}(…)", "usage", "optimizer")
     made = optimizer([nn.Parameter(torch.zeros(1))], lr=1e-3)
@@ -102,12 +110,14 @@ def estimate(
     names = {parameter: name for name, parameter in on_meta.named_parameters()}
     units = find_units(on_meta, plugin.units)
     recording = _core.Recording(*as_lists(names, units), plugin.name, plugin.options)
+    unit = TimedUnit(units) if timed else None
     passes = Passes(recording, units, Lending(), None)
     connect_units(passes)
     batch = tree_map_only(torch.Tensor, lambda tensor: tensor.detach().to("meta").requires_grad_(tensor.requires_grad), batch)
     try:
         with WholeBatches(), Operators(recording):
             flops = recording.end(loss_of(on_meta, batch, loss))
+            unit_flops = recording.flops_of_units()
     except (RuntimeError, NotImplementedError) as error:
         if isinstance(error, Error) or "meta" not in str(error):
             raise
@@ -118,8 +128,12 @@ def estimate(
         passes.end_step()
         recording.close()
     of_step = rule, values_of(rule, made.param_groups[0]), plugin.max_norm or 0.0, plugin.micro_batches or 1
-    found = recording.forecast(*of_step, device, dict(machine or {}))
-    return Estimate(activation_bytes=found.pop("non_model_bytes"), flops=flops, **found)
+    rates = dict(machine or {})
+    if unit:
+        where = torch.device(device)
+        rates = {"flops_per_s": unit_flops[unit.number] / unit.seconds(where), **rates_of(where), **rates}
+    found = recording.forecast(*of_step, device, rates)
+    return Estimate(activation_bytes=found.pop("non_model_bytes"), flops=flops, timed=unit and unit.name, **found)
 
 
 def without_memory(model: nn.Module, plugin: Plugin) -> nn.Module:

@@ -3,6 +3,8 @@
 
 #include "forecast.h"
 
+#include <castor/memory/device.h>
+#include <castor/memory/link_rates.h>
 #include <castor/memory/tier.h>
 #include <castor/plugins/torch/estimate_recorded.h>
 #include <castor/plugins/torch/record_step.h>
@@ -78,37 +80,56 @@ class Recording {
     step_ = value_of(recording_->end(loss));
     return step_->flops();
   }
+  std::vector<double> flops_of_units() const { return step().flops_of_units(); }
+
   /// The meta device is as before. No pass of a unit may be open.
   void close() { recording_.reset(); }
 
   py::dict forecast(const std::string& rule, const Values& values, double max_norm, std::int64_t micro_batches,
                     const std::string& device, const Values& machine) const {
-    if (!step_) throw ErrorException({ErrorKind::usage, "the step has not ended"});
     SessionOptions options;
     options.max_norm = max_norm, options.micro_batches = micro_batches;
     Forecast found;
     {
       const py::gil_scoped_release others_run;
-      found = value_of(estimate(*step_, plugin_, optimizer_of(rule, values), machine_of(device, machine), options));
+      found = value_of(estimate(step(), plugin_, optimizer_of(rule, values), machine_of(device, machine), options));
     }
     return dict_of(found);
   }
 
  private:
+  const RecordedStep& step() const {
+    if (!step_) throw ErrorException({ErrorKind::usage, "the step has not ended"});
+    return *step_;
+  }
+
   PluginByName plugin_;
   std::unique_ptr<StepRecording> recording_;
   std::optional<RecordedStep> step_;
 };
 
+/// Of the links to the GPU of that number, or to a device that is the host; measured in under 0.3 s.
+py::dict link_rates(std::optional<int> gpu) {
+  LinkRates rates;
+  {
+    const py::gil_scoped_release others_run;
+    const std::unique_ptr<Device> device = gpu ? value_of(make_cuda_device(*gpu)) : make_cpu_device();
+    rates = value_of(calibrate_links(*device));
+  }
+  return py::dict(py::arg("h2d_bytes_per_s") = rates.h2d, py::arg("d2h_bytes_per_s") = rates.d2h);
+}
+
 }  // namespace
 
 void bind_forecast(py::module_& module) {
+  module.def("link_rates", &link_rates);
   py::class_<Recording>(module, "Recording")
       .def(py::init<NamedTensors, Units, const std::string&, std::map<std::string, std::string>>())
       .def("enter", &Recording::enter)
       .def("begin_operator", &Recording::begin_operator)
       .def("end_operator", &Recording::end_operator)
       .def("end", &Recording::end)
+      .def("flops_of_units", &Recording::flops_of_units)
       .def("close", &Recording::close)
       .def("forecast", &Recording::forecast);
 }

@@ -157,6 +157,29 @@ TEST(Forecast, OnTheHostTheDeviceBudgetHoldsChunksAlone) {
   EXPECT_EQ(found.non_model_bytes, 64 * kMiB);
 }
 
+/// Half of the sixteenth of the tensors' bytes that the placement leaves to the allocator.
+TEST(Forecast, TheDevicesPeakHasTheMiddleOfWhatTheAllocatorCanHold) {
+  const auto peak_bytes = [](std::uint64_t own_bytes) {
+    const RecordedStep step = layers(4, kLayerNumel, 1e9, own_bytes);
+    return forecast(step, with_device(32 * kGiB), round_machine(), adamw()).value().peak_bytes[index(Tier::device)];
+  };
+  EXPECT_EQ(peak_bytes(9600 * kMiB) - peak_bytes(6400 * kMiB), (3200 + 100) * kMiB);
+}
+
+/// A unit that is recomputed within the backward pass of itself, or of another.
+TEST(RecordedStep, CountsTheWorkOfItsUnits) {
+  RecordedStep step;
+  step.units = {{"first", {}}, {"second", {}}};
+  const auto add = [&](Kind kind, std::uint32_t id, double work) { step.calls.push_back({{kind, id, 0}, work, 0}); };
+  add(Kind::forward, 0, 1), add(Kind::end_forward, 0, 10);
+  add(Kind::forward, 1, 100), add(Kind::end_forward, 1, 1000);
+  add(Kind::backward, 1, 2e4), add(Kind::forward, 1, 1e5), add(Kind::end_forward, 1, 1e6);
+  add(Kind::gradient, 0, 1e7), add(Kind::end_backward, 1, 1e8);
+  add(Kind::backward, 0, 2e9), add(Kind::forward, 1, 3e10), add(Kind::end_forward, 1, 4e9);
+  add(Kind::end_backward, 0, 1e12);
+  EXPECT_EQ(step.flops_of_units(), (std::vector<double>{6e9 + 1, 100 + 2e4 + 1e5 + 1e6 + 1e7 + 3e10}));
+}
+
 TEST(RecordedStep, CountsItsParametersAndItsWork) {
   const RecordedStep step = layers(3, 1000, 5, 70);
   EXPECT_EQ(step.n_params(), 3000u);

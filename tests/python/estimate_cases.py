@@ -6,6 +6,7 @@ import io
 import json
 import pathlib
 import tempfile
+import time
 import unittest
 from unittest import mock
 
@@ -25,6 +26,7 @@ from castor.booster.plugin import GeminiPlugin
 from where import DEVICE
 
 META = torch.device("meta")
+N_SLEEPERS, SLEEP_S = 4, 0.02
 
 
 def plugin(**options):
@@ -51,6 +53,19 @@ class Blocks(nn.Module):
         for block in self.blocks:
             x = block(x) if self.recompute is None else checkpoint(block, x, use_reentrant=self.recompute)
         return x.square().mean()
+
+
+class Sleeper(nn.Linear):
+    def forward(self, x):
+        if not x.is_meta:
+            time.sleep(SLEEP_S)
+        return x + super().forward(x)
+
+
+class Sleepers(Blocks):
+    def __init__(self, recompute):
+        super().__init__(False if recompute else None)
+        self.blocks = nn.ModuleList(Sleeper(64, 64) for _ in range(N_SLEEPERS))
 
 
 class Alive(TorchDispatchMode):
@@ -140,6 +155,32 @@ class Estimates(unittest.TestCase):
                         optimizer.step()
                     for tier, peak in castor.stats(model)["peak_bytes"].items():
                         self.assertAlmostEqual(found.peak_bytes[tier], peak, delta=0.12 * peak + 1, msg=tier)
+
+    def test_one_of_the_units_that_repeat_is_timed(self):
+        """A block sleeps in forward once it has memory, and is the model's only work."""
+        for recompute, n_sleeps in ((False, 1), (True, 2)):
+            with self.subTest(recompute=recompute):
+                with META:
+                    model = Sleepers(recompute)
+                found = castor.estimate(model, plugin(), torch.empty(8, 64), device="cpu", timed=True)
+                self.assertEqual(found.timed, "blocks.1")
+                self.assertIn("±10 %: blocks.1 was timed", str(found))
+                expected = N_SLEEPERS * n_sleeps * SLEEP_S
+                self.assertGreater(found.compute_s, 0.9 * expected)
+                self.assertLess(found.compute_s, 1.8 * expected)
+                self.assertTrue(all(parameter.is_meta for parameter in model.parameters()))
+                untimed = castor.estimate(model, plugin(), torch.empty(8, 64), device="cpu")
+                self.assertIsNone(untimed.timed)
+                self.assertIn("±30 %", str(untimed))
+                stated = {"flops_per_s": untimed.flops, "host_update_bytes_per_s": 1e15}
+                slow = castor.estimate(model, plugin(), torch.empty(8, 64), device="cpu", timed=True, machine=stated)
+                self.assertAlmostEqual(slow.compute_s, 1, delta=0.01)
+
+    def test_what_cannot_be_timed_is_said(self):
+        with self.assertRaisesRegex(castor.Error, "no two units of the model are alike"):
+            castor.estimate(nn.Linear(4, 4, device="meta"), plugin(), torch.empty(2, 4), device="cpu", timed=True)
+        with mock.patch.object(torch.cuda, "is_available", lambda: False), self.assertRaisesRegex(castor.Error, "torch sees none"):
+            castor.estimate(nn.Linear(4, 4, device="meta"), plugin(), torch.empty(2, 4), timed=True)
 
     def test_a_budget_that_is_too_small_says_what_would_do(self):
         tokens = torch.empty(4, 16, dtype=torch.long)

@@ -6,6 +6,7 @@
 #include <string>
 
 #include <castor/engine/engine.h>
+#include <castor/states/model_chunks.h>
 
 #include "../engine_rooms.h"
 #include "virtual_device.h"
@@ -52,6 +53,7 @@ class VirtualTraining {
   const EngineRooms& rooms() const { return engine_->rooms(); }
   const StatePlacement& placement() const { return rooms().optimizer->states().placement(); }
   double streamed_share() const;
+  std::uint64_t device_peak_bytes(std::uint64_t non_model_bytes) const;
   std::uint64_t count(bool (*is)(const StatePlacement&, PayloadId)) const;
   std::uint64_t n_elements(bool (*is)(const StatePlacement&, PayloadId)) const;
 
@@ -113,6 +115,14 @@ double VirtualTraining::streamed_share() const {
   return by_device == 0 ? 0 : by_device / (by_device + static_cast<double>(n_elements(updated_on_host)));
 }
 
+/// With the middle of what the allocator can hold in fragments: nothing, or all that the placement leaves to it.
+std::uint64_t VirtualTraining::device_peak_bytes(std::uint64_t non_model_bytes) const {
+  const std::uint64_t peak_bytes = stats_.peak_bytes[index(Tier::device)];
+  if (!rooms().memory->on_gpu()) return peak_bytes;
+  const std::uint64_t budget_bytes = rooms().options.device_budget_bytes;
+  return std::min(budget_bytes, peak_bytes + tensors_slack_bytes(budget_bytes, non_model_bytes) / 2);
+}
+
 Forecast VirtualTraining::outcome() const {
   Forecast made;
   std::set<std::uint64_t> sizes;
@@ -126,6 +136,7 @@ Forecast VirtualTraining::outcome() const {
   made.speculation_bytes = needs_norm_ ? placement().speculation_bytes : 0;
   made.non_model_bytes = rooms().measures() ? rooms().watch.non_model_peak_bytes() : step_.peak_bytes();
   std::copy_n(stats_.peak_bytes, kNTiers, made.peak_bytes.begin());
+  made.peak_bytes[index(Tier::device)] = device_peak_bytes(made.non_model_bytes);
   made.step = last_;
   made.step.find_bound(machine_.links, last_.compute_s);
   made.update_s = update_s_;

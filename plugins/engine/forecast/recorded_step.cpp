@@ -2,6 +2,7 @@
 #include <castor/engine/recorded_step.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -22,6 +23,21 @@ double RecordedStep::flops() const {
   double sum = 0;
   for (const RecordedCall& call : calls) sum += call.flops;
   return sum;
+}
+
+std::vector<double> RecordedStep::flops_of_units() const {
+  using Kind = StepCall::Kind;
+  std::vector<double> sums(units.size());
+  std::vector<std::uint32_t> open;
+  for (const RecordedCall& call : calls) {
+    const Kind kind = call.call.kind;
+    if (kind == Kind::forward || kind == Kind::backward) open.push_back(call.call.id);
+    if (kind == Kind::end_forward || kind == Kind::end_backward)
+      if (const auto begun = std::find(open.rbegin(), open.rend(), call.call.id); begun != open.rend())
+        open.erase(std::next(begun).base());
+    if (!open.empty()) sums.at(open.back()) += call.flops;
+  }
+  return sums;
 }
 
 std::uint64_t RecordedStep::peak_bytes() const {

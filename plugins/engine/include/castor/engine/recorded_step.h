@@ -42,6 +42,8 @@ struct RecordedStep {
   std::uint64_t n_params() const;
   /// The sum over all calls.
   double flops() const;
+  /// Of each unit the operations of its passes, without those of other units within them.
+  std::vector<double> flops_of_units() const;
   /// The largest of all calls.
   std::uint64_t peak_bytes() const;
 

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How fast this machine is at one unit of a model, and at what moves and updates the others."""
+
+from __future__ import annotations
+
+import copy
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils.checkpoint import checkpoint
+
+from castor import _core
+from castor._errors import Error
+from castor._units import Unit
+from castor.nn.optimizer import HybridAdam
+
+MOST_S = 0.6  # of a unit's passes
+MOST_RATE_S = 0.2
+MOST_RUNS = 20
+UPDATED = 2**25  # elements, more than caches hold
+BYTES_OF_UPDATE = 28  # of an element: fp32 weight and both moments read and written, the gradient read
+
+
+class TimedUnit:
+    """The unit that computes most among those that a model has several of. It is given memory on a device and run there,
+    with arguments of the shapes that it has in the model.
+
+    Made before the model's hooks, and before the model is called. Errors: usage, where no unit repeats.
+    """
+
+    def __init__(self, units: Sequence[Unit]):
+        self.number = most_repeated(units)
+        self.name = units[self.number].name
+        module = units[self.number].module
+        assert module is not None  # the model is there
+        self.unit = copy.deepcopy(module)
+        self.arguments: tuple[tuple, dict[str, Any]] | None = None
+        self.n_calls = 0
+        self.handle = module.register_forward_pre_hook(self.note_call, with_kwargs=True)
+
+    def note_call(self, module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
+        self.n_calls += 1
+        if self.arguments is None:
+            self.arguments = args, kwargs
+
+    def seconds(self, device: torch.device) -> float:
+        """Of one forward and backward pass, with the one that recomputes where the model has it."""
+        assert self.arguments is not None  # the model was called
+        self.handle.remove()
+        unit = self.unit.to_empty(device=device)
+        for tensor in (*unit.parameters(), *unit.buffers()):
+            fill(tensor.detach())
+        args, kwargs = tree_map_only(torch.Tensor, lambda tensor: values_like(tensor, device), self.arguments)
+        learning = [tensor for tensor in (*unit.parameters(), *tree_leaves((args, kwargs))) if getattr(tensor, "requires_grad", False)]
+        calls: list[None] = []
+        handle = unit.register_forward_pre_hook(lambda *_: calls.append(None))
+        run_once(unit, args, kwargs, learning)
+        handle.remove()
+        call = unit if len(calls) >= self.n_calls else recomputed(unit)
+        return median_s(lambda: run_once(call, args, kwargs, learning), device, MOST_S)
+
+
+def most_repeated(units: Sequence[Unit]) -> int:
+    groups: dict[Any, list[int]] = defaultdict(list)
+    for number, unit in enumerate(units):
+        groups[type(unit.module), tuple(parameter.shape for parameter in unit.parameters)].append(number)
+    repeated = [group for group in groups.values() if len(group) > 1]
+    if not repeated:
+        why = "no two units of the model are alike, so there is none to time; leave out timed, and state machine= where rates differ"
+        raise Error(why, "usage", "timed")
+    return max(repeated, key=lambda group: len(group) * sum(parameter.numel() for parameter in units[group[0]].parameters))[1]
+
+
+def fill(tensor: torch.Tensor) -> None:
+    if not tensor.is_floating_point():
+        tensor.zero_()
+    elif tensor.dim() > 1:
+        tensor.normal_(0, 0.02)
+    else:
+        tensor.fill_(1)
+
+
+def values_like(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    made = torch.empty_like(tensor, device=device)
+    if made.is_floating_point():
+        made.normal_()
+    else:
+        made.fill_(tensor.dtype == torch.bool)
+    return made.requires_grad_(tensor.requires_grad)
+
+
+def recomputed(unit: nn.Module) -> Callable:
+    return lambda *args, **kwargs: checkpoint(unit, *args, use_reentrant=False, **kwargs)
+
+
+def run_once(unit: Callable, args: tuple, kwargs: dict[str, Any], learning: Sequence[torch.Tensor]) -> None:
+    results = [leaf for leaf in tree_leaves(unit(*args, **kwargs)) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    torch.autograd.backward(results, [torch.ones_like(result) for result in results])
+    for tensor in learning:
+        tensor.grad = None
+
+
+def median_s(run: Callable[[], Any], device: torch.device, most_s: float = MOST_RATE_S) -> float:
+    """Each run is waited for, after one that is not counted."""
+    run()
+    found: list[float] = []
+    begin = time.perf_counter()
+    while len(found) < MOST_RUNS and (len(found) < 2 or time.perf_counter() - begin < most_s):
+        wait(device)
+        start = time.perf_counter()
+        run()
+        wait(device)
+        found.append(time.perf_counter() - start)
+    return statistics.median(found)
+
+
+def wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def rates_of(device: torch.device) -> dict[str, float]:
+    """As castor.estimate's machine takes them: of copies to and from the device, and of updates on the host and on the device,
+    which are as fast as its memory."""
+    parameter = nn.Parameter(torch.zeros(UPDATED))
+    parameter.grad = torch.zeros(UPDATED)
+    adam = HybridAdam([parameter])
+    of_host = BYTES_OF_UPDATE * UPDATED / median_s(adam.step, torch.device("cpu"))
+    if device.type == "cpu":
+        return {"host_update_bytes_per_s": of_host, "device_update_bytes_per_s": of_host, **_core.link_rates(None)}
+    source = torch.zeros(UPDATED, device=device)
+    target = torch.zeros_like(source)
+    of_device = 2 * source.nbytes / median_s(lambda: target.copy_(source), device)
+    number = torch.cuda.current_device() if device.index is None else device.index
+    return {"host_update_bytes_per_s": of_host, "device_update_bytes_per_s": of_device, **_core.link_rates(number)}
