@@ -15,6 +15,7 @@ from torch import nn
 from castor import _core
 from castor._errors import Error
 from castor._forks import SESSIONS
+from castor._stored import all_stored, rebuilt, stored
 
 
 @dataclass
@@ -60,6 +61,20 @@ def place_of(parameter: torch.Tensor) -> tuple[_core.Session, str] | None:
     place = getattr(parameter, "castor_place", None)
     session = place.session() if place else None
     return (session, place.name) if session else None
+
+
+def is_boosted_parameter(parameter: torch.Tensor) -> bool:
+    return any(map(place_of, stored(parameter).values()))
+
+
+def weight_of(parameter: torch.Tensor) -> torch.Tensor:
+    """A copy on the host of what a boosted parameter computes with."""
+
+    def read(tensor: torch.Tensor) -> torch.Tensor:
+        session, name = boosted(tensor)
+        return session.read_weight(name)
+
+    return rebuilt(parameter, read)
 
 
 def boosted(parameter: torch.Tensor) -> tuple[_core.Session, str]:
@@ -121,13 +136,14 @@ def check_unwritten(parameters: list[nn.Parameter], versions: list[int]) -> None
 def parameters_of(of: nn.Module | Iterable | nn.Parameter) -> list[nn.Parameter]:
     """Of a model, of several or one, or of pairs with names; some of them of a boosted model."""
     if isinstance(of, nn.Module):
-        found = list(of.parameters())
+        found: list[torch.Tensor] = list(of.parameters())
     else:
         several = of if isinstance(of, Iterable) and not isinstance(of, torch.Tensor) else [of]
         found = [one[1] if isinstance(one, tuple) and len(one) == 2 else one for one in several]
     for one in found:
         if not isinstance(one, torch.Tensor):
             raise Error(f"castor.gathered takes a model, parameters or pairs of names and parameters, not {one!r}", "usage")
+    found = all_stored(found)
     if found and not any(map(place_of, found)):
         raise Error("castor.gathered was given no parameter of a model that was boosted; boost the model first", "usage")
     return found
@@ -191,13 +207,13 @@ def only_session() -> _core.Session:
 
 
 def is_boosted(model: nn.Module) -> bool:
-    return any(place_of(parameter) for parameter in model.parameters())
+    return any(map(is_boosted_parameter, model.parameters()))
 
 
 def session_of(model: nn.Module) -> _core.Session:
     if not isinstance(model, nn.Module):
         raise Error(f"a model is wanted, not {model!r}", "usage")
-    place = next(filter(None, map(place_of, model.parameters())), None)
+    place = next(filter(None, map(place_of, all_stored(model.parameters()))), None)
     if place is None:
         raise Error("the model was not boosted", "usage")
     return place[0]

@@ -27,6 +27,7 @@ from castor._precision import cast_inputs, cast_outputs_to_fp32, dtype_of
 from castor._rules import python_names, rule_of
 from castor._shortage import explain_shortages
 from castor._state_dict import connect_state_dict
+from castor._stored import names_of_stored
 from castor._units import Unit, as_lists, find_units
 from castor._versions import Read, evaluate
 
@@ -41,7 +42,7 @@ def boost_pair(
     if plugin.debug:
         check_modes()
     check_modules(model)
-    names = {parameter: name for name, parameter in model.named_parameters()}
+    names = names_of_stored(model)
     check_buffers(model, names)
     with built_lazily(names) as built:
         groups = checked_groups(optimizer, names, built)
@@ -74,7 +75,7 @@ def boost_pair(
     change_methods(model, optimizer, session)
     connect_state_dict(model)
     connect_units(passes)
-    before = BeforeTraining(names, passes)
+    before = BeforeTraining(model, passes)
     model.register_forward_pre_hook(before.check, prepend=True)
     connect_precision(model, plugin)
     optimizer.castor_passes = passes

@@ -19,6 +19,7 @@ from castor._messages import report
 from castor._outside import OutsideUses
 from castor._rules import from_torch, no_moments, python_names, to_torch, values_of
 from castor._saved_states import saved_parts
+from castor._stored import all_stored
 
 Groups = list[tuple[dict[str, float], list[str]]]
 
@@ -32,14 +33,15 @@ def groups_of(optimizer: torch.optim.Optimizer, rule: str, names: dict[nn.Parame
 
 
 def names_of(group: dict, names: dict[nn.Parameter, str]) -> list[str]:
-    for parameter in group["params"]:
+    of_group = all_stored(group["params"])
+    for parameter in of_group:
         if parameter not in names:
             raise Error(
                 f"the optimizer has a parameter of sizes {tuple(parameter.shape)} that the model does not have; make the "
                 "optimizer from the model's parameters",
                 "usage",
             )
-    return [names[parameter] for parameter in group["params"]]
+    return [names[parameter] for parameter in of_group]
 
 
 def check_all_have_groups(groups: Groups, names: dict[nn.Parameter, str]) -> None:
@@ -215,7 +217,7 @@ class BoostedOptimizer:
     def castor_states(self, numbers: dict[nn.Parameter, int]) -> dict[int, dict]:
         states = {}
         for parameter, number in numbers.items():
-            name = self.castor_names[parameter]
+            name = self.castor_names.get(parameter)
             if name not in self.castor_trained:
                 continue
             exp_avg, exp_avg_sq, n_updates = self.castor_session.read_moments(name)

@@ -8,10 +8,12 @@ from collections.abc import Callable
 
 import torch
 from torch import nn
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from castor._access import place_of
 from castor._errors import Error
 from castor._ranks import world_size_of
+from castor._stored import all_stored
 
 
 def check_kinds(model: object, optimizer: object) -> None:
@@ -52,6 +54,9 @@ def check_parameters(names: dict[nn.Parameter, str]) -> None:
 
 def check_modules(model: nn.Module) -> None:
     for name, parameter in model.named_parameters():
+        if parameter.requires_grad and is_traceable_wrapper_subclass(parameter):
+            kind = type(parameter).__name__
+            raise Error(f"parameter {name} is of class {kind} and requires a gradient; freeze it, requires_grad_(False)", "usage")
         if isinstance(parameter, nn.parameter.UninitializedParameter):
             raise Error(f"parameter {name} gets its sizes from a first batch; run one through the model before it is boosted", "usage")
     for name, module in model.named_modules():
@@ -173,7 +178,7 @@ def refuse_moves(model: nn.Module) -> None:
 
     @torch.no_grad()
     def apply_unchanged(fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> nn.Module:
-        for parameter in it().parameters():
+        for parameter in all_stored(it().parameters()):
             try:
                 stays = fn(parameter) is parameter
             except RuntimeError:  # it was read, and has no memory
@@ -187,7 +192,7 @@ def refuse_moves(model: nn.Module) -> None:
         return type(it())._apply(it(), fn, recurse)
 
     model._apply = apply_unchanged
-    for parameter in model.parameters():
+    for parameter in all_stored(model.parameters()):
         parameter.share_memory_ = refuse_sharing
         parameter.is_shared = not_shared
 

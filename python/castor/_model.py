@@ -11,16 +11,19 @@ from collections.abc import Iterator
 
 import torch
 from torch import nn
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from castor import _core
-from castor._access import place_of
+from castor._access import is_boosted_parameter, weight_of
 from castor._eager import eager
 from castor._errors import Error
 from castor._guards import knows_all, refuse_new_parameters, refuse_moves
 from castor._hooks import Passes, in_backward
+from castor._quantized import same_bytes
 
 HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_state_dict_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks")
 FLAGS_OF_HOOKS = ("_forward_pre_hooks_with_kwargs", "_forward_hooks_with_kwargs", "_forward_hooks_always_called")
+OURS = ("castor_place", "share_memory_", "is_shared")  # attributes of parameters
 METHODS = ("zero_grad", "no_sync", "unwrap", "_apply", "__deepcopy__", "__reduce_ex__")
 
 
@@ -37,9 +40,9 @@ def change_methods(model: nn.Module, optimizer: torch.optim.Optimizer, session: 
 class BeforeTraining:
     """What is looked at when a forward pass of the model begins."""
 
-    def __init__(self, names: dict[nn.Parameter, str], passes: Passes):
-        self.names = names
-        self.has_all = knows_all(names)
+    def __init__(self, model: nn.Module, passes: Passes):
+        self.names = {parameter: name for name, parameter in model.named_parameters()}
+        self.has_all = knows_all(self.names)
         self.passes = passes
 
     def __deepcopy__(self, memo: dict) -> BeforeTraining:
@@ -76,15 +79,34 @@ def plain_copy(model: nn.Module, memo: dict) -> nn.Module:
     methods = {name: vars(model).pop(name) for name in METHODS}
     try:
         for parameter in model.parameters():
-            if place := place_of(parameter):
-                weight = place[0].read_weight(place[1]).to(parameter.device)
-                memo[id(parameter)] = nn.Parameter(weight, parameter.requires_grad)
+            if is_boosted_parameter(parameter):
+                weight = weight_of(parameter).to(parameter.device)
+                memo[id(parameter)] = like_parameter(parameter, weight)
+        memo.update(same_bytes(model, memo))
+        for parameter in model.parameters():
+            copy_attributes(parameter, memo)
         copied = copy.deepcopy(model, memo)
     finally:
         vars(model).update(methods)
     for module in copied.modules():
         drop_hooks(module)
     return copied
+
+
+def like_parameter(parameter: nn.Parameter, weight: torch.Tensor) -> nn.Parameter:
+    """Of its class, which is another than that of its weight where bitsandbytes made it."""
+    if type(parameter) is nn.Parameter or type(weight) is not torch.Tensor:
+        return nn.Parameter(weight, parameter.requires_grad)
+    return torch.Tensor._make_subclass(type(parameter), weight, parameter.requires_grad)
+
+
+def copy_attributes(parameter: nn.Parameter, memo: dict) -> None:
+    """Those of such a class. Parameters of torch's own are copied without."""
+    made = memo.get(id(parameter))
+    if made is None or type(made) is nn.Parameter or is_traceable_wrapper_subclass(made):
+        return
+    others = {name: value for name, value in vars(parameter).items() if name not in OURS}
+    vars(made).update(copy.deepcopy(others, memo))
 
 
 def drop_hooks(module: nn.Module) -> None:

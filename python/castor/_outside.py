@@ -20,6 +20,7 @@ from castor._eager import eager
 from castor._errors import Error
 from castor._guards import storage_of
 from castor._hooks import KeptUnits, Passes, UnitHooks, goes_on_elsewhere, in_backward
+from castor._stored import all_stored
 
 
 @dataclass
@@ -48,7 +49,7 @@ class OutsideUses:
         self.uncompiled: Uncompiled | None = None
         weakref.finalize(self, WATCH.leave).atexit = False
         self.released = ReleasedAccess() if debug else None
-        self.parameters = {storage_of(parameter): parameter for parameter in model.parameters()}
+        self.parameters = {storage_of(tensor): tensor for tensor in all_stored(model.parameters())}
         self.trains = any(parameter.requires_grad for parameter in model.parameters())
         self.units_of: dict[nn.Parameter, list[int]] = {}
         for number, unit in enumerate(passes.units):

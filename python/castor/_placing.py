@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import torch
 from torch import nn
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from castor import _core
+from castor._quantized import move_beside
+from castor._stored import stored
 
 
 class Placeholders:
@@ -18,12 +21,15 @@ class Placeholders:
     """
 
     def __init__(self, model: nn.Module, dtype: torch.dtype | None, device: torch.device):
-        self.first_values: dict[nn.Parameter, torch.Tensor] = {}
+        self.first_values: dict[torch.Tensor, torch.Tensor] = {}
+        self.wrapped: list[tuple[nn.Parameter, nn.Parameter]] = []  # and what it was before
         self.buffers: list[tuple[nn.Module, str, torch.Tensor]] = []
         cast = set()
         for parameter in model.parameters():
             wanted = dtype if dtype and parameter.is_floating_point() else parameter.dtype
-            if (parameter.dtype, parameter.device) != (wanted, device) or lies_in_a_part(parameter):
+            if is_traceable_wrapper_subclass(parameter):
+                self.place_within(parameter, device)
+            elif (parameter.dtype, parameter.device) != (wanted, device) or lies_in_a_part(parameter):
                 self.first_values[parameter] = parameter.data
             if parameter.dtype != wanted:
                 cast.add(parameter)
@@ -38,6 +44,18 @@ class Placeholders:
                     saved = name not in module._non_persistent_buffers_set
                     self.buffers.append((module, name, buffer))
                     module._buffers[name] = buffer.to(device, dtype if is_cast and saved and buffer.is_floating_point() else None)
+        self.beside = move_beside(model, device)
+
+    def place_within(self, parameter: nn.Parameter, device: torch.device) -> None:
+        """Of a class that wraps tensors, which stay as they are: elsewhere the parameter is another one of that class."""
+        before = stored(parameter)
+        if parameter.device != device:
+            moved = nn.Parameter(parameter.detach().to(device), parameter.requires_grad)
+            torch.utils.swap_tensors(parameter, moved)
+            self.wrapped.append((parameter, moved))
+        for values, tensor in zip(before.values(), stored(parameter).values()):
+            if tensor is not values or lies_in_a_part(tensor):
+                self.first_values[tensor] = values.detach()
 
     def waiting(self) -> set[nn.Parameter]:
         """Those that have no values yet."""
@@ -46,6 +64,10 @@ class Placeholders:
     def undo(self) -> None:
         for parameter, values in self.first_values.items():
             give(parameter, values)
+        for undo in reversed(self.beside):
+            undo()
+        for parameter, before in self.wrapped:
+            torch.utils.swap_tensors(parameter, before)
         for module, name, buffer in self.buffers:
             module._buffers[name] = buffer
 
@@ -57,7 +79,7 @@ def lies_in_a_part(tensor: torch.Tensor) -> bool:
     return tensor.untyped_storage().nbytes() != tensor.nbytes
 
 
-def give(parameter: nn.Parameter, tensor: torch.Tensor) -> None:
+def give(parameter: torch.Tensor, tensor: torch.Tensor) -> None:
     """parameter.data = tensor, which torch refuses between the meta device and others."""
     if parameter.is_meta == tensor.is_meta:
         parameter.data = tensor

@@ -8,7 +8,8 @@ import weakref
 import torch
 from torch import nn
 
-from castor._access import place_of
+from castor._access import is_boosted_parameter, place_of, weight_of
+from castor._stored import stored
 
 
 def connect_state_dict(model: nn.Module) -> None:
@@ -20,22 +21,21 @@ def connect_state_dict(model: nn.Module) -> None:
 
 
 def own_parameters(module: nn.Module):
-    """Of each boosted parameter that is the module's own: its name in it, itself, its session and its name there."""
+    """Of each boosted parameter that is the module's own: its name in it, itself, and where its first tensor is."""
     for name, parameter in module._parameters.items():
-        if parameter is not None and (place := place_of(parameter)):
-            yield name, parameter, *place
+        if parameter is not None and is_boosted_parameter(parameter):
+            yield name, parameter, next(iter(stored(parameter).values())).castor_place
 
 
 def give_weights(module: nn.Module, state_dict: dict, prefix: str, local_metadata: dict) -> None:
     """A tensor with memory in place of each that has none, the same one for all names of a tied parameter. The parameters
     themselves (keep_vars) stay."""
-    for name, parameter, session, known_as in own_parameters(module):
+    for name, parameter, place in own_parameters(module):
         if state_dict.get(prefix + name, parameter) is parameter:
             continue
-        place = parameter.castor_place
         weight = place.given_to(state_dict)
         if weight is None:
-            weight = session.read_weight(known_as)
+            weight = weight_of(parameter)
             place.given = (weakref.ref(state_dict), weakref.ref(weight))
         state_dict[prefix + name] = weight
 
@@ -51,26 +51,27 @@ def take_weights(
     error_msgs: list,
 ) -> None:
     taken = vars(module).setdefault("_castor_taken", set())
-    for name, parameter, session, known_as in own_parameters(module):
+    for name, parameter, _ in own_parameters(module):
         key = prefix + name
         if key not in state_dict:
             continue
         values = state_dict.pop(key)
         taken.add(key)
-        if values.shape == parameter.shape:
-            give_weight(parameter, values)
+        if values.shape == parameter.shape and stored(values).keys() == stored(parameter).keys():
+            for kept, new in zip(stored(parameter).values(), stored(values).values()):
+                give_weight(kept, new)
         else:
             error_msgs.append(f"{key} has sizes {tuple(values.shape)}, and the parameter {tuple(parameter.shape)}")
 
 
-def give_weight(parameter: nn.Parameter, values: torch.Tensor) -> None:
+def give_weight(parameter: torch.Tensor, values: torch.Tensor) -> None:
     session, name = place_of(parameter)
     if not holds(parameter, values):
         session.load([(name, values)])
     parameter.castor_place.waiting.discard(name)
 
 
-def holds(parameter: nn.Parameter, values: torch.Tensor) -> bool:
+def holds(parameter: torch.Tensor, values: torch.Tensor) -> bool:
     """True where a 16-bit parameter has these values already: its master, which has more bits, stays as it is."""
     session, name = place_of(parameter)
     if parameter.dtype == torch.float32 or values.dtype != parameter.dtype or name in parameter.castor_place.waiting:

@@ -8,9 +8,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import nn
 
 from castor._errors import Error, nearest
+from castor._stored import all_stored
 
 CONTAINERS = (nn.ModuleList, nn.Sequential, nn.ModuleDict)
 
@@ -22,7 +24,7 @@ class Unit:
 
     name: str
     owner: weakref.ref[nn.Module]  # whose hooks have the unit, so that models end where their last reference does
-    parameters: tuple[nn.Parameter, ...]
+    parameters: tuple[torch.Tensor, ...]  # as they are stored
 
     @property
     def module(self) -> nn.Module | None:
@@ -39,14 +41,14 @@ def find_units(model: nn.Module, chosen: Sequence[str | type[nn.Module]] | None 
 
 
 def units_within(
-    name: str, module: nn.Module, around: tuple[nn.Parameter, ...], blocks: set[nn.Module], visited: set[nn.Module]
+    name: str, module: nn.Module, around: tuple[torch.Tensor, ...], blocks: set[nn.Module], visited: set[nn.Module]
 ) -> Iterator[Unit]:
     """around: the parameters of the units around the module."""
     if module in visited:
         return
     visited.add(module)
     is_block = module in blocks
-    own = tuple(module.parameters(recurse=is_block))
+    own = tuple(all_stored(module.parameters(recurse=is_block)))
     if own:
         around = tuple(dict.fromkeys((*own, *around)))
         yield Unit(name, weakref.ref(module), around)
@@ -55,8 +57,8 @@ def units_within(
 
 
 def as_lists(
-    names: dict[nn.Parameter, str], units: Sequence[Unit]
-) -> tuple[list[tuple[str, nn.Parameter]], list[tuple[str, list[int]]]]:
+    names: dict[torch.Tensor, str], units: Sequence[Unit]
+) -> tuple[list[tuple[str, torch.Tensor]], list[tuple[str, list[int]]]]:
     """As the core takes them: the parameters by name, and of each unit its name and the positions of its parameters."""
     positions = {parameter: i for i, parameter in enumerate(names)}
     of_units = [(unit.name, [positions[parameter] for parameter in unit.parameters]) for unit in units]

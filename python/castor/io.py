@@ -22,6 +22,8 @@ from castor._forks import STORES
 from castor._guards import span_of, storage_of
 from castor._values import check_value
 
+__all__ = ["AsyncFileWriter", "DiskOffloader", "Saving", "async_save"]
+
 ENGINES = {"uring": "uring", "pthread": "threads", "best": "best"}
 
 Key = tuple[int, int, tuple[int, ...], tuple[int, ...], torch.dtype]

@@ -12,6 +12,8 @@ from pathlib import Path
 from castor._errors import Error, nearest
 from castor._ranks import rank_of
 
+__all__ = ["DistributedLogger", "disable_existing_loggers", "get_dist_logger"]
+
 FORMAT = logging.Formatter("%(name)s - %(levelname)s: %(message)s")
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 

@@ -12,6 +12,8 @@ from castor._errors import Error, nearest
 from castor._precision import SCALING
 from castor._values import check_value, fits
 
+__all__ = ["BF16MixedPrecision", "FP16TorchMixedPrecision", "MixedPrecision"]
+
 
 class MixedPrecision:
     """The dtype that parameters get and the model computes in, with masters of fp32; and the scaling of the loss."""
@@ -24,6 +26,8 @@ class MixedPrecision:
 
 
 class BF16MixedPrecision(MixedPrecision):
+    """bf16, whose losses are not scaled."""
+
     precision = "bf16"
 
 

@@ -8,6 +8,7 @@ import logging
 import os
 import pathlib
 import re
+import runpy
 import tempfile
 import unittest
 import warnings
@@ -19,6 +20,7 @@ from models import causal, tokens
 from where import DEVICE
 
 try:
+    import bitsandbytes  # noqa: F401
     import lightning  # noqa: F401
     import peft  # noqa: F401
     import transformers
@@ -46,7 +48,7 @@ class Rows(torch.utils.data.Dataset):
         return {"input_ids": ids, "labels": ids}
 
 
-@unittest.skipUnless(transformers, "transformers, peft or lightning is not installed")
+@unittest.skipUnless(transformers, "transformers, peft, lightning or bitsandbytes is not installed")
 class Documents(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -76,6 +78,17 @@ class Documents(unittest.TestCase):
 
     def test_python(self):
         self.run_programs("docs/python.md", 12)
+
+    @unittest.skipUnless(torch.__version__.startswith("2.13."), "some signatures are torch's")
+    def test_all_names(self):
+        printed = io.StringIO()
+        with warnings.catch_warnings(), contextlib.redirect_stdout(printed):
+            warnings.simplefilter("ignore")
+            runpy.run_path(str(ROOT / "scripts/python_api"), run_name="__main__")
+        written = (ROOT / "docs/python_api.md").read_text()
+        self.assertTrue(printed.getvalue() == written, "docstrings have changed: scripts/python_api >docs/python_api.md")
+        without = re.findall(r"(?m)^### (.*)\n\n```text\n[^`]*```\n(?=\n#|\Z)", written)
+        self.assertEqual(without, [], "names without a docstring")
 
     @unittest.skipIf(DEVICE.type != "cpu", "its loop is one of the CPU")
     def test_readme(self):

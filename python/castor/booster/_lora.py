@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from torch import nn
 
-from castor._access import place_of
+from castor._access import is_boosted
 from castor._errors import Error
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def with_adapters(model: nn.Module, folder: str | os.PathLike | None, config: PeftConfig | None) -> PeftModel:
     """With those of `folder`, or new ones as `config` says."""
     peft = imported_peft()
-    if any(place_of(parameter) for parameter in model.parameters()):
+    if is_boosted(model):
         raise Error("enable_lora comes before boost, and the model was boosted already", "usage")
     if folder is None and config is None:
         raise Error("enable_lora takes lora_config, a peft.LoraConfig, or pretrained_dir, a folder of adapters", "usage", "lora_config")

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from castor._boosted import names_of
 from castor._errors import Error
 from castor.booster._files import loaded, put, python_numbers, sync
 from castor.booster._folders import MANIFEST
@@ -102,7 +103,7 @@ def groups_to_save(optimizer: BoostedOptimizer) -> Saved:
     return [
         (
             {key: value for key, value in python_numbers(group).items() if key not in OF_THE_CLASS and is_plain(value)},
-            [optimizer.castor_names[parameter] for parameter in group["params"]],
+            names_of(group, optimizer.castor_names),
         )
         for group in optimizer.param_groups
     ]
@@ -144,7 +145,7 @@ def saved_groups(folder: Path) -> Saved:
 
 def give_groups(optimizer: BoostedOptimizer, saved: Saved) -> None:
     for number, group in enumerate(optimizer.param_groups):
-        names = {optimizer.castor_names[parameter] for parameter in group["params"]}
+        names = set(names_of(group, optimizer.castor_names))
         given: dict[str, Any] = {}
         for values, of_group in saved:
             if names.isdisjoint(of_group):

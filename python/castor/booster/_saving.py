@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from castor._errors import Error
+from castor._stored import names_of_stored
 from castor.booster._files import apart, put, safetensors_torch, sync, write, written
 from castor.booster._folders import INDEX, NAMES, named_by, names_in, weights_in
 
@@ -45,9 +46,9 @@ def weights_of(model: nn.Module, use_safetensors: bool) -> dict[str, torch.Tenso
 
 
 def check_has_values(model: nn.Module) -> None:
-    for name, parameter in model.named_parameters():
-        place = getattr(parameter, "castor_place", None)
-        if parameter.is_meta or (place and place.name in place.waiting):
+    for tensor, name in names_of_stored(model).items():
+        place = getattr(tensor, "castor_place", None)
+        if tensor.is_meta or (place and place.name in place.waiting):
             raise Error(f"{name} has no values yet; boost the model and load its weights before it is saved", "usage")
 
 

@@ -18,6 +18,8 @@ from castor.booster import Booster
 from castor.booster._choices import plugin_of_loop
 from castor.booster._plugin import Plugin
 
+__all__ = ["CastorAccelerator"]
+
 
 class CastorAccelerator(Accelerator):
     """An Accelerator whose prepare() boosts each model with the optimizer that has its parameters; both go into one call.

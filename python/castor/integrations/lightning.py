@@ -28,6 +28,8 @@ from castor.booster._choices import plugin_of_loop
 from castor.booster._plugin import Plugin
 from castor.integrations import RUN
 
+__all__ = ["CastorStrategy"]
+
 PRECISIONS = {"32-true": None, "bf16-true": "bf16", "bf16-mixed": "bf16", "16-true": "fp16", "16-mixed": "fp16"}
 REST = "lightning.ckpt"  # in the folder of a checkpoint
 

@@ -18,6 +18,8 @@ from castor.booster._plugin import Plugin
 from castor.integrations import RUN
 from castor.integrations.accelerate import boosting, inner
 
+__all__ = ["CastorMixin", "CastorTrainer"]
+
 SCHEDULER = "scheduler.pt"  # as the Trainer calls it
 
 

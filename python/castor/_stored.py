@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors that have memory: a parameter is one, or consists of several where its class wraps others, as torchao's do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import nn
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+
+def stored(parameter: torch.Tensor) -> dict[str, torch.Tensor]:
+    """By what follows the parameter's name: the parameter itself, or the tensors within it, at any depth."""
+    if not is_traceable_wrapper_subclass(parameter):
+        return {"": parameter}
+    names, _ = parameter.__tensor_flatten__()
+    return {f".{name}{rest}": tensor for name in names for rest, tensor in stored(getattr(parameter, name)).items()}
+
+
+def all_stored(parameters: Iterable[torch.Tensor]) -> list[torch.Tensor]:
+    return [tensor for parameter in parameters for tensor in stored(parameter).values()]
+
+
+def names_of_stored(model: nn.Module) -> dict[torch.Tensor, str]:
+    return {tensor: name + rest for name, parameter in model.named_parameters() for rest, tensor in stored(parameter).items()}
+
+
+def rebuilt(parameter: torch.Tensor, other: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    """One like it, of other tensors in place of its stored ones."""
+    if not is_traceable_wrapper_subclass(parameter):
+        return other(parameter)
+    names, context = parameter.__tensor_flatten__()
+    inner = {name: rebuilt(getattr(parameter, name), other) for name in names}
+    return type(parameter).__tensor_unflatten__(inner, context, parameter.shape, parameter.stride())
