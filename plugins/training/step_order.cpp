@@ -25,7 +25,6 @@ constexpr Rule to(State next) { return {next, nullptr}; }
 
 constexpr Rule kUnderWay = no("a step is under way; end it with step(), or drop it with zero_grad()");
 constexpr Rule kTorn = no("the run was resumed in part only; resume it from a whole checkpoint");
-constexpr Rule kTooLate = no("a run is resumed before the first step; boost the model anew to continue another one");
 constexpr Rule kFailed = no("a call of this step has failed; drop the step with zero_grad() and begin it anew");
 constexpr Rule kNoGradients = no("step() without gradients: call backward() first");
 constexpr Rule kHasNone = no("there are no gradients, which are there from backward() to step()");
@@ -36,19 +35,18 @@ constexpr Rule kUpdated = no(
 constexpr Rule kClipped = no(
     "the gradients of this step were clipped, after which they stay as they are; clip after the last backward pass and "
     "after set_grad, then call step()");
-constexpr Rule kNotTrained = no("nothing was trained yet that could be saved; save after the first step");
 
 constexpr std::array<std::array<Rule, kNCalls>, kNStates> kRules = {{
     // resume; forward, backward, last_backward, clip, step; save, weights; read_gradient, write_gradient
-    {to(between), to(fresh), to(gathering), to(ended), kHasNone, kNoGradients, kNotTrained, to(fresh), kHasNone,
+    {to(between), to(fresh), to(gathering), to(ended), kHasNone, kNoGradients, to(fresh), to(fresh), kHasNone,
      kHasNone},
-    {kTooLate, to(between), to(gathering), to(ended), kHasNone, kNoGradients, to(between), to(between), kHasNone,
+    {to(between), to(between), to(gathering), to(ended), kHasNone, kNoGradients, to(between), to(between), kHasNone,
      kHasNone},
-    {kTooLate, to(gathering), to(gathering), to(ended), to(clipped), to(between), kUnderWay, kUnderWay, to(gathering),
+    {kUnderWay, to(gathering), to(gathering), to(ended), to(clipped), to(between), kUnderWay, kUnderWay, to(gathering),
      to(gathering)},
-    {kTooLate, kUpdated, kHasLast, kHasLast, to(clipped), to(between), kUnderWay, kUnderWay, to(ended), to(ended)},
-    {kTooLate, to(clipped), kClipped, kClipped, kClipped, to(between), kUnderWay, kUnderWay, to(clipped), kClipped},
-    {kTooLate, kFailed, kFailed, kFailed, kFailed, kFailed, kFailed, kFailed, kFailed, kFailed},
+    {kUnderWay, kUpdated, kHasLast, kHasLast, to(clipped), to(between), kUnderWay, kUnderWay, to(ended), to(ended)},
+    {kUnderWay, to(clipped), kClipped, kClipped, kClipped, to(between), kUnderWay, kUnderWay, to(clipped), kClipped},
+    {kFailed, kFailed, kFailed, kFailed, kFailed, kFailed, kFailed, kFailed, kFailed, kFailed},
     {to(between), kTorn, kTorn, kTorn, kTorn, kTorn, kTorn, kTorn, kTorn, kTorn},
 }};
 

@@ -19,6 +19,7 @@ from castor._access import Lending, is_boosted
 from castor._errors import Error, nearest
 from castor._hooks import Passes, connect_units
 from castor._precision import dtype_of
+from castor._quantized import is_quantized
 from castor._rules import rule_of, values_of
 from castor._timed_unit import TimedUnit, rates_of
 from castor._units import as_lists, find_units
@@ -140,6 +141,9 @@ def without_memory(model: nn.Module, plugin: Plugin) -> nn.Module:
     """A copy on the meta device, in the precision of the plugin."""
     if is_boosted(model):
         raise Error("the model was boosted already; estimate one that was not, built within torch.device('meta')", "usage")
+    for name, parameter in model.named_parameters():
+        if is_quantized(parameter):
+            raise Error(f"{name} is quantized, and its kernels do not run without memory; estimate the model before it is", "usage")
     dtype = dtype_of(plugin.precision) if plugin.precision else None
     memo: dict[int, torch.Tensor] = {}
     for parameter in model.parameters():

@@ -8,6 +8,12 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+
+def is_quantized(parameter: nn.Parameter) -> bool:
+    """Also one of a class of its own, as torchao's."""
+    return is_traceable_wrapper_subclass(parameter) or hasattr(parameter, "quant_state") or hasattr(parameter, "SCB")
 
 
 def move_beside(model: nn.Module, device: torch.device) -> list[Callable[[], None]]:

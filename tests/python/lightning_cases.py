@@ -146,6 +146,10 @@ class Lightning(SameWeights):
         self.assertEqual(module.losses, twin.losses[:half])
         self.assertEqual(other.losses, twin.losses[half:])
         self.assert_same(other.state_dict(), twin.state_dict())
+        del other.losses[:]  # and again, from the same checkpoint
+        self.trainer(self.strategy(), max_epochs=2).fit(other, loader(), ckpt_path=path)
+        self.assertEqual(other.losses, twin.losses[half:])
+        self.assert_same(other.state_dict(), twin.state_dict())
         tested = Module()
         self.trainer("castor").test(tested, loader(n_rows=8, seed=2), ckpt_path=path, verbose=False)
         module.validated.clear()

@@ -151,6 +151,12 @@ class FrozenBytes(unittest.TestCase):
                     in_the_smallest_budgets(run, "device", "host", nvme=[folder])
                 run()
 
+    def test_are_not_estimated(self):
+        batch = {"input_ids": torch.empty(2, 8, dtype=torch.long)}
+        for kind, quantize in KINDS.items():
+            with self.subTest(kind), self.assertRaisesRegex(castor.Error, "is quantized, .* estimate the model before it is"):
+                castor.estimate(adapted(quantize), GeminiPlugin(device_budget="8MiB"), batch)
+
     def test_are_gathered_saved_and_copied(self):
         for kind, quantize in KINDS.items():
             with self.subTest(kind):

@@ -95,13 +95,22 @@ class Replaced(Files):
             self.assertTrue(all(found in (({-1.0}, [0.5]), ({-0.75}, [0.25])) for found in seen), seen)
             self.assertEqual(len([*self.folder.iterdir()]), 3)
 
+    def test_before_a_first_step(self):
+        Run(sgd(0.25)).save(self.folder)
+        run = Run(sgd(0.5)).steps(1).load(self.folder)
+        self.assertEqual((run.values(), run.rates()), ({0.0}, [0.25]))
+        self.assertEqual(run.steps(2).values(), {-0.5})
+        with self.assertRaisesRegex(castor.Error, "have no values yet"):
+            Run(model=nn.Linear(8, 8, device="meta")).save(self.folder)
+
     def test_not_by_an_error(self):
         saved(0.5, 2, self.folder / "run")
-        with self.assertRaisesRegex(castor.Error, "nothing was trained yet that could be saved"):
-            saved(0.25, 0, self.folder / "run")
+        run = Run(sgd(0.25))
+        run.model(torch.ones(1, 8)).sum().backward()
+        for name in ("run", "new"):
+            with self.assertRaisesRegex(castor.Error, "a step is under way; end it with step"):
+                run.save(self.folder / name)
         self.assertEqual(loaded(self.folder / "run"), ({-1.0}, [0.5]))
-        with self.assertRaisesRegex(castor.Error, "nothing was trained yet that could be saved"):
-            saved(0.25, 0, self.folder / "new")
         self.assertEqual([path.name for path in self.folder.iterdir()], ["run"])
         (self.folder / "file").write_text("")
         with self.assertRaisesRegex(castor.Error, "file is a file; name a folder"):

@@ -230,6 +230,49 @@ TEST(Session, AResumedRunIsTheUninterruptedOne) {
   }
 }
 
+TEST(Session, ARunIsSavedBeforeItsFirstStep) {
+  const ScratchFolder saved, other, nvme;
+  SmallRun first(three_tiers(nvme), {.seed = 7});
+  first.session.save(saved.path()).value();
+  first.steps(2);
+  for (const StrategyChoice& choice : {StrategyChoice(castor::Resident{}), StrategyChoice(three_tiers(other))}) {
+    SmallRun run(choice, {.seed = 8});
+    run.session.resume({saved.path()}).value();
+    EXPECT_EQ(run.session.n_steps(), 0);
+    run.steps(2);
+    EXPECT_EQ(run.digest(), first.digest());
+  }
+}
+
+TEST(Session, ACommitBeforeTheFirstStepGoesOn) {
+  const ScratchFolder nvme;
+  Gemini kept = three_tiers(nvme);
+  kept.durability = Durability::commit;
+  SmallRun(kept).session.save().value();
+  SmallRun rest(kept);
+  rest.session.resume({nvme.path()}).value();
+  rest.steps(2);
+  EXPECT_EQ(rest.digest(), resident_digest(2));
+}
+
+/// Also where some steps were made since, and states and weights lie anywhere.
+TEST(Session, ARunThatHasGoneOnIsResumed) {
+  const ScratchFolder other, saved;
+  for (const StrategyChoice& choice : {StrategyChoice(castor::Resident{}), StrategyChoice(three_tiers(other))}) {
+    const std::filesystem::path folder = std::filesystem::path(saved.path()) / std::to_string(choice.index());
+    SmallRun run(choice, {.max_norm = 0.5});
+    run.steps(2);
+    run.session.save(folder).value();
+    for (int again = 0; again < 2; ++again) {
+      run.steps(5);
+      run.session.resume({folder}).value();
+      EXPECT_EQ(run.session.n_steps(), 2);
+    }
+    run.steps(3);
+    EXPECT_EQ(run.digest(), resident_digest(5, {.max_norm = 0.5}));
+  }
+}
+
 TEST(Session, ACommitInTheFoldersOfTheDriveGoesOn) {
   const ScratchFolder nvme;
   Gemini kept = three_tiers(nvme);
@@ -429,16 +472,14 @@ TEST(Session, CallsOutOfOrderAreRefused) {
   const ScratchFolder saved;
   SmallRun run(Gemini{});
   EXPECT_EQ(message_of(run.session.step()), "step() without gradients: call backward() first");
-  EXPECT_EQ(message_of(run.session.save(saved.path())),
-            "nothing was trained yet that could be saved; save after the first step");
   run.step();
-  EXPECT_EQ(message_of(run.session.resume({saved.path()})),
-            "a run is resumed before the first step; boost the model anew to continue another one");
   EXPECT_EQ(message_of(run.session.save()), "the run has no folder to be saved in; name one");
   const at::Tensor loss = run.loss(1), another = run.loss(2);
   run.session.backward(loss).value();
   EXPECT_EQ(message_of(run.session.backward(another)),
             "the step has had its last backward pass; call step(), or raise micro_batches");
+  EXPECT_EQ(message_of(run.session.resume({saved.path()})),
+            "a step is under way; end it with step(), or drop it with zero_grad()");
 }
 
 TEST(Session, AStepThatIsBrokenOffIsDroppedAndTakenAgain) {

@@ -28,6 +28,8 @@ OF_THE_CLASS = ("params", "param_names", "decoupled_weight_decay")  # not to be 
 def save_run(optimizer: BoostedOptimizer, folder: Path) -> None:
     """Replaces a run that the folder holds, which stays whole until then; in a folder of NVMe with durability='commit' by a
     commit."""
+    if optimizer.castor_passes.waiting:
+        optimizer.castor_passes.check_values()
     with contextlib.suppress(Error):  # values that the core refuses are refused by the next step
         optimizer.castor_follow_groups()
     if optimizer.castor_session.commits_in(os.fspath(folder)):

@@ -88,8 +88,8 @@ struct Moments {
 /// A model in training: its adapter, the plugin's strategy, its optimizer and the state of the run. Ends in the right
 /// order, and gives the parameters' memory back.
 ///
-/// Order of calls: resume, then for each step one or more backward() and step(), and save() between steps; another
-/// order is refused with a sentence (StepOrder). A forward pass between the last backward pass of a step and step() is
+/// Order of calls: for each step one or more backward() and step(), resume and save() between steps; another order
+/// is refused with a sentence (StepOrder). A forward pass between the last backward pass of a step and step() is
 /// refused too, because parameters may have been updated by then, unless the session has values_may_change. A step may
 /// have fewer backward passes than micro_batches; their gradients are divided by micro_batches all the same. A graph is
 /// differentiated in the step in which it was built: later it would read new weights, and after the session none.
@@ -147,8 +147,8 @@ class Session {
   Result<SavedBytes> save(const std::filesystem::path& folder);
   /// True for a folder of the NVMe tier where its durability is commit.
   bool commits_in(const std::filesystem::path& folder) const;
-  /// Continues the run of the checkpoint in `folders` (all of them), of whatever placement, or that of a commit.
-  /// Errors: usage after the first step, or where there is no checkpoint of this model; io.
+  /// Continues the run of the checkpoint in `folders` (all of them), of whatever placement, or that of a commit,
+  /// which has to be before the first step. Errors: usage, where there is no checkpoint of this model; io.
   Result<void> resume(const std::vector<std::filesystem::path>& folders);
 
   /// The norm of the gradients so far in this step. Errors: usage without gradients, and once the step was announced;
