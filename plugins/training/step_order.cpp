@@ -29,9 +29,9 @@ constexpr Rule kFailed = no("a call of this step has failed; drop the step with 
 constexpr Rule kNoGradients = no("step() without gradients: call backward() first");
 constexpr Rule kHasNone = no("there are no gradients, which are there from backward() to step()");
 constexpr Rule kHasLast = no("the step has had its last backward pass; call step(), or raise micro_batches");
-constexpr Rule kUpdated = no(
-    "parameters may have been updated already in the last backward pass of the step; call step() before the next "
-    "forward pass, or raise micro_batches; without a number no update begins before step()");
+constexpr Rule kUpdated =
+    no("parameters may have been updated already in the last backward pass of the step; call step() before the next "
+       "forward pass, or raise micro_batches; without a number no update begins before step()");
 constexpr Rule kClipped = no(
     "the gradients of this step were clipped, after which they stay as they are; clip after the last backward pass and "
     "after set_grad, then call step()");

@@ -2,9 +2,9 @@
 #include "file_writer.h"
 
 #include <castor/io/direct_file.h>
+#include <castor/io/file_beside.h>
 #include <castor/io/io_engine.h>
 #include <castor/io/unique_fd.h>
-#include <castor/io/whole_file.h>
 #include <castor/memory/buffer.h>
 #include <castor/memory/bytes.h>
 #include <castor/memory/host_resource.h>
@@ -13,12 +13,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <cerrno>
 #include <cstring>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -35,15 +32,10 @@ constexpr std::uint64_t kBlockBytes = 4 * kMiB, kPageBytes = 4096;
 /// into a few blocks, which the engine writes.
 class FileWriter {
  public:
-  FileWriter(const std::string& path, const std::string& engine, std::size_t n_blocks) {
+  FileWriter(std::string path, const std::string& engine, std::size_t n_blocks) : path_(std::move(path)) {
     const py::gil_scoped_release others_run;
-    value_of(check_whole_file(path));
-    path_ = followed(path);
-    static std::atomic<unsigned> n_made = 0;
-    beside_ = path_ + "." + std::to_string(::getpid()) + "-" + std::to_string(++n_made) + ".tmp";
-    const UniqueFd by_umask(
-        ::open(beside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));  // DirectFile: 0600
-    file_ = std::make_unique<DirectFile>(value_of(DirectFile::open(beside_, DirectFile::Mode::write)));
+    beside_ = std::make_unique<FileBeside>(value_of(FileBeside::create(path_)));
+    file_ = std::make_unique<DirectFile>(value_of(DirectFile::open(beside_->path(), DirectFile::Mode::write)));
     engine_ = value_of(make_io_engine({.choice = value_of(parse_engine_choice(engine)), .depth = n_blocks}));
     blocks_.resize(n_blocks);
   }
@@ -53,6 +45,7 @@ class FileWriter {
       return;
     }
     (void)engine_.release();  // a fork has no thread of it, and the file is its parent's
+    (void)beside_.release();
     for (Block& block : blocks_) new Buffer(std::move(block.memory));
   }
   FileWriter(const FileWriter&) = delete;
@@ -85,7 +78,8 @@ class FileWriter {
   void drop() {
     const py::gil_scoped_release others_run;
     for (Block& block : blocks_) (void)block.written.wait();
-    if (std::exchange(file_, nullptr)) ::unlink(beside_.c_str());
+    file_.reset();
+    beside_.reset();
   }
 
   void close() {
@@ -100,10 +94,11 @@ class FileWriter {
     wait_for_all();
     value_of(file_->cut(n_bytes));
     value_of(engine_->submit(file_->sync_request()).wait());
-    if (::rename(beside_.c_str(), path_.c_str()) != 0) throw failed();
+    value_of(beside_->take_place());
     const UniqueFd folder(::open(file_->folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (folder) ::fsync(folder.get());
     file_.reset();
+    beside_.reset();
   }
 
  private:
@@ -131,13 +126,10 @@ class FileWriter {
     for (Block& block : blocks_) value_of(block.written.wait());
   }
 
-  ErrorException failed() const {
-    return ErrorException({ErrorKind::io, "cannot write " + path_ + ": " + std::generic_category().message(errno)});
-  }
-
   const pid_t process_ = ::getpid();
   HostResource memory_;
-  std::string path_, beside_;
+  const std::string path_;
+  std::unique_ptr<FileBeside> beside_;
   std::unique_ptr<DirectFile> file_;  ///< null once closed
   std::unique_ptr<IoEngine> engine_;
   std::vector<Block> blocks_;                                          ///< written in turn

@@ -73,8 +73,7 @@ TEST(StepOrder, ASaveIsBetweenSteps) {
 TEST(StepOrder, ARunIsResumedBeforeTheFirstStepOrBetweenTwo) {
   after({Call::resume, Call::resume, Call::last_backward, Call::step, Call::resume, Call::last_backward, Call::step});
   for (const StepOrder& order : {after({Call::backward}), after({Call::last_backward})})
-    EXPECT_EQ(refusal(order, Call::resume),
-              "a step is under way; end it with step(), or drop it with zero_grad()");
+    EXPECT_EQ(refusal(order, Call::resume), "a step is under way; end it with step(), or drop it with zero_grad()");
 }
 
 TEST(StepOrder, AfterTheLastBackwardPassComesTheStep) {

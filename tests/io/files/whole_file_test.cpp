@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <castor/io/file_beside.h>
 #include <castor/io/whole_file.h>
 
 #include <gtest/gtest.h>

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include <castor/io/folder.h>
+#include <castor/io/file_beside.h>
 #include <castor/io/whole_file.h>
 
 namespace castor::cli {

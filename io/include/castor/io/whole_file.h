@@ -9,12 +9,8 @@
 namespace castor {
 
 /// Files that a program makes for its user as a whole: a trace, a page, a report. They are written beside the old file
-/// of their name and renamed, so that the old one stays as it was until the new one is complete, whatever happens.
-/// A link is followed to the file that it names. The mode follows the umask.
+/// of their name (FileBeside), which stays as it was until the new one is complete, whatever happens.
 /// Threads: any. All calls block.
-
-/// The file that `path` leads to, links followed, also where it is not there yet.
-std::string followed(const std::string& path);
 
 /// Errors: io, one sentence with the path, where write_whole_file would fail now: the path is no regular file, or its
 /// folder is missing or takes no file.
