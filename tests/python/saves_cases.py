@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files of weights that are damaged, missing, of another model, or whose saving was interrupted."""
 
+import contextlib
 import itertools
 import json
 import os
@@ -17,6 +18,7 @@ from torch import nn
 
 import castor
 from castor.booster import Booster, _loading
+from castor.booster._files import replacing_folder, was_of
 from files_cases import Files, boosted, transformers
 
 if transformers:
@@ -93,6 +95,54 @@ def saved_within(context, call):
 def clear(folder):
     for path in folder.iterdir():
         shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+class WholeFolders(Files):
+    """replacing_folder: two files of one number, whenever the process ends or a call fails, with an exchange of folders and
+    without one."""
+
+    def put(self, number, interrupted=contextlib.nullcontext()):
+        with interrupted, replacing_folder(self.folder / "kept") as made:
+            for name in ("one", "other"):
+                (made / name).write_text(str(number))
+        return True
+
+    def found(self):
+        kept = self.folder / "kept"
+        folder = kept if kept.exists() else was_of(kept)
+        return [(folder / name).read_text() for name in ("one", "other")]
+
+    def test_are_the_old_or_the_new_one(self):
+        for exchanges in (True, False):
+            for interrupted, name in itertools.product((killed_at, failing_at), ("rename", "fsync", "mkdir")):
+                with self.subTest(exchanges=exchanges, kind=interrupted.__name__, call=name):
+                    clear(self.folder)
+                    without = contextlib.nullcontext() if exchanges else mock.patch("castor.booster._files.exchanged", lambda *_: False)
+                    with without:
+                        self.put(0)
+                        seen = []
+                        for number in itertools.count():
+                            with contextlib.suppress(castor.Error):
+                                ended = in_child(lambda: self.put(1, interrupted(number, name)))
+                            seen.append(self.found())
+                            if ended:
+                                break
+                            self.put(0)  # with what the interrupted one has left
+                            self.assertEqual([path.name for path in self.folder.iterdir()], ["kept"])
+                        self.assertEqual(seen[-1], ["1", "1"])
+                        self.assertTrue(all(each in (["0", "0"], ["1", "1"]) for each in seen), seen)
+
+    def test_take_the_place_of_a_file(self):
+        (self.folder / "kept").write_text("a checkpoint of another strategy")
+        self.put(2)
+        self.assertEqual(self.found(), ["2", "2"])
+
+    def test_stay_where_an_error_comes(self):
+        self.put(0)
+        with self.assertRaisesRegex(castor.Error, "room"), replacing_folder(self.folder / "kept"):
+            raise castor.Error("no room", "io")
+        self.assertEqual(self.found(), ["0", "0"])
+        self.assertEqual([path.name for path in self.folder.iterdir()], ["kept"])
 
 
 class Interrupted(Files):

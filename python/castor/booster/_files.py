@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import numbers
 import os
 import pickle
 import re
+import shutil
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -49,6 +51,51 @@ def replacing(file: Path) -> Iterator[Path]:
         finally:
             with contextlib.suppress(OSError):
                 beside.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def replacing_folder(folder: Path) -> Iterator[Path]:
+    """An empty folder beside `folder`, which then takes its place, or that of a file. An error leaves what was there, and so
+    does the end of the process at any moment: where the system cannot exchange two folders at once, for one of the moments
+    under the name that was_of gives."""
+    made, before = folder.with_name(folder.name + ".part"), was_of(folder)
+    with written(folder):
+        try:
+            for left in (made, before) if folder.exists() else (made,):  # of a process that was killed
+                shutil.rmtree(left, ignore_errors=True)
+            made.mkdir(parents=True)
+            yield made
+            sync(made)
+            if folder.is_file():
+                folder.unlink()
+            if not folder.exists():
+                os.rename(made, folder)
+            elif not exchanged(made, folder):
+                os.rename(folder, before)
+                try:
+                    os.rename(made, folder)
+                except OSError:
+                    os.rename(before, folder)
+                    raise
+            sync(folder.parent)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(before, ignore_errors=True)
+
+
+def was_of(folder: Path) -> Path:
+    """What a folder is called for a moment while another takes its place."""
+    return folder.with_name(folder.name + ".before")
+
+
+def exchanged(one: Path, other: Path) -> bool:
+    """The two paths name each other's file now; False where the system or the file system cannot do that."""
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE of Linux
+    try:
+        call = ctypes.CDLL(None).renameat2
+    except (OSError, AttributeError):
+        return False
+    return call(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0
 
 
 @contextlib.contextmanager

@@ -25,6 +25,7 @@ from castor._errors import Error
 from castor._precision import dtype_of
 from castor.booster import Booster
 from castor.booster._choices import plugin_of_loop
+from castor.booster._files import replacing_folder, sync, was_of
 from castor.booster._plugin import Plugin
 from castor.integrations import RUN
 
@@ -78,7 +79,7 @@ class CastorStrategy(SingleDeviceStrategy):
     """Trains on one device under a plugin of castor.booster.plugin; None: GeminiPlugin.
 
     Where the plugin states no precision, that of the Trainer counts, and where it states no max_norm, gradient_clip_val.
-    A checkpoint is a folder: weights as Hugging Face reads them, what Booster.save_optimizer keeps, and lightning.ckpt with
+    A checkpoint is a folder, replaced as a whole: weights as Hugging Face reads them, what Booster.save_optimizer keeps, and lightning.ckpt with
     the rest. validate, test and predict before fit freeze the module.
     """
 
@@ -198,18 +199,18 @@ class CastorStrategy(SingleDeviceStrategy):
     def save_checkpoint(self, checkpoint: dict[str, Any], filepath: str | os.PathLike, storage_options: Any = None) -> None:
         if "://" in os.fspath(filepath):
             raise Error(f"a checkpoint is a folder of this machine, and {filepath} is none", "usage")
-        folder = Path(filepath)
-        if folder.is_file():
-            folder.unlink()
-        folder.mkdir(parents=True, exist_ok=True)
-        self.castor_booster.save_model(self.lightning_module, folder, shard=True)
-        if "optimizer_states" in checkpoint and self.optimizers:
-            self.castor_booster.save_optimizer(inner(self.optimizers[0]), folder / RUN)
-        self.checkpoint_io.save_checkpoint(checkpoint, folder / REST, storage_options=storage_options)
+        with replacing_folder(Path(filepath)) as folder:
+            self.castor_booster.save_model(self.lightning_module, folder, shard=True)
+            if "optimizer_states" in checkpoint and self.optimizers:
+                self.castor_booster.save_optimizer(inner(self.optimizers[0]), folder / RUN)
+            self.checkpoint_io.save_checkpoint(checkpoint, folder / REST, storage_options=storage_options)
+            sync(folder / REST)
 
     def load_checkpoint(self, checkpoint_path: str | os.PathLike, weights_only: bool | None = None) -> dict[str, Any]:
         """One of another strategy is a file."""
         folder = Path(checkpoint_path)
+        if not folder.exists() and was_of(folder).is_dir():
+            folder = was_of(folder)
         self.castor_folder = folder if folder.is_dir() else None
         return self.checkpoint_io.load_checkpoint(folder / REST if self.castor_folder else folder, weights_only=weights_only)
 
