@@ -130,7 +130,7 @@ Result<void> RunFolders::check(Strategy& strategy) {
 }
 
 Result<RunState> RunFolders::load(const Trained& trained, ModelHost& model, Strategy& strategy) {
-  if (goes_on() && commits()) return restore_run(folders_text(source_), trained, model, strategy);
+  if (restores()) return restore_run(folders_text(source_), trained, model, strategy);
   if (goes_on()) return saved_->load(trained, model, strategy);
   const auto resumed = std::move(resumed_);  // closed after this, so that the run can be saved there
   return resumed->load(trained, model, strategy);

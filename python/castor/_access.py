@@ -79,6 +79,8 @@ def weight_of(parameter: torch.Tensor) -> torch.Tensor:
 
 def boosted(parameter: torch.Tensor) -> tuple[_core.Session, str]:
     place = place_of(parameter)
+    if place is None and is_boosted_parameter(parameter):
+        raise Error(f"the parameter is of class {type(parameter).__name__} and frozen; it has neither gradient nor master", "usage")
     if place is None:
         raise Error("the tensor is no parameter of a model that was boosted", "usage")
     return place

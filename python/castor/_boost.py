@@ -24,6 +24,7 @@ from castor._model import BeforeTraining, change_methods
 from castor._outside import OutsideUses
 from castor._placing import Placeholders, prepare_allocator, training_device
 from castor._precision import cast_inputs, cast_outputs_to_fp32, dtype_of
+from castor._quantized import scales_of
 from castor._rules import python_names, rule_of
 from castor._shortage import explain_shortages
 from castor._state_dict import connect_state_dict
@@ -47,11 +48,16 @@ def boost_pair(
     with built_lazily(names) as built:
         groups = checked_groups(optimizer, names, built)
         states = states_of(optimizer)  # while its parameters have their memory
-        units = find_units(model, plugin.units)
         device = training_device(device, model)
         prepare_allocator(device)
         buffers = BuffersFromMeta(model)
-        placeholders = Placeholders(model, dtype_of(plugin.precision) if plugin.precision else None, device)
+        try:
+            placeholders = Placeholders(model, dtype_of(plugin.precision) if plugin.precision else None, device)
+        except BaseException:
+            buffers.undo()
+            raise
+        names = names_of_stored(model)  # of tensors on the device
+        units = find_units(model, plugin.units)
         share_gradient_hooks(names)
         messages = _core.Messages()
         try:
@@ -72,6 +78,7 @@ def boost_pair(
     passes = Passes(session, units, give_places(names, session, waiting), lambda: waiting | buffers.missing())
     buffers.follow()
     take_optimizer(optimizer, session, names, groups, states, messages)
+    optimizer.castor_scales = scales_of(model)
     change_methods(model, optimizer, session)
     connect_state_dict(model)
     connect_units(passes)

@@ -21,7 +21,7 @@ from castor._hooks import Passes, connect_units
 from castor._precision import dtype_of
 from castor._quantized import is_quantized
 from castor._rules import rule_of, values_of
-from castor._timed_unit import TimedUnit, rates_of
+from castor._timed_unit import TimedUnits, rates_of
 from castor._units import as_lists, find_units
 from castor._values import check_value, is_number
 
@@ -111,7 +111,7 @@ def estimate(
     names = {parameter: name for name, parameter in on_meta.named_parameters()}
     units = find_units(on_meta, plugin.units)
     recording = _core.Recording(*as_lists(names, units), plugin.name, plugin.options)
-    unit = TimedUnit(units) if timed else None
+    timing = TimedUnits(units) if timed else None
     passes = Passes(recording, units, Lending(), None)
     connect_units(passes)
     batch = tree_map_only(torch.Tensor, lambda tensor: tensor.detach().to("meta").requires_grad_(tensor.requires_grad), batch)
@@ -129,12 +129,12 @@ def estimate(
         passes.end_step()
         recording.close()
     of_step = rule, values_of(rule, made.param_groups[0]), plugin.max_norm or 0.0, plugin.micro_batches or 1
-    rates = dict(machine or {})
-    if unit:
-        where = torch.device(device)
-        rates = {"flops_per_s": unit_flops[unit.number] / unit.seconds(where), **rates_of(where), **rates}
+    rates, unit = dict(machine or {}), None
+    if timing:
+        unit, flops_per_s = timing.measure(unit_flops, torch.device(device))
+        rates = {"flops_per_s": flops_per_s, **rates_of(torch.device(device)), **rates}
     found = recording.forecast(*of_step, device, rates)
-    return Estimate(activation_bytes=found.pop("non_model_bytes"), flops=flops, timed=unit and unit.name, **found)
+    return Estimate(activation_bytes=found.pop("non_model_bytes"), flops=flops, timed=unit, **found)
 
 
 def without_memory(model: nn.Module, plugin: Plugin) -> nn.Module:

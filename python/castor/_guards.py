@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 import torch
 from torch import nn
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from castor._access import place_of
 from castor._errors import Error
+from castor._quantized import check_is_quantized
 from castor._ranks import world_size_of
-from castor._stored import all_stored
+from castor._stored import all_stored, is_wrapper
 
 
 def check_kinds(model: object, optimizer: object) -> None:
@@ -54,7 +54,8 @@ def check_parameters(names: dict[nn.Parameter, str]) -> None:
 
 def check_modules(model: nn.Module) -> None:
     for name, parameter in model.named_parameters():
-        if parameter.requires_grad and is_traceable_wrapper_subclass(parameter):
+        check_is_quantized(name, parameter)
+        if parameter.requires_grad and is_wrapper(parameter):
             kind = type(parameter).__name__
             raise Error(f"parameter {name} is of class {kind} and requires a gradient; freeze it, requires_grad_(False)", "usage")
         if isinstance(parameter, nn.parameter.UninitializedParameter):

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 import torch
 from torch import nn
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from castor import _core
 from castor._access import is_boosted_parameter, weight_of
@@ -20,6 +19,7 @@ from castor._errors import Error
 from castor._guards import knows_all, refuse_new_parameters, refuse_moves
 from castor._hooks import Passes, in_backward
 from castor._quantized import same_bytes
+from castor._stored import is_wrapper
 
 HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_state_dict_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks")
 FLAGS_OF_HOOKS = ("_forward_pre_hooks_with_kwargs", "_forward_hooks_with_kwargs", "_forward_hooks_always_called")
@@ -103,7 +103,7 @@ def like_parameter(parameter: nn.Parameter, weight: torch.Tensor) -> nn.Paramete
 def copy_attributes(parameter: nn.Parameter, memo: dict) -> None:
     """Those of such a class. Parameters of torch's own are copied without."""
     made = memo.get(id(parameter))
-    if made is None or type(made) is nn.Parameter or is_traceable_wrapper_subclass(made):
+    if made is None or type(made) is nn.Parameter or is_wrapper(made):
         return
     others = {name: value for name, value in vars(parameter).items() if name not in OURS}
     vars(made).update(copy.deepcopy(others, memo))

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import torch
 from torch import nn
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from castor import _core
-from castor._quantized import move_beside
-from castor._stored import stored
+from castor._quantized import Beside, dtypes_of_biases
+from castor._stored import is_wrapper, rebuilt, stored
 
 
 class Placeholders:
@@ -24,18 +23,33 @@ class Placeholders:
         self.first_values: dict[torch.Tensor, torch.Tensor] = {}
         self.wrapped: list[tuple[nn.Parameter, nn.Parameter]] = []  # and what it was before
         self.buffers: list[tuple[nn.Module, str, torch.Tensor]] = []
+        self.beside = Beside()
+        try:
+            cast = self.place(model, dtype, device)
+            self.place_buffers(model, dtype, device, cast)
+            self.beside.move(model, device)
+        except BaseException:
+            self.undo()
+            raise
+
+    def place(self, model: nn.Module, dtype: torch.dtype | None, device: torch.device) -> set[nn.Parameter]:
+        """Returns those of another dtype than before."""
         cast = set()
+        of_layers = dtypes_of_biases(model)
         for parameter in model.parameters():
-            wanted = dtype if dtype and parameter.is_floating_point() else parameter.dtype
-            if is_traceable_wrapper_subclass(parameter):
+            if is_wrapper(parameter):
                 self.place_within(parameter, device)
-            elif (parameter.dtype, parameter.device) != (wanted, device) or lies_in_a_part(parameter):
-                self.first_values[parameter] = parameter.data
-            if parameter.dtype != wanted:
+                continue
+            wanted = of_layers.get(parameter, dtype) if parameter.is_floating_point() else None
+            if wanted not in (None, parameter.dtype):
                 cast.add(parameter)
-        for parameter, values in self.first_values.items():
-            wanted = dtype if parameter in cast else parameter.dtype
-            give(parameter, _core.unplaced_like(values, wanted, device))
+            if parameter in cast or parameter.device != device or lies_in_a_part(parameter):
+                values = parameter.data
+                give(parameter, _core.unplaced_like(values, wanted or values.dtype, device))
+                self.first_values[parameter] = values
+        return cast
+
+    def place_buffers(self, model: nn.Module, dtype: torch.dtype | None, device: torch.device, cast: set[nn.Parameter]) -> None:
         for module in model.modules():
             own = [parameter for parameter in module._parameters.values() if parameter is not None]
             is_cast = any(parameter in cast for parameter in own) if own else bool(cast)
@@ -44,18 +58,21 @@ class Placeholders:
                     saved = name not in module._non_persistent_buffers_set
                     self.buffers.append((module, name, buffer))
                     module._buffers[name] = buffer.to(device, dtype if is_cast and saved and buffer.is_floating_point() else None)
-        self.beside = move_beside(model, device)
 
     def place_within(self, parameter: nn.Parameter, device: torch.device) -> None:
         """Of a class that wraps tensors, which stay as they are: elsewhere the parameter is another one of that class."""
         before = stored(parameter)
         if parameter.device != device:
-            moved = nn.Parameter(parameter.detach().to(device), parameter.requires_grad)
+            made = rebuilt(parameter, lambda tensor: _core.unplaced_like(tensor, tensor.dtype, device))
+            moved = nn.Parameter(made, parameter.requires_grad)
             torch.utils.swap_tensors(parameter, moved)
             self.wrapped.append((parameter, moved))
         for values, tensor in zip(before.values(), stored(parameter).values()):
-            if tensor is not values or lies_in_a_part(tensor):
-                self.first_values[tensor] = values.detach()
+            if tensor is values and lies_in_a_part(tensor):
+                values = tensor.detach()
+                give(tensor, _core.unplaced_like(values, values.dtype, device))
+            if tensor is not values:
+                self.first_values[tensor] = values
 
     def waiting(self) -> set[nn.Parameter]:
         """Those that have no values yet."""
@@ -64,8 +81,7 @@ class Placeholders:
     def undo(self) -> None:
         for parameter, values in self.first_values.items():
             give(parameter, values)
-        for undo in reversed(self.beside):
-            undo()
+        self.beside.undo()
         for parameter, before in self.wrapped:
             torch.utils.swap_tensors(parameter, before)
         for module, name, buffer in self.buffers:

@@ -3,43 +3,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from castor._errors import Error
+from castor._stored import is_wrapper
 
 
 def is_quantized(parameter: nn.Parameter) -> bool:
     """Also one of a class of its own, as torchao's."""
-    return is_traceable_wrapper_subclass(parameter) or hasattr(parameter, "quant_state") or hasattr(parameter, "SCB")
+    return is_wrapper(parameter) or hasattr(parameter, "quant_state") or hasattr(parameter, "SCB")
 
 
-def move_beside(model: nn.Module, device: torch.device) -> list[Callable[[], None]]:
-    """To the device, where it stays: it is small. Its parameters are there already. Returns what undoes it."""
-    undo: list[Callable[[], None]] = []
+def check_is_quantized(name: str, parameter: nn.Parameter) -> None:
+    """bitsandbytes makes bytes of a parameter when it is moved first."""
+    if hasattr(parameter, "quant_state") and not hasattr(parameter.quant_state, "absmax") or (
+        hasattr(parameter, "SCB") and parameter.dtype != torch.int8 and not getattr(parameter, "has_fp16_weights", True)
+    ):
+        kind = type(parameter).__name__
+        raise Error(f"parameter {name} is of class {kind} and was not quantized yet, which moving it does: model.to('cpu')", "usage")
+
+
+def dtypes_of_biases(model: nn.Module) -> dict[nn.Parameter, torch.dtype]:
+    """Those that layers of bitsandbytes would give their biases in their first forward pass."""
+    found = {}
     for module in model.modules():
-        if getattr(module, "support_avx512bf16_for_cpu", False):
-            change(module, undo, support_avx512bf16_for_cpu=False)  # with which evaluations replace the weight
-        for parameter in module._parameters.values():
-            if parameter is None:
-                continue
-            if hasattr(getattr(parameter, "quant_state", None), "absmax"):
-                move_state(parameter.quant_state, device, undo)
-            for holder in holders(module, parameter):
-                change(holder, undo, CB=parameter.data)
-                if holder.SCB is not None:
-                    change(holder, undo, SCB=holder.SCB.to(device))
-    return undo
+        bias, weight = module._parameters.get("bias"), module._parameters.get("weight")
+        if bias is not None and hasattr(weight, "quant_state") and isinstance(getattr(module, "compute_dtype", None), torch.dtype):
+            found[bias] = module.compute_dtype
+    return found
+
+
+class Beside:
+    """Moves it to the device of the parameters, where it stays: it is small."""
+
+    def __init__(self) -> None:
+        self.undoing: list[Callable[[], None]] = []
+
+    def move(self, model: nn.Module, device: torch.device) -> None:
+        for module in model.modules():
+            if getattr(module, "support_avx512bf16_for_cpu", False):
+                self.change(module, support_avx512bf16_for_cpu=False)  # with which evaluations replace the weight
+            for parameter in own_parameters(module):
+                if hasattr(getattr(parameter, "quant_state", None), "absmax"):
+                    self.move_state(parameter.quant_state, device)
+                for holder in holders(module, parameter):
+                    self.change(holder, CB=parameter.data)
+                    if holder.SCB is not None:
+                        self.change(holder, SCB=holder.SCB.to(device))
+
+    def undo(self) -> None:
+        while self.undoing:
+            self.undoing.pop()()
+
+    def move_state(self, state: Any, device: torch.device) -> None:
+        before = state.absmax.device
+        if before != device:
+            self.undoing.append(lambda: state.to(before))
+            state.to(device)
+
+    def change(self, holder: Any, **values: Any) -> None:
+        before = {name: getattr(holder, name) for name in values}
+        self.undoing.append(lambda: vars(holder).update(before))
+        for name, value in values.items():
+            setattr(holder, name, value)
+
+
+def own_parameters(module: nn.Module) -> list[nn.Parameter]:
+    return [parameter for parameter in module._parameters.values() if parameter is not None]
 
 
 def same_bytes(model: nn.Module, copies: dict[int, Any]) -> dict[int, torch.Tensor]:
     """By the ids of tensors that are the same bytes as a parameter: those of the parameter's copy, as copy.deepcopy takes them."""
     found = {}
     for module in model.modules():
-        for parameter in module._parameters.values():
-            if parameter is not None and id(parameter) in copies:
+        for parameter in own_parameters(module):
+            if id(parameter) in copies:
                 found.update({id(holder.CB): copies[id(parameter)].data for holder in holders(module, parameter)})
     return found
 
@@ -50,15 +93,23 @@ def holders(module: nn.Module, parameter: nn.Parameter) -> list[Any]:
     return [holder for holder in both if isinstance(getattr(holder, "CB", None), torch.Tensor)]
 
 
-def move_state(state: Any, device: torch.device, undo: list[Callable[[], None]]) -> None:
-    before = state.absmax.device
-    if before != device:
-        state.to(device)
-        undo.append(lambda: state.to(before))
+def scales_of(model: nn.Module) -> list[torch.Tensor]:
+    return [tensor.detach() for module in model.modules() for tensor in scales_in(module) if isinstance(tensor, torch.Tensor)]
 
 
-def change(holder: Any, undo: list[Callable[[], None]], **values: Any) -> None:
-    before = {name: getattr(holder, name) for name in values}
-    undo.append(lambda: vars(holder).update(before))
-    for name, value in values.items():
-        setattr(holder, name, value)
+def scales_in(module: nn.Module) -> Iterator[Any]:
+    for parameter in own_parameters(module):
+        state = getattr(parameter, "quant_state", None)
+        while hasattr(state, "absmax"):
+            yield from (state.absmax, state.code, getattr(state, "offset", None))
+            state = getattr(state, "state2", None)
+        yield from (holder.SCB for holder in holders(module, parameter))
+
+
+def digest_of_scales(scales: Iterable[torch.Tensor]) -> str | None:
+    """None where there are none."""
+    digest = hashlib.sha256()
+    n_scales = 0
+    for n_scales, tensor in enumerate(scales, 1):
+        digest.update(tensor.to("cpu").contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest() if n_scales else None

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from castor._access import is_boosted_parameter, place_of, weight_of
-from castor._stored import stored
+from castor._stored import difference, stored
 
 
 def connect_state_dict(model: nn.Module) -> None:
@@ -57,11 +57,16 @@ def take_weights(
             continue
         values = state_dict.pop(key)
         taken.add(key)
-        if values.shape == parameter.shape and stored(values).keys() == stored(parameter).keys():
-            for kept, new in zip(stored(parameter).values(), stored(values).values()):
-                give_weight(kept, new)
+        if why := difference(parameter, values):
+            error_msgs.append(f"{key} {why}")
         else:
-            error_msgs.append(f"{key} has sizes {tuple(values.shape)}, and the parameter {tuple(parameter.shape)}")
+            give_parts(parameter, values)
+
+
+def give_parts(parameter: torch.Tensor, values: torch.Tensor) -> None:
+    """Of which none differs (difference)."""
+    for kept, new in zip(stored(parameter).values(), stored(values).values()):
+        give_weight(kept, new)
 
 
 def give_weight(parameter: torch.Tensor, values: torch.Tensor) -> None:

@@ -8,6 +8,7 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,9 +18,11 @@ from torch.utils.checkpoint import checkpoint
 
 from castor import _core
 from castor._errors import Error
+from castor._hooks import in_backward
 from castor._units import Unit
 from castor.nn.optimizer import HybridAdam
 
+WAY_OUT = "leave out timed, and state machine= where rates differ"
 MOST_S = 0.6  # of a unit's passes
 MOST_RATE_S = 0.2
 MOST_RUNS = 20
@@ -27,54 +30,79 @@ UPDATED = 2**25  # elements, more than caches hold
 BYTES_OF_UPDATE = 28  # of an element: fp32 weight and both moments read and written, the gradient read
 
 
-class TimedUnit:
-    """The unit that computes most among those that a model has several of. It is given memory on a device and run there,
-    with arguments of the shapes that it has in the model.
+@dataclass
+class Seen:
+    """A unit without the model's hooks, and its calls in the model."""
+
+    number: int
+    name: str
+    unit: nn.Module
+    arguments: tuple[tuple, dict[str, Any]] | None = None  # of the first call
+    n_calls: int = 0  # in forward
+    is_recomputed: bool = False  # called in backward too
+
+    def note(self, module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
+        if in_backward():
+            self.is_recomputed = True
+            return
+        self.n_calls += 1
+        if self.arguments is None:
+            self.arguments = args, {name: None if is_cache(value) else value for name, value in kwargs.items()}
+
+
+class TimedUnits:
+    """One of each kind of units that a model has several of. The kind that computes most is given memory on a device and run
+    there, with arguments of the shapes that it has in the model.
 
     Made before the model's hooks, and before the model is called. Errors: usage, where no unit repeats.
     """
 
     def __init__(self, units: Sequence[Unit]):
-        self.number = most_repeated(units)
-        self.name = units[self.number].name
-        module = units[self.number].module
-        assert module is not None  # the model is there
-        self.unit = copy.deepcopy(module)
-        self.arguments: tuple[tuple, dict[str, Any]] | None = None
-        self.n_calls = 0
-        self.handle = module.register_forward_pre_hook(self.note_call, with_kwargs=True)
+        groups: dict[Any, list[int]] = defaultdict(list)
+        for number, unit in enumerate(units):
+            groups[type(unit.module), tuple(parameter.shape for parameter in unit.parameters)].append(number)
+        self.seen = []
+        self.handles = []
+        for group in groups.values():
+            module = units[group[-1]].module
+            if len(group) > 1 and module is not None:
+                seen = Seen(group[-1], units[group[-1]].name, copy.deepcopy(module))
+                self.seen.append((seen, len(group)))
+                self.handles.append(module.register_forward_pre_hook(seen.note, with_kwargs=True))
+        if not self.seen:
+            raise Error(f"no two units of the model are alike, so there is none to time; {WAY_OUT}", "usage", "timed")
 
-    def note_call(self, module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
-        self.n_calls += 1
-        if self.arguments is None:
-            self.arguments = args, kwargs
-
-    def seconds(self, device: torch.device) -> float:
-        """Of one forward and backward pass, with the one that recomputes where the model has it."""
-        assert self.arguments is not None  # the model was called
-        self.handle.remove()
-        unit = self.unit.to_empty(device=device)
-        for tensor in (*unit.parameters(), *unit.buffers()):
-            fill(tensor.detach())
-        args, kwargs = tree_map_only(torch.Tensor, lambda tensor: values_like(tensor, device), self.arguments)
-        learning = [tensor for tensor in (*unit.parameters(), *tree_leaves((args, kwargs))) if getattr(tensor, "requires_grad", False)]
-        calls: list[None] = []
-        handle = unit.register_forward_pre_hook(lambda *_: calls.append(None))
-        run_once(unit, args, kwargs, learning)
-        handle.remove()
-        call = unit if len(calls) >= self.n_calls else recomputed(unit)
-        return median_s(lambda: run_once(call, args, kwargs, learning), device, MOST_S)
+    def measure(self, flops_of_units: Sequence[float], device: torch.device) -> tuple[str, float]:
+        """The unit, and the operations per second that it reaches."""
+        for handle in self.handles:
+            handle.remove()
+        called = [(flops_of_units[seen.number] * n, seen) for seen, n in self.seen if seen.n_calls and flops_of_units[seen.number]]
+        if not called:
+            raise Error(f"none of the units that the model repeats multiplies matrices, so there is none to time; {WAY_OUT}", "usage", "timed")
+        seen = max(called, key=lambda each: each[0])[1]
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            return seen.name, flops_of_units[seen.number] / seen.n_calls / seconds(seen, device)
 
 
-def most_repeated(units: Sequence[Unit]) -> int:
-    groups: dict[Any, list[int]] = defaultdict(list)
-    for number, unit in enumerate(units):
-        groups[type(unit.module), tuple(parameter.shape for parameter in unit.parameters)].append(number)
-    repeated = [group for group in groups.values() if len(group) > 1]
-    if not repeated:
-        why = "no two units of the model are alike, so there is none to time; leave out timed, and state machine= where rates differ"
-        raise Error(why, "usage", "timed")
-    return max(repeated, key=lambda group: len(group) * sum(parameter.numel() for parameter in units[group[0]].parameters))[1]
+def is_cache(value: Any) -> bool:
+    """Of keys and values, which transformers hands on in training too; it grows with each call."""
+    return hasattr(value, "get_seq_length")
+
+
+def seconds(seen: Seen, device: torch.device) -> float:
+    """Of one forward and backward pass, with the one that recomputes where the model has it."""
+    assert seen.arguments is not None  # it was called
+    unit = seen.unit.to_empty(device=device)
+    for tensor in (*unit.parameters(), *unit.buffers()):
+        fill(tensor.detach())
+    args, kwargs = tree_map_only(torch.Tensor, lambda tensor: values_like(tensor, device), seen.arguments)
+    learning = [tensor for tensor in (*unit.parameters(), *tree_leaves((args, kwargs))) if getattr(tensor, "requires_grad", False)]
+    again: list[None] = []  # a call in backward: the unit recomputes itself
+    handle = unit.register_forward_pre_hook(lambda *_: again.append(None) if in_backward() else None)
+    run_once(unit, args, kwargs, learning)
+    handle.remove()
+    call = recomputed(unit) if seen.is_recomputed and not again else unit
+    return median_s(lambda: run_once(call, args, kwargs, learning), device, MOST_S)
 
 
 def fill(tensor: torch.Tensor) -> None:

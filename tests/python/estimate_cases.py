@@ -163,8 +163,8 @@ class Estimates(unittest.TestCase):
                 with META:
                     model = Sleepers(recompute)
                 found = castor.estimate(model, plugin(), torch.empty(8, 64), device="cpu", timed=True)
-                self.assertEqual(found.timed, "blocks.1")
-                self.assertIn("±10 %: blocks.1 was timed", str(found))
+                self.assertEqual(found.timed, "blocks.3")
+                self.assertIn("±10 %: blocks.3 was timed", str(found))
                 expected = N_SLEEPERS * n_sleeps * SLEEP_S
                 self.assertGreater(found.compute_s, 0.9 * expected)
                 self.assertLess(found.compute_s, 1.8 * expected)
@@ -176,7 +176,35 @@ class Estimates(unittest.TestCase):
                 slow = castor.estimate(model, plugin(), torch.empty(8, 64), device="cpu", timed=True, machine=stated)
                 self.assertAlmostEqual(slow.compute_s, 1, delta=0.01)
 
+    def test_a_unit_that_is_called_again_is_timed_once(self):
+        for recompute, n_sleeps in ((False, 1), (True, 2)):
+            with self.subTest(recompute=recompute):
+                with META:
+                    model = Sleepers(recompute)
+                again = lambda model, x: model(x) + model(x) + model(x)  # noqa: E731
+                state = torch.random.get_rng_state()
+                found = castor.estimate(model, plugin(), torch.empty(8, 64), again, device="cpu", timed=True)
+                self.assertTrue(torch.equal(torch.random.get_rng_state(), state))
+                expected = 3 * N_SLEEPERS * n_sleeps * SLEEP_S
+                self.assertGreater(found.compute_s, 0.9 * expected)
+                self.assertLess(found.compute_s, 1.8 * expected)
+
+    @unittest.skipUnless(models.MODELS, "transformers is not installed")
+    def test_models_of_hugging_face_are_timed(self):
+        """With their caches, and where those that repeat most are embeddings."""
+        for name in ("GPT-2", "Qwen2", "BERT", "Whisper"):
+            make, loss, *_ = models.MODELS[name]
+            with self.subTest(name), mock.patch.object(models, "DEVICE", META):
+                found = castor.estimate(make().train(), plugin(precision="bf16"), 0, loss, device="cpu", timed=True)
+                self.assertGreater(found.step_s, 0)
+                self.assertNotIn("embed", found.timed)
+
     def test_what_cannot_be_timed_is_said(self):
+        with META:
+            embeddings = nn.ModuleList(nn.Embedding(10, 8) for _ in range(3))
+        loss = lambda model, x: sum(each(x).sum() for each in model)  # noqa: E731
+        with self.assertRaisesRegex(castor.Error, "none of the units that the model repeats multiplies matrices"):
+            castor.estimate(embeddings, plugin(), torch.zeros(2, dtype=torch.long), loss, device="cpu", timed=True)
         with self.assertRaisesRegex(castor.Error, "no two units of the model are alike"):
             castor.estimate(nn.Linear(4, 4, device="meta"), plugin(), torch.empty(2, 4), device="cpu", timed=True)
         with mock.patch.object(torch.cuda, "is_available", lambda: False), self.assertRaisesRegex(castor.Error, "torch sees none"):

@@ -5,6 +5,7 @@ import copy
 import tempfile
 import unittest
 import warnings
+from unittest import mock
 
 import torch
 from torch import nn
@@ -172,6 +173,74 @@ class FrozenBytes(unittest.TestCase):
                     self.assertEqual(LOSS(copied, 5).item(), LOSS(twin, 5).item())
                     self.assertEqual(train(model, optimizer.step, n_steps=1), train(twin, loop.step, n_steps=1))
 
+    def test_of_another_device_and_where_placing_fails(self):
+        """cpu:0 is another device than cpu to torch, with the same memory."""
+        for kind, quantize in KINDS.items():
+            with self.subTest(kind):
+                twin, loop = plain_twin(quantize)
+                model = adapted(quantize)
+                optimizer = torch.optim.AdamW(model.parameters(), **VALUES)
+                booster = Booster("cpu:0", plugin=GeminiPlugin(precision="bf16", device_budget="400KiB"))
+                with mock.patch("castor._quantized.Beside.move", side_effect=MemoryError), self.assertRaises(MemoryError):
+                    booster.boost(model, optimizer)
+                self.assert_same(model.state_dict(), twin.state_dict())
+                self.assertEqual(LOSS(model, 0).item(), LOSS(twin, 0).item())
+                booster = Booster("cpu:0", plugin=GeminiPlugin(precision=None, device_budget="400KiB"))
+                booster.boost(model, optimizer)
+                self.assertEqual(train(model, optimizer.step), train(twin, loop.step))
+                self.assert_same(model.state_dict(), twin.state_dict())
+
+    def test_runs_and_weights_go_on_in_other_models(self):
+        for kind, quantize in KINDS.items():
+            with self.subTest(kind), tempfile.TemporaryDirectory(prefix="castor_python_") as folder:
+                twin, loop = plain_twin(quantize)
+                model, optimizer = boosted_twin(quantize, device_budget="200KiB")
+                self.assertEqual(train(model, optimizer.step), train(twin, loop.step))
+                booster = Booster()
+                booster.save_optimizer(optimizer, f"{folder}/run")
+                booster.save_model(model, f"{folder}/weights.pt", use_safetensors=False)
+                again, step = boosted_twin(quantize)
+                booster.load_optimizer(step, f"{folder}/run")
+                self.assert_same(again.state_dict(), twin.state_dict())
+                another, _ = boosted_twin(quantize)
+                booster.load_model(another, f"{folder}/weights.pt")
+                self.assertEqual(LOSS(another, 4).item(), LOSS(twin, 4).item())
+
+    @unittest.skipUnless(bnb, "bitsandbytes is not installed")
+    def test_a_run_beside_other_scales_is_refused(self):
+        for kind in [kind for kind in KINDS if "torchao" not in kind]:
+            with self.subTest(kind), tempfile.TemporaryDirectory(prefix="castor_python_") as folder:
+                model, optimizer = boosted_twin(KINDS[kind], device_budget="200KiB")
+                train(model, optimizer.step, n_steps=1)
+                Booster().save_optimizer(optimizer, folder)
+                with mock.patch.object(torch, "manual_seed", lambda seed, real=torch.manual_seed: real(seed + 1)):
+                    other, step = boosted_twin(KINDS[kind])
+                before = other.state_dict()
+                with self.assertRaisesRegex(castor.Error, "beside weights of other scales"):
+                    Booster().load_optimizer(step, folder)
+                self.assert_same(other.state_dict(), before)
+
+    @unittest.skipUnless(bnb, "bitsandbytes is not installed")
+    def test_biases_have_the_dtype_that_their_layer_computes_in(self):
+        def quantize(model):
+            model = KINDS["4 bit"](model)
+            for module in model.modules():
+                if isinstance(module, bnb.Linear4bit):
+                    module.compute_dtype = torch.bfloat16
+            return model
+
+        twin, loop = plain_twin(quantize)
+        model, optimizer = boosted_twin(quantize, device_budget="200KiB")
+        self.assertEqual(train(model, optimizer.step), train(twin, loop.step))
+        self.assertIn(torch.bfloat16, {parameter.dtype for name, parameter in model.named_parameters() if name.endswith("bias")})
+
+    @unittest.skipUnless(bnb, "bitsandbytes is not installed")
+    def test_that_are_no_bytes_yet_are_refused(self):
+        for kind in [kind for kind in KINDS if "torchao" not in kind]:
+            with self.subTest(kind), self.assertRaisesRegex(castor.Error, "was not quantized yet"):
+                model = KINDS[kind](MAKE().requires_grad_(False))
+                Booster(plugin=GeminiPlugin(device_budget="1MiB")).boost(model)
+
     @unittest.skipUnless(torchao, "torchao is not installed")
     def test_of_a_class_are_taken_from_a_state_dict_as_they_are(self):
         quantize = KINDS["torchao, 8 bit"]
@@ -184,6 +253,19 @@ class FrozenBytes(unittest.TestCase):
                     tensor.copy_(tensor.flip(0))
         model.load_state_dict(other.state_dict())
         self.assert_same(model.state_dict(), other.state_dict())
+        in_another_way = by_torchao(lambda: torchao.Int8WeightOnlyConfig(granularity=torchao.PerTensor()))
+        for values, why in ((adapted(in_another_way), "another way"), (adapted(lambda model: model), "of Int8Tensor")):
+            with self.assertRaisesRegex(RuntimeError, why):
+                model.load_state_dict(values.state_dict())
+        with tempfile.TemporaryDirectory(prefix="castor_python_") as folder:
+            with self.assertRaisesRegex(castor.Error, "safetensors has plain tensors alone"):
+                Booster().save_model(model, f"{folder}/weights.safetensors")
+            Booster().save_model(adapted(lambda model: model), f"{folder}/plain.pt", use_safetensors=False)
+            with self.assertRaisesRegex(castor.Error, "is of class Tensor, and the parameter of Int8Tensor"):
+                Booster().load_model(model, f"{folder}/plain.pt")
+        frozen = next(parameter for name, parameter in model.named_parameters() if name.endswith("up_proj.base_layer.weight"))
+        with self.assertRaisesRegex(castor.Error, "neither gradient nor master"):
+            castor.master(frozen)
 
     @unittest.skipUnless(torchao, "torchao is not installed")
     def test_of_a_class_that_are_to_learn_are_refused(self):

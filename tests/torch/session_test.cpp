@@ -273,6 +273,37 @@ TEST(Session, ARunThatHasGoneOnIsResumed) {
   }
 }
 
+TEST(Session, AGraphThatIsOlderThanAResumeIsRefused) {
+  const ScratchFolder saved;
+  SmallRun run(Gemini{});
+  run.steps(2);
+  run.session.save(saved.path()).value();
+  run.steps(1);
+  const at::Tensor older = run.loss(3);
+  run.session.resume({saved.path()}).value();
+  EXPECT_NE(message_of(run.session.backward(older), ErrorKind::failed).find("modified by an inplace operation"),
+            std::string::npos);
+  run.session.zero_grad().value();
+  run.steps(1);
+  EXPECT_EQ(run.digest(), resident_digest(3));
+}
+
+TEST(Session, ACommitOfItsOwnIsGoneBackToBeforeTheFirstStep) {
+  const ScratchFolder nvme, other;
+  Gemini kept = three_tiers(nvme);
+  kept.durability = Durability::commit;
+  SmallRun run(kept);
+  run.steps(1);
+  run.session.save().value();
+  run.session.save(other.path()).value();
+  run.steps(1);
+  EXPECT_NE(message_of(run.session.resume({nvme.path()})).find("before the first step alone; boost the model anew"),
+            std::string::npos);
+  run.session.resume({other.path()}).value();
+  run.steps(1);
+  EXPECT_EQ(run.digest(), resident_digest(2));
+}
+
 TEST(Session, ACommitInTheFoldersOfTheDriveGoesOn) {
   const ScratchFolder nvme;
   Gemini kept = three_tiers(nvme);

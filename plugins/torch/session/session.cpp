@@ -105,9 +105,13 @@ bool Session::commits_in(const std::filesystem::path& folder) const { return par
 Result<void> Session::resume(const std::vector<std::filesystem::path>& folders) {
   CASTOR_TRY(parts_->order.check(Call::resume));
   CASTOR_TRY(parts_->folders.resume_from(folders));
-  CASTOR_TRY(parts_->load());
-  parts_->versions = WeightVersions(parts_->adapter->params());
-  return {};
+  auto loaded = parts_->load();
+  if (!loaded.ok() && parts_->order.state() != StepOrder::State::torn) return loaded;
+  std::vector<std::uint32_t> all;
+  for (const ParamId id : parts_->params.ids()) all.push_back(number(id));
+  parts_->versions.count_up(all);  // graphs that are older have read other weights
+  parts_->versions.take(all);
+  return loaded;
 }
 
 Result<double> Session::grad_norm() {

@@ -70,11 +70,10 @@ Result<void> Session::Parts::may_run_backward() {
 /// With a norm no update is made for good before step().
 Result<void> Session::Parts::may_drop_step() const {
   if (!was_announced() || announced.max_norm > 0 || scaler) return {};
-  return Error{
-      ErrorKind::usage,
-      "parameters may have been updated already in the last backward pass of the step; end it with step(); "
-      "without micro_batches no update begins before step(), and a step can be "
-      "dropped"};
+  return Error{ErrorKind::usage,
+               "parameters may have been updated already in the last backward pass of the step; end it with step(); "
+               "without micro_batches no update begins before step(), and a step can be "
+               "dropped"};
 }
 
 Result<void> Session::Parts::announce() {
@@ -280,6 +279,11 @@ Result<void> Session::Parts::write_master(ParamId id, const at::Tensor& given) {
 
 Result<void> Session::Parts::load() {
   CASTOR_TRY(order.check(StepOrder::Call::resume));
+  if (folders.restores() && order.state() != StepOrder::State::fresh)
+    return Error{ErrorKind::usage,
+                 folders.source_text() +
+                     " has the commits of this session, and a commit is gone back to before the first "
+                     "step alone; boost the model anew, or save in another folder to go back to"};
   auto run = folders.load(trained(), adapter->host(), *strategy);
   if (!run.ok() && run.error().kind != ErrorKind::usage) order.torn();  // a usage error comes before the first value
   if (!run.ok()) return run.error();

@@ -167,8 +167,8 @@ class Booster:
         save_run(boosted_optimizer(optimizer), Path(path))
 
     def load_optimizer(self, optimizer: torch.optim.Optimizer, path: str | os.PathLike) -> None:
-        """What save_optimizer has saved, weights included; on any budgets, between two steps. Each group gets the values that
-        its parameters were saved with."""
+        """What save_optimizer has saved, weights included; on any budgets, between two steps (a commit of this process: before
+        the first). Each group gets the values that its parameters were saved with."""
         load_run(boosted_optimizer(optimizer), Path(path))
 
     def save_lr_scheduler(self, lr_scheduler, path: str | os.PathLike) -> None:

@@ -19,6 +19,7 @@ import torch
 
 from castor._errors import Error
 from castor._placing import lies_in_a_part
+from castor._stored import is_wrapper
 
 
 def write(weights: dict[str, torch.Tensor], file: Path, use_safetensors: bool) -> None:
@@ -165,6 +166,9 @@ def check_tensors(weights: dict[str, Any]) -> None:
         if not isinstance(value, torch.Tensor):
             kind = type(value).__name__
             raise Error(f"{name} is a {kind}, and safetensors has tensors alone; save with use_safetensors=False", "usage")
+        if is_wrapper(value):
+            why = f"{name} is of class {type(value).__name__}, and safetensors has plain tensors alone"
+            raise Error(f"{why}; save with use_safetensors=False", "usage")
 
 
 def python_numbers(values: Any) -> Any:

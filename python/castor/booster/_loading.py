@@ -12,10 +12,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from castor._access import place_of
+from castor._access import is_boosted_parameter
 from castor._errors import Error
 from castor._model import is_ours
-from castor._state_dict import give_weight
+from castor._state_dict import give_parts
+from castor._stored import difference, is_wrapper
 from castor._versions import version_of
 from castor.booster._converting import Plan, without_ignored, without_optional
 from castor.booster._files import opened, read_from
@@ -59,7 +60,7 @@ class Reader:
         if not isinstance(weights, dict):
             return torch.empty(weights.get_slice(name).get_shape(), device="meta")
         value = weights[name]
-        return torch.empty(value.shape, device="meta") if isinstance(value, torch.Tensor) else value
+        return torch.empty(value.shape, device="meta") if isinstance(value, torch.Tensor) and not is_wrapper(value) else value
 
 
 def load_model(model: nn.Module, path: str | os.PathLike, strict: bool) -> None:
@@ -91,15 +92,17 @@ def check_fits(target: object, name: str, like: Any, path: str | os.PathLike) ->
             "that was saved",
             "usage",
         )
-    if target.is_meta and not place_of(target) and not version_of(target):
+    if why := difference(target, like):
+        raise Error(f"{path} has {name}, which {why}; make the model as the one that was saved", "usage")
+    if target.is_meta and not is_boosted_parameter(target) and not version_of(target):
         raise Error(f"{name} is on the meta device; boost the model before its weights are loaded", "usage")
 
 
 def give_values(model: nn.Module, target: object, name: str, values: Any) -> None:
     if not isinstance(target, torch.Tensor):
         model.load_state_dict({name: values}, strict=False)
-    elif place_of(target):
-        give_weight(target, values)
+    elif is_boosted_parameter(target):
+        give_parts(target, values)
     else:
         with torch.no_grad():
             target.copy_(values)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from castor._boosted import names_of
 from castor._errors import Error
+from castor._quantized import digest_of_scales
 from castor.booster._files import loaded, put, python_numbers, sync
 from castor.booster._folders import MANIFEST
 from castor.booster._saving import saving_in
@@ -94,7 +95,8 @@ def groups_file(folder: Path) -> Path:
 
 def put_groups(optimizer: BoostedOptimizer, file: Path) -> None:
     groups = groups_to_save(optimizer)
-    put({"groups": groups, "sha256": digest_of(groups)}, file, use_safetensors=False)
+    scales = digest_of_scales(optimizer.castor_scales)
+    put({"groups": groups, "sha256": digest_of(groups), "scales": scales}, file, use_safetensors=False)
 
 
 def digest_of(groups: Any) -> str:
@@ -121,7 +123,11 @@ def load_run(optimizer: BoostedOptimizer, folder: Path) -> None:
     """An error leaves the groups as they were."""
     before = [dict(group) for group in optimizer.param_groups]
     try:
-        give_groups(optimizer, saved_groups(folder))
+        saved = saved_groups(folder)
+        if saved and saved.get("scales") != digest_of_scales(optimizer.castor_scales):
+            why = "was saved beside weights of other scales than the model's, which bitsandbytes keeps beside their bytes"
+            raise Error(f"the run in {folder} {why}; boost the model whose run it is", "usage")
+        give_groups(optimizer, saved["groups"] if saved else [])
         optimizer.castor_follow_groups()
         optimizer.castor_resume(folder)
     except BaseException:
@@ -131,18 +137,18 @@ def load_run(optimizer: BoostedOptimizer, folder: Path) -> None:
         raise
 
 
-def saved_groups(folder: Path) -> Saved:
-    """None of a run that another program has saved. Where a program ended right after its commit, those of that commit have
+def saved_groups(folder: Path) -> dict[str, Any]:
+    """Empty of a run that another program has saved. Where a program ended right after its commit, those of that commit have
     the name that they had before."""
     if not (folder / MANIFEST).is_file():
-        return []
+        return {}
     found = [file for file in (groups_file(folder), folder / NEXT_GROUPS) if file.is_file()]
     if not found:
-        return []
+        return {}
     saved = loaded(found[0])
     if not isinstance(saved, dict) or saved.get("sha256") != digest_of(saved.get("groups")):
         raise Error(f"{found[0]} is damaged: its values are not those that were saved; load another checkpoint", "io")
-    return saved["groups"]
+    return saved
 
 
 def give_groups(optimizer: BoostedOptimizer, saved: Saved) -> None:

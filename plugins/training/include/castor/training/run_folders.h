@@ -55,6 +55,8 @@ class RunFolders {
   /// Errors: usage if runs of `strategy` cannot be saved in this way; failed if this process may open too few files for
   /// a save.
   Result<void> check(Strategy& strategy);
+  /// load() continues the run by a commit of the strategy itself.
+  bool restores() const { return goes_on() && commits(); }
   /// Makes `strategy` continue the run of resume_from. Errors: those of Checkpoint::load and restore_run.
   Result<RunState> load(const Trained& trained, ModelHost& model, Strategy& strategy);
   /// Errors: usage if the run has no folder; those of Checkpoint::save and commit_run.
