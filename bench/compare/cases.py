@@ -52,6 +52,7 @@ CASES = {
         Case("qwen-7b-16m", "qwen2:7b", 4, 2048, "cuda", "72GiB", "100GiB", ("passes",), ("--accumulate", "16")),
         Case("qwen-7b-nvme", "qwen2:7b", 4, 2048, "cuda", "24GiB", "48GiB", (), (), ("--set", "nvme_budget=45GiB", "--nvme", ".")),
         Case("qwen-7b-lora", "qwen2:7b", 2, 2048, "cuda", "14GiB", "40GiB", ("torch",), ("--lora", "16")),
+        Case("qwen-7b-qlora", "qwen2:7b", 2, 2048, "cuda", "11GiB", "40GiB", ("torch",), ("--lora", "16", "--bits", "4")),
         Case("3.9b-16g", LARGE, 16, 1024, "cuda", "16.5GiB", "72GiB", PEERS),
     )
 }

@@ -31,7 +31,8 @@ class Castor(training.Engine):
 
         logging.basicConfig(level=logging.INFO)
         super().__init__(options)
-        self.work.give_buffers(self.model, "cpu")
+        if options.bits == 16:
+            self.work.give_buffers(self.model, "cpu")
         common = {"precision": "bf16", "max_norm": options.clip, "micro_batches": options.accumulate}
         if options.plugin == "none":
             plugin = TorchDDPPlugin(**common)
@@ -49,7 +50,7 @@ class Castor(training.Engine):
 
     def begin(self):
         """First weights, one at a time."""
-        for stream, (name, parameter) in enumerate(self.model.named_parameters()):
+        for stream, name, parameter in self.without_values():
             values = self.work.first_values(parameter, name, self.options.seed, stream, self.device)
             self.model.load_state_dict({name: values}, strict=False)
         self.compile_blocks()

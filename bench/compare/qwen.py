@@ -44,6 +44,31 @@ def with_adapters(model, rank):
     return peft.get_peft_model(model, peft.LoraConfig(r=rank, target_modules="all-linear", task_type="CAUSAL_LM"))
 
 
+def in_4_bit(model, seed, device):
+    """The model on the host with first values: bytes of bitsandbytes, quantized on the device, in the linear layers of its blocks,
+    and bf16 elsewhere."""
+    import bitsandbytes.nn as bnb
+
+    values_of = {}
+    for stream, (name, parameter) in enumerate(model.named_parameters()):
+        values_of[parameter] = lambda it=parameter, name=name, stream=stream: first_values(it, name, seed, stream, device).bfloat16()
+    for module in blocks(model).modules():
+        for name, linear in module.named_children():
+            if isinstance(linear, torch.nn.Linear):
+                layer = bnb.Linear4bit(linear.in_features, linear.out_features, compute_dtype=torch.bfloat16, device="meta")
+                weight = bnb.Params4bit(values_of[linear.weight](), requires_grad=False, quant_type="nf4", module=layer)
+                layer.weight, layer.bias = weight.to(device).to("cpu"), linear.bias
+                setattr(module, name, layer)
+    for parameter in [parameter for parameter in model.parameters() if parameter.is_meta]:
+        values = torch.nn.Parameter(values_of[parameter]().cpu(), requires_grad=False)
+        for module in model.modules():
+            for name, own in module._parameters.items():
+                if own is parameter:
+                    module._parameters[name] = values
+    give_buffers(model, "cpu")
+    return model
+
+
 def base_of(model):
     """Without peft's classes around it."""
     return getattr(model, "get_base_model", lambda: model)()

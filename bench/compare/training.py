@@ -2,6 +2,7 @@
 """The parts that the engines share: options named as those of `castor train`, the loop and its clock, and the JSON line at the end."""
 import argparse
 import gc
+import hashlib
 import json
 import os
 import resource
@@ -31,6 +32,7 @@ def parser_of_all():
     parser.add_argument("--recompute", action="store_true")
     parser.add_argument("--compile", action="store_true", help="blocks by torch.compile")
     parser.add_argument("--lora", type=int, default=0, metavar="RANK", help="only peft's adapters of all linear layers learn, beside a frozen bf16 model")
+    parser.add_argument("--bits", type=int, default=16, choices=(16, 4), help="4: beside adapters, frozen linear layers are bytes of bitsandbytes")
     parser.add_argument("--deterministic", action="store_true", help="torch's deterministic algorithms: two runs have equal losses")
     parser.add_argument("--profile", help="a file for the calls of the last two steps and the time of the threads that each takes")
     parser.add_argument("--loss", choices=("sliced", "torch"), default="sliced", help="sliced: as Castor's models compute it")
@@ -52,6 +54,8 @@ class Engine:
         self.device = torch.device(options.device)
         self.work = work_of(options.model)
         self.model = self.work.make(options.model, options.seq, options.recompute)
+        if options.bits == 4:
+            self.model = self.work.in_4_bit(self.model, options.seed, self.device)
         if options.lora:
             self.model = self.work.with_adapters(self.model, options.lora)
         self.n_params = sum(parameter.numel() for parameter in self.model.parameters())
@@ -59,8 +63,28 @@ class Engine:
     def trained(self):
         return [parameter for parameter in self.model.parameters() if parameter.requires_grad]
 
+    def without_values(self):
+        """By name, with the random numbers that each is filled with: frozen ones have values where they were quantized."""
+        for stream, (name, parameter) in enumerate(self.model.named_parameters()):
+            if self.options.bits == 16 or parameter.requires_grad:
+                yield stream, name, parameter
+
+    def bytes_digest(self):
+        """Of frozen weights that are bytes."""
+        digest = hashlib.sha256()
+        for name, values in self.model.state_dict().items():
+            if values.dtype == torch.uint8 and "lora" not in name:
+                digest.update(values.cpu().numpy().tobytes())
+        return digest.hexdigest()
+
     def make_resident(self, dtype=torch.float32):
         """Gives the model memory on the device, and its first weights. Frozen ones are bf16."""
+        if self.options.bits == 4:
+            self.model.to(self.device)
+            with torch.no_grad():
+                for stream, name, parameter in self.without_values():
+                    parameter.copy_(self.work.first_values(parameter, name, self.options.seed, stream, self.device))
+            return self.compile_blocks()
         for parameter in self.model.parameters():
             parameter.data = parameter.data.to(dtype if parameter.requires_grad else torch.bfloat16)
         self.work.place(self.model, self.device)
@@ -193,9 +217,12 @@ def main(make, parser=None):
         if chosen.device == "cuda":  # drawing the first weights is not part of training
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
+        bytes_before = engine.bytes_digest() if chosen.bits == 4 else None
         engine.train(record)
         note_peaks(engine, record)
         record.update(engine.figures())
+        if bytes_before:
+            record["bytes_unchanged"] = engine.bytes_digest() == bytes_before
         engine.close()
     except Exception as error:  # becomes a row of the table
         record["error"] = {"message": sentence(error)}
