@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loops of other packages around a boosted model: the bits of the same loop around plain torch operations."""
 
+import pathlib
 import tempfile
 import unittest
 
@@ -164,6 +165,46 @@ class Accelerate(SameWeights):
             self.assert_same(other.state_dict(), before)
             states = optimizer.state_dict()["state"]
             self.assertEqual({float(state["step"]) for state in states.values()}, {3.0})
+            self.assertEqual([path.name for path in pathlib.Path(folder).glob("optimizer*")], [])
+            self.train(accelerator, other, optimizer, n_epochs=1)  # and back again
+            accelerator.load_state(folder)
+            self.assert_same(other.state_dict(), before)
+
+    def test_goes_on_from_what_another_accelerator_has_saved(self):
+        with tempfile.TemporaryDirectory() as folder:
+            usual = accelerate.Accelerator()
+            twin = made()
+            usual.prepare(twin, torch.optim.AdamW(twin.parameters(), **VALUES))
+            usual.save_state(folder)
+            self.tearDown()
+            model = made()
+            accelerator = self.boosting(plugin=plugin())
+            accelerator.prepare(model, torch.optim.AdamW(model.parameters(), **VALUES))
+            accelerator.load_state(folder)
+            self.assert_same(model.state_dict(), twin.state_dict())
+
+    def test_saves_several_models(self):
+        with tempfile.TemporaryDirectory() as folder:
+            models = [torch.nn.Linear(4, 4), torch.nn.Linear(4, 2)]
+            optimizers = [torch.optim.AdamW(model.parameters(), **VALUES) for model in models]
+            accelerator = self.boosting(plugin=plugin())
+            for model, optimizer in zip(models, optimizers):
+                accelerator.prepare(model, optimizer)
+
+            def step():
+                for model, optimizer in zip(models, optimizers):
+                    accelerator.backward(model(torch.ones(1, 4, device=DEVICE)).sum())
+                    optimizer.step()
+                    optimizer.zero_grad()
+
+            step()
+            accelerator.save_state(folder)
+            step()
+            expected = [{name: weight.clone() for name, weight in model.state_dict().items()} for model in models]
+            accelerator.load_state(folder)
+            step()
+            for model, weights in zip(models, expected):
+                self.assert_same(model.state_dict(), weights)
 
     def test_wrong_uses_are_refused(self):
         model = made()

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from castor._errors import Error
 from castor.booster import Booster
 from castor.booster._choices import plugin_of_loop
 from castor.booster._plugin import Plugin
+from castor.integrations import RUN
 
 __all__ = ["CastorAccelerator"]
 
@@ -90,6 +92,43 @@ class CastorAccelerator(Accelerator):
             return optimizer.clip_grad_norm_(max_norm)
         return super().clip_grad_norm_(parameters, max_norm, norm_type)
 
+    def save_state(self, *args: Any, **kwargs: Any) -> str:
+        """As Accelerator's, but for what a boosted optimizer keeps: that goes to the drive by Booster.save_optimizer, into
+        folders within, and not through memory."""
+        with self.castor_apart(self.register_save_state_pre_hook, lambda folder: True):
+            folder = super().save_state(*args, **kwargs)
+        for number, optimizer in self.castor_numbered():
+            self.castor_booster.save_optimizer(optimizer, castor_folder(folder, number))
+        return folder
+
+    def load_state(self, *args: Any, **kwargs: Any) -> None:
+        """Between two steps. Also what an Accelerator has saved without Castor."""
+        with self.castor_apart(self.register_load_state_pre_hook, lambda folder: castor_folder(folder, 0).is_dir()) as folders:
+            super().load_state(*args, **kwargs)
+        for number, optimizer in self.castor_numbered() if folders else ():
+            self.castor_booster.load_optimizer(optimizer, castor_folder(folders[0], number))
+
+    def castor_numbered(self) -> Iterator[tuple[int, BoostedOptimizer]]:
+        return enumerate(self.castor_optimizers())
+
+    @contextlib.contextmanager
+    def castor_apart(self, register: Callable, may_be: Callable[[str], bool]) -> Iterator[list[str]]:
+        """Accelerate neither saves nor loads boosted optimizers meanwhile, if the folder may be one of Castor; that folder is
+        in the list then."""
+        everyone, folders = list(self._optimizers), []
+
+        def set_apart(*of_hook: Any) -> None:
+            if may_be(of_hook[-1]):
+                folders.append(of_hook[-1])
+                self._optimizers[:] = [each for each in everyone if not isinstance(inner(each), BoostedOptimizer)]
+
+        handle = register(set_apart)
+        try:
+            yield folders
+        finally:
+            handle.remove()
+            self._optimizers[:] = everyone
+
     @property
     def optimizer_step_was_skipped(self) -> bool:
         return super().optimizer_step_was_skipped or any(optimizer.skipped for optimizer in self.castor_optimizers())
@@ -100,6 +139,10 @@ def boosting(accelerator: Accelerator, booster: Booster) -> CastorAccelerator:
     accelerator.__class__ = CastorAccelerator
     accelerator.castor_booster = booster
     return accelerator
+
+
+def castor_folder(folder: str, number: int) -> Path:
+    return Path(folder) / (f"{RUN}_{number}" if number else RUN)
 
 
 def inner(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
