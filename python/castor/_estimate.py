@@ -102,7 +102,7 @@ def estimate(
     if device not in ("cuda", "cpu"):
         raise Error(f"device takes 'cuda' or 'cpu', not {device!r}", "usage", "device")
     if timed and device == "cuda" and not torch.cuda.is_available():
-        raise Error("timed needs the GPU, and torch sees none; leave it out, and state the GPU's rates in machine=", "usage", "timed")
+        raise Error("`timed` needs the GPU, and torch sees none; leave it out, and state the GPU's rates in machine=", "usage", "timed")
     if not isinstance(optimizer, type):
         raise Error(f"optimizer takes a class, as torch.optim.AdamW, not {type(optimizer).__name__}(…)", "usage", "optimizer")
     made = optimizer([nn.Parameter(torch.zeros(1))], lr=1e-3)

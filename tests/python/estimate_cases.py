@@ -304,6 +304,7 @@ class Command(unittest.TestCase):
         for arguments, message in (
             (("--hf", self.folder / "bad.json"), "is no config of a causal language model"),
             (("--hf", self.folder, "--batch", 0), "--batch takes a number above 0"),
+            (("--hf", self.folder, "--timed"), "--timed needs the GPU"),
         ):
             code, _, text = self.run_with(*arguments, "--device-budget", "1GiB")
             self.assertEqual(code, 1)
