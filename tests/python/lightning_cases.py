@@ -181,6 +181,20 @@ class Lightning(SameWeights):
         with self.assertRaisesRegex(castor.Error, "another max_norm"):
             self.trainer(self.strategy(), gradient_clip_val=0.5).fit(module, loader())
 
+    def test_fits_after_a_validation(self):
+        module, twin = Module(), Module(plain=True)
+        trainer, usual = self.trainer(self.strategy(), max_epochs=1), self.trainer(max_epochs=1)
+        for one, of_one in ((trainer, module), (usual, twin)):
+            one.validate(of_one, loader(n_rows=8, seed=2), verbose=False)
+            one.fit(of_one, loader())
+        self.assertEqual(module.validated, twin.validated)
+        self.assertEqual(module.losses, twin.losses)
+        self.assert_same(module.state_dict(), twin.state_dict())
+        frozen = Module()
+        self.trainer(self.strategy()).test(frozen, loader(n_rows=8, seed=2), verbose=False)
+        with self.assertRaisesRegex(castor.Error, "is frozen; fit another one"):
+            self.trainer(self.strategy(), max_epochs=1).fit(frozen, loader())
+
     def test_keeps_the_best_checkpoint(self):
         best = pl.callbacks.ModelCheckpoint(self.folder.name, monitor="validated", save_top_k=1)
         trainer = self.trainer(self.strategy(), max_epochs=3, enable_checkpointing=True, callbacks=[best])

@@ -5,6 +5,7 @@ strategy="castor" once this module is imported."""
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -80,7 +81,7 @@ class CastorStrategy(SingleDeviceStrategy):
 
     Where the plugin states no precision, that of the Trainer counts, and where it states no max_norm, gradient_clip_val.
     A checkpoint is a folder, replaced as a whole: weights as Hugging Face reads them, what Booster.save_optimizer keeps, and
-    lightning.ckpt with the rest. validate, test and predict before fit freeze the module.
+    lightning.ckpt with the rest. test and predict before fit freeze the module.
     """
 
     strategy_name = "castor"
@@ -135,7 +136,7 @@ class CastorStrategy(SingleDeviceStrategy):
         """A further fit: the optimizer gets the values of the one that the module makes now, and no moments; the schedulers are
         the new ones."""
         if not boosted.optimizers:
-            why = "the module was boosted for validate, test or predict, without an optimizer"
+            why = "the module was boosted for test, predict, or a validate before which it had no optimizer, and is frozen"
             raise Error(f"{why}; fit another one, or call fit before them", "usage")
         plugin, before = self.castor_plugin_for(trainer, module), boosted.booster.plugin
         names = [name for name in ("precision", "max_norm", "micro_batches") if getattr(plugin, name) != getattr(before, name)]
@@ -157,11 +158,18 @@ class CastorStrategy(SingleDeviceStrategy):
         boosted.schedulers = self.lr_scheduler_configs
 
     def castor_boost(self, trainer: pl.Trainer, module: pl.LightningModule) -> Boosted:
-        plugin = self.castor_plugin_for(trainer, module)
-        booster = Booster(self.root_device, plugin=plugin)
-        if trainer.state.fn != TrainerFn.FITTING:
-            booster.boost(module)
-            return Boosted(booster, [], [])
+        booster = Booster(self.root_device, plugin=self.castor_plugin_for(trainer, module))
+        if trainer.state.fn == TrainerFn.FITTING:
+            return self.castor_boost_to_learn(trainer, module, booster)
+        if trainer.state.fn == TrainerFn.VALIDATING and is_overridden("configure_optimizers", module):
+            try:  # a fit may come
+                return self.castor_boost_to_learn(trainer, module, booster)
+            except Exception as error:
+                logging.getLogger("castor").info("the module is frozen, because it was validated first, and cannot learn: %s", error)
+        booster.boost(module)
+        return Boosted(booster, [], [])
+
+    def castor_boost_to_learn(self, trainer: pl.Trainer, module: pl.LightningModule, booster: Booster) -> Boosted:
         self.setup_optimizers(trainer)
         if len(self.optimizers) != 1:
             raise Error(
