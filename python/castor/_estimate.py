@@ -92,7 +92,8 @@ def estimate(
     host_bytes, flops_per_s, host_update_bytes_per_s, device_update_bytes_per_s, h2d_bytes_per_s, d2h_bytes_per_s,
     nvme_read_bytes_per_s, nvme_write_bytes_per_s. device: 'cuda', or 'cpu', where the device is the host. timed: one of the
     units that the model repeats is given memory on that device, and timed, as are the links to it and updates (2 s); what
-    machine states counts nevertheless. Drives are not timed.
+    machine states counts nevertheless. Drives are not timed, nor is the time of Python around units, which matters where one
+    takes less than a millisecond.
     Errors: castor.Error: does_not_fit, with the budget that would do; usage.
     """
     for name in machine or {}:
