@@ -63,12 +63,10 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
     with written(folder):
         try:
             for left in (made, before) if folder.exists() else (made,):  # of a process that was killed
-                shutil.rmtree(left, ignore_errors=True)
+                remove(left)
             made.mkdir(parents=True)
             yield made
             sync(made)
-            if folder.is_file():
-                folder.unlink()
             if not folder.exists():
                 os.rename(made, folder)
             elif not exchanged(made, folder):
@@ -80,8 +78,16 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
                     raise
             sync(folder.parent)
         finally:
-            shutil.rmtree(made, ignore_errors=True)
-        shutil.rmtree(before, ignore_errors=True)
+            remove(made)
+        remove(before)
+
+
+def remove(path: Path) -> None:
+    """A folder with all in it, or a file, if it is there."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def was_of(folder: Path) -> Path:

@@ -217,7 +217,7 @@ class CastorStrategy(SingleDeviceStrategy):
     def load_checkpoint(self, checkpoint_path: str | os.PathLike, weights_only: bool | None = None) -> dict[str, Any]:
         """One of another strategy is a file."""
         folder = Path(checkpoint_path)
-        if not folder.exists() and was_of(folder).is_dir():
+        if not folder.exists() and was_of(folder).exists():
             folder = was_of(folder)
         self.castor_folder = folder if folder.is_dir() else None
         return self.checkpoint_io.load_checkpoint(folder / REST if self.castor_folder else folder, weights_only=weights_only)
