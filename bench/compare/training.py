@@ -70,11 +70,11 @@ class Engine:
                 yield stream, name, parameter
 
     def bytes_digest(self):
-        """Of frozen weights that are bytes."""
+        """Of frozen weights that are bytes, a layer at a time."""
         digest = hashlib.sha256()
-        for name, values in self.model.state_dict().items():
-            if values.dtype == torch.uint8 and "lora" not in name:
-                digest.update(values.cpu().numpy().tobytes())
+        for layer in self.model.modules():
+            if any(parameter.dtype == torch.uint8 for parameter in layer.parameters(recurse=False)):
+                digest.update(layer.state_dict()["weight"].cpu().numpy())
         return digest.hexdigest()
 
     def make_resident(self, dtype=torch.float32):

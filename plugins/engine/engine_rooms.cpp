@@ -50,6 +50,12 @@ EngineRooms::~EngineRooms() {
   if (bindings) bindings->unbind_all();
 }
 
+std::uint64_t EngineRooms::slack_bytes(std::uint64_t non_model_bytes) const {
+  return memory->page_bytes() > 0
+             ? tensors_slack_bytes(options.device_budget_bytes, non_model_bytes)
+             : allocator_slack_bytes(options.device_budget_bytes, non_model_bytes, activations->peak_bytes());
+}
+
 /// Lays the parameters out in the order of their first use.
 void EngineRooms::lay_out() {
   std::vector<TensorSpec> ordered;

@@ -50,6 +50,8 @@ struct EngineRooms {
   /// True on a GPU, unless the options set the chunks' part of the device: the first step measures the room that chunks
   /// may take.
   bool measures() const { return memory->on_gpu() && options.placement_policy != PlacementPolicy::constant; }
+  /// Of the device's budget, what is left to the allocator of the model's tensors beside `non_model_bytes` of these.
+  std::uint64_t slack_bytes(std::uint64_t non_model_bytes) const;
   void log(std::uint32_t level, const std::string& sentence) const { host.log(level, sentence.c_str()); }
   /// Records in the timeline the bytes that the tiers hold now.
   void sample() {

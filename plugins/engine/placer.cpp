@@ -120,13 +120,6 @@ std::uint64_t Placer::padding_bytes(std::uint64_t n_bytes) const {
   return castor::padding_bytes(rooms_.slots, rooms_.memory->page_bytes(), n_bytes);
 }
 
-/// Left to the allocator of the model's tensors, beside those.
-std::uint64_t Placer::slack_bytes(std::uint64_t non_model_bytes) const {
-  const std::uint64_t budget_bytes = rooms_.options.device_budget_bytes;
-  return rooms_.memory->page_bytes() > 0 ? tensors_slack_bytes(budget_bytes, non_model_bytes)
-                                         : allocator_slack_bytes(budget_bytes, non_model_bytes, kept_bytes_);
-}
-
 Result<void> Placer::place_in_measured_room() { return place_beside(rooms_.watch.non_model_peak_bytes()); }
 
 /// Activations in chunks are given room beside the states where they fit; the plan of moves may still evict them. So
@@ -134,7 +127,7 @@ Result<void> Placer::place_in_measured_room() { return place_beside(rooms_.watch
 Result<void> Placer::place_beside(std::uint64_t non_model_bytes) {
   const std::uint64_t budget_bytes = rooms_.options.device_budget_bytes;
   kept_bytes_ = rooms_.activations->peak_bytes();
-  std::uint64_t taken_bytes = non_model_bytes + slack_bytes(non_model_bytes);
+  std::uint64_t taken_bytes = non_model_bytes + rooms_.slack_bytes(non_model_bytes);
   taken_bytes += padding_bytes(saturating_sub(budget_bytes, taken_bytes));
   give_room(std::max(saturating_sub(budget_bytes, taken_bytes),
                      working_bytes(largest_unit_.payload_bytes, rooms_.activations->largest_bytes())));

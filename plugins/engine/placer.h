@@ -70,7 +70,6 @@ class Placer {
   static bool has_room_for_all_gradients(const PlacementRequest& request);
   void give_room(std::uint64_t n_bytes);
   std::uint64_t padding_bytes(std::uint64_t n_bytes) const;
-  std::uint64_t slack_bytes(std::uint64_t non_model_bytes) const;
 
   EngineRooms& rooms_;
   const LargestUnit largest_unit_;

@@ -116,6 +116,7 @@ class BoostedOptimizer:
     castor_seen: list[tuple[dict, list[int]]] = []  # the same, with the identities of the parameters
     castor_trained: set[str]  # parameters that had gradients when the model was boosted, and so have states
     castor_passes: Passes
+    castor_scales: list[torch.Tensor]  # that bitsandbytes keeps beside frozen weights
     castor_first_step: OutsideUses
     castor_outcome: tuple[bool, float | None] = (False, None)  # of the last step
     castor_has_told = False  # that gradients are not set to 0

@@ -119,7 +119,6 @@ def estimate(
     try:
         with WholeBatches(), Operators(recording):
             flops = recording.end(loss_of(on_meta, batch, loss))
-            unit_flops = recording.flops_of_units()
     except (RuntimeError, NotImplementedError) as error:
         if isinstance(error, Error) or "meta" not in str(error):
             raise
@@ -132,7 +131,7 @@ def estimate(
     of_step = rule, values_of(rule, made.param_groups[0]), plugin.max_norm or 0.0, plugin.micro_batches or 1
     rates, unit = dict(machine or {}), None
     if timing:
-        unit, flops_per_s = timing.measure(unit_flops, torch.device(device))
+        unit, flops_per_s = timing.measure(recording.flops_of_units(), torch.device(device))
         rates = {"flops_per_s": flops_per_s, **rates_of(torch.device(device)), **rates}
     found = recording.forecast(*of_step, device, rates)
     return Estimate(activation_bytes=found.pop("non_model_bytes"), flops=flops, timed=unit, **found)

@@ -44,10 +44,13 @@ class Placeholders:
             if wanted not in (None, parameter.dtype):
                 cast.add(parameter)
             if parameter in cast or parameter.device != device or lies_in_a_part(parameter):
-                values = parameter.data
-                give(parameter, _core.unplaced_like(values, wanted or values.dtype, device))
-                self.first_values[parameter] = values
+                self.take_memory(parameter, wanted or parameter.dtype, device)
         return cast
+
+    def take_memory(self, tensor: torch.Tensor, dtype: torch.dtype, device: torch.device) -> None:
+        values = tensor.data
+        give(tensor, _core.unplaced_like(values, dtype, device))
+        self.first_values[tensor] = values
 
     def place_buffers(self, model: nn.Module, dtype: torch.dtype | None, device: torch.device, cast: set[nn.Parameter]) -> None:
         for module in model.modules():
@@ -61,18 +64,16 @@ class Placeholders:
 
     def place_within(self, parameter: nn.Parameter, device: torch.device) -> None:
         """Of a class that wraps tensors, which stay as they are: elsewhere the parameter is another one of that class."""
-        before = stored(parameter)
-        if parameter.device != device:
-            made = rebuilt(parameter, lambda tensor: _core.unplaced_like(tensor, tensor.dtype, device))
-            moved = nn.Parameter(made, parameter.requires_grad)
-            torch.utils.swap_tensors(parameter, moved)
-            self.wrapped.append((parameter, moved))
-        for values, tensor in zip(before.values(), stored(parameter).values()):
-            if tensor is values and lies_in_a_part(tensor):
-                values = tensor.detach()
-                give(tensor, _core.unplaced_like(values, values.dtype, device))
-            if tensor is not values:
-                self.first_values[tensor] = values
+        before = stored(parameter).values()
+        if parameter.device == device:
+            for tensor in filter(lies_in_a_part, before):
+                self.take_memory(tensor, tensor.dtype, device)
+            return
+        made = rebuilt(parameter, lambda tensor: _core.unplaced_like(tensor, tensor.dtype, device))
+        moved = nn.Parameter(made, parameter.requires_grad)
+        torch.utils.swap_tensors(parameter, moved)
+        self.wrapped.append((parameter, moved))
+        self.first_values.update(zip(stored(parameter).values(), before))
 
     def waiting(self) -> set[nn.Parameter]:
         """Those that have no values yet."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -21,9 +21,9 @@ def is_quantized(parameter: nn.Parameter) -> bool:
 
 def check_is_quantized(name: str, parameter: nn.Parameter) -> None:
     """bitsandbytes makes bytes of a parameter when it is moved first."""
-    if hasattr(parameter, "quant_state") and not hasattr(parameter.quant_state, "absmax") or (
-        hasattr(parameter, "SCB") and parameter.dtype != torch.int8 and not getattr(parameter, "has_fp16_weights", True)
-    ):
+    waits_for_4_bit = hasattr(parameter, "quant_state") and not hasattr(parameter.quant_state, "absmax")
+    waits_for_8_bit = hasattr(parameter, "SCB") and not parameter.has_fp16_weights and parameter.dtype != torch.int8
+    if waits_for_4_bit or waits_for_8_bit:
         kind = type(parameter).__name__
         raise Error(f"parameter {name} is of class {kind} and was not quantized yet, which moving it does: model.to('cpu')", "usage")
 
@@ -106,10 +106,9 @@ def scales_in(module: nn.Module) -> Iterator[Any]:
         yield from (holder.SCB for holder in holders(module, parameter))
 
 
-def digest_of_scales(scales: Iterable[torch.Tensor]) -> str | None:
-    """None where there are none."""
+def digest_of_scales(scales: list[torch.Tensor]) -> str | None:
+    """As they are now: loading a state_dict may write them. None where there are none."""
     digest = hashlib.sha256()
-    n_scales = 0
-    for n_scales, tensor in enumerate(scales, 1):
-        digest.update(tensor.to("cpu").contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest() if n_scales else None
+    for tensor in scales:
+        digest.update(tensor.to("cpu").contiguous().reshape(-1).view(torch.uint8).numpy())
+    return digest.hexdigest() if scales else None

@@ -6,7 +6,6 @@
 #include <string>
 
 #include <castor/engine/engine.h>
-#include <castor/states/model_chunks.h>
 
 #include "../engine_rooms.h"
 #include "virtual_device.h"
@@ -119,8 +118,7 @@ double VirtualTraining::streamed_share() const {
 std::uint64_t VirtualTraining::device_peak_bytes(std::uint64_t non_model_bytes) const {
   const std::uint64_t peak_bytes = stats_.peak_bytes[index(Tier::device)];
   if (!rooms().memory->on_gpu()) return peak_bytes;
-  const std::uint64_t budget_bytes = rooms().options.device_budget_bytes;
-  return std::min(budget_bytes, peak_bytes + tensors_slack_bytes(budget_bytes, non_model_bytes) / 2);
+  return std::min(rooms().options.device_budget_bytes, peak_bytes + rooms().slack_bytes(non_model_bytes) / 2);
 }
 
 Forecast VirtualTraining::outcome() const {

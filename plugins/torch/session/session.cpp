@@ -109,8 +109,7 @@ Result<void> Session::resume(const std::vector<std::filesystem::path>& folders) 
   if (!loaded.ok() && parts_->order.state() != StepOrder::State::torn) return loaded;
   std::vector<std::uint32_t> all;
   for (const ParamId id : parts_->params.ids()) all.push_back(number(id));
-  parts_->versions.count_up(all);  // graphs that are older have read other weights
-  parts_->versions.take(all);
+  parts_->versions.renew(all);
   return loaded;
 }
 
@@ -273,8 +272,7 @@ Result<void> Session::load(const NamedTensors& weights) {
   for (std::size_t i = 0; i < ids.size(); ++i) CASTOR_TRY(parts_->write_master(ids[i], weights[i].second));
   std::vector<std::uint32_t> changed;
   for (const ParamId id : ids) changed.push_back(number(id));
-  parts_->versions.count_up(changed);
-  parts_->versions.take(changed);
+  parts_->versions.renew(changed);
   return {};
 }
 

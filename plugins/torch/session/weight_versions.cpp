@@ -24,6 +24,11 @@ void WeightVersions::count_up(const std::vector<std::uint32_t>& changed) {
   }
 }
 
+void WeightVersions::renew(const std::vector<std::uint32_t>& given) {
+  count_up(given);
+  take(given);
+}
+
 void WeightVersions::take(const std::vector<std::uint32_t>& written) {
   for (const std::uint32_t id : written) weights_.at(id).version = version_of(weights_[id].tensor);
 }

@@ -22,6 +22,9 @@ class WeightVersions {
   /// The strategy has changed the weights with these numbers.
   void count_up(const std::vector<std::uint32_t>& changed);
 
+  /// The weights with these numbers were given new values, and so were their masters.
+  void renew(const std::vector<std::uint32_t>& given);
+
   /// Takes the weights with these numbers as they are now: their masters have the same values.
   void take(const std::vector<std::uint32_t>& written);
 

@@ -97,7 +97,7 @@ class CastorAccelerator(Accelerator):
         folders within, and not through memory."""
         with self.castor_apart(self.register_save_state_pre_hook, lambda folder: True):
             folder = super().save_state(*args, **kwargs)
-        for number, optimizer in self.castor_numbered():
+        for number, optimizer in enumerate(self.castor_optimizers()):
             self.castor_booster.save_optimizer(optimizer, castor_folder(folder, number))
         return folder
 
@@ -105,11 +105,8 @@ class CastorAccelerator(Accelerator):
         """Between two steps. Also what an Accelerator has saved without Castor."""
         with self.castor_apart(self.register_load_state_pre_hook, lambda folder: castor_folder(folder, 0).is_dir()) as folders:
             super().load_state(*args, **kwargs)
-        for number, optimizer in self.castor_numbered() if folders else ():
+        for number, optimizer in enumerate(self.castor_optimizers() if folders else ()):
             self.castor_booster.load_optimizer(optimizer, castor_folder(folders[0], number))
-
-    def castor_numbered(self) -> Iterator[tuple[int, BoostedOptimizer]]:
-        return enumerate(self.castor_optimizers())
 
     @contextlib.contextmanager
     def castor_apart(self, register: Callable, may_be: Callable[[str], bool]) -> Iterator[list[str]]:
