@@ -139,16 +139,18 @@ Result<void> HostResource::exchange(std::vector<MemoryBlock>& blocks, std::span<
   return outcome;
 }
 
-void fault_in(const MemoryBlock& block) {
-  constexpr std::uint64_t kThreads = 4;
-  auto* const begin = static_cast<std::byte*>(block.data);
-  const std::uint64_t whole_bytes = align_up(block.n_bytes, kBufferAlignBytes);
-  const std::uint64_t part_bytes = align_up(whole_bytes / kThreads + 1, kHugePageBytes);
-  std::vector<std::jthread> threads;
-  for (std::uint64_t first = 0; first < whole_bytes; first += part_bytes)
-    threads.emplace_back([begin, first, n_bytes = std::min(part_bytes, whole_bytes - first)] {
-      ::madvise(begin + first, n_bytes, kPopulateWrite);
-    });
+void fault_in(const MemoryBlock& block, unsigned n_threads) {
+  const auto address = reinterpret_cast<std::uintptr_t>(block.data);
+  const std::uint64_t head_bytes = address % kBufferAlignBytes;
+  auto* const begin = static_cast<std::byte*>(block.data) - head_bytes;
+  const std::uint64_t whole_bytes = align_up(head_bytes + block.n_bytes, kBufferAlignBytes);
+  const std::uint64_t part_bytes = align_up(whole_bytes / n_threads + 1, kHugePageBytes);
+  const auto of_part = [&](std::uint64_t first) {
+    ::madvise(begin + first, std::min(part_bytes, whole_bytes - first), kPopulateWrite);
+  };
+  std::vector<std::jthread> others;
+  for (std::uint64_t first = part_bytes; first < whole_bytes; first += part_bytes) others.emplace_back(of_part, first);
+  of_part(0);
 }
 
 }  // namespace castor

@@ -72,12 +72,9 @@ class DrivePages {
   using Shared = std::shared_ptr<Buffer>;  // owners: the storages in it, and its maker while there is room
   static constexpr std::uint64_t kPageBytes = 4096, kHugeBytes = 2 * kMiB;
 
-  /// Faulted in by this thread, while the drive moves the tensors before.
   static Shared buffer_of(std::uint64_t n_bytes) {
     static HostResource memory;
-    auto buffer = std::make_shared<Buffer>(value_of(Buffer::allocate(memory, n_bytes)));
-    fault_in({buffer->data(), n_bytes});
-    return buffer;
+    return std::make_shared<Buffer>(value_of(Buffer::allocate(memory, n_bytes)));
   }
   static at::DataPtr part_of(const Shared& buffer, std::uint64_t begin) {
     const auto free = [](void* owner) { delete static_cast<Shared*>(owner); };
@@ -102,10 +99,13 @@ class DriveStore {
     const py::gil_scoped_release others_run;
     return {store_, tensor, store_->put(key, bytes)};
   }
+  /// Faults in pages that are not there yet while the drive reads: this thread is the faster of the two.
   Transfer get(std::uint64_t key, const at::Tensor& tensor) {
     const BufferView bytes = bytes_of(tensor);
     const py::gil_scoped_release others_run;
-    return {store_, tensor, store_->get(key, bytes)};
+    Transfer transfer{store_, tensor, store_->get(key, bytes)};
+    fault_in({bytes.data, bytes.n_bytes}, 1);
+    return transfer;
   }
   void remove(std::uint64_t key) {
     const py::gil_scoped_release others_run;

@@ -43,17 +43,20 @@ TEST(HostResource, EveryPageIsThereUntilItIsGivenBack) {
 
 TEST(HostResource, PagesFaultedInAreThereAndZero) {
   HostResource host;
-  for (const std::uint64_t n_bytes : {kPageBytes, kHugePageBytes + 1, 9 * kMiB - kPageBytes}) {
-    auto* const data = static_cast<std::byte*>(host.allocate(n_bytes).value());
-    fault_in({data, n_bytes});
-    for (std::uint64_t at = 0; at < n_bytes; at += kPageBytes) {
-      unsigned char resident = 0;
-      ASSERT_EQ(mincore(data + at, kPageBytes, &resident), 0);
-      EXPECT_EQ(resident & 1, 1) << at << " of " << n_bytes;
-      EXPECT_EQ(data[at], std::byte{0});
+  for (const unsigned n_threads : {1U, 4U})
+    for (const std::uint64_t n_bytes : {kPageBytes, kHugePageBytes + 1, 9 * kMiB - kPageBytes}) {
+      auto* const data = static_cast<std::byte*>(host.allocate(n_bytes).value());
+      data[5] = std::byte{7};
+      fault_in({data + 5, n_bytes - 5}, n_threads);
+      EXPECT_EQ(std::exchange(data[5], std::byte{}), std::byte{7});
+      for (std::uint64_t at = 0; at < n_bytes; at += kPageBytes) {
+        unsigned char resident = 0;
+        ASSERT_EQ(mincore(data + at, kPageBytes, &resident), 0);
+        EXPECT_EQ(resident & 1, 1) << at << " of " << n_bytes;
+        EXPECT_EQ(data[at], std::byte{0});
+      }
+      host.deallocate(data, n_bytes);
     }
-    host.deallocate(data, n_bytes);
-  }
 }
 
 std::uint64_t mapped_bytes() {
