@@ -49,10 +49,14 @@ class Castor(training.Engine):
         self.begin()
 
     def begin(self):
-        """First weights, one at a time."""
+        """First weights, 512 MiB of them at a time: each call of load_state_dict visits every module."""
+        values = {}
         for stream, name, parameter in self.without_values():
-            values = self.work.first_values(parameter, name, self.options.seed, stream, self.device)
-            self.model.load_state_dict({name: values}, strict=False)
+            values[name] = self.work.first_values(parameter, name, self.options.seed, stream, self.device)
+            if sum(value.nbytes for value in values.values()) >= 512 << 20:
+                self.model.load_state_dict(values, strict=False)
+                values.clear()
+        self.model.load_state_dict(values, strict=False)
         self.compile_blocks()
 
     def step(self, ids, target):

@@ -16,7 +16,7 @@ from castor.booster.plugin import GeminiPlugin
 from models import causal  # before peft, whose import needs what torchvision lacks
 from pairs import VALUES, in_the_smallest_budgets
 from plain_loop import PlainLoop
-from where import DEVICE
+from where import DEVICE, small_budget
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -35,6 +35,7 @@ with warnings.catch_warnings():
 
 SIZES = {"hidden_size": 64, "intermediate_size": 256, "num_hidden_layers": 3, "vocab_size": 96}
 MAKE, LOSS = causal("Qwen2Config", **SIZES)
+SMALL = small_budget("200KiB")
 
 
 def with_linear(model, make):
@@ -147,7 +148,8 @@ class FrozenBytes(unittest.TestCase):
 
                 stats = in_the_smallest_budgets(run, "device", "host")
                 frozen = sum(v.nbytes for p in twin.parameters() if not p.requires_grad for v in values_in(p).values())
-                self.assertLess(stats["peak_bytes"]["device"], frozen)
+                if DEVICE.type == "cpu":  # a GPU's budget holds segments of torch's allocator, and so all of this model
+                    self.assertLess(stats["peak_bytes"]["device"], frozen)
                 with tempfile.TemporaryDirectory(prefix="castor_python_") as folder:
                     in_the_smallest_budgets(run, "device", "host", nvme=[folder])
                 run()
@@ -162,7 +164,7 @@ class FrozenBytes(unittest.TestCase):
         for kind, quantize in KINDS.items():
             with self.subTest(kind):
                 twin, loop = plain_twin(quantize)
-                model, optimizer = boosted_twin(quantize, device_budget="200KiB")
+                model, optimizer = boosted_twin(quantize, device_budget=SMALL)
                 name, frozen = next((n, p) for n, p in model.named_parameters() if n.endswith("q_proj.base_layer.weight"))
                 with castor.gathered(frozen):
                     self.assert_same({name: frozen}, {name: twin.state_dict()[name]})
@@ -180,12 +182,12 @@ class FrozenBytes(unittest.TestCase):
                 twin, loop = plain_twin(quantize)
                 model = adapted(quantize)
                 optimizer = torch.optim.AdamW(model.parameters(), **VALUES)
-                booster = Booster("cpu:0", plugin=GeminiPlugin(precision="bf16", device_budget="400KiB"))
+                booster = Booster(f"{DEVICE.type}:0", plugin=GeminiPlugin(precision="bf16", device_budget=small_budget("400KiB")))
                 with mock.patch("castor._quantized.Beside.move", side_effect=MemoryError), self.assertRaises(MemoryError):
                     booster.boost(model, optimizer)
                 self.assert_same(model.state_dict(), twin.state_dict())
                 self.assertEqual(LOSS(model, 0).item(), LOSS(twin, 0).item())
-                booster = Booster("cpu:0", plugin=GeminiPlugin(precision=None, device_budget="400KiB"))
+                booster = Booster(f"{DEVICE.type}:0", plugin=GeminiPlugin(precision=None, device_budget=small_budget("400KiB")))
                 booster.boost(model, optimizer)
                 self.assertEqual(train(model, optimizer.step), train(twin, loop.step))
                 self.assert_same(model.state_dict(), twin.state_dict())
@@ -194,7 +196,7 @@ class FrozenBytes(unittest.TestCase):
         for kind, quantize in KINDS.items():
             with self.subTest(kind), tempfile.TemporaryDirectory(prefix="castor_python_") as folder:
                 twin, loop = plain_twin(quantize)
-                model, optimizer = boosted_twin(quantize, device_budget="200KiB")
+                model, optimizer = boosted_twin(quantize, device_budget=SMALL)
                 self.assertEqual(train(model, optimizer.step), train(twin, loop.step))
                 booster = Booster()
                 booster.save_optimizer(optimizer, f"{folder}/run")
@@ -210,7 +212,7 @@ class FrozenBytes(unittest.TestCase):
     def test_a_run_beside_other_scales_is_refused(self):
         for kind in [kind for kind in KINDS if "torchao" not in kind]:
             with self.subTest(kind), tempfile.TemporaryDirectory(prefix="castor_python_") as folder:
-                model, optimizer = boosted_twin(KINDS[kind], device_budget="200KiB")
+                model, optimizer = boosted_twin(KINDS[kind], device_budget=SMALL)
                 train(model, optimizer.step, n_steps=1)
                 Booster().save_optimizer(optimizer, folder)
                 with mock.patch.object(torch, "manual_seed", lambda seed, real=torch.manual_seed: real(seed + 1)):
@@ -230,7 +232,7 @@ class FrozenBytes(unittest.TestCase):
             return model
 
         twin, loop = plain_twin(quantize)
-        model, optimizer = boosted_twin(quantize, device_budget="200KiB")
+        model, optimizer = boosted_twin(quantize, device_budget=SMALL)
         self.assertEqual(train(model, optimizer.step), train(twin, loop.step))
         self.assertIn(torch.bfloat16, {parameter.dtype for name, parameter in model.named_parameters() if name.endswith("bias")})
 
@@ -239,12 +241,12 @@ class FrozenBytes(unittest.TestCase):
         for kind in [kind for kind in KINDS if "torchao" not in kind]:
             with self.subTest(kind), self.assertRaisesRegex(castor.Error, "was not quantized yet"):
                 model = KINDS[kind](MAKE().requires_grad_(False))
-                Booster(plugin=GeminiPlugin(device_budget="1MiB")).boost(model)
+                Booster(plugin=GeminiPlugin(device_budget=small_budget("1MiB"))).boost(model)
 
     @unittest.skipUnless(torchao, "torchao is not installed")
     def test_of_a_class_are_taken_from_a_state_dict_as_they_are(self):
         quantize = KINDS["torchao, 8 bit"]
-        model, _ = boosted_twin(quantize, device_budget="200KiB")
+        model, _ = boosted_twin(quantize, device_budget=SMALL)
         torch.manual_seed(1)
         other = adapted(quantize)
         with torch.no_grad():
@@ -273,7 +275,7 @@ class FrozenBytes(unittest.TestCase):
         weight = model.model.layers[0].mlp.up_proj.weight
         model.model.layers[0].mlp.up_proj.weight = nn.Parameter(weight.detach(), requires_grad=True)
         with self.assertRaisesRegex(castor.Error, "is of class Int8Tensor and requires a gradient; freeze it"):
-            Booster(plugin=GeminiPlugin(device_budget="1MiB")).boost(model, torch.optim.AdamW(model.parameters()))
+            Booster(plugin=GeminiPlugin(device_budget=small_budget("1MiB"))).boost(model, torch.optim.AdamW(model.parameters()))
 
 
 if __name__ == "__main__":
