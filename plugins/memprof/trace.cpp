@@ -62,7 +62,7 @@ Trace read_fields(const json& object) {
 }  // namespace
 
 std::string unit_name(const Trace& trace, std::int64_t id) {
-  if (id < 0) return "no unit";
+  if (id < 0) return "outside units";
   const auto position = static_cast<std::size_t>(id);
   return position < trace.units.size() ? trace.units[position] : "unit " + std::to_string(id);
 }

@@ -59,9 +59,10 @@ def units_within(
 def as_lists(
     names: dict[torch.Tensor, str], units: Sequence[Unit]
 ) -> tuple[list[tuple[str, torch.Tensor]], list[tuple[str, list[int]]]]:
-    """As the core takes them: the parameters by name, and of each unit its name and the positions of its parameters."""
+    """As the core takes them: the parameters by name, and of each unit its name, the class where it is the model itself, and
+    the positions of its parameters."""
     positions = {parameter: i for i, parameter in enumerate(names)}
-    of_units = [(unit.name, [positions[parameter] for parameter in unit.parameters]) for unit in units]
+    of_units = [(unit.name or type(unit.module).__name__, [positions[parameter] for parameter in unit.parameters]) for unit in units]
     return [(name, parameter) for parameter, name in names.items()], of_units
 
 

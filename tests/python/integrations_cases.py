@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loops of other packages around a boosted model: the bits of the same loop around plain torch operations."""
 
+import os
 import pathlib
+import signal
 import tempfile
+import time
 import unittest
 
 import torch
@@ -352,6 +355,29 @@ class Trainer(SameWeights):
             again = self.boosting(model, {"plugin": GeminiPlugin(precision=None)})
             again.train(resume_from_checkpoint=f"{self.folder.name}/checkpoint-{n_steps}")
             self.assert_trained_alike(again, trainer)
+
+    def test_that_is_to_end_saves_after_the_step(self):
+        """SIGTERM in the middle of an accumulated step, with checkpoints just in time."""
+
+        class Ended(transformers.TrainerCallback):
+            def on_substep_end(self, args, state, control, **kwargs):
+                if state.global_step == 2:
+                    os.kill(os.getpid(), signal.SIGTERM)
+                    while not manager.is_checkpoint_requested:
+                        time.sleep(0.001)
+
+        expected = self.boosting(made())
+        expected.train()
+        trainer = self.boosting(made(), {"callbacks": [Ended()]}, enable_jit_checkpoint=True)
+        (manager,) = [callback.jit_manager for callback in trainer.callback_handler.callbacks if hasattr(callback, "jit_manager")]
+        manager.kill_wait = 0
+        trainer.train()
+        self.assertEqual(os.listdir(self.folder.name), ["checkpoint-3"])
+        self.assertNotIn("checkpoint-is-incomplete.txt", os.listdir(f"{self.folder.name}/checkpoint-3"))
+        again = self.boosting(made())
+        again.train(resume_from_checkpoint=f"{self.folder.name}/checkpoint-3")
+        self.assertEqual(self.logged(again)[2:], self.logged(expected)[3:])  # what step 3 logs comes after its checkpoint
+        self.assert_same(again.model.state_dict(), expected.model.state_dict())
 
     def test_goes_on_from_a_checkpoint_of_its_own_after_training(self):
         trainer = self.boosting(made(), save_strategy="steps", save_steps=4)

@@ -13,6 +13,11 @@ from weights_cases import boosted
 
 
 class Boosting(unittest.TestCase):
+    def test_a_model_that_is_one_unit_is_named_by_its_class(self):
+        model = nn.Linear(1024, 1024)
+        with self.assertRaisesRegex(castor.Error, "unit Linear needs .* of parameters at once"):
+            Booster(plugin=GeminiPlugin(device_budget="64KiB")).boost(model, torch.optim.AdamW(model.parameters()))
+
     def test_buffers_of_modules_without_parameters_are_cast(self):
         class Positions(nn.Module):
             def __init__(self):

@@ -80,8 +80,8 @@ class CastorStrategy(SingleDeviceStrategy):
     """Trains on one device under a plugin of castor.booster.plugin; None: GeminiPlugin.
 
     Where the plugin states no precision, that of the Trainer counts, and where it states no max_norm, gradient_clip_val.
-    A checkpoint is a folder, replaced as a whole: weights as Hugging Face reads them, what Booster.save_optimizer keeps, and
-    lightning.ckpt with the rest. test and predict before fit freeze the module.
+    A checkpoint is a folder, replaced as a whole: weights as Hugging Face reads them, which Booster.load_model gives to a
+    module, what Booster.save_optimizer keeps, and lightning.ckpt with the rest. test and predict before fit freeze the module.
     """
 
     strategy_name = "castor"

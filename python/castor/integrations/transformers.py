@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import Trainer, TrainingArguments
+from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from castor._access import is_boosted
 from castor._errors import Error
@@ -34,6 +34,9 @@ class CastorMixin:
     def __init__(self, *args: Any, plugin: Plugin | None = None, **kwargs: Any):
         self.castor_plugin = plugin
         super().__init__(*args, **kwargs)
+        for callback in self.callback_handler.callbacks:
+            if hasattr(callback, "jit_manager"):  # it would save before optimizer.step(), in the middle of Castor's step
+                callback.on_pre_optimizer_step = TrainerCallback.on_pre_optimizer_step.__get__(callback)
 
     def _build_accelerator_args(self, **kwargs: Any) -> dict[str, Any]:
         return {**super()._build_accelerator_args(**kwargs), "mixed_precision": "no"}
