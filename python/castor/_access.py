@@ -91,8 +91,8 @@ def gathered(
     of: nn.Module | Iterable[nn.Parameter | tuple[str, nn.Parameter]] | nn.Parameter, write: bool = False
 ) -> Iterator[None]:
     """Within it the parameters of a boosted model (all of `of`) can be used outside of the model's forward pass, on its
-    device; under torch.no_grad() modules can be called whose parameters are all among them. write: what is written to them in
-    place becomes their values and masters.
+    device; under torch.no_grad() modules can be called whose parameters are all among them. write: what is written to them,
+    in place or as their `data`, becomes their values and masters.
 
     Raises castor.Error within a step, where none of them is of a boosted model, and where the device budget does not hold
     them all; at its end, where one was written without `write`: its values are undefined then.
@@ -107,6 +107,7 @@ def gathered(
             stack.callback(session.release, its_names, write)
         boosted_ones = [parameter for parameter in parameters if place_of(parameter)]
         versions = [parameter._version for parameter in boosted_ones]
+        memory = [parameter.data for parameter in boosted_ones] if write else []
         for parameter in boosted_ones:
             parameter.castor_place.n_gathered += 1
             parameter.castor_place.lending.n_parameters += 1
@@ -117,11 +118,20 @@ def gathered(
                 place = parameter.castor_place
                 place.n_gathered -= 1
                 place.lending.n_parameters -= 1
-                if write:
-                    place.waiting.discard(place.name)
-                    place.written_version = parameter._version
+            for parameter, its_memory in zip(boosted_ones, memory):
+                keep_in(its_memory, parameter)
+                parameter.castor_place.waiting.discard(parameter.castor_place.name)
+                parameter.castor_place.written_version = parameter._version
         if not write:
             check_unwritten(boosted_ones, versions)
+
+
+def keep_in(memory: torch.Tensor, parameter: nn.Parameter) -> None:
+    """Values of other memory, which the parameter was given with `data`, go to its own."""
+    given = parameter.data
+    alike = given.shape == memory.shape and given.dtype == memory.dtype and given.device == memory.device
+    if alike and given.untyped_storage()._cdata != memory.untyped_storage()._cdata:
+        parameter.data = memory.copy_(given)
 
 
 def check_unwritten(parameters: list[nn.Parameter], versions: list[int]) -> None:
@@ -185,9 +195,14 @@ def trace(model: nn.Module, file: str | os.PathLike) -> None:
 
 @contextlib.contextmanager
 def profile(file: str | os.PathLike, model: nn.Module | None = None) -> Iterator[None]:
-    """Writes the events of the training to `file` when the block ends, by an exception too: `castor memprof FILE` prints
-    them, `castor memprof FILE --html PAGE` draws them. model: which, where several were boosted."""
+    """Writes the events of the training, from its first step on, to `file` when the block ends, by an exception too: `castor
+    memprof FILE` prints them, `castor memprof FILE --html PAGE` draws a step of them. model: which, where several were boosted;
+    where none is yet, the one that is boosted within the block."""
     _core.check_file(os.fspath(file))
+    if model is not None:
+        session_of(model)
+    elif SESSIONS:
+        only_session()
 
     def write() -> None:
         session = session_of(model) if model is not None else only_session()

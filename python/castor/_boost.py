@@ -23,7 +23,7 @@ from castor._messages import report
 from castor._model import BeforeTraining, change_methods
 from castor._outside import OutsideUses
 from castor._placing import Placeholders, prepare_allocator, training_device
-from castor._precision import cast_inputs, cast_outputs_to_fp32, dtype_of
+from castor._precision import connect_precision, dtype_of
 from castor._quantized import scales_of
 from castor._rules import python_names, rule_of
 from castor._shortage import explain_shortages
@@ -130,13 +130,6 @@ def take_optimizer(
     optimizer.castor_trained = {name for parameter, name in names.items() if parameter.requires_grad}
     for parameter, state in states.items():
         take_state(optimizer, parameter, state)
-
-
-def connect_precision(model: nn.Module, plugin: Plugin) -> None:
-    if plugin.cast_inputs and plugin.precision in ("bf16", "fp16"):
-        cast_inputs(model, dtype_of(plugin.precision))
-    if plugin.force_outputs_fp32:
-        cast_outputs_to_fp32(model)
 
 
 def states_of(optimizer: torch.optim.Optimizer) -> dict[nn.Parameter, dict]:

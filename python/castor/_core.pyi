@@ -50,7 +50,14 @@ class Recording:
     def flops_of_units(self) -> list[float]: ...
     def close(self) -> None: ...
     def forecast(
-        self, rule: str, values: Values, max_norm: float, micro_batches: int, device: str, machine: Values
+        self,
+        rule: str,
+        values: Values,
+        max_norm: float,
+        micro_batches: int,
+        device: str,
+        machine: Values,
+        budgets: dict[str, str],
     ) -> dict[str, Any]: ...
 
 class TensorOptimizer:

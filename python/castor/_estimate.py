@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from castor import _core
 from castor._access import Lending, is_boosted
 from castor._errors import Error, nearest
 from castor._hooks import Passes, connect_units
-from castor._precision import dtype_of
+from castor._precision import connect_precision, dtype_of
 from castor._quantized import is_quantized
 from castor._rules import rule_of, values_of
 from castor._timed_unit import TimedUnits, rates_of
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from castor.booster._plugin import Plugin
 
 GIB = 2**30
+ADVICE = re.compile(r"raise `(\w+)` to ([\d.]+ \w+)(?: or more)?")
 ASKS = (torch.Tensor.__bool__, torch.Tensor.item)
 LOOKS = (torch.isnan, torch.isinf, torch.Tensor.isnan, torch.Tensor.isinf)
 MACHINE = (
@@ -96,6 +98,13 @@ def estimate(
     takes less than a millisecond.
     Errors: castor.Error: does_not_fit, with the budget that would do; usage.
     """
+    from castor.booster._choices import check_plugin  # which needs this module's package
+
+    check_plugin(plugin)
+    if not isinstance(model, nn.Module):
+        raise Error(f"a model is wanted, not {model!r}", "usage", "model")
+    if not isinstance(machine or {}, Mapping):
+        raise Error(f"machine takes rates by their names, as {{'flops_per_s': 4e14}}, not {machine!r}", "usage", "machine")
     for name in machine or {}:
         if name not in MACHINE:
             raise Error(f"machine has no {name}{nearest(name, MACHINE)}; it takes {', '.join(MACHINE)}", "usage", "machine")
@@ -104,11 +113,13 @@ def estimate(
         raise Error(f"device takes 'cuda' or 'cpu', not {device!r}", "usage", "device")
     if timed and device == "cuda" and not torch.cuda.is_available():
         raise Error("`timed` needs the GPU, and torch sees none; leave it out, and state the GPU's rates in machine=", "usage", "timed")
-    if not isinstance(optimizer, type):
-        raise Error(f"optimizer takes a class, as torch.optim.AdamW, not {type(optimizer).__name__}(…)", "usage", "optimizer")
+    if not isinstance(optimizer, type) or not issubclass(optimizer, torch.optim.Optimizer):
+        what = optimizer.__name__ if isinstance(optimizer, type) else f"{type(optimizer).__name__}(…)"
+        raise Error(f"optimizer takes a class of optimizers, as torch.optim.AdamW, not {what}", "usage", "optimizer")
     made = optimizer([nn.Parameter(torch.zeros(1))], lr=1e-3)
     rule = rule_of(made)
     on_meta = without_memory(model, plugin)
+    connect_precision(on_meta, plugin)
     names = {parameter: name for name, parameter in on_meta.named_parameters()}
     units = find_units(on_meta, plugin.units)
     recording = _core.Recording(*as_lists(names, units), plugin.name, plugin.options)
@@ -133,8 +144,32 @@ def estimate(
     if timing:
         unit, flops_per_s = timing.measure(recording.flops_of_units(), torch.device(device))
         rates = {"flops_per_s": flops_per_s, **rates_of(torch.device(device)), **rates}
-    found = recording.forecast(*of_step, device, rates)
+    found = forecast(lambda budgets: recording.forecast(*of_step, device, rates, budgets))
     return Estimate(activation_bytes=found.pop("non_model_bytes"), flops=flops, timed=unit, **found)
+
+
+def forecast(within: Callable[[dict[str, str]], dict[str, Any]]) -> dict[str, Any]:
+    """within: of budgets in place of the plugin's. Where those do not do, the refusal names the ones that would: each says what
+    its own shortage needs, and the next one may be found only then."""
+    refused: Error | None = None
+    budgets: dict[str, str] = {}
+    would_do: dict[str, str] = {}
+    while True:
+        try:
+            found = within(budgets)
+            break
+        except Error as error:
+            advice = ADVICE.search(str(error))
+            if not advice or int(budgets.get(advice[1], 0)) >= (error.needed or 0):
+                raise refused or error from None
+            refused = refused or error
+            budgets[advice[1]], would_do[advice[1]] = str(error.needed), advice[2]
+    if refused is None:
+        return found
+    sizes = " and ".join(f"`{budget}` to {size}" for budget, size in would_do.items())
+    text = ADVICE.sub(f"raise {sizes}", str(refused), count=1)
+    option = ADVICE.search(str(refused))[1]
+    raise Error(text, refused.kind, refused.option, refused.tier, int(budgets[option]), refused.available)
 
 
 def without_memory(model: nn.Module, plugin: Plugin) -> nn.Module:

@@ -19,6 +19,12 @@ from castor._values import check_value
 from castor.booster.plugin import GeminiPlugin
 
 
+FLAGS = {
+    name: "--" + name.replace("_", "-")
+    for name in ("device_budget", "host_budget", "nvme", "batch", "precision", "recompute", "micro_batches", "timed")
+} | {"max_norm": "--clip"}
+
+
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         "castor estimate",
@@ -51,8 +57,13 @@ def model_of(config: Path, recompute: bool) -> torch.nn.Module:
         raise Error(f"there is no {config}; name a config.json, or the folder with one", "usage", "--hf")
     try:
         with torch.device("meta"):
-            model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(config))
-    except (OSError, ValueError) as error:
+            found = AutoConfig.from_pretrained(config)
+            if getattr(found, "quantization_config", None):
+                raise Error(f"{config} is of a quantized model; estimate it without quantization_config", "usage", "--hf")
+            model = AutoModelForCausalLM.from_config(found)
+    except Error:
+        raise
+    except Exception as error:  # of any kind, where sizes do not go together
         why = str(error).strip().splitlines()[0]
         raise Error(f"{config} is no config of a causal language model that transformers knows: {why}", "usage", "--hf") from None
     if recompute:
@@ -73,6 +84,8 @@ def found_for(options: argparse.Namespace) -> Estimate:
     for name in ("batch", "seq", "flops_per_s"):
         value = getattr(options, name)
         check_value("--" + name.replace("_", "-"), value, "a number above 0", value is None or value > 0)
+    if options.timed and not torch.cuda.is_available():
+        raise Error("--timed needs the GPU, and torch sees none; leave it out, and state --flops-per-s", "usage", "--timed")
     tokens = torch.empty(options.batch, options.seq, dtype=torch.long, device="meta")
     machine = {"flops_per_s": options.flops_per_s} if options.flops_per_s else None
     model = model_of(Path(options.hf), options.recompute)
@@ -84,7 +97,7 @@ def main(arguments: list[str]) -> int:
     try:
         found = found_for(options)
     except Error as error:
-        as_flags = re.sub("`([a-z_]+)`", lambda found: "--" + found[1].replace("_", "-"), str(error))
+        as_flags = re.sub(r"`([a-z_]+)`|^[a-z_]+\b", lambda found: FLAGS.get(found[1] or found[0], found[0]), str(error))
         print(f"castor: {as_flags}", file=sys.stderr)
         return 1
     if options.json:

@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 from torch.utils._pytree import tree_map
 
 from castor._errors import Error, nearest
+
+if TYPE_CHECKING:
+    from castor.booster._plugin import Plugin
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 # Of each option for the scaling of the loss: what it takes, in words, and which values of its type these are.
@@ -36,6 +39,14 @@ def precision_of(given: Any, option: str) -> str:
 
 def dtype_of(precision: str) -> torch.dtype:
     return DTYPES[precision_of(precision, "precision")]
+
+
+def connect_precision(model: nn.Module, plugin: Plugin) -> None:
+    """What goes into the model, and comes out of it, in the dtypes that the plugin says."""
+    if plugin.cast_inputs and plugin.precision in ("bf16", "fp16"):
+        cast_inputs(model, dtype_of(plugin.precision))
+    if plugin.force_outputs_fp32:
+        cast_outputs_to_fp32(model)
 
 
 def cast_inputs(model: nn.Module, dtype: torch.dtype) -> None:

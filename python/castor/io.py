@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -24,6 +25,7 @@ from castor._values import check_value
 
 __all__ = ["AsyncFileWriter", "DiskOffloader", "Saving", "async_save"]
 
+LAST_SAVED: WeakValueDictionary[str, Future] = WeakValueDictionary()  # by path
 ENGINES = {"uring": "uring", "pthread": "threads", "best": "best"}
 
 Key = tuple[int, int, tuple[int, ...], tuple[int, ...], torch.dtype]
@@ -94,7 +96,8 @@ class DiskOffloader:
     """Writes tensors of the host to an unnamed file in the folder `dir`, and reads them back.
 
     A tensor may have any dtype, sizes and strides, and be a view. Once it is on the drive its memory is freed if it is all of
-    its storage, and torch's own; reading it makes the memory again. Its room on the drive is kept while it lives. Between a
+    its storage, torch's own, and not shared; reading it makes the memory again. Its room on the drive is kept while it lives,
+    and that of tensors that are gone until they take as much as those that live, or 64 MiB. Between a
     call and the end of its transfer the values may not be used. Calls that begin with async_ return at once; sync_write_events,
     sync_read_events and synchronize wait, free memory and run the callbacks, in the order of the calls. A failure is a
     castor.Error (kind 'io', 'usage' or 'does_not_fit') there; what could not be written keeps its memory.
@@ -117,6 +120,7 @@ class DiskOffloader:
         self._emptied_by: dict[int, Key] = {}  # by storage
         self._writes, self._reads = Queue(), Queue()
         self._n_before_sweep = 64
+        self._unswept_bytes, self._bytes_before_sweep = 0, 64 << 20
         STORES.add(self._store)
 
     def async_write(self, tensor: torch.Tensor, callback: Callback | None = None) -> None:
@@ -199,12 +203,11 @@ class DiskOffloader:
         if stored is None:
             self._n_stored += 1
             stored = self._stored[key] = Stored(self._n_stored, StorageWeakRef(storage))
-        elif stored.storage.expired():  # another has its address now
-            stored.storage = StorageWeakRef(storage)
+            self._unswept_bytes += tensor.nbytes
         stored.storage_bytes, stored.is_away = storage.nbytes(), True
         if tensor.numel():
             moves.transfers.append(self._store.put(stored.number, region(tensor) if is_dense(tensor) else bytes_of(tensor)))
-            if is_dense(tensor) and tensor.nbytes == storage.nbytes() and storage.resizable():
+            if is_dense(tensor) and tensor.nbytes == storage.nbytes() and storage.resizable() and not storage.is_shared():
                 moves.after.append(lambda: self._empty(storage, key))
 
     def _read(self, tensor: torch.Tensor, moves: Moves) -> None:
@@ -226,14 +229,16 @@ class DiskOffloader:
         self._emptied_by[key[0]] = key
 
     def _forget_ended(self) -> None:
-        """The values of tensors that are gone. Looked for as often as their number has doubled."""
-        if len(self._stored) < self._n_before_sweep:
+        """The values of tensors that are gone. Looked for as often as the tensors' number or bytes have doubled."""
+        if len(self._stored) < self._n_before_sweep and self._unswept_bytes < self._bytes_before_sweep:
             return
         under_way = {key_of(once(tensor)) for moves in (*self._writes.calls, *self._reads.calls) for tensor in moves.tensors}
         for key in [key for key, stored in self._stored.items() if stored.storage.expired() and key not in under_way]:
             self._store.remove(self._stored.pop(key).number)
             self._emptied_by.pop(key[0], None)
         self._n_before_sweep = max(64, 2 * len(self._stored))
+        self._unswept_bytes = 0
+        self._bytes_before_sweep = max(64 << 20, sum(stored.storage_bytes for stored in self._stored.values()))
 
 
 class AsyncFileWriter:
@@ -245,7 +250,7 @@ class AsyncFileWriter:
     """
 
     def __init__(self, path: str | os.PathLike, n_entries: int = 16, backend: str = "uring"):
-        self._writer = _core.FileWriter(os.fspath(Path(path)), engine_of(backend), checked_entries(n_entries))
+        self._writer = _core.FileWriter(os.path.abspath(path), engine_of(backend), checked_entries(n_entries))
 
     def write(self, data: Any) -> int:
         """bytes or another contiguous buffer; returns their number."""
@@ -300,24 +305,30 @@ def report(saved: Future) -> None:
 
 def async_save(obj: object, path: str | os.PathLike, n_entries: int = 16, backend: str = "uring") -> Saving:
     """torch.save(obj, path), of which the writing goes on beside the program: the file's bytes are made at once, in memory, so
-    that all of `obj` may change afterwards. Until the new file is whole, the one of that name stays as it was."""
+    that all of `obj` may change afterwards. Until the new file is whole, the one of that name stays as it was. Savings of one
+    path end in the order of their calls."""
     copied = io.BytesIO()
     torch.save(obj, copied)
     writer = AsyncFileWriter(path, n_entries, backend)
+    name = os.path.realpath(path)
+    earlier = LAST_SAVED.get(name)
 
     def save() -> None:
+        if earlier:
+            earlier.exception()
         with writer:
             writer.write(copied.getbuffer())
 
     thread = ThreadPoolExecutor(1, "castor-save")
-    saved = thread.submit(save)
+    saved = LAST_SAVED[name] = thread.submit(save)
     thread.shutdown(wait=False)  # the thread ends with its work, and the program waits for it
     return Saving(saved)
 
 
 def engine_of(backend: str) -> str:
-    if backend not in ENGINES:
-        raise Error(f"backend takes one of {', '.join(ENGINES)}, not {backend!r}{nearest(backend, ENGINES)}", "usage", "backend")
+    if not isinstance(backend, str) or backend not in ENGINES:
+        hint = nearest(backend, ENGINES) if isinstance(backend, str) else ""
+        raise Error(f"backend takes one of {', '.join(ENGINES)}, not {backend!r}{hint}", "usage", "backend")
     return ENGINES[backend]
 
 

@@ -85,14 +85,18 @@ class Recording {
   /// The meta device is as before. No pass of a unit may be open.
   void close() { recording_.reset(); }
 
+  /// budgets: in place of the plugin's, in bytes.
   py::dict forecast(const std::string& rule, const Values& values, double max_norm, std::int64_t micro_batches,
-                    const std::string& device, const Values& machine) const {
+                    const std::string& device, const Values& machine,
+                    const std::map<std::string, std::string>& budgets) const {
+    PluginByName plugin = plugin_;
+    for (const auto& [name, bytes] : budgets) plugin.options[name] = bytes;
     SessionOptions options;
     options.max_norm = max_norm, options.micro_batches = micro_batches;
     Forecast found;
     {
       const py::gil_scoped_release others_run;
-      found = value_of(estimate(step(), plugin_, optimizer_of(rule, values), machine_of(device, machine), options));
+      found = value_of(estimate(step(), plugin, optimizer_of(rule, values), machine_of(device, machine), options));
     }
     return dict_of(found);
   }

@@ -4,6 +4,7 @@
 import contextlib
 import io
 import json
+import re
 import pathlib
 import tempfile
 import time
@@ -213,17 +214,41 @@ class Estimates(unittest.TestCase):
     def test_a_budget_that_is_too_small_says_what_would_do(self):
         tokens = torch.empty(4, 16, dtype=torch.long)
         loss = lambda model, tokens: model(tokens).logsumexp(-1).mean()  # noqa: E731
-        budgets = {"device_budget": 1 << 10, "host_budget": 1 << 10}
-        for _ in range(6):
-            try:
-                found = castor.estimate(TiedModel(), plugin(**budgets), tokens, loss, device="cpu")
-                break
-            except castor.Error as error:
-                self.assertEqual(error.kind, "does_not_fit")
-                self.assertGreater(error.needed, budgets[f"{error.tier}_budget"])
-                budgets[f"{error.tier}_budget"] = error.needed
-        self.assertLessEqual(found.peak_bytes["device"], budgets["device_budget"])
-        self.assertLessEqual(found.peak_bytes["host"], budgets["host_budget"])
+        for budgets in ({"device_budget": 1 << 10, "host_budget": 1 << 10}, {"device_budget": 1 << 10}, {"host_budget": 1 << 10}):
+            with self.assertRaises(castor.Error) as raised:
+                castor.estimate(TiedModel(), plugin(**budgets), tokens, loss, device="cpu")
+            self.assertEqual(raised.exception.kind, "does_not_fit")
+            self.assertGreater(raised.exception.needed, 1 << 10)
+            would_do = {name: "".join(size) for name, *size in re.findall(r"`(\w+_budget)` to ([\d.]+) (\w+)", str(raised.exception))}
+            self.assertEqual(would_do.keys(), budgets.keys())
+            found = castor.estimate(TiedModel(), plugin(**would_do), tokens, loss, device="cpu")
+
+    def test_wrong_arguments_are_named(self):
+        model, batch = nn.Linear(4, 4, device="meta"), torch.empty(2, 4)
+        for wrong, message in (
+            ({"plugin": "gemini"}, "plugin takes a plugin"),
+            ({"model": "gpt2"}, "a model is wanted, not 'gpt2'"),
+            ({"machine": [1]}, "machine takes rates by their names"),
+            ({"machine": {"flops": 1}}, "machine has no flops; did you mean flops_per_s"),
+            ({"optimizer": int}, "optimizer takes a class of optimizers.* not int"),
+            ({"optimizer": torch.optim.SGD(nn.Linear(2, 2).parameters())}, r"not SGD\(…\)"),
+            ({"device": "tpu"}, "device takes"),
+        ):
+            with self.subTest(message), self.assertRaisesRegex(castor.Error, message):
+                castor.estimate(**{"model": model, "plugin": plugin(), "batch": batch, **wrong})
+
+    def test_inputs_and_results_are_cast_as_in_training(self):
+        with torch.device("meta"):
+            model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Flatten(), nn.Linear(8 * 36, 4))
+        dtypes = []
+
+        def loss(model, batch):
+            dtypes.append(model(batch).dtype)
+            return model(batch).sum()
+
+        for more in ({}, {"force_outputs_fp32": True}):
+            castor.estimate(model, plugin(precision="bf16", **more), torch.empty(2, 3, 8, 8), loss)
+        self.assertEqual(dtypes, [torch.bfloat16, torch.float32])
 
     def test_a_model_may_look_for_what_is_amiss(self):
         def loss(model, x):
@@ -301,8 +326,15 @@ class Command(unittest.TestCase):
         code, _, text = self.run_with("--hf", self.folder / "nothing", "--device-budget", "1GiB")
         self.assertRegex(text, "^castor: there is no .*nothing")
         (self.folder / "bad.json").write_text("{")
+        config = json.loads((self.folder / "config.json").read_text())
+        for name, more in (("heads", {"num_attention_heads": 0}), ("quantized", {"quantization_config": {"quant_method": "bitsandbytes"}})):
+            (self.folder / name).mkdir()
+            (self.folder / name / "config.json").write_text(json.dumps({**config, **more}))
         for arguments, message in (
             (("--hf", self.folder / "bad.json"), "is no config of a causal language model"),
+            (("--hf", self.folder / "heads"), "is no config of a causal language model"),
+            (("--hf", self.folder / "quantized"), "is of a quantized model"),
+            (("--hf", self.folder, "--clip", -1), "--clip takes"),
             (("--hf", self.folder, "--batch", 0), "--batch takes a number above 0"),
             (("--hf", self.folder, "--timed"), "--timed needs the GPU"),
         ):

@@ -7,6 +7,7 @@ import signal
 import tempfile
 import time
 import unittest
+from unittest import mock
 
 import torch
 
@@ -142,6 +143,22 @@ class Accelerate(SameWeights):
         self.assertEqual(got, expected)
         self.assert_same(model.state_dict(), twin.state_dict())
 
+    def test_clips_beside_frozen_weights(self):
+        norms = []
+        for accelerator in (self.plain, lambda: self.boosting(plugin=plugin())):
+            model = made()
+            model.get_input_embeddings().requires_grad_(False)
+            optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], **VALUES)
+            norms.append(self.train(accelerator(), model, optimizer, max_norm=0.4))
+            self.tearDown()
+        torch.testing.assert_close(*map(torch.tensor, norms), rtol=1e-3, atol=0)
+
+    def test_has_the_precision_of_its_launcher(self):
+        with mock.patch.dict(os.environ, {"ACCELERATE_MIXED_PRECISION": "bf16"}):
+            self.assertEqual(self.boosting().castor_booster.plugin.precision, "bf16")
+            self.assertEqual(self.boosting(mixed_precision="fp16").castor_booster.plugin.precision, "fp16")
+            self.assertIsNone(self.boosting(mixed_precision="no").castor_booster.plugin.precision)
+
     def test_scales_losses_in_fp16(self):
         model = made()
         accelerator = self.boosting(mixed_precision="fp16")
@@ -223,6 +240,9 @@ class Accelerate(SameWeights):
         for call, message in (
             (lambda: accelerator.clip_grad_norm_(list(model.parameters())[:2], 1.0), "as a whole"),
             (lambda: accelerator.clip_grad_norm_(model.parameters(), 1.0, 1), "2-norm"),
+            (lambda: accelerator.clip_grad_value_(model.parameters(), 1.0), "by the norm of all gradients"),
+            (lambda: CastorAccelerator(plugin="gemini"), "plugin takes a plugin"),
+            (lambda: CastorAccelerator(mixed_precision="fp8"), "mixed_precision takes one of"),
         ):
             with self.assertRaisesRegex(castor.Error, message):
                 call()
@@ -344,6 +364,10 @@ class Trainer(SameWeights):
         data = {"train_dataset": None, "eval_dataset": Texts(6, seed=2)}
         trainer = self.boosting(made(), data)
         self.assertEqual(trainer.evaluate()["eval_loss"], self.trainer(transformers.Trainer, made(), data).evaluate()["eval_loss"])
+        with self.assertRaisesRegex(castor.Error, "give train_dataset before"):
+            self.boosting(trainer.model).train()
+        with self.assertRaisesRegex(castor.Error, "plugin takes a plugin"):
+            self.boosting(made(), {"plugin": "gemini"})
 
     def test_goes_on_from_a_checkpoint(self):
         """Also where the model is built without memory, and with a plugin of other budgets."""
@@ -410,6 +434,9 @@ class Trainer(SameWeights):
         best = min(losses, key=losses.get)
         self.assertLess(best, 12, "a case in which the last is not the best")
         self.assertEqual(trainer.state.best_model_checkpoint, f"{self.folder.name}/checkpoint-{best}")
+        self.assertEqual(trainer.evaluate()["eval_loss"], losses[best])
+        trainer.state.best_model_checkpoint = f"{self.folder.name}/deleted"
+        trainer._load_best_model()  # warns, as the usual one
         self.assertEqual(trainer.evaluate()["eval_loss"], losses[best])
 
     def test_the_mixin_is_for_other_trainers(self):

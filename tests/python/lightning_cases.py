@@ -217,6 +217,9 @@ class Lightning(SameWeights):
             self.trainer(self.strategy(), **clips).fit(Module(), loader())
         with self.assertRaisesRegex(castor.Error, "precision takes one of"):
             self.trainer(self.strategy(), precision="64-true")
+        with self.assertRaisesRegex(castor.Error, "StochasticWeightAveraging reads and writes weights between steps"):
+            averages = pl.callbacks.StochasticWeightAveraging(swa_lrs=1e-2)
+            self.trainer(self.strategy(), callbacks=[averages]).fit(Module(), loader())
         module = Module()
         self.trainer(self.strategy()).test(module, loader(), verbose=False)
         with self.assertRaisesRegex(castor.Error, "call fit before them"):

@@ -149,6 +149,15 @@ class Offloaded(unittest.TestCase):
         self.drive.sync_read(tensor)
         self.assertEqual(tensor.sum().item(), 499500)
 
+    def test_memory_that_is_shared_stays(self):
+        tensor = torch.arange(1000.0).share_memory_()
+        elsewhere = tensor.detach()
+        self.drive.sync_write(tensor)
+        tensor.zero_()
+        self.drive.sync_read(tensor)
+        self.assertTrue(tensor.is_shared())
+        self.assertEqual(elsewhere.sum().item(), 499500)
+
     def test_a_part_waits_for_its_whole(self):
         whole = torch.arange(1000.0)
         part = whole[:10]
@@ -164,6 +173,9 @@ class Offloaded(unittest.TestCase):
         for n in range(300):
             self.drive.sync_write(values(4096, seed=n))
         self.assertLess(self.drive._store.allocated_bytes(), 129 * 4 * 4096)
+        for n in range(12):
+            self.drive.sync_write(values(4 << 20, seed=n))  # 16 MiB
+        self.assertLessEqual(self.drive._store.allocated_bytes(), 81 << 20)
 
     def test_a_full_drive_loses_nothing(self):
         tensors = [values(600_000, seed=n) for n in range(4)]
@@ -201,6 +213,7 @@ class Offloaded(unittest.TestCase):
             (lambda: self.drive.sync_write([1.0]), "not list"),
             (lambda: self.drive.sync_write(values(9).unfold(0, 3, 1)), "share memory"),
             (lambda: DiskOffloader(self.folder.name, backend="urin"), "did you mean uring"),
+            (lambda: DiskOffloader(self.folder.name, backend=["uring"]), "backend takes one of"),
             (lambda: DiskOffloader(self.folder.name, n_entries=0), "n_entries"),
             (lambda: DiskOffloader("/proc/drive"), "/proc"),
         ):
@@ -326,6 +339,21 @@ class Files(unittest.TestCase):
             module.weight.zero_()
         saving.synchronize()
         self.assertTrue(torch.equal(torch.load(self.path, weights_only=False).weight, weight))
+
+    def test_are_saved_in_the_order_of_the_calls(self):
+        for turn in range(4):
+            savings = [async_save(torch.full((size,), turn), self.path) for size in (3 << 20, 3, 1 << 20, 7)]
+            for saving in reversed(savings):
+                saving.synchronize()
+            self.assertEqual(torch.load(self.path).tolist(), [turn] * 7)
+
+    def test_stay_where_the_program_was(self):
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder)
+        with AsyncFileWriter("here") as writer:
+            writer.write(b"1")
+            os.chdir("/")
+        self.assertEqual((self.folder / "here").read_bytes(), b"1")
 
     def test_a_fork_leaves_them_to_its_parent(self):
         writer = AsyncFileWriter(self.path)

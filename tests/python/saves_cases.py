@@ -102,7 +102,7 @@ class WholeFolders(Files):
     without one."""
 
     def put(self, number, interrupted=contextlib.nullcontext()):
-        with interrupted, replacing_folder(self.folder / "kept") as made:
+        with interrupted, replacing_folder(self.folder / "kept", having="one") as made:
             for name in ("one", "other"):
                 (made / name).write_text(str(number))
         return True
@@ -134,6 +134,19 @@ class WholeFolders(Files):
                         self.assertEqual(seen[-1], ["1", "1"])
                         self.assertTrue(all(each in (["0", "0"], ["1", "1"]) for each in seen), seen)
 
+    def test_that_hold_other_things_are_not_replaced(self):
+        """Nor the folder that the process is in; an empty one is."""
+        (self.folder / "kept").mkdir()
+        self.put(0)
+        clear(self.folder / "kept")
+        (self.folder / "kept" / "mine").write_text("a year's work")
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder / "kept")
+        for path in ("../kept", ".", self.folder / "kept"):
+            with self.assertRaisesRegex(castor.Error, "with other files"), replacing_folder(Path(path), having="one"):
+                self.fail("it was replaced")
+        self.assertEqual([path.name for path in (self.folder / "kept").iterdir()], ["mine"])
+
     def test_take_the_place_of_a_file(self):
         (self.folder / "kept").write_text("a checkpoint of another strategy")
         for number in range(2):
@@ -146,7 +159,7 @@ class WholeFolders(Files):
 
     def test_stay_where_an_error_comes(self):
         self.put(0)
-        with self.assertRaisesRegex(castor.Error, "room"), replacing_folder(self.folder / "kept"):
+        with self.assertRaisesRegex(castor.Error, "room"), replacing_folder(self.folder / "kept", having="one"):
             raise castor.Error("no room", "io")
         self.assertEqual(self.found(), ["0", "0"])
         self.assertEqual([path.name for path in self.folder.iterdir()], ["kept"])

@@ -33,7 +33,7 @@ def check_plugin(plugin: object) -> Plugin:
 def plugin_of_loop(plugin: Plugin | None, precision: str | None, max_norm: float | None = None, micro_batches: int | None = None) -> Plugin:
     """That of a loop of another package: a copy of `plugin`, or GeminiPlugin, with what the loop states and the plugin does not.
     A precision that it states goes before a plugin's usual one."""
-    made = GeminiPlugin(precision=None) if plugin is None else copy.copy(plugin)
+    made = GeminiPlugin(precision=None) if plugin is None else copy.copy(check_plugin(plugin))
     usual = type(made).__dataclass_fields__["precision"].default
     if precision is not None and made.precision in (None, usual):
         made.precision = precision

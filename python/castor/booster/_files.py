@@ -55,10 +55,13 @@ def replacing(file: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def replacing_folder(folder: Path) -> Iterator[Path]:
-    """An empty folder beside `folder`, which then takes its place, or that of a file. An error leaves what was there, and so
-    does the end of the process at any moment: where the system cannot exchange two folders at once, for one of the moments
-    under the name that was_of gives."""
+def replacing_folder(folder: Path, having: str) -> Iterator[Path]:
+    """An empty folder beside `folder`, which then takes its place: that of a file, an empty folder, or one that has `having`;
+    others are refused. An error leaves what was there, and so does the end of the process at any moment: where the system
+    cannot exchange two folders at once, for one of the moments under the name that was_of gives."""
+    folder = Path(os.path.abspath(folder))
+    if folder.is_dir() and not (folder / having).exists() and any(folder.iterdir()):
+        raise Error(f"{folder} is a folder with other files, which would be lost; name one that does not exist yet", "usage")
     made, before = folder.with_name(folder.name + ".part"), was_of(folder)
     with written(folder):
         try:

@@ -23,6 +23,8 @@ def with_adapters(model: nn.Module, folder: str | os.PathLike | None, config: Pe
         raise Error("enable_lora comes before boost, and the model was boosted already", "usage")
     if folder is None and config is None:
         raise Error("enable_lora takes lora_config, a peft.LoraConfig, or pretrained_dir, a folder of adapters", "usage", "lora_config")
+    if config is not None and not isinstance(config, peft.PeftConfig):
+        raise Error(f"lora_config takes a peft.LoraConfig, not {config!r}", "usage", "lora_config")
     if folder is None:
         return peft.get_peft_model(model, config)
     if not Path(folder, "adapter_config.json").is_file():

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from torch import nn
 from castor._access import is_boosted
 from castor._boosted import BoostedOptimizer
 from castor._errors import Error
+from castor._precision import precision_of
 from castor.booster import Booster
 from castor.booster._choices import plugin_of_loop
 from castor.booster._plugin import Plugin
@@ -26,15 +28,16 @@ __all__ = ["CastorAccelerator"]
 class CastorAccelerator(Accelerator):
     """An Accelerator whose prepare() boosts each model with the optimizer that has its parameters; both go into one call.
 
-    plugin: of castor.booster.plugin; None: GeminiPlugin in the precision that mixed_precision says. The precision is the
-    plugin's matter, so no autocast is put around the model. The rest are Accelerator's.
+    plugin: of castor.booster.plugin; None: GeminiPlugin in the precision that mixed_precision says, or `accelerate launch`.
+    The precision is the plugin's matter, so no autocast is put around the model. The rest are Accelerator's.
     """
 
     castor_booster: Booster
 
     def __init__(self, *args: Any, plugin: Plugin | None = None, mixed_precision: str | None = None, **kwargs: Any):
         super().__init__(*args, mixed_precision="no", **kwargs)
-        precision = None if mixed_precision in (None, "no") else mixed_precision
+        stated = mixed_precision or os.environ.get("ACCELERATE_MIXED_PRECISION")
+        precision = None if stated in (None, "no") else precision_of(stated, "mixed_precision")
         self.castor_booster = Booster(self.device, plugin=plugin_of_loop(plugin, precision))
 
     def prepare(self, *args: Any, device_placement: list[bool] | None = None) -> Any:
@@ -80,7 +83,7 @@ class CastorAccelerator(Accelerator):
     def clip_grad_norm_(self, parameters: Iterable[nn.Parameter], max_norm: float, norm_type: float = 2) -> torch.Tensor:
         """Where the parameters are a boosted model's, all of its trained ones: the norm is over all, as the core has it."""
         parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
-        given = set(map(id, parameters))
+        given = {id(parameter) for parameter in parameters if parameter.requires_grad}
         for optimizer in self.castor_optimizers():
             trained = {id(parameter) for parameter in parameters_of(optimizer) if parameter.requires_grad}
             if not trained.intersection(given):
@@ -91,6 +94,12 @@ class CastorAccelerator(Accelerator):
                 raise Error(f"norm_type is {norm_type}; Castor clips by the 2-norm", "usage", "norm_type")
             return optimizer.clip_grad_norm_(max_norm)
         return super().clip_grad_norm_(parameters, max_norm, norm_type)
+
+    def clip_grad_value_(self, parameters: Iterable[nn.Parameter], clip_value: float) -> None:
+        parameters = {id(parameter) for parameter in ([parameters] if isinstance(parameters, torch.Tensor) else parameters)}
+        if any(parameters.intersection(map(id, parameters_of(optimizer))) for optimizer in self.castor_optimizers()):
+            raise Error("Castor clips by the norm of all gradients: clip_grad_norm_(model.parameters(), …)", "usage")
+        super().clip_grad_value_(parameters, clip_value)
 
     def save_state(self, *args: Any, **kwargs: Any) -> str:
         """As Accelerator's, but for what a boosted optimizer keeps: that goes to the drive by Booster.save_optimizer, into

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 
 import lightning.pytorch as pl
 import torch
+from lightning.pytorch.callbacks import StochasticWeightAveraging
 from lightning.pytorch.plugins import Precision
 from lightning.pytorch.strategies import SingleDeviceStrategy, StrategyRegistry
 from lightning.pytorch.trainer.states import TrainerFn
@@ -33,6 +34,7 @@ from castor.integrations import RUN
 __all__ = ["CastorStrategy"]
 
 PRECISIONS = {"32-true": None, "bf16-true": "bf16", "bf16-mixed": "bf16", "16-true": "fp16", "16-mixed": "fp16"}
+AVERAGING = (StochasticWeightAveraging, *filter(None, [getattr(pl.callbacks, "WeightAveraging", None)]))  # of newer versions
 REST = "lightning.ckpt"  # in the folder of a checkpoint
 
 
@@ -115,6 +117,10 @@ class CastorStrategy(SingleDeviceStrategy):
             self._precision_plugin = CastorPrecision(given.precision)
 
     def setup(self, trainer: pl.Trainer) -> None:
+        for callback in trainer.callbacks:
+            if isinstance(callback, AVERAGING):
+                why = f"{type(callback).__name__} reads and writes weights between steps, when Castor has them elsewhere"
+                raise Error(f"{why}; leave it out, and average the weights of checkpoints", "usage")
         self.accelerator.setup(trainer)
         module = self.lightning_module
         boosted = BOOSTED.get(module)
@@ -207,7 +213,7 @@ class CastorStrategy(SingleDeviceStrategy):
     def save_checkpoint(self, checkpoint: dict[str, Any], filepath: str | os.PathLike, storage_options: Any = None) -> None:
         if "://" in os.fspath(filepath):
             raise Error(f"a checkpoint is a folder of this machine, and {filepath} is none", "usage")
-        with replacing_folder(Path(filepath)) as folder:
+        with replacing_folder(Path(filepath), having=REST) as folder:
             self.castor_booster.save_model(self.lightning_module, folder, shard=True)
             if "optimizer_states" in checkpoint and self.optimizers:
                 self.castor_booster.save_optimizer(inner(self.optimizers[0]), folder / RUN)

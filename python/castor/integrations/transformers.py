@@ -26,8 +26,8 @@ SCHEDULER = "scheduler.pt"  # as the Trainer calls it
 class CastorMixin:
     """Before Trainer, or a trainer made from it, among a class's bases: trains under a plugin of Castor.
 
-    plugin: of castor.booster.plugin; None: GeminiPlugin. Where the plugin states no precision, bf16 and fp16 of the
-    TrainingArguments do, and where it states no max_norm, max_grad_norm does. The model may be on the CPU, or on the meta
+    plugin: of castor.booster.plugin; None: GeminiPlugin. Where the plugin states no precision but its usual one, bf16 and fp16
+    of the TrainingArguments do, and where it states no max_norm, max_grad_norm does. The model may be on the CPU, or on the meta
     device where a checkpoint is loaded into it.
     """
 
@@ -55,6 +55,9 @@ class CastorMixin:
 
     def _wrap_model(self, model: nn.Module, training: bool = True, dataloader: object = None) -> nn.Module:
         """An evaluation before training needs a boosted model too; without data to train on it is boosted frozen."""
+        if training and is_boosted(model) and not any(parameter.requires_grad for parameter in model.parameters()):
+            why = "the model was boosted to be evaluated, by a trainer without train_dataset, and is frozen"
+            raise Error(f"{why}; train another one, or give train_dataset before", "usage")
         if not training and not is_boosted(model):
             if self.train_dataset is None:
                 model.requires_grad_(False)
@@ -95,7 +98,7 @@ class CastorMixin:
             super()._load_from_checkpoint(resume_from_checkpoint, model)
 
     def _load_best_model(self) -> None:
-        if is_peft(self.model):
+        if is_peft(self.model) or not Path(self.state.best_model_checkpoint).is_dir():  # then a warning
             super()._load_best_model()
         else:
             self.castor_booster.load_model(self.model, self.state.best_model_checkpoint)
