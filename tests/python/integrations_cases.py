@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loops of other packages around a boosted model: the bits of the same loop around plain torch operations."""
 
+import contextlib
 import os
 import pathlib
 import signal
@@ -379,6 +380,31 @@ class Trainer(SameWeights):
             again = self.boosting(model, {"plugin": GeminiPlugin(precision=None)})
             again.train(resume_from_checkpoint=f"{self.folder.name}/checkpoint-{n_steps}")
             self.assert_trained_alike(again, trainer)
+
+    def test_ends_between_two_micro_batches(self):
+        """By Ctrl-C or a callback: the values are those of the last whole step."""
+
+        class Ended(transformers.TrainerCallback):
+            def __init__(self, raises):
+                self.raises = raises
+
+            def on_substep_end(self, args, state, control, **kwargs):
+                if state.global_step == 2:
+                    if self.raises:
+                        raise KeyboardInterrupt
+                    control.should_training_stop = control.should_save = True
+
+        expected = self.boosting(made(), max_steps=2, lr_scheduler_type="constant")
+        expected.train()
+        for raises in (True, False):
+            with self.subTest(raises=raises):
+                options = {"lr_scheduler_type": "constant", "save_strategy": "epoch", "eval_strategy": "epoch", "load_best_model_at_end": True}
+                trainer = self.boosting(made(), {"callbacks": [Ended(raises)], "eval_dataset": Texts(6, seed=2)}, **options)
+                with self.assertRaises(KeyboardInterrupt) if raises else contextlib.nullcontext():
+                    trainer.train()
+                trainer.save_model(f"{self.folder.name}/last")
+                saved = safetensors.torch.load_file(f"{self.folder.name}/last/model.safetensors")
+                self.assert_same(saved, {name: weight for name, weight in expected.model.state_dict().items() if name in saved})
 
     def test_that_is_to_end_saves_after_the_step(self):
         """SIGTERM in the middle of an accumulated step, with checkpoints just in time."""

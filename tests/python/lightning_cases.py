@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import castor
+from castor.booster import Booster
 from castor.booster.plugin import GeminiPlugin
 from integrations_cases import PlainOptimizer
 from pairs import VALUES, SameWeights
@@ -204,6 +205,24 @@ class Lightning(SameWeights):
         tested = Module()
         self.trainer(self.strategy()).test(tested, loader(n_rows=8, seed=2), ckpt_path=best.best_model_path, verbose=False)
         self.assertAlmostEqual(sum(tested.validated) / 2, best.best_model_score.item(), delta=1e-6)
+
+    def test_saves_where_an_exception_ends_it(self):
+        """Between two micro-batches as well: the values are those of the last whole step."""
+
+        class Failing(Module):
+            def on_train_batch_end(self, outputs, batch, i):
+                if i == 3:
+                    raise ValueError("a failure of the user's")
+
+        options = {"accumulate_grad_batches": 3, "max_epochs": 1}
+        expected = Module()
+        self.trainer(self.strategy(), **options, limit_train_batches=3).fit(expected, loader())
+        saves = pl.callbacks.OnExceptionCheckpoint(self.folder.name)
+        with self.assertRaisesRegex(ValueError, "of the user's"):
+            self.trainer(self.strategy(), **{**options, "enable_checkpointing": True}, callbacks=[saves]).fit(Failing(), loader())
+        module = Module()
+        Booster().load_model(module, f"{self.folder.name}/on_exception.ckpt")
+        self.assert_same(dict(module.named_parameters()), {name: expected.state_dict()[name] for name, _ in module.named_parameters()})
 
     def test_wrong_uses_are_refused(self):
         class Several(Manual):

@@ -18,7 +18,7 @@ import torch
 from lightning.pytorch.callbacks import StochasticWeightAveraging
 from lightning.pytorch.plugins import Precision
 from lightning.pytorch.strategies import SingleDeviceStrategy, StrategyRegistry
-from lightning.pytorch.trainer.states import TrainerFn
+from lightning.pytorch.trainer.states import TrainerFn, TrainerStatus
 from lightning.pytorch.utilities.model_helpers import is_overridden
 from lightning_utilities.core.apply_func import apply_to_collection
 
@@ -213,6 +213,9 @@ class CastorStrategy(SingleDeviceStrategy):
     def save_checkpoint(self, checkpoint: dict[str, Any], filepath: str | os.PathLike, storage_options: Any = None) -> None:
         if "://" in os.fspath(filepath):
             raise Error(f"a checkpoint is a folder of this machine, and {filepath} is none", "usage")
+        if self.optimizers and self.lightning_module.trainer.state.status == TrainerStatus.INTERRUPTED:
+            with contextlib.suppress(Error):  # which the saving says better
+                inner(self.optimizers[0]).zero_grad()  # of a step that will not end; the values are those of the last one
         with replacing_folder(Path(filepath), having=REST) as folder:
             self.castor_booster.save_model(self.lightning_module, folder, shard=True)
             if "optimizer_states" in checkpoint and self.optimizers:

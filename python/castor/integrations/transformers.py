@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import nn
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from castor._access import is_boosted
+from castor._boosted import BoostedOptimizer
 from castor._errors import Error
 from castor.booster import Booster
 from castor.booster._choices import plugin_of_loop
@@ -75,6 +77,24 @@ class CastorMixin:
     def _maybe_log_save_evaluate(self, tr_loss: torch.Tensor, grad_norm: None, *args: Any, **kwargs: Any) -> None:
         super()._maybe_log_save_evaluate(tr_loss, inner(self.optimizer).get_grad_norm(), *args, **kwargs)
 
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().train(*args, **kwargs)
+        finally:
+            self.castor_drop_open_step()
+
+    def castor_drop_open_step(self) -> None:
+        """Where training has ended between two micro-batches, so that the model can be saved: its values are those of the last
+        step. One of which some parameters were updated already stays open."""
+        if isinstance(optimizer := inner(self.optimizer), BoostedOptimizer):
+            with contextlib.suppress(Error):
+                optimizer.zero_grad()
+
+    def _save_checkpoint(self, *args: Any, **kwargs: Any) -> None:
+        if self.control.should_training_stop:
+            self.castor_drop_open_step()
+        super()._save_checkpoint(*args, **kwargs)
+
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         if self.args.should_save:
             self.castor_booster.save_optimizer(inner(self.optimizer), Path(output_dir) / RUN)
@@ -98,6 +118,7 @@ class CastorMixin:
             super()._load_from_checkpoint(resume_from_checkpoint, model)
 
     def _load_best_model(self) -> None:
+        self.castor_drop_open_step()
         if is_peft(self.model) or not Path(self.state.best_model_checkpoint).is_dir():  # then a warning
             super()._load_best_model()
         else:
