@@ -168,6 +168,32 @@ class Lora(SameWeights):
             booster.boost(again, torch.optim.AdamW(trained(again), **VALUES))
             self.assertTrue(torch.equal(again(input_ids=tokens(7)).logits, expected))
 
+    def test_beside_a_base_without_memory_learn_once_it_is_loaded(self):
+        """From files of the base alone, whose layers have other names beneath adapters."""
+        booster = Booster(plugin=GeminiPlugin(precision=None, device_budget=small_budget("500KiB")))
+        for init_lora_weights, target_modules in ((True, "all-linear"), ("gaussian", ["embed_tokens", "q_proj"])):
+            options = {"init_lora_weights": init_lora_weights, "target_modules": target_modules}
+            with self.subTest(**options), tempfile.TemporaryDirectory() as folder:
+                base_model().save_pretrained(folder)
+                with torch.device("meta"):
+                    empty = MAKE().train()
+                model = booster.enable_lora(empty, lora_config=config(**options))
+                optimizer = torch.optim.AdamW(trained(model), **VALUES)
+                booster.boost(model, optimizer)
+                booster.load_model(model, folder)
+                twin = peft.get_peft_model(base_model(), config(**options))
+                twin.load_state_dict(model.state_dict())
+                self.assertGreater(min(p.abs().max().item() for n, p in twin.named_parameters() if "lora_A" in n), 0)
+                plain = PlainLoop(twin, "adamw", [{**VALUES, "params": trained(twin)}])
+                self.assertEqual(train(model, optimizer.step), train(twin, plain.step))
+                booster.save_model(model, f"{folder}/all.safetensors")
+                booster.load_model(model, f"{folder}/all.safetensors")
+                with self.assertRaisesRegex(castor.Error, "lacks weights of the model|has no weight of the model"):
+                    booster.save_model(model, f"{folder}/other", shard=True)
+                    weights = {"model.norm.weight": torch.ones(64)}
+                    torch.save(weights, f"{folder}/part.pt")
+                    booster.load_model(model, f"{folder}/part.pt")
+
     def test_wrong_uses_are_refused(self):
         booster = Booster(plugin=GeminiPlugin())
         for call, message in (

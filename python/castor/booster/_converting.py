@@ -56,12 +56,15 @@ class Converted:
 class Plan:
     """How tensors of the model are made of those in files.
 
-    targets: the state_dict of the model. unexpected: names in the files that the model has no use for.
+    targets: the state_dict of the model, or, where the files have none of its adapters' layers, as it was before peft made
+    those. unexpected: names in the files that the model has no use for.
     """
 
     def __init__(self, model: nn.Module, names: Iterable[str]):
         self.model = model
-        self.targets = model.state_dict(keep_vars=True)
+        names = list(names)
+        has_adapters = any(".base_layer." in name for name in names)
+        self.targets = model.state_dict(keep_vars=True) if has_adapters else beneath_adapters(model)
         self.read_as_they_are: list[Source] = []
         self.converted: dict[str, Converted] = {}
         self.unexpected: set[str] = set()
@@ -85,6 +88,20 @@ class Plan:
             yield source.makes, read(source.name)
         for converted in self.converted.values():
             yield from converted.read(read, self.model)
+
+
+def beneath_adapters(model: nn.Module) -> dict[str, Any]:
+    """The state_dict of the model as it was before peft gave it adapters."""
+    layers = [f"{name}." for name, module in model.named_modules() if name and isinstance(getattr(module, "base_layer", None), nn.Module)]
+    targets = {}
+    for name, value in model.state_dict(keep_vars=True).items():
+        if layer := next((layer for layer in layers if name.startswith(layer)), None):
+            _, is_of_base, rest = name.removeprefix(layer).rpartition("base_layer.")
+            if is_of_base:
+                targets[layer + rest] = value
+        else:
+            targets[name] = value
+    return targets
 
 
 def sources_of(model: nn.Module, names: Iterable[str], targets: dict[str, Any]) -> list[Source]:

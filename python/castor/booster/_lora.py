@@ -3,17 +3,47 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
 from torch import nn
 
 from castor._access import is_boosted
 from castor._errors import Error
+from castor._lazy_tensors import Building
+from castor._versions import version_of
+from castor.lazy import LazyInitContext
 
 if TYPE_CHECKING:
     from peft import PeftConfig, PeftModel
+
+
+def initialised(model: PeftModel, config: PeftConfig) -> PeftModel:
+    """Adapters beside a base on the meta device are there too. Those of LoRA that begin with random numbers alone get them when
+    the model is boosted."""
+    from peft.tuners.lora import LoraLayer
+
+    if getattr(config, "init_lora_weights", None) not in (True, False, "gaussian") or getattr(config, "use_dora", False):
+        return model
+    with contextlib.nullcontext() if Building.is_open else LazyInitContext():
+        for layer in model.modules():
+            own = [module for name, module in layer.named_modules() if name.partition(".")[0] != "base_layer"]
+            if isinstance(layer, LoraLayer) and [module for module in own if replace_empty(module)]:
+                layer.reset_lora_parameters(model.active_adapter, config.init_lora_weights)
+    return model
+
+
+def replace_empty(module: nn.Module) -> bool:
+    """Its own parameters, by ones whose values will be recorded."""
+    parameters = module.named_parameters(recurse=False)
+    empty = {name: parameter for name, parameter in parameters if parameter.is_meta and not version_of(parameter)}
+    for name, parameter in empty.items():
+        made = torch.empty(parameter.shape, dtype=parameter.dtype)
+        setattr(module, name, nn.Parameter(made, parameter.requires_grad))
+    return bool(empty)
 
 
 def with_adapters(model: nn.Module, folder: str | os.PathLike | None, config: PeftConfig | None) -> PeftModel:
@@ -26,7 +56,7 @@ def with_adapters(model: nn.Module, folder: str | os.PathLike | None, config: Pe
     if config is not None and not isinstance(config, peft.PeftConfig):
         raise Error(f"lora_config takes a peft.LoraConfig, not {config!r}", "usage", "lora_config")
     if folder is None:
-        return peft.get_peft_model(model, config)
+        return initialised(peft.get_peft_model(model, config), config)
     if not Path(folder, "adapter_config.json").is_file():
         raise Error(f"{os.fspath(folder)} has no adapter_config.json; name the folder that save_lora_as_pretrained wrote", "io")
     return peft.PeftModel.from_pretrained(model, os.fspath(folder), is_trainable=True, config=config)
