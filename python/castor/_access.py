@@ -196,13 +196,11 @@ def trace(model: nn.Module, file: str | os.PathLike) -> None:
 @contextlib.contextmanager
 def profile(file: str | os.PathLike, model: nn.Module | None = None) -> Iterator[None]:
     """Writes the events of the training, from its first step on, to `file` when the block ends, by an exception too: `castor
-    memprof FILE` prints them, `castor memprof FILE --html PAGE` draws a step of them. model: which, where several were boosted;
-    where none is yet, the one that is boosted within the block."""
+    memprof FILE` prints them, `castor memprof FILE --html PAGE` draws a step of them. model: which, where several were
+    boosted."""
     _core.check_file(os.fspath(file))
     if model is not None:
         session_of(model)
-    elif SESSIONS:
-        only_session()
 
     def write() -> None:
         session = session_of(model) if model is not None else only_session()

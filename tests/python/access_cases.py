@@ -5,6 +5,7 @@ import contextlib
 import gc
 import io
 import itertools
+import os
 import tempfile
 import unittest
 import warnings
@@ -63,6 +64,31 @@ class Weights(Pair):
         with castor.gathered(self.model, write=True), torch.no_grad():
             for mine, expected in zip(self.model.parameters(), self.twin.parameters()):
                 mine.copy_(expected)
+
+    def test_what_was_written_in_place_is_neither_read_nor_saved(self):
+        """Its master has other values. Where everything is resident it can be written at any time."""
+        model = made()
+        optimizer = torch.optim.AdamW(model.parameters(), **VALUES)
+        booster = Booster(plugin=GeminiPlugin(precision=None))
+        booster.boost(model, optimizer)
+        backward_of(model, 0)
+        optimizer.step()
+        before = model.state_dict()
+        weight = model.blocks[1].norm.weight
+        weight.detach().mul_(0.5)
+        with tempfile.TemporaryDirectory(prefix="castor_python_") as folder:
+            for use in (
+                model.state_dict,
+                lambda: booster.save_model(model, f"{folder}/weights.safetensors"),
+                lambda: booster.save_optimizer(optimizer, f"{folder}/run"),
+                lambda: backward_of(model, 1),
+            ):
+                with self.assertRaisesRegex(castor.Error, "blocks.1.norm.weight was written in place, which its master has not seen"):
+                    use()
+            self.assertEqual(os.listdir(folder), [])
+        optimizer.zero_grad()
+        model.load_state_dict({"blocks.1.norm.weight": before["blocks.1.norm.weight"]}, strict=False)
+        self.assert_same(model.state_dict(), before)
 
     def test_a_run_that_is_loaded_replaces_what_was_written_in_place(self):
         def resident():
@@ -370,14 +396,27 @@ class GivenMemory(Pair):
 
     def test_within_gathered(self):
         """For longer than the model is on the device: what is Castor's moves, and what is the program's does not."""
-        for write in (True, False):
-            theirs = torch.full((32,), 5, dtype=self.weight.dtype)
+        for write, n_elements in ((False, 32), (True, 3)):
+            theirs = torch.full((n_elements,), 5, dtype=self.weight.dtype)
             with self.assertRaisesRegex(castor.Error, self.message), castor.gathered(self.weight, write=write):
                 self.weight.data = theirs
             for seed in range(2, 5):
                 self.step(seed)
             self.assert_same_weights()
             self.assertTrue(theirs.eq(5).all())
+
+    def test_of_its_sizes_is_copied_where_it_may_be_written(self):
+        theirs = torch.full((32,), 5, dtype=self.weight.dtype)
+        with castor.gathered(self.weight, write=True):
+            self.weight.data = theirs
+        twin = self.twin.blocks[0].norm.weight
+        with torch.no_grad():
+            twin.fill_(5)
+        self.loop.states[twin].master.fill_(5)
+        for seed in range(2, 5):
+            self.step(seed)
+        self.assert_same_weights()
+        self.assertTrue(theirs.eq(5).all())
 
 
 class Gathered(Pair):

@@ -173,6 +173,7 @@ Result<std::vector<std::uint32_t>> Session::Parts::known_as(const std::vector<st
 
 /// Rounded from the master as a strategy does; an opaque parameter as it is.
 Result<at::Tensor> Session::Parts::read_weight(ParamId id) {
+  CASTOR_TRY(versions.check(number(id)));
   CASTOR_ASSIGN(const at::Tensor master, read_master(id));
   if (is_opaque(params[id])) return master;
   const at::ScalarType dtype = at::toScalarType(params[id].dtype);
@@ -315,6 +316,7 @@ RunSettings Session::Parts::settings() const {
 
 Result<SavedBytes> Session::Parts::save() {
   CASTOR_TRY(order.check(StepOrder::Call::save));
+  CASTOR_TRY(versions.check());
   RunState run{n_steps, {}, data_position, settings()};
   if (scaler) run.scaler = scaler->state();
   return folders.save(trained(), adapter->host(), *strategy, run);

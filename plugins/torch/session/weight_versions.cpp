@@ -34,15 +34,18 @@ void WeightVersions::take(const std::vector<std::uint32_t>& written) {
 }
 
 Result<void> WeightVersions::check() const {
-  for (const Weight& weight : weights_) {
-    if (version_of(weight.tensor) == weight.version) continue;
-    return Error{ErrorKind::usage,
-                 "parameter " + weight.name +
-                     " was written in place, which its master has not seen, so the next update would "
-                     "undo it; load its values (model.load_state_dict), or write them again between steps within "
-                     "castor.gathered(parameter, write=True)"};
-  }
+  for (std::uint32_t id = 0; id < weights_.size(); ++id) CASTOR_TRY(check(id));
   return {};
+}
+
+Result<void> WeightVersions::check(std::uint32_t id) const {
+  const Weight& weight = weights_.at(id);
+  if (version_of(weight.tensor) == weight.version) return {};
+  return Error{ErrorKind::usage,
+               "parameter " + weight.name +
+                   " was written in place, which its master has not seen, so the next update would "
+                   "undo it; load its values (model.load_state_dict), or write them again between steps within "
+                   "castor.gathered(parameter, write=True)"};
 }
 
 }  // namespace castor

@@ -30,6 +30,8 @@ class WeightVersions {
 
   /// Errors: usage for the first weight that was written in place since it was taken.
   Result<void> check() const;
+  /// The same for the weight with this number.
+  Result<void> check(std::uint32_t id) const;
 
  private:
   struct Weight {
