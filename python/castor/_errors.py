@@ -41,9 +41,9 @@ class Error(RuntimeError):
         return Error(f"{cause}: {self}", self.kind, self.option, self.tier, self.needed, self.available)
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: object, known: Iterable[str]) -> str:
     """The end of a message about an unknown name: a question for the most similar known one, or nothing."""
     import difflib
 
-    found = difflib.get_close_matches(name, known, 1)
+    found = difflib.get_close_matches(name, known, 1) if isinstance(name, str) else []
     return f"; did you mean {found[0]}?" if found else ""

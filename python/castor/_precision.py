@@ -33,8 +33,7 @@ def precision_of(given: Any, option: str) -> str:
     for name, dtype in DTYPES.items():
         if isinstance(given, (str, torch.dtype)) and given in (name, dtype):
             return name
-    hint = nearest(given, DTYPES) if isinstance(given, str) else ""
-    raise Error(f"{option} takes one of {', '.join(DTYPES)}, not {given!r}{hint}", "usage", option)
+    raise Error(f"{option} takes one of {', '.join(DTYPES)}, not {given!r}{nearest(given, DTYPES)}", "usage", option)
 
 
 def dtype_of(precision: str) -> torch.dtype:

@@ -97,10 +97,10 @@ class DiskOffloader:
 
     A tensor may have any dtype, sizes and strides, and be a view. Once it is on the drive its memory is freed if it is all of
     its storage, torch's own, and not shared; reading it makes the memory again. Its room on the drive is kept while it lives,
-    and that of tensors that are gone until they take as much as those that live, or 64 MiB. Between a
-    call and the end of its transfer the values may not be used. Calls that begin with async_ return at once; sync_write_events,
-    sync_read_events and synchronize wait, free memory and run the callbacks, in the order of the calls. A failure is a
-    castor.Error (kind 'io', 'usage' or 'does_not_fit') there; what could not be written keeps its memory.
+    and that of tensors that are gone until they take as much as those that live, or 64 MiB. Between a call and the end of its
+    transfer the values may not be used. Calls that begin with async_ return at once; sync_write_events, sync_read_events and
+    synchronize wait, free memory and run the callbacks, in the order of the calls. A failure is a castor.Error (kind 'io',
+    'usage' or 'does_not_fit') there; what could not be written keeps its memory.
 
     n_entries: requests that the drive has at a time. backend: 'uring', 'pthread', or 'best': io_uring if there is one.
     Threads: one at a time.
@@ -327,8 +327,7 @@ def async_save(obj: object, path: str | os.PathLike, n_entries: int = 16, backen
 
 def engine_of(backend: str) -> str:
     if not isinstance(backend, str) or backend not in ENGINES:
-        hint = nearest(backend, ENGINES) if isinstance(backend, str) else ""
-        raise Error(f"backend takes one of {', '.join(ENGINES)}, not {backend!r}{hint}", "usage", "backend")
+        raise Error(f"backend takes one of {', '.join(ENGINES)}, not {backend!r}{nearest(backend, ENGINES)}", "usage", "backend")
     return ENGINES[backend]
 
 

@@ -72,10 +72,6 @@ def mixed_precision_of(given: torch.dtype | str | MixedPrecision) -> MixedPrecis
     if isinstance(given, torch.dtype) and given in BY_DTYPE:
         return BY_DTYPE[given]()
     if not isinstance(given, str) or given not in BY_NAME:
-        hint = nearest(given, BY_NAME) if isinstance(given, str) else ""
-        raise Error(
-            f"mixed_precision takes one of {', '.join(BY_NAME)}, or an object of castor.mixed_precision, not {given!r}{hint}",
-            "usage",
-            "mixed_precision",
-        )
+        takes = f"one of {', '.join(BY_NAME)}, or an object of castor.mixed_precision"
+        raise Error(f"mixed_precision takes {takes}, not {given!r}{nearest(given, BY_NAME)}", "usage", "mixed_precision")
     return BY_NAME[given]()

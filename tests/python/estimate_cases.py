@@ -4,8 +4,8 @@
 import contextlib
 import io
 import json
-import re
 import pathlib
+import re
 import tempfile
 import time
 import unittest
@@ -219,9 +219,15 @@ class Estimates(unittest.TestCase):
                 castor.estimate(TiedModel(), plugin(**budgets), tokens, loss, device="cpu")
             self.assertEqual(raised.exception.kind, "does_not_fit")
             self.assertGreater(raised.exception.needed, 1 << 10)
-            would_do = {name: "".join(size) for name, *size in re.findall(r"`(\w+_budget)` to ([\d.]+) (\w+)", str(raised.exception))}
+            sizes = {name: size for name, *size in re.findall(r"`(\w+_budget)` to ([\d.]+) (\w+)", str(raised.exception))}
+            would_do = {name: "".join(size) for name, size in sizes.items()}
             self.assertEqual(would_do.keys(), budgets.keys())
             found = castor.estimate(TiedModel(), plugin(**would_do), tokens, loss, device="cpu")
+            tier = raised.exception.tier
+            self.assertLessEqual(found.peak_bytes[tier], raised.exception.needed)
+            for budget, (size, unit) in sizes.items():
+                n_bytes = float(size) * 1024 ** ("B", "KiB", "MiB", "GiB").index(unit)
+                self.assertLessEqual(found.peak_bytes[budget.partition("_")[0]], n_bytes)
 
     def test_wrong_arguments_are_named(self):
         model, batch = nn.Linear(4, 4, device="meta"), torch.empty(2, 4)

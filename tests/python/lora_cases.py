@@ -143,8 +143,8 @@ class Lora(SameWeights):
             for merge in (lambda: model.merge_adapter(safe_merge=safe), model.unmerge_adapter):
                 with castor.gathered(model, write=True):
                     merge()
-                torch.testing.assert_close(model(input_ids=tokens(7)).logits, expected, atol=2e-5, rtol=0)
-        twin, twin_optimizer = with_lora(**options), None
+                torch.testing.assert_close(model(input_ids=tokens(7)).logits, expected, atol=1e-5, rtol=0)
+        twin = with_lora(**options)
         twin_optimizer = boosted(twin)
         train(twin, twin_optimizer.step)
         for mine, other in zip(train(model.train(), optimizer.step), train(twin, twin_optimizer.step)):
@@ -188,10 +188,8 @@ class Lora(SameWeights):
                 self.assertEqual(train(model, optimizer.step), train(twin, plain.step))
                 booster.save_model(model, f"{folder}/all.safetensors")
                 booster.load_model(model, f"{folder}/all.safetensors")
-                with self.assertRaisesRegex(castor.Error, "lacks weights of the model|has no weight of the model"):
-                    booster.save_model(model, f"{folder}/other", shard=True)
-                    weights = {"model.norm.weight": torch.ones(64)}
-                    torch.save(weights, f"{folder}/part.pt")
+                torch.save({"model.norm.weight": torch.ones(64)}, f"{folder}/part.pt")
+                with self.assertRaisesRegex(castor.Error, "lacks weights of the model"):
                     booster.load_model(model, f"{folder}/part.pt")
 
     def test_wrong_uses_are_refused(self):

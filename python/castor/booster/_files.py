@@ -60,10 +60,10 @@ def replacing_folder(folder: Path, having: str) -> Iterator[Path]:
     others are refused. An error leaves what was there, and so does the end of the process at any moment: where the system
     cannot exchange two folders at once, for one of the moments under the name that was_of gives."""
     folder = Path(os.path.abspath(folder))
-    if folder.is_dir() and not (folder / having).exists() and any(folder.iterdir()):
-        raise Error(f"{folder} is a folder with other files, which would be lost; name one that does not exist yet", "usage")
     made, before = folder.with_name(folder.name + ".part"), was_of(folder)
     with written(folder):
+        if folder.is_dir() and not (folder / having).exists() and any(folder.iterdir()):
+            raise Error(f"{folder} is a folder with other files, which would be lost; name one that does not exist yet", "usage")
         try:
             for left in (made, before) if folder.exists() else (made,):  # of a process that was killed
                 remove(left)

@@ -66,7 +66,7 @@ class Reader:
 def load_model(model: nn.Module, path: str | os.PathLike, strict: bool) -> None:
     """Names and sizes are checked before the first value is given."""
     reader = Reader(files_of(Path(path)))
-    if hasattr(model, "peft_config") and not any(name in reader.file_of for name in model.state_dict()):
+    if hasattr(model, "peft_config") and not any(name in reader.file_of for name in model.state_dict(keep_vars=True)):
         model = model.get_base_model()  # whose weights the files may have, as they were before adapters came
     if has_hooks(model):
         load_by_files(model, path, reader, strict)

@@ -30,20 +30,21 @@ def initialised(model: PeftModel, config: PeftConfig) -> PeftModel:
         return model
     with contextlib.nullcontext() if Building.is_open else LazyInitContext():
         for layer in model.modules():
-            own = [module for name, module in layer.named_modules() if name.partition(".")[0] != "base_layer"]
-            if isinstance(layer, LoraLayer) and [module for module in own if replace_empty(module)]:
+            if isinstance(layer, LoraLayer) and replace_empty(layer):
                 layer.reset_lora_parameters(model.active_adapter, config.init_lora_weights)
     return model
 
 
-def replace_empty(module: nn.Module) -> bool:
-    """Its own parameters, by ones whose values will be recorded."""
-    parameters = module.named_parameters(recurse=False)
-    empty = {name: parameter for name, parameter in parameters if parameter.is_meta and not version_of(parameter)}
-    for name, parameter in empty.items():
-        made = torch.empty(parameter.shape, dtype=parameter.dtype)
-        setattr(module, name, nn.Parameter(made, parameter.requires_grad))
-    return bool(empty)
+def replace_empty(layer: nn.Module) -> bool:
+    """The parameters of its adapters, by ones whose values will be recorded; whether there are any without."""
+    found = False
+    for path, module in layer.named_modules():
+        for name, parameter in () if path.startswith("base_layer") else [*module.named_parameters(recurse=False)]:
+            if parameter.is_meta and not version_of(parameter):
+                made = torch.empty(parameter.shape, dtype=parameter.dtype)
+                setattr(module, name, nn.Parameter(made, parameter.requires_grad))
+                found = True
+    return found
 
 
 def with_adapters(model: nn.Module, folder: str | os.PathLike | None, config: PeftConfig | None) -> PeftModel:

@@ -72,8 +72,7 @@ def check_choices(plugin: DataclassInstance) -> None:
         value, choices = getattr(plugin, each.name), each.metadata.get("choices", ())
         if choices and value not in choices:
             names = [str(choice) for choice in choices if choice is not None]
-            hint = nearest(value, names) if isinstance(value, str) else ""
-            raise Error(f"{each.name} takes one of {', '.join(names)}, not {value!r}{hint}", "usage", each.name)
+            raise Error(f"{each.name} takes one of {', '.join(names)}, not {value!r}{nearest(value, names)}", "usage", each.name)
 
 
 def is_given(plugin: DataclassInstance, each: Field) -> bool:

@@ -15,7 +15,6 @@ from weakref import WeakKeyDictionary
 
 import lightning.pytorch as pl
 import torch
-from lightning.pytorch.callbacks import StochasticWeightAveraging
 from lightning.pytorch.plugins import Precision
 from lightning.pytorch.strategies import SingleDeviceStrategy, StrategyRegistry
 from lightning.pytorch.trainer.states import TrainerFn, TrainerStatus
@@ -29,12 +28,12 @@ from castor.booster import Booster
 from castor.booster._choices import plugin_of_loop
 from castor.booster._files import replacing_folder, sync, was_of
 from castor.booster._plugin import Plugin
-from castor.integrations import RUN
+from castor.integrations import RUN, drop_open_step
 
 __all__ = ["CastorStrategy"]
 
 PRECISIONS = {"32-true": None, "bf16-true": "bf16", "bf16-mixed": "bf16", "16-true": "fp16", "16-mixed": "fp16"}
-AVERAGING = (StochasticWeightAveraging, *filter(None, [getattr(pl.callbacks, "WeightAveraging", None)]))  # of newer versions
+AVERAGING = tuple(getattr(pl.callbacks, name, ()) for name in ("StochasticWeightAveraging", "WeightAveraging"))  # the last: newer
 REST = "lightning.ckpt"  # in the folder of a checkpoint
 
 
@@ -214,8 +213,7 @@ class CastorStrategy(SingleDeviceStrategy):
         if "://" in os.fspath(filepath):
             raise Error(f"a checkpoint is a folder of this machine, and {filepath} is none", "usage")
         if self.optimizers and self.lightning_module.trainer.state.status == TrainerStatus.INTERRUPTED:
-            with contextlib.suppress(Error):  # which the saving says better
-                inner(self.optimizers[0]).zero_grad()  # of a step that will not end; the values are those of the last one
+            drop_open_step(inner(self.optimizers[0]))
         with replacing_folder(Path(filepath), having=REST) as folder:
             self.castor_booster.save_model(self.lightning_module, folder, shard=True)
             if "optimizer_states" in checkpoint and self.optimizers:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,11 @@ from torch import nn
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from castor._access import is_boosted
-from castor._boosted import BoostedOptimizer
 from castor._errors import Error
 from castor.booster import Booster
 from castor.booster._choices import plugin_of_loop
 from castor.booster._plugin import Plugin
-from castor.integrations import RUN
+from castor.integrations import RUN, drop_open_step
 from castor.integrations.accelerate import boosting, inner
 
 __all__ = ["CastorMixin", "CastorTrainer"]
@@ -81,18 +79,11 @@ class CastorMixin:
         try:
             return super().train(*args, **kwargs)
         finally:
-            self.castor_drop_open_step()
-
-    def castor_drop_open_step(self) -> None:
-        """Where training has ended between two micro-batches, so that the model can be saved: its values are those of the last
-        step. One of which some parameters were updated already stays open."""
-        if isinstance(optimizer := inner(self.optimizer), BoostedOptimizer):
-            with contextlib.suppress(Error):
-                optimizer.zero_grad()
+            drop_open_step(inner(self.optimizer))
 
     def _save_checkpoint(self, *args: Any, **kwargs: Any) -> None:
         if self.control.should_training_stop:
-            self.castor_drop_open_step()
+            drop_open_step(inner(self.optimizer))
         super()._save_checkpoint(*args, **kwargs)
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
@@ -118,7 +109,7 @@ class CastorMixin:
             super()._load_from_checkpoint(resume_from_checkpoint, model)
 
     def _load_best_model(self) -> None:
-        self.castor_drop_open_step()
+        drop_open_step(inner(self.optimizer))
         if is_peft(self.model) or not Path(self.state.best_model_checkpoint).is_dir():  # then a warning
             super()._load_best_model()
         else:
