@@ -8,13 +8,9 @@
 namespace castor {
 namespace {
 
-// Host and bus share the host's memory. Beside one H200 an update of 16 threads fell from 160 to 97 GB/s during copies
-// in both directions, and these fell from 55 to 41 GB/s each (docs/planning.md).
-
-/// Time that the team loses while the states of one streamed parameter cross the bus, over its time to update one: a
-/// byte of the copies costs the team 0.77 of one of its own bytes, and the copies move 24 bytes where the team moves
-/// 28.
-constexpr double kLostToTheBus = 0.66;
+/// Time that the team loses while the states of one streamed parameter cross the bus, over its time to update one: the
+/// copies move 24 bytes where the team moves 28.
+constexpr double kLostToTheBus = kLostPerCopiedByte * 24 / 28;
 
 constexpr int kSharesTried = 64;
 constexpr double kLeastGain = 0.1;
@@ -59,12 +55,10 @@ UpdateLoad update_load(const AccessTrace& trace, const MomentSeconds& seconds, c
   load.h2d_s = part * links[kH2d];
   load.d2h_s = part * links[kD2h];
   load.streams_from_s = passes.measures_norm && !late ? passes.backward : 0;
-  load.stream_h2d_s = static_cast<double>(state_bytes) * costs.h2d * kStreamedByteSlowdown;
-  load.stream_d2h_s = static_cast<double>(state_bytes) * costs.d2h * kStreamedByteSlowdown;
+  load.stream_h2d_s = static_cast<double>(state_bytes) * costs.h2d * kCopySlowdown;
+  load.stream_d2h_s = static_cast<double>(state_bytes) * costs.d2h * kCopySlowdown;
   return load;
 }
-
-double host_update_slowdown(double share) { return host_seconds(share) / (1 - share); }
 
 double stream_share(const UpdateLoad& load, double step_s) {
   const double hides_most = best_share(slowest_s, load), ends_first = best_share(updated_s, load);

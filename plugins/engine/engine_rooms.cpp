@@ -8,19 +8,13 @@
 #include <castor/states/model_chunks.h>
 
 namespace castor {
-namespace {
 
-/// As many threads as the options say; where these say 0, as many as this process can use CPUs. Beside a GPU a quarter of
-/// them is left to the threads that queue its work: updates are bound by memory, and a GPU that waits for a thread costs
-/// more. An eighth no update runs on, so that what trains always finds a CPU of its own (docs/planning.md).
-TeamSize team_size_of(const EngineOptions& options, bool on_gpu) {
+TeamSize team_size_of(unsigned update_threads, bool on_gpu) {
   const unsigned n_cpus = usable_cpus();
   const unsigned n_left = on_gpu ? n_cpus / 4 : 0, n_spared = on_gpu ? n_cpus / 8 : 0;
-  const unsigned n_threads = options.update_threads > 0 ? options.update_threads : n_cpus - n_left;
+  const unsigned n_threads = update_threads > 0 ? update_threads : n_cpus - n_left;
   return {n_threads, n_threads + n_spared <= n_cpus ? n_spared : 0};
 }
-
-}  // namespace
 
 Result<std::unique_ptr<EngineRooms>> EngineRooms::make(ModelHost& host, const EngineOptions& options,
                                                        const Machine& machine) {
@@ -40,7 +34,7 @@ EngineRooms::EngineRooms(ModelHost& host_table, const EngineOptions& within, con
       options(within),
       model(std::move(shape)),
       memory(std::move(tiers)),
-      team_size(team_size_of(options, memory->on_gpu())),
+      team_size(team_size_of(options.update_threads, memory->on_gpu())),
       watch(host, memory->taken_by_chunks(), memory->on_gpu(), [this] { return memory->own_bytes(); }),
       timeline({}, machine.now_ns) {}
 

@@ -10,6 +10,7 @@
 #include <castor/chunk/chunk_manager.h>
 #include <castor/engine/engine_options.h>
 #include <castor/engine/machine.h>
+#include <castor/engine/team_size.h>
 #include <castor/memory/stream_spans.h>
 #include <castor/memory/timeline.h>
 #include <castor/mover/activation_store.h>
@@ -26,11 +27,6 @@
 #include "step_recorder.h"
 
 namespace castor {
-
-/// The threads that update on the host, and the CPUs that they leave to others.
-struct TeamSize {
-  unsigned n_threads, n_spared_cpus;
-};
 
 /// The collaborators of an engine, in the order of their construction: each may use those before it.
 struct EngineRooms {

@@ -22,7 +22,7 @@ from castor._hooks import Passes, connect_units
 from castor._precision import connect_precision, dtype_of
 from castor._quantized import is_quantized
 from castor._rules import rule_of, values_of
-from castor._timed_unit import TimedUnits, rates_of
+from castor._timed_unit import TimedUnits, Updates, rates_of
 from castor._units import as_lists, find_units
 from castor._values import check_value, is_number
 
@@ -93,8 +93,8 @@ def estimate(
     batch; None: the model's result, or its `loss`. machine: rates and memory in place of an H200's: device_bytes,
     host_bytes, flops_per_s, host_update_bytes_per_s, device_update_bytes_per_s, h2d_bytes_per_s, d2h_bytes_per_s,
     nvme_read_bytes_per_s, nvme_write_bytes_per_s. device: 'cuda', or 'cpu', where the device is the host. timed: one of the
-    units that the model repeats is given memory on that device, and timed, as are the links to it and updates (2 s); what
-    machine states counts nevertheless. Drives are not timed, nor is the time of Python around units, which matters where one
+    units that the model repeats is given memory on that device, and timed, on a GPU beside updates on the host, as are the
+    links to it and these updates (2 s); what machine states counts nevertheless. Drives are not timed, nor is the time of Python around units, which matters where one
     takes less than a millisecond.
     Errors: castor.Error: does_not_fit, with the budget that would do; usage.
     """
@@ -142,8 +142,9 @@ def estimate(
     of_step = rule, values_of(rule, made.param_groups[0]), plugin.max_norm or 0.0, plugin.micro_batches or 1
     rates, unit = dict(machine or {}), None
     if timing:
-        unit, flops_per_s = timing.measure(recording.flops_of_units(), torch.device(device))
-        rates = {"flops_per_s": flops_per_s, **rates_of(torch.device(device)), **rates}
+        where, updates = torch.device(device), Updates(_core.n_update_threads(getattr(plugin, "update_threads", None) or 0, device == "cuda"))
+        unit, flops_per_s = timing.measure(recording.flops_of_units(), where, updates)
+        rates = {"flops_per_s": flops_per_s, **rates_of(where, updates), **rates}
     found = forecast(lambda budgets: recording.forecast(*of_step, device, rates, budgets))
     return Estimate(activation_bytes=found.pop("non_model_bytes"), flops=flops, timed=unit, **found)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import copy
 import statistics
+import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,13 +22,13 @@ from castor import _core
 from castor._errors import Error
 from castor._hooks import in_backward
 from castor._units import Unit
-from castor.nn.optimizer import HybridAdam
 
 WAY_OUT = "leave out timed, and state machine= where rates differ"
 MOST_S = 0.6  # of a unit's passes
 MOST_RATE_S = 0.2
 MOST_RUNS = 20
-UPDATED = 2**25  # elements, more than caches hold
+UPDATED = 2**26  # elements, more than caches hold
+ADAMW = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.01}
 BYTES_OF_UPDATE = 28  # of an element: fp32 weight and both moments read and written, the gradient read
 
 
@@ -72,8 +74,8 @@ class TimedUnits:
         if not self.seen:
             raise Error(f"no two units of the model are alike, so there is none to time; {WAY_OUT}", "usage", "timed")
 
-    def measure(self, flops_of_units: Sequence[float], device: torch.device) -> tuple[str, float]:
-        """The unit, and the operations per second that it reaches."""
+    def measure(self, flops_of_units: Sequence[float], device: torch.device, updates: Updates) -> tuple[str, float]:
+        """The unit, and the operations per second that it reaches, beside updates where the device is not the host."""
         for handle in self.handles:
             handle.remove()
         called = [(flops_of_units[seen.number] * n, seen) for seen, n in self.seen if seen.n_calls and flops_of_units[seen.number]]
@@ -81,7 +83,8 @@ class TimedUnits:
             raise Error(f"none of the units that the model repeats multiplies matrices, so there is none to time; {WAY_OUT}", "usage", "timed")
         seen = max(called, key=lambda each: each[0])[1]
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
-            return seen.name, flops_of_units[seen.number] / seen.n_calls / seconds(seen, device)
+            beside = repeated(updates.step) if device.type != "cpu" else nullcontext()
+            return seen.name, flops_of_units[seen.number] / seen.n_calls / seconds(seen, device, beside)
 
 
 def is_cache(value: Any) -> bool:
@@ -89,7 +92,7 @@ def is_cache(value: Any) -> bool:
     return hasattr(value, "get_seq_length")
 
 
-def seconds(seen: Seen, device: torch.device) -> float:
+def seconds(seen: Seen, device: torch.device, beside: AbstractContextManager) -> float:
     """Of one forward and backward pass, with the one that recomputes where the model has it."""
     assert seen.arguments is not None  # it was called
     unit = seen.unit.to_empty(device=device)
@@ -102,7 +105,8 @@ def seconds(seen: Seen, device: torch.device) -> float:
     run_once(unit, args, kwargs, learning)
     handle.remove()
     call = recomputed(unit) if seen.is_recomputed and not again else unit
-    return median_s(lambda: run_once(call, args, kwargs, learning), device, MOST_S)
+    with beside:
+        return median_s(lambda: run_once(call, args, kwargs, learning), device, MOST_S)
 
 
 def fill(tensor: torch.Tensor) -> None:
@@ -153,13 +157,39 @@ def wait(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def rates_of(device: torch.device) -> dict[str, float]:
+class Updates:
+    """Of a parameter on the host, by threads of their own."""
+
+    def __init__(self, n_threads: int):
+        self.states = _core.TensorOptimizer([(torch.float32, UPDATED)], True, [], 0.0, n_threads)
+        self.update = 0, torch.zeros(UPDATED), torch.zeros(UPDATED), "adamw", ADAMW, True
+
+    def step(self) -> None:
+        self.states.step([self.update], 1.0)
+
+
+@contextmanager
+def repeated(run: Callable[[], Any]) -> Iterator[None]:
+    """On another thread, again and again."""
+    ended = threading.Event()
+
+    def run_on() -> None:
+        while not ended.is_set():
+            run()
+
+    thread = threading.Thread(target=run_on, name="beside")
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def rates_of(device: torch.device, updates: Updates) -> dict[str, float]:
     """As castor.estimate's machine takes them: of copies to and from the device, and of updates on the host and on the device,
     which are as fast as its memory."""
-    parameter = nn.Parameter(torch.zeros(UPDATED))
-    parameter.grad = torch.zeros(UPDATED)
-    adam = HybridAdam([parameter])
-    of_host = BYTES_OF_UPDATE * UPDATED / median_s(adam.step, torch.device("cpu"))
+    of_host = BYTES_OF_UPDATE * UPDATED / median_s(updates.step, torch.device("cpu"))
     if device.type == "cpu":
         return {"host_update_bytes_per_s": of_host, "device_update_bytes_per_s": of_host, **_core.link_rates(None)}
     source = torch.zeros(UPDATED, device=device)

@@ -3,6 +3,7 @@
 
 #include "forecast.h"
 
+#include <castor/engine/team_size.h>
 #include <castor/memory/device.h>
 #include <castor/memory/link_rates.h>
 #include <castor/memory/tier.h>
@@ -126,6 +127,7 @@ py::dict link_rates(std::optional<int> gpu) {
 }  // namespace
 
 void bind_forecast(py::module_& module) {
+  module.def("n_update_threads", [](unsigned stated, bool on_gpu) { return team_size_of(stated, on_gpu).n_threads; });
   module.def("link_rates", &link_rates);
   py::class_<Recording>(module, "Recording")
       .def(py::init<NamedTensors, Units, const std::string&, std::map<std::string, std::string>>())

@@ -5,6 +5,8 @@
 
 #include <castor/memory/bytes.h>
 
+#include "forecast/virtual_device.h"
+
 namespace castor {
 namespace {
 
@@ -97,7 +99,9 @@ TEST(Forecast, UpdatesOnTheHostBindAStepThatComputesLess) {
   ASSERT_TRUE(found.ok()) << found.error().message;
   EXPECT_EQ(found->n_on_device, 0u);
   EXPECT_EQ(found->step.bound_by, "host_update");
-  EXPECT_NEAR(found->step.beside_s, 26.0 * 4 * kLayerNumel / 1e9, 1e-9);
+  const double copied_s = 0.7 * 2 * 4 * 8 * kMiB / 1e9 * found->step.beside_s / found->step.step_s;
+  EXPECT_NEAR(found->step.beside_s, 26.0 * 4 * kLayerNumel / 1e9 + copied_s, 1e-3)
+      << "and what copies beside them cost";
   EXPECT_NEAR(found->step.bound_s, found->step.beside_s, 1e-9);
   EXPECT_GE(found->step.step_s, found->step.bound_s);
   EXPECT_EQ(found->step.moved.d2h, 4u * 8 * kMiB) << "gradients";
@@ -155,6 +159,37 @@ TEST(Forecast, OnTheHostTheDeviceBudgetHoldsChunksAlone) {
       forecast(layers(4, kLayerNumel, 1e9, 64 * kMiB), with_device(16 * kMiB), machine, adamw()).value();
   EXPECT_EQ(found.peak_bytes[index(Tier::device)], 16 * kMiB);
   EXPECT_EQ(found.non_model_bytes, 64 * kMiB);
+}
+
+/// Bytes per second as of round_machine; the rig's streams are the one up and the one down.
+TEST(VirtualRig, CopiesAndUpdatesSlowOneAnotherDownAsFarAsTheyRanBesideOneAnother) {
+  VirtualRig rig(round_machine());
+  Machine parts = rig.parts(false);
+  const auto device = parts.make_device({kDLCUDA, 0}).value();
+  const auto up = device->make_stream().value(), down = device->make_stream().value();
+  const auto team = parts.make_team(1, 0).value();
+  const auto seconds_of = [&](const Event& event) {
+    const double begin_s = rig.now_s();
+    event.wait().value();
+    return rig.now_s() - begin_s;
+  };
+  const auto update_s = [&] {
+    return seconds_of(team->add({.n_parts = 1, .run = {}, .touched_bytes = 1'000'000'000}));
+  };
+  const auto copy_s = [&](Stream& stream) { return seconds_of(stream.copy(nullptr, nullptr, 1'000'000'000)); };
+  EXPECT_NEAR(update_s(), 1, 1e-6);
+  EXPECT_NEAR(copy_s(*up), 1, 1e-6);
+  rig.end_step(2, 2'000'000'000);  // half of the copies ran beside the update of 1 s
+  EXPECT_NEAR(update_s(), 1 + 0.7 * 2 / 2, 1e-6);
+  EXPECT_NEAR(copy_s(*up), 1 + 0.45 / 2, 1e-6);
+  EXPECT_NEAR(copy_s(*down), 1 + 0.45 / 2, 1e-6);
+  rig.end_step(1.7, 0);
+  EXPECT_NEAR(update_s(), 1, 1e-6) << "no copies";
+  EXPECT_NEAR(copy_s(*down), 1.45, 1e-6);
+  rig.end_step(0.5, 1'000'000'000);
+  EXPECT_NEAR(update_s(), 1.7, 1e-6) << "no more than all copies";
+  rig.end_step(1, 1), rig.end_step(1, 1);
+  EXPECT_NEAR(copy_s(*up), 1, 1e-6) << "no updates";
 }
 
 /// Half of the sixteenth of the tensors' bytes that the placement leaves to the allocator.

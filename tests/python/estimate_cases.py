@@ -22,6 +22,7 @@ import castor
 import models
 from boost_cases import TiedModel, loss_of
 from castor._estimate_command import main
+from castor._timed_unit import repeated
 from castor.booster import Booster
 from castor.booster.plugin import GeminiPlugin
 from where import DEVICE
@@ -199,6 +200,20 @@ class Estimates(unittest.TestCase):
                 found = castor.estimate(make().train(), plugin(precision="bf16"), 0, loss, device="cpu", timed=True)
                 self.assertGreater(found.step_s, 0)
                 self.assertNotIn("embed", found.timed)
+
+    def test_what_runs_beside_a_unit_runs_until_it_ends(self):
+        """As updates do on a GPU, also where the unit fails."""
+        seen = []
+        for ends_in in (contextlib.nullcontext(), self.assertRaises(ZeroDivisionError)):
+            with ends_in, repeated(lambda: seen.append(time.sleep(1e-3))):
+                seen.clear()
+                while len(seen) < 3:
+                    time.sleep(1e-3)
+                if not isinstance(ends_in, contextlib.nullcontext):
+                    1 / 0
+            n = len(seen)
+            time.sleep(0.02)
+            self.assertEqual(len(seen), n)
 
     def test_what_cannot_be_timed_is_said(self):
         with META:

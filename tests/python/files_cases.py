@@ -20,6 +20,7 @@ from castor.booster import Booster
 from castor.booster.plugin import GeminiPlugin
 from castor.lazy import LazyInitContext
 from pairs import SameWeights
+from where import small_budget
 
 try:
     import transformers
@@ -38,7 +39,7 @@ def boosted(model=None, device=None, **options):
         torch.manual_seed(0)
         model = TiedModel()
     optimizer = torch.optim.AdamW(model.parameters(), **VALUES)
-    options = {"device_budget": "200KiB", "host_budget": "1MiB", "chunk_bytes": "16KiB", **options}
+    options = {"device_budget": small_budget("200KiB"), "host_budget": "1MiB", "chunk_bytes": "16KiB", **options}
     booster = Booster(device=device, plugin=GeminiPlugin(**options))
     booster.boost(model, optimizer)
     return booster, model, optimizer

@@ -28,9 +28,6 @@ EngineOptions virtual_options(EngineOptions options) {
 }
 
 bool streamed(const StatePlacement& placement, PayloadId chunk) { return placement.streamed[chunk]; }
-bool updated_on_host(const StatePlacement& placement, PayloadId chunk) {
-  return placement.update_tier(chunk) == Tier::host;
-}
 bool on_device(const StatePlacement& placement, PayloadId chunk) { return placement.states[chunk] == Tier::device; }
 bool speculative(const StatePlacement& placement, PayloadId chunk) { return placement.speculative[chunk]; }
 
@@ -51,10 +48,8 @@ class VirtualTraining {
   Result<void> run_step(const castor_step_args& args);
   const EngineRooms& rooms() const { return engine_->rooms(); }
   const StatePlacement& placement() const { return rooms().optimizer->states().placement(); }
-  double streamed_share() const;
   std::uint64_t device_peak_bytes(std::uint64_t non_model_bytes) const;
   std::uint64_t count(bool (*is)(const StatePlacement&, PayloadId)) const;
-  std::uint64_t n_elements(bool (*is)(const StatePlacement&, PayloadId)) const;
 
   const RecordedStep& step_;
   const ForecastMachine machine_;
@@ -91,7 +86,7 @@ Result<void> VirtualTraining::run_step(const castor_step_args& args) {
   last_.wait_s = std::max(0.0, last_.step_s - last_.compute_s);
   last_.moved = rooms().chunks->moved() - moved_before;
   update_s_ = rig_.updates_s() - updates_s;
-  rig_.set_streamed_share(streamed_share());
+  rig_.end_step(last_.step_s, last_.moved.h2d + last_.moved.d2h);
   return {};
 }
 
@@ -99,19 +94,6 @@ std::uint64_t VirtualTraining::count(bool (*is)(const StatePlacement&, PayloadId
   const auto chunks = rooms().layout.chunks.ids();
   return static_cast<std::uint64_t>(
       std::count_if(chunks.begin(), chunks.end(), [&](PayloadId chunk) { return is(placement(), chunk); }));
-}
-
-std::uint64_t VirtualTraining::n_elements(bool (*is)(const StatePlacement&, PayloadId)) const {
-  std::uint64_t n = 0;
-  for (const PayloadId chunk : rooms().layout.chunks.ids())
-    if (is(placement(), chunk)) n += rooms().layout.chunks[chunk].numel;
-  return n;
-}
-
-/// Of the states that are kept off the device, the share that the device updates.
-double VirtualTraining::streamed_share() const {
-  const auto by_device = static_cast<double>(n_elements(streamed));
-  return by_device == 0 ? 0 : by_device / (by_device + static_cast<double>(n_elements(updated_on_host)));
 }
 
 /// With the middle of what the allocator can hold in fragments: nothing, or all that the placement leaves to it.

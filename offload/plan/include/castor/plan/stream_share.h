@@ -27,12 +27,13 @@ struct UpdateLoad {
 UpdateLoad update_load(const AccessTrace& trace, const MomentSeconds& seconds, const StepEstimate& estimate,
                        const LinkCosts& costs, std::uint64_t state_bytes);
 
-/// Time of a byte of streamed states on the bus beside updates on the host, over its time alone; measured on one H200.
-inline constexpr double kStreamedByteSlowdown = 55.0 / 41;
+// Host and bus share the host's memory: means of what copies both ways and updates cost one another beside two H200
+// (docs/planning.md).
 
-/// Time of an update on the host while `share` of the states are streamed beside it, over its time alone. Requires:
-/// `share` is below 1.
-double host_update_slowdown(double share);
+/// Bytes of its own that the team loses for a byte that crosses the bus.
+inline constexpr double kLostPerCopiedByte = 0.7;
+/// Time of a copy beside updates on the host, over its time alone.
+inline constexpr double kCopySlowdown = 1.45;
 
 /// The share of the states to stream with which the slowest of team, links and other work ends first; 0 where that
 /// saves less than a tenth of its time. A byte on the bus slows the team down, because both share the host's memory.
