@@ -12,7 +12,7 @@ using State = StepOrder::State;
 using Call = StepOrder::Call;
 using enum StepOrder::State;
 
-constexpr std::size_t kNStates = 7, kNCalls = 10;
+constexpr std::size_t kNStates = 7, kNCalls = 11;
 
 /// The state after a call, or the sentence that refuses it.
 struct Rule {
@@ -37,17 +37,19 @@ constexpr Rule kClipped = no(
     "after set_grad, then call step()");
 
 constexpr std::array<std::array<Rule, kNCalls>, kNStates> kRules = {{
-    // resume; forward, backward, last_backward, clip, step; save, weights; read_gradient, write_gradient
-    {to(between), to(fresh), to(gathering), to(ended), kHasNone, kNoGradients, to(fresh), to(fresh), kHasNone,
-     kHasNone},
-    {to(between), to(between), to(gathering), to(ended), kHasNone, kNoGradients, to(between), to(between), kHasNone,
-     kHasNone},
-    {kUnderWay, to(gathering), to(gathering), to(ended), to(clipped), to(between), kUnderWay, kUnderWay, to(gathering),
-     to(gathering)},
-    {kUnderWay, kUpdated, kHasLast, kHasLast, to(clipped), to(between), kUnderWay, kUnderWay, to(ended), to(ended)},
-    {kUnderWay, to(clipped), kClipped, kClipped, kClipped, to(between), kUnderWay, kUnderWay, to(clipped), kClipped},
-    {kFailed, kFailed, kFailed, kFailed, kFailed, kFailed, kFailed, kFailed, kFailed, kFailed},
-    {to(between), kTorn, kTorn, kTorn, kTorn, kTorn, kTorn, kTorn, kTorn, kTorn},
+    // resume; forward, backward, last_backward, clip, step; save, read, write; read_gradient, write_gradient
+    {to(between), to(fresh), to(gathering), to(ended), kHasNone, kNoGradients, to(fresh), to(fresh), to(fresh),
+     kHasNone, kHasNone},
+    {to(between), to(between), to(gathering), to(ended), kHasNone, kNoGradients, to(between), to(between), to(between),
+     kHasNone, kHasNone},
+    {kUnderWay, to(gathering), to(gathering), to(ended), to(clipped), to(between), to(gathering), to(gathering),
+     kUnderWay, to(gathering), to(gathering)},
+    {kUnderWay, kUpdated, kHasLast, kHasLast, to(clipped), to(between), kUnderWay, kUnderWay, kUnderWay, to(ended),
+     to(ended)},
+    {kUnderWay, to(clipped), kClipped, kClipped, kClipped, to(between), kUnderWay, kUnderWay, kUnderWay, to(clipped),
+     kClipped},
+    {kFailed, kFailed, kFailed, kFailed, kFailed, kFailed, kFailed, kFailed, kFailed, kFailed, kFailed},
+    {to(between), kTorn, kTorn, kTorn, kTorn, kTorn, kTorn, kTorn, kTorn, kTorn, kTorn},
 }};
 
 const Rule& rule_of(State state, Call call) {

@@ -94,8 +94,8 @@ def gathered(
     device; under torch.no_grad() modules can be called whose parameters are all among them. write: what is written to them,
     in place or as their `data`, becomes their values and masters.
 
-    Raises castor.Error within a step, where none of them is of a boosted model, and where the device budget does not hold
-    them all; at its end, where one was written without `write`: its values are undefined then.
+    Raises castor.Error from the last backward pass of a step to its end, with `write` from the first, where none of them is of
+    a boosted model, and where the device budget does not hold them all; at its end, where one was written without `write`: its values are undefined then.
     """
     parameters = parameters_of(of)
     names: dict[_core.Session, list[str]] = {}

@@ -331,6 +331,22 @@ TEST(Gemini, EvaluationBetweenStepsLeavesTheTrainingAsItIs) {
   EXPECT_GT(n_ran, 0);
 }
 
+/// Between micro-batches no value changes, whatever waits or was updated beside the last step.
+TEST(Gemini, MastersThatAreReadWithinStepsAreThoseOfTheLastOne) {
+  const Folder folder;
+  int n_ran = 0;
+  for (std::uint32_t seed = 0; seed < 3 * kSeeds; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const ScriptedTraining training(seed, {.announces = seed % 3 != 0, .reads = true});
+    PluginOptions options = {{"placement_policy", "cpu"}, {"chunk_bytes", "2048"}};
+    if (seed % 2 == 0) options = tight(training, folder);
+    if (seed % 5 < 2) options["stream_optim_frac"] = "0.5";
+    options["speculative_updates"] = seed % 4 == 0 ? "off" : "on";
+    n_ran += run_where_it_fits(training, options) ? 1 : 0;
+  }
+  EXPECT_GT(n_ran, 0);
+}
+
 TEST(Gemini, WithoutNvmeOrWithTooLittleOfItEqualsTheResidentRunOrSaysWhatDoesNotFit) {
   const Folder folder;
   std::uint32_t n_ran = 0;

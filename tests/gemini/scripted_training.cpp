@@ -80,6 +80,8 @@ ScriptedTraining::ScriptedTraining(std::uint32_t seed, const Habits& habits) {
       micro_batch.order.resize(units_.size());
       std::iota(micro_batch.order.begin(), micro_batch.order.end(), 0u);
       if (habits.another_order) std::shuffle(micro_batch.order.begin(), micro_batch.order.end(), random_habits);
+      for (std::uint32_t p = 0; habits.reads && p < n_params; ++p)
+        if (random_habits() % 3 == 0) micro_batch.read.push_back(p);
       step.micro_batches.push_back(std::move(micro_batch));
     }
     if (habits.evaluates) step.n_evaluations = random_habits() % 3;
@@ -164,6 +166,10 @@ Result<void> ScriptedTraining::train(const Run& run, const Step& step) const {
   const castor_step_args args = args_of(step, groups);
   for (std::uint32_t i = 0; i < step.n_evaluations; ++i) CASTOR_TRY(forward(run, step.micro_batches[0]));
   for (const MicroBatch& micro_batch : step.micro_batches) {
+    for (const std::uint32_t p : micro_batch.read) {
+      std::vector<float>& seen = run.record.weights_seen.emplace_back(numel(params_[p].shape));
+      CASTOR_TRY(run.strategy.read_master(p, seen.data()));
+    }
     CASTOR_TRY(forward(run, micro_batch));
     if (announces_ && &micro_batch == &step.micro_batches.back()) CASTOR_TRY(run.strategy.announce_step(args));
     CASTOR_TRY(backward(run, micro_batch));

@@ -18,7 +18,7 @@ namespace castor::test {
 
 /// The result of a run: everything that another run must repeat.
 struct TrainingRecord {
-  std::vector<std::vector<float>> weights_seen;  ///< by each use of each unit, in order
+  std::vector<std::vector<float>> weights_seen;  ///< by each use of each unit, and masters read within steps, in order
   std::vector<std::vector<float>> masters;       ///< by parameter, at the end
   std::vector<double> grad_norms;
   std::vector<bool> skipped;
@@ -29,11 +29,12 @@ class ScriptedTraining {
  public:
   /// The actions of a training beside one forward and one backward pass in the order of the model's units.
   struct Habits {
-    bool another_order = false;  ///< of the units in every micro-batch
-    bool evaluates = false;      ///< up to two forward passes alone before each step
-    bool announces = false;      ///< each step; most steps want no norm, and all have the same gradients
-    bool groups = false;         ///< of parameters, other ones in every step
-    bool clips_values = false;   ///< in most steps, and never the norm
+    bool another_order = false;                 ///< of the units in every micro-batch
+    bool evaluates = false;                     ///< up to two forward passes alone before each step
+    bool announces = false;                     ///< each step; most steps want no norm, and all have the same gradients
+    bool groups = false;                        ///< of parameters, other ones in every step
+    bool clips_values = false;                  ///< in most steps, and never the norm
+    bool reads = false;                         ///< some masters before each micro-batch
     castor_optimizer optimizer = CASTOR_ADAMW;  ///< of every step; CASTOR_ADAMW stands for both Adams, in turns
   };
 
@@ -68,6 +69,7 @@ class ScriptedTraining {
   struct MicroBatch {
     std::vector<std::vector<GradientEvent>> by_unit;
     std::vector<std::uint32_t> order;  ///< of the units in forward; backward runs in reverse
+    std::vector<std::uint32_t> read;   ///< parameters whose masters are read before it
   };
   struct Step {
     std::vector<MicroBatch> micro_batches;

@@ -159,6 +159,19 @@ class Lightning(SameWeights):
         self.assertEqual(tested.validated, module.validated)
         another.save_checkpoint(path.with_name("again.ckpt"), weights_only=True)
 
+    def test_is_saved_between_two_micro_batches(self):
+        """By a validation after four of three: training goes on as if nothing had been saved."""
+        options = {"accumulate_grad_batches": 3, "val_check_interval": 2, "max_epochs": 1}
+        module, twin, loaded = Module(), Module(plain=True), Module()
+        self.trainer(**options).fit(twin, loader(), loader(n_rows=8, seed=2))
+        saving = pl.callbacks.ModelCheckpoint(self.folder.name, "{step}", save_top_k=-1, every_n_epochs=1, save_on_train_epoch_end=False)
+        trainer = self.trainer(self.strategy(), callbacks=[saving], **{**options, "enable_checkpointing": True})
+        trainer.fit(module, loader(), loader(n_rows=8, seed=2))
+        self.assert_trained_alike(module, twin)
+        path = next(pathlib.Path(self.folder.name).glob("step=1.ckpt"))
+        self.trainer(self.strategy()).validate(loaded, loader(n_rows=8, seed=2), ckpt_path=path, verbose=False)
+        self.assertIn(loaded.validated[-1], twin.validated)
+
     def test_goes_on_from_a_checkpoint_of_another_strategy(self):
         usual, module = Module(), Module()
         path = pathlib.Path(self.folder.name) / "run.ckpt"

@@ -105,8 +105,8 @@ class Replaced(Files):
 
     def test_not_by_an_error(self):
         saved(0.5, 2, self.folder / "run")
-        run = Run(sgd(0.25))
-        run.model(torch.ones(1, 8)).sum().backward()
+        run = Run(sgd(0.25), micro_batches=1)
+        run.model(torch.ones(1, 8)).sum().backward()  # the last before the step, so it may update
         for name in ("run", "new"):
             with self.assertRaisesRegex(castor.Error, "a step is under way; end it with step"):
                 run.save(self.folder / name)
@@ -117,6 +117,32 @@ class Replaced(Files):
             saved(0.25, 1, self.folder / "file")
         with self.assertRaisesRegex(castor.Error, "cannot write /proc/run: No such file or directory"):
             saved(0.25, 1, "/proc/run")
+
+    def test_between_two_micro_batches(self):
+        """As of the last step: its own gradients stay with the step that goes on. Under each home of the states."""
+        stored = {"nvme": [str(self.folder / "nvme")], "nvme_offload_fraction": 1.0}
+        for number, options in enumerate(({}, {"micro_batches": 2}, stored, {**stored, "durability": "commit"})):
+            with self.subTest(**options):
+                (self.folder / "nvme").mkdir(exist_ok=True)
+                run = Run(sgd(0.5), **options)
+                for n_steps in range(3):
+                    run.model(torch.ones(1, 8)).sum().backward()
+                    run.save(self.folder / f"run{number}")
+                    self.assertEqual(run.values(), {-1.0 * n_steps})
+                    with castor.gathered(run.model):
+                        self.assertEqual(set(run.model.bias.tolist()), {-1.0 * n_steps})
+                    run.booster.save_model(run.model, self.folder / f"model{number}")
+                    run.steps(1)
+                self.assertEqual(run.values(), {-3.0})
+                del run
+                if "durability" not in options:
+                    self.assertEqual(loaded(self.folder / f"run{number}"), ({-2.0}, [0.5]))
+                else:
+                    again = Run(sgd(0.25), **options).load(self.folder / f"run{number}")
+                    self.assertEqual((again.values(), again.rates()), ({-2.0}, [0.5]))
+                alone = nn.Linear(8, 8)
+                Booster().load_model(alone, self.folder / f"model{number}")
+                self.assertEqual(set(alone.weight.flatten().tolist()), {-2.0})
 
     def test_not_where_a_store_is_in_use(self):
         """The folder in which another run commits."""

@@ -64,10 +64,15 @@ TEST(StepOrder, ClippedGradientsStayAsTheyAre) {
   }
 }
 
-TEST(StepOrder, ASaveIsBetweenSteps) {
+/// Until the last backward pass begins, in which updates may begin too.
+TEST(StepOrder, ValuesOfTheLastStepAreReadAndSavedBetweenBackwardPasses) {
+  after({Call::backward, Call::save, Call::read, Call::backward, Call::save, Call::last_backward, Call::step});
   const std::string wanted = "a step is under way; end it with step(), or drop it with zero_grad()";
-  EXPECT_EQ(refusal(after({Call::backward}), Call::save), wanted);
-  EXPECT_EQ(refusal(after({Call::last_backward}), Call::save), wanted);
+  for (const Call call : {Call::save, Call::read, Call::write}) {
+    EXPECT_EQ(refusal(after({Call::last_backward}), call), wanted);
+    EXPECT_EQ(refusal(after({Call::backward, Call::clip}), call), wanted);
+  }
+  EXPECT_EQ(refusal(after({Call::backward}), Call::write), wanted);
 }
 
 TEST(StepOrder, ARunIsResumedBeforeTheFirstStepOrBetweenTwo) {
@@ -85,7 +90,8 @@ TEST(StepOrder, AfterTheLastBackwardPassComesTheStep) {
 TEST(StepOrder, AFailedStepIsDroppedFirst) {
   StepOrder order = after({Call::last_backward, Call::step, Call::backward});
   order.failed();
-  for (const Call call : {Call::forward, Call::backward, Call::last_backward, Call::step, Call::save, Call::weights})
+  for (const Call call :
+       {Call::forward, Call::backward, Call::last_backward, Call::step, Call::save, Call::read, Call::write})
     EXPECT_EQ(refusal(order, call), "a call of this step has failed; drop the step with zero_grad() and begin it anew");
   order.abandoned();
   EXPECT_TRUE(order.check(Call::last_backward).ok());
@@ -104,7 +110,8 @@ TEST(StepOrder, AFirstStepThatIsDroppedLeavesWhatWasThere) {
 TEST(StepOrder, ARunThatWasResumedInPartIsResumedAgainFirst) {
   StepOrder order;
   order.torn();
-  for (const Call call : {Call::forward, Call::backward, Call::last_backward, Call::step, Call::save, Call::weights})
+  for (const Call call :
+       {Call::forward, Call::backward, Call::last_backward, Call::step, Call::save, Call::read, Call::write})
     EXPECT_EQ(refusal(order, call), "the run was resumed in part only; resume it from a whole checkpoint");
   EXPECT_TRUE(order.check(Call::resume).ok());
   order.done(Call::resume);

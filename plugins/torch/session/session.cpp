@@ -182,19 +182,19 @@ Result<std::string> Session::digest() { return weights_digest(parts_->adapter->h
 Result<std::optional<std::string>> Session::not_finite() { return first_not_finite(parts_->params, *parts_->strategy); }
 
 Result<at::Tensor> Session::read_master(std::string_view wanted) {
-  CASTOR_TRY(parts_->order.check(Call::weights));
+  CASTOR_TRY(parts_->order.check(Call::read));
   CASTOR_ASSIGN(const ParamId id, parts_->named(wanted));
   return parts_->read_master(id);
 }
 
 Result<Moments> Session::read_moments(std::string_view wanted) {
-  CASTOR_TRY(parts_->order.check(Call::weights));
+  CASTOR_TRY(parts_->order.check(Call::read));
   CASTOR_ASSIGN(const ParamId id, parts_->named(wanted));
   return parts_->read_moments(id);
 }
 
 Result<void> Session::write_moments(std::string_view wanted, const Moments& moments) {
-  CASTOR_TRY(parts_->order.check(Call::weights));
+  CASTOR_TRY(parts_->order.check(Call::write));
   CASTOR_ASSIGN(const ParamId id, parts_->named(wanted));
   return parts_->write_moments(id, moments);
 }
@@ -211,7 +211,7 @@ Result<void> Session::write_gradient(std::string_view wanted, const at::Tensor& 
 
 Result<void> Session::acquire(const std::vector<std::string>& names, bool write) {
   CASTOR_TRY(parts_->adapter->end_broken_pass());
-  CASTOR_TRY(parts_->order.check(Call::weights));
+  CASTOR_TRY(parts_->order.check(write ? Call::write : Call::read));
   CASTOR_ASSIGN(const auto ids, parts_->known_as(names));
   for (const std::uint32_t id : ids) {
     CASTOR_TRY(parts_->adapter->check_memory(id));
@@ -242,13 +242,13 @@ Result<void> Session::release(const std::vector<std::string>& names, bool write)
 }
 
 Result<at::Tensor> Session::read_weight(std::string_view wanted) {
-  CASTOR_TRY(parts_->order.check(Call::weights));
+  CASTOR_TRY(parts_->order.check(Call::read));
   CASTOR_ASSIGN(const ParamId id, parts_->named(wanted));
   return parts_->read_weight(id);
 }
 
 Result<NamedTensors> Session::state_dict() {
-  CASTOR_TRY(parts_->order.check(Call::weights));
+  CASTOR_TRY(parts_->order.check(Call::read));
   NamedTensors weights;
   for (const ParamId id : parts_->params.ids()) {
     CASTOR_TRY(parts_->adapter->check_memory(number(id)));
@@ -259,7 +259,7 @@ Result<NamedTensors> Session::state_dict() {
 }
 
 Result<void> Session::load(const NamedTensors& weights) {
-  CASTOR_TRY(parts_->order.check(Call::weights));
+  CASTOR_TRY(parts_->order.check(Call::write));
   std::vector<ParamId> ids;
   for (const auto& [name, values] : weights) {
     CASTOR_ASSIGN(const ParamId id, parts_->named(name));

@@ -81,11 +81,6 @@ class CastorMixin:
         finally:
             drop_open_step(inner(self.optimizer))
 
-    def _save_checkpoint(self, *args: Any, **kwargs: Any) -> None:
-        if self.control.should_training_stop:
-            drop_open_step(inner(self.optimizer))
-        super()._save_checkpoint(*args, **kwargs)
-
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         if self.args.should_save:
             self.castor_booster.save_optimizer(inner(self.optimizer), Path(output_dir) / RUN)

@@ -7,7 +7,8 @@
 
 namespace castor {
 
-/// The order of the calls of a training: resume, then steps of one or more backward passes, and saves between them.
+/// The order of the calls of a training: resume, then steps of one or more backward passes. Before the last of these no
+/// value changes: the run can be saved, and values read, as of the last step.
 class StepOrder {
  public:
   enum class State : std::uint8_t {
@@ -27,7 +28,8 @@ class StepOrder {
     clip,
     step,
     save,
-    weights,
+    read,
+    write,
     read_gradient,
     write_gradient,
   };

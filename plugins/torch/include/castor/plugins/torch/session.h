@@ -88,8 +88,9 @@ struct Moments {
 /// A model in training: its adapter, the plugin's strategy, its optimizer and the state of the run. Ends in the right
 /// order, and gives the parameters' memory back.
 ///
-/// Order of calls: for each step one or more backward() and step(), resume and save() between steps; another order
-/// is refused with a sentence (StepOrder). A forward pass between the last backward pass of a step and step() is
+/// Order of calls: for each step one or more backward() and step(), resume() and writes between steps; another order
+/// is refused with a sentence (StepOrder). Until the last backward pass of a step has begun the run can be saved and
+/// values be read: they are those of the last step. A forward pass between the last backward pass of a step and step() is
 /// refused too, because parameters may have been updated by then, unless the session has values_may_change. A step may
 /// have fewer backward passes than micro_batches; their gradients are divided by micro_batches all the same. A graph is
 /// differentiated in the step in which it was built: later it would read new weights, and after the session none.
@@ -186,9 +187,9 @@ class Session {
   /// The fp32 master of a parameter, or the values of an opaque one in their dtype: contiguous, on the host. Errors:
   /// usage for an unknown name, with the nearest one.
   Result<at::Tensor> read_master(std::string_view name);
-  /// Errors: usage within a step, for an unknown name, and for a parameter that is not trained; those of the strategy.
+  /// Errors: usage for an unknown name, and for a parameter that is not trained; those of the strategy.
   Result<Moments> read_moments(std::string_view name);
-  /// Replaces them. Errors: as above; usage for other sizes.
+  /// Replaces them. Errors: as above; usage within a step, and for other sizes.
   Result<void> write_moments(std::string_view name, const Moments& moments);
   /// The gradient of a parameter so far in this step, in fp32: contiguous, on the host. Errors: usage outside a step, where
   /// the step was announced, where the parameter has none, and for an unknown name; those of the strategy.
@@ -197,15 +198,15 @@ class Session {
   Result<void> write_gradient(std::string_view name, const at::Tensor& values);
   /// Gives parameters memory outside of units until release of the same ones, as castor.gathered() does in Python. With
   /// `write` what the program writes to them meanwhile becomes their values; what it does not write keeps its master.
-  /// Errors: usage within a step, and for unknown names; does_not_fit.
+  /// Errors: usage for unknown names, and to write within a step; does_not_fit.
   Result<void> acquire(const std::vector<std::string>& names, bool write);
   Result<void> release(const std::vector<std::string>& names, bool write);
-  /// The weight of a parameter as the model computes with it, in its dtype: contiguous, on the host. Errors: usage within
-  /// a step; those of read_master.
+  /// The weight of a parameter as the model computes with it, in its dtype: contiguous, on the host. Errors:
+  /// those of read_master.
   Result<at::Tensor> read_weight(std::string_view name);
   /// The weights of all parameters by name, as the model computes with them: contiguous, in their dtypes, on the host and
   /// outside every budget. After the session `parameter.set_data(weight)` gives the model memory of its own again.
-  /// Errors: usage within a step; those of read_master.
+  /// Errors: those of read_master.
   Result<NamedTensors> state_dict();
   /// Makes values of the parameters' sizes, in any dtype, the masters of those that are named; moments and counters stay.
   /// Errors: usage within a step, for an unknown name, a name given twice and another size, and then nothing has changed;
