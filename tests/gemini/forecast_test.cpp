@@ -177,19 +177,26 @@ TEST(VirtualRig, CopiesAndUpdatesSlowOneAnotherDownAsFarAsTheyRanBesideOneAnothe
     return seconds_of(team->add({.n_parts = 1, .run = {}, .touched_bytes = 1'000'000'000}));
   };
   const auto copy_s = [&](Stream& stream) { return seconds_of(stream.copy(nullptr, nullptr, 1'000'000'000)); };
+  const auto end_step = [&](double step_s, double beside_s, std::uint64_t h2d_bytes, std::uint64_t d2h_bytes) {
+    StepEstimate step;
+    step.step_s = step_s, step.beside_s = beside_s;
+    step.moved.h2d = h2d_bytes, step.moved.d2h = d2h_bytes;
+    rig.end_step(step);
+  };
   EXPECT_NEAR(update_s(), 1, 1e-6);
   EXPECT_NEAR(copy_s(*up), 1, 1e-6);
-  rig.end_step(2, 2'000'000'000);  // half of the copies ran beside the update of 1 s
+  end_step(2, 1, 500'000'000, 1'500'000'000);  // half of the copies ran beside the update
   EXPECT_NEAR(update_s(), 1 + 0.7 * 2 / 2, 1e-6);
   EXPECT_NEAR(copy_s(*up), 1 + 0.45 / 2, 1e-6);
   EXPECT_NEAR(copy_s(*down), 1 + 0.45 / 2, 1e-6);
-  rig.end_step(1.7, 0);
+  end_step(1.7, 1.7, 0, 0);
   EXPECT_NEAR(update_s(), 1, 1e-6) << "no copies";
   EXPECT_NEAR(copy_s(*down), 1.45, 1e-6);
-  rig.end_step(0.5, 1'000'000'000);
+  end_step(0.5, 1, 1'000'000'000, 0);
   EXPECT_NEAR(update_s(), 1.7, 1e-6) << "no more than all copies";
-  rig.end_step(1, 1), rig.end_step(1, 1);
-  EXPECT_NEAR(copy_s(*up), 1, 1e-6) << "no updates";
+  end_step(1, 0, 1'000'000'000, 0);
+  EXPECT_NEAR(update_s(), 1, 1e-6) << "not beside them";
+  EXPECT_NEAR(copy_s(*up), 1, 1e-6) << "not beside them";
 }
 
 /// Half of the sixteenth of the tensors' bytes that the placement leaves to the allocator.

@@ -86,7 +86,7 @@ Result<void> VirtualTraining::run_step(const castor_step_args& args) {
   last_.wait_s = std::max(0.0, last_.step_s - last_.compute_s);
   last_.moved = rooms().chunks->moved() - moved_before;
   update_s_ = rig_.updates_s() - updates_s;
-  rig_.end_step(last_.step_s, last_.moved.h2d + last_.moved.d2h);
+  rig_.end_step(last_);
   return {};
 }
 

@@ -11,6 +11,7 @@
 #include <castor/memory/device.h>
 #include <castor/memory/host_resource.h>
 #include <castor/memory/host_team.h>
+#include <castor/plan/step_estimate.h>
 #include <castor/schedule/virtual_links.h>
 #include <castor/schedule/virtual_memory.h>
 #include <castor/schedule/virtual_team.h>
@@ -67,9 +68,9 @@ class VirtualRig {
   /// The parts that the engine asks for; borrows this. `nvme`: there is a drive below the host.
   Machine parts(bool nvme);
 
-  /// A step of `step_s` has ended, in which `copied_bytes` crossed the bus: as far as they ran beside one another in it,
-  /// copies and updates on the host slow one another down in the next.
-  void end_step(double step_s, std::uint64_t copied_bytes);
+  /// A step has ended: as far as they ran beside one another in it, copies and updates on the host slow one another down
+  /// in the next.
+  void end_step(const StepEstimate& step);
 
   /// The model computes for `seconds`.
   void compute(double seconds) { compute_.run(seconds), busy_s_ += seconds; }
@@ -96,8 +97,8 @@ class VirtualRig {
   VirtualTeam team_{clock_};
   VirtualDrive drive_;
   HollowMemory device_memory_, host_memory_;
-  double update_slowdown_ = 1;               ///< of those on the host
-  double step_team_s_ = 0, step_bytes_ = 0;  ///< of the team, since the last step
+  double update_slowdown_ = 1;  ///< of those on the host
+  double step_bytes_ = 0;       ///< that the team touched since the last step
   double busy_s_ = 0, device_updates_s_ = 0, team_s_ = 0;
 };
 

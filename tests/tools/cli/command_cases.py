@@ -325,7 +325,12 @@ class Estimate(CommandCase):
         self.assertEqual((found["bound"]["by"], found["wait_s"]), ("compute", 0))
         self.assertGreater(found["peak_bytes"]["device"], 14 * found["params"] + found["non_model_bytes"] - 1)
         # Eight operations per parameter and token at the given rate, and attention: 5 % at this length.
-        self.assertAlmostEqual(found["compute_s"] - found["update_s"], 8 * found["params"] * 8192 / 400e12, delta=0.015)
+        self.assertAlmostEqual(found["compute_s"] - found["update_s"], 8 * found["params"] * 8192 / 450e12, delta=0.015)
+
+    def lost_bytes(self, found):
+        """That updates on the host lose to copies beside them, which use the host's memory too: docs/planning.md."""
+        copied = found["moved_bytes_per_step"]["h2d"] + found["moved_bytes_per_step"]["d2h"]
+        return 0.7 * copied * min(1, found["update_beside_s"] / found["step_s"])
 
     def test_states_on_the_host_go_by_the_hosts_rate(self):
         # Each state is read and written, the gradient read, the weight written, and also read if the master is split.
@@ -347,7 +352,8 @@ class Estimate(CommandCase):
             touched = 2 * states + (4 if "off" in options else 6) + (4 if "lars" in options else 0)
             if "lamb" in options:  # norms first: states and gradient once more, and the weights of split masters
                 touched += states + (2 if "off" in options else 4)
-            self.assertAlmostEqual(found["update_s"] / (found["params"] * touched / 1e9), 1, delta=0.001)
+            expected = (found["params"] * touched + self.lost_bytes(found)) / 1e9
+            self.assertAlmostEqual(found["update_s"] / expected, 1, delta=0.001)
             self.assertGreaterEqual(found["peak_bytes"]["host"], states * found["params"])
 
     def raised(self, done, option):
@@ -419,7 +425,8 @@ class Estimate(CommandCase):
         here = self.assert_result(self.estimate(*self.GPT, "--policy", "cpu", "--overlap-updates", "off"))
         beside = self.assert_result(self.estimate(*self.GPT, "--policy", "cpu", "--stream-optim-frac", "0"))
         self.assertEqual(here["update_beside_s"], 0)
-        self.assertAlmostEqual(beside["update_beside_s"], here["update_s"])
+        lost_s = self.lost_bytes(beside) / (126 * 2**30)  # the rate where none is stated
+        self.assertAlmostEqual(beside["update_beside_s"], here["update_s"] + lost_s, delta=1e-5)
         self.assertLess(beside["step_s"], here["step_s"])
         self.assertGreaterEqual(beside["step_s"], max(beside["update_beside_s"], beside["compute_s"]))
 
@@ -443,13 +450,13 @@ class Estimate(CommandCase):
         on_host = [*self.GPT, "--policy", "cpu", "--stream-optim-frac", "0"]
         plain = self.assert_result(self.estimate(*on_host))
         clipped = self.assert_result(self.estimate(*on_host, "--clip", "1.0", "--speculative-updates", "off"))
-        self.assertAlmostEqual(clipped["update_s"], plain["update_s"])  # the sum has another order
         backward_s = 3 / 4 * plain["compute_s"]  # with recomputation: one part forward, three backward
         self.assertGreater(clipped["step_s"], backward_s + clipped["update_beside_s"])
         self.assertLess(plain["step_s"], clipped["step_s"])
         speculative = self.assert_result(self.estimate(*on_host, "--clip", "1.0"))
         self.assertEqual(speculative["speculative_chunks"], speculative["chunks"])
-        self.assertAlmostEqual(speculative["update_s"], plain["update_s"])
+        alone_s = [found["update_s"] - self.lost_bytes(found) / (126 * 2**30) for found in (plain, clipped, speculative)]
+        self.assertAlmostEqual(max(alone_s), min(alone_s), delta=1e-5)
         self.assertLess(speculative["step_s"], clipped["step_s"])
         self.assertGreater(speculative["peak_bytes"]["host"], clipped["peak_bytes"]["host"])
 
