@@ -130,16 +130,20 @@ void StatefulTensorMgr::guide_by(MoveGuide& guide) { waits_->guide_by(guide); }
 
 MoveGuide& StatefulTensorMgr::guide() const { return waits_->guide(); }
 
+void StatefulTensorMgr::tell(const Need& need) {
+  if (n_aside_ == 0) guide().accessed(need);
+}
+
 Result<BufferView> StatefulTensorMgr::open(ChunkId chunk, Tier tier) {
   CASTOR_ASSIGN(const BufferView opened, fetcher_->open(chunk, tier));
-  guide().accessed({chunk, tier, Access::overwrite});
+  tell({chunk, tier, Access::overwrite});
   return opened;
 }
 
 Result<BufferView> StatefulTensorMgr::look(ChunkId chunk, Tier tier) {
   CASTOR_TRY(fetcher_->bring(chunk, tier));
   CASTOR_TRY(waits_->for_arrival(chunk, tier));
-  guide().accessed({chunk, tier, Access::read});
+  tell({chunk, tier, Access::read});
   return parts_.chunks.chunk(chunk).at(tier).buffer.view();
 }
 
@@ -150,7 +154,7 @@ Result<BufferView> StatefulTensorMgr::hold(ChunkId chunk, Tier tier) {
 }
 
 void StatefulTensorMgr::unhold(ChunkId chunk, Tier tier) {
-  guide().accessed({chunk, tier, Access::read});
+  tell({chunk, tier, Access::read});
   parts_.chunks.unpin(chunk, tier);
 }
 
@@ -158,7 +162,7 @@ Result<BufferView> StatefulTensorMgr::edit(ChunkId chunk, Tier tier) {
   if (!parts_.chunks.chunk(chunk).has_contents()) return open(chunk, tier);
   CASTOR_TRY(fetcher_->bring(chunk, tier));
   CASTOR_ASSIGN(const BufferView view, parts_.chunks.edit(chunk, tier));
-  guide().accessed({chunk, tier, Access::update});
+  tell({chunk, tier, Access::update});
   return view;
 }
 
@@ -176,6 +180,7 @@ Result<void> StatefulTensorMgr::discard(ChunkId chunk) {
 Result<void> StatefulTensorMgr::push_down(ChunkId chunk, Tier tier) { return fetcher_->push_down(chunk, tier); }
 
 Result<void> StatefulTensorMgr::write_back(std::span<const ChunkId> chunks) {
+  const Aside aside(*this);
   Result<void> outcome;
   for (const ChunkId id : chunks)
     if (outcome.ok() && !parts_.chunks.chunk(id).nvme_current) outcome = start_write_back(id);

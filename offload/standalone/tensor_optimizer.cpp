@@ -117,7 +117,7 @@ Result<void> Standalone::open() {
   for (std::uint32_t id = 0; id < tensors_.size(); ++id) cut(id);
   CASTOR_TRY(place());
   CASTOR_ASSIGN(stream_, cpu_->make_stream());
-  CASTOR_ASSIGN(team_, make_host_team(options_.n_threads));
+  CASTOR_ASSIGN(team_, make_host_team(options_.n_threads, options_.n_spared_cpus));
   kernels_.emplace(UpdateKernels::make_host());
   return {};
 }

@@ -174,6 +174,7 @@ std::vector<TilePart> StateIo::parts_in(PayloadId chunk, TileId tile, TensorId t
 
 Result<void> StateIo::read(TensorId tensor, StateValues& values) {
   CASTOR_TRY(check(tensor, values));
+  const StatefulTensorMgr::Aside aside(parts_.mover);
   const TensorPlace& place = parts_.states.layout().tensors[tensor];
   const ChunkShape& shape = parts_.states.shape(place.chunk);
   values.n_updates = parts_.states.n_updates(tensor);

@@ -9,11 +9,11 @@ namespace castor {
 namespace {
 
 constexpr const char* kReleased =
-    "it is not on the device now; use it in the forward pass of its module, or between steps within "
+    "it is not on the device now; use it in the forward pass of its module, or within "
     "castor.gathered(parameter)";
 constexpr const char* kPending =
-    "it is not up to date, since its update waits for the next forward pass of its module; use it there, or between "
-    "steps within castor.gathered(parameter)";
+    "it is not up to date, since its update waits for the next forward pass of its module; use it there, or "
+    "within castor.gathered(parameter)";
 
 }  // namespace
 

@@ -68,6 +68,7 @@ std::uint64_t LentWeights::bytes_beside_pinned(const std::vector<ChunkId>& chunk
 
 /// Holds all of `chunks` on the device, or none.
 Result<void> LentWeights::hold(const std::vector<ChunkId>& chunks) {
+  const StatefulTensorMgr::Aside aside(*rooms_.mover);
   std::vector<ChunkId> held;
   for (const ChunkId chunk : chunks) {
     if (const auto there = rooms_.mover->hold(chunk, Tier::device); !there.ok()) return unhold(held), there.error();
@@ -77,6 +78,7 @@ Result<void> LentWeights::hold(const std::vector<ChunkId>& chunks) {
 }
 
 void LentWeights::unhold(const std::vector<ChunkId>& chunks) {
+  const StatefulTensorMgr::Aside aside(*rooms_.mover);
   for (const ChunkId chunk : chunks) rooms_.mover->unhold(chunk, Tier::device);
 }
 

@@ -20,6 +20,8 @@ constexpr std::array<StateWords, kNCallStates> kWords = {{
     {"forward", "within a unit's forward pass", "after_forward must come first"},
     {"backward", "in a backward pass", "end_of_backward must come first"},
     {"gathered", "between backward and step", "begin_step or discard_gradients must come first (step or zero_grad)"},
+    {"complete", "after the last backward pass of the step",
+     "begin_step or discard_gradients must come first (step or zero_grad)"},
     {"lent", "while weights are lent", "release must come first (the end of castor.gathered)"},
 }};
 
@@ -28,7 +30,7 @@ const StateWords& words(CallState state) { return kWords[static_cast<std::size_t
 /// The way out of a state in which most calls are in order.
 const char* way_out_at_rest(CallStates allowed) {
   if (allowed == during::created) return "it is called once";
-  if (allowed & during::gathered) return "end_of_backward must come first";
+  if (allowed & during::before_step) return "end_of_backward must come first";
   if (allowed & during::lent) return "acquire must come first";
   return "it is called before the first step alone";
 }
@@ -72,10 +74,12 @@ void CallOrder::made(CallEffect effect) {
     case CallEffect::enters_forward: in_forward_ = true; break;
     case CallEffect::leaves_forward: in_forward_ = false; break;
     case CallEffect::begins_backward: base_ = CallState::backward, in_forward_ = false; break;
-    case CallEffect::ends_backward: base_ = CallState::gathered, in_forward_ = false; break;
-    case CallEffect::announces: base_ = CallState::announced; break;
-    case CallEffect::steps: base_ = rest_ = CallState::between; break;
-    case CallEffect::drops: base_ = rest_, in_forward_ = false; break;
+    case CallEffect::ends_backward:
+      base_ = announced_ ? CallState::complete : CallState::gathered, in_forward_ = false;
+      break;
+    case CallEffect::announces: base_ = CallState::announced, announced_ = true; break;
+    case CallEffect::steps: base_ = rest_ = CallState::between, announced_ = false; break;
+    case CallEffect::drops: base_ = rest_, in_forward_ = announced_ = false; break;
     case CallEffect::lends: ++n_lent_; break;
     case CallEffect::takes_back: --n_lent_; break;
   }

@@ -50,9 +50,9 @@ class CallOrder {
   Error refusal(const CallNeed& rule, const char* name) const;
 
   std::atomic<std::thread::id> turn_ = {};  ///< of this thread; none: of no one
-  CallState base_ = CallState::created;  ///< never forward or lent
+  CallState base_ = CallState::created;     ///< never forward or lent
   CallState rest_ = CallState::attached;
-  bool in_forward_ = false;
+  bool in_forward_ = false, announced_ = false;
   std::uint32_t n_lent_ = 0;
 };
 

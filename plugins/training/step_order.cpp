@@ -46,8 +46,8 @@ constexpr std::array<std::array<Rule, kNCalls>, kNStates> kRules = {{
      kUnderWay, to(gathering), to(gathering)},
     {kUnderWay, kUpdated, kHasLast, kHasLast, to(clipped), to(between), kUnderWay, kUnderWay, kUnderWay, to(ended),
      to(ended)},
-    {kUnderWay, to(clipped), kClipped, kClipped, kClipped, to(between), kUnderWay, kUnderWay, kUnderWay, to(clipped),
-     kClipped},
+    {kUnderWay, to(clipped), kClipped, kClipped, kClipped, to(between), to(clipped), to(clipped), kUnderWay,
+     to(clipped), kClipped},
     {kFailed, kFailed, kFailed, kFailed, kFailed, kFailed, kFailed, kFailed, kFailed, kFailed, kFailed},
     {to(between), kTorn, kTorn, kTorn, kTorn, kTorn, kTorn, kTorn, kTorn, kTorn, kTorn},
 }};

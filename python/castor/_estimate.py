@@ -141,11 +141,13 @@ def estimate(
         recording.close()
     of_step = rule, values_of(rule, made.param_groups[0]), plugin.max_norm or 0.0, plugin.micro_batches or 1
     rates, unit = dict(machine or {}), None
-    if timing:
-        where, updates = torch.device(device), Updates(_core.n_update_threads(getattr(plugin, "update_threads", None) or 0, device == "cuda"))
-        unit, flops_per_s = timing.measure(recording.flops_of_units(), where, updates)
-        rates = {"flops_per_s": flops_per_s, **rates_of(where, updates), **rates}
     found = forecast(lambda budgets: recording.forecast(*of_step, device, rates, budgets))
+    if timing:
+        where, updates = torch.device(device), Updates(*_core.team_size(getattr(plugin, "update_threads", None) or 0, device == "cuda"))
+        unit, flops_per_s = timing.measure(recording.flops_of_units(), where, updates if found["beside_s"] else None)
+        rates = {"flops_per_s": flops_per_s, **rates_of(where, updates), **rates}
+        found = forecast(lambda budgets: recording.forecast(*of_step, device, rates, budgets))
+    del found["beside_s"]
     return Estimate(activation_bytes=found.pop("non_model_bytes"), flops=flops, timed=unit, **found)
 
 

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -74,8 +75,9 @@ class TimedUnits:
         if not self.seen:
             raise Error(f"no two units of the model are alike, so there is none to time; {WAY_OUT}", "usage", "timed")
 
-    def measure(self, flops_of_units: Sequence[float], device: torch.device, updates: Updates) -> tuple[str, float]:
-        """The unit, and the operations per second that it reaches, beside updates where the device is not the host."""
+    def measure(self, flops_of_units: Sequence[float], device: torch.device, updates: Updates | None) -> tuple[str, float]:
+        """The unit, and the operations per second that it reaches; beside updates, unless there are none or the device is the
+        host."""
         for handle in self.handles:
             handle.remove()
         called = [(flops_of_units[seen.number] * n, seen) for seen, n in self.seen if seen.n_calls and flops_of_units[seen.number]]
@@ -83,7 +85,7 @@ class TimedUnits:
             raise Error(f"none of the units that the model repeats multiplies matrices, so there is none to time; {WAY_OUT}", "usage", "timed")
         seen = max(called, key=lambda each: each[0])[1]
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
-            beside = repeated(updates.step) if device.type != "cpu" else nullcontext()
+            beside = repeated(updates.step) if updates and device.type != "cpu" else nullcontext()
             return seen.name, flops_of_units[seen.number] / seen.n_calls / seconds(seen, device, beside)
 
 
@@ -158,10 +160,10 @@ def wait(device: torch.device) -> None:
 
 
 class Updates:
-    """Of a parameter on the host, by threads of their own."""
+    """Of a parameter on the host, by threads of their own, which leave the first CPUs to others."""
 
-    def __init__(self, n_threads: int):
-        self.states = _core.TensorOptimizer([(torch.float32, UPDATED)], True, [], 0.0, n_threads)
+    def __init__(self, n_threads: int, n_spared_cpus: int):
+        self.states = _core.TensorOptimizer([(torch.float32, UPDATED)], True, [], 0.0, n_threads, n_spared_cpus)
         self.update = 0, torch.zeros(UPDATED), torch.zeros(UPDATED), "adamw", ADAMW, True
 
     def step(self) -> None:
@@ -170,20 +172,15 @@ class Updates:
 
 @contextmanager
 def repeated(run: Callable[[], Any]) -> Iterator[None]:
-    """On another thread, again and again."""
+    """On another thread, again and again; what it raises, this raises at its end."""
     ended = threading.Event()
-
-    def run_on() -> None:
-        while not ended.is_set():
-            run()
-
-    thread = threading.Thread(target=run_on, name="beside")
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
+    with ThreadPoolExecutor(1, thread_name_prefix="beside") as thread:
+        try:
+            last = thread.submit(lambda: all(run() or True for _ in iter(ended.is_set, True)))
+            yield
+        finally:
+            ended.set()
+        last.result()
 
 
 def rates_of(device: torch.device, updates: Updates) -> dict[str, float]:

@@ -56,8 +56,8 @@ py::dict dict_of(const Forecast& found) {
   return py::dict(py::arg("n_params") = found.n_params, py::arg("peak_bytes") = peaks,
                   py::arg("non_model_bytes") = found.non_model_bytes, py::arg("step_s") = found.step.step_s,
                   py::arg("compute_s") = found.step.compute_s, py::arg("wait_s") = found.step.wait_s,
-                  py::arg("update_s") = found.update_s, py::arg("bound_by") = found.step.bound_by,
-                  py::arg("bound_s") = found.step.bound_s);
+                  py::arg("update_s") = found.update_s, py::arg("beside_s") = found.step.beside_s,
+                  py::arg("bound_by") = found.step.bound_by, py::arg("bound_s") = found.step.bound_s);
 }
 
 class Recording {
@@ -127,7 +127,10 @@ py::dict link_rates(std::optional<int> gpu) {
 }  // namespace
 
 void bind_forecast(py::module_& module) {
-  module.def("n_update_threads", [](unsigned stated, bool on_gpu) { return team_size_of(stated, on_gpu).n_threads; });
+  module.def("team_size", [](unsigned update_threads, bool on_gpu) {
+    const TeamSize size = team_size_of(update_threads, on_gpu);
+    return std::make_pair(size.n_threads, size.n_spared_cpus);
+  });
   module.def("link_rates", &link_rates);
   py::class_<Recording>(module, "Recording")
       .def(py::init<NamedTensors, Units, const std::string&, std::map<std::string, std::string>>())

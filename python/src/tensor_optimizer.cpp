@@ -46,13 +46,13 @@ using OptionalTensor = std::optional<at::Tensor>;
 class OnHost {
  public:
   OnHost(const Tensors& tensors, bool keeps_exp_avg_sq, std::vector<std::string> folders, double nvme_fraction,
-         unsigned n_threads)
+         unsigned n_threads, unsigned n_spared_cpus)
       : keeps_exp_avg_sq_(keeps_exp_avg_sq) {
     std::vector<TrainedTensor> trained;
     for (const auto& [type, n] : tensors) trained.push_back({dtype_of(type), n});
     const py::gil_scoped_release others_run;
-    states_ =
-        value_of(TensorOptimizer::make(trained, {keeps_exp_avg_sq, std::move(folders), nvme_fraction, n_threads}));
+    states_ = value_of(TensorOptimizer::make(
+        trained, {keeps_exp_avg_sq, std::move(folders), nvme_fraction, n_threads, n_spared_cpus}));
   }
 
   void step(const std::vector<Update>& updates, double grad_scale) {
@@ -110,7 +110,8 @@ Optimizer optimizer_of(const std::string& rule, const Values& v) {
 void bind_tensor_optimizer(py::module_& module) {
   module.def("check_rule", [](const std::string& rule, const Values& values) { (void)rule_of(rule, values); });
   py::class_<OnHost>(module, "TensorOptimizer")
-      .def(py::init<const Tensors&, bool, std::vector<std::string>, double, unsigned>())
+      .def(py::init<const Tensors&, bool, std::vector<std::string>, double, unsigned, unsigned>(), py::arg(), py::arg(),
+           py::arg(), py::arg(), py::arg(), py::arg("n_spared_cpus") = 0)
       .def("step", &OnHost::step)
       .def("read", &OnHost::read)
       .def("write", &OnHost::write)

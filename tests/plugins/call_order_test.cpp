@@ -38,6 +38,7 @@ void lead(CallOrder& order, CallState state) {
       {CallState::forward, {then::attaches, then::enters_forward}},
       {CallState::backward, {then::attaches, then::announces, then::begins_backward}},
       {CallState::gathered, {then::attaches, then::begins_backward, then::ends_backward}},
+      {CallState::complete, {then::attaches, then::announces, then::begins_backward, then::ends_backward}},
       {CallState::lent, {then::attaches, then::steps, then::lends}},
   };
   for (const CallEffect effect : paths.at(state)) order.made(effect);
@@ -46,24 +47,24 @@ void lead(CallOrder& order, CallState state) {
 
 /// By function: the states in which it may be called, in the order of CallState.
 const std::map<std::string_view, const char*> kAllowed = {
-    // created, attached, between, announced, forward, backward, gathered, lent
-    {"attach", "x......."},          {"begin_micro_batch", ".xx...x."},
-    {"before_forward", ".xxxxxx."},  {"after_forward", ".xxxxxxx"},
-    {"before_backward", ".xxxxxx."}, {"after_backward", ".xxxxxxx"},
-    {"gradient", ".xxxxxx."},        {"end_of_backward", ".xxxxxx."},
-    {"announce_step", ".xxx..x."},   {"begin_step", ".xx...x."},
-    {"step_result", ".xxxxxxx"},     {"discard_gradients", ".xxxxxx."},
-    {"measure_norm", "......x."},    {"reclaim", ".xxxxxxx"},
-    {"run_step", ".xxx...."},        {"stats", "xxxxxxxx"},
-    {"write_trace", "xxxxxxxx"},     {"settle", ".xx....."},
-    {"owned_ranges", ".xxxxxxx"},    {"read_masters", ".xx...x."},
-    {"read_state", ".xx...x."},      {"write_state", ".xx....."},
-    {"read_gradient", "......x."},   {"write_gradient", "......x."},
-    {"set_trainable", ".xxx..xx"},   {"acquire", ".xx...xx"},
-    {"release", ".......x"},         {"commit_begin", ".xx...x."},
-    {"commit_wait", ".xx...x."},     {"last_commit", ".xx...x."},
-    {"restore", ".x......"},         {"keep", ".xxxxxxx"},
-    {"recall", ".xxxxxxx"},          {"forget", ".xxxxxxx"},
+    // created, attached, between, announced, forward, backward, gathered, complete, lent
+    {"attach", "x........"},          {"begin_micro_batch", ".xx...xx."},
+    {"before_forward", ".xxxxxxx."},  {"after_forward", ".xxxxxxxx"},
+    {"before_backward", ".xxxxxxx."}, {"after_backward", ".xxxxxxxx"},
+    {"gradient", ".xxxxxxx."},        {"end_of_backward", ".xxxxxxx."},
+    {"announce_step", ".xxx..xx."},   {"begin_step", ".xx...xx."},
+    {"step_result", ".xxxxxxxx"},     {"discard_gradients", ".xxxxxxx."},
+    {"measure_norm", "......xx."},    {"reclaim", ".xxxxxxxx"},
+    {"run_step", ".xxx....."},        {"stats", "xxxxxxxxx"},
+    {"write_trace", "xxxxxxxxx"},     {"settle", ".xx......"},
+    {"owned_ranges", ".xxxxxxxx"},    {"read_masters", ".xx...x.."},
+    {"read_state", ".xx...x.."},      {"write_state", ".xx......"},
+    {"read_gradient", "......xx."},   {"write_gradient", "......xx."},
+    {"set_trainable", ".xxx..xxx"},   {"acquire", ".xx...x.x"},
+    {"release", "........x"},         {"commit_begin", ".xx...x.."},
+    {"commit_wait", ".xx...x.."},     {"last_commit", ".xx...x.."},
+    {"restore", ".x......."},         {"keep", ".xxxxxxxx"},
+    {"recall", ".xxxxxxxx"},          {"forget", ".xxxxxxxx"},
 };
 
 /// The sentences of refusals behind the function's name, by state; those with two belong to several functions.
@@ -88,6 +89,9 @@ std::string sentence(std::string_view function, CallState state) {
       return " was called in a backward pass; " + (once ? at_rest : "end_of_backward must come first");
     case CallState::gathered:
       return " was called between backward and step; " +
+             (once ? at_rest : "begin_step or discard_gradients must come first (step or zero_grad)");
+    case CallState::complete:
+      return " was called after the last backward pass of the step; " +
              (once ? at_rest : "begin_step or discard_gradients must come first (step or zero_grad)");
     case CallState::lent:
       return " was called while weights are lent; " +
@@ -143,6 +147,12 @@ TEST(CallOrder, StatesFollowTheCalls) {
        CallState::gathered},
       {"weights lent between two micro-batches",
        {attaches, begins_backward, ends_backward, lends, takes_back},
+       CallState::gathered},
+      {"the step after one that was announced",
+       {attaches, announces, begins_backward, ends_backward, steps, begins_backward, ends_backward},
+       CallState::gathered},
+      {"the next step after an announced one that was dropped",
+       {attaches, announces, begins_backward, ends_backward, drops, begins_backward, ends_backward},
        CallState::gathered},
       {"both releases", {attaches, lends, lends, takes_back, takes_back}, CallState::attached},
   };

@@ -202,7 +202,7 @@ class Estimates(unittest.TestCase):
                 self.assertNotIn("embed", found.timed)
 
     def test_what_runs_beside_a_unit_runs_until_it_ends(self):
-        """As updates do on a GPU, also where the unit fails."""
+        """As updates do on a GPU, also where the unit fails; and what they raise is raised."""
         seen = []
         for ends_in in (contextlib.nullcontext(), self.assertRaises(ZeroDivisionError)):
             with ends_in, repeated(lambda: seen.append(time.sleep(1e-3))):
@@ -214,6 +214,8 @@ class Estimates(unittest.TestCase):
             n = len(seen)
             time.sleep(0.02)
             self.assertEqual(len(seen), n)
+        with self.assertRaises(ZeroDivisionError), repeated(lambda: 1 / 0):
+            pass
 
     def test_what_cannot_be_timed_is_said(self):
         with META:

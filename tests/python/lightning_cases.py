@@ -160,7 +160,7 @@ class Lightning(SameWeights):
         another.save_checkpoint(path.with_name("again.ckpt"), weights_only=True)
 
     def test_is_saved_between_two_micro_batches(self):
-        """By a validation after four of three: training goes on as if nothing had been saved."""
+        """After each second of them, where steps have three: training goes on as if nothing had been saved."""
         options = {"accumulate_grad_batches": 3, "val_check_interval": 2, "max_epochs": 1}
         module, twin, loaded = Module(), Module(plain=True), Module()
         self.trainer(**options).fit(twin, loader(), loader(n_rows=8, seed=2))

@@ -87,6 +87,16 @@ class Boosting(unittest.TestCase):
                 boosted(nn.Linear(4, 4), **options)
 
 
+class Failing(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad / (1 // 0)
+
+
 class WithinAStep(unittest.TestCase):
     def setUp(self):
         self.model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
@@ -97,6 +107,33 @@ class WithinAStep(unittest.TestCase):
     def test_masters_are_refused_as_other_values_are(self):
         with self.assertRaisesRegex(castor.Error, "a step is under way; end it with step"):
             castor.master(self.model[1].weight)
+
+    def test_calls_while_weights_are_lent_lose_no_step(self):
+        model = nn.Linear(4, 1)
+        optimizer = boosted(model)
+        for _ in range(2):
+            loss = model(torch.ones(1, 4)).sum()
+            with castor.gathered(model):
+                with self.assertRaisesRegex(castor.Error, r"backward\(\) was called while weights are lent; leave castor.gathered first"):
+                    loss.backward()
+            model(torch.ones(1, 4)).sum().backward()
+            with castor.gathered(model):
+                with self.assertRaisesRegex(castor.Error, r"step\(\) was called while weights are lent; leave castor.gathered first"):
+                    optimizer.step()
+            optimizer.step()
+
+    def test_values_are_saved_after_a_pass_that_broke_off(self):
+        """In the words of the session, not of the border; and after zero_grad."""
+        model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 1))
+        optimizer = boosted(model)
+        model(torch.ones(1, 4)).sum().backward()
+        with self.assertRaises(ZeroDivisionError):
+            model[1](Failing.apply(model[0](torch.ones(1, 4)))).sum().backward()
+        for read in (lambda: castor.master(model[0].weight), optimizer.state_dict, model.state_dict):
+            with self.assertRaisesRegex(castor.Error, "a call of this step has failed; drop the step with zero_grad"):
+                read()
+        optimizer.zero_grad()
+        self.assertEqual(castor.master(model[0].weight).shape, (4, 4))
 
     def test_gradients_that_cannot_be_set(self):
         with self.assertRaisesRegex(castor.Error, "parameter 0.weight is frozen, so it has no gradient"):

@@ -127,7 +127,8 @@ class Replaced(Files):
                 run = Run(sgd(0.5), **options)
                 for n_steps in range(3):
                     run.model(torch.ones(1, 8)).sum().backward()
-                    run.save(self.folder / f"run{number}")
+                    run.save(self.folder / ("nvme" if "durability" in options else f"run{number}"))
+                    self.assertEqual((self.folder / "nvme/castor.manifest").exists(), "durability" in options)
                     self.assertEqual(run.values(), {-1.0 * n_steps})
                     with castor.gathered(run.model):
                         self.assertEqual(set(run.model.bias.tolist()), {-1.0 * n_steps})
@@ -138,11 +139,32 @@ class Replaced(Files):
                 if "durability" not in options:
                     self.assertEqual(loaded(self.folder / f"run{number}"), ({-2.0}, [0.5]))
                 else:
-                    again = Run(sgd(0.25), **options).load(self.folder / f"run{number}")
+                    again = Run(sgd(0.25), **options).load(self.folder / "nvme")
                     self.assertEqual((again.values(), again.rates()), ({-2.0}, [0.5]))
                 alone = nn.Linear(8, 8)
                 Booster().load_model(alone, self.folder / f"model{number}")
                 self.assertEqual(set(alone.weight.flatten().tolist()), {-2.0})
+
+    def test_between_micro_batches_leaves_the_plan(self):
+        """Of moves: a step in which values are read moves more, and those after it what they moved before."""
+        nvme_bytes, planned = [], []
+        (self.folder / "nvme").mkdir()
+        model = nn.Sequential(*(nn.Linear(96, 96) for _ in range(10)))
+        budgets = {"device_budget": "200KiB", "host_budget": "700KiB", "chunk_bytes": "40KiB"}
+        run = Run(torch.optim.AdamW, model, micro_batches=2, nvme=[str(self.folder / "nvme")], **budgets)
+        for step in range(14):
+            for micro_batch in range(2):
+                model(torch.ones(2, 96)).square().sum().backward()
+                if step == 8 and micro_batch == 0:
+                    run.save(self.folder / "run")
+            run.optimizer.step()
+            stats = castor.stats(model)
+            nvme_bytes.append(stats["moved_bytes"]["nvme_read"])
+            planned.append(stats["bound_by"] is not None)
+        self.assertEqual(planned[4:], [True] * 10)
+        by_step = [later - before for before, later in zip(nvme_bytes, nvme_bytes[1:])]
+        self.assertGreater(by_step[7], 1.3 * by_step[6])
+        self.assertLess(max(by_step[8:]), 1.2 * by_step[6])
 
     def test_not_where_a_store_is_in_use(self):
         """The folder in which another run commits."""

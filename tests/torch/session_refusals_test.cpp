@@ -211,8 +211,8 @@ TEST_P(SessionRefuses, WeightsThatWereWrittenInPlace) {
   }
   EXPECT_EQ(sentence_of(session.backward(before)),
             "parameter layer2.bias was written in place, which its master has not seen, so the next update would undo "
-            "it; load its values (model.load_state_dict), or write them again between steps within "
-            "castor.gathered(parameter, write=True)");
+            "it; between two steps, of which zero_grad() drops one under way, load its values (model.load_state_dict), or "
+            "write them again within castor.gathered(parameter, write=True)");
   session.zero_grad().value();
   EXPECT_FALSE(session.backward(loss()).ok()) << "as long as its master has other values";
   session.zero_grad().value();

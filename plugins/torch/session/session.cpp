@@ -52,6 +52,7 @@ Result<StepOutcome> Session::step() {
   Parts& p = *parts_;
   CASTOR_TRY(p.adapter->end_broken_pass());
   CASTOR_TRY(p.order.check(Call::step));
+  CASTOR_TRY(p.none_lent("step()"));
   CASTOR_TRY(p.adapter->check_gradients());
   castor_step_args args = p.was_announced() ? p.announced : p.next_args();
   if (const auto clipping = std::exchange(p.clipping, std::nullopt)) args.max_norm = clipping->max_norm;
@@ -93,7 +94,7 @@ UnitBorder& Session::unit(std::size_t number) const { return parts_->adapter->un
 Result<SavedBytes> Session::save() { return parts_->save(); }
 
 Result<SavedBytes> Session::save(const std::filesystem::path& folder) {
-  CASTOR_TRY(parts_->order.check(Call::save));
+  CASTOR_TRY(parts_->in_order(Call::save));
   CASTOR_TRY(parts_->folders.save_in({folder}));
   const auto saved = parts_->save();
   parts_->folders.close();
@@ -177,18 +178,24 @@ Result<RunStats> Session::stats() {
 
 Result<void> Session::trace(const std::filesystem::path& file) { return parts_->strategy->write_trace(file.c_str()); }
 
-Result<std::string> Session::digest() { return weights_digest(parts_->adapter->host(), *parts_->strategy); }
+Result<std::string> Session::digest() {
+  CASTOR_TRY(parts_->in_order(Call::read));
+  return weights_digest(parts_->adapter->host(), *parts_->strategy);
+}
 
-Result<std::optional<std::string>> Session::not_finite() { return first_not_finite(parts_->params, *parts_->strategy); }
+Result<std::optional<std::string>> Session::not_finite() {
+  CASTOR_TRY(parts_->in_order(Call::read));
+  return first_not_finite(parts_->params, *parts_->strategy);
+}
 
 Result<at::Tensor> Session::read_master(std::string_view wanted) {
-  CASTOR_TRY(parts_->order.check(Call::read));
+  CASTOR_TRY(parts_->in_order(Call::read));
   CASTOR_ASSIGN(const ParamId id, parts_->named(wanted));
   return parts_->read_master(id);
 }
 
 Result<Moments> Session::read_moments(std::string_view wanted) {
-  CASTOR_TRY(parts_->order.check(Call::read));
+  CASTOR_TRY(parts_->in_order(Call::read));
   CASTOR_ASSIGN(const ParamId id, parts_->named(wanted));
   return parts_->read_moments(id);
 }
@@ -210,17 +217,17 @@ Result<void> Session::write_gradient(std::string_view wanted, const at::Tensor& 
 }
 
 Result<void> Session::acquire(const std::vector<std::string>& names, bool write) {
-  CASTOR_TRY(parts_->adapter->end_broken_pass());
-  CASTOR_TRY(parts_->order.check(write ? Call::write : Call::read));
+  CASTOR_TRY(parts_->in_order(write ? Call::write : Call::read));
   CASTOR_ASSIGN(const auto ids, parts_->known_as(names));
   for (const std::uint32_t id : ids) {
     CASTOR_TRY(parts_->adapter->check_memory(id));
     if (write && is_opaque(parts_->params[ParamId{id}])) return opaque_is_read_only(parts_->params[ParamId{id}].name);
   }
   CASTOR_TRY(parts_->strategy->values().acquire(access_to(ids)));
+  ++parts_->n_lent;
   if (!write) return {};
   const auto lent = guard([&] { parts_->lent_for_writing.lend(ids); });
-  if (!lent.ok()) (void)parts_->strategy->values().release(access_to(ids));
+  if (!lent.ok() && parts_->strategy->values().release(access_to(ids)).ok()) --parts_->n_lent;
   return lent;
 }
 
@@ -237,18 +244,19 @@ Result<void> Session::release(const std::vector<std::string>& names, bool write)
     CASTOR_TRY(values.release(access_to(written, CASTOR_WRITE)));
   }
   CASTOR_TRY(values.release(access_to(ids)));
+  --parts_->n_lent;
   if (write) parts_->lent_for_writing.take_back(ids), parts_->versions.take(ids);
   return own_memory;
 }
 
 Result<at::Tensor> Session::read_weight(std::string_view wanted) {
-  CASTOR_TRY(parts_->order.check(Call::read));
+  CASTOR_TRY(parts_->in_order(Call::read));
   CASTOR_ASSIGN(const ParamId id, parts_->named(wanted));
   return parts_->read_weight(id);
 }
 
 Result<NamedTensors> Session::state_dict() {
-  CASTOR_TRY(parts_->order.check(Call::read));
+  CASTOR_TRY(parts_->in_order(Call::read));
   NamedTensors weights;
   for (const ParamId id : parts_->params.ids()) {
     CASTOR_TRY(parts_->adapter->check_memory(number(id)));

@@ -62,8 +62,19 @@ std::optional<castor_micro_batch> Session::Parts::begun_micro_batch() {
   return batch;
 }
 
+Result<void> Session::Parts::in_order(StepOrder::Call call) {
+  CASTOR_TRY(adapter->end_broken_pass());
+  return order.check(call);
+}
+
+Result<void> Session::Parts::none_lent(const char* call) const {
+  if (n_lent == 0) return {};
+  return Error{ErrorKind::usage, std::string(call) + " was called while weights are lent; leave castor.gathered first"};
+}
+
 Result<void> Session::Parts::may_run_backward() {
   CASTOR_TRY(order.check(call_of_backward()));
+  CASTOR_TRY(none_lent("backward()"));
   return versions.check();
 }
 
@@ -315,7 +326,7 @@ RunSettings Session::Parts::settings() const {
 }
 
 Result<SavedBytes> Session::Parts::save() {
-  CASTOR_TRY(order.check(StepOrder::Call::save));
+  CASTOR_TRY(in_order(StepOrder::Call::save));
   CASTOR_TRY(versions.check());
   RunState run{n_steps, {}, data_position, settings()};
   if (scaler) run.scaler = scaler->state();

@@ -40,6 +40,10 @@ struct Session::Parts final : PassRules {
   /// Refuses a pass that would read parameters that may have been updated already.
   Result<void> may_run_forward() const override;
   std::optional<castor_micro_batch> begun_micro_batch() override;
+  /// Errors: usage, where `call` is not in order; those of a backward pass that has broken off.
+  Result<void> in_order(StepOrder::Call call);
+  /// Refuses `call` while weights are lent.
+  Result<void> none_lent(const char* call) const;
   /// Errors: usage, where no backward pass is in order, or a weight was written in place.
   Result<void> may_run_backward();
   /// Refuses to drop a step of which parameters may have been updated already, and which step() can end.
@@ -85,6 +89,7 @@ struct Session::Parts final : PassRules {
   std::optional<Clipping> clipping;  ///< of the step under way, in place of max_norm
   castor_step_args announced = {};   ///< of the step whose last backward pass was made
   std::int64_t n_steps = 0, n_backwards = 0, n_held = 0;
+  std::int64_t n_lent = 0;        ///< acquire() without its release()
   bool told_micro_batch = false;  ///< the strategy knows of the micro-batch under way
   std::string data_position;
   std::unique_ptr<TorchAdapter> adapter;

@@ -44,8 +44,8 @@ Result<void> WeightVersions::check(std::uint32_t id) const {
   return Error{ErrorKind::usage,
                "parameter " + weight.name +
                    " was written in place, which its master has not seen, so the next update would "
-                   "undo it; load its values (model.load_state_dict), or write them again between steps within "
-                   "castor.gathered(parameter, write=True)"};
+                   "undo it; between two steps, of which zero_grad() drops one under way, load its values "
+                   "(model.load_state_dict), or write them again within castor.gathered(parameter, write=True)"};
 }
 
 }  // namespace castor

@@ -12,7 +12,7 @@ RUN = "castor_run"  # the folder of what save_optimizer keeps, in a checkpoint o
 
 
 def drop_open_step(optimizer: object) -> None:
-    """Where a boosted optimizer's loop has ended between two micro-batches, so that the model can be saved: its values are those
+    """Where a boosted optimizer's loop has ended within a step, so that the model can be saved and loaded: its values are those
     of the last step. A step in which some parameters were updated already stays open, and saving says so."""
     if isinstance(optimizer, BoostedOptimizer):
         with contextlib.suppress(Error):

@@ -15,7 +15,7 @@
  *   castor/plugins/abi/groups.inc       of the host: ranks that compute together; null where there is one rank
  *   castor/plugins/abi/stages.inc       of the host: the stages of a pipeline; null where there is none
  *   castor/plugins/abi/steps.inc        of the strategy: units, gradients, steps
- *   castor/plugins/abi/values.inc       of the strategy: weights, states and gradients between steps
+ *   castor/plugins/abi/values.inc       of the strategy: weights, states and gradients
  *   castor/plugins/abi/commits.inc      of the strategy: runs that outlive the process; may be null
  *   castor/plugins/abi/activations.inc  of the strategy: bytes that backward reads again; may be null
  *

@@ -59,8 +59,7 @@ class StatefulTensorMgr {
   ///
   /// With `beside` the lane that does the work waits for arrivals, not this thread. Requires then: needs on the host
   /// alone (ContractViolation).
-  [[nodiscard]] Result<void> begin(std::span<const Need> needs, Beside* beside = nullptr,
-                                   UnitId unit = kNoUnit);
+  [[nodiscard]] Result<void> begin(std::span<const Need> needs, Beside* beside = nullptr, UnitId unit = kNoUnit);
 
   /// Unpins the needs of a moment, and declares the copies that it updated or overwrote as the newest. With work beside
   /// the thread `done` is the event of its end: changed copies arrive at that event, and copies that the work reads
@@ -85,6 +84,18 @@ class StatefulTensorMgr {
   PlannedMoves& planned() { return *planned_; }
 
   // ---- chunks: called by their owners
+
+  /// While it lives the guide is told of no access: someone reads what no later iteration will read again.
+  class Aside {
+   public:
+    explicit Aside(StatefulTensorMgr& mover) : mover_(mover) { ++mover_.n_aside_; }
+    ~Aside() { --mover_.n_aside_; }
+    Aside(const Aside&) = delete;
+    Aside& operator=(const Aside&) = delete;
+
+   private:
+    StatefulTensorMgr& mover_;
+  };
 
   /// Fetches `chunk` to `tier` outside of any moment and waits for its arrival. Errors: as begin.
   [[nodiscard]] Result<BufferView> look(ChunkId chunk, Tier tier);
@@ -113,7 +124,7 @@ class StatefulTensorMgr {
   [[nodiscard]] Result<void> push_down(ChunkId chunk, Tier tier);
 
   /// Writes the contents of `chunks` to the tier below the host, unless they are there already, and waits for the
-  /// writes. Copies above stay, except host copies that were made for this. Between two iterations. Errors: as begin,
+  /// writes. Copies above stay, except host copies that were made for this. Between two moments. Errors: as begin,
   /// and those of the writes: a chunk that could not be written stays where it was.
   [[nodiscard]] Result<void> write_back(std::span<const ChunkId> chunks);
 
@@ -121,6 +132,7 @@ class StatefulTensorMgr {
   double wait_seconds() const;
 
  private:
+  void tell(const Need& need);
   Result<void> prepare(const Need& need);
   Result<void> await(const Need& need, Beside* beside);
   void abandon(std::span<const Need> needs);
@@ -133,6 +145,7 @@ class StatefulTensorMgr {
   const std::unique_ptr<EvictionPolicy> policy_;
   const std::unique_ptr<RoomMaker> room_;
   const std::unique_ptr<ChunkFetcher> fetcher_;
+  std::uint32_t n_aside_ = 0;  ///< Asides that live
 };
 
 }  // namespace castor

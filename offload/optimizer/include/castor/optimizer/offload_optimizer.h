@@ -60,7 +60,7 @@ class OffloadOptimizer {
   /// Registers the payload, state and gradient chunks. Errors: those of the kernels.
   static Result<std::unique_ptr<OffloadOptimizer>> make(Parts parts);
 
-  /// The weights and states, and their reading and writing between two steps.
+  /// The weights and states, and their reading and writing (StateIo).
   const StateLayout& states() const;
   StateIo& io();
   UpdateBarrier& update_barrier();

@@ -24,6 +24,7 @@ struct TensorOptimizerOptions {
   std::vector<std::string> folders;  ///< of the states on NVMe, in files without a name, which end with the process
   double nvme_fraction = 0;          ///< share of the states there, 0 to 1, spread evenly over the tensors
   unsigned n_threads = 1;            ///< that update; at least 1
+  unsigned n_spared_cpus = 0;        ///< the first CPUs, on which they do not run
 };
 
 /// The update of one tensor in a step.

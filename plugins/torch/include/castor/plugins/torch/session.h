@@ -89,8 +89,9 @@ struct Moments {
 /// order, and gives the parameters' memory back.
 ///
 /// Order of calls: for each step one or more backward() and step(), resume() and writes between steps; another order
-/// is refused with a sentence (StepOrder). Until the last backward pass of a step has begun the run can be saved and
-/// values be read: they are those of the last step. A forward pass between the last backward pass of a step and step() is
+/// is refused with a sentence (StepOrder). Until a backward pass that micro_batches makes the last of its step the run can
+/// be saved and values be read, which are those of the last step; later in a step all of that is refused (usage). What
+/// is no value is saved as it is then: data_position, the values of the groups. A forward pass between the last backward pass of a step and step() is
 /// refused too, because parameters may have been updated by then, unless the session has values_may_change. A step may
 /// have fewer backward passes than micro_batches; their gradients are divided by micro_batches all the same. A graph is
 /// differentiated in the step in which it was built: later it would read new weights, and after the session none.
