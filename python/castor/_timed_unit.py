@@ -174,13 +174,18 @@ class Updates:
 def repeated(run: Callable[[], Any]) -> Iterator[None]:
     """On another thread, again and again; what it raises, this raises at its end."""
     ended = threading.Event()
+
+    def run_on() -> None:
+        while not ended.is_set():
+            run()
+
     with ThreadPoolExecutor(1, thread_name_prefix="beside") as thread:
         try:
-            last = thread.submit(lambda: all(run() or True for _ in iter(ended.is_set, True)))
+            running = thread.submit(run_on)
             yield
         finally:
             ended.set()
-        last.result()
+        running.result()
 
 
 def rates_of(device: torch.device, updates: Updates) -> dict[str, float]:

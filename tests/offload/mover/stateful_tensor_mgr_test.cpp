@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -480,6 +481,33 @@ TEST(StatefulTensorMgr, EvaluationBetweenTwoStepsLeavesThePlanAsItIs) {
   world.scheduler.end_iteration();
   EXPECT_EQ(plan_of(world.scheduler), plan);
   EXPECT_EQ(trace_of(world.scheduler).n_moments(), 12u);
+}
+
+/// Of all chunks, in the middle of an iteration: the next ones repeat those before it all the same.
+TEST(StatefulTensorMgr, ReadingAsideWithinAStepLeavesThePlanAsItIs) {
+  for (const bool aside : {true, false}) {
+    World world(2, 12);
+    fill(world, 6);
+    for (int step = 0; step < 2; ++step) {
+      pass(world, true);
+      world.scheduler.end_iteration();
+    }
+    const StepPlan* const plan = plan_of(world.scheduler);
+    ASSERT_NE(plan, nullptr);
+    pass(world, false);
+    {
+      std::optional<StatefulTensorMgr::Aside> scope;
+      if (aside) scope.emplace(world.mover);
+      for (const ChunkId id : ids<ChunkId>(6)) {
+        world.mover.hold(id, Tier::host).value();
+        world.mover.unhold(id, Tier::host);
+      }
+    }
+    for (const ChunkId id : ids<ChunkId>(6).backward())
+      world.use({MomentKind::backward, number(id)}, id, Tier::device, Access::update, other_value(id, 9)).value();
+    world.scheduler.end_iteration();
+    EXPECT_EQ(plan_of(world.scheduler) == plan, aside);
+  }
 }
 
 // The first pass makes the updates that wait for it; the ones after it find them made.
