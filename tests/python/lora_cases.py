@@ -5,6 +5,7 @@ import itertools
 import tempfile
 import unittest
 import warnings
+import warnings
 
 import torch
 from torch import nn
@@ -12,6 +13,7 @@ from torch import nn
 import castor
 from castor.booster import Booster
 from castor.booster.plugin import GeminiPlugin
+from castor.lazy import LazyInitContext
 from models import causal, tokens  # before peft, whose import needs what torchvision lacks
 from pairs import VALUES, SameWeights, in_the_smallest_budgets
 from plain_loop import PlainLoop
@@ -191,6 +193,27 @@ class Lora(SameWeights):
                 torch.save({"model.norm.weight": torch.ones(64)}, f"{folder}/part.pt")
                 with self.assertRaisesRegex(castor.Error, "lacks weights of the model"):
                     booster.load_model(model, f"{folder}/part.pt")
+
+    def test_that_were_saved_go_on_beside_a_base_without_memory(self):
+        for kind in ("LoRA", "DoRA"):
+            with self.subTest(kind), tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+                warnings.simplefilter("error", UserWarning)
+                booster = Booster(plugin=GeminiPlugin(precision=None, device_budget=small_budget("500KiB")))
+                base_model().save_pretrained(f"{folder}/base")
+                earlier = peft.get_peft_model(base_model(), config(**KINDS[kind]))
+                train(earlier, PlainLoop(earlier, "adamw", [{**VALUES, "params": trained(earlier)}]).step)
+                earlier.save_pretrained(f"{folder}/adapters")
+                with torch.device("meta"):
+                    empty = MAKE().train()
+                with LazyInitContext(), self.assertRaisesRegex(castor.Error, "no file is read; call enable_lora .* after it"):
+                    booster.enable_lora(empty, pretrained_dir=f"{folder}/adapters")
+                model = booster.enable_lora(empty, pretrained_dir=f"{folder}/adapters")
+                optimizer = torch.optim.AdamW(trained(model), **VALUES)
+                booster.boost(model, optimizer)
+                booster.load_model(model, f"{folder}/base")
+                twin = peft.PeftModel.from_pretrained(base_model(), f"{folder}/adapters", is_trainable=True)
+                plain = PlainLoop(twin, "adamw", [{**VALUES, "params": trained(twin)}])
+                self.assertEqual(train(model, optimizer.step), train(twin, plain.step))
 
     def test_wrong_uses_are_refused(self):
         booster = Booster(plugin=GeminiPlugin())

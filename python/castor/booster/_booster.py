@@ -80,7 +80,7 @@ class Booster:
     ) -> PeftModel:
         """The model with adapters of peft that are trained, and its own parameters frozen: make the optimizer from it, and boost
         both. pretrained_dir: a folder of save_lora_as_pretrained, whose adapters go on. lora_config: of new ones. A base on the
-        meta device gets its weights from load_model, after boost."""
+        meta device gets its weights from load_model, after boost; adapters of a folder have theirs."""
         check_unknown(Booster.enable_lora, unknown)
         return with_adapters(model, pretrained_dir, lora_config)
 

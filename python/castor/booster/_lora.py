@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,18 @@ def initialised(model: PeftModel, config: PeftConfig) -> PeftModel:
     return model
 
 
+def with_values(model: PeftModel, folder: str | os.PathLike) -> PeftModel:
+    """Adapters of the folder beside a base on the meta device: they get their values when the model is boosted."""
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    peft = imported_peft()
+    values = peft.load_peft_weights(os.fspath(folder), device="cpu")
+    with LazyInitContext():
+        if any([replace_empty(layer) for layer in model.modules() if isinstance(layer, BaseTunerLayer)]):
+            peft.set_peft_model_state_dict(model, values)
+    return model
+
+
 def replace_empty(layer: nn.Module) -> bool:
     """The parameters of its adapters, by ones whose values will be recorded; whether there are any without."""
     found = False
@@ -60,7 +73,12 @@ def with_adapters(model: nn.Module, folder: str | os.PathLike | None, config: Pe
         return initialised(peft.get_peft_model(model, config), config)
     if not Path(folder, "adapter_config.json").is_file():
         raise Error(f"{os.fspath(folder)} has no adapter_config.json; name the folder that save_lora_as_pretrained wrote", "io")
-    return peft.PeftModel.from_pretrained(model, os.fspath(folder), is_trainable=True, config=config)
+    if Building.is_open:
+        raise Error("within LazyInitContext no file is read; call enable_lora with pretrained_dir after it, on the model that it made", "usage")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*copying from a non-meta parameter in the checkpoint to a meta parameter")  # see with_values
+        found = peft.PeftModel.from_pretrained(model, os.fspath(folder), is_trainable=True, config=config)
+    return with_values(found, folder) if any(parameter.is_meta for parameter in found.parameters()) else found
 
 
 def save_adapters(model: nn.Module, folder: str | os.PathLike, use_safetensors: bool) -> None:
