@@ -330,7 +330,8 @@ TEST(WarmUpOnAGpu, RandomTrainingsHaveTheBitsOfTheHost) {
   for (int seed = 0; seed < n_seeds; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed + 4000);
-    const ScriptedTraining training(seed, {.evaluates = seed % 5 == 0, .announces = seed % 2 == 0});
+    const ScriptedTraining training(seed,
+                                    {.evaluates = seed % 5 == 0, .announces = seed % 2 == 0, .reads = seed % 3 == 1});
     GpuRig rig;
     if (seed % 3 == 0) rig.pages.emplace(512);
     rig.team.job_ns = random() % 2'000'000;
