@@ -9,11 +9,10 @@ namespace castor {
 namespace {
 
 constexpr const char* kReleased =
-    "it is not on the device now; use it in the forward pass of its module, or within "
-    "castor.gathered(parameter)";
+    "it is not on the device now; use it in the forward pass of its module, or within castor.gathered(parameter)";
 constexpr const char* kPending =
-    "it is not up to date, since its update waits for the next forward pass of its module; use it there, or "
-    "within castor.gathered(parameter)";
+    "it is not up to date, since its update waits for the next forward pass of its module; use it there, or within "
+    "castor.gathered(parameter)";
 
 }  // namespace
 

@@ -12,6 +12,8 @@ struct StateWords {
   const char* way_out;  ///< of calls that are not made in this state; null: it depends on the call
 };
 
+constexpr const char* kStepOrDrop = "begin_step or discard_gradients must come first (step or zero_grad)";
+
 constexpr std::array<StateWords, kNCallStates> kWords = {{
     {"created", "before attach", "attach must come first"},
     {"attached", "before the first step", nullptr},
@@ -19,9 +21,8 @@ constexpr std::array<StateWords, kNCallStates> kWords = {{
     {"announced", "after announce_step", "the backward pass that was announced must come first"},
     {"forward", "within a unit's forward pass", "after_forward must come first"},
     {"backward", "in a backward pass", "end_of_backward must come first"},
-    {"gathered", "between backward and step", "begin_step or discard_gradients must come first (step or zero_grad)"},
-    {"complete", "after the last backward pass of the step",
-     "begin_step or discard_gradients must come first (step or zero_grad)"},
+    {"gathered", "between backward and step", kStepOrDrop},
+    {"complete", "after the last backward pass of the step", kStepOrDrop},
     {"lent", "while weights are lent", "release must come first (the end of castor.gathered)"},
 }};
 

@@ -52,7 +52,8 @@ class CallOrder {
   std::atomic<std::thread::id> turn_ = {};  ///< of this thread; none: of no one
   CallState base_ = CallState::created;     ///< never forward or lent
   CallState rest_ = CallState::attached;
-  bool in_forward_ = false, announced_ = false;
+  bool in_forward_ = false;
+  bool announced_ = false;  ///< the step under way was
   std::uint32_t n_lent_ = 0;
 };
 

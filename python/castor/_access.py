@@ -95,7 +95,8 @@ def gathered(
     in place or as their `data`, becomes their values and masters.
 
     Raises castor.Error where none of them is of a boosted model, and where the device budget does not hold them all; with
-    `write` within a step; from the last backward pass of a step to its end, where micro_batches says which pass that is. At its end, where one was written without `write`: its values are undefined then.
+    `write` within a step; from the last backward pass of a step to its end, where micro_batches says which pass that is. At its
+    end, where one was written without `write`: its values are undefined then.
     """
     parameters = parameters_of(of)
     names: dict[_core.Session, list[str]] = {}
@@ -140,8 +141,8 @@ def check_unwritten(parameters: list[nn.Parameter], versions: list[int]) -> None
         if parameter._version not in (version, parameter.castor_place.written_version):
             raise Error(
                 f"parameter {parameter.castor_place.name} was written within castor.gathered without write=True, with which that "
-                "becomes its value; its weights are undefined now: load them, or write them again, between two steps, of which zero_grad() "
-                "drops one under way",
+                "becomes its value; its weights are undefined now: load them, or write them again, between two steps, of which "
+                "zero_grad() drops one under way",
                 "usage",
             )
 

@@ -93,9 +93,9 @@ def estimate(
     batch; None: the model's result, or its `loss`. machine: rates and memory in place of an H200's: device_bytes,
     host_bytes, flops_per_s, host_update_bytes_per_s, device_update_bytes_per_s, h2d_bytes_per_s, d2h_bytes_per_s,
     nvme_read_bytes_per_s, nvme_write_bytes_per_s. device: 'cuda', or 'cpu', where the device is the host. timed: one of the
-    units that the model repeats is given memory on that device, and timed, on a GPU beside updates on the host, as are the
-    links to it and these updates (2 s); what machine states counts nevertheless. Drives are not timed, nor is the time of Python around units, which matters where one
-    takes less than a millisecond.
+    units that the model repeats is given memory on that device, and timed, on a GPU beside updates on the host if the training
+    has any, as are the links to it and these updates (2 s); what machine states counts nevertheless. Drives are not timed, nor
+    is the time of Python around units, which matters where one takes less than a millisecond.
     Errors: castor.Error: does_not_fit, with the budget that would do; usage.
     """
     from castor.booster._choices import check_plugin  # which needs this module's package
@@ -141,12 +141,16 @@ def estimate(
         recording.close()
     of_step = rule, values_of(rule, made.param_groups[0]), plugin.max_norm or 0.0, plugin.micro_batches or 1
     rates, unit = dict(machine or {}), None
-    found = forecast(lambda budgets: recording.forecast(*of_step, device, rates, budgets))
+
+    def within(budgets: dict[str, str]) -> dict[str, Any]:
+        return recording.forecast(*of_step, device, rates, budgets)
+
+    found = forecast(within)
     if timing:
         where, updates = torch.device(device), Updates(*_core.team_size(getattr(plugin, "update_threads", None) or 0, device == "cuda"))
         unit, flops_per_s = timing.measure(recording.flops_of_units(), where, updates if found["beside_s"] else None)
         rates = {"flops_per_s": flops_per_s, **rates_of(where, updates), **rates}
-        found = forecast(lambda budgets: recording.forecast(*of_step, device, rates, budgets))
+        found = forecast(within)
     del found["beside_s"]
     return Estimate(activation_bytes=found.pop("non_model_bytes"), flops=flops, timed=unit, **found)
 

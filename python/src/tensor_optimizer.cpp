@@ -110,8 +110,7 @@ Optimizer optimizer_of(const std::string& rule, const Values& v) {
 void bind_tensor_optimizer(py::module_& module) {
   module.def("check_rule", [](const std::string& rule, const Values& values) { (void)rule_of(rule, values); });
   py::class_<OnHost>(module, "TensorOptimizer")
-      .def(py::init<const Tensors&, bool, std::vector<std::string>, double, unsigned, unsigned>(), py::arg(), py::arg(),
-           py::arg(), py::arg(), py::arg(), py::arg("n_spared_cpus") = 0)
+      .def(py::init<const Tensors&, bool, std::vector<std::string>, double, unsigned, unsigned>())
       .def("step", &OnHost::step)
       .def("read", &OnHost::read)
       .def("write", &OnHost::write)

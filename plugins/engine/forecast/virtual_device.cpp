@@ -101,7 +101,6 @@ class VirtualRig::Team final : public HostTeam {
     const double seconds =
         static_cast<double>(job.touched_bytes) / rig_.machine_.host_update_bytes_per_s * rig_.update_slowdown_;
     rig_.team_s_ += seconds;
-    rig_.step_bytes_ += static_cast<double>(job.touched_bytes);
     return rig_.team_.add(job.urgency, job.after, seconds);
   }
   void limit_threads(unsigned) override {}
@@ -167,11 +166,11 @@ void VirtualRig::end_step(const StepEstimate& step) {
   if (machine_.kind != DeviceKind::cuda) return;
   const double beside = std::min(1.0, step.beside_s / step.step_s);  // of the step, and so of its copies
   const double lost_bytes = kLostPerCopiedByte * beside * static_cast<double>(step.moved.h2d + step.moved.d2h);
-  update_slowdown_ = step_bytes_ > 0 ? 1 + lost_bytes / step_bytes_ : 1;
+  const double updated_bytes = step.beside_s / update_slowdown_ * machine_.host_update_bytes_per_s;
+  update_slowdown_ = updated_bytes > 0 ? 1 + lost_bytes / updated_bytes : 1;
   const double copy_slowdown = 1 + beside * (kCopySlowdown - 1);
   up_.set_cost(machine_.links.h2d * copy_slowdown);
   down_.set_cost(machine_.links.d2h * copy_slowdown);
-  step_bytes_ = 0;
 }
 
 }  // namespace castor

@@ -97,8 +97,7 @@ class VirtualRig {
   VirtualTeam team_{clock_};
   VirtualDrive drive_;
   HollowMemory device_memory_, host_memory_;
-  double update_slowdown_ = 1;  ///< of those on the host
-  double step_bytes_ = 0;       ///< that the team touched since the last step
+  double update_slowdown_ = 1;  ///< of those on the host, in the step under way
   double busy_s_ = 0, device_updates_s_ = 0, team_s_ = 0;
 };
 

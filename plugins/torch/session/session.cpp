@@ -50,8 +50,7 @@ Result<void> Session::backward(const at::Tensor& loss) {
 
 Result<StepOutcome> Session::step() {
   Parts& p = *parts_;
-  CASTOR_TRY(p.adapter->end_broken_pass());
-  CASTOR_TRY(p.order.check(Call::step));
+  CASTOR_TRY(p.in_order(Call::step));
   CASTOR_TRY(p.none_lent("step()"));
   CASTOR_TRY(p.adapter->check_gradients());
   castor_step_args args = p.was_announced() ? p.announced : p.next_args();
@@ -116,8 +115,7 @@ Result<void> Session::resume(const std::vector<std::filesystem::path>& folders) 
 
 Result<double> Session::grad_norm() {
   Parts& p = *parts_;
-  CASTOR_TRY(p.adapter->end_broken_pass());
-  CASTOR_TRY(p.order.check(Call::clip));
+  CASTOR_TRY(p.in_order(Call::clip));
   if (p.was_announced())
     return Error{ErrorKind::usage, "the step was announced without this clipping; give the session max_norm",
                  "max_norm"};

@@ -237,8 +237,7 @@ Result<void> Session::Parts::write_moments(ParamId id, const Moments& given) {
 }
 
 Result<void> Session::Parts::may_access_gradient(StepOrder::Call call, ParamId id) {
-  CASTOR_TRY(adapter->end_broken_pass());
-  CASTOR_TRY(order.check(call));
+  CASTOR_TRY(in_order(call));
   if (!is_trainable(params[id]))
     return Error{ErrorKind::usage, std::string("parameter ") + params[id].name + " is frozen, so it has no gradient"};
   if (!was_announced()) return {};

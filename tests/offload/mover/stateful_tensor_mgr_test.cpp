@@ -467,14 +467,19 @@ TEST(StatefulTensorMgr, NothingGoesUpWhileRoomIsMadeOnTheDevice) {
   EXPECT_EQ(opened.error().kind, ErrorKind::does_not_fit) << opened.error().message;
 }
 
-TEST(StatefulTensorMgr, EvaluationBetweenTwoStepsLeavesThePlanAsItIs) {
-  World world(2, 12);
+/// Of six chunks; the plan of those after them.
+const StepPlan* two_iterations(World& world) {
   fill(world, 6);
   for (int step = 0; step < 2; ++step) {
     pass(world, true);
     world.scheduler.end_iteration();
   }
-  const StepPlan* const plan = plan_of(world.scheduler);
+  return plan_of(world.scheduler);
+}
+
+TEST(StatefulTensorMgr, EvaluationBetweenTwoStepsLeavesThePlanAsItIs) {
+  World world(2, 12);
+  const StepPlan* const plan = two_iterations(world);
   ASSERT_NE(plan, nullptr);
   for (int batch = 0; batch < 3; ++batch) pass(world, false);
   pass(world, true);
@@ -487,12 +492,7 @@ TEST(StatefulTensorMgr, EvaluationBetweenTwoStepsLeavesThePlanAsItIs) {
 TEST(StatefulTensorMgr, ReadingAsideWithinAStepLeavesThePlanAsItIs) {
   for (const bool aside : {true, false}) {
     World world(2, 12);
-    fill(world, 6);
-    for (int step = 0; step < 2; ++step) {
-      pass(world, true);
-      world.scheduler.end_iteration();
-    }
-    const StepPlan* const plan = plan_of(world.scheduler);
+    const StepPlan* const plan = two_iterations(world);
     ASSERT_NE(plan, nullptr);
     pass(world, false);
     {

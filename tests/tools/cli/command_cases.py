@@ -332,6 +332,10 @@ class Estimate(CommandCase):
         copied = found["moved_bytes_per_step"]["h2d"] + found["moved_bytes_per_step"]["d2h"]
         return 0.7 * copied * min(1, found["update_beside_s"] / found["step_s"])
 
+    def lost_s(self, found):
+        """The same in seconds, at the rate where none is stated."""
+        return self.lost_bytes(found) / (126 * 2**30)
+
     def test_states_on_the_host_go_by_the_hosts_rate(self):
         # Each state is read and written, the gradient read, the weight written, and also read if the master is split.
         for states, options in (
@@ -425,8 +429,7 @@ class Estimate(CommandCase):
         here = self.assert_result(self.estimate(*self.GPT, "--policy", "cpu", "--overlap-updates", "off"))
         beside = self.assert_result(self.estimate(*self.GPT, "--policy", "cpu", "--stream-optim-frac", "0"))
         self.assertEqual(here["update_beside_s"], 0)
-        lost_s = self.lost_bytes(beside) / (126 * 2**30)  # the rate where none is stated
-        self.assertAlmostEqual(beside["update_beside_s"], here["update_s"] + lost_s, delta=1e-5)
+        self.assertAlmostEqual(beside["update_beside_s"], here["update_s"] + self.lost_s(beside), delta=1e-5)
         self.assertLess(beside["step_s"], here["step_s"])
         self.assertGreaterEqual(beside["step_s"], max(beside["update_beside_s"], beside["compute_s"]))
 
@@ -455,7 +458,7 @@ class Estimate(CommandCase):
         self.assertLess(plain["step_s"], clipped["step_s"])
         speculative = self.assert_result(self.estimate(*on_host, "--clip", "1.0"))
         self.assertEqual(speculative["speculative_chunks"], speculative["chunks"])
-        alone_s = [found["update_s"] - self.lost_bytes(found) / (126 * 2**30) for found in (plain, clipped, speculative)]
+        alone_s = [found["update_s"] - self.lost_s(found) for found in (plain, clipped, speculative)]
         self.assertAlmostEqual(max(alone_s), min(alone_s), delta=1e-5)
         self.assertLess(speculative["step_s"], clipped["step_s"])
         self.assertGreater(speculative["peak_bytes"]["host"], clipped["peak_bytes"]["host"])

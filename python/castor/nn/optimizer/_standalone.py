@@ -121,6 +121,7 @@ class StandaloneOptimizer(torch.optim.Optimizer):
                 [folder] if folder else [],
                 self.nvme_offload_fraction,
                 torch.get_num_threads(),
+                0,
             )
             OPTIMIZERS.add(self._states)
             self._numbers = {parameter: number for number, parameter in enumerate(parameters)}

@@ -53,9 +53,9 @@ class StateCommits {
   std::optional<std::uint64_t> step() const { return parts_.store.committed_step(); }
   const std::string& note() const;
 
-  /// Makes weights, states and counters durable as of the last step, as `step`, together with `note`, and
-  /// waits for that. Errors: usage between an early update and its step, or where the store holds a run that this one
-  /// has not restored; those of StateIo::write_back, TensorStore::commit and the mover's waits. After an error the last
+  /// Makes weights, states and counters durable as of the last step, as `step`, together with `note`, and waits for
+  /// that. Errors: usage between an early update and its step, or where the store holds a run that this one has not
+  /// restored; those of StateIo::write_back, TensorStore::commit and the mover's waits. After an error the last
   /// commit stands, and commit may be tried again; one whose wait was given up may still become durable, whole, when
   /// the drive answers.
   Result<CommitFigures> commit(std::uint64_t step, std::string_view note);

@@ -33,8 +33,8 @@ class UpdateBarrier {
 /// Reads and writes a model's masters, moments and weights where they are: first values, checkpoints, masters for a
 /// caller.
 ///
-/// Reads between two moments, all others between two steps. Takes no more memory than the budgets allow. Threads: one at a time; the team does the work in
-/// between.
+/// Reads between two moments, all others between two steps. Takes no more memory than the budgets allow. Threads: one at
+/// a time; the team does the work in between.
 class StateIo {
  public:
   /// Borrowed; must outlive this.

@@ -88,13 +88,14 @@ struct Moments {
 /// A model in training: its adapter, the plugin's strategy, its optimizer and the state of the run. Ends in the right
 /// order, and gives the parameters' memory back.
 ///
-/// Order of calls: for each step one or more backward() and step(), resume() and writes between steps; another order
-/// is refused with a sentence (StepOrder). Until a backward pass that micro_batches makes the last of its step the run can
+/// Order of calls: for each step one or more backward() and step(), resume() and writes between steps; another order is
+/// refused with a sentence (StepOrder). Until a backward pass that micro_batches makes the last of its step the run can
 /// be saved and values be read, which are those of the last step; later in a step all of that is refused (usage). What
-/// is no value is saved as it is then: data_position, the values of the groups. A forward pass between the last backward pass of a step and step() is
-/// refused too, because parameters may have been updated by then, unless the session has values_may_change. A step may
-/// have fewer backward passes than micro_batches; their gradients are divided by micro_batches all the same. A graph is
-/// differentiated in the step in which it was built: later it would read new weights, and after the session none.
+/// is no value is saved as it is then: data_position, the values of the groups. A forward pass between the last
+/// backward pass of a step and step() is refused too, because parameters may have been updated by then, unless the
+/// session has values_may_change. A step may have fewer backward passes than micro_batches; their gradients are divided
+/// by micro_batches all the same. A graph is differentiated in the step in which it was built: later it would read new
+/// weights, and after the session none.
 /// A session that was moved from can be assigned and destroyed, no more. Errors of the model's forward pass are exceptions; guard() (errors.h) makes them results.
 /// Threads: one at a time; calls of another one within a call or a backward pass are refused. Sessions of different
 /// models share nothing.
@@ -202,8 +203,8 @@ class Session {
   /// Errors: usage for unknown names, and to write within a step; does_not_fit.
   Result<void> acquire(const std::vector<std::string>& names, bool write);
   Result<void> release(const std::vector<std::string>& names, bool write);
-  /// The weight of a parameter as the model computes with it, in its dtype: contiguous, on the host. Errors:
-  /// those of read_master.
+  /// The weight of a parameter as the model computes with it, in its dtype: contiguous, on the host. Errors: those of
+  /// read_master.
   Result<at::Tensor> read_weight(std::string_view name);
   /// The weights of all parameters by name, as the model computes with them: contiguous, in their dtypes, on the host and
   /// outside every budget. After the session `parameter.set_data(weight)` gives the model memory of its own again.
