@@ -6,6 +6,7 @@ The model is built on the meta device; its first weights are given to the booste
 """
 import argparse
 import ast
+import dataclasses
 import logging
 import tempfile
 import time
@@ -39,7 +40,18 @@ class Castor(training.Engine):
         else:
             more = {name: value_of(text) for name, text in (setting.split("=", 1) for setting in options.set)}
             plugin = GeminiPlugin(device_budget=options.device_budget, host_budget=options.host_budget, nvme=options.nvme, **common, **more)
+        self.estimated = self.estimate(plugin) if options.estimate else None
         self.boost(plugin)
+
+    def estimate(self, plugin):
+        """Of this training, from a unit of it that is timed before the rest has memory."""
+        import castor
+
+        of_micro = tuple(tokens[: self.options.batch].to("meta") for tokens in training.batch(self.options, 0))
+        loss = lambda model, tokens: self.work.loss_of(model, *tokens, self.options.loss)  # noqa: E731
+        found = castor.estimate(self.model, plugin, of_micro, loss, device=self.options.device, timed=True)
+        logging.getLogger(__name__).info("%s", found)
+        return dataclasses.asdict(found)
 
     def boost(self, plugin):
         from castor.booster import Booster
@@ -74,6 +86,8 @@ class Castor(training.Engine):
         stats = castor.stats(self.model)
         if self.device.type == "cuda":  # chunks lie beside torch's allocator
             stats["peak_device_bytes"] = stats["peak_bytes"]["device"]
+        if self.estimated:
+            stats["estimated"] = self.estimated
         return stats
 
 
@@ -142,6 +156,7 @@ def parser():
     parser.add_argument("--host-budget")
     parser.add_argument("--nvme", action="append", help="a folder of the NVMe tier")
     parser.add_argument("--set", action="append", default=[], help="another option of the plugin, NAME=VALUE")
+    parser.add_argument("--estimate", action="store_true", help="first castor.estimate with timed=True, in the JSON line too")
     parser.add_argument("--trace", help="a file for the events (docs/trace.md)")
     parser.add_argument("--loop", choices=("bare", "trainer"), default="bare", help="trainer: that of transformers")
     parser.add_argument("--json", action="store_true", help="always on")

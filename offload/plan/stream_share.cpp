@@ -31,8 +31,15 @@ double updated_s(const UpdateLoad& load, double share) {
 
 double slowest_s(const UpdateLoad& load, double share) { return std::max(updated_s(load, share), load.window_s); }
 
+using SecondsOf = double(const UpdateLoad&, double share);
+
+/// True if `share` leaves at most nine tenths of the `seconds` that there are without streams.
+bool gains(SecondsOf& seconds, const UpdateLoad& load, double share) {
+  return seconds(load, share) <= (1 - kLeastGain) * seconds(load, 0);
+}
+
 /// The smallest share with the fewest `seconds`.
-double best_share(double (*seconds)(const UpdateLoad&, double), const UpdateLoad& load) {
+double best_share(SecondsOf& seconds, const UpdateLoad& load) {
   double best = 0;
   for (int tried = 1; tried <= kSharesTried; ++tried)
     if (const double share = static_cast<double>(tried) / kSharesTried; seconds(load, share) < seconds(load, best))
@@ -62,9 +69,9 @@ UpdateLoad update_load(const AccessTrace& trace, const MomentSeconds& seconds, c
 
 double stream_share(const UpdateLoad& load, double step_s) {
   const double hides_most = best_share(slowest_s, load), ends_first = best_share(updated_s, load);
-  if (slowest_s(load, hides_most) <= (1 - kLeastGain) * slowest_s(load, 0)) return hides_most;
-  const bool in_the_way = load.host_s >= kBusyTeam * step_s;
-  return in_the_way && slowest_s(load, ends_first) <= (1 - kLeastGain) * step_s ? ends_first : 0;
+  if (gains(slowest_s, load, hides_most)) return hides_most;
+  const bool in_the_way = step_s > 0 && load.host_s >= kBusyTeam * step_s;
+  return in_the_way && gains(updated_s, load, ends_first) ? ends_first : 0;
 }
 
 }  // namespace castor

@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -37,6 +37,7 @@ MACHINE = (
     "device_bytes",
     "host_bytes",
     "flops_per_s",
+    "compute_slowdown",
     "host_update_bytes_per_s",
     "device_update_bytes_per_s",
     "h2d_bytes_per_s",
@@ -53,6 +54,7 @@ class Estimate:
     peak_bytes: by tier, of the whole run. activation_bytes: of the device, beside chunks. step_s: of a step; compute_s and
     wait_s its parts, update_s all updates, beside it or in it. bound_by: what limits the step, which takes at least bound_s.
     flops: operations of a step. timed: the unit that was timed for them; None: step_s follows from stated speeds.
+    machine: what was stated or timed, as the argument takes it: with it, the next estimate of this model times nothing.
     """
 
     n_params: int
@@ -66,6 +68,7 @@ class Estimate:
     bound_by: str
     bound_s: float
     timed: str | None = None
+    machine: Mapping[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
         peaks = ", ".join(f"{tier} {n_bytes / GIB:.2f} GiB" for tier, n_bytes in self.peak_bytes.items() if n_bytes)
@@ -91,10 +94,11 @@ def estimate(
     model: best built on the meta device; it is not changed. batch: one micro-batch, whose values do not matter: keyword
     arguments of the model as a dictionary, its arguments as a tuple or list, or its one argument. loss: of a model and that
     batch; None: the model's result, or its `loss`. machine: rates and memory in place of an H200's: device_bytes,
-    host_bytes, flops_per_s, host_update_bytes_per_s, device_update_bytes_per_s, h2d_bytes_per_s, d2h_bytes_per_s,
-    nvme_read_bytes_per_s, nvme_write_bytes_per_s. device: 'cuda', or 'cpu', where the device is the host. timed: one of the
-    units that the model repeats is given memory on that device, and timed, on a GPU beside updates on the host if the training
-    has any, as are the links to it and these updates (2 s); what machine states counts nevertheless. Drives are not timed, nor
+    host_bytes, flops_per_s, compute_slowdown (the time of these operations beside updates on the host, over that alone),
+    host_update_bytes_per_s, device_update_bytes_per_s, h2d_bytes_per_s, d2h_bytes_per_s, nvme_read_bytes_per_s,
+    nvme_write_bytes_per_s. device: 'cuda', or 'cpu', where the device is the host. timed: one of the
+    units that the model repeats is given memory on that device, and timed, on a GPU beside updates on the host too if the
+    training has any, as are the links to it and these updates (2 s); what machine states counts nevertheless. Drives are not timed, nor
     is the time of Python around units, which matters where one takes less than a millisecond.
     Errors: castor.Error: does_not_fit, with the budget that would do; usage.
     """
@@ -148,11 +152,11 @@ def estimate(
     found = forecast(within)
     if timing:
         where, updates = torch.device(device), Updates(*_core.team_size(getattr(plugin, "update_threads", None) or 0, device == "cuda"))
-        unit, flops_per_s = timing.measure(recording.flops_of_units(), where, updates if found["beside_s"] else None)
-        rates = {"flops_per_s": flops_per_s, **rates_of(where, updates), **rates}
+        unit, of_unit = timing.measure(recording.flops_of_units(), where, updates if found["beside_s"] else None)
+        rates = {**of_unit, **rates_of(where, updates), **rates}
         found = forecast(within)
     del found["beside_s"]
-    return Estimate(activation_bytes=found.pop("non_model_bytes"), flops=flops, timed=unit, **found)
+    return Estimate(activation_bytes=found.pop("non_model_bytes"), flops=flops, timed=unit, machine=rates, **found)
 
 
 def forecast(within: Callable[[dict[str, str]], dict[str, Any]]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,8 @@ from castor._hooks import in_backward
 from castor._units import Unit
 
 WAY_OUT = "leave out timed, and state machine= where rates differ"
-MOST_S = 0.6  # of a unit's passes
+MOST_S = 0.5  # of a unit's passes, alone and beside updates
+UNITS_IN_A_ROW = 4
 MOST_RATE_S = 0.2
 MOST_RUNS = 20
 UPDATED = 2**26  # elements, more than caches hold
@@ -75,9 +76,9 @@ class TimedUnits:
         if not self.seen:
             raise Error(f"no two units of the model are alike, so there is none to time; {WAY_OUT}", "usage", "timed")
 
-    def measure(self, flops_of_units: Sequence[float], device: torch.device, updates: Updates | None) -> tuple[str, float]:
-        """The unit, and the operations per second that it reaches; beside updates, unless there are none or the device is the
-        host."""
+    def measure(self, flops_of_units: Sequence[float], device: torch.device, updates: Updates | None) -> tuple[str, dict[str, float]]:
+        """The unit, and the operations per second that it reaches; on a GPU also how many times as long it takes beside updates,
+        if there are any."""
         for handle in self.handles:
             handle.remove()
         called = [(flops_of_units[seen.number] * n, seen) for seen, n in self.seen if seen.n_calls and flops_of_units[seen.number]]
@@ -85,8 +86,13 @@ class TimedUnits:
             raise Error(f"none of the units that the model repeats multiplies matrices, so there is none to time; {WAY_OUT}", "usage", "timed")
         seen = max(called, key=lambda each: each[0])[1]
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
-            beside = repeated(updates.step) if updates and device.type != "cpu" else nullcontext()
-            return seen.name, flops_of_units[seen.number] / seen.n_calls / seconds(seen, device, beside)
+            run = passes_of(seen, device)
+            alone_s = unit_s(run, device)
+            rates = {"flops_per_s": flops_of_units[seen.number] / seen.n_calls / alone_s}
+            if updates and device.type != "cpu":
+                with repeated(updates.step):
+                    rates["compute_slowdown"] = max(1.0, unit_s(run, device) / alone_s)
+        return seen.name, rates
 
 
 def is_cache(value: Any) -> bool:
@@ -94,8 +100,8 @@ def is_cache(value: Any) -> bool:
     return hasattr(value, "get_seq_length")
 
 
-def seconds(seen: Seen, device: torch.device, beside: AbstractContextManager) -> float:
-    """Of one forward and backward pass, with the one that recomputes where the model has it."""
+def passes_of(seen: Seen, device: torch.device) -> Callable[[], None]:
+    """One forward and backward pass, with the one that recomputes where the model has it."""
     assert seen.arguments is not None  # it was called
     unit = seen.unit.to_empty(device=device)
     for tensor in (*unit.parameters(), *unit.buffers()):
@@ -107,8 +113,18 @@ def seconds(seen: Seen, device: torch.device, beside: AbstractContextManager) ->
     run_once(unit, args, kwargs, learning)
     handle.remove()
     call = recomputed(unit) if seen.is_recomputed and not again else unit
-    with beside:
-        return median_s(lambda: run_once(call, args, kwargs, learning), device, MOST_S)
+    return lambda: run_once(call, args, kwargs, learning)
+
+
+def unit_s(run: Callable[[], None], device: torch.device) -> float:
+    """As in a model, the thread runs ahead of a GPU: it queues one unit while another computes."""
+    n_in_a_row = 1 if device.type == "cpu" else UNITS_IN_A_ROW
+
+    def run_in_a_row() -> None:
+        for _ in range(n_in_a_row):
+            run()
+
+    return median_s(run_in_a_row, device, MOST_S) / n_in_a_row
 
 
 def fill(tensor: torch.Tensor) -> None:

@@ -40,6 +40,7 @@ ForecastMachine machine_of(const std::string& device, const Values& values) {
   machine.device_bytes = bytes("device_bytes", machine.device_bytes);
   machine.host_bytes = bytes("host_bytes", machine.host_bytes);
   machine.flops_per_s = value_or(values, "flops_per_s", machine.flops_per_s);
+  machine.compute_slowdown = value_or(values, "compute_slowdown", machine.compute_slowdown);
   machine.host_update_bytes_per_s = value_or(values, "host_update_bytes_per_s", machine.host_update_bytes_per_s);
   machine.device_update_bytes_per_s = value_or(values, "device_update_bytes_per_s", machine.device_update_bytes_per_s);
   const auto cost = [&](const char* name, double usual) { return 1 / value_or(values, name, 1 / usual); };

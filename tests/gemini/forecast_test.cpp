@@ -199,6 +199,29 @@ TEST(VirtualRig, CopiesAndUpdatesSlowOneAnotherDownAsFarAsTheyRanBesideOneAnothe
   EXPECT_NEAR(copy_s(*up), 1, 1e-6) << "not beside them";
 }
 
+TEST(VirtualRig, UpdatesSlowOperationsDownAsFarAsTheyRanBesideThem) {
+  ForecastMachine machine = round_machine();
+  machine.compute_slowdown = 1.2;
+  VirtualRig rig(machine);
+  const auto compute_s = [&] {
+    const double begin_s = rig.now_s();
+    rig.compute(1e12);
+    rig.join();
+    return rig.now_s() - begin_s;
+  };
+  StepEstimate step;
+  step.step_s = 2, step.beside_s = 0.5;
+  EXPECT_NEAR(compute_s(), 1, 1e-6);
+  rig.end_step(step);
+  EXPECT_NEAR(compute_s(), 1 + 0.2 / 4, 1e-6);
+  step.beside_s = 3;
+  rig.end_step(step);
+  EXPECT_NEAR(compute_s(), 1.2, 1e-6);
+  step.beside_s = 0;
+  rig.end_step(step);
+  EXPECT_NEAR(compute_s(), 1, 1e-6);
+}
+
 /// Half of the sixteenth of the tensors' bytes that the placement leaves to the allocator.
 TEST(Forecast, TheDevicesPeakHasTheMiddleOfWhatTheAllocatorCanHold) {
   const auto peak_bytes = [](std::uint64_t own_bytes) {

@@ -6,6 +6,8 @@ import io
 import json
 import pathlib
 import re
+import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -177,6 +179,8 @@ class Estimates(unittest.TestCase):
                 stated = {"flops_per_s": untimed.flops, "host_update_bytes_per_s": 1e15}
                 slow = castor.estimate(model, plugin(), torch.empty(8, 64), device="cpu", timed=True, machine=stated)
                 self.assertAlmostEqual(slow.compute_s, 1, delta=0.01)
+                again = castor.estimate(model, plugin(), torch.empty(8, 64), device="cpu", machine=found.machine)
+                self.assertEqual((again.step_s, again.timed), (found.step_s, None), "by the rates that were timed")
 
     def test_a_unit_that_is_called_again_is_timed_once(self):
         for recompute, n_sleeps in ((False, 1), (True, 2)):
@@ -297,6 +301,18 @@ class Estimates(unittest.TestCase):
         self.assertAlmostEqual(times[0] / times[1], 2, delta=0.1)
         self.assertRegex(str(castor.estimate(Perceptron(), plugin(), torch.empty(64, 256))), "bound by .*")
 
+    def test_updates_on_the_host_slow_computing_as_far_as_they_run_beside_it(self):
+        on_host = plugin(placement_policy="static", offload_optim_frac=1.0, stream_optim_frac=0.0)
+        for update_rate in (1e9, 4e9, 1e15):
+            with self.subTest(update_rate):
+                machine = {"flops_per_s": 1e10, "host_update_bytes_per_s": update_rate}
+                alone, beside = (
+                    castor.estimate(Perceptron(), on_host, torch.empty(64, 256), machine={**machine, "compute_slowdown": times})
+                    for times in (1, 2)
+                )
+                share = min(1, beside.update_s / beside.step_s)
+                self.assertAlmostEqual(beside.compute_s / alone.compute_s, 1 + share, delta=0.02)
+
     def test_wrong_uses_are_refused(self):
         x = torch.empty(8, 256)
         boosted = Perceptron()
@@ -314,6 +330,20 @@ class Estimates(unittest.TestCase):
         ):
             with self.subTest(message), self.assertRaisesRegex(castor.Error, message):
                 call()
+
+
+@unittest.skipUnless(DEVICE.type == "cuda", "no GPU is asked for")
+class TimedOnAGPU(unittest.TestCase):
+    def test_a_unit_is_timed_alone_and_beside_updates(self):
+        with META:
+            model = Blocks(recompute=False)
+        on_host = plugin(placement_policy="static", offload_optim_frac=1.0, stream_optim_frac=0.0)
+        found = castor.estimate(model, on_host, torch.empty(4096, 128), timed=True)
+        self.assertEqual(found.timed, "blocks.3")
+        self.assertGreaterEqual(found.machine["compute_slowdown"], 1)
+        self.assertLess(found.machine["compute_slowdown"], 3)
+        resident = castor.estimate(model, plugin(), torch.empty(4096, 128), timed=True)
+        self.assertNotIn("compute_slowdown", resident.machine, "nothing is updated on the host")
 
 
 @unittest.skipUnless(models.MODELS and DEVICE.type == "cpu", "transformers is not installed")
@@ -341,6 +371,19 @@ class Command(unittest.TestCase):
 
     def model(self):
         return models.causal("Qwen2Config", hidden_size=64, intermediate_size=128, num_hidden_layers=2, vocab_size=128)[0]()
+
+    def test_the_bench_puts_one_beside_its_training(self):
+        here = pathlib.Path(__file__).parent
+        paths = [str(here), str(here.parents[1] / "bench" / "compare")]
+        program = f"import runpy, sys; sys.path[:0] = {paths!r}; import models; runpy.run_module('engine_castor', run_name='__main__')"
+        job = "--model qwen2:tiny --batch 2 --accumulate 2 --seq 32 --device cpu --device-budget 256KiB --host-budget 64MiB --steps 12"
+        done = subprocess.run([sys.executable, "-c", program, *job.split(), "--estimate"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = json.loads(done.stdout)
+        self.assertEqual(found["estimated"]["n_params"], found["params"])
+        self.assertEqual(found["estimated"]["peak_bytes"], found["peak_bytes"])
+        self.assertGreater(found["estimated"]["machine"]["flops_per_s"], 0)
+        self.assertRegex(done.stderr, "model.layers.1 was timed")
 
     def test_messages_name_its_options(self):
         code, _, text = self.run_with("--hf", self.folder, "--device-budget", "1KiB")

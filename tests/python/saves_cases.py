@@ -19,7 +19,7 @@ from torch import nn
 import castor
 from castor.booster import Booster, _loading
 from castor.booster._files import replacing_folder, was_of
-from files_cases import Files, boosted, transformers
+from files_cases import Files, boosted, train, transformers
 
 if transformers:
     from models import MODELS
@@ -312,8 +312,7 @@ class Chosen(Files):
         with self.assertRaisesRegex(castor.Error, "has no file of weights"):
             values_in(self.folder)
         booster, model, optimizer = boosted()
-        model(torch.arange(4)[None]).sum().backward()
-        optimizer.step()
+        train(model, optimizer, seeds=[0])
         booster.save_optimizer(optimizer, self.folder)
         with self.assertRaisesRegex(castor.Error, "has no file of weights .*load_optimizer"):
             booster.load_model(model, self.folder)

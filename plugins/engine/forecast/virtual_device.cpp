@@ -61,7 +61,7 @@ class VirtualRig::ComputeStream final : public LinkStream {
   explicit ComputeStream(VirtualRig& rig) : LinkStream(rig.compute_), rig_(rig) {}
   void touch(std::uint64_t n_bytes) override {
     const double seconds = static_cast<double>(n_bytes) / rig_.machine_.device_update_bytes_per_s;
-    rig_.compute(seconds);
+    rig_.work(seconds);
     rig_.device_updates_s_ += seconds;
   }
 
@@ -164,11 +164,12 @@ Machine VirtualRig::parts(bool nvme) {
 
 void VirtualRig::end_step(const StepEstimate& step) {
   if (machine_.kind != DeviceKind::cuda) return;
-  const double beside = std::min(1.0, step.beside_s / step.step_s);  // of the step, and so of its copies
+  const double beside = std::min(1.0, step.beside_s / step.step_s);  // of the step, and so of its copies and operations
   const double lost_bytes = kLostPerCopiedByte * beside * static_cast<double>(step.moved.h2d + step.moved.d2h);
   const double updated_bytes = step.beside_s / update_slowdown_ * machine_.host_update_bytes_per_s;
   update_slowdown_ = updated_bytes > 0 ? 1 + lost_bytes / updated_bytes : 1;
   const double copy_slowdown = 1 + beside * (kCopySlowdown - 1);
+  compute_slowdown_ = 1 + beside * (machine_.compute_slowdown - 1);
   up_.set_cost(machine_.links.h2d * copy_slowdown);
   down_.set_cost(machine_.links.d2h * copy_slowdown);
 }

@@ -69,11 +69,11 @@ class VirtualRig {
   Machine parts(bool nvme);
 
   /// A step has ended: as far as they ran beside one another in it, copies and updates on the host slow one another down
-  /// in the next.
+  /// in the next, and these updates the model's operations.
   void end_step(const StepEstimate& step);
 
-  /// The model computes for `seconds`.
-  void compute(double seconds) { compute_.run(seconds), busy_s_ += seconds; }
+  /// The model computes.
+  void compute(double flops) { work(flops / machine_.flops_per_s * compute_slowdown_); }
   /// Waits until the device has done all its work.
   void join() { (void)compute_.synchronize(); }
 
@@ -90,6 +90,8 @@ class VirtualRig {
   class Team;
   class Drive;
 
+  void work(double seconds) { compute_.run(seconds), busy_s_ += seconds; }
+
   const ForecastMachine machine_;
   VirtualClock clock_;
   VirtualStream compute_{clock_, 0};
@@ -97,7 +99,7 @@ class VirtualRig {
   VirtualTeam team_{clock_};
   VirtualDrive drive_;
   HollowMemory device_memory_, host_memory_;
-  double update_slowdown_ = 1;  ///< of those on the host, in the step under way
+  double update_slowdown_ = 1, compute_slowdown_ = 1;  ///< in the step under way; of updates on the host
   double busy_s_ = 0, device_updates_s_ = 0, team_s_ = 0;
 };
 

@@ -40,7 +40,7 @@ class VirtualModel final : public RecordedModel, private DeviceCalls {
   void work(const RecordedCall& call) override {
     own_bytes_ = call.peak_bytes;
     take(0);
-    rig_.compute(call.flops / machine_.flops_per_s);
+    rig_.compute(call.flops);
   }
   /// Its bytes are counted until the strategy has read it.
   DLManagedTensor* gradient(std::uint32_t param) override {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stream_trial.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <limits>
 #include <string>
@@ -105,6 +106,7 @@ Result<void> StreamTrial::advance() {
   CASTOR_ASSIGN(const NextPlacement::Progress progress, next_.advance());
   if (progress == NextPlacement::Progress::preparing) return {};
   placer_.adopted_streams(next_share_);
+  if (next_share_ > 0) without_s_ = std::min(without_s_, steps_.median_s());
   steps_.forget();
   as_forecast_ = progress == NextPlacement::Progress::as_forecast;
   stage_ = next_share_ > 0 ? StreamStage::trying : StreamStage::over;

@@ -53,7 +53,7 @@ class StreamTrial {
   Placer& placer_;
   StreamStage stage_;
   RecentSteps<> steps_;                                     ///< with the share in use
-  double without_s_ = 0;                                    ///< duration of a step without streams
+  double without_s_ = 0;                                    ///< duration of a step without streams, the shortest seen
   double next_share_ = 0;                                   ///< under the placement that is being prepared
   bool as_forecast_ = false;                                ///< iterations with the share in use follow their forecast
   std::shared_ptr<const IterationRecord> without_streams_;  // owners: this and drafts

@@ -37,8 +37,8 @@ inline constexpr double kCopySlowdown = 1.45;
 
 /// The share of the states to stream with which the slowest of team, links and other work ends first; 0 where that
 /// saves less than a tenth of its time. A byte on the bus slows the team down, because both share the host's memory.
-/// Where iterations are known to take `step_s`, the team is busy for half of that, and streaming leaves the slowest at
-/// least a tenth below it: the share with which the updates end first.
+/// Where the team is busy for half of an iteration of `step_s` or more, it is in the way of everything else: then the
+/// share with which the updates end first, if that is a tenth sooner. 0 seconds: not known.
 double stream_share(const UpdateLoad& load, double step_s = 0);
 
 }  // namespace castor

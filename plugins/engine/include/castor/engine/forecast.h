@@ -18,6 +18,7 @@ struct ForecastMachine {
   std::uint64_t device_bytes = std::uint64_t{141} << 30;
   std::uint64_t host_bytes = std::uint64_t{256} << 30;  ///< available, where the options state no budget
   double flops_per_s = 450e12;                          ///< that the model's products reach
+  double compute_slowdown = 1;                          ///< their time beside updates on the host, over that alone
   LinkCosts links = {.h2d = 1 / 55.3e9, .d2h = 1 / 55.3e9, .nvme_read = 1 / 3.2e9, .nvme_write = 1 / 1.6e9};
   /// Memory traffic of updates; on the host beside no copies.
   double host_update_bytes_per_s = 135e9, device_update_bytes_per_s = 4.4e12;
