@@ -22,7 +22,7 @@ from castor._hooks import Passes, connect_units
 from castor._precision import connect_precision, dtype_of
 from castor._quantized import is_quantized
 from castor._rules import rule_of, values_of
-from castor._timed_unit import TimedUnits, Updates, rates_of
+from castor._timed_unit import TimedUnits, Updates, give_back, rates_of
 from castor._units import as_lists, find_units
 from castor._values import check_value, is_number
 
@@ -154,6 +154,7 @@ def estimate(
         where, updates = torch.device(device), Updates(*_core.team_size(getattr(plugin, "update_threads", None) or 0, device == "cuda"))
         unit, of_unit = timing.measure(recording.flops_of_units(), where, updates if found["beside_s"] else None)
         rates = {**of_unit, **rates_of(where, updates), **rates}
+        give_back(where)
         found = forecast(within)
     del found["beside_s"]
     return Estimate(activation_bytes=found.pop("non_model_bytes"), flops=flops, timed=unit, machine=rates, **found)

@@ -92,6 +92,7 @@ class TimedUnits:
             if updates and device.type != "cpu":
                 with repeated(updates.step):
                     rates["compute_slowdown"] = max(1.0, unit_s(run, device) / alone_s)
+        self.seen.clear()
         return seen.name, rates
 
 
@@ -168,6 +169,12 @@ def median_s(run: Callable[[], Any], device: torch.device, most_s: float = MOST_
         wait(device)
         found.append(time.perf_counter() - start)
     return statistics.median(found)
+
+
+def give_back(device: torch.device) -> None:
+    """The memory of what was timed: a training in this process begins with all of it."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
 
 
 def wait(device: torch.device) -> None:

@@ -344,6 +344,7 @@ class TimedOnAGPU(unittest.TestCase):
         self.assertLess(found.machine["compute_slowdown"], 3)
         resident = castor.estimate(model, plugin(), torch.empty(4096, 128), timed=True)
         self.assertNotIn("compute_slowdown", resident.machine, "nothing is updated on the host")
+        self.assertEqual(torch.cuda.memory_reserved(), 0, "what was timed is given back")
 
 
 @unittest.skipUnless(models.MODELS and DEVICE.type == "cpu", "transformers is not installed")
