@@ -29,7 +29,6 @@ from castor._values import check_value, is_number
 if TYPE_CHECKING:
     from castor.booster._plugin import Plugin
 
-GIB = 2**30
 ADVICE = re.compile(r"raise `(\w+)` to ([\d.]+ \w+)(?: or more)?")
 ASKS = (torch.Tensor.__bool__, torch.Tensor.item)
 LOOKS = (torch.isnan, torch.isinf, torch.Tensor.isnan, torch.Tensor.isinf)
@@ -45,6 +44,11 @@ MACHINE = (
     "nvme_read_bytes_per_s",
     "nvme_write_bytes_per_s",
 )
+
+
+def size_of(n_bytes: int) -> str:
+    n_times = min(4, (max(n_bytes, 1).bit_length() - 1) // 10)
+    return f"{n_bytes / 1024**n_times:.2f} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[n_times]}"
 
 
 @dataclass(frozen=True)
@@ -71,11 +75,12 @@ class Estimate:
     machine: Mapping[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        peaks = ", ".join(f"{tier} {n_bytes / GIB:.2f} GiB" for tier, n_bytes in self.peak_bytes.items() if n_bytes)
+        count = f"{self.n_params / 1e9:.3f} B" if self.n_params >= 1e7 else f"{self.n_params:,}"
+        peaks = ", ".join(f"{tier} {size_of(n_bytes)}" for tier, n_bytes in self.peak_bytes.items() if n_bytes)
         how = f"±10 %: {self.timed} was timed" if self.timed else "±30 %: nothing was timed"
         return (
-            f"{self.n_params / 1e9:.3f} B parameters; peaks: {peaks}; {self.step_s:.3f} s a step ({how}), "
-            f"bound by {self.bound_by} ({self.bound_s:.3f} s)"
+            f"{count} parameters; peaks: {peaks}; {self.step_s:.3g} s a step ({how}), "
+            f"bound by {self.bound_by} ({self.bound_s:.3g} s)"
         )
 
 

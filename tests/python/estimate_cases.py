@@ -23,6 +23,7 @@ from torch.utils.checkpoint import checkpoint
 import castor
 import models
 from boost_cases import TiedModel, loss_of
+from castor._estimate import size_of
 from castor._estimate_command import main
 from castor._timed_unit import repeated
 from castor.booster import Booster
@@ -293,6 +294,11 @@ class Estimates(unittest.TestCase):
         self.assertFalse(any(module._forward_hooks or module._forward_pre_hooks for module in model.modules()))
         self.assertTrue(all(parameter.grad is None for parameter in model.parameters()))
 
+    def test_sizes_are_told_in_their_units(self):
+        cases = ((0, "0.00 B"), (1023, "1023.00 B"), (1024, "1.00 KiB"), (3 << 29, "1.50 GiB"), (5 << 50, "5120.00 TiB"))
+        for n_bytes, text in cases:
+            self.assertEqual(size_of(n_bytes), text)
+
     def test_a_slower_machine_takes_longer(self):
         times = [
             castor.estimate(Perceptron(), plugin(), torch.empty(64, 256), machine={"flops_per_s": flops}).compute_s
@@ -366,7 +372,7 @@ class Command(unittest.TestCase):
         budgets = ("--device-budget", "1GiB", "--host-budget", "1GiB", "--seq", 64, "--recompute", "--clip", "1.0")
         code, text, _ = self.run_with("--hf", self.folder / "config.json", *budgets)
         self.assertEqual(code, 0)
-        self.assertRegex(text, r"parameters; peaks: device .* GiB.*bound by")
+        self.assertRegex(text, r"^[\d,]+ parameters; peaks: device [\d.]+ MiB, host [\d.]+ MiB; .* bound by .*\n[\d.]+ KiB of activations")
         code, text, _ = self.run_with("--hf", self.folder, *budgets, "--json")
         self.assertEqual(json.loads(text)["n_params"], sum(p.numel() for p in self.model().parameters()))
 
