@@ -25,7 +25,7 @@ from castor._outside import OutsideUses
 from castor._placing import Placeholders, prepare_allocator, training_device
 from castor._precision import connect_precision, dtype_of
 from castor._quantized import scales_of
-from castor._rules import python_names, rule_of
+from castor._rules import max_norm_of, python_names, rule_of
 from castor._shortage import explain_shortages
 from castor._state_dict import connect_state_dict
 from castor._stored import names_of_stored
@@ -127,6 +127,7 @@ def take_optimizer(
     change_class(optimizer)
     optimizer.castor_rule, optimizer.castor_names, optimizer.castor_groups = rule, names, groups
     optimizer.castor_session, optimizer.castor_messages = session, messages
+    optimizer.castor_seen, optimizer.castor_outcome, optimizer.castor_has_told = [], (False, None), False
     optimizer.castor_trained = {name for parameter, name in names.items() if parameter.requires_grad}
     for parameter, state in states.items():
         take_state(optimizer, parameter, state)
@@ -179,7 +180,7 @@ def session_of(
         options_of(optimizer, plugin),
         rule_of(optimizer),
         groups,
-        plugin.max_norm or getattr(optimizer, "max_grad_norm", 0.0),
+        max_norm_of(plugin, optimizer),
         plugin.micro_batches or 0,
         plugin.scaler if any(parameter.dtype == torch.float16 for parameter in names) else {},
         messages,

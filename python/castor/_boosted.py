@@ -8,6 +8,7 @@ import math
 import numbers
 import os
 import sys
+import weakref
 
 import torch
 from torch import nn
@@ -106,20 +107,21 @@ class StatesWithCastor(dict):
 
 class BoostedOptimizer:
     """What an optimizer does under a session in place of its own work. The class of a boosted optimizer is made from
-    this one and its own, so that isinstance stays true."""
+    this one and its own, so that isinstance stays true. Its attributes are the object's, none the class's: a wrapper
+    whose class is made from it, as Lightning's, asks the object for those that it does not have."""
 
     castor_rule: str
     castor_names: dict[nn.Parameter, str]
     castor_session: _core.Session
     castor_messages: _core.Messages
     castor_groups: Groups  # as the session has them
-    castor_seen: list[tuple[dict, list[int]]] = []  # the same, with the identities of the parameters
+    castor_seen: list[tuple[dict, list[int]]]  # the same, with the identities of the parameters
     castor_trained: set[str]  # parameters that had gradients when the model was boosted, and so have states
     castor_passes: Passes
     castor_scales: list[torch.Tensor]  # that bitsandbytes keeps beside frozen weights
     castor_first_step: OutsideUses
-    castor_outcome: tuple[bool, float | None] = (False, None)  # of the last step
-    castor_has_told = False  # that gradients are not set to 0
+    castor_outcome: tuple[bool, float | None]  # of the last step: whether it was skipped, and the norm
+    castor_has_told: bool  # that gradients are not set to 0
     _step_supports_amp_scaling = RefusesGradScaler()
 
     @property
@@ -235,6 +237,8 @@ class BoostedOptimizer:
         for hook in self._optimizer_load_state_dict_pre_hooks.values():
             state_dict = given_by(hook(self, state_dict), state_dict)
         values, states = saved_parts(self.castor_rule, self.param_groups, state_dict)
+        for group, given in zip(self.param_groups, values):
+            values_of(self.castor_rule, {**group, **given})  # refuses what no step could take
         for parameter, state in states.items():
             take_state(self, parameter, state)
         for parameter in self.castor_names.keys() - states.keys():
@@ -300,11 +304,12 @@ def change_class(optimizer: torch.optim.Optimizer) -> None:
 def follow_scheduler(optimizer: torch.optim.Optimizer) -> None:
     """A scheduler that was made before has put a function around the old step, in order to know that it was called."""
     del optimizer.step
-    step = optimizer.step
+    it = weakref.ref(optimizer)  # whose memory goes with the last reference of the program
 
     def counted(*args, **kwargs):
-        optimizer._opt_called = True
-        return step(*args, **kwargs)
+        self = it()
+        self._opt_called = True
+        return type(self).step(self, *args, **kwargs)
 
     counted._wrapped_by_lr_sched = True
     optimizer.step = counted

@@ -21,8 +21,8 @@ from castor._errors import Error, nearest
 from castor._hooks import Passes, connect_units
 from castor._precision import connect_precision, dtype_of
 from castor._quantized import is_quantized
-from castor._rules import rule_of, values_of
-from castor._timed_unit import TimedUnits, Updates, give_back, rates_of
+from castor._rules import max_norm_of, rule_of, values_of
+from castor._timed_unit import TimedUnits, Updates, given_back, rates_of
 from castor._units import as_lists, find_units
 from castor._values import check_value, is_number
 
@@ -77,7 +77,8 @@ class Estimate:
     def __str__(self) -> str:
         count = f"{self.n_params / 1e9:.3f} B" if self.n_params >= 1e7 else f"{self.n_params:,}"
         peaks = ", ".join(f"{tier} {size_of(n_bytes)}" for tier, n_bytes in self.peak_bytes.items() if n_bytes)
-        how = f"±10 %: {self.timed} was timed" if self.timed else "±30 %: nothing was timed"
+        stated = "by the stated speed of the GPU" if "flops_per_s" in self.machine else "±30 %: nothing was timed"
+        how = f"±10 %: {self.timed} was timed" if self.timed else stated
         return (
             f"{count} parameters; peaks: {peaks}; {self.step_s:.3g} s a step ({how}), "
             f"bound by {self.bound_by} ({self.bound_s:.3g} s)"
@@ -99,11 +100,11 @@ def estimate(
     model: best built on the meta device; it is not changed. batch: one micro-batch, whose values do not matter: keyword
     arguments of the model as a dictionary, its arguments as a tuple or list, or its one argument. loss: of a model and that
     batch; None: the model's result, or its `loss`. machine: rates and memory in place of an H200's: device_bytes,
-    host_bytes, flops_per_s, compute_slowdown (the time of these operations beside updates on the host, over that alone),
+    host_bytes, flops_per_s, compute_slowdown (the time of a GPU's operations beside updates on the host, over that alone),
     host_update_bytes_per_s, device_update_bytes_per_s, h2d_bytes_per_s, d2h_bytes_per_s, nvme_read_bytes_per_s,
     nvme_write_bytes_per_s. device: 'cuda', or 'cpu', where the device is the host. timed: one of the
-    units that the model repeats is given memory on that device, and timed, on a GPU beside updates on the host too if the
-    training has any, as are the links to it and these updates (2 s); what machine states counts nevertheless. Drives are not timed, nor
+    units that the model repeats is given memory on that device, and timed, on a GPU beside updates on the host too, as are the
+    links to it and these updates (2 s); what machine states counts nevertheless. Drives are not timed, nor
     is the time of Python around units, which matters where one takes less than a millisecond.
     Errors: castor.Error: does_not_fit, with the budget that would do; usage.
     """
@@ -117,7 +118,8 @@ def estimate(
     for name in machine or {}:
         if name not in MACHINE:
             raise Error(f"machine has no {name}{nearest(name, MACHINE)}; it takes {', '.join(MACHINE)}", "usage", "machine")
-        check_value(name, machine[name], "a number above 0", is_number(machine[name]) and 0 < machine[name] < float("inf"))
+        least, takes = (1, "1 or more") if name == "compute_slowdown" else (0, "a number above 0")
+        check_value(name, machine[name], takes, is_number(machine[name]) and max(least, 5e-324) <= machine[name] < float("inf"))
     if device not in ("cuda", "cpu"):
         raise Error(f"device takes 'cuda' or 'cpu', not {device!r}", "usage", "device")
     if timed and device == "cuda" and not torch.cuda.is_available():
@@ -131,8 +133,8 @@ def estimate(
     connect_precision(on_meta, plugin)
     names = {parameter: name for name, parameter in on_meta.named_parameters()}
     units = find_units(on_meta, plugin.units)
+    timing = TimedUnits(units) if timed else None  # before the recording, which counts copies on the meta device too
     recording = _core.Recording(*as_lists(names, units), plugin.name, plugin.options)
-    timing = TimedUnits(units) if timed else None
     passes = Passes(recording, units, Lending(), None)
     connect_units(passes)
     batch = tree_map_only(torch.Tensor, lambda tensor: tensor.detach().to("meta").requires_grad_(tensor.requires_grad), batch)
@@ -148,20 +150,18 @@ def estimate(
         passes.open.clear()
         passes.end_step()
         recording.close()
-    of_step = rule, values_of(rule, made.param_groups[0]), plugin.max_norm or 0.0, plugin.micro_batches or 1
+    of_step = rule, values_of(rule, made.param_groups[0]), max_norm_of(plugin, made), plugin.micro_batches or 1
     rates, unit = dict(machine or {}), None
 
     def within(budgets: dict[str, str]) -> dict[str, Any]:
         return recording.forecast(*of_step, device, rates, budgets)
 
-    found = forecast(within)
     if timing:
         where, updates = torch.device(device), Updates(*_core.team_size(getattr(plugin, "update_threads", None) or 0, device == "cuda"))
-        unit, of_unit = timing.measure(recording.flops_of_units(), where, updates if found["beside_s"] else None)
-        rates = {**of_unit, **rates_of(where, updates), **rates}
-        give_back(where)
-        found = forecast(within)
-    del found["beside_s"]
+        with given_back(where):
+            unit, of_unit = timing.measure(recording.flops_of_units(), where, updates)
+            rates = {**of_unit, **rates_of(where, updates), **rates}
+    found = forecast(within)
     return Estimate(activation_bytes=found.pop("non_model_bytes"), flops=flops, timed=unit, machine=rates, **found)
 
 
@@ -199,13 +199,18 @@ def without_memory(model: nn.Module, plugin: Plugin) -> nn.Module:
     dtype = dtype_of(plugin.precision) if plugin.precision else None
     memo: dict[int, torch.Tensor] = {}
     for parameter in model.parameters():
-        values = parameter.detach().to("meta", dtype if parameter.is_floating_point() else None)
-        memo[id(parameter)] = nn.Parameter(torch.empty_like(values), parameter.requires_grad)
+        memo[id(parameter)] = nn.Parameter(like_on_meta(parameter, dtype), parameter.requires_grad)
     for module in model.modules():
         for name, buffer in module.named_buffers(recurse=False):
             casts = dtype is not None and buffer.is_floating_point() and name not in module._non_persistent_buffers_set
-            memo[id(buffer)] = torch.empty_like(buffer.to("meta", dtype if casts else None))
+            memo[id(buffer)] = like_on_meta(buffer, dtype if casts else None)
     return copy.deepcopy(model, memo)
+
+
+def like_on_meta(tensor: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
+    """A plain tensor, also of one that was built lazily. dtype: of one in floating point; None: its own."""
+    dtype = (dtype if tensor.is_floating_point() else None) or tensor.dtype
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=dtype, device="meta")
 
 
 class Operators(TorchDispatchMode):

@@ -41,7 +41,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--recompute", action="store_true", help="recompute each block in backward")
     made.add_argument("--clip", type=float, default=0.0, help="the norm that gradients are clipped to (0: off)")
     made.add_argument("--micro-batches", type=int, default=1, help="backward passes of a step (1)")
-    made.add_argument("--flops-per-s", type=float, help="that the GPU reaches (4e14)")
+    made.add_argument("--flops-per-s", type=float, help="that the GPU reaches (4.5e14)")
     timed = "time one of the model's blocks, the links and an update on this machine's GPU (2 s)"
     made.add_argument("--timed", action="store_true", help=timed)
     made.add_argument("--json", action="store_true", help="one JSON object")

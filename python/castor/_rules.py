@@ -5,11 +5,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import torch
 
 from castor._errors import Error
 from castor._values import check_value, is_number
+
+if TYPE_CHECKING:
+    from castor.booster._plugin import Plugin
 
 RULES = {torch.optim.AdamW: "adamw", torch.optim.Adam: "adam", torch.optim.SGD: "sgd"}
 MOMENTS = ("lr", "eps", "weight_decay")
@@ -48,6 +52,11 @@ def rule_of(optimizer: torch.optim.Optimizer) -> str:
             "usage",
         )
     return rule
+
+
+def max_norm_of(plugin: Plugin, optimizer: torch.optim.Optimizer) -> float:
+    """The norm that gradients are clipped to, 0 for none: the plugin's, or the optimizer's, as FusedLAMB has one."""
+    return plugin.max_norm or getattr(optimizer, "max_grad_norm", 0.0)
 
 
 def names_of_values(rule: str) -> list[str]:

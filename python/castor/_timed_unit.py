@@ -35,6 +35,31 @@ BYTES_OF_UPDATE = 28  # of an element: fp32 weight and both moments read and wri
 
 
 @dataclass
+class Sizes:
+    """What is kept of an argument: the tensor itself would count among the model's activations."""
+
+    shape: torch.Size
+    stride: tuple[int, ...]
+    dtype: torch.dtype
+    requires_grad: bool
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> Sizes:
+        return cls(tensor.shape, tensor.stride(), tensor.dtype, tensor.requires_grad)
+
+    def on(self, device: torch.device) -> torch.Tensor:
+        """Random numbers; all of a mask is set."""
+        made = torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=device)
+        if 0 in self.stride:  # elements that share memory
+            made = made.contiguous()
+        if made.is_floating_point():
+            made.normal_()
+        else:
+            made.fill_(self.dtype == torch.bool)
+        return made.requires_grad_(self.requires_grad)
+
+
+@dataclass
 class Seen:
     """A unit without the model's hooks, and its calls in the model."""
 
@@ -51,7 +76,7 @@ class Seen:
             return
         self.n_calls += 1
         if self.arguments is None:
-            self.arguments = args, {name: None if is_cache(value) else value for name, value in kwargs.items()}
+            self.arguments = tree_map_only(torch.Tensor, Sizes.of, (args, {name: without_cache(value) for name, value in kwargs.items()}))
 
 
 class TimedUnits:
@@ -76,29 +101,29 @@ class TimedUnits:
         if not self.seen:
             raise Error(f"no two units of the model are alike, so there is none to time; {WAY_OUT}", "usage", "timed")
 
-    def measure(self, flops_of_units: Sequence[float], device: torch.device, updates: Updates | None) -> tuple[str, dict[str, float]]:
-        """The unit, and the operations per second that it reaches; on a GPU also how many times as long it takes beside updates,
-        if there are any."""
+    def measure(self, flops_of_units: Sequence[float], device: torch.device, updates: Updates) -> tuple[str, dict[str, float]]:
+        """The unit, and the operations per second that it reaches; on a GPU also how many times as long it takes beside
+        updates."""
         for handle in self.handles:
             handle.remove()
         called = [(flops_of_units[seen.number] * n, seen) for seen, n in self.seen if seen.n_calls and flops_of_units[seen.number]]
         if not called:
             raise Error(f"none of the units that the model repeats multiplies matrices, so there is none to time; {WAY_OUT}", "usage", "timed")
         seen = max(called, key=lambda each: each[0])[1]
+        self.seen.clear()
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
             run = passes_of(seen, device)
             alone_s = unit_s(run, device)
             rates = {"flops_per_s": flops_of_units[seen.number] / seen.n_calls / alone_s}
-            if updates and device.type != "cpu":
+            if device.type != "cpu":
                 with repeated(updates.step):
                     rates["compute_slowdown"] = max(1.0, unit_s(run, device) / alone_s)
-        self.seen.clear()
         return seen.name, rates
 
 
-def is_cache(value: Any) -> bool:
-    """Of keys and values, which transformers hands on in training too; it grows with each call."""
-    return hasattr(value, "get_seq_length")
+def without_cache(value: Any) -> Any:
+    """None for one of keys and values, which transformers hands on in training too; it grows with each call."""
+    return None if hasattr(value, "get_seq_length") else value
 
 
 def passes_of(seen: Seen, device: torch.device) -> Callable[[], None]:
@@ -107,7 +132,7 @@ def passes_of(seen: Seen, device: torch.device) -> Callable[[], None]:
     unit = seen.unit.to_empty(device=device)
     for tensor in (*unit.parameters(), *unit.buffers()):
         fill(tensor.detach())
-    args, kwargs = tree_map_only(torch.Tensor, lambda tensor: values_like(tensor, device), seen.arguments)
+    args, kwargs = tree_map_only(Sizes, lambda sizes: sizes.on(device), seen.arguments)
     learning = [tensor for tensor in (*unit.parameters(), *tree_leaves((args, kwargs))) if getattr(tensor, "requires_grad", False)]
     again: list[None] = []  # a call in backward: the unit recomputes itself
     handle = unit.register_forward_pre_hook(lambda *_: again.append(None) if in_backward() else None)
@@ -137,15 +162,6 @@ def fill(tensor: torch.Tensor) -> None:
         tensor.fill_(1)
 
 
-def values_like(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    made = torch.empty_like(tensor, device=device)
-    if made.is_floating_point():
-        made.normal_()
-    else:
-        made.fill_(tensor.dtype == torch.bool)
-    return made.requires_grad_(tensor.requires_grad)
-
-
 def recomputed(unit: nn.Module) -> Callable:
     return lambda *args, **kwargs: checkpoint(unit, *args, use_reentrant=False, **kwargs)
 
@@ -171,10 +187,15 @@ def median_s(run: Callable[[], Any], device: torch.device, most_s: float = MOST_
     return statistics.median(found)
 
 
-def give_back(device: torch.device) -> None:
-    """The memory of what was timed: a training in this process begins with all of it."""
-    if device.type == "cuda":
-        torch.cuda.empty_cache()
+@contextmanager
+def given_back(device: torch.device) -> Iterator[None]:
+    """The memory of what is timed within it: a training in this process begins with all of it."""
+    try:
+        yield
+    finally:
+        if device.type == "cuda":
+            torch._C._cuda_clearCublasWorkspaces()
+            torch.cuda.empty_cache()
 
 
 def wait(device: torch.device) -> None:

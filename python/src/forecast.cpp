@@ -57,8 +57,8 @@ py::dict dict_of(const Forecast& found) {
   return py::dict(py::arg("n_params") = found.n_params, py::arg("peak_bytes") = peaks,
                   py::arg("non_model_bytes") = found.non_model_bytes, py::arg("step_s") = found.step.step_s,
                   py::arg("compute_s") = found.step.compute_s, py::arg("wait_s") = found.step.wait_s,
-                  py::arg("update_s") = found.update_s, py::arg("beside_s") = found.step.beside_s,
-                  py::arg("bound_by") = found.step.bound_by, py::arg("bound_s") = found.step.bound_s);
+                  py::arg("update_s") = found.update_s, py::arg("bound_by") = found.step.bound_by,
+                  py::arg("bound_s") = found.step.bound_s);
 }
 
 class Recording {

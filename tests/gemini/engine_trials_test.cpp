@@ -108,7 +108,7 @@ TEST(ShareTrial, BeginsOnceTheTimesOfAStepAreKnown) {
 
 TEST(ShareTrial, KeepsTheShareOfTheForecastWhereStepsAreShorter) {
   TrialRun run(TrialRun::options(1));
-  run.steps(12, fastest_as_forecast);
+  run.steps(16, fastest_as_forecast);
   EXPECT_EQ(run.sentence(kShares),
             "56 % of the optimizer states that are kept off the GPU are copied to it for their updates: 0.060 s a step "
             "instead of 0.100");
@@ -135,6 +135,14 @@ TEST(ShareTrial, KeepsNoneWhereNoneIsFaster) {
   EXPECT_EQ(run.n_streamed(), 0u);
   EXPECT_EQ(run.sentence(kShares), "");
   run.expect_bits_of_the_host();
+}
+
+TEST(ShareTrial, TheForecastDecidesWhereStepsDifferByLessThanTheirMediansTell) {
+  for (const std::uint32_t with_share : {102, 103}) {
+    TrialRun run(TrialRun::options(1));
+    run.steps(30, [&](std::uint32_t n_streamed) { return n_streamed == 0 ? 100 : with_share; });
+    EXPECT_EQ(run.n_streamed(), with_share == 102 ? kForecast : 0);
+  }
 }
 
 TEST(ShareTrial, AStatedShareIsNotTried) {

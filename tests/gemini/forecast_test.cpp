@@ -187,8 +187,9 @@ TEST(VirtualRig, CopiesAndUpdatesSlowOneAnotherDownAsFarAsTheyRanBesideOneAnothe
   EXPECT_NEAR(copy_s(*up), 1, 1e-6);
   end_step(2, 1, 500'000'000, 1'500'000'000);  // half of the copies ran beside the update
   EXPECT_NEAR(update_s(), 1 + 0.7 * 2 / 2, 1e-6);
-  EXPECT_NEAR(copy_s(*up), 1 + 0.45 / 2, 1e-6);
-  EXPECT_NEAR(copy_s(*down), 1 + 0.45 / 2, 1e-6);
+  const double half_slowed_s = 1 / (0.5 + 0.5 / 1.45);  // a second of copying: half of the time at 1 / 1.45 of the rate
+  EXPECT_NEAR(copy_s(*up), half_slowed_s, 1e-6);
+  EXPECT_NEAR(copy_s(*down), half_slowed_s, 1e-6);
   end_step(1.7, 1.7, 0, 0);
   EXPECT_NEAR(update_s(), 1, 1e-6) << "no copies";
   EXPECT_NEAR(copy_s(*down), 1.45, 1e-6);
@@ -213,7 +214,7 @@ TEST(VirtualRig, UpdatesSlowOperationsDownAsFarAsTheyRanBesideThem) {
   step.step_s = 2, step.beside_s = 0.5;
   EXPECT_NEAR(compute_s(), 1, 1e-6);
   rig.end_step(step);
-  EXPECT_NEAR(compute_s(), 1 + 0.2 / 4, 1e-6);
+  EXPECT_NEAR(compute_s(), 1 / (0.75 + 0.25 / 1.2), 1e-6) << "a quarter of the time at 1 / 1.2 of the rate";
   step.beside_s = 3;
   rig.end_step(step);
   EXPECT_NEAR(compute_s(), 1.2, 1e-6);

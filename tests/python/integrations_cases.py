@@ -167,9 +167,33 @@ class Accelerate(SameWeights):
         self.assertEqual({p.dtype for p in model.parameters()}, {torch.float16})
         self.assertLess(sum(losses[-6:]), sum(losses[:6]))
         self.assertFalse(accelerator.optimizer_step_was_skipped)
+        self.assertGreater(accelerator._optimizers[0].loss_scale, 1)
+        self.assertGreater(accelerator._optimizers[0].get_grad_norm(), 0)
         loss = model(**{name: values.to(DEVICE) for name, values in torch.utils.data.default_collate([Texts()[0]]).items()}).loss
         accelerator.backward(loss, retain_graph=True)
         accelerator.backward(loss)
+
+    def test_a_schedule_waits_for_steps_that_are_skipped(self):
+        model = made()
+        accelerator = self.boosting(plugin=GeminiPlugin(precision="fp16", initial_scale=2.0**32, hysteresis=1))
+        optimizer = torch.optim.AdamW(model.parameters(), **VALUES)
+        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda i: 1 / (1 + i))
+        model, optimizer, scheduler = accelerator.prepare(model, optimizer, scheduler)
+        batch = {name: values.to(DEVICE) for name, values in torch.utils.data.default_collate([Texts()[0]]).items()}
+        n_made, skipped = 0, []
+        for _ in range(60):
+            with accelerator.accumulate(model):
+                accelerator.backward(model(**batch).loss)
+                optimizer.step()
+                scheduler.step()
+                optimizer.zero_grad()
+            if accelerator.sync_gradients:
+                skipped.append(accelerator.optimizer_step_was_skipped)
+                self.assertEqual((optimizer.step_was_skipped, optimizer.skipped), (skipped[-1], skipped[-1]))
+                n_made += not skipped[-1]
+                self.assertAlmostEqual(scheduler.get_last_lr()[0], VALUES["lr"] / (1 + n_made))
+        self.assertTrue(skipped[0])
+        self.assertFalse(skipped[-1])
 
     def test_saves_and_goes_on(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lightning's Trainer around a boosted LightningModule: the bits of the same Trainer around plain torch operations."""
 
+import copy
+import gc
 import logging
 import pathlib
+import pickle
 import tempfile
 import unittest
 import warnings
+import weakref
 
 import torch
 from torch import nn
@@ -119,6 +123,36 @@ class Lightning(SameWeights):
         self.assertGreater(min(twin.optimizers().optimizer.norms), 0.05)
         self.trainer(self.strategy(), accumulate_grad_batches=2, gradient_clip_val=0.05).fit(module, loader())
         self.assert_trained_alike(module, twin)
+
+    def test_tells_the_norm_through_its_wrapper(self):
+        module, norms = Module(), []
+        module.on_train_batch_end = lambda *_: norms.append((module.optimizers().get_grad_norm(), module.optimizers().skipped))
+        self.trainer(self.strategy(), gradient_clip_val=0.05).fit(module, loader())
+        self.assertTrue(all(norm > 0 and not skipped for norm, skipped in norms), norms)
+
+    def test_a_module_that_its_scheduler_knows_is_freed(self):
+        class Warming(Module):
+            def configure_optimizers(self):
+                optimizer = torch.optim.AdamW(self.parameters(), **VALUES)
+                return [optimizer], [torch.optim.lr_scheduler.LambdaLR(optimizer, self.rate)]
+
+            def rate(self, i):
+                return 1 / (1 + i)
+
+        module = Warming()
+        self.trainer(self.strategy()).fit(module, loader())
+        gone = weakref.ref(module), weakref.ref(module.optimizers().optimizer.castor_session)
+        module.trainer = None
+        del module
+        gc.collect()
+        self.assertEqual([each() for each in gone], [None, None])
+
+    def test_a_copy_is_boosted_anew(self):
+        module = Module()
+        self.trainer(self.strategy()).fit(module, loader())
+        for other in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+            self.trainer(self.strategy()).fit(other, loader())
+            self.assertGreater(len(other.losses), len(module.losses))
 
     def test_optimizes_by_hand(self):
         module, twin = Manual(), Manual(plain=True)

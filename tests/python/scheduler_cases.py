@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Schedulers: their rates by formulas, their states, and the steps of a boosted optimizer under them."""
 
+import gc
 import io
 import math
 import pathlib
 import tempfile
 import unittest
 import warnings
+import weakref
 
 import torch
 from torch import nn
@@ -212,6 +214,20 @@ class OfBoostedOptimizers(unittest.TestCase):
                         loop.step()
                     for weight, expected in zip(model.state_dict().values(), twin.parameters()):
                         self.assertTrue(torch.equal(weight, expected))
+
+    def test_keep_nothing_of_a_training_that_is_gone(self):
+        """The garbage collector need not find its memory."""
+        gc.collect()
+        gc.disable()
+        self.addCleanup(gc.enable)
+        for before in (True, False):
+            model, optimizer, scheduler = self.pair(next(iter(SCHEDULERS)), before)
+            model(torch.ones(2, 4)).sum().backward()
+            optimizer.step()
+            scheduler.step()
+            session = weakref.ref(optimizer.castor_session)
+            del model, optimizer, scheduler
+            self.assertIsNone(session(), f"made before boost: {before}")
 
     def test_save_and_load(self):
         with tempfile.TemporaryDirectory(prefix="castor_python_") as folder:

@@ -15,6 +15,9 @@ namespace {
 /// Thus the thread does not run far ahead of the device in the first step, in which it takes most of that memory.
 constexpr double kSecondsPerPinnedByte = 4e-3 / (14 << 20);
 
+/// Of work that takes `times` as long in a part of the time that it takes, over that without.
+double slowdown(double part, double times) { return 1 / (1 - part + part / times); }
+
 }  // namespace
 
 Result<void*> HollowMemory::allocate(std::uint64_t n_bytes) {
@@ -168,10 +171,9 @@ void VirtualRig::end_step(const StepEstimate& step) {
   const double lost_bytes = kLostPerCopiedByte * beside * static_cast<double>(step.moved.h2d + step.moved.d2h);
   const double updated_bytes = step.beside_s / update_slowdown_ * machine_.host_update_bytes_per_s;
   update_slowdown_ = updated_bytes > 0 ? 1 + lost_bytes / updated_bytes : 1;
-  const double copy_slowdown = 1 + beside * (kCopySlowdown - 1);
-  compute_slowdown_ = 1 + beside * (machine_.compute_slowdown - 1);
-  up_.set_cost(machine_.links.h2d * copy_slowdown);
-  down_.set_cost(machine_.links.d2h * copy_slowdown);
+  compute_slowdown_ = slowdown(beside, machine_.compute_slowdown);
+  up_.set_cost(machine_.links.h2d * slowdown(beside, kCopySlowdown));
+  down_.set_cost(machine_.links.d2h * slowdown(beside, kCopySlowdown));
 }
 
 }  // namespace castor

@@ -10,8 +10,7 @@
 
 namespace castor {
 
-/// Durations of the last kCounted steps with the same settings.
-template <std::size_t kCounted = 3>
+/// Durations of the last five steps with the same settings.
 class RecentSteps {
  public:
   RecentSteps() { forget(); }
@@ -27,11 +26,13 @@ class RecentSteps {
   /// The median of the last, since one of them may have waited for an unrelated cause; infinite where fewer than half of
   /// them were recorded.
   double median_s() const { return median({last_s_.begin(), last_s_.end()}); }
-  /// True after kCounted steps that followed the first. The first is not typical: it includes work of the steps before, or
+  /// True after five steps that followed the first. The first is not typical: it includes work of the steps before, or
   /// leaves work to the next.
   bool settled() const { return n_ > last_s_.size(); }
 
  private:
+  static constexpr std::size_t kCounted = 5;
+
   std::uint64_t ended_ns_ = 0;
   std::array<double, kCounted> last_s_ = {};
   std::size_t n_ = 0;  ///< since forget()

@@ -21,8 +21,8 @@ enum class StreamStage : std::uint8_t {
 };
 
 /// Chooses the share of the states that is streamed to the device for updates: the one that is best by forecast
-/// (search_share), if steps with it are indeed shorter than without; otherwise none. Steps go on under the share in use
-/// until the next one is prepared.
+/// (search_share), unless steps with it turn out longer than without; then none. Steps go on under the share in use until
+/// the next one is prepared.
 ///
 /// Threads: one at a time.
 class StreamTrial {
@@ -52,8 +52,8 @@ class StreamTrial {
   EngineRooms& rooms_;
   Placer& placer_;
   StreamStage stage_;
-  RecentSteps<> steps_;                                     ///< with the share in use
-  double without_s_ = 0;                                    ///< duration of a step without streams, the shortest seen
+  RecentSteps steps_;                                       ///< with the share in use
+  double without_s_ = 0;                                    ///< duration of a step without streams
   double next_share_ = 0;                                   ///< under the placement that is being prepared
   bool as_forecast_ = false;                                ///< iterations with the share in use follow their forecast
   std::shared_ptr<const IterationRecord> without_streams_;  // owners: this and drafts

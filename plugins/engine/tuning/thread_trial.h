@@ -57,7 +57,7 @@ class ThreadTrial {
   unsigned n_threads_, best_threads_;
   bool over_;
   double best_s_ = kUnknown, with_all_s_ = kUnknown;
-  RecentSteps<5> steps_;
+  RecentSteps steps_;
 };
 
 }  // namespace castor

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
+from accelerate.optimizer import AcceleratedOptimizer
 from torch import nn
 
 from castor._access import is_boosted
@@ -23,6 +24,19 @@ from castor.booster._plugin import Plugin
 from castor.integrations import RUN
 
 __all__ = ["CastorAccelerator"]
+
+
+class OptimizerOfLoop(AcceleratedOptimizer):
+    """accelerate's wrapper around a boosted optimizer, and what that has besides: skipped, get_grad_norm, loss_scale, backward."""
+
+    @property
+    def step_was_skipped(self) -> bool:
+        return self.optimizer.skipped
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "optimizer":  # not yet there
+            raise AttributeError(name)
+        return getattr(self.optimizer, name)
 
 
 class CastorAccelerator(Accelerator):
@@ -50,6 +64,12 @@ class CastorAccelerator(Accelerator):
         for i, each in enumerate(args):
             placed[i] = placed[i] and not isinstance(each, (nn.Module, torch.optim.Optimizer))
         return super().prepare(*args, device_placement=placed)
+
+    def prepare_optimizer(self, optimizer: torch.optim.Optimizer, device_placement: bool | None = None) -> AcceleratedOptimizer:
+        prepared = super().prepare_optimizer(optimizer, device_placement)
+        if isinstance(inner(prepared), BoostedOptimizer):
+            prepared.__class__ = OptimizerOfLoop
+        return prepared
 
     def castor_boost(self, model: nn.Module, optimizers: list[torch.optim.Optimizer]) -> None:
         own = {id(parameter) for parameter in model.parameters()}
@@ -134,10 +154,6 @@ class CastorAccelerator(Accelerator):
         finally:
             handle.remove()
             self._optimizers[:] = everyone
-
-    @property
-    def optimizer_step_was_skipped(self) -> bool:
-        return super().optimizer_step_was_skipped or any(optimizer.skipped for optimizer in self.castor_optimizers())
 
 
 def boosting(accelerator: Accelerator, booster: Booster) -> CastorAccelerator:

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import lightning.pytorch as pl
 import torch
@@ -39,14 +38,21 @@ REST = "lightning.ckpt"  # in the folder of a checkpoint
 
 @dataclass
 class Boosted:
-    """What a LightningModule keeps that was boosted, also for other Trainers."""
+    """What a LightningModule keeps that was boosted, also for other Trainers; copies of it are without."""
 
     booster: Booster
     optimizers: list[torch.optim.Optimizer]  # one, or none where it was boosted to be evaluated
     schedulers: list
 
+    @staticmethod
+    def of(module: pl.LightningModule) -> Boosted | None:
+        return vars(module).get("castor_boosted")
 
-BOOSTED: WeakKeyDictionary[pl.LightningModule, Boosted] = WeakKeyDictionary()
+    def __deepcopy__(self, memo: dict) -> None:
+        return None
+
+    def __reduce__(self) -> tuple:
+        return type(None), ()
 
 
 class CastorPrecision(Precision):
@@ -122,9 +128,9 @@ class CastorStrategy(SingleDeviceStrategy):
                 raise Error(f"{why}; leave it out, and average the weights of checkpoints", "usage")
         self.accelerator.setup(trainer)
         module = self.lightning_module
-        boosted = BOOSTED.get(module)
+        boosted = Boosted.of(module)
         if boosted is None:
-            boosted = BOOSTED[module] = self.castor_boost(trainer, module)
+            boosted = vars(module)["castor_boosted"] = self.castor_boost(trainer, module)
         elif trainer.state.fn == TrainerFn.FITTING:
             self.castor_begin_anew(trainer, module, boosted)
         self.castor_booster, self.precision_plugin.plugin = boosted.booster, boosted.booster.plugin
