@@ -206,12 +206,12 @@ class OperatorWatch(TorchDispatchMode):
     def __init__(self):
         super().__init__()
         self.of: weakref.WeakSet[OutsideUses] = weakref.WeakSet()
-        self.threads: set[int] = set()  # that have entered it
+        self.threads: dict[int, bool] = {}  # that have entered it, and whether in inference mode
 
     def add(self, uses: OutsideUses) -> None:
         self.of.add(uses)
         if all(mode is not self for mode in _get_current_dispatch_mode_stack()):
-            self.threads.add(threading.get_ident())
+            self.threads[threading.get_ident()] = torch.is_inference_mode_enabled()
             self.__enter__()
 
     def remove(self, uses: OutsideUses) -> None:
@@ -220,9 +220,11 @@ class OperatorWatch(TorchDispatchMode):
 
     def leave(self) -> None:
         """Where no model is left. Where another mode was entered since, or an operator is being watched, this one stays until a
-        later call; so it does in the threads of autograd, which have copies of the modes."""
-        if not self.of and threading.get_ident() in self.threads and _get_current_dispatch_mode() is self:
-            self.threads.discard(threading.get_ident())
+        later call; so it does in the threads of autograd, which have copies of the modes. And in inference mode that began
+        since: at its end torch sets the thread as it was at its begin."""
+        thread = threading.get_ident()
+        if not self.of and self.threads.get(thread) is torch.is_inference_mode_enabled() and _get_current_dispatch_mode() is self:
+            del self.threads[thread]
             self.__exit__(None, None, None)
 
     def can_stay(self) -> bool:

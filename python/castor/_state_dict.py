@@ -52,7 +52,7 @@ def take_weights(
     unexpected_keys: list,
     error_msgs: list,
 ) -> None:
-    taken = vars(module).setdefault("_castor_taken", set())
+    taken = vars(module)["_castor_taken"] = set()  # anew: a load that failed has left one
     for name, parameter, _ in own_parameters(module):
         key = prefix + name
         if key not in state_dict:

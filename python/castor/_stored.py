@@ -37,6 +37,8 @@ def rebuilt(parameter: torch.Tensor, other: Callable[[torch.Tensor], torch.Tenso
 
 def difference(parameter: torch.Tensor, values: torch.Tensor) -> str | None:
     """Why `values` cannot become those of the parameter; None where they can. Plain ones may have any dtype."""
+    if not isinstance(values, torch.Tensor):
+        return f"is a {type(values).__name__}, and the parameter a tensor"
     if type(values) is not type(parameter) and (is_wrapper(values) or is_wrapper(parameter)):
         return f"is of class {type(values).__name__}, and the parameter of {type(parameter).__name__}"
     if values.shape != parameter.shape:

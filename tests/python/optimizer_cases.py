@@ -457,6 +457,7 @@ class States(SameWeights):
                 (with_state(saved, exp_avg_sq=None), "has no exp_avg_sq"),
                 ({**saved, "param_groups": []}, r"groups of \[\] parameters, and the optimizer of \["),
                 ({**saved, "param_groups": [{**group, "params": group["params"][1:]}]}, "groups of"),
+                ({**saved, "param_groups": [{**group, "lr": "fast"}]}, "lr takes"),
             ):
                 with self.subTest(message), self.assertRaisesRegex(castor.Error, message) as raised:
                     optimizer.load_state_dict(wrong)

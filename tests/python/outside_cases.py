@@ -403,6 +403,25 @@ def watch_ends_where_it_began():
 
 
 class Watching(unittest.TestCase):
+    def test_does_not_end_in_inference_mode_that_began_since(self):
+        """At whose end torch would expect a mode that is gone."""
+
+        class Uses:
+            pass
+
+        for outside in (True, False):
+            watch, uses = OperatorWatch(), Uses()
+            if outside:
+                watch.add(uses)
+            with torch.inference_mode():
+                watch.add(uses)
+                watch.remove(uses)
+                self.assertEqual(watch in _get_current_dispatch_mode_stack(), outside)
+            torch.randn(3, generator=torch.Generator())  # has no tensor as an argument
+            watch.leave()
+            self.assertNotIn(watch, _get_current_dispatch_mode_stack())
+            torch.randn(3, generator=torch.Generator())
+
     def test_ends_in_the_thread_in_which_it_began(self):
         """In a process of its own: after autograd has begun a thread, processes cannot be forked."""
         program = "import outside_cases; print(outside_cases.watch_ends_where_it_began())"

@@ -148,6 +148,24 @@ class Pipeline(unittest.TestCase):
             self.assertIsNone(castor.grad(self.model.layers[0].weight))
         with self.assertRaisesRegex(castor.Error, "no tensor to divide"):
             self.execute({"n": 3})
+        self.boosted(num_microbatches=2)
+        with self.assertRaisesRegex(castor.Error, r"has 12 samples, and a tensor of sizes \(5,\)"):
+            self.execute({**data(), "weights": torch.ones(5)})
+
+    def test_what_all_samples_share_goes_to_every_micro_batch(self):
+        self.boosted(num_microbatches=2)
+        shared = {"scale": torch.full((1, 2), 3.0), "shift": torch.tensor(2.0), "name": "all"}
+        seen = []
+
+        def loss(result, inputs):
+            seen.append({name: inputs[name] for name in shared})
+            return squares(result, inputs)
+
+        x, y = data().values()
+        self.model.register_forward_pre_hook(lambda model, args, kwargs: (args, {n: kwargs[n] for n in ("x", "y")}), with_kwargs=True)
+        self.execute({**shared, "x": x, "y": y}, loss)
+        self.assertEqual([each["scale"].tolist() for each in seen], [[[3.0, 3.0]]] * 2)
+        self.assertEqual([(each["shift"].item(), each["name"]) for each in seen], [(2.0, "all")] * 2)
 
     def test_is_of_one_plugin(self):
         booster = Booster(plugin=GeminiPlugin())

@@ -6,6 +6,7 @@ import tempfile
 import unittest
 import warnings
 from pathlib import Path
+from unittest import mock
 
 import numpy
 import torch
@@ -64,6 +65,38 @@ class Files(unittest.TestCase):
                 for name, expected in model.state_dict().items():
                     self.assertTrue(torch.equal(other.state_dict()[name], expected), name)
         self.assertGreater(model.var.min().item(), 0)
+
+    def test_that_a_failed_load_gave_do_not_count_for_the_next(self):
+        model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+        optimizer = boosted(model)
+        weights = {name: values.clone() for name, values in model.state_dict().items()}
+        model(torch.ones(2, 4)).sum().backward()
+        with self.assertRaisesRegex(castor.Error, "step is under way"):
+            model.load_state_dict({name: values + 1 for name, values in weights.items()})
+        optimizer.zero_grad()
+        del weights["1.weight"]
+        with self.assertRaisesRegex(RuntimeError, 'Missing key.*"1.weight"'):
+            model.load_state_dict(weights)
+
+    def test_that_are_no_tensors_are_refused(self):
+        model = nn.Sequential(nn.Linear(4, 4))
+        boosted(model)
+        for values in (3, None, numpy.zeros((4, 4), numpy.float32)):
+            with self.assertRaisesRegex(RuntimeError, f"0.weight is a {type(values).__name__}, and the parameter a tensor"):
+                model.load_state_dict({**model.state_dict(), "0.weight": values})
+
+    def test_of_files_that_cannot_be_mapped_are_read_once(self):
+        """torch's old format, and a file of torch.save under a name of safetensors; 80 MiB each."""
+        model = nn.Sequential(*(nn.Linear(2048, 2048, bias=False) for _ in range(5)))
+        boosted(model)
+        weights = {name: torch.full_like(values, i) for i, (name, values) in enumerate(model.state_dict().items())}
+        for name, options in (("weights.bin", {"_use_new_zipfile_serialization": False}), ("model.safetensors", {})):
+            torch.save(weights, self.folder / name, **options)
+            with self.subTest(name), mock.patch.object(torch, "load", wraps=torch.load) as load:
+                self.booster.load_model(model, self.folder / name)
+                self.assertEqual(load.call_count, 1)
+            for key, values in model.state_dict().items():
+                self.assertTrue(torch.equal(values, weights[key]))
 
     def test_of_a_model_that_was_not_boosted(self):
         """Parameters side by side in one storage, as those of nn.LSTM on a GPU."""

@@ -200,7 +200,7 @@ def safetensors_torch():
 
 
 def opened(file: Path) -> Any:
-    """The weights of a file of safetensors, or of torch.save, whatever its name; mapped."""
+    """The weights of a file of safetensors, or of torch.save, whatever its name; mapped where that can be (is_mapped)."""
     with read_from(file):
         if is_safetensors(file):
             safetensors_torch()
@@ -217,9 +217,14 @@ def loaded(file: Path) -> Any:
     """What torch.save has written."""
     with read_from(file):
         if file.suffix != ".safetensors":
-            return torch.load(file, map_location="cpu", mmap=zipfile.is_zipfile(file), weights_only=True)
+            return torch.load(file, map_location="cpu", mmap=is_mapped(file), weights_only=True)
         with open(file, "rb") as stream:  # torch goes by that name
             return torch.load(stream, map_location="cpu", weights_only=True)
+
+
+def is_mapped(file: Path) -> bool:
+    """Whether `opened` reads no values yet; torch's old format, and what has a wrong name, it reads as a whole."""
+    return is_safetensors(file) or (file.suffix != ".safetensors" and zipfile.is_zipfile(file))
 
 
 def is_safetensors(file: Path) -> bool:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads weights into a model tensor by tensor, so that the host never holds more than the largest, or what makes it up."""
+"""Reads weights into a model tensor by tensor, so that the host never holds more than the largest, or what makes it up; but
+for files that cannot be mapped."""
 
 from __future__ import annotations
 
@@ -19,14 +20,14 @@ from castor._state_dict import give_parts
 from castor._stored import difference, is_wrapper
 from castor._versions import version_of
 from castor.booster._converting import Plan, without_ignored, without_optional
-from castor.booster._files import opened, read_from
+from castor.booster._files import is_mapped, opened, read_from
 from castor.booster._folders import files_of
 
 MAPPED_BYTES = 64 << 20  # what is read before files are mapped anew: pages that were read count as the program's memory
 
 
 class Reader:
-    """The tensors of several files, by name; the files are mapped."""
+    """The tensors of several files, by name. The files are mapped; those that cannot be stay in memory."""
 
     def __init__(self, files: Iterable[Path]):
         self.open_files: dict[Path, Any] = {}
@@ -45,7 +46,7 @@ class Reader:
 
     def read(self, name: str) -> Any:
         if self.n_bytes > MAPPED_BYTES:
-            self.open_files.clear()
+            self.open_files = {file: weights for file, weights in self.open_files.items() if not is_mapped(file)}
             self.n_bytes = 0
         file = self.file_of[name]
         weights = self.opened(file)
