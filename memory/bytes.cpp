@@ -42,7 +42,9 @@ Result<std::uint64_t> parse_bytes(std::string_view text) {
   double number = 0;
   const auto [end, errc] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
   if (errc != std::errc() || std::signbit(number) || !std::isfinite(number)) return refused;
-  const int shift = shift_of(text.substr(static_cast<std::size_t>(end - text.data())));
+  std::string_view suffix = text.substr(static_cast<std::size_t>(end - text.data()));
+  if (suffix.size() > 1 && suffix[0] == ' ') suffix.remove_prefix(1);
+  const int shift = shift_of(suffix);
   if (shift < 0) return refused;
   const double n_bytes = std::ldexp(number, shift);
   if (n_bytes >= 0x1p63) return refused;

@@ -18,6 +18,7 @@ TEST(ParseBytes, ReadsEveryDocumentedForm) {
   EXPECT_EQ(parse_bytes("3K").value(), 3'072u);
   EXPECT_EQ(parse_bytes("2T").value(), 2'199'023'255'552u);
   EXPECT_EQ(parse_bytes("0.5KiB").value(), 512u);
+  EXPECT_EQ(parse_bytes("1.5 KiB").value(), 1536u) << "as messages write it";
 }
 
 class ParseBytesRefuses : public ::testing::TestWithParam<const char*> {};
@@ -31,7 +32,7 @@ TEST_P(ParseBytesRefuses, AndQuotesTheText) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Texts, ParseBytesRefuses,
-                         ::testing::Values("", "GiB", "-1", "-0", "-1GiB", "8GB", "8 GiB", " 8GiB", "8GiB ", "8gib",
+                         ::testing::Values("", "GiB", "-1", "-0", "-1GiB", "8GB", "8  GiB", "8 ", " 8GiB", "8GiB ", "8gib",
                                            "1e3", "0x10", "nan", "inf", "8GiBs", "1.2.3", "9000000000T",
                                            "99999999999999999999"));
 

@@ -27,7 +27,8 @@ constexpr std::uint64_t align_up(std::uint64_t n, std::uint64_t align) { return 
 constexpr std::uint64_t saturating_sub(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
 
 /// Reads a size as the command line writes it: `512MiB`, `8GiB`, `1.5GiB`, `4096`, `0`; also `KiB`, `TiB`, and `K`,
-/// `M`, `G`, `T` as short forms of the same powers of two. Errors: usage, with the text that was not understood.
+/// `M`, `G`, `T` as short forms of the same powers of two, and with a space before the unit, as format_bytes writes it.
+/// Errors: usage, with the text that was not understood.
 Result<std::uint64_t> parse_bytes(std::string_view text);
 
 /// Writes a size for people: `0 B`, `3.00 KiB`, `51.2 MiB`, `512 MiB`, `2.25 GiB`.
