@@ -76,4 +76,17 @@ void release_storage(c10::StorageImpl& storage, const std::string& why) {
   set_access_message(storage, why);
 }
 
+void take_memory(const at::Tensor& tensor, const std::string& why) {
+  c10::StorageImpl& storage = storage_of(tensor);
+  release_storage(storage, why);
+  storage.set_nbytes(0);
+}
+
+void give_memory(const at::Tensor& tensor, c10::DataPtr memory, std::uint64_t n_bytes) {
+  c10::StorageImpl& storage = storage_of(tensor);
+  clear_access_message(storage);
+  storage.set_data_ptr_noswap(std::move(memory));
+  storage.set_nbytes(n_bytes);
+}
+
 }  // namespace castor

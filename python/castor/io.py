@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import io
 import logging
 import os
+import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -85,11 +88,32 @@ class Queue:
 
 def attempt(call: Callback, failures: list[BaseException]) -> bool:
     try:
-        call()
+        with naming("dir"):
+            call()
     except BaseException as error:
         failures.append(error)
         return False
     return True
+
+
+@contextlib.contextmanager
+def naming(argument: str) -> Iterator[None]:
+    """Errors of the core within it tell the argument that names the folder or file."""
+    try:
+        yield
+    except Error as error:
+        raise error.of_argument("nvme", argument) from None
+
+
+def one_at_a_time(method: Callable) -> Callable:
+    """Calls of other threads wait; those of callbacks, which are the same thread's, do not."""
+
+    @functools.wraps(method)
+    def locked(self, *args, **kwargs):
+        with self._lock:
+            return method(self, *args, **kwargs)
+
+    return locked
 
 
 class DiskOffloader:
@@ -100,13 +124,15 @@ class DiskOffloader:
     and that of tensors that are gone until they take as much as those that live, or 64 MiB. Between a call and the end of its
     transfer the values may not be used. Calls that begin with async_ return at once; sync_write_events, sync_read_events and
     synchronize wait, free memory and run the callbacks, in the order of the calls. A failure is a castor.Error (kind 'io',
-    'usage' or 'does_not_fit') there; what could not be written keeps its memory.
+    'usage' or 'does_not_fit') there; what could not be written keeps its memory. Using a tensor whose memory is on the drive is
+    an error of torch.
 
     n_entries: requests that the drive has at a time. backend: 'uring', 'pthread', or 'best': io_uring if there is one.
-    Threads: one at a time.
+    Threads: any; a call waits for those of others.
     """
 
     def __init__(self, dir: str | os.PathLike, n_entries: int = 16, backend: str = "uring"):
+        self._lock = threading.RLock()
         folder, engine = Path(dir), engine_of(backend)
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -135,6 +161,7 @@ class DiskOffloader:
     def sync_read(self, tensor: torch.Tensor, callback: Callback | None = None) -> None:
         self.sync_readv([tensor], callback)
 
+    @one_at_a_time
     def async_writev(self, tensors: Sequence[torch.Tensor], callback: Callback | None = None) -> None:
         """callback: called once all are on the drive."""
         for tensor in tensors:
@@ -149,6 +176,7 @@ class DiskOffloader:
             self._write(tensor, moves)
         moves.after.extend([callback] if callback else [])
 
+    @one_at_a_time
     def async_readv(self, tensors: Sequence[torch.Tensor], callback: Callback | None = None) -> None:
         """callback: called once all are in memory."""
         for tensor in tensors:
@@ -156,7 +184,7 @@ class DiskOffloader:
         self._writes.end_of(tensors)
         self._reads.end_of(tensors)
         for tensor in tensors:
-            key = key_of(once(tensor))
+            key = key_of(tensor)
             stored = self._stored.get(key)
             if tensor.untyped_storage().nbytes() == 0 and self._emptied_by.get(key[0], key) != key:
                 raise Error("all of the tensor's storage is on the drive; read the tensor that was written as a whole first", "usage")
@@ -168,18 +196,22 @@ class DiskOffloader:
             self._read(tensor, moves)
         moves.after.extend([callback] if callback else [])
 
+    @one_at_a_time
     def sync_writev(self, tensors: Sequence[torch.Tensor], callback: Callback | None = None) -> None:
         self.async_writev(tensors, callback)
         self.sync_write_events()
 
+    @one_at_a_time
     def sync_readv(self, tensors: Sequence[torch.Tensor], callback: Callback | None = None) -> None:
         self.async_readv(tensors, callback)
         self.sync_read_events()
 
+    @one_at_a_time
     def sync_write_events(self) -> None:
         """Waits for all writes."""
         self._writes.end()
 
+    @one_at_a_time
     def sync_read_events(self) -> None:
         """Waits for all reads."""
         self._reads.end()
@@ -197,8 +229,7 @@ class DiskOffloader:
             raise Error(f"the drive takes dense tensors of the host, not {what}; tensor.cpu() copies one there", "usage")
 
     def _write(self, tensor: torch.Tensor, moves: Moves) -> None:
-        tensor = once(tensor)
-        key, storage = key_of(tensor), tensor.untyped_storage()
+        key, storage, tensor = key_of(tensor), tensor.untyped_storage(), once(tensor)
         stored = self._stored.get(key)
         if stored is None:
             self._n_stored += 1
@@ -208,15 +239,15 @@ class DiskOffloader:
         if tensor.numel():
             moves.transfers.append(self._store.put(stored.number, region(tensor) if is_dense(tensor) else bytes_of(tensor)))
             if is_dense(tensor) and tensor.nbytes == storage.nbytes() and storage.resizable() and not storage.is_shared():
-                moves.after.append(lambda: self._empty(storage, key))
+                moves.after.append(lambda: self._empty(tensor, key))
 
     def _read(self, tensor: torch.Tensor, moves: Moves) -> None:
-        tensor = once(tensor)
-        stored, storage = self._stored[key_of(tensor)], tensor.untyped_storage()
+        stored = self._stored[key_of(tensor)]
         stored.is_away = False
-        if storage.nbytes() == 0 and stored.storage_bytes:
+        if tensor.untyped_storage().nbytes() == 0 and stored.storage_bytes:
             self._store.give_memory(tensor, stored.storage_bytes)
             self._emptied_by.pop(storage_of(tensor), None)
+        tensor = once(tensor)
         if tensor.numel() and is_dense(tensor):
             moves.transfers.append(self._store.get(stored.number, region(tensor)))
         elif tensor.numel():
@@ -224,15 +255,15 @@ class DiskOffloader:
             moves.transfers.append(self._store.get(stored.number, bytes_of(values)))
             moves.after.append(lambda: tensor.detach().copy_(values))
 
-    def _empty(self, storage: torch.UntypedStorage, key: Key) -> None:
-        storage.resize_(0)
+    def _empty(self, tensor: torch.Tensor, key: Key) -> None:
+        _core.take_memory(tensor, "its memory is on the drive; read it by the DiskOffloader that has written it")
         self._emptied_by[key[0]] = key
 
     def _forget_ended(self) -> None:
         """The values of tensors that are gone. Looked for as often as the tensors' number or bytes have doubled."""
         if len(self._stored) < self._n_before_sweep and self._unswept_bytes < self._bytes_before_sweep:
             return
-        under_way = {key_of(once(tensor)) for moves in (*self._writes.calls, *self._reads.calls) for tensor in moves.tensors}
+        under_way = {key_of(tensor) for moves in (*self._writes.calls, *self._reads.calls) for tensor in moves.tensors}
         for key in [key for key, stored in self._stored.items() if stored.storage.expired() and key not in under_way]:
             self._store.remove(self._stored.pop(key).number)
             self._emptied_by.pop(key[0], None)
@@ -246,16 +277,21 @@ class AsyncFileWriter:
     on. At most n_entries blocks of 4 MiB wait; further calls wait for the drive. close() returns when all is on the
     drive; until then the file of that name stays as it was. Within `with`, an exception drops the new one.
 
-    backend: as DiskOffloader's. Errors: castor.Error. Threads: one at a time.
+    backend: as DiskOffloader's. Errors: castor.Error. Threads: any; a call waits for those of others.
     """
 
     def __init__(self, path: str | os.PathLike, n_entries: int = 16, backend: str = "uring"):
-        self._writer = _core.FileWriter(os.path.abspath(path), engine_of(backend), checked_entries(n_entries))
+        self._lock = threading.RLock()
+        with naming("path"):
+            self._writer = _core.FileWriter(os.path.abspath(path), engine_of(backend), checked_entries(n_entries))
 
+    @one_at_a_time
     def write(self, data: Any) -> int:
         """bytes or another contiguous buffer; returns their number."""
-        return self._writer.write(memoryview(data).cast("B"))
+        with naming("path"):
+            return self._writer.write(memoryview(data).cast("B"))
 
+    @one_at_a_time
     def tell(self) -> int:
         return self._writer.tell()
 
@@ -265,12 +301,16 @@ class AsyncFileWriter:
     def sync_before_step(self) -> None:
         """Nothing has to end before values change: they were copied."""
 
+    @one_at_a_time
     def synchronize(self) -> None:
         """Waits until what was written so far is with the drive, but for the last part of a block."""
-        self._writer.synchronize()
+        with naming("path"):
+            self._writer.synchronize()
 
+    @one_at_a_time
     def close(self) -> None:
-        self._writer.close()
+        with naming("path"):
+            self._writer.close()
 
     def __enter__(self) -> AsyncFileWriter:
         return self
@@ -337,7 +377,10 @@ def checked_entries(n_entries: int) -> int:
 
 
 def key_of(tensor: torch.Tensor) -> Key:
-    return storage_of(tensor), tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), tensor.dtype
+    """Of its values, without the repeats of an expanded tensor."""
+    is_expanded = not tensor.is_contiguous()
+    sizes = tuple(1 if is_expanded and stride == 0 else size for size, stride in zip(tensor.shape, tensor.stride()))
+    return storage_of(tensor), tensor.storage_offset(), sizes, tensor.stride(), tensor.dtype
 
 
 def once(tensor: torch.Tensor) -> torch.Tensor:

@@ -5,6 +5,7 @@
 #include <castor/memory/buffer.h>
 #include <castor/memory/bytes.h>
 #include <castor/memory/host_resource.h>
+#include <castor/plugins/torch/model_parts.h>
 
 #include <unistd.h>
 
@@ -113,9 +114,7 @@ class DriveStore {
   }
   /// Gives an empty storage memory.
   void give_memory(const at::Tensor& of_storage, std::uint64_t n_bytes) {
-    c10::StorageImpl& storage = *of_storage.storage().unsafeGetStorageImpl();
-    storage.set_data_ptr_noswap(pages_.allocate(n_bytes));
-    storage.set_nbytes(n_bytes);
+    castor::give_memory(of_storage, pages_.allocate(n_bytes), n_bytes);
   }
   std::uint64_t allocated_bytes() const { return store_->stats().allocated_bytes; }
   std::vector<std::string> warnings() const { return store_->warnings(); }
@@ -129,6 +128,7 @@ class DriveStore {
 
 void bind_drive_store(py::module_& module) {
   py::class_<Transfer>(module, "Transfer").def("ready", &Transfer::ready).def("wait", &Transfer::wait);
+  module.def("take_memory", &castor::take_memory);
   py::class_<DriveStore>(module, "DriveStore")
       .def(py::init<std::string, const std::string&, std::size_t>())
       .def("put", &DriveStore::put)

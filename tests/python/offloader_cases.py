@@ -6,6 +6,7 @@ import pathlib
 import random
 import resource
 import tempfile
+import threading
 import unittest
 
 import torch
@@ -26,6 +27,14 @@ def values(*sizes, dtype=torch.float32, seed=0):
 
 def bits(tensor):
     return tensor.resolve_conj().contiguous().clone().view(-1).view(torch.uint8).tolist()
+
+
+def in_threads(n_threads, run):
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(n_threads)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 class Offloaded(unittest.TestCase):
@@ -69,6 +78,43 @@ class Offloaded(unittest.TestCase):
                 self.drive.sync_read(view)
                 self.assertEqual(bits(view), expected)
                 self.assertTrue(torch.equal(base, all_values))
+
+    def test_values_many_times_whose_memory_is_freed(self):
+        made = torch.arange(3.0)
+        for tensor in (made.clone()[None].expand(4, 3), made.clone()[:, None].expand(3, 4), torch.ones(1).expand(5)):
+            expected = tensor.clone()
+            for _ in range(2):
+                self.drive.sync_write(tensor)
+                self.assertEqual(self.memory_of(tensor), 0)
+                self.drive.sync_read(tensor)
+                self.assertTrue(torch.equal(tensor, expected))
+
+    def test_a_use_on_the_drive_is_an_error(self):
+        tensor, file = values(1000), pathlib.Path(self.folder.name) / "saved"
+        expected = bits(tensor)
+        self.drive.sync_write(tensor)
+        uses = (tensor.sum, tensor.clone, tensor.tolist, tensor.numpy, lambda: tensor.fill_(1), lambda: print(tensor), lambda: torch.save(tensor, file))
+        for use in uses:
+            with self.assertRaisesRegex(RuntimeError, "its memory is on the drive; read it"):
+                use()
+        self.drive.sync_read(tensor)
+        self.assertEqual(bits(tensor), expected)
+        tensor.fill_(1)
+
+    def test_threads_wait_for_one_another(self):
+        failures = []
+
+        def go_on(seed):
+            tensor = values(50_000, seed=seed)
+            expected = tensor.clone()
+            for _ in range(20):
+                self.drive.sync_write(tensor)
+                self.drive.sync_read(tensor)
+                if not torch.equal(tensor, expected):
+                    failures.append(seed)
+
+        in_threads(4, go_on)
+        self.assertEqual(failures, [])
 
     def test_a_tensor_is_known_by_its_memory(self):
         """`parameter.data` is another object at each use."""
@@ -270,6 +316,13 @@ class Files(unittest.TestCase):
         with AsyncFileWriter(self.path):
             pass
         self.assertEqual(self.path.read_bytes(), b"")
+
+    def test_have_what_several_threads_have_written(self):
+        with AsyncFileWriter(self.path, n_entries=2) as file:
+            in_threads(4, lambda number: [file.write(bytes([number]) * 100_000) for _ in range(50)])
+        written = self.path.read_bytes()
+        blocks = [written[at : at + 100_000] for at in range(0, len(written), 100_000)]
+        self.assertEqual(sorted(blocks), [bytes([number]) * 100_000 for number in range(4) for _ in range(50)])
 
     def test_are_the_old_ones_until_the_new_ones_are_whole(self):
         self.path.write_bytes(b"old")

@@ -33,4 +33,9 @@ struct ModelParts {
 /// of a model that is given as parts, which boost() places.
 at::Tensor unplaced_like(const at::Tensor& tensor, const at::TensorOptions& options);
 
+/// Frees the memory of a tensor's storage, or gives it `memory` of `n_bytes`. Between them an access to it throws `why`,
+/// and its size is 0.
+void take_memory(const at::Tensor& tensor, const std::string& why);
+void give_memory(const at::Tensor& tensor, c10::DataPtr memory, std::uint64_t n_bytes);
+
 }  // namespace castor
